@@ -1,0 +1,47 @@
+/* arg.h: one argument or result of an op, 16 bytes: layout and kinds of the public sn_value (asserted in runtime/).
+ * dtypes, devices, layouts and memory formats travel as ints. Ints may be symbolic (sym.h) in graphs. */
+#ifndef SINTER_IR_ARG_H
+#define SINTER_IR_ARG_H
+#include "ir/meta.h"
+
+typedef enum ArgKind {
+    ARG_default, /* the schema's default */
+    ARG_none,
+    ARG_tensor,
+    ARG_int,
+    ARG_float,
+    ARG_bool,
+    ARG_string,
+    ARG_ints,
+    ARG_floats,
+    ARG_tensors,
+    ARG_runtime /* graphs only: a float bound at the call [semantics C4]: i = index into the graph's runtime floats */
+} ArgKind;
+
+typedef struct Arg {
+    int32_t kind, n; /* n: of a list */
+    union {
+        Val *val;
+        int64_t i;
+        double f;
+        const char *string;
+        const int64_t *ints;
+        const double *floats;
+        Val *const *vals;
+    };
+} Arg;
+
+#define A_VAL(v) ((Arg){.kind = ARG_tensor, .val = (v)})
+#define A_INT(x) ((Arg){.kind = ARG_int, .i = (x)})
+#define A_FLOAT(x) ((Arg){.kind = ARG_float, .f = (x)})
+#define A_BOOL(x) ((Arg){.kind = ARG_bool, .i = (x)})
+#define A_STR(s) ((Arg){.kind = ARG_string, .string = (s)})
+#define A_INTS(p, count) ((Arg){.kind = ARG_ints, .n = (int32_t)(count), .ints = (p)})
+#define A_VALS(p, count) ((Arg){.kind = ARG_tensors, .n = (int32_t)(count), .vals = (p)})
+#define A_NONE ((Arg){.kind = ARG_none})
+#define A_DEFAULT ((Arg){.kind = ARG_default})
+
+static inline bool arg_is_number(const Arg *a) { return a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool || a->kind == ARG_runtime; }
+static inline double arg_double(const Arg *a) { return a->kind == ARG_float ? a->f : (double)a->i; }
+
+#endif

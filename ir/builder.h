@@ -1,0 +1,29 @@
+/* builder.h: emit(), the one way to apply an op. Derivatives and decompositions are written against it once; the
+ * dispatcher is the builder in eager, a graph in compile, so their results agree by construction.
+ *
+ * Values flow as Val *: NULL in, NULL out (an error is pending). A builder never frees what it returned: eager results
+ * belong to the scope, graph values to the arena. */
+#ifndef SINTER_IR_BUILDER_H
+#define SINTER_IR_BUILDER_H
+#include "ir/op.h"
+
+typedef struct Builder Builder;
+struct Builder {
+    Status (*emit)(Builder *self, const OpRow *row, const Arg *args, Val **outs);
+    SymEnv *env; /* NULL in eager */
+};
+
+/* Applies op to n args (missing ones default); outs gets row->n_out values. NULL tensors for required arguments raise
+ * nothing new while an error is pending. */
+Status emit(Builder *builder, OpId op, const Arg *args, int n_args, Val **outs);
+/* The same for ops of one result; NULL on error. */
+Val *emit1(Builder *builder, OpId op, const Arg *args, int n_args);
+
+/* E(b, mul_Tensor, V(x), V(y)): the short way, used by all rules. */
+#define E(builder, op, ...)                                                                        \
+    emit1((builder), OP_##op, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+#define V A_VAL
+#define I A_INT
+#define F A_FLOAT
+
+#endif

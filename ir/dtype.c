@@ -1,0 +1,60 @@
+/* dtype.c: tables projected from dtype.def, and promotion. */
+#include "ir/dtype.h"
+
+typedef struct DTypeRow {
+    const char *name;
+    int bytes;
+    DCategory category;
+    SType compute;
+} DTypeRow;
+
+static const DTypeRow rows[DT_COUNT] = {
+    [DT_default] = {"default", 0, CAT_float, S_f32},
+#define DTYPE(name, bytes, category, compute) [DT_##name] = {#name, bytes, CAT_##category, S_##compute},
+#include "ir/dtype.def"
+#undef DTYPE
+};
+
+const char *dtype_name(DType dtype) { return rows[dtype].name; }
+int dtype_bytes(DType dtype) { return rows[dtype].bytes; }
+DCategory dtype_category(DType dtype) { return rows[dtype].category; }
+SType dtype_compute(DType dtype) { return rows[dtype].compute; }
+
+DType dtype_find(const char *name, size_t n) {
+    for (int i = DT_default + 1; i < DT_COUNT; i++)
+        if (strlen(rows[i].name) == n && !memcmp(rows[i].name, name, n)) return (DType)i;
+    return DT_default;
+}
+
+const char *stype_name(SType type) {
+    static const char *const names[S_COUNT] = {"f32", "f64", "i32", "i64", "b"};
+    return names[type];
+}
+
+int stype_bytes(SType type) {
+    static const int bytes[S_COUNT] = {4, 8, 4, 8, 1};
+    return bytes[type];
+}
+
+DType dtype_default_of(DCategory category) {
+    return category == CAT_float ? DT_f32 : category == CAT_int ? DT_i64 : DT_bool;
+}
+
+/* Wider of two ints; u8 with a signed type needs a signed type that holds 0..255. */
+static DType promote_ints(DType a, DType b) {
+    if (a == b) return a;
+    if (a == DT_u8 || b == DT_u8) {
+        const DType other = a == DT_u8 ? b : a;
+        return other == DT_i8 ? DT_i16 : other;
+    }
+    return rows[a].bytes >= rows[b].bytes ? a : b;
+}
+
+DType dtype_promote(DType a, DType b) {
+    if (a == b) return a;
+    const DCategory ca = rows[a].category, cb = rows[b].category;
+    if (ca != cb) return ca > cb ? a : b;
+    if (ca == CAT_int) return promote_ints(a, b);
+    if (rows[a].bytes == rows[b].bytes) return DT_f32; /* f16 with bf16 */
+    return rows[a].bytes > rows[b].bytes ? a : b;
+}

@@ -1,0 +1,36 @@
+/* dtype.h: element types of tensors and scalar types of loop IR. Kernels may include this and ir/scalar.def only. */
+#ifndef SINTER_IR_DTYPE_H
+#define SINTER_IR_DTYPE_H
+#include "runtime/base/base.h"
+
+/* Values equal the public sn_dtype (asserted in frontend/). */
+typedef enum DType {
+    DT_default,
+#define DTYPE(name, bytes, category, compute) DT_##name,
+#include "ir/dtype.def"
+#undef DTYPE
+    DT_COUNT
+} DType;
+
+typedef enum DCategory { CAT_bool, CAT_int, CAT_float } DCategory;
+
+/* What loop IR computes in: two floats, two ints, and booleans (one byte each in a block, i1 in LLVM). */
+typedef enum SType { S_f32, S_f64, S_i32, S_i64, S_b, S_COUNT } SType;
+
+const char *dtype_name(DType dtype); /* "f32"; "default" for DT_default */
+DType dtype_find(const char *name, size_t n); /* DT_default when unknown */
+int dtype_bytes(DType dtype);
+DCategory dtype_category(DType dtype);
+SType dtype_compute(DType dtype);
+const char *stype_name(SType type); /* "f32", "f64", "i32", "i64", "b" */
+int stype_bytes(SType type);        /* of one element of an interpreter block */
+
+static inline bool dtype_is_float(DType dtype) { return dtype_category(dtype) == CAT_float; }
+static inline bool dtype_is_int(DType dtype) { return dtype_category(dtype) == CAT_int; }
+
+/* PyTorch's promotion of two dtypes (torch.promote_types): f16 with bf16 gives f32, u8 with i8 gives i16. */
+DType dtype_promote(DType a, DType b);
+/* The dtype a python scalar of this category has where no tensor decides: f32, i64, bool. */
+DType dtype_default_of(DCategory category);
+
+#endif

@@ -1,0 +1,96 @@
+/* graph.h: the tensor graph: SSA values, nodes in program order, text that parses back.
+ *
+ *   graph norm(%x: f32[s0,768], %w: f32[768]) {
+ *     %0 = aten::gelu(%x)
+ *     %1, %2, %3 = aten::native_layer_norm(%0, [768], %w, None, 1e-05) order=L
+ *     write %x = %0
+ *     return %1
+ *   }
+ *
+ * Values that the text does not annotate get their metadata from the meta rules. A graph owns nothing but its arena's
+ * memory. Nodes and values have dense ids in program order (graph_number); side tables are arrays by id. */
+#ifndef SINTER_IR_GRAPH_H
+#define SINTER_IR_GRAPH_H
+#include "ir/builder.h"
+#include "runtime/base/bail.h"
+
+typedef struct Node Node;
+typedef struct GVal {
+    Val base;         /* first: a GVal is a Val */
+    Node *def;        /* NULL: a graph input */
+    int index;        /* which result of def, or which input */
+    int id;           /* dense over inputs and results */
+    const char *name; /* inputs: "x"; results: NULL, printed as %id */
+} GVal;
+static inline GVal *gval(Val *v) { return (GVal *)v; }
+
+/* Thread modes at the call, an attribute of each node [semantics C3]. */
+enum { NODE_no_grad = 1, NODE_inference = 2, NODE_no_autocast = 4 };
+
+struct Node {
+    const OpRow *row;
+    OpForm form;
+    uint8_t modes;
+    Order order;
+    int id;
+    int n_args;
+    Arg *args; /* row->n_params; out form: followed by the out tensors */
+    int n_outs;
+    GVal *outs; /* array */
+    const char *where; /* user call site, or NULL */
+    Node *prev, *next;
+};
+
+typedef struct Write { /* at the graph's end, input gets value */
+    GVal *input, *value;
+} Write;
+
+typedef enum OutKind { OUT_new, OUT_input, OUT_view_of_input, OUT_view_of_output, OUT_none } OutKind;
+typedef struct Output {
+    GVal *value;
+    OutKind kind;   /* how the caller's result relates to memory */
+    int base;       /* input or output index for the last two */
+    int64_t offset; /* views: elements from the base's offset; sizes and strides are value's meta */
+} Output;
+
+typedef struct Graph {
+    Builder builder; /* first: a graph is a builder; emit appends before `insert_at` (NULL: at the end) */
+    Arena *arena;
+    SymEnv *env;
+    Bail *bail;      /* NULL outside a compile: errors are raised instead */
+    const char *name;
+    VEC(GVal *) inputs;
+    VEC(Output) outputs;
+    VEC(Write) writes;
+    VEC(double) runtime_floats; /* hints of ARG_runtime values */
+    Node *first, *last, *insert_at;
+    int n_nodes, n_vals;        /* after graph_number */
+    uint8_t modes;              /* given to new nodes */
+    const char *where;          /* given to new nodes */
+    int n_forward_outputs;      /* joint graphs: the outputs before the gradients */
+} Graph;
+
+Graph *graph_new(Arena *arena, const char *name);
+GVal *graph_input(Graph *graph, const char *name, const Meta *meta);
+void graph_output(Graph *graph, GVal *value);
+void graph_write(Graph *graph, GVal *input, GVal *value);
+Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args); /* runs the meta rule; NULL on error */
+void graph_replace(Graph *graph, GVal *value, GVal *by); /* all uses, outputs and writes included */
+void graph_remove(Graph *graph, Node *node);             /* unlinks; its results must be unused */
+void graph_number(Graph *graph);                         /* dense ids in program order */
+int *graph_use_counts(Graph *graph);                     /* by value id, in the arena; outputs and writes count */
+uint64_t graph_hash(const Graph *graph);                 /* structural */
+
+typedef void ValVisit(void *context, GVal **slot);
+void node_each_input(Node *node, ValVisit *visit, void *context); /* tensors and tensor lists, in order */
+Arg arg_map_vals(Arena *arena, Arg arg, Val *(*map)(void *context, Val *val), void *context);
+
+void graph_print(Graph *graph, Text *text);
+Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out); /* errors name line and column */
+void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type);
+
+/* The verifier [style: a table]: defs before uses, argument kinds, metadata = meta rule's, what the stage allows. */
+typedef enum Stage { STAGE_capture, STAGE_functional, STAGE_joint, STAGE_decomposed, STAGE_COUNT } Stage;
+Status graph_verify(Graph *graph, Stage stage);
+
+#endif

@@ -1,0 +1,45 @@
+/* meta.h: what is known of a tensor without its data: dtype, device, sizes, strides.
+ *
+ * In the runtime a Meta is immutable, interned and never symbolic: "same metadata" is a pointer compare. In a graph it
+ * lives in the graph's arena and its sizes and strides may be symbolic. `Val` is what an op argument points at: the
+ * first member of a runtime tensor and of a graph value alike, so that meta rules, derivatives and decompositions are
+ * written once for both. */
+#ifndef SINTER_IR_META_H
+#define SINTER_IR_META_H
+#include "ir/dtype.h"
+#include "ir/sym.h"
+
+enum { MAX_RANK = 64 }; /* as PyTorch */
+
+typedef int32_t Device; /* the public sn_device: 0 CPU, 256 + i CUDA, 1 meta */
+enum { DEV_cpu = 0, DEV_meta = 1, DEV_spare = 2, DEV_cuda = 256 };
+
+typedef struct Meta {
+    DType dtype;
+    Device device;
+    int rank;
+    bool contiguous;   /* row-major without gaps; unguarded */
+    bool wrapped;      /* 0-dim made from a scalar: weaker in promotion (PyTorch's wrapped number) */
+    int64_t numel;
+    const int64_t *sizes, *strides; /* rank of each; strides in elements */
+} Meta;
+
+typedef struct Val {
+    const Meta *meta;
+} Val;
+
+/* Row-major strides of sizes into strides[rank]. Size-0 and size-1 dims as PyTorch's (stride of max(size, 1) products). */
+void meta_contiguous_strides(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);
+bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
+bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
+/* Same sizes without adding guards. */
+bool meta_same_sizes(const Meta *a, const Meta *b);
+/* A copy in the arena with contiguous and numel filled in. */
+Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int64_t *sizes, const int64_t *strides, int rank);
+/* "f32[2,3]"; with strides where they are not contiguous: "f32[2,3]{1,2}"; device appended if not cpu: "@meta". */
+void meta_print(const SymEnv *env, Text *text, const Meta *meta);
+Status meta_parse(Arena *arena, SymEnv *env, const char *text, const char **end, Meta **out);
+/* "[2, 3]" as PyTorch prints sizes in messages. */
+void sizes_print(const SymEnv *env, Text *text, const int64_t *sizes, int n);
+
+#endif

@@ -1,0 +1,125 @@
+/* op.h: the op table. ir/ops.def (and the family files it includes) is the only list of ops; everything that needs to
+ * know something about an op asks its row. See the head of ops.def for the columns. */
+#ifndef SINTER_IR_OP_H
+#define SINTER_IR_OP_H
+#include "ir/arg.h"
+
+enum { MAX_ARGS = 16, MAX_OUTS = 8 };
+
+typedef enum OpId {
+#define OP(id, ...) OP_##id,
+#define ALIAS(id, ...) OP_##id,
+#include "ir/ops.def"
+#undef OP
+#undef ALIAS
+    OP_COUNT
+} OpId;
+
+typedef enum OpKind {
+    KIND_pointwise,     /* body_x: a scalar graph, one value per element of the broadcast inputs (passes/) */
+    KIND_reduction,     /* body_x: scalar graph, then one reduction over the row's dims (passes/) */
+    KIND_view,          /* the meta rule is the stride rule; no data moves */
+    KIND_kernel,        /* cpu_x: native code on tensors (runtime/) */
+    KIND_decomposition, /* decomp_x: other ops; lowered whole, run as one program; keeps its identity (passes/) */
+    KIND_composite      /* decomp_x: expands above Autograd, in eager and capture alike (passes/) */
+} OpKind;
+
+typedef enum OpForm { FORM_functional, FORM_inplace, FORM_out, FORM_COUNT } OpForm;
+
+enum { /* flags */
+    OPF_core = 1,        /* in the core ATen set */
+    OPF_random = 2,      /* takes one sequence number from the generator */
+    OPF_check = 4,       /* may raise an error that depends on values [semantics C8] */
+    OPF_nodiff = 8,      /* results never require grad (comparisons, argmax, integer results) */
+    OPF_host = 16,       /* answers on the host: flushes (item) */
+    OPF_maybe_copy = 32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
+    OPF_internal = 64    /* sn:: rows that only the IR uses */
+};
+
+typedef enum ParamType {
+    PT_tensor, PT_tensor_opt, PT_tensors, PT_scalar, PT_scalar_opt, PT_int, PT_int_opt, PT_ints, PT_ints_opt,
+    PT_float, PT_float_opt, PT_bool, PT_bool_opt, PT_string, PT_string_opt, PT_dtype_opt, PT_dtype, PT_device_opt,
+    PT_layout_opt, PT_memory_format_opt, PT_generator_opt, PT_floats_opt, PT_int1 /* int[1]: an int or a list */
+} ParamType;
+
+typedef struct Param {
+    const char *name;
+    ParamType type;
+    Arg fallback;    /* the default; kind ARG_default: required */
+    bool keyword;    /* after '*' */
+} Param;
+
+/* The order of additions of a node [semantics B2], computed by its meta rule, printed in the IR. */
+typedef enum Order {
+    ORDER_none,
+    ORDER_L,     /* trailing dims: 64 lanes, chunks of 1,024 */
+    ORDER_S,     /* other dims: 64 rows a chunk */
+    ORDER_LS,    /* both: L first, then S over its results */
+    ORDER_chain, /* matmul: fma chain over ascending k in chunks of 4,096 */
+    ORDER_index  /* scatter-add: ascending row-major index position */
+} Order;
+const char *order_name(Order order);
+
+typedef struct OpRow OpRow;
+
+typedef struct MetaOut {
+    DType dtype;
+    Device device;
+    int rank;
+    int alias;      /* argument index whose storage the result shares, or -1 */
+    bool wrapped;
+    int64_t offset; /* views: elements added to the aliased tensor's offset */
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+} MetaOut;
+
+typedef struct MetaCall {
+    const OpRow *row;
+    OpForm form;
+    const Arg *args; /* n_params of them, defaults filled in */
+    SymEnv *env;     /* NULL: everything is plain */
+    int64_t base_offset; /* as_strided: the storage offset of the tensor argument */
+    MetaOut *out;    /* row->n_out of them (Tensor[] results: up to the caller's room) */
+    int n_out;
+    Order order;
+} MetaCall;
+typedef Status MetaFn(MetaCall *call);
+
+struct OpRow {
+    OpId id;
+    const char *name;      /* "aten::add.Tensor" */
+    const char *base;      /* "add" */
+    const char *overload;  /* "Tensor" or "" */
+    const char *schema;    /* whole: "aten::add.Tensor(Tensor self, ...) -> Tensor" */
+    OpKind kind;
+    bool inplace;          /* the form base_ exists */
+    const char *out_name;  /* overload name of the out form, NULL: none */
+    const char *c_name;    /* "add": sn_add, sn_add_ex, sn_add_, sn_add_out; NULL: boxed only */
+    int c_short;           /* arguments of the short form */
+    MetaFn *meta;
+    uint32_t flags;
+    const char *body;      /* the bare word of the rule */
+    const char *derivative;/* the bare word; NULL: not differentiable */
+    const char *saves;     /* "self/other other/self result": what it saves, and for whose gradient only */
+    const char *samples;   /* the bare word of the sample generator */
+    const char *doc;       /* one sentence */
+    const OpRow *alias_of; /* Scalar overloads: the row that does the work */
+    int n_params, n_out;
+    bool returns_list;     /* Tensor[] */
+    const Param *params;
+};
+
+const OpRow *op_row(OpId id);
+/* "aten::add.Tensor", "add.Tensor", "aten::add_.Tensor", "aten::add.out"; *form says which form was named. */
+const OpRow *op_find(const char *name, size_t n, OpForm *form);
+/* The name of a form: "aten::add_.Tensor"; a pointer that lives as long as the process. */
+const char *op_form_name(const OpRow *row, OpForm form);
+const char *op_form_schema(const OpRow *row, OpForm form);
+int op_param_find(const OpRow *row, const char *name); /* -1 when absent */
+
+/* Fills defaults, converts int to float where a float is wanted, checks kinds and required ones; raises ST_ARGUMENT
+ * naming op and argument. args has row->n_params entries after it. */
+Status op_args_normalize(const OpRow *row, const Arg *given, int n_given, Arg *args);
+/* Runs the meta rule of the row (its alias' for aliases); in-place and out forms check what they write to. */
+Status op_meta(MetaCall *call);
+
+#endif

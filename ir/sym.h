@@ -1,0 +1,76 @@
+/* sym.h: sizes that may be symbolic.
+ *
+ * Every size, stride, offset and int attribute in the IR is an int64_t. Values in a reserved range far below any real
+ * size stand for an expression of a SymEnv; everything else is itself. NO_INT (None) is not in the range. Plain C
+ * arithmetic on one is a bug: go through sym_*, which fold plain numbers at no cost and need no environment for them.
+ *
+ * A decision on a symbolic value (sym_is_true and friends) answers by the hints and records a guard; guards are
+ * evaluated again on every call [semantics C5]. Free symbols are >= 2 unless made with a lower bound of 0.
+ * Expressions are hash-consed in canonical form (sums of products, ordered by id), so equal ones have equal ids.
+ */
+#ifndef SINTER_IR_SYM_H
+#define SINTER_IR_SYM_H
+#include "runtime/base/arena.h"
+#include "runtime/base/text.h"
+
+typedef struct SymEnv SymEnv;
+
+#define SYM_LOW (-(INT64_C(3) << 61))            /* expressions: SYM_LOW + id */
+#define SYM_HIGH (SYM_LOW + (INT64_C(1) << 32))
+static inline bool sym_is(int64_t v) { return UNLIKELY(v >= SYM_LOW && v < SYM_HIGH); }
+static inline int sym_id(int64_t v) { return (int)(v - SYM_LOW); }
+static inline int64_t sym_make(int id) { return SYM_LOW + id; }
+
+typedef enum SymOp { SYM_free, SYM_add, SYM_mul, SYM_div, SYM_mod, SYM_max, SYM_min } SymOp;
+typedef enum SymRel { SYM_eq, SYM_ne, SYM_lt, SYM_le } SymRel;
+
+typedef struct SymExpr {
+    SymOp op;      /* div and mod round toward minus infinity */
+    int64_t a, b;  /* operands, plain or symbolic; free: a = its number (s0, s1...), b = lower bound */
+    int64_t hint;  /* value under the hints */
+} SymExpr;
+
+typedef struct SymGuard {
+    SymRel rel;
+    int64_t a, b;  /* must hold: a rel b */
+} SymGuard;
+
+SymEnv *sym_env_new(Arena *arena);
+int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound); /* a new free symbol */
+int sym_free_count(const SymEnv *env);
+int64_t sym_free_at(const SymEnv *env, int i); /* the i-th free symbol, "s<i>" */
+const SymExpr *sym_expr(const SymEnv *env, int64_t symbolic);
+
+/* env may be NULL where both operands are plain. Plain arithmetic wraps; check sizes with sym_mul_checked. */
+int64_t sym_add(SymEnv *env, int64_t a, int64_t b);
+int64_t sym_sub(SymEnv *env, int64_t a, int64_t b);
+int64_t sym_mul(SymEnv *env, int64_t a, int64_t b);
+int64_t sym_div(SymEnv *env, int64_t a, int64_t b); /* floor; b must not be 0 */
+int64_t sym_mod(SymEnv *env, int64_t a, int64_t b);
+int64_t sym_max(SymEnv *env, int64_t a, int64_t b);
+int64_t sym_min(SymEnv *env, int64_t a, int64_t b);
+int64_t sym_product(SymEnv *env, const int64_t *sizes, int n);
+
+/* Decisions: true by structure or range where possible, else by hints with a guard recorded. */
+bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b);
+static inline bool sym_same(SymEnv *env, int64_t a, int64_t b) { return a == b || ((sym_is(a) || sym_is(b)) && sym_decide(env, SYM_eq, a, b)); }
+static inline bool sym_less(SymEnv *env, int64_t a, int64_t b) { return sym_is(a) || sym_is(b) ? sym_decide(env, SYM_lt, a, b) : a < b; }
+static inline bool sym_at_most(SymEnv *env, int64_t a, int64_t b) { return sym_is(a) || sym_is(b) ? sym_decide(env, SYM_le, a, b) : a <= b; }
+/* Equal without adding a guard: the same plain number or the same expression. */
+static inline bool sym_identical(int64_t a, int64_t b) { return a == b; }
+/* Specialises: the hint, with a guard that the expression equals it. */
+int64_t sym_concrete(SymEnv *env, int64_t a);
+int64_t sym_hint(const SymEnv *env, int64_t a); /* no guard: for costs and messages only */
+
+/* Evaluation on a call: values[i] is the i-th free symbol's. */
+int64_t sym_eval(const SymEnv *env, int64_t a, const int64_t *values);
+int sym_guard_count(const SymEnv *env);
+const SymGuard *sym_guard_at(const SymEnv *env, int i);
+bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *values);
+
+/* "s0*768+1"; plain numbers print as themselves. sym_parse reads what sym_print prints, making free symbols with
+ * hint 2 as they first appear; *end is past the text read; raises ST_PARSE. */
+void sym_print(const SymEnv *env, Text *text, int64_t a);
+Status sym_parse(SymEnv *env, const char *text, const char **end, int64_t *out);
+
+#endif

@@ -1,0 +1,79 @@
+/* kernels.h: what is written by hand for the CPU: block kernels of every scalar primitive, conversions, the canonical
+ * reductions, GEMM; and the bitcode of the primitives for the JIT. One table per instruction set, chosen at start-up
+ * (SINTER_ISA=v2|v3|v4 selects a lower one); all give the same bits [semantics B4].
+ *
+ * kernels/cpu is compiled by clang-19 only: natively for x86-64-v2, v3 (AVX2, FMA) and v4 (-mprefer-vector-width=512),
+ * and to bitcode, from the same headers, with -O2 -ffp-contract=off -fno-math-errno and no builtins of x86. */
+#ifndef SINTER_KERNELS_KERNELS_H
+#define SINTER_KERNELS_KERNELS_H
+#include "ir/dtype.h"
+
+typedef enum Isa { ISA_v2, ISA_v3, ISA_v4, ISA_COUNT } Isa;
+const char *isa_name(Isa isa);
+Isa isa_host(void); /* the best the CPU has */
+Isa isa_used(void); /* host's, or SINTER_ISA's if lower */
+void isa_force(int isa); /* tests: an Isa, or -1 to go back */
+
+enum { BLOCK = 1024 }; /* elements of an interpreter block; its memory is 64-byte aligned and holds BLOCK elements */
+
+/* out[i] = prim(a[i], b[i], c[i]), i < n <= BLOCK, elements of the compute type (bools: bytes 0/1). out may be one of
+ * the operands. May not read or write past n elements. */
+typedef void BlockFn(void *out, const void *a, const void *b, const void *c, int64_t n);
+/* out[i] = the compute-type value of src[i * stride]; stride in elements, any sign, 0 splats. */
+typedef void LoadFn(void *out, const void *src, int64_t stride, int64_t n);
+/* dst[i * stride] = value[i] rounded to the dtype. */
+typedef void StoreFn(void *dst, int64_t stride, const void *value, int64_t n);
+/* One chunk of order L: n <= CHUNK_L elements to one value in *out (its type as in loop.h). */
+typedef void ReduceFn(void *out, const void *a, const void *b, int64_t n);
+
+typedef struct KernelTable {
+    Isa isa;
+    BlockFn *(*prim)(int prim, SType type);       /* Prim of loop.h; NULL where the type does not exist */
+    BlockFn *(*cast)(SType from, SType to);
+    LoadFn *(*load)(DType dtype);
+    StoreFn *(*store)(DType dtype);
+    /* RedKind of loop.h except argmax/argmin; max, min, any, all, sum, dot, prod over one chunk of L */
+    ReduceFn *(*reduce_L)(int red, SType type);
+    /* S accumulates rows elementwise: acc[i] = acc[i] op a[i] (dot: fma(a[i], b[i], acc[i])), in place */
+    BlockFn *(*accumulate)(int red, SType type); /* (acc, acc, a, b, n) */
+} KernelTable;
+const KernelTable *kernel_table(void); /* of isa_used() */
+
+/* GEMM: C[i,j] = chain over ascending k of A[i,k] B[k,j], chunks of 4,096 [semantics B2]. dtypes f32 and f64 natively;
+ * f16/bf16 operands are converted while packing and computed in f32 (the caller rounds at the store); ints in i64/i32.
+ * `tile`, if given, is called once per finished tile with the accumulators in L1; else C is stored (compute type ->
+ * dtype). Strides in elements, any order (NN, NT, TN, TT). Deterministic for any split of rows and columns. */
+typedef struct GemmTile {
+    const void *at;   /* accumulators of the compute type */
+    int64_t ld;       /* elements per tile row */
+    int64_t row, column, rows, columns; /* where in C */
+    int64_t batch;
+} GemmTile;
+typedef void GemmTileFn(void *context, const GemmTile *tile);
+typedef struct GemmCall {
+    DType dtype;
+    int64_t m, n, k, batch;
+    const void *a, *b;
+    void *c;
+    int64_t a_row, a_col, b_row, b_col, c_row, c_col; /* strides */
+    int64_t a_batch, b_batch, c_batch;
+    GemmTileFn *tile;
+    void *context;
+    void *workspace;  /* gemm_workspace() bytes, 64-byte aligned, per thread */
+    const void *packed_b; /* B already packed by gemm_pack_b for batch 1, or NULL */
+    int64_t row_begin, row_end; /* rows of every batch this call computes */
+} GemmCall;
+size_t gemm_workspace(const GemmCall *call);
+void gemm(const GemmCall *call);
+size_t gemm_packed_bytes(const GemmCall *call);
+void gemm_pack_b(const GemmCall *call, void *packed);
+
+/* Bitcode of the primitives for one instruction set: functions sn_<prim>_<type>v<lanes> over vectors of isa_lanes
+ * elements (bools: <lanes x i8> of 0/1... see kernels/README.md), embedded in libsinter-llvm only. */
+int isa_lanes(Isa isa); /* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */
+
+/* Probes for the benchmark, printed beside its table. */
+double probe_fma_gflops(void);      /* one thread, registers only */
+double probe_bandwidth_gbs(void);   /* one thread, a[i] = b[i] + c[i] over 96 MiB */
+
+#endif

@@ -1,0 +1,99 @@
+/* passes.h: graph to graph, graph to plan, and the rule tables of derivatives, decompositions and scalar bodies.
+ * A pass is a row in passes.def and one function, true if it changed the graph; failures bail (graph->bail) or, where
+ * a graph has none, raise. One runner skips, times, verifies, logs and dumps. */
+#ifndef SINTER_PASSES_PASSES_H
+#define SINTER_PASSES_PASSES_H
+#include "ir/graph.h"
+#include "ir/plan.h"
+
+/* passes ------------------------------------------------------------------------------------------------------- */
+typedef bool PassFn(Graph *graph);
+typedef struct PassRow {
+    const char *name, *doc;
+    PassFn *run;
+    Stage in, out;
+} PassRow;
+const PassRow *pass_find(const char *name); /* NULL when unknown */
+const PassRow *pass_at(int i);              /* NULL past the last */
+
+typedef void PassTrace(void *context, const PassRow *pass, Graph *graph, int64_t ns); /* after each pass */
+typedef struct PassOptions {
+    bool verify;          /* the verifier after every pass (on in tests) */
+    const char *skip;     /* comma list of names not run, or NULL */
+    int limit;            /* bisect: run only so many passes; 0: all */
+    PassTrace *trace;
+    void *trace_context;
+    bool (*evaluate)(void *context, Node *node, const Arg *args, double *result); /* fold's evaluator, may be NULL */
+    void *evaluate_context;
+} PassOptions;
+/* Runs a comma list ("decompose,cse"); raises ST_ARGUMENT with the list of valid names for an unknown one. */
+Status passes_run(Graph *graph, const char *names, const PassOptions *options);
+
+/* The joint graph [semantics G]: `forward` is functional; want[i] says whether input i needs a gradient. Adds one input per
+ * defined output gradient (and per present partial sum), and the gradients of wanted inputs as outputs after the
+ * forward ones. */
+typedef struct JointSpec {
+    const bool *want;          /* by input */
+    const bool *grad_defined;  /* by forward output */
+    const bool *partial;       /* by input: a partial sum of its gradient is passed in and continued (G1) */
+} JointSpec;
+Graph *joint_build(Graph *forward, const JointSpec *spec);
+
+/* Splits a joint graph by minimum cut over bytes; recompute starts only from saved values. */
+typedef struct Partition {
+    Graph *forward;   /* outputs: the user's, then the saved values */
+    Graph *backward;  /* inputs: saved values, then output gradients and partial sums */
+    int n_saved;
+    int *saved_inputs; /* saved value i is forward input saved_inputs[i], or -1: forward output n_user + its rank */
+} Partition;
+Partition *partition_build(Graph *joint, int n_user_outputs);
+
+/* Schedules, fuses, lowers and plans memory. The graph is decomposed. Never NULL: it bails. */
+typedef struct LowerOptions {
+    bool fuse; /* false: one node per kernel (eager's one-node programs fuse only a decomposition's own parts) */
+} LowerOptions;
+Plan *plan_build(Graph *graph, const LowerOptions *options);
+/* "why not fused": one line per refused pair, in order; for explain and the fusion log. */
+const char *plan_refusals(Plan *plan);
+
+/* rules -------------------------------------------------------------------------------------------------------- */
+
+/* Derivative of one op call: reads args, results and incoming gradients, sets the gradients of the arguments it is
+ * asked for. grad_out[i] NULL: undefined (treated as zero without making one). */
+typedef struct Deriv {
+    Builder *b;
+    const OpRow *row;
+    const Arg *args;       /* saved tensors in place; unsaved ones NULL */
+    Val *const *results;   /* saved results; unsaved NULL */
+    Val *const *grad_out;
+    const bool *needs;     /* by argument: a tensor argument whose gradient is wanted (a list: any of them) */
+    const Meta *const *arg_meta;    /* by argument, also of unsaved tensors (NULL: not a tensor) */
+    const Meta *const *result_meta;
+    Val **grad_in;         /* by argument; lists: grad_list */
+    Val **grad_list;       /* for a Tensor[] argument: one per element */
+} Deriv;
+typedef Status DerivFn(Deriv *d);
+DerivFn *deriv_rule(const OpRow *row); /* NULL: not differentiable */
+
+/* Decomposition of one op call into others, on any builder. */
+typedef Status DecompFn(Builder *b, const OpRow *row, const Arg *args, Val **outs);
+DecompFn *decomp_rule(const OpRow *row); /* NULL: none */
+
+/* The scalar graph of a pointwise op or of a reduction's operand and result. x[i]: the i-th tensor argument's element in the
+ * compute type; returns the instruction of the element (reductions: see bodies.h). */
+typedef struct BodyCall {
+    LoopBuilder *lb;
+    const OpRow *row;
+    const Arg *args;      /* numbers among them; tensors have meta */
+    const int *x;         /* by argument: instruction of a tensor argument (or of a number in a tensor's place), -1 */
+    SType type;           /* compute type of the op: its inputs are cast to it */
+    DType out_dtype;
+    int (*number)(struct BodyCall *call, int arg, SType type); /* instruction of a number argument, runtime or constant */
+    int (*position)(struct BodyCall *call);  /* i64: row-major index of the element, for random numbers and arange */
+    const int64_t *reduced; /* reductions: element count of the inner dims is this, plain or parameter */
+    void *context;
+} BodyCall;
+typedef int BodyFn(BodyCall *call);
+BodyFn *body_rule(const OpRow *row);
+
+#endif

@@ -1,0 +1,46 @@
+/* alloc.c: thin wrappers over malloc with a per-thread countdown for the allocation-failure sweep. */
+#include "runtime/base/alloc.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/error.h"
+
+static _Thread_local int64_t countdown = -1;
+static _Thread_local int64_t made;
+
+void mem_fail_after(int64_t n) { countdown = n; }
+int64_t mem_count(void) { return made; }
+
+static bool refused(void) {
+    made++;
+    if (LIKELY(countdown < 0)) return false;
+    if (countdown == 0) return true;
+    countdown--;
+    return false;
+}
+
+static void *checked(void *block, size_t bytes) {
+    if (UNLIKELY(!block)) error_raise(ST_MEMORY, "out of memory: %zu bytes", bytes);
+    return block;
+}
+
+void *mem_alloc(size_t bytes) { return checked(refused() ? NULL : malloc(bytes ? bytes : 1), bytes); }
+void *mem_zero(size_t bytes) { return checked(refused() ? NULL : calloc(1, bytes ? bytes : 1), bytes); }
+
+void *mem_resize(void *block, size_t bytes) {
+    return checked(refused() ? NULL : realloc(block, bytes ? bytes : 1), bytes);
+}
+
+void *mem_aligned(size_t alignment, size_t bytes) {
+    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    return checked(refused() ? NULL : aligned_alloc(alignment, rounded ? rounded : alignment), bytes);
+}
+
+void mem_free(void *block) { free(block); }
+
+char *mem_strdup(const char *text) {
+    const size_t bytes = strlen(text) + 1;
+    char *const copy = mem_alloc(bytes);
+    if (copy) memcpy(copy, text, bytes);
+    return copy;
+}

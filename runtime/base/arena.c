@@ -1,0 +1,98 @@
+/* arena.c: chunks of doubling size in a list; freeing walks the list. */
+#include "runtime/base/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "runtime/base/alloc.h"
+
+enum { FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20, ALIGNMENT = 16 };
+
+typedef struct Chunk {
+    struct Chunk *next;
+    size_t used, room;
+} Chunk;
+
+struct Arena {
+    Chunk *chunks;
+    size_t total;
+    ArenaBail *bail;
+    void *bail_context;
+};
+
+Arena *arena_new(void) { return mem_zero(sizeof(Arena)); }
+
+void arena_free(Arena *arena) {
+    if (!arena) return;
+    for (Chunk *chunk = arena->chunks; chunk;) {
+        Chunk *const next = chunk->next;
+        mem_free(chunk);
+        chunk = next;
+    }
+    mem_free(arena);
+}
+
+void arena_on_failure(Arena *arena, ArenaBail *bail, void *context) {
+    arena->bail = bail;
+    arena->bail_context = context;
+}
+
+static size_t header_bytes(void) { return (sizeof(Chunk) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+static Chunk *grow(Arena *arena, size_t bytes) {
+    size_t room = arena->chunks ? arena->chunks->room * 2 : FIRST_CHUNK;
+    if (room > LARGEST_CHUNK) room = LARGEST_CHUNK;
+    if (room < bytes) room = bytes;
+    Chunk *const chunk = mem_zero(header_bytes() + room);
+    if (!chunk) {
+        if (arena->bail) arena->bail(arena->bail_context);
+        return NULL;
+    }
+    *chunk = (Chunk){.next = arena->chunks, .room = room};
+    arena->chunks = chunk;
+    arena->total += room;
+    return chunk;
+}
+
+void *arena_alloc(Arena *arena, size_t bytes) {
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    Chunk *chunk = arena->chunks;
+    if (!chunk || chunk->room - chunk->used < bytes) chunk = grow(arena, bytes);
+    if (!chunk) return NULL;
+    void *const block = (char *)chunk + header_bytes() + chunk->used;
+    chunk->used += bytes;
+    return block;
+}
+
+void *arena_copy(Arena *arena, const void *from, size_t bytes) {
+    void *const to = arena_alloc(arena, bytes);
+    if (to && bytes) memcpy(to, from, bytes);
+    return to;
+}
+
+char *arena_strdup(Arena *arena, const char *text) { return arena_copy(arena, text, strlen(text) + 1); }
+
+char *arena_printf(Arena *arena, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *const text = arena_alloc(arena, (size_t)length + 1);
+    if (text) vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+size_t arena_bytes(const Arena *arena) { return arena->total; }
+
+bool vec_reserve(Arena *arena, void **at, int n, int *room, size_t item_bytes) {
+    if (n < *room) return true;
+    const int more = *room ? *room * 2 : 8;
+    void *const block = arena_alloc(arena, item_bytes * (size_t)more);
+    if (!block) return false;
+    if (n) memcpy(block, *at, item_bytes * (size_t)n);
+    *at = block;
+    *room = more;
+    return true;
+}

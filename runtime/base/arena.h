@@ -1,0 +1,38 @@
+/* arena.h: bump allocation with one free at the end; everything made while compiling lives in one.
+ *
+ * An arena that runs out of memory raises ST_MEMORY and returns NULL, unless a bail-out is set: then it calls that
+ * instead and never returns NULL (runtime/compile.c sets one around a compile, see codegen and passes). */
+#ifndef SINTER_RUNTIME_BASE_ARENA_H
+#define SINTER_RUNTIME_BASE_ARENA_H
+#include "runtime/base/base.h"
+
+typedef struct Arena Arena;
+typedef void ArenaBail(void *context); /* must not return */
+
+Arena *arena_new(void); /* NULL on failure */
+void arena_free(Arena *arena);
+void arena_on_failure(Arena *arena, ArenaBail *bail, void *context);
+void *arena_alloc(Arena *arena, size_t bytes); /* zeroed, 16-byte aligned */
+void *arena_copy(Arena *arena, const void *from, size_t bytes);
+char *arena_strdup(Arena *arena, const char *text);
+char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
+size_t arena_bytes(const Arena *arena);
+
+#define ARENA_NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
+#define ARENA_ARRAY(arena, type, n) ((type *)arena_alloc((arena), sizeof(type) * (size_t)(n)))
+
+/* A growable array in an arena: `VEC(Node *) nodes;` then VEC_PUSH(arena, &nodes, node); old storage is simply left
+ * behind. Zero-initialised means empty. */
+#define VEC(type)                                                                                  \
+    struct {                                                                                       \
+        type *at;                                                                                  \
+        int n, room;                                                                               \
+    }
+#define VEC_PUSH(arena, vec, item)                                                                 \
+    (vec_reserve((arena), (void **)&(vec)->at, (vec)->n, &(vec)->room, sizeof *(vec)->at)          \
+         ? (void)((vec)->at[(vec)->n++] = (item))                                                  \
+         : (void)0)
+/* Makes room for one more; false when memory is out. */
+bool vec_reserve(Arena *arena, void **at, int n, int *room, size_t item_bytes);
+
+#endif

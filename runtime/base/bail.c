@@ -1,0 +1,35 @@
+/* bail.c: see bail.h. */
+#include "runtime/base/bail.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static char failing[512]; /* ",a,b," so that a whole name can be searched */
+
+_Noreturn void bail(Bail *to, BailCode code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(to->message, sizeof to->message, format, args);
+    va_end(args);
+    to->code = code;
+    longjmp(to->exit, 1);
+}
+
+const char *bail_name(BailCode code) {
+    static const char *const names[BAIL_COUNT] = {
+        "none",
+#define X(name, text) #name,
+        BAIL_CODES(X)
+#undef X
+    };
+    return names[code];
+}
+
+void failpoint_set(const char *names) { snprintf(failing, sizeof failing, names && *names ? ",%s," : "", names); }
+
+bool failpoint(const char *name) {
+    if (LIKELY(!failing[0])) return false;
+    char key[128];
+    snprintf(key, sizeof key, ",%s,", name);
+    return strstr(failing, key) != NULL;
+}

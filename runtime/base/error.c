@@ -1,0 +1,46 @@
+/* error.c: see error.h. The slot is thread-local with a redirect, so that fibers and sessions can carry their own. */
+#include "runtime/base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local ErrorSlot own_slot;
+static _Thread_local ErrorSlot *current_slot;
+
+ErrorSlot *error_slot(void) { return current_slot ? current_slot : &own_slot; }
+
+ErrorSlot *error_slot_use(ErrorSlot *slot) {
+    ErrorSlot *const previous = current_slot;
+    current_slot = slot;
+    return previous;
+}
+
+Status error_pending(void) { return error_slot()->status; }
+
+Status error_raise(Status status, const char *format, ...) {
+    ErrorSlot *const slot = error_slot();
+    if (slot->status != ST_OK) return status;
+    slot->status = status;
+    slot->code = 1000 + (int)status;
+    slot->op[0] = slot->where[0] = '\0';
+    va_list args;
+    va_start(args, format);
+    vsnprintf(slot->message, sizeof slot->message, format, args);
+    va_end(args);
+    return status;
+}
+
+void error_clear(void) { error_slot()->status = ST_OK; }
+
+static void fill(char *field, size_t size, const char *text) {
+    if (error_pending() != ST_OK && !field[0]) snprintf(field, size, "%s", text);
+}
+
+void error_set_op(const char *op) { fill(error_slot()->op, sizeof error_slot()->op, op); }
+void error_set_where(const char *where) { fill(error_slot()->where, sizeof error_slot()->where, where); }
+
+const char *status_name(Status status) {
+    static const char *const names[] = {"ok",    "argument",    "shape", "dtype", "device", "value",  "memory",
+                                        "unsupported", "state", "parse", "io",    "strict", "callback", "internal"};
+    return (unsigned)status < (unsigned)COUNT_OF(names) ? names[status] : "unknown";
+}

@@ -1,0 +1,31 @@
+/* error.h: the thread's pending error.
+ *
+ * The first error stays pending until error_take(): later raises are dropped, so the root cause survives. The slot
+ * is reached through one thread-local pointer, which the runtime repoints when a thread changes its sn_state.
+ * `op` and `where` are filled by whoever knows them (the dispatcher knows the op, capture the call site).
+ */
+#ifndef SINTER_RUNTIME_BASE_ERROR_H
+#define SINTER_RUNTIME_BASE_ERROR_H
+#include "runtime/base/base.h"
+
+typedef struct ErrorSlot {
+    Status status;      /* ST_OK: nothing pending */
+    int code;           /* stable number, see error.def */
+    char message[1024]; /* one line, no trailing newline */
+    char op[96];        /* "aten::add.Tensor" or "" */
+    char where[256];    /* "model.c:57" or "" */
+} ErrorSlot;
+
+/* Raises an error unless one is pending; always returns `status` so that `return error_raise(...)` reads well. */
+Status error_raise(Status status, const char *format, ...) PRINTF_LIKE(2, 3);
+Status error_pending(void);       /* ST_OK or the pending error's status */
+ErrorSlot *error_slot(void);      /* the thread's slot, never NULL */
+void error_clear(void);
+void error_set_op(const char *op);       /* if one is pending and names no op yet */
+void error_set_where(const char *where); /* likewise */
+/* Makes `slot` the thread's (NULL: the thread's own); returns the previous one. */
+ErrorSlot *error_slot_use(ErrorSlot *slot);
+/* The status' public name: "argument", "shape"... */
+const char *status_name(Status status);
+
+#endif
