@@ -32,6 +32,7 @@ struct Node {
     OpForm form;
     uint8_t modes;
     Order order;
+    int random;  /* OPF_random: its sequence number is graph->sequence + random */
     int id;
     int n_args;
     Arg *args; /* row->n_params; out form: followed by the out tensors */
@@ -65,6 +66,9 @@ typedef struct Graph {
     VEC(double) runtime_floats; /* hints of ARG_runtime values */
     Node *first, *last, *insert_at;
     int n_nodes, n_vals;        /* after graph_number */
+    int64_t seed, sequence;     /* free symbols bound to the generator's on every call; 0: no random op [semantics B6] */
+    int n_random;               /* sequence numbers that a call takes, also for ops that were removed */
+    int random;                 /* given to new random nodes (a decomposition's parts share their op's) */
     uint8_t modes;              /* given to new nodes */
     const char *where;          /* given to new nodes */
     int n_forward_outputs;      /* joint graphs: the outputs before the gradients */

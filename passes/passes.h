@@ -90,6 +90,7 @@ typedef struct BodyCall {
     DType out_dtype;
     int (*number)(struct BodyCall *call, int arg, SType type); /* instruction of a number argument, runtime or constant */
     int (*position)(struct BodyCall *call);  /* i64: row-major index of the element, for random numbers and arange */
+    int (*random)(struct BodyCall *call, int which); /* i64: 0 the seed, 1 the sequence number of this op */
     const int64_t *reduced; /* reductions: element count of the inner dims is this, plain or parameter */
     void *context;
 } BodyCall;
