@@ -1,0 +1,15 @@
+# Links the wrappers (AT.wrap.ll) with the primitives (AT.inner.bc), inlines and optimises for CPU, and removes target
+# attributes, so that the module inlines into any function of that level: AT.bc.
+macro(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+endmacro()
+file(READ ${AT}.wrap.ll wrap)
+string(REPLACE "willreturn }" "willreturn \"target-cpu\"=\"${CPU}\" \"prefer-vector-width\"=\"512\" }" wrap "${wrap}")
+file(WRITE ${AT}.wrap.ll "${wrap}")
+run(${LINK} --internalize ${AT}.wrap.ll --internalize ${AT}.inner.bc -o ${AT}.linked.bc)
+run(${OPT} -passes=default<O2> -vectorize-loops=false -vectorize-slp=false -disable-loop-unrolling ${AT}.linked.bc -o ${AT}.full.bc)
+run(${DIS} ${AT}.full.bc -o ${AT}.full.ll)
+file(READ ${AT}.full.ll text)
+string(REGEX REPLACE " \"(target-cpu|target-features|tune-cpu|prefer-vector-width|min-legal-vector-width|no-trapping-math|stack-protector-buffer-size|frame-pointer)\"=\"[^\"]*\"" "" text "${text}")
+file(WRITE ${AT}.plain.ll "${text}")
+run(${OPT} -passes=verify ${AT}.plain.ll -o ${AT}.bc)
