@@ -68,8 +68,7 @@ void gemm(const GemmCall *call);
 size_t gemm_packed_bytes(const GemmCall *call);
 void gemm_pack_b(const GemmCall *call, void *packed);
 
-/* Bitcode of the primitives for one instruction set: functions sn_<prim>_<type>v<lanes> over vectors of isa_lanes
- * elements (bools: <lanes x i8> of 0/1... see kernels/README.md), embedded in libsinter-llvm only. */
+/* Vectors of the primitives and of the JIT; the bitcode itself is in kernels/bitcode.h. */
 int isa_lanes(Isa isa); /* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */
 
 /* Probes for the benchmark, printed beside its table. */
