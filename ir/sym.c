@@ -1,0 +1,592 @@
+/* sym.c: symbolic integers, see sym.h.
+ *
+ * Every expression is kept as a sum of products: add(add(t1, t2), constant), each term mul(mul(x, y), coefficient),
+ * where x, y are atoms: free symbols, div, mod, max, min. Terms and factors are ordered by structure, not by id, so that
+ * text parsed into another environment gives the same form. Operations unpack both operands into term lists, work on
+ * those, and pack the result; packing hash-conses, so equal expressions have equal ids.
+ *
+ * Decisions first try structure (the difference is a plain number), then ranges (from the free symbols' lower bounds),
+ * then a guard already there; only then the hints answer and a guard is recorded. */
+#include "ir/sym.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+
+enum { MAX_FACTORS = 16, TABLE_ROOM = 256 };
+#define FAR (INT64_C(1) << 60) /* ranges saturate here */
+
+typedef struct Slot {
+    int id; /* of the expression, plus 1; 0: free */
+} Slot;
+
+struct SymEnv {
+    Arena *arena;
+    VEC(SymExpr) exprs;
+    VEC(int64_t) frees;
+    VEC(SymGuard) guards;
+    Slot *table;
+    int room;
+};
+
+typedef struct Term {
+    int64_t coef;
+    int n;
+    int64_t factors[MAX_FACTORS]; /* atoms, in order */
+} Term;
+
+typedef struct Poly {
+    VEC(Term) terms; /* in order; the constant last, with no factors; no zero coefficients */
+} Poly;
+
+typedef struct Range {
+    int64_t low, high;
+} Range;
+
+SymEnv *sym_env_new(Arena *arena) {
+    SymEnv *const env = ARENA_NEW(arena, SymEnv);
+    if (!env) return NULL;
+    env->arena = arena;
+    env->room = TABLE_ROOM;
+    env->table = ARENA_ARRAY(arena, Slot, env->room);
+    return env->table ? env : NULL;
+}
+
+const SymExpr *sym_expr(const SymEnv *env, int64_t symbolic) {
+    return &env->exprs.at[sym_id(symbolic)];
+}
+int sym_free_count(const SymEnv *env) { return env->frees.n; }
+int64_t sym_free_at(const SymEnv *env, int i) { return env->frees.at[i]; }
+int sym_guard_count(const SymEnv *env) { return env->guards.n; }
+const SymGuard *sym_guard_at(const SymEnv *env, int i) { return &env->guards.at[i]; }
+int64_t sym_hint(const SymEnv *env, int64_t a) { return sym_is(a) ? sym_expr(env, a)->hint : a; }
+
+/* plain arithmetic ----------------------------------------------------------------------------------------------- */
+
+static int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
+static int64_t floor_div(int64_t a, int64_t b) {
+    if (b == -1) return wrap_mul(a, -1);
+    const int64_t quotient = a / b;
+    return quotient - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static int64_t floor_mod(int64_t a, int64_t b) {
+    return wrap_add(a, wrap_mul(-1, wrap_mul(floor_div(a, b), b)));
+}
+
+static int64_t apply(SymOp op, int64_t a, int64_t b) {
+    switch (op) {
+    case SYM_add: return wrap_add(a, b);
+    case SYM_mul: return wrap_mul(a, b);
+    case SYM_div: return b ? floor_div(a, b) : 0;
+    case SYM_mod: return b ? floor_mod(a, b) : 0;
+    case SYM_max: return max_i64(a, b);
+    case SYM_min: return min_i64(a, b);
+    case SYM_free: break;
+    }
+    return 0;
+}
+
+static bool holds(SymRel rel, int64_t a, int64_t b) {
+    switch (rel) {
+    case SYM_eq: return a == b;
+    case SYM_ne: return a != b;
+    case SYM_lt: return a < b;
+    case SYM_le: return a <= b;
+    }
+    return false;
+}
+
+/* interning ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t expr_hash(SymOp op, int64_t a, int64_t b) {
+    return hash_mix(hash_mix(hash_mix(1, (uint64_t)op), (uint64_t)a), (uint64_t)b);
+}
+
+static Slot *slot_of(const SymEnv *env, SymOp op, int64_t a, int64_t b) {
+    for (uint64_t i = expr_hash(op, a, b);; i++) {
+        Slot *const slot = &env->table[i & (uint64_t)(env->room - 1)];
+        if (!slot->id) return slot;
+        const SymExpr *const e = &env->exprs.at[slot->id - 1];
+        if (e->op == op && e->a == a && e->b == b) return slot;
+    }
+}
+
+static void grow_table(SymEnv *env) {
+    env->room *= 2;
+    env->table = ARENA_ARRAY(env->arena, Slot, env->room);
+    if (!env->table) return;
+    for (int i = 0; i < env->exprs.n; i++) {
+        const SymExpr *const e = &env->exprs.at[i];
+        slot_of(env, e->op, e->a, e->b)->id = i + 1;
+    }
+}
+
+static int64_t intern(SymEnv *env, SymOp op, int64_t a, int64_t b, int64_t hint) {
+    Slot *slot = slot_of(env, op, a, b);
+    if (slot->id) return sym_make(slot->id - 1);
+    const int id = env->exprs.n;
+    VEC_PUSH(env->arena, &env->exprs, ((SymExpr){.op = op, .a = a, .b = b, .hint = hint}));
+    slot->id = id + 1;
+    if (env->exprs.n * 2 > env->room) grow_table(env);
+    return sym_make(id);
+}
+
+static int64_t node(SymEnv *env, SymOp op, int64_t a, int64_t b) {
+    return intern(env, op, a, b, apply(op, sym_hint(env, a), sym_hint(env, b)));
+}
+
+int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound) {
+    const int64_t made = intern(env, SYM_free, env->frees.n, lower_bound, hint);
+    VEC_PUSH(env->arena, &env->frees, made);
+    return made;
+}
+
+/* the canonical order -------------------------------------------------------------------------------------------- */
+
+static int compare(const SymEnv *env, int64_t a, int64_t b) {
+    if (a == b) return 0;
+    if (!sym_is(a) || !sym_is(b)) return sym_is(a) ? -1 : sym_is(b) ? 1 : a < b ? -1 : 1;
+    const SymExpr *const x = sym_expr(env, a), *const y = sym_expr(env, b);
+    if (x->op != y->op) return x->op < y->op ? -1 : 1;
+    const int first = compare(env, x->a, y->a);
+    return first ? first : x->op == SYM_free ? 0 : compare(env, x->b, y->b);
+}
+
+static int compare_terms(const SymEnv *env, const Term *x, const Term *y) {
+    for (int i = 0; i < x->n && i < y->n; i++) {
+        const int order = compare(env, x->factors[i], y->factors[i]);
+        if (order) return order;
+    }
+    return y->n - x->n; /* longer first, so the constant comes last */
+}
+
+/* sums of products ----------------------------------------------------------------------------------------------- */
+
+static void poly_add_term(SymEnv *env, Poly *poly, const Term *term) {
+    if (!term->coef) return;
+    int at = 0, order = 1;
+    while (at < poly->terms.n && (order = compare_terms(env, &poly->terms.at[at], term)) < 0) at++;
+    if (at < poly->terms.n && order == 0) {
+        Term *const same = &poly->terms.at[at];
+        same->coef = wrap_add(same->coef, term->coef);
+        if (same->coef) return;
+        memmove(same, same + 1, sizeof *same * (size_t)(poly->terms.n - at - 1));
+        poly->terms.n--;
+        return;
+    }
+    VEC_PUSH(env->arena, &poly->terms, *term);
+    Term *const made = &poly->terms.at[at];
+    memmove(made + 1, made, sizeof *made * (size_t)(poly->terms.n - at - 1));
+    *made = *term;
+}
+
+static void insert_factor(const SymEnv *env, Term *term, int64_t factor) {
+    int at = term->n++;
+    for (; at > 0 && compare(env, term->factors[at - 1], factor) > 0; at--)
+        term->factors[at] = term->factors[at - 1];
+    term->factors[at] = factor;
+}
+
+/* A canonical product as a term. */
+static Term term_of(SymEnv *env, int64_t a) {
+    Term term = {.coef = 1};
+    for (; sym_is(a) && sym_expr(env, a)->op == SYM_mul; a = sym_expr(env, a)->a) {
+        const int64_t last = sym_expr(env, a)->b;
+        if (sym_is(last)) insert_factor(env, &term, last);
+        else term.coef = last;
+    }
+    if (sym_is(a)) insert_factor(env, &term, a);
+    else term.coef = wrap_mul(term.coef, a);
+    return term;
+}
+
+static void poly_add(SymEnv *env, Poly *poly, int64_t a, int64_t times) {
+    for (; sym_is(a) && sym_expr(env, a)->op == SYM_add; a = sym_expr(env, a)->a) {
+        Term term = term_of(env, sym_expr(env, a)->b);
+        term.coef = wrap_mul(term.coef, times);
+        poly_add_term(env, poly, &term);
+    }
+    Term term = term_of(env, a);
+    term.coef = wrap_mul(term.coef, times);
+    poly_add_term(env, poly, &term);
+}
+
+static Poly poly_of(SymEnv *env, int64_t a) {
+    Poly poly = {0};
+    poly_add(env, &poly, a, 1);
+    return poly;
+}
+
+static int64_t pack_term(SymEnv *env, const Term *term) {
+    if (!term->n) return term->coef;
+    int64_t product = term->factors[0];
+    for (int i = 1; i < term->n; i++) product = node(env, SYM_mul, product, term->factors[i]);
+    return term->coef == 1 ? product : node(env, SYM_mul, product, term->coef);
+}
+
+static int64_t pack(SymEnv *env, const Poly *poly) {
+    if (!poly->terms.n) return 0;
+    int64_t sum = pack_term(env, &poly->terms.at[0]);
+    for (int i = 1; i < poly->terms.n; i++)
+        sum = node(env, SYM_add, sum, pack_term(env, &poly->terms.at[i]));
+    return sum;
+}
+
+/* ranges --------------------------------------------------------------------------------------------------------- */
+
+static int64_t clip(__int128 v) { return v > FAR ? FAR : v < -FAR ? -FAR : (int64_t)v; }
+
+static Range range_product(Range a, Range b) {
+    const __int128 corner[4] = {(__int128)a.low * b.low, (__int128)a.low * b.high,
+                                (__int128)a.high * b.low, (__int128)a.high * b.high};
+    __int128 low = corner[0], high = corner[0];
+    for (int i = 1; i < 4; i++) {
+        if (corner[i] < low) low = corner[i];
+        if (corner[i] > high) high = corner[i];
+    }
+    return (Range){clip(low), clip(high)};
+}
+
+static Range range_div(Range a, Range b) {
+    if (b.low <= 0 || a.low < 0) return (Range){-FAR, FAR};
+    return (Range){a.low / b.high, a.high >= FAR ? FAR : a.high / b.low};
+}
+
+static Range range_of(const SymEnv *env, int64_t a) {
+    if (!sym_is(a)) return (Range){clip(a), clip(a)};
+    const SymExpr *const e = sym_expr(env, a);
+    if (e->op == SYM_free) return (Range){e->b, FAR};
+    const Range x = range_of(env, e->a), y = range_of(env, e->b);
+    switch (e->op) {
+    case SYM_add: return (Range){clip((__int128)x.low + y.low), clip((__int128)x.high + y.high)};
+    case SYM_mul: return range_product(x, y);
+    case SYM_div: return range_div(x, y);
+    case SYM_mod: return y.low > 0 ? (Range){0, y.high >= FAR ? FAR : y.high - 1} : (Range){-FAR, FAR};
+    case SYM_max: return (Range){max_i64(x.low, y.low), max_i64(x.high, y.high)};
+    case SYM_min: return (Range){min_i64(x.low, y.low), min_i64(x.high, y.high)};
+    case SYM_free: break;
+    }
+    return (Range){-FAR, FAR};
+}
+
+/* A bound at FAR means unknown, so only bounds inside it decide. */
+static bool surely_below(Range a, Range b) { return a.high < FAR && b.low > -FAR && a.high < b.low; }
+static bool surely_at_most(Range a, Range b) { return a.high < FAR && b.low > -FAR && a.high <= b.low; }
+
+/* arithmetic ----------------------------------------------------------------------------------------------------- */
+
+int64_t sym_add(SymEnv *env, int64_t a, int64_t b) {
+    if (!sym_is(a) && !sym_is(b)) return wrap_add(a, b);
+    Poly poly = poly_of(env, a);
+    poly_add(env, &poly, b, 1);
+    return pack(env, &poly);
+}
+
+int64_t sym_sub(SymEnv *env, int64_t a, int64_t b) {
+    if (!sym_is(a) && !sym_is(b)) return wrap_add(a, wrap_mul(b, -1));
+    Poly poly = poly_of(env, a);
+    poly_add(env, &poly, b, -1);
+    return pack(env, &poly);
+}
+
+int64_t sym_mul(SymEnv *env, int64_t a, int64_t b) {
+    if (!sym_is(a) && !sym_is(b)) return wrap_mul(a, b);
+    const Poly x = poly_of(env, a), y = poly_of(env, b);
+    Poly product = {0};
+    for (int i = 0; i < x.terms.n; i++) {
+        for (int j = 0; j < y.terms.n; j++) {
+            Term term = x.terms.at[i];
+            const Term *const by = &y.terms.at[j];
+            if (term.n + by->n > MAX_FACTORS) return node(env, SYM_mul, a, b);
+            for (int k = 0; k < by->n; k++) insert_factor(env, &term, by->factors[k]);
+            term.coef = wrap_mul(term.coef, by->coef);
+            poly_add_term(env, &product, &term);
+        }
+    }
+    return pack(env, &product);
+}
+
+int64_t sym_product(SymEnv *env, const int64_t *sizes, int n) {
+    int64_t product = 1;
+    for (int i = 0; i < n; i++) product = sym_mul(env, product, sizes[i]);
+    return product;
+}
+
+/* term / by exactly, if by's factors and coefficient are in it. */
+static bool term_divide(const Term *term, const Term *by, Term *out) {
+    if (!by->coef || term->coef % by->coef) return false;
+    *out = (Term){.coef = term->coef / by->coef};
+    int used = 0;
+    for (int i = 0; i < term->n; i++) {
+        if (used < by->n && term->factors[i] == by->factors[used]) used++;
+        else out->factors[out->n++] = term->factors[i];
+    }
+    return used == by->n;
+}
+
+/* a = quotient * b + rest; floor(a / b) = quotient + floor(rest / b) holds for any split. */
+static void split(SymEnv *env, int64_t a, int64_t b, Poly *quotient, Poly *rest) {
+    const Poly x = poly_of(env, a), y = poly_of(env, b);
+    for (int i = 0; i < x.terms.n; i++) {
+        const Term *const term = &x.terms.at[i];
+        Term part;
+        if (y.terms.n == 1 && term_divide(term, &y.terms.at[0], &part)) {
+            poly_add_term(env, quotient, &part);
+        } else if (!sym_is(b) && !term->n) {
+            poly_add_term(env, quotient, &(Term){.coef = floor_div(term->coef, b)});
+            poly_add_term(env, rest, &(Term){.coef = floor_mod(term->coef, b)});
+        } else {
+            poly_add_term(env, rest, term);
+        }
+    }
+}
+
+static bool surely_within(const SymEnv *env, int64_t rest, int64_t b) {
+    const Range r = range_of(env, rest), of_b = range_of(env, b);
+    return r.low >= 0 && surely_below(r, of_b);
+}
+
+int64_t sym_div(SymEnv *env, int64_t a, int64_t b) {
+    if (!sym_is(a) && !sym_is(b)) return apply(SYM_div, a, b);
+    if (a == b) return 1;
+    Poly quotient = {0}, remainder = {0};
+    split(env, a, b, &quotient, &remainder);
+    const int64_t rest = pack(env, &remainder);
+    if (!surely_within(env, rest, b)) poly_add(env, &quotient, node(env, SYM_div, rest, b), 1);
+    return pack(env, &quotient);
+}
+
+int64_t sym_mod(SymEnv *env, int64_t a, int64_t b) {
+    if (!sym_is(a) && !sym_is(b)) return apply(SYM_mod, a, b);
+    if (a == b) return 0;
+    Poly quotient = {0}, remainder = {0};
+    split(env, a, b, &quotient, &remainder);
+    const int64_t rest = pack(env, &remainder);
+    return surely_within(env, rest, b) ? rest : node(env, SYM_mod, rest, b);
+}
+
+static int64_t larger_or_smaller(SymEnv *env, SymOp op, int64_t a, int64_t b) {
+    if (!sym_is(a) && !sym_is(b)) return apply(op, a, b);
+    if (a == b) return a;
+    const Range of_difference = range_of(env, sym_sub(env, a, b)), zero = {0, 0};
+    if (surely_at_most(of_difference, zero)) return op == SYM_max ? b : a;
+    if (surely_at_most(zero, of_difference)) return op == SYM_max ? a : b;
+    return compare(env, a, b) < 0 ? node(env, op, a, b) : node(env, op, b, a);
+}
+
+int64_t sym_max(SymEnv *env, int64_t a, int64_t b) { return larger_or_smaller(env, SYM_max, a, b); }
+int64_t sym_min(SymEnv *env, int64_t a, int64_t b) { return larger_or_smaller(env, SYM_min, a, b); }
+
+/* decisions ------------------------------------------------------------------------------------------------------ */
+
+/* 1 true, 0 false, -1 not known without the hints. */
+static int known(SymRel rel, Range difference) {
+    const Range zero = {0, 0};
+    const bool below = surely_below(difference, zero), above = surely_below(zero, difference);
+    switch (rel) {
+    case SYM_eq: return below || above ? 0 : -1;
+    case SYM_ne: return below || above ? 1 : -1;
+    case SYM_lt: return below ? 1 : surely_at_most(zero, difference) ? 0 : -1;
+    case SYM_le: return surely_at_most(difference, zero) ? 1 : above ? 0 : -1;
+    }
+    return -1;
+}
+
+static void guard_add(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
+    for (int i = 0; i < env->guards.n; i++) {
+        const SymGuard *const old = &env->guards.at[i];
+        if (old->rel == rel && old->a == a && old->b == b) return;
+    }
+    VEC_PUSH(env->arena, &env->guards, ((SymGuard){.rel = rel, .a = a, .b = b}));
+}
+
+bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
+    if (!sym_is(a) && !sym_is(b)) return holds(rel, a, b);
+    const int64_t difference = sym_sub(env, a, b);
+    if (!sym_is(difference)) return holds(rel, difference, 0);
+    const int answer = known(rel, range_of(env, difference));
+    if (answer >= 0) return answer;
+    if (holds(rel, sym_hint(env, a), sym_hint(env, b))) {
+        guard_add(env, rel, a, b);
+        return true;
+    }
+    switch (rel) {
+    case SYM_eq: guard_add(env, SYM_ne, a, b); break;
+    case SYM_ne: guard_add(env, SYM_eq, a, b); break;
+    case SYM_lt: guard_add(env, SYM_le, b, a); break;
+    case SYM_le: guard_add(env, SYM_lt, b, a); break;
+    }
+    return false;
+}
+
+int64_t sym_concrete(SymEnv *env, int64_t a) {
+    if (!sym_is(a)) return a;
+    const int64_t value = sym_hint(env, a);
+    sym_decide(env, SYM_eq, a, value);
+    return value;
+}
+
+int64_t sym_eval(const SymEnv *env, int64_t a, const int64_t *values) {
+    if (!sym_is(a)) return a;
+    const SymExpr *const e = sym_expr(env, a);
+    if (e->op == SYM_free) return values[e->a];
+    return apply(e->op, sym_eval(env, e->a, values), sym_eval(env, e->b, values));
+}
+
+bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *values) {
+    return holds(guard->rel, sym_eval(env, guard->a, values), sym_eval(env, guard->b, values));
+}
+
+/* text ----------------------------------------------------------------------------------------------------------- */
+
+static void print_operand(const SymEnv *env, Text *text, int64_t a) {
+    const bool wrap = sym_is(a) && (sym_expr(env, a)->op == SYM_add || sym_expr(env, a)->op == SYM_mul);
+    if (wrap) text_puts(text, "(");
+    sym_print(env, text, a);
+    if (wrap) text_puts(text, ")");
+}
+
+static void print_pair(const SymEnv *env, Text *text, const SymExpr *e, const char *name) {
+    text_printf(text, "%s(", name);
+    sym_print(env, text, e->a);
+    text_puts(text, ",");
+    sym_print(env, text, e->b);
+    text_puts(text, ")");
+}
+
+static void print_quotient(const SymEnv *env, Text *text, const SymExpr *e, const char *operator) {
+    text_puts(text, "(");
+    print_operand(env, text, e->a);
+    text_puts(text, operator);
+    print_operand(env, text, e->b);
+    text_puts(text, ")");
+}
+
+static void print_sum(const SymEnv *env, Text *text, const SymExpr *e) {
+    sym_print(env, text, e->a);
+    Text term = {0};
+    sym_print(env, &term, e->b);
+    if (text_str(&term)[0] != '-') text_puts(text, "+");
+    text_puts(text, text_str(&term));
+    text_free(&term);
+}
+
+static void print_product(const SymEnv *env, Text *text, const SymExpr *e) {
+    if (e->b == -1) {
+        text_puts(text, "-");
+        sym_print(env, text, e->a);
+        return;
+    }
+    if (!sym_is(e->b) && e->b < 0) { /* the sign leads, so that sums read s0-s1*3 */
+        text_puts(text, "-");
+        sym_print(env, text, e->a);
+        text_printf(text, "*%llu", (unsigned long long)-(uint64_t)e->b);
+        return;
+    }
+    sym_print(env, text, e->a);
+    text_puts(text, "*");
+    sym_print(env, text, e->b);
+}
+
+void sym_print(const SymEnv *env, Text *text, int64_t a) {
+    if (!sym_is(a)) {
+        text_printf(text, "%lld", (long long)a);
+        return;
+    }
+    const SymExpr *const e = sym_expr(env, a);
+    switch (e->op) {
+    case SYM_free: text_printf(text, "s%lld", (long long)e->a); break;
+    case SYM_add: print_sum(env, text, e); break;
+    case SYM_mul: print_product(env, text, e); break;
+    case SYM_div: print_quotient(env, text, e, "//"); break;
+    case SYM_mod: print_quotient(env, text, e, "%"); break;
+    case SYM_max: print_pair(env, text, e, "max"); break;
+    case SYM_min: print_pair(env, text, e, "min"); break;
+    }
+}
+
+static bool eat(const char **at, const char *word) {
+    const size_t n = strlen(word);
+    if (strncmp(*at, word, n)) return false;
+    *at += n;
+    return true;
+}
+
+static Status expected(const char *at, const char *what) {
+    return error_raise(ST_PARSE, "expected %s at \"%.20s\"", what, at);
+}
+
+static Status parse_symbol(SymEnv *env, const char **at, int64_t *out) {
+    char *end;
+    const long number = strtol(*at, &end, 10);
+    if (end == *at || number < 0 || number > 9999) return expected(*at - 1, "a symbol");
+    while (sym_free_count(env) <= number) sym_free(env, 2, 2);
+    *at = end;
+    *out = sym_free_at(env, (int)number);
+    return ST_OK;
+}
+
+static Status parse_pair(SymEnv *env, const char **at, SymOp op, int64_t *out) {
+    int64_t a, b;
+    TRY(sym_parse(env, *at, at, &a));
+    if (!eat(at, ",")) return expected(*at, "','");
+    TRY(sym_parse(env, *at, at, &b));
+    if (!eat(at, ")")) return expected(*at, "')'");
+    *out = op == SYM_max ? sym_max(env, a, b) : sym_min(env, a, b);
+    return ST_OK;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static Status parse_factor(SymEnv *env, const char **at, int64_t *out) {
+    if (is_digit((*at)[0]) || ((*at)[0] == '-' && is_digit((*at)[1]))) {
+        char *end;
+        *out = strtoll(*at, &end, 10);
+        *at = end;
+        return ST_OK;
+    }
+    if (eat(at, "-")) {
+        TRY(parse_factor(env, at, out));
+        *out = sym_mul(env, *out, -1);
+        return ST_OK;
+    }
+    if (eat(at, "max(")) return parse_pair(env, at, SYM_max, out);
+    if (eat(at, "min(")) return parse_pair(env, at, SYM_min, out);
+    if (eat(at, "s")) return parse_symbol(env, at, out);
+    if (!eat(at, "(")) return expected(*at, "a number, a symbol or '('");
+    TRY(sym_parse(env, *at, at, out));
+    return eat(at, ")") ? ST_OK : expected(*at, "')'");
+}
+
+static Status parse_term(SymEnv *env, const char **at, int64_t *out) {
+    TRY(parse_factor(env, at, out));
+    for (;;) {
+        int64_t by;
+        const bool is_mul = eat(at, "*"), is_div = !is_mul && eat(at, "//");
+        if (!is_mul && !is_div && !eat(at, "%")) return ST_OK;
+        TRY(parse_factor(env, at, &by));
+        if (!is_mul && by == 0) return expected(*at, "a divisor that is not 0");
+        *out = is_mul ? sym_mul(env, *out, by)
+               : is_div ? sym_div(env, *out, by)
+                        : sym_mod(env, *out, by);
+    }
+}
+
+Status sym_parse(SymEnv *env, const char *text, const char **end, int64_t *out) {
+    const char *at = text;
+    int64_t sum, term;
+    TRY(parse_term(env, &at, &sum));
+    for (;;) {
+        const bool plus = eat(&at, "+");
+        if (!plus && !eat(&at, "-")) break;
+        TRY(parse_term(env, &at, &term));
+        sum = plus ? sym_add(env, sum, term) : sym_sub(env, sum, term);
+    }
+    *end = at;
+    *out = sum;
+    return ST_OK;
+}

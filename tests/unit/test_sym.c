@@ -1,0 +1,138 @@
+/* test_sym.c: symbolic integers: canonical forms, decisions and their guards, text. */
+#include <check.h>
+
+#include "ir/sym.h"
+#include "runtime/base/error.h"
+
+static Arena *arena;
+static SymEnv *env;
+static int64_t s0, s1;
+
+static void setup(void) {
+    arena = arena_new();
+    env = sym_env_new(arena);
+    s0 = sym_free(env, 7, 2);
+    s1 = sym_free(env, 12, 2);
+}
+static void teardown(void) { arena_free(arena); }
+
+static void expect_text(int64_t a, const char *wanted) {
+    Text text = {0};
+    sym_print(env, &text, a);
+    ck_assert_str_eq(text_str(&text), wanted);
+    text_free(&text);
+}
+
+START_TEST(plain_numbers_need_no_environment) {
+    ck_assert_int_eq(sym_add(NULL, 2, 3), 5);
+    ck_assert_int_eq(sym_div(NULL, -7, 2), -4);
+    ck_assert_int_eq(sym_mod(NULL, -7, 2), 1);
+    ck_assert_int_eq(sym_max(NULL, 4, 9), 9);
+    ck_assert(sym_decide(NULL, SYM_lt, 1, 2));
+    ck_assert(!sym_is(NO_INT));
+}
+END_TEST
+
+START_TEST(equal_expressions_have_equal_ids) {
+    const int64_t a = sym_mul(env, sym_add(env, s0, s1), sym_sub(env, s0, s1));
+    const int64_t b = sym_sub(env, sym_mul(env, s0, s0), sym_mul(env, s1, s1));
+    ck_assert_int_eq(a, b);
+    ck_assert_int_eq(sym_sub(env, a, b), 0);
+    ck_assert_int_eq(sym_add(env, s1, s0), sym_add(env, s0, s1));
+    ck_assert_int_eq(sym_div(env, sym_mul(env, sym_mul(env, s0, s1), 6), sym_mul(env, s1, 3)), sym_mul(env, s0, 2));
+    ck_assert_int_eq(sym_mod(env, sym_add(env, sym_mul(env, s0, 8), 3), 4), 3);
+    ck_assert_int_eq(sym_max(env, s0, 1), s0);
+    ck_assert_int_eq(sym_min(env, s0, sym_add(env, s0, s1)), s0);
+}
+END_TEST
+
+START_TEST(evaluation_agrees_with_arithmetic) {
+    int64_t a = sym_add(env, sym_mul(env, s0, 5), -3);
+    a = sym_add(env, sym_div(env, a, 4), sym_mod(env, sym_mul(env, a, s1), 7));
+    a = sym_max(env, a, sym_min(env, s1, sym_mul(env, s0, -1)));
+    for (int64_t x = 2; x < 20; x++) {
+        for (int64_t y = 2; y < 20; y++) {
+            const int64_t p = 5 * x - 3, low = y < -x ? y : -x, sum = p / 4 + p * y % 7;
+            ck_assert_int_eq(sym_eval(env, a, (int64_t[]){x, y}), sum > low ? sum : low);
+        }
+    }
+    ck_assert_int_eq(sym_hint(env, a), sym_eval(env, a, (int64_t[]){7, 12}));
+}
+END_TEST
+
+START_TEST(decisions_by_range_record_nothing) {
+    ck_assert(!sym_same(env, s0, 1));
+    ck_assert(sym_at_most(env, 2, s0));
+    ck_assert(sym_less(env, s0, sym_add(env, s0, s1)));
+    ck_assert(sym_decide(env, SYM_ne, sym_mul(env, s0, s1), 0));
+    ck_assert_int_eq(sym_guard_count(env), 0);
+}
+END_TEST
+
+START_TEST(decisions_by_hint_record_what_held) {
+    ck_assert(!sym_same(env, s0, s1));
+    ck_assert(!sym_same(env, s0, s1));
+    ck_assert(sym_less(env, s0, s1));
+    ck_assert(!sym_less(env, s1, s0));
+    ck_assert_int_eq(sym_guard_count(env), 3);
+    ck_assert_int_eq(sym_concrete(env, s0), 7);
+    for (int i = 0; i < sym_guard_count(env); i++)
+        ck_assert(sym_guard_holds(env, sym_guard_at(env, i), (int64_t[]){7, 12}));
+    ck_assert(!sym_guard_holds(env, sym_guard_at(env, 0), (int64_t[]){5, 5}));
+    ck_assert_int_eq(sym_guard_at(env, 3)->b, 7);
+}
+END_TEST
+
+START_TEST(text_reads_back_in_a_fresh_environment) {
+    static const char *const lines[] = {"s0*768+1", "s0*s1-s1*3", "-s0+5", "((s0+1)//2)*768", "max(s0,(s1*3)%5)",
+                                        "min(s0*2-1,s1)", "-17", "s3*s3*s3-s2"};
+    static const char *const wanted[] = {"s0*768+1", "s0*s1-s1*3", "-s0+5", "((s0+1)//2)*768", NULL,
+                                         "min(s0*2-1,s1)", "-17", NULL};
+    for (int i = 0; i < COUNT_OF(lines); i++) {
+        SymEnv *const fresh = sym_env_new(arena), *const again = sym_env_new(arena);
+        int64_t a, b;
+        const char *end;
+        Text first = {0}, second = {0};
+        ck_assert_int_eq(sym_parse(fresh, lines[i], &end, &a), ST_OK);
+        ck_assert(*end == '\0');
+        sym_print(fresh, &first, a);
+        if (wanted[i]) ck_assert_str_eq(text_str(&first), wanted[i]);
+        ck_assert_int_eq(sym_parse(again, text_str(&first), &end, &b), ST_OK);
+        sym_print(again, &second, b);
+        ck_assert_str_eq(text_str(&first), text_str(&second));
+        text_free(&first);
+        text_free(&second);
+    }
+    expect_text(sym_sub(env, s0, sym_mul(env, s1, 3)), "s0-s1*3");
+}
+END_TEST
+
+START_TEST(bad_text_is_refused) {
+    static const char *const lines[] = {"", "s", "s0*", "(s0", "max(s0", "s0//0", "+"};
+    for (int i = 0; i < COUNT_OF(lines); i++) {
+        int64_t a;
+        const char *end;
+        ck_assert_int_eq(sym_parse(env, lines[i], &end, &a), ST_PARSE);
+        error_clear();
+    }
+}
+END_TEST
+
+int main(void) {
+    TCase *const all = tcase_create("all");
+    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_add_test(all, plain_numbers_need_no_environment);
+    tcase_add_test(all, equal_expressions_have_equal_ids);
+    tcase_add_test(all, evaluation_agrees_with_arithmetic);
+    tcase_add_test(all, decisions_by_range_record_nothing);
+    tcase_add_test(all, decisions_by_hint_record_what_held);
+    tcase_add_test(all, text_reads_back_in_a_fresh_environment);
+    tcase_add_test(all, bad_text_is_refused);
+    Suite *const suite = suite_create("sym");
+    suite_add_tcase(suite, all);
+    SRunner *const runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
