@@ -1,7 +1,9 @@
-/* meta.c: tensor metadata: PyTorch's rules for row-major strides and contiguity, and the text "f32[2,3]{1,2}@meta".
+/* meta.c: tensor metadata: PyTorch's rules for row-major strides and contiguity, and the text
+ * "f32[2,3]{1,2}@meta".
  *
- * Dims of size 1 may have any stride; a tensor without elements is contiguous; contiguous strides treat size 0 as 1
- * (c10/core/TensorImpl.h, c10/util/strides.h). A wrapped number prints with a '!' behind its sizes. */
+ * Dims of size 1 may have any stride; a tensor without elements is contiguous; contiguous strides
+ * treat size 0 as 1 (c10/core/TensorImpl.h, c10/util/strides.h). A wrapped number prints with a '!'
+ * behind its sizes. */
 #include "ir/meta.h"
 
 #include <stdio.h>
@@ -85,9 +87,12 @@ Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int6
     return meta;
 }
 
-/* text ----------------------------------------------------------------------------------------------------------- */
+/* text
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
-static void print_list(const SymEnv *env, Text *text, const int64_t *list, int n, const char *comma) {
+static void print_list(const SymEnv *env, Text *text, const int64_t *list, int n,
+                       const char *comma) {
     for (int i = 0; i < n; i++) {
         if (i) text_puts(text, comma);
         sym_print(env, text, list[i]);
@@ -100,8 +105,8 @@ void sizes_print(const SymEnv *env, Text *text, const int64_t *sizes, int n) {
     text_puts(text, "]");
 }
 
-/* The strides that a reader of the sizes alone would assume. Size expressions were all made before, so that nothing
- * new but products enters the environment. */
+/* The strides that a reader of the sizes alone would assume. Size expressions were all made before,
+ * so that nothing new but products enters the environment. */
 static bool has_default_strides(const SymEnv *env, const Meta *meta) {
     int64_t strides[MAX_RANK];
     meta_contiguous_strides((SymEnv *)env, meta->sizes, meta->rank, strides);
@@ -111,9 +116,12 @@ static bool has_default_strides(const SymEnv *env, const Meta *meta) {
 }
 
 static void print_device(Text *text, Device device) {
-    if (device == DEV_meta) text_puts(text, "@meta");
-    else if (device == DEV_spare) text_puts(text, "@spare");
-    else if (device >= DEV_cuda) text_printf(text, "@cuda:%d", device - DEV_cuda);
+    if (device == DEV_meta)
+        text_puts(text, "@meta");
+    else if (device == DEV_spare)
+        text_puts(text, "@spare");
+    else if (device >= DEV_cuda)
+        text_printf(text, "@cuda:%d", device - DEV_cuda);
 }
 
 void meta_print(const SymEnv *env, Text *text, const Meta *meta) {
@@ -132,7 +140,8 @@ void meta_print(const SymEnv *env, Text *text, const Meta *meta) {
 static Status parse_list(SymEnv *env, const char **at, char close, int64_t *list, int *n) {
     *n = 0;
     while (**at != close) {
-        if (*n && **at != ',') return error_raise(ST_PARSE, "expected ',' or '%c' at \"%.20s\"", close, *at);
+        if (*n && **at != ',')
+            return error_raise(ST_PARSE, "expected ',' or '%c' at \"%.20s\"", close, *at);
         if (*n) (*at)++;
         while (**at == ' ') (*at)++;
         if (*n == MAX_RANK) return error_raise(ST_PARSE, "more than %d dims", MAX_RANK);
@@ -147,19 +156,23 @@ static Status parse_device(const char **at, Device *device) {
     if (**at != '@') return ST_OK;
     const char *const name = *at + 1;
     char *end;
-    if (!strncmp(name, "meta", 4)) *device = DEV_meta, *at = name + 4;
-    else if (!strncmp(name, "spare", 5)) *device = DEV_spare, *at = name + 5;
+    if (!strncmp(name, "meta", 4))
+        *device = DEV_meta, *at = name + 4;
+    else if (!strncmp(name, "spare", 5))
+        *device = DEV_spare, *at = name + 5;
     else if (!strncmp(name, "cuda:", 5)) {
         *device = DEV_cuda + (Device)strtol(name + 5, &end, 10);
         *at = end;
-    } else return error_raise(ST_PARSE, "unknown device at \"%.20s\"", *at);
+    } else
+        return error_raise(ST_PARSE, "unknown device at \"%.20s\"", *at);
     return ST_OK;
 }
 
 Status meta_parse(Arena *arena, SymEnv *env, const char *text, const char **end, Meta **out) {
     const char *at = text + strcspn(text, "[ \n");
     const DType dtype = dtype_find(text, (size_t)(at - text));
-    if (dtype == DT_default || *at != '[') return error_raise(ST_PARSE, "expected dtype[sizes] at \"%.20s\"", text);
+    if (dtype == DT_default || *at != '[')
+        return error_raise(ST_PARSE, "expected dtype[sizes] at \"%.20s\"", text);
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     int rank, n_strides;
     Device device;
@@ -169,7 +182,8 @@ Status meta_parse(Arena *arena, SymEnv *env, const char *text, const char **end,
     if (*at == '{') {
         at++;
         TRY(parse_list(env, &at, '}', strides, &n_strides));
-        if (n_strides != rank) return error_raise(ST_PARSE, "%d strides for %d sizes", n_strides, rank);
+        if (n_strides != rank)
+            return error_raise(ST_PARSE, "%d strides for %d sizes", n_strides, rank);
     }
     const bool wrapped = *at == '!';
     if (wrapped) at++;

@@ -1,12 +1,14 @@
 /* sym.c: symbolic integers, see sym.h.
  *
- * Every expression is kept as a sum of products: add(add(t1, t2), constant), each term mul(mul(x, y), coefficient),
- * where x, y are atoms: free symbols, div, mod, max, min. Terms and factors are ordered by structure, not by id, so that
- * text parsed into another environment gives the same form. Operations unpack both operands into term lists, work on
- * those, and pack the result; packing hash-conses, so equal expressions have equal ids.
+ * Every expression is kept as a sum of products: add(add(t1, t2), constant), each term mul(mul(x,
+ * y), coefficient), where x, y are atoms: free symbols, div, mod, max, min. Terms and factors are
+ * ordered by structure, not by id, so that text parsed into another environment gives the same
+ * form. Operations unpack both operands into term lists, work on those, and pack the result;
+ * packing hash-conses, so equal expressions have equal ids.
  *
- * Decisions first try structure (the difference is a plain number), then ranges (from the free symbols' lower bounds),
- * then a guard already there; only then the hints answer and a guard is recorded. */
+ * Decisions first try structure (the difference is a plain number), then ranges (from the free
+ * symbols' lower bounds), then a guard already there; only then the hints answer and a guard is
+ * recorded. */
 #include "ir/sym.h"
 
 #include <stdlib.h>
@@ -62,7 +64,9 @@ int sym_guard_count(const SymEnv *env) { return env->guards.n; }
 const SymGuard *sym_guard_at(const SymEnv *env, int i) { return &env->guards.at[i]; }
 int64_t sym_hint(const SymEnv *env, int64_t a) { return sym_is(a) ? sym_expr(env, a)->hint : a; }
 
-/* plain arithmetic ----------------------------------------------------------------------------------------------- */
+/* plain arithmetic
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
@@ -79,28 +83,41 @@ static int64_t floor_mod(int64_t a, int64_t b) {
 
 static int64_t apply(SymOp op, int64_t a, int64_t b) {
     switch (op) {
-    case SYM_add: return wrap_add(a, b);
-    case SYM_mul: return wrap_mul(a, b);
-    case SYM_div: return b ? floor_div(a, b) : 0;
-    case SYM_mod: return b ? floor_mod(a, b) : 0;
-    case SYM_max: return max_i64(a, b);
-    case SYM_min: return min_i64(a, b);
-    case SYM_free: break;
+    case SYM_add:
+        return wrap_add(a, b);
+    case SYM_mul:
+        return wrap_mul(a, b);
+    case SYM_div:
+        return b ? floor_div(a, b) : 0;
+    case SYM_mod:
+        return b ? floor_mod(a, b) : 0;
+    case SYM_max:
+        return max_i64(a, b);
+    case SYM_min:
+        return min_i64(a, b);
+    case SYM_free:
+        break;
     }
     return 0;
 }
 
 static bool holds(SymRel rel, int64_t a, int64_t b) {
     switch (rel) {
-    case SYM_eq: return a == b;
-    case SYM_ne: return a != b;
-    case SYM_lt: return a < b;
-    case SYM_le: return a <= b;
+    case SYM_eq:
+        return a == b;
+    case SYM_ne:
+        return a != b;
+    case SYM_lt:
+        return a < b;
+    case SYM_le:
+        return a <= b;
     }
     return false;
 }
 
-/* interning ------------------------------------------------------------------------------------------------------ */
+/* interning
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t expr_hash(SymOp op, int64_t a, int64_t b) {
     return hash_mix(hash_mix(hash_mix(1, (uint64_t)op), (uint64_t)a), (uint64_t)b);
@@ -145,7 +162,8 @@ int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound) {
     return made;
 }
 
-/* the canonical order -------------------------------------------------------------------------------------------- */
+/* the canonical order
+ * -------------------------------------------------------------------------------------------- */
 
 static int compare(const SymEnv *env, int64_t a, int64_t b) {
     if (a == b) return 0;
@@ -164,7 +182,9 @@ static int compare_terms(const SymEnv *env, const Term *x, const Term *y) {
     return y->n - x->n; /* longer first, so the constant comes last */
 }
 
-/* sums of products ----------------------------------------------------------------------------------------------- */
+/* sums of products
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static void poly_add_term(SymEnv *env, Poly *poly, const Term *term) {
     if (!term->coef) return;
@@ -196,11 +216,15 @@ static Term term_of(SymEnv *env, int64_t a) {
     Term term = {.coef = 1};
     for (; sym_is(a) && sym_expr(env, a)->op == SYM_mul; a = sym_expr(env, a)->a) {
         const int64_t last = sym_expr(env, a)->b;
-        if (sym_is(last)) insert_factor(env, &term, last);
-        else term.coef = last;
+        if (sym_is(last))
+            insert_factor(env, &term, last);
+        else
+            term.coef = last;
     }
-    if (sym_is(a)) insert_factor(env, &term, a);
-    else term.coef = wrap_mul(term.coef, a);
+    if (sym_is(a))
+        insert_factor(env, &term, a);
+    else
+        term.coef = wrap_mul(term.coef, a);
     return term;
 }
 
@@ -236,7 +260,9 @@ static int64_t pack(SymEnv *env, const Poly *poly) {
     return sum;
 }
 
-/* ranges --------------------------------------------------------------------------------------------------------- */
+/* ranges
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static int64_t clip(__int128 v) { return v > FAR ? FAR : v < -FAR ? -FAR : (int64_t)v; }
 
@@ -262,22 +288,35 @@ static Range range_of(const SymEnv *env, int64_t a) {
     if (e->op == SYM_free) return (Range){e->b, FAR};
     const Range x = range_of(env, e->a), y = range_of(env, e->b);
     switch (e->op) {
-    case SYM_add: return (Range){clip((__int128)x.low + y.low), clip((__int128)x.high + y.high)};
-    case SYM_mul: return range_product(x, y);
-    case SYM_div: return range_div(x, y);
-    case SYM_mod: return y.low > 0 ? (Range){0, y.high >= FAR ? FAR : y.high - 1} : (Range){-FAR, FAR};
-    case SYM_max: return (Range){max_i64(x.low, y.low), max_i64(x.high, y.high)};
-    case SYM_min: return (Range){min_i64(x.low, y.low), min_i64(x.high, y.high)};
-    case SYM_free: break;
+    case SYM_add:
+        return (Range){clip((__int128)x.low + y.low), clip((__int128)x.high + y.high)};
+    case SYM_mul:
+        return range_product(x, y);
+    case SYM_div:
+        return range_div(x, y);
+    case SYM_mod:
+        return y.low > 0 ? (Range){0, y.high >= FAR ? FAR : y.high - 1} : (Range){-FAR, FAR};
+    case SYM_max:
+        return (Range){max_i64(x.low, y.low), max_i64(x.high, y.high)};
+    case SYM_min:
+        return (Range){min_i64(x.low, y.low), min_i64(x.high, y.high)};
+    case SYM_free:
+        break;
     }
     return (Range){-FAR, FAR};
 }
 
 /* A bound at FAR means unknown, so only bounds inside it decide. */
-static bool surely_below(Range a, Range b) { return a.high < FAR && b.low > -FAR && a.high < b.low; }
-static bool surely_at_most(Range a, Range b) { return a.high < FAR && b.low > -FAR && a.high <= b.low; }
+static bool surely_below(Range a, Range b) {
+    return a.high < FAR && b.low > -FAR && a.high < b.low;
+}
+static bool surely_at_most(Range a, Range b) {
+    return a.high < FAR && b.low > -FAR && a.high <= b.low;
+}
 
-/* arithmetic ----------------------------------------------------------------------------------------------------- */
+/* arithmetic
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 int64_t sym_add(SymEnv *env, int64_t a, int64_t b) {
     if (!sym_is(a) && !sym_is(b)) return wrap_add(a, b);
@@ -322,8 +361,10 @@ static bool term_divide(const Term *term, const Term *by, Term *out) {
     *out = (Term){.coef = term->coef / by->coef};
     int used = 0;
     for (int i = 0; i < term->n; i++) {
-        if (used < by->n && term->factors[i] == by->factors[used]) used++;
-        else out->factors[out->n++] = term->factors[i];
+        if (used < by->n && term->factors[i] == by->factors[used])
+            used++;
+        else
+            out->factors[out->n++] = term->factors[i];
     }
     return used == by->n;
 }
@@ -381,17 +422,23 @@ static int64_t larger_or_smaller(SymEnv *env, SymOp op, int64_t a, int64_t b) {
 int64_t sym_max(SymEnv *env, int64_t a, int64_t b) { return larger_or_smaller(env, SYM_max, a, b); }
 int64_t sym_min(SymEnv *env, int64_t a, int64_t b) { return larger_or_smaller(env, SYM_min, a, b); }
 
-/* decisions ------------------------------------------------------------------------------------------------------ */
+/* decisions
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* 1 true, 0 false, -1 not known without the hints. */
 static int known(SymRel rel, Range difference) {
     const Range zero = {0, 0};
     const bool below = surely_below(difference, zero), above = surely_below(zero, difference);
     switch (rel) {
-    case SYM_eq: return below || above ? 0 : -1;
-    case SYM_ne: return below || above ? 1 : -1;
-    case SYM_lt: return below ? 1 : surely_at_most(zero, difference) ? 0 : -1;
-    case SYM_le: return surely_at_most(difference, zero) ? 1 : above ? 0 : -1;
+    case SYM_eq:
+        return below || above ? 0 : -1;
+    case SYM_ne:
+        return below || above ? 1 : -1;
+    case SYM_lt:
+        return below ? 1 : surely_at_most(zero, difference) ? 0 : -1;
+    case SYM_le:
+        return surely_at_most(difference, zero) ? 1 : above ? 0 : -1;
     }
     return -1;
 }
@@ -415,10 +462,18 @@ bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
         return true;
     }
     switch (rel) {
-    case SYM_eq: guard_add(env, SYM_ne, a, b); break;
-    case SYM_ne: guard_add(env, SYM_eq, a, b); break;
-    case SYM_lt: guard_add(env, SYM_le, b, a); break;
-    case SYM_le: guard_add(env, SYM_lt, b, a); break;
+    case SYM_eq:
+        guard_add(env, SYM_ne, a, b);
+        break;
+    case SYM_ne:
+        guard_add(env, SYM_eq, a, b);
+        break;
+    case SYM_lt:
+        guard_add(env, SYM_le, b, a);
+        break;
+    case SYM_le:
+        guard_add(env, SYM_lt, b, a);
+        break;
     }
     return false;
 }
@@ -441,10 +496,13 @@ bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *va
     return holds(guard->rel, sym_eval(env, guard->a, values), sym_eval(env, guard->b, values));
 }
 
-/* text ----------------------------------------------------------------------------------------------------------- */
+/* text
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 static void print_operand(const SymEnv *env, Text *text, int64_t a) {
-    const bool wrap = sym_is(a) && (sym_expr(env, a)->op == SYM_add || sym_expr(env, a)->op == SYM_mul);
+    const bool wrap =
+        sym_is(a) && (sym_expr(env, a)->op == SYM_add || sym_expr(env, a)->op == SYM_mul);
     if (wrap) text_puts(text, "(");
     sym_print(env, text, a);
     if (wrap) text_puts(text, ")");
@@ -499,13 +557,27 @@ void sym_print(const SymEnv *env, Text *text, int64_t a) {
     }
     const SymExpr *const e = sym_expr(env, a);
     switch (e->op) {
-    case SYM_free: text_printf(text, "s%lld", (long long)e->a); break;
-    case SYM_add: print_sum(env, text, e); break;
-    case SYM_mul: print_product(env, text, e); break;
-    case SYM_div: print_quotient(env, text, e, "//"); break;
-    case SYM_mod: print_quotient(env, text, e, "%"); break;
-    case SYM_max: print_pair(env, text, e, "max"); break;
-    case SYM_min: print_pair(env, text, e, "min"); break;
+    case SYM_free:
+        text_printf(text, "s%lld", (long long)e->a);
+        break;
+    case SYM_add:
+        print_sum(env, text, e);
+        break;
+    case SYM_mul:
+        print_product(env, text, e);
+        break;
+    case SYM_div:
+        print_quotient(env, text, e, "//");
+        break;
+    case SYM_mod:
+        print_quotient(env, text, e, "%");
+        break;
+    case SYM_max:
+        print_pair(env, text, e, "max");
+        break;
+    case SYM_min:
+        print_pair(env, text, e, "min");
+        break;
     }
 }
 
@@ -570,7 +642,7 @@ static Status parse_term(SymEnv *env, const char **at, int64_t *out) {
         if (!is_mul && !is_div && !eat(at, "%")) return ST_OK;
         TRY(parse_factor(env, at, &by));
         if (!is_mul && by == 0) return expected(*at, "a divisor that is not 0");
-        *out = is_mul ? sym_mul(env, *out, by)
+        *out = is_mul   ? sym_mul(env, *out, by)
                : is_div ? sym_div(env, *out, by)
                         : sym_mod(env, *out, by);
     }
