@@ -1,0 +1,62 @@
+/* deriv.h: what the derivative rules (deriv_*.c) share. A rule is the vector-Jacobian product of
+ * one op call, written with E(), so that it serves eager backward, the joint graph and double
+ * backward alike. Formulas are those of PyTorch's derivatives.yaml. A rule is called only when some
+ * output gradient is defined; it sets the gradients that are needed through deriv_set, which sums
+ * over broadcast dims and casts to the argument's dtype.
+ *
+ *     Status deriv_sin(Deriv *d) { return deriv_set(d, 0, mul(d->b, grad_of(d), cosine)); }
+ *
+ * Helpers pass NULL on: NULL in, NULL out, with the error pending. */
+#ifndef SINTER_PASSES_RULES_DERIV_H
+#define SINTER_PASSES_RULES_DERIV_H
+#include "passes/passes.h"
+#include "runtime/base/error.h"
+
+#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, ...)           \
+    DerivFn deriv_##derivative;
+#define ALIAS(id, ...)
+#include "ir/ops.def"
+#undef OP
+#undef ALIAS
+
+/* The gradient of argument `arg` is `grad`: summed to its sizes, cast to its dtype. NULL is the
+ * pending error. */
+Status deriv_set(Deriv *d, int arg, Val *grad);
+/* As deriv_set where the argument wants one, nothing (and nothing emitted) otherwise. */
+static inline bool wants(const Deriv *d, int arg) { return d->needs[arg]; }
+static inline Val *grad_of(const Deriv *d) { return d->grad_out[0]; }
+static inline Val *saved(const Deriv *d, int arg) {
+    return d->args[arg].kind == ARG_tensor ? d->args[arg].val : NULL;
+}
+/* The value of a number argument; raises where it is only known at the call [semantics C4]. */
+Status deriv_number(const Deriv *d, int arg, double *out);
+bool deriv_is_number(const Arg *arg, double value); /* a constant of this value */
+
+Val *sum_to(Builder *b, Val *grad, const Meta *like); /* undoes broadcasting */
+Val *cast_to(Builder *b, Val *x, DType dtype);        /* x itself where it has the dtype */
+Val *reshape_to(Builder *b, Val *x, const int64_t *sizes, int rank);
+Val *expand_to(Builder *b, Val *x, const int64_t *sizes, int rank);
+Val *sum_dims(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim);
+Val *scaled(Builder *b, Val *x, const Arg *number); /* x where the number is the constant 1 */
+
+/* Dims named by an int or a list, negative ones wrapped; None or empty: all. */
+typedef struct Dims {
+    int n;
+    int64_t at[MAX_RANK];
+    bool has[MAX_RANK];
+} Dims;
+Dims dims_of(const Arg *arg, int rank);
+int64_t dims_count(Builder *b, const Dims *dims, const Meta *meta); /* elements under one result */
+/* A reduction's result (or its gradient) with its reduced dims back as size 1, then ready to
+ * broadcast. */
+Val *restore_dims(Builder *b, Val *x, const Dims *dims, const Meta *full, bool keepdim);
+static inline int64_t dim_wrap(int64_t dim, int rank) {
+    return dim < 0 ? dim + (rank ? rank : 1) : dim;
+}
+
+static inline Val *add(Builder *b, Val *x, Val *y) { return E(b, add_Tensor, V(x), V(y)); }
+static inline Val *mul(Builder *b, Val *x, Val *y) { return E(b, mul_Tensor, V(x), V(y)); }
+static inline Val *add_n(Builder *b, Val *x, double n) { return E(b, add_Tensor, V(x), F(n)); }
+static inline Val *mul_n(Builder *b, Val *x, double n) { return E(b, mul_Tensor, V(x), F(n)); }
+
+#endif

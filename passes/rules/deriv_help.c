@@ -1,0 +1,101 @@
+/* deriv_help.c: what the derivative rules share: undoing broadcasts and reductions, casts, zeros.
+ * Everything is emitted ops; nothing is emitted where there is nothing to do, so that eager pays
+ * only for what a formula needs. */
+#include "passes/rules/deriv.h"
+
+Status deriv_number(const Deriv *d, int arg, double *out) {
+    if (d->args[arg].kind == ARG_runtime)
+        return error_raise(ST_UNSUPPORTED, "derivative of %s: argument '%s' must be a constant",
+                           d->row->name, d->row->params[arg].name);
+    *out = arg_double(&d->args[arg]);
+    return ST_OK;
+}
+
+bool deriv_is_number(const Arg *arg, double value) {
+    return (arg->kind == ARG_int || arg->kind == ARG_float || arg->kind == ARG_bool) &&
+           arg_double(arg) == value;
+}
+
+Val *cast_to(Builder *b, Val *x, DType dtype) {
+    if (!x || x->meta->dtype == dtype) return x;
+    error_raise(ST_UNSUPPORTED, "derivative: a gradient of %s for an argument of %s",
+                dtype_name(x->meta->dtype), dtype_name(dtype));
+    return NULL;
+}
+
+static bool sizes_are(Builder *b, const Meta *meta, const int64_t *sizes, int rank) {
+    if (meta->rank != rank) return false;
+    for (int i = 0; i < rank; i++)
+        if (!sym_same(b->env, meta->sizes[i], sizes[i])) return false;
+    return true;
+}
+
+Val *reshape_to(Builder *b, Val *x, const int64_t *sizes, int rank) {
+    if (!x || sizes_are(b, x->meta, sizes, rank)) return x;
+    return E(b, view, V(x), A_INTS(sizes, rank));
+}
+
+Val *expand_to(Builder *b, Val *x, const int64_t *sizes, int rank) {
+    if (!x || sizes_are(b, x->meta, sizes, rank)) return x;
+    return E(b, expand, V(x), A_INTS(sizes, rank));
+}
+
+Val *sum_dims(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim) {
+    return n ? E(b, sum_dim_IntList, V(x), A_INTS(dims, n), A_BOOL(keepdim)) : x;
+}
+
+Val *sum_to(Builder *b, Val *grad, const Meta *like) {
+    if (!grad || meta_same_sizes(grad->meta, like)) return grad;
+    const Meta *const from = grad->meta;
+    const int extra = from->rank - like->rank;
+    int64_t dims[MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < from->rank; i++) {
+        const bool spread = i < extra || (sym_same(b->env, like->sizes[i - extra], 1) &&
+                                          !sym_same(b->env, from->sizes[i], 1));
+        if (spread) dims[n++] = i;
+    }
+    return reshape_to(b, sum_dims(b, grad, dims, n, true), like->sizes, like->rank);
+}
+
+Status deriv_set(Deriv *d, int arg, Val *grad) {
+    const Meta *const meta = d->arg_meta[arg];
+    grad = cast_to(d->b, sum_to(d->b, grad, meta), meta->dtype);
+    if (!grad) {
+        const Status pending = error_pending();
+        return pending
+                   ? pending
+                   : error_raise(ST_INTERNAL, "derivative of %s gave no gradient", d->row->name);
+    }
+    d->grad_in[arg] = grad;
+    return ST_OK;
+}
+
+Val *scaled(Builder *b, Val *x, const Arg *number) {
+    return deriv_is_number(number, 1) ? x : E(b, mul_Tensor, V(x), *number);
+}
+
+Dims dims_of(const Arg *arg, int rank) {
+    Dims dims = {0};
+    const int64_t *const given = arg->kind == ARG_int ? &arg->i : arg->ints;
+    const int n = arg->kind == ARG_int ? 1 : arg->kind == ARG_ints ? arg->n : 0;
+    for (int i = 0; i < n && rank > 0; i++) dims.has[dim_wrap(given[i], rank)] = true;
+    for (int i = 0; i < rank; i++) {
+        if (n == 0) dims.has[i] = true;
+        if (dims.has[i]) dims.at[dims.n++] = i;
+    }
+    return dims;
+}
+
+int64_t dims_count(Builder *b, const Dims *dims, const Meta *meta) {
+    int64_t count = 1;
+    for (int i = 0; i < dims->n; i++) count = sym_mul(b->env, count, meta->sizes[dims->at[i]]);
+    return count;
+}
+
+Val *restore_dims(Builder *b, Val *x, const Dims *dims, const Meta *full, bool keepdim) {
+    if (!x || keepdim || dims->n == 0) return x;
+    int64_t sizes[MAX_RANK];
+    for (int i = 0; i < full->rank; i++) sizes[i] = dims->has[i] ? 1 : full->sizes[i];
+    return E(b, view, V(x), A_INTS(sizes, full->rank));
+}
