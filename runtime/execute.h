@@ -7,10 +7,10 @@
 
 typedef struct Executable Executable;
 
-/* Takes over the plan (and its arena). native NULL: every nest on the interpreter. Otherwise native(nest) gives its
- * function or NULL (interpreter). */
+/* The plan's arena must outlive the executable; own_arena hands it over, to be freed with it. native NULL: every nest on
+ * the interpreter. Otherwise native(nest) gives its function or NULL (interpreter). */
 typedef NestFn *NativeFind(void *context, const Nest *nest);
-Status executable_new(Plan *plan, NativeFind *native, void *context, Executable **out);
+Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context, Executable **out);
 void executable_free(Executable *executable);
 
 typedef struct ExecuteCounts { /* since the process began, for tests: launches, allocations, copies */

@@ -28,6 +28,9 @@ struct sn_state {
     uint32_t n_scopes, room_scopes, generation;
     uint64_t seed, sequence;   /* the default generator: Philox(seed, sequence, element) */
     Capture *capture;          /* NULL: not inside sn_call */
+    const void *site;          /* return address of the user's current op call: for graph breaks and errors */
+    int last_path;             /* sn_path of the newest sn_call, for sn_last_call */
+    const char *last_reason;   /* lives as long as the function called */
     struct EagerCache *eager;  /* one-op programs by signature */
     struct UserMode *modes;    /* stack of user modes, innermost first */
     struct TextOwned *texts;   /* scope-owned strings */

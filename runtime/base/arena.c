@@ -43,7 +43,7 @@ static Chunk *grow(Arena *arena, size_t bytes) {
     size_t room = arena->chunks ? arena->chunks->room * 2 : FIRST_CHUNK;
     if (room > LARGEST_CHUNK) room = LARGEST_CHUNK;
     if (room < bytes) room = bytes;
-    Chunk *const chunk = mem_zero(header_bytes() + room);
+    Chunk *const chunk = mem_alloc(header_bytes() + room);
     if (!chunk) {
         if (arena->bail) arena->bail(arena->bail_context);
         return NULL;
@@ -61,7 +61,21 @@ void *arena_alloc(Arena *arena, size_t bytes) {
     if (!chunk) return NULL;
     void *const block = (char *)chunk + header_bytes() + chunk->used;
     chunk->used += bytes;
-    return block;
+    return memset(block, 0, bytes);
+}
+
+/* Keeps the newest chunk, the largest: an arena that is reset for every call stops allocating. */
+void arena_reset(Arena *arena) {
+    Chunk *const kept = arena->chunks;
+    if (!kept) return;
+    for (Chunk *chunk = kept->next; chunk;) {
+        Chunk *const next = chunk->next;
+        arena->total -= chunk->room;
+        mem_free(chunk);
+        chunk = next;
+    }
+    kept->next = NULL;
+    kept->used = 0;
 }
 
 void *arena_copy(Arena *arena, const void *from, size_t bytes) {

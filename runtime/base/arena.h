@@ -11,6 +11,7 @@ typedef void ArenaBail(void *context); /* must not return */
 
 Arena *arena_new(void); /* NULL on failure */
 void arena_free(Arena *arena);
+void arena_reset(Arena *arena); /* everything made so far is gone; memory is kept for reuse */
 void arena_on_failure(Arena *arena, ArenaBail *bail, void *context);
 void *arena_alloc(Arena *arena, size_t bytes); /* zeroed, 16-byte aligned */
 void *arena_copy(Arena *arena, const void *from, size_t bytes);
