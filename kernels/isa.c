@@ -43,6 +43,7 @@ Isa isa_used(void) {
 void isa_force(int isa) { forced = isa; }
 
 const KernelTable *kernel_table(void) {
-    static const KernelTable *const tables[ISA_COUNT] = {&kernel_table_v2, &kernel_table_v3, &kernel_table_v4};
+    static const KernelTable *const tables[ISA_COUNT] = {&kernel_table_v2, &kernel_table_v3,
+                                                         &kernel_table_v4};
     return tables[isa_used()];
 }

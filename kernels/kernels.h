@@ -10,11 +10,13 @@
 
 typedef enum Isa { ISA_v2, ISA_v3, ISA_v4, ISA_COUNT } Isa;
 const char *isa_name(Isa isa);
-Isa isa_host(void); /* the best the CPU has */
-Isa isa_used(void); /* host's, or SINTER_ISA's if lower */
+Isa isa_host(void);      /* the best the CPU has */
+Isa isa_used(void);      /* host's, or SINTER_ISA's if lower */
 void isa_force(int isa); /* tests: an Isa, or -1 to go back */
 
-enum { BLOCK = 1024 }; /* elements of an interpreter block; its memory is 64-byte aligned and holds BLOCK elements */
+enum {
+    BLOCK = 1024
+}; /* elements of an interpreter block; its memory is 64-byte aligned and holds BLOCK elements */
 
 /* out[i] = prim(a[i], b[i], c[i]), i < n <= BLOCK, elements of the compute type (bools: bytes 0/1). out may be one of
  * the operands. May not read or write past n elements. */
@@ -28,7 +30,7 @@ typedef void ReduceFn(void *out, const void *a, const void *b, int64_t n);
 
 typedef struct KernelTable {
     Isa isa;
-    BlockFn *(*prim)(int prim, SType type);       /* Prim of loop.h; NULL where the type does not exist */
+    BlockFn *(*prim)(int prim, SType type); /* Prim of loop.h; NULL where the type does not exist */
     BlockFn *(*cast)(SType from, SType to);
     LoadFn *(*load)(DType dtype);
     StoreFn *(*store)(DType dtype);
@@ -44,8 +46,8 @@ const KernelTable *kernel_table(void); /* of isa_used() */
  * `tile`, if given, is called once per finished tile with the accumulators in L1; else C is stored (compute type ->
  * dtype). Strides in elements, any order (NN, NT, TN, TT). Deterministic for any split of rows and columns. */
 typedef struct GemmTile {
-    const void *at;   /* accumulators of the compute type */
-    int64_t ld;       /* elements per tile row */
+    const void *at;                     /* accumulators of the compute type */
+    int64_t ld;                         /* elements per tile row */
     int64_t row, column, rows, columns; /* where in C */
     int64_t batch;
 } GemmTile;
@@ -59,8 +61,8 @@ typedef struct GemmCall {
     int64_t a_batch, b_batch, c_batch;
     GemmTileFn *tile;
     void *context;
-    void *workspace;  /* gemm_workspace() bytes, 64-byte aligned, per thread */
-    const void *packed_b; /* B already packed by gemm_pack_b for batch 1, or NULL */
+    void *workspace;            /* gemm_workspace() bytes, 64-byte aligned, per thread */
+    const void *packed_b;       /* B already packed by gemm_pack_b for batch 1, or NULL */
     int64_t row_begin, row_end; /* rows of every batch this call computes */
 } GemmCall;
 size_t gemm_workspace(const GemmCall *call);
@@ -69,10 +71,11 @@ size_t gemm_packed_bytes(const GemmCall *call);
 void gemm_pack_b(const GemmCall *call, void *packed);
 
 /* Vectors of the primitives and of the JIT; the bitcode itself is in kernels/bitcode.h. */
-int isa_lanes(Isa isa); /* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */
+int isa_lanes(
+    Isa isa); /* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */
 
 /* Probes for the benchmark, printed beside its table. */
-double probe_fma_gflops(void);      /* one thread, registers only */
-double probe_bandwidth_gbs(void);   /* one thread, a[i] = b[i] + c[i] over 96 MiB */
+double probe_fma_gflops(void);    /* one thread, registers only */
+double probe_bandwidth_gbs(void); /* one thread, a[i] = b[i] + c[i] over 96 MiB */
 
 #endif

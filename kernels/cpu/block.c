@@ -29,27 +29,29 @@
         for (; i + LANES <= n; i += LANES)                                                         \
             put_##R(out, i, FN(get_##X(a, i), get_##Y(b, i), get_##Z(c, i)));                      \
         if (i < n)                                                                                 \
-            put_part_##R(out, i, n - i, FN(get_part_##X(a, i, n - i), get_part_##Y(b, i, n - i),   \
-                                           get_part_##Z(c, i, n - i)));                            \
+            put_part_##R(out, i, n - i,                                                            \
+                         FN(get_part_##X(a, i, n - i), get_part_##Y(b, i, n - i),                  \
+                            get_part_##Z(c, i, n - i)));                                           \
     }
 
 /* Three operands of one type, but select's first. */
-#define FIRST_select(T) b
-#define FIRST_fma(T)    T
-#define FIRST_philox(T) T
-#define LOOP3_(NAME, FN, R, X, Y, Z) LOOP3(NAME, FN, R, X, Y, Z)
-#define LOOP2_(NAME, FN, R, X, Y)    LOOP2(NAME, FN, R, X, Y)
-#define PRIM_1(T, name, R)           LOOP1(prim_##name##_##T, vec_##name##_##T, T, T)
-#define PRIM_2(T, name, R)           LOOP2_(prim_##name##_##T, vec_##name##_##T, RESULT_##R(T), T, T)
-#define PRIM_3(T, name, R)           LOOP3_(prim_##name##_##T, vec_##name##_##T, T, FIRST_##name(T), T, T)
-#define PRIM_LOOP(T, name, arity, R) IF_PRESENT(name, T)(PRIM_##arity(T, name, R))
+#define FIRST_select(T)                               b
+#define FIRST_fma(T)                                  T
+#define FIRST_philox(T)                               T
+#define LOOP3_(NAME, FN, R, X, Y, Z)                  LOOP3(NAME, FN, R, X, Y, Z)
+#define LOOP2_(NAME, FN, R, X, Y)                     LOOP2(NAME, FN, R, X, Y)
+#define PRIM_1(T, name, R)                            LOOP1(prim_##name##_##T, vec_##name##_##T, T, T)
+#define PRIM_2(T, name, R)                            LOOP2_(prim_##name##_##T, vec_##name##_##T, RESULT_##R(T), T, T)
+#define PRIM_3(T, name, R)                            LOOP3_(prim_##name##_##T, vec_##name##_##T, T, FIRST_##name(T), T, T)
+#define PRIM_LOOP(T, name, arity, R)                  IF_PRESENT(name, T)(PRIM_##arity(T, name, R))
 #define SCALAR(name, arity, types, result, llvm, doc) EACH_##types(PRIM_LOOP, name, arity, result)
 #include "ir/scalar.def"
 #undef SCALAR
 
 #define PRIM_ENTRY(T, name) IF_PRESENT(name, T)([S_##T] = prim_##name##_##T, )
 static BlockFn *const prims[KP_COUNT][S_COUNT] = {
-#define SCALAR(name, arity, types, result, llvm, doc) [KP_##name] = {EACH_##types(PRIM_ENTRY, name)},
+#define SCALAR(name, arity, types, result, llvm, doc)                                              \
+    [KP_##name] = {EACH_##types(PRIM_ENTRY, name)},
 #include "ir/scalar.def"
 #undef SCALAR
 };
@@ -84,7 +86,8 @@ static BlockFn *const casts[S_COUNT][S_COUNT] = {EACH_CAST(CAST_ENTRY)};
         for (; i < n; i += LANES) {                                                                \
             const int64_t part = n - i < LANES ? n - i : LANES;                                    \
             v_##raw v = (v_##raw)0;                                                                \
-            if (stride == 0) v = (v_##raw)*from;                                                   \
+            if (stride == 0)                                                                       \
+                v = (v_##raw) * from;                                                              \
             else                                                                                   \
                 for (int64_t k = 0; k < part; k++) v[k] = from[(i + k) * stride];                  \
             put_part_##T(out, i, part, IN(v));                                                     \

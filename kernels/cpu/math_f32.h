@@ -4,7 +4,7 @@
  * values, and no lane on another's, except that a rare path is skipped when no lane needs it. */
 #ifndef SINTER_KERNELS_CPU_MATH_F32_H
 #define SINTER_KERNELS_CPU_MATH_F32_H
-#include "kernels/cpu/fma.h"
+#include "kernels/cpu/math_f64.h"
 
 /* x * 2^n for -252 <= n <= 254 in two exact steps and one rounding at most. */
 INLINE v_f32 scale_f32(v_f32 x, v_i32 n) {
@@ -26,7 +26,7 @@ INLINE v_f32 exp_tail_f32(v_f32 r) {
     return vec_fma_f32(p, r * r, r);
 }
 
-/* exp, at most 1 ulp: x = n ln2 + r (Cody and Waite), polynomial of Cephes' expf. */
+/* exp, at most 1.25 ulp: x = n ln2 + r (Cody and Waite), polynomial of Cephes' expf. */
 INLINE v_f32 vec_exp_f32(v_f32 a) {
     v_f32 x = a > 90.0f ? (v_f32)90.0f : a;
     x = x < -105.0f ? (v_f32)-105.0f : x;
@@ -74,12 +74,12 @@ INLINE v_f32 vec_log_f32(v_f32 a) {
     v_f32 y = vec_fma_f32(power, (v_f32)-2.12194440e-4f, p * (square * f));
     y = vec_fma_f32((v_f32)-0.5f, square, y) + f;
     y = vec_fma_f32(power, (v_f32)0.693359375f, y);
-    y = a < __builtin_inff() ? y : a;           /* inf and NaN */
+    y = a < __builtin_inff() ? y : a; /* inf and NaN */
     y = a == 0.0f ? (v_f32)-__builtin_inff() : y;
     return a < 0.0f ? (v_f32)__builtin_nanf("") : y;
 }
 
-/* tanh, at most 2 ulp: odd polynomial below 0.625 (Cephes), else 1 - 2 / (e^2x + 1). */
+/* tanh, at most 1.5 ulp: odd polynomial below 0.625 (Cephes), else 1 - 2 / (e^2x + 1). */
 INLINE v_f32 vec_tanh_f32(v_f32 a) {
     const v_i32 sign = bits_f32(a) & INT32_MIN;
     const v_f32 x = float_of(bits_f32(a) ^ sign), z = a * a;
@@ -114,6 +114,59 @@ INLINE v_f32 vec_erf_f32(v_f32 a) {
     q = vec_fma_f32(q, s, (v_f32)1.28379166e-1f);
     const v_f32 near = vec_fma_f32(q, t, t);
     return float_of(bits_f32(t > 0.927734375f ? far : near) | sign);
+}
+
+/* sin and cos, at most 1 ulp: the angle is taken mod pi/2 in f64 (n * high part is exact below 2^20), polynomials with
+ * error 2^-35. Large angles share the f64 reduction. */
+typedef struct Turn_f32 {
+    v_f64 angle; /* |angle| <= pi/4 and a little */
+    v_i64 quadrant;
+} Turn_f32;
+
+INLINE Turn_f32 turn_f32(v_f32 a) {
+    const v_f64 x = CONVERT(a, v_f64);
+    const v_f64 shifted = x * 0x1.45f306dc9c883p-1 + ROUNDER_F64;
+    const v_f64 n = shifted - ROUNDER_F64;
+    Turn_f32 turn = {x - n * 0x1.921fb544p+0 - n * 0x1.0b4611a626331p-34, bits_f64(shifted)};
+    const v_i64 large = !(vec_abs_f64(x) < 0x1p19);
+    if (any_i64(large)) {
+        v_f64 low;
+        reduce_large(&x, 0x1p19, &turn.angle, &low, &turn.quadrant);
+    }
+    return turn;
+}
+
+/* sin(angle + quadrant * pi/2). */
+INLINE v_f32 wave_f32(Turn_f32 turn, int64_t quarter) {
+    const v_f64 r = turn.angle, z = r * r;
+    const v_i64 quadrant = turn.quadrant + quarter;
+    const v_f64 s =
+        ((0x1.6dbddf4aff6bep-19 * z - 0x1.a013a73e99fb2p-13) * z + 0x1.11110def1cca5p-7) * z;
+    const v_f64 c =
+        (-0x1.25242c7003f0bp-22 * z + 0x1.a015c42d21ae5p-16) * z - 0x1.6c16bf54c5b91p-10;
+    const v_f64 sine = r + r * z * (s - 0x1.555555545e230p-3);
+    const v_f64 cosine = 1.0 - 0.5 * z + z * z * (c * z + 0x1.5555555502d16p-5);
+    const v_f64 size = (quadrant & 1) != 0 ? cosine : sine;
+    return CONVERT((quadrant & 2) != 0 ? -size : size, v_f32);
+}
+
+INLINE v_f32 vec_sin_f32(v_f32 a) { return a == 0.0f ? a : wave_f32(turn_f32(a), 0); }
+INLINE v_f32 vec_cos_f32(v_f32 a) { return wave_f32(turn_f32(a), 1); }
+
+/* pow, at most 1 ulp: e^(b log|a|) in f64, whose error is far below a f32 ulp. */
+INLINE v_f32 vec_pow_f32(v_f32 a, v_f32 b) {
+    const v_f64 x = CONVERT(a, v_f64), y = CONVERT(b, v_f64);
+    const Split_f64 split = split_f64(vec_abs_f64(x));
+    const v_f64 log = log_split(split);
+    v_f64 p = y * log;
+    p = p > 200.0 ? (v_f64)200.0 : p;
+    p = p < -200.0 ? (v_f64)-200.0 : p;
+    const v_f64 shifted = p * 0x1.71547652b82fep+0 + ROUNDER_F64;
+    const v_f64 n = shifted - ROUNDER_F64;
+    const v_f64 r = p - n * 0x1.62e42feep-1 - n * 0x1.a39ef35793c76p-33;
+    const v_f64 power = 1.0 + (r + r * r * poly_plain(r, exp_terms, COUNT_OF(exp_terms)));
+    const v_i64 exponent = bits_f64(shifted) - bits_f64((v_f64)ROUNDER_F64);
+    return CONVERT(pow_edges(x, y, power * double_of((exponent + 1023) << 52)), v_f32);
 }
 
 #endif

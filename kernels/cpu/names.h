@@ -27,19 +27,7 @@ enum { KR_sum, KR_dot, KR_prod, KR_max, KR_min, KR_any, KR_all, KR_COUNT };
 #define ABSENT_wrap_i8_i64    ~, DROP
 #define ABSENT_wrap_u8_i64    ~, DROP
 
-#define ABSENT_sin_f32 ~, DROP
-#define ABSENT_cos_f32 ~, DROP
-#define ABSENT_pow_f32 ~, DROP
-#define ABSENT_exp_f64 ~, DROP
-#define ABSENT_exp2_f64 ~, DROP
-#define ABSENT_log_f64 ~, DROP
-#define ABSENT_sin_f64 ~, DROP
-#define ABSENT_cos_f64 ~, DROP
-#define ABSENT_tanh_f64 ~, DROP
-#define ABSENT_erf_f64 ~, DROP
-#define ABSENT_pow_f64 ~, DROP
-
-#define KEEP(...)           __VA_ARGS__
+#define KEEP(...) __VA_ARGS__
 #define DROP(...)
 #define SECOND(a, b, ...)   b
 #define PICK(...)           SECOND(__VA_ARGS__, KEEP, )
@@ -54,8 +42,8 @@ enum { KR_sum, KR_dot, KR_prod, KR_max, KR_min, KR_any, KR_all, KR_COUNT };
 #define EACH_CAST(M)                                                                               \
     CASTS_FROM(M, f32, f64, i32, i64, b)                                                           \
     CASTS_FROM(M, f64, f32, i32, i64, b)                                                           \
-    CASTS_FROM(M, i32, f32, f64, i64, b) CASTS_FROM(M, i64, f32, f64, i32, b)                      \
-    CASTS_FROM(M, b, f32, f64, i32, i64)
+    CASTS_FROM(M, i32, f32, f64, i64, b)                                                           \
+    CASTS_FROM(M, i64, f32, f64, i32, b) CASTS_FROM(M, b, f32, f64, i32, i64)
 
 /* M1(name, type) for reductions of one operand, M2 for those of two. */
 #define EACH_REDUCTION_OF(T, M1, M2) M1(sum, T) M1(prod, T) M1(max, T) M1(min, T) M2(dot, T)

@@ -25,7 +25,6 @@ UNARY(neg, f64, double_of(bits_f64(a) ^ INT64_MIN))
 UNARY(neg, i32, -a)
 UNARY(neg, i64, -a)
 UNARY(abs, f32, float_of(bits_f32(a) & INT32_MAX))
-UNARY(abs, f64, double_of(bits_f64(a) & INT64_MAX))
 UNARY(abs, i32, a < 0 ? -a : a)
 UNARY(abs, i64, a < 0 ? -a : a)
 
@@ -41,7 +40,7 @@ ROUNDING(f64)
 /* Equal operands may be zeros of both signs: `and` of the bits gives +0, `or` gives -0. A NaN b is what the first
  * select leaves; a NaN a is put back last. */
 #define EXTREME(name, T, wins, join)                                                               \
-    INLINE v_##T vec_##name##_##T(v_##T a, v_##T b) {                                                    \
+    INLINE v_##T vec_##name##_##T(v_##T a, v_##T b) {                                              \
         const v_##T ordered = a wins b ? a : b;                                                    \
         const v_##T zeros = (v_##T)((m_##T)a join(m_##T) b);                                       \
         const v_##T number = a == b ? zeros : ordered;                                             \
@@ -85,12 +84,12 @@ SELECT(b)
 
 /* A count outside 0..width-1, negative ones included, shifts everything out. */
 #define SHIFTS(T, U, width)                                                                        \
-    INLINE v_##T vec_shl_##T(v_##T a, v_##T b) {                                                       \
+    INLINE v_##T vec_shl_##T(v_##T a, v_##T b) {                                                   \
         const m_##T fits = (b >= 0) & (b < (width));                                               \
         return fits ? a << (fits ? b : (v_##T)0) : (v_##T)0;                                       \
     }                                                                                              \
-    INLINE v_##T vec_shr_##T(v_##T a, v_##T b) {                                                       \
-        return a >> (((b >= 0) & (b < (width))) ? b : (v_##T)((width) - 1));                         \
+    INLINE v_##T vec_shr_##T(v_##T a, v_##T b) {                                                   \
+        return a >> (((b >= 0) & (b < (width))) ? b : (v_##T)((width)-1));                         \
     }
 SHIFTS(i32, u32, 32)
 SHIFTS(i64, u64, 64)
@@ -103,8 +102,7 @@ INLINE v_i32 vec_idiv_i32(v_i32 a, v_i32 b) {
 }
 INLINE v_i64 vec_idiv_i64(v_i64 a, v_i64 b) {
     v_i64 out;
-    for (int i = 0; i < LANES; i++)
-        out[i] = b[i] == 0 ? 0 : b[i] == -1 ? -a[i] : a[i] / b[i];
+    for (int i = 0; i < LANES; i++) out[i] = b[i] == 0 ? 0 : b[i] == -1 ? -a[i] : a[i] / b[i];
     return out;
 }
 /* By zero the remainder is 0 too, not a. */
@@ -113,7 +111,7 @@ BINARY(imod, i64, b == 0 ? (v_i64)0 : a - b * vec_idiv_i64(a, b))
 
 /* Squares until the largest exponent is used up. Negative exponents: 1 for base 1, +-1 for base -1, else 0. */
 #define INT_POWER(T)                                                                               \
-    INLINE v_##T vec_ipow_##T(v_##T a, v_##T b) {                                                      \
+    INLINE v_##T vec_ipow_##T(v_##T a, v_##T b) {                                                  \
         v_##T result = (v_##T)1, square = a, left = b < 0 ? (v_##T)0 : b;                          \
         for (; any_##T(left); left >>= 1, square *= square)                                        \
             result = (left & 1) != 0 ? result * square : result;                                   \

@@ -66,7 +66,7 @@ INLINE v_b vec_all_b(v_b a, v_b b) { return a & b; }
 #define FOLD_TREE(name, T)                                                                         \
     INLINE e_##T tree_##name##_##T(const v_##T *lanes) {                                           \
         v_##T joined = lanes[0];                                                                   \
-        for (int v = 1; v < RED_VECTORS; v++) joined = vec_##name##_##T(joined, lanes[v]);               \
+        for (int v = 1; v < RED_VECTORS; v++) joined = vec_##name##_##T(joined, lanes[v]);         \
         return name##_lanes_##T(joined);                                                           \
     }
 #define FOLD_TREES(T) FOLD_TREE(max, T) FOLD_TREE(min, T)
@@ -81,7 +81,7 @@ FOLD_TREE(all, b)
 #define STEPS(T)                                                                                   \
     INLINE v_##T step_sum_##T(v_##T acc, v_##T x) { return acc + x; }                              \
     INLINE v_##T step_prod_##T(v_##T acc, v_##T x) { return acc * x; }                             \
-    INLINE v_##T step_max_##T(v_##T acc, v_##T x) { return vec_max_##T(acc, x); }                      \
+    INLINE v_##T step_max_##T(v_##T acc, v_##T x) { return vec_max_##T(acc, x); }                  \
     INLINE v_##T step_min_##T(v_##T acc, v_##T x) { return vec_min_##T(acc, x); }
 STEPS(f32)
 STEPS(f64)
@@ -125,7 +125,7 @@ INLINE v_b first_lanes(int64_t n) {
             const bool whole = n - i >= LANES;                                                     \
             const v_b present = first_lanes(whole ? LANES : n - i);                                \
             const v_##T x = whole ? get_##T(a, i) : get_part_##T(a, i, n - i);                     \
-            acc[v] = vec_select_##T(present, step_##name##_##T(acc[v], x), acc[v]);                    \
+            acc[v] = vec_select_##T(present, step_##name##_##T(acc[v], x), acc[v]);                \
         }                                                                                          \
         *(e_##T *)out = tree_##name##_##T(acc);                                                    \
     }
@@ -143,7 +143,7 @@ INLINE v_b first_lanes(int64_t n) {
             const v_b present = first_lanes(whole ? LANES : n - i);                                \
             const v_##T x = whole ? get_##T(a, i) : get_part_##T(a, i, n - i);                     \
             const v_##T y = whole ? get_##T(b, i) : get_part_##T(b, i, n - i);                     \
-            acc[v] = vec_select_##T(present, step_##name##_##T(acc[v], x, y), acc[v]);                 \
+            acc[v] = vec_select_##T(present, step_##name##_##T(acc[v], x, y), acc[v]);             \
         }                                                                                          \
         *(e_##T *)out = tree_##name##_##T(acc);                                                    \
     }
@@ -156,8 +156,9 @@ INLINE v_b first_lanes(int64_t n) {
         for (; i + LANES <= n; i += LANES)                                                         \
             put_##T(acc, i, step_##name##_##T(get_##T(old, i), get_##T(a, i)));                    \
         if (i < n)                                                                                 \
-            put_part_##T(acc, i, n - i,                                                            \
-                         step_##name##_##T(get_part_##T(old, i, n - i), get_part_##T(a, i, n - i))); \
+            put_part_##T(                                                                          \
+                acc, i, n - i,                                                                     \
+                step_##name##_##T(get_part_##T(old, i, n - i), get_part_##T(a, i, n - i)));        \
     }
 #define ACCUMULATE_BINARY(name, T)                                                                 \
     static void accumulate_##name##_##T(void *acc, const void *old, const void *a, const void *b,  \

@@ -19,7 +19,8 @@ enum { LANES = 4 };
 #endif
 
 #define INLINE static inline __attribute__((always_inline, unused))
-#define OUTLINE static __attribute__((noinline, unused)) /* rare paths: kept out of the JIT's kernels */
+#define OUTLINE                                                                                    \
+    static __attribute__((noinline, unused)) /* rare paths: kept out of the JIT's kernels */
 
 /* Elements and vectors by the names of SType, so that tables can paste them; m_T is what comparing v_T gives. */
 typedef float e_f32;
