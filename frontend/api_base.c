@@ -1,0 +1,91 @@
+/* api_base.c: errors, process, settings, logging, seed (sinter/base.h). Scopes are in runtime/scope.c, states in
+ * runtime/state.c: their public functions are the implementation. */
+#include <sinter/base.h>
+#include <stdio.h>
+
+#include "runtime/base/log.h"
+#include "runtime/execute.h"
+#include "runtime/state.h"
+#include "runtime/tensor.h"
+
+#define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
+SAME(SN_OK, ST_OK);
+SAME(SN_ERR_ARGUMENT, ST_ARGUMENT);
+SAME(SN_ERR_UNSUPPORTED, ST_UNSUPPORTED);
+SAME(SN_ERR_INTERNAL, ST_INTERNAL);
+
+uint32_t sn_version(void) { return SN_VERSION; }
+
+sn_status sn_check(void) { return (sn_status)state_get()->error.status; }
+
+const sn_error *sn_error_take(void) {
+    sn_state *const state = state_get();
+    const ErrorSlot *const pending = error_slot();
+    ErrorSlot *const slot = &state->taken_slot;
+    if (pending->status != ST_OK) *slot = *pending;
+    else slot->message[0] = slot->op[0] = slot->where[0] = '\0';
+    state->taken = (sn_error){.size = sizeof state->taken, .status = (sn_status)pending->status,
+                              .code = pending->status == ST_OK ? 0 : pending->code, .message = slot->message,
+                              .op = slot->op, .where = slot->where};
+    error_clear();
+    return &state->taken;
+}
+
+sn_status sn_fail(sn_status status, const char *message) {
+    if (status <= SN_OK || status > SN_ERR_INTERNAL) status = SN_ERR_CALLBACK;
+    return (sn_status)error_raise((Status)status, "%s", message ? message : "");
+}
+
+int sn_finish(void) {
+    const bool failed = sn_check() != SN_OK;
+    if (failed) {
+        const sn_error *const error = sn_error_take();
+        const char *const sep = error->op[0] ? ": " : "", *const at = error->where[0] ? " at " : "";
+        fprintf(stderr, "sinter: SN%d %s: %s%s%s%s%s\n", (int)error->code, status_name((Status)error->status), error->op,
+                sep, error->message, at, error->where);
+    }
+    sn_scope_end(SN_SCOPE_ROOT);
+    return failed;
+}
+
+sn_status sn_init(const sn_init_options *options) {
+    if (options && options->ignore_environment) settings_ignore_environment();
+    if (options && options->log) log_handler_set(options->log, options->log_context);
+    sn_state *const state = state_get();
+    if (!options) return sn_check();
+    char threads[24];
+    snprintf(threads, sizeof threads, "%d", (int)options->threads);
+    Status status = setting_set(state, "threads", threads);
+    if (status == ST_OK && options->cache_dir) status = setting_set(state, "cache_dir", options->cache_dir);
+    return (sn_status)status;
+}
+
+sn_status sn_shutdown(void) {
+    sn_scope_end(SN_SCOPE_ROOT);
+    pool_threads_set(1);
+    tensor_blocks_trim(state_get());
+    cpu_alloc_trim();
+    return sn_check();
+}
+
+sn_status sn_setting_set(const char *name, const char *value) {
+    sn_state *const state = state_get();
+    if (state->error.status != ST_OK) return (sn_status)state->error.status;
+    if (!name) return (sn_status)error_raise(ST_ARGUMENT, "sn_setting_set: the name is NULL");
+    return (sn_status)setting_set(state, name, value);
+}
+
+const char *sn_setting_get(const char *name) { return name ? setting_get(state_get(), name) : ""; }
+
+sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {
+    log_handler_set(log, context);
+    return topics ? (sn_status)log_topics_set(topics) : sn_check();
+}
+
+sn_status sn_seed(uint64_t seed) {
+    sn_state *const state = state_get();
+    if (state->error.status != ST_OK) return (sn_status)state->error.status;
+    state->seed = seed;
+    state->sequence = 0;
+    return SN_OK;
+}

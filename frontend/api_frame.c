@@ -1,0 +1,84 @@
+/* api_frame.c: what a callback sees of its call (sinter/compile.h): inputs, scalars, closure, outputs; counts checked. */
+#include <sinter/compile.h>
+
+#include "runtime/frame.h"
+#include "runtime/override.h"
+
+void *sn_closure(sn_frame *f) { return f ? f->closure : NULL; }
+int sn_in_count(sn_frame *f) { return f ? f->n_in : 0; }
+
+static const Arg *input(sn_frame *f, int i) {
+    if (!f) {
+        error_raise(ST_ARGUMENT, "the frame is NULL");
+        return NULL;
+    }
+    if (i >= 0 && i < f->n_in) return &f->in[i];
+    error_raise(ST_ARGUMENT, "%s: there is no input %d, only %d", f->what, i, f->n_in);
+    return NULL;
+}
+
+static const char *kind_name(int kind) {
+    static const char *const names[] = {"the default", "None",  "a tensor", "an int",  "a float", "a bool",
+                                        "a string",    "ints",  "floats",   "tensors", "a runtime float"};
+    return kind >= 0 && kind < COUNT_OF(names) ? names[kind] : "unknown";
+}
+
+static Status wrong_kind(const sn_frame *f, int i, const char *wanted, int kind) {
+    return error_raise(ST_ARGUMENT, "%s: input %d is %s, not %s", f->what, i, kind_name(kind), wanted);
+}
+
+sn_tensor *sn_in_opt(sn_frame *f, int i) {
+    const Arg *const arg = input(f, i);
+    if (!arg || arg->kind == ARG_none) return NULL;
+    if (arg->kind == ARG_tensor) return tensor_of(arg->val);
+    wrong_kind(f, i, "a tensor", arg->kind);
+    return NULL;
+}
+
+sn_tensor *sn_in(sn_frame *f, int i) {
+    sn_tensor *const t = sn_in_opt(f, i);
+    if (!t) error_raise(ST_ARGUMENT, "%s: input %d is absent", f ? f->what : "frame", i);
+    return t;
+}
+
+sn_value sn_in_value(sn_frame *f, int i) {
+    sn_value value = {.kind = SN_KIND_NONE};
+    const Arg *const arg = input(f, i);
+    if (arg) memcpy(&value, arg, sizeof value);
+    return value;
+}
+
+int64_t sn_in_int(sn_frame *f, int i) {
+    const Arg *const arg = input(f, i);
+    if (!arg) return 0;
+    if (arg->kind != ARG_int && arg->kind != ARG_bool) {
+        wrong_kind(f, i, "an int", arg->kind);
+        return 0;
+    }
+    return f->capture && frame_int_hook ? frame_int_hook(f, i) : arg->i;
+}
+
+double sn_in_float(sn_frame *f, int i) {
+    const Arg *const arg = input(f, i);
+    if (!arg) return 0;
+    if (arg->kind == ARG_float) return arg->f;
+    if (arg->kind == ARG_int || arg->kind == ARG_bool) return (double)sn_in_int(f, i);
+    wrong_kind(f, i, "a float", arg->kind);
+    return 0;
+}
+
+sn_status sn_out(sn_frame *f, int i, sn_tensor *t) {
+    if (!f) return (sn_status)error_raise(ST_ARGUMENT, "the frame is NULL");
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    if (i < 0 || i >= f->n_out)
+        return (sn_status)error_raise(ST_ARGUMENT, "%s: there is no output %d, only %d", f->what, i, f->n_out);
+    if (f->out[i]) return (sn_status)error_raise(ST_STATE, "%s: output %d is set already", f->what, i);
+    if (tensor_valid(t, "sn_out") != ST_OK) return (sn_status)error_pending();
+    f->out[i] = t;
+    return SN_OK;
+}
+
+sn_status sn_redispatch(sn_frame *f) {
+    if (!f) return (sn_status)error_raise(ST_ARGUMENT, "the frame is NULL");
+    return (sn_status)frame_redispatch(f);
+}

@@ -1,0 +1,16 @@
+/* start.c: what every module sets up once per process, in one place and a fixed order: its kernels in the dispatch table
+ * and its hooks. Runs before the first thread state is made, so no op runs earlier. */
+#include <pthread.h>
+
+#include "runtime/dispatch.h"
+
+static void start_all(void) {
+    dispatch_start();
+    override_start();
+    eager_start();
+}
+
+void runtime_start(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_all);
+}
