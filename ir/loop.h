@@ -120,6 +120,7 @@ typedef struct GemmDesc {
     int64_t a_offset, b_offset, c_offset;
     int a, b, c;              /* buffers; c -1: the epilogue stores */
     int tile;                 /* buffer of role BUF_tile, -1: no epilogue */
+    int tile_ld;              /* parameter whose value is the tile's row stride (ld), set by the executor; -1: none */
 } GemmDesc;
 
 typedef struct Kernel {

@@ -46,6 +46,8 @@ typedef struct Plan {
     Place *places;       /* by value id */
     int64_t arena_bytes; /* may be symbolic; 64-byte aligned parts */
     int64_t saved_bytes; /* bytes that unfused execution would move less what this plan moves: for explain */
+    const char **refusals; /* "why not fused", one line each */
+    int n_refusals;
 } Plan;
 
 void plan_print(Plan *plan, Text *text); /* the stages "loops" and "memory" */

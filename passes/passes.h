@@ -79,20 +79,19 @@ DerivFn *deriv_rule(const OpRow *row); /* NULL: not differentiable */
 typedef Status DecompFn(Builder *b, const OpRow *row, const Arg *args, Val **outs);
 DecompFn *decomp_rule(const OpRow *row); /* NULL: none */
 
-/* The scalar graph of a pointwise op or of a reduction's operand and result. x[i]: the i-th tensor argument's element in the
- * compute type; returns the instruction of the element (reductions: see bodies.h). */
+/* The scalar graph of a pointwise op or of a reduction: returns the instruction of the element at the call's position
+ * (reductions: their LI_reduce). Results may have any compute type; lowering casts and rounds to out_dtype. */
 typedef struct BodyCall {
     LoopBuilder *lb;
     const OpRow *row;
     const Arg *args;      /* numbers among them; tensors have meta */
-    const int *x;         /* by argument: instruction of a tensor argument (or of a number in a tensor's place), -1 */
-    SType type;           /* compute type of the op: its inputs are cast to it */
+    SType type;           /* compute type of the op; rules/body.h casts operands to it */
     DType out_dtype;
+    int (*element)(struct BodyCall *call, int arg); /* broadcast element of a tensor argument, in its own compute type */
     int (*number)(struct BodyCall *call, int arg, SType type); /* instruction of a number argument, runtime or constant */
     int (*position)(struct BodyCall *call);  /* i64: row-major index of the element, for random numbers and arange */
     int (*random)(struct BodyCall *call, int which); /* i64: 0 the seed, 1 the sequence number of this op */
-    const int64_t *reduced; /* reductions: element count of the inner dims is this, plain or parameter */
-    void *context;
+    void *context;        /* lowering's; index rules reach elements at other positions through passes/lower.h */
 } BodyCall;
 typedef int BodyFn(BodyCall *call);
 BodyFn *body_rule(const OpRow *row);

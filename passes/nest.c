@@ -1,0 +1,531 @@
+/* nest.c: one cluster of nodes becomes one nest, in the manner of Inductor's inner functions: every value that must be
+ * stored is evaluated backwards at its position; what the cluster defines is computed on the way, everything else is
+ * loaded. Views and broadcasts only change positions.
+ *
+ *   store y at full:  y = e / s           e at full, s at full read through [rows, 1] = outer: the reduction
+ *                     e = exp(x - m)      x: a load, m at outer: another reduction over the same rows
+ *
+ * Between ops values are rounded as eager would have stored them, so the bits are those of one kernel per node. If a
+ * position is not affine the writer stops, the domain's var is split, and it starts again. */
+#include "passes/lower.h"
+
+typedef struct Memo {
+    struct Memo *next;
+    int result; /* which result of the node */
+    Pos pos;
+    int inst;
+} Memo;
+
+typedef struct Writer {
+    Draft *draft;
+    Lower *l;
+    const Cluster *cluster;
+    LoopBuilder *lb;
+    Domain domain;
+    Memo **memo; /* by place of the node in the cluster */
+    Split split;
+    const char *why; /* set once: the nest cannot be written */
+} Writer;
+
+/* One op call being written. */
+typedef struct Frame {
+    BodyCall call; /* first: its context is the frame */
+    Writer *w;
+    Node *node;
+    const Meta *space; /* the element's position is in this value's sizes: the result's; reductions: the input's */
+    Pos pos;
+} Frame;
+
+static int element(Writer *w, const GVal *v, const Pos *pos);
+
+static bool stopped(const Writer *w) { return w->why || w->split.wanted; }
+
+/* Gives up; the instruction returned only keeps the caller going until it looks. */
+static int stop(Writer *w, const char *why, SType type) {
+    if (!stopped(w)) w->why = why;
+    return loop_const(w->lb, type, 0, 0);
+}
+
+static Affine encoded(Writer *w, const Affine *at) {
+    Affine out = {.offset = draft_int(w->draft, at->offset)};
+    for (int i = 0; i < w->domain.n_vars; i++) out.coef[i] = draft_int(w->draft, at->coef[i]);
+    return out;
+}
+
+/* The position read with other strides; false after stopping. */
+static bool moved(Writer *w, const Pos *pos, const Meta *space, const int64_t *strides, Pos *out) {
+    Split split = {0};
+    *out = *pos;
+    if (!address_gather(&w->domain, pos, space->sizes, strides, space->rank, &out->at, &out->stride, &split)) {
+        if (split.wanted && !stopped(w)) w->split = split;
+        if (!stopped(w)) w->why = "an index that is not affine";
+        return false;
+    }
+    if (out->stride == 0) out->gather = -1;
+    return true;
+}
+
+static bool broadcast(Writer *w, const Pos *pos, const Meta *space, const Meta *to, Pos *out) {
+    *out = *pos;
+    if (meta_same_sizes(space, to)) return true;
+    int64_t own[MAX_RANK], strides[MAX_RANK] = {0};
+    row_major(w->l->env, to->sizes, to->rank, own);
+    const int skip = space->rank - to->rank;
+    for (int d = 0; d < to->rank && skip >= 0; d++) strides[skip + d] = to->sizes[d] == 1 ? 0 : own[d];
+    return moved(w, pos, space, strides, out);
+}
+
+static int load(Writer *w, const GVal *v, const Pos *pos) {
+    const ValInfo *const info = val_info(w->l, v);
+    const Meta *const meta = v->base.meta;
+    Pos at;
+    if (!moved(w, pos, meta, info->strides, &at)) return stop(w, "", dtype_compute(meta->dtype));
+    at.at.offset = sym_add(w->l->env, at.at.offset, info->offset);
+    const int buf = draft_buf(w->draft, info->base, false);
+    const Affine where = encoded(w, &at.at);
+    if (at.gather < 0) return loop_load(w->lb, buf, meta->dtype, &where);
+    return loop_gather(w->lb, buf, meta->dtype, &where, at.gather, draft_int(w->draft, at.stride),
+                       draft_int(w->draft, at.bound), at.wrap);
+}
+
+/* callbacks of bodies --------------------------------------------------------------------------------------------- */
+
+static int call_number(BodyCall *call, int arg, SType type) {
+    Frame *const frame = call->context;
+    LoopBuilder *const lb = call->lb;
+    const Arg *const a = &call->args[arg];
+    if (a->kind == ARG_runtime) {
+        const int param = draft_param(frame->w->draft, a->i, true);
+        return loop_cast(lb, type, loop_param(lb, S_f64, param));
+    }
+    if (a->kind == ARG_int && sym_is(a->i)) {
+        const int param = draft_param(frame->w->draft, a->i, false);
+        return loop_cast(lb, type, loop_param(lb, S_i64, param));
+    }
+    const bool is_float = a->kind == ARG_float;
+    switch (type) {
+    case S_f32: return loop_const(lb, type, is_float ? (float)a->f : (float)a->i, 0);
+    case S_f64: return loop_const(lb, type, is_float ? a->f : (double)a->i, 0);
+    case S_i32: return loop_const(lb, type, 0, (int32_t)(is_float ? (int64_t)a->f : a->i));
+    case S_i64: return loop_const(lb, type, 0, is_float ? (int64_t)a->f : a->i);
+    default: return loop_const(lb, type, 0, is_float ? a->f != 0 : a->i != 0);
+    }
+}
+
+static int call_element(BodyCall *call, int arg) {
+    Frame *const frame = call->context;
+    const Arg *const a = &call->args[arg];
+    if (arg_is_number(a)) return call->number(call, arg, call->type);
+    if (a->kind != ARG_tensor) return stop(frame->w, "a missing tensor is read", call->type);
+    const GVal *const v = gval(a->val);
+    Pos pos;
+    if (!broadcast(frame->w, &frame->pos, frame->space, v->base.meta, &pos))
+        return stop(frame->w, "", dtype_compute(v->base.meta->dtype));
+    const int inst = element(frame->w, v, &pos);
+    loop_source(call->lb, frame->node->id);
+    return inst;
+}
+
+static int position_inst(Writer *w, const Pos *pos) {
+    const Affine at = encoded(w, &pos->at);
+    const int index = loop_index(w->lb, &at);
+    if (pos->gather < 0) return index;
+    int stride = loop_const(w->lb, S_i64, 0, pos->stride);
+    if (sym_is(pos->stride)) stride = loop_param(w->lb, S_i64, draft_param(w->draft, pos->stride, false));
+    return loop_prim(w->lb, PRIM_add, index, loop_prim(w->lb, PRIM_mul, pos->gather, stride, -1), -1);
+}
+
+static int call_position(BodyCall *call) {
+    Frame *const frame = call->context;
+    return position_inst(frame->w, &frame->pos);
+}
+
+static int call_random(BodyCall *call, int which) {
+    Frame *const frame = call->context;
+    const Graph *const graph = frame->w->l->graph;
+    const int64_t value = which == 0 ? graph->seed : sym_add(graph->env, graph->sequence, frame->node->random);
+    if (!sym_is(value)) return loop_const(call->lb, S_i64, 0, value);
+    return loop_param(call->lb, S_i64, draft_param(frame->w->draft, value, false));
+}
+
+int body_element_at(BodyCall *call, int arg, const Pos *pos) {
+    Frame *const frame = call->context;
+    const int inst = element(frame->w, gval(call->args[arg].val), pos);
+    loop_source(call->lb, frame->node->id);
+    return inst;
+}
+
+bool body_address(BodyCall *call, const int64_t *strides, Pos *out) {
+    Frame *const frame = call->context;
+    return moved(frame->w, &frame->pos, frame->space, strides, out);
+}
+
+SymEnv *body_env(BodyCall *call) { return ((Frame *)call->context)->w->l->env; }
+
+/* The dtype that an op computes in: its result's, or where that is bool, its arguments' [B5]. */
+static SType compute_type(const Node *node, DType out) {
+    if (out != DT_bool) return dtype_compute(out);
+    DType common = DT_default;
+    for (int i = 0; i < node->n_args; i++) {
+        const Arg *const a = &node->args[i];
+        DType dtype = DT_default;
+        if (a->kind == ARG_tensor && a->val) dtype = a->val->meta->dtype;
+        if (a->kind == ARG_float || a->kind == ARG_runtime) dtype = DT_f32;
+        if (dtype == DT_default) continue;
+        const bool weaker = a->kind != ARG_tensor && common != DT_default && dtype_is_float(common);
+        if (!weaker) common = common == DT_default ? dtype : dtype_promote(common, dtype);
+    }
+    return common == DT_default ? S_b : dtype_compute(common);
+}
+
+static Frame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos *pos) {
+    Node *const node = v->def;
+    const OpRow *const row = node->row;
+    const DType out = v->base.meta->dtype;
+    return (Frame){.w = w,
+                   .node = node,
+                   .space = space,
+                   .pos = *pos,
+                   .call = {.lb = w->lb,
+                            .row = row,
+                            .args = node->args,
+                            .type = compute_type(node, out),
+                            .out_dtype = out,
+                            .element = call_element,
+                            .number = call_number,
+                            .position = call_position,
+                            .random = call_random}};
+}
+
+/* kinds of values -------------------------------------------------------------------------------------------------- */
+
+/* The part of an outer, S or L position that the input's dims of that class make, in the input's row-major space. */
+static bool class_position(Writer *w, const Affine *at, const Meta *input, const bool *mine, Affine *sum) {
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    row_major(w->l->env, input->sizes, input->rank, strides);
+    for (int d = 0; d < input->rank; d++) sizes[d] = mine[d] ? input->sizes[d] : 1;
+    Affine part;
+    Split split = {0};
+    if (!address(&w->domain, at, sizes, strides, input->rank, &part, &split)) {
+        if (split.wanted && !stopped(w)) w->split = split;
+        if (!stopped(w)) w->why = "rows that are not affine";
+        return false;
+    }
+    affine_add(w->l->env, sum, &part, 1);
+    return true;
+}
+
+static bool same_structure(const Domain *a, const Domain *b) {
+    const int a_l = a->n_vars - a->n_outer - a->n_s, b_l = b->n_vars - b->n_outer - b->n_s;
+    return a->has_inner && a->outer_numel == b->outer_numel && a->s_numel == b->s_numel && a->l_numel == b->l_numel &&
+           (a->n_s > 0) == (b->n_s > 0) && (a_l > 0) == (b_l > 0);
+}
+
+static bool operand_position(Writer *w, const Meta *input, const bool *reduced, Pos *pos) {
+    bool kept[MAX_RANK], s[MAX_RANK], last[MAX_RANK], trailing = true;
+    for (int d = input->rank - 1; d >= 0; d--) {
+        trailing = trailing && reduced[d];
+        kept[d] = !reduced[d];
+        s[d] = reduced[d] && !trailing;
+        last[d] = trailing;
+    }
+    *pos = (Pos){.gather = -1};
+    return class_position(w, &w->domain.outer, input, kept, &pos->at) &&
+           class_position(w, &w->domain.s, input, s, &pos->at) && class_position(w, &w->domain.l, input, last, &pos->at);
+}
+
+static int reduction(Writer *w, const GVal *v, const Pos *pos) {
+    const SType type = dtype_compute(v->base.meta->dtype);
+    bool reduced[MAX_RANK];
+    Domain own;
+    const Meta *const input = v->def->args[0].val->meta;
+    if (!reduced_dims(v->def, reduced) || !domain_reduction(&own, w->l->env, input, reduced) ||
+        !same_structure(&w->domain, &own))
+        return stop(w, "reductions over different dims", type);
+    if (pos->gather >= 0 || !affine_equal(&pos->at, &w->domain.outer))
+        return stop(w, "a row's result is needed at another row", type);
+    Pos operand;
+    if (!operand_position(w, input, reduced, &operand)) return stop(w, "", type);
+    Frame frame = frame_of(w, v, input, &operand);
+    frame.call.context = &frame;
+    return body_rule(v->def->row)(&frame.call);
+}
+
+static int product(Writer *w, const GVal *v, const Pos *pos) {
+    const SType type = dtype_compute(v->base.meta->dtype);
+    if (pos->gather >= 0 || !affine_equal(&pos->at, &w->domain.full))
+        return stop(w, "the product is needed at another index than its tile's", type);
+    const int m = w->domain.n_vars - 2;
+    Affine at = {0};
+    at.coef[m] = sym_make(w->draft->tile_param);
+    at.coef[m + 1] = 1;
+    /* The tile holds the compute type: f32 or f64, or i32, i64. */
+    const DType dtype = w->draft->bufs.at[w->draft->tile].dtype;
+    const int tile = loop_load(w->lb, w->draft->tile, dtype, &at);
+    Frame frame = frame_of(w, v, v->base.meta, pos);
+    frame.call.context = &frame;
+    return gemm_body(&frame.call, tile);
+}
+
+static int computed(Writer *w, const GVal *v, const Pos *pos) {
+    const ValInfo *const info = val_info(w->l, v);
+    if (info->kind == VAL_reduction) return reduction(w, v, pos);
+    if (info->kind == VAL_gemm) return product(w, v, pos);
+    if (info->kind != VAL_pointwise) return stop(w, "it is no loop", dtype_compute(v->base.meta->dtype));
+    Frame frame = frame_of(w, v, v->base.meta, pos);
+    frame.call.context = &frame;
+    return body_rule(v->def->row)(&frame.call);
+}
+
+static int cluster_index(const Cluster *cluster, const Node *node) {
+    int low = 0, high = cluster->nodes.n - 1;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (cluster->nodes.at[middle]->id < node->id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool pos_equal(const Pos *a, const Pos *b) {
+    if (!affine_equal(&a->at, &b->at) || a->gather != b->gather) return false;
+    return a->gather < 0 || (a->stride == b->stride && a->bound == b->bound && a->wrap == b->wrap);
+}
+
+/* The value as its op computed it, in any compute type, before the store's rounding. */
+static int raw(Writer *w, const GVal *v, const Pos *pos) {
+    Memo **const list = &w->memo[cluster_index(w->cluster, v->def)];
+    for (const Memo *m = *list; m; m = m->next)
+        if (m->result == v->index && pos_equal(&m->pos, pos)) return m->inst;
+    loop_source(w->lb, v->def->id);
+    const int inst = computed(w, v, pos);
+    Memo *const memo = ARENA_NEW(w->draft->arena, Memo);
+    *memo = (Memo){*list, v->index, *pos, inst};
+    *list = memo;
+    return inst;
+}
+
+static int stored_type(Writer *w, DType dtype, int inst) {
+    const SType type = dtype_compute(dtype);
+    return loop_type(w->lb, inst) == type ? inst : loop_cast(w->lb, type, inst);
+}
+
+/* As a store and a load would leave it. */
+static int rounded(Writer *w, DType dtype, int inst) {
+    inst = stored_type(w, dtype, inst);
+    switch (dtype) {
+    case DT_f16: return loop_prim(w->lb, PRIM_round_f16, inst, -1, -1);
+    case DT_bf16: return loop_prim(w->lb, PRIM_round_bf16, inst, -1, -1);
+    case DT_i16: return loop_prim(w->lb, PRIM_wrap_i16, inst, -1, -1);
+    case DT_i8: return loop_prim(w->lb, PRIM_wrap_i8, inst, -1, -1);
+    case DT_u8: return loop_prim(w->lb, PRIM_wrap_u8, inst, -1, -1);
+    default: return inst;
+    }
+}
+
+static int element(Writer *w, const GVal *v, const Pos *pos) {
+    const ValInfo *const info = val_info(w->l, v);
+    const DType dtype = v->base.meta->dtype;
+    if (stopped(w)) return loop_const(w->lb, dtype_compute(dtype), 0, 0);
+    if (!cluster_has(w->l, w->cluster, info->base)) return load(w, v, pos);
+    if (info->kind != VAL_view) {
+        const int inst = raw(w, v, pos);
+        loop_source(w->lb, v->def->id);
+        return rounded(w, dtype, inst);
+    }
+    Pos at;
+    if (!info->relative) return stop(w, "a view by strides of a value that has none yet", dtype_compute(dtype));
+    if (!moved(w, pos, v->base.meta, info->relative, &at)) return stop(w, "", dtype_compute(dtype));
+    at.at.offset = sym_add(w->l->env, at.at.offset, info->relative_offset);
+    return element(w, info->of, &at);
+}
+
+/* stores ----------------------------------------------------------------------------------------------------------- */
+
+static bool uses_inner(const Domain *domain, const Affine *at) {
+    for (int i = domain->n_outer; i < domain->n_vars; i++)
+        if (at->coef[i]) return true;
+    return false;
+}
+
+/* Where a value that must be stored is evaluated: where a consumer already did, if that covers it; else in its own order. */
+static bool store_position(Writer *w, const GVal *v, Pos *pos) {
+    const int64_t numel = v->base.meta->numel;
+    *pos = (Pos){.gather = -1};
+    for (const Memo *m = w->memo[cluster_index(w->cluster, v->def)]; m; m = m->next)
+        if (m->result == v->index && m->pos.gather < 0 && affine_is_bijection(&w->domain, &m->pos.at, numel)) {
+            *pos = m->pos;
+            return true;
+        }
+    if (val_info(w->l, v)->kind != VAL_reduction && numel == w->domain.full_numel)
+        pos->at = w->domain.full;
+    else if (numel == w->domain.outer_numel)
+        pos->at = w->domain.outer;
+    else
+        return false;
+    return true;
+}
+
+static void put(Writer *w, int buf, DType dtype, Affine at, int64_t offset, int inst) {
+    at.offset = sym_add(w->l->env, at.offset, offset);
+    const bool over_outer = w->domain.has_inner && !uses_inner(&w->domain, &at);
+    const Affine where = encoded(w, &at);
+    loop_store(w->lb, buf, dtype, &where, inst, over_outer);
+}
+
+static void store(Writer *w, const GVal *v) {
+    const ValInfo *const info = val_info(w->l, v);
+    const Meta *const meta = v->base.meta;
+    Pos pos, at;
+    if (!store_position(w, v, &pos)) {
+        stop(w, "results of different sizes", S_f32);
+        return;
+    }
+    const int inst = stored_type(w, meta->dtype, raw(w, v, &pos));
+    if (stopped(w) || !moved(w, &pos, meta, info->strides, &at)) return;
+    put(w, draft_buf(w->draft, v, true), meta->dtype, at.at, info->offset, inst);
+}
+
+static void store_copy(Writer *w, const Copy *copy) {
+    const Meta *const like = copy->from ? copy->from->base.meta : NULL;
+    const Meta space = {.rank = copy->rank, .sizes = copy->sizes};
+    const Pos pos = {.at = w->domain.full, .gather = -1};
+    const SType type = dtype_compute(copy->dtype);
+    Pos at;
+    const int inst = like ? element(w, copy->from, &pos)
+                          : loop_const(w->lb, type, copy->fill, (int64_t)copy->fill);
+    if (stopped(w) || !moved(w, &pos, &space, copy->strides, &at)) return;
+    int buf = w->draft->bufs.n;
+    if (copy->to) {
+        buf = draft_buf(w->draft, copy->to, true);
+    } else {
+        VEC_PUSH(w->draft->arena, &w->draft->homes, NULL);
+        VEC_PUSH(w->draft->arena, &w->draft->slots, copy->slot);
+        VEC_PUSH(w->draft->arena, &w->draft->bufs, ((Buf){copy->dtype, BUF_out}));
+    }
+    put(w, buf, copy->dtype, at.at, copy->offset, stored_type(w, copy->dtype, inst));
+}
+
+/* cost ------------------------------------------------------------------------------------------------------------- */
+
+static bool is_dear(Prim prim) {
+    static const bool dear[PRIM_COUNT] = {
+        [PRIM_exp] = true,  [PRIM_exp2] = true, [PRIM_log] = true,    [PRIM_sin] = true,  [PRIM_cos] = true,
+        [PRIM_tanh] = true, [PRIM_erf] = true,  [PRIM_pow] = true,    [PRIM_ipow] = true, [PRIM_idiv] = true,
+        [PRIM_imod] = true, [PRIM_philox] = true};
+    return dear[prim];
+}
+
+static bool node_is_dear(const Nest *nest, const Node *node) {
+    for (int i = 0; i < nest->n_insts; i++)
+        if (nest->insts[i].source == node->id && nest->insts[i].op == LI_prim && is_dear(nest->insts[i].prim)) return true;
+    return false;
+}
+
+/* A value evaluated at several positions, or at one for many elements of the nest, is computed several times; once per
+ * row of a reduction is free, and so are a few additions. */
+static const char *recomputed(const Writer *w, const Nest *nest) {
+    const Domain *const domain = &w->domain;
+    for (int i = 0; i < w->cluster->nodes.n; i++) {
+        int times = 0;
+        bool repeats = false;
+        const Node *const node = w->cluster->nodes.at[i];
+        for (const Memo *m = w->memo[i]; m; m = m->next) {
+            if (domain->has_inner && !uses_inner(domain, &m->pos.at)) continue;
+            const int64_t numel = node->outs[m->result].base.meta->numel;
+            times++;
+            repeats |= sym_hint(w->l->env, numel) < sym_hint(w->l->env, domain->full_numel);
+        }
+        if ((times > node->n_outs || repeats) && node_is_dear(nest, node)) return node->row->base;
+    }
+    return NULL;
+}
+
+/* the nest ---------------------------------------------------------------------------------------------------------- */
+
+static const Node *first_of_kind(const Lower *l, const Cluster *cluster, ValKind kind) {
+    for (int i = 0; i < cluster->nodes.n; i++)
+        if (l->vals[cluster->nodes.at[i]->outs[0].id].kind == kind) return cluster->nodes.at[i];
+    return NULL;
+}
+
+/* The last value stored gives a pointwise nest its size. */
+static const GVal *last_stored(const Lower *l, const Cluster *cluster) {
+    for (int i = cluster->nodes.n - 1; i >= 0; i--) {
+        Node *const node = cluster->nodes.at[i];
+        for (int r = node->n_outs - 1; r >= 0; r--)
+            if (needs_memory(l, cluster, &node->outs[r])) return &node->outs[r];
+    }
+    return NULL;
+}
+
+static bool first_domain(Writer *w) {
+    const Lower *const l = w->l;
+    const Cluster *const cluster = w->cluster;
+    if (cluster->copy) {
+        domain_pointwise(&w->domain, l->env, dim_product(l->env, cluster->copy->sizes, cluster->copy->rank));
+        return true;
+    }
+    const Node *const gemm = first_of_kind(l, cluster, VAL_gemm);
+    const Node *const reduction_node = first_of_kind(l, cluster, VAL_reduction);
+    if (gemm) {
+        const Meta *const meta = gemm->outs[0].base.meta;
+        domain_gemm(&w->domain, l->env, meta->sizes, meta->rank);
+        return reduction_node == NULL;
+    }
+    if (reduction_node) {
+        bool reduced[MAX_RANK];
+        return reduced_dims(reduction_node, reduced) &&
+               domain_reduction(&w->domain, l->env, reduction_node->args[0].val->meta, reduced);
+    }
+    const GVal *const last = last_stored(l, cluster);
+    if (!last) return false;
+    domain_pointwise(&w->domain, l->env, last->base.meta->numel);
+    return true;
+}
+
+static void write_once(Writer *w) {
+    const Domain *const domain = &w->domain;
+    int64_t extent[MAX_LOOP_DIMS];
+    for (int i = 0; i < domain->n_vars; i++) extent[i] = draft_int(w->draft, domain->extent[i]);
+    w->lb = loop_new(w->draft->arena, domain->n_outer, domain->n_vars - domain->n_outer, domain->n_s, extent);
+    w->memo = ARENA_ARRAY(w->draft->arena, Memo *, w->cluster->nodes.n + 1);
+    w->split = (Split){0};
+    if (w->cluster->copy) {
+        store_copy(w, w->cluster->copy);
+        return;
+    }
+    for (int i = w->cluster->nodes.n - 1; i >= 0 && !stopped(w); i--) { /* consumers first: they say where */
+        Node *const node = w->cluster->nodes.at[i];
+        for (int r = node->n_outs - 1; r >= 0 && !stopped(w); r--)
+            if (needs_memory(w->l, w->cluster, &node->outs[r])) {
+                loop_source(w->lb, node->id);
+                store(w, &node->outs[r]);
+            }
+    }
+}
+
+Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCost *cost) {
+    Writer w = {.draft = draft, .l = draft->l, .cluster = cluster};
+    *why = "no loop program";
+    if (!first_domain(&w)) return NULL;
+    const int n_bufs = draft->bufs.n, n_params = draft->params.n;
+    for (;;) {
+        write_once(&w);
+        if (w.why) {
+            *why = w.why;
+            return NULL;
+        }
+        if (!w.split.wanted) break;
+        draft->bufs.n = draft->homes.n = draft->slots.n = n_bufs;
+        draft->params.n = draft->is_float.n = n_params;
+        *why = "too many dims";
+        if (!domain_split(&w.domain, &w.split)) return NULL;
+    }
+    Nest *const nest = ARENA_NEW(draft->arena, Nest);
+    loop_finish(w.lb, nest);
+    if (cost) *cost = (NestCost){draft->bufs.n - n_bufs, recomputed(&w, nest)};
+    return nest;
+}
