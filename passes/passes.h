@@ -7,17 +7,18 @@
 #include "ir/plan.h"
 
 /* passes ------------------------------------------------------------------------------------------------------- */
-typedef bool PassFn(Graph *graph);
+typedef struct PassOptions PassOptions;
+typedef bool PassFn(Graph *graph, const PassOptions *options);
 typedef struct PassRow {
     const char *name, *doc;
     PassFn *run;
-    Stage in, out;
+    Stage in, out; /* STAGE_COUNT: any; kept */
 } PassRow;
 const PassRow *pass_find(const char *name); /* NULL when unknown */
 const PassRow *pass_at(int i);              /* NULL past the last */
 
 typedef void PassTrace(void *context, const PassRow *pass, Graph *graph, int64_t ns); /* after each pass */
-typedef struct PassOptions {
+struct PassOptions {
     bool verify;          /* the verifier after every pass (on in tests) */
     const char *skip;     /* comma list of names not run, or NULL */
     int limit;            /* bisect: run only so many passes; 0: all */
@@ -25,7 +26,7 @@ typedef struct PassOptions {
     void *trace_context;
     bool (*evaluate)(void *context, Node *node, const Arg *args, double *result); /* fold's evaluator, may be NULL */
     void *evaluate_context;
-} PassOptions;
+};
 /* Runs a comma list ("decompose,cse"); raises ST_ARGUMENT with the list of valid names for an unknown one. */
 Status passes_run(Graph *graph, const char *names, const PassOptions *options);
 

@@ -1,0 +1,114 @@
+/* check_layers.c: every #include "..." line of the tree against the table of layers (design section 2). A file's folder
+ * has the layer of the longest prefix that matches; it may include the prefixes that its row lists. <sinter/...> counts as
+ * frontend/sinter/. Usage: check_layers ROOT. Prints "file:line: why", exits 1 if there was one. */
+#define _XOPEN_SOURCE 700
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct Layer {
+    const char *folder, *may; /* `may`: prefixes separated by spaces; a folder may always include itself */
+} Layer;
+
+static const Layer layers[] = {
+    {"runtime/base/", ""},
+    {"ir/", "runtime/base/"},
+    {"kernels/", "runtime/base/ ir/dtype.h ir/dtype.def ir/scalar.def"},
+    {"passes/", "runtime/base/ ir/"},
+    {"codegen/", "runtime/base/ ir/"},
+    {"codegen/llvm/", "runtime/base/ ir/ codegen/codegen.h kernels/bitcode.h kernels/kernels.h kernels/levels.h"},
+    /* the public headers declare what the runtime implements */
+    {"runtime/", "runtime/base/ ir/ kernels/ passes/passes.h passes/rules/ frontend/sinter/ codegen/codegen.h codegen/block/"},
+    {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
+    {"frontend/sinter/", ""},
+    {"samples/", "frontend/sinter/"},
+    {"tests/", "runtime/ ir/ kernels/ passes/ codegen/ frontend/ tests/"},
+};
+
+/* The only files that may name LLVM or the CUDA driver. */
+static const Layer foreign[] = {{"llvm-c/", "codegen/llvm/"}, {"cuda", "runtime/cuda/"}, {"nvrtc", "runtime/cuda/"}};
+
+static int problems;
+
+static bool starts(const char *text, const char *prefix) { return !strncmp(text, prefix, strlen(prefix)); }
+
+static const Layer *layer_of(const char *path) {
+    const Layer *best = NULL;
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+        if (starts(path, layers[i].folder) && (!best || strlen(layers[i].folder) > strlen(best->folder))) best = &layers[i];
+    return best;
+}
+
+static bool allowed(const Layer *layer, const char *included) {
+    if (starts(included, layer->folder)) return true;
+    for (const char *p = layer->may; *p;) {
+        const size_t n = strcspn(p, " ");
+        if (!strncmp(included, p, n)) return true;
+        p += n + (p[n] == ' ');
+    }
+    return false;
+}
+
+static void complain(const char *path, int line, const char *included, const char *why) {
+    printf("%s:%d: includes %s: %s\n", path, line, included, why);
+    problems++;
+}
+
+static void check_include(const char *path, int line, const char *included) {
+    char target[512];
+    snprintf(target, sizeof target, "%s%s", starts(included, "sinter/") ? "frontend/" : "", included);
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (starts(included, foreign[i].folder) && !starts(path, foreign[i].may)) complain(path, line, included, "not here");
+    const Layer *const layer = layer_of(path);
+    if (!layer || !strchr(target, '/') || !layer_of(target)) return; /* system headers, generated files */
+    if (!allowed(layer, target)) complain(path, line, included, "not in the table of layers");
+}
+
+static void check_file(const char *root, const char *path) {
+    char full[4096], text[2048];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    FILE *const file = fopen(full, "r");
+    if (!file) return;
+    for (int line = 1; fgets(text, sizeof text, file); line++) {
+        char included[512];
+        if (sscanf(text, " # include \"%511[^\"]\"", included) == 1) check_include(path, line, included);
+        else if (sscanf(text, " # include <%511[^>]>", included) == 1) check_include(path, line, included);
+    }
+    fclose(file);
+}
+
+static bool is_source(const char *name) {
+    const char *const dot = strrchr(name, '.');
+    return dot && (!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def"));
+}
+
+static void walk(const char *root, const char *folder) {
+    char full[4096], path[1024];
+    snprintf(full, sizeof full, "%s/%s", root, folder);
+    DIR *const dir = opendir(full);
+    if (!dir) return;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s%s", folder, entry->d_name);
+        snprintf(full, sizeof full, "%s/%s", root, path);
+        struct stat info;
+        if (stat(full, &info)) continue;
+        if (S_ISDIR(info.st_mode)) {
+            strncat(path, "/", sizeof path - strlen(path) - 1);
+            walk(root, path);
+        } else if (is_source(entry->d_name)) {
+            check_file(root, path);
+        }
+    }
+    closedir(dir);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) return 2;
+    static const char *const folders[] = {"runtime/", "ir/", "kernels/", "passes/", "codegen/", "frontend/", "samples/", "tests/"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) walk(argv[1], folders[i]);
+    printf("%d problems\n", problems);
+    return problems != 0;
+}
