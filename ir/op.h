@@ -39,7 +39,7 @@ enum { /* flags */
 typedef enum ParamType {
     PT_tensor, PT_tensor_opt, PT_tensors, PT_scalar, PT_scalar_opt, PT_int, PT_int_opt, PT_ints, PT_ints_opt,
     PT_float, PT_float_opt, PT_bool, PT_bool_opt, PT_string, PT_string_opt, PT_dtype_opt, PT_dtype, PT_device_opt,
-    PT_layout_opt, PT_memory_format_opt, PT_generator_opt, PT_floats_opt, PT_int1 /* int[1]: an int or a list */
+    PT_layout_opt, PT_memory_format_opt, PT_generator_opt, PT_floats_opt, PT_int1 /* int[1]: an int or a list */, PT_int1_opt, PT_tensors_opt /* Tensor?[]: elements may be NULL */
 } ParamType;
 
 typedef struct Param {
@@ -75,10 +75,10 @@ typedef struct MetaOut {
 typedef struct MetaCall {
     const OpRow *row;
     OpForm form;
-    const Arg *args; /* n_params of them, defaults filled in */
+    const Arg *args; /* n_params of them, defaults filled in; out form: followed by the n_out tensors to write */
     SymEnv *env;     /* NULL: everything is plain */
     int64_t base_offset; /* as_strided: the storage offset of the tensor argument */
-    MetaOut *out;    /* row->n_out of them (Tensor[] results: up to the caller's room) */
+    MetaOut *out;    /* row->n_out of them; Tensor[] results: n_out is the room, then the count, which may be more */
     int n_out;
     Order order;
 } MetaCall;

@@ -1,0 +1,67 @@
+/* meta_rules.h: what meta rules share: reading arguments, PyTorch's promotion, broadcasting, TensorIterator's strides.
+ * A rule reads call->args, writes call->out[0..n_out) and call->order, and raises errors that name op and argument.
+ * Only ir/meta_*.c and ir/op_meta.c include this. */
+#ifndef SINTER_IR_META_RULES_H
+#define SINTER_IR_META_RULES_H
+#include "ir/schema.h"
+#include "runtime/base/error.h"
+
+/* Raises "aten::mm: <message>"; returns status. */
+Status meta_fail(const MetaCall *call, Status status, const char *format, ...) PRINTF_LIKE(3, 4);
+/* "[2, 3]" of a tensor's sizes in a rotating per-thread-free buffer: valid until the message is made. */
+typedef struct SizesText {
+    char at[160];
+} SizesText;
+SizesText sizes_text(const MetaCall *call, const int64_t *sizes, int n);
+#define SIZES(call, meta) (sizes_text((call), (meta)->sizes, (meta)->rank).at)
+
+/* Arguments. Tensor arguments that hold a number give a 0-dim wrapped meta in *number. */
+const Meta *arg_meta(const MetaCall *call, int i, Meta *number);
+const Meta *tensor_meta(const MetaCall *call, int i); /* NULL: None */
+static inline bool arg_given(const MetaCall *call, int i) { return call->args[i].kind != ARG_none; }
+DType number_dtype(const Arg *number); /* f32, i64 or bool */
+DType dtype_arg(const MetaCall *call, const char *name, DType fallback);
+DType default_float(DType dtype); /* itself, or f32 for ints and bool */
+
+/* Results. */
+void out_set(MetaOut *out, DType dtype, Device device, const int64_t *sizes, int rank); /* strides left alone */
+void out_contiguous(const MetaCall *call, MetaOut *out);       /* fills strides from sizes */
+void out_plain(const MetaCall *call, int i, DType dtype, Device device, const int64_t *sizes, int rank);
+void out_like(const MetaCall *call, int i, const Meta *meta, DType dtype); /* preserve_format */
+MetaOut *out_list(MetaCall *call, int i); /* the i-th of a Tensor[] result, NULL past the room */
+Status check_numel(const MetaCall *call, const int64_t *sizes, int n); /* sizes >= 0, product fits */
+/* Strides that preserve_format gives: own ones if dense and non-overlapping, else by permutation. */
+void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides);
+bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
+
+/* Elementwise ops over several operands. */
+enum { MAX_OPERANDS = 8 };
+typedef struct Elementwise {
+    int n;
+    const Meta *in[MAX_OPERANDS];
+    int arg[MAX_OPERANDS]; /* argument indices, for messages */
+    Meta numbers[MAX_OPERANDS];
+    DType common;          /* promoted dtype */
+} Elementwise;
+void elementwise_add(const MetaCall *call, Elementwise *e, int arg);
+DType promoted(const Elementwise *e);
+/* Broadcasts, checks devices, sets out[0] with dtype and TensorIterator's strides. */
+Status elementwise_out(MetaCall *call, Elementwise *e, DType dtype);
+/* Operands are all tensor (or number-for-tensor) arguments in order. */
+Status elementwise(MetaCall *call, Elementwise *e);
+/* Joins sizes b into a (in place, rank updated); false where they do not broadcast. */
+bool broadcast_into(SymEnv *env, int64_t *sizes, int *rank, const int64_t *other, int other_rank);
+
+/* Dims. */
+Status wrap_dim(const MetaCall *call, int64_t dim, int rank, const char *name, int *out); /* rank 0 counts as 1 */
+/* The set of reduced dims of an int list (NULL or empty: all unless `empty_is_none`); duplicates are errors. */
+Status wrap_dims(const MetaCall *call, const Arg *dims, int rank, bool reduced[MAX_RANK]);
+/* Sizes after reducing; the canonical order by B2. */
+void reduced_out(MetaCall *call, int i, const Meta *in, const bool *reduced, bool keepdim, DType dtype);
+Order reduction_order(const Meta *in, const bool *reduced);
+
+bool can_cast(DType from, DType to);
+Status same_device(const MetaCall *call, const Meta *a, const Meta *b);
+const char *arg_name(const MetaCall *call, int i);
+
+#endif

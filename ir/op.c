@@ -1,0 +1,175 @@
+/* op.c: the op table: rows pasted from ops.def, their schemas parsed once, names of all forms in one hash table.
+ *
+ * Parsing happens at the first question, under pthread_once, into static memory, so that asking for a row never fails.
+ * A row whose schema does not parse is a bug of the table: it keeps no parameters, and tests/ops names it. */
+#include "ir/op.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "ir/schema.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+
+#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, ...) MetaFn meta_##meta;
+#define ALIAS(...)
+#include "ir/ops.def"
+#undef OP
+#undef ALIAS
+
+enum { INPLACE_NO_INPLACE = 0, INPLACE_INPLACE = 1 };
+static OpRow rows[OP_COUNT] = {
+#define OP(id_, schema_, inplace_, out_, c_name_, c_short_, kind_, meta_, body_, derivative_, saves_, flags_, samples_, doc_) \
+    [OP_##id_] = {.id = OP_##id_, .schema = schema_, .inplace = INPLACE_##inplace_, .out_name = out_,                    \
+                  .c_name = c_name_, .c_short = c_short_, .kind = KIND_##kind_, .meta = meta_##meta_, .body = #body_,    \
+                  .derivative = #derivative_, .saves = saves_, .flags = flags_, .samples = #samples_, .doc = doc_},
+#define ALIAS(id_, schema_, inplace_, out_, c_name_, c_short_, of_, doc_)                                                \
+    [OP_##id_] = {.id = OP_##id_, .schema = schema_, .inplace = INPLACE_##inplace_, .out_name = out_,                    \
+                  .c_name = c_name_, .c_short = c_short_, .alias_of = &rows[OP_##of_], .doc = doc_},
+#include "ir/ops.def"
+#undef OP
+#undef ALIAS
+};
+
+/* Room for names, defaults and the schemas of three forms of every row. */
+enum {
+    TEXT_BYTES = 0
+#define OP(id, schema, ...) +4 * (int)sizeof(schema) + 384
+#define ALIAS(id, schema, ...) +4 * (int)sizeof(schema) + 384
+#include "ir/ops.def"
+#undef OP
+#undef ALIAS
+};
+static _Alignas(16) char text_pool[TEXT_BYTES];
+static Param param_pool[OP_COUNT][MAX_ARGS];
+static const char *form_names[OP_COUNT][FORM_COUNT];
+static const char *form_schemas[OP_COUNT][FORM_COUNT];
+
+enum { NAME_SLOTS = 8192 };
+_Static_assert(OP_COUNT * FORM_COUNT * 2 <= NAME_SLOTS, "the table of names is too small");
+typedef struct NameSlot {
+    const char *name; /* without "aten::" */
+    uint16_t op;
+    uint8_t form;
+} NameSlot;
+static NameSlot names[NAME_SLOTS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool ready;
+
+static uint64_t name_hash(const char *name, size_t n) { return hash_bytes(7, name, n); }
+
+static void name_add(const char *name, OpId op, OpForm form) {
+    if (!strncmp(name, "aten::", 6)) name += 6;
+    size_t slot = name_hash(name, strlen(name)) % NAME_SLOTS;
+    while (names[slot].name) slot = (slot + 1) % NAME_SLOTS;
+    names[slot] = (NameSlot){name, (uint16_t)op, (uint8_t)form};
+}
+
+static size_t pool_used;
+static const char *pool_print(const char *format, const char *a, const char *b, const char *c, const char *d) {
+    char *at = text_pool + pool_used;
+    const int n = snprintf(at, sizeof text_pool - pool_used, format, a, b, c, d);
+    pool_used += (size_t)n + 1;
+    return at;
+}
+
+static const char *full_name(const Schema *s, const char *suffix, const char *overload) {
+    char base[128];
+    snprintf(base, sizeof base, "%s%s", s->base, suffix);
+    return pool_print("%s::%s%s%s", s->name_space, base, *overload ? "." : "", overload);
+}
+
+/* The schema of a written form: self marked as written, or the out tensors appended. */
+static const char *written_schema(const OpRow *row, OpForm form, const char *name) {
+    char params[768], mark[MAX_OUTS * 32] = "";
+    const char *open = strchr(row->schema, '('), *arrow = strstr(row->schema, ") ->");
+    if (!open || !arrow) return name;
+    const char *end = arrow;
+    while (end > open && *end != ')') end--;
+    snprintf(params, sizeof params, "%.*s", (int)(end - open - 1), open + 1);
+    if (form == FORM_inplace) {
+        const char *rest = strchr(params, ' ');
+        return pool_print("%s(Tensor(a!)%s%s -> Tensor(a!)", name, rest ? rest : "", ")", "");
+    }
+    for (int i = 0; i < row->n_out; i++) {
+        char one[32];
+        snprintf(one, sizeof one, row->n_out == 1 ? ", Tensor(a!) out" : ", Tensor(%c!) out%d", 'a' + i, i);
+        strcat(mark, one);
+    }
+    const bool star = strstr(params, "*,") != NULL;
+    return pool_print("%s(%s%s%s)", name, params, star ? "" : ", *", pool_print("%s%s%s%s", mark, ") -> ", row->n_out == 1 ? "Tensor(a!)" : "()", ""));
+}
+
+static void row_init(OpRow *row) {
+    if (row->alias_of) {
+        const OpRow *of = row->alias_of;
+        row->kind = of->kind, row->meta = of->meta, row->flags = of->flags, row->body = of->body;
+        row->derivative = of->derivative, row->saves = of->saves, row->samples = of->samples;
+    }
+    if (row->derivative && !strcmp(row->derivative, "none")) row->derivative = NULL;
+    pool_used = (pool_used + 15) & ~(size_t)15;
+    Schema s = {.params = param_pool[row->id], .text = text_pool + pool_used};
+    if (schema_parse(row->schema, &s) != ST_OK) return;
+    pool_used += s.text_used;
+    row->base = s.base, row->overload = s.overload, row->params = s.params;
+    row->n_params = s.n_params, row->n_out = s.n_out, row->returns_list = s.returns_list;
+    const char **name = form_names[row->id], **schema = form_schemas[row->id];
+    row->name = name[FORM_functional] = full_name(&s, "", s.overload);
+    row->schema = schema[FORM_functional] =
+        pool_print("%s%s%s%s", strstr(row->schema, "::") ? "" : "aten::", row->schema, "", "");
+    if (row->inplace) name[FORM_inplace] = full_name(&s, "_", s.overload);
+    if (row->out_name) name[FORM_out] = full_name(&s, "", row->out_name);
+    for (int form = 0; form < FORM_COUNT; form++) {
+        if (!name[form]) continue;
+        if (form != FORM_functional) schema[form] = written_schema(row, (OpForm)form, name[form]);
+        name_add(name[form], row->id, (OpForm)form);
+    }
+}
+
+static void table_init(void) {
+    for (int i = 0; i < OP_COUNT; i++) row_init(&rows[i]);
+    atomic_store_explicit(&ready, true, memory_order_release);
+}
+
+static inline void table_ready(void) {
+    if (UNLIKELY(!atomic_load_explicit(&ready, memory_order_acquire))) pthread_once(&once, table_init);
+}
+
+const OpRow *op_row(OpId id) {
+    table_ready();
+    return &rows[id];
+}
+
+const OpRow *op_find(const char *name, size_t n, OpForm *form) {
+    table_ready();
+    if (n >= 6 && !memcmp(name, "aten::", 6)) name += 6, n -= 6;
+    for (size_t slot = name_hash(name, n) % NAME_SLOTS; names[slot].name; slot = (slot + 1) % NAME_SLOTS) {
+        const NameSlot *found = &names[slot];
+        if (strlen(found->name) != n || memcmp(found->name, name, n)) continue;
+        if (form) *form = (OpForm)found->form;
+        return &rows[found->op];
+    }
+    return NULL;
+}
+
+const char *op_form_name(const OpRow *row, OpForm form) {
+    if (row->id < 0 || row->id >= OP_COUNT || row != &rows[row->id]) return row->name; /* a user's op */
+    return form_names[row->id][form] ? form_names[row->id][form] : row->name;
+}
+
+const char *op_form_schema(const OpRow *row, OpForm form) {
+    if (row->id < 0 || row->id >= OP_COUNT || row != &rows[row->id]) return row->schema;
+    return form_schemas[row->id][form] ? form_schemas[row->id][form] : row->schema;
+}
+
+int op_param_find(const OpRow *row, const char *name) {
+    for (int i = 0; i < row->n_params; i++)
+        if (!strcmp(row->params[i].name, name)) return i;
+    return -1;
+}
+
+const char *order_name(Order order) {
+    static const char *const order_names[] = {"none", "L", "S", "LS", "chain", "index"};
+    return order_names[order];
+}

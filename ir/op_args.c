@@ -1,0 +1,127 @@
+/* op_args.c: given arguments to a row's parameters: defaults, number conversions, kind checks.
+ * Accepted kinds per parameter type are a table; a NULL tensor for a required argument is an error that gives way to
+ * a pending one [semantics O5]. */
+#include "ir/schema.h"
+#include "runtime/base/error.h"
+
+#define K(kind) (1u << ARG_##kind)
+enum {
+    NUMBER = K(int) | K(float) | K(bool) | K(runtime),
+};
+
+static const uint32_t accepted[] = {
+    [PT_tensor] = K(tensor),
+    [PT_tensor_opt] = K(tensor) | K(none),
+    [PT_tensors] = K(tensors),
+    [PT_tensors_opt] = K(tensors),
+    [PT_scalar] = NUMBER,
+    [PT_scalar_opt] = NUMBER | K(none),
+    [PT_int] = K(int) | K(bool),
+    [PT_int_opt] = K(int) | K(bool) | K(none),
+    [PT_ints] = K(ints),
+    [PT_ints_opt] = K(ints) | K(none),
+    [PT_int1] = K(ints) | K(int),
+    [PT_int1_opt] = K(ints) | K(int) | K(none),
+    [PT_float] = NUMBER,
+    [PT_float_opt] = NUMBER | K(none),
+    [PT_floats_opt] = K(floats) | K(none),
+    [PT_bool] = K(bool) | K(int),
+    [PT_bool_opt] = K(bool) | K(int) | K(none),
+    [PT_string] = K(string),
+    [PT_string_opt] = K(string) | K(none),
+    [PT_dtype] = K(int),
+    [PT_dtype_opt] = K(int) | K(none),
+    [PT_device_opt] = K(int) | K(none),
+    [PT_layout_opt] = K(int) | K(none),
+    [PT_memory_format_opt] = K(int) | K(none),
+    [PT_generator_opt] = K(none),
+};
+
+static const char *kind_name(int kind) {
+    static const char *const names[] = {"default", "None",    "Tensor", "int",     "float", "bool",
+                                        "str",     "int list", "float list", "Tensor list", "runtime float"};
+    return kind >= 0 && kind < COUNT_OF(names) ? names[kind] : "?";
+}
+
+static Status wrong_kind(const OpRow *row, const Param *param, const Arg *given) {
+    return error_raise(ST_ARGUMENT, "%s: %s must be %s, not %s", row->name, param->name,
+                       param_type_name(param->type), kind_name(given->kind));
+}
+
+static Status missing(const OpRow *row, const Param *param) {
+    if (error_pending() != ST_OK) return error_pending();
+    return error_raise(ST_ARGUMENT, "%s: %s is missing", row->name, param->name);
+}
+
+/* A number may stand for a tensor where the op works by elements (a wrapped number). */
+static bool number_for_tensor(const OpRow *row, const Param *param, const Arg *given) {
+    return param->type == PT_tensor && arg_is_number(given) && row->kind == KIND_pointwise;
+}
+
+static Status check_list(const OpRow *row, const Param *param, const Arg *given) {
+    for (int i = 0; i < given->n; i++) {
+        if (given->vals[i]) continue;
+        if (error_pending() != ST_OK) return error_pending();
+        return error_raise(ST_ARGUMENT, "%s: %s[%d] is NULL", row->name, param->name, i);
+    }
+    return ST_OK;
+}
+
+static void convert(const Param *param, const Arg *given, Arg *out) {
+    switch (param->type) {
+    case PT_float:
+    case PT_float_opt:
+        if (given->kind == ARG_int || given->kind == ARG_bool) *out = A_FLOAT((double)given->i);
+        break;
+    case PT_int:
+    case PT_int_opt:
+        if (given->kind == ARG_bool) out->kind = ARG_int;
+        break;
+    case PT_bool:
+    case PT_bool_opt:
+        if (given->kind == ARG_int) *out = A_BOOL(given->i != 0);
+        break;
+    case PT_int1:
+    case PT_int1_opt:
+        if (given->kind == ARG_int) *out = A_INTS(&given->i, 1);
+        break;
+    case PT_dtype_opt:
+        if (given->kind == ARG_int && given->i == DT_default) *out = A_NONE;
+        break;
+    default: break;
+    }
+}
+
+static Status normalize_one(const OpRow *row, const Param *param, const Arg *given, Arg *out) {
+    const bool optional = (accepted[param->type] & K(none)) != 0;
+    if (!given || given->kind == ARG_default) {
+        if (param->fallback.kind == ARG_default) {
+            if (!optional) return missing(row, param);
+            *out = A_NONE;
+            return ST_OK;
+        }
+        *out = param->fallback;
+        return convert(param, &param->fallback, out), ST_OK;
+    }
+    *out = *given;
+    if (given->kind == ARG_tensor && !given->val) {
+        if (!optional) return missing(row, param);
+        *out = A_NONE;
+        return ST_OK;
+    }
+    if (number_for_tensor(row, param, given)) return ST_OK;
+    if (!(accepted[param->type] & (1u << given->kind))) return wrong_kind(row, param, given);
+    if (param->type == PT_tensors) return check_list(row, param, given);
+    if ((param->type == PT_dtype || param->type == PT_dtype_opt) && (given->i < 0 || given->i >= DT_COUNT))
+        return error_raise(ST_ARGUMENT, "%s: %s is no dtype: %lld", row->name, param->name, (long long)given->i);
+    convert(param, given, out);
+    return ST_OK;
+}
+
+Status op_args_normalize(const OpRow *row, const Arg *given, int n_given, Arg *args) {
+    if (n_given > row->n_params)
+        return error_raise(ST_ARGUMENT, "%s takes %d arguments, not %d", row->name, row->n_params, n_given);
+    for (int i = 0; i < row->n_params; i++)
+        TRY(normalize_one(row, &row->params[i], i < n_given ? &given[i] : NULL, &args[i]));
+    return ST_OK;
+}

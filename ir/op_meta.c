@@ -1,0 +1,60 @@
+/* op_meta.c: runs a row's meta rule and checks what in-place and out forms write to [design 3: forms of one row]. */
+#include "ir/meta_rules.h"
+
+static Status check_cast(const MetaCall *call, DType from, DType to) {
+    if (can_cast(from, to)) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "result type %s can't be cast to the desired output type %s", dtype_name(from),
+                     dtype_name(to));
+}
+
+static bool equal_sizes(SymEnv *env, const Meta *a, const MetaOut *b) {
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (!sym_same(env, a->sizes[i], b->sizes[i])) return false;
+    return true;
+}
+
+/* The result of a written form is what was written: its dtype and strides, the rule's sizes. */
+static void take_layout(MetaOut *out, const Meta *written) {
+    out->dtype = written->dtype;
+    memcpy(out->strides, written->strides, sizeof *out->strides * (size_t)written->rank);
+}
+
+static Status check_inplace(MetaCall *call) {
+    const Arg *self = &call->args[0];
+    MetaOut *out = &call->out[0];
+    if (self->kind != ARG_tensor) return meta_fail(call, ST_ARGUMENT, "self must be a tensor");
+    const Meta *meta = self->val->meta;
+    TRY(check_cast(call, out->dtype, meta->dtype));
+    if (!equal_sizes(call->env, meta, out))
+        return meta_fail(call, ST_SHAPE, "self with sizes %s doesn't match the broadcast sizes %s", SIZES(call, meta),
+                         sizes_text(call, out->sizes, out->rank).at);
+    take_layout(out, meta);
+    out->alias = 0;
+    return ST_OK;
+}
+
+/* Sizes may differ: the runtime resizes; then the strides are those of the rule. */
+static Status check_out(MetaCall *call) {
+    for (int i = 0; i < call->row->n_out; i++) {
+        const Arg *arg = &call->args[call->row->n_params + i];
+        if (arg->kind != ARG_tensor || !arg->val) return meta_fail(call, ST_ARGUMENT, "out must be a tensor");
+        const Meta *meta = arg->val->meta;
+        TRY(check_cast(call, call->out[i].dtype, meta->dtype));
+        if (equal_sizes(call->env, meta, &call->out[i])) take_layout(&call->out[i], meta);
+        call->out[i].dtype = meta->dtype;
+        call->out[i].alias = call->row->n_params + i;
+    }
+    return ST_OK;
+}
+
+Status op_meta(MetaCall *call) {
+    const OpRow *row = call->row;
+    if (row->alias_of) call->row = row->alias_of;
+    call->order = ORDER_none;
+    Status status = call->row->meta(call);
+    call->row = row;
+    TRY(status);
+    if (call->form == FORM_inplace) return check_inplace(call);
+    return call->form == FORM_out ? check_out(call) : ST_OK;
+}

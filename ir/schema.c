@@ -1,0 +1,293 @@
+/* schema.c: a recursive-descent reader of ATen's schema grammar, as far as the table uses it.
+ *
+ *   schema = name "(" [param {"," param}] ")" "->" result        param = "*" | type name ["=" default]
+ *   type   = word ["(" alias ")"] ["[" [int] "]"] ["?"]          result = type | "(" type {"," type} ")" | "()"
+ */
+#include "ir/schema.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/error.h"
+
+typedef struct Reader {
+    const char *start, *at;
+    Schema *out;
+    bool keyword;
+} Reader;
+
+typedef struct TypeRow {
+    const char *text;
+    ParamType type;
+} TypeRow;
+
+/* SymInt is read as int; the number in int[2] is dropped unless it is 1. */
+static const TypeRow types[] = {
+    {"Tensor", PT_tensor},
+    {"Tensor?", PT_tensor_opt},
+    {"Tensor[]", PT_tensors},
+    {"Tensor?[]", PT_tensors_opt},
+    {"Scalar", PT_scalar},
+    {"Scalar?", PT_scalar_opt},
+    {"int", PT_int},
+    {"int?", PT_int_opt},
+    {"int[]", PT_ints},
+    {"int[]?", PT_ints_opt},
+    {"int[1]", PT_int1},
+    {"int[1]?", PT_int1_opt},
+    {"bool[]", PT_ints},
+    {"float", PT_float},
+    {"float?", PT_float_opt},
+    {"float[]?", PT_floats_opt},
+    {"bool", PT_bool},
+    {"bool?", PT_bool_opt},
+    {"str", PT_string},
+    {"str?", PT_string_opt},
+    {"ScalarType", PT_dtype},
+    {"ScalarType?", PT_dtype_opt},
+    {"dtype", PT_dtype},
+    {"dtype?", PT_dtype_opt},
+    {"Device?", PT_device_opt},
+    {"Layout?", PT_layout_opt},
+    {"MemoryFormat?", PT_memory_format_opt},
+    {"Generator?", PT_generator_opt},
+};
+
+typedef struct EnumRow {
+    const char *name;
+    int value;
+} EnumRow;
+static const EnumRow formats[] = {{"contiguous_format", MF_contiguous},
+                                  {"preserve_format", MF_preserve},
+                                  {"channels_last", MF_channels_last},
+                                  {"channels_last_3d", MF_channels_last_3d},
+                                  {"contiguous", MF_contiguous},
+                                  {"preserve", MF_preserve}};
+static const EnumRow words[] = {{"Mean", REDUCTION_mean}, {"Sum", REDUCTION_sum}, {"None_", 0}, {"strided", 0}};
+
+const char *param_type_name(ParamType type) {
+    for (int i = 0; i < COUNT_OF(types); i++)
+        if (types[i].type == type) return types[i].text;
+    return "?";
+}
+
+bool param_type_optional(ParamType type) {
+    const char *name = param_type_name(type);
+    return name[strlen(name) - 1] == '?';
+}
+
+int memory_format_find(const char *name, size_t n) {
+    for (int i = 0; i < COUNT_OF(formats); i++)
+        if (strlen(formats[i].name) == n && !memcmp(formats[i].name, name, n)) return formats[i].value;
+    return -1;
+}
+
+const char *memory_format_name(int64_t format) {
+    return format >= 0 && format <= MF_channels_last_3d ? formats[format].name : NULL;
+}
+
+static Status fail(const Reader *r, const char *what) {
+    return error_raise(ST_PARSE, "schema \"%s\", column %d: %s", r->start, (int)(r->at - r->start) + 1, what);
+}
+
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static void skip_space(Reader *r) {
+    while (*r->at == ' ') r->at++;
+}
+
+static bool accept(Reader *r, const char *token) {
+    skip_space(r);
+    const size_t n = strlen(token);
+    if (strncmp(r->at, token, n)) return false;
+    r->at += n;
+    return true;
+}
+
+static Status expect(Reader *r, const char *token) {
+    return accept(r, token) ? ST_OK : fail(r, "a punctuation mark is missing here");
+}
+
+/* Copies text into the caller's room; the room is large enough by contract. */
+static const char *keep(Reader *r, const char *from, size_t n) {
+    char *to = r->out->text + r->out->text_used;
+    memcpy(to, from, n);
+    to[n] = 0;
+    r->out->text_used += n + 1;
+    return to;
+}
+
+static Status read_word(Reader *r, const char **out, size_t *n) {
+    skip_space(r);
+    const char *begin = r->at;
+    while (is_word(*r->at)) r->at++;
+    if (r->at == begin) return fail(r, "a word is missing here");
+    *out = begin;
+    *n = (size_t)(r->at - begin);
+    return ST_OK;
+}
+
+static void append(char *text, size_t room, const char *more, size_t n) {
+    const size_t used = strlen(text);
+    if (used + n + 1 > room) return;
+    memcpy(text + used, more, n);
+    text[used + n] = 0;
+}
+
+/* The type in normal form: no alias marks, int for SymInt, no list length but 1. */
+static Status read_type(Reader *r, ParamType *out) {
+    const char *word;
+    size_t n;
+    char normal[32] = "";
+    TRY(read_word(r, &word, &n));
+    if (n == 6 && !memcmp(word, "SymInt", 6)) word = "int", n = 3;
+    append(normal, sizeof normal, word, n);
+    if (*r->at == '(') {
+        const char *close = strchr(r->at, ')');
+        if (!close) return fail(r, "an alias mark is not closed");
+        r->at = close + 1;
+    }
+    for (;;) {
+        if (*r->at == '?') append(normal, sizeof normal, "?", 1), r->at++;
+        else if (*r->at == '[') {
+            const bool one = r->at[1] == '1' && r->at[2] == ']';
+            const char *close = strchr(r->at, ']');
+            if (!close) return fail(r, "a list type is not closed");
+            append(normal, sizeof normal, one ? "[1]" : "[]", one ? 3 : 2);
+            r->at = close + 1;
+        } else break;
+    }
+    for (int i = 0; i < COUNT_OF(types); i++)
+        if (!strcmp(types[i].text, normal)) return *out = types[i].type, ST_OK;
+    return fail(r, "an unknown type ends here");
+}
+
+static Status read_list(Reader *r, Arg *out) {
+    r->out->text_used = (r->out->text_used + 7) & ~(size_t)7;
+    int64_t *list = (int64_t *)(void *)(r->out->text + r->out->text_used);
+    int n = 0;
+    while (!accept(r, "]")) {
+        char *end;
+        skip_space(r);
+        list[n++] = strtoll(r->at, &end, 10);
+        if (end == r->at || n > 4) return fail(r, "a default list holds at most four ints");
+        r->at = end;
+        accept(r, ",");
+    }
+    r->out->text_used += sizeof(int64_t) * (size_t)n;
+    *out = A_INTS(list, n);
+    return ST_OK;
+}
+
+static Status read_number(Reader *r, ParamType type, Arg *out) {
+    char *end;
+    const double value = strtod(r->at, &end);
+    if (end == r->at) return fail(r, "an unknown default");
+    const bool integral = !memchr(r->at, '.', (size_t)(end - r->at)) && !memchr(r->at, 'e', (size_t)(end - r->at));
+    r->at = end;
+    const bool wants_float = type == PT_float || type == PT_float_opt;
+    *out = integral && !wants_float ? A_INT((int64_t)value) : A_FLOAT(value);
+    return ST_OK;
+}
+
+static Status read_default(Reader *r, ParamType type, Arg *out) {
+    if (accept(r, "[")) return read_list(r, out);
+    if (accept(r, "True")) return *out = A_BOOL(1), ST_OK;
+    if (accept(r, "False")) return *out = A_BOOL(0), ST_OK;
+    if (accept(r, "None")) return *out = A_NONE, ST_OK;
+    if (accept(r, "'")) {
+        const char *close = strchr(r->at, '\'');
+        if (!close) return fail(r, "a string is not closed");
+        *out = A_STR(keep(r, r->at, (size_t)(close - r->at)));
+        r->at = close + 1;
+        return ST_OK;
+    }
+    if (*r->at == '-' || (*r->at >= '0' && *r->at <= '9')) return read_number(r, type, out);
+    const char *word;
+    size_t n;
+    TRY(read_word(r, &word, &n));
+    int value = memory_format_find(word, n);
+    for (int i = 0; i < COUNT_OF(words); i++)
+        if (strlen(words[i].name) == n && !memcmp(words[i].name, word, n)) value = words[i].value;
+    if (value < 0) return fail(r, "an unknown default ends here");
+    *out = A_INT(value);
+    return ST_OK;
+}
+
+static Status read_param(Reader *r) {
+    Schema *s = r->out;
+    if (accept(r, "*")) return r->keyword = true, ST_OK;
+    if (s->n_params == MAX_ARGS) return fail(r, "too many parameters");
+    Param *param = &s->params[s->n_params];
+    *param = (Param){.keyword = r->keyword};
+    const char *word;
+    size_t n;
+    TRY(read_type(r, &param->type));
+    TRY(read_word(r, &word, &n));
+    param->name = keep(r, word, n);
+    if (accept(r, "=")) TRY(read_default(r, param->type, &param->fallback));
+    s->n_params++;
+    return ST_OK;
+}
+
+static Status read_result(Reader *r) {
+    Schema *s = r->out;
+    const char *begin = r->at;
+    ParamType type;
+    TRY(read_type(r, &type));
+    if (type == PT_tensors) s->returns_list = true;
+    s->n_out++;
+    if (r->at == begin) return fail(r, "a result type is missing");
+    if (is_word(*(*r->at == ' ' ? r->at + 1 : r->at))) { /* a result's name, as in "Tensor values" */
+        const char *word;
+        size_t n;
+        TRY(read_word(r, &word, &n));
+    }
+    return ST_OK;
+}
+
+static Status read_results(Reader *r) {
+    TRY(expect(r, "->"));
+    if (!accept(r, "(")) return skip_space(r), read_result(r);
+    while (!accept(r, ")")) {
+        skip_space(r);
+        TRY(read_result(r));
+        accept(r, ",");
+    }
+    return ST_OK;
+}
+
+static Status read_name(Reader *r) {
+    Schema *s = r->out;
+    const char *word;
+    size_t n;
+    s->name_space = "aten";
+    s->overload = "";
+    TRY(read_word(r, &word, &n));
+    if (accept(r, "::")) {
+        s->name_space = keep(r, word, n);
+        TRY(read_word(r, &word, &n));
+    }
+    s->base = keep(r, word, n);
+    if (*r->at == '.') {
+        r->at++;
+        TRY(read_word(r, &word, &n));
+        s->overload = keep(r, word, n);
+    }
+    return ST_OK;
+}
+
+Status schema_parse(const char *schema, Schema *out) {
+    Reader r = {.start = schema, .at = schema, .out = out};
+    out->n_params = out->n_out = 0;
+    out->returns_list = false;
+    out->text_used = 0;
+    TRY(read_name(&r));
+    TRY(expect(&r, "("));
+    while (!accept(&r, ")")) {
+        TRY(read_param(&r));
+        if (!accept(&r, ",") && *r.at != ')') return fail(&r, "',' or ')' is missing here");
+    }
+    return read_results(&r);
+}
