@@ -331,7 +331,7 @@ Status wrap_dims(const MetaCall *call, const Arg *dims, int rank, bool reduced[M
     const bool all = dims->kind != ARG_ints || !dims->n;
     memset(reduced, all, MAX_RANK);
     for (int i = 0; !all && i < dims->n; i++) {
-        int dim;
+        int dim = 0;
         TRY(wrap_dim(call, dims->ints[i], rank, "dim", &dim));
         if (reduced[dim]) return meta_fail(call, ST_ARGUMENT, "dim %d appears twice", dim);
         reduced[dim] = true;

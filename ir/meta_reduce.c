@@ -16,7 +16,7 @@ static Status reduce_args(const MetaCall *call, Reduce *r) {
     const int dim = op_param_find(call->row, "dim"), keepdim = op_param_find(call->row, "keepdim");
     const Arg none = A_NONE;
     if (dim >= 0 && call->args[dim].kind == ARG_int) {
-        int one;
+        int one = 0;
         TRY(wrap_dim(call, call->args[dim].i, r->in->rank, "dim", &one));
         memset(r->reduced, 0, sizeof r->reduced);
         r->reduced[one] = true;

@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, ...) MetaFn meta_##meta;
+#define OP(id, schema, inplace, out, c_name, c_short, kind, rule, ...) MetaFn meta_##rule;
 #define ALIAS(...)
 #include "ir/ops.def"
 #undef OP
@@ -20,9 +20,9 @@
 
 enum { INPLACE_NO_INPLACE = 0, INPLACE_INPLACE = 1 };
 static OpRow rows[OP_COUNT] = {
-#define OP(id_, schema_, inplace_, out_, c_name_, c_short_, kind_, meta_, body_, derivative_, saves_, flags_, samples_, doc_) \
+#define OP(id_, schema_, inplace_, out_, c_name_, c_short_, kind_, rule_, body_, derivative_, saves_, flags_, samples_, doc_) \
     [OP_##id_] = {.id = OP_##id_, .schema = schema_, .inplace = INPLACE_##inplace_, .out_name = out_,                    \
-                  .c_name = c_name_, .c_short = c_short_, .kind = KIND_##kind_, .meta = meta_##meta_, .body = #body_,    \
+                  .c_name = c_name_, .c_short = c_short_, .kind = KIND_##kind_, .meta = meta_##rule_, .body = #body_,    \
                   .derivative = #derivative_, .saves = saves_, .flags = flags_, .samples = #samples_, .doc = doc_},
 #define ALIAS(id_, schema_, inplace_, out_, c_name_, c_short_, of_, doc_)                                                \
     [OP_##id_] = {.id = OP_##id_, .schema = schema_, .inplace = INPLACE_##inplace_, .out_name = out_,                    \
@@ -68,9 +68,10 @@ static void name_add(const char *name, OpId op, OpForm form) {
 
 static size_t pool_used;
 static const char *pool_print(const char *format, const char *a, const char *b, const char *c, const char *d) {
-    char *at = text_pool + pool_used;
-    const int n = snprintf(at, sizeof text_pool - pool_used, format, a, b, c, d);
-    pool_used += (size_t)n + 1;
+    char one[1280], *at = text_pool + pool_used;
+    snprintf(one, sizeof one, format, a, b, c, d);
+    memcpy(at, one, strlen(one) + 1);
+    pool_used += strlen(one) + 1;
     return at;
 }
 
@@ -82,23 +83,21 @@ static const char *full_name(const Schema *s, const char *suffix, const char *ov
 
 /* The schema of a written form: self marked as written, or the out tensors appended. */
 static const char *written_schema(const OpRow *row, OpForm form, const char *name) {
-    char params[768], mark[MAX_OUTS * 32] = "";
+    char params[768], outs[MAX_OUTS * 32] = "";
     const char *open = strchr(row->schema, '('), *arrow = strstr(row->schema, ") ->");
     if (!open || !arrow) return name;
-    const char *end = arrow;
-    while (end > open && *end != ')') end--;
-    snprintf(params, sizeof params, "%.*s", (int)(end - open - 1), open + 1);
+    snprintf(params, sizeof params, "%.*s", (int)(arrow - open - 1), open + 1);
     if (form == FORM_inplace) {
         const char *rest = strchr(params, ' ');
-        return pool_print("%s(Tensor(a!)%s%s -> Tensor(a!)", name, rest ? rest : "", ")", "");
+        return pool_print("%s(Tensor(a!)%s%s%s", name, rest ? rest : "", ") -> Tensor(a!)", "");
     }
+    if (!strstr(params, "*,")) strcat(outs, ", *");
     for (int i = 0; i < row->n_out; i++) {
         char one[32];
         snprintf(one, sizeof one, row->n_out == 1 ? ", Tensor(a!) out" : ", Tensor(%c!) out%d", 'a' + i, i);
-        strcat(mark, one);
+        strcat(outs, one);
     }
-    const bool star = strstr(params, "*,") != NULL;
-    return pool_print("%s(%s%s%s)", name, params, star ? "" : ", *", pool_print("%s%s%s%s", mark, ") -> ", row->n_out == 1 ? "Tensor(a!)" : "()", ""));
+    return pool_print("%s(%s%s%s", name, params, outs, row->n_out == 1 ? ") -> Tensor(a!)" : ") -> Tensor[]");
 }
 
 static void row_init(OpRow *row) {
