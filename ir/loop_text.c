@@ -1,0 +1,702 @@
+/* loop_text.c: kernels as text. print -> parse -> print gives the same bytes.
+ *
+ *   kernel k0_norm(b0: in f32, b1: in i64, b2: out f32) params(p0, p1: float) {
+ *     nest k0_norm_n0 outer(p0) inner(4; 768) order LS {
+ *       reduce inner:
+ *         %0 = load f32 b0[3072*i0 + 768*j0 + j1]
+ *         %1 = reduce sum.f32 %0
+ *       map inner:
+ *         %2 = const f32 768.0
+ *         %3 = div.f32 %1, %2
+ *         %4 = load i64 b1[j1]
+ *         %5 = gather f32 b0[j1 + 768*%4] below 1000 wrap
+ *         %6 = add.f32 %3, %5
+ *         store b2[3072*i0 + 768*j0 + j1], %6
+ *     }
+ *   }
+ *
+ * Instructions are numbered as they lie in the nest, stores included. i0, i1... are outer dims, j0,
+ * j1... inner ones; before the ';' are S dims. A primitive's suffix is its operands' type. Nests
+ * without inner dims have one phase, `map:`. A gemm kernel begins with `gemm f32 [batch, m, n, k]
+ * a=b0[offset; strides] b=... c=... tile=b3`. */
+#include "ir/loop.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/base/error.h"
+
+/* printing
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+static void print_int(Text *text, int64_t v) {
+    if (sym_is(v))
+        text_printf(text, "p%d", sym_id(v));
+    else
+        text_printf(text, "%lld", (long long)v);
+}
+
+static void print_ints(Text *text, const int64_t *list, int n) {
+    for (int i = 0; i < n; i++) {
+        if (i) text_puts(text, ", ");
+        print_int(text, list[i]);
+    }
+}
+
+static void print_term(Text *text, bool *some, int64_t factor, const char *name, int number) {
+    if (factor == 0) return;
+    if (*some) text_puts(text, " + ");
+    *some = true;
+    if (factor != 1) {
+        print_int(text, factor);
+        text_puts(text, "*");
+    }
+    text_printf(text, "%s%d", name, number);
+}
+
+static void print_place(Text *text, const Nest *nest, const Inst *inst) {
+    bool some = false;
+    text_puts(text, "[");
+    for (int i = 0; i < nest->n_outer + nest->n_inner; i++) {
+        const bool outer = i < nest->n_outer;
+        print_term(text, &some, inst->at->coef[i], outer ? "i" : "j",
+                   outer ? i : i - nest->n_outer);
+    }
+    if (inst->op == LI_gather) {
+        if (some) text_puts(text, " + ");
+        print_int(text, inst->scale);
+        text_printf(text, "*%%%d", inst->a);
+        some = true;
+    }
+    if (!some || inst->at->offset != 0) {
+        if (some) text_puts(text, " + ");
+        print_int(text, inst->at->offset);
+    }
+    text_puts(text, "]");
+}
+
+/* Floats read back to the same bits; NaNs other than the default one print theirs. */
+static void print_constant(Text *text, const Inst *inst) {
+    const bool is_float = inst->type == S_f32 || inst->type == S_f64;
+    int64_t quiet;
+    const double nan_value = NAN;
+    memcpy(&quiet, &nan_value, sizeof quiet);
+    if (!is_float)
+        text_printf(text, "%lld", (long long)inst->i);
+    else if (isnan(inst->f) && inst->i != quiet)
+        text_printf(text, "bits %lld", (long long)inst->i);
+    else
+        text_double(text, inst->f);
+}
+
+static void print_operands(Text *text, const Inst *inst) {
+    const int16_t operand[3] = {inst->a, inst->b, inst->c};
+    for (int i = 0; i < 3 && operand[i] >= 0; i++)
+        text_printf(text, "%s%%%d", i ? ", " : " ", operand[i]);
+}
+
+static void print_inst(Text *text, const Kernel *kernel, const Nest *nest, int number) {
+    const Inst *const inst = &nest->insts[number];
+    const char *const type = stype_name((SType)inst->type);
+    text_puts(text, "      ");
+    if (inst->op != LI_store) text_printf(text, "%%%d = ", number);
+    switch ((LoopOp)inst->op) {
+    case LI_const:
+        text_printf(text, "const %s ", type);
+        print_constant(text, inst);
+        break;
+    case LI_param:
+        text_printf(text, "param %s p%d", type, inst->param);
+        break;
+    case LI_index:
+        text_puts(text, "index ");
+        print_place(text, nest, inst);
+        break;
+    case LI_load:
+    case LI_gather:
+        text_printf(text, "%s %s b%d", inst->op == LI_load ? "load" : "gather",
+                    dtype_name(kernel->bufs[inst->buf].dtype), inst->buf);
+        print_place(text, nest, inst);
+        if (inst->op == LI_load) break;
+        text_puts(text, " below ");
+        print_int(text, inst->bound);
+        if (inst->wrap_negative) text_puts(text, " wrap");
+        break;
+    case LI_prim: {
+        const int16_t typed = inst->prim == PRIM_select ? inst->b : inst->a;
+        text_printf(text, "%s.%s", prim_name((Prim)inst->prim),
+                    stype_name((SType)nest->insts[typed].type));
+        print_operands(text, inst);
+        break;
+    }
+    case LI_cast:
+        text_printf(text, "cast.%s", type);
+        print_operands(text, inst);
+        break;
+    case LI_reduce:
+        text_printf(text, "reduce %s.%s", red_name((RedKind)inst->prim),
+                    stype_name((SType)nest->insts[inst->a].type));
+        print_operands(text, inst);
+        break;
+    case LI_store:
+        text_printf(text, "store b%d", inst->buf);
+        print_place(text, nest, inst);
+        text_printf(text, ", %%%d", inst->a);
+        break;
+    }
+    text_puts(text, "\n");
+}
+
+static void print_inner_dims(Text *text, const Nest *nest) {
+    const int64_t *const inner = nest->extent + nest->n_outer;
+    const int n_l = nest->n_inner - nest->n_s;
+    if (!nest->n_inner) return;
+    text_puts(text, " inner(");
+    print_ints(text, inner, nest->n_s);
+    if (nest->n_s && n_l) text_puts(text, "; ");
+    print_ints(text, inner + nest->n_s, n_l);
+    text_printf(text, ") order %s", !nest->n_s ? "L" : n_l ? "LS" : "S");
+}
+
+static void print_nest(Text *text, const Kernel *kernel, const Nest *nest) {
+    text_puts(text, "  nest ");
+    if (nest->name) text_printf(text, "%s ", nest->name);
+    text_puts(text, "outer(");
+    print_ints(text, nest->extent, nest->n_outer);
+    text_puts(text, ")");
+    print_inner_dims(text, nest);
+    text_puts(text, " {\n");
+    for (int i = 0; i < nest->n_phases; i++) {
+        const Phase *const phase = &nest->phases[i];
+        text_puts(text, phase->kind == PHASE_reduce ? "    reduce inner:\n"
+                        : !nest->n_inner            ? "    map:\n"
+                        : phase->over_outer         ? "    map outer:\n"
+                                                    : "    map inner:\n");
+        for (int k = 0; k < phase->n; k++) print_inst(text, kernel, nest, phase->first + k);
+    }
+    text_puts(text, "  }\n");
+}
+
+static void print_matrix(Text *text, const char *name, int buf, int64_t offset,
+                         const int64_t *strides) {
+    if (buf < 0) return;
+    text_printf(text, " %s=b%d[", name, buf);
+    print_int(text, offset);
+    text_puts(text, "; ");
+    print_ints(text, strides, 3);
+    text_puts(text, "]");
+}
+
+static void print_gemm(Text *text, const GemmDesc *gemm) {
+    text_printf(text, "  gemm %s [", dtype_name(gemm->dtype));
+    print_ints(text, (const int64_t[]){gemm->batch, gemm->m, gemm->n, gemm->k}, 4);
+    text_puts(text, "]");
+    print_matrix(text, "a", gemm->a, gemm->a_offset, gemm->a_stride);
+    print_matrix(text, "b", gemm->b, gemm->b_offset, gemm->b_stride);
+    print_matrix(text, "c", gemm->c, gemm->c_offset, gemm->c_stride);
+    if (gemm->tile >= 0) text_printf(text, " tile=b%d", gemm->tile);
+    text_puts(text, "\n");
+}
+
+static const char *const role_names[] = {"in", "out", "inout", "temp", "tile"};
+
+void kernel_print(const Kernel *kernel, Text *text) {
+    text_printf(text, "kernel %s(", kernel->name ? kernel->name : "k");
+    for (int i = 0; i < kernel->n_bufs; i++)
+        text_printf(text, "%sb%d: %s %s", i ? ", " : "", i, role_names[kernel->bufs[i].role],
+                    dtype_name(kernel->bufs[i].dtype));
+    text_puts(text, ")");
+    for (int i = 0; i < kernel->n_params; i++) {
+        const bool is_float = kernel->param_is_float && kernel->param_is_float[i];
+        text_printf(text, "%sp%d%s", i ? ", " : " params(", i, is_float ? ": float" : "");
+    }
+    text_puts(text, kernel->n_params ? ")" : "");
+    text_puts(text, kernel->independent ? " independent {\n" : " {\n");
+    if (kernel->gemm) print_gemm(text, kernel->gemm);
+    for (int i = 0; i < kernel->n_nests; i++) print_nest(text, kernel, &kernel->nests[i]);
+    text_puts(text, "}\n");
+}
+
+/* parsing
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+enum { MAX_LIST = 64 };
+
+typedef struct Reader {
+    Arena *arena;
+    const char *start, *at;
+    Kernel *kernel;
+    VEC(Buf) bufs;
+    VEC(bool) floats;
+    VEC(Nest) nests;
+    VEC(Inst) insts;
+    VEC(Phase) phases;
+    Nest nest; /* the one being read */
+} Reader;
+
+static void skip(Reader *r) {
+    while (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' || *r->at == '\r') r->at++;
+}
+
+static Status expected(Reader *r, const char *what) {
+    int line = 1;
+    for (const char *p = r->start; p < r->at; p++) line += *p == '\n';
+    return error_raise(ST_PARSE, "kernel text, line %d: expected %s at \"%.16s\"", line, what,
+                       r->at);
+}
+
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Eats a punctuation mark, or a word that does not go on. */
+static bool eat(Reader *r, const char *word) {
+    skip(r);
+    const size_t n = strlen(word);
+    if (strncmp(r->at, word, n) || (is_word(word[n - 1]) && is_word(r->at[n]))) return false;
+    r->at += n;
+    return true;
+}
+
+#define EAT(r, word)                                                                               \
+    do {                                                                                           \
+        if (!eat((r), (word))) return expected((r), "\"" word "\"");                               \
+    } while (0)
+
+static Status read_word(Reader *r, const char **word, size_t *n) {
+    skip(r);
+    *word = r->at;
+    while (is_word(*r->at)) r->at++;
+    *n = (size_t)(r->at - *word);
+    return *n ? ST_OK : expected(r, "a word");
+}
+
+/* A prefix and a number, like b3, p0, %12, i1. */
+static Status read_numbered(Reader *r, char prefix, int limit, int *number) {
+    skip(r);
+    const char what[] = {prefix, '<', 'n', '>', '\0'};
+    if (*r->at != prefix || r->at[1] < '0' || r->at[1] > '9') return expected(r, what);
+    char *end;
+    const long value = strtol(r->at + 1, &end, 10);
+    if (value >= limit) return expected(r, "a smaller number");
+    r->at = end;
+    *number = (int)value;
+    return ST_OK;
+}
+
+static Status read_int(Reader *r, int64_t *out) {
+    skip(r);
+    if (*r->at == 'p') {
+        int param;
+        TRY(read_numbered(r, 'p', r->floats.n, &param));
+        *out = sym_make(param);
+        return ST_OK;
+    }
+    char *end;
+    *out = strtoll(r->at, &end, 10);
+    if (end == r->at) return expected(r, "an int");
+    r->at = end;
+    return ST_OK;
+}
+
+static Status read_ints(Reader *r, int64_t *list, int n) {
+    for (int i = 0; i < n; i++) {
+        if (i) EAT(r, ",");
+        TRY(read_int(r, &list[i]));
+    }
+    return ST_OK;
+}
+
+static Status read_dtype(Reader *r, DType *out) {
+    const char *word;
+    size_t n;
+    TRY(read_word(r, &word, &n));
+    *out = dtype_find(word, n);
+    return *out == DT_default ? expected(r, "a dtype before this") : ST_OK;
+}
+
+static Status read_stype(Reader *r, SType *out) {
+    const char *word;
+    size_t n;
+    TRY(read_word(r, &word, &n));
+    for (int i = 0; i < S_COUNT; i++) {
+        if (strlen(stype_name((SType)i)) != n || memcmp(stype_name((SType)i), word, n)) continue;
+        *out = (SType)i;
+        return ST_OK;
+    }
+    return expected(r, "a type before this");
+}
+
+static Status read_operand(Reader *r, int16_t *out) {
+    int number;
+    TRY(read_numbered(r, '%', r->insts.n, &number));
+    *out = (int16_t)number;
+    return ST_OK;
+}
+
+static Status read_operands(Reader *r, Inst *inst) {
+    TRY(read_operand(r, &inst->a));
+    if (!eat(r, ",")) return ST_OK;
+    TRY(read_operand(r, &inst->b));
+    return eat(r, ",") ? read_operand(r, &inst->c) : ST_OK;
+}
+
+/* One summand of a place: [factor*]i<n>, [factor*]j<n>, factor*%<n>, or the offset. */
+static Status read_summand(Reader *r, Inst *inst) {
+    int64_t factor = 1;
+    int dim;
+    skip(r);
+    if (*r->at != 'i' && *r->at != 'j') {
+        TRY(read_int(r, &factor));
+        if (!eat(r, "*")) {
+            inst->at->offset = factor;
+            return ST_OK;
+        }
+        skip(r);
+    }
+    if (*r->at == '%') {
+        inst->scale = factor;
+        return read_operand(r, &inst->a);
+    }
+    const bool outer = *r->at == 'i';
+    TRY(read_numbered(r, outer ? 'i' : 'j', outer ? r->nest.n_outer : r->nest.n_inner, &dim));
+    inst->at->coef[outer ? dim : r->nest.n_outer + dim] = factor;
+    return ST_OK;
+}
+
+static Status read_place(Reader *r, Inst *inst) {
+    inst->at = ARENA_NEW(r->arena, Affine);
+    if (!inst->at) return ST_MEMORY;
+    EAT(r, "[");
+    do TRY(read_summand(r, inst));
+    while (eat(r, "+"));
+    EAT(r, "]");
+    return ST_OK;
+}
+
+static Status read_buffer(Reader *r, Inst *inst) {
+    int buf;
+    TRY(read_numbered(r, 'b', r->bufs.n, &buf));
+    inst->buf = (int16_t)buf;
+    inst->type = (uint8_t)dtype_compute(r->bufs.at[buf].dtype);
+    return read_place(r, inst);
+}
+
+static Status read_load(Reader *r, Inst *inst) {
+    DType dtype;
+    TRY(read_dtype(r, &dtype));
+    TRY(read_buffer(r, inst));
+    if (r->bufs.at[inst->buf].dtype != dtype) return expected(r, "the buffer's dtype before this");
+    if (inst->op == LI_load) return ST_OK;
+    if (inst->a < 0) return expected(r, "an index instruction before this");
+    EAT(r, "below");
+    TRY(read_int(r, &inst->bound));
+    inst->wrap_negative = eat(r, "wrap");
+    return ST_OK;
+}
+
+static Status read_constant(Reader *r, Inst *inst) {
+    SType type;
+    TRY(read_stype(r, &type));
+    inst->type = (uint8_t)type;
+    const bool bits = eat(r, "bits");
+    char *end;
+    skip(r);
+    if (!bits && (type == S_f32 || type == S_f64))
+        inst->f = *r->at == 'n' ? NAN : strtod(r->at, &end);
+    else
+        inst->i = strtoll(r->at, &end, 10);
+    if (*r->at == 'n') end = (char *)r->at + (strncmp(r->at, "nan", 3) ? 0 : 3);
+    if (end == r->at) return expected(r, "a number");
+    r->at = end;
+    return ST_OK;
+}
+
+static Status read_param(Reader *r, Inst *inst) {
+    SType type;
+    int param;
+    TRY(read_stype(r, &type));
+    TRY(read_numbered(r, 'p', r->floats.n, &param));
+    inst->type = (uint8_t)type;
+    inst->param = (int16_t)param;
+    return ST_OK;
+}
+
+static Status read_index(Reader *r, Inst *inst) {
+    inst->type = S_i64;
+    return read_place(r, inst);
+}
+
+static Status read_cast(Reader *r, Inst *inst) {
+    SType type;
+    EAT(r, ".");
+    TRY(read_stype(r, &type));
+    inst->type = (uint8_t)type;
+    return read_operand(r, &inst->a);
+}
+
+static Status read_reduce(Reader *r, Inst *inst) {
+    const char *word;
+    size_t n;
+    SType type;
+    int kind = 0;
+    TRY(read_word(r, &word, &n));
+    while (kind < RED_COUNT &&
+           (strlen(red_name((RedKind)kind)) != n || memcmp(red_name((RedKind)kind), word, n)))
+        kind++;
+    if (kind == RED_COUNT) return expected(r, "a reduction before this");
+    EAT(r, ".");
+    TRY(read_stype(r, &type));
+    inst->prim = (uint8_t)kind;
+    inst->type = kind == RED_argmax || kind == RED_argmin ? S_i64 : (uint8_t)type;
+    return read_operands(r, inst);
+}
+
+static Status read_prim(Reader *r, Inst *inst) {
+    const char *word;
+    size_t n;
+    SType type;
+    TRY(read_word(r, &word, &n));
+    const int prim = prim_find(word, n);
+    if (prim < 0) return expected(r, "an instruction before this");
+    EAT(r, ".");
+    TRY(read_stype(r, &type));
+    inst->prim = (uint8_t)prim;
+    inst->type = prim_returns_bool((Prim)prim) ? S_b : (uint8_t)type;
+    return read_operands(r, inst);
+}
+
+static Status read_store(Reader *r, Inst *inst) {
+    TRY(read_buffer(r, inst));
+    EAT(r, ",");
+    return read_operand(r, &inst->a);
+}
+
+static const struct {
+    const char *word;
+    LoopOp op;
+    Status (*read)(Reader *r, Inst *inst);
+} kinds[] = {
+    {"const", LI_const, read_constant}, {"param", LI_param, read_param},
+    {"index", LI_index, read_index},    {"load", LI_load, read_load},
+    {"gather", LI_gather, read_load},   {"cast", LI_cast, read_cast},
+    {"reduce", LI_reduce, read_reduce}, {"store", LI_store, read_store},
+};
+
+static bool reads_inner(const Reader *r, const Inst *inst) {
+    const int16_t operand[3] = {inst->a, inst->b, inst->c};
+    for (int i = 0; i < 3; i++)
+        if (operand[i] >= 0 && r->insts.at[operand[i]].inner) return inst->op != LI_reduce;
+    for (int i = r->nest.n_outer; inst->at && i < r->nest.n_outer + r->nest.n_inner; i++)
+        if (inst->at->coef[i] != 0) return true;
+    return false;
+}
+
+static Status read_inst(Reader *r, const Phase *phase) {
+    Inst inst = {.op = LI_prim, .a = -1, .b = -1, .c = -1, .buf = -1, .param = -1, .source = -1};
+    int number;
+    if (*r->at == '%') {
+        TRY(read_numbered(r, '%', INT16_MAX, &number));
+        if (number != r->insts.n) return expected(r, "the next number before this");
+        EAT(r, "=");
+    }
+    size_t kind = 0;
+    while (kind < COUNT_OF(kinds) && !eat(r, kinds[kind].word)) kind++;
+    if (kind < COUNT_OF(kinds)) inst.op = (uint8_t)kinds[kind].op;
+    TRY(kind < COUNT_OF(kinds) ? kinds[kind].read(r, &inst) : read_prim(r, &inst));
+    inst.inner =
+        inst.op == LI_store ? !phase->over_outer && r->nest.n_inner > 0 : reads_inner(r, &inst);
+    VEC_PUSH(r->arena, &r->insts, inst);
+    return ST_OK;
+}
+
+static bool read_phase_head(Reader *r, Phase *phase) {
+    *phase = (Phase){.first = r->insts.n};
+    if (eat(r, "reduce inner:"))
+        phase->kind = PHASE_reduce;
+    else if (eat(r, "map outer:"))
+        phase->over_outer = true;
+    else if (!eat(r, "map inner:") && !eat(r, "map:"))
+        return false;
+    return true;
+}
+
+static Status read_phases(Reader *r) {
+    Phase phase, next;
+    if (!read_phase_head(r, &phase)) return expected(r, "a phase");
+    for (;;) {
+        skip(r);
+        const bool end = *r->at == '}';
+        const bool head = !end && read_phase_head(r, &next);
+        if (end || head) {
+            phase.n = r->insts.n - phase.first;
+            VEC_PUSH(r->arena, &r->phases, phase);
+            phase = next;
+        }
+        if (end) return ST_OK;
+        if (!head) TRY(read_inst(r, &phase));
+    }
+}
+
+static Status read_extents(Reader *r, int64_t *list, int *n, int *before_semicolon) {
+    EAT(r, "(");
+    while (!eat(r, ")")) {
+        if (*n && eat(r, ";"))
+            *before_semicolon = *n;
+        else if (*n)
+            EAT(r, ",");
+        if (*n == MAX_LOOP_DIMS) return expected(r, "fewer dims");
+        TRY(read_int(r, &list[(*n)++]));
+    }
+    return ST_OK;
+}
+
+static Status read_dims(Reader *r) {
+    Nest *const nest = &r->nest;
+    int64_t inner[MAX_LOOP_DIMS];
+    int before = 0;
+    EAT(r, "outer");
+    TRY(read_extents(r, nest->extent, &nest->n_outer, &before));
+    if (!eat(r, "inner")) return ST_OK;
+    before = 0;
+    TRY(read_extents(r, inner, &nest->n_inner, &before));
+    if (nest->n_outer + nest->n_inner > MAX_LOOP_DIMS) return expected(r, "fewer dims before this");
+    memcpy(nest->extent + nest->n_outer, inner, sizeof *inner * (size_t)nest->n_inner);
+    EAT(r, "order");
+    nest->n_s = before;
+    if (eat(r, "L") || eat(r, "LS")) return ST_OK;
+    nest->n_s = nest->n_inner;
+    EAT(r, "S");
+    return ST_OK;
+}
+
+static char *copy_word(Reader *r, const char *word, size_t n) {
+    char *const copy = arena_alloc(r->arena, n + 1);
+    if (copy) memcpy(copy, word, n);
+    return copy;
+}
+
+static Status read_nest(Reader *r) {
+    r->nest = (Nest){0};
+    r->insts.n = r->phases.n = 0;
+    skip(r);
+    if (strncmp(r->at, "outer(", 6)) {
+        const char *word;
+        size_t n;
+        TRY(read_word(r, &word, &n));
+        r->nest.name = copy_word(r, word, n);
+    }
+    TRY(read_dims(r));
+    EAT(r, "{");
+    TRY(read_phases(r));
+    EAT(r, "}");
+    r->nest.n_insts = r->insts.n;
+    r->nest.n_phases = r->phases.n;
+    r->nest.insts = arena_copy(r->arena, r->insts.at, sizeof(Inst) * (size_t)r->insts.n);
+    r->nest.phases = arena_copy(r->arena, r->phases.at, sizeof(Phase) * (size_t)r->phases.n);
+    VEC_PUSH(r->arena, &r->nests, r->nest);
+    return ST_OK;
+}
+
+static Status read_matrix(Reader *r, int *buf, int64_t *offset, int64_t *strides) {
+    EAT(r, "=");
+    TRY(read_numbered(r, 'b', r->bufs.n, buf));
+    EAT(r, "[");
+    TRY(read_int(r, offset));
+    EAT(r, ";");
+    TRY(read_ints(r, strides, 3));
+    EAT(r, "]");
+    return ST_OK;
+}
+
+static Status read_gemm(Reader *r) {
+    GemmDesc *const gemm = ARENA_NEW(r->arena, GemmDesc);
+    int64_t sizes[4];
+    if (!gemm) return ST_MEMORY;
+    gemm->c = gemm->tile = -1;
+    TRY(read_dtype(r, &gemm->dtype));
+    EAT(r, "[");
+    TRY(read_ints(r, sizes, 4));
+    EAT(r, "]");
+    EAT(r, "a");
+    TRY(read_matrix(r, &gemm->a, &gemm->a_offset, gemm->a_stride));
+    EAT(r, "b");
+    TRY(read_matrix(r, &gemm->b, &gemm->b_offset, gemm->b_stride));
+    if (eat(r, "c")) TRY(read_matrix(r, &gemm->c, &gemm->c_offset, gemm->c_stride));
+    if (eat(r, "tile=")) TRY(read_numbered(r, 'b', r->bufs.n, &gemm->tile));
+    gemm->batch = sizes[0];
+    gemm->m = sizes[1];
+    gemm->n = sizes[2];
+    gemm->k = sizes[3];
+    r->kernel->kind = KERNEL_gemm;
+    r->kernel->gemm = gemm;
+    return ST_OK;
+}
+
+static Status read_buf(Reader *r) {
+    int number;
+    Buf buf;
+    TRY(read_numbered(r, 'b', INT16_MAX, &number));
+    if (number != r->bufs.n) return expected(r, "the next buffer before this");
+    EAT(r, ":");
+    int role = 0;
+    while (role < COUNT_OF(role_names) && !eat(r, role_names[role])) role++;
+    if (role == COUNT_OF(role_names)) return expected(r, "a role");
+    buf.role = (BufRole)role;
+    TRY(read_dtype(r, &buf.dtype));
+    VEC_PUSH(r->arena, &r->bufs, buf);
+    return ST_OK;
+}
+
+static Status read_parameter(Reader *r) {
+    int number;
+    TRY(read_numbered(r, 'p', INT16_MAX, &number));
+    if (number != r->floats.n) return expected(r, "the next parameter before this");
+    const bool is_float = eat(r, ":");
+    if (is_float) EAT(r, "float");
+    VEC_PUSH(r->arena, &r->floats, is_float);
+    return ST_OK;
+}
+
+static Status read_list(Reader *r, Status (*read)(Reader *)) {
+    EAT(r, "(");
+    if (eat(r, ")")) return ST_OK;
+    do TRY(read(r));
+    while (eat(r, ","));
+    EAT(r, ")");
+    return ST_OK;
+}
+
+static Status read_kernel(Reader *r) {
+    const char *word;
+    size_t n;
+    EAT(r, "kernel");
+    TRY(read_word(r, &word, &n));
+    r->kernel->name = copy_word(r, word, n);
+    TRY(read_list(r, read_buf));
+    if (eat(r, "params")) TRY(read_list(r, read_parameter));
+    r->kernel->independent = eat(r, "independent");
+    EAT(r, "{");
+    if (eat(r, "gemm")) TRY(read_gemm(r));
+    while (eat(r, "nest")) TRY(read_nest(r));
+    EAT(r, "}");
+    return ST_OK;
+}
+
+Status kernel_parse(Arena *arena, const char *text, const char **end, Kernel **out) {
+    Reader r = {.arena = arena, .start = text, .at = text, .kernel = ARENA_NEW(arena, Kernel)};
+    if (!r.kernel) return ST_MEMORY;
+    TRY(read_kernel(&r));
+    r.kernel->n_bufs = r.bufs.n;
+    r.kernel->bufs = r.bufs.at;
+    r.kernel->n_params = r.floats.n;
+    r.kernel->param_is_float = r.floats.at;
+    r.kernel->n_nests = r.nests.n;
+    r.kernel->nests = r.nests.at;
+    if (*r.at == '\n') r.at++;
+    if (end) *end = r.at;
+    *out = r.kernel;
+    return ST_OK;
+}
