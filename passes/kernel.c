@@ -199,12 +199,37 @@ static void kernel_finish(Draft *draft, Kernel *kernel) {
     kernel->param_is_float = draft->is_float.at;
 }
 
+typedef struct Parts {
+    VEC(Cluster *) clusters;
+} Parts;
+
+/* A node made of pieces becomes one cluster per piece. */
+static void expand_pieces(Lower *l, Cluster *cluster, Parts *parts) {
+    enum { ROOM = 1024 };
+    if (cluster->kind != VAL_pieces) {
+        VEC_PUSH(l->arena, &parts->clusters, cluster);
+        return;
+    }
+    Copy *const copies = ARENA_ARRAY(l->arena, Copy, ROOM);
+    const int n = pieces_of(l, cluster->nodes.at[0], copies, ROOM);
+    if (n < 0) lower_bail(l, cluster->nodes.at[0], "no loop program for these arguments");
+    for (int i = 0; i < n; i++) {
+        Cluster *const part = ARENA_NEW(l->arena, Cluster);
+        part->kind = VAL_pointwise;
+        part->copy = &copies[i];
+        VEC_PUSH(l->arena, &part->nodes, cluster->nodes.at[0]);
+        VEC_PUSH(l->arena, &parts->clusters, part);
+    }
+}
+
 void lower_group(Lower *l, const Group *group, Step *step) {
     Draft draft = {.l = l, .arena = l->arena, .tile = -1, .tile_param = -1};
     Kernel *const kernel = ARENA_NEW(l->arena, Kernel);
+    Parts parts = {0};
     VEC(Nest) nests = {0};
-    for (int c = 0; c < group->clusters.n; c++) {
-        const Cluster *const cluster = group->clusters.at[c];
+    for (int c = 0; c < group->clusters.n; c++) expand_pieces(l, group->clusters.at[c], &parts);
+    for (int c = 0; c < parts.clusters.n; c++) {
+        const Cluster *const cluster = parts.clusters.at[c];
         Kernel part = *kernel;
         part.n_nests = 0;
         const char *const why = draft_cluster(&draft, cluster, &part, NULL);
@@ -214,7 +239,9 @@ void lower_group(Lower *l, const Group *group, Step *step) {
     }
     kernel->nests = nests.at;
     kernel->n_nests = nests.n;
-    kernel->independent = group->independent;
+    const Cluster *const first = group->clusters.at[0];
+    kernel->independent = group->independent ||
+                          (first->kind == VAL_pieces && pieces_independent(first->nodes.at[0]));
     kernel_finish(&draft, kernel);
     kernel_name(l, group, kernel);
     *step = (Step){.kind = STEP_kernel, .kernel = kernel, .write_back = group->write_back};

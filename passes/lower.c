@@ -235,6 +235,15 @@ static void place_rest(Lower *l) {
     }
 }
 
+/* Values that overwrite an input took its layout; so do their views. */
+static void look_again(Lower *l) {
+    for (int i = 0; i < l->graph->n_vals; i++) {
+        ValInfo *const info = &l->vals[i];
+        if (info->val && info->kind == VAL_view && val_info(l, info->base)->home != info->base)
+            look_at_view(l, info, info->val);
+    }
+}
+
 static void fill_places(Lower *l) {
     Plan *const plan = l->plan;
     plan->places = ARENA_ARRAY(l->arena, Place, l->graph->n_vals + 1);
@@ -281,7 +290,12 @@ Plan *plan_build(Graph *graph, const LowerOptions *options) {
     look_at_graph(&l);
     for (int i = 0; i < graph->inputs.n; i++)
         val_info(&l, graph->inputs.at[i])->slot = new_slot(&l, SLOT_input, i, graph->inputs.at[i]->base.meta);
+    l.scratch = arena_new();
+    if (!l.scratch) bail(graph->bail, BAIL_memory, "scheduling");
     schedule(&l);
+    order_groups(&l);
+    arena_free(l.scratch);
+    look_again(&l);
     place_outputs(&l);
     place_writes(&l);
     place_rest(&l);

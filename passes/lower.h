@@ -2,6 +2,7 @@
  *
  *   lower.c       plan_build: looks at values, asks for groups, lowers them, orders the steps
  *   schedule.c    which nodes share a nest (Cluster) and which nests share a kernel (Group)
+ *   order.c       write-backs in place; the order of the groups
  *   position.c    affine arithmetic: positions through broadcasts, views and strides
  *   nest.c        one cluster to one nest, by evaluating stored values backwards
  *   kernel.c      one group to one Kernel: buffers, parameters, the GEMM description
@@ -48,7 +49,8 @@ typedef struct Cluster {
     Group *group;
     ValKind kind;           /* pointwise, reduction (has one), gemm, pieces, native */
     VEC(Node *) nodes;      /* in program order */
-    const struct Copy *copy; /* the cluster is this copy, and its nodes those inlined in it; or NULL */
+    const struct Copy *copy; /* the cluster is this copy; or NULL */
+    int64_t full, outer;    /* elements of its nest, and of its rows where it reduces */
 } Cluster;
 
 /* Clusters in one step. */
@@ -57,7 +59,8 @@ struct Group {
     bool independent;
     bool checked;           /* may fail on values */
     bool write_back;        /* writes memory visible outside */
-    int order, mark;
+    int id, mark;
+    VEC(int) after;         /* groups that must come before */
 };
 
 /* A value copied into memory, cast where dtypes differ: write-backs that could not be done in place, doubled outputs, the
@@ -72,6 +75,8 @@ typedef struct Copy {
     int rank;
     int64_t offset;         /* where it goes, elements */
     const int64_t *strides;
+    const int64_t *from_strides; /* where in the row-major space of `from` it is read; NULL: all of it */
+    int64_t from_offset;
     bool write;             /* memory visible outside */
 } Copy;
 
@@ -84,8 +89,9 @@ typedef struct Lower {
     ValInfo *vals;          /* by value id */
     Cluster **cluster;      /* by node id; NULL: views */
     VEC(Group *) groups;
-    VEC(Copy) copies;
+    Arena *scratch;         /* of nests tried, reset after each */
     VEC(const char *) refusals;
+    int mark;               /* of searches over groups */
 } Lower;
 
 static inline ValInfo *val_info(const Lower *l, const GVal *v) { return &l->vals[v->id]; }
@@ -156,6 +162,7 @@ int draft_buf(Draft *draft, const GVal *base, bool written);
 
 typedef struct NestCost {
     int n_bufs;
+    int64_t full, outer;
     const char *recomputed; /* why its work would be done several times over, or NULL */
 } NestCost;
 
@@ -173,11 +180,14 @@ SymEnv *body_env(BodyCall *call);
 
 /* kernel.c, schedule.c, memory.c --------------------------------------------------------------------------------- */
 void schedule(Lower *l);
+void order_groups(Lower *l); /* write-backs in place where that is safe; then the groups in running order */
+const char *nest_overwrites(const Nest *nest, int buf); /* why storing to what it also reads would be wrong, or NULL */
 const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost); /* why not, or NULL */
 void lower_group(Lower *l, const Group *group, Step *step);
 bool gemm_known(const Node *node); /* a product that KERNEL_gemm computes */
 int gemm_body(BodyCall *call, int product); /* epilogue of the op's own: alpha, beta */
 bool pieces_known(const Node *node);
+bool pieces_independent(const Node *node);
 int pieces_of(Lower *l, Node *node, Copy *copies, int room); /* their number */
 void memory_plan(Plan *plan);
 

@@ -393,8 +393,10 @@ static void store_copy(Writer *w, const Copy *copy) {
     const Meta space = {.rank = copy->rank, .sizes = copy->sizes};
     const Pos pos = {.at = w->domain.full, .gather = -1};
     const SType type = dtype_compute(copy->dtype);
-    Pos at;
-    const int inst = like ? element(w, copy->from, &pos)
+    Pos at, from = pos;
+    if (copy->from_strides && !moved(w, &pos, &space, copy->from_strides, &from)) return;
+    from.at.offset = sym_add(w->l->env, from.at.offset, copy->from_offset);
+    const int inst = like ? element(w, copy->from, &from)
                           : loop_const(w->lb, type, copy->fill, (int64_t)copy->fill);
     if (stopped(w) || !moved(w, &pos, &space, copy->strides, &at)) return;
     int buf = w->draft->bufs.n;
@@ -526,6 +528,20 @@ Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCos
     }
     Nest *const nest = ARENA_NEW(draft->arena, Nest);
     loop_finish(w.lb, nest);
-    if (cost) *cost = (NestCost){draft->bufs.n - n_bufs, recomputed(&w, nest)};
+    if (cost)
+        *cost = (NestCost){draft->bufs.n - n_bufs, w.domain.full_numel, w.domain.outer_numel, recomputed(&w, nest)};
     return nest;
+}
+
+/* In place is right where each element is read only at the index where it is written: then it is read first. */
+const char *nest_overwrites(const Nest *nest, int buf) {
+    const Inst *first = NULL;
+    for (int i = 0; i < nest->n_insts; i++) {
+        const Inst *const inst = &nest->insts[i];
+        if ((inst->op != LI_load && inst->op != LI_store && inst->op != LI_gather) || inst->buf != buf) continue;
+        if (inst->op == LI_gather) return "rows given by data are read from memory that is written";
+        if (!first) first = inst;
+        if (!affine_equal(first->at, inst->at)) return "memory is read at another index than it is written";
+    }
+    return NULL;
 }

@@ -1,24 +1,257 @@
-/* schedule.c: which nodes share a nest and which nests share a kernel. */
+/* schedule.c: which nodes share a nest (clusters) and which nests share a kernel (groups), by bytes saved.
+ *
+ *   1. vertical: in program order each node joins the clusters that produce its operands: pointwise chains, reductions
+ *      with their producers and consumers, a product's epilogue. A value that stays inside is never stored.
+ *   2. siblings: clusters that read the same value over the same elements read it once.
+ *   3. tails: a small nest over the row results of a reduction follows it in the same kernel (the mean of losses).
+ *   4. updates: pointwise clusters whose results nothing in the graph reads share one kernel (an optimizer's step).
+ *
+ * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at it: it must exist, use a
+ * bounded number of buffers and compute nothing dear twice. Merging must not close a cycle. Each refusal is noted. */
 #include "passes/lower.h"
 
+enum { MAX_BUFS = 30, MAX_REFUSALS = 256, MAX_NESTS = 256 };
+
 /* One cluster and one group per node. */
+static Cluster *singleton(Lower *l, Node *node) {
+    Cluster *const cluster = ARENA_NEW(l->arena, Cluster);
+    Group *const group = ARENA_NEW(l->arena, Group);
+    const ValKind kind = val_info(l, &node->outs[0])->kind;
+    cluster->kind = kind;
+    cluster->group = group;
+    cluster->outer = cluster->full = node->outs[0].base.meta->numel;
+    if (kind == VAL_reduction) cluster->full = node->args[0].val->meta->numel;
+    VEC_PUSH(l->arena, &cluster->nodes, node);
+    VEC_PUSH(l->arena, &group->clusters, cluster);
+    group->checked = node->row->flags & OPF_check;
+    group->id = l->groups.n;
+    VEC_PUSH(l->arena, &l->groups, group);
+    return cluster;
+}
+
 static void singletons(Lower *l) {
     l->cluster = ARENA_ARRAY(l->arena, Cluster *, l->graph->n_nodes + 1);
+    for (Node *node = l->graph->first; node; node = node->next)
+        if (node->row->kind != KIND_view) l->cluster[node->id] = singleton(l, node);
+}
+
+static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why) {
+    if (l->refusals.n >= MAX_REFUSALS) return;
+    const Node *const from = a->nodes.at[a->nodes.n - 1], *const to = b->nodes.at[0];
+    const char *const line = arena_printf(l->arena, "%s (%%%d) with %s (%%%d): %s", from->row->base, from->outs[0].id,
+                                          to->row->base, to->outs[0].id, why);
+    VEC_PUSH(l->arena, &l->refusals, line);
+}
+
+/* cycles ------------------------------------------------------------------------------------------------------------ */
+
+/* Whether a value computed in group `from` reaches group `to`, by way of another group if `indirect`. */
+static bool reaches(Lower *l, Group *from, const Group *to, bool indirect, int mark) {
+    from->mark = mark;
+    for (int c = 0; c < from->clusters.n; c++)
+        for (int i = 0; i < from->clusters.at[c]->nodes.n; i++) {
+            const Node *const node = from->clusters.at[c]->nodes.at[i];
+            for (int r = 0; r < node->n_outs; r++) {
+                const ValInfo *const info = val_info(l, &node->outs[r]);
+                for (int u = 0; u < info->users.n; u++) {
+                    Group *const next = l->cluster[info->users.at[u]]->group;
+                    if (next == to && !indirect) return true;
+                    if (next == to || next->mark == mark) continue;
+                    if (reaches(l, next, to, false, mark)) return true;
+                }
+            }
+        }
+    return false;
+}
+
+static bool closes_cycle(Lower *l, Group *a, Group *b) {
+    return reaches(l, a, b, true, ++l->mark) || reaches(l, b, a, true, ++l->mark);
+}
+
+/* merging ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_loop(const Cluster *c) { return c->kind == VAL_pointwise || c->kind == VAL_reduction || c->kind == VAL_gemm; }
+
+static Cluster *merged(Lower *l, Cluster *a, Cluster *b) {
+    Cluster *const both = ARENA_NEW(l->arena, Cluster);
+    int i = 0, k = 0;
+    while (i < a->nodes.n || k < b->nodes.n) {
+        const bool first = k == b->nodes.n || (i < a->nodes.n && a->nodes.at[i]->id < b->nodes.at[k]->id);
+        Node *const node = first ? a->nodes.at[i++] : b->nodes.at[k++];
+        VEC_PUSH(l->arena, &both->nodes, node);
+    }
+    both->kind = a->kind > b->kind ? a->kind : b->kind; /* pointwise < reduction < gemm */
+    both->group = a->group;
+    return both;
+}
+
+static void relabel(Lower *l, const Cluster *nodes, Cluster *to) {
+    for (int i = 0; i < nodes->nodes.n; i++) l->cluster[nodes->nodes.at[i]->id] = to;
+}
+
+/* Writes the nest that the cluster would be and looks at it; NULL: it is fine. */
+static const char *try_nest(Lower *l, Cluster *cluster) {
+    Draft draft = {.l = l, .arena = l->scratch, .tile = -1, .tile_param = -1};
+    Kernel kernel = {0};
+    NestCost cost = {0};
+    const char *why = draft_cluster(&draft, cluster, &kernel, &cost);
+    if (!why && draft.bufs.n > MAX_BUFS) why = "too many buffers";
+    if (!why && cost.recomputed) why = "a dear value would be computed several times";
+    cluster->full = cost.full;
+    cluster->outer = cost.outer;
+    arena_reset(l->scratch);
+    return why;
+}
+
+/* The group of `b` disappears into that of `a`: here both hold one cluster each. */
+static void join_groups(Lower *l, Group *a, Group *b) {
+    a->checked |= b->checked;
+    b->clusters.n = 0;
+}
+
+static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
+    if (a == b || !is_loop(a) || !is_loop(b)) return false;
+    if (a->kind == VAL_gemm && b->kind == VAL_gemm) return false;
+    if (closes_cycle(l, a->group, b->group)) {
+        refuse(l, a, b, "would close a cycle");
+        return false;
+    }
+    Cluster *const both = merged(l, a, b);
+    relabel(l, both, both);
+    const char *const why = try_nest(l, both);
+    if (why) {
+        relabel(l, a, a);
+        relabel(l, b, b);
+        refuse(l, a, b, why);
+        return false;
+    }
+    both->group->clusters.at[0] = both;
+    join_groups(l, a->group, b->group);
+    return true;
+}
+
+typedef struct Producers {
+    Lower *l;
+    VEC(int) nodes; /* that compute the operands, latest first, each once */
+} Producers;
+
+static void add_producer(void *context, GVal **slot) {
+    Producers *const p = context;
+    if (!*slot) return;
+    const Node *const def = val_info(p->l, *slot)->base->def;
+    if (!def) return;
+    for (int i = 0; i < p->nodes.n; i++)
+        if (p->nodes.at[i] == def->id) return;
+    VEC_PUSH(p->l->arena, &p->nodes, def->id);
+    int *const at = p->nodes.at;
+    for (int i = p->nodes.n - 1; i > 0 && at[i] > at[i - 1]; i--) {
+        const int id = at[i];
+        at[i] = at[i - 1];
+        at[i - 1] = id;
+    }
+}
+
+static void fuse_vertical(Lower *l) {
     for (Node *node = l->graph->first; node; node = node->next) {
-        if (node->row->kind == KIND_view) continue;
-        Cluster *const cluster = ARENA_NEW(l->arena, Cluster);
-        Group *const group = ARENA_NEW(l->arena, Group);
-        cluster->kind = val_info(l, &node->outs[0])->kind;
-        cluster->group = group;
-        VEC_PUSH(l->arena, &cluster->nodes, node);
-        VEC_PUSH(l->arena, &group->clusters, cluster);
-        VEC_PUSH(l->arena, &l->groups, group);
-        group->checked = node->row->flags & OPF_check;
-        group->order = node->id;
-        l->cluster[node->id] = cluster;
+        if (!l->cluster[node->id]) continue;
+        Producers producers = {.l = l};
+        node_each_input(node, add_producer, &producers);
+        for (int i = 0; i < producers.nodes.n; i++)
+            try_merge(l, l->cluster[producers.nodes.at[i]], l->cluster[node->id]);
+    }
+}
+
+static bool same_elements(const Cluster *a, const Cluster *b) {
+    return is_loop(a) && is_loop(b) && a->full == b->full && a->kind != VAL_gemm && b->kind != VAL_gemm;
+}
+
+/* Readers of one large value; small ones (a bias, a table) save nothing. */
+static void fuse_siblings(Lower *l) {
+    for (int v = 0; v < l->graph->n_vals; v++) {
+        const ValInfo *const info = &l->vals[v];
+        if (!info->val || info->base != info->val) continue;
+        for (int u = 1; u < info->users.n; u++) {
+            Cluster *const a = l->cluster[info->users.at[u - 1]], *const b = l->cluster[info->users.at[u]];
+            const int64_t numel = sym_hint(l->env, info->val->base.meta->numel);
+            if (a == b || !same_elements(a, b) || numel * 2 < sym_hint(l->env, a->full)) continue;
+            try_merge(l, a, b);
+        }
+    }
+}
+
+/* groups of several nests -------------------------------------------------------------------------------------------- */
+
+static void append_group(Lower *l, Group *to, Group *from) {
+    for (int i = 0; i < from->clusters.n; i++) {
+        from->clusters.at[i]->group = to;
+        VEC_PUSH(l->arena, &to->clusters, from->clusters.at[i]);
+    }
+    to->checked |= from->checked;
+    from->clusters.n = 0;
+}
+
+static bool group_loops(const Group *group) {
+    for (int i = 0; i < group->clusters.n; i++)
+        if (group->clusters.at[i]->kind != VAL_pointwise && group->clusters.at[i]->kind != VAL_reduction) return false;
+    return group->clusters.n > 0;
+}
+
+/* b works on at most one element per row of a reduction in a. */
+static bool is_tail(const Lower *l, const Group *a, const Group *b) {
+    if (!group_loops(a) || !group_loops(b) || a->clusters.n + b->clusters.n > MAX_NESTS) return false;
+    const Cluster *const rows = a->clusters.at[0], *const tail = b->clusters.at[0];
+    return rows->kind == VAL_reduction && b->clusters.n == 1 &&
+           sym_hint(l->env, tail->full) <= sym_hint(l->env, rows->outer);
+}
+
+static void fuse_tails(Lower *l) {
+    for (Node *node = l->graph->first; node; node = node->next) {
+        if (!l->cluster[node->id]) continue;
+        Producers producers = {.l = l};
+        node_each_input(node, add_producer, &producers);
+        for (int i = 0; i < producers.nodes.n; i++) {
+            Group *const a = l->cluster[producers.nodes.at[i]]->group, *const b = l->cluster[node->id]->group;
+            if (a != b && is_tail(l, a, b) && !closes_cycle(l, a, b)) append_group(l, a, b);
+        }
+    }
+}
+
+/* Nothing in the graph reads its results. */
+static bool is_final(const Lower *l, const Group *group) {
+    for (int c = 0; c < group->clusters.n; c++) {
+        const Cluster *const cluster = group->clusters.at[c];
+        if (cluster->kind != VAL_pointwise) return false;
+        for (int i = 0; i < cluster->nodes.n; i++) {
+            const Node *const node = cluster->nodes.at[i];
+            for (int r = 0; r < node->n_outs; r++) {
+                const ValInfo *const info = val_info(l, &node->outs[r]);
+                for (int u = 0; u < info->users.n; u++)
+                    if (l->cluster[info->users.at[u]]->group != group) return false;
+            }
+        }
+    }
+    return group->clusters.n > 0 && !group->checked;
+}
+
+static void fuse_updates(Lower *l) {
+    Group *into = NULL;
+    for (int i = 0; i < l->groups.n; i++) {
+        Group *const group = l->groups.at[i];
+        if (!is_final(l, group)) continue;
+        if (into && into->clusters.n + group->clusters.n <= MAX_NESTS) {
+            append_group(l, into, group);
+            into->independent = true;
+        } else {
+            into = group;
+        }
     }
 }
 
 void schedule(Lower *l) {
     singletons(l);
+    if (!l->fuse) return;
+    fuse_vertical(l);
+    fuse_siblings(l);
+    fuse_tails(l);
+    fuse_updates(l);
 }

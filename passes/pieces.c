@@ -1,0 +1,132 @@
+/* pieces.c: ops whose result is put together from parts, one nest per part: cat, constant_pad_nd, slice_scatter,
+ * select_scatter. Parts are Copies into the result's memory; those of cat touch disjoint elements. */
+#include "passes/lower.h"
+
+typedef int PiecesFn(Lower *l, Node *node, Copy *copies, int room);
+static int cat_pieces(Lower *l, Node *node, Copy *copies, int room);
+static int pad_pieces(Lower *l, Node *node, Copy *copies, int room);
+static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int room);
+static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int room);
+
+typedef struct PiecesRow {
+    const char *base;
+    PiecesFn *pieces;
+    bool independent;
+} PiecesRow;
+
+static const PiecesRow *pieces_row(const Node *node) {
+    static const PiecesRow rows[] = {{"cat", cat_pieces, true},
+                                     {"constant_pad_nd", pad_pieces, false},
+                                     {"slice_scatter", slice_scatter_pieces, false},
+                                     {"select_scatter", select_scatter_pieces, false}};
+    for (int i = 0; i < COUNT_OF(rows); i++)
+        if (!strcmp(node->row->base, rows[i].base)) return &rows[i];
+    return NULL;
+}
+
+bool pieces_known(const Node *node) { return pieces_row(node) != NULL; }
+bool pieces_independent(const Node *node) { return pieces_row(node)->independent; }
+int pieces_of(Lower *l, Node *node, Copy *copies, int room) { return pieces_row(node)->pieces(l, node, copies, room); }
+
+/* All of `from` to the result's elements that start at `offset` with these strides. */
+static Copy piece(Node *node, GVal *from, int64_t offset, const int64_t *strides) {
+    GVal *const to = &node->outs[0];
+    const Meta *const meta = from->base.meta;
+    return (Copy){.from = from,
+                  .to = to,
+                  .slot = -1,
+                  .dtype = to->base.meta->dtype,
+                  .sizes = meta->sizes,
+                  .rank = meta->rank,
+                  .offset = offset,
+                  .strides = strides};
+}
+
+static int64_t wrapped(int64_t dim, int rank) { return !sym_is(dim) && dim < 0 ? dim + rank : dim; }
+
+static int cat_pieces(Lower *l, Node *node, Copy *copies, int room) {
+    const Arg *const list = &node->args[0];
+    const int64_t *const strides = val_info(l, &node->outs[0])->strides;
+    const int rank = node->outs[0].base.meta->rank;
+    const int64_t dim = wrapped(node->args[1].i, rank);
+    int64_t at = 0;
+    int n = 0;
+    if (list->n > room) return -1;
+    for (int i = 0; i < list->n; i++) {
+        GVal *const part = gval(list->vals[i]);
+        if (part->base.meta->rank != rank) continue; /* PyTorch lets [0] stand for nothing */
+        copies[n++] = piece(node, part, sym_mul(l->env, at, strides[dim]), strides);
+        at = sym_add(l->env, at, part->base.meta->sizes[dim]);
+    }
+    return n;
+}
+
+static Copy filled(Lower *l, Node *node, double value) {
+    GVal *const to = &node->outs[0];
+    const Meta *const meta = to->base.meta;
+    return (Copy){.fill = value,
+                  .to = to,
+                  .slot = -1,
+                  .dtype = meta->dtype,
+                  .sizes = meta->sizes,
+                  .rank = meta->rank,
+                  .strides = val_info(l, to)->strides};
+}
+
+/* Pads come in pairs, last dim first; negative ones cut. */
+static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
+    if (room < 2 || !arg_is_number(&node->args[2]) || node->args[2].kind == ARG_runtime) return -1;
+    GVal *const self = gval(node->args[0].val);
+    const Meta *const meta = self->base.meta;
+    const Arg *const pad = &node->args[1];
+    int64_t *const sizes = arena_copy(l->arena, meta->sizes, sizeof(int64_t) * (size_t)(meta->rank + 1));
+    const int64_t *const strides = val_info(l, &node->outs[0])->strides;
+    int64_t to = 0, from = 0, dense[MAX_RANK];
+    row_major(l->env, meta->sizes, meta->rank, dense);
+    for (int i = 0; i < pad->n / 2; i++) {
+        const int d = meta->rank - 1 - i;
+        const int64_t before = pad->ints[2 * i], after = pad->ints[2 * i + 1];
+        if (sym_is(before) || sym_is(after)) return -1;
+        const int64_t cut = max_i64(0, -before);
+        sizes[d] = sym_sub(l->env, sizes[d], cut + max_i64(0, -after));
+        from = sym_add(l->env, from, sym_mul(l->env, cut, dense[d]));
+        to = sym_add(l->env, to, sym_mul(l->env, max_i64(0, before), strides[d]));
+    }
+    copies[0] = filled(l, node, arg_double(&node->args[2]));
+    copies[1] = piece(node, self, to, strides);
+    copies[1].sizes = sizes;
+    copies[1].from_offset = from;
+    copies[1].from_strides = arena_copy(l->arena, dense, sizeof dense);
+    return 2;
+}
+
+static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
+    const Meta *const meta = node->outs[0].base.meta;
+    const int64_t dim = wrapped(node->args[2].i, meta->rank), size = meta->sizes[dim];
+    int64_t start = node->args[3].kind == ARG_int ? node->args[3].i : 0;
+    const int64_t step = node->args[5].kind == ARG_int ? node->args[5].i : 1;
+    if (room < 2 || sym_is(start) || sym_is(step)) return -1;
+    if (start < 0) start = sym_add(l->env, size, start);
+    if (!sym_is(size) && !sym_is(start)) start = max_i64(0, min_i64(start, size));
+    const ValInfo *const info = val_info(l, &node->outs[0]);
+    int64_t *const strides = arena_copy(l->arena, info->strides, sizeof(int64_t) * (size_t)meta->rank);
+    strides[dim] = sym_mul(l->env, strides[dim], step);
+    copies[0] = piece(node, gval(node->args[0].val), 0, info->strides);
+    copies[1] = piece(node, gval(node->args[1].val), sym_mul(l->env, start, info->strides[dim]), strides);
+    return 2;
+}
+
+static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
+    const Meta *const meta = node->outs[0].base.meta;
+    const int64_t dim = wrapped(node->args[2].i, meta->rank);
+    int64_t index = node->args[3].i;
+    if (room < 2 || sym_is(index)) return -1;
+    if (index < 0) index = sym_add(l->env, meta->sizes[dim], index);
+    const ValInfo *const info = val_info(l, &node->outs[0]);
+    int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank);
+    for (int d = 0, k = 0; d < meta->rank; d++)
+        if (d != dim) strides[k++] = info->strides[d];
+    copies[0] = piece(node, gval(node->args[0].val), 0, info->strides);
+    copies[1] = piece(node, gval(node->args[1].val), sym_mul(l->env, index, info->strides[dim]), strides);
+    return 2;
+}
