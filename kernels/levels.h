@@ -1,8 +1,17 @@
 /* levels.h: what each compiled level of kernels/cpu exports, for the files that choose between them. */
 #ifndef SINTER_KERNELS_LEVELS_H
 #define SINTER_KERNELS_LEVELS_H
-#include "kernels/kernels.h"
+#include "kernels/cpu/gemm.h"
 
 extern const KernelTable kernel_table_v2, kernel_table_v3, kernel_table_v4;
+extern const GemmLevel gemm_level_v2, gemm_level_v3, gemm_level_v4;
+
+/* The probes' loops: fma in registers only, and a[i] = b[i] + c[i]. */
+typedef struct ProbeLevel {
+    float (*fma)(int64_t rounds); /* the sum keeps the work alive */
+    int64_t flops_per_round;
+    void (*add)(float *a, const float *b, const float *c, int64_t n);
+} ProbeLevel;
+extern const ProbeLevel probe_level_v2, probe_level_v3, probe_level_v4;
 
 #endif

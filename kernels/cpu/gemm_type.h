@@ -1,0 +1,306 @@
+/* gemm_type.h: GEMM for one compute type; a template, included by gemm.c with T (f32, f64, i32, i64) and WIDTH (elements
+ * of a register) defined. The path of a call, outermost first:
+ *
+ *   run     small problems go to a plain loop; else batches, slabs of packed panels, blocks of rows
+ *   panel   one panel x one block of rows over all of k, in k blocks that never cross a chunk of the order
+ *   tile    1-6 rows x up to TILE_VECTORS registers: the fma chains
+ *   finish  hands a finished tile to the caller's function or stores it */
+#define N(name) PASTE(PASTE(name, _), T)
+#define E       PASTE(e_, T)
+#define V       PASTE(r_, T)
+
+INLINE V N(fetch)(const E *p) {
+    V v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* c = c or 0, then += a[i, p] * b[p, j] in ascending p; b_step elements from one k to the next. */
+INLINE void N(tile)(int rows, int vectors, int64_t k, const E *a, int64_t a_ld, const E *b,
+                    int64_t b_step, E *c, int64_t ld, bool carried) {
+    V acc[TILE_ROWS][TILE_VECTORS];
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) acc[i][j] =
+        carried ? N(fetch)(c + i * ld + j * WIDTH) : (V)0;
+    const int ahead = rows < 3 ? 24 : 8;
+    _Pragma("clang loop unroll_count(2)") for (int64_t p = 0; p < k; p++) {
+        V row[TILE_VECTORS];
+        UNROLL for (int j = 0; j < vectors; j++) row[j] = N(fetch)(b + j * WIDTH);
+        UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(b + ahead * b_step + j * WIDTH);
+        UNROLL for (int i = 0; i < rows; i++) {
+            const V scalar = (V)a[i * a_ld + p];
+            UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = N(mac)(scalar, row[j], acc[i][j]);
+        }
+        b += b_step;
+    }
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++)
+        memcpy(c + i * ld + j * WIDTH, &acc[i][j], sizeof(V));
+}
+
+#define TILE_ARGS                                                                                  \
+    int64_t k, const E *a, int64_t a_ld, const E *b, int64_t b_step, E *c, int64_t ld, bool carried
+#define TILE(r, v)                                                                                 \
+    static __attribute__((noinline)) void N(tile_##r##_##v)(TILE_ARGS) {                           \
+        N(tile)(r, v, k, a, a_ld, b, b_step, c, ld, carried);                                      \
+    }
+#define TILES(r) TILE(r, 1) TILE(r, 2) TILE_WIDE(r)
+#define NAMES(r)                                                                                   \
+    { N(tile_##r##_1), N(tile_##r##_2) NAMES_WIDE(r) }
+#if defined(__AVX512F__)
+#define TILE_WIDE(r)  TILE(r, 3) TILE(r, 4)
+#define NAMES_WIDE(r) , N(tile_##r##_3), N(tile_##r##_4)
+#else
+#define TILE_WIDE(r)
+#define NAMES_WIDE(r)
+#endif
+TILES(1) TILES(2) TILES(3) TILES(4) TILES(5) TILES(6) typedef void N(TileFn)(TILE_ARGS);
+static N(TileFn) *const N(tiles)[TILE_ROWS][TILE_VECTORS] = {NAMES(1), NAMES(2), NAMES(3),
+                                                             NAMES(4), NAMES(5), NAMES(6)};
+
+/* A row of tiles that covers `columns` of a panel. */
+static void N(tile_row)(int64_t rows, int64_t columns, TILE_ARGS) {
+    for (int64_t j = 0; j < columns; j += TILE_VECTORS * WIDTH) {
+        const int64_t left = columns - j;
+        const int64_t vectors =
+            left >= TILE_VECTORS * WIDTH ? TILE_VECTORS : (left + WIDTH - 1) / WIDTH;
+        N(tiles)[rows - 1][vectors - 1](k, a, a_ld, b + j, b_step, c + j, ld, carried);
+    }
+}
+
+/* to[c * to_ld + r] = from[r * from_ld + c]; whole squares of WIDTH in registers. */
+static void N(transpose)(const E *from, int64_t from_ld, E *to, int64_t to_ld, int64_t rows,
+                         int64_t columns) {
+    int64_t r = 0;
+    for (; r + WIDTH <= rows; r += WIDTH) {
+        int64_t c = 0;
+        for (; c + WIDTH <= columns; c += WIDTH) {
+            V square[WIDTH];
+            UNROLL for (int i = 0; i < WIDTH; i++) square[i] =
+                N(fetch)(from + (r + i) * from_ld + c);
+            PASTE(TRANSPOSE_, WIDTH)
+            (square, WIDTH) UNROLL for (int i = 0; i < WIDTH; i++)
+                memcpy(to + (c + i) * to_ld + r, &square[i], sizeof(V));
+        }
+        for (; c < columns; c++)
+            for (int64_t i = r; i < r + WIDTH; i++) to[c * to_ld + i] = from[i * from_ld + c];
+    }
+    for (; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) to[c * to_ld + r] = from[r * from_ld + c];
+}
+
+/* k rows of one panel of B, zeros behind its columns. `from` is B[k0, j0]. */
+static void N(pack_panel)(const GemmCall *call, const char *from, int64_t k, int64_t columns,
+                          int64_t panel, E *to) {
+    const int64_t bytes = element_bytes[call->dtype];
+    LoadFn *const load = PASTE(kernel_table_, KERNEL_LEVEL).load(call->dtype);
+    const bool native = (size_t)bytes == sizeof(E);
+    if (columns < panel) memset(to, 0, (size_t)(k * panel) * sizeof(E));
+    if (call->b_row == 1 && call->b_col != 1 && native) {
+        N(transpose)((const E *)from, call->b_col, to, panel, columns, k);
+    } else if (call->b_row == 1 && call->b_col != 1) {
+        E converted[PANEL_BYTES / sizeof(E) * THIN_K];
+        for (int64_t p = 0; p < k; p += THIN_K) {
+            const int64_t part = k - p < THIN_K ? k - p : THIN_K;
+            for (int64_t j = 0; j < columns; j++)
+                load(converted + j * THIN_K, from + (j * call->b_col + p) * bytes, 1, part);
+            N(transpose)(converted, THIN_K, to + p * panel, panel, columns, part);
+        }
+    } else if (call->b_col == 1 && native && columns == panel) {
+        for (int64_t p = 0; p < k; p++)
+            memcpy(to + p * panel, (const E *)from + p * call->b_row, PANEL_BYTES);
+    } else {
+        for (int64_t p = 0; p < k; p++)
+            load(to + p * panel, from + p * call->b_row * bytes, call->b_col, columns);
+    }
+}
+
+/* Rows of A, k contiguous in each. `from` is A[i0, 0]. */
+static void N(pack_a)(const GemmCall *call, const char *from, int64_t rows, int64_t ld, E *to) {
+    const int64_t bytes = element_bytes[call->dtype];
+    LoadFn *const load = PASTE(kernel_table_, KERNEL_LEVEL).load(call->dtype);
+    if (call->a_row == 1 && (size_t)bytes == sizeof(E)) {
+        N(transpose)((const E *)from, call->a_col, to, ld, call->k, rows);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        load(to + i * ld, from + i * call->a_row * bytes, call->a_col, call->k);
+}
+
+static void N(pack_all)(const GemmCall *call, const GemmPlan *plan, void *packed) {
+    const int64_t bytes = element_bytes[call->dtype];
+    for (int64_t j = 0; j < call->n; j += plan->panel)
+        N(pack_panel)
+        (call, (const char *)call->b + j * call->b_col * bytes, call->k,
+         min_i64(plan->panel, call->n - j), plan->panel, (E *)packed + j * call->k);
+}
+
+/* One panel of columns for one block of rows. */
+typedef struct N(Panel) {
+    const GemmCall *call;
+    const GemmPlan *plan;
+    const E *a; /* first row of the block */
+    int64_t a_ld, row, rows, column, columns, batch;
+    const char *b;             /* B[0, column] as the caller has it */
+    const E *packed;           /* the packed panel, or NULL */
+    E *total, *part, *scratch; /* accumulators; scratch for a k block of B */
+    int64_t ld;                /* of total and part */
+    bool direct;               /* total is C itself */
+} N(Panel);
+
+static bool N(in_place)(const N(Panel) * p) {
+    const GemmCall *const call = p->call;
+    return call->b_col == 1 && (size_t)element_bytes[call->dtype] == sizeof(E) &&
+           p->columns == p->plan->panel;
+}
+
+/* The block of B that starts at k0: packed, in place, or packed now. */
+static const E *N(b_block)(const N(Panel) * p, int64_t k0, int64_t k, int64_t *step) {
+    *step = p->plan->panel;
+    if (p->packed) return p->packed + k0 * p->plan->panel;
+    const GemmCall *const call = p->call;
+    const int64_t bytes = element_bytes[call->dtype];
+    const char *const from = p->b + k0 * call->b_row * bytes;
+    if (N(in_place)(p)) {
+        *step = call->b_row;
+        return (const E *)from;
+    }
+    N(pack_panel)(call, from, k, p->columns, p->plan->panel, p->scratch);
+    return p->scratch;
+}
+
+static void N(finish)(const N(Panel) * p, int64_t first, int64_t rows) {
+    const GemmCall *const call = p->call;
+    const E *const at = p->total + first * p->ld;
+    if (call->tile) {
+        const GemmTile tile = {at, p->ld, p->row + first, p->column, rows, p->columns, p->batch};
+        call->tile(call->context, &tile);
+    } else if (!p->direct) {
+        const int64_t bytes = element_bytes[call->dtype];
+        StoreFn *const store = PASTE(kernel_table_, KERNEL_LEVEL).store(call->dtype);
+        char *const c =
+            (char *)call->c + (p->batch * call->c_batch + p->column * call->c_col) * bytes;
+        for (int64_t i = 0; i < rows; i++)
+            store(c + (p->row + first + i) * call->c_row * bytes, call->c_col, at + i * p->ld,
+                  p->columns);
+    }
+}
+
+static void N(add_part)(const N(Panel) * p, int64_t first, int64_t rows) {
+    for (int64_t i = first; i < first + rows; i++)
+        for (int64_t j = 0; j < p->columns; j++)
+            p->total[i * p->ld + j] += p->part[i * p->plan->panel + j];
+}
+
+static void N(panel)(const N(Panel) * p) {
+    const int64_t k = p->call->k, block = p->packed || N(in_place)(p) ? BLOCK_K : THIN_K;
+    const int64_t tiles = ceil_div(p->rows, TILE_ROWS);
+    int64_t k0 = 0;
+    do {
+        const int64_t now = min_i64(block, k - k0), end = k0 + now;
+        const bool first_chunk = k0 < CHUNK_K, last = end == k;
+        int64_t step;
+        const E *const b = N(b_block)(p, k0, now, &step);
+        for (int64_t t = 0; t < tiles; t++) {
+            const int64_t i = p->rows * t / tiles, rows = p->rows * (t + 1) / tiles - i;
+            const int64_t ld = first_chunk ? p->ld : p->plan->panel;
+            E *const acc = (first_chunk ? p->total : p->part) + i * ld;
+            N(tile_row)
+            (rows, p->columns, now, p->a + i * p->a_ld + k0, p->a_ld, b, step, acc, ld,
+             k0 % CHUNK_K != 0);
+            if (!first_chunk && (last || end % CHUNK_K == 0)) N(add_part)(p, i, rows);
+            if (last) N(finish)(p, i, rows);
+        }
+        k0 = end;
+    } while (k0 < k);
+}
+
+/* Few enough operations that blocking costs more than it gives: plain chains, native types, one chunk of k. */
+static void N(small)(const GemmCall *call, int64_t batch) {
+    const E *const a = (const E *)call->a + batch * call->a_batch, *const b = (const E *)call->b +
+                                                                              batch * call->b_batch;
+    E *const c = (E *)call->c + batch * call->c_batch;
+    for (int64_t i = call->row_begin; i < call->row_end; i++)
+        for (int64_t j = 0; j < call->n; j++) {
+            E sum = 0;
+            for (int64_t p = 0; p < call->k; p++)
+                sum = N(mac_one)(a[i * call->a_row + p * call->a_col],
+                                 b[p * call->b_row + j * call->b_col], sum);
+            c[i * call->c_row + j * call->c_col] = sum;
+        }
+}
+
+/* All rows of the call for the panels of one slab; `packed` is its first panel or NULL. */
+static void N(slab)(const GemmCall *call, const GemmPlan *plan, int64_t batch, int64_t first,
+                    int64_t end, const E *packed) {
+    const int64_t bytes = element_bytes[call->dtype], panel = plan->panel;
+    char *const space = call->workspace;
+    const char *const a = (const char *)call->a + batch * call->a_batch * bytes;
+    const char *const b = (const char *)call->b + batch * call->b_batch * bytes;
+    const bool to_c = !call->tile && (size_t)bytes == sizeof(E) && call->c_col == 1;
+    for (int64_t row = call->row_begin; row < call->row_end; row += BLOCK_ROWS) {
+        const int64_t rows = min_i64(BLOCK_ROWS, call->row_end - row);
+        const char *const a_rows = a + row * call->a_row * bytes;
+        if (plan->pack_a) N(pack_a)(call, a_rows, rows, plan->a_ld, (E *)(space + plan->at_a));
+        for (int64_t j = first; j < end; j += panel) {
+            const int64_t columns = min_i64(panel, call->n - j);
+            const bool direct = to_c && columns == panel;
+            E *const c = (E *)call->c + batch * call->c_batch + row * call->c_row + j;
+            N(panel)
+            (&(N(Panel)){.call = call,
+                         .plan = plan,
+                         .row = row,
+                         .rows = rows,
+                         .column = j,
+                         .columns = columns,
+                         .batch = batch,
+                         .a = plan->pack_a ? (const E *)(space + plan->at_a) : (const E *)a_rows,
+                         .a_ld = plan->pack_a ? plan->a_ld : call->a_row,
+                         .b = b + j * call->b_col * bytes,
+                         .packed = packed ? packed + (j - first) * call->k : NULL,
+                         .total = direct ? c : (E *)(space + plan->at_total),
+                         .part = (E *)(space + plan->at_part),
+                         .scratch = (E *)(space + plan->at_b),
+                         .ld = direct ? call->c_row : panel,
+                         .direct = direct});
+        }
+    }
+}
+
+static void N(run)(const GemmCall *call, const GemmPlan *plan) {
+    const int64_t rows = call->row_end - call->row_begin, bytes = element_bytes[call->dtype];
+    const bool small = !call->tile && !call->packed_b && (size_t)bytes == sizeof(E) &&
+                       rows * call->n * call->k <= 512 && rows * call->n <= 512 && call->k <= 512;
+    const int64_t width = plan->slab_panels * plan->panel;
+    const E *const given = call->packed_b;
+    E *const packed = (E *)((char *)call->workspace + plan->at_b);
+    for (int64_t batch = 0; batch < call->batch; batch++) {
+        if (small) {
+            N(small)(call, batch);
+            continue;
+        }
+        const char *const b = (const char *)call->b + batch * call->b_batch * bytes;
+        const bool kept = batch > 0 && call->b_batch == 0 &&
+                          width >= call->n; /* the last batch's panels serve again */
+        for (int64_t j = 0; j < call->n; j += width) {
+            const int64_t end = min_i64(j + width, call->n);
+            for (int64_t p = j; p < end && !plan->thin && !given && !kept; p += plan->panel)
+                N(pack_panel)
+                (call, b + p * call->b_col * bytes, call->k, min_i64(plan->panel, call->n - p),
+                 plan->panel, packed + (p - j) * call->k);
+            N(slab)
+            (call, plan, batch, j, end,
+             given        ? given + j * call->k
+             : plan->thin ? NULL
+                          : packed);
+        }
+    }
+}
+
+#undef N
+#undef E
+#undef V
+#undef TILE_ARGS
+#undef TILE
+#undef TILES
+#undef NAMES
+#undef TILE_WIDE
+#undef NAMES_WIDE

@@ -1,0 +1,48 @@
+/* probe.c: what this machine can do on one thread, best of several runs: the figures beside every benchmark table. */
+#include "kernels/levels.h"
+#include "runtime/base/alloc.h"
+
+#include <time.h>
+
+static const ProbeLevel *level(void) {
+    static const ProbeLevel *const levels[ISA_COUNT] = {&probe_level_v2, &probe_level_v3,
+                                                        &probe_level_v4};
+    return levels[isa_used()];
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double probe_fma_gflops(void) {
+    const ProbeLevel *const probe = level();
+    const int64_t rounds = isa_used() == ISA_v2 ? 10000 : 1000000;
+    double best = 1e30;
+    volatile float sink;
+    for (int run = 0; run < 5; run++) {
+        const double start = seconds();
+        sink = probe->fma(rounds);
+        const double took = seconds() - start;
+        if (took < best) best = took;
+    }
+    (void)sink;
+    return (double)(rounds * probe->flops_per_round) / best * 1e-9;
+}
+
+double probe_bandwidth_gbs(void) {
+    const int64_t n = 8 << 20; /* three arrays of 32 MiB */
+    float *const memory = mem_aligned(64, (size_t)n * 3 * sizeof(float));
+    if (!memory) return 0;
+    memset(memory, 0, (size_t)n * 3 * sizeof(float));
+    double best = 1e30;
+    for (int run = 0; run < 5; run++) {
+        const double start = seconds();
+        level()->add(memory, memory + n, memory + 2 * n, n);
+        const double took = seconds() - start;
+        if (took < best) best = took;
+    }
+    mem_free(memory);
+    return 3.0 * (double)n * sizeof(float) / best * 1e-9;
+}
