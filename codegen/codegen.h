@@ -31,6 +31,7 @@ typedef struct CodegenRequest {
     const char *const *names;
     int isa;                     /* Isa of kernels.h */
     int l1_bytes, stack_bytes;   /* tuning facts: what may be kept per row on the stack */
+    bool (*failpoint)(const char *name); /* the caller's failpoint(), or NULL */
 } CodegenRequest;
 
 typedef struct LlvmModuleTable {

@@ -1,0 +1,272 @@
+/* emit_memory.c: loads, stores, gathers and their addresses.
+ *
+ * The lanes of an access are contiguous (one vector load), all equal (a scalar load, splat) or spread (a gather),
+ * by the coefficient of the group that the lanes run along. The outer dims' part of an address is computed once per
+ * outer index (emit_places), so that loops over inner dims add only their own part. Narrow types are widened by the
+ * bitcode's conversions: a bf16 instruction of the hardware would flush denormals [semantics B4]. */
+#include "codegen/llvm/emit.h"
+
+static LLVMTypeRef memory_type(Emitter *e, DType dtype) {
+    switch (dtype) {
+    case DT_f64: return e->f64;
+    case DT_f32: return e->f32;
+    case DT_i64: return e->i64;
+    case DT_i32: return e->i32;
+    case DT_f16: case DT_bf16: case DT_i16: return e->i16;
+    default: return e->i8;
+    }
+}
+
+/* Memory lanes to compute lanes, and back. */
+static Value widen(Emitter *e, DType dtype, Value v) {
+    const LLVMTypeRef want = emit_vector(e, dtype_compute(dtype));
+    switch (dtype) {
+    case DT_f16: return emit_call(e, "sn_load_f16", &v, 1, want);
+    case DT_bf16: return emit_call(e, "sn_load_bf16", &v, 1, want);
+    case DT_i16: case DT_i8: return LLVMBuildSExt(e->b, v, want, "");
+    case DT_u8: return LLVMBuildZExt(e->b, v, want, "");
+    case DT_bool: return LLVMBuildICmp(e->b, LLVMIntNE, v, emit_zero(LLVMTypeOf(v)), "");
+    default: return v;
+    }
+}
+
+static Value narrow(Emitter *e, DType dtype, Value v) {
+    const LLVMTypeRef want = LLVMVectorType(memory_type(e, dtype), (unsigned)e->lanes);
+    switch (dtype) {
+    case DT_f16: return emit_call(e, "sn_store_f16", &v, 1, want);
+    case DT_bf16: return emit_call(e, "sn_store_bf16", &v, 1, want);
+    case DT_i16: case DT_i8: case DT_u8: return LLVMBuildTrunc(e->b, v, want, "");
+    case DT_bool: return LLVMBuildZExt(e->b, v, want, "");
+    default: return v;
+    }
+}
+
+static Value times(Emitter *e, int64_t coefficient, Value index) {
+    if (coefficient == 1) return index;
+    return LLVMBuildMul(e->b, emit_int(e, coefficient), index, "");
+}
+
+static Value plus(Emitter *e, Value sum, Value term) {
+    return sum ? LLVMBuildAdd(e->b, sum, term, "") : term;
+}
+
+/* Offset and the scalar parts of groups first..last-1; NULL when that is nothing. */
+static Value scalar_part(Emitter *e, const Affine *at, int first, int last, Value sum) {
+    for (int g = first; g < last; g++) {
+        const int64_t coefficient = at->coef[e->group[g].coef];
+        if (coefficient == 0 || e->frame.each[g]) continue;
+        sum = plus(e, sum, times(e, coefficient, e->frame.base[g]));
+    }
+    return sum;
+}
+
+/* Per-lane parts: groups with an index per lane. NULL: none. */
+static Value lane_part(Emitter *e, const Affine *at) {
+    Value sum = NULL;
+    for (int g = 0; g < e->n_groups; g++) {
+        const int64_t coefficient = at->coef[e->group[g].coef];
+        if (coefficient == 0 || !e->frame.each[g]) continue;
+        const Value scale = emit_splat(e, emit_int(e, coefficient));
+        sum = plus(e, sum, LLVMBuildMul(e->b, scale, e->frame.each[g], ""));
+    }
+    return sum;
+}
+
+static Value element(Emitter *e, LLVMTypeRef type, Value pointer, Value index) {
+    return index ? LLVMBuildGEP2(e->b, type, pointer, &index, 1, "") : pointer;
+}
+
+static Value buffer(Emitter *e, int b) {
+    if (e->buf[b]) return e->buf[b];
+    const Value index = LLVMConstInt(e->i64, (unsigned)b, 0);
+    const Value slot = LLVMBuildGEP2(e->entry, e->ptr, e->arg[0], &index, 1, "");
+    return e->buf[b] = LLVMBuildLoad2(e->entry, e->ptr, slot, "");
+}
+
+static Value outer_address(Emitter *e, const Inst *inst) {
+    const Value offset = inst->at->offset ? emit_int(e, inst->at->offset) : NULL;
+    const Value index = scalar_part(e, inst->at, 0, e->n_outer_groups, offset);
+    return element(e, memory_type(e, e->bufs[inst->buf].dtype), buffer(e, inst->buf), index);
+}
+
+void emit_places(Emitter *e) {
+    for (int i = 0; i < e->nest->n_insts; i++) {
+        const Inst *inst = &e->nest->insts[i];
+        const bool accesses = inst->op == LI_load || inst->op == LI_store || inst->op == LI_gather;
+        if (accesses) e->place[i] = outer_address(e, inst);
+    }
+}
+
+/* Address of lane 0, before per-lane parts. */
+static Value address(Emitter *e, int i) {
+    const Inst *inst = &e->nest->insts[i];
+    const Value index = scalar_part(e, inst->at, e->n_outer_groups, e->n_groups, NULL);
+    return element(e, memory_type(e, e->bufs[inst->buf].dtype), e->place[i], index);
+}
+
+typedef enum LaneKind { LANES_equal, LANES_next, LANES_spread } LaneKind;
+
+/* Where lane k lies, relative to lane 0; *spread: elements per lane, or NULL when that is not needed. */
+static LaneKind lanes_of(Emitter *e, const Affine *at, Value *spread) {
+    Value each = lane_part(e, at);
+    const int64_t step = e->frame.linear < 0 ? 0 : at->coef[e->group[e->frame.linear].coef];
+    if (!each && step == 0) return LANES_equal;
+    if (!each && step == 1) return LANES_next;
+    if (step != 0) {
+        const Value lane = emit_iota(e, e->i64);
+        each = plus(e, each, LLVMBuildMul(e->b, emit_splat(e, emit_int(e, step)), lane, ""));
+    }
+    *spread = each;
+    return LANES_spread;
+}
+
+static Value masked_load(Emitter *e, LLVMTypeRef vector, Value pointer, int align) {
+    LLVMTypeRef types[2] = {vector, e->ptr};
+    Value args[4] = {pointer, LLVMConstInt(e->i32, (unsigned)align, 0), e->frame.mask, emit_zero(vector)};
+    return emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
+}
+
+static Value mask_or_all(Emitter *e) {
+    if (e->frame.mask) return e->frame.mask;
+    return LLVMConstAllOnes(LLVMVectorType(e->i1, (unsigned)e->lanes));
+}
+
+static Value gather_lanes(Emitter *e, LLVMTypeRef vector, Value pointers, int align) {
+    LLVMTypeRef types[2] = {vector, LLVMTypeOf(pointers)};
+    Value args[4] = {pointers, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e), emit_zero(vector)};
+    return emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
+}
+
+Value emit_load(Emitter *e, int i) {
+    const Inst *inst = &e->nest->insts[i];
+    const DType dtype = e->bufs[inst->buf].dtype;
+    const LLVMTypeRef type = memory_type(e, dtype);
+    const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
+    const int align = dtype_bytes(dtype);
+    const Value pointer = address(e, i);
+    Value spread = NULL, v;
+    const LaneKind kind = lanes_of(e, inst->at, &spread);
+    if (kind == LANES_equal) {
+        v = LLVMBuildLoad2(e->b, type, pointer, "");
+        v = emit_splat(e, v);
+    } else if (kind == LANES_spread) {
+        v = gather_lanes(e, vector, element(e, type, pointer, spread), align);
+    } else if (e->frame.mask) {
+        v = masked_load(e, vector, pointer, align);
+    } else {
+        v = LLVMBuildLoad2(e->b, vector, pointer, "");
+        LLVMSetAlignment(v, (unsigned)align);
+    }
+    return widen(e, dtype, v);
+}
+
+static void store_lanes(Emitter *e, LaneKind kind, Value v, Value pointer, int align) {
+    LLVMTypeRef types[2] = {LLVMTypeOf(v), LLVMTypeOf(pointer)};
+    Value args[4] = {v, pointer, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e)};
+    if (kind == LANES_next && !e->frame.mask)
+        LLVMSetAlignment(LLVMBuildStore(e->b, v, pointer), (unsigned)align);
+    else
+        emit_intrinsic(e, kind == LANES_next ? "llvm.masked.store" : "llvm.masked.scatter", types, 2, args, 4);
+}
+
+void emit_store(Emitter *e, int i) {
+    const Inst *inst = &e->nest->insts[i];
+    const DType dtype = e->bufs[inst->buf].dtype;
+    const LLVMTypeRef type = memory_type(e, dtype);
+    const Value v = narrow(e, dtype, emit_value(e, inst->a));
+    const Value pointer = address(e, i);
+    Value spread = NULL;
+    const LaneKind kind = lanes_of(e, inst->at, &spread);
+    if (kind == LANES_equal) LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
+    else if (kind == LANES_next) store_lanes(e, kind, v, pointer, dtype_bytes(dtype));
+    else store_lanes(e, kind, v, element(e, type, pointer, spread), dtype_bytes(dtype));
+}
+
+Value emit_index(Emitter *e, const Affine *at) {
+    const Value scalar = scalar_part(e, at, 0, e->n_groups, emit_int(e, at->offset));
+    Value v = emit_splat(e, scalar), spread = NULL;
+    const LaneKind kind = lanes_of(e, at, &spread);
+    if (kind == LANES_next) spread = emit_iota(e, e->i64);
+    return spread ? LLVMBuildAdd(e->b, v, spread, "") : v;
+}
+
+/* The block that reports lane k's index of gather i and returns. */
+static void miss(Emitter *e, int i, Value bad, Value index, Value bound) {
+    const LLVMTypeRef bits_type = LLVMIntTypeInContext(e->context, (unsigned)e->lanes);
+    LLVMTypeRef types[1] = {bits_type};
+    Value args[2] = {LLVMBuildBitCast(e->b, bad, bits_type, ""), LLVMConstInt(e->i1, 0, 0)};
+    const Value lane = emit_intrinsic(e, "llvm.cttz", types, 1, args, 2);
+    const Value wide = LLVMBuildZExt(e->b, lane, e->i64, "");
+    LLVMBuildStore(e->b, LLVMConstInt(e->i32, (unsigned)i, 0), e->arg[4]);
+    const Value values[2] = {LLVMBuildExtractElement(e->b, index, wide, ""), bound};
+    const size_t offsets[2] = {offsetof(NestError, index), offsetof(NestError, bound)};
+    for (int k = 0; k < 2; k++) {
+        const Value offset = LLVMConstInt(e->i64, offsets[k], 0);
+        LLVMBuildStore(e->b, values[k], element(e, e->i8, e->arg[4], offset));
+    }
+    LLVMBuildRetVoid(e->b);
+}
+
+/* Continues where every lane that exists is inside [0, bound). */
+static void check_bounds(Emitter *e, int i, Value index, Value wrapped, Value bound) {
+    Value bad = LLVMBuildICmp(e->b, LLVMIntUGE, wrapped, emit_splat(e, bound), "");
+    if (e->frame.mask) bad = LLVMBuildAnd(e->b, bad, e->frame.mask, "");
+    const LLVMTypeRef bits_type = LLVMIntTypeInContext(e->context, (unsigned)e->lanes);
+    const Value bits = LLVMBuildBitCast(e->b, bad, bits_type, "");
+    const Value any = LLVMBuildICmp(e->b, LLVMIntNE, bits, emit_zero(bits_type), "");
+    LLVMBasicBlockRef wrong = LLVMAppendBasicBlockInContext(e->context, e->function, "miss");
+    LLVMBasicBlockRef right = LLVMAppendBasicBlockInContext(e->context, e->function, "hit");
+    LLVMBuildCondBr(e->b, any, wrong, right);
+    LLVMPositionBuilderAtEnd(e->b, wrong);
+    miss(e, i, bad, index, bound);
+    LLVMPositionBuilderAtEnd(e->b, right);
+}
+
+Value emit_gather(Emitter *e, int i) {
+    const Inst *inst = &e->nest->insts[i];
+    const DType dtype = e->bufs[inst->buf].dtype;
+    const LLVMTypeRef type = memory_type(e, dtype);
+    const Value index = emit_value(e, inst->a), bound = emit_int(e, inst->bound);
+    Value wrapped = index;
+    if (inst->wrap_negative) {
+        const Value negative = LLVMBuildICmp(e->b, LLVMIntSLT, index, emit_zero(LLVMTypeOf(index)), "");
+        const Value up = LLVMBuildAdd(e->b, index, emit_splat(e, bound), "");
+        wrapped = LLVMBuildSelect(e->b, negative, up, index, "");
+    }
+    check_bounds(e, i, index, wrapped, bound);
+    Value offset = LLVMBuildMul(e->b, wrapped, emit_splat(e, emit_int(e, inst->scale)), "");
+    Value spread = NULL;
+    const LaneKind kind = lanes_of(e, inst->at, &spread);
+    if (kind == LANES_next) spread = emit_iota(e, e->i64);
+    if (spread) offset = LLVMBuildAdd(e->b, offset, spread, "");
+    const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
+    const Value v = gather_lanes(e, vector, element(e, type, address(e, i), offset), dtype_bytes(dtype));
+    return widen(e, dtype, v);
+}
+
+/* Row buffers: values of a row that later phases need again, on the stack. Bools are bytes there. */
+static Value row_slot(Emitter *e, int i, LLVMTypeRef type) {
+    return element(e, type, e->row_buffer[i], e->frame.row);
+}
+
+static LLVMTypeRef row_type(Emitter *e, int i) {
+    const SType type = e->nest->insts[i].type;
+    return type == S_b ? e->i8 : emit_scalar(e, type);
+}
+
+void emit_row_keep(Emitter *e, int i) {
+    Value v = e->memo[i];
+    const LLVMTypeRef type = row_type(e, i);
+    if (e->nest->insts[i].type == S_b)
+        v = LLVMBuildZExt(e->b, v, LLVMVectorType(type, (unsigned)e->lanes), "");
+    LLVMSetAlignment(LLVMBuildStore(e->b, v, row_slot(e, i, type)), (unsigned)e->lanes);
+}
+
+Value emit_row_read(Emitter *e, int i) {
+    const LLVMTypeRef type = row_type(e, i);
+    const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
+    const Value v = LLVMBuildLoad2(e->b, vector, row_slot(e, i, type), "");
+    LLVMSetAlignment(v, (unsigned)e->lanes);
+    if (e->nest->insts[i].type != S_b) return v;
+    return LLVMBuildTrunc(e->b, v, emit_vector(e, S_b), "");
+}

@@ -1,0 +1,325 @@
+/* module.c: the table of libsinter-llvm.so: a request's nests become one LLVM module, then object bytes.
+ *
+ *   emit (emit_nest.c) -> verify -> link the bitcode functions it names -> always-inline, dce, early-cse, instcombine,
+ *   simplifycfg -> object
+ *
+ * The bitcode is read lazily and all its functions are made linkonce before linking, so only what is named (and what
+ * that calls) is materialised. Everything lives in one context per call; nothing here is global but LLVM's own
+ * initialisation. Failures come back as a Status and a message; what LLVM itself calls fatal (a broken target, memory
+ * running out inside LLVM) still aborts the process [semantics O4]. */
+#include "codegen/llvm/emit.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/BitReader.h>
+#include <llvm-c/Linker.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "kernels/bitcode.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/bail.h"
+#include "runtime/base/error.h"
+
+static const char PIPELINE[] =
+    "always-inline,globaldce,function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
+static const char TRIPLE[] = "x86_64-unknown-linux-gnu";
+static const char *const cpus[ISA_COUNT] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+static const int lane_counts[ISA_COUNT] = {4, 8, 16};
+
+typedef struct Job {
+    Emitter e;
+    const CodegenRequest *request;
+    CodegenResult *result;
+    LLVMTargetMachineRef machine;
+    char complaint[256]; /* of LLVM's diagnostics */
+} Job;
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static Status fail(Job *job, Status status, int bail, const char *format, ...) PRINTF_LIKE(4, 5);
+static Status fail(Job *job, Status status, int bail, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(job->result->message, sizeof job->result->message, format, args);
+    va_end(args);
+    job->result->bail = bail;
+    return status;
+}
+
+static bool fails_here(const Job *job, const char *point) {
+    return job->request->failpoint && job->request->failpoint(point);
+}
+
+static void initialise(void) {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+}
+
+static void complain(LLVMDiagnosticInfoRef info, void *context) {
+    Job *job = context;
+    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError || job->complaint[0]) return;
+    char *text = LLVMGetDiagInfoDescription(info);
+    snprintf(job->complaint, sizeof job->complaint, "%s", text);
+    LLVMDisposeMessage(text);
+}
+
+Value emit_library(Emitter *e, const char *name) {
+    const Value known = LLVMGetNamedFunction(e->module, name);
+    if (known) return known;
+    const Value theirs = LLVMGetNamedFunction(e->library, name);
+    if (theirs) return LLVMAddFunction(e->module, name, LLVMGlobalGetValueType(theirs));
+    if (!e->missing[0]) snprintf(e->missing, sizeof e->missing, "%s", name);
+    return NULL;
+}
+
+static Status open_machine(Job *job) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, initialise);
+    LLVMTargetRef target;
+    char *text = NULL;
+    if (LLVMGetTargetFromTriple(TRIPLE, &target, &text)) {
+        const Status status = fail(job, ST_UNSUPPORTED, BAIL_codegen, "LLVM has no x86-64 target: %s", text);
+        LLVMDisposeMessage(text);
+        return status;
+    }
+    job->machine = LLVMCreateTargetMachine(target, TRIPLE, cpus[job->request->isa], "", LLVMCodeGenLevelDefault,
+                                           LLVMRelocPIC, LLVMCodeModelSmall);
+    return job->machine ? ST_OK : fail(job, ST_UNSUPPORTED, BAIL_codegen, "no target machine for %s", TRIPLE);
+}
+
+static Status open_library(Job *job) {
+    Emitter *e = &job->e;
+    size_t bytes;
+    const void *bitcode = kernels_bitcode((Isa)job->request->isa, &bytes);
+    LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRange(bitcode, bytes, "bitcode", 0);
+    if (LLVMGetBitcodeModuleInContext2(e->context, buffer, &e->library)) { /* takes the buffer */
+        e->library = NULL;
+        return fail(job, ST_INTERNAL, BAIL_codegen, "the embedded bitcode does not parse: %s", job->complaint);
+    }
+    return ST_OK;
+}
+
+static void name_types(Emitter *e) {
+    e->i1 = LLVMInt1TypeInContext(e->context), e->i8 = LLVMInt8TypeInContext(e->context);
+    e->i16 = LLVMInt16TypeInContext(e->context), e->i32 = LLVMInt32TypeInContext(e->context);
+    e->i64 = LLVMInt64TypeInContext(e->context);
+    e->f32 = LLVMFloatTypeInContext(e->context), e->f64 = LLVMDoubleTypeInContext(e->context);
+    e->ptr = LLVMPointerTypeInContext(e->context, 0);
+}
+
+static Status open_job(Job *job) {
+    Emitter *e = &job->e;
+    if (job->request->isa < 0 || job->request->isa >= ISA_COUNT)
+        return fail(job, ST_ARGUMENT, BAIL_codegen, "instruction set %d is not known", job->request->isa);
+    TRY(open_machine(job));
+    e->request = job->request;
+    e->isa = job->request->isa;
+    e->lanes = lane_counts[e->isa];
+    e->arena = arena_new();
+    if (!e->arena) return fail(job, ST_MEMORY, BAIL_memory, "out of memory");
+    e->context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(e->context, complain, job);
+    e->b = LLVMCreateBuilderInContext(e->context);
+    e->entry = LLVMCreateBuilderInContext(e->context);
+    e->module = LLVMModuleCreateWithNameInContext("sinter", e->context);
+    LLVMSetTarget(e->module, TRIPLE);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(job->machine);
+    LLVMSetModuleDataLayout(e->module, layout);
+    LLVMDisposeTargetData(layout);
+    name_types(e);
+    return open_library(job);
+}
+
+static void close_job(Job *job) {
+    Emitter *e = &job->e;
+    if (e->b) LLVMDisposeBuilder(e->b);
+    if (e->entry) LLVMDisposeBuilder(e->entry);
+    if (e->library) LLVMDisposeModule(e->library);
+    if (e->module) LLVMDisposeModule(e->module);
+    if (e->context) LLVMContextDispose(e->context);
+    if (job->machine) LLVMDisposeTargetMachine(job->machine);
+    if (e->arena) arena_free(e->arena);
+    error_clear(); /* the module's own slot: the message is in the result */
+}
+
+static Status emit_all(Job *job) {
+    Emitter *e = &job->e;
+    if (fails_here(job, "codegen")) return fail(job, ST_INTERNAL, BAIL_codegen, "failpoint codegen");
+    for (int i = 0; i < job->request->n_nests; i++) {
+        const char *refusal = emit_refusal(job->request, i);
+        if (refusal) return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: %s", job->request->names[i], refusal);
+        e->nest = job->request->nests[i];
+        e->bufs = job->request->bufs[i];
+        emit_nest(e, job->request->names[i]);
+        if (error_pending()) return fail(job, ST_MEMORY, BAIL_memory, "out of memory in %s", job->request->names[i]);
+        if (e->missing[0])
+            return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: no bitcode function %s", job->request->names[i], e->missing);
+    }
+    char *text = NULL;
+    const bool broken = LLVMVerifyModule(e->module, LLVMReturnStatusAction, &text);
+    Status status = ST_OK;
+    if (broken || fails_here(job, "llvm_verify"))
+        status = fail(job, ST_INTERNAL, BAIL_llvm_verify, "LLVM's verifier: %.400s", broken ? text : "failpoint");
+    LLVMDisposeMessage(text);
+    return status;
+}
+
+static bool exported(const CodegenRequest *request, const char *name) {
+    for (int i = 0; i < request->n_nests; i++)
+        if (!strcmp(request->names[i], name)) return true;
+    return false;
+}
+
+static void drop_attribute(Value f, const char *name) {
+    LLVMRemoveStringAttributeAtIndex(f, LLVMAttributeFunctionIndex, name, (unsigned)strlen(name));
+}
+
+static void add_enum_attribute(LLVMContextRef context, Value f, const char *name) {
+    const unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(context, kind, 0));
+}
+
+/* One fixed feature set for all functions, else they could not be inlined into each other. */
+static void set_attributes(Job *job) {
+    const LLVMContextRef context = job->e.context;
+    for (Value f = LLVMGetFirstFunction(job->e.module); f; f = LLVMGetNextFunction(f)) {
+        if (LLVMIsDeclaration(f)) continue;
+        drop_attribute(f, "target-features"), drop_attribute(f, "target-cpu"), drop_attribute(f, "tune-cpu");
+        drop_attribute(f, "min-legal-vector-width"), drop_attribute(f, "prefer-vector-width");
+        LLVMAddTargetDependentFunctionAttr(f, "target-cpu", cpus[job->request->isa]);
+        LLVMAddTargetDependentFunctionAttr(f, "prefer-vector-width", "512");
+        LLVMAddTargetDependentFunctionAttr(f, "min-legal-vector-width", "512");
+        LLVMAddTargetDependentFunctionAttr(f, "no-builtins", "");
+        add_enum_attribute(context, f, "nounwind");
+        size_t n;
+        if (!exported(job->request, LLVMGetValueName2(f, &n))) LLVMSetLinkage(f, LLVMInternalLinkage);
+    }
+}
+
+static Status link_library(Job *job) {
+    for (Value f = LLVMGetFirstFunction(job->e.library); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f) && LLVMGetLinkage(f) == LLVMExternalLinkage)
+            LLVMSetLinkage(f, LLVMLinkOnceODRLinkage);
+    const bool failed = LLVMLinkModules2(job->e.module, job->e.library);
+    job->e.library = NULL; /* taken, also on failure */
+    if (failed) return fail(job, ST_INTERNAL, BAIL_codegen, "linking the bitcode: %s", job->complaint);
+    set_attributes(job);
+    return ST_OK;
+}
+
+static Status run_passes(Job *job) {
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(job->e.module, PIPELINE, job->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (!error) return ST_OK;
+    char *text = LLVMGetErrorMessage(error);
+    const Status status = fail(job, ST_INTERNAL, BAIL_codegen, "passes: %.400s", text);
+    LLVMDisposeErrorMessage(text);
+    return status;
+}
+
+/* Everything up to the optimised module; close_job in any case. */
+static Status build(Job *job) {
+    const int64_t start = now_ns();
+    TRY(open_job(job));
+    TRY(emit_all(job));
+    const int64_t built = now_ns();
+    job->result->times.build_ns = built - start;
+    TRY(link_library(job));
+    TRY(run_passes(job));
+    job->result->times.passes_ns = now_ns() - built;
+    return ST_OK;
+}
+
+static Status emit_bytes(Job *job, bool assembly, LLVMMemoryBufferRef *out) {
+    const int64_t start = now_ns();
+    char *text = NULL;
+    if (fails_here(job, "emit")) return fail(job, ST_INTERNAL, BAIL_emit, "failpoint emit");
+    if (LLVMTargetMachineEmitToMemoryBuffer(job->machine, job->e.module, assembly ? LLVMAssemblyFile : LLVMObjectFile,
+                                            &text, out)) {
+        const Status status = fail(job, ST_INTERNAL, BAIL_emit, "emitting the object: %.400s", text);
+        LLVMDisposeMessage(text);
+        return status;
+    }
+    job->result->times.emit_ns = now_ns() - start;
+    return ST_OK;
+}
+
+static Status copy_bytes(Job *job, LLVMMemoryBufferRef buffer) {
+    const size_t bytes = LLVMGetBufferSize(buffer);
+    void *copy = mem_alloc(bytes);
+    if (copy) memcpy(copy, LLVMGetBufferStart(buffer), bytes);
+    LLVMDisposeMemoryBuffer(buffer);
+    if (!copy) return fail(job, ST_MEMORY, BAIL_memory, "out of memory for %zu bytes of object", bytes);
+    job->result->object = copy;
+    job->result->bytes = bytes;
+    return ST_OK;
+}
+
+static Status compile_job(Job *job) {
+    LLVMMemoryBufferRef buffer;
+    TRY(build(job));
+    TRY(emit_bytes(job, false, &buffer));
+    return copy_bytes(job, buffer);
+}
+
+static Status compile(const CodegenRequest *request, CodegenResult *result) {
+    *result = (CodegenResult){.bail = BAIL_none};
+    Job *job = mem_zero(sizeof *job);
+    if (!job) return ST_MEMORY;
+    job->request = request;
+    job->result = result;
+    const Status status = compile_job(job);
+    close_job(job);
+    mem_free(job);
+    return status;
+}
+
+static char *text_of(Job *job, bool assembly) {
+    if (build(job) != ST_OK) return NULL;
+    if (!assembly) {
+        char *text = LLVMPrintModuleToString(job->e.module);
+        char *copy = mem_strdup(text);
+        LLVMDisposeMessage(text);
+        return copy;
+    }
+    LLVMMemoryBufferRef buffer;
+    if (emit_bytes(job, true, &buffer) != ST_OK) return NULL;
+    const size_t n = LLVMGetBufferSize(buffer);
+    char *copy = mem_alloc(n + 1);
+    if (copy) memcpy(copy, LLVMGetBufferStart(buffer), n), copy[n] = 0;
+    LLVMDisposeMemoryBuffer(buffer);
+    return copy;
+}
+
+static char *text(const CodegenRequest *request, bool assembly) {
+    CodegenResult result = {.bail = BAIL_none};
+    Job *job = mem_zero(sizeof *job);
+    if (!job) return NULL;
+    job->request = request;
+    job->result = &result;
+    char *copy = text_of(job, assembly);
+    close_job(job);
+    mem_free(job);
+    return copy;
+}
+
+static const char *llvm_version(void) { return "LLVM 19"; }
+
+__attribute__((visibility("default"))) extern const LlvmModuleTable sinter_llvm_module;
+const LlvmModuleTable sinter_llvm_module = {.version = LLVM_MODULE_VERSION,
+                                            .llvm_version = llvm_version,
+                                            .compile = compile,
+                                            .text = text,
+                                            .free_bytes = mem_free};
