@@ -65,6 +65,11 @@ typedef struct Emitter {
 /* module.c */
 Value emit_library(Emitter *e, const char *name); /* a declaration of a bitcode function; NULL: there is none */
 
+/* Address of element `index`. */
+static inline Value emit_gep(LLVMBuilderRef b, LLVMTypeRef type, Value pointer, Value index) {
+    return LLVMBuildGEP2(b, type, pointer, &index, 1, "");
+}
+
 /* refusal.c */
 const char *emit_refusal(const CodegenRequest *request, int nest); /* why it cannot be emitted, or NULL */
 

@@ -25,11 +25,11 @@ void fold_reset(Emitter *e, Value state) {
 }
 
 static Value byte_at(Emitter *e, Value state, Value offset) {
-    return LLVMBuildGEP2(e->b, e->i8, state, &offset, 1, "");
+    return emit_gep(e->b, e->i8, state, offset);
 }
 
 static Value count_slot(Emitter *e, Value state, Value level) {
-    return LLVMBuildGEP2(e->b, e->i64, state, &level, 1, "");
+    return emit_gep(e->b, e->i64, state, level);
 }
 
 static Value lanes_slot(Emitter *e, Value state, Value level) {
@@ -39,7 +39,7 @@ static Value lanes_slot(Emitter *e, Value state, Value level) {
 
 static Value part_slot(Emitter *e, const Inst *red, Value lanes, int part) {
     const Value first = emit_const(e, (int64_t)part * e->lanes);
-    return LLVMBuildGEP2(e->b, fold_type(e, red), lanes, &first, 1, "");
+    return emit_gep(e->b, fold_type(e, red), lanes, first);
 }
 
 static Value tree_of(Emitter *e, const Inst *red, Value lanes) {
@@ -91,7 +91,7 @@ static void write_push(Emitter *e, const Inst *red, Value f) {
     LLVMAddIncoming(up, &old, &first, 1);
     LLVMAddIncoming(up, &none, &head, 1);
     const Value index = LLVMBuildAnd(e->b, count, emit_const(e, LANES_L - 1), "");
-    const Value lane = LLVMBuildGEP2(e->b, fold_type(e, red), lanes, &index, 1, "");
+    const Value lane = emit_gep(e->b, fold_type(e, red), lanes, index);
     const Value sum = LLVMBuildLoad2(e->b, fold_type(e, red), lane, "");
     LLVMBuildStore(e->b, add_one(e, red, sum, v), lane);
     LLVMBuildStore(e->b, emit_add(e, count, 1), slot);

@@ -73,13 +73,13 @@ static Value lane_part(Emitter *e, const Affine *at) {
 }
 
 static Value element(Emitter *e, LLVMTypeRef type, Value pointer, Value index) {
-    return index ? LLVMBuildGEP2(e->b, type, pointer, &index, 1, "") : pointer;
+    return index ? emit_gep(e->b, type, pointer, index) : pointer;
 }
 
 static Value buffer(Emitter *e, int b) {
     if (e->buf[b]) return e->buf[b];
     const Value index = LLVMConstInt(e->i64, (unsigned)b, 0);
-    const Value slot = LLVMBuildGEP2(e->entry, e->ptr, e->arg[0], &index, 1, "");
+    const Value slot = emit_gep(e->entry, e->ptr, e->arg[0], index);
     return e->buf[b] = LLVMBuildLoad2(e->entry, e->ptr, slot, "");
 }
 

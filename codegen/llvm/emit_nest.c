@@ -16,7 +16,7 @@ Value emit_add(Emitter *e, Value x, int64_t v) {
 
 static Value load_entry(Emitter *e, Value array, int i) {
     const Value index = emit_const(e, i);
-    const Value slot = LLVMBuildGEP2(e->entry, e->i64, array, &index, 1, "");
+    const Value slot = emit_gep(e->entry, e->i64, array, index);
     return LLVMBuildLoad2(e->entry, e->i64, slot, "");
 }
 

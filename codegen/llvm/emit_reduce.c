@@ -301,7 +301,7 @@ typedef struct Spilled {
 } Spilled;
 
 static Value lane_slot(Emitter *e, Value array, LLVMTypeRef type, Value lane) {
-    return LLVMBuildGEP2(e->b, type, array, &lane, 1, "");
+    return emit_gep(e->b, type, array, lane);
 }
 
 static LLVMTypeRef slot_type(Emitter *e, const Inst *red) {
