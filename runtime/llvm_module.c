@@ -1,5 +1,6 @@
-/* llvm_module.c: dlopen of the LLVM module, once. RTLD_LOCAL and a version check: the module has its own copy of the
- * base library, so errors come back as a message and are raised here, and failpoints are handed over by pointer. */
+/* llvm_module.c: dlopen of the LLVM module, once. RTLD_LOCAL and a version check: the module has
+ * its own copy of the base library, so errors come back as a message and are raised here, and
+ * failpoints are handed over by pointer. */
 #define _GNU_SOURCE /* dladdr */
 #include "runtime/llvm_module.h"
 
@@ -21,7 +22,8 @@ static Status compile(const CodegenRequest *request, CodegenResult *result) {
     CodegenRequest asked = *request;
     asked.failpoint = failpoint;
     const Status status = inner->compile(&asked, result);
-    return status == ST_OK ? ST_OK : error_raise(status, "compiling with LLVM: %s", result->message);
+    return status == ST_OK ? ST_OK
+                           : error_raise(status, "compiling with LLVM: %s", result->message);
 }
 
 static void find_path(char *path, size_t room) {
@@ -55,7 +57,8 @@ static void open_module(void) {
     }
     const LlvmModuleTable *table = dlsym(handle, LLVM_MODULE_SYMBOL);
     if (!table || table->version != LLVM_MODULE_VERSION) {
-        because("%s: version %u, this library wants %u", path, table ? table->version : 0, LLVM_MODULE_VERSION);
+        because("%s: version %u, this library wants %u", path, table ? table->version : 0,
+                LLVM_MODULE_VERSION);
         dlclose(handle);
         return;
     }

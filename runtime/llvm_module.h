@@ -1,11 +1,13 @@
-/* llvm_module.h: opens libsinter-llvm.so on first use: a program that only runs eagerly never loads LLVM.
- * Looked for at SINTER_LLVM_MODULE (a path), else beside the library or program this code is in. */
+/* llvm_module.h: opens libsinter-llvm.so on first use: a program that only runs eagerly never loads
+ * LLVM. Looked for at SINTER_LLVM_MODULE (a path), else beside the library or program this code is
+ * in. */
 #ifndef SINTER_RUNTIME_LLVM_MODULE_H
 #define SINTER_RUNTIME_LLVM_MODULE_H
 #include "codegen/codegen.h"
 
-/* The module's table, NULL when it is not there or does not fit; thread-safe, decided once. Its compile raises the
- * thread's error as usual, honours this library's failpoints, and fills the result's message and bail too. */
+/* The module's table, NULL when it is not there or does not fit; thread-safe, decided once. Its
+ * compile raises the thread's error as usual, honours this library's failpoints, and fills the
+ * result's message and bail too. */
 const LlvmModuleTable *llvm_module(void);
 const char *llvm_module_reason(void); /* why not; "" when it is there */
 

@@ -1,8 +1,10 @@
-/* loader.h: loads the relocatable ELF64 objects that code generation makes, without LLVM [semantics O4].
+/* loader.h: loads the relocatable ELF64 objects that code generation makes, without LLVM [semantics
+ * O4].
  *
- * Accepted: x86-64 objects with code and constants, no writable data, and no undefined symbols but memcpy, memmove and
- * memset. Memory is never writable and executable at once. Refused objects (truncated, foreign, unknown relocations)
- * raise ST_IO or ST_UNSUPPORTED and name what was found; nothing is left mapped. */
+ * Accepted: x86-64 objects with code and constants, no writable data, and no undefined symbols but
+ * memcpy, memmove and memset. Memory is never writable and executable at once. Refused objects
+ * (truncated, foreign, unknown relocations) raise ST_IO or ST_UNSUPPORTED and name what was found;
+ * nothing is left mapped. */
 #ifndef SINTER_RUNTIME_LOADER_H
 #define SINTER_RUNTIME_LOADER_H
 #include "runtime/base/base.h"

@@ -1,12 +1,13 @@
 /* emit.h: the inside of the LLVM emitter: one nest becomes one function of explicit vector IR.
  *
- * Every value is a vector of `lanes` elements of its compute type (bools: i1), also where all lanes are equal. What a
- * lane means is the mode's choice:
- *   columns  no L dims: lanes run along the last outer dim; S reductions add row after row [semantics B2]
- *   rows     L dims: outer dims are plain loops, lanes run along the merged L sequence, lane = position mod 64
- * The frame says which index values the lanes of the current vector have. Files: emit_nest.c (loops, phases),
- * emit_value.c (instructions), emit_memory.c (loads, stores, gathers), emit_reduce.c (orders L and S), emit_fold.c
- * (sums of more chunks than one level holds), module.c (linking, passes, object bytes). */
+ * Every value is a vector of `lanes` elements of its compute type (bools: i1), also where all lanes
+ * are equal. What a lane means is the mode's choice: columns  no L dims: lanes run along the last
+ * outer dim; S reductions add row after row [semantics B2] rows     L dims: outer dims are plain
+ * loops, lanes run along the merged L sequence, lane = position mod 64 The frame says which index
+ * values the lanes of the current vector have. Files: emit_nest.c (loops, phases), emit_value.c
+ * (instructions), emit_memory.c (loads, stores, gathers), emit_reduce.c (orders L and S),
+ * emit_fold.c (sums of more chunks than one level holds), module.c (linking, passes, object bytes).
+ */
 #ifndef SINTER_CODEGEN_LLVM_EMIT_H
 #define SINTER_CODEGEN_LLVM_EMIT_H
 #include <llvm-c/Core.h>
@@ -19,8 +20,8 @@ enum { MAX_REDS = 16, MAX_UNROLL = 4, FOLD_LEVELS = 4, EMIT_MAX_BUFS = 256, EMIT
 
 /* Consecutive dims that every access walks as one: coefficients are those of dim `coef`. */
 typedef struct Group {
-    int first, n; /* dims */
-    int coef;     /* the dim whose coefficients count */
+    int first, n;  /* dims */
+    int coef;      /* the dim whose coefficients count */
     int64_t plain; /* product of extents, or -1 when it is known at run time only */
     Value extent;
 } Group;
@@ -43,27 +44,28 @@ typedef struct Emitter {
     LLVMBuilderRef b, entry;       /* entry: the end of the first block, for what never changes */
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr;
     int lanes, isa;
-    Value function, arg[5];        /* bufs, params, lo, hi, error */
-    Value buf[EMIT_MAX_BUFS], param[EMIT_MAX_PARAMS];      /* loaded on first use, in the entry block */
+    Value function, arg[5];                           /* bufs, params, lo, hi, error */
+    Value buf[EMIT_MAX_BUFS], param[EMIT_MAX_PARAMS]; /* loaded on first use, in the entry block */
     Group group[MAX_LOOP_DIMS];
     int n_groups, n_outer_groups, n_s_groups;
-    bool rows;                     /* mode */
+    bool rows; /* mode */
     Frame frame;
-    int n_contexts;                /* columns: vectors side by side, each with its own memo and place */
+    int n_contexts; /* columns: vectors side by side, each with its own memo and place */
     Value *memos[MAX_UNROLL], *places[MAX_UNROLL];
-    Value column;                  /* columns: index of the first context's lane 0 in the last outer group */
-    Value *memo;                   /* per instruction, of the current lane context */
-    Value *place;                  /* per instruction: address without the inner dims' part */
-    Value *row_buffer;             /* per instruction: kept values of the row, or NULL */
-    int *kept_in;                  /* per instruction: phase that fills its row buffer, -1: none */
-    int *first_phase;              /* per instruction: phase that needs it first, -1: none */
+    Value column;      /* columns: index of the first context's lane 0 in the last outer group */
+    Value *memo;       /* per instruction, of the current lane context */
+    Value *place;      /* per instruction: address without the inner dims' part */
+    Value *row_buffer; /* per instruction: kept values of the row, or NULL */
+    int *kept_in;      /* per instruction: phase that fills its row buffer, -1: none */
+    int *first_phase;  /* per instruction: phase that needs it first, -1: none */
     int phase;
     Arena *arena;
-    char missing[64];              /* a bitcode function that was asked for and is not there */
+    char missing[64]; /* a bitcode function that was asked for and is not there */
 } Emitter;
 
 /* module.c */
-Value emit_library(Emitter *e, const char *name); /* a declaration of a bitcode function; NULL: there is none */
+Value emit_library(Emitter *e,
+                   const char *name); /* a declaration of a bitcode function; NULL: there is none */
 
 /* Address of element `index`. */
 static inline Value emit_gep(LLVMBuilderRef b, LLVMTypeRef type, Value pointer, Value index) {
@@ -71,15 +73,17 @@ static inline Value emit_gep(LLVMBuilderRef b, LLVMTypeRef type, Value pointer, 
 }
 
 /* refusal.c */
-const char *emit_refusal(const CodegenRequest *request, int nest); /* why it cannot be emitted, or NULL */
+const char *emit_refusal(const CodegenRequest *request,
+                         int nest); /* why it cannot be emitted, or NULL */
 
 /* emit_nest.c */
 void emit_nest(Emitter *e, const char *symbol);
 Value emit_int(Emitter *e, int64_t v); /* i64: a plain number, or a parameter of the call */
 Value emit_entry_alloca(Emitter *e, LLVMTypeRef type, int64_t n, int align);
 void emit_forget_inner(Emitter *e);
-void emit_use_context(Emitter *e, int context); /* columns: which vector memo, place and frame are of */
-int emit_cost(const Emitter *e); /* of one vector of the nest, in simple instructions */
+void emit_use_context(Emitter *e,
+                      int context); /* columns: which vector memo, place and frame are of */
+int emit_cost(const Emitter *e);    /* of one vector of the nest, in simple instructions */
 Value emit_const(Emitter *e, int64_t v);
 Value emit_add(Emitter *e, Value x, int64_t v);
 
@@ -91,7 +95,8 @@ typedef struct Loop {
     Value carried[2 * MAX_REDS * 16]; /* phis; after the loop: their last values */
 } Loop;
 void emit_loop_begin(Emitter *e, Loop *loop, Value from, Value to);
-Value emit_loop_carry(Emitter *e, Loop *loop, Value initial); /* after begin, before the body's first instruction */
+Value emit_loop_carry(Emitter *e, Loop *loop,
+                      Value initial); /* after begin, before the body's first instruction */
 void emit_loop_body(Emitter *e, Loop *loop);
 void emit_loop_end(Emitter *e, Loop *loop, int64_t step, const Value *next);
 
@@ -123,7 +128,8 @@ void emit_reduce_phase(Emitter *e, const Phase *phase); /* leaves the results in
 typedef void EmitBody(Emitter *e, void *context); /* called with the frame set to one vector */
 void emit_walk_L(Emitter *e, EmitBody *body, void *context);
 void emit_walk_S(Emitter *e, EmitBody *body, void *context); /* frame set to one S row */
-void emit_set_L(Emitter *e, Value at, Value end); /* frame to L position `at`; end: masks, or NULL */
+void emit_set_L(Emitter *e, Value at,
+                Value end); /* frame to L position `at`; end: masks, or NULL */
 void emit_set_S(Emitter *e, Value row);
 Value emit_L_total(Emitter *e, int64_t *plain);
 Value emit_S_total(Emitter *e, int64_t *plain);
@@ -133,7 +139,7 @@ typedef struct Acc {
     Value v, at;
 } Acc;
 Acc red_identity(Emitter *e, const Inst *red, bool vector);
-Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b); /* of two partial results, vectors */
+Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b);     /* of two partial results, vectors */
 Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n); /* 64 lanes in n vectors -> splat */
 
 /* emit_fold.c: partial sums of more than one chunk */

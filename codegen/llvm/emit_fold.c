@@ -1,8 +1,9 @@
 /* emit_fold.c: order L over chunk sums, when there may be more than one chunk.
  *
- * A state on the stack holds, per level, how many values came and 64 lane accumulators: pushing a value adds it to lane
- * count mod 64; when a value arrives after 1,024, the level's tree goes up one level first. Finishing takes the trees
- * upwards until one value is left. Four levels hold 2^50 elements. Two internal functions per kind and type:
+ * A state on the stack holds, per level, how many values came and 64 lane accumulators: pushing a
+ * value adds it to lane count mod 64; when a value arrives after 1,024, the level's tree goes up
+ * one level first. Finishing takes the trees upwards until one value is left. Four levels hold 2^50
+ * elements. Two internal functions per kind and type:
  *
  *   state: i64 count[4], padding to 64 bytes, T lane[4][64] */
 #include "codegen/llvm/emit.h"
@@ -60,7 +61,8 @@ static void clear_lanes(Emitter *e, const Inst *red, Value lanes) {
 }
 
 static Value add_one(Emitter *e, const Inst *red, Value sum, Value v) {
-    return red->prim == RED_prod ? LLVMBuildFMul(e->b, sum, v, "") : LLVMBuildFAdd(e->b, sum, v, "");
+    return red->prim == RED_prod ? LLVMBuildFMul(e->b, sum, v, "")
+                                 : LLVMBuildFAdd(e->b, sum, v, "");
 }
 
 static LLVMBasicBlockRef fold_block(Emitter *e, Value f, const char *name) {
@@ -70,13 +72,15 @@ static LLVMBasicBlockRef fold_block(Emitter *e, Value f, const char *name) {
 /* void push(ptr state, i64 level, T v) */
 static void write_push(Emitter *e, const Inst *red, Value f) {
     LLVMBasicBlockRef entry = fold_block(e, f, "entry"), head = fold_block(e, f, "head");
-    LLVMBasicBlockRef first = fold_block(e, f, "first"), add = fold_block(e, f, "add"), done = fold_block(e, f, "done");
+    LLVMBasicBlockRef first = fold_block(e, f, "first"), add = fold_block(e, f, "add"),
+                      done = fold_block(e, f, "done");
     const Value state = LLVMGetParam(f, 0);
     Value from = LLVMGetParam(f, 1), pushed = LLVMGetParam(f, 2);
     LLVMPositionBuilderAtEnd(e->b, entry);
     LLVMBuildBr(e->b, head);
     LLVMPositionBuilderAtEnd(e->b, head);
-    const Value level = LLVMBuildPhi(e->b, e->i64, "level"), v = LLVMBuildPhi(e->b, fold_type(e, red), "v");
+    const Value level = LLVMBuildPhi(e->b, e->i64, "level"),
+                v = LLVMBuildPhi(e->b, fold_type(e, red), "v");
     const Value slot = count_slot(e, state, level), lanes = lanes_slot(e, state, level);
     const Value count = LLVMBuildLoad2(e->b, e->i64, slot, "count");
     const Value within = LLVMBuildAnd(e->b, count, emit_const(e, CHUNK_L - 1), "");
@@ -134,7 +138,8 @@ static Value fold_function(Emitter *e, const Inst *red, const char *verb, LLVMTy
                            void (*write)(Emitter *, const Inst *, Value)) {
     char name[64];
     const SType of = e->nest->insts[red->a].type;
-    snprintf(name, sizeof name, "fold_%s_%s_%s", verb, red->prim == RED_prod ? "prod" : "sum", stype_name(of));
+    snprintf(name, sizeof name, "fold_%s_%s_%s", verb, red->prim == RED_prod ? "prod" : "sum",
+             stype_name(of));
     Value f = LLVMGetNamedFunction(e->module, name);
     if (f) return f;
     LLVMBasicBlockRef back = LLVMGetInsertBlock(e->b);

@@ -1,19 +1,28 @@
 /* emit_memory.c: loads, stores, gathers and their addresses.
  *
- * The lanes of an access are contiguous (one vector load), all equal (a scalar load, splat) or spread (a gather),
- * by the coefficient of the group that the lanes run along. The outer dims' part of an address is computed once per
- * outer index (emit_places), so that loops over inner dims add only their own part. Narrow types are widened by the
- * bitcode's conversions: a bf16 instruction of the hardware would flush denormals [semantics B4]. */
+ * The lanes of an access are contiguous (one vector load), all equal (a scalar load, splat) or
+ * spread (a gather), by the coefficient of the group that the lanes run along. The outer dims' part
+ * of an address is computed once per outer index (emit_places), so that loops over inner dims add
+ * only their own part. Narrow types are widened by the bitcode's conversions: a bf16 instruction of
+ * the hardware would flush denormals [semantics B4]. */
 #include "codegen/llvm/emit.h"
 
 static LLVMTypeRef memory_type(Emitter *e, DType dtype) {
     switch (dtype) {
-    case DT_f64: return e->f64;
-    case DT_f32: return e->f32;
-    case DT_i64: return e->i64;
-    case DT_i32: return e->i32;
-    case DT_f16: case DT_bf16: case DT_i16: return e->i16;
-    default: return e->i8;
+    case DT_f64:
+        return e->f64;
+    case DT_f32:
+        return e->f32;
+    case DT_i64:
+        return e->i64;
+    case DT_i32:
+        return e->i32;
+    case DT_f16:
+    case DT_bf16:
+    case DT_i16:
+        return e->i16;
+    default:
+        return e->i8;
     }
 }
 
@@ -21,23 +30,37 @@ static LLVMTypeRef memory_type(Emitter *e, DType dtype) {
 static Value widen(Emitter *e, DType dtype, Value v) {
     const LLVMTypeRef want = emit_vector(e, dtype_compute(dtype));
     switch (dtype) {
-    case DT_f16: return emit_call(e, "sn_load_f16", &v, 1, want);
-    case DT_bf16: return emit_call(e, "sn_load_bf16", &v, 1, want);
-    case DT_i16: case DT_i8: return LLVMBuildSExt(e->b, v, want, "");
-    case DT_u8: return LLVMBuildZExt(e->b, v, want, "");
-    case DT_bool: return LLVMBuildICmp(e->b, LLVMIntNE, v, emit_zero(LLVMTypeOf(v)), "");
-    default: return v;
+    case DT_f16:
+        return emit_call(e, "sn_load_f16", &v, 1, want);
+    case DT_bf16:
+        return emit_call(e, "sn_load_bf16", &v, 1, want);
+    case DT_i16:
+    case DT_i8:
+        return LLVMBuildSExt(e->b, v, want, "");
+    case DT_u8:
+        return LLVMBuildZExt(e->b, v, want, "");
+    case DT_bool:
+        return LLVMBuildICmp(e->b, LLVMIntNE, v, emit_zero(LLVMTypeOf(v)), "");
+    default:
+        return v;
     }
 }
 
 static Value narrow(Emitter *e, DType dtype, Value v) {
     const LLVMTypeRef want = LLVMVectorType(memory_type(e, dtype), (unsigned)e->lanes);
     switch (dtype) {
-    case DT_f16: return emit_call(e, "sn_store_f16", &v, 1, want);
-    case DT_bf16: return emit_call(e, "sn_store_bf16", &v, 1, want);
-    case DT_i16: case DT_i8: case DT_u8: return LLVMBuildTrunc(e->b, v, want, "");
-    case DT_bool: return LLVMBuildZExt(e->b, v, want, "");
-    default: return v;
+    case DT_f16:
+        return emit_call(e, "sn_store_f16", &v, 1, want);
+    case DT_bf16:
+        return emit_call(e, "sn_store_bf16", &v, 1, want);
+    case DT_i16:
+    case DT_i8:
+    case DT_u8:
+        return LLVMBuildTrunc(e->b, v, want, "");
+    case DT_bool:
+        return LLVMBuildZExt(e->b, v, want, "");
+    default:
+        return v;
     }
 }
 
@@ -106,7 +129,8 @@ static Value address(Emitter *e, int i) {
 
 typedef enum LaneKind { LANES_equal, LANES_next, LANES_spread } LaneKind;
 
-/* Where lane k lies, relative to lane 0; *spread: elements per lane, or NULL when that is not needed. */
+/* Where lane k lies, relative to lane 0; *spread: elements per lane, or NULL when that is not
+ * needed. */
 static LaneKind lanes_of(Emitter *e, const Affine *at, Value *spread) {
     Value each = lane_part(e, at);
     const int64_t step = e->frame.linear < 0 ? 0 : at->coef[e->group[e->frame.linear].coef];
@@ -122,7 +146,8 @@ static LaneKind lanes_of(Emitter *e, const Affine *at, Value *spread) {
 
 static Value masked_load(Emitter *e, LLVMTypeRef vector, Value pointer, int align) {
     LLVMTypeRef types[2] = {vector, e->ptr};
-    Value args[4] = {pointer, LLVMConstInt(e->i32, (unsigned)align, 0), e->frame.mask, emit_zero(vector)};
+    Value args[4] = {pointer, LLVMConstInt(e->i32, (unsigned)align, 0), e->frame.mask,
+                     emit_zero(vector)};
     return emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
 }
 
@@ -133,7 +158,8 @@ static Value mask_or_all(Emitter *e) {
 
 static Value gather_lanes(Emitter *e, LLVMTypeRef vector, Value pointers, int align) {
     LLVMTypeRef types[2] = {vector, LLVMTypeOf(pointers)};
-    Value args[4] = {pointers, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e), emit_zero(vector)};
+    Value args[4] = {pointers, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e),
+                     emit_zero(vector)};
     return emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
 }
 
@@ -166,7 +192,8 @@ static void store_lanes(Emitter *e, LaneKind kind, Value v, Value pointer, int a
     if (kind == LANES_next && !e->frame.mask)
         LLVMSetAlignment(LLVMBuildStore(e->b, v, pointer), (unsigned)align);
     else
-        emit_intrinsic(e, kind == LANES_next ? "llvm.masked.store" : "llvm.masked.scatter", types, 2, args, 4);
+        emit_intrinsic(e, kind == LANES_next ? "llvm.masked.store" : "llvm.masked.scatter", types,
+                       2, args, 4);
 }
 
 void emit_store(Emitter *e, int i) {
@@ -177,9 +204,12 @@ void emit_store(Emitter *e, int i) {
     const Value pointer = address(e, i);
     Value spread = NULL;
     const LaneKind kind = lanes_of(e, inst->at, &spread);
-    if (kind == LANES_equal) LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
-    else if (kind == LANES_next) store_lanes(e, kind, v, pointer, dtype_bytes(dtype));
-    else store_lanes(e, kind, v, element(e, type, pointer, spread), dtype_bytes(dtype));
+    if (kind == LANES_equal)
+        LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
+    else if (kind == LANES_next)
+        store_lanes(e, kind, v, pointer, dtype_bytes(dtype));
+    else
+        store_lanes(e, kind, v, element(e, type, pointer, spread), dtype_bytes(dtype));
 }
 
 Value emit_index(Emitter *e, const Affine *at) {
@@ -229,7 +259,8 @@ Value emit_gather(Emitter *e, int i) {
     const Value index = emit_value(e, inst->a), bound = emit_int(e, inst->bound);
     Value wrapped = index;
     if (inst->wrap_negative) {
-        const Value negative = LLVMBuildICmp(e->b, LLVMIntSLT, index, emit_zero(LLVMTypeOf(index)), "");
+        const Value negative =
+            LLVMBuildICmp(e->b, LLVMIntSLT, index, emit_zero(LLVMTypeOf(index)), "");
         const Value up = LLVMBuildAdd(e->b, index, emit_splat(e, bound), "");
         wrapped = LLVMBuildSelect(e->b, negative, up, index, "");
     }
@@ -240,11 +271,13 @@ Value emit_gather(Emitter *e, int i) {
     if (kind == LANES_next) spread = emit_iota(e, e->i64);
     if (spread) offset = LLVMBuildAdd(e->b, offset, spread, "");
     const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
-    const Value v = gather_lanes(e, vector, element(e, type, address(e, i), offset), dtype_bytes(dtype));
+    const Value v =
+        gather_lanes(e, vector, element(e, type, address(e, i), offset), dtype_bytes(dtype));
     return widen(e, dtype, v);
 }
 
-/* Row buffers: values of a row that later phases need again, on the stack. Bools are bytes there. */
+/* Row buffers: values of a row that later phases need again, on the stack. Bools are bytes there.
+ */
 static Value row_slot(Emitter *e, int i, LLVMTypeRef type) {
     return element(e, type, e->row_buffer[i], e->frame.row);
 }

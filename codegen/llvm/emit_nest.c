@@ -1,11 +1,11 @@
 /* emit_nest.c: the loops of one nest: which dims merge, which way lanes run, and the phases inside.
  *
- *   columns:  for outer dims but the last group { for i by 4 vectors { phases }  for i by 1 masked vector { phases } }
- *   rows:     for outer dims { phases, each with its own loops over S and L }
+ *   columns:  for outer dims but the last group { for i by 4 vectors { phases }  for i by 1 masked
+ * vector { phases } } rows:     for outer dims { phases, each with its own loops over S and L }
  *
- * Dims merge when every access walks them as one. The last outer group may only be run as one loop where the caller's
- * rectangle covers its trailing dims wholly, which is decided by the values of lo and hi: else the same code runs once
- * per index of the leading dims. */
+ * Dims merge when every access walks them as one. The last outer group may only be run as one loop
+ * where the caller's rectangle covers its trailing dims wholly, which is decided by the values of
+ * lo and hi: else the same code runs once per index of the leading dims. */
 #include "codegen/llvm/emit.h"
 
 Value emit_const(Emitter *e, int64_t v) { return LLVMConstInt(e->i64, (unsigned long long)v, 1); }
@@ -38,7 +38,8 @@ static LLVMBasicBlockRef block(Emitter *e, const char *name) {
 }
 
 void emit_loop_begin(Emitter *e, Loop *loop, Value from, Value to) {
-    *loop = (Loop){.to = to, .head = block(e, "head"), .body = block(e, "body"), .exit = block(e, "exit")};
+    *loop = (Loop){
+        .to = to, .head = block(e, "head"), .body = block(e, "body"), .exit = block(e, "exit")};
     LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
     LLVMBuildBr(e->b, loop->head);
     LLVMPositionBuilderAtEnd(e->b, loop->head);
@@ -71,20 +72,24 @@ void emit_loop_end(Emitter *e, Loop *loop, int64_t step, const Value *next) {
     LLVMPositionBuilderAtEnd(e->b, loop->exit);
 }
 
-/* Merging dims: dim d joins the group to its right when stepping d is stepping the group by its whole extent. */
-static bool steps_whole(int64_t coefficient, int64_t of_group, const Group *group, const int64_t *extent) {
+/* Merging dims: dim d joins the group to its right when stepping d is stepping the group by its
+ * whole extent. */
+static bool steps_whole(int64_t coefficient, int64_t of_group, const Group *group,
+                        const int64_t *extent) {
     if (coefficient == 0 && of_group == 0) return true;
     if (sym_is(of_group)) return false;
     int64_t whole;
     if (group->plain >= 0)
-        return !sym_is(coefficient) && mul_ok(of_group, group->plain, &whole) && coefficient == whole;
+        return !sym_is(coefficient) && mul_ok(of_group, group->plain, &whole) &&
+               coefficient == whole;
     return group->n == 1 && of_group == 1 && coefficient == extent[group->coef];
 }
 
 static bool joins(const Nest *nest, int d, const Group *group) {
     for (int i = 0; i < nest->n_insts; i++) {
         const Affine *at = nest->insts[i].at;
-        if (at && !steps_whole(at->coef[d], at->coef[group->coef], group, nest->extent)) return false;
+        if (at && !steps_whole(at->coef[d], at->coef[group->coef], group, nest->extent))
+            return false;
     }
     return true;
 }
@@ -94,7 +99,8 @@ static void absorb(Group *group, int d, int64_t extent) {
         group->coef = d;
         group->plain = sym_is(extent) ? -1 : extent;
     } else if (extent != 1) {
-        if (sym_is(extent) || group->plain < 0 || !mul_ok(group->plain, extent, &group->plain)) group->plain = -1;
+        if (sym_is(extent) || group->plain < 0 || !mul_ok(group->plain, extent, &group->plain))
+            group->plain = -1;
     }
     group->first = d;
     group->n++;
@@ -199,8 +205,10 @@ static void stores_of_contexts(Emitter *e, void *context) {
 static void stores_of_row(Emitter *e, void *context) { emit_walk_L(e, emit_stores, context); }
 
 static void emit_map_phase(Emitter *e, const Phase *phase) {
-    if (phase->over_outer || e->nest->n_inner == 0) stores_of_contexts(e, (void *)phase);
-    else emit_walk_S(e, e->rows ? stores_of_row : stores_of_contexts, (void *)phase);
+    if (phase->over_outer || e->nest->n_inner == 0)
+        stores_of_contexts(e, (void *)phase);
+    else
+        emit_walk_S(e, e->rows ? stores_of_row : stores_of_contexts, (void *)phase);
 }
 
 static void emit_phases(Emitter *e) {
@@ -215,8 +223,10 @@ static void emit_phases(Emitter *e) {
             emit_use_context(e, c);
             hoist_phase(e, phase);
         }
-        if (phase->kind == PHASE_reduce) emit_reduce_phase(e, phase);
-        else emit_map_phase(e, phase);
+        if (phase->kind == PHASE_reduce)
+            emit_reduce_phase(e, phase);
+        else
+            emit_map_phase(e, phase);
     }
 }
 
@@ -245,7 +255,8 @@ static Value runs_whole(Emitter *e, const Rect *rect, const Group *group) {
 }
 
 /* The range of the last group's merged index at the current indices of its leading dims. */
-static void column_range(Emitter *e, const Rect *rect, const Group *group, Value *begin, Value *end) {
+static void column_range(Emitter *e, const Rect *rect, const Group *group, Value *begin,
+                         Value *end) {
     const int last = group->first + group->n - 1;
     Value at = emit_const(e, 0), inside = emit_const(e, 1);
     for (int d = group->first; d <= last; d++) {
@@ -257,7 +268,8 @@ static void column_range(Emitter *e, const Rect *rect, const Group *group, Value
     const Value part = LLVMBuildSub(e->b, rect->hi[last], rect->lo[last], "");
     Value leading = LLVMBuildSub(e->b, rect->hi[group->first], rect->lo[group->first], "");
     leading = LLVMBuildMul(e->b, leading, inside, "");
-    const Value count = group->n == 1 ? part : LLVMBuildSelect(e->b, rect->whole, leading, part, "");
+    const Value count =
+        group->n == 1 ? part : LLVMBuildSelect(e->b, rect->whole, leading, part, "");
     *begin = at;
     *end = LLVMBuildAdd(e->b, at, count, "");
 }
@@ -305,8 +317,10 @@ static void run_columns(Emitter *e, const Rect *rect) {
 static void run_outer(Emitter *e, Rect *rect, int d) {
     const int n = e->rows ? e->nest->n_outer : e->nest->n_outer - 1;
     if (d >= n) {
-        if (e->rows || e->nest->n_outer == 0) emit_phases(e);
-        else run_columns(e, rect);
+        if (e->rows || e->nest->n_outer == 0)
+            emit_phases(e);
+        else
+            run_columns(e, rect);
         return;
     }
     const Group *last = &e->group[e->n_outer_groups - 1];
@@ -358,7 +372,8 @@ static int *row_costs(Emitter *e) {
         for (int k = 0; k < 3; k++)
             if (operands[k] >= 0 && e->nest->insts[operands[k]].inner) cost[i] += cost[operands[k]];
         cost[i] += inst->op == LI_gather ? 6 : 1;
-        if (inst->op == LI_prim && emit_needs_symbol(e, room, inst->prim, inst->type)) cost[i] += 12;
+        if (inst->op == LI_prim && emit_needs_symbol(e, room, inst->prim, inst->type))
+            cost[i] += 12;
         cost[i] = cost[i] > 1000 ? 1000 : cost[i];
     }
     return cost;
@@ -373,7 +388,8 @@ static void choose_kept(Emitter *e) {
     int64_t plain;
     emit_L_total(e, &plain);
     if (!e->rows || e->nest->n_s > 0 || plain < 0) return;
-    Keeper k = {.e = e, .cost = row_costs(e), .room = e->request->stack_bytes, .row = round_up(plain, 64)};
+    Keeper k = {
+        .e = e, .cost = row_costs(e), .room = e->request->stack_bytes, .row = round_up(plain, 64)};
     for (k.phase = 0; k.phase < e->nest->n_phases; k.phase++) {
         const Phase *phase = &e->nest->phases[k.phase];
         k.needed = ARENA_ARRAY(e->arena, bool, n + 1);
@@ -410,7 +426,8 @@ void emit_nest(Emitter *e, const char *symbol) {
     choose_kept(e);
     Rect rect;
     load_rect(e, &rect);
-    if (!e->rows && e->n_outer_groups > 0) rect.whole = runs_whole(e, &rect, &e->group[e->n_outer_groups - 1]);
+    if (!e->rows && e->n_outer_groups > 0)
+        rect.whole = runs_whole(e, &rect, &e->group[e->n_outer_groups - 1]);
     run_outer(e, &rect, 0);
     LLVMBuildRetVoid(e->b);
     LLVMBuildBr(e->entry, start);

@@ -1,11 +1,13 @@
-/* emit_reduce.c: walking the inner dims, and the canonical orders of reductions over them [semantics B2].
+/* emit_reduce.c: walking the inner dims, and the canonical orders of reductions over them
+ * [semantics B2].
  *
- *   L  chunks of 1,024; 64 lanes as 64/W vectors, lane = position mod 64, from +0; adjacent-pair tree (bitcode);
- *      chunk results by the same rule (emit_fold.c)
- *   S  64 rows in order from +0 per chunk, chunk results by the same rule: nested loops, one per level
+ *   L  chunks of 1,024; 64 lanes as 64/W vectors, lane = position mod 64, from +0; adjacent-pair
+ * tree (bitcode); chunk results by the same rule (emit_fold.c) S  64 rows in order from +0 per
+ * chunk, chunk results by the same rule: nested loops, one per level
  *
- * Lanes without an element keep their accumulator (select by mask): right for every kind, and free where a row is
- * whole vectors. Kinds that do not depend on order (max, min, ints, bools, positions) skip the levels. */
+ * Lanes without an element keep their accumulator (select by mask): right for every kind, and free
+ * where a row is whole vectors. Kinds that do not depend on order (max, min, ints, bools,
+ * positions) skip the levels. */
 #include "codegen/llvm/emit.h"
 
 #include <math.h>
@@ -24,7 +26,9 @@ typedef struct Columns {
     Acc at[MAX_REDS][MAX_UNROLL];
 } Columns;
 
-static bool positional(const Inst *red) { return red->prim == RED_argmax || red->prim == RED_argmin; }
+static bool positional(const Inst *red) {
+    return red->prim == RED_argmax || red->prim == RED_argmin;
+}
 
 /* The type that is accumulated: of the operand. */
 static SType acc_type(const Emitter *e, const Inst *red) { return e->nest->insts[red->a].type; }
@@ -62,7 +66,8 @@ Acc red_identity(Emitter *e, const Inst *red, bool vector) {
     return acc;
 }
 
-/* Whether b comes before a as the extreme: beyond it, or NaN where a is none, or as good and earlier. */
+/* Whether b comes before a as the extreme: beyond it, or NaN where a is none, or as good and
+ * earlier. */
 static Value wins(Emitter *e, const Inst *red, Acc a, Acc b) {
     const SType type = acc_type(e, red);
     const int beyond = red->prim == RED_argmax ? PRIM_gt : PRIM_lt;
@@ -80,12 +85,14 @@ static Value wins(Emitter *e, const Inst *red, Acc a, Acc b) {
 }
 
 Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b) {
-    static const int prim[RED_COUNT] = {[RED_sum] = PRIM_add, [RED_dot] = PRIM_add, [RED_prod] = PRIM_mul,
-                                        [RED_max] = PRIM_max, [RED_min] = PRIM_min, [RED_any] = PRIM_or,
-                                        [RED_all] = PRIM_and};
-    if (!positional(red)) return (Acc){emit_prim(e, prim[red->prim], acc_type(e, red), a.v, b.v, NULL), NULL};
+    static const int prim[RED_COUNT] = {
+        [RED_sum] = PRIM_add, [RED_dot] = PRIM_add, [RED_prod] = PRIM_mul, [RED_max] = PRIM_max,
+        [RED_min] = PRIM_min, [RED_any] = PRIM_or,  [RED_all] = PRIM_and};
+    if (!positional(red))
+        return (Acc){emit_prim(e, prim[red->prim], acc_type(e, red), a.v, b.v, NULL), NULL};
     const Value b_wins = wins(e, red, a, b);
-    return (Acc){LLVMBuildSelect(e->b, b_wins, b.v, a.v, ""), LLVMBuildSelect(e->b, b_wins, b.at, a.at, "")};
+    return (Acc){LLVMBuildSelect(e->b, b_wins, b.v, a.v, ""),
+                 LLVMBuildSelect(e->b, b_wins, b.at, a.at, "")};
 }
 
 /* Positions join in any order: halves of a vector, again and again. */
@@ -94,13 +101,15 @@ static Acc tree_of_positions(Emitter *e, const Inst *red, Acc *part, int n) {
     for (int i = 1; i < n; i++) all = red_join(e, red, all, part[i]);
     for (int half = e->lanes / 2; half >= 1; half /= 2) {
         Value lane[64];
-        for (int i = 0; i < e->lanes; i++) lane[i] = LLVMConstInt(e->i32, (unsigned)((i + half) % e->lanes), 0);
+        for (int i = 0; i < e->lanes; i++)
+            lane[i] = LLVMConstInt(e->i32, (unsigned)((i + half) % e->lanes), 0);
         const Value order = LLVMConstVector(lane, (unsigned)e->lanes);
         const Acc other = {LLVMBuildShuffleVector(e->b, all.v, all.v, order, ""),
                            LLVMBuildShuffleVector(e->b, all.at, all.at, order, "")};
         all = red_join(e, red, all, other);
     }
-    return (Acc){emit_splat(e, emit_first_lane(e, all.v)), emit_splat(e, emit_first_lane(e, all.at))};
+    return (Acc){emit_splat(e, emit_first_lane(e, all.v)),
+                 emit_splat(e, emit_first_lane(e, all.at))};
 }
 
 Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n) {
@@ -122,14 +131,20 @@ static Value total_of(Emitter *e, int first, int last, int64_t *plain) {
     Value total = emit_const(e, 1);
     *plain = 1;
     for (int g = first; g < last; g++) {
-        total = g == first ? e->group[g].extent : LLVMBuildMul(e->entry, total, e->group[g].extent, "");
-        if (*plain < 0 || e->group[g].plain < 0 || !mul_ok(*plain, e->group[g].plain, plain)) *plain = -1;
+        total =
+            g == first ? e->group[g].extent : LLVMBuildMul(e->entry, total, e->group[g].extent, "");
+        if (*plain < 0 || e->group[g].plain < 0 || !mul_ok(*plain, e->group[g].plain, plain))
+            *plain = -1;
     }
     return total;
 }
 
-Value emit_L_total(Emitter *e, int64_t *plain) { return total_of(e, L_first(e), e->n_groups, plain); }
-Value emit_S_total(Emitter *e, int64_t *plain) { return total_of(e, e->n_outer_groups, L_first(e), plain); }
+Value emit_L_total(Emitter *e, int64_t *plain) {
+    return total_of(e, L_first(e), e->n_groups, plain);
+}
+Value emit_S_total(Emitter *e, int64_t *plain) {
+    return total_of(e, e->n_outer_groups, L_first(e), plain);
+}
 
 static Value least(Emitter *e, Value x, Value y) {
     return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
@@ -141,7 +156,8 @@ static Value lanes_below(Emitter *e, Value end, Value at) {
     return LLVMBuildICmp(e->b, LLVMIntSLT, emit_iota(e, e->i32), emit_splat(e, n), "");
 }
 
-/* L dims that do not merge: each lane's position is taken apart; in 32 bits where that holds all positions. */
+/* L dims that do not merge: each lane's position is taken apart; in 32 bits where that holds all
+ * positions. */
 static void split_lanes(Emitter *e, Value at) {
     int64_t plain;
     emit_L_total(e, &plain);
@@ -150,7 +166,8 @@ static void split_lanes(Emitter *e, Value at) {
     Value index = emit_splat(e, LLVMBuildIntCast2(e->b, at, type, 1, ""));
     index = LLVMBuildAdd(e->b, index, emit_iota(e, type), "");
     for (int g = e->n_groups - 1; g >= L_first(e); g--) {
-        const Value extent = emit_splat(e, LLVMBuildIntCast2(e->b, e->group[g].extent, type, 1, ""));
+        const Value extent =
+            emit_splat(e, LLVMBuildIntCast2(e->b, e->group[g].extent, type, 1, ""));
         const bool first = g == L_first(e);
         const Value mine = first ? index : LLVMBuildURem(e->b, index, extent, "");
         e->frame.each[g] = LLVMBuildIntCast2(e->b, mine, wide, 1, "");
@@ -244,9 +261,11 @@ static Acc step(Emitter *e, const Inst *red, Acc acc) {
         next = (Acc){emit_prim(e, float_acc(e, red) ? PRIM_fma : PRIM_mul, acc_type(e, red), x,
                                emit_value(e, red->b), acc.v),
                      NULL};
-    else next = red_join(e, red, acc, (Acc){x, positional(red) ? positions(e) : NULL});
+    else
+        next = red_join(e, red, acc, (Acc){x, positional(red) ? positions(e) : NULL});
     if (red->prim == RED_dot && !float_acc(e, red)) next.v = LLVMBuildAdd(e->b, next.v, acc.v, "");
-    if (!e->frame.mask || !e->rows) return next; /* in columns a lane that does not exist is never stored */
+    if (!e->frame.mask || !e->rows)
+        return next; /* in columns a lane that does not exist is never stored */
     next.v = LLVMBuildSelect(e->b, e->frame.mask, next.v, acc.v, "");
     if (next.at) next.at = LLVMBuildSelect(e->b, e->frame.mask, next.at, acc.at, "");
     return next;
@@ -265,7 +284,8 @@ static void push_next(Value *next, int *n, Acc acc) {
 static int parts_of(const Emitter *e) { return LANES_L / e->lanes; }
 
 /* Whole groups of 64 elements, accumulators in registers; returns the position after the last. */
-static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value end, Parts *parts) {
+static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value end,
+                                 Parts *parts) {
     Loop loop;
     const int n_parts = parts_of(e);
     emit_loop_begin(e, &loop, from, emit_add(e, end, 1 - LANES_L));
@@ -287,7 +307,8 @@ static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value
 }
 
 /* The last, partial group of a row of known length: one copy per vector. */
-static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value end, int rest, Parts *parts) {
+static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value end, int rest,
+                              Parts *parts) {
     for (int p = 0; p * e->lanes < rest; p++) {
         const bool whole = (p + 1) * e->lanes <= rest;
         emit_set_L(e, emit_add(e, from, (int64_t)p * e->lanes), whole ? NULL : end);
@@ -311,9 +332,12 @@ static LLVMTypeRef slot_type(Emitter *e, const Inst *red) {
 
 static void spill_acc(Emitter *e, const Inst *red, const Spilled *to, int r, Value lane, Acc acc) {
     const LLVMTypeRef type = slot_type(e, red);
-    if (type == e->i8) acc.v = LLVMBuildZExt(e->b, acc.v, LLVMVectorType(type, (unsigned)e->lanes), "");
-    LLVMSetAlignment(LLVMBuildStore(e->b, acc.v, lane_slot(e, to->v[r], type, lane)), (unsigned)e->lanes);
-    if (acc.at) LLVMSetAlignment(LLVMBuildStore(e->b, acc.at, lane_slot(e, to->at[r], e->i64, lane)), 8);
+    if (type == e->i8)
+        acc.v = LLVMBuildZExt(e->b, acc.v, LLVMVectorType(type, (unsigned)e->lanes), "");
+    LLVMSetAlignment(LLVMBuildStore(e->b, acc.v, lane_slot(e, to->v[r], type, lane)),
+                     (unsigned)e->lanes);
+    if (acc.at)
+        LLVMSetAlignment(LLVMBuildStore(e->b, acc.at, lane_slot(e, to->at[r], e->i64, lane)), 8);
 }
 
 static Acc reload_acc(Emitter *e, const Inst *red, const Spilled *from, int r, Value lane) {
@@ -322,12 +346,14 @@ static Acc reload_acc(Emitter *e, const Inst *red, const Spilled *from, int r, V
     LLVMSetAlignment(acc.v, (unsigned)e->lanes);
     if (type == e->i8) acc.v = LLVMBuildTrunc(e->b, acc.v, emit_vector(e, S_b), "");
     if (!positional(red)) return acc;
-    acc.at = LLVMBuildLoad2(e->b, emit_vector(e, S_i64), lane_slot(e, from->at[r], e->i64, lane), "");
+    acc.at =
+        LLVMBuildLoad2(e->b, emit_vector(e, S_i64), lane_slot(e, from->at[r], e->i64, lane), "");
     LLVMSetAlignment(acc.at, 8);
     return acc;
 }
 
-static Value memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Value from, Value end, bool masked) {
+static Value memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Value from,
+                         Value end, bool masked) {
     Loop loop;
     emit_loop_begin(e, &loop, from, masked ? end : emit_add(e, end, 1 - e->lanes));
     emit_loop_body(e, &loop);
@@ -341,22 +367,27 @@ static Value memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, V
     return loop.i;
 }
 
-static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, bool long_part, Parts *parts) {
+static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, bool long_part,
+                           Parts *parts) {
     Spilled spilled;
     for (int r = 0; r < reds->n; r++) {
         spilled.v[r] = emit_entry_alloca(e, slot_type(e, reds->inst[r]), LANES_L, 64);
-        spilled.at[r] = positional(reds->inst[r]) ? emit_entry_alloca(e, e->i64, LANES_L, 64) : NULL;
+        spilled.at[r] =
+            positional(reds->inst[r]) ? emit_entry_alloca(e, e->i64, LANES_L, 64) : NULL;
         for (int p = 0; p < parts_of(e); p++)
-            spill_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes), parts->at[r][p]);
+            spill_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes),
+                      parts->at[r][p]);
     }
     if (long_part) from = memory_loop(e, reds, &spilled, from, end, false);
     memory_loop(e, reds, &spilled, from, end, true);
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < parts_of(e); p++)
-            parts->at[r][p] = reload_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes));
+            parts->at[r][p] =
+                reload_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes));
 }
 
-/* One chunk [from, end) of L; `plain` is its length where known, else -1. Chunks begin at multiples of 64. */
+/* One chunk [from, end) of L; `plain` is its length where known, else -1. Chunks begin at multiples
+ * of 64. */
 static void chunk(Emitter *e, const Reds *reds, Value from, Value end, int64_t plain, Acc *out) {
     Parts parts;
     for (int r = 0; r < reds->n; r++)
@@ -374,8 +405,8 @@ static void chunk(Emitter *e, const Reds *reds, Value from, Value end, int64_t p
     for (int r = 0; r < reds->n; r++) out[r] = red_tree(e, reds->inst[r], parts.at[r], parts_of(e));
 }
 
-/* More than one chunk, or a length known at run time. Ordered sums go through fold states; `out` also carries the last
- * chunk's value, which stands alone where there is only one chunk. */
+/* More than one chunk, or a length known at run time. Ordered sums go through fold states; `out`
+ * also carries the last chunk's value, which stands alone where there is only one chunk. */
 static void chunks(Emitter *e, const Reds *reds, Value total, int64_t plain, Acc *out) {
     Value state[MAX_REDS];
     Acc running[MAX_REDS], one[MAX_REDS];
@@ -391,7 +422,11 @@ static void chunks(Emitter *e, const Reds *reds, Value total, int64_t plain, Acc
     const bool whole = plain >= 0 && plain % CHUNK_L == 0;
     Value end = emit_add(e, loop.i, CHUNK_L);
     if (!whole) end = least(e, end, total);
-    chunk(e, reds, loop.i, end, whole ? CHUNK_L : plain >= 0 && plain % LANES_L == 0 ? LANES_L * 16 : -1, one);
+    chunk(e, reds, loop.i, end,
+          whole                                ? CHUNK_L
+          : plain >= 0 && plain % LANES_L == 0 ? LANES_L * 16
+                                               : -1,
+          one);
     Value next[COUNT_OF(loop.carried)];
     int n = 0;
     for (int r = 0; r < reds->n; r++) {
@@ -411,14 +446,16 @@ static void chunks(Emitter *e, const Reds *reds, Value total, int64_t plain, Acc
 static void reduce_L(Emitter *e, const Reds *reds, Acc *out) {
     int64_t plain;
     const Value total = emit_L_total(e, &plain);
-    if (plain >= 0 && plain <= CHUNK_L) chunk(e, reds, emit_const(e, 0), total, plain, out);
-    else chunks(e, reds, total, plain, out);
+    if (plain >= 0 && plain <= CHUNK_L)
+        chunk(e, reds, emit_const(e, 0), total, plain, out);
+    else
+        chunks(e, reds, total, plain, out);
 }
 
 static int64_t width_of(int level) { return INT64_C(1) << (6 * level); }
 
-/* What the accumulators of a level start from. A single chunk's fma chain may be -0 and stands as it is: -0 is then
- * the start, because -0 + x is x for every x. */
+/* What the accumulators of a level start from. A single chunk's fma chain may be -0 and stands as
+ * it is: -0 is then the start, because -0 + x is x for every x. */
 static Acc level_start(Emitter *e, const Inst *red, int level, Value total) {
     Acc acc = red_identity(e, red, true);
     if (level == 0 || red->prim != RED_dot || !float_acc(e, red)) return acc;
@@ -432,7 +469,8 @@ static void one_row(Emitter *e, const Reds *reds, Columns *acc) {
     if (e->rows) {
         Acc value[MAX_REDS];
         reduce_L(e, reds, value);
-        for (int r = 0; r < reds->n; r++) acc->at[r][0] = red_join(e, reds->inst[r], acc->at[r][0], value[r]);
+        for (int r = 0; r < reds->n; r++)
+            acc->at[r][0] = red_join(e, reds->inst[r], acc->at[r][0], value[r]);
         return;
     }
     for (int c = 0; c < e->n_contexts; c++) {
@@ -444,10 +482,12 @@ static void one_row(Emitter *e, const Reds *reds, Columns *acc) {
 }
 
 /* Rows [from, to) as one chunk of `level`, whose parts are chunks of the level below. */
-static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value to, Value total, Columns *out) {
+static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value to, Value total,
+                     Columns *out) {
     Columns acc;
     for (int r = 0; r < reds->n; r++)
-        for (int c = 0; c < e->n_contexts; c++) acc.at[r][c] = level_start(e, reds->inst[r], level, total);
+        for (int c = 0; c < e->n_contexts; c++)
+            acc.at[r][c] = level_start(e, reds->inst[r], level, total);
     Loop loop;
     emit_loop_begin(e, &loop, from, to);
     for (int r = 0; r < reds->n; r++)

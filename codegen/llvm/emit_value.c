@@ -1,7 +1,8 @@
-/* emit_value.c: instructions to vector values. A value is emitted on first need at the builder's place and remembered
- * for the frame; emit_forget_inner drops what depends on the inner dims when the frame moves. One-instruction
- * primitives come from scalar.def's OP and CMP columns; some of the CALL rows have an exact instruction too (native[]);
- * all others call the bitcode function of their name, the same C that the interpreter's kernels are made of. */
+/* emit_value.c: instructions to vector values. A value is emitted on first need at the builder's
+ * place and remembered for the frame; emit_forget_inner drops what depends on the inner dims when
+ * the frame moves. One-instruction primitives come from scalar.def's OP and CMP columns; some of
+ * the CALL rows have an exact instruction too (native[]); all others call the bitcode function of
+ * their name, the same C that the interpreter's kernels are made of. */
 #include "codegen/llvm/emit.h"
 
 #include <stdio.h>
@@ -13,9 +14,9 @@ typedef struct PrimRow {
     int on_float, on_int; /* opcode or predicate; 0: call the bitcode */
 } PrimRow;
 
-#define OP(f, i) false, LLVM##f, LLVM##i
-#define CMP(f, i) true, LLVMReal##f, LLVMInt##i
-#define CALL false, 0, 0
+#define OP(f, i)              false, LLVM##f, LLVM##i
+#define CMP(f, i)             true, LLVMReal##f, LLVMInt##i
+#define CALL                  false, 0, 0
 #define ROW(name, arity, ...) {name, arity, __VA_ARGS__},
 static const PrimRow rows[PRIM_COUNT] = {
 #define SCALAR(name, arity, types, result, llvm, doc) ROW(#name, arity, llvm)
@@ -79,20 +80,29 @@ Value emit_call(Emitter *e, const char *name, const Value *operands, int n, LLVM
     return holds_bools(e, result) ? LLVMBuildTrunc(e->b, v, result, "") : v;
 }
 
-/* CALL rows with one exact instruction on every instruction set (fma: only where the hardware has it). */
+/* CALL rows with one exact instruction on every instruction set (fma: only where the hardware has
+ * it). */
 static const char *intrinsic_of(const Emitter *e, int prim) {
     switch (prim) {
-    case PRIM_sqrt: return "llvm.sqrt";
-    case PRIM_floor: return "llvm.floor";
-    case PRIM_ceil: return "llvm.ceil";
-    case PRIM_trunc: return "llvm.trunc";
-    case PRIM_rint: return "llvm.roundeven";
-    case PRIM_fma: return e->isa >= 1 ? "llvm.fma" : NULL;
-    default: return NULL;
+    case PRIM_sqrt:
+        return "llvm.sqrt";
+    case PRIM_floor:
+        return "llvm.floor";
+    case PRIM_ceil:
+        return "llvm.ceil";
+    case PRIM_trunc:
+        return "llvm.trunc";
+    case PRIM_rint:
+        return "llvm.roundeven";
+    case PRIM_fma:
+        return e->isa >= 1 ? "llvm.fma" : NULL;
+    default:
+        return NULL;
     }
 }
 
-Value emit_intrinsic(Emitter *e, const char *name, LLVMTypeRef *types, int n_types, Value *args, int n) {
+Value emit_intrinsic(Emitter *e, const char *name, LLVMTypeRef *types, int n_types, Value *args,
+                     int n) {
     const unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     const Value f = LLVMGetIntrinsicDeclaration(e->module, id, types, (size_t)n_types);
     const LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, types, (size_t)n_types);
@@ -157,7 +167,8 @@ static Value cast(Emitter *e, Value x, SType from, SType to) {
     if (from == S_b)
         return to_float ? LLVMBuildUIToFP(e->b, x, want, "") : LLVMBuildZExt(e->b, x, want, "");
     if (from_float && to_float)
-        return to == S_f64 ? LLVMBuildFPExt(e->b, x, want, "") : LLVMBuildFPTrunc(e->b, x, want, "");
+        return to == S_f64 ? LLVMBuildFPExt(e->b, x, want, "")
+                           : LLVMBuildFPTrunc(e->b, x, want, "");
     if (to_float) return LLVMBuildSIToFP(e->b, x, want, "");
     if (from_float) {
         LLVMTypeRef types[2] = {want, have};
@@ -170,12 +181,16 @@ static Value constant(Emitter *e, const Inst *inst) {
     const LLVMTypeRef type = emit_scalar(e, inst->type);
     const bool is_float = inst->type == S_f32 || inst->type == S_f64;
     if (!is_float)
-        return emit_splat(e, LLVMConstInt(type, (unsigned long long)(inst->type == S_b ? inst->i != 0 : inst->i), 1));
+        return emit_splat(
+            e, LLVMConstInt(type, (unsigned long long)(inst->type == S_b ? inst->i != 0 : inst->i),
+                            1));
     /* bits, so that NaN payloads and -0 arrive as they are */
     uint64_t bits = 0;
     const float narrow = (float)inst->f;
-    if (inst->type == S_f32) memcpy(&bits, &narrow, sizeof narrow);
-    else memcpy(&bits, &inst->f, sizeof inst->f);
+    if (inst->type == S_f32)
+        memcpy(&bits, &narrow, sizeof narrow);
+    else
+        memcpy(&bits, &inst->f, sizeof inst->f);
     const Value raw = LLVMConstInt(inst->type == S_f32 ? e->i32 : e->i64, bits, 0);
     return emit_splat(e, LLVMConstBitCast(raw, type));
 }
@@ -188,19 +203,26 @@ static Value parameter(Emitter *e, const Inst *inst) {
 static Value make(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     switch ((LoopOp)inst->op) {
-    case LI_const: return constant(e, inst);
-    case LI_param: return parameter(e, inst);
-    case LI_index: return emit_index(e, inst->at);
-    case LI_load: return emit_load(e, i);
-    case LI_gather: return emit_gather(e, i);
-    case LI_cast: return cast(e, emit_value(e, inst->a), e->nest->insts[inst->a].type, inst->type);
+    case LI_const:
+        return constant(e, inst);
+    case LI_param:
+        return parameter(e, inst);
+    case LI_index:
+        return emit_index(e, inst->at);
+    case LI_load:
+        return emit_load(e, i);
+    case LI_gather:
+        return emit_gather(e, i);
+    case LI_cast:
+        return cast(e, emit_value(e, inst->a), e->nest->insts[inst->a].type, inst->type);
     case LI_prim: {
         const int typed = inst->prim == PRIM_select ? inst->b : inst->a;
         const Value x = emit_value(e, inst->a), y = inst->b < 0 ? NULL : emit_value(e, inst->b);
         const Value z = inst->c < 0 ? NULL : emit_value(e, inst->c);
         return emit_prim(e, inst->prim, e->nest->insts[typed].type, x, y, z);
     }
-    default: return NULL; /* reductions are in memo before they are used; stores are no values */
+    default:
+        return NULL; /* reductions are in memo before they are used; stores are no values */
     }
 }
 
@@ -213,11 +235,13 @@ Value emit_value(Emitter *e, int i) {
     return v;
 }
 
-/* The symbol of a CALL primitive that is reached through the library, or NULL: used to refuse early. */
+/* The symbol of a CALL primitive that is reached through the library, or NULL: used to refuse
+ * early. */
 const char *emit_needs_symbol(const Emitter *e, char *room, int prim, SType type) {
     const bool is_float = type == S_f32 || type == S_f64;
     if (rows[prim].on_float || rows[prim].on_int || rows[prim].compare) return NULL;
-    if (prim == PRIM_select || prim == PRIM_neg || prim == PRIM_not || intrinsic_of(e, prim)) return NULL;
+    if (prim == PRIM_select || prim == PRIM_neg || prim == PRIM_not || intrinsic_of(e, prim))
+        return NULL;
     if (prim == PRIM_abs && is_float) return NULL;
     return emit_prim_symbol(room, prim, type);
 }

@@ -1,5 +1,6 @@
-/* refusal.c: what the emitter cannot express, found before anything is emitted: no lowering makes it, but a nest may
- * come from a parsed text. Kept apart so that emission itself has no failing paths. */
+/* refusal.c: what the emitter cannot express, found before anything is emitted: no lowering makes
+ * it, but a nest may come from a parsed text. Kept apart so that emission itself has no failing
+ * paths. */
 #include "codegen/llvm/emit.h"
 
 static bool operand_ok(const Nest *nest, int user, int operand) {
@@ -13,17 +14,24 @@ static int operands_wanted(const Inst *inst) {
 #undef SCALAR
     };
     switch ((LoopOp)inst->op) {
-    case LI_prim: return inst->prim < PRIM_COUNT ? arity[inst->prim] : 3;
-    case LI_cast: case LI_store: case LI_gather: return 1;
-    case LI_reduce: return inst->prim == RED_dot ? 2 : 1;
-    default: return 0;
+    case LI_prim:
+        return inst->prim < PRIM_COUNT ? arity[inst->prim] : 3;
+    case LI_cast:
+    case LI_store:
+    case LI_gather:
+        return 1;
+    case LI_reduce:
+        return inst->prim == RED_dot ? 2 : 1;
+    default:
+        return 0;
     }
 }
 
 static const char *refuse_inst(const Nest *nest, const Buf *bufs, int i) {
     const Inst *inst = &nest->insts[i];
     const int wanted = operands_wanted(inst);
-    if (!operand_ok(nest, i, inst->a) || !operand_ok(nest, i, inst->b) || !operand_ok(nest, i, inst->c))
+    if (!operand_ok(nest, i, inst->a) || !operand_ok(nest, i, inst->b) ||
+        !operand_ok(nest, i, inst->c))
         return "an operand comes after its use";
     if ((wanted > 0 && inst->a < 0) || (wanted > 1 && inst->b < 0) || (wanted > 2 && inst->c < 0))
         return "an operand is missing";
@@ -32,8 +40,10 @@ static const char *refuse_inst(const Nest *nest, const Buf *bufs, int i) {
     if (accesses && (inst->buf < 0 || inst->buf >= EMIT_MAX_BUFS)) return "too many buffers";
     if (inst->op == LI_store && nest->insts[inst->a].type != dtype_compute(bufs[inst->buf].dtype))
         return "a stored value is not of its buffer's compute type";
-    if (inst->op == LI_gather && nest->insts[inst->a].type != S_i64) return "a gather's index is not i64";
-    if (inst->op == LI_param && (inst->param < 0 || inst->param >= EMIT_MAX_PARAMS)) return "too many parameters";
+    if (inst->op == LI_gather && nest->insts[inst->a].type != S_i64)
+        return "a gather's index is not i64";
+    if (inst->op == LI_param && (inst->param < 0 || inst->param >= EMIT_MAX_PARAMS))
+        return "too many parameters";
     return NULL;
 }
 
