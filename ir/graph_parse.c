@@ -1,0 +1,582 @@
+/* graph_parse.c: reads graph text. Values get their metadata from the meta rules; annotations are checked against them.
+ *
+ *   graph  = "graph" name [ "[" "s0=8>=2" ... "]" ] "(" "%x: f32[s0,768]" ... ")" "{" line... "}"
+ *   line   = results "=" op "(" args ")" attribute...     %0 = aten::add.Tensor(%x, 2.0, alpha=3) no_grad at='a.c:3'
+ *          | op "(" args ")" attribute...                 a call without results
+ *          | "random" "seed=" sym "sequence=" sym "count=" n
+ *          | "write" %input "=" %value
+ *          | "return" %value ["is input" n | "views" ("input" | "output") n ["at" sym]] {("," | "|") ...}
+ *   arg    = %value | None | True | False | number | sym | 'text' | [list] | name | "runtime(" n "," hint ")"
+ * Text after # or // is a comment. Errors name line and column. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ir/graph.h"
+#include "ir/schema.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+
+enum { MAX_TEXT_RESULTS = 1024, MAX_TEXT_LIST = 4096 };
+
+typedef struct Parser {
+    const char *start, *at;
+    Arena *arena;
+    Graph *graph;
+    Map values; /* hash of a name -> GVal */
+} Parser;
+
+static Status fail(const Parser *p, const char *format, ...) PRINTF_LIKE(2, 3);
+static Status fail(const Parser *p, const char *format, ...) {
+    char message[512];
+    int line = 1, column = 1;
+    for (const char *c = p->start; c < p->at; c++) {
+        column = *c == '\n' ? 1 : column + 1;
+        line += *c == '\n';
+    }
+    va_list list;
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    return error_raise(ST_PARSE, "line %d, column %d: %s", line, column, message);
+}
+
+/* The same for an error that an op or a number reader raised: it becomes a parse error with a position. */
+static Status fail_again(const Parser *p) {
+    char message[400];
+    if (error_pending() == ST_MEMORY) return ST_MEMORY;
+    snprintf(message, sizeof message, "%.399s", error_slot()->message);
+    error_clear();
+    return fail(p, "%s", message);
+}
+
+/* tokens -------------------------------------------------------------------------------------------------------- */
+
+static void skip_line(Parser *p) {
+    while (*p->at && *p->at != '\n') p->at++;
+}
+
+static void skip_space(Parser *p) {
+    for (;;) {
+        while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r') p->at++;
+        if (*p->at != '#' && (p->at[0] != '/' || p->at[1] != '/')) return;
+        skip_line(p);
+    }
+}
+
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool accept(Parser *p, const char *token) {
+    skip_space(p);
+    const size_t n = strlen(token);
+    if (strncmp(p->at, token, n)) return false;
+    if (is_word(token[n - 1]) && is_word(p->at[n])) return false;
+    p->at += n;
+    return true;
+}
+
+static Status expect(Parser *p, const char *token) {
+    if (accept(p, token)) return ST_OK;
+    return fail(p, "expected '%s'", token);
+}
+
+static Status read_word(Parser *p, const char **word, size_t *n) {
+    skip_space(p);
+    const char *begin = p->at;
+    while (is_word(*p->at)) p->at++;
+    if (p->at == begin) return fail(p, "expected a name");
+    *word = begin;
+    *n = (size_t)(p->at - begin);
+    return ST_OK;
+}
+
+static Status read_count(Parser *p, int *out) {
+    char *end;
+    skip_space(p);
+    const long value = strtol(p->at, &end, 10);
+    if (end == p->at || value < 0 || value > 1 << 28) return fail(p, "expected a count");
+    *out = (int)value;
+    p->at = end;
+    return ST_OK;
+}
+
+static Status read_sym(Parser *p, int64_t *out) {
+    const char *end = NULL;
+    skip_space(p);
+    if (sym_parse(p->graph->env, p->at, &end, out) != ST_OK) return fail_again(p);
+    p->at = end;
+    return ST_OK;
+}
+
+static Status read_string(Parser *p, const char **out) {
+    const char *from = p->at + 1;
+    char *to = arena_alloc(p->arena, strlen(from) < 4096 ? strlen(from) + 1 : 4096);
+    if (!to) return ST_MEMORY;
+    *out = to;
+    for (int n = 0; *from && *from != '\''; n++, from++) {
+        if (*from == '\\' && from[1]) from++;
+        if (n == 4095) return fail(p, "the text is too long");
+        *to++ = *from;
+    }
+    if (!*from) return fail(p, "the text is not closed");
+    p->at = from + 1;
+    return ST_OK;
+}
+
+/* values -------------------------------------------------------------------------------------------------------- */
+
+static Status read_value_name(Parser *p, const char **name, size_t *n) {
+    skip_space(p);
+    if (*p->at != '%') return fail(p, "expected a value like %%0");
+    p->at++;
+    return read_word(p, name, n);
+}
+
+static Status read_value(Parser *p, GVal **out) {
+    const char *name;
+    size_t n;
+    TRY(read_value_name(p, &name, &n));
+    *out = map_get(&p->values, hash_bytes(3, name, n));
+    if (*out) return ST_OK;
+    p->at = name;
+    return fail(p, "%%%.*s is not defined above", (int)n, name);
+}
+
+static Status define(Parser *p, const char *name, size_t n, GVal *value) {
+    const uint64_t key = hash_bytes(3, name, n);
+    if (map_get(&p->values, key)) return fail(p, "%%%.*s is defined twice", (int)n, name);
+    return map_set(&p->values, key, value) ? ST_OK : ST_MEMORY;
+}
+
+static Status read_meta(Parser *p, Meta **out) {
+    const char *end = NULL;
+    skip_space(p);
+    if (meta_parse(p->arena, p->graph->env, p->at, &end, out) != ST_OK) return fail_again(p);
+    p->at = end;
+    return ST_OK;
+}
+
+/* arguments ----------------------------------------------------------------------------------------------------- */
+
+static bool is_value_list(ParamType type) { return type == PT_tensors || type == PT_tensors_opt; }
+
+static Status read_list_item(Parser *p, ParamType type, void *at) {
+    if (is_value_list(type)) {
+        GVal *value = NULL;
+        if (!accept(p, "None")) TRY(read_value(p, &value));
+        *(Val **)at = &value->base;
+        return ST_OK;
+    }
+    if (type != PT_floats_opt) return read_sym(p, at);
+    char *end;
+    skip_space(p);
+    *(double *)at = strtod(p->at, &end);
+    if (end == p->at) return fail(p, "expected a number");
+    p->at = end;
+    return ST_OK;
+}
+
+static Status read_list(Parser *p, ParamType type, Arg *out) {
+    VEC(int64_t) items = {0}; /* ints, floats and pointers have one size */
+    while (!accept(p, "]")) {
+        int64_t item;
+        if (items.n && !accept(p, ",")) return fail(p, "expected ',' or ']'");
+        if (items.n == MAX_TEXT_LIST) return fail(p, "the list is too long");
+        TRY(read_list_item(p, type, &item));
+        VEC_PUSH(p->arena, &items, item);
+    }
+    if (!items.at && !(items.at = arena_alloc(p->arena, 8))) return ST_MEMORY;
+    out->kind = is_value_list(type) ? ARG_tensors : type == PT_floats_opt ? ARG_floats : ARG_ints;
+    out->n = items.n;
+    out->ints = items.at;
+    return ST_OK;
+}
+
+static Status read_device(Parser *p, Arg *out) {
+    if (accept(p, "cpu")) *out = A_INT(DEV_cpu);
+    else if (accept(p, "meta")) *out = A_INT(DEV_meta);
+    else if (accept(p, "spare")) *out = A_INT(DEV_spare);
+    else {
+        int index = 0;
+        TRY(expect(p, "cuda"));
+        TRY(expect(p, ":"));
+        TRY(read_count(p, &index));
+        *out = A_INT(DEV_cuda + index);
+    }
+    return ST_OK;
+}
+
+/* Ints that are written as names. */
+static Status read_named(Parser *p, ParamType type, Arg *out) {
+    const char *word;
+    size_t n;
+    if (type == PT_device_opt) return read_device(p, out);
+    TRY(read_word(p, &word, &n));
+    int64_t value = 0;
+    if (type == PT_layout_opt) value = n == 7 && !memcmp(word, "strided", 7) ? 0 : -1;
+    else if (type == PT_memory_format_opt) value = memory_format_find(word, n);
+    else if (n != 7 || memcmp(word, "default", 7)) {
+        value = dtype_find(word, n);
+        if (value == DT_default) value = -1;
+    }
+    *out = A_INT(value);
+    if (value >= 0) return ST_OK;
+    p->at = word;
+    return fail(p, "no %s is called '%.*s'", param_type_name(type), (int)n, word);
+}
+
+static Status read_runtime(Parser *p, Arg *out) {
+    int index = 0;
+    char *end;
+    TRY(read_count(p, &index));
+    TRY(expect(p, ","));
+    skip_space(p);
+    const double hint = strtod(p->at, &end);
+    if (end == p->at || index > p->graph->runtime_floats.n + MAX_TEXT_LIST) return fail(p, "expected the hint of a runtime float");
+    p->at = end;
+    while (p->graph->runtime_floats.n <= index) VEC_PUSH(p->arena, &p->graph->runtime_floats, hint);
+    p->graph->runtime_floats.at[index] = hint;
+    *out = (Arg){.kind = ARG_runtime, .i = index};
+    return expect(p, ")");
+}
+
+/* A float has a point, an exponent or letters (inf, nan); all else is an int or an expression. */
+static Status read_number(Parser *p, Arg *out) {
+    char *end;
+    const double value = strtod(p->at, &end);
+    bool is_float = false;
+    for (const char *c = p->at; c < end; c++) is_float = is_float || strchr(".eEinfa", *c);
+    if (is_float) {
+        p->at = end;
+        *out = A_FLOAT(value);
+        return ST_OK;
+    }
+    out->kind = ARG_int;
+    return read_sym(p, &out->i);
+}
+
+static bool is_named(ParamType type) {
+    return type == PT_dtype || type == PT_dtype_opt || type == PT_device_opt || type == PT_layout_opt ||
+           type == PT_memory_format_opt;
+}
+
+static Status read_arg(Parser *p, ParamType type, Arg *out) {
+    *out = (Arg){0};
+    if (accept(p, "None")) return *out = A_NONE, ST_OK;
+    if (accept(p, "True")) return *out = A_BOOL(1), ST_OK;
+    if (accept(p, "False")) return *out = A_BOOL(0), ST_OK;
+    if (accept(p, "default")) return *out = A_DEFAULT, ST_OK;
+    if (accept(p, "[")) return read_list(p, type, out);
+    if (accept(p, "runtime(")) return read_runtime(p, out);
+    if (*p->at == '\'') {
+        out->kind = ARG_string;
+        return read_string(p, &out->string);
+    }
+    if (*p->at == '%') {
+        GVal *value;
+        TRY(read_value(p, &value));
+        *out = A_VAL(&value->base);
+        return ST_OK;
+    }
+    return is_named(type) ? read_named(p, type, out) : read_number(p, out);
+}
+
+/* One call in the making. */
+typedef struct CallText {
+    const OpRow *row;
+    OpForm form;
+    Arg given[MAX_ARGS], out[MAX_OUTS];
+    int n_outs;
+} CallText;
+
+/* "name=" before an argument; the parameter's index, -1: none, or n_params + k for out tensors. */
+static Status read_keyword(Parser *p, const CallText *call, int *index) {
+    const char *at = p->at, *word = at;
+    while (is_word(*at)) at++;
+    *index = -1;
+    if (at == word || *at != '=') return ST_OK;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(at - word), word);
+    *index = op_param_find(call->row, name);
+    if (*index < 0 && call->form == FORM_out && !strncmp(name, "out", 3)) {
+        const int k = name[3] ? atoi(name + 3) : 0;
+        if (k >= 0 && k < call->row->n_out) *index = call->row->n_params + k;
+    }
+    if (*index < 0) return fail(p, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
+    p->at = at + 1;
+    return ST_OK;
+}
+
+static Status read_args(Parser *p, CallText *call) {
+    int position = 0;
+    while (!accept(p, ")")) {
+        int index;
+        skip_space(p);
+        TRY(read_keyword(p, call, &index));
+        if (index >= call->row->n_params) {
+            TRY(read_arg(p, PT_tensor, &call->out[index - call->row->n_params]));
+        } else {
+            if (index < 0) index = position++;
+            if (index >= call->row->n_params)
+                return fail(p, "%s takes %d arguments", op_form_name(call->row, call->form), call->row->n_params);
+            if (call->given[index].kind != ARG_default) return fail(p, "'%s' is given twice", call->row->params[index].name);
+            TRY(read_arg(p, call->row->params[index].type, &call->given[index]));
+        }
+        if (!accept(p, ",")) return expect(p, ")");
+    }
+    return ST_OK;
+}
+
+static Status read_attributes(Parser *p, int *random) {
+    Graph *graph = p->graph;
+    graph->modes = 0;
+    graph->where = NULL;
+    for (;;) {
+        const char *word;
+        size_t n;
+        if (accept(p, "no_grad")) graph->modes |= NODE_no_grad;
+        else if (accept(p, "inference")) graph->modes |= NODE_inference;
+        else if (accept(p, "no_autocast")) graph->modes |= NODE_no_autocast;
+        else if (accept(p, "order=")) TRY(read_word(p, &word, &n)); /* the meta rule's; the verifier compares */
+        else if (accept(p, "random=")) TRY(read_count(p, random));
+        else if (accept(p, "at=")) {
+            skip_space(p);
+            if (*p->at != '\'') return fail(p, "expected a quoted place");
+            TRY(read_string(p, &graph->where));
+        } else return ST_OK;
+    }
+}
+
+/* Random ops that do not say otherwise are numbered as they come. */
+static Status give_random(Parser *p, const OpRow *row, int random) {
+    Graph *graph = p->graph;
+    if (!(row->flags & OPF_random)) return ST_OK;
+    if (!graph->seed) {
+        graph->seed = sym_free(graph->env, 2, 0);
+        graph->sequence = sym_free(graph->env, 2, 0);
+    }
+    graph->random = random >= 0 ? random : graph->n_random;
+    if (graph->random >= graph->n_random) graph->n_random = graph->random + 1;
+    return ST_OK;
+}
+
+static Status make_node(Parser *p, CallText *call, int random, Node **out) {
+    Arg args[MAX_ARGS + MAX_OUTS];
+    const OpRow *row = call->row;
+    TRY(give_random(p, row, random));
+    if (op_args_normalize(row, call->given, row->n_params, args) != ST_OK) return fail_again(p);
+    if (call->form == FORM_out) memcpy(args + row->n_params, call->out, sizeof *args * (size_t)row->n_out);
+    *out = graph_append(p->graph, row, call->form, args);
+    return *out ? ST_OK : fail_again(p);
+}
+
+static Status read_call(Parser *p, Node **out) {
+    CallText call = {0};
+    int random = -1;
+    skip_space(p);
+    const char *name = p->at;
+    while (is_word(*p->at) || *p->at == ':' || *p->at == '.') p->at++;
+    const size_t n = (size_t)(p->at - name);
+    call.row = op_find(name, n, &call.form);
+    if (!call.row) {
+        p->at = name;
+        return fail(p, "no op is called '%.*s'", (int)n, name);
+    }
+    TRY(expect(p, "("));
+    TRY(read_args(p, &call));
+    TRY(read_attributes(p, &random));
+    const char *end = p->at;
+    p->at = name; /* errors of the op point at its name */
+    TRY(make_node(p, &call, random, out));
+    p->at = end;
+    return ST_OK;
+}
+
+/* lines --------------------------------------------------------------------------------------------------------- */
+
+typedef struct ResultText {
+    const char *name;
+    size_t n;
+    Meta *meta; /* NULL: not annotated */
+} ResultText;
+
+static bool same_strides(const Meta *a, const Meta *b) {
+    return a->rank == 0 || !memcmp(a->strides, b->strides, sizeof *a->strides * (size_t)a->rank);
+}
+
+static Status bind_result(Parser *p, const ResultText *result, GVal *value) {
+    const Meta *meta = value->base.meta;
+    if (result->meta && (meta->dtype != result->meta->dtype || !meta_same_sizes(meta, result->meta) ||
+                         !same_strides(meta, result->meta))) {
+        Text text = {0};
+        meta_print(p->graph->env, &text, meta);
+        p->at = result->name;
+        const Status status = fail(p, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
+        text_free(&text);
+        return status;
+    }
+    return define(p, result->name, result->n, value);
+}
+
+static Status read_assignment(Parser *p) {
+    VEC(ResultText) results = {0};
+    do {
+        ResultText result = {0};
+        TRY(read_value_name(p, &result.name, &result.n));
+        if (accept(p, ":")) TRY(read_meta(p, &result.meta));
+        if (results.n == MAX_TEXT_RESULTS) return fail(p, "too many results");
+        VEC_PUSH(p->arena, &results, result);
+    } while (accept(p, ","));
+    TRY(expect(p, "="));
+    Node *node;
+    TRY(read_call(p, &node));
+    if (node->n_outs != results.n) {
+        p->at = results.at[0].name;
+        return fail(p, "%s has %d results, not %d", op_form_name(node->row, node->form), node->n_outs, results.n);
+    }
+    for (int i = 0; i < results.n; i++) TRY(bind_result(p, &results.at[i], &node->outs[i]));
+    return ST_OK;
+}
+
+static Status read_random(Parser *p) {
+    Graph *graph = p->graph;
+    TRY(expect(p, "seed="));
+    TRY(read_sym(p, &graph->seed));
+    TRY(expect(p, "sequence="));
+    TRY(read_sym(p, &graph->sequence));
+    TRY(expect(p, "count="));
+    return read_count(p, &graph->n_random);
+}
+
+static Status read_write(Parser *p) {
+    GVal *input, *value;
+    TRY(read_value(p, &input));
+    if (input->def) return fail(p, "only inputs can be written");
+    TRY(expect(p, "="));
+    TRY(read_value(p, &value));
+    graph_write(p->graph, input, value);
+    return ST_OK;
+}
+
+static Status read_output(Parser *p) {
+    Output output = {.kind = OUT_none};
+    if (!accept(p, "None")) {
+        TRY(read_value(p, &output.value));
+        output.kind = OUT_new;
+    }
+    if (accept(p, "is")) {
+        TRY(expect(p, "input"));
+        output.kind = OUT_input;
+        TRY(read_count(p, &output.base));
+    } else if (accept(p, "views")) {
+        const bool of_input = accept(p, "input");
+        if (!of_input) TRY(expect(p, "output"));
+        output.kind = of_input ? OUT_view_of_input : OUT_view_of_output;
+        TRY(read_count(p, &output.base));
+        if (accept(p, "at")) TRY(read_sym(p, &output.offset));
+    }
+    VEC_PUSH(p->arena, &p->graph->outputs, output);
+    return ST_OK;
+}
+
+static Status read_return(Parser *p) {
+    for (;;) {
+        TRY(read_output(p));
+        if (accept(p, "|")) p->graph->n_forward_outputs = p->graph->outputs.n;
+        else if (!accept(p, ",")) return ST_OK;
+    }
+}
+
+static Status read_line(Parser *p) {
+    if (*p->at == '%') return read_assignment(p);
+    if (accept(p, "random")) return read_random(p);
+    if (accept(p, "write")) return read_write(p);
+    if (accept(p, "return")) return read_return(p);
+    Node *node;
+    const char *line = p->at;
+    TRY(read_call(p, &node));
+    if (!node->n_outs) return ST_OK;
+    p->at = line;
+    return fail(p, "%s has %d results, not 0", op_form_name(node->row, node->form), node->n_outs);
+}
+
+/* header -------------------------------------------------------------------------------------------------------- */
+
+static Status read_symbols(Parser *p) {
+    if (!accept(p, "[")) return ST_OK;
+    do {
+        skip_space(p);
+        int number = 0, hint = 2, low = 2;
+        if (*p->at != 's') return fail(p, "expected a symbol like s0");
+        p->at++;
+        TRY(read_count(p, &number));
+        if (number != sym_free_count(p->graph->env)) return fail(p, "symbols are listed in order, s0 first");
+        TRY(expect(p, "="));
+        TRY(read_count(p, &hint));
+        if (accept(p, ">=")) TRY(read_count(p, &low));
+        sym_free(p->graph->env, hint, low);
+    } while (accept(p, ","));
+    return expect(p, "]");
+}
+
+static Status read_input(Parser *p) {
+    const char *name;
+    size_t n;
+    Meta *meta;
+    TRY(read_value_name(p, &name, &n));
+    TRY(expect(p, ":"));
+    TRY(read_meta(p, &meta));
+    const char *own = arena_printf(p->arena, "%.*s", (int)n, name);
+    GVal *input = own ? graph_input(p->graph, own, meta) : NULL;
+    if (!input) return ST_MEMORY;
+    if (strcmp(input->name, own)) return fail(p, "an input can't be called %%%s here", own);
+    return define(p, name, n, input);
+}
+
+static Status read_header(Parser *p) {
+    const char *name;
+    size_t n;
+    TRY(expect(p, "graph"));
+    TRY(read_word(p, &name, &n));
+    const char *own = arena_printf(p->arena, "%.*s", (int)n, name);
+    p->graph = own ? graph_new(p->arena, own) : NULL;
+    if (!p->graph) return ST_MEMORY;
+    TRY(read_symbols(p));
+    TRY(expect(p, "("));
+    while (!accept(p, ")")) {
+        TRY(read_input(p));
+        if (!accept(p, ",")) {
+            TRY(expect(p, ")"));
+            break;
+        }
+    }
+    return expect(p, "{");
+}
+
+static Status read_graph(Parser *p) {
+    TRY(read_header(p));
+    for (;;) {
+        skip_space(p);
+        if (accept(p, "}")) break;
+        if (!*p->at) return fail(p, "expected '}'");
+        TRY(read_line(p));
+    }
+    skip_space(p);
+    p->graph->modes = 0;
+    p->graph->where = NULL;
+    p->graph->random = 0;
+    return *p->at ? fail(p, "text after the graph's end") : ST_OK;
+}
+
+Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out) {
+    char *copy = arena_alloc(arena, n + 1);
+    if (!copy) return ST_MEMORY;
+    memcpy(copy, text, n);
+    Parser p = {.start = copy, .at = copy, .arena = arena};
+    const Status status = read_graph(&p);
+    map_free(&p.values);
+    if (status == ST_OK) *out = p.graph;
+    return status;
+}

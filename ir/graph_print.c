@@ -1,0 +1,197 @@
+/* graph_print.c: graphs as text (grammar at the head of graph_parse.c). Positional arguments are printed up to the last
+ * one that differs from its default, keyword-only ones by name where they differ; results as %0, %1... */
+#include "ir/graph.h"
+#include "ir/schema.h"
+
+static int result_number(const Graph *graph, const GVal *value) { return value->id - graph->inputs.n; }
+
+static void val_print(Text *text, const Graph *graph, const Val *val) {
+    const GVal *value = (const GVal *)val;
+    if (!value) text_puts(text, "None");
+    else if (!value->def) text_printf(text, "%%%s", value->name);
+    else text_printf(text, "%%%d", result_number(graph, value));
+}
+
+static void string_print(Text *text, const char *string) {
+    text_puts(text, "'");
+    for (const char *c = string; *c; c++) text_printf(text, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
+    text_puts(text, "'");
+}
+
+static void device_print(Text *text, int64_t device) {
+    if (device == DEV_cpu) text_puts(text, "cpu");
+    else if (device == DEV_meta) text_puts(text, "meta");
+    else if (device == DEV_spare) text_puts(text, "spare");
+    else text_printf(text, "cuda:%d", (int)(device - DEV_cuda));
+}
+
+/* Ints that stand for a name. */
+static bool named_int(Text *text, int64_t value, ParamType type) {
+    switch (type) {
+    case PT_dtype:
+    case PT_dtype_opt: text_puts(text, dtype_name((DType)value)); return true;
+    case PT_device_opt: device_print(text, value); return true;
+    case PT_layout_opt: text_puts(text, "strided"); return true;
+    case PT_memory_format_opt: text_puts(text, memory_format_name(value)); return true;
+    default: return false;
+    }
+}
+
+static void list_print(Text *text, const Graph *graph, const Arg *arg) {
+    text_puts(text, "[");
+    for (int i = 0; i < arg->n; i++) {
+        if (i) text_puts(text, ", ");
+        if (arg->kind == ARG_ints) sym_print(graph ? graph->env : NULL, text, arg->ints[i]);
+        else if (arg->kind == ARG_floats) text_double(text, arg->floats[i]);
+        else val_print(text, graph, arg->vals[i]);
+    }
+    text_puts(text, "]");
+}
+
+void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type) {
+    switch ((ArgKind)arg->kind) {
+    case ARG_default: text_puts(text, "default"); break;
+    case ARG_none: text_puts(text, "None"); break;
+    case ARG_tensor: val_print(text, graph, arg->val); break;
+    case ARG_int:
+        if (!named_int(text, arg->i, type)) sym_print(graph ? graph->env : NULL, text, arg->i);
+        break;
+    case ARG_float: text_double(text, arg->f); break;
+    case ARG_bool: text_puts(text, arg->i ? "True" : "False"); break;
+    case ARG_string: string_print(text, arg->string); break;
+    case ARG_ints:
+    case ARG_floats:
+    case ARG_tensors: list_print(text, graph, arg); break;
+    case ARG_runtime:
+        text_printf(text, "runtime(%d", (int)arg->i);
+        if (graph && arg->i < graph->runtime_floats.n) {
+            text_puts(text, ", ");
+            text_double(text, graph->runtime_floats.at[arg->i]);
+        }
+        text_puts(text, ")");
+        break;
+    }
+}
+
+/* An absent default and None mean the same to normalised arguments. */
+static bool is_default(const Param *param, const Arg *arg) {
+    if (param->fallback.kind == ARG_default) return arg->kind == ARG_default;
+    if (arg_equal(&param->fallback, arg)) return true;
+    if (!arg_is_number(&param->fallback) || !arg_is_number(arg) || arg->kind == ARG_runtime) return false;
+    const bool converted = param->type != PT_scalar && param->type != PT_scalar_opt; /* int given for a float */
+    return converted && arg_double(&param->fallback) == arg_double(arg);
+}
+
+static void args_print(Text *text, const Graph *graph, const Node *node) {
+    const OpRow *row = node->row;
+    int last = -1;
+    const char *separator = "";
+    for (int i = 0; i < row->n_params; i++)
+        if (!row->params[i].keyword && !is_default(&row->params[i], &node->args[i])) last = i;
+    for (int i = 0; i < row->n_params; i++) {
+        const Param *param = &row->params[i];
+        if (param->keyword ? is_default(param, &node->args[i]) : i > last) continue;
+        text_puts(text, separator);
+        if (param->keyword) text_printf(text, "%s=", param->name);
+        arg_print(text, graph, &node->args[i], param->type);
+        separator = ", ";
+    }
+    if (node->form != FORM_out) return;
+    for (int i = 0; i < row->n_out; i++) {
+        text_printf(text, row->n_out == 1 ? "%sout=" : "%sout%d=", separator, i);
+        arg_print(text, graph, &node->args[row->n_params + i], PT_tensor);
+        separator = ", ";
+    }
+}
+
+static void attributes_print(Text *text, const Node *node) {
+    if (node->order) text_printf(text, " order=%s", order_name(node->order));
+    if (node->row->flags & OPF_random) text_printf(text, " random=%d", node->random);
+    if (node->modes & NODE_no_grad) text_puts(text, " no_grad");
+    if (node->modes & NODE_inference) text_puts(text, " inference");
+    if (node->modes & NODE_no_autocast) text_puts(text, " no_autocast");
+    if (!node->where) return;
+    text_puts(text, " at=");
+    string_print(text, node->where);
+}
+
+static void node_print(Text *text, const Graph *graph, const Node *node) {
+    text_puts(text, "  ");
+    for (int i = 0; i < node->n_outs; i++)
+        text_printf(text, "%s%%%d", i ? ", " : "", result_number(graph, &node->outs[i]));
+    text_printf(text, "%s%s(", node->n_outs ? " = " : "", op_form_name(node->row, node->form));
+    args_print(text, graph, node);
+    text_puts(text, ")");
+    attributes_print(text, node);
+    text_puts(text, "\n");
+}
+
+static void output_print(Text *text, const Graph *graph, const Output *output) {
+    val_print(text, graph, output->value ? &output->value->base : NULL);
+    if (output->kind == OUT_input) text_printf(text, " is input %d", output->base);
+    if (output->kind != OUT_view_of_input && output->kind != OUT_view_of_output) return;
+    text_printf(text, " views %s %d", output->kind == OUT_view_of_input ? "input" : "output", output->base);
+    if (!output->offset) return;
+    text_puts(text, " at ");
+    sym_print(graph->env, text, output->offset);
+}
+
+/* Symbols whose hint or bound is not the usual 2 are listed, so that decisions come out the same after parsing. */
+static void symbols_print(Text *text, const SymEnv *env) {
+    bool plain = true;
+    for (int i = 0; i < sym_free_count(env); i++) {
+        const SymExpr *e = sym_expr(env, sym_free_at(env, i));
+        plain = plain && e->hint == 2 && e->b == 2;
+    }
+    if (plain) return;
+    text_puts(text, "[");
+    for (int i = 0; i < sym_free_count(env); i++) {
+        const SymExpr *e = sym_expr(env, sym_free_at(env, i));
+        text_printf(text, "%ss%d=%lld", i ? ", " : "", i, (long long)e->hint);
+        if (e->b != 2) text_printf(text, ">=%lld", (long long)e->b);
+    }
+    text_puts(text, "]");
+}
+
+static void header_print(Text *text, const Graph *graph) {
+    text_printf(text, "graph %s", graph->name);
+    symbols_print(text, graph->env);
+    text_puts(text, "(");
+    for (int i = 0; i < graph->inputs.n; i++) {
+        const GVal *input = graph->inputs.at[i];
+        text_printf(text, "%s%%%s: ", i ? ", " : "", input->name);
+        meta_print(graph->env, text, input->base.meta);
+    }
+    text_puts(text, ") {\n");
+    if (!graph->seed) return;
+    text_puts(text, "  random seed=");
+    sym_print(graph->env, text, graph->seed);
+    text_puts(text, " sequence=");
+    sym_print(graph->env, text, graph->sequence);
+    text_printf(text, " count=%d\n", graph->n_random);
+}
+
+static void results_print(Text *text, const Graph *graph) {
+    if (!graph->outputs.n) return;
+    text_puts(text, "  return");
+    for (int i = 0; i < graph->outputs.n; i++) {
+        const bool bar = graph->n_forward_outputs && i == graph->n_forward_outputs;
+        text_puts(text, bar ? " | " : i ? ", " : " ");
+        output_print(text, graph, &graph->outputs.at[i]);
+    }
+    text_puts(text, "\n");
+}
+
+void graph_print(Graph *graph, Text *text) {
+    graph_number(graph);
+    header_print(text, graph);
+    for (const Node *node = graph->first; node; node = node->next) node_print(text, graph, node);
+    for (int i = 0; i < graph->writes.n; i++) {
+        const Write *write = &graph->writes.at[i];
+        text_printf(text, "  write %%%s = ", write->input->name);
+        val_print(text, graph, &write->value->base);
+        text_puts(text, "\n");
+    }
+    results_print(text, graph);
+    text_puts(text, "}\n");
+}

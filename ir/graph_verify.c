@@ -1,0 +1,138 @@
+/* graph_verify.c: the verifier: structure (definitions before uses, argument kinds), metadata and orders as the meta
+ * rules give them, and a table of what each stage allows. Every failed check names the node. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "ir/graph.h"
+#include "runtime/base/error.h"
+
+typedef struct StageSpec {
+    const char *name;
+    bool forms;   /* in-place and out forms */
+    uint32_t kinds; /* allowed OpKinds */
+} StageSpec;
+
+#define KINDS_ALL 0xffffffffu
+#define BIT(kind) (1u << KIND_##kind)
+static const StageSpec stages[STAGE_COUNT] = {
+    [STAGE_capture] = {"capture", true, KINDS_ALL},
+    [STAGE_functional] = {"functional", false, KINDS_ALL},
+    [STAGE_joint] = {"joint", false, KINDS_ALL},
+    [STAGE_decomposed] = {"decomposed", false, BIT(pointwise) | BIT(reduction) | BIT(view) | BIT(kernel)},
+};
+
+typedef struct Verify {
+    Graph *graph;
+    const StageSpec *stage;
+    GVal **seen; /* by id: the value defined so far */
+    const Node *node;
+    Status status;
+} Verify;
+
+static Status fail(Verify *v, const char *format, ...) PRINTF_LIKE(2, 3);
+static Status fail(Verify *v, const char *format, ...) {
+    char message[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    const char *op = v->node ? op_form_name(v->node->row, v->node->form) : "graph";
+    return v->status = error_raise(ST_ARGUMENT, "verify %s: node %d, %s: %s", v->stage->name,
+                                   v->node ? v->node->id : -1, op, message);
+}
+
+static bool defined(const Verify *v, const GVal *value) {
+    return value->id >= 0 && value->id < v->graph->n_vals && v->seen[value->id] == value;
+}
+
+static void check_use(void *context, GVal **slot) {
+    Verify *v = context;
+    if (v->status == ST_OK && !defined(v, *slot)) fail(v, "uses a value that is not defined above it");
+}
+
+static Status check_stage(Verify *v) {
+    const OpRow *row = v->node->row;
+    if (v->node->form != FORM_functional && !v->stage->forms) return fail(v, "only functional forms are allowed");
+    if (!(v->stage->kinds & (1u << row->kind))) return fail(v, "must be decomposed at this stage");
+    if (row->flags & OPF_random && v->node->random >= v->graph->n_random)
+        return fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random, v->graph->n_random);
+    return ST_OK;
+}
+
+static Status check_args(Verify *v) {
+    const Node *node = v->node;
+    const OpRow *row = node->row;
+    Arg normal[MAX_ARGS];
+    const int expected = row->n_params + (node->form == FORM_out ? row->n_out : 0);
+    if (node->n_args != expected) return fail(v, "has %d arguments, not %d", node->n_args, expected);
+    TRY(v->status = op_args_normalize(row, node->args, row->n_params, normal));
+    for (int i = 0; i < row->n_params; i++)
+        if (!arg_equal(&normal[i], &node->args[i])) return fail(v, "argument %s is not normalised", row->params[i].name);
+    return ST_OK;
+}
+
+static bool same_meta(const Meta *meta, const MetaOut *out) {
+    if (meta->dtype != out->dtype || meta->device != out->device || meta->rank != out->rank) return false;
+    const size_t bytes = sizeof *out->sizes * (size_t)out->rank;
+    return !bytes || (!memcmp(meta->sizes, out->sizes, bytes) && !memcmp(meta->strides, out->strides, bytes));
+}
+
+static Status check_meta(Verify *v) {
+    const Node *node = v->node;
+    Graph *graph = v->graph;
+    const int room = node->n_outs ? node->n_outs : 1;
+    MetaOut *outs = ARENA_ARRAY(graph->arena, MetaOut, room);
+    if (!outs) return v->status = ST_MEMORY;
+    MetaCall call = {.row = node->row, .form = node->form, .args = node->args, .env = graph->env, .out = outs, .n_out = node->n_outs};
+    TRY(v->status = op_meta(&call));
+    if (call.n_out != node->n_outs) return fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
+    if (call.order != node->order) return fail(v, "order %s, the rule says %s", order_name(node->order), order_name(call.order));
+    for (int i = 0; i < node->n_outs; i++)
+        if (!same_meta(node->outs[i].base.meta, &outs[i])) return fail(v, "result %d is not what the meta rule says", i);
+    return ST_OK;
+}
+
+static Status check_node(Verify *v) {
+    Node *node = (Node *)(uintptr_t)v->node;
+    TRY(check_stage(v));
+    TRY(check_args(v));
+    node_each_input(node, check_use, v);
+    TRY(v->status);
+    TRY(check_meta(v));
+    for (int i = 0; i < node->n_outs; i++) {
+        if (node->outs[i].def != node || node->outs[i].index != i) return fail(v, "result %d does not know its node", i);
+        v->seen[node->outs[i].id] = &node->outs[i];
+    }
+    return ST_OK;
+}
+
+static Status check_ends(Verify *v) {
+    const Graph *graph = v->graph;
+    v->node = NULL;
+    for (int i = 0; i < graph->outputs.n; i++) {
+        const Output *output = &graph->outputs.at[i];
+        if (output->kind == OUT_none) continue;
+        if (!output->value || !defined(v, output->value)) return fail(v, "output %d is not defined", i);
+        const int bases = output->kind == OUT_view_of_output ? graph->outputs.n : graph->inputs.n;
+        if (output->kind != OUT_new && (output->base < 0 || output->base >= bases))
+            return fail(v, "output %d refers to number %d of %d", i, output->base, bases);
+    }
+    for (int i = 0; i < graph->writes.n; i++) {
+        const Write *write = &graph->writes.at[i];
+        if (!defined(v, write->input) || write->input->def) return fail(v, "write %d is not to an input", i);
+        if (!defined(v, write->value)) return fail(v, "write %d has no value", i);
+        const Meta *to = write->input->base.meta, *from = write->value->base.meta;
+        if (to->dtype != from->dtype || !meta_same_sizes(to, from)) return fail(v, "write %d changes dtype or sizes", i);
+    }
+    return ST_OK;
+}
+
+Status graph_verify(Graph *graph, Stage stage) {
+    Verify v = {.graph = graph, .stage = &stages[stage]};
+    graph_number(graph);
+    v.seen = ARENA_ARRAY(graph->arena, GVal *, graph->n_vals + 1);
+    if (!v.seen) return ST_MEMORY;
+    for (int i = 0; i < graph->inputs.n; i++) v.seen[i] = graph->inputs.at[i];
+    for (v.node = graph->first; v.node; v.node = v.node->next) TRY(check_node(&v));
+    return check_ends(&v);
+}
