@@ -460,7 +460,10 @@ static Acc level_start(Emitter *e, const Inst *red, int level, Value total) {
     Acc acc = red_identity(e, red, true);
     if (level == 0 || red->prim != RED_dot || !float_acc(e, red)) return acc;
     const Value minus = emit_splat(e, LLVMConstReal(emit_scalar(e, acc_type(e, red)), -0.0));
-    const Value single = LLVMBuildICmp(e->b, LLVMIntSLE, total, emit_const(e, width_of(level)), "");
+    const Value others =
+        emit_add(e, total, -1); /* unsigned: no rows at all are not a single chunk */
+    const Value single =
+        LLVMBuildICmp(e->b, LLVMIntULT, others, emit_const(e, width_of(level)), "");
     acc.v = LLVMBuildSelect(e->b, single, minus, acc.v, "");
     return acc;
 }
