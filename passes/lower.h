@@ -177,6 +177,8 @@ int body_element_at(BodyCall *call, int arg, const Pos *pos);
 /* The index of the element along each dim of the result, times the strides given: position of another space. */
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out);
 SymEnv *body_env(BodyCall *call);
+/* `divisor`, after raising a value error on every element where it is 0. */
+int body_nonzero(BodyCall *call, int divisor);
 
 /* kernel.c, schedule.c, memory.c --------------------------------------------------------------------------------- */
 void schedule(Lower *l);

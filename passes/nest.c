@@ -162,6 +162,20 @@ bool body_address(BodyCall *call, const int64_t *strides, Pos *out) {
 
 SymEnv *body_env(BodyCall *call) { return ((Frame *)call->context)->w->l->env; }
 
+/* A check is a gather whose index misses: of element 0 of a buffer at hand, where the divisor is 0. */
+int body_nonzero(BodyCall *call, int divisor) {
+    const Frame *const frame = call->context;
+    const Draft *const draft = frame->w->draft;
+    LoopBuilder *const lb = call->lb;
+    int buf = 0;
+    while (buf < draft->bufs.n && draft->bufs.at[buf].role == BUF_tile) buf++;
+    if (buf == draft->bufs.n) return divisor; /* a constant divisor: meta rules see it */
+    const int is_zero = loop_prim(lb, PRIM_eq, divisor, loop_const(lb, call->type, 0, 0), -1);
+    const int index = loop_prim(lb, PRIM_select, is_zero, loop_const(lb, S_i64, 0, -1), loop_const(lb, S_i64, 0, 0));
+    const int got = loop_gather(lb, buf, draft->bufs.at[buf].dtype, &(Affine){0}, index, 1, 1, false);
+    return loop_prim(lb, PRIM_select, is_zero, loop_cast(lb, call->type, got), divisor);
+}
+
 /* The dtype that an op computes in: its result's, or where that is bool, its arguments' [B5]. */
 static SType compute_type(const Node *node, DType out) {
     if (out != DT_bool) return dtype_compute(out);
