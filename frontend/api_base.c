@@ -1,5 +1,5 @@
-/* api_base.c: errors, process, settings, logging, seed (sinter/base.h). Scopes are in runtime/scope.c, states in
- * runtime/state.c: their public functions are the implementation. */
+/* api_base.c: errors, process, settings, logging, seed (sinter/base.h). Scopes are in
+ * runtime/scope.c, states in runtime/state.c: their public functions are the implementation. */
 #include <sinter/base.h>
 #include <stdio.h>
 
@@ -22,11 +22,16 @@ const sn_error *sn_error_take(void) {
     sn_state *const state = state_get();
     const ErrorSlot *const pending = error_slot();
     ErrorSlot *const slot = &state->taken_slot;
-    if (pending->status != ST_OK) *slot = *pending;
-    else slot->message[0] = slot->op[0] = slot->where[0] = '\0';
-    state->taken = (sn_error){.size = sizeof state->taken, .status = (sn_status)pending->status,
-                              .code = pending->status == ST_OK ? 0 : pending->code, .message = slot->message,
-                              .op = slot->op, .where = slot->where};
+    if (pending->status != ST_OK)
+        *slot = *pending;
+    else
+        slot->message[0] = slot->op[0] = slot->where[0] = '\0';
+    state->taken = (sn_error){.size = sizeof state->taken,
+                              .status = (sn_status)pending->status,
+                              .code = pending->status == ST_OK ? 0 : pending->code,
+                              .message = slot->message,
+                              .op = slot->op,
+                              .where = slot->where};
     error_clear();
     return &state->taken;
 }
@@ -41,8 +46,9 @@ int sn_finish(void) {
     if (failed) {
         const sn_error *const error = sn_error_take();
         const char *const sep = error->op[0] ? ": " : "", *const at = error->where[0] ? " at " : "";
-        fprintf(stderr, "sinter: SN%d %s: %s%s%s%s%s\n", (int)error->code, status_name((Status)error->status), error->op,
-                sep, error->message, at, error->where);
+        fprintf(stderr, "sinter: SN%d %s: %s%s%s%s%s\n", (int)error->code,
+                status_name((Status)error->status), error->op, sep, error->message, at,
+                error->where);
     }
     sn_scope_end(SN_SCOPE_ROOT);
     return failed;
@@ -56,7 +62,8 @@ sn_status sn_init(const sn_init_options *options) {
     char threads[24];
     snprintf(threads, sizeof threads, "%d", (int)options->threads);
     Status status = setting_set(state, "threads", threads);
-    if (status == ST_OK && options->cache_dir) status = setting_set(state, "cache_dir", options->cache_dir);
+    if (status == ST_OK && options->cache_dir)
+        status = setting_set(state, "cache_dir", options->cache_dir);
     return (sn_status)status;
 }
 

@@ -17,9 +17,12 @@ SAME(SN_KIND_TENSOR, ARG_tensor);
 SAME(SN_KIND_STRING, ARG_string);
 SAME(SN_KIND_TENSORS, ARG_tensors);
 SAME(SN_CUDA(0), DEV_cuda);
-_Static_assert(sizeof(sn_value) == sizeof(Arg) && offsetof(sn_value, tensor) == offsetof(Arg, val), "one layout");
+_Static_assert(sizeof(sn_value) == sizeof(Arg) && offsetof(sn_value, tensor) == offsetof(Arg, val),
+               "one layout");
 
-/* lifetime ----------------------------------------------------------------------------------------------------- */
+/* lifetime
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 sn_tensor *sn_keep(sn_tensor *t) {
     if (!t) return NULL;
@@ -37,7 +40,9 @@ sn_tensor *sn_retain(sn_tensor *t) {
 
 void sn_release(sn_tensor *t) { tensor_release(t); }
 
-/* metadata ----------------------------------------------------------------------------------------------------- */
+/* metadata
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static const Meta *meta_of(sn_tensor *t, const char *what) {
     return tensor_valid(t, what) == ST_OK ? t->base.meta : NULL;
@@ -51,8 +56,10 @@ int64_t sn_rank(sn_tensor *t) {
 int64_t sn_size(sn_tensor *t, int64_t dim) {
     const Meta *const meta = meta_of(t, "sn_size");
     if (!meta) return 0;
-    if (dim >= -meta->rank && dim < meta->rank) return meta->sizes[dim < 0 ? dim + meta->rank : dim];
-    error_raise(ST_SHAPE, "sn_size: dim %lld is out of range for a tensor of rank %d", (long long)dim, meta->rank);
+    if (dim >= -meta->rank && dim < meta->rank)
+        return meta->sizes[dim < 0 ? dim + meta->rank : dim];
+    error_raise(ST_SHAPE, "sn_size: dim %lld is out of range for a tensor of rank %d",
+                (long long)dim, meta->rank);
     return 0;
 }
 
@@ -86,31 +93,39 @@ bool sn_is_contiguous(sn_tensor *t) {
     return meta && meta->contiguous;
 }
 
-/* values ------------------------------------------------------------------------------------------------------- */
+/* values
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 bool sn_ok(sn_tensor *t) { return t && !(t->flags & TF_error); }
 
 static sn_status check_layout(sn_tensor *t, sn_dtype expected, const char *what) {
     const Meta *const meta = t->base.meta;
     if ((sn_dtype)meta->dtype != expected)
-        return (sn_status)error_raise(ST_DTYPE, "%s: the tensor is %s, not %s", what, dtype_name(meta->dtype),
-                                      (int)expected > 0 && (int)expected < DT_COUNT ? dtype_name((DType)expected) : "that");
+        return (sn_status)error_raise(
+            ST_DTYPE, "%s: the tensor is %s, not %s", what, dtype_name(meta->dtype),
+            (int)expected > 0 && (int)expected < DT_COUNT ? dtype_name((DType)expected) : "that");
     if (!meta->contiguous)
-        return (sn_status)error_raise(ST_SHAPE, "%s: the tensor is not contiguous; take sn_contiguous(t)", what);
+        return (sn_status)error_raise(
+            ST_SHAPE, "%s: the tensor is not contiguous; take sn_contiguous(t)", what);
     return SN_OK;
 }
 
 const void *sn_data(sn_tensor *t, sn_dtype expected) {
-    if (tensor_ready(t, "sn_data") != ST_OK || check_layout(t, expected, "sn_data") != SN_OK) return NULL;
+    if (tensor_ready(t, "sn_data") != ST_OK || check_layout(t, expected, "sn_data") != SN_OK)
+        return NULL;
     return tensor_data(t);
 }
 
 static Status check_writable(const sn_tensor *t, const char *what) {
-    return t->storage->read_only ? error_raise(ST_STATE, "%s: the memory is read-only", what) : ST_OK;
+    return t->storage->read_only ? error_raise(ST_STATE, "%s: the memory is read-only", what)
+                                 : ST_OK;
 }
 
 void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
-    if (tensor_ready(t, "sn_data_mut") != ST_OK || check_layout(t, expected, "sn_data_mut") != SN_OK) return NULL;
+    if (tensor_ready(t, "sn_data_mut") != ST_OK ||
+        check_layout(t, expected, "sn_data_mut") != SN_OK)
+        return NULL;
     if (check_writable(t, "sn_data_mut") != ST_OK) return NULL;
     t->storage->pointer_given = true;
     tensor_written(t);
@@ -140,11 +155,14 @@ sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
     const Meta *const meta = t->base.meta;
     const size_t needed = (size_t)meta->numel * (size_t)dtype_bytes(meta->dtype);
     if (bytes != needed)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_read: %zu bytes of room for a tensor of %zu bytes", bytes, needed);
+        return (sn_status)error_raise(
+            ST_ARGUMENT, "sn_read: %zu bytes of room for a tensor of %zu bytes", bytes, needed);
     if (!needed) return SN_OK;
     if (!to) return (sn_status)error_raise(ST_ARGUMENT, "sn_read: the destination is NULL");
-    if (meta->contiguous) memcpy(to, tensor_data(t), bytes);
-    else each_element(t, append, &(char *){to});
+    if (meta->contiguous)
+        memcpy(to, tensor_data(t), bytes);
+    else
+        each_element(t, append, &(char *){to});
     return SN_OK;
 }
 
@@ -165,25 +183,32 @@ int64_t sn_item_int(sn_tensor *t) {
     const DType dtype = t->base.meta->dtype;
     if (!dtype_is_float(dtype)) return element_int(dtype, tensor_data(t));
     const double value = element_double(dtype, tensor_data(t));
-    if (value >= -0x1p63 && value < 0x1p63 && value == (double)(int64_t)value) return (int64_t)value;
+    if (value >= -0x1p63 && value < 0x1p63 && value == (double)(int64_t)value)
+        return (int64_t)value;
     error_raise(ST_VALUE, "sn_item_int: %g is not an integer", value);
     return 0;
 }
 
-/* tensors from memory ------------------------------------------------------------------------------------------ */
+/* tensors from memory
+ * ------------------------------------------------------------------------------------------ */
 
 static Status check_sizes(sn_ints sizes, sn_dtype dtype, const char *what) {
-    if ((int)dtype <= DT_default || (int)dtype >= DT_COUNT) return error_raise(ST_DTYPE, "%s: dtype %d is unknown", what, (int)dtype);
+    if ((int)dtype <= DT_default || (int)dtype >= DT_COUNT)
+        return error_raise(ST_DTYPE, "%s: dtype %d is unknown", what, (int)dtype);
     if (sizes.n < 0 || sizes.n > MAX_RANK || (sizes.n && !sizes.data))
-        return error_raise(ST_SHAPE, "%s: a rank of %lld is not possible", what, (long long)sizes.n);
+        return error_raise(ST_SHAPE, "%s: a rank of %lld is not possible", what,
+                           (long long)sizes.n);
     for (int i = 0; i < sizes.n; i++)
-        if (sizes.data[i] < 0) return error_raise(ST_SHAPE, "%s: size %lld of dim %d is negative", what, (long long)sizes.data[i], i);
+        if (sizes.data[i] < 0)
+            return error_raise(ST_SHAPE, "%s: size %lld of dim %d is negative", what,
+                               (long long)sizes.data[i], i);
     return ST_OK;
 }
 
 sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
     if (error_pending() != ST_OK || check_sizes(sizes, dtype, "sn_from_data") != ST_OK) return NULL;
-    const Meta *const meta = meta_intern_contiguous((DType)dtype, DEV_cpu, sizes.data, (int)sizes.n);
+    const Meta *const meta =
+        meta_intern_contiguous((DType)dtype, DEV_cpu, sizes.data, (int)sizes.n);
     if (!meta) return NULL;
     if (!data && meta->numel) {
         error_raise(ST_ARGUMENT, "sn_from_data: the data is NULL");
@@ -195,22 +220,29 @@ sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
 }
 
 static const Meta *blob_meta(const sn_blob *blob) {
-    if (!blob->strides.data) return meta_intern_contiguous((DType)blob->dtype, blob->device, blob->sizes.data, (int)blob->sizes.n);
+    if (!blob->strides.data)
+        return meta_intern_contiguous((DType)blob->dtype, blob->device, blob->sizes.data,
+                                      (int)blob->sizes.n);
     if (blob->strides.n != blob->sizes.n) {
-        error_raise(ST_ARGUMENT, "sn_wrap: %lld strides for %lld sizes", (long long)blob->strides.n, (long long)blob->sizes.n);
+        error_raise(ST_ARGUMENT, "sn_wrap: %lld strides for %lld sizes", (long long)blob->strides.n,
+                    (long long)blob->sizes.n);
         return NULL;
     }
     for (int i = 0; i < blob->strides.n; i++)
         if (blob->strides.data[i] < 0) {
-            error_raise(ST_ARGUMENT, "sn_wrap: stride %lld of dim %d is negative", (long long)blob->strides.data[i], i);
+            error_raise(ST_ARGUMENT, "sn_wrap: stride %lld of dim %d is negative",
+                        (long long)blob->strides.data[i], i);
             return NULL;
         }
-    return meta_intern((DType)blob->dtype, blob->device, blob->sizes.data, blob->strides.data, (int)blob->sizes.n, false);
+    return meta_intern((DType)blob->dtype, blob->device, blob->sizes.data, blob->strides.data,
+                       (int)blob->sizes.n, false);
 }
 
 static Status check_blob(const sn_blob *blob) {
-    if (!blob || blob->size < sizeof(size_t)) return error_raise(ST_ARGUMENT, "sn_wrap: the blob is NULL or has no size");
-    if (blob->device != SN_CPU) return error_raise(ST_DEVICE, "sn_wrap: device %d is not the CPU", (int)blob->device);
+    if (!blob || blob->size < sizeof(size_t))
+        return error_raise(ST_ARGUMENT, "sn_wrap: the blob is NULL or has no size");
+    if (blob->device != SN_CPU)
+        return error_raise(ST_DEVICE, "sn_wrap: device %d is not the CPU", (int)blob->device);
     return check_sizes(blob->sizes, blob->dtype, "sn_wrap");
 }
 
@@ -220,15 +252,18 @@ sn_tensor *sn_wrap(const sn_blob *blob) {
     if (!meta) return NULL;
     const size_t align = (size_t)dtype_bytes(meta->dtype);
     if (meta_bytes(meta) > blob->bytes || (!blob->data && meta->numel)) {
-        error_raise(ST_ARGUMENT, "sn_wrap: sizes and strides need %zu bytes, the blob has %zu", meta_bytes(meta), blob->bytes);
+        error_raise(ST_ARGUMENT, "sn_wrap: sizes and strides need %zu bytes, the blob has %zu",
+                    meta_bytes(meta), blob->bytes);
         return NULL;
     }
     if ((uintptr_t)blob->data % align) {
-        error_raise(ST_ARGUMENT, "sn_wrap: the memory of %s elements is not aligned to %zu bytes", dtype_name(meta->dtype), align);
+        error_raise(ST_ARGUMENT, "sn_wrap: the memory of %s elements is not aligned to %zu bytes",
+                    dtype_name(meta->dtype), align);
         return NULL;
     }
     sn_tensor *const t = tensor_without_data(meta);
-    Storage *const storage = t ? storage_wrap(DEV_cpu, blob->data, blob->bytes, NULL, blob->context) : NULL;
+    Storage *const storage =
+        t ? storage_wrap(DEV_cpu, blob->data, blob->bytes, NULL, blob->context) : NULL;
     if (!storage) return NULL;
     storage->read_only = blob->read_only;
     storage->free = blob->free; /* from here on it is ours to free */
@@ -238,15 +273,20 @@ sn_tensor *sn_wrap(const sn_blob *blob) {
 }
 
 sn_status sn_memory_get(sn_device device, sn_memory *out) {
-    if (!out || out->size < sizeof *out) return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: out is NULL or has no size");
+    if (!out || out->size < sizeof *out)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: out is NULL or has no size");
     *out = (sn_memory){.size = sizeof *out};
-    if (device != SN_CPU) return (sn_status)error_raise(ST_DEVICE, "sn_memory_get: there is no device %d", (int)device);
+    if (device != SN_CPU)
+        return (sn_status)error_raise(ST_DEVICE, "sn_memory_get: there is no device %d",
+                                      (int)device);
     cpu_alloc_stats(out);
     return sn_check();
 }
 
 sn_status sn_memory_trim(sn_device device) {
-    if (device != SN_CPU) return (sn_status)error_raise(ST_DEVICE, "sn_memory_trim: there is no device %d", (int)device);
+    if (device != SN_CPU)
+        return (sn_status)error_raise(ST_DEVICE, "sn_memory_trim: there is no device %d",
+                                      (int)device);
     cpu_alloc_trim();
     return sn_check();
 }

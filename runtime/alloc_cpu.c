@@ -1,9 +1,11 @@
-/* alloc_cpu.c: the CPU caching allocator. A freed block is kept in the list of its size class and handed out again: a
- * fresh 32 MiB block costs 16 ms of page faults, 2 ms with huge pages, a kept one nothing.
+/* alloc_cpu.c: the CPU caching allocator. A freed block is kept in the list of its size class and
+ * handed out again: a fresh 32 MiB block costs 16 ms of page faults, 2 ms with huge pages, a kept
+ * one nothing.
  *
- * Classes: 8 per power of two (at most 12.5 % waste), from 64 bytes; blocks of 2 MiB and more are aligned to 2 MiB and
- * advised to be huge pages. At most `bound` bytes are kept; what would exceed it goes back to the system at once.
- * Under sanitizers, and with SINTER_PLAIN_MALLOC=1, nothing is kept. */
+ * Classes: 8 per power of two (at most 12.5 % waste), from 64 bytes; blocks of 2 MiB and more are
+ * aligned to 2 MiB and advised to be huge pages. At most `bound` bytes are kept; what would exceed
+ * it goes back to the system at once. Under sanitizers, and with SINTER_PLAIN_MALLOC=1, nothing is
+ * kept. */
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -29,7 +31,8 @@ static int class_of(size_t bytes, size_t *rounded) {
     if (bytes < ALIGNMENT) bytes = ALIGNMENT;
     const int log = 63 - __builtin_clzll(bytes);
     const size_t step = ((size_t)1 << log) / STEPS;
-    const size_t up = (bytes - ((size_t)1 << log) + step - 1) / step; /* 0 to STEPS: STEPS is the next power */
+    const size_t up =
+        (bytes - ((size_t)1 << log) + step - 1) / step; /* 0 to STEPS: STEPS is the next power */
     *rounded = ((size_t)1 << log) + up * step;
     return (log - 6) * STEPS + (int)up;
 }
@@ -43,7 +46,8 @@ static void count(int64_t bytes) {
 static void *fresh(size_t bytes) {
     void *const block = mem_aligned(bytes >= HUGE ? HUGE : ALIGNMENT, bytes);
     if (!block) return NULL;
-    if (bytes >= HUGE) madvise(block, bytes / HUGE * HUGE, MADV_HUGEPAGE); /* only advice: failure costs speed */
+    if (bytes >= HUGE)
+        madvise(block, bytes / HUGE * HUGE, MADV_HUGEPAGE); /* only advice: failure costs speed */
     atomic_fetch_add_explicit(&reserved, (int64_t)bytes, memory_order_relaxed);
     return block;
 }
@@ -105,7 +109,7 @@ static size_t bytes_of_class(int class) {
 /* Frees kept blocks, largest classes first, until at most `most` bytes are kept. */
 static void shrink(size_t most) {
     pthread_mutex_lock(&lock);
-    for (int class = CLASSES - 1; class >= 0; class--) {
+    for (int class = CLASSES - 1; class >= 0; class --) {
         while (kept[class] && kept_bytes > most) {
             void *const block = kept[class];
             kept[class] = *(void **)block;

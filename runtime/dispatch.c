@@ -1,11 +1,11 @@
 /* dispatch.c: the table and the walk through a call's keys.
  *
- *   sn_add(x, y)   keys {cpu, autograd}        x requires grad; thread state adds or takes keys away
- *     autograd     the tape's fallback         records a node, redispatches to {cpu}
- *     cpu          eager's fallback            runs the op's one-node program
+ *   sn_add(x, y)   keys {cpu, autograd}        x requires grad; thread state adds or takes keys
+ * away autograd     the tape's fallback         records a node, redispatches to {cpu} cpu eager's
+ * fallback            runs the op's one-node program
  *
- * Composite rows have one entry more: at capture, autograd and every backend they expand into their parts, each
- * dispatched from the top, so the highest of those keys decides where. */
+ * Composite rows have one entry more: at capture, autograd and every backend they expand into their
+ * parts, each dispatched from the top, so the highest of those keys decides where. */
 #include "runtime/dispatch.h"
 
 #include <stdio.h>
@@ -48,7 +48,9 @@ uint64_t key_of_device(Device device) {
                                 : KEY_BIT(spare);
 }
 
-/* the table ---------------------------------------------------------------------------------------------------- */
+/* the table
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static Entry *entries_of(const OpRow *row) {
     if (LIKELY(row->id < OP_COUNT)) return table[row->id];
@@ -56,7 +58,8 @@ static Entry *entries_of(const OpRow *row) {
 }
 
 static inline OpKernel *entry_at(Entry *entries, Key key) {
-    OpKernel *const kernel = entries ? atomic_load_explicit(&entries[key], memory_order_relaxed) : NULL;
+    OpKernel *const kernel =
+        entries ? atomic_load_explicit(&entries[key], memory_order_relaxed) : NULL;
     return kernel ? kernel : atomic_load_explicit(&fallbacks[key], memory_order_relaxed);
 }
 
@@ -66,16 +69,15 @@ static const uint64_t composite_keys = KEYS_BACKEND | KEY_BIT(autograd) | KEY_BI
 static void fill_composites(void) {
     for (int op = 0; op < OP_COUNT; op++) {
         const OpRow *const row = op_row((OpId)op);
-        for (int key = 0; key < KEY_COUNT && row && row->kind == KIND_composite && !row->alias_of; key++)
+        for (int key = 0; key < KEY_COUNT && row && row->kind == KIND_composite && !row->alias_of;
+             key++)
             if (composite_keys >> key & 1) atomic_store(&table[op][key], expand_composite);
     }
 }
 
 void dispatch_start(void) { fill_composites(); }
 
-OpKernel *dispatch_entry(const OpRow *row, Key key) {
-    return entry_at(entries_of(row), key);
-}
+OpKernel *dispatch_entry(const OpRow *row, Key key) { return entry_at(entries_of(row), key); }
 
 void dispatch_fallback(Key key, OpKernel *kernel) {
     atomic_store(&fallbacks[key], kernel);
@@ -99,19 +101,23 @@ void dispatch_register(const OpRow *row, Key key, OpKernel *kernel) {
     atomic_fetch_add(&dispatch_epoch, 1);
 }
 
-/* key sets ----------------------------------------------------------------------------------------------------- */
+/* key sets
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static Status null_argument(const OpCall *call, int i) {
     return error_raise(ST_ARGUMENT, "argument '%s' is NULL", call->row->params[i].name);
 }
 
 static Status failed_argument(const OpCall *call, int i) {
-    return error_raise(ST_STATE, "argument '%s' is the result of an op that failed", call->row->params[i].name);
+    return error_raise(ST_STATE, "argument '%s' is the result of an op that failed",
+                       call->row->params[i].name);
 }
 
 static inline Status add_tensor(const OpCall *call, int i, const Val *val, uint64_t *keys) {
     const sn_tensor *const t = (const sn_tensor *)val;
-    if (UNLIKELY(!t)) return call->row->params[i].type == PT_tensor_opt ? ST_OK : null_argument(call, i);
+    if (UNLIKELY(!t))
+        return call->row->params[i].type == PT_tensor_opt ? ST_OK : null_argument(call, i);
     if (UNLIKELY(t->flags & TF_error)) return failed_argument(call, i);
     *keys |= t->keys;
     return ST_OK;
@@ -124,7 +130,8 @@ static inline Status union_of_keys(const OpCall *call, uint64_t *keys) {
             TRY(add_tensor(call, i, arg->val, keys));
         } else if (UNLIKELY(arg->kind == ARG_tensors)) {
             for (int k = 0; k < arg->n; k++)
-                if (arg->vals[k] || call->row->params[i].type == PT_tensors) TRY(add_tensor(call, i, arg->vals[k], keys));
+                if (arg->vals[k] || call->row->params[i].type == PT_tensors)
+                    TRY(add_tensor(call, i, arg->vals[k], keys));
         }
     }
     for (int i = 0; call->out_args && i < call->row->n_out; i++) {
@@ -138,12 +145,16 @@ static inline Status union_of_keys(const OpCall *call, uint64_t *keys) {
 static uint64_t factory_keys(const OpCall *call) {
     Device device = DEV_cpu;
     for (int i = 0; i < call->row->n_params; i++)
-        if (call->row->params[i].type == PT_device_opt && call->args[i].kind == ARG_int) device = (Device)call->args[i].i;
+        if (call->row->params[i].type == PT_device_opt && call->args[i].kind == ARG_int)
+            device = (Device)call->args[i].i;
     return key_of_device(device) | KEY_BIT(autograd);
 }
 
 static const char *device_name(Device device) {
-    return device == DEV_cpu ? "cpu" : device == DEV_meta ? "meta" : device >= DEV_cuda ? "cuda" : "spare";
+    return device == DEV_cpu    ? "cpu"
+           : device == DEV_meta ? "meta"
+           : device >= DEV_cuda ? "cuda"
+                                : "spare";
 }
 
 /* Two tensors on different devices; 0-dim CPU tensors go with any device. */
@@ -154,12 +165,14 @@ static Status check_devices(OpCall *call) {
         const Arg *const arg = &call->args[i];
         const int n = arg->kind == ARG_tensor ? 1 : arg->kind == ARG_tensors ? arg->n : 0;
         for (int k = 0; k < n; k++) {
-            const sn_tensor *const t = (const sn_tensor *)(arg->kind == ARG_tensor ? arg->val : arg->vals[k]);
+            const sn_tensor *const t =
+                (const sn_tensor *)(arg->kind == ARG_tensor ? arg->val : arg->vals[k]);
             if (!t || (t->base.meta->device == DEV_cpu && !t->base.meta->rank)) continue;
             if (first && first->base.meta->device != t->base.meta->device)
-                return error_raise(ST_DEVICE, "all tensors must be on one device: '%s' is on %s, '%s' on %s",
-                                   call->row->params[first_arg].name, device_name(first->base.meta->device),
-                                   call->row->params[i].name, device_name(t->base.meta->device));
+                return error_raise(
+                    ST_DEVICE, "all tensors must be on one device: '%s' is on %s, '%s' on %s",
+                    call->row->params[first_arg].name, device_name(first->base.meta->device),
+                    call->row->params[i].name, device_name(t->base.meta->device));
             if (!first) first = t, first_arg = i;
         }
     }
@@ -167,14 +180,17 @@ static Status check_devices(OpCall *call) {
     return ST_OK;
 }
 
-/* the walk ----------------------------------------------------------------------------------------------------- */
+/* the walk
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static Status no_kernel(const OpCall *call, uint64_t keys) {
     Text list = {0};
     for (int key = KEY_COUNT - 1; key > 0; key--)
         if (keys >> key & 1) text_printf(&list, "%s%s", list.n ? ", " : "", key_names[key]);
-    const Status status = error_raise(ST_UNSUPPORTED, "%s is not implemented for key %s",
-                                      op_form_name(call->row, call->form), list.n ? text_str(&list) : "none");
+    const Status status =
+        error_raise(ST_UNSUPPORTED, "%s is not implemented for key %s",
+                    op_form_name(call->row, call->form), list.n ? text_str(&list) : "none");
     text_free(&list);
     return status;
 }
@@ -196,7 +212,9 @@ static inline Status run_highest(OpCall *call, uint64_t keys) {
 }
 
 Status redispatch(OpCall *call) { return run_highest(call, call->keys); }
-Status redispatch_excluding(OpCall *call, uint64_t keys) { return run_highest(call, call->keys & ~keys); }
+Status redispatch_excluding(OpCall *call, uint64_t keys) {
+    return run_highest(call, call->keys & ~keys);
+}
 
 static Status start(OpCall *call) {
     sn_state *const state = state_get();
@@ -221,21 +239,30 @@ static Status finish(OpCall *call, Status status) {
     return status;
 }
 
-Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
-    OpCall call = {.row = row->alias_of ? row->alias_of : row, .form = form, .args = args, .out_args = out_args,
-                   .outs = outs, .n_outs = row->n_out};
+Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                sn_tensor **outs) {
+    OpCall call = {.row = row->alias_of ? row->alias_of : row,
+                   .form = form,
+                   .args = args,
+                   .out_args = out_args,
+                   .outs = outs,
+                   .n_outs = row->n_out};
     const Status status = start(&call);
     return LIKELY(status == ST_OK) ? ST_OK : finish(&call, status);
 }
 
 Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n_outs) {
-    OpCall call = {.row = row->alias_of ? row->alias_of : row, .args = args, .outs = outs, .n_outs = row->n_out};
+    OpCall call = {.row = row->alias_of ? row->alias_of : row,
+                   .args = args,
+                   .outs = outs,
+                   .n_outs = row->n_out};
     TRY(finish(&call, start(&call)));
     *n_outs = call.n_outs;
     return ST_OK;
 }
 
-/* eager as a builder ------------------------------------------------------------------------------------------- */
+/* eager as a builder
+ * ------------------------------------------------------------------------------------------- */
 
 static Status emit_eagerly(Builder *self, const OpRow *row, const Arg *args, Val **outs) {
     (void)self;
@@ -257,7 +284,8 @@ static Status expand_composite(OpCall *call) {
     TRY(scope_push(state, false));
     Val *outs[MAX_OUTS] = {0};
     const Status status = rule(eager_builder(), call->row, call->args, outs);
-    for (int i = 0; i < call->row->n_out; i++) call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
+    for (int i = 0; i < call->row->n_out; i++)
+        call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
     scope_pop_passing(state, call->outs, call->row->n_out);
     return status == ST_OK ? error_pending() : status;
 }

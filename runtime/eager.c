@@ -1,4 +1,5 @@
-/* eager.c: the CPU backend of the dispatcher: its fallback runs any op that has no entry of its own. */
+/* eager.c: the CPU backend of the dispatcher: its fallback runs any op that has no entry of its
+ * own. */
 #include "runtime/dispatch.h"
 
 void eager_start(void) {}

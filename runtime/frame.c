@@ -1,4 +1,5 @@
-/* frame.c: runs a callback: its own scope, its outputs checked and passed out [semantics O1, O2, O5]. */
+/* frame.c: runs a callback: its own scope, its outputs checked and passed out [semantics O1, O2,
+ * O5]. */
 #include "runtime/frame.h"
 
 #include "runtime/override.h"
@@ -9,9 +10,11 @@ int64_t (*frame_int_hook)(sn_frame *f, int i);
 static Status check_result(const sn_frame *frame, sn_status returned) {
     TRY(error_pending());
     if (returned != SN_OK)
-        return error_raise(ST_CALLBACK, "%s: the callback returned '%s'", frame->what, status_name((Status)returned));
+        return error_raise(ST_CALLBACK, "%s: the callback returned '%s'", frame->what,
+                           status_name((Status)returned));
     for (int i = 0; i < frame->n_out && !frame->outs_optional; i++)
-        if (!frame->out[i]) return error_raise(ST_CALLBACK, "%s: the callback set no output %d", frame->what, i);
+        if (!frame->out[i])
+            return error_raise(ST_CALLBACK, "%s: the callback set no output %d", frame->what, i);
     return ST_OK;
 }
 

@@ -1,8 +1,10 @@
-/* frame.h: a callback's view of its call; the accessors are public (sn_in, sn_out, ...: frontend/api_frame.c).
+/* frame.h: a callback's view of its call; the accessors are public (sn_in, sn_out, ...:
+ * frontend/api_frame.c).
  *
- * One struct serves compiled functions, kernels and modes of the dispatcher, custom functions, derivatives and hooks:
- * who makes a frame fills the parts that its kind has. frame_run is the only way to call a body: it opens a scope of
- * its own around it [semantics O1], restores modes, checks the outputs and passes them to the scope outside. */
+ * One struct serves compiled functions, kernels and modes of the dispatcher, custom functions,
+ * derivatives and hooks: who makes a frame fills the parts that its kind has. frame_run is the only
+ * way to call a body: it opens a scope of its own around it [semantics O1], restores modes, checks
+ * the outputs and passes them to the scope outside. */
 #ifndef SINTER_RUNTIME_FRAME_H
 #define SINTER_RUNTIME_FRAME_H
 #include <sinter/dispatch.h>
@@ -13,20 +15,21 @@ struct Deriv;      /* passes/passes.h */
 struct CustomCall; /* runtime/custom.c: saved tensors and gradients of a custom function */
 
 struct sn_frame {
-    const char *what;      /* for errors: "mlp", "kernel of my::swish"; never NULL */
+    const char *what; /* for errors: "mlp", "kernel of my::swish"; never NULL */
     void *closure;
-    const Arg *in;         /* as sn_value; tensors borrowed */
+    const Arg *in; /* as sn_value; tensors borrowed */
     int n_in;
-    sn_tensor **out;       /* room n_out; NULL until set */
+    sn_tensor **out; /* room n_out; NULL until set */
     int n_out;
-    bool outs_optional;    /* hooks: output 0 need not be set */
-    OpCall *call;          /* dispatcher callbacks: what sn_redispatch continues; else NULL */
-    struct Deriv *deriv;   /* derivative bodies */
+    bool outs_optional;  /* hooks: output 0 need not be set */
+    OpCall *call;        /* dispatcher callbacks: what sn_redispatch continues; else NULL */
+    struct Deriv *deriv; /* derivative bodies */
     struct CustomCall *custom;
-    Capture *capture;      /* the body of a compiled function: scalars go through capture_value */
+    Capture *capture; /* the body of a compiled function: scalars go through capture_value */
 };
 
-/* How capture sees scalar inputs (set by capture at start-up; NULL: plain). Called for frames with `capture`. */
+/* How capture sees scalar inputs (set by capture at start-up; NULL: plain). Called for frames with
+ * `capture`. */
 extern int64_t (*frame_int_hook)(sn_frame *f, int i);
 
 Status frame_run(sn_frame *frame, sn_body body);

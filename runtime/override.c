@@ -1,8 +1,10 @@
-/* override.c: see override.h. Overrides of one place form a stack (newest first); the table holds `run_override`, which
- * finds the newest of its (row, key). Freeing the last one puts the table's entry back as it was.
+/* override.c: see override.h. Overrides of one place form a stack (newest first); the table holds
+ * `run_override`, which finds the newest of its (row, key). Freeing the last one puts the table's
+ * entry back as it was.
  *
- * A user mode is a handler on the state's stack. While it runs, the modes outside it are the current ones and the keys
- * above `mode` are left out, so that nested modes run inner first and an op that the handler calls is not recorded twice. */
+ * A user mode is a handler on the state's stack. While it runs, the modes outside it are the
+ * current ones and the keys above `mode` are left out, so that nested modes run inner first and an
+ * op that the handler calls is not recorded twice. */
 #include "runtime/override.h"
 
 #include <pthread.h>
@@ -35,12 +37,20 @@ static sn_override *newest(const OpRow *row, Key key) {
 
 Status body_kernel(OpCall *call, sn_body body, void *closure) {
     sn_tensor *outs[MAX_OUTS] = {0};
-    sn_frame frame = {.what = op_form_name(call->row, call->form), .closure = closure, .in = call->args,
-                      .n_in = call->row->n_params, .out = outs, .n_out = call->row->n_out, .call = call};
+    sn_frame frame = {.what = op_form_name(call->row, call->form),
+                      .closure = closure,
+                      .in = call->args,
+                      .n_in = call->row->n_params,
+                      .out = outs,
+                      .n_out = call->row->n_out,
+                      .call = call};
     TRY(frame_run(&frame, body));
     for (int i = 0; i < call->row->n_out; i++) {
-        if (call->form == FORM_functional) call->outs[i] = outs[i];
-        else call->outs[i] = call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
+        if (call->form == FORM_functional)
+            call->outs[i] = outs[i];
+        else
+            call->outs[i] =
+                call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
     }
     return ST_OK;
 }
@@ -55,8 +65,10 @@ static Status run_override(OpCall *call) {
 }
 
 static void place(const OpRow *row, Key key, OpKernel *kernel) {
-    if (row) dispatch_register(row, key, kernel);
-    else dispatch_fallback(key, kernel);
+    if (row)
+        dispatch_register(row, key, kernel);
+    else
+        dispatch_fallback(key, kernel);
 }
 
 sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure) {
@@ -64,7 +76,9 @@ sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure
     if (!override) return NULL;
     pthread_mutex_lock(&lock);
     const sn_override *const older = newest(row, key);
-    OpKernel *const before = older ? older->before : row ? dispatch_own(row, key) : dispatch_fallback_of(key);
+    OpKernel *const before = older ? older->before
+                             : row ? dispatch_own(row, key)
+                                   : dispatch_fallback_of(key);
     *override = (sn_override){row, key, body, closure, before, overrides};
     overrides = override;
     pthread_mutex_unlock(&lock);
@@ -84,7 +98,9 @@ void override_free(sn_override *override) {
     mem_free(override);
 }
 
-/* user modes --------------------------------------------------------------------------------------------------- */
+/* user modes
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static const uint64_t above_modes = ~((KEY_BIT(mode) << 1) - 1);
 
@@ -105,7 +121,8 @@ static Status run_mode(OpCall *call) {
 
 Status frame_redispatch(sn_frame *frame) {
     OpCall *const call = frame->call;
-    if (!call) return error_raise(ST_STATE, "%s: only a kernel or a mode can redispatch", frame->what);
+    if (!call)
+        return error_raise(ST_STATE, "%s: only a kernel or a mode can redispatch", frame->what);
     TRY(error_pending());
     OpCall next = *call;
     next.outs = frame->out;
@@ -140,8 +157,10 @@ void user_modes_pop_to(sn_state *state, UserMode *until) {
         state->modes = mode->outer;
         mem_free(mode);
     }
-    if (state->modes) state->include |= KEY_BIT(mode);
-    else state->include &= ~KEY_BIT(mode);
+    if (state->modes)
+        state->include |= KEY_BIT(mode);
+    else
+        state->include &= ~KEY_BIT(mode);
 }
 
 void override_start(void) { dispatch_fallback(KEY_mode, run_mode); }

@@ -1,4 +1,5 @@
-/* override.h: user code in the dispatcher: overrides of single entries, fallbacks of keys, user modes. */
+/* override.h: user code in the dispatcher: overrides of single entries, fallbacks of keys, user
+ * modes. */
 #ifndef SINTER_RUNTIME_OVERRIDE_H
 #define SINTER_RUNTIME_OVERRIDE_H
 #include "runtime/frame.h"

@@ -1,10 +1,11 @@
 /* scope.c: scopes own results and texts, and restore modes [semantics O1, C13].
  *
- *   handles  | root's | scope 1's | scope 2's |        one stack; a frame remembers where its part begins
- *   mark     generation << 32 | state id << 20 | depth
+ *   handles  | root's | scope 1's | scope 2's |        one stack; a frame remembers where its part
+ * begins mark     generation << 32 | state id << 20 | depth
  *
- * A tensor is held by one scope at most (TF_in_scope, scope_slot), so leaving a scope early is O(1): its slot is filled
- * with the last handle when it is the innermost scope's, else left empty. */
+ * A tensor is held by one scope at most (TF_in_scope, scope_slot), so leaving a scope early is
+ * O(1): its slot is filled with the last handle when it is the innermost scope's, else left empty.
+ */
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
@@ -96,9 +97,12 @@ static bool grow_handles(sn_state *state) {
 }
 
 static void warn_root(sn_state *state) {
-    if (state->root_warned || state->n_handles < (uint64_t)state->settings[SET_root_scope_warning].number) return;
+    if (state->root_warned ||
+        state->n_handles < (uint64_t)state->settings[SET_root_scope_warning].number)
+        return;
     state->root_warned = true;
-    LOG(memory, WARNING, "%u results are held by the root scope; open a scope (sn_scope_begin) around repeated work",
+    LOG(memory, WARNING,
+        "%u results are held by the root scope; open a scope (sn_scope_begin) around repeated work",
         state->n_handles);
 }
 
@@ -121,7 +125,8 @@ bool scope_adopt(sn_state *state, sn_tensor *t) {
 
 bool scope_take(sn_state *state, sn_tensor *t) {
     const uint32_t slot = t->scope_slot;
-    if (!(t->flags & TF_in_scope) || slot >= state->n_handles || state->handles[slot] != t) return false;
+    if (!(t->flags & TF_in_scope) || slot >= state->n_handles || state->handles[slot] != t)
+        return false;
     t->flags &= (uint8_t)~TF_in_scope;
     if (slot >= floor_of(state)) {
         sn_tensor *const last = state->handles[--state->n_handles];
@@ -135,13 +140,15 @@ bool scope_take(sn_state *state, sn_tensor *t) {
     return true;
 }
 
-/* Handles of the dying scope's part that are results move down to where it began; the rest is released. */
+/* Handles of the dying scope's part that are results move down to where it began; the rest is
+ * released. */
 void scope_pop_passing(sn_state *state, sn_tensor *const *ts, int n) {
     const uint32_t first = floor_of(state);
     sn_tensor *small[16], **taken = n <= 16 ? small : mem_alloc((size_t)n * sizeof *taken);
     int n_taken = 0;
     for (int i = 0; i < n && taken; i++)
-        if (ts[i] && (ts[i]->flags & TF_in_scope) && ts[i]->scope_slot >= first && scope_take(state, ts[i]))
+        if (ts[i] && (ts[i]->flags & TF_in_scope) && ts[i]->scope_slot >= first &&
+            scope_take(state, ts[i]))
             taken[n_taken++] = ts[i];
     scope_pop(state);
     for (int i = 0; i < n_taken; i++) scope_adopt(state, taken[i]);
@@ -160,11 +167,14 @@ const char *state_text(sn_state *state, char *malloced) {
     return malloced;
 }
 
-/* public ------------------------------------------------------------------------------------------------------- */
+/* public
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 static sn_scope mark_of(const sn_state *state) {
     const uint64_t id = state->id & ((1u << ID_BITS) - 1);
-    return (uint64_t)state->scopes[state->n_scopes - 1].generation << 32 | id << DEPTH_BITS | state->n_scopes;
+    return (uint64_t)state->scopes[state->n_scopes - 1].generation << 32 | id << DEPTH_BITS |
+           state->n_scopes;
 }
 
 static sn_scope begin(bool owned) {
@@ -194,7 +204,8 @@ static uint32_t depth_of(const sn_state *state, sn_scope mark) {
         error_raise(ST_STATE, "the scope belongs to another thread or sn_state");
         return 0;
     }
-    if (!depth || depth > state->n_scopes || state->scopes[depth - 1].generation != (uint32_t)(mark >> 32)) {
+    if (!depth || depth > state->n_scopes ||
+        state->scopes[depth - 1].generation != (uint32_t)(mark >> 32)) {
         error_raise(ST_STATE, "the scope has ended already");
         return 0;
     }

@@ -1,7 +1,7 @@
 /* settings.c: the table of settings.def, initial values from the environment, per-state changes.
  *
- * Initial values are read once; a state copies numbers only, and owns a text once it was set. Settings marked
- * process-wide take effect when set, through the module that they belong to. */
+ * Initial values are read once; a state copies numbers only, and owns a text once it was set.
+ * Settings marked process-wide take effect when set, through the module that they belong to. */
 #include "runtime/settings.h"
 
 #include <ctype.h>
@@ -59,8 +59,8 @@ static void read_initial(void) {
     for (int i = 0; i < SET_COUNT; i++) {
         const char *text = no_environment ? NULL : from_environment(rows[i].name);
         if (text && !parse_number(&rows[i], text, &initial[i].number)) {
-            LOG(general, WARNING, "setting %s: '%s' in the environment is not a number; %s is used", rows[i].name,
-                text, rows[i].value);
+            LOG(general, WARNING, "setting %s: '%s' in the environment is not a number; %s is used",
+                rows[i].name, text, rows[i].value);
             text = NULL;
         }
         if (!text) {
@@ -111,7 +111,8 @@ static int find(const char *name) {
 /* What process-wide settings do when they are set. */
 static Status apply(int id, const Setting *setting) {
     if (id == SET_threads) pool_threads_set((int)setting->number);
-    if (id == SET_dispatch_trace) log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
+    if (id == SET_dispatch_trace)
+        log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
     if (id == SET_memory_retain_mib) cpu_alloc_bound((size_t)setting->number << 20);
     return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
 }

@@ -1,5 +1,6 @@
-/* start.c: what every module sets up once per process, in one place and a fixed order: its kernels in the dispatch table
- * and its hooks. Runs before the first thread state is made, so no op runs earlier. */
+/* start.c: what every module sets up once per process, in one place and a fixed order: its kernels
+ * in the dispatch table and its hooks. Runs before the first thread state is made, so no op runs
+ * earlier. */
 #include <pthread.h>
 
 #include "runtime/dispatch.h"

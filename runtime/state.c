@@ -1,7 +1,8 @@
-/* state.c: thread states: made on first use, found through one thread-local pointer, freed when their thread ends.
+/* state.c: thread states: made on first use, found through one thread-local pointer, freed when
+ * their thread ends.
  *
- * A thread's own state hangs on a pthread key, whose destructor frees it; `state_current` is the one in use, the own
- * one or what sn_state_use put in its place. */
+ * A thread's own state hangs on a pthread key, whose destructor frees it; `state_current` is the
+ * one in use, the own one or what sn_state_use put in its place. */
 #include "runtime/state.h"
 
 #include <pthread.h>
@@ -17,7 +18,8 @@ StateDrop *state_drop_capture;
 static pthread_key_t own_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static _Atomic uint32_t next_id = 1;
-static sn_state emergency; /* handed out when a state cannot be made; an error is pending then, so nothing runs in it */
+static sn_state emergency; /* handed out when a state cannot be made; an error is pending then, so
+                              nothing runs in it */
 
 static void free_own(void *state) {
     if (state_current == state) state_current = NULL;
@@ -69,8 +71,10 @@ sn_state *sn_state_use(sn_state *state) {
 
 void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
     state->grad_mode = mode;
-    if (mode == SN_INFERENCE) state->exclude |= KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view);
-    else state->exclude &= ~(KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view));
+    if (mode == SN_INFERENCE)
+        state->exclude |= KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view);
+    else
+        state->exclude &= ~(KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view));
 }
 
 static void free_lists(sn_state *state) {

@@ -1,8 +1,10 @@
-/* tensor.c: making and freeing tensors. A block of a size class holds header, storage and small payload; freed blocks
- * wait in the thread's list of their class (at most KEEP of each), so that a small result costs no malloc.
+/* tensor.c: making and freeing tensors. A block of a size class holds header, storage and small
+ * payload; freed blocks wait in the thread's list of their class (at most KEEP of each), so that a
+ * small result costs no malloc.
  *
- * Who frees what: a tensor holds one reference of its storage. A BLOCK_header tensor is freed when it dies; the block of
- * any other is freed when the storage inside dies, which the tensor's own reference keeps from happening earlier. */
+ * Who frees what: a tensor holds one reference of its storage. A BLOCK_header tensor is freed when
+ * it dies; the block of any other is freed when the storage inside dies, which the tensor's own
+ * reference keeps from happening earlier. */
 #include "runtime/tensor.h"
 
 #include "runtime/base/alloc.h"
@@ -19,7 +21,9 @@ void (*tensor_autograd_free)(sn_tensor *t);
 void (*tensor_placeholder_free)(sn_tensor *t);
 
 static inline int block_class(size_t bytes) {
-    return bytes <= payload_bytes[BLOCK_small] ? BLOCK_small : bytes <= payload_bytes[BLOCK_medium] ? BLOCK_medium : BLOCK_large;
+    return bytes <= payload_bytes[BLOCK_small]    ? BLOCK_small
+           : bytes <= payload_bytes[BLOCK_medium] ? BLOCK_medium
+                                                  : BLOCK_large;
 }
 
 static inline size_t block_bytes(int class) {
@@ -49,7 +53,7 @@ static inline void block_give(void *block, int class) {
 }
 
 void tensor_blocks_trim(sn_state *state) {
-    for (int class = 0; class < BLOCK_CLASSES; class++) {
+    for (int class = 0; class < BLOCK_CLASSES; class ++) {
         while (state->free_blocks[class]) {
             void *const block = state->free_blocks[class];
             state->free_blocks[class] = *(void **)block;
@@ -66,16 +70,21 @@ static inline void *block_of(Storage *storage) { return (char *)storage - HEADER
 static inline sn_tensor *begin(sn_state *state, void *block, int class, const Meta *meta) {
     sn_tensor *const t = block;
     const bool inference = state->grad_mode == SN_INFERENCE;
-    *t = (sn_tensor){.base = {meta}, .block = (uint8_t)class, .flags = inference ? TF_inference : 0,
+    *t = (sn_tensor){.base = {meta},
+                     .block = (uint8_t) class,
+                     .flags = inference ? TF_inference : 0,
                      .keys = inference ? meta_keys(meta) & ~KEY_BIT(autograd) : meta_keys(meta)};
     atomic_init(&t->refs, 1);
     return t;
 }
 
-static inline sn_tensor *adopt(sn_state *state, sn_tensor *t) { return LIKELY(scope_adopt(state, t)) ? t : NULL; }
+static inline sn_tensor *adopt(sn_state *state, sn_tensor *t) {
+    return LIKELY(scope_adopt(state, t)) ? t : NULL;
+}
 
-static Status fill_storage(Storage *storage, void *payload, int class, Device device, size_t bytes) {
-    *storage = (Storage){.device = device, .block = (uint8_t)class, .bytes = bytes};
+static Status fill_storage(Storage *storage, void *payload, int class, Device device,
+                           size_t bytes) {
+    *storage = (Storage){.device = device, .block = (uint8_t) class, .bytes = bytes};
     atomic_init(&storage->refs, 1);
     storage->data = class == BLOCK_large || class == BLOCK_header ? cpu_alloc(bytes) : payload;
     return storage->data ? ST_OK : ST_MEMORY;
@@ -134,10 +143,14 @@ static void put_number(void *to, DType dtype, const Arg *number) {
     const int64_t i = number->kind == ARG_float ? (int64_t)number->f : number->i;
     const double f = arg_double(number);
     const float single = (float)f;
-    if (dtype == DT_f64) memcpy(to, &f, 8);
-    else if (dtype == DT_f32) memcpy(to, &single, 4);
-    else if (dtype == DT_bool) *(uint8_t *)to = number->kind == ARG_float ? f != 0 : i != 0;
-    else memcpy(to, &i, (size_t)dtype_bytes(dtype)); /* little-endian: low bytes */
+    if (dtype == DT_f64)
+        memcpy(to, &f, 8);
+    else if (dtype == DT_f32)
+        memcpy(to, &single, 4);
+    else if (dtype == DT_bool)
+        *(uint8_t *)to = number->kind == ARG_float ? f != 0 : i != 0;
+    else
+        memcpy(to, &i, (size_t)dtype_bytes(dtype)); /* little-endian: low bytes */
 }
 
 static DType number_dtype(const Arg *number) {
@@ -190,7 +203,9 @@ Status tensor_ready(sn_tensor *t, const char *what) {
                        t->base.meta->device == DEV_meta ? "meta" : "spare");
 }
 
-/* storage ------------------------------------------------------------------------------------------------------ */
+/* storage
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 Storage *storage_new(Device device, size_t bytes) {
     Storage *const storage = mem_alloc(sizeof *storage);
@@ -203,8 +218,13 @@ Storage *storage_new(Device device, size_t bytes) {
 Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free, void *context) {
     Storage *const storage = mem_alloc(sizeof *storage);
     if (!storage) return NULL;
-    *storage = (Storage){.device = device, .user_owned = true, .pointer_given = true, .data = data, .bytes = bytes,
-                         .free = free, .context = context};
+    *storage = (Storage){.device = device,
+                         .user_owned = true,
+                         .pointer_given = true,
+                         .data = data,
+                         .bytes = bytes,
+                         .free = free,
+                         .context = context};
     atomic_init(&storage->refs, 1);
     return storage;
 }
@@ -220,13 +240,17 @@ static bool data_is_payload(Storage *storage) {
 
 static void free_data(Storage *storage) {
     if (data_is_payload(storage)) return;
-    if (!storage->user_owned) cpu_free(storage->data, storage->bytes);
-    else if (storage->free) storage->free(storage->data, storage->context);
+    if (!storage->user_owned)
+        cpu_free(storage->data, storage->bytes);
+    else if (storage->free)
+        storage->free(storage->data, storage->context);
 }
 
 Status storage_resize(Storage *storage, size_t bytes) {
     if (storage->user_owned)
-        return error_raise(ST_UNSUPPORTED, "memory of %zu bytes that the program owns cannot be resized", storage->bytes);
+        return error_raise(ST_UNSUPPORTED,
+                           "memory of %zu bytes that the program owns cannot be resized",
+                           storage->bytes);
     void *const data = cpu_alloc(bytes);
     if (!data) return ST_MEMORY;
     const size_t kept = storage->bytes < bytes ? storage->bytes : bytes;
@@ -237,11 +261,15 @@ Status storage_resize(Storage *storage, size_t bytes) {
     return ST_OK;
 }
 
-void storage_retain(Storage *storage) { atomic_fetch_add_explicit(&storage->refs, 1, memory_order_relaxed); }
+void storage_retain(Storage *storage) {
+    atomic_fetch_add_explicit(&storage->refs, 1, memory_order_relaxed);
+}
 
 void storage_release(Storage *storage) {
     if (!drop(&storage->refs)) return;
     free_data(storage);
-    if (storage->block == BLOCK_header) mem_free(storage);
-    else block_give(block_of(storage), storage->block);
+    if (storage->block == BLOCK_header)
+        mem_free(storage);
+    else
+        block_give(block_of(storage), storage->block);
 }
