@@ -4,11 +4,13 @@
 #include <pthread.h>
 
 #include "runtime/dispatch.h"
+#include "runtime/tape.h"
 
 static void start_all(void) {
     dispatch_start();
     override_start();
     eager_start();
+    tape_start();
 }
 
 void runtime_start(void) {

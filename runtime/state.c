@@ -10,6 +10,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/dispatch.h"
+#include "runtime/tape.h"
 #include "runtime/tensor.h"
 
 _Thread_local sn_state *state_current __attribute__((tls_model("initial-exec")));
@@ -79,6 +80,7 @@ void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
 
 static void free_lists(sn_state *state) {
     tensor_blocks_trim(state);
+    tape_blocks_trim(state);
     mem_free(state->handles);
     mem_free(state->scopes);
     settings_free(state);

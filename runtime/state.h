@@ -33,6 +33,12 @@ enum {
     BLOCK_CLASSES
 }; /* tensor blocks, runtime/tensor.c */
 
+enum { TAPE_CLASSES = 16 }; /* blocks of tape nodes, in classes of 64 bytes, runtime/tape.c */
+typedef struct TapeBlocks {
+    void *first; /* linked through their first word */
+    int n;
+} TapeBlocks;
+
 struct sn_state {
     ErrorSlot error;
     uint64_t include, exclude; /* dispatch keys of this thread */
@@ -56,6 +62,8 @@ struct sn_state {
     struct UserMode *modes;   /* stack of user modes, innermost first */
     struct TextOwned *texts;  /* scope-owned strings, newest first */
     uint64_t tape_sequence;   /* next sequence number of a tape node [semantics G1] */
+    TapeBlocks tape_blocks[TAPE_CLASSES];
+    struct TapeNode **tape_freeing; /* nodes that wait to be freed, while one is */
     Setting settings[SET_COUNT];
     sn_error taken; /* what sn_error_take handed out last, with its texts in taken_slot */
     ErrorSlot taken_slot;
