@@ -1,20 +1,23 @@
-/* autograd.c: the Autograd key: records a node for each differentiable op call, and the backward of such nodes.
+/* autograd.c: the Autograd key: records a node for each differentiable op call, and the backward of
+ * such nodes.
  *
- * The kernel sees every op. Where no argument is tracked it only passes the call on. Otherwise it makes a node first
- * (arguments are saved before an in-place op overwrites them), runs the op on the keys below, and attaches the node to
- * the results. Backward hands the saved values to the row's derivative rule, which emits ops again. */
+ * The kernel sees every op. Where no argument is tracked it only passes the call on. Otherwise it
+ * makes a node first (arguments are saved before an in-place op overwrites them), runs the op on
+ * the keys below, and attaches the node to the results. Backward hands the saved values to the
+ * row's derivative rule, which emits ops again. */
 #include "runtime/tape.h"
 
 #include <ctype.h>
 
 #include "runtime/base/alloc.h"
 
-/* what a row saves: parsed once from its `saves` column ---------------------------------------------------------- */
+/* what a row saves: parsed once from its `saves` column
+ * ---------------------------------------------------------- */
 
 enum { MAX_SAVES = 12 };
 typedef struct SaveItem {
     int16_t arg, result; /* one of them, the other -1 */
-    uint32_t when;       /* bits of arguments: saved if any of their gradients is wanted; 0: always */
+    uint32_t when; /* bits of arguments: saved if any of their gradients is wanted; 0: always */
 } SaveItem;
 typedef struct SavePlan {
     int n;
@@ -36,7 +39,8 @@ static int param_index(const OpRow *row, const char *word, size_t n) {
 /* "self/other": one item; returns its end. */
 static const char *parse_item(const OpRow *row, const char *at, SaveItem *item) {
     size_t n = strcspn(at, " ,/");
-    *item = (SaveItem){.arg = (int16_t)param_index(row, at, n), .result = (int16_t)result_index(at, n)};
+    *item =
+        (SaveItem){.arg = (int16_t)param_index(row, at, n), .result = (int16_t)result_index(at, n)};
     if (item->arg >= 0) item->result = -1;
     at += n;
     while (*at == '/') {
@@ -65,15 +69,21 @@ static const SavePlan *plan_of(const OpRow *row, SavePlan *room) {
     return room;
 }
 
-/* copies of arguments ------------------------------------------------------------------------------------------ */
+/* copies of arguments
+ * ------------------------------------------------------------------------------------------ */
 
 static size_t list_bytes(const Arg *arg) {
     switch ((ArgKind)arg->kind) {
-    case ARG_ints: return (size_t)arg->n * sizeof(int64_t);
-    case ARG_floats: return (size_t)arg->n * sizeof(double);
-    case ARG_string: return round_up((int64_t)strlen(arg->string) + 1, 8);
-    case ARG_tensors: return (size_t)arg->n * (sizeof(Val *) + sizeof(Val));
-    default: return 0;
+    case ARG_ints:
+        return (size_t)arg->n * sizeof(int64_t);
+    case ARG_floats:
+        return (size_t)arg->n * sizeof(double);
+    case ARG_string:
+        return round_up((int64_t)strlen(arg->string) + 1, 8);
+    case ARG_tensors:
+        return (size_t)arg->n * (sizeof(Val *) + sizeof(Val));
+    default:
+        return 0;
     }
 }
 
@@ -83,7 +93,8 @@ size_t tape_args_bytes(const OpRow *row, const Arg *args) {
     return bytes;
 }
 
-/* A list's tensors become bare Vals: metadata for the rule to read, also of those that are not saved. */
+/* A list's tensors become bare Vals: metadata for the rule to read, also of those that are not
+ * saved. */
 static void copy_list(const Arg *arg, Arg *to, char *memory) {
     Val **const vals = (Val **)memory;
     Val *const bare = (Val *)(vals + arg->n);
@@ -104,16 +115,20 @@ void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory) {
         if (args[i].kind == ARG_tensors) {
             copy_list(&args[i], &to[i], at);
         } else {
-            memcpy(at, args[i].ints, args[i].kind == ARG_string ? strlen(args[i].string) + 1 : bytes);
+            memcpy(at, args[i].ints,
+                   args[i].kind == ARG_string ? strlen(args[i].string) + 1 : bytes);
             to[i].ints = (const int64_t *)at;
         }
         at += bytes;
     }
 }
 
-/* row nodes ---------------------------------------------------------------------------------------------------- */
+/* row nodes
+ * ----------------------------------------------------------------------------------------------------
+ */
 
-typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved and what args point at */
+typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved and what args point at
+                          */
     const OpRow *row;
     int n_saved;
     Arg *args;
@@ -147,7 +162,8 @@ static const TapeSaved *row_saved(const TapeNode *node, int *n) {
     return row_node(node)->saved;
 }
 
-/* backward of a row node ----------------------------------------------------------------------------------------- */
+/* backward of a row node
+ * ----------------------------------------------------------------------------------------- */
 
 typedef struct RowCall { /* arrays of one call of a rule */
     Deriv d;
@@ -157,7 +173,8 @@ typedef struct RowCall { /* arrays of one call of a rule */
     Val *results[MAX_LIST];
 } RowCall;
 
-/* A saved result again, with its place in the history: a rule's ops on it are recorded under create_graph. */
+/* A saved result again, with its place in the history: a rule's ops on it are recorded under
+ * create_graph. */
 static Status saved_result(TapeNode *node, const TapeSaved *saved, bool create_graph, Val **out) {
     sn_tensor *t = saved->tensor;
     if (create_graph) {
@@ -182,9 +199,12 @@ static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
             text_free(&name);
             return status;
         }
-        if (saved->result >= 0) TRY(saved_result(node, saved, call->create_graph, &rc->results[saved->result]));
-        else if (saved->item < 0) rc->args[saved->arg].val = &saved->tensor->base;
-        else ((Val **)rc->args[saved->arg].vals)[saved->item] = &saved->tensor->base;
+        if (saved->result >= 0)
+            TRY(saved_result(node, saved, call->create_graph, &rc->results[saved->result]));
+        else if (saved->item < 0)
+            rc->args[saved->arg].val = &saved->tensor->base;
+        else
+            ((Val **)rc->args[saved->arg].vals)[saved->item] = &saved->tensor->base;
     }
     return ST_OK;
 }
@@ -195,25 +215,34 @@ static void gather_needs(const RowNode *row, const TapeBackward *call, bool *nee
     for (int i = 0; i < row->row->n_params; i++) {
         needs[i] = call->needs[i];
         if (row->args[i].kind != ARG_tensors) continue;
-        for (int k = 0; k < row->args[i].n; k++) needs[i] |= call->needs[row->row->n_params + items++];
+        for (int k = 0; k < row->args[i].n; k++)
+            needs[i] |= call->needs[row->row->n_params + items++];
     }
 }
 
 static Status run_rule(const OpRow *row, Deriv *d) {
     DerivFn *const rule = row->id < OP_COUNT ? deriv_rule(row) : NULL;
-    return rule ? rule(d) : error_raise(ST_UNSUPPORTED, "the derivative of %s is not implemented", row->name);
+    return rule ? rule(d)
+                : error_raise(ST_UNSUPPORTED, "the derivative of %s is not implemented", row->name);
 }
 
 static Status row_backward(TapeNode *node, TapeBackward *call) {
     const RowNode *const row = row_node(node);
     RowCall rc;
     TRY(unpack(node, call, &rc));
-    if (!call->create_graph) state_get()->exclude |= KEY_BIT(autograd); /* until the engine closes this node's scope */
+    if (!call->create_graph)
+        state_get()->exclude |= KEY_BIT(autograd); /* until the engine closes this node's scope */
     memset(rc.grad_in, 0, sizeof rc.grad_in);
     gather_needs(row, call, rc.needs);
-    rc.d = (Deriv){.b = eager_builder(), .row = row->row, .args = rc.args, .results = rc.results,
-                   .grad_out = (Val *const *)call->grad_out, .needs = rc.needs, .arg_meta = row->arg_meta,
-                   .result_meta = node->out_meta, .grad_in = rc.grad_in,
+    rc.d = (Deriv){.b = eager_builder(),
+                   .row = row->row,
+                   .args = rc.args,
+                   .results = rc.results,
+                   .grad_out = (Val *const *)call->grad_out,
+                   .needs = rc.needs,
+                   .arg_meta = row->arg_meta,
+                   .result_meta = node->out_meta,
+                   .grad_in = rc.grad_in,
                    .grad_list = (Val **)(call->grad_in + row->row->n_params)};
     TRY(run_rule(row->row, &rc.d));
     for (int i = 0; i < row->row->n_params; i++)
@@ -221,15 +250,18 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
     return error_pending();
 }
 
-static const TapeClass row_class = {.backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved};
+static const TapeClass row_class = {
+    .backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved};
 
-/* recording ---------------------------------------------------------------------------------------------------- */
+/* recording
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Recording {
     OpCall *call;
     TapeNode *node;
     RowNode *row;
-    uint32_t needs; /* bits of arguments */
+    uint32_t needs;           /* bits of arguments */
     const sn_tensor *written; /* in-place: self */
 } Recording;
 
@@ -243,8 +275,10 @@ static inline uint32_t tracked_args(const OpCall *call) {
     uint32_t bits = 0;
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
-        if (arg->kind == ARG_tensor) bits |= arg->val && tape_tracks(tensor_of(arg->val)) ? 1u << i : 0;
-        else if (UNLIKELY(arg->kind == ARG_tensors)) bits |= list_tracked(arg) ? 1u << i : 0;
+        if (arg->kind == ARG_tensor)
+            bits |= arg->val && tape_tracks(tensor_of(arg->val)) ? 1u << i : 0;
+        else if (UNLIKELY(arg->kind == ARG_tensors))
+            bits |= list_tracked(arg) ? 1u << i : 0;
     }
     return bits;
 }
@@ -269,9 +303,11 @@ static int saves_room(const OpCall *call, const SavePlan *plan) {
 static Status make_node(Recording *r, const SavePlan *plan) {
     const OpCall *const call = r->call;
     const int n_params = call->row->n_params, n_saved = saves_room(call, plan);
-    const size_t fixed = sizeof(RowNode) + (size_t)n_params * (sizeof(Arg) + sizeof(Meta *)) + (size_t)n_saved * sizeof(TapeSaved);
+    const size_t fixed = sizeof(RowNode) + (size_t)n_params * (sizeof(Arg) + sizeof(Meta *)) +
+                         (size_t)n_saved * sizeof(TapeSaved);
     const int n_outs = call->row->returns_list ? MAX_LIST : call->row->n_out;
-    r->node = tape_node_new(&row_class, n_params + list_items(call), n_outs, fixed + tape_args_bytes(call->row, call->args));
+    r->node = tape_node_new(&row_class, n_params + list_items(call), n_outs,
+                            fixed + tape_args_bytes(call->row, call->args));
     if (!r->node) return ST_MEMORY;
     RowNode *const row = r->row = tape_node_extra(r->node);
     row->row = call->row;
@@ -289,8 +325,10 @@ static Status set_edges(Recording *r) {
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
         r->row->arg_meta[i] = arg->kind == ARG_tensor && arg->val ? arg->val->meta : NULL;
-        if (r->needs >> i & 1 && arg->kind == ARG_tensor) TRY(tape_edge_set(&r->node->edges[i], tensor_of(arg->val)));
-        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++) TRY(tape_edge_set(item++, tensor_of(arg->vals[k])));
+        if (r->needs >> i & 1 && arg->kind == ARG_tensor)
+            TRY(tape_edge_set(&r->node->edges[i], tensor_of(arg->val)));
+        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
+            TRY(tape_edge_set(item++, tensor_of(arg->vals[k])));
     }
     return ST_OK;
 }
@@ -303,17 +341,20 @@ static Status save_value(Recording *r, sn_tensor *t, SaveItem item, int list_ite
     return ST_OK;
 }
 
-/* What an in-place op is about to overwrite is saved as a copy: the gradient is that of the functional form [G5]. */
+/* What an in-place op is about to overwrite is saved as a copy: the gradient is that of the
+ * functional form [G5]. */
 static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item) {
     sn_tensor *t = tensor_of(val);
     if (!t) return ST_OK;
-    if (LIKELY(!r->written || t->storage != r->written->storage)) return save_value(r, t, item, list_item);
+    if (LIKELY(!r->written || t->storage != r->written->storage))
+        return save_value(r, t, item, list_item);
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
     state->exclude |= KEY_BIT(autograd);
     sn_tensor *const copy = tape_clone(t, NULL);
     Status status = copy ? save_value(r, copy, item, list_item) : error_pending();
-    if (status == ST_OK && tape_tracks(t)) { /* for create_graph the copy stands for the value before */
+    if (status == ST_OK &&
+        tape_tracks(t)) { /* for create_graph the copy stands for the value before */
         const TapeEdge edge = r->node->edges[item.arg];
         if (edge.target && !edge.leaf) status = tape_attach(copy, edge.target, edge.output);
     }
@@ -321,7 +362,9 @@ static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item
     return status;
 }
 
-static inline bool is_due(const Recording *r, const SaveItem *item) { return !item->when || (item->when & r->needs); }
+static inline bool is_due(const Recording *r, const SaveItem *item) {
+    return !item->when || (item->when & r->needs);
+}
 
 static Status save_arguments(Recording *r, const SavePlan *plan) {
     for (int i = 0; i < plan->n; i++) {
@@ -329,21 +372,28 @@ static Status save_arguments(Recording *r, const SavePlan *plan) {
         if (item.arg < 0 || !is_due(r, &item)) continue;
         const Arg *const arg = &r->call->args[item.arg];
         if (arg->kind == ARG_tensor) TRY(save_argument(r, arg->val, item, -1));
-        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++) TRY(save_argument(r, arg->vals[k], item, k));
+        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
+            TRY(save_argument(r, arg->vals[k], item, k));
     }
     return ST_OK;
 }
 
-/* A saved result is another handle of its data, without history: else the node would hold itself. */
+/* A saved result is another handle of its data, without history: else the node would hold itself.
+ */
 static Status save_results(Recording *r, const SavePlan *plan) {
     for (int i = 0; i < plan->n; i++) {
         const SaveItem item = plan->items[i];
         if (item.result < 0 || !is_due(r, &item) || item.result >= r->call->n_outs) continue;
         sn_tensor *const t = r->call->outs[item.result];
-        sn_tensor *const alias = t ? tensor_from_storage(t->storage, t->base.meta, t->offset) : NULL;
+        sn_tensor *const alias =
+            t ? tensor_from_storage(t->storage, t->base.meta, t->offset) : NULL;
         if (!alias) return error_pending();
         TapeSaved *const saved = &r->row->saved[r->row->n_saved++];
-        *saved = (TapeSaved){.tensor = alias, .version = tensor_version(t), .arg = -1, .item = -1, .result = item.result};
+        *saved = (TapeSaved){.tensor = alias,
+                             .version = tensor_version(t),
+                             .arg = -1,
+                             .item = -1,
+                             .result = item.result};
         if (!scope_take(state_get(), alias)) tensor_retain(alias);
     }
     return ST_OK;
@@ -385,8 +435,10 @@ static Status record(OpCall *call, uint32_t needs) {
         r.written = tensor_of(call->args[0].val);
         TRY(tape_check_inplace(r.written));
     } else if (call->form == FORM_out) {
-        return error_raise(ST_UNSUPPORTED, "the out form does not support automatic differentiation, but an argument "
-                                           "requires gradients");
+        return error_raise(
+            ST_UNSUPPORTED,
+            "the out form does not support automatic differentiation, but an argument "
+            "requires gradients");
     }
     SavePlan room;
     const SavePlan *const plan = plan_of(call->row, &room);
@@ -396,11 +448,14 @@ static Status record(OpCall *call, uint32_t needs) {
     return status;
 }
 
-/* the kernel --------------------------------------------------------------------------------------------------- */
+/* the kernel
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static bool differentiable(const OpRow *row) {
     if (row->flags & OPF_nodiff) return false;
-    return row->kind != KIND_view || row->id >= OP_COUNT || deriv_rule(row); /* detach: a view without one */
+    return row->kind != KIND_view || row->id >= OP_COUNT ||
+           deriv_rule(row); /* detach: a view without one */
 }
 
 static bool writes_tracked(const OpCall *call) {
@@ -415,7 +470,8 @@ static Status kernel(OpCall *call) {
     if (UNLIKELY(needs) && differentiable(call->row)) return record(call, needs);
     if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record(call, needs);
     TRY(redispatch(call));
-    if (UNLIKELY(call->row->kind == KIND_view) && differentiable(call->row)) return tape_view_note(call);
+    if (UNLIKELY(call->row->kind == KIND_view) && differentiable(call->row))
+        return tape_view_note(call);
     return ST_OK;
 }
 
@@ -430,7 +486,8 @@ Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *
 
 static Status copy_into(sn_tensor *to, sn_tensor *from) {
     sn_tensor *written;
-    return tape_dispatch(op_row(OP_copy), FORM_inplace, (const Arg[]){V(&to->base), V(&from->base), A_BOOL(false)}, &written);
+    return tape_dispatch(op_row(OP_copy), FORM_inplace,
+                         (const Arg[]){V(&to->base), V(&from->base), A_BOOL(false)}, &written);
 }
 
 sn_tensor *tape_clone(sn_tensor *t, const Meta *meta) {

@@ -1,11 +1,13 @@
-/* autograd_view.c: in-place ops on views. A view remembers its base and the ops that lead from the base to it. When a
- * recorded op writes into the view, the base gets a new history, in which the written part comes from that op [G5]:
+/* autograd_view.c: in-place ops on views. A view remembers its base and the ops that lead from the
+ * base to it. When a recorded op writes into the view, the base gets a new history, in which the
+ * written part comes from that op [G5]:
  *
  *   base --(CopySlices)--> base'        base' = base with the written part replaced
- *   v = base[0]; v.mul_(w)              gradient of base' : to base with the part set to 0; the part to MulBackward
+ *   v = base[0]; v.mul_(w)              gradient of base' : to base with the part set to 0; the
+ * part to MulBackward
  *
- * Views of that base are then stale (their generation differs) and get their history by replaying their ops on the
- * base, when it is next asked for. */
+ * Views of that base are then stale (their generation differs) and get their history by replaying
+ * their ops on the base, when it is next asked for. */
 #include "runtime/tape.h"
 
 #include "runtime/base/alloc.h"
@@ -13,22 +15,27 @@
 struct TapeView {
     _Atomic int32_t refs;
     uint16_t block;
-    bool no_grad;       /* made while grad mode was off */
-    int result;         /* of a Tensor[] op */
-    sn_tensor *base;    /* owned */
-    TapeView *parent;   /* the view that this one was made from; NULL: the base */
+    bool no_grad;     /* made while grad mode was off */
+    int result;       /* of a Tensor[] op */
+    sn_tensor *base;  /* owned */
+    TapeView *parent; /* the view that this one was made from; NULL: the base */
     const OpRow *row;
-    Arg args[];         /* [0] is the tensor: not set */
+    Arg args[]; /* [0] is the tensor: not set */
 };
 
 static TapeView *view_new(sn_tensor *self, const OpCall *call, int result) {
     const size_t list = (size_t)call->row->n_params * sizeof(Arg);
     uint16_t block;
-    TapeView *const view = tape_block_take(sizeof *view + list + tape_args_bytes(call->row, call->args), &block);
+    TapeView *const view =
+        tape_block_take(sizeof *view + list + tape_args_bytes(call->row, call->args), &block);
     if (!view) return NULL;
     TapeView *const parent = self->autograd ? self->autograd->view : NULL;
-    *view = (TapeView){.block = block, .result = result, .row = call->row, .parent = parent,
-                       .base = parent ? parent->base : self, .no_grad = state_get()->grad_mode != SN_GRAD_ON};
+    *view = (TapeView){.block = block,
+                       .result = result,
+                       .row = call->row,
+                       .parent = parent,
+                       .base = parent ? parent->base : self,
+                       .no_grad = state_get()->grad_mode != SN_GRAD_ON};
     atomic_init(&view->refs, 1);
     if (parent) atomic_fetch_add(&parent->refs, 1);
     tensor_retain(view->base);
@@ -47,14 +54,18 @@ void tape_view_release(TapeView *view) {
     }
 }
 
-static uint32_t generation_of(const sn_tensor *base) { return base->autograd ? base->autograd->generation : 0; }
+static uint32_t generation_of(const sn_tensor *base) {
+    return base->autograd ? base->autograd->generation : 0;
+}
 
 Status tape_view_note(OpCall *call) {
     if (call->row->n_params == 0 || call->args[0].kind != ARG_tensor) return ST_OK;
     sn_tensor *const self = tensor_of(call->args[0].val);
     for (int i = 0; i < call->n_outs; i++) {
         sn_tensor *const out = call->outs[i];
-        if (!out || out == self || out->storage != self->storage || (out->autograd && out->autograd->view)) continue;
+        if (!out || out == self || out->storage != self->storage ||
+            (out->autograd && out->autograd->view))
+            continue;
         AutogradMeta *const meta = tape_meta(out);
         if (!meta || !(meta->view = view_new(self, call, i))) return ST_MEMORY;
         meta->generation = generation_of(meta->view->base);
@@ -62,11 +73,17 @@ Status tape_view_note(OpCall *call) {
     return ST_OK;
 }
 
-sn_tensor *tape_view_base(const sn_tensor *t) { return t->autograd && t->autograd->view ? t->autograd->view->base : NULL; }
+sn_tensor *tape_view_base(const sn_tensor *t) {
+    return t->autograd && t->autograd->view ? t->autograd->view->base : NULL;
+}
 
-static bool stale(const AutogradMeta *meta) { return meta->generation != generation_of(meta->view->base); }
+static bool stale(const AutogradMeta *meta) {
+    return meta->generation != generation_of(meta->view->base);
+}
 
-bool tape_view_tracks(const sn_tensor *t) { return stale(t->autograd) && tape_tracks(t->autograd->view->base); }
+bool tape_view_tracks(const sn_tensor *t) {
+    return stale(t->autograd) && tape_tracks(t->autograd->view->base);
+}
 
 /* The view's ops on another tensor of the base's sizes; a result of the innermost scope. */
 static Status replay(const TapeView *view, sn_tensor *base, sn_tensor **out) {
@@ -96,7 +113,8 @@ Status tape_view_refresh(sn_tensor *t) {
     return status;
 }
 
-/* CopySlices: edge 0 the base before, edge 1 the op that wrote the view --------------------------------------------- */
+/* CopySlices: edge 0 the base before, edge 1 the op that wrote the view
+ * --------------------------------------------- */
 
 static TapeView *written_view(TapeNode *node) { return *(TapeView **)tape_node_extra(node); }
 
@@ -119,13 +137,15 @@ static Status slices_backward(TapeNode *node, TapeBackward *call) {
 
 static void slices_drop(TapeNode *node) { tape_view_release(written_view(node)); }
 static void slices_name(const TapeNode *node, Text *text) { text_puts(text, "CopySlices"); }
-static const TapeClass slices_class = {.backward = slices_backward, .drop = slices_drop, .name = slices_name};
+static const TapeClass slices_class = {
+    .backward = slices_backward, .drop = slices_drop, .name = slices_name};
 
 Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
     AutogradMeta *const meta = t->autograd;
     sn_tensor *const base = meta->view->base;
     AutogradMeta *const base_meta = tape_meta(base);
-    TapeNode *const slices = base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
+    TapeNode *const slices =
+        base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
     if (!slices) return ST_MEMORY;
     *(TapeView **)tape_node_extra(slices) = meta->view;
     atomic_fetch_add(&meta->view->refs, 1);
@@ -142,13 +162,18 @@ Status tape_check_inplace(const sn_tensor *t) {
     const AutogradMeta *const meta = t->autograd;
     if (!meta) return ST_OK;
     if (meta->requires_grad && !meta->node)
-        return error_raise(ST_STATE, "a leaf that requires gradients is being written by an in-place operation");
+        return error_raise(
+            ST_STATE, "a leaf that requires gradients is being written by an in-place operation");
     if (!meta->view) return ST_OK;
     const AutogradMeta *const base = meta->view->base->autograd;
     if (base && base->requires_grad && !base->node)
-        return error_raise(ST_STATE, "a view of a leaf that requires gradients is being written by an in-place operation");
+        return error_raise(
+            ST_STATE,
+            "a view of a leaf that requires gradients is being written by an in-place operation");
     if (meta->view->no_grad)
-        return error_raise(ST_STATE, "a view made while gradients were off is being written by an in-place operation "
-                                     "while they are on");
+        return error_raise(
+            ST_STATE,
+            "a view made while gradients were off is being written by an in-place operation "
+            "while they are on");
     return ST_OK;
 }

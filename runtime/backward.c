@@ -1,11 +1,12 @@
-/* backward.c: the engine [semantics G1]. Nodes wait in a heap by sequence number; the newest runs first, so when a node's
- * turn comes, everything that uses its results has run and its gradients are complete. Contributions are added left to
- * right as they arrive. Leaves collect theirs in the same way and get them in .grad at the end, in the order in which
- * the walk first reached them.
+/* backward.c: the engine [semantics G1]. Nodes wait in a heap by sequence number; the newest runs
+ * first, so when a node's turn comes, everything that uses its results has run and its gradients
+ * are complete. Contributions are added left to right as they arrive. Leaves collect theirs in the
+ * same way and get them in .grad at the end, in the order in which the walk first reached them.
  *
  *   heap: [#9 Sum]  ->  #9 runs, gives #8 a gradient  ->  heap: [#8 Mul] -> ... -> leaves
  *
- * Entries hang on nodes and leaves for the time of the run; a run inside a run (a hook that calls backward) shadows them. */
+ * Entries hang on nodes and leaves for the time of the run; a run inside a run (a hook that calls
+ * backward) shadows them. */
 #include "runtime/tape.h"
 
 #include <stdlib.h>
@@ -20,12 +21,12 @@ enum { SMALL = 8, BLOCK_ENTRIES = 64 };
 typedef struct Engine Engine;
 struct TapeEntry {
     Engine *engine;
-    TapeEntry *shadowed;  /* of an outer run */
-    TapeNode *node;       /* or a leaf: */
+    TapeEntry *shadowed; /* of an outer run */
+    TapeNode *node;      /* or a leaf: */
     sn_tensor *leaf;
     bool queued, needed;
-    sn_tensor **grads;    /* by result, owned; a leaf has one */
-    sn_tensor *one;       /* grads of a node with one result */
+    sn_tensor **grads; /* by result, owned; a leaf has one */
+    sn_tensor *one;    /* grads of a node with one result */
 };
 
 typedef struct EntryBlock {
@@ -41,18 +42,22 @@ struct Engine {
     EntryBlock *blocks, *last_block;
     TapeEntry **heap;
     int n_heap, room_heap;
-    sn_tensor **found;    /* selective: by x, owned */
+    sn_tensor **found; /* selective: by x, owned */
 };
 
-/* entries ------------------------------------------------------------------------------------------------------ */
+/* entries
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static TapeEntry *entry_new(Engine *e) {
     if (!e->last_block || e->last_block->n == BLOCK_ENTRIES) {
         EntryBlock *const block = mem_alloc(sizeof *block);
         if (!block) return NULL;
         block->n = 0, block->next = NULL;
-        if (e->last_block) e->last_block->next = block;
-        else e->blocks = block;
+        if (e->last_block)
+            e->last_block->next = block;
+        else
+            e->blocks = block;
         e->last_block = block;
     }
     TapeEntry *const entry = &e->last_block->entries[e->last_block->n];
@@ -65,7 +70,8 @@ static TapeEntry *entry_of_node(Engine *e, TapeNode *node) {
     if (node->entry && node->entry->engine == e) return node->entry;
     TapeEntry *const entry = entry_new(e);
     if (!entry) return NULL;
-    if (node->n_outs != 1 && !(entry->grads = mem_zero((size_t)node->n_outs * sizeof(sn_tensor *)))) {
+    if (node->n_outs != 1 &&
+        !(entry->grads = mem_zero((size_t)node->n_outs * sizeof(sn_tensor *)))) {
         entry->grads = &entry->one;
         return NULL;
     }
@@ -90,15 +96,21 @@ static void entry_close(TapeEntry *entry) {
     const int n = entry->node ? entry->node->n_outs : 1;
     for (int i = 0; i < n; i++) tensor_release(entry->grads[i]);
     if (entry->grads != &entry->one) mem_free(entry->grads);
-    if (entry->node) entry->node->entry = entry->shadowed;
-    else if (entry->leaf) entry->leaf->autograd->entry = entry->shadowed;
+    if (entry->node)
+        entry->node->entry = entry->shadowed;
+    else if (entry->leaf)
+        entry->leaf->autograd->entry = entry->shadowed;
     tape_node_release(entry->node);
     tensor_release(entry->leaf);
 }
 
-/* the heap ----------------------------------------------------------------------------------------------------- */
+/* the heap
+ * -----------------------------------------------------------------------------------------------------
+ */
 
-static bool newer(const TapeEntry *a, const TapeEntry *b) { return a->node->sequence > b->node->sequence; }
+static bool newer(const TapeEntry *a, const TapeEntry *b) {
+    return a->node->sequence > b->node->sequence;
+}
 
 static Status heap_push(Engine *e, TapeEntry *entry) {
     if (e->n_heap == e->room_heap) {
@@ -108,7 +120,8 @@ static Status heap_push(Engine *e, TapeEntry *entry) {
         e->heap = heap, e->room_heap = room;
     }
     int at = e->n_heap++;
-    for (int up; at > 0 && newer(entry, e->heap[up = (at - 1) / 2]); at = up) e->heap[at] = e->heap[up];
+    for (int up; at > 0 && newer(entry, e->heap[up = (at - 1) / 2]); at = up)
+        e->heap[at] = e->heap[up];
     e->heap[at] = entry;
     entry->queued = true;
     return ST_OK;
@@ -126,7 +139,9 @@ static TapeEntry *heap_pop(Engine *e) {
     return top;
 }
 
-/* sums --------------------------------------------------------------------------------------------------------- */
+/* sums
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Takes a reference of t out of the innermost scope. */
 static void own(Engine *e, sn_tensor *t) {
@@ -146,8 +161,10 @@ static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
     }
     const Arg args[] = {V(&(*sum)->base), V(&grad->base), A_INT(1)};
     sn_tensor *total;
-    const bool in_place = !e->create && sole(*sum) && (*sum)->base.meta == grad->base.meta && !meta_overlaps(grad->base.meta);
-    TRY(dispatch(op_row(OP_add_Tensor), in_place ? FORM_inplace : FORM_functional, args, NULL, &total));
+    const bool in_place = !e->create && sole(*sum) && (*sum)->base.meta == grad->base.meta &&
+                          !meta_overlaps(grad->base.meta);
+    TRY(dispatch(op_row(OP_add_Tensor), in_place ? FORM_inplace : FORM_functional, args, NULL,
+                 &total));
     if (in_place) return ST_OK;
     own(e, total);
     tensor_release(*sum);
@@ -170,7 +187,8 @@ static TapeEntry *entry_of_edge(Engine *e, const TapeEdge *edge) {
 static bool edge_wanted(const Engine *e, const TapeEdge *edge) {
     if (!edge->target) return false;
     if (!e->selective) return true;
-    const TapeEntry *const entry = edge->leaf ? ((sn_tensor *)edge->target)->autograd->entry : ((TapeNode *)edge->target)->entry;
+    const TapeEntry *const entry = edge->leaf ? ((sn_tensor *)edge->target)->autograd->entry
+                                              : ((TapeNode *)edge->target)->entry;
     return entry && entry->engine == e && entry->needed;
 }
 
@@ -182,18 +200,27 @@ static Status deliver(Engine *e, const TapeEdge *edge, sn_tensor *grad, bool who
     return edge->leaf || entry->queued ? ST_OK : heap_push(e, entry);
 }
 
-/* hooks -------------------------------------------------------------------------------------------------------- */
+/* hooks
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static Status run_hook(Engine *e, const TapeHook *hook, sn_tensor **grad) {
     const Arg in = A_VAL(&(*grad)->base);
     sn_tensor *out = NULL;
-    sn_frame frame = {.what = "gradient hook", .closure = hook->closure, .in = &in, .n_in = 1, .out = &out, .n_out = 1,
+    sn_frame frame = {.what = "gradient hook",
+                      .closure = hook->closure,
+                      .in = &in,
+                      .n_in = 1,
+                      .out = &out,
+                      .n_out = 1,
                       .outs_optional = true};
     TRY(scope_push(e->state, false));
     Status status = frame_run(&frame, hook->body);
     if (status == ST_OK && out && out != *grad) {
-        if (!meta_same_sizes(out->base.meta, (*grad)->base.meta) || out->base.meta->dtype != (*grad)->base.meta->dtype)
-            status = error_raise(ST_CALLBACK, "a gradient hook must give a gradient of the same sizes and dtype");
+        if (!meta_same_sizes(out->base.meta, (*grad)->base.meta) ||
+            out->base.meta->dtype != (*grad)->base.meta->dtype)
+            status = error_raise(
+                ST_CALLBACK, "a gradient hook must give a gradient of the same sizes and dtype");
         else
             status = replace(e, grad, out);
     }
@@ -211,15 +238,18 @@ static Status run_hooks(Engine *e, const TapeHook *hook, int output, sn_tensor *
     return ST_OK;
 }
 
-/* nodes -------------------------------------------------------------------------------------------------------- */
+/* nodes
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static Status used_twice(const TapeNode *node) {
     Text name = {0};
     node->class->name(node, &name);
-    const Status status = error_raise(
-        ST_STATE,
-        "%s: trying to go backward through the graph a second time: what it saved was freed by the first backward; pass "
-        "SN_RETAIN_GRAPH there to keep it", text_str(&name));
+    const Status status = error_raise(ST_STATE,
+                                      "%s: trying to go backward through the graph a second time: "
+                                      "what it saved was freed by the first backward; pass "
+                                      "SN_RETAIN_GRAPH there to keep it",
+                                      text_str(&name));
     text_free(&name);
     return status;
 }
@@ -237,7 +267,8 @@ static Status arrays_begin(CallArrays *a, int n) {
     a->block = NULL;
     a->needs = a->small_needs, a->grad_in = a->small_in, a->partial = a->small_partial;
     if (n > SMALL * 2) {
-        if (!(a->block = mem_alloc((size_t)n * (2 * sizeof(sn_tensor *) + sizeof(bool))))) return ST_MEMORY;
+        if (!(a->block = mem_alloc((size_t)n * (2 * sizeof(sn_tensor *) + sizeof(bool)))))
+            return ST_MEMORY;
         a->grad_in = a->block, a->partial = a->grad_in + n, a->needs = (bool *)(a->partial + n);
     }
     memset(a->grad_in, 0, (size_t)n * sizeof *a->grad_in);
@@ -262,11 +293,15 @@ static Status call_backward(Engine *e, TapeEntry *entry, CallArrays *a) {
     for (int i = 0; i < node->n_edges; i++) any |= a->needs[i] = edge_wanted(e, &node->edges[i]);
     if (!any) return ST_OK;
     if (node->class->continues) TRY(find_partials(e, node, a));
-    TapeBackward call = {.grad_out = entry->grads, .needs = a->needs, .partial = a->partial, .grad_in = a->grad_in,
+    TapeBackward call = {.grad_out = entry->grads,
+                         .needs = a->needs,
+                         .partial = a->partial,
+                         .grad_in = a->grad_in,
                          .create_graph = e->create};
     TRY(node->class->backward(node, &call));
     for (int i = 0; i < node->n_edges; i++)
-        if (a->needs[i] && a->grad_in[i]) TRY(deliver(e, &node->edges[i], a->grad_in[i], node->class->continues));
+        if (a->needs[i] && a->grad_in[i])
+            TRY(deliver(e, &node->edges[i], a->grad_in[i], node->class->continues));
     return ST_OK;
 }
 
@@ -306,13 +341,17 @@ static Status run_node(Engine *e, TapeEntry *entry) {
     return status;
 }
 
-/* leaves ------------------------------------------------------------------------------------------------------- */
+/* leaves
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 /* The strides that .grad should have: the leaf's own where those are dense, else row-major. */
 static const Meta *grad_meta(const sn_tensor *leaf) {
     const Meta *const meta = leaf->base.meta;
-    if (meta->contiguous || (!meta_overlaps(meta) && meta_bytes(meta) == (size_t)(meta->numel * dtype_bytes(meta->dtype))))
-        return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, false);
+    if (meta->contiguous || (!meta_overlaps(meta) &&
+                             meta_bytes(meta) == (size_t)(meta->numel * dtype_bytes(meta->dtype))))
+        return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank,
+                           false);
     return meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
 }
 
@@ -336,7 +375,8 @@ static Status add_to_grad(Engine *e, sn_tensor *leaf, sn_tensor *sum) {
     sn_tensor **const grad = &leaf->autograd->grad;
     const Arg args[] = {V(&(*grad)->base), V(&sum->base), A_INT(1)};
     sn_tensor *total;
-    TRY(dispatch(op_row(OP_add_Tensor), e->create ? FORM_functional : FORM_inplace, args, NULL, &total));
+    TRY(dispatch(op_row(OP_add_Tensor), e->create ? FORM_functional : FORM_inplace, args, NULL,
+                 &total));
     return e->create ? replace(e, grad, total) : ST_OK;
 }
 
@@ -353,7 +393,8 @@ static Status finish_leaf(Engine *e, TapeEntry *entry) {
         return ST_OK;
     }
     TRY(scope_push(e->state, false));
-    const Status status = leaf->autograd->grad ? add_to_grad(e, leaf, entry->one) : first_grad(e, leaf, &entry->one);
+    const Status status =
+        leaf->autograd->grad ? add_to_grad(e, leaf, entry->one) : first_grad(e, leaf, &entry->one);
     scope_pop(e->state);
     return status;
 }
@@ -365,7 +406,8 @@ static Status finish_leaves(Engine *e) {
     return ST_OK;
 }
 
-/* what leads to xs --------------------------------------------------------------------------------------------- */
+/* what leads to xs
+ * --------------------------------------------------------------------------------------------- */
 
 /* Entries for all that the roots reach, breadth first; blocks are the queue. */
 static Status reach_all(Engine *e) {
@@ -379,7 +421,8 @@ static Status reach_all(Engine *e) {
 }
 
 static int by_sequence(const void *a, const void *b) {
-    const TapeNode *const x = (*(TapeEntry *const *)a)->node, *const y = (*(TapeEntry *const *)b)->node;
+    const TapeNode *const x = (*(TapeEntry *const *)a)->node, *const y =
+                                                                  (*(TapeEntry *const *)b)->node;
     return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
@@ -403,37 +446,49 @@ static Status mark_needed(Engine *e) {
             if (block->entries[i].node) nodes[n++] = &block->entries[i];
     qsort(nodes, (size_t)n, sizeof *nodes, by_sequence);
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < nodes[i]->node->n_edges; k++) nodes[i]->needed |= edge_wanted(e, &nodes[i]->node->edges[k]);
+        for (int k = 0; k < nodes[i]->node->n_edges; k++)
+            nodes[i]->needed |= edge_wanted(e, &nodes[i]->node->edges[k]);
     mem_free(nodes);
     return ST_OK;
 }
 
-/* roots -------------------------------------------------------------------------------------------------------- */
+/* roots
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static sn_tensor *one_like(const Meta *meta) {
-    sn_tensor *const one = tensor_new(meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank));
+    sn_tensor *const one =
+        tensor_new(meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank));
     return one && tape_fill(one, 1) == ST_OK ? one : NULL;
 }
 
 static Status check_root(sn_tensor *root, sn_tensor *grad, int i) {
     TRY(tensor_valid(root, "backward"));
     if (!tape_tracks(root))
-        return error_raise(ST_STATE, "tensor %d does not require gradients and has no history to go backward through", i);
+        return error_raise(
+            ST_STATE,
+            "tensor %d does not require gradients and has no history to go backward through", i);
     const Meta *const meta = root->base.meta;
     if (!grad)
-        return meta->numel == 1 ? ST_OK : error_raise(ST_ARGUMENT, "a gradient can be made up only for a tensor of one element; "
-                                                                   "this one has %lld", (long long)meta->numel);
+        return meta->numel == 1
+                   ? ST_OK
+                   : error_raise(ST_ARGUMENT,
+                                 "a gradient can be made up only for a tensor of one element; "
+                                 "this one has %lld",
+                                 (long long)meta->numel);
     if (!meta_same_sizes(meta, grad->base.meta)) {
         Text text = {0};
         meta_print(NULL, &text, grad->base.meta);
         text_puts(&text, " for ");
         meta_print(NULL, &text, meta);
-        error_raise(ST_SHAPE, "gradient %d does not have the sizes of its tensor: %s", i, text_str(&text));
+        error_raise(ST_SHAPE, "gradient %d does not have the sizes of its tensor: %s", i,
+                    text_str(&text));
         text_free(&text);
         return ST_SHAPE;
     }
     if (meta->dtype != grad->base.meta->dtype)
-        return error_raise(ST_DTYPE, "gradient %d is %s, its tensor %s", i, dtype_name(grad->base.meta->dtype), dtype_name(meta->dtype));
+        return error_raise(ST_DTYPE, "gradient %d is %s, its tensor %s", i,
+                           dtype_name(grad->base.meta->dtype), dtype_name(meta->dtype));
     return ST_OK;
 }
 
@@ -445,10 +500,13 @@ static Status seed_root(Engine *e, int i) {
     TRY(tape_edge_set(&edge, root));
     Status status = ST_OK;
     if (!e->selective || edge_wanted(e, &edge)) {
-        status = grad || (grad = one_like(root->base.meta)) ? deliver(e, &edge, grad, false) : error_pending();
+        status = grad || (grad = one_like(root->base.meta)) ? deliver(e, &edge, grad, false)
+                                                            : error_pending();
     }
-    if (edge.leaf) tensor_release(edge.target);
-    else tape_node_release(edge.target);
+    if (edge.leaf)
+        tensor_release(edge.target);
+    else
+        tape_node_release(edge.target);
     return status;
 }
 
@@ -464,7 +522,8 @@ static Status seed(Engine *e) {
     for (int i = 0; e->selective && i < e->run->n_xs; i++) {
         sn_tensor *const x = e->run->xs[i];
         TRY(tensor_valid(x, "gradients"));
-        if (!tape_tracks(x)) return error_raise(ST_STATE, "tensor %d of xs does not require gradients", i);
+        if (!tape_tracks(x))
+            return error_raise(ST_STATE, "tensor %d of xs does not require gradients", i);
         if (x->autograd->view) TRY(tape_view_refresh(x));
     }
     for (int i = 0; e->selective && i < e->run->n_roots; i++) TRY(enter_root(e, i));
@@ -476,7 +535,9 @@ static Status seed(Engine *e) {
     return status;
 }
 
-/* a run -------------------------------------------------------------------------------------------------------- */
+/* a run
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static Status walk(Engine *e) {
     TRY(seed(e));
@@ -494,13 +555,14 @@ static void engine_close(Engine *e) {
     mem_free(e->heap);
 }
 
-/* Gives an owned gradient to the scope. One that a scope holds already (the caller's own, or one asked for twice) gets
- * another handle. */
+/* Gives an owned gradient to the scope. One that a scope holds already (the caller's own, or one
+ * asked for twice) gets another handle. */
 static sn_tensor *give(Engine *e, sn_tensor *t) {
     if (!(t->flags & TF_in_scope)) return scope_adopt(e->state, t) ? t : NULL;
     sn_tensor *alias = tensor_from_storage(t->storage, t->base.meta, t->offset);
     const AutogradMeta *const meta = t->autograd;
-    if (alias && meta && meta->node && tape_attach(alias, meta->node, meta->output) != ST_OK) alias = NULL;
+    if (alias && meta && meta->node && tape_attach(alias, meta->node, meta->output) != ST_OK)
+        alias = NULL;
     tensor_release(t);
     return alias;
 }
@@ -509,11 +571,16 @@ static sn_tensor *give(Engine *e, sn_tensor *t) {
 static Status give_found(Engine *e, Status status) {
     for (int i = 0; status == ST_OK && i < e->run->n_xs; i++)
         if (!e->found[i] && !(e->run->flags & TAPE_allow_unused))
-            status = error_raise(ST_ARGUMENT, "tensor %d of xs was not used in the graph; pass SN_ALLOW_UNUSED if that is meant", i);
+            status = error_raise(
+                ST_ARGUMENT,
+                "tensor %d of xs was not used in the graph; pass SN_ALLOW_UNUSED if that is meant",
+                i);
     for (int i = 0; i < e->run->n_xs; i++) {
         e->run->out[i] = NULL;
-        if (status == ST_OK && e->found[i]) e->run->out[i] = give(e, e->found[i]);
-        else tensor_release(e->found[i]);
+        if (status == ST_OK && e->found[i])
+            e->run->out[i] = give(e, e->found[i]);
+        else
+            tensor_release(e->found[i]);
     }
     return status == ST_OK ? error_pending() : status;
 }
@@ -524,9 +591,13 @@ Status tape_run(const TapeRun *run) {
     if (tape_capture_run && tape_capture_run(run, &status)) return status;
     sn_state *const state = state_get();
     const bool create = run->flags & TAPE_create;
-    Engine e = {.run = run, .state = state, .create = create, .retain = create || run->flags & TAPE_retain,
+    Engine e = {.run = run,
+                .state = state,
+                .create = create,
+                .retain = create || run->flags & TAPE_retain,
                 .selective = run->xs != NULL};
-    if (e.selective && !(e.found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e.found))) return ST_MEMORY;
+    if (e.selective && !(e.found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e.found)))
+        return ST_MEMORY;
     TRY(scope_push(state, false));
     state_grad_mode_set(state, create ? SN_GRAD_ON : SN_GRAD_OFF);
     status = walk(&e);
@@ -543,10 +614,13 @@ int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int ro
     Status status = ST_OK;
     for (int i = 0; i < n_roots && status == ST_OK; i++) {
         TapeEdge edge;
-        if (!roots[i] || (status = tape_edge_set(&edge, roots[i])) != ST_OK || !edge.target) continue;
+        if (!roots[i] || (status = tape_edge_set(&edge, roots[i])) != ST_OK || !edge.target)
+            continue;
         if (!entry_of_edge(&e, &edge)) status = ST_MEMORY;
-        if (edge.leaf) tensor_release(edge.target);
-        else tape_node_release(edge.target);
+        if (edge.leaf)
+            tensor_release(edge.target);
+        else
+            tape_node_release(edge.target);
     }
     if (status == ST_OK) status = reach_all(&e);
     for (EntryBlock *block = e.blocks; status == ST_OK && block; block = block->next)

@@ -1,7 +1,9 @@
-/* custom_function.c: functions with a gradient of their own (sn_custom_call), and nodes of compiled functions.
+/* custom_function.c: functions with a gradient of their own (sn_custom_call), and nodes of compiled
+ * functions.
  *
- * The forward body runs with gradients off; what it saves is kept with versions. Its outputs become results of one node
- * whose backward runs the other body, in a frame that sees the saved tensors and the output gradients. */
+ * The forward body runs with gradients off; what it saves is kept with versions. Its outputs become
+ * results of one node whose backward runs the other body, in a frame that sees the saved tensors
+ * and the output gradients. */
 #include "runtime/custom_function.h"
 
 #include "runtime/base/alloc.h"
@@ -55,34 +57,51 @@ static Status custom_backward(TapeNode *node, TapeBackward *call) {
     sn_tensor **const values = mem_alloc((size_t)(custom->n_saved + 1) * sizeof *values);
     if (!values) return ST_MEMORY;
     Status status = unpack(node, call->create_graph, values);
-    CustomCall state = {.backward = true, .n_inputs = node->n_edges, .n_outputs = node->n_outs, .call = call, .node = node,
-                        .values = values, .n_values = custom->n_saved};
+    CustomCall state = {.backward = true,
+                        .n_inputs = node->n_edges,
+                        .n_outputs = node->n_outs,
+                        .call = call,
+                        .node = node,
+                        .values = values,
+                        .n_values = custom->n_saved};
     sn_frame frame = {.what = name_of(&custom->fn), .closure = custom->closure, .custom = &state};
     if (status == ST_OK) status = frame_run(&frame, custom->fn.backward);
     mem_free(values);
     /* the frame's scope has ended: gradients were retained by custom_set_grad */
     for (int i = 0; i < node->n_edges; i++)
-        if (call->grad_in[i] && !scope_adopt(state_get(), call->grad_in[i])) call->grad_in[i] = NULL;
+        if (call->grad_in[i] && !scope_adopt(state_get(), call->grad_in[i]))
+            call->grad_in[i] = NULL;
     return status == ST_OK ? error_pending() : status;
 }
 
-static const TapeClass custom_class = {.backward = custom_backward, .drop = custom_drop, .name = custom_name, .saved = custom_saved};
+static const TapeClass custom_class = {
+    .backward = custom_backward, .drop = custom_drop, .name = custom_name, .saved = custom_saved};
 
-/* the forward call --------------------------------------------------------------------------------------------- */
+/* the forward call
+ * --------------------------------------------------------------------------------------------- */
 
 static Status check_inputs(const sn_custom *fn, sn_tensor *const *in, int n_in, int n_out) {
     if (!fn || fn->size < sizeof(sn_custom) || !fn->forward || !fn->backward)
-        return error_raise(ST_ARGUMENT, "sn_custom_call: the function needs its size, a forward and a backward body");
-    if (n_in < 0 || n_out < 1) return error_raise(ST_ARGUMENT, "%s: %d inputs and %d outputs", name_of(fn), n_in, n_out);
+        return error_raise(
+            ST_ARGUMENT,
+            "sn_custom_call: the function needs its size, a forward and a backward body");
+    if (n_in < 0 || n_out < 1)
+        return error_raise(ST_ARGUMENT, "%s: %d inputs and %d outputs", name_of(fn), n_in, n_out);
     for (int i = 0; i < n_in; i++)
         if (in[i]) TRY(tensor_ready(in[i], name_of(fn)));
     return ST_OK;
 }
 
-static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, const Arg *args, sn_tensor **out) {
+static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, const Arg *args,
+                          sn_tensor **out) {
     sn_state *const state = state_get();
-    sn_frame frame = {.what = name_of(fn), .closure = closure, .in = args, .n_in = call->n_inputs, .out = out,
-                      .n_out = call->n_outputs, .custom = call};
+    sn_frame frame = {.what = name_of(fn),
+                      .closure = closure,
+                      .in = args,
+                      .n_in = call->n_inputs,
+                      .out = out,
+                      .n_out = call->n_outputs,
+                      .custom = call};
     const sn_grad_mode before = state->grad_mode;
     if (before == SN_GRAD_ON) state_grad_mode_set(state, SN_GRAD_OFF);
     const Status status = frame_run(&frame, fn->forward);
@@ -90,14 +109,17 @@ static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, 
     return status;
 }
 
-/* An output that is an input, or an output twice, gets a handle of its own: one tensor has one history. */
+/* An output that is an input, or an output twice, gets a handle of its own: one tensor has one
+ * history. */
 static Status separate(sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) {
         TRY(tensor_ready(out[i], "custom function"));
         bool shared = false;
         for (int k = 0; k < n_in; k++) shared |= in[k] == out[i];
         for (int k = 0; k < i; k++) shared |= out[k] == out[i];
-        if (shared && !(out[i] = tensor_from_storage(out[i]->storage, out[i]->base.meta, out[i]->offset))) return ST_MEMORY;
+        if (shared &&
+            !(out[i] = tensor_from_storage(out[i]->storage, out[i]->base.meta, out[i]->offset)))
+            return ST_MEMORY;
     }
     return ST_OK;
 }
@@ -108,7 +130,8 @@ static Status detach_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
         TapeSaved *const saved = &custom->saved[i];
         for (int k = 0; k < n_out; k++) {
             if (saved->tensor != out[k]) continue;
-            sn_tensor *const alias = tensor_from_storage(out[k]->storage, out[k]->base.meta, out[k]->offset);
+            sn_tensor *const alias =
+                tensor_from_storage(out[k]->storage, out[k]->base.meta, out[k]->offset);
             if (!alias) return ST_MEMORY;
             if (!scope_take(state_get(), alias)) tensor_retain(alias);
             tensor_release(saved->tensor);
@@ -136,13 +159,15 @@ static bool any_tracked(sn_tensor *const *in, int n_in) {
     return false;
 }
 
-static Status call_recorded(TapeNode *node, sn_tensor *const *in, const Arg *args, CustomCall *call, sn_tensor **out) {
+static Status call_recorded(TapeNode *node, sn_tensor *const *in, const Arg *args, CustomCall *call,
+                            sn_tensor **out) {
     CustomNode *const custom = custom_of(node);
     TRY(run_forward(&custom->fn, custom->closure, call, args, out));
     return call->tracked ? record(node, in, call->n_inputs, out, call->n_outputs) : ST_OK;
 }
 
-Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
+Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in,
+                            sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     TRY(error_pending());
     TRY(check_inputs(fn, in, n_in, n_out));
@@ -155,7 +180,10 @@ Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const
     *custom_of(node) = (CustomNode){.fn = *fn, .closure = closure};
     node->saves = true;
     for (int i = 0; i < n_in; i++) args[i] = arg_tensor_opt(in[i]);
-    CustomCall call = {.n_inputs = n_in, .n_outputs = n_out, .node = node, .inputs = in,
+    CustomCall call = {.n_inputs = n_in,
+                       .n_outputs = n_out,
+                       .node = node,
+                       .inputs = in,
                        .tracked = state_get()->grad_mode == SN_GRAD_ON && any_tracked(in, n_in)};
     const Status status = call_recorded(node, in, args, &call, out);
     for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
@@ -164,11 +192,14 @@ Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const
     return status;
 }
 
-/* what bodies call --------------------------------------------------------------------------------------------- */
+/* what bodies call
+ * --------------------------------------------------------------------------------------------- */
 
 Status custom_save(sn_frame *f, sn_tensor *t) {
     CustomCall *const call = f->custom;
-    if (!call || call->backward) return error_raise(ST_STATE, "%s: sn_save belongs into a custom function's forward", f->what);
+    if (!call || call->backward)
+        return error_raise(ST_STATE, "%s: sn_save belongs into a custom function's forward",
+                           f->what);
     TRY(tensor_ready(t, "sn_save"));
     if (!call->tracked) return ST_OK;
     CustomNode *const custom = custom_of(call->node);
@@ -192,11 +223,14 @@ static Status check_index(const sn_frame *f, const char *what, int i, int n) {
 
 static Status check_backward(const sn_frame *f) {
     if (f->custom && f->custom->backward) return ST_OK;
-    return error_raise(ST_STATE, "%s: this belongs into the backward of a custom function", f->what);
+    return error_raise(ST_STATE, "%s: this belongs into the backward of a custom function",
+                       f->what);
 }
 
 sn_tensor *custom_saved_at(sn_frame *f, int i) {
-    if (check_backward(f) != ST_OK || check_index(f, "saved tensor", i, f->custom->n_values) != ST_OK) return NULL;
+    if (check_backward(f) != ST_OK ||
+        check_index(f, "saved tensor", i, f->custom->n_values) != ST_OK)
+        return NULL;
     return f->custom->values[i];
 }
 
@@ -208,7 +242,9 @@ bool custom_needs_grad(sn_frame *f, int input) {
 }
 
 sn_tensor *custom_grad_of(sn_frame *f, int output) {
-    if (check_backward(f) != ST_OK || check_index(f, "output", output, f->custom->n_outputs) != ST_OK) return NULL;
+    if (check_backward(f) != ST_OK ||
+        check_index(f, "output", output, f->custom->n_outputs) != ST_OK)
+        return NULL;
     return f->custom->call->grad_out[output];
 }
 
@@ -220,23 +256,27 @@ Status custom_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {
     if (!grad || !call->needs[input]) return ST_OK;
     TRY(tensor_ready(grad, "sn_set_grad_of"));
     const TapeEdge *const edge = &f->custom->node->edges[input];
-    const Meta *const meta = edge->leaf ? ((sn_tensor *)edge->target)->base.meta : ((TapeNode *)edge->target)->out_meta[edge->output];
+    const Meta *const meta = edge->leaf ? ((sn_tensor *)edge->target)->base.meta
+                                        : ((TapeNode *)edge->target)->out_meta[edge->output];
     if (!meta_same_sizes(meta, grad->base.meta) || meta->dtype != grad->base.meta->dtype) {
         Text text = {0};
         meta_print(NULL, &text, grad->base.meta);
         text_puts(&text, ", the input is ");
         meta_print(NULL, &text, meta);
-        error_raise(ST_SHAPE, "%s: the gradient of input %d is %s", f->what, input, text_str(&text));
+        error_raise(ST_SHAPE, "%s: the gradient of input %d is %s", f->what, input,
+                    text_str(&text));
         text_free(&text);
         return ST_SHAPE;
     }
-    if (call->grad_in[input]) return error_raise(ST_STATE, "%s: the gradient of input %d is set already", f->what, input);
+    if (call->grad_in[input])
+        return error_raise(ST_STATE, "%s: the gradient of input %d is set already", f->what, input);
     if (!scope_take(state_get(), grad)) tensor_retain(grad);
     call->grad_in[input] = grad;
     return ST_OK;
 }
 
-/* compiled functions ------------------------------------------------------------------------------------------- */
+/* compiled functions
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct CompiledNode {
     const TapeCompiled *ops;
@@ -253,20 +293,27 @@ static void compiled_drop(TapeNode *node) {
     CompiledNode *const compiled = compiled_of(node);
     if (compiled->ops->release) compiled->ops->release(compiled->context);
 }
-static void compiled_name(const TapeNode *node, Text *text) { text_printf(text, "%sBackward", compiled_of(node)->ops->name); }
+static void compiled_name(const TapeNode *node, Text *text) {
+    text_printf(text, "%sBackward", compiled_of(node)->ops->name);
+}
 static const TapeSaved *compiled_saved(const TapeNode *node, int *n) {
     const CompiledNode *const compiled = compiled_of(node);
     *n = 0;
-    return compiled->ops->saved && !node->dropped ? compiled->ops->saved(compiled->context, n) : NULL;
+    return compiled->ops->saved && !node->dropped ? compiled->ops->saved(compiled->context, n)
+                                                  : NULL;
 }
 
-static const TapeClass compiled_class = {.backward = compiled_backward, .drop = compiled_drop, .name = compiled_name,
-                                         .saved = compiled_saved, .continues = true};
+static const TapeClass compiled_class = {.backward = compiled_backward,
+                                         .drop = compiled_drop,
+                                         .name = compiled_name,
+                                         .saved = compiled_saved,
+                                         .continues = true};
 
-Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs, const TapeCompiled *ops,
-                         void *context) {
+Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs,
+                         const TapeCompiled *ops, void *context) {
     const bool wanted = state_get()->grad_mode == SN_GRAD_ON && any_tracked(inputs, n_inputs);
-    TapeNode *const node = wanted ? tape_node_new(&compiled_class, n_inputs, n_outs, sizeof(CompiledNode)) : NULL;
+    TapeNode *const node =
+        wanted ? tape_node_new(&compiled_class, n_inputs, n_outs, sizeof(CompiledNode)) : NULL;
     if (!node) {
         if (ops->release) ops->release(context);
         return wanted ? ST_MEMORY : ST_OK;
@@ -274,7 +321,8 @@ Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs,
     *compiled_of(node) = (CompiledNode){.ops = ops, .context = context};
     node->saves = true;
     Status status = ST_OK;
-    for (int i = 0; i < n_inputs && status == ST_OK; i++) status = tape_edge_set(&node->edges[i], inputs[i]);
+    for (int i = 0; i < n_inputs && status == ST_OK; i++)
+        status = tape_edge_set(&node->edges[i], inputs[i]);
     for (int i = 0; i < n_outs && status == ST_OK; i++) {
         if (!outs[i]) continue;
         node->out_meta[i] = outs[i]->base.meta;

@@ -1,7 +1,8 @@
 /* tape.c: autograd metadata and tape nodes: making, linking, freeing.
  *
- * A node is one block:  | TapeNode | edges | out_meta | extra |  from the thread's free lists, in classes of 64 bytes.
- * Graphs may be millions of nodes deep, so freeing goes through a list, never through recursion. */
+ * A node is one block:  | TapeNode | edges | out_meta | extra |  from the thread's free lists, in
+ * classes of 64 bytes. Graphs may be millions of nodes deep, so freeing goes through a list, never
+ * through recursion. */
 #include "runtime/tape.h"
 
 #include "runtime/base/alloc.h"
@@ -15,7 +16,9 @@ static _Atomic int64_t hook_ids;
 int64_t tape_live_nodes(void) { return atomic_load(&live_nodes); }
 uint32_t tape_hook_epoch(void) { return atomic_load(&hook_epoch); }
 
-/* blocks ------------------------------------------------------------------------------------------------------- */
+/* blocks
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 void *tape_block_take(size_t bytes, uint16_t *class) {
     const size_t wanted = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
@@ -43,7 +46,7 @@ void tape_block_give(void *block, uint16_t class) {
 }
 
 void tape_blocks_trim(sn_state *state) {
-    for (int class = 0; class < TAPE_CLASSES; class++) {
+    for (int class = 0; class < TAPE_CLASSES; class ++) {
         TapeBlocks *const blocks = &state->tape_blocks[class];
         while (blocks->first) {
             void *const block = blocks->first;
@@ -54,10 +57,13 @@ void tape_blocks_trim(sn_state *state) {
     }
 }
 
-/* nodes -------------------------------------------------------------------------------------------------------- */
+/* nodes
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t extra) {
-    const size_t head = sizeof(TapeNode) + (size_t)n_edges * sizeof(TapeEdge) + (size_t)n_outs * sizeof(Meta *);
+    const size_t head =
+        sizeof(TapeNode) + (size_t)n_edges * sizeof(TapeEdge) + (size_t)n_outs * sizeof(Meta *);
     uint16_t block;
     char *const memory = tape_block_take(head + extra, &block);
     if (!memory) return NULL;
@@ -76,7 +82,9 @@ TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t 
     return node;
 }
 
-void tape_node_retain(TapeNode *node) { atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed); }
+void tape_node_retain(TapeNode *node) {
+    atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
+}
 
 void tape_node_drop(TapeNode *node) {
     if (node->dropped) return;
@@ -102,8 +110,10 @@ static void free_one(TapeNode *node) {
     for (int i = 0; i < node->n_edges; i++) {
         const TapeEdge edge = node->edges[i];
         if (!edge.target) continue;
-        if (edge.leaf) tensor_release(edge.target);
-        else tape_node_release(edge.target);
+        if (edge.leaf)
+            tensor_release(edge.target);
+        else
+            tape_node_release(edge.target);
     }
     free_hooks(node->hooks);
     tape_block_give(node, node->block);
@@ -157,7 +167,9 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
     return ST_OK;
 }
 
-/* tensors ------------------------------------------------------------------------------------------------------ */
+/* tensors
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 AutogradMeta *tape_meta(sn_tensor *t) {
     if (t->autograd) return t->autograd;
@@ -181,12 +193,15 @@ static void free_meta(sn_tensor *t) {
 
 Status tape_requires_grad(sn_tensor *t, bool on) {
     if (on && !dtype_is_float(t->base.meta->dtype))
-        return error_raise(ST_DTYPE, "only tensors of floating point dtype can require gradients, this one is %s",
-                           dtype_name(t->base.meta->dtype));
+        return error_raise(
+            ST_DTYPE, "only tensors of floating point dtype can require gradients, this one is %s",
+            dtype_name(t->base.meta->dtype));
     if (!on && !tape_is_leaf(t))
-        return error_raise(ST_STATE, "you can only change requires_grad of leaves; use sn_detach for a tensor without history");
+        return error_raise(ST_STATE, "you can only change requires_grad of leaves; use sn_detach "
+                                     "for a tensor without history");
     if (on && (t->flags & TF_inference) && state_get()->grad_mode != SN_INFERENCE)
-        return error_raise(ST_STATE, "an inference tensor cannot require gradients outside inference mode");
+        return error_raise(ST_STATE,
+                           "an inference tensor cannot require gradients outside inference mode");
     if (!on && !t->autograd) return ST_OK;
     AutogradMeta *const meta = tape_meta(t);
     if (!meta) return ST_MEMORY;
@@ -202,9 +217,11 @@ Status tape_grad_set(sn_tensor *t, sn_tensor *grad) {
         const Meta *const a = t->base.meta, *const b = grad->base.meta;
         if (t == grad) return error_raise(ST_ARGUMENT, "a tensor cannot be its own gradient");
         if (a->dtype != b->dtype || a->device != b->device)
-            return error_raise(ST_DTYPE, "the gradient of a tensor of %s must be %s on its device, not %s",
+            return error_raise(ST_DTYPE,
+                               "the gradient of a tensor of %s must be %s on its device, not %s",
                                dtype_name(a->dtype), dtype_name(a->dtype), dtype_name(b->dtype));
-        if (!meta_same_sizes(a, b)) return error_raise(ST_SHAPE, "the gradient must have the sizes of its tensor");
+        if (!meta_same_sizes(a, b))
+            return error_raise(ST_SHAPE, "the gradient must have the sizes of its tensor");
         tensor_retain(grad);
     }
     AutogradMeta *const meta = tape_meta(t);
@@ -218,7 +235,8 @@ Status tape_grad_set(sn_tensor *t, sn_tensor *grad) {
     return ST_OK;
 }
 
-/* Hooks of a tensor with history belong to its node (ops may outlive the handle); the id says which result. */
+/* Hooks of a tensor with history belong to its node (ops may outlive the handle); the id says which
+ * result. */
 static TapeHook **hooks_of(const AutogradMeta *meta) {
     return meta->node ? &meta->node->hooks : &((AutogradMeta *)meta)->hooks;
 }
@@ -232,7 +250,8 @@ int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure) {
     TapeHook *const hook = mem_alloc(sizeof *hook);
     if (!hook) return 0;
     const int64_t id = atomic_fetch_add(&hook_ids, 1) + 1;
-    *hook = (TapeHook){.id = id << 8 | (t->autograd->output & 255), .body = body, .closure = closure};
+    *hook =
+        (TapeHook){.id = id << 8 | (t->autograd->output & 255), .body = body, .closure = closure};
     TapeHook **at = hooks_of(t->autograd);
     while (*at) at = &(*at)->next;
     *at = hook;
@@ -252,12 +271,16 @@ void tape_hook_remove(sn_tensor *t, int64_t id) {
     }
 }
 
-/* saved tensors ------------------------------------------------------------------------------------------------ */
+/* saved tensors
+ * ------------------------------------------------------------------------------------------------
+ */
 
 Status tape_save(TapeSaved *saved, sn_tensor *t) {
     if (UNLIKELY(t->flags & TF_inference))
-        return error_raise(ST_STATE, "inference tensors cannot be saved for backward; clone it outside inference mode "
-                                     "to get a normal tensor");
+        return error_raise(
+            ST_STATE,
+            "inference tensors cannot be saved for backward; clone it outside inference mode "
+            "to get a normal tensor");
     tensor_retain(t);
     saved->tensor = t;
     saved->version = tensor_version(t);
@@ -269,11 +292,11 @@ Status tape_saved_check(const TapeSaved *saved, const char *node) {
     if (LIKELY(now == saved->version)) return ST_OK;
     Text text = {0};
     meta_print(NULL, &text, saved->tensor->base.meta);
-    const Status status = error_raise(
-        ST_STATE,
-        "a tensor needed for gradient computation was modified by an in-place operation: %s, saved by %s, is at version "
-        "%u; expected version %u instead",
-        text_str(&text), node, now, saved->version);
+    const Status status = error_raise(ST_STATE,
+                                      "a tensor needed for gradient computation was modified by an "
+                                      "in-place operation: %s, saved by %s, is at version "
+                                      "%u; expected version %u instead",
+                                      text_str(&text), node, now, saved->version);
     text_free(&text);
     return status;
 }

@@ -1,13 +1,15 @@
-/* tape.h: the autograd tape [semantics G1]: what is recorded while ops run, and the engine that walks it backward.
+/* tape.h: the autograd tape [semantics G1]: what is recorded while ops run, and the engine that
+ * walks it backward.
  *
  *   x (leaf) --+
  *              v
  *   MulBackward #7 {edges: x, w; saved: x v0, w v0} <-- y.autograd {node, output 0}
  *
- * A node points at the nodes that made its inputs, so a result keeps its whole history alive and nothing else does.
- * Leaves are edges without a node. Sequence numbers grow with every node of a thread; the engine takes nodes in
- * strictly decreasing order from a heap, so every contribution to a node has arrived when its turn comes, and sums
- * have one order. Nodes and metadata come from the thread's free lists. */
+ * A node points at the nodes that made its inputs, so a result keeps its whole history alive and
+ * nothing else does. Leaves are edges without a node. Sequence numbers grow with every node of a
+ * thread; the engine takes nodes in strictly decreasing order from a heap, so every contribution to
+ * a node has arrived when its turn comes, and sums have one order. Nodes and metadata come from the
+ * thread's free lists. */
 #ifndef SINTER_RUNTIME_TAPE_H
 #define SINTER_RUNTIME_TAPE_H
 #include "passes/passes.h"
@@ -26,13 +28,14 @@ typedef struct TapeHook {
 } TapeHook;
 
 typedef struct AutogradMeta {
-    TapeNode *node;     /* that made this tensor; NULL: a leaf */
-    int output;         /* which of its results */
-    bool requires_grad; /* of a leaf */
-    uint32_t generation; /* of a base: counts recorded in-place ops; of a view: the base's when node was made */
-    sn_tensor *grad;    /* of a leaf: accumulated, owned; NULL: none */
-    TapeView *view;     /* not NULL: in-place ops go through to the base */
-    TapeHook *hooks;    /* of a leaf; those of other tensors belong to their node */
+    TapeNode *node;      /* that made this tensor; NULL: a leaf */
+    int output;          /* which of its results */
+    bool requires_grad;  /* of a leaf */
+    uint32_t generation; /* of a base: counts recorded in-place ops; of a view: the base's when node
+                            was made */
+    sn_tensor *grad;     /* of a leaf: accumulated, owned; NULL: none */
+    TapeView *view;      /* not NULL: in-place ops go through to the base */
+    TapeHook *hooks;     /* of a leaf; those of other tensors belong to their node */
     TapeEntry *entry;
 } AutogradMeta;
 
@@ -48,73 +51,82 @@ static inline bool tape_is_leaf(const sn_tensor *t) {
     return !meta || (!meta->node && !(meta->view && tape_view_tracks(t)));
 }
 
-/* tensors ------------------------------------------------------------------------------------------------------ */
-AutogradMeta *tape_meta(sn_tensor *t);                   /* made if absent; NULL: out of memory */
-Status tape_requires_grad(sn_tensor *t, bool on);        /* of a leaf of floating dtype */
-sn_tensor *tape_grad(const sn_tensor *t);                /* borrowed; NULL: none */
-Status tape_grad_set(sn_tensor *t, sn_tensor *grad);     /* retains; NULL removes; checks dtype, sizes, device */
+/* tensors
+ * ------------------------------------------------------------------------------------------------------
+ */
+AutogradMeta *tape_meta(sn_tensor *t);            /* made if absent; NULL: out of memory */
+Status tape_requires_grad(sn_tensor *t, bool on); /* of a leaf of floating dtype */
+sn_tensor *tape_grad(const sn_tensor *t);         /* borrowed; NULL: none */
+Status tape_grad_set(sn_tensor *t,
+                     sn_tensor *grad); /* retains; NULL removes; checks dtype, sizes, device */
 int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure); /* id > 0; 0 raised */
 void tape_hook_remove(sn_tensor *t, int64_t id);
-uint32_t tape_hook_epoch(void);                          /* grows with every registration and removal [C7] */
+uint32_t tape_hook_epoch(void); /* grows with every registration and removal [C7] */
 
 /* A tensor that a node needs in backward: its handle and the version it had. */
 typedef struct TapeSaved {
-    sn_tensor *tensor;  /* owned; NULL: nothing */
+    sn_tensor *tensor; /* owned; NULL: nothing */
     uint32_t version;
-    int16_t arg, item;  /* argument (and list item), or -1 */
-    int16_t result;     /* or result number, -1 */
+    int16_t arg, item; /* argument (and list item), or -1 */
+    int16_t result;    /* or result number, -1 */
 } TapeSaved;
-Status tape_save(TapeSaved *saved, sn_tensor *t);        /* refuses inference tensors */
+Status tape_save(TapeSaved *saved, sn_tensor *t);                  /* refuses inference tensors */
 Status tape_saved_check(const TapeSaved *saved, const char *node); /* the version counter error */
 
-/* nodes -------------------------------------------------------------------------------------------------------- */
+/* nodes
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct TapeEdge { /* where the gradient of one input goes */
-    void *target;       /* a TapeNode, a leaf's sn_tensor, or NULL: nowhere; owned */
-    int output;         /* of the node */
+    void *target;         /* a TapeNode, a leaf's sn_tensor, or NULL: nowhere; owned */
+    int output;           /* of the node */
     bool leaf;
 } TapeEdge;
 
-/* One call of a node's backward. Results are references of the innermost scope, as ops give them. */
+/* One call of a node's backward. Results are references of the innermost scope, as ops give them.
+ */
 typedef struct TapeBackward {
     sn_tensor *const *grad_out; /* by result: NULL undefined; at least one is not */
     const bool *needs;          /* by edge */
-    sn_tensor *const *partial;  /* by edge: the sum so far; NULL none yet. Only for nodes with continues */
-    sn_tensor **grad_in;        /* by edge: contribution, NULL undefined; continues: the new sum instead */
+    sn_tensor *const
+        *partial;        /* by edge: the sum so far; NULL none yet. Only for nodes with continues */
+    sn_tensor **grad_in; /* by edge: contribution, NULL undefined; continues: the new sum instead */
     bool create_graph;
 } TapeBackward;
 
 typedef struct TapeClass {
     Status (*backward)(TapeNode *node, TapeBackward *call);
-    void (*drop)(TapeNode *node);        /* frees saved values and context; called once */
+    void (*drop)(TapeNode *node); /* frees saved values and context; called once */
     void (*name)(const TapeNode *node, Text *text);
     const TapeSaved *(*saved)(const TapeNode *node, int *n); /* for listings; may be NULL */
-    bool continues;                      /* takes partial sums and returns new ones [G1] */
+    bool continues; /* takes partial sums and returns new ones [G1] */
 } TapeClass;
 
 struct TapeNode {
-    _Atomic int32_t refs;   /* tensors, edges, engine runs */
-    uint16_t block;         /* size class */
-    bool dropped;           /* saved values are gone */
-    bool saves;             /* it had some: using it again is an error */
+    _Atomic int32_t refs; /* tensors, edges, engine runs */
+    uint16_t block;       /* size class */
+    bool dropped;         /* saved values are gone */
+    bool saves;           /* it had some: using it again is an error */
     int n_edges, n_outs;
     uint64_t sequence;
     const TapeClass *class;
     TapeEdge *edges;
-    const Meta **out_meta;  /* by result */
-    void *extra;            /* behind them: what the class keeps */
-    TapeHook *hooks;        /* id carries the result number, see tape.c */
+    const Meta **out_meta; /* by result */
+    void *extra;           /* behind them: what the class keeps */
+    TapeHook *hooks;       /* id carries the result number, see tape.c */
     TapeEntry *entry;
-    TapeNode *dead;         /* while a graph is freed: the next to free */
+    TapeNode *dead; /* while a graph is freed: the next to free */
 };
 
-/* A node with room for edges and results and `extra` bytes behind them; one reference, the next sequence number. */
+/* A node with room for edges and results and `extra` bytes behind them; one reference, the next
+ * sequence number. */
 TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t extra);
 static inline void *tape_node_extra(TapeNode *node) { return node->extra; }
 void tape_node_retain(TapeNode *node);
 void tape_node_release(TapeNode *node);
 void tape_node_drop(TapeNode *node); /* frees what it saved; the edges stay */
-/* Points an edge at t's history: nothing if t is not tracked. Brings a stale view up to date first. */
+/* Points an edge at t's history: nothing if t is not tracked. Brings a stale view up to date first.
+ */
 Status tape_edge_set(TapeEdge *edge, sn_tensor *t);
 /* Makes t result `output` of node. */
 Status tape_attach(sn_tensor *t, TapeNode *node, int output);
@@ -126,24 +138,30 @@ void tape_blocks_trim(sn_state *state);
 size_t tape_args_bytes(const OpRow *row, const Arg *args);
 /* Copies args with what their lists and strings point at into `memory` of that many bytes. */
 void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory);
-/* A copy in memory of its own, row-major or as `meta` says; has a history where grad mode is on and t has one. */
+/* A copy in memory of its own, row-major or as `meta` says; has a history where grad mode is on and
+ * t has one. */
 sn_tensor *tape_clone(sn_tensor *t, const Meta *meta);
 Status tape_fill(sn_tensor *t, double value); /* in place, an op */
 /* Runs an op under Autograd and the backend only, whatever this thread includes. */
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs);
 
-/* views (autograd_view.c) -------------------------------------------------------------------------------------- */
-Status tape_view_note(OpCall *call);                /* results of a view op that share their argument's storage */
-Status tape_view_refresh(sn_tensor *t);             /* a view whose base was written: its history is made anew */
-Status tape_check_inplace(const sn_tensor *t);      /* may a recorded op write into it? */
-Status tape_view_rebase(sn_tensor *t, TapeNode *node); /* t was written in place by node: base and t get new histories */
+/* views (autograd_view.c)
+ * -------------------------------------------------------------------------------------- */
+Status tape_view_note(OpCall *call); /* results of a view op that share their argument's storage */
+Status
+tape_view_refresh(sn_tensor *t); /* a view whose base was written: its history is made anew */
+Status tape_check_inplace(const sn_tensor *t); /* may a recorded op write into it? */
+Status
+tape_view_rebase(sn_tensor *t,
+                 TapeNode *node); /* t was written in place by node: base and t get new histories */
 void tape_view_release(TapeView *view);
-sn_tensor *tape_view_base(const sn_tensor *t);      /* NULL: not a view */
+sn_tensor *tape_view_base(const sn_tensor *t); /* NULL: not a view */
 
-/* engine (backward.c) ------------------------------------------------------------------------------------------ */
+/* engine (backward.c)
+ * ------------------------------------------------------------------------------------------ */
 enum { TAPE_retain = 1, TAPE_create = 2, TAPE_allow_unused = 4 };
-/* roots get grads[i] (NULL: 1, for one element). xs NULL: accumulate into leaves. Else the gradients of xs go to out
- * (scope-owned, NULL where unused is allowed) and no leaf is touched. */
+/* roots get grads[i] (NULL: 1, for one element). xs NULL: accumulate into leaves. Else the
+ * gradients of xs go to out (scope-owned, NULL where unused is allowed) and no leaf is touched. */
 typedef struct TapeRun {
     sn_tensor *const *roots, *const *grads;
     int n_roots;
@@ -153,28 +171,33 @@ typedef struct TapeRun {
     uint32_t flags;
 } TapeRun;
 Status tape_run(const TapeRun *run);
-/* Instead of tape_run while capture records; set by capture at start-up. True: it took the call over. */
+/* Instead of tape_run while capture records; set by capture at start-up. True: it took the call
+ * over. */
 extern bool (*tape_capture_run)(const TapeRun *run, Status *status);
 
-/* For capture of a backward: leaves that the roots reach, in the order that a walk first touches them; borrowed. Returns how
- * many there are, filling at most `room`. */
+/* For capture of a backward: leaves that the roots reach, in the order that a walk first touches
+ * them; borrowed. Returns how many there are, filling at most `room`. */
 int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int room);
 
-/* compiled functions ------------------------------------------------------------------------------------------- */
+/* compiled functions
+ * ------------------------------------------------------------------------------------------- */
 typedef struct TapeCompiled {
     const char *name;
     Status (*backward)(void *context, TapeBackward *call); /* edges are the inputs */
     void (*release)(void *context); /* once: after a backward without retain, or with the node */
     const TapeSaved *(*saved)(void *context, int *n); /* for listings; may be NULL */
 } TapeCompiled;
-/* Makes outs (those of floating dtype, NULL skipped) the results of one node over inputs (NULL or untracked ones allowed).
- * Nothing is recorded, and context released, where no input is tracked or grad mode is off. */
-Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs, const TapeCompiled *ops,
-                         void *context);
+/* Makes outs (those of floating dtype, NULL skipped) the results of one node over inputs (NULL or
+ * untracked ones allowed). Nothing is recorded, and context released, where no input is tracked or
+ * grad mode is off. */
+Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs,
+                         const TapeCompiled *ops, void *context);
 
-/* listings ----------------------------------------------------------------------------------------------------- */
-/* Every node reachable from t, newest first: "#7 MulBackward -> #5 AddBackward, AccumulateGrad; saved self f32[2] v0
- * (8 bytes)". Then a line of totals. Storages count once. */
+/* listings
+ * -----------------------------------------------------------------------------------------------------
+ */
+/* Every node reachable from t, newest first: "#7 MulBackward -> #5 AddBackward, AccumulateGrad;
+ * saved self f32[2] v0 (8 bytes)". Then a line of totals. Storages count once. */
 void tape_print(Text *text, sn_tensor *t);
 typedef struct TapeTotals {
     int64_t nodes, saved_bytes; /* reachable from a tensor; storages count once */

@@ -1,0 +1,153 @@
+/* api_autograd.c: sinter/autograd.h: modes, gradients, hooks, custom functions. Thin: the tape does
+ * the work. */
+#include <sinter/autograd.h>
+#include <sinter/dispatch.h>
+
+#include "runtime/custom_function.h"
+#include "runtime/frame.h"
+#include "runtime/tape.h"
+
+_Static_assert((int)SN_RETAIN_GRAPH == (int)TAPE_retain &&
+                   (int)SN_CREATE_GRAPH == (int)TAPE_create &&
+                   (int)SN_ALLOW_UNUSED == (int)TAPE_allow_unused,
+               "flags are passed on as they are");
+
+sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
+    sn_state *const state = state_get();
+    const sn_grad_mode before = state->grad_mode;
+    if (mode < SN_GRAD_ON || mode > SN_INFERENCE)
+        error_raise(ST_ARGUMENT, "there is no grad mode %d", (int)mode);
+    else
+        state_grad_mode_set(state, mode);
+    return before;
+}
+
+sn_tensor *sn_requires_grad_(sn_tensor *t, bool on) {
+    return tensor_valid(t, "sn_requires_grad_") == ST_OK && tape_requires_grad(t, on) == ST_OK
+               ? t
+               : NULL;
+}
+
+bool sn_requires_grad(sn_tensor *t) {
+    return tensor_valid(t, "sn_requires_grad") == ST_OK && tape_tracks(t);
+}
+
+sn_tensor *sn_grad(sn_tensor *t) {
+    return tensor_valid(t, "sn_grad") == ST_OK ? tape_grad(t) : NULL;
+}
+
+sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
+    Status status = tensor_valid(t, "sn_grad_set");
+    if (status == ST_OK && grad) status = tensor_valid(grad, "sn_grad_set");
+    return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
+}
+
+sn_status sn_backward(sn_tensor *root) {
+    sn_tensor *const roots[] = {root};
+    return sn_backward_ex((sn_tensors){roots, 1}, (sn_tensors){NULL, 0}, 0);
+}
+
+static Status check_lists(sn_tensors roots, sn_tensors grads, const char *what) {
+    TRY(error_pending());
+    for (int64_t i = 0; i < roots.n; i++) TRY(tensor_valid(roots.data[i], what));
+    if (grads.data && grads.n != roots.n)
+        return error_raise(ST_ARGUMENT, "%s: %lld gradients for %lld tensors", what,
+                           (long long)grads.n, (long long)roots.n);
+    return ST_OK;
+}
+
+sn_status sn_backward_ex(sn_tensors roots, sn_tensors grads, uint32_t flags) {
+    const Status status = check_lists(roots, grads, "sn_backward");
+    if (status != ST_OK) return (sn_status)status;
+    return (sn_status)tape_run(&(TapeRun){
+        .roots = roots.data, .n_roots = (int)roots.n, .grads = grads.data, .flags = flags});
+}
+
+sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_t flags,
+                       sn_tensor **out) {
+    for (int64_t i = 0; i < xs.n; i++) out[i] = NULL;
+    Status status = check_lists(ys, grad_ys, "sn_gradients");
+    if (status == ST_OK && xs.n < 1)
+        status = error_raise(ST_ARGUMENT, "sn_gradients: no tensors to differentiate by");
+    if (status != ST_OK) return (sn_status)status;
+    return (sn_status)tape_run(&(TapeRun){.roots = ys.data,
+                                          .n_roots = (int)ys.n,
+                                          .grads = grad_ys.data,
+                                          .xs = xs.data,
+                                          .n_xs = (int)xs.n,
+                                          .out = out,
+                                          .flags = flags});
+}
+
+int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
+    if (tensor_valid(t, "sn_hook_add") != ST_OK) return 0;
+    if (hook) return tape_hook_add(t, hook, closure);
+    error_raise(ST_ARGUMENT, "sn_hook_add: the hook is NULL");
+    return 0;
+}
+
+void sn_hook_remove(sn_tensor *t, int64_t id) {
+    if (t) tape_hook_remove(t, id);
+}
+
+/* custom functions and derivatives of custom ops
+ * --------------------------------------------------------------- */
+
+sn_status sn_custom_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in,
+                         sn_tensor **out, int n_out) {
+    return (sn_status)custom_function_call(fn, closure, in, n_in, out, n_out);
+}
+
+static bool has_custom(sn_frame *f) {
+    if (f && f->custom) return true;
+    error_raise(ST_STATE, "%s: only bodies of custom functions and derivatives have gradients",
+                f ? f->what : "frame");
+    return false;
+}
+
+static bool deriv_index(const sn_frame *f, const char *what, int i, int n) {
+    if (i >= 0 && i < n) return true;
+    error_raise(ST_ARGUMENT, "%s: there is no %s %d, only %d", f->what, what, i, n);
+    return false;
+}
+
+sn_status sn_save(sn_frame *f, sn_tensor *t) {
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    return (sn_status)(has_custom(f) ? custom_save(f, t) : error_pending());
+}
+
+sn_tensor *sn_saved(sn_frame *f, int i) { return has_custom(f) ? custom_saved_at(f, i) : NULL; }
+
+bool sn_needs_grad(sn_frame *f, int input) {
+    if (f && f->deriv)
+        return deriv_index(f, "input", input, f->deriv->row->n_params) && f->deriv->needs[input];
+    return has_custom(f) && custom_needs_grad(f, input);
+}
+
+sn_tensor *sn_grad_of(sn_frame *f, int output) {
+    if (f && f->deriv)
+        return deriv_index(f, "output", output, f->deriv->row->n_out)
+                   ? (sn_tensor *)f->deriv->grad_out[output]
+                   : NULL;
+    return has_custom(f) ? custom_grad_of(f, output) : NULL;
+}
+
+static Status set_deriv(sn_frame *f, int input, sn_tensor *grad) {
+    Deriv *const d = f->deriv;
+    TRY(error_pending());
+    if (!deriv_index(f, "input", input, d->row->n_params)) return error_pending();
+    if (!grad || !d->needs[input]) return ST_OK;
+    const Meta *const meta = d->arg_meta[input];
+    if (!meta_same_sizes(meta, grad->base.meta) || meta->dtype != grad->base.meta->dtype)
+        return error_raise(ST_SHAPE, "%s: the gradient of input %d must have its sizes and dtype",
+                           f->what, input);
+    tensor_retain(grad); /* past the end of the frame's scope; whoever made the frame gives it to
+                            the scope outside */
+    d->grad_in[input] = &grad->base;
+    return ST_OK;
+}
+
+sn_status sn_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {
+    if (f && f->deriv) return (sn_status)set_deriv(f, input, grad);
+    return (sn_status)(has_custom(f) ? custom_set_grad_of(f, input, grad) : error_pending());
+}
