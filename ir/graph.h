@@ -71,7 +71,7 @@ typedef struct Graph {
     int random;                 /* given to new random nodes (a decomposition's parts share their op's) */
     uint8_t modes;              /* given to new nodes */
     const char *where;          /* given to new nodes */
-    int n_forward_outputs;      /* joint graphs: the outputs before the gradients */
+    int n_forward_outputs, n_forward_inputs; /* joint graphs: those before gradients; before output gradients and sums */
 } Graph;
 
 Graph *graph_new(Arena *arena, const char *name);
@@ -96,7 +96,7 @@ Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out); /* er
 void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type);
 
 /* The verifier [style: a table]: defs before uses, argument kinds, metadata = meta rule's, what the stage allows. */
-typedef enum Stage { STAGE_capture, STAGE_functional, STAGE_joint, STAGE_decomposed, STAGE_COUNT } Stage;
+typedef enum Stage { STAGE_capture, STAGE_functional, STAGE_joint, STAGE_decomposed, STAGE_reinplaced, STAGE_COUNT } Stage;
 Status graph_verify(Graph *graph, Stage stage);
 
 #endif

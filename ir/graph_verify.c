@@ -9,16 +9,19 @@
 typedef struct StageSpec {
     const char *name;
     bool forms;   /* in-place and out forms */
+    bool gradients; /* sn::gradients, which the joint pass expands */
     uint32_t kinds; /* allowed OpKinds */
 } StageSpec;
 
 #define KINDS_ALL 0xffffffffu
 #define BIT(kind) (1u << KIND_##kind)
+#define KINDS_LOWERED (BIT(pointwise) | BIT(reduction) | BIT(view) | BIT(kernel))
 static const StageSpec stages[STAGE_COUNT] = {
-    [STAGE_capture] = {"capture", true, KINDS_ALL},
-    [STAGE_functional] = {"functional", false, KINDS_ALL},
-    [STAGE_joint] = {"joint", false, KINDS_ALL},
-    [STAGE_decomposed] = {"decomposed", false, BIT(pointwise) | BIT(reduction) | BIT(view) | BIT(kernel)},
+    [STAGE_capture] = {"capture", true, true, KINDS_ALL},
+    [STAGE_functional] = {"functional", false, true, KINDS_ALL},
+    [STAGE_joint] = {"joint", false, false, KINDS_ALL},
+    [STAGE_decomposed] = {"decomposed", false, false, KINDS_LOWERED},
+    [STAGE_reinplaced] = {"reinplaced", true, false, KINDS_LOWERED}, /* scatters that write their base */
 };
 
 typedef struct Verify {
@@ -53,6 +56,7 @@ static void check_use(void *context, GVal **slot) {
 static Status check_stage(Verify *v) {
     const OpRow *row = v->node->row;
     if (v->node->form != FORM_functional && !v->stage->forms) return fail(v, "only functional forms are allowed");
+    if (row->id == OP_gradients && !v->stage->gradients) return fail(v, "must be expanded before this stage");
     if (!(v->stage->kinds & (1u << row->kind))) return fail(v, "must be decomposed at this stage");
     if (row->flags & OPF_random && v->node->random >= v->graph->n_random)
         return fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random, v->graph->n_random);

@@ -1,0 +1,92 @@
+/* main.c: `sinter`, the command line: finds the subcommand's row and runs it. Subcommands are rows
+ * of commands.def. */
+#include "frontend/tool/tool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/bail.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/text.h"
+
+static const Command commands[] = {
+#define COMMAND(name, arguments, doc) {#name, arguments, doc, command_##name},
+#include "frontend/tool/commands.def"
+#undef COMMAND
+};
+
+static void print_usage(FILE *to) {
+    fputs("usage: sinter COMMAND ...\n", to);
+    for (int i = 0; i < COUNT_OF(commands); i++)
+        fprintf(to, "  %-8s %s\n           %s\n", commands[i].name, commands[i].arguments,
+                commands[i].doc);
+    fputs("exit codes: 0 done, 1 wrong input or result, 2 wrong usage, 3 file or environment\n",
+          to);
+}
+
+const char *option_value(const char *argument, const char *name) {
+    const size_t n = strlen(name);
+    return !strncmp(argument, name, n) && argument[n] == '=' ? argument + n + 1 : NULL;
+}
+
+int usage_error(const Command *command, const char *problem, const char *what) {
+    fprintf(stderr, "sinter %s: %s '%s'\nusage: sinter %s %s\n", command->name, problem, what,
+            command->name, command->arguments);
+    return EXIT_usage;
+}
+
+int report_error(int code) {
+    const ErrorSlot *const slot = error_slot();
+    fprintf(stderr, "sinter: %s error: %s", status_name(slot->status), slot->message);
+    if (slot->op[0]) fprintf(stderr, " [%s]", slot->op);
+    if (slot->where[0]) fprintf(stderr, " at %s", slot->where);
+    fputc('\n', stderr);
+    error_clear();
+    return code;
+}
+
+Status file_read(const char *path, char **text, size_t *n) {
+    FILE *const file = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+    if (!file) return error_raise(ST_IO, "cannot open '%s'", path);
+    Text all = {0};
+    char part[4096];
+    for (size_t got; (got = fread(part, 1, sizeof part, file)) > 0;) text_put(&all, part, got);
+    const bool failed = ferror(file) != 0;
+    if (file != stdin) fclose(file);
+    if (failed || error_pending() != ST_OK) {
+        text_free(&all);
+        return error_raise(ST_IO, "cannot read '%s'", path);
+    }
+    *n = all.n;
+    *text = all.at ? all.at : mem_zero(1);
+    return *text ? ST_OK : error_pending();
+}
+
+/* What the environment asks for: log topics and failpoints, the same variables that the library
+ * reads. */
+static Status environment_apply(void) {
+    const char *const topics = getenv("SINTER_LOGS");
+    const char *const points = getenv("SINTER_FAILPOINTS");
+    if (points) failpoint_set(points);
+    return topics ? log_topics_set(topics) : ST_OK;
+}
+
+int main(int argc, char **argv) {
+    if (environment_apply() != ST_OK) return report_error(EXIT_environment);
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_usage;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
+        print_usage(stdout);
+        return EXIT_done;
+    }
+    for (int i = 0; i < COUNT_OF(commands); i++)
+        if (!strcmp(commands[i].name, argv[1]))
+            return commands[i].run(&commands[i], argc - 2, argv + 2);
+    fprintf(stderr, "sinter: '%s' is no command\n", argv[1]);
+    print_usage(stderr);
+    return EXIT_usage;
+}

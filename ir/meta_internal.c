@@ -1,0 +1,71 @@
+/* meta_internal.c: meta rules of the rows that only graphs use (ops/internal.def). */
+#include "ir/meta_rules.h"
+
+MetaFn meta_gradients, meta_restride, meta_zeros_strided, meta_view_of, meta_view_scatter;
+
+Status meta_gradients(MetaCall *call) {
+    const Arg *const roots = &call->args[0], *const grads = &call->args[1],
+                     *const leaves = &call->args[2];
+    if (roots->n != grads->n)
+        return meta_fail(call, ST_ARGUMENT, "%d roots with %d gradients", roots->n, grads->n);
+    for (int i = 0; i < leaves->n; i++)
+        if (out_list(call, i))
+            out_like(call, i, leaves->vals[i]->meta, leaves->vals[i]->meta->dtype);
+    call->n_out = leaves->n;
+    return ST_OK;
+}
+
+Status meta_restride(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const strides = &call->args[1];
+    if (strides->n != self->rank)
+        return meta_fail(call, ST_SHAPE, "%d strides for a tensor of sizes %s", strides->n,
+                         SIZES(call, self));
+    MetaOut *const out = &call->out[0];
+    out_set(out, dtype_arg(call, "dtype", self->dtype), self->device, self->sizes, self->rank);
+    memcpy(out->strides, strides->ints, sizeof(int64_t) * (size_t)self->rank);
+    return ST_OK;
+}
+
+Status meta_zeros_strided(MetaCall *call) {
+    const Arg *const sizes = &call->args[0], *const strides = &call->args[1];
+    if (sizes->n != strides->n)
+        return meta_fail(call, ST_SHAPE, "%d sizes with %d strides", sizes->n, strides->n);
+    TRY(check_numel(call, sizes->ints, sizes->n));
+    MetaOut *const out = &call->out[0];
+    out_set(out, (DType)call->args[2].i, (Device)call->args[3].i, sizes->ints, sizes->n);
+    memcpy(out->strides, strides->ints, sizeof(int64_t) * (size_t)strides->n);
+    return ST_OK;
+}
+
+Status meta_view_of(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const sizes = &call->args[1], *const strides = &call->args[2];
+    if (sizes->n != strides->n)
+        return meta_fail(call, ST_SHAPE, "%d sizes with %d strides", sizes->n, strides->n);
+    MetaOut *const out = &call->out[0];
+    out_set(out, self->dtype, self->device, sizes->ints, sizes->n);
+    memcpy(out->strides, strides->ints, sizeof(int64_t) * (size_t)strides->n);
+    out->alias = 0;
+    out->offset = call->args[3].i;
+    return ST_OK;
+}
+
+Status meta_view_scatter(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0), *const src = tensor_meta(call, 1);
+    const Arg *const sizes = &call->args[2];
+    if (sizes->n != src->rank || call->args[3].n != src->rank)
+        return meta_fail(call, ST_SHAPE, "a view of rank %d for a source of sizes %s", sizes->n,
+                         SIZES(call, src));
+    for (int i = 0; i < src->rank; i++)
+        if (!sym_same(call->env, sizes->ints[i], src->sizes[i]))
+            return meta_fail(call, ST_SHAPE, "a view of other sizes than the source's %s",
+                             SIZES(call, src));
+    if (self->dtype != src->dtype)
+        return meta_fail(call, ST_DTYPE, "%s written into %s", dtype_name(src->dtype),
+                         dtype_name(self->dtype));
+    MetaOut *const out = &call->out[0];
+    out_set(out, self->dtype, self->device, self->sizes, self->rank);
+    memcpy(out->strides, self->strides, sizeof(int64_t) * (size_t)self->rank);
+    return ST_OK;
+}

@@ -1,0 +1,84 @@
+/* decompose.c: rows of KIND_decomposition and KIND_composite become what their rule emits, to a
+ * fixpoint: the walk goes on at the first node that a rule emitted. The parts keep their op's call
+ * site, modes and random index.
+ *
+ * A rule keeps dtype and sizes. Where its last result has other strides than the op's meta rule
+ * says (softmax of a transposed tensor is contiguous, a quotient is not), sn::restride gives the
+ * result the op's layout, for views of it and for outputs; lowering fuses it. */
+#include "passes/internal.h"
+#include "runtime/base/error.h"
+
+PassFn pass_decompose;
+
+static Status same_shape(const Node *node, int i, const Meta *got) {
+    const Meta *const want = node->outs[i].base.meta;
+    if (got->dtype == want->dtype && got->rank == want->rank && meta_same_sizes(got, want))
+        return ST_OK;
+    Text text = {0};
+    text_printf(&text, "the decomposition of %s gave result %d as ", node->row->name, i);
+    meta_print(NULL, &text, got);
+    text_puts(&text, ", its meta rule says ");
+    meta_print(NULL, &text, want);
+    const Status status = error_raise(ST_INTERNAL, "%s", text_str(&text));
+    text_free(&text);
+    return status;
+}
+
+static Val *in_layout(Graph *graph, Val *value, const Meta *layout) {
+    if (!value || meta_equal(value->meta, layout)) return value;
+    return E(&graph->builder, restride, V(value), A_INTS(layout->strides, layout->rank));
+}
+
+static Status put_results(Graph *graph, Node *node, Val **outs) {
+    for (int i = 0; i < node->n_outs; i++) {
+        if (!outs[i]) continue; /* a result that the rule knows to be unused or undefined */
+        TRY(same_shape(node, i, outs[i]->meta));
+        Val *const value = in_layout(graph, outs[i], node->outs[i].base.meta);
+        if (!value) return error_pending();
+        graph_replace(graph, &node->outs[i], gval(value));
+    }
+    return ST_OK;
+}
+
+bool decompose_node(Graph *graph, Node *node) {
+    DecompFn *const rule = decomp_rule(node->row);
+    if (!rule) {
+        error_raise(ST_UNSUPPORTED, "%s has no decomposition", node->row->name);
+        return false;
+    }
+    Val **const outs =
+        ARENA_ARRAY(graph->arena, Val *, node->n_outs + MAX_OUTS); /* a list may be long */
+    if (!outs) return false;
+    const NewNodes saved = nodes_like(graph, node, node);
+    Status status = rule(&graph->builder, node->row, node->args, outs);
+    if (status == ST_OK) status = put_results(graph, node, outs);
+    nodes_restore(graph, saved);
+    if (status != ST_OK) {
+        error_set_op(node->row->name);
+        if (node->where) error_set_where(node->where);
+        return false;
+    }
+    graph_remove(graph, node);
+    return true;
+}
+
+static bool expand(Graph *graph, bool composites_only) {
+    bool changed = false;
+    for (Node *node = graph->first; node;) {
+        const OpKind kind = node->row->kind;
+        const bool stays =
+            node->row->id == OP_gradients || (composites_only && kind == KIND_decomposition);
+        if (stays || (kind != KIND_composite && kind != KIND_decomposition)) {
+            node = node->next;
+            continue;
+        }
+        Node *const previous = node->prev;
+        if (!decompose_node(graph, node)) return changed;
+        changed = true;
+        node = previous ? previous->next : graph->first;
+    }
+    return changed;
+}
+
+bool decompose_composites(Graph *graph) { return expand(graph, true); }
+bool pass_decompose(Graph *graph, const PassOptions *options) { return expand(graph, false); }

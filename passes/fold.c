@@ -1,0 +1,248 @@
+/* fold.c: peepholes and constants, one walk in program order. Every rule keeps bits, dtype, sizes
+ * and strides:
+ *
+ *   P1 view chains    a view that shows the same memory (offset, sizes, strides) as a value it
+ * views: that value. So transposes of transposes, views and expands to the same sizes go. P2 view
+ * of view   view(view(x, a), b) of a contiguous x: view(x, b). P3 copies         clone, _to_copy,
+ * copy, restride that change neither dtype nor layout: their source. Outputs get their own memory
+ * back by own_outputs. P4 neutral        x * 1, x / 1, x - 0 in x's dtype and layout: x. A NaN
+ * stays a NaN, -0 stays -0 [semantics B1]. Not x + 0 (-0 + 0 is +0), not x * 0 (NaN, -0). P5
+ * scattered      a view of sn::view_scatter at the same place, of src's layout: src. P6 constants
+ * pointwise ops on uniform float tensors (full of a number): full of the number that the evaluator
+ *                     computes with the interpreter, never the host compiler [B3].
+ *
+ * Views must not be cut before differentiation (detach is one): the pass takes joint graphs. */
+#include "passes/internal.h"
+#include "runtime/base/error.h"
+
+PassFn pass_fold;
+
+typedef struct Fold {
+    Graph *graph;
+    const PassOptions *options;
+    GVal **table;    /* by value id: what stands for it */
+    int64_t *offset; /* by value id: from the value it is a view of, all the way up */
+    bool *uniform;   /* by value id: every element is `number` */
+    double *number;
+} Fold;
+
+static bool named(const Node *node, const char *base) { return !strcmp(node->row->base, base); }
+
+static GVal *viewed(const Node *node) {
+    return node->row->kind == KIND_view && node->n_args && node->args[0].kind == ARG_tensor
+               ? gval(node->args[0].val)
+               : NULL;
+}
+
+/* views
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+/* Offsets of a view's results from the root of the chain; false where the meta rule does not say.
+ */
+static bool note_view(Fold *fold, Node *node) {
+    const GVal *const base = viewed(node);
+    MetaOut *const outs = ARENA_ARRAY(fold->graph->arena, MetaOut, node->n_outs + 1);
+    if (!outs) return false;
+    MetaCall call = {node->row,        FORM_functional,        node->args,
+                     fold->graph->env, fold->offset[base->id], outs,
+                     node->n_outs};
+    if (op_meta(&call) != ST_OK) return false;
+    for (int i = 0; i < node->n_outs; i++) {
+        if (outs[i].alias != 0) return false;
+        fold->offset[node->outs[i].id] =
+            sym_add(fold->graph->env, fold->offset[base->id], outs[i].offset);
+    }
+    return true;
+}
+
+static GVal *fold_view_chain(Fold *fold, Node *node) {
+    if (!viewed(node) || !note_view(fold, node) || node->n_outs != 1) return NULL;
+    const GVal *const out = &node->outs[0];
+    for (GVal *value = viewed(node); value; value = value->def ? viewed(value->def) : NULL)
+        if (fold->offset[value->id] == fold->offset[out->id] &&
+            meta_equal(value->base.meta, out->base.meta))
+            return value;
+    return NULL;
+}
+
+/* The inner view's source takes its place; the node stays. */
+static GVal *fold_view_of_view(Fold *fold, Node *node) {
+    if (node->row->id != OP_view) return NULL;
+    const GVal *const inner = gval(node->args[0].val);
+    if (!inner->def || inner->def->row->id != OP_view) return NULL;
+    Val *const source = inner->def->args[0].val;
+    if (!source->meta->contiguous || !node->outs[0].base.meta->contiguous) return NULL;
+    node->args[0] = A_VAL(source);
+    return NULL;
+}
+
+static GVal *fold_scattered(Fold *fold, Node *node) {
+    const GVal *const base = viewed(node), *const out = node->outs;
+    if (!base || node->n_outs != 1 || !base->def || base->def->row->id != OP_view_scatter)
+        return NULL;
+    const Arg *const args = base->def->args;
+    const bool same_place =
+        fold->offset[out->id] == args[4].i && args[2].n == out->base.meta->rank &&
+        !memcmp(args[2].ints, out->base.meta->sizes, sizeof(int64_t) * (size_t)args[2].n) &&
+        !memcmp(args[3].ints, out->base.meta->strides, sizeof(int64_t) * (size_t)args[3].n);
+    return same_place && meta_equal(args[1].val->meta, out->base.meta) ? gval(args[1].val) : NULL;
+}
+
+/* copies and neutral numbers
+ * ----------------------------------------------------------------------------------- */
+
+static GVal *fold_copy(Fold *fold, Node *node) {
+    static const struct {
+        const char *base;
+        int source;
+    } copies[] = {{"clone", 0}, {"_to_copy", 0}, {"restride", 0}, {"copy", 1}};
+    for (int i = 0; i < COUNT_OF(copies); i++) {
+        if (!named(node, copies[i].base) || node->args[copies[i].source].kind != ARG_tensor)
+            continue;
+        GVal *const source = gval(node->args[copies[i].source].val);
+        return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
+    }
+    return NULL;
+}
+
+static GVal *fold_neutral(Fold *fold, Node *node) {
+    static const struct {
+        const char *base;
+        double number;
+    } neutral[] = {{"mul", 1}, {"div", 1}, {"sub", 0}};
+    for (int i = 0; i < COUNT_OF(neutral); i++) {
+        if (!named(node, neutral[i].base) || node->n_args < 2 || node->args[0].kind != ARG_tensor)
+            continue;
+        const Arg *const other = &node->args[1];
+        if (!arg_is_number(other) || other->kind == ARG_runtime ||
+            arg_double(other) != neutral[i].number)
+            return NULL;
+        if (node->n_args > 2 && node->args[2].kind == ARG_string) return NULL; /* a rounding mode */
+        GVal *const source = gval(node->args[0].val);
+        return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
+    }
+    return NULL;
+}
+
+/* constants
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static const OpRow *full_row(void) {
+    OpForm form;
+    return op_find("aten::full", 10, &form);
+}
+
+static void note_uniform(Fold *fold, const GVal *value, double number) {
+    fold->uniform[value->id] = true;
+    fold->number[value->id] = number;
+}
+
+static GVal *full_of(Fold *fold, Node *node, double number) {
+    const Meta *const meta = node->outs[0].base.meta;
+    const OpRow *const row = full_row();
+    Arg args[MAX_ARGS];
+    const Arg given[] = {A_INTS(meta->sizes, meta->rank), A_FLOAT(number), A_INT(meta->dtype)};
+    if (!row || op_args_normalize(row, given, COUNT_OF(given), args) != ST_OK) return NULL;
+    const NewNodes saved = nodes_like(fold->graph, node, node);
+    Node *const full = graph_append(fold->graph, row, FORM_functional, args);
+    nodes_restore(fold->graph, saved);
+    if (!full || !meta_equal(full->outs[0].base.meta, meta)) return NULL;
+    full->outs[0].id = node->outs[0].id; /* it stands for the old value in the tables */
+    return &full->outs[0];
+}
+
+/* The arguments with uniform tensors as numbers; false if a tensor is not uniform or none is there.
+ */
+static bool numbers_for(const Fold *fold, const Node *node, Arg *args) {
+    int tensors = 0;
+    for (int i = 0; i < node->row->n_params; i++) {
+        args[i] = node->args[i];
+        if (args[i].kind == ARG_tensors || args[i].kind == ARG_runtime) return false;
+        if (args[i].kind != ARG_tensor || !args[i].val) continue;
+        const GVal *const value = gval(args[i].val);
+        if (!fold->uniform[value->id]) return false;
+        args[i] = A_FLOAT(fold->number[value->id]);
+        tensors++;
+    }
+    return tensors > 0;
+}
+
+static GVal *fold_constant(Fold *fold, Node *node) {
+    const GVal *const out = node->outs;
+    if (node->n_outs != 1 || !dtype_is_float(out->base.meta->dtype) || out->base.meta->wrapped)
+        return NULL;
+    if (node->row == full_row() && arg_is_number(&node->args[1]) &&
+        node->args[1].kind != ARG_runtime) {
+        note_uniform(fold, out, arg_double(&node->args[1]));
+        return NULL;
+    }
+    Arg args[MAX_ARGS];
+    double number;
+    const bool pure =
+        node->row->kind == KIND_pointwise && !(node->row->flags & (OPF_random | OPF_check));
+    if (!fold->options->evaluate || !pure || !numbers_for(fold, node, args)) return NULL;
+    if (!fold->options->evaluate(fold->options->evaluate_context, node, args, &number)) return NULL;
+    note_uniform(fold, out, number);
+    return full_of(fold, node, number);
+}
+
+/* -------------------------------------------------------------------------------------------------------------
+ */
+
+typedef GVal *Peephole(Fold *fold, Node *node); /* what stands for the node's one result, or NULL */
+static Peephole *const peepholes[] = {fold_view_chain, fold_view_of_view, fold_scattered,
+                                      fold_copy,       fold_neutral,      fold_constant};
+
+static bool fold_node(Fold *fold, Node *node) {
+    for (int i = 0; i < COUNT_OF(peepholes); i++) {
+        GVal *const value = peepholes[i](fold, node);
+        if (!value) continue;
+        fold->table[node->outs[0].id] = value;
+        return true;
+    }
+    return false;
+}
+
+/* As `replaced`; a new constant has the id of what it stands for, and ends the chain. */
+static void replace_slot(void *context, GVal **slot) {
+    const Fold *const fold = context;
+    while (*slot && fold->table[(*slot)->id] && fold->table[(*slot)->id] != *slot)
+        *slot = fold->table[(*slot)->id];
+}
+
+static void replace_all_ends(Fold *fold) {
+    for (int i = 0; i < fold->graph->outputs.n; i++)
+        replace_slot(fold, &fold->graph->outputs.at[i].value);
+    for (int i = 0; i < fold->graph->writes.n; i++)
+        replace_slot(fold, &fold->graph->writes.at[i].value);
+}
+
+bool pass_fold(Graph *graph, const PassOptions *options) {
+    graph_number(graph);
+    Arena *const arena = graph->arena;
+    Fold fold = {.graph = graph,
+                 .options = options,
+                 .table = ARENA_ARRAY(arena, GVal *, graph->n_vals + 1),
+                 .offset = ARENA_ARRAY(arena, int64_t, graph->n_vals + 1),
+                 .uniform = ARENA_ARRAY(arena, bool, graph->n_vals + 1),
+                 .number = ARENA_ARRAY(arena, double, graph->n_vals + 1)};
+    if (!fold.table || !fold.offset || !fold.uniform || !fold.number) return false;
+    bool changed = false;
+    for (Node *node = graph->first, *next; node && error_pending() == ST_OK; node = next) {
+        next = node->next;
+        node_each_input(node, replace_slot, &fold);
+        if (node->form == FORM_functional && node->n_outs == 1 && fold_node(&fold, node))
+            changed = true;
+    }
+    if (!changed) return false;
+    replace_all_ends(&fold);
+    for (Node *node = graph->first, *next; node; node = next) {
+        next = node->next;
+        const GVal *const by = node->n_outs == 1 ? fold.table[node->outs[0].id] : NULL;
+        if (by && by != node->outs && node_is_pure(node)) graph_remove(graph, node);
+    }
+    own_outputs(graph);
+    return true;
+}

@@ -1,0 +1,375 @@
+/* functionalize.c: in-place and out forms, and writes through views, become pure ops.
+ *
+ * Every value of the capture graph aliases a storage: a graph input's, or that of the op that made
+ * it. A storage has one current functional value, its base, and a version; an alias is a chain of
+ * view ops on it:
+ *
+ *     %0 = slice(%x, 0, 0, 2)            alias 0 -> storage x, offset 0
+ *     %1 = add_(%0, 1)                   %a = add(%0, 1); %x' = sn::view_scatter(%x, %a, sizes,
+ * strides, offset) %2 = mul(%x, %x)                   mul(%x', %x') %3 = relu(%0) %b = slice(%x',
+ * 0, 0, 2); relu(%b): the view is taken again
+ *
+ * A read at an old version replays the chain on the new base, so a gradient flows as in eager,
+ * where a view of a written base is a view of the new value [semantics G5]. At the end inputs whose
+ * storage was written get a write, and outputs are classified: input, view of input, new, view of
+ * another output. Two outputs that share a new storage whose whole is no output itself get that
+ * whole as one more output behind the user's.
+ *
+ * Bases keep the layout of the value that they replace (sn::restride where an op chose another), so
+ * metadata and results' strides are eager's. */
+#include "passes/internal.h"
+#include "runtime/base/error.h"
+
+PassFn pass_functionalize;
+
+typedef struct Alias { /* by id of the original value */
+    int same;          /* in-place results: the alias that they are; else its own id */
+    int storage, version;
+    int parent;     /* the value viewed; -1: the whole storage */
+    int64_t offset; /* elements from the base's first one */
+    GVal *now;      /* its functional value, of `version` */
+    Node *view;     /* replayed to bring `now` up to date; result `index` of it */
+    int index;
+    const Meta *meta;
+} Alias;
+
+typedef struct Store {
+    GVal *root, *base; /* the original value; the current functional one */
+    int version;
+    int input;           /* index of the graph input; -1: made in the graph */
+    int output;          /* index of the output that is the whole of it; -1 */
+    VEC(GVal *) earlier; /* bases before writes in no_grad mode: the same leaf [sn::gradients] */
+} Store;
+
+typedef struct Rewrite {
+    Graph *graph;
+    Alias *aliases;
+    VEC(Store) stores;
+    bool changed;
+} Rewrite;
+
+static Alias *alias_of(Rewrite *rewrite, const GVal *value) {
+    Alias *alias = &rewrite->aliases[value->id];
+    while (alias->same != (int)(alias - rewrite->aliases)) alias = &rewrite->aliases[alias->same];
+    return alias;
+}
+
+static void add_store(Rewrite *rewrite, GVal *value, int input) {
+    const Store store = {.root = value, .base = value, .input = input, .output = -1};
+    rewrite->aliases[value->id] = (Alias){.same = value->id,
+                                          .storage = rewrite->stores.n,
+                                          .parent = -1,
+                                          .now = value,
+                                          .meta = value->base.meta};
+    VEC_PUSH(rewrite->graph->arena, &rewrite->stores, store);
+}
+
+/* reading
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+static GVal *read_alias(Rewrite *rewrite, Alias *alias, Node *before);
+
+static Val *read_for_replay(Rewrite *rewrite, const Alias *alias, Node *before, Arg *args) {
+    Graph *const graph = rewrite->graph;
+    GVal *const parent = read_alias(rewrite, &rewrite->aliases[alias->parent], before);
+    if (!parent) return NULL;
+    memcpy(args, alias->view->args, sizeof(Arg) * (size_t)alias->view->row->n_params);
+    args[0] = A_VAL(&parent->base);
+    const NewNodes saved = nodes_like(graph, alias->view, before);
+    Node *const node = graph_append(graph, alias->view->row, FORM_functional, args);
+    nodes_restore(graph, saved);
+    return node ? &node->outs[alias->index].base : NULL;
+}
+
+/* The functional value of an alias at its storage's version; NULL raised. Depth: the length of the
+ * view chain. */
+static GVal *read_alias(Rewrite *rewrite, Alias *alias, Node *before) {
+    const Store *const store = &rewrite->stores.at[alias->storage];
+    if (alias->version == store->version) return alias->now;
+    GVal *value = store->base;
+    if (alias->parent >= 0) {
+        Arg args[MAX_ARGS];
+        value = gval(read_for_replay(rewrite, alias, before, args));
+        if (!value) return NULL;
+    }
+    alias->now = value;
+    alias->version = store->version;
+    return value;
+}
+
+typedef struct ReadContext {
+    Rewrite *rewrite;
+    Node *before;
+    bool failed;
+} ReadContext;
+
+static void read_slot(void *context, GVal **slot) {
+    ReadContext *const read = context;
+    if (!*slot || read->failed) return;
+    GVal *const value = read_alias(read->rewrite, alias_of(read->rewrite, *slot), read->before);
+    if (value)
+        *slot = value;
+    else
+        read->failed = true;
+}
+
+/* views
+ * --------------------------------------------------------------------------------------------------------
+ */
+
+static bool may_alias(const OpRow *row) {
+    return row->kind == KIND_view || row->kind == KIND_composite || (row->flags & OPF_maybe_copy);
+}
+
+/* What the meta rule says of each result: which argument it shares memory with, at which offset.
+ * NULL raised. */
+static const MetaOut *alias_info(Rewrite *rewrite, const Node *node, int64_t base_offset) {
+    MetaOut *const outs = ARENA_ARRAY(rewrite->graph->arena, MetaOut, node->n_outs + 1);
+    if (!outs) return NULL;
+    for (int i = 0; i < node->n_outs; i++) outs[i].alias = -1;
+    MetaCall call = {.row = node->row,
+                     .form = FORM_functional,
+                     .args = node->args,
+                     .env = rewrite->graph->env,
+                     .base_offset = base_offset,
+                     .out = outs,
+                     .n_out = node->n_outs};
+    return op_meta(&call) == ST_OK ? outs : NULL;
+}
+
+/* Records the results of a functional node whose arguments are still the original ones. */
+static Status record_results(Rewrite *rewrite, Node *node) {
+    SymEnv *const env = rewrite->graph->env;
+    const GVal *const viewed =
+        node->n_args && node->args[0].kind == ARG_tensor ? gval(node->args[0].val) : NULL;
+    Alias *const parent = viewed && may_alias(node->row) ? alias_of(rewrite, viewed) : NULL;
+    const MetaOut *const info = parent ? alias_info(rewrite, node, parent->offset) : NULL;
+    if (parent && !info) return error_pending();
+    for (int i = 0; i < node->n_outs; i++) {
+        GVal *const out = &node->outs[i];
+        if (!info || info[i].alias < 0) {
+            add_store(rewrite, out, -1);
+            continue;
+        }
+        if (info[i].alias != 0)
+            return error_raise(ST_UNSUPPORTED, "%s: a view of argument %d", node->row->name,
+                               info[i].alias);
+        rewrite->aliases[out->id] = (Alias){.same = out->id,
+                                            .storage = parent->storage,
+                                            .version = rewrite->stores.at[parent->storage].version,
+                                            .parent = (int)(parent - rewrite->aliases),
+                                            .offset = sym_add(env, parent->offset, info[i].offset),
+                                            .now = out,
+                                            .view = node,
+                                            .index = i,
+                                            .meta = out->base.meta};
+    }
+    return ST_OK;
+}
+
+/* as_strided counts from the storage's start: it views the base, whose offset is 0 here, whatever
+ * it was applied to. */
+static void rebase_as_strided(Rewrite *rewrite, Node *node) {
+    if (node->row->kind != KIND_view || strcmp(node->row->base, "as_strided")) return;
+    const Alias *const viewed = alias_of(rewrite, gval(node->args[0].val));
+    node->args[0] = A_VAL(&rewrite->stores.at[viewed->storage].root->base);
+}
+
+/* writing
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+/* `value` with dtype and, if `layout` is a whole storage's, strides of `layout`. */
+static Val *coerced(Graph *graph, Val *value, const Meta *layout, bool strides_too) {
+    if (!value) return NULL;
+    const bool same =
+        strides_too ? meta_equal(value->meta, layout) : value->meta->dtype == layout->dtype;
+    if (same) return value;
+    return E(&graph->builder, restride, V(value), A_INTS(layout->strides, layout->rank),
+             A_INT(layout->dtype));
+}
+
+static Status write_alias(Rewrite *rewrite, const Alias *alias, Val *value, bool no_grad) {
+    Graph *const graph = rewrite->graph;
+    Store *const store = &rewrite->stores.at[alias->storage];
+    const Meta *const meta = alias->meta;
+    Val *base = coerced(graph, value, meta, alias->parent < 0);
+    if (base && alias->parent >= 0)
+        base =
+            E(&graph->builder, view_scatter, V(&store->base->base), V(base),
+              A_INTS(meta->sizes, meta->rank), A_INTS(meta->strides, meta->rank), I(alias->offset));
+    if (!base)
+        return error_raise(ST_INTERNAL, "a write of %s was not emitted", dtype_name(meta->dtype));
+    if (no_grad)
+        VEC_PUSH(graph->arena, &store->earlier, store->base);
+    else
+        store->earlier.n = 0;
+    store->base = gval(base);
+    store->version++;
+    return ST_OK;
+}
+
+/* The tensors that a form writes: args[0], or the out arguments. */
+static GVal *written(const Node *node, int i) {
+    return gval(node->args[node->form == FORM_inplace ? 0 : node->row->n_params + i].val);
+}
+
+static Status rewrite_form(Rewrite *rewrite, Node *node) {
+    Graph *const graph = rewrite->graph;
+    const int n_written = node->form == FORM_inplace ? 1 : node->row->n_out;
+    if (node->row->kind == KIND_view)
+        return error_raise(ST_UNSUPPORTED, "%s changes metadata in place",
+                           op_form_name(node->row, node->form));
+    Alias *targets[MAX_OUTS];
+    for (int i = 0; i < n_written; i++) targets[i] = alias_of(rewrite, written(node, i));
+    ReadContext read = {rewrite, node, false};
+    node_each_input(node, read_slot, &read);
+    if (read.failed) return error_pending();
+    const NewNodes saved = nodes_like(graph, node, node);
+    Node *const pure = graph_append(graph, node->row, FORM_functional, node->args);
+    Status status = pure ? ST_OK : error_pending();
+    for (int i = 0; i < n_written && status == ST_OK; i++)
+        status = write_alias(rewrite, targets[i], &pure->outs[i].base,
+                             (node->modes & NODE_no_grad) != 0);
+    nodes_restore(graph, saved);
+    TRY(status);
+    for (int i = 0; i < node->n_outs; i++)
+        rewrite->aliases[node->outs[i].id].same = (int)(targets[i] - rewrite->aliases);
+    rewrite->changed = true;
+    return ST_OK;
+}
+
+/* gradients
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+/* A leaf written in no_grad mode is one leaf to the tape, in all its versions: earlier ones are
+ * listed beside it. */
+static Status list_earlier_leaves(Rewrite *rewrite, Node *node) {
+    Arena *const arena = rewrite->graph->arena;
+    VEC(Val *) earlier = {0};
+    VEC(int64_t) of = {0};
+    const Arg *const leaves = &node->args[2];
+    for (int i = 0; i < leaves->n; i++) {
+        const Alias *const alias = alias_of(rewrite, gval(leaves->vals[i]));
+        const Store *const store = &rewrite->stores.at[alias->storage];
+        for (int k = 0; alias->parent < 0 && k < store->earlier.n; k++) {
+            VEC_PUSH(arena, &earlier, &store->earlier.at[k]->base);
+            VEC_PUSH(arena, &of, i);
+        }
+    }
+    if (!earlier.n) return ST_OK;
+    node->args[3] = A_VALS(earlier.at, earlier.n);
+    node->args[4] = A_INTS(of.at, of.n);
+    return ST_OK;
+}
+
+/* outputs
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+/* The output that is the whole of a storage made in the graph: an existing one, or one more. */
+static int whole_output(Rewrite *rewrite, Store *store) {
+    Graph *const graph = rewrite->graph;
+    if (store->output < 0) {
+        store->output = graph->outputs.n;
+        graph_output(graph, store->base);
+        rewrite->changed = true;
+    }
+    return store->output;
+}
+
+static int outputs_sharing(Rewrite *rewrite, int storage, GVal *const *originals, int n) {
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        count += originals[i] && alias_of(rewrite, originals[i])->storage == storage;
+    return count;
+}
+
+/* First the outputs that are whole storages, so that views find them. */
+static void find_whole_outputs(Rewrite *rewrite, GVal *const *originals, int n) {
+    for (int i = 0; i < n; i++) {
+        if (!originals[i]) continue;
+        const Alias *const alias = alias_of(rewrite, originals[i]);
+        Store *const store = &rewrite->stores.at[alias->storage];
+        if (alias->parent < 0 && store->input < 0 && store->output < 0) store->output = i;
+    }
+}
+
+static void classify(Rewrite *rewrite, int i, GVal *const *originals, int n) {
+    const Alias *const alias = alias_of(rewrite, originals[i]);
+    Store *const store = &rewrite->stores.at[alias->storage];
+    Output kind = {.value = alias->now, .kind = OUT_new};
+    if (store->input >= 0) {
+        kind.kind = alias->parent < 0 ? OUT_input : OUT_view_of_input;
+        kind.base = store->input;
+        kind.offset = alias->offset;
+    } else if (store->output != i && outputs_sharing(rewrite, alias->storage, originals, n) > 1) {
+        kind.kind = OUT_view_of_output;
+        kind.base = whole_output(rewrite, store);
+        kind.offset = alias->offset;
+    }
+    rewrite->graph->outputs.at[i] = kind;
+}
+
+static Status finish_outputs(Rewrite *rewrite) {
+    Graph *const graph = rewrite->graph;
+    const int n = graph->outputs.n;
+    GVal **const originals = ARENA_ARRAY(graph->arena, GVal *, n + 1);
+    if (!originals) return error_pending();
+    for (int i = 0; i < n; i++) {
+        originals[i] = graph->outputs.at[i].value;
+        if (originals[i] && !read_alias(rewrite, alias_of(rewrite, originals[i]), NULL))
+            return error_pending();
+    }
+    find_whole_outputs(rewrite, originals, n);
+    for (int i = 0; i < n; i++)
+        if (originals[i]) classify(rewrite, i, originals, n);
+    return ST_OK;
+}
+
+static void finish_writes(Rewrite *rewrite) {
+    Graph *const graph = rewrite->graph;
+    for (int i = 0; i < rewrite->stores.n; i++) {
+        const Store *const store = &rewrite->stores.at[i];
+        if (store->input >= 0 && store->version)
+            graph_write(graph, graph->inputs.at[store->input], store->base);
+    }
+}
+
+/* the walk
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+static Status rewrite_node(Rewrite *rewrite, Node *node) {
+    if (node->form != FORM_functional) return rewrite_form(rewrite, node);
+    rebase_as_strided(rewrite, node);
+    TRY(record_results(rewrite, node));
+    if (node->row->id == OP_gradients) TRY(list_earlier_leaves(rewrite, node));
+    ReadContext read = {rewrite, node, false};
+    node_each_input(node, read_slot, &read);
+    return read.failed ? error_pending() : ST_OK;
+}
+
+static Status rewrite_graph(Rewrite *rewrite) {
+    Graph *const graph = rewrite->graph;
+    for (int i = 0; i < graph->inputs.n; i++) add_store(rewrite, graph->inputs.at[i], i);
+    for (Node *node = graph->first; node; node = node->next) TRY(rewrite_node(rewrite, node));
+    TRY(finish_outputs(rewrite));
+    finish_writes(rewrite);
+    for (Node *node = graph->first, *next; node; node = next) {
+        next = node->next;
+        if (node->form != FORM_functional) graph_remove(graph, node);
+    }
+    return ST_OK;
+}
+
+bool pass_functionalize(Graph *graph, const PassOptions *options) {
+    graph_number(graph);
+    Rewrite rewrite = {.graph = graph,
+                       .aliases = ARENA_ARRAY(graph->arena, Alias, graph->n_vals + 1)};
+    if (!rewrite.aliases) return false;
+    rewrite_graph(&rewrite);
+    return rewrite.changed || graph->writes.n;
+}

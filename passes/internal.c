@@ -1,0 +1,140 @@
+/* internal.c: helpers of the passes, see internal.h. Replacement tables map a dense value id to the
+ * value that stands for it (NULL: itself); chains are followed, so a pass may replace a value by
+ * one that is replaced later. */
+#include "passes/internal.h"
+
+#include "runtime/base/hash.h"
+
+NewNodes nodes_like(Graph *graph, const Node *node, Node *before) {
+    const NewNodes saved = {graph->insert_at, graph->random, graph->modes, graph->where};
+    graph->insert_at = before;
+    graph->random = node->random;
+    graph->modes = node->modes;
+    graph->where = node->where;
+    return saved;
+}
+
+void nodes_restore(Graph *graph, NewNodes saved) {
+    graph->insert_at = saved.insert_at;
+    graph->random = saved.random;
+    graph->modes = saved.modes;
+    graph->where = saved.where;
+}
+
+GVal *replaced(GVal *const *table, GVal *value) {
+    while (value && table[value->id]) value = table[value->id];
+    return value;
+}
+
+static void replace_slot(void *context, GVal **slot) { *slot = replaced(context, *slot); }
+
+void replace_uses(Graph *graph, Node *node, GVal *const *table) {
+    (void)graph;
+    node_each_input(node, replace_slot, (void *)table);
+}
+
+void replace_ends(Graph *graph, GVal *const *table) {
+    for (int i = 0; i < graph->outputs.n; i++) {
+        Output *const output = &graph->outputs.at[i];
+        output->value = replaced(table, output->value);
+    }
+    for (int i = 0; i < graph->writes.n; i++) {
+        Write *const write = &graph->writes.at[i];
+        write->value = replaced(table, write->value);
+    }
+}
+
+static bool same_list(const Arg *a, const Arg *b, size_t item_bytes) {
+    return a->n == b->n && (!a->n || !memcmp(a->ints, b->ints, item_bytes * (size_t)a->n));
+}
+
+bool args_equal(const Arg *a, const Arg *b) {
+    if (a->kind != b->kind) return false;
+    switch ((ArgKind)a->kind) {
+    case ARG_default:
+    case ARG_none:
+        return true;
+    case ARG_string:
+        return !strcmp(a->string, b->string);
+    case ARG_ints:
+    case ARG_floats:
+        return same_list(a, b, 8);
+    case ARG_tensors:
+        return same_list(a, b, sizeof(Val *));
+    case ARG_tensor:
+    case ARG_int:
+    case ARG_float:
+    case ARG_bool:
+    case ARG_runtime:
+        return a->i == b->i;
+    }
+    return false;
+}
+
+uint64_t arg_hash(uint64_t seed, const Arg *arg) {
+    seed = hash_mix(seed, (uint64_t)arg->kind);
+    switch ((ArgKind)arg->kind) {
+    case ARG_default:
+    case ARG_none:
+        return seed;
+    case ARG_string:
+        return hash_bytes(seed, arg->string, strlen(arg->string));
+    case ARG_ints:
+    case ARG_floats:
+        return hash_bytes(seed, arg->ints, 8 * (size_t)arg->n);
+    case ARG_tensors:
+        for (int i = 0; i < arg->n; i++) seed = hash_mix(seed, (uint64_t)gval(arg->vals[i])->id);
+        return hash_mix(seed, (uint64_t)arg->n);
+    case ARG_tensor:
+        return hash_mix(seed, arg->val ? (uint64_t)gval(arg->val)->id : UINT64_MAX);
+    default:
+        return hash_mix(seed, (uint64_t)arg->i);
+    }
+}
+
+bool meta_equal(const Meta *a, const Meta *b) {
+    if (a == b) return true;
+    if (a->dtype != b->dtype || a->device != b->device || a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->sizes[i] != b->sizes[i] || a->strides[i] != b->strides[i]) return false;
+    return true;
+}
+
+static GVal *copied(Graph *graph, GVal *value) {
+    const Meta *const meta = value->base.meta;
+    Val *const copy =
+        E(&graph->builder, restride, V(&value->base), A_INTS(meta->strides, meta->rank));
+    return copy ? gval(copy) : value;
+}
+
+static bool is_earlier_output(const Graph *graph, int index) {
+    for (int i = 0; i < index; i++)
+        if (graph->outputs.at[i].value == graph->outputs.at[index].value &&
+            graph->outputs.at[i].kind == OUT_new)
+            return true;
+    return false;
+}
+
+void own_outputs(Graph *graph) {
+    const NewNodes saved = {graph->insert_at, graph->random, graph->modes, graph->where};
+    graph->insert_at = NULL;
+    graph->modes = NODE_no_grad;
+    for (int i = 0; i < graph->outputs.n; i++) {
+        Output *const output = &graph->outputs.at[i];
+        if (output->kind != OUT_new || !output->value) continue;
+        if (!output->value->def || is_earlier_output(graph, i))
+            output->value = copied(graph, output->value);
+    }
+    for (int i = 0; i < graph->writes.n; i++) {
+        Write *const write = &graph->writes.at[i];
+        if (!write->value->def && write->value != write->input)
+            write->value = copied(graph, write->value);
+    }
+    nodes_restore(graph, saved);
+}
+
+int node_count(const Graph *graph) {
+    int n = 0;
+    for (const Node *node = graph->first; node; node = node->next) n++;
+    return n;
+}

@@ -1,0 +1,42 @@
+/* internal.h: what the passes share: where new nodes go, replacement tables, comparisons of
+ * arguments. */
+#ifndef SINTER_PASSES_INTERNAL_H
+#define SINTER_PASSES_INTERNAL_H
+#include "passes/passes.h"
+
+/* New nodes go before `node` and inherit its modes, call site and random index; returns what was
+ * set before. */
+typedef struct NewNodes {
+    Node *insert_at;
+    int random;
+    uint8_t modes;
+    const char *where;
+} NewNodes;
+NewNodes nodes_like(Graph *graph, const Node *node, Node *before);
+void nodes_restore(Graph *graph, NewNodes saved);
+
+/* Replaces values by others in one walk over the graph, following chains; tables are indexed by
+ * dense value id. */
+GVal *replaced(GVal *const *table, GVal *value);
+void replace_uses(Graph *graph, Node *node, GVal *const *table); /* the node's tensor arguments */
+void replace_ends(Graph *graph, GVal *const *table);             /* outputs and writes */
+
+bool args_equal(const Arg *a, const Arg *b); /* same kind and bits, same values */
+uint64_t arg_hash(uint64_t seed, const Arg *arg);
+bool meta_equal(const Meta *a, const Meta *b); /* dtype, device, sizes, strides; no guards */
+/* Every output of kind OUT_new has memory of its own, and no write reads an input that another
+ * write changes: where one value would serve twice, a copy is inserted. Raises on failure. */
+void own_outputs(Graph *graph);
+
+/* One call of op through its decomposition rule, in place of `node`; false (raised) on failure or
+ * without a rule. */
+bool decompose_node(Graph *graph, Node *node);
+/* Expands rows of KIND_composite to a fixpoint. */
+bool decompose_composites(Graph *graph);
+/* No effect, no check: it may go where its results are unused. */
+static inline bool node_is_pure(const Node *node) {
+    return node->form == FORM_functional && !(node->row->flags & (OPF_check | OPF_host));
+}
+int node_count(const Graph *graph);
+
+#endif

@@ -1,0 +1,338 @@
+/* partition.c: splits a joint graph into a forward that saves values and a backward that starts
+ * from them, by a minimum cut over bytes.
+ *
+ * Every value is an edge of its size; a cut edge is a saved value:
+ *
+ *     source --many--> inputs, results that may not be recomputed       (they exist after the
+ * forward) value in --bytes--> value out --many--> the results of its users  (a user is recomputed
+ * from it) value out --many--> sink, where the backward reads it
+ *
+ * What lies behind the cut is recomputed in the backward, from saved values only, by the same ops
+ * on the same bits: pointwise ops, views and creations. Random ones too: Philox depends on seed,
+ * sequence and element [B6]. Never ops that check values, reductions, products. Views are never
+ * saved: their base is. So gelu(x + b) saves the one tensor x + b.
+ *
+ * Ties go to values that are there anyway: inputs and the caller's outputs weigh a hair less. */
+#include "passes/flow.h"
+#include "passes/internal.h"
+#include "runtime/base/error.h"
+
+typedef struct Split {
+    Graph *joint;
+    int n_user;
+    bool *backward; /* by value id: depends on an output gradient or a partial sum */
+    bool *read;     /* by value id: the backward reads it */
+    bool *saved;    /* by value id */
+} Split;
+
+/* what belongs where
+ * ------------------------------------------------------------------------------------------- */
+
+typedef void UseVisit(void *context, GVal *value);
+typedef struct UseContext {
+    UseVisit *visit;
+    void *context;
+} UseContext;
+static void visit_slot(void *context, GVal **slot) {
+    const UseContext *const use = context;
+    if (*slot) use->visit(use->context, *slot);
+}
+static void each_use(Node *node, UseVisit *visit, void *context) {
+    UseContext use = {visit, context};
+    node_each_input(node, visit_slot, &use);
+}
+
+typedef struct AnyContext {
+    const bool *table;
+    bool any;
+} AnyContext;
+static void look(void *context, GVal *value) {
+    AnyContext *const any = context;
+    any->any |= any->table[value->id];
+}
+static bool any_input(Node *node, const bool *table) {
+    AnyContext any = {table, false};
+    each_use(node, look, &any);
+    return any.any;
+}
+
+static void mark_read(void *context, GVal *value) {
+    Split *const split = context;
+    if (!split->backward[value->id]) split->read[value->id] = true;
+}
+
+static void classify(Split *split) {
+    Graph *const joint = split->joint;
+    for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++)
+        split->backward[joint->inputs.at[i]->id] = true;
+    for (Node *node = joint->first; node; node = node->next) {
+        if (!any_input(node, split->backward)) continue;
+        for (int i = 0; i < node->n_outs; i++) split->backward[node->outs[i].id] = true;
+        each_use(node, mark_read, split);
+    }
+    for (int i = split->n_user; i < joint->outputs.n; i++)
+        if (joint->outputs.at[i].value) mark_read(split, joint->outputs.at[i].value);
+}
+
+static bool can_recompute(const Node *node) {
+    if (!node_is_pure(node)) return false;
+    const OpKind kind = node->row->kind;
+    if (kind == KIND_pointwise || kind == KIND_view) return true;
+    for (int i = 0; i < node->n_args; i++) /* creations read no tensor */
+        if (node->args[i].kind == ARG_tensor || node->args[i].kind == ARG_tensors) return false;
+    return true;
+}
+
+/* the cut
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static bool is_user_output(const Split *split, const GVal *value) {
+    for (int i = 0; i < split->n_user; i++)
+        if (split->joint->outputs.at[i].value == value) return true;
+    return false;
+}
+
+static int64_t weight(const Split *split, const GVal *value) {
+    if (value->def && value->def->row->kind == KIND_view) return FLOW_MANY;
+    const int64_t numel = sym_hint(split->joint->env, value->base.meta->numel);
+    const int64_t bytes = max_i64(1, numel) * dtype_bytes(value->base.meta->dtype);
+    const bool there = !value->def || is_user_output(split, value);
+    return min_i64(bytes, FLOW_MANY >> 8) * 4 - (there ? 1 : 0);
+}
+
+/* Vertices: value in = 2 id, value out = 2 id + 1, then source and sink. */
+typedef struct Network {
+    const Split *split;
+    Flow *flow;
+    int source, sink;
+    const Node *user;
+} Network;
+
+static void connect_input(void *context, GVal *value) {
+    const Network *const net = context;
+    for (int i = 0; i < net->user->n_outs; i++)
+        flow_edge(net->flow, 2 * value->id + 1, 2 * net->user->outs[i].id, FLOW_MANY);
+}
+
+static void add_value(const Network *net, const GVal *value, bool from_source) {
+    const Split *const split = net->split;
+    flow_edge(net->flow, 2 * value->id, 2 * value->id + 1, weight(split, value));
+    if (from_source) flow_edge(net->flow, net->source, 2 * value->id, FLOW_MANY);
+    if (split->read[value->id]) flow_edge(net->flow, 2 * value->id + 1, net->sink, FLOW_MANY);
+}
+
+static bool cut(Split *split) {
+    Graph *const joint = split->joint;
+    const int n = joint->n_vals;
+    Network net = {split, flow_new(joint->arena, 2 * n + 2), 2 * n, 2 * n + 1, NULL};
+    if (!net.flow) return false;
+    for (int i = 0; i < joint->n_forward_inputs; i++) add_value(&net, joint->inputs.at[i], true);
+    for (Node *node = joint->first; node; node = node->next) {
+        if (!node->n_outs || split->backward[node->outs[0].id]) continue;
+        const bool recompute = can_recompute(node);
+        for (int i = 0; i < node->n_outs; i++) add_value(&net, &node->outs[i], !recompute);
+        net.user = node;
+        if (recompute) each_use(node, connect_input, &net);
+    }
+    const bool *const side = flow_cut(net.flow, net.source, net.sink);
+    if (!side) return false;
+    for (int id = 0; id < n; id++)
+        split->saved[id] = !split->backward[id] && side[2 * id] && !side[2 * id + 1];
+    return true;
+}
+
+/* copies
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct Copy {
+    Graph *to;
+    GVal **map;   /* by old value id */
+    bool *needed; /* by old value id */
+} Copy;
+
+static Graph *graph_beside(const Graph *joint, const char *suffix) {
+    Graph *const graph =
+        graph_new(joint->arena, arena_printf(joint->arena, "%s_%s", joint->name, suffix));
+    if (!graph) return NULL;
+    graph->env = graph->builder.env = joint->env;
+    graph->bail = joint->bail;
+    graph->seed = joint->seed;
+    graph->sequence = joint->sequence;
+    graph->n_random = joint->n_random;
+    for (int i = 0; i < joint->runtime_floats.n; i++)
+        VEC_PUSH(joint->arena, &graph->runtime_floats, joint->runtime_floats.at[i]);
+    return graph;
+}
+
+static bool copy_init(Copy *copy, const Graph *joint, const char *suffix) {
+    *copy = (Copy){.to = graph_beside(joint, suffix),
+                   .map = ARENA_ARRAY(joint->arena, GVal *, joint->n_vals + 1),
+                   .needed = ARENA_ARRAY(joint->arena, bool, joint->n_vals + 1)};
+    return copy->to && copy->map && copy->needed;
+}
+
+static void need(void *context, GVal *value) { ((Copy *)context)->needed[value->id] = true; }
+
+/* Marks what the needed values need, from the last node to the first; what is mapped already is
+ * there. */
+static void need_inputs(Copy *copy, Graph *joint, const bool *skip) {
+    for (Node *node = joint->last; node; node = node->prev) {
+        if (!node->n_outs || (skip && skip[node->outs[0].id])) continue;
+        bool wanted = !skip ? false : !node_is_pure(node);
+        for (int i = 0; i < node->n_outs; i++)
+            wanted |= copy->needed[node->outs[i].id] && !copy->map[node->outs[i].id];
+        if (!wanted) continue;
+        for (int i = 0; i < node->n_outs; i++)
+            copy->needed[node->outs[i].id] |= !copy->map[node->outs[i].id];
+        each_use(node, need, copy);
+    }
+}
+
+static Val *mapped(void *context, Val *value) {
+    return value ? &((Copy *)context)->map[gval(value)->id]->base : NULL;
+}
+
+static bool copy_node(Copy *copy, const Node *node) {
+    Arg *const args = ARENA_ARRAY(copy->to->arena, Arg, node->n_args + 1);
+    if (!args) return false;
+    for (int i = 0; i < node->n_args; i++)
+        args[i] = arg_map_vals(copy->to->arena, node->args[i], mapped, copy);
+    const NewNodes saved = nodes_like(copy->to, node, NULL);
+    Node *const made = graph_append(copy->to, node->row, node->form, args);
+    nodes_restore(copy->to, saved);
+    for (int i = 0; made && i < node->n_outs; i++)
+        if (!copy->map[node->outs[i].id]) copy->map[node->outs[i].id] = &made->outs[i];
+    return made != NULL;
+}
+
+static bool copy_needed(Copy *copy, Graph *joint) {
+    for (Node *node = joint->first; node; node = node->next) {
+        bool wanted = false;
+        for (int i = 0; i < node->n_outs; i++)
+            wanted |= copy->needed[node->outs[i].id] && !copy->map[node->outs[i].id];
+        if (wanted && !copy_node(copy, node)) return false;
+    }
+    return true;
+}
+
+static void copy_output(Copy *copy, const Output *output) {
+    Output made = *output;
+    if (made.value) made.value = copy->map[made.value->id];
+    VEC_PUSH(copy->to->arena, &copy->to->outputs, made);
+}
+
+static bool copy_input(Copy *copy, const char *name, const GVal *value) {
+    return (copy->map[value->id] = graph_input(copy->to, name, value->base.meta)) != NULL;
+}
+
+/* the two graphs
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static bool is_written(const Graph *joint, const GVal *input) {
+    for (int i = 0; i < joint->writes.n; i++)
+        if (joint->writes.at[i].input == input) return true;
+    return false;
+}
+
+/* A saved value as an output of the forward: the memory of a user output where it is one, else its
+ * own. */
+static Output saved_output(const Split *split, GVal *value) {
+    for (int i = 0; i < split->n_user; i++) {
+        const Output *const output = &split->joint->outputs.at[i];
+        if (output->value == value && output->kind == OUT_new)
+            return (Output){value, OUT_view_of_output, i, 0};
+    }
+    return (Output){value, OUT_new, 0, 0};
+}
+
+static Graph *build_forward(const Split *split, GVal *const *saved, Partition *partition) {
+    Graph *const joint = split->joint;
+    Copy copy;
+    if (!copy_init(&copy, joint, "forward")) return NULL;
+    for (int i = 0; i < joint->n_forward_inputs; i++)
+        if (!copy_input(&copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return NULL;
+    for (int i = 0; i < split->n_user; i++)
+        if (joint->outputs.at[i].value) need(&copy, joint->outputs.at[i].value);
+    for (int i = 0; i < joint->writes.n; i++) need(&copy, joint->writes.at[i].value);
+    for (int i = 0; i < partition->n_saved; i++) need(&copy, saved[i]);
+    need_inputs(&copy, joint, split->backward);
+    if (!copy_needed(&copy, joint)) return NULL;
+    for (int i = 0; i < split->n_user; i++) copy_output(&copy, &joint->outputs.at[i]);
+    for (int i = 0; i < joint->writes.n; i++)
+        graph_write(copy.to, copy.map[joint->writes.at[i].input->id],
+                    copy.map[joint->writes.at[i].value->id]);
+    for (int i = 0; i < partition->n_saved; i++) {
+        const Output output = saved_output(split, saved[i]);
+        if (partition->saved_inputs[i] < 0) copy_output(&copy, &output);
+    }
+    copy.to->n_forward_outputs = split->n_user;
+    own_outputs(copy.to);
+    return copy.to;
+}
+
+static Graph *build_backward(const Split *split, GVal *const *saved, int n_saved) {
+    Graph *const joint = split->joint;
+    Copy copy;
+    if (!copy_init(&copy, joint, "backward")) return NULL;
+    for (int i = 0; i < n_saved; i++)
+        if (!copy_input(&copy, arena_printf(joint->arena, "saved_%d", i), saved[i])) return NULL;
+    for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++)
+        if (!copy_input(&copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return NULL;
+    for (int i = split->n_user; i < joint->outputs.n; i++)
+        if (joint->outputs.at[i].value) need(&copy, joint->outputs.at[i].value);
+    need_inputs(&copy, joint, NULL);
+    if (!copy_needed(&copy, joint)) return NULL;
+    for (int i = split->n_user; i < joint->outputs.n; i++)
+        copy_output(&copy, &joint->outputs.at[i]);
+    own_outputs(copy.to);
+    return copy.to;
+}
+
+/* Saved values in the order of their ids: inputs first. */
+static GVal **list_saved(const Split *split, Partition *partition) {
+    Graph *const joint = split->joint;
+    VEC(GVal *) saved = {0};
+    for (int i = 0; i < joint->n_forward_inputs; i++)
+        if (split->saved[joint->inputs.at[i]->id])
+            VEC_PUSH(joint->arena, &saved, joint->inputs.at[i]);
+    for (Node *node = joint->first; node; node = node->next)
+        for (int i = 0; i < node->n_outs; i++)
+            if (split->saved[node->outs[i].id]) VEC_PUSH(joint->arena, &saved, &node->outs[i]);
+    partition->n_saved = saved.n;
+    partition->saved_inputs = ARENA_ARRAY(joint->arena, int, saved.n + 1);
+    for (int i = 0; partition->saved_inputs && i < saved.n; i++)
+        partition->saved_inputs[i] =
+            saved.at[i]->def || is_written(joint, saved.at[i]) ? -1 : saved.at[i]->index;
+    return saved.at;
+}
+
+static Partition *failed(Graph *joint) {
+    if (joint->bail) bail(joint->bail, BAIL_unsupported, "partition: %s", error_slot()->message);
+    return NULL;
+}
+
+Partition *partition_build(Graph *joint, int n_user_outputs) {
+    graph_number(joint);
+    Arena *const arena = joint->arena;
+    Split split = {.joint = joint,
+                   .n_user = n_user_outputs,
+                   .backward = ARENA_ARRAY(arena, bool, joint->n_vals + 1),
+                   .read = ARENA_ARRAY(arena, bool, joint->n_vals + 1),
+                   .saved = ARENA_ARRAY(arena, bool, joint->n_vals + 1)};
+    Partition *const partition = ARENA_NEW(arena, Partition);
+    if (!split.backward || !split.read || !split.saved || !partition) return failed(joint);
+    classify(&split);
+    if (!cut(&split)) return failed(joint);
+    GVal *const *const saved = list_saved(&split, partition);
+    if (!partition->saved_inputs) return failed(joint);
+    partition->forward = build_forward(&split, saved, partition);
+    partition->backward =
+        partition->forward ? build_backward(&split, saved, partition->n_saved) : NULL;
+    if (!partition->backward) return failed(joint);
+    graph_number(partition->forward);
+    graph_number(partition->backward);
+    return partition;
+}

@@ -1,0 +1,117 @@
+/* reinplace.c: a scatter copies its base and writes a part of the copy; where nothing reads the
+ * base any more, it may write the base itself: the node becomes its in-place form. A cache of keys
+ * and values, written at one position, is then never copied.
+ *
+ * A family is the values that share one memory: a root (an input or a computed value), views of it,
+ * and results of in-place nodes on it. The proof: no value of the family is read after the node,
+ * none is an output, and src is not of the family. A root that is a graph input must get the result
+ * written back at the end anyway, and every check of the graph must come before: a failed check
+ * commits nothing [semantics C8]. */
+#include "passes/internal.h"
+
+PassFn pass_reinplace;
+
+typedef struct Families {
+    Graph *graph;
+    int *root;      /* by value id: id of the family's root */
+    int *last_read; /* by root id: the last node (id) that reads a value of the family, n_nodes: the
+                       end of the graph */
+    bool *leaves;   /* by root id: an output of the caller's */
+    bool *is_input; /* by root id */
+} Families;
+
+static bool families_init(Families *f, Graph *graph) {
+    graph_number(graph);
+    Arena *const arena = graph->arena;
+    const int n = graph->n_vals + 1;
+    *f = (Families){graph, ARENA_ARRAY(arena, int, n), ARENA_ARRAY(arena, int, n),
+                    ARENA_ARRAY(arena, bool, n), ARENA_ARRAY(arena, bool, n)};
+    return f->root && f->last_read && f->leaves && f->is_input;
+}
+
+static bool shares_first(const Node *node) {
+    return node->row->kind == KIND_view || (node->row->flags & OPF_maybe_copy) ||
+           node->form == FORM_inplace;
+}
+
+typedef struct ReadContext {
+    Families *families;
+    int at;
+} ReadContext;
+static void note_read(void *context, GVal **slot) {
+    const ReadContext *const read = context;
+    if (*slot) read->families->last_read[read->families->root[(*slot)->id]] = read->at;
+}
+
+static void find_families(Families *f) {
+    Graph *const graph = f->graph;
+    for (int i = 0; i < graph->inputs.n; i++) {
+        const int id = graph->inputs.at[i]->id;
+        f->root[id] = id;
+        f->is_input[id] = true;
+    }
+    for (Node *node = graph->first; node; node = node->next) {
+        const bool shares = node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val &&
+                            shares_first(node);
+        for (int i = 0; i < node->n_outs; i++)
+            f->root[node->outs[i].id] =
+                shares ? f->root[gval(node->args[0].val)->id] : node->outs[i].id;
+        ReadContext read = {f, node->id};
+        node_each_input(node, note_read, &read);
+    }
+    for (int i = 0; i < graph->outputs.n; i++) {
+        const Output *const output = &graph->outputs.at[i];
+        if (output->value && (output->kind == OUT_new || output->kind == OUT_view_of_output))
+            f->leaves[f->root[output->value->id]] = true;
+    }
+}
+
+static bool written_back(const Graph *graph, int input_id, const GVal *value) {
+    for (int i = 0; i < graph->writes.n; i++)
+        if (graph->writes.at[i].input->id == input_id) return graph->writes.at[i].value == value;
+    return false;
+}
+
+/* Values of the family that other writes or aliasing outputs read at the end. */
+static bool read_at_end(const Families *f, int root, const GVal *result) {
+    const Graph *const graph = f->graph;
+    for (int i = 0; i < graph->writes.n; i++) {
+        const GVal *const value = graph->writes.at[i].value;
+        if (f->root[value->id] == root &&
+            !(f->is_input[root] && graph->writes.at[i].input->id == root))
+            return true;
+    }
+    return f->leaves[root] && f->is_input[root] && result != NULL;
+}
+
+static bool checks_after(const Node *node) {
+    for (node = node->next; node; node = node->next)
+        if (node->row->flags & OPF_check) return true;
+    return false;
+}
+
+static bool can_write(const Families *f, const Node *node) {
+    const GVal *const base = gval(node->args[0].val), *const src = gval(node->args[1].val),
+                      *const out = node->outs;
+    const int root = f->root[base->id];
+    if (!meta_equal(base->base.meta, out->base.meta)) return false;
+    if (f->last_read[root] != node->id || f->root[src->id] == root || f->leaves[root]) return false;
+    if (read_at_end(f, root, out)) return false;
+    if (!f->is_input[root]) return true;
+    return base->id == root && written_back(f->graph, root, out) && !checks_after(node);
+}
+
+bool pass_reinplace(Graph *graph, const PassOptions *options) {
+    Families families;
+    if (!families_init(&families, graph)) return false;
+    find_families(&families);
+    bool changed = false;
+    for (Node *node = graph->first; node; node = node->next) {
+        if (node->row->id != OP_view_scatter || node->form != FORM_functional ||
+            !can_write(&families, node))
+            continue;
+        node->form = FORM_inplace;
+        changed = true;
+    }
+    return changed;
+}
