@@ -85,3 +85,148 @@ Status meta_copy(MetaCall *call) {
     out_like(call, 0, self, self->dtype);
     return ST_OK;
 }
+
+/* div: floats; ints and bools give the default float. */
+Status meta_binary_float(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    return elementwise_out(call, &e, default_float(e.common));
+}
+
+/* div with rounding keeps ints; without it is div. */
+Status meta_div_mode(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    const Arg *mode = &call->args[op_param_find(call->row, "rounding_mode")];
+    if (mode->kind == ARG_none) return elementwise_out(call, &e, default_float(e.common));
+    if (strcmp(mode->string, "trunc") && strcmp(mode->string, "floor"))
+        return meta_fail(call, ST_ARGUMENT, "rounding_mode must be None, 'trunc' or 'floor', not '%s'", mode->string);
+    return elementwise_out(call, &e, e.common);
+}
+
+/* Comparisons: bool, whatever is compared. */
+Status meta_compare(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    return elementwise_out(call, &e, DT_bool);
+}
+
+Status meta_logical(MetaCall *call) { return meta_compare(call); }
+Status meta_test(MetaCall *call) { return meta_compare(call); }
+
+Status meta_bitwise(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    if (dtype_is_float(e.common)) return meta_fail(call, ST_DTYPE, "needs ints or bools, not %s", dtype_name(e.common));
+    return elementwise_out(call, &e, e.common);
+}
+
+/* Ints to a negative power have no int result; a number there is known now, elements are the user's matter. */
+Status meta_pow(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    const Arg *exponent = &call->args[1];
+    const bool plain = exponent->kind == ARG_int && !sym_is(exponent->i);
+    if (plain && exponent->i < 0 && !dtype_is_float(e.common))
+        return meta_fail(call, ST_VALUE, "ints can't be raised to the negative power %lld", (long long)exponent->i);
+    return elementwise_out(call, &e, e.common);
+}
+
+/* where: the dtype is that of the two choices. */
+Status meta_where(MetaCall *call) {
+    Elementwise e = {0}, choices = {0};
+    TRY(elementwise(call, &e));
+    if (e.in[0]->dtype != DT_bool && e.in[0]->dtype != DT_u8)
+        return meta_fail(call, ST_DTYPE, "condition must be bool, not %s", dtype_name(e.in[0]->dtype));
+    elementwise_add(call, &choices, 1);
+    elementwise_add(call, &choices, 2);
+    return elementwise_out(call, &e, promoted(&choices));
+}
+
+/* clamp: at least one limit; absent ones take no part. */
+Status meta_clamp(MetaCall *call) {
+    Elementwise e = {0};
+    elementwise_add(call, &e, 0);
+    for (int i = 1; i <= 2; i++)
+        if (arg_given(call, i)) elementwise_add(call, &e, i);
+    if (e.n == 1) return meta_fail(call, ST_ARGUMENT, "at least one of min and max must be given");
+    return elementwise_out(call, &e, promoted(&e));
+}
+
+/* lerp and the like: all tensors have one dtype. */
+static Status one_dtype(MetaCall *call, Elementwise *e) {
+    TRY(elementwise(call, e));
+    for (int i = 1; i < e->n; i++)
+        if (e->in[i]->dtype != e->in[0]->dtype && !e->in[i]->wrapped)
+            return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, e->arg[i]), dtype_name(e->in[i]->dtype),
+                             arg_name(call, e->arg[0]), dtype_name(e->in[0]->dtype));
+    return ST_OK;
+}
+
+Status meta_lerp(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(one_dtype(call, &e));
+    if (!dtype_is_float(e.in[0]->dtype))
+        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(e.in[0]->dtype));
+    return elementwise_out(call, &e, e.in[0]->dtype);
+}
+
+static Status check_value(const MetaCall *call, DType common) {
+    const Arg *value = &call->args[op_param_find(call->row, "value")];
+    if (value->kind == ARG_float && !dtype_is_float(common))
+        return meta_fail(call, ST_DTYPE, "value must not be a float for %s", dtype_name(common));
+    return ST_OK;
+}
+
+Status meta_addcmul(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    TRY(check_value(call, e.common));
+    return elementwise_out(call, &e, e.common);
+}
+
+Status meta_addcdiv(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    if (!dtype_is_float(e.in[1]->dtype) && !dtype_is_float(e.in[2]->dtype))
+        return meta_fail(call, ST_DTYPE, "integer division by addcdiv is not supported; use div with a rounding_mode");
+    return elementwise_out(call, &e, e.common);
+}
+
+/* *_backward: grad_output and what was saved, alike. */
+Status meta_backward(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    return elementwise_out(call, &e, e.in[1]->dtype == DT_bool ? e.in[0]->dtype : e.common);
+}
+
+/* value is one number or a 0-dim tensor and takes self's dtype. */
+Status meta_masked_fill(MetaCall *call) {
+    Elementwise e = {0};
+    Meta number;
+    elementwise_add(call, &e, 0);
+    elementwise_add(call, &e, 1);
+    const Meta *value = arg_meta(call, 2, &number);
+    if (e.in[1]->dtype != DT_bool) return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(e.in[1]->dtype));
+    if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
+    if (!can_cast(value->dtype, e.in[0]->dtype))
+        return meta_fail(call, ST_DTYPE, "value of %s can't be cast to self's %s", dtype_name(value->dtype), dtype_name(e.in[0]->dtype));
+    return elementwise_out(call, &e, e.in[0]->dtype);
+}
+
+/* fill: self's layout; value is one number or a 0-dim tensor. */
+Status meta_fill(MetaCall *call) {
+    Meta number, number_value;
+    const Meta *self = arg_meta(call, 0, &number), *value = arg_meta(call, 1, &number_value);
+    if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
+    out_like(call, 0, self, self->dtype);
+    return ST_OK;
+}
+
+Status meta_tril(MetaCall *call) {
+    const Meta *self = tensor_meta(call, 0);
+    if (!self || self->rank < 2) return meta_fail(call, ST_SHAPE, "self must have at least 2 dims");
+    out_like(call, 0, self, self->dtype);
+    out_contiguous(call, &call->out[0]);
+    return ST_OK;
+}

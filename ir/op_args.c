@@ -55,7 +55,8 @@ static Status missing(const OpRow *row, const Param *param) {
 
 /* A number may stand for a tensor where the op works by elements (a wrapped number). */
 static bool number_for_tensor(const OpRow *row, const Param *param, const Arg *given) {
-    return param->type == PT_tensor && arg_is_number(given) && row->kind == KIND_pointwise;
+    const bool tensor = param->type == PT_tensor || param->type == PT_tensor_opt;
+    return tensor && arg_is_number(given) && row->kind == KIND_pointwise;
 }
 
 static Status check_list(const OpRow *row, const Param *param, const Arg *given) {
