@@ -31,8 +31,10 @@ typedef struct Frame {
     Value base[MAX_LOOP_DIMS]; /* per group: i64, index of lane 0 */
     Value each[MAX_LOOP_DIMS]; /* per group: one i64 per lane, instead of base; NULL: base */
     int linear;                /* the group in which lane k is at base + k; -1: none */
-    Value mask;                /* <lanes x i1> of lanes that exist; NULL: all do */
-    Value row, s_row;          /* i64: positions in the L sequence (of lane 0) and the S sequence */
+    Value full; /* i1, with a mask: all lanes exist; stores then branch around masking, which is
+                   slow */
+    Value mask; /* <lanes x i1> of lanes that exist; NULL: all do */
+    Value row, s_row; /* i64: positions in the L sequence (of lane 0) and the S sequence */
 } Frame;
 
 typedef struct Emitter {

@@ -151,6 +151,34 @@ static Value masked_load(Emitter *e, LLVMTypeRef vector, Value pointer, int alig
     return emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
 }
 
+static Value load_whole(Emitter *e, LLVMTypeRef vector, Value pointer, int align) {
+    const Value v = LLVMBuildLoad2(e->b, vector, pointer, "");
+    LLVMSetAlignment(v, (unsigned)align);
+    return v;
+}
+
+static LLVMBasicBlockRef block(Emitter *e, const char *name) {
+    return LLVMAppendBasicBlockInContext(e->context, e->function, name);
+}
+
+/* Contiguous lanes: whole where they all exist, else masked. */
+static Value load_next(Emitter *e, LLVMTypeRef vector, Value pointer, int align) {
+    if (!e->frame.mask) return load_whole(e, vector, pointer, align);
+    if (!e->frame.full) return masked_load(e, vector, pointer, align);
+    LLVMBasicBlockRef from[2] = {block(e, "whole"), block(e, "part")}, loaded = block(e, "loaded");
+    LLVMBuildCondBr(e->b, e->frame.full, from[0], from[1]);
+    Value v[2];
+    for (int k = 0; k < 2; k++) {
+        LLVMPositionBuilderAtEnd(e->b, from[k]);
+        v[k] = k ? masked_load(e, vector, pointer, align) : load_whole(e, vector, pointer, align);
+        LLVMBuildBr(e->b, loaded);
+    }
+    LLVMPositionBuilderAtEnd(e->b, loaded);
+    const Value phi = LLVMBuildPhi(e->b, vector, "");
+    LLVMAddIncoming(phi, v, from, 2);
+    return phi;
+}
+
 static Value mask_or_all(Emitter *e) {
     if (e->frame.mask) return e->frame.mask;
     return LLVMConstAllOnes(LLVMVectorType(e->i1, (unsigned)e->lanes));
@@ -177,23 +205,40 @@ Value emit_load(Emitter *e, int i) {
         v = emit_splat(e, v);
     } else if (kind == LANES_spread) {
         v = gather_lanes(e, vector, element(e, type, pointer, spread), align);
-    } else if (e->frame.mask) {
-        v = masked_load(e, vector, pointer, align);
     } else {
-        v = LLVMBuildLoad2(e->b, vector, pointer, "");
-        LLVMSetAlignment(v, (unsigned)align);
+        v = load_next(e, vector, pointer, align);
     }
     return widen(e, dtype, v);
 }
 
-static void store_lanes(Emitter *e, LaneKind kind, Value v, Value pointer, int align) {
+static void store_masked(Emitter *e, const char *how, Value v, Value pointer, int align) {
     LLVMTypeRef types[2] = {LLVMTypeOf(v), LLVMTypeOf(pointer)};
     Value args[4] = {v, pointer, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e)};
-    if (kind == LANES_next && !e->frame.mask)
-        LLVMSetAlignment(LLVMBuildStore(e->b, v, pointer), (unsigned)align);
-    else
-        emit_intrinsic(e, kind == LANES_next ? "llvm.masked.store" : "llvm.masked.scatter", types,
-                       2, args, 4);
+    emit_intrinsic(e, how, types, 2, args, 4);
+}
+
+static void store_whole(Emitter *e, Value v, Value pointer, int align) {
+    LLVMSetAlignment(LLVMBuildStore(e->b, v, pointer), (unsigned)align);
+}
+
+/* Contiguous lanes: whole where they all exist, else masked. */
+static void store_next(Emitter *e, Value v, Value pointer, int align) {
+    if (!e->frame.mask) {
+        store_whole(e, v, pointer, align);
+    } else if (!e->frame.full) {
+        store_masked(e, "llvm.masked.store", v, pointer, align);
+    } else {
+        LLVMBasicBlockRef whole = block(e, "whole"), part = block(e, "part"),
+                          stored = block(e, "stored");
+        LLVMBuildCondBr(e->b, e->frame.full, whole, part);
+        LLVMPositionBuilderAtEnd(e->b, whole);
+        store_whole(e, v, pointer, align);
+        LLVMBuildBr(e->b, stored);
+        LLVMPositionBuilderAtEnd(e->b, part);
+        store_masked(e, "llvm.masked.store", v, pointer, align);
+        LLVMBuildBr(e->b, stored);
+        LLVMPositionBuilderAtEnd(e->b, stored);
+    }
 }
 
 void emit_store(Emitter *e, int i) {
@@ -207,9 +252,10 @@ void emit_store(Emitter *e, int i) {
     if (kind == LANES_equal)
         LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
     else if (kind == LANES_next)
-        store_lanes(e, kind, v, pointer, dtype_bytes(dtype));
+        store_next(e, v, pointer, dtype_bytes(dtype));
     else
-        store_lanes(e, kind, v, element(e, type, pointer, spread), dtype_bytes(dtype));
+        store_masked(e, "llvm.masked.scatter", v, element(e, type, pointer, spread),
+                     dtype_bytes(dtype));
 }
 
 Value emit_index(Emitter *e, const Affine *at) {

@@ -7,6 +7,7 @@
  * where the caller's rectangle covers its trailing dims wholly, which is decided by the values of
  * lo and hi: else the same code runs once per index of the leading dims. */
 #include "codegen/llvm/emit.h"
+#include "kernels/kernels.h"
 
 Value emit_const(Emitter *e, int64_t v) { return LLVMConstInt(e->i64, (unsigned long long)v, 1); }
 
@@ -274,12 +275,16 @@ static void column_range(Emitter *e, const Rect *rect, const Group *group, Value
     *end = LLVMBuildAdd(e->b, at, count, "");
 }
 
+/* Vectors side by side: enough to hide latency, few where bodies are long (each copy is compiled).
+ * 0: the masked loop alone, where masks are nearly free and a second copy of a long body would
+ * double the time to compile. */
 static int column_unroll(const Emitter *e) {
     const int cost = emit_cost(e);
     int reds = 0;
     for (int i = 0; i < e->nest->n_insts; i++) reds += e->nest->insts[i].op == LI_reduce;
-    if (cost > 40 || reds > 4) return 1;
-    return cost > 14 || reds > 2 ? 2 : 4;
+    if (e->nest->n_inner == 0 && e->isa == ISA_v4 && cost >= 12) return 0;
+    if (cost >= 12 || reds > 4) return 1;
+    return reds > 2 ? 2 : 4;
 }
 
 static Value lanes_below(Emitter *e, Value end, Value at) {
@@ -289,28 +294,35 @@ static Value lanes_below(Emitter *e, Value end, Value at) {
     return LLVMBuildICmp(e->b, LLVMIntSLT, emit_iota(e, e->i32), emit_splat(e, n), "");
 }
 
-static void run_columns(Emitter *e, const Rect *rect) {
-    const int g = e->n_outer_groups - 1;
-    Value begin, end;
-    column_range(e, rect, &e->group[g], &begin, &end);
-    e->frame.linear = g;
-    e->n_contexts = column_unroll(e);
-    const int64_t step = (int64_t)e->lanes * e->n_contexts;
-    Loop loop, tail;
+static Value whole_columns(Emitter *e, Value begin, Value end, int side_by_side) {
+    const int64_t step = (int64_t)e->lanes * side_by_side;
+    e->n_contexts = side_by_side;
+    Loop loop;
     emit_loop_begin(e, &loop, begin, emit_add(e, end, 1 - step));
     emit_loop_body(e, &loop);
     e->column = loop.i;
     emit_phases(e);
     emit_loop_end(e, &loop, step, NULL);
+    return loop.i;
+}
 
+static void run_columns(Emitter *e, const Rect *rect) {
+    const int g = e->n_outer_groups - 1, side_by_side = column_unroll(e);
+    Value begin, end;
+    column_range(e, rect, &e->group[g], &begin, &end);
+    e->frame.linear = g;
+    if (side_by_side) begin = whole_columns(e, begin, end, side_by_side);
     e->n_contexts = 1;
-    emit_loop_begin(e, &tail, loop.i, end);
+    Loop tail;
+    emit_loop_begin(e, &tail, begin, end);
     emit_loop_body(e, &tail);
     e->column = tail.i;
     e->frame.mask = lanes_below(e, end, tail.i);
+    if (!side_by_side)
+        e->frame.full = LLVMBuildICmp(e->b, LLVMIntSLE, emit_add(e, tail.i, e->lanes), end, "");
     emit_phases(e);
     emit_loop_end(e, &tail, e->lanes, NULL);
-    e->frame.mask = NULL;
+    e->frame.mask = e->frame.full = NULL;
 }
 
 /* Loops over the outer dims from d on; in columns all but the last. */
