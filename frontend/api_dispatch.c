@@ -1,0 +1,199 @@
+/* api_dispatch.c: ops by name, the boxed call, custom ops, overrides, modes (sinter/dispatch.h). */
+#include <pthread.h>
+#include <sinter/dispatch.h>
+
+#include "ir/schema.h"
+#include "passes/passes.h"
+#include "runtime/base/alloc.h"
+#include "runtime/custom_op.h"
+#include "runtime/override.h"
+
+struct sn_op {
+    const OpRow *row;
+    OpForm form;
+};
+
+static sn_op handles[OP_COUNT][FORM_COUNT];
+enum { MAX_HANDLES = 4096 };
+static sn_op user_handles[MAX_HANDLES]; /* written when registered */
+
+static void fill_handles(void) {
+    for (int op = 0; op < OP_COUNT; op++)
+        for (int form = 0; form < FORM_COUNT; form++) handles[op][form] = (sn_op){op_row((OpId)op), (OpForm)form};
+}
+
+static const sn_op *handle_of(const OpRow *row, OpForm form) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill_handles);
+    if (row->id < OP_COUNT) return &handles[row->id][form];
+    sn_op *const op = &user_handles[row->id - OP_COUNT];
+    if (!op->row) *op = (sn_op){row, form};
+    return op;
+}
+
+const sn_op *sn_op_find(const char *name) {
+    OpForm form = FORM_functional;
+    const OpRow *const row = name ? op_find_any(name, strlen(name), &form) : NULL;
+    if (row) return handle_of(row, form);
+    error_raise(ST_ARGUMENT, "op '%s' is unknown", name ? name : "NULL");
+    return NULL;
+}
+
+const char *sn_op_schema(const sn_op *op) { return op ? op_form_schema(op->row, op->form) : ""; }
+
+static void list_row(Text *text, const OpRow *row, bool first) {
+    static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite"};
+    text_puts(text, first ? "\n  {\"name\": " : ",\n  {\"name\": ");
+    text_json_string(text, row->name);
+    text_puts(text, ", \"schema\": ");
+    text_json_string(text, row->schema);
+    text_printf(text, ", \"kind\": \"%s\", \"core\": %s, \"inplace\": %s, \"out\": ", kinds[row->kind],
+                row->flags & OPF_core ? "true" : "false", row->inplace ? "true" : "false");
+    if (row->out_name) text_json_string(text, row->out_name);
+    else text_puts(text, "null");
+    text_puts(text, ", \"derivative\": ");
+    if (row->derivative) text_json_string(text, row->derivative);
+    else text_puts(text, "null");
+    text_puts(text, ", \"doc\": ");
+    text_json_string(text, row->doc ? row->doc : "");
+    text_puts(text, "}");
+}
+
+const char *sn_op_list(void) {
+    Text text = {0};
+    text_puts(&text, "[");
+    for (int i = 0; i < OP_COUNT; i++) list_row(&text, op_row((OpId)i), i == 0);
+    for (int i = 0; custom_op_at(i); i++) list_row(&text, &custom_op_at(i)->row, false);
+    text_puts(&text, "\n]\n");
+    return state_text(state_get(), text.at);
+}
+
+/* the boxed call ----------------------------------------------------------------------------------------------- */
+
+static Status out_arguments(const sn_op *op, const sn_value *in, int n_in, sn_tensor **outs) {
+    const int n = op->row->n_out, first = n_in - n;
+    if (first < 0) return error_raise(ST_ARGUMENT, "%s: the out form ends in %d tensors", op->row->name, n);
+    for (int i = 0; i < n; i++) {
+        if (in[first + i].kind != SN_KIND_TENSOR)
+            return error_raise(ST_ARGUMENT, "%s: out is not a tensor", op->row->name);
+        outs[i] = in[first + i].tensor;
+    }
+    return ST_OK;
+}
+
+typedef struct Results {
+    sn_tensor *at[MAX_LIST];
+    int n;
+} Results;
+
+static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results) {
+    TRY(error_pending());
+    if (!op || (n_in && !in)) return error_raise(ST_ARGUMENT, "sn_op_call: the op or its inputs are NULL");
+    sn_tensor *written[MAX_OUTS] = {0};
+    if (op->form == FORM_out) {
+        TRY(out_arguments(op, in, n_in, written));
+        n_in -= op->row->n_out;
+    }
+    Arg args[MAX_ARGS];
+    TRY(op_args_normalize(op->row, (const Arg *)(const void *)in, n_in, args));
+    results->n = op->row->n_out;
+    if (op->row->returns_list) return dispatch_list(op->row, args, results->at, &results->n);
+    return dispatch(op->row, op->form, args, op->form == FORM_out ? written : NULL, results->at);
+}
+
+sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *out, int *n_out) {
+    const int room = n_out ? *n_out : 0;
+    Results results = {.n = 0};
+    Status status = call_op(op, in, n_in, &results);
+    if (status == ST_OK && results.n > room)
+        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
+    for (int i = 0; out && i < room; i++)
+        out[i] = status == ST_OK && i < results.n ? sn_val(results.at[i]) : (sn_value){.kind = SN_KIND_NONE};
+    if (n_out) *n_out = status == ST_OK ? results.n : 0;
+    return (sn_status)status;
+}
+
+sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
+    Results results = {.n = 0};
+    return call_op(op, in, n_in, &results) == ST_OK && results.n ? results.at[0] : NULL;
+}
+
+/* user ops, overrides, modes ----------------------------------------------------------------------------------- */
+
+const sn_op *sn_op_register(const sn_op_desc *desc) {
+    const DynamicOp *const op = custom_op_register(desc);
+    return op ? handle_of(&op->row, FORM_functional) : NULL;
+}
+
+sn_tensor *sn_result(sn_frame *f, int output) {
+    const Deriv *const deriv = f ? f->deriv : NULL;
+    if (!deriv || output < 0 || output >= deriv->row->n_out) {
+        error_raise(ST_ARGUMENT, "%s: there is no result %d", f ? f->what : "frame", output);
+        return NULL;
+    }
+    if (!deriv->results[output])
+        error_raise(ST_STATE, "%s: result %d was not saved; name it in `saves`", f->what, output);
+    return tensor_of(deriv->results[output]);
+}
+
+static sn_override *override(const OpRow *row, sn_key key, sn_body kernel, void *closure, const char *what) {
+    if (error_pending() != ST_OK) return NULL;
+    const int internal = key_of_public(key);
+    if (internal < 0 || !kernel) {
+        error_raise(ST_ARGUMENT, kernel ? "%s: key %d is unknown" : "%s: the kernel is NULL (key %d)", what, (int)key);
+        return NULL;
+    }
+    return override_new(row, (Key)internal, kernel, closure);
+}
+
+sn_override *sn_op_override(const sn_op *op, sn_key key, sn_body kernel, void *closure) {
+    if (op) return override(op->row->alias_of ? op->row->alias_of : op->row, key, kernel, closure, "sn_op_override");
+    error_raise(ST_ARGUMENT, "sn_op_override: the op is NULL");
+    return NULL;
+}
+
+sn_override *sn_fallback_set(sn_key key, sn_body kernel, void *closure) {
+    return override(NULL, key, kernel, closure, "sn_fallback_set");
+}
+
+void sn_override_free(sn_override *o) { override_free(o); }
+
+const sn_op *sn_frame_op(sn_frame *f) {
+    if (f && f->call) return handle_of(f->call->row, f->call->form);
+    error_raise(ST_STATE, "%s: the frame is not an op's", f ? f->what : "sn_frame_op");
+    return NULL;
+}
+
+sn_status sn_user_mode_push(sn_body handler, void *closure) {
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    if (!handler) return (sn_status)error_raise(ST_ARGUMENT, "sn_user_mode_push: the handler is NULL");
+    return (sn_status)user_mode_push(handler, closure);
+}
+
+sn_status sn_user_mode_pop(void) { return (sn_status)user_mode_pop(); }
+
+/* texts -------------------------------------------------------------------------------------------------------- */
+
+const char *sn_dispatch_dump(const sn_op *op) {
+    if (!op) return "";
+    const OpRow *const row = op->row->alias_of ? op->row->alias_of : op->row;
+    Text text = {0};
+    text_printf(&text, "name: %s\nschema: %s\n", op_form_name(op->row, op->form), sn_op_schema(op));
+    if (row != op->row) text_printf(&text, "runs: %s\n", row->name);
+    for (int key = KEY_COUNT - 1; key > KEY_none; key--) {
+        const char *const what = dispatch_own(row, (Key)key)              ? "kernel of the op"
+                                 : dispatch_fallback_of((Key)key)         ? "fallback"
+                                 : (UINT64_C(1) << key) & KEYS_BACKEND ? "not implemented"
+                                                                          : "falls through";
+        text_printf(&text, "%s: %s\n", key_name((Key)key), what);
+    }
+    return state_text(state_get(), text.at);
+}
+
+const char *sn_keys(sn_tensor *t) {
+    if (tensor_valid(t, "sn_keys") != ST_OK) return "";
+    Text text = {0};
+    for (int key = KEY_COUNT - 1; key > KEY_none; key--)
+        if (t->keys >> key & 1) text_printf(&text, "%s%s", text.n ? ", " : "", key_name((Key)key));
+    return state_text(state_get(), text.at);
+}

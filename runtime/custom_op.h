@@ -1,0 +1,21 @@
+/* custom_op.h: ops registered at run time. They live as long as the process; their rows are KIND_kernel with ids from
+ * OP_COUNT up, and their rules are the user's bodies. */
+#ifndef SINTER_RUNTIME_CUSTOM_OP_H
+#define SINTER_RUNTIME_CUSTOM_OP_H
+#include "runtime/frame.h"
+
+struct DynamicOp {
+    OpRow row; /* first: op_dynamic is a cast */
+    OpForm form;
+    uint32_t flags; /* SN_OP_ bits */
+    sn_body meta, cpu, cuda, decomposition, derivative;
+    void *closure;
+    char *text; /* the row's strings */
+    Param params[MAX_ARGS];
+};
+
+/* NULL on error: a schema that does not parse, a name that exists, no rule at all. */
+const DynamicOp *custom_op_register(const sn_op_desc *desc);
+const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the last */
+
+#endif
