@@ -19,7 +19,8 @@ static sn_op user_handles[MAX_HANDLES]; /* written when registered */
 
 static void fill_handles(void) {
     for (int op = 0; op < OP_COUNT; op++)
-        for (int form = 0; form < FORM_COUNT; form++) handles[op][form] = (sn_op){op_row((OpId)op), (OpForm)form};
+        for (int form = 0; form < FORM_COUNT; form++)
+            handles[op][form] = (sn_op){op_row((OpId)op), (OpForm)form};
 }
 
 static const sn_op *handle_of(const OpRow *row, OpForm form) {
@@ -42,18 +43,24 @@ const sn_op *sn_op_find(const char *name) {
 const char *sn_op_schema(const sn_op *op) { return op ? op_form_schema(op->row, op->form) : ""; }
 
 static void list_row(Text *text, const OpRow *row, bool first) {
-    static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite"};
+    static const char *const kinds[] = {"pointwise", "reduction",     "view",
+                                        "kernel",    "decomposition", "composite"};
     text_puts(text, first ? "\n  {\"name\": " : ",\n  {\"name\": ");
     text_json_string(text, row->name);
     text_puts(text, ", \"schema\": ");
     text_json_string(text, row->schema);
-    text_printf(text, ", \"kind\": \"%s\", \"core\": %s, \"inplace\": %s, \"out\": ", kinds[row->kind],
+    text_printf(text,
+                ", \"kind\": \"%s\", \"core\": %s, \"inplace\": %s, \"out\": ", kinds[row->kind],
                 row->flags & OPF_core ? "true" : "false", row->inplace ? "true" : "false");
-    if (row->out_name) text_json_string(text, row->out_name);
-    else text_puts(text, "null");
+    if (row->out_name)
+        text_json_string(text, row->out_name);
+    else
+        text_puts(text, "null");
     text_puts(text, ", \"derivative\": ");
-    if (row->derivative) text_json_string(text, row->derivative);
-    else text_puts(text, "null");
+    if (row->derivative)
+        text_json_string(text, row->derivative);
+    else
+        text_puts(text, "null");
     text_puts(text, ", \"doc\": ");
     text_json_string(text, row->doc ? row->doc : "");
     text_puts(text, "}");
@@ -68,11 +75,14 @@ const char *sn_op_list(void) {
     return state_text(state_get(), text.at);
 }
 
-/* the boxed call ----------------------------------------------------------------------------------------------- */
+/* the boxed call
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static Status out_arguments(const sn_op *op, const sn_value *in, int n_in, sn_tensor **outs) {
     const int n = op->row->n_out, first = n_in - n;
-    if (first < 0) return error_raise(ST_ARGUMENT, "%s: the out form ends in %d tensors", op->row->name, n);
+    if (first < 0)
+        return error_raise(ST_ARGUMENT, "%s: the out form ends in %d tensors", op->row->name, n);
     for (int i = 0; i < n; i++) {
         if (in[first + i].kind != SN_KIND_TENSOR)
             return error_raise(ST_ARGUMENT, "%s: out is not a tensor", op->row->name);
@@ -88,7 +98,8 @@ typedef struct Results {
 
 static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results) {
     TRY(error_pending());
-    if (!op || (n_in && !in)) return error_raise(ST_ARGUMENT, "sn_op_call: the op or its inputs are NULL");
+    if (!op || (n_in && !in))
+        return error_raise(ST_ARGUMENT, "sn_op_call: the op or its inputs are NULL");
     sn_tensor *written[MAX_OUTS] = {0};
     if (op->form == FORM_out) {
         TRY(out_arguments(op, in, n_in, written));
@@ -106,9 +117,11 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
     Results results = {.n = 0};
     Status status = call_op(op, in, n_in, &results);
     if (status == ST_OK && results.n > room)
-        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
+        status =
+            error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
     for (int i = 0; out && i < room; i++)
-        out[i] = status == ST_OK && i < results.n ? sn_val(results.at[i]) : (sn_value){.kind = SN_KIND_NONE};
+        out[i] = status == ST_OK && i < results.n ? sn_val(results.at[i])
+                                                  : (sn_value){.kind = SN_KIND_NONE};
     if (n_out) *n_out = status == ST_OK ? results.n : 0;
     return (sn_status)status;
 }
@@ -118,7 +131,8 @@ sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
     return call_op(op, in, n_in, &results) == ST_OK && results.n ? results.at[0] : NULL;
 }
 
-/* user ops, overrides, modes ----------------------------------------------------------------------------------- */
+/* user ops, overrides, modes
+ * ----------------------------------------------------------------------------------- */
 
 const sn_op *sn_op_register(const sn_op_desc *desc) {
     const DynamicOp *const op = custom_op_register(desc);
@@ -136,18 +150,23 @@ sn_tensor *sn_result(sn_frame *f, int output) {
     return tensor_of(deriv->results[output]);
 }
 
-static sn_override *override(const OpRow *row, sn_key key, sn_body kernel, void *closure, const char *what) {
+static sn_override * override(const OpRow *row, sn_key key, sn_body kernel, void *closure,
+                              const char *what) {
     if (error_pending() != ST_OK) return NULL;
     const int internal = key_of_public(key);
     if (internal < 0 || !kernel) {
-        error_raise(ST_ARGUMENT, kernel ? "%s: key %d is unknown" : "%s: the kernel is NULL (key %d)", what, (int)key);
+        error_raise(ST_ARGUMENT,
+                    kernel ? "%s: key %d is unknown" : "%s: the kernel is NULL (key %d)", what,
+                    (int)key);
         return NULL;
     }
     return override_new(row, (Key)internal, kernel, closure);
 }
 
 sn_override *sn_op_override(const sn_op *op, sn_key key, sn_body kernel, void *closure) {
-    if (op) return override(op->row->alias_of ? op->row->alias_of : op->row, key, kernel, closure, "sn_op_override");
+    if (op)
+        return override(op->row->alias_of ? op->row->alias_of : op->row, key, kernel, closure,
+                        "sn_op_override");
     error_raise(ST_ARGUMENT, "sn_op_override: the op is NULL");
     return NULL;
 }
@@ -166,13 +185,16 @@ const sn_op *sn_frame_op(sn_frame *f) {
 
 sn_status sn_user_mode_push(sn_body handler, void *closure) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
-    if (!handler) return (sn_status)error_raise(ST_ARGUMENT, "sn_user_mode_push: the handler is NULL");
+    if (!handler)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_user_mode_push: the handler is NULL");
     return (sn_status)user_mode_push(handler, closure);
 }
 
 sn_status sn_user_mode_pop(void) { return (sn_status)user_mode_pop(); }
 
-/* texts -------------------------------------------------------------------------------------------------------- */
+/* texts
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 const char *sn_dispatch_dump(const sn_op *op) {
     if (!op) return "";
@@ -181,10 +203,10 @@ const char *sn_dispatch_dump(const sn_op *op) {
     text_printf(&text, "name: %s\nschema: %s\n", op_form_name(op->row, op->form), sn_op_schema(op));
     if (row != op->row) text_printf(&text, "runs: %s\n", row->name);
     for (int key = KEY_COUNT - 1; key > KEY_none; key--) {
-        const char *const what = dispatch_own(row, (Key)key)              ? "kernel of the op"
-                                 : dispatch_fallback_of((Key)key)         ? "fallback"
+        const char *const what = dispatch_own(row, (Key)key)           ? "kernel of the op"
+                                 : dispatch_fallback_of((Key)key)      ? "fallback"
                                  : (UINT64_C(1) << key) & KEYS_BACKEND ? "not implemented"
-                                                                          : "falls through";
+                                                                       : "falls through";
         text_printf(&text, "%s: %s\n", key_name((Key)key), what);
     }
     return state_text(state_get(), text.at);

@@ -281,11 +281,12 @@ static Status expand_composite(OpCall *call) {
     if (call->form != FORM_functional)
         return error_raise(ST_UNSUPPORTED, "%s has no in-place or out form", call->row->name);
     sn_state *const state = state_get();
+    const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
     Val *outs[MAX_OUTS] = {0};
     const Status status = rule(eager_builder(), call->row, call->args, outs);
     for (int i = 0; i < call->row->n_out; i++)
         call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
-    scope_pop_passing(state, call->outs, call->row->n_out);
+    scope_pop_passing(state, depth, call->outs, call->row->n_out);
     return status == ST_OK ? error_pending() : status;
 }

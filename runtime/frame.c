@@ -22,12 +22,11 @@ Status frame_run(sn_frame *frame, sn_body body) {
     TRY(error_pending());
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    const uint32_t depth = state->n_scopes;
-    state->scopes[depth - 1].callback = true;
+    const uint32_t depth = state->n_scopes - 1;
+    state->scopes[depth].callback = true;
     const Status status = check_result(frame, body(frame));
     if (state_current != state) sn_state_use(state); /* the callback left another one in place */
-    if (state->n_scopes > depth) scope_pop_to(state, depth);
     if (status != ST_OK) memset(frame->out, 0, (size_t)frame->n_out * sizeof *frame->out);
-    scope_pop_passing(state, frame->out, frame->n_out);
+    scope_pop_passing(state, depth, frame->out, frame->n_out);
     return status;
 }

@@ -140,17 +140,17 @@ bool scope_take(sn_state *state, sn_tensor *t) {
     return true;
 }
 
-/* Handles of the dying scope's part that are results move down to where it began; the rest is
- * released. */
-void scope_pop_passing(sn_state *state, sn_tensor *const *ts, int n) {
-    const uint32_t first = floor_of(state);
+/* Handles that the dying scopes hold and that are results move down to where those began; the rest
+ * is released. */
+void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, int n) {
+    const uint32_t first = state->scopes[depth].first;
     sn_tensor *small[16], **taken = n <= 16 ? small : mem_alloc((size_t)n * sizeof *taken);
     int n_taken = 0;
     for (int i = 0; i < n && taken; i++)
         if (ts[i] && (ts[i]->flags & TF_in_scope) && ts[i]->scope_slot >= first &&
             scope_take(state, ts[i]))
             taken[n_taken++] = ts[i];
-    scope_pop(state);
+    while (state->n_scopes > depth) scope_pop(state);
     for (int i = 0; i < n_taken; i++) scope_adopt(state, taken[i]);
     if (taken != small) mem_free(taken);
 }

@@ -99,8 +99,9 @@ void scope_pop_to(sn_state *state, uint32_t depth);
 /* Gives a fresh reference to the innermost scope; an owned one leaves it to the caller. False: out
  * of memory, and the reference was released. */
 bool scope_adopt(sn_state *state, sn_tensor *t);
-/* Ends the innermost scope; those of ts (NULL allowed) that it holds pass to the scope outside. */
-void scope_pop_passing(sn_state *state, sn_tensor *const *ts, int n);
+/* Ends all scopes above `depth` of them; those of ts (NULL allowed) that they hold pass to the
+ * scope that is then the innermost. */
+void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, int n);
 /* Takes t out of whichever scope of this state holds it; true: the caller now has that reference.
  */
 bool scope_take(sn_state *state, sn_tensor *t);
