@@ -174,9 +174,13 @@ bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base); /* 
 
 /* For bodies with an index of their own (gather, flip): the element of `arg` at a position of its row-major space. */
 int body_element_at(BodyCall *call, int arg, const Pos *pos);
+/* The element of `arg` at `rest` plus index (i64, checked) along `dim`; rest leaves that dim out. */
+int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim);
 /* The index of the element along each dim of the result, times the strides given: position of another space. */
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out);
 SymEnv *body_env(BodyCall *call);
+int body_index_inst(BodyCall *call, const Pos *pos); /* i64: the position as a number */
+int body_count(BodyCall *call, SType type);     /* reductions: how many elements each result sums */
 /* `divisor`, after raising a value error on every element where it is 0. */
 int body_nonzero(BodyCall *call, int divisor);
 

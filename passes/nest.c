@@ -140,6 +140,15 @@ static int call_position(BodyCall *call) {
     return position_inst(frame->w, &frame->pos);
 }
 
+int body_index_inst(BodyCall *call, const Pos *pos) { return position_inst(((Frame *)call->context)->w, pos); }
+
+int body_count(BodyCall *call, SType type) {
+    Writer *const w = ((Frame *)call->context)->w;
+    const int64_t count = sym_mul(w->l->env, w->domain.s_numel, w->domain.l_numel);
+    if (!sym_is(count)) return loop_const(w->lb, type, (double)count, count);
+    return loop_cast(w->lb, type, loop_param(w->lb, S_i64, draft_param(w->draft, count, false)));
+}
+
 static int call_random(BodyCall *call, int which) {
     Frame *const frame = call->context;
     const Graph *const graph = frame->w->l->graph;
@@ -153,6 +162,17 @@ int body_element_at(BodyCall *call, int arg, const Pos *pos) {
     const int inst = element(frame->w, gval(call->args[arg].val), pos);
     loop_source(call->lb, frame->node->id);
     return inst;
+}
+
+int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim) {
+    Writer *const w = ((Frame *)call->context)->w;
+    const Meta *const meta = call->args[arg].val->meta;
+    if (rest.gather >= 0) return stop(w, "rows given by data within rows given by data", call->type);
+    rest.gather = index;
+    rest.stride = sym_product(w->l->env, meta->sizes + dim + 1, meta->rank > dim ? meta->rank - 1 - dim : 0);
+    rest.bound = meta->rank ? meta->sizes[dim] : 1;
+    rest.wrap = false;
+    return body_element_at(call, arg, &rest);
 }
 
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out) {

@@ -4,10 +4,10 @@
 #define SINTER_PASSES_RULES_BODY_H
 #include "passes/passes.h"
 
-static inline int body_cast(BodyCall *c, int inst, SType type) {
+static inline int as_type(BodyCall *c, int inst, SType type) {
     return loop_type(c->lb, inst) == type ? inst : loop_cast(c->lb, type, inst);
 }
-static inline int body_arg(BodyCall *c, int arg) { return body_cast(c, c->element(c, arg), c->type); }
+static inline int body_arg(BodyCall *c, int arg) { return as_type(c, c->element(c, arg), c->type); }
 static inline int body_const(BodyCall *c, SType type, double value) {
     return loop_const(c->lb, type, type == S_f32 ? (float)value : value, (int64_t)value);
 }

@@ -145,7 +145,7 @@ BINARY(le, P2(le, x, y))
 BINARY(gt, P2(gt, x, y))
 BINARY(ge, P2(ge, x, y))
 
-static int truth(BodyCall *c, int arg) { return body_cast(c, c->element(c, arg), S_b); }
+static int truth(BodyCall *c, int arg) { return as_type(c, c->element(c, arg), S_b); }
 
 BodyFn body_logical_and, body_logical_or, body_logical_xor, body_logical_not;
 int body_logical_and(BodyCall *c) {
@@ -279,11 +279,12 @@ int body_nan_to_num(BodyCall *c) {
 
 /* copies ------------------------------------------------------------------------------------------------------------------ */
 
-BodyFn body_copy, body_clone, body_to_copy;
+BodyFn body_copy, body_clone, body_cast, body_fill;
 /* Elements in their own type: lowering casts to the result's dtype. */
 int body_copy(BodyCall *c) { return c->element(c, 1); }
 int body_clone(BodyCall *c) { return c->element(c, 0); }
-int body_to_copy(BodyCall *c) { return c->element(c, 0); }
+int body_cast(BodyCall *c) { return c->element(c, 0); }
+int body_fill(BodyCall *c) { return X(1); }
 
 BodyFn body_native_dropout_backward;
 /* grad * mask * scale */

@@ -1,0 +1,61 @@
+/* body_create.c: fresh tensors: constants, ranges, random numbers. Random bits are Philox(seed, sequence, element), with
+ * the row-major logical index of the element [semantics B6]: the same in eager, compiled and recomputed code. */
+#include "passes/lower.h"
+#include "passes/rules/body.h"
+
+BodyFn body_zeros, body_ones, body_full, body_arange, body_rand, body_randn, body_bernoulli;
+
+int body_zeros(BodyCall *c) { return K(0); }
+int body_ones(BodyCall *c) { return K(1); }
+
+int body_full(BodyCall *c) {
+    const int value = op_param_find(c->row, "fill_value");
+    return N(value >= 0 ? value : 0);
+}
+
+/* start + i step, in f64 for floats. */
+int body_arange(BodyCall *c) {
+    const int start = op_param_find(c->row, "start"), step = op_param_find(c->row, "step");
+    const SType type = body_is_float(c) ? S_f64 : S_i64;
+    int value = as_type(c, c->position(c), type);
+    if (step >= 0) value = P2(mul, value, c->number(c, step, type));
+    return start >= 0 ? P2(add, c->number(c, start, type), value) : value;
+}
+
+static int random_bits(BodyCall *c) {
+    return P3(philox, c->random(c, 0), c->random(c, 1), c->position(c));
+}
+
+static int long_const(BodyCall *c, int64_t value) { return loop_const(c->lb, S_i64, 0, value); }
+
+/* The highest `n` of the 64 bits as a number below 2^n. */
+static int high_bits(BodyCall *c, int bits, int n) {
+    const int shifted = P2(shr, bits, long_const(c, 64 - n));
+    return P2(and, shifted, long_const(c, (INT64_C(1) << n) - 1));
+}
+
+/* As many bits as the dtype's significand has, so that 1 is never reached by rounding. */
+int body_rand(BodyCall *c) {
+    const int n = c->out_dtype == DT_f64 ? 53 : c->out_dtype == DT_f16 ? 11 : c->out_dtype == DT_bf16 ? 8 : 24;
+    const int bits = high_bits(c, random_bits(c), n);
+    return P2(mul, as_type(c, bits, c->type), K(1.0 / (double)(INT64_C(1) << n)));
+}
+
+/* Box and Muller: sqrt(-2 ln u) cos(2 pi v), u in (0, 1] and v in [0, 1) of 32 bits each, in f64. */
+int body_randn(BodyCall *c) {
+    const int bits = random_bits(c);
+    const int high = loop_cast(c->lb, S_f64, high_bits(c, bits, 32));
+    const int low = loop_cast(c->lb, S_f64, P2(and, bits, long_const(c, 0xFFFFFFFF)));
+    const int unit = body_const(c, S_f64, 1.0 / 4294967296.0);
+    const int u = P2(mul, P2(add, high, body_const(c, S_f64, 1)), unit);
+    const int angle = P2(mul, low, body_const(c, S_f64, 6.283185307179586476925 / 4294967296.0));
+    const int radius = P1(sqrt, P2(mul, body_const(c, S_f64, -2), P1(log, u)));
+    return P2(mul, radius, P1(cos, angle));
+}
+
+/* True with probability p (argument 1), for tensors like argument 0. */
+int body_bernoulli(BodyCall *c) {
+    const int bits = loop_cast(c->lb, S_f64, high_bits(c, random_bits(c), 53));
+    const int uniform = P2(mul, bits, body_const(c, S_f64, 1.0 / 9007199254740992.0));
+    return P2(lt, uniform, c->number(c, 1, S_f64));
+}
