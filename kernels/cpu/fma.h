@@ -17,7 +17,7 @@ INLINE v_f32 soft_fma_f32(v_f32 a, v_f32 b, v_f32 c) {
     const v_i64 inexact = (error < 0.0) | (error > 0.0); /* false where sum is inf or NaN */
     const v_i64 away =
         ((error > 0.0) == (sum > 0.0)); /* -1: the exact value has the larger magnitude */
-    const v_i64 odd = (bits & 1) ? bits : (away ? bits + 1 : bits - 1);
+    const v_i64 odd = (bits & 1) != 0 ? bits : (away ? bits + 1 : bits - 1);
     return CONVERT(double_of(inexact ? odd : bits), v_f32);
 }
 
@@ -100,7 +100,20 @@ OUTLINE void soft_fma_f64(v_f64 *out, const v_f64 *a, const v_f64 *b, const v_f6
 INLINE v_f32 vec_fma_f32(v_f32 a, v_f32 b, v_f32 c) { return __builtin_elementwise_fma(a, b, c); }
 INLINE v_f64 vec_fma_f64(v_f64 a, v_f64 b, v_f64 c) { return __builtin_elementwise_fma(a, b, c); }
 #else
-INLINE v_f32 vec_fma_f32(v_f32 a, v_f32 b, v_f32 c) { return soft_fma_f32(a, b, c); }
+OUTLINE void careful_fma_f32(v_f32 *out, const v_f32 *a, const v_f32 *b, const v_f32 *c) {
+    *out = soft_fma_f32(*a, *b, *c);
+}
+
+/* Rounding twice is harmless unless the first result lies exactly between two f32, or f32 is subnormal there. */
+INLINE v_f32 vec_fma_f32(v_f32 a, v_f32 b, v_f32 c) {
+    const v_f64 sum = CONVERT(a, v_f64) * CONVERT(b, v_f64) + CONVERT(c, v_f64);
+    const v_i64 bits = bits_f64(sum), size = bits & INT64_MAX;
+    const v_i64 between = (bits & 0x1fffffff) == 0x10000000;
+    const v_i64 tiny = (size < (0x382ll << 52)) & (size != 0);
+    v_f32 out = CONVERT(sum, v_f32);
+    if (any_i64(between | tiny)) careful_fma_f32(&out, &a, &b, &c);
+    return out;
+}
 INLINE v_f64 vec_fma_f64(v_f64 a, v_f64 b, v_f64 c) {
     v_f64 out;
     soft_fma_f64(&out, &a, &b, &c);

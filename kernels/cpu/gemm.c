@@ -31,13 +31,13 @@ INLINE r_f64 mac_f64(r_f64 a, r_f64 b, r_f64 acc) { return __builtin_elementwise
 INLINE float mac_one_f32(float a, float b, float acc) { return __builtin_fmaf(a, b, acc); }
 INLINE double mac_one_f64(double a, double b, double acc) { return __builtin_fma(a, b, acc); }
 #else
-INLINE r_f32 mac_f32(r_f32 a, r_f32 b, r_f32 acc) { return soft_fma_f32(a, b, acc); }
+INLINE r_f32 mac_f32(r_f32 a, r_f32 b, r_f32 acc) { return vec_fma_f32(a, b, acc); }
 OUTLINE double mac_one_f64(double a, double b, double acc) { return soft_fma_one(a, b, acc); }
 INLINE r_f64 mac_f64(r_f64 a, r_f64 b, r_f64 acc) {
     return (r_f64){mac_one_f64(a[0], b[0], acc[0]), mac_one_f64(a[1], b[1], acc[1])};
 }
 INLINE float mac_one_f32(float a, float b, float acc) {
-    return soft_fma_f32((v_f32)a, (v_f32)b, (v_f32)acc)[0];
+    return vec_fma_f32((v_f32)a, (v_f32)b, (v_f32)acc)[0];
 }
 #endif
 INLINE r_i32 mac_i32(r_i32 a, r_i32 b, r_i32 acc) { return a * b + acc; }

@@ -127,10 +127,9 @@ static void N(pack_a)(const GemmCall *call, const char *from, int64_t rows, int6
 
 static void N(pack_all)(const GemmCall *call, const GemmPlan *plan, void *packed) {
     const int64_t bytes = element_bytes[call->dtype];
-    for (int64_t j = 0; j < call->n; j += plan->panel)
-        N(pack_panel)
-        (call, (const char *)call->b + j * call->b_col * bytes, call->k,
-         min_i64(plan->panel, call->n - j), plan->panel, (E *)packed + j * call->k);
+    for (int64_t j = 0; j < call->n; j += plan->panel) N(pack_panel)
+    (call, (const char *)call->b + j * call->b_col * bytes, call->k,
+     min_i64(plan->panel, call->n - j), plan->panel, (E *)packed + j * call->k);
 }
 
 /* One panel of columns for one block of rows. */
@@ -284,13 +283,10 @@ static void N(run)(const GemmCall *call, const GemmPlan *plan) {
             const int64_t end = min_i64(j + width, call->n);
             for (int64_t p = j; p < end && !plan->thin && !given && !kept; p += plan->panel)
                 N(pack_panel)
-                (call, b + p * call->b_col * bytes, call->k, min_i64(plan->panel, call->n - p),
-                 plan->panel, packed + (p - j) * call->k);
+            (call, b + p * call->b_col * bytes, call->k, min_i64(plan->panel, call->n - p),
+             plan->panel, packed + (p - j) * call->k);
             N(slab)
-            (call, plan, batch, j, end,
-             given        ? given + j * call->k
-             : plan->thin ? NULL
-                          : packed);
+            (call, plan, batch, j, end, given ? given + j * call->k : plan->thin ? NULL : packed);
         }
     }
 }

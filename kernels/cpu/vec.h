@@ -1,7 +1,8 @@
 /* vec.h: the vector types that all of kernels/cpu is written in: LANES elements of each scalar type of loop IR.
  *
  * LANES depends on the instruction set only (4, 8, 16) and is the same for every element type, so a f64 vector is two
- * registers wide and a bool vector is LANES bytes of 0/1. Only clang's vector extensions and elementwise builtins are
+ * registers wide and a bool vector is LANES bytes of 0/1. A vector `?:` looks at the sign bit of its condition, so that must
+ * be a mask (0 or -1), as comparisons give. Only clang's vector extensions and elementwise builtins are
  * used: the same text gives the native block kernels, the JIT's bitcode, and the same bits at every level. */
 #ifndef SINTER_KERNELS_CPU_VEC_H
 #define SINTER_KERNELS_CPU_VEC_H

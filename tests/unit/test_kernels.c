@@ -340,6 +340,44 @@ START_TEST(tails_touch_nothing_beyond_n) {
 }
 END_TEST
 
+/* Few-bit factors around every magnitude: products and sums fall on ties, cancel, underflow. */
+static double awkward(SType type, uint64_t bits, int center) {
+    const int digits = (int)(bits % (type == S_f32 ? 24 : 53)) + 1,
+              exponent = (int)(bits >> 8 & 63) - 32 + center;
+    const uint64_t mantissa = (bits >> 11 | 1) & ((1ull << digits) - 1);
+    return ldexp(bits >> 7 & 1 ? (double)mantissa : -(double)mantissa, exponent);
+}
+
+START_TEST(fma_rounds_once_on_ties_and_underflow) {
+    static const int centers[2][4] = {{0, -40, -70, 50}, {0, -400, -530, 450}};
+    static char operands[3][BLOCK * 8], out[BLOCK * 8];
+    const SType type = _i & 1 ? S_f64 : S_f32;
+    for (int round = 0; round < 400; round++) {
+        const int center = centers[type == S_f64][round % 4];
+        for (int i = 0; i < BLOCK; i++)
+            for (int k = 0; k < 3; k++) {
+                const uint64_t bits = random_bits((uint64_t)((round * BLOCK + i) * 3 + k));
+                const Value v = of_double(
+                    type, awkward(type, bits, k == 2 ? 2 * center + (int)(bits >> 60) : center));
+                memcpy(operands[k] + i * stype_bytes(type), &v, (size_t)stype_bytes(type));
+            }
+        for (int level = 0; level < levels(); level++) {
+            isa_force(level);
+            kernel_table()->prim(PRIM_fma, type)(out, operands[0], operands[1], operands[2], BLOCK);
+            for (int i = 0; i < BLOCK; i++) {
+                Value v[3], want = {.i64 = 0}, got = value_at(type, out, i);
+                for (int k = 0; k < 3; k++) v[k] = value_at(type, operands[k], i);
+                float_reference(PRIM_fma, type, v, &want);
+                EXPECT_MSG(same_value(type, &got, &want), "fma(%a, %a, %a) = %a, not %a, at %s",
+                           as_double(type, v[0]), as_double(type, v[1]), as_double(type, v[2]),
+                           as_double(type, got), as_double(type, want), isa_name((Isa)level));
+            }
+        }
+    }
+    isa_force(-1);
+}
+END_TEST
+
 typedef struct Digest {
     Prim prim;
     SType type;
@@ -684,6 +722,7 @@ int main(void) {
     tcase_add_loop_test(tests, primitives_agree_with_the_scalar_reference, 0, PRIM_COUNT);
     tcase_add_loop_test(tests, tails_touch_nothing_beyond_n, 0, PRIM_COUNT);
     tcase_add_loop_test(tests, digests_are_the_same_everywhere, 0, COUNT_OF(digests));
+    tcase_add_loop_test(tests, fma_rounds_once_on_ties_and_underflow, 0, 2);
     tcase_add_test(tests, every_primitive_has_a_digest);
     tcase_add_test(tests, casts_saturate_wrap_and_round);
     tcase_add_test(tests, half_formats_round_trip);
