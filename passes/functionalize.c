@@ -246,22 +246,36 @@ static Status rewrite_form(Rewrite *rewrite, Node *node) {
 
 /* A leaf written in no_grad mode is one leaf to the tape, in all its versions: earlier ones are
  * listed beside it. */
-static Status list_earlier_leaves(Rewrite *rewrite, Node *node) {
+typedef struct Earlier {
+    VEC(Val *) values;
+    VEC(int64_t) of;
+} Earlier;
+
+static Earlier earlier_leaves(Rewrite *rewrite, const Node *node) {
     Arena *const arena = rewrite->graph->arena;
-    VEC(Val *) earlier = {0};
-    VEC(int64_t) of = {0};
+    Earlier earlier = {0};
     const Arg *const leaves = &node->args[2];
     for (int i = 0; i < leaves->n; i++) {
         const Alias *const alias = alias_of(rewrite, gval(leaves->vals[i]));
         const Store *const store = &rewrite->stores.at[alias->storage];
         for (int k = 0; alias->parent < 0 && k < store->earlier.n; k++) {
-            VEC_PUSH(arena, &earlier, &store->earlier.at[k]->base);
-            VEC_PUSH(arena, &of, i);
+            VEC_PUSH(arena, &earlier.values, &store->earlier.at[k]->base);
+            VEC_PUSH(arena, &earlier.of, i);
         }
     }
-    if (!earlier.n) return ST_OK;
-    node->args[3] = A_VALS(earlier.at, earlier.n);
-    node->args[4] = A_INTS(of.at, of.n);
+    return earlier;
+}
+
+static Status rewrite_gradients(Rewrite *rewrite, Node *node) {
+    const Earlier earlier = earlier_leaves(rewrite, node);
+    ReadContext read = {rewrite, node, false};
+    node_each_input(node, read_slot, &read);
+    if (read.failed) return error_pending();
+    for (int i = 0; i < node->n_outs; i++) add_store(rewrite, &node->outs[i], -1);
+    if (!earlier.values.n) return ST_OK;
+    node->args[3] = A_VALS(earlier.values.at, earlier.values.n);
+    node->args[4] = A_INTS(earlier.of.at, earlier.of.n);
+    rewrite->changed = true;
     return ST_OK;
 }
 
@@ -344,9 +358,9 @@ static void finish_writes(Rewrite *rewrite) {
 
 static Status rewrite_node(Rewrite *rewrite, Node *node) {
     if (node->form != FORM_functional) return rewrite_form(rewrite, node);
+    if (node->row->id == OP_gradients) return rewrite_gradients(rewrite, node);
     rebase_as_strided(rewrite, node);
     TRY(record_results(rewrite, node));
-    if (node->row->id == OP_gradients) TRY(list_earlier_leaves(rewrite, node));
     ReadContext read = {rewrite, node, false};
     node_each_input(node, read_slot, &read);
     return read.failed ? error_pending() : ST_OK;
