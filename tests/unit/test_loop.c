@@ -8,55 +8,54 @@ static Arena *arena;
 static void setup(void) { arena = arena_new(); }
 static void teardown(void) { arena_free(arena); }
 
-static const char softmax_text[] =
-    "kernel k0_softmax(b0: in f32, b1: out f32) params(p0) {\n"
-    "  nest k0_n0 outer(p0) inner(768) order L {\n"
-    "    reduce inner:\n"
-    "      %0 = load f32 b0[768*i0 + j0]\n"
-    "      %1 = reduce max.f32 %0\n"
-    "    reduce inner:\n"
-    "      %2 = sub.f32 %0, %1\n"
-    "      %3 = exp.f32 %2\n"
-    "      %4 = reduce sum.f32 %3\n"
-    "    map inner:\n"
-    "      %5 = div.f32 %3, %4\n"
-    "      store b1[768*i0 + j0], %5\n"
-    "  }\n"
-    "}\n";
+static const char softmax_text[] = "kernel k0_softmax(b0: in f32, b1: out f32) params(p0) {\n"
+                                   "  nest k0_n0 outer(p0) inner(768) order L {\n"
+                                   "    reduce inner:\n"
+                                   "      %0 = load f32 b0[768*i0 + j0]\n"
+                                   "      %1 = reduce max.f32 %0\n"
+                                   "    reduce inner:\n"
+                                   "      %2 = sub.f32 %0, %1\n"
+                                   "      %3 = exp.f32 %2\n"
+                                   "      %4 = reduce sum.f32 %3\n"
+                                   "    map inner:\n"
+                                   "      %5 = div.f32 %3, %4\n"
+                                   "      store b1[768*i0 + j0], %5\n"
+                                   "  }\n"
+                                   "}\n";
 
-static const char mixed_text[] =
-    "kernel k1(b0: in bf16, b1: in i64, b2: out f32, b3: inout bool, b4: temp i64) params(p0, p1: float) independent {\n"
-    "  nest outer() inner(p0, 3; 4) order LS {\n"
-    "    reduce inner:\n"
-    "      %0 = load bf16 b0[p0*j0 + -4*j1 + j2 + 7]\n"
-    "      %1 = load i64 b1[0]\n"
-    "      %2 = gather bf16 b0[j2 + 768*%1 + 3] below p0 wrap\n"
-    "      %3 = lt.f32 %0, %2\n"
-    "      %4 = reduce any.b %3\n"
-    "      %5 = reduce argmax.f32 %0\n"
-    "      %6 = reduce dot.f32 %0, %2\n"
-    "    map inner:\n"
-    "      %7 = select.f32 %4, %0, %6\n"
-    "      %8 = const f32 -0.0\n"
-    "      %9 = const f32 nan\n"
-    "      %10 = const f64 bits -2251799813685248\n"
-    "      %11 = param f64 p1\n"
-    "      %12 = fma.f64 %11, %10, %11\n"
-    "      %13 = cast.f32 %12\n"
-    "      %14 = max.f32 %13, %8\n"
-    "      %15 = add.f32 %14, %9\n"
-    "      %16 = mul.f32 %15, %7\n"
-    "      store b2[12*j0 + 4*j1 + j2], %16\n"
-    "    map outer:\n"
-    "      store b3[0], %4\n"
-    "      store b4[p0], %5\n"
-    "  }\n"
-    "  nest outer(2, 3) {\n"
-    "    map:\n"
-    "      %0 = index [3*i0 + i1]\n"
-    "      store b4[3*i0 + i1], %0\n"
-    "  }\n"
-    "}\n";
+static const char mixed_text[] = "kernel k1(b0: in bf16, b1: in i64, b2: out f32, b3: inout bool, "
+                                 "b4: temp i64) params(p0, p1: float) independent {\n"
+                                 "  nest outer() inner(p0, 3; 4) order LS {\n"
+                                 "    reduce inner:\n"
+                                 "      %0 = load bf16 b0[p0*j0 + -4*j1 + j2 + 7]\n"
+                                 "      %1 = load i64 b1[0]\n"
+                                 "      %2 = gather bf16 b0[j2 + 768*%1 + 3] below p0 wrap\n"
+                                 "      %3 = lt.f32 %0, %2\n"
+                                 "      %4 = reduce any.b %3\n"
+                                 "      %5 = reduce argmax.f32 %0\n"
+                                 "      %6 = reduce dot.f32 %0, %2\n"
+                                 "    map inner:\n"
+                                 "      %7 = select.f32 %4, %0, %6\n"
+                                 "      %8 = const f32 -0.0\n"
+                                 "      %9 = const f32 nan\n"
+                                 "      %10 = const f64 bits -2251799813685248\n"
+                                 "      %11 = param f64 p1\n"
+                                 "      %12 = fma.f64 %11, %10, %11\n"
+                                 "      %13 = cast.f32 %12\n"
+                                 "      %14 = max.f32 %13, %8\n"
+                                 "      %15 = add.f32 %14, %9\n"
+                                 "      %16 = mul.f32 %15, %7\n"
+                                 "      store b2[12*j0 + 4*j1 + j2], %16\n"
+                                 "    map outer:\n"
+                                 "      store b3[0], %4\n"
+                                 "      store b4[p0], %5\n"
+                                 "  }\n"
+                                 "  nest outer(2, 3) {\n"
+                                 "    map:\n"
+                                 "      %0 = index [3*i0 + i1]\n"
+                                 "      store b4[3*i0 + i1], %0\n"
+                                 "  }\n"
+                                 "}\n";
 
 static const char gemm_text[] =
     "kernel k2_mm_relu(b0: in f32, b1: in f32, b2: out f32, b3: tile f32) params(p0) {\n"
@@ -68,8 +67,7 @@ static const char gemm_text[] =
     "      %2 = max.f32 %0, %1\n"
     "      store b2[768*i0 + i1], %2\n"
     "  }\n"
-    "}\n"
-    ;
+    "}\n";
 
 static const char plain_gemm_text[] =
     "kernel k3(b0: in bf16, b1: in bf16, b2: out bf16) {\n"
@@ -80,7 +78,8 @@ static void expect_identity(const char *text) {
     Kernel *kernel, *again;
     const char *end;
     Text printed = {0};
-    if (kernel_parse(arena, text, &end, &kernel) != ST_OK) ck_abort_msg("%s", error_slot()->message);
+    if (kernel_parse(arena, text, &end, &kernel) != ST_OK)
+        ck_abort_msg("%s", error_slot()->message);
     ck_assert(*end == '\0');
     if (kernel_verify(kernel) != ST_OK) ck_abort_msg("%s", error_slot()->message);
     kernel_print(kernel, &printed);
@@ -98,21 +97,30 @@ START_TEST(text_reads_back_to_the_same_bytes) {
 }
 END_TEST
 
-/* The same softmax through the builder, with a dead instruction and instructions out of phase order. */
+/* The same softmax through the builder, with a dead instruction and instructions out of phase
+ * order. */
 START_TEST(finish_forms_the_fewest_phases) {
     LoopBuilder *const b = loop_new(arena, 1, 1, 0, (const int64_t[]){sym_make(0), 768});
     const Affine at = {.coef = {768, 1}};
     const int x = loop_load(b, 0, DT_f32, &at);
     loop_prim(b, PRIM_sqrt, x, -1, -1);
-    const int e = loop_prim(b, PRIM_exp, loop_prim(b, PRIM_sub, x, loop_reduce(b, RED_max, x, -1), -1), -1, -1);
+    const int e = loop_prim(b, PRIM_exp,
+                            loop_prim(b, PRIM_sub, x, loop_reduce(b, RED_max, x, -1), -1), -1, -1);
     ck_assert_int_eq(loop_load(b, 0, DT_f32, &at), x);
-    loop_store(b, 1, DT_f32, &at, loop_prim(b, PRIM_div, e, loop_reduce(b, RED_sum, e, -1), -1), false);
+    loop_store(b, 1, DT_f32, &at, loop_prim(b, PRIM_div, e, loop_reduce(b, RED_sum, e, -1), -1),
+               false);
     Nest nest;
     loop_finish(b, &nest);
     nest.name = "k0_n0";
     Buf bufs[] = {{DT_f32, BUF_in}, {DT_f32, BUF_out}};
     bool floats[] = {false};
-    const Kernel kernel = {.name = "k0_softmax", .n_bufs = 2, .n_params = 1, .n_nests = 1, .bufs = bufs, .param_is_float = floats, .nests = &nest};
+    const Kernel kernel = {.name = "k0_softmax",
+                           .n_bufs = 2,
+                           .n_params = 1,
+                           .n_nests = 1,
+                           .bufs = bufs,
+                           .param_is_float = floats,
+                           .nests = &nest};
     Text text = {0};
     ck_assert_int_eq(kernel_verify(&kernel), ST_OK);
     kernel_print(&kernel, &text);
@@ -150,16 +158,19 @@ START_TEST(a_nest_whose_reductions_died_is_a_map) {
 }
 END_TEST
 
-/* Replaces the first `from` of the text by `to`; the result must be refused, with `why` in the message. */
+/* Replaces the first `from` of the text by `to`; the result must be refused, with `why` in the
+ * message. */
 static void expect_refusal(const char *text, const char *from, const char *to, const char *why) {
     const char *const at = strstr(text, from);
     ck_assert_ptr_nonnull(at);
-    const char *const changed = arena_printf(arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    const char *const changed =
+        arena_printf(arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
     Kernel *kernel;
     Status status = kernel_parse(arena, changed, NULL, &kernel);
     if (status == ST_OK) status = kernel_verify(kernel);
     ck_assert_msg(status != ST_OK, "accepted: %s", changed);
-    ck_assert_msg(strstr(error_slot()->message, why) != NULL, "\"%s\" for \"%s\"", error_slot()->message, to);
+    ck_assert_msg(strstr(error_slot()->message, why) != NULL, "\"%s\" for \"%s\"",
+                  error_slot()->message, to);
     error_clear();
 }
 

@@ -1,0 +1,105 @@
+/* block_fast.c: decides whether a nest can run as a straight line of block kernels, see
+ * BlockFastPath.
+ *
+ * Every load must be a whole contiguous block, every store too; the pointer table begins with the
+ * buffers' places, so a run is: add the offsets, call the kernels. Constants are blocks of the
+ * scratch memory that a step fills. */
+#include "codegen/block/block.h"
+
+typedef struct Planner {
+    const Nest *nest;
+    const Buf *bufs;
+    BlockFastPath *fast;
+    int64_t n;
+    int pointer[64]; /* by instruction: pointer index */
+} Planner;
+
+static bool compute_sized(DType dtype) {
+    return dtype_bytes(dtype) == stype_bytes(dtype_compute(dtype));
+}
+
+static bool is_contiguous(const Nest *nest, const Affine *at) {
+    int64_t expected = 1;
+    if (sym_is(at->offset)) return false;
+    for (int i = nest->n_outer - 1; i >= 0; i--) {
+        if (nest->extent[i] == 1) continue;
+        if (at->coef[i] != expected) return false;
+        expected *= nest->extent[i];
+    }
+    return true;
+}
+
+static bool element_count(const Nest *nest, int64_t *n) {
+    *n = 1;
+    for (int i = 0; i < nest->n_outer; i++) {
+        if (sym_is(nest->extent[i]) || nest->extent[i] > BLOCK_ROOM) return false;
+        *n *= nest->extent[i];
+    }
+    return *n > 0 && *n <= BLOCK_ROOM;
+}
+
+static bool place_ok(const Planner *p, const Inst *inst) {
+    return compute_sized(p->bufs[inst->buf].dtype) && is_contiguous(p->nest, inst->at);
+}
+
+static int add_place(Planner *p, const Inst *inst) {
+    BlockFastPath *const f = p->fast;
+    const int64_t offset = inst->at->offset * dtype_bytes(p->bufs[inst->buf].dtype);
+    for (int i = 0; i < f->n_places; i++)
+        if (f->place[i].buf == inst->buf && f->place[i].offset == offset) return i;
+    f->place[f->n_places].buf = inst->buf;
+    f->place[f->n_places].offset = offset;
+    return f->n_places++;
+}
+
+/* One store, at the end, of a prim or cast; at most as many instructions as the tables hold. */
+static bool shape_ok(const Planner *p) {
+    const Nest *const nest = p->nest;
+    const int last = nest->n_insts - 1;
+    if (nest->n_inner || nest->n_phases != 1 || nest->n_insts > BLOCK_FAST_STEPS || last < 1)
+        return false;
+    for (int i = 0; i < nest->n_insts; i++) {
+        const Inst *const inst = &nest->insts[i];
+        if (inst->op == LI_load && place_ok(p, inst)) continue;
+        if (inst->op == LI_prim || inst->op == LI_cast || inst->op == LI_const ||
+            inst->op == LI_param)
+            continue;
+        if (inst->op == LI_store && i == last && place_ok(p, inst)) continue;
+        return false;
+    }
+    const Inst *const value = &nest->insts[nest->insts[last].a];
+    return nest->insts[last].a == last - 1 && (value->op == LI_prim || value->op == LI_cast);
+}
+
+static void add_step(Planner *p, int number) {
+    const Inst *const inst = &p->nest->insts[number];
+    const int typed = inst->op == LI_prim && inst->prim == PRIM_select ? inst->b : inst->a;
+    BlockFast *const step = &p->fast->step[p->fast->n_steps++];
+    *step = (BlockFast){
+        .op = inst->op == LI_prim ? BO_prim : BO_cast, .type = inst->type, .prim = inst->prim};
+    step->from = p->nest->insts[typed].type;
+    step->out = (uint8_t)p->pointer[number];
+    step->a = (uint8_t)p->pointer[inst->a];
+    step->b = (uint8_t)(inst->b >= 0 ? p->pointer[inst->b] : 0);
+    step->c = (uint8_t)(inst->c >= 0 ? p->pointer[inst->c] : 0);
+}
+
+void block_fast_plan(const Nest *nest, const Buf *bufs, BlockFastPath *fast) {
+    Planner p = {.nest = nest, .bufs = bufs, .fast = fast};
+    *fast = (BlockFastPath){0};
+    if (!element_count(nest, &p.n) || !shape_ok(&p)) return;
+    for (int i = 0; i < nest->n_insts; i++) { /* constants are filled by the general path only */
+        const Inst *const inst = &nest->insts[i];
+        if (inst->op == LI_const || inst->op == LI_param) return;
+        if (inst->op == LI_load || inst->op == LI_store) p.pointer[i] = add_place(&p, inst);
+    }
+    fast->n_ptrs = fast->n_places;
+    const int last = nest->n_insts - 1;
+    for (int i = 0; i < last; i++) {
+        const Inst *const inst = &nest->insts[i];
+        if (inst->op == LI_load) continue;
+        p.pointer[i] = i == last - 1 ? p.pointer[last] : fast->n_ptrs++;
+        add_step(&p, i);
+    }
+    fast->n = (int32_t)p.n;
+}
