@@ -15,3 +15,246 @@ Status meta_embedding(MetaCall *call) {
     out_plain(call, 0, weight->dtype, weight->device, sizes, indices->rank + 1);
     return ST_OK;
 }
+
+static const Arg *arg_named(const MetaCall *call, const char *name) { return &call->args[op_param_find(call->row, name)]; }
+
+static Status index_dtype(const MetaCall *call, int i, bool i32_too) {
+    const Meta *index = tensor_meta(call, i);
+    if (index->dtype == DT_i64 || (i32_too && index->dtype == DT_i32)) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "%s must be i64, not %s", arg_name(call, i), dtype_name(index->dtype));
+}
+
+/* Result: self's sizes with dim replaced by the number of positions. */
+Status meta_index_select(MetaCall *call) {
+    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2);
+    int dim = 0;
+    int64_t sizes[MAX_RANK];
+    TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
+    TRY(index_dtype(call, 2, true));
+    if (index->rank > 1) return meta_fail(call, ST_SHAPE, "index must have at most 1 dim, not sizes %s", SIZES(call, index));
+    if (self->rank) memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    if (self->rank) sizes[dim] = index->numel;
+    else if (!sym_same(call->env, index->numel, 1)) return meta_fail(call, ST_SHAPE, "a 0-dim self takes one position");
+    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    return ST_OK;
+}
+
+/* index may be smaller than `than` in every dim but (optionally) one. */
+static Status index_fits(const MetaCall *call, const Meta *index, int than, int except) {
+    const Meta *meta = tensor_meta(call, than);
+    if (max_i64(meta->rank, 1) != max_i64(index->rank, 1))
+        return meta_fail(call, ST_SHAPE, "index %s and %s %s must have the same number of dims", SIZES(call, index),
+                         arg_name(call, than), SIZES(call, meta));
+    for (int i = 0; i < index->rank && i < meta->rank; i++)
+        if (i != except && sym_less(call->env, meta->sizes[i], index->sizes[i]))
+            return meta_fail(call, ST_SHAPE, "index %s exceeds %s %s in dim %d", SIZES(call, index), arg_name(call, than),
+                             SIZES(call, meta), i);
+    return ST_OK;
+}
+
+Status meta_gather(MetaCall *call) {
+    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2);
+    int dim = 0;
+    TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
+    TRY(index_dtype(call, 2, true));
+    if (!sym_same(call->env, index->numel, 0)) TRY(index_fits(call, index, 0, dim));
+    out_plain(call, 0, self->dtype, self->device, index->sizes, index->rank);
+    return ST_OK;
+}
+
+/* scatter, scatter_add: self with something at (index, the other coordinates). */
+Status meta_scatter(MetaCall *call) {
+    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2), *src = tensor_meta(call, 3);
+    int dim = 0;
+    TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
+    TRY(index_dtype(call, 2, true));
+    if (src && src->dtype != self->dtype)
+        return meta_fail(call, ST_DTYPE, "src is %s, but self is %s", dtype_name(src->dtype), dtype_name(self->dtype));
+    if (!sym_same(call->env, index->numel, 0)) {
+        TRY(index_fits(call, index, 0, dim));
+        if (src) TRY(index_fits(call, index, 3, -1));
+    }
+    out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
+    call->order = ORDER_index;
+    return ST_OK;
+}
+
+Status meta_index_add(MetaCall *call) {
+    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2), *source = tensor_meta(call, 3);
+    int dim = 0;
+    TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
+    TRY(index_dtype(call, 2, true));
+    if (source->dtype != self->dtype)
+        return meta_fail(call, ST_DTYPE, "source is %s, but self is %s", dtype_name(source->dtype), dtype_name(self->dtype));
+    bool fits = index->rank <= 1 && source->rank == self->rank;
+    for (int i = 0; fits && i < self->rank; i++)
+        fits = sym_same(call->env, source->sizes[i], i == dim ? index->numel : self->sizes[i]);
+    if (!fits)
+        return meta_fail(call, ST_SHAPE, "source %s does not fit self %s with index %s", SIZES(call, source), SIZES(call, self),
+                         SIZES(call, index));
+    out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
+    call->order = ORDER_index;
+    return ST_OK;
+}
+
+Status meta_embedding_dense_backward(MetaCall *call) {
+    const Meta *grad = tensor_meta(call, 0), *indices = tensor_meta(call, 1);
+    TRY(index_dtype(call, 1, true));
+    if (grad->rank != indices->rank + 1)
+        return meta_fail(call, ST_SHAPE, "grad_output %s does not match indices %s", SIZES(call, grad), SIZES(call, indices));
+    const int64_t sizes[2] = {arg_named(call, "num_weights")->i, grad->sizes[grad->rank - 1]};
+    out_plain(call, 0, grad->dtype, grad->device, sizes, 2);
+    call->order = ORDER_index;
+    return ST_OK;
+}
+
+/* joining ------------------------------------------------------------------------------------------------------- */
+
+/* PyTorch leaves 1-D tensors of size 0 out of a cat, whatever the others' rank. */
+static bool is_skipped(const MetaCall *call, const Meta *meta) {
+    return meta->rank == 1 && sym_identical(meta->sizes[0], 0);
+}
+
+static DType list_dtype(const Arg *list) {
+    Elementwise e = {0};
+    DType dtype = DT_default;
+    for (int i = 0; i < list->n; i++) { /* pairwise: categories join the same way */
+        Meta joined = {.dtype = dtype, .rank = 1};
+        e.n = 0;
+        if (dtype) e.in[e.n++] = &joined;
+        e.in[e.n++] = list->vals[i]->meta;
+        dtype = promoted(&e);
+    }
+    return dtype;
+}
+
+/* The format that all tensors agree on, else contiguous. */
+static void joined_strides(MetaCall *call, const Arg *list) {
+    bool last = call->out[0].rank == 4;
+    for (int i = 0; last && i < list->n; i++) {
+        const Meta *meta = list->vals[i]->meta;
+        if (is_skipped(call, meta)) continue;
+        last = !meta->contiguous && meta_is_channels_last(call->env, meta->sizes, meta->strides, meta->rank);
+    }
+    MetaOut *out = &call->out[0];
+    out_contiguous(call, out);
+    if (!last) return;
+    out->strides[1] = 1, out->strides[3] = out->sizes[1];
+    out->strides[2] = sym_mul(call->env, out->sizes[3], out->sizes[1]);
+    out->strides[0] = sym_mul(call->env, out->sizes[2], out->strides[2]);
+}
+
+static Status cat_fits(const MetaCall *call, const Meta *first, const Meta *meta, int i, int dim) {
+    bool fits = first->rank == meta->rank;
+    for (int d = 0; fits && d < first->rank; d++) fits = d == dim || sym_same(call->env, first->sizes[d], meta->sizes[d]);
+    if (fits) return same_device(call, first, meta);
+    return meta_fail(call, ST_SHAPE, "tensors[%d] %s does not match %s outside dim %d", i, SIZES(call, meta), SIZES(call, first), dim);
+}
+
+Status meta_cat(MetaCall *call) {
+    const Arg *list = &call->args[0];
+    const Meta *first = NULL;
+    int dim = 0;
+    int64_t sizes[MAX_RANK], total = 0;
+    if (!list->n) return meta_fail(call, ST_ARGUMENT, "tensors must not be empty");
+    for (int i = 0; i < list->n; i++) {
+        const Meta *meta = list->vals[i]->meta;
+        if (!meta->rank) return meta_fail(call, ST_SHAPE, "tensors[%d] has 0 dims", i);
+        if (!first && !is_skipped(call, meta)) first = meta;
+    }
+    if (!first) first = list->vals[0]->meta;
+    TRY(wrap_dim(call, call->args[1].i, first->rank, "dim", &dim));
+    for (int i = 0; i < list->n; i++) {
+        const Meta *meta = list->vals[i]->meta;
+        if (is_skipped(call, meta)) continue;
+        TRY(cat_fits(call, first, meta, i, dim));
+        total = sym_add(call->env, total, meta->sizes[dim]);
+    }
+    memcpy(sizes, first->sizes, sizeof *sizes * (size_t)first->rank);
+    sizes[dim] = total;
+    out_set(&call->out[0], list_dtype(list), first->device, sizes, first->rank);
+    joined_strides(call, list);
+    return check_numel(call, sizes, first->rank);
+}
+
+Status meta_stack(MetaCall *call) {
+    const Arg *list = &call->args[0];
+    if (!list->n) return meta_fail(call, ST_ARGUMENT, "tensors must not be empty");
+    const Meta *first = list->vals[0]->meta;
+    int dim = 0;
+    TRY(wrap_dim(call, call->args[1].i, first->rank + 1, "dim", &dim));
+    for (int i = 0; i < list->n; i++) TRY(cat_fits(call, first, list->vals[i]->meta, i, -1));
+    int64_t sizes[MAX_RANK];
+    if (first->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    for (int i = 0, from = 0; i <= first->rank; i++) sizes[i] = i == dim ? list->n : first->sizes[from++];
+    out_plain(call, 0, list_dtype(list), first->device, sizes, first->rank + 1);
+    return ST_OK;
+}
+
+/* pad: pairs (before, after), last dim first. */
+Status meta_constant_pad_nd(MetaCall *call) {
+    const Meta *self = tensor_meta(call, 0);
+    const Arg *pad = &call->args[1];
+    int64_t sizes[MAX_RANK];
+    if (pad->n % 2 || pad->n > 2 * self->rank)
+        return meta_fail(call, ST_ARGUMENT, "pad %s needs pairs for at most %d dims", sizes_text(call, pad->ints, pad->n).at, self->rank);
+    if (self->rank) memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    for (int i = 0; i < pad->n / 2; i++) {
+        int64_t *size = &sizes[self->rank - 1 - i];
+        *size = sym_add(call->env, *size, sym_add(call->env, pad->ints[2 * i], pad->ints[2 * i + 1]));
+        if (sym_less(call->env, *size, 0))
+            return meta_fail(call, ST_SHAPE, "pad %s leaves nothing of self %s", sizes_text(call, pad->ints, pad->n).at, SIZES(call, self));
+    }
+    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    return check_numel(call, sizes, self->rank);
+}
+
+/* src must have the sizes of the view that it replaces; `rule` is that view's meta rule with src's argument left out. */
+static Status scattered(MetaCall *call, OpId view) {
+    const Meta *self = tensor_meta(call, 0), *src = tensor_meta(call, 1);
+    MetaOut part;
+    Arg args[MAX_ARGS];
+    args[0] = call->args[0];
+    for (int i = 2; i < call->row->n_params; i++) args[i - 1] = call->args[i];
+    MetaCall inner = {.row = op_row(view), .args = args, .env = call->env, .out = &part, .n_out = 1};
+    TRY(inner.row->meta(&inner));
+    bool fits = part.rank == src->rank;
+    for (int i = 0; fits && i < src->rank; i++) fits = sym_same(call->env, src->sizes[i], part.sizes[i]);
+    if (!fits)
+        return meta_fail(call, ST_SHAPE, "src %s does not have the sizes %s of the part it replaces", SIZES(call, src),
+                         sizes_text(call, part.sizes, part.rank).at);
+    out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
+    return ST_OK;
+}
+
+Status meta_slice_scatter(MetaCall *call) { return scattered(call, OP_slice_Tensor); }
+Status meta_select_scatter(MetaCall *call) { return scattered(call, OP_select_int); }
+
+Status meta_flip(MetaCall *call) {
+    const Meta *self = tensor_meta(call, 0);
+    const Arg *dims = &call->args[1];
+    bool seen[MAX_RANK] = {false};
+    for (int i = 0; i < dims->n; i++) {
+        int dim = 0;
+        TRY(wrap_dim(call, dims->ints[i], self->rank, "dims", &dim));
+        if (seen[dim]) return meta_fail(call, ST_ARGUMENT, "dim %d appears twice in dims", dim);
+        seen[dim] = true;
+    }
+    out_like(call, 0, self, self->dtype);
+    return ST_OK;
+}
+
+Status meta_repeat(MetaCall *call) {
+    const Meta *self = tensor_meta(call, 0);
+    const Arg *times = &call->args[1];
+    const int lead = times->n - self->rank;
+    int64_t sizes[MAX_RANK];
+    if (lead < 0 || times->n > MAX_RANK)
+        return meta_fail(call, ST_SHAPE, "repeats %s has fewer dims than self %s", sizes_text(call, times->ints, times->n).at, SIZES(call, self));
+    for (int i = 0; i < times->n; i++) {
+        if (sym_less(call->env, times->ints[i], 0)) return meta_fail(call, ST_SHAPE, "repeats must not be negative");
+        sizes[i] = sym_mul(call->env, times->ints[i], i < lead ? 1 : self->sizes[i - lead]);
+    }
+    out_plain(call, 0, self->dtype, self->device, sizes, times->n);
+    return check_numel(call, sizes, times->n);
+}

@@ -57,3 +57,102 @@ Status meta_amax(MetaCall *call) {
     }
     return reduce_out(call, &r, r.in->dtype);
 }
+
+/* Several results of one reduction have the same sizes. */
+static Status want_float(const MetaCall *call, DType dtype) {
+    if (dtype_is_float(dtype)) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "needs floating point, not %s", dtype_name(dtype));
+}
+
+Status meta_mean(MetaCall *call) {
+    Reduce r;
+    TRY(reduce_args(call, &r));
+    const DType dtype = dtype_arg(call, "dtype", r.in->dtype);
+    TRY(want_float(call, dtype));
+    return reduce_out(call, &r, dtype);
+}
+
+/* max, min of everything. */
+Status meta_amax_all(MetaCall *call) {
+    Reduce r;
+    TRY(reduce_args(call, &r));
+    if (sym_same(call->env, r.in->numel, 0)) return meta_fail(call, ST_SHAPE, "self %s has no elements", SIZES(call, r.in));
+    return reduce_out(call, &r, r.in->dtype);
+}
+
+/* any, all: bool; u8 stays u8, as in PyTorch. */
+Status meta_any(MetaCall *call) {
+    Reduce r;
+    TRY(reduce_args(call, &r));
+    return reduce_out(call, &r, r.in->dtype == DT_u8 ? DT_u8 : DT_bool);
+}
+
+static Status nothing_to_choose(const MetaCall *call, const Reduce *r) {
+    for (int i = 0; i < r->in->rank; i++)
+        if (r->reduced[i] && sym_same(call->env, r->in->sizes[i], 0))
+            return meta_fail(call, ST_SHAPE, "self %s has no elements along a reduced dim", SIZES(call, r->in));
+    return ST_OK;
+}
+
+Status meta_argmax(MetaCall *call) {
+    Reduce r;
+    TRY(reduce_args(call, &r));
+    TRY(nothing_to_choose(call, &r));
+    if (r.in->dtype == DT_bool) return meta_fail(call, ST_DTYPE, "self must not be bool");
+    if (call->args[1].kind == ARG_none && call->args[2].i) { /* keepdim without dim: every dim stays as 1 */
+        memset(r.reduced, true, sizeof r.reduced);
+    }
+    return reduce_out(call, &r, DT_i64);
+}
+
+/* max.dim, min.dim: values and their first positions. */
+Status meta_max_dim(MetaCall *call) {
+    Reduce r;
+    TRY(reduce_args(call, &r));
+    TRY(nothing_to_choose(call, &r));
+    TRY(reduce_out(call, &r, r.in->dtype));
+    reduced_out(call, 1, r.in, r.reduced, r.keepdim, DT_i64);
+    return ST_OK;
+}
+
+Status meta_var(MetaCall *call) {
+    Reduce r;
+    TRY(reduce_args(call, &r));
+    TRY(want_float(call, r.in->dtype));
+    return reduce_out(call, &r, r.in->dtype);
+}
+
+Status meta_var_mean(MetaCall *call) {
+    Reduce r;
+    TRY(reduce_args(call, &r));
+    TRY(want_float(call, r.in->dtype));
+    TRY(reduce_out(call, &r, r.in->dtype));
+    reduced_out(call, 1, r.in, r.reduced, r.keepdim, r.in->dtype);
+    return ST_OK;
+}
+
+Status meta_logsumexp(MetaCall *call) {
+    Reduce r;
+    TRY(reduce_args(call, &r));
+    return reduce_out(call, &r, default_float(r.in->dtype));
+}
+
+/* dot and mv: products along the last dim of the first operand, in order L with fma lanes. */
+static Status products(MetaCall *call, int rank) {
+    const Meta *a = tensor_meta(call, 0), *b = tensor_meta(call, 1);
+    if (a->rank != rank || b->rank != 1)
+        return meta_fail(call, ST_SHAPE, "needs %d-D and 1-D operands, not sizes %s and %s", rank, SIZES(call, a), SIZES(call, b));
+    if (a->dtype != b->dtype)
+        return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, 0), dtype_name(a->dtype), arg_name(call, 1),
+                         dtype_name(b->dtype));
+    TRY(same_device(call, a, b));
+    if (!sym_same(call->env, a->sizes[rank - 1], b->sizes[0]))
+        return meta_fail(call, ST_SHAPE, "%s %s does not match %s %s", arg_name(call, 1), SIZES(call, b), arg_name(call, 0),
+                         SIZES(call, a));
+    out_plain(call, 0, a->dtype, a->device, a->sizes, rank - 1);
+    call->order = ORDER_L;
+    return ST_OK;
+}
+
+Status meta_dot(MetaCall *call) { return products(call, 1); }
+Status meta_mv(MetaCall *call) { return products(call, 2); }

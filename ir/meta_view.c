@@ -108,3 +108,78 @@ Status meta_expand(MetaCall *call) {
     view_out(call, in, sizes, strides, size->n, 0);
     return check_numel(call, sizes, size->n);
 }
+
+/* reshape and its kind: a view where the strides allow it, else a fresh contiguous copy. */
+static Status reshaped(MetaCall *call, const Meta *in, const Arg *size) {
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    if (size->n > MAX_RANK) return meta_fail(call, ST_ARGUMENT, "more than %d dims", MAX_RANK);
+    TRY(infer_size(call, in, size, sizes));
+    if (view_strides(call->env, in, sizes, size->n, strides)) view_out(call, in, sizes, strides, size->n, 0);
+    else out_plain(call, 0, in->dtype, in->device, sizes, size->n);
+    return ST_OK;
+}
+
+Status meta_reshape(MetaCall *call) { return reshaped(call, tensor_meta(call, 0), &call->args[1]); }
+
+Status meta_reshape_as(MetaCall *call) {
+    const Meta *other = tensor_meta(call, 1);
+    const Arg size = A_INTS(other->sizes, other->rank);
+    return reshaped(call, tensor_meta(call, 0), &size);
+}
+
+/* The same rule with another tensor's sizes in place of the size argument. */
+static Status with_sizes_of_other(MetaCall *call, MetaFn *rule) {
+    const Meta *other = tensor_meta(call, 1);
+    const Arg args[2] = {call->args[0], A_INTS(other->sizes, other->rank)};
+    const Arg *given = call->args;
+    call->args = args;
+    const Status status = rule(call);
+    call->args = given;
+    return status;
+}
+
+Status meta_view_as(MetaCall *call) { return with_sizes_of_other(call, meta_view); }
+Status meta_expand_as(MetaCall *call) { return with_sizes_of_other(call, meta_expand); }
+
+Status meta_flatten(MetaCall *call) {
+    const Meta *in = tensor_meta(call, 0);
+    int first = 0, last = 0, n = 0;
+    int64_t sizes[MAX_RANK], merged = 1;
+    TRY(wrap_dim(call, call->args[1].i, in->rank, "start_dim", &first));
+    TRY(wrap_dim(call, call->args[2].i, in->rank, "end_dim", &last));
+    if (first > last) return meta_fail(call, ST_ARGUMENT, "start_dim %d comes after end_dim %d", first, last);
+    if (!in->rank || first == last) {
+        const Arg same = in->rank ? A_INTS(in->sizes, in->rank) : A_INTS(&merged, 1);
+        if (!in->rank) return reshaped(call, in, &same);
+        view_out(call, in, in->sizes, in->strides, in->rank, 0);
+        return ST_OK;
+    }
+    for (int dim = 0; dim < in->rank; dim++) {
+        if (dim < first || dim > last) sizes[n++] = in->sizes[dim];
+        else merged = sym_mul(call->env, merged, in->sizes[dim]);
+        if (dim == last) sizes[n++] = merged;
+    }
+    const Arg size = A_INTS(sizes, n);
+    return reshaped(call, in, &size);
+}
+
+Status meta_unflatten(MetaCall *call) {
+    const Meta *in = tensor_meta(call, 0);
+    const Arg *parts = &call->args[2];
+    int at = 0, n = 0;
+    int64_t sizes[2 * MAX_RANK], inner[MAX_RANK];
+    TRY(wrap_dim(call, call->args[1].i, in->rank, "dim", &at));
+    if (!in->rank || in->rank + parts->n - 1 > MAX_RANK || !parts->n) return meta_fail(call, ST_ARGUMENT, "no such split of a dim");
+    const Meta one = {.rank = 1, .sizes = &in->sizes[at], .numel = in->sizes[at]};
+    TRY(infer_size(call, &one, parts, inner));
+    for (int dim = 0; dim < in->rank; dim++) {
+        if (dim != at) sizes[n++] = in->sizes[dim];
+        for (int i = 0; dim == at && i < parts->n; i++) sizes[n++] = inner[i];
+    }
+    const Arg size = A_INTS(sizes, n), args[2] = {call->args[0], size};
+    const Arg *given = call->args;
+    call->args = args;
+    const Status status = meta_view(call);
+    call->args = given;
+    return status;
+}

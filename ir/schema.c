@@ -47,8 +47,10 @@ static const TypeRow types[] = {
     {"dtype", PT_dtype},
     {"dtype?", PT_dtype_opt},
     {"Device?", PT_device_opt},
+    {"Device", PT_device_opt},
     {"Layout?", PT_layout_opt},
     {"MemoryFormat?", PT_memory_format_opt},
+    {"MemoryFormat", PT_memory_format_opt},
     {"Generator?", PT_generator_opt},
 };
 

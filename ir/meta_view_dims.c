@@ -1,0 +1,354 @@
+/* meta_view_dims.c: views that rearrange, cut, add or drop dims: transpose, slice, select, squeeze, diagonal, unfold...
+ * Negative dims and positions count from the end. */
+#include "ir/meta_rules.h"
+
+/* The result in the making: starts as the argument, then dims are moved, cut, inserted, removed. */
+typedef struct ViewDims {
+    MetaOut *out;
+    const Meta *in;
+} ViewDims;
+
+static ViewDims begin(MetaCall *call) {
+    const Meta *in = tensor_meta(call, 0);
+    MetaOut *out = &call->out[0];
+    out_set(out, in->dtype, in->device, in->sizes, in->rank);
+    if (in->rank) memcpy(out->strides, in->strides, sizeof *out->strides * (size_t)in->rank);
+    out->alias = 0;
+    return (ViewDims){out, in};
+}
+
+static void remove_dim(MetaOut *out, int dim) {
+    const size_t after = sizeof *out->sizes * (size_t)(out->rank - dim - 1);
+    memmove(out->sizes + dim, out->sizes + dim + 1, after);
+    memmove(out->strides + dim, out->strides + dim + 1, after);
+    out->rank--;
+}
+
+static void insert_dim(MetaOut *out, int dim, int64_t size, int64_t stride) {
+    const size_t after = sizeof *out->sizes * (size_t)(out->rank - dim);
+    memmove(out->sizes + dim + 1, out->sizes + dim, after);
+    memmove(out->strides + dim + 1, out->strides + dim, after);
+    out->sizes[dim] = size;
+    out->strides[dim] = stride;
+    out->rank++;
+}
+
+static const Arg *arg_named(const MetaCall *call, const char *name) { return &call->args[op_param_find(call->row, name)]; }
+
+static Status named_dim(const MetaCall *call, const char *name, int rank, int *out) {
+    return wrap_dim(call, arg_named(call, name)->i, rank, name, out);
+}
+
+Status meta_alias(MetaCall *call) {
+    begin(call);
+    return ST_OK;
+}
+
+Status meta_permute(MetaCall *call) {
+    const ViewDims v = begin(call);
+    const Arg *dims = arg_named(call, "dims");
+    bool seen[MAX_RANK] = {false};
+    if (dims->n != v.in->rank)
+        return meta_fail(call, ST_ARGUMENT, "dims %s don't name each dim of self %s once",
+                         sizes_text(call, dims->ints, dims->n).at, SIZES(call, v.in));
+    for (int i = 0; i < dims->n; i++) {
+        int from = 0;
+        TRY(wrap_dim(call, dims->ints[i], v.in->rank, "dims", &from));
+        if (seen[from]) return meta_fail(call, ST_ARGUMENT, "dim %d appears twice in dims", from);
+        seen[from] = true;
+        v.out->sizes[i] = v.in->sizes[from];
+        v.out->strides[i] = v.in->strides[from];
+    }
+    return ST_OK;
+}
+
+static void exchange(const ViewDims *v, int a, int b) {
+    if (!v->in->rank) return;
+    v->out->sizes[a] = v->in->sizes[b], v->out->sizes[b] = v->in->sizes[a];
+    v->out->strides[a] = v->in->strides[b], v->out->strides[b] = v->in->strides[a];
+}
+
+Status meta_transpose(MetaCall *call) {
+    const ViewDims v = begin(call);
+    int a = 0, b = 0;
+    TRY(named_dim(call, "dim0", v.in->rank, &a));
+    TRY(named_dim(call, "dim1", v.in->rank, &b));
+    exchange(&v, a, b);
+    return ST_OK;
+}
+
+Status meta_t(MetaCall *call) {
+    const ViewDims v = begin(call);
+    if (v.in->rank > 2) return meta_fail(call, ST_SHAPE, "self must have at most 2 dims, not sizes %s", SIZES(call, v.in));
+    if (v.in->rank == 2) exchange(&v, 0, 1);
+    return ST_OK;
+}
+
+/* A position as Python slices it: negative from the end, limited to 0..size. */
+static int64_t slice_position(SymEnv *env, const Arg *given, int64_t fallback, int64_t size) {
+    if (given->kind == ARG_none) return fallback;
+    int64_t at = given->i;
+    if (sym_identical(at, INT64_MAX)) return size;
+    if (sym_less(env, at, 0)) at = sym_add(env, at, size);
+    if (sym_less(env, at, 0)) return 0;
+    return sym_less(env, size, at) ? size : at;
+}
+
+static Status cut(MetaCall *call, const ViewDims *v, int dim, int64_t start, int64_t end, int64_t step) {
+    SymEnv *env = call->env;
+    MetaOut *out = v->out;
+    if (sym_less(env, end, start)) end = start;
+    const int64_t span = sym_sub(env, end, start);
+    out->offset = sym_mul(env, start, v->in->strides[dim]);
+    out->sizes[dim] = step == 1 ? span : sym_div(env, sym_add(env, span, step - 1), step);
+    out->strides[dim] = sym_mul(env, v->in->strides[dim], step);
+    return ST_OK;
+}
+
+Status meta_slice(MetaCall *call) {
+    const ViewDims v = begin(call);
+    int dim = 0;
+    if (!v.in->rank) return meta_fail(call, ST_SHAPE, "a 0-dim tensor can't be sliced");
+    TRY(named_dim(call, "dim", v.in->rank, &dim));
+    const int64_t size = v.in->sizes[dim];
+    int64_t step = arg_named(call, "step")->i;
+    if (sym_is(step)) step = sym_concrete(call->env, step);
+    if (step <= 0) return meta_fail(call, ST_VALUE, "step must be positive, not %lld", (long long)step);
+    const int64_t start = slice_position(call->env, arg_named(call, "start"), 0, size);
+    const int64_t end = slice_position(call->env, arg_named(call, "end"), size, size);
+    return cut(call, &v, dim, start, end, step);
+}
+
+/* narrow refuses what slice would clip. */
+Status meta_narrow(MetaCall *call) {
+    const ViewDims v = begin(call);
+    SymEnv *env = call->env;
+    int dim = 0;
+    if (!v.in->rank) return meta_fail(call, ST_SHAPE, "a 0-dim tensor can't be narrowed");
+    TRY(named_dim(call, "dim", v.in->rank, &dim));
+    const int64_t size = v.in->sizes[dim], length = arg_named(call, "length")->i;
+    int64_t start = arg_named(call, "start")->i;
+    if (sym_less(env, length, 0)) return meta_fail(call, ST_VALUE, "length must not be negative");
+    if (sym_less(env, start, 0)) start = sym_add(env, start, size);
+    if (sym_less(env, start, 0) || sym_less(env, size, sym_add(env, start, length)))
+        return meta_fail(call, ST_VALUE, "start %lld and length %lld exceed dim %d of size %lld", (long long)sym_hint(env, arg_named(call, "start")->i),
+                         (long long)sym_hint(env, length), dim, (long long)sym_hint(env, size));
+    return cut(call, &v, dim, start, sym_add(env, start, length), 1);
+}
+
+Status meta_select(MetaCall *call) {
+    const ViewDims v = begin(call);
+    SymEnv *env = call->env;
+    int dim = 0;
+    if (!v.in->rank) return meta_fail(call, ST_SHAPE, "nothing to select in a 0-dim tensor");
+    TRY(named_dim(call, "dim", v.in->rank, &dim));
+    const int64_t size = v.in->sizes[dim];
+    int64_t index = arg_named(call, "index")->i;
+    if (sym_less(env, index, 0)) index = sym_add(env, index, size);
+    if (sym_less(env, index, 0) || !sym_less(env, index, size))
+        return meta_fail(call, ST_VALUE, "index %lld is out of range for dim %d of size %lld",
+                         (long long)sym_hint(env, arg_named(call, "index")->i), dim, (long long)sym_hint(env, size));
+    v.out->offset = sym_mul(env, index, v.in->strides[dim]);
+    remove_dim(v.out, dim);
+    return ST_OK;
+}
+
+/* squeeze, squeeze.dim, squeeze.dims. */
+Status meta_squeeze(MetaCall *call) {
+    const ViewDims v = begin(call);
+    bool asked[MAX_RANK];
+    memset(asked, call->row->n_params == 1, sizeof asked);
+    if (call->row->n_params > 1) {
+        const Arg *given = &call->args[1];
+        const int64_t *dims = given->kind == ARG_int ? &given->i : given->ints;
+        const int n = given->kind == ARG_int ? 1 : given->n;
+        for (int i = 0; i < n; i++) {
+            int dim = 0;
+            TRY(wrap_dim(call, dims[i], v.in->rank, "dim", &dim));
+            if (asked[dim]) return meta_fail(call, ST_ARGUMENT, "dim %d appears twice", dim);
+            asked[dim] = true;
+        }
+    }
+    for (int dim = v.in->rank - 1; dim >= 0; dim--)
+        if (asked[dim] && sym_same(call->env, v.in->sizes[dim], 1)) remove_dim(v.out, dim);
+    return ST_OK;
+}
+
+Status meta_unsqueeze(MetaCall *call) {
+    const ViewDims v = begin(call);
+    int dim = 0;
+    if (v.in->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    TRY(named_dim(call, "dim", v.in->rank + 1, &dim));
+    const int64_t stride = dim < v.in->rank ? sym_mul(call->env, v.in->sizes[dim], v.in->strides[dim]) : 1;
+    insert_dim(v.out, dim, 1, stride);
+    return ST_OK;
+}
+
+/* Offsets are absolute in the storage; the result's is told relative to self's. */
+Status meta_as_strided(MetaCall *call) {
+    const ViewDims v = begin(call);
+    const Arg *size = arg_named(call, "size"), *stride = arg_named(call, "stride"), *offset = arg_named(call, "storage_offset");
+    if (size->n != stride->n || size->n > MAX_RANK)
+        return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n, stride->n);
+    TRY(check_numel(call, size->ints, size->n));
+    for (int i = 0; i < size->n; i++) {
+        if (sym_less(call->env, stride->ints[i], 0)) return meta_fail(call, ST_ARGUMENT, "negative strides are not supported");
+        v.out->sizes[i] = size->ints[i];
+        v.out->strides[i] = stride->ints[i];
+    }
+    v.out->rank = size->n;
+    if (offset->kind == ARG_none) return ST_OK;
+    if (sym_less(call->env, offset->i, 0)) return meta_fail(call, ST_ARGUMENT, "storage_offset must not be negative");
+    v.out->offset = sym_sub(call->env, offset->i, call->base_offset);
+    return ST_OK;
+}
+
+Status meta_diagonal(MetaCall *call) {
+    const ViewDims v = begin(call);
+    SymEnv *env = call->env;
+    int a = 0, b = 0;
+    TRY(named_dim(call, "dim1", v.in->rank, &a));
+    TRY(named_dim(call, "dim2", v.in->rank, &b));
+    if (a == b) return meta_fail(call, ST_ARGUMENT, "dim1 and dim2 are both %d", a);
+    const int64_t by = arg_named(call, "offset")->i;
+    const bool above = !sym_less(env, by, 0);
+    const int64_t rows = above ? v.in->sizes[a] : sym_add(env, v.in->sizes[a], by);
+    const int64_t columns = above ? sym_sub(env, v.in->sizes[b], by) : v.in->sizes[b];
+    const int64_t length = sym_max(env, sym_min(env, rows, columns), 0);
+    const int64_t stride = sym_add(env, v.in->strides[a], v.in->strides[b]);
+    if (!sym_same(env, length, 0))
+        v.out->offset = above ? sym_mul(env, by, v.in->strides[b]) : sym_mul(env, sym_sub(env, 0, by), v.in->strides[a]);
+    remove_dim(v.out, a > b ? a : b);
+    remove_dim(v.out, a > b ? b : a);
+    insert_dim(v.out, v.out->rank, length, stride);
+    return ST_OK;
+}
+
+Status meta_unfold(MetaCall *call) {
+    const ViewDims v = begin(call);
+    SymEnv *env = call->env;
+    int dim = 0;
+    TRY(named_dim(call, "dimension", v.in->rank, &dim));
+    const int64_t window = arg_named(call, "size")->i, step = arg_named(call, "step")->i;
+    const int64_t have = v.in->rank ? v.in->sizes[dim] : 1, stride = v.in->rank ? v.in->strides[dim] : 1;
+    if (sym_less(env, window, 0) || sym_less(env, have, window))
+        return meta_fail(call, ST_SHAPE, "windows of %lld don't fit dim %d of size %lld", (long long)sym_hint(env, window), dim,
+                         (long long)sym_hint(env, have));
+    if (!sym_less(env, 0, step)) return meta_fail(call, ST_VALUE, "step must be positive, not %lld", (long long)sym_hint(env, step));
+    if (v.in->rank) {
+        v.out->sizes[dim] = sym_add(env, sym_div(env, sym_sub(env, have, window), step), 1);
+        v.out->strides[dim] = sym_mul(env, stride, step);
+    }
+    insert_dim(v.out, v.out->rank, window, stride);
+    return ST_OK;
+}
+
+Status meta_movedim(MetaCall *call) {
+    const ViewDims v = begin(call);
+    const Arg *from = arg_named(call, "source"), *to = arg_named(call, "destination");
+    int place[MAX_RANK]; /* by destination: source + 1 */
+    bool moved[MAX_RANK] = {false};
+    memset(place, 0, sizeof place);
+    if (from->n != to->n) return meta_fail(call, ST_ARGUMENT, "source has %d dims, but destination has %d", from->n, to->n);
+    for (int i = 0; i < from->n; i++) {
+        int source = 0, destination = 0;
+        TRY(wrap_dim(call, from->ints[i], v.in->rank, "source", &source));
+        TRY(wrap_dim(call, to->ints[i], v.in->rank, "destination", &destination));
+        if (moved[source] || place[destination]) return meta_fail(call, ST_ARGUMENT, "a dim appears twice");
+        moved[source] = true;
+        place[destination] = source + 1;
+    }
+    for (int i = 0, next = 0; i < v.in->rank; i++) {
+        while (!place[i] && moved[next]) next++;
+        const int source = place[i] ? place[i] - 1 : next++;
+        v.out->sizes[i] = v.in->sizes[source];
+        v.out->strides[i] = v.in->strides[source];
+    }
+    return ST_OK;
+}
+
+/* pieces -------------------------------------------------------------------------------------------------------- */
+
+static void piece(MetaCall *call, int i, const Meta *in, int dim, int64_t start, int64_t size) {
+    MetaOut *out = out_list(call, i);
+    if (!out) return;
+    out_set(out, in->dtype, in->device, in->sizes, in->rank);
+    memcpy(out->strides, in->strides, sizeof *out->strides * (size_t)in->rank);
+    out->sizes[dim] = size;
+    out->offset = sym_mul(call->env, start, in->strides[dim]);
+    out->alias = 0;
+}
+
+/* n pieces of `size`, the last one smaller. */
+static Status equal_pieces(MetaCall *call, const Meta *in, int dim, int64_t size, int n) {
+    SymEnv *env = call->env;
+    for (int i = 0; i < n; i++) {
+        const int64_t start = sym_mul(env, i, size), left = sym_sub(env, in->sizes[dim], start);
+        piece(call, i, in, dim, start, i + 1 < n ? size : left);
+    }
+    call->n_out = n;
+    return ST_OK;
+}
+
+static Status piece_dim(MetaCall *call, const Meta *in, int *dim) {
+    if (!in->rank) return meta_fail(call, ST_SHAPE, "a 0-dim tensor has no pieces");
+    return named_dim(call, "dim", in->rank, dim);
+}
+
+Status meta_split(MetaCall *call) {
+    const Meta *in = tensor_meta(call, 0);
+    int dim = 0;
+    TRY(piece_dim(call, in, &dim));
+    int64_t size = call->args[1].i;
+    if (sym_less(call->env, size, 0)) return meta_fail(call, ST_VALUE, "split_size must not be negative");
+    if (sym_same(call->env, size, 0)) {
+        if (!sym_same(call->env, in->sizes[dim], 0)) return meta_fail(call, ST_VALUE, "split_size 0 needs a dim of size 0");
+        size = 1;
+    }
+    const int64_t n = sym_div(call->env, sym_add(call->env, in->sizes[dim], sym_sub(call->env, size, 1)), size);
+    return equal_pieces(call, in, dim, size, (int)max_i64(sym_concrete(call->env, n), 1));
+}
+
+Status meta_chunk(MetaCall *call) {
+    const Meta *in = tensor_meta(call, 0);
+    int dim = 0;
+    TRY(piece_dim(call, in, &dim));
+    const int64_t chunks = sym_concrete(call->env, call->args[1].i);
+    if (chunks <= 0) return meta_fail(call, ST_VALUE, "chunks must be positive, not %lld", (long long)chunks);
+    const int64_t whole = in->sizes[dim];
+    const int64_t size = sym_div(call->env, sym_add(call->env, whole, chunks - 1), chunks);
+    if (sym_same(call->env, size, 0)) return equal_pieces(call, in, dim, 0, (int)chunks);
+    const int64_t n = sym_div(call->env, sym_add(call->env, whole, sym_sub(call->env, size, 1)), size);
+    return equal_pieces(call, in, dim, size, (int)max_i64(sym_concrete(call->env, n), 1));
+}
+
+Status meta_split_with_sizes(MetaCall *call) {
+    const Meta *in = tensor_meta(call, 0);
+    const Arg *sizes = &call->args[1];
+    int dim = 0;
+    int64_t start = 0;
+    TRY(piece_dim(call, in, &dim));
+    for (int i = 0; i < sizes->n; i++) {
+        if (sym_less(call->env, sizes->ints[i], 0)) return meta_fail(call, ST_VALUE, "sizes must not be negative");
+        piece(call, i, in, dim, start, sizes->ints[i]);
+        start = sym_add(call->env, start, sizes->ints[i]);
+    }
+    if (!sym_same(call->env, start, in->sizes[dim]))
+        return meta_fail(call, ST_SHAPE, "sizes %s don't add up to dim %d of self %s", sizes_text(call, sizes->ints, sizes->n).at, dim,
+                         SIZES(call, in));
+    call->n_out = sizes->n;
+    return ST_OK;
+}
+
+Status meta_unbind(MetaCall *call) {
+    const Meta *in = tensor_meta(call, 0);
+    int dim = 0;
+    TRY(piece_dim(call, in, &dim));
+    const int n = (int)sym_concrete(call->env, in->sizes[dim]);
+    for (int i = 0; i < n; i++) {
+        piece(call, i, in, dim, i, 1);
+        if (out_list(call, i)) remove_dim(out_list(call, i), dim);
+    }
+    call->n_out = n;
+    return ST_OK;
+}
