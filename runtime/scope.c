@@ -82,7 +82,10 @@ void scope_pop(sn_state *state) {
 
 void scope_pop_to(sn_state *state, uint32_t depth) {
     while (state->n_scopes > depth) scope_pop(state);
-    if (depth) return;
+}
+
+void scope_drop_root(sn_state *state) {
+    scope_pop_to(state, 0);
     release_handles(state, 0);
     release_texts(state, NULL);
 }
@@ -219,7 +222,7 @@ static uint32_t depth_of(const sn_state *state, sn_scope mark) {
 sn_status sn_scope_end(sn_scope mark) {
     sn_state *const state = state_get();
     if (mark == SN_SCOPE_ROOT && !callback_depth(state)) {
-        scope_pop_to(state, 0);
+        scope_drop_root(state);
     } else {
         const uint32_t depth = depth_of(state, mark);
         if (depth) scope_pop_to(state, depth - 1);

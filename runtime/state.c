@@ -90,7 +90,7 @@ void sn_state_free(sn_state *state) {
     if (!state || state == &emergency) return;
     sn_state *const before = state_current;
     enter(state); /* what dies below belongs to it */
-    scope_pop_to(state, 0);
+    scope_drop_root(state);
     if (state_drop_capture) state_drop_capture(state);
     eager_cache_free(state);
     free_lists(state);

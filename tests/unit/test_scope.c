@@ -35,6 +35,17 @@ START_TEST(scope_end_frees_its_results) {
 }
 END_TEST
 
+START_TEST(an_ending_scope_leaves_the_root_alone) {
+    sn_tensor *const root = big();
+    const char *const text = state_text(state_get(), strdup("root"));
+    sn_scope_end(sn_scope_begin());
+    ck_assert_int_eq(sn_size(root, 0), 4096);
+    ck_assert(root->flags & TF_in_scope);
+    ck_assert_str_eq(text, "root");
+    sn_scope_end(SN_SCOPE_ROOT); /* ends the root's too */
+}
+END_TEST
+
 START_TEST(keep_takes_the_scopes_reference) {
     const int64_t before = in_use();
     const sn_scope scope = sn_scope_begin();
@@ -245,6 +256,7 @@ int main(void) {
     Suite *const suite = suite_create("scope");
     TCase *const tc = tcase_create("scope");
     tcase_add_test(tc, scope_end_frees_its_results);
+    tcase_add_test(tc, an_ending_scope_leaves_the_root_alone);
     tcase_add_test(tc, keep_takes_the_scopes_reference);
     tcase_add_test(tc, keep_of_an_outer_scopes_tensor_retains);
     tcase_add_test(tc, keep_leaves_the_other_handles_owned);
