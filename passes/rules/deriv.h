@@ -32,19 +32,25 @@ static inline Val *saved(const Deriv *d, int arg) {
 Status deriv_number(const Deriv *d, int arg, double *out);
 bool deriv_is_number(const Arg *arg, double value); /* a constant of this value */
 
-Val *sum_to(Builder *b, Val *grad, const Meta *like); /* undoes broadcasting */
-Val *cast_to(Builder *b, Val *x, DType dtype);        /* x itself where it has the dtype */
-Val *reshape_to(Builder *b, Val *x, const int64_t *sizes, int rank);
-Val *expand_to(Builder *b, Val *x, const int64_t *sizes, int rank);
-Val *sum_dims(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim);
-Val *scaled(Builder *b, Val *x, const Arg *number); /* x where the number is the constant 1 */
-
 /* Dims named by an int or a list, negative ones wrapped; None or empty: all. */
 typedef struct Dims {
     int n;
     int64_t at[MAX_RANK];
     bool has[MAX_RANK];
 } Dims;
+
+Val *sum_to(Builder *b, Val *grad, const Meta *like); /* undoes broadcasting */
+Val *cast_to(Builder *b, Val *x, DType dtype);        /* x itself where it has the dtype */
+Val *compute_of(Builder *b, Val *x); /* bf16, f16: cast to f32 [semantics B5] */
+Val *zeros_of(Builder *b, const Meta *like); /* of its sizes, dtype and device */
+Val *reshape_to(Builder *b, Val *x, const int64_t *sizes, int rank);
+Val *expand_to(Builder *b, Val *x, const int64_t *sizes, int rank);
+Val *sum_dims(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim);
+Val *swap_dims(Builder *b, Val *x, int dim0, int dim1); /* a permute */
+Val *mean_of(Builder *b, Val *x, const Dims *dims);    /* keeps the dims */
+Val *slice_of(Builder *b, Val *x, int64_t dim, int64_t start, int64_t length);
+Val *scaled(Builder *b, Val *x, const Arg *number); /* x where the number is the constant 1 */
+
 Dims dims_of(const Arg *arg, int rank);
 int64_t dims_count(Builder *b, const Dims *dims, const Meta *meta); /* elements under one result */
 /* A reduction's result (or its gradient) with its reduced dims back as size 1, then ready to
@@ -55,8 +61,21 @@ static inline int64_t dim_wrap(int64_t dim, int rank) {
 }
 
 static inline Val *add(Builder *b, Val *x, Val *y) { return E(b, add_Tensor, V(x), V(y)); }
+static inline Val *sub(Builder *b, Val *x, Val *y) { return E(b, sub_Tensor, V(x), V(y)); }
 static inline Val *mul(Builder *b, Val *x, Val *y) { return E(b, mul_Tensor, V(x), V(y)); }
+static inline Val *quotient(Builder *b, Val *x, Val *y) { return E(b, div_Tensor, V(x), V(y)); }
+static inline Val *negate(Builder *b, Val *x) { return E(b, neg, V(x)); }
 static inline Val *add_n(Builder *b, Val *x, double n) { return E(b, add_Tensor, V(x), F(n)); }
 static inline Val *mul_n(Builder *b, Val *x, double n) { return E(b, mul_Tensor, V(x), F(n)); }
+static inline Val *div_n(Builder *b, Val *x, double n) { return E(b, div_Tensor, V(x), F(n)); }
+static inline Val *n_minus(Builder *b, double n, Val *x) { return add_n(b, negate(b, x), n); }
+static inline Val *square_of(Builder *b, Val *x) { return mul(b, x, x); }
+/* condition ? x : 0 and the other way round */
+static inline Val *keep_where(Builder *b, Val *condition, Val *x) {
+    return E(b, where_self, V(condition), V(x), F(0));
+}
+static inline Val *zero_where(Builder *b, Val *condition, Val *x) {
+    return E(b, where_self, V(condition), F(0), V(x));
+}
 
 #endif

@@ -1,7 +1,7 @@
-/* deriv_help.c: what the derivative rules share: undoing broadcasts and reductions, casts, zeros.
- * Everything is emitted ops; nothing is emitted where there is nothing to do, so that eager pays
- * only for what a formula needs. */
+/* deriv_help.c: what the derivative rules share: undoing broadcasts and reductions, casts, zeros. Everything is emitted
+ * ops; nothing is emitted where there is nothing to do, so that eager pays only for what a formula needs. */
 #include "passes/rules/deriv.h"
+
 
 Status deriv_number(const Deriv *d, int arg, double *out) {
     if (d->args[arg].kind == ARG_runtime)
@@ -18,9 +18,17 @@ bool deriv_is_number(const Arg *arg, double value) {
 
 Val *cast_to(Builder *b, Val *x, DType dtype) {
     if (!x || x->meta->dtype == dtype) return x;
-    error_raise(ST_UNSUPPORTED, "derivative: a gradient of %s for an argument of %s",
-                dtype_name(x->meta->dtype), dtype_name(dtype));
-    return NULL;
+    return E(b, _to_copy, V(x), I(dtype));
+}
+
+Val *compute_of(Builder *b, Val *x) {
+    if (!x || (x->meta->dtype != DT_bf16 && x->meta->dtype != DT_f16)) return x;
+    return cast_to(b, x, DT_f32);
+}
+
+Val *zeros_of(Builder *b, const Meta *like) {
+    return E(b, full, A_INTS(like->sizes, like->rank), F(0), I(like->dtype), A_NONE,
+             I(like->device));
 }
 
 static bool sizes_are(Builder *b, const Meta *meta, const int64_t *sizes, int rank) {
@@ -32,7 +40,7 @@ static bool sizes_are(Builder *b, const Meta *meta, const int64_t *sizes, int ra
 
 Val *reshape_to(Builder *b, Val *x, const int64_t *sizes, int rank) {
     if (!x || sizes_are(b, x->meta, sizes, rank)) return x;
-    return E(b, view, V(x), A_INTS(sizes, rank));
+    return E(b, reshape, V(x), A_INTS(sizes, rank));
 }
 
 Val *expand_to(Builder *b, Val *x, const int64_t *sizes, int rank) {
@@ -63,16 +71,27 @@ Status deriv_set(Deriv *d, int arg, Val *grad) {
     grad = cast_to(d->b, sum_to(d->b, grad, meta), meta->dtype);
     if (!grad) {
         const Status pending = error_pending();
-        return pending
-                   ? pending
-                   : error_raise(ST_INTERNAL, "derivative of %s gave no gradient", d->row->name);
+        return pending ? pending
+                       : error_raise(ST_INTERNAL, "derivative of %s gave no gradient", d->row->name);
     }
     d->grad_in[arg] = grad;
     return ST_OK;
 }
 
+Val *swap_dims(Builder *b, Val *x, int dim0, int dim1) {
+    if (!x) return NULL;
+    int64_t order[MAX_RANK];
+    for (int i = 0; i < x->meta->rank; i++) order[i] = i;
+    order[dim0] = dim1, order[dim1] = dim0;
+    return E(b, permute, V(x), A_INTS(order, x->meta->rank));
+}
+
 Val *scaled(Builder *b, Val *x, const Arg *number) {
     return deriv_is_number(number, 1) ? x : E(b, mul_Tensor, V(x), *number);
+}
+
+Val *slice_of(Builder *b, Val *x, int64_t dim, int64_t start, int64_t length) {
+    return E(b, slice_Tensor, V(x), I(dim), I(start), I(sym_add(b->env, start, length)), I(1));
 }
 
 Dims dims_of(const Arg *arg, int rank) {
@@ -98,4 +117,10 @@ Val *restore_dims(Builder *b, Val *x, const Dims *dims, const Meta *full, bool k
     int64_t sizes[MAX_RANK];
     for (int i = 0; i < full->rank; i++) sizes[i] = dims->has[i] ? 1 : full->sizes[i];
     return E(b, view, V(x), A_INTS(sizes, full->rank));
+}
+
+Val *mean_of(Builder *b, Val *x, const Dims *dims) {
+    if (!x) return NULL;
+    const int64_t count = dims_count(b, dims, x->meta);
+    return E(b, div_Tensor, V(sum_dims(b, x, dims->at, dims->n, true)), I(count));
 }

@@ -1,11 +1,25 @@
-/* deriv_pointwise.c: derivatives of pointwise ops of several tensors. A number may stand in a
- * tensor's place: then it is never asked for a gradient, and it is passed on as it is. */
+/* deriv_pointwise.c: derivatives of pointwise ops of several tensors. A number may stand in a tensor's place: then it is
+ * never asked for a gradient, and it is passed on as it is. */
 #include "passes/rules/deriv.h"
 
 Status deriv_add(Deriv *d) {
     Val *const g = grad_of(d);
     if (wants(d, 0)) TRY(deriv_set(d, 0, g));
     if (wants(d, 1)) TRY(deriv_set(d, 1, scaled(d->b, g, &d->args[2])));
+    return ST_OK;
+}
+
+Status deriv_sub(Deriv *d) {
+    Val *const g = grad_of(d);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, g));
+    if (wants(d, 1)) TRY(deriv_set(d, 1, scaled(d->b, negate(d->b, g), &d->args[2])));
+    return ST_OK;
+}
+
+Status deriv_rsub(Deriv *d) {
+    Val *const g = grad_of(d);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, scaled(d->b, negate(d->b, g), &d->args[2])));
+    if (wants(d, 1)) TRY(deriv_set(d, 1, g));
     return ST_OK;
 }
 
@@ -16,7 +30,233 @@ Status deriv_mul(Deriv *d) {
     return ST_OK;
 }
 
+Status deriv_div(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg g = V(grad_of(d));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, div_Tensor, g, d->args[1])));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const ratio = E(b, div_Tensor, V(E(b, div_Tensor, d->args[0], d->args[1])), d->args[1]);
+    return deriv_set(d, 1, mul(b, negate(b, g.val), ratio));
+}
+
+/* Rounded quotients are steps. */
+Status deriv_div_mode(Deriv *d) {
+    if (d->args[2].kind == ARG_none) return deriv_div(d);
+    for (int i = 0; i < 2; i++)
+        if (wants(d, i)) TRY(deriv_set(d, i, zeros_of(d->b, d->arg_meta[i])));
+    return ST_OK;
+}
+
+/* self - other * round(self / other) */
+static Status modulo(Deriv *d, const char *rounding) {
+    Builder *const b = d->b;
+    Val *const g = grad_of(d);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, g));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const quot = E(b, div_Tensor_mode, d->args[0], d->args[1], A_STR(rounding));
+    return deriv_set(d, 1, mul(b, negate(b, g), quot));
+}
+Status deriv_fmod(Deriv *d) { return modulo(d, "trunc"); }
+Status deriv_remainder(Deriv *d) { return modulo(d, "floor"); }
+
+/* pow ---------------------------------------------------------------------------------------------------------- */
+
+static Status pow_number(Deriv *d) {
+    Builder *const b = d->b;
+    double e;
+    TRY(deriv_number(d, 1, &e));
+    if (e == 0) return deriv_set(d, 0, zeros_of(b, d->arg_meta[0]));
+    Val *const power = E(b, pow_Tensor_Tensor, d->args[0], F(e - 1));
+    return deriv_set(d, 0, mul(b, grad_of(d), mul_n(b, power, e)));
+}
+
+/* Zero where the exponent is, also at self = 0. */
+static Status pow_self(Deriv *d) {
+    Builder *const b = d->b;
+    Val *const e = saved(d, 1);
+    Val *const power = E(b, pow_Tensor_Tensor, d->args[0], V(add_n(b, e, -1)));
+    Val *const slope = mul(b, grad_of(d), mul(b, e, power));
+    return deriv_set(d, 0, zero_where(b, E(b, eq_Tensor, V(e), F(0)), slope));
+}
+
+/* result * log(self); zero at self = 0 with an exponent of at least 0. */
+static Status pow_exponent(Deriv *d) {
+    Builder *const b = d->b;
+    Val *const nonnegative = E(b, ge_Tensor, d->args[1], F(0));
+    Val *base = saved(d, 0), *zero;
+    if (base) {
+        zero = E(b, logical_and, V(E(b, eq_Tensor, V(base), F(0))), V(nonnegative));
+    } else { /* a number to a tensor's power */
+        base = E(b, full, A_INTS(NULL, 0), d->args[0], I(d->arg_meta[1]->dtype), A_NONE, I(d->arg_meta[1]->device));
+        zero = E(b, logical_and, V(E(b, eq_Tensor, V(base), F(0))), V(nonnegative));
+    }
+    Val *const slope = mul(b, grad_of(d), mul(b, d->results[0], E(b, log, V(base))));
+    return deriv_set(d, 1, zero_where(b, zero, slope));
+}
+
+Status deriv_pow(Deriv *d) {
+    if (wants(d, 0)) TRY(d->args[1].kind == ARG_tensor ? pow_self(d) : pow_number(d));
+    return wants(d, 1) ? pow_exponent(d) : ST_OK;
+}
+
+/* max, min: ties share the gradient ---------------------------------------------------------------------------- */
+
+/* g where self wins, half of it on a tie */
+static Val *winner(Builder *b, Val *g, Val *loses, Val *tie) {
+    return zero_where(b, loses, E(b, where_self, V(tie), V(div_n(b, g, 2)), V(g)));
+}
+
+static Status extremum(Deriv *d, bool largest) {
+    Builder *const b = d->b;
+    Val *const g = grad_of(d);
+    Val *const tie = E(b, eq_Tensor, d->args[0], d->args[1]);
+    Val *const below = E(b, lt_Tensor, d->args[0], d->args[1]);
+    Val *const above = E(b, gt_Tensor, d->args[0], d->args[1]);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, winner(b, g, largest ? below : above, tie)));
+    if (wants(d, 1)) TRY(deriv_set(d, 1, winner(b, g, largest ? above : below, tie)));
+    return ST_OK;
+}
+Status deriv_maximum(Deriv *d) { return extremum(d, true); }
+Status deriv_minimum(Deriv *d) { return extremum(d, false); }
+
+/* clamp -------------------------------------------------------------------------------------------------------- */
+
+static Val *either(Builder *b, Val *x, Val *y) { return !x ? y : !y ? x : E(b, logical_or, V(x), V(y)); }
+static bool given(const Arg *arg) { return arg->kind != ARG_none && arg->kind != ARG_default; }
+
+/* (self, min?, max?), numbers or tensors. Inside the bounds the gradient is self's; where min > max, max's. */
+Status deriv_clamp(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg *const self = &d->args[0], *const min = &d->args[1], *const max = &d->args[2];
+    Val *const g = grad_of(d);
+    Val *const below = given(min) ? E(b, lt_Tensor, *self, *min) : NULL;
+    Val *const above = given(max) ? E(b, gt_Tensor, *self, *max) : NULL;
+    if (wants(d, 0)) {
+        Val *const outside = either(b, below, above);
+        TRY(deriv_set(d, 0, outside ? zero_where(b, outside, g) : g));
+    }
+    if (wants(d, 1)) {
+        Val *const mine = given(max) ? E(b, logical_and, V(E(b, lt_Tensor, *min, *max)), V(below)) : below;
+        TRY(deriv_set(d, 1, keep_where(b, mine, g)));
+    }
+    if (wants(d, 2)) {
+        Val *const mine = given(min) ? either(b, above, E(b, lt_Tensor, *max, *min)) : above;
+        TRY(deriv_set(d, 2, keep_where(b, mine, g)));
+    }
+    return ST_OK;
+}
+
+/* With a tensor bound ties share the gradient; with a number it is lost there (PyTorch's). */
+static Status clamp_one(Deriv *d, bool low) {
+    Builder *const b = d->b;
+    Val *const g = grad_of(d);
+    if (d->args[1].kind == ARG_tensor) return extremum(d, low);
+    Val *const inside = low ? E(b, gt_Tensor, d->args[0], d->args[1]) : E(b, lt_Tensor, d->args[0], d->args[1]);
+    return deriv_set(d, 0, keep_where(b, inside, g));
+}
+Status deriv_clamp_min(Deriv *d) { return clamp_one(d, true); }
+Status deriv_clamp_max(Deriv *d) { return clamp_one(d, false); }
+
+/* selection ---------------------------------------------------------------------------------------------------- */
+
+Status deriv_where(Deriv *d) {
+    const Arg mask = d->args[0];
+    if (wants(d, 1)) TRY(deriv_set(d, 1, keep_where(d->b, mask.val, grad_of(d))));
+    if (wants(d, 2)) TRY(deriv_set(d, 2, zero_where(d->b, mask.val, grad_of(d))));
+    return ST_OK;
+}
+
+Status deriv_masked_fill(Deriv *d) { /* (self, mask, value) */
+    Val *const mask = saved(d, 1);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, zero_where(d->b, mask, grad_of(d))));
+    if (wants(d, 2)) TRY(deriv_set(d, 2, keep_where(d->b, mask, grad_of(d))));
+    return ST_OK;
+}
+
 /* self is overwritten: what it held gets no gradient. */
 Status deriv_copy(Deriv *d) { return wants(d, 1) ? deriv_set(d, 1, grad_of(d)) : ST_OK; }
+/* fill: likewise; a tensor value gets the sum */
+Status deriv_fill(Deriv *d) {
+    if (wants(d, 0)) TRY(deriv_set(d, 0, zeros_of(d->b, d->arg_meta[0])));
+    return d->row->n_params > 1 && wants(d, 1) ? deriv_set(d, 1, grad_of(d)) : ST_OK;
+}
 
-Status deriv_exp(Deriv *d) { return deriv_set(d, 0, mul(d->b, grad_of(d), d->results[0])); }
+/* more of two and three ---------------------------------------------------------------------------------------- */
+
+Status deriv_addcmul(Deriv *d) { /* self + value tensor1 tensor2 */
+    Builder *const b = d->b;
+    Val *const g = grad_of(d);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, g));
+    for (int i = 1; i <= 2; i++)
+        if (wants(d, i)) TRY(deriv_set(d, i, mul(b, g, E(b, mul_Tensor, d->args[3 - i], d->args[3]))));
+    return ST_OK;
+}
+
+Status deriv_addcdiv(Deriv *d) { /* self + value tensor1 / tensor2 */
+    Builder *const b = d->b;
+    Val *const g = grad_of(d), *const under = saved(d, 2);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, g));
+    if (wants(d, 1)) TRY(deriv_set(d, 1, mul(b, g, E(b, div_Tensor, d->args[3], V(under)))));
+    if (!wants(d, 2)) return ST_OK;
+    Val *const top = E(b, mul_Tensor, d->args[1], d->args[3]);
+    return deriv_set(d, 2, mul(b, negate(b, g), quotient(b, top, square_of(b, under))));
+}
+
+Status deriv_lerp(Deriv *d) { /* self + weight (end - self); weight a tensor or a number */
+    Builder *const b = d->b;
+    Val *const g = grad_of(d);
+    if (wants(d, 0)) {
+        Val *rest = saved(d, 2) ? n_minus(b, 1, saved(d, 2)) : NULL;
+        double w = 0;
+        if (!rest) TRY(deriv_number(d, 2, &w));
+        TRY(deriv_set(d, 0, rest ? mul(b, g, rest) : mul_n(b, g, 1 - w)));
+    }
+    if (wants(d, 1)) TRY(deriv_set(d, 1, E(b, mul_Tensor, V(g), d->args[2])));
+    return wants(d, 2) ? deriv_set(d, 2, mul(b, g, sub(b, saved(d, 1), saved(d, 0)))) : ST_OK;
+}
+
+Status deriv_atan2(Deriv *d) {
+    Builder *const b = d->b;
+    Val *const self = saved(d, 0), *const other = saved(d, 1);
+    Val *const norm = add(b, square_of(b, self), square_of(b, other));
+    Val *const part = zero_where(b, E(b, eq_Tensor, V(norm), F(0)), quotient(b, grad_of(d), norm));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, mul(b, part, other)));
+    return wants(d, 1) ? deriv_set(d, 1, mul(b, part, negate(b, self))) : ST_OK;
+}
+
+Status deriv_hypot(Deriv *d) {
+    for (int i = 0; i < 2; i++)
+        if (wants(d, i)) TRY(deriv_set(d, i, mul(d->b, grad_of(d), quotient(d->b, saved(d, i), d->results[0]))));
+    return ST_OK;
+}
+
+Status deriv_logaddexp(Deriv *d) {
+    Builder *const b = d->b;
+    for (int i = 0; i < 2; i++) {
+        if (!wants(d, i)) continue;
+        Val *const e = E(b, exp, V(sub(b, saved(d, 1 - i), saved(d, i))));
+        TRY(deriv_set(d, i, quotient(b, grad_of(d), add_n(b, e, 1))));
+    }
+    return ST_OK;
+}
+
+Status deriv_xlogy(Deriv *d) { /* self log(other), 0 where self is 0 and other is not NaN */
+    Builder *const b = d->b;
+    Val *const g = grad_of(d);
+    if (wants(d, 0)) {
+        Val *const zero = E(b, logical_and, V(E(b, eq_Tensor, d->args[0], F(0))), V(E(b, le_Tensor, d->args[1], F(0))));
+        Val *const log = d->args[1].kind == ARG_tensor ? E(b, log, d->args[1]) : NULL;
+        if (!log) return error_raise(ST_UNSUPPORTED, "derivative of %s by a tensor with a number", d->row->name);
+        TRY(deriv_set(d, 0, mul(b, g, zero_where(b, zero, log))));
+    }
+    return wants(d, 1) ? deriv_set(d, 1, mul(b, g, E(b, div_Tensor, d->args[0], d->args[1]))) : ST_OK;
+}
+
+Status deriv_copysign(Deriv *d) { /* |self| with other's sign: flipped where the signs differ, 0 at 0 */
+    if (wants(d, 1)) TRY(deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])));
+    if (!wants(d, 0)) return ST_OK;
+    Builder *const b = d->b;
+    Val *const self = saved(d, 0);
+    Val *const ratio = zero_where(b, E(b, eq_Tensor, V(self), F(0)), quotient(b, d->results[0], self));
+    return deriv_set(d, 0, mul(b, grad_of(d), ratio));
+}
