@@ -27,47 +27,24 @@ static Status set_pair(Deriv *d, Pair p, int at, Val *slope, Val *bend) {
 Status deriv_relu(Deriv *d) {
     return deriv_set(d, 0, E(d->b, threshold_backward, V(grad_of(d)), V(d->results[0]), I(0)));
 }
-Status deriv_threshold(Deriv *d) {
-    return deriv_set(d, 0, E(d->b, threshold_backward, V(grad_of(d)), d->args[0], d->args[1]));
-}
 /* Piecewise linear: its point has no gradient but zero. */
 Status deriv_threshold_backward(Deriv *d) {
     if (wants(d, 0)) TRY(deriv_set(d, 0, E(d->b, threshold_backward, V(grad_of(d)), d->args[1], d->args[2])));
     return wants(d, 1) ? deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])) : ST_OK;
 }
 
+/* g where self is above 0, else slope g */
 Status deriv_leaky_relu(Deriv *d) {
-    return deriv_set(d, 0, E(d->b, leaky_relu_backward, V(grad_of(d)), d->args[0], d->args[1], A_BOOL(false)));
-}
-Status deriv_leaky_relu_backward(Deriv *d) {
-    if (wants(d, 0))
-        TRY(deriv_set(d, 0, E(d->b, leaky_relu_backward, V(grad_of(d)), d->args[1], d->args[2], d->args[3])));
-    return wants(d, 1) ? deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])) : ST_OK;
-}
-
-Status deriv_hardtanh(Deriv *d) {
-    return deriv_set(d, 0, E(d->b, hardtanh_backward, V(grad_of(d)), d->args[0], d->args[1], d->args[2]));
-}
-Status deriv_hardtanh_backward(Deriv *d) {
-    if (wants(d, 0))
-        TRY(deriv_set(d, 0, E(d->b, hardtanh_backward, V(grad_of(d)), d->args[1], d->args[2], d->args[3])));
-    return wants(d, 1) ? deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])) : ST_OK;
-}
-
-static Val *between(Builder *b, Val *x, double low, double high) {
-    return E(b, logical_and, V(E(b, gt_Tensor, V(x), F(low))), V(E(b, lt_Tensor, V(x), F(high))));
-}
-
-Status deriv_hardsigmoid(Deriv *d) {
-    Val *const inside = between(d->b, saved(d, 0), -3, 3);
-    return deriv_set(d, 0, keep_where(d->b, inside, div_n(d->b, grad_of(d), 6)));
-}
-Status deriv_hardswish(Deriv *d) {
     Builder *const b = d->b;
-    Val *const g = grad_of(d), *const x = saved(d, 0);
-    Val *const sloped = mul(b, g, add_n(b, div_n(b, x, 3), 0.5));
-    Val *const high = E(b, where_self, V(E(b, ge_Tensor, V(x), F(3))), V(g), V(sloped));
-    return deriv_set(d, 0, zero_where(b, E(b, le_Tensor, V(x), F(-3)), high));
+    Val *const g = grad_of(d), *const low = E(b, mul_Tensor, V(g), d->args[1]);
+    return deriv_set(d, 0, E(b, where_self, V(E(b, gt_Tensor, d->args[0], F(0))), V(g), V(low)));
+}
+
+/* 0 at and beyond the limits */
+Status deriv_hardtanh(Deriv *d) {
+    Builder *const b = d->b;
+    Val *const low = E(b, le_Tensor, d->args[0], d->args[1]), *const high = E(b, ge_Tensor, d->args[0], d->args[2]);
+    return deriv_set(d, 0, zero_where(b, E(b, logical_or, V(low), V(high)), grad_of(d)));
 }
 
 /* sigmoid, tanh: by the result --------------------------------------------------------------------------------- */
@@ -126,7 +103,7 @@ Status deriv_gelu_backward(Deriv *d) {
     return how && !strcmp(how, "tanh") ? gelu_tanh(d, pair(d, 1)) : gelu_erf(d, pair(d, 1));
 }
 
-/* silu, softplus, elu, mish -------------------------------------------------------------------------------------- */
+/* silu, softplus, elu -------------------------------------------------------------------------------------- */
 
 Status deriv_silu(Deriv *d) {
     return deriv_set(d, 0, E(d->b, silu_backward, V(grad_of(d)), d->args[0]));
@@ -139,71 +116,25 @@ Status deriv_silu_backward(Deriv *d) { /* go s (1 + x (1 - s)), s = sigmoid(x) *
     return set_pair(d, p, 1, slope, mul(p.b, mul(p.b, s, rest), twist));
 }
 
+/* g sigmoid(beta x), g itself where beta x > threshold */
 Status deriv_softplus(Deriv *d) {
-    return deriv_set(d, 0, E(d->b, softplus_backward, V(grad_of(d)), d->args[0], d->args[1], d->args[2]));
-}
-Status deriv_softplus_backward(Deriv *d) { /* go sigmoid(beta x), go itself where beta x > threshold */
-    const Pair p = pair(d, 1);
-    double beta, threshold;
-    TRY(deriv_number(d, 2, &beta));
-    TRY(deriv_number(d, 3, &threshold));
-    Val *const z = mul_n(p.b, p.x, beta), *const s = E(p.b, sigmoid, V(z));
-    Val *const bend = mul_n(p.b, mul(p.b, s, n_minus(p.b, 1, s)), beta);
-    Val *const linear = E(p.b, gt_Tensor, V(z), F(threshold));
-    Val *const slope = E(p.b, where_self, V(linear), F(1), V(s));
-    return set_pair(d, p, 1, slope, zero_where(p.b, linear, bend));
+    Builder *const b = d->b;
+    Val *const g = compute_of(b, grad_of(d));
+    Val *const z = scaled(b, compute_of(b, saved(d, 0)), &d->args[1]);
+    Val *const curve = mul(b, g, E(b, sigmoid, V(z)));
+    return deriv_set(d, 0, E(b, where_self, V(E(b, gt_Tensor, V(z), d->args[2])), V(g), V(curve)));
 }
 
+/* scale alpha inner exp(inner x) below 0, scale above */
 Status deriv_elu(Deriv *d) {
-    return deriv_set(d, 0, E(d->b, elu_backward, V(grad_of(d)), d->args[1], d->args[2], d->args[3], A_BOOL(false), d->args[0]));
-}
-Status deriv_elu_backward(Deriv *d) { /* x: go n alpha c exp(n x) below 0, else go c; result: go n (y + alpha c) below 0 */
-    const Pair p = pair(d, 5);
     double alpha, scale, inner;
     TRY(deriv_number(d, 1, &alpha));
     TRY(deriv_number(d, 2, &scale));
     TRY(deriv_number(d, 3, &inner));
-    const bool is_result = d->args[4].i;
-    Builder *const b = p.b;
-    Val *const below = E(b, le_Tensor, V(p.x), F(0));
-    Val *const curve = is_result ? mul_n(b, add_n(b, p.x, alpha * scale), inner)
-                                 : mul_n(b, E(b, exp, V(mul_n(b, p.x, inner))), inner * alpha * scale);
-    Val *const bend = is_result ? E(b, where_self, V(below), F(inner), F(0)) : keep_where(b, below, mul_n(b, curve, inner));
-    return set_pair(d, p, 5, E(b, where_self, V(below), V(curve), F(scale)), bend);
-}
-
-Status deriv_mish(Deriv *d) { /* y = x t, t = tanh(softplus(x)): t + x (1 - t t) sigmoid(x) */
     Builder *const b = d->b;
-    Val *const x = compute_of(b, saved(d, 0));
-    Val *const t = E(b, tanh, V(E(b, softplus, V(x))));
-    Val *const bent = mul(b, mul(b, x, E(b, sigmoid, V(x))), n_minus(b, 1, square_of(b, t)));
-    return deriv_set(d, 0, mul(b, compute_of(b, grad_of(d)), add(b, t, bent)));
-}
-
-/* log(sigmoid(x)): g sigmoid(-x) */
-Status deriv_log_sigmoid_forward(Deriv *d) {
-    if (!grad_of(d)) return ST_OK;
-    Builder *const b = d->b;
-    Val *const s = E(b, sigmoid, V(negate(b, compute_of(b, saved(d, 0)))));
-    return deriv_set(d, 0, mul(b, compute_of(b, grad_of(d)), s));
-}
-
-/* |x| <= lambda gives 0 (softshrink: and is moved toward it). */
-Status deriv_shrink(Deriv *d) {
-    Builder *const b = d->b;
-    Val *const small = E(b, le_Tensor, V(E(b, abs, d->args[0])), d->args[1]);
-    return deriv_set(d, 0, zero_where(b, small, grad_of(d)));
-}
-
-Status deriv_logit(Deriv *d) {
-    Builder *const b = d->b;
-    Val *const x = saved(d, 0);
-    Val *const slope = quotient(b, grad_of(d), mul(b, x, n_minus(b, 1, x)));
-    if (d->args[1].kind == ARG_none) return deriv_set(d, 0, slope);
-    double eps;
-    TRY(deriv_number(d, 1, &eps));
-    Val *const out = E(b, logical_or, V(E(b, lt_Tensor, V(x), F(eps))), V(E(b, gt_Tensor, V(x), F(1 - eps))));
-    return deriv_set(d, 0, zero_where(b, out, slope));
+    Val *const x = compute_of(b, saved(d, 0)), *const g = compute_of(b, grad_of(d));
+    Val *const curve = mul_n(b, mul(b, g, E(b, exp, V(mul_n(b, x, inner)))), inner * alpha * scale);
+    return deriv_set(d, 0, E(b, where_self, V(E(b, le_Tensor, V(x), F(0))), V(curve), V(mul_n(b, g, scale))));
 }
 
 /* dropout ------------------------------------------------------------------------------------------------------ */

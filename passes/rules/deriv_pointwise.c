@@ -215,31 +215,6 @@ Status deriv_lerp(Deriv *d) { /* self + weight (end - self); weight a tensor or 
     return wants(d, 2) ? deriv_set(d, 2, mul(b, g, sub(b, saved(d, 1), saved(d, 0)))) : ST_OK;
 }
 
-Status deriv_atan2(Deriv *d) {
-    Builder *const b = d->b;
-    Val *const self = saved(d, 0), *const other = saved(d, 1);
-    Val *const norm = add(b, square_of(b, self), square_of(b, other));
-    Val *const part = zero_where(b, E(b, eq_Tensor, V(norm), F(0)), quotient(b, grad_of(d), norm));
-    if (wants(d, 0)) TRY(deriv_set(d, 0, mul(b, part, other)));
-    return wants(d, 1) ? deriv_set(d, 1, mul(b, part, negate(b, self))) : ST_OK;
-}
-
-Status deriv_hypot(Deriv *d) {
-    for (int i = 0; i < 2; i++)
-        if (wants(d, i)) TRY(deriv_set(d, i, mul(d->b, grad_of(d), quotient(d->b, saved(d, i), d->results[0]))));
-    return ST_OK;
-}
-
-Status deriv_logaddexp(Deriv *d) {
-    Builder *const b = d->b;
-    for (int i = 0; i < 2; i++) {
-        if (!wants(d, i)) continue;
-        Val *const e = E(b, exp, V(sub(b, saved(d, 1 - i), saved(d, i))));
-        TRY(deriv_set(d, i, quotient(b, grad_of(d), add_n(b, e, 1))));
-    }
-    return ST_OK;
-}
-
 Status deriv_xlogy(Deriv *d) { /* self log(other), 0 where self is 0 and other is not NaN */
     Builder *const b = d->b;
     Val *const g = grad_of(d);
@@ -250,13 +225,4 @@ Status deriv_xlogy(Deriv *d) { /* self log(other), 0 where self is 0 and other i
         TRY(deriv_set(d, 0, mul(b, g, zero_where(b, zero, log))));
     }
     return wants(d, 1) ? deriv_set(d, 1, mul(b, g, E(b, div_Tensor, d->args[0], d->args[1]))) : ST_OK;
-}
-
-Status deriv_copysign(Deriv *d) { /* |self| with other's sign: flipped where the signs differ, 0 at 0 */
-    if (wants(d, 1)) TRY(deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])));
-    if (!wants(d, 0)) return ST_OK;
-    Builder *const b = d->b;
-    Val *const self = saved(d, 0);
-    Val *const ratio = zero_where(b, E(b, eq_Tensor, V(self), F(0)), quotient(b, d->results[0], self));
-    return deriv_set(d, 0, mul(b, grad_of(d), ratio));
 }

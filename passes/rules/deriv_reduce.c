@@ -1,10 +1,94 @@
-/* deriv_reduce.c: derivatives of reductions: the gradient of a result is spread over the elements
- * that made it. */
+/* deriv_reduce.c: derivatives of reductions: the gradient of a result is spread over the elements that made it. */
 #include "passes/rules/deriv.h"
 
+static bool keeps(const Deriv *d, int arg) { return arg < d->row->n_params && d->args[arg].i; }
+
+/* "dim, keepdim" after self where the row has them, else all dims. */
+static Dims row_dims(const Deriv *d) {
+    const Arg none = A_NONE;
+    const bool has = d->row->n_params > 1 && strcmp(d->row->params[1].name, "dim") == 0;
+    return dims_of(has ? &d->args[1] : &none, d->arg_meta[0]->rank);
+}
+static bool row_keeps(const Deriv *d) {
+    const int arg = op_param_find(d->row, "keepdim");
+    return arg >= 0 && keeps(d, arg);
+}
+static Val *restored(const Deriv *d, Val *x, const Dims *dims) {
+    return restore_dims(d->b, x, dims, d->arg_meta[0], row_keeps(d));
+}
+static Val *spread(const Deriv *d, Val *x) {
+    return expand_to(d->b, x, d->arg_meta[0]->sizes, d->arg_meta[0]->rank);
+}
+
 Status deriv_sum(Deriv *d) {
-    const Meta *const meta = d->arg_meta[0];
-    const Dims dims = dims_of(&d->args[1], meta->rank);
-    Val *const g = restore_dims(d->b, grad_of(d), &dims, meta, d->args[2].i);
-    return deriv_set(d, 0, expand_to(d->b, g, meta->sizes, meta->rank));
+    const Dims dims = row_dims(d);
+    return deriv_set(d, 0, spread(d, restored(d, grad_of(d), &dims)));
+}
+
+Status deriv_mean(Deriv *d) {
+    const Dims dims = row_dims(d);
+    const int64_t count = dims_count(d->b, &dims, d->arg_meta[0]);
+    Val *const share = E(d->b, div_Tensor, V(restored(d, grad_of(d), &dims)), I(count));
+    return deriv_set(d, 0, spread(d, share));
+}
+
+/* Shared evenly among the elements that are the extremum. */
+Status deriv_amax(Deriv *d) {
+    Builder *const b = d->b;
+    const Dims dims = row_dims(d);
+    Val *const tie = E(b, eq_Tensor, d->args[0], V(restored(d, d->results[0], &dims)));
+    Val *const count = sum_dims(b, tie, dims.at, dims.n, true);
+    Val *const share = quotient(b, restored(d, grad_of(d), &dims), count);
+    return deriv_set(d, 0, keep_where(b, tie, share));
+}
+Status deriv_amin(Deriv *d) { return deriv_amax(d); }
+
+/* The product of the others: with the zeros taken as ones, divided by the element, where the element is the only zero or
+ * there is none; else 0. */
+static Status product(Deriv *d, const Dims *dims) {
+    Builder *const b = d->b;
+    Val *const x = cast_to(b, saved(d, 0), grad_of(d)->meta->dtype);
+    Val *const zero = E(b, eq_Tensor, V(x), F(0));
+    Val *const safe = E(b, where_self, V(zero), F(1), V(x));
+    Val *whole = safe;
+    for (int i = 0; i < dims->n; i++) whole = E(b, prod_dim_int, V(whole), I(dims->at[i]), A_BOOL(true));
+    Val *const zeros = sum_dims(b, zero, dims->at, dims->n, true);
+    Val *const alone = E(b, eq_Tensor, V(zeros), V(cast_to(b, zero, DT_i64)));
+    Val *const others = keep_where(b, alone, quotient(b, whole, safe));
+    return deriv_set(d, 0, mul(b, restored(d, grad_of(d), dims), others));
+}
+Status deriv_prod(Deriv *d) {
+    const Dims dims = row_dims(d);
+    return product(d, &dims);
+}
+Status deriv_prod_dim(Deriv *d) { return deriv_prod(d); }
+
+/* 2 g (x - mean) / (n - correction); (self, dim, *, correction, keepdim) */
+Status deriv_var(Deriv *d) {
+    Builder *const b = d->b;
+    const Dims dims = row_dims(d);
+    double correction = 1;
+    if (d->args[2].kind != ARG_none && d->args[2].kind != ARG_default) TRY(deriv_number(d, 2, &correction));
+    Val *const x = compute_of(b, saved(d, 0));
+    Val *const centred = sub(b, x, mean_of(b, x, &dims));
+    const int64_t n = dims_count(b, &dims, d->arg_meta[0]);
+    const Arg under = correction == (double)(int64_t)correction ? I(sym_max(b->env, sym_sub(b->env, n, (int64_t)correction), 0))
+                                                                : F((double)sym_concrete(b->env, n) - correction);
+    Val *const g = E(b, div_Tensor, V(mul_n(b, compute_of(b, restored(d, grad_of(d), &dims)), 2)), under);
+    return deriv_set(d, 0, mul(b, g, centred));
+}
+
+Status deriv_dot(Deriv *d) {
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(d->b, mul_Tensor, V(grad_of(d)), d->args[1])));
+    return wants(d, 1) ? deriv_set(d, 1, E(d->b, mul_Tensor, V(grad_of(d)), d->args[0])) : ST_OK;
+}
+
+/* A column in the shape of x: [n] to [n, 1]. */
+static Val *column(Builder *b, Val *x) { return E(b, unsqueeze, V(x), I(1)); }
+
+Status deriv_mv(Deriv *d) { /* (self [n, k], vec [k]) */
+    Builder *const b = d->b;
+    Val *const g = grad_of(d);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, mul(b, column(b, g), saved(d, 1))));
+    return wants(d, 1) ? deriv_set(d, 1, E(b, mv, V(swap_dims(b, saved(d, 0), 0, 1)), V(g))) : ST_OK;
 }

@@ -1,10 +1,132 @@
-/* deriv_view.c: derivatives of views and of ops that only move data. */
+/* deriv_view.c: derivatives of views and of ops that only move data: the gradient moves back. Where a view leaves elements
+ * out, theirs is 0: a fresh tensor of zeros with the gradient put in its place. */
 #include "passes/rules/deriv.h"
 
-/* view, reshape, squeeze, unsqueeze, flatten: the same elements in the same order. */
+/* view, squeeze, unsqueeze: the same elements in the same order. */
 Status deriv_reshape_back(Deriv *d) {
     const Meta *const meta = d->arg_meta[0];
     return deriv_set(d, 0, reshape_to(d->b, grad_of(d), meta->sizes, meta->rank));
 }
 
 Status deriv_expand(Deriv *d) { return deriv_set(d, 0, grad_of(d)); }
+Status deriv_alias(Deriv *d) { return deriv_set(d, 0, grad_of(d)); }
+Status deriv_clone(Deriv *d) { return deriv_set(d, 0, grad_of(d)); }
+Status deriv_to_copy(Deriv *d) { return deriv_set(d, 0, grad_of(d)); }
+
+Status deriv_permute(Deriv *d) {
+    const int rank = d->arg_meta[0]->rank;
+    int64_t back[MAX_RANK];
+    for (int i = 0; i < rank; i++) back[dim_wrap(d->args[1].ints[i], rank)] = i;
+    return deriv_set(d, 0, E(d->b, permute, V(grad_of(d)), A_INTS(back, rank)));
+}
+
+Status deriv_transpose(Deriv *d) {
+    return deriv_set(d, 0, E(d->b, transpose_int, V(grad_of(d)), d->args[1], d->args[2]));
+}
+Status deriv_t(Deriv *d) { return deriv_set(d, 0, E(d->b, t, V(grad_of(d)))); }
+
+Status deriv_slice(Deriv *d) {
+    Val *const zeros = zeros_of(d->b, d->arg_meta[0]);
+    return deriv_set(d, 0, E(d->b, slice_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2], d->args[3], d->args[4]));
+}
+Status deriv_select(Deriv *d) {
+    Val *const zeros = zeros_of(d->b, d->arg_meta[0]);
+    return deriv_set(d, 0, E(d->b, select_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2]));
+}
+
+/* Zeros with src where the view (size, stride, offset) of row-major memory is. */
+static Val *placed(Deriv *d, const int64_t *stride, int64_t offset) {
+    Val *const g = grad_of(d), *const zeros = zeros_of(d->b, d->arg_meta[0]);
+    return E(d->b, view_scatter, V(zeros), V(g), A_INTS(g->meta->sizes, g->meta->rank), A_INTS(stride, g->meta->rank), I(offset));
+}
+
+/* (self, offset, dim1, dim2): the diagonal is the last dim of the result. */
+Status deriv_diagonal(Deriv *d) {
+    SymEnv *const env = d->b->env;
+    const Meta *const meta = d->arg_meta[0];
+    int64_t all[MAX_RANK], stride[MAX_RANK];
+    meta_contiguous_strides(env, meta->sizes, meta->rank, all);
+    const int64_t dim1 = dim_wrap(d->args[2].i, meta->rank), dim2 = dim_wrap(d->args[3].i, meta->rank);
+    const int64_t shift = d->args[1].i;
+    int n = 0;
+    for (int i = 0; i < meta->rank; i++)
+        if (i != dim1 && i != dim2) stride[n++] = all[i];
+    stride[n] = sym_add(env, all[dim1], all[dim2]);
+    const int64_t offset = shift >= 0 ? sym_mul(env, shift, all[dim2]) : sym_mul(env, -shift, all[dim1]);
+    return deriv_set(d, 0, placed(d, stride, offset));
+}
+
+/* (self, dimension, size, step): windows may overlap, so position k of all windows is put back at once, for each k. */
+Status deriv_unfold(Deriv *d) {
+    Builder *const b = d->b;
+    const Meta *const meta = d->arg_meta[0];
+    Val *const g = grad_of(d), *sum = NULL;
+    if (meta->rank == 0) return deriv_set(d, 0, reshape_to(b, g, meta->sizes, 0));
+    const int64_t dim = dim_wrap(d->args[1].i, meta->rank), size = d->args[2].i, step = d->args[3].i;
+    const int64_t windows = g->meta->sizes[dim], span = sym_add(b->env, sym_mul(b->env, sym_sub(b->env, windows, 1), step), 1);
+    for (int64_t k = 0; k < size; k++) {
+        Val *const part = E(b, select_int, V(g), I(g->meta->rank - 1), I(k));
+        Val *const back = E(b, slice_scatter, V(zeros_of(b, meta)), V(part), I(dim), I(k), I(sym_add(b->env, span, k)), I(step));
+        sum = sum ? add(b, sum, back) : back;
+    }
+    return deriv_set(d, 0, sum ? sum : zeros_of(b, meta));
+}
+
+/* Only of a row-major tensor from its own offset, into a view that names no element twice. */
+Status deriv_as_strided(Deriv *d) {
+    const Meta *const meta = d->arg_meta[0], *const out = d->result_meta[0];
+    bool plain = meta->contiguous && d->args[3].kind == ARG_none;
+    for (int i = 0; i < out->rank; i++) plain &= sym_is(out->sizes[i]) || out->sizes[i] <= 1 || out->strides[i] != 0;
+    if (!plain)
+        return error_raise(ST_UNSUPPORTED, "derivative of %s: only of contiguous tensors, without storage_offset", d->row->name);
+    return deriv_set(d, 0, placed(d, out->strides, 0));
+}
+
+/* new tensors of old parts --------------------------------------------------------------------------------------- */
+
+/* (tensors, dim); empty 1-D tensors have no part in the result (PyTorch's rule). */
+Status deriv_cat(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg *const list = &d->args[0];
+    Val *const g = grad_of(d);
+    const int64_t dim = dim_wrap(d->args[1].i, g->meta->rank);
+    int64_t at = 0;
+    for (int i = 0; i < list->n; i++) {
+        const Meta *const part = list->vals[i]->meta;
+        const bool empty = part->rank == 1 && part->sizes[0] == 0;
+        const int64_t size = empty ? 0 : part->sizes[dim];
+        Val *const grad = empty ? zeros_of(b, part) : slice_of(b, g, dim, at, size);
+        if (!grad) return error_pending();
+        d->grad_list[i] = cast_to(b, grad, part->dtype);
+        at = sym_add(b->env, at, size);
+    }
+    return error_pending();
+}
+
+Status deriv_constant_pad_nd(Deriv *d) {
+    SymEnv *const env = d->b->env;
+    int64_t back[2 * MAX_RANK];
+    for (int i = 0; i < d->args[1].n; i++) back[i] = sym_sub(env, 0, d->args[1].ints[i]);
+    return deriv_set(d, 0, E(d->b, constant_pad_nd, V(grad_of(d)), A_INTS(back, d->args[1].n)));
+}
+
+/* (self, src, dim, start, end, step) */
+Status deriv_slice_scatter(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg g = V(grad_of(d)), *const a = d->args;
+    if (wants(d, 0))
+        TRY(deriv_set(d, 0, E(b, slice_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3], a[4], a[5])));
+    return wants(d, 1) ? deriv_set(d, 1, E(b, slice_Tensor, g, a[2], a[3], a[4], a[5])) : ST_OK;
+}
+
+/* (self, src, dim, index) */
+Status deriv_select_scatter(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg g = V(grad_of(d)), *const a = d->args;
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, select_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3])));
+    return wants(d, 1) ? deriv_set(d, 1, E(b, select_int, g, a[2], a[3])) : ST_OK;
+}
+
+Status deriv_flip(Deriv *d) { return deriv_set(d, 0, E(d->b, flip, V(grad_of(d)), d->args[1])); }
+Status deriv_tril(Deriv *d) { return deriv_set(d, 0, E(d->b, tril, V(grad_of(d)), d->args[1])); }
+Status deriv_triu(Deriv *d) { return deriv_set(d, 0, E(d->b, triu, V(grad_of(d)), d->args[1])); }

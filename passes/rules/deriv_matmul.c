@@ -1,0 +1,29 @@
+/* deriv_matmul.c: derivatives of matrix products: of C = A B they are G B^T and A^T G, products again. */
+#include "passes/rules/deriv.h"
+
+/* The last two dims exchanged. */
+static Val *transposed(Builder *b, Val *x) { return x ? swap_dims(b, x, x->meta->rank - 2, x->meta->rank - 1) : NULL; }
+
+static Val *product(Builder *b, Val *x, Val *y) {
+    if (!x || !y) return NULL;
+    return x->meta->rank == 2 ? E(b, mm, V(x), V(y)) : E(b, bmm, V(x), V(y));
+}
+
+/* Gradients of args[at] and args[at + 1], the factors; alpha NULL: 1. */
+static Status factors(Deriv *d, int at, const Arg *alpha) {
+    const Arg one = I(1);
+    Val *const g = grad_of(d);
+    if (wants(d, at)) TRY(deriv_set(d, at, scaled(d->b, product(d->b, g, transposed(d->b, saved(d, at + 1))), alpha ? alpha : &one)));
+    if (!wants(d, at + 1)) return ST_OK;
+    return deriv_set(d, at + 1, scaled(d->b, product(d->b, transposed(d->b, saved(d, at)), g), alpha ? alpha : &one));
+}
+
+Status deriv_mm(Deriv *d) { return factors(d, 0, NULL); }
+Status deriv_bmm(Deriv *d) { return factors(d, 0, NULL); }
+
+/* beta self + alpha mat1 mat2 */
+Status deriv_addmm(Deriv *d) {
+    if (wants(d, 0)) TRY(deriv_set(d, 0, scaled(d->b, grad_of(d), &d->args[3])));
+    return factors(d, 1, &d->args[4]);
+}
+Status deriv_baddbmm(Deriv *d) { return deriv_addmm(d); }

@@ -1,0 +1,111 @@
+/* deriv_norm.c: derivatives of softmax, layer_norm and losses. */
+#include "passes/rules/deriv.h"
+
+/* softmax ------------------------------------------------------------------------------------------------------ */
+
+static Status by_backward(Deriv *d, OpId op) {
+    const Arg args[] = {V(grad_of(d)), V(d->results[0]), d->args[1], I(d->arg_meta[0]->dtype)};
+    return deriv_set(d, 0, emit1(d->b, op, args, COUNT_OF(args)));
+}
+Status deriv_softmax(Deriv *d) { return by_backward(d, OP__softmax_backward_data); }
+Status deriv_log_softmax(Deriv *d) { return by_backward(d, OP__log_softmax_backward_data); }
+
+typedef struct Second { /* of (grad_output, output, dim, input_dtype): h is the gradient of the result */
+    Builder *b;
+    Val *h, *g, *y;
+    int64_t dim;
+} Second;
+static Second second(const Deriv *d) {
+    Builder *const b = d->b;
+    const int rank = d->arg_meta[0]->rank;
+    return (Second){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)), compute_of(b, saved(d, 1)),
+                    dim_wrap(d->args[2].i, rank)};
+}
+static Val *total(const Second *s, Val *x) { return x && x->meta->rank ? sum_dims(s->b, x, &s->dim, 1, true) : x; }
+
+/* y (g - sum(y g)) */
+Status deriv_softmax_backward(Deriv *d) {
+    const Second s = second(d);
+    Builder *const b = s.b;
+    Val *const hy = total(&s, mul(b, s.h, s.y));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, mul(b, s.y, sub(b, s.h, hy))));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const gy = total(&s, mul(b, s.g, s.y));
+    return deriv_set(d, 1, sub(b, mul(b, s.h, sub(b, s.g, gy)), mul(b, s.g, hy)));
+}
+
+/* g - exp(y) sum(g) */
+Status deriv_log_softmax_backward(Deriv *d) {
+    const Second s = second(d);
+    Builder *const b = s.b;
+    Val *const e = E(b, exp, V(s.y));
+    Val *const he = mul(b, s.h, e);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, sub(b, s.h, total(&s, he))));
+    return wants(d, 1) ? deriv_set(d, 1, negate(b, mul(b, he, total(&s, s.g)))) : ST_OK;
+}
+
+/* layer_norm --------------------------------------------------------------------------------------------------- */
+
+typedef struct Norm { /* (input, normalized_shape, weight, bias, eps) -> (output, mean, rstd) */
+    Builder *b;
+    Val *xhat, *rstd, *weight; /* weight NULL: ones */
+    Dims inner;                /* the normalized dims */
+    int outer;                 /* how many dims are before them */
+} Norm;
+
+/* v less its mean and its part along xhat, over the normalized dims. */
+static Val *project(const Norm *n, Val *v) {
+    Builder *const b = n->b;
+    Val *const along = mul(b, n->xhat, mean_of(b, mul(b, v, n->xhat), &n->inner));
+    return sub(b, sub(b, v, mean_of(b, v, &n->inner)), along);
+}
+
+static Norm norm_of(Deriv *d) {
+    Builder *const b = d->b;
+    const Meta *const meta = d->arg_meta[0];
+    Norm n = {.b = b, .outer = meta->rank - d->args[1].n};
+    for (int i = n.outer; i < meta->rank; i++) n.inner.at[n.inner.n++] = i, n.inner.has[i] = true;
+    Val *const x = compute_of(b, saved(d, 0)), *const mean = compute_of(b, d->results[1]);
+    n.rstd = compute_of(b, d->results[2]);
+    n.xhat = mul(b, sub(b, x, mean), n.rstd);
+    n.weight = compute_of(b, saved(d, 2));
+    return n;
+}
+
+/* Sum over the rows, in the shape of weight. */
+static Val *over_rows(const Norm *n, Val *x) {
+    int64_t dims[MAX_RANK];
+    for (int i = 0; i < n->outer; i++) dims[i] = i;
+    return sum_dims(n->b, x, dims, n->outer, false);
+}
+
+/* Plain ops, so that any number of further derivatives follow; mean and rstd are by-products without gradients. */
+Status deriv_native_layer_norm(Deriv *d) {
+    Builder *const b = d->b;
+    if (!grad_of(d)) return ST_OK;
+    const Norm n = norm_of(d);
+    Val *const g = compute_of(b, grad_of(d));
+    if (wants(d, 0)) {
+        Val *const weighted = n.weight ? mul(b, g, n.weight) : g;
+        TRY(deriv_set(d, 0, mul(b, n.rstd, project(&n, weighted))));
+    }
+    if (wants(d, 2)) TRY(deriv_set(d, 2, over_rows(&n, mul(b, g, n.xhat))));
+    return wants(d, 3) ? deriv_set(d, 3, over_rows(&n, g)) : ST_OK;
+}
+
+/* nll_loss ----------------------------------------------------------------------------------------------------- */
+
+/* (self, target, weight, reduction, ignore_index) -> (output, total_weight) */
+Status deriv_nll_loss(Deriv *d) {
+    if (!grad_of(d)) return ST_OK;
+    const Arg *const a = d->args;
+    return deriv_set(d, 0, E(d->b, nll_loss_backward, V(grad_of(d)), a[0], a[1], a[2], a[3], a[4], V(d->results[1])));
+}
+
+/* (grad_output, self, target, weight, reduction, ignore_index, total_weight): linear in grad_output, as forward is in self */
+Status deriv_nll_loss_backward(Deriv *d) {
+    const Arg *const a = d->args;
+    if (wants(d, 1)) TRY(deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])));
+    if (!wants(d, 0)) return ST_OK;
+    return deriv_set(d, 0, E(d->b, nll_loss_forward, V(grad_of(d)), a[2], a[3], a[4], a[5]));
+}
