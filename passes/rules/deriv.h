@@ -19,6 +19,26 @@
 #undef OP
 #undef ALIAS
 
+#ifndef SINTER_PENDING_OPS
+/* Ids of rows that still wait for their rules (ir/ops/pending_*.def): rules may name them before
+ * they can be emitted. */
+#pragma GCC diagnostic ignored "-Wenum-conversion"
+enum {
+    OP_PENDING = OP_COUNT,
+#define OP(id, ...)    OP_##id,
+#define ALIAS(id, ...) OP_##id,
+#include "ir/ops/pending_pointwise.def"
+#include "ir/ops/pending_create.def"
+#include "ir/ops/pending_view.def"
+#include "ir/ops/pending_reduce.def"
+#include "ir/ops/pending_matmul.def"
+#include "ir/ops/pending_norm.def"
+#include "ir/ops/pending_index.def"
+#undef OP
+#undef ALIAS
+};
+#endif
+
 /* The gradient of argument `arg` is `grad`: summed to its sizes, cast to its dtype. NULL is the
  * pending error. */
 Status deriv_set(Deriv *d, int arg, Val *grad);
@@ -41,13 +61,13 @@ typedef struct Dims {
 
 Val *sum_to(Builder *b, Val *grad, const Meta *like); /* undoes broadcasting */
 Val *cast_to(Builder *b, Val *x, DType dtype);        /* x itself where it has the dtype */
-Val *compute_of(Builder *b, Val *x); /* bf16, f16: cast to f32 [semantics B5] */
-Val *zeros_of(Builder *b, const Meta *like); /* of its sizes, dtype and device */
+Val *compute_of(Builder *b, Val *x);                  /* bf16, f16: cast to f32 [semantics B5] */
+Val *zeros_of(Builder *b, const Meta *like);          /* of its sizes, dtype and device */
 Val *reshape_to(Builder *b, Val *x, const int64_t *sizes, int rank);
 Val *expand_to(Builder *b, Val *x, const int64_t *sizes, int rank);
 Val *sum_dims(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim);
 Val *swap_dims(Builder *b, Val *x, int dim0, int dim1); /* a permute */
-Val *mean_of(Builder *b, Val *x, const Dims *dims);    /* keeps the dims */
+Val *mean_of(Builder *b, Val *x, const Dims *dims);     /* keeps the dims */
 Val *slice_of(Builder *b, Val *x, int64_t dim, int64_t start, int64_t length);
 Val *scaled(Builder *b, Val *x, const Arg *number); /* x where the number is the constant 1 */
 

@@ -1,7 +1,7 @@
-/* deriv_help.c: what the derivative rules share: undoing broadcasts and reductions, casts, zeros. Everything is emitted
- * ops; nothing is emitted where there is nothing to do, so that eager pays only for what a formula needs. */
+/* deriv_help.c: what the derivative rules share: undoing broadcasts and reductions, casts, zeros.
+ * Everything is emitted ops; nothing is emitted where there is nothing to do, so that eager pays
+ * only for what a formula needs. */
 #include "passes/rules/deriv.h"
-
 
 Status deriv_number(const Deriv *d, int arg, double *out) {
     if (d->args[arg].kind == ARG_runtime)
@@ -40,6 +40,7 @@ static bool sizes_are(Builder *b, const Meta *meta, const int64_t *sizes, int ra
 
 Val *reshape_to(Builder *b, Val *x, const int64_t *sizes, int rank) {
     if (!x || sizes_are(b, x->meta, sizes, rank)) return x;
+    if (x->meta->contiguous) return E(b, view, V(x), A_INTS(sizes, rank));
     return E(b, reshape, V(x), A_INTS(sizes, rank));
 }
 
@@ -71,8 +72,9 @@ Status deriv_set(Deriv *d, int arg, Val *grad) {
     grad = cast_to(d->b, sum_to(d->b, grad, meta), meta->dtype);
     if (!grad) {
         const Status pending = error_pending();
-        return pending ? pending
-                       : error_raise(ST_INTERNAL, "derivative of %s gave no gradient", d->row->name);
+        return pending
+                   ? pending
+                   : error_raise(ST_INTERNAL, "derivative of %s gave no gradient", d->row->name);
     }
     d->grad_in[arg] = grad;
     return ST_OK;

@@ -1,7 +1,9 @@
 /* deriv_norm.c: derivatives of softmax, layer_norm and losses. */
 #include "passes/rules/deriv.h"
 
-/* softmax ------------------------------------------------------------------------------------------------------ */
+/* softmax
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static Status by_backward(Deriv *d, OpId op) {
     const Arg args[] = {V(grad_of(d)), V(d->results[0]), d->args[1], I(d->arg_meta[0]->dtype)};
@@ -10,7 +12,8 @@ static Status by_backward(Deriv *d, OpId op) {
 Status deriv_softmax(Deriv *d) { return by_backward(d, OP__softmax_backward_data); }
 Status deriv_log_softmax(Deriv *d) { return by_backward(d, OP__log_softmax_backward_data); }
 
-typedef struct Second { /* of (grad_output, output, dim, input_dtype): h is the gradient of the result */
+typedef struct Second { /* of (grad_output, output, dim, input_dtype): h is the gradient of the
+                           result */
     Builder *b;
     Val *h, *g, *y;
     int64_t dim;
@@ -18,10 +21,12 @@ typedef struct Second { /* of (grad_output, output, dim, input_dtype): h is the 
 static Second second(const Deriv *d) {
     Builder *const b = d->b;
     const int rank = d->arg_meta[0]->rank;
-    return (Second){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)), compute_of(b, saved(d, 1)),
-                    dim_wrap(d->args[2].i, rank)};
+    return (Second){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)),
+                    compute_of(b, saved(d, 1)), dim_wrap(d->args[2].i, rank)};
 }
-static Val *total(const Second *s, Val *x) { return x && x->meta->rank ? sum_dims(s->b, x, &s->dim, 1, true) : x; }
+static Val *total(const Second *s, Val *x) {
+    return x && x->meta->rank ? sum_dims(s->b, x, &s->dim, 1, true) : x;
+}
 
 /* y (g - sum(y g)) */
 Status deriv_softmax_backward(Deriv *d) {
@@ -44,7 +49,9 @@ Status deriv_log_softmax_backward(Deriv *d) {
     return wants(d, 1) ? deriv_set(d, 1, negate(b, mul(b, he, total(&s, s.g)))) : ST_OK;
 }
 
-/* layer_norm --------------------------------------------------------------------------------------------------- */
+/* layer_norm
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Norm { /* (input, normalized_shape, weight, bias, eps) -> (output, mean, rstd) */
     Builder *b;
@@ -79,7 +86,8 @@ static Val *over_rows(const Norm *n, Val *x) {
     return sum_dims(n->b, x, dims, n->outer, false);
 }
 
-/* Plain ops, so that any number of further derivatives follow; mean and rstd are by-products without gradients. */
+/* Plain ops, so that any number of further derivatives follow; mean and rstd are by-products
+ * without gradients. */
 Status deriv_native_layer_norm(Deriv *d) {
     Builder *const b = d->b;
     if (!grad_of(d)) return ST_OK;
@@ -93,16 +101,21 @@ Status deriv_native_layer_norm(Deriv *d) {
     return wants(d, 3) ? deriv_set(d, 3, over_rows(&n, g)) : ST_OK;
 }
 
-/* nll_loss ----------------------------------------------------------------------------------------------------- */
+/* nll_loss
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 /* (self, target, weight, reduction, ignore_index) -> (output, total_weight) */
 Status deriv_nll_loss(Deriv *d) {
     if (!grad_of(d)) return ST_OK;
     const Arg *const a = d->args;
-    return deriv_set(d, 0, E(d->b, nll_loss_backward, V(grad_of(d)), a[0], a[1], a[2], a[3], a[4], V(d->results[1])));
+    return deriv_set(
+        d, 0,
+        E(d->b, nll_loss_backward, V(grad_of(d)), a[0], a[1], a[2], a[3], a[4], V(d->results[1])));
 }
 
-/* (grad_output, self, target, weight, reduction, ignore_index, total_weight): linear in grad_output, as forward is in self */
+/* (grad_output, self, target, weight, reduction, ignore_index, total_weight): linear in
+ * grad_output, as forward is in self */
 Status deriv_nll_loss_backward(Deriv *d) {
     const Arg *const a = d->args;
     if (wants(d, 1)) TRY(deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])));

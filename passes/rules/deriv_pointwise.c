@@ -1,5 +1,5 @@
-/* deriv_pointwise.c: derivatives of pointwise ops of several tensors. A number may stand in a tensor's place: then it is
- * never asked for a gradient, and it is passed on as it is. */
+/* deriv_pointwise.c: derivatives of pointwise ops of several tensors. A number may stand in a
+ * tensor's place: then it is never asked for a gradient, and it is passed on as it is. */
 #include "passes/rules/deriv.h"
 
 Status deriv_add(Deriv *d) {
@@ -59,7 +59,9 @@ static Status modulo(Deriv *d, const char *rounding) {
 Status deriv_fmod(Deriv *d) { return modulo(d, "trunc"); }
 Status deriv_remainder(Deriv *d) { return modulo(d, "floor"); }
 
-/* pow ---------------------------------------------------------------------------------------------------------- */
+/* pow
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 static Status pow_number(Deriv *d) {
     Builder *const b = d->b;
@@ -87,7 +89,8 @@ static Status pow_exponent(Deriv *d) {
     if (base) {
         zero = E(b, logical_and, V(E(b, eq_Tensor, V(base), F(0))), V(nonnegative));
     } else { /* a number to a tensor's power */
-        base = E(b, full, A_INTS(NULL, 0), d->args[0], I(d->arg_meta[1]->dtype), A_NONE, I(d->arg_meta[1]->device));
+        base = E(b, full, A_INTS(NULL, 0), d->args[0], I(d->arg_meta[1]->dtype), A_NONE,
+                 I(d->arg_meta[1]->device));
         zero = E(b, logical_and, V(E(b, eq_Tensor, V(base), F(0))), V(nonnegative));
     }
     Val *const slope = mul(b, grad_of(d), mul(b, d->results[0], E(b, log, V(base))));
@@ -99,7 +102,8 @@ Status deriv_pow(Deriv *d) {
     return wants(d, 1) ? pow_exponent(d) : ST_OK;
 }
 
-/* max, min: ties share the gradient ---------------------------------------------------------------------------- */
+/* max, min: ties share the gradient
+ * ---------------------------------------------------------------------------- */
 
 /* g where self wins, half of it on a tie */
 static Val *winner(Builder *b, Val *g, Val *loses, Val *tie) {
@@ -119,12 +123,17 @@ static Status extremum(Deriv *d, bool largest) {
 Status deriv_maximum(Deriv *d) { return extremum(d, true); }
 Status deriv_minimum(Deriv *d) { return extremum(d, false); }
 
-/* clamp -------------------------------------------------------------------------------------------------------- */
+/* clamp
+ * --------------------------------------------------------------------------------------------------------
+ */
 
-static Val *either(Builder *b, Val *x, Val *y) { return !x ? y : !y ? x : E(b, logical_or, V(x), V(y)); }
+static Val *either(Builder *b, Val *x, Val *y) {
+    return !x ? y : !y ? x : E(b, logical_or, V(x), V(y));
+}
 static bool given(const Arg *arg) { return arg->kind != ARG_none && arg->kind != ARG_default; }
 
-/* (self, min?, max?), numbers or tensors. Inside the bounds the gradient is self's; where min > max, max's. */
+/* (self, min?, max?), numbers or tensors. Inside the bounds the gradient is self's; where min >
+ * max, max's. */
 Status deriv_clamp(Deriv *d) {
     Builder *const b = d->b;
     const Arg *const self = &d->args[0], *const min = &d->args[1], *const max = &d->args[2];
@@ -136,7 +145,8 @@ Status deriv_clamp(Deriv *d) {
         TRY(deriv_set(d, 0, outside ? zero_where(b, outside, g) : g));
     }
     if (wants(d, 1)) {
-        Val *const mine = given(max) ? E(b, logical_and, V(E(b, lt_Tensor, *min, *max)), V(below)) : below;
+        Val *const mine =
+            given(max) ? E(b, logical_and, V(E(b, lt_Tensor, *min, *max)), V(below)) : below;
         TRY(deriv_set(d, 1, keep_where(b, mine, g)));
     }
     if (wants(d, 2)) {
@@ -151,13 +161,16 @@ static Status clamp_one(Deriv *d, bool low) {
     Builder *const b = d->b;
     Val *const g = grad_of(d);
     if (d->args[1].kind == ARG_tensor) return extremum(d, low);
-    Val *const inside = low ? E(b, gt_Tensor, d->args[0], d->args[1]) : E(b, lt_Tensor, d->args[0], d->args[1]);
+    Val *const inside =
+        low ? E(b, gt_Tensor, d->args[0], d->args[1]) : E(b, lt_Tensor, d->args[0], d->args[1]);
     return deriv_set(d, 0, keep_where(b, inside, g));
 }
 Status deriv_clamp_min(Deriv *d) { return clamp_one(d, true); }
 Status deriv_clamp_max(Deriv *d) { return clamp_one(d, false); }
 
-/* selection ---------------------------------------------------------------------------------------------------- */
+/* selection
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 Status deriv_where(Deriv *d) {
     const Arg mask = d->args[0];
@@ -181,14 +194,16 @@ Status deriv_fill(Deriv *d) {
     return d->row->n_params > 1 && wants(d, 1) ? deriv_set(d, 1, grad_of(d)) : ST_OK;
 }
 
-/* more of two and three ---------------------------------------------------------------------------------------- */
+/* more of two and three
+ * ---------------------------------------------------------------------------------------- */
 
 Status deriv_addcmul(Deriv *d) { /* self + value tensor1 tensor2 */
     Builder *const b = d->b;
     Val *const g = grad_of(d);
     if (wants(d, 0)) TRY(deriv_set(d, 0, g));
     for (int i = 1; i <= 2; i++)
-        if (wants(d, i)) TRY(deriv_set(d, i, mul(b, g, E(b, mul_Tensor, d->args[3 - i], d->args[3]))));
+        if (wants(d, i))
+            TRY(deriv_set(d, i, mul(b, g, E(b, mul_Tensor, d->args[3 - i], d->args[3]))));
     return ST_OK;
 }
 
@@ -219,10 +234,14 @@ Status deriv_xlogy(Deriv *d) { /* self log(other), 0 where self is 0 and other i
     Builder *const b = d->b;
     Val *const g = grad_of(d);
     if (wants(d, 0)) {
-        Val *const zero = E(b, logical_and, V(E(b, eq_Tensor, d->args[0], F(0))), V(E(b, le_Tensor, d->args[1], F(0))));
+        Val *const zero = E(b, logical_and, V(E(b, eq_Tensor, d->args[0], F(0))),
+                            V(E(b, le_Tensor, d->args[1], F(0))));
         Val *const log = d->args[1].kind == ARG_tensor ? E(b, log, d->args[1]) : NULL;
-        if (!log) return error_raise(ST_UNSUPPORTED, "derivative of %s by a tensor with a number", d->row->name);
+        if (!log)
+            return error_raise(ST_UNSUPPORTED, "derivative of %s by a tensor with a number",
+                               d->row->name);
         TRY(deriv_set(d, 0, mul(b, g, zero_where(b, zero, log))));
     }
-    return wants(d, 1) ? deriv_set(d, 1, mul(b, g, E(b, div_Tensor, d->args[0], d->args[1]))) : ST_OK;
+    return wants(d, 1) ? deriv_set(d, 1, mul(b, g, E(b, div_Tensor, d->args[0], d->args[1])))
+                       : ST_OK;
 }

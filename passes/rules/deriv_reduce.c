@@ -1,4 +1,5 @@
-/* deriv_reduce.c: derivatives of reductions: the gradient of a result is spread over the elements that made it. */
+/* deriv_reduce.c: derivatives of reductions: the gradient of a result is spread over the elements
+ * that made it. */
 #include "passes/rules/deriv.h"
 
 static bool keeps(const Deriv *d, int arg) { return arg < d->row->n_params && d->args[arg].i; }
@@ -43,15 +44,16 @@ Status deriv_amax(Deriv *d) {
 }
 Status deriv_amin(Deriv *d) { return deriv_amax(d); }
 
-/* The product of the others: with the zeros taken as ones, divided by the element, where the element is the only zero or
- * there is none; else 0. */
+/* The product of the others: with the zeros taken as ones, divided by the element, where the
+ * element is the only zero or there is none; else 0. */
 static Status product(Deriv *d, const Dims *dims) {
     Builder *const b = d->b;
     Val *const x = cast_to(b, saved(d, 0), grad_of(d)->meta->dtype);
     Val *const zero = E(b, eq_Tensor, V(x), F(0));
     Val *const safe = E(b, where_self, V(zero), F(1), V(x));
     Val *whole = safe;
-    for (int i = 0; i < dims->n; i++) whole = E(b, prod_dim_int, V(whole), I(dims->at[i]), A_BOOL(true));
+    for (int i = 0; i < dims->n; i++)
+        whole = E(b, prod_dim_int, V(whole), I(dims->at[i]), A_BOOL(true));
     Val *const zeros = sum_dims(b, zero, dims->at, dims->n, true);
     Val *const alone = E(b, eq_Tensor, V(zeros), V(cast_to(b, zero, DT_i64)));
     Val *const others = keep_where(b, alone, quotient(b, whole, safe));
@@ -68,13 +70,16 @@ Status deriv_var(Deriv *d) {
     Builder *const b = d->b;
     const Dims dims = row_dims(d);
     double correction = 1;
-    if (d->args[2].kind != ARG_none && d->args[2].kind != ARG_default) TRY(deriv_number(d, 2, &correction));
+    if (d->args[2].kind != ARG_none && d->args[2].kind != ARG_default)
+        TRY(deriv_number(d, 2, &correction));
     Val *const x = compute_of(b, saved(d, 0));
     Val *const centred = sub(b, x, mean_of(b, x, &dims));
     const int64_t n = dims_count(b, &dims, d->arg_meta[0]);
-    const Arg under = correction == (double)(int64_t)correction ? I(sym_max(b->env, sym_sub(b->env, n, (int64_t)correction), 0))
-                                                                : F((double)sym_concrete(b->env, n) - correction);
-    Val *const g = E(b, div_Tensor, V(mul_n(b, compute_of(b, restored(d, grad_of(d), &dims)), 2)), under);
+    const Arg under = correction == (double)(int64_t)correction
+                          ? I(sym_max(b->env, sym_sub(b->env, n, (int64_t)correction), 0))
+                          : F((double)sym_concrete(b->env, n) - correction);
+    Val *const g =
+        E(b, div_Tensor, V(mul_n(b, compute_of(b, restored(d, grad_of(d), &dims)), 2)), under);
     return deriv_set(d, 0, mul(b, g, centred));
 }
 
@@ -90,5 +95,6 @@ Status deriv_mv(Deriv *d) { /* (self [n, k], vec [k]) */
     Builder *const b = d->b;
     Val *const g = grad_of(d);
     if (wants(d, 0)) TRY(deriv_set(d, 0, mul(b, column(b, g), saved(d, 1))));
-    return wants(d, 1) ? deriv_set(d, 1, E(b, mv, V(swap_dims(b, saved(d, 0), 0, 1)), V(g))) : ST_OK;
+    return wants(d, 1) ? deriv_set(d, 1, E(b, mv, V(swap_dims(b, saved(d, 0), 0, 1)), V(g)))
+                       : ST_OK;
 }

@@ -1,5 +1,6 @@
-/* deriv_unary.c: derivatives of pointwise ops of one tensor: functions of mathematics and rounding. x is the argument, y the
- * result, g the incoming gradient; which of them a row saves is said in its row. */
+/* deriv_unary.c: derivatives of pointwise ops of one tensor: functions of mathematics and rounding.
+ * x is the argument, y the result, g the incoming gradient; which of them a row saves is said in
+ * its row. */
 #include "passes/rules/deriv.h"
 
 #include <math.h>

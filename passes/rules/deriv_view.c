@@ -1,5 +1,6 @@
-/* deriv_view.c: derivatives of views and of ops that only move data: the gradient moves back. Where a view leaves elements
- * out, theirs is 0: a fresh tensor of zeros with the gradient put in its place. */
+/* deriv_view.c: derivatives of views and of ops that only move data: the gradient moves back. Where
+ * a view leaves elements out, theirs is 0: a fresh tensor of zeros with the gradient put in its
+ * place. */
 #include "passes/rules/deriv.h"
 
 /* view, squeeze, unsqueeze: the same elements in the same order. */
@@ -27,17 +28,21 @@ Status deriv_t(Deriv *d) { return deriv_set(d, 0, E(d->b, t, V(grad_of(d)))); }
 
 Status deriv_slice(Deriv *d) {
     Val *const zeros = zeros_of(d->b, d->arg_meta[0]);
-    return deriv_set(d, 0, E(d->b, slice_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2], d->args[3], d->args[4]));
+    return deriv_set(d, 0,
+                     E(d->b, slice_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2],
+                       d->args[3], d->args[4]));
 }
 Status deriv_select(Deriv *d) {
     Val *const zeros = zeros_of(d->b, d->arg_meta[0]);
-    return deriv_set(d, 0, E(d->b, select_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2]));
+    return deriv_set(d, 0,
+                     E(d->b, select_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2]));
 }
 
 /* Zeros with src where the view (size, stride, offset) of row-major memory is. */
 static Val *placed(Deriv *d, const int64_t *stride, int64_t offset) {
     Val *const g = grad_of(d), *const zeros = zeros_of(d->b, d->arg_meta[0]);
-    return E(d->b, view_scatter, V(zeros), V(g), A_INTS(g->meta->sizes, g->meta->rank), A_INTS(stride, g->meta->rank), I(offset));
+    return E(d->b, view_scatter, V(zeros), V(g), A_INTS(g->meta->sizes, g->meta->rank),
+             A_INTS(stride, g->meta->rank), I(offset));
 }
 
 /* (self, offset, dim1, dim2): the diagonal is the last dim of the result. */
@@ -46,27 +51,33 @@ Status deriv_diagonal(Deriv *d) {
     const Meta *const meta = d->arg_meta[0];
     int64_t all[MAX_RANK], stride[MAX_RANK];
     meta_contiguous_strides(env, meta->sizes, meta->rank, all);
-    const int64_t dim1 = dim_wrap(d->args[2].i, meta->rank), dim2 = dim_wrap(d->args[3].i, meta->rank);
+    const int64_t dim1 = dim_wrap(d->args[2].i, meta->rank),
+                  dim2 = dim_wrap(d->args[3].i, meta->rank);
     const int64_t shift = d->args[1].i;
     int n = 0;
     for (int i = 0; i < meta->rank; i++)
         if (i != dim1 && i != dim2) stride[n++] = all[i];
     stride[n] = sym_add(env, all[dim1], all[dim2]);
-    const int64_t offset = shift >= 0 ? sym_mul(env, shift, all[dim2]) : sym_mul(env, -shift, all[dim1]);
+    const int64_t offset =
+        shift >= 0 ? sym_mul(env, shift, all[dim2]) : sym_mul(env, -shift, all[dim1]);
     return deriv_set(d, 0, placed(d, stride, offset));
 }
 
-/* (self, dimension, size, step): windows may overlap, so position k of all windows is put back at once, for each k. */
+/* (self, dimension, size, step): windows may overlap, so position k of all windows is put back at
+ * once, for each k. */
 Status deriv_unfold(Deriv *d) {
     Builder *const b = d->b;
     const Meta *const meta = d->arg_meta[0];
     Val *const g = grad_of(d), *sum = NULL;
     if (meta->rank == 0) return deriv_set(d, 0, reshape_to(b, g, meta->sizes, 0));
-    const int64_t dim = dim_wrap(d->args[1].i, meta->rank), size = d->args[2].i, step = d->args[3].i;
-    const int64_t windows = g->meta->sizes[dim], span = sym_add(b->env, sym_mul(b->env, sym_sub(b->env, windows, 1), step), 1);
+    const int64_t dim = dim_wrap(d->args[1].i, meta->rank), size = d->args[2].i,
+                  step = d->args[3].i;
+    const int64_t windows = g->meta->sizes[dim],
+                  span = sym_add(b->env, sym_mul(b->env, sym_sub(b->env, windows, 1), step), 1);
     for (int64_t k = 0; k < size; k++) {
         Val *const part = E(b, select_int, V(g), I(g->meta->rank - 1), I(k));
-        Val *const back = E(b, slice_scatter, V(zeros_of(b, meta)), V(part), I(dim), I(k), I(sym_add(b->env, span, k)), I(step));
+        Val *const back = E(b, slice_scatter, V(zeros_of(b, meta)), V(part), I(dim), I(k),
+                            I(sym_add(b->env, span, k)), I(step));
         sum = sum ? add(b, sum, back) : back;
     }
     return deriv_set(d, 0, sum ? sum : zeros_of(b, meta));
@@ -76,13 +87,17 @@ Status deriv_unfold(Deriv *d) {
 Status deriv_as_strided(Deriv *d) {
     const Meta *const meta = d->arg_meta[0], *const out = d->result_meta[0];
     bool plain = meta->contiguous && d->args[3].kind == ARG_none;
-    for (int i = 0; i < out->rank; i++) plain &= sym_is(out->sizes[i]) || out->sizes[i] <= 1 || out->strides[i] != 0;
+    for (int i = 0; i < out->rank; i++)
+        plain &= sym_is(out->sizes[i]) || out->sizes[i] <= 1 || out->strides[i] != 0;
     if (!plain)
-        return error_raise(ST_UNSUPPORTED, "derivative of %s: only of contiguous tensors, without storage_offset", d->row->name);
+        return error_raise(ST_UNSUPPORTED,
+                           "derivative of %s: only of contiguous tensors, without storage_offset",
+                           d->row->name);
     return deriv_set(d, 0, placed(d, out->strides, 0));
 }
 
-/* new tensors of old parts --------------------------------------------------------------------------------------- */
+/* new tensors of old parts
+ * --------------------------------------------------------------------------------------- */
 
 /* (tensors, dim); empty 1-D tensors have no part in the result (PyTorch's rule). */
 Status deriv_cat(Deriv *d) {
@@ -115,7 +130,8 @@ Status deriv_slice_scatter(Deriv *d) {
     Builder *const b = d->b;
     const Arg g = V(grad_of(d)), *const a = d->args;
     if (wants(d, 0))
-        TRY(deriv_set(d, 0, E(b, slice_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3], a[4], a[5])));
+        TRY(deriv_set(
+            d, 0, E(b, slice_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3], a[4], a[5])));
     return wants(d, 1) ? deriv_set(d, 1, E(b, slice_Tensor, g, a[2], a[3], a[4], a[5])) : ST_OK;
 }
 
@@ -123,7 +139,8 @@ Status deriv_slice_scatter(Deriv *d) {
 Status deriv_select_scatter(Deriv *d) {
     Builder *const b = d->b;
     const Arg g = V(grad_of(d)), *const a = d->args;
-    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, select_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3])));
+    if (wants(d, 0))
+        TRY(deriv_set(d, 0, E(b, select_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3])));
     return wants(d, 1) ? deriv_set(d, 1, E(b, select_int, g, a[2], a[3])) : ST_OK;
 }
 
