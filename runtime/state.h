@@ -95,8 +95,9 @@ extern StateDrop *state_drop_capture;
  * scope. */
 Status scope_push(sn_state *state, bool owned);
 void scope_pop(sn_state *state); /* the innermost; restores modes, releases its handles and texts */
-void scope_pop_to(sn_state *state, uint32_t depth); /* so that `depth` are open; the root's results stay */
-void scope_drop_root(sn_state *state);              /* every scope, and what the root one holds */
+void scope_pop_to(sn_state *state,
+                  uint32_t depth);     /* so that `depth` are open; the root's results stay */
+void scope_drop_root(sn_state *state); /* every scope, and what the root one holds */
 /* Gives a fresh reference to the innermost scope; an owned one leaves it to the caller. False: out
  * of memory, and the reference was released. */
 bool scope_adopt(sn_state *state, sn_tensor *t);
