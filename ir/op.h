@@ -33,7 +33,8 @@ enum { /* flags */
     OPF_nodiff = 8,      /* results never require grad (comparisons, argmax, integer results) */
     OPF_host = 16,       /* answers on the host: flushes (item) */
     OPF_maybe_copy = 32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
-    OPF_internal = 64    /* sn:: rows that only the IR uses */
+    OPF_internal = 64,   /* sn:: rows that only the IR uses */
+    OPF_ordered = 128    /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
 };
 
 typedef enum ParamType {
