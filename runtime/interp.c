@@ -105,11 +105,12 @@ static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs)
     for (int i = 0; i < fast->n_places; i++)
         at[i] = (char *)bufs[fast->place[i].buf] + fast->place[i].offset;
     char *block = NULL;
-    if (fast->n_ptrs > fast->n_places) {
-        block = scratch_take((size_t)(fast->n_ptrs - fast->n_places) * BLOCK * 8);
-        if (!block) return false;
-        for (int i = fast->n_places; i < fast->n_ptrs; i++)
-            at[i] = block + (size_t)(i - fast->n_places) * BLOCK * 8;
+    if (fast->n_scratch && !(block = scratch_take((size_t)fast->n_scratch * BLOCK * 8)))
+        return false;
+    char *next = block;
+    for (int i = fast->n_places; i < fast->n_ptrs; i++) {
+        at[i] = fast->constant[i] ? (char *)p + fast->constant[i] : next;
+        if (!fast->constant[i]) next += BLOCK * 8;
     }
     for (int i = 0; i < fast->n_steps; i++) {
         const BlockFast *const s = &fast->step[i];

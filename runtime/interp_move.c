@@ -10,11 +10,13 @@ typedef struct Walk { /* the runs of one span, in order */
     const int64_t *stride;
     int64_t index[MAX_LOOP_DIMS];
     int64_t left, offset, step, run;
+    int64_t rows, row_step; /* as many whole runs of the last dim as follow each other evenly */
 } Walk;
 
 /* Where the next run starts (offset), its step and length. False: the span is done. */
 static bool walk_run(Walk *w) {
     if (w->left <= 0) return false;
+    w->rows = 1;
     if (!w->group) { /* one run for the whole span */
         w->run = w->left;
         w->left = 0;
@@ -25,9 +27,15 @@ static bool walk_run(Walk *w) {
     for (int i = 0; i <= last; i++) w->offset += w->index[i] * w->stride[i];
     w->step = w->stride[last];
     w->run = min_i64(w->left, w->group->extent[last] - w->index[last]);
-    w->left -= w->run;
-    w->index[last] += w->run;
-    for (int i = last; i > 0 && w->index[i] == w->group->extent[i]; i--) {
+    int moved = last;
+    if (last > 0 && w->run == w->group->extent[last]) {
+        moved = last - 1;
+        w->rows = min_i64(w->left / w->run, w->group->extent[moved] - w->index[moved]);
+        w->row_step = w->stride[moved];
+    }
+    w->left -= w->run * w->rows;
+    w->index[moved] += moved == last ? w->run : w->rows;
+    for (int i = moved; i > 0 && w->index[i] == w->group->extent[i]; i--) {
         w->index[i] = 0;
         w->index[i - 1]++;
     }
@@ -60,20 +68,39 @@ typedef struct Rect {
 
 typedef void RectFn(const Frame *f, const Place *place, char *block, const Rect *rect);
 
+/* A fast span of several rows: one rectangle of those for each slow position. */
+static void each_fast_row(const Frame *f, const Place *place, char *block, Rect rect,
+                          const Walk *fast, RectFn *visit) {
+    const int64_t slow_n = rect.rows, slow_step = rect.row_step, slow_pitch = rect.pitch;
+    rect.rows = fast->rows;
+    rect.row_step = fast->row_step;
+    rect.pitch = fast->run;
+    for (int64_t i = 0; i < slow_n; i++, rect.at += slow_pitch, rect.offset += slow_step)
+        visit(f, place, block, &rect);
+}
+
 static void each_rect(const Frame *f, const Place *place, const Shape *shape, char *block,
                       RectFn *visit) {
     int64_t row = 0;
-    for (Walk slow = walk_begin(f, place, shape->slow); walk_run(&slow); row += slow.run) {
+    for (Walk slow = walk_begin(f, place, shape->slow); walk_run(&slow);
+         row += slow.run * slow.rows) {
         int64_t column = 0;
-        for (Walk fast = walk_begin(f, place, shape->fast); walk_run(&fast); column += fast.run) {
-            const Rect rect = {.at = row * shape->fast.n + column,
-                               .pitch = shape->fast.n,
-                               .offset = place->offset + slow.offset + fast.offset,
-                               .rows = slow.run,
-                               .columns = fast.run,
-                               .row_step = slow.step,
-                               .step = fast.step};
-            visit(f, place, block, &rect);
+        for (Walk fast = walk_begin(f, place, shape->fast); walk_run(&fast);
+             column += fast.run * fast.rows) {
+            for (int64_t again = 0; again < slow.rows; again++) {
+                Rect rect = {.at = (row + again * slow.run) * shape->fast.n + column,
+                             .pitch = shape->fast.n,
+                             .offset =
+                                 place->offset + slow.offset + again * slow.row_step + fast.offset,
+                             .rows = slow.run,
+                             .columns = fast.run,
+                             .row_step = slow.step,
+                             .step = fast.step};
+                if (fast.rows == 1)
+                    visit(f, place, block, &rect);
+                else
+                    each_fast_row(f, place, block, rect, &fast, visit);
+            }
         }
     }
 }
@@ -81,7 +108,8 @@ static void each_rect(const Frame *f, const Place *place, const Shape *shape, ch
 void *frame_contiguous(Frame *f, int access, const Shape *shape) {
     const Place *const place = &f->places[access];
     Walk fast = walk_begin(f, place, shape->fast), slow = walk_begin(f, place, shape->slow);
-    if (!walk_run(&fast) || fast.left || !walk_run(&slow) || slow.left) return NULL;
+    if (!walk_run(&fast) || fast.left || fast.rows > 1) return NULL;
+    if (!walk_run(&slow) || slow.left || slow.rows > 1) return NULL;
     if (fast.run > 1 && fast.step != 1) return NULL;
     if (slow.run > 1 && slow.step != fast.run) return NULL;
     return place->base + (place->offset + slow.offset + fast.offset) * place->bytes;

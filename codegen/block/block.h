@@ -84,8 +84,9 @@ typedef struct BlockFastPath {
         int16_t buf;
         int64_t offset; /* bytes */
     } place[BLOCK_FAST_PTRS];
-    int32_t constants[BLOCK_FAST_PTRS]; /* byte offset in the program of a filled block, -1: a block
-                                           of the scratch memory */
+    int32_t constant[BLOCK_FAST_PTRS]; /* byte offset in the program of a filled block; 0: a block
+                                          of scratch memory */
+    uint8_t n_scratch;
     BlockFast step[BLOCK_FAST_STEPS];
 } BlockFastPath;
 
@@ -116,8 +117,11 @@ static inline const BlockPhase *block_phases(const BlockProgram *p, int variant)
     return (const BlockPhase *)((const char *)p + p->phases) + variant * p->n_phases;
 }
 
-/* block_fast.c: fills program->fast if the nest qualifies; constants are laid at the program's end
- * (*tail bytes used). */
+/* block_fast.c: plans the straight line, fast->n 0 if there is none. Constants are filled by
+ * block_fast_constants, each a block of fast->n elements (rounded up to 64 bytes) from `offset` on;
+ * it returns the bytes they take, program NULL: only measures. */
 void block_fast_plan(const Nest *nest, const Buf *bufs, BlockFastPath *fast);
+size_t block_fast_constants(const Nest *nest, BlockFastPath *fast, size_t offset,
+                            BlockProgram *program);
 
 #endif

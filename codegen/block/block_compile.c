@@ -359,7 +359,7 @@ static size_t assemble(const Emitter *e, BlockProgram *header, BlockProgram *pro
         lay(program, &at, e->accesses.at, sizeof(BlockAccess) * (size_t)e->accesses.n);
     header->slots = lay(program, &at, e->slots.at, sizeof(BlockSlot) * (size_t)e->slots.n);
     header->phases = lay(program, &at, e->phases.at, sizeof(BlockPhase) * (size_t)e->phases.n);
-    return at;
+    return at + block_fast_constants(e->nest, &header->fast, at, program);
 }
 
 static Status build(Emitter *e, BlockProgram **out) {

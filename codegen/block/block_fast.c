@@ -88,9 +88,8 @@ void block_fast_plan(const Nest *nest, const Buf *bufs, BlockFastPath *fast) {
     Planner p = {.nest = nest, .bufs = bufs, .fast = fast};
     *fast = (BlockFastPath){0};
     if (!element_count(nest, &p.n) || !shape_ok(&p)) return;
-    for (int i = 0; i < nest->n_insts; i++) { /* constants are filled by the general path only */
+    for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
-        if (inst->op == LI_const || inst->op == LI_param) return;
         if (inst->op == LI_load || inst->op == LI_store) p.pointer[i] = add_place(&p, inst);
     }
     fast->n_ptrs = fast->n_places;
@@ -99,7 +98,40 @@ void block_fast_plan(const Nest *nest, const Buf *bufs, BlockFastPath *fast) {
         const Inst *const inst = &nest->insts[i];
         if (inst->op == LI_load) continue;
         p.pointer[i] = i == last - 1 ? p.pointer[last] : fast->n_ptrs++;
-        add_step(&p, i);
+        if (inst->op == LI_const)
+            fast->constant[p.pointer[i]] = i + 1; /* the instruction, until it has a block */
+        else
+            add_step(&p, i);
     }
+    for (int i = fast->n_places; i < fast->n_ptrs; i++) fast->n_scratch += !fast->constant[i];
     fast->n = (int32_t)p.n;
+}
+
+static void fill(const Inst *inst, char *block, int64_t n) {
+    const int size = stype_bytes((SType)inst->type);
+    char value[8];
+    if (inst->type == S_f32)
+        memcpy(value, &(float){(float)inst->f}, 4);
+    else if (inst->type == S_i32)
+        memcpy(value, &(int32_t){(int32_t)inst->i}, 4);
+    else if (inst->type == S_b)
+        value[0] = inst->i != 0;
+    else
+        memcpy(value, &inst->i, 8);
+    for (int64_t i = 0; i < n; i++) memcpy(block + i * size, value, (size_t)size);
+}
+
+size_t block_fast_constants(const Nest *nest, BlockFastPath *fast, size_t offset,
+                            BlockProgram *program) {
+    const size_t first = offset;
+    for (int i = fast->n_places; i < fast->n_ptrs; i++) {
+        if (!fast->constant[i]) continue;
+        const Inst *const inst = &nest->insts[fast->constant[i] - 1];
+        if (program) {
+            fill(inst, (char *)program + offset, fast->n);
+            fast->constant[i] = (int32_t)offset;
+        }
+        offset += ((size_t)fast->n * (size_t)stype_bytes((SType)inst->type) + 63) / 64 * 64;
+    }
+    return offset - first;
 }
