@@ -1,0 +1,48 @@
+/* ops_call.c: from the typed functions of sinter/ops.h to the dispatcher. */
+#include "frontend/ops_call.h"
+
+#include "runtime/base/error.h"
+
+static bool has_null(const OpRow *row, const Arg *args) {
+    for (int i = 0; i < row->n_params; i++)
+        if (args[i].kind == ARG_tensor && !args[i].val) return true;
+    return false;
+}
+
+sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tensor *const *written) {
+    const OpRow *const row = op_row(op);
+    sn_tensor *outs[MAX_OUTS] = {0};
+    Arg full[MAX_ARGS];
+    if (error_pending() != ST_OK) return NULL;
+    if (!plain || has_null(row, args)) {
+        if (op_args_normalize(row, args, row->n_params, full) != ST_OK) return NULL;
+        args = full;
+    }
+    return dispatch(row, form, args, written, outs) == ST_OK ? outs[0] : NULL;
+}
+
+sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more) {
+    const OpRow *const row = op_row(op);
+    sn_tensor *outs[MAX_OUTS] = {0};
+    Arg full[MAX_ARGS];
+    Status status = error_pending();
+    if (status == ST_OK) status = op_args_normalize(row, args, row->n_params, full);
+    if (status == ST_OK) status = dispatch(row, FORM_functional, full, NULL, outs);
+    for (int i = 1; i < row->n_out; i++)
+        if (more[i - 1]) *more[i - 1] = status == ST_OK ? outs[i] : NULL;
+    return status == ST_OK ? outs[0] : NULL;
+}
+
+int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
+    const OpRow *const row = op_row(op);
+    sn_tensor *outs[MAX_LIST] = {0};
+    Arg full[MAX_ARGS];
+    int n = 0;
+    Status status = error_pending();
+    if (status == ST_OK) status = op_args_normalize(row, args, row->n_params, full);
+    if (status == ST_OK) status = dispatch_list(row, full, outs, &n);
+    if (status == ST_OK && n > room)
+        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n, (long long)room);
+    for (int64_t i = 0; i < room; i++) out[i] = status == ST_OK && i < n ? outs[i] : NULL;
+    return status == ST_OK ? n : -1;
+}
