@@ -189,9 +189,13 @@ static void hoist_phase(Emitter *e, const Phase *phase) {
         if (is_root(&e->nest->insts[i])) hoist(e, i, seen);
 }
 
+/* All values first: a buffer that is updated in place is read before it is written. */
 static void emit_stores(Emitter *e, void *context) {
     const Phase *phase = context;
-    for (int i = phase->first; i < phase->first + phase->n; i++)
+    const int end = phase->first + phase->n;
+    for (int i = phase->first; i < end; i++)
+        if (e->nest->insts[i].op == LI_store) emit_value(e, e->nest->insts[i].a);
+    for (int i = phase->first; i < end; i++)
         if (e->nest->insts[i].op == LI_store) emit_store(e, i);
 }
 

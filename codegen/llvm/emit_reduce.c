@@ -525,6 +525,14 @@ static int S_levels(Emitter *e, const Reds *reds, int64_t plain) {
     return levels;
 }
 
+/* What the phase leaves: the value or the position; of no elements at all position 0. */
+static Value outcome(Emitter *e, Acc acc) {
+    if (!acc.at) return acc.v;
+    const Value none = emit_splat(e, emit_const(e, INT64_MAX));
+    const Value empty = LLVMBuildICmp(e->b, LLVMIntEQ, acc.at, none, "");
+    return LLVMBuildSelect(e->b, empty, emit_zero(LLVMTypeOf(none)), acc.at, "");
+}
+
 void emit_reduce_phase(Emitter *e, const Phase *phase) {
     Reds reds = {.n = 0};
     for (int i = phase->first; i < phase->first + phase->n; i++) {
@@ -544,7 +552,6 @@ void emit_reduce_phase(Emitter *e, const Phase *phase) {
     }
     for (int c = 0; c < e->n_contexts; c++) {
         emit_use_context(e, c);
-        for (int r = 0; r < reds.n; r++)
-            e->memo[reds.id[r]] = result.at[r][c].at ? result.at[r][c].at : result.at[r][c].v;
+        for (int r = 0; r < reds.n; r++) e->memo[reds.id[r]] = outcome(e, result.at[r][c]);
     }
 }
