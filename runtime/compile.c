@@ -1,0 +1,191 @@
+/* compile.c: the compile driver, see compile.h. One setjmp guards passes and lowering, which work in the graph's arena
+ * only; code generation and loading own things outside it and return Status instead. */
+#include "runtime/compile.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "kernels/kernels.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/code_cache.h"
+#include "runtime/llvm_module.h"
+
+int64_t clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void arena_bail(void *context) { bail(context, BAIL_memory, "out of memory while compiling"); }
+
+static void note(CompileInfo *info, BailCode code, const char *text) {
+    info->failure = code;
+    snprintf(info->reason, sizeof info->reason, "%s", text);
+    LOG(compile, INFO, "%s: %s", bail_name(code), text);
+}
+
+/* An error that a pass raised instead of bailing ends here too: nothing stays pending after a compile. */
+static Status settle(Status status, CompileInfo *info) {
+    if (status == ST_OK) return ST_OK;
+    if (info->failure == BAIL_none)
+        note(info, status == ST_MEMORY ? BAIL_memory : BAIL_unsupported, error_slot()->message);
+    error_clear();
+    return status;
+}
+
+Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info) {
+    Bail exit = {.code = BAIL_none};
+    graph->bail = &exit;
+    arena_on_failure(graph->arena, arena_bail, &exit);
+    Status status;
+    if (setjmp(exit.exit) == 0) {
+        status = settle(step(context), info);
+    } else {
+        error_clear();
+        note(info, exit.code, exit.message);
+        status = exit.code == BAIL_memory ? ST_MEMORY : ST_UNSUPPORTED;
+    }
+    graph->bail = NULL;
+    arena_on_failure(graph->arena, NULL, NULL);
+    return status;
+}
+
+typedef struct Lowering {
+    Graph *graph;
+    const char *passes;
+    const PassOptions *options;
+    CompileInfo *info;
+    Plan *plan;
+} Lowering;
+
+static Status lower(void *context) {
+    Lowering *const job = context;
+    const int64_t start = clock_ns();
+    TRY(passes_run(job->graph, job->passes, job->options));
+    const int64_t passed = clock_ns();
+    job->info->passes_ns += passed - start;
+    job->plan = plan_build(job->graph, &(LowerOptions){.fuse = true});
+    job->info->lower_ns += clock_ns() - passed;
+    return job->plan ? ST_OK : ST_UNSUPPORTED;
+}
+
+static NestFn *find_code(void *context, const Nest *nest) {
+    const Plan *const plan = context;
+    for (int i = 0; i < plan->steps.n; i++) {
+        const Kernel *const kernel = plan->steps.at[i].kernel;
+        if (kernel && nest >= kernel->nests && nest < kernel->nests + kernel->n_nests)
+            return code_find(nest, kernel->bufs);
+    }
+    return NULL;
+}
+
+static int count_kernels(const Plan *plan) {
+    int n = 0;
+    for (int i = 0; i < plan->steps.n; i++) n += plan->steps.at[i].kernel || plan->steps.at[i].row;
+    return n;
+}
+
+Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {
+    Lowering job = {.graph = graph, .passes = COMPILE_PASSES, .options = options, .info = info};
+    TRY(compile_guarded(graph, lower, &job, info));
+    info->kernels = count_kernels(job.plan);
+    const char *const refusals = plan_refusals(job.plan);
+    info->refusals = refusals ? mem_strdup(refusals) : NULL;
+    /* Without generated code the interpreter runs the same kernels with the same bits: slower, never wrong. */
+    info->interpreted = code_generate(job.plan, info) != ST_OK;
+    return settle(executable_new(job.plan, info->interpreted ? NULL : find_code, job.plan, out), info);
+}
+
+void compile_info_free(CompileInfo *info) {
+    mem_free(info->refusals);
+    info->refusals = NULL;
+}
+
+/* Stage texts ------------------------------------------------------------------------------------------------- */
+
+typedef struct StageRow {
+    const char *name, *passes;
+    enum { TEXT_graph, TEXT_plan, TEXT_llvm, TEXT_asm } kind;
+} StageRow;
+
+static const StageRow stages[] = {
+    {"capture", "", TEXT_graph},
+    {"functional", "functionalize", TEXT_graph},
+    {"joint", "functionalize,joint", TEXT_graph},
+    {"decomposed", "functionalize,joint,decompose", TEXT_graph},
+    {"fused", COMPILE_PASSES, TEXT_graph},
+    {"loops", COMPILE_PASSES, TEXT_plan},
+    {"llvm", COMPILE_PASSES, TEXT_llvm},
+    {"asm", COMPILE_PASSES, TEXT_asm},
+};
+
+const char *compile_stage_name(int i) { return i >= 0 && i < COUNT_OF(stages) ? stages[i].name : NULL; }
+
+static const StageRow *find_stage(const char *name) {
+    for (int i = 0; i < COUNT_OF(stages); i++)
+        if (!strcmp(stages[i].name, name)) return &stages[i];
+    Text list = {0};
+    for (int i = 0; i < COUNT_OF(stages); i++) text_printf(&list, "%s%s", i ? ", " : "", stages[i].name);
+    error_raise(ST_ARGUMENT, "stage '%s' is unknown; stages: %s", name, text_str(&list));
+    text_free(&list);
+    return NULL;
+}
+
+static void print_code(const Plan *plan, bool assembly, Text *text) {
+    const LlvmModuleTable *const llvm = llvm_module();
+    if (!llvm) {
+        text_printf(text, "; no code: %s\n", llvm_module_reason());
+        return;
+    }
+    for (int i = 0; i < plan->steps.n; i++) {
+        const Kernel *const kernel = plan->steps.at[i].kernel;
+        for (int k = 0; kernel && k < kernel->n_nests; k++) {
+            const Nest *const nest = &kernel->nests[k];
+            const Buf *const bufs = kernel->bufs;
+            const CodegenRequest request = {.n_nests = 1, .nests = &nest, .bufs = &bufs,
+                                            .names = &kernel->name, .isa = isa_used(), .l1_bytes = 32 << 10,
+                                            .stack_bytes = 64 << 10};
+            char *const code = llvm->text(&request, assembly);
+            text_puts(text, code ? code : "; no code\n");
+            if (code) llvm->free_bytes(code);
+        }
+    }
+}
+
+typedef struct StageText {
+    const StageRow *row;
+    Graph *graph;
+    Text *text;
+} StageText;
+
+static Status print_stage(void *context) {
+    const StageText *const job = context;
+    if (*job->row->passes) TRY(passes_run(job->graph, job->row->passes, NULL));
+    if (job->row->kind == TEXT_graph) {
+        graph_print(job->graph, job->text);
+        return ST_OK;
+    }
+    Plan *const plan = plan_build(job->graph, &(LowerOptions){.fuse = true});
+    if (!plan) return ST_UNSUPPORTED;
+    if (job->row->kind == TEXT_plan) plan_print(plan, job->text);
+    else print_code(plan, job->row->kind == TEXT_asm, job->text);
+    return ST_OK;
+}
+
+char *compile_stage_text(const char *graph_text, const char *stage) {
+    const StageRow *const row = find_stage(stage);
+    Arena *const arena = row ? arena_new() : NULL;
+    if (!arena) return NULL;
+    Graph *graph;
+    Text text = {0};
+    if (graph_parse(arena, graph_text, strlen(graph_text), &graph) == ST_OK) {
+        CompileInfo info = {0};
+        StageText job = {.row = row, .graph = graph, .text = &text};
+        if (compile_guarded(graph, print_stage, &job, &info) != ST_OK)
+            text_printf(&text, "# %s: %s\n", bail_name(info.failure), info.reason);
+    }
+    arena_free(arena);
+    if (!text.at) return error_pending() ? NULL : mem_strdup("");
+    return text.at;
+}
