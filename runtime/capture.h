@@ -1,0 +1,102 @@
+/* capture.h: what happens between sn_call's entry and return: ops are recorded or matched, segments run.
+ *
+ *   user code        capture                          at a break or the return
+ *   sn_mm(x, w)  ->  trie: follow or add an edge   -> a variant whose guards hold: launch it,
+ *   sn_relu(h)   ->  a placeholder with metadata      else run the pending ops eagerly, in order,
+ *   sn_item(s)   ->  break                            and compile this segment after the function returned
+ *
+ * Nothing runs while ops are pending, so a mismatch costs nothing [semantics C1]. A placeholder is an ordinary tensor
+ * without storage; when its segment has run it is given storage in place ("bound") and is an ordinary tensor. */
+#ifndef SINTER_RUNTIME_CAPTURE_H
+#define SINTER_RUNTIME_CAPTURE_H
+#include "runtime/function.h"
+
+typedef struct Trace Trace;
+
+/* Hangs on a tensor whose data is not computed yet. */
+struct Placeholder {
+    struct Capture *capture;
+    Trace *trace;
+    int value;
+};
+
+typedef struct TraceInput {
+    sn_tensor *tensor;   /* retained until the call ends */
+    const Meta *meta;    /* as it was when first touched, like all below */
+    Storage *storage;
+    int storage_number;  /* by first touch within the segment */
+    int64_t offset;
+    bool requires_grad, is_leaf, inference;
+    Trace *maker;        /* the earlier segment of this call that made it, or NULL */
+    int maker_value;
+} TraceInput;
+
+typedef enum TraceState { TRACE_pending, TRACE_compiled, TRACE_interpreted, TRACE_eager, TRACE_failed } TraceState;
+
+struct Trace { /* one segment of one call */
+    Capture *capture;
+    TraceState state;
+    TrieNode *end;
+    VEC(TraceOp) ops;
+    VEC(TraceInput) inputs;
+    VEC(int64_t) numbers;
+    VEC(sn_tensor *) values;  /* fresh results in order, each retained */
+    uint8_t *needed;          /* by value: an output; made by trace_needed */
+    int n_storages;
+    uint64_t sequence;        /* the generator's before the first random op */
+    int n_random;
+    bool writes;              /* an in-place or out form is among the ops */
+    bool gradients;           /* sn::gradients is */
+    bool compile;             /* ran eagerly; wants a variant after the return */
+    Variant *variant;         /* that ran it */
+    int64_t started_ns;
+};
+
+struct Capture {
+    sn_function *fn;
+    Arena *arena;             /* of this call: traces, arguments */
+    VEC(Trace *) traces;      /* in order; the last one is current */
+    Trace *trace;
+    TrieNode *cursor;
+    struct { sn_tensor *tensor; int32_t input; uint32_t stamp; } *map; /* tensor -> input number of the current trace */
+    uint32_t map_room, stamp;
+    bool final;               /* the body has returned and its scope has ended */
+    bool broke;
+    int depth;                /* nested sn_call inlines [C11] */
+    const char *reason;       /* why the last segment was not compiled code, static or in the arena */
+};
+
+/* Ends the current segment: runs it. `reason` (static text) NULL: the return. */
+Status capture_flush(Capture *capture, const char *reason, const void *site);
+/* Makes a tensor's data exist; the tensor_flush_hook of runtime/tensor.h. */
+Status capture_flush_tensor(sn_tensor *tensor);
+/* The kernel of KEY_capture: records or matches one op. */
+Status capture_op(OpCall *call);
+
+/* Which values of the trace must exist after it ran: held by someone else than the trace and open scopes. */
+void trace_mark_needed(Trace *trace);
+/* Runs the ops of a trace eagerly, in order, binding all of its values. */
+Status trace_run_eager(Trace *trace);
+/* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */
+void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
+
+/* variant.c: does a variant fit this trace? If not and `why` is given, the guard that failed with both values. */
+bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
+/* Free symbols' values for a launch; room for sym_free_count of the env. */
+void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
+/* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed. */
+Status variant_run(Variant *variant, Trace *trace);
+/* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the function. */
+void variant_compile(sn_function *fn, Trace *trace);
+
+/* trace_graph.c: the capture graph of a trace. `sym` NULL: static. */
+typedef struct SymPlan { /* how a trace generalises over an earlier variant's */
+    SymEnv *env;
+    const Meta *const *metas;     /* by trace input, symbolic */
+    const int64_t *numbers;       /* by number: plain, symbolic, or a runtime float's index */
+    const uint8_t *number_rules;
+} SymPlan;
+Graph *trace_graph(const Trace *trace, Arena *arena, const SymPlan *sym, GraphInput **graph_inputs, int *n_graph_inputs,
+                   int **outputs, int *n_outputs);
+
+#endif

@@ -1,0 +1,108 @@
+/* function.h: a compiled function: its trie, the variants compiled for segments, and what happened.
+ *
+ * A segment is the run of ops between two breaks; a Variant is one segment compiled for one set of guards. Both live
+ * as long as their function. */
+#ifndef SINTER_RUNTIME_FUNCTION_H
+#define SINTER_RUNTIME_FUNCTION_H
+#include <pthread.h>
+#include <sinter/compile.h>
+
+#include "runtime/compile.h"
+#include "runtime/trie.h"
+
+/* Where a graph input comes from when a variant is launched. */
+typedef struct GraphInput {
+    int touched;         /* the trace's input of this number */
+    bool base;           /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
+    int64_t base_offset; /* base: first element, relative to the storage */
+    const Meta *meta;    /* base: of the 1-D tensor */
+} GraphInput;
+
+typedef enum NumberRule { NUMBER_fixed, NUMBER_expr, NUMBER_runtime_int, NUMBER_runtime_float } NumberRule;
+
+/* What a touched tensor must be. Static variants compare the interned metadata; dynamic ones sizes and strides. */
+typedef struct InputGuard {
+    const Meta *meta;       /* static: interned; dynamic: symbolic, in the variant's arena */
+    bool requires_grad, is_leaf, inference, wrapped;
+    int storage;            /* number of its storage by first touch: the alias guard */
+    int64_t alias_offset;   /* elements from the offset of the first input of the same storage */
+} InputGuard;
+
+/* A free symbol's source: a size or stride of a touched tensor, or a number of the trace. */
+typedef struct SymBinding {
+    enum { BIND_size, BIND_stride, BIND_number } kind;
+    int input, dim; /* number: its index in `input` */
+} SymBinding;
+
+typedef struct Variant Variant;
+struct Variant {
+    Variant *next;          /* older variant of the same end */
+    int id;                 /* its number within the function */
+    TrieNode *end;
+    Arena *arena;           /* of guards and texts; the executables have their own */
+    bool dynamic;
+    SymEnv *env;            /* dynamic: guards and expressions */
+    int n_bindings;
+    SymBinding *bindings;   /* by free symbol */
+    int n_inputs, n_storages;
+    InputGuard *inputs;
+    int n_numbers;
+    int64_t *numbers;       /* fixed: the value (floats by bits); expr: an expression of env */
+    uint8_t *number_rules;  /* NumberRule; NULL: all fixed */
+    int *number_slot;       /* runtime: which symbol or runtime float */
+    int n_runtime_floats;
+    uint32_t epoch;         /* dispatch table's [C7] */
+    int n_graph_inputs;
+    GraphInput *graph_inputs;
+    int n_outputs;
+    int *outputs;           /* trace value of each graph output */
+    uint8_t *provides;      /* by trace value: is an output */
+    int n_values;
+    bool writes;            /* memory that is visible outside */
+    int n_ops, n_random;
+    char *text;             /* the capture graph, for dumps */
+    char *guards_text;
+    Executable *run;        /* NULL: compiling failed; segments like this run eagerly */
+    struct Training *training; /* split forward and backward, NULL: none wanted */
+    CompileInfo info;
+    int64_t trace_ns;
+    _Atomic int64_t hits;
+};
+
+typedef struct BreakRow { /* one kind of graph break seen */
+    char *reason;
+    const void *site;
+    int64_t count;
+} BreakRow;
+
+typedef struct RecompileRow {
+    char *text; /* the guard that failed with both values */
+} RecompileRow;
+
+struct sn_function {
+    sn_body body;
+    void *closure;
+    sn_compile_options options;
+    char *name;
+    pthread_mutex_t lock;
+    Arena *arena;           /* trie and tables; grows only */
+    TrieNode *root;
+    int n_nodes;
+    VEC(Variant *) variants;
+    VEC(BreakRow) breaks;
+    VEC(RecompileRow) recompiles;
+    sn_stats stats;         /* under the lock */
+    bool limit_said, mode_said;
+    _Atomic bool running_refused;
+    char *last_reason;      /* of the newest fallback */
+    struct ReplayEntry *replay;
+};
+
+void function_note_break(sn_function *fn, const char *reason, const void *site);
+void function_note_recompile(sn_function *fn, const char *text);
+
+/* "model.c:57" where debug information tells, else "symbol+0x12" or "module+0x345"; scope-free static buffer per
+ * call: the caller gives it. */
+void site_name(const void *site, char *out, size_t room);
+
+#endif
