@@ -1,0 +1,310 @@
+/* capture.c: the kernel of the capture key: one op becomes a step along the trie and placeholders for its results.
+ *
+ * An op call is split into structure (matched against the trie) and numbers (kept beside, judged by the variants at
+ * the segment's end). Result metadata comes from the edge's cache where operand metadata and numbers were seen
+ * before, else from the meta rule: errors in shapes are therefore raised at the call, exactly as in eager. */
+#include "runtime/capture.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+
+enum { MAX_OPERANDS = 256, MAX_FIXED = 512, MAX_NUMBERS = 512, MAX_PENDING = 20000 };
+
+/* tensor -> input number ------------------------------------------------------------------------------------- */
+
+static uint32_t map_slot(const Capture *c, const sn_tensor *t) {
+    uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)t) & (c->map_room - 1);
+    while (c->map[i].stamp == c->stamp && c->map[i].tensor != t) i = (i + 1) & (c->map_room - 1);
+    return i;
+}
+
+static bool map_grow(Capture *c) {
+    const uint32_t room = c->map_room ? c->map_room * 2 : 64, old = c->map_room;
+    void *const fresh = arena_alloc(c->arena, sizeof *c->map * room);
+    if (!fresh) return false;
+    const typeof(c->map) before = c->map;
+    c->map = fresh;
+    c->map_room = room;
+    for (uint32_t i = 0; i < old; i++)
+        if (before[i].stamp == c->stamp) c->map[map_slot(c, before[i].tensor)] = before[i];
+    return true;
+}
+
+static int storage_number(Trace *trace, const Storage *storage) {
+    for (int i = 0; i < trace->inputs.n - 1; i++)
+        if (trace->inputs.at[i].storage == storage) return trace->inputs.at[i].storage_number;
+    return trace->n_storages++;
+}
+
+static void find_maker(const Capture *c, TraceInput *input) {
+    for (int t = 0; t < c->traces.n - 1; t++) {
+        const Trace *const trace = c->traces.at[t];
+        for (int v = 0; v < trace->values.n; v++)
+            if (trace->values.at[v] == input->tensor) {
+                input->maker = c->traces.at[t];
+                input->maker_value = v;
+                return;
+            }
+    }
+}
+
+static Status touch(Capture *c, sn_tensor *t, Operand *out) {
+    Trace *const trace = c->trace;
+    if ((uint32_t)trace->inputs.n * 2 >= c->map_room && !map_grow(c)) return ST_MEMORY;
+    const uint32_t slot = map_slot(c, t);
+    if (c->map[slot].stamp == c->stamp) {
+        *out = -1 - c->map[slot].input;
+        return ST_OK;
+    }
+    TraceInput input = {.tensor = sn_retain(t), .meta = t->base.meta, .storage = t->storage, .offset = t->offset,
+                        .requires_grad = tape_requires_grad(t), .is_leaf = tape_is_leaf(t),
+                        .inference = t->flags & TF_inference};
+    if (c->traces.n > 1) find_maker(c, &input);
+    const int index = trace->inputs.n;
+    VEC_PUSH(c->arena, &trace->inputs, input);
+    if (trace->inputs.n == index) return ST_MEMORY;
+    trace->inputs.at[index].storage_number = storage_number(trace, t->storage);
+    c->map[slot].tensor = t;
+    c->map[slot].input = index;
+    c->map[slot].stamp = c->stamp;
+    *out = -1 - index;
+    return ST_OK;
+}
+
+/* A tensor argument as an operand; one that an earlier segment left unmade is made first. */
+static Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
+    if (!t) {
+        *out = OPERAND_ABSENT;
+        return ST_OK;
+    }
+    const struct Placeholder *const p = t->placeholder;
+    if (p && p->capture == c && p->trace == c->trace) {
+        *out = p->value;
+        return ST_OK;
+    }
+    if (p) TRY(capture_flush_tensor(t));
+    return touch(c, t, out);
+}
+
+/* Splitting a call into structure and numbers --------------------------------------------------------------- */
+
+typedef struct Split {
+    Operand operands[MAX_OPERANDS];
+    int64_t fixed[MAX_FIXED], numbers[MAX_NUMBERS];
+    const Meta *metas[MAX_OPERANDS]; /* of the operands */
+    int n_operands, n_fixed, n_numbers;
+} Split;
+
+static Status too_large(const OpRow *row) {
+    return error_raise(ST_UNSUPPORTED, "%s: too many list elements to capture", row->name);
+}
+
+static Status split_tensor(Capture *c, Split *s, const OpRow *row, sn_tensor *t) {
+    if (s->n_operands == MAX_OPERANDS) return too_large(row);
+    TRY(operand_of(c, t, &s->operands[s->n_operands]));
+    s->metas[s->n_operands++] = t ? t->base.meta : NULL;
+    return ST_OK;
+}
+
+static bool is_structural(ParamType type) {
+    return type == PT_bool || type == PT_bool_opt || type == PT_dtype || type == PT_dtype_opt ||
+           type == PT_device_opt || type == PT_layout_opt || type == PT_memory_format_opt;
+}
+
+static int64_t bits_of(double f) {
+    int64_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static void split_number(Split *s, const Arg *a, ParamType type) {
+    const int64_t value = a->kind == ARG_float ? bits_of(a->f) : a->i;
+    if (is_structural(type) || a->kind == ARG_bool) s->fixed[s->n_fixed++] = value;
+    else s->numbers[s->n_numbers++] = value;
+}
+
+static Status split_list(Split *s, const OpRow *row, const Arg *a) {
+    if (s->n_numbers + a->n > MAX_NUMBERS) return too_large(row);
+    for (int i = 0; i < a->n; i++)
+        s->numbers[s->n_numbers++] = a->kind == ARG_ints ? a->ints[i] : bits_of(a->floats[i]);
+    return ST_OK;
+}
+
+static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg *a) {
+    s->fixed[s->n_fixed++] = (int64_t)a->kind | (int64_t)a->n << 8;
+    switch (a->kind) {
+    case ARG_tensor: return split_tensor(c, s, row, tensor_of(a->val));
+    case ARG_tensors:
+        for (int k = 0; k < a->n; k++) TRY(split_tensor(c, s, row, tensor_of(a->vals[k])));
+        return ST_OK;
+    case ARG_int:
+    case ARG_float:
+    case ARG_bool: split_number(s, a, row->params[i].type); return ST_OK;
+    case ARG_ints:
+    case ARG_floats: return split_list(s, row, a);
+    case ARG_string: s->fixed[s->n_fixed++] = (int64_t)hash_bytes(1, a->string, strlen(a->string)); return ST_OK;
+    default: return ST_OK;
+    }
+}
+
+static Status split_call(Capture *c, const OpCall *call, Split *s) {
+    s->n_operands = s->n_fixed = s->n_numbers = 0;
+    for (int i = 0; i < call->row->n_params; i++) TRY(split_arg(c, s, call->row, i, &call->args[i]));
+    if (call->form == FORM_out)
+        for (int i = 0; i < call->row->n_out; i++) TRY(split_tensor(c, s, call->row, call->out_args[i]));
+    return ST_OK;
+}
+
+/* The call as it is kept: arguments copied into the call's arena --------------------------------------------- */
+
+static const Arg *keep_args(Arena *arena, const OpCall *call) {
+    const int n = call->row->n_params;
+    Arg *const args = arena_copy(arena, call->args, sizeof *args * (size_t)n);
+    for (int i = 0; args && i < n; i++) {
+        const size_t items = (size_t)args[i].n;
+        if (args[i].kind == ARG_ints || args[i].kind == ARG_floats)
+            args[i].ints = arena_copy(arena, args[i].ints, items * sizeof(int64_t));
+        else if (args[i].kind == ARG_tensors) args[i].vals = arena_copy(arena, args[i].vals, items * sizeof(Val *));
+        else if (args[i].kind == ARG_string) args[i].string = arena_strdup(arena, args[i].string);
+    }
+    return args;
+}
+
+static uint8_t current_modes(const sn_state *state) {
+    return state->grad_mode == SN_GRAD_ON ? 0 : state->grad_mode == SN_GRAD_OFF ? NODE_no_grad : NODE_inference;
+}
+
+static TrieNode *follow(Capture *c, const TraceOp *op) {
+    const uint64_t hash = trie_hash(op);
+    TrieNode *child = trie_find(c->cursor, op, hash);
+    if (child) return child;
+    pthread_mutex_lock(&c->fn->lock);
+    child = trie_find(c->cursor, op, hash); /* another thread may have been first */
+    if (!child) child = trie_add(c->fn->arena, c->cursor, op, hash, ++c->fn->n_nodes);
+    pthread_mutex_unlock(&c->fn->lock);
+    return child;
+}
+
+/* Result metadata: from the edge, or by the meta rule. */
+static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split *s, const Meta **out, int *n_out) {
+    const MetaEntry *const seen = trie_metas(node, s->metas, s->numbers);
+    if (seen) {
+        *n_out = node->op.n_outs;
+        memcpy(out, seen->out, sizeof *out * (size_t)node->op.n_outs);
+        return ST_OK;
+    }
+    MetaOut metas[MAX_OUTS];
+    MetaCall meta = {.row = call->row, .form = call->form, .args = call->args, .out = metas, .n_out = call->row->n_out};
+    TRY(op_meta(&meta));
+    for (int i = 0; i < meta.n_out; i++) {
+        out[i] = meta_intern(metas[i].dtype, metas[i].device, metas[i].sizes, metas[i].strides, metas[i].rank,
+                             metas[i].wrapped);
+        if (!out[i]) return ST_MEMORY;
+    }
+    *n_out = meta.n_out;
+    pthread_mutex_lock(&c->fn->lock);
+    node->op.n_outs = call->form == FORM_functional ? meta.n_out : 0;
+    trie_metas_add(c->fn->arena, node, s->metas, s->numbers, out);
+    pthread_mutex_unlock(&c->fn->lock);
+    return ST_OK;
+}
+
+static sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint64_t keys, bool inference) {
+    sn_tensor *const t = tensor_from_storage(NULL, meta, 0);
+    struct Placeholder *const p = ARENA_NEW(c->arena, struct Placeholder);
+    if (!t || !p) return NULL;
+    *p = (struct Placeholder){.capture = c, .trace = c->trace, .value = c->trace->values.n};
+    t->placeholder = p;
+    t->keys = keys;
+    if (inference) t->flags |= TF_inference;
+    VEC_PUSH(c->arena, &c->trace->values, sn_retain(t));
+    return t;
+}
+
+/* Results of a functional op are new placeholders; the other forms return what they write. */
+static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Meta *const *metas, int n) {
+    if (call->form != FORM_functional) {
+        c->trace->writes = true;
+        for (int i = 0; i < call->row->n_out; i++)
+            call->outs[i] = call->form == FORM_inplace ? tensor_of(call->args[0].val) : call->out_args[i];
+        return ST_OK;
+    }
+    op->first_value = c->trace->values.n;
+    op->n_outs = n;
+    op->outs = ARENA_ARRAY(c->arena, sn_tensor *, n);
+    if (!op->outs) return ST_MEMORY;
+    const uint64_t keys = KEY_BIT(cpu) | (op->modes & NODE_inference ? 0 : KEY_BIT(autograd));
+    for (int i = 0; i < n; i++) {
+        op->outs[i] = call->outs[i] = placeholder_new(c, metas[i], keys, op->modes & NODE_inference);
+        if (!op->outs[i]) return ST_MEMORY;
+    }
+    return ST_OK;
+}
+
+static void take_sequence(Capture *c, const OpRow *row) {
+    if (!(row->flags & OPF_random)) return;
+    sn_state *const state = state_get();
+    if (c->trace->n_random++ == 0) c->trace->sequence = state->sequence;
+    state->sequence++;
+}
+
+static Status record(Capture *c, OpCall *call) {
+    Split s;
+    TRY(split_call(c, call, &s));
+    Trace *const trace = c->trace;
+    TraceOp op = {.row = call->row, .form = call->form, .modes = current_modes(state_get()), .operands = s.operands,
+                  .n_operands = s.n_operands, .fixed = s.fixed, .n_fixed = s.n_fixed, .n_numbers = s.n_numbers,
+                  .first_number = trace->numbers.n, .site = state_get()->site};
+    TrieNode *const node = follow(c, &op);
+    if (!node) return ST_MEMORY;
+    const Meta *metas[MAX_OUTS];
+    int n_metas;
+    TRY(infer(c, node, call, &s, metas, &n_metas));
+    op.operands = node->op.operands;
+    op.fixed = node->op.fixed;
+    op.args = keep_args(c->arena, call);
+    op.numbers = arena_copy(c->arena, s.numbers, sizeof *s.numbers * (size_t)s.n_numbers);
+    if (call->form == FORM_out)
+        op.out_args = arena_copy(c->arena, call->out_args, sizeof *call->out_args * (size_t)call->row->n_out);
+    if (!op.args || !op.numbers) return ST_MEMORY;
+    TRY(give_results(c, call, &op, metas, n_metas));
+    for (int i = 0; i < s.n_numbers; i++) VEC_PUSH(c->arena, &trace->numbers, s.numbers[i]);
+    VEC_PUSH(c->arena, &trace->ops, op);
+    take_sequence(c, call->row);
+    c->cursor = node;
+    return ST_OK;
+}
+
+/* What cannot be captured runs at once, after what is pending; NULL: it can. */
+static const char *refusal(const OpCall *call) {
+    if (call->row->flags & OPF_host) return "a value is needed on the host";
+    if (call->row->returns_list) return "an op that returns a list of tensors";
+    if (!call->row->meta) return "an op without a meta rule";
+    if (state_get()->modes) return "a user mode is active";
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu) return "a tensor that is not on the CPU";
+    }
+    if (call->row->id == OP_as_strided && call->args[3].kind == ARG_int) return "as_strided with a storage offset";
+    return NULL;
+}
+
+static Status run_outside(Capture *c, OpCall *call, const char *reason) {
+    TRY(capture_flush(c, reason, state_get()->site));
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor && a->val) TRY(capture_flush_tensor(tensor_of(a->val)));
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) TRY(capture_flush_tensor(tensor_of(a->vals[k])));
+    }
+    return redispatch_excluding(call, KEY_BIT(capture));
+}
+
+Status capture_op(OpCall *call) {
+    Capture *const c = state_get()->capture;
+    if (!c) return redispatch_excluding(call, KEY_BIT(capture));
+    const char *const reason = refusal(call);
+    if (reason) return run_outside(c, call, reason);
+    if (c->trace->ops.n >= MAX_PENDING) TRY(capture_flush(c, "too many pending ops", state_get()->site));
+    return record(c, call);
+}
