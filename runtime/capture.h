@@ -60,16 +60,21 @@ struct Capture {
     TrieNode *cursor;
     struct { sn_tensor *tensor; int32_t input; uint32_t stamp; } *map; /* tensor -> input number of the current trace */
     uint32_t map_room, stamp;
+    sn_tensor *wanted;        /* the placeholder whose value a break asks for */
     bool final;               /* the body has returned and its scope has ended */
-    bool broke;
     int depth;                /* nested sn_call inlines [C11] */
     const char *reason;       /* why the last segment was not compiled code, static or in the arena */
 };
 
 /* Ends the current segment: runs it. `reason` (static text) NULL: the return. */
 Status capture_flush(Capture *capture, const char *reason, const void *site);
-/* Makes a tensor's data exist; the tensor_flush_hook of runtime/tensor.h. */
+/* Makes a tensor's data exist and current; the tensor_flush_hook of runtime/tensor.h. */
 Status capture_flush_tensor(sn_tensor *tensor);
+/* A new, empty segment; NULL when memory is out. */
+Trace *capture_begin_trace(Capture *capture);
+/* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */
+Capture *capture_suspend(void);
+void capture_resume(Capture *capture);
 /* The kernel of KEY_capture: records or matches one op. */
 Status capture_op(OpCall *call);
 

@@ -1,0 +1,183 @@
+/* segment.c: the end of a segment: find a variant and launch it, or run the pending ops eagerly.
+ *
+ * What must exist afterwards ("needed"): values that someone holds besides the trace and the open scopes (returned,
+ * kept, a leaf's .grad), the value that a break asks for, and, where the segment writes memory and more code may
+ * follow, every value still in scope: it could not be recomputed later. Other placeholders stay unmade; asking for one
+ * later runs the segment's ops eagerly from its inputs [semantics C2]. */
+#include "runtime/capture.h"
+
+#include "runtime/base/log.h"
+#include "runtime/tape.h"
+
+Capture *capture_suspend(void) {
+    sn_state *const state = state_get();
+    Capture *const capture = state->capture;
+    state->capture = NULL;
+    state->include &= ~KEY_BIT(capture);
+    return capture;
+}
+
+void capture_resume(Capture *capture) {
+    sn_state *const state = state_get();
+    state->capture = capture;
+    if (capture) state->include |= KEY_BIT(capture);
+}
+
+Trace *capture_begin_trace(Capture *c) {
+    Trace *const trace = ARENA_NEW(c->arena, Trace);
+    if (!trace) return NULL;
+    const int n = c->traces.n;
+    VEC_PUSH(c->arena, &c->traces, trace);
+    if (c->traces.n == n) return NULL;
+    trace->capture = c;
+    trace->started_ns = clock_ns();
+    c->trace = trace;
+    c->cursor = c->fn->root;
+    c->stamp++;
+    return trace;
+}
+
+void tensor_bind(sn_tensor *placeholder, sn_tensor *computed) {
+    placeholder->base.meta = computed->base.meta;
+    placeholder->storage = computed->storage;
+    if (placeholder->storage) storage_retain(placeholder->storage);
+    placeholder->offset = computed->offset;
+    placeholder->keys = computed->keys;
+    placeholder->flags |= computed->flags & TF_inference;
+    placeholder->placeholder = NULL;
+    tape_move(placeholder, computed);
+}
+
+static int32_t refs_of(const sn_tensor *t) { return atomic_load_explicit(&t->refs, memory_order_acquire); }
+
+static bool is_needed(const Trace *trace, const sn_tensor *t) {
+    const Capture *const c = trace->capture;
+    if (t == c->wanted) return true;
+    const bool in_scope = t->flags & TF_in_scope;
+    if (trace->writes && !c->final && refs_of(t) > 1) return true;
+    return refs_of(t) > 1 + in_scope;
+}
+
+void trace_mark_needed(Trace *trace) {
+    if (!trace->needed) trace->needed = arena_alloc(trace->capture->arena, (size_t)trace->values.n);
+    for (int v = 0; trace->needed && v < trace->values.n; v++)
+        if (is_needed(trace, trace->values.at[v])) trace->needed[v] = 1;
+}
+
+/* Eager run -------------------------------------------------------------------------------------------------- */
+
+static bool all_bound(const TraceOp *op) {
+    for (int i = 0; i < op->n_outs; i++)
+        if (op->outs[i]->placeholder) return false;
+    return op->n_outs > 0;
+}
+
+static sn_grad_mode grad_mode_of(uint8_t modes) {
+    return modes & NODE_inference ? SN_INFERENCE : modes & NODE_no_grad ? SN_GRAD_OFF : SN_GRAD_ON;
+}
+
+static Status run_op(const Trace *trace, const TraceOp *op, int *random) {
+    sn_state *const state = state_get();
+    state->grad_mode = grad_mode_of(op->modes);
+    state->site = op->site;
+    if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)(*random)++;
+    if (all_bound(op)) return ST_OK;
+    sn_tensor *outs[MAX_OUTS] = {NULL};
+    if (op->row->id == OP_sn_gradients) TRY(tape_run_gradients(op->args, outs, op->n_outs));
+    else TRY(dispatch(op->row, op->form, op->args, op->out_args, outs));
+    for (int i = 0; i < op->n_outs; i++)
+        if (op->outs[i]->placeholder) tensor_bind(op->outs[i], outs[i]);
+    return ST_OK;
+}
+
+Status trace_run_eager(Trace *trace) {
+    sn_state *const state = state_get();
+    const sn_grad_mode mode = state->grad_mode;
+    const uint64_t sequence = state->sequence;
+    int random = 0;
+    Status status = ST_OK;
+    for (int i = 0; i < trace->ops.n && status == ST_OK; i++) status = run_op(trace, &trace->ops.at[i], &random);
+    state->grad_mode = mode;
+    state->sequence = sequence;
+    for (int v = 0; status != ST_OK && v < trace->values.n; v++)
+        if (trace->values.at[v]->placeholder) trace->values.at[v]->flags |= TF_error;
+    return status;
+}
+
+/* Compiled run ----------------------------------------------------------------------------------------------- */
+
+static Variant *find_variant(const Trace *trace) {
+    Variant *variant = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    while (variant && !(variant->run && variant_fits(variant, trace, NULL))) variant = variant->next;
+    return variant;
+}
+
+/* Unmade values of earlier segments may depend on memory that this segment writes: they are made first. */
+static Status make_earlier_values(Capture *c) {
+    for (int t = 0; t < c->traces.n - 1; t++) {
+        Trace *const trace = c->traces.at[t];
+        if (trace->state != TRACE_compiled && trace->state != TRACE_interpreted) continue;
+        for (int v = 0; v < trace->values.n; v++) {
+            if (!trace->values.at[v]->placeholder || refs_of(trace->values.at[v]) == 1) continue;
+            TRY(trace_run_eager(trace));
+            break;
+        }
+    }
+    return ST_OK;
+}
+
+static Status run_compiled(Trace *trace, Variant *variant) {
+    if (trace->writes) TRY(make_earlier_values(trace->capture));
+    const Status status = variant_run(variant, trace);
+    if (status == ST_OK) {
+        trace->variant = variant;
+        trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
+        atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
+        return ST_OK;
+    }
+    if (status != ST_VALUE && status != ST_MEMORY) return status;
+    error_clear(); /* a check failed and nothing was committed: eager says which op [semantics C8] */
+    trace->state = TRACE_eager;
+    return trace_run_eager(trace);
+}
+
+static Status run_trace(Trace *trace) {
+    Capture *const c = trace->capture;
+    trace_mark_needed(trace);
+    Variant *const variant = find_variant(trace);
+    if (variant) return run_compiled(trace, variant);
+    trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
+    const Status status = trace_run_eager(trace);
+    trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
+    return status;
+}
+
+Status capture_flush(Capture *c, const char *reason, const void *site) {
+    Trace *const trace = c->trace;
+    if (trace->ops.n == 0) return ST_OK;
+    if (reason) function_note_break(c->fn, reason, site);
+    trace->end = c->cursor;
+    Capture *const suspended = capture_suspend();
+    const Status status = run_trace(trace);
+    capture_resume(suspended);
+    if (!capture_begin_trace(c)) return ST_MEMORY;
+    return status;
+}
+
+/* A pending write may concern any tensor through an alias; without one only placeholders wait for data. */
+Status capture_flush_tensor(sn_tensor *t) {
+    Capture *const c = state_get()->capture;
+    const struct Placeholder *const p = t->placeholder;
+    if (!p && !(c && c->trace->writes)) return ST_OK;
+    if (p && !(c && p->capture == c)) return error_raise(ST_STATE, "a tensor of another call or thread has no value yet");
+    if (p && p->trace != c->trace) {
+        Capture *const suspended = capture_suspend();
+        const Status status = trace_run_eager(p->trace);
+        capture_resume(suspended);
+        return status;
+    }
+    c->wanted = t;
+    const Status status = capture_flush(c, "a value is needed on the host", state_get()->site);
+    c->wanted = NULL;
+    return status;
+}
