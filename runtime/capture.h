@@ -94,14 +94,29 @@ Status variant_run(Variant *variant, Trace *trace);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the function. */
 void variant_compile(sn_function *fn, Trace *trace);
 
-/* trace_graph.c: the capture graph of a trace. `sym` NULL: static. */
-typedef struct SymPlan { /* how a trace generalises over an earlier variant's */
+/* trace_graph.c: the capture graph of a trace. */
+typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they are */
     SymEnv *env;
-    const Meta *const *metas;     /* by trace input, symbolic */
-    const int64_t *numbers;       /* by number: plain, symbolic, or a runtime float's index */
-    const uint8_t *number_rules;
+    const Meta **metas;           /* by trace input; sizes and strides may be symbolic */
+    int64_t *numbers;             /* by number: plain, symbolic, or a runtime float's index */
+    uint8_t *number_rules;        /* NumberRule */
+    bool dynamic;
+    int n_runtime_floats;
+    VEC(SymBinding) bindings;     /* by free symbol */
 } SymPlan;
-Graph *trace_graph(const Trace *trace, Arena *arena, const SymPlan *sym, GraphInput **graph_inputs, int *n_graph_inputs,
-                   int **outputs, int *n_outputs);
+typedef struct TraceGraph {
+    Graph *graph;
+    GraphInput *inputs;           /* by graph input */
+    int *outputs;                 /* trace value of each graph output */
+    int n_inputs, n_outputs;
+} TraceGraph;
+/* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length. */
+bool trace_arg_is_number(const OpRow *row, int i, const Arg *a);
+/* Raises where the trace has no graph (aliases of different dtypes that are written...). */
+Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out);
+
+/* dynamic.c: static for the first trace of an end (or symbolic sizes throughout with SN_DYNAMIC_ALWAYS), else what
+ * differs from `older` becomes symbols and runtime numbers. */
+Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena, SymPlan *out);
 
 #endif

@@ -30,7 +30,7 @@ typedef struct InputGuard {
 
 /* A free symbol's source: a size or stride of a touched tensor, or a number of the trace. */
 typedef struct SymBinding {
-    enum { BIND_size, BIND_stride, BIND_number } kind;
+    enum { BIND_size, BIND_stride, BIND_number, BIND_seed, BIND_sequence } kind;
     int input, dim; /* number: its index in `input` */
 } SymBinding;
 
@@ -46,6 +46,8 @@ struct Variant {
     SymBinding *bindings;   /* by free symbol */
     int n_inputs, n_storages;
     InputGuard *inputs;
+    const Meta **example_metas; /* by input: of the trace it was compiled for; what the next one is compared with */
+    int64_t *example_numbers;
     int n_numbers;
     int64_t *numbers;       /* fixed: the value (floats by bits); expr: an expression of env */
     uint8_t *number_rules;  /* NumberRule; NULL: all fixed */
