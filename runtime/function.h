@@ -102,6 +102,9 @@ struct sn_function {
 
 void function_note_break(sn_function *fn, const char *reason, const void *site);
 void function_note_recompile(sn_function *fn, const char *text);
+void function_note_failure(sn_function *fn, BailCode code, const char *text);
+void function_note_limit(sn_function *fn, const TrieNode *end); /* said once, loudly; counted */
+int function_recompile_limit(const sn_function *fn);
 
 /* "model.c:57" where debug information tells, else "symbol+0x12" or "module+0x345"; scope-free static buffer per
  * call: the caller gives it. */

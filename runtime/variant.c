@@ -1,0 +1,328 @@
+/* variant.c: guards of a compiled segment, and its launch.
+ *
+ * Static guards are pointer compares of interned metadata and one memcmp of the numbers; dynamic ones bind the free
+ * symbols first, then compare sizes, strides and numbers with their expressions and evaluate the recorded guards. */
+#include "runtime/capture.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/tape.h"
+#include "runtime/training.h"
+
+enum { MAX_SYMBOLS = 512 };
+
+static const int64_t *sizes_or_strides(const Meta *meta, int kind) {
+    return kind == BIND_size ? meta->sizes : meta->strides;
+}
+
+void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) {
+    for (int i = 0; i < variant->n_bindings; i++) {
+        const SymBinding *const b = &variant->bindings[i];
+        if (b->kind == BIND_seed) symbols[i] = (int64_t)state_get()->seed;
+        else if (b->kind == BIND_sequence) symbols[i] = (int64_t)trace->sequence;
+        else if (b->kind == BIND_number) symbols[i] = trace->numbers.at[b->input];
+        else symbols[i] = sizes_or_strides(trace->inputs.at[b->input].meta, b->kind)[b->dim];
+    }
+}
+
+/* Why not ---------------------------------------------------------------------------------------------------- */
+
+static bool differ(Text *why, const char *what, int input, int64_t want, int64_t got) {
+    if (why) text_printf(why, "%s of input %d: %lld, now %lld", what, input, (long long)want, (long long)got);
+    return false;
+}
+
+static bool differ_meta(const Variant *variant, Text *why, int input, const Meta *want, const Meta *got) {
+    if (!why) return false;
+    text_printf(why, "input %d: ", input);
+    meta_print(variant->env, why, want);
+    text_puts(why, ", now ");
+    meta_print(NULL, why, got);
+    return false;
+}
+
+/* Guards ----------------------------------------------------------------------------------------------------- */
+
+static bool plain_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Text *why) {
+    if (guard->requires_grad != input->requires_grad)
+        return differ(why, "requires_grad", i, guard->requires_grad, input->requires_grad);
+    if (guard->is_leaf != input->is_leaf) return differ(why, "is_leaf", i, guard->is_leaf, input->is_leaf);
+    if (guard->inference != input->inference) return differ(why, "inference", i, guard->inference, input->inference);
+    if (guard->storage != input->storage_number)
+        return differ(why, "storage (aliasing)", i, guard->storage, input->storage_number);
+    return true;
+}
+
+static int64_t alias_offset(const Trace *trace, int i) {
+    for (int k = 0; k < i; k++)
+        if (trace->inputs.at[k].storage_number == trace->inputs.at[i].storage_number)
+            return trace->inputs.at[i].offset - trace->inputs.at[k].offset;
+    return 0;
+}
+
+static bool expect(const Variant *variant, int64_t want, int64_t got, const int64_t *symbols) {
+    return sym_is(want) ? sym_eval(variant->env, want, symbols) == got : want == got;
+}
+
+static bool dynamic_meta_fits(const Variant *variant, const Meta *want, const Meta *got, const int64_t *symbols) {
+    if (want->dtype != got->dtype || want->device != got->device || want->rank != got->rank) return false;
+    for (int d = 0; d < want->rank; d++)
+        if (!expect(variant, want->sizes[d], got->sizes[d], symbols) ||
+            !expect(variant, want->strides[d], got->strides[d], symbols))
+            return false;
+    return true;
+}
+
+static bool inputs_fit(const Variant *variant, const Trace *trace, const int64_t *symbols, Text *why) {
+    for (int i = 0; i < variant->n_inputs; i++) {
+        const InputGuard *const guard = &variant->inputs[i];
+        const TraceInput *const input = &trace->inputs.at[i];
+        const bool same = variant->dynamic ? dynamic_meta_fits(variant, guard->meta, input->meta, symbols)
+                                           : guard->meta == input->meta;
+        if (!same) return differ_meta(variant, why, i, guard->meta, input->meta);
+        if (!plain_flags_fit(guard, input, i, why)) return false;
+        if (variant->writes && guard->alias_offset != alias_offset(trace, i))
+            return differ(why, "offset within shared memory", i, guard->alias_offset, alias_offset(trace, i));
+    }
+    return true;
+}
+
+static bool numbers_fit(const Variant *variant, const Trace *trace, const int64_t *symbols, Text *why) {
+    for (int k = 0; k < variant->n_numbers; k++) {
+        const int rule = variant->number_rules ? variant->number_rules[k] : NUMBER_fixed;
+        if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) continue;
+        if (expect(variant, variant->numbers[k], trace->numbers.at[k], symbols)) continue;
+        if (why) text_printf(why, "number %d: %lld, now %lld", k, (long long)variant->numbers[k],
+                             (long long)trace->numbers.at[k]);
+        return false;
+    }
+    return true;
+}
+
+static bool symbols_fit(const Variant *variant, const int64_t *symbols, Text *why) {
+    for (int i = 0; i < variant->n_bindings; i++) {
+        const SymExpr *const s = sym_expr(variant->env, sym_free_at(variant->env, i));
+        if (variant->bindings[i].kind < BIND_seed && symbols[i] < s->b)
+            return differ(why, "symbol below its range, s", i, s->b, symbols[i]);
+    }
+    for (int i = 0; i < sym_guard_count(variant->env); i++) {
+        const SymGuard *const guard = sym_guard_at(variant->env, i);
+        if (sym_guard_holds(variant->env, guard, symbols)) continue;
+        static const char *const rel[] = {"==", "!=", "<", "<="};
+        if (why) {
+            text_puts(why, "guard ");
+            sym_print(variant->env, why, guard->a);
+            text_printf(why, " %s ", rel[guard->rel]);
+            sym_print(variant->env, why, guard->b);
+            text_printf(why, ", now %lld and %lld", (long long)sym_eval(variant->env, guard->a, symbols),
+                        (long long)sym_eval(variant->env, guard->b, symbols));
+        }
+        return false;
+    }
+    return true;
+}
+
+static bool outputs_fit(const Variant *variant, const Trace *trace, Text *why) {
+    for (int v = 0; v < variant->n_values; v++)
+        if (trace->needed[v] && !variant->provides[v]) {
+            if (why) text_printf(why, "value %d is needed now", v);
+            return false;
+        }
+    return true;
+}
+
+bool variant_fits(const Variant *variant, const Trace *trace, Text *why) {
+    if (variant->epoch != atomic_load_explicit(&dispatch_epoch, memory_order_relaxed)) {
+        if (why) text_puts(why, "the dispatch table was changed");
+        return false;
+    }
+    int64_t symbols[MAX_SYMBOLS];
+    if (variant->n_bindings) variant_bind(variant, trace, symbols);
+    return inputs_fit(variant, trace, symbols, why) && numbers_fit(variant, trace, symbols, why) &&
+           (!variant->n_bindings || symbols_fit(variant, symbols, why)) && outputs_fit(variant, trace, why);
+}
+
+/* Launch ----------------------------------------------------------------------------------------------------- */
+
+static sn_tensor *graph_input_tensor(const GraphInput *in, const Trace *trace) {
+    const TraceInput *const touched = &trace->inputs.at[in->touched];
+    if (!in->base) return touched->tensor;
+    return tensor_from_storage(touched->storage, in->meta, touched->offset + in->base_offset);
+}
+
+static double float_of(int64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void bind_floats(const Variant *variant, const Trace *trace, double *floats) {
+    for (int k = 0; variant->n_runtime_floats && k < variant->n_numbers; k++)
+        if (variant->number_rules[k] == NUMBER_runtime_float)
+            floats[variant->numbers[k]] = float_of(trace->numbers.at[k]);
+}
+
+static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
+    for (int i = 0; i < variant->n_outputs; i++) {
+        sn_tensor *const value = trace->values.at[variant->outputs[i]];
+        if (outs[i] && value->placeholder) tensor_bind(value, outs[i]);
+    }
+}
+
+Status variant_run(Variant *variant, Trace *trace) {
+    Arena *const arena = trace->capture->arena;
+    sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, variant->n_graph_inputs);
+    sn_tensor **const outs = ARENA_ARRAY(arena, sn_tensor *, variant->n_outputs);
+    double *const floats = ARENA_ARRAY(arena, double, variant->n_runtime_floats);
+    if (!inputs || !outs || !floats) return ST_MEMORY;
+    int64_t symbols[MAX_SYMBOLS];
+    variant_bind(variant, trace, symbols);
+    bind_floats(variant, trace, floats);
+    for (int i = 0; i < variant->n_graph_inputs; i++) {
+        inputs[i] = graph_input_tensor(&variant->graph_inputs[i], trace);
+        if (!inputs[i]) return ST_MEMORY;
+    }
+    if (variant->training) TRY(training_run(variant, trace, inputs, symbols, floats, outs));
+    else TRY(execute(variant->run, inputs, symbols, floats, outs));
+    bind_outputs(variant, trace, outs);
+    return ST_OK;
+}
+
+/* Compiling -------------------------------------------------------------------------------------------------- */
+
+static Variant *newest_like(const Trace *trace) {
+    Variant *v = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    for (; v; v = v->next) {
+        bool same_kinds = true; /* only sizes, strides and numbers may differ to generalise */
+        for (int i = 0; i < v->n_inputs && same_kinds; i++) {
+            const Meta *const a = v->example_metas[i], *const b = trace->inputs.at[i].meta;
+            same_kinds = a->dtype == b->dtype && a->rank == b->rank &&
+                         plain_flags_fit(&v->inputs[i], &trace->inputs.at[i], i, NULL);
+        }
+        if (same_kinds && outputs_fit(v, trace, NULL)) return v;
+    }
+    return NULL;
+}
+
+static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
+    v->n_inputs = trace->inputs.n;
+    v->n_storages = trace->n_storages;
+    v->inputs = ARENA_ARRAY(v->arena, InputGuard, v->n_inputs);
+    v->example_metas = ARENA_ARRAY(v->arena, const Meta *, v->n_inputs);
+    for (int i = 0; i < v->n_inputs; i++) {
+        const TraceInput *const in = &trace->inputs.at[i];
+        v->inputs[i] = (InputGuard){.meta = plan->metas[i], .requires_grad = in->requires_grad, .is_leaf = in->is_leaf,
+                                    .inference = in->inference, .storage = in->storage_number,
+                                    .alias_offset = alias_offset(trace, i)};
+        v->example_metas[i] = in->meta;
+    }
+    v->n_numbers = trace->numbers.n;
+    v->numbers = plan->numbers;
+    v->number_rules = plan->dynamic ? plan->number_rules : NULL;
+    v->example_numbers = arena_copy(v->arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n);
+    v->n_runtime_floats = plan->n_runtime_floats;
+    v->dynamic = plan->dynamic;
+    v->env = plan->env;
+    v->bindings = plan->bindings.at;
+    v->n_bindings = plan->bindings.n;
+}
+
+static void copy_outputs(Variant *v, const Trace *trace, const TraceGraph *made) {
+    v->graph_inputs = made->inputs;
+    v->n_graph_inputs = made->n_inputs;
+    v->outputs = made->outputs;
+    v->n_outputs = made->n_outputs;
+    v->n_values = trace->values.n;
+    v->provides = arena_alloc(v->arena, (size_t)v->n_values);
+    for (int i = 0; i < v->n_outputs; i++) v->provides[v->outputs[i]] = 1;
+    v->writes = trace->writes;
+    v->n_ops = trace->ops.n;
+    v->n_random = trace->n_random;
+    v->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
+}
+
+static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *made) {
+    Text text = {0};
+    graph_print(made->graph, &text);
+    v->text = text.at;
+    if (training_wanted(made->graph, trace)) return training_compile(v, made->graph, trace);
+    return compile_graph(made->graph, NULL, &v->run, &v->info);
+}
+
+static void variant_free(Variant *v) {
+    mem_free(v->text);
+    compile_info_free(&v->info);
+    executable_free(v->run);
+    arena_free(v->arena);
+}
+
+/* Guards, expressions and the graph live in one arena, which outlives the executable: its plan refers to them. */
+static Status make(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
+    Arena *const arena = arena_new();
+    Variant *const v = arena ? ARENA_NEW(arena, Variant) : NULL;
+    if (!v) {
+        arena_free(arena);
+        return ST_MEMORY;
+    }
+    v->arena = arena;
+    v->end = trace->end;
+    SymPlan plan;
+    TraceGraph made;
+    Status status = sym_plan_make(fn, trace, older, arena, &plan);
+    if (status == ST_OK) status = trace_graph(trace, arena, &plan, &made);
+    if (status == ST_OK) {
+        copy_guards(v, trace, &plan);
+        copy_outputs(v, trace, &made);
+        status = compile_into(v, trace, &made);
+        v->n_bindings = plan.bindings.n;
+        v->bindings = plan.bindings.at;
+    }
+    if (status != ST_OK) {
+        function_note_failure(fn, v->info.failure, v->info.reason[0] ? v->info.reason : error_slot()->message);
+        error_clear();
+        variant_free(v);
+        return status;
+    }
+    *out = v;
+    return ST_OK;
+}
+
+static int count_variants(const TrieNode *end) {
+    int n = 0;
+    for (const Variant *v = atomic_load_explicit(&end->variants, memory_order_acquire); v; v = v->next) n++;
+    return n;
+}
+
+static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace) {
+    pthread_mutex_lock(&fn->lock);
+    v->id = fn->variants.n;
+    v->trace_ns = clock_ns() - trace->started_ns;
+    VEC_PUSH(fn->arena, &fn->variants, v);
+    v->next = atomic_load_explicit(&end->variants, memory_order_relaxed);
+    atomic_store_explicit(&end->variants, v, memory_order_release);
+    end->compiles++;
+    fn->stats.compiles++;
+    if (v->next) fn->stats.recompiles++;
+    pthread_mutex_unlock(&fn->lock);
+}
+
+void variant_compile(sn_function *fn, Trace *trace) {
+    trace_mark_needed(trace);
+    TrieNode *const end = trace->end;
+    const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
+    if (newest) {
+        Text why = {0};
+        if (variant_fits(newest, trace, &why)) return; /* another thread, or an earlier round of this call */
+        function_note_recompile(fn, text_str(&why));
+        text_free(&why);
+    }
+    if (end->failures || count_variants(end) >= function_recompile_limit(fn)) {
+        function_note_limit(fn, end);
+        return;
+    }
+    const Variant *older = newest_like(trace);
+    Variant *v = NULL;
+    Status status = make(fn, trace, older, &v);
+    if (status != ST_OK && older) status = make(fn, trace, NULL, &v); /* no symbols: this case as it is */
+    if (status == ST_OK) publish(fn, end, v, trace);
+    else end->failures++;
+}
