@@ -62,8 +62,8 @@ struct Capture {
     uint32_t map_room, stamp;
     sn_tensor *wanted;        /* the placeholder whose value a break asks for */
     bool final;               /* the body has returned and its scope has ended */
-    int depth;                /* nested sn_call inlines [C11] */
-    const char *reason;       /* why the last segment was not compiled code, static or in the arena */
+    sn_tensor **results;      /* what the body returned; NULL entries: absent */
+    int n_results;
 };
 
 /* Ends the current segment: runs it. `reason` (static text) NULL: the return. */
@@ -93,6 +93,7 @@ void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
 Status variant_run(Variant *variant, Trace *trace);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the function. */
 void variant_compile(sn_function *fn, Trace *trace);
+void variant_free(Variant *variant);
 
 /* trace_graph.c: the capture graph of a trace. */
 typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they are */

@@ -94,7 +94,7 @@ Status compile_graph(Graph *graph, const PassOptions *options, Executable **out,
     info->refusals = refusals ? mem_strdup(refusals) : NULL;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower, never wrong. */
     info->interpreted = code_generate(job.plan, info) != ST_OK;
-    return settle(executable_new(job.plan, info->interpreted ? NULL : find_code, job.plan, out), info);
+    return settle(executable_new(job.plan, false, info->interpreted ? NULL : find_code, job.plan, out), info);
 }
 
 void compile_info_free(CompileInfo *info) {

@@ -15,7 +15,7 @@ typedef struct CompileInfo {
     char *refusals;        /* why not fused, malloc'd */
 } CompileInfo;
 
-/* Runs the pass pipeline on `graph` (whose arena the executable takes over on success), lowers, generates code.
+/* Runs the pass pipeline on `graph` (whose arena must outlive the executable), lowers, generates code.
  * Returns ST_OK with *out set, or a status with no error pending and info->failure set: the caller runs eagerly. */
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info);
 void compile_info_free(CompileInfo *info);

@@ -81,6 +81,11 @@ typedef struct RecompileRow {
     char *text; /* the guard that failed with both values */
 } RecompileRow;
 
+typedef struct FailureRow {
+    BailCode code;
+    const char *text;
+} FailureRow;
+
 struct sn_function {
     sn_body body;
     void *closure;
@@ -93,12 +98,18 @@ struct sn_function {
     VEC(Variant *) variants;
     VEC(BreakRow) breaks;
     VEC(RecompileRow) recompiles;
+    VEC(FailureRow) failures;   /* segments that could not be compiled */
+    int64_t limit_hits;
+    Arena *call_arena;          /* of the last call, kept for the next one */
     sn_stats stats;         /* under the lock */
     bool limit_said, mode_said;
-    _Atomic bool running_refused;
-    char *last_reason;      /* of the newest fallback */
     struct ReplayEntry *replay;
 };
+
+sn_function *function_new(sn_body body, void *closure, const sn_compile_options *options); /* NULL raises */
+void function_free(sn_function *fn);
+/* `in`: n_in values (tensors borrowed); out: scope-owned results, NULL on failure. */
+Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out);
 
 void function_note_break(sn_function *fn, const char *reason, const void *site);
 void function_note_recompile(sn_function *fn, const char *text);

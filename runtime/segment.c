@@ -53,6 +53,8 @@ static int32_t refs_of(const sn_tensor *t) { return atomic_load_explicit(&t->ref
 static bool is_needed(const Trace *trace, const sn_tensor *t) {
     const Capture *const c = trace->capture;
     if (t == c->wanted) return true;
+    for (int i = 0; i < c->n_results; i++)
+        if (c->results[i] == t) return true;
     const bool in_scope = t->flags & TF_in_scope;
     if (trace->writes && !c->final && refs_of(t) > 1) return true;
     return refs_of(t) > 1 + in_scope;

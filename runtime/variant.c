@@ -248,11 +248,12 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     return compile_graph(made->graph, NULL, &v->run, &v->info);
 }
 
-static void variant_free(Variant *v) {
+void variant_free(Variant *v) {
+    Arena *const arena = v->arena;
     mem_free(v->text);
     compile_info_free(&v->info);
     executable_free(v->run);
-    arena_free(v->arena);
+    arena_free(arena);
 }
 
 /* Guards, expressions and the graph live in one arena, which outlives the executable: its plan refers to them. */

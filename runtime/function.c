@@ -1,0 +1,246 @@
+/* function.c: compiled functions and their calls. A call runs the body under the capture key, ends the last segment
+ * once the body's scope is closed (so that only what survives it is an output [semantics C2]), and then compiles the
+ * segments that ran eagerly. */
+#include "runtime/function.h"
+
+#include <stdio.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/capture.h"
+#include "runtime/frame.h"
+#include "runtime/replay.h"
+
+enum { DEFAULT_RECOMPILE_LIMIT = 8 };
+
+/* Making and freeing ------------------------------------------------------------------------------------------- */
+
+sn_function *function_new(sn_body body, void *closure, const sn_compile_options *options) {
+    Arena *const arena = arena_new();
+    sn_function *const fn = mem_zero(sizeof *fn);
+    if (!arena || !fn) goto fail;
+    fn->body = body;
+    fn->closure = closure;
+    if (options) memcpy(&fn->options, options, options->size < sizeof *options ? options->size : sizeof *options);
+    fn->name = mem_strdup(fn->options.name && *fn->options.name ? fn->options.name : "fn");
+    fn->arena = arena;
+    fn->root = trie_root(arena);
+    if (!fn->name || !fn->root) goto fail;
+    fn->stats.size = sizeof fn->stats;
+    pthread_mutex_init(&fn->lock, NULL);
+    return fn;
+fail:
+    if (fn) mem_free(fn->name);
+    mem_free(fn);
+    arena_free(arena);
+    return NULL;
+}
+
+void function_free(sn_function *fn) {
+    if (!fn) return;
+    replay_free(fn);
+    for (int i = 0; i < fn->variants.n; i++) variant_free(fn->variants.at[i]);
+    for (int i = 0; i < fn->breaks.n; i++) mem_free(fn->breaks.at[i].reason);
+    for (int i = 0; i < fn->recompiles.n; i++) mem_free(fn->recompiles.at[i].text);
+    if (fn->options.closure_free) fn->options.closure_free(fn->closure, NULL);
+    pthread_mutex_destroy(&fn->lock);
+    mem_free(fn->name);
+    arena_free(fn->arena);
+    if (fn->call_arena) arena_free(fn->call_arena);
+    mem_free(fn);
+}
+
+/* What happened ----------------------------------------------------------------------------------------------- */
+
+void function_note_break(sn_function *fn, const char *reason, const void *site) {
+    LOG(graph_breaks, INFO, "%s: %s", fn->name, reason);
+    pthread_mutex_lock(&fn->lock);
+    for (int i = 0; i < fn->breaks.n; i++) {
+        BreakRow *const row = &fn->breaks.at[i];
+        if (row->site == site && !strcmp(row->reason, reason)) {
+            row->count++;
+            goto done;
+        }
+    }
+    fn->stats.breaks++;
+    VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = mem_strdup(reason), .site = site, .count = 1}));
+done:
+    pthread_mutex_unlock(&fn->lock);
+}
+
+void function_note_recompile(sn_function *fn, const char *text) {
+    LOG(recompiles, INFO, "%s: %s", fn->name, text);
+    pthread_mutex_lock(&fn->lock);
+    if (fn->recompiles.n < 256) VEC_PUSH(fn->arena, &fn->recompiles, ((RecompileRow){.text = mem_strdup(text)}));
+    pthread_mutex_unlock(&fn->lock);
+}
+
+static void set_reason(sn_function *fn, const char *text) {
+    char *const copy = arena_strdup(fn->arena, text);
+    if (copy) state_get()->last_reason = copy;
+}
+
+void function_note_failure(sn_function *fn, BailCode code, const char *text) {
+    LOG(compile, WARNING, "%s: a segment runs eagerly: %s: %s", fn->name, bail_name(code), text);
+    pthread_mutex_lock(&fn->lock);
+    VEC_PUSH(fn->arena, &fn->failures, ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
+    set_reason(fn, text);
+    pthread_mutex_unlock(&fn->lock);
+}
+
+void function_note_limit(sn_function *fn, const TrieNode *end) {
+    pthread_mutex_lock(&fn->lock);
+    fn->limit_hits++;
+    const bool say = !fn->limit_said && !end->failures;
+    if (say) fn->limit_said = true;
+    set_reason(fn, "the recompile limit is reached; this case runs eagerly");
+    pthread_mutex_unlock(&fn->lock);
+    if (say)
+        LOG(recompiles, WARNING, "%s: %d variants of one segment: the recompile limit; further cases run eagerly",
+            fn->name, function_recompile_limit(fn));
+}
+
+int function_recompile_limit(const sn_function *fn) {
+    return fn->options.recompile_limit > 0 ? fn->options.recompile_limit : DEFAULT_RECOMPILE_LIMIT;
+}
+
+/* A call ------------------------------------------------------------------------------------------------------- */
+
+static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, Capture *capture) {
+    sn_frame frame = {.what = fn->name, .closure = fn->closure, .in = in, .n_in = n_in, .out = out, .n_out = n_out,
+                      .capture = capture};
+    return frame_run(&frame, fn->body);
+}
+
+static Arena *take_arena(sn_function *fn) {
+    pthread_mutex_lock(&fn->lock);
+    Arena *const spare = fn->call_arena;
+    fn->call_arena = NULL;
+    pthread_mutex_unlock(&fn->lock);
+    return spare ? spare : arena_new();
+}
+
+static void give_arena(sn_function *fn, Arena *arena) {
+    arena_reset(arena);
+    pthread_mutex_lock(&fn->lock);
+    Arena *const extra = fn->call_arena ? arena : NULL;
+    if (!extra) fn->call_arena = arena;
+    pthread_mutex_unlock(&fn->lock);
+    arena_free(extra);
+}
+
+/* The ops before an error have had their effects in eager; so they have here. */
+static void flush_after_error(Capture *c) {
+    ErrorSlot *const slot = error_slot();
+    const ErrorSlot kept = *slot;
+    error_clear();
+    capture_flush(c, NULL, NULL);
+    *slot = kept;
+}
+
+static void count_trace(sn_function *fn, const Trace *trace) {
+    if (fn->stats.calls <= 1) return; /* the first call is left out [semantics C14] */
+    if (trace->state == TRACE_compiled) fn->stats.ops_generated += trace->ops.n;
+    else if (trace->state == TRACE_interpreted) fn->stats.ops_interpreted += trace->ops.n;
+    else fn->stats.ops_eager += trace->ops.n;
+}
+
+static void report(sn_function *fn, const Capture *c) {
+    int kinds = 0, path = SN_PATH_COMPILED;
+    pthread_mutex_lock(&fn->lock);
+    fn->stats.calls++;
+    for (int i = 0; i < c->traces.n; i++) {
+        const Trace *const trace = c->traces.at[i];
+        if (!trace->ops.n) continue;
+        count_trace(fn, trace);
+        const int now = trace->state == TRACE_compiled      ? SN_PATH_COMPILED
+                        : trace->state == TRACE_interpreted ? SN_PATH_INTERPRETED
+                                                            : SN_PATH_EAGER;
+        path = kinds++ && path != now ? SN_PATH_MIXED : now;
+    }
+    pthread_mutex_unlock(&fn->lock);
+    sn_state *const state = state_get();
+    state->last_path = path;
+    if (path == SN_PATH_COMPILED) state->last_reason = "";
+}
+
+static void compile_pending(sn_function *fn, Capture *c) {
+    for (int i = 0; i < c->traces.n; i++) { /* what later segments used is an output of its maker */
+        const Trace *const trace = c->traces.at[i];
+        for (int k = 0; k < trace->inputs.n; k++) {
+            const TraceInput *const in = &trace->inputs.at[k];
+            if (in->maker && in->maker->needed) in->maker->needed[in->maker_value] = 1;
+        }
+    }
+    for (int i = 0; i < c->traces.n; i++)
+        if (c->traces.at[i]->compile && c->traces.at[i]->state == TRACE_eager) variant_compile(fn, c->traces.at[i]);
+}
+
+static void release_all(Capture *c) {
+    for (int i = 0; i < c->traces.n; i++) {
+        Trace *const trace = c->traces.at[i];
+        for (int v = 0; v < trace->values.n; v++) {
+            trace->values.at[v]->placeholder = NULL; /* unmade and held by nobody who may ask: the arena goes */
+            sn_release(trace->values.at[v]);
+        }
+        for (int k = 0; k < trace->inputs.n; k++) sn_release(trace->inputs.at[k].tensor);
+    }
+}
+
+static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    sn_state *const state = state_get();
+    if (!capture_begin_trace(c)) return ST_MEMORY;
+    capture_resume(c);
+    Status status = run_body(fn, in, n_in, out, n_out, c);
+    c->final = true;
+    c->results = out;
+    c->n_results = n_out;
+    if (status != ST_OK) flush_after_error(c);
+    else status = capture_flush(c, NULL, NULL);
+    capture_suspend();
+    state->last_reason = "first call of this case: it was compiled afterwards";
+    if (status == ST_OK) compile_pending(fn, c);
+    report(fn, c);
+    release_all(c);
+    return status;
+}
+
+static Status call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    Arena *const arena = take_arena(fn);
+    if (!arena) return ST_MEMORY;
+    Capture capture = {.fn = fn, .arena = arena};
+    const Status status = run_captured(fn, &capture, in, n_in, out, n_out);
+    give_arena(fn, arena);
+    return status;
+}
+
+static Status check_strict(sn_function *fn) {
+    if (!fn->options.full_graph) return ST_OK;
+    if (fn->breaks.n) {
+        char where[256];
+        site_name(fn->breaks.at[0].site, where, sizeof where);
+        return error_raise(ST_STRICT, "%s: full_graph, but the graph breaks at %s: %s", fn->name, where,
+                           fn->breaks.at[0].reason);
+    }
+    if (fn->failures.n)
+        return error_raise(ST_STRICT, "%s: full_graph, but nothing was compiled: %s", fn->name, fn->failures.at[0].text);
+    return ST_OK;
+}
+
+Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    if (error_pending()) return error_pending();
+    if (!fn) return error_raise(ST_ARGUMENT, "sn_call: the function is NULL");
+    sn_state *const state = state_get();
+    Status status;
+    if (state->capture || fn->options.mode == SN_COMPILE_EAGER) {
+        status = run_body(fn, in, n_in, out, n_out, state->capture);
+    } else {
+        bool ran = false;
+        status = replay_try(fn, in, n_in, out, n_out, &ran);
+        if (!ran) status = call_captured(fn, in, n_in, out, n_out);
+        if (status == ST_OK) status = check_strict(fn);
+    }
+    for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
+    return status;
+}
