@@ -89,6 +89,7 @@ void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
 bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
 /* Free symbols' values for a launch; room for sym_free_count of the env. */
 void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
+void variant_bind_floats(const Variant *variant, const Trace *trace, double *floats); /* n_runtime_floats */
 /* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed. */
 Status variant_run(Variant *variant, Trace *trace);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the function. */

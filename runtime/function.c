@@ -200,6 +200,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     capture_suspend();
     state->last_reason = "first call of this case: it was compiled afterwards";
     if (status == ST_OK) compile_pending(fn, c);
+    if (status == ST_OK && fn->options.mode == SN_COMPILE_REPLAY) replay_learn(fn, c, in, n_in, out, n_out);
     report(fn, c);
     release_all(c);
     return status;

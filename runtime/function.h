@@ -5,6 +5,7 @@
 #ifndef SINTER_RUNTIME_FUNCTION_H
 #define SINTER_RUNTIME_FUNCTION_H
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sinter/compile.h>
 
 #include "runtime/compile.h"
@@ -103,7 +104,9 @@ struct sn_function {
     Arena *call_arena;          /* of the last call, kept for the next one */
     sn_stats stats;         /* under the lock */
     bool limit_said, mode_said;
-    struct ReplayEntry *replay;
+    _Atomic(struct ReplayEntry *) replay;
+    _Atomic int64_t replays;
+    int n_replay;
 };
 
 sn_function *function_new(sn_body body, void *closure, const sn_compile_options *options); /* NULL raises */

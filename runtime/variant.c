@@ -155,7 +155,7 @@ static double float_of(int64_t bits) {
     return value;
 }
 
-static void bind_floats(const Variant *variant, const Trace *trace, double *floats) {
+void variant_bind_floats(const Variant *variant, const Trace *trace, double *floats) {
     for (int k = 0; variant->n_runtime_floats && k < variant->n_numbers; k++)
         if (variant->number_rules[k] == NUMBER_runtime_float)
             floats[variant->numbers[k]] = float_of(trace->numbers.at[k]);
@@ -176,7 +176,7 @@ Status variant_run(Variant *variant, Trace *trace) {
     if (!inputs || !outs || !floats) return ST_MEMORY;
     int64_t symbols[MAX_SYMBOLS];
     variant_bind(variant, trace, symbols);
-    bind_floats(variant, trace, floats);
+    variant_bind_floats(variant, trace, floats);
     for (int i = 0; i < variant->n_graph_inputs; i++) {
         inputs[i] = graph_input_tensor(&variant->graph_inputs[i], trace);
         if (!inputs[i]) return ST_MEMORY;

@@ -1,0 +1,205 @@
+/* replay.c: see replay.h. Entries are a list, newest first, published under the function's lock and never changed. */
+#include "runtime/replay.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/tape.h"
+
+enum { MAX_ENTRIES = 64, MAX_SYMBOLS = 512, MAX_TENSORS = 512 };
+
+typedef struct InputKey { /* of one call input or bound tensor */
+    const Meta *meta;       /* NULL: a scalar or absent */
+    bool requires_grad;
+    int64_t bits;           /* scalars */
+    int32_t kind;
+} InputKey;
+
+typedef struct ReplayEntry {
+    struct ReplayEntry *next;
+    Variant *variant;
+    int n_in, n_bound, n_out;
+    InputKey *in, *bound_keys;
+    sn_tensor **bound;      /* retained */
+    int *source;            /* by graph input: call input, or n_in + bound */
+    int *result;            /* by call output: graph output, or -1: absent */
+    int64_t *symbols;
+    double *floats;
+} ReplayEntry;
+
+static InputKey key_of(const Arg *a) {
+    InputKey key = {.kind = a->kind};
+    if (a->kind != ARG_tensor) {
+        key.bits = a->kind == ARG_none || a->kind == ARG_default ? 0 : a->i;
+        return key;
+    }
+    if (a->val) {
+        key.meta = a->val->meta;
+        key.requires_grad = tape_requires_grad(tensor_of(a->val));
+    }
+    return key;
+}
+
+static bool same_key(const InputKey *want, const Arg *a) {
+    if (want->kind != a->kind) return false;
+    if (a->kind == ARG_tensor && a->val) {
+        const sn_tensor *const t = tensor_of(a->val);
+        return t->base.meta == want->meta && (!t->autograd || tape_requires_grad(t) == want->requires_grad);
+    }
+    return key_of(a).bits == want->bits && !want->meta;
+}
+
+static bool fits(const ReplayEntry *e, const Arg *in, int n_in, int n_out) {
+    if (e->n_in != n_in || e->n_out != n_out) return false;
+    for (int i = 0; i < n_in; i++)
+        if (!same_key(&e->in[i], &in[i])) return false;
+    for (int i = 0; i < e->n_bound; i++)
+        if (!same_key(&e->bound_keys[i], &A_VAL(&e->bound[i]->base))) return false;
+    return e->variant->epoch == atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
+}
+
+static sn_tensor *source_of(const ReplayEntry *e, const Arg *in, int graph_input) {
+    const int source = e->source[graph_input];
+    return source < e->n_in ? tensor_of(in[source].val) : e->bound[source - e->n_in];
+}
+
+static Status launch(const ReplayEntry *e, const Arg *in, sn_tensor **out) {
+    const Variant *const v = e->variant;
+    sn_tensor *inputs[MAX_TENSORS], *outs[MAX_TENSORS];
+    int64_t symbols[MAX_SYMBOLS];
+    for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = source_of(e, in, i);
+    memcpy(symbols, e->symbols, sizeof *symbols * (size_t)v->n_bindings);
+    sn_state *const state = state_get();
+    for (int i = 0; v->n_random && i < v->n_bindings; i++) {
+        if (v->bindings[i].kind == BIND_seed) symbols[i] = (int64_t)state->seed;
+        if (v->bindings[i].kind == BIND_sequence) symbols[i] = (int64_t)state->sequence;
+    }
+    TRY(execute(v->run, inputs, symbols, e->floats, outs));
+    state->sequence += (uint64_t)v->n_random;
+    for (int i = 0; i < e->n_out; i++) out[i] = e->result[i] < 0 ? NULL : outs[e->result[i]];
+    return ST_OK;
+}
+
+Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
+    if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
+    const ReplayEntry *e = atomic_load_explicit(&fn->replay, memory_order_acquire);
+    while (e && !fits(e, in, n_in, n_out)) e = e->next;
+    if (!e) return ST_OK;
+    const int every = fn->options.check_every;
+    const int64_t hit = atomic_fetch_add_explicit(&fn->replays, 1, memory_order_relaxed);
+    if (every > 0 && hit % every == every - 1) return ST_OK; /* this one is verified */
+    const Status status = launch(e, in, out);
+    *ran = status != ST_VALUE; /* a failed check: the body says which op */
+    if (status == ST_VALUE) error_clear();
+    if (status != ST_OK) return *ran ? status : ST_OK;
+    sn_state *const state = state_get();
+    state->last_path = e->variant->info.interpreted ? SN_PATH_INTERPRETED : SN_PATH_COMPILED;
+    state->last_reason = "";
+    return ST_OK;
+}
+
+/* Learning ----------------------------------------------------------------------------------------------------- */
+
+static const char *refusal(const Capture *c, const Trace *trace, int n_out) {
+    for (int i = 0; i < c->traces.n; i++)
+        if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return "the graph breaks";
+    if (!trace->variant) return NULL; /* not yet: the next call may do */
+    if (trace->gradients) return "sn_backward sets .grad, which replay would not";
+    if (trace->variant->training) return "gradients flow out of it";
+    if (trace->variant->n_graph_inputs > MAX_TENSORS || trace->variant->n_outputs > MAX_TENSORS || n_out > MAX_TENSORS)
+        return "too many tensors";
+    for (int i = 0; i < trace->variant->n_graph_inputs; i++)
+        if (trace->variant->graph_inputs[i].base) return "written inputs share memory";
+    return NULL;
+}
+
+static int find_in(const Arg *in, int n_in, const sn_tensor *t) {
+    for (int i = 0; i < n_in; i++)
+        if (in[i].kind == ARG_tensor && in[i].val == &t->base) return i;
+    return -1;
+}
+
+static int result_index(const Trace *trace, const sn_tensor *t) {
+    for (int i = 0; t && i < trace->variant->n_outputs; i++)
+        if (trace->values.at[trace->variant->outputs[i]] == t) return i;
+    return -1;
+}
+
+static ReplayEntry *entry_new(Arena *arena, const Variant *v, int n_in, int n_out) {
+    ReplayEntry *const e = ARENA_NEW(arena, ReplayEntry);
+    if (!e) return NULL;
+    e->n_in = n_in;
+    e->n_out = n_out;
+    e->in = ARENA_ARRAY(arena, InputKey, n_in);
+    e->bound_keys = ARENA_ARRAY(arena, InputKey, v->n_graph_inputs);
+    e->bound = ARENA_ARRAY(arena, sn_tensor *, v->n_graph_inputs);
+    e->source = ARENA_ARRAY(arena, int, v->n_graph_inputs);
+    e->result = ARENA_ARRAY(arena, int, n_out);
+    e->symbols = ARENA_ARRAY(arena, int64_t, v->n_bindings);
+    e->floats = ARENA_ARRAY(arena, double, v->n_runtime_floats);
+    return e->floats ? e : NULL;
+}
+
+/* False: a result is neither a graph output nor absent (an input returned as it is). */
+static bool map_results(ReplayEntry *e, const Trace *trace, sn_tensor *const *out) {
+    for (int i = 0; i < e->n_out; i++) {
+        e->result[i] = result_index(trace, out[i]);
+        if (out[i] && e->result[i] < 0) return false;
+    }
+    return true;
+}
+
+static void map_inputs(ReplayEntry *e, const Trace *trace, const Arg *in) {
+    const Variant *const v = trace->variant;
+    for (int i = 0; i < v->n_graph_inputs; i++) {
+        sn_tensor *const t = trace->inputs.at[v->graph_inputs[i].touched].tensor;
+        const int found = find_in(in, e->n_in, t);
+        e->source[i] = found >= 0 ? found : e->n_in + e->n_bound;
+        if (found >= 0) continue;
+        e->bound_keys[e->n_bound] = key_of(&A_VAL(&t->base));
+        e->bound[e->n_bound++] = sn_retain(t);
+    }
+}
+
+static void publish(sn_function *fn, ReplayEntry *e) {
+    e->next = atomic_load_explicit(&fn->replay, memory_order_relaxed);
+    atomic_store_explicit(&fn->replay, e, memory_order_release);
+    fn->n_replay++;
+}
+
+static const char *learn(sn_function *fn, const Capture *c, const Trace *trace, const Arg *in, int n_in,
+                         sn_tensor *const *out, int n_out) {
+    const char *const why = refusal(c, trace, n_out);
+    if (why || !trace->variant || fn->n_replay >= MAX_ENTRIES) return why;
+    ReplayEntry *const e = entry_new(fn->arena, trace->variant, n_in, n_out);
+    if (!e) return NULL;
+    e->variant = trace->variant;
+    if (!map_results(e, trace, out)) return "it returns an input";
+    int results = 0;
+    for (int i = 0; i < n_out; i++) results += e->result[i] >= 0;
+    for (int v = 0; v < trace->values.n; v++) results -= trace->needed[v];
+    if (results < 0) return "tensors are kept beside the results";
+    map_inputs(e, trace, in);
+    for (int i = 0; i < n_in; i++) e->in[i] = key_of(&in[i]);
+    variant_bind(trace->variant, trace, e->symbols);
+    variant_bind_floats(trace->variant, trace, e->floats);
+    publish(fn, e);
+    return NULL;
+}
+
+void replay_learn(sn_function *fn, const Capture *c, const Arg *in, int n_in, sn_tensor *const *out, int n_out) {
+    const Trace *trace = NULL;
+    for (int i = 0; i < c->traces.n && !trace; i++)
+        if (c->traces.at[i]->ops.n) trace = c->traces.at[i];
+    if (!trace) return;
+    pthread_mutex_lock(&fn->lock);
+    const char *const why = learn(fn, c, trace, in, n_in, out, n_out);
+    const bool say = why && !fn->mode_said;
+    if (say) fn->mode_said = true;
+    pthread_mutex_unlock(&fn->lock);
+    if (say) LOG(compile, WARNING, "%s: replay mode turned into verify: %s", fn->name, why);
+}
+
+void replay_free(sn_function *fn) {
+    for (ReplayEntry *e = atomic_load(&fn->replay); e; e = e->next)
+        for (int i = 0; i < e->n_bound; i++) sn_release(e->bound[i]);
+}
