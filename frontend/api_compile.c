@@ -1,0 +1,136 @@
+/* api_compile.c: the public functions of <sinter/compile.h>, thin over runtime/. */
+#include <sinter/compile.h>
+
+#include "runtime/capture.h"
+#include "runtime/explain.h"
+#include "runtime/frame.h"
+
+sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *options) {
+    if (error_pending()) return NULL;
+    if (!body) {
+        error_raise(ST_ARGUMENT, "sn_compile: body is NULL");
+        return NULL;
+    }
+    return function_new(body, closure, options);
+}
+
+void sn_function_free(sn_function *fn) {
+    if (fn && state_get()->capture && state_get()->capture->fn == fn) {
+        error_raise(ST_STATE, "sn_function_free: function '%s' is running", fn->name);
+        return;
+    }
+    function_free(fn);
+}
+
+static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    state_get()->site = __builtin_return_address(0);
+    return (sn_status)function_call(fn, in, n_in, out, n_out);
+}
+
+enum { MAX_STACK_ARGS = 64 };
+
+sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
+    Arg args[MAX_STACK_ARGS];
+    if (n_in < 0 || n_out < 0 || n_in > MAX_STACK_ARGS)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %d inputs and %d outputs; at most %d inputs", n_in, n_out,
+                                      MAX_STACK_ARGS);
+    for (int i = 0; i < n_in; i++) {
+        if (!in[i] && !error_pending()) error_raise(ST_ARGUMENT, "sn_call: input %d is NULL", i);
+        args[i] = A_VAL(&in[i]->base);
+    }
+    return call(fn, args, n_in, out, n_out);
+}
+
+sn_status sn_call_values(sn_function *fn, const sn_value *in, int n_in, sn_tensor **out, int n_out) {
+    return call(fn, (const Arg *)in, n_in, out, n_out);
+}
+
+sn_tensor *sn_call1(sn_function *fn, sn_tensors in) {
+    sn_tensor *out = NULL;
+    sn_call(fn, in.data, (int)in.n, &out, 1);
+    return out;
+}
+
+sn_status sn_graph_break(const char *reason) {
+    Capture *const capture = state_get()->capture;
+    if (!capture || error_pending()) return (sn_status)error_pending();
+    char *const text = arena_strdup(capture->arena, reason ? reason : "sn_graph_break");
+    return (sn_status)capture_flush(capture, text ? text : "sn_graph_break", __builtin_return_address(0));
+}
+
+/* Symbolic ints: in verify mode every attribute is checked on every call, so plain values serve; which of them follow
+ * sizes is found by comparing calls (runtime/dynamic.c). */
+sn_sym sn_in_sym(sn_frame *f, int i) { return (sn_sym){sn_in_int(f, i)}; }
+sn_sym sn_sym_size(sn_tensor *t, int64_t dim) { return (sn_sym){sn_size(t, dim)}; }
+sn_sym sn_sym_int(int64_t value) { return (sn_sym){value}; }
+int64_t sn_sym_arg(sn_sym s) { return s.bits; }
+int64_t sn_sym_value(sn_sym s) { return s.bits; }
+
+sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
+    if ((op == '/' || op == '%') && b.bits == 0) {
+        error_raise(ST_VALUE, "sn_sym_op: %lld %c 0", (long long)a.bits, op);
+        return (sn_sym){0};
+    }
+    switch (op) {
+    case '+': return (sn_sym){sym_add(NULL, a.bits, b.bits)};
+    case '-': return (sn_sym){sym_sub(NULL, a.bits, b.bits)};
+    case '*': return (sn_sym){sym_mul(NULL, a.bits, b.bits)};
+    case '/': return (sn_sym){sym_div(NULL, a.bits, b.bits)};
+    case '%': return (sn_sym){sym_mod(NULL, a.bits, b.bits)};
+    default: error_raise(ST_ARGUMENT, "sn_sym_op: operator '%c' is none of + - * / %%", op); return (sn_sym){0};
+    }
+}
+
+/* What happened ------------------------------------------------------------------------------------------------ */
+
+sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
+    if (!fn || !out) return (sn_status)error_raise(ST_ARGUMENT, "sn_function_stats: NULL argument");
+    const size_t size = out->size ? out->size : sizeof *out;
+    pthread_mutex_lock(&fn->lock);
+    sn_stats stats = fn->stats;
+    stats.graphs = fn->variants.n;
+    for (int i = 0; i < fn->variants.n; i++) {
+        const Variant *const v = fn->variants.at[i];
+        stats.kernels += v->info.kernels;
+        stats.trace_ns += v->trace_ns;
+        stats.passes_ns += v->info.passes_ns + v->info.lower_ns;
+        stats.codegen_ns += v->info.codegen_ns + v->info.load_ns;
+    }
+    pthread_mutex_unlock(&fn->lock);
+    memcpy(out, &stats, size < sizeof stats ? size : sizeof stats);
+    out->size = size;
+    return SN_OK;
+}
+
+sn_status sn_last_call(sn_call_report *out) {
+    if (!out) return (sn_status)error_raise(ST_ARGUMENT, "sn_last_call: NULL argument");
+    const sn_state *const state = state_get();
+    out->path = (sn_path)state->last_path;
+    out->reason = state->last_reason ? state->last_reason : "";
+    return SN_OK;
+}
+
+static const char *give(Text *text) {
+    if (!text->at) return "";
+    return state_text(state_get(), text->at);
+}
+
+const char *sn_explain(sn_function *fn) {
+    Text text = {0};
+    if (fn) explain_text(fn, &text);
+    return give(&text);
+}
+
+const char *sn_explain_json(sn_function *fn) {
+    Text text = {0};
+    if (fn) explain_json(fn, &text);
+    return give(&text);
+}
+
+const char *sn_dump(sn_function *fn, const char *stage) {
+    Text text = {0};
+    if (fn && stage) explain_dump(fn, stage, &text);
+    return give(&text);
+}
+
+const char *sn_stage_name(int i) { return explain_stage_name(i); }
