@@ -1,0 +1,225 @@
+/* api_graph.c: the public functions of <sinter/graph.h>: graphs as objects and text.
+ *
+ * sn_node is a handle: an input or an op node; handles are made once per graph and found again by identity. */
+#include <sinter/graph.h>
+
+#include "passes/passes.h"
+#include "runtime/base/alloc.h"
+#include "runtime/frame.h"
+#include "runtime/function.h"
+#include "runtime/graph_run.h"
+
+struct sn_node {
+    sn_graph *graph;
+    Node *node;  /* NULL: an input */
+    GVal *input; /* NULL: an op */
+};
+
+struct sn_graph {
+    Arena *arena;
+    Graph *graph;
+    VEC(sn_node *) handles;
+};
+
+static sn_graph *wrap(Arena *arena, Graph *graph) {
+    sn_graph *const g = ARENA_NEW(arena, sn_graph);
+    if (!g) return NULL;
+    g->arena = arena;
+    g->graph = graph;
+    graph_number(graph);
+    return g;
+}
+
+sn_graph *sn_graph_parse(const char *text, size_t length) {
+    if (error_pending()) return NULL;
+    if (!text) {
+        error_raise(ST_ARGUMENT, "sn_graph_parse: text is NULL");
+        return NULL;
+    }
+    Arena *const arena = arena_new();
+    Graph *graph;
+    if (arena && graph_parse(arena, text, length, &graph) == ST_OK) {
+        sn_graph *const g = wrap(arena, graph);
+        if (g) return g;
+    }
+    arena_free(arena);
+    return NULL;
+}
+
+void sn_graph_free(sn_graph *g) {
+    if (g) arena_free(g->arena);
+}
+
+sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
+    if (!fn) {
+        error_raise(ST_ARGUMENT, "sn_graph_capture: the function is NULL");
+        return NULL;
+    }
+    sn_tensor *outs[64];
+    sn_call_values(fn, in, n_in, outs, 0);
+    if (error_pending()) return NULL;
+    if (!fn->variants.n) {
+        error_raise(ST_UNSUPPORTED, "sn_graph_capture: function '%s' gave no graph", fn->name);
+        return NULL;
+    }
+    const char *const text = fn->variants.at[fn->variants.n - 1]->text;
+    return sn_graph_parse(text, strlen(text));
+}
+
+/* A compiled graph is a compiled function whose body runs the graph's ops. */
+static sn_status body_of_graph(sn_frame *f) {
+    sn_graph *const g = sn_closure(f);
+    sn_tensor *inputs[256], *outs[256];
+    const int n = sn_in_count(f);
+    if (n > COUNT_OF(inputs) || g->graph->outputs.n > COUNT_OF(outs))
+        return (sn_status)error_raise(ST_UNSUPPORTED, "graph %s: more than 256 inputs or outputs", g->graph->name);
+    for (int i = 0; i < n; i++) inputs[i] = sn_in(f, i);
+    if (graph_run(g->graph, inputs, n, outs) != ST_OK) return sn_check();
+    for (int i = 0; i < g->graph->outputs.n; i++) sn_out(f, i, outs[i]);
+    return sn_check();
+}
+
+static void free_closure(void *closure, void *context) {
+    (void)context;
+    sn_graph_free(closure);
+}
+
+sn_function *sn_graph_compile(sn_graph *g, const sn_compile_options *options) {
+    if (!g) {
+        error_raise(ST_ARGUMENT, "sn_graph_compile: the graph is NULL");
+        return NULL;
+    }
+    Text text = {0};
+    graph_print(g->graph, &text);
+    sn_graph *const copy = sn_graph_parse(text_str(&text), text.n);
+    text_free(&text);
+    if (!copy) return NULL;
+    sn_compile_options mine = {.size = sizeof mine};
+    if (options) memcpy(&mine, options, options->size < sizeof mine ? options->size : sizeof mine);
+    mine.size = sizeof mine;
+    mine.closure_free = free_closure;
+    if (!mine.name) mine.name = copy->graph->name;
+    sn_function *const fn = sn_compile(body_of_graph, copy, &mine);
+    if (!fn) sn_graph_free(copy);
+    return fn;
+}
+
+const char *sn_graph_text(sn_graph *g) {
+    Text text = {0};
+    if (g) graph_print(g->graph, &text);
+    return text.at ? state_text(state_get(), text.at) : "";
+}
+
+sn_status sn_graph_check(sn_graph *g) {
+    if (!g) return (sn_status)error_raise(ST_ARGUMENT, "sn_graph_check: the graph is NULL");
+    return (sn_status)graph_verify(g->graph, STAGE_capture);
+}
+
+sn_status sn_graph_run(sn_graph *g, const char *passes) {
+    if (!g || !passes) return (sn_status)error_raise(ST_ARGUMENT, "sn_graph_run: NULL argument");
+    const Status status = passes_run(g->graph, passes, NULL);
+    graph_number(g->graph);
+    return (sn_status)status;
+}
+
+/* Nodes -------------------------------------------------------------------------------------------------------- */
+
+static sn_node *handle(sn_graph *g, Node *node, GVal *input) {
+    for (int i = 0; i < g->handles.n; i++)
+        if (g->handles.at[i]->node == node && g->handles.at[i]->input == input) return g->handles.at[i];
+    sn_node *const made = ARENA_NEW(g->arena, sn_node);
+    if (!made) return NULL;
+    *made = (sn_node){.graph = g, .node = node, .input = input};
+    VEC_PUSH(g->arena, &g->handles, made);
+    return made;
+}
+
+static sn_node *handle_of_value(sn_graph *g, GVal *v) { return v->def ? handle(g, v->def, NULL) : handle(g, NULL, v); }
+
+int sn_graph_count(sn_graph *g) {
+    int n = g ? g->graph->inputs.n : 0;
+    for (const Node *node = g ? g->graph->first : NULL; node; node = node->next) n++;
+    return n;
+}
+
+sn_node *sn_graph_node(sn_graph *g, int i) {
+    if (!g || i < 0 || i >= sn_graph_count(g)) {
+        error_raise(ST_ARGUMENT, "sn_graph_node: node %d of %d", i, sn_graph_count(g));
+        return NULL;
+    }
+    if (i < g->graph->inputs.n) return handle(g, NULL, g->graph->inputs.at[i]);
+    Node *node = g->graph->first;
+    for (int k = g->graph->inputs.n; k < i; k++) node = node->next;
+    return handle(g, node, NULL);
+}
+
+static GVal *value_of(const sn_node *n) { return n->node ? &n->node->outs[0] : n->input; }
+
+sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *const *in, int n_in,
+                         const sn_value *rest, int n_rest) {
+    OpForm form;
+    const OpRow *const row = g && op ? op_find(op, strlen(op), &form) : NULL;
+    if (!row || n_in < 0 || n_rest < 0 || n_in + n_rest > MAX_ARGS) {
+        error_raise(ST_ARGUMENT, "sn_graph_insert: op '%s' is unknown or has too many arguments", op ? op : "NULL");
+        return NULL;
+    }
+    Arg given[MAX_ARGS], args[MAX_ARGS + MAX_OUTS];
+    for (int i = 0; i < n_in; i++) given[i] = A_VAL(&value_of(in[i])->base);
+    memcpy(given + n_in, rest, sizeof *rest * (size_t)n_rest);
+    if (op_args_normalize(row, given, n_in + n_rest, args) != ST_OK) return NULL;
+    g->graph->insert_at = before ? before->node : NULL;
+    Node *const node = graph_append(g->graph, row, form, args);
+    g->graph->insert_at = NULL;
+    graph_number(g->graph);
+    return node ? handle(g, node, NULL) : NULL;
+}
+
+const char *sn_node_op(sn_node *n) {
+    if (!n) return "";
+    return n->node ? op_form_name(n->node->row, n->node->form) : "input";
+}
+
+typedef struct Operands {
+    GVal *at[256];
+    int n;
+} Operands;
+
+static void collect(void *context, GVal **slot) {
+    Operands *const o = context;
+    if (o->n < COUNT_OF(o->at)) o->at[o->n++] = *slot;
+}
+
+int sn_node_in_count(sn_node *n) {
+    Operands o = {.n = 0};
+    if (n && n->node) node_each_input(n->node, collect, &o);
+    return o.n;
+}
+
+sn_node *sn_node_in(sn_node *n, int i) {
+    Operands o = {.n = 0};
+    if (n && n->node) node_each_input(n->node, collect, &o);
+    if (i < 0 || i >= o.n) {
+        error_raise(ST_ARGUMENT, "sn_node_in: input %d of %d", i, o.n);
+        return NULL;
+    }
+    return handle_of_value(n->graph, o.at[i]);
+}
+
+sn_status sn_node_replace(sn_node *n, sn_node *by) {
+    if (!n || !by) return (sn_status)error_raise(ST_ARGUMENT, "sn_node_replace: NULL argument");
+    graph_replace(n->graph->graph, value_of(n), value_of(by));
+    return SN_OK;
+}
+
+sn_status sn_node_erase(sn_node *n) {
+    if (!n || !n->node) return (sn_status)error_raise(ST_ARGUMENT, "sn_node_erase: not an op node");
+    Graph *const graph = n->graph->graph;
+    graph_number(graph);
+    const int *const uses = graph_use_counts(graph);
+    for (int i = 0; i < n->node->n_outs; i++)
+        if (uses[n->node->outs[i].id])
+            return (sn_status)error_raise(ST_STATE, "sn_node_erase: result %d of %s is used", i, sn_node_op(n));
+    graph_remove(graph, n->node);
+    graph_number(graph);
+    return SN_OK;
+}
