@@ -7,6 +7,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
+#include "runtime/tape.h"
 
 enum { MAX_OPERANDS = 256, MAX_FIXED = 512, MAX_NUMBERS = 512, MAX_PENDING = 20000 };
 
@@ -57,7 +58,7 @@ static Status touch(Capture *c, sn_tensor *t, Operand *out) {
         return ST_OK;
     }
     TraceInput input = {.tensor = sn_retain(t), .meta = t->base.meta, .storage = t->storage, .offset = t->offset,
-                        .requires_grad = tape_requires_grad(t), .is_leaf = tape_is_leaf(t),
+                        .requires_grad = tape_tracks(t), .is_leaf = tape_is_leaf(t),
                         .inference = t->flags & TF_inference};
     if (c->traces.n > 1) find_maker(c, &input);
     const int index = trace->inputs.n;

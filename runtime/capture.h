@@ -85,6 +85,10 @@ Status trace_run_eager(Trace *trace);
 /* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */
 void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
 
+/* capture_backward.c: sn::gradients(roots, grad_roots, leaves) on computed tensors. */
+Status gradients_run(const Arg *args, sn_tensor **outs);
+void capture_start(void); /* registers the key's kernel and hooks */
+
 /* variant.c: does a variant fit this trace? If not and `why` is given, the guard that failed with both values. */
 bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
 /* Free symbols' values for a launch; room for sym_free_count of the env. */
@@ -94,7 +98,8 @@ void variant_bind_floats(const Variant *variant, const Trace *trace, double *flo
 Status variant_run(Variant *variant, Trace *trace);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the function. */
 void variant_compile(sn_function *fn, Trace *trace);
-void variant_free(Variant *variant);
+void variant_free(Variant *variant); /* drops one reference */
+void variant_retain(Variant *variant);
 
 /* trace_graph.c: the capture graph of a trace. */
 typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they are */

@@ -37,6 +37,7 @@ typedef struct SymBinding {
 
 typedef struct Variant Variant;
 struct Variant {
+    _Atomic int32_t refs;   /* the function's, and one per tape node */
     Variant *next;          /* older variant of the same end */
     int id;                 /* its number within the function */
     TrieNode *end;

@@ -34,7 +34,7 @@ static InputKey key_of(const Arg *a) {
     }
     if (a->val) {
         key.meta = a->val->meta;
-        key.requires_grad = tape_requires_grad(tensor_of(a->val));
+        key.requires_grad = tape_tracks(tensor_of(a->val));
     }
     return key;
 }
@@ -43,7 +43,7 @@ static bool same_key(const InputKey *want, const Arg *a) {
     if (want->kind != a->kind) return false;
     if (a->kind == ARG_tensor && a->val) {
         const sn_tensor *const t = tensor_of(a->val);
-        return t->base.meta == want->meta && (!t->autograd || tape_requires_grad(t) == want->requires_grad);
+        return t->base.meta == want->meta && (!t->autograd || tape_tracks(t) == want->requires_grad);
     }
     return key_of(a).bits == want->bits && !want->meta;
 }

@@ -45,7 +45,8 @@ void tensor_bind(sn_tensor *placeholder, sn_tensor *computed) {
     placeholder->keys = computed->keys;
     placeholder->flags |= computed->flags & TF_inference;
     placeholder->placeholder = NULL;
-    tape_move(placeholder, computed);
+    placeholder->autograd = computed->autograd; /* nodes point at inputs, never at their results */
+    computed->autograd = NULL;
 }
 
 static int32_t refs_of(const sn_tensor *t) { return atomic_load_explicit(&t->refs, memory_order_acquire); }
@@ -85,7 +86,7 @@ static Status run_op(const Trace *trace, const TraceOp *op, int *random) {
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)(*random)++;
     if (all_bound(op)) return ST_OK;
     sn_tensor *outs[MAX_OUTS] = {NULL};
-    if (op->row->id == OP_sn_gradients) TRY(tape_run_gradients(op->args, outs, op->n_outs));
+    if (op->row->id == OP_sn_gradients) TRY(gradients_run(op->args, outs));
     else TRY(dispatch(op->row, op->form, op->args, op->out_args, outs));
     for (int i = 0; i < op->n_outs; i++)
         if (op->outs[i]->placeholder) tensor_bind(op->outs[i], outs[i]);

@@ -248,7 +248,11 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     return compile_graph(made->graph, NULL, &v->run, &v->info);
 }
 
+void variant_retain(Variant *v) { atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed); }
+
 void variant_free(Variant *v) {
+    if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
+    training_free(v->training);
     Arena *const arena = v->arena;
     mem_free(v->text);
     compile_info_free(&v->info);
@@ -265,6 +269,7 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
         return ST_MEMORY;
     }
     v->arena = arena;
+    atomic_init(&v->refs, 1);
     v->end = trace->end;
     SymPlan plan;
     TraceGraph made;

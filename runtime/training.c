@@ -1,0 +1,350 @@
+/* training.c: see training.h. */
+#include "runtime/training.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/code_cache.h"
+#include "runtime/graph_run.h"
+#include "runtime/tape.h"
+
+struct Training {
+    Executable *backward;
+    const Partition *partition;
+    int n_user, n_saved, n_grads;
+    bool *out_tracked;       /* by user output: carries a gradient */
+    const Meta **grad_metas; /* by output gradient: layout that the backward was compiled for */
+    bool *want;              /* by graph input */
+    int n_inputs, n_symbols, n_floats;
+    Arena *text_arena;
+    Graph *eager;            /* the captured graph, to run again */
+};
+
+/* Which values carry gradients --------------------------------------------------------------------------------- */
+
+typedef struct Tracking {
+    bool *tracked; /* by value id */
+    bool any;
+} Tracking;
+
+static void look(void *context, GVal **slot) {
+    Tracking *const t = context;
+    t->any |= t->tracked[(*slot)->id];
+}
+
+static bool *track(Graph *graph, const bool *want) {
+    graph_number(graph);
+    Tracking t = {.tracked = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
+    if (!t.tracked) return NULL;
+    for (int i = 0; i < graph->inputs.n; i++) t.tracked[graph->inputs.at[i]->id] = want[i];
+    for (Node *node = graph->first; node; node = node->next) {
+        t.any = false;
+        node_each_input(node, look, &t);
+        const bool stops = node->modes & (NODE_no_grad | NODE_inference) || node->row->flags & OPF_nodiff ||
+                           node->row->id == OP_detach || node->row->id == OP_sn_gradients;
+        for (int i = 0; i < node->n_outs; i++)
+            t.tracked[node->outs[i].id] = t.any && !stops && dtype_is_float(node->outs[i].base.meta->dtype);
+        if (node->form == FORM_inplace && t.any && !stops && node->args[0].val)
+            t.tracked[gval(node->args[0].val)->id] = true;
+    }
+    return t.tracked;
+}
+
+static bool *wants(const Graph *graph, const GraphInput *inputs, const Trace *trace) {
+    bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
+    for (int i = 0; want && i < graph->inputs.n; i++) want[i] = trace->inputs.at[inputs[i].touched].requires_grad;
+    return want;
+}
+
+static bool *trace_wants(const Graph *graph, const Trace *trace) {
+    bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
+    for (int i = 0; want && i < graph->inputs.n && i < trace->inputs.n; i++)
+        want[i] = trace->inputs.at[i].requires_grad;
+    return want;
+}
+
+bool training_wanted(Graph *graph, const Trace *trace) {
+    bool any = false;
+    for (int i = 0; i < trace->inputs.n; i++) any |= trace->inputs.at[i].requires_grad;
+    if (!any) return false;
+    const bool *const tracked = track(graph, trace_wants(graph, trace));
+    for (int i = 0; tracked && i < graph->outputs.n; i++)
+        if (tracked[graph->outputs.at[i].value->id]) return !trace->gradients;
+    return false;
+}
+
+/* Compiling ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Split {
+    Variant *variant;
+    Graph *graph;
+    Training *training;
+    Partition *partition;
+    Plan *forward, *backward;
+} Split;
+
+static Status split_graphs(void *context) {
+    Split *const s = context;
+    Training *const t = s->training;
+    const int64_t start = clock_ns();
+    const bool *const tracked = track(s->graph, t->want);
+    t->n_user = s->graph->outputs.n;
+    t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
+    for (int i = 0; i < t->n_user; i++) t->out_tracked[i] = tracked[s->graph->outputs.at[i].value->id];
+    TRY(passes_run(s->graph, "functionalize", NULL));
+    if (s->graph->writes.n) return error_raise(ST_UNSUPPORTED, "writes among ops whose results carry gradients");
+    const JointSpec spec = {.want = t->want, .grad_defined = t->out_tracked};
+    Graph *const joint = joint_build(s->graph, &spec);
+    if (!joint) return error_pending() ? error_pending() : ST_UNSUPPORTED;
+    joint->bail = s->graph->bail;
+    TRY(passes_run(joint, "decompose,fold,cse,dce", NULL));
+    s->partition = partition_build(joint, t->n_user);
+    if (!s->partition) return error_pending() ? error_pending() : ST_UNSUPPORTED;
+    s->partition->forward->bail = s->partition->backward->bail = s->graph->bail;
+    s->variant->info.passes_ns += clock_ns() - start;
+    const int64_t split = clock_ns();
+    s->forward = plan_build(s->partition->forward, &(LowerOptions){.fuse = true});
+    s->backward = plan_build(s->partition->backward, &(LowerOptions){.fuse = true});
+    s->variant->info.lower_ns += clock_ns() - split;
+    return s->forward && s->backward ? ST_OK : ST_UNSUPPORTED;
+}
+
+static NestFn *find_code(void *context, const Nest *nest) {
+    const Plan *const plan = context;
+    for (int i = 0; i < plan->steps.n; i++) {
+        const Kernel *const kernel = plan->steps.at[i].kernel;
+        if (kernel && nest >= kernel->nests && nest < kernel->nests + kernel->n_nests)
+            return code_find(nest, kernel->bufs);
+    }
+    return NULL;
+}
+
+static Status make_executable(Plan *plan, CompileInfo *info, Executable **out) {
+    const bool interpreted = code_generate(plan, info) != ST_OK;
+    info->interpreted |= interpreted;
+    for (int i = 0; i < plan->steps.n; i++) info->kernels++;
+    return executable_new(plan, false, interpreted ? NULL : find_code, plan, out);
+}
+
+static Status keep_layouts(Training *t, const Graph *backward) {
+    t->n_saved = t->partition->n_saved;
+    t->n_grads = 0;
+    t->grad_metas = ARENA_ARRAY(backward->arena, const Meta *, t->n_user);
+    for (int i = 0; i < t->n_user; i++)
+        if (t->out_tracked[i]) t->grad_metas[i] = backward->inputs.at[t->n_saved + t->n_grads++]->base.meta;
+    if (backward->inputs.n != t->n_saved + t->n_grads)
+        return error_raise(ST_INTERNAL, "a backward graph of %d inputs for %d saved values and %d gradients",
+                           backward->inputs.n, t->n_saved, t->n_grads);
+    return ST_OK;
+}
+
+static Status parse_again(Training *t, const char *text) {
+    t->text_arena = arena_new();
+    if (!t->text_arena) return ST_MEMORY;
+    TRY(graph_parse(t->text_arena, text, strlen(text), &t->eager));
+    graph_number(t->eager);
+    return ST_OK;
+}
+
+static Status settle(Variant *v, Status status) {
+    if (status == ST_OK || v->info.failure != BAIL_none) return status;
+    v->info.failure = BAIL_unsupported;
+    memcpy(v->info.reason, error_slot()->message, sizeof v->info.reason - 1);
+    return status;
+}
+
+Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
+    Training *const t = ARENA_NEW(v->arena, Training);
+    if (!t) return ST_MEMORY;
+    t->want = wants(graph, v->graph_inputs, trace);
+    t->n_inputs = graph->inputs.n;
+    t->n_floats = v->n_runtime_floats;
+    Split split = {.variant = v, .graph = graph, .training = t};
+    TRY(settle(v, parse_again(t, v->text)));
+    v->training = t;
+    TRY(compile_guarded(graph, split_graphs, &split, &v->info));
+    t->partition = split.partition;
+    t->n_symbols = sym_free_count(graph->env);
+    TRY(settle(v, keep_layouts(t, split.partition->backward)));
+    TRY(settle(v, make_executable(split.forward, &v->info, &v->run)));
+    return settle(v, make_executable(split.backward, &v->info, &t->backward));
+}
+
+void training_free(Training *t) {
+    if (!t) return;
+    executable_free(t->backward);
+    arena_free(t->text_arena);
+}
+
+/* A launch's node ---------------------------------------------------------------------------------------------- */
+
+typedef struct Launch { /* context of one tape node */
+    Variant *variant;   /* retained */
+    TapeSaved *inputs;  /* all graph inputs, for expanding */
+    TapeSaved *saved;   /* what backward reads */
+    int n_inputs, n_saved;
+    int64_t *symbols;
+    double *floats;
+} Launch;
+
+static void launch_release(void *context) {
+    Launch *const l = context;
+    for (int i = 0; i < l->n_inputs; i++) sn_release(l->inputs[i].tensor);
+    for (int i = 0; i < l->n_saved; i++) sn_release(l->saved[i].tensor);
+    variant_free(l->variant);
+    mem_free(l);
+}
+
+static const TapeSaved *launch_saved(void *context, int *n) {
+    const Launch *const l = context;
+    *n = l->n_saved;
+    return l->saved;
+}
+
+static Status check_saved(const TapeSaved *saved, int n) {
+    for (int i = 0; i < n; i++) TRY(tape_saved_check(&saved[i], "CompiledBackward"));
+    return ST_OK;
+}
+
+/* The gradient in the layout that the backward was compiled for; bits do not change. */
+static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
+    const Meta *const meta = grad->base.meta;
+    if (meta_same_sizes(meta, want) && !memcmp(meta->strides, want->strides, sizeof(int64_t) * (size_t)want->rank))
+        return grad;
+    const Meta *const plain =
+        meta_intern(meta->dtype, meta->device, meta->sizes, want->strides, meta->rank, false);
+    sn_tensor *const copy = plain ? tensor_new(plain) : NULL;
+    return copy ? sn_copy_(copy, grad) : NULL;
+}
+
+static bool is_usual(const Training *t, const TapeBackward *call) {
+    if (call->create_graph) return false;
+    for (int i = 0; i < t->n_user; i++)
+        if (t->out_tracked[i] && !call->grad_out[i]) return false;
+    for (int i = 0; i < t->n_inputs; i++)
+        if (call->partial && call->partial[i]) return false;
+    for (int i = 0; i < t->n_user; i++) /* symbolic layouts: only what is contiguous fits */
+        for (int d = 0; t->out_tracked[i] && d < t->grad_metas[i]->rank; d++)
+            if (sym_is(t->grad_metas[i]->strides[d]) && !call->grad_out[i]->base.meta->contiguous) return false;
+    return true;
+}
+
+static Status run_compiled(const Launch *l, TapeBackward *call) {
+    const Training *const t = l->variant->training;
+    sn_tensor *inputs[512], *outs[512];
+    if (t->n_saved + t->n_grads > COUNT_OF(inputs) || t->n_inputs > COUNT_OF(outs))
+        return error_raise(ST_UNSUPPORTED, "a compiled backward of more than 512 tensors");
+    TRY(check_saved(l->saved, l->n_saved));
+    int n = 0;
+    for (int i = 0; i < l->n_saved; i++) inputs[n++] = l->saved[i].tensor;
+    for (int i = 0; i < t->n_user; i++) {
+        if (!t->out_tracked[i]) continue;
+        const Meta *const want = t->grad_metas[i];
+        const bool symbolic = want->rank && sym_is(want->strides[0]);
+        inputs[n] = symbolic || call->grad_out[i]->base.meta == want ? call->grad_out[i] : laid_out(call->grad_out[i], want);
+        if (!inputs[n++]) return error_pending();
+    }
+    TRY(execute(t->backward, inputs, l->symbols, l->floats, outs));
+    for (int i = 0, k = 0; i < t->n_inputs; i++) {
+        sn_tensor *const grad = t->want[i] ? outs[k++] : NULL;
+        call->grad_in[i] = call->needs[i] ? grad : NULL;
+    }
+    return ST_OK;
+}
+
+/* The captured ops again, on the tape, from the inputs; partial sums are roots of their own, so they come first. */
+static Status run_expanded(const Launch *l, TapeBackward *call) {
+    const Training *const t = l->variant->training;
+    TRY(check_saved(l->inputs, l->n_inputs));
+    sn_tensor *inputs[256], *outs[256], *roots[512], *grads[512], *xs[256], *got[256];
+    int n_roots = 0, n_xs = 0;
+    if (t->n_inputs > 256 || t->n_user > 256) return error_raise(ST_UNSUPPORTED, "a compiled backward of more than 256 tensors");
+    for (int i = 0; i < t->n_inputs; i++) inputs[i] = l->inputs[i].tensor;
+    sn_state *const state = state_get();
+    const sn_grad_mode mode = state->grad_mode;
+    state->grad_mode = SN_GRAD_ON;
+    const Status ran = graph_run(t->eager, inputs, t->n_inputs, outs);
+    state->grad_mode = mode;
+    TRY(ran);
+    for (int i = 0; i < t->n_inputs; i++) {
+        if (!t->want[i] || !call->needs[i]) continue;
+        xs[n_xs++] = inputs[i];
+        if (!call->partial || !call->partial[i]) continue;
+        roots[n_roots] = inputs[i];
+        grads[n_roots++] = call->partial[i];
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        if (!call->grad_out[i]) continue;
+        roots[n_roots] = outs[i];
+        grads[n_roots++] = call->grad_out[i];
+    }
+    const TapeRun run = {.roots = roots, .grads = grads, .n_roots = n_roots, .xs = xs, .n_xs = n_xs, .out = got,
+                         .flags = TAPE_allow_unused | (call->create_graph ? TAPE_create | TAPE_retain : 0)};
+    TRY(tape_run(&run));
+    for (int i = 0, k = 0; i < t->n_inputs; i++)
+        if (t->want[i] && call->needs[i]) call->grad_in[i] = got[k++];
+    return ST_OK;
+}
+
+static Status launch_backward(void *context, TapeBackward *call) {
+    const Launch *const l = context;
+    return is_usual(l->variant->training, call) ? run_compiled(l, call) : run_expanded(l, call);
+}
+
+static const TapeCompiled compiled_class = {.name = "CompiledBackward", .backward = launch_backward,
+                                            .release = launch_release, .saved = launch_saved};
+
+static Launch *launch_new(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats) {
+    const Training *const t = v->training;
+    const size_t n_saved = (size_t)(t->n_inputs + t->n_saved), n_ints = (size_t)(v->n_bindings + t->n_floats);
+    Launch *const l = mem_zero(sizeof *l + n_saved * sizeof(TapeSaved) + n_ints * sizeof(int64_t));
+    if (!l) return NULL;
+    l->inputs = (TapeSaved *)(l + 1);
+    l->saved = l->inputs + t->n_inputs;
+    l->symbols = (int64_t *)(l->saved + t->n_saved);
+    l->floats = (double *)(l->symbols + v->n_bindings);
+    memcpy(l->symbols, symbols, sizeof *symbols * (size_t)v->n_bindings);
+    if (t->n_floats) memcpy(l->floats, floats, sizeof *floats * (size_t)t->n_floats);
+    variant_retain(v);
+    l->variant = v;
+    for (; l->n_inputs < t->n_inputs; l->n_inputs++)
+        if (tape_save(&l->inputs[l->n_inputs], inputs[l->n_inputs]) != ST_OK) goto fail;
+    return l;
+fail:
+    launch_release(l);
+    return NULL;
+}
+
+static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
+    const Training *const t = l->variant->training;
+    for (int i = 0, extra = t->n_user; i < t->n_saved; i++, l->n_saved++) {
+        const int from = t->partition->saved_inputs[i];
+        TRY(tape_save(&l->saved[i], from >= 0 ? inputs[from] : outs[extra++]));
+    }
+    return ST_OK;
+}
+
+Status training_run(Variant *v, const Trace *trace, sn_tensor *const *inputs, const int64_t *symbols,
+                    const double *floats, sn_tensor **outs) {
+    (void)trace;
+    const Training *const t = v->training;
+    sn_tensor *all[512], *tracked[256];
+    if (t->n_user > 256 || t->n_user + t->n_saved > COUNT_OF(all))
+        return error_raise(ST_UNSUPPORTED, "a compiled forward of more than 512 results");
+    TRY(execute(v->run, inputs, symbols, floats, all));
+    Launch *const l = launch_new(v, inputs, symbols, floats);
+    if (!l) return error_pending();
+    const Status saved = save_values(l, inputs, all);
+    if (saved != ST_OK) {
+        launch_release(l);
+        return saved;
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        outs[i] = all[i];
+        tracked[i] = t->out_tracked[i] ? all[i] : NULL;
+    }
+    sn_state *const state = state_get();
+    const sn_grad_mode mode = state->grad_mode;
+    state->grad_mode = SN_GRAD_ON; /* whether gradients flow is in the graph, not in the mode at the segment's end */
+    const Status status = tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
+    state->grad_mode = mode;
+    return status;
+}
