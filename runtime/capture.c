@@ -249,7 +249,8 @@ static void take_sequence(Capture *c, const OpRow *row) {
     state->sequence++;
 }
 
-static Status record(Capture *c, OpCall *call) {
+/* `given`: the results' metadata where the caller knows it (n_given of them), else NULL: by rule. */
+static Status record(Capture *c, const OpCall *call, const Meta *const *given, int n_given) {
     Split s;
     TRY(split_call(c, call, &s));
     Trace *const trace = c->trace;
@@ -258,9 +259,10 @@ static Status record(Capture *c, OpCall *call) {
                   .first_number = trace->numbers.n, .site = state_get()->site};
     TrieNode *const node = follow(c, &op);
     if (!node) return ST_MEMORY;
-    const Meta *metas[MAX_OUTS];
-    int n_metas;
-    TRY(infer(c, node, call, &s, metas, &n_metas));
+    const Meta *inferred[MAX_OUTS];
+    int n_metas = n_given;
+    if (!given) TRY(infer(c, node, call, &s, inferred, &n_metas));
+    const Meta *const *const metas = given ? given : inferred;
     op.operands = node->op.operands;
     op.fixed = node->op.fixed;
     op.args = keep_args(c->arena, call);
@@ -307,5 +309,13 @@ Status capture_op(OpCall *call) {
     const char *const reason = refusal(call);
     if (reason) return run_outside(c, call, reason);
     if (c->trace->ops.n >= MAX_PENDING) TRY(capture_flush(c, "too many pending ops", state_get()->site));
-    return record(c, call);
+    return record(c, call, NULL, 0);
+}
+
+Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
+    const Meta **const metas = ARENA_ARRAY(c->arena, const Meta *, n);
+    if (!metas) return ST_MEMORY;
+    for (int i = 0; i < n; i++) metas[i] = args[2].vals[i]->meta;
+    const OpCall call = {.row = op_row(OP_sn_gradients), .args = args, .outs = outs, .n_outs = n};
+    return record(c, &call, metas, n);
 }

@@ -77,6 +77,8 @@ Capture *capture_suspend(void);
 void capture_resume(Capture *capture);
 /* The kernel of KEY_capture: records or matches one op. */
 Status capture_op(OpCall *call);
+/* Records sn::gradients(roots, grads, leaves); outs: n placeholders like the leaves. */
+Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, int n);
 
 /* Which values of the trace must exist after it ran: held by someone else than the trace and open scopes. */
 void trace_mark_needed(Trace *trace);
