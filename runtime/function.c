@@ -38,6 +38,7 @@ fail:
 
 void function_free(sn_function *fn) {
     if (!fn) return;
+    function_report(fn);
     replay_free(fn);
     for (int i = 0; i < fn->variants.n; i++) variant_free(fn->variants.at[i]);
     for (int i = 0; i < fn->breaks.n; i++) mem_free(fn->breaks.at[i].reason);

@@ -123,6 +123,7 @@ int function_recompile_limit(const sn_function *fn);
 
 /* "model.c:57" where debug information tells, else "symbol+0x12" or "module+0x345"; scope-free static buffer per
  * call: the caller gives it. */
+void function_report(sn_function *fn); /* SINTER_REPORT, when it is freed */
 void site_name(const void *site, char *out, size_t room);
 
 #endif

@@ -1,0 +1,25 @@
+/* report.c: SINTER_REPORT: what a function says of itself when it is freed, so that any program can be explained from
+ * outside: "explain", "explain-json" or "dump:<stage>", appended to SINTER_REPORT_FILE (absent: stderr). */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/explain.h"
+
+static void make_text(sn_function *fn, const char *report, Text *text) {
+    if (!strcmp(report, "explain")) explain_text(fn, text);
+    else if (!strcmp(report, "explain-json")) explain_json(fn, text);
+    else if (!strncmp(report, "dump:", 5)) explain_dump(fn, report + 5, text);
+}
+
+void function_report(sn_function *fn) {
+    const char *const report = getenv("SINTER_REPORT"), *const path = getenv("SINTER_REPORT_FILE");
+    if (LIKELY(!report || !*report) || !fn->variants.n) return;
+    Text text = {0};
+    make_text(fn, report, &text);
+    FILE *const file = path && *path ? fopen(path, "a") : stderr;
+    if (file) {
+        fprintf(file, "%s\n", text_str(&text));
+        if (file != stderr) fclose(file);
+    }
+    text_free(&text);
+}
