@@ -1,0 +1,289 @@
+/* run.c: runs a program through the public API and writes down everything a user could see: results and their
+ * metadata, which memory they share, inputs afterwards, gradients, items at breaks, errors. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fuzz/program.h"
+
+struct FzRun {
+    const FzProgram *p;
+    sn_function *fn;
+    int setting;
+    sn_tensor *inputs[FZ_INPUTS];
+    sn_tensor *values[FZ_VALUES];
+    FzSeen *seen;
+};
+
+/* Random inputs ------------------------------------------------------------------------------------------------ */
+
+static uint64_t next(uint64_t *s) {
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    uint64_t x = *s ^ (*s >> 29);
+    return x * 0xBF58476D1CE4E5B9u ^ (x >> 32);
+}
+
+static double uniform(uint64_t *s) { return (double)(next(s) >> 11) * 0x1p-53; }
+
+/* Mostly tame numbers, now and then a special one. */
+static double float_value(uint64_t *s) {
+    static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 1e-40, 3e38, 0.5};
+    if (next(s) % 64 == 0) return special[next(s) % (sizeof special / sizeof *special)];
+    return uniform(s) * 4 - 2;
+}
+
+static sn_tensor *fresh(const FzInput *in, const int64_t *sizes, int rank, uint64_t *s) {
+    int64_t n = 1;
+    for (int d = 0; d < rank; d++) n *= sizes[d];
+    const bool is_float = dtype_is_float((DType)in->dtype);
+    double *data = malloc((size_t)(n + 1) * sizeof *data);
+    for (int64_t i = 0; i < n; i++)
+        data[i] = is_float ? float_value(s) : (double)(in->low + (int64_t)(next(s) % (uint64_t)(in->high - in->low + 1)));
+    sn_tensor *t = sn_from_data(data, (sn_ints){sizes, rank}, SN_F64);
+    free(data);
+    return sn_to(t, in->dtype);
+}
+
+/* A tensor of the wanted sizes in the wanted layout, made by views of a larger or permuted one. */
+static sn_tensor *make_layout(const FzInput *in, int64_t *sizes, uint64_t *s) {
+    const int last = in->rank - 1;
+    if (in->layout == FZ_transposed && in->rank >= 2) {
+        const int64_t swap = sizes[last];
+        sizes[last] = sizes[last - 1], sizes[last - 1] = swap;
+        return sn_transpose(fresh(in, sizes, in->rank, s), last, last - 1);
+    }
+    if (in->layout == FZ_sliced && in->rank >= 1) {
+        const int64_t want = sizes[last];
+        sizes[last] += 3;
+        return sn_narrow(fresh(in, sizes, in->rank, s), last, 2, want);
+    }
+    if (in->layout == FZ_expanded && in->rank >= 1) {
+        int64_t one[4];
+        memcpy(one, sizes, sizeof one);
+        one[0] = 1;
+        return sn_expand(fresh(in, one, in->rank, s), (sn_ints){sizes, in->rank});
+    }
+    return fresh(in, sizes, in->rank, s);
+}
+
+static sn_tensor *make_input(const FzRun *run, int i, uint64_t *s) {
+    const FzInput *in = &run->p->inputs[i];
+    if (in->alias >= 0) return sn_alias(run->inputs[in->alias]);
+    int64_t sizes[5] = {0};
+    for (int d = 0; d < in->rank; d++) sizes[d] = fz_int(run->p, in->sizes[d], run->setting);
+    sn_tensor *t = make_layout(in, sizes, s);
+    if (in->grad && t) sn_requires_grad_(t, true);
+    return t;
+}
+
+/* Writing down ------------------------------------------------------------------------------------------------- */
+
+static bool is_nan_at(const unsigned char *at, sn_dtype dtype) {
+    uint64_t bits = 0;
+    memcpy(&bits, at, (size_t)dtype_bytes((DType)dtype));
+    switch (dtype) {
+    case SN_F64: return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
+    case SN_F32: return (bits & 0x7fffffffu) > 0x7f800000u;
+    case SN_F16: return (bits & 0x7fffu) > 0x7c00u;
+    case SN_BF16: return (bits & 0x7fffu) > 0x7f80u;
+    default: return false;
+    }
+}
+
+static void write_data(FzSeen *seen, sn_tensor *t) {
+    const size_t item = (size_t)dtype_bytes((DType)sn_dtype_of(t)), bytes = (size_t)sn_numel(t) * item;
+    unsigned char *data = calloc(bytes + 1, 1);
+    if (sn_read(t, data, bytes) == SN_OK) {
+        for (size_t i = 0; i < bytes; i += item)
+            if (is_nan_at(data + i, sn_dtype_of(t))) memset(data + i, 0xff, item);
+        text_put(&seen->bytes, (const char *)data, bytes);
+        text_puts(&seen->story, " =");
+        for (size_t i = 0; i < bytes && i < 32 * item; i += item) {
+            text_puts(&seen->story, " ");
+            for (size_t k = item; k-- > 0;) text_printf(&seen->story, "%02x", data[i + k]);
+        }
+    }
+    free(data);
+}
+
+static int shared_with(const FzRun *run, sn_tensor *t) {
+    for (int i = 0; i < run->p->n_inputs; i++) {
+        if (!sn_numel(t) || !run->inputs[i] || !sn_numel(run->inputs[i])) continue;
+        const char *a = sn_data_raw(t), *b = sn_data_raw(run->inputs[i]);
+        if (a == b) return i;
+    }
+    return -1;
+}
+
+static void see(FzRun *run, const char *what, int index, sn_tensor *t, bool layout) {
+    FzSeen *seen = run->seen;
+    Text head = {0};
+    text_printf(&head, "%s %d: ", what, index);
+    if (!t) text_puts(&head, "none");
+    else {
+        text_printf(&head, "%s[", dtype_name((DType)sn_dtype_of(t)));
+        for (int d = 0; d < sn_rank(t); d++) text_printf(&head, "%s%lld", d ? "," : "", (long long)sn_size(t, d));
+        text_puts(&head, "]");
+        for (int d = 0; layout && d < sn_rank(t) && sn_numel(t) > 0; d++)
+            if (sn_size(t, d) > 1) text_printf(&head, "%s%lld", d ? "," : "{", (long long)sn_strides(t).data[d]);
+        if (layout) text_printf(&head, " shares %d", shared_with(run, t));
+    }
+    text_puts(&seen->bytes, text_str(&head));
+    text_puts(&seen->story, text_str(&head));
+    text_free(&head);
+    if (t) write_data(seen, t);
+    text_puts(&seen->bytes, "\n");
+    text_puts(&seen->story, "\n");
+}
+
+static void see_error(FzRun *run, const char *where) {
+    const sn_error *e = sn_error_take();
+    run->seen->failed = true;
+    text_printf(&run->seen->bytes, "%s: error %d %s %s\n", where, (int)e->status, e->op, e->message);
+    text_printf(&run->seen->story, "%s: error %d %s %s\n", where, (int)e->status, e->op, e->message);
+}
+
+/* Steps -------------------------------------------------------------------------------------------------------- */
+
+static sn_value value_of(const FzRun *run, const FzArg *a, int64_t *ints, sn_tensor **tensors) {
+    sn_value v = {.kind = SN_KIND_NONE};
+    switch (a->kind) {
+    case FZ_value: return sn_val(run->values[a->value]);
+    case FZ_int: return sn_int(fz_int(run->p, a->i, run->setting));
+    case FZ_float: return sn_float(a->f);
+    case FZ_bool: return sn_bool(a->i.value != 0);
+    case FZ_string: v.kind = SN_KIND_STRING, v.string = a->s; return v;
+    case FZ_ints:
+        for (int i = 0; i < a->n; i++) ints[i] = fz_int(run->p, a->ints[i], run->setting);
+        v.kind = SN_KIND_INTS, v.n = a->n, v.ints = ints;
+        return v;
+    case FZ_values:
+        for (int i = 0; i < a->n; i++) tensors[i] = run->values[a->values[i]];
+        v.kind = SN_KIND_TENSORS, v.n = a->n, v.tensors = tensors;
+        return v;
+    default: return v;
+    }
+}
+
+static void run_op(FzRun *run, const FzStep *step) {
+    sn_value in[FZ_ARGS], out[8] = {{0}};
+    int64_t ints[FZ_ARGS][FZ_LIST];
+    sn_tensor *tensors[FZ_ARGS][FZ_LIST];
+    for (int i = 0; i < step->n_args; i++) in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
+    const sn_op *op = sn_op_find(step->op);
+    int n = 8;
+    sn_op_call(op, in, step->n_args, out, &n);
+    for (int i = 0; i < step->n_out; i++)
+        run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
+}
+
+static void see_item(FzRun *run, int value) {
+    sn_tensor *t = run->values[value];
+    if (!t || sn_numel(t) != 1) return;
+    double item = sn_item(t);
+    if (isnan(item)) item = 0.125;
+    text_printf(&run->seen->bytes, "item %a\n", item);
+    text_printf(&run->seen->story, "item %a\n", item);
+}
+
+static void run_step(FzRun *run, const FzStep *step) {
+    switch (step->kind) {
+    case FZ_op: run_op(run, step); break;
+    case FZ_item: see_item(run, step->value); break;
+    case FZ_break: sn_graph_break("fuzz"); break;
+    case FZ_backward:
+        if (run->values[step->value] && sn_requires_grad(run->values[step->value])) sn_backward(run->values[step->value]);
+        break;
+    case FZ_grad_mode: sn_grad_mode_set((sn_grad_mode)step->times); break;
+    case FZ_loop: break;
+    }
+}
+
+static sn_status body(sn_frame *f) {
+    FzRun *run = sn_closure(f);
+    const FzProgram *p = run->p;
+    memset(run->values, 0, sizeof run->values);
+    for (int i = 0, k = 0; i < p->n_inputs; i++)
+        run->values[i] = p->inputs[i].closed ? run->inputs[i] : sn_in(f, k++);
+    int rounds[FZ_STEPS] = {0};
+    for (int i = 0; i < p->n_steps && !sn_check(); i++) {
+        const FzStep *step = &p->steps[i];
+        run_step(run, step);
+        if (step->kind == FZ_loop && ++rounds[i] < step->times) i = step->from - 1;
+    }
+    for (int i = 0; i < p->n_returns && !sn_check(); i++) {
+        sn_tensor *t = run->values[p->returns[i]];
+        if (t) sn_out(f, i, t);
+    }
+    return sn_check();
+}
+
+/* One call ----------------------------------------------------------------------------------------------------- */
+
+static void outer_backward(FzRun *run, sn_tensor **out) {
+    for (int i = 0; i < run->p->n_returns && !sn_check(); i++) {
+        if (!out[i] || !sn_requires_grad(out[i])) continue;
+        bool repeated = false;
+        for (int k = 0; k < i; k++) repeated |= out[k] == out[i];
+        if (repeated) continue;
+        sn_tensor *grad = sn_full_like(out[i], sn_float(0.75));
+        sn_backward_ex((sn_tensors){&out[i], 1}, (sn_tensors){&grad, 1}, SN_RETAIN_GRAPH);
+    }
+    if (sn_check()) see_error(run, "backward");
+}
+
+static void see_all(FzRun *run, sn_tensor **out, bool ok) {
+    for (int i = 0; ok && i < run->p->n_returns; i++) see(run, "out", i, out[i], true);
+    if (ok && run->p->outer_backward) outer_backward(run, out);
+    for (int i = 0; i < run->p->n_inputs; i++) {
+        see(run, "input", i, run->inputs[i], false);
+        if (run->inputs[i] && run->p->inputs[i].grad) see(run, "grad", i, sn_grad(run->inputs[i]), false);
+    }
+    if (sn_check()) see_error(run, "afterwards");
+}
+
+void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
+    *seen = (FzSeen){.failed = false};
+    run->seen = seen;
+    run->setting = setting;
+    sn_scope scope = sn_scope_begin();
+    uint64_t s = seed;
+    for (int i = 0; i < run->p->n_inputs; i++) run->inputs[i] = make_input(run, i, &s);
+    if (sn_check()) see_error(run, "inputs");
+    sn_seed(seed);
+    sn_tensor *in[FZ_INPUTS], *out[8] = {NULL};
+    int n = 0;
+    for (int i = 0; i < run->p->n_inputs; i++)
+        if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
+    const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
+    if (sn_check()) see_error(run, "call");
+    see_all(run, out, ok);
+    sn_scope_end(scope);
+    if (sn_check()) sn_error_take();
+}
+
+FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {
+    FzRun *run = calloc(1, sizeof *run);
+    run->p = p;
+    run->fn = sn_compile(body, run, options);
+    return run;
+}
+
+double fz_run_share(FzRun *run, int64_t *generated, int64_t *all) {
+    sn_stats s = {.size = sizeof s};
+    sn_function_stats(run->fn, &s);
+    *generated = s.ops_generated;
+    *all = s.ops_generated + s.ops_interpreted + s.ops_eager;
+    return *all ? (double)*generated / (double)*all : 1.0;
+}
+
+void fz_run_free(FzRun *run) {
+    sn_function_free(run->fn);
+    free(run);
+}
+
+void fz_seen_free(FzSeen *seen) {
+    text_free(&seen->bytes);
+    text_free(&seen->story);
+}
