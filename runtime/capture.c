@@ -288,7 +288,7 @@ static const char *refusal(const OpCall *call) {
         const Arg *const a = &call->args[i];
         if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu) return "a tensor that is not on the CPU";
     }
-    if (call->row->id == OP_as_strided && call->args[3].kind == ARG_int) return "as_strided with a storage offset";
+    if (!strcmp(call->row->base, "as_strided") && call->args[3].kind == ARG_int) return "as_strided with a storage offset";
     return NULL;
 }
 
@@ -316,6 +316,6 @@ Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     const Meta **const metas = ARENA_ARRAY(c->arena, const Meta *, n);
     if (!metas) return ST_MEMORY;
     for (int i = 0; i < n; i++) metas[i] = args[2].vals[i]->meta;
-    const OpCall call = {.row = op_row(OP_sn_gradients), .args = args, .outs = outs, .n_outs = n};
+    const OpCall call = {.row = op_row(OP_gradients), .args = args, .outs = outs, .n_outs = n};
     return record(c, &call, metas, n);
 }

@@ -37,7 +37,7 @@ static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **l
         const TraceOp *const op = &trace->ops.at[o];
         bool any = op->form != FORM_functional;
         for (int i = 0; i < op->n_outs; i++) any |= reached[op->first_value + i];
-        if (!any || op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach) continue;
+        if (!any || op->modes || op->row->flags & OPF_nodiff || !strcmp(op->row->base, "detach")) continue;
         for (int i = 0; i < op->n_operands; i++) {
             if (op->operands[i] == OPERAND_ABSENT) continue;
             if (operand_is_input(op->operands[i])) touched[operand_input(op->operands[i])] = true;
@@ -66,18 +66,20 @@ static Status record(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) 
     Val **const xs = ARENA_ARRAY(c->arena, Val *, n);
     sn_tensor **const outs = ARENA_ARRAY(c->arena, sn_tensor *, n);
     if (!roots || !grads || !xs || !outs) return ST_MEMORY;
-    bool any_grad = false;
-    for (int i = 0; i < run->n_roots; i++) {
-        roots[i] = &run->roots[i]->base;
-        grads[i] = run->grads && run->grads[i] ? &run->grads[i]->base : NULL;
-        any_grad |= grads[i] != NULL;
-    }
-    for (int i = 0; i < n; i++) xs[i] = &leaves[i]->base;
-    const Arg args[] = {A_VALS(roots, run->n_roots), A_VALS(grads, any_grad ? run->n_roots : 0), A_VALS(xs, n)};
-    c->trace->gradients = true;
-    TRY(capture_gradients(c, args, outs, n));
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
+    state->grad_mode = SN_GRAD_OFF;
+    for (int i = 0; i < run->n_roots; i++) {
+        roots[i] = &run->roots[i]->base;
+        grads[i] = run->grads && run->grads[i] ? &run->grads[i]->base : E(eager_builder(), ones_like, V(roots[i]));
+    }
+    state->grad_mode = mode;
+    if (error_pending()) return error_pending();
+    for (int i = 0; i < n; i++) xs[i] = &leaves[i]->base;
+    const Arg args[] = {A_VALS(roots, run->n_roots), A_VALS(grads, run->n_roots), A_VALS(xs, n),
+                        A_VALS(NULL, 0), A_INTS(NULL, 0), A_BOOL(false)};
+    c->trace->gradients = true;
+    TRY(capture_gradients(c, args, outs, n));
     state->grad_mode = SN_GRAD_OFF;
     Status status = ST_OK;
     for (int i = 0; i < n && status == ST_OK; i++) status = accumulate(leaves[i], outs[i]);

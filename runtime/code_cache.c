@@ -95,7 +95,7 @@ static Status publish(const Wanted *wanted, LoadedCode *code) {
 
 static Status fail(CompileInfo *info, Status status, int code, const char *text) {
     info->failure = (BailCode)code;
-    snprintf(info->reason, sizeof info->reason, "%s", text);
+    snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, text);
     error_clear();
     return status;
 }

@@ -21,7 +21,7 @@ static void arena_bail(void *context) { bail(context, BAIL_memory, "out of memor
 
 static void note(CompileInfo *info, BailCode code, const char *text) {
     info->failure = code;
-    snprintf(info->reason, sizeof info->reason, "%s", text);
+    snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, text);
     LOG(compile, INFO, "%s: %s", bail_name(code), text);
 }
 

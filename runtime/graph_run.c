@@ -80,7 +80,7 @@ static Status run_node(Run *run, const Node *node) {
     for (int i = 0; i < row->n_params; i++) args[i] = plain_arg(run, node->args[i]);
     for (int i = 0; node->form == FORM_out && i < row->n_out; i++)
         out_args[i] = tensor_for(run, node->args[row->n_params + i].val);
-    if (row->id == OP_sn_gradients) TRY(gradients_run(args, outs));
+    if (row->id == OP_gradients) TRY(gradients_run(args, outs));
     else TRY(dispatch(row, node->form, args, out_args, outs));
     for (int i = 0; i < node->n_outs; i++) run->values[node->outs[i].id] = outs[i];
     return ST_OK;

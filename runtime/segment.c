@@ -86,7 +86,7 @@ static Status run_op(const Trace *trace, const TraceOp *op, int *random) {
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)(*random)++;
     if (all_bound(op)) return ST_OK;
     sn_tensor *outs[MAX_OUTS] = {NULL};
-    if (op->row->id == OP_sn_gradients) TRY(gradients_run(op->args, outs));
+    if (op->row->id == OP_gradients) TRY(gradients_run(op->args, outs));
     else TRY(dispatch(op->row, op->form, op->args, op->out_args, outs));
     for (int i = 0; i < op->n_outs; i++)
         if (op->outs[i]->placeholder) tensor_bind(op->outs[i], outs[i]);

@@ -62,7 +62,7 @@ static Status add_group(Making *m, int first) {
         const TraceInput *const input = &trace->inputs.at[i];
         if (input->storage_number != head->storage_number) continue;
         const Meta *const view = input->meta;
-        m->inputs[i] = gval(E(&m->graph->builder, as_strided, V(&base->base), A_INTS(view->sizes, view->rank),
+        m->inputs[i] = gval(E(&m->graph->builder, view_of, V(&base->base), A_INTS(view->sizes, view->rank),
                               A_INTS(view->strides, view->rank), I(input->offset - low)));
         if (!m->inputs[i]) return error_pending();
     }

@@ -39,7 +39,7 @@ static bool *track(Graph *graph, const bool *want) {
         t.any = false;
         node_each_input(node, look, &t);
         const bool stops = node->modes & (NODE_no_grad | NODE_inference) || node->row->flags & OPF_nodiff ||
-                           node->row->id == OP_detach || node->row->id == OP_sn_gradients;
+                           !strcmp(node->row->base, "detach") || node->row->id == OP_gradients;
         for (int i = 0; i < node->n_outs; i++)
             t.tracked[node->outs[i].id] = t.any && !stops && dtype_is_float(node->outs[i].base.meta->dtype);
         if (node->form == FORM_inplace && t.any && !stops && node->args[0].val)
@@ -212,7 +212,10 @@ static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
     const Meta *const plain =
         meta_intern(meta->dtype, meta->device, meta->sizes, want->strides, meta->rank, false);
     sn_tensor *const copy = plain ? tensor_new(plain) : NULL;
-    return copy ? sn_copy_(copy, grad) : NULL;
+    if (!copy) return NULL;
+    const Arg args[] = {A_VAL(&copy->base), A_VAL(&grad->base), A_BOOL(false)};
+    sn_tensor *out;
+    return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, &out) == ST_OK ? out : NULL;
 }
 
 static bool is_usual(const Training *t, const TapeBackward *call) {
