@@ -32,8 +32,9 @@ enum { MAX_STACK_ARGS = 64 };
 sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     Arg args[MAX_STACK_ARGS];
     if (n_in < 0 || n_out < 0 || n_in > MAX_STACK_ARGS)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %d inputs and %d outputs; at most %d inputs", n_in, n_out,
-                                      MAX_STACK_ARGS);
+        return (sn_status)error_raise(ST_ARGUMENT,
+                                      "sn_call: %d inputs and %d outputs; at most %d inputs", n_in,
+                                      n_out, MAX_STACK_ARGS);
     for (int i = 0; i < n_in; i++) {
         if (!in[i] && !error_pending()) error_raise(ST_ARGUMENT, "sn_call: input %d is NULL", i);
         args[i] = A_VAL(&in[i]->base);
@@ -41,7 +42,8 @@ sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **o
     return call(fn, args, n_in, out, n_out);
 }
 
-sn_status sn_call_values(sn_function *fn, const sn_value *in, int n_in, sn_tensor **out, int n_out) {
+sn_status sn_call_values(sn_function *fn, const sn_value *in, int n_in, sn_tensor **out,
+                         int n_out) {
     return call(fn, (const Arg *)in, n_in, out, n_out);
 }
 
@@ -55,11 +57,12 @@ sn_status sn_graph_break(const char *reason) {
     Capture *const capture = state_get()->capture;
     if (!capture || error_pending()) return (sn_status)error_pending();
     char *const text = arena_strdup(capture->arena, reason ? reason : "sn_graph_break");
-    return (sn_status)capture_flush(capture, text ? text : "sn_graph_break", __builtin_return_address(0));
+    return (sn_status)capture_flush(capture, text ? text : "sn_graph_break",
+                                    __builtin_return_address(0));
 }
 
-/* Symbolic ints: in verify mode every attribute is checked on every call, so plain values serve; which of them follow
- * sizes is found by comparing calls (runtime/dynamic.c). */
+/* Symbolic ints: in verify mode every attribute is checked on every call, so plain values serve;
+ * which of them follow sizes is found by comparing calls (runtime/dynamic.c). */
 sn_sym sn_in_sym(sn_frame *f, int i) { return (sn_sym){sn_in_int(f, i)}; }
 sn_sym sn_sym_size(sn_tensor *t, int64_t dim) { return (sn_sym){sn_size(t, dim)}; }
 sn_sym sn_sym_int(int64_t value) { return (sn_sym){value}; }
@@ -72,16 +75,25 @@ sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
         return (sn_sym){0};
     }
     switch (op) {
-    case '+': return (sn_sym){sym_add(NULL, a.bits, b.bits)};
-    case '-': return (sn_sym){sym_sub(NULL, a.bits, b.bits)};
-    case '*': return (sn_sym){sym_mul(NULL, a.bits, b.bits)};
-    case '/': return (sn_sym){sym_div(NULL, a.bits, b.bits)};
-    case '%': return (sn_sym){sym_mod(NULL, a.bits, b.bits)};
-    default: error_raise(ST_ARGUMENT, "sn_sym_op: operator '%c' is none of + - * / %%", op); return (sn_sym){0};
+    case '+':
+        return (sn_sym){sym_add(NULL, a.bits, b.bits)};
+    case '-':
+        return (sn_sym){sym_sub(NULL, a.bits, b.bits)};
+    case '*':
+        return (sn_sym){sym_mul(NULL, a.bits, b.bits)};
+    case '/':
+        return (sn_sym){sym_div(NULL, a.bits, b.bits)};
+    case '%':
+        return (sn_sym){sym_mod(NULL, a.bits, b.bits)};
+    default:
+        error_raise(ST_ARGUMENT, "sn_sym_op: operator '%c' is none of + - * / %%", op);
+        return (sn_sym){0};
     }
 }
 
-/* What happened ------------------------------------------------------------------------------------------------ */
+/* What happened
+ * ------------------------------------------------------------------------------------------------
+ */
 
 sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
     if (!fn || !out) return (sn_status)error_raise(ST_ARGUMENT, "sn_function_stats: NULL argument");

@@ -1,6 +1,7 @@
 /* api_graph.c: the public functions of <sinter/graph.h>: graphs as objects and text.
  *
- * sn_node is a handle: an input or an op node; handles are made once per graph and found again by identity. */
+ * sn_node is a handle: an input or an op node; handles are made once per graph and found again by
+ * identity. */
 #include <sinter/graph.h>
 
 #include "passes/passes.h"
@@ -72,7 +73,8 @@ static sn_status body_of_graph(sn_frame *f) {
     sn_tensor *inputs[256], *outs[256];
     const int n = sn_in_count(f);
     if (n > COUNT_OF(inputs) || g->graph->outputs.n > COUNT_OF(outs))
-        return (sn_status)error_raise(ST_UNSUPPORTED, "graph %s: more than 256 inputs or outputs", g->graph->name);
+        return (sn_status)error_raise(ST_UNSUPPORTED, "graph %s: more than 256 inputs or outputs",
+                                      g->graph->name);
     for (int i = 0; i < n; i++) inputs[i] = sn_in(f, i);
     if (graph_run(g->graph, inputs, n, outs) != ST_OK) return sn_check();
     for (int i = 0; i < g->graph->outputs.n; i++) sn_out(f, i, outs[i]);
@@ -122,11 +124,14 @@ sn_status sn_graph_run(sn_graph *g, const char *passes) {
     return (sn_status)status;
 }
 
-/* Nodes -------------------------------------------------------------------------------------------------------- */
+/* Nodes
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static sn_node *handle(sn_graph *g, Node *node, GVal *input) {
     for (int i = 0; i < g->handles.n; i++)
-        if (g->handles.at[i]->node == node && g->handles.at[i]->input == input) return g->handles.at[i];
+        if (g->handles.at[i]->node == node && g->handles.at[i]->input == input)
+            return g->handles.at[i];
     sn_node *const made = ARENA_NEW(g->arena, sn_node);
     if (!made) return NULL;
     *made = (sn_node){.graph = g, .node = node, .input = input};
@@ -134,7 +139,9 @@ static sn_node *handle(sn_graph *g, Node *node, GVal *input) {
     return made;
 }
 
-static sn_node *handle_of_value(sn_graph *g, GVal *v) { return v->def ? handle(g, v->def, NULL) : handle(g, NULL, v); }
+static sn_node *handle_of_value(sn_graph *g, GVal *v) {
+    return v->def ? handle(g, v->def, NULL) : handle(g, NULL, v);
+}
 
 int sn_graph_count(sn_graph *g) {
     int n = g ? g->graph->inputs.n : 0;
@@ -160,7 +167,8 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
     OpForm form;
     const OpRow *const row = g && op ? op_find(op, strlen(op), &form) : NULL;
     if (!row || n_in < 0 || n_rest < 0 || n_in + n_rest > MAX_ARGS) {
-        error_raise(ST_ARGUMENT, "sn_graph_insert: op '%s' is unknown or has too many arguments", op ? op : "NULL");
+        error_raise(ST_ARGUMENT, "sn_graph_insert: op '%s' is unknown or has too many arguments",
+                    op ? op : "NULL");
         return NULL;
     }
     Arg given[MAX_ARGS], args[MAX_ARGS + MAX_OUTS];
@@ -218,7 +226,8 @@ sn_status sn_node_erase(sn_node *n) {
     const int *const uses = graph_use_counts(graph);
     for (int i = 0; i < n->node->n_outs; i++)
         if (uses[n->node->outs[i].id])
-            return (sn_status)error_raise(ST_STATE, "sn_node_erase: result %d of %s is used", i, sn_node_op(n));
+            return (sn_status)error_raise(ST_STATE, "sn_node_erase: result %d of %s is used", i,
+                                          sn_node_op(n));
     graph_remove(graph, n->node);
     graph_number(graph);
     return SN_OK;

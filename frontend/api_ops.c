@@ -3,25 +3,28 @@
 
 enum { MAX_LIST_RESULTS = 256 };
 
-sn_tensor *api_call(OpId op, OpForm form, const Arg *args, sn_tensor *const *out_args, bool normalize,
-                    const void *site) {
+sn_tensor *api_call(OpId op, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                    bool normalize, const void *site) {
     sn_tensor *outs[MAX_OUTS] = {NULL};
     const OpRow *const row = op_row(op);
     Arg whole[MAX_ARGS];
     if (UNLIKELY(normalize)) {
-        if (error_pending() || op_args_normalize(row, args, row->n_params, whole) != ST_OK) return NULL;
+        if (error_pending() || op_args_normalize(row, args, row->n_params, whole) != ST_OK)
+            return NULL;
         args = whole;
     }
     state_get()->site = site;
     return LIKELY(dispatch(row, form, args, out_args, outs) == ST_OK) ? outs[0] : NULL;
 }
 
-sn_tensor *api_call_more(OpId op, const Arg *args, sn_tensor **const *more, int n_more, const void *site) {
+sn_tensor *api_call_more(OpId op, const Arg *args, sn_tensor **const *more, int n_more,
+                         const void *site) {
     sn_tensor *outs[MAX_OUTS] = {NULL};
     Arg whole[MAX_ARGS];
     const OpRow *const row = op_row(op);
     state_get()->site = site;
-    const bool ok = !error_pending() && op_args_normalize(row, args, row->n_params, whole) == ST_OK &&
+    const bool ok = !error_pending() &&
+                    op_args_normalize(row, args, row->n_params, whole) == ST_OK &&
                     dispatch(row, FORM_functional, whole, NULL, outs) == ST_OK;
     for (int i = 0; i < n_more; i++)
         if (more[i]) *more[i] = ok ? outs[i + 1] : NULL;

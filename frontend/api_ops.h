@@ -18,11 +18,15 @@ static inline Arg api_scalar(sn_scalar s) {
     return a;
 }
 
-/* args: every parameter of the row, defaults filled in, unless `normalize`. Result 0, NULL on error. */
-sn_tensor *api_call(OpId op, OpForm form, const Arg *args, sn_tensor *const *out_args, bool normalize, const void *site);
+/* args: every parameter of the row, defaults filled in, unless `normalize`. Result 0, NULL on
+ * error. */
+sn_tensor *api_call(OpId op, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                    bool normalize, const void *site);
 /* Results 1... go to *more[i] where that is not NULL. */
-sn_tensor *api_call_more(OpId op, const Arg *args, sn_tensor **const *more, int n_more, const void *site);
-/* Fills out with at most `room` results and returns how many there are; -1 on error, too little room included. */
+sn_tensor *api_call_more(OpId op, const Arg *args, sn_tensor **const *more, int n_more,
+                         const void *site);
+/* Fills out with at most `room` results and returns how many there are; -1 on error, too little
+ * room included. */
 int64_t api_call_list(OpId op, const Arg *args, sn_tensor **out, int64_t room, const void *site);
 
 #endif

@@ -1,8 +1,10 @@
-/* capture.c: the kernel of the capture key: one op becomes a step along the trie and placeholders for its results.
+/* capture.c: the kernel of the capture key: one op becomes a step along the trie and placeholders
+ * for its results.
  *
- * An op call is split into structure (matched against the trie) and numbers (kept beside, judged by the variants at
- * the segment's end). Result metadata comes from the edge's cache where operand metadata and numbers were seen
- * before, else from the meta rule: errors in shapes are therefore raised at the call, exactly as in eager. */
+ * An op call is split into structure (matched against the trie) and numbers (kept beside, judged by
+ * the variants at the segment's end). Result metadata comes from the edge's cache where operand
+ * metadata and numbers were seen before, else from the meta rule: errors in shapes are therefore
+ * raised at the call, exactly as in eager. */
 #include "runtime/capture.h"
 
 #include "runtime/base/alloc.h"
@@ -11,7 +13,8 @@
 
 enum { MAX_OPERANDS = 256, MAX_FIXED = 512, MAX_NUMBERS = 512, MAX_PENDING = 20000 };
 
-/* tensor -> input number ------------------------------------------------------------------------------------- */
+/* tensor -> input number
+ * ------------------------------------------------------------------------------------- */
 
 static uint32_t map_slot(const Capture *c, const sn_tensor *t) {
     uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)t) & (c->map_room - 1);
@@ -57,8 +60,12 @@ static Status touch(Capture *c, sn_tensor *t, Operand *out) {
         *out = -1 - c->map[slot].input;
         return ST_OK;
     }
-    TraceInput input = {.tensor = sn_retain(t), .meta = t->base.meta, .storage = t->storage, .offset = t->offset,
-                        .requires_grad = tape_tracks(t), .is_leaf = tape_is_leaf(t),
+    TraceInput input = {.tensor = sn_retain(t),
+                        .meta = t->base.meta,
+                        .storage = t->storage,
+                        .offset = t->offset,
+                        .requires_grad = tape_tracks(t),
+                        .is_leaf = tape_is_leaf(t),
                         .inference = t->flags & TF_inference};
     if (c->traces.n > 1) find_maker(c, &input);
     const int index = trace->inputs.n;
@@ -87,7 +94,8 @@ static Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
     return touch(c, t, out);
 }
 
-/* Splitting a call into structure and numbers --------------------------------------------------------------- */
+/* Splitting a call into structure and numbers
+ * --------------------------------------------------------------- */
 
 typedef struct Split {
     Operand operands[MAX_OPERANDS];
@@ -120,8 +128,10 @@ static int64_t bits_of(double f) {
 
 static void split_number(Split *s, const Arg *a, ParamType type) {
     const int64_t value = a->kind == ARG_float ? bits_of(a->f) : a->i;
-    if (is_structural(type) || a->kind == ARG_bool) s->fixed[s->n_fixed++] = value;
-    else s->numbers[s->n_numbers++] = value;
+    if (is_structural(type) || a->kind == ARG_bool)
+        s->fixed[s->n_fixed++] = value;
+    else
+        s->numbers[s->n_numbers++] = value;
 }
 
 static Status split_list(Split *s, const OpRow *row, const Arg *a) {
@@ -134,29 +144,39 @@ static Status split_list(Split *s, const OpRow *row, const Arg *a) {
 static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg *a) {
     s->fixed[s->n_fixed++] = (int64_t)a->kind | (int64_t)a->n << 8;
     switch (a->kind) {
-    case ARG_tensor: return split_tensor(c, s, row, tensor_of(a->val));
+    case ARG_tensor:
+        return split_tensor(c, s, row, tensor_of(a->val));
     case ARG_tensors:
         for (int k = 0; k < a->n; k++) TRY(split_tensor(c, s, row, tensor_of(a->vals[k])));
         return ST_OK;
     case ARG_int:
     case ARG_float:
-    case ARG_bool: split_number(s, a, row->params[i].type); return ST_OK;
+    case ARG_bool:
+        split_number(s, a, row->params[i].type);
+        return ST_OK;
     case ARG_ints:
-    case ARG_floats: return split_list(s, row, a);
-    case ARG_string: s->fixed[s->n_fixed++] = (int64_t)hash_bytes(1, a->string, strlen(a->string)); return ST_OK;
-    default: return ST_OK;
+    case ARG_floats:
+        return split_list(s, row, a);
+    case ARG_string:
+        s->fixed[s->n_fixed++] = (int64_t)hash_bytes(1, a->string, strlen(a->string));
+        return ST_OK;
+    default:
+        return ST_OK;
     }
 }
 
 static Status split_call(Capture *c, const OpCall *call, Split *s) {
     s->n_operands = s->n_fixed = s->n_numbers = 0;
-    for (int i = 0; i < call->row->n_params; i++) TRY(split_arg(c, s, call->row, i, &call->args[i]));
+    for (int i = 0; i < call->row->n_params; i++)
+        TRY(split_arg(c, s, call->row, i, &call->args[i]));
     if (call->form == FORM_out)
-        for (int i = 0; i < call->row->n_out; i++) TRY(split_tensor(c, s, call->row, call->out_args[i]));
+        for (int i = 0; i < call->row->n_out; i++)
+            TRY(split_tensor(c, s, call->row, call->out_args[i]));
     return ST_OK;
 }
 
-/* The call as it is kept: arguments copied into the call's arena --------------------------------------------- */
+/* The call as it is kept: arguments copied into the call's arena
+ * --------------------------------------------- */
 
 static const Arg *keep_args(Arena *arena, const OpCall *call) {
     const int n = call->row->n_params;
@@ -165,14 +185,18 @@ static const Arg *keep_args(Arena *arena, const OpCall *call) {
         const size_t items = (size_t)args[i].n;
         if (args[i].kind == ARG_ints || args[i].kind == ARG_floats)
             args[i].ints = arena_copy(arena, args[i].ints, items * sizeof(int64_t));
-        else if (args[i].kind == ARG_tensors) args[i].vals = arena_copy(arena, args[i].vals, items * sizeof(Val *));
-        else if (args[i].kind == ARG_string) args[i].string = arena_strdup(arena, args[i].string);
+        else if (args[i].kind == ARG_tensors)
+            args[i].vals = arena_copy(arena, args[i].vals, items * sizeof(Val *));
+        else if (args[i].kind == ARG_string)
+            args[i].string = arena_strdup(arena, args[i].string);
     }
     return args;
 }
 
 static uint8_t current_modes(const sn_state *state) {
-    return state->grad_mode == SN_GRAD_ON ? 0 : state->grad_mode == SN_GRAD_OFF ? NODE_no_grad : NODE_inference;
+    return state->grad_mode == SN_GRAD_ON    ? 0
+           : state->grad_mode == SN_GRAD_OFF ? NODE_no_grad
+                                             : NODE_inference;
 }
 
 static TrieNode *follow(Capture *c, const TraceOp *op) {
@@ -187,7 +211,8 @@ static TrieNode *follow(Capture *c, const TraceOp *op) {
 }
 
 /* Result metadata: from the edge, or by the meta rule. */
-static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split *s, const Meta **out, int *n_out) {
+static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split *s,
+                    const Meta **out, int *n_out) {
     const MetaEntry *const seen = trie_metas(node, s->metas, s->numbers);
     if (seen) {
         *n_out = node->op.n_outs;
@@ -195,11 +220,15 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split 
         return ST_OK;
     }
     MetaOut metas[MAX_OUTS];
-    MetaCall meta = {.row = call->row, .form = call->form, .args = call->args, .out = metas, .n_out = call->row->n_out};
+    MetaCall meta = {.row = call->row,
+                     .form = call->form,
+                     .args = call->args,
+                     .out = metas,
+                     .n_out = call->row->n_out};
     TRY(op_meta(&meta));
     for (int i = 0; i < meta.n_out; i++) {
-        out[i] = meta_intern(metas[i].dtype, metas[i].device, metas[i].sizes, metas[i].strides, metas[i].rank,
-                             metas[i].wrapped);
+        out[i] = meta_intern(metas[i].dtype, metas[i].device, metas[i].sizes, metas[i].strides,
+                             metas[i].rank, metas[i].wrapped);
         if (!out[i]) return ST_MEMORY;
     }
     *n_out = meta.n_out;
@@ -223,11 +252,13 @@ static sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint64_t keys, b
 }
 
 /* Results of a functional op are new placeholders; the other forms return what they write. */
-static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Meta *const *metas, int n) {
+static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Meta *const *metas,
+                           int n) {
     if (call->form != FORM_functional) {
         c->trace->writes = true;
         for (int i = 0; i < call->row->n_out; i++)
-            call->outs[i] = call->form == FORM_inplace ? tensor_of(call->args[0].val) : call->out_args[i];
+            call->outs[i] =
+                call->form == FORM_inplace ? tensor_of(call->args[0].val) : call->out_args[i];
         return ST_OK;
     }
     op->first_value = c->trace->values.n;
@@ -236,7 +267,8 @@ static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Me
     if (!op->outs) return ST_MEMORY;
     const uint64_t keys = KEY_BIT(cpu) | (op->modes & NODE_inference ? 0 : KEY_BIT(autograd));
     for (int i = 0; i < n; i++) {
-        op->outs[i] = call->outs[i] = placeholder_new(c, metas[i], keys, op->modes & NODE_inference);
+        op->outs[i] = call->outs[i] =
+            placeholder_new(c, metas[i], keys, op->modes & NODE_inference);
         if (!op->outs[i]) return ST_MEMORY;
     }
     return ST_OK;
@@ -249,14 +281,22 @@ static void take_sequence(Capture *c, const OpRow *row) {
     state->sequence++;
 }
 
-/* `given`: the results' metadata where the caller knows it (n_given of them), else NULL: by rule. */
+/* `given`: the results' metadata where the caller knows it (n_given of them), else NULL: by rule.
+ */
 static Status record(Capture *c, const OpCall *call, const Meta *const *given, int n_given) {
     Split s;
     TRY(split_call(c, call, &s));
     Trace *const trace = c->trace;
-    TraceOp op = {.row = call->row, .form = call->form, .modes = current_modes(state_get()), .operands = s.operands,
-                  .n_operands = s.n_operands, .fixed = s.fixed, .n_fixed = s.n_fixed, .n_numbers = s.n_numbers,
-                  .first_number = trace->numbers.n, .site = state_get()->site};
+    TraceOp op = {.row = call->row,
+                  .form = call->form,
+                  .modes = current_modes(state_get()),
+                  .operands = s.operands,
+                  .n_operands = s.n_operands,
+                  .fixed = s.fixed,
+                  .n_fixed = s.n_fixed,
+                  .n_numbers = s.n_numbers,
+                  .first_number = trace->numbers.n,
+                  .site = state_get()->site};
     TrieNode *const node = follow(c, &op);
     if (!node) return ST_MEMORY;
     const Meta *inferred[MAX_OUTS];
@@ -268,7 +308,8 @@ static Status record(Capture *c, const OpCall *call, const Meta *const *given, i
     op.args = keep_args(c->arena, call);
     op.numbers = arena_copy(c->arena, s.numbers, sizeof *s.numbers * (size_t)s.n_numbers);
     if (call->form == FORM_out)
-        op.out_args = arena_copy(c->arena, call->out_args, sizeof *call->out_args * (size_t)call->row->n_out);
+        op.out_args =
+            arena_copy(c->arena, call->out_args, sizeof *call->out_args * (size_t)call->row->n_out);
     if (!op.args || !op.numbers) return ST_MEMORY;
     TRY(give_results(c, call, &op, metas, n_metas));
     for (int i = 0; i < s.n_numbers; i++) VEC_PUSH(c->arena, &trace->numbers, s.numbers[i]);
@@ -286,9 +327,11 @@ static const char *refusal(const OpCall *call) {
     if (state_get()->modes) return "a user mode is active";
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu) return "a tensor that is not on the CPU";
+        if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu)
+            return "a tensor that is not on the CPU";
     }
-    if (!strcmp(call->row->base, "as_strided") && call->args[3].kind == ARG_int) return "as_strided with a storage offset";
+    if (!strcmp(call->row->base, "as_strided") && call->args[3].kind == ARG_int)
+        return "as_strided with a storage offset";
     return NULL;
 }
 
@@ -308,7 +351,8 @@ Status capture_op(OpCall *call) {
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
     const char *const reason = refusal(call);
     if (reason) return run_outside(c, call, reason);
-    if (c->trace->ops.n >= MAX_PENDING) TRY(capture_flush(c, "too many pending ops", state_get()->site));
+    if (c->trace->ops.n >= MAX_PENDING)
+        TRY(capture_flush(c, "too many pending ops", state_get()->site));
     return record(c, call, NULL, 0);
 }
 

@@ -1,12 +1,15 @@
-/* capture.h: what happens between sn_call's entry and return: ops are recorded or matched, segments run.
+/* capture.h: what happens between sn_call's entry and return: ops are recorded or matched, segments
+ * run.
  *
  *   user code        capture                          at a break or the return
  *   sn_mm(x, w)  ->  trie: follow or add an edge   -> a variant whose guards hold: launch it,
  *   sn_relu(h)   ->  a placeholder with metadata      else run the pending ops eagerly, in order,
- *   sn_item(s)   ->  break                            and compile this segment after the function returned
+ *   sn_item(s)   ->  break                            and compile this segment after the function
+ * returned
  *
- * Nothing runs while ops are pending, so a mismatch costs nothing [semantics C1]. A placeholder is an ordinary tensor
- * without storage; when its segment has run it is given storage in place ("bound") and is an ordinary tensor. */
+ * Nothing runs while ops are pending, so a mismatch costs nothing [semantics C1]. A placeholder is
+ * an ordinary tensor without storage; when its segment has run it is given storage in place
+ * ("bound") and is an ordinary tensor. */
 #ifndef SINTER_RUNTIME_CAPTURE_H
 #define SINTER_RUNTIME_CAPTURE_H
 #include "runtime/function.h"
@@ -21,17 +24,23 @@ struct Placeholder {
 };
 
 typedef struct TraceInput {
-    sn_tensor *tensor;   /* retained until the call ends */
-    const Meta *meta;    /* as it was when first touched, like all below */
+    sn_tensor *tensor; /* retained until the call ends */
+    const Meta *meta;  /* as it was when first touched, like all below */
     Storage *storage;
-    int storage_number;  /* by first touch within the segment */
+    int storage_number; /* by first touch within the segment */
     int64_t offset;
     bool requires_grad, is_leaf, inference;
-    Trace *maker;        /* the earlier segment of this call that made it, or NULL */
+    Trace *maker; /* the earlier segment of this call that made it, or NULL */
     int maker_value;
 } TraceInput;
 
-typedef enum TraceState { TRACE_pending, TRACE_compiled, TRACE_interpreted, TRACE_eager, TRACE_failed } TraceState;
+typedef enum TraceState {
+    TRACE_pending,
+    TRACE_compiled,
+    TRACE_interpreted,
+    TRACE_eager,
+    TRACE_failed
+} TraceState;
 
 struct Trace { /* one segment of one call */
     Capture *capture;
@@ -40,29 +49,33 @@ struct Trace { /* one segment of one call */
     VEC(TraceOp) ops;
     VEC(TraceInput) inputs;
     VEC(int64_t) numbers;
-    VEC(sn_tensor *) values;  /* fresh results in order, each retained */
-    uint8_t *needed;          /* by value: an output; made by trace_needed */
+    VEC(sn_tensor *) values; /* fresh results in order, each retained */
+    uint8_t *needed;         /* by value: an output; made by trace_needed */
     int n_storages;
-    uint64_t sequence;        /* the generator's before the first random op */
+    uint64_t sequence; /* the generator's before the first random op */
     int n_random;
-    bool writes;              /* an in-place or out form is among the ops */
-    bool gradients;           /* sn::gradients is */
-    bool compile;             /* ran eagerly; wants a variant after the return */
-    Variant *variant;         /* that ran it */
+    bool writes;      /* an in-place or out form is among the ops */
+    bool gradients;   /* sn::gradients is */
+    bool compile;     /* ran eagerly; wants a variant after the return */
+    Variant *variant; /* that ran it */
     int64_t started_ns;
 };
 
 struct Capture {
     sn_function *fn;
-    Arena *arena;             /* of this call: traces, arguments */
-    VEC(Trace *) traces;      /* in order; the last one is current */
+    Arena *arena;        /* of this call: traces, arguments */
+    VEC(Trace *) traces; /* in order; the last one is current */
     Trace *trace;
     TrieNode *cursor;
-    struct { sn_tensor *tensor; int32_t input; uint32_t stamp; } *map; /* tensor -> input number of the current trace */
+    struct {
+        sn_tensor *tensor;
+        int32_t input;
+        uint32_t stamp;
+    } * map; /* tensor -> input number of the current trace */
     uint32_t map_room, stamp;
-    sn_tensor *wanted;        /* the placeholder whose value a break asks for */
-    bool final;               /* the body has returned and its scope has ended */
-    sn_tensor **results;      /* what the body returned; NULL entries: absent */
+    sn_tensor *wanted;   /* the placeholder whose value a break asks for */
+    bool final;          /* the body has returned and its scope has ended */
+    sn_tensor **results; /* what the body returned; NULL entries: absent */
     int n_results;
 };
 
@@ -80,7 +93,8 @@ Status capture_op(OpCall *call);
 /* Records sn::gradients(roots, grads, leaves); outs: n placeholders like the leaves. */
 Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, int n);
 
-/* Which values of the trace must exist after it ran: held by someone else than the trace and open scopes. */
+/* Which values of the trace must exist after it ran: held by someone else than the trace and open
+ * scopes. */
 void trace_mark_needed(Trace *trace);
 /* Runs the ops of a trace eagerly, in order, binding all of its values. */
 Status trace_run_eager(Trace *trace);
@@ -91,41 +105,48 @@ void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
 Status gradients_run(const Arg *args, sn_tensor **outs);
 void capture_start(void); /* registers the key's kernel and hooks */
 
-/* variant.c: does a variant fit this trace? If not and `why` is given, the guard that failed with both values. */
+/* variant.c: does a variant fit this trace? If not and `why` is given, the guard that failed with
+ * both values. */
 bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
 /* Free symbols' values for a launch; room for sym_free_count of the env. */
 void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
-void variant_bind_floats(const Variant *variant, const Trace *trace, double *floats); /* n_runtime_floats */
-/* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed. */
+void variant_bind_floats(const Variant *variant, const Trace *trace,
+                         double *floats); /* n_runtime_floats */
+/* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed.
+ */
 Status variant_run(Variant *variant, Trace *trace);
-/* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the function. */
+/* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
+ * function. */
 void variant_compile(sn_function *fn, Trace *trace);
 void variant_free(Variant *variant); /* drops one reference */
 void variant_retain(Variant *variant);
 
 /* trace_graph.c: the capture graph of a trace. */
-typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they are */
+typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they
+                            are */
     SymEnv *env;
-    const Meta **metas;           /* by trace input; sizes and strides may be symbolic */
-    int64_t *numbers;             /* by number: plain, symbolic, or a runtime float's index */
-    uint8_t *number_rules;        /* NumberRule */
+    const Meta **metas;    /* by trace input; sizes and strides may be symbolic */
+    int64_t *numbers;      /* by number: plain, symbolic, or a runtime float's index */
+    uint8_t *number_rules; /* NumberRule */
     bool dynamic;
     int n_runtime_floats;
-    VEC(SymBinding) bindings;     /* by free symbol */
+    VEC(SymBinding) bindings; /* by free symbol */
 } SymPlan;
 typedef struct TraceGraph {
     Graph *graph;
-    GraphInput *inputs;           /* by graph input */
-    int *outputs;                 /* trace value of each graph output */
+    GraphInput *inputs; /* by graph input */
+    int *outputs;       /* trace value of each graph output */
     int n_inputs, n_outputs;
 } TraceGraph;
-/* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length. */
+/* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length.
+ */
 bool trace_arg_is_number(const OpRow *row, int i, const Arg *a);
 /* Raises where the trace has no graph (aliases of different dtypes that are written...). */
 Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out);
 
-/* dynamic.c: static for the first trace of an end (or symbolic sizes throughout with SN_DYNAMIC_ALWAYS), else what
- * differs from `older` becomes symbols and runtime numbers. */
-Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena, SymPlan *out);
+/* dynamic.c: static for the first trace of an end (or symbolic sizes throughout with
+ * SN_DYNAMIC_ALWAYS), else what differs from `older` becomes symbols and runtime numbers. */
+Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena,
+                     SymPlan *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* code_cache.c: see code_cache.h. The key is the structural hash of a nest with its buffers' types and the instruction
- * set; the code of one module stays mapped until shutdown, since any function may have come to share parts of it. */
+/* code_cache.c: see code_cache.h. The key is the structural hash of a nest with its buffers' types
+ * and the instruction set; the code of one module stays mapped until shutdown, since any function
+ * may have come to share parts of it. */
 #include "runtime/code_cache.h"
 
 #include <pthread.h>
@@ -75,7 +76,8 @@ static void want_all(Wanted *wanted, const Plan *plan, CompileInfo *info) {
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
         if (step->kind != STEP_kernel) continue;
-        for (int k = 0; k < step->kernel->n_nests; k++) want(wanted, step->kernel, &step->kernel->nests[k], info);
+        for (int k = 0; k < step->kernel->n_nests; k++)
+            want(wanted, step->kernel, &step->kernel->nests[k], info);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -88,7 +90,8 @@ static Status publish(const Wanted *wanted, LoadedCode *code) {
     modules = module;
     Status status = ST_OK;
     for (int i = 0; i < wanted->keys.n; i++)
-        if (!map_set(&functions, wanted->keys.at[i], loader_symbol(code, wanted->names.at[i]))) status = ST_MEMORY;
+        if (!map_set(&functions, wanted->keys.at[i], loader_symbol(code, wanted->names.at[i])))
+            status = ST_MEMORY;
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -107,20 +110,26 @@ static Status load(const Wanted *wanted, const CodegenResult *result, CompileInf
     if (status == ST_OK && (status = publish(wanted, code)) != ST_OK) loader_free(code);
     info->load_ns += clock_ns() - start;
     if (status == ST_OK) return ST_OK;
-    return fail(info, status, failpoint("exec_memory") ? BAIL_exec_memory : BAIL_load, error_slot()->message);
+    return fail(info, status, failpoint("exec_memory") ? BAIL_exec_memory : BAIL_load,
+                error_slot()->message);
 }
 
 static Status generate(const Wanted *wanted, CompileInfo *info) {
     const LlvmModuleTable *const llvm = llvm_module();
     if (!llvm) return fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
-    const CodegenRequest request = {.n_nests = wanted->nests.n, .nests = wanted->nests.at, .bufs = wanted->bufs.at,
-                                    .names = wanted->names.at, .isa = isa_used(), .l1_bytes = 32 << 10,
+    const CodegenRequest request = {.n_nests = wanted->nests.n,
+                                    .nests = wanted->nests.at,
+                                    .bufs = wanted->bufs.at,
+                                    .names = wanted->names.at,
+                                    .isa = isa_used(),
+                                    .l1_bytes = 32 << 10,
                                     .stack_bytes = 64 << 10};
     CodegenResult result = {0};
     const int64_t start = clock_ns();
     const Status status = llvm->compile(&request, &result);
     info->codegen_ns += clock_ns() - start;
-    if (status != ST_OK) return fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
+    if (status != ST_OK)
+        return fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
     const Status loaded = load(wanted, &result, info);
     llvm->free_bytes(result.object);
     if (loaded == ST_OK) info->generated += wanted->nests.n;

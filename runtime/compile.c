@@ -1,5 +1,6 @@
-/* compile.c: the compile driver, see compile.h. One setjmp guards passes and lowering, which work in the graph's arena
- * only; code generation and loading own things outside it and return Status instead. */
+/* compile.c: the compile driver, see compile.h. One setjmp guards passes and lowering, which work
+ * in the graph's arena only; code generation and loading own things outside it and return Status
+ * instead. */
 #include "runtime/compile.h"
 
 #include <stdio.h>
@@ -17,7 +18,9 @@ int64_t clock_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void arena_bail(void *context) { bail(context, BAIL_memory, "out of memory while compiling"); }
+static void arena_bail(void *context) {
+    bail(context, BAIL_memory, "out of memory while compiling");
+}
 
 static void note(CompileInfo *info, BailCode code, const char *text) {
     info->failure = code;
@@ -25,7 +28,8 @@ static void note(CompileInfo *info, BailCode code, const char *text) {
     LOG(compile, INFO, "%s: %s", bail_name(code), text);
 }
 
-/* An error that a pass raised instead of bailing ends here too: nothing stays pending after a compile. */
+/* An error that a pass raised instead of bailing ends here too: nothing stays pending after a
+ * compile. */
 static Status settle(Status status, CompileInfo *info) {
     if (status == ST_OK) return ST_OK;
     if (info->failure == BAIL_none)
@@ -34,7 +38,8 @@ static Status settle(Status status, CompileInfo *info) {
     return status;
 }
 
-Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info) {
+Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context,
+                       CompileInfo *info) {
     Bail exit = {.code = BAIL_none};
     graph->bail = &exit;
     arena_on_failure(graph->arena, arena_bail, &exit);
@@ -86,15 +91,18 @@ static int count_kernels(const Plan *plan) {
     return n;
 }
 
-Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {
+Status compile_graph(Graph *graph, const PassOptions *options, Executable **out,
+                     CompileInfo *info) {
     Lowering job = {.graph = graph, .passes = COMPILE_PASSES, .options = options, .info = info};
     TRY(compile_guarded(graph, lower, &job, info));
     info->kernels = count_kernels(job.plan);
     const char *const refusals = plan_refusals(job.plan);
     info->refusals = refusals ? mem_strdup(refusals) : NULL;
-    /* Without generated code the interpreter runs the same kernels with the same bits: slower, never wrong. */
+    /* Without generated code the interpreter runs the same kernels with the same bits: slower,
+     * never wrong. */
     info->interpreted = code_generate(job.plan, info) != ST_OK;
-    return settle(executable_new(job.plan, false, info->interpreted ? NULL : find_code, job.plan, out), info);
+    return settle(
+        executable_new(job.plan, false, info->interpreted ? NULL : find_code, job.plan, out), info);
 }
 
 void compile_info_free(CompileInfo *info) {
@@ -102,7 +110,9 @@ void compile_info_free(CompileInfo *info) {
     info->refusals = NULL;
 }
 
-/* Stage texts ------------------------------------------------------------------------------------------------- */
+/* Stage texts
+ * -------------------------------------------------------------------------------------------------
+ */
 
 typedef struct StageRow {
     const char *name, *passes;
@@ -120,13 +130,16 @@ static const StageRow stages[] = {
     {"asm", COMPILE_PASSES, TEXT_asm},
 };
 
-const char *compile_stage_name(int i) { return i >= 0 && i < COUNT_OF(stages) ? stages[i].name : NULL; }
+const char *compile_stage_name(int i) {
+    return i >= 0 && i < COUNT_OF(stages) ? stages[i].name : NULL;
+}
 
 static const StageRow *find_stage(const char *name) {
     for (int i = 0; i < COUNT_OF(stages); i++)
         if (!strcmp(stages[i].name, name)) return &stages[i];
     Text list = {0};
-    for (int i = 0; i < COUNT_OF(stages); i++) text_printf(&list, "%s%s", i ? ", " : "", stages[i].name);
+    for (int i = 0; i < COUNT_OF(stages); i++)
+        text_printf(&list, "%s%s", i ? ", " : "", stages[i].name);
     error_raise(ST_ARGUMENT, "stage '%s' is unknown; stages: %s", name, text_str(&list));
     text_free(&list);
     return NULL;
@@ -143,8 +156,12 @@ static void print_code(const Plan *plan, bool assembly, Text *text) {
         for (int k = 0; kernel && k < kernel->n_nests; k++) {
             const Nest *const nest = &kernel->nests[k];
             const Buf *const bufs = kernel->bufs;
-            const CodegenRequest request = {.n_nests = 1, .nests = &nest, .bufs = &bufs,
-                                            .names = &kernel->name, .isa = isa_used(), .l1_bytes = 32 << 10,
+            const CodegenRequest request = {.n_nests = 1,
+                                            .nests = &nest,
+                                            .bufs = &bufs,
+                                            .names = &kernel->name,
+                                            .isa = isa_used(),
+                                            .l1_bytes = 32 << 10,
                                             .stack_bytes = 64 << 10};
             char *const code = llvm->text(&request, assembly);
             text_puts(text, code ? code : "; no code\n");
@@ -168,8 +185,10 @@ static Status print_stage(void *context) {
     }
     Plan *const plan = plan_build(job->graph, &(LowerOptions){.fuse = true});
     if (!plan) return ST_UNSUPPORTED;
-    if (job->row->kind == TEXT_plan) plan_print(plan, job->text);
-    else print_code(plan, job->row->kind == TEXT_asm, job->text);
+    if (job->row->kind == TEXT_plan)
+        plan_print(plan, job->text);
+    else
+        print_code(plan, job->row->kind == TEXT_asm, job->text);
     return ST_OK;
 }
 

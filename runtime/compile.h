@@ -1,33 +1,37 @@
-/* compile.h: the compile driver: a captured graph to an Executable. The only place that knows passes and codegen
- * both, and the only setjmp: whatever fails on the way leaves by one exit with a reason code. */
+/* compile.h: the compile driver: a captured graph to an Executable. The only place that knows
+ * passes and codegen both, and the only setjmp: whatever fails on the way leaves by one exit with a
+ * reason code. */
 #ifndef SINTER_RUNTIME_COMPILE_H
 #define SINTER_RUNTIME_COMPILE_H
 #include "passes/passes.h"
 #include "runtime/execute.h"
 
 typedef struct CompileInfo {
-    BailCode failure;      /* BAIL_none: compiled */
-    char reason[512];      /* of the failure, or why code is interpreted */
-    int64_t passes_ns, lower_ns, codegen_ns, load_ns; /* codegen: building, optimising and emitting code */
+    BailCode failure; /* BAIL_none: compiled */
+    char reason[512]; /* of the failure, or why code is interpreted */
+    int64_t passes_ns, lower_ns, codegen_ns,
+        load_ns;           /* codegen: building, optimising and emitting code */
     int kernels, nests;    /* entries of the call sequence; distinct loop nests in them */
     int generated, reused; /* nests compiled now; nests whose code was there already */
     bool interpreted;      /* no generated code: the interpreter runs the same kernels */
     char *refusals;        /* why not fused, malloc'd */
 } CompileInfo;
 
-/* Runs the pass pipeline on `graph` (whose arena must outlive the executable), lowers, generates code.
- * Returns ST_OK with *out set, or a status with no error pending and info->failure set: the caller runs eagerly. */
+/* Runs the pass pipeline on `graph` (whose arena must outlive the executable), lowers, generates
+ * code. Returns ST_OK with *out set, or a status with no error pending and info->failure set: the
+ * caller runs eagerly. */
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info);
 void compile_info_free(CompileInfo *info);
 
 /* Runs `step(context)` under the exit: bails and raised errors in it end up in info. */
-Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info);
+Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context,
+                       CompileInfo *info);
 
 /* The passes that every captured graph goes through, as passes_run takes them. */
 #define COMPILE_PASSES "functionalize,joint,decompose,fold,cse,dce,reinplace"
 
-/* Text of one stage of a captured graph, made anew on a copy of it: "capture", "functional", "joint", "fused", "loops",
- * "llvm", "asm", "memory". malloc'd; NULL raises. */
+/* Text of one stage of a captured graph, made anew on a copy of it: "capture", "functional",
+ * "joint", "fused", "loops", "llvm", "asm", "memory". malloc'd; NULL raises. */
 char *compile_stage_text(const char *graph_text, const char *stage);
 const char *compile_stage_name(int i); /* NULL past the last */
 

@@ -1,9 +1,10 @@
 /* dynamic.c: which sizes and numbers of a trace are symbolic [semantics C4, C5].
  *
- * The first trace of an end is compiled as it is. When another one differs from it in sizes or numbers only, each
- * (old, new) pair of differing sizes becomes one symbol (equal pairs share it), strides follow from sizes, and a
- * differing int becomes an expression of the symbols that gives both values, else a runtime value. A wrong guess is
- * harmless: every number is compared with its expression on every verified call. */
+ * The first trace of an end is compiled as it is. When another one differs from it in sizes or
+ * numbers only, each (old, new) pair of differing sizes becomes one symbol (equal pairs share it),
+ * strides follow from sizes, and a differing int becomes an expression of the symbols that gives
+ * both values, else a runtime value. A wrong guess is harmless: every number is compared with its
+ * expression on every verified call. */
 #include "runtime/capture.h"
 
 typedef struct Pair { /* a symbol by its two values */
@@ -21,7 +22,8 @@ typedef struct Dynamic {
 
 static int64_t symbol_for(Dynamic *d, int64_t before, int64_t now, SymBinding binding) {
     for (int i = 0; i < d->pairs.n; i++)
-        if (d->pairs.at[i].before == before && d->pairs.at[i].now == now) return d->pairs.at[i].symbol;
+        if (d->pairs.at[i].before == before && d->pairs.at[i].now == now)
+            return d->pairs.at[i].symbol;
     const int64_t symbol = sym_free(d->plan->env, now, binding.kind == BIND_number ? 0 : 2);
     VEC_PUSH(d->arena, &d->pairs, ((Pair){before, now, symbol}));
     VEC_PUSH(d->arena, &d->plan->bindings, binding);
@@ -38,15 +40,16 @@ static const Meta *before_meta(const Dynamic *d, int input) {
 
 /* 0 and 1 stay plain: rules branch on them [semantics C5]. */
 static int64_t plan_size(Dynamic *d, int input, int dim) {
-    const int64_t now = d->trace->inputs.at[input].meta->sizes[dim], before = before_meta(d, input)->sizes[dim];
+    const int64_t now = d->trace->inputs.at[input].meta->sizes[dim],
+                  before = before_meta(d, input)->sizes[dim];
     const bool varies = d->always || before != now || was_symbolic(d, input, dim);
     if (!varies || now < 2 || before < 2) return now;
     return symbol_for(d, before, now, (SymBinding){BIND_size, input, dim});
 }
 
 /* factor * (a symbol, or a product of two) that gives both values; 0: none. */
-static int64_t scaled_symbol(const Dynamic *d, int64_t before, int64_t now, int64_t old_value, int64_t new_value,
-                             int64_t symbol) {
+static int64_t scaled_symbol(const Dynamic *d, int64_t before, int64_t now, int64_t old_value,
+                             int64_t new_value, int64_t symbol) {
     if (!new_value || !old_value || now % new_value || before % old_value) return 0;
     if (now / new_value != before / old_value) return 0;
     return sym_mul(d->plan->env, symbol, now / new_value);
@@ -61,8 +64,9 @@ static int64_t product_for(const Dynamic *d, int64_t before, int64_t now) {
     for (int i = 0; i < d->pairs.n; i++)
         for (int k = i; k < d->pairs.n; k++) {
             const Pair *const p = &d->pairs.at[i], *const q = &d->pairs.at[k];
-            const int64_t found = scaled_symbol(d, before, now, p->before * q->before, p->now * q->now,
-                                                sym_mul(d->plan->env, p->symbol, q->symbol));
+            const int64_t found =
+                scaled_symbol(d, before, now, p->before * q->before, p->now * q->now,
+                              sym_mul(d->plan->env, p->symbol, q->symbol));
             if (found) return found;
         }
     return 0;
@@ -71,7 +75,8 @@ static int64_t product_for(const Dynamic *d, int64_t before, int64_t now) {
 static int64_t shifted_for(const Dynamic *d, int64_t before, int64_t now) {
     for (int i = 0; i < d->pairs.n; i++) {
         const Pair *const p = &d->pairs.at[i];
-        if (now - p->now == before - p->before) return sym_add(d->plan->env, p->symbol, now - p->now);
+        if (now - p->now == before - p->before)
+            return sym_add(d->plan->env, p->symbol, now - p->now);
     }
     return 0;
 }
@@ -86,7 +91,9 @@ static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t 
         strides[i] = now->strides[i];
         if (now->strides[i] == before->strides[i]) continue;
         strides[i] = product_for(d, before->strides[i], now->strides[i]);
-        if (!strides[i]) strides[i] = symbol_for(d, before->strides[i], now->strides[i], (SymBinding){BIND_stride, input, i});
+        if (!strides[i])
+            strides[i] = symbol_for(d, before->strides[i], now->strides[i],
+                                    (SymBinding){BIND_stride, input, i});
     }
     return ST_OK;
 }
@@ -96,20 +103,25 @@ static Status plan_input(Dynamic *d, int input) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int i = 0; i < now->rank; i++) sizes[i] = plan_size(d, input, i);
     TRY(plan_strides(d, input, sizes, strides));
-    Meta *const meta = meta_new(d->arena, d->plan->env, now->dtype, now->device, sizes, strides, now->rank);
+    Meta *const meta =
+        meta_new(d->arena, d->plan->env, now->dtype, now->device, sizes, strides, now->rank);
     if (!meta) return ST_MEMORY;
     meta->wrapped = now->wrapped;
     d->plan->metas[input] = meta;
     return ST_OK;
 }
 
-/* Numbers ---------------------------------------------------------------------------------------------------- */
+/* Numbers
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
-    const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
+    const bool varied =
+        d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
     if (!d->always && before == now && !varied) return;
     int64_t symbolic = product_for(d, before, now);
-    if (d->always && (now < 2 || !symbolic)) return; /* one example: only what equals a size follows it */
+    if (d->always && (now < 2 || !symbolic))
+        return; /* one example: only what equals a size follows it */
     if (!symbolic) symbolic = shifted_for(d, before, now);
     d->plan->number_rules[k] = NUMBER_expr;
     if (!symbolic) {
@@ -120,7 +132,8 @@ static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
 }
 
 static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
-    const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] == NUMBER_runtime_float;
+    const bool varied =
+        d->older && d->older->number_rules && d->older->number_rules[k] == NUMBER_runtime_float;
     if (d->always || (before == now && !varied)) return;
     d->plan->number_rules[k] = NUMBER_runtime_float;
     d->plan->numbers[k] = d->plan->n_runtime_floats++;
@@ -130,7 +143,9 @@ static bool is_float_number(const TraceOp *op, int number) {
     int at = op->first_number;
     for (int i = 0; i < op->row->n_params; i++) {
         const Arg *const a = &op->args[i];
-        const int n = a->kind == ARG_ints || a->kind == ARG_floats ? a->n : trace_arg_is_number(op->row, i, a);
+        const int n = a->kind == ARG_ints || a->kind == ARG_floats
+                          ? a->n
+                          : trace_arg_is_number(op->row, i, a);
         if (number < at + n) return a->kind == ARG_float || a->kind == ARG_floats;
         at += n;
     }
@@ -143,8 +158,10 @@ static void plan_numbers(Dynamic *d) {
         for (int k = op->first_number; k < op->first_number + op->n_numbers; k++) {
             const int64_t now = d->trace->numbers.at[k];
             const int64_t before = d->older ? d->older->example_numbers[k] : now;
-            if (is_float_number(op, k)) plan_float(d, k, before, now);
-            else plan_int(d, k, before, now);
+            if (is_float_number(op, k))
+                plan_float(d, k, before, now);
+            else
+                plan_int(d, k, before, now);
         }
     }
 }
@@ -161,14 +178,18 @@ static bool has_floats_list(const Trace *trace) {
     return false;
 }
 
-Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena, SymPlan *out) {
+Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena,
+                     SymPlan *out) {
     const sn_dynamic mode = fn->options.dynamic;
-    *out = (SymPlan){.env = sym_env_new(arena), .metas = ARENA_ARRAY(arena, const Meta *, trace->inputs.n),
-                     .numbers = arena_copy(arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n),
-                     .number_rules = arena_alloc(arena, (size_t)trace->numbers.n)};
+    *out = (SymPlan){
+        .env = sym_env_new(arena),
+        .metas = ARENA_ARRAY(arena, const Meta *, trace->inputs.n),
+        .numbers = arena_copy(arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n),
+        .number_rules = arena_alloc(arena, (size_t)trace->numbers.n)};
     if (!out->env || !out->metas || !out->numbers || !out->number_rules) return ST_MEMORY;
     const bool always = mode == SN_DYNAMIC_ALWAYS && !older;
-    if (mode == SN_DYNAMIC_NEVER || (!older && !always) || has_floats_list(trace)) return plan_static(trace, out);
+    if (mode == SN_DYNAMIC_NEVER || (!older && !always) || has_floats_list(trace))
+        return plan_static(trace, out);
     out->dynamic = true;
     Dynamic d = {.trace = trace, .older = older, .always = always, .arena = arena, .plan = out};
     for (int i = 0; i < trace->inputs.n; i++) TRY(plan_input(&d, i));

@@ -1,4 +1,5 @@
-/* explain.c: see explain.h. Everything printed comes from the function's own tables, under its lock. */
+/* explain.c: see explain.h. Everything printed comes from the function's own tables, under its
+ * lock. */
 #include "runtime/explain.h"
 
 #include "runtime/base/alloc.h"
@@ -10,17 +11,22 @@ double explain_share(const sn_stats *s) {
     return all ? (double)s->ops_generated / (double)all : 0.0;
 }
 
-/* Text --------------------------------------------------------------------------------------------------------- */
+/* Text
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static void graph_text(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
-    text_printf(text, "graph %d: %d ops -> %d kernels%s%s, hit %lld times\n", v->id, v->n_ops, info->kernels,
-                v->dynamic ? ", symbolic sizes" : "", info->interpreted ? ", interpreted" : "",
-                (long long)atomic_load(&v->hits));
-    if (info->interpreted) text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
-    text_printf(text, "  trace %.2f ms, passes %.2f, lower %.2f, codegen %.2f, load %.2f; %d nests, %d generated, %d reused\n",
-                ms(v->trace_ns), ms(info->passes_ns), ms(info->lower_ns), ms(info->codegen_ns), ms(info->load_ns),
-                info->nests, info->generated, info->reused);
+    text_printf(text, "graph %d: %d ops -> %d kernels%s%s, hit %lld times\n", v->id, v->n_ops,
+                info->kernels, v->dynamic ? ", symbolic sizes" : "",
+                info->interpreted ? ", interpreted" : "", (long long)atomic_load(&v->hits));
+    if (info->interpreted)
+        text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
+    text_printf(text,
+                "  trace %.2f ms, passes %.2f, lower %.2f, codegen %.2f, load %.2f; %d nests, %d "
+                "generated, %d reused\n",
+                ms(v->trace_ns), ms(info->passes_ns), ms(info->lower_ns), ms(info->codegen_ns),
+                ms(info->load_ns), info->nests, info->generated, info->reused);
     if (info->refusals && *info->refusals) text_printf(text, "  not fused:\n%s", info->refusals);
 }
 
@@ -29,8 +35,8 @@ static void guards_text(const Variant *v, Text *text) {
         const InputGuard *const g = &v->inputs[i];
         text_printf(text, "  input %d: ", i);
         meta_print(v->env, text, g->meta);
-        text_printf(text, "%s%s storage %d\n", g->requires_grad ? " requires_grad" : "", g->is_leaf ? " leaf" : "",
-                    g->storage);
+        text_printf(text, "%s%s storage %d\n", g->requires_grad ? " requires_grad" : "",
+                    g->is_leaf ? " leaf" : "", g->storage);
     }
     for (int k = 0; k < v->n_numbers; k++) {
         const int rule = v->number_rules ? v->number_rules[k] : NUMBER_fixed;
@@ -57,17 +63,22 @@ static void breaks_text(const sn_function *fn, Text *text) {
         text_printf(text, "break at %s: %s (%lld times)\n", where, fn->breaks.at[i].reason,
                     (long long)fn->breaks.at[i].count);
     }
-    for (int i = 0; i < fn->recompiles.n; i++) text_printf(text, "recompile: %s\n", fn->recompiles.at[i].text);
+    for (int i = 0; i < fn->recompiles.n; i++)
+        text_printf(text, "recompile: %s\n", fn->recompiles.at[i].text);
     for (int i = 0; i < fn->failures.n; i++)
-        text_printf(text, "not compiled: %s: %s\n", bail_name(fn->failures.at[i].code), fn->failures.at[i].text);
-    if (fn->limit_hits) text_printf(text, "recompile limit: %lld calls ran eagerly\n", (long long)fn->limit_hits);
+        text_printf(text, "not compiled: %s: %s\n", bail_name(fn->failures.at[i].code),
+                    fn->failures.at[i].text);
+    if (fn->limit_hits)
+        text_printf(text, "recompile limit: %lld calls ran eagerly\n", (long long)fn->limit_hits);
 }
 
 void explain_text(sn_function *fn, Text *text) {
     pthread_mutex_lock(&fn->lock);
     const sn_stats *const s = &fn->stats;
-    text_printf(text, "%s: %lld calls, %d graphs, %lld compiles, %lld breaks, compiled share %.2f\n", fn->name,
-                (long long)s->calls, fn->variants.n, (long long)s->compiles, (long long)s->breaks, explain_share(s));
+    text_printf(text,
+                "%s: %lld calls, %d graphs, %lld compiles, %lld breaks, compiled share %.2f\n",
+                fn->name, (long long)s->calls, fn->variants.n, (long long)s->compiles,
+                (long long)s->breaks, explain_share(s));
     for (int i = 0; i < fn->variants.n; i++) {
         graph_text(fn->variants.at[i], text);
         text_puts(text, "  guards:\n");
@@ -80,17 +91,22 @@ void explain_text(sn_function *fn, Text *text) {
     pthread_mutex_unlock(&fn->lock);
 }
 
-/* JSON --------------------------------------------------------------------------------------------------------- */
+/* JSON
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static void graph_json(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
     text_printf(text,
-                "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s, \"hits\": %lld, "
-                "\"trace_ms\": %.4f, \"passes_ms\": %.4f, \"lower_ms\": %.4f, \"codegen_ms\": %.4f, \"load_ms\": %.4f, "
+                "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s, "
+                "\"hits\": %lld, "
+                "\"trace_ms\": %.4f, \"passes_ms\": %.4f, \"lower_ms\": %.4f, \"codegen_ms\": "
+                "%.4f, \"load_ms\": %.4f, "
                 "\"reason\": ",
-                v->id, v->n_ops, info->kernels, v->dynamic ? "true" : "false", info->interpreted ? "true" : "false",
-                (long long)atomic_load(&v->hits), ms(v->trace_ns), ms(info->passes_ns), ms(info->lower_ns),
-                ms(info->codegen_ns), ms(info->load_ns));
+                v->id, v->n_ops, info->kernels, v->dynamic ? "true" : "false",
+                info->interpreted ? "true" : "false", (long long)atomic_load(&v->hits),
+                ms(v->trace_ns), ms(info->passes_ns), ms(info->lower_ns), ms(info->codegen_ns),
+                ms(info->load_ns));
     text_json_string(text, info->reason);
     text_puts(text, ", \"guards\": ");
     Text guards = {0};
@@ -129,11 +145,13 @@ void explain_json(sn_function *fn, Text *text) {
     const sn_stats *const s = &fn->stats;
     text_puts(text, "{\"name\": ");
     text_json_string(text, fn->name);
-    text_printf(text,
-                ", \"calls\": %lld, \"compiles\": %lld, \"recompiles_count\": %lld, \"compiled_share\": %.4f, "
-                "\"ops_generated\": %lld, \"ops_interpreted\": %lld, \"ops_eager\": %lld, \"graphs\": [",
-                (long long)s->calls, (long long)s->compiles, (long long)s->recompiles, explain_share(s),
-                (long long)s->ops_generated, (long long)s->ops_interpreted, (long long)s->ops_eager);
+    text_printf(
+        text,
+        ", \"calls\": %lld, \"compiles\": %lld, \"recompiles_count\": %lld, \"compiled_share\": "
+        "%.4f, "
+        "\"ops_generated\": %lld, \"ops_interpreted\": %lld, \"ops_eager\": %lld, \"graphs\": [",
+        (long long)s->calls, (long long)s->compiles, (long long)s->recompiles, explain_share(s),
+        (long long)s->ops_generated, (long long)s->ops_interpreted, (long long)s->ops_eager);
     for (int i = 0; i < fn->variants.n; i++) {
         text_puts(text, i ? ", " : "");
         graph_json(fn->variants.at[i], text);
@@ -144,7 +162,9 @@ void explain_json(sn_function *fn, Text *text) {
     pthread_mutex_unlock(&fn->lock);
 }
 
-/* Stages ------------------------------------------------------------------------------------------------------- */
+/* Stages
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 const char *explain_stage_name(int i) {
     int n = 0;
@@ -168,7 +188,8 @@ static Status dump_one(const Variant *v, const char *stage, Text *text) {
 Status explain_dump(sn_function *fn, const char *stage, Text *text) {
     Status status = ST_OK;
     pthread_mutex_lock(&fn->lock);
-    for (int i = 0; i < fn->variants.n && status == ST_OK; i++) status = dump_one(fn->variants.at[i], stage, text);
+    for (int i = 0; i < fn->variants.n && status == ST_OK; i++)
+        status = dump_one(fn->variants.at[i], stage, text);
     pthread_mutex_unlock(&fn->lock);
     return status;
 }

@@ -1,6 +1,6 @@
-/* function.c: compiled functions and their calls. A call runs the body under the capture key, ends the last segment
- * once the body's scope is closed (so that only what survives it is an output [semantics C2]), and then compiles the
- * segments that ran eagerly. */
+/* function.c: compiled functions and their calls. A call runs the body under the capture key, ends
+ * the last segment once the body's scope is closed (so that only what survives it is an output
+ * [semantics C2]), and then compiles the segments that ran eagerly. */
 #include "runtime/function.h"
 
 #include <stdio.h>
@@ -13,7 +13,8 @@
 
 enum { DEFAULT_RECOMPILE_LIMIT = 8 };
 
-/* Making and freeing ------------------------------------------------------------------------------------------- */
+/* Making and freeing
+ * ------------------------------------------------------------------------------------------- */
 
 sn_function *function_new(sn_body body, void *closure, const sn_compile_options *options) {
     Arena *const arena = arena_new();
@@ -21,7 +22,9 @@ sn_function *function_new(sn_body body, void *closure, const sn_compile_options 
     if (!arena || !fn) goto fail;
     fn->body = body;
     fn->closure = closure;
-    if (options) memcpy(&fn->options, options, options->size < sizeof *options ? options->size : sizeof *options);
+    if (options)
+        memcpy(&fn->options, options,
+               options->size < sizeof *options ? options->size : sizeof *options);
     fn->name = mem_strdup(fn->options.name && *fn->options.name ? fn->options.name : "fn");
     fn->arena = arena;
     fn->root = trie_root(arena);
@@ -51,7 +54,9 @@ void function_free(sn_function *fn) {
     mem_free(fn);
 }
 
-/* What happened ----------------------------------------------------------------------------------------------- */
+/* What happened
+ * -----------------------------------------------------------------------------------------------
+ */
 
 void function_note_break(sn_function *fn, const char *reason, const void *site) {
     LOG(graph_breaks, INFO, "%s: %s", fn->name, reason);
@@ -64,7 +69,8 @@ void function_note_break(sn_function *fn, const char *reason, const void *site) 
         }
     }
     fn->stats.breaks++;
-    VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = mem_strdup(reason), .site = site, .count = 1}));
+    VEC_PUSH(fn->arena, &fn->breaks,
+             ((BreakRow){.reason = mem_strdup(reason), .site = site, .count = 1}));
 done:
     pthread_mutex_unlock(&fn->lock);
 }
@@ -72,7 +78,8 @@ done:
 void function_note_recompile(sn_function *fn, const char *text) {
     LOG(recompiles, INFO, "%s: %s", fn->name, text);
     pthread_mutex_lock(&fn->lock);
-    if (fn->recompiles.n < 256) VEC_PUSH(fn->arena, &fn->recompiles, ((RecompileRow){.text = mem_strdup(text)}));
+    if (fn->recompiles.n < 256)
+        VEC_PUSH(fn->arena, &fn->recompiles, ((RecompileRow){.text = mem_strdup(text)}));
     pthread_mutex_unlock(&fn->lock);
 }
 
@@ -84,7 +91,8 @@ static void set_reason(sn_function *fn, const char *text) {
 void function_note_failure(sn_function *fn, BailCode code, const char *text) {
     LOG(compile, WARNING, "%s: a segment runs eagerly: %s: %s", fn->name, bail_name(code), text);
     pthread_mutex_lock(&fn->lock);
-    VEC_PUSH(fn->arena, &fn->failures, ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
+    VEC_PUSH(fn->arena, &fn->failures,
+             ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
     set_reason(fn, text);
     pthread_mutex_unlock(&fn->lock);
 }
@@ -97,7 +105,8 @@ void function_note_limit(sn_function *fn, const TrieNode *end) {
     set_reason(fn, "the recompile limit is reached; this case runs eagerly");
     pthread_mutex_unlock(&fn->lock);
     if (say)
-        LOG(recompiles, WARNING, "%s: %d variants of one segment: the recompile limit; further cases run eagerly",
+        LOG(recompiles, WARNING,
+            "%s: %d variants of one segment: the recompile limit; further cases run eagerly",
             fn->name, function_recompile_limit(fn));
 }
 
@@ -105,10 +114,18 @@ int function_recompile_limit(const sn_function *fn) {
     return fn->options.recompile_limit > 0 ? fn->options.recompile_limit : DEFAULT_RECOMPILE_LIMIT;
 }
 
-/* A call ------------------------------------------------------------------------------------------------------- */
+/* A call
+ * -------------------------------------------------------------------------------------------------------
+ */
 
-static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, Capture *capture) {
-    sn_frame frame = {.what = fn->name, .closure = fn->closure, .in = in, .n_in = n_in, .out = out, .n_out = n_out,
+static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out,
+                       Capture *capture) {
+    sn_frame frame = {.what = fn->name,
+                      .closure = fn->closure,
+                      .in = in,
+                      .n_in = n_in,
+                      .out = out,
+                      .n_out = n_out,
                       .capture = capture};
     return frame_run(&frame, fn->body);
 }
@@ -141,9 +158,12 @@ static void flush_after_error(Capture *c) {
 
 static void count_trace(sn_function *fn, const Trace *trace) {
     if (fn->stats.calls <= 1) return; /* the first call is left out [semantics C14] */
-    if (trace->state == TRACE_compiled) fn->stats.ops_generated += trace->ops.n;
-    else if (trace->state == TRACE_interpreted) fn->stats.ops_interpreted += trace->ops.n;
-    else fn->stats.ops_eager += trace->ops.n;
+    if (trace->state == TRACE_compiled)
+        fn->stats.ops_generated += trace->ops.n;
+    else if (trace->state == TRACE_interpreted)
+        fn->stats.ops_interpreted += trace->ops.n;
+    else
+        fn->stats.ops_eager += trace->ops.n;
 }
 
 static void report(sn_function *fn, const Capture *c) {
@@ -174,21 +194,24 @@ static void compile_pending(sn_function *fn, Capture *c) {
         }
     }
     for (int i = 0; i < c->traces.n; i++)
-        if (c->traces.at[i]->compile && c->traces.at[i]->state == TRACE_eager) variant_compile(fn, c->traces.at[i]);
+        if (c->traces.at[i]->compile && c->traces.at[i]->state == TRACE_eager)
+            variant_compile(fn, c->traces.at[i]);
 }
 
 static void release_all(Capture *c) {
     for (int i = 0; i < c->traces.n; i++) {
         Trace *const trace = c->traces.at[i];
         for (int v = 0; v < trace->values.n; v++) {
-            trace->values.at[v]->placeholder = NULL; /* unmade and held by nobody who may ask: the arena goes */
+            trace->values.at[v]->placeholder =
+                NULL; /* unmade and held by nobody who may ask: the arena goes */
             sn_release(trace->values.at[v]);
         }
         for (int k = 0; k < trace->inputs.n; k++) sn_release(trace->inputs.at[k].tensor);
     }
 }
 
-static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out,
+                           int n_out) {
     sn_state *const state = state_get();
     if (!capture_begin_trace(c)) return ST_MEMORY;
     capture_resume(c);
@@ -196,12 +219,15 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     c->final = true;
     c->results = out;
     c->n_results = n_out;
-    if (status != ST_OK) flush_after_error(c);
-    else status = capture_flush(c, NULL, NULL);
+    if (status != ST_OK)
+        flush_after_error(c);
+    else
+        status = capture_flush(c, NULL, NULL);
     capture_suspend();
     state->last_reason = "first call of this case: it was compiled afterwards";
     if (status == ST_OK) compile_pending(fn, c);
-    if (status == ST_OK && fn->options.mode == SN_COMPILE_REPLAY) replay_learn(fn, c, in, n_in, out, n_out);
+    if (status == ST_OK && fn->options.mode == SN_COMPILE_REPLAY)
+        replay_learn(fn, c, in, n_in, out, n_out);
     report(fn, c);
     release_all(c);
     return status;
@@ -221,11 +247,12 @@ static Status check_strict(sn_function *fn) {
     if (fn->breaks.n) {
         char where[256];
         site_name(fn->breaks.at[0].site, where, sizeof where);
-        return error_raise(ST_STRICT, "%s: full_graph, but the graph breaks at %s: %s", fn->name, where,
-                           fn->breaks.at[0].reason);
+        return error_raise(ST_STRICT, "%s: full_graph, but the graph breaks at %s: %s", fn->name,
+                           where, fn->breaks.at[0].reason);
     }
     if (fn->failures.n)
-        return error_raise(ST_STRICT, "%s: full_graph, but nothing was compiled: %s", fn->name, fn->failures.at[0].text);
+        return error_raise(ST_STRICT, "%s: full_graph, but nothing was compiled: %s", fn->name,
+                           fn->failures.at[0].text);
     return ST_OK;
 }
 

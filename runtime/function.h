@@ -1,7 +1,7 @@
 /* function.h: a compiled function: its trie, the variants compiled for segments, and what happened.
  *
- * A segment is the run of ops between two breaks; a Variant is one segment compiled for one set of guards. Both live
- * as long as their function. */
+ * A segment is the run of ops between two breaks; a Variant is one segment compiled for one set of
+ * guards. Both live as long as their function. */
 #ifndef SINTER_RUNTIME_FUNCTION_H
 #define SINTER_RUNTIME_FUNCTION_H
 #include <pthread.h>
@@ -13,20 +13,26 @@
 
 /* Where a graph input comes from when a variant is launched. */
 typedef struct GraphInput {
-    int touched;         /* the trace's input of this number */
-    bool base;           /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
+    int touched; /* the trace's input of this number */
+    bool base;   /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
     int64_t base_offset; /* base: first element, relative to the storage */
     const Meta *meta;    /* base: of the 1-D tensor */
 } GraphInput;
 
-typedef enum NumberRule { NUMBER_fixed, NUMBER_expr, NUMBER_runtime_int, NUMBER_runtime_float } NumberRule;
+typedef enum NumberRule {
+    NUMBER_fixed,
+    NUMBER_expr,
+    NUMBER_runtime_int,
+    NUMBER_runtime_float
+} NumberRule;
 
-/* What a touched tensor must be. Static variants compare the interned metadata; dynamic ones sizes and strides. */
+/* What a touched tensor must be. Static variants compare the interned metadata; dynamic ones sizes
+ * and strides. */
 typedef struct InputGuard {
-    const Meta *meta;       /* static: interned; dynamic: symbolic, in the variant's arena */
+    const Meta *meta; /* static: interned; dynamic: symbolic, in the variant's arena */
     bool requires_grad, is_leaf, inference, wrapped;
-    int storage;            /* number of its storage by first touch: the alias guard */
-    int64_t alias_offset;   /* elements from the offset of the first input of the same storage */
+    int storage;          /* number of its storage by first touch: the alias guard */
+    int64_t alias_offset; /* elements from the offset of the first input of the same storage */
 } InputGuard;
 
 /* A free symbol's source: a size or stride of a touched tensor, or a number of the trace. */
@@ -37,36 +43,37 @@ typedef struct SymBinding {
 
 typedef struct Variant Variant;
 struct Variant {
-    _Atomic int32_t refs;   /* the function's, and one per tape node */
-    Variant *next;          /* older variant of the same end */
-    int id;                 /* its number within the function */
+    _Atomic int32_t refs; /* the function's, and one per tape node */
+    Variant *next;        /* older variant of the same end */
+    int id;               /* its number within the function */
     TrieNode *end;
-    Arena *arena;           /* of guards and texts; the executables have their own */
+    Arena *arena; /* of guards and texts; the executables have their own */
     bool dynamic;
-    SymEnv *env;            /* dynamic: guards and expressions */
+    SymEnv *env; /* dynamic: guards and expressions */
     int n_bindings;
-    SymBinding *bindings;   /* by free symbol */
+    SymBinding *bindings; /* by free symbol */
     int n_inputs, n_storages;
     InputGuard *inputs;
-    const Meta **example_metas; /* by input: of the trace it was compiled for; what the next one is compared with */
+    const Meta **example_metas; /* by input: of the trace it was compiled for; what the next one is
+                                   compared with */
     int64_t *example_numbers;
     int n_numbers;
-    int64_t *numbers;       /* fixed: the value (floats by bits); expr: an expression of env */
-    uint8_t *number_rules;  /* NumberRule; NULL: all fixed */
-    int *number_slot;       /* runtime: which symbol or runtime float */
+    int64_t *numbers;      /* fixed: the value (floats by bits); expr: an expression of env */
+    uint8_t *number_rules; /* NumberRule; NULL: all fixed */
+    int *number_slot;      /* runtime: which symbol or runtime float */
     int n_runtime_floats;
-    uint32_t epoch;         /* dispatch table's [C7] */
+    uint32_t epoch; /* dispatch table's [C7] */
     int n_graph_inputs;
     GraphInput *graph_inputs;
     int n_outputs;
-    int *outputs;           /* trace value of each graph output */
-    uint8_t *provides;      /* by trace value: is an output */
+    int *outputs;      /* trace value of each graph output */
+    uint8_t *provides; /* by trace value: is an output */
     int n_values;
-    bool writes;            /* memory that is visible outside */
+    bool writes; /* memory that is visible outside */
     int n_ops, n_random;
-    char *text;             /* the capture graph, for dumps */
+    char *text; /* the capture graph, for dumps */
     char *guards_text;
-    Executable *run;        /* NULL: compiling failed; segments like this run eagerly */
+    Executable *run;           /* NULL: compiling failed; segments like this run eagerly */
     struct Training *training; /* split forward and backward, NULL: none wanted */
     CompileInfo info;
     int64_t trace_ns;
@@ -94,23 +101,24 @@ struct sn_function {
     sn_compile_options options;
     char *name;
     pthread_mutex_t lock;
-    Arena *arena;           /* trie and tables; grows only */
+    Arena *arena; /* trie and tables; grows only */
     TrieNode *root;
     int n_nodes;
     VEC(Variant *) variants;
     VEC(BreakRow) breaks;
     VEC(RecompileRow) recompiles;
-    VEC(FailureRow) failures;   /* segments that could not be compiled */
+    VEC(FailureRow) failures; /* segments that could not be compiled */
     int64_t limit_hits;
-    Arena *call_arena;          /* of the last call, kept for the next one */
-    sn_stats stats;         /* under the lock */
+    Arena *call_arena; /* of the last call, kept for the next one */
+    sn_stats stats;    /* under the lock */
     bool limit_said, mode_said;
     _Atomic(struct ReplayEntry *) replay;
     _Atomic int64_t replays;
     int n_replay;
 };
 
-sn_function *function_new(sn_body body, void *closure, const sn_compile_options *options); /* NULL raises */
+sn_function *function_new(sn_body body, void *closure,
+                          const sn_compile_options *options); /* NULL raises */
 void function_free(sn_function *fn);
 /* `in`: n_in values (tensors borrowed); out: scope-owned results, NULL on failure. */
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out);
@@ -121,8 +129,8 @@ void function_note_failure(sn_function *fn, BailCode code, const char *text);
 void function_note_limit(sn_function *fn, const TrieNode *end); /* said once, loudly; counted */
 int function_recompile_limit(const sn_function *fn);
 
-/* "model.c:57" where debug information tells, else "symbol+0x12" or "module+0x345"; scope-free static buffer per
- * call: the caller gives it. */
+/* "model.c:57" where debug information tells, else "symbol+0x12" or "module+0x345"; scope-free
+ * static buffer per call: the caller gives it. */
 void function_report(sn_function *fn); /* SINTER_REPORT, when it is freed */
 void site_name(const void *site, char *out, size_t room);
 

@@ -1,5 +1,5 @@
-/* graph_run.c: see graph_run.h. Values live in an array by value id; symbolic ints are evaluated with the values that
- * the inputs' sizes give to the free symbols. */
+/* graph_run.c: see graph_run.h. Values live in an array by value id; symbolic ints are evaluated
+ * with the values that the inputs' sizes give to the free symbols. */
 #include "runtime/graph_run.h"
 
 #include "runtime/capture.h"
@@ -19,7 +19,8 @@ static Status mismatch(const Run *run, int input, const Meta *want, const Meta *
     meta_print(run->graph->env, &text, want);
     text_puts(&text, ", got ");
     meta_print(NULL, &text, got);
-    const Status status = error_raise(ST_SHAPE, "graph %s: input %d wants %s", run->graph->name, input, text_str(&text));
+    const Status status = error_raise(ST_SHAPE, "graph %s: input %d wants %s", run->graph->name,
+                                      input, text_str(&text));
     text_free(&text);
     return status;
 }
@@ -38,7 +39,8 @@ static bool bind_size(Run *run, int64_t want, int64_t got) {
 static Status bind_input(Run *run, int i, sn_tensor *t) {
     const Meta *const want = run->graph->inputs.at[i]->base.meta, *const got = t->base.meta;
     bool fits = want->dtype == got->dtype && want->rank == got->rank;
-    for (int d = 0; fits && d < want->rank; d++) fits = bind_size(run, want->sizes[d], got->sizes[d]);
+    for (int d = 0; fits && d < want->rank; d++)
+        fits = bind_size(run, want->sizes[d], got->sizes[d]);
     if (!fits) return mismatch(run, i, want, got);
     run->values[run->graph->inputs.at[i]->id] = t;
     return ST_OK;
@@ -80,8 +82,10 @@ static Status run_node(Run *run, const Node *node) {
     for (int i = 0; i < row->n_params; i++) args[i] = plain_arg(run, node->args[i]);
     for (int i = 0; node->form == FORM_out && i < row->n_out; i++)
         out_args[i] = tensor_for(run, node->args[row->n_params + i].val);
-    if (row->id == OP_gradients) TRY(gradients_run(args, outs));
-    else TRY(dispatch(row, node->form, args, out_args, outs));
+    if (row->id == OP_gradients)
+        TRY(gradients_run(args, outs));
+    else
+        TRY(dispatch(row, node->form, args, out_args, outs));
     for (int i = 0; i < node->n_outs; i++) run->values[node->outs[i].id] = outs[i];
     return ST_OK;
 }
@@ -103,12 +107,15 @@ static Status run_all(Run *run, sn_tensor *const *inputs, sn_tensor **outs) {
 
 Status graph_run(Graph *graph, sn_tensor *const *inputs, int n_inputs, sn_tensor **outs) {
     if (n_inputs != graph->inputs.n)
-        return error_raise(ST_ARGUMENT, "graph %s: %d inputs wanted, %d given", graph->name, graph->inputs.n, n_inputs);
+        return error_raise(ST_ARGUMENT, "graph %s: %d inputs wanted, %d given", graph->name,
+                           graph->inputs.n, n_inputs);
     Arena *const arena = arena_new();
     Run *const run = arena ? ARENA_NEW(arena, Run) : NULL;
     Status status = ST_MEMORY;
     if (run) {
-        *run = (Run){.graph = graph, .arena = arena, .values = ARENA_ARRAY(arena, sn_tensor *, graph->n_vals)};
+        *run = (Run){.graph = graph,
+                     .arena = arena,
+                     .values = ARENA_ARRAY(arena, sn_tensor *, graph->n_vals)};
         status = run->values ? run_all(run, inputs, outs) : ST_MEMORY;
     }
     arena_free(arena);

@@ -1,4 +1,5 @@
-/* replay.c: see replay.h. Entries are a list, newest first, published under the function's lock and never changed. */
+/* replay.c: see replay.h. Entries are a list, newest first, published under the function's lock and
+ * never changed. */
 #include "runtime/replay.h"
 
 #include "runtime/base/alloc.h"
@@ -8,9 +9,9 @@
 enum { MAX_ENTRIES = 64, MAX_SYMBOLS = 512, MAX_TENSORS = 512 };
 
 typedef struct InputKey { /* of one call input or bound tensor */
-    const Meta *meta;       /* NULL: a scalar or absent */
+    const Meta *meta;     /* NULL: a scalar or absent */
     bool requires_grad;
-    int64_t bits;           /* scalars */
+    int64_t bits; /* scalars */
     int32_t kind;
 } InputKey;
 
@@ -19,9 +20,9 @@ typedef struct ReplayEntry {
     Variant *variant;
     int n_in, n_bound, n_out;
     InputKey *in, *bound_keys;
-    sn_tensor **bound;      /* retained */
-    int *source;            /* by graph input: call input, or n_in + bound */
-    int *result;            /* by call output: graph output, or -1: absent */
+    sn_tensor **bound; /* retained */
+    int *source;       /* by graph input: call input, or n_in + bound */
+    int *result;       /* by call output: graph output, or -1: absent */
     int64_t *symbols;
     double *floats;
 } ReplayEntry;
@@ -43,7 +44,8 @@ static bool same_key(const InputKey *want, const Arg *a) {
     if (want->kind != a->kind) return false;
     if (a->kind == ARG_tensor && a->val) {
         const sn_tensor *const t = tensor_of(a->val);
-        return t->base.meta == want->meta && (!t->autograd || tape_tracks(t) == want->requires_grad);
+        return t->base.meta == want->meta &&
+               (!t->autograd || tape_tracks(t) == want->requires_grad);
     }
     return key_of(a).bits == want->bits && !want->meta;
 }
@@ -97,7 +99,9 @@ Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int
     return ST_OK;
 }
 
-/* Learning ----------------------------------------------------------------------------------------------------- */
+/* Learning
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static const char *refusal(const Capture *c, const Trace *trace, int n_out) {
     for (int i = 0; i < c->traces.n; i++)
@@ -105,7 +109,8 @@ static const char *refusal(const Capture *c, const Trace *trace, int n_out) {
     if (!trace->variant) return NULL; /* not yet: the next call may do */
     if (trace->gradients) return "sn_backward sets .grad, which replay would not";
     if (trace->variant->training) return "gradients flow out of it";
-    if (trace->variant->n_graph_inputs > MAX_TENSORS || trace->variant->n_outputs > MAX_TENSORS || n_out > MAX_TENSORS)
+    if (trace->variant->n_graph_inputs > MAX_TENSORS || trace->variant->n_outputs > MAX_TENSORS ||
+        n_out > MAX_TENSORS)
         return "too many tensors";
     for (int i = 0; i < trace->variant->n_graph_inputs; i++)
         if (trace->variant->graph_inputs[i].base) return "written inputs share memory";
@@ -166,8 +171,8 @@ static void publish(sn_function *fn, ReplayEntry *e) {
     fn->n_replay++;
 }
 
-static const char *learn(sn_function *fn, const Capture *c, const Trace *trace, const Arg *in, int n_in,
-                         sn_tensor *const *out, int n_out) {
+static const char *learn(sn_function *fn, const Capture *c, const Trace *trace, const Arg *in,
+                         int n_in, sn_tensor *const *out, int n_out) {
     const char *const why = refusal(c, trace, n_out);
     if (why || !trace->variant || fn->n_replay >= MAX_ENTRIES) return why;
     ReplayEntry *const e = entry_new(fn->arena, trace->variant, n_in, n_out);
@@ -186,7 +191,8 @@ static const char *learn(sn_function *fn, const Capture *c, const Trace *trace, 
     return NULL;
 }
 
-void replay_learn(sn_function *fn, const Capture *c, const Arg *in, int n_in, sn_tensor *const *out, int n_out) {
+void replay_learn(sn_function *fn, const Capture *c, const Arg *in, int n_in, sn_tensor *const *out,
+                  int n_out) {
     const Trace *trace = NULL;
     for (int i = 0; i < c->traces.n && !trace; i++)
         if (c->traces.at[i]->ops.n) trace = c->traces.at[i];

@@ -1,9 +1,9 @@
 /* replay.h: mode `replay`: a call whose guards pass does not run the body at all [semantics C6].
  *
- * An entry is learnt from a verified call that was one compiled segment: which call inputs and which closed-over
- * tensors (bound by identity, retained) feed the graph, and which graph outputs are the results. It is keyed on the
- * inputs' interned metadata and on the bits of scalar inputs, so attributes that host code computed from sizes are
- * those of the learnt call. */
+ * An entry is learnt from a verified call that was one compiled segment: which call inputs and
+ * which closed-over tensors (bound by identity, retained) feed the graph, and which graph outputs
+ * are the results. It is keyed on the inputs' interned metadata and on the bits of scalar inputs,
+ * so attributes that host code computed from sizes are those of the learnt call. */
 #ifndef SINTER_RUNTIME_REPLAY_H
 #define SINTER_RUNTIME_REPLAY_H
 #include "runtime/capture.h"
@@ -11,7 +11,8 @@
 /* Runs the call from an entry if one fits: *ran tells. */
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran);
 /* After a verified call: makes an entry, or says once why this function cannot be replayed. */
-void replay_learn(sn_function *fn, const Capture *capture, const Arg *in, int n_in, sn_tensor *const *out, int n_out);
+void replay_learn(sn_function *fn, const Capture *capture, const Arg *in, int n_in,
+                  sn_tensor *const *out, int n_out);
 void replay_free(sn_function *fn);
 
 #endif

@@ -1,14 +1,18 @@
-/* report.c: SINTER_REPORT: what a function says of itself when it is freed, so that any program can be explained from
- * outside: "explain", "explain-json" or "dump:<stage>", appended to SINTER_REPORT_FILE (absent: stderr). */
+/* report.c: SINTER_REPORT: what a function says of itself when it is freed, so that any program can
+ * be explained from outside: "explain", "explain-json" or "dump:<stage>", appended to
+ * SINTER_REPORT_FILE (absent: stderr). */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/explain.h"
 
 static void make_text(sn_function *fn, const char *report, Text *text) {
-    if (!strcmp(report, "explain")) explain_text(fn, text);
-    else if (!strcmp(report, "explain-json")) explain_json(fn, text);
-    else if (!strncmp(report, "dump:", 5)) explain_dump(fn, report + 5, text);
+    if (!strcmp(report, "explain"))
+        explain_text(fn, text);
+    else if (!strcmp(report, "explain-json"))
+        explain_json(fn, text);
+    else if (!strncmp(report, "dump:", 5))
+        explain_dump(fn, report + 5, text);
 }
 
 void function_report(sn_function *fn) {

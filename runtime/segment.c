@@ -1,9 +1,10 @@
 /* segment.c: the end of a segment: find a variant and launch it, or run the pending ops eagerly.
  *
- * What must exist afterwards ("needed"): values that someone holds besides the trace and the open scopes (returned,
- * kept, a leaf's .grad), the value that a break asks for, and, where the segment writes memory and more code may
- * follow, every value still in scope: it could not be recomputed later. Other placeholders stay unmade; asking for one
- * later runs the segment's ops eagerly from its inputs [semantics C2]. */
+ * What must exist afterwards ("needed"): values that someone holds besides the trace and the open
+ * scopes (returned, kept, a leaf's .grad), the value that a break asks for, and, where the segment
+ * writes memory and more code may follow, every value still in scope: it could not be recomputed
+ * later. Other placeholders stay unmade; asking for one later runs the segment's ops eagerly from
+ * its inputs [semantics C2]. */
 #include "runtime/capture.h"
 
 #include "runtime/base/log.h"
@@ -49,7 +50,9 @@ void tensor_bind(sn_tensor *placeholder, sn_tensor *computed) {
     computed->autograd = NULL;
 }
 
-static int32_t refs_of(const sn_tensor *t) { return atomic_load_explicit(&t->refs, memory_order_acquire); }
+static int32_t refs_of(const sn_tensor *t) {
+    return atomic_load_explicit(&t->refs, memory_order_acquire);
+}
 
 static bool is_needed(const Trace *trace, const sn_tensor *t) {
     const Capture *const c = trace->capture;
@@ -67,7 +70,9 @@ void trace_mark_needed(Trace *trace) {
         if (is_needed(trace, trace->values.at[v])) trace->needed[v] = 1;
 }
 
-/* Eager run -------------------------------------------------------------------------------------------------- */
+/* Eager run
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static bool all_bound(const TraceOp *op) {
     for (int i = 0; i < op->n_outs; i++)
@@ -86,8 +91,10 @@ static Status run_op(const Trace *trace, const TraceOp *op, int *random) {
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)(*random)++;
     if (all_bound(op)) return ST_OK;
     sn_tensor *outs[MAX_OUTS] = {NULL};
-    if (op->row->id == OP_gradients) TRY(gradients_run(op->args, outs));
-    else TRY(dispatch(op->row, op->form, op->args, op->out_args, outs));
+    if (op->row->id == OP_gradients)
+        TRY(gradients_run(op->args, outs));
+    else
+        TRY(dispatch(op->row, op->form, op->args, op->out_args, outs));
     for (int i = 0; i < op->n_outs; i++)
         if (op->outs[i]->placeholder) tensor_bind(op->outs[i], outs[i]);
     return ST_OK;
@@ -99,7 +106,8 @@ Status trace_run_eager(Trace *trace) {
     const uint64_t sequence = state->sequence;
     int random = 0;
     Status status = ST_OK;
-    for (int i = 0; i < trace->ops.n && status == ST_OK; i++) status = run_op(trace, &trace->ops.at[i], &random);
+    for (int i = 0; i < trace->ops.n && status == ST_OK; i++)
+        status = run_op(trace, &trace->ops.at[i], &random);
     state->grad_mode = mode;
     state->sequence = sequence;
     for (int v = 0; status != ST_OK && v < trace->values.n; v++)
@@ -107,15 +115,19 @@ Status trace_run_eager(Trace *trace) {
     return status;
 }
 
-/* Compiled run ----------------------------------------------------------------------------------------------- */
+/* Compiled run
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static Variant *find_variant(const Trace *trace) {
     Variant *variant = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
-    while (variant && !(variant->run && variant_fits(variant, trace, NULL))) variant = variant->next;
+    while (variant && !(variant->run && variant_fits(variant, trace, NULL)))
+        variant = variant->next;
     return variant;
 }
 
-/* Unmade values of earlier segments may depend on memory that this segment writes: they are made first. */
+/* Unmade values of earlier segments may depend on memory that this segment writes: they are made
+ * first. */
 static Status make_earlier_values(Capture *c) {
     for (int t = 0; t < c->traces.n - 1; t++) {
         Trace *const trace = c->traces.at[t];
@@ -139,7 +151,8 @@ static Status run_compiled(Trace *trace, Variant *variant) {
         return ST_OK;
     }
     if (status != ST_VALUE && status != ST_MEMORY) return status;
-    error_clear(); /* a check failed and nothing was committed: eager says which op [semantics C8] */
+    error_clear(); /* a check failed and nothing was committed: eager says which op [semantics C8]
+                    */
     trace->state = TRACE_eager;
     return trace_run_eager(trace);
 }
@@ -167,12 +180,14 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
     return status;
 }
 
-/* A pending write may concern any tensor through an alias; without one only placeholders wait for data. */
+/* A pending write may concern any tensor through an alias; without one only placeholders wait for
+ * data. */
 Status capture_flush_tensor(sn_tensor *t) {
     Capture *const c = state_get()->capture;
     const struct Placeholder *const p = t->placeholder;
     if (!p && !(c && c->trace->writes)) return ST_OK;
-    if (p && !(c && p->capture == c)) return error_raise(ST_STATE, "a tensor of another call or thread has no value yet");
+    if (p && !(c && p->capture == c))
+        return error_raise(ST_STATE, "a tensor of another call or thread has no value yet");
     if (p && p->trace != c->trace) {
         Capture *const suspended = capture_suspend();
         const Status status = trace_run_eager(p->trace);

@@ -1,5 +1,6 @@
-/* site.c: names of call sites. With libdw (elfutils) present at run time the file and line; else what the dynamic
- * linker knows. libdw is opened on first use: neither needed to build nor to run. */
+/* site.c: names of call sites. With libdw (elfutils) present at run time the file and line; else
+ * what the dynamic linker knows. libdw is opened on first use: neither needed to build nor to run.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -44,12 +45,14 @@ static void open_libdw(void) {
                        find(library, "dwfl_linux_proc_report", &dw.report) &&
                        find(library, "dwfl_report_end", &dw.report_end) &&
                        find(library, "dwfl_addrmodule", &dw.module) &&
-                       find(library, "dwfl_module_getsrc", &dw.line) && find(library, "dwfl_lineinfo", &dw.line_info) &&
+                       find(library, "dwfl_module_getsrc", &dw.line) &&
+                       find(library, "dwfl_lineinfo", &dw.line_info) &&
                        find(library, "dwfl_linux_proc_find_elf", &dw.callbacks.find_elf) &&
                        find(library, "dwfl_standard_find_debuginfo", &dw.callbacks.find_debuginfo);
     if (!whole) return;
     dw.session = dw.begin(&dw.callbacks);
-    if (dw.session && (dw.report(dw.session, getpid()) || dw.report_end(dw.session, NULL, NULL))) dw.session = NULL;
+    if (dw.session && (dw.report(dw.session, getpid()) || dw.report_end(dw.session, NULL, NULL)))
+        dw.session = NULL;
 }
 
 static bool by_line(uint64_t address, char *out, size_t room) {
@@ -74,7 +77,8 @@ static void by_symbol(const void *site, char *out, size_t room) {
     const char *const slash = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
     const char *const module = slash ? slash + 1 : info.dli_fname ? info.dli_fname : "?";
     const void *const base = info.dli_sname ? info.dli_saddr : info.dli_fbase;
-    snprintf(out, room, "%s%s%s+0x%zx", module, info.dli_sname ? ":" : "", info.dli_sname ? info.dli_sname : "",
+    snprintf(out, room, "%s%s%s+0x%zx", module, info.dli_sname ? ":" : "",
+             info.dli_sname ? info.dli_sname : "",
              (size_t)((const char *)site - (const char *)base));
 }
 

@@ -1,7 +1,8 @@
-/* trace_graph.c: a trace becomes the capture graph: inputs in order of first touch, one node per op.
+/* trace_graph.c: a trace becomes the capture graph: inputs in order of first touch, one node per
+ * op.
  *
- * Inputs that share a storage which the segment writes become as_strided views of one 1-D base input, so that
- * functionalize sees the aliasing [semantics C7]. */
+ * Inputs that share a storage which the segment writes become as_strided views of one 1-D base
+ * input, so that functionalize sees the aliasing [semantics C7]. */
 #include "runtime/capture.h"
 
 typedef struct Making {
@@ -16,7 +17,8 @@ typedef struct Making {
 
 static int group_size(const Trace *trace, int storage_number) {
     int n = 0;
-    for (int i = 0; i < trace->inputs.n; i++) n += trace->inputs.at[i].storage_number == storage_number;
+    for (int i = 0; i < trace->inputs.n; i++)
+        n += trace->inputs.at[i].storage_number == storage_number;
     return n;
 }
 
@@ -28,7 +30,8 @@ static void group_span(const Trace *trace, int storage_number, int64_t *low, int
         const TraceInput *const input = &trace->inputs.at[i];
         if (input->storage_number != storage_number || input->meta->numel == 0) continue;
         int64_t last = input->offset;
-        for (int d = 0; d < input->meta->rank; d++) last += (input->meta->sizes[d] - 1) * input->meta->strides[d];
+        for (int d = 0; d < input->meta->rank; d++)
+            last += (input->meta->sizes[d] - 1) * input->meta->strides[d];
         *low = min_i64(*low, input->offset);
         *high = max_i64(*high, last + 1);
     }
@@ -38,7 +41,8 @@ static void group_span(const Trace *trace, int storage_number, int64_t *low, int
 static Status check_group(const Making *m, int first) {
     const Trace *const trace = m->trace;
     const int number = trace->inputs.at[first].storage_number;
-    if (m->plan->dynamic) return error_raise(ST_UNSUPPORTED, "written inputs share memory under symbolic sizes");
+    if (m->plan->dynamic)
+        return error_raise(ST_UNSUPPORTED, "written inputs share memory under symbolic sizes");
     for (int i = first; i < trace->inputs.n; i++)
         if (trace->inputs.at[i].storage_number == number &&
             trace->inputs.at[i].meta->dtype != trace->inputs.at[first].meta->dtype)
@@ -53,17 +57,21 @@ static Status add_group(Making *m, int first) {
     int64_t low, high;
     group_span(trace, head->storage_number, &low, &high);
     const int64_t size = high - low, stride = 1;
-    const Meta *const meta = meta_intern(head->meta->dtype, head->meta->device, &size, &stride, 1, false);
+    const Meta *const meta =
+        meta_intern(head->meta->dtype, head->meta->device, &size, &stride, 1, false);
     if (!meta) return ST_MEMORY;
-    GVal *const base = graph_input(m->graph, arena_printf(m->arena, "m%d", head->storage_number), meta);
+    GVal *const base =
+        graph_input(m->graph, arena_printf(m->arena, "m%d", head->storage_number), meta);
     VEC_PUSH(m->arena, &m->graph_inputs,
-             ((GraphInput){.touched = first, .base = true, .base_offset = low - head->offset, .meta = meta}));
+             ((GraphInput){
+                 .touched = first, .base = true, .base_offset = low - head->offset, .meta = meta}));
     for (int i = first; i < trace->inputs.n; i++) {
         const TraceInput *const input = &trace->inputs.at[i];
         if (input->storage_number != head->storage_number) continue;
         const Meta *const view = input->meta;
-        m->inputs[i] = gval(E(&m->graph->builder, view_of, V(&base->base), A_INTS(view->sizes, view->rank),
-                              A_INTS(view->strides, view->rank), I(input->offset - low)));
+        m->inputs[i] =
+            gval(E(&m->graph->builder, view_of, V(&base->base), A_INTS(view->sizes, view->rank),
+                   A_INTS(view->strides, view->rank), I(input->offset - low)));
         if (!m->inputs[i]) return error_pending();
     }
     return ST_OK;
@@ -83,11 +91,13 @@ static Status add_inputs(Making *m) {
     return ST_OK;
 }
 
-/* Arguments: tensors to graph values, numbers as the plan says ------------------------------------------------ */
+/* Arguments: tensors to graph values, numbers as the plan says
+ * ------------------------------------------------ */
 
 static Val *value_of(const Making *m, Operand operand) {
     if (operand == OPERAND_ABSENT) return NULL;
-    GVal *const v = operand_is_input(operand) ? m->inputs[operand_input(operand)] : m->values[operand];
+    GVal *const v =
+        operand_is_input(operand) ? m->inputs[operand_input(operand)] : m->values[operand];
     return &v->base;
 }
 
@@ -96,7 +106,8 @@ static int64_t take_int(Making *m) { return m->plan->numbers[m->next_number++]; 
 static Arg take_float(Making *m, Arg a) {
     const int k = m->next_number++;
     if (m->plan->number_rules[k] != NUMBER_runtime_float) return a;
-    while (m->graph->runtime_floats.n <= m->plan->numbers[k]) VEC_PUSH(m->arena, &m->graph->runtime_floats, 0.0);
+    while (m->graph->runtime_floats.n <= m->plan->numbers[k])
+        VEC_PUSH(m->arena, &m->graph->runtime_floats, 0.0);
     m->graph->runtime_floats.at[m->plan->numbers[k]] = a.f;
     return (Arg){.kind = ARG_runtime, .i = m->plan->numbers[k]};
 }
@@ -104,8 +115,9 @@ static Arg take_float(Making *m, Arg a) {
 bool trace_arg_is_number(const OpRow *row, int i, const Arg *a) {
     const ParamType type = row->params[i].type;
     if (a->kind != ARG_int && a->kind != ARG_float) return false;
-    return type != PT_dtype && type != PT_dtype_opt && type != PT_device_opt && type != PT_layout_opt &&
-           type != PT_memory_format_opt && type != PT_bool && type != PT_bool_opt;
+    return type != PT_dtype && type != PT_dtype_opt && type != PT_device_opt &&
+           type != PT_layout_opt && type != PT_memory_format_opt && type != PT_bool &&
+           type != PT_bool_opt;
 }
 
 static Arg map_list(Making *m, Arg a, const Operand **operand) {
@@ -169,7 +181,10 @@ static void add_outputs(Making *m, TraceGraph *out) {
 
 Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out) {
     *out = (TraceGraph){.graph = graph_new(arena, trace->capture->fn->name)};
-    Making m = {.trace = trace, .arena = arena, .plan = plan, .graph = out->graph,
+    Making m = {.trace = trace,
+                .arena = arena,
+                .plan = plan,
+                .graph = out->graph,
                 .inputs = ARENA_ARRAY(arena, GVal *, trace->inputs.n),
                 .values = ARENA_ARRAY(arena, GVal *, trace->values.n)};
     if (!out->graph || !m.inputs || !m.values) return ST_MEMORY;

@@ -15,10 +15,11 @@ struct Training {
     bool *want;              /* by graph input */
     int n_inputs, n_symbols, n_floats;
     Arena *text_arena;
-    Graph *eager;            /* the captured graph, to run again */
+    Graph *eager; /* the captured graph, to run again */
 };
 
-/* Which values carry gradients --------------------------------------------------------------------------------- */
+/* Which values carry gradients
+ * --------------------------------------------------------------------------------- */
 
 typedef struct Tracking {
     bool *tracked; /* by value id */
@@ -38,10 +39,12 @@ static bool *track(Graph *graph, const bool *want) {
     for (Node *node = graph->first; node; node = node->next) {
         t.any = false;
         node_each_input(node, look, &t);
-        const bool stops = node->modes & (NODE_no_grad | NODE_inference) || node->row->flags & OPF_nodiff ||
-                           !strcmp(node->row->base, "detach") || node->row->id == OP_gradients;
+        const bool stops = node->modes & (NODE_no_grad | NODE_inference) ||
+                           node->row->flags & OPF_nodiff || !strcmp(node->row->base, "detach") ||
+                           node->row->id == OP_gradients;
         for (int i = 0; i < node->n_outs; i++)
-            t.tracked[node->outs[i].id] = t.any && !stops && dtype_is_float(node->outs[i].base.meta->dtype);
+            t.tracked[node->outs[i].id] =
+                t.any && !stops && dtype_is_float(node->outs[i].base.meta->dtype);
         if (node->form == FORM_inplace && t.any && !stops && node->args[0].val)
             t.tracked[gval(node->args[0].val)->id] = true;
     }
@@ -50,7 +53,8 @@ static bool *track(Graph *graph, const bool *want) {
 
 static bool *wants(const Graph *graph, const GraphInput *inputs, const Trace *trace) {
     bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
-    for (int i = 0; want && i < graph->inputs.n; i++) want[i] = trace->inputs.at[inputs[i].touched].requires_grad;
+    for (int i = 0; want && i < graph->inputs.n; i++)
+        want[i] = trace->inputs.at[inputs[i].touched].requires_grad;
     return want;
 }
 
@@ -71,7 +75,9 @@ bool training_wanted(Graph *graph, const Trace *trace) {
     return false;
 }
 
-/* Compiling ---------------------------------------------------------------------------------------------------- */
+/* Compiling
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Split {
     Variant *variant;
@@ -88,9 +94,11 @@ static Status split_graphs(void *context) {
     const bool *const tracked = track(s->graph, t->want);
     t->n_user = s->graph->outputs.n;
     t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
-    for (int i = 0; i < t->n_user; i++) t->out_tracked[i] = tracked[s->graph->outputs.at[i].value->id];
+    for (int i = 0; i < t->n_user; i++)
+        t->out_tracked[i] = tracked[s->graph->outputs.at[i].value->id];
     TRY(passes_run(s->graph, "functionalize", NULL));
-    if (s->graph->writes.n) return error_raise(ST_UNSUPPORTED, "writes among ops whose results carry gradients");
+    if (s->graph->writes.n)
+        return error_raise(ST_UNSUPPORTED, "writes among ops whose results carry gradients");
     const JointSpec spec = {.want = t->want, .grad_defined = t->out_tracked};
     Graph *const joint = joint_build(s->graph, &spec);
     if (!joint) return error_pending() ? error_pending() : ST_UNSUPPORTED;
@@ -129,9 +137,11 @@ static Status keep_layouts(Training *t, const Graph *backward) {
     t->n_grads = 0;
     t->grad_metas = ARENA_ARRAY(backward->arena, const Meta *, t->n_user);
     for (int i = 0; i < t->n_user; i++)
-        if (t->out_tracked[i]) t->grad_metas[i] = backward->inputs.at[t->n_saved + t->n_grads++]->base.meta;
+        if (t->out_tracked[i])
+            t->grad_metas[i] = backward->inputs.at[t->n_saved + t->n_grads++]->base.meta;
     if (backward->inputs.n != t->n_saved + t->n_grads)
-        return error_raise(ST_INTERNAL, "a backward graph of %d inputs for %d saved values and %d gradients",
+        return error_raise(ST_INTERNAL,
+                           "a backward graph of %d inputs for %d saved values and %d gradients",
                            backward->inputs.n, t->n_saved, t->n_grads);
     return ST_OK;
 }
@@ -174,7 +184,8 @@ void training_free(Training *t) {
     arena_free(t->text_arena);
 }
 
-/* A launch's node ---------------------------------------------------------------------------------------------- */
+/* A launch's node
+ * ---------------------------------------------------------------------------------------------- */
 
 typedef struct Launch { /* context of one tape node */
     Variant *variant;   /* retained */
@@ -207,7 +218,8 @@ static Status check_saved(const TapeSaved *saved, int n) {
 /* The gradient in the layout that the backward was compiled for; bits do not change. */
 static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
     const Meta *const meta = grad->base.meta;
-    if (meta_same_sizes(meta, want) && !memcmp(meta->strides, want->strides, sizeof(int64_t) * (size_t)want->rank))
+    if (meta_same_sizes(meta, want) &&
+        !memcmp(meta->strides, want->strides, sizeof(int64_t) * (size_t)want->rank))
         return grad;
     const Meta *const plain =
         meta_intern(meta->dtype, meta->device, meta->sizes, want->strides, meta->rank, false);
@@ -226,7 +238,8 @@ static bool is_usual(const Training *t, const TapeBackward *call) {
         if (call->partial && call->partial[i]) return false;
     for (int i = 0; i < t->n_user; i++) /* symbolic layouts: only what is contiguous fits */
         for (int d = 0; t->out_tracked[i] && d < t->grad_metas[i]->rank; d++)
-            if (sym_is(t->grad_metas[i]->strides[d]) && !call->grad_out[i]->base.meta->contiguous) return false;
+            if (sym_is(t->grad_metas[i]->strides[d]) && !call->grad_out[i]->base.meta->contiguous)
+                return false;
     return true;
 }
 
@@ -242,7 +255,9 @@ static Status run_compiled(const Launch *l, TapeBackward *call) {
         if (!t->out_tracked[i]) continue;
         const Meta *const want = t->grad_metas[i];
         const bool symbolic = want->rank && sym_is(want->strides[0]);
-        inputs[n] = symbolic || call->grad_out[i]->base.meta == want ? call->grad_out[i] : laid_out(call->grad_out[i], want);
+        inputs[n] = symbolic || call->grad_out[i]->base.meta == want
+                        ? call->grad_out[i]
+                        : laid_out(call->grad_out[i], want);
         if (!inputs[n++]) return error_pending();
     }
     TRY(execute(t->backward, inputs, l->symbols, l->floats, outs));
@@ -253,13 +268,15 @@ static Status run_compiled(const Launch *l, TapeBackward *call) {
     return ST_OK;
 }
 
-/* The captured ops again, on the tape, from the inputs; partial sums are roots of their own, so they come first. */
+/* The captured ops again, on the tape, from the inputs; partial sums are roots of their own, so
+ * they come first. */
 static Status run_expanded(const Launch *l, TapeBackward *call) {
     const Training *const t = l->variant->training;
     TRY(check_saved(l->inputs, l->n_inputs));
     sn_tensor *inputs[256], *outs[256], *roots[512], *grads[512], *xs[256], *got[256];
     int n_roots = 0, n_xs = 0;
-    if (t->n_inputs > 256 || t->n_user > 256) return error_raise(ST_UNSUPPORTED, "a compiled backward of more than 256 tensors");
+    if (t->n_inputs > 256 || t->n_user > 256)
+        return error_raise(ST_UNSUPPORTED, "a compiled backward of more than 256 tensors");
     for (int i = 0; i < t->n_inputs; i++) inputs[i] = l->inputs[i].tensor;
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
@@ -279,8 +296,14 @@ static Status run_expanded(const Launch *l, TapeBackward *call) {
         roots[n_roots] = outs[i];
         grads[n_roots++] = call->grad_out[i];
     }
-    const TapeRun run = {.roots = roots, .grads = grads, .n_roots = n_roots, .xs = xs, .n_xs = n_xs, .out = got,
-                         .flags = TAPE_allow_unused | (call->create_graph ? TAPE_create | TAPE_retain : 0)};
+    const TapeRun run = {.roots = roots,
+                         .grads = grads,
+                         .n_roots = n_roots,
+                         .xs = xs,
+                         .n_xs = n_xs,
+                         .out = got,
+                         .flags = TAPE_allow_unused |
+                                  (call->create_graph ? TAPE_create | TAPE_retain : 0)};
     TRY(tape_run(&run));
     for (int i = 0, k = 0; i < t->n_inputs; i++)
         if (t->want[i] && call->needs[i]) call->grad_in[i] = got[k++];
@@ -292,12 +315,16 @@ static Status launch_backward(void *context, TapeBackward *call) {
     return is_usual(l->variant->training, call) ? run_compiled(l, call) : run_expanded(l, call);
 }
 
-static const TapeCompiled compiled_class = {.name = "CompiledBackward", .backward = launch_backward,
-                                            .release = launch_release, .saved = launch_saved};
+static const TapeCompiled compiled_class = {.name = "CompiledBackward",
+                                            .backward = launch_backward,
+                                            .release = launch_release,
+                                            .saved = launch_saved};
 
-static Launch *launch_new(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats) {
+static Launch *launch_new(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
+                          const double *floats) {
     const Training *const t = v->training;
-    const size_t n_saved = (size_t)(t->n_inputs + t->n_saved), n_ints = (size_t)(v->n_bindings + t->n_floats);
+    const size_t n_saved = (size_t)(t->n_inputs + t->n_saved),
+                 n_ints = (size_t)(v->n_bindings + t->n_floats);
     Launch *const l = mem_zero(sizeof *l + n_saved * sizeof(TapeSaved) + n_ints * sizeof(int64_t));
     if (!l) return NULL;
     l->inputs = (TapeSaved *)(l + 1);
@@ -325,8 +352,8 @@ static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const 
     return ST_OK;
 }
 
-Status training_run(Variant *v, const Trace *trace, sn_tensor *const *inputs, const int64_t *symbols,
-                    const double *floats, sn_tensor **outs) {
+Status training_run(Variant *v, const Trace *trace, sn_tensor *const *inputs,
+                    const int64_t *symbols, const double *floats, sn_tensor **outs) {
     (void)trace;
     const Training *const t = v->training;
     sn_tensor *all[512], *tracked[256];
@@ -346,8 +373,10 @@ Status training_run(Variant *v, const Trace *trace, sn_tensor *const *inputs, co
     }
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
-    state->grad_mode = SN_GRAD_ON; /* whether gradients flow is in the graph, not in the mode at the segment's end */
-    const Status status = tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
+    state->grad_mode = SN_GRAD_ON; /* whether gradients flow is in the graph, not in the mode at the
+                                      segment's end */
+    const Status status =
+        tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
     state->grad_mode = mode;
     return status;
 }

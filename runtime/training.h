@@ -1,9 +1,10 @@
-/* training.h: a segment whose results carry gradients: a forward and a backward executable, split by the partitioner,
- * and one tape node per launch.
+/* training.h: a segment whose results carry gradients: a forward and a backward executable, split
+ * by the partitioner, and one tape node per launch.
  *
- * The backward that was compiled serves the usual case: every differentiable result has a gradient and no partial sums
- * exist. Any other case (undefined gradients, partial sums [semantics G1], create_graph) expands: the captured ops run
- * again eagerly from the inputs and the tape does the rest, with the bits of eager [semantics G3]. */
+ * The backward that was compiled serves the usual case: every differentiable result has a gradient
+ * and no partial sums exist. Any other case (undefined gradients, partial sums [semantics G1],
+ * create_graph) expands: the captured ops run again eagerly from the inputs and the tape does the
+ * rest, with the bits of eager [semantics G3]. */
 #ifndef SINTER_RUNTIME_TRAINING_H
 #define SINTER_RUNTIME_TRAINING_H
 #include "runtime/capture.h"
@@ -15,8 +16,8 @@ bool training_wanted(Graph *graph, const Trace *trace);
 /* Sets variant->run (forward) and variant->training. */
 Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
 /* Launches the forward and records the node; outs as execute gives them. */
-Status training_run(Variant *variant, const Trace *trace, sn_tensor *const *inputs, const int64_t *symbols,
-                    const double *floats, sn_tensor **outs);
+Status training_run(Variant *variant, const Trace *trace, sn_tensor *const *inputs,
+                    const int64_t *symbols, const double *floats, sn_tensor **outs);
 void training_free(Training *training);
 
 #endif

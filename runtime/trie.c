@@ -1,5 +1,5 @@
-/* trie.c: lookup and insertion, see trie.h. Children and metadata entries are singly linked lists with the newest
- * first, published by a release store: a reader sees a whole node or none. */
+/* trie.c: lookup and insertion, see trie.h. Children and metadata entries are singly linked lists
+ * with the newest first, published by a release store: a reader sees a whole node or none. */
 #include "runtime/trie.h"
 
 #include "runtime/base/hash.h"
@@ -16,8 +16,9 @@ uint64_t trie_hash(const TraceOp *op) {
 }
 
 static bool same_op(const TraceOp *a, const TraceOp *b) {
-    return a->row == b->row && a->form == b->form && a->modes == b->modes && a->n_operands == b->n_operands &&
-           a->n_fixed == b->n_fixed && a->n_numbers == b->n_numbers &&
+    return a->row == b->row && a->form == b->form && a->modes == b->modes &&
+           a->n_operands == b->n_operands && a->n_fixed == b->n_fixed &&
+           a->n_numbers == b->n_numbers &&
            !memcmp(a->operands, b->operands, sizeof *a->operands * (size_t)a->n_operands) &&
            !memcmp(a->fixed, b->fixed, sizeof *a->fixed * (size_t)a->n_fixed);
 }
@@ -33,7 +34,8 @@ TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t has
     if (!child) return NULL;
     child->hash = hash;
     child->op = *op;
-    child->op.operands = arena_copy(arena, op->operands, sizeof *op->operands * (size_t)op->n_operands);
+    child->op.operands =
+        arena_copy(arena, op->operands, sizeof *op->operands * (size_t)op->n_operands);
     child->op.fixed = arena_copy(arena, op->fixed, sizeof *op->fixed * (size_t)op->n_fixed);
     if (!child->op.operands || !child->op.fixed) return NULL;
     child->op.args = NULL;
@@ -59,7 +61,9 @@ const MetaEntry *trie_metas(const TrieNode *node, const Meta *const *in, const i
 
 static int count_entries(const TrieNode *node) {
     int n = 0;
-    for (const MetaEntry *e = atomic_load_explicit(&node->metas, memory_order_relaxed); e; e = e->next) n++;
+    for (const MetaEntry *e = atomic_load_explicit(&node->metas, memory_order_relaxed); e;
+         e = e->next)
+        n++;
     return n;
 }
 

@@ -1,7 +1,8 @@
 /* variant.c: guards of a compiled segment, and its launch.
  *
- * Static guards are pointer compares of interned metadata and one memcmp of the numbers; dynamic ones bind the free
- * symbols first, then compare sizes, strides and numbers with their expressions and evaluate the recorded guards. */
+ * Static guards are pointer compares of interned metadata and one memcmp of the numbers; dynamic
+ * ones bind the free symbols first, then compare sizes, strides and numbers with their expressions
+ * and evaluate the recorded guards. */
 #include "runtime/capture.h"
 
 #include "runtime/base/alloc.h"
@@ -17,21 +18,30 @@ static const int64_t *sizes_or_strides(const Meta *meta, int kind) {
 void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) {
     for (int i = 0; i < variant->n_bindings; i++) {
         const SymBinding *const b = &variant->bindings[i];
-        if (b->kind == BIND_seed) symbols[i] = (int64_t)state_get()->seed;
-        else if (b->kind == BIND_sequence) symbols[i] = (int64_t)trace->sequence;
-        else if (b->kind == BIND_number) symbols[i] = trace->numbers.at[b->input];
-        else symbols[i] = sizes_or_strides(trace->inputs.at[b->input].meta, b->kind)[b->dim];
+        if (b->kind == BIND_seed)
+            symbols[i] = (int64_t)state_get()->seed;
+        else if (b->kind == BIND_sequence)
+            symbols[i] = (int64_t)trace->sequence;
+        else if (b->kind == BIND_number)
+            symbols[i] = trace->numbers.at[b->input];
+        else
+            symbols[i] = sizes_or_strides(trace->inputs.at[b->input].meta, b->kind)[b->dim];
     }
 }
 
-/* Why not ---------------------------------------------------------------------------------------------------- */
+/* Why not
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static bool differ(Text *why, const char *what, int input, int64_t want, int64_t got) {
-    if (why) text_printf(why, "%s of input %d: %lld, now %lld", what, input, (long long)want, (long long)got);
+    if (why)
+        text_printf(why, "%s of input %d: %lld, now %lld", what, input, (long long)want,
+                    (long long)got);
     return false;
 }
 
-static bool differ_meta(const Variant *variant, Text *why, int input, const Meta *want, const Meta *got) {
+static bool differ_meta(const Variant *variant, Text *why, int input, const Meta *want,
+                        const Meta *got) {
     if (!why) return false;
     text_printf(why, "input %d: ", input);
     meta_print(variant->env, why, want);
@@ -40,13 +50,17 @@ static bool differ_meta(const Variant *variant, Text *why, int input, const Meta
     return false;
 }
 
-/* Guards ----------------------------------------------------------------------------------------------------- */
+/* Guards
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static bool plain_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Text *why) {
     if (guard->requires_grad != input->requires_grad)
         return differ(why, "requires_grad", i, guard->requires_grad, input->requires_grad);
-    if (guard->is_leaf != input->is_leaf) return differ(why, "is_leaf", i, guard->is_leaf, input->is_leaf);
-    if (guard->inference != input->inference) return differ(why, "inference", i, guard->inference, input->inference);
+    if (guard->is_leaf != input->is_leaf)
+        return differ(why, "is_leaf", i, guard->is_leaf, input->is_leaf);
+    if (guard->inference != input->inference)
+        return differ(why, "inference", i, guard->inference, input->inference);
     if (guard->storage != input->storage_number)
         return differ(why, "storage (aliasing)", i, guard->storage, input->storage_number);
     return true;
@@ -63,8 +77,10 @@ static bool expect(const Variant *variant, int64_t want, int64_t got, const int6
     return sym_is(want) ? sym_eval(variant->env, want, symbols) == got : want == got;
 }
 
-static bool dynamic_meta_fits(const Variant *variant, const Meta *want, const Meta *got, const int64_t *symbols) {
-    if (want->dtype != got->dtype || want->device != got->device || want->rank != got->rank) return false;
+static bool dynamic_meta_fits(const Variant *variant, const Meta *want, const Meta *got,
+                              const int64_t *symbols) {
+    if (want->dtype != got->dtype || want->device != got->device || want->rank != got->rank)
+        return false;
     for (int d = 0; d < want->rank; d++)
         if (!expect(variant, want->sizes[d], got->sizes[d], symbols) ||
             !expect(variant, want->strides[d], got->strides[d], symbols))
@@ -72,27 +88,32 @@ static bool dynamic_meta_fits(const Variant *variant, const Meta *want, const Me
     return true;
 }
 
-static bool inputs_fit(const Variant *variant, const Trace *trace, const int64_t *symbols, Text *why) {
+static bool inputs_fit(const Variant *variant, const Trace *trace, const int64_t *symbols,
+                       Text *why) {
     for (int i = 0; i < variant->n_inputs; i++) {
         const InputGuard *const guard = &variant->inputs[i];
         const TraceInput *const input = &trace->inputs.at[i];
-        const bool same = variant->dynamic ? dynamic_meta_fits(variant, guard->meta, input->meta, symbols)
-                                           : guard->meta == input->meta;
+        const bool same = variant->dynamic
+                              ? dynamic_meta_fits(variant, guard->meta, input->meta, symbols)
+                              : guard->meta == input->meta;
         if (!same) return differ_meta(variant, why, i, guard->meta, input->meta);
         if (!plain_flags_fit(guard, input, i, why)) return false;
         if (variant->writes && guard->alias_offset != alias_offset(trace, i))
-            return differ(why, "offset within shared memory", i, guard->alias_offset, alias_offset(trace, i));
+            return differ(why, "offset within shared memory", i, guard->alias_offset,
+                          alias_offset(trace, i));
     }
     return true;
 }
 
-static bool numbers_fit(const Variant *variant, const Trace *trace, const int64_t *symbols, Text *why) {
+static bool numbers_fit(const Variant *variant, const Trace *trace, const int64_t *symbols,
+                        Text *why) {
     for (int k = 0; k < variant->n_numbers; k++) {
         const int rule = variant->number_rules ? variant->number_rules[k] : NUMBER_fixed;
         if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) continue;
         if (expect(variant, variant->numbers[k], trace->numbers.at[k], symbols)) continue;
-        if (why) text_printf(why, "number %d: %lld, now %lld", k, (long long)variant->numbers[k],
-                             (long long)trace->numbers.at[k]);
+        if (why)
+            text_printf(why, "number %d: %lld, now %lld", k, (long long)variant->numbers[k],
+                        (long long)trace->numbers.at[k]);
         return false;
     }
     return true;
@@ -113,7 +134,8 @@ static bool symbols_fit(const Variant *variant, const int64_t *symbols, Text *wh
             sym_print(variant->env, why, guard->a);
             text_printf(why, " %s ", rel[guard->rel]);
             sym_print(variant->env, why, guard->b);
-            text_printf(why, ", now %lld and %lld", (long long)sym_eval(variant->env, guard->a, symbols),
+            text_printf(why, ", now %lld and %lld",
+                        (long long)sym_eval(variant->env, guard->a, symbols),
                         (long long)sym_eval(variant->env, guard->b, symbols));
         }
         return false;
@@ -138,10 +160,13 @@ bool variant_fits(const Variant *variant, const Trace *trace, Text *why) {
     int64_t symbols[MAX_SYMBOLS];
     if (variant->n_bindings) variant_bind(variant, trace, symbols);
     return inputs_fit(variant, trace, symbols, why) && numbers_fit(variant, trace, symbols, why) &&
-           (!variant->n_bindings || symbols_fit(variant, symbols, why)) && outputs_fit(variant, trace, why);
+           (!variant->n_bindings || symbols_fit(variant, symbols, why)) &&
+           outputs_fit(variant, trace, why);
 }
 
-/* Launch ----------------------------------------------------------------------------------------------------- */
+/* Launch
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static sn_tensor *graph_input_tensor(const GraphInput *in, const Trace *trace) {
     const TraceInput *const touched = &trace->inputs.at[in->touched];
@@ -181,13 +206,17 @@ Status variant_run(Variant *variant, Trace *trace) {
         inputs[i] = graph_input_tensor(&variant->graph_inputs[i], trace);
         if (!inputs[i]) return ST_MEMORY;
     }
-    if (variant->training) TRY(training_run(variant, trace, inputs, symbols, floats, outs));
-    else TRY(execute(variant->run, inputs, symbols, floats, outs));
+    if (variant->training)
+        TRY(training_run(variant, trace, inputs, symbols, floats, outs));
+    else
+        TRY(execute(variant->run, inputs, symbols, floats, outs));
     bind_outputs(variant, trace, outs);
     return ST_OK;
 }
 
-/* Compiling -------------------------------------------------------------------------------------------------- */
+/* Compiling
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static Variant *newest_like(const Trace *trace) {
     Variant *v = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
@@ -210,15 +239,19 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
     v->example_metas = ARENA_ARRAY(v->arena, const Meta *, v->n_inputs);
     for (int i = 0; i < v->n_inputs; i++) {
         const TraceInput *const in = &trace->inputs.at[i];
-        v->inputs[i] = (InputGuard){.meta = plan->metas[i], .requires_grad = in->requires_grad, .is_leaf = in->is_leaf,
-                                    .inference = in->inference, .storage = in->storage_number,
+        v->inputs[i] = (InputGuard){.meta = plan->metas[i],
+                                    .requires_grad = in->requires_grad,
+                                    .is_leaf = in->is_leaf,
+                                    .inference = in->inference,
+                                    .storage = in->storage_number,
                                     .alias_offset = alias_offset(trace, i)};
         v->example_metas[i] = in->meta;
     }
     v->n_numbers = trace->numbers.n;
     v->numbers = plan->numbers;
     v->number_rules = plan->dynamic ? plan->number_rules : NULL;
-    v->example_numbers = arena_copy(v->arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n);
+    v->example_numbers =
+        arena_copy(v->arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n);
     v->n_runtime_floats = plan->n_runtime_floats;
     v->dynamic = plan->dynamic;
     v->env = plan->env;
@@ -260,7 +293,8 @@ void variant_free(Variant *v) {
     arena_free(arena);
 }
 
-/* Guards, expressions and the graph live in one arena, which outlives the executable: its plan refers to them. */
+/* Guards, expressions and the graph live in one arena, which outlives the executable: its plan
+ * refers to them. */
 static Status make(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
     Arena *const arena = arena_new();
     Variant *const v = arena ? ARENA_NEW(arena, Variant) : NULL;
@@ -283,7 +317,8 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
         v->bindings = plan.bindings.at;
     }
     if (status != ST_OK) {
-        function_note_failure(fn, v->info.failure, v->info.reason[0] ? v->info.reason : error_slot()->message);
+        function_note_failure(fn, v->info.failure,
+                              v->info.reason[0] ? v->info.reason : error_slot()->message);
         error_clear();
         variant_free(v);
         return status;
@@ -294,7 +329,9 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
 
 static int count_variants(const TrieNode *end) {
     int n = 0;
-    for (const Variant *v = atomic_load_explicit(&end->variants, memory_order_acquire); v; v = v->next) n++;
+    for (const Variant *v = atomic_load_explicit(&end->variants, memory_order_acquire); v;
+         v = v->next)
+        n++;
     return n;
 }
 
@@ -317,7 +354,8 @@ void variant_compile(sn_function *fn, Trace *trace) {
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
     if (newest) {
         Text why = {0};
-        if (variant_fits(newest, trace, &why)) return; /* another thread, or an earlier round of this call */
+        if (variant_fits(newest, trace, &why))
+            return; /* another thread, or an earlier round of this call */
         function_note_recompile(fn, text_str(&why));
         text_free(&why);
     }
@@ -328,7 +366,10 @@ void variant_compile(sn_function *fn, Trace *trace) {
     const Variant *older = newest_like(trace);
     Variant *v = NULL;
     Status status = make(fn, trace, older, &v);
-    if (status != ST_OK && older) status = make(fn, trace, NULL, &v); /* no symbols: this case as it is */
-    if (status == ST_OK) publish(fn, end, v, trace);
-    else end->failures++;
+    if (status != ST_OK && older)
+        status = make(fn, trace, NULL, &v); /* no symbols: this case as it is */
+    if (status == ST_OK)
+        publish(fn, end, v, trace);
+    else
+        end->failures++;
 }

@@ -1,7 +1,9 @@
-/* digits: trains a 64-128-10 perceptron with dropout on handwritten digits, eagerly and compiled, and compares every bit.
+/* digits: trains a 64-128-10 perceptron with dropout on handwritten digits, eagerly and compiled,
+ * and compares every bit.
  *
- * A training step is forward, cross entropy, backward and AdamW, captured as one graph. Both runs start from the same
- * seed; every loss and every final parameter must be equal to the last bit. Options: --json, --steps N. */
+ * A training step is forward, cross entropy, backward and AdamW, captured as one graph. Both runs
+ * start from the same seed; every loss and every final parameter must be equal to the last bit.
+ * Options: --json, --steps N. */
 #include <sinter/sinter.h>
 
 #include <stdio.h>
@@ -24,7 +26,7 @@ typedef struct Data {
 } Data;
 
 typedef struct Result {
-    float *losses;          /* one per step */
+    float *losses; /* one per step */
     float params[PARAMS];
     double accuracy, step_ms;
     sn_stats stats;
@@ -96,7 +98,9 @@ static void train(sn_function *step, const Data *d, int steps, Result *r) {
         if (i == 10) start = now_ms(); /* warm: the first steps capture and compile */
         sn_scope scope = sn_scope_begin();
         const int64_t at = i % batches * BATCH;
-        sn_tensor *in[] = {sn_narrow(d->train_x, 0, at, BATCH), sn_narrow(d->train_y, 0, at, BATCH)}, *loss;
+        sn_tensor *in[] = {sn_narrow(d->train_x, 0, at, BATCH),
+                           sn_narrow(d->train_y, 0, at, BATCH)},
+                  *loss;
         sn_call(step, in, 2, &loss, 1);
         r->losses[i] = (float)sn_item(loss);
         sn_scope_end(scope);
@@ -126,8 +130,10 @@ static bool run(sn_compile_mode mode, const Data *d, int steps, Result *r) {
     Model m;
     model_new(&m);
     r->losses = calloc((size_t)steps, sizeof *r->losses);
-    sn_function *step = sn_compile(train_step, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "train"));
-    sn_function *count = sn_compile(count_right, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "test"));
+    sn_function *step =
+        sn_compile(train_step, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "train"));
+    sn_function *count =
+        sn_compile(count_right, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "test"));
     train(step, d, steps, r);
     r->accuracy = test(count, d);
     read_params(&m, r->params);
@@ -158,30 +164,34 @@ static uint64_t digest(const float *params) {
 
 static void print_json(const Result *e, const Result *c, int64_t differing, int64_t compared) {
     const sn_stats *s = &c->stats;
-    printf("{\"accuracy\": %.4f, \"differing_values\": %lld, \"values_compared\": %lld, \"kernels_per_step\": %lld, "
+    printf("{\"accuracy\": %.4f, \"differing_values\": %lld, \"values_compared\": %lld, "
+           "\"kernels_per_step\": %lld, "
            "\"eager_ms_per_step\": %.4f, \"compiled_ms_per_step\": %.4f, \"compile_ms\": %.3f, "
            "\"compiled_share\": %.4f, \"digest\": \"%016llx\"}\n",
-           c->accuracy, (long long)differing, (long long)compared, (long long)s->kernels, e->step_ms, c->step_ms,
-           (double)(s->passes_ns + s->codegen_ns) * 1e-6, c->share, (unsigned long long)digest(c->params));
+           c->accuracy, (long long)differing, (long long)compared, (long long)s->kernels,
+           e->step_ms, c->step_ms, (double)(s->passes_ns + s->codegen_ns) * 1e-6, c->share,
+           (unsigned long long)digest(c->params));
 }
 
-static void print_text(const Result *e, const Result *c, int steps, int64_t differing, int64_t compared) {
+static void print_text(const Result *e, const Result *c, int steps, int64_t differing,
+                       int64_t compared) {
     const sn_stats *s = &c->stats;
     printf("%-8s %-12s %-12s\n", "step", "eager loss", "compiled loss");
-    for (int i = 0; i < steps; i += steps > 10 ? steps / 10 : 1)
+    for (int i = 0; i<steps; i += steps> 10 ? steps / 10 : 1)
         printf("%-8d %-12.6f %-12.6f\n", i, (double)e->losses[i], (double)c->losses[i]);
-    printf("test accuracy            eager %.2f %%, compiled %.2f %%\n", 100 * e->accuracy, 100 * c->accuracy);
+    printf("test accuracy            eager %.2f %%, compiled %.2f %%\n", 100 * e->accuracy,
+           100 * c->accuracy);
     printf("values that differ       %lld of %lld (parameters and every loss, to the last bit)\n",
            (long long)differing, (long long)compared);
-    printf("kernels per step         %lld in %lld graph%s\n", (long long)s->kernels, (long long)s->graphs,
-           s->graphs == 1 ? "" : "s");
-    printf("time per step            eager %.3f ms, compiled %.3f ms (%.2f times)\n", e->step_ms, c->step_ms,
-           e->step_ms / c->step_ms);
+    printf("kernels per step         %lld in %lld graph%s\n", (long long)s->kernels,
+           (long long)s->graphs, s->graphs == 1 ? "" : "s");
+    printf("time per step            eager %.3f ms, compiled %.3f ms (%.2f times)\n", e->step_ms,
+           c->step_ms, e->step_ms / c->step_ms);
     printf("compile time             passes %.2f ms, code %.2f ms\n", (double)s->passes_ns * 1e-6,
            (double)s->codegen_ns * 1e-6);
     printf("compiled share           %.3f of all ops after the first call\n", c->share);
-    printf("digest of the parameters eager %016llx, compiled %016llx\n", (unsigned long long)digest(e->params),
-           (unsigned long long)digest(c->params));
+    printf("digest of the parameters eager %016llx, compiled %016llx\n",
+           (unsigned long long)digest(e->params), (unsigned long long)digest(c->params));
 }
 
 int main(int argc, char **argv) {
@@ -197,11 +207,14 @@ int main(int argc, char **argv) {
     }
     static Result eager, compiled;
     Data data = {NULL};
-    if (load(&data) && run(SN_COMPILE_EAGER, &data, steps, &eager) && run(SN_COMPILE_VERIFY, &data, steps, &compiled)) {
+    if (load(&data) && run(SN_COMPILE_EAGER, &data, steps, &eager) &&
+        run(SN_COMPILE_VERIFY, &data, steps, &compiled)) {
         const int64_t differing = count_differing(eager.losses, compiled.losses, steps) +
                                   count_differing(eager.params, compiled.params, PARAMS);
-        if (json) print_json(&eager, &compiled, differing, steps + PARAMS);
-        else print_text(&eager, &compiled, steps, differing, steps + PARAMS);
+        if (json)
+            print_json(&eager, &compiled, differing, steps + PARAMS);
+        else
+            print_text(&eager, &compiled, steps, differing, steps + PARAMS);
         if (differing) sn_fail(SN_ERR_INTERNAL, "compiled and eager differ");
     }
     drop(&data);

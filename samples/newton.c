@@ -1,5 +1,5 @@
-/* newton: square roots by Newton's method: the loop and the branch depend on values, so the graph breaks each round.
- * Compares every bit with eager on 1,000 random inputs. Options: --json. */
+/* newton: square roots by Newton's method: the loop and the branch depend on values, so the graph
+ * breaks each round. Compares every bit with eager on 1,000 random inputs. Options: --json. */
 #include <sinter/sinter.h>
 
 #include <stdio.h>
@@ -52,10 +52,13 @@ int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "--json"))
         printf("{\"inputs\": %d, \"differing_values\": %lld, \"graphs\": %lld, \"breaks\": %lld, "
                "\"compiles_after_warmup\": %lld}\n",
-               INPUTS, (long long)differing, (long long)end.graphs, (long long)end.breaks, (long long)after);
+               INPUTS, (long long)differing, (long long)end.graphs, (long long)end.breaks,
+               (long long)after);
     else
-        printf("%d inputs of %d numbers: %lld values differ; %lld graphs, %lld breaks, %lld compiles after warm-up\n",
-               INPUTS, LENGTH, (long long)differing, (long long)end.graphs, (long long)end.breaks, (long long)after);
+        printf("%d inputs of %d numbers: %lld values differ; %lld graphs, %lld breaks, %lld "
+               "compiles after warm-up\n",
+               INPUTS, LENGTH, (long long)differing, (long long)end.graphs, (long long)end.breaks,
+               (long long)after);
     if (differing && !sn_check()) sn_fail(SN_ERR_INTERNAL, "compiled and eager differ");
     sn_function_free(fast);
     sn_function_free(eager);

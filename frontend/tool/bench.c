@@ -1,5 +1,6 @@
-/* bench.c: `sinter bench`: times rows eagerly and compiled, alternating, and prints medians and minima with the FMA and
- * bandwidth probes of the same run. Cold compile times come from fresh processes of the same program. */
+/* bench.c: `sinter bench`: times rows eagerly and compiled, alternating, and prints medians and
+ * minima with the FMA and bandwidth probes of the same run. Cold compile times come from fresh
+ * processes of the same program. */
 #include "frontend/tool/bench.h"
 
 #include <spawn.h>
@@ -24,7 +25,8 @@ typedef struct Options {
 } Options;
 
 typedef struct Report {
-    double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, ns, ns_min, verify_ns, call_ns;
+    double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, ns, ns_min,
+        verify_ns, call_ns;
     int64_t kernels, gemm_flops;
     double share;
 } Report;
@@ -61,7 +63,8 @@ static void run_once(const Runner *r) {
         int n = 0;
         for (int i = 0; i < w->n_in; i++)
             if (sn_requires_grad(w->in[i])) leaves[n++] = w->in[i];
-        sn_gradients((sn_tensors){&out, 1}, (sn_tensors){leaves, n}, (sn_tensors){&r->grad, r->grad ? 1 : 0}, 0, grads);
+        sn_gradients((sn_tensors){&out, 1}, (sn_tensors){leaves, n},
+                     (sn_tensors){&r->grad, r->grad ? 1 : 0}, 0, grads);
     }
     sn_scope_end(scope);
 }
@@ -131,7 +134,8 @@ static void bench_overhead(const Work *w, const Options *o, Report *report) {
     sn_function_free(r.fn);
 }
 
-static void bench_pair(const Work *w, const Options *o, sn_compile_mode first, sn_compile_mode second, Report *report) {
+static void bench_pair(const Work *w, const Options *o, sn_compile_mode first,
+                       sn_compile_mode second, Report *report) {
     static Runner r[2];
     sn_tensor *grad = output_gradient(w);
     r[0] = (Runner){.work = w, .grad = grad, .fn = compile(w, first, "first")};
@@ -155,7 +159,8 @@ static void bench_call(const Work *w, const Options *o, Report *report) {
 
 /* First compiled call less one eager call: what `--cold` prints in a fresh process. */
 static double cold_ms(const Work *w) {
-    Runner eager = {.work = w, .grad = output_gradient(w), .fn = compile(w, SN_COMPILE_EAGER, "eager")};
+    Runner eager = {
+        .work = w, .grad = output_gradient(w), .fn = compile(w, SN_COMPILE_EAGER, "eager")};
     run_once(&eager);
     double start = now_ms();
     run_once(&eager);
@@ -205,21 +210,28 @@ static double spawn_cold(const char *row) {
 static void bench_row(const BenchRow *row, const Options *o, Report *report) {
     Work w;
     work_make(row, &w);
-    if (w.kind == WORK_overhead) bench_overhead(&w, o, report);
-    else if (w.kind == WORK_call) bench_call(&w, o, report);
-    else bench_pair(&w, o, SN_COMPILE_EAGER, SN_COMPILE_VERIFY, report);
-    if (!strncmp(row->name, "gemm/", 5)) report->gemm_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
+    if (w.kind == WORK_overhead)
+        bench_overhead(&w, o, report);
+    else if (w.kind == WORK_call)
+        bench_call(&w, o, report);
+    else
+        bench_pair(&w, o, SN_COMPILE_EAGER, SN_COMPILE_VERIFY, report);
+    if (!strncmp(row->name, "gemm/", 5))
+        report->gemm_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
     work_free(&w);
     if (report->compiled_ms > 0) report->cold_ms = spawn_cold(row->name);
 }
 
-/* Output ------------------------------------------------------------------------------------------------------- */
+/* Output
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 static void number(const char *name, double value) {
     if (value > 0) printf(", \"%s\": %.6g", name, value);
 }
 
-static void print_json(const BenchRow *row, const Report *r, int threads, double fma, double bandwidth) {
+static void print_json(const BenchRow *row, const Report *r, int threads, double fma,
+                       double bandwidth) {
     printf("{\"peer\": \"sinter\", \"row\": \"%s\", \"threads\": %d", row->name, threads);
     number("eager_ns", r->ns), number("eager_ns_min", r->ns_min);
     number("verify_ns", r->verify_ns), number("call_ns", r->call_ns);
@@ -233,13 +245,19 @@ static void print_json(const BenchRow *row, const Report *r, int threads, double
 }
 
 static void print_text(const BenchRow *row, const Report *r, double fma) {
-    if (r->ns > 0) printf("%-30s %10.1f ns per op (min %.1f)\n", row->name, r->ns, r->ns_min);
-    else if (r->call_ns > 0) printf("%-30s replay %.0f ns, verify %.0f ns per call\n", row->name, r->call_ns, r->verify_ns);
+    if (r->ns > 0)
+        printf("%-30s %10.1f ns per op (min %.1f)\n", row->name, r->ns, r->ns_min);
+    else if (r->call_ns > 0)
+        printf("%-30s replay %.0f ns, verify %.0f ns per call\n", row->name, r->call_ns,
+               r->verify_ns);
     else {
-        printf("%-30s eager %9.4f ms  compiled %9.4f ms (min %.4f)  cold %7.1f ms  kernels %lld  share %.2f", row->name,
-               r->eager_ms, r->compiled_ms, r->compiled_min, r->cold_ms, (long long)r->kernels, r->share);
+        printf("%-30s eager %9.4f ms  compiled %9.4f ms (min %.4f)  cold %7.1f ms  kernels %lld  "
+               "share %.2f",
+               row->name, r->eager_ms, r->compiled_ms, r->compiled_min, r->cold_ms,
+               (long long)r->kernels, r->share);
         if (r->gemm_flops)
-            printf("  %.0f GFLOP/s, %.0f %% of the probe", (double)r->gemm_flops / r->compiled_min * 1e-6,
+            printf("  %.0f GFLOP/s, %.0f %% of the probe",
+                   (double)r->gemm_flops / r->compiled_min * 1e-6,
                    (double)r->gemm_flops / r->compiled_min * 1e-4 / fma);
         putchar('\n');
     }
@@ -268,16 +286,19 @@ static int run_rows(const Options *o) {
     const double fma = probe_fma_gflops(), bandwidth = probe_bandwidth_gbs();
     const char *const setting = sn_setting_get("threads");
     const int threads = setting && atoi(setting) ? atoi(setting) : 1;
-    if (!o->json) printf("probes: fma %.1f GFLOP/s, bandwidth %.1f GB/s, %d thread(s), %s\n", fma, bandwidth, threads,
-                         isa_name(isa_used()));
+    if (!o->json)
+        printf("probes: fma %.1f GFLOP/s, bandwidth %.1f GB/s, %d thread(s), %s\n", fma, bandwidth,
+               threads, isa_name(isa_used()));
     int n = 0;
     for (const BenchRow *row = bench_rows; row->name; row++) {
         if (!wanted(o, row->name)) continue;
         Report report = {0};
         bench_row(row, o, &report);
         if (sn_check()) return report_error(EXIT_wrong);
-        if (o->json) print_json(row, &report, threads, fma, bandwidth);
-        else print_text(row, &report, fma);
+        if (o->json)
+            print_json(row, &report, threads, fma, bandwidth);
+        else
+            print_text(row, &report, fma);
         n++;
     }
     return n ? EXIT_done : EXIT_wrong;
@@ -288,12 +309,18 @@ int command_bench(const Command *self, int argc, char **argv) {
     int threads = 1;
     for (int i = 0; i < argc; i++) {
         const char *value;
-        if (!strcmp(argv[i], "--json")) o.json = true;
-        else if (!strcmp(argv[i], "--cold")) o.cold = true;
-        else if ((value = option_value(argv[i], "--seconds"))) o.seconds = atof(value);
-        else if ((value = option_value(argv[i], "--threads"))) threads = atoi(value);
-        else if (argv[i][0] == '-') return usage_error(self, "unknown option", argv[i]);
-        else o.names[o.n_names++] = argv[i];
+        if (!strcmp(argv[i], "--json"))
+            o.json = true;
+        else if (!strcmp(argv[i], "--cold"))
+            o.cold = true;
+        else if ((value = option_value(argv[i], "--seconds")))
+            o.seconds = atof(value);
+        else if ((value = option_value(argv[i], "--threads")))
+            threads = atoi(value);
+        else if (argv[i][0] == '-')
+            return usage_error(self, "unknown option", argv[i]);
+        else
+            o.names[o.n_names++] = argv[i];
     }
     char text[16];
     snprintf(text, sizeof text, "%d", threads > 0 ? threads : 1);

@@ -1,5 +1,6 @@
-/* run.c: `sinter run`, `dump`, `explain`: one target called a few times, then its results, one stage, or what happened.
- * Samples are programs beside this one; dump and explain ask the library for a report when their functions are freed. */
+/* run.c: `sinter run`, `dump`, `explain`: one target called a few times, then its results, one
+ * stage, or what happened. Samples are programs beside this one; dump and explain ask the library
+ * for a report when their functions are freed. */
 #include "frontend/tool/target.h"
 
 #include <stdio.h>
@@ -60,8 +61,11 @@ static int report_sample(const char *name, const char *report) {
 
 static void print_results(sn_tensor *const *out, int n, bool json) {
     for (int i = 0; i < n; i++) {
-        if (!json) puts(sn_repr(out[i]));
-        else printf("%s%.17g", i ? ", " : "", sn_numel(out[i]) == 1 ? sn_item(out[i]) : (double)sn_numel(out[i]));
+        if (!json)
+            puts(sn_repr(out[i]));
+        else
+            printf("%s%.17g", i ? ", " : "",
+                   sn_numel(out[i]) == 1 ? sn_item(out[i]) : (double)sn_numel(out[i]));
     }
 }
 
@@ -71,10 +75,12 @@ typedef struct Job {
     bool json;
 } Job;
 
-static int with_target(const Job *job, int (*done)(const Job *job, sn_function *fn, sn_tensor **out, int n_out)) {
+static int with_target(const Job *job,
+                       int (*done)(const Job *job, sn_function *fn, sn_tensor **out, int n_out)) {
     Target target;
     if (!target_open(&job->target, &target)) return no_such_target(job->target.name);
-    sn_function *fn = sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
+    sn_function *fn =
+        sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
     sn_tensor *out[MAX_OUT] = {NULL};
     for (int i = 0; i < CALLS && !sn_check(); i++) target_call(&target, fn, out);
     const int code = sn_check() ? report_error(EXIT_wrong) : done(job, fn, out, target.n_out);
@@ -103,7 +109,8 @@ static int show_stage(const Job *job, sn_function *fn, sn_tensor **out, int n_ou
 }
 
 static bool is_sample(const Job *job) {
-    return !strstr(job->target.name, ".so:") && !strstr(job->target.name, ".sn") && strcmp(job->target.name, "-");
+    return !strstr(job->target.name, ".so:") && !strstr(job->target.name, ".sn") &&
+           strcmp(job->target.name, "-");
 }
 
 /* Arguments after a sample's name are the sample's own. */
@@ -111,9 +118,12 @@ static int parse(const Command *self, int argc, char **argv, Job *job) {
     for (int i = 0; i < argc; i++) {
         const char *value;
         if (job->target.name && is_sample(job) && !strcmp(self->name, "run")) return EXIT_done;
-        if (!strcmp(argv[i], "--json")) job->json = true;
-        else if ((value = option_value(argv[i], "--stage"))) job->stage = value;
-        else if (!target_option(&job->target, argc, argv, &i)) return usage_error(self, "unexpected", argv[i]);
+        if (!strcmp(argv[i], "--json"))
+            job->json = true;
+        else if ((value = option_value(argv[i], "--stage")))
+            job->stage = value;
+        else if (!target_option(&job->target, argc, argv, &i))
+            return usage_error(self, "unexpected", argv[i]);
     }
     return job->target.name ? EXIT_done : usage_error(self, "no target", "");
 }
@@ -129,7 +139,8 @@ int command_explain(const Command *self, int argc, char **argv) {
     Job job = {.stage = NULL};
     const int code = parse(self, argc, argv, &job);
     if (code != EXIT_done) return code;
-    if (is_sample(&job)) return report_sample(job.target.name, job.json ? "explain-json" : "explain");
+    if (is_sample(&job))
+        return report_sample(job.target.name, job.json ? "explain-json" : "explain");
     return with_target(&job, show_explain);
 }
 

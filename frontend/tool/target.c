@@ -34,7 +34,8 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
 
 static sn_tensor *random_tensor(const Meta *meta) {
     int64_t sizes[MAX_RANK];
-    for (int d = 0; d < meta->rank; d++) sizes[d] = sym_is(meta->sizes[d]) ? DEFAULT_SIZE : meta->sizes[d];
+    for (int d = 0; d < meta->rank; d++)
+        sizes[d] = sym_is(meta->sizes[d]) ? DEFAULT_SIZE : meta->sizes[d];
     const sn_ints list = {sizes, meta->rank};
     const DCategory category = dtype_category(meta->dtype);
     if (category == CAT_float) return sn_to(sn_randn(list, SN_F32), (sn_dtype)meta->dtype);
@@ -98,9 +99,12 @@ static void open_library(const TargetOptions *o, Target *t) {
 
 bool target_open(const TargetOptions *o, Target *out) {
     *out = (Target){.n_out = o->n_out};
-    if (strstr(o->name, ".so:")) open_library(o, out);
-    else if (strstr(o->name, ".sn") || !strcmp(o->name, "-")) open_graph(o, out);
-    else return false;
+    if (strstr(o->name, ".so:"))
+        open_library(o, out);
+    else if (strstr(o->name, ".sn") || !strcmp(o->name, "-"))
+        open_graph(o, out);
+    else
+        return false;
     return true;
 }
 

@@ -1,6 +1,6 @@
-/* target.h: what a subcommand works on: a text graph (FILE.sn), or a function of a library (library.so:symbol) with
- * inputs given as --input f32[8,16]; made into a compiled function with random inputs. Samples are programs of their own: run.c starts
- * them. */
+/* target.h: what a subcommand works on: a text graph (FILE.sn), or a function of a library
+ * (library.so:symbol) with inputs given as --input f32[8,16]; made into a compiled function with
+ * random inputs. Samples are programs of their own: run.c starts them. */
 #ifndef SINTER_TOOL_TARGET_H
 #define SINTER_TOOL_TARGET_H
 #include <sinter/sinter.h>
@@ -10,8 +10,8 @@
 enum { TARGET_INPUTS = 64 };
 
 typedef struct Target {
-    sn_graph *graph;     /* text graphs */
-    sn_body body;        /* library functions */
+    sn_graph *graph;              /* text graphs */
+    sn_body body;                 /* library functions */
     sn_tensor *in[TARGET_INPUTS]; /* kept */
     int n_in, n_out;
 } Target;

@@ -1,12 +1,11 @@
-/* program.h: a random program as data: what the fuzzer runs eagerly and compiled. Prints as text that parses back, so a
- * failing program is a file.
+/* program.h: a random program as data: what the fuzzer runs eagerly and compiled. Prints as text
+ * that parses back, so a failing program is a file.
  *
  *   sizes 4 3 / 7 3                          two settings of the size variables: calls change sizes
  *   input f32[n0,n1] grad transposed         a tensor input and its layout
  *   input f32[n1] closed                     closed over instead of passed
- *   v2 = aten::add.Tensor v0 v1 f:0.5        numbers: i:3, n:0 (a size variable), f:, b:, s:, none, [i:1,n:0]
- *   v3 = aten::mul_.Tensor v2 v0
- *   item v3                                  a graph break
+ *   v2 = aten::add.Tensor v0 v1 f:0.5        numbers: i:3, n:0 (a size variable), f:, b:, s:, none,
+ * [i:1,n:0] v3 = aten::mul_.Tensor v2 v0 item v3                                  a graph break
  *   loop 1 3                                 run steps from the 1st up to here 3 times in all
  *   backward v5
  *   grad off
@@ -19,14 +18,31 @@
 #include "ir/op.h"
 #include "runtime/base/text.h"
 
-enum { FZ_INPUTS = 6, FZ_STEPS = 40, FZ_VALUES = 80, FZ_ARGS = 12, FZ_LIST = 6, FZ_SIZES = 4, FZ_SETTINGS = 2 };
+enum {
+    FZ_INPUTS = 6,
+    FZ_STEPS = 40,
+    FZ_VALUES = 80,
+    FZ_ARGS = 12,
+    FZ_LIST = 6,
+    FZ_SIZES = 4,
+    FZ_SETTINGS = 2
+};
 
 typedef struct FzInt { /* var < 0: value; else value * size variable */
     int64_t value;
     int var;
 } FzInt;
 
-typedef enum FzKind { FZ_none, FZ_value, FZ_int, FZ_float, FZ_bool, FZ_string, FZ_ints, FZ_values } FzKind;
+typedef enum FzKind {
+    FZ_none,
+    FZ_value,
+    FZ_int,
+    FZ_float,
+    FZ_bool,
+    FZ_string,
+    FZ_ints,
+    FZ_values
+} FzKind;
 typedef struct FzArg {
     FzKind kind;
     int n;
@@ -45,19 +61,19 @@ typedef struct FzInput {
     FzInt sizes[4];
     FzLayout layout;
     bool grad, closed;
-    int alias;          /* a view of that input's memory: its first row, or the whole; -1 */
-    int64_t low, high;  /* ints: range of values */
+    int alias;         /* a view of that input's memory: its first row, or the whole; -1 */
+    int64_t low, high; /* ints: range of values */
 } FzInput;
 
 typedef enum FzStepKind { FZ_op, FZ_item, FZ_break, FZ_loop, FZ_backward, FZ_grad_mode } FzStepKind;
 typedef struct FzStep {
     FzStepKind kind;
-    char op[64];        /* with its form: "aten::add_.Tensor" */
+    char op[64]; /* with its form: "aten::add_.Tensor" */
     FzArg args[FZ_ARGS];
     int n_args;
-    int out, n_out;     /* first value slot, count */
-    int value;          /* item, backward */
-    int from, times;    /* loop; grad_mode: times = sn_grad_mode */
+    int out, n_out;  /* first value slot, count */
+    int value;       /* item, backward */
+    int from, times; /* loop; grad_mode: times = sn_grad_mode */
 } FzStep;
 
 typedef struct FzProgram {
@@ -77,16 +93,17 @@ static inline int64_t fz_int(const FzProgram *p, FzInt i, int setting) {
 
 /* generate.c */
 void fz_generate(FzProgram *p, uint64_t seed, int64_t *row_uses);
-int fz_form_count(void);            /* rows and forms that programs draw from */
+int fz_form_count(void); /* rows and forms that programs draw from */
 const char *fz_form_name(int i);
 
 /* run.c: everything that can be seen of a call */
 typedef struct FzSeen {
-    Text bytes;   /* metadata and data, canonical NaNs */
-    Text story;   /* the same for people */
-    bool failed;  /* an error was raised */
+    Text bytes;  /* metadata and data, canonical NaNs */
+    Text story;  /* the same for people */
+    bool failed; /* an error was raised */
 } FzSeen;
-/* One call of fn (whose closure is the FzRun that fz_run_new made) with fresh inputs of this setting and seed. */
+/* One call of fn (whose closure is the FzRun that fz_run_new made) with fresh inputs of this
+ * setting and seed. */
 typedef struct FzRun FzRun;
 FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options);
 void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen);

@@ -1,5 +1,6 @@
-/* run.c: runs a program through the public API and writes down everything a user could see: results and their
- * metadata, which memory they share, inputs afterwards, gradients, items at breaks, errors. */
+/* run.c: runs a program through the public API and writes down everything a user could see: results
+ * and their metadata, which memory they share, inputs afterwards, gradients, items at breaks,
+ * errors. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,9 @@ struct FzRun {
     FzSeen *seen;
 };
 
-/* Random inputs ------------------------------------------------------------------------------------------------ */
+/* Random inputs
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t next(uint64_t *s) {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
@@ -28,7 +31,8 @@ static double uniform(uint64_t *s) { return (double)(next(s) >> 11) * 0x1p-53; }
 
 /* Mostly tame numbers, now and then a special one. */
 static double float_value(uint64_t *s) {
-    static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 1e-40, 3e38, 0.5};
+    static const double special[] = {0.0,       -0.0, 1.0,   -1.0, INFINITY,
+                                     -INFINITY, NAN,  1e-40, 3e38, 0.5};
     if (next(s) % 64 == 0) return special[next(s) % (sizeof special / sizeof *special)];
     return uniform(s) * 4 - 2;
 }
@@ -39,7 +43,9 @@ static sn_tensor *fresh(const FzInput *in, const int64_t *sizes, int rank, uint6
     const bool is_float = dtype_is_float((DType)in->dtype);
     double *data = malloc((size_t)(n + 1) * sizeof *data);
     for (int64_t i = 0; i < n; i++)
-        data[i] = is_float ? float_value(s) : (double)(in->low + (int64_t)(next(s) % (uint64_t)(in->high - in->low + 1)));
+        data[i] = is_float
+                      ? float_value(s)
+                      : (double)(in->low + (int64_t)(next(s) % (uint64_t)(in->high - in->low + 1)));
     sn_tensor *t = sn_from_data(data, (sn_ints){sizes, rank}, SN_F64);
     free(data);
     return sn_to(t, in->dtype);
@@ -77,22 +83,30 @@ static sn_tensor *make_input(const FzRun *run, int i, uint64_t *s) {
     return t;
 }
 
-/* Writing down ------------------------------------------------------------------------------------------------- */
+/* Writing down
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static bool is_nan_at(const unsigned char *at, sn_dtype dtype) {
     uint64_t bits = 0;
     memcpy(&bits, at, (size_t)dtype_bytes((DType)dtype));
     switch (dtype) {
-    case SN_F64: return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
-    case SN_F32: return (bits & 0x7fffffffu) > 0x7f800000u;
-    case SN_F16: return (bits & 0x7fffu) > 0x7c00u;
-    case SN_BF16: return (bits & 0x7fffu) > 0x7f80u;
-    default: return false;
+    case SN_F64:
+        return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
+    case SN_F32:
+        return (bits & 0x7fffffffu) > 0x7f800000u;
+    case SN_F16:
+        return (bits & 0x7fffu) > 0x7c00u;
+    case SN_BF16:
+        return (bits & 0x7fffu) > 0x7f80u;
+    default:
+        return false;
     }
 }
 
 static void write_data(FzSeen *seen, sn_tensor *t) {
-    const size_t item = (size_t)dtype_bytes((DType)sn_dtype_of(t)), bytes = (size_t)sn_numel(t) * item;
+    const size_t item = (size_t)dtype_bytes((DType)sn_dtype_of(t)),
+                 bytes = (size_t)sn_numel(t) * item;
     unsigned char *data = calloc(bytes + 1, 1);
     if (sn_read(t, data, bytes) == SN_OK) {
         for (size_t i = 0; i < bytes; i += item)
@@ -120,13 +134,16 @@ static void see(FzRun *run, const char *what, int index, sn_tensor *t, bool layo
     FzSeen *seen = run->seen;
     Text head = {0};
     text_printf(&head, "%s %d: ", what, index);
-    if (!t) text_puts(&head, "none");
+    if (!t)
+        text_puts(&head, "none");
     else {
         text_printf(&head, "%s[", dtype_name((DType)sn_dtype_of(t)));
-        for (int d = 0; d < sn_rank(t); d++) text_printf(&head, "%s%lld", d ? "," : "", (long long)sn_size(t, d));
+        for (int d = 0; d < sn_rank(t); d++)
+            text_printf(&head, "%s%lld", d ? "," : "", (long long)sn_size(t, d));
         text_puts(&head, "]");
         for (int d = 0; layout && d < sn_rank(t) && sn_numel(t) > 0; d++)
-            if (sn_size(t, d) > 1) text_printf(&head, "%s%lld", d ? "," : "{", (long long)sn_strides(t).data[d]);
+            if (sn_size(t, d) > 1)
+                text_printf(&head, "%s%lld", d ? "," : "{", (long long)sn_strides(t).data[d]);
         if (layout) text_printf(&head, " shares %d", shared_with(run, t));
     }
     text_puts(&seen->bytes, text_str(&head));
@@ -140,20 +157,30 @@ static void see(FzRun *run, const char *what, int index, sn_tensor *t, bool layo
 static void see_error(FzRun *run, const char *where) {
     const sn_error *e = sn_error_take();
     run->seen->failed = true;
-    text_printf(&run->seen->bytes, "%s: error %d %s %s\n", where, (int)e->status, e->op, e->message);
-    text_printf(&run->seen->story, "%s: error %d %s %s\n", where, (int)e->status, e->op, e->message);
+    text_printf(&run->seen->bytes, "%s: error %d %s %s\n", where, (int)e->status, e->op,
+                e->message);
+    text_printf(&run->seen->story, "%s: error %d %s %s\n", where, (int)e->status, e->op,
+                e->message);
 }
 
-/* Steps -------------------------------------------------------------------------------------------------------- */
+/* Steps
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static sn_value value_of(const FzRun *run, const FzArg *a, int64_t *ints, sn_tensor **tensors) {
     sn_value v = {.kind = SN_KIND_NONE};
     switch (a->kind) {
-    case FZ_value: return sn_val(run->values[a->value]);
-    case FZ_int: return sn_int(fz_int(run->p, a->i, run->setting));
-    case FZ_float: return sn_float(a->f);
-    case FZ_bool: return sn_bool(a->i.value != 0);
-    case FZ_string: v.kind = SN_KIND_STRING, v.string = a->s; return v;
+    case FZ_value:
+        return sn_val(run->values[a->value]);
+    case FZ_int:
+        return sn_int(fz_int(run->p, a->i, run->setting));
+    case FZ_float:
+        return sn_float(a->f);
+    case FZ_bool:
+        return sn_bool(a->i.value != 0);
+    case FZ_string:
+        v.kind = SN_KIND_STRING, v.string = a->s;
+        return v;
     case FZ_ints:
         for (int i = 0; i < a->n; i++) ints[i] = fz_int(run->p, a->ints[i], run->setting);
         v.kind = SN_KIND_INTS, v.n = a->n, v.ints = ints;
@@ -162,7 +189,8 @@ static sn_value value_of(const FzRun *run, const FzArg *a, int64_t *ints, sn_ten
         for (int i = 0; i < a->n; i++) tensors[i] = run->values[a->values[i]];
         v.kind = SN_KIND_TENSORS, v.n = a->n, v.tensors = tensors;
         return v;
-    default: return v;
+    default:
+        return v;
     }
 }
 
@@ -170,12 +198,14 @@ static void run_op(FzRun *run, const FzStep *step) {
     sn_value in[FZ_ARGS], out[8] = {{0}};
     int64_t ints[FZ_ARGS][FZ_LIST];
     sn_tensor *tensors[FZ_ARGS][FZ_LIST];
-    for (int i = 0; i < step->n_args; i++) in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
+    for (int i = 0; i < step->n_args; i++)
+        in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
     const sn_op *op = sn_op_find(step->op);
     int n = 8;
     sn_op_call(op, in, step->n_args, out, &n);
     for (int i = 0; i < step->n_out; i++)
-        run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
+        run->values[step->out + i] =
+            !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
 }
 
 static void see_item(FzRun *run, int value) {
@@ -189,14 +219,24 @@ static void see_item(FzRun *run, int value) {
 
 static void run_step(FzRun *run, const FzStep *step) {
     switch (step->kind) {
-    case FZ_op: run_op(run, step); break;
-    case FZ_item: see_item(run, step->value); break;
-    case FZ_break: sn_graph_break("fuzz"); break;
-    case FZ_backward:
-        if (run->values[step->value] && sn_requires_grad(run->values[step->value])) sn_backward(run->values[step->value]);
+    case FZ_op:
+        run_op(run, step);
         break;
-    case FZ_grad_mode: sn_grad_mode_set((sn_grad_mode)step->times); break;
-    case FZ_loop: break;
+    case FZ_item:
+        see_item(run, step->value);
+        break;
+    case FZ_break:
+        sn_graph_break("fuzz");
+        break;
+    case FZ_backward:
+        if (run->values[step->value] && sn_requires_grad(run->values[step->value]))
+            sn_backward(run->values[step->value]);
+        break;
+    case FZ_grad_mode:
+        sn_grad_mode_set((sn_grad_mode)step->times);
+        break;
+    case FZ_loop:
+        break;
     }
 }
 
@@ -219,7 +259,9 @@ static sn_status body(sn_frame *f) {
     return sn_check();
 }
 
-/* One call ----------------------------------------------------------------------------------------------------- */
+/* One call
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static void outer_backward(FzRun *run, sn_tensor **out) {
     for (int i = 0; i < run->p->n_returns && !sn_check(); i++) {
@@ -238,7 +280,8 @@ static void see_all(FzRun *run, sn_tensor **out, bool ok) {
     if (ok && run->p->outer_backward) outer_backward(run, out);
     for (int i = 0; i < run->p->n_inputs; i++) {
         see(run, "input", i, run->inputs[i], false);
-        if (run->inputs[i] && run->p->inputs[i].grad) see(run, "grad", i, sn_grad(run->inputs[i]), false);
+        if (run->inputs[i] && run->p->inputs[i].grad)
+            see(run, "grad", i, sn_grad(run->inputs[i]), false);
     }
     if (sn_check()) see_error(run, "afterwards");
 }
