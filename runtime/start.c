@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "runtime/dispatch.h"
+#include "runtime/capture.h"
 #include "runtime/tape.h"
 
 static void start_all(void) {
@@ -11,6 +12,7 @@ static void start_all(void) {
     override_start();
     eager_start();
     tape_start();
+    capture_start();
 }
 
 void runtime_start(void) {
