@@ -22,7 +22,8 @@ static GemmPlan plan_of(const GemmCall *call) {
     const bool native = dtype_bytes(call->dtype) == size;
     const int64_t rows = call->row_end - call->row_begin, block = min_i64(rows, BLOCK_ROWS);
     GemmPlan plan = {.panel = PANEL_BYTES / size};
-    plan.thin = rows <= THIN_ROWS && !call->packed_b;
+    const bool spread = native && call->b_col == 1 && call->b_row * size % 4096 != 0;
+    plan.thin = rows <= (spread ? THIN_ROWS_SPREAD : THIN_ROWS) && !call->packed_b;
     plan.pack_a = !native || call->a_col != 1;
     plan.a_ld = round_up(call->k, 16) + 16;
     const int64_t panels = max_i64(1, ceil_div(call->n, plan.panel));
@@ -33,7 +34,8 @@ static GemmPlan plan_of(const GemmCall *call) {
     plan.at_total = take(&plan.bytes, block * PANEL_BYTES);
     plan.at_part = take(&plan.bytes, call->k > CHUNK_K ? block * PANEL_BYTES : 0);
     plan.at_a = take(&plan.bytes, plan.pack_a ? block * plan.a_ld * size : 0);
-    const int64_t packed = plan.thin ? THIN_K * PANEL_BYTES : plan.slab_panels * panel_bytes;
+    const int64_t packed = plan.thin ? min_i64(BLOCK_K, max_i64(1, call->k)) * PANEL_BYTES
+                                     : plan.slab_panels * panel_bytes;
     plan.at_b = take(&plan.bytes, call->packed_b ? 0 : packed);
     return plan;
 }

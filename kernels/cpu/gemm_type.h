@@ -145,10 +145,23 @@ typedef struct N(Panel) {
     bool direct;               /* total is C itself */
 } N(Panel);
 
+/* Rows (or, turned, columns) of B fall into the same few cache sets. */
+static bool N(crowded)(const GemmCall *call) {
+    const int64_t stride = call->b_row == 1 ? call->b_col : call->b_row;
+    return stride * (int64_t)sizeof(E) % 4096 == 0;
+}
+
+/* B is walked where it lies if each element is used once, or its rows spread over the cache. */
 static bool N(in_place)(const N(Panel) * p) {
     const GemmCall *const call = p->call;
-    return call->b_col == 1 && (size_t)element_bytes[call->dtype] == sizeof(E) &&
-           p->columns == p->plan->panel;
+    const bool native = (size_t)element_bytes[call->dtype] == sizeof(E);
+    return call->b_col == 1 && native && p->columns == p->plan->panel &&
+           (p->rows <= TILE_ROWS || !N(crowded)(call));
+}
+
+/* k that is walked at once: packing on the way stays in L1, but long streams help where sets are crowded. */
+static int64_t N(block_k)(const N(Panel) * p) {
+    return p->packed || N(in_place)(p) || N(crowded)(p->call) ? BLOCK_K : THIN_K;
 }
 
 /* The block of B that starts at k0: packed, in place, or packed now. */
@@ -190,7 +203,7 @@ static void N(add_part)(const N(Panel) * p, int64_t first, int64_t rows) {
 }
 
 static void N(panel)(const N(Panel) * p) {
-    const int64_t k = p->call->k, block = p->packed || N(in_place)(p) ? BLOCK_K : THIN_K;
+    const int64_t k = p->call->k, block = N(block_k)(p);
     const int64_t tiles = ceil_div(p->rows, TILE_ROWS);
     int64_t k0 = 0;
     do {

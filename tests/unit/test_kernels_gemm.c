@@ -169,9 +169,10 @@ static void check_case(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t
 }
 
 START_TEST(shapes_and_layouts_give_the_chain) {
-    static const int64_t shapes[][3] = {{1, 1, 1},     {4, 4, 4},    {1, 64, 7},    {3, 65, 33},
-                                        {6, 128, 16},  {7, 130, 70}, {13, 17, 100}, {20, 64, 64},
-                                        {37, 100, 50}, {200, 3, 9},  {2, 200, 130}, {5, 3, 0}};
+    static const int64_t shapes[][3] = {{1, 1, 1},     {4, 4, 4},     {1, 64, 7},    {3, 65, 33},
+                                        {6, 128, 16},  {7, 130, 70},  {13, 17, 100}, {20, 64, 64},
+                                        {37, 100, 50}, {30, 1024, 5}, {9, 1024, 70}, {200, 3, 9},
+                                        {2, 200, 130}, {5, 3, 0}};
     for (int i = 0; i < COUNT_OF(shapes); i++) {
         check_case(DT_f32, 1, shapes[i][0], shapes[i][1], shapes[i][2], &layouts[_i]);
         if (i % 3 == 0)
@@ -235,10 +236,10 @@ static void bench_shape(int64_t m, int64_t n, int64_t k, DType dtype, const Layo
 }
 
 static int bench(void) {
-    static const int64_t shapes[][3] = {{1024, 1024, 1024}, {1024, 3072, 768}, {256, 768, 3072},
-                                        {64, 768, 768},     {16, 768, 768},    {8, 3072, 768},
-                                        {4, 3072, 768},     {1, 3072, 768},    {1, 768, 3072},
-                                        {64, 64, 64},       {16, 16, 16},      {4, 4, 4}};
+    static const int64_t shapes[][3] = {
+        {1024, 1024, 1024}, {1024, 3072, 768}, {256, 768, 3072}, {64, 768, 768}, {16, 4096, 4096},
+        {64, 4096, 1024},   {16, 768, 768},    {8, 3072, 768},   {4, 3072, 768}, {1, 3072, 768},
+        {1, 768, 3072},     {64, 64, 64},      {16, 16, 16},     {4, 4, 4}};
     for (int level = ISA_v3; level < levels(); level++) {
         isa_force(level);
         const double probe = probe_fma_gflops();
