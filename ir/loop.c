@@ -67,8 +67,8 @@ static uint64_t mix_list(uint64_t h, const int64_t *list, int n) {
 
 static uint64_t hash_inst(uint64_t h, const Inst *inst, const Buf *bufs, int n_dims) {
     h = mix(h, inst->op | inst->type << 8 | inst->prim << 16 | (inst->wrap_negative ? 1 << 24 : 0));
-    h = mix(h, (int64_t)inst->a << 32 | (uint16_t)inst->b << 16 | (uint16_t)inst->c);
-    h = mix(h, (int64_t)inst->buf << 16 | (uint16_t)inst->param);
+    h = mix(mix(mix(h, inst->a), inst->b), inst->c);
+    h = mix(mix(h, inst->buf), inst->param);
     h = mix(h, inst->i);
     if (inst->op == LI_gather) h = mix(mix(h, inst->scale), inst->bound);
     if (inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store)

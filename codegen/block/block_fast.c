@@ -61,9 +61,7 @@ static bool shape_ok(const Planner *p) {
     for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
         if (inst->op == LI_load && place_ok(p, inst)) continue;
-        if (inst->op == LI_prim || inst->op == LI_cast || inst->op == LI_const ||
-            inst->op == LI_param)
-            continue;
+        if (inst->op == LI_prim || inst->op == LI_cast || inst->op == LI_const) continue;
         if (inst->op == LI_store && i == last && place_ok(p, inst)) continue;
         return false;
     }
