@@ -1,0 +1,34 @@
+/* safetensors.h: a strict reader and a writer of safetensors files (the format's own README): an 8-byte little-endian
+ * header length, a JSON header, then the tensors' bytes without holes. Used by sn_dict_load/save and the case replayer. */
+#ifndef SINTER_RUNTIME_SAFETENSORS_H
+#define SINTER_RUNTIME_SAFETENSORS_H
+#include "ir/dtype.h"
+#include "runtime/base/json.h"
+
+typedef struct SafeTensor {
+    const char *name;
+    DType dtype;
+    int rank;
+    const int64_t *sizes;
+    const void *data; /* row-major, unaligned */
+    size_t bytes;
+} SafeTensor;
+
+typedef struct SafeFile {
+    Arena *arena;
+    char *content;
+    size_t bytes;
+    const Json *metadata; /* the "__metadata__" object, or NULL */
+    int n;
+    SafeTensor *tensors;  /* in the order of their data */
+} SafeFile;
+
+/* Reads the whole file. Raises ST_IO, or ST_PARSE for anything that the format does not allow. */
+Status safetensors_open(const char *path, SafeFile **out);
+void safetensors_close(SafeFile *file); /* NULL is allowed */
+const SafeTensor *safetensors_find(const SafeFile *file, const char *name);
+
+/* Writes next to `path` and renames, so that a reader never sees half a file. metadata: pairs key, value. */
+Status safetensors_save(const char *path, const SafeTensor *tensors, int n, const char *const (*metadata)[2], int n_metadata);
+
+#endif
