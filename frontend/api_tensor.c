@@ -112,9 +112,14 @@ static sn_status check_layout(sn_tensor *t, sn_dtype expected, const char *what)
 }
 
 const void *sn_data(sn_tensor *t, sn_dtype expected) {
+    state_get()->site = __builtin_return_address(0);
     if (tensor_ready(t, "sn_data") != ST_OK || check_layout(t, expected, "sn_data") != SN_OK)
         return NULL;
     return tensor_data(t);
+}
+
+static Status settle(const char *what) {
+    return state_get()->capture ? tensor_settle_hook(what) : ST_OK;
 }
 
 static Status check_writable(const sn_tensor *t, const char *what) {
@@ -123,7 +128,8 @@ static Status check_writable(const sn_tensor *t, const char *what) {
 }
 
 void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
-    if (tensor_ready(t, "sn_data_mut") != ST_OK ||
+    state_get()->site = __builtin_return_address(0);
+    if (settle("sn_data_mut") != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
         check_layout(t, expected, "sn_data_mut") != SN_OK)
         return NULL;
     if (check_writable(t, "sn_data_mut") != ST_OK) return NULL;
@@ -133,13 +139,15 @@ void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
 }
 
 void *sn_data_raw(sn_tensor *t) {
-    if (tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
+    state_get()->site = __builtin_return_address(0);
+    if (settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
     t->storage->pointer_given = true;
     return tensor_data(t);
 }
 
 sn_status sn_touch(sn_tensor *t) {
-    if (tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
+    state_get()->site = __builtin_return_address(0);
+    if (settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
     tensor_written(t);
     return SN_OK;
 }
@@ -151,6 +159,7 @@ static void append(void *context, const char *element, size_t bytes) {
 }
 
 sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
+    state_get()->site = __builtin_return_address(0);
     if (tensor_ready(t, "sn_read") != ST_OK) return sn_check();
     const Meta *const meta = t->base.meta;
     const size_t needed = (size_t)meta->numel * (size_t)dtype_bytes(meta->dtype);
@@ -174,11 +183,13 @@ static Status check_item(sn_tensor *t, const char *what) {
 }
 
 double sn_item(sn_tensor *t) {
+    state_get()->site = __builtin_return_address(0);
     if (check_item(t, "sn_item") != ST_OK) return (double)NAN;
     return element_double(t->base.meta->dtype, tensor_data(t));
 }
 
 int64_t sn_item_int(sn_tensor *t) {
+    state_get()->site = __builtin_return_address(0);
     if (check_item(t, "sn_item_int") != ST_OK) return 0;
     const DType dtype = t->base.meta->dtype;
     if (!dtype_is_float(dtype)) return element_int(dtype, tensor_data(t));

@@ -1,19 +1,29 @@
-/* ops_call.h: what the generated ops_api.c is written with: public argument types to Args, and the call itself. */
+/* ops_call.h: what the generated ops_api.c is written with: public argument types to Args, and the
+ * call itself. */
 #ifndef SINTER_FRONTEND_OPS_CALL_H
 #define SINTER_FRONTEND_OPS_CALL_H
 #include <sinter/ops.h>
 
 #include "runtime/dispatch.h"
+#include "runtime/state.h"
 
-#define OPTIONAL_TENSOR(t) ((t) ? A_VAL((Val *)(t)) : A_NONE)
-#define OPTIONAL_INT(i) ((i) == SN_NO_INT ? A_NONE : A_INT(i))
-#define INTS(list) A_INTS((list).data, (list).n)
+#define OPTIONAL_TENSOR(t)  ((t) ? A_VAL((Val *)(t)) : A_NONE)
+#define OPTIONAL_INT(i)     ((i) == SN_NO_INT ? A_NONE : A_INT(i))
+#define INTS(list)          A_INTS((list).data, (list).n)
 #define OPTIONAL_INTS(list) ((list).data ? A_INTS((list).data, (list).n) : A_NONE)
-#define TENSORS(list) ((Arg){.kind = ARG_tensors, .n = (int32_t)(list).n, .vals = (Val *const *)(const void *)(list).data})
+#define TENSORS(list)                                                                              \
+    ((Arg){.kind = ARG_tensors,                                                                    \
+           .n = (int32_t)(list).n,                                                                 \
+           .vals = (Val *const *)(const void *)(list).data})
 #define VALUE(value) (*(const Arg *)(const void *)&(value))
 #define TEXT(string) ((string) ? A_STR(string) : A_NONE)
 
-/* One result. `plain`: args are normalised but for NULL tensors. written: the out form's tensors, else NULL. */
+/* Every public op function says where it was called from: graph breaks and errors name the place.
+ */
+#define OPS_SITE() (state_get()->site = __builtin_return_address(0))
+
+/* One result. `plain`: args are normalised but for NULL tensors. written: the out form's tensors,
+ * else NULL. */
 sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tensor *const *written);
 /* Several: the first is returned, the others go to *more[i] where that is not NULL. */
 sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more);

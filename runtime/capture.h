@@ -83,6 +83,8 @@ struct Capture {
 Status capture_flush(Capture *capture, const char *reason, const void *site);
 /* Makes a tensor's data exist and current; the tensor_flush_hook of runtime/tensor.h. */
 Status capture_flush_tensor(sn_tensor *tensor);
+/* Runs all that is pending and makes every value still held: host code writes memory next. */
+Status capture_settle(const char *why);
 /* A new, empty segment; NULL when memory is out. */
 Trace *capture_begin_trace(Capture *capture);
 /* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */

@@ -129,5 +129,6 @@ static bool capture_run(const TapeRun *run, Status *status) {
 void capture_start(void) {
     dispatch_fallback(KEY_capture, capture_op);
     tensor_flush_hook = capture_flush_tensor;
+    tensor_settle_hook = capture_settle;
     tape_capture_run = capture_run;
 }

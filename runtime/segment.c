@@ -180,6 +180,16 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
     return status;
 }
 
+Status capture_settle(const char *why) {
+    Capture *const c = state_get()->capture;
+    if (!c) return ST_OK;
+    TRY(capture_flush(c, why, state_get()->site));
+    Capture *const suspended = capture_suspend();
+    const Status status = make_earlier_values(c);
+    capture_resume(suspended);
+    return status;
+}
+
 /* A pending write may concern any tensor through an alias; without one only placeholders wait for
  * data. */
 Status capture_flush_tensor(sn_tensor *t) {

@@ -17,6 +17,7 @@ _Static_assert(sizeof(Storage) <= HEADER_BYTES, "the payload begins at 128");
 static const size_t payload_bytes[BLOCK_CLASSES] = {0, 128, 512, 0};
 
 Status (*tensor_flush_hook)(sn_tensor *t);
+Status (*tensor_settle_hook)(const char *why);
 void (*tensor_autograd_free)(sn_tensor *t);
 void (*tensor_placeholder_free)(sn_tensor *t);
 
@@ -197,7 +198,8 @@ Status tensor_valid(const sn_tensor *t, const char *what) {
 
 Status tensor_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
-    if (UNLIKELY(t->placeholder != NULL) && tensor_flush_hook) TRY(tensor_flush_hook(t));
+    if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL) && tensor_flush_hook)
+        TRY(tensor_flush_hook(t));
     if (t->storage) return ST_OK;
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what,
                        t->base.meta->device == DEV_meta ? "meta" : "spare");

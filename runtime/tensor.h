@@ -93,6 +93,8 @@ static inline uint32_t tensor_version(const sn_tensor *t) {
 
 /* Computes a placeholder's value [semantics C2]; set by capture at start-up. */
 extern Status (*tensor_flush_hook)(sn_tensor *t);
+/* Host code is about to write memory that any tensor may depend on: what is pending runs first. */
+extern Status (*tensor_settle_hook)(const char *why);
 /* Frees tape metadata; set by autograd at start-up. Called when t dies. */
 extern void (*tensor_autograd_free)(sn_tensor *t);
 /* Lets capture forget a placeholder that dies. */

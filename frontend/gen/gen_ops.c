@@ -2,9 +2,10 @@
  *
  *   gen_ops header PATH | gen_ops source PATH
  *
- * A row with a C name gives sn_<name>(its first c_short parameters), sn_<name>_ex(all), sn_<name>_ in place and
- * sn_<name>_out(out, ...). Further results come by trailing nullable pointers, Tensor[] results fill an array.
- * The C functions build normalised arguments where their types allow it, so that a call costs one table load. */
+ * A row with a C name gives sn_<name>(its first c_short parameters), sn_<name>_ex(all), sn_<name>_
+ * in place and sn_<name>_out(out, ...). Further results come by trailing nullable pointers,
+ * Tensor[] results fill an array. The C functions build normalised arguments where their types
+ * allow it, so that a call costs one table load. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,7 +18,7 @@ typedef enum Style { STYLE_short, STYLE_ex, STYLE_inplace, STYLE_out } Style;
 typedef struct CType {
     ParamType type;
     const char *declared, *made;
-    bool plain; /* its Arg needs no check */
+    bool plain;         /* its Arg needs no check */
     const char *absent; /* how to say None, for the docs */
 } CType;
 static const CType ctypes[] = {
@@ -75,7 +76,8 @@ static const RuleDoc rule_docs[] = {
     {"mm", "2-D operands of one dtype; inner sizes must agree."},
     {"bmm", "3-D operands of one dtype; inner and batch sizes must agree."},
     {"addmm", "2-D mat1 and mat2 of one dtype; self broadcasts to the product."},
-    {"embedding", "Sizes of indices, then weight's second; an index out of range is a value error."},
+    {"embedding",
+     "Sizes of indices, then weight's second; an index out of range is a value error."},
     {"gather", "Sizes of index; a position out of range is a value error."},
 };
 
@@ -106,8 +108,10 @@ static void name_print(Text *text, const OpRow *row, Style style) {
 static void result_name(Text *text, const OpRow *row, int i) {
     const char *at = strstr(row->schema, "-> (");
     for (int k = 0; at && k <= i; k++) at = strstr(at + 1, "Tensor");
-    if (at && at[6] == ' ') text_printf(text, "%.*s", (int)strcspn(at + 7, ",)"), at + 7);
-    else text_printf(text, "result%d", i);
+    if (at && at[6] == ' ')
+        text_printf(text, "%.*s", (int)strcspn(at + 7, ",)"), at + 7);
+    else
+        text_printf(text, "result%d", i);
 }
 
 static void declaration(Text *text, const OpRow *row, Style style) {
@@ -117,10 +121,12 @@ static void declaration(Text *text, const OpRow *row, Style style) {
     text_puts(text, "(");
     if (style == STYLE_out) {
         for (int i = 0; i < row->n_out; i++, separator = ", ")
-            text_printf(text, row->n_out == 1 ? "%ssn_tensor *out" : "%ssn_tensor *out%d", separator, i);
+            text_printf(text, row->n_out == 1 ? "%ssn_tensor *out" : "%ssn_tensor *out%d",
+                        separator, i);
     }
     for (int i = 0; i < shown(row, style); i++, separator = ", ")
-        text_printf(text, "%s%s%s", separator, ctype(row->params[i].type)->declared, row->params[i].name);
+        text_printf(text, "%s%s%s", separator, ctype(row->params[i].type)->declared,
+                    row->params[i].name);
     for (int i = 1; style != STYLE_out && !row->returns_list && i < row->n_out; i++) {
         text_printf(text, "%ssn_tensor **", separator);
         result_name(text, row, i);
@@ -135,41 +141,59 @@ static void doc_print(Text *text, const OpRow *row) {
     text_printf(text, "\n/* %s%s%s\n", row->doc, more ? "\n   " : "", more ? more : "");
     for (int i = 0; i < row->n_params; i++) {
         const char *absent = ctype(row->params[i].type)->absent;
-        if (absent && i < row->c_short) text_printf(text, "   %s %s.\n", row->params[i].name, absent);
+        if (absent && i < row->c_short)
+            text_printf(text, "   %s %s.\n", row->params[i].name, absent);
     }
     if (row->n_out > 1) text_puts(text, "   Pointers to further results may be NULL.\n");
-    if (row->returns_list) text_puts(text, "   Fills out, which has this room; returns the count, -1 on error.\n");
+    if (row->returns_list)
+        text_puts(text, "   Fills out, which has this room; returns the count, -1 on error.\n");
     text_printf(text, "   %s */\n", row->schema);
 }
 
-/* source -------------------------------------------------------------------------------------------------------- */
+/* source
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static void default_print(Text *text, const Param *param) {
     const Arg *arg = &param->fallback;
     const bool to_float = param->type == PT_float;
     switch (arg->kind) {
-    case ARG_int: text_printf(text, to_float ? "A_FLOAT(%lld)" : "A_INT(%lld)", (long long)arg->i); break;
-    case ARG_bool: text_printf(text, "A_BOOL(%d)", (int)arg->i); break;
-    case ARG_string: text_printf(text, "A_STR(\"%s\")", arg->string); break;
+    case ARG_int:
+        text_printf(text, to_float ? "A_FLOAT(%lld)" : "A_INT(%lld)", (long long)arg->i);
+        break;
+    case ARG_bool:
+        text_printf(text, "A_BOOL(%d)", (int)arg->i);
+        break;
+    case ARG_string:
+        text_printf(text, "A_STR(\"%s\")", arg->string);
+        break;
     case ARG_float:
         text_puts(text, "A_FLOAT(");
         text_double(text, arg->f);
         text_puts(text, ")");
         break;
     case ARG_ints:
-        if (!arg->n) text_puts(text, "A_INTS(NULL, 0)");
-        else text_puts(text, "A_DEFAULT");
+        if (!arg->n)
+            text_puts(text, "A_INTS(NULL, 0)");
+        else
+            text_puts(text, "A_DEFAULT");
         break;
-    case ARG_none: text_puts(text, "A_NONE"); break;
-    default: text_puts(text, param_type_optional(param->type) ? "A_NONE" : "A_DEFAULT");
+    case ARG_none:
+        text_puts(text, "A_NONE");
+        break;
+    default:
+        text_puts(text, param_type_optional(param->type) ? "A_NONE" : "A_DEFAULT");
     }
 }
 
-/* Whether the arguments as written need no op_args_normalize: plain types, and defaults that can be spelled. */
+/* Whether the arguments as written need no op_args_normalize: plain types, and defaults that can be
+ * spelled. */
 static bool is_plain(const OpRow *row, Style style) {
     for (int i = 0; i < row->n_params; i++) {
         const Param *param = &row->params[i];
-        if (i < shown(row, style) ? !ctype(param->type)->plain : param->fallback.kind == ARG_ints && param->fallback.n) return false;
+        if (i < shown(row, style) ? !ctype(param->type)->plain
+                                  : param->fallback.kind == ARG_ints && param->fallback.n)
+            return false;
     }
     return true;
 }
@@ -179,24 +203,30 @@ static void args_print(Text *text, const OpRow *row, Style style) {
     for (int i = 0; i < row->n_params; i++) {
         const Param *param = &row->params[i];
         text_puts(text, i ? ", " : "");
-        if (i < shown(row, style)) text_printf(text, ctype(param->type)->made, param->name);
-        else default_print(text, param);
+        if (i < shown(row, style))
+            text_printf(text, ctype(param->type)->made, param->name);
+        else
+            default_print(text, param);
     }
     if (!row->n_params) text_puts(text, "{0}");
     text_puts(text, "};\n");
 }
 
 static void call_print(Text *text, const OpRow *row, Style style, const char *id) {
-    const char *form = style == STYLE_inplace ? "inplace" : style == STYLE_out ? "out" : "functional";
+    const char *form = style == STYLE_inplace ? "inplace"
+                       : style == STYLE_out   ? "out"
+                                              : "functional";
     if (style == STYLE_out) {
         text_printf(text, "    sn_tensor *const written[] = {");
-        for (int i = 0; i < row->n_out; i++) text_printf(text, row->n_out == 1 ? "out" : "%sout%d", i ? ", " : "", i);
+        for (int i = 0; i < row->n_out; i++)
+            text_printf(text, row->n_out == 1 ? "out" : "%sout%d", i ? ", " : "", i);
         text_puts(text, "};\n");
     }
     if (row->returns_list) {
-        text_printf(text, "    return ops_list(OP_%s, args, out, room);\n", id);
+        text_printf(text, "    OPS_SITE();\n    return ops_list(OP_%s, args, out, room);\n", id);
     } else if (row->n_out == 1 || style == STYLE_out) {
-        text_printf(text, "    return ops_call1(OP_%s, FORM_%s, args, %s, %s);\n", id, form, is_plain(row, style) ? "true" : "false",
+        text_printf(text, "    OPS_SITE();\n    return ops_call1(OP_%s, FORM_%s, args, %s, %s);\n",
+                    id, form, is_plain(row, style) ? "true" : "false",
                     style == STYLE_out ? "written" : "NULL");
     } else {
         text_puts(text, "    sn_tensor **const more[] = {");
@@ -204,12 +234,12 @@ static void call_print(Text *text, const OpRow *row, Style style, const char *id
             text_puts(text, i > 1 ? ", " : "");
             result_name(text, row, i);
         }
-        text_printf(text, "};\n    return ops_call(OP_%s, args, more);\n", id);
+        text_printf(text, "};\n    OPS_SITE();\n    return ops_call(OP_%s, args, more);\n", id);
     }
 }
 
 static const char *op_ids[OP_COUNT] = {
-#define OP(id, ...) [OP_##id] = #id,
+#define OP(id, ...)    [OP_##id] = #id,
 #define ALIAS(id, ...) [OP_##id] = #id,
 #include "ir/ops.def"
 #undef OP
@@ -238,7 +268,8 @@ static void row_print(Text *text, const OpRow *row, bool source) {
 }
 
 static const char header_head[] =
-    "/* ops.h: generated from ir/ops.def [op]. sn_X takes the usual arguments, sn_X_ex all; sn_X_ works in place and returns\n"
+    "/* ops.h: generated from ir/ops.def [op]. sn_X takes the usual arguments, sn_X_ex all; sn_X_ "
+    "works in place and returns\n"
     "   self, sn_X_out writes to out. The first result is returned, NULL on error. */\n"
     "#ifndef SINTER_OPS_H\n#define SINTER_OPS_H\n#include <sinter/tensor.h>\nSN_BEGIN\n";
 static const char source_head[] =
@@ -252,12 +283,14 @@ int main(int argc, char **argv) {
     text_puts(&text, source ? source_head : header_head);
     for (int i = 0; i < OP_COUNT; i++) {
         const OpRow *row = op_row((OpId)i);
-        if (!row->name) return fprintf(stderr, "gen_ops: row %s: %s\n", op_ids[i], error_slot()->message), 1;
+        if (!row->name)
+            return fprintf(stderr, "gen_ops: row %s: %s\n", op_ids[i], error_slot()->message), 1;
         row_print(&text, row, source);
     }
     if (!source) text_puts(&text, "SN_END\n#endif\n");
     FILE *file = fopen(argv[2], "w");
-    if (!file || fwrite(text.at, 1, text.n, file) != text.n || fclose(file)) return perror(argv[2]), 1;
+    if (!file || fwrite(text.at, 1, text.n, file) != text.n || fclose(file))
+        return perror(argv[2]), 1;
     text_free(&text);
     return 0;
 }
