@@ -3,7 +3,7 @@
 #include "passes/lower.h"
 #include "passes/rules/body.h"
 
-BodyFn body_zeros, body_ones, body_full, body_arange, body_rand, body_randn, body_bernoulli;
+BodyFn body_zeros, body_ones, body_full, body_arange, body_rand, body_randn;
 
 int body_zeros(BodyCall *c) { return K(0); }
 int body_ones(BodyCall *c) { return K(1); }
@@ -53,9 +53,3 @@ int body_randn(BodyCall *c) {
     return P2(mul, radius, P1(cos, angle));
 }
 
-/* True with probability p (argument 1), for tensors like argument 0. */
-int body_bernoulli(BodyCall *c) {
-    const int bits = loop_cast(c->lb, S_f64, high_bits(c, random_bits(c), 53));
-    const int uniform = P2(mul, bits, body_const(c, S_f64, 1.0 / 9007199254740992.0));
-    return P2(lt, uniform, c->number(c, 1, S_f64));
-}

@@ -1,0 +1,140 @@
+/* decomp_matmul.c: products of any ranks as mm, bmm, mv, dot and addmm; attention as scores, softmax and values. The op
+ * decides the order, never a size: matrices take the chain, 1-D right operands the lanes of L [semantics B2]. */
+#include <math.h>
+
+#include "passes/rules/decomp.h"
+
+DecompFn decomp_matmul, decomp_linear, decomp_outer, decomp_sdpa;
+
+/* Leading sizes of x and the last of `last`. */
+static Val *unfolded(Builder *b, Val *y, const Meta *x, int n_leading, const int64_t *last, int n_last) {
+    int64_t sizes[MAX_RANK];
+    for (int d = 0; d < n_leading; d++) sizes[d] = x->sizes[d];
+    for (int d = 0; d < n_last; d++) sizes[n_leading + d] = last[d];
+    return y ? E(b, view, V(y), A_INTS(sizes, n_leading + n_last)) : NULL;
+}
+
+static Val *as_rows(Builder *b, Val *x) {
+    const int64_t sizes[2] = {-1, x->meta->sizes[x->meta->rank - 1]};
+    int64_t rows = sym_product(b->env, x->meta->sizes, x->meta->rank - 1);
+    return reshaped(b, x, (const int64_t[]){sizes[1] == 0 ? rows : sizes[0], sizes[1]}, 2);
+}
+
+Status decomp_linear(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const x = args[0].val, *const weight = args[1].val, *const bias = optional(&args[2]);
+    if (weight->meta->rank != 2 || x->meta->rank == 0)
+        return error_raise(ST_SHAPE, "aten::linear: weight must have 2 dims, input at least 1");
+    if (x->meta->rank == 1) {
+        Val *const y = E(b, mv, V(weight), V(x));
+        return done1(outs, bias ? E(b, add_Tensor, V(y), V(bias)) : y);
+    }
+    Val *const rows = as_rows(b, x), *const w = E(b, t, V(weight));
+    Val *const y = bias ? E(b, addmm, V(bias), V(rows), V(w)) : E(b, mm, V(rows), V(w));
+    if (x->meta->rank == 2) return done1(outs, y);
+    return done1(outs, unfolded(b, y, x->meta, x->meta->rank - 1, &weight->meta->sizes[0], 1));
+}
+
+/* Expands the leading dims of x to `batch` and merges them. */
+static Val *batched(Builder *b, Val *x, const int64_t *batch, int n) {
+    int64_t sizes[MAX_RANK];
+    const Meta *const meta = x->meta;
+    for (int d = 0; d < n; d++) sizes[d] = batch[d];
+    sizes[n] = meta->sizes[meta->rank - 2];
+    sizes[n + 1] = meta->sizes[meta->rank - 1];
+    Val *const wide = E(b, expand, V(x), A_INTS(sizes, n + 2));
+    const int64_t flat[3] = {sym_product(b->env, sizes, n), sizes[n], sizes[n + 1]};
+    return reshaped(b, wide, flat, 3);
+}
+
+static Status batch_sizes(Builder *b, const Meta *x, const Meta *y, int64_t *sizes, int *n) {
+    const int nx = x->rank - 2, ny = y->rank - 2;
+    *n = nx > ny ? nx : ny;
+    for (int d = 0; d < *n; d++) {
+        const int dx = d - (*n - nx), dy = d - (*n - ny);
+        const int64_t sx = dx < 0 ? 1 : x->sizes[dx], sy = dy < 0 ? 1 : y->sizes[dy];
+        if (sx != 1 && sy != 1 && !sym_same(b->env, sx, sy))
+            return error_raise(ST_SHAPE, "aten::matmul: batch sizes do not broadcast at dim %d", d);
+        sizes[d] = sx == 1 ? sy : sx;
+    }
+    return ST_OK;
+}
+
+static Status batch_product(Builder *b, Val *x, Val *y, Val **outs) {
+    int64_t sizes[MAX_RANK];
+    int n = 0;
+    TRY(batch_sizes(b, x->meta, y->meta, sizes, &n));
+    Val *const z = E(b, bmm, V(batched(b, x, sizes, n)), V(batched(b, y, sizes, n)));
+    if (!z) return error_pending();
+    sizes[n] = z->meta->sizes[1];
+    sizes[n + 1] = z->meta->sizes[2];
+    return done1(outs, E(b, view, V(z), A_INTS(sizes, n + 2)));
+}
+
+Status decomp_matmul(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const x = args[0].val, *const y = args[1].val;
+    const int rx = x->meta->rank, ry = y->meta->rank;
+    if (rx == 0 || ry == 0) return error_raise(ST_SHAPE, "aten::matmul: both operands need at least 1 dim");
+    if (rx == 1 && ry == 1) return done1(outs, E(b, dot, V(x), V(y)));
+    if (rx == 2 && ry == 1) return done1(outs, E(b, mv, V(x), V(y)));
+    if (rx == 2 && ry == 2) return done1(outs, E(b, mm, V(x), V(y)));
+    if (ry == 1) return done1(outs, unfolded(b, E(b, mv, V(as_rows(b, x)), V(y)), x->meta, rx - 1, NULL, 0));
+    if (ry == 2 && rx > 2) {
+        Val *const z = E(b, mm, V(as_rows(b, x)), V(y));
+        return done1(outs, unfolded(b, z, x->meta, rx - 1, &y->meta->sizes[1], 1));
+    }
+    if (rx > 1) return batch_product(b, x, y, outs);
+    Val *z = NULL;
+    const Arg wide[] = {V(E(b, unsqueeze, V(x), I(0))), args[1]};
+    if (!wide[0].val) return error_pending();
+    TRY(decomp_matmul(b, row, wide, &z));
+    return done1(outs, E(b, squeeze_dim, V(z), I(-2)));
+}
+
+Status decomp_outer(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, mul_Tensor, V(E(b, unsqueeze, args[0], I(1))), args[1]));
+}
+
+/* Key or value heads shared by groups of query heads, repeated. */
+static Val *repeat_heads(Builder *b, Val *x, int64_t heads) {
+    const Meta *const meta = x->meta;
+    const int h = meta->rank - 3;
+    if (h < 0 || sym_identical(meta->sizes[h], heads)) return x;
+    int64_t sizes[MAX_RANK];
+    for (int d = 0, k = 0; d < meta->rank; d++) {
+        sizes[k++] = meta->sizes[d];
+        if (d == h) sizes[k++] = sym_div(b->env, heads, meta->sizes[h]);
+    }
+    Val *const wide = E(b, expand, V(E(b, unsqueeze, V(x), I(h + 1))), A_INTS(sizes, meta->rank + 1));
+    for (int d = 0; d < meta->rank; d++) sizes[d] = d == h ? heads : meta->sizes[d];
+    return reshaped(b, wide, sizes, meta->rank);
+}
+
+/* Later keys are left out: their scores are -infinity, their probabilities exactly 0. */
+static Val *masked_scores(Builder *b, Val *scores, const Arg *args) {
+    Val *const mask = optional(&args[3]);
+    if (!scores) return NULL;
+    if (args[5].kind == ARG_bool && args[5].i) {
+        const Meta *const meta = scores->meta;
+        const int64_t sizes[2] = {meta->sizes[meta->rank - 2], meta->sizes[meta->rank - 1]};
+        Val *const kept = E(b, tril, V(E(b, ones, A_INTS(sizes, 2), I(DT_bool))));
+        return E(b, where_self, V(kept), V(scores), F(-INFINITY));
+    }
+    if (!mask) return scores;
+    if (mask->meta->dtype == DT_bool) return E(b, where_self, V(mask), V(scores), F(-INFINITY));
+    return E(b, add_Tensor, V(scores), V(mask));
+}
+
+Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const query = args[0].val;
+    const Meta *const q = query->meta;
+    const bool grouped = args[7].kind == ARG_bool && args[7].i && q->rank > 2;
+    Val *const key = grouped ? repeat_heads(b, args[1].val, q->sizes[q->rank - 3]) : args[1].val;
+    Val *const value = grouped ? repeat_heads(b, args[2].val, q->sizes[q->rank - 3]) : args[2].val;
+    const int64_t width = q->sizes[q->rank - 1];
+    const double scale = args[6].kind == ARG_float ? args[6].f : 1 / sqrt((double)sym_concrete(b->env, width));
+    Val *const scores = E(b, matmul, V(query), V(E(b, transpose_int, V(key), I(-2), I(-1))));
+    Val *const scaled = masked_scores(b, E(b, mul_Tensor, V(scores), F(scale)), args);
+    Val *p = E(b, _softmax, V(scaled), I(-1), A_BOOL(false));
+    if (arg_double(&args[4]) > 0) p = E(b, dropout, V(p), args[4], A_BOOL(true));
+    return done1(outs, E(b, matmul, V(p), V(value)));
+}

@@ -1,0 +1,96 @@
+/* decomp_misc.c: composites of arithmetic and reductions. */
+#include "passes/rules/decomp.h"
+
+DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, decomp_var_default, decomp_var_dim, decomp_std,
+    decomp_std_default, decomp_std_dim, decomp_var_mean, decomp_var_mean_default, decomp_var_mean_dim, decomp_logsumexp,
+    decomp_dropout, decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int;
+
+Status decomp_square(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, mul_Tensor, args[0], args[0]));
+}
+
+Status decomp_max(Builder *b, const OpRow *row, const Arg *args, Val **outs) { return done1(outs, E(b, amax, args[0])); }
+Status decomp_min(Builder *b, const OpRow *row, const Arg *args, Val **outs) { return done1(outs, E(b, amin, args[0])); }
+
+/* values by amax, indices by argmax: the first of the largest. */
+Status decomp_max_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const index = E(b, argmax, args[0], args[1], args[2]);
+    return decomp_done(outs, 2, (Val *const[]){E(b, amax, args[0], A_INTS(&args[1].i, 1), args[2]), index});
+}
+Status decomp_min_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const index = E(b, argmin, args[0], args[1], args[2]);
+    return decomp_done(outs, 2, (Val *const[]){E(b, amin, args[0], A_INTS(&args[1].i, 1), args[2]), index});
+}
+
+static Arg unbiased(const Arg *a) { return I(a->kind == ARG_bool && !a->i ? 0 : 1); }
+
+static Val *var_of(Builder *b, Arg self, Arg dim, Arg correction, Arg keepdim) {
+    return E(b, var_correction, self, dim, correction, keepdim);
+}
+
+Status decomp_var_default(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, var_of(b, args[0], A_NONE, unbiased(&args[1]), A_BOOL(false)));
+}
+Status decomp_var_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, var_of(b, args[0], args[1], unbiased(&args[2]), args[3]));
+}
+Status decomp_std(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, sqrt, V(var_of(b, args[0], args[1], args[2], args[3]))));
+}
+Status decomp_std_default(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, sqrt, V(var_of(b, args[0], A_NONE, unbiased(&args[1]), A_BOOL(false)))));
+}
+Status decomp_std_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, sqrt, V(var_of(b, args[0], args[1], unbiased(&args[2]), args[3]))));
+}
+
+static Status var_and_mean(Builder *b, Val *var, Arg self, Arg dim, Arg keepdim, Val **outs) {
+    return decomp_done(outs, 2, (Val *const[]){var, E(b, mean_dim, self, dim, keepdim)});
+}
+Status decomp_var_mean(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return var_and_mean(b, var_of(b, args[0], args[1], args[2], args[3]), args[0], args[1], args[3], outs);
+}
+Status decomp_var_mean_default(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const var = var_of(b, args[0], A_NONE, unbiased(&args[1]), A_BOOL(false));
+    return var_and_mean(b, var, args[0], A_NONE, A_BOOL(false), outs);
+}
+Status decomp_var_mean_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const var = var_of(b, args[0], args[1], unbiased(&args[2]), args[3]);
+    return var_and_mean(b, var, args[0], args[1], args[3], outs);
+}
+
+/* log(sum(exp(x - m))) + m, with m = 0 where the maximum is infinite. */
+Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const x = widened(b, args[0].val);
+    Val *const most = E(b, amax, V(x), args[1], A_BOOL(true));
+    Val *const m = E(b, where_self, V(E(b, isinf, V(most))), F(0), V(most));
+    Val *const sum = E(b, sum_dim_IntList, V(E(b, exp, V(E(b, sub_Tensor, V(x), V(m))))), args[1], A_BOOL(true));
+    Val *y = E(b, add_Tensor, V(E(b, log, V(sum))), V(m));
+    const bool keep = args[2].kind == ARG_bool && args[2].i;
+    if (!keep && args[0].val->meta->rank) y = E(b, squeeze_dims, V(y), args[1]);
+    return done1(outs, cast_to(b, y, args[0].val->meta->dtype));
+}
+
+Status decomp_dropout(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    if (args[2].i == 0 || arg_double(&args[1]) == 0) return done1(outs, args[0].val);
+    Val *both[2] = {0};
+    TRY(emit(b, OP_native_dropout, args, 3, both));
+    return done1(outs, both[0]);
+}
+
+Status decomp_layer_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *all[3] = {0};
+    TRY(emit(b, OP_native_layer_norm, args, 5, all));
+    return done1(outs, all[0]);
+}
+
+static Status softmax_as(Builder *b, OpId op, const Arg *args, Val **outs) {
+    Val *const x = args[2].kind == ARG_int ? cast_to(b, args[0].val, (DType)args[2].i) : args[0].val;
+    return done1(outs, x ? emit1(b, op, (const Arg[]){V(x), args[1], A_BOOL(false)}, 3) : NULL);
+}
+Status decomp_softmax_int(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return softmax_as(b, OP__softmax, args, outs);
+}
+Status decomp_log_softmax_int(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return softmax_as(b, OP__log_softmax, args, outs);
+}

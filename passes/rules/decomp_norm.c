@@ -1,0 +1,169 @@
+/* decomp_norm.c: softmax, layer_norm, variance, dropout and their backward, in the canonical sums [semantics B2]: mean =
+ * sum / n, variance in two passes with fused squares, softmax = exp(x - max) / sum. */
+#include "passes/rules/decomp.h"
+
+DecompFn decomp_softmax, decomp_log_softmax, decomp_softmax_backward, decomp_log_softmax_backward;
+DecompFn decomp_native_layer_norm, decomp_native_layer_norm_backward, decomp_native_dropout, decomp_var;
+
+static DType softmax_dtype(const Arg *args) { /* half_to_float */
+    return args[2].kind == ARG_bool && args[2].i ? DT_f32 : args[0].val->meta->dtype;
+}
+
+static Val *max_over(Builder *b, Val *x, int64_t dim) { return E(b, amax, V(x), A_INTS(&dim, 1), A_BOOL(true)); }
+
+Status decomp_softmax(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const DType dtype = softmax_dtype(args);
+    const int64_t dim = dim_of(&args[1], args[0].val->meta->rank);
+    if (args[0].val->meta->numel == 0) return done1(outs, E(b, _to_copy, args[0], I(dtype)));
+    Val *const x = widened(b, args[0].val);
+    Val *const e = E(b, exp, V(E(b, sub_Tensor, V(x), V(max_over(b, x, dim)))));
+    Val *const y = E(b, div_Tensor, V(e), V(sum_over(b, e, &dim, 1, true)));
+    return done1(outs, cast_to(b, y, dtype));
+}
+
+Status decomp_log_softmax(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const DType dtype = softmax_dtype(args);
+    const int64_t dim = dim_of(&args[1], args[0].val->meta->rank);
+    if (args[0].val->meta->numel == 0) return done1(outs, E(b, _to_copy, args[0], I(dtype)));
+    Val *const x = widened(b, args[0].val);
+    Val *const below = E(b, sub_Tensor, V(x), V(max_over(b, x, dim)));
+    Val *const sum = sum_over(b, E(b, exp, V(below)), &dim, 1, true);
+    Val *const y = E(b, sub_Tensor, V(below), V(E(b, log, V(sum))));
+    return done1(outs, cast_to(b, y, dtype));
+}
+
+/* output (grad - sum(grad output)) */
+Status decomp_softmax_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const grad = widened(b, args[0].val), *const y = widened(b, args[1].val);
+    const int64_t dim = dim_of(&args[2], args[1].val->meta->rank);
+    Val *const sum = sum_over(b, E(b, mul_Tensor, V(grad), V(y)), &dim, 1, true);
+    Val *const x = E(b, mul_Tensor, V(E(b, sub_Tensor, V(grad), V(sum))), V(y));
+    return done1(outs, cast_to(b, x, (DType)args[3].i));
+}
+
+/* grad - exp(output) sum(grad) */
+Status decomp_log_softmax_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const grad = widened(b, args[0].val), *const y = widened(b, args[1].val);
+    const int64_t dim = dim_of(&args[2], args[1].val->meta->rank);
+    Val *const sum = sum_over(b, grad, &dim, 1, true);
+    Val *const part = E(b, mul_Tensor, V(E(b, exp, V(y))), V(sum));
+    return done1(outs, cast_to(b, E(b, sub_Tensor, V(grad), V(part)), (DType)args[3].i));
+}
+
+/* layer_norm ------------------------------------------------------------------------------------------------------- */
+
+typedef struct NormDims {
+    int64_t inner[MAX_RANK], outer[MAX_RANK]; /* the normalised dims, and those before */
+    int n_inner, n_outer;
+    int64_t count;
+} NormDims;
+
+static NormDims norm_dims(Builder *b, const Meta *x, const Arg *shape) {
+    NormDims dims = {.n_inner = shape->n, .n_outer = x->rank - shape->n, .count = 1};
+    for (int d = 0; d < x->rank; d++) {
+        if (d < dims.n_outer)
+            dims.outer[d] = d;
+        else
+            dims.inner[d - dims.n_outer] = d;
+    }
+    for (int i = 0; i < shape->n; i++) dims.count = sym_mul(b->env, dims.count, shape->ints[i]);
+    return dims;
+}
+
+/* The dtype of mean and rstd: the input's, or f32 where half inputs come with f32 parameters. */
+static DType statistics_dtype(const Arg *args) {
+    const DType dtype = args[0].val->meta->dtype;
+    for (int i = 2; i <= 3; i++)
+        if (args[i].kind == ARG_tensor && args[i].val && args[i].val->meta->dtype == DT_f32) return DT_f32;
+    return dtype;
+}
+
+Status decomp_native_layer_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const x = widened(b, args[0].val);
+    if (!x) return error_pending();
+    Val *const weight = optional(&args[2]), *const bias = optional(&args[3]);
+    const NormDims dims = norm_dims(b, x->meta, &args[1]);
+    Val *const mean = E(b, div_Tensor, V(sum_over(b, x, dims.inner, dims.n_inner, true)), I(dims.count));
+    Val *const away = E(b, sub_Tensor, V(x), V(mean));
+    Val *const squares = E(b, sum_of_squares, V(away), A_INTS(dims.inner, dims.n_inner), A_BOOL(true));
+    Val *const var = E(b, div_Tensor, V(squares), I(dims.count));
+    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), F(arg_double(&args[4])))));
+    Val *y = E(b, mul_Tensor, V(away), V(rstd));
+    if (weight) y = E(b, mul_Tensor, V(y), V(widened(b, weight)));
+    if (bias) y = E(b, add_Tensor, V(y), V(widened(b, bias)));
+    const DType kept = statistics_dtype(args);
+    Val *const values[] = {cast_to(b, y, args[0].val->meta->dtype), cast_to(b, mean, kept), cast_to(b, rstd, kept)};
+    return decomp_done(outs, 3, values);
+}
+
+static bool masked_in(const Arg *mask, int i) { return mask->kind != ARG_ints || mask->ints[i] != 0; }
+
+/* With h = (x - mean) rstd and g = grad weight: dx = rstd (g - (sum(g) + h sum(g h)) / n), dweight = sum over rows of
+ * grad h, dbias = sum over rows of grad. */
+Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const grad = widened(b, args[0].val), *const x = widened(b, args[1].val);
+    Val *const rstd = widened(b, args[4].val), *const weight = optional(&args[5]), *const bias = optional(&args[6]);
+    if (!grad || !x || !rstd) return error_pending();
+    const NormDims dims = norm_dims(b, x->meta, &args[2]);
+    const Arg *const mask = &args[7];
+    Val *const h = E(b, mul_Tensor, V(E(b, sub_Tensor, V(x), V(widened(b, args[3].val)))), V(rstd));
+    if (masked_in(mask, 0)) {
+        Val *const g = weight ? E(b, mul_Tensor, V(grad), V(widened(b, weight))) : grad;
+        Val *const s1 = sum_over(b, g, dims.inner, dims.n_inner, true);
+        Val *const s2 = sum_over(b, E(b, mul_Tensor, V(g), V(h)), dims.inner, dims.n_inner, true);
+        Val *const along = E(b, add_Tensor, V(s1), V(E(b, mul_Tensor, V(h), V(s2))));
+        Val *const rest = E(b, sub_Tensor, V(g), V(E(b, div_Tensor, V(along), I(dims.count))));
+        outs[0] = cast_to(b, E(b, mul_Tensor, V(rest), V(rstd)), args[1].val->meta->dtype);
+    }
+    if (masked_in(mask, 1) && weight) {
+        Val *const parts = E(b, mul_Tensor, V(grad), V(h));
+        Val *const sum = dims.n_outer ? sum_over(b, parts, dims.outer, dims.n_outer, false) : parts;
+        outs[1] = cast_to(b, sum, weight->meta->dtype);
+    }
+    if (masked_in(mask, 2) && bias) {
+        Val *const sum = dims.n_outer ? sum_over(b, grad, dims.outer, dims.n_outer, false) : E(b, clone, V(grad));
+        outs[2] = cast_to(b, sum, bias->meta->dtype);
+    }
+    return error_pending();
+}
+
+/* variance, dropout -------------------------------------------------------------------------------------------------- */
+
+/* max(n - correction, 0) */
+static Arg var_divisor(Builder *b, const Meta *x, const Arg *dims, const Arg *correction) {
+    int64_t n = dims->kind == ARG_ints && dims->n ? 1 : x->numel;
+    for (int i = 0; dims->kind == ARG_ints && i < dims->n && x->rank; i++)
+        n = sym_mul(b->env, n, x->sizes[dims->ints[i] < 0 ? dims->ints[i] + x->rank : dims->ints[i]]);
+    if (correction->kind == ARG_float) {
+        const double left = (double)sym_concrete(b->env, n) - correction->f;
+        return F(left > 0 ? left : 0);
+    }
+    return I(sym_max(b->env, sym_sub(b->env, n, correction->kind == ARG_none ? 1 : correction->i), 0));
+}
+
+Status decomp_var(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const x = widened(b, args[0].val);
+    if (!x) return error_pending();
+    const Arg one = I(0), dims = args[1].kind == ARG_ints && args[1].n ? args[1] : A_NONE;
+    Val *const sum = E(b, sum_dim_IntList, V(x), dims, A_BOOL(true));
+    Val *const mean = E(b, div_Tensor, V(sum), var_divisor(b, x->meta, &dims, &one));
+    Val *const away = E(b, sub_Tensor, V(x), V(mean));
+    Val *const squares = E(b, sum_of_squares, V(away), dims, args[3]);
+    Val *const var = E(b, div_Tensor, V(squares), var_divisor(b, x->meta, &dims, &args[2]));
+    return done1(outs, cast_to(b, var, args[0].val->meta->dtype));
+}
+
+/* mask = uniform < 1 - p; input mask / (1 - p). Without training: the input and a mask of ones. */
+Status decomp_native_dropout(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const input = args[0].val;
+    const double p = arg_double(&args[1]);
+    if (args[2].kind != ARG_none && args[2].i == 0) {
+        Val *const ones = E(b, ones_like, V(input), I(DT_bool));
+        return decomp_done(outs, 2, (Val *const[]){E(b, clone, V(input)), ones});
+    }
+    Val *const uniform = E(b, rand_like, V(input), I(DT_f32));
+    Val *const mask = E(b, lt_Tensor, V(uniform), F(1 - p));
+    Val *const kept = E(b, mul_Tensor, V(widened(b, input)), V(mask));
+    Val *const y = E(b, mul_Tensor, V(kept), F(p == 1 ? 0 : 1 / (1 - p)));
+    return decomp_done(outs, 2, (Val *const[]){cast_to(b, y, input->meta->dtype), mask});
+}

@@ -1,0 +1,196 @@
+/* decomp_view.c: composites that are views, or copies where no view exists; casts that change nothing return their
+ * argument itself. */
+#include "passes/rules/decomp.h"
+
+DecompFn decomp_reshape, decomp_flatten, decomp_contiguous, decomp_to, decomp_narrow, decomp_view_as, decomp_reshape_as;
+DecompFn decomp_expand_as, decomp_broadcast_to, decomp_movedim, decomp_unflatten, decomp_split, decomp_split_with_sizes;
+DecompFn decomp_chunk, decomp_unbind, decomp_stack, decomp_repeat;
+
+Status decomp_reshape(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, reshaped(b, args[0].val, args[1].ints, args[1].n));
+}
+
+Status decomp_flatten(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const meta = args[0].val->meta;
+    const int first = dim_of(&args[1], meta->rank), last = dim_of(&args[2], meta->rank);
+    int64_t sizes[MAX_RANK + 1] = {1};
+    int n = 0;
+    if (meta->rank == 0) return done1(outs, E(b, view, args[0], A_INTS(sizes, 1)));
+    if (first > last) return error_raise(ST_ARGUMENT, "aten::flatten: start_dim %d is after end_dim %d", first, last);
+    for (int d = 0; d < meta->rank; d++) {
+        if (d > first && d <= last)
+            sizes[n - 1] = sym_mul(b->env, sizes[n - 1], meta->sizes[d]);
+        else
+            sizes[n++] = meta->sizes[d];
+    }
+    if (first == last) return done1(outs, args[0].val);
+    return done1(outs, reshaped(b, args[0].val, sizes, n));
+}
+
+Status decomp_contiguous(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const meta = args[0].val->meta;
+    const bool done = args[1].i == 0 && meta_is_contiguous(b->env, meta->sizes, meta->strides, meta->rank);
+    return done1(outs, done ? args[0].val : E(b, clone, args[0], I(args[1].i)));
+}
+
+static const Arg *named(const OpRow *row, const Arg *args, const char *name) {
+    const int i = op_param_find(row, name);
+    return i < 0 || args[i].kind == ARG_none ? NULL : &args[i];
+}
+
+Status decomp_to(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const meta = args[0].val->meta;
+    const Arg *const dtype = named(row, args, "dtype"), *const device = named(row, args, "device");
+    const Arg *const copy = named(row, args, "copy"), *const format = named(row, args, "memory_format");
+    const bool same = (!dtype || dtype->i == (int64_t)meta->dtype) && (!device || device->i == meta->device);
+    if (same && !(copy && copy->i) && !format) return done1(outs, args[0].val);
+    const Arg full[] = {args[0],   dtype ? *dtype : A_NONE, A_NONE, device ? *device : A_NONE,
+                        A_NONE,    A_BOOL(false),           format ? *format : A_NONE};
+    return done1(outs, emit1(b, OP__to_copy, full, COUNT_OF(full)));
+}
+
+Status decomp_narrow(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const meta = args[0].val->meta;
+    const int dim = dim_of(&args[1], meta->rank);
+    int64_t start = args[2].i;
+    if (sym_less(b->env, start, 0)) start = sym_add(b->env, start, meta->sizes[dim]);
+    const int64_t end = sym_add(b->env, start, args[3].i);
+    if (sym_less(b->env, args[3].i, 0) || sym_less(b->env, meta->sizes[dim], end))
+        return error_raise(ST_ARGUMENT, "aten::narrow: start and length exceed the size of dim %d", dim);
+    return done1(outs, E(b, slice_Tensor, args[0], I(dim), I(start), I(end)));
+}
+
+Status decomp_view_as(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const like = args[1].val->meta;
+    return done1(outs, E(b, view, args[0], A_INTS(like->sizes, like->rank)));
+}
+Status decomp_reshape_as(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const like = args[1].val->meta;
+    return done1(outs, reshaped(b, args[0].val, like->sizes, like->rank));
+}
+Status decomp_expand_as(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const like = args[1].val->meta;
+    return done1(outs, E(b, expand, args[0], A_INTS(like->sizes, like->rank)));
+}
+Status decomp_broadcast_to(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, expand, args[0], args[1]));
+}
+
+Status decomp_movedim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const int rank = args[0].val->meta->rank;
+    int64_t order[MAX_RANK];
+    bool moved[MAX_RANK] = {false};
+    for (int d = 0; d < rank; d++) order[d] = -1;
+    for (int i = 0; i < args[1].n; i++) {
+        const int from = dim_of(&I(args[1].ints[i]), rank), to = dim_of(&I(args[2].ints[i]), rank);
+        order[to] = from;
+        moved[from] = true;
+    }
+    for (int d = 0, next = 0; d < rank; d++) {
+        if (order[d] >= 0) continue;
+        while (moved[next]) next++;
+        order[d] = next++;
+    }
+    return done1(outs, E(b, permute, args[0], A_INTS(order, rank)));
+}
+
+Status decomp_unflatten(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const meta = args[0].val->meta;
+    const int dim = dim_of(&args[1], meta->rank);
+    int64_t sizes[MAX_RANK], known = 1;
+    int n = 0, hole = -1;
+    for (int d = 0; d < meta->rank; d++) {
+        if (d != dim) sizes[n++] = meta->sizes[d];
+        for (int i = 0; d == dim && i < args[2].n; i++) {
+            if (args[2].ints[i] == -1)
+                hole = n;
+            else
+                known = sym_mul(b->env, known, args[2].ints[i]);
+            sizes[n++] = args[2].ints[i];
+        }
+    }
+    if (hole >= 0 && known != 0) sizes[hole] = sym_div(b->env, meta->sizes[dim], known);
+    return done1(outs, E(b, view, args[0], A_INTS(sizes, n)));
+}
+
+/* lists ------------------------------------------------------------------------------------------------------------- */
+
+static Val *part(Builder *b, Val *x, int dim, int64_t start, int64_t length) {
+    return E(b, slice_Tensor, V(x), I(dim), I(start), I(sym_add(b->env, start, length)));
+}
+
+static Status equal_parts(Builder *b, Val *x, int dim, int64_t each, Val **outs) {
+    const int64_t size = sym_concrete(b->env, x->meta->sizes[dim]);
+    int n = 0;
+    for (int64_t at = 0; at < size || n == 0; at += each) {
+        outs[n] = part(b, x, dim, at, min_i64(each, size - at));
+        if (!outs[n++]) return error_pending();
+        if (each <= 0) break;
+    }
+    return ST_OK;
+}
+
+Status decomp_split(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const int dim = dim_of(&args[2], args[0].val->meta->rank);
+    return equal_parts(b, args[0].val, dim, sym_concrete(b->env, args[1].i), outs);
+}
+
+Status decomp_chunk(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const int dim = dim_of(&args[2], args[0].val->meta->rank);
+    const int64_t size = sym_concrete(b->env, args[0].val->meta->sizes[dim]);
+    return equal_parts(b, args[0].val, dim, ceil_div(size, args[1].i), outs);
+}
+
+Status decomp_split_with_sizes(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const int dim = dim_of(&args[2], args[0].val->meta->rank);
+    int64_t at = 0;
+    for (int i = 0; i < args[1].n; i++) {
+        outs[i] = part(b, args[0].val, dim, at, args[1].ints[i]);
+        if (!outs[i]) return error_pending();
+        at = sym_add(b->env, at, args[1].ints[i]);
+    }
+    return ST_OK;
+}
+
+Status decomp_unbind(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const int dim = dim_of(&args[1], args[0].val->meta->rank);
+    const int64_t n = sym_concrete(b->env, args[0].val->meta->sizes[dim]);
+    for (int64_t i = 0; i < n; i++) {
+        outs[i] = E(b, select_int, args[0], I(dim), I(i));
+        if (!outs[i]) return error_pending();
+    }
+    return ST_OK;
+}
+
+/* copies ------------------------------------------------------------------------------------------------------------- */
+
+Status decomp_stack(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    enum { MOST = 1024 };
+    Val *parts[MOST];
+    if (args[0].n == 0 || args[0].n > MOST) return error_raise(ST_ARGUMENT, "aten::stack: 1 to %d tensors", MOST);
+    const int rank = args[0].vals[0]->meta->rank + 1, dim = dim_of(&args[1], rank);
+    for (int i = 0; i < args[0].n; i++) {
+        parts[i] = E(b, unsqueeze, V(args[0].vals[i]), I(dim));
+        if (!parts[i]) return error_pending();
+    }
+    return done1(outs, E(b, cat, A_VALS(parts, args[0].n), I(dim)));
+}
+
+/* [a, b] repeated [r, s]: expanded to [r, a, s, b], copied, merged. */
+Status decomp_repeat(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const meta = args[0].val->meta;
+    const int n = args[1].n, extra = n - meta->rank;
+    int64_t ones[MAX_RANK], wide[MAX_RANK], merged[MAX_RANK];
+    if (extra < 0 || 2 * n > MAX_RANK)
+        return error_raise(ST_ARGUMENT, "aten::repeat: %d repeats for a tensor of %d dims", n, meta->rank);
+    for (int d = 0; d < n; d++) {
+        const int64_t size = d < extra ? 1 : meta->sizes[d - extra];
+        ones[2 * d] = 1;
+        wide[2 * d] = args[1].ints[d];
+        ones[2 * d + 1] = wide[2 * d + 1] = size;
+        merged[d] = sym_mul(b->env, size, args[1].ints[d]);
+    }
+    Val *const spread = reshaped(b, args[0].val, ones, 2 * n);
+    Val *const copy = E(b, clone, V(E(b, expand, V(spread), A_INTS(wide, 2 * n))), I(0));
+    return done1(outs, E(b, view, V(copy), A_INTS(merged, n)));
+}
