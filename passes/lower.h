@@ -176,6 +176,7 @@ bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base); /* 
 int body_element_at(BodyCall *call, int arg, const Pos *pos);
 /* The element of `arg` at `rest` plus index (i64, checked) along `dim`; rest leaves that dim out. */
 int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim);
+int body_stop(BodyCall *call, const char *why); /* no nest can be written */
 /* The index of the element along each dim of the result, times the strides given: position of another space. */
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out);
 SymEnv *body_env(BodyCall *call);

@@ -164,6 +164,8 @@ int body_element_at(BodyCall *call, int arg, const Pos *pos) {
     return inst;
 }
 
+int body_stop(BodyCall *call, const char *why) { return stop(((Frame *)call->context)->w, why, call->type); }
+
 int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim) {
     Writer *const w = ((Frame *)call->context)->w;
     const Meta *const meta = call->args[arg].val->meta;

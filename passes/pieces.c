@@ -2,6 +2,8 @@
  * select_scatter. Parts are Copies into the result's memory; those of cat touch disjoint elements. */
 #include "passes/lower.h"
 
+BodyFn body_pieces;
+
 typedef int PiecesFn(Lower *l, Node *node, Copy *copies, int room);
 static int cat_pieces(Lower *l, Node *node, Copy *copies, int room);
 static int pad_pieces(Lower *l, Node *node, Copy *copies, int room);
@@ -130,3 +132,6 @@ static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
     copies[1] = piece(node, gval(node->args[1].val), sym_mul(l->env, index, info->strides[dim]), strides);
     return 2;
 }
+
+/* Such rows have no element of their own to compute: lowering asks for their pieces instead. */
+int body_pieces(BodyCall *call) { return body_stop(call, "it is made of pieces"); }

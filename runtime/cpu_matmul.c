@@ -63,3 +63,47 @@ static Status product(OpCall *call) {
 }
 
 Status cpu_mm(OpCall *call) { return product(call); }
+Status cpu_bmm(OpCall *call) { return product(call); }
+
+static int64_t factor(const OpCall *call, const char *name) {
+    const Arg *const a = &call->args[op_param_find(call->row, name)];
+    return a->kind == ARG_float ? (int64_t)a->f : a->i;
+}
+
+/* self read as [batch, row, column], broadcast by strides of 0. */
+static Operand broadcast_operand(const sn_tensor *t, int rank) {
+    const Meta *const meta = t->base.meta;
+    Operand o = {tensor_data(t), {0}};
+    for (int d = 0; d < meta->rank && d < rank; d++)
+        if (meta->sizes[meta->rank - 1 - d] != 1) o.stride[2 - d] = meta->strides[meta->rank - 1 - d];
+    return o;
+}
+
+/* beta self + alpha product of the narrow int types; the wide ones and floats are lowered to a
+ * product with an epilogue, in eager too. */
+static Status add_product(OpCall *call) {
+    const sn_tensor *const out = call->outs[0];
+    const Meta *const meta = out->base.meta;
+    if (is_wide(meta->dtype) || meta->dtype == DT_bool)
+        return error_raise(ST_DTYPE, "%s has no native kernel for dtype %s", call->row->name, dtype_name(meta->dtype));
+    OpCall inner = *call;
+    inner.args = call->args + 1;
+    TRY(product(&inner));
+    const Operand self = broadcast_operand(tensor_of(call->args[0].val), meta->rank), c = operand(out);
+    const int64_t alpha = factor(call, "alpha"), beta = factor(call, "beta");
+    const int64_t batch = meta->rank == 3 ? meta->sizes[0] : 1, rows = meta->sizes[meta->rank - 2];
+    const int64_t columns = meta->sizes[meta->rank - 1];
+    const int bytes = dtype_bytes(meta->dtype);
+    for (int64_t s = 0; s < batch; s++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < columns; j++) {
+                void *const to = (void *)(uintptr_t)at(&c, bytes, s, i, j);
+                const uint64_t sum = (uint64_t)alpha * (uint64_t)element_int(meta->dtype, to) +
+                                     (uint64_t)beta * (uint64_t)element_int(meta->dtype, at(&self, bytes, s, i, j));
+                memcpy(to, &sum, (size_t)bytes);
+            }
+    return ST_OK;
+}
+
+Status cpu_addmm(OpCall *call) { return add_product(call); }
+Status cpu_baddbmm(OpCall *call) { return add_product(call); }

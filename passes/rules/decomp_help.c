@@ -1,11 +1,11 @@
 /* decomp_help.c: pieces that decompositions share. */
 #include "passes/rules/decomp.h"
 
-Val *cast_to(Builder *b, Val *x, DType dtype) {
+Val *in_dtype(Builder *b, Val *x, DType dtype) {
     return !x || x->meta->dtype == dtype ? x : E(b, _to_copy, V(x), I(dtype));
 }
 
-Val *widened(Builder *b, Val *x) { return x && dtype_is_half(x->meta->dtype) ? cast_to(b, x, DT_f32) : x; }
+Val *widened(Builder *b, Val *x) { return x && dtype_is_half(x->meta->dtype) ? in_dtype(b, x, DT_f32) : x; }
 
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim) {
     return E(b, sum_dim_IntList, V(x), n ? A_INTS(dims, n) : A_NONE, A_BOOL(keepdim));

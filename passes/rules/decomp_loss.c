@@ -48,7 +48,7 @@ Status decomp_nll_loss_forward(Builder *b, const OpRow *row, const Arg *args, Va
     if (reduction == REDUCE_none) total = E(b, zeros_like, V(total));
     if (reduction != REDUCE_none) loss = E(b, sum_dim_IntList, V(loss), A_NONE);
     if (reduction == REDUCE_mean) loss = E(b, div_Tensor, V(loss), V(total));
-    return decomp_done(outs, 2, (Val *const[]){cast_to(b, loss, dtype), cast_to(b, total, dtype)});
+    return decomp_done(outs, 2, (Val *const[]){in_dtype(b, loss, dtype), in_dtype(b, total, dtype)});
 }
 
 /* -weight grad at the target's class, 0 elsewhere and where ignored; mean: divided by the total weight. */
@@ -66,7 +66,7 @@ Status decomp_nll_loss_backward(Builder *b, const OpRow *row, const Arg *args, V
     Val *const range = E(b, arange, I(classes), I(DT_i64));
     Val *const hit = E(b, eq_Tensor, V(E(b, unsqueeze, V(safe), I(class_dim))), V(range));
     Val *const x = E(b, where_self, V(hit), V(E(b, unsqueeze, V(rows), I(class_dim))), F(0));
-    return done1(outs, cast_to(b, x, self->meta->dtype));
+    return done1(outs, in_dtype(b, x, self->meta->dtype));
 }
 
 static Status nll(Builder *b, Val *x, const Arg *args, Val **outs) {

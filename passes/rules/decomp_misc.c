@@ -68,7 +68,7 @@ Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **out
     Val *y = E(b, add_Tensor, V(E(b, log, V(sum))), V(m));
     const bool keep = args[2].kind == ARG_bool && args[2].i;
     if (!keep && args[0].val->meta->rank) y = E(b, squeeze_dims, V(y), args[1]);
-    return done1(outs, cast_to(b, y, args[0].val->meta->dtype));
+    return done1(outs, in_dtype(b, y, args[0].val->meta->dtype));
 }
 
 Status decomp_dropout(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -85,7 +85,7 @@ Status decomp_layer_norm(Builder *b, const OpRow *row, const Arg *args, Val **ou
 }
 
 static Status softmax_as(Builder *b, OpId op, const Arg *args, Val **outs) {
-    Val *const x = args[2].kind == ARG_int ? cast_to(b, args[0].val, (DType)args[2].i) : args[0].val;
+    Val *const x = args[2].kind == ARG_int ? in_dtype(b, args[0].val, (DType)args[2].i) : args[0].val;
     return done1(outs, x ? emit1(b, op, (const Arg[]){V(x), args[1], A_BOOL(false)}, 3) : NULL);
 }
 Status decomp_softmax_int(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

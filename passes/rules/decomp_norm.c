@@ -18,7 +18,7 @@ Status decomp_softmax(Builder *b, const OpRow *row, const Arg *args, Val **outs)
     Val *const x = widened(b, args[0].val);
     Val *const e = E(b, exp, V(E(b, sub_Tensor, V(x), V(max_over(b, x, dim)))));
     Val *const y = E(b, div_Tensor, V(e), V(sum_over(b, e, &dim, 1, true)));
-    return done1(outs, cast_to(b, y, dtype));
+    return done1(outs, in_dtype(b, y, dtype));
 }
 
 Status decomp_log_softmax(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -29,7 +29,7 @@ Status decomp_log_softmax(Builder *b, const OpRow *row, const Arg *args, Val **o
     Val *const below = E(b, sub_Tensor, V(x), V(max_over(b, x, dim)));
     Val *const sum = sum_over(b, E(b, exp, V(below)), &dim, 1, true);
     Val *const y = E(b, sub_Tensor, V(below), V(E(b, log, V(sum))));
-    return done1(outs, cast_to(b, y, dtype));
+    return done1(outs, in_dtype(b, y, dtype));
 }
 
 /* output (grad - sum(grad output)) */
@@ -38,7 +38,7 @@ Status decomp_softmax_backward(Builder *b, const OpRow *row, const Arg *args, Va
     const int64_t dim = dim_of(&args[2], args[1].val->meta->rank);
     Val *const sum = sum_over(b, E(b, mul_Tensor, V(grad), V(y)), &dim, 1, true);
     Val *const x = E(b, mul_Tensor, V(E(b, sub_Tensor, V(grad), V(sum))), V(y));
-    return done1(outs, cast_to(b, x, (DType)args[3].i));
+    return done1(outs, in_dtype(b, x, (DType)args[3].i));
 }
 
 /* grad - exp(output) sum(grad) */
@@ -47,7 +47,7 @@ Status decomp_log_softmax_backward(Builder *b, const OpRow *row, const Arg *args
     const int64_t dim = dim_of(&args[2], args[1].val->meta->rank);
     Val *const sum = sum_over(b, grad, &dim, 1, true);
     Val *const part = E(b, mul_Tensor, V(E(b, exp, V(y))), V(sum));
-    return done1(outs, cast_to(b, E(b, sub_Tensor, V(grad), V(part)), (DType)args[3].i));
+    return done1(outs, in_dtype(b, E(b, sub_Tensor, V(grad), V(part)), (DType)args[3].i));
 }
 
 /* layer_norm ------------------------------------------------------------------------------------------------------- */
@@ -92,7 +92,7 @@ Status decomp_native_layer_norm(Builder *b, const OpRow *row, const Arg *args, V
     if (weight) y = E(b, mul_Tensor, V(y), V(widened(b, weight)));
     if (bias) y = E(b, add_Tensor, V(y), V(widened(b, bias)));
     const DType kept = statistics_dtype(args);
-    Val *const values[] = {cast_to(b, y, args[0].val->meta->dtype), cast_to(b, mean, kept), cast_to(b, rstd, kept)};
+    Val *const values[] = {in_dtype(b, y, args[0].val->meta->dtype), in_dtype(b, mean, kept), in_dtype(b, rstd, kept)};
     return decomp_done(outs, 3, values);
 }
 
@@ -113,16 +113,16 @@ Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg
         Val *const s2 = sum_over(b, E(b, mul_Tensor, V(g), V(h)), dims.inner, dims.n_inner, true);
         Val *const along = E(b, add_Tensor, V(s1), V(E(b, mul_Tensor, V(h), V(s2))));
         Val *const rest = E(b, sub_Tensor, V(g), V(E(b, div_Tensor, V(along), I(dims.count))));
-        outs[0] = cast_to(b, E(b, mul_Tensor, V(rest), V(rstd)), args[1].val->meta->dtype);
+        outs[0] = in_dtype(b, E(b, mul_Tensor, V(rest), V(rstd)), args[1].val->meta->dtype);
     }
     if (masked_in(mask, 1) && weight) {
         Val *const parts = E(b, mul_Tensor, V(grad), V(h));
         Val *const sum = dims.n_outer ? sum_over(b, parts, dims.outer, dims.n_outer, false) : parts;
-        outs[1] = cast_to(b, sum, weight->meta->dtype);
+        outs[1] = in_dtype(b, sum, weight->meta->dtype);
     }
     if (masked_in(mask, 2) && bias) {
         Val *const sum = dims.n_outer ? sum_over(b, grad, dims.outer, dims.n_outer, false) : E(b, clone, V(grad));
-        outs[2] = cast_to(b, sum, bias->meta->dtype);
+        outs[2] = in_dtype(b, sum, bias->meta->dtype);
     }
     return error_pending();
 }
@@ -150,7 +150,7 @@ Status decomp_var(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const away = E(b, sub_Tensor, V(x), V(mean));
     Val *const squares = E(b, sum_of_squares, V(away), dims, args[3]);
     Val *const var = E(b, div_Tensor, V(squares), var_divisor(b, x->meta, &dims, &args[2]));
-    return done1(outs, cast_to(b, var, args[0].val->meta->dtype));
+    return done1(outs, in_dtype(b, var, args[0].val->meta->dtype));
 }
 
 /* mask = uniform < 1 - p; input mask / (1 - p). Without training: the input and a mask of ones. */
@@ -165,5 +165,5 @@ Status decomp_native_dropout(Builder *b, const OpRow *row, const Arg *args, Val 
     Val *const mask = E(b, lt_Tensor, V(uniform), F(1 - p));
     Val *const kept = E(b, mul_Tensor, V(widened(b, input)), V(mask));
     Val *const y = E(b, mul_Tensor, V(kept), F(p == 1 ? 0 : 1 / (1 - p)));
-    return decomp_done(outs, 2, (Val *const[]){cast_to(b, y, input->meta->dtype), mask});
+    return decomp_done(outs, 2, (Val *const[]){in_dtype(b, y, input->meta->dtype), mask});
 }

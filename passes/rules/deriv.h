@@ -27,12 +27,7 @@ enum {
     OP_PENDING = OP_COUNT,
 #define OP(id, ...)    OP_##id,
 #define ALIAS(id, ...) OP_##id,
-#include "ir/ops/pending_pointwise.def"
 #include "ir/ops/pending_create.def"
-#include "ir/ops/pending_view.def"
-#include "ir/ops/pending_reduce.def"
-#include "ir/ops/pending_matmul.def"
-#include "ir/ops/pending_norm.def"
 #include "ir/ops/pending_index.def"
 #undef OP
 #undef ALIAS
