@@ -13,12 +13,11 @@ enum {
     PANEL_BYTES = 256, /* 64 columns of 4 bytes, 32 of 8 */
     TILE_ROWS = 6,
     BLOCK_ROWS = 192,
-    BLOCK_K = 1024, /* k of a packed panel that is walked at once: 256 KiB, a part of L2 */
-    THIN_K = 64,    /* the same where B is packed on the way, piece by piece in L1 */
-    THIN_ROWS = 24, /* with at most so many rows, B is not packed whole */
-    THIN_ROWS_SPREAD =
-        96, /* the same for a row-major B whose rows spread over the cache: walked in place */
-    CHUNK_K = 4096 /* of the canonical order */
+    BLOCK_K = 1024,        /* k of a packed panel that is walked at once: 256 KiB, a part of L2 */
+    THIN_K = 64,           /* the same where B is packed on the way, piece by piece in L1 */
+    THIN_ROWS = 24,        /* with at most so many rows, B is not packed whole */
+    THIN_ROWS_SPREAD = 96, /* the same for a row-major B that can be walked in place */
+    CHUNK_K = 4096         /* of the canonical order */
 };
 
 typedef struct GemmPlan {
