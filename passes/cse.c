@@ -47,7 +47,8 @@ bool pass_cse(Graph *graph, const PassOptions *options) {
     for (Node *node = graph->first, *next; node; node = next) {
         next = node->next;
         replace_uses(graph, node, table);
-        if (node->form != FORM_functional || (node->row->flags & (OPF_host | OPF_ordered))) continue;
+        if (node->form != FORM_functional || (node->row->flags & (OPF_host | OPF_ordered)))
+            continue;
         const uint64_t hash = node_hash(node);
         Seen *const seen = map_get(&map, hash);
         Node *const kept = find_equal(seen, node);

@@ -227,6 +227,7 @@ static Status rewrite_form(Rewrite *rewrite, Node *node) {
     node_each_input(node, read_slot, &read);
     if (read.failed) return error_pending();
     const NewNodes saved = nodes_like(graph, node, node);
+    graph->modes |= NODE_no_autocast; /* a written form decides its dtype itself [G6] */
     Node *const pure = graph_append(graph, node->row, FORM_functional, node->args);
     Status status = pure ? ST_OK : error_pending();
     for (int i = 0; i < n_written && status == ST_OK; i++)

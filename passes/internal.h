@@ -35,7 +35,8 @@ bool decompose_node(Graph *graph, Node *node);
 bool decompose_composites(Graph *graph);
 /* No effect, no check: it may go where its results are unused. */
 static inline bool node_is_pure(const Node *node) {
-    return node->form == FORM_functional && !(node->row->flags & (OPF_check | OPF_host | OPF_ordered));
+    return node->form == FORM_functional &&
+           !(node->row->flags & (OPF_check | OPF_host | OPF_ordered));
 }
 int node_count(const Graph *graph);
 

@@ -143,9 +143,10 @@ static Status apply_rule(Tape *tape, Node *node) {
         grad_out[i] = *sum_of(tape, &node->outs[i]);
         result_meta[i] = results[i]->meta;
     }
-    Deriv deriv = {&tape->graph->builder, node->row, node->args, results, grad_out, needs, arg_meta,
-                   result_meta,           grad_in,   grad_list};
-    TRY(deriv_rule(node->row)(&deriv));
+    const OpRow *const row = node->row->alias_of ? node->row->alias_of : node->row;
+    Deriv deriv = {&tape->graph->builder, row,     node->args, results, grad_out, needs, arg_meta,
+                   result_meta,           grad_in, grad_list};
+    TRY(deriv_rule(row)(&deriv));
     return contribute_all(tape, node, &deriv);
 }
 

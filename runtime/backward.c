@@ -143,9 +143,13 @@ static TapeEntry *heap_pop(Engine *e) {
  * ---------------------------------------------------------------------------------------------------------
  */
 
-/* Takes a reference of t out of the innermost scope. */
+/* A reference to t: the innermost scope's where it holds t; that is the run's own. A handle of an outer scope
+ * (a gradient that the caller passed) stays the caller's. */
 static void own(Engine *e, sn_tensor *t) {
-    if (!scope_take(e->state, t)) tensor_retain(t);
+    const sn_state *const state = e->state;
+    const bool inside = (t->flags & TF_in_scope) && state->n_scopes &&
+                        t->scope_slot >= state->scopes[state->n_scopes - 1].first;
+    if (!inside || !scope_take(e->state, t)) tensor_retain(t);
 }
 
 static bool sole(const sn_tensor *t) {
