@@ -10,7 +10,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/fpenv.h"
 
-enum { BUCKETS = 1024, MOST_ENTRIES = 8192, DIRECT_MOST = 1 << 15 };
+enum { BUCKET_BITS = 11, BUCKETS = 1 << BUCKET_BITS, MOST_ENTRIES = 8192, DIRECT_MOST = 1 << 15 };
 
 typedef struct EagerCache {
     EagerEntry *buckets[BUCKETS];
@@ -24,7 +24,7 @@ typedef struct EagerCache {
 static inline void put(EagerCall *ec, uint64_t word) {
     if (LIKELY(ec->n_words < MAX_WORDS)) {
         ec->words[ec->n_words] = word;
-        ec->hash = hash_mix(ec->hash, word);
+        ec->hash = (ec->hash << 7 | ec->hash >> 57) ^ word;
     }
     ec->n_words++; /* past MAX_WORDS: too long to be cached */
 }
@@ -98,9 +98,15 @@ static inline bool equal(const EagerEntry *entry, const EagerCall *ec) {
     return true;
 }
 
+/* Words are mixed cheaply as they come, since equal words are compared anyway; once well at the
+ * end. */
+static inline size_t bucket_of(const EagerCall *ec) {
+    return (ec->hash * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - BUCKET_BITS);
+}
+
 static inline EagerEntry *find(const EagerCache *cache, const EagerCall *ec) {
     if (UNLIKELY(!cache || ec->n_words > MAX_WORDS)) return NULL;
-    for (EagerEntry *entry = cache->buckets[ec->hash % BUCKETS]; entry; entry = entry->next)
+    for (EagerEntry *entry = cache->buckets[bucket_of(ec)]; entry; entry = entry->next)
         if (equal(entry, ec)) return entry;
     return NULL;
 }
@@ -122,8 +128,8 @@ static bool insert(sn_state *state, const EagerCall *ec, EagerEntry *entry) {
     if (!state->eager && !(state->eager = mem_zero(sizeof *state->eager))) return false;
     EagerCache *const cache = state->eager;
     if (cache->n >= MOST_ENTRIES) clear(cache);
-    entry->next = cache->buckets[ec->hash % BUCKETS];
-    cache->buckets[ec->hash % BUCKETS] = entry;
+    entry->next = cache->buckets[bucket_of(ec)];
+    cache->buckets[bucket_of(ec)] = entry;
     cache->n++;
     return true;
 }

@@ -84,7 +84,8 @@ void tensor_release(sn_tensor *t); /* NULL allowed */
 
 /* First element. The tensor must have data: see tensor_ready. */
 static inline void *tensor_data(const sn_tensor *t) {
-    return (char *)t->storage->data + t->offset * dtype_bytes(t->base.meta->dtype);
+    char *const data = t->storage->data;
+    return LIKELY(!t->offset) ? data : data + t->offset * dtype_bytes(t->base.meta->dtype);
 }
 void tensor_written(sn_tensor *t); /* bumps the version */
 static inline uint32_t tensor_version(const sn_tensor *t) {
