@@ -366,6 +366,135 @@ START_TEST(every_conversion) {
 }
 END_TEST
 
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* x + b, times tanh of it, plus r: [8192, 768]. The same request gives the same bytes; the time is
+ * for information. */
+START_TEST(compiling_is_deterministic) {
+    enum { TIMES = 50 };
+    const int64_t extent[2] = {8192, 768};
+    LoopBuilder *b = loop_new(arena, 2, 0, 0, extent);
+    const Affine at = at1(0, 768, 1, 0), column = at1(0, 0, 1, 0);
+    const int x =
+        loop_prim(b, PRIM_add, loop_load(b, 0, DT_f32, &at), loop_load(b, 2, DT_f32, &column), -1);
+    const int y = loop_prim(b, PRIM_mul, x, loop_prim(b, PRIM_tanh, x, -1, -1), -1);
+    loop_store(b, 3, DT_f32, &at, loop_prim(b, PRIM_add, y, loop_load(b, 1, DT_f32, &at), -1),
+               false);
+    Nest nest;
+    loop_finish(b, &nest);
+    const Nest *nests = &nest;
+    const Buf *bufs = f32_bufs;
+    const char *name = "kernel";
+    const CodegenRequest request = {.n_nests = 1,
+                                    .nests = &nests,
+                                    .bufs = &bufs,
+                                    .names = &name,
+                                    .isa = _i,
+                                    .l1_bytes = 32768,
+                                    .stack_bytes = 65536};
+    CodegenResult first = {0}, result;
+    double took[TIMES];
+    for (int k = 0; k < TIMES; k++) {
+        const double start = now_ms();
+        LoadedCode *code;
+        ck_assert_int_eq(llvm_module()->compile(&request, &result), ST_OK);
+        ck_assert_int_eq(loader_load(result.object, result.bytes, &code), ST_OK);
+        took[k] = now_ms() - start;
+        loader_free(code);
+        if (k == 0) {
+            first = result;
+            continue;
+        }
+        ck_assert_uint_eq(result.bytes, first.bytes);
+        ck_assert_int_eq(memcmp(result.object, first.object, first.bytes), 0);
+        llvm_module()->free_bytes(result.object);
+    }
+    llvm_module()->free_bytes(first.object);
+    qsort(took, TIMES, sizeof *took, by_value);
+    printf("%s: a fused pointwise kernel compiles and loads in %.2f ms (median of %d)\n",
+           isa_name((Isa)_i), took[TIMES / 2], TIMES);
+}
+END_TEST
+
+START_TEST(text_for_dumps) {
+    const int64_t n = 100;
+    LoopBuilder *b = loop_new(arena, 1, 0, 0, &n);
+    const Affine at = at1(0, 1, 0, 0);
+    loop_store(b, 2, DT_f32, &at,
+               loop_prim(b, PRIM_fma, loop_load(b, 0, DT_f32, &at), loop_load(b, 1, DT_f32, &at),
+                         loop_const(b, S_f32, 3, 0)),
+               false);
+    Nest nest;
+    loop_finish(b, &nest);
+    const Nest *nests = &nest;
+    const Buf *bufs = f32_bufs;
+    const char *name = "k7_fma";
+    const CodegenRequest request = {.n_nests = 1,
+                                    .nests = &nests,
+                                    .bufs = &bufs,
+                                    .names = &name,
+                                    .isa = ISA_v3,
+                                    .stack_bytes = 65536};
+    char *ir = llvm_module()->text(&request, false),
+         *assembly = llvm_module()->text(&request, true);
+    ck_assert_ptr_nonnull(strstr(ir, "define void @k7_fma"));
+    ck_assert_ptr_nonnull(strstr(ir, "<8 x float>"));
+    ck_assert_ptr_nonnull(strstr(assembly, "k7_fma:"));
+    ck_assert_ptr_nonnull(strstr(assembly, "vfmadd"));
+    llvm_module()->free_bytes(ir);
+    llvm_module()->free_bytes(assembly);
+}
+END_TEST
+
+START_TEST(failures_have_reasons) {
+    static const struct {
+        const char *point;
+        int bail;
+    } points[] = {
+        {"codegen", BAIL_codegen}, {"llvm_verify", BAIL_llvm_verify}, {"emit", BAIL_emit}};
+    const int64_t n = 100;
+    LoopBuilder *b = loop_new(arena, 1, 0, 0, &n);
+    const Affine at = at1(0, 1, 0, 0);
+    loop_store(b, 2, DT_f32, &at, loop_load(b, 0, DT_f32, &at), false);
+    Nest nest;
+    loop_finish(b, &nest);
+    const Nest *nests = &nest;
+    const Buf *bufs = f32_bufs;
+    const char *name = "kernel";
+    CodegenRequest request = {.n_nests = 1,
+                              .nests = &nests,
+                              .bufs = &bufs,
+                              .names = &name,
+                              .isa = ISA_v2,
+                              .stack_bytes = 65536};
+    CodegenResult result;
+    for (int i = 0; i < COUNT_OF(points); i++) {
+        failpoint_set(points[i].point);
+        ck_assert_int_ne(llvm_module()->compile(&request, &result), ST_OK);
+        failpoint_set(NULL);
+        ck_assert_int_eq(result.bail, points[i].bail);
+        ck_assert_ptr_nonnull(strstr(error_slot()->message, "failpoint"));
+        ck_assert_ptr_null(result.object);
+        error_clear();
+    }
+    nest.insts[0].a = 5; /* loads have no operand, and none may come later */
+    ck_assert_int_eq(llvm_module()->compile(&request, &result), ST_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(result.message, "operand"));
+    error_clear();
+    request.isa = 17;
+    ck_assert_int_eq(llvm_module()->compile(&request, &result), ST_ARGUMENT);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("llvm");
     TCase *maps = tcase_create("maps");
@@ -378,6 +507,9 @@ int main(void) {
     tcase_add_loop_test(maps, order_L_sums, 0, isas);
     tcase_add_loop_test(maps, order_S_sums, 0, isas);
     tcase_add_loop_test(maps, order_S_of_L, 0, isas);
+    tcase_add_loop_test(maps, compiling_is_deterministic, 0, isas);
+    tcase_add_test(maps, text_for_dumps);
+    tcase_add_test(maps, failures_have_reasons);
     suite_add_tcase(suite, maps);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
