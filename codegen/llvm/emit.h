@@ -85,7 +85,9 @@ Value emit_entry_alloca(Emitter *e, LLVMTypeRef type, int64_t n, int align);
 void emit_forget_inner(Emitter *e);
 void emit_use_context(Emitter *e,
                       int context); /* columns: which vector memo, place and frame are of */
-int emit_cost(const Emitter *e);    /* of one vector of the nest, in simple instructions */
+int emit_phase_cost(
+    const Emitter *e);           /* likewise, of what the current phase makes per inner index */
+int emit_cost(const Emitter *e); /* of one vector of the nest, in simple instructions */
 Value emit_const(Emitter *e, int64_t v);
 Value emit_add(Emitter *e, Value x, int64_t v);
 
@@ -133,6 +135,7 @@ void emit_walk_S(Emitter *e, EmitBody *body, void *context); /* frame set to one
 void emit_set_L(Emitter *e, Value at,
                 Value end); /* frame to L position `at`; end: masks, or NULL */
 void emit_set_S(Emitter *e, Value row);
+void emit_mark_full(Emitter *e, Value at, Value end); /* where the frame's mask may be all lanes */
 Value emit_L_total(Emitter *e, int64_t *plain);
 Value emit_S_total(Emitter *e, int64_t *plain);
 

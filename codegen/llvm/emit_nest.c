@@ -156,19 +156,40 @@ void emit_forget_inner(Emitter *e) {
         if (e->nest->insts[i].inner) e->memo[i] = NULL;
 }
 
+static int inst_cost(const Emitter *e, const Inst *inst) {
+    char room[64];
+    if (inst->op == LI_gather) return 12;
+    if (inst->op != LI_prim) return 0;
+    return emit_needs_symbol(e, room, inst->prim, inst->type) ? 12 : 1;
+}
+
 int emit_cost(const Emitter *e) {
     int cost = 0;
-    char room[64];
-    for (int i = 0; i < e->nest->n_insts; i++) {
-        const Inst *inst = &e->nest->insts[i];
-        if (inst->op == LI_gather) cost += 12;
-        if (inst->op != LI_prim) continue;
-        cost += emit_needs_symbol(e, room, inst->prim, inst->type) ? 12 : 1;
-    }
+    for (int i = 0; i < e->nest->n_insts; i++) cost += inst_cost(e, &e->nest->insts[i]);
     return cost;
 }
 
 static bool is_root(const Inst *inst) { return inst->op == LI_store || inst->op == LI_reduce; }
+
+static int cost_below(const Emitter *e, int i, bool *seen) {
+    if (i < 0 || seen[i] || !e->nest->insts[i].inner) return 0;
+    if (e->kept_in[i] >= 0 && e->kept_in[i] < e->phase) return 0;
+    seen[i] = true;
+    const Inst *inst = &e->nest->insts[i];
+    return inst_cost(e, inst) + cost_below(e, inst->a, seen) + cost_below(e, inst->b, seen) +
+           cost_below(e, inst->c, seen);
+}
+
+int emit_phase_cost(const Emitter *e) {
+    const Phase *phase = &e->nest->phases[e->phase];
+    bool *seen = ARENA_ARRAY(e->arena, bool, e->nest->n_insts + 1);
+    int cost = 0;
+    for (int i = phase->first; i < phase->first + phase->n; i++) {
+        const Inst *inst = &e->nest->insts[i];
+        if (is_root(inst)) cost += cost_below(e, inst->a, seen) + cost_below(e, inst->b, seen);
+    }
+    return cost;
+}
 
 /* What does not vary with the inner dims is made before their loops. */
 static void hoist(Emitter *e, int i, bool *seen) {
@@ -286,7 +307,7 @@ static int column_unroll(const Emitter *e) {
     const int cost = emit_cost(e);
     int reds = 0;
     for (int i = 0; i < e->nest->n_insts; i++) reds += e->nest->insts[i].op == LI_reduce;
-    if (e->nest->n_inner == 0 && e->isa == ISA_v4 && cost >= 12) return 0;
+    if (e->nest->n_inner == 0 && cost >= 12) return 0;
     if (cost >= 12 || reds > 4) return 1;
     return reds > 2 ? 2 : 4;
 }
@@ -322,8 +343,7 @@ static void run_columns(Emitter *e, const Rect *rect) {
     emit_loop_body(e, &tail);
     e->column = tail.i;
     e->frame.mask = lanes_below(e, end, tail.i);
-    if (!side_by_side)
-        e->frame.full = LLVMBuildICmp(e->b, LLVMIntSLE, emit_add(e, tail.i, e->lanes), end, "");
+    if (!side_by_side) emit_mark_full(e, tail.i, end);
     emit_phases(e);
     emit_loop_end(e, &tail, e->lanes, NULL);
     e->frame.mask = e->frame.full = NULL;

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { S_LEVELS = 5, MAX_COPIES_COST = 320, PARTS = LANES_L / 4 };
+enum { S_LEVELS = 5, MAX_COPIES_COST = 60, PARTS = LANES_L / 4 };
 
 typedef struct Reds {
     const Inst *inst[MAX_REDS];
@@ -178,6 +178,7 @@ static void split_lanes(Emitter *e, Value at) {
 void emit_set_L(Emitter *e, Value at, Value end) {
     e->frame.row = at;
     e->frame.mask = end ? lanes_below(e, end, at) : NULL;
+    e->frame.full = NULL;
     emit_forget_inner(e);
     if (e->n_groups - L_first(e) > 1) {
         split_lanes(e, at);
@@ -189,7 +190,7 @@ void emit_set_L(Emitter *e, Value at, Value end) {
 
 static void leave_L(Emitter *e) {
     e->frame.linear = -1;
-    e->frame.mask = NULL;
+    e->frame.mask = e->frame.full = NULL;
     emit_forget_inner(e);
 }
 
@@ -203,10 +204,31 @@ void emit_set_S(Emitter *e, Value row) {
     if (e->n_s_groups > 0) e->frame.base[e->n_outer_groups] = row;
 }
 
+void emit_mark_full(Emitter *e, Value at, Value end) {
+    e->frame.full = LLVMBuildICmp(e->b, LLVMIntSLE, emit_add(e, at, e->lanes), end, "");
+}
+
+/* One body for whole and partial vectors: for long bodies, whose every copy costs compile time. */
+static void walk_either(Emitter *e, EmitBody *body, void *context, Value total) {
+    Loop loop;
+    emit_loop_begin(e, &loop, emit_const(e, 0), total);
+    emit_loop_body(e, &loop);
+    emit_set_L(e, loop.i, total);
+    emit_mark_full(e, loop.i, total);
+    body(e, context);
+    emit_loop_end(e, &loop, e->lanes, NULL);
+    leave_L(e);
+}
+
 void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
     int64_t plain;
     const Value total = emit_L_total(e, &plain);
-    int copies = emit_cost(e) > 20 ? 1 : 4;
+    const bool long_body = emit_phase_cost(e) >= 12;
+    if (long_body && (plain < 0 || plain % e->lanes)) {
+        walk_either(e, body, context, total);
+        return;
+    }
+    int copies = long_body ? 1 : 4;
     while (copies > 1 && plain >= 0 && plain % (copies * e->lanes)) copies /= 2;
     const int64_t step = (int64_t)copies * e->lanes;
     Value at = emit_const(e, 0);
@@ -352,22 +374,28 @@ static Acc reload_acc(Emitter *e, const Inst *red, const Spilled *from, int r, V
     return acc;
 }
 
-static Value memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Value from,
-                         Value end, bool masked) {
+typedef enum Lanes {
+    LANES_whole,
+    LANES_some,
+    LANES_either
+} Lanes; /* either: a masked body that knows when all exist */
+
+static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Value from, Value end,
+                        Lanes lanes) {
     Loop loop;
-    emit_loop_begin(e, &loop, from, masked ? end : emit_add(e, end, 1 - e->lanes));
+    emit_loop_begin(e, &loop, from, end);
     emit_loop_body(e, &loop);
-    emit_set_L(e, loop.i, masked ? end : NULL);
+    emit_set_L(e, loop.i, lanes == LANES_whole ? NULL : end);
+    if (lanes == LANES_either) emit_mark_full(e, loop.i, end);
     const Value lane = LLVMBuildAnd(e->b, loop.i, emit_const(e, LANES_L - 1), "");
     for (int r = 0; r < reds->n; r++) {
         const Acc acc = reload_acc(e, reds->inst[r], spilled, r, lane);
         spill_acc(e, reds->inst[r], spilled, r, lane, step(e, reds->inst[r], acc));
     }
     emit_loop_end(e, &loop, e->lanes, NULL);
-    return loop.i;
 }
 
-static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, bool long_part,
+static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, Lanes lanes,
                            Parts *parts) {
     Spilled spilled;
     for (int r = 0; r < reds->n; r++) {
@@ -378,8 +406,7 @@ static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, 
             spill_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes),
                       parts->at[r][p]);
     }
-    if (long_part) from = memory_loop(e, reds, &spilled, from, end, false);
-    memory_loop(e, reds, &spilled, from, end, true);
+    memory_loop(e, reds, &spilled, from, end, lanes);
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < parts_of(e); p++)
             parts->at[r][p] =
@@ -392,14 +419,15 @@ static void chunk(Emitter *e, const Reds *reds, Value from, Value end, int64_t p
     Parts parts;
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < parts_of(e); p++) parts.at[r][p] = red_identity(e, reds->inst[r], true);
-    const bool heavy = emit_cost(e) * parts_of(e) > MAX_COPIES_COST;
+    const bool heavy = emit_phase_cost(e) * parts_of(e) > MAX_COPIES_COST;
     const int rest = plain < 0 ? -1 : (int)(plain % LANES_L);
     if (heavy) {
-        rest_in_memory(e, reds, from, end, true, &parts);
+        rest_in_memory(e, reds, from, end,
+                       plain >= 0 && plain % e->lanes == 0 ? LANES_whole : LANES_either, &parts);
     } else {
         if (plain < 0 || plain >= LANES_L) from = groups_in_registers(e, reds, from, end, &parts);
         if (rest > 0) rest_in_registers(e, reds, from, end, rest, &parts);
-        if (rest < 0) rest_in_memory(e, reds, from, end, false, &parts);
+        if (rest < 0) rest_in_memory(e, reds, from, end, LANES_some, &parts);
     }
     leave_L(e);
     for (int r = 0; r < reds->n; r++) out[r] = red_tree(e, reds->inst[r], parts.at[r], parts_of(e));
