@@ -123,9 +123,7 @@ void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory) {
     }
 }
 
-/* row nodes
- * ----------------------------------------------------------------------------------------------------
- */
+/* row nodes ---------------------------------------------------------------------------------- */
 
 typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved and what args point at
                           */
@@ -253,9 +251,7 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
 static const TapeClass row_class = {
     .backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved};
 
-/* recording
- * ----------------------------------------------------------------------------------------------------
- */
+/* recording ---------------------------------------------------------------------------------- */
 
 typedef struct Recording {
     OpCall *call;
@@ -385,8 +381,7 @@ static Status save_results(Recording *r, const SavePlan *plan) {
         const SaveItem item = plan->items[i];
         if (item.result < 0 || !is_due(r, &item) || item.result >= r->call->n_outs) continue;
         sn_tensor *const t = r->call->outs[item.result];
-        sn_tensor *const alias =
-            t ? tensor_from_storage(t->storage, t->base.meta, t->offset) : NULL;
+        sn_tensor *const alias = t ? tape_alias(t) : NULL;
         if (!alias) return error_pending();
         TapeSaved *const saved = &r->row->saved[r->row->n_saved++];
         *saved = (TapeSaved){.tensor = alias,
@@ -394,7 +389,6 @@ static Status save_results(Recording *r, const SavePlan *plan) {
                              .arg = -1,
                              .item = -1,
                              .result = item.result};
-        if (!scope_take(state_get(), alias)) tensor_retain(alias);
     }
     return ST_OK;
 }
@@ -448,15 +442,9 @@ static Status record(OpCall *call, uint32_t needs) {
     return status;
 }
 
-/* the kernel
- * ---------------------------------------------------------------------------------------------------
- */
+/* the kernel --------------------------------------------------------------------------------- */
 
-static bool differentiable(const OpRow *row) {
-    if (row->flags & OPF_nodiff) return false;
-    return row->kind != KIND_view || row->id >= OP_COUNT ||
-           deriv_rule(row); /* detach: a view without one */
-}
+static bool differentiable(const OpRow *row) { return !(row->flags & OPF_nodiff); }
 
 static bool writes_tracked(const OpCall *call) {
     for (int i = 0; call->out_args && i < call->row->n_out; i++)

@@ -17,7 +17,6 @@ struct TapeView {
     uint16_t block;
     bool no_grad;     /* made while grad mode was off */
     int result;       /* of a Tensor[] op */
-    sn_tensor *base;  /* owned */
     TapeView *parent; /* the view that this one was made from; NULL: the base */
     const OpRow *row;
     Arg args[]; /* [0] is the tensor: not set */
@@ -34,11 +33,9 @@ static TapeView *view_new(sn_tensor *self, const OpCall *call, int result) {
                        .result = result,
                        .row = call->row,
                        .parent = parent,
-                       .base = parent ? parent->base : self,
                        .no_grad = state_get()->grad_mode != SN_GRAD_ON};
     atomic_init(&view->refs, 1);
     if (parent) atomic_fetch_add(&parent->refs, 1);
-    tensor_retain(view->base);
     tape_args_copy(call->row, call->args, view->args, view->args + call->row->n_params);
     view->args[0] = A_NONE;
     return view;
@@ -47,9 +44,7 @@ static TapeView *view_new(sn_tensor *self, const OpCall *call, int result) {
 void tape_view_release(TapeView *view) {
     while (view && atomic_fetch_sub(&view->refs, 1) == 1) {
         TapeView *const parent = view->parent;
-        sn_tensor *const base = view->base;
         tape_block_give(view, view->block);
-        tensor_release(base);
         view = parent;
     }
 }
@@ -68,21 +63,23 @@ Status tape_view_note(OpCall *call) {
             continue;
         AutogradMeta *const meta = tape_meta(out);
         if (!meta || !(meta->view = view_new(self, call, i))) return ST_MEMORY;
-        meta->generation = generation_of(meta->view->base);
+        meta->base = self->autograd && self->autograd->view ? self->autograd->base : self;
+        tensor_retain(meta->base);
+        meta->generation = generation_of(meta->base);
     }
     return ST_OK;
 }
 
 sn_tensor *tape_view_base(const sn_tensor *t) {
-    return t->autograd && t->autograd->view ? t->autograd->view->base : NULL;
+    return t->autograd && t->autograd->view ? t->autograd->base : NULL;
 }
 
 static bool stale(const AutogradMeta *meta) {
-    return meta->generation != generation_of(meta->view->base);
+    return meta->generation != generation_of(meta->base);
 }
 
 bool tape_view_tracks(const sn_tensor *t) {
-    return stale(t->autograd) && tape_tracks(t->autograd->view->base);
+    return stale(t->autograd) && tape_tracks(t->autograd->base);
 }
 
 /* The view's ops on another tensor of the base's sizes; a result of the innermost scope. */
@@ -105,10 +102,10 @@ Status tape_view_refresh(sn_tensor *t) {
     TRY(scope_push(state, false));
     state->grad_mode = SN_GRAD_ON;
     sn_tensor *fresh;
-    Status status = replay(meta->view, meta->view->base, &fresh);
+    Status status = replay(meta->view, meta->base, &fresh);
     if (status == ST_OK && fresh->autograd && fresh->autograd->node)
         status = tape_attach(t, fresh->autograd->node, fresh->autograd->output);
-    if (status == ST_OK) meta->generation = generation_of(meta->view->base);
+    if (status == ST_OK) meta->generation = generation_of(meta->base);
     scope_pop(state);
     return status;
 }
@@ -142,7 +139,7 @@ static const TapeClass slices_class = {
 
 Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
     AutogradMeta *const meta = t->autograd;
-    sn_tensor *const base = meta->view->base;
+    sn_tensor *const base = meta->base;
     AutogradMeta *const base_meta = tape_meta(base);
     TapeNode *const slices =
         base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
@@ -165,7 +162,7 @@ Status tape_check_inplace(const sn_tensor *t) {
         return error_raise(
             ST_STATE, "a leaf that requires gradients is being written by an in-place operation");
     if (!meta->view) return ST_OK;
-    const AutogradMeta *const base = meta->view->base->autograd;
+    const AutogradMeta *const base = meta->base->autograd;
     if (base && base->requires_grad && !base->node)
         return error_raise(
             ST_STATE,

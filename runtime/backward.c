@@ -45,9 +45,7 @@ struct Engine {
     sn_tensor **found; /* selective: by x, owned */
 };
 
-/* entries
- * ------------------------------------------------------------------------------------------------------
- */
+/* entries ------------------------------------------------------------------------------------ */
 
 static TapeEntry *entry_new(Engine *e) {
     if (!e->last_block || e->last_block->n == BLOCK_ENTRIES) {
@@ -104,9 +102,7 @@ static void entry_close(TapeEntry *entry) {
     tensor_release(entry->leaf);
 }
 
-/* the heap
- * -----------------------------------------------------------------------------------------------------
- */
+/* the heap ----------------------------------------------------------------------------------- */
 
 static bool newer(const TapeEntry *a, const TapeEntry *b) {
     return a->node->sequence > b->node->sequence;
@@ -139,18 +135,7 @@ static TapeEntry *heap_pop(Engine *e) {
     return top;
 }
 
-/* sums
- * ---------------------------------------------------------------------------------------------------------
- */
-
-/* A reference to t: the innermost scope's where it holds t; that is the run's own. A handle of an outer scope
- * (a gradient that the caller passed) stays the caller's. */
-static void own(Engine *e, sn_tensor *t) {
-    const sn_state *const state = e->state;
-    const bool inside = (t->flags & TF_in_scope) && state->n_scopes &&
-                        t->scope_slot >= state->scopes[state->n_scopes - 1].first;
-    if (!inside || !scope_take(e->state, t)) tensor_retain(t);
-}
+/* sums --------------------------------------------------------------------------------------- */
 
 static bool sole(const sn_tensor *t) {
     return atomic_load(&t->refs) == 1 && t->storage && atomic_load(&t->storage->refs) == 1;
@@ -159,7 +144,7 @@ static bool sole(const sn_tensor *t) {
 /* *sum += grad; *sum owns. In place only into memory that nobody else can see. */
 static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
     if (!*sum) {
-        own(e, grad);
+        tape_own(e->state, grad);
         *sum = grad;
         return ST_OK;
     }
@@ -170,7 +155,7 @@ static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
     TRY(dispatch(op_row(OP_add_Tensor), in_place ? FORM_inplace : FORM_functional, args, NULL,
                  &total));
     if (in_place) return ST_OK;
-    own(e, total);
+    tape_own(e->state, total);
     tensor_release(*sum);
     *sum = total;
     return ST_OK;
@@ -178,7 +163,7 @@ static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
 
 static Status replace(Engine *e, sn_tensor **sum, sn_tensor *total) {
     if (*sum == total) return ST_OK;
-    own(e, total);
+    tape_own(e->state, total);
     tensor_release(*sum);
     *sum = total;
     return ST_OK;
@@ -204,9 +189,7 @@ static Status deliver(Engine *e, const TapeEdge *edge, sn_tensor *grad, bool who
     return edge->leaf || entry->queued ? ST_OK : heap_push(e, entry);
 }
 
-/* hooks
- * --------------------------------------------------------------------------------------------------------
- */
+/* hooks -------------------------------------------------------------------------------------- */
 
 static Status run_hook(Engine *e, const TapeHook *hook, sn_tensor **grad) {
     const Arg in = A_VAL(&(*grad)->base);
@@ -242,9 +225,7 @@ static Status run_hooks(Engine *e, const TapeHook *hook, int output, sn_tensor *
     return ST_OK;
 }
 
-/* nodes
- * --------------------------------------------------------------------------------------------------------
- */
+/* nodes -------------------------------------------------------------------------------------- */
 
 static Status used_twice(const TapeNode *node) {
     Text name = {0};
@@ -345,9 +326,7 @@ static Status run_node(Engine *e, TapeEntry *entry) {
     return status;
 }
 
-/* leaves
- * -------------------------------------------------------------------------------------------------------
- */
+/* leaves ------------------------------------------------------------------------------------- */
 
 /* The strides that .grad should have: the leaf's own where those are dense, else row-major. */
 static const Meta *grad_meta(const sn_tensor *leaf) {
@@ -370,7 +349,7 @@ static Status first_grad(Engine *e, sn_tensor *leaf, sn_tensor **sum) {
     }
     sn_tensor *const grad = tape_clone(*sum, meta);
     if (!grad) return error_pending();
-    own(e, grad);
+    tape_own(e->state, grad);
     leaf->autograd->grad = grad;
     return ST_OK;
 }
@@ -456,9 +435,7 @@ static Status mark_needed(Engine *e) {
     return ST_OK;
 }
 
-/* roots
- * --------------------------------------------------------------------------------------------------------
- */
+/* roots -------------------------------------------------------------------------------------- */
 
 static sn_tensor *one_like(const Meta *meta) {
     sn_tensor *const one =
@@ -539,9 +516,7 @@ static Status seed(Engine *e) {
     return status;
 }
 
-/* a run
- * --------------------------------------------------------------------------------------------------------
- */
+/* a run -------------------------------------------------------------------------------------- */
 
 static Status walk(Engine *e) {
     TRY(seed(e));

@@ -52,6 +52,14 @@ static Status unpack(TapeNode *node, bool create_graph, sn_tensor **values) {
     return ST_OK;
 }
 
+/* Gradients were retained past the end of the frame's scope; one that a scope holds needs no more. */
+static void give_to_scope(sn_tensor **grad) {
+    sn_tensor *const t = *grad;
+    if (!t) return;
+    if (t->flags & TF_in_scope) tensor_release(t);
+    else if (!scope_adopt(state_get(), t)) *grad = NULL;
+}
+
 static Status custom_backward(TapeNode *node, TapeBackward *call) {
     const CustomNode *const custom = custom_of(node);
     sn_tensor **const values = mem_alloc((size_t)(custom->n_saved + 1) * sizeof *values);
@@ -67,10 +75,7 @@ static Status custom_backward(TapeNode *node, TapeBackward *call) {
     sn_frame frame = {.what = name_of(&custom->fn), .closure = custom->closure, .custom = &state};
     if (status == ST_OK) status = frame_run(&frame, custom->fn.backward);
     mem_free(values);
-    /* the frame's scope has ended: gradients were retained by custom_set_grad */
-    for (int i = 0; i < node->n_edges; i++)
-        if (call->grad_in[i] && !scope_adopt(state_get(), call->grad_in[i]))
-            call->grad_in[i] = NULL;
+    for (int i = 0; i < node->n_edges; i++) give_to_scope(&call->grad_in[i]);
     return status == ST_OK ? error_pending() : status;
 }
 
@@ -130,10 +135,8 @@ static Status detach_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
         TapeSaved *const saved = &custom->saved[i];
         for (int k = 0; k < n_out; k++) {
             if (saved->tensor != out[k]) continue;
-            sn_tensor *const alias =
-                tensor_from_storage(out[k]->storage, out[k]->base.meta, out[k]->offset);
+            sn_tensor *const alias = tape_alias(out[k]);
             if (!alias) return ST_MEMORY;
-            if (!scope_take(state_get(), alias)) tensor_retain(alias);
             tensor_release(saved->tensor);
             saved->tensor = alias, saved->result = (int16_t)k;
             break;
@@ -270,7 +273,7 @@ Status custom_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {
     }
     if (call->grad_in[input])
         return error_raise(ST_STATE, "%s: the gradient of input %d is set already", f->what, input);
-    if (!scope_take(state_get(), grad)) tensor_retain(grad);
+    tensor_retain(grad);
     call->grad_in[input] = grad;
     return ST_OK;
 }

@@ -16,9 +16,7 @@ static _Atomic int64_t hook_ids;
 int64_t tape_live_nodes(void) { return atomic_load(&live_nodes); }
 uint32_t tape_hook_epoch(void) { return atomic_load(&hook_epoch); }
 
-/* blocks
- * -------------------------------------------------------------------------------------------------------
- */
+/* blocks ------------------------------------------------------------------------------------- */
 
 void *tape_block_take(size_t bytes, uint16_t *class) {
     const size_t wanted = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
@@ -57,9 +55,7 @@ void tape_blocks_trim(sn_state *state) {
     }
 }
 
-/* nodes
- * --------------------------------------------------------------------------------------------------------
- */
+/* nodes -------------------------------------------------------------------------------------- */
 
 TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t extra) {
     const size_t head =
@@ -167,9 +163,7 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
     return ST_OK;
 }
 
-/* tensors
- * ------------------------------------------------------------------------------------------------------
- */
+/* tensors ------------------------------------------------------------------------------------ */
 
 AutogradMeta *tape_meta(sn_tensor *t) {
     if (t->autograd) return t->autograd;
@@ -179,15 +173,26 @@ AutogradMeta *tape_meta(sn_tensor *t) {
     return t->autograd = meta;
 }
 
+sn_tensor *tape_alias(const sn_tensor *t) {
+    sn_state *const state = state_get();
+    if (scope_push(state, false) != ST_OK) return NULL;
+    sn_tensor *const alias = tensor_from_storage(t->storage, t->base.meta, t->offset);
+    if (alias) tape_own(state, alias);
+    scope_pop(state);
+    return alias;
+}
+
 static void free_meta(sn_tensor *t) {
     AutogradMeta *const meta = t->autograd;
     t->autograd = NULL;
     TapeNode *const node = meta->node;
     TapeView *const view = meta->view;
+    sn_tensor *const base = meta->base;
     tensor_release(meta->grad);
     if (UNLIKELY(meta->hooks != NULL)) free_hooks(meta->hooks);
     tape_block_give(meta, (sizeof *meta + CLASS_BYTES - 1) / CLASS_BYTES);
     if (view) tape_view_release(view);
+    tensor_release(base);
     tape_node_release(node);
 }
 
@@ -271,9 +276,7 @@ void tape_hook_remove(sn_tensor *t, int64_t id) {
     }
 }
 
-/* saved tensors
- * ------------------------------------------------------------------------------------------------
- */
+/* saved tensors ------------------------------------------------------------------------------ */
 
 Status tape_save(TapeSaved *saved, sn_tensor *t) {
     if (UNLIKELY(t->flags & TF_inference))

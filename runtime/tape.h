@@ -34,7 +34,8 @@ typedef struct AutogradMeta {
     uint32_t generation; /* of a base: counts recorded in-place ops; of a view: the base's when node
                             was made */
     sn_tensor *grad;     /* of a leaf: accumulated, owned; NULL: none */
-    TapeView *view;      /* not NULL: in-place ops go through to the base */
+    TapeView *view;      /* not NULL: in-place ops go through to the base, */
+    sn_tensor *base;     /* which is owned */
     TapeHook *hooks;     /* of a leaf; those of other tensors belong to their node */
     TapeEntry *entry;
 } AutogradMeta;
@@ -51,9 +52,7 @@ static inline bool tape_is_leaf(const sn_tensor *t) {
     return !meta || (!meta->node && !(meta->view && tape_view_tracks(t)));
 }
 
-/* tensors
- * ------------------------------------------------------------------------------------------------------
- */
+/* tensors ------------------------------------------------------------------------------------ */
 AutogradMeta *tape_meta(sn_tensor *t);            /* made if absent; NULL: out of memory */
 Status tape_requires_grad(sn_tensor *t, bool on); /* of a leaf of floating dtype */
 sn_tensor *tape_grad(const sn_tensor *t);         /* borrowed; NULL: none */
@@ -73,9 +72,7 @@ typedef struct TapeSaved {
 Status tape_save(TapeSaved *saved, sn_tensor *t);                  /* refuses inference tensors */
 Status tape_saved_check(const TapeSaved *saved, const char *node); /* the version counter error */
 
-/* nodes
- * --------------------------------------------------------------------------------------------------------
- */
+/* nodes -------------------------------------------------------------------------------------- */
 
 typedef struct TapeEdge { /* where the gradient of one input goes */
     void *target;         /* a TapeNode, a leaf's sn_tensor, or NULL: nowhere; owned */
@@ -130,6 +127,14 @@ void tape_node_drop(TapeNode *node); /* frees what it saved; the edges stay */
 Status tape_edge_set(TapeEdge *edge, sn_tensor *t);
 /* Makes t result `output` of node. */
 Status tape_attach(sn_tensor *t, TapeNode *node, int output);
+/* A reference of one's own: the innermost scope's where it holds t, else a new one. */
+static inline void tape_own(sn_state *state, sn_tensor *t) {
+    const uint32_t first = state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
+    const bool innermost = (t->flags & TF_in_scope) && t->scope_slot >= first;
+    if (!innermost || !scope_take(state, t)) tensor_retain(t);
+}
+/* Another handle of t's data without history, owned by the caller; NULL raises. */
+sn_tensor *tape_alias(const sn_tensor *t);
 void *tape_block_take(size_t bytes, uint16_t *class); /* uninitialised; NULL raises */
 void tape_block_give(void *block, uint16_t class);
 void tape_blocks_trim(sn_state *state);
@@ -193,9 +198,7 @@ typedef struct TapeCompiled {
 Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs,
                          const TapeCompiled *ops, void *context);
 
-/* listings
- * -----------------------------------------------------------------------------------------------------
- */
+/* listings ----------------------------------------------------------------------------------- */
 /* Every node reachable from t, newest first: "#7 MulBackward -> #5 AddBackward, AccumulateGrad;
  * saved self f32[2] v0 (8 bytes)". Then a line of totals. Storages count once. */
 void tape_print(Text *text, sn_tensor *t);

@@ -73,9 +73,7 @@ Status deriv_tanh_backward(Deriv *d) { /* go (1 - y y) */
     return set_pair(d, p, 1, n_minus(p.b, 1, square_of(p.b, p.x)), mul_n(p.b, p.x, -2));
 }
 
-/* gelu
- * ---------------------------------------------------------------------------------------------------------
- */
+/* gelu --------------------------------------------------------------------------------------- */
 
 Status deriv_gelu(Deriv *d) {
     return deriv_set(d, 0, E(d->b, gelu_backward, V(grad_of(d)), d->args[0], d->args[1]));
@@ -149,9 +147,7 @@ Status deriv_elu(Deriv *d) {
         d, 0, E(b, where_self, V(E(b, le_Tensor, V(x), F(0))), V(curve), V(mul_n(b, g, scale))));
 }
 
-/* dropout
- * ------------------------------------------------------------------------------------------------------
- */
+/* dropout ------------------------------------------------------------------------------------ */
 
 Status deriv_native_dropout(Deriv *d) { /* (input, p, train) -> (output, mask) */
     if (!grad_of(d)) return ST_OK;

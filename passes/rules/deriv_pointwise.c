@@ -59,9 +59,7 @@ static Status modulo(Deriv *d, const char *rounding) {
 Status deriv_fmod(Deriv *d) { return modulo(d, "trunc"); }
 Status deriv_remainder(Deriv *d) { return modulo(d, "floor"); }
 
-/* pow
- * ----------------------------------------------------------------------------------------------------------
- */
+/* pow ---------------------------------------------------------------------------------------- */
 
 static Status pow_number(Deriv *d) {
     Builder *const b = d->b;
@@ -123,9 +121,7 @@ static Status extremum(Deriv *d, bool largest) {
 Status deriv_maximum(Deriv *d) { return extremum(d, true); }
 Status deriv_minimum(Deriv *d) { return extremum(d, false); }
 
-/* clamp
- * --------------------------------------------------------------------------------------------------------
- */
+/* clamp -------------------------------------------------------------------------------------- */
 
 static Val *either(Builder *b, Val *x, Val *y) {
     return !x ? y : !y ? x : E(b, logical_or, V(x), V(y));
@@ -168,9 +164,7 @@ static Status clamp_one(Deriv *d, bool low) {
 Status deriv_clamp_min(Deriv *d) { return clamp_one(d, true); }
 Status deriv_clamp_max(Deriv *d) { return clamp_one(d, false); }
 
-/* selection
- * ----------------------------------------------------------------------------------------------------
- */
+/* selection ---------------------------------------------------------------------------------- */
 
 Status deriv_where(Deriv *d) {
     const Arg mask = d->args[0];

@@ -1,0 +1,554 @@
+/* test_autograd.c: the tape and its engine: accumulation, order, modes, hooks, versions, in-place ops and views, custom
+ * functions, gradients of gradients, listings [semantics G1, G5; acceptance 3.03-3.16]. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/text.h"
+#include "runtime/custom_function.h"
+#include "runtime/tape.h"
+
+#define OK(expr) ck_assert_msg((expr) == 0, "%s: %s", #expr, sn_error_take()->message)
+#define DIMS(...) SN_INTS(__VA_ARGS__)
+
+static void setup(void) {}
+static void teardown(void) {
+    sn_error_take();
+    sn_grad_mode_set(SN_GRAD_ON);
+    sn_scope_end(SN_SCOPE_ROOT);
+    ck_assert_int_eq(tape_live_nodes(), 0);
+}
+
+static sn_tensor *op(OpId id, OpForm form, const Arg *args, int n) {
+    Arg full[MAX_ARGS];
+    sn_tensor *outs[MAX_LIST] = {0};
+    if (op_args_normalize(op_row(id), args, n, full) != ST_OK) return NULL;
+    return dispatch(op_row(id), form, full, NULL, outs) == ST_OK ? outs[0] : NULL;
+}
+#define OP(id, ...) op(OP_##id, FORM_functional, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+#define OP_(id, ...) op(OP_##id, FORM_inplace, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+#define T(t) A_VAL(&(t)->base)
+
+static sn_tensor *floats(int64_t n, const float *values) {
+    sn_tensor *const t = sn_from_data(values, (sn_ints){&n, 1}, SN_F32);
+    ck_assert_ptr_nonnull(t);
+    return t;
+}
+#define FLOATS(...) floats(SN_COUNT(float, __VA_ARGS__), (const float[]){__VA_ARGS__})
+static sn_tensor *leaf(sn_tensor *t) { return sn_requires_grad_(t, true); }
+static sn_tensor *scalar(float value) {
+    sn_tensor *const t = sn_from_data(&value, (sn_ints){(const int64_t[]){0}, 0}, SN_F32);
+    ck_assert_ptr_nonnull(t);
+    return t;
+}
+static sn_tensor *total(sn_tensor *t) { return OP(sum_dim_IntList, T(t), A_NONE); }
+static float at(sn_tensor *t, int64_t i) {
+    ck_assert_msg(t != NULL, "no tensor: %s", sn_error_take()->message);
+    float values[64];
+    OK(sn_read(t, values, (size_t)sn_numel(t) * sizeof(float)));
+    return values[i];
+}
+static void fails(sn_status status, sn_status wanted, const char *text) {
+    const sn_error *const error = sn_error_take();
+    ck_assert_msg(status == wanted, "status %d: %s", (int)status, error->message);
+    ck_assert_msg(strstr(error->message, text) != NULL, "'%s' lacks '%s'", error->message, text);
+}
+
+/* gradients ---------------------------------------------------------------------------------------------------- */
+
+START_TEST(product_and_sum) { /* acceptance 3.04 */
+    sn_tensor *const a = leaf(scalar(2)), *const b = leaf(scalar(3));
+    sn_tensor *const y = OP(add_Tensor, T(OP(mul_Tensor, T(a), T(b))), T(a));
+    OK(sn_backward(y));
+    ck_assert_float_eq(at(sn_grad(a), 0), 4);
+    ck_assert_float_eq(at(sn_grad(b), 0), 2);
+}
+END_TEST
+
+START_TEST(second_backward_accumulates) { /* 3.12 */
+    sn_tensor *const x = leaf(FLOATS(1, 2));
+    for (int i = 1; i <= 3; i++) {
+        OK(sn_backward(total(OP(mul_Tensor, T(x), T(x)))));
+        ck_assert_float_eq(at(sn_grad(x), 1), (float)(4 * i));
+    }
+    OK(sn_grad_set(x, NULL));
+    ck_assert_ptr_null(sn_grad(x));
+    ck_assert_int_eq(sn_check(), SN_OK);
+    OK(sn_backward(total(OP(mul_Tensor, T(x), T(x)))));
+    ck_assert_float_eq(at(sn_grad(x), 0), 2);
+}
+END_TEST
+
+START_TEST(broadcasts_are_summed) {
+    sn_tensor *const x = leaf(FLOATS(1, 2, 3)), *const s = leaf(scalar(2));
+    OK(sn_backward(total(OP(mul_Tensor, T(x), T(s)))));
+    ck_assert_int_eq(sn_rank(sn_grad(s)), 0);
+    ck_assert_float_eq(at(sn_grad(s), 0), 6);
+    ck_assert_float_eq(at(sn_grad(x), 2), 2);
+}
+END_TEST
+
+START_TEST(g1_contributions_are_added_newest_first) {
+    /* c, b, a in that order: (-1e8 + 1) + 1e8 = 0 in f32, any order that cancels first gives 1 */
+    sn_tensor *const x = leaf(scalar(1));
+    sn_tensor *const a = OP(mul_Tensor, T(x), A_FLOAT(1e8));
+    sn_tensor *const b = OP(mul_Tensor, T(x), A_FLOAT(1));
+    sn_tensor *const c = OP(mul_Tensor, T(x), A_FLOAT(-1e8));
+    OK(sn_backward(OP(add_Tensor, T(OP(add_Tensor, T(a), T(c))), T(b))));
+    ck_assert_float_eq(at(sn_grad(x), 0), 0);
+    sn_tensor *const y = leaf(scalar(1));
+    sn_tensor *const d = OP(mul_Tensor, T(y), A_FLOAT(1));
+    sn_tensor *const e = OP(mul_Tensor, T(y), A_FLOAT(1e8));
+    sn_tensor *const f = OP(mul_Tensor, T(y), A_FLOAT(-1e8));
+    OK(sn_backward(OP(add_Tensor, T(OP(add_Tensor, T(d), T(f))), T(e))));
+    ck_assert_float_eq(at(sn_grad(y), 0), 1);
+}
+END_TEST
+
+START_TEST(deep_graphs_need_no_stack) {
+    sn_tensor *const x = leaf(scalar(1));
+    sn_tensor *y = sn_keep(OP(add_Tensor, T(x), A_FLOAT(1)));
+    for (int i = 0; i < 200000; i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_tensor *const next = sn_keep(OP(add_Tensor, T(y), A_FLOAT(1)));
+        sn_release(y);
+        y = next;
+        sn_scope_end(scope);
+    }
+    OK(sn_backward(y));
+    ck_assert_float_eq(at(sn_grad(x), 0), 1);
+    sn_release(y);
+}
+END_TEST
+
+START_TEST(a_grad_is_the_leafs_own_memory) {
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = leaf(FLOATS(3, 4)), *const g = FLOATS(5, 6);
+    sn_tensor *const y = OP(add_Tensor, T(x), T(w));
+    OK(sn_backward_ex(SN_TENSORS(y), SN_TENSORS(g), 0));
+    ck_assert_ptr_ne(sn_grad(x)->storage, g->storage);
+    ck_assert_ptr_ne(sn_grad(x)->storage, sn_grad(w)->storage);
+    OP_(mul_Tensor, T(sn_grad(x)), A_FLOAT(0));
+    ck_assert_float_eq(at(sn_grad(w), 1), 6);
+    ck_assert_float_eq(at(g, 1), 6);
+}
+END_TEST
+
+START_TEST(roots_are_checked) {
+    sn_tensor *const x = leaf(FLOATS(1, 2));
+    fails(sn_backward(x), SN_ERR_ARGUMENT, "one element");
+    fails(sn_backward(total(FLOATS(1, 2))), SN_ERR_STATE, "does not require gradients");
+    sn_tensor *const y = OP(mul_Tensor, T(x), T(x));
+    fails(sn_backward_ex(SN_TENSORS(y), SN_TENSORS(FLOATS(1, 2, 3)), 0), SN_ERR_SHAPE, "f32[3] for f32[2]");
+}
+END_TEST
+
+/* keeping and freeing ------------------------------------------------------------------------------------------- */
+
+START_TEST(a_graph_is_freed_by_backward) {
+    sn_tensor *const x = leaf(FLOATS(1, 2));
+    sn_tensor *const y = total(OP(mul_Tensor, T(x), T(x)));
+    OK(sn_backward_ex(SN_TENSORS(y), (sn_tensors){0}, SN_RETAIN_GRAPH));
+    OK(sn_backward(y));
+    ck_assert_float_eq(at(sn_grad(x), 1), 8);
+    fails(sn_backward(y), SN_ERR_STATE, "second time");
+}
+END_TEST
+
+START_TEST(double_backward) { /* 3.07: d2/dx2 of x^3 is 6x */
+    sn_tensor *const x = leaf(FLOATS(2, 5));
+    sn_tensor *const cube = total(OP(mul_Tensor, T(OP(mul_Tensor, T(x), T(x))), T(x)));
+    sn_tensor *first, *second, *third;
+    OK(sn_gradients(SN_TENSORS(cube), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first));
+    ck_assert_float_eq(at(first, 1), 75);
+    OK(sn_gradients(SN_TENSORS(total(first)), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &second));
+    ck_assert_float_eq(at(second, 0), 12);
+    ck_assert_float_eq(at(second, 1), 30);
+    OK(sn_gradients(SN_TENSORS(total(second)), SN_TENSORS(x), (sn_tensors){0}, 0, &third));
+    ck_assert_float_eq(at(third, 1), 6);
+    ck_assert_ptr_null(sn_grad(x));
+}
+END_TEST
+
+START_TEST(double_backward_through_a_saved_result) { /* exp saves its result */
+    sn_tensor *const x = leaf(scalar(0.5f));
+    sn_tensor *first, *second;
+    OK(sn_gradients(SN_TENSORS(OP(exp, T(x))), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first));
+    OK(sn_gradients(SN_TENSORS(first), SN_TENSORS(x), (sn_tensors){0}, 0, &second));
+    ck_assert_float_eq(at(first, 0), at(second, 0));
+    ck_assert_float_eq_tol(at(second, 0), expf(0.5f), 1e-6);
+}
+END_TEST
+
+START_TEST(gradients_touch_only_what_was_asked) {
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = leaf(FLOATS(3, 4)), *const other = leaf(FLOATS(1, 1));
+    sn_tensor *const h = OP(mul_Tensor, T(x), T(w)), *const y = total(OP(mul_Tensor, T(h), T(h)));
+    sn_tensor *out[2];
+    OK(sn_gradients(SN_TENSORS(y), SN_TENSORS(h, x), (sn_tensors){0}, SN_RETAIN_GRAPH, out));
+    ck_assert_float_eq(at(out[0], 1), 16);
+    ck_assert_float_eq(at(out[1], 1), 64);
+    ck_assert_ptr_null(sn_grad(x));
+    ck_assert_ptr_null(sn_grad(w));
+    fails(sn_gradients(SN_TENSORS(y), SN_TENSORS(x, other), (sn_tensors){0}, SN_RETAIN_GRAPH, out), SN_ERR_ARGUMENT, "not used");
+    ck_assert_ptr_null(out[0]);
+    OK(sn_gradients(SN_TENSORS(y), SN_TENSORS(x, other), (sn_tensors){0}, SN_ALLOW_UNUSED, out));
+    ck_assert_ptr_nonnull(out[0]);
+    ck_assert_ptr_null(out[1]);
+}
+END_TEST
+
+START_TEST(gradients_of_the_same_tensor_twice) {
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *out[2];
+    OK(sn_gradients(SN_TENSORS(total(OP(mul_Tensor, T(x), T(x)))), SN_TENSORS(x, x), (sn_tensors){0}, 0, out));
+    ck_assert_float_eq(at(out[0], 1), 4);
+    ck_assert_float_eq(at(out[1], 1), 4);
+}
+END_TEST
+
+/* modes and flags ----------------------------------------------------------------------------------------------- */
+
+START_TEST(requires_grad_propagates) { /* 3.13 */
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const plain = FLOATS(1, 2);
+    ck_assert(sn_requires_grad(OP(add_Tensor, T(x), T(plain))));
+    ck_assert(!sn_requires_grad(OP(add_Tensor, T(plain), T(plain))));
+    ck_assert(!sn_requires_grad(OP(gt_Tensor, T(x), T(plain))));
+    sn_tensor *const cut = OP(detach, T(OP(mul_Tensor, T(x), T(x))));
+    ck_assert(!sn_requires_grad(cut));
+    sn_grad_mode_set(SN_GRAD_OFF);
+    ck_assert(!sn_requires_grad(OP(add_Tensor, T(x), T(x))));
+    sn_grad_mode_set(SN_GRAD_ON);
+    const int64_t n = 1, whole = 3;
+    ck_assert_ptr_null(sn_requires_grad_(sn_from_data(&whole, (sn_ints){&n, 1}, SN_I64), true));
+    fails(sn_check(), SN_ERR_DTYPE, "floating point");
+}
+END_TEST
+
+START_TEST(scopes_restore_the_mode) {
+    const sn_scope scope = sn_scope_begin();
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_scope_end(scope);
+    ck_assert_int_eq(sn_grad_mode_set(SN_GRAD_ON), SN_GRAD_ON);
+}
+END_TEST
+
+START_TEST(inference_tensors_are_not_saved) { /* 3.14 */
+    sn_tensor *const x = leaf(FLOATS(1, 2));
+    sn_grad_mode_set(SN_INFERENCE);
+    sn_tensor *const made = OP(add_Tensor, T(FLOATS(1, 2)), A_FLOAT(1));
+    sn_grad_mode_set(SN_GRAD_ON);
+    ck_assert_ptr_nonnull(OP(add_Tensor, T(x), T(made))); /* saves nothing */
+    ck_assert_ptr_null(OP(mul_Tensor, T(x), T(made)));
+    fails(sn_check(), SN_ERR_STATE, "inference tensors cannot be saved for backward");
+}
+END_TEST
+
+/* in-place ops -------------------------------------------------------------------------------------------------- */
+
+START_TEST(a_saved_tensor_may_not_change) { /* 3.10 */
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = FLOATS(3, 4);
+    sn_tensor *const y = total(OP(mul_Tensor, T(x), T(w)));
+    OP_(add_Tensor, T(w), A_FLOAT(1));
+    OP_(add_Tensor, T(w), A_FLOAT(1));
+    fails(sn_backward(y), SN_ERR_STATE, "is at version 2; expected version 0");
+}
+END_TEST
+
+START_TEST(a_leaf_may_not_be_overwritten) {
+    sn_tensor *const x = leaf(FLOATS(1, 2));
+    ck_assert_ptr_null(OP_(add_Tensor, T(x), A_FLOAT(1)));
+    fails(sn_check(), SN_ERR_STATE, "a leaf that requires gradients");
+    sn_tensor *const view = OP(view, T(x), A_INTS(((int64_t[]){2, 1}), 2));
+    ck_assert_ptr_null(OP_(mul_Tensor, T(view), A_FLOAT(2)));
+    fails(sn_check(), SN_ERR_STATE, "a view of a leaf");
+    sn_grad_mode_set(SN_GRAD_OFF);
+    ck_assert_ptr_nonnull(OP_(add_Tensor, T(x), A_FLOAT(1)));
+    ck_assert_float_eq(at(x, 0), 2);
+}
+END_TEST
+
+START_TEST(in_place_ops_have_their_functional_gradient) { /* G5: y = x + 1, y *= y' with y' its own old value needed */
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = leaf(FLOATS(3, 4));
+    sn_tensor *const y = OP(add_Tensor, T(x), A_FLOAT(1));
+    ck_assert_ptr_eq(OP_(mul_Tensor, T(y), T(w)), y);
+    OP_(mul_Tensor, T(y), T(y));
+    OK(sn_backward(total(y))); /* ((x + 1) w)^2 */
+    ck_assert_float_eq(at(sn_grad(x), 0), 2 * 2 * 3 * 3);
+    ck_assert_float_eq(at(sn_grad(w), 1), 2 * 4 * 9);
+}
+END_TEST
+
+START_TEST(writing_a_view_changes_its_base) {
+    sn_tensor *const base = FLOATS(1, 2, 3, 4), *const w = leaf(FLOATS(10, 20));
+    sn_tensor *const matrix = OP(view, T(base), A_INTS(((int64_t[]){2, 2}), 2));
+    sn_tensor *const row = OP(select_int, T(matrix), A_INT(1), A_INT(0)); /* a column */
+    OP_(mul_Tensor, T(row), T(w));
+    ck_assert(sn_requires_grad(base));
+    ck_assert(sn_requires_grad(matrix));
+    OK(sn_backward(total(OP(mul_Tensor, T(base), T(base)))));
+    ck_assert_float_eq(at(sn_grad(w), 0), 2 * 10 * 1 * 1);
+    ck_assert_float_eq(at(sn_grad(w), 1), 2 * 20 * 3 * 3);
+}
+END_TEST
+
+START_TEST(views_see_what_was_written_into_their_base) {
+    sn_tensor *const x = leaf(FLOATS(1, 2, 3, 4)), *const w = leaf(FLOATS(5, 6));
+    sn_tensor *const base = OP(mul_Tensor, T(x), A_FLOAT(2));
+    sn_tensor *const pairs = OP(view, T(base), A_INTS(((int64_t[]){2, 2}), 2));
+    sn_tensor *const second = OP(select_int, T(pairs), A_INT(0), A_INT(1));
+    OP_(copy, T(second), T(w)); /* base = 2 x0, 2 x1, w0, w1 */
+    OK(sn_backward(total(OP(mul_Tensor, T(pairs), T(pairs)))));
+    const float dx[] = {8, 16, 0, 0}, dw[] = {10, 12};
+    for (int i = 0; i < 4; i++) ck_assert_float_eq(at(sn_grad(x), i), dx[i]);
+    for (int i = 0; i < 2; i++) ck_assert_float_eq(at(sn_grad(w), i), dw[i]);
+}
+END_TEST
+
+/* hooks --------------------------------------------------------------------------------------------------------- */
+
+static int hook_calls;
+static sn_status double_it(sn_frame *f) {
+    hook_calls++;
+    return sn_out(f, 0, OP(mul_Tensor, T(sn_in(f, 0)), A_FLOAT(*(float *)sn_closure(f))));
+}
+static sn_status look_at_it(sn_frame *f) {
+    hook_calls++;
+    return sn_in(f, 0) ? SN_OK : SN_ERR_CALLBACK;
+}
+
+START_TEST(hooks_see_and_replace_gradients) { /* 3.15 */
+    sn_tensor *const x = leaf(FLOATS(1, 2));
+    sn_tensor *const h = OP(mul_Tensor, T(x), A_FLOAT(3));
+    float two = 2, five = 5;
+    hook_calls = 0;
+    ck_assert_int_gt(sn_hook_add(h, double_it, &two), 0);
+    const int64_t on_leaf = sn_hook_add(x, double_it, &five), looking = sn_hook_add(x, look_at_it, NULL);
+    OK(sn_backward_ex(SN_TENSORS(total(h)), (sn_tensors){0}, SN_RETAIN_GRAPH));
+    ck_assert_int_eq(hook_calls, 3);
+    ck_assert_float_eq(at(sn_grad(x), 0), 30);
+    sn_hook_remove(x, on_leaf), sn_hook_remove(x, looking);
+    OK(sn_grad_set(x, NULL));
+    OK(sn_backward(total(h)));
+    ck_assert_int_eq(hook_calls, 4);
+    ck_assert_float_eq(at(sn_grad(x), 0), 6);
+    ck_assert_int_eq((int)sn_hook_add(FLOATS(1), look_at_it, NULL), 0);
+    fails(sn_check(), SN_ERR_STATE, "does not require gradients");
+}
+END_TEST
+
+static sn_status failing_hook(sn_frame *f) {
+    (void)f;
+    return sn_fail(SN_ERR_VALUE, "the hook found a NaN");
+}
+START_TEST(a_failing_hook_stops_backward) {
+    sn_tensor *const x = leaf(FLOATS(1, 2));
+    sn_hook_add(x, failing_hook, NULL);
+    fails(sn_backward(total(OP(mul_Tensor, T(x), T(x)))), SN_ERR_VALUE, "found a NaN");
+    ck_assert_ptr_null(sn_grad(x));
+}
+END_TEST
+
+static sn_status backward_inside(sn_frame *f) { /* a run inside a run, over the same leaf */
+    sn_tensor *const x = sn_closure(f);
+    ck_assert_int_eq(sn_grad_mode_set(SN_GRAD_ON), SN_GRAD_OFF);
+    return sn_backward(total(OP(mul_Tensor, T(x), A_FLOAT(100))));
+}
+START_TEST(a_hook_may_run_backward) {
+    sn_tensor *const x = leaf(FLOATS(1, 2));
+    sn_tensor *const h = OP(mul_Tensor, T(x), T(x));
+    sn_hook_add(h, backward_inside, x);
+    OK(sn_backward(OP(add_Tensor, T(total(h)), T(total(x)))));
+    ck_assert_float_eq(at(sn_grad(x), 1), 105); /* 100 from inside, 2 x + 1 */
+}
+END_TEST
+
+/* custom functions ---------------------------------------------------------------------------------------------- */
+
+typedef struct Clamp {
+    double low, high, scale;
+    int freed;
+} Clamp;
+
+static sn_status clamp_forward(sn_frame *f) {
+    const Clamp *const c = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    ck_assert(!sn_requires_grad(OP(mul_Tensor, T(x), T(x)))); /* gradients are off */
+    sn_tensor *const y = OP(clamp_Tensor, T(x), A_FLOAT(c->low), A_FLOAT(c->high));
+    sn_save(f, OP(eq_Tensor, T(x), T(y)));
+    return sn_out(f, 0, y);
+}
+static sn_status clamp_backward(sn_frame *f) {
+    const Clamp *const c = sn_closure(f);
+    ck_assert(sn_needs_grad(f, 0));
+    sn_tensor *const g = OP(mul_Tensor, T(sn_grad_of(f, 0)), A_FLOAT(c->scale));
+    sn_set_grad_of(f, 1, NULL); /* not differentiable */
+    return sn_set_grad_of(f, 0, OP(mul_Tensor, T(g), T(sn_saved(f, 0))));
+}
+static void count_free(void *closure, void *context) {
+    (void)context;
+    ((Clamp *)closure)->freed++;
+}
+static const sn_custom clamp = {sizeof clamp, "fused_scale_clamp", clamp_forward, clamp_backward, count_free};
+
+START_TEST(custom_function) { /* 3.08 */
+    Clamp c = {-1, 1, 0.5, 0};
+    sn_tensor *const x = leaf(FLOATS(-3, 0.25f, 0.5f, 3)), *const unused = FLOATS(1);
+    sn_tensor *const in[] = {x, unused}, *y;
+    const sn_scope scope = sn_scope_begin();
+    OK(sn_custom_call(&clamp, &c, in, 2, &y, 1));
+    ck_assert(sn_requires_grad(y));
+    OK(sn_backward(total(y)));
+    const float want[] = {0, 0.5f, 0.5f, 0};
+    for (int i = 0; i < 4; i++) ck_assert_float_eq(at(sn_grad(x), i), want[i]);
+    sn_scope_end(scope);
+    ck_assert_int_eq(c.freed, 1);
+    OK(sn_custom_call(&clamp, &c, (sn_tensor *const[]){unused, NULL}, 2, &y, 1));
+    ck_assert(!sn_requires_grad(y));
+    ck_assert_int_eq(c.freed, 2);
+}
+END_TEST
+
+static sn_status wrong_input(sn_frame *f) { return sn_set_grad_of(f, 5, sn_grad_of(f, 0)); }
+static sn_status wrong_size(sn_frame *f) { return sn_set_grad_of(f, 0, scalar(1)); }
+static sn_status same(sn_frame *f) { return sn_out(f, 0, sn_in(f, 0)); }
+static sn_status nothing(sn_frame *f) {
+    (void)f;
+    return SN_OK;
+}
+static sn_status pass_on(sn_frame *f) { return sn_set_grad_of(f, 0, sn_grad_of(f, 0)); }
+
+START_TEST(custom_functions_are_checked) {
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const in[] = {x}, *y;
+    const sn_custom no_output = {sizeof no_output, "no_output", nothing, pass_on, NULL};
+    fails(sn_custom_call(&no_output, NULL, in, 1, &y, 1), SN_ERR_CALLBACK, "set no output 0");
+    ck_assert_ptr_null(y);
+    const sn_custom bad = {sizeof bad, "bad_input", same, wrong_input, NULL};
+    OK(sn_custom_call(&bad, NULL, in, 1, &y, 1));
+    ck_assert_ptr_ne(y, x);
+    fails(sn_backward(total(y)), SN_ERR_ARGUMENT, "no input 5");
+    const sn_custom size = {sizeof size, "bad_size", same, wrong_size, NULL};
+    OK(sn_custom_call(&size, NULL, in, 1, &y, 1));
+    fails(sn_backward(total(y)), SN_ERR_SHAPE, "the input is f32[2]");
+    const sn_custom silent = {sizeof silent, "silent", same, nothing, NULL};
+    OK(sn_custom_call(&silent, NULL, in, 1, &y, 1));
+    OK(sn_backward(total(y)));
+    ck_assert_ptr_null(sn_grad(x)); /* undefined, never zeros */
+}
+END_TEST
+
+static sn_status square_forward(sn_frame *f) {
+    sn_save(f, sn_in(f, 0));
+    return sn_out(f, 0, OP(mul_Tensor, T(sn_in(f, 0)), T(sn_in(f, 0))));
+}
+static sn_status square_backward(sn_frame *f) {
+    sn_tensor *const slope = OP(mul_Tensor, T(sn_saved(f, 0)), A_FLOAT(2));
+    return sn_set_grad_of(f, 0, OP(mul_Tensor, T(sn_grad_of(f, 0)), T(slope)));
+}
+START_TEST(custom_functions_differentiate_twice) {
+    const sn_custom square = {sizeof square, "square", square_forward, square_backward, NULL};
+    sn_tensor *const x = leaf(scalar(3)), *const in[] = {x}, *y, *first, *second;
+    OK(sn_custom_call(&square, NULL, in, 1, &y, 1));
+    OK(sn_gradients(SN_TENSORS(y), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first));
+    OK(sn_gradients(SN_TENSORS(first), SN_TENSORS(x), (sn_tensors){0}, 0, &second));
+    ck_assert_float_eq(at(first, 0), 6);
+    ck_assert_float_eq(at(second, 0), 2);
+}
+END_TEST
+
+/* compiled nodes ------------------------------------------------------------------------------------------------ */
+
+static Status triple_backward(void *context, TapeBackward *call) { /* continues the partial sum [G1] */
+    (*(int *)context)++;
+    sn_tensor *const part = OP(mul_Tensor, T(call->grad_out[0]), A_FLOAT(3));
+    call->grad_in[0] = call->partial[0] ? OP(add_Tensor, T(call->partial[0]), T(part)) : part;
+    return ST_OK;
+}
+static void triple_release(void *context) { *(int *)context += 100; }
+static const TapeCompiled triple = {.name = "Triple", .backward = triple_backward, .release = triple_release};
+
+START_TEST(compiled_nodes_continue_sums) {
+    int calls = 0;
+    sn_tensor *const x = leaf(scalar(2));
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *y = OP(mul_Tensor, T(x), A_FLOAT(3));
+    sn_grad_mode_set(SN_GRAD_ON);
+    OK(tape_add_compiled(&y, 1, (sn_tensor *const[]){x, NULL}, 2, &triple, &calls));
+    sn_tensor *const later = OP(mul_Tensor, T(x), A_FLOAT(10));
+    OK(sn_backward(OP(add_Tensor, T(y), T(later))));
+    ck_assert_float_eq(at(sn_grad(x), 0), 13);
+    ck_assert_int_eq(calls, 101);
+}
+END_TEST
+
+/* listings ------------------------------------------------------------------------------------------------------ */
+
+START_TEST(the_tape_can_be_listed) { /* 3.03, 3.16 */
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = FLOATS(3, 4);
+    sn_tensor *const y = total(OP(mul_Tensor, T(x), T(w)));
+    Text text = {0};
+    tape_print(&text, y);
+    const char *const listing = text_str(&text);
+    ck_assert_msg(strstr(listing, "SumBackward -> #") && strstr(listing, "MulBackward -> AccumulateGrad; saved f32[2] v0"),
+                  "%s", listing);
+    ck_assert_msg(strstr(listing, "2 nodes, ") != NULL, "%s", listing);
+    text_free(&text);
+    ck_assert_int_eq(tape_totals(y).nodes, 2);
+    ck_assert_int_ge(tape_totals(y).saved_bytes, 8);
+    ck_assert_int_eq(tape_live_nodes(), 2);
+    sn_tensor *leaves[4];
+    ck_assert_int_eq(tape_leaves(&(sn_tensor *){y}, 1, leaves, 4), 1);
+    ck_assert_ptr_eq(leaves[0], x);
+}
+END_TEST
+
+START_TEST(backward_allocates_no_jacobian) { /* 3.06 */
+    const int64_t n = 1024;
+    sn_memory before = {.size = sizeof before}, after = before;
+    float *const zeros = calloc((size_t)(n * n), sizeof *zeros);
+    sn_tensor *const x = leaf(sn_from_data(zeros, DIMS(n, n), SN_F32)), *const w = sn_from_data(zeros, DIMS(n, n), SN_F32);
+    free(zeros);
+    sn_memory_get(SN_CPU, &before);
+    OK(sn_backward(total(OP(mul_Tensor, T(x), T(w)))));
+    sn_memory_get(SN_CPU, &after);
+    ck_assert_int_le(after.peak - before.current, 6 * n * n * 4);
+}
+END_TEST
+
+START_TEST(out_of_memory_anywhere_is_clean) {
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = leaf(FLOATS(3, 4));
+    for (int n = 0, done = 0; !done && n < 400; n++) {
+        const sn_scope scope = sn_scope_begin();
+        mem_fail_after(n);
+        sn_tensor *const h = OP(mul_Tensor, T(x), T(w)), *const y = h ? total(OP(mul_Tensor, T(h), T(x))) : NULL;
+        done = y && sn_backward(y) == SN_OK;
+        mem_fail_after(-1);
+        sn_error_take();
+        sn_scope_end(scope);
+        if (!done) sn_grad_set(x, NULL), sn_grad_set(w, NULL);
+    }
+    ck_assert_float_eq(at(sn_grad(w), 1), 4);
+}
+END_TEST
+
+int main(void) {
+    Suite *const suite = suite_create("autograd");
+    TCase *const tests = tcase_create("autograd");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 60);
+    TTest const *const all[] = {
+        product_and_sum, second_backward_accumulates, broadcasts_are_summed, g1_contributions_are_added_newest_first,
+        deep_graphs_need_no_stack, a_grad_is_the_leafs_own_memory, roots_are_checked, a_graph_is_freed_by_backward,
+        double_backward, double_backward_through_a_saved_result, gradients_touch_only_what_was_asked,
+        gradients_of_the_same_tensor_twice, requires_grad_propagates, scopes_restore_the_mode,
+        inference_tensors_are_not_saved, a_saved_tensor_may_not_change, a_leaf_may_not_be_overwritten,
+        in_place_ops_have_their_functional_gradient, writing_a_view_changes_its_base,
+        views_see_what_was_written_into_their_base, hooks_see_and_replace_gradients, a_failing_hook_stops_backward,
+        a_hook_may_run_backward, custom_function, custom_functions_are_checked, custom_functions_differentiate_twice,
+        compiled_nodes_continue_sums, the_tape_can_be_listed, backward_allocates_no_jacobian, out_of_memory_anywhere_is_clean};
+    for (int i = 0; i < COUNT_OF(all); i++) tcase_add_test(tests, all[i]);
+    suite_add_tcase(suite, tests);
+    SRunner *const runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
