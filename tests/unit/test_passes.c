@@ -49,6 +49,20 @@ static const char *const programs[] = {
     "  %0 = aten::exp(%x)\n  %1 = aten::mul.Tensor(%0, %x)\n"
     "  %2 = sn::gradients([%1], [%g], [%x], [], [], True)\n"
     "  %3 = sn::gradients([%2], [%h], [%x], [], [], False)\n  return %2, %3\n}\n",
+    /* a training step: linear, layer norm, gelu, cross entropy, an update in place */
+    "graph train(%x: f32[4,8], %w: f32[16,8], %b: f32[16], %g: f32[16], %h: f32[16], %t: i64[4]) "
+    "{\n"
+    "  %0 = aten::linear(%x, %w, %b)\n"
+    "  %1, %2, %3 = aten::native_layer_norm(%0, [16], %g, %h, 1e-05)\n  %4 = aten::gelu(%1)\n"
+    "  %5 = aten::cross_entropy_loss(%4, %t)\n  %6 = aten::ones_like(%5)\n"
+    "  %7, %8, %9 = sn::gradients([%5], [%6], [%w, %b, %g], [], [], False)\n"
+    "  %10 = aten::add_.Tensor(%w, %7, alpha=-0.1) no_grad\n  return %5, %8, %9\n}\n",
+    /* slices, transposes and a softmax of a transposed value, written through */
+    "graph slices(%x: f32[4,6], %g: f32[6,4]) {\n"
+    "  %0 = aten::mul.Tensor(%x, 2.0)\n  %1 = aten::slice.Tensor(%0, 1, 1, 5, 2)\n"
+    "  %2 = aten::mul_.Tensor(%1, 3.0)\n  %3 = aten::t(%0)\n  %4 = aten::_softmax(%3, 1, False)\n"
+    "  %5 = aten::select.int(%0, 0, 2)\n  %6 = aten::relu_(%5)\n  %7 = aten::mul.Tensor(%4, %3)\n"
+    "  %8 = sn::gradients([%7], [%g], [%x], [], [], False)\n  return %7, %8\n}\n",
     /* two roots, a detour in no_grad mode, an unused leaf */
     "graph roots(%x: f32[4], %u: f32[4], %g: f32[4]) {\n"
     "  %0 = aten::exp(%x)\n  %1 = aten::mul.Tensor(%0, 2.0) no_grad\n  %2 = aten::mul.Tensor(%0, "
@@ -63,14 +77,20 @@ static Graph *parsed(Arena *arena, const char *text) {
     return graph;
 }
 
-/* The same inputs for every run: values in (-1, 1) from a small generator, never NaN. */
+/* The same inputs for every run: floats in (-1, 1) from a small generator, never NaN; ints in 0..2.
+ */
 static sn_tensor *input(const Meta *meta, uint32_t seed, bool leaf) {
-    float values[256];
+    float floats[256];
+    int64_t ints[256];
+    ck_assert_int_le(meta->numel, COUNT_OF(floats));
     for (int64_t i = 0; i < meta->numel; i++) {
         seed = seed * 1664525u + 1013904223u;
-        values[i] = (float)(int32_t)seed / 2147483648.0f;
+        floats[i] = (float)(int32_t)seed / 2147483648.0f;
+        ints[i] = seed >> 16 & 1 ? 2 : 0;
     }
-    sn_tensor *const t = sn_from_data(values, (sn_ints){meta->sizes, meta->rank}, SN_F32);
+    const bool is_int = meta->dtype == DT_i64;
+    sn_tensor *const t = sn_from_data(is_int ? (const void *)ints : floats,
+                                      (sn_ints){meta->sizes, meta->rank}, is_int ? SN_I64 : SN_F32);
     ck_assert(t);
     return leaf ? sn_requires_grad_(t, true) : t;
 }
@@ -87,7 +107,7 @@ static bool is_leaf(const Graph *capture, const char *name) {
 static void keep(Ends *ends, sn_tensor *t) {
     ck_assert_int_lt(ends->n, MAX_ENDS * 2);
     const int at = ends->n++;
-    ends->bytes[at] = t ? (size_t)(sn_numel(t) * 4) : 0;
+    ends->bytes[at] = t ? (size_t)(sn_numel(t) * dtype_bytes((DType)sn_dtype_of(t))) : 0;
     if (t)
         ck_assert_msg(sn_read(t, ends->data[at], ends->bytes[at]) == SN_OK, "%s",
                       error_slot()->message);
@@ -133,10 +153,89 @@ START_TEST(passes_keep_the_bits) {
 }
 END_TEST
 
+/* partition ----------------------------------------------------------------------------------- */
+
+static const char *const forwards[] = {
+    "graph chain(%x: f32[4,6], %b: f32[6], %c: f32[6]) {\n"
+    "  %0 = aten::add.Tensor(%x, %b)\n  %1 = aten::exp(%0)\n  %2 = aten::mul.Tensor(%1, %c)\n"
+    "  %3 = aten::gelu(%2)\n  return %3\n}\n",
+    "graph block(%x: f32[4,8], %w: f32[8,8], %b: f32[8]) {\n"
+    "  %0 = aten::linear(%x, %w, %b)\n  %1 = aten::relu(%0)\n  %2 = aten::_softmax(%1, 1, False)\n"
+    "  %3 = aten::mul.Tensor(%2, %x)\n  %4 = aten::t(%3)\n  return %4, %1\n}\n",
+    /* the saved value of a written input is a copy of its old contents */
+    "graph written(%x: f32[6], %y: f32[6], %n: f32[6]) {\n"
+    "  %0 = aten::mul.Tensor(%x, %n)\n  %1 = aten::exp(%n)\n  write %n = %1\n  return %0\n}\n",
+};
+
+enum { N_IN = 3 };
+
+/* The gradients of all inputs for output gradients of their own, by the joint graph as a whole. */
+static Graph *joint_of(Arena *arena, const char *text, int *n_user) {
+    Graph *const graph = parsed(arena, text);
+    *n_user = graph->outputs.n;
+    const bool want[N_IN] = {true, true, false}, defined[] = {true, true};
+    const JointSpec spec = {.want = want, .grad_defined = defined};
+    Graph *const joint = joint_build(graph, &spec);
+    ck_assert_msg(joint && passes_run(joint, "decompose,fold,cse,dce",
+                                      &(PassOptions){.verify = true}) == ST_OK,
+                  "%s", error_slot()->message);
+    return joint;
+}
+
+static void inputs_of(const Graph *graph, int first, int n, sn_tensor **to) {
+    for (int i = first; i < first + n; i++)
+        to[i] = input(graph->inputs.at[i]->base.meta, 40u + (uint32_t)i, false);
+}
+
+/* Forward, then backward on what it saved. */
+static void run_parts(const Partition *parts, const Graph *joint, int n_user, Ends *ends) {
+    sn_tensor *in[16], *outs[16], *back[16], *grads[16];
+    inputs_of(joint, 0, joint->inputs.n, in);
+    ck_assert_msg(graph_eval(parts->forward, in, NULL, outs) == ST_OK, "%s", error_slot()->message);
+    int n_back = 0, extra = n_user;
+    for (int i = 0; i < parts->n_saved; i++)
+        back[n_back++] = parts->saved_inputs[i] >= 0 ? in[parts->saved_inputs[i]] : outs[extra++];
+    ck_assert_int_eq(extra, parts->forward->outputs.n);
+    for (int i = N_IN; i < joint->inputs.n; i++) back[n_back++] = in[i];
+    ck_assert_int_eq(n_back, parts->backward->inputs.n);
+    ck_assert_msg(graph_eval(parts->backward, back, NULL, grads) == ST_OK, "%s",
+                  error_slot()->message);
+    for (int i = 0; i < n_user; i++) keep(ends, outs[i]);
+    for (int i = 0; i < parts->backward->outputs.n; i++) keep(ends, grads[i]);
+}
+
+START_TEST(parts_are_the_joint_graph) {
+    static Ends truth, got;
+    truth.n = got.n = 0;
+    Arena *const arena = arena_new();
+    int n_user;
+    Graph *const joint = joint_of(arena, forwards[_i], &n_user);
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *in[16], *outs[16];
+    inputs_of(joint, 0, joint->inputs.n, in);
+    ck_assert_msg(graph_eval(joint, in, NULL, outs) == ST_OK, "%s", error_slot()->message);
+    for (int i = 0; i < joint->outputs.n; i++) keep(&truth, outs[i]);
+    const Partition *const parts = partition_build(joint, n_user);
+    ck_assert_msg(parts != NULL, "%s", error_slot()->message);
+    ck_assert_int_eq(graph_verify(parts->forward, STAGE_decomposed), ST_OK);
+    ck_assert_int_eq(graph_verify(parts->backward, STAGE_decomposed), ST_OK);
+    run_parts(parts, joint, n_user, &got);
+    ck_assert_int_eq(got.n, truth.n);
+    for (int k = 0; k < truth.n; k++) {
+        ck_assert_uint_eq(got.bytes[k], truth.bytes[k]);
+        ck_assert_msg(!memcmp(got.data[k], truth.data[k], truth.bytes[k]), "forward %d, value %d",
+                      _i, k);
+    }
+    sn_scope_end(scope);
+    arena_free(arena);
+}
+END_TEST
+
 int main(void) {
     Suite *const suite = suite_create("passes");
     TCase *const tcase = tcase_create("bits");
     tcase_add_loop_test(tcase, passes_keep_the_bits, 0, COUNT_OF(programs));
+    tcase_add_loop_test(tcase, parts_are_the_joint_graph, 0, COUNT_OF(forwards));
     suite_add_tcase(suite, tcase);
     SRunner *const runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
