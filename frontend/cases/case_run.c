@@ -1,0 +1,295 @@
+/* case_run.c: one case: the eager call against the file, then the same call inside a compiled function against the
+ * eager bits. The compiled function runs twice: the first call records, the second is what counts. */
+#include "frontend/cases/cases.h"
+#include "runtime/base/error.h"
+#include "runtime/tensor.h"
+
+enum { MAX_CASE_OUTS = 64 };
+typedef struct Outcome {
+    sn_tensor *outs[MAX_CASE_OUTS];
+    int n_outs;
+    sn_tensor *grads[MAX_CASE_INPUTS]; /* of inputs that require one, in order */
+    int n_grads;
+    CaseCall call;
+} Outcome;
+
+typedef struct CaseRun {
+    Arena *arena;
+    const SafeFile *file;
+    const Json *spec;
+    const char *op;
+    Text why;
+} CaseRun;
+
+static bool flag(const Json *spec, const char *key) {
+    const Json *value = json_get(spec, key);
+    return value && value->i;
+}
+
+static Status prepare(CaseRun *run, Outcome *outcome) {
+    memset(outcome, 0, sizeof *outcome);
+    CaseCall *call = &outcome->call;
+    call->arena = run->arena;
+    call->file = run->file;
+    call->op = sn_op_find(run->op);
+    call->row = op_find(run->op, strlen(run->op), &call->form);
+    sn_seed(0);
+    return case_call_make(call, run->spec);
+}
+
+static bool spec_is_tensor(const Json *spec) { return json_get(spec, "t") != NULL; }
+
+/* Gradients of the listed outputs with the file's incoming gradients. */
+static Status run_backward(CaseRun *run, Outcome *outcome) {
+    const Json *grad = json_get(run->spec, "grad"), *outputs = json_get(grad, "outputs"), *incoming = json_get(grad, "grad_outputs");
+    sn_tensor *roots[MAX_CASE_OUTS], *with[MAX_CASE_OUTS], *leaves[MAX_CASE_INPUTS];
+    int n_roots = 0;
+    if (!outputs || !incoming || outputs->n != incoming->n || outputs->n > MAX_CASE_OUTS)
+        return error_raise(ST_PARSE, "the case's gradients are incomplete");
+    for (int i = 0; i < outputs->n; i++) {
+        const int64_t at = outputs->items[i].i;
+        if (at < 0 || at >= outcome->n_outs) return error_raise(ST_PARSE, "the case's gradients are of no output");
+        roots[n_roots] = outcome->outs[at];
+        with[n_roots++] = case_tensor(run->file, &incoming->items[i]);
+    }
+    for (int i = 0; i < outcome->call.n_inputs; i++)
+        if (flag(outcome->call.inputs[i].spec, "requires_grad")) leaves[outcome->n_grads++] = outcome->call.inputs[i].tensor;
+    return (Status)sn_gradients((sn_tensors){roots, n_roots}, (sn_tensors){leaves, outcome->n_grads}, (sn_tensors){with, n_roots},
+                                SN_ALLOW_UNUSED, outcome->grads);
+}
+
+static Status take_outs(Outcome *outcome, const sn_value *values, int n) {
+    for (int i = 0; i < n; i++) outcome->outs[i] = values[i].kind == SN_KIND_TENSOR ? values[i].tensor : NULL;
+    outcome->n_outs = n;
+    return ST_OK;
+}
+
+static Status run_eager(CaseRun *run, Outcome *outcome) {
+    sn_value values[MAX_CASE_OUTS];
+    int n = MAX_CASE_OUTS;
+    TRY(prepare(run, outcome));
+    sn_grad_mode_set(json_get(run->spec, "grad") ? SN_GRAD_ON : SN_GRAD_OFF);
+    TRY((Status)sn_op_call(outcome->call.op, outcome->call.args, outcome->call.n_args, values, &n));
+    TRY(take_outs(outcome, values, n));
+    return json_get(run->spec, "grad") ? run_backward(run, outcome) : ST_OK;
+}
+
+/* checks against the file ---------------------------------------------------------------------------------------- */
+
+static bool shares_input(const Outcome *outcome, const sn_tensor *t) {
+    for (int i = 0; i < outcome->call.n_inputs; i++)
+        if (outcome->call.inputs[i].tensor->storage == t->storage) return true;
+    return false;
+}
+
+static bool check_alias(CaseRun *run, const Outcome *outcome, int i, const Json *spec) {
+    const Json *alias = json_get(spec, "alias_of_tensor_input");
+    const sn_tensor *t = outcome->outs[i];
+    if (!sn_numel(outcome->outs[i]) || !t->storage) return true;
+    if (!alias) {
+        if (!shares_input(outcome, t)) return true;
+        text_printf(&run->why, "output %d shares an input's memory", i);
+        return false;
+    }
+    const bool shares = alias->i >= 0 && alias->i < outcome->call.n_inputs && outcome->call.inputs[alias->i].tensor->storage == t->storage;
+    if (!shares) text_printf(&run->why, "output %d does not share input %lld's memory", i, (long long)alias->i);
+    return shares;
+}
+
+static bool check_out(CaseRun *run, const Outcome *outcome, int i, const Json *spec) {
+    double rtol, atol;
+    if (!spec_is_tensor(spec)) {
+        if (!outcome->outs[i]) return true;
+        return text_printf(&run->why, "output %d should be no tensor", i), false;
+    }
+    if (flag(run->spec, "random")) return case_alike(outcome->outs[i], spec, &run->why);
+    case_tolerance(spec, &rtol, &atol);
+    return case_close(run->file, outcome->outs[i], spec, rtol, atol, &run->why) && check_alias(run, outcome, i, spec);
+}
+
+static bool check_mutated(CaseRun *run, const Outcome *outcome) {
+    const Json *mutated = json_get(run->spec, "mutated");
+    double rtol, atol;
+    for (int i = 0; mutated && !flag(run->spec, "random") && i < mutated->n; i++) {
+        const Json *spec = &mutated->items[i], *input = json_get(spec, "tensor_input");
+        if (!input || input->i < 0 || input->i >= outcome->call.n_inputs) return text_puts(&run->why, "bad tensor_input"), false;
+        case_tolerance_of_dtype(spec, &rtol, &atol);
+        if (case_close(run->file, outcome->call.inputs[input->i].tensor, spec, rtol, atol, &run->why)) continue;
+        text_printf(&run->why, " (input %lld after the call)", (long long)input->i);
+        return false;
+    }
+    return true;
+}
+
+static bool check_grads(CaseRun *run, const Outcome *outcome) {
+    const Json *grads = json_get(json_get(run->spec, "grad"), "grads");
+    double rtol, atol;
+    for (int i = 0; grads && i < grads->n; i++) {
+        const Json *spec = &grads->items[i];
+        if (!spec_is_tensor(spec)) continue;
+        if (i >= outcome->n_grads) return text_puts(&run->why, "gradients are missing"), false;
+        case_tolerance_of_dtype(spec, &rtol, &atol);
+        if (case_close(run->file, outcome->grads[i], spec, rtol, atol, &run->why)) continue;
+        text_printf(&run->why, " (gradient %d)", i);
+        return false;
+    }
+    return true;
+}
+
+static bool check_outcome(CaseRun *run, const Outcome *outcome) {
+    const Json *outs = json_get(run->spec, "out");
+    if (!outs || outs->n != outcome->n_outs)
+        return text_printf(&run->why, "%d outputs, not %d", outcome->n_outs, outs ? outs->n : 0), false;
+    for (int i = 0; i < outs->n; i++)
+        if (!check_out(run, outcome, i, &outs->items[i])) return false;
+    return check_mutated(run, outcome) && check_grads(run, outcome);
+}
+
+/* compiled -------------------------------------------------------------------------------------------------------- */
+
+/* The function under test: the case's call on the frame's inputs. */
+static sn_status body(sn_frame *f) {
+    Outcome *outcome = sn_closure(f);
+    const CaseCall *call = &outcome->call;
+    sn_value args[MAX_ARGS + MAX_OUTS], values[MAX_CASE_OUTS];
+    int next = 0, n = MAX_CASE_OUTS;
+    sn_tensor *lists[MAX_CASE_INPUTS];
+    for (int i = 0, used = 0; i < call->n_args; i++) {
+        args[i] = call->args[i];
+        if (args[i].kind == SN_KIND_TENSOR) args[i].tensor = sn_in(f, next++);
+        if (args[i].kind != SN_KIND_TENSORS) continue;
+        for (int k = 0; k < args[i].n; k++) lists[used + k] = args[i].tensors[k] ? sn_in(f, next++) : NULL;
+        args[i].tensors = lists + used;
+        used += args[i].n;
+    }
+    const sn_status status = sn_op_call(call->op, args, call->n_args, values, &n);
+    if (status != SN_OK) return status;
+    for (int i = 0; i < n; i++)
+        if (values[i].kind == SN_KIND_TENSOR && sn_out(f, i, values[i].tensor) != SN_OK) return sn_check();
+    return SN_OK;
+}
+
+/* The inputs in the order in which body asks for them: that of the arguments. */
+static int inputs_in_order(const CaseCall *call, sn_tensor **inputs) {
+    int n = 0;
+    for (int i = 0; i < call->n_args; i++) {
+        if (call->args[i].kind == SN_KIND_TENSOR) inputs[n++] = call->args[i].tensor;
+        for (int k = 0; call->args[i].kind == SN_KIND_TENSORS && k < call->args[i].n; k++)
+            if (call->args[i].tensors[k]) inputs[n++] = call->args[i].tensors[k];
+    }
+    return n;
+}
+
+static Status call_compiled(CaseRun *run, sn_function *fn, Outcome *outcome, int n_outs) {
+    sn_tensor *inputs[MAX_CASE_INPUTS];
+    sn_grad_mode_set(json_get(run->spec, "grad") ? SN_GRAD_ON : SN_GRAD_OFF);
+    TRY((Status)sn_call(fn, inputs, inputs_in_order(&outcome->call, inputs), outcome->outs, n_outs));
+    outcome->n_outs = n_outs;
+    return json_get(run->spec, "grad") ? run_backward(run, outcome) : ST_OK;
+}
+
+static bool same_outcome(CaseRun *run, const Outcome *eager, const Outcome *compiled) {
+    for (int i = 0; i < eager->n_outs; i++)
+        if (!case_same_bits(eager->outs[i], compiled->outs[i], &run->why)) return text_printf(&run->why, " (compiled output %d)", i), false;
+    for (int i = 0; i < eager->call.n_inputs; i++)
+        if (!case_same_bits(eager->call.inputs[i].tensor, compiled->call.inputs[i].tensor, &run->why))
+            return text_printf(&run->why, " (compiled, input %d after the call)", i), false;
+    for (int i = 0; i < eager->n_grads; i++)
+        if (!case_same_bits(eager->grads[i], compiled->grads[i], &run->why)) return text_printf(&run->why, " (compiled gradient %d)", i), false;
+    return true;
+}
+
+static bool compiled_agrees(CaseRun *run, const Outcome *eager, CaseCounts *counts) {
+    Outcome *outcome = ARENA_NEW(run->arena, Outcome);
+    if (!outcome) return text_puts(&run->why, "out of memory"), false;
+    sn_function *fn = sn_compile(body, outcome, NULL);
+    bool same = fn != NULL;
+    sn_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    for (int i = 0; same && i < 2; i++) {
+        same = prepare(run, outcome) == ST_OK && call_compiled(run, fn, outcome, eager->n_outs) == ST_OK;
+        if (same) sn_function_stats(fn, i ? &after : &before);
+        same = same && same_outcome(run, eager, outcome);
+    }
+    if (error_pending() != ST_OK) text_printf(&run->why, "compiled: %s", sn_error_take()->message);
+    if (same) {
+        counts->ops_generated += after.ops_generated - before.ops_generated;
+        counts->ops_interpreted += after.ops_interpreted - before.ops_interpreted;
+        counts->ops_eager += after.ops_eager - before.ops_eager;
+    }
+    sn_function_free(fn);
+    return same;
+}
+
+/* one case, one file ---------------------------------------------------------------------------------------------- */
+
+/* An expected error must come; any other error is a failure. */
+static bool run_error_case(CaseRun *run, Outcome *outcome) {
+    const Status status = run_eager(run, outcome);
+    sn_error_take();
+    if (status == ST_OK) text_puts(&run->why, "no error, though one is expected");
+    return status != ST_OK;
+}
+
+static void run_case(CaseRun *run, const CaseOptions *options, CaseCounts *counts) {
+    Outcome *outcome = ARENA_NEW(run->arena, Outcome);
+    if (!outcome) return;
+    if (!sn_op_find(run->op)) {
+        sn_error_take();
+        counts->unsupported++;
+        return;
+    }
+    bool passed;
+    if (json_get(run->spec, "error")) {
+        passed = run_error_case(run, outcome);
+    } else {
+        passed = run_eager(run, outcome) == ST_OK;
+        if (!passed) text_puts(&run->why, sn_error_take()->message);
+        passed = passed && check_outcome(run, outcome);
+        if (error_pending() != ST_OK) text_puts(&run->why, sn_error_take()->message);
+        if (options->compiled && outcome->n_outs) {
+            counts->compiled++;
+            if (!compiled_agrees(run, outcome, counts)) counts->compiled_differing++;
+        }
+    }
+    *(passed ? &counts->passed : &counts->failed) += 1;
+}
+
+static void add(CaseCounts *to, const CaseCounts *more) {
+    to->passed += more->passed, to->failed += more->failed, to->unsupported += more->unsupported;
+    to->compiled += more->compiled, to->compiled_differing += more->compiled_differing;
+    to->ops_generated += more->ops_generated, to->ops_interpreted += more->ops_interpreted, to->ops_eager += more->ops_eager;
+}
+
+static Status replay_case(const char *path, const SafeFile *file, const Json *spec, const CaseOptions *options, CaseCounts *totals) {
+    const char *op = json_string(json_get(spec, "op")), *note = json_string(json_get(spec, "note"));
+    if (!op || (options->op && strcmp(op, options->op))) return ST_OK;
+    CaseRun run = {.arena = arena_new(), .file = file, .spec = spec, .op = op};
+    if (!run.arena) return ST_MEMORY;
+    CaseCounts counts = {0};
+    const sn_grad_mode mode = sn_grad_mode_set(SN_GRAD_ON);
+    const sn_scope scope = sn_scope_begin();
+    run_case(&run, options, &counts);
+    sn_scope_end(scope);
+    sn_error_take();
+    sn_grad_mode_set(mode);
+    if (counts.failed + counts.compiled_differing && options->failure)
+        options->failure(options->context, path, op, note ? note : "", text_str(&run.why));
+    if (options->counted) options->counted(options->context, op, &counts);
+    add(totals, &counts);
+    text_free(&run.why);
+    arena_free(run.arena);
+    return ST_OK;
+}
+
+Status cases_replay(const char *path, const CaseOptions *options, CaseCounts *totals) {
+    SafeFile *file;
+    TRY(safetensors_open(path, &file));
+    const Json *list = NULL;
+    const char *format = json_string(json_get(file->metadata, "format")), *text = json_string(json_get(file->metadata, "cases"));
+    Status status = ST_OK;
+    if (!format || strcmp(format, "cases-1") || !text) status = error_raise(ST_PARSE, "'%s' is no case file of format cases-1", path);
+    if (status == ST_OK) status = json_parse(file->arena, text, strlen(text), &list);
+    for (int i = 0; status == ST_OK && i < list->n; i++) status = replay_case(path, file, &list->items[i], options, totals);
+    safetensors_close(file);
+    return status;
+}

@@ -1,0 +1,130 @@
+/* cases.c: `sinter cases`: replays recorded op cases and reports per overload and in total. Failures go to stderr as they
+ * come (data goes to stdout); with --json everything is one object. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "frontend/cases/cases.h"
+#include "frontend/tool/tool.h"
+#include "runtime/base/error.h"
+
+enum { MAX_OVERLOADS = 4096 };
+typedef struct Overload {
+    char op[96];
+    CaseCounts counts;
+} Overload;
+typedef struct Report {
+    Overload *overloads;
+    int n_overloads, n_failures;
+    bool json, quiet;
+    Text failures; /* JSON items */
+} Report;
+
+static void on_failure(void *context, const char *file, const char *op, const char *note, const char *why) {
+    Report *report = context;
+    if (!report->json) {
+        if (!report->quiet) fprintf(stderr, "%s: %s: %s\n", op, note, why);
+        return;
+    }
+    const char *const fields[][2] = {{"op", op}, {"note", note}, {"file", file}, {"why", why}};
+    text_puts(&report->failures, report->n_failures++ ? ",\n  {" : "\n  {");
+    for (int i = 0; i < COUNT_OF(fields); i++) {
+        text_printf(&report->failures, i ? ", \"%s\": " : "\"%s\": ", fields[i][0]);
+        text_json_string(&report->failures, fields[i][1]);
+    }
+    text_puts(&report->failures, "}");
+}
+
+static Overload *overload_of(Report *report, const char *op) {
+    for (int i = 0; i < report->n_overloads; i++)
+        if (!strcmp(report->overloads[i].op, op)) return &report->overloads[i];
+    if (report->n_overloads == MAX_OVERLOADS) return NULL;
+    Overload *added = &report->overloads[report->n_overloads++];
+    snprintf(added->op, sizeof added->op, "%s", op);
+    return added;
+}
+
+static void on_counted(void *context, const char *op, const CaseCounts *counts) {
+    Overload *overload = overload_of(context, op);
+    if (!overload) return;
+    overload->counts.passed += counts->passed;
+    overload->counts.failed += counts->failed;
+    overload->counts.unsupported += counts->unsupported;
+    overload->counts.compiled += counts->compiled;
+    overload->counts.compiled_differing += counts->compiled_differing;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(((const Overload *)a)->op, ((const Overload *)b)->op); }
+
+static double share_of(const CaseCounts *counts) {
+    const int64_t all = counts->ops_generated + counts->ops_interpreted + counts->ops_eager;
+    return all ? (double)counts->ops_generated / (double)all : 0;
+}
+
+static void counts_print(Text *text, const CaseCounts *counts) {
+    text_printf(text, "\"passed\": %lld, \"failed\": %lld, \"unsupported\": %lld, \"compiled\": %lld, \"compiled_differing\": %lld",
+                (long long)counts->passed, (long long)counts->failed, (long long)counts->unsupported, (long long)counts->compiled,
+                (long long)counts->compiled_differing);
+}
+
+static void print_json(Report *report, const CaseCounts *totals) {
+    Text text = {0};
+    text_puts(&text, "{");
+    counts_print(&text, totals);
+    text_printf(&text, ", \"compiled_share\": %.4f,\n \"overloads\": {", share_of(totals));
+    for (int i = 0; i < report->n_overloads; i++) {
+        text_puts(&text, i ? ",\n  " : "\n  ");
+        text_json_string(&text, report->overloads[i].op);
+        text_puts(&text, ": {");
+        counts_print(&text, &report->overloads[i].counts);
+        text_puts(&text, "}");
+    }
+    text_printf(&text, "},\n \"failures\": [%s]}\n", text_str(&report->failures));
+    fputs(text_str(&text), stdout);
+    text_free(&text);
+}
+
+static void print_lines(const Report *report, const CaseCounts *totals) {
+    for (int i = 0; i < report->n_overloads; i++) {
+        const CaseCounts *c = &report->overloads[i].counts;
+        if (c->unsupported) continue;
+        printf("%-44s %6lld passed %5lld failed %5lld compiled differing\n", report->overloads[i].op, (long long)c->passed,
+               (long long)c->failed, (long long)c->compiled_differing);
+    }
+    printf("%lld passed, %lld failed, %lld unsupported, %lld of %lld compiled differing, compiled share %.4f\n", (long long)totals->passed,
+           (long long)totals->failed, (long long)totals->unsupported, (long long)totals->compiled_differing, (long long)totals->compiled,
+           share_of(totals));
+}
+
+/* Fills options and moves the file names to the front; their count, or -1 after a usage error. */
+static int read_options(const Command *self, int argc, char **argv, CaseOptions *options, Report *report) {
+    int n_files = 0;
+    for (int i = 0; i < argc; i++) {
+        if (!strcmp(argv[i], "--json")) report->json = true;
+        else if (!strcmp(argv[i], "--quiet")) report->quiet = true;
+        else if (!strcmp(argv[i], "--eager-only")) options->compiled = false;
+        else if (option_value(argv[i], "--op")) options->op = option_value(argv[i], "--op");
+        else if (argv[i][0] == '-') return usage_error(self, "unknown option", argv[i]), -1;
+        else argv[n_files++] = argv[i];
+    }
+    if (!n_files) return usage_error(self, "missing", "FILE"), -1;
+    return n_files;
+}
+
+int command_cases(const Command *self, int argc, char **argv) {
+    Report report = {0};
+    CaseOptions options = {.compiled = true, .failure = on_failure, .counted = on_counted, .context = &report};
+    CaseCounts totals = {0};
+    int code = EXIT_done;
+    const int n_files = read_options(self, argc, argv, &options, &report);
+    if (n_files < 0) return EXIT_usage;
+    report.overloads = calloc(MAX_OVERLOADS, sizeof *report.overloads);
+    if (!report.overloads) return EXIT_environment;
+    for (int i = 0; i < n_files; i++)
+        if (cases_replay(argv[i], &options, &totals) != ST_OK) code = report_error(EXIT_environment);
+    qsort(report.overloads, (size_t)report.n_overloads, sizeof *report.overloads, by_name);
+    if (report.json) print_json(&report, &totals);
+    else print_lines(&report, &totals);
+    text_free(&report.failures);
+    free(report.overloads);
+    return code != EXIT_done ? code : totals.failed || totals.compiled_differing ? EXIT_wrong : EXIT_done;
+}
