@@ -57,7 +57,9 @@ static bool plain_meta(const Meta *meta) {
 /* Metas of the outputs: interned now where nothing in them is symbolic. */
 static Status build_metas(Executable *e) {
     for (int i = 0; i < e->plan->graph->outputs.n; i++) {
-        const Meta *const meta = e->plan->graph->outputs.at[i].value->base.meta;
+        const Output *const output = &e->plan->graph->outputs.at[i];
+        if (output->kind == OUT_none) continue;
+        const Meta *const meta = output->value->base.meta;
         if (!plain_meta(meta)) continue;
         e->out_metas[i] = meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides,
                                       meta->rank, meta->wrapped);
