@@ -223,6 +223,8 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
         flush_after_error(c);
     else
         status = capture_flush(c, NULL, NULL);
+    /* Values of earlier segments that are kept beyond the call are made now. */
+    if (status == ST_OK) status = capture_settle(NULL);
     capture_suspend();
     state->last_reason = "first call of this case: it was compiled afterwards";
     if (status == ST_OK) compile_pending(fn, c);

@@ -349,7 +349,6 @@ static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *tra
 }
 
 void variant_compile(sn_function *fn, Trace *trace) {
-    trace_mark_needed(trace);
     TrieNode *const end = trace->end;
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
     if (newest) {
