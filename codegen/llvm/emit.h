@@ -135,6 +135,7 @@ void emit_walk_S(Emitter *e, EmitBody *body, void *context); /* frame set to one
 void emit_set_L(Emitter *e, Value at,
                 Value end); /* frame to L position `at`; end: masks, or NULL */
 void emit_set_S(Emitter *e, Value row);
+Value emit_lanes_below(Emitter *e, Value end, Value at); /* the mask of lanes at + k < end */
 void emit_mark_full(Emitter *e, Value at, Value end); /* where the frame's mask may be all lanes */
 Value emit_L_total(Emitter *e, int64_t *plain);
 Value emit_S_total(Emitter *e, int64_t *plain);

@@ -312,13 +312,6 @@ static int column_unroll(const Emitter *e) {
     return reds > 2 ? 2 : 4;
 }
 
-static Value lanes_below(Emitter *e, Value end, Value at) {
-    const Value rest = LLVMBuildSub(e->b, end, at, ""), all = emit_const(e, e->lanes);
-    const Value fewer = LLVMBuildICmp(e->b, LLVMIntSLT, rest, all, "");
-    const Value n = LLVMBuildTrunc(e->b, LLVMBuildSelect(e->b, fewer, rest, all, ""), e->i32, "");
-    return LLVMBuildICmp(e->b, LLVMIntSLT, emit_iota(e, e->i32), emit_splat(e, n), "");
-}
-
 static Value whole_columns(Emitter *e, Value begin, Value end, int side_by_side) {
     const int64_t step = (int64_t)e->lanes * side_by_side;
     e->n_contexts = side_by_side;
@@ -342,7 +335,7 @@ static void run_columns(Emitter *e, const Rect *rect) {
     emit_loop_begin(e, &tail, begin, end);
     emit_loop_body(e, &tail);
     e->column = tail.i;
-    e->frame.mask = lanes_below(e, end, tail.i);
+    e->frame.mask = emit_lanes_below(e, end, tail.i);
     if (!side_by_side) emit_mark_full(e, tail.i, end);
     emit_phases(e);
     emit_loop_end(e, &tail, e->lanes, NULL);

@@ -150,7 +150,7 @@ static Value least(Emitter *e, Value x, Value y) {
     return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
 }
 
-static Value lanes_below(Emitter *e, Value end, Value at) {
+Value emit_lanes_below(Emitter *e, Value end, Value at) {
     const Value rest = least(e, LLVMBuildSub(e->b, end, at, ""), emit_const(e, e->lanes));
     const Value n = LLVMBuildTrunc(e->b, rest, e->i32, "");
     return LLVMBuildICmp(e->b, LLVMIntSLT, emit_iota(e, e->i32), emit_splat(e, n), "");
@@ -177,7 +177,7 @@ static void split_lanes(Emitter *e, Value at) {
 
 void emit_set_L(Emitter *e, Value at, Value end) {
     e->frame.row = at;
-    e->frame.mask = end ? lanes_below(e, end, at) : NULL;
+    e->frame.mask = end ? emit_lanes_below(e, end, at) : NULL;
     e->frame.full = NULL;
     emit_forget_inner(e);
     if (e->n_groups - L_first(e) > 1) {
