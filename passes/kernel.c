@@ -1,12 +1,16 @@
-/* kernel.c: one group of clusters becomes one Kernel: its nests over a common list of buffers and parameters, or a GEMM
- * with the cluster's other nodes as the epilogue that runs on each finished tile. */
+/* kernel.c: one group of clusters becomes one Kernel: its nests over a common list of buffers and
+ * parameters, or a GEMM with the cluster's other nodes as the epilogue that runs on each finished
+ * tile. */
 #include "passes/lower.h"
 
-/* buffers and parameters ------------------------------------------------------------------------------------------ */
+/* buffers and parameters
+ * ------------------------------------------------------------------------------------------ */
 
 int draft_param(Draft *draft, int64_t value, bool is_float) {
     for (int i = 0; i < draft->params.n; i++)
-        if (draft->params.at[i] == value && draft->is_float.at[i] == is_float && i != draft->tile_param) return i;
+        if (draft->params.at[i] == value && draft->is_float.at[i] == is_float &&
+            i != draft->tile_param)
+            return i;
     VEC_PUSH(draft->arena, &draft->params, value);
     VEC_PUSH(draft->arena, &draft->is_float, is_float);
     return draft->params.n - 1;
@@ -26,11 +30,14 @@ int draft_buf(Draft *draft, const GVal *base, bool written) {
     }
     VEC_PUSH(draft->arena, &draft->homes, home);
     VEC_PUSH(draft->arena, &draft->slots, -1);
-    VEC_PUSH(draft->arena, &draft->bufs, ((Buf){home->base.meta->dtype, written ? BUF_out : BUF_in}));
+    VEC_PUSH(draft->arena, &draft->bufs,
+             ((Buf){home->base.meta->dtype, written ? BUF_out : BUF_in}));
     return draft->bufs.n - 1;
 }
 
-/* products --------------------------------------------------------------------------------------------------------- */
+/* products
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Product {
     const char *base;
@@ -38,7 +45,8 @@ typedef struct Product {
 } Product;
 
 static const Product *product_of(const Node *node) {
-    static const Product products[] = {{"mm", 0, 1, -1}, {"bmm", 0, 1, -1}, {"addmm", 1, 2, 0}, {"baddbmm", 1, 2, 0}};
+    static const Product products[] = {
+        {"mm", 0, 1, -1}, {"bmm", 0, 1, -1}, {"addmm", 1, 2, 0}, {"baddbmm", 1, 2, 0}};
     for (int i = 0; i < COUNT_OF(products); i++)
         if (!strcmp(node->row->base, products[i].base)) return &products[i];
     return NULL;
@@ -53,8 +61,10 @@ bool gemm_known(const Node *node) {
     case DT_f16:
     case DT_bf16:
     case DT_i64:
-    case DT_i32: return true;
-    default: return false;
+    case DT_i32:
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -85,7 +95,9 @@ static int operand(Draft *draft, const GVal *v, int64_t stride[3], int64_t *offs
     return draft_buf(draft, info->base, written);
 }
 
-static DType compute_dtype(DType dtype) { return dtype == DT_f16 || dtype == DT_bf16 ? DT_f32 : dtype; }
+static DType compute_dtype(DType dtype) {
+    return dtype == DT_f16 || dtype == DT_bf16 ? DT_f32 : dtype;
+}
 
 static void gemm_begin(Draft *draft, const Node *node, GemmDesc *gemm, bool epilogue) {
     const Product *const p = product_of(node);
@@ -119,13 +131,15 @@ static bool is_plain_product(const Cluster *cluster) {
     return cluster->nodes.n == 1 && product_of(cluster->nodes.at[0])->self < 0;
 }
 
-static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
+static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kernel,
+                              NestCost *cost) {
     Node *const node = gemm_node(draft->l, cluster);
     const bool plain = is_plain_product(cluster);
     const Product *const p = product_of(node);
     for (int side = 0; side < 2; side++) {
         const GVal *const v = gval(node->args[side ? p->b : p->a].val);
-        if (cluster_has(draft->l, cluster, val_info(draft->l, v)->base)) return "a product's operand must be in memory";
+        if (cluster_has(draft->l, cluster, val_info(draft->l, v)->base))
+            return "a product's operand must be in memory";
     }
     kernel->kind = KERNEL_gemm;
     kernel->gemm = ARENA_NEW(draft->arena, GemmDesc);
@@ -143,7 +157,9 @@ static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kern
     return NULL;
 }
 
-/* the kernel -------------------------------------------------------------------------------------------------------- */
+/* the kernel
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
     if (cluster->kind == VAL_gemm) return gemm_nests(draft, cluster, kernel, cost);
@@ -173,7 +189,8 @@ static void kernel_name(Lower *l, const Group *group, Kernel *kernel) {
     for (int k = 0; k < n && k < NAMES; k++) name = arena_printf(l->arena, "%s_%s", name, names[k]);
     if (n > NAMES) name = arena_printf(l->arena, "%s_more", name);
     kernel->name = name;
-    for (int i = 0; i < kernel->n_nests; i++) kernel->nests[i].name = arena_printf(l->arena, "%s_n%d", name, i);
+    for (int i = 0; i < kernel->n_nests; i++)
+        kernel->nests[i].name = arena_printf(l->arena, "%s_n%d", name, i);
 }
 
 static void group_ops(Lower *l, const Group *group, Step *step) {
@@ -240,13 +257,14 @@ void lower_group(Lower *l, const Group *group, Step *step) {
     kernel->nests = nests.at;
     kernel->n_nests = nests.n;
     const Cluster *const first = group->clusters.at[0];
-    kernel->independent = group->independent ||
-                          (first->kind == VAL_pieces && pieces_independent(first->nodes.at[0]));
+    kernel->independent =
+        group->independent || (first->kind == VAL_pieces && pieces_independent(first->nodes.at[0]));
     kernel_finish(&draft, kernel);
     kernel_name(l, group, kernel);
     *step = (Step){.kind = STEP_kernel, .kernel = kernel, .write_back = group->write_back};
     step->bufs = ARENA_ARRAY(l->arena, int, draft.bufs.n + 1);
     for (int i = 0; i < draft.bufs.n; i++)
-        step->bufs[i] = draft.homes.at[i] ? val_info(l, draft.homes.at[i])->slot : draft.slots.at[i];
+        step->bufs[i] =
+            draft.homes.at[i] ? val_info(l, draft.homes.at[i])->slot : draft.slots.at[i];
     group_ops(l, group, step);
 }

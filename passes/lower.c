@@ -1,33 +1,44 @@
 /* lower.c: plan_build: the decomposed graph becomes a call sequence.
  *
- *   look at values -> schedule (groups of clusters) -> decide where values live -> lower groups in order -> memory plan
+ *   look at values -> schedule (groups of clusters) -> decide where values live -> lower groups in
+ * order -> memory plan
  *
- * What a value is (view, loop, reduction, product, native) is asked of its row's kind and the rule tables. A write-back
- * goes straight to the input's memory where nothing reads the old contents later and no check comes after [C8]; else
- * it is a copy at the end. */
+ * What a value is (view, loop, reduction, product, native) is asked of its row's kind and the rule
+ * tables. A write-back goes straight to the input's memory where nothing reads the old contents
+ * later and no check comes after [C8]; else it is a copy at the end. */
 #include "passes/lower.h"
 
 _Noreturn void lower_bail(const Lower *l, const Node *node, const char *why) {
     bail(l->graph->bail, BAIL_lower, "%s: %s", node ? node->row->name : "copy", why);
 }
 
-/* values ----------------------------------------------------------------------------------------------------------- */
+/* values
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 static ValKind kind_of(const Lower *l, const Node *node) {
     if (gemm_known(node)) return VAL_gemm;
     if (pieces_known(node)) return VAL_pieces;
     switch (node->row->kind) {
-    case KIND_view: return VAL_view;
-    case KIND_pointwise: return VAL_pointwise;
-    case KIND_reduction: return VAL_reduction;
-    case KIND_kernel: return VAL_native;
-    default: break;
+    case KIND_view:
+        return VAL_view;
+    case KIND_pointwise:
+        return VAL_pointwise;
+    case KIND_reduction:
+        return VAL_reduction;
+    case KIND_kernel:
+        return VAL_native;
+    default:
+        break;
     }
-    bail(l->graph->bail, BAIL_unsupported, "%s must be decomposed before lowering", node->row->name);
+    bail(l->graph->bail, BAIL_unsupported, "%s must be decomposed before lowering",
+         node->row->name);
 }
 
-/* The strides of view `v` of a tensor whose sizes are of's and whose strides and offset are given. */
-static bool view_strides(Lower *l, const GVal *v, const Meta *of, int64_t offset, int64_t *out_offset, int64_t *strides) {
+/* The strides of view `v` of a tensor whose sizes are of's and whose strides and offset are given.
+ */
+static bool view_strides(Lower *l, const GVal *v, const Meta *of, int64_t offset,
+                         int64_t *out_offset, int64_t *strides) {
     const Node *const node = v->def;
     Arg *const args = arena_copy(l->arena, node->args, sizeof(Arg) * (size_t)node->n_args);
     Val *const base = ARENA_NEW(l->arena, Val);
@@ -38,7 +49,8 @@ static bool view_strides(Lower *l, const GVal *v, const Meta *of, int64_t offset
             break;
         }
     MetaOut *const outs = ARENA_ARRAY(l->arena, MetaOut, max_i64(node->n_outs, MAX_OUTS));
-    MetaCall call = {.row = node->row, .args = args, .env = l->env, .base_offset = offset, .out = outs};
+    MetaCall call = {
+        .row = node->row, .args = args, .env = l->env, .base_offset = offset, .out = outs};
     call.n_out = node->n_outs;
     if (op_meta(&call) != ST_OK) return false;
     *out_offset = sym_add(l->env, offset, outs[v->index].offset);
@@ -61,7 +73,8 @@ static void look_at_view(Lower *l, ValInfo *info, GVal *v) {
     Meta placed = *of_meta;
     placed.strides = of->strides;
     int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
-    if (!view_strides(l, v, &placed, of->offset, &info->offset, strides)) lower_bail(l, v->def, "its stride rule failed");
+    if (!view_strides(l, v, &placed, of->offset, &info->offset, strides))
+        lower_bail(l, v->def, "its stride rule failed");
     info->strides = strides;
     if (!strcmp(v->def->row->base, "as_strided")) return; /* speaks of memory, not of elements */
     int64_t *const dense = ARENA_ARRAY(l->arena, int64_t, of_meta->rank + 1);
@@ -126,7 +139,8 @@ static void look_at_graph(Lower *l) {
     }
     for (int i = 0; i < graph->outputs.n; i++) {
         const Output *const out = &graph->outputs.at[i];
-        if (out->value && out->kind != OUT_none) val_info(l, val_info(l, out->value)->base)->visible = true;
+        if (out->value && out->kind != OUT_none)
+            val_info(l, val_info(l, out->value)->base)->visible = true;
     }
     for (int i = 0; i < graph->writes.n; i++)
         val_info(l, val_info(l, graph->writes.at[i].value)->base)->visible = true;
@@ -154,23 +168,29 @@ bool reduced_dims(const Node *node, bool *reduced) {
     int n = 0;
     memset(reduced, 0, sizeof(bool) * MAX_RANK);
     if (a && a->kind == ARG_ints) n = a->n;
-    for (int i = 0; i < n; i++) reduced[a->ints[i] < 0 ? a->ints[i] + input->rank : a->ints[i]] = input->rank > 0;
+    for (int i = 0; i < n; i++)
+        reduced[a->ints[i] < 0 ? a->ints[i] + input->rank : a->ints[i]] = input->rank > 0;
     if (n) return true;
     if (a && a->kind == ARG_int) {
         if (input->rank) reduced[a->i < 0 ? a->i + input->rank : a->i] = true;
         return true;
     }
-    const int kept = dim >= 0 ? 0 : node->outs[0].base.meta->rank; /* mv, dot and whole reductions: the last dims */
+    const int kept =
+        dim >= 0 ? 0
+                 : node->outs[0].base.meta->rank; /* mv, dot and whole reductions: the last dims */
     for (int d = kept; d < input->rank; d++) reduced[d] = true;
     return true;
 }
 
-/* where values live -------------------------------------------------------------------------------------------------- */
+/* where values live
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta) {
     const Slot slot = {.kind = kind, .index = index, .meta = meta, .first = -1, .last = -1};
     VEC_PUSH(l->arena, &l->plan->slots, slot);
-    l->plan->slots.at[l->plan->slots.n - 1].bytes = sym_mul(l->env, meta->numel, dtype_bytes(meta->dtype));
+    l->plan->slots.at[l->plan->slots.n - 1].bytes =
+        sym_mul(l->env, meta->numel, dtype_bytes(meta->dtype));
     return l->plan->slots.n - 1;
 }
 
@@ -190,7 +210,8 @@ static Group *copy_group(Lower *l, const Copy *copy) {
 static void add_copy(Lower *l, GVal *from, int slot, const int64_t *strides, bool write) {
     Copy *const copy = ARENA_NEW(l->arena, Copy);
     const Meta *const meta = from->base.meta;
-    *copy = (Copy){.from = from, .slot = slot, .sizes = meta->sizes, .rank = meta->rank, .strides = strides};
+    *copy = (Copy){
+        .from = from, .slot = slot, .sizes = meta->sizes, .rank = meta->rank, .strides = strides};
     copy->dtype = l->plan->slots.at[slot].meta->dtype;
     copy->write = write;
     copy_group(l, copy);
@@ -218,7 +239,9 @@ static void place_outputs(Lower *l) {
 static void place_writes(Lower *l) {
     for (int i = 0; i < l->graph->writes.n; i++) {
         const Write *const write = &l->graph->writes.at[i];
-        if (val_info(l, write->value)->base == write->value && val_info(l, write->value)->home == write->input) continue;
+        if (val_info(l, write->value)->base == write->value &&
+            val_info(l, write->value)->home == write->input)
+            continue;
         if (write->value == write->input) continue;
         add_copy(l, write->value, write->input->index, write->input->base.meta->strides, true);
     }
@@ -227,7 +250,8 @@ static void place_writes(Lower *l) {
 static void place_rest(Lower *l) {
     for (int i = 0; i < l->graph->n_vals; i++) {
         ValInfo *const info = &l->vals[i];
-        if (!info->val || info->kind == VAL_view || info->slot >= 0 || info->home != info->val) continue;
+        if (!info->val || info->kind == VAL_view || info->slot >= 0 || info->home != info->val)
+            continue;
         const Cluster *const cluster = l->cluster[info->val->def->id];
         const bool native = info->kind == VAL_native;
         if (native || needs_memory(l, cluster, info->val))
@@ -256,11 +280,14 @@ static void fill_places(Lower *l) {
     }
 }
 
-/* steps ------------------------------------------------------------------------------------------------------------- */
+/* steps
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 static void native_step(Lower *l, const Group *group, Step *step) {
     Node *const node = group->clusters.at[0]->nodes.at[0];
-    *step = (Step){.kind = STEP_native, .row = node->row, .args = node->args, .write_back = group->write_back};
+    *step = (Step){
+        .kind = STEP_native, .row = node->row, .args = node->args, .write_back = group->write_back};
     step->outs = ARENA_ARRAY(l->arena, GVal *, node->n_outs + 1);
     for (int r = 0; r < node->n_outs; r++) step->outs[r] = &node->outs[r];
     step->ops = ARENA_ARRAY(l->arena, int, 1);
@@ -289,7 +316,8 @@ Plan *plan_build(Graph *graph, const LowerOptions *options) {
     graph_number(graph);
     look_at_graph(&l);
     for (int i = 0; i < graph->inputs.n; i++)
-        val_info(&l, graph->inputs.at[i])->slot = new_slot(&l, SLOT_input, i, graph->inputs.at[i]->base.meta);
+        val_info(&l, graph->inputs.at[i])->slot =
+            new_slot(&l, SLOT_input, i, graph->inputs.at[i]->base.meta);
     l.scratch = arena_new();
     if (!l.scratch) bail(graph->bail, BAIL_memory, "scheduling");
     schedule(&l);
@@ -309,6 +337,7 @@ Plan *plan_build(Graph *graph, const LowerOptions *options) {
 
 const char *plan_refusals(Plan *plan) {
     const char *text = "";
-    for (int i = 0; i < plan->n_refusals; i++) text = arena_printf(plan->arena, "%s%s\n", text, plan->refusals[i]);
+    for (int i = 0; i < plan->n_refusals; i++)
+        text = arena_printf(plan->arena, "%s%s\n", text, plan->refusals[i]);
     return text;
 }

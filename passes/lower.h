@@ -1,4 +1,5 @@
-/* lower.h: inside plan_build: values and their layouts, groups and clusters, positions, nests being written.
+/* lower.h: inside plan_build: values and their layouts, groups and clusters, positions, nests being
+ * written.
  *
  *   lower.c       plan_build: looks at values, asks for groups, lowers them, orders the steps
  *   schedule.c    which nodes share a nest (Cluster) and which nests share a kernel (Group)
@@ -8,21 +9,22 @@
  *   kernel.c      one group to one Kernel: buffers, parameters, the GEMM description
  *   memory.c      slots and the arena
  *
- * A *position* is the row-major number of an element in its value's logical sizes, as an affine expression of the nest's
- * index variables. Everything else follows by address(): a broadcast, a view and a load are all "the same position read with
- * other strides". Where a split of the position along dims is not affine, the nest's variable is split and the nest is
- * written again; so nests start with as few dims as the reduction's structure allows. */
+ * A *position* is the row-major number of an element in its value's logical sizes, as an affine
+ * expression of the nest's index variables. Everything else follows by address(): a broadcast, a
+ * view and a load are all "the same position read with other strides". Where a split of the
+ * position along dims is not affine, the nest's variable is split and the nest is written again; so
+ * nests start with as few dims as the reduction's structure allows. */
 #ifndef SINTER_PASSES_LOWER_H
 #define SINTER_PASSES_LOWER_H
 #include "passes/passes.h"
 
 typedef enum ValKind {
     VAL_input,
-    VAL_view,      /* of another value: no memory, no loop */
+    VAL_view, /* of another value: no memory, no loop */
     VAL_pointwise,
     VAL_reduction,
     VAL_gemm,
-    VAL_pieces,    /* several nests that each store a part: cat, pad */
+    VAL_pieces, /* several nests that each store a part: cat, pad */
     VAL_native
 } ValKind;
 
@@ -30,16 +32,17 @@ typedef enum ValKind {
 typedef struct ValInfo {
     GVal *val;
     ValKind kind;
-    GVal *of;               /* views: the value viewed */
-    GVal *base;             /* through all views; itself if not a view */
-    int64_t offset;         /* where it lies in its base's memory, elements */
+    GVal *of;       /* views: the value viewed */
+    GVal *base;     /* through all views; itself if not a view */
+    int64_t offset; /* where it lies in its base's memory, elements */
     const int64_t *strides;
-    const int64_t *relative; /* views: strides in the row-major space of `of`, with relative_offset */
+    const int64_t
+        *relative; /* views: strides in the row-major space of `of`, with relative_offset */
     int64_t relative_offset;
-    GVal *home;             /* bases: whose memory holds it: itself, or the input that it overwrites in place */
-    int slot;               /* homes: -1 until the memory plan */
-    bool visible;           /* bases: an output or a write needs it (or a view of it) in memory */
-    VEC(int) users;         /* bases: nodes that are no views and read it or a view of it */
+    GVal *home; /* bases: whose memory holds it: itself, or the input that it overwrites in place */
+    int slot;   /* homes: -1 until the memory plan */
+    bool visible;   /* bases: an output or a write needs it (or a view of it) in memory */
+    VEC(int) users; /* bases: nodes that are no views and read it or a view of it */
 } ValInfo;
 
 typedef struct Group Group;
@@ -47,37 +50,39 @@ typedef struct Group Group;
 /* Nodes lowered into one nest. */
 typedef struct Cluster {
     Group *group;
-    ValKind kind;           /* pointwise, reduction (has one), gemm, pieces, native */
-    VEC(Node *) nodes;      /* in program order */
+    ValKind kind;            /* pointwise, reduction (has one), gemm, pieces, native */
+    VEC(Node *) nodes;       /* in program order */
     const struct Copy *copy; /* the cluster is this copy; or NULL */
-    int64_t full, outer;    /* elements of its nest, and of its rows where it reduces */
+    int n_bufs;
+    int64_t full, outer; /* elements of its nest, and of its rows where it reduces */
 } Cluster;
 
 /* Clusters in one step. */
 struct Group {
     VEC(Cluster *) clusters; /* in order */
     bool independent;
-    bool checked;           /* may fail on values */
-    bool write_back;        /* writes memory visible outside */
+    bool checked;    /* may fail on values */
+    bool write_back; /* writes memory visible outside */
     int id, mark;
-    VEC(int) after;         /* groups that must come before */
+    VEC(int) after; /* groups that must come before */
 };
 
-/* A value copied into memory, cast where dtypes differ: write-backs that could not be done in place, doubled outputs, the
- * parts of cat and pad. */
+/* A value copied into memory, cast where dtypes differ: write-backs that could not be done in
+ * place, doubled outputs, the parts of cat and pad. */
 typedef struct Copy {
-    GVal *from;             /* NULL: `fill` everywhere */
+    GVal *from; /* NULL: `fill` everywhere */
     double fill;
-    GVal *to;               /* base whose memory is written, or NULL: `slot` */
+    GVal *to; /* base whose memory is written, or NULL: `slot` */
     int slot;
-    DType dtype;            /* of the target */
-    const int64_t *sizes;   /* of what is copied; rank as `strides` */
+    DType dtype;          /* of the target */
+    const int64_t *sizes; /* of what is copied; rank as `strides` */
     int rank;
-    int64_t offset;         /* where it goes, elements */
+    int64_t offset; /* where it goes, elements */
     const int64_t *strides;
-    const int64_t *from_strides; /* where in the row-major space of `from` it is read; NULL: all of it */
+    const int64_t
+        *from_strides; /* where in the row-major space of `from` it is read; NULL: all of it */
     int64_t from_offset;
-    bool write;             /* memory visible outside */
+    bool write; /* memory visible outside */
 } Copy;
 
 typedef struct Lower {
@@ -86,40 +91,43 @@ typedef struct Lower {
     Arena *arena;
     Plan *plan;
     bool fuse;
-    ValInfo *vals;          /* by value id */
-    Cluster **cluster;      /* by node id; NULL: views */
+    ValInfo *vals;     /* by value id */
+    Cluster **cluster; /* by node id; NULL: views */
     VEC(Group *) groups;
-    Arena *scratch;         /* of nests tried, reset after each */
+    Arena *scratch; /* of nests tried, reset after each */
     VEC(const char *) refusals;
-    int mark;               /* of searches over groups */
+    int mark; /* of searches over groups */
 } Lower;
 
 static inline ValInfo *val_info(const Lower *l, const GVal *v) { return &l->vals[v->id]; }
 
 _Noreturn void lower_bail(const Lower *l, const Node *node, const char *why);
 
-/* position.c ----------------------------------------------------------------------------------------------------- */
+/* position.c
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 /* The nest's index space: outer vars, then S, then L. */
 typedef struct Domain {
     SymEnv *env;
     int n_vars, n_outer, n_s; /* the rest is L */
     int64_t extent[MAX_LOOP_DIMS];
-    Affine full;            /* position in the reduction's input, or in the result of a pointwise nest */
-    Affine outer, s, l;     /* positions among kept, S and L dims; pointwise: outer = full */
+    Affine full; /* position in the reduction's input, or in the result of a pointwise nest */
+    Affine outer, s, l; /* positions among kept, S and L dims; pointwise: outer = full */
     int64_t full_numel, outer_numel, s_numel, l_numel;
-    bool has_inner, fixed;  /* fixed: a template's tile, vars may not be split */
+    bool has_inner, fixed; /* fixed: a template's tile, vars may not be split */
 } Domain;
 
 /* A position, perhaps with one dim given by data. */
 typedef struct Pos {
     Affine at;
-    int gather;             /* i64 instruction whose value times `stride` is added, -1: none */
-    int64_t stride, bound;  /* row-major stride and size of the gathered dim */
-    bool wrap;              /* negative values count from the end */
+    int gather;            /* i64 instruction whose value times `stride` is added, -1: none */
+    int64_t stride, bound; /* row-major stride and size of the gathered dim */
+    bool wrap;             /* negative values count from the end */
 } Pos;
 
-typedef struct Split {      /* asked for when a position is not affine: var into (extent / factor, factor) */
+typedef struct Split { /* asked for when a position is not affine: var into (extent / factor,
+                          factor) */
     bool wanted;
     int var;
     int64_t factor;
@@ -130,30 +138,36 @@ void affine_add(SymEnv *env, Affine *to, const Affine *term, int64_t scale);
 bool affine_equal(const Affine *a, const Affine *b);
 bool affine_is_bijection(const Domain *domain, const Affine *at, int64_t numel);
 void domain_pointwise(Domain *domain, SymEnv *env, int64_t numel);
-bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input, const bool *reduced); /* false: too many dims */
+bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input,
+                      const bool *reduced); /* false: too many dims */
 void domain_gemm(Domain *domain, SymEnv *env, const int64_t *sizes, int rank);
 bool domain_split(Domain *domain, const Split *split); /* false: no room for another var */
-/* Sum of index * stride over the dims of the row-major position `at`; false: not affine, split says what would help. */
-bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const int64_t *strides, int rank,
-             Affine *out, Split *split);
-/* The same for a position with a gather: its part goes to *gather_stride (0: the dim is broadcast). */
-bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes, const int64_t *strides, int rank,
-                    Affine *out, int64_t *gather_stride, Split *split);
+/* Sum of index * stride over the dims of the row-major position `at`; false: not affine, split says
+ * what would help. */
+bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const int64_t *strides,
+             int rank, Affine *out, Split *split);
+/* The same for a position with a gather: its part goes to *gather_stride (0: the dim is broadcast).
+ */
+bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes,
+                    const int64_t *strides, int rank, Affine *out, int64_t *gather_stride,
+                    Split *split);
 void row_major(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);
 int64_t dim_product(SymEnv *env, const int64_t *sizes, int rank);
 
-/* nest.c --------------------------------------------------------------------------------------------------------- */
+/* nest.c
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 /* A kernel being written: its buffers are bases in memory. */
 typedef struct Draft {
     Lower *l;
     Arena *arena;
-    VEC(GVal *) homes;      /* of the buffers; NULL: the tile, or a copy's target */
-    VEC(int) slots;         /* of buffers without a home: the slot, -1 for the tile */
+    VEC(GVal *) homes; /* of the buffers; NULL: the tile, or a copy's target */
+    VEC(int) slots;    /* of buffers without a home: the slot, -1 for the tile */
     VEC(Buf) bufs;
-    VEC(int64_t) params;    /* graph expressions, or indices of runtime floats */
+    VEC(int64_t) params; /* graph expressions, or indices of runtime floats */
     VEC(bool) is_float;
-    int tile, tile_param;   /* gemm: buffer and the parameter that is its row stride; -1 */
+    int tile, tile_param; /* gemm: buffer and the parameter that is its row stride; -1 */
 } Draft;
 
 int64_t draft_int(Draft *draft, int64_t value); /* plain as it is, symbolic: its parameter */
@@ -168,30 +182,40 @@ typedef struct NestCost {
 
 /* Writes the cluster's nest; NULL and *why if it has none. `cost` may be NULL. */
 Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCost *cost);
-bool reduced_dims(const Node *node, bool *reduced); /* by input dim; false: the node is no reduction of its input */
+bool reduced_dims(const Node *node,
+                  bool *reduced); /* by input dim; false: the node is no reduction of its input */
 bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base);
-bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base); /* used outside of the cluster */
+bool needs_memory(const Lower *l, const Cluster *cluster,
+                  const GVal *base); /* used outside of the cluster */
 
-/* For bodies with an index of their own (gather, flip): the element of `arg` at a position of its row-major space. */
+/* For bodies with an index of their own (gather, flip): the element of `arg` at a position of its
+ * row-major space. */
 int body_element_at(BodyCall *call, int arg, const Pos *pos);
-/* The element of `arg` at `rest` plus index (i64, checked) along `dim`; rest leaves that dim out. */
+/* The element of `arg` at `rest` plus index (i64, checked) along `dim`; rest leaves that dim out.
+ */
 int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim);
 int body_stop(BodyCall *call, const char *why); /* no nest can be written */
-/* The index of the element along each dim of the result, times the strides given: position of another space. */
+/* The index of the element along each dim of the result, times the strides given: position of
+ * another space. */
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out);
 SymEnv *body_env(BodyCall *call);
 int body_index_inst(BodyCall *call, const Pos *pos); /* i64: the position as a number */
-int body_count(BodyCall *call, SType type);     /* reductions: how many elements each result sums */
+int body_count(BodyCall *call, SType type); /* reductions: how many elements each result sums */
 /* `divisor`, after raising a value error on every element where it is 0. */
 int body_nonzero(BodyCall *call, int divisor);
 
-/* kernel.c, schedule.c, memory.c --------------------------------------------------------------------------------- */
+/* kernel.c, schedule.c, memory.c
+ * --------------------------------------------------------------------------------- */
 void schedule(Lower *l);
-void order_groups(Lower *l); /* write-backs in place where that is safe; then the groups in running order */
-const char *nest_overwrites(const Nest *nest, int buf); /* why storing to what it also reads would be wrong, or NULL */
-const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost); /* why not, or NULL */
+void order_groups(
+    Lower *l); /* write-backs in place where that is safe; then the groups in running order */
+const char *
+nest_overwrites(const Nest *nest,
+                int buf); /* why storing to what it also reads would be wrong, or NULL */
+const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel,
+                          NestCost *cost); /* why not, or NULL */
 void lower_group(Lower *l, const Group *group, Step *step);
-bool gemm_known(const Node *node); /* a product that KERNEL_gemm computes */
+bool gemm_known(const Node *node);          /* a product that KERNEL_gemm computes */
 int gemm_body(BodyCall *call, int product); /* epilogue of the op's own: alpha, beta */
 bool pieces_known(const Node *node);
 bool pieces_independent(const Node *node);

@@ -1,12 +1,13 @@
-/* nest.c: one cluster of nodes becomes one nest, in the manner of Inductor's inner functions: every value that must be
- * stored is evaluated backwards at its position; what the cluster defines is computed on the way, everything else is
- * loaded. Views and broadcasts only change positions.
+/* nest.c: one cluster of nodes becomes one nest, in the manner of Inductor's inner functions: every
+ * value that must be stored is evaluated backwards at its position; what the cluster defines is
+ * computed on the way, everything else is loaded. Views and broadcasts only change positions.
  *
- *   store y at full:  y = e / s           e at full, s at full read through [rows, 1] = outer: the reduction
- *                     e = exp(x - m)      x: a load, m at outer: another reduction over the same rows
+ *   store y at full:  y = e / s           e at full, s at full read through [rows, 1] = outer: the
+ * reduction e = exp(x - m)      x: a load, m at outer: another reduction over the same rows
  *
- * Between ops values are rounded as eager would have stored them, so the bits are those of one kernel per node. If a
- * position is not affine the writer stops, the domain's var is split, and it starts again. */
+ * Between ops values are rounded as eager would have stored them, so the bits are those of one
+ * kernel per node. If a position is not affine the writer stops, the domain's var is split, and it
+ * starts again. */
 #include "passes/lower.h"
 
 typedef struct Memo {
@@ -32,7 +33,8 @@ typedef struct Frame {
     BodyCall call; /* first: its context is the frame */
     Writer *w;
     Node *node;
-    const Meta *space; /* the element's position is in this value's sizes: the result's; reductions: the input's */
+    const Meta *space; /* the element's position is in this value's sizes: the result's; reductions:
+                          the input's */
     Pos pos;
 } Frame;
 
@@ -56,7 +58,8 @@ static Affine encoded(Writer *w, const Affine *at) {
 static bool moved(Writer *w, const Pos *pos, const Meta *space, const int64_t *strides, Pos *out) {
     Split split = {0};
     *out = *pos;
-    if (!address_gather(&w->domain, pos, space->sizes, strides, space->rank, &out->at, &out->stride, &split)) {
+    if (!address_gather(&w->domain, pos, space->sizes, strides, space->rank, &out->at, &out->stride,
+                        &split)) {
         if (split.wanted && !stopped(w)) w->split = split;
         if (!stopped(w)) w->why = "an index that is not affine";
         return false;
@@ -71,7 +74,8 @@ static bool broadcast(Writer *w, const Pos *pos, const Meta *space, const Meta *
     int64_t own[MAX_RANK], strides[MAX_RANK] = {0};
     row_major(w->l->env, to->sizes, to->rank, own);
     const int skip = space->rank - to->rank;
-    for (int d = 0; d < to->rank && skip >= 0; d++) strides[skip + d] = to->sizes[d] == 1 ? 0 : own[d];
+    for (int d = 0; d < to->rank && skip >= 0; d++)
+        strides[skip + d] = to->sizes[d] == 1 ? 0 : own[d];
     return moved(w, pos, space, strides, out);
 }
 
@@ -88,7 +92,8 @@ static int load(Writer *w, const GVal *v, const Pos *pos) {
                        draft_int(w->draft, at.bound), at.wrap);
 }
 
-/* callbacks of bodies --------------------------------------------------------------------------------------------- */
+/* callbacks of bodies
+ * --------------------------------------------------------------------------------------------- */
 
 static int call_number(BodyCall *call, int arg, SType type) {
     Frame *const frame = call->context;
@@ -104,11 +109,16 @@ static int call_number(BodyCall *call, int arg, SType type) {
     }
     const bool is_float = a->kind == ARG_float;
     switch (type) {
-    case S_f32: return loop_const(lb, type, is_float ? (float)a->f : (float)a->i, 0);
-    case S_f64: return loop_const(lb, type, is_float ? a->f : (double)a->i, 0);
-    case S_i32: return loop_const(lb, type, 0, (int32_t)(is_float ? (int64_t)a->f : a->i));
-    case S_i64: return loop_const(lb, type, 0, is_float ? (int64_t)a->f : a->i);
-    default: return loop_const(lb, type, 0, is_float ? a->f != 0 : a->i != 0);
+    case S_f32:
+        return loop_const(lb, type, is_float ? (float)a->f : (float)a->i, 0);
+    case S_f64:
+        return loop_const(lb, type, is_float ? a->f : (double)a->i, 0);
+    case S_i32:
+        return loop_const(lb, type, 0, (int32_t)(is_float ? (int64_t)a->f : a->i));
+    case S_i64:
+        return loop_const(lb, type, 0, is_float ? (int64_t)a->f : a->i);
+    default:
+        return loop_const(lb, type, 0, is_float ? a->f != 0 : a->i != 0);
     }
 }
 
@@ -131,8 +141,10 @@ static int position_inst(Writer *w, const Pos *pos) {
     const int index = loop_index(w->lb, &at);
     if (pos->gather < 0) return index;
     int stride = loop_const(w->lb, S_i64, 0, pos->stride);
-    if (sym_is(pos->stride)) stride = loop_param(w->lb, S_i64, draft_param(w->draft, pos->stride, false));
-    return loop_prim(w->lb, PRIM_add, index, loop_prim(w->lb, PRIM_mul, pos->gather, stride, -1), -1);
+    if (sym_is(pos->stride))
+        stride = loop_param(w->lb, S_i64, draft_param(w->draft, pos->stride, false));
+    return loop_prim(w->lb, PRIM_add, index, loop_prim(w->lb, PRIM_mul, pos->gather, stride, -1),
+                     -1);
 }
 
 static int call_position(BodyCall *call) {
@@ -140,7 +152,9 @@ static int call_position(BodyCall *call) {
     return position_inst(frame->w, &frame->pos);
 }
 
-int body_index_inst(BodyCall *call, const Pos *pos) { return position_inst(((Frame *)call->context)->w, pos); }
+int body_index_inst(BodyCall *call, const Pos *pos) {
+    return position_inst(((Frame *)call->context)->w, pos);
+}
 
 int body_count(BodyCall *call, SType type) {
     Writer *const w = ((Frame *)call->context)->w;
@@ -152,7 +166,8 @@ int body_count(BodyCall *call, SType type) {
 static int call_random(BodyCall *call, int which) {
     Frame *const frame = call->context;
     const Graph *const graph = frame->w->l->graph;
-    const int64_t value = which == 0 ? graph->seed : sym_add(graph->env, graph->sequence, frame->node->random);
+    const int64_t value =
+        which == 0 ? graph->seed : sym_add(graph->env, graph->sequence, frame->node->random);
     if (!sym_is(value)) return loop_const(call->lb, S_i64, 0, value);
     return loop_param(call->lb, S_i64, draft_param(frame->w->draft, value, false));
 }
@@ -164,14 +179,18 @@ int body_element_at(BodyCall *call, int arg, const Pos *pos) {
     return inst;
 }
 
-int body_stop(BodyCall *call, const char *why) { return stop(((Frame *)call->context)->w, why, call->type); }
+int body_stop(BodyCall *call, const char *why) {
+    return stop(((Frame *)call->context)->w, why, call->type);
+}
 
 int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim) {
     Writer *const w = ((Frame *)call->context)->w;
     const Meta *const meta = call->args[arg].val->meta;
-    if (rest.gather >= 0) return stop(w, "rows given by data within rows given by data", call->type);
+    if (rest.gather >= 0)
+        return stop(w, "rows given by data within rows given by data", call->type);
     rest.gather = index;
-    rest.stride = sym_product(w->l->env, meta->sizes + dim + 1, meta->rank > dim ? meta->rank - 1 - dim : 0);
+    rest.stride =
+        sym_product(w->l->env, meta->sizes + dim + 1, meta->rank > dim ? meta->rank - 1 - dim : 0);
     rest.bound = meta->rank ? meta->sizes[dim] : 1;
     rest.wrap = false;
     return body_element_at(call, arg, &rest);
@@ -184,7 +203,8 @@ bool body_address(BodyCall *call, const int64_t *strides, Pos *out) {
 
 SymEnv *body_env(BodyCall *call) { return ((Frame *)call->context)->w->l->env; }
 
-/* A check is a gather whose index misses: of element 0 of a buffer at hand, where the divisor is 0. */
+/* A check is a gather whose index misses: of element 0 of a buffer at hand, where the divisor is 0.
+ */
 int body_nonzero(BodyCall *call, int divisor) {
     const Frame *const frame = call->context;
     const Draft *const draft = frame->w->draft;
@@ -193,8 +213,10 @@ int body_nonzero(BodyCall *call, int divisor) {
     while (buf < draft->bufs.n && draft->bufs.at[buf].role == BUF_tile) buf++;
     if (buf == draft->bufs.n) return divisor; /* a constant divisor: meta rules see it */
     const int is_zero = loop_prim(lb, PRIM_eq, divisor, loop_const(lb, call->type, 0, 0), -1);
-    const int index = loop_prim(lb, PRIM_select, is_zero, loop_const(lb, S_i64, 0, -1), loop_const(lb, S_i64, 0, 0));
-    const int got = loop_gather(lb, buf, draft->bufs.at[buf].dtype, &(Affine){0}, index, 1, 1, false);
+    const int index = loop_prim(lb, PRIM_select, is_zero, loop_const(lb, S_i64, 0, -1),
+                                loop_const(lb, S_i64, 0, 0));
+    const int got =
+        loop_gather(lb, buf, draft->bufs.at[buf].dtype, &(Affine){0}, index, 1, 1, false);
     return loop_prim(lb, PRIM_select, is_zero, loop_cast(lb, call->type, got), divisor);
 }
 
@@ -233,10 +255,14 @@ static Frame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos *po
                             .random = call_random}};
 }
 
-/* kinds of values -------------------------------------------------------------------------------------------------- */
+/* kinds of values
+ * --------------------------------------------------------------------------------------------------
+ */
 
-/* The part of an outer, S or L position that the input's dims of that class make, in the input's row-major space. */
-static bool class_position(Writer *w, const Affine *at, const Meta *input, const bool *mine, Affine *sum) {
+/* The part of an outer, S or L position that the input's dims of that class make, in the input's
+ * row-major space. */
+static bool class_position(Writer *w, const Affine *at, const Meta *input, const bool *mine,
+                           Affine *sum) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     row_major(w->l->env, input->sizes, input->rank, strides);
     for (int d = 0; d < input->rank; d++) sizes[d] = mine[d] ? input->sizes[d] : 1;
@@ -253,8 +279,8 @@ static bool class_position(Writer *w, const Affine *at, const Meta *input, const
 
 static bool same_structure(const Domain *a, const Domain *b) {
     const int a_l = a->n_vars - a->n_outer - a->n_s, b_l = b->n_vars - b->n_outer - b->n_s;
-    return a->has_inner && a->outer_numel == b->outer_numel && a->s_numel == b->s_numel && a->l_numel == b->l_numel &&
-           (a->n_s > 0) == (b->n_s > 0) && (a_l > 0) == (b_l > 0);
+    return a->has_inner && a->outer_numel == b->outer_numel && a->s_numel == b->s_numel &&
+           a->l_numel == b->l_numel && (a->n_s > 0) == (b->n_s > 0) && (a_l > 0) == (b_l > 0);
 }
 
 static bool operand_position(Writer *w, const Meta *input, const bool *reduced, Pos *pos) {
@@ -267,7 +293,8 @@ static bool operand_position(Writer *w, const Meta *input, const bool *reduced, 
     }
     *pos = (Pos){.gather = -1};
     return class_position(w, &w->domain.outer, input, kept, &pos->at) &&
-           class_position(w, &w->domain.s, input, s, &pos->at) && class_position(w, &w->domain.l, input, last, &pos->at);
+           class_position(w, &w->domain.s, input, s, &pos->at) &&
+           class_position(w, &w->domain.l, input, last, &pos->at);
 }
 
 static int reduction(Writer *w, const GVal *v, const Pos *pos) {
@@ -307,7 +334,8 @@ static int computed(Writer *w, const GVal *v, const Pos *pos) {
     const ValInfo *const info = val_info(w->l, v);
     if (info->kind == VAL_reduction) return reduction(w, v, pos);
     if (info->kind == VAL_gemm) return product(w, v, pos);
-    if (info->kind != VAL_pointwise) return stop(w, "it is no loop", dtype_compute(v->base.meta->dtype));
+    if (info->kind != VAL_pointwise)
+        return stop(w, "it is no loop", dtype_compute(v->base.meta->dtype));
     Frame frame = frame_of(w, v, v->base.meta, pos);
     frame.call.context = &frame;
     return body_rule(v->def->row)(&frame.call);
@@ -352,12 +380,18 @@ static int stored_type(Writer *w, DType dtype, int inst) {
 static int rounded(Writer *w, DType dtype, int inst) {
     inst = stored_type(w, dtype, inst);
     switch (dtype) {
-    case DT_f16: return loop_prim(w->lb, PRIM_round_f16, inst, -1, -1);
-    case DT_bf16: return loop_prim(w->lb, PRIM_round_bf16, inst, -1, -1);
-    case DT_i16: return loop_prim(w->lb, PRIM_wrap_i16, inst, -1, -1);
-    case DT_i8: return loop_prim(w->lb, PRIM_wrap_i8, inst, -1, -1);
-    case DT_u8: return loop_prim(w->lb, PRIM_wrap_u8, inst, -1, -1);
-    default: return inst;
+    case DT_f16:
+        return loop_prim(w->lb, PRIM_round_f16, inst, -1, -1);
+    case DT_bf16:
+        return loop_prim(w->lb, PRIM_round_bf16, inst, -1, -1);
+    case DT_i16:
+        return loop_prim(w->lb, PRIM_wrap_i16, inst, -1, -1);
+    case DT_i8:
+        return loop_prim(w->lb, PRIM_wrap_i8, inst, -1, -1);
+    case DT_u8:
+        return loop_prim(w->lb, PRIM_wrap_u8, inst, -1, -1);
+    default:
+        return inst;
     }
 }
 
@@ -372,13 +406,16 @@ static int element(Writer *w, const GVal *v, const Pos *pos) {
         return rounded(w, dtype, inst);
     }
     Pos at;
-    if (!info->relative) return stop(w, "a view by strides of a value that has none yet", dtype_compute(dtype));
+    if (!info->relative)
+        return stop(w, "a view by strides of a value that has none yet", dtype_compute(dtype));
     if (!moved(w, pos, v->base.meta, info->relative, &at)) return stop(w, "", dtype_compute(dtype));
     at.at.offset = sym_add(w->l->env, at.at.offset, info->relative_offset);
     return element(w, info->of, &at);
 }
 
-/* stores ----------------------------------------------------------------------------------------------------------- */
+/* stores
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 static bool uses_inner(const Domain *domain, const Affine *at) {
     for (int i = domain->n_outer; i < domain->n_vars; i++)
@@ -386,12 +423,14 @@ static bool uses_inner(const Domain *domain, const Affine *at) {
     return false;
 }
 
-/* Where a value that must be stored is evaluated: where a consumer already did, if that covers it; else in its own order. */
+/* Where a value that must be stored is evaluated: where a consumer already did, if that covers it;
+ * else in its own order. */
 static bool store_position(Writer *w, const GVal *v, Pos *pos) {
     const int64_t numel = v->base.meta->numel;
     *pos = (Pos){.gather = -1};
     for (const Memo *m = w->memo[cluster_index(w->cluster, v->def)]; m; m = m->next)
-        if (m->result == v->index && m->pos.gather < 0 && affine_is_bijection(&w->domain, &m->pos.at, numel)) {
+        if (m->result == v->index && m->pos.gather < 0 &&
+            affine_is_bijection(&w->domain, &m->pos.at, numel)) {
             *pos = m->pos;
             return true;
         }
@@ -446,24 +485,28 @@ static void store_copy(Writer *w, const Copy *copy) {
     put(w, buf, copy->dtype, at.at, copy->offset, stored_type(w, copy->dtype, inst));
 }
 
-/* cost ------------------------------------------------------------------------------------------------------------- */
+/* cost
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_dear(Prim prim) {
     static const bool dear[PRIM_COUNT] = {
-        [PRIM_exp] = true,  [PRIM_exp2] = true, [PRIM_log] = true,    [PRIM_sin] = true,  [PRIM_cos] = true,
-        [PRIM_tanh] = true, [PRIM_erf] = true,  [PRIM_pow] = true,    [PRIM_ipow] = true, [PRIM_idiv] = true,
-        [PRIM_imod] = true, [PRIM_philox] = true};
+        [PRIM_exp] = true,  [PRIM_exp2] = true, [PRIM_log] = true,  [PRIM_sin] = true,
+        [PRIM_cos] = true,  [PRIM_tanh] = true, [PRIM_erf] = true,  [PRIM_pow] = true,
+        [PRIM_ipow] = true, [PRIM_idiv] = true, [PRIM_imod] = true, [PRIM_philox] = true};
     return dear[prim];
 }
 
 static bool node_is_dear(const Nest *nest, const Node *node) {
     for (int i = 0; i < nest->n_insts; i++)
-        if (nest->insts[i].source == node->id && nest->insts[i].op == LI_prim && is_dear(nest->insts[i].prim)) return true;
+        if (nest->insts[i].source == node->id && nest->insts[i].op == LI_prim &&
+            is_dear(nest->insts[i].prim))
+            return true;
     return false;
 }
 
-/* A value evaluated at several positions, or at one for many elements of the nest, is computed several times; once per
- * row of a reduction is free, and so are a few additions. */
+/* A value evaluated at several positions, or at one for many elements of the nest, is computed
+ * several times; once per row of a reduction is free, and so are a few additions. */
 static const char *recomputed(const Writer *w, const Nest *nest) {
     const Domain *const domain = &w->domain;
     for (int i = 0; i < w->cluster->nodes.n; i++) {
@@ -481,7 +524,9 @@ static const char *recomputed(const Writer *w, const Nest *nest) {
     return NULL;
 }
 
-/* the nest ---------------------------------------------------------------------------------------------------------- */
+/* the nest
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 static const Node *first_of_kind(const Lower *l, const Cluster *cluster, ValKind kind) {
     for (int i = 0; i < cluster->nodes.n; i++)
@@ -503,7 +548,8 @@ static bool first_domain(Writer *w) {
     const Lower *const l = w->l;
     const Cluster *const cluster = w->cluster;
     if (cluster->copy) {
-        domain_pointwise(&w->domain, l->env, dim_product(l->env, cluster->copy->sizes, cluster->copy->rank));
+        domain_pointwise(&w->domain, l->env,
+                         dim_product(l->env, cluster->copy->sizes, cluster->copy->rank));
         return true;
     }
     const Node *const gemm = first_of_kind(l, cluster, VAL_gemm);
@@ -528,14 +574,16 @@ static void write_once(Writer *w) {
     const Domain *const domain = &w->domain;
     int64_t extent[MAX_LOOP_DIMS];
     for (int i = 0; i < domain->n_vars; i++) extent[i] = draft_int(w->draft, domain->extent[i]);
-    w->lb = loop_new(w->draft->arena, domain->n_outer, domain->n_vars - domain->n_outer, domain->n_s, extent);
+    w->lb = loop_new(w->draft->arena, domain->n_outer, domain->n_vars - domain->n_outer,
+                     domain->n_s, extent);
     w->memo = ARENA_ARRAY(w->draft->arena, Memo *, w->cluster->nodes.n + 1);
     w->split = (Split){0};
     if (w->cluster->copy) {
         store_copy(w, w->cluster->copy);
         return;
     }
-    for (int i = w->cluster->nodes.n - 1; i >= 0 && !stopped(w); i--) { /* consumers first: they say where */
+    for (int i = w->cluster->nodes.n - 1; i >= 0 && !stopped(w);
+         i--) { /* consumers first: they say where */
         Node *const node = w->cluster->nodes.at[i];
         for (int r = node->n_outs - 1; r >= 0 && !stopped(w); r--)
             if (needs_memory(w->l, w->cluster, &node->outs[r])) {
@@ -565,19 +613,24 @@ Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCos
     Nest *const nest = ARENA_NEW(draft->arena, Nest);
     loop_finish(w.lb, nest);
     if (cost)
-        *cost = (NestCost){draft->bufs.n - n_bufs, w.domain.full_numel, w.domain.outer_numel, recomputed(&w, nest)};
+        *cost = (NestCost){draft->bufs.n - n_bufs, w.domain.full_numel, w.domain.outer_numel,
+                           recomputed(&w, nest)};
     return nest;
 }
 
-/* In place is right where each element is read only at the index where it is written: then it is read first. */
+/* In place is right where each element is read only at the index where it is written: then it is
+ * read first. */
 const char *nest_overwrites(const Nest *nest, int buf) {
     const Inst *first = NULL;
     for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
-        if ((inst->op != LI_load && inst->op != LI_store && inst->op != LI_gather) || inst->buf != buf) continue;
+        if ((inst->op != LI_load && inst->op != LI_store && inst->op != LI_gather) ||
+            inst->buf != buf)
+            continue;
         if (inst->op == LI_gather) return "rows given by data are read from memory that is written";
         if (!first) first = inst;
-        if (!affine_equal(first->at, inst->at)) return "memory is read at another index than it is written";
+        if (!affine_equal(first->at, inst->at))
+            return "memory is read at another index than it is written";
     }
     return NULL;
 }

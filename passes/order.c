@@ -1,8 +1,9 @@
 /* order.c: write-backs in place, and the order of the groups.
  *
- * A written value may be stored straight to the input's memory if every reader of the old contents runs before (or reads
- * just the element that it replaces), nothing else needs the old contents at the end, and no check comes later [C8].
- * Each of these is an edge between groups; an edge that would close a cycle means: copy at the end instead. */
+ * A written value may be stored straight to the input's memory if every reader of the old contents
+ * runs before (or reads just the element that it replaces), nothing else needs the old contents at
+ * the end, and no check comes later [C8]. Each of these is an edge between groups; an edge that
+ * would close a cycle means: copy at the end instead. */
 #include "passes/lower.h"
 
 static bool waits_for(Lower *l, Group *group, const Group *other, int mark) {
@@ -37,7 +38,8 @@ static void data_edges(Lower *l) {
 static bool read_at_end(const Lower *l, const GVal *input) {
     for (int i = 0; i < l->graph->outputs.n; i++) {
         const Output *const out = &l->graph->outputs.at[i];
-        if (out->value && out->kind == OUT_new && val_info(l, out->value)->base == input) return true;
+        if (out->value && out->kind == OUT_new && val_info(l, out->value)->base == input)
+            return true;
     }
     for (int i = 0; i < l->graph->writes.n; i++)
         if (val_info(l, l->graph->writes.at[i].value)->base == input) return true;
@@ -47,7 +49,8 @@ static bool read_at_end(const Lower *l, const GVal *input) {
 static bool new_output(const Lower *l, const GVal *base) {
     for (int i = 0; i < l->graph->outputs.n; i++) {
         const Output *const out = &l->graph->outputs.at[i];
-        if (out->value && out->kind == OUT_new && val_info(l, out->value)->base == base) return true;
+        if (out->value && out->kind == OUT_new && val_info(l, out->value)->base == base)
+            return true;
     }
     return false;
 }
@@ -58,7 +61,8 @@ static bool nest_allows(Lower *l, const Cluster *cluster, const GVal *value) {
     Kernel kernel = {0};
     bool allowed = !draft_cluster(&draft, cluster, &kernel, NULL);
     const int buf = allowed ? draft_buf(&draft, value, true) : -1;
-    for (int i = 0; allowed && i < kernel.n_nests; i++) allowed = !nest_overwrites(&kernel.nests[i], buf);
+    for (int i = 0; allowed && i < kernel.n_nests; i++)
+        allowed = !nest_overwrites(&kernel.nests[i], buf);
     if (allowed && kernel.gemm) allowed = kernel.gemm->a != buf && kernel.gemm->b != buf;
     arena_reset(l->scratch);
     return allowed;
@@ -69,11 +73,13 @@ static bool readers_allow(Lower *l, const Write *write, const Cluster *writer) {
     for (int u = 0; u < input->users.n; u++) {
         const Cluster *const reader = l->cluster[input->users.at[u]];
         if (reader == writer) continue;
-        if (reader->group == writer->group || !can_follow(l, writer->group, reader->group)) return false;
+        if (reader->group == writer->group || !can_follow(l, writer->group, reader->group))
+            return false;
     }
     for (int i = 0; i < l->groups.n; i++) {
         Group *const group = l->groups.at[i];
-        if (group->checked && (group == writer->group || !can_follow(l, writer->group, group))) return false;
+        if (group->checked && (group == writer->group || !can_follow(l, writer->group, group)))
+            return false;
     }
     return true;
 }
@@ -102,7 +108,8 @@ static void try_in_place(Lower *l, const Write *write) {
     if (info->base != write->value || !write->value->def || info->home != info->val) return;
     const Cluster *const cluster = l->cluster[write->value->def->id];
     if (info->kind == VAL_native || info->kind == VAL_pieces || new_output(l, write->value)) return;
-    if (!same_layout(l, write) || read_at_end(l, write->input) || !readers_allow(l, write, cluster)) return;
+    if (!same_layout(l, write) || read_at_end(l, write->input) || !readers_allow(l, write, cluster))
+        return;
     const int64_t *const own = info->strides;
     info->home = write->input;
     info->strides = write->input->base.meta->strides;

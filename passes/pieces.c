@@ -1,5 +1,6 @@
-/* pieces.c: ops whose result is put together from parts, one nest per part: cat, constant_pad_nd, slice_scatter,
- * select_scatter. Parts are Copies into the result's memory; those of cat touch disjoint elements. */
+/* pieces.c: ops whose result is put together from parts, one nest per part: cat, constant_pad_nd,
+ * slice_scatter, select_scatter. Parts are Copies into the result's memory; those of cat touch
+ * disjoint elements. */
 #include "passes/lower.h"
 
 BodyFn body_pieces;
@@ -28,7 +29,9 @@ static const PiecesRow *pieces_row(const Node *node) {
 
 bool pieces_known(const Node *node) { return pieces_row(node) != NULL; }
 bool pieces_independent(const Node *node) { return pieces_row(node)->independent; }
-int pieces_of(Lower *l, Node *node, Copy *copies, int room) { return pieces_row(node)->pieces(l, node, copies, room); }
+int pieces_of(Lower *l, Node *node, Copy *copies, int room) {
+    return pieces_row(node)->pieces(l, node, copies, room);
+}
 
 /* All of `from` to the result's elements that start at `offset` with these strides. */
 static Copy piece(Node *node, GVal *from, int64_t offset, const int64_t *strides) {
@@ -81,7 +84,8 @@ static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
     GVal *const self = gval(node->args[0].val);
     const Meta *const meta = self->base.meta;
     const Arg *const pad = &node->args[1];
-    int64_t *const sizes = arena_copy(l->arena, meta->sizes, sizeof(int64_t) * (size_t)(meta->rank + 1));
+    int64_t *const sizes =
+        arena_copy(l->arena, meta->sizes, sizeof(int64_t) * (size_t)(meta->rank + 1));
     const int64_t *const strides = val_info(l, &node->outs[0])->strides;
     int64_t to = 0, from = 0, dense[MAX_RANK];
     row_major(l->env, meta->sizes, meta->rank, dense);
@@ -111,10 +115,12 @@ static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
     if (start < 0) start = sym_add(l->env, size, start);
     if (!sym_is(size) && !sym_is(start)) start = max_i64(0, min_i64(start, size));
     const ValInfo *const info = val_info(l, &node->outs[0]);
-    int64_t *const strides = arena_copy(l->arena, info->strides, sizeof(int64_t) * (size_t)meta->rank);
+    int64_t *const strides =
+        arena_copy(l->arena, info->strides, sizeof(int64_t) * (size_t)meta->rank);
     strides[dim] = sym_mul(l->env, strides[dim], step);
     copies[0] = piece(node, gval(node->args[0].val), 0, info->strides);
-    copies[1] = piece(node, gval(node->args[1].val), sym_mul(l->env, start, info->strides[dim]), strides);
+    copies[1] =
+        piece(node, gval(node->args[1].val), sym_mul(l->env, start, info->strides[dim]), strides);
     return 2;
 }
 
@@ -129,7 +135,8 @@ static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
     for (int d = 0, k = 0; d < meta->rank; d++)
         if (d != dim) strides[k++] = info->strides[d];
     copies[0] = piece(node, gval(node->args[0].val), 0, info->strides);
-    copies[1] = piece(node, gval(node->args[1].val), sym_mul(l->env, index, info->strides[dim]), strides);
+    copies[1] =
+        piece(node, gval(node->args[1].val), sym_mul(l->env, index, info->strides[dim]), strides);
     return 2;
 }
 

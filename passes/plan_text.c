@@ -1,4 +1,5 @@
-/* plan_text.c: a plan as text: its kernels (loop IR, which parses back), the call sequence, the memory table.
+/* plan_text.c: a plan as text: its kernels (loop IR, which parses back), the call sequence, the
+ * memory table.
  *
  *   kernels
  *   kernel k0_add_gelu(...) { ... }
@@ -69,7 +70,8 @@ static void print_steps(Plan *plan, Text *text) {
             print_kernel_step(plan, text, step);
         else
             print_native(plan, text, step);
-        text_printf(text, "  %d op%s%s\n", step->n_ops, step->n_ops == 1 ? "" : "s", step->write_back ? ", writes back" : "");
+        text_printf(text, "  %d op%s%s\n", step->n_ops, step->n_ops == 1 ? "" : "s",
+                    step->write_back ? ", writes back" : "");
     }
 }
 

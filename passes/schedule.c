@@ -1,16 +1,22 @@
-/* schedule.c: which nodes share a nest (clusters) and which nests share a kernel (groups), by bytes saved.
+/* schedule.c: which nodes share a nest (clusters) and which nests share a kernel (groups), by bytes
+ * saved.
  *
- *   1. vertical: in program order each node joins the clusters that produce its operands: pointwise chains, reductions
- *      with their producers and consumers, a product's epilogue. A value that stays inside is never stored.
+ *   1. vertical: in program order each node joins the clusters that produce its operands: pointwise
+ * chains, reductions with their producers and consumers, a product's epilogue. A value that stays
+ * inside is never stored.
  *   2. siblings: clusters that read the same value over the same elements read it once.
- *   3. tails: a small nest over the row results of a reduction follows it in the same kernel (the mean of losses).
- *   4. updates: pointwise clusters whose results nothing in the graph reads share one kernel (an optimizer's step).
+ *   3. tails: a small nest over the row results of a reduction follows it in the same kernel (the
+ * mean of losses).
+ *   4. updates: pointwise clusters whose results nothing in the graph reads share one kernel (an
+ * optimizer's step).
  *
- * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at it: it must exist, use a
- * bounded number of buffers and compute nothing dear twice. Merging must not close a cycle. Each refusal is noted. */
+ * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at
+ * it: it must exist, use a bounded number of buffers and compute nothing dear twice. Merging must
+ * not close a cycle. Each refusal is noted. */
 #include "passes/lower.h"
 
-enum { MAX_BUFS = 30, MAX_REFUSALS = 256, MAX_NESTS = 256 };
+/* Buffers of a nest (registers hold their addresses), of a kernel. */
+enum { MAX_BUFS = 30, MAX_KERNEL_BUFS = 256, MAX_REFUSALS = 256 };
 
 /* One cluster and one group per node. */
 static Cluster *singleton(Lower *l, Node *node) {
@@ -21,6 +27,7 @@ static Cluster *singleton(Lower *l, Node *node) {
     cluster->group = group;
     cluster->outer = cluster->full = node->outs[0].base.meta->numel;
     if (kind == VAL_reduction) cluster->full = node->args[0].val->meta->numel;
+    cluster->n_bufs = node->n_args + node->n_outs;
     VEC_PUSH(l->arena, &cluster->nodes, node);
     VEC_PUSH(l->arena, &group->clusters, cluster);
     group->checked = node->row->flags & OPF_check;
@@ -38,14 +45,17 @@ static void singletons(Lower *l) {
 static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why) {
     if (l->refusals.n >= MAX_REFUSALS) return;
     const Node *const from = a->nodes.at[a->nodes.n - 1], *const to = b->nodes.at[0];
-    const char *const line = arena_printf(l->arena, "%s (%%%d) with %s (%%%d): %s", from->row->base, from->outs[0].id,
-                                          to->row->base, to->outs[0].id, why);
+    const char *const line = arena_printf(l->arena, "%s (%%%d) with %s (%%%d): %s", from->row->base,
+                                          from->outs[0].id, to->row->base, to->outs[0].id, why);
     VEC_PUSH(l->arena, &l->refusals, line);
 }
 
-/* cycles ------------------------------------------------------------------------------------------------------------ */
+/* cycles
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
-/* Whether a value computed in group `from` reaches group `to`, by way of another group if `indirect`. */
+/* Whether a value computed in group `from` reaches group `to`, by way of another group if
+ * `indirect`. */
 static bool reaches(Lower *l, Group *from, const Group *to, bool indirect, int mark) {
     from->mark = mark;
     for (int c = 0; c < from->clusters.n; c++)
@@ -68,15 +78,20 @@ static bool closes_cycle(Lower *l, Group *a, Group *b) {
     return reaches(l, a, b, true, ++l->mark) || reaches(l, b, a, true, ++l->mark);
 }
 
-/* merging ----------------------------------------------------------------------------------------------------------- */
+/* merging
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
-static bool is_loop(const Cluster *c) { return c->kind == VAL_pointwise || c->kind == VAL_reduction || c->kind == VAL_gemm; }
+static bool is_loop(const Cluster *c) {
+    return c->kind == VAL_pointwise || c->kind == VAL_reduction || c->kind == VAL_gemm;
+}
 
 static Cluster *merged(Lower *l, Cluster *a, Cluster *b) {
     Cluster *const both = ARENA_NEW(l->arena, Cluster);
     int i = 0, k = 0;
     while (i < a->nodes.n || k < b->nodes.n) {
-        const bool first = k == b->nodes.n || (i < a->nodes.n && a->nodes.at[i]->id < b->nodes.at[k]->id);
+        const bool first =
+            k == b->nodes.n || (i < a->nodes.n && a->nodes.at[i]->id < b->nodes.at[k]->id);
         Node *const node = first ? a->nodes.at[i++] : b->nodes.at[k++];
         VEC_PUSH(l->arena, &both->nodes, node);
     }
@@ -99,6 +114,7 @@ static const char *try_nest(Lower *l, Cluster *cluster) {
     if (!why && cost.recomputed) why = "a dear value would be computed several times";
     cluster->full = cost.full;
     cluster->outer = cost.outer;
+    cluster->n_bufs = draft.bufs.n;
     arena_reset(l->scratch);
     return why;
 }
@@ -162,7 +178,8 @@ static void fuse_vertical(Lower *l) {
 }
 
 static bool same_elements(const Cluster *a, const Cluster *b) {
-    return is_loop(a) && is_loop(b) && a->full == b->full && a->kind != VAL_gemm && b->kind != VAL_gemm;
+    return is_loop(a) && is_loop(b) && a->full == b->full && a->kind != VAL_gemm &&
+           b->kind != VAL_gemm;
 }
 
 /* Readers of one large value; small ones (a bias, a table) save nothing. */
@@ -171,7 +188,8 @@ static void fuse_siblings(Lower *l) {
         const ValInfo *const info = &l->vals[v];
         if (!info->val || info->base != info->val) continue;
         for (int u = 1; u < info->users.n; u++) {
-            Cluster *const a = l->cluster[info->users.at[u - 1]], *const b = l->cluster[info->users.at[u]];
+            Cluster *const a = l->cluster[info->users.at[u - 1]], *const b =
+                                                                      l->cluster[info->users.at[u]];
             const int64_t numel = sym_hint(l->env, info->val->base.meta->numel);
             if (a == b || !same_elements(a, b) || numel * 2 < sym_hint(l->env, a->full)) continue;
             try_merge(l, a, b);
@@ -179,7 +197,8 @@ static void fuse_siblings(Lower *l) {
     }
 }
 
-/* groups of several nests -------------------------------------------------------------------------------------------- */
+/* groups of several nests
+ * -------------------------------------------------------------------------------------------- */
 
 static void append_group(Lower *l, Group *to, Group *from) {
     for (int i = 0; i < from->clusters.n; i++) {
@@ -190,15 +209,24 @@ static void append_group(Lower *l, Group *to, Group *from) {
     from->clusters.n = 0;
 }
 
+static int group_bufs(const Group *group) {
+    int n = 0;
+    for (int i = 0; i < group->clusters.n; i++) n += group->clusters.at[i]->n_bufs;
+    return n;
+}
+
 static bool group_loops(const Group *group) {
     for (int i = 0; i < group->clusters.n; i++)
-        if (group->clusters.at[i]->kind != VAL_pointwise && group->clusters.at[i]->kind != VAL_reduction) return false;
+        if (group->clusters.at[i]->kind != VAL_pointwise &&
+            group->clusters.at[i]->kind != VAL_reduction)
+            return false;
     return group->clusters.n > 0;
 }
 
 /* b works on at most one element per row of a reduction in a. */
 static bool is_tail(const Lower *l, const Group *a, const Group *b) {
-    if (!group_loops(a) || !group_loops(b) || a->clusters.n + b->clusters.n > MAX_NESTS) return false;
+    if (!group_loops(a) || !group_loops(b) || group_bufs(a) + group_bufs(b) > MAX_KERNEL_BUFS)
+        return false;
     const Cluster *const rows = a->clusters.at[0], *const tail = b->clusters.at[0];
     return rows->kind == VAL_reduction && b->clusters.n == 1 &&
            sym_hint(l->env, tail->full) <= sym_hint(l->env, rows->outer);
@@ -210,7 +238,9 @@ static void fuse_tails(Lower *l) {
         Producers producers = {.l = l};
         node_each_input(node, add_producer, &producers);
         for (int i = 0; i < producers.nodes.n; i++) {
-            Group *const a = l->cluster[producers.nodes.at[i]]->group, *const b = l->cluster[node->id]->group;
+            Group *const a = l->cluster[producers.nodes.at[i]]->group, *const b =
+                                                                           l->cluster[node->id]
+                                                                               ->group;
             if (a != b && is_tail(l, a, b) && !closes_cycle(l, a, b)) append_group(l, a, b);
         }
     }
@@ -238,7 +268,7 @@ static void fuse_updates(Lower *l) {
     for (int i = 0; i < l->groups.n; i++) {
         Group *const group = l->groups.at[i];
         if (!is_final(l, group)) continue;
-        if (into && into->clusters.n + group->clusters.n <= MAX_NESTS) {
+        if (into && group_bufs(into) + group_bufs(group) <= MAX_KERNEL_BUFS) {
             append_group(l, into, group);
             into->independent = true;
         } else {

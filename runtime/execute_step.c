@@ -9,7 +9,7 @@
 #include "runtime/interp.h"
 
 enum {
-    FEW = 64,
+    FEW = 256, /* as many as lowering puts into one kernel */
     PART_WORK = 1 << 16
 }; /* instruction-elements below which a part is not worth a thread */
 

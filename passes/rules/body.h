@@ -1,5 +1,6 @@
-/* body.h: what scalar bodies are written with. A body returns the instruction of one element; X(i) is argument i cast
- * to the op's compute type, N(i) a number argument, K(v) a constant, P1, P2, P3 a primitive. */
+/* body.h: what scalar bodies are written with. A body returns the instruction of one element; X(i)
+ * is argument i cast to the op's compute type, N(i) a number argument, K(v) a constant, P1, P2, P3
+ * a primitive. */
 #ifndef SINTER_PASSES_RULES_BODY_H
 #define SINTER_PASSES_RULES_BODY_H
 #include "passes/passes.h"
@@ -20,14 +21,15 @@ static inline bool body_has(const BodyCall *c, int arg) {
 static inline bool body_number_is(const BodyCall *c, int arg, double v) {
     const Arg *const a = &c->args[arg];
     if (a->kind == ARG_int && sym_is(a->i)) return false;
-    return (a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool) && arg_double(a) == v;
+    return (a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool) &&
+           arg_double(a) == v;
 }
 
-#define X(i) body_arg(c, (i))
-#define K(v) body_const(c, c->type, (v))
-#define N(i) c->number(c, (i), c->type)
-#define P1(prim, x) loop_prim(c->lb, PRIM_##prim, (x), -1, -1)
-#define P2(prim, x, y) loop_prim(c->lb, PRIM_##prim, (x), (y), -1)
+#define X(i)              body_arg(c, (i))
+#define K(v)              body_const(c, c->type, (v))
+#define N(i)              c->number(c, (i), c->type)
+#define P1(prim, x)       loop_prim(c->lb, PRIM_##prim, (x), -1, -1)
+#define P2(prim, x, y)    loop_prim(c->lb, PRIM_##prim, (x), (y), -1)
 #define P3(prim, x, y, z) loop_prim(c->lb, PRIM_##prim, (x), (y), (z))
 
 #endif

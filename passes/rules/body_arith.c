@@ -1,5 +1,5 @@
-/* body_arith.c: arithmetic, comparisons, bits, rounding, selection: what moves or combines values without approximation.
- * Integer division by zero is a value error [semantics B3]. */
+/* body_arith.c: arithmetic, comparisons, bits, rounding, selection: what moves or combines values
+ * without approximation. Integer division by zero is a value error [semantics B3]. */
 #include "passes/rules/body_math.h"
 
 #define UNARY(name, result)                                                                        \
@@ -15,7 +15,9 @@
         return result;                                                                             \
     }
 
-/* sums and products -------------------------------------------------------------------------------------------------- */
+/* sums and products
+ * --------------------------------------------------------------------------------------------------
+ */
 
 BodyFn body_add, body_sub, body_rsub, body_addcmul, body_addcdiv, body_lerp;
 
@@ -63,7 +65,9 @@ UNARY(abs, c->type == S_b ? x : P1(abs, x))
 UNARY(square, P2(mul, x, x))
 UNARY(positive, x)
 
-/* division ----------------------------------------------------------------------------------------------------------- */
+/* division
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 static int floor_int(BodyCall *c, int x, int y) {
     const int quotient = P2(idiv, x, y), rest = P2(imod, x, y);
@@ -119,7 +123,9 @@ int body_remainder(BodyCall *c) {
     return P3(select, other, P2(add, rest, y), rest);
 }
 
-/* powers --------------------------------------------------------------------------------------------------------------- */
+/* powers
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 /* Exponents that PyTorch computes without pow, where the exponent is a number known now. */
 static int power(BodyCall *c, int base, int exponent_arg) {
@@ -136,7 +142,8 @@ static int power(BodyCall *c, int base, int exponent_arg) {
 BodyFn body_pow;
 int body_pow(BodyCall *c) { return power(c, X(0), 1); }
 
-/* comparisons, logic, bits ---------------------------------------------------------------------------------------------- */
+/* comparisons, logic, bits
+ * ---------------------------------------------------------------------------------------------- */
 
 BINARY(eq, P2(eq, x, y))
 BINARY(ne, P2(ne, x, y))
@@ -173,7 +180,9 @@ UNARY(isinf, body_is_float(c) ? P2(eq, P1(abs, x), K(INFINITY)) : P2(ne, x, x))
 UNARY(isfinite, body_is_float(c) ? P2(lt, P1(abs, x), K(INFINITY)) : P2(eq, x, x))
 UNARY(signbit, c->type == S_b ? P2(xor, x, x) : math_signbit(c, x))
 
-/* rounding, sign --------------------------------------------------------------------------------------------------------- */
+/* rounding, sign
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 UNARY(floor, body_is_float(c) ? P1(floor, x) : x)
 UNARY(ceil, body_is_float(c) ? P1(ceil, x) : x)
@@ -188,7 +197,9 @@ int body_sign(BodyCall *c) {
     return P3(select, P2(gt, x, K(0)), K(1), P3(select, P2(lt, x, K(0)), K(-1), K(0)));
 }
 
-/* selection --------------------------------------------------------------------------------------------------------------- */
+/* selection
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 BINARY(maximum, c->type == S_b ? P2(or, x, y) : P2(max, x, y))
 BINARY(minimum, c->type == S_b ? P2(and, x, y) : P2(min, x, y))
@@ -197,8 +208,10 @@ BINARY(fmin, P3(select, P2(ne, x, x), y, P3(select, P2(ne, y, y), x, P2(min, x, 
 UNARY(relu, P2(max, x, K(0)))
 UNARY(relu6, P2(min, P2(max, x, K(0)), K(6)))
 
-BodyFn body_clamp, body_clamp_min, body_clamp_max, body_hardtanh, body_where, body_masked_fill, body_threshold;
-BodyFn body_threshold_backward, body_leaky_relu, body_leaky_relu_backward, body_hardtanh_backward, body_nan_to_num;
+BodyFn body_clamp, body_clamp_min, body_clamp_max, body_hardtanh, body_where, body_masked_fill,
+    body_threshold;
+BodyFn body_threshold_backward, body_leaky_relu, body_leaky_relu_backward, body_hardtanh_backward,
+    body_nan_to_num;
 BodyFn body_hardsigmoid, body_hardswish;
 /* min(max(self, low), high), either absent. */
 int body_clamp(BodyCall *c) {
@@ -260,10 +273,14 @@ int body_leaky_relu_backward(BodyCall *c) {
 /* The largest finite value of the result's dtype. */
 static double largest(DType dtype) {
     switch (dtype) {
-    case DT_f64: return 1.7976931348623157e308;
-    case DT_f16: return 65504.0;
-    case DT_bf16: return 3.3895313892515355e38;
-    default: return 3.4028234663852886e38;
+    case DT_f64:
+        return 1.7976931348623157e308;
+    case DT_f16:
+        return 65504.0;
+    case DT_bf16:
+        return 3.3895313892515355e38;
+    default:
+        return 3.4028234663852886e38;
     }
 }
 
@@ -273,11 +290,14 @@ int body_nan_to_num(BodyCall *c) {
     const double most = largest(c->out_dtype);
     const int nan = body_has(c, 1) ? N(1) : K(0);
     const int high = body_has(c, 2) ? N(2) : K(most), low = body_has(c, 3) ? N(3) : K(-most);
-    const int ends = P3(select, P2(eq, x, K(INFINITY)), high, P3(select, P2(eq, x, K(-INFINITY)), low, x));
+    const int ends =
+        P3(select, P2(eq, x, K(INFINITY)), high, P3(select, P2(eq, x, K(-INFINITY)), low, x));
     return P3(select, P2(ne, x, x), nan, ends);
 }
 
-/* copies ------------------------------------------------------------------------------------------------------------------ */
+/* copies
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 BodyFn body_copy, body_clone, body_cast, body_fill;
 /* Elements in their own type: lowering casts to the result's dtype. */

@@ -1,5 +1,6 @@
-/* body_create.c: fresh tensors: constants, ranges, random numbers. Random bits are Philox(seed, sequence, element), with
- * the row-major logical index of the element [semantics B6]: the same in eager, compiled and recomputed code. */
+/* body_create.c: fresh tensors: constants, ranges, random numbers. Random bits are Philox(seed,
+ * sequence, element), with the row-major logical index of the element [semantics B6]: the same in
+ * eager, compiled and recomputed code. */
 #include "passes/lower.h"
 #include "passes/rules/body.h"
 
@@ -36,12 +37,16 @@ static int high_bits(BodyCall *c, int bits, int n) {
 
 /* As many bits as the dtype's significand has, so that 1 is never reached by rounding. */
 int body_rand(BodyCall *c) {
-    const int n = c->out_dtype == DT_f64 ? 53 : c->out_dtype == DT_f16 ? 11 : c->out_dtype == DT_bf16 ? 8 : 24;
+    const int n = c->out_dtype == DT_f64    ? 53
+                  : c->out_dtype == DT_f16  ? 11
+                  : c->out_dtype == DT_bf16 ? 8
+                                            : 24;
     const int bits = high_bits(c, random_bits(c), n);
     return P2(mul, as_type(c, bits, c->type), K(1.0 / (double)(INT64_C(1) << n)));
 }
 
-/* Box and Muller: sqrt(-2 ln u) cos(2 pi v), u in (0, 1] and v in [0, 1) of 32 bits each, in f64. */
+/* Box and Muller: sqrt(-2 ln u) cos(2 pi v), u in (0, 1] and v in [0, 1) of 32 bits each, in f64.
+ */
 int body_randn(BodyCall *c) {
     const int bits = random_bits(c);
     const int high = loop_cast(c->lb, S_f64, high_bits(c, bits, 32));
@@ -52,4 +57,3 @@ int body_randn(BodyCall *c) {
     const int radius = P1(sqrt, P2(mul, body_const(c, S_f64, -2), P1(log, u)));
     return P2(mul, radius, P1(cos, angle));
 }
-

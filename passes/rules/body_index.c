@@ -1,11 +1,14 @@
-/* body_index.c: ops that read at positions of their own: rows given by data (checked), reversed dims, triangles. A body
- * asks lowering for an element at a position of the argument's row-major space (passes/lower.h). */
+/* body_index.c: ops that read at positions of their own: rows given by data (checked), reversed
+ * dims, triangles. A body asks lowering for an element at a position of the argument's row-major
+ * space (passes/lower.h). */
 #include "passes/lower.h"
 #include "passes/rules/body.h"
 
 BodyFn body_embedding, body_index_select, body_gather, body_flip, body_tril, body_triu;
 
-static int wrapped_dim(const Arg *dim, int rank) { return (int)(dim->i < 0 ? dim->i + rank : dim->i); }
+static int wrapped_dim(const Arg *dim, int rank) {
+    return (int)(dim->i < 0 ? dim->i + rank : dim->i);
+}
 
 /* weight[indices[...], j]: the last dim of the result is weight's. */
 int body_embedding(BodyCall *c) {

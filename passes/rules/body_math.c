@@ -1,6 +1,7 @@
-/* body_math.c: elementary functions. Formulas follow PyTorch's; divisions and square roots are IEEE, fused multiply-adds
- * only where named [semantics B]. What scalar.def has no primitive for is built from those it has: log1p and expm1 by
- * Kahan's correction, hyperbolic functions from them, arcus functions from atan. Errors: 3 ulp where not said otherwise. */
+/* body_math.c: elementary functions. Formulas follow PyTorch's; divisions and square roots are
+ * IEEE, fused multiply-adds only where named [semantics B]. What scalar.def has no primitive for is
+ * built from those it has: log1p and expm1 by Kahan's correction, hyperbolic functions from them,
+ * arcus functions from atan. Errors: 3 ulp where not said otherwise. */
 #include "passes/rules/body_math.h"
 
 /* A body of one operand x. */
@@ -11,9 +12,13 @@
         return result;                                                                             \
     }
 
-/* shared pieces ----------------------------------------------------------------------------------------------------- */
+/* shared pieces
+ * -----------------------------------------------------------------------------------------------------
+ */
 
-int math_select(BodyCall *c, int condition, int yes, int no) { return P3(select, condition, yes, no); }
+int math_select(BodyCall *c, int condition, int yes, int no) {
+    return P3(select, condition, yes, no);
+}
 
 /* 1 / (1 + e^-x): e^-x overflows to infinity, which gives 0. */
 int math_sigmoid(BodyCall *c, int x) { return P2(div, K(1), P2(add, K(1), P1(exp, P1(neg, x)))); }
@@ -53,15 +58,21 @@ static int polynomial(BodyCall *c, int z, const double *coefficients, int n) {
 
 /* atan of x >= 0, after Cephes' atan: reduced to |x| <= 0.66, then a rational function of x^2. */
 static int atan_positive(BodyCall *c, int x) {
-    static const double p[] = {-8.750608600031904122785E-1, -1.615753718733365076637E1, -7.500855792314704667340E1,
-                               -1.228866684490136173410E2, -6.485021904942025371773E1};
-    static const double q[] = {1.0, 2.485846490142306297962E1, 1.650270098316988542046E2, 4.328810604912902668951E2,
-                               4.853903996359136964868E2, 1.945506571482613964425E2};
+    static const double p[] = {-8.750608600031904122785E-1, -1.615753718733365076637E1,
+                               -7.500855792314704667340E1, -1.228866684490136173410E2,
+                               -6.485021904942025371773E1};
+    static const double q[] = {1.0,
+                               2.485846490142306297962E1,
+                               1.650270098316988542046E2,
+                               4.328810604912902668951E2,
+                               4.853903996359136964868E2,
+                               1.945506571482613964425E2};
     const int large = P2(gt, x, K(2.41421356237309504880)), middle = P2(gt, x, K(0.66));
     const int turned = P2(div, P2(sub, x, K(1)), P2(add, x, K(1)));
     const int inverse = P2(div, K(-1), x);
     const int t = P3(select, large, inverse, P3(select, middle, turned, x));
-    const int base = P3(select, large, K(1.57079632679489661923), P3(select, middle, K(0.78539816339744830962), K(0)));
+    const int base = P3(select, large, K(1.57079632679489661923),
+                        P3(select, middle, K(0.78539816339744830962), K(0)));
     const int z = P2(mul, t, t);
     const int ratio = P2(div, P2(mul, z, polynomial(c, z, p, 5)), polynomial(c, z, q, 6));
     return P2(add, base, P3(fma, t, ratio, t));
@@ -88,7 +99,8 @@ int math_softplus(BodyCall *c, int x, int beta, int threshold) {
     return P3(select, P2(gt, scaled, threshold), x, soft);
 }
 
-/* a - b trunc(a / b), twice so that quotients up to 2^48 (f32) leave an exact remainder; sign of a. */
+/* a - b trunc(a / b), twice so that quotients up to 2^48 (f32) leave an exact remainder; sign of a.
+ */
 int math_fmod(BodyCall *c, int a, int b) {
     int rest = a;
     for (int round = 0; round < 2; round++) {
@@ -96,7 +108,8 @@ int math_fmod(BodyCall *c, int a, int b) {
         const int next = P3(fma, P1(neg, quotient), b, rest);
         rest = P3(select, P2(lt, P1(abs, rest), P1(abs, b)), rest, next);
     }
-    const int wrong = P2(and, P2(ne, rest, K(0)), P2(ne, P2(lt, rest, K(0)), P2(lt, a, K(0)))); /* quotient rounded up */
+    const int wrong = P2(and, P2(ne, rest, K(0)),
+                         P2(ne, P2(lt, rest, K(0)), P2(lt, a, K(0)))); /* quotient rounded up */
     const int step = P3(select, P2(lt, a, K(0)), P1(neg, P1(abs, b)), P1(abs, b));
     const int exact = math_copysign(c, P3(select, wrong, P2(add, rest, step), rest), a);
     const int invalid = P2(or, P2(eq, b, K(0)), P2(eq, P1(abs, a), K(INFINITY)));
@@ -104,7 +117,9 @@ int math_fmod(BodyCall *c, int a, int b) {
     return P3(select, P2(or, invalid, nan), P2(div, P2(sub, a, a), P2(mul, b, K(0))), exact);
 }
 
-/* rows --------------------------------------------------------------------------------------------------------------- */
+/* rows
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 UNARY(exp, P1(exp, x))
 UNARY(exp2, P1(exp2, x))
@@ -193,7 +208,8 @@ int body_xlogy(BodyCall *c) {
     return P3(select, P2(ne, y, y), y, P3(select, P2(eq, x, K(0)), K(0), P2(mul, x, P1(log, y))));
 }
 
-/* activations with their backward ---------------------------------------------------------------------------------- */
+/* activations with their backward
+ * ---------------------------------------------------------------------------------- */
 
 enum { GELU_erf, GELU_tanh };
 
@@ -204,7 +220,8 @@ static int gelu_form(const BodyCall *c, int arg) {
 
 /* 1 + e^(-2 sqrt(2/pi) (x + 0.044715 x^3)), the exponent in base 2. */
 static int gelu_tanh_divisor(BodyCall *c, int x) {
-    const double c0 = -2.302208198144325, c1 = -0.1029432396800385; /* -2 sqrt(2/pi) log2(e), 0.044715 of it */
+    const double c0 = -2.302208198144325,
+                 c1 = -0.1029432396800385; /* -2 sqrt(2/pi) log2(e), 0.044715 of it */
     return P2(add, K(1), P1(exp2, P2(mul, x, P3(fma, P2(mul, x, x), K(c1), K(c0)))));
 }
 
@@ -222,7 +239,8 @@ int body_gelu_backward(BodyCall *c) {
     const int grad = X(0), x = X(1);
     if (gelu_form(c, 2) == GELU_tanh) {
         const int s = P2(div, K(1), gelu_tanh_divisor(c, x));
-        const int slope = P3(fma, P2(mul, x, x), K(0.21406612274), K(1.5957691216057308)); /* 2 u' */
+        const int slope =
+            P3(fma, P2(mul, x, x), K(0.21406612274), K(1.5957691216057308)); /* 2 u' */
         const int side = P2(mul, P2(mul, x, slope), P2(mul, s, P2(sub, K(1), s)));
         return P2(mul, grad, P2(add, s, side));
     }
@@ -246,7 +264,8 @@ int body_silu_backward(BodyCall *c) {
     return P2(mul, P2(mul, grad, s), P2(add, K(1), P2(mul, x, P2(sub, K(1), s))));
 }
 
-BodyFn body_softplus, body_softplus_backward, body_elu, body_elu_backward, body_log_sigmoid_backward;
+BodyFn body_softplus, body_softplus_backward, body_elu, body_elu_backward,
+    body_log_sigmoid_backward;
 int body_softplus(BodyCall *c) { return math_softplus(c, X(0), N(1), N(2)); }
 
 int body_softplus_backward(BodyCall *c) {
@@ -266,11 +285,10 @@ int body_elu(BodyCall *c) {
 int body_elu_backward(BodyCall *c) {
     const int grad = X(0), x = X(5), negative = P2(mul, N(1), N(2));
     const bool is_result = body_number_is(c, 4, 1);
-    const int inside = is_result ? P2(add, x, negative) : P2(mul, negative, P1(exp, P2(mul, x, N(3))));
+    const int inside =
+        is_result ? P2(add, x, negative) : P2(mul, negative, P1(exp, P2(mul, x, N(3))));
     const int below = P2(mul, P2(mul, grad, N(3)), inside);
     return P3(select, P2(le, x, K(0)), below, P2(mul, grad, N(2)));
 }
 
-int body_log_sigmoid_backward(BodyCall *c) {
-    return P2(mul, X(0), math_sigmoid(c, P1(neg, X(1))));
-}
+int body_log_sigmoid_backward(BodyCall *c) { return P2(mul, X(0), math_sigmoid(c, P1(neg, X(1)))); }

@@ -1,7 +1,9 @@
-/* decomp.h: what decompositions are written with. A rule emits other ops on any builder (eager, graph) and puts the results
- * into outs; NULL values pass through, so a rule needs to look for errors only at its end (decomp_done).
+/* decomp.h: what decompositions are written with. A rule emits other ops on any builder (eager,
+ * graph) and puts the results into outs; NULL values pass through, so a rule needs to look for
+ * errors only at its end (decomp_done).
  *
- * Half dtypes: a decomposition computes in f32 and casts back once at the end, as one op would [semantics B5]. */
+ * Half dtypes: a decomposition computes in f32 and casts back once at the end, as one op would
+ * [semantics B5]. */
 #ifndef SINTER_PASSES_RULES_DECOMP_H
 #define SINTER_PASSES_RULES_DECOMP_H
 #include "passes/passes.h"
@@ -10,10 +12,11 @@
 static inline bool dtype_is_half(DType dtype) { return dtype == DT_f16 || dtype == DT_bf16; }
 
 Val *in_dtype(Builder *b, Val *x, DType dtype); /* x itself if it has the dtype */
-Val *widened(Builder *b, Val *x);              /* half dtypes to f32; NULL stays NULL */
+Val *widened(Builder *b, Val *x);               /* half dtypes to f32; NULL stays NULL */
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim); /* n 0: all dims */
-Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n); /* a view where strides allow, else of a copy */
-Val *optional(const Arg *a); /* NULL where None */
+Val *reshaped(Builder *b, Val *x, const int64_t *sizes,
+              int n);               /* a view where strides allow, else of a copy */
+Val *optional(const Arg *a);        /* NULL where None */
 int dim_of(const Arg *a, int rank); /* wrapped; rank 0 counts as 1 */
 Status decomp_done(Val **outs, int n, Val *const *values); /* error_pending() if one is missing */
 static inline Status done1(Val **outs, Val *value) { return decomp_done(outs, 1, &value); }

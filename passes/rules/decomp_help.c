@@ -5,7 +5,9 @@ Val *in_dtype(Builder *b, Val *x, DType dtype) {
     return !x || x->meta->dtype == dtype ? x : E(b, _to_copy, V(x), I(dtype));
 }
 
-Val *widened(Builder *b, Val *x) { return x && dtype_is_half(x->meta->dtype) ? in_dtype(b, x, DT_f32) : x; }
+Val *widened(Builder *b, Val *x) {
+    return x && dtype_is_half(x->meta->dtype) ? in_dtype(b, x, DT_f32) : x;
+}
 
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim) {
     return E(b, sum_dim_IntList, V(x), n ? A_INTS(dims, n) : A_NONE, A_BOOL(keepdim));
@@ -20,12 +22,15 @@ int dim_of(const Arg *a, int rank) {
 
 Status decomp_done(Val **outs, int n, Val *const *values) {
     for (int i = 0; i < n; i++)
-        if (!values[i]) return error_pending() ? error_pending() : error_raise(ST_INTERNAL, "a decomposition lost a value");
+        if (!values[i])
+            return error_pending() ? error_pending()
+                                   : error_raise(ST_INTERNAL, "a decomposition lost a value");
     for (int i = 0; i < n; i++) outs[i] = values[i];
     return ST_OK;
 }
 
-/* PyTorch's rule (computeStride): runs of dims whose strides continue each other may be cut and merged freely. */
+/* PyTorch's rule (computeStride): runs of dims whose strides continue each other may be cut and
+ * merged freely. */
 static bool can_view(SymEnv *env, const Meta *from, const int64_t *sizes, int n) {
     if (!sym_is(from->numel) && from->numel == 0) return true;
     int to = n - 1;
@@ -33,7 +38,8 @@ static bool can_view(SymEnv *env, const Meta *from, const int64_t *sizes, int n)
     for (int d = from->rank - 1; d >= 0; d--) {
         run = sym_mul(env, run, from->sizes[d]);
         const bool ends = d == 0 || (from->sizes[d - 1] != 1 &&
-                                     !sym_same(env, from->strides[d - 1], sym_mul(env, from->sizes[d], from->strides[d])));
+                                     !sym_same(env, from->strides[d - 1],
+                                               sym_mul(env, from->sizes[d], from->strides[d])));
         if (!ends) continue;
         int64_t taken = 1;
         while (to >= 0 && (taken != run || sizes[to] == 1)) {

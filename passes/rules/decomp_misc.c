@@ -1,25 +1,32 @@
 /* decomp_misc.c: composites of arithmetic and reductions. */
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, decomp_var_default, decomp_var_dim, decomp_std,
-    decomp_std_default, decomp_std_dim, decomp_var_mean, decomp_var_mean_default, decomp_var_mean_dim, decomp_logsumexp,
-    decomp_dropout, decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int;
+DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, decomp_var_default,
+    decomp_var_dim, decomp_std, decomp_std_default, decomp_std_dim, decomp_var_mean,
+    decomp_var_mean_default, decomp_var_mean_dim, decomp_logsumexp, decomp_dropout,
+    decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int;
 
 Status decomp_square(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return done1(outs, E(b, mul_Tensor, args[0], args[0]));
 }
 
-Status decomp_max(Builder *b, const OpRow *row, const Arg *args, Val **outs) { return done1(outs, E(b, amax, args[0])); }
-Status decomp_min(Builder *b, const OpRow *row, const Arg *args, Val **outs) { return done1(outs, E(b, amin, args[0])); }
+Status decomp_max(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, amax, args[0]));
+}
+Status decomp_min(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, amin, args[0]));
+}
 
 /* values by amax, indices by argmax: the first of the largest. */
 Status decomp_max_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const index = E(b, argmax, args[0], args[1], args[2]);
-    return decomp_done(outs, 2, (Val *const[]){E(b, amax, args[0], A_INTS(&args[1].i, 1), args[2]), index});
+    return decomp_done(outs, 2,
+                       (Val *const[]){E(b, amax, args[0], A_INTS(&args[1].i, 1), args[2]), index});
 }
 Status decomp_min_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const index = E(b, argmin, args[0], args[1], args[2]);
-    return decomp_done(outs, 2, (Val *const[]){E(b, amin, args[0], A_INTS(&args[1].i, 1), args[2]), index});
+    return decomp_done(outs, 2,
+                       (Val *const[]){E(b, amin, args[0], A_INTS(&args[1].i, 1), args[2]), index});
 }
 
 static Arg unbiased(const Arg *a) { return I(a->kind == ARG_bool && !a->i ? 0 : 1); }
@@ -38,7 +45,8 @@ Status decomp_std(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return done1(outs, E(b, sqrt, V(var_of(b, args[0], args[1], args[2], args[3]))));
 }
 Status decomp_std_default(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return done1(outs, E(b, sqrt, V(var_of(b, args[0], A_NONE, unbiased(&args[1]), A_BOOL(false)))));
+    return done1(outs,
+                 E(b, sqrt, V(var_of(b, args[0], A_NONE, unbiased(&args[1]), A_BOOL(false)))));
 }
 Status decomp_std_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return done1(outs, E(b, sqrt, V(var_of(b, args[0], args[1], unbiased(&args[2]), args[3]))));
@@ -48,7 +56,8 @@ static Status var_and_mean(Builder *b, Val *var, Arg self, Arg dim, Arg keepdim,
     return decomp_done(outs, 2, (Val *const[]){var, E(b, mean_dim, self, dim, keepdim)});
 }
 Status decomp_var_mean(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return var_and_mean(b, var_of(b, args[0], args[1], args[2], args[3]), args[0], args[1], args[3], outs);
+    return var_and_mean(b, var_of(b, args[0], args[1], args[2], args[3]), args[0], args[1], args[3],
+                        outs);
 }
 Status decomp_var_mean_default(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const var = var_of(b, args[0], A_NONE, unbiased(&args[1]), A_BOOL(false));
@@ -64,7 +73,8 @@ Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **out
     Val *const x = widened(b, args[0].val);
     Val *const most = E(b, amax, V(x), args[1], A_BOOL(true));
     Val *const m = E(b, where_self, V(E(b, isinf, V(most))), F(0), V(most));
-    Val *const sum = E(b, sum_dim_IntList, V(E(b, exp, V(E(b, sub_Tensor, V(x), V(m))))), args[1], A_BOOL(true));
+    Val *const sum =
+        E(b, sum_dim_IntList, V(E(b, exp, V(E(b, sub_Tensor, V(x), V(m))))), args[1], A_BOOL(true));
     Val *y = E(b, add_Tensor, V(E(b, log, V(sum))), V(m));
     const bool keep = args[2].kind == ARG_bool && args[2].i;
     if (!keep && args[0].val->meta->rank) y = E(b, squeeze_dims, V(y), args[1]);
@@ -85,7 +95,8 @@ Status decomp_layer_norm(Builder *b, const OpRow *row, const Arg *args, Val **ou
 }
 
 static Status softmax_as(Builder *b, OpId op, const Arg *args, Val **outs) {
-    Val *const x = args[2].kind == ARG_int ? in_dtype(b, args[0].val, (DType)args[2].i) : args[0].val;
+    Val *const x =
+        args[2].kind == ARG_int ? in_dtype(b, args[0].val, (DType)args[2].i) : args[0].val;
     return done1(outs, x ? emit1(b, op, (const Arg[]){V(x), args[1], A_BOOL(false)}, 3) : NULL);
 }
 Status decomp_softmax_int(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

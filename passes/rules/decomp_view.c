@@ -1,9 +1,11 @@
-/* decomp_view.c: composites that are views, or copies where no view exists; casts that change nothing return their
- * argument itself. */
+/* decomp_view.c: composites that are views, or copies where no view exists; casts that change
+ * nothing return their argument itself. */
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_reshape, decomp_flatten, decomp_contiguous, decomp_to, decomp_narrow, decomp_view_as, decomp_reshape_as;
-DecompFn decomp_expand_as, decomp_broadcast_to, decomp_movedim, decomp_unflatten, decomp_split, decomp_split_with_sizes;
+DecompFn decomp_reshape, decomp_flatten, decomp_contiguous, decomp_to, decomp_narrow,
+    decomp_view_as, decomp_reshape_as;
+DecompFn decomp_expand_as, decomp_broadcast_to, decomp_movedim, decomp_unflatten, decomp_split,
+    decomp_split_with_sizes;
 DecompFn decomp_chunk, decomp_unbind, decomp_stack, decomp_repeat;
 
 Status decomp_reshape(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -16,7 +18,9 @@ Status decomp_flatten(Builder *b, const OpRow *row, const Arg *args, Val **outs)
     int64_t sizes[MAX_RANK + 1] = {1};
     int n = 0;
     if (meta->rank == 0) return done1(outs, E(b, view, args[0], A_INTS(sizes, 1)));
-    if (first > last) return error_raise(ST_ARGUMENT, "aten::flatten: start_dim %d is after end_dim %d", first, last);
+    if (first > last)
+        return error_raise(ST_ARGUMENT, "aten::flatten: start_dim %d is after end_dim %d", first,
+                           last);
     for (int d = 0; d < meta->rank; d++) {
         if (d > first && d <= last)
             sizes[n - 1] = sym_mul(b->env, sizes[n - 1], meta->sizes[d]);
@@ -29,7 +33,8 @@ Status decomp_flatten(Builder *b, const OpRow *row, const Arg *args, Val **outs)
 
 Status decomp_contiguous(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const meta = args[0].val->meta;
-    const bool done = args[1].i == 0 && meta_is_contiguous(b->env, meta->sizes, meta->strides, meta->rank);
+    const bool done =
+        args[1].i == 0 && meta_is_contiguous(b->env, meta->sizes, meta->strides, meta->rank);
     return done1(outs, done ? args[0].val : E(b, clone, args[0], I(args[1].i)));
 }
 
@@ -41,11 +46,14 @@ static const Arg *named(const OpRow *row, const Arg *args, const char *name) {
 Status decomp_to(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const meta = args[0].val->meta;
     const Arg *const dtype = named(row, args, "dtype"), *const device = named(row, args, "device");
-    const Arg *const copy = named(row, args, "copy"), *const format = named(row, args, "memory_format");
-    const bool same = (!dtype || dtype->i == (int64_t)meta->dtype) && (!device || device->i == meta->device);
+    const Arg *const copy = named(row, args, "copy"), *const format =
+                                                          named(row, args, "memory_format");
+    const bool same =
+        (!dtype || dtype->i == (int64_t)meta->dtype) && (!device || device->i == meta->device);
     if (same && !(copy && copy->i) && !format) return done1(outs, args[0].val);
-    const Arg full[] = {args[0],   dtype ? *dtype : A_NONE, A_NONE, device ? *device : A_NONE,
-                        A_NONE,    A_BOOL(false),           format ? *format : A_NONE};
+    const Arg full[] = {
+        args[0],       dtype ? *dtype : A_NONE,  A_NONE, device ? *device : A_NONE, A_NONE,
+        A_BOOL(false), format ? *format : A_NONE};
     return done1(outs, emit1(b, OP__to_copy, full, COUNT_OF(full)));
 }
 
@@ -56,7 +64,8 @@ Status decomp_narrow(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     if (sym_less(b->env, start, 0)) start = sym_add(b->env, start, meta->sizes[dim]);
     const int64_t end = sym_add(b->env, start, args[3].i);
     if (sym_less(b->env, args[3].i, 0) || sym_less(b->env, meta->sizes[dim], end))
-        return error_raise(ST_ARGUMENT, "aten::narrow: start and length exceed the size of dim %d", dim);
+        return error_raise(ST_ARGUMENT, "aten::narrow: start and length exceed the size of dim %d",
+                           dim);
     return done1(outs, E(b, slice_Tensor, args[0], I(dim), I(start), I(end)));
 }
 
@@ -113,7 +122,9 @@ Status decomp_unflatten(Builder *b, const OpRow *row, const Arg *args, Val **out
     return done1(outs, E(b, view, args[0], A_INTS(sizes, n)));
 }
 
-/* lists ------------------------------------------------------------------------------------------------------------- */
+/* lists
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 static Val *part(Builder *b, Val *x, int dim, int64_t start, int64_t length) {
     return E(b, slice_Tensor, V(x), I(dim), I(start), I(sym_add(b->env, start, length)));
@@ -162,12 +173,15 @@ Status decomp_unbind(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     return ST_OK;
 }
 
-/* copies ------------------------------------------------------------------------------------------------------------- */
+/* copies
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 Status decomp_stack(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     enum { MOST = 1024 };
     Val *parts[MOST];
-    if (args[0].n == 0 || args[0].n > MOST) return error_raise(ST_ARGUMENT, "aten::stack: 1 to %d tensors", MOST);
+    if (args[0].n == 0 || args[0].n > MOST)
+        return error_raise(ST_ARGUMENT, "aten::stack: 1 to %d tensors", MOST);
     const int rank = args[0].vals[0]->meta->rank + 1, dim = dim_of(&args[1], rank);
     for (int i = 0; i < args[0].n; i++) {
         parts[i] = E(b, unsqueeze, V(args[0].vals[i]), I(dim));
@@ -182,7 +196,8 @@ Status decomp_repeat(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     const int n = args[1].n, extra = n - meta->rank;
     int64_t ones[MAX_RANK], wide[MAX_RANK], merged[MAX_RANK];
     if (extra < 0 || 2 * n > MAX_RANK)
-        return error_raise(ST_ARGUMENT, "aten::repeat: %d repeats for a tensor of %d dims", n, meta->rank);
+        return error_raise(ST_ARGUMENT, "aten::repeat: %d repeats for a tensor of %d dims", n,
+                           meta->rank);
     for (int d = 0; d < n; d++) {
         const int64_t size = d < extra ? 1 : meta->sizes[d - extra];
         ones[2 * d] = 1;

@@ -27,8 +27,6 @@ enum {
     OP_PENDING = OP_COUNT,
 #define OP(id, ...)    OP_##id,
 #define ALIAS(id, ...) OP_##id,
-#include "ir/ops/pending_create.def"
-#include "ir/ops/pending_index.def"
 #undef OP
 #undef ALIAS
 };
