@@ -19,19 +19,6 @@
 #undef OP
 #undef ALIAS
 
-#ifndef SINTER_PENDING_OPS
-/* Ids of rows that still wait for their rules (ir/ops/pending_*.def): rules may name them before
- * they can be emitted. */
-#pragma GCC diagnostic ignored "-Wenum-conversion"
-enum {
-    OP_PENDING = OP_COUNT,
-#define OP(id, ...)    OP_##id,
-#define ALIAS(id, ...) OP_##id,
-#undef OP
-#undef ALIAS
-};
-#endif
-
 /* The gradient of argument `arg` is `grad`: summed to its sizes, cast to its dtype. NULL is the
  * pending error. */
 Status deriv_set(Deriv *d, int arg, Val *grad);
