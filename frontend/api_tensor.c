@@ -3,6 +3,8 @@
 #include <sinter/tensor.h>
 
 #include "runtime/element.h"
+#include "runtime/repr.h"
+#include "runtime/tape.h"
 #include "runtime/tensor.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
@@ -198,6 +200,29 @@ int64_t sn_item_int(sn_tensor *t) {
         return (int64_t)value;
     error_raise(ST_VALUE, "sn_item_int: %g is not an integer", value);
     return 0;
+}
+
+/* "grad_fn=<MulBackward0>" or "requires_grad=True", as far as there is one. */
+static void put_gradient(const sn_tensor *t, Text *text) {
+    const TapeNode *const node = t->autograd ? t->autograd->node : NULL;
+    if (node) {
+        text_puts(text, "grad_fn=<");
+        node->class->name(node, text);
+        text_puts(text, "0>");
+    } else if (tape_tracks(t)) {
+        text_puts(text, "requires_grad=True");
+    }
+}
+
+const char *sn_repr(sn_tensor *t) {
+    const Status status = t && !t->storage && !t->placeholder ? tensor_valid(t, "sn_repr")
+                                                              : tensor_ready(t, "sn_repr");
+    if (status != ST_OK) return "";
+    Text gradient = {0}, text = {0};
+    put_gradient(t, &gradient);
+    tensor_print(t, text_str(&gradient), &text);
+    text_free(&gradient);
+    return state_text(state_get(), text.at);
 }
 
 /* tensors from memory

@@ -75,7 +75,8 @@ static Operand broadcast_operand(const sn_tensor *t, int rank) {
     const Meta *const meta = t->base.meta;
     Operand o = {tensor_data(t), {0}};
     for (int d = 0; d < meta->rank && d < rank; d++)
-        if (meta->sizes[meta->rank - 1 - d] != 1) o.stride[2 - d] = meta->strides[meta->rank - 1 - d];
+        if (meta->sizes[meta->rank - 1 - d] != 1)
+            o.stride[2 - d] = meta->strides[meta->rank - 1 - d];
     return o;
 }
 
@@ -85,11 +86,13 @@ static Status add_product(OpCall *call) {
     const sn_tensor *const out = call->outs[0];
     const Meta *const meta = out->base.meta;
     if (is_wide(meta->dtype) || meta->dtype == DT_bool)
-        return error_raise(ST_DTYPE, "%s has no native kernel for dtype %s", call->row->name, dtype_name(meta->dtype));
+        return error_raise(ST_DTYPE, "%s has no native kernel for dtype %s", call->row->name,
+                           dtype_name(meta->dtype));
     OpCall inner = *call;
     inner.args = call->args + 1;
     TRY(product(&inner));
-    const Operand self = broadcast_operand(tensor_of(call->args[0].val), meta->rank), c = operand(out);
+    const Operand self = broadcast_operand(tensor_of(call->args[0].val), meta->rank),
+                  c = operand(out);
     const int64_t alpha = factor(call, "alpha"), beta = factor(call, "beta");
     const int64_t batch = meta->rank == 3 ? meta->sizes[0] : 1, rows = meta->sizes[meta->rank - 2];
     const int64_t columns = meta->sizes[meta->rank - 1];
@@ -98,8 +101,9 @@ static Status add_product(OpCall *call) {
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j++) {
                 void *const to = (void *)(uintptr_t)at(&c, bytes, s, i, j);
-                const uint64_t sum = (uint64_t)alpha * (uint64_t)element_int(meta->dtype, to) +
-                                     (uint64_t)beta * (uint64_t)element_int(meta->dtype, at(&self, bytes, s, i, j));
+                const uint64_t sum =
+                    (uint64_t)alpha * (uint64_t)element_int(meta->dtype, to) +
+                    (uint64_t)beta * (uint64_t)element_int(meta->dtype, at(&self, bytes, s, i, j));
                 memcpy(to, &sum, (size_t)bytes);
             }
     return ST_OK;
