@@ -59,7 +59,8 @@ static Status check_added(MetaCall *call) {
     int rank = out->rank;
     TRY(want_same_dtype(call, 0, 1));
     for (int i = 0; i < call->row->n_params; i++)
-        if (call->row->params[i].type == PT_scalar && call->args[i].kind == ARG_float && !dtype_is_float(self->dtype))
+        if (self->rank < 3 && out->rank < 3 && call->row->params[i].type == PT_scalar && call->args[i].kind == ARG_float &&
+            !dtype_is_float(self->dtype)) /* baddbmm truncates them, as PyTorch does */
             return meta_fail(call, ST_DTYPE, "%s must not be a float for %s", arg_name(call, i), dtype_name(self->dtype));
     memcpy(sizes, out->sizes, sizeof *sizes * (size_t)rank);
     bool fits = self->rank <= rank && broadcast_into(call->env, sizes, &rank, self->sizes, self->rank);

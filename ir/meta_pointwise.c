@@ -200,6 +200,13 @@ Status meta_backward(MetaCall *call) {
     return elementwise_out(call, &e, e.in[1]->dtype == DT_bool ? e.in[0]->dtype : e.common);
 }
 
+/* scale is a number: ints and bools become floats. */
+Status meta_dropout_backward(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    return elementwise_out(call, &e, default_float(e.in[0]->dtype));
+}
+
 /* value is one number or a 0-dim tensor and takes self's dtype. */
 Status meta_masked_fill(MetaCall *call) {
     Elementwise e = {0};
@@ -209,7 +216,7 @@ Status meta_masked_fill(MetaCall *call) {
     const Meta *value = arg_meta(call, 2, &number);
     if (e.in[1]->dtype != DT_bool) return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(e.in[1]->dtype));
     if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
-    if (!can_cast(value->dtype, e.in[0]->dtype))
+    if (!can_cast(value->dtype, e.in[0]->dtype) && e.in[0]->dtype != DT_bool)
         return meta_fail(call, ST_DTYPE, "value of %s can't be cast to self's %s", dtype_name(value->dtype), dtype_name(e.in[0]->dtype));
     return elementwise_out(call, &e, e.in[0]->dtype);
 }

@@ -34,6 +34,13 @@ static Status check_inplace(MetaCall *call) {
     return ST_OK;
 }
 
+/* Only elementwise ops convert while they write out. */
+static Status check_same(const MetaCall *call, DType result, DType out) {
+    const int dtype = op_param_find(call->row, "dtype");
+    if (result == out || dtype >= 0) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "out must be %s, not %s", dtype_name(result), dtype_name(out));
+}
+
 /* Sizes may differ: the runtime resizes; then the strides are those of the rule. */
 static Status check_out(MetaCall *call) {
     for (int i = 0; i < call->row->n_out; i++) {
@@ -41,6 +48,7 @@ static Status check_out(MetaCall *call) {
         if (arg->kind != ARG_tensor || !arg->val) return meta_fail(call, ST_ARGUMENT, "out must be a tensor");
         const Meta *meta = arg->val->meta;
         TRY(check_cast(call, call->out[i].dtype, meta->dtype));
+        if (call->row->kind != KIND_pointwise || call->row->flags & OPF_check) TRY(check_same(call, call->out[i].dtype, meta->dtype));
         if (equal_sizes(call->env, meta, &call->out[i])) take_layout(&call->out[i], meta);
         call->out[i].dtype = meta->dtype;
         call->out[i].alias = call->row->n_params + i;

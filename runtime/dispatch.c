@@ -275,18 +275,39 @@ Builder *eager_builder(void) {
 }
 
 /* Parts are temporaries of a scope of their own; results pass to the caller's. */
+/* The meta rule says what is wrong with the arguments, and how many results a Tensor[] has. */
+static Status check_composite(OpCall *call) {
+    MetaOut outs[MAX_OUTS];
+    MetaCall meta = {.row = call->row, .args = call->args, .out = outs};
+    meta.n_out = call->row->returns_list ? MAX_OUTS : call->row->n_out;
+    TRY(op_meta(&meta));
+    if (meta.n_out > MAX_LIST)
+        return error_raise(ST_UNSUPPORTED, "%s: %d results; at most %d", call->row->name,
+                           meta.n_out, MAX_LIST);
+    call->n_outs = meta.n_out;
+    return ST_OK;
+}
+
+/* In place: the expansion's result is copied into self. */
+static Status write_composite(OpCall *call) {
+    const Arg args[3] = {call->args[0], A_VAL(&call->outs[0]->base), A_BOOL(0)};
+    return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, call->outs);
+}
+
 static Status expand_composite(OpCall *call) {
     DecompFn *const rule = decomp_rule(call->row);
     if (!rule) return no_kernel(call, KEY_BIT(autograd));
-    if (call->form != FORM_functional)
-        return error_raise(ST_UNSUPPORTED, "%s has no in-place or out form", call->row->name);
+    if (call->form == FORM_out)
+        return error_raise(ST_UNSUPPORTED, "%s has no out form", call->row->name);
+    TRY(check_composite(call));
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
-    Val *outs[MAX_OUTS] = {0};
-    const Status status = rule(eager_builder(), call->row, call->args, outs);
-    for (int i = 0; i < call->row->n_out; i++)
+    Val *outs[MAX_LIST] = {0};
+    Status status = rule(eager_builder(), call->row, call->args, outs);
+    for (int i = 0; i < call->n_outs; i++)
         call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
-    scope_pop_passing(state, depth, call->outs, call->row->n_out);
+    if (status == ST_OK && call->form == FORM_inplace) status = write_composite(call);
+    scope_pop_passing(state, depth, call->outs, call->n_outs);
     return status == ST_OK ? error_pending() : status;
 }

@@ -103,10 +103,12 @@ static Status read_arg(CaseCall *call, const Json *spec, ParamType type, sn_valu
         if (holds_tensors(spec, type)) return read_tensors(call, spec, out);
         return read_numbers(call, spec, type, out);
     }
+    const char *device = type == PT_device_opt ? json_string(json_get(spec, "s")) : NULL;
+    if (device) return *out = sn_int(device_of(device)), ST_OK;
     if (!json_get(spec, "t")) return read_scalar(spec, out);
     sn_tensor *tensor = NULL;
     TRY(read_input(call, spec, &tensor));
-    *out = sn_val(tensor);
+    *out = type == PT_int ? sn_int(sn_item_int(tensor)) : sn_val(tensor); /* PyTorch reads a 0-dim tensor there */
     return ST_OK;
 }
 
