@@ -161,8 +161,41 @@ static void sort_groups(Lower *l) {
     l->groups.n = l->groups.room = n_sorted;
 }
 
+static bool all_before(Lower *l, const Group *group, const ValInfo *base, bool checks) {
+    for (int u = 0; u < base->users.n; u++) {
+        Group *const reader = l->cluster[base->users.at[u]]->group;
+        if (!can_follow(l, group, reader)) return false;
+    }
+    for (int i = 0; checks && i < l->groups.n; i++) {
+        Group *const other = l->groups.at[i];
+        if (other->checked && (other == group || !can_follow(l, group, other))) return false;
+    }
+    return true;
+}
+
+/* A scatter that the reinplace pass let write its base: the result lives where the base does. Readers of the base run
+ * before; into an input's memory it is a write-back, so all checks come before too. */
+static void scatter_in_place(Lower *l, const Node *node) {
+    const ValInfo *const base = val_info(l, gval(node->args[0].val));
+    ValInfo *const out = val_info(l, &node->outs[0]);
+    Group *const group = l->cluster[node->id]->group;
+    const bool input = val_info(l, base->home)->kind == VAL_input;
+    if (base->base != base->val || group->clusters.n != 1 || !all_before(l, group, base, input)) return;
+    out->home = base->home;
+    out->strides = base->strides;
+    for (int u = 0; u < base->users.n; u++) {
+        const Group *const reader = l->cluster[base->users.at[u]]->group;
+        if (reader != group) VEC_PUSH(l->arena, &group->after, reader->id);
+    }
+    for (int i = 0; input && i < l->groups.n; i++)
+        if (l->groups.at[i]->checked) VEC_PUSH(l->arena, &group->after, i);
+    group->write_back |= input;
+}
+
 void order_groups(Lower *l) {
     data_edges(l);
+    for (const Node *node = l->graph->first; node; node = node->next)
+        if (node->form == FORM_inplace) scatter_in_place(l, node);
     for (int i = 0; i < l->graph->writes.n; i++) try_in_place(l, &l->graph->writes.at[i]);
     sort_groups(l);
 }

@@ -4,8 +4,8 @@
  *
  * A family is the values that share one memory: a root (an input or a computed value), views of it,
  * and results of in-place nodes on it. The proof: no value of the family is read after the node,
- * none is an output, and src is not of the family. A root that is a graph input must get the result
- * written back at the end anyway, and every check of the graph must come before: a failed check
+ * none is an output, and src is not of the family. A root that is a graph input must
+ * be written at the end anyway, and every check of the graph must come before: a failed check
  * commits nothing [semantics C8]. */
 #include "passes/internal.h"
 
@@ -66,9 +66,9 @@ static void find_families(Families *f) {
     }
 }
 
-static bool written_back(const Graph *graph, int input_id, const GVal *value) {
+static bool is_written(const Graph *graph, int input_id) {
     for (int i = 0; i < graph->writes.n; i++)
-        if (graph->writes.at[i].input->id == input_id) return graph->writes.at[i].value == value;
+        if (graph->writes.at[i].input->id == input_id) return true;
     return false;
 }
 
@@ -98,7 +98,7 @@ static bool can_write(const Families *f, const Node *node) {
     if (f->last_read[root] != node->id || f->root[src->id] == root || f->leaves[root]) return false;
     if (read_at_end(f, root, out)) return false;
     if (!f->is_input[root]) return true;
-    return base->id == root && written_back(f->graph, root, out) && !checks_after(node);
+    return base->id == root && is_written(f->graph, root) && !checks_after(node);
 }
 
 bool pass_reinplace(Graph *graph, const PassOptions *options) {

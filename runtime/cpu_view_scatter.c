@@ -37,7 +37,7 @@ Status cpu_view_scatter(OpCall *call) {
     const Meta *const base = self->base.meta, *const part = src->base.meta;
     const int bytes = dtype_bytes(base->dtype);
     char *const out = tensor_data(call->outs[0]);
-    if (call->form != FORM_inplace && base->numel) {
+    if (out != tensor_data(self) && base->numel) {
         const Strided whole = {base->sizes, call->outs[0]->base.meta->strides, base->strides,
                                base->rank, bytes};
         copy_dims(out, tensor_data(self), &whole, 0);

@@ -7,6 +7,7 @@
 
 #include "passes/passes.h"
 #include "runtime/base/error.h"
+#include "runtime/execute.h"
 #include "tests/ref/graph_eval.h"
 
 enum { MAX_ENDS = 8, MAX_BYTES = 4096 };
@@ -63,6 +64,11 @@ static const char *const programs[] = {
     "  %2 = aten::mul_.Tensor(%1, 3.0)\n  %3 = aten::t(%0)\n  %4 = aten::_softmax(%3, 1, False)\n"
     "  %5 = aten::select.int(%0, 0, 2)\n  %6 = aten::relu_(%5)\n  %7 = aten::mul.Tensor(%4, %3)\n"
     "  %8 = sn::gradients([%7], [%g], [%x], [], [], False)\n  return %7, %8\n}\n",
+    /* a cache written at one place, twice, and read: the scatters may write it */
+    "graph cache(%c: f32[6,4], %k: f32[2,4], %v: f32[1,4]) {\n"
+    "  %0 = aten::exp(%c)\n  %1 = aten::slice.Tensor(%c, 0, 2, 4)\n  %2 = aten::copy_(%1, %k)\n"
+    "  %3 = aten::slice.Tensor(%c, 0, 5, 6)\n  %4 = aten::mul_.Tensor(%3, %v)\n"
+    "  %5 = aten::relu(%c)\n  return %0, %5\n}\n",
     /* two roots, a detour in no_grad mode, an unused leaf */
     "graph roots(%x: f32[4], %u: f32[4], %g: f32[4]) {\n"
     "  %0 = aten::exp(%x)\n  %1 = aten::mul.Tensor(%0, 2.0) no_grad\n  %2 = aten::mul.Tensor(%0, "
@@ -153,6 +159,58 @@ START_TEST(passes_keep_the_bits) {
 }
 END_TEST
 
+/* plans --------------------------------------------------------------------------------------- */
+
+/* Nothing between the setjmp and the bail changes a local that is read after it. */
+static Plan *planned(Graph *graph) {
+    Bail *const to = arena_alloc(graph->arena, sizeof *to);
+    if (setjmp(to->exit)) ck_abort_msg("%s: %s", graph->name, to->message);
+    graph->bail = to;
+    Plan *const plan = plan_build(graph, &(LowerOptions){.fuse = true});
+    graph->bail = NULL;
+    return plan;
+}
+
+static void run_plan(const char *text, const char *passes, Ends *ends) {
+    Arena *const arena = arena_new();
+    Graph *const graph = parsed(arena, text);
+    const int n_user = graph->outputs.n;
+    ck_assert_msg(passes_run(graph, passes, &(PassOptions){.verify = true}) == ST_OK, "%s",
+                  error_slot()->message);
+    Executable *executable = NULL;
+    ck_assert_msg(executable_new(planned(graph), false, NULL, NULL, &executable) == ST_OK, "%s",
+                  error_slot()->message);
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *inputs[MAX_ENDS], *outs[MAX_ENDS];
+    for (int i = 0; i < graph->inputs.n; i++)
+        inputs[i] = input(graph->inputs.at[i]->base.meta, 17u + (uint32_t)i, false);
+    ck_assert_msg(execute(executable, inputs, NULL, NULL, outs) == ST_OK, "%s",
+                  error_slot()->message);
+    for (int i = 0; i < n_user; i++) keep(ends, outs[i]);
+    for (int i = 0; i < graph->inputs.n; i++) keep(ends, inputs[i]);
+    sn_scope_end(scope);
+    executable_free(executable);
+    arena_free(arena);
+}
+
+START_TEST(plans_keep_the_bits) {
+    static const char *const pipelines[] = {"functionalize,joint,decompose,fold,cse,dce",
+                                            "functionalize,joint,decompose,fold,cse,dce,reinplace"};
+    static Ends truth, got;
+    truth.n = 0;
+    run(programs[_i], "", &truth);
+    for (int i = 0; i < COUNT_OF(pipelines); i++) {
+        got.n = 0;
+        run_plan(programs[_i], pipelines[i], &got);
+        ck_assert_int_eq(got.n, truth.n);
+        for (int k = 0; k < truth.n; k++)
+            ck_assert_msg(got.bytes[k] == truth.bytes[k] &&
+                              !memcmp(got.data[k], truth.data[k], truth.bytes[k]),
+                          "program %d, value %d as a plan after %s", _i, k, pipelines[i]);
+    }
+}
+END_TEST
+
 /* partition ----------------------------------------------------------------------------------- */
 
 static const char *const forwards[] = {
@@ -235,6 +293,7 @@ int main(void) {
     Suite *const suite = suite_create("passes");
     TCase *const tcase = tcase_create("bits");
     tcase_add_loop_test(tcase, passes_keep_the_bits, 0, COUNT_OF(programs));
+    tcase_add_loop_test(tcase, plans_keep_the_bits, 0, COUNT_OF(programs));
     tcase_add_loop_test(tcase, parts_are_the_joint_graph, 0, COUNT_OF(forwards));
     suite_add_tcase(suite, tcase);
     SRunner *const runner = srunner_create(suite);
