@@ -1,5 +1,6 @@
-/* test_autograd.c: the tape and its engine: accumulation, order, modes, hooks, versions, in-place ops and views, custom
- * functions, gradients of gradients, listings [semantics G1, G5; acceptance 3.03-3.16]. */
+/* test_autograd.c: the tape and its engine: accumulation, order, modes, hooks, versions, in-place
+ * ops and views, custom functions, gradients of gradients, listings [semantics G1, G5;
+ * acceptance 3.03-3.16]. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "runtime/custom_function.h"
 #include "runtime/tape.h"
 
-#define OK(expr) ck_assert_msg((expr) == 0, "%s: %s", #expr, sn_error_take()->message)
+#define OK(expr)  ck_assert_msg((expr) == 0, "%s: %s", #expr, sn_error_take()->message)
 #define DIMS(...) SN_INTS(__VA_ARGS__)
 
 static void setup(void) {}
@@ -26,8 +27,10 @@ static sn_tensor *op(OpId id, OpForm form, const Arg *args, int n) {
     if (op_args_normalize(op_row(id), args, n, full) != ST_OK) return NULL;
     return dispatch(op_row(id), form, full, NULL, outs) == ST_OK ? outs[0] : NULL;
 }
-#define OP(id, ...) op(OP_##id, FORM_functional, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
-#define OP_(id, ...) op(OP_##id, FORM_inplace, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+#define OP(id, ...)                                                                                \
+    op(OP_##id, FORM_functional, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+#define OP_(id, ...)                                                                               \
+    op(OP_##id, FORM_inplace, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
 #define T(t) A_VAL(&(t)->base)
 
 static sn_tensor *floats(int64_t n, const float *values) {
@@ -55,7 +58,7 @@ static void fails(sn_status status, sn_status wanted, const char *text) {
     ck_assert_msg(strstr(error->message, text) != NULL, "'%s' lacks '%s'", error->message, text);
 }
 
-/* gradients ---------------------------------------------------------------------------------------------------- */
+/* gradients ---------------------------------------------------------------------------------- */
 
 START_TEST(product_and_sum) { /* acceptance 3.04 */
     sn_tensor *const a = leaf(scalar(2)), *const b = leaf(scalar(3));
@@ -139,11 +142,13 @@ START_TEST(roots_are_checked) {
     fails(sn_backward(x), SN_ERR_ARGUMENT, "one element");
     fails(sn_backward(total(FLOATS(1, 2))), SN_ERR_STATE, "does not require gradients");
     sn_tensor *const y = OP(mul_Tensor, T(x), T(x));
-    fails(sn_backward_ex(SN_TENSORS(y), SN_TENSORS(FLOATS(1, 2, 3)), 0), SN_ERR_SHAPE, "f32[3] for f32[2]");
+    fails(sn_backward_ex(SN_TENSORS(y), SN_TENSORS(FLOATS(1, 2, 3)), 0), SN_ERR_SHAPE,
+          "f32[3] for f32[2]");
 }
 END_TEST
 
-/* keeping and freeing ------------------------------------------------------------------------------------------- */
+/* keeping and freeing
+ * ------------------------------------------------------------------------------------------- */
 
 START_TEST(a_graph_is_freed_by_backward) {
     sn_tensor *const x = leaf(FLOATS(1, 2));
@@ -161,7 +166,8 @@ START_TEST(double_backward) { /* 3.07: d2/dx2 of x^3 is 6x */
     sn_tensor *first, *second, *third;
     OK(sn_gradients(SN_TENSORS(cube), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first));
     ck_assert_float_eq(at(first, 1), 75);
-    OK(sn_gradients(SN_TENSORS(total(first)), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &second));
+    OK(sn_gradients(SN_TENSORS(total(first)), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH,
+                    &second));
     ck_assert_float_eq(at(second, 0), 12);
     ck_assert_float_eq(at(second, 1), 30);
     OK(sn_gradients(SN_TENSORS(total(second)), SN_TENSORS(x), (sn_tensors){0}, 0, &third));
@@ -173,7 +179,8 @@ END_TEST
 START_TEST(double_backward_through_a_saved_result) { /* exp saves its result */
     sn_tensor *const x = leaf(scalar(0.5f));
     sn_tensor *first, *second;
-    OK(sn_gradients(SN_TENSORS(OP(exp, T(x))), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first));
+    OK(sn_gradients(SN_TENSORS(OP(exp, T(x))), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH,
+                    &first));
     OK(sn_gradients(SN_TENSORS(first), SN_TENSORS(x), (sn_tensors){0}, 0, &second));
     ck_assert_float_eq(at(first, 0), at(second, 0));
     ck_assert_float_eq_tol(at(second, 0), expf(0.5f), 1e-6);
@@ -181,7 +188,8 @@ START_TEST(double_backward_through_a_saved_result) { /* exp saves its result */
 END_TEST
 
 START_TEST(gradients_touch_only_what_was_asked) {
-    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = leaf(FLOATS(3, 4)), *const other = leaf(FLOATS(1, 1));
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = leaf(FLOATS(3, 4)),
+                     *const other = leaf(FLOATS(1, 1));
     sn_tensor *const h = OP(mul_Tensor, T(x), T(w)), *const y = total(OP(mul_Tensor, T(h), T(h)));
     sn_tensor *out[2];
     OK(sn_gradients(SN_TENSORS(y), SN_TENSORS(h, x), (sn_tensors){0}, SN_RETAIN_GRAPH, out));
@@ -189,7 +197,8 @@ START_TEST(gradients_touch_only_what_was_asked) {
     ck_assert_float_eq(at(out[1], 1), 64);
     ck_assert_ptr_null(sn_grad(x));
     ck_assert_ptr_null(sn_grad(w));
-    fails(sn_gradients(SN_TENSORS(y), SN_TENSORS(x, other), (sn_tensors){0}, SN_RETAIN_GRAPH, out), SN_ERR_ARGUMENT, "not used");
+    fails(sn_gradients(SN_TENSORS(y), SN_TENSORS(x, other), (sn_tensors){0}, SN_RETAIN_GRAPH, out),
+          SN_ERR_ARGUMENT, "not used");
     ck_assert_ptr_null(out[0]);
     OK(sn_gradients(SN_TENSORS(y), SN_TENSORS(x, other), (sn_tensors){0}, SN_ALLOW_UNUSED, out));
     ck_assert_ptr_nonnull(out[0]);
@@ -199,13 +208,14 @@ END_TEST
 
 START_TEST(gradients_of_the_same_tensor_twice) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *out[2];
-    OK(sn_gradients(SN_TENSORS(total(OP(mul_Tensor, T(x), T(x)))), SN_TENSORS(x, x), (sn_tensors){0}, 0, out));
+    OK(sn_gradients(SN_TENSORS(total(OP(mul_Tensor, T(x), T(x)))), SN_TENSORS(x, x),
+                    (sn_tensors){0}, 0, out));
     ck_assert_float_eq(at(out[0], 1), 4);
     ck_assert_float_eq(at(out[1], 1), 4);
 }
 END_TEST
 
-/* modes and flags ----------------------------------------------------------------------------------------------- */
+/* modes and flags ---------------------------------------------------------------------------- */
 
 START_TEST(requires_grad_propagates) { /* 3.13 */
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const plain = FLOATS(1, 2);
@@ -242,7 +252,7 @@ START_TEST(inference_tensors_are_not_saved) { /* 3.14 */
 }
 END_TEST
 
-/* in-place ops -------------------------------------------------------------------------------------------------- */
+/* in-place ops ------------------------------------------------------------------------------- */
 
 START_TEST(a_saved_tensor_may_not_change) { /* 3.10 */
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = FLOATS(3, 4);
@@ -266,7 +276,8 @@ START_TEST(a_leaf_may_not_be_overwritten) {
 }
 END_TEST
 
-START_TEST(in_place_ops_have_their_functional_gradient) { /* G5: y = x + 1, y *= y' with y' its own old value needed */
+START_TEST(in_place_ops_have_their_functional_gradient) { /* G5: y = x + 1, y *= y' with y' its own
+                                                             old value needed */
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = leaf(FLOATS(3, 4));
     sn_tensor *const y = OP(add_Tensor, T(x), A_FLOAT(1));
     ck_assert_ptr_eq(OP_(mul_Tensor, T(y), T(w)), y);
@@ -303,7 +314,7 @@ START_TEST(views_see_what_was_written_into_their_base) {
 }
 END_TEST
 
-/* hooks --------------------------------------------------------------------------------------------------------- */
+/* hooks -------------------------------------------------------------------------------------- */
 
 static int hook_calls;
 static sn_status double_it(sn_frame *f) {
@@ -321,7 +332,8 @@ START_TEST(hooks_see_and_replace_gradients) { /* 3.15 */
     float two = 2, five = 5;
     hook_calls = 0;
     ck_assert_int_gt(sn_hook_add(h, double_it, &two), 0);
-    const int64_t on_leaf = sn_hook_add(x, double_it, &five), looking = sn_hook_add(x, look_at_it, NULL);
+    const int64_t on_leaf = sn_hook_add(x, double_it, &five),
+                  looking = sn_hook_add(x, look_at_it, NULL);
     OK(sn_backward_ex(SN_TENSORS(total(h)), (sn_tensors){0}, SN_RETAIN_GRAPH));
     ck_assert_int_eq(hook_calls, 3);
     ck_assert_float_eq(at(sn_grad(x), 0), 30);
@@ -361,7 +373,8 @@ START_TEST(a_hook_may_run_backward) {
 }
 END_TEST
 
-/* custom functions ---------------------------------------------------------------------------------------------- */
+/* custom functions
+ * ---------------------------------------------------------------------------------------------- */
 
 typedef struct Clamp {
     double low, high, scale;
@@ -387,7 +400,8 @@ static void count_free(void *closure, void *context) {
     (void)context;
     ((Clamp *)closure)->freed++;
 }
-static const sn_custom clamp = {sizeof clamp, "fused_scale_clamp", clamp_forward, clamp_backward, count_free};
+static const sn_custom clamp = {sizeof clamp, "fused_scale_clamp", clamp_forward, clamp_backward,
+                                count_free};
 
 START_TEST(custom_function) { /* 3.08 */
     Clamp c = {-1, 1, 0.5, 0};
@@ -454,16 +468,18 @@ START_TEST(custom_functions_differentiate_twice) {
 }
 END_TEST
 
-/* compiled nodes ------------------------------------------------------------------------------------------------ */
+/* compiled nodes ----------------------------------------------------------------------------- */
 
-static Status triple_backward(void *context, TapeBackward *call) { /* continues the partial sum [G1] */
+static Status triple_backward(void *context,
+                              TapeBackward *call) { /* continues the partial sum [G1] */
     (*(int *)context)++;
     sn_tensor *const part = OP(mul_Tensor, T(call->grad_out[0]), A_FLOAT(3));
     call->grad_in[0] = call->partial[0] ? OP(add_Tensor, T(call->partial[0]), T(part)) : part;
     return ST_OK;
 }
 static void triple_release(void *context) { *(int *)context += 100; }
-static const TapeCompiled triple = {.name = "Triple", .backward = triple_backward, .release = triple_release};
+static const TapeCompiled triple = {
+    .name = "Triple", .backward = triple_backward, .release = triple_release};
 
 START_TEST(compiled_nodes_continue_sums) {
     int calls = 0;
@@ -479,7 +495,7 @@ START_TEST(compiled_nodes_continue_sums) {
 }
 END_TEST
 
-/* listings ------------------------------------------------------------------------------------------------------ */
+/* listings ----------------------------------------------------------------------------------- */
 
 START_TEST(the_tape_can_be_listed) { /* 3.03, 3.16 */
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = FLOATS(3, 4);
@@ -487,7 +503,8 @@ START_TEST(the_tape_can_be_listed) { /* 3.03, 3.16 */
     Text text = {0};
     tape_print(&text, y);
     const char *const listing = text_str(&text);
-    ck_assert_msg(strstr(listing, "SumBackward -> #") && strstr(listing, "MulBackward -> AccumulateGrad; saved f32[2] v0"),
+    ck_assert_msg(strstr(listing, "SumBackward -> #") &&
+                      strstr(listing, "MulBackward -> AccumulateGrad; saved f32[2] v0"),
                   "%s", listing);
     ck_assert_msg(strstr(listing, "2 nodes, ") != NULL, "%s", listing);
     text_free(&text);
@@ -504,7 +521,9 @@ START_TEST(backward_allocates_no_jacobian) { /* 3.06 */
     const int64_t n = 1024;
     sn_memory before = {.size = sizeof before}, after = before;
     float *const zeros = calloc((size_t)(n * n), sizeof *zeros);
-    sn_tensor *const x = leaf(sn_from_data(zeros, DIMS(n, n), SN_F32)), *const w = sn_from_data(zeros, DIMS(n, n), SN_F32);
+    sn_tensor *const x = leaf(sn_from_data(zeros, DIMS(n, n), SN_F32)), *const w = sn_from_data(
+                                                                            zeros, DIMS(n, n),
+                                                                            SN_F32);
     free(zeros);
     sn_memory_get(SN_CPU, &before);
     OK(sn_backward(total(OP(mul_Tensor, T(x), T(w)))));
@@ -518,7 +537,9 @@ START_TEST(out_of_memory_anywhere_is_clean) {
     for (int n = 0, done = 0; !done && n < 400; n++) {
         const sn_scope scope = sn_scope_begin();
         mem_fail_after(n);
-        sn_tensor *const h = OP(mul_Tensor, T(x), T(w)), *const y = h ? total(OP(mul_Tensor, T(h), T(x))) : NULL;
+        sn_tensor *const h = OP(mul_Tensor, T(x), T(w)), *const y =
+                                                             h ? total(OP(mul_Tensor, T(h), T(x)))
+                                                               : NULL;
         done = y && sn_backward(y) == SN_OK;
         mem_fail_after(-1);
         sn_error_take();
@@ -534,16 +555,36 @@ int main(void) {
     TCase *const tests = tcase_create("autograd");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_set_timeout(tests, 60);
-    TTest const *const all[] = {
-        product_and_sum, second_backward_accumulates, broadcasts_are_summed, g1_contributions_are_added_newest_first,
-        deep_graphs_need_no_stack, a_grad_is_the_leafs_own_memory, roots_are_checked, a_graph_is_freed_by_backward,
-        double_backward, double_backward_through_a_saved_result, gradients_touch_only_what_was_asked,
-        gradients_of_the_same_tensor_twice, requires_grad_propagates, scopes_restore_the_mode,
-        inference_tensors_are_not_saved, a_saved_tensor_may_not_change, a_leaf_may_not_be_overwritten,
-        in_place_ops_have_their_functional_gradient, writing_a_view_changes_its_base,
-        views_see_what_was_written_into_their_base, hooks_see_and_replace_gradients, a_failing_hook_stops_backward,
-        a_hook_may_run_backward, custom_function, custom_functions_are_checked, custom_functions_differentiate_twice,
-        compiled_nodes_continue_sums, the_tape_can_be_listed, backward_allocates_no_jacobian, out_of_memory_anywhere_is_clean};
+    TTest const *const all[] = {product_and_sum,
+                                second_backward_accumulates,
+                                broadcasts_are_summed,
+                                g1_contributions_are_added_newest_first,
+                                deep_graphs_need_no_stack,
+                                a_grad_is_the_leafs_own_memory,
+                                roots_are_checked,
+                                a_graph_is_freed_by_backward,
+                                double_backward,
+                                double_backward_through_a_saved_result,
+                                gradients_touch_only_what_was_asked,
+                                gradients_of_the_same_tensor_twice,
+                                requires_grad_propagates,
+                                scopes_restore_the_mode,
+                                inference_tensors_are_not_saved,
+                                a_saved_tensor_may_not_change,
+                                a_leaf_may_not_be_overwritten,
+                                in_place_ops_have_their_functional_gradient,
+                                writing_a_view_changes_its_base,
+                                views_see_what_was_written_into_their_base,
+                                hooks_see_and_replace_gradients,
+                                a_failing_hook_stops_backward,
+                                a_hook_may_run_backward,
+                                custom_function,
+                                custom_functions_are_checked,
+                                custom_functions_differentiate_twice,
+                                compiled_nodes_continue_sums,
+                                the_tape_can_be_listed,
+                                backward_allocates_no_jacobian,
+                                out_of_memory_anywhere_is_clean};
     for (int i = 0; i < COUNT_OF(all); i++) tcase_add_test(tests, all[i]);
     suite_add_tcase(suite, tests);
     SRunner *const runner = srunner_create(suite);

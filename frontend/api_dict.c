@@ -1,0 +1,252 @@
+/* api_dict.c: named tensors in order (sinter/nn.h): set, look up, load and save as safetensors,
+ * parameters. */
+#include <math.h>
+#include <sinter/ops.h>
+
+#include "frontend/dict.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/text.h"
+#include "runtime/safetensors.h"
+#include "runtime/tape.h"
+
+sn_dict *sn_dict_new(void) { return error_pending() == ST_OK ? mem_zero(sizeof(sn_dict)) : NULL; }
+
+void sn_dict_free(sn_dict *d) {
+    if (!d) return;
+    for (int i = 0; i < d->n; i++) {
+        mem_free(d->entries[i].name);
+        tensor_release(d->entries[i].tensor);
+    }
+    mem_free(d->entries);
+    mem_free(d);
+}
+
+int dict_find(const sn_dict *d, const char *name) {
+    for (int i = 0; i < d->n; i++)
+        if (!strcmp(d->entries[i].name, name)) return i;
+    return -1;
+}
+
+static Status append(sn_dict *d, const char *name, sn_tensor *t) {
+    if (d->n == d->room) {
+        const int room = d->room ? d->room * 2 : 16;
+        DictEntry *const entries = mem_resize(d->entries, (size_t)room * sizeof *entries);
+        if (!entries) return ST_MEMORY;
+        d->entries = entries, d->room = room;
+    }
+    char *const copy = mem_strdup(name);
+    if (!copy) return ST_MEMORY;
+    d->entries[d->n++] = (DictEntry){copy, t};
+    tensor_retain(t);
+    return ST_OK;
+}
+
+Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
+    TRY(error_pending());
+    if (!d || !name)
+        return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
+    TRY(tensor_valid(t, "sn_dict_set"));
+    const int i = dict_find(d, name);
+    if (i < 0) return append(d, name, t);
+    tensor_retain(t);
+    tensor_release(d->entries[i].tensor);
+    d->entries[i].tensor = t;
+    return ST_OK;
+}
+
+sn_status sn_dict_set(sn_dict *d, const char *name, sn_tensor *t) {
+    return (sn_status)dict_set(d, name, t);
+}
+
+int sn_dict_count(sn_dict *d) { return d ? d->n : 0; }
+
+static bool has_entry(const sn_dict *d, int i) {
+    if (d && i >= 0 && i < d->n) return true;
+    error_raise(ST_ARGUMENT, "the dictionary has no entry %d, only %d", i, d ? d->n : 0);
+    return false;
+}
+
+const char *sn_dict_name(sn_dict *d, int i) { return has_entry(d, i) ? d->entries[i].name : ""; }
+sn_tensor *sn_dict_at(sn_dict *d, int i) { return has_entry(d, i) ? d->entries[i].tensor : NULL; }
+
+/* look-up with near names -------------------------------------------------------------------- */
+
+enum { MAX_NAME = 128, NEAR = 3 };
+
+/* Edit distance (Levenshtein), of names up to MAX_NAME letters. */
+static int distance(const char *a, const char *b) {
+    int row[MAX_NAME + 1];
+    const int n = (int)strnlen(b, MAX_NAME);
+    for (int k = 0; k <= n; k++) row[k] = k;
+    for (int i = 0; a[i] && i < MAX_NAME; i++) {
+        int diagonal = row[0];
+        row[0] = i + 1;
+        for (int k = 0; k < n; k++) {
+            const int up = row[k + 1], changed = diagonal + (a[i] != b[k]);
+            const int shorter = (up < row[k] ? up : row[k]) + 1;
+            row[k + 1] = changed < shorter ? changed : shorter;
+            diagonal = up;
+        }
+    }
+    return row[n];
+}
+
+/* The nearest names, nearest first, in dictionary order among equals. */
+static int nearest(const sn_dict *d, const char *name, int *near) {
+    int distances[NEAR], n = 0;
+    for (int i = 0; i < d->n; i++) {
+        const int far = distance(name, d->entries[i].name);
+        int at = n < NEAR ? n++ : NEAR;
+        for (; at > 0 && far < distances[at - 1]; at--)
+            if (at < NEAR) distances[at] = distances[at - 1], near[at] = near[at - 1];
+        if (at < NEAR) distances[at] = far, near[at] = i;
+    }
+    return n;
+}
+
+sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
+    if (error_pending() != ST_OK) return NULL;
+    if (!d || !name) {
+        error_raise(ST_ARGUMENT, "sn_dict_get: the dictionary or the name is NULL");
+        return NULL;
+    }
+    const int i = dict_find(d, name);
+    if (i >= 0) return d->entries[i].tensor;
+    int near[NEAR];
+    Text text = {0};
+    const int n = nearest(d, name, near);
+    for (int k = 0; k < n; k++)
+        text_printf(&text, "%s '%s'", k ? "," : "; near it:", d->entries[near[k]].name);
+    error_raise(ST_ARGUMENT, "the dictionary has no '%s'%s", name, text_str(&text));
+    text_free(&text);
+    return NULL;
+}
+
+/* Values in place, below autograd's sight. */
+sn_status sn_dict_copy(sn_dict *to, sn_dict *from) {
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    for (int i = 0; to && from && i < to->n; i++) {
+        sn_tensor *const source = sn_dict_get(from, to->entries[i].name);
+        if (!source) break;
+        if (meta_same_sizes(source->base.meta, to->entries[i].tensor->base.meta))
+            sn_copy_(to->entries[i].tensor, source);
+        else
+            error_raise(ST_SHAPE, "sn_dict_copy: the sizes of '%s' differ", to->entries[i].name);
+    }
+    sn_grad_mode_set(before);
+    return sn_check();
+}
+
+/* files -------------------------------------------------------------------------------------- */
+
+static Status load_into(sn_dict *d, const SafeFile *file) {
+    for (int i = 0; i < file->n; i++) {
+        const SafeTensor *const from = &file->tensors[i];
+        sn_tensor *const t =
+            sn_from_data(from->data, (sn_ints){from->sizes, from->rank}, (sn_dtype)from->dtype);
+        if (!t) return error_pending();
+        TRY(dict_set(d, from->name, t));
+    }
+    return ST_OK;
+}
+
+sn_dict *sn_dict_load(const char *path) {
+    SafeFile *file;
+    if (error_pending() != ST_OK) return NULL;
+    if (!path) {
+        error_raise(ST_ARGUMENT, "sn_dict_load: the path is NULL");
+        return NULL;
+    }
+    if (safetensors_open(path, &file) != ST_OK) return NULL;
+    sn_dict *d = sn_dict_new();
+    const sn_scope scope = sn_scope_begin();
+    if (d && load_into(d, file) != ST_OK) {
+        sn_dict_free(d);
+        d = NULL;
+    }
+    sn_scope_end(scope);
+    safetensors_close(file);
+    return d;
+}
+
+/* Row-major data of t: its own where it is contiguous, else a copy of the innermost scope. */
+static Status fill_safe(const DictEntry *entry, SafeTensor *out) {
+    TRY(tensor_ready(entry->tensor, "sn_dict_save"));
+    sn_tensor *const t = sn_contiguous(entry->tensor);
+    TRY(tensor_ready(t, "sn_dict_save"));
+    const Meta *const meta = t->base.meta;
+    *out = (SafeTensor){.name = entry->name,
+                        .dtype = meta->dtype,
+                        .rank = meta->rank,
+                        .sizes = meta->sizes,
+                        .data = tensor_data(t),
+                        .bytes = (size_t)(meta->numel * dtype_bytes(meta->dtype))};
+    return ST_OK;
+}
+
+sn_status sn_dict_save(sn_dict *d, const char *path) {
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    if (!d || !path)
+        return (sn_status)error_raise(ST_ARGUMENT,
+                                      "sn_dict_save: the dictionary or the path is NULL");
+    SafeTensor *const tensors = mem_alloc((size_t)(d->n + 1) * sizeof *tensors);
+    if (!tensors) return SN_ERR_MEMORY;
+    const sn_scope scope = sn_scope_begin();
+    Status status = ST_OK;
+    for (int i = 0; i < d->n && status == ST_OK; i++)
+        status = fill_safe(&d->entries[i], &tensors[i]);
+    if (status == ST_OK) status = safetensors_save(path, tensors, d->n, NULL, 0);
+    sn_scope_end(scope);
+    mem_free(tensors);
+    return (sn_status)status;
+}
+
+/* parameters --------------------------------------------------------------------------------- */
+
+sn_tensor *sn_param(sn_dict *d, const char *name, sn_tensor *init) {
+    if (tensor_valid(init, "sn_param") != ST_OK) return NULL;
+    if (!tape_is_leaf(init) || tape_view_base(init)) init = sn_detach(init);
+    if (!sn_requires_grad_(init, true)) return NULL;
+    return dict_set(d, name, init) == ST_OK ? init : NULL;
+}
+
+/* Uniform in [-bound, bound), as a new leaf. */
+static sn_tensor *uniform(sn_ints size, double bound) {
+    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const unit = sn_rand(size, SN_F32);
+    sn_tensor *const t = sn_sub_scalar(sn_mul_scalar(unit, sn_float(2 * bound)), sn_float(bound));
+    sn_grad_mode_set(before);
+    return t;
+}
+
+static sn_tensor *named_param(sn_dict *d, const char *name, const char *part, sn_tensor *init) {
+    if (!init) return NULL;
+    Text full = {0};
+    text_printf(&full, "%s.%s", name, part);
+    sn_tensor *const t = sn_param(d, text_str(&full), init);
+    text_free(&full);
+    return t;
+}
+
+sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out, sn_tensor **weight,
+                          sn_tensor **bias) {
+    if (weight) *weight = NULL;
+    if (bias) *bias = NULL;
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    if (!d || !name || in < 1 || out < 1)
+        return (sn_status)error_raise(
+            ST_ARGUMENT,
+            "sn_param_linear: a dictionary, a name and sizes of at least 1 are needed");
+    const double bound = 1 / sqrt((double)in);
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *const w = named_param(d, name, "weight", uniform(SN_INTS(out, in), bound));
+    sn_tensor *const b =
+        w && bias ? named_param(d, name, "bias", uniform(SN_INTS(out), bound)) : NULL;
+    sn_scope_end(scope);
+    const sn_status status = sn_check();
+    if (status != SN_OK) return status;
+    if (weight) *weight = w;
+    if (bias) *bias = b;
+    return SN_OK;
+}

@@ -1,0 +1,196 @@
+/* api_optim.c: SGD and AdamW (sinter/nn.h), made of ordinary in-place ops with gradients off, so
+ * that a compiled step holds the update too. lr and the step count are 0-dim f64 tensors: their
+ * change never changes a graph. Formulas are those of torch.optim's single-tensor SGD and AdamW. */
+#include <sinter/ops.h>
+
+#include "frontend/dict.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/text.h"
+#include "runtime/tape.h"
+
+typedef Status StepFn(sn_optim *o);
+
+struct sn_optim {
+    StepFn *step;
+    sn_dict *params;             /* its own dictionary of the same tensors */
+    sn_dict *state;              /* lr, step, and per parameter what the formula keeps */
+    sn_tensor *lr, *count;       /* borrowed from state */
+    sn_tensor **first, **second; /* by parameter, borrowed from state; NULL: not kept */
+    double momentum, weight_decay;
+};
+
+static const double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+
+/* One in-place op of the table with all of its arguments. */
+static Status write_op(OpId op, const Arg *args, int n) {
+    Arg full[MAX_ARGS];
+    sn_tensor *outs[MAX_OUTS];
+    TRY(error_pending());
+    TRY(op_args_normalize(op_row(op), args, n, full));
+    return dispatch(op_row(op), FORM_inplace, full, NULL, outs);
+}
+#define WRITE(op, ...)                                                                             \
+    write_op(OP_##op, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+#define T(t) A_VAL((Val *)(t))
+
+/* formulas ----------------------------------------------------------------------------------- */
+
+/* b = momentum b + g;  p -= lr b.  Without momentum b is g. */
+static Status sgd_param(const sn_optim *o, int i, sn_tensor *p, sn_tensor *g) {
+    sn_tensor *const buffer = o->first[i];
+    if (buffer) {
+        TRY(WRITE(mul_Tensor, T(buffer), F(o->momentum)));
+        TRY(WRITE(add_Tensor, T(buffer), T(g)));
+    }
+    return WRITE(sub_Tensor, T(p), T(sn_mul(buffer ? buffer : g, o->lr)));
+}
+
+static Status sgd_step(sn_optim *o) {
+    for (int i = 0; i < o->params->n; i++) {
+        sn_tensor *const p = o->params->entries[i].tensor, *const g = sn_grad(p);
+        if (g) TRY(sgd_param(o, i, p, g));
+    }
+    return error_pending();
+}
+
+typedef struct AdamScale { /* the same for every parameter of a step; 0-dim */
+    sn_tensor *decay;      /* 1 - lr weight_decay */
+    sn_tensor *size;       /* -lr / (1 - beta1^step) */
+    sn_tensor *root;       /* sqrt(1 - beta2^step) */
+} AdamScale;
+
+static sn_tensor *correction(const sn_optim *o, double beta) {
+    sn_tensor *const power =
+        (sn_tensor *)E(eager_builder(), pow_Tensor_Tensor, F(beta), T(o->count));
+    return sn_rsub_scalar(power, sn_int(1));
+}
+
+/* p *= 1 - lr wd;  m += (g - m)(1 - beta1);  v = beta2 v + (1 - beta2) g g;  p += size m / (sqrt(v)
+ * / root + eps) */
+static Status adamw_param(const sn_optim *o, int i, const AdamScale *scale, sn_tensor *g) {
+    sn_tensor *const p = o->params->entries[i].tensor, *const m = o->first[i],
+                     *const v = o->second[i];
+    if (scale->decay) TRY(WRITE(mul_Tensor, T(p), T(scale->decay)));
+    TRY(WRITE(lerp_Tensor, T(m), T(g), F(1 - beta1)));
+    TRY(WRITE(mul_Tensor, T(v), F(beta2)));
+    TRY(WRITE(addcmul, T(v), T(g), T(g), F(1 - beta2)));
+    sn_tensor *const under = sn_add_scalar(sn_div(sn_sqrt(v), scale->root), sn_float(epsilon));
+    return WRITE(addcdiv, T(p), T(sn_mul(m, scale->size)), T(under));
+}
+
+static Status adamw_step(sn_optim *o) {
+    TRY(WRITE(add_Tensor, T(o->count), I(1)));
+    AdamScale scale = {0};
+    if (o->weight_decay != 0)
+        scale.decay = sn_rsub_scalar(sn_mul_scalar(o->lr, sn_float(o->weight_decay)), sn_int(1));
+    scale.size = sn_neg(sn_div(o->lr, correction(o, beta1)));
+    scale.root = sn_sqrt(correction(o, beta2));
+    for (int i = 0; i < o->params->n; i++) {
+        sn_tensor *const g = sn_grad(o->params->entries[i].tensor);
+        if (g) TRY(adamw_param(o, i, &scale, g));
+    }
+    return error_pending();
+}
+
+/* making ------------------------------------------------------------------------------------- */
+
+static sn_tensor *number(sn_dict *state, const char *name, double value) {
+    sn_tensor *const t = sn_from_data(&value, (sn_ints){(const int64_t[]){0}, 0}, SN_F64);
+    return t && dict_set(state, name, t) == ST_OK ? t : NULL;
+}
+
+/* Zeros like each parameter, named "kind.parameter". */
+static Status add_slots(sn_optim *o, const char *kind, sn_tensor **slots) {
+    for (int i = 0; i < o->params->n; i++) {
+        const DictEntry *const entry = &o->params->entries[i];
+        Text name = {0};
+        text_printf(&name, "%s.%s", kind, entry->name);
+        slots[i] = sn_zeros_like(entry->tensor);
+        const Status status =
+            slots[i] ? dict_set(o->state, text_str(&name), slots[i]) : error_pending();
+        text_free(&name);
+        TRY(status);
+    }
+    return ST_OK;
+}
+
+static Status take_params(sn_optim *o, const sn_dict *d) {
+    for (int i = 0; i < d->n; i++) {
+        sn_tensor *const t = d->entries[i].tensor;
+        if (!tape_tracks(t)) continue;
+        if (!tape_is_leaf(t))
+            return error_raise(ST_ARGUMENT, "optimizer: '%s' is not a leaf", d->entries[i].name);
+        TRY(dict_set(o->params, d->entries[i].name, t));
+    }
+    if (o->params->n == 0)
+        return error_raise(ST_ARGUMENT,
+                           "optimizer: no tensor of the dictionary requires gradients");
+    o->first = mem_zero((size_t)o->params->n * sizeof *o->first);
+    o->second = mem_zero((size_t)o->params->n * sizeof *o->second);
+    return o->first && o->second ? ST_OK : ST_MEMORY;
+}
+
+static Status make(sn_optim *o, const sn_dict *d, double lr) {
+    if (!d || !(lr >= 0))
+        return error_raise(ST_ARGUMENT,
+                           "optimizer: a dictionary and a learning rate of at least 0 are needed");
+    if (!(o->params = sn_dict_new()) || !(o->state = sn_dict_new())) return ST_MEMORY;
+    TRY(take_params(o, d));
+    if (!(o->lr = number(o->state, "lr", lr))) return error_pending();
+    if (o->step == sgd_step) return o->momentum != 0 ? add_slots(o, "momentum", o->first) : ST_OK;
+    if (!(o->count = number(o->state, "step", 0))) return error_pending();
+    TRY(add_slots(o, "exp_avg", o->first));
+    return add_slots(o, "exp_avg_sq", o->second);
+}
+
+static sn_optim *optim_new(const sn_dict *d, double lr, const sn_optim *kind) {
+    sn_optim *o = error_pending() == ST_OK ? mem_alloc(sizeof *o) : NULL;
+    if (!o) return NULL;
+    *o = *kind;
+    const sn_scope scope = sn_scope_begin();
+    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    const Status status = make(o, d, lr);
+    sn_grad_mode_set(before);
+    sn_scope_end(scope);
+    if (status == ST_OK) return o;
+    sn_optim_free(o);
+    return NULL;
+}
+
+sn_optim *sn_sgd(sn_dict *d, double lr, double momentum) {
+    return optim_new(d, lr, &(sn_optim){.step = sgd_step, .momentum = momentum});
+}
+
+sn_optim *sn_adamw(sn_dict *d, double lr, double weight_decay) {
+    return optim_new(d, lr, &(sn_optim){.step = adamw_step, .weight_decay = weight_decay});
+}
+
+void sn_optim_free(sn_optim *o) {
+    if (!o) return;
+    sn_dict_free(o->params);
+    sn_dict_free(o->state);
+    mem_free(o->first);
+    mem_free(o->second);
+    mem_free(o);
+}
+
+/* use ---------------------------------------------------------------------------------------- */
+
+sn_status sn_optim_zero_grad(sn_optim *o) {
+    if (!o) return (sn_status)error_raise(ST_ARGUMENT, "sn_optim_zero_grad: the optimizer is NULL");
+    for (int i = 0; i < o->params->n; i++) sn_grad_set(o->params->entries[i].tensor, NULL);
+    return sn_check();
+}
+
+sn_status sn_optim_step(sn_optim *o) {
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    if (!o) return (sn_status)error_raise(ST_ARGUMENT, "sn_optim_step: the optimizer is NULL");
+    const sn_scope scope = sn_scope_begin();
+    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    o->step(o);
+    sn_grad_mode_set(before);
+    return sn_scope_end(scope);
+}
+
+sn_tensor *sn_optim_lr(sn_optim *o) { return o ? o->lr : NULL; }
+sn_dict *sn_optim_dict(sn_optim *o) { return o ? o->state : NULL; }
