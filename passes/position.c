@@ -148,7 +148,8 @@ bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes,
         }
         step = sym_mul(domain->env, step, sizes[d]);
     }
-    return false;
+    *gather_stride = 1; /* a 0-dim value: only index 0 passes the check */
+    return rank == 0;
 }
 
 /* True if `at` runs through 0..numel-1 once while the vars that it uses do: strides of a mixed

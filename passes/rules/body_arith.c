@@ -28,7 +28,8 @@ static int scaled(BodyCall *c, int value, int alpha) {
 /* self + alpha * other; bools add as or. */
 int body_add(BodyCall *c) {
     const int self = X(0), other = X(1);
-    return c->type == S_b ? P2(or, self, other) : P2(add, self, scaled(c, other, 2));
+    if (c->type == S_b) return P2(or, self, P2(and, other, N(2)));
+    return P2(add, self, scaled(c, other, 2));
 }
 
 int body_sub(BodyCall *c) {
@@ -99,13 +100,19 @@ int body_div(BodyCall *c) {
     return P2(div, x, X(1));
 }
 
+/* PyTorch rounds a half quotient to its dtype before it truncates. */
+static int in_out_dtype(BodyCall *c, int x) {
+    if (c->out_dtype == DT_f16) return P1(round_f16, x);
+    return c->out_dtype == DT_bf16 ? P1(round_bf16, x) : x;
+}
+
 /* rounding_mode None, "trunc" or "floor". */
 int body_div_mode(BodyCall *c) {
     const Arg *const mode = &c->args[2];
     if (mode->kind != ARG_string) return body_div(c);
     if (!strcmp(mode->string, "floor")) return divide_floor(c);
     const int x = X(0), y = X(1);
-    return body_is_float(c) ? P1(trunc, P2(div, x, y)) : P2(idiv, x, body_nonzero(c, y));
+    return body_is_float(c) ? P1(trunc, in_out_dtype(c, P2(div, x, y))) : P2(idiv, x, body_nonzero(c, y));
 }
 
 int body_floor_divide(BodyCall *c) { return divide_floor(c); }

@@ -50,7 +50,7 @@ Status decomp_nll_loss_forward(Builder *b, const OpRow *row, const Arg *args, Va
     if (optional(&args[2])) loss = E(b, mul_Tensor, V(loss), V(weights));
     Val *total = E(b, sum_dim_IntList, V(weights), A_NONE);
     const int64_t reduction = args[3].i;
-    if (reduction == REDUCE_none) total = E(b, zeros_like, V(total));
+    if (reduction == REDUCE_none && rank == 2) total = E(b, zeros_like, V(total)); /* as PyTorch */
     if (reduction != REDUCE_none) loss = E(b, sum_dim_IntList, V(loss), A_NONE);
     if (reduction == REDUCE_mean) loss = E(b, div_Tensor, V(loss), V(total));
     return decomp_done(outs, 2,

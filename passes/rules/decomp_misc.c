@@ -17,14 +17,17 @@ Status decomp_min(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return done1(outs, E(b, amin, args[0]));
 }
 
+/* argmax takes no bools. */
+static Val *comparable(Builder *b, Val *x) { return x->meta->dtype == DT_bool ? in_dtype(b, x, DT_u8) : x; }
+
 /* values by amax, indices by argmax: the first of the largest. */
 Status decomp_max_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const index = E(b, argmax, args[0], args[1], args[2]);
+    Val *const index = E(b, argmax, V(comparable(b, args[0].val)), args[1], args[2]);
     return decomp_done(outs, 2,
                        (Val *const[]){E(b, amax, args[0], A_INTS(&args[1].i, 1), args[2]), index});
 }
 Status decomp_min_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const index = E(b, argmin, args[0], args[1], args[2]);
+    Val *const index = E(b, argmin, V(comparable(b, args[0].val)), args[1], args[2]);
     return decomp_done(outs, 2,
                        (Val *const[]){E(b, amin, args[0], A_INTS(&args[1].i, 1), args[2]), index});
 }
