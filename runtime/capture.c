@@ -200,6 +200,9 @@ static uint8_t current_modes(const sn_state *state) {
 }
 
 static TrieNode *follow(Capture *c, const TraceOp *op) {
+    TrieNode *const likely =
+        trie_first_if(c->cursor, op); /* most nodes have one child: no hash needed */
+    if (LIKELY(likely != NULL)) return likely;
     const uint64_t hash = trie_hash(op);
     TrieNode *child = trie_find(c->cursor, op, hash);
     if (child) return child;
@@ -263,14 +266,13 @@ static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Me
     }
     op->first_value = c->trace->values.n;
     op->n_outs = n;
-    op->outs = ARENA_ARRAY(c->arena, sn_tensor *, n);
-    if (!op->outs) return ST_MEMORY;
     const uint64_t keys = KEY_BIT(cpu) | (op->modes & NODE_inference ? 0 : KEY_BIT(autograd));
     for (int i = 0; i < n; i++) {
-        op->outs[i] = call->outs[i] =
-            placeholder_new(c, metas[i], keys, op->modes & NODE_inference);
-        if (!op->outs[i]) return ST_MEMORY;
+        call->outs[i] = placeholder_new(c, metas[i], keys, op->modes & NODE_inference);
+        if (!call->outs[i]) return ST_MEMORY;
     }
+    op->outs = c->trace->values.at +
+               op->first_value; /* a grown vector leaves this part behind, unchanged */
     return ST_OK;
 }
 
@@ -306,11 +308,10 @@ static Status record(Capture *c, const OpCall *call, const Meta *const *given, i
     op.operands = node->op.operands;
     op.fixed = node->op.fixed;
     op.args = keep_args(c->arena, call);
-    op.numbers = arena_copy(c->arena, s.numbers, sizeof *s.numbers * (size_t)s.n_numbers);
     if (call->form == FORM_out)
         op.out_args =
             arena_copy(c->arena, call->out_args, sizeof *call->out_args * (size_t)call->row->n_out);
-    if (!op.args || !op.numbers) return ST_MEMORY;
+    if (!op.args) return ST_MEMORY;
     TRY(give_results(c, call, &op, metas, n_metas));
     for (int i = 0; i < s.n_numbers; i++) VEC_PUSH(c->arena, &trace->numbers, s.numbers[i]);
     VEC_PUSH(c->arena, &trace->ops, op);
@@ -330,7 +331,7 @@ static const char *refusal(const OpCall *call) {
         if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu)
             return "a tensor that is not on the CPU";
     }
-    if (!strcmp(call->row->base, "as_strided") && call->args[3].kind == ARG_int)
+    if (call->row->id == OP_as_strided && call->args[3].kind == ARG_int)
         return "as_strided with a storage offset";
     return NULL;
 }

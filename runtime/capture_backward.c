@@ -44,8 +44,7 @@ static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **l
         const TraceOp *const op = &trace->ops.at[o];
         bool any = op->form != FORM_functional;
         for (int i = 0; i < op->n_outs; i++) any |= reached[op->first_value + i];
-        if (!any || op->modes || op->row->flags & OPF_nodiff || !strcmp(op->row->base, "detach"))
-            continue;
+        if (!any || op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach) continue;
         for (int i = 0; i < op->n_operands; i++) {
             if (op->operands[i] == OPERAND_ABSENT) continue;
             if (operand_is_input(op->operands[i]))

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
@@ -38,6 +39,8 @@ static void find_path(char *path, size_t room) {
     const char *slash = strrchr(here.dli_fname, '/');
     const int folder = slash ? (int)(slash - here.dli_fname) + 1 : 0;
     snprintf(path, room, "%.*slibsinter-llvm.so", folder, here.dli_fname);
+    if (access(path, R_OK) != 0) /* a program that has the library inside: bin/ beside lib/ */
+        snprintf(path, room, "%.*s../lib/libsinter-llvm.so", folder, here.dli_fname);
 }
 
 static void PRINTF_LIKE(1, 2) because(const char *format, ...) {

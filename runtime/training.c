@@ -40,7 +40,7 @@ static bool *track(Graph *graph, const bool *want) {
         t.any = false;
         node_each_input(node, look, &t);
         const bool stops = node->modes & (NODE_no_grad | NODE_inference) ||
-                           node->row->flags & OPF_nodiff || !strcmp(node->row->base, "detach") ||
+                           node->row->flags & OPF_nodiff || node->row->id == OP_detach ||
                            node->row->id == OP_gradients;
         for (int i = 0; i < node->n_outs; i++)
             t.tracked[node->outs[i].id] =

@@ -23,6 +23,11 @@ static bool same_op(const TraceOp *a, const TraceOp *b) {
            !memcmp(a->fixed, b->fixed, sizeof *a->fixed * (size_t)a->n_fixed);
 }
 
+TrieNode *trie_first_if(const TrieNode *node, const TraceOp *op) {
+    TrieNode *const child = atomic_load_explicit(&node->first_child, memory_order_acquire);
+    return child && same_op(&child->op, op) ? child : NULL;
+}
+
 TrieNode *trie_find(const TrieNode *node, const TraceOp *op, uint64_t hash) {
     TrieNode *child = atomic_load_explicit(&node->first_child, memory_order_acquire);
     while (child && !(child->hash == hash && same_op(&child->op, op))) child = child->next;
@@ -39,7 +44,6 @@ TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t has
     child->op.fixed = arena_copy(arena, op->fixed, sizeof *op->fixed * (size_t)op->n_fixed);
     if (!child->op.operands || !child->op.fixed) return NULL;
     child->op.args = NULL;
-    child->op.numbers = NULL;
     child->op.outs = NULL;
     child->parent = node;
     child->depth = node->depth + 1;

@@ -39,8 +39,7 @@ typedef struct TraceOp {
     int n_fixed;
     const int64_t
         *fixed; /* structural attributes: kinds, list lengths, bools, dtypes, hashes of strings */
-    int n_numbers, first_number;
-    const int64_t *numbers;  /* ints, and floats by their bits, in argument order */
+    int n_numbers, first_number; /* in Trace.numbers: ints, and floats by their bits */
     const void *site;        /* return address of the user's call */
     int n_outs, first_value; /* fresh results; in-place and out forms have none */
     sn_tensor **outs;        /* placeholders, each retained by the trace */
@@ -72,6 +71,8 @@ struct MetaEntry {
 
 TrieNode *trie_root(Arena *arena);
 uint64_t trie_hash(const TraceOp *op);
+/* The newest child if it is this op, else NULL. */
+TrieNode *trie_first_if(const TrieNode *node, const TraceOp *op);
 TrieNode *trie_find(const TrieNode *node, const TraceOp *op,
                     uint64_t hash); /* NULL when absent; no lock */
 /* Under the function's lock; the arena is the function's. NULL when memory is out. */

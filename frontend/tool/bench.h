@@ -1,0 +1,43 @@
+/* bench.h: the benchmark: rows of fully defined work, timed eagerly and compiled, beside the probes
+ * of the same run.
+ *
+ * A row makes a Work: a body, its inputs, and how it is run. Adding a row: a function that fills a
+ * Work, and its line in bench_rows.def. */
+#ifndef SINTER_TOOL_BENCH_H
+#define SINTER_TOOL_BENCH_H
+#include <sinter/sinter.h>
+
+enum { WORK_INPUTS = 24 };
+
+typedef enum WorkKind {
+    WORK_overhead, /* ns per op of an eager loop */
+    WORK_forward,  /* gradients off */
+    WORK_backward, /* forward and backward with a given output gradient, to every input that
+                      requires one */
+    WORK_step,     /* the body is a whole training step */
+    WORK_call      /* ns per compiled call: verify and replay */
+} WorkKind;
+
+typedef struct Work {
+    WorkKind kind;
+    sn_body body;
+    void *closure;
+    void (*closure_free)(void *closure);
+    sn_tensor *in[WORK_INPUTS]; /* kept by the work */
+    int n_in;
+    int ops; /* overhead: ops in one run of the body */
+} Work;
+
+typedef struct BenchRow {
+    const char *name;
+    void (*make)(Work *work, const int64_t *sizes);
+    int64_t sizes[4];
+} BenchRow;
+extern const BenchRow bench_rows[]; /* ends with a NULL name */
+
+/* Medians and minima in ms of one run; repeats for about `seconds`. */
+typedef struct Timing {
+    double median, min;
+} Timing;
+
+#endif

@@ -1,0 +1,324 @@
+/* bench_rows.c: the work of each benchmark row; sizes and names are those of the other systems'
+ * scripts, so that one table compares them. All f32, random inputs, statements in a fixed order. */
+#include "frontend/tool/bench.h"
+
+#include <stdlib.h>
+
+static sn_tensor *keep(Work *w, sn_tensor *t) { return w->in[w->n_in++] = sn_keep(t); }
+static sn_tensor *normal(Work *w, sn_ints sizes) { return keep(w, sn_randn(sizes, SN_F32)); }
+static sn_tensor *leaf(Work *w, sn_ints sizes) { return sn_requires_grad_(normal(w, sizes), true); }
+
+/* overhead
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+enum { LOOP = 1000, CHAIN = 100 };
+
+static sn_status add16(sn_frame *f) {
+    sn_tensor *a = sn_in(f, 0), *b = sn_in(f, 1);
+    for (int i = 0; i < LOOP / CHAIN; i++) {
+        sn_scope scope = sn_scope_begin();
+        for (int k = 0; k < CHAIN; k++) sn_add(a, b);
+        sn_scope_end(scope);
+    }
+    return sn_check();
+}
+#define UNARY_LOOP(name, call)                                                                     \
+    static sn_status name(sn_frame *f) {                                                           \
+        sn_tensor *a = sn_in(f, 0);                                                                \
+        for (int i = 0; i < LOOP / CHAIN; i++) {                                                   \
+            sn_scope scope = sn_scope_begin();                                                     \
+            for (int k = 0; k < CHAIN; k++) call;                                                  \
+            sn_scope_end(scope);                                                                   \
+        }                                                                                          \
+        return sn_check();                                                                         \
+    }
+UNARY_LOOP(relu16, sn_relu(a))
+UNARY_LOOP(view16, sn_view(a, SN_INTS(4, 4)))
+UNARY_LOOP(sum16, sn_sum(a))
+UNARY_LOOP(mm4, sn_mm(a, a))
+
+static sn_status chain100(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0), *b = sn_in(f, 1);
+    for (int i = 0; i < CHAIN; i++) x = sn_add(x, b);
+    sn_backward(sn_sum(x));
+    return sn_grad_set(sn_in(f, 0), NULL);
+}
+
+static void overhead(Work *w, sn_body body, int ops) {
+    w->kind = WORK_overhead;
+    w->body = body;
+    w->ops = ops;
+}
+static void make_add16(Work *w, const int64_t *s) {
+    overhead(w, add16, LOOP);
+    normal(w, SN_INTS(s[0]));
+    normal(w, SN_INTS(s[0]));
+}
+static void make_add16_grad(Work *w, const int64_t *s) {
+    overhead(w, add16, LOOP);
+    leaf(w, SN_INTS(s[0]));
+    normal(w, SN_INTS(s[0]));
+}
+static void make_relu16(Work *w, const int64_t *s) {
+    overhead(w, relu16, LOOP), normal(w, SN_INTS(s[0]));
+}
+static void make_view16(Work *w, const int64_t *s) {
+    overhead(w, view16, LOOP), normal(w, SN_INTS(s[0]));
+}
+static void make_sum16(Work *w, const int64_t *s) {
+    overhead(w, sum16, LOOP), normal(w, SN_INTS(s[0]));
+}
+static void make_mm4(Work *w, const int64_t *s) {
+    overhead(w, mm4, LOOP), normal(w, SN_INTS(s[0], s[0]));
+}
+static void make_chain100(Work *w, const int64_t *s) {
+    overhead(w, chain100, CHAIN);
+    leaf(w, SN_INTS(s[0]));
+    normal(w, SN_INTS(s[0]));
+}
+
+static sn_status sum_of_inputs(sn_frame *f) {
+    sn_tensor *y = sn_in(f, 0);
+    for (int i = 1; i < sn_in_count(f); i++) y = sn_add(y, sn_in(f, i));
+    return sn_out(f, 0, y);
+}
+static void make_call16(Work *w, const int64_t *s) {
+    w->kind = WORK_call;
+    w->body = sum_of_inputs;
+    for (int i = 0; i < 16; i++) normal(w, SN_INTS(s[0]));
+}
+
+/* fused kernels
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static sn_status residual_norm(sn_frame *f, const char *approximate) {
+    sn_tensor *h = sn_gelu_ex(sn_add(sn_in(f, 0), sn_in(f, 1)), approximate);
+    return sn_out(
+        f, 0,
+        sn_layer_norm(sn_add(h, sn_in(f, 2)), SN_INTS(sn_size(h, 1)), sn_in(f, 3), sn_in(f, 4)));
+}
+static sn_status residual_norm_tanh(sn_frame *f) { return residual_norm(f, "tanh"); }
+static sn_status residual_norm_erf(sn_frame *f) { return residual_norm(f, "none"); }
+
+static void residual_inputs(Work *w, const int64_t *s) {
+    w->kind = WORK_forward;
+    normal(w, SN_INTS(s[0], s[1]));
+    normal(w, SN_INTS(s[1]));
+    normal(w, SN_INTS(s[0], s[1]));
+    normal(w, SN_INTS(s[1]));
+    normal(w, SN_INTS(s[1]));
+}
+static void make_residual_tanh(Work *w, const int64_t *s) {
+    residual_inputs(w, s), w->body = residual_norm_tanh;
+}
+static void make_residual_erf(Work *w, const int64_t *s) {
+    residual_inputs(w, s), w->body = residual_norm_erf;
+}
+
+static sn_status silu_mul(sn_frame *f) {
+    return sn_out(f, 0, sn_mul(sn_silu(sn_in(f, 0)), sn_in(f, 1)));
+}
+static sn_status chain20(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0);
+    for (int i = 0; i < 5; i++) {
+        x = sn_tanh(sn_add_scalar(sn_mul_scalar(x, sn_float(1.01)), sn_float(0.5)));
+        x = sn_sqrt(sn_add_scalar(sn_abs(x), sn_float(1)));
+    }
+    return sn_out(f, 0, x);
+}
+static sn_status softmax(sn_frame *f) { return sn_out(f, 0, sn_softmax(sn_in(f, 0), -1)); }
+static sn_status layer_norm(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0);
+    return sn_out(f, 0, sn_layer_norm(x, SN_INTS(sn_size(x, 1)), sn_in(f, 1), sn_in(f, 2)));
+}
+static sn_status col_sum(sn_frame *f) {
+    return sn_out(f, 0, sn_sum_dim(sn_in(f, 0), SN_INTS(0), false));
+}
+static sn_status cross_entropy(sn_frame *f) {
+    return sn_out(f, 0, sn_cross_entropy(sn_in(f, 0), sn_in(f, 1)));
+}
+
+static void forward(Work *w, sn_body body) {
+    w->kind = WORK_forward;
+    w->body = body;
+}
+static void make_silu_mul(Work *w, const int64_t *s) {
+    forward(w, silu_mul);
+    normal(w, SN_INTS(s[0], s[1]));
+    normal(w, SN_INTS(s[0], s[1]));
+}
+static void make_chain20(Work *w, const int64_t *s) {
+    forward(w, chain20), normal(w, SN_INTS(s[0], s[1]));
+}
+static void make_softmax(Work *w, const int64_t *s) {
+    forward(w, softmax), normal(w, SN_INTS(s[0], s[1]));
+}
+static void make_col_sum(Work *w, const int64_t *s) {
+    forward(w, col_sum), normal(w, SN_INTS(s[0], s[1]));
+}
+static void make_layer_norm(Work *w, const int64_t *s) {
+    forward(w, layer_norm);
+    normal(w, SN_INTS(s[0], s[1]));
+    normal(w, SN_INTS(s[1]));
+    normal(w, SN_INTS(s[1]));
+}
+static void make_layer_norm_backward(Work *w, const int64_t *s) {
+    w->kind = WORK_backward;
+    w->body = layer_norm;
+    leaf(w, SN_INTS(s[0], s[1]));
+    leaf(w, SN_INTS(s[1]));
+    leaf(w, SN_INTS(s[1]));
+}
+static sn_tensor *classes(Work *w, int64_t n, int64_t count) {
+    sn_tensor *u = sn_mul_scalar(sn_rand(SN_INTS(n), SN_F32), sn_float((double)count));
+    return keep(w, sn_to(u, SN_I64));
+}
+static void make_cross_entropy_backward(Work *w, const int64_t *s) {
+    w->kind = WORK_backward;
+    w->body = cross_entropy;
+    leaf(w, SN_INTS(s[0], s[1]));
+    classes(w, s[0], s[1]);
+}
+
+/* matrix products
+ * ---------------------------------------------------------------------------------------------- */
+
+static sn_status linear(sn_frame *f) {
+    return sn_out(f, 0, sn_linear(sn_in(f, 0), sn_in(f, 1), NULL));
+}
+static sn_status linear_gelu(sn_frame *f) {
+    return sn_out(f, 0, sn_gelu_ex(sn_linear(sn_in(f, 0), sn_in(f, 1), sn_in(f, 2)), "tanh"));
+}
+static sn_status product(sn_frame *f) { return sn_out(f, 0, sn_mm(sn_in(f, 0), sn_in(f, 1))); }
+static sn_status product_transposed(sn_frame *f) {
+    return sn_out(f, 0, sn_mm(sn_t(sn_in(f, 0)), sn_in(f, 1)));
+}
+
+static void make_linear(Work *w, const int64_t *s) { /* M, N, K */
+    forward(w, linear);
+    normal(w, SN_INTS(s[0], s[2]));
+    normal(w, SN_INTS(s[1], s[2]));
+}
+static void make_linear_gelu(Work *w, const int64_t *s) {
+    make_linear(w, s);
+    w->body = linear_gelu;
+    normal(w, SN_INTS(s[1]));
+}
+static void make_product(Work *w, const int64_t *s) {
+    forward(w, product);
+    normal(w, SN_INTS(s[0], s[2]));
+    normal(w, SN_INTS(s[2], s[1]));
+}
+static void make_product_transposed(Work *w, const int64_t *s) {
+    forward(w, product_transposed);
+    normal(w, SN_INTS(s[2], s[0]));
+    normal(w, SN_INTS(s[2], s[1]));
+}
+
+/* training steps
+ * -----------------------------------------------------------------------------------------------
+ */
+
+typedef struct Net {
+    sn_dict *params;
+    sn_optim *opt;
+    sn_tensor *weight[3], *bias[3];
+} Net;
+
+static void net_free(void *closure) {
+    Net *net = closure;
+    sn_optim_free(net->opt);
+    sn_dict_free(net->params);
+    free(net);
+}
+
+static Net *net_new(Work *w, sn_body body) {
+    Net *net = calloc(1, sizeof *net);
+    net->params = sn_dict_new();
+    w->kind = WORK_step;
+    w->body = body;
+    w->closure = net;
+    w->closure_free = net_free;
+    return net;
+}
+
+static sn_status mlp_step(sn_frame *f) {
+    const Net *net = sn_closure(f);
+    sn_tensor *h = sn_in(f, 0);
+    for (int i = 0; i < 3; i++) {
+        h = sn_linear(h, net->weight[i], net->bias[i]);
+        if (i < 2) h = sn_relu(h);
+    }
+    sn_tensor *loss = sn_cross_entropy(h, sn_in(f, 1));
+    sn_optim_zero_grad(net->opt);
+    sn_backward(loss);
+    sn_optim_step(net->opt);
+    return sn_out(f, 0, loss);
+}
+static void make_mlp_step(Work *w, const int64_t *s) {
+    static const int64_t widths[] = {784, 512, 512, 10};
+    static const char *const names[] = {"fc1", "fc2", "fc3"};
+    Net *net = net_new(w, mlp_step);
+    for (int i = 0; i < 3; i++)
+        sn_param_linear(net->params, names[i], widths[i], widths[i + 1], &net->weight[i],
+                        &net->bias[i]);
+    net->opt = sn_adamw(net->params, 1e-3, 0.01);
+    normal(w, SN_INTS(s[0], 784));
+    classes(w, s[0], 10);
+}
+
+static sn_status adamw(sn_frame *f) {
+    const Net *net = sn_closure(f);
+    return sn_optim_step(net->opt);
+}
+static void make_adamw(Work *w, const int64_t *s) {
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j",
+                                        "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"};
+    Net *net = net_new(w, adamw);
+    for (int i = 0; i < 20; i++) {
+        sn_tensor *p = sn_param(net->params, names[i], sn_randn(SN_INTS(s[0], s[1]), SN_F32));
+        sn_tensor *g = sn_randn(SN_INTS(s[0], s[1]), SN_F32);
+        sn_grad_set(p, g);
+    }
+    net->opt = sn_adamw(net->params, 1e-3, 0.01);
+}
+
+#define GEMM(m, n, k)                                                                              \
+    {                                                                                              \
+        "gemm/" #m "x" #n "x" #k, make_linear, { m, n, k }                                         \
+    }
+#define GEMMS(m) GEMM(m, 768, 768), GEMM(m, 3072, 768), GEMM(m, 768, 3072)
+
+const BenchRow bench_rows[] = {
+    {"eager/add16", make_add16, {16}},
+    {"eager/add16_grad", make_add16_grad, {16}},
+    {"eager/relu16", make_relu16, {16}},
+    {"eager/view16", make_view16, {16}},
+    {"eager/sum16", make_sum16, {16}},
+    {"eager/mm4", make_mm4, {4}},
+    {"eager/chain100", make_chain100, {16}},
+    {"call/16in", make_call16, {16}},
+    {"fuse/bias_gelu_res_ln", make_residual_tanh, {8192, 768}},
+    {"fuse/bias_gelu_res_ln_1k", make_residual_tanh, {1024, 768}},
+    {"fuse/bias_gelu_erf_res_ln", make_residual_erf, {8192, 768}},
+    {"fuse/silu_mul", make_silu_mul, {4096, 4096}},
+    {"fuse/chain20", make_chain20, {4096, 1024}},
+    {"reduce/softmax", make_softmax, {8192, 1024}},
+    {"reduce/layer_norm", make_layer_norm, {8192, 768}},
+    {"reduce/layer_norm_fwd_bwd", make_layer_norm_backward, {8192, 768}},
+    {"reduce/col_sum", make_col_sum, {8192, 768}},
+    {"reduce/cross_entropy_fwd_bwd", make_cross_entropy_backward, {512, 50257}},
+    {"gemm/linear_gelu", make_linear_gelu, {1024, 3072, 768}},
+    GEMMS(1),
+    GEMMS(8),
+    GEMMS(64),
+    GEMMS(256),
+    GEMMS(1024),
+    {"gemm/nn_1024", make_product, {1024, 1024, 1024}},
+    {"gemm/tn_1024", make_product_transposed, {1024, 1024, 1024}},
+    {"model/mlp_step", make_mlp_step, {256}},
+    {"optim/adamw", make_adamw, {512, 1024}},
+    {NULL, NULL, {0}},
+};

@@ -1,0 +1,154 @@
+/* run.c: `sinter run`, `dump`, `explain`: one target called a few times, then its results, one
+ * stage, or what happened. Samples are programs beside this one; dump and explain ask the library
+ * for a report when their functions are freed. */
+#include "frontend/tool/target.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/error.h"
+
+enum { MAX_OUT = 256, CALLS = 3 };
+
+/* The folder of this program's samples: bin/samples beside bin/sinter. */
+static bool sample_path(const char *name, char *out, size_t room) {
+    char self[900];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return false;
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(out, room, "%s/samples/%s", self, name);
+    return access(out, X_OK) == 0;
+}
+
+static int no_such_target(const char *name) {
+    fprintf(stderr, "sinter: '%s' is no sample, no .sn file and no library.so:symbol\n", name);
+    return EXIT_environment;
+}
+
+static int run_sample(const char *name, char **argv) {
+    char path[1024];
+    if (!sample_path(name, path, sizeof path)) return no_such_target(name);
+    argv[0] = path;
+    execv(path, argv);
+    fprintf(stderr, "sinter: cannot start '%s'\n", path);
+    return EXIT_environment;
+}
+
+/* A sample with its own output dropped; what the library reports goes to stdout. */
+static int report_sample(const char *name, const char *report) {
+    char path[1024], file[] = "/tmp/sinter-report-XXXXXX";
+    if (!sample_path(name, path, sizeof path)) return no_such_target(name);
+    const int fd = mkstemp(file);
+    if (fd < 0) return EXIT_environment;
+    setenv("SINTER_REPORT", report, 1);
+    setenv("SINTER_REPORT_FILE", file, 1);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (freopen("/dev/null", "w", stdout)) execl(path, path, (char *)NULL);
+        _exit(EXIT_environment);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    char part[4096];
+    for (ssize_t n; (n = read(fd, part, sizeof part)) > 0;) fwrite(part, 1, (size_t)n, stdout);
+    close(fd);
+    unlink(file);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_wrong;
+}
+
+static void print_results(sn_tensor *const *out, int n, bool json) {
+    for (int i = 0; i < n; i++) {
+        if (!json)
+            puts(sn_repr(out[i]));
+        else
+            printf("%s%.17g", i ? ", " : "",
+                   sn_numel(out[i]) == 1 ? sn_item(out[i]) : (double)sn_numel(out[i]));
+    }
+}
+
+typedef struct Job {
+    TargetOptions target;
+    const char *stage;
+    bool json;
+} Job;
+
+static int with_target(const Job *job,
+                       int (*done)(const Job *job, sn_function *fn, sn_tensor **out, int n_out)) {
+    Target target;
+    if (!target_open(&job->target, &target)) return no_such_target(job->target.name);
+    sn_function *fn =
+        sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
+    sn_tensor *out[MAX_OUT] = {NULL};
+    for (int i = 0; i < CALLS && !sn_check(); i++) target_call(&target, fn, out);
+    const int code = sn_check() ? report_error(EXIT_wrong) : done(job, fn, out, target.n_out);
+    sn_function_free(fn);
+    target_close(&target);
+    return code;
+}
+
+static int show_results(const Job *job, sn_function *fn, sn_tensor **out, int n_out) {
+    if (job->json) printf("{\"explain\": %s, \"results\": [", sn_explain_json(fn));
+    print_results(out, n_out, job->json);
+    if (job->json) puts("]}");
+    return EXIT_done;
+}
+
+static int show_explain(const Job *job, sn_function *fn, sn_tensor **out, int n_out) {
+    (void)out, (void)n_out;
+    puts(job->json ? sn_explain_json(fn) : sn_explain(fn));
+    return EXIT_done;
+}
+
+static int show_stage(const Job *job, sn_function *fn, sn_tensor **out, int n_out) {
+    (void)out, (void)n_out;
+    fputs(sn_dump(fn, job->stage), stdout);
+    return sn_check() ? report_error(EXIT_wrong) : EXIT_done;
+}
+
+static bool is_sample(const Job *job) {
+    return !strstr(job->target.name, ".so:") && !strstr(job->target.name, ".sn") &&
+           strcmp(job->target.name, "-");
+}
+
+/* Arguments after a sample's name are the sample's own. */
+static int parse(const Command *self, int argc, char **argv, Job *job) {
+    for (int i = 0; i < argc; i++) {
+        const char *value;
+        if (job->target.name && is_sample(job) && !strcmp(self->name, "run")) return EXIT_done;
+        if (!strcmp(argv[i], "--json"))
+            job->json = true;
+        else if ((value = option_value(argv[i], "--stage")))
+            job->stage = value;
+        else if (!target_option(&job->target, argc, argv, &i))
+            return usage_error(self, "unexpected", argv[i]);
+    }
+    return job->target.name ? EXIT_done : usage_error(self, "no target", "");
+}
+
+int command_run(const Command *self, int argc, char **argv) {
+    Job job = {.stage = NULL};
+    const int code = parse(self, argc, argv, &job);
+    if (code != EXIT_done) return code;
+    return is_sample(&job) ? run_sample(job.target.name, argv) : with_target(&job, show_results);
+}
+
+int command_explain(const Command *self, int argc, char **argv) {
+    Job job = {.stage = NULL};
+    const int code = parse(self, argc, argv, &job);
+    if (code != EXIT_done) return code;
+    if (is_sample(&job))
+        return report_sample(job.target.name, job.json ? "explain-json" : "explain");
+    return with_target(&job, show_explain);
+}
+
+int command_dump(const Command *self, int argc, char **argv) {
+    Job job = {.stage = "capture"};
+    const int code = parse(self, argc, argv, &job);
+    if (code != EXIT_done) return code;
+    char report[64];
+    snprintf(report, sizeof report, "dump:%s", job.stage);
+    return is_sample(&job) ? report_sample(job.target.name, report) : with_target(&job, show_stage);
+}

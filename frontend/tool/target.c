@@ -1,0 +1,126 @@
+/* target.c: see target.h. Random inputs: floats normal, ints 0..3, bools by sign. */
+#include "frontend/tool/target.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ir/graph.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+
+enum { DEFAULT_SIZE = 8 };
+
+bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
+    const char *const a = argv[*i];
+    const char *value = option_value(a, "--input");
+    if (!value && !strcmp(a, "--input") && *i + 1 < argc) value = argv[++*i];
+    if (value) {
+        if (o->n_inputs < TARGET_INPUTS) o->inputs[o->n_inputs++] = value;
+        return true;
+    }
+    if ((value = option_value(a, "--outputs"))) {
+        o->n_out = atoi(value);
+        return true;
+    }
+    if ((value = option_value(a, "--mode"))) {
+        o->compile.mode = !strcmp(value, "replay") ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY;
+        return true;
+    }
+    if (a[0] == '-' || o->name) return false;
+    o->name = a;
+    return true;
+}
+
+static sn_tensor *random_tensor(const Meta *meta) {
+    int64_t sizes[MAX_RANK];
+    for (int d = 0; d < meta->rank; d++)
+        sizes[d] = sym_is(meta->sizes[d]) ? DEFAULT_SIZE : meta->sizes[d];
+    const sn_ints list = {sizes, meta->rank};
+    const DCategory category = dtype_category(meta->dtype);
+    if (category == CAT_float) return sn_to(sn_randn(list, SN_F32), (sn_dtype)meta->dtype);
+    if (category == CAT_bool) return sn_gt(sn_randn(list, SN_F32), sn_zeros(SN_INTS(1), SN_F32));
+    return sn_to(sn_mul_scalar(sn_rand(list, SN_F32), sn_float(4)), (sn_dtype)meta->dtype);
+}
+
+static void add_input(Target *t, const Meta *meta) {
+    sn_tensor *const made = random_tensor(meta);
+    if (made && t->n_in < TARGET_INPUTS) t->in[t->n_in++] = sn_keep(made);
+}
+
+static void add_given(const TargetOptions *o, Target *t) {
+    Arena *const arena = arena_new();
+    SymEnv *const env = arena ? sym_env_new(arena) : NULL;
+    for (int i = 0; env && i < o->n_inputs; i++) {
+        Meta *meta;
+        const char *end;
+        if (meta_parse(arena, env, o->inputs[i], &end, &meta) != ST_OK) break;
+        if (*end) {
+            error_raise(ST_PARSE, "--input '%s': unexpected '%s'", o->inputs[i], end);
+            break;
+        }
+        add_input(t, meta);
+    }
+    arena_free(arena);
+}
+
+static void open_graph(const TargetOptions *o, Target *t) {
+    char *text;
+    size_t n;
+    if (file_read(o->name, &text, &n) != ST_OK) return;
+    t->graph = sn_graph_parse(text, n);
+    Arena *const arena = arena_new();
+    Graph *graph;
+    if (t->graph && arena && graph_parse(arena, text, n, &graph) == ST_OK) {
+        t->n_out = graph->outputs.n;
+        if (!o->n_inputs)
+            for (int i = 0; i < graph->inputs.n; i++) add_input(t, graph->inputs.at[i]->base.meta);
+    }
+    arena_free(arena);
+    mem_free(text);
+    if (o->n_inputs) add_given(o, t);
+}
+
+static void open_library(const TargetOptions *o, Target *t) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s", o->name);
+    char *const colon = strrchr(path, ':');
+    *colon = '\0';
+    void *const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *const symbol = library ? dlsym(library, colon + 1) : NULL;
+    if (!symbol) {
+        error_raise(ST_IO, "cannot open %s", dlerror());
+        return;
+    }
+    memcpy(&t->body, &symbol, sizeof t->body);
+    t->n_out = o->n_out ? o->n_out : 1;
+    add_given(o, t);
+}
+
+bool target_open(const TargetOptions *o, Target *out) {
+    *out = (Target){.n_out = o->n_out};
+    if (strstr(o->name, ".so:"))
+        open_library(o, out);
+    else if (strstr(o->name, ".sn") || !strcmp(o->name, "-"))
+        open_graph(o, out);
+    else
+        return false;
+    return true;
+}
+
+void target_close(Target *t) {
+    for (int i = 0; i < t->n_in; i++) sn_release(t->in[i]);
+    sn_graph_free(t->graph);
+}
+
+sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_mode mode) {
+    sn_compile_options options = o->compile;
+    options.size = sizeof options;
+    options.mode = mode;
+    options.name = o->name;
+    return t->graph ? sn_graph_compile(t->graph, &options) : sn_compile(t->body, NULL, &options);
+}
+
+sn_status target_call(const Target *t, sn_function *fn, sn_tensor **out) {
+    return sn_call(fn, t->in, t->n_in, out, t->n_out);
+}

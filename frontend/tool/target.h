@@ -1,0 +1,35 @@
+/* target.h: what a subcommand works on: a text graph (FILE.sn), or a function of a library
+ * (library.so:symbol) with inputs given as --input f32[8,16]; made into a compiled function with
+ * random inputs. Samples are programs of their own: run.c starts them. */
+#ifndef SINTER_TOOL_TARGET_H
+#define SINTER_TOOL_TARGET_H
+#include <sinter/sinter.h>
+
+#include "frontend/tool/tool.h"
+
+enum { TARGET_INPUTS = 64 };
+
+typedef struct Target {
+    sn_graph *graph;              /* text graphs */
+    sn_body body;                 /* library functions */
+    sn_tensor *in[TARGET_INPUTS]; /* kept */
+    int n_in, n_out;
+} Target;
+
+typedef struct TargetOptions {
+    const char *name;
+    const char *inputs[TARGET_INPUTS]; /* "f32[8,16]" */
+    int n_inputs, n_out;
+    sn_compile_options compile;
+} TargetOptions;
+
+/* Reads one argument: TARGET, --input, --outputs=, --mode=. False: not one of them. */
+bool target_option(TargetOptions *o, int argc, char **argv, int *i);
+/* True: the name is a file or library; errors are pending where it cannot be opened. */
+bool target_open(const TargetOptions *o, Target *out);
+void target_close(Target *target);
+sn_function *target_compile(const Target *target, const TargetOptions *o, sn_compile_mode mode);
+/* One call; results are the scope's. */
+sn_status target_call(const Target *target, sn_function *fn, sn_tensor **out);
+
+#endif
