@@ -121,6 +121,13 @@ Status meta_bitwise(MetaCall *call) {
     return elementwise_out(call, &e, e.common);
 }
 
+/* square is a power of 2, which makes an int of a bool. */
+Status meta_square(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    return elementwise_out(call, &e, e.common == DT_bool ? DT_i64 : e.common);
+}
+
 /* Ints to a negative power have no int result; a number there is known now, elements are the user's matter. */
 Status meta_pow(MetaCall *call) {
     Elementwise e = {0};

@@ -98,7 +98,6 @@ Status meta_argmax(MetaCall *call) {
     Reduce r;
     TRY(reduce_args(call, &r));
     TRY(nothing_to_choose(call, &r));
-    if (r.in->dtype == DT_bool) return meta_fail(call, ST_DTYPE, "self must not be bool");
     if (call->args[1].kind == ARG_none && call->args[2].i) { /* keepdim without dim: every dim stays as 1 */
         memset(r.reduced, true, sizeof r.reduced);
     }

@@ -39,7 +39,7 @@ typedef struct Rows {
 static void scale(const Rows *rows, const Arg *by, char *block, const char *from, int64_t n) {
     _Alignas(64) char splat[BLOCK * 8];
     number_to_block(rows->type, by, splat, (int)n);
-    kernel_table()->prim(PRIM_mul, rows->type)(block, from, splat, NULL, n);
+    kernel_table()->prim(rows->type == S_b ? PRIM_and : PRIM_mul, rows->type)(block, from, splat, NULL, n);
 }
 
 static void add_run(const Rows *rows, char *to, const char *from, int64_t n, int64_t target) {
@@ -47,7 +47,8 @@ static void add_run(const Rows *rows, char *to, const char *from, int64_t n, int
     const Arg inverse = A_FLOAT(rows->counts ? (double)(1.0f / (float)rows->counts[target]) : 1);
     const Arg *const by = rows->counts ? &inverse : rows->alpha;
     if (by) scale(rows, by, scaled, from, n);
-    kernel_table()->prim(PRIM_add, rows->type)(to, to, by ? scaled : from, NULL, n);
+    const Prim join = rows->type == S_b ? PRIM_or : PRIM_add; /* bools add as or */
+    kernel_table()->prim(join, rows->type)(to, to, by ? scaled : from, NULL, n);
 }
 
 static void add_columns(void *context, int part) {

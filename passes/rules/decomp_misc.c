@@ -7,7 +7,9 @@ DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, 
     decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int;
 
 Status decomp_square(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return done1(outs, E(b, mul_Tensor, args[0], args[0]));
+    const bool is_bool = args[0].val->meta->dtype == DT_bool; /* a power of 2, an int, joins in PyTorch */
+    const Arg x = V(is_bool ? in_dtype(b, args[0].val, DT_i64) : args[0].val);
+    return done1(outs, E(b, mul_Tensor, x, x));
 }
 
 Status decomp_max(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -73,7 +75,8 @@ Status decomp_var_mean_dim(Builder *b, const OpRow *row, const Arg *args, Val **
 
 /* log(sum(exp(x - m))) + m, with m = 0 where the maximum is infinite. */
 Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const x = widened(b, args[0].val);
+    const DType own = args[0].val->meta->dtype, dtype = dtype_is_float(own) ? own : DT_f32;
+    Val *const x = widened(b, in_dtype(b, args[0].val, dtype));
     Val *const most = E(b, amax, V(x), args[1], A_BOOL(true));
     Val *const m = E(b, where_self, V(E(b, isinf, V(most))), F(0), V(most));
     Val *const sum =
@@ -81,7 +84,7 @@ Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **out
     Val *y = E(b, add_Tensor, V(E(b, log, V(sum))), V(m));
     const bool keep = args[2].kind == ARG_bool && args[2].i;
     if (!keep && args[0].val->meta->rank) y = E(b, squeeze_dims, V(y), args[1]);
-    return done1(outs, in_dtype(b, y, args[0].val->meta->dtype));
+    return done1(outs, in_dtype(b, y, dtype));
 }
 
 Status decomp_dropout(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
