@@ -10,10 +10,11 @@
 #include "runtime/base/hash.h"
 #include "runtime/fpenv.h"
 
-enum { BUCKET_BITS = 11, BUCKETS = 1 << BUCKET_BITS, MOST_ENTRIES = 8192, DIRECT_MOST = 1 << 15 };
+enum { BUCKETS = 2048, RECENT = 512, MOST_ENTRIES = 8192, DIRECT_MOST = 1 << 15 };
 
 typedef struct EagerCache {
     EagerEntry *buckets[BUCKETS];
+    EagerEntry *recent[RECENT]; /* by op */
     int n;
 } EagerCache;
 
@@ -22,10 +23,7 @@ typedef struct EagerCache {
  */
 
 static inline void put(EagerCall *ec, uint64_t word) {
-    if (LIKELY(ec->n_words < MAX_WORDS)) {
-        ec->words[ec->n_words] = word;
-        ec->hash = (ec->hash << 7 | ec->hash >> 57) ^ word;
-    }
+    if (LIKELY(ec->n_words < MAX_WORDS)) ec->words[ec->n_words] = word;
     ec->n_words++; /* past MAX_WORDS: too long to be cached */
 }
 
@@ -98,17 +96,23 @@ static inline bool equal(const EagerEntry *entry, const EagerCall *ec) {
     return true;
 }
 
-/* Words are mixed cheaply as they come, since equal words are compared anyway; once well at the
- * end. */
-static inline size_t bucket_of(const EagerCall *ec) {
-    return (ec->hash * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - BUCKET_BITS);
+static size_t bucket_of(const EagerCall *ec) {
+    uint64_t hash = 0;
+    for (int i = 0; i < ec->n_words; i++) hash = hash_mix(hash, ec->words[i]);
+    return hash % BUCKETS;
 }
 
-static inline EagerEntry *find(const EagerCache *cache, const EagerCall *ec) {
-    if (UNLIKELY(!cache || ec->n_words > MAX_WORDS)) return NULL;
+static EagerEntry *search(EagerCache *cache, const EagerCall *ec) {
     for (EagerEntry *entry = cache->buckets[bucket_of(ec)]; entry; entry = entry->next)
-        if (equal(entry, ec)) return entry;
+        if (equal(entry, ec)) return cache->recent[ec->row->id & (RECENT - 1)] = entry;
     return NULL;
+}
+
+/* The op's most recent program is tried first: no hash, and its address is known early. */
+static inline const EagerEntry *find(EagerCache *cache, const EagerCall *ec) {
+    if (UNLIKELY(!cache || ec->n_words > MAX_WORDS)) return NULL;
+    const EagerEntry *const recent = cache->recent[ec->row->id & (RECENT - 1)];
+    return LIKELY(recent && equal(recent, ec)) ? recent : search(cache, ec);
 }
 
 static void clear(EagerCache *cache) {
@@ -119,6 +123,7 @@ static void clear(EagerCache *cache) {
         }
         cache->buckets[i] = NULL;
     }
+    memset(cache->recent, 0, sizeof cache->recent);
     cache->n = 0;
 }
 
@@ -128,8 +133,9 @@ static bool insert(sn_state *state, const EagerCall *ec, EagerEntry *entry) {
     if (!state->eager && !(state->eager = mem_zero(sizeof *state->eager))) return false;
     EagerCache *const cache = state->eager;
     if (cache->n >= MOST_ENTRIES) clear(cache);
-    entry->next = cache->buckets[bucket_of(ec)];
-    cache->buckets[bucket_of(ec)] = entry;
+    const size_t bucket = bucket_of(ec);
+    entry->next = cache->buckets[bucket];
+    cache->buckets[bucket] = cache->recent[ec->row->id & (RECENT - 1)] = entry;
     cache->n++;
     return true;
 }
@@ -235,7 +241,6 @@ static Status build_and_run(EagerCall *ec) {
 static Status run_written(OpCall *call, EagerCall *ec) {
     TRY(eager_prepare_write(call));
     ec->n_words = ec->n_tensors = 0;
-    ec->hash = 0;
     TRY(sign(ec));
     const EagerEntry *const entry = find(state_get()->eager, ec);
     return entry ? run_entry(entry, ec) : build_and_run(ec);
@@ -259,7 +264,6 @@ static Status eager_kernel(OpCall *call) {
     ec.call = call;
     ec.row = call->row;
     ec.n_tensors = ec.n_words = 0;
-    ec.hash = 0;
     if (UNLIKELY(call->form != FORM_functional)) return run_form(call, &ec);
     TRY(sign(&ec));
     const EagerEntry *const entry = find(state_get()->eager, &ec);

@@ -21,7 +21,6 @@ typedef struct EagerCall {
     int n_tensors;
     uint64_t words[MAX_WORDS]; /* the signature */
     int n_words;
-    uint64_t hash;
 } EagerCall;
 
 typedef enum RunKind { RUN_direct, RUN_plan, RUN_view, RUN_native } RunKind;

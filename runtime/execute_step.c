@@ -137,7 +137,10 @@ static void run_tile(void *context, const GemmTile *tile) {
     Product *const product = context;
     const GemmDesc *const desc = product->kernel->gemm;
     const int bytes = stype_bytes(dtype_compute(desc->dtype));
-    Bound bound = *product->bound;
+    Bound bound;
+    memcpy(bound.bufs, product->bound->bufs, (size_t)product->kernel->n_bufs * sizeof(void *));
+    memcpy(bound.params, product->bound->params,
+           (size_t)product->kernel->n_params * sizeof(int64_t));
     bound.bufs[desc->tile] =
         (char *)(uintptr_t)tile->at - (tile->row * tile->ld + tile->column) * bytes;
     if (desc->tile_ld >= 0) bound.params[desc->tile_ld] = tile->ld;

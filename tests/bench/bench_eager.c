@@ -1,11 +1,10 @@
 /* bench_eager.c: what one eager call costs, printed against its goal [design 4]. Not a test: it asserts nothing.
  *   build/bin/bench_eager [ROUNDS] */
-#include <sinter/dispatch.h>
+#include <sinter/sinter.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "runtime/dispatch.h"
 
 static double now_ns(void) {
     struct timespec t;
@@ -13,22 +12,13 @@ static double now_ns(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* What the generated sn_add does. */
-static sn_tensor *add(const OpRow *row, sn_tensor *x, sn_tensor *y) {
-    const Arg args[] = {A_VAL(&x->base), A_VAL(&y->base), A_INT(1)};
-    sn_tensor *out = NULL;
-    dispatch(row, FORM_functional, args, NULL, &out);
-    return out;
-}
-
 static double best_ns(sn_tensor *x, sn_tensor *y, int rounds) {
-    const OpRow *const row = op_row(OP_add_Tensor);
     double best = 1e30;
     for (int repeat = 0; repeat < 20; repeat++) {
         const double start = now_ns();
         for (int i = 0; i < rounds; i++) {
             const sn_scope scope = sn_scope_begin();
-            add(row, x, y);
+            sn_add(x, y);
             sn_scope_end(scope);
         }
         const double each = (now_ns() - start) / rounds;
@@ -38,14 +28,13 @@ static double best_ns(sn_tensor *x, sn_tensor *y, int rounds) {
 }
 
 static double chain_ns(sn_tensor *x, sn_tensor *y, int rounds) {
-    const OpRow *const row = op_row(OP_add_Tensor);
     double best = 1e30;
     for (int repeat = 0; repeat < 20; repeat++) {
         const double start = now_ns();
         for (int i = 0; i < rounds / 100; i++) {
             const sn_scope scope = sn_scope_begin();
             sn_tensor *t = x;
-            for (int k = 0; k < 100; k++) t = add(row, t, y);
+            for (int k = 0; k < 100; k++) t = sn_add(t, y);
             sn_scope_end(scope);
         }
         const double each = (now_ns() - start) / (rounds / 100 * 100);
@@ -67,7 +56,7 @@ int main(int argc, char **argv) {
     printf("eager/add16          %7.1f ns   goal 40\n", best_ns(x, y, rounds));
     printf("eager/chain100       %7.1f ns/op\n", chain_ns(x, y, rounds));
     printf("eager/add4096        %7.1f ns\n", best_ns(big, big, rounds / 10));
-    state_grad_mode_set(state_get(), SN_INFERENCE);
+    sn_grad_mode_set(SN_INFERENCE);
     sn_tensor *const u = numbers(16);
     printf("eager/add16_inference%7.1f ns\n", best_ns(u, u, rounds));
     return sn_finish();
