@@ -1,0 +1,125 @@
+/* test_graph_text.c: the op table is whole; graph text prints, parses back to the same bytes and verifies; errors name
+ * line and column; meta rules give PyTorch's dtypes and strides. */
+#include <check.h>
+#include <stdio.h>
+
+#include "ir/graph.h"
+#include "ir/schema.h"
+#include "runtime/base/error.h"
+
+static Arena *arena;
+static void setup(void) { arena = arena_new(); }
+static void teardown(void) {
+    error_clear();
+    arena_free(arena);
+}
+
+static const char norm[] = "graph norm(%x: f32[s0,768], %w: f32[768]) {\n"
+                           "  %0 = aten::gelu(%x)\n"
+                           "  %1 = aten::add.Tensor(%0, %w, alpha=2)\n"
+                           "  %2 = aten::mul_.Tensor(%1, 2.0) no_grad at='x.c:3'\n"
+                           "  %3 = aten::sum.dim_IntList(%2, [-1], True, dtype=f64) order=L\n"
+                           "  %4 = aten::sum.dim_IntList(%2, [0]) order=S\n"
+                           "  %5 = aten::view(%x, [-1, 2, 384])\n"
+                           "  %6 = aten::add.out(%x, %w, out=%2)\n"
+                           "  write %x = %1\n"
+                           "  return %1 | %3 views input 0 at s0*2, %4, None\n"
+                           "}\n";
+
+START_TEST(test_rows) {
+    for (int i = 0; i < OP_COUNT; i++) {
+        const OpRow *row = op_row((OpId)i);
+        ck_assert_msg(row->name != NULL, "row %d does not parse: %s", i, row->schema);
+        for (int form = 0; form < FORM_COUNT; form++) {
+            const char *name = op_form_name(row, (OpForm)form);
+            OpForm found;
+            ck_assert_msg(op_find(name, strlen(name), &found) == row, "%s finds another row", name);
+        }
+        ck_assert_msg(!row->c_name || row->c_short <= row->n_params, "%s: c_short", row->name);
+    }
+    ck_assert_ptr_null(op_find("aten::no_such_op", 16, NULL));
+}
+END_TEST
+
+START_TEST(test_identity) {
+    Graph *graph, *again;
+    Text first = {0}, second = {0};
+    ck_assert_int_eq(graph_parse(arena, norm, sizeof norm - 1, &graph), ST_OK);
+    graph_print(graph, &first);
+    ck_assert_str_eq(text_str(&first), norm);
+    ck_assert_int_eq(graph_parse(arena, first.at, first.n, &again), ST_OK);
+    graph_print(again, &second);
+    ck_assert_str_eq(text_str(&second), norm);
+    ck_assert(graph_hash(graph) == graph_hash(again));
+    ck_assert_int_eq(graph_verify(again, STAGE_capture), ST_OK);
+    ck_assert_int_ne(graph_verify(again, STAGE_functional), ST_OK); /* in-place and out forms */
+    text_free(&first);
+    text_free(&second);
+}
+END_TEST
+
+static const struct {
+    const char *line, *error;
+} wrong[] = {
+    {"%0 = aten::mm(%x, %x)", "line 2, column 8: aten::mm: mat2 [2, 3] does not match self [2, 3]: 3 != 2"},
+    {"%0 = aten::foo(%x)", "line 2, column 8: no op is called 'aten::foo'"},
+    {"%0 = aten::add.Tensor(%x, %z)", "line 2, column 30: %z is not defined above"},
+    {"%0 = aten::add.Tensor(%x)", "line 2, column 8: aten::add.Tensor: other is missing"},
+    {"%0 = aten::exp_(%i)", "line 2, column 8: aten::exp_: result type f32 can't be cast to the desired output type i64"},
+    {"%0 = aten::add.Tensor(%x, %i)", "line 2, column 8: aten::add.Tensor: other [4] does not broadcast with [2, 3]"},
+    {"%0: f32[2] = aten::relu(%x)", "line 2, column 4: %0 is f32[2,3]"},
+    {"%0 = aten::sum.dim_IntList(%x, [1, -1])", "line 2, column 8: aten::sum.dim_IntList: dim 1 appears twice"},
+    {"%0 = aten::view(%t, [6])",
+     "line 2, column 8: aten::view: sizes [6] are not a view of self [3, 2] with its strides; use reshape(), or contiguous() first"},
+};
+
+START_TEST(test_errors) {
+    char text[512];
+    Graph *graph;
+    const int n = snprintf(text, sizeof text, "graph g(%%x: f32[2,3], %%i: i64[4], %%t: f32[3,2]{1,3}) {\n  %s\n}\n", wrong[_i].line);
+    ck_assert_int_eq(graph_parse(arena, text, (size_t)n, &graph), ST_PARSE);
+    ck_assert_str_eq(error_slot()->message, wrong[_i].error);
+}
+END_TEST
+
+static const struct {
+    const char *call, *meta;
+} metas[] = {
+    {"aten::add.Tensor(%i, 2.5)", "f32[4]"},
+    {"aten::add.Tensor(%h, 2.5)", "bf16[2,3]"},
+    {"aten::add.Tensor(%h, %d)", "bf16[2,3]"}, /* a 0-dim tensor of the same category does not promote */
+    {"aten::exp(%i)", "f32[4]"},
+    {"aten::mul.Tensor(%t, %t)", "f32[3,2]{1,3}"}, /* dense operands keep their strides */
+    {"aten::add.Tensor(%t, 1)", "f32[3,2]{1,3}"},
+    {"aten::sum.dim_IntList(%i, None)", "i64[]"},
+    {"aten::mm(%x, %t)", "f32[2,2]"},
+};
+
+START_TEST(test_metas) {
+    char text[512];
+    Graph *graph;
+    Text printed = {0};
+    const int n = snprintf(text, sizeof text, "graph g(%%x: f32[2,3], %%i: i64[4], %%t: f32[3,2]{1,3}, %%h: bf16[2,3], %%d: f64[]) {\n  %%0 = %s\n}\n",
+                           metas[_i].call);
+    ck_assert_msg(graph_parse(arena, text, (size_t)n, &graph) == ST_OK, "%s", error_slot()->message);
+    meta_print(graph->env, &printed, graph->first->outs[0].base.meta);
+    ck_assert_str_eq(text_str(&printed), metas[_i].meta);
+    text_free(&printed);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("graph_text");
+    TCase *tests = tcase_create("graph_text");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, test_rows);
+    tcase_add_test(tests, test_identity);
+    tcase_add_loop_test(tests, test_errors, 0, (int)(sizeof wrong / sizeof *wrong));
+    tcase_add_loop_test(tests, test_metas, 0, (int)(sizeof metas / sizeof *metas));
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
