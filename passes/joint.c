@@ -186,14 +186,30 @@ static Status drop_undefined(Graph *graph, GVal *value, const int *uses) {
                        value->index);
 }
 
+/* A gradient has the layout of its leaf, as the tape gives it. */
+static Val *like_leaf(Graph *graph, Node *node, Val *sum, const GVal *wanted) {
+    const Meta *const have = sum->meta, *const want = wanted->base.meta;
+    bool same = true;
+    for (int d = 0; d < want->rank; d++)
+        same &= have->strides[d] == want->strides[d] || sym_identical(want->sizes[d], 1);
+    if (same) return sum;
+    const NewNodes saved = nodes_like(graph, node, node);
+    Val *const copy = E(&graph->builder, restride, V(sum), A_INTS(want->strides, want->rank));
+    nodes_restore(graph, saved);
+    return copy;
+}
+
 static Status put_gradients(Tape *tape, Node *node, const int *uses) {
     const Arg *const leaves = &node->args[G_leaves];
     for (int i = 0; i < node->n_outs; i++) {
         Val *const sum = *sum_of(tape, gval(leaves->vals[i]));
-        if (sum)
-            graph_replace(tape->graph, &node->outs[i], gval(sum));
-        else
+        if (!sum) {
             TRY(drop_undefined(tape->graph, &node->outs[i], uses));
+            continue;
+        }
+        Val *const laid_out = like_leaf(tape->graph, node, sum, &node->outs[i]);
+        if (!laid_out) return error_pending();
+        graph_replace(tape->graph, &node->outs[i], gval(laid_out));
     }
     graph_remove(tape->graph, node);
     return ST_OK;

@@ -618,10 +618,18 @@ Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCos
     return nest;
 }
 
-/* In place is right where each element is read only at the index where it is written: then it is
- * read first. */
+/* Does the nest come to this element once only? Not where a dim that it runs over does not move it. */
+static bool visited_once(const Nest *nest, const Affine *at) {
+    for (int d = 0; d < nest->n_outer; d++)
+        if (at->coef[d] == 0 && nest->extent[d] != 1) return false;
+    return true;
+}
+
+/* In place is right where each element is read only at the index where it is written, and once:
+ * then it is read first. */
 const char *nest_overwrites(const Nest *nest, int buf) {
     const Inst *first = NULL;
+    bool loaded = false;
     for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
         if ((inst->op != LI_load && inst->op != LI_store && inst->op != LI_gather) ||
@@ -629,8 +637,11 @@ const char *nest_overwrites(const Nest *nest, int buf) {
             continue;
         if (inst->op == LI_gather) return "rows given by data are read from memory that is written";
         if (!first) first = inst;
+        loaded |= inst->op == LI_load;
         if (!affine_equal(first->at, inst->at))
             return "memory is read at another index than it is written";
     }
+    if (loaded && !visited_once(nest, first->at))
+        return "memory is read and written more than once";
     return NULL;
 }
