@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "frontend/dlpack.h"
 #include "runtime/base/alloc.h"
 #include "runtime/tensor.h"
 
@@ -191,6 +192,23 @@ START_TEST(retention_is_bounded) {
 }
 END_TEST
 
+START_TEST(dlpack_lends_and_takes_back) {
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *const t = sn_keep(sn_from_data((float[]){1, 2, 3, 4}, SIZES(2, 2), SN_F32));
+    DLManagedTensorVersioned *const lent = sn_to_dlpack(t);
+    ck_assert_int_eq(atomic_load(&t->refs), 2);
+    sn_tensor *const back = sn_from_dlpack(lent);
+    ck_assert_ptr_eq(sn_data_raw(back), sn_data_raw(t));
+    ck_assert(sn_dtype_of(back) == SN_F32 && sn_size(back, 1) == 2);
+    sn_scope_end(scope); /* the taker's last handle calls the deleter */
+    ck_assert_int_eq(atomic_load(&t->refs), 1);
+    DLManagedTensorVersioned strange = {.version = {1, 0}, .dl_tensor = {.device = {2, 0}}};
+    ck_assert_ptr_null(sn_from_dlpack(&strange));
+    ck_assert_int_eq(sn_error_take()->status, SN_ERR_DEVICE);
+    sn_release(t);
+}
+END_TEST
+
 typedef struct ReprCase {
     DType dtype;
     int rank;
@@ -242,6 +260,7 @@ int main(void) {
     tcase_add_test(tc, running_out_of_memory_is_an_error);
     tcase_add_test(tc, the_allocator_reuses_and_trims);
     tcase_add_test(tc, retention_is_bounded);
+    tcase_add_test(tc, dlpack_lends_and_takes_back);
     tcase_add_loop_test(tc, text_is_pytorchs, 0, COUNT_OF(repr_cases));
     suite_add_tcase(suite, tc);
     SRunner *const runner = srunner_create(suite);

@@ -1,0 +1,96 @@
+/* api_dlpack.c: tensors from and to other libraries without a copy (sinter/tensor.h). */
+#include <sinter/tensor.h>
+
+#include "frontend/dlpack.h"
+#include "runtime/base/alloc.h"
+#include "runtime/tensor.h"
+
+typedef struct TypeRow {
+    uint8_t code, bits;
+} TypeRow;
+static const TypeRow types[DT_COUNT] = {
+    [DT_f64] = {DLPACK_FLOAT, 64},  [DT_f32] = {DLPACK_FLOAT, 32}, [DT_f16] = {DLPACK_FLOAT, 16},
+    [DT_i64] = {DLPACK_INT, 64},    [DT_i32] = {DLPACK_INT, 32},   [DT_i16] = {DLPACK_INT, 16},
+    [DT_i8] = {DLPACK_INT, 8},      [DT_u8] = {DLPACK_UINT, 8},    [DT_bool] = {DLPACK_BOOL, 8},
+    [DT_bf16] = {DLPACK_BFLOAT, 16}};
+
+static DType dtype_of(DLDataType type) {
+    for (int i = DT_default + 1; i < DT_COUNT; i++)
+        if (type.lanes == 1 && types[i].code == type.code && types[i].bits == type.bits)
+            return (DType)i;
+    return DT_default;
+}
+
+static void give_back(void *data, void *managed) {
+    (void)data;
+    DLManagedTensorVersioned *const m = managed;
+    if (m->deleter) m->deleter(m);
+}
+
+static Status check(const DLManagedTensorVersioned *m) {
+    if (!m) return error_raise(ST_ARGUMENT, "sn_from_dlpack: the tensor is NULL");
+    if (m->version.major != DLPACK_MAJOR)
+        return error_raise(ST_UNSUPPORTED, "sn_from_dlpack: version %u.%u, not 1.x",
+                           m->version.major, m->version.minor);
+    const DLTensor *const t = &m->dl_tensor;
+    if (t->device.device_type != DLPACK_CPU)
+        return error_raise(ST_DEVICE, "sn_from_dlpack: device type %d is not the CPU",
+                           (int)t->device.device_type);
+    if (!dtype_of(t->dtype))
+        return error_raise(ST_DTYPE, "sn_from_dlpack: no dtype has code %d, %d bits and %d lanes",
+                           t->dtype.code, t->dtype.bits, t->dtype.lanes);
+    return t->ndim >= 0 && t->ndim <= MAX_RANK
+               ? ST_OK
+               : error_raise(ST_SHAPE, "sn_from_dlpack: rank %d", (int)t->ndim);
+}
+
+/* Bytes from the first to past the last element; the giver does not say. */
+static size_t bytes_of(const DLTensor *t, DType dtype) {
+    int64_t span = 1;
+    for (int d = 0; d < t->ndim; d++) {
+        if (!t->shape[d]) return 0;
+        if (t->strides)
+            span += (t->shape[d] - 1) * t->strides[d];
+        else
+            span *= t->shape[d];
+    }
+    return (size_t)span * (size_t)dtype_bytes(dtype);
+}
+
+sn_tensor *sn_from_dlpack(struct DLManagedTensorVersioned *m) {
+    if (error_pending() != ST_OK || check(m) != ST_OK) return NULL;
+    const DLTensor *const t = &m->dl_tensor;
+    const DType dtype = dtype_of(t->dtype);
+    return sn_wrap(
+        SN_BLOB(.data = t->data ? (char *)t->data + t->byte_offset : NULL,
+                .bytes = bytes_of(t, dtype), .sizes = {t->shape, t->ndim},
+                .strides = {t->strides, t->strides ? t->ndim : 0}, .dtype = (sn_dtype)dtype,
+                .read_only = (m->flags & DLPACK_READ_ONLY) != 0, .free = give_back, .context = m));
+}
+
+static void release_export(DLManagedTensorVersioned *self) {
+    tensor_release(self->manager_ctx);
+    mem_free(self);
+}
+
+struct DLManagedTensorVersioned *sn_to_dlpack(sn_tensor *t) {
+    if (tensor_ready(t, "sn_to_dlpack") != ST_OK) return NULL;
+    DLManagedTensorVersioned *const m = mem_zero(sizeof *m);
+    if (!m) return NULL;
+    const Meta *const meta =
+        t->base.meta; /* lives as long as the process, so its lists can be lent */
+    const TypeRow type = types[meta->dtype];
+    tensor_retain(t);
+    t->storage->pointer_given = true;
+    m->version.major = DLPACK_MAJOR, m->version.minor = DLPACK_MINOR;
+    m->manager_ctx = t;
+    m->deleter = release_export;
+    m->flags = t->storage->read_only ? DLPACK_READ_ONLY : 0;
+    m->dl_tensor = (DLTensor){.data = tensor_data(t),
+                              .device = {DLPACK_CPU, 0},
+                              .ndim = meta->rank,
+                              .dtype = {type.code, type.bits, 1},
+                              .shape = (int64_t *)(uintptr_t)meta->sizes,
+                              .strides = (int64_t *)(uintptr_t)meta->strides};
+    return m;
+}
