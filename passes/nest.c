@@ -36,9 +36,11 @@ typedef struct Frame {
     const Meta *space; /* the element's position is in this value's sizes: the result's; reductions:
                           the input's */
     Pos pos;
+    DType common; /* of the operands: numbers in a tensor's place are in it */
 } Frame;
 
 static int element(Writer *w, const GVal *v, const Pos *pos);
+static int rounded(Writer *w, DType dtype, int inst);
 
 static bool stopped(const Writer *w) { return w->why || w->split.wanted; }
 
@@ -125,7 +127,11 @@ static int call_number(BodyCall *call, int arg, SType type) {
 static int call_element(BodyCall *call, int arg) {
     Frame *const frame = call->context;
     const Arg *const a = &call->args[arg];
-    if (arg_is_number(a)) return call->number(call, arg, call->type);
+    if (arg_is_number(
+            a)) { /* wraps to narrow ints; half types compute with it in f32, as PyTorch */
+        const int number = call->number(call, arg, call->type);
+        return dtype_is_int(frame->common) ? rounded(frame->w, frame->common, number) : number;
+    }
     if (a->kind != ARG_tensor) return stop(frame->w, "a missing tensor is read", call->type);
     const GVal *const v = gval(a->val);
     Pos pos;
@@ -220,9 +226,10 @@ int body_nonzero(BodyCall *call, int divisor) {
     return loop_prim(lb, PRIM_select, is_zero, loop_cast(lb, call->type, got), divisor);
 }
 
-/* The dtype that an op computes in: its result's, or where that is bool, its arguments' [B5]. */
-static SType compute_type(const Node *node, DType out) {
-    if (out != DT_bool) return dtype_compute(out);
+/* The dtype that an op's operands have in common: its result's, or where that is bool, its
+ * arguments'. */
+static DType common_dtype(const Node *node, DType out) {
+    if (out != DT_bool) return out;
     DType common = DT_default;
     for (int i = 0; i < node->n_args; i++) {
         const Arg *const a = &node->args[i];
@@ -233,21 +240,22 @@ static SType compute_type(const Node *node, DType out) {
         const bool weaker = a->kind != ARG_tensor && common != DT_default && dtype_is_float(common);
         if (!weaker) common = common == DT_default ? dtype : dtype_promote(common, dtype);
     }
-    return common == DT_default ? S_b : dtype_compute(common);
+    return common == DT_default ? DT_bool : common;
 }
 
 static Frame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos *pos) {
     Node *const node = v->def;
     const OpRow *const row = node->row;
-    const DType out = v->base.meta->dtype;
+    const DType out = v->base.meta->dtype, common = common_dtype(node, out);
     return (Frame){.w = w,
                    .node = node,
+                   .common = common,
                    .space = space,
                    .pos = *pos,
                    .call = {.lb = w->lb,
                             .row = row,
                             .args = node->args,
-                            .type = compute_type(node, out),
+                            .type = dtype_compute(common),
                             .out_dtype = out,
                             .element = call_element,
                             .number = call_number,

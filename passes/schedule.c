@@ -46,7 +46,8 @@ static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why
     if (l->refusals.n >= MAX_REFUSALS) return;
     const Node *const from = a->nodes.at[a->nodes.n - 1], *const to = b->nodes.at[0];
     const char *const line = arena_printf(l->arena, "%s (%%%d) with %s (%%%d): %s", from->row->base,
-                                          from->outs[0].id - l->graph->inputs.n, to->row->base, to->outs[0].id - l->graph->inputs.n, why);
+                                          from->outs[0].id - l->graph->inputs.n, to->row->base,
+                                          to->outs[0].id - l->graph->inputs.n, why);
     VEC_PUSH(l->arena, &l->refusals, line);
 }
 

@@ -32,7 +32,7 @@ Status decomp_done(Val **outs, int n, Val *const *values) {
 /* PyTorch's rule (computeStride): runs of dims whose strides continue each other may be cut and
  * merged freely. */
 static bool can_view(SymEnv *env, const Meta *from, const int64_t *sizes, int n) {
-    if (!sym_is(from->numel) && from->numel == 0) return true;
+    if (!sym_is(from->numel) && from->numel <= 1) return true;
     int to = n - 1;
     int64_t run = 1;
     for (int d = from->rank - 1; d >= 0; d--) {
