@@ -42,7 +42,8 @@ int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
     if (status == ST_OK) status = op_args_normalize(row, args, row->n_params, full);
     if (status == ST_OK) status = dispatch_list(row, full, outs, &n);
     if (status == ST_OK && n > room)
-        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n, (long long)room);
+        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n,
+                             (long long)room);
     for (int64_t i = 0; i < room; i++) out[i] = status == ST_OK && i < n ? outs[i] : NULL;
     return status == ST_OK ? n : -1;
 }

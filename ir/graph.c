@@ -15,23 +15,38 @@ bool arg_equal(const Arg *a, const Arg *b) {
     if (a->kind != b->kind) return false;
     switch (a->kind) {
     case ARG_default:
-    case ARG_none: return true;
-    case ARG_string: return !strcmp(a->string, b->string);
-    case ARG_ints: return a->n == b->n && list_equal(a->ints, b->ints, a->n, sizeof *a->ints);
-    case ARG_floats: return a->n == b->n && list_equal(a->floats, b->floats, a->n, sizeof *a->floats);
-    case ARG_tensors: return a->n == b->n && list_equal(a->vals, b->vals, a->n, sizeof *a->vals);
-    default: return a->i == b->i; /* floats by their bits */
+    case ARG_none:
+        return true;
+    case ARG_string:
+        return !strcmp(a->string, b->string);
+    case ARG_ints:
+        return a->n == b->n && list_equal(a->ints, b->ints, a->n, sizeof *a->ints);
+    case ARG_floats:
+        return a->n == b->n && list_equal(a->floats, b->floats, a->n, sizeof *a->floats);
+    case ARG_tensors:
+        return a->n == b->n && list_equal(a->vals, b->vals, a->n, sizeof *a->vals);
+    default:
+        return a->i == b->i; /* floats by their bits */
     }
 }
 
 Arg arg_copy(Arena *arena, const Arg *arg) {
     Arg copy = *arg;
     switch (arg->kind) {
-    case ARG_string: copy.string = arena_strdup(arena, arg->string); break;
-    case ARG_ints: copy.ints = arena_copy(arena, arg->ints, sizeof *arg->ints * (size_t)arg->n); break;
-    case ARG_floats: copy.floats = arena_copy(arena, arg->floats, sizeof *arg->floats * (size_t)arg->n); break;
-    case ARG_tensors: copy.vals = arena_copy(arena, arg->vals, sizeof *arg->vals * (size_t)arg->n); break;
-    default: break;
+    case ARG_string:
+        copy.string = arena_strdup(arena, arg->string);
+        break;
+    case ARG_ints:
+        copy.ints = arena_copy(arena, arg->ints, sizeof *arg->ints * (size_t)arg->n);
+        break;
+    case ARG_floats:
+        copy.floats = arena_copy(arena, arg->floats, sizeof *arg->floats * (size_t)arg->n);
+        break;
+    case ARG_tensors:
+        copy.vals = arena_copy(arena, arg->vals, sizeof *arg->vals * (size_t)arg->n);
+        break;
+    default:
+        break;
     }
     return copy;
 }
@@ -40,7 +55,8 @@ Arg arg_map_vals(Arena *arena, Arg arg, Val *(*map)(void *context, Val *val), vo
     if (arg.kind == ARG_tensor) arg.val = map(context, arg.val);
     if (arg.kind != ARG_tensors) return arg;
     Val **vals = ARENA_ARRAY(arena, Val *, arg.n);
-    for (int i = 0; vals && i < arg.n; i++) vals[i] = arg.vals[i] ? map(context, arg.vals[i]) : NULL;
+    for (int i = 0; vals && i < arg.n; i++)
+        vals[i] = arg.vals[i] ? map(context, arg.vals[i]) : NULL;
     arg.vals = vals;
     return arg;
 }
@@ -110,18 +126,21 @@ void graph_write(Graph *graph, GVal *input, GVal *value) {
 }
 
 static const Meta *meta_of_out(Graph *graph, const MetaOut *out) {
-    Meta *meta = meta_new(graph->arena, graph->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
+    Meta *meta = meta_new(graph->arena, graph->env, out->dtype, out->device, out->sizes,
+                          out->strides, out->rank);
     if (meta) meta->wrapped = out->wrapped;
     return meta;
 }
 
 /* Runs the meta rule; the room of a Tensor[] result grows to what the rule asks for. */
-static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args, MetaCall *call) {
+static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args,
+                       MetaCall *call) {
     int room = row->returns_list ? 16 : row->n_out;
     for (;;) {
         MetaOut *outs = ARENA_ARRAY(graph->arena, MetaOut, room ? room : 1);
         if (!outs) return ST_MEMORY;
-        *call = (MetaCall){.row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = room};
+        *call = (MetaCall){
+            .row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = room};
         TRY(op_meta(call));
         if (call->n_out <= room) return ST_OK;
         room = call->n_out;
@@ -131,10 +150,14 @@ static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *a
 static void link_node(Graph *graph, Node *node) {
     Node *next = graph->insert_at, *prev = next ? next->prev : graph->last;
     node->next = next, node->prev = prev;
-    if (prev) prev->next = node;
-    else graph->first = node;
-    if (next) next->prev = node;
-    else graph->last = node;
+    if (prev)
+        prev->next = node;
+    else
+        graph->first = node;
+    if (next)
+        next->prev = node;
+    else
+        graph->last = node;
 }
 
 static Status fill_node(Graph *graph, Node *node, const Arg *args) {
@@ -150,7 +173,8 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     node->outs = ARENA_ARRAY(graph->arena, GVal, call.n_out ? call.n_out : 1);
     if (!node->outs) return ST_MEMORY;
     for (int i = 0; i < call.n_out; i++) {
-        node->outs[i] = (GVal){.base.meta = meta_of_out(graph, &call.out[i]), .def = node, .index = i};
+        node->outs[i] =
+            (GVal){.base.meta = meta_of_out(graph, &call.out[i]), .def = node, .index = i};
         if (!node->outs[i].base.meta) return ST_MEMORY;
     }
     return ST_OK;
@@ -192,16 +216,21 @@ static void replace_slot(void *context, GVal **slot) {
 
 void graph_replace(Graph *graph, GVal *value, GVal *by) {
     Replacement r = {value, by};
-    for (Node *node = graph->first; node; node = node->next) node_each_input(node, replace_slot, &r);
+    for (Node *node = graph->first; node; node = node->next)
+        node_each_input(node, replace_slot, &r);
     for (int i = 0; i < graph->outputs.n; i++) replace_slot(&r, &graph->outputs.at[i].value);
     for (int i = 0; i < graph->writes.n; i++) replace_slot(&r, &graph->writes.at[i].value);
 }
 
 void graph_remove(Graph *graph, Node *node) {
-    if (node->prev) node->prev->next = node->next;
-    else graph->first = node->next;
-    if (node->next) node->next->prev = node->prev;
-    else graph->last = node->prev;
+    if (node->prev)
+        node->prev->next = node->next;
+    else
+        graph->first = node->next;
+    if (node->next)
+        node->next->prev = node->prev;
+    else
+        graph->last = node->prev;
     if (graph->insert_at == node) graph->insert_at = node->next;
     node->prev = node->next = NULL;
 }
@@ -223,7 +252,8 @@ int *graph_use_counts(Graph *graph) {
     graph_number(graph);
     int *counts = ARENA_ARRAY(graph->arena, int, graph->n_vals + 1);
     if (!counts) return NULL;
-    for (Node *node = graph->first; node; node = node->next) node_each_input(node, count_slot, counts);
+    for (Node *node = graph->first; node; node = node->next)
+        node_each_input(node, count_slot, counts);
     for (int i = 0; i < graph->outputs.n; i++)
         if (graph->outputs.at[i].value) counts[graph->outputs.at[i].value->id]++;
     for (int i = 0; i < graph->writes.n; i++) counts[graph->writes.at[i].value->id]++;
@@ -233,7 +263,8 @@ int *graph_use_counts(Graph *graph) {
 /* hash ---------------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_meta(uint64_t h, const Meta *meta) {
-    h = hash_mix(h, (uint64_t)meta->dtype << 40 ^ (uint64_t)(uint32_t)meta->device << 8 ^ (uint64_t)meta->rank);
+    h = hash_mix(h, (uint64_t)meta->dtype << 40 ^ (uint64_t)(uint32_t)meta->device << 8 ^
+                        (uint64_t)meta->rank);
     h = hash_bytes(h, meta->sizes, sizeof *meta->sizes * (size_t)meta->rank);
     return hash_bytes(h, meta->strides, sizeof *meta->strides * (size_t)meta->rank);
 }
@@ -246,21 +277,28 @@ static uint64_t hash_arg(uint64_t h, const Arg *arg) {
     h = hash_mix(h, (uint64_t)(uint32_t)arg->kind << 32 ^ (uint32_t)arg->n);
     switch (arg->kind) {
     case ARG_default:
-    case ARG_none: return h;
-    case ARG_tensor: return hash_val(h, arg->val);
-    case ARG_string: return hash_bytes(h, arg->string, strlen(arg->string));
-    case ARG_ints: return hash_bytes(h, arg->ints, sizeof *arg->ints * (size_t)arg->n);
-    case ARG_floats: return hash_bytes(h, arg->floats, sizeof *arg->floats * (size_t)arg->n);
+    case ARG_none:
+        return h;
+    case ARG_tensor:
+        return hash_val(h, arg->val);
+    case ARG_string:
+        return hash_bytes(h, arg->string, strlen(arg->string));
+    case ARG_ints:
+        return hash_bytes(h, arg->ints, sizeof *arg->ints * (size_t)arg->n);
+    case ARG_floats:
+        return hash_bytes(h, arg->floats, sizeof *arg->floats * (size_t)arg->n);
     case ARG_tensors:
         for (int i = 0; i < arg->n; i++) h = hash_val(h, arg->vals[i]);
         return h;
-    default: return hash_mix(h, (uint64_t)arg->i);
+    default:
+        return hash_mix(h, (uint64_t)arg->i);
     }
 }
 
 static uint64_t hash_node(uint64_t h, const Node *node) {
     h = hash_bytes(h, node->row->name, strlen(node->row->name));
-    h = hash_mix(h, (uint64_t)node->form << 32 ^ (uint64_t)node->modes << 16 ^ (uint64_t)node->order);
+    h = hash_mix(h,
+                 (uint64_t)node->form << 32 ^ (uint64_t)node->modes << 16 ^ (uint64_t)node->order);
     h = hash_mix(h, (uint64_t)(uint32_t)node->random);
     for (int i = 0; i < node->n_args; i++) h = hash_arg(h, &node->args[i]);
     for (int i = 0; i < node->n_outs; i++) h = hash_meta(h, node->outs[i].base.meta);

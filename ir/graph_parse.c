@@ -195,9 +195,12 @@ static Status read_list(Parser *p, ParamType type, Arg *out) {
 }
 
 static Status read_device(Parser *p, Arg *out) {
-    if (accept(p, "cpu")) *out = A_INT(DEV_cpu);
-    else if (accept(p, "meta")) *out = A_INT(DEV_meta);
-    else if (accept(p, "spare")) *out = A_INT(DEV_spare);
+    if (accept(p, "cpu"))
+        *out = A_INT(DEV_cpu);
+    else if (accept(p, "meta"))
+        *out = A_INT(DEV_meta);
+    else if (accept(p, "spare"))
+        *out = A_INT(DEV_spare);
     else {
         int index = 0;
         TRY(expect(p, "cuda"));
@@ -215,8 +218,10 @@ static Status read_named(Parser *p, ParamType type, Arg *out) {
     if (type == PT_device_opt) return read_device(p, out);
     TRY(read_word(p, &word, &n));
     int64_t value = 0;
-    if (type == PT_layout_opt) value = n == 7 && !memcmp(word, "strided", 7) ? 0 : -1;
-    else if (type == PT_memory_format_opt) value = memory_format_find(word, n);
+    if (type == PT_layout_opt)
+        value = n == 7 && !memcmp(word, "strided", 7) ? 0 : -1;
+    else if (type == PT_memory_format_opt)
+        value = memory_format_find(word, n);
     else if (n != 7 || memcmp(word, "default", 7)) {
         value = dtype_find(word, n);
         if (value == DT_default) value = -1;
@@ -234,7 +239,8 @@ static Status read_runtime(Parser *p, Arg *out) {
     TRY(expect(p, ","));
     skip_space(p);
     const double hint = strtod(p->at, &end);
-    if (end == p->at || index > p->graph->runtime_floats.n + MAX_TEXT_LIST) return fail(p, "expected the hint of a runtime float");
+    if (end == p->at || index > p->graph->runtime_floats.n + MAX_TEXT_LIST)
+        return fail(p, "expected the hint of a runtime float");
     p->at = end;
     while (p->graph->runtime_floats.n <= index) VEC_PUSH(p->arena, &p->graph->runtime_floats, hint);
     p->graph->runtime_floats.at[index] = hint;
@@ -258,8 +264,8 @@ static Status read_number(Parser *p, Arg *out) {
 }
 
 static bool is_named(ParamType type) {
-    return type == PT_dtype || type == PT_dtype_opt || type == PT_device_opt || type == PT_layout_opt ||
-           type == PT_memory_format_opt;
+    return type == PT_dtype || type == PT_dtype_opt || type == PT_device_opt ||
+           type == PT_layout_opt || type == PT_memory_format_opt;
 }
 
 static Status read_arg(Parser *p, ParamType type, Arg *out) {
@@ -304,7 +310,8 @@ static Status read_keyword(Parser *p, const CallText *call, int *index) {
         const int k = name[3] ? atoi(name + 3) : 0;
         if (k >= 0 && k < call->row->n_out) *index = call->row->n_params + k;
     }
-    if (*index < 0) return fail(p, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
+    if (*index < 0)
+        return fail(p, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
     p->at = at + 1;
     return ST_OK;
 }
@@ -320,8 +327,10 @@ static Status read_args(Parser *p, CallText *call) {
         } else {
             if (index < 0) index = position++;
             if (index >= call->row->n_params)
-                return fail(p, "%s takes %d arguments", op_form_name(call->row, call->form), call->row->n_params);
-            if (call->given[index].kind != ARG_default) return fail(p, "'%s' is given twice", call->row->params[index].name);
+                return fail(p, "%s takes %d arguments", op_form_name(call->row, call->form),
+                            call->row->n_params);
+            if (call->given[index].kind != ARG_default)
+                return fail(p, "'%s' is given twice", call->row->params[index].name);
             TRY(read_arg(p, call->row->params[index].type, &call->given[index]));
         }
         if (!accept(p, ",")) return expect(p, ")");
@@ -336,16 +345,22 @@ static Status read_attributes(Parser *p, int *random) {
     for (;;) {
         const char *word;
         size_t n;
-        if (accept(p, "no_grad")) graph->modes |= NODE_no_grad;
-        else if (accept(p, "inference")) graph->modes |= NODE_inference;
-        else if (accept(p, "no_autocast")) graph->modes |= NODE_no_autocast;
-        else if (accept(p, "order=")) TRY(read_word(p, &word, &n)); /* the meta rule's; the verifier compares */
-        else if (accept(p, "random=")) TRY(read_count(p, random));
+        if (accept(p, "no_grad"))
+            graph->modes |= NODE_no_grad;
+        else if (accept(p, "inference"))
+            graph->modes |= NODE_inference;
+        else if (accept(p, "no_autocast"))
+            graph->modes |= NODE_no_autocast;
+        else if (accept(p, "order="))
+            TRY(read_word(p, &word, &n)); /* the meta rule's; the verifier compares */
+        else if (accept(p, "random="))
+            TRY(read_count(p, random));
         else if (accept(p, "at=")) {
             skip_space(p);
             if (*p->at != '\'') return fail(p, "expected a quoted place");
             TRY(read_string(p, &graph->where));
-        } else return ST_OK;
+        } else
+            return ST_OK;
     }
 }
 
@@ -367,7 +382,8 @@ static Status make_node(Parser *p, CallText *call, int random, Node **out) {
     const OpRow *row = call->row;
     TRY(give_random(p, row, random));
     if (op_args_normalize(row, call->given, row->n_params, args) != ST_OK) return fail_again(p);
-    if (call->form == FORM_out) memcpy(args + row->n_params, call->out, sizeof *args * (size_t)row->n_out);
+    if (call->form == FORM_out)
+        memcpy(args + row->n_params, call->out, sizeof *args * (size_t)row->n_out);
     *out = graph_append(p->graph, row, call->form, args);
     return *out ? ST_OK : fail_again(p);
 }
@@ -408,12 +424,14 @@ static bool same_strides(const Meta *a, const Meta *b) {
 
 static Status bind_result(Parser *p, const ResultText *result, GVal *value) {
     const Meta *meta = value->base.meta;
-    if (result->meta && (meta->dtype != result->meta->dtype || !meta_same_sizes(meta, result->meta) ||
-                         !same_strides(meta, result->meta))) {
+    if (result->meta &&
+        (meta->dtype != result->meta->dtype || !meta_same_sizes(meta, result->meta) ||
+         !same_strides(meta, result->meta))) {
         Text text = {0};
         meta_print(p->graph->env, &text, meta);
         p->at = result->name;
-        const Status status = fail(p, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
+        const Status status =
+            fail(p, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
         text_free(&text);
         return status;
     }
@@ -434,7 +452,8 @@ static Status read_assignment(Parser *p) {
     TRY(read_call(p, &node));
     if (node->n_outs != results.n) {
         p->at = results.at[0].name;
-        return fail(p, "%s has %d results, not %d", op_form_name(node->row, node->form), node->n_outs, results.n);
+        return fail(p, "%s has %d results, not %d", op_form_name(node->row, node->form),
+                    node->n_outs, results.n);
     }
     for (int i = 0; i < results.n; i++) TRY(bind_result(p, &results.at[i], &node->outs[i]));
     return ST_OK;
@@ -484,8 +503,10 @@ static Status read_output(Parser *p) {
 static Status read_return(Parser *p) {
     for (;;) {
         TRY(read_output(p));
-        if (accept(p, "|")) p->graph->n_forward_outputs = p->graph->outputs.n;
-        else if (!accept(p, ",")) return ST_OK;
+        if (accept(p, "|"))
+            p->graph->n_forward_outputs = p->graph->outputs.n;
+        else if (!accept(p, ","))
+            return ST_OK;
     }
 }
 
@@ -512,7 +533,8 @@ static Status read_symbols(Parser *p) {
         if (*p->at != 's') return fail(p, "expected a symbol like s0");
         p->at++;
         TRY(read_count(p, &number));
-        if (number != sym_free_count(p->graph->env)) return fail(p, "symbols are listed in order, s0 first");
+        if (number != sym_free_count(p->graph->env))
+            return fail(p, "symbols are listed in order, s0 first");
         TRY(expect(p, "="));
         TRY(read_count(p, &hint));
         if (accept(p, ">=")) TRY(read_count(p, &low));

@@ -3,37 +3,56 @@
 #include "ir/graph.h"
 #include "ir/schema.h"
 
-static int result_number(const Graph *graph, const GVal *value) { return value->id - graph->inputs.n; }
+static int result_number(const Graph *graph, const GVal *value) {
+    return value->id - graph->inputs.n;
+}
 
 static void val_print(Text *text, const Graph *graph, const Val *val) {
     const GVal *value = (const GVal *)val;
-    if (!value) text_puts(text, "None");
-    else if (!value->def) text_printf(text, "%%%s", value->name);
-    else text_printf(text, "%%%d", result_number(graph, value));
+    if (!value)
+        text_puts(text, "None");
+    else if (!value->def)
+        text_printf(text, "%%%s", value->name);
+    else
+        text_printf(text, "%%%d", result_number(graph, value));
 }
 
 static void string_print(Text *text, const char *string) {
     text_puts(text, "'");
-    for (const char *c = string; *c; c++) text_printf(text, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
+    for (const char *c = string; *c; c++)
+        text_printf(text, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
     text_puts(text, "'");
 }
 
 static void device_print(Text *text, int64_t device) {
-    if (device == DEV_cpu) text_puts(text, "cpu");
-    else if (device == DEV_meta) text_puts(text, "meta");
-    else if (device == DEV_spare) text_puts(text, "spare");
-    else text_printf(text, "cuda:%d", (int)(device - DEV_cuda));
+    if (device == DEV_cpu)
+        text_puts(text, "cpu");
+    else if (device == DEV_meta)
+        text_puts(text, "meta");
+    else if (device == DEV_spare)
+        text_puts(text, "spare");
+    else
+        text_printf(text, "cuda:%d", (int)(device - DEV_cuda));
 }
 
 /* Ints that stand for a name. */
 static bool named_int(Text *text, int64_t value, ParamType type) {
     switch (type) {
     case PT_dtype:
-    case PT_dtype_opt: text_puts(text, dtype_name((DType)value)); return true;
-    case PT_device_opt: device_print(text, value); return true;
-    case PT_layout_opt: text_puts(text, "strided"); return true;
-    case PT_memory_format_opt: text_puts(text, memory_format_name(value)); return true;
-    default: return false;
+    case PT_dtype_opt:
+        text_puts(text, dtype_name((DType)value));
+        return true;
+    case PT_device_opt:
+        device_print(text, value);
+        return true;
+    case PT_layout_opt:
+        text_puts(text, "strided");
+        return true;
+    case PT_memory_format_opt:
+        text_puts(text, memory_format_name(value));
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -41,27 +60,44 @@ static void list_print(Text *text, const Graph *graph, const Arg *arg) {
     text_puts(text, "[");
     for (int i = 0; i < arg->n; i++) {
         if (i) text_puts(text, ", ");
-        if (arg->kind == ARG_ints) sym_print(graph ? graph->env : NULL, text, arg->ints[i]);
-        else if (arg->kind == ARG_floats) text_double(text, arg->floats[i]);
-        else val_print(text, graph, arg->vals[i]);
+        if (arg->kind == ARG_ints)
+            sym_print(graph ? graph->env : NULL, text, arg->ints[i]);
+        else if (arg->kind == ARG_floats)
+            text_double(text, arg->floats[i]);
+        else
+            val_print(text, graph, arg->vals[i]);
     }
     text_puts(text, "]");
 }
 
 void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type) {
     switch ((ArgKind)arg->kind) {
-    case ARG_default: text_puts(text, "default"); break;
-    case ARG_none: text_puts(text, "None"); break;
-    case ARG_tensor: val_print(text, graph, arg->val); break;
+    case ARG_default:
+        text_puts(text, "default");
+        break;
+    case ARG_none:
+        text_puts(text, "None");
+        break;
+    case ARG_tensor:
+        val_print(text, graph, arg->val);
+        break;
     case ARG_int:
         if (!named_int(text, arg->i, type)) sym_print(graph ? graph->env : NULL, text, arg->i);
         break;
-    case ARG_float: text_double(text, arg->f); break;
-    case ARG_bool: text_puts(text, arg->i ? "True" : "False"); break;
-    case ARG_string: string_print(text, arg->string); break;
+    case ARG_float:
+        text_double(text, arg->f);
+        break;
+    case ARG_bool:
+        text_puts(text, arg->i ? "True" : "False");
+        break;
+    case ARG_string:
+        string_print(text, arg->string);
+        break;
     case ARG_ints:
     case ARG_floats:
-    case ARG_tensors: list_print(text, graph, arg); break;
+    case ARG_tensors:
+        list_print(text, graph, arg);
+        break;
     case ARG_runtime:
         text_printf(text, "runtime(%d", (int)arg->i);
         if (graph && arg->i < graph->runtime_floats.n) {
@@ -77,8 +113,10 @@ void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type) {
 static bool is_default(const Param *param, const Arg *arg) {
     if (param->fallback.kind == ARG_default) return arg->kind == ARG_default;
     if (arg_equal(&param->fallback, arg)) return true;
-    if (!arg_is_number(&param->fallback) || !arg_is_number(arg) || arg->kind == ARG_runtime) return false;
-    const bool converted = param->type != PT_scalar && param->type != PT_scalar_opt; /* int given for a float */
+    if (!arg_is_number(&param->fallback) || !arg_is_number(arg) || arg->kind == ARG_runtime)
+        return false;
+    const bool converted =
+        param->type != PT_scalar && param->type != PT_scalar_opt; /* int given for a float */
     return converted && arg_double(&param->fallback) == arg_double(arg);
 }
 
@@ -130,7 +168,8 @@ static void output_print(Text *text, const Graph *graph, const Output *output) {
     val_print(text, graph, output->value ? &output->value->base : NULL);
     if (output->kind == OUT_input) text_printf(text, " is input %d", output->base);
     if (output->kind != OUT_view_of_input && output->kind != OUT_view_of_output) return;
-    text_printf(text, " views %s %d", output->kind == OUT_view_of_input ? "input" : "output", output->base);
+    text_printf(text, " views %s %d", output->kind == OUT_view_of_input ? "input" : "output",
+                output->base);
     if (!output->offset) return;
     text_puts(text, " at ");
     sym_print(graph->env, text, output->offset);

@@ -8,20 +8,21 @@
 
 typedef struct StageSpec {
     const char *name;
-    bool forms;   /* in-place and out forms */
+    bool forms;     /* in-place and out forms */
     bool gradients; /* sn::gradients, which the joint pass expands */
     uint32_t kinds; /* allowed OpKinds */
 } StageSpec;
 
-#define KINDS_ALL 0xffffffffu
-#define BIT(kind) (1u << KIND_##kind)
+#define KINDS_ALL     0xffffffffu
+#define BIT(kind)     (1u << KIND_##kind)
 #define KINDS_LOWERED (BIT(pointwise) | BIT(reduction) | BIT(view) | BIT(kernel))
 static const StageSpec stages[STAGE_COUNT] = {
     [STAGE_capture] = {"capture", true, true, KINDS_ALL},
     [STAGE_functional] = {"functional", false, true, KINDS_ALL},
     [STAGE_joint] = {"joint", false, false, KINDS_ALL},
     [STAGE_decomposed] = {"decomposed", false, false, KINDS_LOWERED},
-    [STAGE_reinplaced] = {"reinplaced", true, false, KINDS_LOWERED}, /* scatters that write their base */
+    [STAGE_reinplaced] = {"reinplaced", true, false,
+                          KINDS_LOWERED}, /* scatters that write their base */
 };
 
 typedef struct Verify {
@@ -50,16 +51,20 @@ static bool defined(const Verify *v, const GVal *value) {
 
 static void check_use(void *context, GVal **slot) {
     Verify *v = context;
-    if (v->status == ST_OK && !defined(v, *slot)) fail(v, "uses a value that is not defined above it");
+    if (v->status == ST_OK && !defined(v, *slot))
+        fail(v, "uses a value that is not defined above it");
 }
 
 static Status check_stage(Verify *v) {
     const OpRow *row = v->node->row;
-    if (v->node->form != FORM_functional && !v->stage->forms) return fail(v, "only functional forms are allowed");
-    if (row->id == OP_gradients && !v->stage->gradients) return fail(v, "must be expanded before this stage");
+    if (v->node->form != FORM_functional && !v->stage->forms)
+        return fail(v, "only functional forms are allowed");
+    if (row->id == OP_gradients && !v->stage->gradients)
+        return fail(v, "must be expanded before this stage");
     if (!(v->stage->kinds & (1u << row->kind))) return fail(v, "must be decomposed at this stage");
     if (row->flags & OPF_random && v->node->random >= v->graph->n_random)
-        return fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random, v->graph->n_random);
+        return fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random,
+                    v->graph->n_random);
     return ST_OK;
 }
 
@@ -68,17 +73,21 @@ static Status check_args(Verify *v) {
     const OpRow *row = node->row;
     Arg normal[MAX_ARGS];
     const int expected = row->n_params + (node->form == FORM_out ? row->n_out : 0);
-    if (node->n_args != expected) return fail(v, "has %d arguments, not %d", node->n_args, expected);
+    if (node->n_args != expected)
+        return fail(v, "has %d arguments, not %d", node->n_args, expected);
     TRY(v->status = op_args_normalize(row, node->args, row->n_params, normal));
     for (int i = 0; i < row->n_params; i++)
-        if (!arg_equal(&normal[i], &node->args[i])) return fail(v, "argument %s is not normalised", row->params[i].name);
+        if (!arg_equal(&normal[i], &node->args[i]))
+            return fail(v, "argument %s is not normalised", row->params[i].name);
     return ST_OK;
 }
 
 static bool same_meta(const Meta *meta, const MetaOut *out) {
-    if (meta->dtype != out->dtype || meta->device != out->device || meta->rank != out->rank) return false;
+    if (meta->dtype != out->dtype || meta->device != out->device || meta->rank != out->rank)
+        return false;
     const size_t bytes = sizeof *out->sizes * (size_t)out->rank;
-    return !bytes || (!memcmp(meta->sizes, out->sizes, bytes) && !memcmp(meta->strides, out->strides, bytes));
+    return !bytes ||
+           (!memcmp(meta->sizes, out->sizes, bytes) && !memcmp(meta->strides, out->strides, bytes));
 }
 
 static Status check_meta(Verify *v) {
@@ -87,12 +96,21 @@ static Status check_meta(Verify *v) {
     const int room = node->n_outs ? node->n_outs : 1;
     MetaOut *outs = ARENA_ARRAY(graph->arena, MetaOut, room);
     if (!outs) return v->status = ST_MEMORY;
-    MetaCall call = {.row = node->row, .form = node->form, .args = node->args, .env = graph->env, .out = outs, .n_out = node->n_outs};
+    MetaCall call = {.row = node->row,
+                     .form = node->form,
+                     .args = node->args,
+                     .env = graph->env,
+                     .out = outs,
+                     .n_out = node->n_outs};
     TRY(v->status = op_meta(&call));
-    if (call.n_out != node->n_outs) return fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
-    if (call.order != node->order) return fail(v, "order %s, the rule says %s", order_name(node->order), order_name(call.order));
+    if (call.n_out != node->n_outs)
+        return fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
+    if (call.order != node->order)
+        return fail(v, "order %s, the rule says %s", order_name(node->order),
+                    order_name(call.order));
     for (int i = 0; i < node->n_outs; i++)
-        if (!same_meta(node->outs[i].base.meta, &outs[i])) return fail(v, "result %d is not what the meta rule says", i);
+        if (!same_meta(node->outs[i].base.meta, &outs[i]))
+            return fail(v, "result %d is not what the meta rule says", i);
     return ST_OK;
 }
 
@@ -104,7 +122,8 @@ static Status check_node(Verify *v) {
     TRY(v->status);
     TRY(check_meta(v));
     for (int i = 0; i < node->n_outs; i++) {
-        if (node->outs[i].def != node || node->outs[i].index != i) return fail(v, "result %d does not know its node", i);
+        if (node->outs[i].def != node || node->outs[i].index != i)
+            return fail(v, "result %d does not know its node", i);
         v->seen[node->outs[i].id] = &node->outs[i];
     }
     return ST_OK;
@@ -116,17 +135,20 @@ static Status check_ends(Verify *v) {
     for (int i = 0; i < graph->outputs.n; i++) {
         const Output *output = &graph->outputs.at[i];
         if (output->kind == OUT_none) continue;
-        if (!output->value || !defined(v, output->value)) return fail(v, "output %d is not defined", i);
+        if (!output->value || !defined(v, output->value))
+            return fail(v, "output %d is not defined", i);
         const int bases = output->kind == OUT_view_of_output ? graph->outputs.n : graph->inputs.n;
         if (output->kind != OUT_new && (output->base < 0 || output->base >= bases))
             return fail(v, "output %d refers to number %d of %d", i, output->base, bases);
     }
     for (int i = 0; i < graph->writes.n; i++) {
         const Write *write = &graph->writes.at[i];
-        if (!defined(v, write->input) || write->input->def) return fail(v, "write %d is not to an input", i);
+        if (!defined(v, write->input) || write->input->def)
+            return fail(v, "write %d is not to an input", i);
         if (!defined(v, write->value)) return fail(v, "write %d has no value", i);
         const Meta *to = write->input->base.meta, *from = write->value->base.meta;
-        if (to->dtype != from->dtype || !meta_same_sizes(to, from)) return fail(v, "write %d changes dtype or sizes", i);
+        if (to->dtype != from->dtype || !meta_same_sizes(to, from))
+            return fail(v, "write %d changes dtype or sizes", i);
     }
     return ST_OK;
 }

@@ -31,12 +31,16 @@ static Status apply_format(MetaCall *call, int64_t format, const Meta *like) {
         preserved_strides(call->env, like, out->strides);
         return ST_OK;
     }
-    const int wanted_rank = format == MF_channels_last ? 4 : format == MF_channels_last_3d ? 5 : out->rank;
+    const int wanted_rank = format == MF_channels_last      ? 4
+                            : format == MF_channels_last_3d ? 5
+                                                            : out->rank;
     if (out->rank != wanted_rank)
-        return meta_fail(call, ST_ARGUMENT, "memory_format %s needs %d dims, not %d", memory_format_name(format), wanted_rank,
-                         out->rank);
-    if (format == MF_channels_last || format == MF_channels_last_3d) channels_last_strides(call->env, out);
-    else out_contiguous(call, out);
+        return meta_fail(call, ST_ARGUMENT, "memory_format %s needs %d dims, not %d",
+                         memory_format_name(format), wanted_rank, out->rank);
+    if (format == MF_channels_last || format == MF_channels_last_3d)
+        channels_last_strides(call->env, out);
+    else
+        out_contiguous(call, out);
     return ST_OK;
 }
 
@@ -47,17 +51,21 @@ static Status sized(MetaCall *call, const Arg *size, DType dtype, Device device)
     return ST_OK;
 }
 
-static const Arg *arg_named(const MetaCall *call, const char *name) { return &call->args[op_param_find(call->row, name)]; }
+static const Arg *arg_named(const MetaCall *call, const char *name) {
+    return &call->args[op_param_find(call->row, name)];
+}
 
 /* empty, zeros, ones: the default dtype is f32. */
 Status meta_empty(MetaCall *call) {
-    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu)));
+    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32),
+              device_arg(call, DEV_cpu)));
     return apply_format(call, format_arg(call, MF_contiguous), NULL);
 }
 
 static Status want_float(const MetaCall *call) {
     if (dtype_is_float(call->out[0].dtype)) return ST_OK;
-    return meta_fail(call, ST_DTYPE, "dtype must be floating point, not %s", dtype_name(call->out[0].dtype));
+    return meta_fail(call, ST_DTYPE, "dtype must be floating point, not %s",
+                     dtype_name(call->out[0].dtype));
 }
 
 Status meta_empty_float(MetaCall *call) {
@@ -68,7 +76,8 @@ Status meta_empty_float(MetaCall *call) {
 static Status given_strides(MetaCall *call) {
     const Arg *size = arg_named(call, "size"), *stride = arg_named(call, "stride");
     if (size->n != stride->n)
-        return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n, stride->n);
+        return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n,
+                         stride->n);
     for (int i = 0; i < stride->n; i++) {
         if (!sym_is(stride->ints[i]) && stride->ints[i] < 0)
             return meta_fail(call, ST_ARGUMENT, "negative stride %lld", (long long)stride->ints[i]);
@@ -78,13 +87,15 @@ static Status given_strides(MetaCall *call) {
 }
 
 Status meta_empty_strided(MetaCall *call) {
-    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu)));
+    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32),
+              device_arg(call, DEV_cpu)));
     return given_strides(call);
 }
 
 Status meta_new_empty(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
-    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", self->dtype), device_arg(call, self->device)));
+    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", self->dtype),
+              device_arg(call, self->device)));
     out_contiguous(call, &call->out[0]);
     return ST_OK;
 }
@@ -97,7 +108,8 @@ Status meta_new_empty_strided(MetaCall *call) {
 /* full: without a dtype the number decides. */
 Status meta_full(MetaCall *call) {
     const DType own = number_dtype(arg_named(call, "fill_value"));
-    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", own), device_arg(call, DEV_cpu)));
+    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", own),
+              device_arg(call, DEV_cpu)));
     out_contiguous(call, &call->out[0]);
     return ST_OK;
 }
@@ -108,15 +120,19 @@ Status meta_scalar_tensor(MetaCall *call) {
 }
 
 /* The number of steps from start to before end: exact in ints, by double division else. */
-static Status arange_count(const MetaCall *call, const Arg *start, const Arg *end, const Arg *step, int64_t *count) {
+static Status arange_count(const MetaCall *call, const Arg *start, const Arg *end, const Arg *step,
+                           int64_t *count) {
     SymEnv *env = call->env;
     if (start->kind == ARG_runtime || end->kind == ARG_runtime || step->kind == ARG_runtime)
         return meta_fail(call, ST_UNSUPPORTED, "bounds must be known");
     if (start->kind != ARG_float && end->kind != ARG_float && step->kind != ARG_float) {
         const int64_t by = sym_is(step->i) ? sym_concrete(env, step->i) : step->i;
         if (!by) return meta_fail(call, ST_VALUE, "step must not be 0");
-        const int64_t span = by > 0 ? sym_sub(env, end->i, start->i) : sym_sub(env, start->i, end->i);
-        if (sym_less(env, span, 0)) return meta_fail(call, ST_VALUE, "start and end don't go with the sign of step %lld", (long long)by);
+        const int64_t span =
+            by > 0 ? sym_sub(env, end->i, start->i) : sym_sub(env, start->i, end->i);
+        if (sym_less(env, span, 0))
+            return meta_fail(call, ST_VALUE, "start and end don't go with the sign of step %lld",
+                             (long long)by);
         const int64_t size = by > 0 ? by : -by;
         *count = size == 1 ? span : sym_div(env, sym_add(env, span, size - 1), size);
         return ST_OK;
@@ -124,7 +140,8 @@ static Status arange_count(const MetaCall *call, const Arg *start, const Arg *en
     const double steps = (arg_double(end) - arg_double(start)) / arg_double(step);
     if (arg_double(step) == 0) return meta_fail(call, ST_VALUE, "step must not be 0");
     if (!isfinite(steps) || steps < 0 || steps > 9e15)
-        return meta_fail(call, ST_VALUE, "no sequence from %g to %g by %g", arg_double(start), arg_double(end), arg_double(step));
+        return meta_fail(call, ST_VALUE, "no sequence from %g to %g by %g", arg_double(start),
+                         arg_double(end), arg_double(step));
     *count = (int64_t)ceil(steps);
     return ST_OK;
 }
@@ -132,11 +149,14 @@ static Status arange_count(const MetaCall *call, const Arg *start, const Arg *en
 Status meta_arange(MetaCall *call) {
     const int s = op_param_find(call->row, "start"), p = op_param_find(call->row, "step");
     const Arg zero = A_INT(0), one = A_INT(1);
-    const Arg *start = s >= 0 ? &call->args[s] : &zero, *step = p >= 0 ? &call->args[p] : &one, *end = arg_named(call, "end");
+    const Arg *start = s >= 0 ? &call->args[s] : &zero, *step = p >= 0 ? &call->args[p] : &one,
+              *end = arg_named(call, "end");
     int64_t count = 0;
     TRY(arange_count(call, start, end, step, &count));
-    const bool floats = start->kind == ARG_float || end->kind == ARG_float || step->kind == ARG_float;
-    out_plain(call, 0, dtype_arg(call, "dtype", floats ? DT_f32 : DT_i64), device_arg(call, DEV_cpu), &count, 1);
+    const bool floats =
+        start->kind == ARG_float || end->kind == ARG_float || step->kind == ARG_float;
+    out_plain(call, 0, dtype_arg(call, "dtype", floats ? DT_f32 : DT_i64),
+              device_arg(call, DEV_cpu), &count, 1);
     return check_numel(call, &count, 1);
 }
 
@@ -145,7 +165,8 @@ Status meta_like(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     Meta number;
     if (!self) self = arg_meta(call, 0, &number);
-    out_set(&call->out[0], dtype_arg(call, "dtype", self->dtype), device_arg(call, self->device), self->sizes, self->rank);
+    out_set(&call->out[0], dtype_arg(call, "dtype", self->dtype), device_arg(call, self->device),
+            self->sizes, self->rank);
     return apply_format(call, format_arg(call, MF_preserve), self);
 }
 
@@ -164,7 +185,8 @@ Status meta_to(MetaCall *call) {
     TRY(meta_like(call));
     MetaOut *out = &call->out[0];
     const int copy = op_param_find(call->row, "copy");
-    const bool same = out->dtype == self->dtype && out->device == self->device && format_arg(call, MF_preserve) == MF_preserve;
+    const bool same = out->dtype == self->dtype && out->device == self->device &&
+                      format_arg(call, MF_preserve) == MF_preserve;
     if (!same || (copy >= 0 && call->args[copy].i)) return ST_OK;
     if (self->rank) memcpy(out->strides, self->strides, sizeof *out->strides * (size_t)self->rank);
     out->alias = 0;
@@ -175,11 +197,15 @@ Status meta_contiguous(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     out_set(&call->out[0], self->dtype, self->device, self->sizes, self->rank);
     const int64_t format = format_arg(call, MF_contiguous);
-    if (format == MF_preserve) return meta_fail(call, ST_ARGUMENT, "memory_format preserve_format is not for contiguous");
-    const bool already = format == MF_contiguous ? meta_is_contiguous(call->env, self->sizes, self->strides, self->rank)
-                                                 : meta_is_channels_last(call->env, self->sizes, self->strides, self->rank);
+    if (format == MF_preserve)
+        return meta_fail(call, ST_ARGUMENT, "memory_format preserve_format is not for contiguous");
+    const bool already =
+        format == MF_contiguous
+            ? meta_is_contiguous(call->env, self->sizes, self->strides, self->rank)
+            : meta_is_channels_last(call->env, self->sizes, self->strides, self->rank);
     if (!already) return apply_format(call, format, NULL);
-    if (self->rank) memcpy(call->out[0].strides, self->strides, sizeof *self->strides * (size_t)self->rank);
+    if (self->rank)
+        memcpy(call->out[0].strides, self->strides, sizeof *self->strides * (size_t)self->rank);
     call->out[0].alias = 0;
     return ST_OK;
 }

@@ -4,25 +4,32 @@
 
 Status meta_embedding(MetaCall *call) {
     const Meta *weight = tensor_meta(call, 0), *indices = tensor_meta(call, 1);
-    if (weight->rank != 2) return meta_fail(call, ST_SHAPE, "weight must have 2 dims, not sizes %s", SIZES(call, weight));
+    if (weight->rank != 2)
+        return meta_fail(call, ST_SHAPE, "weight must have 2 dims, not sizes %s",
+                         SIZES(call, weight));
     if (indices->dtype != DT_i64 && indices->dtype != DT_i32)
-        return meta_fail(call, ST_DTYPE, "indices must be i64 or i32, not %s", dtype_name(indices->dtype));
+        return meta_fail(call, ST_DTYPE, "indices must be i64 or i32, not %s",
+                         dtype_name(indices->dtype));
     TRY(same_device(call, weight, indices));
     int64_t sizes[MAX_RANK];
-    if (indices->rank + 1 > MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    if (indices->rank + 1 > MAX_RANK)
+        return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
     if (indices->rank) memcpy(sizes, indices->sizes, sizeof *sizes * (size_t)indices->rank);
     sizes[indices->rank] = weight->sizes[1];
     out_plain(call, 0, weight->dtype, weight->device, sizes, indices->rank + 1);
     return ST_OK;
 }
 
-static const Arg *arg_named(const MetaCall *call, const char *name) { return &call->args[op_param_find(call->row, name)]; }
+static const Arg *arg_named(const MetaCall *call, const char *name) {
+    return &call->args[op_param_find(call->row, name)];
+}
 
 static Status index_dtype(const MetaCall *call, int i, bool i32_too) {
     const Meta *index = tensor_meta(call, i);
     if (index->dtype == DT_i64 || (i32_too && index->dtype == DT_i32)) return ST_OK;
     if (sym_identical(index->numel, 0)) return ST_OK; /* nothing to read */
-    return meta_fail(call, ST_DTYPE, "%s must be i64, not %s", arg_name(call, i), dtype_name(index->dtype));
+    return meta_fail(call, ST_DTYPE, "%s must be i64, not %s", arg_name(call, i),
+                     dtype_name(index->dtype));
 }
 
 /* Result: self's sizes with dim replaced by the number of positions. */
@@ -32,10 +39,14 @@ Status meta_index_select(MetaCall *call) {
     int64_t sizes[MAX_RANK];
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
     TRY(index_dtype(call, 2, true));
-    if (index->rank > 1) return meta_fail(call, ST_SHAPE, "index must have at most 1 dim, not sizes %s", SIZES(call, index));
+    if (index->rank > 1)
+        return meta_fail(call, ST_SHAPE, "index must have at most 1 dim, not sizes %s",
+                         SIZES(call, index));
     if (self->rank) memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
-    if (self->rank) sizes[dim] = index->numel;
-    else if (!sym_same(call->env, index->numel, 1)) return meta_fail(call, ST_SHAPE, "a 0-dim self takes one position");
+    if (self->rank)
+        sizes[dim] = index->numel;
+    else if (!sym_same(call->env, index->numel, 1))
+        return meta_fail(call, ST_SHAPE, "a 0-dim self takes one position");
     out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
     return ST_OK;
 }
@@ -44,12 +55,12 @@ Status meta_index_select(MetaCall *call) {
 static Status index_fits(const MetaCall *call, const Meta *index, int than, int except) {
     const Meta *meta = tensor_meta(call, than);
     if (max_i64(meta->rank, 1) != max_i64(index->rank, 1))
-        return meta_fail(call, ST_SHAPE, "index %s and %s %s must have the same number of dims", SIZES(call, index),
-                         arg_name(call, than), SIZES(call, meta));
+        return meta_fail(call, ST_SHAPE, "index %s and %s %s must have the same number of dims",
+                         SIZES(call, index), arg_name(call, than), SIZES(call, meta));
     for (int i = 0; i < index->rank && i < meta->rank; i++)
         if (i != except && sym_less(call->env, meta->sizes[i], index->sizes[i]))
-            return meta_fail(call, ST_SHAPE, "index %s exceeds %s %s in dim %d", SIZES(call, index), arg_name(call, than),
-                             SIZES(call, meta), i);
+            return meta_fail(call, ST_SHAPE, "index %s exceeds %s %s in dim %d", SIZES(call, index),
+                             arg_name(call, than), SIZES(call, meta), i);
     return ST_OK;
 }
 
@@ -65,12 +76,14 @@ Status meta_gather(MetaCall *call) {
 
 /* scatter, scatter_add: self with something at (index, the other coordinates). */
 Status meta_scatter(MetaCall *call) {
-    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2), *src = tensor_meta(call, 3);
+    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2),
+               *src = tensor_meta(call, 3);
     int dim = 0;
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
     TRY(index_dtype(call, 2, true));
     if (src && src->dtype != self->dtype)
-        return meta_fail(call, ST_DTYPE, "src is %s, but self is %s", dtype_name(src->dtype), dtype_name(self->dtype));
+        return meta_fail(call, ST_DTYPE, "src is %s, but self is %s", dtype_name(src->dtype),
+                         dtype_name(self->dtype));
     if (!sym_same(call->env, index->numel, 0)) {
         TRY(index_fits(call, index, 0, dim));
         if (src) TRY(index_fits(call, index, 3, -1));
@@ -81,18 +94,20 @@ Status meta_scatter(MetaCall *call) {
 }
 
 Status meta_index_add(MetaCall *call) {
-    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2), *source = tensor_meta(call, 3);
+    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2),
+               *source = tensor_meta(call, 3);
     int dim = 0;
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
     TRY(index_dtype(call, 2, true));
     if (source->dtype != self->dtype)
-        return meta_fail(call, ST_DTYPE, "source is %s, but self is %s", dtype_name(source->dtype), dtype_name(self->dtype));
+        return meta_fail(call, ST_DTYPE, "source is %s, but self is %s", dtype_name(source->dtype),
+                         dtype_name(self->dtype));
     bool fits = index->rank <= 1 && source->rank == self->rank;
     for (int i = 0; fits && i < self->rank; i++)
         fits = sym_same(call->env, source->sizes[i], i == dim ? index->numel : self->sizes[i]);
     if (!fits)
-        return meta_fail(call, ST_SHAPE, "source %s does not fit self %s with index %s", SIZES(call, source), SIZES(call, self),
-                         SIZES(call, index));
+        return meta_fail(call, ST_SHAPE, "source %s does not fit self %s with index %s",
+                         SIZES(call, source), SIZES(call, self), SIZES(call, index));
     out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
     call->order = ORDER_index;
     return ST_OK;
@@ -102,7 +117,8 @@ Status meta_embedding_dense_backward(MetaCall *call) {
     const Meta *grad = tensor_meta(call, 0), *indices = tensor_meta(call, 1);
     TRY(index_dtype(call, 1, true));
     if (grad->rank != indices->rank + 1)
-        return meta_fail(call, ST_SHAPE, "grad_output %s does not match indices %s", SIZES(call, grad), SIZES(call, indices));
+        return meta_fail(call, ST_SHAPE, "grad_output %s does not match indices %s",
+                         SIZES(call, grad), SIZES(call, indices));
     const int64_t sizes[2] = {arg_named(call, "num_weights")->i, grad->sizes[grad->rank - 1]};
     out_plain(call, 0, grad->dtype, grad->device, sizes, 2);
     call->order = ORDER_index;
@@ -135,7 +151,8 @@ static void joined_strides(MetaCall *call, const Arg *list) {
     for (int i = 0; last && i < list->n; i++) {
         const Meta *meta = list->vals[i]->meta;
         if (is_skipped(call, meta)) continue;
-        last = !meta->contiguous && meta_is_channels_last(call->env, meta->sizes, meta->strides, meta->rank);
+        last = !meta->contiguous &&
+               meta_is_channels_last(call->env, meta->sizes, meta->strides, meta->rank);
     }
     MetaOut *out = &call->out[0];
     out_contiguous(call, out);
@@ -147,9 +164,11 @@ static void joined_strides(MetaCall *call, const Arg *list) {
 
 static Status cat_fits(const MetaCall *call, const Meta *first, const Meta *meta, int i, int dim) {
     bool fits = first->rank == meta->rank;
-    for (int d = 0; fits && d < first->rank; d++) fits = d == dim || sym_same(call->env, first->sizes[d], meta->sizes[d]);
+    for (int d = 0; fits && d < first->rank; d++)
+        fits = d == dim || sym_same(call->env, first->sizes[d], meta->sizes[d]);
     if (fits) return same_device(call, first, meta);
-    return meta_fail(call, ST_SHAPE, "tensors[%d] %s does not match %s outside dim %d", i, SIZES(call, meta), SIZES(call, first), dim);
+    return meta_fail(call, ST_SHAPE, "tensors[%d] %s does not match %s outside dim %d", i,
+                     SIZES(call, meta), SIZES(call, first), dim);
 }
 
 Status meta_cat(MetaCall *call) {
@@ -187,7 +206,8 @@ Status meta_stack(MetaCall *call) {
     for (int i = 0; i < list->n; i++) TRY(cat_fits(call, first, list->vals[i]->meta, i, -1));
     int64_t sizes[MAX_RANK];
     if (first->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
-    for (int i = 0, from = 0; i <= first->rank; i++) sizes[i] = i == dim ? list->n : first->sizes[from++];
+    for (int i = 0, from = 0; i <= first->rank; i++)
+        sizes[i] = i == dim ? list->n : first->sizes[from++];
     out_plain(call, 0, list_dtype(list), first->device, sizes, first->rank + 1);
     return ST_OK;
 }
@@ -198,13 +218,16 @@ Status meta_constant_pad_nd(MetaCall *call) {
     const Arg *pad = &call->args[1];
     int64_t sizes[MAX_RANK];
     if (pad->n % 2 || pad->n > 2 * self->rank)
-        return meta_fail(call, ST_ARGUMENT, "pad %s needs pairs for at most %d dims", sizes_text(call, pad->ints, pad->n).at, self->rank);
+        return meta_fail(call, ST_ARGUMENT, "pad %s needs pairs for at most %d dims",
+                         sizes_text(call, pad->ints, pad->n).at, self->rank);
     if (self->rank) memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
     for (int i = 0; i < pad->n / 2; i++) {
         int64_t *size = &sizes[self->rank - 1 - i];
-        *size = sym_add(call->env, *size, sym_add(call->env, pad->ints[2 * i], pad->ints[2 * i + 1]));
+        *size =
+            sym_add(call->env, *size, sym_add(call->env, pad->ints[2 * i], pad->ints[2 * i + 1]));
         if (sym_less(call->env, *size, 0))
-            return meta_fail(call, ST_SHAPE, "pad %s leaves nothing of self %s", sizes_text(call, pad->ints, pad->n).at, SIZES(call, self));
+            return meta_fail(call, ST_SHAPE, "pad %s leaves nothing of self %s",
+                             sizes_text(call, pad->ints, pad->n).at, SIZES(call, self));
     }
     out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
     return check_numel(call, sizes, self->rank);
@@ -217,13 +240,16 @@ static Status scattered(MetaCall *call, OpId view) {
     Arg args[MAX_ARGS];
     args[0] = call->args[0];
     for (int i = 2; i < call->row->n_params; i++) args[i - 1] = call->args[i];
-    MetaCall inner = {.row = op_row(view), .args = args, .env = call->env, .out = &part, .n_out = 1};
+    MetaCall inner = {
+        .row = op_row(view), .args = args, .env = call->env, .out = &part, .n_out = 1};
     TRY(inner.row->meta(&inner));
     bool fits = part.rank == src->rank;
-    for (int i = 0; fits && i < src->rank; i++) fits = sym_same(call->env, src->sizes[i], part.sizes[i]);
+    for (int i = 0; fits && i < src->rank; i++)
+        fits = sym_same(call->env, src->sizes[i], part.sizes[i]);
     if (!fits)
-        return meta_fail(call, ST_SHAPE, "src %s does not have the sizes %s of the part it replaces", SIZES(call, src),
-                         sizes_text(call, part.sizes, part.rank).at);
+        return meta_fail(call, ST_SHAPE,
+                         "src %s does not have the sizes %s of the part it replaces",
+                         SIZES(call, src), sizes_text(call, part.sizes, part.rank).at);
     out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
     return ST_OK;
 }
@@ -251,9 +277,11 @@ Status meta_repeat(MetaCall *call) {
     const int lead = times->n - self->rank;
     int64_t sizes[MAX_RANK];
     if (lead < 0 || times->n > MAX_RANK)
-        return meta_fail(call, ST_SHAPE, "repeats %s has fewer dims than self %s", sizes_text(call, times->ints, times->n).at, SIZES(call, self));
+        return meta_fail(call, ST_SHAPE, "repeats %s has fewer dims than self %s",
+                         sizes_text(call, times->ints, times->n).at, SIZES(call, self));
     for (int i = 0; i < times->n; i++) {
-        if (sym_less(call->env, times->ints[i], 0)) return meta_fail(call, ST_SHAPE, "repeats must not be negative");
+        if (sym_less(call->env, times->ints[i], 0))
+            return meta_fail(call, ST_SHAPE, "repeats must not be negative");
         sizes[i] = sym_mul(call->env, times->ints[i], i < lead ? 1 : self->sizes[i - lead]);
     }
     out_plain(call, 0, self->dtype, self->device, sizes, times->n);

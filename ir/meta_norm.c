@@ -1,19 +1,24 @@
 /* meta_norm.c: softmax, norms, losses and dropout. Results are contiguous; statistics keep the reduced dims as 1. */
 #include "ir/meta_rules.h"
 
-static const Arg *arg_named(const MetaCall *call, const char *name) { return &call->args[op_param_find(call->row, name)]; }
+static const Arg *arg_named(const MetaCall *call, const char *name) {
+    return &call->args[op_param_find(call->row, name)];
+}
 
 static Status want_float(const MetaCall *call, int i) {
     const Meta *meta = tensor_meta(call, i);
     if (dtype_is_float(meta->dtype)) return ST_OK;
-    return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, i), dtype_name(meta->dtype));
+    return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, i),
+                     dtype_name(meta->dtype));
 }
 
 static void out_same(MetaCall *call, int i, const Meta *like, DType dtype) {
     out_plain(call, i, dtype, like->device, like->sizes, like->rank);
 }
 
-static Order order_of_dim(const Meta *in, int dim) { return in->rank && dim != in->rank - 1 ? ORDER_S : ORDER_L; }
+static Order order_of_dim(const Meta *in, int dim) {
+    return in->rank && dim != in->rank - 1 ? ORDER_S : ORDER_L;
+}
 
 Status meta_softmax(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
@@ -21,7 +26,8 @@ Status meta_softmax(MetaCall *call) {
     TRY(want_float(call, 0));
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
     if (call->args[2].i && self->dtype != DT_f16 && self->dtype != DT_bf16)
-        return meta_fail(call, ST_DTYPE, "half_to_float needs f16 or bf16, not %s", dtype_name(self->dtype));
+        return meta_fail(call, ST_DTYPE, "half_to_float needs f16 or bf16, not %s",
+                         dtype_name(self->dtype));
     out_same(call, 0, self, call->args[2].i ? DT_f32 : self->dtype);
     call->order = order_of_dim(self, dim);
     return ST_OK;
@@ -32,7 +38,8 @@ Status meta_softmax_int(MetaCall *call) {
     int dim = 0;
     const DType dtype = dtype_arg(call, "dtype", self->dtype);
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
-    if (!dtype_is_float(dtype)) return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(dtype));
+    if (!dtype_is_float(dtype))
+        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(dtype));
     out_same(call, 0, self, dtype);
     return ST_OK;
 }
@@ -40,10 +47,11 @@ Status meta_softmax_int(MetaCall *call) {
 static Status same_sizes(const MetaCall *call, int a, int b) {
     const Meta *left = tensor_meta(call, a), *right = tensor_meta(call, b);
     bool same = left->rank == right->rank;
-    for (int i = 0; same && i < left->rank; i++) same = sym_same(call->env, left->sizes[i], right->sizes[i]);
+    for (int i = 0; same && i < left->rank; i++)
+        same = sym_same(call->env, left->sizes[i], right->sizes[i]);
     if (same) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "%s %s and %s %s must have the same sizes", arg_name(call, a), SIZES(call, left),
-                     arg_name(call, b), SIZES(call, right));
+    return meta_fail(call, ST_SHAPE, "%s %s and %s %s must have the same sizes", arg_name(call, a),
+                     SIZES(call, left), arg_name(call, b), SIZES(call, right));
 }
 
 Status meta_softmax_backward(MetaCall *call) {
@@ -61,20 +69,22 @@ Status meta_softmax_backward(MetaCall *call) {
 static Status ends_with(const MetaCall *call, const Meta *input, const Arg *shape) {
     const int lead = input->rank - shape->n;
     bool fits = lead >= 0 && shape->n > 0;
-    for (int i = 0; fits && i < shape->n; i++) fits = sym_same(call->env, input->sizes[lead + i], shape->ints[i]);
+    for (int i = 0; fits && i < shape->n; i++)
+        fits = sym_same(call->env, input->sizes[lead + i], shape->ints[i]);
     if (fits) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "input %s does not end in normalized_shape %s", SIZES(call, input),
-                     sizes_text(call, shape->ints, shape->n).at);
+    return meta_fail(call, ST_SHAPE, "input %s does not end in normalized_shape %s",
+                     SIZES(call, input), sizes_text(call, shape->ints, shape->n).at);
 }
 
 static Status has_shape(const MetaCall *call, int i, const Arg *shape) {
     const Meta *meta = tensor_meta(call, i);
     if (!meta) return ST_OK;
     bool fits = meta->rank == shape->n;
-    for (int k = 0; fits && k < shape->n; k++) fits = sym_same(call->env, meta->sizes[k], shape->ints[k]);
+    for (int k = 0; fits && k < shape->n; k++)
+        fits = sym_same(call->env, meta->sizes[k], shape->ints[k]);
     if (fits) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "%s %s must have sizes %s", arg_name(call, i), SIZES(call, meta),
-                     sizes_text(call, shape->ints, shape->n).at);
+    return meta_fail(call, ST_SHAPE, "%s %s must have sizes %s", arg_name(call, i),
+                     SIZES(call, meta), sizes_text(call, shape->ints, shape->n).at);
 }
 
 static Status norm_args(MetaCall *call, int input, const char *weight, const char *bias) {
@@ -93,14 +103,16 @@ Status meta_layer_norm(MetaCall *call) {
 }
 
 Status meta_native_layer_norm(MetaCall *call) {
-    const Meta *input = tensor_meta(call, 0), *weight = tensor_meta(call, op_param_find(call->row, "weight"));
+    const Meta *input = tensor_meta(call, 0),
+               *weight = tensor_meta(call, op_param_find(call->row, "weight"));
     const int lead = input->rank - arg_named(call, "normalized_shape")->n;
     int64_t sizes[MAX_RANK];
     TRY(norm_args(call, 0, "weight", "bias"));
     for (int i = 0; i < input->rank; i++) sizes[i] = i < lead ? input->sizes[i] : 1;
     out_same(call, 0, input, input->dtype);
     for (int i = 1; i < 3; i++)
-        out_plain(call, i, weight ? weight->dtype : input->dtype, input->device, sizes, input->rank);
+        out_plain(call, i, weight ? weight->dtype : input->dtype, input->device, sizes,
+                  input->rank);
     call->order = ORDER_L;
     return ST_OK;
 }
@@ -116,9 +128,12 @@ Status meta_native_layer_norm_backward(MetaCall *call) {
     const Meta *weight = tensor_meta(call, op_param_find(call->row, "weight"));
     const DType dtype = weight ? weight->dtype : input->dtype;
     for (int i = 0; i < 3; i++) {
-        if (!mask->ints[i]) out_plain(call, i, i ? dtype : input->dtype, input->device, &none, 1);
-        else if (i) out_plain(call, i, dtype, input->device, shape->ints, shape->n);
-        else out_same(call, 0, input, input->dtype);
+        if (!mask->ints[i])
+            out_plain(call, i, i ? dtype : input->dtype, input->device, &none, 1);
+        else if (i)
+            out_plain(call, i, dtype, input->device, shape->ints, shape->n);
+        else
+            out_same(call, 0, input, input->dtype);
     }
     call->order = ORDER_LS;
     return ST_OK;
@@ -129,7 +144,8 @@ Status meta_native_layer_norm_backward(MetaCall *call) {
 static Status check_reduction(const MetaCall *call, int64_t *out) {
     *out = arg_named(call, "reduction")->i;
     if (*out >= REDUCTION_none && *out <= REDUCTION_sum) return ST_OK;
-    return meta_fail(call, ST_ARGUMENT, "reduction must be 0 (none), 1 (mean) or 2 (sum), not %lld", (long long)*out);
+    return meta_fail(call, ST_ARGUMENT, "reduction must be 0 (none), 1 (mean) or 2 (sum), not %lld",
+                     (long long)*out);
 }
 
 Status meta_loss(MetaCall *call) {
@@ -138,24 +154,31 @@ Status meta_loss(MetaCall *call) {
     TRY(elementwise(call, &e));
     TRY(check_reduction(call, &reduction));
     TRY(elementwise_out(call, &e, e.common));
-    if (!dtype_is_float(e.common)) return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(e.common));
+    if (!dtype_is_float(e.common))
+        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s",
+                         dtype_name(e.common));
     if (reduction != REDUCTION_none) out_plain(call, 0, e.common, e.in[0]->device, NULL, 0);
     return ST_OK;
 }
 
 /* self [N,C] or [C] with target [N] or []; weight [C]. */
 static Status class_args(const MetaCall *call, int self_arg, int target_arg, int weight_arg) {
-    const Meta *self = tensor_meta(call, self_arg), *target = tensor_meta(call, target_arg), *weight = tensor_meta(call, weight_arg);
+    const Meta *self = tensor_meta(call, self_arg), *target = tensor_meta(call, target_arg),
+               *weight = tensor_meta(call, weight_arg);
     TRY(want_float(call, self_arg));
     if (target->dtype != DT_i64 && target->dtype != DT_u8)
         return meta_fail(call, ST_DTYPE, "target must be i64, not %s", dtype_name(target->dtype));
     if (self->rank < 1 || self->rank > 2 || target->rank != self->rank - 1)
-        return meta_fail(call, ST_SHAPE, "self %s and target %s don't fit: [N,C] with [N], or [C] with []", SIZES(call, self),
-                         SIZES(call, target));
+        return meta_fail(call, ST_SHAPE,
+                         "self %s and target %s don't fit: [N,C] with [N], or [C] with []",
+                         SIZES(call, self), SIZES(call, target));
     if (self->rank == 2 && !sym_same(call->env, self->sizes[0], target->sizes[0]))
-        return meta_fail(call, ST_SHAPE, "target %s does not match self %s", SIZES(call, target), SIZES(call, self));
-    if (weight && (weight->rank != 1 || !sym_same(call->env, weight->sizes[0], self->sizes[self->rank - 1])))
-        return meta_fail(call, ST_SHAPE, "weight %s must have one element per class of self %s", SIZES(call, weight), SIZES(call, self));
+        return meta_fail(call, ST_SHAPE, "target %s does not match self %s", SIZES(call, target),
+                         SIZES(call, self));
+    if (weight &&
+        (weight->rank != 1 || !sym_same(call->env, weight->sizes[0], self->sizes[self->rank - 1])))
+        return meta_fail(call, ST_SHAPE, "weight %s must have one element per class of self %s",
+                         SIZES(call, weight), SIZES(call, self));
     return ST_OK;
 }
 
@@ -191,11 +214,16 @@ static Status loss_of_classes(MetaCall *call, bool probabilities) {
     for (int i = 0; i < self->rank; i++)
         if (i != (self->rank > 1)) sizes[rank++] = self->sizes[i];
     bool fits = probabilities || target->rank == rank;
-    for (int i = 0; fits && !probabilities && i < rank; i++) fits = sym_same(call->env, sizes[i], target->sizes[i]);
-    if (!fits) return meta_fail(call, ST_SHAPE, "target %s does not match self %s", SIZES(call, target), SIZES(call, self));
+    for (int i = 0; fits && !probabilities && i < rank; i++)
+        fits = sym_same(call->env, sizes[i], target->sizes[i]);
+    if (!fits)
+        return meta_fail(call, ST_SHAPE, "target %s does not match self %s", SIZES(call, target),
+                         SIZES(call, self));
     const Meta *weight = tensor_meta(call, 2);
-    if (weight && (weight->rank != 1 || !sym_same(call->env, weight->sizes[0], self->sizes[self->rank > 1])))
-        return meta_fail(call, ST_SHAPE, "weight %s must have one element per class of self %s", SIZES(call, weight), SIZES(call, self));
+    if (weight &&
+        (weight->rank != 1 || !sym_same(call->env, weight->sizes[0], self->sizes[self->rank > 1])))
+        return meta_fail(call, ST_SHAPE, "weight %s must have one element per class of self %s",
+                         SIZES(call, weight), SIZES(call, self));
     out_plain(call, 0, self->dtype, self->device, sizes, reduction == REDUCTION_none ? rank : 0);
     return ST_OK;
 }
@@ -207,7 +235,8 @@ Status meta_cross_entropy(MetaCall *call) {
     const bool probabilities = dtype_is_float(target->dtype);
     const Arg *smoothing = arg_named(call, "label_smoothing");
     if (smoothing->kind == ARG_float && !(smoothing->f >= 0 && smoothing->f <= 1))
-        return meta_fail(call, ST_VALUE, "label_smoothing must be between 0 and 1, not %g", smoothing->f);
+        return meta_fail(call, ST_VALUE, "label_smoothing must be between 0 and 1, not %g",
+                         smoothing->f);
     if (probabilities) TRY(same_sizes(call, 0, 1));
     return loss_of_classes(call, probabilities);
 }

@@ -8,7 +8,8 @@ static Status check_alpha(const MetaCall *call, DType common) {
     if (i < 0) return ST_OK;
     const Arg *alpha = &call->args[i];
     if (alpha->kind == ARG_bool && common != DT_bool)
-        return meta_fail(call, ST_DTYPE, "a boolean alpha is only for boolean results, not %s", dtype_name(common));
+        return meta_fail(call, ST_DTYPE, "a boolean alpha is only for boolean results, not %s",
+                         dtype_name(common));
     if (alpha->kind == ARG_float && !dtype_is_float(common))
         return meta_fail(call, ST_DTYPE, "alpha must not be a float for %s", dtype_name(common));
     return ST_OK;
@@ -29,7 +30,8 @@ Status meta_binary_no_bool(MetaCall *call) {
     TRY(check_alpha(call, e.common));
     for (int i = 0; i < e.n; i++)
         if (e.in[i]->dtype == DT_bool)
-            return meta_fail(call, ST_DTYPE, "%s is a bool tensor; use logical_xor or bitwise_not", arg_name(call, e.arg[i]));
+            return meta_fail(call, ST_DTYPE, "%s is a bool tensor; use logical_xor or bitwise_not",
+                             arg_name(call, e.arg[i]));
     return elementwise_out(call, &e, e.common);
 }
 
@@ -43,7 +45,8 @@ Status meta_unary(MetaCall *call) {
 Status meta_unary_no_bool(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
-    if (e.common == DT_bool) return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
+    if (e.common == DT_bool)
+        return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
     return elementwise_out(call, &e, e.common);
 }
 
@@ -59,12 +62,14 @@ Status meta_unary_float_only(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
     if (!dtype_is_float(e.common))
-        return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, 0), dtype_name(e.common));
+        return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, 0),
+                         dtype_name(e.common));
     const int approximate = op_param_find(call->row, "approximate");
     if (approximate >= 0) {
         const char *how = call->args[approximate].string;
         if (strcmp(how, "none") && strcmp(how, "tanh"))
-            return meta_fail(call, ST_ARGUMENT, "approximate must be 'none' or 'tanh', not '%s'", how);
+            return meta_fail(call, ST_ARGUMENT, "approximate must be 'none' or 'tanh', not '%s'",
+                             how);
     }
     return elementwise_out(call, &e, e.common);
 }
@@ -81,7 +86,8 @@ Status meta_copy(MetaCall *call) {
     bool fits = src->rank <= rank && broadcast_into(call->env, sizes, &rank, src->sizes, src->rank);
     for (int i = 0; fits && i < rank; i++) fits = sym_same(call->env, sizes[i], self->sizes[i]);
     if (!fits)
-        return meta_fail(call, ST_SHAPE, "src %s does not broadcast to self's sizes %s", SIZES(call, src), SIZES(call, self));
+        return meta_fail(call, ST_SHAPE, "src %s does not broadcast to self's sizes %s",
+                         SIZES(call, src), SIZES(call, self));
     out_like(call, 0, self, self->dtype);
     return ST_OK;
 }
@@ -100,7 +106,8 @@ Status meta_div_mode(MetaCall *call) {
     const Arg *mode = &call->args[op_param_find(call->row, "rounding_mode")];
     if (mode->kind == ARG_none) return elementwise_out(call, &e, default_float(e.common));
     if (strcmp(mode->string, "trunc") && strcmp(mode->string, "floor"))
-        return meta_fail(call, ST_ARGUMENT, "rounding_mode must be None, 'trunc' or 'floor', not '%s'", mode->string);
+        return meta_fail(call, ST_ARGUMENT,
+                         "rounding_mode must be None, 'trunc' or 'floor', not '%s'", mode->string);
     return elementwise_out(call, &e, e.common);
 }
 
@@ -117,7 +124,8 @@ Status meta_test(MetaCall *call) { return meta_compare(call); }
 Status meta_bitwise(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
-    if (dtype_is_float(e.common)) return meta_fail(call, ST_DTYPE, "needs ints or bools, not %s", dtype_name(e.common));
+    if (dtype_is_float(e.common))
+        return meta_fail(call, ST_DTYPE, "needs ints or bools, not %s", dtype_name(e.common));
     return elementwise_out(call, &e, e.common);
 }
 
@@ -135,7 +143,8 @@ Status meta_pow(MetaCall *call) {
     const Arg *exponent = &call->args[1];
     const bool plain = exponent->kind == ARG_int && !sym_is(exponent->i);
     if (plain && exponent->i < 0 && !dtype_is_float(e.common))
-        return meta_fail(call, ST_VALUE, "ints can't be raised to the negative power %lld", (long long)exponent->i);
+        return meta_fail(call, ST_VALUE, "ints can't be raised to the negative power %lld",
+                         (long long)exponent->i);
     return elementwise_out(call, &e, e.common);
 }
 
@@ -144,7 +153,8 @@ Status meta_where(MetaCall *call) {
     Elementwise e = {0}, choices = {0};
     TRY(elementwise(call, &e));
     if (e.in[0]->dtype != DT_bool && e.in[0]->dtype != DT_u8)
-        return meta_fail(call, ST_DTYPE, "condition must be bool, not %s", dtype_name(e.in[0]->dtype));
+        return meta_fail(call, ST_DTYPE, "condition must be bool, not %s",
+                         dtype_name(e.in[0]->dtype));
     elementwise_add(call, &choices, 1);
     elementwise_add(call, &choices, 2);
     return elementwise_out(call, &e, promoted(&choices));
@@ -165,8 +175,9 @@ static Status one_dtype(MetaCall *call, Elementwise *e) {
     TRY(elementwise(call, e));
     for (int i = 1; i < e->n; i++)
         if (e->in[i]->dtype != e->in[0]->dtype && !e->in[i]->wrapped)
-            return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, e->arg[i]), dtype_name(e->in[i]->dtype),
-                             arg_name(call, e->arg[0]), dtype_name(e->in[0]->dtype));
+            return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, e->arg[i]),
+                             dtype_name(e->in[i]->dtype), arg_name(call, e->arg[0]),
+                             dtype_name(e->in[0]->dtype));
     return ST_OK;
 }
 
@@ -174,7 +185,8 @@ Status meta_lerp(MetaCall *call) {
     Elementwise e = {0};
     TRY(one_dtype(call, &e));
     if (!dtype_is_float(e.in[0]->dtype))
-        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(e.in[0]->dtype));
+        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s",
+                         dtype_name(e.in[0]->dtype));
     return elementwise_out(call, &e, e.in[0]->dtype);
 }
 
@@ -196,7 +208,9 @@ Status meta_addcdiv(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
     if (!dtype_is_float(e.in[1]->dtype) && !dtype_is_float(e.in[2]->dtype))
-        return meta_fail(call, ST_DTYPE, "integer division by addcdiv is not supported; use div with a rounding_mode");
+        return meta_fail(
+            call, ST_DTYPE,
+            "integer division by addcdiv is not supported; use div with a rounding_mode");
     return elementwise_out(call, &e, e.common);
 }
 
@@ -221,10 +235,14 @@ Status meta_masked_fill(MetaCall *call) {
     elementwise_add(call, &e, 0);
     elementwise_add(call, &e, 1);
     const Meta *value = arg_meta(call, 2, &number);
-    if (e.in[1]->dtype != DT_bool) return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(e.in[1]->dtype));
-    if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
+    if (e.in[1]->dtype != DT_bool)
+        return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(e.in[1]->dtype));
+    if (value->rank)
+        return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s",
+                         SIZES(call, value));
     if (!can_cast(value->dtype, e.in[0]->dtype) && e.in[0]->dtype != DT_bool)
-        return meta_fail(call, ST_DTYPE, "value of %s can't be cast to self's %s", dtype_name(value->dtype), dtype_name(e.in[0]->dtype));
+        return meta_fail(call, ST_DTYPE, "value of %s can't be cast to self's %s",
+                         dtype_name(value->dtype), dtype_name(e.in[0]->dtype));
     return elementwise_out(call, &e, e.in[0]->dtype);
 }
 
@@ -232,7 +250,9 @@ Status meta_masked_fill(MetaCall *call) {
 Status meta_fill(MetaCall *call) {
     Meta number, number_value;
     const Meta *self = arg_meta(call, 0, &number), *value = arg_meta(call, 1, &number_value);
-    if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
+    if (value->rank)
+        return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s",
+                         SIZES(call, value));
     out_like(call, 0, self, self->dtype);
     return ST_OK;
 }

@@ -2,7 +2,8 @@
  * result by strides says so and names contiguous() or reshape(). */
 #include "ir/meta_rules.h"
 
-static void view_out(MetaCall *call, const Meta *in, const int64_t *sizes, const int64_t *strides, int rank, int64_t offset) {
+static void view_out(MetaCall *call, const Meta *in, const int64_t *sizes, const int64_t *strides,
+                     int rank, int64_t offset) {
     MetaOut *out = &call->out[0];
     out_set(out, in->dtype, in->device, sizes, rank);
     if (rank) memmove(out->strides, strides, sizeof *strides * (size_t)rank);
@@ -18,7 +19,9 @@ static Status infer_size(const MetaCall *call, const Meta *in, const Arg *size, 
     for (int i = 0; i < size->n; i++) {
         sizes[i] = size->ints[i];
         if (sym_identical(sizes[i], -1)) {
-            if (unknown >= 0) return meta_fail(call, ST_ARGUMENT, "only one size can be -1: %s", sizes_text(call, size->ints, size->n).at);
+            if (unknown >= 0)
+                return meta_fail(call, ST_ARGUMENT, "only one size can be -1: %s",
+                                 sizes_text(call, size->ints, size->n).at);
             unknown = i;
         } else if (!sym_is(sizes[i]) && sizes[i] < 0) {
             return meta_fail(call, ST_ARGUMENT, "size %lld is negative", (long long)sizes[i]);
@@ -31,16 +34,19 @@ static Status infer_size(const MetaCall *call, const Meta *in, const Arg *size, 
         fits = sym_same(env, known, in->numel);
     } else {
         if (sym_same(env, known, 0))
-            return meta_fail(call, ST_ARGUMENT, "-1 can't be inferred: %s holds no elements", sizes_text(call, size->ints, size->n).at);
+            return meta_fail(call, ST_ARGUMENT, "-1 can't be inferred: %s holds no elements",
+                             sizes_text(call, size->ints, size->n).at);
         fits = sym_same(env, sym_mod(env, in->numel, known), 0);
         if (fits) sizes[unknown] = sym_div(env, in->numel, known);
     }
     if (fits) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "sizes %s are invalid for self %s", sizes_text(call, size->ints, size->n).at, SIZES(call, in));
+    return meta_fail(call, ST_SHAPE, "sizes %s are invalid for self %s",
+                     sizes_text(call, size->ints, size->n).at, SIZES(call, in));
 }
 
 /* Old dims that lie like one are walked from the last; new dims must tile each such run (ATen computeStride). */
-static bool view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank, int64_t *strides) {
+static bool view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank,
+                         int64_t *strides) {
     if (sym_same(env, in->numel, 0)) {
         meta_contiguous_strides(env, sizes, rank, strides);
         return true;
@@ -75,7 +81,8 @@ Status meta_view(MetaCall *call) {
     TRY(infer_size(call, in, size, sizes));
     if (!view_strides(call->env, in, sizes, size->n, strides))
         return meta_fail(call, ST_SHAPE,
-                         "sizes %s are not a view of self %s with its strides; use reshape(), or contiguous() first",
+                         "sizes %s are not a view of self %s with its strides; use reshape(), or "
+                         "contiguous() first",
                          sizes_text(call, sizes, size->n).at, SIZES(call, in));
     view_out(call, in, sizes, strides, size->n, 0);
     return ST_OK;
@@ -87,20 +94,25 @@ Status meta_expand(MetaCall *call) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     const int lead = size->n - in->rank;
     if (lead < 0 || size->n > MAX_RANK)
-        return meta_fail(call, ST_SHAPE, "sizes %s have fewer dims than self %s", sizes_text(call, size->ints, size->n).at, SIZES(call, in));
+        return meta_fail(call, ST_SHAPE, "sizes %s have fewer dims than self %s",
+                         sizes_text(call, size->ints, size->n).at, SIZES(call, in));
     for (int i = size->n - 1; i >= 0; i--) {
         int64_t want = size->ints[i];
         const int64_t own = i >= lead ? in->sizes[i - lead] : 1;
-        strides[i] = i >= lead ? in->strides[i - lead] : i + 1 < size->n ? sym_mul(call->env, sizes[i + 1], strides[i + 1]) : 1;
+        strides[i] = i >= lead         ? in->strides[i - lead]
+                     : i + 1 < size->n ? sym_mul(call->env, sizes[i + 1], strides[i + 1])
+                                       : 1;
         if (sym_identical(want, -1)) {
-            if (i < lead) return meta_fail(call, ST_SHAPE, "-1 is not allowed for the new dim %d", i);
+            if (i < lead)
+                return meta_fail(call, ST_SHAPE, "-1 is not allowed for the new dim %d", i);
             want = own;
         }
-        if (!sym_is(want) && want < 0) return meta_fail(call, ST_SHAPE, "size %lld is negative", (long long)want);
+        if (!sym_is(want) && want < 0)
+            return meta_fail(call, ST_SHAPE, "size %lld is negative", (long long)want);
         if (!sym_same(call->env, own, want)) {
             if (!sym_same(call->env, own, 1))
-                return meta_fail(call, ST_SHAPE, "self %s does not expand to %s at dim %d", SIZES(call, in),
-                                 sizes_text(call, size->ints, size->n).at, i);
+                return meta_fail(call, ST_SHAPE, "self %s does not expand to %s at dim %d",
+                                 SIZES(call, in), sizes_text(call, size->ints, size->n).at, i);
             strides[i] = 0;
         }
         sizes[i] = want;
@@ -114,8 +126,10 @@ static Status reshaped(MetaCall *call, const Meta *in, const Arg *size) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     if (size->n > MAX_RANK) return meta_fail(call, ST_ARGUMENT, "more than %d dims", MAX_RANK);
     TRY(infer_size(call, in, size, sizes));
-    if (view_strides(call->env, in, sizes, size->n, strides)) view_out(call, in, sizes, strides, size->n, 0);
-    else out_plain(call, 0, in->dtype, in->device, sizes, size->n);
+    if (view_strides(call->env, in, sizes, size->n, strides))
+        view_out(call, in, sizes, strides, size->n, 0);
+    else
+        out_plain(call, 0, in->dtype, in->device, sizes, size->n);
     return ST_OK;
 }
 
@@ -147,7 +161,8 @@ Status meta_flatten(MetaCall *call) {
     int64_t sizes[MAX_RANK], merged = 1;
     TRY(wrap_dim(call, call->args[1].i, in->rank, "start_dim", &first));
     TRY(wrap_dim(call, call->args[2].i, in->rank, "end_dim", &last));
-    if (first > last) return meta_fail(call, ST_ARGUMENT, "start_dim %d comes after end_dim %d", first, last);
+    if (first > last)
+        return meta_fail(call, ST_ARGUMENT, "start_dim %d comes after end_dim %d", first, last);
     if (!in->rank || first == last) {
         const Arg same = in->rank ? A_INTS(in->sizes, in->rank) : A_INTS(&merged, 1);
         if (!in->rank) return reshaped(call, in, &same);
@@ -155,8 +170,10 @@ Status meta_flatten(MetaCall *call) {
         return ST_OK;
     }
     for (int dim = 0; dim < in->rank; dim++) {
-        if (dim < first || dim > last) sizes[n++] = in->sizes[dim];
-        else merged = sym_mul(call->env, merged, in->sizes[dim]);
+        if (dim < first || dim > last)
+            sizes[n++] = in->sizes[dim];
+        else
+            merged = sym_mul(call->env, merged, in->sizes[dim]);
         if (dim == last) sizes[n++] = merged;
     }
     const Arg size = A_INTS(sizes, n);
@@ -169,7 +186,8 @@ Status meta_unflatten(MetaCall *call) {
     int at = 0, n = 0;
     int64_t sizes[2 * MAX_RANK], inner[MAX_RANK];
     TRY(wrap_dim(call, call->args[1].i, in->rank, "dim", &at));
-    if (!in->rank || in->rank + parts->n - 1 > MAX_RANK || !parts->n) return meta_fail(call, ST_ARGUMENT, "no such split of a dim");
+    if (!in->rank || in->rank + parts->n - 1 > MAX_RANK || !parts->n)
+        return meta_fail(call, ST_ARGUMENT, "no such split of a dim");
     const Meta one = {.rank = 1, .sizes = &in->sizes[at], .numel = in->sizes[at]};
     TRY(infer_size(call, &one, parts, inner));
     for (int dim = 0; dim < in->rank; dim++) {

@@ -33,7 +33,9 @@ static void insert_dim(MetaOut *out, int dim, int64_t size, int64_t stride) {
     out->rank++;
 }
 
-static const Arg *arg_named(const MetaCall *call, const char *name) { return &call->args[op_param_find(call->row, name)]; }
+static const Arg *arg_named(const MetaCall *call, const char *name) {
+    return &call->args[op_param_find(call->row, name)];
+}
 
 static Status named_dim(const MetaCall *call, const char *name, int rank, int *out) {
     return wrap_dim(call, arg_named(call, name)->i, rank, name, out);
@@ -79,7 +81,9 @@ Status meta_transpose(MetaCall *call) {
 
 Status meta_t(MetaCall *call) {
     const ViewDims v = begin(call);
-    if (v.in->rank > 2) return meta_fail(call, ST_SHAPE, "self must have at most 2 dims, not sizes %s", SIZES(call, v.in));
+    if (v.in->rank > 2)
+        return meta_fail(call, ST_SHAPE, "self must have at most 2 dims, not sizes %s",
+                         SIZES(call, v.in));
     if (v.in->rank == 2) exchange(&v, 0, 1);
     return ST_OK;
 }
@@ -94,7 +98,8 @@ static int64_t slice_position(SymEnv *env, const Arg *given, int64_t fallback, i
     return sym_less(env, size, at) ? size : at;
 }
 
-static Status cut(MetaCall *call, const ViewDims *v, int dim, int64_t start, int64_t end, int64_t step) {
+static Status cut(MetaCall *call, const ViewDims *v, int dim, int64_t start, int64_t end,
+                  int64_t step) {
     SymEnv *env = call->env;
     MetaOut *out = v->out;
     if (sym_less(env, end, start)) end = start;
@@ -113,7 +118,8 @@ Status meta_slice(MetaCall *call) {
     const int64_t size = v.in->sizes[dim];
     int64_t step = arg_named(call, "step")->i;
     if (sym_is(step)) step = sym_concrete(call->env, step);
-    if (step <= 0) return meta_fail(call, ST_VALUE, "step must be positive, not %lld", (long long)step);
+    if (step <= 0)
+        return meta_fail(call, ST_VALUE, "step must be positive, not %lld", (long long)step);
     const int64_t start = slice_position(call->env, arg_named(call, "start"), 0, size);
     const int64_t end = slice_position(call->env, arg_named(call, "end"), size, size);
     return cut(call, &v, dim, start, end, step);
@@ -131,7 +137,8 @@ Status meta_narrow(MetaCall *call) {
     if (sym_less(env, length, 0)) return meta_fail(call, ST_VALUE, "length must not be negative");
     if (sym_less(env, start, 0)) start = sym_add(env, start, size);
     if (sym_less(env, start, 0) || sym_less(env, size, sym_add(env, start, length)))
-        return meta_fail(call, ST_VALUE, "start %lld and length %lld exceed dim %d of size %lld", (long long)sym_hint(env, arg_named(call, "start")->i),
+        return meta_fail(call, ST_VALUE, "start %lld and length %lld exceed dim %d of size %lld",
+                         (long long)sym_hint(env, arg_named(call, "start")->i),
                          (long long)sym_hint(env, length), dim, (long long)sym_hint(env, size));
     return cut(call, &v, dim, start, sym_add(env, start, length), 1);
 }
@@ -147,7 +154,8 @@ Status meta_select(MetaCall *call) {
     if (sym_less(env, index, 0)) index = sym_add(env, index, size);
     if (sym_less(env, index, 0) || !sym_less(env, index, size))
         return meta_fail(call, ST_VALUE, "index %lld is out of range for dim %d of size %lld",
-                         (long long)sym_hint(env, arg_named(call, "index")->i), dim, (long long)sym_hint(env, size));
+                         (long long)sym_hint(env, arg_named(call, "index")->i), dim,
+                         (long long)sym_hint(env, size));
     v.out->offset = sym_mul(env, index, v.in->strides[dim]);
     remove_dim(v.out, dim);
     return ST_OK;
@@ -179,7 +187,8 @@ Status meta_unsqueeze(MetaCall *call) {
     int dim = 0;
     if (v.in->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
     TRY(named_dim(call, "dim", v.in->rank + 1, &dim));
-    const int64_t stride = dim < v.in->rank ? sym_mul(call->env, v.in->sizes[dim], v.in->strides[dim]) : 1;
+    const int64_t stride =
+        dim < v.in->rank ? sym_mul(call->env, v.in->sizes[dim], v.in->strides[dim]) : 1;
     insert_dim(v.out, dim, 1, stride);
     return ST_OK;
 }
@@ -187,18 +196,22 @@ Status meta_unsqueeze(MetaCall *call) {
 /* Offsets are absolute in the storage; the result's is told relative to self's. */
 Status meta_as_strided(MetaCall *call) {
     const ViewDims v = begin(call);
-    const Arg *size = arg_named(call, "size"), *stride = arg_named(call, "stride"), *offset = arg_named(call, "storage_offset");
+    const Arg *size = arg_named(call, "size"), *stride = arg_named(call, "stride"),
+              *offset = arg_named(call, "storage_offset");
     if (size->n != stride->n || size->n > MAX_RANK)
-        return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n, stride->n);
+        return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n,
+                         stride->n);
     TRY(check_numel(call, size->ints, size->n));
     for (int i = 0; i < size->n; i++) {
-        if (sym_less(call->env, stride->ints[i], 0)) return meta_fail(call, ST_ARGUMENT, "negative strides are not supported");
+        if (sym_less(call->env, stride->ints[i], 0))
+            return meta_fail(call, ST_ARGUMENT, "negative strides are not supported");
         v.out->sizes[i] = size->ints[i];
         v.out->strides[i] = stride->ints[i];
     }
     v.out->rank = size->n;
     if (offset->kind == ARG_none) return ST_OK;
-    if (sym_less(call->env, offset->i, 0)) return meta_fail(call, ST_ARGUMENT, "storage_offset must not be negative");
+    if (sym_less(call->env, offset->i, 0))
+        return meta_fail(call, ST_ARGUMENT, "storage_offset must not be negative");
     v.out->offset = sym_sub(call->env, offset->i, call->base_offset);
     return ST_OK;
 }
@@ -217,7 +230,8 @@ Status meta_diagonal(MetaCall *call) {
     const int64_t length = sym_max(env, sym_min(env, rows, columns), 0);
     const int64_t stride = sym_add(env, v.in->strides[a], v.in->strides[b]);
     if (!sym_same(env, length, 0))
-        v.out->offset = above ? sym_mul(env, by, v.in->strides[b]) : sym_mul(env, sym_sub(env, 0, by), v.in->strides[a]);
+        v.out->offset = above ? sym_mul(env, by, v.in->strides[b])
+                              : sym_mul(env, sym_sub(env, 0, by), v.in->strides[a]);
     remove_dim(v.out, a > b ? a : b);
     remove_dim(v.out, a > b ? b : a);
     insert_dim(v.out, v.out->rank, length, stride);
@@ -230,11 +244,14 @@ Status meta_unfold(MetaCall *call) {
     int dim = 0;
     TRY(named_dim(call, "dimension", v.in->rank, &dim));
     const int64_t window = arg_named(call, "size")->i, step = arg_named(call, "step")->i;
-    const int64_t have = v.in->rank ? v.in->sizes[dim] : 1, stride = v.in->rank ? v.in->strides[dim] : 1;
+    const int64_t have = v.in->rank ? v.in->sizes[dim] : 1,
+                  stride = v.in->rank ? v.in->strides[dim] : 1;
     if (sym_less(env, window, 0) || sym_less(env, have, window))
-        return meta_fail(call, ST_SHAPE, "windows of %lld don't fit dim %d of size %lld", (long long)sym_hint(env, window), dim,
-                         (long long)sym_hint(env, have));
-    if (!sym_less(env, 0, step)) return meta_fail(call, ST_VALUE, "step must be positive, not %lld", (long long)sym_hint(env, step));
+        return meta_fail(call, ST_SHAPE, "windows of %lld don't fit dim %d of size %lld",
+                         (long long)sym_hint(env, window), dim, (long long)sym_hint(env, have));
+    if (!sym_less(env, 0, step))
+        return meta_fail(call, ST_VALUE, "step must be positive, not %lld",
+                         (long long)sym_hint(env, step));
     if (v.in->rank) {
         v.out->sizes[dim] = sym_add(env, sym_div(env, sym_sub(env, have, window), step), 1);
         v.out->strides[dim] = sym_mul(env, stride, step);
@@ -249,12 +266,15 @@ Status meta_movedim(MetaCall *call) {
     int place[MAX_RANK]; /* by destination: source + 1 */
     bool moved[MAX_RANK] = {false};
     memset(place, 0, sizeof place);
-    if (from->n != to->n) return meta_fail(call, ST_ARGUMENT, "source has %d dims, but destination has %d", from->n, to->n);
+    if (from->n != to->n)
+        return meta_fail(call, ST_ARGUMENT, "source has %d dims, but destination has %d", from->n,
+                         to->n);
     for (int i = 0; i < from->n; i++) {
         int source = 0, destination = 0;
         TRY(wrap_dim(call, from->ints[i], v.in->rank, "source", &source));
         TRY(wrap_dim(call, to->ints[i], v.in->rank, "destination", &destination));
-        if (moved[source] || place[destination]) return meta_fail(call, ST_ARGUMENT, "a dim appears twice");
+        if (moved[source] || place[destination])
+            return meta_fail(call, ST_ARGUMENT, "a dim appears twice");
         moved[source] = true;
         place[destination] = source + 1;
     }
@@ -300,12 +320,15 @@ Status meta_split(MetaCall *call) {
     int dim = 0;
     TRY(piece_dim(call, in, &dim));
     int64_t size = call->args[1].i;
-    if (sym_less(call->env, size, 0)) return meta_fail(call, ST_VALUE, "split_size must not be negative");
+    if (sym_less(call->env, size, 0))
+        return meta_fail(call, ST_VALUE, "split_size must not be negative");
     if (sym_same(call->env, size, 0)) {
-        if (!sym_same(call->env, in->sizes[dim], 0)) return meta_fail(call, ST_VALUE, "split_size 0 needs a dim of size 0");
+        if (!sym_same(call->env, in->sizes[dim], 0))
+            return meta_fail(call, ST_VALUE, "split_size 0 needs a dim of size 0");
         size = 1;
     }
-    const int64_t n = sym_div(call->env, sym_add(call->env, in->sizes[dim], sym_sub(call->env, size, 1)), size);
+    const int64_t n =
+        sym_div(call->env, sym_add(call->env, in->sizes[dim], sym_sub(call->env, size, 1)), size);
     return equal_pieces(call, in, dim, size, (int)max_i64(sym_concrete(call->env, n), 1));
 }
 
@@ -314,11 +337,13 @@ Status meta_chunk(MetaCall *call) {
     int dim = 0;
     TRY(piece_dim(call, in, &dim));
     const int64_t chunks = sym_concrete(call->env, call->args[1].i);
-    if (chunks <= 0) return meta_fail(call, ST_VALUE, "chunks must be positive, not %lld", (long long)chunks);
+    if (chunks <= 0)
+        return meta_fail(call, ST_VALUE, "chunks must be positive, not %lld", (long long)chunks);
     const int64_t whole = in->sizes[dim];
     const int64_t size = sym_div(call->env, sym_add(call->env, whole, chunks - 1), chunks);
     if (sym_same(call->env, size, 0)) return equal_pieces(call, in, dim, 0, (int)chunks);
-    const int64_t n = sym_div(call->env, sym_add(call->env, whole, sym_sub(call->env, size, 1)), size);
+    const int64_t n =
+        sym_div(call->env, sym_add(call->env, whole, sym_sub(call->env, size, 1)), size);
     return equal_pieces(call, in, dim, size, (int)max_i64(sym_concrete(call->env, n), 1));
 }
 
@@ -329,13 +354,14 @@ Status meta_split_with_sizes(MetaCall *call) {
     int64_t start = 0;
     TRY(piece_dim(call, in, &dim));
     for (int i = 0; i < sizes->n; i++) {
-        if (sym_less(call->env, sizes->ints[i], 0)) return meta_fail(call, ST_VALUE, "sizes must not be negative");
+        if (sym_less(call->env, sizes->ints[i], 0))
+            return meta_fail(call, ST_VALUE, "sizes must not be negative");
         piece(call, i, in, dim, start, sizes->ints[i]);
         start = sym_add(call->env, start, sizes->ints[i]);
     }
     if (!sym_same(call->env, start, in->sizes[dim]))
-        return meta_fail(call, ST_SHAPE, "sizes %s don't add up to dim %d of self %s", sizes_text(call, sizes->ints, sizes->n).at, dim,
-                         SIZES(call, in));
+        return meta_fail(call, ST_SHAPE, "sizes %s don't add up to dim %d of self %s",
+                         sizes_text(call, sizes->ints, sizes->n).at, dim, SIZES(call, in));
     call->n_out = sizes->n;
     return ST_OK;
 }

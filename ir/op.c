@@ -20,13 +20,31 @@
 
 enum { INPLACE_NO_INPLACE = 0, INPLACE_INPLACE = 1 };
 static OpRow rows[OP_COUNT] = {
-#define OP(id_, schema_, inplace_, out_, c_name_, c_short_, kind_, rule_, body_, derivative_, saves_, flags_, samples_, doc_) \
-    [OP_##id_] = {.id = OP_##id_, .schema = schema_, .inplace = INPLACE_##inplace_, .out_name = out_,                    \
-                  .c_name = c_name_, .c_short = c_short_, .kind = KIND_##kind_, .meta = meta_##rule_, .body = #body_,    \
-                  .derivative = #derivative_, .saves = saves_, .flags = flags_, .samples = #samples_, .doc = doc_},
-#define ALIAS(id_, schema_, inplace_, out_, c_name_, c_short_, of_, doc_)                                                \
-    [OP_##id_] = {.id = OP_##id_, .schema = schema_, .inplace = INPLACE_##inplace_, .out_name = out_,                    \
-                  .c_name = c_name_, .c_short = c_short_, .alias_of = &rows[OP_##of_], .doc = doc_},
+#define OP(id_, schema_, inplace_, out_, c_name_, c_short_, kind_, rule_, body_, derivative_,      \
+           saves_, flags_, samples_, doc_)                                                         \
+    [OP_##id_] = {.id = OP_##id_,                                                                  \
+                  .schema = schema_,                                                               \
+                  .inplace = INPLACE_##inplace_,                                                   \
+                  .out_name = out_,                                                                \
+                  .c_name = c_name_,                                                               \
+                  .c_short = c_short_,                                                             \
+                  .kind = KIND_##kind_,                                                            \
+                  .meta = meta_##rule_,                                                            \
+                  .body = #body_,                                                                  \
+                  .derivative = #derivative_,                                                      \
+                  .saves = saves_,                                                                 \
+                  .flags = flags_,                                                                 \
+                  .samples = #samples_,                                                            \
+                  .doc = doc_},
+#define ALIAS(id_, schema_, inplace_, out_, c_name_, c_short_, of_, doc_)                          \
+    [OP_##id_] = {.id = OP_##id_,                                                                  \
+                  .schema = schema_,                                                               \
+                  .inplace = INPLACE_##inplace_,                                                   \
+                  .out_name = out_,                                                                \
+                  .c_name = c_name_,                                                               \
+                  .c_short = c_short_,                                                             \
+                  .alias_of = &rows[OP_##of_],                                                     \
+                  .doc = doc_},
 #include "ir/ops.def"
 #undef OP
 #undef ALIAS
@@ -35,7 +53,7 @@ static OpRow rows[OP_COUNT] = {
 /* Room for names, defaults and the schemas of three forms of every row. */
 enum {
     TEXT_BYTES = 0
-#define OP(id, schema, ...) +4 * (int)sizeof(schema) + 384
+#define OP(id, schema, ...)    +4 * (int)sizeof(schema) + 384
 #define ALIAS(id, schema, ...) +4 * (int)sizeof(schema) + 384
 #include "ir/ops.def"
 #undef OP
@@ -47,7 +65,7 @@ static const char *form_names[OP_COUNT][FORM_COUNT];
 static const char *form_schemas[OP_COUNT][FORM_COUNT];
 
 enum { NAME_SLOTS = 8192 };
-_Static_assert(OP_COUNT * FORM_COUNT * 2 <= NAME_SLOTS, "the table of names is too small");
+_Static_assert(OP_COUNT *FORM_COUNT * 2 <= NAME_SLOTS, "the table of names is too small");
 typedef struct NameSlot {
     const char *name; /* without "aten::" */
     uint16_t op;
@@ -67,7 +85,8 @@ static void name_add(const char *name, OpId op, OpForm form) {
 }
 
 static size_t pool_used;
-static const char *pool_print(const char *format, const char *a, const char *b, const char *c, const char *d) {
+static const char *pool_print(const char *format, const char *a, const char *b, const char *c,
+                              const char *d) {
     char one[1280], *at = text_pool + pool_used;
     snprintf(one, sizeof one, format, a, b, c, d);
     memcpy(at, one, strlen(one) + 1);
@@ -94,10 +113,12 @@ static const char *written_schema(const OpRow *row, OpForm form, const char *nam
     if (!strstr(params, "*,")) strcat(outs, ", *");
     for (int i = 0; i < row->n_out; i++) {
         char one[32];
-        snprintf(one, sizeof one, row->n_out == 1 ? ", Tensor(a!) out" : ", Tensor(%c!) out%d", 'a' + i, i);
+        snprintf(one, sizeof one, row->n_out == 1 ? ", Tensor(a!) out" : ", Tensor(%c!) out%d",
+                 'a' + i, i);
         strcat(outs, one);
     }
-    return pool_print("%s(%s%s%s", name, params, outs, row->n_out == 1 ? ") -> Tensor(a!)" : ") -> Tensor[]");
+    return pool_print("%s(%s%s%s", name, params, outs,
+                      row->n_out == 1 ? ") -> Tensor(a!)" : ") -> Tensor[]");
 }
 
 static void row_init(OpRow *row) {
@@ -132,7 +153,8 @@ static void table_init(void) {
 }
 
 static inline void table_ready(void) {
-    if (UNLIKELY(!atomic_load_explicit(&ready, memory_order_acquire))) pthread_once(&once, table_init);
+    if (UNLIKELY(!atomic_load_explicit(&ready, memory_order_acquire)))
+        pthread_once(&once, table_init);
 }
 
 const OpRow *op_row(OpId id) {
@@ -143,7 +165,8 @@ const OpRow *op_row(OpId id) {
 const OpRow *op_find(const char *name, size_t n, OpForm *form) {
     table_ready();
     if (n >= 6 && !memcmp(name, "aten::", 6)) name += 6, n -= 6;
-    for (size_t slot = name_hash(name, n) % NAME_SLOTS; names[slot].name; slot = (slot + 1) % NAME_SLOTS) {
+    for (size_t slot = name_hash(name, n) % NAME_SLOTS; names[slot].name;
+         slot = (slot + 1) % NAME_SLOTS) {
         const NameSlot *found = &names[slot];
         if (strlen(found->name) != n || memcmp(found->name, name, n)) continue;
         if (form) *form = (OpForm)found->form;
@@ -153,7 +176,8 @@ const OpRow *op_find(const char *name, size_t n, OpForm *form) {
 }
 
 const char *op_form_name(const OpRow *row, OpForm form) {
-    if (row->id < 0 || row->id >= OP_COUNT || row != &rows[row->id]) return row->name; /* a user's op */
+    if (row->id < 0 || row->id >= OP_COUNT || row != &rows[row->id])
+        return row->name; /* a user's op */
     return form_names[row->id][form] ? form_names[row->id][form] : row->name;
 }
 

@@ -38,8 +38,9 @@ static const uint32_t accepted[] = {
 };
 
 static const char *kind_name(int kind) {
-    static const char *const names[] = {"default", "None",    "Tensor", "int",     "float", "bool",
-                                        "str",     "int list", "float list", "Tensor list", "runtime float"};
+    static const char *const names[] = {"default",    "None",        "Tensor",       "int",
+                                        "float",      "bool",        "str",          "int list",
+                                        "float list", "Tensor list", "runtime float"};
     return kind >= 0 && kind < COUNT_OF(names) ? names[kind] : "?";
 }
 
@@ -89,7 +90,8 @@ static void convert(const Param *param, const Arg *given, Arg *out) {
     case PT_dtype_opt:
         if (given->kind == ARG_int && given->i == DT_default) *out = A_NONE;
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -113,15 +115,18 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
     if (number_for_tensor(row, param, given)) return ST_OK;
     if (!(accepted[param->type] & (1u << given->kind))) return wrong_kind(row, param, given);
     if (param->type == PT_tensors) return check_list(row, param, given);
-    if ((param->type == PT_dtype || param->type == PT_dtype_opt) && (given->i < 0 || given->i >= DT_COUNT))
-        return error_raise(ST_ARGUMENT, "%s: %s is no dtype: %lld", row->name, param->name, (long long)given->i);
+    if ((param->type == PT_dtype || param->type == PT_dtype_opt) &&
+        (given->i < 0 || given->i >= DT_COUNT))
+        return error_raise(ST_ARGUMENT, "%s: %s is no dtype: %lld", row->name, param->name,
+                           (long long)given->i);
     convert(param, given, out);
     return ST_OK;
 }
 
 Status op_args_normalize(const OpRow *row, const Arg *given, int n_given, Arg *args) {
     if (n_given > row->n_params)
-        return error_raise(ST_ARGUMENT, "%s takes %d arguments, not %d", row->name, row->n_params, n_given);
+        return error_raise(ST_ARGUMENT, "%s takes %d arguments, not %d", row->name, row->n_params,
+                           n_given);
     for (int i = 0; i < row->n_params; i++)
         TRY(normalize_one(row, &row->params[i], i < n_given ? &given[i] : NULL, &args[i]));
     return ST_OK;

@@ -3,8 +3,8 @@
 
 static Status check_cast(const MetaCall *call, DType from, DType to) {
     if (can_cast(from, to)) return ST_OK;
-    return meta_fail(call, ST_DTYPE, "result type %s can't be cast to the desired output type %s", dtype_name(from),
-                     dtype_name(to));
+    return meta_fail(call, ST_DTYPE, "result type %s can't be cast to the desired output type %s",
+                     dtype_name(from), dtype_name(to));
 }
 
 static bool equal_sizes(SymEnv *env, const Meta *a, const MetaOut *b) {
@@ -27,8 +27,8 @@ static Status check_inplace(MetaCall *call) {
     const Meta *meta = self->val->meta;
     TRY(check_cast(call, out->dtype, meta->dtype));
     if (!equal_sizes(call->env, meta, out))
-        return meta_fail(call, ST_SHAPE, "self with sizes %s doesn't match the broadcast sizes %s", SIZES(call, meta),
-                         sizes_text(call, out->sizes, out->rank).at);
+        return meta_fail(call, ST_SHAPE, "self with sizes %s doesn't match the broadcast sizes %s",
+                         SIZES(call, meta), sizes_text(call, out->sizes, out->rank).at);
     take_layout(out, meta);
     out->alias = 0;
     return ST_OK;
@@ -45,10 +45,12 @@ static Status check_same(const MetaCall *call, DType result, DType out) {
 static Status check_out(MetaCall *call) {
     for (int i = 0; i < call->row->n_out; i++) {
         const Arg *arg = &call->args[call->row->n_params + i];
-        if (arg->kind != ARG_tensor || !arg->val) return meta_fail(call, ST_ARGUMENT, "out must be a tensor");
+        if (arg->kind != ARG_tensor || !arg->val)
+            return meta_fail(call, ST_ARGUMENT, "out must be a tensor");
         const Meta *meta = arg->val->meta;
         TRY(check_cast(call, call->out[i].dtype, meta->dtype));
-        if (call->row->kind != KIND_pointwise || call->row->flags & OPF_check) TRY(check_same(call, call->out[i].dtype, meta->dtype));
+        if (call->row->kind != KIND_pointwise || call->row->flags & OPF_check)
+            TRY(check_same(call, call->out[i].dtype, meta->dtype));
         if (equal_sizes(call->env, meta, &call->out[i])) take_layout(&call->out[i], meta);
         call->out[i].dtype = meta->dtype;
         call->out[i].alias = call->row->n_params + i;

@@ -58,13 +58,12 @@ typedef struct EnumRow {
     const char *name;
     int value;
 } EnumRow;
-static const EnumRow formats[] = {{"contiguous_format", MF_contiguous},
-                                  {"preserve_format", MF_preserve},
-                                  {"channels_last", MF_channels_last},
-                                  {"channels_last_3d", MF_channels_last_3d},
-                                  {"contiguous", MF_contiguous},
-                                  {"preserve", MF_preserve}};
-static const EnumRow words[] = {{"Mean", REDUCTION_mean}, {"Sum", REDUCTION_sum}, {"None_", 0}, {"strided", 0}};
+static const EnumRow formats[] = {
+    {"contiguous_format", MF_contiguous}, {"preserve_format", MF_preserve},
+    {"channels_last", MF_channels_last},  {"channels_last_3d", MF_channels_last_3d},
+    {"contiguous", MF_contiguous},        {"preserve", MF_preserve}};
+static const EnumRow words[] = {
+    {"Mean", REDUCTION_mean}, {"Sum", REDUCTION_sum}, {"None_", 0}, {"strided", 0}};
 
 const char *param_type_name(ParamType type) {
     for (int i = 0; i < COUNT_OF(types); i++)
@@ -79,7 +78,8 @@ bool param_type_optional(ParamType type) {
 
 int memory_format_find(const char *name, size_t n) {
     for (int i = 0; i < COUNT_OF(formats); i++)
-        if (strlen(formats[i].name) == n && !memcmp(formats[i].name, name, n)) return formats[i].value;
+        if (strlen(formats[i].name) == n && !memcmp(formats[i].name, name, n))
+            return formats[i].value;
     return -1;
 }
 
@@ -88,7 +88,8 @@ const char *memory_format_name(int64_t format) {
 }
 
 static Status fail(const Reader *r, const char *what) {
-    return error_raise(ST_PARSE, "schema \"%s\", column %d: %s", r->start, (int)(r->at - r->start) + 1, what);
+    return error_raise(ST_PARSE, "schema \"%s\", column %d: %s", r->start,
+                       (int)(r->at - r->start) + 1, what);
 }
 
 static bool is_word(char c) {
@@ -151,14 +152,16 @@ static Status read_type(Reader *r, ParamType *out) {
         r->at = close + 1;
     }
     for (;;) {
-        if (*r->at == '?') append(normal, sizeof normal, "?", 1), r->at++;
+        if (*r->at == '?')
+            append(normal, sizeof normal, "?", 1), r->at++;
         else if (*r->at == '[') {
             const bool one = r->at[1] == '1' && r->at[2] == ']';
             const char *close = strchr(r->at, ']');
             if (!close) return fail(r, "a list type is not closed");
             append(normal, sizeof normal, one ? "[1]" : "[]", one ? 3 : 2);
             r->at = close + 1;
-        } else break;
+        } else
+            break;
     }
     for (int i = 0; i < COUNT_OF(types); i++)
         if (!strcmp(types[i].text, normal)) return *out = types[i].type, ST_OK;
@@ -186,7 +189,8 @@ static Status read_number(Reader *r, ParamType type, Arg *out) {
     char *end;
     const double value = strtod(r->at, &end);
     if (end == r->at) return fail(r, "an unknown default");
-    const bool integral = !memchr(r->at, '.', (size_t)(end - r->at)) && !memchr(r->at, 'e', (size_t)(end - r->at));
+    const bool integral =
+        !memchr(r->at, '.', (size_t)(end - r->at)) && !memchr(r->at, 'e', (size_t)(end - r->at));
     r->at = end;
     const bool wants_float = type == PT_float || type == PT_float_opt;
     *out = integral && !wants_float ? A_INT((int64_t)value) : A_FLOAT(value);
@@ -241,7 +245,8 @@ static Status read_result(Reader *r) {
     if (type == PT_tensors) s->returns_list = true;
     s->n_out++;
     if (r->at == begin) return fail(r, "a result type is missing");
-    if (is_word(*(*r->at == ' ' ? r->at + 1 : r->at))) { /* a result's name, as in "Tensor values" */
+    if (is_word(
+            *(*r->at == ' ' ? r->at + 1 : r->at))) { /* a result's name, as in "Tensor values" */
         const char *word;
         size_t n;
         TRY(read_word(r, &word, &n));

@@ -8,8 +8,8 @@ typedef struct Schema {
     const char *name_space, *base, *overload; /* "aten" where the text names none; "" */
     int n_params, n_out;
     bool returns_list;
-    Param *params;     /* room of MAX_ARGS given by the caller */
-    char *text;        /* room of strlen(schema) + 64 bytes for names and lists, given by the caller */
+    Param *params; /* room of MAX_ARGS given by the caller */
+    char *text;    /* room of strlen(schema) + 64 bytes for names and lists, given by the caller */
     size_t text_used;
 } Schema;
 

@@ -20,7 +20,7 @@ typedef struct SafeFile {
     size_t bytes;
     const Json *metadata; /* the "__metadata__" object, or NULL */
     int n;
-    SafeTensor *tensors;  /* in the order of their data */
+    SafeTensor *tensors; /* in the order of their data */
 } SafeFile;
 
 /* Reads the whole file. Raises ST_IO, or ST_PARSE for anything that the format does not allow. */
@@ -29,6 +29,7 @@ void safetensors_close(SafeFile *file); /* NULL is allowed */
 const SafeTensor *safetensors_find(const SafeFile *file, const char *name);
 
 /* Writes next to `path` and renames, so that a reader never sees half a file. metadata: pairs key, value. */
-Status safetensors_save(const char *path, const SafeTensor *tensors, int n, const char *const (*metadata)[2], int n_metadata);
+Status safetensors_save(const char *path, const SafeTensor *tensors, int n,
+                        const char *const (*metadata)[2], int n_metadata);
 
 #endif

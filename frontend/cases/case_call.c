@@ -19,22 +19,25 @@ static bool read_list(Arena *arena, const Json *list, sn_ints *out) {
 sn_tensor *case_tensor(const SafeFile *file, const Json *spec) {
     const SafeTensor *span = safetensors_find(file, json_string(json_get(spec, "t")));
     sn_ints sizes, strides;
-    if (!span || !read_list(file->arena, json_get(spec, "size"), &sizes) || !read_list(file->arena, json_get(spec, "stride"), &strides)) {
+    if (!span || !read_list(file->arena, json_get(spec, "size"), &sizes) ||
+        !read_list(file->arena, json_get(spec, "stride"), &strides)) {
         error_raise(ST_PARSE, "a tensor of the case is incomplete");
         return NULL;
     }
     void *data = aligned_alloc(64, (span->bytes + 64) / 64 * 64);
     if (!data) return error_raise(ST_MEMORY, "out of memory"), NULL;
     memcpy(data, span->data, span->bytes);
-    sn_tensor *t = sn_wrap(SN_BLOB(.data = data, .bytes = span->bytes, .sizes = sizes, .strides = strides,
-                                   .dtype = (sn_dtype)span->dtype, .device = SN_CPU, .free = free_data));
+    sn_tensor *t =
+        sn_wrap(SN_BLOB(.data = data, .bytes = span->bytes, .sizes = sizes, .strides = strides,
+                        .dtype = (sn_dtype)span->dtype, .device = SN_CPU, .free = free_data));
     if (!t) return free(data), NULL;
     const Json *grad = json_get(spec, "requires_grad");
     return grad && grad->i ? sn_requires_grad_(t, true) : t;
 }
 
 static Status read_input(CaseCall *call, const Json *spec, sn_tensor **out) {
-    if (call->n_inputs == MAX_CASE_INPUTS) return error_raise(ST_ARGUMENT, "more than %d tensor inputs", MAX_CASE_INPUTS);
+    if (call->n_inputs == MAX_CASE_INPUTS)
+        return error_raise(ST_ARGUMENT, "more than %d tensor inputs", MAX_CASE_INPUTS);
     *out = case_tensor(call->file, spec);
     if (!*out) return error_pending();
     call->inputs[call->n_inputs++] = (CaseInput){*out, spec};
@@ -46,22 +49,33 @@ static double read_float(const Json *value) {
     return text ? strtod(text, NULL) : value->number;
 }
 
-static int device_of(const char *name) { return !strcmp(name, "meta") ? DEV_meta : !strncmp(name, "cuda", 4) ? DEV_cuda : DEV_cpu; }
+static int device_of(const char *name) {
+    return !strcmp(name, "meta") ? DEV_meta : !strncmp(name, "cuda", 4) ? DEV_cuda : DEV_cpu;
+}
 
 /* {"i": 3} and its kind. */
 static Status read_scalar(const Json *spec, sn_value *out) {
     const Json *item = spec->kind == JSON_object && spec->n ? &spec->items[0] : NULL;
     const char *text = item ? json_string(item) : NULL;
     const char *kind = item ? item->key : "";
-    if (!strcmp(kind, "i")) *out = sn_int(item->i);
-    else if (!strcmp(kind, "f")) *out = sn_float(read_float(item));
-    else if (!strcmp(kind, "b")) *out = sn_bool(item->i != 0);
-    else if (!strcmp(kind, "s") && text) *out = (sn_value){.kind = SN_KIND_STRING, .string = text};
-    else if (!strcmp(kind, "dtype") && text) *out = sn_int(dtype_find(text, strlen(text)));
-    else if (!strcmp(kind, "device") && text) *out = sn_int(device_of(text));
-    else if (!strcmp(kind, "layout")) *out = sn_int(0);
-    else if (!strcmp(kind, "memory_format") && text) *out = sn_int(memory_format_find(text, strlen(text)));
-    else return error_raise(ST_PARSE, "an argument of unknown kind '%s'", kind);
+    if (!strcmp(kind, "i"))
+        *out = sn_int(item->i);
+    else if (!strcmp(kind, "f"))
+        *out = sn_float(read_float(item));
+    else if (!strcmp(kind, "b"))
+        *out = sn_bool(item->i != 0);
+    else if (!strcmp(kind, "s") && text)
+        *out = (sn_value){.kind = SN_KIND_STRING, .string = text};
+    else if (!strcmp(kind, "dtype") && text)
+        *out = sn_int(dtype_find(text, strlen(text)));
+    else if (!strcmp(kind, "device") && text)
+        *out = sn_int(device_of(text));
+    else if (!strcmp(kind, "layout"))
+        *out = sn_int(0);
+    else if (!strcmp(kind, "memory_format") && text)
+        *out = sn_int(memory_format_find(text, strlen(text)));
+    else
+        return error_raise(ST_PARSE, "an argument of unknown kind '%s'", kind);
     return ST_OK;
 }
 
@@ -89,9 +103,12 @@ static Status read_numbers(CaseCall *call, const Json *list, ParamType type, sn_
         sn_value value;
         TRY(read_scalar(&list->items[i], &value));
         const double number = value.kind == SN_KIND_FLOAT ? value.f : (double)value.i;
-        if (floats) memcpy(&items[i], &number, sizeof number);
-        else if (value.kind == SN_KIND_FLOAT) return error_raise(ST_ARGUMENT, "a float where ints are wanted");
-        else items[i] = value.i;
+        if (floats)
+            memcpy(&items[i], &number, sizeof number);
+        else if (value.kind == SN_KIND_FLOAT)
+            return error_raise(ST_ARGUMENT, "a float where ints are wanted");
+        else
+            items[i] = value.i;
     }
     *out = (sn_value){.kind = floats ? SN_KIND_FLOATS : SN_KIND_INTS, .n = list->n, .ints = items};
     return ST_OK;
@@ -108,7 +125,8 @@ static Status read_arg(CaseCall *call, const Json *spec, ParamType type, sn_valu
     if (!json_get(spec, "t")) return read_scalar(spec, out);
     sn_tensor *tensor = NULL;
     TRY(read_input(call, spec, &tensor));
-    *out = type == PT_int ? sn_int(sn_item_int(tensor)) : sn_val(tensor); /* PyTorch reads a 0-dim tensor there */
+    *out = type == PT_int ? sn_int(sn_item_int(tensor))
+                          : sn_val(tensor); /* PyTorch reads a 0-dim tensor there */
     return ST_OK;
 }
 
@@ -118,14 +136,19 @@ Status case_call_make(CaseCall *call, const Json *spec) {
     int n_out = 0;
     call->n_args = row->n_params + (call->form == FORM_out ? row->n_out : 0);
     for (int i = 0; args && i < args->n; i++) {
-        if (i >= call->n_args) return error_raise(ST_ARGUMENT, "%d arguments for %d parameters", args->n, call->n_args);
-        TRY(read_arg(call, &args->items[i], i < row->n_params ? row->params[i].type : PT_tensor, &call->args[i]));
+        if (i >= call->n_args)
+            return error_raise(ST_ARGUMENT, "%d arguments for %d parameters", args->n,
+                               call->n_args);
+        TRY(read_arg(call, &args->items[i], i < row->n_params ? row->params[i].type : PT_tensor,
+                     &call->args[i]));
     }
     for (int i = 0; kwargs && i < kwargs->n; i++) {
         int at = op_param_find(row, kwargs->items[i].key);
         if (at < 0 && call->form == FORM_out && n_out < row->n_out) at = row->n_params + n_out++;
-        if (at < 0) return error_raise(ST_ARGUMENT, "no argument is called '%s'", kwargs->items[i].key);
-        TRY(read_arg(call, &kwargs->items[i], at < row->n_params ? row->params[at].type : PT_tensor, &call->args[at]));
+        if (at < 0)
+            return error_raise(ST_ARGUMENT, "no argument is called '%s'", kwargs->items[i].key);
+        TRY(read_arg(call, &kwargs->items[i], at < row->n_params ? row->params[at].type : PT_tensor,
+                     &call->args[at]));
     }
     return ST_OK;
 }

@@ -24,11 +24,16 @@ static int64_t int_at(DType dtype, const char *at) {
     int32_t i32;
     int16_t i16;
     switch (dtype) {
-    case DT_i64: return memcpy(&wide, at, sizeof wide), wide;
-    case DT_i32: return memcpy(&i32, at, sizeof i32), i32;
-    case DT_i16: return memcpy(&i16, at, sizeof i16), i16;
-    case DT_i8: return *(const int8_t *)at;
-    default: return *(const uint8_t *)at;
+    case DT_i64:
+        return memcpy(&wide, at, sizeof wide), wide;
+    case DT_i32:
+        return memcpy(&i32, at, sizeof i32), i32;
+    case DT_i16:
+        return memcpy(&i16, at, sizeof i16), i16;
+    case DT_i8:
+        return *(const int8_t *)at;
+    default:
+        return *(const uint8_t *)at;
     }
 }
 
@@ -37,11 +42,16 @@ static double value_at(DType dtype, const char *at) {
     float single;
     uint16_t half;
     switch (dtype) {
-    case DT_f64: return memcpy(&wide, at, sizeof wide), wide;
-    case DT_f32: return memcpy(&single, at, sizeof single), single;
-    case DT_f16: return memcpy(&half, at, sizeof half), half_value(half);
-    case DT_bf16: return memcpy(&half, at, sizeof half), bf16_value(half);
-    default: return (double)int_at(dtype, at);
+    case DT_f64:
+        return memcpy(&wide, at, sizeof wide), wide;
+    case DT_f32:
+        return memcpy(&single, at, sizeof single), single;
+    case DT_f16:
+        return memcpy(&half, at, sizeof half), half_value(half);
+    case DT_bf16:
+        return memcpy(&half, at, sizeof half), bf16_value(half);
+    default:
+        return (double)int_at(dtype, at);
     }
 }
 
@@ -66,14 +76,16 @@ bool case_alike(sn_tensor *got, const Json *spec, Text *why) {
     if (!name || !size) return text_puts(why, "the case's tensor is incomplete"), false;
     const sn_ints sizes = sn_sizes(got);
     if (strcmp(dtype_name((DType)sn_dtype_of(got)), name))
-        return text_printf(why, "dtype %s, not %s", dtype_name((DType)sn_dtype_of(got)), name), false;
+        return text_printf(why, "dtype %s, not %s", dtype_name((DType)sn_dtype_of(got)), name),
+               false;
     bool same = sizes.n == size->n;
     for (int i = 0; same && i < size->n; i++) same = sizes.data[i] == size->items[i].i;
     if (same) return true;
     text_puts(why, "sizes ");
     sizes_print(NULL, why, sizes.data, (int)sizes.n);
     text_puts(why, ", not [");
-    for (int i = 0; i < size->n; i++) text_printf(why, i ? ", %lld" : "%lld", (long long)size->items[i].i);
+    for (int i = 0; i < size->n; i++)
+        text_printf(why, i ? ", %lld" : "%lld", (long long)size->items[i].i);
     text_puts(why, "]");
     return false;
 }
@@ -87,14 +99,16 @@ static void *read_all(sn_tensor *t, size_t *bytes) {
 }
 
 static bool number_close(DType dtype, const char *got, const char *want, double rtol, double atol) {
-    if (!dtype_is_float(dtype) && rtol == 0 && atol == 0) return int_at(dtype, got) == int_at(dtype, want);
+    if (!dtype_is_float(dtype) && rtol == 0 && atol == 0)
+        return int_at(dtype, got) == int_at(dtype, want);
     const double a = value_at(dtype, got), b = value_at(dtype, want);
     if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
     return a == b || fabs(a - b) <= atol + rtol * fabs(b);
 }
 
 /* Walks the spec's strides in row-major order beside the dense result. */
-static bool values_close(const SafeTensor *span, const char *got, const Json *spec, const double tol[2], Text *why) {
+static bool values_close(const SafeTensor *span, const char *got, const Json *spec,
+                         const double tol[2], Text *why) {
     const Json *size = json_get(spec, "size"), *stride = json_get(spec, "stride");
     const int width = dtype_bytes(span->dtype);
     int64_t index[MAX_RANK] = {0}, numel = 1, at = 0;
@@ -102,7 +116,8 @@ static bool values_close(const SafeTensor *span, const char *got, const Json *sp
     for (int64_t e = 0; e < numel; e++) {
         const char *want = (const char *)span->data + at * width;
         if (!number_close(span->dtype, got + e * width, want, tol[0], tol[1])) {
-            text_printf(why, "element %lld is %.9g, not %.9g", (long long)e, value_at(span->dtype, got + e * width), value_at(span->dtype, want));
+            text_printf(why, "element %lld is %.9g, not %.9g", (long long)e,
+                        value_at(span->dtype, got + e * width), value_at(span->dtype, want));
             return false;
         }
         for (int d = size->n - 1; d >= 0; d--) {
@@ -115,12 +130,14 @@ static bool values_close(const SafeTensor *span, const char *got, const Json *sp
     return true;
 }
 
-bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, double rtol, double atol, Text *why) {
+bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, double rtol, double atol,
+                Text *why) {
     if (!case_alike(got, spec, why)) return false;
     const char *name = json_string(json_get(spec, "t"));
     const SafeTensor *span = name ? safetensors_find(file, name) : NULL;
     const Json *stride = json_get(spec, "stride");
-    if (!span || !stride || stride->n != json_get(spec, "size")->n) return text_puts(why, "the case's tensor is incomplete"), false;
+    if (!span || !stride || stride->n != json_get(spec, "size")->n)
+        return text_puts(why, "the case's tensor is incomplete"), false;
     size_t bytes;
     char *data = read_all(got, &bytes);
     if (!data) return text_puts(why, "the result could not be read"), false;
@@ -133,8 +150,10 @@ static bool bits_same(DType dtype, const char *a, const char *b, int64_t n, Text
     const size_t width = (size_t)dtype_bytes(dtype);
     for (int64_t i = 0; i < n; i++, a += width, b += width) {
         if (!memcmp(a, b, width)) continue;
-        if (dtype_is_float(dtype) && isnan(value_at(dtype, a)) && isnan(value_at(dtype, b))) continue;
-        text_printf(why, "element %lld is %.17g compiled, %.17g eager", (long long)i, value_at(dtype, b), value_at(dtype, a));
+        if (dtype_is_float(dtype) && isnan(value_at(dtype, a)) && isnan(value_at(dtype, b)))
+            continue;
+        text_printf(why, "element %lld is %.17g compiled, %.17g eager", (long long)i,
+                    value_at(dtype, b), value_at(dtype, a));
         return false;
     }
     return true;
@@ -143,7 +162,8 @@ static bool bits_same(DType dtype, const char *a, const char *b, int64_t n, Text
 bool case_same_bits(sn_tensor *a, sn_tensor *b, Text *why) {
     if (!a || !b) return !a && !b ? true : (text_puts(why, "a result is missing"), false);
     const sn_ints left = sn_sizes(a), right = sn_sizes(b);
-    if (sn_dtype_of(a) != sn_dtype_of(b) || left.n != right.n || (left.n && memcmp(left.data, right.data, sizeof *left.data * (size_t)left.n)))
+    if (sn_dtype_of(a) != sn_dtype_of(b) || left.n != right.n ||
+        (left.n && memcmp(left.data, right.data, sizeof *left.data * (size_t)left.n)))
         return text_puts(why, "dtype or sizes differ between eager and compiled"), false;
     size_t bytes;
     char *x = read_all(a, &bytes), *y = read_all(b, &bytes);

@@ -14,9 +14,10 @@ typedef struct CaseCounts {
 } CaseCounts;
 
 typedef struct CaseOptions {
-    bool compiled; /* also inside a compiled function */
+    bool compiled;  /* also inside a compiled function */
     const char *op; /* only this overload, or NULL */
-    void (*failure)(void *context, const char *file, const char *op, const char *note, const char *why);
+    void (*failure)(void *context, const char *file, const char *op, const char *note,
+                    const char *why);
     void (*counted)(void *context, const char *op, const CaseCounts *counts); /* one case's */
     void *context;
 } CaseOptions;
@@ -48,11 +49,13 @@ Status case_call_make(CaseCall *call, const Json *spec);
 sn_tensor *case_tensor(const SafeFile *file, const Json *spec);
 
 /* Whether `got` has dtype, sizes and values of the spec; else says why. */
-bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, double rtol, double atol, Text *why);
+bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, double rtol, double atol,
+                Text *why);
 /* Only dtype and sizes: random ops. */
 bool case_alike(sn_tensor *got, const Json *spec, Text *why);
 void case_tolerance(const Json *spec, double *rtol, double *atol);
-void case_tolerance_of_dtype(const Json *spec, double *rtol, double *atol); /* for mutated tensors and gradients */
+void case_tolerance_of_dtype(const Json *spec, double *rtol,
+                             double *atol); /* for mutated tensors and gradients */
 /* Equal bits; NaN equals NaN [semantics B1]. */
 bool case_same_bits(sn_tensor *a, sn_tensor *b, Text *why);
 

@@ -19,7 +19,8 @@ typedef struct Report {
     Text failures; /* JSON items */
 } Report;
 
-static void on_failure(void *context, const char *file, const char *op, const char *note, const char *why) {
+static void on_failure(void *context, const char *file, const char *op, const char *note,
+                       const char *why) {
     Report *report = context;
     if (!report->json) {
         if (!report->quiet) fprintf(stderr, "%s: %s: %s\n", op, note, why);
@@ -53,7 +54,9 @@ static void on_counted(void *context, const char *op, const CaseCounts *counts) 
     overload->counts.compiled_differing += counts->compiled_differing;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const Overload *)a)->op, ((const Overload *)b)->op); }
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const Overload *)a)->op, ((const Overload *)b)->op);
+}
 
 static double share_of(const CaseCounts *counts) {
     const int64_t all = counts->ops_generated + counts->ops_interpreted + counts->ops_eager;
@@ -61,8 +64,11 @@ static double share_of(const CaseCounts *counts) {
 }
 
 static void counts_print(Text *text, const CaseCounts *counts) {
-    text_printf(text, "\"passed\": %lld, \"failed\": %lld, \"unsupported\": %lld, \"compiled\": %lld, \"compiled_differing\": %lld",
-                (long long)counts->passed, (long long)counts->failed, (long long)counts->unsupported, (long long)counts->compiled,
+    text_printf(text,
+                "\"passed\": %lld, \"failed\": %lld, \"unsupported\": %lld, \"compiled\": %lld, "
+                "\"compiled_differing\": %lld",
+                (long long)counts->passed, (long long)counts->failed,
+                (long long)counts->unsupported, (long long)counts->compiled,
                 (long long)counts->compiled_differing);
 }
 
@@ -87,24 +93,33 @@ static void print_lines(const Report *report, const CaseCounts *totals) {
     for (int i = 0; i < report->n_overloads; i++) {
         const CaseCounts *c = &report->overloads[i].counts;
         if (c->unsupported) continue;
-        printf("%-44s %6lld passed %5lld failed %5lld compiled differing\n", report->overloads[i].op, (long long)c->passed,
-               (long long)c->failed, (long long)c->compiled_differing);
+        printf("%-44s %6lld passed %5lld failed %5lld compiled differing\n",
+               report->overloads[i].op, (long long)c->passed, (long long)c->failed,
+               (long long)c->compiled_differing);
     }
-    printf("%lld passed, %lld failed, %lld unsupported, %lld of %lld compiled differing, compiled share %.4f\n", (long long)totals->passed,
-           (long long)totals->failed, (long long)totals->unsupported, (long long)totals->compiled_differing, (long long)totals->compiled,
-           share_of(totals));
+    printf("%lld passed, %lld failed, %lld unsupported, %lld of %lld compiled differing, compiled "
+           "share %.4f\n",
+           (long long)totals->passed, (long long)totals->failed, (long long)totals->unsupported,
+           (long long)totals->compiled_differing, (long long)totals->compiled, share_of(totals));
 }
 
 /* Fills options and moves the file names to the front; their count, or -1 after a usage error. */
-static int read_options(const Command *self, int argc, char **argv, CaseOptions *options, Report *report) {
+static int read_options(const Command *self, int argc, char **argv, CaseOptions *options,
+                        Report *report) {
     int n_files = 0;
     for (int i = 0; i < argc; i++) {
-        if (!strcmp(argv[i], "--json")) report->json = true;
-        else if (!strcmp(argv[i], "--quiet")) report->quiet = true;
-        else if (!strcmp(argv[i], "--eager-only")) options->compiled = false;
-        else if (option_value(argv[i], "--op")) options->op = option_value(argv[i], "--op");
-        else if (argv[i][0] == '-') return usage_error(self, "unknown option", argv[i]), -1;
-        else argv[n_files++] = argv[i];
+        if (!strcmp(argv[i], "--json"))
+            report->json = true;
+        else if (!strcmp(argv[i], "--quiet"))
+            report->quiet = true;
+        else if (!strcmp(argv[i], "--eager-only"))
+            options->compiled = false;
+        else if (option_value(argv[i], "--op"))
+            options->op = option_value(argv[i], "--op");
+        else if (argv[i][0] == '-')
+            return usage_error(self, "unknown option", argv[i]), -1;
+        else
+            argv[n_files++] = argv[i];
     }
     if (!n_files) return usage_error(self, "missing", "FILE"), -1;
     return n_files;
@@ -112,7 +127,8 @@ static int read_options(const Command *self, int argc, char **argv, CaseOptions 
 
 int command_cases(const Command *self, int argc, char **argv) {
     Report report = {0};
-    CaseOptions options = {.compiled = true, .failure = on_failure, .counted = on_counted, .context = &report};
+    CaseOptions options = {
+        .compiled = true, .failure = on_failure, .counted = on_counted, .context = &report};
     CaseCounts totals = {0};
     int code = EXIT_done;
     const int n_files = read_options(self, argc, argv, &options, &report);
@@ -120,11 +136,16 @@ int command_cases(const Command *self, int argc, char **argv) {
     report.overloads = calloc(MAX_OVERLOADS, sizeof *report.overloads);
     if (!report.overloads) return EXIT_environment;
     for (int i = 0; i < n_files; i++)
-        if (cases_replay(argv[i], &options, &totals) != ST_OK) code = report_error(EXIT_environment);
+        if (cases_replay(argv[i], &options, &totals) != ST_OK)
+            code = report_error(EXIT_environment);
     qsort(report.overloads, (size_t)report.n_overloads, sizeof *report.overloads, by_name);
-    if (report.json) print_json(&report, &totals);
-    else print_lines(&report, &totals);
+    if (report.json)
+        print_json(&report, &totals);
+    else
+        print_lines(&report, &totals);
     text_free(&report.failures);
     free(report.overloads);
-    return code != EXIT_done ? code : totals.failed || totals.compiled_differing ? EXIT_wrong : EXIT_done;
+    return code != EXIT_done                            ? code
+           : totals.failed || totals.compiled_differing ? EXIT_wrong
+                                                        : EXIT_done;
 }
