@@ -82,19 +82,33 @@ static Val *over_rows(const Norm *n, Val *x) {
     return sum_dims(n->b, x, dims, n->outer, false);
 }
 
-/* Plain ops, so that any number of further derivatives follow; mean and rstd are by-products
- * without gradients. */
+/* Of the output, and of mean (1 / n) and rstd (-rstd^2 xhat / n), which further derivatives go through. */
+static Val *input_gradient(Deriv *d, const Norm *n) {
+    Builder *const b = d->b;
+    Val *const g = compute_of(b, grad_of(d)), *sum = NULL;
+    if (g) sum = mul(b, n->rstd, project(n, n->weight ? mul(b, g, n->weight) : g));
+    const Arg count = I(dims_count(b, &n->inner, d->arg_meta[0]));
+    if (d->grad_out[1]) {
+        Val *const share = E(b, div_Tensor, V(compute_of(b, d->grad_out[1])), count);
+        Val *const all = expand_to(b, share, d->arg_meta[0]->sizes, d->arg_meta[0]->rank);
+        sum = sum ? add(b, sum, all) : all;
+    }
+    if (d->grad_out[2]) {
+        Val *const slope = mul(b, compute_of(b, d->grad_out[2]), square_of(b, n->rstd));
+        Val *const part = mul(b, n->xhat, E(b, div_Tensor, V(negate(b, slope)), count));
+        sum = sum ? add(b, sum, part) : part;
+    }
+    return sum;
+}
+
+/* Plain ops, so that any number of further derivatives follow. */
 Status deriv_native_layer_norm(Deriv *d) {
     Builder *const b = d->b;
-    if (!grad_of(d)) return ST_OK;
     const Norm n = norm_of(d);
     Val *const g = compute_of(b, grad_of(d));
-    if (wants(d, 0)) {
-        Val *const weighted = n.weight ? mul(b, g, n.weight) : g;
-        TRY(deriv_set(d, 0, mul(b, n.rstd, project(&n, weighted))));
-    }
-    if (wants(d, 2)) TRY(deriv_set(d, 2, over_rows(&n, mul(b, g, n.xhat))));
-    return wants(d, 3) ? deriv_set(d, 3, over_rows(&n, g)) : ST_OK;
+    if (wants(d, 0)) TRY(deriv_set(d, 0, input_gradient(d, &n)));
+    if (g && wants(d, 2)) TRY(deriv_set(d, 2, over_rows(&n, mul(b, g, n.xhat))));
+    return g && wants(d, 3) ? deriv_set(d, 3, over_rows(&n, g)) : ST_OK;
 }
 
 /* nll_loss ----------------------------------------------------------------------------------- */
