@@ -307,6 +307,56 @@ static void lower_steps(Lower *l) {
     }
 }
 
+/* bytes saved ------------------------------------------------------------------------------------
+ */
+
+static int64_t bytes_of(const SymEnv *env, const Meta *meta) {
+    return sym_hint(env, meta->numel) * dtype_bytes(meta->dtype);
+}
+
+typedef struct Traffic {
+    const Lower *l;
+    int64_t bytes;
+} Traffic;
+
+static void add_read(void *context, GVal **slot) {
+    Traffic *const traffic = context;
+    if (!*slot) return;
+    const Meta *const base =
+        val_info(traffic->l, *slot)->base->base.meta; /* expanded views read less */
+    const int64_t whole = bytes_of(traffic->l->env, base);
+    traffic->bytes += min_i64(whole, bytes_of(traffic->l->env, (*slot)->base.meta));
+}
+
+/* What one kernel per node would move less what the steps move, by the sizes' hints. */
+static int64_t saved_bytes(const Lower *l) {
+    Traffic traffic = {l, 0};
+    for (Node *node = l->graph->first; node; node = node->next) {
+        if (node->row->kind == KIND_view) continue;
+        node_each_input(node, add_read, &traffic);
+        for (int r = 0; r < node->n_outs; r++)
+            traffic.bytes += bytes_of(l->env, node->outs[r].base.meta);
+    }
+    for (int i = 0; i < l->plan->steps.n; i++) {
+        const Step *const step = &l->plan->steps.at[i];
+        if (step->kind == STEP_native) {
+            Node *const node = step->outs[0]->def;
+            Traffic native = {l, 0};
+            node_each_input(node, add_read, &native);
+            for (int r = 0; r < node->n_outs; r++)
+                native.bytes += bytes_of(l->env, node->outs[r].base.meta);
+            traffic.bytes -= native.bytes;
+            continue;
+        }
+        for (int b = 0; b < step->kernel->n_bufs; b++) {
+            const int both = step->kernel->bufs[b].role == BUF_inout ? 2 : 1;
+            if (step->bufs[b] >= 0)
+                traffic.bytes -= both * bytes_of(l->env, l->plan->slots.at[step->bufs[b]].meta);
+        }
+    }
+    return traffic.bytes > 0 ? traffic.bytes : 0;
+}
+
 Plan *plan_build(Graph *graph, const LowerOptions *options) {
     Arena *const arena = graph->arena;
     Lower l = {.graph = graph, .env = graph->env, .arena = arena, .fuse = options->fuse};
@@ -330,6 +380,7 @@ Plan *plan_build(Graph *graph, const LowerOptions *options) {
     fill_places(&l);
     lower_steps(&l);
     memory_plan(l.plan);
+    l.plan->saved_bytes = saved_bytes(&l);
     l.plan->refusals = l.refusals.at;
     l.plan->n_refusals = l.refusals.n;
     return l.plan;
