@@ -10,6 +10,8 @@
 #include <ctype.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/custom_op.h"
+#include "runtime/frame.h"
 
 /* what a row saves: parsed once from its `saves` column
  * ---------------------------------------------------------- */
@@ -218,10 +220,31 @@ static void gather_needs(const RowNode *row, const TapeBackward *call, bool *nee
     }
 }
 
+/* The derivative body of an op made at run time. Gradients were retained past the end of its frame. */
+static Status run_body(const DynamicOp *op, Deriv *d) {
+    sn_frame frame = {.what = d->row->name,
+                      .closure = op->closure,
+                      .in = d->args,
+                      .n_in = d->row->n_params,
+                      .deriv = d};
+    const Status status = frame_run(&frame, op->derivative);
+    for (int i = 0; i < d->row->n_params; i++) {
+        sn_tensor *const t = (sn_tensor *)d->grad_in[i];
+        if (!t) continue;
+        if (t->flags & TF_in_scope)
+            tensor_release(t);
+        else if (!scope_adopt(state_get(), t))
+            d->grad_in[i] = NULL;
+    }
+    return status;
+}
+
 static Status run_rule(const OpRow *row, Deriv *d) {
-    DerivFn *const rule = row->id < OP_COUNT ? deriv_rule(row) : NULL;
-    return rule ? rule(d)
-                : error_raise(ST_UNSUPPORTED, "the derivative of %s is not implemented", row->name);
+    const DynamicOp *const op = row->id < OP_COUNT ? NULL : op_dynamic(row);
+    if (op && op->derivative) return run_body(op, d);
+    DerivFn *const rule = op ? NULL : deriv_rule(row);
+    if (rule) return rule(d);
+    return error_raise(ST_UNSUPPORTED, "the derivative of %s is not implemented", row->name);
 }
 
 static Status row_backward(TapeNode *node, TapeBackward *call) {

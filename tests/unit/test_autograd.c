@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <sinter/dispatch.h>
+
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
 #include "runtime/custom_function.h"
@@ -468,6 +470,33 @@ START_TEST(custom_functions_differentiate_twice) {
 }
 END_TEST
 
+/* ops made at run time ----------------------------------------------------------------------- */
+
+static sn_status cube_cpu(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, OP(mul_Tensor, T(OP(mul_Tensor, T(x), T(x))), T(x)));
+}
+static sn_status cube_meta(sn_frame *f) { return sn_out(f, 0, OP(empty_like, T(sn_in(f, 0)))); }
+static sn_status cube_derivative(sn_frame *f) { /* 3 y / x */
+    sn_tensor *const ratio = OP(div_Tensor, T(sn_result(f, 0)), T(sn_in(f, 0)));
+    sn_tensor *const slope = OP(mul_Tensor, T(ratio), A_FLOAT(sn_in_float(f, 1)));
+    return sn_set_grad_of(f, 0, OP(mul_Tensor, T(sn_grad_of(f, 0)), T(slope)));
+}
+
+START_TEST(custom_ops_have_derivatives) {
+    const sn_op *const cube =
+        sn_op_register(SN_OP_DESC(.schema = "my::cube(Tensor x, float k=3.0) -> Tensor",
+                                  .flags = SN_OP_PURE, .meta = cube_meta, .cpu = cube_cpu,
+                                  .derivative = cube_derivative, .saves = "x, result"));
+    ck_assert_msg(cube != NULL, "%s", sn_error_take()->message);
+    sn_tensor *const x = leaf(FLOATS(1, 2));
+    sn_tensor *const y = sn_op_call1(cube, (const sn_value[]){sn_val(x)}, 1);
+    ck_assert(sn_requires_grad(y));
+    OK(sn_backward(total(y)));
+    ck_assert_float_eq(at(sn_grad(x), 1), 12);
+}
+END_TEST
+
 /* compiled nodes ----------------------------------------------------------------------------- */
 
 static Status triple_backward(void *context,
@@ -582,6 +611,7 @@ int main(void) {
                                 custom_functions_are_checked,
                                 custom_functions_differentiate_twice,
                                 compiled_nodes_continue_sums,
+                                custom_ops_have_derivatives,
                                 the_tape_can_be_listed,
                                 backward_allocates_no_jacobian,
                                 out_of_memory_anywhere_is_clean};
