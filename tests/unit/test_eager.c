@@ -157,6 +157,35 @@ START_TEST(checked_indices_commit_nothing) {
 }
 END_TEST
 
+START_TEST(scattered_additions_keep_their_order) {
+    /* in f32 (1e8 + 1) - 1e8 is 0 and (1e8 - 1e8) + 1 is 1: the order of the index shows [B2] */
+    sn_tensor *const zero = sn_from_data((float[]){0, 0}, (sn_ints){(int64_t[]){2}, 1}, SN_F32);
+    sn_tensor *const index =
+        sn_from_data((int64_t[]){1, 1, 1}, (sn_ints){(int64_t[]){3}, 1}, SN_I64);
+    sn_tensor *const a =
+        sn_from_data((float[]){1e8f, 1, -1e8f}, (sn_ints){(int64_t[]){3}, 1}, SN_F32);
+    sn_tensor *const b =
+        sn_from_data((float[]){1e8f, -1e8f, 1}, (sn_ints){(int64_t[]){3}, 1}, SN_F32);
+    EXPECT(CALL("aten::scatter_add", T(zero), sn_int(0), T(index), T(a)), 0, 0);
+    EXPECT(CALL("aten::scatter_add", T(zero), sn_int(0), T(index), T(b)), 0, 1);
+    EXPECT(CALL("aten::index_add", T(zero), sn_int(0), T(index), T(a)), 0, 0);
+    EXPECT(CALL("aten::index_add", T(zero), sn_int(0), T(index), T(b)), 0, 1);
+}
+END_TEST
+
+START_TEST(a_bad_position_writes_nothing) {
+    sn_tensor *const x = f32(one_to_six, 2, 3);
+    sn_tensor *const index =
+        sn_from_data((int64_t[]){0, 2}, (sn_ints){(int64_t[]){2}, 1}, SN_I64);
+    ck_assert_ptr_null(
+        CALL("aten::index_add_", T(x), sn_int(0), T(index), T(f32(one_to_six, 2, 3))));
+    const sn_error *const error = sn_error_take();
+    ck_assert_int_eq(error->status, SN_ERR_VALUE);
+    ck_assert_ptr_nonnull(strstr(error->message, "index 2 is out of bounds for dimension 0"));
+    EXPECT(x, 1, 2, 3, 4, 5, 6);
+}
+END_TEST
+
 START_TEST(the_control_register_is_ours_inside_and_theirs_after) {
     const float tiny[] = {1e-40f, 1e-40f, 1, 1, 1, 1};
     sn_tensor *const x = f32(tiny, 2, 3);
@@ -199,6 +228,8 @@ int main(void) {
     tcase_add_test(tc, products);
     tcase_add_test(tc, reductions);
     tcase_add_test(tc, checked_indices_commit_nothing);
+    tcase_add_test(tc, scattered_additions_keep_their_order);
+    tcase_add_test(tc, a_bad_position_writes_nothing);
     tcase_add_test(tc, the_control_register_is_ours_inside_and_theirs_after);
     tcase_add_test(tc, large_operands_are_split_alike);
     suite_add_tcase(suite, tc);
