@@ -357,6 +357,12 @@ static int64_t saved_bytes(const Lower *l) {
     return traffic.bytes > 0 ? traffic.bytes : 0;
 }
 
+static void scratch_failed(void *context) {
+    const Lower *const l = context;
+    arena_free(l->scratch);
+    bail(l->graph->bail, BAIL_memory, "scheduling");
+}
+
 Plan *plan_build(Graph *graph, const LowerOptions *options) {
     Arena *const arena = graph->arena;
     Lower l = {.graph = graph, .env = graph->env, .arena = arena, .fuse = options->fuse};
@@ -370,6 +376,7 @@ Plan *plan_build(Graph *graph, const LowerOptions *options) {
             new_slot(&l, SLOT_input, i, graph->inputs.at[i]->base.meta);
     l.scratch = arena_new();
     if (!l.scratch) bail(graph->bail, BAIL_memory, "scheduling");
+    arena_on_failure(l.scratch, scratch_failed, &l);
     schedule(&l);
     order_groups(&l);
     arena_free(l.scratch);

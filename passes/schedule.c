@@ -16,7 +16,7 @@
 #include "passes/lower.h"
 
 /* Buffers of a nest (registers hold their addresses), of a kernel. */
-enum { MAX_BUFS = 30, MAX_KERNEL_BUFS = 256, MAX_REFUSALS = 256 };
+enum { MAX_BUFS = 30, MAX_KERNEL_BUFS = 256, MAX_NODES = 128, MAX_REFUSALS = 256 };
 
 /* One cluster and one group per node. */
 static Cluster *singleton(Lower *l, Node *node) {
@@ -129,6 +129,10 @@ static void join_groups(Lower *l, Group *a, Group *b) {
 static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     if (a == b || !is_loop(a) || !is_loop(b)) return false;
     if (a->kind == VAL_gemm && b->kind == VAL_gemm) return false;
+    if (a->nodes.n + b->nodes.n > MAX_NODES) { /* keeps trying nests, and compiling them, cheap */
+        refuse(l, a, b, "too many ops for one nest");
+        return false;
+    }
     if (closes_cycle(l, a->group, b->group)) {
         refuse(l, a, b, "would close a cycle");
         return false;
