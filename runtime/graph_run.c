@@ -85,7 +85,7 @@ static Status run_node(Run *run, const Node *node) {
     if (row->id == OP_gradients)
         TRY(gradients_run(args, outs));
     else
-        TRY(dispatch(row, node->form, args, out_args, outs));
+        TRY(dispatch(row, node->form, args, node->form == FORM_out ? out_args : NULL, outs));
     for (int i = 0; i < node->n_outs; i++) run->values[node->outs[i].id] = outs[i];
     return ST_OK;
 }

@@ -8,7 +8,8 @@
 enum { INPUTS = 1000, LENGTH = 256, WARM = 50 };
 
 static sn_status newton(sn_frame *f) {
-    sn_tensor *a = sn_in(f, 0), *x = a;
+    sn_tensor *a = sn_in(f, 0);
+    sn_tensor *x = sn_mul_scalar(sn_add_scalar(a, sn_float(1)), sn_float(0.5)); /* a first guess */
     for (int i = 0; i < 100; i++) {
         sn_tensor *r = sn_sub(sn_mul(x, x), a);
         double worst = sn_item(sn_amax(sn_abs(r))); /* a break: the value is needed now */
