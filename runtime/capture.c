@@ -213,6 +213,23 @@ static TrieNode *follow(Capture *c, const TraceOp *op) {
     return child;
 }
 
+/* The meta rule's view of a call: out forms pass what they write behind the arguments. */
+static Status call_meta(const OpCall *call, MetaOut *metas, int *n_out) {
+    Arg args[MAX_ARGS + MAX_OUTS];
+    const int n = call->row->n_params;
+    memcpy(args, call->args, sizeof *args * (size_t)n);
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
+        args[n + i] = A_VAL(&call->out_args[i]->base);
+    MetaCall meta = {.row = call->row,
+                     .form = call->form,
+                     .args = args,
+                     .out = metas,
+                     .n_out = call->row->n_out};
+    TRY(op_meta(&meta));
+    *n_out = meta.n_out;
+    return ST_OK;
+}
+
 /* Result metadata: from the edge, or by the meta rule. */
 static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split *s,
                     const Meta **out, int *n_out) {
@@ -223,20 +240,16 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split 
         return ST_OK;
     }
     MetaOut metas[MAX_OUTS];
-    MetaCall meta = {.row = call->row,
-                     .form = call->form,
-                     .args = call->args,
-                     .out = metas,
-                     .n_out = call->row->n_out};
-    TRY(op_meta(&meta));
-    for (int i = 0; i < meta.n_out; i++) {
+    int n;
+    TRY(call_meta(call, metas, &n));
+    for (int i = 0; i < n; i++) {
         out[i] = meta_intern(metas[i].dtype, metas[i].device, metas[i].sizes, metas[i].strides,
                              metas[i].rank, metas[i].wrapped);
         if (!out[i]) return ST_MEMORY;
     }
-    *n_out = meta.n_out;
+    *n_out = n;
     pthread_mutex_lock(&c->fn->lock);
-    node->op.n_outs = call->form == FORM_functional ? meta.n_out : 0;
+    node->op.n_outs = call->form == FORM_functional ? n : 0;
     trie_metas_add(c->fn->arena, node, s->metas, s->numbers, out);
     pthread_mutex_unlock(&c->fn->lock);
     return ST_OK;
@@ -336,6 +349,20 @@ static const char *refusal(const OpCall *call) {
     return NULL;
 }
 
+/* Out tensors of other sizes than the result's are resized, which a segment cannot do. */
+static bool resizes(const OpCall *call) {
+    MetaOut metas[MAX_OUTS];
+    int n;
+    if (call->form != FORM_out || call_meta(call, metas, &n) != ST_OK) return false;
+    for (int i = 0; i < n; i++) {
+        const Meta *const now = call->out_args[i]->base.meta;
+        if (now->rank != metas[i].rank ||
+            memcmp(now->sizes, metas[i].sizes, sizeof(int64_t) * (size_t)now->rank) != 0)
+            return true;
+    }
+    return false;
+}
+
 static Status run_outside(Capture *c, OpCall *call, const char *reason) {
     TRY(capture_flush(c, reason, state_get()->site));
     for (int i = 0; i < call->row->n_params; i++) {
@@ -344,6 +371,8 @@ static Status run_outside(Capture *c, OpCall *call, const char *reason) {
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
             if (a->vals[k]) TRY(capture_flush_tensor(tensor_of(a->vals[k])));
     }
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
+        TRY(capture_flush_tensor(call->out_args[i]));
     return redispatch_excluding(call, KEY_BIT(capture));
 }
 
@@ -352,6 +381,8 @@ Status capture_op(OpCall *call) {
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
     const char *const reason = refusal(call);
     if (reason) return run_outside(c, call, reason);
+    if (resizes(call)) return run_outside(c, call, "an out tensor is resized");
+    TRY(error_pending());
     if (c->trace->ops.n >= MAX_PENDING)
         TRY(capture_flush(c, "too many pending ops", state_get()->site));
     return record(c, call, NULL, 0);

@@ -2,14 +2,17 @@
  * that parses back, so a failing program is a file.
  *
  *   sizes 4 3 / 7 3                          two settings of the size variables: calls change sizes
- *   input f32[n0,n1] grad transposed         a tensor input and its layout
- *   input f32[n1] closed                     closed over instead of passed
- *   v2 = aten::add.Tensor v0 v1 f:0.5        numbers: i:3, n:0 (a size variable), f:, b:, s:, none,
- * [i:1,n:0] v3 = aten::mul_.Tensor v2 v0 item v3                                  a graph break
+ *   input f32[n0,2*n1] grad transposed       a tensor input, its layout; also: closed, alias 0,
+ *   input i64[n1] range 0 2                  and the range of integers
+ *   v2 = aten::add.Tensor v0 v1 f:0.5        numbers: i:3, i:n0 (a size variable), f:0.5*n0, b:1,
+ *   v3 = aten::mul_.Tensor v2 v0             s:tanh, none, [1,n0], (v0,v1)
+ *   item v3                                  a graph break
  *   loop 1 3                                 run steps from the 1st up to here 3 times in all
  *   backward v5
- *   grad off
+ *   grad 1                                   a sn_grad_mode
+ *   keep v5                                  a reference that outlives the call
  *   return v3 v5
+ *   outer_backward
  */
 #ifndef SINTER_TESTS_FUZZ_PROGRAM_H
 #define SINTER_TESTS_FUZZ_PROGRAM_H
@@ -48,7 +51,7 @@ typedef struct FzArg {
     int n;
     int value;
     FzInt i;
-    double f;
+    double f; /* times the size variable i.var */
     char s[12];
     FzInt ints[FZ_LIST];
     int values[FZ_LIST];
@@ -65,14 +68,22 @@ typedef struct FzInput {
     int64_t low, high; /* ints: range of values */
 } FzInput;
 
-typedef enum FzStepKind { FZ_op, FZ_item, FZ_break, FZ_loop, FZ_backward, FZ_grad_mode } FzStepKind;
+typedef enum FzStepKind {
+    FZ_op,
+    FZ_item,
+    FZ_break,
+    FZ_loop,
+    FZ_backward,
+    FZ_grad_mode,
+    FZ_keep
+} FzStepKind;
 typedef struct FzStep {
     FzStepKind kind;
     char op[64]; /* with its form: "aten::add_.Tensor" */
     FzArg args[FZ_ARGS];
     int n_args;
     int out, n_out;  /* first value slot, count */
-    int value;       /* item, backward */
+    int value;       /* item, backward, keep */
     int from, times; /* loop; grad_mode: times = sn_grad_mode */
 } FzStep;
 
@@ -92,9 +103,15 @@ static inline int64_t fz_int(const FzProgram *p, FzInt i, int setting) {
 }
 
 /* generate.c */
-void fz_generate(FzProgram *p, uint64_t seed, int64_t *row_uses);
+void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses);
+/* Another program with the same inputs and the same first `keep` steps. */
+void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses, FzProgram *out);
 int fz_form_count(void); /* rows and forms that programs draw from */
 const char *fz_form_name(int i);
+
+/* shrink.c: a smaller program of which `fails` still holds. */
+typedef bool FzFails(void *context, const FzProgram *p, const FzProgram *variant);
+void fz_shrink(FzProgram *p, FzProgram *variant, FzFails *fails, void *context);
 
 /* run.c: everything that can be seen of a call */
 typedef struct FzSeen {
@@ -106,8 +123,10 @@ typedef struct FzSeen {
  * setting and seed. */
 typedef struct FzRun FzRun;
 FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options);
+/* The calls that follow run this program, as if the function had taken another branch. */
+void fz_run_program(FzRun *run, const FzProgram *p);
 void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen);
-double fz_run_share(FzRun *run, int64_t *generated, int64_t *all);
+void fz_run_share(FzRun *run, int64_t *generated, int64_t *all); /* ops, the first call left out */
 void fz_run_free(FzRun *run);
 void fz_seen_free(FzSeen *seen);
 

@@ -14,6 +14,8 @@ struct FzRun {
     int setting;
     sn_tensor *inputs[FZ_INPUTS];
     sn_tensor *values[FZ_VALUES];
+    sn_tensor *kept[FZ_STEPS];
+    int n_kept;
     FzSeen *seen;
 };
 
@@ -175,7 +177,7 @@ static sn_value value_of(const FzRun *run, const FzArg *a, int64_t *ints, sn_ten
     case FZ_int:
         return sn_int(fz_int(run->p, a->i, run->setting));
     case FZ_float:
-        return sn_float(a->f);
+        return sn_float(a->i.var < 0 ? a->f : a->f * (double)fz_int(run->p, a->i, run->setting));
     case FZ_bool:
         return sn_bool(a->i.value != 0);
     case FZ_string:
@@ -235,6 +237,10 @@ static void run_step(FzRun *run, const FzStep *step) {
     case FZ_grad_mode:
         sn_grad_mode_set((sn_grad_mode)step->times);
         break;
+    case FZ_keep:
+        if (run->values[step->value] && run->n_kept < FZ_STEPS)
+            run->kept[run->n_kept++] = sn_keep(run->values[step->value]);
+        break;
     case FZ_loop:
         break;
     }
@@ -277,6 +283,7 @@ static void outer_backward(FzRun *run, sn_tensor **out) {
 
 static void see_all(FzRun *run, sn_tensor **out, bool ok) {
     for (int i = 0; ok && i < run->p->n_returns; i++) see(run, "out", i, out[i], true);
+    for (int i = 0; ok && i < run->n_kept; i++) see(run, "kept", i, run->kept[i], true);
     if (ok && run->p->outer_backward) outer_backward(run, out);
     for (int i = 0; i < run->p->n_inputs; i++) {
         see(run, "input", i, run->inputs[i], false);
@@ -302,6 +309,8 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
     if (sn_check()) see_error(run, "call");
     see_all(run, out, ok);
+    for (int i = 0; i < run->n_kept; i++) sn_release(run->kept[i]);
+    run->n_kept = 0;
     sn_scope_end(scope);
     if (sn_check()) sn_error_take();
 }
@@ -313,12 +322,13 @@ FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {
     return run;
 }
 
-double fz_run_share(FzRun *run, int64_t *generated, int64_t *all) {
+void fz_run_program(FzRun *run, const FzProgram *p) { run->p = p; }
+
+void fz_run_share(FzRun *run, int64_t *generated, int64_t *all) {
     sn_stats s = {.size = sizeof s};
     sn_function_stats(run->fn, &s);
     *generated = s.ops_generated;
     *all = s.ops_generated + s.ops_interpreted + s.ops_eager;
-    return *all ? (double)*generated / (double)*all : 1.0;
 }
 
 void fz_run_free(FzRun *run) {

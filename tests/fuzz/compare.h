@@ -1,0 +1,15 @@
+/* compare.h: eager against compiled. */
+#ifndef SINTER_TESTS_FUZZ_COMPARE_H
+#define SINTER_TESTS_FUZZ_COMPARE_H
+#include "tests/fuzz/program.h"
+
+typedef struct FzResult {
+    bool differs, errors; /* errors: the eager run ended in one */
+    int64_t ops_generated, ops;
+} FzResult;
+
+/* variant NULL: none. story NULL: not wanted; else the first difference, for people. */
+void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result,
+                Text *story);
+
+#endif

@@ -1,0 +1,50 @@
+/* gen.h: what generate.c knows while it writes a program: every value's metadata under both
+ * settings of the sizes, got from the meta rules, so that proposals can be checked before they are
+ * made steps. */
+#ifndef SINTER_TESTS_FUZZ_GEN_H
+#define SINTER_TESTS_FUZZ_GEN_H
+#include "tests/fuzz/program.h"
+
+enum { GEN_RANK = 8, GEN_OUTS = 6 };
+
+typedef struct GenVal {
+    struct {
+        Val val;
+        Meta meta;
+        int64_t sizes[GEN_RANK], strides[GEN_RANK];
+    } at[FZ_SETTINGS];
+    bool grad;            /* requires it */
+    bool leaf;            /* or a view of one: not to be written */
+    bool overlaps;        /* expanded: not to be written */
+    int64_t low, high;    /* ints of known range, else high < low */
+    FzInt dims[GEN_RANK]; /* var FZ_SIZES: no expression of the size variables */
+} GenVal;
+
+typedef struct Gen {
+    FzProgram *p;
+    uint64_t random;
+    GenVal v[FZ_VALUES];
+    int64_t *uses; /* by form */
+    bool grad_on;
+} Gen;
+
+int64_t gen_below(Gen *g, int64_t n); /* 0 .. n - 1 */
+bool gen_chance(Gen *g, int percent);
+bool gen_live(const Gen *g, int v);
+DType gen_dtype(const Gen *g, int v);
+int gen_rank(const Gen *g, int v);
+/* Some value that exists, recent ones more often; -1: none. */
+int gen_any(Gen *g);
+/* A value of these sizes and dtype: one that exists, a new input, or made by a step; -1: no room.
+ * low <= high asks for ints in that range. */
+int gen_value(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int64_t high);
+/* Appends the step if its op's meta rule allows it under both settings. */
+bool gen_try(Gen *g, FzStep *step);
+/* A random dim: a number or a size variable. */
+FzInt gen_dim(Gen *g);
+DType gen_float(Gen *g);
+
+/* propose.c: arguments for a row and form; false: nothing fits this time. */
+bool gen_propose(Gen *g, const OpRow *row, OpForm form, FzStep *step);
+
+#endif

@@ -1,0 +1,517 @@
+/* generate.c: random programs. Proposals (propose.c) are checked by the op's meta rule under both
+ * settings of the sizes before they become steps, so that few programs end in an error; forms that
+ * were used least are tried first, so that all of the op table is used. */
+#include <stdlib.h>
+
+#include "runtime/base/error.h"
+#include "tests/fuzz/gen.h"
+
+/* Randomness and values
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t next(Gen *g) {
+    g->random += 0x9E3779B97F4A7C15u;
+    uint64_t x = g->random;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+int64_t gen_below(Gen *g, int64_t n) { return (int64_t)(next(g) % (uint64_t)n); }
+bool gen_chance(Gen *g, int percent) { return gen_below(g, 100) < percent; }
+
+bool gen_live(const Gen *g, int v) {
+    return v < FZ_INPUTS ? v < g->p->n_inputs : v < g->p->n_values && g->v[v].at[0].val.meta;
+}
+
+DType gen_dtype(const Gen *g, int v) { return g->v[v].at[0].meta.dtype; }
+int gen_rank(const Gen *g, int v) { return g->v[v].at[0].meta.rank; }
+
+int gen_any(Gen *g) {
+    for (int i = 0; i < 20; i++) {
+        const int n = g->p->n_values;
+        const int v = gen_chance(g, 50) && n > FZ_INPUTS ? n - 1 - (int)gen_below(g, min_i64(5, n))
+                                                         : (int)gen_below(g, n);
+        if (gen_live(g, v)) return v;
+    }
+    return -1;
+}
+
+FzInt gen_dim(Gen *g) {
+    static const int8_t plain[] = {1, 1, 2, 3, 4, 8};
+    if (gen_chance(g, 65)) return (FzInt){1, (int)gen_below(g, g->p->n_sizes)};
+    return (FzInt){plain[gen_below(g, COUNT_OF(plain))], -1};
+}
+
+DType gen_float(Gen *g) {
+    static const uint8_t dtypes[] = {DT_f32, DT_f32, DT_f32,  DT_f32,
+                                     DT_f32, DT_f64, DT_bf16, DT_f16};
+    return (DType)dtypes[gen_below(g, COUNT_OF(dtypes))];
+}
+
+/* Metadata
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* The size variable that gives both sizes, or a plain number. */
+static FzInt expression(const FzProgram *p, int64_t a, int64_t b) {
+    for (int i = 0; a != b && i < p->n_sizes; i++) {
+        const int64_t n = p->sizes[0][i];
+        if (n > 0 && a % n == 0 && a / n * p->sizes[1][i] == b) return (FzInt){a / n, i};
+    }
+    return a == b ? (FzInt){a, -1} : (FzInt){0, FZ_SIZES};
+}
+
+static void set_meta(Gen *g, int v, int setting, const MetaOut *out) {
+    GenVal *const val = &g->v[v];
+    memcpy(val->at[setting].sizes, out->sizes, sizeof val->at[setting].sizes);
+    memcpy(val->at[setting].strides, out->strides, sizeof val->at[setting].strides);
+    const int64_t *const sizes = val->at[setting].sizes, *const strides = val->at[setting].strides;
+    val->at[setting].meta =
+        (Meta){.dtype = out->dtype,
+               .device = DEV_cpu,
+               .rank = out->rank,
+               .contiguous = meta_is_contiguous(NULL, sizes, strides, out->rank),
+               .numel = sym_product(NULL, sizes, out->rank),
+               .sizes = sizes,
+               .strides = strides};
+    val->at[setting].val.meta = &val->at[setting].meta;
+    val->overlaps = false;
+    for (int d = 0; d < out->rank; d++) {
+        if (sizes[d] > 1 && strides[d] == 0) val->overlaps = true;
+        if (setting) val->dims[d] = expression(g->p, val->at[0].sizes[d], sizes[d]);
+    }
+}
+
+static void input_strides(const FzInput *in, MetaOut *out) {
+    const int last = in->rank - 1;
+    meta_contiguous_strides(NULL, out->sizes, out->rank, out->strides);
+    if (in->layout == FZ_transposed && in->rank >= 2) {
+        int64_t swapped[GEN_RANK];
+        memcpy(swapped, out->sizes, sizeof swapped);
+        swapped[last] = out->sizes[last - 1], swapped[last - 1] = out->sizes[last];
+        meta_contiguous_strides(NULL, swapped, out->rank, out->strides);
+        const int64_t inner = out->strides[last];
+        out->strides[last] = out->strides[last - 1], out->strides[last - 1] = inner;
+    } else if (in->layout == FZ_sliced && in->rank >= 1) {
+        int64_t wide[GEN_RANK];
+        memcpy(wide, out->sizes, sizeof wide);
+        wide[last] += 3;
+        meta_contiguous_strides(NULL, wide, out->rank, out->strides);
+    } else if (in->layout == FZ_expanded && in->rank >= 1) {
+        out->strides[0] = 0;
+    }
+}
+
+static void note_input(Gen *g, int i) {
+    const FzInput *const in = &g->p->inputs[i];
+    if (in->alias >= 0) {
+        const GenVal *const of = &g->v[in->alias];
+        for (int s = 0; s < FZ_SETTINGS; s++) {
+            MetaOut out = {.dtype = of->at[s].meta.dtype, .rank = of->at[s].meta.rank};
+            memcpy(out.sizes, of->at[s].sizes, sizeof of->at[s].sizes);
+            memcpy(out.strides, of->at[s].strides, sizeof of->at[s].strides);
+            set_meta(g, i, s, &out);
+        }
+        g->v[i].grad = of->grad, g->v[i].leaf = of->leaf;
+        g->v[i].low = of->low, g->v[i].high = of->high;
+        return;
+    }
+    for (int s = 0; s < FZ_SETTINGS; s++) {
+        MetaOut out = {.dtype = (DType)in->dtype, .rank = in->rank};
+        for (int d = 0; d < in->rank; d++) out.sizes[d] = fz_int(g->p, in->sizes[d], s);
+        input_strides(in, &out);
+        set_meta(g, i, s, &out);
+    }
+    g->v[i].grad = g->v[i].leaf = in->grad;
+    g->v[i].low = in->low, g->v[i].high = in->low || in->high ? in->high : in->low - 1;
+}
+
+/* Steps
+ * ------------------------------------------------------------------------------------------------
+ */
+
+typedef struct Lists {
+    int64_t ints[FZ_ARGS][FZ_LIST];
+    Val *vals[FZ_ARGS][FZ_LIST];
+} Lists;
+
+static Arg as_arg(Gen *g, const FzArg *a, int s, int64_t *ints, Val **vals) {
+    switch (a->kind) {
+    case FZ_value:
+        return A_VAL(&g->v[a->value].at[s].val);
+    case FZ_int:
+        return A_INT(fz_int(g->p, a->i, s));
+    case FZ_float:
+        return A_FLOAT(a->i.var < 0 ? a->f : a->f * (double)g->p->sizes[s][a->i.var]);
+    case FZ_bool:
+        return A_BOOL(a->i.value);
+    case FZ_string:
+        return A_STR(a->s);
+    case FZ_ints:
+        for (int i = 0; i < a->n; i++) ints[i] = fz_int(g->p, a->ints[i], s);
+        return A_INTS(ints, a->n);
+    case FZ_values:
+        for (int i = 0; i < a->n; i++) vals[i] = &g->v[a->values[i]].at[s].val;
+        return A_VALS(vals, a->n);
+    default:
+        return A_NONE;
+    }
+}
+
+/* Runs the meta rule under one setting; *n: room, then results. */
+static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
+    OpForm form;
+    Lists lists;
+    Arg given[FZ_ARGS], args[MAX_ARGS + MAX_OUTS];
+    const OpRow *const row = op_find(step->op, strlen(step->op), &form);
+    const int written = row && form == FORM_out ? row->n_out : 0;
+    if (!row || step->n_args < written) return false;
+    for (int i = 0; i < step->n_args; i++)
+        given[i] = as_arg(g, &step->args[i], s, lists.ints[i], lists.vals[i]);
+    const int plain = step->n_args - written;
+    Status status = op_args_normalize(row, given, plain, args);
+    for (int i = 0; i < written; i++) args[row->n_params + i] = given[plain + i];
+    MetaCall call = {.row = row, .form = form, .args = args, .out = outs};
+    call.n_out = row->returns_list ? *n : row->n_out;
+    if (status == ST_OK) status = op_meta(&call);
+    error_clear();
+    *n = call.n_out;
+    return status == ST_OK;
+}
+
+static bool any_grad(const Gen *g, const FzStep *step) {
+    for (int i = 0; i < step->n_args; i++) {
+        const FzArg *const a = &step->args[i];
+        if (a->kind == FZ_value && g->v[a->value].grad) return true;
+        for (int k = 0; a->kind == FZ_values && k < a->n; k++)
+            if (g->v[a->values[k]].grad) return true;
+    }
+    return false;
+}
+
+static bool may_write(const Gen *g, int v, bool grad) {
+    return !g->v[v].overlaps && !(g->v[v].leaf && g->grad_on) &&
+           !(grad && !dtype_is_float(gen_dtype(g, v)));
+}
+
+static bool writes_allowed(const Gen *g, const FzStep *step, const OpRow *row, OpForm form) {
+    const bool grad = g->grad_on && any_grad(g, step);
+    if (form == FORM_inplace) return may_write(g, step->args[0].value, grad);
+    for (int i = 0; form == FORM_out && i < row->n_out; i++)
+        if (grad || !may_write(g, step->args[step->n_args - row->n_out + i].value, false))
+            return false;
+    return true;
+}
+
+/* What is known of results besides their metadata. */
+static void note_results(Gen *g, const FzStep *step, const OpRow *row, const MetaOut *outs) {
+    const bool grad = g->grad_on && any_grad(g, step) && !(row->flags & OPF_nodiff);
+    for (int i = 0; i < step->n_out; i++) {
+        GenVal *const out = &g->v[step->out + i];
+        const int alias = outs[i].alias;
+        const bool of_value =
+            alias >= 0 && alias < step->n_args && step->args[alias].kind == FZ_value;
+        const GenVal *const source = of_value ? &g->v[step->args[alias].value] : NULL;
+        out->grad = (grad && dtype_is_float(outs[i].dtype)) || (source && source->grad);
+        out->leaf = source && source->leaf;
+        if (source) out->overlaps |= source->overlaps;
+        if (row->flags & OPF_maybe_copy)
+            out->leaf = step->args[0].kind == FZ_value && g->v[step->args[0].value].leaf;
+        out->low = 0, out->high = -1;
+    }
+}
+
+/* Fills step->out and what is known of the results; false: the op would fail. */
+static bool note_step(Gen *g, FzStep *step) {
+    MetaOut outs[GEN_OUTS] = {0}; /* of the first setting, then of the second */
+    OpForm form;
+    const OpRow *const row = op_find(step->op, strlen(step->op), &form);
+    if (!row) return false;
+    const int first = g->p->n_values;
+    for (int s = 0; s < FZ_SETTINGS; s++) {
+        int n = GEN_OUTS;
+        if (!infer(g, step, s, outs, &n) || n > GEN_OUTS || first + n > FZ_VALUES) return false;
+        if (s && n != step->n_out) return false;
+        step->out = first, step->n_out = n;
+        for (int i = 0; i < n; i++) {
+            if (outs[i].rank > 5) return false;
+            set_meta(g, first + i, s, &outs[i]);
+            if (g->v[first + i].at[s].meta.numel > 20000) return false;
+        }
+    }
+    if (!writes_allowed(g, step, row, form)) return false;
+    note_results(g, step, row, outs);
+    g->p->n_values = first + step->n_out;
+    return true;
+}
+
+bool gen_try(Gen *g, FzStep *step) {
+    if (g->p->n_steps >= FZ_STEPS || !note_step(g, step)) return false;
+    g->p->steps[g->p->n_steps++] = *step;
+    return true;
+}
+
+/* Values on demand
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static bool fits(const Gen *g, int v, DType dtype, const FzInt *dims, int rank, int64_t low,
+                 int64_t high) {
+    if (!gen_live(g, v) || gen_dtype(g, v) != dtype || gen_rank(g, v) != rank) return false;
+    if (low <= high && !(g->v[v].low <= g->v[v].high && g->v[v].low >= low && g->v[v].high <= high))
+        return false;
+    for (int s = 0; s < FZ_SETTINGS; s++)
+        for (int d = 0; d < rank; d++)
+            if (g->v[v].at[s].sizes[d] != fz_int(g->p, dims[d], s)) return false;
+    return true;
+}
+
+static int find_value(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int64_t high) {
+    int found = -1, n = 0;
+    for (int v = 0; v < g->p->n_values; v++)
+        if (fits(g, v, dtype, dims, rank, low, high) && gen_below(g, ++n) == 0) found = v;
+    return found;
+}
+
+static int add_input(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int64_t high) {
+    FzInput in = {.dtype = (sn_dtype)dtype, .rank = rank, .alias = -1};
+    memcpy(in.sizes, dims, sizeof *dims * (size_t)rank);
+    if (!dtype_is_float(dtype)) {
+        in.low = dtype == DT_bool ? 0 : gen_chance(g, 15) && dtype != DT_u8 ? -3 : 1;
+        in.high = dtype == DT_bool ? 1 : 5;
+        if (low <= high) in.low = low, in.high = high;
+    }
+    in.grad = dtype_is_float(dtype) && gen_chance(g, 30);
+    in.closed = gen_chance(g, 12);
+    if (gen_chance(g, 35)) in.layout = (FzLayout)(1 + gen_below(g, gen_chance(g, 50) ? 2 : 3));
+    const int i = g->p->n_inputs++;
+    g->p->inputs[i] = in;
+    note_input(g, i);
+    return i;
+}
+
+static int make_step(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int64_t high) {
+    FzStep step = {.kind = FZ_op, .op = "aten::full", .n_args = 3};
+    step.args[0] = (FzArg){.kind = FZ_ints, .n = rank};
+    memcpy(step.args[0].ints, dims, sizeof *dims * (size_t)rank);
+    step.args[1] = dtype_is_float(dtype)
+                       ? (FzArg){.kind = FZ_float, .f = 0.75, .i.var = -1}
+                       : (FzArg){.kind = FZ_int, .i = {low <= high ? low : 1, -1}};
+    step.args[2] = (FzArg){.kind = FZ_int, .i = {dtype, -1}};
+    if (!gen_try(g, &step)) return -1;
+    const int v = step.out;
+    if (low <= high) g->v[v].low = g->v[v].high = low;
+    return v;
+}
+
+int gen_value(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int64_t high) {
+    if (rank > 4) return -1;
+    for (int d = 0; d < rank; d++)
+        if (dims[d].var >= FZ_SIZES) return -1;
+    const int found = gen_chance(g, 75) ? find_value(g, dtype, dims, rank, low, high) : -1;
+    if (found >= 0) return found;
+    if (g->p->n_inputs < FZ_INPUTS) return add_input(g, dtype, dims, rank, low, high);
+    const int again = find_value(g, dtype, dims, rank, low, high);
+    return again >= 0 ? again : make_step(g, dtype, dims, rank, low, high);
+}
+
+/* Forms
+ * ------------------------------------------------------------------------------------------------
+ */
+
+typedef struct FormRow {
+    const OpRow *row;
+    OpForm form;
+} FormRow;
+
+static FormRow forms[OP_COUNT * FORM_COUNT];
+static int n_forms;
+
+static void list_forms(void) {
+    if (n_forms) return;
+    for (int i = 0; i < OP_COUNT; i++) {
+        const OpRow *const row = op_row((OpId)i);
+        if (row->flags & (OPF_internal | OPF_host)) continue;
+        forms[n_forms++] = (FormRow){row, FORM_functional};
+        if (row->inplace) forms[n_forms++] = (FormRow){row, FORM_inplace};
+        if (row->out_name) forms[n_forms++] = (FormRow){row, FORM_out};
+    }
+}
+
+int fz_form_count(void) {
+    list_forms();
+    return n_forms;
+}
+
+const char *fz_form_name(int i) { return op_form_name(forms[i].row, forms[i].form); }
+
+static int choose_form(Gen *g) {
+    int best = (int)gen_below(g, n_forms);
+    for (int i = 0; i < 4; i++) {
+        const int other = (int)gen_below(g, n_forms);
+        if (g->uses[other] < g->uses[best]) best = other;
+    }
+    return best;
+}
+
+/* Proposals may have made inputs and steps; those of a rejected one are taken back. */
+static bool add_op(Gen *g) {
+    const int form = choose_form(g);
+    for (int i = 0; i < 25; i++) {
+        const int inputs = g->p->n_inputs, steps = g->p->n_steps, values = g->p->n_values;
+        FzStep step = {.kind = FZ_op};
+        if (gen_propose(g, forms[form].row, forms[form].form, &step) && gen_try(g, &step)) {
+            g->uses[form]++;
+            return true;
+        }
+        g->p->n_inputs = inputs, g->p->n_steps = steps, g->p->n_values = values;
+    }
+    return false;
+}
+
+/* Other steps
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void add_plain(Gen *g, FzStep step) {
+    if (g->p->n_steps < FZ_STEPS) g->p->steps[g->p->n_steps++] = step;
+}
+
+/* A value of one element made from some float value; -1: none. */
+static int scalar_value(Gen *g, bool grad) {
+    for (int i = 0; i < 30; i++) {
+        const int v = gen_any(g);
+        if (v < 0 || !dtype_is_float(gen_dtype(g, v)) || (grad && !g->v[v].grad)) continue;
+        if (g->v[v].at[0].meta.numel == 1 && g->v[v].at[1].meta.numel == 1) return v;
+        FzStep step = {.kind = FZ_op, .op = "aten::sum", .n_args = 1};
+        step.args[0] = (FzArg){.kind = FZ_value, .value = v};
+        return gen_try(g, &step) ? step.out : -1;
+    }
+    return -1;
+}
+
+static void add_loop(Gen *g) {
+    const int from = (int)gen_below(g, max_i64(g->p->n_steps, 1));
+    for (int i = from; i < g->p->n_steps; i++)
+        if (g->p->steps[i].kind == FZ_loop || g->p->steps[i].kind == FZ_backward) return;
+    add_plain(g, (FzStep){.kind = FZ_loop, .from = from, .times = 2 + (int)gen_below(g, 2)});
+}
+
+static void set_grad_mode(Gen *g) {
+    const int mode = g->grad_on ? SN_GRAD_OFF : SN_GRAD_ON;
+    g->grad_on = !g->grad_on;
+    add_plain(g, (FzStep){.kind = FZ_grad_mode, .times = mode});
+}
+
+static void add_other(Gen *g) {
+    const int64_t which = gen_below(g, 12);
+    if (which < 3) {
+        const int v = scalar_value(g, false);
+        if (v >= 0) add_plain(g, (FzStep){.kind = FZ_item, .value = v});
+    } else if (which < 4) {
+        add_plain(g, (FzStep){.kind = FZ_break});
+    } else if (which < 6) {
+        add_loop(g);
+    } else if (which < 8) {
+        const int v = g->grad_on ? scalar_value(g, true) : -1;
+        if (v >= 0) add_plain(g, (FzStep){.kind = FZ_backward, .value = v});
+    } else if (which < 9) {
+        set_grad_mode(g);
+    } else {
+        const int v = gen_any(g);
+        if (v >= FZ_INPUTS) add_plain(g, (FzStep){.kind = FZ_keep, .value = v});
+    }
+}
+
+static void add_steps(Gen *g, int ops) {
+    for (int i = 0, tries = 0; i < ops && tries < 4 * ops; tries++) {
+        if (g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12) break;
+        if (gen_chance(g, 9)) add_other(g);
+        i += add_op(g);
+    }
+}
+
+/* Programs
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void choose_sizes(Gen *g) {
+    static const int8_t sizes[] = {1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33, 70};
+    FzProgram *const p = g->p;
+    p->n_sizes = 2 + (int)gen_below(g, 2);
+    const bool change = gen_chance(g, 60);
+    for (int i = 0; i < p->n_sizes; i++) {
+        for (int s = 0; s < FZ_SETTINGS; s++) {
+            p->sizes[s][i] = sizes[gen_below(g, COUNT_OF(sizes))];
+            if (gen_chance(g, 2)) p->sizes[s][i] = 0;
+        }
+        if (!change || gen_chance(g, 30)) p->sizes[1][i] = p->sizes[0][i];
+    }
+}
+
+static void choose_inputs(Gen *g) {
+    static const uint8_t others[] = {DT_i64, DT_i32, DT_bool, DT_i64, DT_u8, DT_i8};
+    const int n = 1 + (int)gen_below(g, 3);
+    FzInt rows[3] = {gen_dim(g), gen_dim(g), gen_dim(g)};
+    for (int i = 0; i < n; i++) { /* trailing dims in common, some of size 1: they broadcast */
+        FzInt dims[3];
+        const int rank = gen_chance(g, 10) ? 0 : 1 + (int)gen_below(g, 3);
+        for (int d = 0; d < rank; d++)
+            dims[d] = gen_chance(g, 12) ? (FzInt){1, -1} : rows[3 - rank + d];
+        const DType dtype = gen_chance(g, 80) ? gen_float(g) : (DType)others[gen_below(g, 6)];
+        add_input(g, dtype, dims, rank, 0, -1);
+    }
+    if (gen_chance(g, 8)) {
+        const int of = (int)gen_below(g, n), i = g->p->n_inputs++;
+        g->p->inputs[i] = g->p->inputs[of];
+        g->p->inputs[i].alias = of;
+        g->p->inputs[i].grad = false;
+        note_input(g, i);
+    }
+}
+
+static void choose_returns(Gen *g) {
+    FzProgram *const p = g->p;
+    const int n = 1 + (int)gen_below(g, 3);
+    p->n_returns = 0;
+    for (int i = 0; i < n; i++) {
+        const int v = i || p->n_values == FZ_INPUTS ? gen_any(g) : p->n_values - 1;
+        if (v >= 0 && gen_live(g, v)) p->returns[p->n_returns++] = v;
+    }
+    p->outer_backward = gen_chance(g, 35);
+}
+
+void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) {
+    static Gen g;
+    list_forms();
+    memset(&g, 0, sizeof g);
+    memset(p, 0, sizeof *p);
+    g = (Gen){.p = p, .random = seed * 0x9E3779B97F4A7C15u + 1, .uses = form_uses, .grad_on = true};
+    p->n_values = FZ_INPUTS;
+    choose_sizes(&g);
+    choose_inputs(&g);
+    add_steps(&g, 3 + (int)gen_below(&g, 9));
+    choose_returns(&g);
+}
+
+void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses, FzProgram *out) {
+    static Gen g;
+    memset(&g, 0, sizeof g);
+    *out = *p;
+    g = (Gen){.p = out, .random = seed, .uses = form_uses, .grad_on = true};
+    for (int i = 0; i < p->n_inputs; i++) note_input(&g, i);
+    out->n_steps = 0;
+    out->n_values = FZ_INPUTS;
+    for (int i = 0; i < keep; i++) {
+        FzStep step = p->steps[i];
+        if (step.kind == FZ_grad_mode) g.grad_on = step.times == SN_GRAD_ON;
+        if (step.kind != FZ_op)
+            add_plain(&g, step);
+        else if (!gen_try(&g, &step))
+            break;
+    }
+    add_steps(&g, 1 + (int)gen_below(&g, 4));
+    choose_returns(&g);
+}

@@ -1,0 +1,315 @@
+/* main.c: fuzz --graphs N --seed S [--json] [--seconds T] [--save DIR] [--replay FILE...]
+ *
+ * Programs are written here and run in batches by forked children, so that a crash costs one
+ * program: the child says which program it begins and what came of it. A failing one is shrunk,
+ * each attempt in a child of its own, and saved as text. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/fuzz/compare.h"
+
+enum { BATCH = 20, SECONDS_A_PROGRAM = 30 };
+
+typedef struct Case {
+    FzProgram p, variant;
+    bool has_variant;
+    uint64_t seed;
+} Case;
+
+typedef struct Options {
+    int64_t graphs, seconds;
+    uint64_t seed;
+    bool json, verbose;
+    const char *save;
+    int first_file;
+} Options;
+
+typedef struct Totals {
+    int64_t graphs, differing, crashed, errors, ops_generated, ops;
+    int64_t *uses;
+} Totals;
+
+static const FzProgram *variant_of(const Case *c) { return c->has_variant ? &c->variant : NULL; }
+
+/* Files
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void print_case(const Case *c, Text *text) {
+    text_printf(text, "# seed %llu\n", (unsigned long long)c->seed);
+    fz_print(&c->p, text);
+    if (!c->has_variant) return;
+    text_puts(text, "---\n");
+    fz_print(&c->variant, text);
+}
+
+static bool parse_case(char *text, Case *c) {
+    int line = 0;
+    unsigned long long seed = 1;
+    char *const second = strstr(text, "---\n");
+    if (sscanf(text, "# seed %llu", &seed) == 1) c->seed = seed;
+    if (second) *second = 0;
+    if (!fz_parse(text, &c->p, &line)) return fprintf(stderr, "line %d is wrong\n", line), false;
+    if (!second) return true;
+    c->has_variant = fz_parse(second + 4, &c->variant, &line);
+    if (!c->has_variant) fprintf(stderr, "line %d of the variant is wrong\n", line);
+    return c->has_variant;
+}
+
+static char *read_all(const char *path) {
+    FILE *const file = fopen(path, "rb");
+    char *const text = file ? calloc(1, 1 << 20) : NULL;
+    if (text && !fread(text, 1, (1 << 20) - 1, file)) *text = 0;
+    if (file) fclose(file);
+    return text;
+}
+
+static void save(const Options *o, const Case *c, const char *story) {
+    char path[512];
+    Text text = {0};
+    print_case(c, &text);
+    fprintf(stderr, "%s\n%s", text_str(&text), story);
+    snprintf(path, sizeof path, "%s/%llu.fz", o->save ? o->save : ".", (unsigned long long)c->seed);
+    FILE *const file = o->save ? fopen(path, "wb") : NULL;
+    if (file) {
+        fputs(text_str(&text), file);
+        fclose(file);
+        fprintf(stderr, "saved as %s\n", path);
+    }
+    text_free(&text);
+}
+
+/* Children
+ * ------------------------------------------------------------------------------------------------
+ */
+
+typedef struct Message { /* sent before a program (done false) and after it */
+    int index;
+    bool done;
+    FzResult result;
+} Message;
+
+static void send(int to, Message m) {
+    if (write(to, &m, sizeof m) != sizeof m) _exit(3);
+}
+
+static void run_batch(const Case *cases, int n, int to) {
+    for (int i = 0; i < n; i++) {
+        Message m = {.index = i};
+        send(to, m);
+        alarm(SECONDS_A_PROGRAM);
+        fz_compare(&cases[i].p, variant_of(&cases[i]), cases[i].seed, &m.result, NULL);
+        m.done = true;
+        send(to, m);
+    }
+    _exit(0);
+}
+
+typedef enum Outcome { FINE, DIFFERS, CRASHED } Outcome;
+
+/* Runs cases from the first on; returns how many ended, and what became of each. */
+static int run_some(const Case *cases, int n, Outcome *outcomes, Totals *totals) {
+    int pipes[2], ended = 0;
+    if (pipe(pipes) != 0) return n;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) run_batch(cases, n, pipes[1]);
+    close(pipes[1]);
+    Message m;
+    int begun = -1;
+    while (read(pipes[0], &m, sizeof m) == sizeof m) {
+        if (!m.done) {
+            begun = m.index;
+            continue;
+        }
+        outcomes[ended++] = m.result.differs ? DIFFERS : FINE;
+        totals->errors += m.result.errors;
+        totals->ops += m.result.ops;
+        totals->ops_generated += m.result.ops_generated;
+    }
+    close(pipes[0]);
+    waitpid(child, NULL, 0);
+    if (begun >= ended) outcomes[ended++] = CRASHED;
+    return ended > 0 ? ended : n;
+}
+
+static Outcome run_quietly(const Case *c, bool *errors) {
+    Outcome outcome = FINE;
+    Totals totals = {0};
+    run_some(c, 1, &outcome, &totals);
+    *errors = totals.errors != 0;
+    return outcome;
+}
+
+static Outcome run_one(const Case *c, Text *story) {
+    int pipes[2];
+    if (pipe(pipes) != 0) return FINE;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        FzResult result;
+        Text text = {0};
+        alarm(SECONDS_A_PROGRAM);
+        fz_compare(&c->p, variant_of(c), c->seed, &result, &text);
+        if (write(pipes[1], text_str(&text), strlen(text_str(&text))) < 0) _exit(2);
+        _exit(result.differs);
+    }
+    close(pipes[1]);
+    char part[512];
+    for (ssize_t n; (n = read(pipes[0], part, sizeof part)) > 0;) text_put(story, part, (size_t)n);
+    close(pipes[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFSIGNALED(status)) text_printf(story, "crash: signal %d\n", WTERMSIG(status));
+    return WIFSIGNALED(status) ? CRASHED : WEXITSTATUS(status) ? DIFFERS : FINE;
+}
+
+/* Shrinking
+ * ------------------------------------------------------------------------------------------------
+ */
+
+typedef struct Want {
+    uint64_t seed;
+    Outcome outcome;
+    bool errors; /* of the whole program: a smaller one must not add some */
+    time_t until;
+} Want;
+
+static bool still_fails(void *context, const FzProgram *p, const FzProgram *variant) {
+    const Want *const want = context;
+    static Case c;
+    if (time(NULL) > want->until) return false;
+    c = (Case){.p = *p, .has_variant = variant != NULL, .seed = want->seed};
+    if (variant) c.variant = *variant;
+    bool errors;
+    return run_quietly(&c, &errors) == want->outcome && (!errors || want->errors);
+}
+
+static void report(const Options *o, const Case *c, Outcome outcome) {
+    static Case small;
+    Text story = {0};
+    Want want = {.seed = c->seed, .outcome = outcome, .until = time(NULL) + 20};
+    small = *c;
+    run_quietly(c, &want.errors);
+    if (!small.has_variant) small.variant = (FzProgram){.n_steps = 0};
+    fz_shrink(&small.p, &small.variant, still_fails, &want);
+    small.has_variant = small.variant.n_steps || small.variant.n_returns;
+    run_one(&small, &story);
+    save(o, &small, text_str(&story));
+    text_free(&story);
+}
+
+/* Campaigns
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void write_case(Case *c, uint64_t seed, int64_t *uses) {
+    c->seed = seed;
+    fz_generate(&c->p, seed, uses);
+    c->has_variant = seed % 4 == 0;
+    if (c->has_variant)
+        fz_variant(&c->p, (int)(seed / 4 % (uint64_t)(c->p.n_steps + 1)), seed ^ 0x5bd1e995, uses,
+                   &c->variant);
+}
+
+static void run_all(const Options *o, const Case *cases, int n, Totals *totals) {
+    Outcome outcomes[BATCH];
+    for (int i = 0; i < n;) {
+        const int ended = run_some(&cases[i], n - i, outcomes, totals);
+        for (int k = 0; k < ended; k++) {
+            totals->graphs++;
+            totals->differing += outcomes[k] == DIFFERS;
+            totals->crashed += outcomes[k] == CRASHED;
+            if (outcomes[k] != FINE) report(o, &cases[i + k], outcomes[k]);
+        }
+        i += ended;
+    }
+}
+
+static void campaign(const Options *o, Totals *totals) {
+    Case *const cases = calloc(BATCH, sizeof *cases);
+    const time_t start = time(NULL);
+    totals->uses = calloc((size_t)fz_form_count(), sizeof *totals->uses);
+    for (int64_t done = 0; done < o->graphs; done += BATCH) {
+        if (o->seconds && time(NULL) - start >= o->seconds) break;
+        const int n = (int)(o->graphs - done < BATCH ? o->graphs - done : BATCH);
+        for (int i = 0; i < n; i++)
+            write_case(&cases[i], o->seed + (uint64_t)(done + i), totals->uses);
+        run_all(o, cases, n, totals);
+    }
+    free(cases);
+}
+
+static void print_totals(const Options *o, const Totals *t) {
+    int used = 0;
+    for (int i = 0; i < fz_form_count(); i++) used += t->uses[i] >= 5;
+    const double share = t->ops ? (double)t->ops_generated / (double)t->ops : 0;
+    printf(o->json ? "{\"graphs\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, "
+                     "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d}\n"
+                   : "%lld graphs: %lld differing, %lld crashed, %lld end in an error; compiled "
+                     "share %.3f; %d of %d forms used at least 5 times\n",
+           (long long)t->graphs, (long long)t->differing, (long long)t->crashed,
+           (long long)t->errors, share, used, fz_form_count());
+    for (int i = 0; o->verbose && i < fz_form_count(); i++)
+        if (t->uses[i] < 5) fprintf(stderr, "%s: %lld\n", fz_form_name(i), (long long)t->uses[i]);
+}
+
+static int replay_files(const Options *o, int n, char **files) {
+    static Case c;
+    int failed = 0;
+    for (int i = o->first_file; i < n; i++) {
+        char *const text = read_all(files[i]);
+        Text story = {0};
+        c = (Case){.seed = 1};
+        const Outcome outcome = text && parse_case(text, &c) ? run_one(&c, &story) : CRASHED;
+        printf("%s: %s\n%s", files[i], outcome == FINE ? "same" : "FAILS", text_str(&story));
+        failed += outcome != FINE;
+        text_free(&story);
+        free(text);
+    }
+    return failed != 0;
+}
+
+static bool parse_options(Options *o, int n, char **words) {
+    for (int i = 1; i < n; i++) {
+        const char *const value = i + 1 < n ? words[i + 1] : NULL;
+        if (!strcmp(words[i], "--json")) {
+            o->json = true;
+        } else if (!strcmp(words[i], "--verbose")) {
+            o->verbose = true;
+        } else if (!strcmp(words[i], "--replay") && value) {
+            o->first_file = i + 1;
+            return true;
+        } else if (value && !strcmp(words[i], "--graphs")) {
+            o->graphs = atoll(words[++i]);
+        } else if (value && !strcmp(words[i], "--seed")) {
+            o->seed = strtoull(words[++i], NULL, 10);
+        } else if (value && !strcmp(words[i], "--seconds")) {
+            o->seconds = atoll(words[++i]);
+        } else if (value && !strcmp(words[i], "--save")) {
+            o->save = words[++i];
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+int main(int n, char **words) {
+    Options o = {.graphs = 1000, .seed = 1};
+    Totals totals = {0};
+    if (!parse_options(&o, n, words)) {
+        fprintf(stderr, "fuzz --graphs N --seed S [--json] [--verbose] [--seconds T] [--save DIR] "
+                        "[--replay FILE...]\n");
+        return 2;
+    }
+    if (o.first_file) return replay_files(&o, n, words);
+    campaign(&o, &totals);
+    print_totals(&o, &totals);
+    free(totals.uses);
+    return totals.differing || totals.crashed;
+}

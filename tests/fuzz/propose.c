@@ -1,0 +1,557 @@
+/* propose.c: arguments for an op. Most rows are served by the types and names of their parameters;
+ * those whose tensors must fit each other have shapes in a small notation, one word a parameter:
+ *
+ *   ab   a tensor of sizes a, b: the first takes them from a value that exists; digits are sizes
+ *   <bac a tensor of i64 below size b, of sizes a, c         .  a tensor without dims
+ *   [a,b*c,-1   a list of ints    =-1  an int    #b  the size b    (ab,cb  a list of tensors
+ *   *    by type and name */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/fuzz/gen.h"
+
+typedef struct ShapeRow {
+    const char *base;
+    const char *words[8];
+} ShapeRow;
+
+static const ShapeRow shapes[] = {
+    {"mm", {"ab", "bc"}},
+    {"bmm", {"eab", "ebc"}},
+    {"addmm", {"c", "ab", "bc"}},
+    {"addmm", {"ac", "ab", "bc"}},
+    {"baddbmm", {"eac", "eab", "ebc"}},
+    {"matmul", {"a", "a"}},
+    {"matmul", {"ab", "b"}},
+    {"matmul", {"ab", "bc"}},
+    {"matmul", {"eab", "bc"}},
+    {"matmul", {"eab", "ebc"}},
+    {"matmul", {"b", "ebc"}},
+    {"linear", {"ab", "cb", "c"}},
+    {"linear", {"eab", "cb", "c"}},
+    {"linear", {"b", "cb"}},
+    {"outer", {"a", "b"}},
+    {"dot", {"a", "a"}},
+    {"mv", {"ab", "b"}},
+    {"scaled_dot_product_attention", {"eab", "ecb", "ecb"}},
+    {"scaled_dot_product_attention", {"eab", "ecb", "ecd", "ac"}},
+    {"scaled_dot_product_attention", {"efab", "efcb", "efcb"}},
+    {"embedding", {"ab", "<ac"}},
+    {"embedding", {"ab", "<acd"}},
+    {"embedding_dense_backward", {"cb", "<ac", "#a"}},
+    {"index_select", {"ab", "=1", "<bc"}},
+    {"index_select", {"ab", "=0", "<ac"}},
+    {"gather", {"ab", "=1", "<bac"}},
+    {"gather", {"ab", "=-2", "<acb"}},
+    {"scatter", {"ab", "=1", "<bac", "ac"}},
+    {"scatter", {"ab", "=0", "<acb", "cb"}},
+    {"scatter_add", {"ab", "=1", "<bac", "ac"}},
+    {"scatter_add", {"ab", "=0", "<acb", "cb"}},
+    {"index_add", {"ab", "=1", "<bc", "ac"}},
+    {"index_add", {"ab", "=0", "<ac", "cb"}},
+    {"index_copy", {"ab", "=0", "<ac", "cb"}},
+    {"index_fill", {"ab", "=0", "<ac"}},
+    {"native_layer_norm", {"ab", "[b", "b", "b"}},
+    {"native_layer_norm", {"eab", "[a,b", "ab", "ab"}},
+    {"layer_norm", {"ab", "[b", "b", "b"}},
+    {"layer_norm", {"eab", "[b", "b"}},
+    {"native_layer_norm_backward", {"ab", "ab", "[b", "a1", "a1", "b", "b", "[1,1,1"}},
+    {"nll_loss_forward", {"ab", "<ba", "b"}},
+    {"nll_loss", {"ab", "<ba"}},
+    {"nll_loss_backward", {".", "ab", "<ba", "*", "=1", "*", "."}},
+    {"nll_loss_backward", {"a", "ab", "<ba", "b", "=0", "*", "."}},
+    {"cross_entropy_loss", {"ab", "<ba"}},
+    {"cross_entropy_loss", {"ab", "ab"}},
+    {"mse_loss", {"ab", "ab"}},
+    {"_softmax_backward_data", {"ab", "ab", "=1"}},
+    {"_softmax_backward_data", {"ab", "ab", "=0"}},
+    {"_log_softmax_backward_data", {"ab", "ab", "=1"}},
+    {"native_dropout_backward", {"ab", "?ab"}},
+    {"view", {"ab", "[a*b"}},
+    {"view", {"ab", "[a,1,b"}},
+    {"view", {"abc", "[a,-1"}},
+    {"view", {"ab", "[-1"}},
+    {"_unsafe_view", {"ab", "[a,1,b"}},
+    {"_unsafe_view", {"abc", "[-1,c"}},
+    {"reshape", {"ab", "[-1"}},
+    {"reshape", {"abc", "[a,b*c"}},
+    {"reshape", {"abc", "[c,-1"}},
+    {"expand", {"1b", "[a,b"}},
+    {"expand", {"b", "[a,-1"}},
+    {"expand", {"a1", "[a,b"}},
+    {"broadcast_to", {"b", "[a,b"}},
+    {"broadcast_to", {"1b", "[2,1,b"}},
+    {"expand_as", {"1b", "ab"}},
+    {"view_as", {"ab", "a1b"}},
+    {"reshape_as", {"ab", "1ab"}},
+    {"as_strided", {"ab", "[b,a", "[1,b", "*"}},
+    {"as_strided", {"ab", "[a", "[b", "=0"}},
+    {"unflatten", {"ab", "=0", "[1,a"}},
+    {"unflatten", {"ab", "=1", "[-1,1"}},
+    {"split_with_sizes", {"3b", "[1,2", "=0"}},
+    {"split_with_sizes", {"ab", "[b", "=1"}},
+    {"split", {"3b", "[2,1", "=0"}},
+    {"split", {"ab", "=2", "=0"}},
+    {"chunk", {"ab", "=2", "=1"}},
+    {"repeat", {"ab", "[2,1"}},
+    {"repeat", {"b", "[3,2"}},
+    {"constant_pad_nd", {"ab", "[1,2"}},
+    {"constant_pad_nd", {"ab", "[0,1,2,0"}},
+    {"constant_pad_nd", {"ab", "[-1,1"}},
+    {"slice_scatter", {"ab", "1b", "=0", "=0", "=1"}},
+    {"slice_scatter", {"a4", "a2", "=1", "=1", "=4", "=2"}},
+    {"select_scatter", {"ab", "b", "=0", "=0"}},
+    {"select_scatter", {"ab", "a", "=1", "=-1"}},
+    {"stack", {"(ab,ab", "=0"}},
+    {"stack", {"(a,a,a", "=-1"}},
+    {"cat", {"(ab,cb", "=0"}},
+    {"cat", {"(ab,ac,ab", "=1"}},
+    {"permute", {"ab", "[1,0"}},
+    {"permute", {"abc", "[2,0,1"}},
+    {"movedim", {"abc", "[0", "[2"}},
+    {"movedim", {"abc", "[0,1", "[1,2"}},
+    {"diagonal", {"ab"}},
+    {"diagonal", {"abc", "=1", "=0", "=2"}},
+    {"unfold", {"ab", "=1", "=2", "=1"}},
+    {"narrow", {"ab", "=1", "=0", "#b"}},
+    {"narrow", {"ab", "=0", "=0", "=1"}},
+    {"t", {"ab"}},
+    {"tril", {"ab"}},
+    {"triu", {"eab"}},
+    {"where", {"?ab", "ab", "b"}},
+    {"where", {"?a1", "ab", "ab"}},
+    {"masked_fill", {"ab", "?ab", "."}},
+    {"fill", {"ab", "."}},
+    {"zeros", {"[a,b"}},
+    {"ones", {"[b"}},
+    {"full", {"[a,b"}},
+    {"rand", {"[a,b"}},
+    {"randn", {"[b"}},
+    {"empty", {"[0,a"}},
+    {"new_zeros", {"a", "[a,2"}},
+    {"new_ones", {"ab", "[b"}},
+    {"new_full", {"ab", "[b,a"}},
+    {"convolution", {"1cef", "dc33", "d", "[1,1", "[1,1", "[1,1", "=0", "[0,0"}},
+};
+
+/* Templates
+ * ------------------------------------------------------------------------------------------------
+ */
+
+typedef struct Letters {
+    FzInt size['z' + 1];
+    bool bound['z' + 1];
+    DType dtype;
+    bool started;
+} Letters;
+
+static FzInt letter(Gen *g, Letters *l, char c) {
+    if (isdigit((unsigned char)c)) return (FzInt){c - '0', -1};
+    if (!l->bound[(int)c]) l->size[(int)c] = gen_dim(g), l->bound[(int)c] = true;
+    return l->size[(int)c];
+}
+
+/* The first tensor takes its sizes from a value that exists, so that programs hang together. */
+static bool start_from(Gen *g, Letters *l, const char *word, int v) {
+    const int rank = *word == '.' ? 0 : (int)strlen(word);
+    if (!gen_live(g, v) || gen_rank(g, v) != rank || !dtype_is_float(gen_dtype(g, v))) return false;
+    for (int d = 0; d < rank; d++) {
+        const FzInt dim = g->v[v].dims[d];
+        if (dim.var >= FZ_SIZES) return false;
+        if (isdigit((unsigned char)word[d]) && (dim.var >= 0 || dim.value != word[d] - '0'))
+            return false;
+    }
+    for (int d = 0; d < rank; d++)
+        if (!isdigit((unsigned char)word[d]))
+            l->size[(int)word[d]] = g->v[v].dims[d], l->bound[(int)word[d]] = true;
+    l->dtype = gen_dtype(g, v);
+    return true;
+}
+
+static bool distinct(const char *word) {
+    for (const char *c = word; *c; c++)
+        if (strchr(c + 1, *c)) return false;
+    return true;
+}
+
+static bool tensor_word(Gen *g, Letters *l, const char *word, size_t n, FzArg *a) {
+    char text[8] = "";
+    FzInt dims[4];
+    snprintf(text, sizeof text, "%.*s", (int)n, word);
+    *a = (FzArg){.kind = FZ_value};
+    if (!l->started && distinct(text)) {
+        l->started = true;
+        for (int i = 0; i < 12; i++) {
+            a->value = gen_any(g);
+            if (a->value >= 0 && start_from(g, l, text, a->value)) return true;
+        }
+    }
+    int rank = 0;
+    for (const char *c = text; *c && *c != '.' && rank < 4; c++) dims[rank++] = letter(g, l, *c);
+    a->value = gen_value(g, l->dtype, dims, rank, 0, -1);
+    return a->value >= 0;
+}
+
+static bool index_word(Gen *g, Letters *l, const char *word, FzArg *a) {
+    const FzInt bound = letter(g, l, word[1]);
+    const int64_t high =
+        bound.var >= FZ_SIZES ? 0 : min_i64(fz_int(g->p, bound, 0), fz_int(g->p, bound, 1));
+    FzInt dims[4];
+    int rank = 0;
+    for (const char *c = word + 2; *c && rank < 4; c++) dims[rank++] = letter(g, l, *c);
+    if (high < 1) return false;
+    *a = (FzArg){.kind = FZ_value};
+    a->value = gen_value(g, DT_i64, dims, rank, 0, high - 1);
+    return a->value >= 0;
+}
+
+static bool bool_word(Gen *g, Letters *l, const char *word, FzArg *a) {
+    FzInt dims[4];
+    int rank = 0;
+    for (const char *c = word + 1; *c && rank < 4; c++) dims[rank++] = letter(g, l, *c);
+    *a = (FzArg){.kind = FZ_value, .value = gen_value(g, DT_bool, dims, rank, 0, 1)};
+    return a->value >= 0;
+}
+
+/* a*b: one of the two must be a plain number. */
+static bool product(FzInt *into, FzInt by) {
+    if (into->var >= 0 && by.var >= 0) return false;
+    into->value *= by.value;
+    if (by.var >= 0) into->var = by.var;
+    return into->var < FZ_SIZES;
+}
+
+static bool ints_word(Gen *g, Letters *l, const char *word, FzArg *a) {
+    *a = (FzArg){.kind = FZ_ints};
+    for (const char *c = word + 1; *c;) {
+        FzInt value = {1, -1};
+        if (*c == '-' || isdigit((unsigned char)*c)) {
+            char *end;
+            value.value = strtoll(c, &end, 10);
+            c = end;
+        } else if (!product(&value, letter(g, l, *c++))) {
+            return false;
+        }
+        while (*c == '*') {
+            if (!product(&value, letter(g, l, c[1]))) return false;
+            c += 2;
+        }
+        a->ints[a->n++] = value;
+        if (*c == ',') c++;
+    }
+    return true;
+}
+
+static bool list_word(Gen *g, Letters *l, const char *word, FzArg *a) {
+    FzArg one;
+    *a = (FzArg){.kind = FZ_values};
+    for (const char *c = word + 1; *c;) {
+        const size_t n = strcspn(c, ",");
+        if (!tensor_word(g, l, c, n, &one)) return false;
+        a->values[a->n++] = one.value;
+        c += n + (c[n] == ',');
+    }
+    return true;
+}
+
+static bool word_argument(Gen *g, Letters *l, const char *word, FzArg *a) {
+    switch (*word) {
+    case '<':
+        return index_word(g, l, word, a);
+    case '?':
+        return bool_word(g, l, word, a);
+    case '[':
+        return ints_word(g, l, word, a);
+    case '(':
+        return list_word(g, l, word, a);
+    case '=':
+        *a = (FzArg){.kind = FZ_int, .i = {atoi(word + 1), -1}};
+        return true;
+    case '#':
+        *a = (FzArg){.kind = FZ_int, .i = letter(g, l, word[1])};
+        return a->i.var < FZ_SIZES;
+    default:
+        return tensor_word(g, l, word, strlen(word), a);
+    }
+}
+
+/* By type and name
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static FzArg plain_int(int64_t value) { return (FzArg){.kind = FZ_int, .i = {value, -1}}; }
+static FzArg plain_bool(bool value) { return (FzArg){.kind = FZ_bool, .i = {value, -1}}; }
+static FzArg plain_float(double value) {
+    return (FzArg){.kind = FZ_float, .f = value, .i = {1, -1}};
+}
+
+static bool same_shape(Gen *g, const GenVal *v, DType dtype, FzArg *a) {
+    FzInt dims[GEN_RANK];
+    int rank = v->at[0].meta.rank;
+    const int skip = rank && gen_chance(g, 20) ? 1 + (int)gen_below(g, rank) : 0;
+    for (int d = skip; d < rank; d++) {
+        dims[d - skip] = v->dims[d];
+        if (gen_chance(g, 12)) dims[d - skip] = (FzInt){1, -1};
+    }
+    rank -= skip;
+    *a = (FzArg){.kind = FZ_value, .value = gen_value(g, dtype, dims, rank, 0, -1)};
+    return a->value >= 0;
+}
+
+static bool tensor_argument(Gen *g, const FzStep *step, const Param *param, FzArg *a) {
+    const bool boolean = !strcmp(param->name, "condition") || !strcmp(param->name, "mask");
+    if (step->n_args && step->args[0].kind == FZ_value) {
+        const GenVal *const first = &g->v[step->args[0].value];
+        if (gen_chance(g, 10)) *a = step->args[0]; /* the same tensor twice */
+        if (a->kind == FZ_value && !boolean) return true;
+        DType dtype = gen_chance(g, 85) ? first->at[0].meta.dtype : gen_float(g);
+        if (dtype == DT_bool && !boolean) dtype = DT_f32;
+        return same_shape(g, first, boolean ? DT_bool : dtype, a);
+    }
+    *a = (FzArg){.kind = FZ_value, .value = gen_any(g)};
+    if (a->value < 0) return false;
+    if (!boolean || gen_dtype(g, a->value) == DT_bool) return true;
+    return same_shape(g, &g->v[a->value], DT_bool, a);
+}
+
+static FzArg number_argument(Gen *g, const Gen *unused, bool ints_only) {
+    static const double floats[] = {0.5, -0.5, 2.0, 1.0, 0.0, -1.5, 3.0, 0.1};
+    (void)unused;
+    if (!ints_only && gen_chance(g, 60)) {
+        FzArg a = plain_float(floats[gen_below(g, COUNT_OF(floats))]);
+        if (gen_chance(g, 15)) a.i.var = (int)gen_below(g, g->p->n_sizes);
+        return a;
+    }
+    if (gen_chance(g, 15))
+        return (FzArg){.kind = FZ_int, .i = {1, (int)gen_below(g, g->p->n_sizes)}};
+    return plain_int(gen_below(g, 5) - 1);
+}
+
+static int self_rank(const Gen *g, const FzStep *step) {
+    return step->n_args && step->args[0].kind == FZ_value ? gen_rank(g, step->args[0].value) : 1;
+}
+
+static FzArg int_argument(Gen *g, const FzStep *step, const char *name) {
+    const int rank = (int)max_i64(self_rank(g, step), 1);
+    if (!strncmp(name, "dim", 3) || strstr(name, "_dim"))
+        return plain_int(gen_below(g, 2 * rank) - rank);
+    if (!strcmp(name, "reduction")) return plain_int(gen_below(g, 3));
+    if (!strcmp(name, "ignore_index")) return plain_int(gen_chance(g, 70) ? -100 : 1);
+    if (!strcmp(name, "padding_idx")) return plain_int(gen_chance(g, 70) ? -1 : 0);
+    if (!strcmp(name, "step")) return plain_int(1 + gen_below(g, 2));
+    if (!strcmp(name, "end") && gen_chance(g, 40))
+        return (FzArg){.kind = FZ_int, .i = {1, (int)gen_below(g, g->p->n_sizes)}};
+    if (!strcmp(name, "length") || !strcmp(name, "chunks") || strstr(name, "size"))
+        return plain_int(1 + gen_below(g, 3));
+    return plain_int(gen_below(g, 4) - 1);
+}
+
+static FzArg ints_argument(Gen *g, const FzStep *step, const char *name) {
+    FzArg a = {.kind = FZ_ints};
+    const int rank = self_rank(g, step);
+    if (!strncmp(name, "dim", 3)) {
+        for (int d = 0; d < rank && d < FZ_LIST; d++)
+            if (gen_chance(g, 50)) a.ints[a.n++] = (FzInt){gen_chance(g, 30) ? d - rank : d, -1};
+        return a;
+    }
+    a.n = !strcmp(name, "output_mask") ? 3 : (int)gen_below(g, 3);
+    for (int i = 0; i < a.n; i++) a.ints[i] = a.n == 3 ? (FzInt){1, -1} : gen_dim(g);
+    return a;
+}
+
+static FzArg string_argument(Gen *g, const char *name) {
+    static const char *const rounding[] = {"floor", "trunc"};
+    FzArg a = {.kind = FZ_string};
+    const bool rounds = !strcmp(name, "rounding_mode");
+    if (rounds && gen_chance(g, 30)) return (FzArg){.kind = FZ_none};
+    snprintf(a.s, sizeof a.s, "%s",
+             rounds              ? rounding[gen_below(g, 2)]
+             : gen_chance(g, 50) ? "tanh"
+                                 : "none");
+    return a;
+}
+
+static FzArg bool_argument(Gen *g, const char *name) {
+    static const char *const off[] = {"half_to_float", "sparse",     "sparse_grad",
+                                      "implicit",      "enable_gqa", "scale_grad_by_freq"};
+    for (int i = 0; i < COUNT_OF(off); i++)
+        if (!strcmp(name, off[i])) return plain_bool(false);
+    return plain_bool(gen_chance(g, 50));
+}
+
+static FzArg float_argument(Gen *g, const char *name) {
+    static const double p[] = {0.0, 0.25, 0.5, 1.0};
+    if (!strcmp(name, "eps")) return plain_float(1e-5);
+    if (!strcmp(name, "dropout_p") || !strcmp(name, "label_smoothing"))
+        return plain_float(gen_chance(g, 70) ? 0.0 : 0.1);
+    return plain_float(p[gen_below(g, COUNT_OF(p))]);
+}
+
+static FzArg dtype_argument(Gen *g, const FzStep *step, bool optional) {
+    static const uint8_t dtypes[] = {DT_f32, DT_f64, DT_bf16, DT_i64, DT_i32, DT_bool, DT_f16};
+    if (optional && gen_chance(g, 65)) return (FzArg){.kind = FZ_none};
+    if (step->n_args && step->args[0].kind == FZ_value && gen_chance(g, 40))
+        return plain_int(gen_dtype(g, step->args[0].value));
+    return plain_int(dtypes[gen_below(g, COUNT_OF(dtypes))]);
+}
+
+static bool list_argument(Gen *g, FzArg *a) {
+    FzStep same = {.kind = FZ_op};
+    *a = (FzArg){.kind = FZ_values};
+    const int n = 1 + (int)gen_below(g, 3);
+    for (int i = 0; i < n; i++) {
+        FzArg one = {.kind = FZ_none};
+        if (!tensor_argument(g, &same, &(Param){.name = ""}, &one)) return false;
+        same.args[0] = one, same.n_args = 1;
+        a->values[a->n++] = one.value;
+    }
+    return true;
+}
+
+static bool typed_argument(Gen *g, const FzStep *step, const Param *param, FzArg *a) {
+    *a = (FzArg){.kind = FZ_none};
+    switch (param->type) {
+    case PT_tensor_opt:
+        if (gen_chance(g, 50)) return true;
+        return tensor_argument(g, step, param, a);
+    case PT_tensor:
+        return tensor_argument(g, step, param, a);
+    case PT_tensors:
+    case PT_tensors_opt:
+        return list_argument(g, a);
+    case PT_scalar_opt:
+        if (gen_chance(g, 30)) return true;
+        return *a = number_argument(g, g, !strcmp(param->name, "correction")), true;
+    case PT_scalar: {
+        const bool ints = step->n_args && step->args[0].kind == FZ_value &&
+                          !dtype_is_float(gen_dtype(g, step->args[0].value));
+        return *a = number_argument(g, g, ints && gen_chance(g, 70)), true;
+    }
+    case PT_int_opt:
+        if (gen_chance(g, 40)) return true;
+        return *a = int_argument(g, step, param->name), true;
+    case PT_int:
+        return *a = int_argument(g, step, param->name), true;
+    case PT_ints_opt:
+    case PT_int1_opt:
+        if (gen_chance(g, 25)) return true;
+        return *a = ints_argument(g, step, param->name), true;
+    case PT_ints:
+    case PT_int1:
+        return *a = ints_argument(g, step, param->name), true;
+    case PT_float_opt:
+        if (gen_chance(g, 60)) return true;
+        return *a = float_argument(g, param->name), true;
+    case PT_float:
+        return *a = float_argument(g, param->name), true;
+    case PT_bool:
+        return *a = bool_argument(g, param->name), true;
+    case PT_bool_opt:
+        if (!strcmp(param->name, "train")) *a = plain_bool(true);
+        return true;
+    case PT_string:
+    case PT_string_opt:
+        return *a = string_argument(g, param->name), true;
+    case PT_dtype:
+    case PT_dtype_opt:
+        return *a = dtype_argument(g, step, param->type == PT_dtype_opt), true;
+    default:
+        return true;
+    }
+}
+
+/* Rows
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static const ShapeRow *choose_shape(Gen *g, const char *base) {
+    const ShapeRow *found = NULL;
+    int n = 0;
+    for (int i = 0; i < COUNT_OF(shapes); i++)
+        if (!strcmp(shapes[i].base, base) && gen_below(g, ++n) == 0) found = &shapes[i];
+    return found;
+}
+
+static bool takes_word(const Param *param, const char *word) {
+    const bool tensor = param->type == PT_tensor || param->type == PT_tensor_opt;
+    switch (*word) {
+    case '*':
+        return false;
+    case '[':
+        return param->type == PT_ints || param->type == PT_ints_opt || param->type == PT_int1 ||
+               param->type == PT_int1_opt;
+    case '(':
+        return param->type == PT_tensors;
+    case '=':
+    case '#':
+        return param->type == PT_int || param->type == PT_int_opt;
+    default:
+        return tensor;
+    }
+}
+
+/* Where a device has to be given it is the CPU. */
+static bool is_device(const Param *param) {
+    return param->type == PT_device_opt && param->fallback.kind == ARG_default;
+}
+
+static bool arguments(Gen *g, const OpRow *row, FzStep *step) {
+    const ShapeRow *const shape = choose_shape(g, row->base);
+    Letters l = {.dtype = gen_float(g)};
+    if (row->n_params > FZ_ARGS) return false;
+    for (int i = 0; i < row->n_params; i++) {
+        const Param *const param = &row->params[i];
+        const char *const word = shape && i < 8 ? shape->words[i] : NULL;
+        const bool optional = param->fallback.kind != ARG_default || param->keyword;
+        FzArg *const a = &step->args[step->n_args];
+        if (!word && optional && gen_chance(g, 25)) break; /* the defaults from here on */
+        if (word && param->type == PT_tensor_opt && gen_chance(g, 30))
+            *a = (FzArg){.kind = FZ_none};
+        else if (word && takes_word(param, word)) {
+            if (!word_argument(g, &l, word, a)) return false;
+        } else if (is_device(param) && row->params[i].type == PT_device_opt &&
+                   !strcmp(row->base, "to")) {
+            *a = plain_int(DEV_cpu);
+        } else if (!typed_argument(g, step, param, a)) {
+            return false;
+        }
+        if (a->kind == FZ_value && !l.started) l.started = true, l.dtype = gen_dtype(g, a->value);
+        step->n_args++;
+    }
+    return true;
+}
+
+/* Something to write to: mostly of the result's shape, else it is resized. */
+static bool out_arguments(Gen *g, const OpRow *row, FzStep *step) {
+    const int given = step->n_args, values = g->p->n_values, steps = g->p->n_steps;
+    FzStep probe = *step;
+    snprintf(probe.op, sizeof probe.op, "%s", op_form_name(row, FORM_functional));
+    if (given + row->n_out > FZ_ARGS || !gen_try(g, &probe)) return false;
+    GenVal like[GEN_OUTS];
+    memcpy(like, &g->v[values], sizeof *like * (size_t)row->n_out);
+    g->p->n_values = values, g->p->n_steps = steps;
+    for (int i = 0; i < row->n_out; i++) {
+        const DType dtype = like[i].at[0].meta.dtype;
+        FzArg *const a = &step->args[given + i];
+        *a = (FzArg){.kind = FZ_value};
+        if (gen_chance(g, 6)) { /* resized */
+            const FzInt one = {1, -1};
+            a->value = gen_value(g, dtype, &one, 1, 0, -1);
+        } else {
+            a->value = gen_value(g, dtype, like[i].dims, like[i].at[0].meta.rank, 0, -1);
+        }
+        for (int k = 0; k < i; k++) /* two results in one place: whichever is written last */
+            if (step->args[given + k].value == a->value) return false;
+        if (a->value < 0) return false;
+        step->n_args++;
+    }
+    return true;
+}
+
+bool gen_propose(Gen *g, const OpRow *row, OpForm form, FzStep *step) {
+    *step = (FzStep){.kind = FZ_op};
+    snprintf(step->op, sizeof step->op, "%s", op_form_name(row, form));
+    if (!arguments(g, row, step)) return false;
+    return form != FORM_out || out_arguments(g, row, step);
+}
