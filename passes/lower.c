@@ -222,16 +222,15 @@ static void place_outputs(Lower *l) {
         const Output *const out = &l->graph->outputs.at[i];
         if (out->kind != OUT_new || !out->value) continue;
         ValInfo *const info = val_info(l, out->value), *const base = val_info(l, info->base);
-        if (base->kind != VAL_input && base->slot < 0 && base->home == base->val) {
+        const bool whole =
+            info->offset == 0 && out->value->base.meta->numel == base->val->base.meta->numel;
+        if (base->kind != VAL_input && base->slot < 0 && base->home == base->val && whole) {
             base->slot = new_slot(l, SLOT_output, i, base->val->base.meta);
             continue;
         }
-        const Meta *const meta = out->value->base.meta;
-        int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
-        row_major(l->env, meta->sizes, meta->rank, strides);
-        Meta *const fresh = arena_copy(l->arena, meta, sizeof *meta);
-        fresh->strides = strides;
-        add_copy(l, out->value, new_slot(l, SLOT_output, i, fresh), strides, false);
+        const Meta *const meta =
+            out->value->base.meta; /* eager's strides, those of an expanded view too */
+        add_copy(l, out->value, new_slot(l, SLOT_output, i, meta), meta->strides, false);
     }
 }
 
