@@ -50,6 +50,7 @@ typedef struct Plan {
     int n_refusals;
 } Plan;
 
-void plan_print(Plan *plan, Text *text); /* the stages "loops" and "memory" */
+void plan_print(Plan *plan, Text *text);              /* the stage "loops": kernels, call sequence, memory */
+void plan_print_memory(const Plan *plan, Text *text); /* the stage "memory" alone */
 
 #endif

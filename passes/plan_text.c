@@ -75,7 +75,7 @@ static void print_steps(Plan *plan, Text *text) {
     }
 }
 
-static void print_memory(const Plan *plan, Text *text) {
+void plan_print_memory(const Plan *plan, Text *text) {
     const SymEnv *const env = plan->graph->env;
     text_puts(text, "memory\n");
     for (int i = 0; i < plan->slots.n; i++) {
@@ -104,5 +104,5 @@ void plan_print(Plan *plan, Text *text) {
     for (int i = 0; i < plan->steps.n; i++)
         if (plan->steps.at[i].kind == STEP_kernel) kernel_print(plan->steps.at[i].kernel, text);
     print_steps(plan, text);
-    print_memory(plan, text);
+    plan_print_memory(plan, text);
 }

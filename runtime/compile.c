@@ -116,7 +116,7 @@ void compile_info_free(CompileInfo *info) {
 
 typedef struct StageRow {
     const char *name, *passes;
-    enum { TEXT_graph, TEXT_plan, TEXT_llvm, TEXT_asm } kind;
+    enum { TEXT_graph, TEXT_plan, TEXT_memory, TEXT_llvm, TEXT_asm } kind;
 } StageRow;
 
 static const StageRow stages[] = {
@@ -125,7 +125,10 @@ static const StageRow stages[] = {
     {"joint", "functionalize,joint", TEXT_graph},
     {"decomposed", "functionalize,joint,decompose", TEXT_graph},
     {"fused", COMPILE_PASSES, TEXT_graph},
+    {"forward", COMPILE_PASSES, TEXT_graph},
+    {"backward", COMPILE_PASSES, TEXT_graph},
     {"loops", COMPILE_PASSES, TEXT_plan},
+    {"memory", COMPILE_PASSES, TEXT_memory},
     {"llvm", COMPILE_PASSES, TEXT_llvm},
     {"asm", COMPILE_PASSES, TEXT_asm},
 };
@@ -170,6 +173,28 @@ static void print_code(const Plan *plan, bool assembly, Text *text) {
     }
 }
 
+static bool plan_stage(Plan *plan, const StageRow *row, Text *text) {
+    switch (row->kind) {
+    case TEXT_plan:
+        plan_print(plan, text);
+        return true;
+    case TEXT_memory:
+        plan_print_memory(plan, text);
+        return true;
+    case TEXT_llvm:
+    case TEXT_asm:
+        print_code(plan, row->kind == TEXT_asm, text);
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool compile_plan_text(Plan *plan, const char *stage, Text *text) {
+    const StageRow *const row = find_stage(stage);
+    return row && plan_stage(plan, row, text);
+}
+
 typedef struct StageText {
     const StageRow *row;
     Graph *graph;
@@ -179,16 +204,18 @@ typedef struct StageText {
 static Status print_stage(void *context) {
     const StageText *const job = context;
     if (*job->row->passes) TRY(passes_run(job->graph, job->row->passes, NULL));
+    if (!strcmp(job->row->name, "backward")) {
+        text_puts(job->text,
+                  "# no backward of its own: gradients do not flow out of this segment\n");
+        return ST_OK;
+    }
     if (job->row->kind == TEXT_graph) {
         graph_print(job->graph, job->text);
         return ST_OK;
     }
     Plan *const plan = plan_build(job->graph, &(LowerOptions){.fuse = true});
     if (!plan) return ST_UNSUPPORTED;
-    if (job->row->kind == TEXT_plan)
-        plan_print(plan, job->text);
-    else
-        print_code(plan, job->row->kind == TEXT_asm, job->text);
+    plan_stage(plan, job->row, job->text);
     return ST_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/explain.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/training.h"
 
 static double ms(int64_t ns) { return (double)ns * 1e-6; }
 
@@ -178,6 +179,7 @@ static Status dump_one(const Variant *v, const char *stage, Text *text) {
         guards_text(v, text);
         return ST_OK;
     }
+    if (v->training && training_stage(v, stage, text)) return ST_OK;
     char *const one = compile_stage_text(v->text, stage);
     if (!one) return error_pending();
     text_puts(text, one);

@@ -9,6 +9,8 @@
 struct Training {
     Executable *backward;
     const Partition *partition;
+    Graph *joint;
+    Plan *forward_plan, *backward_plan; /* in the variant's arena, for dumps */
     int n_user, n_saved, n_grads;
     bool *out_tracked;       /* by user output: carries a gradient */
     const Meta **grad_metas; /* by output gradient: layout that the backward was compiled for */
@@ -83,6 +85,7 @@ typedef struct Split {
     Variant *variant;
     Graph *graph;
     Training *training;
+    Graph *joint;
     Partition *partition;
     Plan *forward, *backward;
 } Split;
@@ -103,6 +106,7 @@ static Status split_graphs(void *context) {
     Graph *const joint = joint_build(s->graph, &spec);
     if (!joint) return error_pending() ? error_pending() : ST_UNSUPPORTED;
     joint->bail = s->graph->bail;
+    s->joint = joint;
     TRY(passes_run(joint, "decompose,fold,cse,dce", NULL));
     s->partition = partition_build(joint, t->n_user);
     if (!s->partition) return error_pending() ? error_pending() : ST_UNSUPPORTED;
@@ -172,10 +176,28 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     v->training = t;
     TRY(compile_guarded(graph, split_graphs, &split, &v->info));
     t->partition = split.partition;
+    t->joint = split.joint;
+    t->forward_plan = split.forward;
+    t->backward_plan = split.backward;
     t->n_symbols = sym_free_count(graph->env);
     TRY(settle(v, keep_layouts(t, split.partition->backward)));
     TRY(settle(v, make_executable(split.forward, &v->info, &v->run)));
     return settle(v, make_executable(split.backward, &v->info, &t->backward));
+}
+
+bool training_stage(const Variant *v, const char *stage, Text *text) {
+    const Training *const t = v->training;
+    if (!strcmp(stage, "joint"))
+        graph_print(t->joint, text);
+    else if (!strcmp(stage, "forward"))
+        graph_print(t->partition->forward, text);
+    else if (!strcmp(stage, "backward"))
+        graph_print(t->partition->backward, text);
+    else if (!compile_plan_text(t->forward_plan, stage, text))
+        return false;
+    else
+        compile_plan_text(t->backward_plan, stage, text);
+    return true;
 }
 
 void training_free(Training *t) {

@@ -18,6 +18,8 @@ Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
 /* Launches the forward and records the node; outs as execute gives them. */
 Status training_run(Variant *variant, const Trace *trace, sn_tensor *const *inputs,
                     const int64_t *symbols, const double *floats, sn_tensor **outs);
+/* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
+bool training_stage(const Variant *variant, const char *stage, Text *text);
 void training_free(Training *training);
 
 #endif
