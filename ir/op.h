@@ -48,6 +48,7 @@ typedef struct Param {
     ParamType type;
     Arg fallback;    /* the default; kind ARG_default: required */
     bool keyword;    /* after '*' */
+    bool symbolic;   /* SymInt in the schema: rules take a symbol here [semantics C5] */
 } Param;
 
 /* The order of additions of a node [semantics B2], computed by its meta rule, printed in the IR. */

@@ -229,6 +229,8 @@ static Status read_param(Reader *r) {
     *param = (Param){.keyword = r->keyword};
     const char *word;
     size_t n;
+    skip_space(r);
+    param->symbolic = !strncmp(r->at, "SymInt", 6);
     TRY(read_type(r, &param->type));
     TRY(read_word(r, &word, &n));
     param->name = keep(r, word, n);

@@ -9,9 +9,15 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
+#include "runtime/custom_op.h"
 #include "runtime/tape.h"
 
-enum { MAX_OPERANDS = 256, MAX_FIXED = 512, MAX_NUMBERS = 512, MAX_PENDING = 20000 };
+enum {
+    MAX_OPERANDS = 256,
+    MAX_FIXED = 512,
+    MAX_NUMBERS = 512,
+    HELD_CHECK = 32 /* ops between two looks at held bytes */
+};
 
 /* tensor -> input number
  * ------------------------------------------------------------------------------------- */
@@ -44,7 +50,7 @@ static void find_maker(const Capture *c, TraceInput *input) {
     for (int t = 0; t < c->traces.n - 1; t++) {
         const Trace *const trace = c->traces.at[t];
         for (int v = 0; v < trace->values.n; v++)
-            if (trace->values.at[v] == input->tensor) {
+            if (trace->values.at[v] == input->tensor) { /* NULL: dropped */
                 input->maker = c->traces.at[t];
                 input->maker_value = v;
                 return;
@@ -333,11 +339,18 @@ static Status record(Capture *c, const OpCall *call, const Meta *const *given, i
     return ST_OK;
 }
 
+/* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
+static bool is_capturable(const OpRow *row) {
+    const DynamicOp *const custom = op_dynamic(row);
+    return custom ? custom->meta && custom->flags & (SN_OP_PURE | SN_OP_ORDERED)
+                  : row->meta != NULL;
+}
+
 /* What cannot be captured runs at once, after what is pending; NULL: it can. */
 static const char *refusal(const OpCall *call) {
     if (call->row->flags & OPF_host) return "a value is needed on the host";
     if (call->row->returns_list) return "an op that returns a list of tensors";
-    if (!call->row->meta) return "an op without a meta rule";
+    if (!is_capturable(call->row)) return "an op without a meta rule, or not declared pure";
     if (state_get()->modes) return "a user mode is active";
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
@@ -376,6 +389,26 @@ static Status run_outside(Capture *c, OpCall *call, const char *reason) {
     return redispatch_excluding(call, KEY_BIT(capture));
 }
 
+/* Bytes of inputs that nobody holds any more but this pending work. */
+static int64_t held_bytes(const Trace *trace) {
+    int64_t bytes = 0;
+    for (int i = 0; i < trace->inputs.n; i++) {
+        const sn_tensor *const t = trace->inputs.at[i].tensor;
+        if (atomic_load_explicit(&t->refs, memory_order_relaxed) == 1)
+            bytes += (int64_t)meta_bytes(t->base.meta);
+    }
+    return bytes;
+}
+
+/* Pending work is bounded [semantics C10]; NULL: there is room. */
+static const char *bound_reached(const Trace *trace) {
+    if (trace->ops.n >= setting_number(SET_pending_ops)) return "too many ops are pending";
+    if (trace->ops.n % HELD_CHECK != HELD_CHECK - 1) return NULL;
+    return held_bytes(trace) > setting_number(SET_pending_mib) << 20
+               ? "too many bytes are held by pending work only"
+               : NULL;
+}
+
 Status capture_op(OpCall *call) {
     Capture *const c = state_get()->capture;
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
@@ -383,8 +416,8 @@ Status capture_op(OpCall *call) {
     if (reason) return run_outside(c, call, reason);
     if (resizes(call)) return run_outside(c, call, "an out tensor is resized");
     TRY(error_pending());
-    if (c->trace->ops.n >= MAX_PENDING)
-        TRY(capture_flush(c, "too many pending ops", state_get()->site));
+    const char *const bound = bound_reached(c->trace);
+    if (bound) TRY(capture_flush(c, bound, state_get()->site));
     return record(c, call, NULL, 0);
 }
 

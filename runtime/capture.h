@@ -130,6 +130,7 @@ typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph
     const Meta **metas;    /* by trace input; sizes and strides may be symbolic */
     int64_t *numbers;      /* by number: plain, symbolic, or a runtime float's index */
     uint8_t *number_rules; /* NumberRule */
+    bool *number_guarded;  /* a rule branches on it: a runtime value must not be a special one */
     bool dynamic;
     int n_runtime_floats;
     VEC(SymBinding) bindings; /* by free symbol */
@@ -148,6 +149,8 @@ Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *
 
 /* dynamic.c: static for the first trace of an end (or symbolic sizes throughout with
  * SN_DYNAMIC_ALWAYS), else what differs from `older` becomes symbols and runtime numbers. */
+/* Is it a number for which the rule that branches on it has code of its own (pow 2)? */
+bool number_is_special(bool is_float, int64_t bits);
 Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena,
                      SymPlan *out);
 

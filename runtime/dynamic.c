@@ -111,6 +111,44 @@ static Status plan_input(Dynamic *d, int input) {
     return ST_OK;
 }
 
+/* Which numbers may vary
+ * --------------------------------------------------------------------------------------
+ *
+ * Rules read the other ones as constants: a dim, a reduction's mode, an epsilon. */
+
+static const Param *param_of(const TraceOp *op, int number, bool *is_float) {
+    int at = op->first_number;
+    for (int i = 0; i < op->row->n_params; i++) {
+        const Arg *const a = &op->args[i];
+        const bool list = a->kind == ARG_ints || a->kind == ARG_floats;
+        at += list ? a->n : trace_arg_is_number(op->row, i, a);
+        if (number >= at) continue;
+        *is_float = a->kind == ARG_float || a->kind == ARG_floats;
+        return &op->row->params[i];
+    }
+    return NULL;
+}
+
+/* Sizes and positions, and the scalars of ops whose bodies read them element by element. */
+static bool may_vary(const TraceOp *op, const Param *param) {
+    const bool by_element = op->row->kind == KIND_pointwise || op->row->id == OP_full;
+    return param->symbolic || (by_element && param->type != PT_int && param->type != PT_int_opt);
+}
+
+/* A rule branches on it: some values are computed in a way of their own. */
+static bool is_guarded(const TraceOp *op, const Param *param) {
+    return op->row->id == OP_pow_Tensor_Tensor && !param->symbolic;
+}
+
+bool number_is_special(bool is_float, int64_t bits) {
+    static const double special[] = {-2, -1, -0.5, 0, 0.5, 1, 2, 3};
+    double value = (double)bits;
+    if (is_float) memcpy(&value, &bits, sizeof value);
+    for (int i = 0; i < COUNT_OF(special); i++)
+        if (value == special[i]) return true;
+    return false;
+}
+
 /* Numbers
  * ----------------------------------------------------------------------------------------------------
  */
@@ -139,30 +177,25 @@ static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
     d->plan->numbers[k] = d->plan->n_runtime_floats++;
 }
 
-static bool is_float_number(const TraceOp *op, int number) {
-    int at = op->first_number;
-    for (int i = 0; i < op->row->n_params; i++) {
-        const Arg *const a = &op->args[i];
-        const int n = a->kind == ARG_ints || a->kind == ARG_floats
-                          ? a->n
-                          : trace_arg_is_number(op->row, i, a);
-        if (number < at + n) return a->kind == ARG_float || a->kind == ARG_floats;
-        at += n;
-    }
-    return false;
+static void plan_number(Dynamic *d, const TraceOp *op, int k) {
+    const int64_t now = d->trace->numbers.at[k];
+    const int64_t before = d->older ? d->older->example_numbers[k] : now;
+    bool is_float = false;
+    const Param *const param = param_of(op, k, &is_float);
+    if (!param || !may_vary(op, param)) return;
+    d->plan->number_guarded[k] = is_guarded(op, param);
+    if (d->plan->number_guarded[k] && number_is_special(is_float, now)) return;
+    if (is_float)
+        plan_float(d, k, before, now);
+    else
+        plan_int(d, k, before, now);
 }
 
 static void plan_numbers(Dynamic *d) {
     for (int o = 0; o < d->trace->ops.n; o++) {
         const TraceOp *const op = &d->trace->ops.at[o];
-        for (int k = op->first_number; k < op->first_number + op->n_numbers; k++) {
-            const int64_t now = d->trace->numbers.at[k];
-            const int64_t before = d->older ? d->older->example_numbers[k] : now;
-            if (is_float_number(op, k))
-                plan_float(d, k, before, now);
-            else
-                plan_int(d, k, before, now);
-        }
+        for (int k = op->first_number; k < op->first_number + op->n_numbers; k++)
+            plan_number(d, op, k);
     }
 }
 
@@ -185,8 +218,10 @@ Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *o
         .env = sym_env_new(arena),
         .metas = ARENA_ARRAY(arena, const Meta *, trace->inputs.n),
         .numbers = arena_copy(arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n),
-        .number_rules = arena_alloc(arena, (size_t)trace->numbers.n)};
-    if (!out->env || !out->metas || !out->numbers || !out->number_rules) return ST_MEMORY;
+        .number_rules = arena_alloc(arena, (size_t)trace->numbers.n),
+        .number_guarded = ARENA_ARRAY(arena, bool, trace->numbers.n)};
+    if (!out->env || !out->metas || !out->numbers || !out->number_rules || !out->number_guarded)
+        return ST_MEMORY;
     const bool always = mode == SN_DYNAMIC_ALWAYS && !older;
     if (mode == SN_DYNAMIC_NEVER || (!older && !always) || has_floats_list(trace))
         return plan_static(trace, out);

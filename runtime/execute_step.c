@@ -256,6 +256,22 @@ static Arg wrap_arg(Wrapped *wrapped, Arg arg) {
     return A_VALS(list, arg.n);
 }
 
+/* A user's op makes its own results, which are copied to where the plan wants them. */
+static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *outs) {
+    sn_tensor *made[MAX_OUTS] = {0};
+    TRY(dispatch(row, FORM_functional, args, NULL, made));
+    for (int i = 0; i < row->n_out; i++) {
+        if (!meta_same_sizes(made[i]->base.meta, outs[i]->base.meta) ||
+            made[i]->base.meta->dtype != outs[i]->base.meta->dtype)
+            return error_raise(ST_SHAPE, "%s: result %d is not what its meta rule said", row->name,
+                               i);
+        const Arg copy[] = {A_VAL(&outs[i]->base), A_VAL(&made[i]->base), A_BOOL(false)};
+        sn_tensor *written;
+        TRY(dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written));
+    }
+    return ST_OK;
+}
+
 static Status call_native(const Launch *launch, const Step *step) {
     Wrapped wrapped = {.launch = launch};
     Arg args[MAX_ARGS];
@@ -264,6 +280,7 @@ static Status call_native(const Launch *launch, const Step *step) {
     for (int i = 0; i < step->row->n_out; i++)
         if (!(outs[i] = wrap_value(launch, step->outs[i]))) return error_pending();
     TRY(wrapped.status);
+    if (op_dynamic(step->row)) return call_custom(step->row, args, outs);
     OpCall call = {
         .row = step->row, .args = args, .outs = outs, .n_outs = step->row->n_out, .key = KEY_cpu};
     OpKernel *const kernel = cpu_kernel(step->row);
@@ -274,6 +291,7 @@ static Status call_native(const Launch *launch, const Step *step) {
 static Status run_native(const Launch *launch, const Step *step) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
+    state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the mode back */
     const Status status = call_native(launch, step);
     scope_pop(state);
     return status;

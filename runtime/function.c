@@ -11,8 +11,6 @@
 #include "runtime/frame.h"
 #include "runtime/replay.h"
 
-enum { DEFAULT_RECOMPILE_LIMIT = 8 };
-
 /* Making and freeing
  * ------------------------------------------------------------------------------------------- */
 
@@ -111,7 +109,8 @@ void function_note_limit(sn_function *fn, const TrieNode *end) {
 }
 
 int function_recompile_limit(const sn_function *fn) {
-    return fn->options.recompile_limit > 0 ? fn->options.recompile_limit : DEFAULT_RECOMPILE_LIMIT;
+    if (fn->options.recompile_limit > 0) return fn->options.recompile_limit;
+    return (int)setting_number(SET_recompile_limit);
 }
 
 /* A call
@@ -202,9 +201,10 @@ static void release_all(Capture *c) {
     for (int i = 0; i < c->traces.n; i++) {
         Trace *const trace = c->traces.at[i];
         for (int v = 0; v < trace->values.n; v++) {
-            trace->values.at[v]->placeholder =
-                NULL; /* unmade and held by nobody who may ask: the arena goes */
-            sn_release(trace->values.at[v]);
+            sn_tensor *const t = trace->values.at[v];
+            if (!t) continue;
+            t->placeholder = NULL; /* unmade and held by nobody who may ask: the arena goes */
+            sn_release(t);
         }
         for (int k = 0; k < trace->inputs.n; k++) sn_release(trace->inputs.at[k].tensor);
     }
@@ -258,14 +258,25 @@ static Status check_strict(sn_function *fn) {
     return ST_OK;
 }
 
+static void report_eager(sn_function *fn, sn_state *state) {
+    pthread_mutex_lock(&fn->lock);
+    fn->stats.calls++;
+    pthread_mutex_unlock(&fn->lock);
+    state->last_path = SN_PATH_EAGER;
+    state->last_reason = "compiling is switched off";
+}
+
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (error_pending()) return error_pending();
     if (!fn) return error_raise(ST_ARGUMENT, "sn_call: the function is NULL");
     sn_state *const state = state_get();
     Status status;
-    if (state->capture || fn->options.mode == SN_COMPILE_EAGER) {
+    if (state->capture) {
         status = run_body(fn, in, n_in, out, n_out, state->capture);
+    } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {
+        status = run_body(fn, in, n_in, out, n_out, NULL);
+        report_eager(fn, state);
     } else {
         bool ran = false;
         status = replay_try(fn, in, n_in, out, n_out, &ran);

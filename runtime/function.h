@@ -60,7 +60,7 @@ struct Variant {
     int n_numbers;
     int64_t *numbers;      /* fixed: the value (floats by bits); expr: an expression of env */
     uint8_t *number_rules; /* NumberRule; NULL: all fixed */
-    int *number_slot;      /* runtime: which symbol or runtime float */
+    bool *number_guarded;  /* runtime: must not be a number that a rule has code of its own for */
     int n_runtime_floats;
     uint32_t epoch; /* dispatch table's [C7] */
     int n_graph_inputs;

@@ -19,6 +19,10 @@ typedef struct ReplayEntry {
     struct ReplayEntry *next;
     Variant *variant;
     int n_in, n_bound, n_out;
+    sn_grad_mode grad_mode;
+    uint64_t include, exclude;
+    int *twin; /* by call input, then bound tensor: the first one that is the same tensor, or where
+                  memory is written, shares its storage */
     InputKey *in, *bound_keys;
     sn_tensor **bound; /* retained */
     int *source;       /* by graph input: call input, or n_in + bound */
@@ -50,12 +54,34 @@ static bool same_key(const InputKey *want, const Arg *a) {
     return key_of(a).bits == want->bits && !want->meta;
 }
 
+static const sn_tensor *slot_tensor(const ReplayEntry *e, const Arg *in, int i) {
+    if (i >= e->n_in) return e->bound[i - e->n_in];
+    return in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
+}
+
+/* The alias guard: a graph input stands for one tensor, and one that is written for one memory. */
+static int twin_of(const ReplayEntry *e, const Arg *in, int i) {
+    const sn_tensor *const t = slot_tensor(e, in, i);
+    for (int k = 0; t && k < i; k++) {
+        const sn_tensor *const other = slot_tensor(e, in, k);
+        if (other == t || (other && e->variant->writes && other->storage == t->storage)) return k;
+    }
+    return i;
+}
+
+static bool same_state(const ReplayEntry *e, const sn_state *state) {
+    return state->grad_mode == e->grad_mode && state->include == e->include &&
+           state->exclude == e->exclude && !state->modes;
+}
+
 static bool fits(const ReplayEntry *e, const Arg *in, int n_in, int n_out) {
-    if (e->n_in != n_in || e->n_out != n_out) return false;
+    if (e->n_in != n_in || e->n_out != n_out || !same_state(e, state_get())) return false;
     for (int i = 0; i < n_in; i++)
         if (!same_key(&e->in[i], &in[i])) return false;
     for (int i = 0; i < e->n_bound; i++)
         if (!same_key(&e->bound_keys[i], &A_VAL(&e->bound[i]->base))) return false;
+    for (int i = 0; i < n_in + e->n_bound; i++)
+        if (twin_of(e, in, i) != e->twin[i]) return false;
     return e->variant->epoch == atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
 }
 
@@ -138,6 +164,7 @@ static ReplayEntry *entry_new(Arena *arena, const Variant *v, int n_in, int n_ou
     e->bound_keys = ARENA_ARRAY(arena, InputKey, v->n_graph_inputs);
     e->bound = ARENA_ARRAY(arena, sn_tensor *, v->n_graph_inputs);
     e->source = ARENA_ARRAY(arena, int, v->n_graph_inputs);
+    e->twin = ARENA_ARRAY(arena, int, n_in + v->n_graph_inputs);
     e->result = ARENA_ARRAY(arena, int, n_out);
     e->symbols = ARENA_ARRAY(arena, int64_t, v->n_bindings);
     e->floats = ARENA_ARRAY(arena, double, v->n_runtime_floats);
@@ -185,6 +212,10 @@ static const char *learn(sn_function *fn, const Capture *c, const Trace *trace, 
     if (results < 0) return "tensors are kept beside the results";
     map_inputs(e, trace, in);
     for (int i = 0; i < n_in; i++) e->in[i] = key_of(&in[i]);
+    for (int i = 0; i < n_in + e->n_bound; i++) e->twin[i] = twin_of(e, in, i);
+    e->grad_mode = state_get()->grad_mode;
+    e->include = state_get()->include;
+    e->exclude = state_get()->exclude;
     variant_bind(trace->variant, trace, e->symbols);
     variant_bind_floats(trace->variant, trace, e->floats);
     publish(fn, e);

@@ -67,7 +67,7 @@ static bool is_needed(const Trace *trace, const sn_tensor *t) {
 void trace_mark_needed(Trace *trace) {
     if (!trace->needed) trace->needed = arena_alloc(trace->capture->arena, (size_t)trace->values.n);
     for (int v = 0; trace->needed && v < trace->values.n; v++)
-        if (is_needed(trace, trace->values.at[v])) trace->needed[v] = 1;
+        if (trace->values.at[v] && is_needed(trace, trace->values.at[v])) trace->needed[v] = 1;
 }
 
 /* Eager run
@@ -133,7 +133,8 @@ static Status make_earlier_values(Capture *c) {
         Trace *const trace = c->traces.at[t];
         if (trace->state != TRACE_compiled && trace->state != TRACE_interpreted) continue;
         for (int v = 0; v < trace->values.n; v++) {
-            if (!trace->values.at[v]->placeholder || refs_of(trace->values.at[v]) == 1) continue;
+            const sn_tensor *const value = trace->values.at[v];
+            if (!value || !value->placeholder || refs_of(value) == 1) continue;
             TRY(trace_run_eager(trace));
             break;
         }
@@ -168,6 +169,31 @@ static Status run_trace(Trace *trace) {
     return status;
 }
 
+static bool may_be_asked(const Trace *trace) {
+    for (int v = 0; v < trace->values.n; v++)
+        if (trace->values.at[v]->placeholder && refs_of(trace->values.at[v]) > 1) return true;
+    return false;
+}
+
+/* Memory that only the records of this call hold goes at once, as in eager; what is unmade and may
+ * still be asked for keeps its segment's inputs. */
+static void drop_dead(Trace *trace) {
+    if (may_be_asked(trace)) return;
+    for (int v = 0; v < trace->values.n; v++) {
+        sn_tensor *const t = trace->values.at[v];
+        if (refs_of(t) > 1) continue;
+        t->placeholder = NULL;
+        trace->values.at[v] = NULL;
+        sn_release(t);
+    }
+    for (int i = 0; i < trace->inputs.n; i++) {
+        sn_tensor *const t = trace->inputs.at[i].tensor;
+        if (refs_of(t) > 1) continue;
+        trace->inputs.at[i].tensor = NULL;
+        sn_release(t);
+    }
+}
+
 Status capture_flush(Capture *c, const char *reason, const void *site) {
     Trace *const trace = c->trace;
     if (trace->ops.n == 0) return ST_OK;
@@ -175,6 +201,7 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
     trace->end = c->cursor;
     Capture *const suspended = capture_suspend();
     const Status status = run_trace(trace);
+    if (!c->final && status == ST_OK) drop_dead(trace);
     capture_resume(suspended);
     if (!capture_begin_trace(c)) return ST_MEMORY;
     return status;

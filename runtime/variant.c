@@ -109,8 +109,14 @@ static bool numbers_fit(const Variant *variant, const Trace *trace, const int64_
                         Text *why) {
     for (int k = 0; k < variant->n_numbers; k++) {
         const int rule = variant->number_rules ? variant->number_rules[k] : NUMBER_fixed;
+        const int64_t now = trace->numbers.at[k];
+        if (variant->number_rules && variant->number_guarded[k] && rule != NUMBER_fixed &&
+            number_is_special(rule == NUMBER_runtime_float, now)) {
+            if (why) text_printf(why, "number %d: computed in a way of its own", k);
+            return false;
+        }
         if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) continue;
-        if (expect(variant, variant->numbers[k], trace->numbers.at[k], symbols)) continue;
+        if (expect(variant, variant->numbers[k], now, symbols)) continue;
         if (why)
             text_printf(why, "number %d: %lld, now %lld", k, (long long)variant->numbers[k],
                         (long long)trace->numbers.at[k]);
@@ -250,6 +256,7 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
     v->n_numbers = trace->numbers.n;
     v->numbers = plan->numbers;
     v->number_rules = plan->dynamic ? plan->number_rules : NULL;
+    v->number_guarded = plan->number_guarded;
     v->example_numbers =
         arena_copy(v->arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n);
     v->n_runtime_floats = plan->n_runtime_floats;

@@ -1,0 +1,492 @@
+/* test_contract_c.c: the contract's rules of capture [semantics C1 to C14]; each test's name begins
+ * with its rule. Bodies are small programs of a user; what happened is read from sn_function_stats,
+ * sn_last_call, sn_explain, and where a rule speaks of the trie, from the function itself. */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "runtime/execute.h"
+#include "runtime/function.h"
+#include "tests/unit/contract.h"
+
+typedef struct Host { /* a closure: what host code sees and does */
+    int rounds, runs, branch;
+    int64_t position;
+    sn_function *self;
+    double number;
+    sn_tensor *w, *kept;
+    sn_tensor *table[4];
+    float seen[8];
+} Host;
+
+/* C1: one trie, segments are shared
+ * ------------------------------------------------------------------------------------------ */
+
+static sn_status halving(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *x = sn_in(f, 0);
+    for (int i = 0; i < host->rounds; i++) {
+        x = sn_add_scalar(sn_mul_scalar(x, sn_float(0.5)), sn_float(1));
+        if (!(sn_item(sn_amax(x)) < 1e9)) break;
+    }
+    return sn_out(f, 0, x);
+}
+
+START_TEST(c1_loop_reuses_one_segment) {
+    Host host = {.rounds = 3};
+    const Twin twin = twin_new(halving, &host, &host, NULL);
+    sn_tensor *const x = F32(1, 40);
+    TWIN_CALL(twin, x);
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+    ck_assert_int_eq(stats_of(twin.fast).graphs, 1);
+    host.rounds = 30;
+    TWIN_CALL(twin, x);
+    TWIN_CALL(twin, x);
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status compiling_waits(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const y = sn_relu(sn_in(f, 0));
+    sn_item(sn_sum(y));
+    sn_item(sn_amax(y));
+    host->rounds = (int)stats_of(host->self).compiles;
+    return sn_out(f, 0, sn_mul(y, y));
+}
+
+START_TEST(c1_segments_are_compiled_at_the_return) {
+    Host host = {0};
+    sn_function *const fn = host.self = sn_compile(compiling_waits, &host, NULL);
+    host.rounds = -1;
+    sn_tensor *const y = SN_CALL(fn, F32(1, 8));
+    ck_assert_ptr_nonnull(y);
+    ck_assert_int_eq(stats_of(fn).compiles, 3);
+    ck_assert_int_eq(stats_of(fn).breaks, 2);
+    ck_assert_int_eq(host.rounds, 0);
+    sn_function_free(fn);
+}
+END_TEST
+
+static sn_status branching(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_exp(sn_neg(sn_in(f, 0)));
+    return sn_out(f, 0, host->branch ? sn_tanh(h) : sn_relu(h));
+}
+
+START_TEST(c1_mismatch_shares_the_beginning) {
+    Host host = {0};
+    const Twin twin = twin_new(branching, &host, &host, NULL);
+    sn_tensor *const x = F32(2, 33);
+    for (int i = 0; i < 6; i++) {
+        host.branch = i & 1;
+        TWIN_CALL(twin, x);
+        if (i >= 2) ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    }
+    ck_assert_int_eq(twin.fast->n_nodes, 4); /* neg, exp, relu, tanh */
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 2);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status mismatch_counts(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    const int64_t before = execute_counts()->launches;
+    sn_tensor *y = sn_exp(sn_neg(sn_in(f, 0)));
+    y = host->branch ? sn_tanh(y) : sn_relu(y); /* differs from the known edge */
+    y = sn_mul(y, y);
+    host->position = execute_counts()->launches - before;
+    return sn_out(f, 0, y);
+}
+
+START_TEST(c1_mismatch_runs_nothing) {
+    Host host = {0};
+    sn_function *const fn = sn_compile(mismatch_counts, &host, NULL);
+    sn_tensor *const x = F32(2, 33);
+    SN_CALL(fn, x);
+    host.branch = 1;
+    host.position = -1;
+    ck_assert_ptr_nonnull(SN_CALL(fn, x));
+    ck_assert_int_eq(host.position, 0);
+    sn_function_free(fn);
+}
+END_TEST
+
+/* C2: what a segment stores
+ * ------------------------------------------------------------------------------------------ */
+
+static sn_status one_result(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_exp(sn_in(f, 0));
+    sn_tensor *const y = sn_add(sn_mul(h, h), h);
+    if (host->branch) host->kept = sn_keep(h);
+    return sn_out(f, 0, y);
+}
+
+START_TEST(c2_only_what_survives_is_an_output) {
+    Host host = {0};
+    sn_function *const fn = sn_compile(one_result, &host, NULL);
+    sn_tensor *const x = F32(3, 100);
+    SN_CALL(fn, x);
+    ck_assert_int_eq(fn->variants.n, 1);
+    ck_assert_int_eq(fn->variants.at[0]->n_outputs, 1);
+    const int64_t before = execute_counts()->allocations;
+    SN_CALL(fn, x);
+    ck_assert_int_eq(execute_counts()->allocations - before, 1);
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(c2_kept_values_are_outputs) {
+    Host host = {.branch = 1};
+    sn_function *const fn = sn_compile(one_result, &host, NULL);
+    sn_tensor *const x = F32(3, 100), *const want = sn_exp(x);
+    for (int i = 0; i < 3; i++) {
+        sn_scope scope = sn_scope_begin();
+        ck_assert_ptr_nonnull(SN_CALL(fn, x));
+        ck_assert_int_eq(sn_scope_end(scope), SN_OK);
+        ck_assert(same_bits(host.kept, want));
+        sn_release(host.kept);
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    ck_assert_int_eq(fn->variants.at[0]->n_outputs, 2);
+    sn_function_free(fn);
+}
+END_TEST
+
+static sn_status asks_late(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const h = sn_exp(x), *const s = sn_sum(h);
+    sn_graph_break("here"); /* h is not stored: nothing needs it yet */
+    if (host->branch) sn_read(h, host->seen, sizeof host->seen);
+    return sn_out(f, 0, sn_add(s, s));
+}
+
+START_TEST(c2_a_handle_in_scope_is_recomputed_exactly) {
+    Host fast = {0}, slow = {0};
+    const Twin twin = twin_new(asks_late, &fast, &slow, NULL);
+    sn_tensor *const x = F32(4, 8);
+    for (int i = 0; i < 5; i++) {
+        fast.branch = slow.branch = i > 1;
+        memset(fast.seen, 0, sizeof fast.seen);
+        TWIN_CALL(twin, x);
+        if (i > 1) ck_assert(!memcmp(fast.seen, slow.seen, sizeof fast.seen));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status written_after(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const h = sn_mul_scalar(x, sn_float(3));
+    sn_tensor *const s = sn_sum(h);
+    sn_item(s);
+    if (host->branch)
+        ((float *)sn_data_mut(x, SN_F32))[0] = 77; /* the host writes what h depends on */
+    else
+        sn_add_scalar_(x, sn_float(1));
+    sn_read(h, host->seen, sizeof host->seen);
+    return sn_out(f, 0, sn_add(h, x));
+}
+
+START_TEST(c2_values_are_made_before_what_they_depend_on_is_written) {
+    for (int by_host = 0; by_host < 2; by_host++) {
+        Host fast = {.branch = by_host}, slow = {.branch = by_host};
+        const Twin twin = twin_new(written_after, &fast, &slow, NULL);
+        for (int i = 0; i < 4; i++) {
+            sn_tensor *const a = F32(5 + i, 8), *const b = sn_clone(a);
+            twin_call(twin, SN_TENSORS(a), SN_TENSORS(b));
+            ck_assert(same_bits(a, b));
+            ck_assert(!memcmp(fast.seen, slow.seen, sizeof fast.seen));
+        }
+        twin_free(twin);
+    }
+}
+END_TEST
+
+static sn_status writes_itself(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const h = sn_mul_scalar(x, sn_float(3));
+    sn_add_(x, h); /* the segment's own write-back */
+    sn_graph_break("written");
+    sn_read(h, host->seen, sizeof host->seen);
+    return sn_out(f, 0, sn_clone(x));
+}
+
+START_TEST(c2_the_segments_own_write_back_counts) {
+    Host fast = {0}, slow = {0};
+    const Twin twin = twin_new(writes_itself, &fast, &slow, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const a = F32(9 + i, 8), *const b = sn_clone(a);
+        twin_call(twin, SN_TENSORS(a), SN_TENSORS(b));
+        ck_assert(same_bits(a, b));
+        ck_assert(!memcmp(fast.seen, slow.seen, sizeof fast.seen));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+/* C3: classes of public functions; modes belong to nodes
+ * ------------------------------------------------------------------ */
+
+static sn_status half_without_grad(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const a = sn_mul(x, x);
+    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const b = sn_mul(x, x);
+    sn_grad_mode_set(before);
+    return sn_out(f, 0, sn_add(sn_mul_scalar(a, sn_float(3)), b));
+}
+
+static sn_tensor *gradient_through(sn_function *fn, uint64_t seed) {
+    sn_tensor *const x = LEAF(seed, 12);
+    ck_assert_int_eq(sn_backward(sn_sum(SN_CALL(fn, x))), SN_OK);
+    return sn_grad(x);
+}
+
+START_TEST(c3_grad_mode_belongs_to_each_node) {
+    const Twin twin = twin_new(half_without_grad, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const want = gradient_through(twin.eager, 20 + i), *const got = gradient_through(
+                                                                          twin.fast, 20 + i);
+        ck_assert(same_bits(got, want));
+        sn_tensor *const six = sn_mul_scalar(F32(20 + i, 12), sn_float(6));
+        ck_assert(same_bits(got, six)); /* 3 * 2x: the half without gradients adds nothing */
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status frees_itself(sn_frame *f) {
+    sn_function_free(((Host *)sn_closure(f))->kept ? NULL : *(sn_function **)sn_closure(f));
+    return sn_out(f, 0, sn_relu(sn_in(f, 0)));
+}
+
+START_TEST(c3_freeing_the_running_function_is_refused) {
+    struct {
+        sn_function *self;
+        Host rest;
+    } closure = {0};
+    sn_function *const fn = closure.self = sn_compile(frees_itself, &closure, NULL);
+    ck_assert_ptr_null(SN_CALL(fn, F32(1, 4)));
+    expect_error(SN_ERR_STATE, "running");
+    sn_function_free(fn);
+}
+END_TEST
+
+static sn_status metadata_only(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const h = sn_transpose(sn_mul(x, x), 0, 1);
+    Host *const host = sn_closure(f);
+    host->position = sn_size(h, 0) * 100 + sn_size(h, 1) * 10 + sn_rank(h);
+    host->branch = sn_dtype_of(h) == SN_F32 && sn_device_of(h) == SN_CPU && !sn_is_contiguous(h);
+    return sn_out(f, 0, sn_add(h, h));
+}
+
+START_TEST(c3_metadata_is_answered_at_once) {
+    Host host = {0};
+    sn_function *const fn =
+        sn_compile(metadata_only, &host, SN_COMPILE_OPTIONS(.full_graph = true));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_nonnull(SN_CALL(fn, F32(1, 3, 5)));
+        ck_assert_int_eq(host.position, 532);
+        ck_assert_int_eq(host.branch, 1);
+    }
+    ck_assert_int_eq(stats_of(fn).breaks, 0);
+    sn_function_free(fn);
+}
+END_TEST
+
+/* C4, C5: values that change from call to call
+ * --------------------------------------------------------------------------- */
+
+static sn_status scaled(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    return sn_out(
+        f, 0, sn_add_scalar(sn_mul_scalar(sn_in(f, 0), sn_float(host->number)), sn_float(0.25)));
+}
+
+START_TEST(c4_a_float_that_differs_is_a_runtime_value) {
+    Host host = {0};
+    const Twin twin = twin_new(scaled, &host, &host, NULL);
+    sn_tensor *const x = F32(1, 50);
+    static const double numbers[] = {0.1, 1.0 / 3, -0.0, 1e-42, 3e38, 0.7, 1.0, 0.0};
+    for (int i = 0; i < 8; i++) {
+        host.number = numbers[i];
+        TWIN_CALL(twin, x);
+    }
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 2);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status powers(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    return sn_out(f, 0, sn_pow_scalar(sn_in(f, 0), sn_float(host->number)));
+}
+
+START_TEST(c4_a_rule_that_branches_on_a_number_is_guarded) {
+    Host host = {0};
+    const Twin twin = twin_new(powers, &host, &host, NULL);
+    sn_tensor *const x = F32(1, 64);
+    static const double numbers[] = {2.5, 3.5, 2.0, 1.0, 0.0, 0.5, -1.0, 2.0, 3.0, 7.25};
+    for (int i = 0; i < 10; i++) {
+        host.number = numbers[i];
+        TWIN_CALL(twin, x);
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status normed(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const y = sn_layer_norm_ex(x, SN_INTS(6), NULL, NULL, host->number, false);
+    return sn_out(f, 0, sn_sum_dim(y, SN_INTS(host->position), true));
+}
+
+START_TEST(c4_what_rules_read_as_constants_specialises) {
+    Host host = {0};
+    const Twin twin = twin_new(normed, &host, &host, NULL);
+    static const double epsilons[] = {1e-5, 1e-3, 0.1, 0.5, 2.0};
+    for (int i = 0; i < 5; i++) {
+        host.number = epsilons[i];
+        host.position = i % 2;
+        TWIN_CALL(twin, F32(1, 6, 6));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status alphas(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    return sn_out(f, 0, sn_add_ex(sn_in(f, 0), sn_in(f, 1), sn_float(host->number)));
+}
+
+START_TEST(c4_alpha_one_is_guarded) {
+    Host host = {0};
+    const Twin twin = twin_new(alphas, &host, &host, NULL);
+    static const double numbers[] = {0.3, 0.7, 1.0, -1.0, 0.1, 1.0};
+    for (int i = 0; i < 6; i++) {
+        host.number = numbers[i];
+        TWIN_CALL(twin, F32(1, 31), F32(2, 31));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status window(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const rows = sn_narrow(sn_in(f, 0), 0, host->position, 4);
+    return sn_out(f, 0, sn_mul(rows, rows));
+}
+
+START_TEST(c4_a_position_never_costs_a_recompile) {
+    Host host = {0};
+    const Twin twin = twin_new(window, &host, &host, NULL);
+    sn_tensor *const x = F32(1, 120, 6);
+    for (int i = 0; i < 100; i++) {
+        host.position = i;
+        TWIN_CALL(twin, x);
+    }
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 2);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status scalar_input(sn_frame *f) {
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_in_value(f, 1)));
+}
+
+START_TEST(c4_scalar_inputs_are_runtime_values) {
+    sn_function *const fn = sn_compile(scalar_input, NULL, NULL);
+    sn_tensor *const x = F32(1, 20);
+    for (int i = 0; i < 10; i++) {
+        const sn_value in[] = {sn_val(x), sn_float(0.5 + i * 0.37)};
+        sn_tensor *y;
+        ck_assert_int_eq(sn_call_values(fn, in, 2, &y, 1), SN_OK);
+        ck_assert(same_bits(y, sn_mul_scalar(x, sn_float(0.5 + i * 0.37))));
+    }
+    ck_assert_int_le(stats_of(fn).compiles, 2);
+    sn_function_free(fn);
+}
+END_TEST
+
+static sn_status row_means(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_sub(x, sn_mean_dim(x, SN_INTS(1), true)));
+}
+
+START_TEST(c5_sizes_below_two_specialise) {
+    const Twin twin =
+        twin_new(row_means, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
+    static const int64_t rows[] = {8, 16, 1, 32, 0, 5, 2}, columns[] = {7, 9, 9, 1, 4, 64, 2};
+    for (int i = 0; i < 7; i++) TWIN_CALL(twin, F32(i, rows[i], columns[i]));
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 4); /* any, 1 row, 1 column, no row */
+    ck_assert_ptr_nonnull(strstr(sn_dump(twin.fast, "guards"), "s0"));
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status halves(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_view(sn_mul(x, x), SN_INTS(sn_size(x, 0) / 2, 2)));
+}
+
+START_TEST(c5_guards_hold_and_are_kept) {
+    const Twin twin = twin_new(halves, NULL, NULL, NULL);
+    static const int64_t sizes[] = {8, 16, 10, 40, 4, 2};
+    for (int i = 0; i < 6; i++) TWIN_CALL(twin, F32(i, sizes[i]));
+    ck_assert_ptr_null(SN_CALL(twin.fast, F32(1, 9))); /* as in eager: 9 is no multiple of 2 */
+    expect_error(SN_ERR_SHAPE, "view");
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status joins(sn_frame *f) { return sn_out(f, 0, sn_add(sn_in(f, 0), sn_in(f, 1))); }
+
+START_TEST(c5_broadcasting_is_a_branch_on_sizes) {
+    const Twin twin = twin_new(joins, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
+    TWIN_CALL(twin, F32(1, 6), F32(2, 6));
+    TWIN_CALL(twin, F32(1, 9), F32(2, 9));
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+    TWIN_CALL(twin, F32(1, 9), F32(2, 1));
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 2);
+    ck_assert_ptr_null(SN_CALL(twin.fast, F32(1, 9), F32(2, 6)));
+    expect_error(SN_ERR_SHAPE, "9");
+    twin_free(twin);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        c1_loop_reuses_one_segment,
+        c1_segments_are_compiled_at_the_return,
+        c1_mismatch_shares_the_beginning,
+        c1_mismatch_runs_nothing,
+        c2_only_what_survives_is_an_output,
+        c2_kept_values_are_outputs,
+        c2_a_handle_in_scope_is_recomputed_exactly,
+        c2_values_are_made_before_what_they_depend_on_is_written,
+        c2_the_segments_own_write_back_counts,
+        c3_grad_mode_belongs_to_each_node,
+        c3_freeing_the_running_function_is_refused,
+        c3_metadata_is_answered_at_once,
+        c4_a_float_that_differs_is_a_runtime_value,
+        c4_a_rule_that_branches_on_a_number_is_guarded,
+        c4_what_rules_read_as_constants_specialises,
+        c4_alpha_one_is_guarded,
+        c4_a_position_never_costs_a_recompile,
+        c4_scalar_inputs_are_runtime_values,
+        c5_sizes_below_two_specialise,
+        c5_guards_hold_and_are_kept,
+        c5_broadcasting_is_a_branch_on_sizes,
+    };
+    return contract_main("test_contract_c", tests, (int)(sizeof tests / sizeof *tests));
+}
