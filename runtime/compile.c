@@ -91,18 +91,22 @@ static int count_kernels(const Plan *plan) {
     return n;
 }
 
+Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
+    info->kernels += count_kernels(plan);
+    /* Without generated code the interpreter runs the same kernels with the same bits: slower,
+     * never wrong. */
+    const bool interpreted = code_generate(plan, info) != ST_OK;
+    info->interpreted |= interpreted;
+    return settle(executable_new(plan, false, interpreted ? NULL : find_code, plan, out), info);
+}
+
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out,
                      CompileInfo *info) {
     Lowering job = {.graph = graph, .passes = COMPILE_PASSES, .options = options, .info = info};
     TRY(compile_guarded(graph, lower, &job, info));
-    info->kernels = count_kernels(job.plan);
     const char *const refusals = plan_refusals(job.plan);
     info->refusals = refusals ? mem_strdup(refusals) : NULL;
-    /* Without generated code the interpreter runs the same kernels with the same bits: slower,
-     * never wrong. */
-    info->interpreted = code_generate(job.plan, info) != ST_OK;
-    return settle(
-        executable_new(job.plan, false, info->interpreted ? NULL : find_code, job.plan, out), info);
+    return compile_plan(job.plan, info, out);
 }
 
 void compile_info_free(CompileInfo *info) {

@@ -21,6 +21,8 @@ typedef struct CompileInfo {
  * code. Returns ST_OK with *out set, or a status with no error pending and info->failure set: the
  * caller runs eagerly. */
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info);
+/* Code for a plan whose graph went through the passes; adds to info. */
+Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
 void compile_info_free(CompileInfo *info);
 
 /* Runs `step(context)` under the exit: bails and raised errors in it end up in info. */

@@ -2,7 +2,6 @@
 #include "runtime/training.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/code_cache.h"
 #include "runtime/graph_run.h"
 #include "runtime/tape.h"
 
@@ -119,23 +118,6 @@ static Status split_graphs(void *context) {
     return s->forward && s->backward ? ST_OK : ST_UNSUPPORTED;
 }
 
-static NestFn *find_code(void *context, const Nest *nest) {
-    const Plan *const plan = context;
-    for (int i = 0; i < plan->steps.n; i++) {
-        const Kernel *const kernel = plan->steps.at[i].kernel;
-        if (kernel && nest >= kernel->nests && nest < kernel->nests + kernel->n_nests)
-            return code_find(nest, kernel->bufs);
-    }
-    return NULL;
-}
-
-static Status make_executable(Plan *plan, CompileInfo *info, Executable **out) {
-    const bool interpreted = code_generate(plan, info) != ST_OK;
-    info->interpreted |= interpreted;
-    for (int i = 0; i < plan->steps.n; i++) info->kernels++;
-    return executable_new(plan, false, interpreted ? NULL : find_code, plan, out);
-}
-
 static Status keep_layouts(Training *t, const Graph *backward) {
     t->n_saved = t->partition->n_saved;
     t->n_grads = 0;
@@ -181,8 +163,8 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     t->backward_plan = split.backward;
     t->n_symbols = sym_free_count(graph->env);
     TRY(settle(v, keep_layouts(t, split.partition->backward)));
-    TRY(settle(v, make_executable(split.forward, &v->info, &v->run)));
-    return settle(v, make_executable(split.backward, &v->info, &t->backward));
+    TRY(settle(v, compile_plan(split.forward, &v->info, &v->run)));
+    return settle(v, compile_plan(split.backward, &v->info, &t->backward));
 }
 
 bool training_stage(const Variant *v, const char *stage, Text *text) {
