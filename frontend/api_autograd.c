@@ -3,6 +3,7 @@
 #include <sinter/autograd.h>
 #include <sinter/dispatch.h>
 
+#include "runtime/capture.h"
 #include "runtime/custom_function.h"
 #include "runtime/frame.h"
 #include "runtime/tape.h"
@@ -29,7 +30,7 @@ sn_tensor *sn_requires_grad_(sn_tensor *t, bool on) {
 }
 
 bool sn_requires_grad(sn_tensor *t) {
-    return tensor_valid(t, "sn_requires_grad") == ST_OK && tape_tracks(t);
+    return tensor_valid(t, "sn_requires_grad") == ST_OK && capture_requires_grad(t);
 }
 
 sn_tensor *sn_grad(sn_tensor *t) {

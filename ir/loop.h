@@ -154,6 +154,7 @@ int loop_cast(LoopBuilder *b, SType to, int x);
 int loop_reduce(LoopBuilder *b, RedKind kind, int x, int y);
 void loop_store(LoopBuilder *b, int buf, DType dtype, const Affine *at, int x, bool over_outer);
 SType loop_type(const LoopBuilder *b, int inst);
+bool loop_ill_typed(const LoopBuilder *b); /* some primitive does not exist for its operands' type */
 void loop_source(LoopBuilder *b, int node); /* given to what follows */
 void loop_finish(LoopBuilder *b, Nest *out);
 

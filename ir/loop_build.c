@@ -15,6 +15,7 @@ struct LoopBuilder {
     VEC(Inst) insts;
     VEC(bool) over_outer; /* by instruction: a store over the outer dims */
     int source;
+    bool ill_typed;
 };
 
 LoopBuilder *loop_new(Arena *arena, int n_outer, int n_inner, int n_s, const int64_t *extent) {
@@ -126,9 +127,12 @@ int loop_prim(LoopBuilder *b, Prim prim, int x, int y, int z) {
     inst.a = (int16_t)x;
     inst.b = (int16_t)y;
     inst.c = (int16_t)z;
+    if (!prim_has_type(prim, loop_type(b, prim == PRIM_select ? y : x))) b->ill_typed = true;
     inst.type = prim_returns_bool(prim) ? S_b : (uint8_t)loop_type(b, prim == PRIM_select ? y : x);
     return append(b, inst, false);
 }
+
+bool loop_ill_typed(const LoopBuilder *b) { return b->ill_typed; }
 
 int loop_cast(LoopBuilder *b, SType to, int x) {
     if (loop_type(b, x) == to) return x;

@@ -129,6 +129,15 @@ Status meta_bitwise(MetaCall *call) {
     return elementwise_out(call, &e, e.common);
 }
 
+/* Shifts: ints only. */
+Status meta_shift(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    if (dtype_category(e.common) != CAT_int)
+        return meta_fail(call, ST_DTYPE, "needs ints, not %s", dtype_name(e.common));
+    return elementwise_out(call, &e, e.common);
+}
+
 /* square is a power of 2, which makes an int of a bool. */
 Status meta_square(MetaCall *call) {
     Elementwise e = {0};
@@ -219,6 +228,15 @@ Status meta_backward(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
     return elementwise_out(call, &e, e.in[1]->dtype == DT_bool ? e.in[0]->dtype : e.common);
+}
+
+Status meta_backward_float(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    if (!dtype_is_float(e.common))
+        return meta_fail(call, ST_DTYPE, "needs floating point operands, not %s",
+                         dtype_name(e.common));
+    return elementwise_out(call, &e, e.common);
 }
 
 /* scale is a number: ints and bools become floats. */

@@ -198,7 +198,6 @@ int body_stop(BodyCall *call, const char *why); /* no nest can be written */
 /* The index of the element along each dim of the result, times the strides given: position of
  * another space. */
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out);
-SymEnv *body_env(BodyCall *call);
 int body_index_inst(BodyCall *call, const Pos *pos); /* i64: the position as a number */
 int body_count(BodyCall *call, SType type); /* reductions: how many elements each result sums */
 /* `divisor`, after raising a value error on every element where it is 0. */

@@ -346,7 +346,9 @@ static int computed(Writer *w, const GVal *v, const Pos *pos) {
         return stop(w, "it is no loop", dtype_compute(v->base.meta->dtype));
     Frame frame = frame_of(w, v, v->base.meta, pos);
     frame.call.context = &frame;
-    return body_rule(v->def->row)(&frame.call);
+    const int result = body_rule(v->def->row)(&frame.call);
+    if (loop_ill_typed(w->lb)) lower_bail(w->l, v->def, "it is not defined for this dtype");
+    return result;
 }
 
 static int cluster_index(const Cluster *cluster, const Node *node) {

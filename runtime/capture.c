@@ -273,11 +273,33 @@ static sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint64_t keys, b
     return t;
 }
 
+/* Whether the op's results will be recorded by the tape: its operands' flags and its modes say so
+ * before it has run. */
+static bool op_tracks(const Trace *trace, const TraceOp *op) {
+    if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_gradients) return false;
+    for (int i = 0; i < op->n_operands; i++) {
+        const Operand o = op->operands[i];
+        if (o == OPERAND_ABSENT) continue;
+        if (operand_is_input(o) ? trace->inputs.at[operand_input(o)].requires_grad
+                                : trace->values.at[o]->placeholder->tracks)
+            return true;
+    }
+    return false;
+}
+
+bool capture_requires_grad(sn_tensor *t) {
+    const Capture *const c = state_get()->capture;
+    if (c && c->trace->tracked_writes && capture_flush_tensor(t) != ST_OK) return false;
+    return t->placeholder ? t->placeholder->tracks : tape_tracks(t);
+}
+
 /* Results of a functional op are new placeholders; the other forms return what they write. */
 static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Meta *const *metas,
                            int n) {
+    const bool tracks = op_tracks(c->trace, op);
     if (call->form != FORM_functional) {
         c->trace->writes = true;
+        c->trace->tracked_writes |= tracks;
         for (int i = 0; i < call->row->n_out; i++)
             call->outs[i] =
                 call->form == FORM_inplace ? tensor_of(call->args[0].val) : call->out_args[i];
@@ -289,6 +311,7 @@ static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Me
     for (int i = 0; i < n; i++) {
         call->outs[i] = placeholder_new(c, metas[i], keys, op->modes & NODE_inference);
         if (!call->outs[i]) return ST_MEMORY;
+        call->outs[i]->placeholder->tracks = tracks && dtype_is_float(metas[i]->dtype);
     }
     op->outs = c->trace->values.at +
                op->first_value; /* a grown vector leaves this part behind, unchanged */

@@ -21,6 +21,7 @@ struct Placeholder {
     struct Capture *capture;
     Trace *trace;
     int value;
+    bool tracks; /* would require gradients, had it been computed */
 };
 
 typedef struct TraceInput {
@@ -54,10 +55,11 @@ struct Trace { /* one segment of one call */
     int n_storages;
     uint64_t sequence; /* the generator's before the first random op */
     int n_random;
-    bool writes;      /* an in-place or out form is among the ops */
-    bool gradients;   /* sn::gradients is */
-    bool compile;     /* ran eagerly; wants a variant after the return */
-    Variant *variant; /* that ran it */
+    bool writes;         /* an in-place or out form is among the ops */
+    bool tracked_writes; /* one whose operands require gradients: aliases may track now */
+    bool gradients;      /* sn::gradients is */
+    bool compile;        /* ran eagerly; wants a variant after the return */
+    Variant *variant;    /* that ran it */
     int64_t started_ns;
 };
 
@@ -90,6 +92,8 @@ Trace *capture_begin_trace(Capture *capture);
 /* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */
 Capture *capture_suspend(void);
 void capture_resume(Capture *capture);
+/* sn_requires_grad: of a pending value too. */
+bool capture_requires_grad(sn_tensor *tensor);
 /* The kernel of KEY_capture: records or matches one op. */
 Status capture_op(OpCall *call);
 /* Records sn::gradients(roots, grads, leaves); outs: n placeholders like the leaves. */

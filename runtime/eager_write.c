@@ -70,6 +70,22 @@ static Status resize(sn_tensor *out, const Meta *meta) {
     return ST_OK;
 }
 
+/* What is resized has no old contents left that an operand could be. */
+static Status check_no_operand(const OpCall *call, const sn_tensor *out) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        const int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor;
+        for (int k = 0; k < n; k++) {
+            const Val *const val = a->kind == ARG_tensors ? a->vals[k] : a->val;
+            if (val && tensor_of((Val *)val)->storage == out->storage)
+                return error_raise(ST_VALUE,
+                                   "%s: an out tensor that has to be resized shares memory with %s",
+                                   op_form_name(call->row, call->form), call->row->params[i].name);
+        }
+    }
+    return ST_OK;
+}
+
 static Status check_memory(const OpCall *call, const sn_tensor *t) {
     if (t->storage->read_only)
         return error_raise(ST_STATE, "%s: the memory to be written is read-only",
@@ -87,8 +103,10 @@ Status eager_prepare_write(OpCall *call) {
     TRY(eager_metas(call, 0, &metas));
     for (int i = 0; i < n_written(call); i++) {
         sn_tensor *const t = written(call, i);
-        if (t->base.meta != metas.metas[i] && !meta_same_sizes(t->base.meta, metas.metas[i]))
+        if (t->base.meta != metas.metas[i] && !meta_same_sizes(t->base.meta, metas.metas[i])) {
+            TRY(check_no_operand(call, t));
             TRY(resize(t, metas.metas[i]));
+        }
         TRY(check_memory(call, t));
     }
     return ST_OK;

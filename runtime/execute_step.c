@@ -209,7 +209,7 @@ static Status run_gemm(Launch *launch, const Step *step, const NestCode *codes,
  */
 
 /* A tensor over a value's place in its slot. */
-static sn_tensor *wrap_value(const Launch *launch, const GVal *value) {
+static sn_tensor *wrap_value(Launch *launch, const GVal *value) {
     const Plan *const plan = launch->e->plan;
     const Place *const place = &plan->places[value->id];
     const Slot *const slot = &plan->slots.at[place->slot];
@@ -229,13 +229,16 @@ static sn_tensor *wrap_value(const Launch *launch, const GVal *value) {
         return tensor_view(of, plain, of->offset + offset);
     }
     const int64_t at = launch_int(launch, slot->offset) / dtype_bytes(meta->dtype);
+    if (!launch->arena && !(launch->arena = storage_new(DEV_cpu, 0)))
+        return NULL; /* every value in the arena is empty */
     return tensor_from_storage(launch->arena, plain, at + offset);
 }
 
 typedef struct Wrapped {
-    const Launch *launch;
+    Launch *launch;
     Val *list[MAX_LIST];
-    int n_list;
+    int64_t ints[MAX_LIST]; /* symbolic lists under this call's sizes */
+    int n_list, n_ints;
     Status status;
 } Wrapped;
 
@@ -245,10 +248,22 @@ static Val *wrap_one(Wrapped *wrapped, const Val *val) {
     return t ? &t->base : NULL;
 }
 
+static Arg wrap_ints(Wrapped *wrapped, Arg arg) {
+    int64_t *const ints = wrapped->ints + wrapped->n_ints;
+    if (wrapped->n_ints + arg.n > MAX_LIST) {
+        wrapped->status = error_raise(ST_UNSUPPORTED, "too many ints in the lists of a native op");
+        return arg;
+    }
+    for (int i = 0; i < arg.n; i++) ints[i] = launch_int(wrapped->launch, arg.ints[i]);
+    wrapped->n_ints += arg.n;
+    return A_INTS(ints, arg.n);
+}
+
 static Arg wrap_arg(Wrapped *wrapped, Arg arg) {
     if (arg.kind == ARG_tensor) return A_VAL(wrap_one(wrapped, arg.val));
     if (arg.kind == ARG_runtime) return A_FLOAT(wrapped->launch->floats[arg.i]);
     if (arg.kind == ARG_int) return A_INT(launch_int(wrapped->launch, arg.i));
+    if (arg.kind == ARG_ints) return wrap_ints(wrapped, arg);
     if (arg.kind != ARG_tensors) return arg;
     Val **const list = wrapped->list + wrapped->n_list;
     for (int i = 0; i < arg.n && wrapped->n_list < MAX_LIST; i++)
@@ -272,7 +287,7 @@ static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *o
     return ST_OK;
 }
 
-static Status call_native(const Launch *launch, const Step *step) {
+static Status call_native(Launch *launch, const Step *step) {
     Wrapped wrapped = {.launch = launch};
     Arg args[MAX_ARGS];
     sn_tensor *outs[MAX_OUTS] = {0};
@@ -288,7 +303,7 @@ static Status call_native(const Launch *launch, const Step *step) {
                   : error_raise(ST_INTERNAL, "%s has no native kernel", step->row->name);
 }
 
-static Status run_native(const Launch *launch, const Step *step) {
+static Status run_native(Launch *launch, const Step *step) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
     state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the mode back */

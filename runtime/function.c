@@ -146,13 +146,13 @@ static void give_arena(sn_function *fn, Arena *arena) {
     arena_free(extra);
 }
 
-/* The ops before an error have had their effects in eager; so they have here. */
+/* The ops before an error have had their effects in eager; so they have here. One of them may fail:
+ * then its error is the first one. */
 static void flush_after_error(Capture *c) {
     ErrorSlot *const slot = error_slot();
     const ErrorSlot kept = *slot;
     error_clear();
-    capture_flush(c, NULL, NULL);
-    *slot = kept;
+    if (capture_flush(c, NULL, NULL) == ST_OK) *slot = kept;
 }
 
 static void count_trace(sn_function *fn, const Trace *trace) {

@@ -17,10 +17,12 @@ static inline bool body_has(const BodyCall *c, int arg) {
     const Arg *const a = &c->args[arg];
     return a->kind != ARG_none && a->kind != ARG_default && !(a->kind == ARG_tensor && !a->val);
 }
-/* A number that is known now and equals v: what a rule branches on. */
-static inline bool body_number_is(const BodyCall *c, int arg, double v) {
+SymEnv *body_env(BodyCall *call);
+/* A number that is known now and equals v: what a rule branches on. A symbolic one is guarded. */
+static inline bool body_number_is(BodyCall *c, int arg, double v) {
     const Arg *const a = &c->args[arg];
-    if (a->kind == ARG_int && sym_is(a->i)) return false;
+    if (a->kind == ARG_int && sym_is(a->i))
+        return v == (double)(int64_t)v && sym_decide(body_env(c), SYM_eq, a->i, (int64_t)v);
     return (a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool) &&
            arg_double(a) == v;
 }
