@@ -16,7 +16,14 @@
 
 typedef LLVMValueRef Value;
 
-enum { MAX_REDS = 16, MAX_UNROLL = 4, FOLD_LEVELS = 4, EMIT_MAX_BUFS = 256, EMIT_MAX_PARAMS = 256 };
+enum {
+    MAX_REDS = 16,
+    MAX_UNROLL = 4,
+    LONG_BODY = 12,
+    FOLD_LEVELS = 4,
+    EMIT_MAX_BUFS = 256,
+    EMIT_MAX_PARAMS = 256
+};
 
 /* Consecutive dims that every access walks as one: coefficients are those of dim `coef`. */
 typedef struct Group {
@@ -31,9 +38,10 @@ typedef struct Frame {
     Value base[MAX_LOOP_DIMS]; /* per group: i64, index of lane 0 */
     Value each[MAX_LOOP_DIMS]; /* per group: one i64 per lane, instead of base; NULL: base */
     int linear;                /* the group in which lane k is at base + k; -1: none */
-    Value full; /* i1, with a mask: all lanes exist; stores then branch around masking, which is
-                   slow */
-    Value mask; /* <lanes x i1> of lanes that exist; NULL: all do */
+    Value full;   /* i1, with a mask: all lanes exist (of all contexts); stores then branch around
+                       masking, which is slow */
+    bool on_full; /* inside that branch */
+    Value mask;   /* <lanes x i1> of lanes that exist; NULL: all do */
     Value row, s_row; /* i64: positions in the L sequence (of lane 0) and the S sequence */
 } Frame;
 
@@ -54,6 +62,7 @@ typedef struct Emitter {
     Frame frame;
     int n_contexts; /* columns: vectors side by side, each with its own memo and place */
     Value *memos[MAX_UNROLL], *places[MAX_UNROLL];
+    Value masks[MAX_UNROLL]; /* columns: of lanes that exist, per context; NULL: all do */
     Value column;      /* columns: index of the first context's lane 0 in the last outer group */
     Value *memo;       /* per instruction, of the current lane context */
     Value *place;      /* per instruction: address without the inner dims' part */
@@ -80,11 +89,14 @@ const char *emit_refusal(const CodegenRequest *request,
 
 /* emit_nest.c */
 void emit_nest(Emitter *e, const char *symbol);
+LLVMBasicBlockRef emit_block(Emitter *e, const char *name);
 Value emit_int(Emitter *e, int64_t v); /* i64: a plain number, or a parameter of the call */
 Value emit_entry_alloca(Emitter *e, LLVMTypeRef type, int64_t n, int align);
 void emit_forget_inner(Emitter *e);
 void emit_use_context(Emitter *e,
                       int context); /* columns: which vector memo, place and frame are of */
+void emit_lockstep(
+    Emitter *e); /* all contexts: the operands of the phase's stores and reductions */
 int emit_phase_cost(
     const Emitter *e);           /* likewise, of what the current phase makes per inner index */
 int emit_cost(const Emitter *e); /* of one vector of the nest, in simple instructions */
@@ -110,6 +122,7 @@ LLVMTypeRef emit_vector(Emitter *e, SType type);
 Value emit_splat(Emitter *e, Value scalar);
 Value emit_iota(Emitter *e, LLVMTypeRef element);
 Value emit_value(Emitter *e, int inst); /* of the current frame, made at most once per frame */
+bool emit_wide(Emitter *e, int inst);   /* one call for all contexts; false: not of that kind */
 Value emit_prim(Emitter *e, int prim, SType type, Value x, Value y, Value z);
 Value emit_first_lane(Emitter *e, Value vector);
 Value emit_call(Emitter *e, const char *name, const Value *operands, int n, LLVMTypeRef result);
@@ -120,7 +133,11 @@ Value emit_zero(LLVMTypeRef type);
 
 /* emit_memory.c */
 Value emit_load(Emitter *e, int inst);
+void emit_loads(Emitter *e,
+                const bool *needed); /* the contiguous ones of all contexts, which may be partial */
 Value emit_gather(Emitter *e, int inst);
+void emit_store_value(Emitter *e,
+                      int inst); /* what it stores, as it is in memory; before emit_store */
 void emit_store(Emitter *e, int inst);
 Value emit_index(Emitter *e, const Affine *at);
 void emit_places(Emitter *e); /* the outer part of every address, at the current outer indices */

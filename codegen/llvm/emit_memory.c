@@ -157,26 +157,10 @@ static Value load_whole(Emitter *e, LLVMTypeRef vector, Value pointer, int align
     return v;
 }
 
-static LLVMBasicBlockRef block(Emitter *e, const char *name) {
-    return LLVMAppendBasicBlockInContext(e->context, e->function, name);
-}
-
 /* Contiguous lanes: whole where they all exist, else masked. */
 static Value load_next(Emitter *e, LLVMTypeRef vector, Value pointer, int align) {
-    if (!e->frame.mask) return load_whole(e, vector, pointer, align);
-    if (!e->frame.full) return masked_load(e, vector, pointer, align);
-    LLVMBasicBlockRef from[2] = {block(e, "whole"), block(e, "part")}, loaded = block(e, "loaded");
-    LLVMBuildCondBr(e->b, e->frame.full, from[0], from[1]);
-    Value v[2];
-    for (int k = 0; k < 2; k++) {
-        LLVMPositionBuilderAtEnd(e->b, from[k]);
-        v[k] = k ? masked_load(e, vector, pointer, align) : load_whole(e, vector, pointer, align);
-        LLVMBuildBr(e->b, loaded);
-    }
-    LLVMPositionBuilderAtEnd(e->b, loaded);
-    const Value phi = LLVMBuildPhi(e->b, vector, "");
-    LLVMAddIncoming(phi, v, from, 2);
-    return phi;
+    if (!e->frame.mask || e->frame.on_full) return load_whole(e, vector, pointer, align);
+    return masked_load(e, vector, pointer, align);
 }
 
 static Value mask_or_all(Emitter *e) {
@@ -211,6 +195,49 @@ Value emit_load(Emitter *e, int i) {
     return widen(e, dtype, v);
 }
 
+static bool loads_next(const Emitter *e, const Inst *inst) {
+    if (inst->op != LI_load || e->frame.linear < 0) return false;
+    for (int g = 0; g < e->n_groups; g++)
+        if (inst->at->coef[e->group[g].coef] && e->frame.each[g]) return false;
+    return inst->at->coef[e->group[e->frame.linear].coef] == 1;
+}
+
+/* One branch for all loads: masked ones are slower. */
+void emit_loads(Emitter *e, const bool *needed) {
+    const int n = e->nest->n_insts;
+    LLVMBasicBlockRef from[2], loaded = emit_block(e, "loaded");
+    Value *values[2];
+    from[0] = emit_block(e, "whole"), from[1] = emit_block(e, "part");
+    LLVMBuildCondBr(e->b, e->frame.full, from[0], from[1]);
+    for (int k = 0; k < 2; k++) {
+        values[k] = ARENA_ARRAY(e->arena, Value, n * MAX_UNROLL + 1);
+        LLVMPositionBuilderAtEnd(e->b, from[k]);
+        e->frame.on_full = k == 0;
+        for (int i = 0; i < n * e->n_contexts; i++) {
+            emit_use_context(e, i / n);
+            const Inst *inst = &e->nest->insts[i % n];
+            if (!needed[i % n] || e->memo[i % n] || !loads_next(e, inst)) continue;
+            const LLVMTypeRef type = memory_type(e, e->bufs[inst->buf].dtype);
+            values[k][i] = load_next(e, LLVMVectorType(type, (unsigned)e->lanes), address(e, i % n),
+                                     dtype_bytes(e->bufs[inst->buf].dtype));
+        }
+        e->frame.on_full = false;
+        LLVMBuildBr(e->b, loaded);
+    }
+    LLVMPositionBuilderAtEnd(e->b, loaded);
+    for (int i = 0; i < n * e->n_contexts; i++) {
+        if (!values[0][i]) continue;
+        Value both[2] = {values[0][i], values[1][i]};
+        values[0][i] = LLVMBuildPhi(e->b, LLVMTypeOf(both[0]), "");
+        LLVMAddIncoming(values[0][i], both, from, 2);
+    }
+    for (int i = 0; i < n * e->n_contexts; i++) {
+        if (!values[0][i]) continue;
+        emit_use_context(e, i / n);
+        e->memo[i % n] = widen(e, e->bufs[e->nest->insts[i % n].buf].dtype, values[0][i]);
+    }
+}
+
 static void store_masked(Emitter *e, const char *how, Value v, Value pointer, int align) {
     LLVMTypeRef types[2] = {LLVMTypeOf(v), LLVMTypeOf(pointer)};
     Value args[4] = {v, pointer, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e)};
@@ -221,38 +248,25 @@ static void store_whole(Emitter *e, Value v, Value pointer, int align) {
     LLVMSetAlignment(LLVMBuildStore(e->b, v, pointer), (unsigned)align);
 }
 
-/* Contiguous lanes: whole where they all exist, else masked. */
-static void store_next(Emitter *e, Value v, Value pointer, int align) {
-    if (!e->frame.mask) {
-        store_whole(e, v, pointer, align);
-    } else if (!e->frame.full) {
-        store_masked(e, "llvm.masked.store", v, pointer, align);
-    } else {
-        LLVMBasicBlockRef whole = block(e, "whole"), part = block(e, "part"),
-                          stored = block(e, "stored");
-        LLVMBuildCondBr(e->b, e->frame.full, whole, part);
-        LLVMPositionBuilderAtEnd(e->b, whole);
-        store_whole(e, v, pointer, align);
-        LLVMBuildBr(e->b, stored);
-        LLVMPositionBuilderAtEnd(e->b, part);
-        store_masked(e, "llvm.masked.store", v, pointer, align);
-        LLVMBuildBr(e->b, stored);
-        LLVMPositionBuilderAtEnd(e->b, stored);
-    }
+/* The conversion to memory happens once, though stores may be written twice (whole and masked). */
+void emit_store_value(Emitter *e, int i) {
+    const Inst *inst = &e->nest->insts[i];
+    e->memo[i] = narrow(e, e->bufs[inst->buf].dtype, emit_value(e, inst->a));
 }
 
 void emit_store(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     const DType dtype = e->bufs[inst->buf].dtype;
     const LLVMTypeRef type = memory_type(e, dtype);
-    const Value v = narrow(e, dtype, emit_value(e, inst->a));
-    const Value pointer = address(e, i);
+    const Value v = e->memo[i], pointer = address(e, i);
     Value spread = NULL;
     const LaneKind kind = lanes_of(e, inst->at, &spread);
     if (kind == LANES_equal)
         LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
+    else if (kind == LANES_next && (!e->frame.mask || e->frame.on_full))
+        store_whole(e, v, pointer, dtype_bytes(dtype));
     else if (kind == LANES_next)
-        store_next(e, v, pointer, dtype_bytes(dtype));
+        store_masked(e, "llvm.masked.store", v, pointer, dtype_bytes(dtype));
     else
         store_masked(e, "llvm.masked.scatter", v, element(e, type, pointer, spread),
                      dtype_bytes(dtype));

@@ -34,13 +34,15 @@ Value emit_entry_alloca(Emitter *e, LLVMTypeRef type, int64_t n, int align) {
     return slot;
 }
 
-static LLVMBasicBlockRef block(Emitter *e, const char *name) {
+LLVMBasicBlockRef emit_block(Emitter *e, const char *name) {
     return LLVMAppendBasicBlockInContext(e->context, e->function, name);
 }
 
 void emit_loop_begin(Emitter *e, Loop *loop, Value from, Value to) {
-    *loop = (Loop){
-        .to = to, .head = block(e, "head"), .body = block(e, "body"), .exit = block(e, "exit")};
+    *loop = (Loop){.to = to,
+                   .head = emit_block(e, "head"),
+                   .body = emit_block(e, "body"),
+                   .exit = emit_block(e, "exit")};
     LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
     LLVMBuildBr(e->b, loop->head);
     LLVMPositionBuilderAtEnd(e->b, loop->head);
@@ -61,8 +63,17 @@ void emit_loop_body(Emitter *e, Loop *loop) {
     LLVMPositionBuilderAtEnd(e->b, loop->body);
 }
 
+/* The same value through an empty assembler line: scalar evolution does not see through it. Loop
+ * strength reduction, half of the time to compile a small kernel, then leaves the loop alone; what
+ * it would make of base + 4 i + constant the addressing modes do as well. */
+static Value opaque(Emitter *e, Value v) {
+    const LLVMTypeRef type = LLVMFunctionType(e->i64, &e->i64, 1, 0);
+    const Value same = LLVMGetInlineAsm(type, "", 0, "=r,0", 4, 0, 0, LLVMInlineAsmDialectATT, 0);
+    return LLVMBuildCall2(e->b, type, same, &v, 1, "");
+}
+
 void emit_loop_end(Emitter *e, Loop *loop, int64_t step, const Value *next) {
-    Value after = emit_add(e, loop->i, step);
+    Value after = opaque(e, emit_add(e, loop->i, step));
     LLVMBasicBlockRef last = LLVMGetInsertBlock(e->b);
     LLVMAddIncoming(loop->i, &after, &last, 1);
     for (int k = 0; k < loop->n; k++) {
@@ -147,8 +158,9 @@ static void group_extents(Emitter *e) {
 void emit_use_context(Emitter *e, int context) {
     e->memo = e->memos[context];
     e->place = e->places[context];
-    if (!e->rows && e->n_outer_groups > 0)
-        e->frame.base[e->n_outer_groups - 1] = emit_add(e, e->column, (int64_t)context * e->lanes);
+    if (e->rows || e->n_outer_groups == 0) return;
+    e->frame.base[e->n_outer_groups - 1] = emit_add(e, e->column, (int64_t)context * e->lanes);
+    e->frame.mask = e->masks[context];
 }
 
 void emit_forget_inner(Emitter *e) {
@@ -210,28 +222,86 @@ static void hoist_phase(Emitter *e, const Phase *phase) {
         if (is_root(&e->nest->insts[i])) hoist(e, i, seen);
 }
 
-/* All values first: a buffer that is updated in place is read before it is written. */
+static void mark_needed(const Emitter *e, int i, bool *needed) {
+    if (i < 0 || needed[i]) return;
+    needed[i] = true;
+    if (e->kept_in[i] >= 0 && e->kept_in[i] < e->phase) return;
+    const Inst *inst = &e->nest->insts[i];
+    if (inst->op == LI_reduce) return;
+    mark_needed(e, inst->a, needed), mark_needed(e, inst->b, needed);
+    mark_needed(e, inst->c, needed);
+}
+
+/* Each instruction for all vectors before the next one, so that a chain of dependent instructions
+ * in one vector hides behind the others'. */
+void emit_lockstep(Emitter *e) {
+    const Phase *phase = &e->nest->phases[e->phase];
+    bool *needed = ARENA_ARRAY(e->arena, bool, e->nest->n_insts + 1);
+    for (int i = phase->first; i < phase->first + phase->n; i++) {
+        const Inst *inst = &e->nest->insts[i];
+        if (is_root(inst)) mark_needed(e, inst->a, needed), mark_needed(e, inst->b, needed);
+    }
+    if (e->frame.full) emit_loads(e, needed);
+    for (int i = 0; i < e->nest->n_insts; i++) {
+        if (!needed[i] || (e->n_contexts > 1 && emit_wide(e, i))) continue;
+        for (int c = 0; c < e->n_contexts; c++) {
+            emit_use_context(e, c);
+            emit_value(e, i);
+        }
+    }
+}
+
+typedef void EmitStore(Emitter *e, int inst);
+
+static void each_store(Emitter *e, EmitStore *store) {
+    const Phase *phase = &e->nest->phases[e->phase];
+    for (int i = phase->first; i < phase->first + phase->n; i++) {
+        for (int c = 0; c < e->n_contexts && e->nest->insts[i].op == LI_store; c++) {
+            emit_use_context(e, c);
+            store(e, i);
+        }
+    }
+}
+
+/* All values first: a buffer that is updated in place is read before it is written. Then, where
+ * lanes may be missing, one branch around the masked stores. */
 static void emit_stores(Emitter *e, void *context) {
-    const Phase *phase = context;
-    const int end = phase->first + phase->n;
-    for (int i = phase->first; i < end; i++)
-        if (e->nest->insts[i].op == LI_store) emit_value(e, e->nest->insts[i].a);
-    for (int i = phase->first; i < end; i++)
-        if (e->nest->insts[i].op == LI_store) emit_store(e, i);
+    emit_lockstep(e);
+    each_store(e, emit_store_value);
+    if (!e->frame.full) {
+        each_store(e, emit_store);
+        return;
+    }
+    LLVMBasicBlockRef whole = emit_block(e, "whole"), part = emit_block(e, "part"),
+                      stored = emit_block(e, "stored");
+    LLVMBuildCondBr(e->b, e->frame.full, whole, part);
+    LLVMPositionBuilderAtEnd(e->b, whole);
+    e->frame.on_full = true;
+    each_store(e, emit_store);
+    e->frame.on_full = false;
+    LLVMBuildBr(e->b, stored);
+    LLVMPositionBuilderAtEnd(e->b, part);
+    each_store(e, emit_store);
+    LLVMBuildBr(e->b, stored);
+    LLVMPositionBuilderAtEnd(e->b, stored);
 }
 
 static void stores_of_contexts(Emitter *e, void *context) {
     for (int c = 0; c < e->n_contexts; c++) {
         emit_use_context(e, c);
         emit_forget_inner(e);
-        emit_stores(e, context);
     }
+    emit_stores(e, context);
 }
 
 static void stores_of_row(Emitter *e, void *context) { emit_walk_L(e, emit_stores, context); }
 
+static bool has_inner_loops(const Emitter *e, const Phase *phase) {
+    return !phase->over_outer && e->nest->n_inner > 0;
+}
+
 static void emit_map_phase(Emitter *e, const Phase *phase) {
-    if (phase->over_outer || e->nest->n_inner == 0)
+    if (!has_inner_loops(e, phase))
         stores_of_contexts(e, (void *)phase);
     else
         emit_walk_S(e, e->rows ? stores_of_row : stores_of_contexts, (void *)phase);
@@ -245,7 +315,7 @@ static void emit_phases(Emitter *e) {
     }
     for (e->phase = 0; e->phase < e->nest->n_phases; e->phase++) {
         const Phase *phase = &e->nest->phases[e->phase];
-        for (int c = 0; c < e->n_contexts; c++) {
+        for (int c = 0; c < e->n_contexts && has_inner_loops(e, phase); c++) {
             emit_use_context(e, c);
             hoist_phase(e, phase);
         }
@@ -300,16 +370,37 @@ static void column_range(Emitter *e, const Rect *rect, const Group *group, Value
     *end = LLVMBuildAdd(e->b, at, count, "");
 }
 
-/* Vectors side by side: enough to hide latency, few where bodies are long (each copy is compiled).
- * 0: the masked loop alone, where masks are nearly free and a second copy of a long body would
- * double the time to compile. */
-static int column_unroll(const Emitter *e) {
+/* How a nest runs its columns. Short bodies: whole vectors side by side, then a masked loop for the
+ * rest. Long bodies, whose every copy costs time to compile: one masked loop, with vectors side by
+ * side only where a chain is too long for the processor to find the next vector behind it, and
+ * primitives repeat: one function then serves all uses and vectors (emit_wide). */
+typedef struct Columns {
+    bool masked; /* one loop for all */
+    int side_by_side;
+} Columns;
+
+/* Uses of the library primitive that is used most. */
+static int repeats(const Emitter *e) {
+    int uses[PRIM_COUNT] = {0}, most = 0;
+    char room[64];
+    for (int i = 0; i < e->nest->n_insts; i++) {
+        const Inst *inst = &e->nest->insts[i];
+        if (inst->op != LI_prim || !emit_needs_symbol(e, room, inst->prim, inst->type)) continue;
+        if (++uses[inst->prim] > most) most = uses[inst->prim];
+    }
+    return most;
+}
+
+static Columns column_plan(const Emitter *e) {
     const int cost = emit_cost(e);
     int reds = 0;
     for (int i = 0; i < e->nest->n_insts; i++) reds += e->nest->insts[i].op == LI_reduce;
-    if (e->nest->n_inner == 0 && cost >= 12) return 0;
-    if (cost >= 12 || reds > 4) return 1;
-    return reds > 2 ? 2 : 4;
+    if (e->nest->n_inner > 0 || cost < LONG_BODY)
+        return (Columns){.side_by_side = cost >= LONG_BODY || reds > 4 ? 1 : reds > 2 ? 2 : 4};
+    const Group *last = &e->group[e->n_outer_groups - 1];
+    int n = repeats(e) >= 3 ? 4 : 1;
+    while (n > 1 && last->plain >= 0 && last->plain <= (int64_t)(n / 2) * e->lanes) n /= 2;
+    return (Columns){.masked = true, .side_by_side = n};
 }
 
 static Value whole_columns(Emitter *e, Value begin, Value end, int side_by_side) {
@@ -324,22 +415,32 @@ static Value whole_columns(Emitter *e, Value begin, Value end, int side_by_side)
     return loop.i;
 }
 
+static void masked_columns(Emitter *e, Value begin, Value end, const Columns *plan) {
+    const int n = plan->masked ? plan->side_by_side : 1;
+    const int64_t step = (int64_t)e->lanes * n;
+    e->n_contexts = n;
+    Loop loop;
+    emit_loop_begin(e, &loop, begin, end);
+    emit_loop_body(e, &loop);
+    e->column = loop.i;
+    for (int c = 0; c < n; c++)
+        e->masks[c] = emit_lanes_below(e, end, emit_add(e, loop.i, (int64_t)c * e->lanes));
+    if (plan->masked)
+        e->frame.full = LLVMBuildICmp(e->b, LLVMIntSLE, emit_add(e, loop.i, step), end, "");
+    emit_phases(e);
+    emit_loop_end(e, &loop, step, NULL);
+    memset(e->masks, 0, sizeof e->masks);
+    e->frame.mask = e->frame.full = NULL;
+}
+
 static void run_columns(Emitter *e, const Rect *rect) {
-    const int g = e->n_outer_groups - 1, side_by_side = column_unroll(e);
+    const int g = e->n_outer_groups - 1;
+    const Columns plan = column_plan(e);
     Value begin, end;
     column_range(e, rect, &e->group[g], &begin, &end);
     e->frame.linear = g;
-    if (side_by_side) begin = whole_columns(e, begin, end, side_by_side);
-    e->n_contexts = 1;
-    Loop tail;
-    emit_loop_begin(e, &tail, begin, end);
-    emit_loop_body(e, &tail);
-    e->column = tail.i;
-    e->frame.mask = emit_lanes_below(e, end, tail.i);
-    if (!side_by_side) emit_mark_full(e, tail.i, end);
-    emit_phases(e);
-    emit_loop_end(e, &tail, e->lanes, NULL);
-    e->frame.mask = e->frame.full = NULL;
+    if (!plan.masked) begin = whole_columns(e, begin, end, plan.side_by_side);
+    masked_columns(e, begin, end, &plan);
 }
 
 /* Loops over the outer dims from d on; in columns all but the last. */
@@ -438,7 +539,7 @@ static void make_function(Emitter *e, const char *symbol) {
 
 void emit_nest(Emitter *e, const char *symbol) {
     make_function(e, symbol);
-    LLVMBasicBlockRef entry = block(e, "entry"), start = block(e, "start");
+    LLVMBasicBlockRef entry = emit_block(e, "entry"), start = emit_block(e, "start");
     LLVMPositionBuilderAtEnd(e->entry, entry);
     LLVMPositionBuilderAtEnd(e->b, start);
     e->n_groups = 0;

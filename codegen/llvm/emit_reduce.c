@@ -387,6 +387,7 @@ static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Va
     emit_loop_body(e, &loop);
     emit_set_L(e, loop.i, lanes == LANES_whole ? NULL : end);
     if (lanes == LANES_either) emit_mark_full(e, loop.i, end);
+    emit_lockstep(e);
     const Value lane = LLVMBuildAnd(e->b, loop.i, emit_const(e, LANES_L - 1), "");
     for (int r = 0; r < reds->n; r++) {
         const Acc acc = reload_acc(e, reds->inst[r], spilled, r, lane);
@@ -507,6 +508,10 @@ static void one_row(Emitter *e, const Reds *reds, Columns *acc) {
     for (int c = 0; c < e->n_contexts; c++) {
         emit_use_context(e, c);
         emit_forget_inner(e);
+    }
+    emit_lockstep(e);
+    for (int c = 0; c < e->n_contexts; c++) {
+        emit_use_context(e, c);
         for (int r = 0; r < reds->n; r++) acc->at[r][c] = step(e, reds->inst[r], acc->at[r][c]);
         emit_forget_inner(e);
     }

@@ -156,6 +156,61 @@ Value emit_prim(Emitter *e, int prim, SType type, Value x, Value y, Value z) {
                      prim_result(e, prim, type));
 }
 
+/* A library primitive as an internal function of all contexts' vectors: x0 x1.. y0 y1.. ->
+ * {r0, r1..}. Written once however often the nest uses it. Inlined copies would not do: LLVM's
+ * schedulers put independent chains one after the other again, to save registers. */
+enum { WIDE_ARGS = 8 }; /* vectors that calls pass in registers */
+
+static Value wide_function(Emitter *e, const char *symbol, LLVMTypeRef *of, int arity) {
+    char name[80];
+    snprintf(name, sizeof name, "wide%d_%s", e->n_contexts, symbol);
+    Value f = LLVMGetNamedFunction(e->module, name);
+    if (f) return f;
+    LLVMTypeRef args[WIDE_ARGS], results[MAX_UNROLL];
+    const int n = e->n_contexts;
+    for (int i = 0; i < arity * n; i++) args[i] = of[i / n];
+    for (int c = 0; c < n; c++) results[c] = of[arity];
+    const LLVMTypeRef all = LLVMStructTypeInContext(e->context, results, (unsigned)n, 0);
+    f = LLVMAddFunction(e->module, name, LLVMFunctionType(all, args, (unsigned)(arity * n), 0));
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    LLVMBasicBlockRef back = LLVMGetInsertBlock(e->b);
+    LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->context, f, "entry"));
+    Value result = LLVMGetPoison(all);
+    for (int c = 0; c < n; c++) {
+        Value operands[3];
+        for (int k = 0; k < arity; k++) operands[k] = LLVMGetParam(f, (unsigned)(k * n + c));
+        const Value r = emit_call(e, symbol, operands, arity, of[arity]);
+        result = LLVMBuildInsertValue(e->b, result, r, (unsigned)c, "");
+    }
+    LLVMBuildRet(e->b, result);
+    LLVMPositionBuilderAtEnd(e->b, back);
+    return f;
+}
+
+bool emit_wide(Emitter *e, int i) {
+    const Inst *inst = &e->nest->insts[i];
+    char symbol[64];
+    if (inst->op != LI_prim || inst->prim == PRIM_select || stype_bytes(inst->type) != 4 ||
+        rows[inst->prim].arity * e->n_contexts > WIDE_ARGS ||
+        !emit_needs_symbol(e, symbol, inst->prim, inst->type))
+        return false;
+    const int operand[2] = {inst->a, inst->b}, arity = rows[inst->prim].arity;
+    LLVMTypeRef of[3];
+    for (int k = 0; k <= arity; k++) of[k] = emit_vector(e, inst->type);
+    Value args[WIDE_ARGS];
+    for (int k = 0; k < arity * e->n_contexts; k++) {
+        emit_use_context(e, k % e->n_contexts);
+        args[k] = emit_value(e, operand[k / e->n_contexts]);
+        if (LLVMTypeOf(args[k]) != of[0]) return false;
+    }
+    const Value f = wide_function(e, symbol, of, arity);
+    const Value all = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args,
+                                     (unsigned)(arity * e->n_contexts), "");
+    for (int c = 0; c < e->n_contexts; c++)
+        e->memos[c][i] = LLVMBuildExtractValue(e->b, all, (unsigned)c, "");
+    return true;
+}
+
 /* Float to int saturates, NaN gives 0; to bool is != 0. */
 static Value cast(Emitter *e, Value x, SType from, SType to) {
     LLVMTypeRef want = emit_vector(e, to), have = LLVMTypeOf(x);

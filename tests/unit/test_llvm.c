@@ -124,6 +124,37 @@ START_TEST(map_one_dim) {
 }
 END_TEST
 
+static Nest tanh_chain(int64_t n, int links) {
+    LoopBuilder *b = loop_new(arena, 1, 0, 0, &n);
+    const Affine at = at1(0, 1, 0, 0);
+    int x = loop_load(b, 0, DT_f32, &at);
+    for (int i = 0; i < links; i++) {
+        x = loop_prim(b, PRIM_tanh, x, -1, -1);
+        x = loop_prim(b, PRIM_add, x, loop_load(b, 1, DT_f32, &at), -1);
+    }
+    loop_store(b, 2, DT_f32, &at, x, false);
+    Nest nest;
+    loop_finish(b, &nest);
+    return nest;
+}
+
+/* Vectors in lockstep, primitives shared by them: the bits of one link at a time. */
+START_TEST(long_chain) {
+    enum { LINKS = 4 };
+    for (int64_t n = 1; n <= 150; n += n < 70 ? 3 : 17) {
+        const Nest chain = tanh_chain(n, LINKS), link = tanh_chain(n, 1);
+        float *x = random_floats(n, 1), *y = random_floats(n, 2), *out = random_floats(n + 8, 3),
+              *want = random_floats(n + 8, 3);
+        run_nest(&chain, f32_bufs, _i, (void *[]){x, y, out}, NULL);
+        run_nest(&link, f32_bufs, _i, (void *[]){x, y, want}, NULL);
+        for (int i = 1; i < LINKS; i++)
+            run_nest(&link, f32_bufs, _i, (void *[]){want, y, want}, NULL);
+        ck_assert(same_floats(out, want, n + 8));
+        mem_free(x), mem_free(y), mem_free(out), mem_free(want);
+    }
+}
+END_TEST
+
 /* Order L of sums and fma chains, as design section 5 has it. */
 static float order_L(const float *a, const float *b, int64_t n) {
     if (n <= CHUNK_L) {
@@ -545,6 +576,7 @@ int main(void) {
     tcase_set_timeout(maps, 120);
     const int isas = isa_host() + 1;
     tcase_add_loop_test(maps, map_one_dim, 0, isas);
+    tcase_add_loop_test(maps, long_chain, 0, isas);
     tcase_add_loop_test(maps, every_primitive, 0, isas);
     tcase_add_loop_test(maps, every_conversion, 0, isas);
     tcase_add_loop_test(maps, order_L_sums, 0, isas);
