@@ -38,21 +38,28 @@ static Status settle(Status status, CompileInfo *info) {
     return status;
 }
 
-Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context,
-                       CompileInfo *info) {
-    Bail exit = {.code = BAIL_none};
-    graph->bail = &exit;
-    arena_on_failure(graph->arena, arena_bail, &exit);
+Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, Bail *exit) {
+    exit->code = BAIL_none;
+    graph->bail = exit;
+    arena_on_failure(graph->arena, arena_bail, exit);
     Status status;
-    if (setjmp(exit.exit) == 0) {
-        status = settle(step(context), info);
+    if (setjmp(exit->exit) == 0) {
+        status = step(context);
     } else {
         error_clear();
-        note(info, exit.code, exit.message);
-        status = exit.code == BAIL_memory ? ST_MEMORY : ST_UNSUPPORTED;
+        status = exit->code == BAIL_memory ? ST_MEMORY : ST_UNSUPPORTED;
     }
     graph->bail = NULL;
     arena_on_failure(graph->arena, NULL, NULL);
+    return status;
+}
+
+Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context,
+                       CompileInfo *info) {
+    Bail exit;
+    const Status status = compile_exit(graph, step, context, &exit);
+    if (exit.code == BAIL_none) return settle(status, info);
+    note(info, exit.code, exit.message);
     return status;
 }
 

@@ -25,7 +25,10 @@ Status compile_graph(Graph *graph, const PassOptions *options, Executable **out,
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
 void compile_info_free(CompileInfo *info);
 
-/* Runs `step(context)` under the exit: bails and raised errors in it end up in info. */
+/* Runs `step(context)` under the exit. An error that it raises stays pending; a bail leaves none,
+ * but its code and message in `exit`. What the step owns outside the arena would leak there. */
+Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, Bail *exit);
+/* The same for compiling: bails and raised errors end up in info, and nothing stays pending. */
 Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context,
                        CompileInfo *info);
 

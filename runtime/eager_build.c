@@ -11,7 +11,7 @@
 
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/bail.h"
+#include "runtime/compile.h"
 #include "runtime/eager.h"
 #include "runtime/execute_step.h"
 
@@ -195,20 +195,12 @@ static Status make_plan(void *context) {
     return one->plan ? ST_OK : ST_UNSUPPORTED;
 }
 
-/* The exit of passes and lowering; nothing outside the arena is owned inside. */
-static Status guarded_plan(OneNode *one, Bail *exit) {
-    one->graph->bail = exit;
-    const Status status = setjmp(exit->exit) == 0 ? make_plan(one) : ST_UNSUPPORTED;
-    one->graph->bail = NULL;
-    return status;
-}
-
 static Status build_plan(EagerCall *ec, EagerEntry *entry) {
     Arena *const arena = arena_new();
     if (!arena) return ST_MEMORY;
     OneNode one = {.ec = ec, .graph = graph_new(arena, ec->row->base)};
     Bail exit = {.code = BAIL_none};
-    Status status = one.graph ? guarded_plan(&one, &exit) : ST_MEMORY;
+    Status status = one.graph ? compile_exit(one.graph, make_plan, &one, &exit) : ST_MEMORY;
     if (exit.code != BAIL_none)
         error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
     if (status == ST_OK) status = executable_new(one.plan, true, NULL, NULL, &entry->run);

@@ -17,6 +17,7 @@ static Val *unfolded(Builder *b, Val *y, const Meta *x, int n_leading, const int
 }
 
 static Val *as_rows(Builder *b, Val *x) {
+    if (x->meta->rank == 2) return x;
     const int64_t sizes[2] = {-1, x->meta->sizes[x->meta->rank - 1]};
     int64_t rows = sym_product(b->env, x->meta->sizes, x->meta->rank - 1);
     return reshaped(b, x, (const int64_t[]){sizes[1] == 0 ? rows : sizes[0], sizes[1]}, 2);
