@@ -258,6 +258,17 @@ bool pass_joint(Graph *graph, const PassOptions *options) {
 /* a compiled forward and its backward as one graph
  * ------------------------------------------------------------- */
 
+/* An output's gradient has its layout, but for strides of 0 or windows that overlap, which memory
+ * of its own cannot have: row-major then. */
+static const Meta *seed_meta(Graph *graph, const GVal *value) {
+    const Meta *const meta = value->base.meta;
+    int64_t strides[MAX_RANK];
+    if (!value->def || value->def->row->kind != KIND_view) return meta;
+    meta_contiguous_strides(graph->env, meta->sizes, meta->rank, strides);
+    return meta_new(graph->arena, graph->env, meta->dtype, meta->device, meta->sizes, strides,
+                    meta->rank);
+}
+
 static Status seed_and_walk(Tape *tape, const JointSpec *spec) {
     Graph *const graph = tape->graph;
     const int n_inputs = graph->inputs.n;
@@ -276,7 +287,7 @@ static Status seed_and_walk(Tape *tape, const JointSpec *spec) {
         if (!spec->grad_defined[i]) continue;
         GVal *const value = graph->outputs.at[i].value;
         GVal *const seed =
-            graph_input(graph, arena_printf(graph->arena, "grad_%d", i), value->base.meta);
+            graph_input(graph, arena_printf(graph->arena, "grad_%d", i), seed_meta(graph, value));
         if (!seed) return error_pending();
         TRY(contribute(tape, value, &seed->base));
     }

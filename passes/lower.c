@@ -217,13 +217,31 @@ static void add_copy(Lower *l, GVal *from, int slot, const int64_t *strides, boo
     copy_group(l, copy);
 }
 
+/* Every place of a block of memory once: row-major but for the order of the dims. */
+static bool is_packed(SymEnv *env, const Meta *meta) {
+    bool used[MAX_RANK] = {false};
+    int64_t step = 1;
+    for (int left = meta->rank; left; left--) {
+        int found = -1;
+        for (int d = 0; d < meta->rank && found < 0; d++)
+            if (!used[d] && (sym_identical(meta->sizes[d], 1) ||
+                             sym_identical(meta->strides[d], step)))
+                found = d;
+        if (found < 0) return false;
+        used[found] = true;
+        step = sym_mul(env, step, meta->sizes[found]);
+    }
+    return true;
+}
+
 static void place_outputs(Lower *l) {
     for (int i = 0; i < l->graph->outputs.n; i++) {
         const Output *const out = &l->graph->outputs.at[i];
         if (out->kind != OUT_new || !out->value) continue;
         ValInfo *const info = val_info(l, out->value), *const base = val_info(l, info->base);
-        const bool whole =
-            info->offset == 0 && out->value->base.meta->numel == base->val->base.meta->numel;
+        const bool whole = out->value == base->val ||
+                           (info->offset == 0 && is_packed(l->env, out->value->base.meta) &&
+                            out->value->base.meta->numel == base->val->base.meta->numel);
         if (base->kind != VAL_input && base->slot < 0 && base->home == base->val && whole) {
             base->slot = new_slot(l, SLOT_output, i, base->val->base.meta);
             continue;
