@@ -71,6 +71,18 @@ static const SavePlan *plan_of(const OpRow *row, SavePlan *room) {
     return room;
 }
 
+bool tape_row_saves(const OpRow *row, int arg, int result) {
+    SavePlan room;
+    const SavePlan *const plan = plan_of(row->alias_of ? row->alias_of : row, &room);
+    for (int i = 0; i < plan->n; i++)
+        if (plan->items[i].arg == arg && plan->items[i].result == result) return true;
+    return false;
+}
+
+bool tape_row_differentiable(const OpRow *row) {
+    return deriv_rule(row->alias_of ? row->alias_of : row) != NULL;
+}
+
 /* copies of arguments
  * ------------------------------------------------------------------------------------------ */
 

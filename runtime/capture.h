@@ -118,6 +118,8 @@ bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
 void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
 void variant_bind_floats(const Variant *variant, const Trace *trace,
                          double *floats); /* n_runtime_floats */
+/* After a launch of variant->run: results get the history that a captured backward left them. */
+Status variant_finish(const Variant *variant, sn_tensor *const *outs);
 /* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed.
  */
 Status variant_run(Variant *variant, Trace *trace);

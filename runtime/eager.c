@@ -199,12 +199,24 @@ static Status run_plan(const EagerEntry *entry, EagerCall *ec) {
     return ST_OK;
 }
 
+/* Only as_strided can name memory that its argument does not cover. */
+static Status check_inside(OpCall *call) {
+    const sn_tensor *const view = call->outs[0];
+    const size_t item = (size_t)dtype_bytes(view->base.meta->dtype);
+    const size_t end = (size_t)view->offset * item + meta_bytes(view->base.meta);
+    if (view->offset >= 0 && (end <= view->storage->bytes || !view->base.meta->numel)) return ST_OK;
+    call->outs[0] = NULL;
+    return error_raise(ST_VALUE, "%s: the view ends %zu bytes into a storage of %zu bytes",
+                       call->row->name, end, view->storage->bytes);
+}
+
 static Status run_view(const EagerEntry *entry, EagerCall *ec) {
     sn_tensor *const base = ec->tensors[entry->base];
     for (int i = 0; i < entry->n_outs; i++)
         if (!(ec->call->outs[i] =
                   tensor_view(base, entry->metas[i], base->offset + entry->offsets[i])))
             return error_pending();
+    if (UNLIKELY(ec->call->row->id == OP_as_strided)) TRY(check_inside(ec->call));
     ec->call->n_outs = entry->n_outs;
     return ST_OK;
 }

@@ -74,6 +74,7 @@ struct Variant {
     char *text; /* the capture graph, for dumps */
     char *guards_text;
     Executable *run;           /* NULL: compiling failed; segments like this run eagerly */
+    const OpRow **used_up;     /* by output, see training.h; NULL: nowhere */
     struct Training *training; /* split forward and backward, NULL: none wanted */
     CompileInfo info;
     int64_t trace_ns;

@@ -102,6 +102,7 @@ static Status launch(const ReplayEntry *e, const Arg *in, sn_tensor **out) {
         if (v->bindings[i].kind == BIND_sequence) symbols[i] = (int64_t)state->sequence;
     }
     TRY(execute(v->run, inputs, symbols, e->floats, outs));
+    TRY(variant_finish(v, outs));
     state->sequence += (uint64_t)v->n_random;
     for (int i = 0; i < e->n_out; i++) out[i] = e->result[i] < 0 ? NULL : outs[e->result[i]];
     return ST_OK;

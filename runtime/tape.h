@@ -147,6 +147,9 @@ void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory);
  * t has one. */
 sn_tensor *tape_clone(sn_tensor *t, const Meta *meta);
 Status tape_fill(sn_tensor *t, double value); /* in place, an op */
+/* Does the row's node save argument `arg` (or, with arg -1, result `result`) for some gradient? */
+bool tape_row_saves(const OpRow *row, int arg, int result);
+bool tape_row_differentiable(const OpRow *row); /* it has a derivative rule */
 /* Runs an op under Autograd and the backend only, whatever this thread includes. */
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs);
 

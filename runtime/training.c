@@ -59,21 +59,19 @@ static bool *wants(const Graph *graph, const GraphInput *inputs, const Trace *tr
     return want;
 }
 
-static bool *trace_wants(const Graph *graph, const Trace *trace) {
-    bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
-    for (int i = 0; want && i < graph->inputs.n && i < trace->inputs.n; i++)
-        want[i] = trace->inputs.at[i].requires_grad;
-    return want;
-}
-
-bool training_wanted(Graph *graph, const Trace *trace) {
+Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wanted) {
+    *wanted = false;
     bool any = false;
     for (int i = 0; i < trace->inputs.n; i++) any |= trace->inputs.at[i].requires_grad;
-    if (!any) return false;
-    const bool *const tracked = track(graph, trace_wants(graph, trace));
-    for (int i = 0; tracked && i < graph->outputs.n; i++)
-        if (tracked[graph->outputs.at[i].value->id]) return !trace->gradients;
-    return false;
+    if (!any) return ST_OK;
+    const bool *const tracked = track(graph, wants(graph, v->graph_inputs, trace));
+    v->used_up = ARENA_ARRAY(v->arena, const OpRow *, graph->outputs.n);
+    if (!tracked || !v->used_up) return ST_MEMORY;
+    const char *const why = training_refusal(graph, tracked, trace, v->graph_inputs, v->used_up);
+    if (why) return error_raise(ST_UNSUPPORTED, "%s", why);
+    for (int i = 0; i < graph->outputs.n; i++)
+        *wanted |= tracked[graph->outputs.at[i].value->id] && !trace->gradients;
+    return ST_OK;
 }
 
 /* Compiling

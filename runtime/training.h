@@ -11,8 +11,15 @@
 
 typedef struct Training Training;
 
-/* Does a result of the captured graph carry a gradient to its inputs? */
-bool training_wanted(Graph *graph, const Trace *trace);
+/* Does a result of the captured graph carry a gradient to its inputs? ST_UNSUPPORTED where eager's
+ * tape does what a compiled segment cannot. Sets variant->used_up. */
+Status training_wanted(Variant *variant, Graph *graph, const Trace *trace, bool *wanted);
+/* training_limits.c: why the segment must run eagerly, or NULL. used_up, by graph output: not NULL
+ * where a captured backward has freed the history of the result; the row whose node says so. */
+const char *training_refusal(Graph *graph, const bool *tracked, const Trace *trace,
+                             const GraphInput *inputs, const OpRow **used_up);
+/* Gives a result that history: it requires grad, and going backward is the error it is in eager. */
+Status training_attach_used_up(sn_tensor *t, const OpRow *row);
 /* Sets variant->run (forward) and variant->training. */
 Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
 /* Launches the forward and records the node; outs as execute gives them. */

@@ -192,11 +192,20 @@ void variant_bind_floats(const Variant *variant, const Trace *trace, double *flo
             floats[variant->numbers[k]] = float_of(trace->numbers.at[k]);
 }
 
-static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
+static Status bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
+    TRY(variant_finish(variant, outs));
     for (int i = 0; i < variant->n_outputs; i++) {
         sn_tensor *const value = trace->values.at[variant->outputs[i]];
         if (outs[i] && value->placeholder) tensor_bind(value, outs[i]);
     }
+    return ST_OK;
+}
+
+Status variant_finish(const Variant *variant, sn_tensor *const *outs) {
+    for (int i = 0; variant->used_up && i < variant->n_outputs; i++)
+        if (outs[i] && variant->used_up[i])
+            TRY(training_attach_used_up(outs[i], variant->used_up[i]));
+    return ST_OK;
 }
 
 Status variant_run(Variant *variant, Trace *trace) {
@@ -216,8 +225,7 @@ Status variant_run(Variant *variant, Trace *trace) {
         TRY(training_run(variant, trace, inputs, symbols, floats, outs));
     else
         TRY(execute(variant->run, inputs, symbols, floats, outs));
-    bind_outputs(variant, trace, outs);
-    return ST_OK;
+    return bind_outputs(variant, trace, outs);
 }
 
 /* Compiling
@@ -284,7 +292,9 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     Text text = {0};
     graph_print(made->graph, &text);
     v->text = text.at;
-    if (training_wanted(made->graph, trace)) return training_compile(v, made->graph, trace);
+    bool training;
+    TRY(training_wanted(v, made->graph, trace, &training));
+    if (training) return training_compile(v, made->graph, trace);
     return compile_graph(made->graph, NULL, &v->run, &v->info);
 }
 

@@ -1,0 +1,193 @@
+/* training_limits.c: what eager's tape would do that a compiled segment cannot: such segments run
+ * eagerly. And what is left of a tape that a captured backward has used up.
+ *
+ * Values that share memory form one class (views, aliases among inputs). A tracked op that saves a
+ * value marks its class; a later write into a marked class is what eager's version check finds in
+ * backward [semantics G3]. sn::gradients uses up what its roots reach: marks end there, and a root
+ * that the caller gets carries a node that says so. */
+#include <ctype.h>
+
+#include "runtime/tape.h"
+#include "runtime/training.h"
+
+typedef struct Limits {
+    Graph *graph;
+    const bool *tracked; /* by value id */
+    int *class_of;       /* by value id: the value that stands for its memory */
+    bool *saved;         /* by class */
+    const Node *gradients;
+    const char *why;
+} Limits;
+
+static bool is_view(const Node *node) {
+    return node->form == FORM_functional && node->n_args && node->args[0].kind == ARG_tensor &&
+           node->args[0].val &&
+           (node->row->kind == KIND_view || node->row->flags & OPF_maybe_copy ||
+            node->row->returns_list || strstr(node->row->schema, "Tensor(a)"));
+}
+
+static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs) {
+    const Graph *const graph = l->graph;
+    for (int i = 0; i < graph->n_vals; i++) l->class_of[i] = i;
+    for (int i = 0; i < graph->inputs.n; i++)
+        for (int k = 0; k < i; k++)
+            if (trace->inputs.at[inputs[i].touched].storage_number ==
+                trace->inputs.at[inputs[k].touched].storage_number)
+                l->class_of[graph->inputs.at[i]->id] = l->class_of[graph->inputs.at[k]->id];
+    for (const Node *node = graph->first; node; node = node->next)
+        for (int i = 0; is_view(node) && i < node->n_outs; i++)
+            l->class_of[node->outs[i].id] = l->class_of[gval(node->args[0].val)->id];
+}
+
+static bool touches_tracked(const Limits *l, const Node *node) {
+    for (int i = 0; i < node->n_args; i++) {
+        const Arg *const a = &node->args[i];
+        if (a->kind == ARG_tensor && a->val && l->tracked[gval(a->val)->id]) return true;
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k] && l->tracked[gval(a->vals[k])->id]) return true;
+    }
+    return false;
+}
+
+static bool is_recorded(const Limits *l, const Node *node) {
+    return !(node->modes & (NODE_no_grad | NODE_inference)) && !(node->row->flags & OPF_nodiff) &&
+           node->row->id != OP_gradients && touches_tracked(l, node);
+}
+
+/* Composites save through their parts, of which nothing is known here. */
+static bool saves_arg(const Node *node, int i) {
+    return node->row->kind == KIND_composite ? !is_view(node) : tape_row_saves(node->row, i, -1);
+}
+
+static bool saves_result(const Node *node, int i) {
+    const bool product = node->row->id == OP_linear || node->row->id == OP_matmul;
+    return node->row->kind == KIND_composite ? !is_view(node) && !product
+                                             : tape_row_saves(node->row, -1, i);
+}
+
+static bool saves_any(const Node *node) {
+    for (int i = 0; i < node->row->n_params; i++)
+        if (saves_arg(node, i)) return true;
+    for (int i = 0; i < node->n_outs; i++)
+        if (saves_result(node, i)) return true;
+    return false;
+}
+
+static void note_saved(Limits *l, const Node *node) {
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (!saves_arg(node, i)) continue;
+        if (a->kind == ARG_tensor && a->val) l->saved[l->class_of[gval(a->val)->id]] = true;
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) l->saved[l->class_of[gval(a->vals[k])->id]] = true;
+    }
+    for (int i = 0; i < node->n_outs; i++)
+        if (saves_result(node, i)) l->saved[l->class_of[node->outs[i].id]] = true;
+}
+
+static void check_writes(Limits *l, const Node *node) {
+    const int first = node->form == FORM_inplace ? 0 : node->row->n_params;
+    const int n = node->form == FORM_inplace ? 1 : node->n_args - first;
+    for (int i = 0; i < n; i++) {
+        const GVal *const to = gval(node->args[first + i].val);
+        if (!to) continue;
+        if (l->saved[l->class_of[to->id]])
+            l->why = "a write to what the tape saved: its backward is an error";
+        if (is_recorded(l, node) && !to->def)
+            l->why = "an input takes a history from what is written to it";
+    }
+}
+
+static bool lacks_derivative(const Node *node) {
+    return node->row->id < OP_COUNT && node->row->kind != KIND_composite &&
+           !tape_row_differentiable(node->row);
+}
+
+static void check_nodes(Limits *l) {
+    for (const Node *node = l->graph->first; node; node = node->next) {
+        if (node->row->id == OP_gradients) {
+            l->gradients = node;
+            memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
+        }
+        if (node->form != FORM_functional) check_writes(l, node);
+        if (!is_recorded(l, node)) continue;
+        if (lacks_derivative(node)) l->why = "an op without a derivative among those that need one";
+        note_saved(l, node);
+    }
+}
+
+/* The first node that a second backward from this root meets and that has lost what it saved. */
+static const OpRow *first_used_up(const Limits *l, const GVal *root) {
+    bool *const reached = ARENA_ARRAY(l->graph->arena, bool, l->graph->n_vals);
+    if (!reached) return NULL;
+    reached[root->id] = true;
+    for (const Node *node = l->gradients; node; node = node->prev) {
+        bool any = false;
+        for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
+        if (!any || !is_recorded(l, node)) continue;
+        if (saves_any(node)) return node->row;
+        for (int i = 0; i < node->row->n_params; i++) {
+            const Arg *const a = &node->args[i];
+            if (a->kind == ARG_tensor && a->val) reached[gval(a->val)->id] = true;
+            for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+                if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
+        }
+    }
+    return NULL;
+}
+
+static bool is_root(const Node *gradients, const GVal *value) {
+    for (int i = 0; gradients && i < gradients->args[0].n; i++)
+        if (gradients->args[0].vals[i] == &value->base) return true;
+    return false;
+}
+
+static void check_outputs(Limits *l, const OpRow **used_up) {
+    for (int i = 0; i < l->graph->outputs.n; i++) {
+        const GVal *const value = l->graph->outputs.at[i].value;
+        if (!l->gradients || !l->tracked[value->id]) continue;
+        used_up[i] = is_root(l->gradients, value) ? first_used_up(l, value) : NULL;
+        if (!used_up[i]) l->why = "results whose history goes on after a captured backward";
+    }
+}
+
+const char *training_refusal(Graph *graph, const bool *tracked, const Trace *trace,
+                             const GraphInput *inputs, const OpRow **used_up) {
+    Limits l = {.graph = graph,
+                .tracked = tracked,
+                .class_of = ARENA_ARRAY(graph->arena, int, graph->n_vals),
+                .saved = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
+    if (!l.class_of || !l.saved) return "out of memory";
+    find_classes(&l, trace, inputs);
+    check_nodes(&l);
+    check_outputs(&l, used_up);
+    return l.why;
+}
+
+/* Used up
+ * ---------------------------------------------------------------------------------------------- */
+
+static void used_up_name(const TapeNode *node, Text *text) {
+    const OpRow *const row = *(const OpRow *const *)node->extra;
+    bool upper = true;
+    for (const char *at = row->base; *at; upper = *at++ == '_')
+        if (*at != '_') text_printf(text, "%c", upper ? toupper((unsigned char)*at) : *at);
+    text_puts(text, "Backward");
+}
+
+static Status used_up_backward(TapeNode *node, TapeBackward *call) {
+    (void)node, (void)call;
+    return error_raise(ST_INTERNAL, "the backward of a used up node");
+}
+
+static const TapeClass used_up_class = {.backward = used_up_backward, .name = used_up_name};
+
+Status training_attach_used_up(sn_tensor *t, const OpRow *row) {
+    TapeNode *const node = tape_node_new(&used_up_class, 0, 1, sizeof row);
+    if (!node) return ST_MEMORY;
+    memcpy(node->extra, &row, sizeof row);
+    node->dropped = node->saves = true;
+    const Status status = tape_attach(t, node, 0);
+    tape_node_release(node);
+    return status;
+}
