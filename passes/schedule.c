@@ -9,6 +9,8 @@
  * mean of losses).
  *   4. updates: pointwise clusters whose results nothing in the graph reads share one kernel (an
  * optimizer's step).
+ *   5. heads: scalars that one kernel alone reads are computed first in that kernel (a step's bias
+ * corrections).
  *
  * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at
  * it: it must exist, use a bounded number of buffers and compute nothing dear twice. Merging must
@@ -126,6 +128,21 @@ static void join_groups(Lower *l, Group *a, Group *b) {
     b->clusters.n = 0;
 }
 
+/* A single element, computed from single elements, that clusters besides `reader` use: it stays by
+ * itself, so that none of its readers waits for another one. */
+static bool is_shared_scalar(const Lower *l, const Cluster *c, const Cluster *reader) {
+    if (c->kind != VAL_pointwise || c->full != 1 || reader->full == 1) return false;
+    for (int i = 0; i < c->nodes.n; i++)
+        for (int r = 0; r < c->nodes.at[i]->n_outs; r++) {
+            const ValInfo *const info = val_info(l, &c->nodes.at[i]->outs[r]);
+            for (int u = 0; u < info->users.n; u++) {
+                const Cluster *const user = l->cluster[info->users.at[u]];
+                if (user != c && user != reader) return true;
+            }
+        }
+    return false;
+}
+
 static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     if (a == b || !is_loop(a) || !is_loop(b)) return false;
     if (a->kind == VAL_gemm && b->kind == VAL_gemm) return false;
@@ -177,8 +194,10 @@ static void fuse_vertical(Lower *l) {
         if (!l->cluster[node->id]) continue;
         Producers producers = {.l = l};
         node_each_input(node, add_producer, &producers);
-        for (int i = 0; i < producers.nodes.n; i++)
-            try_merge(l, l->cluster[producers.nodes.at[i]], l->cluster[node->id]);
+        for (int i = 0; i < producers.nodes.n; i++) {
+            Cluster *const a = l->cluster[producers.nodes.at[i]], *const b = l->cluster[node->id];
+            if (!is_shared_scalar(l, a, b)) try_merge(l, a, b);
+        }
     }
 }
 
@@ -282,6 +301,47 @@ static void fuse_updates(Lower *l) {
     }
 }
 
+/* The only group that reads what a group of scalars computes; NULL: none, or several. */
+static Group *reader_of_scalars(const Lower *l, const Group *group) {
+    Group *reader = NULL;
+    for (int c = 0; c < group->clusters.n; c++) {
+        const Cluster *const cluster = group->clusters.at[c];
+        if (cluster->kind != VAL_pointwise || cluster->full != 1) return NULL;
+        for (int i = 0; i < cluster->nodes.n; i++)
+            for (int r = 0; r < cluster->nodes.at[i]->n_outs; r++) {
+                const ValInfo *const info = val_info(l, &cluster->nodes.at[i]->outs[r]);
+                for (int u = 0; u < info->users.n; u++) {
+                    Group *const next = l->cluster[info->users.at[u]]->group;
+                    if (next == group) continue;
+                    if (reader && reader != next) return NULL;
+                    reader = next;
+                }
+            }
+    }
+    return group->checked ? NULL : reader;
+}
+
+static void prepend_group(Lower *l, Group *to, Group *head) {
+    const Group rest = *to;
+    to->clusters.at = NULL;
+    to->clusters.n = to->clusters.room = 0;
+    append_group(l, to, head);
+    for (int i = 0; i < rest.clusters.n; i++)
+        VEC_PUSH(l->arena, &to->clusters, rest.clusters.at[i]);
+    to->independent = false;
+}
+
+/* Latest first, so that scalars of scalars follow each other. */
+static void fuse_heads(Lower *l) {
+    for (int i = l->groups.n - 1; i >= 0; i--) {
+        Group *const group = l->groups.at[i];
+        Group *const reader = reader_of_scalars(l, group);
+        if (!reader || !group_loops(reader)) continue;
+        if (group_bufs(group) + group_bufs(reader) > MAX_KERNEL_BUFS) continue;
+        if (!closes_cycle(l, group, reader)) prepend_group(l, reader, group);
+    }
+}
+
 void schedule(Lower *l) {
     singletons(l);
     if (!l->fuse) return;
@@ -289,4 +349,5 @@ void schedule(Lower *l) {
     fuse_siblings(l);
     fuse_tails(l);
     fuse_updates(l);
+    fuse_heads(l);
 }

@@ -180,6 +180,8 @@ bool training_stage(const Variant *v, const char *stage, Text *text) {
     return true;
 }
 
+int training_saved(const Training *t) { return t ? t->n_saved : 0; }
+
 void training_free(Training *t) {
     if (!t) return;
     executable_free(t->backward);

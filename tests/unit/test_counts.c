@@ -1,0 +1,280 @@
+/* test_counts.c: counts that a user is promised: kernels of a call sequence, tensors saved for
+ * backward, memory taken by a call, compiles. Each number is asserted, not timed. */
+#include <stdio.h>
+
+#include "runtime/execute.h"
+#include "runtime/function.h"
+#include "runtime/training.h"
+#include "tests/unit/contract.h"
+
+typedef struct Model {
+    sn_tensor *w, *b, *r;
+    int64_t position;
+} Model;
+
+/* Kernels: entries of the call sequence
+ * -------------------------------------------------------------------------------- */
+
+/* Calls thrice, compared with eager; the kernels of the only graph. */
+static int64_t kernels_of(sn_body body, Model *model, sn_tensors in) {
+    const Twin twin = twin_new(body, model, model, SN_COMPILE_OPTIONS(.full_graph = true));
+    for (int i = 0; i < 3; i++) twin_call(twin, in, in);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    ck_assert_int_eq(stats_of(twin.fast).graphs, 1);
+    const int64_t kernels = stats_of(twin.fast).kernels;
+    if (kernels != 1) fprintf(stderr, "%s\n", sn_explain(twin.fast));
+    twin_free(twin);
+    return kernels;
+}
+
+static sn_status multiply_add(sn_frame *f) {
+    return sn_out(f, 0, sn_add(sn_mul_scalar(sn_in(f, 0), sn_float(2)), sn_in(f, 1)));
+}
+
+START_TEST(a_times_2_plus_b_is_1_kernel) {
+    ck_assert_int_eq(kernels_of(multiply_add, NULL, SN_TENSORS(F32(1, 64, 33), F32(2, 64, 33))), 1);
+}
+END_TEST
+
+static sn_status norm_block(sn_frame *f) {
+    const Model *const m = sn_closure(f);
+    sn_tensor *const h = sn_add(sn_gelu(sn_add(sn_in(f, 0), m->b)), m->r);
+    return sn_out(f, 0, sn_layer_norm(h, SN_INTS(48), m->w, m->b));
+}
+
+START_TEST(layer_norm_of_gelu_and_residual_is_1_kernel) {
+    Model m = {.w = F32(1, 48), .b = F32(2, 48), .r = F32(3, 20, 48)};
+    ck_assert_int_eq(kernels_of(norm_block, &m, SN_TENSORS(F32(4, 20, 48))), 1);
+}
+END_TEST
+
+static sn_status softmax(sn_frame *f) { return sn_out(f, 0, sn_softmax(sn_in(f, 0), -1)); }
+
+START_TEST(softmax_is_1_kernel) {
+    ck_assert_int_eq(kernels_of(softmax, NULL, SN_TENSORS(F32(1, 20, 100))), 1);
+}
+END_TEST
+
+static sn_status linear_gelu(sn_frame *f) {
+    const Model *const m = sn_closure(f);
+    return sn_out(f, 0, sn_gelu(sn_linear(sn_in(f, 0), m->w, m->b)));
+}
+
+START_TEST(linear_bias_gelu_is_1_kernel) {
+    Model m = {.w = F32(1, 64, 48), .b = F32(2, 64)};
+    ck_assert_int_eq(kernels_of(linear_gelu, &m, SN_TENSORS(F32(4, 20, 48))), 1);
+}
+END_TEST
+
+static sn_status classify(sn_frame *f) {
+    return sn_out(f, 0, sn_nll_loss(sn_log_softmax(sn_in(f, 0), 1), sn_in(f, 1)));
+}
+
+static sn_tensor *classes(int64_t n, int64_t of) {
+    int64_t data[64];
+    for (int64_t i = 0; i < n; i++) data[i] = (i * 7 + 3) % of;
+    return sn_from_data(data, SN_INTS(n), SN_I64);
+}
+
+START_TEST(log_softmax_and_nll_loss_are_1_kernel) {
+    ck_assert_int_eq(kernels_of(classify, NULL, SN_TENSORS(F32(1, 32, 10), classes(32, 10))), 1);
+}
+END_TEST
+
+static sn_status entropy(sn_frame *f) {
+    return sn_out(f, 0, sn_cross_entropy(sn_in(f, 0), sn_in(f, 1)));
+}
+
+START_TEST(cross_entropy_is_1_kernel) {
+    ck_assert_int_eq(kernels_of(entropy, NULL, SN_TENSORS(F32(1, 32, 10), classes(32, 10))), 1);
+}
+END_TEST
+
+enum { TENSORS = 20 };
+
+typedef struct Trainer {
+    sn_dict *dict;
+    sn_optim *optim;
+    sn_tensor *params[TENSORS];
+} Trainer;
+
+static Trainer trainer_new(void) {
+    Trainer t = {.dict = sn_dict_new()};
+    for (int i = 0; i < TENSORS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", i);
+        t.params[i] = sn_param(t.dict, name, F32((uint64_t)i, 3 + i % 5, 8 + i));
+    }
+    t.optim = sn_adamw(t.dict, 1e-2, 0.1);
+    return t;
+}
+
+static void set_gradients(const Trainer *t, int step) {
+    for (int i = 0; i < TENSORS; i++)
+        sn_grad_set(t->params[i], F32((uint64_t)(100 * step + i), 3 + i % 5, 8 + i));
+}
+
+static sn_status optimize(sn_frame *f) { return sn_optim_step(((Trainer *)sn_closure(f))->optim); }
+
+START_TEST(adamw_over_20_tensors_is_1_kernel) {
+    Trainer fast = trainer_new(), slow = trainer_new();
+    const Twin twin = twin_new(optimize, &fast, &slow, SN_COMPILE_OPTIONS(.full_graph = true));
+    for (int step = 0; step < 5; step++) {
+        set_gradients(&fast, step);
+        set_gradients(&slow, step);
+        ck_assert_int_eq(sn_call(twin.eager, NULL, 0, NULL, 0), SN_OK);
+        ck_assert_msg(sn_call(twin.fast, NULL, 0, NULL, 0) == SN_OK, "%s",
+                      sn_error_take()->message);
+        for (int i = 0; i < TENSORS; i++)
+            ck_assert_msg(same_bits(fast.params[i], slow.params[i]), "step %d, tensor %d", step, i);
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    const Variant *const newest = twin.fast->variants.at[twin.fast->variants.n - 1];
+    ck_assert_int_eq(newest->info.kernels, 1);
+    ck_assert_int_le(stats_of(twin.fast).compiles, 2); /* the step count costs no third one */
+    twin_free(twin);
+}
+END_TEST
+
+/* Training
+ * ---------------------------------------------------------------------------------------------------- */
+
+static sn_status gelu_of_sum(sn_frame *f) {
+    return sn_out(f, 0, sn_gelu(sn_add(sn_in(f, 0), sn_in(f, 1))));
+}
+
+START_TEST(a_chain_saves_one_tensor) {
+    const Twin twin = twin_new(gelu_of_sum, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = LEAF(1, 30), *const b = LEAF(2, 30), *const p = LEAF(1, 30),
+                         *const q = LEAF(2, 30);
+        sn_tensor *const y = twin_call(twin, SN_TENSORS(x, b), SN_TENSORS(p, q));
+        ck_assert_int_eq(sn_backward(sn_sum(y)), SN_OK);
+        ck_assert_int_eq(sn_backward(sn_sum(SN_CALL(twin.eager, p, q))), SN_OK);
+        ck_assert(same_bits(sn_grad(x), sn_grad(p)) && same_bits(sn_grad(b), sn_grad(q)));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_EAGER);
+    ck_assert_int_eq(twin.fast->variants.n, 1);
+    ck_assert_int_eq(training_saved(twin.fast->variants.at[0]->training), 1);
+    twin_free(twin);
+}
+END_TEST
+
+/* Memory
+ * ------------------------------------------------------------------------------------------------------ */
+
+static sn_status two_results(sn_frame *f) {
+    const Model *const m = sn_closure(f);
+    sn_tensor *const h = sn_matmul(sn_in(f, 0), m->w);
+    sn_tensor *const y = sn_matmul(sn_gelu(h), m->w);
+    sn_out(f, 1, sn_softmax(y, -1));
+    return sn_out(f, 0, sn_matmul(sn_relu(y), m->w));
+}
+
+START_TEST(one_arena_a_call_and_one_allocation_an_output) {
+    Model m = {.w = F32(1, 40, 40)};
+    sn_function *const fn = sn_compile(two_results, &m, NULL);
+    sn_tensor *const x = F32(2, 30, 40), *out[2];
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    const ExecuteCounts before = *execute_counts();
+    ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+    const ExecuteCounts after = *execute_counts();
+    ck_assert_int_eq(after.arena_allocations - before.arena_allocations, 1);
+    ck_assert_int_eq(after.allocations - before.allocations, 2);
+    ck_assert_int_eq(after.copies - before.copies, 0);
+    sn_function_free(fn);
+}
+END_TEST
+
+/* Compiles
+ * ---------------------------------------------------------------------------------------------------- */
+
+static int64_t compiles_for_batches(sn_dynamic dynamic) {
+    Model m = {.w = F32(1, 64, 48), .b = F32(2, 64)};
+    const Twin twin = twin_new(linear_gelu, &m, &m, SN_COMPILE_OPTIONS(.dynamic = dynamic));
+    for (int i = 0; i < 12; i++) TWIN_CALL(twin, F32(i, 8 << i % 3, 48));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    const int64_t compiles = stats_of(twin.fast).compiles;
+    twin_free(twin);
+    return compiles;
+}
+
+START_TEST(batch_sizes_cost_2_compiles) {
+    ck_assert_int_eq(compiles_for_batches(SN_DYNAMIC_AUTO), 2);
+}
+END_TEST
+
+START_TEST(always_dynamic_costs_1) { ck_assert_int_eq(compiles_for_batches(SN_DYNAMIC_ALWAYS), 1); }
+END_TEST
+
+START_TEST(never_dynamic_costs_3) { ck_assert_int_eq(compiles_for_batches(SN_DYNAMIC_NEVER), 3); }
+END_TEST
+
+START_TEST(a_hundred_equal_calls_cost_1) {
+    Model m = {.w = F32(1, 64, 48), .b = F32(2, 64)};
+    sn_function *const fn = sn_compile(linear_gelu, &m, NULL);
+    for (int i = 0; i < 100; i++) ck_assert_ptr_nonnull(SN_CALL(fn, F32(i, 16, 48)));
+    const sn_stats stats = stats_of(fn);
+    ck_assert_int_eq(stats.compiles, 1);
+    ck_assert_int_eq(stats.recompiles, 0);
+    ck_assert_int_eq(stats.ops_eager + stats.ops_interpreted, 0);
+    sn_function_free(fn);
+}
+END_TEST
+
+static sn_status append_row(sn_frame *f) { /* a KV cache: row `position` is written in place */
+    const Model *const m = sn_closure(f);
+    sn_tensor *const cache = m->r;
+    sn_copy_(sn_narrow(cache, 0, m->position, 1), sn_in(f, 0));
+    return sn_out(f, 0, sn_sum_dim(sn_mul(cache, m->w), SN_INTS(0), false));
+}
+
+START_TEST(a_hundred_positions_of_a_cache_cost_2) {
+    Model fast = {.w = F32(1, 8), .r = F32(2, 128, 8)}, slow = {.w = fast.w, .r = sn_clone(fast.r)};
+    const Twin twin = twin_new(append_row, &fast, &slow, NULL);
+    for (int i = 0; i < 100; i++) {
+        fast.position = slow.position = i;
+        TWIN_CALL(twin, F32(i, 1, 8));
+    }
+    ck_assert(same_bits(fast.r, slow.r));
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 2);
+    twin_free(twin);
+}
+END_TEST
+
+START_TEST(equal_kernels_are_generated_once) {
+    Model m = {.w = F32(1, 40, 40)};
+    sn_function *const one = sn_compile(two_results, &m, NULL), *const two = sn_compile(two_results,
+                                                                                        &m, NULL);
+    sn_tensor *const x = F32(2, 30, 40), *out[2];
+    for (int i = 0; i < 2; i++) sn_call(one, &x, 1, out, 2);
+    for (int i = 0; i < 2; i++) sn_call(two, &x, 1, out, 2);
+    ck_assert_int_gt(one->variants.at[0]->info.generated, 0);
+    ck_assert_int_eq(two->variants.at[0]->info.generated, 0);
+    ck_assert_int_eq(two->variants.at[0]->info.reused, two->variants.at[0]->info.nests);
+    sn_function_free(one);
+    sn_function_free(two);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        adamw_over_20_tensors_is_1_kernel,
+        a_times_2_plus_b_is_1_kernel,
+        layer_norm_of_gelu_and_residual_is_1_kernel,
+        softmax_is_1_kernel,
+        linear_bias_gelu_is_1_kernel,
+        log_softmax_and_nll_loss_are_1_kernel,
+        cross_entropy_is_1_kernel,
+        a_chain_saves_one_tensor,
+        one_arena_a_call_and_one_allocation_an_output,
+        batch_sizes_cost_2_compiles,
+        always_dynamic_costs_1,
+        never_dynamic_costs_3,
+        a_hundred_equal_calls_cost_1,
+        a_hundred_positions_of_a_cache_cost_2,
+        equal_kernels_are_generated_once,
+    };
+    return contract_main("test_counts", tests, (int)(sizeof tests / sizeof *tests));
+}
