@@ -52,10 +52,14 @@ static int64_t scaled_symbol(const Dynamic *d, int64_t before, int64_t now, int6
                              int64_t new_value, int64_t symbol) {
     if (!new_value || !old_value || now % new_value || before % old_value) return 0;
     if (now / new_value != before / old_value) return 0;
+    if (d->always && now != new_value) return 0; /* one example: a factor would be a guess */
     return sym_mul(d->plan->env, symbol, now / new_value);
 }
 
 static int64_t product_for(const Dynamic *d, int64_t before, int64_t now) {
+    for (int i = 0; i < d->pairs.n; i++) /* the symbol itself goes before multiples of others */
+        if (d->pairs.at[i].before == before && d->pairs.at[i].now == now)
+            return d->pairs.at[i].symbol;
     for (int i = 0; i < d->pairs.n; i++) {
         const Pair *const p = &d->pairs.at[i];
         const int64_t found = scaled_symbol(d, before, now, p->before, p->now, p->symbol);

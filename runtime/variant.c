@@ -117,9 +117,11 @@ static bool numbers_fit(const Variant *variant, const Trace *trace, const int64_
         }
         if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) continue;
         if (expect(variant, variant->numbers[k], now, symbols)) continue;
-        if (why)
-            text_printf(why, "number %d: %lld, now %lld", k, (long long)variant->numbers[k],
-                        (long long)trace->numbers.at[k]);
+        if (why) {
+            text_printf(why, "number %d: ", k);
+            sym_print(variant->env, why, variant->numbers[k]);
+            text_printf(why, ", now %lld", (long long)now);
+        }
         return false;
     }
     return true;
