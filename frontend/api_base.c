@@ -42,6 +42,7 @@ sn_status sn_fail(sn_status status, const char *message) {
 }
 
 int sn_finish(void) {
+    if (state_outside_body("sn_finish") != ST_OK) return 1;
     const bool failed = sn_check() != SN_OK;
     if (failed) {
         const sn_error *const error = sn_error_take();
@@ -55,6 +56,7 @@ int sn_finish(void) {
 }
 
 sn_status sn_init(const sn_init_options *options) {
+    if (state_outside_body("sn_init") != ST_OK) return sn_check();
     if (options && options->ignore_environment) settings_ignore_environment();
     if (options && options->log) log_handler_set(options->log, options->log_context);
     sn_state *const state = state_get();
@@ -68,6 +70,7 @@ sn_status sn_init(const sn_init_options *options) {
 }
 
 sn_status sn_shutdown(void) {
+    if (state_outside_body("sn_shutdown") != ST_OK) return sn_check();
     sn_scope_end(SN_SCOPE_ROOT);
     pool_threads_set(1);
     tensor_blocks_trim(state_get());

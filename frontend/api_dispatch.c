@@ -135,6 +135,7 @@ sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
  * ----------------------------------------------------------------------------------- */
 
 const sn_op *sn_op_register(const sn_op_desc *desc) {
+    if (state_outside_body("sn_op_register") != ST_OK) return NULL;
     const DynamicOp *const op = custom_op_register(desc);
     return op ? handle_of(&op->row, FORM_functional) : NULL;
 }

@@ -22,12 +22,10 @@ static _Atomic uint32_t next_id = 1;
 static sn_state emergency; /* handed out when a state cannot be made; an error is pending then, so
                               nothing runs in it */
 
-static void free_own(void *state) {
-    if (state_current == state) state_current = NULL;
-    sn_state *const before = sn_state_use(state);
-    sn_state_free(state);
-    state_current = before == state ? NULL : before;
-}
+static void state_free(sn_state *state);
+
+/* At the thread's end; it may not ask for the current state, which would make another one. */
+static void free_own(void *state) { state_free(state); }
 
 static void make_key(void) { pthread_key_create(&own_key, free_own); }
 
@@ -63,11 +61,20 @@ sn_state *state_make(void) {
     return state;
 }
 
-sn_state *sn_state_use(sn_state *state) {
+static sn_state *use(sn_state *state) {
     sn_state *const before = state_get();
     sn_state *const next = state ? state : own_state();
     if (next) enter(next);
     return before;
+}
+
+Status state_outside_body(const char *what) {
+    if (!state_get()->capture) return ST_OK;
+    return error_raise(ST_STATE, "%s: not inside a compiled function", what);
+}
+
+sn_state *sn_state_use(sn_state *state) {
+    return state_outside_body("sn_state_use") == ST_OK ? use(state) : NULL;
 }
 
 void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
@@ -86,7 +93,7 @@ static void free_lists(sn_state *state) {
     settings_free(state);
 }
 
-void sn_state_free(sn_state *state) {
+static void state_free(sn_state *state) {
     if (!state || state == &emergency) return;
     sn_state *const before = state_current;
     enter(state); /* what dies below belongs to it */
@@ -100,4 +107,11 @@ void sn_state_free(sn_state *state) {
     pthread_once(&key_once, make_key);
     if (pthread_getspecific(own_key) == state) pthread_setspecific(own_key, NULL);
     mem_free(state);
+}
+
+void sn_state_free(sn_state *state) {
+    if (state && state->capture)
+        error_raise(ST_STATE, "sn_state_free: a compiled function runs in this state");
+    else
+        state_free(state);
 }

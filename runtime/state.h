@@ -82,6 +82,9 @@ const char *state_text(sn_state *state,
 void state_grad_mode_set(sn_state *state,
                          sn_grad_mode mode); /* and the key that inference leaves out */
 
+/* Raises where a body is being captured: for functions of capture class `refused` [semantics C3]. */
+Status state_outside_body(const char *what);
+
 /* Called for each state that dies, before its memory goes (tape, capture, eager cache); set at
  * start-up. */
 typedef void StateDrop(sn_state *state);

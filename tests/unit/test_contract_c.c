@@ -279,6 +279,41 @@ START_TEST(c3_freeing_the_running_function_is_refused) {
 }
 END_TEST
 
+/* The closure is the number of the refused function. */
+static sn_status calls_refused(sn_frame *f) {
+    sn_tensor *const h = sn_relu(sn_in(f, 0));
+    switch (*(const int *)sn_closure(f)) {
+    case 0:
+        return sn_init(SN_INIT_OPTIONS(.threads = 1)) ? sn_check() : sn_out(f, 0, h);
+    case 1:
+        return sn_shutdown() ? sn_check() : sn_out(f, 0, h);
+    case 2:
+        return sn_finish() ? sn_check() : sn_out(f, 0, h);
+    case 3:
+        return !sn_state_use(NULL) ? sn_check() : sn_out(f, 0, h);
+    default:
+        return !sn_op_register(SN_OP_DESC(.schema = "contract::late(Tensor x) -> Tensor",
+                                          .decomposition = frees_itself))
+                   ? sn_check()
+                   : sn_out(f, 0, h);
+    }
+}
+
+START_TEST(c3_process_wide_calls_are_refused_in_bodies) {
+    static const char *const names[] = {"sn_init", "sn_shutdown", "sn_finish", "sn_state_use",
+                                        "sn_op_register"};
+    int which = 0;
+    sn_function *const fn = sn_compile(calls_refused, &which, NULL);
+    for (which = 0; which < 5; which++) {
+        ck_assert_ptr_null(SN_CALL(fn, F32(1, 4)));
+        expect_error(SN_ERR_STATE, names[which]);
+    }
+    ck_assert_ptr_null(sn_op_find("contract::late"));
+    expect_error(SN_ERR_ARGUMENT, "contract::late");
+    sn_function_free(fn);
+}
+END_TEST
+
 static sn_status metadata_only(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
     sn_tensor *const h = sn_transpose(sn_mul(x, x), 0, 1);
@@ -477,6 +512,7 @@ int main(void) {
         c2_the_segments_own_write_back_counts,
         c3_grad_mode_belongs_to_each_node,
         c3_freeing_the_running_function_is_refused,
+        c3_process_wide_calls_are_refused_in_bodies,
         c3_metadata_is_answered_at_once,
         c4_a_float_that_differs_is_a_runtime_value,
         c4_a_rule_that_branches_on_a_number_is_guarded,

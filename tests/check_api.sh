@@ -1,0 +1,62 @@
+#!/bin/sh
+# check_api.sh LIBSINTER ROOT GENERATED CC: the public headers against the library.
+#  1. every function that a header declares is exported, and the other way round;
+#  2. each exported function outside the generated ops.h has one row in frontend/capture_class.def, with a class that
+#     semantics C3 lists, and no row is left over;
+#  3. each header alone is C11 without a warning, and a program that names every declared function links and runs.
+lib=$1 root=$2 generated=$3 cc=$4
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+failed=0
+complain() { # TEXT FILE: prints the lines of FILE after TEXT, if there are any
+    [ -s "$2" ] || return 0
+    echo "$1:" && sed 's/^/  /' "$2"
+    failed=1
+}
+declared() { # HEADER...: names of the functions they declare; inline ones and types left out
+    for header in "$@"; do echo "#include \"$header\""; done |
+        "$cc" -E -P -I "$root/frontend" -I "$generated" -x c - | grep -v '^static inline' |
+        grep -oE '\bsn_[A-Za-z0-9_]+\(' | tr -d '(' | sort -u
+}
+export LC_ALL=C
+declared sinter/sinter.h >"$work/declared" && [ -s "$work/declared" ] || exit 2
+nm -D --defined-only "$lib" | awk '{ print $3 }' | grep '^sn_' | sort -u >"$work/exported"
+comm -23 "$work/declared" "$work/exported" >"$work/missing"
+comm -13 "$work/declared" "$work/exported" >"$work/unknown"
+complain "declared in a header, not exported" "$work/missing"
+complain "exported, declared in no header" "$work/unknown"
+
+classes="$root/frontend/capture_class.def"
+sed -n 's/^CLASS(\(sn_[A-Za-z0-9_]*\), \([a-z]*\))$/\1 \2/p' "$classes" >"$work/rows"
+awk '{ print $1 }' "$work/rows" | sort >"$work/classed"
+uniq -d "$work/classed" >"$work/twice"
+grep -vE ' (op|event|meta|flush|neutral|refused)$' "$work/rows" >"$work/odd"
+sed -n 's/.*\b\(sn_[A-Za-z0-9_]*\)(.*;$/\1/p' "$generated/sinter/ops.h" | sort -u >"$work/ops"
+sort -u "$work/classed" "$work/ops" | comm -13 - "$work/exported" >"$work/unclassed"
+comm -23 "$work/classed" "$work/exported" >"$work/left_over"
+comm -12 "$work/classed" "$work/ops" >>"$work/twice"
+complain "exported without a capture class" "$work/unclassed"
+complain "a class for a function that is not exported" "$work/left_over"
+complain "classed twice" "$work/twice"
+complain "not a capture class" "$work/odd"
+
+for header in "$root"/frontend/sinter/*.h "$generated"/sinter/*.h; do
+    "$cc" -std=c11 -Wall -Wextra -Werror -fsyntax-only -I "$root/frontend" -I "$generated" -x c "$header" || failed=1
+done
+{
+    echo '#include <sinter/sinter.h>'
+    echo 'typedef void (*Any)(void);'
+    echo 'static const volatile Any all[] = {'
+    sed 's/.*/    (Any)&,/' "$work/declared"
+    echo '};'
+    echo 'int main(void) {'
+    echo '    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) if (!all[i]) return 1;'
+    echo '    return sn_version() == SN_VERSION ? 0 : 1;'
+    echo '}'
+} >"$work/all.c"
+# An instrumented library brings its own runtime: only a plain one is linked and run.
+if ! nm -D "$lib" | grep -q -e __asan_ -e __tsan_ -e __ubsan_; then
+    "$cc" -std=c11 -I "$root/frontend" -I "$generated" "$work/all.c" "$lib" -o "$work/all" &&
+        LD_LIBRARY_PATH=$(dirname "$lib") "$work/all" || { echo "a program that names every function fails"; failed=1; }
+fi
+exit $failed
