@@ -1,11 +1,9 @@
-/* variant.c: guards of a compiled segment, and its launch.
- *
- * Static guards are pointer compares of interned metadata and one memcmp of the numbers; dynamic
- * ones bind the free symbols first, then compare sizes, strides and numbers with their expressions
- * and evaluate the recorded guards. */
+/* variant.c: a segment compiled for one set of guards (runtime/guard.c): how it is made, and its
+ * launch. */
 #include "runtime/capture.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/guard.h"
 #include "runtime/tape.h"
 #include "runtime/training.h"
 
@@ -27,149 +25,6 @@ void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) 
         else
             symbols[i] = sizes_or_strides(trace->inputs.at[b->input].meta, b->kind)[b->dim];
     }
-}
-
-/* Why not
- * ----------------------------------------------------------------------------------------------------
- */
-
-static bool differ(Text *why, const char *what, int input, int64_t want, int64_t got) {
-    if (why)
-        text_printf(why, "%s of input %d: %lld, now %lld", what, input, (long long)want,
-                    (long long)got);
-    return false;
-}
-
-static bool differ_meta(const Variant *variant, Text *why, int input, const Meta *want,
-                        const Meta *got) {
-    if (!why) return false;
-    text_printf(why, "input %d: ", input);
-    meta_print(variant->env, why, want);
-    text_puts(why, ", now ");
-    meta_print(NULL, why, got);
-    return false;
-}
-
-/* Guards
- * -----------------------------------------------------------------------------------------------------
- */
-
-static bool plain_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Text *why) {
-    if (guard->requires_grad != input->requires_grad)
-        return differ(why, "requires_grad", i, guard->requires_grad, input->requires_grad);
-    if (guard->is_leaf != input->is_leaf)
-        return differ(why, "is_leaf", i, guard->is_leaf, input->is_leaf);
-    if (guard->inference != input->inference)
-        return differ(why, "inference", i, guard->inference, input->inference);
-    if (guard->storage != input->storage_number)
-        return differ(why, "storage (aliasing)", i, guard->storage, input->storage_number);
-    return true;
-}
-
-static int64_t alias_offset(const Trace *trace, int i) {
-    for (int k = 0; k < i; k++)
-        if (trace->inputs.at[k].storage_number == trace->inputs.at[i].storage_number)
-            return trace->inputs.at[i].offset - trace->inputs.at[k].offset;
-    return 0;
-}
-
-static bool expect(const Variant *variant, int64_t want, int64_t got, const int64_t *symbols) {
-    return sym_is(want) ? sym_eval(variant->env, want, symbols) == got : want == got;
-}
-
-static bool dynamic_meta_fits(const Variant *variant, const Meta *want, const Meta *got,
-                              const int64_t *symbols) {
-    if (want->dtype != got->dtype || want->device != got->device || want->rank != got->rank)
-        return false;
-    for (int d = 0; d < want->rank; d++)
-        if (!expect(variant, want->sizes[d], got->sizes[d], symbols) ||
-            !expect(variant, want->strides[d], got->strides[d], symbols))
-            return false;
-    return true;
-}
-
-static bool inputs_fit(const Variant *variant, const Trace *trace, const int64_t *symbols,
-                       Text *why) {
-    for (int i = 0; i < variant->n_inputs; i++) {
-        const InputGuard *const guard = &variant->inputs[i];
-        const TraceInput *const input = &trace->inputs.at[i];
-        const bool same = variant->dynamic
-                              ? dynamic_meta_fits(variant, guard->meta, input->meta, symbols)
-                              : guard->meta == input->meta;
-        if (!same) return differ_meta(variant, why, i, guard->meta, input->meta);
-        if (!plain_flags_fit(guard, input, i, why)) return false;
-        if (variant->writes && guard->alias_offset != alias_offset(trace, i))
-            return differ(why, "offset within shared memory", i, guard->alias_offset,
-                          alias_offset(trace, i));
-    }
-    return true;
-}
-
-static bool numbers_fit(const Variant *variant, const Trace *trace, const int64_t *symbols,
-                        Text *why) {
-    for (int k = 0; k < variant->n_numbers; k++) {
-        const int rule = variant->number_rules ? variant->number_rules[k] : NUMBER_fixed;
-        const int64_t now = trace->numbers.at[k];
-        if (variant->number_rules && variant->number_guarded[k] && rule != NUMBER_fixed &&
-            number_is_special(rule == NUMBER_runtime_float, now)) {
-            if (why) text_printf(why, "number %d: computed in a way of its own", k);
-            return false;
-        }
-        if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) continue;
-        if (expect(variant, variant->numbers[k], now, symbols)) continue;
-        if (why) {
-            text_printf(why, "number %d: ", k);
-            sym_print(variant->env, why, variant->numbers[k]);
-            text_printf(why, ", now %lld", (long long)now);
-        }
-        return false;
-    }
-    return true;
-}
-
-static bool symbols_fit(const Variant *variant, const int64_t *symbols, Text *why) {
-    for (int i = 0; i < variant->n_bindings; i++) {
-        const SymExpr *const s = sym_expr(variant->env, sym_free_at(variant->env, i));
-        if (variant->bindings[i].kind < BIND_seed && symbols[i] < s->b)
-            return differ(why, "symbol below its range, s", i, s->b, symbols[i]);
-    }
-    for (int i = 0; i < sym_guard_count(variant->env); i++) {
-        const SymGuard *const guard = sym_guard_at(variant->env, i);
-        if (sym_guard_holds(variant->env, guard, symbols)) continue;
-        static const char *const rel[] = {"==", "!=", "<", "<="};
-        if (why) {
-            text_puts(why, "guard ");
-            sym_print(variant->env, why, guard->a);
-            text_printf(why, " %s ", rel[guard->rel]);
-            sym_print(variant->env, why, guard->b);
-            text_printf(why, ", now %lld and %lld",
-                        (long long)sym_eval(variant->env, guard->a, symbols),
-                        (long long)sym_eval(variant->env, guard->b, symbols));
-        }
-        return false;
-    }
-    return true;
-}
-
-static bool outputs_fit(const Variant *variant, const Trace *trace, Text *why) {
-    for (int v = 0; v < variant->n_values; v++)
-        if (trace->needed[v] && !variant->provides[v]) {
-            if (why) text_printf(why, "value %d is needed now", v);
-            return false;
-        }
-    return true;
-}
-
-bool variant_fits(const Variant *variant, const Trace *trace, Text *why) {
-    if (variant->epoch != atomic_load_explicit(&dispatch_epoch, memory_order_relaxed)) {
-        if (why) text_puts(why, "the dispatch table was changed");
-        return false;
-    }
-    int64_t symbols[MAX_SYMBOLS];
-    if (variant->n_bindings) variant_bind(variant, trace, symbols);
-    return inputs_fit(variant, trace, symbols, why) && numbers_fit(variant, trace, symbols, why) &&
-           (!variant->n_bindings || symbols_fit(variant, symbols, why)) &&
-           outputs_fit(variant, trace, why);
 }
 
 /* Launch
@@ -241,9 +96,9 @@ static Variant *newest_like(const Trace *trace) {
         for (int i = 0; i < v->n_inputs && same_kinds; i++) {
             const Meta *const a = v->example_metas[i], *const b = trace->inputs.at[i].meta;
             same_kinds = a->dtype == b->dtype && a->rank == b->rank &&
-                         plain_flags_fit(&v->inputs[i], &trace->inputs.at[i], i, NULL);
+                         guard_flags_fit(&v->inputs[i], &trace->inputs.at[i], i, NULL);
         }
-        if (same_kinds && outputs_fit(v, trace, NULL)) return v;
+        if (same_kinds && guard_outputs_fit(v, trace, NULL)) return v;
     }
     return NULL;
 }
@@ -260,7 +115,7 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
                                     .is_leaf = in->is_leaf,
                                     .inference = in->inference,
                                     .storage = in->storage_number,
-                                    .alias_offset = alias_offset(trace, i)};
+                                    .alias_offset = trace_alias_offset(trace, i)};
         v->example_metas[i] = in->meta;
     }
     v->n_numbers = trace->numbers.n;
