@@ -107,6 +107,8 @@ sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
         stats.trace_ns += v->trace_ns;
         stats.passes_ns += v->info.passes_ns + v->info.lower_ns;
         stats.codegen_ns += v->info.codegen_ns + v->info.load_ns;
+        const int64_t arena = variant_arena_bytes(v);
+        if (arena > stats.arena_bytes) stats.arena_bytes = arena;
     }
     pthread_mutex_unlock(&fn->lock);
     memcpy(out, &stats, size < sizeof stats ? size : sizeof stats);

@@ -60,7 +60,8 @@ struct Trace { /* one segment of one call */
     bool gradients;      /* sn::gradients is */
     bool compile;        /* ran eagerly; wants a variant after the return */
     Variant *variant;    /* that ran it */
-    int64_t started_ns;
+    int64_t started_ns, ended_ns; /* of recording */
+    const char *reason; /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
 };
 
 struct Capture {

@@ -128,6 +128,9 @@ static Status generate(const Wanted *wanted, CompileInfo *info) {
     const int64_t start = clock_ns();
     const Status status = llvm->compile(&request, &result);
     info->codegen_ns += clock_ns() - start;
+    info->build_ns += result.times.build_ns;
+    info->optimise_ns += result.times.passes_ns;
+    info->emit_ns += result.times.emit_ns;
     if (status != ST_OK)
         return fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
     const Status loaded = load(wanted, &result, info);

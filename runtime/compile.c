@@ -63,6 +63,42 @@ Status compile_guarded(Graph *graph, Status (*step)(void *context), void *contex
     return status;
 }
 
+/* Times and refusals, for explain
+ * ------------------------------------------------------------------------------------------------
+ */
+
+void compile_note_time(CompileInfo *info, const char *name, int64_t ns) {
+    if (info->n_pass_times == MAX_PASS_TIMES) return;
+    info->pass_times[info->n_pass_times++] = (PassTime){name, ns};
+}
+
+static void note_pass(void *context, const PassRow *pass, Graph *graph, int64_t ns) {
+    (void)graph;
+    compile_note_time(context, pass->name, ns);
+}
+
+PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
+    PassOptions options = base ? *base : (PassOptions){0};
+    if (!options.trace) {
+        options.trace = note_pass;
+        options.trace_context = info;
+    }
+    return options;
+}
+
+void compile_note_refusals(CompileInfo *info, Plan *plan) {
+    Text text = {0};
+    if (info->refusals) text_puts(&text, info->refusals);
+    for (int i = 0; i < plan->n_refusals; i++) {
+        bool said = false;
+        for (int k = i - 1; k >= 0 && k > i - 8 && !said; k--)
+            said = !strcmp(plan->refusals[k], plan->refusals[i]);
+        if (!said) text_printf(&text, "%s\n", plan->refusals[i]);
+    }
+    mem_free(info->refusals);
+    info->refusals = text.at;
+}
+
 typedef struct Lowering {
     Graph *graph;
     const char *passes;
@@ -74,7 +110,8 @@ typedef struct Lowering {
 static Status lower(void *context) {
     Lowering *const job = context;
     const int64_t start = clock_ns();
-    TRY(passes_run(job->graph, job->passes, job->options));
+    const PassOptions options = compile_pass_options(job->options, job->info);
+    TRY(passes_run(job->graph, job->passes, &options));
     const int64_t passed = clock_ns();
     job->info->passes_ns += passed - start;
     job->plan = plan_build(job->graph, &(LowerOptions){.fuse = true});
@@ -100,6 +137,8 @@ static int count_kernels(const Plan *plan) {
 
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     info->kernels += count_kernels(plan);
+    compile_note_refusals(info, plan);
+    if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */
     const bool interpreted = code_generate(plan, info) != ST_OK;
@@ -111,8 +150,6 @@ Status compile_graph(Graph *graph, const PassOptions *options, Executable **out,
                      CompileInfo *info) {
     Lowering job = {.graph = graph, .passes = COMPILE_PASSES, .options = options, .info = info};
     TRY(compile_guarded(graph, lower, &job, info));
-    const char *const refusals = plan_refusals(job.plan);
-    info->refusals = refusals ? mem_strdup(refusals) : NULL;
     return compile_plan(job.plan, info, out);
 }
 

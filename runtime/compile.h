@@ -6,11 +6,23 @@
 #include "passes/passes.h"
 #include "runtime/execute.h"
 
+typedef struct PassTime {
+    const char *name; /* of the pass, or of what joins passes: "joint graph", "partition" */
+    int64_t ns;
+} PassTime;
+
+enum { MAX_PASS_TIMES = 16, MAX_PLANS = 2 };
+
 typedef struct CompileInfo {
     BailCode failure; /* BAIL_none: compiled */
     char reason[512]; /* of the failure, or why code is interpreted */
     int64_t passes_ns, lower_ns, codegen_ns,
-        load_ns;           /* codegen: building, optimising and emitting code */
+        load_ns;
+    int64_t build_ns, optimise_ns, emit_ns; /* the parts of codegen_ns inside LLVM */
+    PassTime pass_times[MAX_PASS_TIMES];
+    int n_pass_times;
+    Plan *plans[MAX_PLANS]; /* forward and backward where split; they live as long as the graph's arena */
+    int n_plans;
     int kernels, nests;    /* entries of the call sequence; distinct loop nests in them */
     int generated, reused; /* nests compiled now; nests whose code was there already */
     bool interpreted;      /* no generated code: the interpreter runs the same kernels */
@@ -24,6 +36,11 @@ Status compile_graph(Graph *graph, const PassOptions *options, Executable **out,
 /* Code for a plan whose graph went through the passes; adds to info. */
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
 void compile_info_free(CompileInfo *info);
+/* Options that note each pass' time in `info`; `base` may be NULL. */
+PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info);
+void compile_note_time(CompileInfo *info, const char *name, int64_t ns);
+/* What the scheduler refused to fuse in `plan`, added to info's. */
+void compile_note_refusals(CompileInfo *info, Plan *plan);
 
 /* Runs `step(context)` under the exit. An error that it raises stays pending; a bail leaves none,
  * but its code and message in `exit`. What the step owns outside the arena would leak there. */

@@ -57,7 +57,11 @@ void function_free(sn_function *fn) {
  */
 
 void function_note_break(sn_function *fn, const char *reason, const void *site) {
-    LOG(graph_breaks, INFO, "%s: %s", fn->name, reason);
+    if (UNLIKELY(log_on(LOG_graph_breaks, LOG_INFO))) {
+        char where[256];
+        site_name(site, where, sizeof where);
+        log_line(LOG_graph_breaks, LOG_INFO, "%s: break at %s: %s", fn->name, where, reason);
+    }
     pthread_mutex_lock(&fn->lock);
     for (int i = 0; i < fn->breaks.n; i++) {
         BreakRow *const row = &fn->breaks.at[i];
@@ -155,8 +159,20 @@ static void flush_after_error(Capture *c) {
     if (capture_flush(c, NULL, NULL) == ST_OK) *slot = kept;
 }
 
+static void count_fallback(sn_function *fn, const Trace *trace) {
+    const char *const reason = trace->reason ? trace->reason : "an error ended the call";
+    for (int i = 0; i < fn->fallbacks.n; i++)
+        if (!strcmp(fn->fallbacks.at[i].reason, reason)) {
+            fn->fallbacks.at[i].ops += trace->ops.n;
+            return;
+        }
+    char *const copy = arena_strdup(fn->arena, reason);
+    if (copy) VEC_PUSH(fn->arena, &fn->fallbacks, ((FallbackRow){copy, trace->ops.n}));
+}
+
 static void count_trace(sn_function *fn, const Trace *trace) {
     if (fn->stats.calls <= 1) return; /* the first call is left out [semantics C14] */
+    if (trace->state != TRACE_compiled) count_fallback(fn, trace);
     if (trace->state == TRACE_compiled)
         fn->stats.ops_generated += trace->ops.n;
     else if (trace->state == TRACE_interpreted)

@@ -96,6 +96,11 @@ typedef struct FailureRow {
     const char *text;
 } FailureRow;
 
+typedef struct FallbackRow { /* ops that no compiled call sequence ran, by reason [semantics C14] */
+    char *reason;
+    int64_t ops;
+} FallbackRow;
+
 struct sn_function {
     sn_body body;
     void *closure;
@@ -109,6 +114,7 @@ struct sn_function {
     VEC(BreakRow) breaks;
     VEC(RecompileRow) recompiles;
     VEC(FailureRow) failures; /* segments that could not be compiled */
+    VEC(FallbackRow) fallbacks;
     int64_t limit_hits;
     Arena *call_arena; /* of the last call, kept for the next one */
     sn_stats stats;    /* under the lock */

@@ -22,7 +22,8 @@ void function_report(sn_function *fn) {
     make_text(fn, report, &text);
     FILE *const file = path && *path ? fopen(path, "a") : stderr;
     if (file) {
-        fprintf(file, "%s\n", text_str(&text));
+        fputs(text_str(&text), file);
+        if (text.n && text.at[text.n - 1] != '\n') fputc('\n', file);
         if (file != stderr) fclose(file);
     }
     text_free(&text);

@@ -148,6 +148,7 @@ static Status run_compiled(Trace *trace, Variant *variant) {
     if (status == ST_OK) {
         trace->variant = variant;
         trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
+        if (variant->info.interpreted) trace->reason = variant->info.reason;
         atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
         return ST_OK;
     }
@@ -155,6 +156,7 @@ static Status run_compiled(Trace *trace, Variant *variant) {
     error_clear(); /* a check failed and nothing was committed: eager says which op [semantics C8]
                     */
     trace->state = TRACE_eager;
+    trace->reason = "a value check failed or memory ran out";
     return trace_run_eager(trace);
 }
 
@@ -164,6 +166,7 @@ static Status run_trace(Trace *trace) {
     Variant *const variant = find_variant(trace);
     if (variant) return run_compiled(trace, variant);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
+    trace->reason = "the first run of its case, compiled afterwards";
     const Status status = trace_run_eager(trace);
     trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
     return status;
@@ -199,6 +202,7 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
     if (trace->ops.n == 0) return ST_OK;
     if (reason) function_note_break(c->fn, reason, site);
     trace->end = c->cursor;
+    trace->ended_ns = clock_ns();
     Capture *const suspended = capture_suspend();
     const Status status = run_trace(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);

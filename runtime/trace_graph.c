@@ -179,8 +179,19 @@ static void add_outputs(Making *m, TraceGraph *out) {
     }
 }
 
+/* A function's name as a word of graph text. */
+static const char *word_of(Arena *arena, const char *name) {
+    char *const word = arena_strdup(arena, name);
+    for (char *p = word; p && *p; p++) {
+        const bool fine = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' ||
+                          (p > word && *p >= '0' && *p <= '9');
+        if (!fine) *p = '_';
+    }
+    return word;
+}
+
 Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out) {
-    *out = (TraceGraph){.graph = graph_new(arena, trace->capture->fn->name)};
+    *out = (TraceGraph){.graph = graph_new(arena, word_of(arena, trace->capture->fn->name))};
     Making m = {.trace = trace,
                 .arena = arena,
                 .plan = plan,

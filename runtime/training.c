@@ -96,16 +96,21 @@ static Status split_graphs(void *context) {
     t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
     for (int i = 0; i < t->n_user; i++)
         t->out_tracked[i] = tracked[s->graph->outputs.at[i].value->id];
-    TRY(passes_run(s->graph, "functionalize", NULL));
+    const PassOptions options = compile_pass_options(NULL, &s->variant->info);
+    TRY(passes_run(s->graph, "functionalize", &options));
     if (s->graph->writes.n)
         return error_raise(ST_UNSUPPORTED, "writes among ops whose results carry gradients");
     const JointSpec spec = {.want = t->want, .grad_defined = t->out_tracked};
+    int64_t step = clock_ns();
     Graph *const joint = joint_build(s->graph, &spec);
+    compile_note_time(&s->variant->info, "joint graph", clock_ns() - step);
     if (!joint) return error_pending() ? error_pending() : ST_UNSUPPORTED;
     joint->bail = s->graph->bail;
     s->joint = joint;
-    TRY(passes_run(joint, "decompose,fold,cse,dce", NULL));
+    TRY(passes_run(joint, "decompose,fold,cse,dce", &options));
+    step = clock_ns();
     s->partition = partition_build(joint, t->n_user);
+    compile_note_time(&s->variant->info, "partition", clock_ns() - step);
     if (!s->partition) return error_pending() ? error_pending() : ST_UNSUPPORTED;
     s->partition->forward->bail = s->partition->backward->bail = s->graph->bail;
     s->variant->info.passes_ns += clock_ns() - start;
@@ -181,6 +186,22 @@ bool training_stage(const Variant *v, const char *stage, Text *text) {
 }
 
 int training_saved(const Training *t) { return t ? t->n_saved : 0; }
+
+bool training_saved_at(const Variant *v, int i, SavedValue *out) {
+    const Training *const t = v->training;
+    if (!t || !t->backward || i >= t->n_saved) return false;
+    const int from = t->partition->saved_inputs[i];
+    int output = t->n_user;
+    for (int k = 0; k < i; k++) output += t->partition->saved_inputs[k] < 0;
+    const Graph *const forward = t->partition->forward;
+    const GVal *const value =
+        from >= 0 ? forward->inputs.at[from] : forward->outputs.at[output].value;
+    *out = (SavedValue){.name = value->def ? NULL : value->name,
+                        .op = value->def ? value->def->row : NULL,
+                        .meta = value->base.meta,
+                        .env = forward->env};
+    return true;
+}
 
 void training_free(Training *t) {
     if (!t) return;

@@ -29,6 +29,14 @@ Status training_run(Variant *variant, const Trace *trace, sn_tensor *const *inpu
 bool training_stage(const Variant *variant, const char *stage, Text *text);
 /* How many tensors a launch saves for its backward; NULL: 0. */
 int training_saved(const Training *training);
+/* What forward keeps for backward, by number; false past the last. */
+typedef struct SavedValue {
+    const char *name; /* of the input it is, or NULL */
+    const OpRow *op;  /* that made it, or NULL */
+    const Meta *meta;
+    const SymEnv *env;
+} SavedValue;
+bool training_saved_at(const Variant *variant, int i, SavedValue *out);
 void training_free(Training *training);
 
 #endif

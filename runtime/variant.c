@@ -3,6 +3,7 @@
 #include "runtime/capture.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/explain.h"
 #include "runtime/guard.h"
 #include "runtime/tape.h"
 #include "runtime/training.h"
@@ -212,7 +213,7 @@ static int count_variants(const TrieNode *end) {
 static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace) {
     pthread_mutex_lock(&fn->lock);
     v->id = fn->variants.n;
-    v->trace_ns = clock_ns() - trace->started_ns;
+    v->trace_ns = trace->ended_ns - trace->started_ns;
     VEC_PUSH(fn->arena, &fn->variants, v);
     v->next = atomic_load_explicit(&end->variants, memory_order_relaxed);
     atomic_store_explicit(&end->variants, v, memory_order_release);
@@ -220,6 +221,7 @@ static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *tra
     fn->stats.compiles++;
     if (v->next) fn->stats.recompiles++;
     pthread_mutex_unlock(&fn->lock);
+    explain_log(fn, v);
 }
 
 void variant_compile(sn_function *fn, Trace *trace) {
@@ -234,6 +236,7 @@ void variant_compile(sn_function *fn, Trace *trace) {
     }
     if (end->failures || count_variants(end) >= function_recompile_limit(fn)) {
         function_note_limit(fn, end);
+        trace->reason = end->failures ? "its segment could not be compiled" : "the recompile limit";
         return;
     }
     const Variant *older = newest_like(trace);
@@ -243,6 +246,8 @@ void variant_compile(sn_function *fn, Trace *trace) {
         status = make(fn, trace, NULL, &v); /* no symbols: this case as it is */
     if (status == ST_OK)
         publish(fn, end, v, trace);
-    else
+    else {
         end->failures++;
+        trace->reason = "its segment could not be compiled";
+    }
 }

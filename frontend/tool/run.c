@@ -98,7 +98,10 @@ static int show_results(const Job *job, sn_function *fn, sn_tensor **out, int n_
 
 static int show_explain(const Job *job, sn_function *fn, sn_tensor **out, int n_out) {
     (void)out, (void)n_out;
-    puts(job->json ? sn_explain_json(fn) : sn_explain(fn));
+    if (job->json)
+        puts(sn_explain_json(fn));
+    else
+        fputs(sn_explain(fn), stdout);
     return EXIT_done;
 }
 

@@ -117,7 +117,7 @@ sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_
     sn_compile_options options = o->compile;
     options.size = sizeof options;
     options.mode = mode;
-    options.name = o->name;
+    options.name = t->graph ? NULL : strrchr(o->name, ':') + 1; /* NULL: the graph's own */
     return t->graph ? sn_graph_compile(t->graph, &options) : sn_compile(t->body, NULL, &options);
 }
 
