@@ -329,7 +329,7 @@ static Status run_node(Engine *e, TapeEntry *entry) {
 /* leaves ------------------------------------------------------------------------------------- */
 
 /* The strides that .grad should have: the leaf's own where those are dense, else row-major. */
-static const Meta *grad_meta(const sn_tensor *leaf) {
+const Meta *tape_grad_meta(const sn_tensor *leaf) {
     const Meta *const meta = leaf->base.meta;
     if (meta->contiguous || (!meta_overlaps(meta) &&
                              meta_bytes(meta) == (size_t)(meta->numel * dtype_bytes(meta->dtype))))
@@ -340,7 +340,7 @@ static const Meta *grad_meta(const sn_tensor *leaf) {
 
 /* The first gradient of a leaf: taken over if nobody else sees it, else copied. */
 static Status first_grad(Engine *e, sn_tensor *leaf, sn_tensor **sum) {
-    const Meta *const meta = grad_meta(leaf);
+    const Meta *const meta = tape_grad_meta(leaf);
     if (!meta) return ST_MEMORY;
     if (sole(*sum) && (e->create || (*sum)->base.meta == meta)) {
         leaf->autograd->grad = *sum;

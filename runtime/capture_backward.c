@@ -8,6 +8,19 @@
 
 enum { MAX_LEAVES = 1024 };
 
+/* What becomes a leaf's .grad is a tensor of its own in the leaf's layout, as the engine makes it. */
+static Status own_gradient(const sn_tensor *leaf, sn_tensor **outs, int i) {
+    const Meta *const meta = tape_grad_meta(leaf);
+    if (!meta) return ST_MEMORY;
+    if (!outs[i]) return error_raise(ST_INTERNAL, "sn::gradients: a leaf that is not reached");
+    const bool sole = atomic_load(&outs[i]->refs) == 1 && atomic_load(&outs[i]->storage->refs) == 1;
+    bool again = false;
+    for (int k = 0; k < i; k++) again |= outs[k]->storage == outs[i]->storage;
+    if (sole && !again && outs[i]->base.meta == meta) return ST_OK;
+    outs[i] = tape_clone(outs[i], meta);
+    return outs[i] ? ST_OK : error_pending();
+}
+
 Status gradients_run(const Arg *args, sn_tensor **outs) {
     sn_tensor *roots[MAX_LEAVES], *grads[MAX_LEAVES], *xs[MAX_LEAVES];
     const Arg *const r = &args[0], *const g = &args[1], *const x = &args[2];
@@ -25,37 +38,79 @@ Status gradients_run(const Arg *args, sn_tensor **outs) {
                          .n_xs = x->n,
                          .out = outs,
                          .flags = TAPE_allow_unused};
-    return tape_run(&run);
+    TRY(tape_run(&run));
+    for (int i = 0; i < x->n; i++) TRY(own_gradient(xs[i], outs, i));
+    return ST_OK;
+}
+
+/* Which values and inputs the roots depend on, by memory: views and aliases of one storage are one
+ * class, so that writes through any of them are seen. */
+typedef struct Reach {
+    const Trace *trace;
+    int *class_of; /* values, then inputs */
+    bool *reached; /* by class */
+} Reach;
+
+static int place_of(const Trace *trace, Operand o) {
+    return operand_is_input(o) ? trace->values.n + operand_input(o) : o;
+}
+
+static bool is_view(const TraceOp *op) {
+    return op->n_outs > 0 && op->n_operands > 0 && op->operands[0] != OPERAND_ABSENT &&
+           (op->row->kind == KIND_view || strstr(op->row->schema, "Tensor(a)"));
+}
+
+static bool reach_init(Reach *r, const Trace *trace) {
+    Arena *const arena = trace->capture->arena;
+    const int n = trace->values.n + trace->inputs.n;
+    *r = (Reach){trace, ARENA_ARRAY(arena, int, n + 1), ARENA_ARRAY(arena, bool, n + 1)};
+    if (!r->class_of || !r->reached) return false;
+    for (int i = 0; i < n; i++) r->class_of[i] = i;
+    for (int i = 0; i < trace->inputs.n; i++)
+        for (int k = 0; k < i; k++)
+            if (trace->inputs.at[k].storage_number == trace->inputs.at[i].storage_number)
+                r->class_of[trace->values.n + i] = r->class_of[trace->values.n + k];
+    for (int o = 0; o < trace->ops.n; o++) {
+        const TraceOp *const op = &trace->ops.at[o];
+        for (int i = 0; is_view(op) && i < op->n_outs; i++)
+            r->class_of[op->first_value + i] = r->class_of[place_of(trace, op->operands[0])];
+    }
+    return true;
+}
+
+/* Out forms never carry gradients; in-place ones do to whoever reads the memory later. */
+static bool is_reached(const Reach *r, const TraceOp *op) {
+    if (op->form == FORM_inplace)
+        return r->reached[r->class_of[place_of(r->trace, op->operands[0])]];
+    for (int i = 0; i < op->n_outs; i++)
+        if (r->reached[r->class_of[op->first_value + i]]) return true;
+    return false;
 }
 
 /* Leaves that the roots reach through the pending ops, in the order of the trace's inputs. False:
  * the history goes on outside of the segment, or an op on the way is not differentiable by rule. */
 static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **leaves, int *n) {
-    Arena *const arena = trace->capture->arena;
-    bool *const reached = ARENA_ARRAY(arena, bool, trace->values.n + 1);
-    bool *const touched = ARENA_ARRAY(arena, bool, trace->inputs.n + 1);
-    if (!reached || !touched) return false;
+    Reach r;
+    if (!reach_init(&r, trace)) return false;
     for (int i = 0; i < run->n_roots; i++) {
         const struct Placeholder *const p = run->roots[i]->placeholder;
         if (!p || p->trace != trace) return false;
-        reached[p->value] = true;
+        if (!(run->grads && run->grads[i]) && run->roots[i]->base.meta->numel != 1)
+            return false; /* an error, which the tape raises */
+        r.reached[r.class_of[p->value]] = true;
     }
     for (int o = trace->ops.n - 1; o >= 0; o--) {
         const TraceOp *const op = &trace->ops.at[o];
-        bool any = op->form != FORM_functional;
-        for (int i = 0; i < op->n_outs; i++) any |= reached[op->first_value + i];
-        if (!any || op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach) continue;
-        for (int i = 0; i < op->n_operands; i++) {
-            if (op->operands[i] == OPERAND_ABSENT) continue;
-            if (operand_is_input(op->operands[i]))
-                touched[operand_input(op->operands[i])] = true;
-            else
-                reached[op->operands[i]] = true;
-        }
+        if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach ||
+            op->row->id == OP_gradients || !is_reached(&r, op))
+            continue;
+        for (int i = 0; i < op->n_operands; i++)
+            if (op->operands[i] != OPERAND_ABSENT)
+                r.reached[r.class_of[place_of(trace, op->operands[i])]] = true;
     }
     for (int i = 0; i < trace->inputs.n; i++) {
         const TraceInput *const in = &trace->inputs.at[i];
-        if (!touched[i] || !in->requires_grad) continue;
+        if (!r.reached[r.class_of[trace->values.n + i]] || !in->requires_grad) continue;
         if (!in->is_leaf || in->tensor->autograd->hooks || *n == MAX_LEAVES) return false;
         leaves[(*n)++] = in->tensor;
     }

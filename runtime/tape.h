@@ -150,6 +150,8 @@ Status tape_fill(sn_tensor *t, double value); /* in place, an op */
 /* Does the row's node save argument `arg` (or, with arg -1, result `result`) for some gradient? */
 bool tape_row_saves(const OpRow *row, int arg, int result);
 bool tape_row_differentiable(const OpRow *row); /* it has a derivative rule */
+/* The layout that a leaf's .grad has: the leaf's own where that is dense, else row-major. */
+const Meta *tape_grad_meta(const sn_tensor *leaf);
 /* Runs an op under Autograd and the backend only, whatever this thread includes. */
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs);
 

@@ -293,6 +293,15 @@ static Status run_compiled(const Launch *l, TapeBackward *call) {
     return ST_OK;
 }
 
+/* Gradients stop at the segment's inputs, also where one of them was made from another: each gets a
+ * node of its own. */
+static Status own_handle(sn_tensor *input, bool tracked, sn_tensor **out) {
+    *out = input;
+    if (!tracked) return ST_OK;
+    const Arg args[] = {A_VAL(&input->base)};
+    return dispatch(op_row(OP_alias), FORM_functional, args, NULL, out);
+}
+
 /* The captured ops again, on the tape, from the inputs; partial sums are roots of their own, so
  * they come first. */
 static Status run_expanded(const Launch *l, TapeBackward *call) {
@@ -302,11 +311,13 @@ static Status run_expanded(const Launch *l, TapeBackward *call) {
     int n_roots = 0, n_xs = 0;
     if (t->n_inputs > 256 || t->n_user > 256)
         return error_raise(ST_UNSUPPORTED, "a compiled backward of more than 256 tensors");
-    for (int i = 0; i < t->n_inputs; i++) inputs[i] = l->inputs[i].tensor;
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
     state->grad_mode = SN_GRAD_ON;
-    const Status ran = graph_run(t->eager, inputs, t->n_inputs, outs);
+    Status ran = ST_OK;
+    for (int i = 0; i < t->n_inputs && ran == ST_OK; i++)
+        ran = own_handle(l->inputs[i].tensor, t->want[i], &inputs[i]);
+    if (ran == ST_OK) ran = graph_run(t->eager, inputs, t->n_inputs, outs);
     state->grad_mode = mode;
     TRY(ran);
     for (int i = 0; i < t->n_inputs; i++) {

@@ -26,6 +26,13 @@ static bool is_view(const Node *node) {
             node->row->returns_list || strstr(node->row->schema, "Tensor(a)"));
 }
 
+/* The value whose memory a result has, or NULL: its own. */
+static const GVal *memory_of(const Node *node, int result) {
+    if (node->form == FORM_out) return gval(node->args[node->row->n_params + result].val);
+    const bool shares = node->form == FORM_inplace || is_view(node);
+    return shares ? gval(node->args[0].val) : NULL;
+}
+
 static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs) {
     const Graph *const graph = l->graph;
     for (int i = 0; i < graph->n_vals; i++) l->class_of[i] = i;
@@ -35,8 +42,9 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
                 trace->inputs.at[inputs[k].touched].storage_number)
                 l->class_of[graph->inputs.at[i]->id] = l->class_of[graph->inputs.at[k]->id];
     for (const Node *node = graph->first; node; node = node->next)
-        for (int i = 0; is_view(node) && i < node->n_outs; i++)
-            l->class_of[node->outs[i].id] = l->class_of[gval(node->args[0].val)->id];
+        for (int i = 0; i < node->n_outs; i++)
+            if (memory_of(node, i))
+                l->class_of[node->outs[i].id] = l->class_of[memory_of(node, i)->id];
 }
 
 static bool touches_tracked(const Limits *l, const Node *node) {
@@ -93,7 +101,7 @@ static void check_writes(Limits *l, const Node *node) {
         if (!to) continue;
         if (l->saved[l->class_of[to->id]])
             l->why = "a write to what the tape saved: its backward is an error";
-        if (is_recorded(l, node) && !to->def)
+        if (is_recorded(l, node) && l->class_of[to->id] < l->graph->inputs.n)
             l->why = "an input takes a history from what is written to it";
     }
 }

@@ -112,6 +112,12 @@ static bool masked_in(const Arg *mask, int i) {
 
 /* With h = (x - mean) rstd and g = grad weight: dx = rstd (g - (sum(g) + h sum(g h)) / n), dweight
  * = sum over rows of grad h, dbias = sum over rows of grad. */
+/* A gradient that nobody wants. */
+static Val *nothing(Builder *b, DType dtype) {
+    const int64_t none = 0;
+    return E(b, zeros, A_INTS(&none, 1), I(dtype));
+}
+
 Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg *args,
                                          Val **outs) {
     Val *const grad = widened(b, args[0].val), *const x = widened(b, args[1].val);
@@ -139,6 +145,9 @@ Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg
                                       : E(b, clone, V(grad));
         outs[2] = in_dtype(b, sum, bias->meta->dtype);
     }
+    const DType dtype = weight ? weight->meta->dtype : args[1].val->meta->dtype;
+    for (int i = 0; i < 3; i++)
+        if (!outs[i]) outs[i] = nothing(b, i ? dtype : args[1].val->meta->dtype);
     return error_pending();
 }
 

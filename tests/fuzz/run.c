@@ -16,6 +16,8 @@ struct FzRun {
     sn_tensor *values[FZ_VALUES];
     sn_tensor *kept[FZ_STEPS];
     int n_kept;
+    const void *places[FZ_VALUES]; /* of memory, in the order written down */
+    int n_places;
     FzSeen *seen;
 };
 
@@ -123,13 +125,18 @@ static void write_data(FzSeen *seen, sn_tensor *t) {
     free(data);
 }
 
-static int shared_with(const FzRun *run, sn_tensor *t) {
-    for (int i = 0; i < run->p->n_inputs; i++) {
-        if (!sn_numel(t) || !run->inputs[i] || !sn_numel(run->inputs[i])) continue;
-        const char *a = sn_data_raw(t), *b = sn_data_raw(run->inputs[i]);
-        if (a == b) return i;
-    }
-    return -1;
+/* The number of the first tensor written down whose memory begins at the same place; inputs count
+ * first. */
+static int shared_with(FzRun *run, sn_tensor *t) {
+    if (!sn_numel(t)) return -1;
+    const void *const at = sn_data_raw(t);
+    for (int i = 0; i < run->p->n_inputs; i++)
+        if (run->inputs[i] && sn_numel(run->inputs[i]) && sn_data_raw(run->inputs[i]) == at)
+            return i;
+    int i = 0;
+    while (i < run->n_places && run->places[i] != at) i++;
+    if (i == run->n_places && i < FZ_VALUES) run->places[run->n_places++] = at;
+    return FZ_INPUTS + i;
 }
 
 static void see(FzRun *run, const char *what, int index, sn_tensor *t, bool layout) {
@@ -292,7 +299,7 @@ static void see_all(FzRun *run, sn_tensor **out, bool ok) {
     for (int i = 0; i < run->p->n_inputs; i++) {
         see(run, "input", i, run->inputs[i], false);
         if (run->inputs[i] && run->p->inputs[i].grad)
-            see(run, "grad", i, sn_grad(run->inputs[i]), false);
+            see(run, "grad", i, sn_grad(run->inputs[i]), true);
     }
     if (sn_check()) see_error(run, "afterwards");
 }
@@ -314,7 +321,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     if (sn_check()) see_error(run, "call");
     see_all(run, out, ok);
     for (int i = 0; i < run->n_kept; i++) sn_release(run->kept[i]);
-    run->n_kept = 0;
+    run->n_kept = run->n_places = 0;
     sn_scope_end(scope);
     if (sn_check()) sn_error_take();
 }
