@@ -34,7 +34,7 @@ static const sn_op *handle_of(const OpRow *row, OpForm form) {
 
 const sn_op *sn_op_find(const char *name) {
     OpForm form = FORM_functional;
-    const OpRow *const row = name ? op_find_any(name, strlen(name), &form) : NULL;
+    const OpRow *const row = name ? op_find(name, strlen(name), &form) : NULL;
     if (row) return handle_of(row, form);
     error_raise(ST_ARGUMENT, "op '%s' is unknown", name ? name : "NULL");
     return NULL;

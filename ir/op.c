@@ -162,17 +162,23 @@ const OpRow *op_row(OpId id) {
     return &rows[id];
 }
 
-const OpRow *op_find(const char *name, size_t n, OpForm *form) {
-    table_ready();
+const OpRow *(*op_find_made)(const char *name, size_t n);
+
+static const NameSlot *find_slot(const char *name, size_t n) {
     if (n >= 6 && !memcmp(name, "aten::", 6)) name += 6, n -= 6;
     for (size_t slot = name_hash(name, n) % NAME_SLOTS; names[slot].name;
-         slot = (slot + 1) % NAME_SLOTS) {
-        const NameSlot *found = &names[slot];
-        if (strlen(found->name) != n || memcmp(found->name, name, n)) continue;
-        if (form) *form = (OpForm)found->form;
-        return &rows[found->op];
-    }
+         slot = (slot + 1) % NAME_SLOTS)
+        if (strlen(names[slot].name) == n && !memcmp(names[slot].name, name, n))
+            return &names[slot];
     return NULL;
+}
+
+const OpRow *op_find(const char *name, size_t n, OpForm *form) {
+    table_ready();
+    const NameSlot *const found = find_slot(name, n);
+    if (form) *form = found ? (OpForm)found->form : FORM_functional;
+    if (found) return &rows[found->op];
+    return op_find_made ? op_find_made(name, n) : NULL;
 }
 
 const char *op_form_name(const OpRow *row, OpForm form) {

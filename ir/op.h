@@ -111,8 +111,10 @@ struct OpRow {
 };
 
 const OpRow *op_row(OpId id);
-/* "aten::add.Tensor", "add.Tensor", "aten::add_.Tensor", "aten::add.out"; *form says which form was named. */
+/* "aten::add.Tensor", "add.Tensor", "aten::add_.Tensor", "aten::add.out"; *form says which form was named. Ops made at
+ * run time come after the table's, through the hook that the runtime sets at start-up. */
 const OpRow *op_find(const char *name, size_t n, OpForm *form);
+extern const OpRow *(*op_find_made)(const char *name, size_t n);
 /* The name of a form: "aten::add_.Tensor"; a pointer that lives as long as the process. */
 const char *op_form_name(const OpRow *row, OpForm form);
 const char *op_form_schema(const OpRow *row, OpForm form);

@@ -51,7 +51,6 @@ static Val **sum_of(Tape *tape, const GVal *value) {
  */
 
 static bool differentiable(const Node *node) {
-    if (node->row->id >= OP_COUNT) return false; /* a custom op: its gradients are host functions */
     return !(node->modes & (NODE_no_grad | NODE_inference)) && !(node->row->flags & OPF_nodiff) &&
            deriv_rule(node->row);
 }

@@ -75,6 +75,7 @@ typedef struct Deriv {
 } Deriv;
 typedef Status DerivFn(Deriv *d);
 DerivFn *deriv_rule(const OpRow *row); /* NULL: not differentiable */
+extern DerivFn *deriv_made; /* of rows made at run time; the runtime sets it */
 
 /* Decomposition of one op call into others, on any builder. */
 typedef Status DecompFn(Builder *b, const OpRow *row, const Arg *args, Val **outs);

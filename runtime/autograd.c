@@ -232,29 +232,8 @@ static void gather_needs(const RowNode *row, const TapeBackward *call, bool *nee
     }
 }
 
-/* The derivative body of an op made at run time. Gradients were retained past the end of its frame. */
-static Status run_body(const DynamicOp *op, Deriv *d) {
-    sn_frame frame = {.what = d->row->name,
-                      .closure = op->closure,
-                      .in = d->args,
-                      .n_in = d->row->n_params,
-                      .deriv = d};
-    const Status status = frame_run(&frame, op->derivative);
-    for (int i = 0; i < d->row->n_params; i++) {
-        sn_tensor *const t = (sn_tensor *)d->grad_in[i];
-        if (!t) continue;
-        if (t->flags & TF_in_scope)
-            tensor_release(t);
-        else if (!scope_adopt(state_get(), t))
-            d->grad_in[i] = NULL;
-    }
-    return status;
-}
-
 static Status run_rule(const OpRow *row, Deriv *d) {
-    const DynamicOp *const op = row->id < OP_COUNT ? NULL : op_dynamic(row);
-    if (op && op->derivative) return run_body(op, d);
-    DerivFn *const rule = op ? NULL : deriv_rule(row);
+    DerivFn *const rule = deriv_rule(row);
     if (rule) return rule(d);
     return error_raise(ST_UNSUPPORTED, "the derivative of %s is not implemented", row->name);
 }

@@ -432,7 +432,9 @@ static const char *bound_reached(const Trace *trace) {
 }
 
 Status capture_op(OpCall *call) {
-    Capture *const c = state_get()->capture;
+    sn_state *const state = state_get();
+    if (UNLIKELY(state->emission != NULL)) return emission_call(state->emission, call);
+    Capture *const c = state->capture;
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
     const char *const reason = refusal(call);
     if (reason) return run_outside(c, call, reason);

@@ -38,10 +38,20 @@ static Status settle(Status status, CompileInfo *info) {
     return status;
 }
 
+void compile_arm(Graph *graph, Bail *exit) {
+    graph->bail = exit;
+    arena_on_failure(graph->arena, exit ? arena_bail : NULL, exit);
+}
+
+Bail *compile_disarm(Graph *graph) {
+    Bail *const exit = graph->bail;
+    compile_arm(graph, NULL);
+    return exit;
+}
+
 Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, Bail *exit) {
     exit->code = BAIL_none;
-    graph->bail = exit;
-    arena_on_failure(graph->arena, arena_bail, exit);
+    compile_arm(graph, exit);
     Status status;
     if (setjmp(exit->exit) == 0) {
         status = step(context);
@@ -49,8 +59,7 @@ Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, 
         error_clear();
         status = exit->code == BAIL_memory ? ST_MEMORY : ST_UNSUPPORTED;
     }
-    graph->bail = NULL;
-    arena_on_failure(graph->arena, NULL, NULL);
+    compile_arm(graph, NULL);
     return status;
 }
 

@@ -45,6 +45,9 @@ void compile_note_refusals(CompileInfo *info, Plan *plan);
 /* Runs `step(context)` under the exit. An error that it raises stays pending; a bail leaves none,
  * but its code and message in `exit`. What the step owns outside the arena would leak there. */
 Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, Bail *exit);
+/* Around a user's callback: between them nothing bails, and failures come back as Status. */
+Bail *compile_disarm(Graph *graph);
+void compile_arm(Graph *graph, Bail *exit);
 /* The same for compiling: bails and raised errors end up in info, and nothing stays pending. */
 Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context,
                        CompileInfo *info);

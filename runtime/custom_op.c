@@ -9,6 +9,7 @@
 
 #include "ir/schema.h"
 #include "runtime/base/alloc.h"
+#include "runtime/capture.h"
 #include "runtime/override.h"
 
 enum { MAX_OPS = 4096 };
@@ -27,12 +28,7 @@ static const OpRow *find_dynamic(const char *name, size_t n) {
     return NULL;
 }
 
-const OpRow *op_find_any(const char *name, size_t n, OpForm *form) {
-    const OpRow *const row = op_find(name, n, form);
-    if (row) return row;
-    if (form) *form = FORM_functional;
-    return find_dynamic(name, n);
-}
+void custom_op_start(void) { op_find_made = find_dynamic; }
 
 /* rules -------------------------------------------------------------------------------------------------------- */
 
@@ -109,9 +105,13 @@ static Status meta_rule(MetaCall *call) {
     if (!op_dynamic(call->row)->meta)
         return error_raise(ST_UNSUPPORTED, "%s has no meta rule: its results are known only when it runs", call->row->name);
     sn_state *const state = state_get();
-    TRY(scope_push(state, false));
-    const Status status = ask_body(call);
-    scope_pop(state);
+    Capture *const capture = capture_suspend(); /* ops of the body are none of the function's */
+    Status status = scope_push(state, false);
+    if (status == ST_OK) {
+        status = ask_body(call);
+        scope_pop(state);
+    }
+    capture_resume(capture);
     return status;
 }
 
@@ -145,6 +145,8 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
 static void register_kernels(const DynamicOp *op) {
     const OpRow *const row = &op->row;
     if (op->decomposition && !op->derivative) dispatch_register(row, KEY_autograd, run_decomposition);
+    if (op->decomposition && !op->derivative && !op->cpu)
+        dispatch_register(row, KEY_capture, run_decomposition); /* its parts are captured */
     if (op->decomposition) dispatch_register(row, KEY_cpu, run_decomposition);
     if (op->decomposition) dispatch_register(row, KEY_meta, run_decomposition);
     if (op->decomposition) dispatch_register(row, KEY_spare, run_decomposition);
@@ -162,7 +164,7 @@ static Status check_desc(const sn_op_desc *desc) {
 
 static Status publish(DynamicOp *op) {
     const size_t n = strlen(op->row.name);
-    if (op_find(op->row.name, n, NULL) || find_dynamic(op->row.name, n))
+    if (op_find(op->row.name, n, NULL))
         return error_raise(ST_ARGUMENT, "op %s exists already", op->row.name);
     const int i = atomic_load(&n_ops);
     if (i == MAX_OPS) return error_raise(ST_UNSUPPORTED, "more than %d user's ops", MAX_OPS);

@@ -18,4 +18,9 @@ struct DynamicOp {
 const DynamicOp *custom_op_register(const sn_op_desc *desc);
 const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the last */
 
+/* A derivative body that is being emitted into a graph (custom_derivative.c): capture's kernel passes
+ * every op that the body calls to it. */
+typedef struct Emission Emission;
+Status emission_call(Emission *emission, OpCall *call);
+
 #endif

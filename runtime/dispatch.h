@@ -75,9 +75,10 @@ static inline Arg arg_tensor_opt(sn_tensor *t) { return t ? A_VAL(&t->base) : A_
  * tensor_data and their strides. */
 OpKernel *cpu_kernel(const OpRow *row);
 
-/* Rows made at run time (runtime/custom_op.c): found by name after the built-in ones; ids from
+/* Rows made at run time (runtime/custom_op.c): op_find finds them after the built-in ones; ids from
  * OP_COUNT up. */
-const OpRow *op_find_any(const char *name, size_t n, OpForm *form);
+void custom_op_start(void);
+void custom_derivative_start(void);
 typedef struct DynamicOp DynamicOp;
 const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
 

@@ -10,6 +10,8 @@
 static void start_all(void) {
     dispatch_start();
     override_start();
+    custom_op_start();
+    custom_derivative_start();
     eager_start();
     tape_start();
     capture_start();

@@ -52,8 +52,9 @@ struct sn_state {
     void *free_blocks[BLOCK_CLASSES]; /* tensor blocks kept for reuse, linked through their first
                                          word */
     int n_free_blocks[BLOCK_CLASSES];
-    uint64_t seed, sequence; /* the default generator: Philox(seed, sequence, element) */
-    Capture *capture;        /* NULL: not inside sn_call */
+    uint64_t seed, sequence;   /* the default generator: Philox(seed, sequence, element) */
+    Capture *capture;          /* NULL: not inside sn_call */
+    struct Emission *emission; /* a derivative body goes into a graph; else NULL */
     const void
         *site;     /* return address of the user's current op call: for graph breaks and errors */
     int last_path; /* sn_path of the newest sn_call, for sn_last_call */

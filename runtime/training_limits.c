@@ -107,8 +107,7 @@ static void check_writes(Limits *l, const Node *node) {
 }
 
 static bool lacks_derivative(const Node *node) {
-    return node->row->id < OP_COUNT && node->row->kind != KIND_composite &&
-           !tape_row_differentiable(node->row);
+    return node->row->kind != KIND_composite && !tape_row_differentiable(node->row);
 }
 
 static void check_nodes(Limits *l) {

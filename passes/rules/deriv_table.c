@@ -16,7 +16,10 @@ static DerivFn *const rules[OP_COUNT] = {
 #undef ALIAS
 };
 
+DerivFn *deriv_made;
+
 DerivFn *deriv_rule(const OpRow *row) {
+    if (row->id >= OP_COUNT) return row->derivative ? deriv_made : NULL;
     DerivFn *const rule = rules[row->alias_of ? row->alias_of->id : row->id];
     return rule == deriv_none ? NULL : rule;
 }

@@ -490,6 +490,109 @@ START_TEST(c12_ordered_ops_are_never_merged_or_removed) {
 }
 END_TEST
 
+/* cube(x, k) = x^3 with the derivative k x^2 g: its rules are written with ops. */
+static sn_status cube_meta(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
+static sn_status cube_cpu(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_mul(sn_mul(x, x), x));
+}
+static sn_status cube_derivative(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const square = sn_mul(x, x);
+    sn_tensor *const slope = sn_mul_scalar(square, sn_in_value(f, 1));
+    return sn_set_grad_of(f, 0, sn_mul(sn_grad_of(f, 0), slope));
+}
+static sn_status host_derivative(sn_frame *f) { /* no graph can say it */
+    sn_tensor *const x = sn_in(f, 0);
+    const float *const from = sn_data(x, SN_F32);
+    if (!from) return sn_check();
+    sn_tensor *const slope = sn_full_like(x, sn_float(3 * from[0] * from[0]));
+    return sn_set_grad_of(f, 0, sn_mul(sn_grad_of(f, 0), slope));
+}
+
+static sn_status sum_of_op(sn_frame *f) {
+    const sn_value in[] = {sn_val(sn_relu(sn_in(f, 0))), sn_float(3)};
+    return sn_out(f, 0, sn_sum(sn_op_call1(*(const sn_op **)sn_closure(f), in, 2)));
+}
+
+static sn_status step_of_op(sn_frame *f) {
+    const sn_value in[] = {sn_val(sn_relu(sn_in(f, 0))), sn_float(3)};
+    sn_tensor *const y = sn_sum(sn_op_call1(*(const sn_op **)sn_closure(f), in, 2));
+    sn_backward(y);
+    return sn_out(f, 0, y);
+}
+
+static sn_tensor *grad_by(sn_function *fn, sn_tensor *x, bool inside) {
+    sn_grad_set(x, NULL);
+    sn_tensor *const y = SN_CALL(fn, x);
+    if (!inside) sn_backward(y);
+    ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);
+    return sn_clone(sn_grad(x)); /* the next call drops it */
+}
+
+static void compare_gradients(const sn_op *op, sn_body body, bool inside) {
+    sn_tensor *const x = LEAF(1, 6);
+    const Twin twin = twin_new(body, &op, &op, NULL);
+    sn_tensor *const want = grad_by(twin.eager, x, inside);
+    ck_assert_ptr_nonnull(want);
+    for (int i = 0; i < 3; i++) ck_assert(same_bits(grad_by(twin.fast, x, inside), want));
+    twin_free(twin);
+}
+
+START_TEST(c12_derivatives_of_users_ops_are_compiled) {
+    const sn_op *const op =
+        sn_op_register(SN_OP_DESC(.schema = "contract::cube(Tensor x, float k) -> Tensor",
+                                  .flags = SN_OP_PURE, .meta = cube_meta, .cpu = cube_cpu,
+                                  .derivative = cube_derivative, .saves = "x"));
+    compare_gradients(op, sum_of_op, false);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    compare_gradients(op, step_of_op, true);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+}
+END_TEST
+
+START_TEST(c12_derivatives_that_no_graph_can_say_run_eagerly) {
+    const sn_op *const op =
+        sn_op_register(SN_OP_DESC(.schema = "contract::host(Tensor x, float k) -> Tensor",
+                                  .flags = SN_OP_PURE, .meta = cube_meta, .cpu = cube_cpu,
+                                  .derivative = host_derivative, .saves = "x"));
+    compare_gradients(op, sum_of_op, false);
+    ck_assert_int_ne(last_path(), SN_PATH_COMPILED);
+    compare_gradients(op, step_of_op, true);
+}
+END_TEST
+
+START_TEST(c12_a_missing_meta_rule_breaks_with_its_reason) {
+    const sn_op *const op =
+        sn_op_register(SN_OP_DESC(.schema = "contract::unknown(Tensor x, float k) -> Tensor",
+                                  .flags = SN_OP_PURE, .cpu = cube_cpu));
+    sn_function *const fn = sn_compile(sum_of_op, (void *)&op, NULL);
+    for (int i = 0; i < 3; i++) ck_assert_ptr_nonnull(SN_CALL(fn, F32(1, 6)));
+    ck_assert_int_ge(stats_of(fn).breaks, 1);
+    ck_assert_ptr_nonnull(strstr(sn_explain(fn), "an op without a meta rule"));
+    sn_function *const strict =
+        sn_compile(sum_of_op, (void *)&op, SN_COMPILE_OPTIONS(.full_graph = true));
+    ck_assert_ptr_null(SN_CALL(strict, F32(1, 6)));
+    expect_error(SN_ERR_STRICT, "an op without a meta rule");
+    sn_function_free(strict);
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(c12_a_decomposition_is_captured_as_its_parts) {
+    const sn_op *const op =
+        sn_op_register(SN_OP_DESC(.schema = "contract::parts(Tensor x, float k) -> Tensor",
+                                  .decomposition = cube_cpu));
+    compare_gradients(op, sum_of_op, false);
+    compare_gradients(op, step_of_op, true);
+    sn_function *const fn =
+        sn_compile(sum_of_op, (void *)&op, SN_COMPILE_OPTIONS(.full_graph = true));
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(SN_CALL(fn, F32(1, 6)) != NULL, "%s", sn_error_take()->message);
+    ck_assert_ptr_null(strstr(sn_dump(fn, "capture"), "contract::parts"));
+    sn_function_free(fn);
+}
+END_TEST
+
 /* C13: threads and unwinding
  * ---------------------------------------------------------------------------------- */
 
@@ -665,6 +768,10 @@ int main(void) {
         c12_pure_ops_with_a_meta_rule_are_captured,
         c12_other_ops_flush_and_run_at_once,
         c12_ordered_ops_are_never_merged_or_removed,
+        c12_derivatives_of_users_ops_are_compiled,
+        c12_derivatives_that_no_graph_can_say_run_eagerly,
+        c12_a_missing_meta_rule_breaks_with_its_reason,
+        c12_a_decomposition_is_captured_as_its_parts,
         c13_scopes_left_open_are_closed,
         c13_one_function_on_many_threads,
         c13_another_threads_placeholder_gives_a_value_or_an_error,
