@@ -26,7 +26,8 @@ Status frame_run(sn_frame *frame, sn_body body) {
     state->scopes[depth].callback = true;
     const Status status = check_result(frame, body(frame));
     if (state_current != state) sn_state_use(state); /* the callback left another one in place */
-    if (status != ST_OK) memset(frame->out, 0, (size_t)frame->n_out * sizeof *frame->out);
+    if (status != ST_OK && frame->n_out)
+        memset(frame->out, 0, (size_t)frame->n_out * sizeof *frame->out);
     scope_pop_passing(state, depth, frame->out, frame->n_out);
     return status;
 }

@@ -50,7 +50,8 @@ static bool equal(const Interned *in, const Wanted *w) {
     const size_t bytes = (size_t)w->rank * sizeof(int64_t);
     return in->hash == w->hash && in->meta.dtype == w->dtype && in->meta.device == w->device &&
            in->meta.rank == w->rank && in->meta.wrapped == w->wrapped &&
-           !memcmp(in->meta.sizes, w->sizes, bytes) && !memcmp(in->meta.strides, w->strides, bytes);
+           (!bytes || (!memcmp(in->meta.sizes, w->sizes, bytes) &&
+                       !memcmp(in->meta.strides, w->strides, bytes)));
 }
 
 static Interned *lookup(Table *table, const Wanted *w) {

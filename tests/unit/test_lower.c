@@ -7,7 +7,7 @@
 #include "passes/passes.h"
 #include "runtime/execute.h"
 
-enum { MOST = 64 };
+enum { MOST = 128 };
 
 typedef struct Built {
     Arena *arena;
