@@ -13,7 +13,7 @@ struct Training {
     int n_user, n_saved, n_grads;
     bool *out_tracked;       /* by user output: carries a gradient */
     const Meta **grad_metas; /* by output gradient: layout that the backward was compiled for */
-    bool *want;              /* by graph input */
+    bool *want, *written;    /* by graph input */
     int n_inputs, n_symbols, n_floats;
     Arena *text_arena;
     Graph *eager; /* the captured graph, to run again */
@@ -87,6 +87,19 @@ typedef struct Split {
     Plan *forward, *backward;
 } Split;
 
+/* Writes of memory that carries no gradient are fine: expanding then needs what was there before. */
+static Status note_writes(Training *t, const Graph *graph) {
+    t->written = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
+    if (!t->written) return ST_MEMORY;
+    for (int i = 0; i < graph->writes.n; i++) {
+        const int input = graph->writes.at[i].input->index;
+        t->written[input] = true;
+        if (t->want[input])
+            return error_raise(ST_UNSUPPORTED, "a write to an input that wants a gradient");
+    }
+    return ST_OK;
+}
+
 static Status split_graphs(void *context) {
     Split *const s = context;
     Training *const t = s->training;
@@ -98,8 +111,7 @@ static Status split_graphs(void *context) {
         t->out_tracked[i] = tracked[s->graph->outputs.at[i].value->id];
     const PassOptions options = compile_pass_options(NULL, &s->variant->info);
     TRY(passes_run(s->graph, "functionalize", &options));
-    if (s->graph->writes.n)
-        return error_raise(ST_UNSUPPORTED, "writes among ops whose results carry gradients");
+    TRY(note_writes(t, s->graph));
     const JointSpec spec = {.want = t->want, .grad_defined = t->out_tracked};
     int64_t step = clock_ns();
     Graph *const joint = joint_build(s->graph, &spec);
@@ -304,6 +316,27 @@ static Status own_handle(sn_tensor *input, bool tracked, sn_tensor **out) {
 
 /* The captured ops again, on the tape, from the inputs; partial sums are roots of their own, so
  * they come first. */
+static Status copy_of(sn_tensor *t, sn_tensor **out) {
+    *out = tensor_of(E(eager_builder(), clone, V(&t->base)));
+    return *out ? ST_OK : error_pending();
+}
+
+/* With the random numbers of the launch. */
+static Status run_again(const Launch *l, sn_tensor **inputs, sn_tensor **outs) {
+    sn_state *const state = state_get();
+    const uint64_t seed = state->seed, sequence = state->sequence;
+    for (int i = 0; i < l->variant->n_bindings; i++) {
+        if (l->variant->bindings[i].kind == BIND_seed) state->seed = (uint64_t)l->symbols[i];
+        if (l->variant->bindings[i].kind == BIND_sequence)
+            state->sequence = (uint64_t)l->symbols[i];
+    }
+    const Training *const t = l->variant->training;
+    const Status status = graph_run(t->eager, inputs, t->n_inputs, outs);
+    state->seed = seed;
+    state->sequence = sequence;
+    return status;
+}
+
 static Status run_expanded(const Launch *l, TapeBackward *call) {
     const Training *const t = l->variant->training;
     TRY(check_saved(l->inputs, l->n_inputs));
@@ -316,8 +349,9 @@ static Status run_expanded(const Launch *l, TapeBackward *call) {
     state->grad_mode = SN_GRAD_ON;
     Status ran = ST_OK;
     for (int i = 0; i < t->n_inputs && ran == ST_OK; i++)
-        ran = own_handle(l->inputs[i].tensor, t->want[i], &inputs[i]);
-    if (ran == ST_OK) ran = graph_run(t->eager, inputs, t->n_inputs, outs);
+        ran = t->written[i] ? copy_of(l->inputs[i].tensor, &inputs[i])
+                            : own_handle(l->inputs[i].tensor, t->want[i], &inputs[i]);
+    if (ran == ST_OK) ran = run_again(l, inputs, outs);
     state->grad_mode = mode;
     TRY(ran);
     for (int i = 0; i < t->n_inputs; i++) {
@@ -357,7 +391,7 @@ static const TapeCompiled compiled_class = {.name = "CompiledBackward",
                                             .saved = launch_saved};
 
 static Launch *launch_new(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
-                          const double *floats) {
+                          const double *floats) { /* inputs: as they were before the launch */
     const Training *const t = v->training;
     const size_t n_saved = (size_t)(t->n_inputs + t->n_saved),
                  n_ints = (size_t)(v->n_bindings + t->n_floats);
@@ -395,8 +429,15 @@ Status training_run(Variant *v, const Trace *trace, sn_tensor *const *inputs,
     sn_tensor *all[512], *tracked[256];
     if (t->n_user > 256 || t->n_user + t->n_saved > COUNT_OF(all))
         return error_raise(ST_UNSUPPORTED, "a compiled forward of more than 512 results");
+    sn_tensor *before[256];
+    if (t->n_inputs > COUNT_OF(before))
+        return error_raise(ST_UNSUPPORTED, "a compiled forward of more than 256 inputs");
+    for (int i = 0; i < t->n_inputs; i++) {
+        before[i] = inputs[i];
+        if (t->written[i]) TRY(copy_of(inputs[i], &before[i]));
+    }
     TRY(execute(v->run, inputs, symbols, floats, all));
-    Launch *const l = launch_new(v, inputs, symbols, floats);
+    Launch *const l = launch_new(v, before, symbols, floats);
     if (!l) return error_pending();
     const Status saved = save_values(l, inputs, all);
     if (saved != ST_OK) {

@@ -192,8 +192,9 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
         v->bindings = plan.bindings.at;
     }
     if (status != ST_OK) {
-        function_note_failure(fn, v->info.failure,
-                              v->info.reason[0] ? v->info.reason : error_slot()->message);
+        if (!older) /* else the case is tried as it is */
+            function_note_failure(fn, v->info.failure,
+                                  v->info.reason[0] ? v->info.reason : error_slot()->message);
         error_clear();
         variant_free(v);
         return status;
