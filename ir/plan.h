@@ -52,5 +52,7 @@ typedef struct Plan {
 
 void plan_print(Plan *plan, Text *text);              /* the stage "loops": kernels, call sequence, memory */
 void plan_print_memory(const Plan *plan, Text *text); /* the stage "memory" alone */
+/* Reads one text of either stage and prints it again; raises ST_PARSE naming the line. */
+Status plan_reprint(const char *text, const char **end, Text *out);
 
 #endif

@@ -190,10 +190,16 @@ bool training_stage(const Variant *v, const char *stage, Text *text) {
         graph_print(t->partition->forward, text);
     else if (!strcmp(stage, "backward"))
         graph_print(t->partition->backward, text);
-    else if (!compile_plan_text(t->forward_plan, stage, text))
-        return false;
-    else
-        compile_plan_text(t->backward_plan, stage, text);
+    else {
+        Text plan = {0};
+        const bool known = compile_plan_text(t->forward_plan, stage, &plan);
+        if (known) {
+            text_printf(text, "# forward\n%s# backward\n", text_str(&plan));
+            compile_plan_text(t->backward_plan, stage, text);
+        }
+        text_free(&plan);
+        return known;
+    }
     return true;
 }
 

@@ -1,6 +1,10 @@
 /* opt.c: `sinter opt`: parse a text graph, verify it, run passes with the verifier between them,
  * print the result. The golden tests are made of this. --stage says what the file is verified as
- * (capture: anything goes). */
+ * (capture: anything goes), or that it holds another of dump's texts: loops, memory, guards, which
+ * are parsed, checked and printed again.
+ *
+ * A file is one text, or several under the head lines that `sinter dump` writes ("# graph 1",
+ * "# backward"): each is taken by itself, and the head lines stay. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,17 +12,25 @@
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/guards_text.h"
 
 typedef struct OptRun {
     const char *path, *passes, *skip, *stage, *limit, *joint, *then;
     bool trace, partition;
 } OptRun;
 
-static const char *const stages[] = {"capture", "functional", "joint", "decomposed"};
+typedef Status Reprint(const char *text, const char **end, Text *out);
+
+static const struct StageRow {
+    const char *name;
+    Reprint *reprint; /* NULL: a graph */
+} stages[] = {{"capture", NULL},         {"functional", NULL},    {"joint", NULL},
+              {"decomposed", NULL},      {"loops", plan_reprint}, {"memory", plan_reprint},
+              {"guards", guards_reprint}};
 
 static int stage_find(const char *name) {
     for (int i = 0; i < COUNT_OF(stages); i++)
-        if (!strcmp(stages[i], name)) return i;
+        if (!strcmp(stages[i].name, name)) return i;
     return -1;
 }
 
@@ -73,7 +85,18 @@ static Status print_parts(Graph *joint) {
     return ST_OK;
 }
 
-static Status run(Arena *arena, const OptRun *opt, const char *text, size_t n) {
+static Status reprint(Reprint *read, const char *text) {
+    Text out = {0};
+    const char *end = text;
+    Status status = read(text, &end, &out);
+    if (status == ST_OK && end[strspn(end, " \n")])
+        status = error_raise(ST_PARSE, "text after the end: \"%.16s\"", end);
+    if (status == ST_OK) fputs(text_str(&out), stdout);
+    text_free(&out);
+    return status;
+}
+
+static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_t n) {
     Graph *graph;
     TRY(graph_parse(arena, text, n, &graph));
     TRY(graph_verify(graph, (Stage)stage_find(opt->stage)));
@@ -90,13 +113,55 @@ static Status run(Arena *arena, const OptRun *opt, const char *text, size_t n) {
     return ST_OK;
 }
 
+static bool is_head(const char *line) {
+    return !strncmp(line, "# graph ", 8) || !strncmp(line, "# forward", 9) ||
+           !strncmp(line, "# backward", 10) || !strncmp(line, "# no backward", 13);
+}
+
+static bool is_blank(const char *text) { /* comments count as nothing */
+    while (*text) {
+        text += strspn(text, " \t\r\n");
+        if (*text && *text != '#') return false;
+        text += strcspn(text, "\n");
+    }
+    return true;
+}
+
+static Status run_piece(const OptRun *opt, const char *text, size_t n, bool only) {
+    Arena *const arena = arena_new();
+    char *const piece = arena ? arena_printf(arena, "%.*s", (int)n, text) : NULL;
+    Reprint *const read = stages[stage_find(opt->stage)].reprint;
+    const Status status = !piece                     ? ST_MEMORY
+                          : is_blank(piece) && !only ? ST_OK
+                          : read                     ? reprint(read, piece)
+                                                     : run_graph(arena, opt, piece, strlen(piece));
+    arena_free(arena);
+    return status;
+}
+
+/* The text up to the next head line, then that line itself. */
+static Status run(const OptRun *opt, const char *text) {
+    bool heads = false;
+    for (const char *end = text; *end || !heads; text = end) {
+        while (*end && !is_head(end)) {
+            end += strcspn(end, "\n");
+            end += *end == '\n';
+        }
+        TRY(run_piece(opt, text, (size_t)(end - text), !heads && !*end));
+        if (!*end) return ST_OK;
+        heads = true;
+        const size_t line = strcspn(end, "\n");
+        printf("%.*s\n", (int)line, end);
+        end += line + (end[line] == '\n');
+    }
+    return ST_OK;
+}
+
 static int run_file(const OptRun *opt) {
     char *text = NULL;
     size_t n = 0;
     if (file_read(opt->path, &text, &n) != ST_OK) return report_error(EXIT_environment);
-    Arena *const arena = arena_new();
-    const Status status = arena ? run(arena, opt, text, n) : ST_MEMORY;
-    arena_free(arena);
+    const Status status = run(opt, text);
     mem_free(text);
     return status == ST_OK ? EXIT_done
                            : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);

@@ -83,7 +83,7 @@ static int with_target(const Job *job,
         sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
     sn_tensor *out[MAX_OUT] = {NULL};
     for (int i = 0; i < CALLS && !sn_check(); i++) target_call(&target, fn, out);
-    const int code = sn_check() ? report_error(EXIT_wrong) : done(job, fn, out, target.n_out);
+    const int code = sn_check() ? report_error(target.exit_code) : done(job, fn, out, target.n_out);
     sn_function_free(fn);
     target_close(&target);
     return code;
@@ -114,6 +114,12 @@ static int show_stage(const Job *job, sn_function *fn, sn_tensor **out, int n_ou
 static bool is_sample(const Job *job) {
     return !strstr(job->target.name, ".so:") && !strstr(job->target.name, ".sn") &&
            strcmp(job->target.name, "-");
+}
+
+static bool is_stage(const char *name) {
+    for (int i = 0; sn_stage_name(i); i++)
+        if (!strcmp(sn_stage_name(i), name)) return true;
+    return false;
 }
 
 /* Arguments after a sample's name are the sample's own. */
@@ -151,6 +157,7 @@ int command_dump(const Command *self, int argc, char **argv) {
     Job job = {.stage = "capture"};
     const int code = parse(self, argc, argv, &job);
     if (code != EXIT_done) return code;
+    if (!is_stage(job.stage)) return usage_error(self, "unknown stage", job.stage);
     char report[64];
     snprintf(report, sizeof report, "dump:%s", job.stage);
     return is_sample(&job) ? report_sample(job.target.name, report) : with_target(&job, show_stage);

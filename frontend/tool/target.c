@@ -2,6 +2,7 @@
 #include "frontend/tool/target.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,6 +12,12 @@
 
 enum { DEFAULT_SIZE = 8 };
 
+static bool word_index(const char *const *words, int n, const char *word, int *index) {
+    for (*index = 0; *index < n; (*index)++)
+        if (!strcmp(words[*index], word)) return true;
+    return false;
+}
+
 bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     const char *const a = argv[*i];
     const char *value = option_value(a, "--input");
@@ -19,12 +26,22 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
         if (o->n_inputs < TARGET_INPUTS) o->inputs[o->n_inputs++] = value;
         return true;
     }
+    if (!strcmp(a, "--grad")) return o->grad = true;
     if ((value = option_value(a, "--outputs"))) {
         o->n_out = atoi(value);
         return true;
     }
+    static const char *const modes[] = {"verify", "replay", "eager"};
+    static const char *const dynamics[] = {"auto", "always", "never"};
+    int which = 0;
     if ((value = option_value(a, "--mode"))) {
-        o->compile.mode = !strcmp(value, "replay") ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY;
+        if (!word_index(modes, COUNT_OF(modes), value, &which)) return false;
+        o->compile.mode = (sn_compile_mode)which;
+        return true;
+    }
+    if ((value = option_value(a, "--dynamic"))) {
+        if (!word_index(dynamics, COUNT_OF(dynamics), value, &which)) return false;
+        o->compile.dynamic = (sn_dynamic)which;
         return true;
     }
     if (a[0] == '-' || o->name) return false;
@@ -43,8 +60,9 @@ static sn_tensor *random_tensor(const Meta *meta) {
     return sn_to(sn_mul_scalar(sn_rand(list, SN_F32), sn_float(4)), (sn_dtype)meta->dtype);
 }
 
-static void add_input(Target *t, const Meta *meta) {
+static void add_input(const TargetOptions *o, Target *t, const Meta *meta) {
     sn_tensor *const made = random_tensor(meta);
+    if (made && o->grad && dtype_is_float(meta->dtype)) sn_requires_grad_(made, true);
     if (made && t->n_in < TARGET_INPUTS) t->in[t->n_in++] = sn_keep(made);
 }
 
@@ -54,12 +72,14 @@ static void add_given(const TargetOptions *o, Target *t) {
     for (int i = 0; env && i < o->n_inputs; i++) {
         Meta *meta;
         const char *end;
+        t->exit_code = EXIT_usage;
         if (meta_parse(arena, env, o->inputs[i], &end, &meta) != ST_OK) break;
         if (*end) {
             error_raise(ST_PARSE, "--input '%s': unexpected '%s'", o->inputs[i], end);
             break;
         }
-        add_input(t, meta);
+        t->exit_code = EXIT_wrong;
+        add_input(o, t, meta);
     }
     arena_free(arena);
 }
@@ -67,14 +87,17 @@ static void add_given(const TargetOptions *o, Target *t) {
 static void open_graph(const TargetOptions *o, Target *t) {
     char *text;
     size_t n;
+    t->exit_code = EXIT_environment;
     if (file_read(o->name, &text, &n) != ST_OK) return;
+    t->exit_code = EXIT_wrong;
     t->graph = sn_graph_parse(text, n);
     Arena *const arena = arena_new();
     Graph *graph;
     if (t->graph && arena && graph_parse(arena, text, n, &graph) == ST_OK) {
         t->n_out = graph->outputs.n;
         if (!o->n_inputs)
-            for (int i = 0; i < graph->inputs.n; i++) add_input(t, graph->inputs.at[i]->base.meta);
+            for (int i = 0; i < graph->inputs.n; i++)
+                add_input(o, t, graph->inputs.at[i]->base.meta);
     }
     arena_free(arena);
     mem_free(text);
@@ -86,19 +109,22 @@ static void open_library(const TargetOptions *o, Target *t) {
     snprintf(path, sizeof path, "%s", o->name);
     char *const colon = strrchr(path, ':');
     *colon = '\0';
-    void *const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    t->exit_code = EXIT_environment;
+    char whole[PATH_MAX]; /* a bare name is a file here, not one of the loader's */
+    void *const library = dlopen(realpath(path, whole) ? whole : path, RTLD_NOW | RTLD_LOCAL);
     void *const symbol = library ? dlsym(library, colon + 1) : NULL;
     if (!symbol) {
         error_raise(ST_IO, "cannot open %s", dlerror());
         return;
     }
+    t->exit_code = EXIT_wrong;
     memcpy(&t->body, &symbol, sizeof t->body);
     t->n_out = o->n_out ? o->n_out : 1;
     add_given(o, t);
 }
 
 bool target_open(const TargetOptions *o, Target *out) {
-    *out = (Target){.n_out = o->n_out};
+    *out = (Target){.n_out = o->n_out, .exit_code = EXIT_wrong};
     if (strstr(o->name, ".so:"))
         open_library(o, out);
     else if (strstr(o->name, ".sn") || !strcmp(o->name, "-"))

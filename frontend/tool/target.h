@@ -14,16 +14,18 @@ typedef struct Target {
     sn_body body;                 /* library functions */
     sn_tensor *in[TARGET_INPUTS]; /* kept */
     int n_in, n_out;
+    int exit_code; /* of the error that is pending after target_open */
 } Target;
 
 typedef struct TargetOptions {
     const char *name;
     const char *inputs[TARGET_INPUTS]; /* "f32[8,16]" */
     int n_inputs, n_out;
+    bool grad; /* float inputs require gradients */
     sn_compile_options compile;
 } TargetOptions;
 
-/* Reads one argument: TARGET, --input, --outputs=, --mode=. False: not one of them. */
+/* Reads one argument: TARGET, --input, --outputs=, --mode=, --dynamic=, --grad. False: not one of them. */
 bool target_option(TargetOptions *o, int argc, char **argv, int *i);
 /* True: the name is a file or library; errors are pending where it cannot be opened. */
 bool target_open(const TargetOptions *o, Target *out);
