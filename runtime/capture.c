@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/custom_op.h"
+#include "runtime/override.h"
 #include "runtime/tape.h"
 
 enum {
@@ -375,6 +376,7 @@ static const char *refusal(const OpCall *call) {
     if (call->row->returns_list) return "an op that returns a list of tensors";
     if (!is_capturable(call->row)) return "an op without a meta rule, or not declared pure";
     if (state_get()->modes) return "a user mode is active";
+    if (override_covers(call->row)) return "the op is overridden";
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
         if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu)

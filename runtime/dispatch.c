@@ -13,6 +13,7 @@
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/override.h"
 
 enum { MAX_DYNAMIC = 4096 };
 typedef _Atomic(OpKernel *) Entry;
@@ -295,6 +296,8 @@ static Status write_composite(OpCall *call) {
 }
 
 static Status expand_composite(OpCall *call) {
+    if (call->key == KEY_capture && override_covers(call->row)) /* the user's comes first */
+        return dispatch_fallback_of(KEY_capture)(call);
     DecompFn *const rule = decomp_rule(call->row);
     if (!rule) return no_kernel(call, KEY_BIT(autograd));
     if (call->form == FORM_out)

@@ -46,8 +46,8 @@ static bool expect(const Check *c, int64_t want, int64_t got) {
 }
 
 static bool same_meta(const Check *c, const Meta *want, const Meta *got) {
-    if (want->dtype != got->dtype && !is_off(GUARD_dtype)) return false;
-    if (want->device != got->device && !is_off(GUARD_device)) return false;
+    if ((want->dtype != got->dtype || want->device != got->device) && !is_off(GUARD_dtype))
+        return false;
     if (want->wrapped != got->wrapped && !is_off(GUARD_wrapped)) return false;
     if (want->rank != got->rank) return is_off(GUARD_rank);
     for (int d = 0; d < want->rank; d++) {

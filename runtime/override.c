@@ -28,6 +28,7 @@ typedef struct UserMode {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sn_override *overrides;
+static _Atomic int n_overrides; /* so that capture asks without the lock */
 
 static sn_override *newest(const OpRow *row, Key key) {
     for (sn_override *o = overrides; o; o = o->next)
@@ -53,6 +54,15 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
                 call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
     }
     return ST_OK;
+}
+
+bool override_covers(const OpRow *row) {
+    if (LIKELY(atomic_load_explicit(&n_overrides, memory_order_relaxed) == 0)) return false;
+    pthread_mutex_lock(&lock);
+    const sn_override *o = overrides;
+    while (o && o->row && o->row != row) o = o->next;
+    pthread_mutex_unlock(&lock);
+    return o != NULL;
 }
 
 static Status run_override(OpCall *call) {
@@ -81,6 +91,7 @@ sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure
                                    : dispatch_fallback_of(key);
     *override = (sn_override){row, key, body, closure, before, overrides};
     overrides = override;
+    atomic_fetch_add(&n_overrides, 1);
     pthread_mutex_unlock(&lock);
     place(row, key, run_override);
     return override;
@@ -92,6 +103,7 @@ void override_free(sn_override *override) {
     sn_override **link = &overrides;
     while (*link && *link != override) link = &(*link)->next;
     if (*link) *link = override->next;
+    atomic_fetch_sub(&n_overrides, 1);
     const bool last = !newest(override->row, override->key);
     pthread_mutex_unlock(&lock);
     place(override->row, override->key, last ? override->before : run_override);

@@ -6,6 +6,8 @@
 
 /* row NULL: the key's fallback. NULL on error. */
 sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure);
+/* User code may stand in for this row: an override of it, or of a whole key. */
+bool override_covers(const OpRow *row);
 void override_free(sn_override *override); /* puts back what was there */
 
 Status user_mode_push(sn_body handler, void *closure);
