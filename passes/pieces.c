@@ -80,7 +80,9 @@ static Copy filled(Lower *l, Node *node, double value) {
 
 /* Pads come in pairs, last dim first; negative ones cut. */
 static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
-    if (room < 2 || !arg_is_number(&node->args[2]) || node->args[2].kind == ARG_runtime) return -1;
+    const Arg *const value = &node->args[2];
+    if (room < 2 || !arg_is_number(value) || value->kind == ARG_runtime) return -1;
+    if (value->kind == ARG_int && sym_is(value->i)) return -1;
     GVal *const self = gval(node->args[0].val);
     const Meta *const meta = self->base.meta;
     const Arg *const pad = &node->args[1];
@@ -98,7 +100,7 @@ static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
         from = sym_add(l->env, from, sym_mul(l->env, cut, dense[d]));
         to = sym_add(l->env, to, sym_mul(l->env, max_i64(0, before), strides[d]));
     }
-    copies[0] = filled(l, node, arg_double(&node->args[2]));
+    copies[0] = filled(l, node, arg_double(value));
     copies[1] = piece(node, self, to, strides);
     copies[1].sizes = sizes;
     copies[1].from_offset = from;

@@ -275,7 +275,6 @@ Builder *eager_builder(void) {
     return &builder;
 }
 
-/* Parts are temporaries of a scope of their own; results pass to the caller's. */
 /* The meta rule says what is wrong with the arguments, and how many results a Tensor[] has. */
 static Status check_composite(OpCall *call) {
     MetaOut outs[MAX_OUTS];
@@ -295,13 +294,21 @@ static Status write_composite(OpCall *call) {
     return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, call->outs);
 }
 
+/* Out: into the given tensors, resized where needed. */
+static Status write_outs(OpCall *call) {
+    for (int i = 0; i < call->row->n_out; i++) {
+        const Arg args[2] = {A_VAL(&call->outs[i]->base), A_NONE};
+        TRY(dispatch(op_row(OP_clone), FORM_out, args, &call->out_args[i], &call->outs[i]));
+    }
+    return ST_OK;
+}
+
+/* Parts are temporaries of a scope of their own; results pass to the caller's. */
 static Status expand_composite(OpCall *call) {
     if (call->key == KEY_capture && override_covers(call->row)) /* the user's comes first */
         return dispatch_fallback_of(KEY_capture)(call);
     DecompFn *const rule = decomp_rule(call->row);
     if (!rule) return no_kernel(call, KEY_BIT(autograd));
-    if (call->form == FORM_out)
-        return error_raise(ST_UNSUPPORTED, "%s has no out form", call->row->name);
     TRY(check_composite(call));
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
@@ -311,6 +318,7 @@ static Status expand_composite(OpCall *call) {
     for (int i = 0; i < call->n_outs; i++)
         call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
     if (status == ST_OK && call->form == FORM_inplace) status = write_composite(call);
+    if (status == ST_OK && call->form == FORM_out) status = write_outs(call);
     scope_pop_passing(state, depth, call->outs, call->n_outs);
     return status == ST_OK ? error_pending() : status;
 }

@@ -8,8 +8,15 @@ BodyFn body_sum, body_sum_of_squares, body_mean, body_prod, body_amax, body_amin
 
 static int truth(BodyCall *c) { return as_type(c, c->element(c, 0), S_b); }
 
-int body_sum(BodyCall *c) { return loop_reduce(c->lb, RED_sum, X(0), -1); }
-int body_prod(BodyCall *c) { return loop_reduce(c->lb, RED_prod, X(0), -1); }
+/* Into bools elements are cast first: their sum is any, their product all. */
+int body_sum(BodyCall *c) {
+    if (c->out_dtype == DT_bool) return loop_reduce(c->lb, RED_any, truth(c), -1);
+    return loop_reduce(c->lb, RED_sum, X(0), -1);
+}
+int body_prod(BodyCall *c) {
+    if (c->out_dtype == DT_bool) return loop_reduce(c->lb, RED_all, truth(c), -1);
+    return loop_reduce(c->lb, RED_prod, X(0), -1);
+}
 
 /* Fused multiply-adds in the lanes of the order. */
 int body_sum_of_squares(BodyCall *c) {

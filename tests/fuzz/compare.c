@@ -98,13 +98,20 @@ static void free_seen(FzSeen *seen, int n) {
     for (int i = 0; i < n; i++) fz_seen_free(&seen[i]);
 }
 
+static void note_error(const FzSeen *seen, FzResult *result) {
+    const char *const at = strstr(text_str(&seen->story), ": error ");
+    if (!seen->failed || result->errors) return;
+    result->errors = true;
+    if (at) snprintf(result->error, sizeof result->error, "%.*s", (int)(line_end(at) - at), at);
+}
+
 void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result,
                 Text *story) {
     FzSeen want[ALL_CALLS], got[ALL_CALLS];
     const int n = call_count(variant);
     *result = (FzResult){.differs = false};
     run_calls(p, variant, NULL, seed, want, result);
-    for (int i = 0; i < n; i++) result->errors |= want[i].failed;
+    for (int i = 0; i < n; i++) note_error(&want[i], result);
     for (int m = 0; m < (int)(sizeof modes / sizeof *modes); m++) {
         if (modes[m].mode == SN_COMPILE_REPLAY && (variant || !replayable(p))) continue;
         run_calls(p, variant, &modes[m], seed, got, result);

@@ -6,6 +6,7 @@
 typedef struct FzResult {
     bool differs, errors; /* errors: the eager run ended in one */
     int64_t ops_generated, ops;
+    char error[160]; /* the first one */
 } FzResult;
 
 /* variant NULL: none. story NULL: not wanted; else the first difference, for people. */

@@ -31,6 +31,7 @@ typedef struct Options {
 typedef struct Totals {
     int64_t graphs, differing, crashed, errors, ops_generated, ops;
     int64_t *uses;
+    bool verbose;
 } Totals;
 
 static const FzProgram *variant_of(const Case *c) { return c->has_variant ? &c->variant : NULL; }
@@ -128,6 +129,7 @@ static int run_some(const Case *cases, int n, Outcome *outcomes, Totals *totals)
         }
         outcomes[ended++] = m.result.differs ? DIFFERS : FINE;
         totals->errors += m.result.errors;
+        if (m.result.errors && totals->verbose) fprintf(stderr, "eager%s\n", m.result.error);
         totals->ops += m.result.ops;
         totals->ops_generated += m.result.ops_generated;
     }
@@ -301,13 +303,14 @@ static bool parse_options(Options *o, int n, char **words) {
 
 int main(int n, char **words) {
     Options o = {.graphs = 1000, .seed = 1};
-    Totals totals = {0};
+    Totals totals = {.graphs = 0};
     if (!parse_options(&o, n, words)) {
         fprintf(stderr, "fuzz --graphs N --seed S [--json] [--verbose] [--seconds T] [--save DIR] "
                         "[--replay FILE...]\n");
         return 2;
     }
     if (o.first_file) return replay_files(&o, n, words);
+    totals.verbose = o.verbose;
     campaign(&o, &totals);
     print_totals(&o, &totals);
     free(totals.uses);
