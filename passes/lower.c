@@ -128,6 +128,15 @@ static void add_user(void *context, GVal **slot) {
     VEC_PUSH(l->arena, &base->users, visit->node);
 }
 
+/* A check whose result nobody uses is still made: its result gets memory. */
+static void see_checks(Lower *l) {
+    for (const Node *node = l->graph->first; node; node = node->next) {
+        if (!(node->row->flags & OPF_check) || !node->n_outs) continue;
+        ValInfo *const base = val_info(l, val_info(l, &node->outs[0])->base);
+        if (!base->users.n) base->visible = true;
+    }
+}
+
 static void look_at_graph(Lower *l) {
     Graph *const graph = l->graph;
     l->vals = ARENA_ARRAY(l->arena, ValInfo, graph->n_vals + 1);
@@ -144,6 +153,7 @@ static void look_at_graph(Lower *l) {
     }
     for (int i = 0; i < graph->writes.n; i++)
         val_info(l, val_info(l, graph->writes.at[i].value)->base)->visible = true;
+    see_checks(l);
 }
 
 bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base) {
@@ -224,8 +234,8 @@ static bool is_packed(SymEnv *env, const Meta *meta) {
     for (int left = meta->rank; left; left--) {
         int found = -1;
         for (int d = 0; d < meta->rank && found < 0; d++)
-            if (!used[d] && (sym_identical(meta->sizes[d], 1) ||
-                             sym_identical(meta->strides[d], step)))
+            if (!used[d] &&
+                (sym_identical(meta->sizes[d], 1) || sym_identical(meta->strides[d], step)))
                 found = d;
         if (found < 0) return false;
         used[found] = true;
