@@ -121,6 +121,12 @@ static const char *written_schema(const OpRow *row, OpForm form, const char *nam
                       row->n_out == 1 ? ") -> Tensor(a!)" : ") -> Tensor[]");
 }
 
+/* ATen's in-place overloads do not repeat that self is a tensor: pow.Tensor_Scalar, pow_.Scalar. */
+static const char *inplace_overload(const char *overload) {
+    const bool repeats = !strcmp(overload, "Tensor_Tensor") || !strcmp(overload, "Tensor_Scalar");
+    return repeats ? overload + strlen("Tensor_") : overload;
+}
+
 static void row_init(OpRow *row) {
     if (row->alias_of) {
         const OpRow *of = row->alias_of;
@@ -138,7 +144,7 @@ static void row_init(OpRow *row) {
     row->name = name[FORM_functional] = full_name(&s, "", s.overload);
     row->schema = schema[FORM_functional] =
         pool_print("%s%s%s%s", strstr(row->schema, "::") ? "" : "aten::", row->schema, "", "");
-    if (row->inplace) name[FORM_inplace] = full_name(&s, "_", s.overload);
+    if (row->inplace) name[FORM_inplace] = full_name(&s, "_", inplace_overload(s.overload));
     if (row->out_name) name[FORM_out] = full_name(&s, "", row->out_name);
     for (int form = 0; form < FORM_COUNT; form++) {
         if (!name[form]) continue;

@@ -36,17 +36,27 @@ static sn_override *newest(const OpRow *row, Key key) {
     return NULL;
 }
 
+/* A list has as many results as the body set, from 0 on. */
+static void take_list(OpCall *call, sn_tensor *const *outs) {
+    for (call->n_outs = 0; call->n_outs < MAX_LIST && outs[call->n_outs]; call->n_outs++)
+        call->outs[call->n_outs] = outs[call->n_outs];
+}
+
 Status body_kernel(OpCall *call, sn_body body, void *closure) {
-    sn_tensor *outs[MAX_OUTS] = {0};
+    sn_tensor *outs[MAX_LIST];
+    const bool list = call->row->returns_list;
     sn_frame frame = {.what = op_form_name(call->row, call->form),
                       .closure = closure,
                       .in = call->args,
                       .n_in = call->row->n_params,
                       .out = outs,
-                      .n_out = call->row->n_out,
+                      .n_out = list ? MAX_LIST : call->row->n_out,
+                      .outs_optional = list,
                       .call = call};
+    memset(outs, 0, sizeof *outs * (size_t)frame.n_out);
     TRY(frame_run(&frame, body));
-    for (int i = 0; i < call->row->n_out; i++) {
+    if (list) take_list(call, outs);
+    for (int i = 0; !list && i < call->row->n_out; i++) {
         if (call->form == FORM_functional)
             call->outs[i] = outs[i];
         else

@@ -40,7 +40,7 @@ static sn_tensor *scale(sn_tensor *x, double by) {
     return sn_op_call1(scale_op(), in, 2);
 }
 
-START_TEST(a_users_op_runs_by_its_schema) {
+START_TEST(a_users_op_runs_by_its_schema) { /* acceptance 2.05 */
     reset();
     sn_tensor *const x = pair(1, 2);
     ck_assert(((const float *)sn_data(scale(x, 3), SN_F32))[1] == 6);
@@ -52,7 +52,7 @@ START_TEST(a_users_op_runs_by_its_schema) {
 }
 END_TEST
 
-START_TEST(a_second_definition_is_an_error) {
+START_TEST(a_second_definition_is_an_error) { /* acceptance 2.05 */
     scale_op();
     ck_assert_ptr_null(
         sn_op_register(SN_OP_DESC(.schema = "test::scale(Tensor x) -> Tensor", .cpu = scale_cpu)));
@@ -93,7 +93,7 @@ static sn_status twice_then_on(sn_frame *f) {
     return sn_redispatch(f);
 }
 
-START_TEST(an_override_runs_once_and_redispatches) {
+START_TEST(an_override_runs_once_and_redispatches) { /* acceptance 2.04 */
     sn_override *const o = sn_op_override(scale_op(), SN_KEY_AUTOCAST, twice_then_on, NULL);
     sn_state *const state = state_get();
     state->include |= KEY_BIT(autocast);
@@ -115,7 +115,7 @@ static float first(sn_tensor *t) {
     return data ? data[0] : -1;
 }
 
-START_TEST(overrides_stack_and_restore) {
+START_TEST(overrides_stack_and_restore) { /* acceptance 2.06 */
     sn_tensor *const x = pair(1, 2);
     const uint32_t epoch = atomic_load(&dispatch_epoch);
     sn_override *const seven = sn_op_override(scale_op(), SN_KEY_CPU, answer_seven, NULL);
@@ -135,7 +135,7 @@ static sn_status spare_backend(sn_frame *f) {
     return sn_out(f, 0, sn_in(f, 0));
 }
 
-START_TEST(an_out_of_tree_device_runs_through_a_fallback) {
+START_TEST(an_out_of_tree_device_runs_through_a_fallback) { /* acceptance 1.15, 1.16 */
     const Meta *const meta = meta_intern_contiguous(DT_f32, DEV_spare, (int64_t[]){2}, 1);
     sn_tensor *const x = tensor_without_data(meta);
     ck_assert_ptr_null(scale(x, 2));
@@ -164,7 +164,7 @@ START_TEST(the_meta_device_asks_the_meta_rule) {
 }
 END_TEST
 
-START_TEST(mixed_devices_name_both) {
+START_TEST(mixed_devices_name_both) { /* acceptance 2.22 */
     const Meta *const meta = meta_intern_contiguous(DT_f32, DEV_meta, (int64_t[]){2}, 1);
     static const sn_op *op;
     op = sn_op_register(
@@ -185,7 +185,7 @@ static sn_status logger(sn_frame *f) {
     return sn_redispatch(f);
 }
 
-START_TEST(modes_see_every_op_inner_first) {
+START_TEST(modes_see_every_op_inner_first) { /* acceptance 2.18 */
     sn_tensor *const x = pair(1, 2);
     const sn_scope scope = sn_scope_begin();
     ck_assert_int_eq(sn_user_mode_push(logger, "outer:"), SN_OK);
@@ -270,7 +270,7 @@ static Status record_run(OpCall *call) {
     return ST_OK;
 }
 
-START_TEST(the_highest_key_runs) {
+START_TEST(the_highest_key_runs) { /* acceptance 2.02 */
     const sn_op *const op =
         sn_op_register(SN_OP_DESC(.schema = "test::walk(Tensor x) -> Tensor", .cpu = scale_cpu));
     ck_assert_ptr_nonnull(op);
@@ -320,7 +320,7 @@ START_TEST(schemas_and_names_are_found) {
 }
 END_TEST
 
-START_TEST(keys_and_kernels_print) {
+START_TEST(keys_and_kernels_print) { /* acceptance 2.14 */
     ck_assert_str_eq(sn_keys(pair(1, 2)), "autograd, cpu");
     const sn_scope scope = sn_scope_begin();
     state_grad_mode_set(state_get(), SN_INFERENCE);

@@ -1,0 +1,195 @@
+/* test_accept_tensor.c: rows of the acceptance list about tensors, storage and layout, one test each, named
+ * by its number. Rows 1.05 and 1.09 have theirs in test_tensor.c and test_eager.c, 1.16 in test_dispatch.c. */
+#include "runtime/dispatch.h"
+#include "tests/unit/contract.h"
+
+static void expect_layout(sn_tensor *t, sn_ints sizes, sn_ints strides, int64_t offset) {
+    ck_assert_msg(t != NULL, "%s", sn_error_take()->message);
+    ck_assert_int_eq(sn_rank(t), sizes.n);
+    for (int i = 0; i < sizes.n; i++) {
+        ck_assert_int_eq(sn_sizes(t).data[i], sizes.data[i]);
+        ck_assert_int_eq(sn_strides(t).data[i], strides.data[i]);
+    }
+    ck_assert_int_eq(t->offset, offset);
+}
+
+START_TEST(a1_01_a_copied_handle_is_a_reference) {
+    sn_tensor *const x = F32(1, 4);
+    Storage *const storage = x->storage;
+    const void *const data = sn_data(x, SN_F32);
+    const int before = atomic_load(&x->refs);
+    sn_tensor *const copy = sn_retain(x);
+    ck_assert_ptr_eq(copy, x);
+    ck_assert_int_eq(atomic_load(&x->refs), before + 1);
+    ck_assert_ptr_eq(copy->storage, storage);
+    ck_assert_ptr_eq(sn_data(copy, SN_F32), data);
+    ck_assert_uint_eq(storage->bytes, 4 * sizeof(float));
+    sn_release(copy);
+    ck_assert_int_eq(atomic_load(&x->refs), before);
+}
+END_TEST
+
+START_TEST(a1_02_accessors_return_every_field) {
+    sn_tensor *const x = LEAF(1, 3, 4), *const v = sn_transpose(x, 0, 1);
+    expect_layout(v, SN_INTS(4, 3), SN_INTS(1, 4), 0);
+    ck_assert_int_eq(sn_size(v, -1), 3);
+    ck_assert_int_eq(sn_numel(v), 12);
+    ck_assert_int_eq(sn_dtype_of(v), SN_F32);
+    ck_assert_int_eq(sn_device_of(v), SN_CPU);
+    ck_assert(!sn_is_contiguous(v) && sn_is_contiguous(x));
+    ck_assert_str_eq(sn_keys(v), "autograd, cpu");
+    ck_assert(sn_requires_grad(v) && sn_requires_grad(x));
+    expect_layout(sn_select(v, 0, 2), SN_INTS(3), SN_INTS(4), 2);
+}
+END_TEST
+
+static int given_back;
+static void give_back(void *data, void *context) {
+    (void)data, (void)context;
+    given_back++;
+}
+
+START_TEST(a1_03_only_own_storage_grows) {
+    sn_tensor *const x = F32(1, 2, 3), *const small = sn_empty(SN_INTS(0), SN_F32);
+    ck_assert_uint_eq(small->storage->bytes, 0);
+    ck_assert_ptr_eq(sn_add_out(small, x, x), small);
+    expect_layout(small, SN_INTS(2, 3), SN_INTS(3, 1), 0);
+    ck_assert_uint_ge(small->storage->bytes, 6 * sizeof(float));
+    static float memory[2] = {5, 6};
+    sn_tensor *const theirs =
+        sn_wrap(SN_BLOB(.data = memory, .bytes = sizeof memory, .dtype = SN_F32,
+                        .sizes = SN_INTS(2), .free = give_back));
+    ck_assert(theirs->storage->user_owned);
+    ck_assert_ptr_null(sn_add_out(theirs, x, x));
+    ck_assert_int_ne(sn_error_take()->status, SN_OK);
+    ck_assert(memory[0] == 5 && memory[1] == 6);
+    ck_assert_int_eq(given_back, 0);
+}
+END_TEST
+
+START_TEST(a1_06_views_have_the_listed_layouts) {
+    sn_tensor *const x = F32(1, 2, 3, 4);
+    expect_layout(x, SN_INTS(2, 3, 4), SN_INTS(12, 4, 1), 0);
+    sn_tensor *const views[] = {sn_transpose(x, 0, 2), sn_narrow(x, 1, 1, 2), sn_unsqueeze(x, 0),
+                                sn_unsqueeze(x, 3)};
+    expect_layout(views[0], SN_INTS(4, 3, 2), SN_INTS(1, 4, 12), 0);
+    expect_layout(views[1], SN_INTS(2, 2, 4), SN_INTS(12, 4, 1), 4);
+    expect_layout(views[2], SN_INTS(1, 2, 3, 4), SN_INTS(24, 12, 4, 1), 0);
+    expect_layout(views[3], SN_INTS(2, 3, 4, 1), SN_INTS(12, 4, 1, 1), 0);
+    for (int i = 0; i < 4; i++) ck_assert_ptr_eq(views[i]->storage, x->storage);
+}
+END_TEST
+
+START_TEST(a1_07_view_refuses_what_reshape_copies) {
+    sn_tensor *const x = F32(1, 2, 3), *const v = sn_transpose(x, 0, 1);
+    ck_assert_ptr_null(sn_view(v, SN_INTS(6)));
+    const sn_error *const error = sn_error_take();
+    ck_assert_int_eq(error->status, SN_ERR_SHAPE);
+    ck_assert_msg(strstr(error->message, "contiguous") != NULL, "%s", error->message);
+    sn_tensor *const copy = sn_reshape(v, SN_INTS(6));
+    ck_assert_ptr_ne(copy->storage, x->storage);
+    ck_assert(same_bits(copy, sn_view(sn_contiguous(v), SN_INTS(6))));
+    ck_assert_ptr_eq(sn_reshape(x, SN_INTS(6))->storage, x->storage);
+}
+END_TEST
+
+START_TEST(a1_08_contiguous_copies_only_what_is_not) {
+    sn_tensor *const x = F32(1, 2, 3);
+    ck_assert_ptr_eq(sn_data(sn_contiguous(x), SN_F32), sn_data(x, SN_F32));
+    sn_tensor *const v = sn_transpose(x, 0, 1), *const copy = sn_contiguous(v);
+    ck_assert_ptr_ne(sn_data(copy, SN_F32), sn_data(x, SN_F32));
+    ck_assert(sn_is_contiguous(copy) && same_bits(copy, v));
+}
+END_TEST
+
+START_TEST(a1_09_plus_is_new_memory_and_plus_in_place_is_not) {
+    sn_tensor *const x = F32(1, 4), *const view = sn_slice(x, 0, 1, 3, 1), *const y = F32(2, 4);
+    const void *const at = sn_data(x, SN_F32);
+    sn_tensor *const sum = sn_add(x, y);
+    ck_assert_ptr_ne(sn_data(sum, SN_F32), at);
+    ck_assert_ptr_eq(sn_add_(x, y), x);
+    ck_assert_ptr_eq(sn_data(x, SN_F32), at);
+    ck_assert(same_bits(x, sum));
+    ck_assert(same_bits(view, sn_slice(sum, 0, 1, 3, 1)));
+}
+END_TEST
+
+START_TEST(a1_10_to_the_same_place_is_the_same_tensor) {
+    sn_tensor *const x = F32(1, 4);
+    sn_tensor *const same = sn_to(x, SN_F32);
+    ck_assert_ptr_eq(same->storage, x->storage);
+    ck_assert_ptr_eq(sn_data(same, SN_F32), sn_data(x, SN_F32));
+    sn_tensor *const wide = sn_to(x, SN_F64);
+    ck_assert_ptr_ne(wide->storage, x->storage);
+    ck_assert(same_bits(sn_to(wide, SN_F32), x));
+}
+END_TEST
+
+START_TEST(a1_11_a_slice_keeps_the_whole_storage) {
+    enum { MIB = 1 << 18 }; /* floats */
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *const slice = sn_keep(sn_slice(F32(1, MIB), 0, 7, 8, 1));
+    sn_scope_end(scope);
+    ck_assert_int_eq(sn_numel(slice), 1);
+    ck_assert_uint_ge(slice->storage->bytes, MIB * sizeof(float));
+    sn_memory memory = {.size = sizeof memory};
+    sn_memory_get(SN_CPU, &memory);
+    const int64_t held = memory.current;
+    sn_tensor *const copy = sn_clone(slice);
+    ck_assert(same_bits(copy, slice));
+    sn_release(slice);
+    sn_memory_get(SN_CPU, &memory);
+    ck_assert_int_le(memory.current, held - MIB * (int64_t)sizeof(float));
+    ck_assert_uint_le(copy->storage->bytes, 64);
+}
+END_TEST
+
+START_TEST(a1_15_a_key_without_a_kernel_is_named) {
+    const Meta *const meta = meta_intern_contiguous(DT_f32, DEV_cuda, (int64_t[]){2}, 1);
+    ck_assert_ptr_null(sn_relu(tensor_without_data(meta)));
+    expect_error(SN_ERR_UNSUPPORTED, "not implemented for key");
+}
+END_TEST
+
+/* Pointwise and reduction kernels take contiguous blocks, the copy walks strides, sn_read goes element by
+ * element: all see the same numbers. */
+START_TEST(a1_17_access_patterns_agree) {
+    sn_tensor *const x = F32(1, 37, 53), *const v = sn_slice(sn_transpose(x, 0, 1), 0, 3, 50, 1);
+    sn_tensor *const copy = sn_contiguous(v);
+    ck_assert(!sn_is_contiguous(v) && same_bits(copy, v));
+    ck_assert(same_bits(sn_exp(copy), sn_exp(v)));
+    ck_assert(same_bits(sn_add(copy, v), sn_add(v, copy)));
+    ck_assert(same_bits(sn_sum(copy), sn_sum(v)));
+    ck_assert(same_bits(sn_mm(sn_t(copy), copy), sn_mm(sn_t(v), v)));
+    const float *const at = (const float *)sn_data_raw(v), *const flat = sn_data(copy, SN_F32);
+    for (int64_t i = 0; i < sn_size(v, 0); i++)
+        for (int64_t k = 0; k < sn_size(v, 1); k++)
+            ck_assert(at[i * sn_strides(v).data[0] + k * sn_strides(v).data[1]] ==
+                      flat[i * sn_size(v, 1) + k]);
+}
+END_TEST
+
+START_TEST(a1_19_stride_sleuthing) {
+    sn_tensor *const v = sn_permute(F32(1, 3, 4, 5), SN_INTS(2, 0, 1));
+    expect_layout(v, SN_INTS(5, 3, 4), SN_INTS(1, 20, 5), 0);
+    ck_assert(!sn_is_contiguous(v));
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        a1_01_a_copied_handle_is_a_reference,
+        a1_02_accessors_return_every_field,
+        a1_03_only_own_storage_grows,
+        a1_06_views_have_the_listed_layouts,
+        a1_07_view_refuses_what_reshape_copies,
+        a1_08_contiguous_copies_only_what_is_not,
+        a1_09_plus_is_new_memory_and_plus_in_place_is_not,
+        a1_10_to_the_same_place_is_the_same_tensor,
+        a1_11_a_slice_keeps_the_whole_storage,
+        a1_15_a_key_without_a_kernel_is_named,
+        a1_17_access_patterns_agree,
+        a1_19_stride_sleuthing,
+    };
+    return contract_main("test_accept_tensor", tests, (int)(sizeof tests / sizeof *tests));
+}
