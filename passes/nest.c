@@ -226,21 +226,29 @@ int body_nonzero(BodyCall *call, int divisor) {
     return loop_prim(lb, PRIM_select, is_zero, loop_cast(lb, call->type, got), divisor);
 }
 
+static bool takes_number(const OpRow *row, int param) {
+    const ParamType type = param < row->n_params ? row->params[param].type : PT_ints;
+    return type == PT_tensor || type == PT_scalar;
+}
+
 /* The dtype that an op's operands have in common: its result's, or where that is bool, its
- * arguments'. */
+ * arguments'; a bool and an int number make an i64. */
 static DType common_dtype(const Node *node, DType out) {
     if (out != DT_bool) return out;
     DType common = DT_default;
+    bool any_int = false;
     for (int i = 0; i < node->n_args; i++) {
         const Arg *const a = &node->args[i];
         DType dtype = DT_default;
+        any_int |= a->kind == ARG_int && takes_number(node->row, i);
         if (a->kind == ARG_tensor && a->val) dtype = a->val->meta->dtype;
         if (a->kind == ARG_float || a->kind == ARG_runtime) dtype = DT_f32;
         if (dtype == DT_default) continue;
         const bool weaker = a->kind != ARG_tensor && common != DT_default && dtype_is_float(common);
         if (!weaker) common = common == DT_default ? dtype : dtype_promote(common, dtype);
     }
-    return common == DT_default ? DT_bool : common;
+    if (common == DT_default) common = DT_bool;
+    return common == DT_bool && any_int ? DT_i64 : common;
 }
 
 static Frame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos *pos) {

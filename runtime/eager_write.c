@@ -103,11 +103,11 @@ Status eager_prepare_write(OpCall *call) {
     TRY(eager_metas(call, 0, &metas));
     for (int i = 0; i < n_written(call); i++) {
         sn_tensor *const t = written(call, i);
+        TRY(check_memory(call, t)); /* also what will be resized, as PyTorch does */
         if (t->base.meta != metas.metas[i] && !meta_same_sizes(t->base.meta, metas.metas[i])) {
             TRY(check_no_operand(call, t));
             TRY(resize(t, metas.metas[i]));
         }
-        TRY(check_memory(call, t));
     }
     return ST_OK;
 }

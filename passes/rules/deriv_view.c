@@ -83,17 +83,76 @@ Status deriv_unfold(Deriv *d) {
     return deriv_set(d, 0, sum ? sum : zeros_of(b, meta));
 }
 
-/* Only of a row-major tensor from its own offset, into a view that names no element twice. */
+/* as_strided: self and result name places of one memory; the gradient of a place is the sum over
+ * the elements of the result that are there, and elements of self that share one share it equally
+ * (PyTorch's as_strided_backward). */
+typedef struct Window { /* elements of memory, from the first that either names */
+    Builder *b;
+    const Meta *meta; /* dtype and device of the gradient */
+    int64_t n;
+} Window;
+
+/* One past the last place that a layout names, from its first. */
+static int64_t span_of(SymEnv *env, const Meta *meta) {
+    int64_t span = 1;
+    for (int i = 0; i < meta->rank; i++) {
+        if (sym_identical(meta->sizes[i], 0)) return 0;
+        span = sym_add(env, span, sym_mul(env, sym_sub(env, meta->sizes[i], 1), meta->strides[i]));
+    }
+    return span;
+}
+
+/* Dims from the smallest stride up: a step must lead past all that the smaller ones reach. */
+static bool names_twice(SymEnv *env, const Meta *meta) {
+    bool used[MAX_RANK] = {false};
+    int64_t reach = 0;
+    for (int left = meta->rank; left; left--) {
+        int next = -1;
+        for (int d = 0; d < meta->rank; d++)
+            if (!used[d] && (next < 0 || sym_less(env, meta->strides[d], meta->strides[next])))
+                next = d;
+        used[next] = true;
+        if (!sym_less(env, 1, meta->sizes[next])) continue;
+        if (!sym_less(env, reach, meta->strides[next])) return true;
+        const int64_t steps = sym_sub(env, meta->sizes[next], 1);
+        reach = sym_add(env, reach, sym_mul(env, steps, meta->strides[next]));
+    }
+    return false;
+}
+
+/* Zeros with each element of x added at its place. */
+static Val *added_up(const Window *w, Val *x, const Meta *layout, int64_t offset) {
+    Builder *const b = w->b;
+    Val *const zeros = E(b, zeros_strided, A_INTS(&w->n, 1), A_INTS(&(int64_t){1}, 1),
+                         I(w->meta->dtype), I(w->meta->device));
+    Val *const all = E(b, arange, I(w->n), I(DT_i64), A_NONE, I(w->meta->device));
+    Val *const places = E(b, view_of, V(all), A_INTS(layout->sizes, layout->rank),
+                          A_INTS(layout->strides, layout->rank), I(offset));
+    Val *const index = reshape_to(b, places, &layout->numel, 1);
+    Val *const source = reshape_to(b, x, &layout->numel, 1);
+    return index && source ? E(b, index_add, V(zeros), I(0), V(index), V(source)) : NULL;
+}
+
+/* (self, size, stride, storage_offset): the offset counts from self's first element here. */
 Status deriv_as_strided(Deriv *d) {
-    const Meta *const meta = d->arg_meta[0], *const out = d->result_meta[0];
-    bool plain = meta->contiguous && d->args[3].kind == ARG_none;
-    for (int i = 0; i < out->rank; i++)
-        plain &= sym_is(out->sizes[i]) || out->sizes[i] <= 1 || out->strides[i] != 0;
-    if (!plain)
-        return error_raise(ST_UNSUPPORTED,
-                           "derivative of %s: only of contiguous tensors, without storage_offset",
-                           d->row->name);
-    return deriv_set(d, 0, placed(d, out->strides, 0));
+    SymEnv *const env = d->b->env;
+    const Meta *const self = d->arg_meta[0], *const out = d->result_meta[0];
+    const int64_t shift = d->args[3].kind == ARG_int ? d->args[3].i : 0;
+    const int64_t before = sym_less(env, shift, 0) ? sym_sub(env, 0, shift) : 0;
+    const int64_t start = sym_add(env, before, shift);
+    const Window w = {.b = d->b,
+                      .meta = self,
+                      .n = sym_max(env, sym_add(env, before, span_of(env, self)),
+                                   sym_add(env, start, span_of(env, out)))};
+    Val *sum = added_up(&w, grad_of(d), out, start);
+    if (names_twice(env, self)) {
+        Val *const ones = E(d->b, full, A_INTS(self->sizes, self->rank), F(1), I(self->dtype),
+                            A_NONE, I(self->device));
+        sum = sum ? quotient(d->b, sum, added_up(&w, ones, self, before)) : NULL;
+    }
+    return deriv_set(d, 0,
+                     E(d->b, view_of, V(sum), A_INTS(self->sizes, self->rank),
+                       A_INTS(self->strides, self->rank), I(before)));
 }
 
 /* new tensors of old parts
