@@ -26,7 +26,7 @@ static void on_failure(void *context, const char *file, const char *op, const ch
         if (!report->quiet) fprintf(stderr, "%s: %s: %s\n", op, note, why);
         return;
     }
-    const char *const fields[][2] = {{"op", op}, {"note", note}, {"file", file}, {"why", why}};
+    const char *const fields[][2] = {{"file", file}, {"op", op}, {"note", note}, {"reason", why}};
     text_puts(&report->failures, report->n_failures++ ? ",\n  {" : "\n  {");
     for (int i = 0; i < COUNT_OF(fields); i++) {
         text_printf(&report->failures, i ? ", \"%s\": " : "\"%s\": ", fields[i][0]);
@@ -50,6 +50,7 @@ static void on_counted(void *context, const char *op, const CaseCounts *counts) 
     overload->counts.passed += counts->passed;
     overload->counts.failed += counts->failed;
     overload->counts.unsupported += counts->unsupported;
+    overload->counts.nearer += counts->nearer;
     overload->counts.compiled += counts->compiled;
     overload->counts.compiled_differing += counts->compiled_differing;
 }
@@ -65,9 +66,9 @@ static double share_of(const CaseCounts *counts) {
 
 static void counts_print(Text *text, const CaseCounts *counts) {
     text_printf(text,
-                "\"passed\": %lld, \"failed\": %lld, \"unsupported\": %lld, \"compiled\": %lld, "
-                "\"compiled_differing\": %lld",
-                (long long)counts->passed, (long long)counts->failed,
+                "\"passed\": %lld, \"nearer\": %lld, \"failed\": %lld, \"unsupported\": %lld, "
+                "\"compiled\": %lld, \"compiled_differing\": %lld",
+                (long long)counts->passed, (long long)counts->nearer, (long long)counts->failed,
                 (long long)counts->unsupported, (long long)counts->compiled,
                 (long long)counts->compiled_differing);
 }
@@ -97,10 +98,11 @@ static void print_lines(const Report *report, const CaseCounts *totals) {
                report->overloads[i].op, (long long)c->passed, (long long)c->failed,
                (long long)c->compiled_differing);
     }
-    printf("%lld passed, %lld failed, %lld unsupported, %lld of %lld compiled differing, compiled "
-           "share %.4f\n",
-           (long long)totals->passed, (long long)totals->failed, (long long)totals->unsupported,
-           (long long)totals->compiled_differing, (long long)totals->compiled, share_of(totals));
+    printf("%lld passed (%lld nearer to f64), %lld failed, %lld unsupported, %lld of %lld compiled "
+           "differing, compiled share %.4f\n",
+           (long long)totals->passed, (long long)totals->nearer, (long long)totals->failed,
+           (long long)totals->unsupported, (long long)totals->compiled_differing,
+           (long long)totals->compiled, share_of(totals));
 }
 
 /* Fills options and moves the file names to the front; their count, or -1 after a usage error. */
