@@ -44,12 +44,12 @@ static void work(Run *run) {
     for (int i; (i = atomic_fetch_add(&run->next, 1)) < run->n;) run->body(run->context, i);
 }
 
-static void *worker(void *unused) {
-    (void)unused;
+/* `born`: the generation it was made for; it may be over by the time that the thread starts. */
+static void *worker(void *born) {
+    const int generation = (int)(intptr_t)born;
     fp_set(FP_DEFAULT);
     inside = true;
     pthread_mutex_lock(&lock);
-    const int generation = stop_generation;
     uint64_t seen = round_number;
     for (;;) {
         while (generation == stop_generation && (seen == round_number || !current)) {
@@ -109,7 +109,8 @@ void pool_threads_set(int threads) {
 }
 
 static void start_workers(int n) {
-    while (n_workers < n && pthread_create(&workers[n_workers], NULL, worker, NULL) == 0)
+    void *const born = (void *)(intptr_t)stop_generation; /* changes under `running` only */
+    while (n_workers < n && pthread_create(&workers[n_workers], NULL, worker, born) == 0)
         n_workers++;
 }
 

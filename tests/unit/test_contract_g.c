@@ -1,0 +1,286 @@
+/* test_contract_g.c: the contract's rules of gradients [semantics G1 to G6]; each test's name
+ * begins with its rule. Compiled and eager are compared bit for bit, gradients included. */
+#include "runtime/function.h"
+#include "runtime/training.h"
+#include "tests/unit/contract.h"
+
+typedef struct Host {
+    sn_tensor *w, *b, *kept;
+    int branch, hooks;
+} Host;
+
+static float at(sn_tensor *t, int64_t i) { return ((const float *)sn_data(t, SN_F32))[i]; }
+
+/* G1: one order
+ * ------------------------------------------------------------------------------------------------ */
+
+START_TEST(g1_contributions_are_added_in_order_of_calls) {
+    /* d/dx of big*x + one*x - big*x: newest first, (-big + one) + big is 0, any other order 1 */
+    sn_tensor *const x = sn_requires_grad_(sn_full(SN_INTS(1), sn_float(1), SN_F32), true);
+    sn_tensor *const a = sn_mul_scalar(x, sn_float(1e8)), *const b = sn_mul_scalar(x, sn_float(1));
+    sn_tensor *const c = sn_mul_scalar(x, sn_float(-1e8));
+    ck_assert_int_eq(sn_backward(sn_sum(sn_add(sn_add(a, b), c))), SN_OK);
+    ck_assert(at(sn_grad(x), 0) == (float)((-1e8f + 1.0f) + 1e8f));
+    ck_assert(at(sn_grad(x), 0) == 0);
+}
+END_TEST
+
+static sn_status three_uses(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const a = sn_mul_scalar(x, sn_float(1e8)), *const b = sn_mul_scalar(x, sn_float(1));
+    sn_tensor *const c = sn_mul_scalar(x, sn_float(-1e8));
+    return sn_out(f, 0, sn_add(sn_add(a, b), c));
+}
+
+/* The function's result is used beside other uses of x, before and after: its backward continues
+ * partial sums. */
+static sn_tensor *around(sn_function *fn, uint64_t seed) {
+    sn_tensor *const x = LEAF(seed, 16);
+    sn_tensor *const before = sn_mul_scalar(x, sn_float(0.1));
+    sn_tensor *const y = SN_CALL(fn, x);
+    sn_tensor *const after = sn_sin(x);
+    ck_assert_int_eq(sn_backward(sn_sum(sn_add(sn_add(before, y), after))), SN_OK);
+    return sn_grad(x);
+}
+
+START_TEST(g1_a_compiled_segment_continues_partial_sums) {
+    const Twin twin = twin_new(three_uses, NULL, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const want = around(twin.eager, (uint64_t)i), *const got =
+                                                                     around(twin.fast, (uint64_t)i);
+        ck_assert_msg(same_bits(got, want), "call %d", i);
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status two_outputs(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_out(f, 1, sn_exp(sn_sin(x)));
+    return sn_out(f, 0, sn_mul(x, x));
+}
+
+START_TEST(g1_an_undefined_gradient_is_not_made_into_zeros) {
+    const Twin twin = twin_new(two_outputs, NULL, NULL, NULL);
+    for (int i = 0; i < 8; i++) {
+        sn_tensor *grads[2];
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = LEAF((uint64_t)i, 9);
+            sn_tensor *out[2];
+            ck_assert_int_eq(sn_call(k ? twin.fast : twin.eager, &x, 1, out, 2), SN_OK);
+            sn_tensor *root = sn_sum(out[i & 1]);
+            if (i > 4) root = sn_add(root, sn_sum(out[!(i & 1)]));
+            ck_assert_int_eq(sn_backward(root), SN_OK);
+            grads[k] = sn_grad(x);
+        }
+        ck_assert_msg(same_bits(grads[0], grads[1]), "call %d", i);
+    }
+    twin_free(twin);
+}
+END_TEST
+
+/* G2, G3: what is merged and saved
+ * ------------------------------------------------------------------------------------ */
+
+static sn_status equal_parts(sn_frame *f) { /* cse before differentiation would merge the sums */
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const a = sn_sin(x), *const b = sn_sin(x);
+    return sn_out(f, 0, sn_add(sn_mul_scalar(a, sn_float(1e7)), sn_mul_scalar(b, sn_float(0.3))));
+}
+
+static sn_tensor *gradient(sn_function *fn, sn_tensor *x) {
+    sn_requires_grad_(x, true);
+    ck_assert_msg(sn_backward(sn_sum(SN_CALL(fn, x))) == SN_OK, "%s", sn_error_take()->message);
+    return sn_grad(x);
+}
+
+START_TEST(g2_equal_parts_stay_two_contributions) {
+    const Twin twin = twin_new(equal_parts, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const want = gradient(twin.eager, F32((uint64_t)i, 50)), *const got = gradient(
+                                                                                twin.fast,
+                                                                                F32((uint64_t)i,
+                                                                                    50));
+        ck_assert(same_bits(got, want));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status squares(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_exp(sn_mul(x, ((Host *)sn_closure(f))->w)));
+}
+
+START_TEST(g3_versions_of_saved_values_are_checked) {
+    Host host = {.w = F32(3, 9)};
+    const Twin twin = twin_new(squares, &host, &host, NULL);
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = LEAF(1, 9);
+            sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, x);
+            sn_add_scalar_(host.w, sn_float(1)); /* what backward reads */
+            ck_assert_int_ne(sn_backward(sn_sum(y)), SN_OK);
+            expect_error(SN_ERR_STATE, "modified");
+        }
+    }
+    twin_free(twin);
+}
+END_TEST
+
+START_TEST(g3_a_compiled_node_expands_for_double_backward) {
+    Host host = {.w = F32(3, 9)};
+    const Twin twin = twin_new(squares, &host, &host, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *second[2];
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = LEAF((uint64_t)i, 9);
+            sn_tensor *const y = sn_sum(SN_CALL(k ? twin.fast : twin.eager, x));
+            sn_tensor *first;
+            ck_assert_msg(sn_gradients(SN_TENSORS(y), SN_TENSORS(x), (sn_tensors){0},
+                                       SN_CREATE_GRAPH, &first) == SN_OK,
+                          "%s", sn_error_take()->message);
+            ck_assert_int_eq(sn_backward(sn_sum(sn_mul(first, first))), SN_OK);
+            second[k] = sn_grad(x);
+        }
+        ck_assert(same_bits(second[0], second[1]));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+START_TEST(g3_backward_twice_needs_retain_graph) {
+    Host host = {.w = F32(3, 9)};
+    sn_function *const fn = sn_compile(squares, &host, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = LEAF(1, 9);
+        sn_tensor *const y = sn_sum(SN_CALL(fn, x));
+        ck_assert_int_eq(sn_backward_ex(SN_TENSORS(y), (sn_tensors){0}, SN_RETAIN_GRAPH), SN_OK);
+        sn_tensor *const once = sn_clone(sn_grad(x));
+        ck_assert_int_eq(sn_backward(y), SN_OK);
+        ck_assert(same_bits(sn_grad(x), sn_add(once, once)));
+        ck_assert_int_ne(sn_backward(y), SN_OK);
+        sn_error_take();
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
+/* G4: captured backward
+ * ----------------------------------------------------------------------------------------- */
+
+static sn_status train_step(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const y = sn_gelu(sn_linear(sn_in(f, 0), host->w, host->b));
+    sn_tensor *const loss = sn_mean(sn_mul(y, y));
+    sn_backward(loss);
+    return sn_out(f, 0, loss);
+}
+
+START_TEST(g4_grad_slots_are_guarded_absent_or_present) {
+    Host fast = {.w = LEAF(1, 4, 6), .b = LEAF(2, 4)}, slow = {.w = LEAF(1, 4, 6), .b = LEAF(2, 4)};
+    const Twin twin = twin_new(train_step, &fast, &slow, NULL);
+    for (int i = 0; i < 10; i++) {
+        if (i % 5 < 3) { /* absent; the other calls accumulate */
+            sn_grad_set(fast.w, NULL), sn_grad_set(fast.b, NULL);
+            sn_grad_set(slow.w, NULL), sn_grad_set(slow.b, NULL);
+        }
+        TWIN_CALL(twin, F32((uint64_t)i, 8, 6));
+        ck_assert_msg(same_bits(sn_grad(fast.w), sn_grad(slow.w)), "call %d", i);
+        ck_assert(same_bits(sn_grad(fast.b), sn_grad(slow.b)));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status doubles_gradient(sn_frame *f) {
+    ((Host *)sn_closure(f))->hooks++;
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2)));
+}
+
+START_TEST(g4_hooks_run_once_each_call) {
+    Host fast = {.w = LEAF(1, 4, 6), .b = LEAF(2, 4)}, slow = {.w = LEAF(1, 4, 6), .b = LEAF(2, 4)};
+    sn_hook_add(fast.w, doubles_gradient, &fast);
+    sn_hook_add(slow.w, doubles_gradient, &slow);
+    const Twin twin = twin_new(train_step, &fast, &slow, NULL);
+    for (int i = 0; i < 4; i++) {
+        TWIN_CALL(twin, F32((uint64_t)i, 8, 6));
+        ck_assert_int_eq(fast.hooks, i + 1);
+        ck_assert(same_bits(sn_grad(fast.w), sn_grad(slow.w)));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+/* G5, G6
+ * ------------------------------------------------------------------------------------------------------- */
+
+static sn_status in_place(sn_frame *f) {
+    sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(3));
+    sn_tensor *const row = sn_select(h, 0, 1);
+    sn_mul_(row, row); /* through a view */
+    sn_add_scalar_(h, sn_float(1));
+    return sn_out(f, 0, h);
+}
+
+static sn_status functional(sn_frame *f) {
+    sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(3));
+    sn_tensor *const row = sn_select(h, 0, 1);
+    sn_tensor *const whole = sn_select_scatter(h, sn_mul(row, row), 0, 1);
+    return sn_out(f, 0, sn_add_scalar(whole, sn_float(1)));
+}
+
+START_TEST(g5_in_place_gradients_are_those_of_the_functional_form) {
+    const Twin written = twin_new(in_place, NULL, NULL, NULL),
+               pure = twin_new(functional, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const want = gradient(pure.eager, F32((uint64_t)i, 4, 5));
+        ck_assert(same_bits(gradient(written.eager, F32((uint64_t)i, 4, 5)), want));
+        ck_assert(same_bits(gradient(written.fast, F32((uint64_t)i, 4, 5)), want));
+        ck_assert(same_bits(gradient(pure.fast, F32((uint64_t)i, 4, 5)), want));
+    }
+    twin_free(written);
+    twin_free(pure);
+}
+END_TEST
+
+static sn_status mixed_modes(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const scale = sn_amax(sn_abs(x));
+    sn_grad_mode_set(before);
+    sn_tensor *const y = sn_div(sn_mul(x, host->w), scale);
+    return sn_out(f, 0, sn_mul(y, sn_detach(y)));
+}
+
+START_TEST(g6_each_node_keeps_its_modes) {
+    Host host = {.w = F32(5, 30)};
+    const Twin twin = twin_new(mixed_modes, &host, &host, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const want = gradient(twin.eager, F32((uint64_t)i, 30));
+        ck_assert(same_bits(gradient(twin.fast, F32((uint64_t)i, 30)), want));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        g1_contributions_are_added_in_order_of_calls,
+        g1_a_compiled_segment_continues_partial_sums,
+        g1_an_undefined_gradient_is_not_made_into_zeros,
+        g2_equal_parts_stay_two_contributions,
+        g3_versions_of_saved_values_are_checked,
+        g3_a_compiled_node_expands_for_double_backward,
+        g3_backward_twice_needs_retain_graph,
+        g4_grad_slots_are_guarded_absent_or_present,
+        g4_hooks_run_once_each_call,
+        g5_in_place_gradients_are_those_of_the_functional_form,
+        g6_each_node_keeps_its_modes,
+    };
+    return contract_main("test_contract_g", tests, (int)(sizeof tests / sizeof *tests));
+}
