@@ -36,11 +36,15 @@ static void find_path(char *path, size_t room) {
     Dl_info here;
     snprintf(path, room, "libsinter-llvm.so");
     if (!dladdr((void *)&inner, &here) || !here.dli_fname) return;
-    const char *slash = strrchr(here.dli_fname, '/');
-    const int folder = slash ? (int)(slash - here.dli_fname) + 1 : 0;
-    snprintf(path, room, "%.*slibsinter-llvm.so", folder, here.dli_fname);
+    char self[2048] = {0};
+    const char *file = here.dli_fname;
+    if (!strchr(file, '/') && readlink("/proc/self/exe", self, sizeof self - 1) > 0)
+        file = self; /* this program, named as its caller pleased */
+    const char *const slash = strrchr(file, '/');
+    const int folder = slash ? (int)(slash - file) + 1 : 0;
+    snprintf(path, room, "%.*slibsinter-llvm.so", folder, file);
     if (access(path, R_OK) != 0) /* a program that has the library inside: bin/ beside lib/ */
-        snprintf(path, room, "%.*s../lib/libsinter-llvm.so", folder, here.dli_fname);
+        snprintf(path, room, "%.*s../lib/libsinter-llvm.so", folder, file);
 }
 
 static void PRINTF_LIKE(1, 2) because(const char *format, ...) {

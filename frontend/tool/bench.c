@@ -1,6 +1,6 @@
-/* bench.c: `sinter bench`: times rows eagerly and compiled, alternating, and prints medians and
- * minima with the FMA and bandwidth probes of the same run. Cold compile times come from fresh
- * processes of the same program. */
+/* bench.c: `sinter bench`: times rows, or a target of target.h, eagerly and compiled, alternating,
+ * and prints medians and minima with the FMA and bandwidth probes of the same run. Cold compile
+ * times come from fresh processes of the same program, started with --cold and one name. */
 #include "frontend/tool/bench.h"
 
 #include <spawn.h>
@@ -10,8 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "frontend/tool/tool.h"
+#include "frontend/tool/target.h"
 #include "kernels/kernels.h"
+#include "runtime/base/error.h"
+#include "runtime/explain.h"
 
 extern char **environ;
 
@@ -22,12 +24,15 @@ typedef struct Options {
     double seconds;
     int n_names;
     char **names;
+    TargetOptions target; /* inputs and modes of a target; its name is names[0] */
+    char **argv;          /* of the command, for the process that times it cold */
+    int argc;
 } Options;
 
 typedef struct Report {
     double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, ns, ns_min,
         verify_ns, call_ns;
-    int64_t kernels, gemm_flops;
+    int64_t kernels, gemm_flops, moved_bytes, saved_bytes, arena_bytes;
     double share;
 } Report;
 
@@ -45,27 +50,39 @@ static int by_value(const void *a, const void *b) {
 typedef struct Runner { /* one variant of a row's work */
     const Work *work;
     sn_function *fn;
-    sn_tensor *grad;
+    sn_tensor *const *grads; /* by output, of a backward */
     double samples[MAX_SAMPLES];
     int n, inner;
 } Runner;
+
+static int output_count(const Work *w) {
+    if (w->n_out) return w->n_out;
+    return w->kind != WORK_overhead && !(w->kind == WORK_step && w->n_in == 0);
+}
+
+/* The gradients of all inputs that require one, from all outputs that carry one. */
+static void run_backward(const Runner *r, sn_tensor *const *out) {
+    sn_tensor *leaves[WORK_INPUTS], *got[WORK_INPUTS], *roots[WORK_OUTPUTS], *grads[WORK_OUTPUTS];
+    int n = 0, n_roots = 0;
+    for (int i = 0; i < r->work->n_in; i++)
+        if (sn_requires_grad(r->work->in[i])) leaves[n++] = r->work->in[i];
+    for (int i = 0; i < output_count(r->work); i++) {
+        if (!r->grads[i] || !sn_requires_grad(out[i])) continue;
+        roots[n_roots] = out[i];
+        grads[n_roots++] = r->grads[i];
+    }
+    sn_gradients((sn_tensors){roots, n_roots}, (sn_tensors){leaves, n},
+                 (sn_tensors){grads, n_roots}, 0, got);
+}
 
 /* Runs the work once, results dropped. */
 static void run_once(const Runner *r) {
     const Work *w = r->work;
     sn_scope scope = sn_scope_begin();
     sn_grad_mode_set(w->kind == WORK_forward || w->kind == WORK_call ? SN_GRAD_OFF : SN_GRAD_ON);
-    sn_tensor *out = NULL;
-    const int n_out = w->kind != WORK_overhead && !(w->kind == WORK_step && w->n_in == 0);
-    sn_call(r->fn, w->in, w->n_in, &out, n_out);
-    if (w->kind == WORK_backward) {
-        sn_tensor *leaves[WORK_INPUTS], *grads[WORK_INPUTS];
-        int n = 0;
-        for (int i = 0; i < w->n_in; i++)
-            if (sn_requires_grad(w->in[i])) leaves[n++] = w->in[i];
-        sn_gradients((sn_tensors){&out, 1}, (sn_tensors){leaves, n},
-                     (sn_tensors){&r->grad, r->grad ? 1 : 0}, 0, grads);
-    }
+    sn_tensor *out[WORK_OUTPUTS] = {NULL};
+    sn_call(r->fn, w->in, w->n_in, out, output_count(w));
+    if (w->kind == WORK_backward && !sn_check()) run_backward(r, out);
     sn_scope_end(scope);
 }
 
@@ -99,20 +116,27 @@ static void measure(Runner *runners, int n, double seconds) {
 }
 
 static sn_function *compile(const Work *w, sn_compile_mode mode, const char *name) {
-    return sn_compile(w->body, w->closure, SN_COMPILE_OPTIONS(.mode = mode, .name = name));
+    const sn_compile_options *const o = SN_COMPILE_OPTIONS(.mode = mode, .name = name);
+    return w->graph ? sn_graph_compile(w->graph, o) : sn_compile(w->body, w->closure, o);
 }
 
-/* The output gradient of a backward row: fixed, like the output. */
-static sn_tensor *output_gradient(const Work *w) {
-    if (w->kind != WORK_backward) return NULL;
+/* The output gradients of a backward work: fixed, like the outputs; kept. */
+static void output_gradients(const Work *w, sn_tensor **grads) {
+    for (int i = 0; i < WORK_OUTPUTS; i++) grads[i] = NULL;
+    if (w->kind != WORK_backward) return;
     sn_function *fn = compile(w, SN_COMPILE_EAGER, "shape");
     sn_scope scope = sn_scope_begin();
-    sn_tensor *out = NULL, *grad = NULL;
-    sn_call(fn, w->in, w->n_in, &out, 1);
-    if (out) grad = sn_keep(sn_randn(sn_sizes(out), SN_F32));
+    sn_tensor *out[WORK_OUTPUTS] = {NULL};
+    sn_call(fn, w->in, w->n_in, out, output_count(w));
+    for (int i = 0; i < output_count(w); i++)
+        if (out[i] && sn_requires_grad(out[i]))
+            grads[i] = sn_keep(sn_to(sn_randn(sn_sizes(out[i]), SN_F32), sn_dtype_of(out[i])));
     sn_scope_end(scope);
     sn_function_free(fn);
-    return grad;
+}
+
+static void release_gradients(sn_tensor **grads) {
+    for (int i = 0; i < WORK_OUTPUTS; i++) sn_release(grads[i]);
 }
 
 static void take_stats(sn_function *fn, Report *report) {
@@ -122,6 +146,14 @@ static void take_stats(sn_function *fn, Report *report) {
     report->kernels = s.kernels;
     report->compile_ms = (double)(s.passes_ns + s.codegen_ns) * 1e-6;
     report->share = ops ? (double)s.ops_generated / (double)ops : 0;
+    report->arena_bytes = s.arena_bytes;
+    for (int i = 0; fn && i < fn->variants.n; i++) {
+        const CompileInfo *const info = &fn->variants.at[i]->info;
+        for (int p = 0; p < info->n_plans; p++) {
+            report->moved_bytes += plan_moved_bytes(info->plans[p]);
+            report->saved_bytes += info->plans[p]->saved_bytes;
+        }
+    }
 }
 
 static void bench_overhead(const Work *w, const Options *o, Report *report) {
@@ -137,9 +169,10 @@ static void bench_overhead(const Work *w, const Options *o, Report *report) {
 static void bench_pair(const Work *w, const Options *o, sn_compile_mode first,
                        sn_compile_mode second, Report *report) {
     static Runner r[2];
-    sn_tensor *grad = output_gradient(w);
-    r[0] = (Runner){.work = w, .grad = grad, .fn = compile(w, first, "first")};
-    r[1] = (Runner){.work = w, .grad = grad, .fn = compile(w, second, "compiled")};
+    sn_tensor *grads[WORK_OUTPUTS];
+    output_gradients(w, grads);
+    r[0] = (Runner){.work = w, .grads = grads, .fn = compile(w, first, "first")};
+    r[1] = (Runner){.work = w, .grads = grads, .fn = compile(w, second, "compiled")};
     measure(r, 2, o->seconds);
     const Timing a = timing(&r[0]), b = timing(&r[1]);
     report->eager_ms = a.median, report->eager_min = a.min;
@@ -147,7 +180,7 @@ static void bench_pair(const Work *w, const Options *o, sn_compile_mode first,
     take_stats(r[1].fn, report);
     sn_function_free(r[0].fn);
     sn_function_free(r[1].fn);
-    sn_release(grad);
+    release_gradients(grads);
 }
 
 static void bench_call(const Work *w, const Options *o, Report *report) {
@@ -159,19 +192,20 @@ static void bench_call(const Work *w, const Options *o, Report *report) {
 
 /* First compiled call less one eager call: what `--cold` prints in a fresh process. */
 static double cold_ms(const Work *w) {
-    Runner eager = {
-        .work = w, .grad = output_gradient(w), .fn = compile(w, SN_COMPILE_EAGER, "eager")};
+    sn_tensor *grads[WORK_OUTPUTS];
+    output_gradients(w, grads);
+    Runner eager = {.work = w, .grads = grads, .fn = compile(w, SN_COMPILE_EAGER, "eager")};
     run_once(&eager);
     double start = now_ms();
     run_once(&eager);
     const double once = now_ms() - start;
-    Runner cold = {.work = w, .grad = eager.grad, .fn = compile(w, SN_COMPILE_VERIFY, "cold")};
+    Runner cold = {.work = w, .grads = grads, .fn = compile(w, SN_COMPILE_VERIFY, "cold")};
     start = now_ms();
     run_once(&cold);
     const double first = now_ms() - start;
     sn_function_free(eager.fn);
     sn_function_free(cold.fn);
-    sn_release(eager.grad);
+    release_gradients(grads);
     return first - once;
 }
 
@@ -187,15 +221,14 @@ static void work_free(Work *w) {
     if (w->closure_free) w->closure_free(w->closure);
 }
 
-/* Runs `sinter bench --cold ROW` and reads its one number. */
-static double spawn_cold(const char *row) {
+/* Runs `sinter bench --cold ...` and reads its one number. */
+static double spawn_cold(char **argv) {
     int pipes[2];
     if (pipe(pipes)) return 0;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&actions, pipes[0]);
-    char *const argv[] = {"sinter", "bench", "--cold", (char *)row, NULL};
     pid_t child;
     const int failed = posix_spawn(&child, "/proc/self/exe", &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -219,7 +252,9 @@ static void bench_row(const BenchRow *row, const Options *o, Report *report) {
     if (!strncmp(row->name, "gemm/", 5))
         report->gemm_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
     work_free(&w);
-    if (report->compiled_ms > 0) report->cold_ms = spawn_cold(row->name);
+    if (report->compiled_ms > 0)
+        report->cold_ms =
+            spawn_cold((char *[]){"sinter", "bench", "--cold", (char *)row->name, NULL});
 }
 
 /* Output
@@ -230,31 +265,36 @@ static void number(const char *name, double value) {
     if (value > 0) printf(", \"%s\": %.6g", name, value);
 }
 
-static void print_json(const BenchRow *row, const Report *r, int threads, double fma,
+static void print_json(const char *name, const Report *r, int threads, double fma,
                        double bandwidth) {
-    printf("{\"peer\": \"sinter\", \"row\": \"%s\", \"threads\": %d", row->name, threads);
+    Text row = {0};
+    text_json_string(&row, name);
+    printf("{\"peer\": \"sinter\", \"row\": %s, \"threads\": %d", text_str(&row), threads);
+    text_free(&row);
     number("eager_ns", r->ns), number("eager_ns_min", r->ns_min);
     number("verify_ns", r->verify_ns), number("call_ns", r->call_ns);
     number("eager_ms", r->eager_ms), number("eager_ms_min", r->eager_min);
     number("compiled_ms", r->compiled_ms), number("compiled_ms_min", r->compiled_min);
     number("cold_ms", r->cold_ms), number("compile_ms", r->compile_ms);
     number("kernels", (double)r->kernels), number("compiled_share", r->share);
+    number("moved_bytes", (double)r->moved_bytes), number("saved_bytes", (double)r->saved_bytes);
+    number("arena_bytes", (double)r->arena_bytes);
     number("probe_fma_gflops", fma), number("probe_bandwidth_gbs", bandwidth);
     puts("}");
     fflush(stdout);
 }
 
-static void print_text(const BenchRow *row, const Report *r, double fma) {
+static void print_text(const char *name, const Report *r, double fma) {
     if (r->ns > 0)
-        printf("%-30s %10.1f ns per op (min %.1f)\n", row->name, r->ns, r->ns_min);
+        printf("%-30s %10.1f ns per op (min %.1f)\n", name, r->ns, r->ns_min);
     else if (r->call_ns > 0)
-        printf("%-30s replay %.0f ns, verify %.0f ns per call\n", row->name, r->call_ns,
-               r->verify_ns);
+        printf("%-30s replay %.0f ns, verify %.0f ns per call\n", name, r->call_ns, r->verify_ns);
     else {
         printf("%-30s eager %9.4f ms  compiled %9.4f ms (min %.4f)  cold %7.1f ms  kernels %lld  "
-               "share %.2f",
-               row->name, r->eager_ms, r->compiled_ms, r->compiled_min, r->cold_ms,
-               (long long)r->kernels, r->share);
+               "%lld bytes moved, %lld saved  share %.2f",
+               name, r->eager_ms, r->compiled_ms, r->compiled_min, r->cold_ms,
+               (long long)r->kernels, (long long)r->moved_bytes, (long long)r->saved_bytes,
+               r->share);
         if (r->gemm_flops)
             printf("  %.0f GFLOP/s, %.0f %% of the probe",
                    (double)r->gemm_flops / r->compiled_min * 1e-6,
@@ -270,7 +310,93 @@ static bool wanted(const Options *o, const char *name) {
     return o->n_names == 0;
 }
 
+/* Targets
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static bool is_target(const Options *o) {
+    const char *const name = o->n_names == 1 ? o->names[0] : "";
+    return strstr(name, ".so:") || strstr(name, ".sn") || !strcmp(name, "-");
+}
+
+static void target_work(const Options *o, const Target *t, Work *w) {
+    *w = (Work){.kind = o->target.grad ? WORK_backward : WORK_forward,
+                .graph = t->graph,
+                .body = t->body,
+                .n_in = t->n_in,
+                .n_out = t->n_out};
+    if (t->n_in > WORK_INPUTS || t->n_out > WORK_OUTPUTS)
+        error_raise(ST_UNSUPPORTED, "bench times at most %d inputs and %d outputs, not %d and %d",
+                    WORK_INPUTS, WORK_OUTPUTS, t->n_in, t->n_out);
+    else
+        memcpy(w->in, t->in, sizeof *t->in * (size_t)t->n_in);
+}
+
+static double target_cold_ms(const Options *o) {
+    char *argv[64] = {"sinter", "bench", "--cold"};
+    if (o->argc > 60) return 0;
+    memcpy(argv + 3, o->argv, sizeof *argv * (size_t)o->argc);
+    return spawn_cold(argv);
+}
+
+static int with_target(const Options *o, void (*done)(const Options *o, const Work *w)) {
+    TargetOptions options = o->target;
+    options.name = o->names[0];
+    Target target;
+    Work w;
+    target_open(&options, &target);
+    if (!sn_check()) target_work(o, &target, &w);
+    if (!sn_check()) done(o, &w);
+    const int code = sn_check() ? report_error(target.exit_code) : EXIT_done;
+    target_close(&target);
+    return code;
+}
+
+static void print_cold(const Options *o, const Work *w) {
+    (void)o;
+    printf("%.4f\n", cold_ms(w));
+}
+
+/* Rows and their probes
+ * ----------------------------------------------------------------------------------- */
+
+typedef struct Probes {
+    double fma, bandwidth;
+    int threads;
+} Probes;
+
+static Probes run_probes(const Options *o) {
+    const char *const setting = sn_setting_get("threads");
+    const Probes p = {.fma = probe_fma_gflops(),
+                      .bandwidth = probe_bandwidth_gbs(),
+                      .threads = setting && atoi(setting) ? atoi(setting) : 1};
+    if (!o->json)
+        printf("probes: fma %.1f GFLOP/s, bandwidth %.1f GB/s, %d thread(s), %s\n", p.fma,
+               p.bandwidth, p.threads, isa_name(isa_used()));
+    return p;
+}
+
+static void print_report(const Options *o, const char *name, const Report *report,
+                         const Probes *p) {
+    if (o->json)
+        print_json(name, report, p->threads, p->fma, p->bandwidth);
+    else
+        print_text(name, report, p->fma);
+}
+
+static void time_target(const Options *o, const Work *w) {
+    const Probes probes = run_probes(o);
+    Report report = {0};
+    const sn_compile_mode mode =
+        o->target.compile.mode == SN_COMPILE_REPLAY ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY;
+    bench_pair(w, o, SN_COMPILE_EAGER, mode, &report);
+    if (sn_check()) return;
+    report.cold_ms = target_cold_ms(o);
+    print_report(o, o->names[0], &report, &probes);
+}
+
 static int run_cold(const Options *o) {
+    if (is_target(o)) return with_target(o, print_cold);
     for (const BenchRow *row = bench_rows; row->name; row++) {
         if (!wanted(o, row->name)) continue;
         Work w;
@@ -283,47 +409,53 @@ static int run_cold(const Options *o) {
 }
 
 static int run_rows(const Options *o) {
-    const double fma = probe_fma_gflops(), bandwidth = probe_bandwidth_gbs();
-    const char *const setting = sn_setting_get("threads");
-    const int threads = setting && atoi(setting) ? atoi(setting) : 1;
-    if (!o->json)
-        printf("probes: fma %.1f GFLOP/s, bandwidth %.1f GB/s, %d thread(s), %s\n", fma, bandwidth,
-               threads, isa_name(isa_used()));
-    int n = 0;
+    const Probes probes = run_probes(o);
     for (const BenchRow *row = bench_rows; row->name; row++) {
         if (!wanted(o, row->name)) continue;
         Report report = {0};
         bench_row(row, o, &report);
         if (sn_check()) return report_error(EXIT_wrong);
-        if (o->json)
-            print_json(row, &report, threads, fma, bandwidth);
-        else
-            print_text(row, &report, fma);
-        n++;
+        print_report(o, row->name, &report, &probes);
     }
-    return n ? EXIT_done : EXIT_wrong;
+    return EXIT_done;
+}
+
+static bool is_row(const char *prefix) {
+    for (const BenchRow *row = bench_rows; row->name; row++)
+        if (!strncmp(row->name, prefix, strlen(prefix))) return true;
+    return false;
+}
+
+/* One argument; false: unknown. */
+static bool take(Options *o, int argc, char **argv, int *i, int *threads) {
+    const char *const a = argv[*i];
+    const char *value;
+    if (!strcmp(a, "--json")) return o->json = true;
+    if (!strcmp(a, "--cold")) return o->cold = true;
+    if ((value = option_value(a, "--seconds"))) return (o->seconds = atof(value)) > 0;
+    if ((value = option_value(a, "--threads"))) return (*threads = atoi(value)) > 0;
+    if (a[0] == '-' && a[1]) return target_option(&o->target, argc, argv, i);
+    o->names[o->n_names++] = argv[*i];
+    return true;
 }
 
 int command_bench(const Command *self, int argc, char **argv) {
-    Options o = {.seconds = 0.5, .names = argv};
+    char *given[64], *names[64];
+    if (argc > COUNT_OF(given)) return usage_error(self, "too many arguments after", argv[63]);
+    memcpy(given, argv, sizeof *argv * (size_t)argc);
+    Options o = {.seconds = 0.5, .names = names, .argv = given, .argc = argc};
     int threads = 1;
-    for (int i = 0; i < argc; i++) {
-        const char *value;
-        if (!strcmp(argv[i], "--json"))
-            o.json = true;
-        else if (!strcmp(argv[i], "--cold"))
-            o.cold = true;
-        else if ((value = option_value(argv[i], "--seconds")))
-            o.seconds = atof(value);
-        else if ((value = option_value(argv[i], "--threads")))
-            threads = atoi(value);
-        else if (argv[i][0] == '-')
-            return usage_error(self, "unknown option", argv[i]);
-        else
-            o.names[o.n_names++] = argv[i];
-    }
+    for (int i = 0; i < argc; i++)
+        if (!take(&o, argc, argv, &i, &threads)) return usage_error(self, "unknown", argv[i]);
     char text[16];
-    snprintf(text, sizeof text, "%d", threads > 0 ? threads : 1);
+    snprintf(text, sizeof text, "%d", threads);
     sn_setting_set("threads", text);
-    return o.cold ? run_cold(&o) : run_rows(&o);
+    for (int i = 0; i < o.n_names && !is_target(&o); i++) {
+        if (is_row(o.names[i])) continue;
+        if (o.n_names == 1 && sample_exists(o.names[0]))
+            return run_sample(o.names[0], (char *[]){o.names[0], o.json ? "--json" : NULL, NULL});
+        return usage_error(self, "no row, sample, .sn file or library.so:symbol is", o.names[i]);
+    }
+    if (o.cold) return run_cold(&o);
+    return is_target(&o) ? with_target(&o, time_target) : run_rows(&o);
 }

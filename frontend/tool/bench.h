@@ -7,7 +7,7 @@
 #define SINTER_TOOL_BENCH_H
 #include <sinter/sinter.h>
 
-enum { WORK_INPUTS = 24 };
+enum { WORK_INPUTS = 24, WORK_OUTPUTS = 16 };
 
 typedef enum WorkKind {
     WORK_overhead, /* ns per op of an eager loop */
@@ -20,12 +20,13 @@ typedef enum WorkKind {
 
 typedef struct Work {
     WorkKind kind;
+    sn_graph *graph; /* borrowed; the work is this text graph, not `body` */
     sn_body body;
     void *closure;
     void (*closure_free)(void *closure);
     sn_tensor *in[WORK_INPUTS]; /* kept by the work */
-    int n_in;
-    int ops; /* overhead: ops in one run of the body */
+    int n_in, n_out;            /* outputs; 0: what the kind of work gives */
+    int ops;                    /* overhead: ops in one run of the body */
 } Work;
 
 typedef struct BenchRow {

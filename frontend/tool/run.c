@@ -13,7 +13,7 @@
 enum { MAX_OUT = 256, CALLS = 3 };
 
 /* The folder of this program's samples: bin/samples beside bin/sinter. */
-static bool sample_path(const char *name, char *out, size_t room) {
+bool sample_path(const char *name, char *out, size_t room) {
     char self[900];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return false;
@@ -23,12 +23,17 @@ static bool sample_path(const char *name, char *out, size_t room) {
     return access(out, X_OK) == 0;
 }
 
-static int no_such_target(const char *name) {
+bool sample_exists(const char *name) {
+    char path[1024];
+    return sample_path(name, path, sizeof path);
+}
+
+int no_such_target(const char *name) {
     fprintf(stderr, "sinter: '%s' is no sample, no .sn file and no library.so:symbol\n", name);
     return EXIT_environment;
 }
 
-static int run_sample(const char *name, char **argv) {
+int run_sample(const char *name, char **argv) {
     char path[1024];
     if (!sample_path(name, path, sizeof path)) return no_such_target(name);
     argv[0] = path;

@@ -34,4 +34,11 @@ sn_function *target_compile(const Target *target, const TargetOptions *o, sn_com
 /* One call; results are the scope's. */
 sn_status target_call(const Target *target, sn_function *fn, sn_tensor **out);
 
+/* Samples: the programs of bin/samples beside this one. run_sample replaces this process; argv[0]
+ * becomes the program's path. */
+bool sample_exists(const char *name);
+bool sample_path(const char *name, char *out, size_t room);
+int run_sample(const char *name, char **argv);
+int no_such_target(const char *name);
+
 #endif
