@@ -206,7 +206,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     static Result eager, compiled;
-    Data data = {NULL};
+    Data data = {0};
     if (load(&data) && run(SN_COMPILE_EAGER, &data, steps, &eager) &&
         run(SN_COMPILE_VERIFY, &data, steps, &compiled)) {
         const int64_t differing = count_differing(eager.losses, compiled.losses, steps) +

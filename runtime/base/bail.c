@@ -25,7 +25,10 @@ const char *bail_name(BailCode code) {
     return names[code];
 }
 
-void failpoint_set(const char *names) { snprintf(failing, sizeof failing, names && *names ? ",%s," : "", names); }
+void failpoint_set(const char *names) {
+    failing[0] = '\0';
+    if (names && *names) snprintf(failing, sizeof failing, ",%s,", names);
+}
 
 bool failpoint(const char *name) {
     if (LIKELY(!failing[0])) return false;

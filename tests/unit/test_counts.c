@@ -109,6 +109,11 @@ static Trainer trainer_new(void) {
     return t;
 }
 
+static void trainer_free(Trainer *t) {
+    sn_optim_free(t->optim);
+    sn_dict_free(t->dict);
+}
+
 static void set_gradients(const Trainer *t, int step) {
     for (int i = 0; i < TENSORS; i++)
         sn_grad_set(t->params[i], F32((uint64_t)(100 * step + i), 3 + i % 5, 8 + i));
@@ -133,6 +138,8 @@ START_TEST(adamw_over_20_tensors_is_1_kernel) {
     ck_assert_int_eq(newest->info.kernels, 1);
     ck_assert_int_le(stats_of(twin.fast).compiles, 2); /* the step count costs no third one */
     twin_free(twin);
+    trainer_free(&fast);
+    trainer_free(&slow);
 }
 END_TEST
 

@@ -217,9 +217,9 @@ static const char *const forwards[] = {
     "graph chain(%x: f32[4,6], %b: f32[6], %c: f32[6]) {\n"
     "  %0 = aten::add.Tensor(%x, %b)\n  %1 = aten::exp(%0)\n  %2 = aten::mul.Tensor(%1, %c)\n"
     "  %3 = aten::gelu(%2)\n  return %3\n}\n",
-    "graph block(%x: f32[4,8], %w: f32[8,8], %b: f32[8]) {\n"
-    "  %0 = aten::linear(%x, %w, %b)\n  %1 = aten::relu(%0)\n  %2 = aten::_softmax(%1, 1, False)\n"
-    "  %3 = aten::mul.Tensor(%2, %x)\n  %4 = aten::t(%3)\n  return %4, %1\n}\n",
+    ("graph block(%x: f32[4,8], %w: f32[8,8], %b: f32[8]) {\n"
+     "  %0 = aten::linear(%x, %w, %b)\n  %1 = aten::relu(%0)\n  %2 = aten::_softmax(%1, 1, False)\n"
+     "  %3 = aten::mul.Tensor(%2, %x)\n  %4 = aten::t(%3)\n  return %4, %1\n}\n"),
     /* the saved value of a written input is a copy of its old contents */
     "graph written(%x: f32[6], %y: f32[6], %n: f32[6]) {\n"
     "  %0 = aten::mul.Tensor(%x, %n)\n  %1 = aten::exp(%n)\n  write %n = %1\n  return %0\n}\n",
