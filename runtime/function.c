@@ -14,6 +14,14 @@
 /* Making and freeing
  * ------------------------------------------------------------------------------------------- */
 
+static void init_recursive(pthread_mutex_t *mutex) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
 sn_function *function_new(sn_body body, void *closure, const sn_compile_options *options) {
     Arena *const arena = arena_new();
     sn_function *const fn = mem_zero(sizeof *fn);
@@ -29,6 +37,7 @@ sn_function *function_new(sn_body body, void *closure, const sn_compile_options 
     if (!fn->name || !fn->root) goto fail;
     fn->stats.size = sizeof fn->stats;
     pthread_mutex_init(&fn->lock, NULL);
+    init_recursive(&fn->compiling);
     return fn;
 fail:
     if (fn) mem_free(fn->name);
@@ -46,6 +55,7 @@ void function_free(sn_function *fn) {
     for (int i = 0; i < fn->recompiles.n; i++) mem_free(fn->recompiles.at[i].text);
     if (fn->options.closure_free) fn->options.closure_free(fn->closure, NULL);
     pthread_mutex_destroy(&fn->lock);
+    pthread_mutex_destroy(&fn->compiling);
     mem_free(fn->name);
     arena_free(fn->arena);
     if (fn->call_arena) arena_free(fn->call_arena);
@@ -208,9 +218,12 @@ static void compile_pending(sn_function *fn, Capture *c) {
             if (in->maker && in->maker->needed) in->maker->needed[in->maker_value] = 1;
         }
     }
-    for (int i = 0; i < c->traces.n; i++)
-        if (c->traces.at[i]->compile && c->traces.at[i]->state == TRACE_eager)
-            variant_compile(fn, c->traces.at[i]);
+    for (int i = 0; i < c->traces.n; i++) {
+        if (!c->traces.at[i]->compile || c->traces.at[i]->state != TRACE_eager) continue;
+        pthread_mutex_lock(&fn->compiling);
+        variant_compile(fn, c->traces.at[i]);
+        pthread_mutex_unlock(&fn->compiling);
+    }
 }
 
 static void release_all(Capture *c) {

@@ -107,7 +107,9 @@ struct sn_function {
     sn_compile_options options;
     char *name;
     pthread_mutex_t lock;
-    Arena *arena; /* trie and tables; grows only */
+    pthread_mutex_t compiling; /* one case is compiled once, also when threads meet it together;
+                                  recursive: a compile may run a user's derivative */
+    Arena *arena;              /* trie and tables; grows only */
     TrieNode *root;
     int n_nodes;
     VEC(Variant *) variants;

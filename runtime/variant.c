@@ -228,10 +228,12 @@ static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *tra
 void variant_compile(sn_function *fn, Trace *trace) {
     TrieNode *const end = trace->end;
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
+    for (const Variant *v = newest; v; v = v->next)
+        if (variant_fits(v, trace, NULL))
+            return; /* another thread, or an earlier round of this call */
     if (newest) {
         Text why = {0};
-        if (variant_fits(newest, trace, &why))
-            return; /* another thread, or an earlier round of this call */
+        variant_fits(newest, trace, &why);
         function_note_recompile(fn, text_str(&why));
         text_free(&why);
     }
