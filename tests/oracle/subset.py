@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Picks a small set of cases (format: cases.md) for the tests that run without PyTorch.
+
+usage: subset.py --sinter build/bin/sinter --out tests/oracle/subset.safetensors DIR/*.safetensors
+
+Of every overload that the tool supports: for each dtype the smallest case that has elements; for each of what else a case can
+have (gradients, an input that is not contiguous, no elements, an expected error, a mutated input) the smallest one. An op's own
+samples go before calls that another op made ("below"). Equal tensors are kept once. Needs only Python.
+"""
+import argparse, json, struct, subprocess
+
+WIDTH = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+
+
+def read(path):
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(size))
+        data = file.read()
+    cases = json.loads(header.pop("__metadata__")["cases"])
+    return cases, {name: (t["dtype"], data[t["data_offsets"][0] : t["data_offsets"][1]]) for name, t in header.items()}
+
+
+def tensors_of(value):
+    if isinstance(value, list):
+        for item in value:
+            yield from tensors_of(item)
+    elif isinstance(value, dict):
+        if "t" in value:
+            yield value
+        else:
+            for item in value.values():
+                yield from tensors_of(item)
+
+
+def inputs_of(case):
+    return list(tensors_of([case["args"], list(case["kwargs"].values())]))
+
+
+def is_contiguous(t):
+    step = 1
+    for size, stride in zip(reversed(t["size"]), reversed(t["stride"])):
+        if size > 1 and stride != step:
+            return False
+        step *= max(size, 1)
+    return True
+
+
+def numel(t):
+    n = 1
+    for size in t["size"]:
+        n *= size
+    return n
+
+
+def kinds(case):
+    """What this case would be picked for."""
+    inputs = inputs_of(case)
+    dtype = inputs[0]["dtype"] if inputs else "none"
+    empty = any(numel(t) == 0 for t in inputs)
+    if "error" in case:
+        return [("error",)]
+    out = [("no elements",)] if empty else [("dtype", dtype)]
+    if "grad" in case and not empty:
+        out.append(("gradients", dtype))
+    if any(not is_contiguous(t) for t in inputs):
+        out.append(("strides",))
+    if "mutated" in case:
+        out.append(("mutated",))
+    return out
+
+
+def cost(case, tensors):
+    return len(json.dumps(case)) + 80 * len(list(tensors_of(case))) + sum(len(tensors[t["t"]][1]) for t in tensors_of(case))
+
+
+def supported(sinter, paths):
+    found = set()
+    for path in paths:
+        report = json.loads(subprocess.run([sinter, "cases", "--json", "--eager-only", path], capture_output=True, text=True).stdout)
+        found |= {op for op, counts in report["overloads"].items() if not counts["unsupported"]}
+    return found
+
+
+def pick(paths, ops):
+    best = {}
+    for path in paths:
+        cases, tensors = read(path)
+        for case in cases:
+            if case["op"] not in ops:
+                continue
+            key = ("(below)" in case.get("note", ""), cost(case, tensors))
+            for kind in kinds(case):
+                at = (case["op"],) + kind
+                if at not in best or key < best[at][0]:
+                    best[at] = (key, case, tensors)
+    unique = {}
+    for at in sorted(best):
+        _, case, tensors = best[at]
+        unique[json.dumps([case["op"], case.get("note"), case["args"], case["kwargs"]])] = (case, tensors)
+    return list(unique.values())
+
+
+def write(path, picked):
+    names, header, blobs, at, cases = {}, {}, [], 0, []
+    for case, tensors in picked:
+        for t in tensors_of(case):
+            content = tensors[t["t"]]
+            if content not in names:
+                dtype, data = content
+                names[content] = name = "t%d" % len(names)
+                header[name] = {"dtype": dtype, "shape": [len(data) // WIDTH[dtype]], "data_offsets": [at, at + len(data)]}
+                blobs.append(data)
+                at += len(data)
+            t["t"] = names[content]
+        cases.append(case)
+    text = json.dumps(cases, separators=(",", ":"))
+    header["__metadata__"] = {"format": "cases-1", "torch": "see cases.md", "cases": text}
+    head = json.dumps(header, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head + b"".join(blobs))
+    print("%d cases, %d tensors, %d bytes" % (len(cases), len(names), 8 + len(head) + at))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sinter", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("files", nargs="+")
+    options = parser.parse_args()
+    write(options.out, pick(options.files, supported(options.sinter, options.files)))
