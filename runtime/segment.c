@@ -84,7 +84,7 @@ static sn_grad_mode grad_mode_of(uint8_t modes) {
     return modes & NODE_inference ? SN_INFERENCE : modes & NODE_no_grad ? SN_GRAD_OFF : SN_GRAD_ON;
 }
 
-static Status run_op(const Trace *trace, const TraceOp *op, int *random) {
+static Status run_op_inside(const Trace *trace, const TraceOp *op, int *random) {
     sn_state *const state = state_get();
     state->grad_mode = grad_mode_of(op->modes);
     state->site = op->site;
@@ -98,6 +98,15 @@ static Status run_op(const Trace *trace, const TraceOp *op, int *random) {
     for (int i = 0; i < op->n_outs; i++)
         if (op->outs[i]->placeholder) tensor_bind(op->outs[i], outs[i]);
     return ST_OK;
+}
+
+/* The computed handles go once placeholders have taken their places. */
+static Status run_op(const Trace *trace, const TraceOp *op, int *random) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    const Status status = run_op_inside(trace, op, random);
+    scope_pop(state);
+    return status;
 }
 
 Status trace_run_eager(Trace *trace) {

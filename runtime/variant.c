@@ -66,7 +66,7 @@ Status variant_finish(const Variant *variant, sn_tensor *const *outs) {
     return ST_OK;
 }
 
-Status variant_run(Variant *variant, Trace *trace) {
+static Status run_inside(Variant *variant, Trace *trace) {
     Arena *const arena = trace->capture->arena;
     sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, variant->n_graph_inputs);
     sn_tensor **const outs = ARENA_ARRAY(arena, sn_tensor *, variant->n_outputs);
@@ -84,6 +84,15 @@ Status variant_run(Variant *variant, Trace *trace) {
     else
         TRY(execute(variant->run, inputs, symbols, floats, outs));
     return bind_outputs(variant, trace, outs);
+}
+
+/* The handles of outputs go once placeholders have taken their places. */
+Status variant_run(Variant *variant, Trace *trace) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    const Status status = run_inside(variant, trace);
+    scope_pop(state);
+    return status;
 }
 
 /* Compiling

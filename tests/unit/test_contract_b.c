@@ -1,6 +1,8 @@
 /* test_contract_b.c: the contract's rules of bits [semantics B1 to B8]; each test's name begins
  * with its rule. Digests of scalar primitives are in test_kernels.c. */
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <xmmintrin.h>
 
 #include "runtime/execute.h"
@@ -88,7 +90,7 @@ static void check_edges(sn_function *fn) {
     ck_assert(isnan(((const float *)sn_data(out[1], SN_F32))[0])); /* max returns NaN */
     ck_assert_uint_eq(bits_at(out[1], 3), 0);                      /* -0 below +0 */
     ck_assert_int_eq((int32_t)bits_at(out[2], 0), INT32_MIN);      /* wraps */
-    ck_assert_uint_eq(bits_at(out[3], 6), 0x003671f7);         /* a denormal is kept */
+    ck_assert_uint_eq(bits_at(out[3], 6), 0x003671f7);             /* a denormal is kept */
 }
 
 START_TEST(b3_edges_of_primitives) {
@@ -255,6 +257,30 @@ static uint64_t trained(const sn_compile_options *options) {
     return digest(w[1], digest(w[0], 0xcbf29ce484222325u));
 }
 
+/* B4: the level is read once from the environment, so each one gets a process. */
+static uint64_t trained_at(const char *level) {
+    int ends[2];
+    uint64_t got = 0;
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("SINTER_ISA", level, 1);
+        got = trained(NULL);
+        _exit(write(ends[1], &got, sizeof got) == sizeof got ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ck_assert_int_eq(read(ends[0], &got, sizeof got), sizeof got);
+    return got;
+}
+
+START_TEST(b4_instruction_sets_give_the_same_bits) {
+    const uint64_t want = trained_at("v4");
+    ck_assert_uint_eq(trained_at("v3"), want);
+    ck_assert_uint_eq(trained_at("v2"), want);
+}
+END_TEST
+
 START_TEST(b8_a_training_run_has_a_constant_digest) {
     const uint64_t want = 0xa461a3f6b5eb8913;
     const uint64_t eager = trained(SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
@@ -276,6 +302,7 @@ int main(void) {
         b6_elements_are_logical_and_errors_take_nothing,
         b7_a_row_does_not_depend_on_its_batch,
         b7_threads_change_nothing,
+        b4_instruction_sets_give_the_same_bits,
         b8_a_training_run_has_a_constant_digest,
     };
     return contract_main("test_contract_b", tests, (int)(sizeof tests / sizeof *tests));
