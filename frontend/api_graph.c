@@ -56,15 +56,11 @@ sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
         error_raise(ST_ARGUMENT, "sn_graph_capture: the function is NULL");
         return NULL;
     }
-    sn_tensor *outs[64];
-    sn_call_values(fn, in, n_in, outs, 0);
-    if (error_pending()) return NULL;
-    if (!fn->variants.n) {
-        error_raise(ST_UNSUPPORTED, "sn_graph_capture: function '%s' gave no graph", fn->name);
-        return NULL;
-    }
-    const char *const text = fn->variants.at[fn->variants.n - 1]->text;
-    return sn_graph_parse(text, strlen(text));
+    const char *text = NULL;
+    const sn_scope scope = sn_scope_begin();
+    const Status status = function_capture(fn, (const Arg *)(const void *)in, n_in, &text);
+    sn_scope_end(scope);
+    return status == ST_OK ? sn_graph_parse(text, strlen(text)) : NULL;
 }
 
 /* A compiled graph is a compiled function whose body runs the graph's ops. */

@@ -371,11 +371,13 @@ static bool is_capturable(const OpRow *row) {
 }
 
 /* What cannot be captured runs at once, after what is pending; NULL: it can. */
-static const char *refusal(const OpCall *call) {
+static const char *refusal(const Capture *c, const OpCall *call) {
     if (call->row->flags & OPF_host) return "a value is needed on the host";
     if (call->row->returns_list) return "an op that returns a list of tensors";
     if (!is_capturable(call->row)) return "an op without a meta rule, or not declared pure";
     if (state_get()->modes) return "a user mode is active";
+    if (c->fn->options.eager_checks && call->row->flags & OPF_check)
+        return "an op that checks values, with eager_checks";
     if (override_covers(call->row)) return "the op is overridden";
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
@@ -438,7 +440,7 @@ Status capture_op(OpCall *call) {
     if (UNLIKELY(state->emission != NULL)) return emission_call(state->emission, call);
     Capture *const c = state->capture;
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
-    const char *const reason = refusal(call);
+    const char *const reason = refusal(c, call);
     if (reason) return run_outside(c, call, reason);
     if (resizes(call)) return run_outside(c, call, "an out tensor is resized");
     TRY(error_pending());

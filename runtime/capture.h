@@ -55,13 +55,14 @@ struct Trace { /* one segment of one call */
     int n_storages;
     uint64_t sequence; /* the generator's before the first random op */
     int n_random;
-    bool writes;         /* an in-place or out form is among the ops */
-    bool tracked_writes; /* one whose operands require gradients: aliases may track now */
-    bool gradients;      /* sn::gradients is */
-    bool compile;        /* ran eagerly; wants a variant after the return */
-    Variant *variant;    /* that ran it */
+    bool writes;                  /* an in-place or out form is among the ops */
+    bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
+    bool gradients;               /* sn::gradients is */
+    bool compile;                 /* ran eagerly; wants a variant after the return */
+    Variant *variant;             /* that ran it */
     int64_t started_ns, ended_ns; /* of recording */
-    const char *reason; /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
+    const char
+        *reason; /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
 };
 
 struct Capture {
@@ -77,6 +78,7 @@ struct Capture {
     } * map; /* tensor -> input number of the current trace */
     uint32_t map_room, stamp;
     sn_tensor *wanted;   /* the placeholder whose value a break asks for */
+    bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
     bool final;          /* the body has returned and its scope has ended */
     sn_tensor **results; /* what the body returned; NULL entries: absent */
     int n_results;

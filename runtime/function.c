@@ -139,6 +139,7 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
                       .n_in = n_in,
                       .out = out,
                       .n_out = n_out,
+                      .outs_optional = capture && capture->outs_open,
                       .capture = capture};
     return frame_run(&frame, fn->body);
 }
@@ -269,6 +270,37 @@ static Status call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor 
     if (!arena) return ST_MEMORY;
     Capture capture = {.fn = fn, .arena = arena};
     const Status status = run_captured(fn, &capture, in, n_in, out, n_out);
+    give_arena(fn, arena);
+    return status;
+}
+
+/* The graph of the one segment that this call was. */
+static Status graph_text(sn_function *fn, const Capture *c, const char **text) {
+    const Trace *only = NULL;
+    int n = 0;
+    for (int i = 0; i < c->traces.n; i++)
+        if (c->traces.at[i]->ops.n) only = c->traces.at[i], n++;
+    if (n != 1)
+        return error_raise(ST_UNSUPPORTED, "%s: the call has %d graphs, not one", fn->name, n);
+    const Variant *const v = atomic_load_explicit(&only->end->variants, memory_order_acquire);
+    if (!v && !only->variant)
+        return error_raise(ST_UNSUPPORTED, "%s: no graph: %s", fn->name,
+                           fn->failures.n ? fn->failures.at[fn->failures.n - 1].text
+                                          : only->reason);
+    *text = only->variant ? only->variant->text : v->text;
+    return ST_OK;
+}
+
+Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text) {
+    sn_tensor *outs[MAX_LIST] = {0};
+    TRY(error_pending());
+    if (state_get()->capture)
+        return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
+    Arena *const arena = take_arena(fn);
+    if (!arena) return ST_MEMORY;
+    Capture capture = {.fn = fn, .arena = arena, .outs_open = true};
+    Status status = run_captured(fn, &capture, in, n_in, outs, MAX_LIST);
+    if (status == ST_OK) status = graph_text(fn, &capture, text);
     give_arena(fn, arena);
     return status;
 }

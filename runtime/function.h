@@ -133,6 +133,9 @@ void function_free(sn_function *fn);
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out);
 
 void function_note_break(sn_function *fn, const char *reason, const void *site);
+/* Runs fn on these inputs and gives the text of its graph, which lives as long as fn; an error where
+ * the call breaks or nothing was compiled. Results belong to the innermost scope. */
+Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text);
 void function_note_recompile(sn_function *fn, const char *text);
 void function_note_failure(sn_function *fn, BailCode code, const char *text);
 void function_note_limit(sn_function *fn, const TrieNode *end); /* said once, loudly; counted */

@@ -232,6 +232,22 @@ START_TEST(c8_handles_of_failed_ops_become_error_tensors) {
 }
 END_TEST
 
+START_TEST(c8_eager_checks_answer_at_the_op) {
+    Host host = {0};
+    sn_function *const fn =
+        sn_compile(holds_the_failed, &host, SN_COMPILE_OPTIONS(.eager_checks = true));
+    sn_tensor *const x = F32(1, 5, 3);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(SN_CALL(fn, x, indices(0, 9)));
+        expect_error(SN_ERR_VALUE, "9");
+        ck_assert_int_eq(host.branch, 0); /* as in eager */
+        ck_assert_ptr_nonnull(SN_CALL(fn, x, indices(0, 4)));
+        sn_release(host.kept);
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
 /* C9: pointers
  * ------------------------------------------------------------------------------------------------ */
 
@@ -757,6 +773,7 @@ int main(void) {
         c6_keeping_in_a_body_is_not_replayed,
         c8_a_failed_check_commits_what_eager_would,
         c8_handles_of_failed_ops_become_error_tensors,
+        c8_eager_checks_answer_at_the_op,
         c9_creation_from_host_memory_is_an_input,
         c9_data_flushes_and_writes_are_seen,
         c9_touch_announces_writes_by_own_pointers,
