@@ -5,6 +5,8 @@
  * numbers with their expressions and evaluate the recorded guards. */
 #include "runtime/guard.h"
 
+#include "runtime/guards_text.h"
+
 enum { MAX_SYMBOLS = 512 };
 
 static uint32_t disabled;
@@ -134,15 +136,22 @@ static bool number_fits(const Check *c, int k) {
     const int64_t now = c->trace->numbers.at[k];
     if (rule != NUMBER_fixed && v->number_guarded[k] &&
         number_is_special(rule == NUMBER_runtime_float, now) && !is_off(GUARD_special)) {
-        if (c->why) text_printf(c->why, "number %d: computed in a way of its own", k);
+        if (c->why) {
+            text_printf(c->why, "number %d: any but those with code of their own, now ", k);
+            guard_number_print(c->why, now);
+        }
         return false;
     }
     if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) return true;
     if (expect(c, v->numbers[k], now) || is_off(GUARD_number)) return true;
     if (!c->why) return false;
     text_printf(c->why, "number %d: ", k);
-    sym_print(v->env, c->why, v->numbers[k]);
-    text_printf(c->why, ", now %lld", (long long)now);
+    if (sym_is(v->numbers[k]))
+        sym_print(v->env, c->why, v->numbers[k]);
+    else
+        guard_number_print(c->why, v->numbers[k]);
+    text_puts(c->why, ", now ");
+    guard_number_print(c->why, now);
     return false;
 }
 

@@ -55,7 +55,7 @@ static void print_input(const GuardView *g, int i, Text *text) {
     text_puts(text, "\n");
 }
 
-static void print_fixed(Text *text, int64_t bits) {
+void guard_number_print(Text *text, int64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);
     const int exponent = (int)((uint64_t)bits >> 52 & 0x7ff);
@@ -77,7 +77,7 @@ static void print_number(const GuardView *g, int k, Text *text) {
         if (sym_is(g->numbers.at[k]))
             sym_print(g->env, text, g->numbers.at[k]);
         else
-            print_fixed(text, g->numbers.at[k]);
+            guard_number_print(text, g->numbers.at[k]);
     }
     text_puts(text, g->guarded.at[k] && rule != NUMBER_fixed ? " but special ones\n" : "\n");
 }

@@ -21,6 +21,8 @@
 #include "runtime/function.h"
 
 void guards_print(const Variant *variant, Text *text);
+/* A number of a trace: an int, or "float 0.5" by its bits. */
+void guard_number_print(Text *text, int64_t bits);
 /* Reads one guards text and prints it again, into `out`; raises ST_PARSE naming the line. */
 Status guards_reprint(const char *text, const char **end, Text *out);
 

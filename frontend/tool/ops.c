@@ -1,8 +1,9 @@
-/* ops.c: `sinter ops`: the op table as text or JSON; other languages' bindings are generated from
- * the JSON.
- *   [{"name": "aten::add.Tensor", "schema": "...", "kind": "pointwise", "inplace": true, "out":
- * "out", "c": "add", "short": 2, "derivative": "add", "core": true, "doc": "...", "alias_of":
- * null}, ...] */
+/* ops.c: `sinter ops`: the op table as text or JSON: every overload with its schema, kind, flags and
+ * rules, so that gaps show; other languages' bindings are generated from the JSON.
+ *   [{"name": "aten::add.Tensor", "schema": "...", "kind": "pointwise", "meta": "pointwise2",
+ *     "body": "add", "derivative": "add", "saves": "", "samples": "...", "flags": ["core"],
+ *     "inplace": true, "out": "out", "c": "add", "short": 2, "doc": "...", "alias_of": null}, ...]
+ * A rule that a row does without is null; an alias has none of its own. */
 #include "ir/op.h"
 
 #include <stdio.h>
@@ -21,29 +22,79 @@ static void json_string(Text *text, const char *key, const char *value) {
     text_puts(text, ", ");
 }
 
+static const char *const meta_rules[OP_COUNT] = {
+#define OP(id, schema, inplace, out, c_name, c_short, kind, rule, ...) [OP_##id] = #rule,
+#define ALIAS(...)
+#include "ir/ops.def"
+#undef OP
+#undef ALIAS
+};
+
+static const struct {
+    uint32_t bit;
+    const char *name;
+} flag_names[] = {{OPF_core, "core"},       {OPF_random, "random"},
+                  {OPF_check, "check"},     {OPF_nodiff, "nodiff"},
+                  {OPF_host, "host"},       {OPF_internal, "internal"},
+                  {OPF_ordered, "ordered"}, {OPF_maybe_copy, "maybe_copy"}};
+
+/* A rule's word, or NULL where the row does without. */
+static const char *rule_of(const OpRow *row, const char *word) {
+    return row->alias_of || !word || !strcmp(word, "none") ? NULL : word;
+}
+
+static const char *body_of(const OpRow *row) {
+    return row->kind == KIND_view ? NULL : rule_of(row, row->body);
+}
+
+static void json_flags(Text *text, const OpRow *row) {
+    text_puts(text, "\"flags\": [");
+    for (int i = 0, n = 0; i < COUNT_OF(flag_names); i++)
+        if (row->flags & flag_names[i].bit)
+            text_printf(text, "%s\"%s\"", n++ ? ", " : "", flag_names[i].name);
+    text_puts(text, "], ");
+}
+
 static void json_row(Text *text, const OpRow *row) {
     text_puts(text, "{");
     json_string(text, "name", row->name);
     json_string(text, "schema", row->schema);
     json_string(text, "kind", kinds[row->kind]);
+    json_string(text, "meta", meta_rules[row->id]);
+    json_string(text, "body", body_of(row));
+    json_string(text, "derivative", rule_of(row, row->derivative));
+    json_string(text, "saves", rule_of(row, row->saves));
+    json_string(text, "samples", rule_of(row, row->samples));
+    json_flags(text, row);
     json_string(text, "out", row->out_name);
     json_string(text, "c", row->c_name);
-    json_string(text, "derivative", row->derivative);
     json_string(text, "doc", row->doc);
     json_string(text, "alias_of", row->alias_of ? row->alias_of->name : NULL);
-    text_printf(
-        text,
-        "\"short\": %d, \"inplace\": %s, \"core\": %s, \"random\": %s, \"checks\": %s, "
-        "\"internal\": %s}",
-        row->c_short, row->inplace ? "true" : "false", row->flags & OPF_core ? "true" : "false",
-        row->flags & OPF_random ? "true" : "false", row->flags & OPF_check ? "true" : "false",
-        row->flags & OPF_internal ? "true" : "false");
+    text_printf(text, "\"short\": %d, \"inplace\": %s}", row->c_short,
+                row->inplace ? "true" : "false");
+}
+
+static void text_rules(Text *text, const OpRow *row) {
+    const char *const derivative = rule_of(row, row->derivative), *const body = body_of(row);
+    const char *const saves = rule_of(row, row->saves);
+    text_printf(text, "    meta %s", meta_rules[row->id]);
+    if (body) text_printf(text, ", body %s", body);
+    text_printf(text, ", derivative %s",
+                derivative                ? derivative
+                : row->flags & OPF_nodiff ? "never"
+                                          : "none");
+    if (derivative && saves && *saves) text_printf(text, " (saves %s)", saves);
+    for (int i = 0; i < COUNT_OF(flag_names); i++)
+        if (row->flags & flag_names[i].bit) text_printf(text, ", %s", flag_names[i].name);
+    text_puts(text, "\n");
 }
 
 static void text_row(Text *text, const OpRow *row) {
-    text_printf(text, "%s\n    %s%s%s\n", row->schema,
+    text_printf(text, "%s\n    %s%s%s%s%s\n", row->schema,
                 row->alias_of ? "alias of " : kinds[row->kind],
-                row->alias_of ? row->alias_of->name : "", row->inplace ? ", in place too" : "");
+                row->alias_of ? row->alias_of->name : "", row->inplace ? ", in place too" : "",
+                row->out_name ? ", out form " : "", row->out_name ? row->out_name : "");
+    if (!row->alias_of) text_rules(text, row);
     if (row->doc) text_printf(text, "    %s\n", row->doc);
 }
 

@@ -87,7 +87,10 @@ static int with_target(const Job *job,
     sn_function *fn =
         sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
     sn_tensor *out[MAX_OUT] = {NULL};
-    for (int i = 0; i < CALLS && !sn_check(); i++) target_call(&target, fn, out);
+    for (int i = 0; i < CALLS && !sn_check(); i++) {
+        if (i && job->target.vary) target_inputs(&job->target, &target, DEFAULT_SIZE * (i + 1));
+        if (!sn_check()) target_call(&target, fn, out);
+    }
     const int code = sn_check() ? report_error(target.exit_code) : done(job, fn, out, target.n_out);
     sn_function_free(fn);
     target_close(&target);

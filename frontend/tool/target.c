@@ -10,8 +10,6 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
-enum { DEFAULT_SIZE = 8 };
-
 static bool word_index(const char *const *words, int n, const char *word, int *index) {
     for (*index = 0; *index < n; (*index)++)
         if (!strcmp(words[*index], word)) return true;
@@ -27,6 +25,7 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
         return true;
     }
     if (!strcmp(a, "--grad")) return o->grad = true;
+    if (!strcmp(a, "--vary")) return o->vary = true;
     if ((value = option_value(a, "--outputs"))) {
         o->n_out = atoi(value);
         return true;
@@ -49,10 +48,10 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     return true;
 }
 
-static sn_tensor *random_tensor(const Meta *meta) {
+static sn_tensor *random_tensor(const Meta *meta, int64_t symbol) {
     int64_t sizes[MAX_RANK];
     for (int d = 0; d < meta->rank; d++)
-        sizes[d] = sym_is(meta->sizes[d]) ? DEFAULT_SIZE : meta->sizes[d];
+        sizes[d] = sym_is(meta->sizes[d]) ? symbol : meta->sizes[d];
     const sn_ints list = {sizes, meta->rank};
     const DCategory category = dtype_category(meta->dtype);
     if (category == CAT_float) return sn_to(sn_randn(list, SN_F32), (sn_dtype)meta->dtype);
@@ -61,7 +60,7 @@ static sn_tensor *random_tensor(const Meta *meta) {
 }
 
 static void add_input(const TargetOptions *o, Target *t, const Meta *meta) {
-    sn_tensor *const made = random_tensor(meta);
+    sn_tensor *const made = random_tensor(meta, t->symbol);
     if (made && o->grad && dtype_is_float(meta->dtype)) sn_requires_grad_(made, true);
     if (made && t->n_in < TARGET_INPUTS) t->in[t->n_in++] = sn_keep(made);
 }
@@ -84,6 +83,26 @@ static void add_given(const TargetOptions *o, Target *t) {
     arena_free(arena);
 }
 
+static void add_of_graph(const TargetOptions *o, Target *t) {
+    const char *const text = sn_graph_text(t->graph);
+    Arena *const arena = arena_new();
+    Graph *graph;
+    if (arena && graph_parse(arena, text, strlen(text), &graph) == ST_OK) {
+        t->n_out = graph->outputs.n;
+        for (int i = 0; !o->n_inputs && i < graph->inputs.n; i++)
+            add_input(o, t, graph->inputs.at[i]->base.meta);
+    }
+    arena_free(arena);
+}
+
+void target_inputs(const TargetOptions *o, Target *t, int64_t symbol) {
+    for (int i = 0; i < t->n_in; i++) sn_release(t->in[i]);
+    t->n_in = 0;
+    t->symbol = symbol;
+    if (t->graph) add_of_graph(o, t);
+    if (!sn_check()) add_given(o, t);
+}
+
 static void open_graph(const TargetOptions *o, Target *t) {
     char *text;
     size_t n;
@@ -91,17 +110,8 @@ static void open_graph(const TargetOptions *o, Target *t) {
     if (file_read(o->name, &text, &n) != ST_OK) return;
     t->exit_code = EXIT_wrong;
     t->graph = sn_graph_parse(text, n);
-    Arena *const arena = arena_new();
-    Graph *graph;
-    if (t->graph && arena && graph_parse(arena, text, n, &graph) == ST_OK) {
-        t->n_out = graph->outputs.n;
-        if (!o->n_inputs)
-            for (int i = 0; i < graph->inputs.n; i++)
-                add_input(o, t, graph->inputs.at[i]->base.meta);
-    }
-    arena_free(arena);
     mem_free(text);
-    if (o->n_inputs) add_given(o, t);
+    if (t->graph) target_inputs(o, t, DEFAULT_SIZE);
 }
 
 static void open_library(const TargetOptions *o, Target *t) {
@@ -120,7 +130,7 @@ static void open_library(const TargetOptions *o, Target *t) {
     t->exit_code = EXIT_wrong;
     memcpy(&t->body, &symbol, sizeof t->body);
     t->n_out = o->n_out ? o->n_out : 1;
-    add_given(o, t);
+    target_inputs(o, t, DEFAULT_SIZE);
 }
 
 bool target_open(const TargetOptions *o, Target *out) {

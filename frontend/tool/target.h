@@ -7,13 +7,14 @@
 
 #include "frontend/tool/tool.h"
 
-enum { TARGET_INPUTS = 64 };
+enum { TARGET_INPUTS = 64, DEFAULT_SIZE = 8 /* of what is symbolic */ };
 
 typedef struct Target {
     sn_graph *graph;              /* text graphs */
     sn_body body;                 /* library functions */
     sn_tensor *in[TARGET_INPUTS]; /* kept */
     int n_in, n_out;
+    int64_t symbol; /* what symbolic sizes are now */
     int exit_code; /* of the error that is pending after target_open */
 } Target;
 
@@ -22,14 +23,17 @@ typedef struct TargetOptions {
     const char *inputs[TARGET_INPUTS]; /* "f32[8,16]" */
     int n_inputs, n_out;
     bool grad; /* float inputs require gradients */
+    bool vary; /* symbolic sizes differ from call to call: 8, 16, 24 */
     sn_compile_options compile;
 } TargetOptions;
 
-/* Reads one argument: TARGET, --input, --outputs=, --mode=, --dynamic=, --grad. False: not one of them. */
+/* Reads one argument: TARGET, --input, --outputs=, --mode=, --dynamic=, --grad, --vary. False: not one of them. */
 bool target_option(TargetOptions *o, int argc, char **argv, int *i);
 /* True: the name is a file or library; errors are pending where it cannot be opened. */
 bool target_open(const TargetOptions *o, Target *out);
 void target_close(Target *target);
+/* Makes the inputs anew, with this for symbolic sizes. */
+void target_inputs(const TargetOptions *o, Target *target, int64_t symbol);
 sn_function *target_compile(const Target *target, const TargetOptions *o, sn_compile_mode mode);
 /* One call; results are the scope's. */
 sn_status target_call(const Target *target, sn_function *fn, sn_tensor **out);

@@ -1,0 +1,183 @@
+/* test_explain.c: what a program learns of its functions: explain as text and JSON, stages, stats. */
+#include <stdio.h>
+
+#include "runtime/base/json.h"
+#include "tests/unit/contract.h"
+
+typedef struct Linear {
+    sn_tensor *w, *b;
+} Linear;
+
+static sn_status linear_gelu(sn_frame *f) {
+    const Linear *const m = sn_closure(f);
+    return sn_out(f, 0, sn_gelu(sn_linear(sn_in(f, 0), m->w, m->b)));
+}
+
+static sn_status softmax_chain(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_mm(sn_softmax(sn_add(x, x), -1), x));
+}
+
+static const Json *get(const Json *object, const char *key) {
+    const Json *const value = json_get(object, key);
+    ck_assert_msg(value != NULL, "key '%s' is missing", key);
+    return value;
+}
+
+static const Json *explained(Arena *arena, sn_function *fn) {
+    const char *const text = sn_explain_json(fn);
+    const Json *json;
+    ck_assert_msg(json_parse(arena, text, strlen(text), &json) == ST_OK, "not JSON: %s", text);
+    return json;
+}
+
+static bool has(const char *text, const char *part) { return strstr(text, part) != NULL; }
+
+START_TEST(kernels_have_their_ops_and_bytes) {
+    sn_function *const fn = sn_compile(softmax_chain, NULL, SN_COMPILE_OPTIONS(.name = "chain"));
+    for (int i = 0; i < 3; i++) SN_CALL(fn, F32(i, 8, 8));
+    Arena *const arena = arena_new();
+    const Json *const json = explained(arena, fn);
+    ck_assert_str_eq(json_string(get(json, "name")), "chain");
+    ck_assert_int_eq(get(json, "calls")->i, 3);
+    const Json *const graphs = get(json, "graphs");
+    ck_assert_int_eq(graphs->n, 1);
+    const Json *const parts = get(&graphs->items[0], "parts");
+    ck_assert_int_eq(parts->n, 1);
+    const Json *const kernels = get(&parts->items[0], "kernels");
+    ck_assert_int_eq(kernels->n, 2);
+    const Json *const softmax = &kernels->items[0], *const product = &kernels->items[1];
+    ck_assert_str_eq(json_string(get(softmax, "kind")), "loops");
+    ck_assert_str_eq(json_string(&get(softmax, "ops")->items[0]), "aten::add.Tensor");
+    ck_assert_int_eq(get(softmax, "bytes")->i, 2 * 8 * 8 * 4);
+    ck_assert_str_eq(json_string(get(product, "kind")), "gemm");
+    ck_assert_str_eq(json_string(&get(product, "ops")->items[0]), "aten::mm");
+    ck_assert_int_eq(get(product, "bytes")->i, 3 * 8 * 8 * 4);
+    ck_assert_int_eq(get(&parts->items[0], "moved_bytes")->i, 5 * 8 * 8 * 4);
+    ck_assert_int_gt(get(&parts->items[0], "saved_bytes")->i, 0);
+    ck_assert_int_eq(get(&parts->items[0], "arena_bytes")->i, 8 * 8 * 4); /* softmax's result */
+    ck_assert_int_eq(stats_of(fn).arena_bytes, 8 * 8 * 4);
+    arena_free(arena);
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(every_compile_stage_has_its_time) {
+    sn_function *const fn = sn_compile(softmax_chain, NULL, NULL);
+    for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 9, 9));
+    Arena *const arena = arena_new();
+    const Json *const graph = &get(explained(arena, fn), "graphs")->items[0];
+    static const char *const names[] = {"functionalize", "joint", "decompose", "fold",
+                                        "cse",           "dce",   "reinplace"};
+    const Json *const passes = get(graph, "passes");
+    ck_assert_int_eq(passes->n, 7);
+    double sum = 0;
+    for (int i = 0; i < passes->n; i++) {
+        ck_assert_str_eq(json_string(get(&passes->items[i], "name")), names[i]);
+        sum += get(&passes->items[i], "ms")->number;
+    }
+    ck_assert_double_le(sum, get(graph, "passes_ms")->number + 0.001);
+    ck_assert_double_gt(get(graph, "codegen_ms")->number, 0);
+    ck_assert_double_gt(get(graph, "codegen_build_ms")->number, 0);
+    ck_assert_double_gt(get(graph, "codegen_emit_ms")->number, 0);
+    ck_assert_double_gt(get(graph, "load_ms")->number, 0);
+    ck_assert_double_lt(get(graph, "trace_ms")->number, get(graph, "codegen_ms")->number);
+    arena_free(arena);
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(split_graphs_list_what_they_save) {
+    Linear m = {LEAF(1, 6, 5), LEAF(2, 6)};
+    sn_function *const fn = sn_compile(linear_gelu, &m, NULL);
+    for (int i = 0; i < 3; i++) sn_backward(sn_sum(SN_CALL(fn, F32(i, 4, 5))));
+    ck_assert_int_eq(sn_check(), SN_OK);
+    Arena *const arena = arena_new();
+    const Json *const graph = &get(explained(arena, fn), "graphs")->items[0];
+    const Json *const parts = get(graph, "parts"), *const saved = get(graph, "saved_tensors");
+    ck_assert_int_eq(parts->n, 2);
+    ck_assert_str_eq(json_string(get(&parts->items[0], "part")), "forward");
+    ck_assert_str_eq(json_string(get(&parts->items[1], "part")), "backward");
+    int64_t bytes = 0;
+    bool op = false;
+    for (int i = 0; i < saved->n; i++) {
+        bytes += get(&saved->items[i], "bytes")->i;
+        op |= json_get(&saved->items[i], "op") != NULL;
+    }
+    ck_assert(op);                                /* gelu's argument */
+    ck_assert_int_eq(bytes, (4 * 6 + 4 * 5) * 4); /* that, and x for the weight */
+    ck_assert(has(sn_explain(fn), "saved for backward"));
+    arena_free(arena);
+    sn_function_free(fn);
+}
+END_TEST
+
+static sn_status breaks(sn_frame *f) {
+    sn_tensor *const x = sn_mul_scalar(sn_in(f, 0), sn_float(2));
+    const double top = sn_item(sn_amax(x));
+    return sn_out(f, 0, sn_add_scalar(x, sn_float(top)));
+}
+enum { BREAK_LINE = __LINE__ - 3 };
+
+START_TEST(breaks_and_recompiles_say_where_and_why) {
+    sn_function *const fn =
+        sn_compile(breaks, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
+    for (int i = 0; i < 4; i++) SN_CALL(fn, F32(7, 4 + i / 2));
+    Arena *const arena = arena_new();
+    const Json *const json = explained(arena, fn);
+    const Json *const row = &get(json, "breaks")->items[0];
+    const char *const where = json_string(get(row, "where"));
+    char line[64];
+    snprintf(line, sizeof line, "test_explain.c:%d", BREAK_LINE);
+    if (strstr(where, ".c:")) ck_assert_str_eq(where, line); /* libdw is there */
+    ck_assert_int_eq(get(row, "count")->i, 4);
+    ck_assert(has(json_string(get(row, "reason")), "host"));
+    ck_assert(get(json, "recompiles")->n >= 1);
+    ck_assert_str_eq(json_string(&get(json, "recompiles")->items[0]),
+                     "input 0: f32[4], now f32[5]");
+    const Json *const fallbacks = get(json, "fallbacks"); /* the second size's first calls */
+    ck_assert_int_eq(fallbacks->n, 1);
+    ck_assert(has(json_string(get(&fallbacks->items[0], "reason")), "first run"));
+    ck_assert_int_eq(get(&fallbacks->items[0], "ops")->i, get(json, "ops_eager")->i);
+    arena_free(arena);
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(fallbacks_say_why) {
+    sn_setting_set("recompile_limit", "1");
+    sn_function *const fn =
+        sn_compile(softmax_chain, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
+    for (int i = 0; i < 4; i++) SN_CALL(fn, F32(i, 4 + i, 4 + i));
+    ck_assert(has(sn_explain(fn), "not from a compiled call sequence: 9 ops: the recompile limit"));
+    sn_function_free(fn);
+    sn_setting_set("recompile_limit", "8");
+}
+END_TEST
+
+START_TEST(every_stage_dumps_and_others_are_errors) {
+    sn_function *const fn = sn_compile(softmax_chain, NULL, NULL);
+    for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 8, 8));
+    int n = 0;
+    for (const char *stage; (stage = sn_stage_name(n)); n++)
+        ck_assert_msg(strlen(sn_dump(fn, stage)) > 20, "stage %s is empty", stage);
+    ck_assert_int_ge(n, 10);
+    ck_assert(has(sn_dump(fn, "capture"), "aten::_softmax"));
+    ck_assert(has(sn_dump(fn, "fused"), "aten::amax"));
+    ck_assert(has(sn_dump(fn, "memory"), "arena0  f32[8,8]"));
+    ck_assert(has(sn_dump(fn, "guards"), "input 0: f32[8,8] leaf storage 0"));
+    ck_assert_str_eq(sn_dump(fn, "nonsense"), "");
+    expect_error(SN_ERR_ARGUMENT, "stage 'nonsense' is unknown");
+    sn_function_free(fn);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {kernels_have_their_ops_and_bytes,
+                                  every_compile_stage_has_its_time,
+                                  split_graphs_list_what_they_save,
+                                  breaks_and_recompiles_say_where_and_why,
+                                  fallbacks_say_why,
+                                  every_stage_dumps_and_others_are_errors};
+    return contract_main("explain", tests, COUNT_OF(tests));
+}
