@@ -254,6 +254,9 @@ Status meta_dropout(MetaCall *call) {
     const Meta *input = tensor_meta(call, 0);
     TRY(check_p(call));
     out_like(call, 0, input, input->dtype);
+    if (call->args[2].i && arg_double(&call->args[1]) != 0) return ST_OK;
+    memcpy(call->out[0].strides, input->strides, sizeof *input->strides * (size_t)input->rank);
+    call->out[0].alias = 0; /* input itself */
     return ST_OK;
 }
 

@@ -35,6 +35,12 @@ Status meta_binary_no_bool(MetaCall *call) {
     return elementwise_out(call, &e, e.common);
 }
 
+/* Ops that have no meaning for bools. */
+static Status refuse_bool(const MetaCall *call, DType common) {
+    if (common != DT_bool) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
+}
+
 /* The operand's dtype; relu and neg refuse bool. */
 Status meta_unary(MetaCall *call) {
     Elementwise e = {0};
@@ -45,8 +51,7 @@ Status meta_unary(MetaCall *call) {
 Status meta_unary_no_bool(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
-    if (e.common == DT_bool)
-        return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
+    TRY(refuse_bool(call, e.common));
     return elementwise_out(call, &e, e.common);
 }
 
@@ -108,6 +113,7 @@ Status meta_div_mode(MetaCall *call) {
     if (strcmp(mode->string, "trunc") && strcmp(mode->string, "floor"))
         return meta_fail(call, ST_ARGUMENT,
                          "rounding_mode must be None, 'trunc' or 'floor', not '%s'", mode->string);
+    TRY(refuse_bool(call, e.common));
     return elementwise_out(call, &e, e.common);
 }
 
@@ -149,6 +155,7 @@ Status meta_square(MetaCall *call) {
 Status meta_pow(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
+    TRY(refuse_bool(call, e.common));
     const Arg *exponent = &call->args[1];
     const bool plain = exponent->kind == ARG_int && !sym_is(exponent->i);
     if (plain && exponent->i < 0 && !dtype_is_float(e.common))
@@ -176,6 +183,7 @@ Status meta_clamp(MetaCall *call) {
     for (int i = 1; i <= 2; i++)
         if (arg_given(call, i)) elementwise_add(call, &e, i);
     if (e.n == 1) return meta_fail(call, ST_ARGUMENT, "at least one of min and max must be given");
+    TRY(refuse_bool(call, promoted(&e)));
     return elementwise_out(call, &e, promoted(&e));
 }
 
@@ -210,6 +218,7 @@ Status meta_addcmul(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
     TRY(check_value(call, e.common));
+    TRY(refuse_bool(call, e.common));
     return elementwise_out(call, &e, e.common);
 }
 
@@ -227,7 +236,8 @@ Status meta_addcdiv(MetaCall *call) {
 Status meta_backward(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
-    return elementwise_out(call, &e, e.in[1]->dtype == DT_bool ? e.in[0]->dtype : e.common);
+    TRY(refuse_bool(call, e.common));
+    return elementwise_out(call, &e, e.common);
 }
 
 Status meta_backward_float(MetaCall *call) {

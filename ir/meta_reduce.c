@@ -149,6 +149,8 @@ static Status products(MetaCall *call, int rank) {
     if (a->dtype != b->dtype)
         return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, 0),
                          dtype_name(a->dtype), arg_name(call, 1), dtype_name(b->dtype));
+    if (a->dtype == DT_bool)
+        return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
     TRY(same_device(call, a, b));
     if (!sym_same(call->env, a->sizes[rank - 1], b->sizes[0]))
         return meta_fail(call, ST_SHAPE, "%s %s does not match %s %s", arg_name(call, 1),

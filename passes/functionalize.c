@@ -218,7 +218,7 @@ static GVal *written(const Node *node, int i) {
 static Status rewrite_form(Rewrite *rewrite, Node *node) {
     Graph *const graph = rewrite->graph;
     const int n_written = node->form == FORM_inplace ? 1 : node->row->n_out;
-    if (node->row->kind == KIND_view)
+    if (node->row->kind == KIND_view && node->form == FORM_inplace)
         return error_raise(ST_UNSUPPORTED, "%s changes metadata in place",
                            op_form_name(node->row, node->form));
     Alias *targets[MAX_OUTS];

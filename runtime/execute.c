@@ -80,6 +80,8 @@ Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *cont
     e->first_code = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->first_code);
     e->out_metas = mem_zero(((size_t)plan->graph->outputs.n + 1) * sizeof *e->out_metas);
     Status status = e->codes && e->first_code && e->out_metas ? ST_OK : ST_MEMORY;
+    for (int s = 0; s < plan->steps.n && status == ST_OK; s++)
+        if (plan->steps.at[s].kernel) status = kernel_verify(plan->steps.at[s].kernel);
     if (status == ST_OK) status = build_codes(e, native, context);
     if (status == ST_OK) status = build_metas(e);
     if (status != ST_OK) {

@@ -116,6 +116,8 @@ Status deriv_native_layer_norm(Deriv *d) {
 /* (self, target, weight, reduction, ignore_index) -> (output, total_weight) */
 Status deriv_nll_loss(Deriv *d) {
     if (!grad_of(d)) return ST_OK;
+    if (wants(d, 2))
+        return error_raise(ST_UNSUPPORTED, "%s has no derivative for weight", d->row->name);
     const Arg *const a = d->args;
     return deriv_set(
         d, 0,

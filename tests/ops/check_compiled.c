@@ -1,0 +1,183 @@
+/* check_compiled.c: a function of one op, compiled against eager, bit for bit [semantics B1]: results with their metadata,
+ * inputs afterwards, errors; floats with NaNs, infinities, zeros and denormals among them. Every dtype contiguous, every
+ * layout in f32; by generated code every dtype of a row's first sample, and each other sample in f32; 1 and 2 threads, two
+ * instruction sets. */
+#include "kernels/kernels.h"
+#include "runtime/base/bail.h"
+#include "runtime/base/error.h"
+#include "runtime/execute.h"
+#include "tests/ops/ops.h"
+
+typedef struct OneOp { /* the closure of the function */
+    const SampleCall *call;
+    OpForm form;
+    sn_tensor *out_args[MAX_OUTS];
+    int n_in, n_out;
+} OneOp;
+
+/* What the body sees as input i stands for tensor i of the sample; out tensors follow. */
+static sn_value value_of(sn_frame *f, const SampleCall *call, const Arg *arg, sn_tensor **list) {
+    sn_value value;
+    memcpy(&value, arg, sizeof value);
+    if (arg->kind == ARG_tensor)
+        for (int i = 0; i < call->n_tensors; i++)
+            if (&call->tensors[i]->base == arg->val) return sn_val(sn_in(f, i));
+    if (arg->kind != ARG_tensors) return value;
+    for (int k = 0; k < arg->n; k++)
+        for (int i = 0; i < call->n_tensors; i++)
+            if (&call->tensors[i]->base == arg->vals[k]) list[k] = sn_in(f, i);
+    value.tensors = list;
+    return value;
+}
+
+static sn_status body(sn_frame *f) {
+    OneOp *const one = sn_closure(f);
+    const SampleCall *const call = one->call;
+    const OpRow *const row = call->row;
+    sn_value in[MAX_ARGS + MAX_OUTS], out[MAX_LIST];
+    sn_tensor *list[SAMPLE_TENSORS];
+    int n = row->n_params, n_out = MAX_LIST;
+    for (int i = 0; i < n; i++) in[i] = value_of(f, call, &call->args[i], list);
+    for (int i = 0; one->form == FORM_out && i < row->n_out; i++)
+        in[n++] = sn_val(sn_in(f, call->n_tensors + i));
+    if (sn_op_call(sn_op_find(op_form_name(row, one->form)), in, n, out, &n_out) != SN_OK)
+        return sn_check();
+    for (int i = 0; i < n_out; i++) sn_out(f, i, out[i].tensor);
+    return sn_check();
+}
+
+/* Inputs are made anew for every call: forms write them. */
+static void prepare(const Case *c, OneOp *one, SampleCall *call, sn_tensor **in,
+                    const MetaOut *like) {
+    sample_make(c->row, c->line, &c->style, call);
+    memcpy(in, call->tensors, sizeof *in * (size_t)call->n_tensors);
+    one->n_in = call->n_tensors;
+    for (int i = 0; one->form == FORM_out && i < c->row->n_out; i++)
+        in[one->n_in++] = sn_zeros((sn_ints){like[i].sizes, like[i].rank}, (sn_dtype)like[i].dtype);
+}
+
+/* One call; text gets all that can be seen of it. */
+static void see_call(const Case *c, sn_function *fn, OneOp *one, const MetaOut *like, Text *text) {
+    const sn_scope scope = sn_scope_begin();
+    SampleCall call;
+    sn_tensor *in[SAMPLE_TENSORS + MAX_OUTS], *out[MAX_LIST] = {NULL};
+    one->call = &call;
+    prepare(c, one, &call, in, like);
+    sn_seed(3);
+    if (sn_call(fn, in, one->n_in, out, one->n_out) == SN_OK) {
+        for (int i = 0; i < one->n_out; i++) ops_show(text, out[i]);
+        for (int i = 0; i < one->n_in; i++) ops_show(text, in[i]);
+    }
+    if (sn_check() != SN_OK) {
+        const sn_error *const error = sn_error_take();
+        text_printf(text, "error %d: %s\n", (int)error->status, error->message);
+    }
+    sn_scope_end(scope);
+}
+
+/* How a mode runs: path is what a call of ops that compute takes at best. */
+typedef struct Way {
+    const char *name, *failpoint;
+    int isa, threads;
+} Way;
+
+static bool ran_eagerly(void) {
+    sn_call_report report = {.size = sizeof report};
+    return sn_last_call(&report) == SN_OK && report.path != SN_PATH_COMPILED &&
+           report.path != SN_PATH_INTERPRETED;
+}
+
+static void compare(const Case *c, const Way *way, OneOp *one, const MetaOut *like,
+                    const char *want) {
+    sn_function *const fn = sn_compile(body, one, NULL);
+    failpoint_set(way->failpoint);
+    isa_force(way->isa);
+    pool_threads_set(way->threads);
+    for (int i = 0; i < 2; i++) { /* the one that compiles, the one that finds it compiled */
+        Text got = {0};
+        see_call(c, fn, one, like, &got);
+        if (strcmp(want, text_str(&got)))
+            ops_fail(c, "%s, %s, call %d\n  eager    %.400s\n  compiled %.400s", way->name,
+                     op_form_name(c->row, one->form), i + 1, want, text_str(&got));
+        text_free(&got);
+    }
+    sn_stats stats = {.size = sizeof stats};
+    sn_function_stats(fn, &stats);
+    if (stats.ops_eager && strncmp(want, "error", 5) && ran_eagerly())
+        ops_fail(c, "%s: ran eagerly: %.300s", way->name, sn_explain(fn));
+    failpoint_set("");
+    isa_force(-1);
+    pool_threads_set(1);
+    sn_function_free(fn);
+}
+
+static bool unset(const OpRow *row) {
+    return row->kind == KIND_kernel && !strcmp(row->body, "empty");
+}
+
+/* Metadata of the results, for out tensors. False: the case is refused. */
+static bool shapes_of(const Case *c, MetaOut *like, int *n) {
+    SampleCall call;
+    sn_tensor *outs[MAX_LIST];
+    if (!ops_run(c, &call, outs, n)) return false;
+    for (int i = 0; i < *n && i < MAX_OUTS; i++) {
+        const Meta *const meta = outs[i]->base.meta;
+        like[i] = (MetaOut){.dtype = meta->dtype, .rank = meta->rank};
+        memcpy(like[i].sizes, meta->sizes, sizeof *meta->sizes * (size_t)meta->rank);
+    }
+    return true;
+}
+
+static void check_ways(const Case *c, OpForm form, const Way *ways, int n_ways) {
+    MetaOut like[MAX_OUTS];
+    OneOp one = {.form = form};
+    Text want = {0};
+    if (unset(c->row) || !shapes_of(c, like, &one.n_out)) return;
+    sn_function *const eager = sn_compile(body, &one, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    see_call(c, eager, &one, like, &want);
+    sn_function_free(eager);
+    for (int i = 0; i < n_ways; i++) compare(c, &ways[i], &one, like, text_str(&want));
+    text_free(&want);
+}
+
+static const Way interpreter[] = {{"interpreter", "codegen", -1, 1}};
+static const Way native[] = {{"native v4, 1 thread", "", ISA_v4, 1},
+                             {"native v4, 2 threads", "", ISA_v4, 2},
+                             {"native v3", "", ISA_v3, 1}};
+
+static bool is_plain(const Case *c) { return c->style.layout == LAYOUT_contiguous; }
+static bool is_usual(const Case *c) {
+    return c->style.dtype == DT_f32 || (c->style.dtype == DT_i32 && !c->row->derivative);
+}
+
+/* All dtypes of the first sample, all layouts in f32. */
+static bool tells_most(const Case *c) { return (c->number == 0 && is_plain(c)) || is_usual(c); }
+
+void check_compiled(const Case *c) {
+    Case special = *c;
+    special.style.special = true;
+    ops_count();
+    if (tells_most(c) || is_plain(c)) check_ways(&special, FORM_functional, interpreter, 1);
+}
+
+void check_native_code(const Case *c) {
+    Case special = *c;
+    special.style.special = true;
+    const int levels = isa_host() >= ISA_v4 ? 3 : 0;
+    ops_count();
+    if (!tells_most(c) || (c->number && !is_plain(c))) return;
+    check_ways(&special, FORM_functional, native, is_usual(c) && !c->number ? levels : levels - 1);
+}
+
+static void check_form(const Case *c, OpForm form) {
+    check_ways(c, form, interpreter, 1);
+    if (c->number == 0 && is_usual(c) && is_plain(c) && isa_host() >= ISA_v4)
+        check_ways(c, form, native, 1);
+}
+
+void check_forms(const Case *c) {
+    ops_count();
+    if (!tells_most(c)) return;
+    if (c->row->inplace) check_form(c, FORM_inplace);
+    if (c->row->out_name) check_form(c, FORM_out);
+}

@@ -1,0 +1,124 @@
+/* check_gradients.c: rows that no case of tests/unit/test_gradients.c covers, because they are composites (their parts
+ * have the rules), random (the seed is set before every call: a fixed mask) or internal: first and second derivatives in
+ * f64 against central differences. Losses are weighted sums of all float results. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/base/error.h"
+#include "tests/ops/ops.h"
+
+enum { MOST = 128 };
+
+static bool is_covered(const OpRow *row) {
+    if (row->kind == KIND_composite) return row->alias_of || row->flags & OPF_nodiff;
+    return !deriv_rule(row) || !(row->flags & (OPF_internal | OPF_random));
+}
+
+static sn_tensor *weighted(sn_tensor *t, int which) {
+    double weights[MOST];
+    const int64_t n = sn_numel(t);
+    for (int64_t i = 0; i < n; i++)
+        weights[i] = 0.5 + fmod((double)(i + 1) * 0.618034 + which * 0.37, 1.0);
+    return sn_sum(sn_mul(t, sn_from_data(weights, sn_sizes(t), SN_F64)));
+}
+
+static sn_tensor *sum_of(sn_tensor *const *ts, int n) {
+    sn_tensor *sum = NULL;
+    for (int i = 0; i < n && !sn_check(); i++) {
+        if (!ts[i] || !sn_requires_grad(ts[i]) || sn_dtype_of(ts[i]) != SN_F64) continue;
+        sn_tensor *const part = weighted(ts[i], i);
+        sum = sum ? sn_add(sum, part) : part;
+    }
+    return sum;
+}
+
+typedef struct Leaves {
+    sn_tensor *at[SAMPLE_TENSORS];
+    int n;
+} Leaves;
+
+static sn_tensor *loss_of(const SampleCall *call, const Leaves *leaves) {
+    sn_tensor *outs[MAX_LIST];
+    int n;
+    sn_seed(3);
+    return sample_run(call, outs, &n) == ST_OK ? sum_of(outs, n) : NULL;
+}
+
+static bool slopes_of(sn_tensor *loss, const Leaves *leaves, uint32_t flags, sn_tensor **grads) {
+    return sn_gradients((sn_tensors){&loss, 1}, (sn_tensors){leaves->at, leaves->n},
+                        (sn_tensors){0}, flags | SN_ALLOW_UNUSED, grads) == SN_OK;
+}
+
+static sn_tensor *slope_of(const SampleCall *call, const Leaves *leaves) {
+    sn_tensor *grads[SAMPLE_TENSORS] = {NULL}, *const loss = loss_of(call, leaves);
+    if (!loss || !slopes_of(loss, leaves, SN_CREATE_GRAPH, grads)) return NULL;
+    return sum_of(grads, leaves->n);
+}
+
+typedef sn_tensor *Loss(const SampleCall *call, const Leaves *leaves);
+
+static double value_of(Loss *loss, const SampleCall *call, const Leaves *leaves) {
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *const t = loss(call, leaves);
+    const double value = t ? sn_item(t) : 0;
+    sn_scope_end(scope);
+    return value;
+}
+
+static int64_t element(const sn_tensor *t, int64_t number) {
+    int64_t at = 0;
+    const Meta *const meta = t->base.meta;
+    for (int d = meta->rank - 1; d >= 0; d--) {
+        at += number % meta->sizes[d] * meta->strides[d];
+        number /= meta->sizes[d];
+    }
+    return at;
+}
+
+static void check_leaf(const Case *c, Loss *loss, const SampleCall *call, const Leaves *leaves,
+                       int k, sn_tensor *grad) {
+    sn_tensor *const leaf = leaves->at[k];
+    double got[MOST] = {0};
+    if (grad && sn_read(grad, got, (size_t)sn_numel(grad) * sizeof *got) != SN_OK) return;
+    for (int64_t i = 0; i < sn_numel(leaf); i++) {
+        const double step = 1e-5;
+        double *const x = (double *)tensor_data(leaf) + element(leaf, i), middle = *x;
+        *x = middle + step;
+        const double above = value_of(loss, call, leaves);
+        *x = middle - step;
+        const double below = value_of(loss, call, leaves), want = (above - below) / (2 * step);
+        *x = middle;
+        if (fabs(got[i] - want) <= 2e-6 + 1e-5 * fabs(want)) continue;
+        ops_fail(c, "%s gradient of tensor %d, element %lld: %g, difference %g",
+                 loss == loss_of ? "first" : "second", k, (long long)i, got[i], want);
+        return;
+    }
+}
+
+static void check_order(const Case *c, Loss *loss, const SampleCall *call, const Leaves *leaves) {
+    sn_tensor *grads[SAMPLE_TENSORS] = {NULL}, *const root = loss(call, leaves);
+    if (sn_check() != SN_OK) return;
+    if (root && sn_requires_grad(root) && !slopes_of(root, leaves, 0, grads)) return;
+    for (int k = 0; root && k < leaves->n && sn_check() == SN_OK; k++)
+        check_leaf(c, loss, call, leaves, k, grads[k]);
+}
+
+void check_gradients(const Case *c) {
+    SampleCall call;
+    Leaves leaves = {.n = 0};
+    Case own = *c;
+    /* internal rows name memory from their argument's first element on, gaps included */
+    const bool layout = c->style.layout == LAYOUT_contiguous || !(c->row->flags & OPF_internal);
+    if (is_covered(c->row) || c->style.layout == LAYOUT_expanded || !layout) return;
+    own.style.dtype = DT_f64;
+    own.style.leaves = true;
+    if (!ops_make(&own, &call)) return;
+    for (int i = 0; i < call.n_tensors; i++) {
+        if (sn_numel(call.tensors[i]) > MOST) return;
+        if (sn_requires_grad(call.tensors[i])) leaves.at[leaves.n++] = call.tensors[i];
+    }
+    if (!leaves.n) return;
+    ops_count();
+    check_order(&own, loss_of, &call, &leaves);
+    check_order(&own, slope_of, &call, &leaves);
+}

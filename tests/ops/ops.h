@@ -1,0 +1,41 @@
+/* ops.h: what the modes of test_ops share: the walk over rows x samples x dtypes x layouts, failures, a row's one-node
+ * graph, what a tensor shows. A mode is a function of one case; test_ops.c lists them. */
+#ifndef SINTER_TESTS_OPS_OPS_H
+#define SINTER_TESTS_OPS_OPS_H
+#include "passes/passes.h"
+#include "tests/ops/samples.h"
+
+typedef struct Case {
+    const OpRow *row;
+    const char *line;
+    int number; /* of the line among the row's */
+    SampleStyle style;
+} Case;
+typedef void CaseFn(const Case *c);
+
+enum { EACH_dtype = 1, EACH_layout = 2, EACH_batched = 4 };
+/* Calls fn for the samples of every row, in a scope of its own each: f32 and contiguous alone unless `what` says so;
+ * EACH_batched: the lines of `batched` instead of `good`. A row none of whose cases counted (ops_count) fails. */
+void ops_each(int what, CaseFn *fn);
+void ops_count(void); /* the running case was checked, not refused for its dtype */
+void ops_fail(const Case *c, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Makes the call and runs it. False: the dtype was refused, with the right kind of error; or the case failed. */
+bool ops_run(const Case *c, SampleCall *call, sn_tensor **outs, int *n_outs);
+bool ops_make(const Case *c, SampleCall *call); /* the same without running it */
+/* The pending error if it is of another kind than "this dtype is not for that op"; takes it. */
+bool ops_refused(const Case *c);
+
+/* The call as a graph of one node; its inputs are call->tensors. NULL: the error is pending. */
+Graph *ops_graph(const SampleCall *call, Arena *arena);
+/* Runs passes and lowers; NULL: *why says why (a text of the arena, or the pending error's). */
+Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why);
+
+/* Writes metadata and elements, NaNs of arithmetic made equal [B1]; equal texts are equal results. */
+void ops_show(Text *text, sn_tensor *t);
+
+CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled, check_native_code,
+    check_forms, check_rows, check_text;
+void check_errors(void);
+
+#endif

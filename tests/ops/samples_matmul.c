@@ -1,0 +1,56 @@
+/* samples_matmul.c: samples of ir/ops/matmul.def: sizes below, at and above the tiles of the kernels, nothing to add up,
+ * one row; rows alone against rows in their batch. */
+#include "tests/ops/samples.h"
+
+#define LINES SAMPLE_LINES
+#define BAD   SAMPLE_BAD
+
+const Samples samples_mm = {
+    .good = LINES("x[4,5] x[5,3]", "u[17,40] u[40,33]", "x[1,1] x[1,1]", "x[3,0] x[0,2]",
+                  "x[0,3] x[3,2]", "x[1,7] x[7,5]"),
+    .batched = LINES("X[9,70] x[70,33]", "X[3,5] x[5,1]"),
+    .bad = BAD({"x[4,5] x[4,3]", ST_SHAPE, "[4, 5]"}, {"x[4,5] x[5]", ST_SHAPE, "2"}),
+};
+const Samples samples_bmm = {
+    .good =
+        LINES("x[2,4,5] x[2,5,3]", "x[1,1,1] x[1,1,1]", "x[0,2,3] x[0,3,2]", "x[2,3,0] x[2,0,2]"),
+    .batched = LINES("X[3,4,70] X[3,70,5]"),
+    .bad = BAD({"x[2,4,5] x[3,5,3]", ST_SHAPE, "3"}, {"x[2,4,5] x[2,4,3]", ST_SHAPE, "5"}),
+};
+const Samples samples_addmm = {
+    .good = LINES("x[3] x[4,5] x[5,3]", "x[4,3] x[4,5] x[5,3] beta=2 alpha=3",
+                  "x[4,1] x[4,5] x[5,3] beta=0", "x[2] x[3,0] x[0,2]", "x[1] x[1,1] x[1,1]"),
+    .batched = LINES("x[33] X[9,70] x[70,33]", "X[9,33] X[9,70] x[70,33] beta=2 alpha=3"),
+    .bad = BAD({"x[4] x[4,5] x[5,3]", ST_SHAPE, "4"}, {"x[3] x[4,5] x[4,3]", ST_SHAPE, "[4, 5]"}),
+};
+const Samples samples_baddbmm = {
+    .good = LINES("x[2,4,3] x[2,4,5] x[2,5,3]", "x[3] x[2,4,5] x[2,5,3] beta=2 alpha=3",
+                  "x[1] x[1,1,1] x[1,1,1]", "x[2,3,2] x[2,3,0] x[2,0,2]"),
+    .batched = LINES("X[3,4,5] X[3,4,70] X[3,70,5]"),
+    .bad = BAD({"x[4] x[2,4,5] x[2,5,3]", ST_SHAPE, "4"}),
+};
+const Samples samples_matmul = {
+    .good = LINES("x[4,5] x[5,3]", "x[5] x[5]", "x[4,5] x[5]", "x[5] x[5,3]", "x[2,4,5] x[5,3]",
+                  "x[2,1,4,5] x[3,5,2]", "x[2,4,5] x[5]", "x[0,3] x[3]", "x[1] x[1]"),
+    .batched =
+        LINES("X[9,70] x[70,33]", "X[9,70] x[70]", "X[3,4,70] x[70,5]", "X[3,4,70] X[3,70,5]"),
+    .bad = BAD({"x[4,5] x[4,3]", ST_SHAPE, "4"}, {"x[] x[3]", ST_SHAPE, "1"}),
+};
+const Samples samples_linear = {
+    .good = LINES("x[4,5] x[3,5] x[3]", "x[4,5] x[3,5]", "x[2,4,5] x[3,5] x[3]", "x[5] x[3,5] x[3]",
+                  "x[0,5] x[3,5]", "x[1,1] x[1,1] x[1]"),
+    .batched = LINES("X[9,70] x[33,70] x[33]", "X[9,70] x[33,70]", "X[3,4,70] x[33,70] x[33]"),
+    .bad = BAD({"x[4,5] x[3,4]", ST_SHAPE, "4"}, {"x[4,5] x[3,5] x[4]", ST_SHAPE, "4"}),
+};
+const Samples samples_outer = {
+    .good = LINES("x[4] x[5]", "x[0] x[2]", "x[1] x[1]"),
+    .batched = LINES("X[4] x[5]"),
+    .bad = BAD({"x[4,1] x[5]", ST_SHAPE, "[4, 1]"}),
+};
+const Samples samples_sdpa = {
+    .good = LINES("x[2,4,5] x[2,6,5] x[2,6,3]", "x[2,2,4,5] x[2,2,4,5] x[2,2,4,5] is_causal=true",
+                  "x[2,4,5] x[2,6,5] x[2,6,5] m[6]", "x[2,4,5] x[2,6,5] x[2,6,5] x[4,6] scale=0.5",
+                  "x[1,1,1] x[1,1,1] x[1,1,1]"),
+    .batched = LINES("X[3,4,70] X[3,6,70] X[3,6,5]", "X[3,2,4,9] X[3,2,6,9] X[3,2,6,9]"),
+    .bad = BAD({"x[2,4,5] x[2,6,4] x[2,6,5]", ST_SHAPE, "4"}),
+};

@@ -1,0 +1,277 @@
+/* test_ops.c: the op tests that come from the op table: every row of ir/ops.def with the samples of its word, over dtypes
+ * and layouts. `test_ops MODE [ROW]` runs one mode (of one row):
+ *
+ *   meta        the shape rule gives the real result's dtype, sizes, strides and storage
+ *   reference   eager against the op's loop program computed in double, one element at a time
+ *   parts       rows that keep their identity against their decomposition run part by part: equal bits
+ *   gradients   rows without a derivative of their own, in f64, by central differences, first and second order
+ *   compiled    compiled against eager on the interpreter: equal bits
+ *   native      the same by generated code, 1 and 2 threads, two instruction sets
+ *   forms       in-place and out forms, compiled against eager
+ *   rows        a row alone has the bits that it has in its batch
+ *   text        graphs of the row at every stage, and its kernels, print and parse back to the same bytes
+ *   errors      listed bad inputs give the listed error
+ *
+ * tests/unit/test_gradients.c covers the derivative rules themselves. */
+#include "tests/ops/ops.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/base/error.h"
+
+static const char *only_row;
+static int n_failed, n_cases, n_counted;
+static bool counted;
+
+void ops_fail(const Case *c, const char *format, ...) {
+    va_list args;
+    if (++n_failed > 60) return;
+    printf("%s  '%s'  %s %s: ", c->row->name, c->line, dtype_name(c->style.dtype),
+           layout_name(c->style.layout));
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    puts("");
+}
+
+void ops_count(void) { counted = true; }
+
+static bool is_refusal(Status status) { return status == ST_DTYPE || status == ST_UNSUPPORTED; }
+
+/* Every other row takes f32. */
+static bool is_for_ints(const OpRow *row) { return !strncmp(row->base, "bitwise_", 8); }
+
+bool ops_refused(const Case *c) {
+    const sn_error *const error = sn_error_take();
+    if (is_refusal((Status)error->status) && (c->style.dtype != DT_f32 || is_for_ints(c->row)))
+        return true;
+    ops_fail(c, "error %s: %s", status_name((Status)error->status), error->message);
+    return false;
+}
+
+bool ops_make(const Case *c, SampleCall *call) {
+    if (sample_make(c->row, c->line, &c->style, call) == ST_OK) return true;
+    ops_refused(c);
+    return false;
+}
+
+bool ops_run(const Case *c, SampleCall *call, sn_tensor **outs, int *n_outs) {
+    if (!ops_make(c, call)) return false;
+    sn_seed(3);
+    if (sample_run(call, outs, n_outs) == ST_OK) return ops_count(), true;
+    ops_refused(c);
+    return false;
+}
+
+/* walk ------------------------------------------------------------------------------------------ */
+
+/* Whether the line has something of the dtype under test. */
+static bool has_dtype(const char *line) {
+    for (const char *at = line; (at = strpbrk(at, "xpuXPU")); at++)
+        if (at[1] == '[' || (at > line && at[-1] == ':')) return true;
+    return false;
+}
+
+/* A crash names its case. */
+static const Case *running;
+
+static void on_crash(int number) {
+    signal(number, SIG_DFL);
+    if (running) ops_fail(running, "signal %d", number);
+    fflush(stdout);
+    raise(number);
+}
+
+static void run_case(const Case *c, CaseFn *fn) {
+    running = c;
+    const sn_scope scope = sn_scope_begin();
+    const int failed = n_failed;
+    n_cases++;
+    fn(c);
+    if (sn_check() != SN_OK) {
+        const sn_error *const error = sn_error_take();
+        if (failed == n_failed) ops_fail(c, "an error stayed pending: %s", error->message);
+    }
+    sn_scope_end(scope);
+}
+
+/* Internal views count from their argument's first element in its memory, gaps included: dense ones only. */
+static bool names_memory(const OpRow *row) {
+    return row->id == OP_view_of || row->id == OP_view_scatter;
+}
+
+static void run_line(const OpRow *row, const char *line, int number, int what, CaseFn *fn) {
+    const bool dtypes = what & EACH_dtype && has_dtype(line);
+    const bool layouts = what & EACH_layout && !names_memory(row);
+    for (int layout = 0; layout < (layouts ? LAYOUT_COUNT : 1); layout++)
+        for (int dtype = 1; dtype < DT_COUNT; dtype++)
+            if (dtypes || dtype == (is_for_ints(row) ? DT_i32 : DT_f32))
+                run_case(&(Case){row, line, number, {(DType)dtype, (Layout)layout}}, fn);
+}
+
+static void run_row(const OpRow *row, int what, CaseFn *fn) {
+    const Samples *const samples = samples_of(row);
+    const char *const *const lines = what & EACH_batched ? samples->batched : samples->good;
+    const char *line;
+    counted = false;
+    int at = 0, number = 0;
+    while ((line = samples_next(row, lines, &at))) run_line(row, line, number++, what, fn);
+    n_counted += counted;
+    if (!counted && number && what & EACH_dtype) {
+        printf("%s: no sample was checked\n", row->name);
+        n_failed++;
+    }
+}
+
+void ops_each(int what, CaseFn *fn) {
+    for (int id = 0; id < OP_COUNT; id++) {
+        const OpRow *const row = op_row((OpId)id);
+        if (only_row && strcmp(only_row, row->name)) continue;
+        if (id != OP_gradients) run_row(row, what, fn);
+    }
+}
+
+/* one-node graphs --------------------------------------------------------------------------------- */
+
+typedef struct Inputs {
+    const SampleCall *call;
+    GVal *values[SAMPLE_TENSORS];
+} Inputs;
+
+static Val *input_of(void *context, Val *val) {
+    const Inputs *const inputs = context;
+    for (int i = 0; i < inputs->call->n_tensors; i++)
+        if (&inputs->call->tensors[i]->base == val) return &inputs->values[i]->base;
+    return NULL;
+}
+
+/* Composites draw in their parts. */
+static bool takes_random(const OpRow *row) {
+    return row->flags & OPF_random ||
+           (row->kind == KIND_composite &&
+            (op_param_find(row, "p") >= 0 || op_param_find(row, "dropout_p") >= 0));
+}
+
+/* Gradients that output_mask leaves out are no values. */
+static bool is_wanted(const OpRow *row, const Arg *args, int i) {
+    const int mask = op_param_find(row, "output_mask");
+    return mask < 0 || args[mask].ints[i];
+}
+
+Graph *ops_graph(const SampleCall *call, Arena *arena) {
+    const OpRow *const row = call->row->alias_of ? call->row->alias_of : call->row;
+    Graph *const graph = graph_new(arena, row->base);
+    Inputs inputs = {.call = call};
+    Arg args[MAX_ARGS];
+    if (!graph) return NULL;
+    for (int i = 0; i < call->n_tensors; i++)
+        inputs.values[i] =
+            graph_input(graph, arena_printf(arena, "x%d", i), call->tensors[i]->base.meta);
+    if (takes_random(row)) {
+        graph->seed = sym_free(graph->env, 1, 0);
+        graph->sequence = sym_free(graph->env, 1, 0);
+        graph->n_random = 1;
+    }
+    for (int i = 0; i < call->row->n_params; i++)
+        args[i] = arg_map_vals(arena, call->args[i], input_of, &inputs);
+    if (op_args_normalize(row, args, call->row->n_params, args) != ST_OK) return NULL;
+    Node *const node = graph_append(graph, row, FORM_functional, args);
+    for (int i = 0; node && i < node->n_outs; i++)
+        if (is_wanted(row, args, i)) graph_output(graph, &node->outs[i]);
+    return node ? graph : NULL;
+}
+
+Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why) {
+    *exit = (Bail){.code = BAIL_none};
+    graph->bail = exit;
+    Plan *plan = NULL;
+    if (setjmp(exit->exit))
+        *why = arena_printf(graph->arena, "%s", exit->message);
+    else if (passes_run(graph, passes, &(PassOptions){.verify = true}) != ST_OK)
+        *why = arena_printf(graph->arena, "%s", sn_error_take()->message);
+    else
+        plan = plan_build(graph, &(LowerOptions){.fuse = true});
+    graph->bail = NULL;
+    return plan;
+}
+
+/* what a tensor shows ------------------------------------------------------------------------------ */
+
+static bool is_nan(const unsigned char *at, DType dtype) {
+    uint64_t bits = 0;
+    memcpy(&bits, at, (size_t)dtype_bytes(dtype));
+    switch (dtype) {
+    case DT_f64:
+        return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
+    case DT_f32:
+        return (bits & 0x7fffffffu) > 0x7f800000u;
+    case DT_f16:
+        return (bits & 0x7fffu) > 0x7c00u;
+    case DT_bf16:
+        return (bits & 0x7fffu) > 0x7f80u;
+    default:
+        return false;
+    }
+}
+
+void ops_show(Text *text, sn_tensor *t) {
+    if (!t) {
+        text_puts(text, "none\n");
+        return;
+    }
+    const DType dtype = t->base.meta->dtype;
+    const size_t item = (size_t)dtype_bytes(dtype), bytes = (size_t)sn_numel(t) * item;
+    unsigned char *const data = calloc(bytes + 1, 1);
+    meta_print(NULL, text, t->base.meta);
+    if (sn_read(t, data, bytes) == SN_OK)
+        for (size_t i = 0; i < bytes; i += item) {
+            text_puts(text, " ");
+            if (is_nan(data + i, dtype))
+                text_puts(text, "nan");
+            else
+                for (size_t k = item; k-- > 0;) text_printf(text, "%02x", data[i + k]);
+        }
+    text_puts(text, "\n");
+    free(data);
+}
+
+/* modes -------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    CaseFn *fn;
+    int what;
+} modes[] = {
+    {"meta", check_meta, EACH_dtype | EACH_layout},
+    {"reference", check_reference, EACH_dtype | EACH_layout},
+    {"parts", check_parts, EACH_dtype | EACH_layout},
+    {"gradients", check_gradients, EACH_layout},
+    {"compiled", check_compiled, EACH_dtype | EACH_layout},
+    {"native", check_native_code, EACH_dtype | EACH_layout},
+    {"forms", check_forms, EACH_dtype | EACH_layout},
+    {"rows", check_rows, EACH_batched | EACH_dtype},
+    {"text", check_text, EACH_dtype | EACH_layout},
+};
+
+static bool run_mode(const char *name) {
+    if (!strcmp(name, "errors")) return check_errors(), true;
+    for (int i = 0; i < COUNT_OF(modes); i++)
+        if (!strcmp(name, modes[i].name)) return ops_each(modes[i].what, modes[i].fn), true;
+    return false;
+}
+
+int main(int argc, char **argv) {
+    only_row = argc > 2 ? argv[2] : NULL;
+    const int signals[] = {SIGSEGV, SIGFPE, SIGABRT};
+    for (int i = 0; i < COUNT_OF(signals); i++) signal(signals[i], on_crash);
+    if (argc < 2 || !run_mode(argv[1])) {
+        puts("usage: test_ops MODE [ROW]");
+        return 2;
+    }
+    printf("%s: %d cases, %d rows checked, %d failed\n", argv[1], n_cases, n_counted, n_failed);
+    sn_scope_end(SN_SCOPE_ROOT);
+    return n_failed != 0;
+}

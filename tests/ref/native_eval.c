@@ -1,0 +1,255 @@
+/* native_eval.c: native ops by plain loops over doubles: scatters in ascending index order, rows added up, parts of
+ * memory replaced, products of matrices. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+#include "tests/ref/plan_eval.h"
+
+static int64_t place(const WideTensor *t, const int64_t *index) {
+    int64_t at = 0;
+    for (int d = 0; d < t->rank; d++) at += index[d] * t->strides[d];
+    return at * dtype_bytes(t->dtype);
+}
+
+/* Halves go through the library's own casts; the rest is C's. */
+static double half_get(DType dtype, const void *at) {
+    uint16_t bits;
+    memcpy(&bits, at, sizeof bits);
+    if (dtype == DT_bf16) {
+        const uint32_t wide = (uint32_t)bits << 16;
+        float value;
+        memcpy(&value, &wide, sizeof value);
+        return value;
+    }
+    _Float16 value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+static void half_set(DType dtype, void *at, double value) {
+    if (dtype == DT_f16) {
+        const _Float16 half = (_Float16)value;
+        memcpy(at, &half, sizeof half);
+        return;
+    }
+    const float single = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    const uint16_t high = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    memcpy(at, &high, sizeof high);
+}
+
+#define EACH_PLAIN(X)                                                                              \
+    X(f64, double)                                                                                 \
+    X(f32, float)                                                                                  \
+    X(i64, int64_t) X(i32, int32_t) X(i16, int16_t) X(i8, int8_t) X(u8, uint8_t) X(bool, bool)
+
+double wide_get(const WideTensor *t, const int64_t *index) {
+    const char *const at = (const char *)t->data + place(t, index);
+    switch (t->dtype) {
+#define X(name, type)                                                                              \
+    case DT_##name:                                                                                \
+        return (double)*(const type *)at;
+        EACH_PLAIN(X)
+#undef X
+    default:
+        return half_get(t->dtype, at);
+    }
+}
+
+void wide_set(const WideTensor *t, const int64_t *index, double value) {
+    char *const at = (char *)t->data + place(t, index);
+    switch (t->dtype) {
+    case DT_f64:
+        *(double *)at = value;
+        break;
+    case DT_f32:
+        *(float *)at = (float)value;
+        break;
+    case DT_bool:
+        *(bool *)at = value != 0;
+        break;
+    case DT_f16:
+    case DT_bf16:
+        half_set(t->dtype, at, value);
+        break;
+    default: { /* ints wrap: little-endian low bytes */
+        const int64_t whole = (int64_t)value;
+        memcpy(at, &whole, (size_t)dtype_bytes(t->dtype));
+    }
+    }
+}
+
+int64_t wide_numel(const WideTensor *t) {
+    int64_t n = 1;
+    for (int d = 0; d < t->rank; d++) n *= t->sizes[d];
+    return n;
+}
+
+void wide_index(const WideTensor *t, int64_t number, int64_t *index) {
+    for (int d = t->rank - 1; d >= 0; d--) {
+        index[d] = t->sizes[d] ? number % t->sizes[d] : 0;
+        number = t->sizes[d] ? number / t->sizes[d] : 0;
+    }
+}
+
+static void copy_all(const WideTensor *from, const WideTensor *to) {
+    int64_t index[MAX_RANK];
+    for (int64_t i = 0; i < wide_numel(to); i++) {
+        wide_index(to, i, index);
+        wide_set(to, index, wide_get(from, index));
+    }
+}
+
+static int64_t wrapped(int64_t i, int64_t n) { return i < 0 ? i + n : i; }
+
+/* Sums stay double until all contributions are in. */
+typedef struct Sums {
+    double *at;
+    const WideTensor *out;
+} Sums;
+
+static int64_t number_of(const WideTensor *t, const int64_t *index) {
+    int64_t n = 0;
+    for (int d = 0; d < t->rank; d++) n = n * t->sizes[d] + index[d];
+    return n;
+}
+
+static bool sums_new(Sums *sums, const WideTensor *start, const WideTensor *out) {
+    int64_t index[MAX_RANK];
+    *sums = (Sums){mem_zero((size_t)(wide_numel(out) + 1) * sizeof(double)), out};
+    for (int64_t i = 0; sums->at && start->data && i < wide_numel(out); i++) {
+        wide_index(out, i, index);
+        sums->at[i] = wide_get(start, index);
+    }
+    return sums->at != NULL;
+}
+
+static void sums_end(Sums *sums) {
+    int64_t index[MAX_RANK];
+    for (int64_t i = 0; i < wide_numel(sums->out); i++) {
+        wide_index(sums->out, i, index);
+        wide_set(sums->out, index, sums->at[i]);
+    }
+    mem_free(sums->at);
+}
+
+/* scatter_add, scatter.src, scatter.value: (self, dim, index, src or value) */
+static Status eval_scatter(const OpRow *row, const Arg *args, const WideTensor *in,
+                           const WideTensor *out) {
+    const WideTensor *const index = &in[2], *const src = &in[3];
+    const int64_t dim = wrapped(args[1].i, in[0].rank);
+    Sums sums;
+    int64_t at[MAX_RANK];
+    if (!sums_new(&sums, &in[0], out)) return ST_MEMORY;
+    for (int64_t i = 0; i < wide_numel(index); i++) {
+        wide_index(index, i, at);
+        const double value = src->data ? wide_get(src, at) : arg_double(&args[3]);
+        const int64_t to = (int64_t)wide_get(index, at);
+        if (out->rank) at[dim] = to;
+        double *const sum = &sums.at[number_of(out, at)];
+        *sum = (row->id == OP_scatter_add ? *sum : 0) + value;
+    }
+    sums_end(&sums);
+    return ST_OK;
+}
+
+/* (self, dim, index, source, alpha) */
+static Status eval_index_add(const OpRow *row, const Arg *args, const WideTensor *in,
+                             const WideTensor *out) {
+    const WideTensor *const index = &in[2], *const source = &in[3];
+    const int64_t dim = wrapped(args[1].i, in[0].rank);
+    Sums sums;
+    int64_t at[MAX_RANK];
+    if (!sums_new(&sums, &in[0], out)) return ST_MEMORY;
+    for (int64_t i = 0; i < wide_numel(source); i++) {
+        wide_index(source, i, at);
+        const double value = wide_get(source, at) * arg_double(&args[4]);
+        at[dim] = (int64_t)wide_get(index, (int64_t[]){at[dim]});
+        sums.at[number_of(out, at)] += value;
+    }
+    sums_end(&sums);
+    return ST_OK;
+}
+
+/* (grad_output, indices, num_weights, padding_idx, scale) */
+static Status eval_embedding_backward(const OpRow *row, const Arg *args, const WideTensor *in,
+                                      const WideTensor *out) {
+    const WideTensor none = {0};
+    Sums sums;
+    int64_t at[MAX_RANK];
+    if (!sums_new(&sums, &none, out)) return ST_MEMORY;
+    for (int64_t i = 0; i < wide_numel(&in[0]); i++) {
+        wide_index(&in[0], i, at);
+        const int64_t to = (int64_t)wide_get(&in[1], at);
+        if (to != args[3].i)
+            sums.at[to * out->sizes[1] + at[in[0].rank - 1]] += wide_get(&in[0], at);
+    }
+    sums_end(&sums);
+    return ST_OK;
+}
+
+/* (self, src, size, stride, offset) */
+static Status eval_view_scatter(const OpRow *row, const Arg *args, const WideTensor *in,
+                                const WideTensor *out) {
+    WideTensor view = *out;
+    int64_t index[MAX_RANK];
+    copy_all(&in[0], out);
+    view.rank = args[2].n;
+    view.sizes = args[2].ints;
+    view.strides = args[3].ints;
+    view.data = (char *)out->data + args[4].i * dtype_bytes(out->dtype);
+    for (int64_t i = 0; i < wide_numel(&view); i++) {
+        wide_index(&view, i, index);
+        wide_set(&view, index, wide_get(&in[1], index));
+    }
+    return ST_OK;
+}
+
+/* mm, bmm (a, b) and addmm, baddbmm (self, a, b, beta, alpha) */
+static Status eval_product(const OpRow *row, const Arg *args, const WideTensor *in,
+                           const WideTensor *out) {
+    const int first = row->n_params > 2;
+    const WideTensor *const a = &in[first], *const b = &in[first + 1];
+    const int r = out->rank;
+    int64_t at[3], left[3], right[3], self[3] = {0};
+    for (int64_t i = 0; i < wide_numel(out); i++) {
+        double sum = 0;
+        wide_index(out, i, at);
+        memcpy(left, at, sizeof at);
+        memcpy(right, at, sizeof at);
+        for (int64_t k = 0; k < a->sizes[r - 1]; k++) {
+            left[r - 1] = right[r - 2] = k;
+            sum += wide_get(a, left) * wide_get(b, right);
+        }
+        if (first) {
+            for (int d = 0; d < in[0].rank; d++)
+                self[d] = in[0].sizes[d] == 1 ? 0 : at[r - in[0].rank + d];
+            const double beta = arg_double(&args[3]);
+            sum = arg_double(&args[4]) * sum + (beta != 0 ? beta * wide_get(&in[0], self) : 0);
+        }
+        wide_set(out, at, sum);
+    }
+    return ST_OK;
+}
+
+Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
+    static const struct {
+        OpId id;
+        Status (*eval)(const OpRow *, const Arg *, const WideTensor *, const WideTensor *);
+    } table[] = {{OP_scatter_add, eval_scatter},
+                 {OP_scatter_src, eval_scatter},
+                 {OP_scatter_value, eval_scatter},
+                 {OP_index_add, eval_index_add},
+                 {OP_embedding_dense_backward, eval_embedding_backward},
+                 {OP_view_scatter, eval_view_scatter},
+                 {OP_mm, eval_product},
+                 {OP_bmm, eval_product},
+                 {OP_addmm, eval_product},
+                 {OP_baddbmm, eval_product}};
+    for (int i = 0; i < COUNT_OF(table); i++)
+        if (table[i].id == row->id) return table[i].eval(row, args, in, out);
+    return error_raise(ST_UNSUPPORTED, "no reference of %s", row->name);
+}
