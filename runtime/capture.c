@@ -20,13 +20,21 @@ enum {
     HELD_CHECK = 32 /* ops between two looks at held bytes */
 };
 
-/* tensor -> input number
+/* tensor -> input number, storage -> storage number
  * ------------------------------------------------------------------------------------- */
 
-static uint32_t map_slot(const Capture *c, const sn_tensor *t) {
-    uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)t) & (c->map_room - 1);
-    while (c->map[i].stamp == c->stamp && c->map[i].tensor != t) i = (i + 1) & (c->map_room - 1);
+static uint32_t map_slot(const Capture *c, const void *key) {
+    uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)key) & (c->map_room - 1);
+    while (c->map[i].stamp == c->stamp && c->map[i].key != key) i = (i + 1) & (c->map_room - 1);
     return i;
+}
+
+static bool map_has(const Capture *c, uint32_t slot) { return c->map[slot].stamp == c->stamp; }
+
+static void map_put(Capture *c, uint32_t slot, const void *key, int32_t number) {
+    c->map[slot].key = key;
+    c->map[slot].number = number;
+    c->map[slot].stamp = c->stamp;
 }
 
 static bool map_grow(Capture *c) {
@@ -37,14 +45,15 @@ static bool map_grow(Capture *c) {
     c->map = fresh;
     c->map_room = room;
     for (uint32_t i = 0; i < old; i++)
-        if (before[i].stamp == c->stamp) c->map[map_slot(c, before[i].tensor)] = before[i];
+        if (before[i].stamp == c->stamp) c->map[map_slot(c, before[i].key)] = before[i];
     return true;
 }
 
-static int storage_number(Trace *trace, const Storage *storage) {
-    for (int i = 0; i < trace->inputs.n - 1; i++)
-        if (trace->inputs.at[i].storage == storage) return trace->inputs.at[i].storage_number;
-    return trace->n_storages++;
+static int storage_number(Capture *c, const Storage *storage) {
+    const uint32_t slot = map_slot(c, storage);
+    if (map_has(c, slot)) return c->map[slot].number;
+    map_put(c, slot, storage, c->trace->n_storages);
+    return c->trace->n_storages++;
 }
 
 static void find_maker(const Capture *c, TraceInput *input) {
@@ -61,27 +70,24 @@ static void find_maker(const Capture *c, TraceInput *input) {
 
 static Status touch(Capture *c, sn_tensor *t, Operand *out) {
     Trace *const trace = c->trace;
-    if ((uint32_t)trace->inputs.n * 2 >= c->map_room && !map_grow(c)) return ST_MEMORY;
+    if ((uint32_t)trace->inputs.n * 3 >= c->map_room && !map_grow(c)) return ST_MEMORY;
     const uint32_t slot = map_slot(c, t);
-    if (c->map[slot].stamp == c->stamp) {
-        *out = -1 - c->map[slot].input;
+    if (map_has(c, slot)) {
+        *out = -1 - c->map[slot].number;
         return ST_OK;
     }
-    TraceInput input = {.tensor = sn_retain(t),
-                        .meta = t->base.meta,
-                        .storage = t->storage,
-                        .offset = t->offset,
-                        .requires_grad = tape_tracks(t),
-                        .is_leaf = tape_is_leaf(t),
-                        .inference = t->flags & TF_inference};
-    if (c->traces.n > 1) find_maker(c, &input);
-    const int index = trace->inputs.n;
-    VEC_PUSH(c->arena, &trace->inputs, input);
-    if (trace->inputs.n == index) return ST_MEMORY;
-    trace->inputs.at[index].storage_number = storage_number(trace, t->storage);
-    c->map[slot].tensor = t;
-    c->map[slot].input = index;
-    c->map[slot].stamp = c->stamp;
+    TraceInput *const input = VEC_NEXT(c->arena, &trace->inputs);
+    if (!input) return ST_MEMORY;
+    *input = (TraceInput){.tensor = t, .meta = t->base.meta, .storage = t->storage};
+    input->offset = t->offset;
+    input->requires_grad = tape_tracks(t);
+    input->is_leaf = tape_is_leaf(t);
+    input->inference = t->flags & TF_inference;
+    tensor_retain(t);
+    if (c->traces.n > 1) find_maker(c, input);
+    const int index = trace->inputs.n++;
+    map_put(c, slot, t, index);
+    input->storage_number = storage_number(c, t->storage);
     *out = -1 - index;
     return ST_OK;
 }
@@ -213,6 +219,7 @@ static TrieNode *follow(Capture *c, const TraceOp *op) {
     const uint64_t hash = trie_hash(op);
     TrieNode *child = trie_find(c->cursor, op, hash);
     if (child) return child;
+    if (!c->trace->started_ns) c->trace->started_ns = clock_ns();
     pthread_mutex_lock(&c->fn->lock);
     child = trie_find(c->cursor, op, hash); /* another thread may have been first */
     if (!child) child = trie_add(c->fn->arena, c->cursor, op, hash, ++c->fn->n_nodes);
@@ -270,7 +277,8 @@ static sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint64_t keys, b
     t->placeholder = p;
     t->keys = keys;
     if (inference) t->flags |= TF_inference;
-    VEC_PUSH(c->arena, &c->trace->values, sn_retain(t));
+    tensor_retain(t);
+    VEC_PUSH(c->arena, &c->trace->values, t);
     return t;
 }
 
@@ -332,32 +340,34 @@ static Status record(Capture *c, const OpCall *call, const Meta *const *given, i
     Split s;
     TRY(split_call(c, call, &s));
     Trace *const trace = c->trace;
-    TraceOp op = {.row = call->row,
-                  .form = call->form,
-                  .modes = current_modes(state_get()),
-                  .operands = s.operands,
-                  .n_operands = s.n_operands,
-                  .fixed = s.fixed,
-                  .n_fixed = s.n_fixed,
-                  .n_numbers = s.n_numbers,
-                  .first_number = trace->numbers.n,
-                  .site = state_get()->site};
-    TrieNode *const node = follow(c, &op);
+    TraceOp *const op = VEC_NEXT(c->arena, &trace->ops); /* counted when all went well */
+    if (!op) return ST_MEMORY;
+    *op = (TraceOp){.row = call->row,
+                    .form = call->form,
+                    .modes = current_modes(state_get()),
+                    .operands = s.operands,
+                    .n_operands = s.n_operands,
+                    .fixed = s.fixed,
+                    .n_fixed = s.n_fixed,
+                    .n_numbers = s.n_numbers,
+                    .first_number = trace->numbers.n,
+                    .site = state_get()->site};
+    TrieNode *const node = follow(c, op);
     if (!node) return ST_MEMORY;
     const Meta *inferred[MAX_OUTS];
     int n_metas = n_given;
     if (!given) TRY(infer(c, node, call, &s, inferred, &n_metas));
     const Meta *const *const metas = given ? given : inferred;
-    op.operands = node->op.operands;
-    op.fixed = node->op.fixed;
-    op.args = keep_args(c->arena, call);
+    op->operands = node->op.operands;
+    op->fixed = node->op.fixed;
+    op->args = keep_args(c->arena, call);
     if (call->form == FORM_out)
-        op.out_args =
+        op->out_args =
             arena_copy(c->arena, call->out_args, sizeof *call->out_args * (size_t)call->row->n_out);
-    if (!op.args) return ST_MEMORY;
-    TRY(give_results(c, call, &op, metas, n_metas));
+    if (!op->args) return ST_MEMORY;
+    TRY(give_results(c, call, op, metas, n_metas));
     for (int i = 0; i < s.n_numbers; i++) VEC_PUSH(c->arena, &trace->numbers, s.numbers[i]);
-    VEC_PUSH(c->arena, &trace->ops, op);
+    trace->ops.n++;
     take_sequence(c, call->row);
     c->cursor = node;
     return ST_OK;

@@ -60,7 +60,7 @@ struct Trace { /* one segment of one call */
     bool gradients;               /* sn::gradients is */
     bool compile;                 /* ran eagerly; wants a variant after the return */
     Variant *variant;             /* that ran it */
-    int64_t started_ns, ended_ns; /* of recording */
+    int64_t started_ns, ended_ns; /* of recording; 0: no op was new */
     const char
         *reason; /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
 };
@@ -72,10 +72,10 @@ struct Capture {
     Trace *trace;
     TrieNode *cursor;
     struct {
-        sn_tensor *tensor;
-        int32_t input;
+        const void *key;
+        int32_t number;
         uint32_t stamp;
-    } * map; /* tensor -> input number of the current trace */
+    } * map; /* tensor -> input number, storage -> its number, in the current trace */
     uint32_t map_room, stamp;
     sn_tensor *wanted;   /* the placeholder whose value a break asks for */
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */

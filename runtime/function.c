@@ -234,9 +234,9 @@ static void release_all(Capture *c) {
             sn_tensor *const t = trace->values.at[v];
             if (!t) continue;
             t->placeholder = NULL; /* unmade and held by nobody who may ask: the arena goes */
-            sn_release(t);
+            tensor_release(t);
         }
-        for (int k = 0; k < trace->inputs.n; k++) sn_release(trace->inputs.at[k].tensor);
+        for (int k = 0; k < trace->inputs.n; k++) tensor_release(trace->inputs.at[k].tensor);
     }
 }
 

@@ -23,6 +23,7 @@ typedef struct ReplayEntry {
     uint64_t include, exclude;
     int *twin; /* by call input, then bound tensor: the first one that is the same tensor, or where
                   memory is written, shares its storage */
+    bool all_distinct; /* no twins */
     InputKey *in, *bound_keys;
     sn_tensor **bound; /* retained */
     int *source;       /* by graph input: call input, or n_in + bound */
@@ -69,6 +70,27 @@ static int twin_of(const ReplayEntry *e, const Arg *in, int i) {
     return i;
 }
 
+/* Whether no two are the same, for sure: they hash to different bits. Spares comparing all pairs. */
+static bool surely_distinct(const ReplayEntry *e, const Arg *in) {
+    uint64_t seen[16] = {0};
+    for (int i = 0; i < e->n_in + e->n_bound; i++) {
+        const sn_tensor *const t = slot_tensor(e, in, i);
+        if (!t) continue;
+        const uintptr_t at = e->variant->writes ? (uintptr_t)t->storage : (uintptr_t)t;
+        const uint64_t hash = (uint64_t)at * UINT64_C(0x9e3779b97f4a7c15) >> 54;
+        if (seen[hash >> 6] >> (hash & 63) & 1) return false;
+        seen[hash >> 6] |= UINT64_C(1) << (hash & 63);
+    }
+    return true;
+}
+
+static bool twins_fit(const ReplayEntry *e, const Arg *in) {
+    if (e->all_distinct && surely_distinct(e, in)) return true;
+    for (int i = 0; i < e->n_in + e->n_bound; i++)
+        if (twin_of(e, in, i) != e->twin[i]) return false;
+    return true;
+}
+
 static bool same_state(const ReplayEntry *e, const sn_state *state) {
     return state->grad_mode == e->grad_mode && state->include == e->include &&
            state->exclude == e->exclude && !state->modes;
@@ -80,9 +102,8 @@ static bool fits(const ReplayEntry *e, const Arg *in, int n_in, int n_out) {
         if (!same_key(&e->in[i], &in[i])) return false;
     for (int i = 0; i < e->n_bound; i++)
         if (!same_key(&e->bound_keys[i], &A_VAL(&e->bound[i]->base))) return false;
-    for (int i = 0; i < n_in + e->n_bound; i++)
-        if (twin_of(e, in, i) != e->twin[i]) return false;
-    return e->variant->epoch == atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
+    return twins_fit(e, in) &&
+           e->variant->epoch == atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
 }
 
 static sn_tensor *source_of(const ReplayEntry *e, const Arg *in, int graph_input) {
@@ -213,7 +234,11 @@ static const char *learn(sn_function *fn, const Capture *c, const Trace *trace, 
     if (results < 0) return "tensors are kept beside the results";
     map_inputs(e, trace, in);
     for (int i = 0; i < n_in; i++) e->in[i] = key_of(&in[i]);
-    for (int i = 0; i < n_in + e->n_bound; i++) e->twin[i] = twin_of(e, in, i);
+    e->all_distinct = true;
+    for (int i = 0; i < n_in + e->n_bound; i++) {
+        e->twin[i] = twin_of(e, in, i);
+        e->all_distinct &= e->twin[i] == i;
+    }
     e->grad_mode = state_get()->grad_mode;
     e->include = state_get()->include;
     e->exclude = state_get()->exclude;

@@ -31,7 +31,6 @@ Trace *capture_begin_trace(Capture *c) {
     VEC_PUSH(c->arena, &c->traces, trace);
     if (c->traces.n == n) return NULL;
     trace->capture = c;
-    trace->started_ns = clock_ns();
     c->trace = trace;
     c->cursor = c->fn->root;
     c->stamp++;
@@ -211,7 +210,7 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
     if (trace->ops.n == 0) return ST_OK;
     if (reason) function_note_break(c->fn, reason, site);
     trace->end = c->cursor;
-    trace->ended_ns = clock_ns();
+    if (trace->started_ns) trace->ended_ns = clock_ns();
     Capture *const suspended = capture_suspend();
     const Status status = run_trace(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);

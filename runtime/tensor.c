@@ -167,12 +167,10 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
     return t;
 }
 
-void tensor_retain(sn_tensor *t) { atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed); }
-
 /* True when this was the last reference; a sole owner needs no atomic write. */
 static inline bool drop(_Atomic int32_t *refs) {
     if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;
-    return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
+    return refs_add(refs, -1) == 1;
 }
 
 void tensor_release(sn_tensor *t) {
@@ -261,10 +259,6 @@ Status storage_resize(Storage *storage, size_t bytes) {
     storage->data = data;
     storage->bytes = bytes;
     return ST_OK;
-}
-
-void storage_retain(Storage *storage) {
-    atomic_fetch_add_explicit(&storage->refs, 1, memory_order_relaxed);
 }
 
 void storage_release(Storage *storage) {

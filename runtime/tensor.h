@@ -13,9 +13,23 @@
 #ifndef SINTER_RUNTIME_TENSOR_H
 #define SINTER_RUNTIME_TENSOR_H
 #include <stdatomic.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#else
+#define __libc_single_threaded 0
+#endif
 
 #include "ir/arg.h"
 #include "runtime/state.h"
+
+/* Counts without a locked instruction while the process has one thread (5 ns each, some 80 in a
+ * compiled call of sixteen inputs). Returns what was there before. */
+static inline int32_t refs_add(_Atomic int32_t *refs, int32_t n) {
+    if (!__libc_single_threaded) return atomic_fetch_add_explicit(refs, n, memory_order_acq_rel);
+    const int32_t before = atomic_load_explicit(refs, memory_order_relaxed);
+    atomic_store_explicit(refs, before + n, memory_order_relaxed);
+    return before;
+}
 
 typedef struct Storage {
     _Atomic int32_t refs;
@@ -79,7 +93,7 @@ sn_tensor *tensor_without_data(const Meta *meta);
 /* Gives a tensor without data its storage (retained). */
 void tensor_set_storage(sn_tensor *t, Storage *storage, int64_t offset);
 
-void tensor_retain(sn_tensor *t);
+static inline void tensor_retain(sn_tensor *t) { refs_add(&t->refs, 1); }
 void tensor_release(sn_tensor *t); /* NULL allowed */
 
 /* First element. The tensor must have data: see tensor_ready. */
@@ -112,7 +126,7 @@ Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free,
                       void *context); /* user memory */
 Status storage_resize(Storage *storage,
                       size_t bytes); /* keeps the bytes; refused for user memory */
-void storage_retain(Storage *storage);
+static inline void storage_retain(Storage *storage) { refs_add(&storage->refs, 1); }
 void storage_release(Storage *storage);
 
 /* The CPU caching allocator (runtime/alloc_cpu.c): size classes, huge pages above 2 MiB, bounded

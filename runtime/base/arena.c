@@ -54,14 +54,19 @@ static Chunk *grow(Arena *arena, size_t bytes) {
     return chunk;
 }
 
-void *arena_alloc(Arena *arena, size_t bytes) {
+static void *take(Arena *arena, size_t bytes) {
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     Chunk *chunk = arena->chunks;
     if (!chunk || chunk->room - chunk->used < bytes) chunk = grow(arena, bytes);
     if (!chunk) return NULL;
     void *const block = (char *)chunk + header_bytes() + chunk->used;
     chunk->used += bytes;
-    return memset(block, 0, bytes);
+    return block;
+}
+
+void *arena_alloc(Arena *arena, size_t bytes) {
+    void *const block = take(arena, bytes);
+    return block ? memset(block, 0, bytes) : NULL;
 }
 
 /* Keeps the newest chunk, the largest: an arena that is reset for every call stops allocating. */
@@ -79,12 +84,14 @@ void arena_reset(Arena *arena) {
 }
 
 void *arena_copy(Arena *arena, const void *from, size_t bytes) {
-    void *const to = arena_alloc(arena, bytes);
+    void *const to = take(arena, bytes);
     if (to && bytes) memcpy(to, from, bytes);
     return to;
 }
 
-char *arena_strdup(Arena *arena, const char *text) { return arena_copy(arena, text, strlen(text) + 1); }
+char *arena_strdup(Arena *arena, const char *text) {
+    return arena_copy(arena, text, strlen(text) + 1);
+}
 
 char *arena_printf(Arena *arena, const char *format, ...) {
     va_list args, again;

@@ -19,7 +19,7 @@ char *arena_strdup(Arena *arena, const char *text);
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 size_t arena_bytes(const Arena *arena);
 
-#define ARENA_NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
+#define ARENA_NEW(arena, type)      ((type *)arena_alloc((arena), sizeof(type)))
 #define ARENA_ARRAY(arena, type, n) ((type *)arena_alloc((arena), sizeof(type) * (size_t)(n)))
 
 /* A growable array in an arena: `VEC(Node *) nodes;` then VEC_PUSH(arena, &nodes, node); old storage is simply left
@@ -30,9 +30,13 @@ size_t arena_bytes(const Arena *arena);
         int n, room;                                                                               \
     }
 #define VEC_PUSH(arena, vec, item)                                                                 \
-    (vec_reserve((arena), (void **)&(vec)->at, (vec)->n, &(vec)->room, sizeof *(vec)->at)          \
-         ? (void)((vec)->at[(vec)->n++] = (item))                                                  \
-         : (void)0)
+    (VEC_NEXT(arena, vec) ? (void)((vec)->at[(vec)->n++] = (item)) : (void)0)
+/* The place of the next item, to be filled there and then counted (n++); NULL: memory is out. */
+#define VEC_NEXT(arena, vec)                                                                       \
+    (((vec)->n < (vec)->room ||                                                                    \
+      vec_reserve((arena), (void **)&(vec)->at, (vec)->n, &(vec)->room, sizeof *(vec)->at))        \
+         ? &(vec)->at[(vec)->n]                                                                    \
+         : NULL)
 /* Makes room for one more; false when memory is out. */
 bool vec_reserve(Arena *arena, void **at, int n, int *room, size_t item_bytes);
 

@@ -4,8 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static _Thread_local ErrorSlot own_slot;
-static _Thread_local ErrorSlot *current_slot;
+static _Thread_local ErrorSlot own_slot __attribute__((tls_model("initial-exec")));
+static _Thread_local ErrorSlot *current_slot __attribute__((tls_model("initial-exec")));
 
 ErrorSlot *error_slot(void) { return current_slot ? current_slot : &own_slot; }
 
