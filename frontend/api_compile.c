@@ -4,6 +4,7 @@
 #include "runtime/capture.h"
 #include "runtime/explain.h"
 #include "runtime/frame.h"
+#include "runtime/replay.h"
 
 sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *options) {
     if (error_pending()) return NULL;
@@ -100,6 +101,7 @@ sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
     const size_t size = out->size ? out->size : sizeof *out;
     pthread_mutex_lock(&fn->lock);
     sn_stats stats = fn->stats;
+    replay_count(fn, &stats);
     stats.graphs = fn->variants.n;
     for (int i = 0; i < fn->variants.n; i++) {
         const Variant *const v = fn->variants.at[i];

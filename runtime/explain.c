@@ -5,6 +5,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/training.h"
+#include "runtime/replay.h"
 
 static double ms(int64_t ns) { return (double)ns * 1e-6; }
 
@@ -184,7 +185,8 @@ static void breaks_text(const sn_function *fn, Text *text) {
 
 void explain_text(sn_function *fn, Text *text) {
     pthread_mutex_lock(&fn->lock);
-    const sn_stats *const s = &fn->stats;
+    sn_stats stats = fn->stats, *const s = &stats;
+    replay_count(fn, s);
     text_printf(text,
                 "%s: %lld call%s, %d graph%s, %lld compile%s, %lld recompile%s, %lld break%s, "
                 "compiled share %.4f\n"

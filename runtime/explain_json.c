@@ -3,6 +3,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/explain.h"
 #include "runtime/training.h"
+#include "runtime/replay.h"
 
 static double ms(int64_t ns) { return (double)ns * 1e-6; }
 
@@ -173,7 +174,8 @@ static void breaks_json(const sn_function *fn, Text *text) {
 
 void explain_json(sn_function *fn, Text *text) {
     pthread_mutex_lock(&fn->lock);
-    const sn_stats *const s = &fn->stats;
+    sn_stats stats = fn->stats, *const s = &stats;
+    replay_count(fn, s);
     text_puts(text, "{");
     put_key(text, "name", fn->name);
     put_number(text, "calls", s->calls);

@@ -1,5 +1,5 @@
 /* replay.c: see replay.h. Entries are a list, newest first, published under the function's lock and
- * never changed. */
+ * never changed but for their count of hits. */
 #include "runtime/replay.h"
 
 #include "runtime/base/alloc.h"
@@ -18,7 +18,8 @@ typedef struct InputKey { /* of one call input or bound tensor */
 typedef struct ReplayEntry {
     struct ReplayEntry *next;
     Variant *variant;
-    int n_in, n_bound, n_out;
+    int n_in, n_bound, n_out, n_ops;
+    _Atomic int64_t hits;
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
     int *twin; /* by call input, then bound tensor: the first one that is the same tensor, or where
@@ -131,12 +132,12 @@ static Status launch(const ReplayEntry *e, const Arg *in, sn_tensor **out) {
 
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
     if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
-    const ReplayEntry *e = atomic_load_explicit(&fn->replay, memory_order_acquire);
+    ReplayEntry *e = atomic_load_explicit(&fn->replay, memory_order_acquire);
     while (e && !fits(e, in, n_in, n_out)) e = e->next;
     if (!e) return ST_OK;
     const int every = fn->options.check_every;
-    const int64_t hit = atomic_fetch_add_explicit(&fn->replays, 1, memory_order_relaxed);
-    if (every > 0 && hit % every == every - 1) return ST_OK; /* this one is verified */
+    if (every > 0 && atomic_fetch_add(&fn->replays, 1) % every == every - 1)
+        return ST_OK; /* this one is verified */
     const Status status = launch(e, in, out);
     *ran = status != ST_VALUE; /* a failed check: the body says which op */
     if (status == ST_VALUE) error_clear();
@@ -144,7 +145,20 @@ Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int
     sn_state *const state = state_get();
     state->last_path = e->variant->info.interpreted ? SN_PATH_INTERPRETED : SN_PATH_COMPILED;
     state->last_reason = "";
+    atomic_fetch_add_explicit(&e->hits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->variant->hits, 1, memory_order_relaxed);
     return ST_OK;
+}
+
+void replay_count(const sn_function *fn, sn_stats *stats) {
+    for (ReplayEntry *e = atomic_load(&fn->replay); e; e = e->next) {
+        const int64_t hits = atomic_load(&e->hits);
+        stats->calls += hits;
+        if (e->variant->info.interpreted)
+            stats->ops_interpreted += hits * e->n_ops;
+        else
+            stats->ops_generated += hits * e->n_ops;
+    }
 }
 
 /* Learning
@@ -227,6 +241,7 @@ static const char *learn(sn_function *fn, const Capture *c, const Trace *trace, 
     ReplayEntry *const e = entry_new(fn->arena, trace->variant, n_in, n_out);
     if (!e) return NULL;
     e->variant = trace->variant;
+    e->n_ops = trace->ops.n;
     if (!map_results(e, trace, out)) return "it returns an input";
     int results = 0;
     for (int i = 0; i < n_out; i++) results += e->result[i] >= 0;
