@@ -3,12 +3,14 @@
  * for a report when their functions are freed. */
 #include "frontend/tool/target.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/error.h"
+#include "runtime/tensor.h"
 
 enum { MAX_OUT = 256, CALLS = 3 };
 
@@ -64,14 +66,28 @@ static int report_sample(const char *name, const char *report) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_wrong;
 }
 
+/* {"type": "f32[8,16]", "value": null}: the value of a single element, as text where it is not
+ * finite. */
+static void print_result_json(sn_tensor *t, const char *before) {
+    Text text = {0};
+    text_printf(&text, "%s{\"type\": \"", before);
+    meta_print(NULL, &text, t->base.meta);
+    text_puts(&text, "\", \"value\": ");
+    const double value = sn_numel(t) == 1 ? sn_item(t) : 0;
+    if (sn_numel(t) != 1)
+        text_puts(&text, "null}");
+    else
+        text_printf(&text, isfinite(value) ? "%.17g}" : "\"%g\"}", value);
+    fputs(text_str(&text), stdout);
+    text_free(&text);
+}
+
 static void print_results(sn_tensor *const *out, int n, bool json) {
-    for (int i = 0; i < n; i++) {
-        if (!json)
-            puts(sn_repr(out[i]));
+    for (int i = 0; i < n; i++)
+        if (json)
+            print_result_json(out[i], i ? ", " : "");
         else
-            printf("%s%.17g", i ? ", " : "",
-                   sn_numel(out[i]) == 1 ? sn_item(out[i]) : (double)sn_numel(out[i]));
-    }
+            puts(sn_repr(out[i]));
 }
 
 typedef struct Job {

@@ -1,0 +1,16 @@
+#!/bin/bash
+# library.sh SINTER LIBRARY: every subcommand that takes a target takes a function of a library.
+set -euo pipefail
+target=$2:swiglu inputs=(--input 'f32[8,16]' --input 'f32[8,16]')
+has() { grep -q -- "$1" <<<"$2" || { echo "no '$1' in: $2"; exit 1; }; }
+has '"type": "f32\[8,16\]"' "$("$1" run "$target" "${inputs[@]}" --json)"
+explained=$("$1" explain "$target" "${inputs[@]}")
+has 'swiglu: 3 calls, 1 graph' "$explained"
+has 'k0_silu_mul: aten::silu, aten::mul.Tensor; 1536 bytes' "$explained"
+has 'aten::silu(%x0)' "$("$1" dump "$target" "${inputs[@]}" --stage=capture)"
+has 'aten::silu_backward' "$("$1" dump "$target" "${inputs[@]}" --grad --stage=backward)"
+has '"kernels": 1' "$("$1" bench "$target" "${inputs[@]}" --json --seconds=0.05)"
+code=0
+said=$("$1" run "$2:no_such_symbol" "${inputs[@]}" 2>&1) || code=$?
+has no_such_symbol "$said"
+[ $code -eq 3 ] || { echo "exit code $code for a missing symbol"; exit 1; }
