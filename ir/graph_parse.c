@@ -154,6 +154,11 @@ static Status read_meta(Parser *p, Meta **out) {
     const char *end = NULL;
     skip_space(p);
     if (meta_parse(p->arena, p->graph->env, p->at, &end, out) != ST_OK) return fail_again(p);
+    for (int d = 0; d < (*out)->rank; d++) {
+        const int64_t size = (*out)->sizes[d];
+        if (!sym_is(size) && size < 0)
+            return fail(p, "size %lld of dim %d is negative", (long long)size, d);
+    }
     p->at = end;
     return ST_OK;
 }

@@ -123,11 +123,17 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
     return ST_OK;
 }
 
-Status op_args_normalize(const OpRow *row, const Arg *given, int n_given, Arg *args) {
+static Status normalize_all(const OpRow *row, const Arg *given, int n_given, Arg *args) {
     if (n_given > row->n_params)
         return error_raise(ST_ARGUMENT, "%s takes %d arguments, not %d", row->name, row->n_params,
                            n_given);
     for (int i = 0; i < row->n_params; i++)
         TRY(normalize_one(row, &row->params[i], i < n_given ? &given[i] : NULL, &args[i]));
     return ST_OK;
+}
+
+Status op_args_normalize(const OpRow *row, const Arg *given, int n_given, Arg *args) {
+    const Status status = normalize_all(row, given, n_given, args);
+    if (status != ST_OK) error_set_op(row->name);
+    return status;
 }

@@ -11,6 +11,7 @@
  * recorded. */
 #include "ir/sym.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
@@ -617,7 +618,10 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static Status parse_factor(SymEnv *env, const char **at, int64_t *out) {
     if (is_digit((*at)[0]) || ((*at)[0] == '-' && is_digit((*at)[1]))) {
         char *end;
+        errno = 0;
         *out = strtoll(*at, &end, 10);
+        if (errno == ERANGE || sym_is(*out))
+            return error_raise(ST_PARSE, "a number is out of range: %.24s", *at);
         *at = end;
         return ST_OK;
     }

@@ -9,6 +9,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/text.h"
 #include "runtime/dispatch.h"
 #include "runtime/tensor.h"
 
@@ -122,8 +123,11 @@ static bool overlaps(const Wanted *w) {
 static Interned *make(const Wanted *w) {
     int64_t numel, span;
     if (!span_of(w, &numel, &span)) {
-        error_raise(ST_SHAPE, "a tensor of rank %d does not fit in memory: its sizes overflow",
-                    w->rank);
+        Text sizes = {0};
+        for (int i = 0; i < w->rank; i++)
+            text_printf(&sizes, "%s%lld", i ? "," : "", (long long)w->sizes[i]);
+        error_raise(ST_SHAPE, "a tensor of sizes [%s] does not fit in memory", text_str(&sizes));
+        text_free(&sizes);
         return NULL;
     }
     const size_t list = (size_t)w->rank * sizeof(int64_t);

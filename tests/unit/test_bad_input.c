@@ -1,0 +1,272 @@
+/* test_bad_input.c: wrong shapes, dtypes, NULLs, sizes that do not fit, indices out of range, text
+ * that does not parse: a clear error that names op, argument and values; never an abort. Each row
+ * runs eagerly and inside a compiled function. */
+#include <stdio.h>
+
+#include "runtime/state.h"
+#include "tests/unit/contract.h"
+
+typedef sn_tensor *Attempt(sn_tensor *x); /* x: f32[4,6] */
+
+typedef struct Bad {
+    const char *name;
+    Attempt *attempt;
+    sn_status status;
+    const char *op, *says; /* parts of the error's op, and of its message */
+} Bad;
+
+#define BAD(name, expression)                                                                      \
+    static sn_tensor *name(sn_tensor *x) {                                                         \
+        (void)x;                                                                                   \
+        return expression;                                                                         \
+    }
+enum { HUGE_SIZE = 1 << 30 };
+static sn_tensor *ids(int64_t value) { return sn_from_data(&value, SN_INTS(1), SN_I64); }
+
+BAD(shapes_differ, sn_add(x, F32(1, 4, 5)))
+BAD(inner_sizes, sn_mm(x, x))
+BAD(mm_rank, sn_mm(x, F32(1, 6)))
+BAD(linear_sizes, sn_linear(x, F32(1, 3, 5), NULL))
+BAD(view_sizes, sn_view(x, SN_INTS(5, 5)))
+BAD(two_unknown, sn_view(x, SN_INTS(-1, -1)))
+BAD(negative_view, sn_view(x, SN_INTS(-2, 12)))
+BAD(dim_range, sn_sum_dim(x, SN_INTS(2), false))
+BAD(dim_twice, sn_sum_dim(x, SN_INTS(0, 0), false))
+BAD(softmax_dim, sn_softmax(x, -3))
+BAD(transpose_dim, sn_transpose(x, 0, 7))
+BAD(permute_twice, sn_permute(x, SN_INTS(1, 1)))
+BAD(select_range, sn_select(x, 0, 4))
+BAD(narrow_range, sn_narrow(x, 1, 4, 3))
+BAD(slice_step, sn_slice(x, 0, 0, 4, 0))
+BAD(expand_sizes, sn_expand(x, SN_INTS(5, 6)))
+BAD(cat_sizes, sn_cat(SN_TENSORS(x, F32(1, 3, 5)), 0))
+BAD(cat_nothing, sn_cat((sn_tensors){0}, 0))
+BAD(null_second, sn_add(x, NULL))
+BAD(null_first, sn_mul(NULL, x))
+BAD(null_in_list, sn_cat(SN_TENSORS(x, NULL), 0))
+BAD(index_dtype, sn_index_select(x, 0, F32(1, 2)))
+BAD(mm_dtype, sn_mm(x, sn_to(F32(1, 6, 2), SN_F64)))
+BAD(bits_of_float, sn_bitwise_and(x, x))
+BAD(index_range, sn_index_select(x, 0, ids(4)))
+BAD(index_negative, sn_index_select(x, 1, ids(-1)))
+BAD(embedding_range, sn_embedding(x, ids(100)))
+BAD(class_range, sn_nll_loss(sn_narrow(x, 0, 0, 1), ids(6)))
+BAD(in_place_shape, sn_add_(sn_clone(F32(1, 6)), x))
+BAD(in_place_dtype, sn_add_(sn_zeros(SN_INTS(4, 6), SN_I64), x))
+BAD(norm_shape, sn_layer_norm(x, SN_INTS(5), NULL, NULL))
+BAD(dropout_p, sn_dropout(x, 1.5, true))
+BAD(gelu_mode, sn_gelu_ex(x, "sideways"))
+BAD(huge_expand, sn_expand(sn_view(sn_full(SN_INTS(1), sn_float(1), SN_F32), SN_INTS(1, 1, 1)),
+                           SN_INTS(HUGE_SIZE, HUGE_SIZE, HUGE_SIZE)))
+BAD(huge_zeros, sn_zeros(SN_INTS(HUGE_SIZE, HUGE_SIZE, HUGE_SIZE), SN_F32))
+BAD(huge_bytes, sn_zeros(SN_INTS(INT64_MAX / 2), SN_F32))
+BAD(negative_size, sn_zeros(SN_INTS(3, -2), SN_F32))
+BAD(unknown_dtype, sn_to(x, (sn_dtype)99))
+
+static const Bad rows[] = {
+    {"shapes differ", shapes_differ, SN_ERR_SHAPE, "add", "5"},
+    {"inner sizes of mm", inner_sizes, SN_ERR_SHAPE, "mm", "6"},
+    {"rank of mm", mm_rank, SN_ERR_SHAPE, "mm", "2"},
+    {"sizes of linear", linear_sizes, SN_ERR_SHAPE, "", "5"},
+    {"sizes of view", view_sizes, SN_ERR_SHAPE, "view", "5"},
+    {"two unknown sizes", two_unknown, SN_ERR_ARGUMENT, "view", "-1"},
+    {"a negative size of view", negative_view, SN_ERR_ARGUMENT, "view", "-2"},
+    {"a dim of sum", dim_range, SN_ERR_ARGUMENT, "sum", "2"},
+    {"a dim twice", dim_twice, SN_ERR_ARGUMENT, "sum", "0"},
+    {"a dim of softmax", softmax_dim, SN_ERR_ARGUMENT, "softmax", "-3"},
+    {"a dim of transpose", transpose_dim, SN_ERR_ARGUMENT, "transpose", "7"},
+    {"permute with a dim twice", permute_twice, SN_ERR_ARGUMENT, "permute", "1"},
+    {"an index of select", select_range, SN_ERR_VALUE, "select", "4"},
+    {"a range of narrow", narrow_range, SN_ERR_VALUE, "narrow", "3"},
+    {"a step of 0", slice_step, SN_ERR_VALUE, "slice", "0"},
+    {"sizes of expand", expand_sizes, SN_ERR_SHAPE, "expand", "5"},
+    {"sizes of cat", cat_sizes, SN_ERR_SHAPE, "cat", "5"},
+    {"cat of nothing", cat_nothing, SN_ERR_ARGUMENT, "cat", "tensors"},
+    {"NULL for other", null_second, SN_ERR_ARGUMENT, "add", "other"},
+    {"NULL for self", null_first, SN_ERR_ARGUMENT, "mul", "self"},
+    {"NULL in a list", null_in_list, SN_ERR_ARGUMENT, "cat", "tensors"},
+    {"float indices", index_dtype, SN_ERR_DTYPE, "index_select", "f32"},
+    {"dtypes of mm", mm_dtype, SN_ERR_DTYPE, "mm", "f64"},
+    {"bits of floats", bits_of_float, SN_ERR_DTYPE, "bitwise_and", "f32"},
+    {"an index out of range", index_range, SN_ERR_VALUE, "index_select", "4"},
+    {"a negative index", index_negative, SN_ERR_VALUE, "index_select", "-1"},
+    {"an embedding out of range", embedding_range, SN_ERR_VALUE, "embedding", "100"},
+    {"a class out of range", class_range, SN_ERR_VALUE, "nll_loss", "6"},
+    {"in place, a larger result", in_place_shape, SN_ERR_SHAPE, "add_", "4"},
+    {"in place, floats to ints", in_place_dtype, SN_ERR_DTYPE, "add_", "i64"},
+    {"a normalized shape", norm_shape, SN_ERR_SHAPE, "layer_norm", "5"},
+    {"a probability of 1.5", dropout_p, SN_ERR_VALUE, "dropout", "1.5"},
+    {"an unknown approximation", gelu_mode, SN_ERR_ARGUMENT, "gelu", "sideways"},
+    {"an expand that overflows", huge_expand, SN_ERR_SHAPE, "expand", "1073741824"},
+    {"zeros that overflow", huge_zeros, SN_ERR_SHAPE, "zeros", "1073741824"},
+    {"bytes that overflow", huge_bytes, SN_ERR_SHAPE, "zeros", "4611686018427387903"},
+    {"a negative size", negative_size, SN_ERR_SHAPE, "zeros", "-2"},
+    {"an unknown dtype", unknown_dtype, SN_ERR_ARGUMENT, "to", "99"},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static void check(const Bad *row, const char *how) {
+    const sn_error *const error = sn_error_take();
+    ck_assert_msg(error->status != SN_OK, "%s, %s: no error", row->name, how);
+    ck_assert_msg(error->status == row->status, "%s, %s: status %d: %s: %s", row->name, how,
+                  error->status, error->op, error->message);
+    ck_assert_msg(strstr(error->op, row->op) != NULL, "%s, %s: op '%s' lacks '%s': %s", row->name,
+                  how, error->op, row->op, error->message);
+    ck_assert_msg(strstr(error->message, row->says) != NULL, "%s, %s: '%s' is not in: %s",
+                  row->name, how, row->says, error->message);
+}
+
+START_TEST(eagerly) {
+    ck_assert_ptr_null(rows[_i].attempt(F32(1, 4, 6)));
+    check(&rows[_i], "eager");
+}
+END_TEST
+
+static sn_status body(sn_frame *f) {
+    const Bad *const row = sn_closure(f);
+    sn_tensor *const x = sn_relu(sn_in(f, 0));
+    sn_tensor *const y = row->attempt(x);
+    return sn_out(f, 0, sn_add(y, y));
+}
+
+START_TEST(inside_a_compiled_function) {
+    sn_function *const fn = sn_compile(body, (void *)&rows[_i], NULL);
+    for (int i = 0; i < 3; i++) {
+        const uint32_t scopes = state_get()->n_scopes;
+        ck_assert_ptr_null(SN_CALL(fn, F32(1, 4, 6)));
+        check(&rows[_i], "compiled");
+        ck_assert_uint_eq(state_get()->n_scopes, scopes);
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(memory_from_outside) {
+    float data[4] = {0};
+    ck_assert_ptr_null(sn_from_data(NULL, SN_INTS(4), SN_F32));
+    expect_error(SN_ERR_ARGUMENT, "NULL");
+    ck_assert_ptr_null(sn_from_data(data, SN_INTS(-4), SN_F32));
+    expect_error(SN_ERR_SHAPE, "-4");
+    ck_assert_ptr_null(sn_from_data(data, SN_INTS(4), (sn_dtype)77));
+    expect_error(SN_ERR_DTYPE, "77");
+    ck_assert_ptr_null(sn_from_data(data, SN_INTS(INT64_MAX, 8), SN_F32));
+    expect_error(SN_ERR_SHAPE, "9223372036854775807");
+    ck_assert_ptr_null(
+        sn_wrap(SN_BLOB(.data = data, .bytes = sizeof data, .sizes = SN_INTS(5), .dtype = SN_F32)));
+    expect_error(SN_ERR_ARGUMENT, "20");
+    ck_assert_ptr_null(sn_wrap(NULL));
+    expect_error(SN_ERR_ARGUMENT, "sn_wrap");
+}
+END_TEST
+
+START_TEST(questions_about_nothing) {
+    ck_assert_int_eq(sn_size(F32(1, 3), 4), 0);
+    expect_error(SN_ERR_SHAPE, "4");
+    ck_assert_int_eq(sn_rank(NULL), 0);
+    expect_error(SN_ERR_ARGUMENT, "sn_rank");
+    ck_assert(isnan(sn_item(F32(1, 3))));
+    expect_error(SN_ERR_SHAPE, "3");
+    float room[2];
+    ck_assert_int_ne(sn_read(F32(1, 3), room, sizeof room), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "12");
+    ck_assert_ptr_null(sn_data(F32(1, 3), SN_F64));
+    expect_error(SN_ERR_DTYPE, "f32");
+    ck_assert_ptr_null(sn_data(sn_t(F32(1, 3, 2)), SN_F32));
+    expect_error(SN_ERR_SHAPE, "contiguous");
+    ck_assert_int_ne(sn_backward(F32(1, 3)), SN_OK);
+    sn_error_take();
+    sn_release(NULL);
+    sn_function_free(NULL);
+    sn_graph_free(NULL);
+    ck_assert_int_eq(sn_check(), SN_OK);
+}
+END_TEST
+
+START_TEST(functions_and_calls) {
+    ck_assert_ptr_null(sn_compile(NULL, NULL, NULL));
+    expect_error(SN_ERR_ARGUMENT, "body");
+    sn_tensor *x = F32(1, 3), *none = NULL, *out;
+    ck_assert_int_ne(sn_call(NULL, &x, 1, &out, 1), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "NULL");
+    sn_function *const fn = sn_compile(body, (void *)&rows[0], NULL);
+    ck_assert_int_ne(sn_call(fn, &none, 1, &out, 1), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "input 0");
+    ck_assert_int_ne(sn_call(fn, &x, -1, &out, 1), SN_OK);
+    sn_error_take();
+    ck_assert_str_eq(sn_dump(fn, "nonsense"), "");
+    sn_error_take();
+    sn_function_free(fn);
+    ck_assert_int_ne(sn_setting_set("no_such_setting", "1"), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "no_such_setting");
+    ck_assert_int_ne(sn_setting_set("threads", "many"), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "many");
+    ck_assert_ptr_null(sn_op_find("aten::no_such_op"));
+    sn_error_take();
+}
+END_TEST
+
+START_TEST(text_that_does_not_parse) {
+    static const char *const texts[] = {
+        "",
+        "graph",
+        "graph f(%x: f32[2,3]) { return %x",
+        "graph f(%x: f99[2]) {\n  return %x\n}",
+        "graph f(%x: f32[2) {\n  return %x\n}",
+        "graph f(%x: f32[2]) {\n  %0 = aten::nothing(%x)\n  return %0\n}",
+        "graph f(%x: f32[2]) {\n  %0 = aten::relu(%y)\n  return %0\n}",
+        "graph f(%x: f32[2]) {\n  %0 = aten::relu(%x, %x, %x)\n  return %0\n}",
+        "graph f(%x: f32[2]) {\n  %0 = aten::mm(%x, %x)\n  return %0\n}",
+        "graph f(%x: f32[-2]) {\n  return %x\n}",
+        "graph f(%x: f32[99999999999999999999]) {\n  return %x\n}",
+        "graph f(%x: f32[2], %x: f32[2]) {\n  return %x\n}",
+        "\x01\x02\xff{}[]()%%%%",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        sn_graph *const g = sn_graph_parse(texts[i], strlen(texts[i]));
+        const sn_error *const error = sn_error_take();
+        ck_assert_msg(!g && error->status != SN_OK, "text %zu was taken", i);
+        ck_assert_msg(error->message[0] != '\0', "text %zu", i);
+    }
+}
+END_TEST
+
+/* Every prefix of a graph, and the graph with every byte replaced: an error or a graph. */
+START_TEST(damaged_text) {
+    const char *const text = "graph f[s0=4](%x: f32[s0,3], %w: f32[3]) {\n"
+                             "  %0 = aten::add.Tensor(%x, %w, alpha=0.5)\n"
+                             "  %1 = aten::sum.dim_IntList(%0, [1], true) order=L\n"
+                             "  return %1\n}\n";
+    const size_t n = strlen(text);
+    char copy[512];
+    for (size_t i = 0; i <= n; i++) {
+        sn_graph_free(sn_graph_parse(text, i));
+        sn_error_take();
+        for (int k = 0; k < 6 && i < n; k++) {
+            memcpy(copy, text, n + 1);
+            copy[i] = "0%]\xff(-"[k];
+            sn_graph_free(sn_graph_parse(copy, n));
+            sn_error_take();
+        }
+    }
+    ck_assert_int_eq(sn_check(), SN_OK);
+}
+END_TEST
+
+int main(void) {
+    Suite *const suite = suite_create("bad input");
+    TCase *const tests = tcase_create("rows");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, eagerly, 0, ROWS);
+    tcase_add_loop_test(tests, inside_a_compiled_function, 0, ROWS);
+    tcase_add_test(tests, memory_from_outside);
+    tcase_add_test(tests, questions_about_nothing);
+    tcase_add_test(tests, functions_and_calls);
+    tcase_add_test(tests, text_that_does_not_parse);
+    tcase_add_test(tests, damaged_text);
+    suite_add_tcase(suite, tests);
+    SRunner *const runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
