@@ -101,6 +101,23 @@ static bool is_dense(SymEnv *env, const Meta *meta) {
     return true;
 }
 
+/* Rows that name parts of self's memory by strides and offset. */
+static bool speaks_of_memory(const Node *node) {
+    return node->row->id == OP_view_scatter || node->row->id == OP_view_of ||
+           node->row->id == OP_as_strided;
+}
+
+/* What they name is where the graph says only if self was not laid out anew. */
+static void check_memory(Lower *l, const Node *node) {
+    if (!speaks_of_memory(node)) return;
+    const GVal *const self = view_argument(node);
+    const Meta *const meta = self->base.meta;
+    const int64_t *const strides = val_info(l, self)->strides;
+    for (int d = 0; d < meta->rank; d++)
+        if (meta->sizes[d] != 1 && strides[d] != meta->strides[d])
+            lower_bail(l, node, "a part of memory that is laid out anew");
+}
+
 static void look_at_value(Lower *l, GVal *v) {
     ValInfo *const info = val_info(l, v);
     const Meta *const meta = v->base.meta;
@@ -143,6 +160,7 @@ static void look_at_graph(Lower *l) {
     for (int i = 0; i < graph->inputs.n; i++) look_at_value(l, graph->inputs.at[i]);
     for (Node *node = graph->first; node; node = node->next) {
         for (int r = 0; r < node->n_outs; r++) look_at_value(l, &node->outs[r]);
+        check_memory(l, node);
         UseVisit visit = {l, node->id};
         if (node->row->kind != KIND_view) node_each_input(node, add_user, &visit);
     }

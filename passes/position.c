@@ -56,6 +56,8 @@ static void divide(SymEnv *env, int64_t a, int64_t by, int64_t *quotient, int64_
     }
 }
 
+static bool is_negative(SymEnv *env, int64_t coef) { return sym_hint(env, coef) < 0; }
+
 /* Smallest and largest value of an affine expression; sizes are never negative, so neither are
  * symbolic coefficients unless their hint is. */
 static void range(const Domain *domain, const Affine *at, int64_t *low, int64_t *high) {
@@ -64,9 +66,7 @@ static void range(const Domain *domain, const Affine *at, int64_t *low, int64_t 
     for (int i = 0; i < domain->n_vars; i++) {
         if (!at->coef[i]) continue;
         const int64_t reach = sym_mul(env, at->coef[i], sym_sub(env, domain->extent[i], 1));
-        const bool negative =
-            sym_is(at->coef[i]) ? sym_hint(env, at->coef[i]) < 0 : at->coef[i] < 0;
-        int64_t *const end = negative ? low : high;
+        int64_t *const end = is_negative(env, at->coef[i]) ? low : high;
         *end = sym_add(env, *end, reach);
     }
 }
@@ -94,7 +94,8 @@ static void want_split(const Domain *domain, const Affine *at, int64_t by, Split
     for (int i = 0; i < domain->n_vars; i++) {
         int64_t factor, rest, outer;
         if (!at->coef[i]) continue;
-        divide(env, by, at->coef[i], &factor, &rest);
+        const bool back = is_negative(env, at->coef[i]); /* a dim that is read backwards */
+        divide(env, by, back ? sym_mul(env, at->coef[i], -1) : at->coef[i], &factor, &rest);
         if (rest != 0 || factor == 1) continue;
         divide(env, domain->extent[i], factor, &outer, &rest);
         if (rest != 0 || outer == 0 || outer == 1) continue;

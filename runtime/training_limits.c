@@ -123,6 +123,16 @@ static void check_nodes(Limits *l) {
     }
 }
 
+/* Inputs that share written memory enter the graph as one plain tensor, which has no history. */
+static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs) {
+    for (int i = 0; i < l->graph->inputs.n; i++)
+        for (int k = 0; inputs[i].base && k < trace->inputs.n; k++)
+            if (trace->inputs.at[k].requires_grad &&
+                trace->inputs.at[k].storage_number ==
+                    trace->inputs.at[inputs[i].touched].storage_number)
+                l->why = "inputs that share memory and require gradients";
+}
+
 /* The first node that a second backward from this root meets and that has lost what it saved. */
 static const OpRow *first_used_up(const Limits *l, const GVal *root) {
     bool *const reached = ARENA_ARRAY(l->graph->arena, bool, l->graph->n_vals);
@@ -167,6 +177,7 @@ const char *training_refusal(Graph *graph, const bool *tracked, const Trace *tra
     if (!l.class_of || !l.saved) return "out of memory";
     find_classes(&l, trace, inputs);
     check_nodes(&l);
+    check_bases(&l, trace, inputs);
     check_outputs(&l, used_up);
     return l.why;
 }

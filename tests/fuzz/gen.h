@@ -26,6 +26,7 @@ typedef struct Gen {
     GenVal v[FZ_VALUES];
     int64_t *uses; /* by form */
     bool grad_on;
+    bool training; /* some inputs require gradients; then most ops write nothing */
 } Gen;
 
 int64_t gen_below(Gen *g, int64_t n); /* 0 .. n - 1 */

@@ -283,7 +283,7 @@ static int add_input(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t l
         in.high = dtype == DT_bool ? 1 : 5;
         if (low <= high) in.low = low, in.high = high;
     }
-    in.grad = dtype_is_float(dtype) && gen_chance(g, 30);
+    in.grad = g->training && dtype_is_float(dtype) && gen_chance(g, 60);
     in.closed = gen_chance(g, 12);
     if (gen_chance(g, 35)) in.layout = (FzLayout)(1 + gen_below(g, gen_chance(g, 50) ? 2 : 3));
     const int i = g->p->n_inputs++;
@@ -359,6 +359,7 @@ static int choose_form(Gen *g) {
 /* Proposals may have made inputs and steps; those of a rejected one are taken back. */
 static bool add_op(Gen *g) {
     const int form = choose_form(g);
+    if (forms[form].form != FORM_functional && g->training && gen_chance(g, 85)) return false;
     for (int i = 0; i < 25; i++) {
         const int inputs = g->p->n_inputs, steps = g->p->n_steps, values = g->p->n_values;
         FzStep step = {.kind = FZ_op};
@@ -490,6 +491,7 @@ void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) {
     memset(p, 0, sizeof *p);
     g = (Gen){.p = p, .random = seed * 0x9E3779B97F4A7C15u + 1, .uses = form_uses, .grad_on = true};
     p->n_values = FZ_INPUTS;
+    g.training = gen_chance(&g, 30);
     choose_sizes(&g);
     choose_inputs(&g);
     add_steps(&g, 3 + (int)gen_below(&g, 9));
@@ -501,7 +503,10 @@ void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses,
     memset(&g, 0, sizeof g);
     *out = *p;
     g = (Gen){.p = out, .random = seed, .uses = form_uses, .grad_on = true};
-    for (int i = 0; i < p->n_inputs; i++) note_input(&g, i);
+    for (int i = 0; i < p->n_inputs; i++) {
+        note_input(&g, i);
+        g.training |= p->inputs[i].grad;
+    }
     out->n_steps = 0;
     out->n_values = FZ_INPUTS;
     for (int i = 0; i < keep; i++) {
