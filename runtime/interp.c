@@ -316,6 +316,7 @@ static void run_compute(Frame *f, const BlockStep *step, const Shape *shape) {
 static bool run_steps(Frame *f, int first, int n) {
     for (const BlockStep *step = f->steps + first; step < f->steps + first + n; step++) {
         const Shape *const shape = step->wide ? &f->wide : &f->narrow;
+        if (UNLIKELY(shape->n == 0)) continue; /* rows without elements */
         switch ((BlockOp)step->op) {
         case BO_prim:
         case BO_cast:
