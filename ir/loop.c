@@ -92,9 +92,10 @@ static uint64_t hash_gemm(uint64_t h, const GemmDesc *gemm) {
     h = mix_list(h, (const int64_t[]){gemm->dtype, gemm->batch, gemm->m, gemm->n, gemm->k}, 5);
     h = mix_list(mix_list(h, gemm->a_stride, 3), gemm->b_stride, 3);
     if (gemm->c >= 0) h = mix(mix_list(h, gemm->c_stride, 3), gemm->c_offset);
-    return mix_list(
-        h, (const int64_t[]){gemm->a_offset, gemm->b_offset, gemm->a, gemm->b, gemm->c, gemm->tile},
-        6);
+    return mix_list(h,
+                    (const int64_t[]){gemm->a_offset, gemm->b_offset, gemm->a, gemm->b, gemm->c,
+                                      gemm->tile, gemm->tile_ld},
+                    7);
 }
 
 uint64_t kernel_hash(const Kernel *kernel) {

@@ -18,7 +18,7 @@
  * Instructions are numbered as they lie in the nest, stores included. i0, i1... are outer dims, j0,
  * j1... inner ones; before the ';' are S dims. A primitive's suffix is its operands' type. Nests
  * without inner dims have one phase, `map:`. A gemm kernel begins with `gemm f32 [batch, m, n, k]
- * a=b0[offset; strides] b=... c=... tile=b3`. */
+ * a=b0[offset; strides] b=... c=... tile=b3 ld=p0`. */
 #include "ir/loop.h"
 
 #include <math.h>
@@ -196,6 +196,7 @@ static void print_gemm(Text *text, const GemmDesc *gemm) {
     print_matrix(text, "b", gemm->b, gemm->b_offset, gemm->b_stride);
     print_matrix(text, "c", gemm->c, gemm->c_offset, gemm->c_stride);
     if (gemm->tile >= 0) text_printf(text, " tile=b%d", gemm->tile);
+    if (gemm->tile_ld >= 0) text_printf(text, " ld=p%d", gemm->tile_ld);
     text_puts(text, "\n");
 }
 
@@ -615,7 +616,7 @@ static Status read_gemm(Reader *r) {
     GemmDesc *const gemm = ARENA_NEW(r->arena, GemmDesc);
     int64_t sizes[4];
     if (!gemm) return ST_MEMORY;
-    gemm->c = gemm->tile = -1;
+    gemm->c = gemm->tile = gemm->tile_ld = -1;
     TRY(read_dtype(r, &gemm->dtype));
     EAT(r, "[");
     TRY(read_ints(r, sizes, 4));
@@ -626,6 +627,7 @@ static Status read_gemm(Reader *r) {
     TRY(read_matrix(r, &gemm->b, &gemm->b_offset, gemm->b_stride));
     if (eat(r, "c")) TRY(read_matrix(r, &gemm->c, &gemm->c_offset, gemm->c_stride));
     if (eat(r, "tile=")) TRY(read_numbered(r, 'b', r->bufs.n, &gemm->tile));
+    if (eat(r, "ld=")) TRY(read_numbered(r, 'p', r->floats.n, &gemm->tile_ld));
     gemm->batch = sizes[0];
     gemm->m = sizes[1];
     gemm->n = sizes[2];

@@ -45,12 +45,21 @@ static inline void run_code(const NestCode *code, const Bound *bound, const int6
     nest_run(code, bound->bufs, bound->params, lo, hi, error);
 }
 
-static Status raise_check(const Launch *launch, const Step *step, const NestError *error) {
+/* The op that the failed instruction comes from; NULL: unknown. */
+static const OpRow *checked_op(const Graph *graph, const Nest *nest, int inst) {
+    const int source = inst >= 0 && inst < nest->n_insts ? nest->insts[inst].source : -1;
+    for (const Node *node = graph->first; node; node = node->next)
+        if (node->id == source) return node->row;
+    return NULL;
+}
+
+static Status raise_check(const Launch *launch, const Step *step, const Nest *nest,
+                          const NestError *error) {
     if (error->inst == INTERP_NO_MEMORY) return ST_MEMORY;
-    const Graph *const graph = launch->e->plan->graph;
-    const char *op = step->kernel->name;
-    for (const Node *node = graph->first; node && step->n_ops; node = node->next)
-        if (node->id == step->ops[0]) op = node->row->name;
+    const OpRow *const row = checked_op(launch->e->plan->graph, nest, error->inst);
+    const char *const op = row ? row->name : step->kernel->name;
+    if (row && op_param_find(row, "other") >= 0) /* the check of body_nonzero */
+        return error_raise(ST_VALUE, "%s: an integer is divided by zero", op);
     return error_raise(ST_VALUE, "%s: index %lld is out of range for %lld elements", op,
                        (long long)error->index, (long long)error->bound);
 }
@@ -113,7 +122,7 @@ static Status run_nest(Launch *launch, const Step *step, const Nest *nest, const
     for (int i = 0; i < split.n_parts; i++) errors[i] = (NestError){.inst = -1};
     pool_run(split.n_parts, run_part, &split);
     for (int i = 0; i < split.n_parts; i++)
-        if (UNLIKELY(errors[i].inst != -1)) return raise_check(launch, step, &errors[i]);
+        if (UNLIKELY(errors[i].inst != -1)) return raise_check(launch, step, nest, &errors[i]);
     return ST_OK;
 }
 
@@ -201,7 +210,7 @@ static Status run_gemm(Launch *launch, const Step *step, const NestCode *codes,
         product.call.context = &product;
     }
     TRY(gemm_run(&product.call));
-    return product.failed ? raise_check(launch, step, &product.error) : ST_OK;
+    return product.failed ? raise_check(launch, step, &kernel->nests[0], &product.error) : ST_OK;
 }
 
 /* native ops

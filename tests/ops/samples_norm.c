@@ -5,8 +5,8 @@
 #define LINES SAMPLE_LINES
 #define BAD   SAMPLE_BAD
 #define SOFTMAX_LINES                                                                              \
-    "x[4,5] 1 false", "x[4,5] 0 false", "x[2,3,4] -2 false", "x[2,1100] 1 false",                  \
-        "x[0,3] 1 false", "x[1,1] 1 false", "x[] 0 false"
+    "x[4,5] 1 false", "x[4,5] 0 false", "u[40,4000] 1 false", "x[2,3,4] -2 false",                 \
+        "x[2,1100] 1 false", "x[0,3] 1 false", "x[1,1] 1 false", "x[] 0 false"
 
 const Samples samples_softmax = {
     .good = LINES(SOFTMAX_LINES),
@@ -70,7 +70,7 @@ const Samples samples_nll_loss_backward = {
 };
 const Samples samples_nll_loss = {
     .good = LINES("x[4,5] i<5[4]", "x[4,5] i<5[4] w[5] 2 1", "x[4,5] i<5[4] none 0 2"),
-    .bad = BAD({"x[40,5] i<9[40]", ST_VALUE, "5"}),
+    .bad = BAD({"x[40,5] i<9[40]", ST_VALUE, "5 elements"}),
 };
 const Samples samples_cross_entropy = {
     .good = LINES("x[4,5] i<5[4]", "x[4,5] i<5[4] w[5] 2 1", "x[4,5] p[4,5]",

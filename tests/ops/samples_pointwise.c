@@ -34,6 +34,8 @@ const Samples samples_binary = {
     .bad = BAD({"mul.Tensor: x[2,3] x[4]", ST_SHAPE, "other [4]"},
                {"eq.Tensor: x[2,3] x[4]", ST_SHAPE, "other [4]"},
                {"gelu_backward: x[2,3] x[4]", ST_SHAPE, "self [4]"},
+               {"remainder.Tensor: i64[9] i64[9]", ST_VALUE, "divided by zero"},
+               {"fmod.Tensor: i64[9] i64[9]", ST_VALUE, "divided by zero"},
                {"maximum: x[2,3] x[4]", ST_SHAPE, "other [4]"},
                {"threshold_backward: x[3] x[3]", ST_ARGUMENT, "threshold"}),
 };
@@ -54,7 +56,8 @@ const Samples samples_bitwise = {
 const Samples samples_div_mode = {
     .good = LINES("x[4,5] p[4,5] rounding_mode='floor'", "x[4,5] p[5] rounding_mode='trunc'",
                   "x[3] p[3] rounding_mode=none", "x[0] p[1] rounding_mode='floor'"),
-    .bad = BAD(BROADCAST, {"x[3] p[3] rounding_mode='up'", ST_ARGUMENT, "rounding_mode"}),
+    .bad = BAD(BROADCAST, {"i64[9] i64[9] rounding_mode='floor'", ST_VALUE, "divided by zero"},
+               {"x[3] p[3] rounding_mode='up'", ST_ARGUMENT, "rounding_mode"}),
 };
 const Samples samples_pow = {
     .good = LINES("p[4,5] u[4,5]", "p[4,5] p[5]", "p[3] p[]", "p[0] p[1]"),
