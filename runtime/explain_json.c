@@ -1,5 +1,5 @@
 /* explain_json.c: explain as one JSON object. The keys are stable: new ones may come, none goes
- * (listed in runtime/README.md). */
+ * (listed in frontend/README.md). */
 #include "runtime/base/alloc.h"
 #include "runtime/explain.h"
 #include "runtime/training.h"
