@@ -5,8 +5,12 @@
 #include "runtime/base/base.h"
 
 #define LOG_TOPICS(X)                                                                              \
-    X(general) X(graph) X(guards) X(graph_breaks) X(recompiles) X(fusion) X(output_code) X(passes) \
-    X(aot_graphs) X(dispatch) X(autograd) X(memory) X(compile)
+    X(general)                                                                                     \
+    X(graph)                                                                                       \
+    X(guards)                                                                                      \
+    X(graph_breaks)                                                                                \
+    X(recompiles)                                                                                  \
+    X(fusion) X(output_code) X(passes) X(aot_graphs) X(dispatch) X(autograd) X(memory) X(compile)
 typedef enum LogTopic {
 #define X(name) LOG_##name,
     LOG_TOPICS(X)
@@ -21,7 +25,8 @@ static inline bool log_on(LogTopic topic, LogLevel level) { return level >= log_
 void log_line(LogTopic topic, LogLevel level, const char *format, ...) PRINTF_LIKE(3, 4);
 #define LOG(topic, level, ...)                                                                     \
     do {                                                                                           \
-        if (UNLIKELY(log_on(LOG_##topic, LOG_##level))) log_line(LOG_##topic, LOG_##level, __VA_ARGS__); \
+        if (UNLIKELY(log_on(LOG_##topic, LOG_##level)))                                            \
+            log_line(LOG_##topic, LOG_##level, __VA_ARGS__);                                       \
     } while (0)
 
 void log_handler_set(LogHandler *handler, void *context); /* NULL: the default */
