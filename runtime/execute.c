@@ -20,7 +20,7 @@
 #include "runtime/fpenv.h"
 #include "runtime/interp.h"
 
-static ExecuteCounts counts;
+static _Thread_local ExecuteCounts counts __attribute__((tls_model("initial-exec")));
 ExecuteCounts *execute_counts(void) { return &counts; }
 
 /* building

@@ -15,8 +15,7 @@ Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *cont
                       Executable **out);
 void executable_free(Executable *executable);
 
-typedef struct ExecuteCounts { /* since the process began, for tests: launches, allocations, copies
-                                */
+typedef struct ExecuteCounts { /* of this thread, for tests: launches, allocations, copies */
     int64_t launches, allocations, arena_allocations, copies;
 } ExecuteCounts;
 ExecuteCounts *execute_counts(void);
