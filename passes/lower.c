@@ -107,15 +107,19 @@ static bool speaks_of_memory(const Node *node) {
            node->row->id == OP_as_strided;
 }
 
+static bool keeps_layout(const Lower *l, const GVal *v) {
+    const Meta *const meta = v->base.meta;
+    const int64_t *const strides = val_info(l, v)->strides;
+    for (int d = 0; d < meta->rank; d++)
+        if (meta->sizes[d] != 1 && strides[d] != meta->strides[d]) return false;
+    return true;
+}
+
 /* What they name is where the graph says only if self was not laid out anew. */
 static void check_memory(Lower *l, const Node *node) {
     if (!speaks_of_memory(node)) return;
-    const GVal *const self = view_argument(node);
-    const Meta *const meta = self->base.meta;
-    const int64_t *const strides = val_info(l, self)->strides;
-    for (int d = 0; d < meta->rank; d++)
-        if (meta->sizes[d] != 1 && strides[d] != meta->strides[d])
-            lower_bail(l, node, "a part of memory that is laid out anew");
+    if (!keeps_layout(l, view_argument(node)))
+        lower_bail(l, node, "a part of memory that is laid out anew");
 }
 
 static void look_at_value(Lower *l, GVal *v) {
@@ -270,7 +274,8 @@ static void place_outputs(Lower *l) {
         const bool whole = out->value == base->val ||
                            (info->offset == 0 && is_packed(l->env, out->value->base.meta) &&
                             out->value->base.meta->numel == base->val->base.meta->numel);
-        if (base->kind != VAL_input && base->slot < 0 && base->home == base->val && whole) {
+        if (base->kind != VAL_input && base->slot < 0 && base->home == base->val && whole &&
+            keeps_layout(l, base->val)) {
             base->slot = new_slot(l, SLOT_output, i, base->val->base.meta);
             continue;
         }
