@@ -106,8 +106,6 @@ sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
     for (int i = 0; i < fn->variants.n; i++) {
         const Variant *const v = fn->variants.at[i];
         stats.kernels += v->info.kernels;
-        const int64_t arena = variant_arena_bytes(v);
-        if (arena > stats.arena_bytes) stats.arena_bytes = arena;
         stats.trace_ns += v->trace_ns;
         stats.passes_ns += v->info.passes_ns + v->info.lower_ns;
         stats.codegen_ns += v->info.codegen_ns + v->info.load_ns;
