@@ -263,7 +263,8 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split 
     }
     *n_out = n;
     pthread_mutex_lock(&c->fn->lock);
-    node->op.n_outs = call->form == FORM_functional ? n : 0;
+    const int n_outs = call->form == FORM_functional ? n : 0;
+    if (node->op.n_outs != n_outs) node->op.n_outs = n_outs; /* others read it once it is so */
     trie_metas_add(c->fn->arena, node, s->metas, s->numbers, out);
     pthread_mutex_unlock(&c->fn->lock);
     return ST_OK;
