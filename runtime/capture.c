@@ -449,7 +449,7 @@ static const char *bound_reached(const Trace *trace) {
 Status capture_op(OpCall *call) {
     sn_state *const state = state_get();
     if (UNLIKELY(state->emission != NULL)) return emission_call(state->emission, call);
-    Capture *const c = state->capture;
+    Capture *const c = capture_current();
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
     const char *const reason = refusal(c, call);
     if (reason) return run_outside(c, call, reason);

@@ -67,6 +67,8 @@ struct Trace { /* one segment of one call */
 
 struct Capture {
     sn_function *fn;
+    const void *frame;        /* of the sn_call that owns it; NULL: not to be judged */
+    uint32_t n_scopes;        /* open when it began */
     Arena *arena;        /* of this call: traces, arguments */
     VEC(Trace *) traces; /* in order; the last one is current */
     Trace *trace;
@@ -90,6 +92,11 @@ Status capture_flush(Capture *capture, const char *reason, const void *site);
 Status capture_flush_tensor(sn_tensor *tensor);
 /* Runs all that is pending and makes every value still held: host code writes memory next. */
 Status capture_settle(const char *why);
+/* This thread's capture, or NULL. A call that a longjmp or an exception left behind is noticed here: what it had
+ * pending runs, it is reported, and the thread captures no more [semantics C13]. */
+Capture *capture_current(void);
+/* Ends a call whose body will not return (function.c). */
+void capture_abandon(Capture *capture);
 /* A new, empty segment; NULL when memory is out. */
 Trace *capture_begin_trace(Capture *capture);
 /* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */

@@ -268,10 +268,31 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
 static Status call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     Arena *const arena = take_arena(fn);
     if (!arena) return ST_MEMORY;
-    Capture capture = {.fn = fn, .arena = arena};
-    const Status status = run_captured(fn, &capture, in, n_in, out, n_out);
+    Capture *const capture = ARENA_NEW(arena, Capture); /* outlives a body that jumps out */
+    Status status = ST_MEMORY;
+    if (capture) {
+        *capture = (Capture){.fn = fn,
+                             .arena = arena,
+                             .frame = __builtin_frame_address(0),
+                             .n_scopes = state_get()->n_scopes};
+        status = run_captured(fn, capture, in, n_in, out, n_out);
+    }
     give_arena(fn, arena);
     return status;
+}
+
+void capture_abandon(Capture *c) {
+    sn_function *const fn = c->fn;
+    LOG(general, WARNING, "%s: its body was left by a jump; what was pending runs now", fn->name);
+    c->frame = NULL;
+    sn_state *const state = state_get();
+    for (uint32_t i = c->n_scopes; i < state->n_scopes; i++) state->scopes[i].callback = false;
+    flush_after_error(c);
+    capture_settle(NULL);
+    capture_suspend();
+    report(fn, c);
+    release_all(c);
+    give_arena(fn, c->arena);
 }
 
 /* The graph of the one segment that this call was. */
@@ -333,7 +354,7 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
     if (!fn) return error_raise(ST_ARGUMENT, "sn_call: the function is NULL");
     sn_state *const state = state_get();
     Status status;
-    if (state->capture) {
+    if (capture_current()) {
         status = run_body(fn, in, n_in, out, n_out, state->capture);
     } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {
         status = run_body(fn, in, n_in, out, n_out, NULL);

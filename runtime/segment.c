@@ -24,6 +24,16 @@ void capture_resume(Capture *capture) {
     if (capture) state->include |= KEY_BIT(capture);
 }
 
+/* The stack grows down: a frame below this one belongs to a call that was left. */
+Capture *capture_current(void) {
+    Capture *const c = state_get()->capture;
+    if (LIKELY(!c || !c->frame ||
+               (const char *)__builtin_frame_address(0) <= (const char *)c->frame))
+        return c;
+    capture_abandon(c);
+    return NULL;
+}
+
 Trace *capture_begin_trace(Capture *c) {
     Trace *const trace = ARENA_NEW(c->arena, Trace);
     if (!trace) return NULL;
@@ -220,7 +230,7 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
 }
 
 Status capture_settle(const char *why) {
-    Capture *const c = state_get()->capture;
+    Capture *const c = capture_current();
     if (!c) return ST_OK;
     TRY(capture_flush(c, why, state_get()->site));
     Capture *const suspended = capture_suspend();
@@ -232,7 +242,7 @@ Status capture_settle(const char *why) {
 /* A pending write may concern any tensor through an alias; without one only placeholders wait for
  * data. */
 Status capture_flush_tensor(sn_tensor *t) {
-    Capture *const c = state_get()->capture;
+    Capture *const c = capture_current();
     const struct Placeholder *const p = t->placeholder;
     if (!p && !(c && c->trace->writes)) return ST_OK;
     if (p && !(c && p->capture == c))

@@ -1,6 +1,7 @@
 /* test_contract_c_modes.c: the contract's rules of capture, second half [semantics C6 to C14]:
  * replay mode, value errors, pointers, bounds, nested calls, custom ops, threads, counting. */
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdio.h>
 
 #include "runtime/dispatch.h"
@@ -630,6 +631,37 @@ START_TEST(c13_scopes_left_open_are_closed) {
 }
 END_TEST
 
+static jmp_buf jump_out;
+
+static sn_status jumps(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_add_scalar_(x, sn_float(1));
+    if (sn_in_int(f, 1)) longjmp(jump_out, 1);
+    return sn_out(f, 0, sn_relu(x));
+}
+
+static float first_of(sn_tensor *t) {
+    float values[3] = {0};
+    sn_read(t, values, sizeof values);
+    return values[0];
+}
+
+START_TEST(c13_a_body_left_by_a_jump_is_flushed) {
+    sn_function *const fn = sn_compile(jumps, NULL, NULL);
+    sn_tensor *const x = sn_keep(sn_full(SN_INTS(3), sn_float(2), SN_F32)), *y;
+    for (int i = 0; i < 3; i++) {
+        const sn_scope outside = sn_scope_begin();
+        if (!setjmp(jump_out)) sn_call_values(fn, (sn_value[]){sn_val(x), sn_int(1)}, 2, &y, 1);
+        ck_assert_float_eq(first_of(x), (float)(3 + 2 * i)); /* what was pending has run */
+        ck_assert_int_eq(sn_scope_end(outside), SN_OK);
+        sn_call_values(fn, (sn_value[]){sn_val(x), sn_int(0)}, 2, &y, 1);
+        ck_assert_float_eq(first_of(y), (float)(4 + 2 * i));
+    }
+    sn_function_free(fn);
+    sn_release(x);
+}
+END_TEST
+
 typedef struct Worker {
     sn_function *fn;
     float data[64], result[64];
@@ -790,6 +822,7 @@ int main(void) {
         c12_a_missing_meta_rule_breaks_with_its_reason,
         c12_a_decomposition_is_captured_as_its_parts,
         c13_scopes_left_open_are_closed,
+        c13_a_body_left_by_a_jump_is_flushed,
         c13_one_function_on_many_threads,
         c13_another_threads_placeholder_gives_a_value_or_an_error,
         c14_every_call_says_its_path,
