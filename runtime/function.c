@@ -269,11 +269,15 @@ static Status call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor 
     Arena *const arena = take_arena(fn);
     if (!arena) return ST_MEMORY;
     Capture *const capture = ARENA_NEW(arena, Capture); /* outlives a body that jumps out */
+    static _Atomic uint64_t calls = UINT64_C(0x5117e45117e4);
+    volatile uint64_t cookie = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
     Status status = ST_MEMORY;
     if (capture) {
         *capture = (Capture){.fn = fn,
                              .arena = arena,
                              .frame = __builtin_frame_address(0),
+                             .cookie = &cookie,
+                             .cookie_value = cookie,
                              .n_scopes = state_get()->n_scopes};
         status = run_captured(fn, capture, in, n_in, out, n_out);
     }

@@ -24,12 +24,18 @@ void capture_resume(Capture *capture) {
     if (capture) state->include |= KEY_BIT(capture);
 }
 
-/* The stack grows down: a frame below this one belongs to a call that was left. */
+/* The stack grows down: a frame below this one belongs to a call that was left; one above it too, where
+ * its number has been overwritten. A deep enough call that leaves the number alone is not noticed here but
+ * by the next one. */
+__attribute__((no_sanitize_address)) static bool was_left(const Capture *c) {
+    if (!c->frame) return false;
+    if ((const char *)__builtin_frame_address(0) > (const char *)c->frame) return true;
+    return *c->cookie != c->cookie_value;
+}
+
 Capture *capture_current(void) {
     Capture *const c = state_get()->capture;
-    if (LIKELY(!c || !c->frame ||
-               (const char *)__builtin_frame_address(0) <= (const char *)c->frame))
-        return c;
+    if (LIKELY(!c || !was_left(c))) return c;
     capture_abandon(c);
     return NULL;
 }
