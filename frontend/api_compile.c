@@ -38,7 +38,7 @@ sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **o
                                       n_out, MAX_STACK_ARGS);
     for (int i = 0; i < n_in; i++) {
         if (!in[i] && !error_pending()) error_raise(ST_ARGUMENT, "sn_call: input %d is NULL", i);
-        args[i] = A_VAL(&in[i]->base);
+        args[i] = A_VAL(in[i] ? &in[i]->base : NULL);
     }
     return call(fn, args, n_in, out, n_out);
 }

@@ -169,7 +169,7 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
     }
     Arg given[MAX_ARGS], args[MAX_ARGS + MAX_OUTS];
     for (int i = 0; i < n_in; i++) given[i] = A_VAL(&value_of(in[i])->base);
-    memcpy(given + n_in, rest, sizeof *rest * (size_t)n_rest);
+    for (int i = 0; i < n_rest; i++) memcpy(&given[n_in + i], &rest[i], sizeof *rest);
     if (op_args_normalize(row, given, n_in + n_rest, args) != ST_OK) return NULL;
     g->graph->insert_at = before ? before->node : NULL;
     Node *const node = graph_append(g->graph, row, form, args);

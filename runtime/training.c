@@ -150,9 +150,14 @@ static Status keep_layouts(Training *t, const Graph *backward) {
 static Status parse_again(Training *t, const char *text) {
     t->text_arena = arena_new();
     if (!t->text_arena) return ST_MEMORY;
-    TRY(graph_parse(t->text_arena, text, strlen(text), &t->eager));
-    graph_number(t->eager);
-    return ST_OK;
+    const Status status = graph_parse(t->text_arena, text, strlen(text), &t->eager);
+    if (status == ST_OK) {
+        graph_number(t->eager);
+        return ST_OK;
+    }
+    arena_free(t->text_arena); /* the variant does not own t yet */
+    t->text_arena = NULL;
+    return status;
 }
 
 static Status settle(Variant *v, Status status) {

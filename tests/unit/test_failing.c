@@ -243,6 +243,7 @@ static bool right_with_override(sn_body body, const char *op, sn_key key) {
         sn_tensor *const x = F32(1, 24);
         all &= alike(twin, &host, &host, SN_TENSORS(x), SN_TENSORS(x));
     }
+    twin_free(twin);
     return all;
 }
 
