@@ -10,15 +10,15 @@
 
 PassFn pass_decompose;
 
-static Status same_shape(const Node *node, int i, const Meta *got) {
+static Status same_shape(const Graph *graph, const Node *node, int i, const Meta *got) {
     const Meta *const want = node->outs[i].base.meta;
     if (got->dtype == want->dtype && got->rank == want->rank && meta_same_sizes(got, want))
         return ST_OK;
     Text text = {0};
     text_printf(&text, "the decomposition of %s gave result %d as ", node->row->name, i);
-    meta_print(NULL, &text, got);
+    meta_print(graph->env, &text, got);
     text_puts(&text, ", its meta rule says ");
-    meta_print(NULL, &text, want);
+    meta_print(graph->env, &text, want);
     const Status status = error_raise(ST_INTERNAL, "%s", text_str(&text));
     text_free(&text);
     return status;
@@ -32,7 +32,7 @@ static Val *in_layout(Graph *graph, Val *value, const Meta *layout) {
 static Status put_results(Graph *graph, Node *node, Val **outs) {
     for (int i = 0; i < node->n_outs; i++) {
         if (!outs[i]) continue; /* a result that the rule knows to be unused or undefined */
-        TRY(same_shape(node, i, outs[i]->meta));
+        TRY(same_shape(graph, node, i, outs[i]->meta));
         Val *const value = in_layout(graph, outs[i], node->outs[i].base.meta);
         if (!value) return error_pending();
         graph_replace(graph, &node->outs[i], gval(value));

@@ -119,8 +119,8 @@ bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const
             run_size[n++] = sizes[d];
         run_stride[n - 1] = strides[d];
     }
-    *out = (Affine){0};
-    if (empty || n == 0) return true; /* no element is read, or the only one */
+    *out = empty ? *at : (Affine){0}; /* no element is read: only which vars it uses matters */
+    if (empty || n == 0) return true;
     Affine left = *at;
     for (int r = 0; r < n; r++) {
         Affine quotient = left, rest = {0};
