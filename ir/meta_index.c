@@ -116,7 +116,10 @@ Status meta_index_add(MetaCall *call) {
 Status meta_embedding_dense_backward(MetaCall *call) {
     const Meta *grad = tensor_meta(call, 0), *indices = tensor_meta(call, 1);
     TRY(index_dtype(call, 1, true));
-    if (grad->rank != indices->rank + 1)
+    bool fits = grad->rank == indices->rank + 1;
+    for (int i = 0; fits && i < indices->rank; i++)
+        fits = sym_same(call->env, grad->sizes[i], indices->sizes[i]);
+    if (!fits)
         return meta_fail(call, ST_SHAPE, "grad_output %s does not match indices %s",
                          SIZES(call, grad), SIZES(call, indices));
     const int64_t sizes[2] = {arg_named(call, "num_weights")->i, grad->sizes[grad->rank - 1]};

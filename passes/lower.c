@@ -218,11 +218,35 @@ bool reduced_dims(const Node *node, bool *reduced) {
  * --------------------------------------------------------------------------------------------------
  */
 
+/* A permutation of row-major strides, by structure. */
+static bool has_no_gaps(SymEnv *env, const Meta *meta) {
+    bool used[MAX_RANK] = {false};
+    int64_t step = 1;
+    for (int round = 0, d; round < meta->rank; round++) {
+        for (d = meta->rank - 1; d >= 0; d--)
+            if (!used[d] && (meta->sizes[d] == 1 || meta->strides[d] == step)) break;
+        if (d < 0) return false;
+        used[d] = true;
+        step = sym_mul(env, step, meta->sizes[d]);
+    }
+    return true;
+}
+
+/* Elements from the first one to past the last: more than there are where the layout has gaps, as
+ * that of a written value whose input was a slice. */
+static int64_t elements_spanned(SymEnv *env, const Meta *meta) {
+    if (meta->contiguous || has_no_gaps(env, meta)) return meta->numel;
+    int64_t span = 1;
+    for (int d = 0; d < meta->rank; d++)
+        span = sym_add(env, span, sym_mul(env, meta->strides[d], sym_sub(env, meta->sizes[d], 1)));
+    return sym_max(env, span, meta->numel);
+}
+
 static int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta) {
     const Slot slot = {.kind = kind, .index = index, .meta = meta, .first = -1, .last = -1};
     VEC_PUSH(l->arena, &l->plan->slots, slot);
     l->plan->slots.at[l->plan->slots.n - 1].bytes =
-        sym_mul(l->env, meta->numel, dtype_bytes(meta->dtype));
+        sym_mul(l->env, elements_spanned(l->env, meta), dtype_bytes(meta->dtype));
     return l->plan->slots.n - 1;
 }
 

@@ -73,5 +73,6 @@ const Samples samples_index_add = {
 const Samples samples_embedding_dense_backward = {
     .good = LINES("x[5,3] i<4[5] 4 -1 false", "x[2,3,4] i<5[2,3] 5 1 false",
                   "x[0,3] i<4[0] 4 -1 false", "x[1,1] i<1[1] 1 -1 false"),
-    .bad = BAD({"x[30,3] i<9[30] 4 -1 false", ST_VALUE, "4"}),
+    .bad = BAD({"x[30,3] i<9[30] 4 -1 false", ST_VALUE, "4"},
+               {"x[4,3] i<4[5] 4 -1 false", ST_SHAPE, "[4, 3]"}),
 };
