@@ -129,7 +129,7 @@ static void look_at_value(Lower *l, GVal *v) {
     info->kind = v->def ? kind_of(l, v->def) : VAL_input;
     if (info->kind == VAL_view) {
         look_at_view(l, info, v);
-    } else if (v->def && !is_dense(l->env, meta)) {
+    } else if (v->def && v->def->row->id != OP_view_scatter && !is_dense(l->env, meta)) {
         int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
         row_major(l->env, meta->sizes, meta->rank, strides);
         info->strides = strides;
@@ -233,7 +233,7 @@ static bool has_no_gaps(SymEnv *env, const Meta *meta) {
 }
 
 /* Elements from the first one to past the last: more than there are where the layout has gaps, as
- * that of a written value whose input was a slice. */
+ * that of a written value whose input was a slice: sn::view_scatter's places count them. */
 static int64_t elements_spanned(SymEnv *env, const Meta *meta) {
     if (meta->contiguous || has_no_gaps(env, meta)) return meta->numel;
     int64_t span = 1;
