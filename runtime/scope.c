@@ -10,6 +10,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/capture.h"
 #include "runtime/dispatch.h"
 #include "runtime/tensor.h"
 
@@ -212,6 +213,7 @@ static uint32_t depth_of(const sn_state *state, sn_scope mark) {
         error_raise(ST_STATE, "the scope has ended already");
         return 0;
     }
+    if (depth <= callback_depth(state)) capture_current(); /* notices a body left by a jump */
     if (depth <= callback_depth(state)) {
         error_raise(ST_STATE, "the scope was opened outside the running callback");
         return 0;
