@@ -11,6 +11,7 @@ struct Training {
     Graph *joint;
     Plan *forward_plan, *backward_plan; /* in the variant's arena, for dumps */
     int n_user, n_saved, n_grads;
+    int n_forward;           /* user outputs, then wholes that some of them view */
     bool *out_tracked;       /* by user output: carries a gradient */
     const Meta **grad_metas; /* by output gradient: layout that the backward was compiled for */
     bool *want, *written;    /* by graph input */
@@ -112,7 +113,11 @@ static Status split_graphs(void *context) {
     const PassOptions options = compile_pass_options(NULL, &s->variant->info);
     TRY(passes_run(s->graph, "functionalize", &options));
     TRY(note_writes(t, s->graph));
-    const JointSpec spec = {.want = t->want, .grad_defined = t->out_tracked};
+    t->n_forward = s->graph->outputs.n;
+    bool *const defined = ARENA_ARRAY(s->graph->arena, bool, t->n_forward + 1);
+    if (!defined) return ST_MEMORY;
+    memcpy(defined, t->out_tracked, (size_t)t->n_user * sizeof *defined);
+    const JointSpec spec = {.want = t->want, .grad_defined = defined};
     int64_t step = clock_ns();
     Graph *const joint = joint_build(s->graph, &spec);
     compile_note_time(&s->variant->info, "joint graph", clock_ns() - step);
@@ -121,7 +126,7 @@ static Status split_graphs(void *context) {
     s->joint = joint;
     TRY(passes_run(joint, "decompose,fold,cse,dce", &options));
     step = clock_ns();
-    s->partition = partition_build(joint, t->n_user);
+    s->partition = partition_build(joint, t->n_forward);
     compile_note_time(&s->variant->info, "partition", clock_ns() - step);
     if (!s->partition) return error_pending() ? error_pending() : ST_UNSUPPORTED;
     s->partition->forward->bail = s->partition->backward->bail = s->graph->bail;
@@ -214,7 +219,7 @@ bool training_saved_at(const Variant *v, int i, SavedValue *out) {
     const Training *const t = v->training;
     if (!t || !t->backward || i >= t->n_saved) return false;
     const int from = t->partition->saved_inputs[i];
-    int output = t->n_user;
+    int output = t->n_forward;
     for (int k = 0; k < i; k++) output += t->partition->saved_inputs[k] < 0;
     const Graph *const forward = t->partition->forward;
     const GVal *const value =
@@ -426,7 +431,7 @@ fail:
 
 static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
     const Training *const t = l->variant->training;
-    for (int i = 0, extra = t->n_user; i < t->n_saved; i++, l->n_saved++) {
+    for (int i = 0, extra = t->n_forward; i < t->n_saved; i++, l->n_saved++) {
         const int from = t->partition->saved_inputs[i];
         TRY(tape_save(&l->saved[i], from >= 0 ? inputs[from] : outs[extra++]));
     }
@@ -438,7 +443,7 @@ Status training_run(Variant *v, const Trace *trace, sn_tensor *const *inputs,
     (void)trace;
     const Training *const t = v->training;
     sn_tensor *all[512], *tracked[256];
-    if (t->n_user > 256 || t->n_user + t->n_saved > COUNT_OF(all))
+    if (t->n_user > 256 || t->n_forward + t->n_saved > COUNT_OF(all))
         return error_raise(ST_UNSUPPORTED, "a compiled forward of more than 512 results");
     sn_tensor *before[256];
     if (t->n_inputs > COUNT_OF(before))
