@@ -9,35 +9,36 @@
 #include "ir/loop.h"
 
 #define LLVM_MODULE_VERSION 1
-#define LLVM_MODULE_SYMBOL "sinter_llvm_module"
+#define LLVM_MODULE_SYMBOL  "sinter_llvm_module"
 
 typedef struct CodegenTimes {
     int64_t build_ns, passes_ns, emit_ns;
 } CodegenTimes;
 
 typedef struct CodegenResult {
-    void *object;        /* ELF relocatable bytes, malloc'd by the module, freed by its free_bytes */
+    void *object; /* ELF relocatable bytes, malloc'd by the module, freed by its free_bytes */
     size_t bytes;
     CodegenTimes times;
-    char message[512];   /* why not, if the status is not ST_OK */
-    int bail;            /* BailCode of the failure */
+    char message[512]; /* why not, if the status is not ST_OK */
+    int bail;          /* BailCode of the failure */
 } CodegenResult;
 
 /* Each nest i of the request becomes the exported symbol names[i] with NestFn's signature. */
 typedef struct CodegenRequest {
     int n_nests;
     const Nest *const *nests;
-    const Buf *const *bufs;      /* of each nest's kernel */
+    const Buf *const *bufs; /* of each nest's kernel */
     const char *const *names;
-    int isa;                     /* Isa of kernels.h */
-    int l1_bytes, stack_bytes;   /* tuning facts: what may be kept per row on the stack */
+    int isa;                             /* Isa of kernels.h */
+    int l1_bytes, stack_bytes;           /* tuning facts: what may be kept per row on the stack */
     bool (*failpoint)(const char *name); /* the caller's failpoint(), or NULL */
 } CodegenRequest;
 
 typedef struct LlvmModuleTable {
     uint32_t version;
     const char *(*llvm_version)(void);
-    Status (*compile)(const CodegenRequest *request, CodegenResult *result); /* thread-safe; own context per call */
+    Status (*compile)(const CodegenRequest *request,
+                      CodegenResult *result); /* thread-safe; own context per call */
     /* The text of the optimised module or its assembly, malloc'd; for dumps. NULL on failure. */
     char *(*text)(const CodegenRequest *request, bool assembly);
     void (*free_bytes)(void *bytes);

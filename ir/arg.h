@@ -31,17 +31,20 @@ typedef struct Arg {
     };
 } Arg;
 
-#define A_VAL(v) ((Arg){.kind = ARG_tensor, .val = (v)})
-#define A_INT(x) ((Arg){.kind = ARG_int, .i = (x)})
-#define A_FLOAT(x) ((Arg){.kind = ARG_float, .f = (x)})
-#define A_BOOL(x) ((Arg){.kind = ARG_bool, .i = (x)})
-#define A_STR(s) ((Arg){.kind = ARG_string, .string = (s)})
+#define A_VAL(v)         ((Arg){.kind = ARG_tensor, .val = (v)})
+#define A_INT(x)         ((Arg){.kind = ARG_int, .i = (x)})
+#define A_FLOAT(x)       ((Arg){.kind = ARG_float, .f = (x)})
+#define A_BOOL(x)        ((Arg){.kind = ARG_bool, .i = (x)})
+#define A_STR(s)         ((Arg){.kind = ARG_string, .string = (s)})
 #define A_INTS(p, count) ((Arg){.kind = ARG_ints, .n = (int32_t)(count), .ints = (p)})
 #define A_VALS(p, count) ((Arg){.kind = ARG_tensors, .n = (int32_t)(count), .vals = (p)})
-#define A_NONE ((Arg){.kind = ARG_none})
-#define A_DEFAULT ((Arg){.kind = ARG_default})
+#define A_NONE           ((Arg){.kind = ARG_none})
+#define A_DEFAULT        ((Arg){.kind = ARG_default})
 
-static inline bool arg_is_number(const Arg *a) { return a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool || a->kind == ARG_runtime; }
+static inline bool arg_is_number(const Arg *a) {
+    return a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool ||
+           a->kind == ARG_runtime;
+}
 static inline double arg_double(const Arg *a) { return a->kind == ARG_float ? a->f : (double)a->i; }
 
 #endif

@@ -17,7 +17,7 @@ typedef enum DCategory { CAT_bool, CAT_int, CAT_float } DCategory;
 /* What loop IR computes in: two floats, two ints, and booleans (one byte each in a block, i1 in LLVM). */
 typedef enum SType { S_f32, S_f64, S_i32, S_i64, S_b, S_COUNT } SType;
 
-const char *dtype_name(DType dtype); /* "f32"; "default" for DT_default */
+const char *dtype_name(DType dtype);          /* "f32"; "default" for DT_default */
 DType dtype_find(const char *name, size_t n); /* DT_default when unknown */
 int dtype_bytes(DType dtype);
 DCategory dtype_category(DType dtype);

@@ -32,12 +32,12 @@ struct Node {
     OpForm form;
     uint8_t modes;
     Order order;
-    int random;  /* OPF_random: its sequence number is graph->sequence + random */
+    int random; /* OPF_random: its sequence number is graph->sequence + random */
     int id;
     int n_args;
     Arg *args; /* row->n_params; out form: followed by the out tensors */
     int n_outs;
-    GVal *outs; /* array */
+    GVal *outs;        /* array */
     const char *where; /* user call site, or NULL */
     Node *prev, *next;
 };
@@ -46,7 +46,13 @@ typedef struct Write { /* at the graph's end, input gets value */
     GVal *input, *value;
 } Write;
 
-typedef enum OutKind { OUT_new, OUT_input, OUT_view_of_input, OUT_view_of_output, OUT_none } OutKind;
+typedef enum OutKind {
+    OUT_new,
+    OUT_input,
+    OUT_view_of_input,
+    OUT_view_of_output,
+    OUT_none
+} OutKind;
 typedef struct Output {
     GVal *value;
     OutKind kind;   /* how the caller's result relates to memory */
@@ -55,48 +61,62 @@ typedef struct Output {
 } Output;
 
 typedef struct Graph {
-    Builder builder; /* first: a graph is a builder; emit appends before `insert_at` (NULL: at the end) */
+    Builder
+        builder; /* first: a graph is a builder; emit appends before `insert_at` (NULL: at the end) */
     Arena *arena;
     SymEnv *env;
-    Bail *bail;      /* NULL outside a compile: errors are raised instead */
+    Bail *bail; /* NULL outside a compile: errors are raised instead */
     const char *name;
     VEC(GVal *) inputs;
     VEC(Output) outputs;
     VEC(Write) writes;
     VEC(double) runtime_floats; /* hints of ARG_runtime values */
     Node *first, *last, *insert_at;
-    int n_nodes, n_vals;        /* after graph_number */
-    int64_t seed, sequence;     /* free symbols bound to the generator's on every call; 0: no random op [semantics B6] */
-    int n_random;               /* sequence numbers that a call takes, also for ops that were removed */
-    int random;                 /* given to new random nodes (a decomposition's parts share their op's) */
-    uint8_t modes;              /* given to new nodes */
-    const char *where;          /* given to new nodes */
-    int n_forward_outputs, n_forward_inputs; /* joint graphs: those before gradients; before output gradients and sums */
+    int n_nodes, n_vals; /* after graph_number */
+    int64_t seed,
+        sequence; /* free symbols bound to the generator's on every call; 0: no random op [semantics B6] */
+    int n_random;      /* sequence numbers that a call takes, also for ops that were removed */
+    int random;        /* given to new random nodes (a decomposition's parts share their op's) */
+    uint8_t modes;     /* given to new nodes */
+    const char *where; /* given to new nodes */
+    int n_forward_outputs,
+        n_forward_inputs; /* joint graphs: those before gradients; before output gradients and sums */
 } Graph;
 
 Graph *graph_new(Arena *arena, const char *name);
 GVal *graph_input(Graph *graph, const char *name, const Meta *meta);
 void graph_output(Graph *graph, GVal *value);
 void graph_write(Graph *graph, GVal *input, GVal *value);
-Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args); /* runs the meta rule; NULL on error */
+Node *graph_append(Graph *graph, const OpRow *row, OpForm form,
+                   const Arg *args);                     /* runs the meta rule; NULL on error */
 void graph_replace(Graph *graph, GVal *value, GVal *by); /* all uses, outputs and writes included */
 void graph_remove(Graph *graph, Node *node);             /* unlinks; its results must be unused */
 void graph_number(Graph *graph);                         /* dense ids in program order */
-int *graph_use_counts(Graph *graph);                     /* by value id, in the arena; outputs and writes count */
-uint64_t graph_hash(const Graph *graph);                 /* structural */
+int *graph_use_counts(Graph *graph);     /* by value id, in the arena; outputs and writes count */
+uint64_t graph_hash(const Graph *graph); /* structural */
 
 typedef void ValVisit(void *context, GVal **slot);
-void node_each_input(Node *node, ValVisit *visit, void *context); /* tensors and tensor lists, in order */
-bool arg_equal(const Arg *a, const Arg *b); /* same kind and value; floats by bits, tensors by identity */
+void node_each_input(Node *node, ValVisit *visit,
+                     void *context); /* tensors and tensor lists, in order */
+bool arg_equal(const Arg *a,
+               const Arg *b); /* same kind and value; floats by bits, tensors by identity */
 Arg arg_copy(Arena *arena, const Arg *arg); /* lists and strings into the arena */
 Arg arg_map_vals(Arena *arena, Arg arg, Val *(*map)(void *context, Val *val), void *context);
 
 void graph_print(Graph *graph, Text *text);
-Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out); /* errors name line and column */
+Status graph_parse(Arena *arena, const char *text, size_t n,
+                   Graph **out); /* errors name line and column */
 void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type);
 
 /* The verifier [style: a table]: defs before uses, argument kinds, metadata = meta rule's, what the stage allows. */
-typedef enum Stage { STAGE_capture, STAGE_functional, STAGE_joint, STAGE_decomposed, STAGE_reinplaced, STAGE_COUNT } Stage;
+typedef enum Stage {
+    STAGE_capture,
+    STAGE_functional,
+    STAGE_joint,
+    STAGE_decomposed,
+    STAGE_reinplaced,
+    STAGE_COUNT
+} Stage;
 Status graph_verify(Graph *graph, Stage stage);
 
 #endif

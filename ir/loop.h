@@ -46,17 +46,28 @@ bool prim_has_type(Prim prim, SType type);
 bool prim_returns_bool(Prim prim);
 int prim_find(const char *name, size_t n); /* -1 when unknown */
 
-typedef enum RedKind { RED_sum, RED_dot, RED_prod, RED_max, RED_min, RED_any, RED_all, RED_argmax, RED_argmin, RED_COUNT } RedKind;
+typedef enum RedKind {
+    RED_sum,
+    RED_dot,
+    RED_prod,
+    RED_max,
+    RED_min,
+    RED_any,
+    RED_all,
+    RED_argmax,
+    RED_argmin,
+    RED_COUNT
+} RedKind;
 /* sum: plain adds from +0. dot: an fma chain per lane over a and b. prod: multiplies from 1, in the same orders.
  * max, min: of scalar.def. any, all: bools. argmax/argmin: i64 position in the merged sequence of inner dims (first of
  * the largest; NaN above all; -0 equal to +0). Ints sum with wrap. */
 const char *red_name(RedKind kind);
 
 typedef enum LoopOp {
-    LI_const,  /* type, f or i */
-    LI_param,  /* type f64 or i64: parameter `param` (f64: its bits) */
-    LI_index,  /* i64: value of the affine expression `at` (no buffer) */
-    LI_load,   /* buffer `buf` at `at`, converted to the compute type */
+    LI_const, /* type, f or i */
+    LI_param, /* type f64 or i64: parameter `param` (f64: its bits) */
+    LI_index, /* i64: value of the affine expression `at` (no buffer) */
+    LI_load,  /* buffer `buf` at `at`, converted to the compute type */
     LI_gather, /* the same plus a[inst] * `scale`, where inst a (i64) is checked against [0, `bound`) with negative
                   values wrapped once if `wrap_negative`; a miss stops the nest with an error */
     LI_prim,   /* `prim` of a, b, c */
@@ -106,7 +117,8 @@ typedef struct Nest {
 typedef enum BufRole { BUF_in, BUF_out, BUF_inout, BUF_temp, BUF_tile } BufRole;
 typedef struct Buf {
     DType dtype;
-    BufRole role; /* tile: the accumulator tile of a template: f32/f64, base adjusted so that b[row*ld + col] is right */
+    BufRole
+        role; /* tile: the accumulator tile of a template: f32/f64, base adjusted so that b[row*ld + col] is right */
 } Buf;
 
 typedef enum KernelKind { KERNEL_loops, KERNEL_gemm } KernelKind;
@@ -114,13 +126,13 @@ typedef enum KernelKind { KERNEL_loops, KERNEL_gemm } KernelKind;
 /* C[b,m,n] = sum over k of A[b,m,k] B[b,k,n], ORDER_chain; then the epilogue nest runs over each tile's rectangle of
  * [m, n] (or [b, m, n]) with the tile as its BUF_tile. Without an epilogue the tile is stored to buffer c. */
 typedef struct GemmDesc {
-    DType dtype;              /* of A and B; computed in dtype_compute(dtype) */
-    int64_t batch, m, n, k;   /* plain or parameters */
+    DType dtype;            /* of A and B; computed in dtype_compute(dtype) */
+    int64_t batch, m, n, k; /* plain or parameters */
     int64_t a_stride[3], b_stride[3], c_stride[3]; /* batch, row, column, elements */
     int64_t a_offset, b_offset, c_offset;
-    int a, b, c;              /* buffers; c -1: the epilogue stores */
-    int tile;                 /* buffer of role BUF_tile, -1: no epilogue */
-    int tile_ld;              /* parameter whose value is the tile's row stride (ld), set by the executor; -1: none */
+    int a, b, c; /* buffers; c -1: the epilogue stores */
+    int tile;    /* buffer of role BUF_tile, -1: no epilogue */
+    int tile_ld; /* parameter whose value is the tile's row stride (ld), set by the executor; -1: none */
 } GemmDesc;
 
 typedef struct Kernel {
@@ -128,9 +140,10 @@ typedef struct Kernel {
     const char *name; /* "k3_add_gelu_sum": what it fuses */
     int n_bufs, n_params, n_nests;
     Buf *bufs;
-    int64_t *params;  /* expressions of the graph's SymEnv, or NULL in a parsed kernel (then n_params are free) */
+    int64_t *
+        params; /* expressions of the graph's SymEnv, or NULL in a parsed kernel (then n_params are free) */
     bool *param_is_float; /* its value is a runtime float: params[i] is its index */
-    Nest *nests;      /* gemm: nests[0] is the epilogue, if any */
+    Nest *nests;          /* gemm: nests[0] is the epilogue, if any */
     GemmDesc *gemm;
     bool independent; /* nests touch disjoint memory: they may run in any order, at once */
 } Kernel;
@@ -139,30 +152,37 @@ uint64_t kernel_hash(const Kernel *kernel); /* structure only: equal kernels com
 uint64_t nest_hash(const Nest *nest, const Buf *bufs);
 void kernel_print(const Kernel *kernel, Text *text);
 Status kernel_parse(Arena *arena, const char *text, const char **end, Kernel **out);
-Status kernel_verify(const Kernel *kernel); /* types, phases, dims in range; raises ST_INTERNAL naming the instruction */
+Status kernel_verify(
+    const Kernel
+        *kernel); /* types, phases, dims in range; raises ST_INTERNAL naming the instruction */
 
 /* Writing nests: loop_* append to a builder, phases are formed by loop_finish (each reduction's operands first). */
 typedef struct LoopBuilder LoopBuilder;
 LoopBuilder *loop_new(Arena *arena, int n_outer, int n_inner, int n_s, const int64_t *extent);
-int loop_const(LoopBuilder *b, SType type, double f, int64_t i); /* f for floats, i for ints and bools */
+int loop_const(LoopBuilder *b, SType type, double f,
+               int64_t i); /* f for floats, i for ints and bools */
 int loop_param(LoopBuilder *b, SType type, int param);
 int loop_index(LoopBuilder *b, const Affine *at);
 int loop_load(LoopBuilder *b, int buf, DType dtype, const Affine *at);
-int loop_gather(LoopBuilder *b, int buf, DType dtype, const Affine *at, int index, int64_t scale, int64_t bound, bool wrap);
-int loop_prim(LoopBuilder *b, Prim prim, int x, int y, int z); /* -1: none; folds nothing, shares equal instructions */
+int loop_gather(LoopBuilder *b, int buf, DType dtype, const Affine *at, int index, int64_t scale,
+                int64_t bound, bool wrap);
+int loop_prim(LoopBuilder *b, Prim prim, int x, int y,
+              int z); /* -1: none; folds nothing, shares equal instructions */
 int loop_cast(LoopBuilder *b, SType to, int x);
 int loop_reduce(LoopBuilder *b, RedKind kind, int x, int y);
 void loop_store(LoopBuilder *b, int buf, DType dtype, const Affine *at, int x, bool over_outer);
 SType loop_type(const LoopBuilder *b, int inst);
-bool loop_ill_typed(const LoopBuilder *b); /* some primitive does not exist for its operands' type */
+bool loop_ill_typed(
+    const LoopBuilder *b); /* some primitive does not exist for its operands' type */
 void loop_source(LoopBuilder *b, int node); /* given to what follows */
 void loop_finish(LoopBuilder *b, Nest *out);
 
 /* How an executor runs a nest: over the rectangle lo..hi of the outer dims (inner dims always whole). */
 typedef struct NestError {
-    int32_t inst;           /* -1: none; else the gather that missed */
-    int64_t index, bound;   /* its value and bound */
+    int32_t inst;         /* -1: none; else the gather that missed */
+    int64_t index, bound; /* its value and bound */
 } NestError;
-typedef void NestFn(void *const *bufs, const int64_t *params, const int64_t *lo, const int64_t *hi, NestError *error);
+typedef void NestFn(void *const *bufs, const int64_t *params, const int64_t *lo, const int64_t *hi,
+                    NestError *error);
 
 #endif

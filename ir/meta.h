@@ -18,8 +18,8 @@ typedef struct Meta {
     DType dtype;
     Device device;
     int rank;
-    bool contiguous;   /* row-major without gaps; unguarded */
-    bool wrapped;      /* 0-dim made from a scalar: weaker in promotion (PyTorch's wrapped number) */
+    bool contiguous; /* row-major without gaps; unguarded */
+    bool wrapped;    /* 0-dim made from a scalar: weaker in promotion (PyTorch's wrapped number) */
     int64_t numel;
     const int64_t *sizes, *strides; /* rank of each; strides in elements */
 } Meta;
@@ -35,7 +35,8 @@ bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *str
 /* Same sizes without adding guards. */
 bool meta_same_sizes(const Meta *a, const Meta *b);
 /* A copy in the arena with contiguous and numel filled in. */
-Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int64_t *sizes, const int64_t *strides, int rank);
+Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int64_t *sizes,
+               const int64_t *strides, int rank);
 /* "f32[2,3]"; with strides where they are not contiguous: "f32[2,3]{1,2}"; device appended if not cpu: "@meta". */
 void meta_print(const SymEnv *env, Text *text, const Meta *meta);
 Status meta_parse(Arena *arena, SymEnv *env, const char *text, const char **end, Meta **out);

@@ -128,7 +128,8 @@ Status meta_native_layer_norm_backward(MetaCall *call) {
     const Meta *weight = tensor_meta(call, op_param_find(call->row, "weight"));
     const DType dtype = weight ? weight->dtype : input->dtype;
     for (int i = 0; i < 3; i++) { /* no gradient of what is absent */
-        const bool absent = i && !tensor_meta(call, op_param_find(call->row, i == 1 ? "weight" : "bias"));
+        const bool absent =
+            i && !tensor_meta(call, op_param_find(call->row, i == 1 ? "weight" : "bias"));
         if (!mask->ints[i] || absent)
             out_plain(call, i, i ? dtype : input->dtype, input->device, &none, 1);
         else if (i)

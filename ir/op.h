@@ -7,7 +7,7 @@
 enum { MAX_ARGS = 16, MAX_OUTS = 8 };
 
 typedef enum OpId {
-#define OP(id, ...) OP_##id,
+#define OP(id, ...)    OP_##id,
 #define ALIAS(id, ...) OP_##id,
 #include "ir/ops.def"
 #undef OP
@@ -16,39 +16,63 @@ typedef enum OpId {
 } OpId;
 
 typedef enum OpKind {
-    KIND_pointwise,     /* body_x: a scalar graph, one value per element of the broadcast inputs (passes/) */
-    KIND_reduction,     /* body_x: scalar graph, then one reduction over the row's dims (passes/) */
-    KIND_view,          /* the meta rule is the stride rule; no data moves */
-    KIND_kernel,        /* cpu_x: native code on tensors (runtime/) */
+    KIND_pointwise, /* body_x: a scalar graph, one value per element of the broadcast inputs (passes/) */
+    KIND_reduction, /* body_x: scalar graph, then one reduction over the row's dims (passes/) */
+    KIND_view,      /* the meta rule is the stride rule; no data moves */
+    KIND_kernel,    /* cpu_x: native code on tensors (runtime/) */
     KIND_decomposition, /* decomp_x: other ops; lowered whole, run as one program; keeps its identity (passes/) */
-    KIND_composite      /* decomp_x: expands above Autograd, in eager and capture alike (passes/) */
+    KIND_composite /* decomp_x: expands above Autograd, in eager and capture alike (passes/) */
 } OpKind;
 
 typedef enum OpForm { FORM_functional, FORM_inplace, FORM_out, FORM_COUNT } OpForm;
 
-enum { /* flags */
-    OPF_core = 1,        /* in the core ATen set */
-    OPF_random = 2,      /* takes one sequence number from the generator */
-    OPF_check = 4,       /* may raise an error that depends on values [semantics C8] */
-    OPF_nodiff = 8,      /* results never require grad (comparisons, argmax, integer results) */
-    OPF_host = 16,       /* answers on the host: flushes (item) */
-    OPF_maybe_copy = 32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
-    OPF_internal = 64,   /* sn:: rows that only the IR uses */
-    OPF_ordered = 128    /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
+enum {                 /* flags */
+       OPF_core = 1,   /* in the core ATen set */
+       OPF_random = 2, /* takes one sequence number from the generator */
+       OPF_check = 4,  /* may raise an error that depends on values [semantics C8] */
+       OPF_nodiff = 8, /* results never require grad (comparisons, argmax, integer results) */
+       OPF_host = 16,  /* answers on the host: flushes (item) */
+       OPF_maybe_copy =
+           32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
+       OPF_internal = 64, /* sn:: rows that only the IR uses */
+       OPF_ordered =
+           128 /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
 };
 
 typedef enum ParamType {
-    PT_tensor, PT_tensor_opt, PT_tensors, PT_scalar, PT_scalar_opt, PT_int, PT_int_opt, PT_ints, PT_ints_opt,
-    PT_float, PT_float_opt, PT_bool, PT_bool_opt, PT_string, PT_string_opt, PT_dtype_opt, PT_dtype, PT_device_opt,
-    PT_layout_opt, PT_memory_format_opt, PT_generator_opt, PT_floats_opt, PT_int1 /* int[1]: an int or a list */, PT_int1_opt, PT_tensors_opt /* Tensor?[]: elements may be NULL */
+    PT_tensor,
+    PT_tensor_opt,
+    PT_tensors,
+    PT_scalar,
+    PT_scalar_opt,
+    PT_int,
+    PT_int_opt,
+    PT_ints,
+    PT_ints_opt,
+    PT_float,
+    PT_float_opt,
+    PT_bool,
+    PT_bool_opt,
+    PT_string,
+    PT_string_opt,
+    PT_dtype_opt,
+    PT_dtype,
+    PT_device_opt,
+    PT_layout_opt,
+    PT_memory_format_opt,
+    PT_generator_opt,
+    PT_floats_opt,
+    PT_int1 /* int[1]: an int or a list */,
+    PT_int1_opt,
+    PT_tensors_opt /* Tensor?[]: elements may be NULL */
 } ParamType;
 
 typedef struct Param {
     const char *name;
     ParamType type;
-    Arg fallback;    /* the default; kind ARG_default: required */
-    bool keyword;    /* after '*' */
-    bool symbolic;   /* SymInt in the schema: rules take a symbol here [semantics C5] */
+    Arg fallback;  /* the default; kind ARG_default: required */
+    bool keyword;  /* after '*' */
+    bool symbolic; /* SymInt in the schema: rules take a symbol here [semantics C5] */
 } Param;
 
 /* The order of additions of a node [semantics B2], computed by its meta rule, printed in the IR. */
@@ -68,7 +92,7 @@ typedef struct MetaOut {
     DType dtype;
     Device device;
     int rank;
-    int alias;      /* argument index whose storage the result shares, or -1 */
+    int alias; /* argument index whose storage the result shares, or -1 */
     bool wrapped;
     int64_t offset; /* views: elements added to the aliased tensor's offset */
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
@@ -77,10 +101,12 @@ typedef struct MetaOut {
 typedef struct MetaCall {
     const OpRow *row;
     OpForm form;
-    const Arg *args; /* n_params of them, defaults filled in; out form: followed by the n_out tensors to write */
-    SymEnv *env;     /* NULL: everything is plain */
+    const Arg *
+        args; /* n_params of them, defaults filled in; out form: followed by the n_out tensors to write */
+    SymEnv *env;         /* NULL: everything is plain */
     int64_t base_offset; /* as_strided: the storage offset of the tensor argument */
-    MetaOut *out;    /* row->n_out of them; Tensor[] results: n_out is the room, then the count, which may be more */
+    MetaOut *
+        out; /* row->n_out of them; Tensor[] results: n_out is the room, then the count, which may be more */
     int n_out;
     Order order;
 } MetaCall;
@@ -88,25 +114,26 @@ typedef Status MetaFn(MetaCall *call);
 
 struct OpRow {
     OpId id;
-    const char *name;      /* "aten::add.Tensor" */
-    const char *base;      /* "add" */
-    const char *overload;  /* "Tensor" or "" */
-    const char *schema;    /* whole: "aten::add.Tensor(Tensor self, ...) -> Tensor" */
+    const char *name;     /* "aten::add.Tensor" */
+    const char *base;     /* "add" */
+    const char *overload; /* "Tensor" or "" */
+    const char *schema;   /* whole: "aten::add.Tensor(Tensor self, ...) -> Tensor" */
     OpKind kind;
-    bool inplace;          /* the form base_ exists */
-    const char *out_name;  /* overload name of the out form, NULL: none */
-    const char *c_name;    /* "add": sn_add, sn_add_ex, sn_add_, sn_add_out; NULL: boxed only */
-    int c_short;           /* arguments of the short form */
+    bool inplace;         /* the form base_ exists */
+    const char *out_name; /* overload name of the out form, NULL: none */
+    const char *c_name;   /* "add": sn_add, sn_add_ex, sn_add_, sn_add_out; NULL: boxed only */
+    int c_short;          /* arguments of the short form */
     MetaFn *meta;
     uint32_t flags;
-    const char *body;      /* the bare word of the rule */
-    const char *derivative;/* the bare word; NULL: not differentiable */
-    const char *saves;     /* "self/other other/self result": what it saves, and for whose gradient only */
+    const char *body;       /* the bare word of the rule */
+    const char *derivative; /* the bare word; NULL: not differentiable */
+    const char
+        *saves; /* "self/other other/self result": what it saves, and for whose gradient only */
     const char *samples;   /* the bare word of the sample generator */
     const char *doc;       /* one sentence */
     const OpRow *alias_of; /* Scalar overloads: the row that does the work */
     int n_params, n_out;
-    bool returns_list;     /* Tensor[] */
+    bool returns_list; /* Tensor[] */
     const Param *params;
 };
 

@@ -11,46 +11,47 @@
 typedef enum SlotKind { SLOT_input, SLOT_output, SLOT_arena } SlotKind;
 typedef struct Slot {
     SlotKind kind;
-    int index;           /* input or output number */
-    const Meta *meta;    /* layout of the value that the slot holds */
-    int64_t offset;      /* arena: bytes; set by the memory plan */
-    int64_t bytes;       /* arena and output */
-    int first, last;     /* steps that use it: its lifetime */
+    int index;        /* input or output number */
+    const Meta *meta; /* layout of the value that the slot holds */
+    int64_t offset;   /* arena: bytes; set by the memory plan */
+    int64_t bytes;    /* arena and output */
+    int first, last;  /* steps that use it: its lifetime */
 } Slot;
 
 typedef enum StepKind { STEP_kernel, STEP_native } StepKind;
 typedef struct Step {
     StepKind kind;
     Kernel *kernel;
-    int *bufs;           /* kernel: slot of each buffer (-1: the tile) */
-    const OpRow *row;    /* native: the op's CPU kernel on tensors that wrap the slots */
-    Arg *args;           /* native: tensor arguments are GVal *, found in slot_of */
-    GVal **outs;         /* native */
-    bool write_back;     /* writes memory that is visible outside */
-    int n_ops;           /* graph nodes in it: for shares and names */
-    int *ops;            /* their ids in the graph given to lowering */
+    int *bufs;        /* kernel: slot of each buffer (-1: the tile) */
+    const OpRow *row; /* native: the op's CPU kernel on tensors that wrap the slots */
+    Arg *args;        /* native: tensor arguments are GVal *, found in slot_of */
+    GVal **outs;      /* native */
+    bool write_back;  /* writes memory that is visible outside */
+    int n_ops;        /* graph nodes in it: for shares and names */
+    int *ops;         /* their ids in the graph given to lowering */
 } Step;
 
 /* How a value of the lowered graph lies in a slot (views share their base's). */
 typedef struct Place {
-    int slot;            /* -1: not materialised */
-    int64_t offset;      /* elements from the slot's start */
+    int slot;               /* -1: not materialised */
+    int64_t offset;         /* elements from the slot's start */
     const int64_t *strides; /* elements */
 } Place;
 
 typedef struct Plan {
     Arena *arena;
-    Graph *graph;        /* the lowered graph */
+    Graph *graph; /* the lowered graph */
     VEC(Slot) slots;
     VEC(Step) steps;
     Place *places;       /* by value id */
     int64_t arena_bytes; /* may be symbolic; 64-byte aligned parts */
-    int64_t saved_bytes; /* bytes that unfused execution would move less what this plan moves: for explain */
+    int64_t
+        saved_bytes; /* bytes that unfused execution would move less what this plan moves: for explain */
     const char **refusals; /* "why not fused", one line each */
     int n_refusals;
 } Plan;
 
-void plan_print(Plan *plan, Text *text);              /* the stage "loops": kernels, call sequence, memory */
+void plan_print(Plan *plan, Text *text); /* the stage "loops": kernels, call sequence, memory */
 void plan_print_memory(const Plan *plan, Text *text); /* the stage "memory" alone */
 /* Reads one text of either stage and prints it again; raises ST_PARSE naming the line. */
 Status plan_reprint(const char *text, const char **end, Text *out);

@@ -15,7 +15,7 @@
 
 typedef struct SymEnv SymEnv;
 
-#define SYM_LOW (-(INT64_C(3) << 61))            /* expressions: SYM_LOW + id */
+#define SYM_LOW  (-(INT64_C(3) << 61)) /* expressions: SYM_LOW + id */
 #define SYM_HIGH (SYM_LOW + (INT64_C(1) << 32))
 static inline bool sym_is(int64_t v) { return UNLIKELY(v >= SYM_LOW && v < SYM_HIGH); }
 static inline int sym_id(int64_t v) { return (int)(v - SYM_LOW); }
@@ -25,14 +25,15 @@ typedef enum SymOp { SYM_free, SYM_add, SYM_mul, SYM_div, SYM_mod, SYM_max, SYM_
 typedef enum SymRel { SYM_eq, SYM_ne, SYM_lt, SYM_le } SymRel;
 
 typedef struct SymExpr {
-    SymOp op;      /* div and mod round toward minus infinity */
-    int64_t a, b;  /* operands, plain or symbolic; free: a = its number (s0, s1...), b = lower bound */
-    int64_t hint;  /* value under the hints */
+    SymOp op; /* div and mod round toward minus infinity */
+    int64_t a,
+        b; /* operands, plain or symbolic; free: a = its number (s0, s1...), b = lower bound */
+    int64_t hint; /* value under the hints */
 } SymExpr;
 
 typedef struct SymGuard {
     SymRel rel;
-    int64_t a, b;  /* must hold: a rel b */
+    int64_t a, b; /* must hold: a rel b */
 } SymGuard;
 
 SymEnv *sym_env_new(Arena *arena);
@@ -53,9 +54,15 @@ int64_t sym_product(SymEnv *env, const int64_t *sizes, int n);
 
 /* Decisions: true by structure or range where possible, else by hints with a guard recorded. */
 bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b);
-static inline bool sym_same(SymEnv *env, int64_t a, int64_t b) { return a == b || ((sym_is(a) || sym_is(b)) && sym_decide(env, SYM_eq, a, b)); }
-static inline bool sym_less(SymEnv *env, int64_t a, int64_t b) { return sym_is(a) || sym_is(b) ? sym_decide(env, SYM_lt, a, b) : a < b; }
-static inline bool sym_at_most(SymEnv *env, int64_t a, int64_t b) { return sym_is(a) || sym_is(b) ? sym_decide(env, SYM_le, a, b) : a <= b; }
+static inline bool sym_same(SymEnv *env, int64_t a, int64_t b) {
+    return a == b || ((sym_is(a) || sym_is(b)) && sym_decide(env, SYM_eq, a, b));
+}
+static inline bool sym_less(SymEnv *env, int64_t a, int64_t b) {
+    return sym_is(a) || sym_is(b) ? sym_decide(env, SYM_lt, a, b) : a < b;
+}
+static inline bool sym_at_most(SymEnv *env, int64_t a, int64_t b) {
+    return sym_is(a) || sym_is(b) ? sym_decide(env, SYM_le, a, b) : a <= b;
+}
 /* Equal without adding a guard: the same plain number or the same expression. */
 static inline bool sym_identical(int64_t a, int64_t b) { return a == b; }
 /* Specialises: the hint, with a guard that the expression equals it. */

@@ -180,7 +180,8 @@ static void scatter_in_place(Lower *l, const Node *node) {
     ValInfo *const out = val_info(l, &node->outs[0]);
     Group *const group = l->cluster[node->id]->group;
     const bool input = val_info(l, base->home)->kind == VAL_input;
-    if (base->base != base->val || group->clusters.n != 1 || !all_before(l, group, base, input)) return;
+    if (base->base != base->val || group->clusters.n != 1 || !all_before(l, group, base, input))
+        return;
     out->home = base->home;
     out->strides = base->strides;
     for (int u = 0; u < base->users.n; u++) {

@@ -17,14 +17,16 @@ typedef struct PassRow {
 const PassRow *pass_find(const char *name); /* NULL when unknown */
 const PassRow *pass_at(int i);              /* NULL past the last */
 
-typedef void PassTrace(void *context, const PassRow *pass, Graph *graph, int64_t ns); /* after each pass */
+typedef void PassTrace(void *context, const PassRow *pass, Graph *graph,
+                       int64_t ns); /* after each pass */
 struct PassOptions {
-    bool verify;          /* the verifier after every pass (on in tests) */
-    const char *skip;     /* comma list of names not run, or NULL */
-    int limit;            /* bisect: run only so many passes; 0: all */
+    bool verify;      /* the verifier after every pass (on in tests) */
+    const char *skip; /* comma list of names not run, or NULL */
+    int limit;        /* bisect: run only so many passes; 0: all */
     PassTrace *trace;
     void *trace_context;
-    bool (*evaluate)(void *context, Node *node, const Arg *args, double *result); /* fold's evaluator, may be NULL */
+    bool (*evaluate)(void *context, Node *node, const Arg *args,
+                     double *result); /* fold's evaluator, may be NULL */
     void *evaluate_context;
 };
 /* Runs a comma list ("decompose,cse"); raises ST_ARGUMENT with the list of valid names for an unknown one. */
@@ -34,24 +36,27 @@ Status passes_run(Graph *graph, const char *names, const PassOptions *options);
  * defined output gradient (and per present partial sum), and the gradients of wanted inputs as outputs after the
  * forward ones. */
 typedef struct JointSpec {
-    const bool *want;          /* by input */
-    const bool *grad_defined;  /* by forward output */
-    const bool *partial;       /* by input: a partial sum of its gradient is passed in and continued (G1) */
+    const bool *want;         /* by input */
+    const bool *grad_defined; /* by forward output */
+    const bool
+        *partial; /* by input: a partial sum of its gradient is passed in and continued (G1) */
 } JointSpec;
 Graph *joint_build(Graph *forward, const JointSpec *spec);
 
 /* Splits a joint graph by minimum cut over bytes; recompute starts only from saved values. */
 typedef struct Partition {
-    Graph *forward;   /* outputs: the user's, then the saved values */
-    Graph *backward;  /* inputs: saved values, then output gradients and partial sums */
+    Graph *forward;  /* outputs: the user's, then the saved values */
+    Graph *backward; /* inputs: saved values, then output gradients and partial sums */
     int n_saved;
-    int *saved_inputs; /* saved value i is forward input saved_inputs[i], or -1: forward output n_user + its rank */
+    int *
+        saved_inputs; /* saved value i is forward input saved_inputs[i], or -1: forward output n_user + its rank */
 } Partition;
 Partition *partition_build(Graph *joint, int n_user_outputs);
 
 /* Schedules, fuses, lowers and plans memory. The graph is decomposed. Never NULL: it bails. */
 typedef struct LowerOptions {
-    bool fuse; /* false: one node per kernel (eager's one-node programs fuse only a decomposition's own parts) */
+    bool
+        fuse; /* false: one node per kernel (eager's one-node programs fuse only a decomposition's own parts) */
 } LowerOptions;
 Plan *plan_build(Graph *graph, const LowerOptions *options);
 /* "why not fused": one line per refused pair, in order; for explain and the fusion log. */
@@ -64,18 +69,19 @@ const char *plan_refusals(Plan *plan);
 typedef struct Deriv {
     Builder *b;
     const OpRow *row;
-    const Arg *args;       /* saved tensors in place; unsaved ones NULL */
-    Val *const *results;   /* saved results; unsaved NULL */
+    const Arg *args;     /* saved tensors in place; unsaved ones NULL */
+    Val *const *results; /* saved results; unsaved NULL */
     Val *const *grad_out;
-    const bool *needs;     /* by argument: a tensor argument whose gradient is wanted (a list: any of them) */
-    const Meta *const *arg_meta;    /* by argument, also of unsaved tensors (NULL: not a tensor) */
+    const bool
+        *needs; /* by argument: a tensor argument whose gradient is wanted (a list: any of them) */
+    const Meta *const *arg_meta; /* by argument, also of unsaved tensors (NULL: not a tensor) */
     const Meta *const *result_meta;
-    Val **grad_in;         /* by argument; lists: grad_list */
-    Val **grad_list;       /* for a Tensor[] argument: one per element */
+    Val **grad_in;   /* by argument; lists: grad_list */
+    Val **grad_list; /* for a Tensor[] argument: one per element */
 } Deriv;
 typedef Status DerivFn(Deriv *d);
 DerivFn *deriv_rule(const OpRow *row); /* NULL: not differentiable */
-extern DerivFn *deriv_made; /* of rows made at run time; the runtime sets it */
+extern DerivFn *deriv_made;            /* of rows made at run time; the runtime sets it */
 
 /* Decomposition of one op call into others, on any builder. */
 typedef Status DecompFn(Builder *b, const OpRow *row, const Arg *args, Val **outs);
@@ -86,14 +92,20 @@ DecompFn *decomp_rule(const OpRow *row); /* NULL: none */
 typedef struct BodyCall {
     LoopBuilder *lb;
     const OpRow *row;
-    const Arg *args;      /* numbers among them; tensors have meta */
-    SType type;           /* compute type of the op; rules/body.h casts operands to it */
+    const Arg *args; /* numbers among them; tensors have meta */
+    SType type;      /* compute type of the op; rules/body.h casts operands to it */
     DType out_dtype;
-    int (*element)(struct BodyCall *call, int arg); /* broadcast element of a tensor argument, in its own compute type */
-    int (*number)(struct BodyCall *call, int arg, SType type); /* instruction of a number argument, runtime or constant */
-    int (*position)(struct BodyCall *call);  /* i64: row-major index of the element, for random numbers and arange */
-    int (*random)(struct BodyCall *call, int which); /* i64: 0 the seed, 1 the sequence number of this op */
-    void *context;        /* lowering's; index rules reach elements at other positions through passes/lower.h */
+    int (*element)(struct BodyCall *call,
+                   int arg); /* broadcast element of a tensor argument, in its own compute type */
+    int (*number)(struct BodyCall *call, int arg,
+                  SType type); /* instruction of a number argument, runtime or constant */
+    int (*position)(
+        struct BodyCall
+            *call); /* i64: row-major index of the element, for random numbers and arange */
+    int (*random)(struct BodyCall *call,
+                  int which); /* i64: 0 the seed, 1 the sequence number of this op */
+    void *
+        context; /* lowering's; index rules reach elements at other positions through passes/lower.h */
 } BodyCall;
 typedef int BodyFn(BodyCall *call);
 BodyFn *body_rule(const OpRow *row);

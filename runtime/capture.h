@@ -67,10 +67,10 @@ struct Trace { /* one segment of one call */
 
 struct Capture {
     sn_function *fn;
-    const void *frame;        /* of the sn_call that owns it; NULL: not to be judged */
+    const void *frame;         /* of the sn_call that owns it; NULL: not to be judged */
     volatile uint64_t *cookie; /* in that frame: a number that later frames overwrite */
     uint64_t cookie_value;
-    uint32_t n_scopes;        /* open when it began */
+    uint32_t n_scopes;   /* open when it began */
     Arena *arena;        /* of this call: traces, arguments */
     VEC(Trace *) traces; /* in order; the last one is current */
     Trace *trace;

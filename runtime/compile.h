@@ -16,12 +16,12 @@ enum { MAX_PASS_TIMES = 16, MAX_PLANS = 2 };
 typedef struct CompileInfo {
     BailCode failure; /* BAIL_none: compiled */
     char reason[512]; /* of the failure, or why code is interpreted */
-    int64_t passes_ns, lower_ns, codegen_ns,
-        load_ns;
+    int64_t passes_ns, lower_ns, codegen_ns, load_ns;
     int64_t build_ns, optimise_ns, emit_ns; /* the parts of codegen_ns inside LLVM */
     PassTime pass_times[MAX_PASS_TIMES];
     int n_pass_times;
-    Plan *plans[MAX_PLANS]; /* forward and backward where split; they live as long as the graph's arena */
+    Plan *plans
+        [MAX_PLANS]; /* forward and backward where split; they live as long as the graph's arena */
     int n_plans;
     int kernels, nests;    /* entries of the call sequence; distinct loop nests in them */
     int generated, reused; /* nests compiled now; nests whose code was there already */

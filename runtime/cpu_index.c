@@ -39,7 +39,8 @@ typedef struct Rows {
 static void scale(const Rows *rows, const Arg *by, char *block, const char *from, int64_t n) {
     _Alignas(64) char splat[BLOCK * 8];
     number_to_block(rows->type, by, splat, (int)n);
-    kernel_table()->prim(rows->type == S_b ? PRIM_and : PRIM_mul, rows->type)(block, from, splat, NULL, n);
+    kernel_table()->prim(rows->type == S_b ? PRIM_and : PRIM_mul, rows->type)(block, from, splat,
+                                                                              NULL, n);
 }
 
 static void add_run(const Rows *rows, char *to, const char *from, int64_t n, int64_t target) {

@@ -17,9 +17,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(DynamicOp *) ops[MAX_OPS];
 static _Atomic int n_ops;
 
-const DynamicOp *custom_op_at(int i) { return i >= 0 && i < atomic_load(&n_ops) ? atomic_load(&ops[i]) : NULL; }
+const DynamicOp *custom_op_at(int i) {
+    return i >= 0 && i < atomic_load(&n_ops) ? atomic_load(&ops[i]) : NULL;
+}
 
-const DynamicOp *op_dynamic(const OpRow *row) { return row->id >= OP_COUNT ? (const DynamicOp *)row : NULL; }
+const DynamicOp *op_dynamic(const OpRow *row) {
+    return row->id >= OP_COUNT ? (const DynamicOp *)row : NULL;
+}
 
 static const OpRow *find_dynamic(const char *name, size_t n) {
     const DynamicOp *op;
@@ -57,8 +61,10 @@ static Val *on_meta(const MetaCall *call, const Val *val, Device *device) {
     const Meta *const meta = val->meta;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int d = 0; d < meta->rank; d++) {
-        sizes[d] = sym_is(meta->sizes[d]) ? sym_concrete(call->env, meta->sizes[d]) : meta->sizes[d];
-        strides[d] = sym_is(meta->strides[d]) ? sym_concrete(call->env, meta->strides[d]) : meta->strides[d];
+        sizes[d] =
+            sym_is(meta->sizes[d]) ? sym_concrete(call->env, meta->sizes[d]) : meta->sizes[d];
+        strides[d] =
+            sym_is(meta->strides[d]) ? sym_concrete(call->env, meta->strides[d]) : meta->strides[d];
     }
     *device = meta->device;
     const Meta *const copy = meta_intern(meta->dtype, DEV_meta, sizes, strides, meta->rank, false);
@@ -69,7 +75,8 @@ static Status meta_args(const MetaCall *call, Arg *args, Device *device) {
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
         if (args[i].kind == ARG_tensors)
-            return error_raise(ST_UNSUPPORTED, "%s: tensor lists are known only when it runs", call->row->name);
+            return error_raise(ST_UNSUPPORTED, "%s: tensor lists are known only when it runs",
+                               call->row->name);
         if (args[i].kind != ARG_tensor || !args[i].val) continue;
         if (!(args[i].val = on_meta(call, args[i].val, device))) return error_pending();
     }
@@ -93,8 +100,12 @@ static Status ask_body(MetaCall *call) {
     Device device = DEV_cpu;
     TRY(meta_args(call, args, &device));
     sn_tensor *outs[MAX_OUTS] = {0};
-    sn_frame frame = {.what = op->row.name, .closure = op->closure, .in = args, .n_in = op->row.n_params,
-                      .out = outs, .n_out = op->row.n_out};
+    sn_frame frame = {.what = op->row.name,
+                      .closure = op->closure,
+                      .in = args,
+                      .n_in = op->row.n_params,
+                      .out = outs,
+                      .n_out = op->row.n_out};
     TRY(frame_run(&frame, op->meta));
     for (int i = 0; i < op->row.n_out; i++) fill_out(&call->out[i], outs[i]->base.meta, device);
     call->n_out = op->row.n_out;
@@ -103,7 +114,9 @@ static Status ask_body(MetaCall *call) {
 
 static Status meta_rule(MetaCall *call) {
     if (!op_dynamic(call->row)->meta)
-        return error_raise(ST_UNSUPPORTED, "%s has no meta rule: its results are known only when it runs", call->row->name);
+        return error_raise(ST_UNSUPPORTED,
+                           "%s has no meta rule: its results are known only when it runs",
+                           call->row->name);
     sn_state *const state = state_get();
     Capture *const capture = capture_suspend(); /* ops of the body are none of the function's */
     Status status = scope_push(state, false);
@@ -119,8 +132,11 @@ static Status meta_rule(MetaCall *call) {
 
 static Status full_name(const Schema *schema, char *name, size_t room) {
     const bool overloaded = schema->overload[0] != '\0';
-    const int n = snprintf(name, room, "%s::%s%s%s", schema->name_space, schema->base, overloaded ? "." : "", schema->overload);
-    return n > 0 && (size_t)n < room ? ST_OK : error_raise(ST_ARGUMENT, "the name of op %s is too long", schema->base);
+    const int n = snprintf(name, room, "%s::%s%s%s", schema->name_space, schema->base,
+                           overloaded ? "." : "", schema->overload);
+    return n > 0 && (size_t)n < room
+               ? ST_OK
+               : error_raise(ST_ARGUMENT, "the name of op %s is too long", schema->base);
 }
 
 static Status parse(DynamicOp *op, const sn_op_desc *desc) {
@@ -132,19 +148,33 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
     Schema schema = {.params = op->params, .text = name + name_room};
     TRY(schema_parse(copy, &schema));
     TRY(full_name(&schema, name, name_room));
-    op->row = (OpRow){.name = name, .base = schema.base, .overload = schema.overload, .schema = copy,
-                      .kind = KIND_kernel, .c_name = NULL, .meta = meta_rule, .body = "custom",
-                      .saves = desc->saves ? desc->saves : "", .samples = "", .doc = "A user's op.",
-                      .derivative = desc->derivative ? "custom" : NULL, .n_params = schema.n_params,
-                      .n_out = schema.n_out, .returns_list = schema.returns_list, .params = op->params};
+    op->row = (OpRow){.name = name,
+                      .base = schema.base,
+                      .overload = schema.overload,
+                      .schema = copy,
+                      .kind = KIND_kernel,
+                      .c_name = NULL,
+                      .meta = meta_rule,
+                      .body = "custom",
+                      .saves = desc->saves ? desc->saves : "",
+                      .samples = "",
+                      .doc = "A user's op.",
+                      .derivative = desc->derivative ? "custom" : NULL,
+                      .n_params = schema.n_params,
+                      .n_out = schema.n_out,
+                      .returns_list = schema.returns_list,
+                      .params = op->params};
     return op->row.n_out <= MAX_OUTS && !schema.returns_list
                ? ST_OK
-               : error_raise(ST_UNSUPPORTED, "%s: a user's op returns at most %d tensors and no list", name, MAX_OUTS);
+               : error_raise(ST_UNSUPPORTED,
+                             "%s: a user's op returns at most %d tensors and no list", name,
+                             MAX_OUTS);
 }
 
 static void register_kernels(const DynamicOp *op) {
     const OpRow *const row = &op->row;
-    if (op->decomposition && !op->derivative) dispatch_register(row, KEY_autograd, run_decomposition);
+    if (op->decomposition && !op->derivative)
+        dispatch_register(row, KEY_autograd, run_decomposition);
     if (op->decomposition && !op->derivative && !op->cpu)
         dispatch_register(row, KEY_capture, run_decomposition); /* its parts are captured */
     if (op->decomposition) dispatch_register(row, KEY_cpu, run_decomposition);
@@ -157,7 +187,8 @@ static void register_kernels(const DynamicOp *op) {
 
 static Status check_desc(const sn_op_desc *desc) {
     if (!desc || desc->size < sizeof *desc || !desc->schema)
-        return error_raise(ST_ARGUMENT, "sn_op_register: the description is NULL, or has no size or schema");
+        return error_raise(ST_ARGUMENT,
+                           "sn_op_register: the description is NULL, or has no size or schema");
     if (desc->cpu || desc->cuda || desc->decomposition) return ST_OK;
     return error_raise(ST_ARGUMENT, "%s: an op needs a kernel or a decomposition", desc->schema);
 }
@@ -179,8 +210,13 @@ const DynamicOp *custom_op_register(const sn_op_desc *desc) {
     if (error_pending() != ST_OK || check_desc(desc) != ST_OK) return NULL;
     DynamicOp *const op = mem_zero(sizeof *op);
     if (!op) return NULL;
-    *op = (DynamicOp){.flags = desc->flags, .meta = desc->meta, .cpu = desc->cpu, .cuda = desc->cuda,
-                      .decomposition = desc->decomposition, .derivative = desc->derivative, .closure = desc->closure};
+    *op = (DynamicOp){.flags = desc->flags,
+                      .meta = desc->meta,
+                      .cpu = desc->cpu,
+                      .cuda = desc->cuda,
+                      .decomposition = desc->decomposition,
+                      .derivative = desc->derivative,
+                      .closure = desc->closure};
     pthread_mutex_lock(&lock);
     Status status = parse(op, desc);
     if (!(desc->flags & SN_OP_PURE) || (desc->flags & SN_OP_ORDERED)) op->row.flags |= OPF_ordered;

@@ -40,9 +40,9 @@ typedef struct TraceOp {
     const int64_t
         *fixed; /* structural attributes: kinds, list lengths, bools, dtypes, hashes of strings */
     int n_numbers, first_number; /* in Trace.numbers: ints, and floats by their bits */
-    const void *site;        /* return address of the user's call */
-    int n_outs, first_value; /* fresh results; in-place and out forms have none */
-    sn_tensor **outs;        /* placeholders, each retained by the trace */
+    const void *site;            /* return address of the user's call */
+    int n_outs, first_value;     /* fresh results; in-place and out forms have none */
+    sn_tensor **outs;            /* placeholders, each retained by the trace */
 } TraceOp;
 
 typedef struct MetaEntry MetaEntry;

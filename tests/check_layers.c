@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 
 typedef struct Layer {
-    const char *folder, *may; /* `may`: prefixes separated by spaces; a folder may always include itself */
+    const char *folder,
+        *may; /* `may`: prefixes separated by spaces; a folder may always include itself */
 } Layer;
 
 static const Layer layers[] = {
@@ -18,9 +19,11 @@ static const Layer layers[] = {
     {"kernels/", "runtime/base/ ir/dtype.h ir/dtype.def ir/scalar.def"},
     {"passes/", "runtime/base/ ir/"},
     {"codegen/", "runtime/base/ ir/"},
-    {"codegen/llvm/", "runtime/base/ ir/ codegen/codegen.h kernels/bitcode.h kernels/kernels.h kernels/levels.h"},
+    {"codegen/llvm/",
+     "runtime/base/ ir/ codegen/codegen.h kernels/bitcode.h kernels/kernels.h kernels/levels.h"},
     /* the public headers declare what the runtime implements */
-    {"runtime/", "runtime/base/ ir/ kernels/ passes/passes.h passes/rules/ frontend/sinter/ codegen/codegen.h codegen/block/"},
+    {"runtime/", "runtime/base/ ir/ kernels/ passes/passes.h passes/rules/ frontend/sinter/ "
+                 "codegen/codegen.h codegen/block/"},
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
     {"frontend/sinter/", ""},
     {"samples/", "frontend/sinter/"},
@@ -28,16 +31,21 @@ static const Layer layers[] = {
 };
 
 /* The only files that may name LLVM or the CUDA driver. */
-static const Layer foreign[] = {{"llvm-c/", "codegen/llvm/"}, {"cuda", "runtime/cuda/"}, {"nvrtc", "runtime/cuda/"}};
+static const Layer foreign[] = {
+    {"llvm-c/", "codegen/llvm/"}, {"cuda", "runtime/cuda/"}, {"nvrtc", "runtime/cuda/"}};
 
 static int problems;
 
-static bool starts(const char *text, const char *prefix) { return !strncmp(text, prefix, strlen(prefix)); }
+static bool starts(const char *text, const char *prefix) {
+    return !strncmp(text, prefix, strlen(prefix));
+}
 
 static const Layer *layer_of(const char *path) {
     const Layer *best = NULL;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        if (starts(path, layers[i].folder) && (!best || strlen(layers[i].folder) > strlen(best->folder))) best = &layers[i];
+        if (starts(path, layers[i].folder) &&
+            (!best || strlen(layers[i].folder) > strlen(best->folder)))
+            best = &layers[i];
     return best;
 }
 
@@ -58,11 +66,14 @@ static void complain(const char *path, int line, const char *included, const cha
 
 static void check_include(const char *path, int line, const char *included) {
     char target[512];
-    snprintf(target, sizeof target, "%s%s", starts(included, "sinter/") ? "frontend/" : "", included);
+    snprintf(target, sizeof target, "%s%s", starts(included, "sinter/") ? "frontend/" : "",
+             included);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (starts(included, foreign[i].folder) && !starts(path, foreign[i].may)) complain(path, line, included, "not here");
+        if (starts(included, foreign[i].folder) && !starts(path, foreign[i].may))
+            complain(path, line, included, "not here");
     const Layer *const layer = layer_of(path);
-    if (!layer || !strchr(target, '/') || !layer_of(target)) return; /* system headers, generated files */
+    if (!layer || !strchr(target, '/') || !layer_of(target))
+        return; /* system headers, generated files */
     if (!allowed(layer, target)) complain(path, line, included, "not in the table of layers");
 }
 
@@ -73,8 +84,10 @@ static void check_file(const char *root, const char *path) {
     if (!file) return;
     for (int line = 1; fgets(text, sizeof text, file); line++) {
         char included[512];
-        if (sscanf(text, " # include \"%511[^\"]\"", included) == 1) check_include(path, line, included);
-        else if (sscanf(text, " # include <%511[^>]>", included) == 1) check_include(path, line, included);
+        if (sscanf(text, " # include \"%511[^\"]\"", included) == 1)
+            check_include(path, line, included);
+        else if (sscanf(text, " # include <%511[^>]>", included) == 1)
+            check_include(path, line, included);
     }
     fclose(file);
 }
@@ -107,7 +120,8 @@ static void walk(const char *root, const char *folder) {
 
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
-    static const char *const folders[] = {"runtime/", "ir/", "kernels/", "passes/", "codegen/", "frontend/", "samples/", "tests/"};
+    static const char *const folders[] = {"runtime/", "ir/",       "kernels/", "passes/",
+                                          "codegen/", "frontend/", "samples/", "tests/"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) walk(argv[1], folders[i]);
     printf("%d problems\n", problems);
     return problems != 0;

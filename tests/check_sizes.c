@@ -15,12 +15,15 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && !strcmp(text + n - m, end);
 }
 
-static bool opens_body(const char *line) { return strchr("# \t/*}\n", line[0]) == NULL && ends_with(line, "{\n"); }
+static bool opens_body(const char *line) {
+    return strchr("# \t/*}\n", line[0]) == NULL && ends_with(line, "{\n");
+}
 
 static void check_function(const char *path, const char *head, int first, int last) {
     const int lines = last - first + 1;
     if (lines <= FUNCTION_LINES || !strchr(head, '(')) return;
-    printf("%s:%d: a function of %d lines (at most %d): %s", path, first, lines, FUNCTION_LINES, head);
+    printf("%s:%d: a function of %d lines (at most %d): %s", path, first, lines, FUNCTION_LINES,
+           head);
     problems++;
 }
 
@@ -35,7 +38,8 @@ static void check_file(const char *path) {
             memcpy(head, text, sizeof head); /* a signature may take several lines */
             signature = line;
         }
-        if (!start && ends_with(text, "{\n") && (opens_body(text) || (signature && line - signature < 6)))
+        if (!start && ends_with(text, "{\n") &&
+            (opens_body(text) || (signature && line - signature < 6)))
             start = strchr(text, '(') || !signature ? line : signature;
         if (start && !strcmp(text, "}\n")) {
             check_function(path, head, start, line);
@@ -54,7 +58,8 @@ static void check_file(const char *path) {
 static int visit(const char *path, const struct stat *info, int type, struct FTW *ftw) {
     (void)info;
     const char *const name = path + ftw->base;
-    if (type == FTW_D && ftw->level > 0 && (name[0] == '.' || !strncmp(name, "build", 5))) return FTW_SKIP_SUBTREE;
+    if (type == FTW_D && ftw->level > 0 && (name[0] == '.' || !strncmp(name, "build", 5)))
+        return FTW_SKIP_SUBTREE;
     if (type == FTW_F && (ends_with(name, ".c") || ends_with(name, ".h"))) check_file(path);
     return FTW_CONTINUE;
 }

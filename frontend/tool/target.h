@@ -15,7 +15,7 @@ typedef struct Target {
     sn_tensor *in[TARGET_INPUTS]; /* kept */
     int n_in, n_out;
     int64_t symbol; /* what symbolic sizes are now */
-    int exit_code; /* of the error that is pending after target_open */
+    int exit_code;  /* of the error that is pending after target_open */
 } Target;
 
 typedef struct TargetOptions {

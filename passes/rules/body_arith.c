@@ -112,7 +112,8 @@ int body_div_mode(BodyCall *c) {
     if (mode->kind != ARG_string) return body_div(c);
     if (!strcmp(mode->string, "floor")) return divide_floor(c);
     const int x = X(0), y = X(1);
-    return body_is_float(c) ? P1(trunc, in_out_dtype(c, P2(div, x, y))) : P2(idiv, x, body_nonzero(c, y));
+    return body_is_float(c) ? P1(trunc, in_out_dtype(c, P2(div, x, y)))
+                            : P2(idiv, x, body_nonzero(c, y));
 }
 
 int body_floor_divide(BodyCall *c) { return divide_floor(c); }

@@ -68,6 +68,7 @@ Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n) {
             known = sym_mul(b->env, known, sizes[d]);
     }
     if (hole >= 0 && known != 0) full[hole] = sym_div(b->env, x->meta->numel, known);
-    if (!x->meta->rank || can_view(b->env, x->meta, full, n)) return E(b, view, V(x), A_INTS(sizes, n));
+    if (!x->meta->rank || can_view(b->env, x->meta, full, n))
+        return E(b, view, V(x), A_INTS(sizes, n));
     return E(b, view, V(E(b, clone, V(x), I(0))), A_INTS(sizes, n));
 }

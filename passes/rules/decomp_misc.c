@@ -7,7 +7,8 @@ DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, 
     decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int;
 
 Status decomp_square(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    const bool is_bool = args[0].val->meta->dtype == DT_bool; /* a power of 2, an int, joins in PyTorch */
+    const bool is_bool =
+        args[0].val->meta->dtype == DT_bool; /* a power of 2, an int, joins in PyTorch */
     const Arg x = V(is_bool ? in_dtype(b, args[0].val, DT_i64) : args[0].val);
     return done1(outs, E(b, mul_Tensor, x, x));
 }
@@ -20,7 +21,9 @@ Status decomp_min(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 }
 
 /* argmax takes no bools. */
-static Val *comparable(Builder *b, Val *x) { return x->meta->dtype == DT_bool ? in_dtype(b, x, DT_u8) : x; }
+static Val *comparable(Builder *b, Val *x) {
+    return x->meta->dtype == DT_bool ? in_dtype(b, x, DT_u8) : x;
+}
 
 /* values by amax, indices by argmax: the first of the largest. */
 Status decomp_max_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -50,7 +50,8 @@ Status decomp_to(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
                                                           named(row, args, "memory_format");
     const bool same =
         (!dtype || dtype->i == (int64_t)meta->dtype) && (!device || device->i == meta->device);
-    const bool kept = !format || format->i == 1 /* preserve_format */ || (format->i == 0 && meta->contiguous);
+    const bool kept =
+        !format || format->i == 1 /* preserve_format */ || (format->i == 0 && meta->contiguous);
     if (same && !(copy && copy->i) && kept) return done1(outs, args[0].val);
     const Arg full[] = {
         args[0],       dtype ? *dtype : A_NONE,  A_NONE, device ? *device : A_NONE, A_NONE,

@@ -16,10 +16,9 @@ _Noreturn void bail(Bail *to, BailCode code, const char *format, ...) {
 }
 
 const char *bail_name(BailCode code) {
-    static const char *const names[BAIL_COUNT] = {
-        "none",
+    static const char *const names[BAIL_COUNT] = {"none",
 #define X(name, text) #name,
-        BAIL_CODES(X)
+                                                  BAIL_CODES(X)
 #undef X
     };
     return names[code];

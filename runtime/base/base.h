@@ -36,18 +36,22 @@ typedef enum Status {
         if (try_status_ != ST_OK) return try_status_;                                              \
     } while (0)
 
-#define COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define COUNT_OF(array)         ((int)(sizeof(array) / sizeof((array)[0])))
+#define LIKELY(x)               __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)             __builtin_expect(!!(x), 0)
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
-#define NO_INT INT64_MIN /* None for an optional int; the public SN_NO_INT */
+#define NO_INT                  INT64_MIN /* None for an optional int; the public SN_NO_INT */
 
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 /* False when the product or sum does not fit; *out is then undefined. */
-static inline bool mul_ok(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
-static inline bool add_ok(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
+static inline bool mul_ok(int64_t a, int64_t b, int64_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
+static inline bool add_ok(int64_t a, int64_t b, int64_t *out) {
+    return !__builtin_add_overflow(a, b, out);
+}
 
 #endif

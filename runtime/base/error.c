@@ -37,10 +37,13 @@ static void fill(char *field, size_t size, const char *text) {
 }
 
 void error_set_op(const char *op) { fill(error_slot()->op, sizeof error_slot()->op, op); }
-void error_set_where(const char *where) { fill(error_slot()->where, sizeof error_slot()->where, where); }
+void error_set_where(const char *where) {
+    fill(error_slot()->where, sizeof error_slot()->where, where);
+}
 
 const char *status_name(Status status) {
-    static const char *const names[] = {"ok",    "argument",    "shape", "dtype", "device", "value",  "memory",
-                                        "unsupported", "state", "parse", "io",    "strict", "callback", "internal"};
+    static const char *const names[] = {"ok",    "argument", "shape",       "dtype",   "device",
+                                        "value", "memory",   "unsupported", "state",   "parse",
+                                        "io",    "strict",   "callback",    "internal"};
     return (unsigned)status < (unsigned)COUNT_OF(names) ? names[status] : "unknown";
 }

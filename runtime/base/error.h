@@ -18,8 +18,8 @@ typedef struct ErrorSlot {
 
 /* Raises an error unless one is pending; always returns `status` so that `return error_raise(...)` reads well. */
 Status error_raise(Status status, const char *format, ...) PRINTF_LIKE(2, 3);
-Status error_pending(void);       /* ST_OK or the pending error's status */
-ErrorSlot *error_slot(void);      /* the thread's slot, never NULL */
+Status error_pending(void);  /* ST_OK or the pending error's status */
+ErrorSlot *error_slot(void); /* the thread's slot, never NULL */
 void error_clear(void);
 void error_set_op(const char *op);       /* if one is pending and names no op yet */
 void error_set_where(const char *where); /* likewise */

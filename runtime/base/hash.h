@@ -15,8 +15,9 @@ typedef struct Map {
     void **values;
     size_t n, room;
 } Map;
-void *map_get(const Map *map, uint64_t key);              /* NULL when absent */
-bool map_set(Map *map, uint64_t key, void *value);        /* value NULL removes; false when memory is out */
+void *map_get(const Map *map, uint64_t key); /* NULL when absent */
+bool map_set(Map *map, uint64_t key,
+             void *value); /* value NULL removes; false when memory is out */
 void map_free(Map *map);
 
 #endif

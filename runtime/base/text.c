@@ -45,11 +45,16 @@ void text_json_string(Text *text, const char *string) {
     text_puts(text, "\"");
     for (const char *p = string; *p; p++) {
         const unsigned char c = (unsigned char)*p;
-        if (c == '"' || c == '\\') text_printf(text, "\\%c", c);
-        else if (c == '\n') text_puts(text, "\\n");
-        else if (c == '\t') text_puts(text, "\\t");
-        else if (c < 0x20) text_printf(text, "\\u%04x", c);
-        else text_put(text, p, 1);
+        if (c == '"' || c == '\\')
+            text_printf(text, "\\%c", c);
+        else if (c == '\n')
+            text_puts(text, "\\n");
+        else if (c == '\t')
+            text_puts(text, "\\t");
+        else if (c < 0x20)
+            text_printf(text, "\\u%04x", c);
+        else
+            text_put(text, p, 1);
     }
     text_puts(text, "\"");
 }

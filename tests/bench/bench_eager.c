@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-
 static double now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

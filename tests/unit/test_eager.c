@@ -175,8 +175,7 @@ END_TEST
 
 START_TEST(a_bad_position_writes_nothing) {
     sn_tensor *const x = f32(one_to_six, 2, 3);
-    sn_tensor *const index =
-        sn_from_data((int64_t[]){0, 2}, (sn_ints){(int64_t[]){2}, 1}, SN_I64);
+    sn_tensor *const index = sn_from_data((int64_t[]){0, 2}, (sn_ints){(int64_t[]){2}, 1}, SN_I64);
     ck_assert_ptr_null(
         CALL("aten::index_add_", T(x), sn_int(0), T(index), T(f32(one_to_six, 2, 3))));
     const sn_error *const error = sn_error_take();
