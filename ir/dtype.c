@@ -37,10 +37,6 @@ int stype_bytes(SType type) {
     return bytes[type];
 }
 
-DType dtype_default_of(DCategory category) {
-    return category == CAT_float ? DT_f32 : category == CAT_int ? DT_i64 : DT_bool;
-}
-
 /* Wider of two ints; u8 with a signed type needs a signed type that holds 0..255. */
 static DType promote_ints(DType a, DType b) {
     if (a == b) return a;

@@ -30,7 +30,5 @@ static inline bool dtype_is_int(DType dtype) { return dtype_category(dtype) == C
 
 /* PyTorch's promotion of two dtypes (torch.promote_types): f16 with bf16 gives f32, u8 with i8 gives i16. */
 DType dtype_promote(DType a, DType b);
-/* The dtype a python scalar of this category has where no tensor decides: f32, i64, bool. */
-DType dtype_default_of(DCategory category);
 
 #endif

@@ -1,5 +1,5 @@
 /* code_cache.c: see code_cache.h. The key is the structural hash of a nest with its buffers' types
- * and the instruction set; the code of one module stays mapped until shutdown, since any function
+ * and the instruction set; the code of one module stays mapped until the process ends, since any function
  * may have come to share parts of it. */
 #include "runtime/code_cache.h"
 
@@ -146,16 +146,4 @@ Status code_generate(const Plan *plan, CompileInfo *info) {
     const Status status = wanted.nests.n ? generate(&wanted, info) : ST_OK;
     arena_free(wanted.arena);
     return status;
-}
-
-void code_cache_free(void) {
-    pthread_mutex_lock(&lock);
-    while (modules) {
-        Module *const next = modules->next;
-        loader_free(modules->code);
-        mem_free(modules);
-        modules = next;
-    }
-    map_free(&functions);
-    pthread_mutex_unlock(&lock);
 }

@@ -9,6 +9,5 @@ NestFn *code_find(const Nest *nest, const Buf *bufs);
 /* Generates what is missing among the plan's nests, in one module. On failure nothing is added and
  * info says why. */
 Status code_generate(const Plan *plan, CompileInfo *info);
-void code_cache_free(void); /* shutdown: no generated code may run any more */
 
 #endif

@@ -17,10 +17,4 @@
 #undef OP
 #undef ALIAS
 
-/* Kernels of rows that are not in the table yet, so that their files compile. */
-OpKernel cpu_empty, cpu_cat, cpu_constant_pad_nd, cpu_slice_scatter, cpu_select_scatter, cpu_bmm,
-    cpu_addmm, cpu_baddbmm;
-OpKernel cpu_scatter, cpu_scatter_value, cpu_scatter_add, cpu_index_add,
-    cpu_embedding_dense_backward;
-
 #endif

@@ -63,7 +63,6 @@ Status deriv_prod(Deriv *d) {
     const Dims dims = row_dims(d);
     return product(d, &dims);
 }
-Status deriv_prod_dim(Deriv *d) { return deriv_prod(d); }
 
 /* 2 g (x - mean) / (n - correction); (self, dim, *, correction, keepdim) */
 Status deriv_var(Deriv *d) {
