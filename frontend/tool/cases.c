@@ -14,25 +14,28 @@ typedef struct Overload {
 } Overload;
 typedef struct Report {
     Overload *overloads;
-    int n_overloads, n_failures;
+    int n_overloads;
     bool json, quiet;
-    Text failures; /* JSON items */
+    Text failures, off_references; /* JSON items */
 } Report;
 
-static void on_failure(void *context, const char *file, const char *op, const char *note,
-                       const char *why) {
+static void on_finding(void *context, const CaseFinding *f) {
     Report *report = context;
     if (!report->json) {
-        if (!report->quiet) fprintf(stderr, "%s: %s: %s\n", op, note, why);
+        if (!report->quiet)
+            fprintf(stderr, "%s: %s: %s%s\n", f->op, f->note,
+                    f->failed ? "" : "off reference: ", f->why);
         return;
     }
-    const char *const fields[][2] = {{"file", file}, {"op", op}, {"note", note}, {"reason", why}};
-    text_puts(&report->failures, report->n_failures++ ? ",\n  {" : "\n  {");
+    const char *const fields[][2] = {
+        {"file", f->file}, {"op", f->op}, {"note", f->note}, {"reason", f->why}};
+    Text *list = f->failed ? &report->failures : &report->off_references;
+    text_puts(list, text_str(list)[0] ? ",\n  {" : "\n  {");
     for (int i = 0; i < COUNT_OF(fields); i++) {
-        text_printf(&report->failures, i ? ", \"%s\": " : "\"%s\": ", fields[i][0]);
-        text_json_string(&report->failures, fields[i][1]);
+        text_printf(list, i ? ", \"%s\": " : "\"%s\": ", fields[i][0]);
+        text_json_string(list, fields[i][1]);
     }
-    text_puts(&report->failures, "}");
+    text_puts(list, "}");
 }
 
 static Overload *overload_of(Report *report, const char *op) {
@@ -50,7 +53,7 @@ static void on_counted(void *context, const char *op, const CaseCounts *counts) 
     overload->counts.passed += counts->passed;
     overload->counts.failed += counts->failed;
     overload->counts.unsupported += counts->unsupported;
-    overload->counts.nearer += counts->nearer;
+    overload->counts.off_reference += counts->off_reference;
     overload->counts.compiled += counts->compiled;
     overload->counts.compiled_differing += counts->compiled_differing;
 }
@@ -65,12 +68,13 @@ static double share_of(const CaseCounts *counts) {
 }
 
 static void counts_print(Text *text, const CaseCounts *counts) {
-    text_printf(text,
-                "\"passed\": %lld, \"nearer\": %lld, \"failed\": %lld, \"unsupported\": %lld, "
-                "\"compiled\": %lld, \"compiled_differing\": %lld",
-                (long long)counts->passed, (long long)counts->nearer, (long long)counts->failed,
-                (long long)counts->unsupported, (long long)counts->compiled,
-                (long long)counts->compiled_differing);
+    text_printf(
+        text,
+        "\"passed\": %lld, \"off_reference\": %lld, \"failed\": %lld, \"unsupported\": %lld, "
+        "\"compiled\": %lld, \"compiled_differing\": %lld",
+        (long long)counts->passed, (long long)counts->off_reference, (long long)counts->failed,
+        (long long)counts->unsupported, (long long)counts->compiled,
+        (long long)counts->compiled_differing);
 }
 
 static void print_json(Report *report, const CaseCounts *totals) {
@@ -85,7 +89,8 @@ static void print_json(Report *report, const CaseCounts *totals) {
         counts_print(&text, &report->overloads[i].counts);
         text_puts(&text, "}");
     }
-    text_printf(&text, "},\n \"failures\": [%s]}\n", text_str(&report->failures));
+    text_printf(&text, "},\n \"failures\": [%s],\n \"off_references\": [%s]}\n",
+                text_str(&report->failures), text_str(&report->off_references));
     fputs(text_str(&text), stdout);
     text_free(&text);
 }
@@ -98,9 +103,9 @@ static void print_lines(const Report *report, const CaseCounts *totals) {
                report->overloads[i].op, (long long)c->passed, (long long)c->failed,
                (long long)c->compiled_differing);
     }
-    printf("%lld passed (%lld nearer to f64), %lld failed, %lld unsupported, %lld of %lld compiled "
+    printf("%lld passed, %lld off reference, %lld failed, %lld unsupported, %lld of %lld compiled "
            "differing, compiled share %.4f\n",
-           (long long)totals->passed, (long long)totals->nearer, (long long)totals->failed,
+           (long long)totals->passed, (long long)totals->off_reference, (long long)totals->failed,
            (long long)totals->unsupported, (long long)totals->compiled_differing,
            (long long)totals->compiled, share_of(totals));
 }
@@ -130,7 +135,7 @@ static int read_options(const Command *self, int argc, char **argv, CaseOptions 
 int command_cases(const Command *self, int argc, char **argv) {
     Report report = {0};
     CaseOptions options = {
-        .compiled = true, .failure = on_failure, .counted = on_counted, .context = &report};
+        .compiled = true, .found = on_finding, .counted = on_counted, .context = &report};
     CaseCounts totals = {0};
     int code = EXIT_done;
     const int n_files = read_options(self, argc, argv, &options, &report);
@@ -146,6 +151,7 @@ int command_cases(const Command *self, int argc, char **argv) {
     else
         print_lines(&report, &totals);
     text_free(&report.failures);
+    text_free(&report.off_references);
     free(report.overloads);
     return code != EXIT_done                            ? code
            : totals.failed || totals.compiled_differing ? EXIT_wrong

@@ -25,21 +25,35 @@ static int scaled(BodyCall *c, int value, int alpha) {
     return body_number_is(c, alpha, 1) ? value : P2(mul, value, N(alpha));
 }
 
+/* A value inside the op as a store and a load would leave it. */
+static int in_out_dtype(BodyCall *c, int x) {
+    if (c->out_dtype == DT_f16) return P1(round_f16, x);
+    return c->out_dtype == DT_bf16 ? P1(round_bf16, x) : x;
+}
+
+/* alpha * arg as PyTorch's add and sub take it: numbers are of the op's dtype, and the product is
+ * what mul would store. */
+static int addend(BodyCall *c, int arg, int alpha) {
+    const int x = X(arg), value = c->args[arg].kind == ARG_tensor ? x : in_out_dtype(c, x);
+    if (body_number_is(c, alpha, 1)) return value;
+    return in_out_dtype(c, P2(mul, value, in_out_dtype(c, N(alpha))));
+}
+
 /* self + alpha * other; bools add as or. */
 int body_add(BodyCall *c) {
-    const int self = X(0), other = X(1);
-    if (c->type == S_b) return P2(or, self, P2(and, other, N(2)));
-    return P2(add, self, scaled(c, other, 2));
+    const int self = X(0);
+    if (c->type == S_b) return P2(or, self, P2(and, X(1), N(2)));
+    return P2(add, self, addend(c, 1, 2));
 }
 
 int body_sub(BodyCall *c) {
     const int self = X(0);
-    return P2(sub, self, scaled(c, X(1), 2));
+    return P2(sub, self, addend(c, 1, 2));
 }
 
 int body_rsub(BodyCall *c) {
-    const int self = X(0), other = X(1);
-    return P2(sub, other, scaled(c, self, 2));
+    const int other = X(1);
+    return P2(sub, other, addend(c, 0, 2));
 }
 
 int body_addcmul(BodyCall *c) {
@@ -100,13 +114,8 @@ int body_div(BodyCall *c) {
     return P2(div, x, X(1));
 }
 
-/* PyTorch rounds a half quotient to its dtype before it truncates. */
-static int in_out_dtype(BodyCall *c, int x) {
-    if (c->out_dtype == DT_f16) return P1(round_f16, x);
-    return c->out_dtype == DT_bf16 ? P1(round_bf16, x) : x;
-}
-
-/* rounding_mode None, "trunc" or "floor". */
+/* rounding_mode None, "trunc" or "floor"; a half quotient is stored before it is truncated, as in
+ * PyTorch. */
 int body_div_mode(BodyCall *c) {
     const Arg *const mode = &c->args[2];
     if (mode->kind != ARG_string) return body_div(c);

@@ -25,15 +25,23 @@ Status decomp_softmax(Builder *b, const OpRow *row, const Arg *args, Val **outs)
     return done1(outs, in_dtype(b, y, dtype));
 }
 
+/* As a store and a load of the dtype leave it. */
+static Val *stored_as(Builder *b, Val *x, DType dtype) { return widened(b, in_dtype(b, x, dtype)); }
+
+/* (x - max) - log(sum). As PyTorch has it, a row of the last dim keeps its sum and the logarithm in
+ * the result's dtype; those of other dims stay in f32. */
 Status decomp_log_softmax(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const DType dtype = softmax_dtype(args);
-    const int64_t dim = dim_of(&args[1], args[0].val->meta->rank);
+    const int rank = args[0].val->meta->rank;
+    const int64_t dim = dim_of(&args[1], rank);
     if (args[0].val->meta->numel == 0) return done1(outs, E(b, _to_copy, args[0], I(dtype)));
     Val *const x = widened(b, args[0].val);
+    if (!x) return error_pending();
+    const DType kept = rank == 0 || dim == rank - 1 ? dtype : x->meta->dtype;
     Val *const below = E(b, sub_Tensor, V(x), V(max_over(b, x, dim)));
-    Val *const sum = sum_over(b, E(b, exp, V(below)), &dim, 1, true);
-    Val *const y = E(b, sub_Tensor, V(below), V(E(b, log, V(sum))));
-    return done1(outs, in_dtype(b, y, dtype));
+    Val *const sum = stored_as(b, sum_over(b, E(b, exp, V(below)), &dim, 1, true), kept);
+    Val *const log = stored_as(b, E(b, log, V(sum)), kept);
+    return done1(outs, in_dtype(b, E(b, sub_Tensor, V(below), V(log)), dtype));
 }
 
 /* output (grad - sum(grad output)) */

@@ -151,6 +151,39 @@ START_TEST(b5_half_values_are_rounded_where_eager_stores_them) {
 }
 END_TEST
 
+static sn_status scaled_addends(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_in(f, 1);
+    const sn_scalar alpha = sn_float(-3.1234567);
+    sn_out(f, 0, sn_add_ex(x, y, alpha));
+    sn_out(f, 1, sn_sub_ex(x, y, alpha));
+    sn_out(f, 2, sn_rsub_ex(y, x, alpha));
+    return sn_out(f, 3, sn_sub_scalar(x, sn_float(0.93290707)));
+}
+
+/* add and sub: numbers are of the op's dtype, alpha * other is what mul stores (PyTorch's kernels). */
+START_TEST(b5_half_addends_are_stored_first) {
+    static const sn_dtype types[] = {SN_BF16, SN_F16, SN_F32};
+    sn_function *const fn = sn_compile(scaled_addends, NULL, NULL);
+    for (int i = 0; i < 9; i++) {
+        const sn_dtype dtype = types[i % 3];
+        sn_tensor *const x = sn_to(F32((uint64_t)i, 100), dtype),
+                         *const y = sn_to(F32((uint64_t)i + 50, 100), dtype), *outs[4];
+        sn_tensor *const alpha = sn_full(SN_INTS(), sn_float(-3.1234567), dtype);
+        sn_tensor *const number = sn_full(SN_INTS(), sn_float(0.93290707), dtype);
+        sn_tensor *const term = sn_mul(y, alpha), *const other = sn_mul(x, alpha);
+        ck_assert_int_eq(sn_call(fn, (sn_tensor *[]){x, y}, 2, outs, 4), SN_OK);
+        ck_assert(same_bits(outs[0], sn_add(x, term)));
+        ck_assert(same_bits(outs[1], sn_sub(x, term)));
+        ck_assert(same_bits(outs[2], sn_sub(x, term)));
+        ck_assert(same_bits(outs[3], sn_sub(x, number)));
+        ck_assert(same_bits(outs[1], sn_sub_ex(x, y, sn_float(-3.1234567))));
+        ck_assert(same_bits(sn_rsub_ex(x, y, sn_float(-3.1234567)), sn_sub(y, other)));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    sn_function_free(fn);
+}
+END_TEST
+
 static sn_status random_ops(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
     sn_rand(SN_INTS(1000), SN_F32); /* removed, but its number is taken */
@@ -298,6 +331,7 @@ int main(void) {
         b3_the_control_register_is_checked,
         b3_integer_division_by_zero_is_a_value_error,
         b5_half_values_are_rounded_where_eager_stores_them,
+        b5_half_addends_are_stored_first,
         b6_a_random_op_takes_one_number,
         b6_elements_are_logical_and_errors_take_nothing,
         b7_a_row_does_not_depend_on_its_batch,
