@@ -6,13 +6,36 @@
 #include "runtime/frame.h"
 #include "runtime/replay.h"
 
+static Status out_of_range(const char *option, long long value) {
+    return error_raise(ST_ARGUMENT, "sn_compile: %s has no value %lld", option, value);
+}
+
+/* No option is accepted and then does nothing. */
+static Status check_options(const sn_compile_options *o) {
+    if ((unsigned)o->mode > SN_COMPILE_EAGER) return out_of_range("mode", o->mode);
+    if ((unsigned)o->numerics > SN_FAST) return out_of_range("numerics", o->numerics);
+    if ((unsigned)o->dynamic > SN_DYNAMIC_NEVER) return out_of_range("dynamic", o->dynamic);
+    if (o->check_every < 0) return out_of_range("check_every", o->check_every);
+    if (o->recompile_limit < 0) return out_of_range("recompile_limit", o->recompile_limit);
+    if (o->numerics == SN_FAST)
+        return error_raise(ST_UNSUPPORTED,
+                           "sn_compile: numerics SN_FAST is not in this version; use SN_EXACT");
+    if (o->background)
+        return error_raise(ST_UNSUPPORTED, "sn_compile: background compiling is not in this "
+                                           "version; leave background false");
+    return ST_OK;
+}
+
 sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *options) {
     if (error_pending()) return NULL;
     if (!body) {
         error_raise(ST_ARGUMENT, "sn_compile: body is NULL");
         return NULL;
     }
-    return function_new(body, closure, options);
+    sn_compile_options known = {0}; /* an older program's options are shorter */
+    if (options)
+        memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
+    return check_options(&known) == ST_OK ? function_new(body, closure, &known) : NULL;
 }
 
 void sn_function_free(sn_function *fn) {

@@ -387,7 +387,7 @@ static const char *refusal(const Capture *c, const OpCall *call) {
     if (call->row->returns_list) return "an op that returns a list of tensors";
     if (!is_capturable(call->row)) return "an op without a meta rule, or not declared pure";
     if (state_get()->modes) return "a user mode is active";
-    if (c->fn->options.eager_checks && call->row->flags & OPF_check)
+    if (c->eager_checks && call->row->flags & OPF_check)
         return "an op that checks values, with eager_checks";
     if (override_covers(call->row)) return "the op is overridden";
     for (int i = 0; i < call->row->n_params; i++) {

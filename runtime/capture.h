@@ -83,6 +83,7 @@ struct Capture {
     uint32_t map_room, stamp;
     sn_tensor *wanted;   /* the placeholder whose value a break asks for */
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
+    bool eager_checks;   /* of the running function, or of a callee that is being inlined */
     bool final;          /* the body has returned and its scope has ended */
     sn_tensor **results; /* what the body returned; NULL entries: absent */
     int n_results;

@@ -28,9 +28,7 @@ sn_function *function_new(sn_body body, void *closure, const sn_compile_options 
     if (!arena || !fn) goto fail;
     fn->body = body;
     fn->closure = closure;
-    if (options)
-        memcpy(&fn->options, options,
-               options->size < sizeof *options ? options->size : sizeof *options);
+    if (options) fn->options = *options;
     fn->name = mem_strdup(fn->options.name && *fn->options.name ? fn->options.name : "fn");
     fn->arena = arena;
     fn->root = trie_root(arena);
@@ -275,6 +273,7 @@ static Status call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor 
     if (capture) {
         *capture = (Capture){.fn = fn,
                              .arena = arena,
+                             .eager_checks = fn->options.eager_checks,
                              .frame = __builtin_frame_address(0),
                              .cookie = &cookie,
                              .cookie_value = cookie,
@@ -323,7 +322,8 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **t
         return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
     Arena *const arena = take_arena(fn);
     if (!arena) return ST_MEMORY;
-    Capture capture = {.fn = fn, .arena = arena, .outs_open = true};
+    Capture capture = {
+        .fn = fn, .arena = arena, .outs_open = true, .eager_checks = fn->options.eager_checks};
     Status status = run_captured(fn, &capture, in, n_in, outs, MAX_LIST);
     if (status == ST_OK) status = graph_text(fn, &capture, text);
     give_arena(fn, arena);
@@ -344,6 +344,31 @@ static Status check_strict(sn_function *fn) {
     return ST_OK;
 }
 
+/* A callee that is to run as it is: capture pauses, once everything that it may look at is made. */
+static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    TRY(capture_settle("a callee in mode SN_COMPILE_EAGER"));
+    Capture *const paused = capture_suspend();
+    const Status status = run_body(fn, in, n_in, out, n_out, NULL);
+    capture_resume(paused);
+    return status;
+}
+
+/* Inside another compiled function [semantics C11]: the ops become the caller's; what the callee demands of its
+ * ops, eager checks and an unbroken graph, holds for them. */
+static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    Capture *const c = state_get()->capture;
+    if (fn->options.mode == SN_COMPILE_EAGER) return call_paused(fn, in, n_in, out, n_out);
+    const bool eager_checks = c->eager_checks;
+    const int traces = c->traces.n;
+    c->eager_checks |= fn->options.eager_checks;
+    const Status status = run_body(fn, in, n_in, out, n_out, c);
+    c->eager_checks = eager_checks;
+    TRY(status);
+    if (!fn->options.full_graph || c->traces.n == traces) return ST_OK;
+    return error_raise(ST_STRICT, "%s: full_graph, but its graph breaks inside %s", fn->name,
+                       c->fn->name);
+}
+
 static void report_eager(sn_function *fn, sn_state *state) {
     pthread_mutex_lock(&fn->lock);
     fn->stats.calls++;
@@ -359,7 +384,7 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
     sn_state *const state = state_get();
     Status status;
     if (capture_current()) {
-        status = run_body(fn, in, n_in, out, n_out, state->capture);
+        status = call_inlined(fn, in, n_in, out, n_out);
     } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {
         status = run_body(fn, in, n_in, out, n_out, NULL);
         report_eager(fn, state);

@@ -434,6 +434,63 @@ START_TEST(c11_recursion_is_inlining) {
 }
 END_TEST
 
+/* A callee as a segment of its own: the caller's graph ends before it, and it runs as it is. */
+START_TEST(c11_an_eager_callee_runs_as_it_is) {
+    Host host = {.callee = sn_compile(inner, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER))};
+    sn_function *const fn = sn_compile(outer, &host, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = F32(i, 12), *const y = SN_CALL(fn, x);
+        ck_assert(same_bits(y, sn_add(sn_exp(sn_neg(sn_relu(x))), x)));
+    }
+    ck_assert_int_eq(stats_of(fn).graphs, 2); /* relu; add */
+    ck_assert_int_eq(stats_of(fn).breaks, 1);
+    ck_assert_ptr_nonnull(strstr(sn_explain(fn), "SN_COMPILE_EAGER"));
+    sn_function_free(fn);
+    sn_function_free(host.callee);
+}
+END_TEST
+
+static sn_status picks(sn_frame *f) {
+    return sn_out(f, 0, sn_index_select(sn_in(f, 0), 0, sn_in(f, 1)));
+}
+static sn_status outer_picks(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *const y = SN_CALL(host->callee, sn_relu(x), sn_in(f, 1));
+    return sn_out(f, 0, sn_index_select(sn_add(y, y), 0, sn_in(f, 1)));
+}
+
+START_TEST(c11_demands_of_a_callee_hold_for_its_ops) {
+    Host host = {.callee = sn_compile(picks, NULL, SN_COMPILE_OPTIONS(.eager_checks = true))};
+    sn_function *const fn = sn_compile(outer_picks, &host, NULL);
+    sn_tensor *const x = F32(1, 5, 3), *const at = indices(1, 0);
+    for (int i = 0; i < 2; i++) ck_assert_ptr_nonnull(SN_CALL(fn, x, at));
+    ck_assert_int_eq(stats_of(fn).breaks, 1); /* at the callee's op, not at the caller's */
+    sn_function_free(host.callee);
+    host.callee = sn_compile(
+        picks, NULL, SN_COMPILE_OPTIONS(.eager_checks = true, .name = "picks", .full_graph = true));
+    ck_assert_ptr_null(SN_CALL(fn, x, at));
+    expect_error(SN_ERR_STRICT, "picks");
+    sn_function_free(host.callee);
+    sn_function_free(fn);
+}
+END_TEST
+
+static void expect_refused(const sn_compile_options *options, sn_status status, const char *text) {
+    ck_assert_ptr_null(sn_compile(inner, NULL, options));
+    expect_error(status, text);
+}
+
+START_TEST(c11_options_without_effect_are_refused) {
+    expect_refused(SN_COMPILE_OPTIONS(.numerics = SN_FAST), SN_ERR_UNSUPPORTED, "SN_FAST");
+    expect_refused(SN_COMPILE_OPTIONS(.background = true), SN_ERR_UNSUPPORTED, "background");
+    expect_refused(SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)7), SN_ERR_ARGUMENT, "mode");
+    expect_refused(SN_COMPILE_OPTIONS(.numerics = (sn_numerics)9), SN_ERR_ARGUMENT, "numerics");
+    expect_refused(SN_COMPILE_OPTIONS(.dynamic = (sn_dynamic)3), SN_ERR_ARGUMENT, "dynamic");
+    expect_refused(SN_COMPILE_OPTIONS(.check_every = -1), SN_ERR_ARGUMENT, "check_every");
+    expect_refused(SN_COMPILE_OPTIONS(.recompile_limit = -1), SN_ERR_ARGUMENT, "recompile_limit");
+}
+END_TEST
+
 /* C12: custom ops
  * --------------------------------------------------------------------------------------------- */
 
@@ -814,6 +871,9 @@ int main(void) {
         c10_a_segment_ends_at_the_byte_bound,
         c11_nested_calls_inline,
         c11_recursion_is_inlining,
+        c11_an_eager_callee_runs_as_it_is,
+        c11_demands_of_a_callee_hold_for_its_ops,
+        c11_options_without_effect_are_refused,
         c12_pure_ops_with_a_meta_rule_are_captured,
         c12_other_ops_flush_and_run_at_once,
         c12_ordered_ops_are_never_merged_or_removed,
