@@ -215,6 +215,19 @@ static GVal *written(const Node *node, int i) {
     return gval(node->args[node->form == FORM_inplace ? 0 : node->row->n_params + i].val);
 }
 
+/* A comparison in place keeps the history of what it overwrites, which gets zeros, as on the tape. */
+static bool ends_history(const Node *node) {
+    return node->form == FORM_inplace && node->row->flags & OPF_nodiff &&
+           !(node->modes & (NODE_no_grad | NODE_inference)) &&
+           dtype_is_float(node->args[0].val->meta->dtype);
+}
+
+static Val *result_of(Graph *graph, const Node *written, const Node *pure, int i) {
+    Val *const result = &pure->outs[i].base;
+    return ends_history(written) ? E(&graph->builder, overwrite, V(pure->args[0].val), V(result))
+                                 : result;
+}
+
 static Status rewrite_form(Rewrite *rewrite, Node *node) {
     Graph *const graph = rewrite->graph;
     const int n_written = node->form == FORM_inplace ? 1 : node->row->n_out;
@@ -231,7 +244,7 @@ static Status rewrite_form(Rewrite *rewrite, Node *node) {
     Node *const pure = graph_append(graph, node->row, FORM_functional, node->args);
     Status status = pure ? ST_OK : error_pending();
     for (int i = 0; i < n_written && status == ST_OK; i++)
-        status = write_alias(rewrite, targets[i], &pure->outs[i].base,
+        status = write_alias(rewrite, targets[i], result_of(graph, node, pure, i),
                              (node->modes & NODE_no_grad) != 0);
     nodes_restore(graph, saved);
     TRY(status);

@@ -232,8 +232,9 @@ static void gather_needs(const RowNode *row, const TapeBackward *call, bool *nee
     }
 }
 
+/* Comparisons have nodes only where they write in place: what they overwrote gets zeros. */
 static Status run_rule(const OpRow *row, Deriv *d) {
-    DerivFn *const rule = deriv_rule(row);
+    DerivFn *const rule = deriv_rule(row->flags & OPF_nodiff ? op_row(OP_overwrite) : row);
     if (rule) return rule(d);
     return error_raise(ST_UNSUPPORTED, "the derivative of %s is not implemented", row->name);
 }
@@ -463,6 +464,12 @@ static Status record(OpCall *call, uint32_t needs) {
 
 static bool differentiable(const OpRow *row) { return !(row->flags & OPF_nodiff); }
 
+/* The arguments that make the call a node; of a comparison only the tensor that it writes. */
+static uint32_t recorded_args(const OpCall *call, uint32_t tracked) {
+    if (differentiable(call->row)) return tracked;
+    return call->form == FORM_inplace ? tracked & 1 : 0;
+}
+
 static bool writes_tracked(const OpCall *call) {
     for (int i = 0; call->out_args && i < call->row->n_out; i++)
         if (call->out_args[i] && tape_tracks(call->out_args[i])) return true;
@@ -471,8 +478,9 @@ static bool writes_tracked(const OpCall *call) {
 
 static Status kernel(OpCall *call) {
     const bool on = state_get()->grad_mode == SN_GRAD_ON;
-    const uint32_t needs = on ? tracked_args(call) : 0;
-    if (UNLIKELY(needs) && differentiable(call->row)) return record(call, needs);
+    const uint32_t tracked = on ? tracked_args(call) : 0;
+    const uint32_t needs = UNLIKELY(tracked) ? recorded_args(call, tracked) : 0;
+    if (UNLIKELY(needs)) return record(call, needs);
     if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record(call, needs);
     TRY(redispatch(call));
     if (UNLIKELY(call->row->kind == KIND_view) && differentiable(call->row))

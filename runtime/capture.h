@@ -122,6 +122,8 @@ void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
 
 /* capture_backward.c: sn::gradients(roots, grad_roots, leaves) on computed tensors. */
 Status gradients_run(const Arg *args, sn_tensor **outs);
+/* Empties the .grad slots that wait for a segment which failed. */
+void capture_drop_gradients(const Trace *trace);
 void capture_start(void); /* registers the key's kernel and hooks */
 
 /* variant.c: does a variant fit this trace? If not and `why` is given, the guard that failed with

@@ -78,6 +78,12 @@ static bool reach_init(Reach *r, const Trace *trace) {
     return true;
 }
 
+/* A rule may have nothing to say of an argument when only a later result has a gradient
+ * (nll_loss_forward's total weight): only a run of the tape can tell. */
+static bool lacks_first(const Reach *r, const TraceOp *op) {
+    return op->n_outs > 1 && !op->row->returns_list && !r->reached[r->class_of[op->first_value]];
+}
+
 /* Out forms never carry gradients; in-place ones do to whoever reads the memory later. */
 static bool is_reached(const Reach *r, const TraceOp *op) {
     if (op->form == FORM_inplace)
@@ -104,6 +110,7 @@ static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **l
         if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach ||
             op->row->id == OP_gradients || !is_reached(&r, op))
             continue;
+        if (lacks_first(&r, op)) return false;
         for (int i = 0; i < op->n_operands; i++)
             if (op->operands[i] != OPERAND_ABSENT)
                 r.reached[r.class_of[place_of(trace, op->operands[i])]] = true;
@@ -155,6 +162,16 @@ static Status record(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) 
     for (int i = 0; i < n && status == ST_OK; i++) status = accumulate(leaves[i], outs[i]);
     state->grad_mode = mode;
     return status;
+}
+
+/* A step that failed writes no gradient: slots that were to take one are empty again. */
+void capture_drop_gradients(const Trace *trace) {
+    for (int i = 0; trace->gradients && i < trace->inputs.n; i++) {
+        sn_tensor *const leaf = trace->inputs.at[i].tensor;
+        const sn_tensor *const grad = leaf ? tape_grad(leaf) : NULL;
+        if (grad && grad->placeholder && grad->placeholder->trace == trace)
+            tape_grad_set(leaf, NULL);
+    }
 }
 
 /* tape_capture_run: takes a backward over while this thread captures; what it cannot record runs as

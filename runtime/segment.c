@@ -229,6 +229,7 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
     if (trace->started_ns) trace->ended_ns = clock_ns();
     Capture *const suspended = capture_suspend();
     const Status status = run_trace(trace);
+    if (status != ST_OK) capture_drop_gradients(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);
     capture_resume(suspended);
     if (!capture_begin_trace(c)) return ST_MEMORY;

@@ -44,11 +44,13 @@ static bool *track(Graph *graph, const bool *want) {
         const bool stops = node->modes & (NODE_no_grad | NODE_inference) ||
                            node->row->flags & OPF_nodiff || node->row->id == OP_detach ||
                            node->row->id == OP_gradients;
+        bool *const self = node->form == FORM_inplace && node->args[0].val
+                               ? &t.tracked[gval(node->args[0].val)->id]
+                               : NULL;
+        const bool carries = (t.any && !stops) || (self && *self);
         for (int i = 0; i < node->n_outs; i++)
-            t.tracked[node->outs[i].id] =
-                t.any && !stops && dtype_is_float(node->outs[i].base.meta->dtype);
-        if (node->form == FORM_inplace && t.any && !stops && node->args[0].val)
-            t.tracked[gval(node->args[0].val)->id] = true;
+            t.tracked[node->outs[i].id] = carries && dtype_is_float(node->outs[i].base.meta->dtype);
+        if (self && carries) *self = true;
     }
     return t.tracked;
 }

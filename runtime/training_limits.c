@@ -57,9 +57,13 @@ static bool touches_tracked(const Limits *l, const Node *node) {
     return false;
 }
 
+/* Does eager's tape make a node? A comparison only where it writes into what is tracked. */
 static bool is_recorded(const Limits *l, const Node *node) {
-    return !(node->modes & (NODE_no_grad | NODE_inference)) && !(node->row->flags & OPF_nodiff) &&
-           node->row->id != OP_gradients && touches_tracked(l, node);
+    if (node->modes & (NODE_no_grad | NODE_inference) || node->row->id == OP_gradients)
+        return false;
+    if (node->row->flags & OPF_nodiff)
+        return node->form == FORM_inplace && l->tracked[gval(node->args[0].val)->id];
+    return touches_tracked(l, node);
 }
 
 /* Composites save through their parts, of which nothing is known here. */
@@ -107,7 +111,8 @@ static void check_writes(Limits *l, const Node *node) {
 }
 
 static bool lacks_derivative(const Node *node) {
-    return node->row->kind != KIND_composite && !tape_row_differentiable(node->row);
+    return node->row->kind != KIND_composite && !(node->row->flags & OPF_nodiff) &&
+           !tape_row_differentiable(node->row);
 }
 
 static void check_nodes(Limits *l) {

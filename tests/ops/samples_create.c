@@ -27,7 +27,8 @@ const Samples samples_like = {
 };
 /* sn::gradients is no call that eager makes: the joint pass expands it (tests/golden/passes). */
 const Samples samples_none = {
-    .good = LINES("restride: x[3,4] [1,3]", "restride: x[3,4] [4,1] :f64", "restride: x[0] [1]",
+    .good = LINES("overwrite: x[3,4] x[3,4]", "overwrite: x[0] x[0]", "restride: x[3,4] [1,3]",
+                  "restride: x[3,4] [4,1] :f64", "restride: x[0] [1]",
                   "zeros_strided: [3,4] [1,3] dtype=:x", "zeros_strided: [0] [1] dtype=:f32",
                   "view_of: x[3,4] [2,2] [4,1] 1", "view_of: x[1] [1] [1] 0",
                   "view_scatter: x[3,4] x[2,2] [2,2] [4,1] 1", "view_scatter: x[1] x[1] [1] [1] 0"),

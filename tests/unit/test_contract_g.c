@@ -246,6 +246,25 @@ START_TEST(g5_in_place_gradients_are_those_of_the_functional_form) {
 }
 END_TEST
 
+static sn_status compares_in_place(sn_frame *f) {
+    sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(3));
+    sn_value args[] = {sn_val(h), sn_val(sn_in(f, 0))};
+    sn_op_call1(sn_op_find("aten::le_.Tensor"), args, 2);
+    return sn_out(f, 0, sn_mul(h, h));
+}
+
+START_TEST(g5_a_comparison_in_place_ends_the_history_with_zeros) {
+    const Twin twin = twin_new(compares_in_place, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const want = gradient(twin.eager, F32((uint64_t)i, 6));
+        for (int k = 0; k < 6; k++) ck_assert(at(want, k) == 0);
+        ck_assert(same_bits(gradient(twin.fast, F32((uint64_t)i, 6)), want));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status mixed_modes(sn_frame *f) {
     const Host *const host = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0);
@@ -280,6 +299,7 @@ int main(void) {
         g4_grad_slots_are_guarded_absent_or_present,
         g4_hooks_run_once_each_call,
         g5_in_place_gradients_are_those_of_the_functional_form,
+        g5_a_comparison_in_place_ends_the_history_with_zeros,
         g6_each_node_keeps_its_modes,
     };
     return contract_main("test_contract_g", tests, (int)(sizeof tests / sizeof *tests));
