@@ -43,13 +43,10 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
 }
 
-sn_status sn_backward(sn_tensor *root) {
-    sn_tensor *const roots[] = {root};
-    return sn_backward_ex((sn_tensors){roots, 1}, (sn_tensors){NULL, 0}, 0);
-}
-
 static Status check_lists(sn_tensors roots, sn_tensors grads, const char *what) {
     TRY(error_pending());
+    if (roots.n && !roots.data)
+        return error_raise(ST_ARGUMENT, "%s: the list of tensors is NULL", what);
     for (int64_t i = 0; i < roots.n; i++) TRY(tensor_valid(roots.data[i], what));
     if (grads.data && grads.n != roots.n)
         return error_raise(ST_ARGUMENT, "%s: %lld gradients for %lld tensors", what,
@@ -57,27 +54,46 @@ static Status check_lists(sn_tensors roots, sn_tensors grads, const char *what) 
     return ST_OK;
 }
 
-sn_status sn_backward_ex(sn_tensors roots, sn_tensors grads, uint32_t flags) {
+/* A run of the tape for the call at `site`: graph breaks and errors name that place. */
+static sn_status run_from(const void *site, const TapeRun *run) {
+    state_get()->site = site;
+    const Status status = tape_run(run);
+    if (status != ST_OK) error_set_op("sn_backward"), error_set_site(site);
+    return (sn_status)status;
+}
+
+static sn_status backward(sn_tensors roots, sn_tensors grads, uint32_t flags, const void *site) {
     const Status status = check_lists(roots, grads, "sn_backward");
     if (status != ST_OK) return (sn_status)status;
-    return (sn_status)tape_run(&(TapeRun){
-        .roots = roots.data, .n_roots = (int)roots.n, .grads = grads.data, .flags = flags});
+    const TapeRun run = {
+        .roots = roots.data, .n_roots = (int)roots.n, .grads = grads.data, .flags = flags};
+    return run_from(site, &run);
+}
+
+sn_status sn_backward(sn_tensor *root) {
+    sn_tensor *const roots[] = {root};
+    return backward((sn_tensors){roots, 1}, (sn_tensors){NULL, 0}, 0, __builtin_return_address(0));
+}
+
+sn_status sn_backward_ex(sn_tensors roots, sn_tensors grads, uint32_t flags) {
+    return backward(roots, grads, flags, __builtin_return_address(0));
 }
 
 sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_t flags,
                        sn_tensor **out) {
-    for (int64_t i = 0; i < xs.n; i++) out[i] = NULL;
+    for (int64_t i = 0; out && i < xs.n; i++) out[i] = NULL;
     Status status = check_lists(ys, grad_ys, "sn_gradients");
-    if (status == ST_OK && xs.n < 1)
+    if (status == ST_OK && (xs.n < 1 || !xs.data || !out))
         status = error_raise(ST_ARGUMENT, "sn_gradients: no tensors to differentiate by");
     if (status != ST_OK) return (sn_status)status;
-    return (sn_status)tape_run(&(TapeRun){.roots = ys.data,
-                                          .n_roots = (int)ys.n,
-                                          .grads = grad_ys.data,
-                                          .xs = xs.data,
-                                          .n_xs = (int)xs.n,
-                                          .out = out,
-                                          .flags = flags});
+    const TapeRun run = {.roots = ys.data,
+                         .n_roots = (int)ys.n,
+                         .grads = grad_ys.data,
+                         .xs = xs.data,
+                         .n_xs = (int)xs.n,
+                         .out = out,
+                         .flags = flags};
+    return run_from(__builtin_return_address(0), &run);
 }
 
 int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
@@ -108,7 +124,7 @@ static bool has_custom(sn_frame *f) {
 
 static bool deriv_index(const sn_frame *f, const char *what, int i, int n) {
     if (i >= 0 && i < n) return true;
-    error_raise(ST_ARGUMENT, "%s: there is no %s %d, only %d", f->what, what, i, n);
+    error_raise(ST_ARGUMENT, "%s: there is no %s %d; it has %d", f->what, what, i, n);
     return false;
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/execute.h"
+#include "runtime/function.h"
 #include "runtime/state.h"
 #include "runtime/tensor.h"
 
@@ -25,7 +26,8 @@ const sn_error *sn_error_take(void) {
     if (pending->status != ST_OK)
         *slot = *pending;
     else
-        slot->message[0] = slot->op[0] = slot->where[0] = '\0';
+        slot->message[0] = slot->op[0] = slot->where[0] = '\0', slot->site = NULL;
+    if (slot->site && !slot->where[0]) site_name(slot->site, slot->where, sizeof slot->where);
     state->taken = (sn_error){.size = sizeof state->taken,
                               .status = (sn_status)pending->status,
                               .code = pending->status == ST_OK ? 0 : pending->code,
@@ -46,10 +48,11 @@ int sn_finish(void) {
     const bool failed = sn_check() != SN_OK;
     if (failed) {
         const sn_error *const error = sn_error_take();
-        const char *const sep = error->op[0] ? ": " : "", *const at = error->where[0] ? " at " : "";
-        fprintf(stderr, "sinter: SN%d %s: %s%s%s%s%s\n", (int)error->code,
-                status_name((Status)error->status), error->op, sep, error->message, at,
-                error->where);
+        char op[128];
+        fprintf(stderr, "sinter: SN%d %s error: %s%s%s%s\n", (int)error->code,
+                status_name((Status)error->status), error->message,
+                error_op_suffix(error->message, error->op, op, sizeof op),
+                error->where[0] ? " at " : "", error->where);
     }
     sn_scope_end(SN_SCOPE_ROOT);
     return failed;

@@ -46,34 +46,53 @@ void sn_function_free(sn_function *fn) {
     function_free(fn);
 }
 
-static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    state_get()->site = __builtin_return_address(0);
-    return (sn_status)function_call(fn, in, n_in, out, n_out);
+static Status check_lists(const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    if (n_in < 0 || n_out < 0)
+        return error_raise(ST_ARGUMENT, "sn_call: %d inputs and %d outputs", n_in, n_out);
+    if ((n_in && !in) || (n_out && !out))
+        return error_raise(ST_ARGUMENT, "sn_call: the list of %d %s is NULL",
+                           n_in && !in ? n_in : n_out, n_in && !in ? "inputs" : "outputs");
+    return ST_OK;
+}
+
+static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out,
+                      const void *site) {
+    state_get()->site = site;
+    Status status = check_lists(in, n_in, out, n_out);
+    if (status == ST_OK) status = function_call(fn, in, n_in, out, n_out);
+    if (status != ST_OK) error_set_site(site);
+    return (sn_status)status;
 }
 
 enum { MAX_STACK_ARGS = 64 };
 
-sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
+static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out,
+                              const void *site) {
     Arg args[MAX_STACK_ARGS];
-    if (n_in < 0 || n_out < 0 || n_in > MAX_STACK_ARGS)
-        return (sn_status)error_raise(ST_ARGUMENT,
-                                      "sn_call: %d inputs and %d outputs; at most %d inputs", n_in,
-                                      n_out, MAX_STACK_ARGS);
+    const int n_in = (int)in.n;
+    if (n_in < 0 || n_in > MAX_STACK_ARGS)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %d inputs; there may be %d", n_in,
+                                      MAX_STACK_ARGS);
     for (int i = 0; i < n_in; i++) {
-        if (!in[i] && !error_pending()) error_raise(ST_ARGUMENT, "sn_call: input %d is NULL", i);
-        args[i] = A_VAL(in[i] ? &in[i]->base : NULL);
+        sn_tensor *const t = in.data ? in.data[i] : NULL;
+        if (!t && !error_pending()) error_raise(ST_ARGUMENT, "sn_call: input %d is NULL", i);
+        args[i] = A_VAL(t ? &t->base : NULL);
     }
-    return call(fn, args, n_in, out, n_out);
+    return call(fn, args, n_in, out, n_out, site);
+}
+
+sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
+    return call_tensors(fn, (sn_tensors){in, n_in}, out, n_out, __builtin_return_address(0));
 }
 
 sn_status sn_call_values(sn_function *fn, const sn_value *in, int n_in, sn_tensor **out,
                          int n_out) {
-    return call(fn, (const Arg *)in, n_in, out, n_out);
+    return call(fn, (const Arg *)in, n_in, out, n_out, __builtin_return_address(0));
 }
 
 sn_tensor *sn_call1(sn_function *fn, sn_tensors in) {
     sn_tensor *out = NULL;
-    sn_call(fn, in.data, (int)in.n, &out, 1);
+    call_tensors(fn, in, &out, 1, __builtin_return_address(0));
     return out;
 }
 
@@ -154,21 +173,27 @@ static const char *give(Text *text) {
     return state_text(state_get(), text->at);
 }
 
+static bool given(const void *argument, const char *what) {
+    if (!argument) error_raise(ST_ARGUMENT, "%s is NULL", what);
+    return argument != NULL;
+}
+
 const char *sn_explain(sn_function *fn) {
     Text text = {0};
-    if (fn) explain_text(fn, &text);
+    if (given(fn, "sn_explain: the function")) explain_text(fn, &text);
     return give(&text);
 }
 
 const char *sn_explain_json(sn_function *fn) {
     Text text = {0};
-    if (fn) explain_json(fn, &text);
+    if (given(fn, "sn_explain_json: the function")) explain_json(fn, &text);
     return give(&text);
 }
 
 const char *sn_dump(sn_function *fn, const char *stage) {
     Text text = {0};
-    if (fn && stage) explain_dump(fn, stage, &text);
+    if (given(fn, "sn_dump: the function") && given(stage, "sn_dump: the stage"))
+        explain_dump(fn, stage, &text);
     return give(&text);
 }
 

@@ -96,7 +96,7 @@ typedef struct Results {
     int n;
 } Results;
 
-static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results) {
+static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *results) {
     TRY(error_pending());
     if (!op || (n_in && !in))
         return error_raise(ST_ARGUMENT, "sn_op_call: the op or its inputs are NULL");
@@ -112,10 +112,18 @@ static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *re
     return dispatch(op->row, op->form, args, op->form == FORM_out ? written : NULL, results->at);
 }
 
+static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results,
+                      const void *site) {
+    state_get()->site = site;
+    const Status status = call_form(op, in, n_in, results);
+    if (status != ST_OK) error_set_site(site);
+    return status;
+}
+
 sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *out, int *n_out) {
     const int room = n_out ? *n_out : 0;
     Results results = {.n = 0};
-    Status status = call_op(op, in, n_in, &results);
+    Status status = call_op(op, in, n_in, &results, __builtin_return_address(0));
     if (status == ST_OK && results.n > room)
         status =
             error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
@@ -128,7 +136,8 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
 
 sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
     Results results = {.n = 0};
-    return call_op(op, in, n_in, &results) == ST_OK && results.n ? results.at[0] : NULL;
+    const Status status = call_op(op, in, n_in, &results, __builtin_return_address(0));
+    return status == ST_OK && results.n ? results.at[0] : NULL;
 }
 
 /* user ops, overrides, modes

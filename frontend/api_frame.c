@@ -10,11 +10,11 @@ int sn_in_count(sn_frame *f) { return f ? f->n_in : 0; }
 
 static const Arg *input(sn_frame *f, int i) {
     if (!f) {
-        error_raise(ST_ARGUMENT, "the frame is NULL");
+        error_raise(ST_ARGUMENT, "sn_in: the frame is NULL");
         return NULL;
     }
     if (i >= 0 && i < f->n_in) return &f->in[i];
-    error_raise(ST_ARGUMENT, "%s: there is no input %d, only %d", f->what, i, f->n_in);
+    error_raise(ST_ARGUMENT, "%s: there is no input %d; the call has %d", f->what, i, f->n_in);
     return NULL;
 }
 

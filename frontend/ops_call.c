@@ -3,10 +3,20 @@
 
 #include "runtime/base/error.h"
 
-static bool has_null(const OpRow *row, const Arg *args) {
+static bool is_odd(const Arg *arg) { /* a NULL, or a list that is not one */
+    if (arg->kind == ARG_tensor) return !arg->val;
+    return arg->kind == ARG_ints && (arg->n < 0 || (arg->n && !arg->ints));
+}
+
+static bool has_odd(const OpRow *row, const Arg *args) {
     for (int i = 0; i < row->n_params; i++)
-        if (args[i].kind == ARG_tensor && !args[i].val) return true;
+        if (is_odd(&args[i])) return true;
     return false;
+}
+
+static sn_tensor *failed(void) {
+    error_set_site(state_get()->site);
+    return NULL;
 }
 
 sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tensor *const *written) {
@@ -14,8 +24,8 @@ sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tenso
     sn_tensor *outs[MAX_OUTS] = {0};
     Arg full[MAX_ARGS];
     if (error_pending() != ST_OK) return NULL;
-    if (!plain || has_null(row, args)) {
-        if (op_args_normalize(row, args, row->n_params, full) != ST_OK) return NULL;
+    if (!plain || has_odd(row, args)) {
+        if (op_args_normalize(row, args, row->n_params, full) != ST_OK) return failed();
         args = full;
     }
     return dispatch(row, form, args, written, outs) == ST_OK ? outs[0] : NULL;
@@ -30,7 +40,7 @@ sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more) {
     if (status == ST_OK) status = dispatch(row, FORM_functional, full, NULL, outs);
     for (int i = 1; i < row->n_out; i++)
         if (more[i - 1]) *more[i - 1] = status == ST_OK ? outs[i] : NULL;
-    return status == ST_OK ? outs[0] : NULL;
+    return status == ST_OK ? outs[0] : failed();
 }
 
 int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
@@ -45,5 +55,7 @@ int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
         status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n,
                              (long long)room);
     for (int64_t i = 0; i < room; i++) out[i] = status == ST_OK && i < n ? outs[i] : NULL;
-    return status == ST_OK ? n : -1;
+    if (status == ST_OK) return n;
+    failed();
+    return -1;
 }

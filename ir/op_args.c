@@ -60,8 +60,15 @@ static bool number_for_tensor(const OpRow *row, const Param *param, const Arg *g
     return tensor && arg_is_number(given) && row->kind == KIND_pointwise;
 }
 
+static bool is_list(const Arg *given) {
+    return given->kind == ARG_ints || given->kind == ARG_floats || given->kind == ARG_tensors;
+}
+
 static Status check_list(const OpRow *row, const Param *param, const Arg *given) {
-    for (int i = 0; i < given->n; i++) {
+    if (given->n < 0 || (given->n && !given->vals))
+        return error_raise(ST_ARGUMENT, "%s: %s is %s list of %d", row->name, param->name,
+                           given->n < 0 ? "a" : "a NULL", given->n);
+    for (int i = 0; given->kind == ARG_tensors && i < given->n; i++) {
         if (given->vals[i]) continue;
         if (error_pending() != ST_OK) return error_pending();
         return error_raise(ST_ARGUMENT, "%s: %s[%d] is NULL", row->name, param->name, i);
@@ -114,7 +121,7 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
     }
     if (number_for_tensor(row, param, given)) return ST_OK;
     if (!(accepted[param->type] & (1u << given->kind))) return wrong_kind(row, param, given);
-    if (param->type == PT_tensors) return check_list(row, param, given);
+    if (is_list(given)) TRY(check_list(row, param, given));
     if ((param->type == PT_dtype || param->type == PT_dtype_opt) &&
         (given->i < 0 || given->i >= DT_COUNT))
         return error_raise(ST_ARGUMENT, "%s: %s is no dtype: %lld", row->name, param->name,
@@ -125,8 +132,8 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
 
 static Status normalize_all(const OpRow *row, const Arg *given, int n_given, Arg *args) {
     if (n_given > row->n_params)
-        return error_raise(ST_ARGUMENT, "%s takes %d arguments, not %d", row->name, row->n_params,
-                           n_given);
+        return error_raise(ST_ARGUMENT, "%s: %d arguments at most, not %d", row->name,
+                           row->n_params, n_given);
     for (int i = 0; i < row->n_params; i++)
         TRY(normalize_one(row, &row->params[i], i < n_given ? &given[i] : NULL, &args[i]));
     return ST_OK;

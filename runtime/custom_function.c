@@ -223,7 +223,7 @@ Status custom_save(sn_frame *f, sn_tensor *t) {
 
 static Status check_index(const sn_frame *f, const char *what, int i, int n) {
     if (i >= 0 && i < n) return ST_OK;
-    return error_raise(ST_ARGUMENT, "%s: there is no %s %d, only %d", f->what, what, i, n);
+    return error_raise(ST_ARGUMENT, "%s: there is no %s %d; it has %d", f->what, what, i, n);
 }
 
 static Status check_backward(const sn_frame *f) {

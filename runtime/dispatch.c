@@ -235,6 +235,7 @@ static Status start(OpCall *call) {
 static Status finish(OpCall *call, Status status) {
     if (LIKELY(status == ST_OK)) return ST_OK;
     error_set_op(op_form_name(call->row, call->form));
+    error_set_site(state_get()->site);
     for (int i = 0; i < call->row->n_out; i++) call->outs[i] = NULL;
     call->n_outs = 0;
     return status;

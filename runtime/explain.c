@@ -226,10 +226,20 @@ static Status dump_one(const Variant *v, const char *stage, Text *text) {
     return ST_OK;
 }
 
+static Status unknown_stage(const char *stage) {
+    Text list = {0};
+    for (int i = 0; explain_stage_name(i); i++)
+        text_printf(&list, "%s%s", i ? ", " : "", explain_stage_name(i));
+    const Status status = error_raise(ST_ARGUMENT, "sn_dump: stage '%s' is unknown; stages: %s",
+                                      stage, text_str(&list));
+    text_free(&list);
+    return status;
+}
+
 Status explain_dump(sn_function *fn, const char *stage, Text *text) {
     bool known = false;
     for (int i = 0; explain_stage_name(i); i++) known |= !strcmp(explain_stage_name(i), stage);
-    if (!known) return error_raise(ST_ARGUMENT, "stage '%s' is unknown", stage);
+    if (!known) return unknown_stage(stage);
     Status status = ST_OK;
     pthread_mutex_lock(&fn->lock);
     for (int i = 0; i < fn->variants.n && status == ST_OK; i++)

@@ -1,6 +1,8 @@
 /* safetensors.c: see the header. Every offset is checked before use; tensors must tile the data exactly. */
 #include "runtime/safetensors.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,10 +28,18 @@ static Status bad(const char *what, const char *name) {
     return error_raise(ST_PARSE, "safetensors: %s%s%s", what, *name ? " of tensor " : "", name);
 }
 
+/* An error of the content says which file it was. */
+static void add_path(const char *path) {
+    ErrorSlot *const slot = error_slot();
+    const size_t used = strlen(slot->message);
+    snprintf(slot->message + used, sizeof slot->message - used, " in '%s'", path);
+}
+
 static Status read_content(FILE *file, const char *path, SafeFile *out) {
     if (fseek(file, 0, SEEK_END)) return error_raise(ST_IO, "cannot read '%s'", path);
     const long size = ftell(file);
-    if (size < 0 || fseek(file, 0, SEEK_SET)) return error_raise(ST_IO, "cannot read '%s'", path);
+    if (size < 0 || size == LONG_MAX || fseek(file, 0, SEEK_SET)) /* LONG_MAX: of a folder */
+        return error_raise(ST_IO, "cannot read '%s'", path);
     out->content = mem_alloc((size_t)size + 1);
     if (!out->content) return ST_MEMORY;
     out->bytes = (size_t)size;
@@ -116,13 +126,13 @@ static Status read_header(SafeFile *file) {
 
 Status safetensors_open(const char *path, SafeFile **out) {
     FILE *stream = fopen(path, "rb");
-    if (!stream) return error_raise(ST_IO, "cannot open '%s'", path);
+    if (!stream) return error_raise(ST_IO, "cannot open '%s': %s", path, strerror(errno));
     SafeFile *file = mem_zero(sizeof *file);
     Status status = ST_MEMORY;
     if (file) file->arena = arena_new();
     if (file && file->arena) status = read_content(stream, path, file);
     fclose(stream);
-    if (status == ST_OK) status = read_header(file);
+    if (status == ST_OK && (status = read_header(file)) == ST_PARSE) add_path(path);
     if (status == ST_OK)
         *out = file;
     else

@@ -39,8 +39,9 @@ int usage_error(const Command *command, const char *problem, const char *what) {
 
 int report_error(int code) {
     const ErrorSlot *const slot = error_slot();
-    fprintf(stderr, "sinter: %s error: %s", status_name(slot->status), slot->message);
-    if (slot->op[0]) fprintf(stderr, " [%s]", slot->op);
+    char op[128];
+    fprintf(stderr, "sinter: %s error: %s%s", status_name(slot->status), slot->message,
+            error_op_suffix(slot->message, slot->op, op, sizeof op));
     if (slot->where[0]) fprintf(stderr, " at %s", slot->where);
     fputc('\n', stderr);
     error_clear();

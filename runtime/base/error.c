@@ -23,6 +23,7 @@ Status error_raise(Status status, const char *format, ...) {
     slot->status = status;
     slot->code = 1000 + (int)status;
     slot->op[0] = slot->where[0] = '\0';
+    slot->site = NULL;
     va_list args;
     va_start(args, format);
     vsnprintf(slot->message, sizeof slot->message, format, args);
@@ -36,9 +37,35 @@ static void fill(char *field, size_t size, const char *text) {
     if (error_pending() != ST_OK && !field[0]) snprintf(field, size, "%s", text);
 }
 
-void error_set_op(const char *op) { fill(error_slot()->op, sizeof error_slot()->op, op); }
+/* "aten::mm: ...", "sn_item: ...": the first word ends in a colon. */
+static bool names_someone(const char *message) {
+    const char *const space = strchr(message, ' ');
+    return space && space > message && space[-1] == ':';
+}
+
+void error_set_op(const char *op) {
+    ErrorSlot *const slot = error_slot();
+    if (slot->status == ST_OK || slot->op[0]) return;
+    fill(slot->op, sizeof slot->op, op);
+    if (names_someone(slot->message)) return;
+    char said[sizeof slot->message];
+    memcpy(said, slot->message, sizeof said);
+    snprintf(slot->message, sizeof slot->message, "%s: %.*s", op, (int)sizeof said - 100, said);
+}
+
 void error_set_where(const char *where) {
     fill(error_slot()->where, sizeof error_slot()->where, where);
+}
+
+void error_set_site(const void *site) {
+    ErrorSlot *const slot = error_slot();
+    if (slot->status != ST_OK && !slot->where[0] && !slot->site) slot->site = site;
+}
+
+const char *error_op_suffix(const char *message, const char *op, char *room, size_t size) {
+    if (!op[0] || strstr(message, op)) return "";
+    snprintf(room, size, " [%s]", op);
+    return room;
 }
 
 const char *status_name(Status status) {

@@ -2,7 +2,8 @@
  *
  * The first error stays pending until error_take(): later raises are dropped, so the root cause survives. The slot
  * is reached through one thread-local pointer, which the runtime repoints when a thread changes its sn_state.
- * `op` and `where` are filled by whoever knows them (the dispatcher knows the op, capture the call site).
+ * `op` and `where` are filled by whoever knows them (the dispatcher knows the op, capture the call site). A call site is
+ * kept as an address and named when the error is taken: most errors are handled without being read.
  */
 #ifndef SINTER_RUNTIME_BASE_ERROR_H
 #define SINTER_RUNTIME_BASE_ERROR_H
@@ -14,6 +15,7 @@ typedef struct ErrorSlot {
     char message[1024]; /* one line, no trailing newline */
     char op[96];        /* "aten::add.Tensor" or "" */
     char where[256];    /* "model.c:57" or "" */
+    const void *site;   /* what `where` will name, or NULL */
 } ErrorSlot;
 
 /* Raises an error unless one is pending; always returns `status` so that `return error_raise(...)` reads well. */
@@ -21,8 +23,12 @@ Status error_raise(Status status, const char *format, ...) PRINTF_LIKE(2, 3);
 Status error_pending(void);  /* ST_OK or the pending error's status */
 ErrorSlot *error_slot(void); /* the thread's slot, never NULL */
 void error_clear(void);
-void error_set_op(const char *op);       /* if one is pending and names no op yet */
-void error_set_where(const char *where); /* likewise */
+/* These three: if an error is pending that has none yet. A message that names nobody begins with the op then. */
+void error_set_op(const char *op);
+void error_set_where(const char *where);
+void error_set_site(const void *site);
+/* " [op]" where the message does not say it, else "". */
+const char *error_op_suffix(const char *message, const char *op, char *room, size_t size);
 /* Makes `slot` the thread's (NULL: the thread's own); returns the previous one. */
 ErrorSlot *error_slot_use(ErrorSlot *slot);
 /* The status' public name: "argument", "shape"... */

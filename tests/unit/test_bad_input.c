@@ -193,8 +193,18 @@ START_TEST(functions_and_calls) {
     expect_error(SN_ERR_ARGUMENT, "input 0");
     ck_assert_int_ne(sn_call(fn, &x, -1, &out, 1), SN_OK);
     sn_error_take();
+    ck_assert_int_ne(sn_call(fn, NULL, 1, &out, 1), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "input 0");
+    ck_assert_int_ne(sn_call(fn, &x, 1, NULL, 1), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "list of 1 outputs is NULL");
+    ck_assert_int_ne(sn_call_values(fn, NULL, 2, &out, 1), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "list of 2 inputs is NULL");
     ck_assert_str_eq(sn_dump(fn, "nonsense"), "");
-    sn_error_take();
+    expect_error(SN_ERR_ARGUMENT, "stages: capture, ");
+    ck_assert_str_eq(sn_dump(NULL, "capture"), "");
+    expect_error(SN_ERR_ARGUMENT, "sn_dump: the function is NULL");
+    ck_assert_str_eq(sn_explain(NULL), "");
+    expect_error(SN_ERR_ARGUMENT, "sn_explain: the function is NULL");
     sn_function_free(fn);
     ck_assert_int_ne(sn_setting_set("no_such_setting", "1"), SN_OK);
     expect_error(SN_ERR_ARGUMENT, "no_such_setting");
@@ -202,6 +212,34 @@ START_TEST(functions_and_calls) {
     expect_error(SN_ERR_ARGUMENT, "many");
     ck_assert_ptr_null(sn_op_find("aten::no_such_op"));
     sn_error_take();
+}
+END_TEST
+
+START_TEST(lists_of_nothing) {
+    const sn_ints two = {NULL, 2}, negative = {(const int64_t[]){1}, -2};
+    ck_assert_ptr_null(sn_empty(two, SN_F32));
+    expect_error(SN_ERR_ARGUMENT, "size is a NULL list of 2");
+    ck_assert_ptr_null(sn_empty(negative, SN_F32));
+    expect_error(SN_ERR_ARGUMENT, "size is a list of -2");
+    ck_assert_ptr_null(sn_permute(F32(1, 2, 3), two));
+    expect_error(SN_ERR_ARGUMENT, "dims is a NULL list of 2");
+    ck_assert_ptr_null(sn_cat((sn_tensors){NULL, 3}, 0));
+    expect_error(SN_ERR_ARGUMENT, "tensors is a NULL list of 3");
+    const sn_tensors nothing = {NULL, 1};
+    ck_assert_int_ne(sn_backward_ex(nothing, (sn_tensors){0}, 0), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "list of tensors is NULL");
+    ck_assert_int_ne(sn_gradients(nothing, nothing, (sn_tensors){0}, 0, NULL), SN_OK);
+    sn_error_take();
+}
+END_TEST
+
+START_TEST(files_that_are_none) {
+    ck_assert_ptr_null(sn_dict_load("/nowhere/x"));
+    expect_error(SN_ERR_IO, "/nowhere/x': No such file");
+    ck_assert_ptr_null(sn_dict_load("/"));
+    expect_error(SN_ERR_IO, "cannot read '/'");
+    ck_assert_ptr_null(sn_dict_load("/bin/sh"));
+    expect_error(SN_ERR_PARSE, "in '/bin/sh'");
 }
 END_TEST
 
@@ -261,6 +299,8 @@ int main(void) {
     tcase_add_test(tests, memory_from_outside);
     tcase_add_test(tests, questions_about_nothing);
     tcase_add_test(tests, functions_and_calls);
+    tcase_add_test(tests, lists_of_nothing);
+    tcase_add_test(tests, files_that_are_none);
     tcase_add_test(tests, text_that_does_not_parse);
     tcase_add_test(tests, damaged_text);
     suite_add_tcase(suite, tests);

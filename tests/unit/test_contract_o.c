@@ -261,16 +261,32 @@ START_TEST(o5_a_callback_that_returns_with_an_error_has_failed) {
 }
 END_TEST
 
+static sn_status forgets(sn_frame *f) { return sn_in(f, 0) ? SN_OK : sn_check(); }
+
 START_TEST(o5_errors_name_op_and_call_site) {
     ck_assert_ptr_null(sn_add(F32(1, 4), F32(1, 3)));
     const sn_error *const error = sn_error_take();
     ck_assert_ptr_nonnull(strstr(error->op, "add"));
+    ck_assert_ptr_nonnull(strstr(error->where, "test_contract_o")); /* and the line, with -g */
     ck_assert_ptr_nonnull(strstr(error->message, "4"));
     ck_assert_ptr_nonnull(strstr(error->message, "3"));
     ck_assert_int_gt(error->code, 0);
     const sn_error *const none = sn_error_take();
     ck_assert_int_eq(none->status, SN_OK);
-    ck_assert(none->message && none->op && none->where);
+    ck_assert(none->message && none->op && none->where && !none->where[0]);
+    sn_tensor *const leaf = LEAF(1, 3);
+    ck_assert_ptr_null(
+        sn_exp_(leaf)); /* raised where no op is known: the message names it all the same */
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "aten::exp_: "));
+    ck_assert_int_ne(sn_backward(leaf), SN_OK);
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->where, "test_contract_o"));
+    const sn_value in[] = {sn_val(leaf)};
+    ck_assert_ptr_null(sn_op_call1(sn_op_find("aten::mm"), in, 1));
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->where, "test_contract_o"));
+    sn_function *const fn = sn_compile(forgets, NULL, NULL);
+    ck_assert_ptr_null(SN_CALL(fn, leaf));
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->where, "test_contract_o"));
+    sn_function_free(fn);
 }
 END_TEST
 
