@@ -33,14 +33,25 @@ Status meta_softmax(MetaCall *call) {
     return ST_OK;
 }
 
-Status meta_softmax_int(MetaCall *call) {
+static Status softmax_in_dtype(MetaCall *call, int *dim) {
     const Meta *self = tensor_meta(call, 0);
-    int dim = 0;
     const DType dtype = dtype_arg(call, "dtype", self->dtype);
-    TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
+    TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", dim));
     if (!dtype_is_float(dtype))
         return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(dtype));
     out_same(call, 0, self, dtype);
+    return ST_OK;
+}
+
+Status meta_softmax_int(MetaCall *call) {
+    int dim = 0;
+    return softmax_in_dtype(call, &dim);
+}
+
+Status meta_safe_softmax(MetaCall *call) {
+    int dim = 0;
+    TRY(softmax_in_dtype(call, &dim));
+    call->order = order_of_dim(tensor_meta(call, 0), dim);
     return ST_OK;
 }
 

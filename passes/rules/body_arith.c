@@ -77,8 +77,6 @@ int body_lerp(BodyCall *c) {
 BINARY(mul, c->type == S_b ? P2(and, x, y) : P2(mul, x, y))
 UNARY(neg, P1(neg, x))
 UNARY(abs, c->type == S_b ? x : P1(abs, x))
-UNARY(square, P2(mul, x, x))
-UNARY(positive, x)
 
 /* division
  * -----------------------------------------------------------------------------------------------------------
@@ -220,15 +218,24 @@ int body_sign(BodyCall *c) {
 
 BINARY(maximum, c->type == S_b ? P2(or, x, y) : P2(max, x, y))
 BINARY(minimum, c->type == S_b ? P2(and, x, y) : P2(min, x, y))
-BINARY(fmax, P3(select, P2(ne, x, x), y, P3(select, P2(ne, y, y), x, P2(max, x, y))))
-BINARY(fmin, P3(select, P2(ne, x, x), y, P3(select, P2(ne, y, y), x, P2(min, x, y))))
+
+/* value, or where one operand is NaN, the other */
+static int unless_nan(BodyCall *c, int value) {
+    const int x = X(0), y = X(1);
+    return P3(select, P2(ne, x, x), y, P3(select, P2(ne, y, y), x, value));
+}
+BodyFn body_fmax, body_fmin;
+int body_fmax(BodyCall *c) {
+    return body_is_float(c) ? unless_nan(c, body_maximum(c)) : body_maximum(c);
+}
+int body_fmin(BodyCall *c) {
+    return body_is_float(c) ? unless_nan(c, body_minimum(c)) : body_minimum(c);
+}
 UNARY(relu, P2(max, x, K(0)))
 UNARY(relu6, P2(min, P2(max, x, K(0)), K(6)))
 
-BodyFn body_clamp, body_clamp_min, body_clamp_max, body_hardtanh, body_where, body_masked_fill,
-    body_threshold;
-BodyFn body_threshold_backward, body_leaky_relu, body_leaky_relu_backward, body_hardtanh_backward,
-    body_nan_to_num;
+BodyFn body_clamp, body_hardtanh, body_where, body_masked_fill, body_threshold;
+BodyFn body_threshold_backward, body_leaky_relu, body_nan_to_num;
 BodyFn body_hardsigmoid, body_hardswish;
 /* min(max(self, low), high), either absent. */
 int body_clamp(BodyCall *c) {
@@ -236,21 +243,9 @@ int body_clamp(BodyCall *c) {
     if (body_has(c, 1)) x = P2(max, x, X(1));
     return body_has(c, 2) ? P2(min, x, X(2)) : x;
 }
-int body_clamp_min(BodyCall *c) {
-    const int x = X(0);
-    return P2(max, x, X(1));
-}
-int body_clamp_max(BodyCall *c) {
-    const int x = X(0);
-    return P2(min, x, X(1));
-}
 int body_hardtanh(BodyCall *c) {
     const int x = X(0);
     return P2(min, P2(max, x, N(1)), N(2));
-}
-int body_hardtanh_backward(BodyCall *c) {
-    const int grad = X(0), x = X(1);
-    return P3(select, P2(or, P2(le, x, N(2)), P2(ge, x, N(3))), K(0), grad);
 }
 int body_hardsigmoid(BodyCall *c) {
     const int x = X(0), shifted = P2(min, P2(max, P2(add, x, K(3)), K(0)), K(6));
@@ -281,10 +276,6 @@ int body_threshold_backward(BodyCall *c) {
 int body_leaky_relu(BodyCall *c) {
     const int x = X(0);
     return P3(select, P2(gt, x, K(0)), x, P2(mul, x, N(1)));
-}
-int body_leaky_relu_backward(BodyCall *c) {
-    const int grad = X(0), x = X(1);
-    return P3(select, P2(gt, x, K(0)), grad, P2(mul, grad, N(2)));
 }
 
 /* The largest finite value of the result's dtype. */

@@ -264,15 +264,8 @@ int body_silu_backward(BodyCall *c) {
     return P2(mul, P2(mul, grad, s), P2(add, K(1), P2(mul, x, P2(sub, K(1), s))));
 }
 
-BodyFn body_softplus, body_softplus_backward, body_elu, body_elu_backward,
-    body_log_sigmoid_backward;
+BodyFn body_softplus, body_elu;
 int body_softplus(BodyCall *c) { return math_softplus(c, X(0), N(1), N(2)); }
-
-int body_softplus_backward(BodyCall *c) {
-    const int grad = X(0), scaled = P2(mul, X(1), N(2)), z = P1(exp, scaled);
-    const int soft = P2(div, P2(mul, grad, z), P2(add, z, K(1)));
-    return P3(select, P2(gt, scaled, N(3)), grad, soft);
-}
 
 /* x > 0: scale x; else alpha scale (e^(x input_scale) - 1). */
 int body_elu(BodyCall *c) {
@@ -280,15 +273,3 @@ int body_elu(BodyCall *c) {
     const int below = P2(mul, math_expm1(c, P2(mul, x, N(3))), negative);
     return P3(select, P2(le, x, K(0)), below, P2(mul, x, N(2)));
 }
-
-/* elu_backward(grad, alpha, scale, input_scale, is_result, self_or_result) */
-int body_elu_backward(BodyCall *c) {
-    const int grad = X(0), x = X(5), negative = P2(mul, N(1), N(2));
-    const bool is_result = body_number_is(c, 4, 1);
-    const int inside =
-        is_result ? P2(add, x, negative) : P2(mul, negative, P1(exp, P2(mul, x, N(3))));
-    const int below = P2(mul, P2(mul, grad, N(3)), inside);
-    return P3(select, P2(le, x, K(0)), below, P2(mul, grad, N(2)));
-}
-
-int body_log_sigmoid_backward(BodyCall *c) { return P2(mul, X(0), math_sigmoid(c, P1(neg, X(1)))); }

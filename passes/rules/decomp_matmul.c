@@ -141,7 +141,7 @@ Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
         args[6].kind == ARG_float ? args[6].f : 1 / sqrt((double)sym_concrete(b->env, width));
     Val *const scores = E(b, matmul, V(query), V(E(b, transpose_int, V(key), I(-2), I(-1))));
     Val *const scaled = masked_scores(b, E(b, mul_Tensor, V(scores), F(scale)), args);
-    Val *p = E(b, _softmax, V(scaled), I(-1), A_BOOL(false));
+    Val *p = E(b, _safe_softmax, V(scaled), I(-1));
     if (arg_double(&args[4]) > 0) p = E(b, dropout, V(p), args[4], A_BOOL(true));
     return done1(outs, E(b, matmul, V(p), V(value)));
 }

@@ -1,9 +1,12 @@
 /* decomp_norm.c: softmax, layer_norm, variance, dropout and their backward, in the canonical sums
  * [semantics B2]: mean = sum / n, variance in two passes with fused squares, softmax = exp(x - max)
  * / sum. */
+#include <math.h>
+
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_softmax, decomp_log_softmax, decomp_softmax_backward, decomp_log_softmax_backward;
+DecompFn decomp_softmax, decomp_safe_softmax, decomp_log_softmax, decomp_softmax_backward,
+    decomp_log_softmax_backward;
 DecompFn decomp_native_layer_norm, decomp_native_layer_norm_backward, decomp_native_dropout,
     decomp_var;
 
@@ -15,13 +18,30 @@ static Val *max_over(Builder *b, Val *x, int64_t dim) {
     return E(b, amax, V(x), A_INTS(&dim, 1), A_BOOL(true));
 }
 
+/* exp(x - max) / sum */
+static Val *exponentials(Builder *b, Val *x, Val *max, int64_t dim) {
+    Val *const e = E(b, exp, V(E(b, sub_Tensor, V(x), V(max))));
+    return E(b, div_Tensor, V(e), V(sum_over(b, e, &dim, 1, true)));
+}
+
 Status decomp_softmax(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const DType dtype = softmax_dtype(args);
     const int64_t dim = dim_of(&args[1], args[0].val->meta->rank);
     if (args[0].val->meta->numel == 0) return done1(outs, E(b, _to_copy, args[0], I(dtype)));
     Val *const x = widened(b, args[0].val);
-    Val *const e = E(b, exp, V(E(b, sub_Tensor, V(x), V(max_over(b, x, dim)))));
-    Val *const y = E(b, div_Tensor, V(e), V(sum_over(b, e, &dim, 1, true)));
+    Val *const y = exponentials(b, x, max_over(b, x, dim), dim);
+    return done1(outs, in_dtype(b, y, dtype));
+}
+
+/* A row without anything to attend to is 0, where softmax is NaN. */
+Status decomp_safe_softmax(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const DType dtype = args[2].kind == ARG_int ? (DType)args[2].i : args[0].val->meta->dtype;
+    const int64_t dim = dim_of(&args[1], args[0].val->meta->rank);
+    Val *const given = in_dtype(b, args[0].val, dtype);
+    if (args[0].val->meta->numel == 0) return done1(outs, E(b, clone, V(given)));
+    Val *const x = widened(b, given), *const max = max_over(b, x, dim);
+    Val *const nothing = E(b, eq_Tensor, V(max), F(-INFINITY));
+    Val *const y = E(b, where_self, V(nothing), F(0), V(exponentials(b, x, max, dim)));
     return done1(outs, in_dtype(b, y, dtype));
 }
 

@@ -111,6 +111,77 @@ Status deriv_native_layer_norm(Deriv *d) {
     return g && wants(d, 3) ? deriv_set(d, 3, over_rows(&n, g)) : ST_OK;
 }
 
+/* The same of (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask). */
+static Norm norm_of_backward(Deriv *d) {
+    Builder *const b = d->b;
+    const int rank = d->arg_meta[1]->rank;
+    Norm n = {.b = b, .outer = rank - d->args[2].n};
+    for (int i = n.outer; i < rank; i++) n.inner.at[n.inner.n++] = i, n.inner.has[i] = true;
+    n.rstd = compute_of(b, saved(d, 4));
+    n.weight = compute_of(b, saved(d, 5));
+    n.xhat = mul(b, sub(b, compute_of(b, saved(d, 1)), compute_of(b, saved(d, 3))), n.rstd);
+    return n;
+}
+
+static Val *plus(Builder *b, Val *sum, Val *more) { /* either may be absent */
+    return !more ? sum : !sum ? more : add(b, sum, more);
+}
+
+/* Gradients u, v, z of the results rstd project(g), sum(go xhat), sum(go), where g = go weight. */
+typedef struct NormSecond {
+    Val *go, *g, *u, *v, *z;
+} NormSecond;
+
+static NormSecond norm_second(Deriv *d, const Norm *n) {
+    Builder *const b = d->b;
+    Val *at[3];
+    for (int i = 0; i < 3; i++) { /* results that output_mask leaves out have no elements */
+        const Arg *const mask = &d->args[7];
+        at[i] = mask->kind != ARG_ints || mask->ints[i] ? compute_of(b, d->grad_out[i]) : NULL;
+    }
+    Val *const go = compute_of(b, saved(d, 0));
+    return (NormSecond){go, n->weight ? mul(b, go, n->weight) : go, at[0], at[1], at[2]};
+}
+
+/* project is its own transpose. */
+static Val *of_grad_out(const Norm *n, const NormSecond *s, const Meta *like) {
+    Builder *const b = n->b;
+    Val *along = s->u ? project(n, mul(b, s->u, n->rstd)) : NULL;
+    if (along && n->weight) along = mul(b, along, n->weight);
+    Val *const sum = plus(b, along, s->v ? mul(b, n->xhat, s->v) : NULL);
+    return plus(b, sum, s->z ? expand_to(b, s->z, like->sizes, like->rank) : NULL);
+}
+
+static Val *of_xhat(const Norm *n, const NormSecond *s) {
+    Builder *const b = n->b;
+    Val *sum = s->v ? mul(b, s->go, s->v) : NULL;
+    if (!s->u) return sum;
+    Val *const q = mul(b, s->u, n->rstd);
+    Val *const g_along = mean_of(b, mul(b, s->g, n->xhat), &n->inner);
+    Val *const q_along = mean_of(b, mul(b, q, n->xhat), &n->inner);
+    return plus(b, sum, negate(b, add(b, mul(b, q, g_along), mul(b, s->g, q_along))));
+}
+
+Status deriv_native_layer_norm_backward(Deriv *d) {
+    Builder *const b = d->b;
+    const Norm n = norm_of_backward(d);
+    const NormSecond s = norm_second(d, &n);
+    if (wants(d, 0)) {
+        Val *const of_go = of_grad_out(&n, &s, d->arg_meta[0]);
+        if (of_go) TRY(deriv_set(d, 0, of_go));
+    }
+    if (s.u && wants(d, 5)) TRY(deriv_set(d, 5, mul(b, s.go, project(&n, mul(b, s.u, n.rstd)))));
+    Val *const slope = wants(d, 1) || wants(d, 3) || wants(d, 4) ? of_xhat(&n, &s) : NULL;
+    if (!slope) return error_pending();
+    Val *const shift = mul(b, slope, n.rstd);
+    if (wants(d, 1)) TRY(deriv_set(d, 1, shift));
+    if (wants(d, 3)) TRY(deriv_set(d, 3, negate(b, shift)));
+    if (!wants(d, 4)) return ST_OK;
+    Val *const away = sub(b, compute_of(b, saved(d, 1)), compute_of(b, saved(d, 3)));
+    Val *const direct = s.u ? mul(b, s.u, project(&n, s.g)) : NULL;
+    return deriv_set(d, 4, plus(b, mul(b, slope, away), direct));
+}
+
 /* nll_loss ----------------------------------------------------------------------------------- */
 
 /* (self, target, weight, reduction, ignore_index) -> (output, total_weight) */

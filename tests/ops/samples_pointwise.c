@@ -8,15 +8,24 @@
     { "x[2,3] x[4]", ST_SHAPE, "[4]" }
 
 const Samples samples_unary = {
-    .good = LINES("p[4,5]", "u[3,2,4]", "p[]", "p[0,3]", "p[1,1]", "p[1300]", "elu: x[4,5]",
-                  "elu: x[4,5] 0.7 1.5 2", "elu: x[0]", "elu: x[1]", "leaky_relu: x[4,5]",
-                  "leaky_relu: x[4,5] 0.3", "leaky_relu: x[0]", "leaky_relu: x[1]",
-                  "softplus: x[4,5]", "softplus: x[4,5] 2 1.5", "softplus: x[0]",
-                  "hardtanh: x[4,5]", "hardtanh: x[4,5] -0.5 0.25", "hardtanh: x[1]", "abs: x[4,5]",
-                  "abs: x[0]", "relu: x[4,5]", "relu: x[1]", "sign: x[4,5]", "neg: x[4,5]",
-                  "neg: x[0,2]", "floor: x[4,5]", "ceil: x[4,5]", "trunc: x[4,5]", "round: x[4,5]",
-                  "sigmoid: x[4,5]", "silu: x[4,5]", "tanh: x[4,5]", "isnan: x[4,5]",
-                  "isinf: x[4,5]", "isfinite: x[4,5]", "logical_not: x[4,5]"),
+    .good = LINES(
+        "p[4,5]", "u[3,2,4]", "p[]", "p[0,3]", "p[1,1]", "p[1300]", "elu: x[4,5]",
+        "elu: x[4,5] 0.7 1.5 2", "elu: x[0]", "elu: x[1]", "leaky_relu: x[4,5]",
+        "leaky_relu: x[4,5] 0.3", "leaky_relu: x[0]", "leaky_relu: x[1]", "softplus: x[4,5]",
+        "softplus: x[4,5] 2 1.5", "softplus: x[0]", "hardtanh: x[4,5]",
+        "hardtanh: x[4,5] -0.5 0.25", "hardtanh: x[1]", "abs: x[4,5]", "abs: x[0]", "relu: x[4,5]",
+        "relu: x[1]", "sign: x[4,5]", "neg: x[4,5]", "neg: x[0,2]", "floor: x[4,5]", "ceil: x[4,5]",
+        "trunc: x[4,5]", "round: x[4,5]", "sigmoid: x[4,5]", "silu: x[4,5]", "tanh: x[4,5]",
+        "isnan: x[4,5]", "isinf: x[4,5]", "isfinite: x[4,5]", "logical_not: x[4,5]", "acos: u[4,5]",
+        "acos: u[0]", "acos: u[1]", "asin: u[4,5]", "asin: u[0]", "asin: u[1]", "atanh: u[4,5]",
+        "atanh: u[0]", "atanh: u[1]", "atan: x[4,5]", "asinh: x[4,5]", "sinh: x[4,5]",
+        "cosh: x[4,5]", "erfc: x[4,5]", "frac: x[4,5]", "hardsigmoid: x[4,5]", "hardswish: x[4,5]",
+        "mish: x[4,5]", "relu6: x[4,5]", "log_sigmoid: x[4,5]", "signbit: x[4,5]",
+        "nan_to_num: x[4,5]", "nan_to_num: x[4,5] 1.5 2.0 -3.0"),
+};
+const Samples samples_threshold = {
+    .good = LINES("x[4,5] 0.5 2", "x[] 0 -1", "x[0] 0 1", "x[1] -1 3"),
+    .bad = BAD({"bool[3] 0 1", ST_DTYPE, "bool"}),
 };
 const Samples samples_gelu = {
     .good = LINES("x[4,5]", "x[4,5] approximate='tanh'", "x[0]", "x[1,1]", "x[]"),
@@ -36,6 +45,9 @@ const Samples samples_binary = {
                {"gelu_backward: x[2,3] x[4]", ST_SHAPE, "self [4]"},
                {"remainder.Tensor: i64[9] i64[9]", ST_VALUE, "divided by zero"},
                {"fmod.Tensor: i64[9] i64[9]", ST_VALUE, "divided by zero"},
+               {"floor_divide: i64[9] i64[9]", ST_VALUE, "divided by zero"},
+               {"hypot: i64[9] i64[9]", ST_DTYPE, "i64"},
+               {"atan2: x[2,3] x[4]", ST_SHAPE, "other [4]"},
                {"maximum: x[2,3] x[4]", ST_SHAPE, "other [4]"},
                {"threshold_backward: x[3] x[3]", ST_ARGUMENT, "threshold"}),
 };

@@ -7,10 +7,10 @@
 
 #include "runtime/tape.h"
 
-enum { MAX_TENSORS = 4, MAX_ELEMENTS = 128, MAX_CASE_RANK = 4 };
+enum { MAX_TENSORS = 6, MAX_ELEMENTS = 128, MAX_CASE_RANK = 4 };
 
-/* (-2, 2); (0.2, 2); (-0.9, 0.9); and without gradients: ints, bools, (0.2, 2) */
-typedef enum Domain { ANY, POSITIVE, UNIT, INDEX, MASK, FIXED } Domain;
+/* (-2, 2); (0.2, 2); (-0.9, 0.9); (1.2, 3); and without gradients: ints, bools, (0.2, 2) */
+typedef enum Domain { ANY, POSITIVE, UNIT, ABOVE, INDEX, MASK, FIXED } Domain;
 typedef struct Spec {
     Domain domain;
     int rank;
@@ -87,6 +87,29 @@ static const Case cases[] = {
     {OP_leaky_relu, ARGS(X, F(0.3)), {S(ANY, 1, 5)}},
     {OP_elu, ARGS(X, F(0.7), F(1.5), F(2)), {S(ANY, 1, 5)}},
     {OP_softplus, ARGS(X, F(2), F(1.5)), {S(ANY, 1, 6)}},
+    UNARY(acos, UNIT),
+    UNARY(asin, UNIT),
+    UNARY(atanh, UNIT),
+    UNARY(atan, ANY),
+    UNARY(asinh, ANY),
+    UNARY(sinh, ANY),
+    UNARY(cosh, ANY),
+    UNARY(erfc, ANY),
+    UNARY(frac, ANY),
+    UNARY(hardsigmoid, ANY),
+    UNARY(hardswish, ANY),
+    UNARY(mish, ANY),
+    UNARY(relu6, ANY),
+    UNARY(log_sigmoid, ANY),
+    UNARY(nan_to_num, ANY),
+    {OP_acosh, ARGS(X), {S(ABOVE, 2, 2, 3)}},
+    {OP_threshold, ARGS(X, F(0.5), F(2)), {S(ANY, 1, 6)}},
+    BINARY(atan2, ANY),
+    BINARY(copysign_Tensor, ANY),
+    BINARY(fmax, ANY),
+    BINARY(fmin, ANY),
+    BINARY(hypot, ANY),
+    BINARY(logaddexp, ANY),
     BINARY(mul_Tensor, ANY),
     BINARY(div_Tensor, POSITIVE),
     BINARY(maximum, ANY),
@@ -183,6 +206,7 @@ static const Case cases[] = {
      {S(ANY, 3, 2, 2, 2), S(ANY, 3, 2, 2, 3), S(ANY, 3, 2, 3, 2)}},
 
     {OP__softmax, ARGS(X, I(1), A_BOOL(false)), {S(ANY, 2, 2, 4)}},
+    {OP__safe_softmax, ARGS(X, I(1)), {S(ANY, 2, 2, 4)}},
     {OP__log_softmax, ARGS(X, I(0), A_BOOL(false)), {S(ANY, 2, 3, 2)}},
     {OP__softmax_backward_data, ARGS(X, X, I(1), I(DT_f64)), {S(ANY, 2, 2, 4), S(UNIT, 2, 2, 4)}},
     {OP__log_softmax_backward_data,
@@ -192,6 +216,16 @@ static const Case cases[] = {
      ARGS(X, DIMS(4), X, X, F(1e-5)),
      {S(ANY, 2, 2, 4), S(ANY, 1, 4), S(ANY, 1, 4)}},
     {OP_native_layer_norm, ARGS(X, DIMS(2, 3), A_NONE, A_NONE, F(1e-5)), {S(ANY, 3, 2, 2, 3)}},
+    {OP_native_layer_norm_backward,
+     ARGS(X, X, DIMS(3), X, X, X, A_NONE, DIMS(1, 1, 0)),
+     {S(ANY, 2, 2, 3), S(ANY, 2, 2, 3), S(ANY, 2, 2, 1), S(POSITIVE, 2, 2, 1), S(ANY, 1, 3)}},
+    {OP_native_layer_norm_backward,
+     ARGS(X, X, DIMS(3), X, X, X, X, DIMS(0, 1, 1)),
+     {S(ANY, 2, 2, 3), S(ANY, 2, 2, 3), S(ANY, 2, 2, 1), S(POSITIVE, 2, 2, 1), S(ANY, 1, 3),
+      S(ANY, 1, 3)}},
+    {OP_native_layer_norm_backward,
+     ARGS(X, X, DIMS(2, 3), X, X, A_NONE, A_NONE, DIMS(1, 0, 0)),
+     {S(ANY, 3, 2, 2, 3), S(ANY, 3, 2, 2, 3), S(ANY, 3, 2, 1, 1), S(POSITIVE, 3, 2, 1, 1)}},
     {OP_nll_loss_forward, ARGS(X, X, A_NONE, I(1), I(-100)), {S(ANY, 2, 3, 4), AT(4, 1, 3)}},
     {OP_nll_loss_backward,
      ARGS(X, X, X, A_NONE, I(2), I(-100), X),
@@ -211,6 +245,7 @@ static double next_random(uint64_t *seed) { /* [0, 1) */
 static double draw(Domain domain, uint64_t *seed) {
     const double r = next_random(seed);
     if (domain == POSITIVE || domain == FIXED) return 0.2 + 1.8 * r;
+    if (domain == ABOVE) return 1.2 + 1.8 * r;
     return domain == UNIT ? -0.9 + 1.8 * r : -2 + 4 * r;
 }
 
