@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/custom_op.h"
+#include "runtime/eager.h"
 #include "runtime/override.h"
 #include "runtime/tape.h"
 
@@ -335,6 +336,15 @@ static void take_sequence(Capture *c, const OpRow *row) {
     state->sequence++;
 }
 
+/* What eager refuses to write is refused at the call, for sizes that a variant was made for too. */
+static Status check_written(const Trace *trace, const TraceOp *op, const OpCall *call) {
+    if (call->form == FORM_functional) return ST_OK;
+    const sn_tensor *const t = tensor_of(call->args[0].val);
+    if (call->form == FORM_inplace && !t->placeholder && op_tracks(trace, op))
+        TRY(tape_check_inplace(t));
+    return eager_check_written(call);
+}
+
 /* `given`: the results' metadata where the caller knows it (n_given of them), else NULL: by rule.
  */
 static Status record(Capture *c, const OpCall *call, const Meta *const *given, int n_given) {
@@ -358,6 +368,7 @@ static Status record(Capture *c, const OpCall *call, const Meta *const *given, i
     const Meta *inferred[MAX_OUTS];
     int n_metas = n_given;
     if (!given) TRY(infer(c, node, call, &s, inferred, &n_metas));
+    TRY(check_written(trace, op, call));
     const Meta *const *const metas = given ? given : inferred;
     op->operands = node->op.operands;
     op->fixed = node->op.fixed;
@@ -413,8 +424,16 @@ static bool resizes(const OpCall *call) {
     return false;
 }
 
+/* Of memory that is older than its results; a user's code may, whatever it says. */
+static bool may_write(const OpCall *call) {
+    return call->form != FORM_functional || op_dynamic(call->row) || state_get()->modes ||
+           override_covers(call->row);
+}
+
 static Status run_outside(Capture *c, OpCall *call, const char *reason) {
-    TRY(capture_flush(c, reason, state_get()->site));
+    c->outside = reason;
+    if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
+    TRY(may_write(call) ? capture_settle(reason) : capture_flush(c, reason, state_get()->site));
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
         if (a->kind == ARG_tensor && a->val) TRY(capture_flush_tensor(tensor_of(a->val)));

@@ -82,6 +82,7 @@ struct Capture {
     } * map; /* tensor -> input number, storage -> its number, in the current trace */
     uint32_t map_room, stamp;
     sn_tensor *wanted;   /* the placeholder whose value a break asks for */
+    const char *outside; /* what the call did beside its segments (an op, a value read), or NULL */
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
     bool eager_checks;   /* of the running function, or of a callee that is being inlined */
     bool final;          /* the body has returned and its scope has ended */
@@ -95,6 +96,9 @@ Status capture_flush(Capture *capture, const char *reason, const void *site);
 Status capture_flush_tensor(sn_tensor *tensor);
 /* Runs all that is pending and makes every value still held: host code writes memory next. */
 Status capture_settle(const char *why);
+/* With capture suspended: values of ended segments that are unmade but may be asked for are made, before something
+ * writes memory (NULL: any) that they may depend on. */
+Status capture_before_write(Capture *capture, const Storage *storage);
 /* This thread's capture, or NULL. A call that a longjmp or an exception left behind is noticed here: what it had
  * pending runs, it is reported, and the thread captures no more [semantics C13]. */
 Capture *capture_current(void);

@@ -174,6 +174,19 @@ void capture_drop_gradients(const Trace *trace) {
     }
 }
 
+/* The engine adds to gradients in place. */
+static Status before_accumulation(Capture *c, const TapeRun *run) {
+    sn_tensor *leaves[MAX_LEAVES];
+    if (run->xs) return ST_OK;
+    const int n = tape_leaves(run->roots, run->n_roots, leaves, MAX_LEAVES);
+    if (n > MAX_LEAVES) return capture_before_write(c, NULL);
+    for (int i = 0; i < n; i++) {
+        const sn_tensor *const grad = tape_grad(leaves[i]);
+        if (grad) TRY(capture_before_write(c, grad->storage));
+    }
+    return ST_OK;
+}
+
 /* tape_capture_run: takes a backward over while this thread captures; what it cannot record runs as
  * a break. */
 static bool capture_run(const TapeRun *run, Status *status) {
@@ -192,7 +205,8 @@ static bool capture_run(const TapeRun *run, Status *status) {
         *status = capture_flush_tensor(run->xs[i]);
     if (*status != ST_OK) return true;
     Capture *const suspended = capture_suspend();
-    *status = tape_run(run);
+    *status = before_accumulation(c, run);
+    if (*status == ST_OK) *status = tape_run(run);
     capture_resume(suspended);
     return true;
 }

@@ -65,6 +65,8 @@ Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *out);
 /* Before an in-place or out form runs: dtypes checked, out tensors resized, overlaps inside what is
  * written refused. */
 Status eager_prepare_write(OpCall *call);
+/* The part of it that needs no data: overlaps, and read-only memory where a tensor has some. */
+Status eager_check_written(const OpCall *call);
 /* Operands that overlap what is written only in part: args gets the arguments with copies in their
  * place. */
 Status eager_separate(const OpCall *call, Arg args[MAX_ARGS], bool *copied);

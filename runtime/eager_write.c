@@ -87,7 +87,7 @@ static Status check_no_operand(const OpCall *call, const sn_tensor *out) {
 }
 
 static Status check_memory(const OpCall *call, const sn_tensor *t) {
-    if (t->storage->read_only)
+    if (t->storage && t->storage->read_only)
         return error_raise(ST_STATE, "%s: the memory to be written is read-only",
                            op_form_name(call->row, call->form));
     if (!meta_overlaps(t->base.meta)) return ST_OK;
@@ -95,6 +95,11 @@ static Status check_memory(const OpCall *call, const sn_tensor *t) {
                        "unsupported operation: more than one element of the written-to tensor "
                        "refers to a single memory "
                        "location. Please clone() the tensor before performing the operation.");
+}
+
+Status eager_check_written(const OpCall *call) {
+    for (int i = 0; i < n_written(call); i++) TRY(check_memory(call, written(call, i)));
+    return ST_OK;
 }
 
 Status eager_prepare_write(OpCall *call) {

@@ -184,7 +184,17 @@ static void count_writes(const Launch *launch) {
         tensor_written(launch->inputs[graph->writes.at[i].input->index]);
 }
 
+/* Code is made for layouts, not for memory; eager says which op it was. */
+static Status check_writable(const Launch *launch) {
+    const Graph *const graph = launch->e->plan->graph;
+    for (int i = 0; i < graph->writes.n; i++)
+        if (launch->inputs[graph->writes.at[i].input->index]->storage->read_only)
+            return error_raise(ST_VALUE, "a tensor in read-only memory would be written");
+    return ST_OK;
+}
+
 static Status run_steps(Launch *launch) {
+    TRY(check_writable(launch));
     TRY(make_arena(launch));
     TRY(make_outputs(launch));
     place_slots(launch);

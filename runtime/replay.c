@@ -168,6 +168,7 @@ void replay_count(const sn_function *fn, sn_stats *stats) {
 static const char *refusal(const Capture *c, const Trace *trace, int n_out) {
     for (int i = 0; i < c->traces.n; i++)
         if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return "the graph breaks";
+    if (c->outside) return c->outside;
     if (!trace->variant) return NULL; /* not yet: the next call may do */
     if (trace->gradients) return "sn_backward sets .grad, which replay would not";
     if (trace->variant->training) return "gradients flow out of it";

@@ -150,24 +150,31 @@ static Variant *find_variant(const Trace *trace) {
     return variant;
 }
 
-/* Unmade values of earlier segments may depend on memory that this segment writes: they are made
- * first. */
-static Status make_earlier_values(Capture *c) {
+static bool is_unmade(const Trace *trace) {
+    if (trace->state != TRACE_compiled && trace->state != TRACE_interpreted) return false;
+    for (int v = 0; v < trace->values.n; v++) {
+        const sn_tensor *const value = trace->values.at[v];
+        if (value && value->placeholder && refs_of(value) > 1) return true;
+    }
+    return false;
+}
+
+static bool has_input_in(const Trace *trace, const Storage *storage) {
+    for (int i = 0; i < trace->inputs.n; i++)
+        if (trace->inputs.at[i].storage == storage) return true;
+    return false;
+}
+
+Status capture_before_write(Capture *c, const Storage *storage) {
     for (int t = 0; t < c->traces.n - 1; t++) {
         Trace *const trace = c->traces.at[t];
-        if (trace->state != TRACE_compiled && trace->state != TRACE_interpreted) continue;
-        for (int v = 0; v < trace->values.n; v++) {
-            const sn_tensor *const value = trace->values.at[v];
-            if (!value || !value->placeholder || refs_of(value) == 1) continue;
+        if (is_unmade(trace) && (!storage || has_input_in(trace, storage)))
             TRY(trace_run_eager(trace));
-            break;
-        }
     }
     return ST_OK;
 }
 
 static Status run_compiled(Trace *trace, Variant *variant) {
-    if (trace->writes) TRY(make_earlier_values(trace->capture));
     const Status status = variant_run(variant, trace);
     if (status == ST_OK) {
         trace->variant = variant;
@@ -186,6 +193,7 @@ static Status run_compiled(Trace *trace, Variant *variant) {
 
 static Status run_trace(Trace *trace) {
     Capture *const c = trace->capture;
+    if (trace->writes) TRY(capture_before_write(c, NULL));
     trace_mark_needed(trace);
     Variant *const variant = find_variant(trace);
     if (variant) return run_compiled(trace, variant);
@@ -241,7 +249,7 @@ Status capture_settle(const char *why) {
     if (!c) return ST_OK;
     TRY(capture_flush(c, why, state_get()->site));
     Capture *const suspended = capture_suspend();
-    const Status status = make_earlier_values(c);
+    const Status status = capture_before_write(c, NULL);
     capture_resume(suspended);
     return status;
 }
@@ -251,6 +259,7 @@ Status capture_settle(const char *why) {
 Status capture_flush_tensor(sn_tensor *t) {
     Capture *const c = capture_current();
     const struct Placeholder *const p = t->placeholder;
+    if (c) c->outside = "a value is needed on the host";
     if (!p && !(c && c->trace->writes)) return ST_OK;
     if (p && !(c && p->capture == c))
         return error_raise(ST_STATE, "a tensor of another call or thread has no value yet");

@@ -230,6 +230,42 @@ START_TEST(c2_the_segments_own_write_back_counts) {
 }
 END_TEST
 
+/* Something writes the memory that h depends on, in a call whose beginning was compiled without h. */
+static sn_status written_late(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const h = sn_mul_scalar(x, sn_float(3));
+    sn_graph_break("here");
+    if (host->branch == 1) sn_add_scalar_(x, sn_float(1)); /* an op, recorded for the first time */
+    if (host->branch == 2) sn_exp_out(x, sn_sum(h));       /* resizes x: outside of a segment */
+    if (host->branch == 3) sn_backward(host->kept);        /* x is the gradient that it adds to */
+    if (host->branch) sn_read(h, host->seen, sizeof host->seen);
+    return sn_out(f, 0, sn_clone(x));
+}
+
+static void call_written_late(sn_function *fn, Host *host, int branch) {
+    sn_tensor *const w = LEAF(11, 8);
+    sn_grad_set(w, F32(12, 8));
+    host->branch = branch;
+    host->kept = sn_sum(sn_mul(w, w));
+    memset(host->seen, 0, sizeof host->seen);
+    ck_assert_ptr_nonnull(SN_CALL(fn, sn_grad(w)));
+}
+
+START_TEST(c2_whatever_writes_later_finds_earlier_values_made) {
+    for (int branch = 1; branch <= 3; branch++) {
+        Host fast = {0}, slow = {0};
+        const Twin twin = twin_new(written_late, &fast, &slow, NULL);
+        for (int i = 0; i < 5; i++) {
+            call_written_late(twin.fast, &fast, i > 1 ? branch : 0);
+            call_written_late(twin.eager, &slow, i > 1 ? branch : 0);
+            ck_assert_msg(!memcmp(fast.seen, slow.seen, sizeof fast.seen), "branch %d", branch);
+        }
+        twin_free(twin);
+    }
+}
+END_TEST
+
 /* C3: classes of public functions; modes belong to nodes
  * ------------------------------------------------------------------ */
 
@@ -510,6 +546,7 @@ int main(void) {
         c2_a_handle_in_scope_is_recomputed_exactly,
         c2_values_are_made_before_what_they_depend_on_is_written,
         c2_the_segments_own_write_back_counts,
+        c2_whatever_writes_later_finds_earlier_values_made,
         c3_grad_mode_belongs_to_each_node,
         c3_freeing_the_running_function_is_refused,
         c3_process_wide_calls_are_refused_in_bodies,

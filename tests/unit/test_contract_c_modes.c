@@ -26,7 +26,37 @@ static sn_status affine(sn_frame *f) {
     return sn_out(f, 0, sn_add(sn_mul(sn_in(f, 0), host->w), host->w));
 }
 
+static sn_status works_outside(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const to = sn_full(SN_INTS(1), sn_float(1), SN_F32);
+    host->runs++;
+    return sn_out(f, 0, sn_exp_out(to, sn_in(f, 0))); /* resized: in no segment */
+}
+
+static sn_status reads_first(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    const double first = sn_item(sn_in(f, 1));
+    return sn_out(f, 0, first > 0 ? sn_neg(x) : sn_exp(x));
+}
+
 #define REPLAY(...) SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY, __VA_ARGS__)
+
+/* One segment is not all of a call that also runs ops or reads values outside of it. */
+START_TEST(c6_what_runs_outside_of_segments_is_not_replayed) {
+    Host fast = {0}, slow = {0};
+    const Twin twin = twin_new(works_outside, &fast, &slow,
+                               SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY)),
+               reads =
+                   twin_new(reads_first, NULL, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    for (int i = 0; i < 6; i++) {
+        TWIN_CALL(twin, F32(i, 10));
+        TWIN_CALL(reads, F32(i, 10), sn_full(SN_INTS(1), sn_float(i % 2 ? 1 : -1), SN_F32));
+    }
+    ck_assert_int_eq(fast.runs, 6);
+    twin_free(twin);
+    twin_free(reads);
+}
+END_TEST
 
 START_TEST(c6_replay_does_not_run_the_body) {
     Host host = {.w = F32(1, 10)}, slow = {.w = host.w};
@@ -203,6 +233,59 @@ START_TEST(c8_a_failed_check_commits_what_eager_would) {
     ck_assert(same_bits(a, b)); /* the first write happened once, the second did not */
     ck_assert_ptr_nonnull(SN_CALL(twin.fast, a, indices(0, 0))); /* and it works again */
     twin_free(twin);
+}
+END_TEST
+
+static sn_status doubles_in_place(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_exp(x);
+    if (!sn_mul_scalar_(x, sn_float(2))) ((Host *)sn_closure(f))->branch++;
+    return sn_check() ? sn_check() : sn_out(f, 0, y);
+}
+
+static sn_tensor *wrapped(float *data, int64_t stride, bool read_only) {
+    return sn_wrap(SN_BLOB(.data = data, .bytes = 64, .sizes = SN_INTS(2, 3),
+                           .strides = SN_INTS(stride, 2), .dtype = SN_F32, .read_only = read_only));
+}
+
+/* Code exists for these sizes and strides when memory comes that must not be written so. */
+START_TEST(c8_what_may_not_be_written_is_refused_by_compiled_code_too) {
+    float data[16] = {1, 2, 3, 4}, kept[16];
+    for (int replay = 0; replay < 2; replay++) {
+        Host host = {0};
+        sn_function *const fn =
+            sn_compile(doubles_in_place, &host,
+                       SN_COMPILE_OPTIONS(.mode = replay ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY));
+        for (int i = 0; i < 4; i++)
+            ck_assert_ptr_nonnull(SN_CALL(fn, wrapped(data, 6 + i % 2, false)));
+        ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+        memcpy(kept, data, sizeof data);
+        ck_assert_ptr_null(SN_CALL(fn, wrapped(data, 6, true)));
+        expect_error(SN_ERR_STATE, "read-only");
+        ck_assert_ptr_null(SN_CALL(fn, wrapped(data, 4, false))); /* (0, 2) is (1, 0) */
+        expect_error(SN_ERR_VALUE, "single memory location");
+        ck_assert_int_eq(host.branch, 2); /* both at the call */
+        ck_assert(!memcmp(kept, data, sizeof data));
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
+static sn_status writes_by_a_view(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_mul_scalar_(sn_select(x, 0, 0), sn_float(2));
+    return sn_out(f, 0, sn_exp(x));
+}
+
+START_TEST(c8_read_only_memory_is_not_written_by_a_pending_view) {
+    float data[16] = {1, 2, 3, 4}, kept[16];
+    sn_function *const fn = sn_compile(writes_by_a_view, NULL, NULL);
+    for (int i = 0; i < 3; i++) ck_assert_ptr_nonnull(SN_CALL(fn, wrapped(data, 6, false)));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    memcpy(kept, data, sizeof data);
+    ck_assert_ptr_null(SN_CALL(fn, wrapped(data, 6, true)));
+    expect_error(SN_ERR_STATE, "read-only");
+    ck_assert(!memcmp(kept, data, sizeof data));
+    sn_function_free(fn);
 }
 END_TEST
 
@@ -852,6 +935,7 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
+        c6_what_runs_outside_of_segments_is_not_replayed,
         c6_replay_does_not_run_the_body,
         c6_closed_over_tensors_are_bound_by_identity,
         c6_plain_getters_specialise,
@@ -861,6 +945,8 @@ int main(void) {
         c6_every_nth_call_is_verified,
         c6_keeping_in_a_body_is_not_replayed,
         c8_a_failed_check_commits_what_eager_would,
+        c8_what_may_not_be_written_is_refused_by_compiled_code_too,
+        c8_read_only_memory_is_not_written_by_a_pending_view,
         c8_handles_of_failed_ops_become_error_tensors,
         c8_eager_checks_answer_at_the_op,
         c9_creation_from_host_memory_is_an_input,
