@@ -99,6 +99,13 @@ static sn_grad_mode grad_mode_of(uint8_t modes) {
     return modes & NODE_inference ? SN_INFERENCE : modes & NODE_no_grad ? SN_GRAD_OFF : SN_GRAD_ON;
 }
 
+/* A backward's error names the call, as in eager. */
+static Status run_gradients(const TraceOp *op, sn_tensor **outs) {
+    const Status status = gradients_run(op->args, outs);
+    if (status != ST_OK) error_set_op("sn_backward"), error_set_site(op->site);
+    return status;
+}
+
 static Status run_op_inside(const Trace *trace, const TraceOp *op, int *random) {
     sn_state *const state = state_get();
     state->grad_mode = grad_mode_of(op->modes);
@@ -107,7 +114,7 @@ static Status run_op_inside(const Trace *trace, const TraceOp *op, int *random) 
     if (all_bound(op)) return ST_OK;
     sn_tensor *outs[MAX_OUTS] = {NULL};
     if (op->row->id == OP_gradients)
-        TRY(gradients_run(op->args, outs));
+        TRY(run_gradients(op, outs));
     else
         TRY(dispatch(op->row, op->form, op->args, op->out_args, outs));
     for (int i = 0; i < op->n_outs; i++)
