@@ -187,8 +187,8 @@ static void print_text(const Result *e, const Result *c, int steps, int64_t diff
            (long long)s->graphs, s->graphs == 1 ? "" : "s");
     printf("time per step            eager %.3f ms, compiled %.3f ms (%.2f times)\n", e->step_ms,
            c->step_ms, e->step_ms / c->step_ms);
-    printf("compile time             passes %.2f ms, code %.2f ms\n", (double)s->passes_ns * 1e-6,
-           (double)s->codegen_ns * 1e-6);
+    printf("compile time             trace %.2f ms, passes %.2f ms, code %.2f ms\n",
+           (double)s->trace_ns * 1e-6, (double)s->passes_ns * 1e-6, (double)s->codegen_ns * 1e-6);
     printf("compiled share           %.3f of all ops after the first call\n", c->share);
     printf("digest of the parameters eager %016llx, compiled %016llx\n",
            (unsigned long long)digest(e->params), (unsigned long long)digest(c->params));
@@ -198,8 +198,14 @@ int main(int argc, char **argv) {
     int steps = 1000;
     bool json = false;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--json")) json = true;
-        if (!strcmp(argv[i], "--steps") && i + 1 < argc) steps = atoi(argv[++i]);
+        if (!strcmp(argv[i], "--json")) {
+            json = true;
+        } else if (!strcmp(argv[i], "--steps") && i + 1 < argc) {
+            steps = atoi(argv[++i]);
+        } else {
+            fprintf(stderr, "digits: unexpected '%s'; arguments: [--json] [--steps N]\n", argv[i]);
+            return 2;
+        }
     }
     if (steps < 1 || steps > MAX_STEPS) {
         fprintf(stderr, "digits: --steps %d is not in 1..%d\n", steps, MAX_STEPS);

@@ -40,6 +40,11 @@ static int64_t compare(sn_function *eager, sn_function *fast, int i) {
 }
 
 int main(int argc, char **argv) {
+    const bool json = argc == 2 && !strcmp(argv[1], "--json");
+    if (argc > 1 && !json) {
+        fprintf(stderr, "newton: unexpected '%s'; arguments: [--json]\n", argv[1]);
+        return 2;
+    }
     sn_function *eager = sn_compile(newton, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
     sn_function *fast = sn_compile(newton, NULL, SN_COMPILE_OPTIONS(.name = "newton"));
     sn_stats warm = {.size = sizeof warm}, end = {.size = sizeof end};
@@ -50,7 +55,7 @@ int main(int argc, char **argv) {
     }
     sn_function_stats(fast, &end);
     const int64_t after = end.compiles - warm.compiles;
-    if (argc > 1 && !strcmp(argv[1], "--json"))
+    if (json)
         printf("{\"inputs\": %d, \"differing_values\": %lld, \"graphs\": %lld, \"breaks\": %lld, "
                "\"compiles_after_warmup\": %lld}\n",
                INPUTS, (long long)differing, (long long)end.graphs, (long long)end.breaks,

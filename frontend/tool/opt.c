@@ -23,10 +23,23 @@ typedef Status Reprint(const char *text, const char **end, Text *out);
 
 static const struct StageRow {
     const char *name;
+    Stage verified;   /* as which a graph is */
     Reprint *reprint; /* NULL: a graph */
-} stages[] = {{"capture", NULL},         {"functional", NULL},    {"joint", NULL},
-              {"decomposed", NULL},      {"loops", plan_reprint}, {"memory", plan_reprint},
-              {"guards", guards_reprint}};
+} stages[] = {{"capture", STAGE_capture, NULL},      {"functional", STAGE_functional, NULL},
+              {"joint", STAGE_joint, NULL},          {"decomposed", STAGE_decomposed, NULL},
+              {"fused", STAGE_reinplaced, NULL},     {"forward", STAGE_reinplaced, NULL},
+              {"backward", STAGE_reinplaced, NULL},  {"loops", STAGE_COUNT, plan_reprint},
+              {"memory", STAGE_COUNT, plan_reprint}, {"guards", STAGE_COUNT, guards_reprint}};
+
+static int unknown_stage(const Command *self, const char *name) {
+    char names[160] = "";
+    for (int i = 0; i < COUNT_OF(stages); i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", stages[i].name);
+    }
+    fprintf(stderr, "sinter %s: unknown stage '%s'; stages: %s\n", self->name, name, names);
+    return EXIT_usage;
+}
 
 static int stage_find(const char *name) {
     for (int i = 0; i < COUNT_OF(stages); i++)
@@ -57,7 +70,21 @@ static bool listed(const char *list, const char *name) {
     return false;
 }
 
+static bool is_input(const Graph *graph, const char *name, size_t n) {
+    for (int i = 0; i < graph->inputs.n; i++) {
+        const char *const input = graph->inputs.at[i]->name;
+        if (strlen(input) == n && !memcmp(input, name, n)) return true;
+    }
+    error_raise(ST_ARGUMENT, "--joint: the graph has no input '%.*s'", (int)n, name);
+    return false;
+}
+
 static Graph *add_gradients(Graph *graph, const char *wanted) {
+    for (const char *p = wanted; *p;) {
+        const size_t length = strcspn(p, ",");
+        if (!is_input(graph, p, length)) return NULL;
+        p += length + (p[length] == ',');
+    }
     bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n + 1);
     bool *const defined = ARENA_ARRAY(graph->arena, bool, graph->outputs.n + 1);
     if (!want || !defined) return NULL;
@@ -99,7 +126,7 @@ static Status reprint(Reprint *read, const char *text) {
 static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_t n) {
     Graph *graph;
     TRY(graph_parse(arena, text, n, &graph));
-    TRY(graph_verify(graph, (Stage)stage_find(opt->stage)));
+    TRY(graph_verify(graph, stages[stage_find(opt->stage)].verified));
     const PassOptions options = {.verify = true,
                                  .skip = opt->skip,
                                  .limit = atoi(opt->limit),
@@ -192,6 +219,8 @@ int command_opt(const Command *self, int argc, char **argv) {
     if (!opt.path) return usage_error(self, "no file given after", "opt");
     if (opt.partition && !opt.joint)
         return usage_error(self, "only a joint graph has parts", "--partition");
-    if (stage_find(opt.stage) < 0) return usage_error(self, "unknown stage", opt.stage);
+    if (stage_find(opt.stage) < 0) return unknown_stage(self, opt.stage);
+    if (!opt.limit[0] || opt.limit[strspn(opt.limit, "0123456789")])
+        return usage_error(self, "--limit wants a number, not", opt.limit);
     return run_file(&opt);
 }

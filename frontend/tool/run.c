@@ -146,6 +146,13 @@ static bool is_stage(const char *name) {
     return false;
 }
 
+static int unknown_stage(const char *name) {
+    fprintf(stderr, "sinter dump: unknown stage '%s'; stages:", name);
+    for (int i = 0; sn_stage_name(i); i++) fprintf(stderr, "%s %s", i ? "," : "", sn_stage_name(i));
+    fputc('\n', stderr);
+    return EXIT_usage;
+}
+
 /* Arguments after a sample's name are the sample's own. */
 static int parse(const Command *self, int argc, char **argv, Job *job) {
     for (int i = 0; i < argc; i++) {
@@ -158,7 +165,8 @@ static int parse(const Command *self, int argc, char **argv, Job *job) {
         else if (!target_option(&job->target, argc, argv, &i))
             return usage_error(self, "unexpected", argv[i]);
     }
-    return job->target.name ? EXIT_done : usage_error(self, "no target", "");
+    return job->target.name ? EXIT_done
+                            : usage_error(self, "a target is missing after", self->name);
 }
 
 int command_run(const Command *self, int argc, char **argv) {
@@ -181,7 +189,7 @@ int command_dump(const Command *self, int argc, char **argv) {
     Job job = {.stage = "capture"};
     const int code = parse(self, argc, argv, &job);
     if (code != EXIT_done) return code;
-    if (!is_stage(job.stage)) return usage_error(self, "unknown stage", job.stage);
+    if (!is_stage(job.stage)) return unknown_stage(job.stage);
     char report[64];
     snprintf(report, sizeof report, "dump:%s", job.stage);
     return is_sample(&job) ? report_sample(job.target.name, report) : with_target(&job, show_stage);

@@ -28,7 +28,7 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     if (!strcmp(a, "--vary")) return o->vary = true;
     if ((value = option_value(a, "--outputs"))) {
         o->n_out = atoi(value);
-        return true;
+        return o->n_out > 0;
     }
     static const char *const modes[] = {"verify", "replay", "eager"};
     static const char *const dynamics[] = {"auto", "always", "never"};
