@@ -54,10 +54,19 @@ static Status missing(const OpRow *row, const Param *param) {
     return error_raise(ST_ARGUMENT, "%s: %s is missing", row->name, param->name);
 }
 
+/* Dims, sizes and positions speak of a tensor's layout, which a number has none of. */
+static bool has_positions(const OpRow *row) {
+    for (int i = 0; i < row->n_params; i++)
+        if (row->params[i].type == PT_int || row->params[i].type == PT_ints ||
+            row->params[i].type == PT_int1)
+            return true;
+    return false;
+}
+
 /* A number may stand for a tensor where the op works by elements (a wrapped number). */
 static bool number_for_tensor(const OpRow *row, const Param *param, const Arg *given) {
     const bool tensor = param->type == PT_tensor || param->type == PT_tensor_opt;
-    return tensor && arg_is_number(given) && row->kind == KIND_pointwise;
+    return tensor && arg_is_number(given) && row->kind == KIND_pointwise && !has_positions(row);
 }
 
 static bool is_list(const Arg *given) {

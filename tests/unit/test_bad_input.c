@@ -3,6 +3,8 @@
  * runs eagerly and inside a compiled function. */
 #include <stdio.h>
 
+#include "ir/op.h"
+#include "runtime/dispatch.h"
 #include "runtime/state.h"
 #include "tests/unit/contract.h"
 
@@ -233,6 +235,45 @@ START_TEST(lists_of_nothing) {
 }
 END_TEST
 
+/* Every op with the number 5 for each tensor, and a size, a dim or a list of one where it wants them: an error, or the
+ * result of a wrapped number. */
+static sn_value odd_value(const Param *param) {
+    static const int64_t one[] = {1};
+    switch (param->type) {
+    case PT_tensor:
+        return sn_int(5);
+    case PT_int:
+        return sn_int(0);
+    case PT_ints:
+        return (sn_value){.kind = SN_KIND_INTS, .n = 1, .ints = one};
+    case PT_scalar:
+        return sn_float(2);
+    case PT_dtype:
+        return sn_int(SN_F32);
+    default:
+        return (sn_value){.kind = SN_KIND_DEFAULT};
+    }
+}
+
+START_TEST(numbers_for_tensors) {
+    const sn_scope scope = sn_scope_begin();
+    for (int id = 0; id < OP_COUNT; id++) {
+        const OpRow *const row = op_row((OpId)id);
+        sn_value in[MAX_ARGS], out[MAX_LIST];
+        for (int i = 0; i < row->n_params; i++) in[i] = odd_value(&row->params[i]);
+        int n_out = MAX_LIST;
+        sn_op_call(sn_op_find(row->name), in, row->n_params, out, &n_out);
+        const sn_error *const error = sn_error_take();
+        ck_assert_msg(error->status == SN_OK || strchr(error->message, ':'), "%s: %s", row->name,
+                      error->message);
+    }
+    sn_value gather[] = {sn_int(5), sn_int(0), sn_val(sn_zeros(SN_INTS(3), SN_I64))};
+    ck_assert_ptr_null(sn_op_call1(sn_op_find("aten::gather"), gather, 3));
+    expect_error(SN_ERR_ARGUMENT, "self must be Tensor, not int");
+    sn_scope_end(scope);
+}
+END_TEST
+
 START_TEST(files_that_are_none) {
     ck_assert_ptr_null(sn_dict_load("/nowhere/x"));
     expect_error(SN_ERR_IO, "/nowhere/x': No such file");
@@ -300,6 +341,7 @@ int main(void) {
     tcase_add_test(tests, questions_about_nothing);
     tcase_add_test(tests, functions_and_calls);
     tcase_add_test(tests, lists_of_nothing);
+    tcase_add_test(tests, numbers_for_tensors);
     tcase_add_test(tests, files_that_are_none);
     tcase_add_test(tests, text_that_does_not_parse);
     tcase_add_test(tests, damaged_text);
