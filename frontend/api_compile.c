@@ -5,6 +5,7 @@
 #include "runtime/explain.h"
 #include "runtime/frame.h"
 #include "runtime/replay.h"
+#include "runtime/symbols.h"
 
 static Status out_of_range(const char *option, long long value) {
     return error_raise(ST_ARGUMENT, "sn_compile: %s has no value %lld", option, value);
@@ -104,34 +105,42 @@ sn_status sn_graph_break(const char *reason) {
                                     __builtin_return_address(0));
 }
 
-/* Symbolic ints: in verify mode every attribute is checked on every call, so plain values serve;
- * which of them follow sizes is found by comparing calls (runtime/dynamic.c). */
-sn_sym sn_in_sym(sn_frame *f, int i) { return (sn_sym){sn_in_int(f, i)}; }
-sn_sym sn_sym_size(sn_tensor *t, int64_t dim) { return (sn_sym){sn_size(t, dim)}; }
+/* Symbolic ints: while the body of a replay function is captured, `bits` may stand for an expression of the call's
+ * inputs (runtime/symbols.h); everywhere else it is the number itself, since verify mode compares every attribute. */
+sn_sym sn_sym_size(sn_tensor *t, int64_t dim) {
+    if (tensor_valid(t, "sn_sym_size") != ST_OK) return (sn_sym){0};
+    const int rank = t->base.meta->rank;
+    if (dim >= -rank && dim < rank)
+        return (sn_sym){symbols_size(t, (int)(dim < 0 ? dim + rank : dim))};
+    error_raise(ST_SHAPE, "sn_sym_size: dim %lld is out of range for a tensor of rank %d",
+                (long long)dim, rank);
+    return (sn_sym){0};
+}
+
 sn_sym sn_sym_int(int64_t value) { return (sn_sym){value}; }
 int64_t sn_sym_arg(sn_sym s) { return s.bits; }
-int64_t sn_sym_value(sn_sym s) { return s.bits; }
+int64_t sn_sym_value(sn_sym s) { return symbols_concrete(s.bits); }
+
+static int64_t (*const sym_ops[128])(SymEnv *env, int64_t a, int64_t b) = {
+    ['+'] = sym_add, ['-'] = sym_sub, ['*'] = sym_mul, ['/'] = sym_div, ['%'] = sym_mod};
+
+/* The divisor is not 0, now and (as a guard) on every replay. */
+static Status check_divisor(SymEnv *env, sn_sym a, char op, sn_sym b) {
+    if ((op != '/' && op != '%') || !sym_same(env, b.bits, 0)) return ST_OK;
+    return error_raise(ST_VALUE, "sn_sym_op: %lld %c 0",
+                       (long long)(env ? sym_hint(env, a.bits) : a.bits), op);
+}
 
 sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
-    if ((op == '/' || op == '%') && b.bits == 0) {
-        error_raise(ST_VALUE, "sn_sym_op: %lld %c 0", (long long)a.bits, op);
-        return (sn_sym){0};
-    }
-    switch (op) {
-    case '+':
-        return (sn_sym){sym_add(NULL, a.bits, b.bits)};
-    case '-':
-        return (sn_sym){sym_sub(NULL, a.bits, b.bits)};
-    case '*':
-        return (sn_sym){sym_mul(NULL, a.bits, b.bits)};
-    case '/':
-        return (sn_sym){sym_div(NULL, a.bits, b.bits)};
-    case '%':
-        return (sn_sym){sym_mod(NULL, a.bits, b.bits)};
-    default:
+    const Symbols *const symbols = symbols_current();
+    SymEnv *const env = symbols ? symbols->env : NULL;
+    if (op < 0 || !sym_ops[(int)op])
         error_raise(ST_ARGUMENT, "sn_sym_op: operator '%c' is none of + - * / %%", op);
-        return (sn_sym){0};
-    }
+    else if (!env && (sym_is(a.bits) || sym_is(b.bits)))
+        error_raise(ST_STATE, "sn_sym_op: a symbolic int outlived the call that made it");
+    else if (check_divisor(env, a, op, b) == ST_OK)
+        return (sn_sym){sym_ops[(int)op](env, a.bits, b.bits)};
+    return (sn_sym){0};
 }
 
 /* What happened

@@ -4,6 +4,7 @@
 
 #include "runtime/frame.h"
 #include "runtime/override.h"
+#include "runtime/symbols.h"
 
 void *sn_closure(sn_frame *f) { return f ? f->closure : NULL; }
 int sn_in_count(sn_frame *f) { return f ? f->n_in : 0; }
@@ -58,13 +59,22 @@ int64_t sn_in_int(sn_frame *f, int i) {
         wrong_kind(f, i, "an int", arg->kind);
         return 0;
     }
-    return f->capture && frame_int_hook ? frame_int_hook(f, i) : arg->i;
+    return arg->kind == ARG_int ? symbols_int(arg) : arg->i;
+}
+
+sn_sym sn_in_sym(sn_frame *f, int i) {
+    const Arg *const arg = input(f, i);
+    if (arg && arg->kind == ARG_int) return symbols_sym(arg);
+    return (sn_sym){arg ? sn_in_int(f, i) : 0};
 }
 
 double sn_in_float(sn_frame *f, int i) {
     const Arg *const arg = input(f, i);
     if (!arg) return 0;
-    if (arg->kind == ARG_float) return arg->f;
+    if (arg->kind == ARG_float) {
+        symbols_pin(arg);
+        return arg->f;
+    }
     if (arg->kind == ARG_int || arg->kind == ARG_bool) return (double)sn_in_int(f, i);
     wrong_kind(f, i, "a float", arg->kind);
     return 0;

@@ -4,6 +4,7 @@
 
 #include "runtime/element.h"
 #include "runtime/repr.h"
+#include "runtime/symbols.h"
 #include "runtime/tape.h"
 #include "runtime/tensor.h"
 
@@ -58,8 +59,11 @@ int64_t sn_rank(sn_tensor *t) {
 int64_t sn_size(sn_tensor *t, int64_t dim) {
     const Meta *const meta = meta_of(t, "sn_size");
     if (!meta) return 0;
-    if (dim >= -meta->rank && dim < meta->rank)
-        return meta->sizes[dim < 0 ? dim + meta->rank : dim];
+    if (dim >= -meta->rank && dim < meta->rank) {
+        const int at = (int)(dim < 0 ? dim + meta->rank : dim);
+        symbols_show_sizes(t, at, 1);
+        return meta->sizes[at];
+    }
     error_raise(ST_SHAPE, "sn_size: dim %lld is out of range for a tensor of rank %d",
                 (long long)dim, meta->rank);
     return 0;
@@ -67,16 +71,19 @@ int64_t sn_size(sn_tensor *t, int64_t dim) {
 
 int64_t sn_numel(sn_tensor *t) {
     const Meta *const meta = meta_of(t, "sn_numel");
+    if (meta) symbols_show_sizes(t, 0, meta->rank);
     return meta ? meta->numel : 0;
 }
 
 sn_ints sn_sizes(sn_tensor *t) {
     const Meta *const meta = meta_of(t, "sn_sizes");
+    if (meta) symbols_show_sizes(t, 0, meta->rank);
     return meta ? (sn_ints){meta->sizes, meta->rank} : (sn_ints){0};
 }
 
 sn_ints sn_strides(sn_tensor *t) {
     const Meta *const meta = meta_of(t, "sn_strides");
+    if (meta) symbols_show_strides(t);
     return meta ? (sn_ints){meta->strides, meta->rank} : (sn_ints){0};
 }
 
@@ -234,6 +241,10 @@ static Status check_sizes(sn_ints sizes, sn_dtype dtype, const char *what) {
     if (sizes.n < 0 || sizes.n > MAX_RANK || (sizes.n && !sizes.data))
         return error_raise(ST_SHAPE, "%s: a rank of %lld is not possible", what,
                            (long long)sizes.n);
+    for (int i = 0; i < sizes.n; i++)
+        if (sym_is(sizes.data[i]))
+            return error_raise(ST_ARGUMENT, "%s: size of dim %d is symbolic; take sn_sym_value",
+                               what, i);
     for (int i = 0; i < sizes.n; i++)
         if (sizes.data[i] < 0)
             return error_raise(ST_SHAPE, "%s: size %lld of dim %d is negative", what,

@@ -111,6 +111,11 @@ static void convert(const Param *param, const Arg *given, Arg *out) {
     }
 }
 
+static bool takes_symbol(ParamType type) {
+    return type == PT_int || type == PT_int_opt || type == PT_int1 || type == PT_int1_opt ||
+           type == PT_scalar || type == PT_scalar_opt;
+}
+
 static Status normalize_one(const OpRow *row, const Param *param, const Arg *given, Arg *out) {
     const bool optional = (accepted[param->type] & K(none)) != 0;
     if (!given || given->kind == ARG_default) {
@@ -130,6 +135,9 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
     }
     if (number_for_tensor(row, param, given)) return ST_OK;
     if (!(accepted[param->type] & (1u << given->kind))) return wrong_kind(row, param, given);
+    if (given->kind == ARG_int && sym_is(given->i) && !takes_symbol(param->type))
+        return error_raise(ST_ARGUMENT, "%s: %s must be a plain number, not a symbolic int",
+                           row->name, param->name);
     if (is_list(given)) TRY(check_list(row, param, given));
     if ((param->type == PT_dtype || param->type == PT_dtype_opt) &&
         (given->i < 0 || given->i >= DT_COUNT))

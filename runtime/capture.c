@@ -12,6 +12,7 @@
 #include "runtime/custom_op.h"
 #include "runtime/eager.h"
 #include "runtime/override.h"
+#include "runtime/symbols.h"
 #include "runtime/tape.h"
 
 enum {
@@ -346,8 +347,9 @@ static Status check_written(const Trace *trace, const TraceOp *op, const OpCall 
 }
 
 /* `given`: the results' metadata where the caller knows it (n_given of them), else NULL: by rule.
- */
-static Status record(Capture *c, const OpCall *call, const Meta *const *given, int n_given) {
+ * `symbolic`: the arguments before their numbers were made plain. */
+static Status record(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given,
+                     int n_given) {
     Split s;
     TRY(split_call(c, call, &s));
     Trace *const trace = c->trace;
@@ -382,7 +384,7 @@ static Status record(Capture *c, const OpCall *call, const Meta *const *given, i
     trace->ops.n++;
     take_sequence(c, call->row);
     c->cursor = node;
-    return ST_OK;
+    return c->symbols ? symbols_record(c, call, symbolic, op) : ST_OK;
 }
 
 /* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
@@ -465,18 +467,32 @@ static const char *bound_reached(const Trace *trace) {
                : NULL;
 }
 
-Status capture_op(OpCall *call) {
-    sn_state *const state = state_get();
-    if (UNLIKELY(state->emission != NULL)) return emission_call(state->emission, call);
-    Capture *const c = capture_current();
-    if (!c) return redispatch_excluding(call, KEY_BIT(capture));
+static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
     const char *const reason = refusal(c, call);
     if (reason) return run_outside(c, call, reason);
     if (resizes(call)) return run_outside(c, call, "an out tensor is resized");
     TRY(error_pending());
     const char *const bound = bound_reached(c->trace);
     if (bound) TRY(capture_flush(c, bound, state_get()->site));
-    return record(c, call, NULL, 0);
+    return record(c, call, symbolic, NULL, 0);
+}
+
+static Status capture_symbolic(Capture *c, OpCall *call) {
+    Arg args[MAX_ARGS];
+    OpCall plain;
+    TRY(symbols_plain_call(c->symbols, call, &plain, args));
+    const Status status = capture_call(c, &plain, call->args);
+    call->n_outs = plain.n_outs;
+    return status;
+}
+
+Status capture_op(OpCall *call) {
+    sn_state *const state = state_get();
+    if (UNLIKELY(state->emission != NULL)) return emission_call(state->emission, call);
+    Capture *const c = capture_current();
+    if (!c) return redispatch_excluding(call, KEY_BIT(capture));
+    return UNLIKELY(c->symbols != NULL) ? capture_symbolic(c, call)
+                                        : capture_call(c, call, call->args);
 }
 
 Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
@@ -484,5 +500,5 @@ Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     if (!metas) return ST_MEMORY;
     for (int i = 0; i < n; i++) metas[i] = args[2].vals[i]->meta;
     const OpCall call = {.row = op_row(OP_gradients), .args = args, .outs = outs, .n_outs = n};
-    return record(c, &call, metas, n);
+    return record(c, &call, args, metas, n);
 }

@@ -15,6 +15,7 @@
 #include "runtime/function.h"
 
 typedef struct Trace Trace;
+typedef struct Symbols Symbols; /* runtime/symbols.h */
 
 /* Hangs on a tensor whose data is not computed yet. */
 struct Placeholder {
@@ -22,6 +23,8 @@ struct Placeholder {
     Trace *trace;
     int value;
     bool tracks; /* would require gradients, had it been computed */
+    const Meta
+        *symbolic; /* in replay functions: sizes as expressions of the inputs'; NULL: plain */
 };
 
 typedef struct TraceInput {
@@ -50,8 +53,9 @@ struct Trace { /* one segment of one call */
     VEC(TraceOp) ops;
     VEC(TraceInput) inputs;
     VEC(int64_t) numbers;
-    VEC(sn_tensor *) values; /* fresh results in order, each retained */
-    uint8_t *needed;         /* by value: an output; made by trace_needed */
+    VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */
+    VEC(sn_tensor *) values;          /* fresh results in order, each retained */
+    uint8_t *needed;                  /* by value: an output; made by trace_needed */
     int n_storages;
     uint64_t sequence; /* the generator's before the first random op */
     int n_random;
@@ -81,6 +85,7 @@ struct Capture {
         uint32_t stamp;
     } * map; /* tensor -> input number, storage -> its number, in the current trace */
     uint32_t map_room, stamp;
+    Symbols *symbols;    /* of a replay function's call; else NULL: numbers are as they are */
     sn_tensor *wanted;   /* the placeholder whose value a break asks for */
     const char *outside; /* what the call did beside its segments (an op, a value read), or NULL */
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */

@@ -14,6 +14,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/override.h"
+#include "runtime/symbols.h"
 
 enum { MAX_DYNAMIC = 4096 };
 typedef _Atomic(OpKernel *) Entry;
@@ -277,9 +278,12 @@ Builder *eager_builder(void) {
 }
 
 /* The meta rule says what is wrong with the arguments, and how many results a Tensor[] has. */
-static Status check_composite(OpCall *call) {
+static Status check_composite(OpCall *call, Symbols *symbols) {
     MetaOut outs[MAX_OUTS];
-    MetaCall meta = {.row = call->row, .args = call->args, .out = outs};
+    Arg args[MAX_ARGS];
+    OpCall plain = *call;
+    if (symbols) TRY(symbols_plain_call(symbols, call, &plain, args));
+    MetaCall meta = {.row = call->row, .args = plain.args, .out = outs};
     meta.n_out = call->row->returns_list ? MAX_OUTS : call->row->n_out;
     TRY(op_meta(&meta));
     if (meta.n_out > MAX_LIST)
@@ -310,12 +314,14 @@ static Status expand_composite(OpCall *call) {
         return dispatch_fallback_of(KEY_capture)(call);
     DecompFn *const rule = decomp_rule(call->row);
     if (!rule) return no_kernel(call, KEY_BIT(autograd));
-    TRY(check_composite(call));
     sn_state *const state = state_get();
+    Symbols *const symbols = call->key == KEY_capture ? symbols_current() : NULL;
+    TRY(check_composite(call, symbols));
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
     Val *outs[MAX_LIST] = {0};
-    Status status = rule(eager_builder(), call->row, call->args, outs);
+    Status status = symbols ? symbols_expand(symbols, rule, call, outs)
+                            : rule(eager_builder(), call->row, call->args, outs);
     for (int i = 0; i < call->n_outs; i++)
         call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
     if (status == ST_OK && call->form == FORM_inplace) status = write_composite(call);

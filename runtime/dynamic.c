@@ -76,6 +76,17 @@ static int64_t product_for(const Dynamic *d, int64_t before, int64_t now) {
     return 0;
 }
 
+/* A symbol divided: half of the rows. */
+static int64_t quotient_for(const Dynamic *d, int64_t before, int64_t now) {
+    for (int i = 0; i < d->pairs.n && !d->always && before > 0 && now > 0; i++) {
+        const Pair *const p = &d->pairs.at[i];
+        const int64_t by = p->now / now;
+        if (by > 1 && p->now == by * now && p->before == by * before)
+            return sym_div(d->plan->env, p->symbol, by);
+    }
+    return 0;
+}
+
 static int64_t shifted_for(const Dynamic *d, int64_t before, int64_t now) {
     for (int i = 0; i < d->pairs.n; i++) {
         const Pair *const p = &d->pairs.at[i];
@@ -164,6 +175,7 @@ static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
     int64_t symbolic = product_for(d, before, now);
     if (d->always && (now < 2 || !symbolic))
         return; /* one example: only what equals a size follows it */
+    if (!symbolic) symbolic = quotient_for(d, before, now);
     if (!symbolic) symbolic = shifted_for(d, before, now);
     d->plan->number_rules[k] = NUMBER_expr;
     if (!symbolic) {

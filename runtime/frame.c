@@ -4,8 +4,6 @@
 
 #include "runtime/override.h"
 
-int64_t (*frame_int_hook)(sn_frame *f, int i);
-
 /* What the callback owes: a status, no pending error, every output. */
 static Status check_result(const sn_frame *frame, sn_status returned) {
     TRY(error_pending());

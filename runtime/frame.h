@@ -25,12 +25,7 @@ struct sn_frame {
     OpCall *call;        /* dispatcher callbacks: what sn_redispatch continues; else NULL */
     struct Deriv *deriv; /* derivative bodies */
     struct CustomCall *custom;
-    Capture *capture; /* the body of a compiled function: scalars go through capture_value */
 };
-
-/* How capture sees scalar inputs (set by capture at start-up; NULL: plain). Called for frames with
- * `capture`. */
-extern int64_t (*frame_int_hook)(sn_frame *f, int i);
 
 Status frame_run(sn_frame *frame, sn_body body);
 

@@ -10,6 +10,7 @@
 #include "runtime/capture.h"
 #include "runtime/frame.h"
 #include "runtime/replay.h"
+#include "runtime/symbols.h"
 
 /* Making and freeing
  * ------------------------------------------------------------------------------------------- */
@@ -137,12 +138,11 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
                       .n_in = n_in,
                       .out = out,
                       .n_out = n_out,
-                      .outs_optional = capture && capture->outs_open,
-                      .capture = capture};
+                      .outs_optional = capture && capture->outs_open};
     return frame_run(&frame, fn->body);
 }
 
-static Arena *take_arena(sn_function *fn) {
+Arena *function_arena_take(sn_function *fn) {
     pthread_mutex_lock(&fn->lock);
     Arena *const spare = fn->call_arena;
     fn->call_arena = NULL;
@@ -150,7 +150,7 @@ static Arena *take_arena(sn_function *fn) {
     return spare ? spare : arena_new();
 }
 
-static void give_arena(sn_function *fn, Arena *arena) {
+void function_arena_give(sn_function *fn, Arena *arena) {
     arena_reset(arena);
     pthread_mutex_lock(&fn->lock);
     Arena *const extra = fn->call_arena ? arena : NULL;
@@ -242,8 +242,10 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
                            int n_out) {
     sn_state *const state = state_get();
     if (!capture_begin_trace(c)) return ST_MEMORY;
+    if (fn->options.mode == SN_COMPILE_REPLAY && !(c->symbols = symbols_new(in, n_in)))
+        return ST_MEMORY;
     capture_resume(c);
-    Status status = run_body(fn, in, n_in, out, n_out, c);
+    Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
     c->final = true;
     c->results = out;
     c->n_results = n_out;
@@ -260,6 +262,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
         replay_learn(fn, c, in, n_in, out, n_out);
     report(fn, c);
     release_all(c);
+    symbols_free(c->symbols);
     return status;
 }
 
@@ -267,7 +270,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
  * above the gap's end sees that the body was left (segment.c). */
 __attribute__((no_sanitize_address)) static Status
 call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    Arena *const arena = take_arena(fn);
+    Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
     Capture *const capture = ARENA_NEW(arena, Capture); /* outlives a body that jumps out */
     static _Atomic uint64_t calls = UINT64_C(0x5117e45117e4);
@@ -285,7 +288,7 @@ call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_o
                              .n_scopes = state_get()->n_scopes};
         status = run_captured(fn, capture, in, n_in, out, n_out);
     }
-    give_arena(fn, arena);
+    function_arena_give(fn, arena);
     return status;
 }
 
@@ -300,7 +303,8 @@ void capture_abandon(Capture *c) {
     capture_suspend();
     report(fn, c);
     release_all(c);
-    give_arena(fn, c->arena);
+    symbols_free(c->symbols);
+    function_arena_give(fn, c->arena);
 }
 
 /* The graph of the one segment that this call was. */
@@ -325,13 +329,13 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **t
     TRY(error_pending());
     if (state_get()->capture)
         return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
-    Arena *const arena = take_arena(fn);
+    Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
     Capture capture = {
         .fn = fn, .arena = arena, .outs_open = true, .eager_checks = fn->options.eager_checks};
     Status status = run_captured(fn, &capture, in, n_in, outs, MAX_LIST);
     if (status == ST_OK) status = graph_text(fn, &capture, text);
-    give_arena(fn, arena);
+    function_arena_give(fn, arena);
     return status;
 }
 

@@ -122,8 +122,10 @@ struct sn_function {
     sn_stats stats;    /* under the lock */
     bool limit_said, mode_said;
     _Atomic(struct ReplayEntry *) replay;
+    _Atomic(struct ReplayProgram *)
+        programs; /* replays for any sizes, see runtime/replay_program.h */
     _Atomic int64_t replays;
-    int n_replay;
+    int n_replay, n_programs;
 };
 
 sn_function *function_new(sn_body body, void *closure,
@@ -131,6 +133,10 @@ sn_function *function_new(sn_body body, void *closure,
 void function_free(sn_function *fn);
 /* `in`: n_in values (tensors borrowed); out: scope-owned results, NULL on failure. */
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out);
+
+/* Memory of one call, kept for the next. NULL raises. */
+Arena *function_arena_take(sn_function *fn);
+void function_arena_give(sn_function *fn, Arena *arena);
 
 void function_note_break(sn_function *fn, const char *reason, const void *site);
 /* Runs fn on these inputs and gives the text of its graph, which lives as long as fn; an error where

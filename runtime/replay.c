@@ -4,6 +4,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/replay_program.h"
 #include "runtime/tape.h"
 
 enum { MAX_ENTRIES = 64, MAX_SYMBOLS = 512, MAX_TENSORS = 512 };
@@ -130,14 +131,12 @@ static Status launch(const ReplayEntry *e, const Arg *in, sn_tensor **out) {
     return ST_OK;
 }
 
-Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
-    if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
-    ReplayEntry *e = atomic_load_explicit(&fn->replay, memory_order_acquire);
-    while (e && !fits(e, in, n_in, n_out)) e = e->next;
-    if (!e) return ST_OK;
+static bool is_verified_now(sn_function *fn) {
     const int every = fn->options.check_every;
-    if (every > 0 && atomic_fetch_add(&fn->replays, 1) % every == every - 1)
-        return ST_OK; /* this one is verified */
+    return every > 0 && atomic_fetch_add(&fn->replays, 1) % every == every - 1;
+}
+
+static Status run_entry(ReplayEntry *e, const Arg *in, sn_tensor **out, bool *ran) {
     const Status status = launch(e, in, out);
     *ran = status != ST_VALUE; /* a failed check: the body says which op */
     if (status == ST_VALUE) error_clear();
@@ -150,6 +149,23 @@ Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int
     return ST_OK;
 }
 
+/* The entry of this very case, else the newest program that can run it. */
+Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
+    if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
+    ReplayEntry *e = atomic_load_explicit(&fn->replay, memory_order_acquire);
+    while (e && !fits(e, in, n_in, n_out)) e = e->next;
+    if (e) return is_verified_now(fn) ? ST_OK : run_entry(e, in, out, ran);
+    ReplayProgram *p = atomic_load_explicit(&fn->programs, memory_order_acquire);
+    if (p && fn->options.check_every > 0) {
+        while (p && !program_fits(fn, p, in, n_in, n_out)) p = *program_next(p);
+        if (!p || is_verified_now(fn)) return ST_OK;
+    }
+    Status status = ST_OK;
+    for (; p && !*ran && status == ST_OK; p = *program_next(p))
+        status = program_try(fn, p, in, n_in, out, n_out, ran);
+    return status;
+}
+
 void replay_count(const sn_function *fn, sn_stats *stats) {
     for (ReplayEntry *e = atomic_load(&fn->replay); e; e = e->next) {
         const int64_t hits = atomic_load(&e->hits);
@@ -159,24 +175,33 @@ void replay_count(const sn_function *fn, sn_stats *stats) {
         else
             stats->ops_generated += hits * e->n_ops;
     }
+    for (ReplayProgram *p = atomic_load(&fn->programs); p; p = *program_next(p))
+        program_count(p, stats);
 }
 
 /* Learning
  * -----------------------------------------------------------------------------------------------------
  */
 
-static const char *refusal(const Capture *c, const Trace *trace, int n_out) {
+/* The variant that the trace ran as, or that was just compiled for it. */
+static Variant *variant_of(const Trace *trace) {
+    Variant *v = trace->variant;
+    for (v = v ? v : atomic_load(&trace->end->variants); v; v = v->next)
+        if (v->run && variant_fits(v, trace, NULL)) break;
+    return v;
+}
+
+static const char *refusal(const Capture *c, const Trace *trace, const Variant *v, int n_out) {
     for (int i = 0; i < c->traces.n; i++)
         if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return "the graph breaks";
     if (c->outside) return c->outside;
-    if (!trace->variant) return NULL; /* not yet: the next call may do */
+    if (!v) return NULL; /* not yet: the next call may do */
     if (trace->gradients) return "sn_backward sets .grad, which replay would not";
-    if (trace->variant->training) return "gradients flow out of it";
-    if (trace->variant->n_graph_inputs > MAX_TENSORS || trace->variant->n_outputs > MAX_TENSORS ||
-        n_out > MAX_TENSORS)
+    if (v->training) return "gradients flow out of it";
+    if (v->n_graph_inputs > MAX_TENSORS || v->n_outputs > MAX_TENSORS || n_out > MAX_TENSORS)
         return "too many tensors";
-    for (int i = 0; i < trace->variant->n_graph_inputs; i++)
-        if (trace->variant->graph_inputs[i].base) return "written inputs share memory";
+    for (int i = 0; i < v->n_graph_inputs; i++)
+        if (v->graph_inputs[i].base) return "written inputs share memory";
     return NULL;
 }
 
@@ -186,9 +211,9 @@ static int find_in(const Arg *in, int n_in, const sn_tensor *t) {
     return -1;
 }
 
-static int result_index(const Trace *trace, const sn_tensor *t) {
-    for (int i = 0; t && i < trace->variant->n_outputs; i++)
-        if (trace->values.at[trace->variant->outputs[i]] == t) return i;
+static int result_index(const Variant *v, const Trace *trace, const sn_tensor *t) {
+    for (int i = 0; t && i < v->n_outputs; i++)
+        if (trace->values.at[v->outputs[i]] == t) return i;
     return -1;
 }
 
@@ -211,14 +236,14 @@ static ReplayEntry *entry_new(Arena *arena, const Variant *v, int n_in, int n_ou
 /* False: a result is neither a graph output nor absent (an input returned as it is). */
 static bool map_results(ReplayEntry *e, const Trace *trace, sn_tensor *const *out) {
     for (int i = 0; i < e->n_out; i++) {
-        e->result[i] = result_index(trace, out[i]);
+        e->result[i] = result_index(e->variant, trace, out[i]);
         if (out[i] && e->result[i] < 0) return false;
     }
     return true;
 }
 
 static void map_inputs(ReplayEntry *e, const Trace *trace, const Arg *in) {
-    const Variant *const v = trace->variant;
+    const Variant *const v = e->variant;
     for (int i = 0; i < v->n_graph_inputs; i++) {
         sn_tensor *const t = trace->inputs.at[v->graph_inputs[i].touched].tensor;
         const int found = find_in(in, e->n_in, t);
@@ -235,18 +260,30 @@ static void publish(sn_function *fn, ReplayEntry *e) {
     fn->n_replay++;
 }
 
-static const char *learn(sn_function *fn, const Capture *c, const Trace *trace, const Arg *in,
-                         int n_in, sn_tensor *const *out, int n_out) {
-    const char *const why = refusal(c, trace, n_out);
-    if (why || !trace->variant || fn->n_replay >= MAX_ENTRIES) return why;
-    ReplayEntry *const e = entry_new(fn->arena, trace->variant, n_in, n_out);
+/* A program that is known already got a variant that it could not find before. */
+static void learn_program(sn_function *fn, Capture *c, const Trace *trace, const Arg *in, int n_in,
+                          sn_tensor *const *out, int n_out) {
+    ReplayProgram *const p =
+        fn->n_programs < MAX_ENTRIES ? program_new(c, trace, in, n_in, out, n_out) : NULL;
+    if (!p) return;
+    *program_next(p) = atomic_load_explicit(&fn->programs, memory_order_relaxed);
+    atomic_store_explicit(&fn->programs, p, memory_order_release);
+    fn->n_programs++;
+}
+
+static const char *learn(sn_function *fn, Capture *c, const Trace *trace, const Arg *in, int n_in,
+                         sn_tensor *const *out, int n_out) {
+    Variant *const v = variant_of(trace);
+    const char *const why = refusal(c, trace, v, n_out);
+    if (why || !v || fn->n_replay >= MAX_ENTRIES) return why;
+    ReplayEntry *const e = entry_new(fn->arena, v, n_in, n_out);
     if (!e) return NULL;
-    e->variant = trace->variant;
+    e->variant = v;
     e->n_ops = trace->ops.n;
     if (!map_results(e, trace, out)) return "it returns an input";
     int results = 0;
     for (int i = 0; i < n_out; i++) results += e->result[i] >= 0;
-    for (int v = 0; v < trace->values.n; v++) results -= trace->needed[v];
+    for (int k = 0; k < trace->values.n; k++) results -= trace->needed[k];
     if (results < 0) return "tensors are kept beside the results";
     map_inputs(e, trace, in);
     for (int i = 0; i < n_in; i++) e->in[i] = key_of(&in[i]);
@@ -258,20 +295,29 @@ static const char *learn(sn_function *fn, const Capture *c, const Trace *trace, 
     e->grad_mode = state_get()->grad_mode;
     e->include = state_get()->include;
     e->exclude = state_get()->exclude;
-    variant_bind(trace->variant, trace, e->symbols);
-    variant_bind_floats(trace->variant, trace, e->floats);
+    variant_bind(v, trace, e->symbols);
+    variant_bind_floats(v, trace, e->floats);
     publish(fn, e);
     return NULL;
 }
 
-void replay_learn(sn_function *fn, const Capture *c, const Arg *in, int n_in, sn_tensor *const *out,
+static bool is_program_known(sn_function *fn, const Arg *in, int n_in, int n_out) {
+    const ReplayProgram *p = atomic_load(&fn->programs);
+    while (p && !program_fits(fn, p, in, n_in, n_out)) p = *program_next((ReplayProgram *)p);
+    return p != NULL;
+}
+
+void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor *const *out,
                   int n_out) {
     const Trace *trace = NULL;
     for (int i = 0; i < c->traces.n && !trace; i++)
         if (c->traces.at[i]->ops.n) trace = c->traces.at[i];
     if (!trace) return;
+    const bool program_known = is_program_known(fn, in, n_in, n_out);
     pthread_mutex_lock(&fn->lock);
+    const int learnt = fn->n_replay;
     const char *const why = learn(fn, c, trace, in, n_in, out, n_out);
+    if (fn->n_replay > learnt && !program_known) learn_program(fn, c, trace, in, n_in, out, n_out);
     const bool say = why && !fn->mode_said;
     if (say) fn->mode_said = true;
     pthread_mutex_unlock(&fn->lock);
@@ -281,4 +327,8 @@ void replay_learn(sn_function *fn, const Capture *c, const Arg *in, int n_in, sn
 void replay_free(sn_function *fn) {
     for (ReplayEntry *e = atomic_load(&fn->replay); e; e = e->next)
         for (int i = 0; i < e->n_bound; i++) sn_release(e->bound[i]);
+    for (ReplayProgram *p = atomic_load(&fn->programs), *next; p; p = next) {
+        next = *program_next(p);
+        program_free(p);
+    }
 }

@@ -514,6 +514,7 @@ START_TEST(c5_guards_hold_and_are_kept) {
     const Twin twin = twin_new(halves, NULL, NULL, NULL);
     static const int64_t sizes[] = {8, 16, 10, 40, 4, 2};
     for (int i = 0; i < 6; i++) TWIN_CALL(twin, F32(i, sizes[i]));
+    ck_assert_int_le(stats_of(twin.fast).compiles, 3); /* any, and half of 2: one row */
     ck_assert_ptr_null(SN_CALL(twin.fast, F32(1, 9))); /* as in eager: 9 is no multiple of 2 */
     expect_error(SN_ERR_SHAPE, "view");
     twin_free(twin);

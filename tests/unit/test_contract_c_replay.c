@@ -1,0 +1,368 @@
+/* test_contract_c_replay.c: numbers that follow from sizes and scalars, in replay [semantics C4 to C6]: what came
+ * through sn_sym_* or a meta rule stays free, so that other sizes need neither the body nor a compile; what a plain
+ * getter showed specialises. Each test compares bits with eager and counts runs of the body and compiles. */
+#include "tests/unit/contract.h"
+
+typedef struct Host {
+    int runs;
+    sn_tensor *w, *cache;
+} Host;
+
+#define REPLAY(...) SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY, __VA_ARGS__)
+
+typedef struct Case {
+    Host fast, slow;
+    Twin twin;
+} Case;
+
+static void case_begin(Case *c, sn_body body, const sn_compile_options *options) {
+    c->twin = twin_new(body, &c->fast, &c->slow, options);
+}
+
+/* After so many calls: how often the body ran, and at most two compiles. */
+static void case_end(Case *c, int runs) {
+    ck_assert_msg(c->fast.runs == runs, "%d runs of the body, not %d", c->fast.runs, runs);
+    ck_assert_int_le(stats_of(c->twin.fast).compiles, 2);
+    ck_assert_int_eq(stats_of(c->twin.fast).calls, c->slow.runs);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(c->twin);
+}
+
+static const int64_t batches[] = {8, 16, 5, 33, 3, 64, 16, 7, 8, 100};
+enum { BATCHES = sizeof batches / sizeof *batches };
+
+/* Two batch sizes are captured; every other one is replayed, and one of a single row, where rules branch, is not. */
+static void batches_replay(sn_body body) {
+    Case c = {.fast.w = F32(90, 6, 4)};
+    c.slow.w = c.fast.w;
+    case_begin(&c, body, REPLAY(.full_graph = true));
+    for (int i = 0; i < BATCHES; i++) TWIN_CALL(c.twin, F32(i, batches[i], 6));
+    ck_assert_int_eq(c.fast.runs, 2);
+    ck_assert_int_le(stats_of(c.twin.fast).compiles, 2);
+    TWIN_CALL(c.twin, F32(7, 1, 6));
+    ck_assert_int_eq(c.fast.runs, 3);
+    TWIN_CALL(c.twin, F32(7, 21, 6));
+    ck_assert_int_eq(c.fast.runs, 3);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    ck_assert_int_eq(stats_of(c.twin.fast).calls, BATCHES + 2);
+    twin_free(c.twin);
+}
+
+static sn_sym sym(int64_t value) { return sn_sym_int(value); }
+static int64_t batch_of(sn_tensor *t) { return sn_sym_arg(sn_sym_size(t, 0)); }
+
+static sn_status views(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    const sn_sym n = sn_sym_size(x, 0);
+    const int64_t total = sn_sym_arg(sn_sym_op(n, '*', sn_sym_size(x, -1)));
+    sn_tensor *const flat = sn_view(sn_mul(x, x), SN_INTS(total));
+    return sn_out(f, 0, sn_view(sn_exp(flat), SN_INTS(sn_sym_arg(n), 2, 3)));
+}
+
+static sn_status expands(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0), *const row = sn_slice(((Host *)sn_closure(f))->w, 1, 0, 1, 1);
+    return sn_out(f, 0, sn_add(x, sn_expand(sn_t(row), SN_INTS(batch_of(x), 6))));
+}
+
+static sn_status counts_up(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const at = sn_arange_end(sn_int(batch_of(x)), SN_F32);
+    return sn_out(f, 0, sn_mul(x, sn_unsqueeze(at, 1)));
+}
+
+static sn_status slices(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    const sn_sym last = sn_sym_op(sn_sym_size(x, 0), '-', sym(1));
+    sn_tensor *const head = sn_slice(x, 0, 0, sn_sym_arg(last), 1);
+    return sn_out(f, 0, sn_sub(sn_slice(x, 0, 1, batch_of(x), 1), head));
+}
+
+/* The size of a result, which a composite's meta rules made. */
+static sn_status of_results(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    host->runs++;
+    sn_tensor *const x = sn_in(f, 0), *const h = sn_relu(sn_matmul(x, host->w));
+    sn_tensor *const flat = sn_reshape(h, SN_INTS(-1));
+    return sn_out(f, 0, sn_view(sn_add(flat, flat), SN_INTS(batch_of(h), 4)));
+}
+
+/* A number in arithmetic: the mean's divisor. */
+static sn_status divides(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0), *const sum = sn_sum_dim(x, SN_INTS(0), true);
+    return sn_out(f, 0, sn_div_scalar(sum, sn_int(batch_of(x))));
+}
+
+/* No sn_sym at all: composites work their sizes out themselves. */
+static sn_status composites(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    host->runs++;
+    sn_tensor *const h = sn_linear(sn_in(f, 0), sn_t(host->w), NULL);
+    return sn_out(f, 0,
+                  sn_flatten(sn_softmax(sn_layer_norm(h, SN_INTS(4), NULL, NULL), -1), 0, -1));
+}
+
+static const sn_body bodies[] = {views,      expands, counts_up, slices,
+                                 of_results, divides, composites};
+enum { BODIES = sizeof bodies / sizeof *bodies };
+
+START_TEST(c6_symbolic_sizes_stay_free) { batches_replay(bodies[_i]); }
+END_TEST
+
+/* Scalars
+ * ------------------------------------------------------------------------------------------ */
+
+/* A cache that is written at a moving position and read up to it. */
+static sn_status decodes(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    host->runs++;
+    const sn_sym at = sn_in_sym(f, 1), seen = sn_sym_op(at, '+', sym(1));
+    sn_copy_(sn_narrow(host->cache, 0, sn_sym_arg(at), 1), sn_in(f, 0));
+    sn_tensor *const k = sn_narrow(host->cache, 0, 0, sn_sym_arg(seen));
+    return sn_out(f, 0, sn_matmul(sn_softmax(sn_matmul(sn_in(f, 0), sn_t(k)), -1), k));
+}
+
+static sn_tensor *call_with(sn_function *fn, sn_tensor *x, sn_value value) {
+    sn_tensor *y = NULL;
+    sn_call_values(fn, (sn_value[]){sn_val(x), value}, 2, &y, 1);
+    ck_assert_msg(y != NULL, "%s", sn_error_take()->message);
+    return y;
+}
+
+static void both_with(Case *c, sn_tensor *x, sn_value value) {
+    sn_tensor *const want = call_with(c->twin.eager, x, value);
+    ck_assert(same_bits(call_with(c->twin.fast, x, value), want));
+}
+
+START_TEST(c4_a_position_is_replayed) {
+    Case c = {.fast.cache = sn_zeros(SN_INTS(64, 6), SN_F32),
+              .slow.cache = sn_zeros(SN_INTS(64, 6), SN_F32)};
+    case_begin(&c, decodes, REPLAY(0));
+    for (int i = 0; i < 64; i++) {
+        both_with(&c, F32(i, 1, 6), sn_int(i));
+        ck_assert(same_bits(c.fast.cache, c.slow.cache));
+    }
+    ck_assert_msg(c.fast.runs <= 4, "%d runs", c.fast.runs);
+    ck_assert_int_le(stats_of(c.twin.fast).compiles,
+                     4); /* lengths 1 and 2 are cases of their own */
+    twin_free(c.twin);
+}
+END_TEST
+
+static sn_status passes_on(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_in_value(f, 1)));
+}
+
+START_TEST(c4_scalars_that_are_passed_on_stay_free) {
+    for (int kind = 0; kind < 2; kind++) {
+        Case c = {0};
+        case_begin(&c, passes_on, REPLAY(0));
+        for (int i = 0; i < 8; i++)
+            both_with(&c, F32(i, 10), kind ? sn_float(0.3 + i * 0.7) : sn_int(3 + 5 * i));
+        case_end(&c, 2);
+    }
+}
+END_TEST
+
+static sn_status computes_with(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    const double number = sn_in_float(f, 1);
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(number * 2)));
+}
+static sn_status computes_with_value(sn_frame *f) { /* the number itself, though passed-on */
+    ((Host *)sn_closure(f))->runs++;
+    sn_value v = sn_in_value(f, 1);
+    v.f *= 2;
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), v));
+}
+
+START_TEST(c6_scalars_that_host_code_reads_specialise) {
+    static const sn_body reading[] = {computes_with, computes_with_value};
+    for (int k = 0; k < 2; k++) {
+        Case c = {0};
+        case_begin(&c, reading[k], REPLAY(0));
+        for (int i = 0; i < 8; i++) both_with(&c, F32(i, 10), sn_float(0.3 + i * 0.7));
+        ck_assert_int_eq(c.fast.runs, 8);
+        for (int i = 0; i < 8; i++) both_with(&c, F32(i, 10), sn_float(0.3 + i * 0.7));
+        ck_assert_int_eq(c.fast.runs, 8); /* each number is a case */
+        twin_free(c.twin);
+    }
+}
+END_TEST
+
+/* What specialises
+ * ------------------------------------------------------------------------------------------ */
+
+static sn_status shows_one_size(sn_frame *f) { /* the columns' number; the rows stay free */
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_mul_scalar(x, sn_float(1.0 / (double)sn_size(sn_relu(x), 1))));
+}
+
+START_TEST(c6_a_plain_getter_specialises_what_it_shows) {
+    Case c = {0};
+    case_begin(&c, shows_one_size, REPLAY(0));
+    static const int64_t rows[] = {8, 16, 5, 9}, columns[] = {4, 4, 4, 4};
+    for (int i = 0; i < 4; i++) TWIN_CALL(c.twin, F32(i, rows[i], columns[i]));
+    ck_assert_int_eq(c.fast.runs, 2);
+    TWIN_CALL(c.twin, F32(1, 8, 6));
+    ck_assert_int_eq(c.fast.runs, 3);
+    TWIN_CALL(c.twin, F32(1, 30, 6));
+    TWIN_CALL(c.twin, F32(1, 31, 4));
+    ck_assert_int_eq(c.fast.runs, 3);
+    twin_free(c.twin);
+}
+END_TEST
+
+static sn_status shows_numel(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_mul_scalar(x, sn_float(1.0 / (double)sn_numel(x))));
+}
+static sn_status shows_sizes(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_mul_scalar(x, sn_float((double)sn_sizes(x).data[0])));
+}
+static sn_status shows_strides(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_mul_scalar(x, sn_float((double)sn_strides(sn_t(x)).data[1])));
+}
+static sn_status shows_value(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    const sn_sym half = sn_sym_op(sn_sym_size(x, 0), '/', sym(2));
+    return sn_out(f, 0, sn_mul_scalar(x, sn_float((double)sn_sym_value(half))));
+}
+
+START_TEST(c6_every_plain_getter_counts) {
+    static const sn_body getters[] = {shows_numel, shows_sizes, shows_strides, shows_value};
+    for (int k = 0; k < 4; k++) {
+        Case c = {0};
+        case_begin(&c, getters[k], REPLAY(0));
+        for (int round = 0; round < 2; round++)
+            for (int i = 0; i < 5; i++) TWIN_CALL(c.twin, F32(i, 4 + 3 * i, 5 + i));
+        ck_assert_msg(c.fast.runs == 5, "getter %d: %d runs", k, c.fast.runs);
+        twin_free(c.twin);
+    }
+}
+END_TEST
+
+static sn_status two_halves(sn_frame *f) { /* a rule decides: an even number of rows */
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    const sn_sym half = sn_sym_op(sn_sym_size(x, 0), '/', sym(2));
+    return sn_out(f, 0, sn_mul_scalar(sn_view(x, SN_INTS(2, sn_sym_arg(half))), sn_float(3)));
+}
+
+START_TEST(c5_what_rules_decided_is_a_guard_of_the_replay) {
+    Case c = {0};
+    case_begin(&c, two_halves, REPLAY(0));
+    for (int i = 0; i < 6; i++) TWIN_CALL(c.twin, F32(i, 6 + 2 * i));
+    ck_assert_int_eq(c.fast.runs, 2);
+    ck_assert_ptr_null(SN_CALL(c.twin.fast, F32(1, 9)));
+    expect_error(SN_ERR_SHAPE, "view");
+    TWIN_CALL(c.twin, F32(1, 40));
+    twin_free(c.twin);
+}
+END_TEST
+
+START_TEST(c6_other_kinds_of_inputs_do_not_fit) {
+    Case c = {0};
+    case_begin(&c, slices, REPLAY(0));
+    for (int i = 0; i < 3; i++) TWIN_CALL(c.twin, F32(i, 8 + i, 6));
+    TWIN_CALL(c.twin, sn_to(F32(1, 12, 6), SN_F64));
+    TWIN_CALL(c.twin, sn_t(F32(1, 6, 14)));
+    TWIN_CALL(c.twin, F32(1, 12, 6, 2));
+    TWIN_CALL(c.twin, sn_slice(F32(1, 12, 9), 1, 0, 6, 1));
+    TWIN_CALL(c.twin, F32(1, 19, 6));
+    twin_free(c.twin);
+}
+END_TEST
+
+static sn_status random_rows(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_add(x, sn_randn(SN_INTS(batch_of(x), 6), SN_F32)));
+}
+
+START_TEST(c6_random_numbers_of_other_sizes) {
+    Case c = {0};
+    case_begin(&c, random_rows, REPLAY(0));
+    for (int i = 0; i < BATCHES; i++) {
+        sn_tensor *const x = F32(i, batches[i], 6);
+        sn_seed(5);
+        for (int k = 0; k < i % 3; k++) sn_rand(SN_INTS(3), SN_F32);
+        sn_tensor *const want = SN_CALL(c.twin.eager, x);
+        sn_tensor *const after = sn_rand(SN_INTS(3), SN_F32);
+        sn_seed(5);
+        for (int k = 0; k < i % 3; k++) sn_rand(SN_INTS(3), SN_F32);
+        ck_assert(same_bits(SN_CALL(c.twin.fast, x), want));
+        ck_assert(same_bits(sn_rand(SN_INTS(3), SN_F32), after));
+    }
+    ck_assert_int_eq(c.fast.runs, 2);
+    twin_free(c.twin);
+}
+END_TEST
+
+START_TEST(c6_verified_calls_keep_their_share) {
+    Case c = {0};
+    case_begin(&c, slices, REPLAY(.check_every = 4));
+    for (int i = 0; i < 2; i++) TWIN_CALL(c.twin, F32(i, 8 + i, 6));
+    const int learnt = c.fast.runs;
+    for (int i = 0; i < 40; i++) TWIN_CALL(c.twin, F32(i, 12 + i, 6));
+    ck_assert_int_eq(c.fast.runs - learnt, 10);
+    twin_free(c.twin);
+}
+END_TEST
+
+static sn_status wrong_arithmetic(sn_frame *f) {
+    const sn_sym n = sn_sym_size(sn_in(f, 0), 0);
+    sn_sym_op(n, '%', sn_sym_op(n, '-', n));
+    return sn_check();
+}
+static sn_status symbolic_data(sn_frame *f) {
+    static const float data[64];
+    return sn_out(f, 0, sn_from_data(data, SN_INTS(batch_of(sn_in(f, 0))), SN_F32));
+}
+
+START_TEST(c5_misuse_of_symbols_is_an_error) {
+    sn_function *fn = sn_compile(wrong_arithmetic, NULL, REPLAY(0));
+    ck_assert_ptr_null(SN_CALL(fn, F32(1, 8)));
+    expect_error(SN_ERR_VALUE, "8 % 0");
+    sn_function_free(fn);
+    fn = sn_compile(symbolic_data, NULL, REPLAY(0));
+    ck_assert_ptr_null(SN_CALL(fn, F32(1, 8)));
+    expect_error(SN_ERR_ARGUMENT, "sn_sym_value");
+    sn_function_free(fn);
+}
+END_TEST
+
+int main(void) {
+    Suite *const suite = suite_create("test_contract_c_replay");
+    TCase *const tests = tcase_create("replay");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, c6_symbolic_sizes_stay_free, 0, BODIES);
+    tcase_add_test(tests, c4_a_position_is_replayed);
+    tcase_add_test(tests, c4_scalars_that_are_passed_on_stay_free);
+    tcase_add_test(tests, c6_scalars_that_host_code_reads_specialise);
+    tcase_add_test(tests, c6_a_plain_getter_specialises_what_it_shows);
+    tcase_add_test(tests, c6_every_plain_getter_counts);
+    tcase_add_test(tests, c5_what_rules_decided_is_a_guard_of_the_replay);
+    tcase_add_test(tests, c6_other_kinds_of_inputs_do_not_fit);
+    tcase_add_test(tests, c6_random_numbers_of_other_sizes);
+    tcase_add_test(tests, c6_verified_calls_keep_their_share);
+    tcase_add_test(tests, c5_misuse_of_symbols_is_an_error);
+    suite_add_tcase(suite, tests);
+    SRunner *const runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
