@@ -87,13 +87,21 @@ static int twin_of(const ReplayProgram *p, const Arg *in, int i) {
     return i;
 }
 
+/* Strides may be free, but what they make overlap must not be written: the body says which op would. */
+static bool overlaps(const Arg *in, int i) {
+    const sn_tensor *const t = tensor_at(in, i);
+    return t && !t->base.meta->contiguous && meta_overlaps(t->base.meta);
+}
+
 static bool inputs_fit(const ReplayProgram *p, const Arg *in, int n_in, int n_out) {
     const sn_state *const state = state_get();
     if (p->n_in != n_in || p->n_out != n_out || state->grad_mode != p->grad_mode ||
         state->include != p->include || state->exclude != p->exclude || state->modes)
         return false;
     for (int i = 0; i < n_in; i++)
-        if (!input_fits(p->symbols, in, i) || twin_of(p, in, i) != p->twin[i]) return false;
+        if (!input_fits(p->symbols, in, i) || twin_of(p, in, i) != p->twin[i] ||
+            (p->writes && overlaps(in, i)))
+            return false;
     return true;
 }
 
