@@ -212,10 +212,11 @@ static void insert_factor(const SymEnv *env, Term *term, int64_t factor) {
     term->factors[at] = factor;
 }
 
-/* A canonical product as a term. */
+/* A canonical product as a term. What exceeds the room of a term stays one factor. */
 static Term term_of(SymEnv *env, int64_t a) {
     Term term = {.coef = 1};
-    for (; sym_is(a) && sym_expr(env, a)->op == SYM_mul; a = sym_expr(env, a)->a) {
+    for (; term.n < MAX_FACTORS - 1 && sym_is(a) && sym_expr(env, a)->op == SYM_mul;
+         a = sym_expr(env, a)->a) {
         const int64_t last = sym_expr(env, a)->b;
         if (sym_is(last))
             insert_factor(env, &term, last);

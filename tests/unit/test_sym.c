@@ -109,6 +109,15 @@ START_TEST(text_reads_back_in_a_fresh_environment) {
 }
 END_TEST
 
+START_TEST(products_of_many_symbols_have_room) {
+    int64_t product = 1;
+    for (int i = 0; i < 40; i++) product = sym_mul(env, product, sym_free(env, 2, 2));
+    const int64_t twice = sym_add(env, product, product);
+    ck_assert_int_eq(sym_hint(env, sym_sub(env, twice, product)), (int64_t)1 << 40);
+    ck_assert_int_eq(sym_mul(env, product, s0), sym_mul(env, product, s0));
+}
+END_TEST
+
 START_TEST(bad_text_is_refused) {
     static const char *const lines[] = {"", "s", "s0*", "(s0", "max(s0", "s0//0", "+"};
     for (int i = 0; i < COUNT_OF(lines); i++) {
@@ -129,6 +138,7 @@ int main(void) {
     tcase_add_test(all, decisions_by_range_record_nothing);
     tcase_add_test(all, decisions_by_hint_record_what_held);
     tcase_add_test(all, text_reads_back_in_a_fresh_environment);
+    tcase_add_test(all, products_of_many_symbols_have_room);
     tcase_add_test(all, bad_text_is_refused);
     Suite *const suite = suite_create("sym");
     suite_add_tcase(suite, all);
