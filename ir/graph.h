@@ -34,6 +34,7 @@ struct Node {
     Order order;
     int random; /* OPF_random: its sequence number is graph->sequence + random */
     int id;
+    int kernel; /* its step of the call sequence, plus 1; 0: not scheduled, or a view */
     int n_args;
     Arg *args; /* row->n_params; out form: followed by the out tensors */
     int n_outs;
@@ -81,6 +82,9 @@ typedef struct Graph {
     const char *where; /* given to new nodes */
     int n_forward_outputs,
         n_forward_inputs; /* joint graphs: those before gradients; before output gradients and sums */
+    struct Partition *parts; /* after `partition`: forward and backward; later passes run on both */
+    struct Lower *lowering;  /* after `schedule`: what `lower` goes on from */
+    struct Plan *plan;       /* after `lower` */
 } Graph;
 
 Graph *graph_new(Arena *arena, const char *name);
@@ -115,6 +119,9 @@ typedef enum Stage {
     STAGE_joint,
     STAGE_decomposed,
     STAGE_reinplaced,
+    STAGE_scheduled, /* every node that is no view has its kernel */
+    STAGE_lowered,   /* every kernel has its nests (ir/plan.h) */
+    STAGE_planned,   /* every slot has its place in memory */
     STAGE_COUNT
 } Stage;
 Status graph_verify(Graph *graph, Stage stage);

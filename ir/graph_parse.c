@@ -343,7 +343,7 @@ static Status read_args(Parser *p, CallText *call) {
     return ST_OK;
 }
 
-static Status read_attributes(Parser *p, int *random) {
+static Status read_attributes(Parser *p, int *random, int *kernel) {
     Graph *graph = p->graph;
     graph->modes = 0;
     graph->where = NULL;
@@ -360,6 +360,8 @@ static Status read_attributes(Parser *p, int *random) {
             TRY(read_word(p, &word, &n)); /* the meta rule's; the verifier compares */
         else if (accept(p, "random="))
             TRY(read_count(p, random));
+        else if (accept(p, "kernel="))
+            TRY(read_count(p, kernel));
         else if (accept(p, "at=")) {
             skip_space(p);
             if (*p->at != '\'') return fail(p, "expected a quoted place");
@@ -395,7 +397,7 @@ static Status make_node(Parser *p, CallText *call, int random, Node **out) {
 
 static Status read_call(Parser *p, Node **out) {
     CallText call = {0};
-    int random = -1;
+    int random = -1, kernel = -1;
     skip_space(p);
     const char *name = p->at;
     while (is_word(*p->at) || *p->at == ':' || *p->at == '.') p->at++;
@@ -407,10 +409,11 @@ static Status read_call(Parser *p, Node **out) {
     }
     TRY(expect(p, "("));
     TRY(read_args(p, &call));
-    TRY(read_attributes(p, &random));
+    TRY(read_attributes(p, &random, &kernel));
     const char *end = p->at;
     p->at = name; /* errors of the op point at its name */
     TRY(make_node(p, &call, random, out));
+    (*out)->kernel = kernel + 1;
     p->at = end;
     return ST_OK;
 }

@@ -145,6 +145,7 @@ static void args_print(Text *text, const Graph *graph, const Node *node) {
 static void attributes_print(Text *text, const Node *node) {
     if (node->order) text_printf(text, " order=%s", order_name(node->order));
     if (node->row->flags & OPF_random) text_printf(text, " random=%d", node->random);
+    if (node->kernel) text_printf(text, " kernel=%d", node->kernel - 1);
     if (node->modes & NODE_no_grad) text_puts(text, " no_grad");
     if (node->modes & NODE_inference) text_puts(text, " inference");
     if (node->modes & NODE_no_autocast) text_puts(text, " no_autocast");

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "ir/graph.h"
+#include "ir/plan.h"
 #include "runtime/base/error.h"
 
 typedef struct StageSpec {
@@ -11,6 +11,7 @@ typedef struct StageSpec {
     bool forms;     /* in-place and out forms */
     bool gradients; /* sn::gradients, which the joint pass expands */
     uint32_t kinds; /* allowed OpKinds */
+    bool scheduled, lowered, packed;
 } StageSpec;
 
 #define KINDS_ALL     0xffffffffu
@@ -23,6 +24,9 @@ static const StageSpec stages[STAGE_COUNT] = {
     [STAGE_decomposed] = {"decomposed", false, false, KINDS_LOWERED},
     [STAGE_reinplaced] = {"reinplaced", true, false,
                           KINDS_LOWERED}, /* scatters that write their base */
+    [STAGE_scheduled] = {"scheduled", true, false, KINDS_LOWERED, true},
+    [STAGE_lowered] = {"lowered", true, false, KINDS_LOWERED, true, true},
+    [STAGE_planned] = {"planned", true, false, KINDS_LOWERED, true, true, true},
 };
 
 typedef struct Verify {
@@ -129,6 +133,35 @@ static Status check_node(Verify *v) {
     return ST_OK;
 }
 
+/* Node.kernel of what makes a value, through views; 0: it comes from an input. */
+static int kernel_of(const GVal *value) {
+    const Node *node = value->def;
+    while (node && node->row->kind == KIND_view) {
+        const GVal *of = NULL;
+        for (int i = 0; i < node->n_args && !of; i++)
+            if (node->args[i].kind == ARG_tensor) of = gval(node->args[i].val);
+        node = of ? of->def : NULL;
+    }
+    return node ? node->kernel : 0;
+}
+
+static void check_kernel_use(void *context, GVal **slot) {
+    Verify *v = context;
+    if (v->status == ST_OK && *slot && kernel_of(*slot) > v->node->kernel)
+        fail(v, "kernel %d uses what kernel %d makes", v->node->kernel - 1, kernel_of(*slot) - 1);
+}
+
+static Status check_schedule(Verify *v) {
+    for (Node *node = v->graph->first; node; node = node->next) {
+        v->node = node;
+        if (node->row->kind == KIND_view) continue;
+        if (!node->kernel) return fail(v, "has no kernel");
+        node_each_input(node, check_kernel_use, v);
+        TRY(v->status);
+    }
+    return ST_OK;
+}
+
 static Status check_ends(Verify *v) {
     const Graph *graph = v->graph;
     v->node = NULL;
@@ -160,5 +193,9 @@ Status graph_verify(Graph *graph, Stage stage) {
     if (!v.seen) return ST_MEMORY;
     for (int i = 0; i < graph->inputs.n; i++) v.seen[i] = graph->inputs.at[i];
     for (v.node = graph->first; v.node; v.node = v.node->next) TRY(check_node(&v));
-    return check_ends(&v);
+    TRY(check_ends(&v));
+    if (v.stage->scheduled) TRY(check_schedule(&v));
+    v.node = NULL;
+    if (v.stage->lowered && !graph->plan) return fail(&v, "has no plan");
+    return v.stage->lowered ? plan_verify(graph->plan, v.stage->packed) : ST_OK;
 }

@@ -1,217 +1,13 @@
-/* lower.c: plan_build: the decomposed graph becomes a call sequence.
- *
- *   look at values -> schedule (groups of clusters) -> decide where values live -> lower groups in
- * order -> memory plan
- *
- * What a value is (view, loop, reduction, product, native) is asked of its row's kind and the rule
- * tables. A write-back goes straight to the input's memory where nothing reads the old contents
- * later and no check comes after [C8]; else it is a copy at the end. */
+/* lower.c: the pass `lower`: a scheduled graph becomes a call sequence: where values live, then the steps, group by group.
+ * A write-back goes straight to the input's memory where nothing reads the old contents later and no check comes after
+ * [C8] (order.c decided that); else it is a copy at the end. */
 #include "passes/lower.h"
+
+#include "passes/internal.h"
+#include "runtime/base/error.h"
 
 _Noreturn void lower_bail(const Lower *l, const Node *node, const char *why) {
     bail(l->graph->bail, BAIL_lower, "%s: %s", node ? node->row->name : "copy", why);
-}
-
-/* values
- * -----------------------------------------------------------------------------------------------------------
- */
-
-static ValKind kind_of(const Lower *l, const Node *node) {
-    if (gemm_known(node)) return VAL_gemm;
-    if (pieces_known(node)) return VAL_pieces;
-    switch (node->row->kind) {
-    case KIND_view:
-        return VAL_view;
-    case KIND_pointwise:
-        return VAL_pointwise;
-    case KIND_reduction:
-        return VAL_reduction;
-    case KIND_kernel:
-        return VAL_native;
-    default:
-        break;
-    }
-    bail(l->graph->bail, BAIL_unsupported, "%s must be decomposed before lowering",
-         node->row->name);
-}
-
-/* The strides of view `v` of a tensor whose sizes are of's and whose strides and offset are given.
- */
-static bool view_strides(Lower *l, const GVal *v, const Meta *of, int64_t offset,
-                         int64_t *out_offset, int64_t *strides) {
-    const Node *const node = v->def;
-    Arg *const args = arena_copy(l->arena, node->args, sizeof(Arg) * (size_t)node->n_args);
-    Val *const base = ARENA_NEW(l->arena, Val);
-    base->meta = of;
-    for (int i = 0; i < node->n_args; i++)
-        if (args[i].kind == ARG_tensor && args[i].val) {
-            args[i].val = base;
-            break;
-        }
-    MetaOut *const outs = ARENA_ARRAY(l->arena, MetaOut, max_i64(node->n_outs, MAX_OUTS));
-    MetaCall call = {
-        .row = node->row, .args = args, .env = l->env, .base_offset = offset, .out = outs};
-    call.n_out = node->n_outs;
-    if (op_meta(&call) != ST_OK) return false;
-    *out_offset = sym_add(l->env, offset, outs[v->index].offset);
-    for (int d = 0; d < v->base.meta->rank; d++) strides[d] = outs[v->index].strides[d];
-    return true;
-}
-
-static const GVal *view_argument(const Node *node) {
-    for (int i = 0; i < node->n_args; i++)
-        if (node->args[i].kind == ARG_tensor && node->args[i].val) return gval(node->args[i].val);
-    return NULL;
-}
-
-static void look_at_view(Lower *l, ValInfo *info, GVal *v) {
-    const Meta *const meta = v->base.meta;
-    info->of = (GVal *)view_argument(v->def);
-    const ValInfo *const of = val_info(l, info->of);
-    info->base = of->base;
-    const Meta *const of_meta = info->of->base.meta;
-    Meta placed = *of_meta;
-    placed.strides = of->strides;
-    int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
-    if (!view_strides(l, v, &placed, of->offset, &info->offset, strides))
-        lower_bail(l, v->def, "its stride rule failed");
-    info->strides = strides;
-    if (!strcmp(v->def->row->base, "as_strided")) return; /* speaks of memory, not of elements */
-    int64_t *const dense = ARENA_ARRAY(l->arena, int64_t, of_meta->rank + 1);
-    int64_t *const relative = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
-    row_major(l->env, of_meta->sizes, of_meta->rank, dense);
-    placed.strides = dense;
-    placed.contiguous = true;
-    if (view_strides(l, v, &placed, 0, &info->relative_offset, relative)) info->relative = relative;
-}
-
-/* Strides that put every element in a place of its own within numel: a permutation of row-major. */
-static bool is_dense(SymEnv *env, const Meta *meta) {
-    bool used[MAX_RANK] = {false};
-    int64_t step = 1;
-    for (int round = 0; round < meta->rank; round++)
-        for (int d = meta->rank - 1; d >= 0; d--)
-            if (!used[d] && meta->sizes[d] != 1 && meta->strides[d] == step) {
-                used[d] = true;
-                step = sym_mul(env, step, meta->sizes[d]);
-                break;
-            }
-    for (int d = 0; d < meta->rank; d++)
-        if (!used[d] && meta->sizes[d] != 1 && meta->sizes[d] != 0) return false;
-    return true;
-}
-
-/* Rows that name parts of self's memory by strides and offset. */
-static bool speaks_of_memory(const Node *node) {
-    return node->row->id == OP_view_scatter || node->row->id == OP_view_of ||
-           node->row->id == OP_as_strided;
-}
-
-static bool keeps_layout(const Lower *l, const GVal *v) {
-    const Meta *const meta = v->base.meta;
-    const int64_t *const strides = val_info(l, v)->strides;
-    for (int d = 0; d < meta->rank; d++)
-        if (meta->sizes[d] != 1 && strides[d] != meta->strides[d]) return false;
-    return true;
-}
-
-/* What they name is where the graph says only if self was not laid out anew. */
-static void check_memory(Lower *l, const Node *node) {
-    if (!speaks_of_memory(node)) return;
-    if (!keeps_layout(l, view_argument(node)))
-        lower_bail(l, node, "a part of memory that is laid out anew");
-}
-
-static void look_at_value(Lower *l, GVal *v) {
-    ValInfo *const info = val_info(l, v);
-    const Meta *const meta = v->base.meta;
-    *info = (ValInfo){.val = v, .base = v, .home = v, .slot = -1, .strides = meta->strides};
-    info->kind = v->def ? kind_of(l, v->def) : VAL_input;
-    if (info->kind == VAL_view) {
-        look_at_view(l, info, v);
-    } else if (v->def && v->def->row->id != OP_view_scatter && !is_dense(l->env, meta)) {
-        int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
-        row_major(l->env, meta->sizes, meta->rank, strides);
-        info->strides = strides;
-    }
-}
-
-typedef struct UseVisit {
-    Lower *l;
-    int node;
-} UseVisit;
-
-static void add_user(void *context, GVal **slot) {
-    const UseVisit *const visit = context;
-    Lower *const l = visit->l;
-    if (!*slot) return;
-    ValInfo *const base = val_info(l, val_info(l, *slot)->base);
-    VEC_PUSH(l->arena, &base->users, visit->node);
-}
-
-/* A check whose result nobody uses is still made: its result gets memory. */
-static void see_checks(Lower *l) {
-    for (const Node *node = l->graph->first; node; node = node->next) {
-        if (!(node->row->flags & OPF_check) || !node->n_outs) continue;
-        ValInfo *const base = val_info(l, val_info(l, &node->outs[0])->base);
-        if (!base->users.n) base->visible = true;
-    }
-}
-
-static void look_at_graph(Lower *l) {
-    Graph *const graph = l->graph;
-    l->vals = ARENA_ARRAY(l->arena, ValInfo, graph->n_vals + 1);
-    for (int i = 0; i < graph->inputs.n; i++) look_at_value(l, graph->inputs.at[i]);
-    for (Node *node = graph->first; node; node = node->next) {
-        for (int r = 0; r < node->n_outs; r++) look_at_value(l, &node->outs[r]);
-        check_memory(l, node);
-        UseVisit visit = {l, node->id};
-        if (node->row->kind != KIND_view) node_each_input(node, add_user, &visit);
-    }
-    for (int i = 0; i < graph->outputs.n; i++) {
-        const Output *const out = &graph->outputs.at[i];
-        if (out->value && out->kind != OUT_none)
-            val_info(l, val_info(l, out->value)->base)->visible = true;
-    }
-    for (int i = 0; i < graph->writes.n; i++)
-        val_info(l, val_info(l, graph->writes.at[i].value)->base)->visible = true;
-    see_checks(l);
-}
-
-bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base) {
-    if (!base->def) return false;
-    const Cluster *const own = l->cluster[base->def->id];
-    return own == cluster;
-}
-
-bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base) {
-    const ValInfo *const info = val_info(l, base);
-    if (info->visible) return true;
-    for (int i = 0; i < info->users.n; i++)
-        if (l->cluster[info->users.at[i]] != cluster) return true;
-    return false;
-}
-
-bool reduced_dims(const Node *node, bool *reduced) {
-    if (node->args[0].kind != ARG_tensor) return false;
-    const Meta *const input = node->args[0].val->meta;
-    const int dim = op_param_find(node->row, "dim");
-    const Arg *const a = dim >= 0 ? &node->args[dim] : NULL;
-    int n = 0;
-    memset(reduced, 0, sizeof(bool) * MAX_RANK);
-    if (a && a->kind == ARG_ints) n = a->n;
-    for (int i = 0; i < n; i++)
-        reduced[a->ints[i] < 0 ? a->ints[i] + input->rank : a->ints[i]] = input->rank > 0;
-    if (n) return true;
-    if (a && a->kind == ARG_int) {
-        if (input->rank) reduced[a->i < 0 ? a->i + input->rank : a->i] = true;
-        return true;
-    }
-    const int kept =
-        dim >= 0 ? 0
-                 : node->outs[0].base.meta->rank; /* mv, dot and whole reductions: the last dims */
-    for (int d = kept; d < input->rank; d++) reduced[d] = true;
-    return true;
 }
 
 /* where values live
@@ -242,7 +38,7 @@ static int64_t elements_spanned(SymEnv *env, const Meta *meta) {
     return sym_max(env, span, meta->numel);
 }
 
-static int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta) {
+int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta) {
     const Slot slot = {.kind = kind, .index = index, .meta = meta, .first = -1, .last = -1};
     VEC_PUSH(l->arena, &l->plan->slots, slot);
     l->plan->slots.at[l->plan->slots.n - 1].bytes =
@@ -431,40 +227,24 @@ static int64_t saved_bytes(const Lower *l) {
     return traffic.bytes > 0 ? traffic.bytes : 0;
 }
 
-static void scratch_failed(void *context) {
-    const Lower *const l = context;
-    arena_free(l->scratch);
-    bail(l->graph->bail, BAIL_memory, "scheduling");
-}
-
-Plan *plan_build(Graph *graph, const LowerOptions *options) {
-    Arena *const arena = graph->arena;
-    Lower l = {.graph = graph, .env = graph->env, .arena = arena, .fuse = options->fuse};
-    l.plan = ARENA_NEW(arena, Plan);
-    l.plan->arena = arena;
-    l.plan->graph = graph;
-    graph_number(graph);
-    look_at_graph(&l);
-    for (int i = 0; i < graph->inputs.n; i++)
-        val_info(&l, graph->inputs.at[i])->slot =
-            new_slot(&l, SLOT_input, i, graph->inputs.at[i]->base.meta);
-    l.scratch = arena_new();
-    if (!l.scratch) bail(graph->bail, BAIL_memory, "scheduling");
-    arena_on_failure(l.scratch, scratch_failed, &l);
-    schedule(&l);
-    order_groups(&l);
-    arena_free(l.scratch);
-    look_again(&l);
-    place_outputs(&l);
-    place_writes(&l);
-    place_rest(&l);
-    fill_places(&l);
-    lower_steps(&l);
-    memory_plan(l.plan);
-    l.plan->saved_bytes = saved_bytes(&l);
-    l.plan->refusals = l.refusals.at;
-    l.plan->n_refusals = l.refusals.n;
-    return l.plan;
+bool pass_lower(Graph *graph, const PassOptions *options) {
+    (void)options;
+    Lower *const l = graph->lowering;
+    if (!l) {
+        error_raise(ST_ARGUMENT, "lower: the graph is not scheduled");
+        return false;
+    }
+    look_again(l);
+    place_outputs(l);
+    place_writes(l);
+    place_rest(l);
+    fill_places(l);
+    lower_steps(l);
+    l->plan->saved_bytes = saved_bytes(l);
+    l->plan->refusals = l->refusals.at;
+    l->plan->n_refusals = l->refusals.n;
+    graph->plan = l->plan;
+    return true;
 }
 
 const char *plan_refusals(Plan *plan) {

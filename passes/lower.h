@@ -1,8 +1,9 @@
-/* lower.h: inside plan_build: values and their layouts, groups and clusters, positions, nests being
- * written.
+/* lower.h: what the passes schedule, lower and memory share: values and their layouts, groups and clusters, positions,
+ * nests being written.
  *
- *   lower.c       plan_build: looks at values, asks for groups, lowers them, orders the steps
  *   schedule.c    which nodes share a nest (Cluster) and which nests share a kernel (Group)
+ *   lower.c       where values live; the groups' steps
+ *   values.c      what is known of each value
  *   order.c       write-backs in place; the order of the groups
  *   position.c    affine arithmetic: positions through broadcasts, views and strides
  *   nest.c        one cluster to one nest, by evaluating stored values backwards
@@ -102,6 +103,12 @@ typedef struct Lower {
 static inline ValInfo *val_info(const Lower *l, const GVal *v) { return &l->vals[v->id]; }
 
 _Noreturn void lower_bail(const Lower *l, const Node *node, const char *why);
+int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta);
+
+/* values.c ------------------------------------------------------------------------------------------------ */
+void look_at_graph(Lower *l);
+void look_at_view(Lower *l, ValInfo *info, GVal *v); /* where it lies, from its base's layout */
+bool keeps_layout(const Lower *l, const GVal *v); /* its memory is laid out as its metadata says */
 
 /* position.c
  * -----------------------------------------------------------------------------------------------------
@@ -203,9 +210,7 @@ int body_count(BodyCall *call, SType type); /* reductions: how many elements eac
 /* `divisor`, after raising a value error on every element where it is 0. */
 int body_nonzero(BodyCall *call, int divisor);
 
-/* kernel.c, schedule.c, memory.c
- * --------------------------------------------------------------------------------- */
-void schedule(Lower *l);
+/* kernel.c, order.c, pieces.c --------------------------------------------------------------------------- */
 void order_groups(
     Lower *l); /* write-backs in place where that is safe; then the groups in running order */
 const char *
@@ -219,6 +224,5 @@ int gemm_body(BodyCall *call, int product); /* epilogue of the op's own: alpha, 
 bool pieces_known(const Node *node);
 bool pieces_independent(const Node *node);
 int pieces_of(Lower *l, Node *node, Copy *copies, int room); /* their number */
-void memory_plan(Plan *plan);
 
 #endif

@@ -4,7 +4,8 @@
  * Plain sizes are placed first-fit by size, largest first (the classic offset packing). A symbolic
  * size shares a range only with values of the same expression, as nothing else is known to fit;
  * ranges of symbolic size follow the plain ones. */
-#include "passes/lower.h"
+#include "passes/internal.h"
+#include "runtime/base/error.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -103,7 +104,7 @@ static int64_t fill_range(Plan *plan, int first, int64_t offset, const Slot **me
     return sym_add(env, offset, sym_mul(env, units, ALIGNMENT));
 }
 
-void memory_plan(Plan *plan) {
+static void pack(Plan *plan) {
     lifetimes(plan);
     Slot **const order = ARENA_ARRAY(plan->arena, Slot *, plan->slots.n + 1);
     int64_t end = pack_plain(plan, order);
@@ -118,4 +119,13 @@ void memory_plan(Plan *plan) {
         end = fill_range(plan, i, end, (const Slot **)order);
     }
     plan->arena_bytes = end;
+}
+
+bool pass_memory(Graph *graph, const PassOptions *options) {
+    (void)options;
+    if (graph->plan)
+        pack(graph->plan);
+    else
+        error_raise(ST_ARGUMENT, "memory: the graph is not lowered");
+    return graph->plan != NULL;
 }

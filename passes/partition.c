@@ -309,30 +309,36 @@ static GVal **list_saved(const Split *split, Partition *partition) {
     return saved.at;
 }
 
-static Partition *failed(Graph *joint) {
-    if (joint->bail) bail(joint->bail, BAIL_unsupported, "partition: %s", error_slot()->message);
-    return NULL;
-}
-
-Partition *partition_build(Graph *joint, int n_user_outputs) {
-    graph_number(joint);
+static Partition *split_joint(Graph *joint) {
     Arena *const arena = joint->arena;
     Split split = {.joint = joint,
-                   .n_user = n_user_outputs,
+                   .n_user = joint->n_forward_outputs,
                    .backward = ARENA_ARRAY(arena, bool, joint->n_vals + 1),
                    .read = ARENA_ARRAY(arena, bool, joint->n_vals + 1),
                    .saved = ARENA_ARRAY(arena, bool, joint->n_vals + 1)};
     Partition *const partition = ARENA_NEW(arena, Partition);
-    if (!split.backward || !split.read || !split.saved || !partition) return failed(joint);
+    if (!split.backward || !split.read || !split.saved || !partition) return NULL;
     classify(&split);
-    if (!cut(&split)) return failed(joint);
+    if (!cut(&split)) return NULL;
     GVal *const *const saved = list_saved(&split, partition);
-    if (!partition->saved_inputs) return failed(joint);
+    if (!partition->saved_inputs) return NULL;
     partition->forward = build_forward(&split, saved, partition);
     partition->backward =
         partition->forward ? build_backward(&split, saved, partition->n_saved) : NULL;
-    if (!partition->backward) return failed(joint);
-    graph_number(partition->forward);
-    graph_number(partition->backward);
-    return partition;
+    return partition->backward ? partition : NULL;
+}
+
+bool pass_partition(Graph *joint, const PassOptions *options) {
+    (void)options;
+    if (!joint->n_forward_outputs) {
+        error_raise(ST_ARGUMENT, "partition: the graph has no gradients to part from");
+        return false;
+    }
+    graph_number(joint);
+    joint->parts = split_joint(joint);
+    if (!joint->parts) return false;
+    joint->parts->forward->bail = joint->parts->backward->bail = joint->bail;
+    graph_number(joint->parts->forward);
+    graph_number(joint->parts->backward);
+    return true;
 }

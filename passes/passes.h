@@ -14,13 +14,17 @@ typedef struct PassRow {
     PassFn *run;
     Stage in, out; /* STAGE_COUNT: any; kept */
 } PassRow;
-const PassRow *pass_find(const char *name); /* NULL when unknown */
-const PassRow *pass_at(int i);              /* NULL past the last */
+/* From the graph to its plan: the rows from `schedule` on, which leave the nodes alone. */
+static inline bool pass_plans(const PassRow *pass) {
+    return pass->out >= STAGE_scheduled && pass->out < STAGE_COUNT;
+}
 
 typedef void PassTrace(void *context, const PassRow *pass, Graph *graph,
                        int64_t ns); /* after each pass */
 struct PassOptions {
     bool verify;      /* the verifier after every pass (on in tests) */
+    bool unfused;     /* schedule: one kernel per node */
+    bool must_run;    /* eager's own programs: nothing stands behind them, so no failpoint */
     const char *skip; /* comma list of names not run, or NULL */
     int limit;        /* bisect: run only so many passes; 0: all */
     PassTrace *trace;
@@ -43,7 +47,8 @@ typedef struct JointSpec {
 } JointSpec;
 Graph *joint_build(Graph *forward, const JointSpec *spec);
 
-/* Splits a joint graph by minimum cut over bytes; recompute starts only from saved values. */
+/* What the pass `partition` leaves in graph->parts: a joint graph split by minimum cut over bytes; recompute starts only
+ * from saved values. */
 typedef struct Partition {
     Graph *forward;  /* outputs: the user's, then the saved values */
     Graph *backward; /* inputs: saved values, then output gradients and partial sums */
@@ -51,14 +56,9 @@ typedef struct Partition {
     int *
         saved_inputs; /* saved value i is forward input saved_inputs[i], or -1: forward output n_user + its rank */
 } Partition;
-Partition *partition_build(Graph *joint, int n_user_outputs);
 
-/* Schedules, fuses, lowers and plans memory. The graph is decomposed. Never NULL: it bails. */
-typedef struct LowerOptions {
-    bool
-        fuse; /* false: one node per kernel (eager's one-node programs fuse only a decomposition's own parts) */
-} LowerOptions;
-Plan *plan_build(Graph *graph, const LowerOptions *options);
+/* From a decomposed graph to graph->plan. */
+#define PLAN_PASSES "schedule,lower,memory"
 /* "why not fused": one line per refused pair, in order; for explain and the fusion log. */
 const char *plan_refusals(Plan *plan);
 

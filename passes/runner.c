@@ -21,15 +21,11 @@ static const PassRow rows[] = {
 #undef PASS
 };
 
-const PassRow *pass_at(int i) { return i >= 0 && i < COUNT_OF(rows) ? &rows[i] : NULL; }
-
 static const PassRow *find(const char *name, size_t n) {
     for (int i = 0; i < COUNT_OF(rows); i++)
         if (strlen(rows[i].name) == n && !memcmp(rows[i].name, name, n)) return &rows[i];
     return NULL;
 }
-
-const PassRow *pass_find(const char *name) { return find(name, strlen(name)); }
 
 static Status unknown_pass(const char *name, size_t n) {
     Text list = {0};
@@ -69,11 +65,20 @@ static Status verify(Graph *graph, const PassRow *row, Stage stage, const char *
                        row->name, message);
 }
 
+/* A graph that changed has to be scheduled again. */
+static void unschedule(Graph *graph) {
+    if (!graph->lowering) return;
+    graph->lowering = NULL;
+    graph->plan = NULL;
+    for (Node *node = graph->first; node; node = node->next) node->kernel = 0;
+}
+
 /* The stage that the runner knows the graph to be in; STAGE_COUNT: not known yet. */
 static Status run_one(Graph *graph, const PassRow *row, const PassOptions *options, Stage *stage) {
     char point[64] = "pass:";
     strncat(point, row->name, sizeof point - 6);
-    if (failpoint(point)) return error_raise(ST_INTERNAL, "failpoint %s", point);
+    if (!options->must_run && failpoint(point))
+        return error_raise(ST_INTERNAL, "failpoint %s", point);
     if (options->verify) TRY(verify(graph, row, row->in, "before"));
     const int before = node_count(graph);
     const int64_t start = now_ns();
@@ -82,6 +87,7 @@ static Status run_one(Graph *graph, const PassRow *row, const PassOptions *optio
     TRY(error_pending());
     graph_number(graph);
     if (row->out != STAGE_COUNT) *stage = row->out;
+    if (changed && !pass_plans(row)) unschedule(graph);
     if (options->verify)
         TRY(verify(graph, row, *stage == STAGE_COUNT ? STAGE_capture : *stage, "after"));
     if (changed)
@@ -92,10 +98,8 @@ static Status run_one(Graph *graph, const PassRow *row, const PassOptions *optio
     return ST_OK;
 }
 
-static Status run_list(Graph *graph, const char *names, const PassOptions *options) {
-    Stage stage = STAGE_COUNT;
-    int done = 0;
-    TRY(error_pending());
+static Status run_list(Graph *graph, const char *names, const PassOptions *options, Stage stage,
+                       int done) {
     for (const char *p = names; *p;) {
         const size_t length = strcspn(p, ",");
         const PassRow *const row = find(p, length);
@@ -104,13 +108,18 @@ static Status run_list(Graph *graph, const char *names, const PassOptions *optio
         if (!row || listed(options->skip, row->name)) continue;
         if (options->limit && done++ >= options->limit) continue;
         TRY(run_one(graph, row, options, &stage));
+        if (!graph->parts) continue;
+        TRY(run_list(graph->parts->forward, p, options, stage, done));
+        return run_list(graph->parts->backward, p, options, stage, done);
     }
     return ST_OK;
 }
 
 Status passes_run(Graph *graph, const char *names, const PassOptions *options) {
     static const PassOptions defaults = {0};
-    const Status status = run_list(graph, names, options ? options : &defaults);
+    Status status = error_pending();
+    if (status == ST_OK)
+        status = run_list(graph, names, options ? options : &defaults, STAGE_COUNT, 0);
     if (status == ST_OK || !graph->bail) return status;
     char message[sizeof error_slot()->message];
     memcpy(message, error_slot()->message, sizeof message);

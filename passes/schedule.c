@@ -15,6 +15,7 @@
  * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at
  * it: it must exist, use a bounded number of buffers and compute nothing dear twice. Merging must
  * not close a cycle. Each refusal is noted. */
+#include "passes/internal.h"
 #include "passes/lower.h"
 
 /* Buffers of a nest (registers hold their addresses), of a kernel. */
@@ -342,7 +343,7 @@ static void fuse_heads(Lower *l) {
     }
 }
 
-void schedule(Lower *l) {
+static void make_groups(Lower *l) {
     singletons(l);
     if (!l->fuse) return;
     fuse_vertical(l);
@@ -350,4 +351,48 @@ void schedule(Lower *l) {
     fuse_tails(l);
     fuse_updates(l);
     fuse_heads(l);
+}
+
+/* The result that others see: each node's place in the call sequence. */
+static void number_kernels(Lower *l) {
+    for (int i = 0; i < l->groups.n; i++)
+        for (int c = 0; c < l->groups.at[i]->clusters.n; c++) {
+            const Cluster *const cluster = l->groups.at[i]->clusters.at[c];
+            for (int k = 0; k < cluster->nodes.n; k++) cluster->nodes.at[k]->kernel = i + 1;
+        }
+}
+
+static void scratch_failed(void *context) {
+    const Lower *const l = context;
+    arena_free(l->scratch);
+    bail(l->graph->bail, BAIL_memory, "scheduling");
+}
+
+static Lower *lower_new(Graph *graph, const PassOptions *options) {
+    Lower *const l = ARENA_NEW(graph->arena, Lower);
+    *l = (Lower){.graph = graph, .env = graph->env, .arena = graph->arena};
+    l->fuse = !options->unfused;
+    l->plan = ARENA_NEW(graph->arena, Plan);
+    l->plan->arena = graph->arena;
+    l->plan->graph = graph;
+    return l;
+}
+
+bool pass_schedule(Graph *graph, const PassOptions *options) {
+    graph_number(graph);
+    Lower *const l = lower_new(graph, options);
+    look_at_graph(l);
+    for (int i = 0; i < graph->inputs.n; i++)
+        val_info(l, graph->inputs.at[i])->slot =
+            new_slot(l, SLOT_input, i, graph->inputs.at[i]->base.meta);
+    l->scratch = arena_new();
+    if (!l->scratch) bail(graph->bail, BAIL_memory, "scheduling");
+    arena_on_failure(l->scratch, scratch_failed, l);
+    make_groups(l);
+    order_groups(l);
+    arena_free(l->scratch);
+    l->scratch = NULL;
+    number_kernels(l);
+    graph->lowering = l;
+    return true;
 }

@@ -76,14 +76,22 @@ Status compile_guarded(Graph *graph, Status (*step)(void *context), void *contex
  * ------------------------------------------------------------------------------------------------
  */
 
+/* The two parts of a joint graph run the same passes: their times add up. */
 void compile_note_time(CompileInfo *info, const char *name, int64_t ns) {
+    for (int i = 0; i < info->n_pass_times; i++)
+        if (!strcmp(info->pass_times[i].name, name)) {
+            info->pass_times[i].ns += ns;
+            return;
+        }
     if (info->n_pass_times == MAX_PASS_TIMES) return;
     info->pass_times[info->n_pass_times++] = (PassTime){name, ns};
 }
 
 static void note_pass(void *context, const PassRow *pass, Graph *graph, int64_t ns) {
     (void)graph;
-    compile_note_time(context, pass->name, ns);
+    CompileInfo *const info = context;
+    compile_note_time(info, pass->name, ns);
+    *(pass_plans(pass) ? &info->lower_ns : &info->passes_ns) += ns;
 }
 
 PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
@@ -108,24 +116,17 @@ void compile_note_refusals(CompileInfo *info, Plan *plan) {
     info->refusals = text.at;
 }
 
-typedef struct Lowering {
+typedef struct PassRun {
     Graph *graph;
     const char *passes;
     const PassOptions *options;
     CompileInfo *info;
-    Plan *plan;
-} Lowering;
+} PassRun;
 
-static Status lower(void *context) {
-    Lowering *const job = context;
-    const int64_t start = clock_ns();
+static Status run_passes(void *context) {
+    const PassRun *const job = context;
     const PassOptions options = compile_pass_options(job->options, job->info);
-    TRY(passes_run(job->graph, job->passes, &options));
-    const int64_t passed = clock_ns();
-    job->info->passes_ns += passed - start;
-    job->plan = plan_build(job->graph, &(LowerOptions){.fuse = true});
-    job->info->lower_ns += clock_ns() - passed;
-    return job->plan ? ST_OK : ST_UNSUPPORTED;
+    return passes_run(job->graph, job->passes, &options);
 }
 
 static NestFn *find_code(void *context, const Nest *nest) {
@@ -157,9 +158,9 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
 
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out,
                      CompileInfo *info) {
-    Lowering job = {.graph = graph, .passes = COMPILE_PASSES, .options = options, .info = info};
-    TRY(compile_guarded(graph, lower, &job, info));
-    return compile_plan(job.plan, info, out);
+    PassRun job = {.graph = graph, .passes = COMPILE_PASSES, .options = options, .info = info};
+    TRY(compile_guarded(graph, run_passes, &job, info));
+    return compile_plan(graph->plan, info, out);
 }
 
 void compile_info_free(CompileInfo *info) {
@@ -181,9 +182,9 @@ static const StageRow stages[] = {
     {"functional", "functionalize", TEXT_graph},
     {"joint", "functionalize,joint", TEXT_graph},
     {"decomposed", "functionalize,joint,decompose", TEXT_graph},
-    {"fused", COMPILE_PASSES, TEXT_graph},
-    {"forward", COMPILE_PASSES, TEXT_graph},
-    {"backward", COMPILE_PASSES, TEXT_graph},
+    {"fused", GRAPH_PASSES ",schedule", TEXT_graph},
+    {"forward", GRAPH_PASSES ",schedule", TEXT_graph},
+    {"backward", GRAPH_PASSES ",schedule", TEXT_graph},
     {"loops", COMPILE_PASSES, TEXT_plan},
     {"memory", COMPILE_PASSES, TEXT_memory},
     {"llvm", COMPILE_PASSES, TEXT_llvm},
@@ -270,9 +271,7 @@ static Status print_stage(void *context) {
         graph_print(job->graph, job->text);
         return ST_OK;
     }
-    Plan *const plan = plan_build(job->graph, &(LowerOptions){.fuse = true});
-    if (!plan) return ST_UNSUPPORTED;
-    plan_stage(plan, job->row, job->text);
+    plan_stage(job->graph->plan, job->row, job->text);
     return ST_OK;
 }
 

@@ -53,7 +53,8 @@ Status compile_guarded(Graph *graph, Status (*step)(void *context), void *contex
                        CompileInfo *info);
 
 /* The passes that every captured graph goes through, as passes_run takes them. */
-#define COMPILE_PASSES "functionalize,joint,decompose,fold,cse,dce,reinplace"
+#define GRAPH_PASSES   "functionalize,joint,decompose,fold,cse,dce,reinplace"
+#define COMPILE_PASSES GRAPH_PASSES "," PLAN_PASSES
 
 /* Text of one stage of a captured graph, made anew on a copy of it: "capture", "functional",
  * "joint", "fused", "loops", "llvm", "asm", "memory". malloc'd; NULL raises. */

@@ -189,10 +189,7 @@ static Status make_graph(OneNode *one) {
 static Status make_plan(void *context) {
     OneNode *const one = context;
     TRY(make_graph(one));
-    if (one->ec->row->kind == KIND_decomposition || one->ec->row->kind == KIND_composite)
-        TRY(passes_run(one->graph, "decompose", NULL));
-    one->plan = plan_build(one->graph, &(LowerOptions){.fuse = true});
-    return one->plan ? ST_OK : ST_UNSUPPORTED;
+    return passes_run(one->graph, "decompose," PLAN_PASSES, &(PassOptions){.must_run = true});
 }
 
 static Status build_plan(EagerCall *ec, EagerEntry *entry) {
@@ -203,7 +200,7 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
     Status status = one.graph ? compile_exit(one.graph, make_plan, &one, &exit) : ST_MEMORY;
     if (exit.code != BAIL_none)
         error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
-    if (status == ST_OK) status = executable_new(one.plan, true, NULL, NULL, &entry->run);
+    if (status == ST_OK) status = executable_new(one.graph->plan, true, NULL, NULL, &entry->run);
     if (status != ST_OK) {
         arena_free(arena);
         return status;

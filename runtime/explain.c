@@ -126,14 +126,14 @@ static void saved_text(const Variant *v, Text *text) {
 
 static void times_text(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
-    text_printf(text, "  ms: trace %.3f, passes %.3f (", ms(v->trace_ns), ms(info->passes_ns));
+    text_printf(text, "  ms: trace %.3f, passes %.3f, lower %.3f (", ms(v->trace_ns),
+                ms(info->passes_ns), ms(info->lower_ns));
     for (int i = 0; i < info->n_pass_times; i++)
         text_printf(text, "%s%s %.3f", i ? ", " : "", info->pass_times[i].name,
                     ms(info->pass_times[i].ns));
-    text_printf(text,
-                "), lower %.3f, codegen %.3f (build %.3f, optimise %.3f, emit %.3f), load %.3f\n",
-                ms(info->lower_ns), ms(info->codegen_ns), ms(info->build_ns), ms(info->optimise_ns),
-                ms(info->emit_ns), ms(info->load_ns));
+    text_printf(text, "), codegen %.3f (build %.3f, optimise %.3f, emit %.3f), load %.3f\n",
+                ms(info->codegen_ns), ms(info->build_ns), ms(info->optimise_ns), ms(info->emit_ns),
+                ms(info->load_ns));
     text_printf(text, "  %d loop nest%s: %d generated, %d had code already\n", info->nests,
                 plural(info->nests), info->generated, info->reused);
 }

@@ -86,8 +86,6 @@ typedef struct Split {
     Graph *graph;
     Training *training;
     Graph *joint;
-    Partition *partition;
-    Plan *forward, *backward;
 } Split;
 
 /* Writes of memory that carries no gradient are fine: expanding then needs what was there before. */
@@ -106,7 +104,6 @@ static Status note_writes(Training *t, const Graph *graph) {
 static Status split_graphs(void *context) {
     Split *const s = context;
     Training *const t = s->training;
-    const int64_t start = clock_ns();
     const bool *const tracked = track(s->graph, t->want);
     t->n_user = s->graph->outputs.n;
     t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
@@ -120,24 +117,14 @@ static Status split_graphs(void *context) {
     if (!defined) return ST_MEMORY;
     memcpy(defined, t->out_tracked, (size_t)t->n_user * sizeof *defined);
     const JointSpec spec = {.want = t->want, .grad_defined = defined};
-    int64_t step = clock_ns();
+    const int64_t start = clock_ns();
     Graph *const joint = joint_build(s->graph, &spec);
-    compile_note_time(&s->variant->info, "joint graph", clock_ns() - step);
+    compile_note_time(&s->variant->info, "joint graph", clock_ns() - start);
+    s->variant->info.passes_ns += clock_ns() - start;
     if (!joint) return error_pending() ? error_pending() : ST_UNSUPPORTED;
     joint->bail = s->graph->bail;
     s->joint = joint;
-    TRY(passes_run(joint, "decompose,fold,cse,dce", &options));
-    step = clock_ns();
-    s->partition = partition_build(joint, t->n_forward);
-    compile_note_time(&s->variant->info, "partition", clock_ns() - step);
-    if (!s->partition) return error_pending() ? error_pending() : ST_UNSUPPORTED;
-    s->partition->forward->bail = s->partition->backward->bail = s->graph->bail;
-    s->variant->info.passes_ns += clock_ns() - start;
-    const int64_t split = clock_ns();
-    s->forward = plan_build(s->partition->forward, &(LowerOptions){.fuse = true});
-    s->backward = plan_build(s->partition->backward, &(LowerOptions){.fuse = true});
-    s->variant->info.lower_ns += clock_ns() - split;
-    return s->forward && s->backward ? ST_OK : ST_UNSUPPORTED;
+    return passes_run(joint, "decompose,fold,cse,dce,partition," PLAN_PASSES, &options);
 }
 
 static Status keep_layouts(Training *t, const Graph *backward) {
@@ -184,14 +171,14 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     TRY(settle(v, parse_again(t, v->text)));
     v->training = t;
     TRY(compile_guarded(graph, split_graphs, &split, &v->info));
-    t->partition = split.partition;
     t->joint = split.joint;
-    t->forward_plan = split.forward;
-    t->backward_plan = split.backward;
+    t->partition = t->joint->parts;
+    t->forward_plan = t->partition->forward->plan;
+    t->backward_plan = t->partition->backward->plan;
     t->n_symbols = sym_free_count(graph->env);
-    TRY(settle(v, keep_layouts(t, split.partition->backward)));
-    TRY(settle(v, compile_plan(split.forward, &v->info, &v->run)));
-    return settle(v, compile_plan(split.backward, &v->info, &t->backward));
+    TRY(settle(v, keep_layouts(t, t->partition->backward)));
+    TRY(settle(v, compile_plan(t->forward_plan, &v->info, &v->run)));
+    return settle(v, compile_plan(t->backward_plan, &v->info, &t->backward));
 }
 
 bool training_stage(const Variant *v, const char *stage, Text *text) {

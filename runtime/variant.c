@@ -177,6 +177,16 @@ void variant_free(Variant *v) {
     arena_free(arena);
 }
 
+static Status make_graph(sn_function *fn, const Trace *trace, const Variant *older, Variant *v,
+                         SymPlan *plan, TraceGraph *made) {
+    if (failpoint("capture")) {
+        v->info.failure = BAIL_failpoint;
+        return error_raise(ST_INTERNAL, "failpoint capture");
+    }
+    TRY(sym_plan_make(fn, trace, older, v->arena, plan));
+    return trace_graph(trace, v->arena, plan, made);
+}
+
 /* Guards, expressions and the graph live in one arena, which outlives the executable: its plan
  * refers to them. */
 static Status make(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
@@ -191,8 +201,7 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
     v->end = trace->end;
     SymPlan plan;
     TraceGraph made;
-    Status status = sym_plan_make(fn, trace, older, arena, &plan);
-    if (status == ST_OK) status = trace_graph(trace, arena, &plan, &made);
+    Status status = make_graph(fn, trace, older, v, &plan, &made);
     if (status == ST_OK) {
         copy_guards(v, trace, &plan);
         copy_outputs(v, trace, &made);

@@ -12,11 +12,12 @@
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/compile.h"
 #include "runtime/guards_text.h"
 
 typedef struct OptRun {
     const char *path, *passes, *skip, *stage, *limit, *joint, *then;
-    bool trace, partition;
+    bool trace;
 } OptRun;
 
 typedef Status Reprint(const char *text, const char **end, Text *out);
@@ -27,8 +28,8 @@ static const struct StageRow {
     Reprint *reprint; /* NULL: a graph */
 } stages[] = {{"capture", STAGE_capture, NULL},      {"functional", STAGE_functional, NULL},
               {"joint", STAGE_joint, NULL},          {"decomposed", STAGE_decomposed, NULL},
-              {"fused", STAGE_reinplaced, NULL},     {"forward", STAGE_reinplaced, NULL},
-              {"backward", STAGE_reinplaced, NULL},  {"loops", STAGE_COUNT, plan_reprint},
+              {"fused", STAGE_scheduled, NULL},      {"forward", STAGE_scheduled, NULL},
+              {"backward", STAGE_scheduled, NULL},   {"loops", STAGE_COUNT, plan_reprint},
               {"memory", STAGE_COUNT, plan_reprint}, {"guards", STAGE_COUNT, guards_reprint}};
 
 static int unknown_stage(const Command *self, const char *name) {
@@ -57,6 +58,18 @@ static void print_graph(FILE *to, Graph *graph) {
 static void trace_pass(void *context, const PassRow *pass, Graph *graph, int64_t ns) {
     fprintf(context, "; after %s (%.3f ms)\n", pass->name, (double)ns * 1e-6);
     print_graph(context, graph);
+}
+
+/* The graph, or the plan that it became. */
+static void print_result(Graph *graph) {
+    if (!graph->plan) {
+        print_graph(stdout, graph);
+        return;
+    }
+    Text text = {0};
+    plan_print(graph->plan, &text);
+    fputs(text_str(&text), stdout);
+    text_free(&text);
 }
 
 /* Whether `name` is an item of a comma list. */
@@ -96,20 +109,16 @@ static Graph *add_gradients(Graph *graph, const char *wanted) {
     return joint_build(graph, &spec);
 }
 
-static Status print_parts(Graph *joint) {
-    const Partition *const parts = partition_build(joint, joint->n_forward_outputs);
-    if (!parts) return error_pending();
-    TRY(graph_verify(parts->forward, STAGE_joint));
-    TRY(graph_verify(parts->backward, STAGE_joint));
-    print_graph(stdout, parts->forward);
-    print_graph(stdout, parts->backward);
+static void print_parts(const Graph *joint) {
+    const Partition *const parts = joint->parts;
+    print_result(parts->forward);
+    print_result(parts->backward);
     int64_t bytes = 0;
     for (int i = 0; i < parts->n_saved; i++) {
         const Meta *const meta = parts->backward->inputs.at[i]->base.meta;
         bytes += sym_hint(joint->env, meta->numel) * dtype_bytes(meta->dtype);
     }
     printf("# saved: %d values, %lld bytes\n", parts->n_saved, (long long)bytes);
-    return ST_OK;
 }
 
 static Status reprint(Reprint *read, const char *text) {
@@ -123,20 +132,38 @@ static Status reprint(Reprint *read, const char *text) {
     return status;
 }
 
-static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_t n) {
+typedef struct GraphRun {
+    const OptRun *opt;
     Graph *graph;
-    TRY(graph_parse(arena, text, n, &graph));
-    TRY(graph_verify(graph, stages[stage_find(opt->stage)].verified));
+} GraphRun;
+
+static Status run_lists(void *context) {
+    const GraphRun *const run = context;
+    const OptRun *const opt = run->opt;
     const PassOptions options = {.verify = true,
                                  .skip = opt->skip,
                                  .limit = atoi(opt->limit),
                                  .trace = opt->trace ? trace_pass : NULL,
                                  .trace_context = stderr};
-    TRY(passes_run(graph, opt->passes, &options));
-    if (opt->joint && !(graph = add_gradients(graph, opt->joint))) return error_pending();
-    TRY(passes_run(graph, opt->then, &options));
-    if (opt->partition) return print_parts(graph);
-    print_graph(stdout, graph);
+    TRY(passes_run(run->graph, opt->passes, &options));
+    if (!opt->joint) return ST_OK;
+    if (!add_gradients(run->graph, opt->joint)) return error_pending();
+    return passes_run(run->graph, opt->then, &options);
+}
+
+static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_t n) {
+    GraphRun run = {.opt = opt};
+    TRY(graph_parse(arena, text, n, &run.graph));
+    TRY(graph_verify(run.graph, stages[stage_find(opt->stage)].verified));
+    Bail exit;
+    const Status status = compile_exit(run.graph, run_lists, &run, &exit);
+    if (exit.code != BAIL_none)
+        return error_raise(ST_UNSUPPORTED, "%s: %s", bail_name(exit.code), exit.message);
+    TRY(status);
+    if (run.graph->parts)
+        print_parts(run.graph);
+    else
+        print_result(run.graph);
     return ST_OK;
 }
 
@@ -208,8 +235,7 @@ static bool take(OptRun *opt, const char *argument) {
     const bool is_path = (argument[0] != '-' || !argument[1]) && !opt->path;
     if (is_path) opt->path = argument;
     opt->trace |= !strcmp(argument, "--trace");
-    opt->partition |= !strcmp(argument, "--partition");
-    return is_path || !strcmp(argument, "--trace") || !strcmp(argument, "--partition");
+    return is_path || !strcmp(argument, "--trace");
 }
 
 int command_opt(const Command *self, int argc, char **argv) {
@@ -217,8 +243,7 @@ int command_opt(const Command *self, int argc, char **argv) {
     for (int i = 0; i < argc; i++)
         if (!take(&opt, argv[i])) return usage_error(self, "unexpected argument", argv[i]);
     if (!opt.path) return usage_error(self, "no file given after", "opt");
-    if (opt.partition && !opt.joint)
-        return usage_error(self, "only a joint graph has parts", "--partition");
+    if (*opt.then && !opt.joint) return usage_error(self, "goes with --joint", "--then");
     if (stage_find(opt.stage) < 0) return unknown_stage(self, opt.stage);
     if (!opt.limit[0] || opt.limit[strspn(opt.limit, "0123456789")])
         return usage_error(self, "--limit wants a number, not", opt.limit);

@@ -193,7 +193,7 @@ Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why) {
     else if (passes_run(graph, passes, &(PassOptions){.verify = true}) != ST_OK)
         *why = arena_printf(graph->arena, "%s", sn_error_take()->message);
     else
-        plan = plan_build(graph, &(LowerOptions){.fuse = true});
+        plan = graph->plan;
     graph->bail = NULL;
     return plan;
 }

@@ -44,9 +44,13 @@ static void fails_at(const char *point, double number, const char *code) {
     twin_free(twin);
 }
 
+START_TEST(capture_may_fail) { fails_at("capture", 0.2, "failpoint: failpoint capture"); }
+END_TEST
+
 START_TEST(every_pass_may_fail) {
     static const char *const passes[] = {"functionalize", "joint", "decompose", "fold",
-                                         "cse",           "dce",   "reinplace"};
+                                         "cse",           "dce",   "reinplace", "schedule",
+                                         "lower",         "memory"};
     for (int i = 0; i < COUNT_OF(passes); i++) {
         char point[64];
         snprintf(point, sizeof point, "pass:%s", passes[i]);
@@ -78,8 +82,9 @@ static sn_tensor *gradient_of(sn_function *fn, uint64_t seed) {
 }
 
 START_TEST(a_failing_compile_leaves_gradients_right) {
-    static const char *const points[] = {"pass:functionalize", "pass:decompose", "codegen",
-                                         "exec_memory"};
+    static const char *const points[] = {"capture",        "pass:functionalize", "pass:decompose",
+                                         "pass:partition", "pass:schedule",      "pass:memory",
+                                         "codegen",        "exec_memory"};
     for (int i = 0; i < COUNT_OF(points); i++) {
         Host host = {.number = 20.5 + i};
         const Twin twin = twin_new(numbered, &host, &host, NULL);
@@ -472,6 +477,7 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
+        capture_may_fail,
         every_pass_may_fail,
         every_stage_of_code_generation_may_fail,
         without_llvm_the_interpreter_runs,

@@ -22,14 +22,10 @@ static void build(Built *built, const char *text, bool fuse) {
         ck_abort_msg("%s\n%.2000s", error_slot()->message, text);
     built->graph->bail = &built->bail;
     if (setjmp(built->bail.exit)) ck_abort_msg("%s\n%.2000s", built->bail.message, text);
-    if (passes_run(built->graph, "decompose,cse,dce", &(PassOptions){.verify = true}) != ST_OK)
+    if (passes_run(built->graph, "decompose,cse,dce," PLAN_PASSES,
+                   &(PassOptions){.verify = true, .unfused = !fuse}) != ST_OK)
         ck_abort_msg("%s\n%.2000s", error_slot()->message, text);
-    built->plan = plan_build(built->graph, &(LowerOptions){.fuse = fuse});
-    for (int i = 0; i < built->plan->steps.n; i++) {
-        const Kernel *const kernel = built->plan->steps.at[i].kernel;
-        if (kernel && kernel_verify(kernel) != ST_OK)
-            ck_abort_msg("%s\n%.2000s", error_slot()->message, text);
-    }
+    built->plan = built->graph->plan;
 }
 
 /* running

@@ -166,9 +166,9 @@ static Plan *planned(Graph *graph) {
     Bail *const to = arena_alloc(graph->arena, sizeof *to);
     if (setjmp(to->exit)) ck_abort_msg("%s: %s", graph->name, to->message);
     graph->bail = to;
-    Plan *const plan = plan_build(graph, &(LowerOptions){.fuse = true});
+    ck_assert_int_eq(passes_run(graph, PLAN_PASSES, &(PassOptions){.verify = true}), ST_OK);
     graph->bail = NULL;
-    return plan;
+    return graph->plan;
 }
 
 static void run_plan(const char *text, const char *passes, Ends *ends) {
@@ -273,8 +273,9 @@ START_TEST(parts_are_the_joint_graph) {
     inputs_of(joint, 0, joint->inputs.n, in);
     ck_assert_msg(graph_eval(joint, in, NULL, outs) == ST_OK, "%s", error_slot()->message);
     for (int i = 0; i < joint->outputs.n; i++) keep(&truth, outs[i]);
-    const Partition *const parts = partition_build(joint, n_user);
-    ck_assert_msg(parts != NULL, "%s", error_slot()->message);
+    ck_assert_msg(passes_run(joint, "partition", &(PassOptions){.verify = true}) == ST_OK, "%s",
+                  error_slot()->message);
+    const Partition *const parts = joint->parts;
     ck_assert_int_eq(graph_verify(parts->forward, STAGE_decomposed), ST_OK);
     ck_assert_int_eq(graph_verify(parts->backward, STAGE_decomposed), ST_OK);
     run_parts(parts, joint, n_user, &got);
