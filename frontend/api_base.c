@@ -59,8 +59,8 @@ int sn_finish(void) {
 }
 
 sn_status sn_init(const sn_init_options *options) {
+    if (options && options->ignore_environment) settings_ignore_environment(); /* before a state */
     if (state_outside_body("sn_init") != ST_OK) return sn_check();
-    if (options && options->ignore_environment) settings_ignore_environment();
     if (options && options->log) log_handler_set(options->log, options->log_context);
     sn_state *const state = state_get();
     if (!options) return sn_check();

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 
 static int forced = -1; /* tests, single-threaded */
+static bool no_environment;
+
+void isa_ignore_environment(void) { no_environment = true; }
 
 const char *isa_name(Isa isa) {
     static const char *const names[ISA_COUNT] = {"v2", "v3", "v4"};
@@ -26,7 +29,7 @@ Isa isa_host(void) {
 /* The environment's level, or the host's if it is unset, unknown or higher. */
 static Isa choose(void) {
     const Isa host = isa_host();
-    const char *const wish = getenv("SINTER_ISA");
+    const char *const wish = no_environment ? NULL : getenv("SINTER_ISA");
     for (int isa = 0; wish && isa < (int)host; isa++)
         if (!strcmp(wish, isa_name((Isa)isa))) return (Isa)isa;
     return host;

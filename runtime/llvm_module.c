@@ -13,6 +13,7 @@
 
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
+#include "runtime/settings.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const LlvmModuleTable *inner;
@@ -28,7 +29,7 @@ static Status compile(const CodegenRequest *request, CodegenResult *result) {
 }
 
 static void find_path(char *path, size_t room) {
-    const char *set = getenv("SINTER_LLVM_MODULE");
+    const char *set = settings_environment("SINTER_LLVM_MODULE");
     if (set && *set) {
         snprintf(path, room, "%s", set);
         return;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/explain.h"
+#include "runtime/settings.h"
 
 static void make_text(sn_function *fn, const char *report, Text *text) {
     if (!strcmp(report, "explain"))
@@ -16,7 +17,9 @@ static void make_text(sn_function *fn, const char *report, Text *text) {
 }
 
 void function_report(sn_function *fn) {
-    const char *const report = getenv("SINTER_REPORT"), *const path = getenv("SINTER_REPORT_FILE");
+    const char *const report = settings_environment("SINTER_REPORT"), *const path =
+                                                                          settings_environment(
+                                                                              "SINTER_REPORT_FILE");
     if (LIKELY(!report || !*report) || !fn->variants.n) return;
     Text text = {0};
     make_text(fn, report, &text);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
@@ -34,7 +35,14 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool no_environment;
 static Setting initial[SET_COUNT]; /* text points at the environment or the table */
 
-void settings_ignore_environment(void) { no_environment = true; }
+void settings_ignore_environment(void) {
+    no_environment = true;
+    isa_ignore_environment();
+}
+
+const char *settings_environment(const char *variable) {
+    return no_environment ? NULL : getenv(variable);
+}
 
 static bool parse_number(const SettingRow *row, const char *text, int64_t *out) {
     if (row->kind == SETTING_text) {
@@ -52,12 +60,12 @@ static const char *from_environment(const char *name) {
     char variable[64];
     int n = snprintf(variable, sizeof variable, "SINTER_%s", name);
     for (int i = 0; i < n; i++) variable[i] = (char)toupper((unsigned char)variable[i]);
-    return getenv(variable);
+    return settings_environment(variable);
 }
 
 static void read_initial(void) {
     for (int i = 0; i < SET_COUNT; i++) {
-        const char *text = no_environment ? NULL : from_environment(rows[i].name);
+        const char *text = from_environment(rows[i].name);
         if (text && !parse_number(&rows[i], text, &initial[i].number)) {
             LOG(general, WARNING, "setting %s: '%s' in the environment is not a number; %s is used",
                 rows[i].name, text, rows[i].value);
@@ -69,6 +77,11 @@ static void read_initial(void) {
         }
         initial[i].text = (char *)text;
     }
+    const char *const isa = initial[SET_isa].text;
+    if (isa[0] && strcmp(isa, isa_name(isa_used())))
+        LOG(general, WARNING,
+            "setting isa: '%s' in the environment is none that this CPU has; %s is used", isa,
+            isa_name(isa_used()));
     if (initial[SET_dispatch_trace].number) log_threshold[LOG_dispatch] = LOG_INFO;
     if (initial[SET_logs].text[0] && log_topics_set(initial[SET_logs].text) != ST_OK) {
         LOG(general, WARNING, "SINTER_LOGS: %s", error_slot()->message);

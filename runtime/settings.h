@@ -19,8 +19,9 @@ typedef struct Setting {
 struct sn_state;
 void settings_init(struct sn_state *state); /* the initial values */
 void settings_free(struct sn_state *state);
-void settings_ignore_environment(void); /* before the first state is made */
-int64_t setting_number(SettingId id);   /* of the current state; flags: 0 or 1 */
+void settings_ignore_environment(void);                 /* before the first state is made */
+const char *settings_environment(const char *variable); /* NULL: not set, or ignored */
+int64_t setting_number(SettingId id);                   /* of the current state; flags: 0 or 1 */
 const char *setting_text(SettingId id);
 /* Raises ST_ARGUMENT and lists the valid names for an unknown one. */
 Status setting_set(struct sn_state *state, const char *name, const char *value);

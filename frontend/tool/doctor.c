@@ -1,15 +1,14 @@
 /* doctor.c: `sinter doctor`: what this build and machine offer, one fact a line ("name: value") or
  * as JSON. It opens the LLVM module as the runtime would, so a broken installation shows here. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
 #include "frontend/tool/tool.h"
 #include "ir/op.h"
 #include "kernels/kernels.h"
 #include "passes/passes.h"
 #include "runtime/base/error.h"
+#include "runtime/llvm_module.h"
 #include <sinter/base.h>
 
 typedef struct Report {
@@ -35,34 +34,10 @@ static void fact_int(Report *report, const char *name, int64_t value) {
     fact(report, name, digits);
 }
 
-/* The module by the loader's search path, else in lib/ beside the program's folder. */
-static void *open_llvm(void) {
-    void *const handle = dlopen("libsinter-llvm.so", RTLD_NOW | RTLD_LOCAL);
-    if (handle) return handle;
-    char path[4096];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
-    if (n <= 0) return NULL;
-    path[n] = '\0';
-    char *const slash = strrchr(path, '/');
-    if (!slash) return NULL;
-    strcpy(slash, "/../lib/libsinter-llvm.so");
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-}
-
 static void llvm_facts(Report *report) {
-    void *const handle = open_llvm();
-    if (!handle) {
-        fact(report, "llvm", "absent: compiled functions run on the interpreter");
-        return;
-    }
-    const LlvmModuleTable *const table = dlsym(handle, LLVM_MODULE_SYMBOL);
-    if (!table)
-        fact(report, "llvm", "broken: the module exports no table");
-    else if (table->version != LLVM_MODULE_VERSION)
-        fact(report, "llvm", "broken: another version of the module");
-    else
-        fact(report, "llvm", table->llvm_version());
-    dlclose(handle);
+    const LlvmModuleTable *const llvm = llvm_module();
+    fact(report, "llvm", llvm ? llvm->llvm_version() : "absent: functions run on the interpreter");
+    if (!llvm) fact(report, "llvm is absent because", llvm_module_reason());
 }
 
 int command_doctor(const Command *self, int argc, char **argv) {

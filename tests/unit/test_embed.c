@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "kernels/kernels.h"
+#include "runtime/llvm_module.h"
 #include "tests/unit/contract.h"
 
 /* what the server offers
@@ -224,7 +226,19 @@ START_TEST(errors_reach_the_servers_log) {
 }
 END_TEST
 
+START_TEST(an_ignored_environment_counts_for_nothing) {
+    setenv("SINTER_LLVM_MODULE", "/nowhere", 1);
+    setenv("SINTER_ISA", "v2", 1);
+    setenv("SINTER_RECOMPILE_LIMIT", "1", 1);
+    sn_init(SN_INIT_OPTIONS(.ignore_environment = true));
+    ck_assert(!strstr(llvm_module_reason(), "/nowhere"));
+    ck_assert_int_eq(isa_used(), isa_host());
+    ck_assert_str_ne(sn_setting_get("recompile_limit"), "1");
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {a_denoiser_in_an_audio_server, errors_reach_the_servers_log};
+    const TTest *const tests[] = {a_denoiser_in_an_audio_server, errors_reach_the_servers_log,
+                                  an_ignored_environment_counts_for_nothing};
     return contract_main("test_embed", tests, (int)(sizeof tests / sizeof *tests));
 }
