@@ -135,6 +135,18 @@ bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const
     return true;
 }
 
+/* Whether an index of the dims that end at d, `bound` in all, moves by strides[d] for each step. */
+static bool spans(SymEnv *env, const int64_t *sizes, const int64_t *strides, int d, int64_t bound) {
+    int64_t reach = sizes[d], next = sym_mul(env, sizes[d], strides[d]);
+    while (reach != bound && d-- > 0) {
+        if (sizes[d] == 1) continue;
+        if (strides[d] != next) return false;
+        reach = sym_mul(env, reach, sizes[d]);
+        next = sym_mul(env, next, sizes[d]);
+    }
+    return reach == bound || bound == 1; /* index 0 moves nothing */
+}
+
 bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes,
                     const int64_t *strides, int rank, Affine *out, int64_t *gather_stride,
                     Split *split) {
@@ -145,7 +157,7 @@ bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes,
     for (int d = rank - 1; d >= 0; d--) {
         if (step == pos->stride && (sizes[d] != 1 || pos->bound == 1)) {
             *gather_stride = strides[d];
-            return true;
+            return spans(domain->env, sizes, strides, d, pos->bound);
         }
         step = sym_mul(domain->env, step, sizes[d]);
     }
