@@ -180,12 +180,13 @@ static void rebase_as_strided(Rewrite *rewrite, Node *node) {
  * ------------------------------------------------------------------------------------------------------
  */
 
-/* `value` with dtype and, if `layout` is a whole storage's, strides of `layout`. */
+/* `value` with dtype and, if `layout` is a whole storage's, strides of `layout`; a copy of what an
+ * input's memory holds now (_unsafe_view.out), which a later write may change. */
 static Val *coerced(Graph *graph, Val *value, const Meta *layout, bool strides_too) {
     if (!value) return NULL;
     const bool same =
         strides_too ? meta_equal(value->meta, layout) : value->meta->dtype == layout->dtype;
-    if (same) return value;
+    if (same && !(strides_too && is_seen_input(gval(value)))) return value;
     return E(&graph->builder, restride, V(value), A_INTS(layout->strides, layout->rank),
              A_INT(layout->dtype));
 }

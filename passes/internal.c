@@ -115,6 +115,11 @@ static bool is_earlier_output(const Graph *graph, int index) {
     return false;
 }
 
+bool is_seen_input(const GVal *value) {
+    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
+    return !value->def;
+}
+
 void own_outputs(Graph *graph) {
     const NewNodes saved = {graph->insert_at, graph->random, graph->modes, graph->where};
     graph->insert_at = NULL;
@@ -127,7 +132,7 @@ void own_outputs(Graph *graph) {
     }
     for (int i = 0; i < graph->writes.n; i++) {
         Write *const write = &graph->writes.at[i];
-        if (!write->value->def && write->value != write->input)
+        if (is_seen_input(write->value) && write->value != write->input)
             write->value = copied(graph, write->value);
     }
     nodes_restore(graph, saved);

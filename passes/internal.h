@@ -24,6 +24,7 @@ void replace_ends(Graph *graph, GVal *const *table);             /* outputs and 
 bool args_equal(const Arg *a, const Arg *b); /* same kind and bits, same values */
 uint64_t arg_hash(uint64_t seed, const Arg *arg);
 bool meta_equal(const Meta *a, const Meta *b); /* dtype, device, sizes, strides; no guards */
+bool is_seen_input(const GVal *value);         /* an input, or a view of one */
 /* Every output of kind OUT_new has memory of its own, and no write reads an input that another
  * write changes: where one value would serve twice, a copy is inserted. Raises on failure. */
 void own_outputs(Graph *graph);

@@ -106,6 +106,7 @@ static void input_strides(const FzInput *in, MetaOut *out) {
 
 static void note_input(Gen *g, int i) {
     const FzInput *const in = &g->p->inputs[i];
+    g->v[i].memory = in->alias >= 0 ? in->alias : i;
     if (in->alias >= 0) {
         const GenVal *const of = &g->v[in->alias];
         for (int s = 0; s < FZ_SETTINGS; s++) {
@@ -205,8 +206,20 @@ static bool writes_allowed(const Gen *g, const FzStep *step, const OpRow *row, O
     return true;
 }
 
+/* The argument that result i is or may be a view of; NULL: none. */
+static const GenVal *shares_with(const Gen *g, const FzStep *step, const OpRow *row, OpForm form,
+                                 int i, int alias) {
+    const bool maybe = (row->flags & OPF_maybe_copy) != 0;
+    const int at = form == FORM_out                ? step->n_args - row->n_out + i
+                   : maybe || form == FORM_inplace ? 0
+                                                   : alias;
+    const bool of_value = at >= 0 && at < step->n_args && step->args[at].kind == FZ_value;
+    return of_value ? &g->v[step->args[at].value] : NULL;
+}
+
 /* What is known of results besides their metadata. */
-static void note_results(Gen *g, const FzStep *step, const OpRow *row, const MetaOut *outs) {
+static void note_results(Gen *g, const FzStep *step, const OpRow *row, OpForm form,
+                         const MetaOut *outs) {
     const bool grad = g->grad_on && any_grad(g, step) && !(row->flags & OPF_nodiff);
     for (int i = 0; i < step->n_out; i++) {
         GenVal *const out = &g->v[step->out + i];
@@ -219,6 +232,8 @@ static void note_results(Gen *g, const FzStep *step, const OpRow *row, const Met
         if (source) out->overlaps |= source->overlaps;
         if (row->flags & OPF_maybe_copy)
             out->leaf = step->args[0].kind == FZ_value && g->v[step->args[0].value].leaf;
+        const GenVal *const shared = shares_with(g, step, row, form, i, alias);
+        out->memory = shared ? shared->memory : step->out + i;
         out->low = 0, out->high = -1;
     }
 }
@@ -242,7 +257,7 @@ static bool note_step(Gen *g, FzStep *step) {
         }
     }
     if (!writes_allowed(g, step, row, form)) return false;
-    note_results(g, step, row, outs);
+    note_results(g, step, row, form, outs);
     g->p->n_values = first + step->n_out;
     return true;
 }

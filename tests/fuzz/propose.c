@@ -541,9 +541,9 @@ static bool out_arguments(Gen *g, const OpRow *row, FzStep *step) {
         } else {
             a->value = gen_value(g, dtype, like[i].dims, like[i].at[0].meta.rank, 0, -1);
         }
-        for (int k = 0; k < i; k++) /* two results in one place: whichever is written last */
-            if (step->args[given + k].value == a->value) return false;
         if (a->value < 0) return false;
+        for (int k = 0; k < i; k++) /* two results in one place: whichever is written last */
+            if (g->v[step->args[given + k].value].memory == g->v[a->value].memory) return false;
         step->n_args++;
     }
     return true;
