@@ -52,7 +52,8 @@ typedef enum OutKind {
     OUT_input,
     OUT_view_of_input,
     OUT_view_of_output,
-    OUT_none
+    OUT_none,
+    OUT_kept /* of a joint graph: no result, but the backward must be able to make it */
 } OutKind;
 typedef struct Output {
     GVal *value;

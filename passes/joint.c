@@ -259,7 +259,9 @@ bool pass_joint(Graph *graph, const PassOptions *options) {
 
 /* An output's gradient has its layout, but for strides of 0 or windows that overlap, which memory
  * of its own cannot have: row-major then. */
-static const Meta *seed_meta(Graph *graph, const GVal *value) {
+static const Meta *seed_meta(Graph *graph, const JointSpec *spec, int output) {
+    const GVal *const value = graph->outputs.at[output].value;
+    if (spec->grad_meta && spec->grad_meta[output]) return spec->grad_meta[output];
     const Meta *const meta = value->base.meta;
     int64_t strides[MAX_RANK];
     if (!value->def || value->def->row->kind != KIND_view) return meta;
@@ -268,12 +270,37 @@ static const Meta *seed_meta(Graph *graph, const GVal *value) {
                     meta->rank);
 }
 
+static void mark_inputs(Tape *tape, const bool *want) {
+    for (int i = 0; i < tape->graph->inputs.n; i++)
+        if (want[i]) tape->wanted[tape->graph->inputs.at[i]->id] = true;
+    mark(tape);
+}
+
+const bool *joint_marks(Graph *forward, const bool *want) {
+    Tape tape;
+    if (!tape_init(&tape, forward, NULL)) return NULL;
+    mark_inputs(&tape, want);
+    return tape.wanted;
+}
+
+uint32_t joint_needs(const bool *marks, const Node *node) {
+    const Tape tape = {.wanted = (bool *)marks};
+    uint32_t needs = 0;
+    for (int i = 0; differentiable(node) && i < node->row->n_params; i++)
+        needs |= arg_wanted(&tape, &node->args[i]) ? 1u << i : 0;
+    return needs;
+}
+
+Status joint_expand(Graph *forward) {
+    decompose_composites(forward);
+    graph_number(forward);
+    return error_pending();
+}
+
 static Status seed_and_walk(Tape *tape, const JointSpec *spec) {
     Graph *const graph = tape->graph;
     const int n_inputs = graph->inputs.n;
-    for (int i = 0; i < n_inputs; i++)
-        if (spec->want[i]) tape->wanted[graph->inputs.at[i]->id] = true;
-    mark(tape);
+    mark_inputs(tape, spec->want);
     for (int i = 0; i < n_inputs; i++) {
         GVal *const input = graph->inputs.at[i];
         if (!spec->partial || !spec->partial[i] || !spec->want[i]) continue;
@@ -286,7 +313,7 @@ static Status seed_and_walk(Tape *tape, const JointSpec *spec) {
         if (!spec->grad_defined[i]) continue;
         GVal *const value = graph->outputs.at[i].value;
         GVal *const seed =
-            graph_input(graph, arena_printf(graph->arena, "grad_%d", i), seed_meta(graph, value));
+            graph_input(graph, arena_printf(graph->arena, "grad_%d", i), seed_meta(graph, spec, i));
         if (!seed) return error_pending();
         TRY(contribute(tape, value, &seed->base));
     }

@@ -12,7 +12,12 @@
  * sequence and element [B6]. Never ops that check values, reductions, products. Views are never
  * saved: their base is. So gelu(x + b) saves the one tensor x + b.
  *
+ * Where the joint graph says what eager's tape holds (OUT_kept), all of that can be made again from
+ * what is saved, and nothing else of the caller's memory is: it may be written before the backward
+ * without eager's version check minding [semantics G3].
+ *
  * Ties go to values that are there anyway: inputs and the caller's outputs weigh a hair less. */
+#include "passes/copy.h"
 #include "passes/flow.h"
 #include "passes/internal.h"
 #include "runtime/base/error.h"
@@ -23,6 +28,7 @@ typedef struct Split {
     bool *backward; /* by value id: depends on an output gradient or a partial sum */
     bool *read;     /* by value id: the backward reads it */
     bool *saved;    /* by value id */
+    bool *eager;    /* by value id: eager's tape holds this memory; NULL: not known */
 } Split;
 
 /* what belongs where
@@ -74,6 +80,25 @@ static void classify(Split *split) {
         if (joint->outputs.at[i].value) mark_read(split, joint->outputs.at[i].value);
 }
 
+static bool is_kept(const Output *output) { return output->kind == OUT_kept; }
+
+static const GVal *root_of(const GVal *value) {
+    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
+    return value;
+}
+
+/* Which memory eager's tape holds: that of the kept values. */
+static bool find_eager(Split *split) {
+    const Graph *const joint = split->joint;
+    for (int i = 0; i < joint->outputs.n; i++) {
+        if (!is_kept(&joint->outputs.at[i])) continue;
+        if (!split->eager) split->eager = ARENA_ARRAY(joint->arena, bool, joint->n_vals + 1);
+        if (!split->eager) return false;
+        split->eager[root_of(joint->outputs.at[i].value)->id] = true;
+    }
+    return true;
+}
+
 static bool can_recompute(const Node *node) {
     if (!node_is_pure(node)) return false;
     const OpKind kind = node->row->kind;
@@ -93,11 +118,24 @@ static bool is_user_output(const Split *split, const GVal *value) {
     return false;
 }
 
+static bool is_written(const Graph *joint, const GVal *input) {
+    for (int i = 0; i < joint->writes.n; i++)
+        if (joint->writes.at[i].input == input) return true;
+    return false;
+}
+
+/* May the caller write this memory without eager's tape minding? */
+static bool may_change(const Split *split, const GVal *value) {
+    return split->eager && !split->eager[value->id];
+}
+
 static int64_t weight(const Split *split, const GVal *value) {
     if (value->def && value->def->row->kind == KIND_view) return FLOW_MANY;
+    const bool input = !value->def && !is_written(split->joint, value);
+    if (input && may_change(split, value)) return FLOW_MANY;
     const int64_t numel = sym_hint(split->joint->env, value->base.meta->numel);
     const int64_t bytes = max_i64(1, numel) * dtype_bytes(value->base.meta->dtype);
-    const bool there = !value->def || is_user_output(split, value);
+    const bool there = input || (is_user_output(split, value) && !may_change(split, value));
     return min_i64(bytes, FLOW_MANY >> 8) * 4 - (there ? 1 : 0);
 }
 
@@ -142,123 +180,37 @@ static bool cut(Split *split) {
     return true;
 }
 
-/* copies
- * -------------------------------------------------------------------------------------------------------
- */
-
-typedef struct Copy {
-    Graph *to;
-    GVal **map;   /* by old value id */
-    bool *needed; /* by old value id */
-} Copy;
-
-static Graph *graph_beside(const Graph *joint, const char *suffix) {
-    Graph *const graph =
-        graph_new(joint->arena, arena_printf(joint->arena, "%s_%s", joint->name, suffix));
-    if (!graph) return NULL;
-    graph->env = graph->builder.env = joint->env;
-    graph->bail = joint->bail;
-    graph->seed = joint->seed;
-    graph->sequence = joint->sequence;
-    graph->n_random = joint->n_random;
-    for (int i = 0; i < joint->runtime_floats.n; i++)
-        VEC_PUSH(joint->arena, &graph->runtime_floats, joint->runtime_floats.at[i]);
-    return graph;
-}
-
-static bool copy_init(Copy *copy, const Graph *joint, const char *suffix) {
-    *copy = (Copy){.to = graph_beside(joint, suffix),
-                   .map = ARENA_ARRAY(joint->arena, GVal *, joint->n_vals + 1),
-                   .needed = ARENA_ARRAY(joint->arena, bool, joint->n_vals + 1)};
-    return copy->to && copy->map && copy->needed;
-}
-
-static void need(void *context, GVal *value) { ((Copy *)context)->needed[value->id] = true; }
-
-/* Marks what the needed values need, from the last node to the first; what is mapped already is
- * there. */
-static void need_inputs(Copy *copy, Graph *joint, const bool *skip) {
-    for (Node *node = joint->last; node; node = node->prev) {
-        if (!node->n_outs || (skip && skip[node->outs[0].id])) continue;
-        bool wanted = !skip ? false : !node_is_pure(node);
-        for (int i = 0; i < node->n_outs; i++)
-            wanted |= copy->needed[node->outs[i].id] && !copy->map[node->outs[i].id];
-        if (!wanted) continue;
-        for (int i = 0; i < node->n_outs; i++)
-            copy->needed[node->outs[i].id] |= !copy->map[node->outs[i].id];
-        each_use(node, need, copy);
-    }
-}
-
-static Val *mapped(void *context, Val *value) {
-    return value ? &((Copy *)context)->map[gval(value)->id]->base : NULL;
-}
-
-static bool copy_node(Copy *copy, const Node *node) {
-    Arg *const args = ARENA_ARRAY(copy->to->arena, Arg, node->n_args + 1);
-    if (!args) return false;
-    for (int i = 0; i < node->n_args; i++)
-        args[i] = arg_map_vals(copy->to->arena, node->args[i], mapped, copy);
-    const NewNodes saved = nodes_like(copy->to, node, NULL);
-    Node *const made = graph_append(copy->to, node->row, node->form, args);
-    nodes_restore(copy->to, saved);
-    for (int i = 0; made && i < node->n_outs; i++)
-        if (!copy->map[node->outs[i].id]) copy->map[node->outs[i].id] = &made->outs[i];
-    return made != NULL;
-}
-
-static bool copy_needed(Copy *copy, Graph *joint) {
-    for (Node *node = joint->first; node; node = node->next) {
-        bool wanted = false;
-        for (int i = 0; i < node->n_outs; i++)
-            wanted |= copy->needed[node->outs[i].id] && !copy->map[node->outs[i].id];
-        if (wanted && !copy_node(copy, node)) return false;
-    }
-    return true;
-}
-
-static void copy_output(Copy *copy, const Output *output) {
-    Output made = *output;
-    if (made.value) made.value = copy->map[made.value->id];
-    VEC_PUSH(copy->to->arena, &copy->to->outputs, made);
-}
-
-static bool copy_input(Copy *copy, const char *name, const GVal *value) {
-    return (copy->map[value->id] = graph_input(copy->to, name, value->base.meta)) != NULL;
-}
-
 /* the two graphs
  * -----------------------------------------------------------------------------------------------
  */
-
-static bool is_written(const Graph *joint, const GVal *input) {
-    for (int i = 0; i < joint->writes.n; i++)
-        if (joint->writes.at[i].input == input) return true;
-    return false;
-}
 
 /* A saved value as an output of the forward: the memory of a user output where it is one, else its
  * own. */
 static Output saved_output(const Split *split, GVal *value) {
     for (int i = 0; i < split->n_user; i++) {
         const Output *const output = &split->joint->outputs.at[i];
-        if (output->value == value && output->kind == OUT_new)
+        if (output->value == value && output->kind == OUT_new && !may_change(split, value))
             return (Output){value, OUT_view_of_output, i, 0};
     }
     return (Output){value, OUT_new, 0, 0};
 }
 
+static Graph *beside(const Graph *joint, const char *suffix) {
+    return graph_beside(joint, joint->arena,
+                        arena_printf(joint->arena, "%s_%s", joint->name, suffix));
+}
+
 static Graph *build_forward(const Split *split, GVal *const *saved, Partition *partition) {
     Graph *const joint = split->joint;
     Copy copy;
-    if (!copy_init(&copy, joint, "forward")) return NULL;
+    if (!copy_init(&copy, beside(joint, "forward"), joint)) return NULL;
     for (int i = 0; i < joint->n_forward_inputs; i++)
         if (!copy_input(&copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return NULL;
     for (int i = 0; i < split->n_user; i++)
-        if (joint->outputs.at[i].value) need(&copy, joint->outputs.at[i].value);
-    for (int i = 0; i < joint->writes.n; i++) need(&copy, joint->writes.at[i].value);
-    for (int i = 0; i < partition->n_saved; i++) need(&copy, saved[i]);
-    need_inputs(&copy, joint, split->backward);
+        if (joint->outputs.at[i].value) copy_need(&copy, joint->outputs.at[i].value);
+    for (int i = 0; i < joint->writes.n; i++) copy_need(&copy, joint->writes.at[i].value);
+    for (int i = 0; i < partition->n_saved; i++) copy_need(&copy, saved[i]);
+    copy_need_inputs(&copy, joint, split->backward);
     if (!copy_needed(&copy, joint)) return NULL;
     for (int i = 0; i < split->n_user; i++) copy_output(&copy, &joint->outputs.at[i]);
     for (int i = 0; i < joint->writes.n; i++)
@@ -273,21 +225,23 @@ static Graph *build_forward(const Split *split, GVal *const *saved, Partition *p
     return copy.to;
 }
 
-static Graph *build_backward(const Split *split, GVal *const *saved, int n_saved) {
+/* From the saved values: the gradients (kept false) or what eager's tape holds. */
+static Graph *build_backward(const Split *split, GVal *const *saved, int n_saved, bool kept) {
     Graph *const joint = split->joint;
     Copy copy;
-    if (!copy_init(&copy, joint, "backward")) return NULL;
+    if (!copy_init(&copy, beside(joint, kept ? "restore" : "backward"), joint)) return NULL;
     for (int i = 0; i < n_saved; i++)
         if (!copy_input(&copy, arena_printf(joint->arena, "saved_%d", i), saved[i])) return NULL;
-    for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++)
+    for (int i = joint->n_forward_inputs; !kept && i < joint->inputs.n; i++)
         if (!copy_input(&copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return NULL;
     for (int i = split->n_user; i < joint->outputs.n; i++)
-        if (joint->outputs.at[i].value) need(&copy, joint->outputs.at[i].value);
-    need_inputs(&copy, joint, NULL);
+        if (joint->outputs.at[i].value && is_kept(&joint->outputs.at[i]) == kept)
+            copy_need(&copy, joint->outputs.at[i].value);
+    copy_need_inputs(&copy, joint, NULL);
     if (!copy_needed(&copy, joint)) return NULL;
     for (int i = split->n_user; i < joint->outputs.n; i++)
-        copy_output(&copy, &joint->outputs.at[i]);
-    own_outputs(copy.to);
+        if (is_kept(&joint->outputs.at[i]) == kept) copy_output(&copy, &joint->outputs.at[i]);
+    if (!kept) own_outputs(copy.to);
     return copy.to;
 }
 
@@ -319,13 +273,15 @@ static Partition *split_joint(Graph *joint) {
     Partition *const partition = ARENA_NEW(arena, Partition);
     if (!split.backward || !split.read || !split.saved || !partition) return NULL;
     classify(&split);
-    if (!cut(&split)) return NULL;
+    if (!find_eager(&split) || !cut(&split)) return NULL;
     GVal *const *const saved = list_saved(&split, partition);
     if (!partition->saved_inputs) return NULL;
     partition->forward = build_forward(&split, saved, partition);
     partition->backward =
-        partition->forward ? build_backward(&split, saved, partition->n_saved) : NULL;
-    return partition->backward ? partition : NULL;
+        partition->forward ? build_backward(&split, saved, partition->n_saved, false) : NULL;
+    partition->restore =
+        partition->backward ? build_backward(&split, saved, partition->n_saved, true) : NULL;
+    return partition->restore ? partition : NULL;
 }
 
 bool pass_partition(Graph *joint, const PassOptions *options) {
@@ -340,5 +296,6 @@ bool pass_partition(Graph *joint, const PassOptions *options) {
     joint->parts->forward->bail = joint->parts->backward->bail = joint->bail;
     graph_number(joint->parts->forward);
     graph_number(joint->parts->backward);
+    graph_number(joint->parts->restore);
     return true;
 }

@@ -44,14 +44,25 @@ typedef struct JointSpec {
     const bool *grad_defined; /* by forward output */
     const bool
         *partial; /* by input: a partial sum of its gradient is passed in and continued (G1) */
+    const Meta *const *grad_meta; /* by forward output: of its gradient; NULL: as the output */
 } JointSpec;
 Graph *joint_build(Graph *forward, const JointSpec *spec);
+/* Expands composites, as joint_build does first, and numbers the graph: its nodes are then those that
+ * the tape records. */
+Status joint_expand(Graph *forward);
+/* By value id: does it carry a gradient to a wanted input? NULL raises. */
+const bool *joint_marks(Graph *forward, const bool *want);
+/* Bits of the arguments through which the tape's node of this op passes a gradient on; 0: no node. */
+uint32_t joint_needs(const bool *marks, const Node *node);
+/* A copy with the same ids that shares only immutable parts. */
+Graph *graph_copy(Graph *graph, Arena *arena);
 
 /* What the pass `partition` leaves in graph->parts: a joint graph split by minimum cut over bytes; recompute starts only
  * from saved values. */
 typedef struct Partition {
     Graph *forward;  /* outputs: the user's, then the saved values */
     Graph *backward; /* inputs: saved values, then output gradients and partial sums */
+    Graph *restore;  /* inputs: saved values; outputs: the joint graph's of OUT_kept */
     int n_saved;
     int *
         saved_inputs; /* saved value i is forward input saved_inputs[i], or -1: forward output n_user + its rank */
@@ -61,6 +72,23 @@ typedef struct Partition {
 #define PLAN_PASSES "schedule,lower,memory"
 /* "why not fused": one line per refused pair, in order; for explain and the fusion log. */
 const char *plan_refusals(Plan *plan);
+
+/* The backward of one key, from the values that a partition saved: what eager's tape holds is made
+ * again by `restore`, the rules' ops follow. functional: as joint_expand left it; kept: the ids in it
+ * of restore's outputs. NULL, raised, where a rule reads what the tape does not hold. */
+typedef struct KeyedBackward {
+    Graph *graph; /* inputs: saved values, present partial sums, defined gradients */
+    int n_saved;
+    int *saved; /* by input: which saved value */
+} KeyedBackward;
+typedef struct KeyedSpec {
+    Graph *functional;
+    const Graph *restore;
+    const int *kept;
+    JointSpec joint;
+    Bail *bail; /* the exit of the compile */
+} KeyedSpec;
+KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec);
 
 /* rules -------------------------------------------------------------------------------------------------------- */
 

@@ -71,11 +71,17 @@ static const SavePlan *plan_of(const OpRow *row, SavePlan *room) {
     return room;
 }
 
-bool tape_row_saves(const OpRow *row, int arg, int result) {
+static inline bool is_due(const SaveItem *item, uint32_t needs) {
+    return !item->when || (item->when & needs);
+}
+
+bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs) {
     SavePlan room;
     const SavePlan *const plan = plan_of(row->alias_of ? row->alias_of : row, &room);
     for (int i = 0; i < plan->n; i++)
-        if (plan->items[i].arg == arg && plan->items[i].result == result) return true;
+        if (plan->items[i].arg == arg && plan->items[i].result == result &&
+            is_due(&plan->items[i], needs))
+            return true;
     return false;
 }
 
@@ -157,9 +163,9 @@ static void row_drop(TapeNode *node) {
 }
 
 /* native_layer_norm: NativeLayerNormBackward */
-static void row_name(const TapeNode *node, Text *text) {
+void tape_row_name(const OpRow *row, Text *text) {
     bool upper = true;
-    for (const char *at = row_node(node)->row->base; *at; at++) {
+    for (const char *at = row->base; *at; at++) {
         if (*at != '_') {
             const char letter = (char)(upper ? toupper((unsigned char)*at) : *at);
             text_put(text, &letter, 1);
@@ -168,6 +174,8 @@ static void row_name(const TapeNode *node, Text *text) {
     }
     text_puts(text, "Backward");
 }
+
+static void row_name(const TapeNode *node, Text *text) { tape_row_name(row_node(node)->row, text); }
 
 static const TapeSaved *row_saved(const TapeNode *node, int *n) {
     *n = row_node(node)->n_saved;
@@ -376,14 +384,10 @@ static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item
     return status;
 }
 
-static inline bool is_due(const Recording *r, const SaveItem *item) {
-    return !item->when || (item->when & r->needs);
-}
-
 static Status save_arguments(Recording *r, const SavePlan *plan) {
     for (int i = 0; i < plan->n; i++) {
         const SaveItem item = plan->items[i];
-        if (item.arg < 0 || !is_due(r, &item)) continue;
+        if (item.arg < 0 || !is_due(&item, r->needs)) continue;
         const Arg *const arg = &r->call->args[item.arg];
         if (arg->kind == ARG_tensor) TRY(save_argument(r, arg->val, item, -1));
         for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
@@ -397,7 +401,7 @@ static Status save_arguments(Recording *r, const SavePlan *plan) {
 static Status save_results(Recording *r, const SavePlan *plan) {
     for (int i = 0; i < plan->n; i++) {
         const SaveItem item = plan->items[i];
-        if (item.result < 0 || !is_due(r, &item) || item.result >= r->call->n_outs) continue;
+        if (item.result < 0 || !is_due(&item, r->needs) || item.result >= r->call->n_outs) continue;
         sn_tensor *const t = r->call->outs[item.result];
         sn_tensor *const alias = t ? tape_alias(t) : NULL;
         if (!alias) return error_pending();
@@ -439,6 +443,26 @@ static Status record_into(Recording *r, const SavePlan *plan) {
     TRY(save_results(r, plan));
     r->node->saves = r->row->n_saved > 0;
     return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
+}
+
+Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs) {
+    OpCall call = {.row = row->alias_of ? row->alias_of : row,
+                   .form = FORM_functional,
+                   .args = args,
+                   .outs = outs,
+                   .n_outs = n_outs};
+    Recording r = {.call = &call, .needs = tracked_args(&call)};
+    if (!r.needs) return ST_OK;
+    SavePlan room;
+    const SavePlan *const plan = plan_of(call.row, &room);
+    TRY(make_node(&r, plan));
+    Status status = set_edges(&r);
+    if (status == ST_OK) status = save_arguments(&r, plan);
+    if (status == ST_OK) status = attach_results(&r);
+    if (status == ST_OK) status = save_results(&r, plan);
+    r.node->saves = r.row->n_saved > 0;
+    tape_node_release(r.node);
+    return status;
 }
 
 static Status record(OpCall *call, uint32_t needs) {

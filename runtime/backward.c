@@ -230,11 +230,7 @@ static Status run_hooks(Engine *e, const TapeHook *hook, int output, sn_tensor *
 static Status used_twice(const TapeNode *node) {
     Text name = {0};
     node->class->name(node, &name);
-    const Status status = error_raise(ST_STATE,
-                                      "%s: trying to go backward through the graph a second time: "
-                                      "what it saved was freed by the first backward; pass "
-                                      "SN_RETAIN_GRAPH there to keep it",
-                                      text_str(&name));
+    const Status status = tape_used_twice(text_str(&name));
     text_free(&name);
     return status;
 }
@@ -282,7 +278,8 @@ static Status call_backward(Engine *e, TapeEntry *entry, CallArrays *a) {
                          .needs = a->needs,
                          .partial = a->partial,
                          .grad_in = a->grad_in,
-                         .create_graph = e->create};
+                         .create_graph = e->create,
+                         .retain = e->retain};
     TRY(node->class->backward(node, &call));
     for (int i = 0; i < node->n_edges; i++)
         if (a->needs[i] && a->grad_in[i])

@@ -292,6 +292,7 @@ static CompiledNode *compiled_of(const TapeNode *node) { return tape_node_extra(
 
 static Status compiled_backward(TapeNode *node, TapeBackward *call) {
     const CompiledNode *const compiled = compiled_of(node);
+    call->edges = node->edges;
     return compiled->ops->backward(compiled->context, call);
 }
 static void compiled_drop(TapeNode *node) {
@@ -324,7 +325,7 @@ Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs,
         return wanted ? ST_MEMORY : ST_OK;
     }
     *compiled_of(node) = (CompiledNode){.ops = ops, .context = context};
-    node->saves = true;
+    node->saves = !ops->frees;
     Status status = ST_OK;
     for (int i = 0; i < n_inputs && status == ST_OK; i++)
         status = tape_edge_set(&node->edges[i], inputs[i]);

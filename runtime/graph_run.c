@@ -7,19 +7,17 @@
 enum { MAX_SYMBOLS = 256 };
 
 typedef struct Run {
-    Graph *graph;
-    Arena *arena;
-    sn_tensor **values; /* by value id */
+    GraphRun run;
     int64_t symbols[MAX_SYMBOLS];
     bool bound[MAX_SYMBOLS];
 } Run;
 
 static Status mismatch(const Run *run, int input, const Meta *want, const Meta *got) {
     Text text = {0};
-    meta_print(run->graph->env, &text, want);
+    meta_print(run->run.graph->env, &text, want);
     text_puts(&text, ", got ");
     meta_print(NULL, &text, got);
-    const Status status = error_raise(ST_SHAPE, "graph %s: input %d wants %s", run->graph->name,
+    const Status status = error_raise(ST_SHAPE, "graph %s: input %d wants %s", run->run.graph->name,
                                       input, text_str(&text));
     text_free(&text);
     return status;
@@ -27,7 +25,7 @@ static Status mismatch(const Run *run, int input, const Meta *want, const Meta *
 
 static bool bind_size(Run *run, int64_t want, int64_t got) {
     if (!sym_is(want)) return want == got;
-    const SymExpr *const e = sym_expr(run->graph->env, want);
+    const SymExpr *const e = sym_expr(run->run.graph->env, want);
     if (e->op != SYM_free) return true; /* checked by the ops that made the expression */
     if (e->a >= MAX_SYMBOLS) return false;
     const bool first = !run->bound[e->a];
@@ -37,31 +35,33 @@ static bool bind_size(Run *run, int64_t want, int64_t got) {
 }
 
 static Status bind_input(Run *run, int i, sn_tensor *t) {
-    const Meta *const want = run->graph->inputs.at[i]->base.meta, *const got = t->base.meta;
+    const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
     bool fits = want->dtype == got->dtype && want->rank == got->rank;
     for (int d = 0; fits && d < want->rank; d++)
         fits = bind_size(run, want->sizes[d], got->sizes[d]);
     if (!fits) return mismatch(run, i, want, got);
-    run->values[run->graph->inputs.at[i]->id] = t;
+    run->run.values[run->run.graph->inputs.at[i]->id] = t;
     return ST_OK;
 }
 
-static int64_t plain(const Run *run, int64_t v) {
+int64_t graph_run_int(const GraphRun *run, int64_t v) {
     return sym_is(v) ? sym_eval(run->graph->env, v, run->symbols) : v;
 }
 
-static sn_tensor *tensor_for(const Run *run, Val *v) { return v ? run->values[gval(v)->id] : NULL; }
+static sn_tensor *tensor_for(const GraphRun *run, Val *v) {
+    return v ? run->values[gval(v)->id] : NULL;
+}
 
-static Arg plain_arg(const Run *run, Arg a) {
+Arg graph_run_arg(const GraphRun *run, Arg a) {
     if (a.kind == ARG_tensor) {
         sn_tensor *const t = tensor_for(run, a.val);
         return A_VAL(t ? &t->base : NULL);
     }
-    if (a.kind == ARG_int) a.i = plain(run, a.i);
-    if (a.kind == ARG_runtime) return A_FLOAT(run->graph->runtime_floats.at[a.i]);
+    if (a.kind == ARG_int) a.i = graph_run_int(run, a.i);
+    if (a.kind == ARG_runtime) return A_FLOAT(run->floats[a.i]);
     if (a.kind == ARG_ints) {
         int64_t *const ints = ARENA_ARRAY(run->arena, int64_t, a.n);
-        for (int i = 0; ints && i < a.n; i++) ints[i] = plain(run, a.ints[i]);
+        for (int i = 0; ints && i < a.n; i++) ints[i] = graph_run_int(run, a.ints[i]);
         a.ints = ints;
     }
     if (a.kind == ARG_tensors) {
@@ -75,13 +75,15 @@ static Arg plain_arg(const Run *run, Arg a) {
     return a;
 }
 
-static Status run_node(Run *run, const Node *node) {
+static Status run_node(const GraphRun *run, const Node *node) {
     const OpRow *const row = node->row;
     Arg args[MAX_ARGS];
     sn_tensor *out_args[MAX_OUTS], *outs[MAX_OUTS] = {NULL};
-    for (int i = 0; i < row->n_params; i++) args[i] = plain_arg(run, node->args[i]);
+    for (int i = 0; i < row->n_params; i++) args[i] = graph_run_arg(run, node->args[i]);
     for (int i = 0; node->form == FORM_out && i < row->n_out; i++)
         out_args[i] = tensor_for(run, node->args[row->n_params + i].val);
+    if (run->seeded && row->flags & OPF_random)
+        state_get()->sequence = run->sequence + (uint64_t)node->random;
     if (row->id == OP_gradients)
         TRY(gradients_run(args, outs));
     else
@@ -90,10 +92,16 @@ static Status run_node(Run *run, const Node *node) {
     return ST_OK;
 }
 
-static Status run_all(Run *run, sn_tensor *const *inputs, sn_tensor **outs) {
-    Graph *const graph = run->graph;
-    for (int i = 0; i < graph->inputs.n; i++) TRY(bind_input(run, i, inputs[i]));
-    for (const Node *node = graph->first; node; node = node->next) TRY(run_node(run, node));
+Status graph_run_nodes(const GraphRun *run) {
+    for (const Node *node = run->graph->first; node; node = node->next) TRY(run_node(run, node));
+    return ST_OK;
+}
+
+static Status run_all(Run *r, sn_tensor *const *inputs, sn_tensor **outs) {
+    const GraphRun *const run = &r->run;
+    const Graph *const graph = run->graph;
+    for (int i = 0; i < graph->inputs.n; i++) TRY(bind_input(r, i, inputs[i]));
+    TRY(graph_run_nodes(run));
     for (int i = 0; i < graph->outputs.n; i++)
         outs[i] = graph->outputs.at[i].value ? run->values[graph->outputs.at[i].value->id] : NULL;
     for (int i = 0; i < graph->writes.n; i++) {
@@ -113,10 +121,12 @@ Status graph_run(Graph *graph, sn_tensor *const *inputs, int n_inputs, sn_tensor
     Run *const run = arena ? ARENA_NEW(arena, Run) : NULL;
     Status status = ST_MEMORY;
     if (run) {
-        *run = (Run){.graph = graph,
-                     .arena = arena,
-                     .values = ARENA_ARRAY(arena, sn_tensor *, graph->n_vals)};
-        status = run->values ? run_all(run, inputs, outs) : ST_MEMORY;
+        run->run = (GraphRun){.graph = graph,
+                              .arena = arena,
+                              .values = ARENA_ARRAY(arena, sn_tensor *, graph->n_vals),
+                              .symbols = run->symbols,
+                              .floats = graph->runtime_floats.at};
+        status = run->run.values ? run_all(run, inputs, outs) : ST_MEMORY;
     }
     arena_free(arena);
     return status;

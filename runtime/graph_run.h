@@ -9,4 +9,19 @@
  * outs: room for graph->outputs.n, scope-owned. Writes at the graph's end are done with copy_. */
 Status graph_run(Graph *graph, sn_tensor *const *inputs, int n_inputs, sn_tensor **outs);
 
+/* A run step by step: tensors by value id; symbols and runtime floats have values already. */
+typedef struct GraphRun {
+    const Graph *graph;
+    Arena *arena;
+    sn_tensor **values;
+    const int64_t *symbols;
+    const double *floats;
+    bool seeded; /* random ops take their numbers from `sequence` on, as in the graph's launch */
+    uint64_t sequence;
+} GraphRun;
+int64_t graph_run_int(const GraphRun *run, int64_t v);
+Arg graph_run_arg(const GraphRun *run, Arg a); /* with tensors and plain numbers */
+/* Runs all nodes on the inputs that are in run->values. */
+Status graph_run_nodes(const GraphRun *run);
+
 #endif

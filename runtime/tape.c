@@ -290,18 +290,30 @@ Status tape_save(TapeSaved *saved, sn_tensor *t) {
     return ST_OK;
 }
 
-Status tape_saved_check(const TapeSaved *saved, const char *node) {
-    const uint32_t now = tensor_version(saved->tensor);
-    if (LIKELY(now == saved->version)) return ST_OK;
+Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32_t expected) {
     Text text = {0};
-    meta_print(NULL, &text, saved->tensor->base.meta);
+    meta_print(NULL, &text, meta);
     const Status status = error_raise(ST_STATE,
                                       "a tensor needed for gradient computation was modified by an "
                                       "in-place operation: %s, saved by %s, is at version "
                                       "%u; expected version %u instead",
-                                      text_str(&text), node, now, saved->version);
+                                      text_str(&text), node, now, expected);
     text_free(&text);
     return status;
+}
+
+Status tape_saved_check(const TapeSaved *saved, const char *node) {
+    const uint32_t now = tensor_version(saved->tensor);
+    if (LIKELY(now == saved->version)) return ST_OK;
+    return tape_saved_error(saved->tensor->base.meta, node, now, saved->version);
+}
+
+Status tape_used_twice(const char *node) {
+    return error_raise(ST_STATE,
+                       "%s: trying to go backward through the graph a second time: "
+                       "what it saved was freed by the first backward; pass "
+                       "SN_RETAIN_GRAPH there to keep it",
+                       node);
 }
 
 void tape_free_hook_set(void) { tensor_autograd_free = free_meta; }

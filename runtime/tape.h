@@ -71,6 +71,8 @@ typedef struct TapeSaved {
 } TapeSaved;
 Status tape_save(TapeSaved *saved, sn_tensor *t);                  /* refuses inference tensors */
 Status tape_saved_check(const TapeSaved *saved, const char *node); /* the version counter error */
+Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32_t expected);
+Status tape_used_twice(const char *node); /* the error of a backward that finds nothing saved */
 
 /* nodes -------------------------------------------------------------------------------------- */
 
@@ -88,7 +90,8 @@ typedef struct TapeBackward {
     sn_tensor *const
         *partial;        /* by edge: the sum so far; NULL none yet. Only for nodes with continues */
     sn_tensor **grad_in; /* by edge: contribution, NULL undefined; continues: the new sum instead */
-    bool create_graph;
+    bool create_graph, retain;
+    const TapeEdge *edges; /* of compiled nodes */
 } TapeBackward;
 
 typedef struct TapeClass {
@@ -147,8 +150,13 @@ void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory);
  * t has one. */
 sn_tensor *tape_clone(sn_tensor *t, const Meta *meta);
 Status tape_fill(sn_tensor *t, double value); /* in place, an op */
-/* Does the row's node save argument `arg` (or, with arg -1, result `result`) for some gradient? */
-bool tape_row_saves(const OpRow *row, int arg, int result);
+/* Does the row's node save argument `arg` (or, with arg -1, result `result`) where the arguments
+ * `needs` (bits) want gradients? */
+bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs);
+void tape_row_name(const OpRow *row, Text *text); /* add.Tensor: AddBackward */
+/* Records the node of a call that does not run: outs are there, as handles without history; what
+ * the node does not save needs no data. */
+Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs);
 bool tape_row_differentiable(const OpRow *row); /* it has a derivative rule */
 /* The layout that a leaf's .grad has: the leaf's own where that is dense, else row-major. */
 const Meta *tape_grad_meta(const sn_tensor *leaf);
@@ -196,6 +204,8 @@ typedef struct TapeCompiled {
     Status (*backward)(void *context, TapeBackward *call); /* edges are the inputs */
     void (*release)(void *context); /* once: after a backward without retain, or with the node */
     const TapeSaved *(*saved)(void *context, int *n); /* for listings; may be NULL */
+    bool
+        frees; /* backward itself frees what a call without retain has used; release: with the node */
 } TapeCompiled;
 /* Makes outs (those of floating dtype, NULL skipped) the results of one node over inputs (NULL or
  * untracked ones allowed). Nothing is recorded, and context released, where no input is tracked or

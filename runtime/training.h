@@ -1,10 +1,10 @@
 /* training.h: a segment whose results carry gradients: a forward and a backward executable, split
  * by the partitioner, and one tape node per launch.
  *
- * The backward that was compiled serves the usual case: every differentiable result has a gradient
- * and no partial sums exist. Any other case (undefined gradients, partial sums [semantics G1],
- * create_graph) expands: the captured ops run again eagerly from the inputs and the tape does the
- * rest, with the bits of eager [semantics G3]. */
+ * The backward compiled with it serves the usual case: every differentiable result has a gradient, all
+ * are wanted, no partial sums exist. Other cases get a compiled backward of their own on first need
+ * [semantics G1]; create_graph, and what has no code, expands into eager's nodes, made from the saved
+ * values [semantics G3]. */
 #ifndef SINTER_RUNTIME_TRAINING_H
 #define SINTER_RUNTIME_TRAINING_H
 #include "runtime/capture.h"

@@ -5,8 +5,6 @@
  * value marks its class; a later write into a marked class is what eager's version check finds in
  * backward [semantics G3]. sn::gradients uses up what its roots reach: marks end there, and a root
  * that the caller gets carries a node that says so. */
-#include <ctype.h>
-
 #include "runtime/tape.h"
 #include "runtime/training.h"
 
@@ -47,14 +45,16 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
                 l->class_of[node->outs[i].id] = l->class_of[memory_of(node, i)->id];
 }
 
-static bool touches_tracked(const Limits *l, const Node *node) {
-    for (int i = 0; i < node->n_args; i++) {
+static uint32_t tracked_args(const Limits *l, const Node *node) {
+    uint32_t bits = 0;
+    for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
-        if (a->kind == ARG_tensor && a->val && l->tracked[gval(a->val)->id]) return true;
+        bool any = a->kind == ARG_tensor && a->val && l->tracked[gval(a->val)->id];
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k] && l->tracked[gval(a->vals[k])->id]) return true;
+            any |= a->vals[k] && l->tracked[gval(a->vals[k])->id];
+        if (any) bits |= 1u << i;
     }
-    return false;
+    return bits;
 }
 
 /* Does eager's tape make a node? A comparison only where it writes into what is tracked. */
@@ -63,38 +63,41 @@ static bool is_recorded(const Limits *l, const Node *node) {
         return false;
     if (node->row->flags & OPF_nodiff)
         return node->form == FORM_inplace && l->tracked[gval(node->args[0].val)->id];
-    return touches_tracked(l, node);
+    return tracked_args(l, node) != 0;
 }
 
 /* Composites save through their parts, of which nothing is known here. */
-static bool saves_arg(const Node *node, int i) {
-    return node->row->kind == KIND_composite ? !is_view(node) : tape_row_saves(node->row, i, -1);
+static bool saves_arg(const Limits *l, const Node *node, int i) {
+    return node->row->kind == KIND_composite
+               ? !is_view(node)
+               : tape_row_saves(node->row, i, -1, tracked_args(l, node));
 }
 
-static bool saves_result(const Node *node, int i) {
+static bool saves_result(const Limits *l, const Node *node, int i) {
     const bool product = node->row->id == OP_linear || node->row->id == OP_matmul;
-    return node->row->kind == KIND_composite ? !is_view(node) && !product
-                                             : tape_row_saves(node->row, -1, i);
+    return node->row->kind == KIND_composite
+               ? !is_view(node) && !product
+               : tape_row_saves(node->row, -1, i, tracked_args(l, node));
 }
 
-static bool saves_any(const Node *node) {
+static bool saves_any(const Limits *l, const Node *node) {
     for (int i = 0; i < node->row->n_params; i++)
-        if (saves_arg(node, i)) return true;
+        if (saves_arg(l, node, i)) return true;
     for (int i = 0; i < node->n_outs; i++)
-        if (saves_result(node, i)) return true;
+        if (saves_result(l, node, i)) return true;
     return false;
 }
 
 static void note_saved(Limits *l, const Node *node) {
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
-        if (!saves_arg(node, i)) continue;
+        if (!saves_arg(l, node, i)) continue;
         if (a->kind == ARG_tensor && a->val) l->saved[l->class_of[gval(a->val)->id]] = true;
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
             if (a->vals[k]) l->saved[l->class_of[gval(a->vals[k])->id]] = true;
     }
     for (int i = 0; i < node->n_outs; i++)
-        if (saves_result(node, i)) l->saved[l->class_of[node->outs[i].id]] = true;
+        if (saves_result(l, node, i)) l->saved[l->class_of[node->outs[i].id]] = true;
 }
 
 static void check_writes(Limits *l, const Node *node) {
@@ -147,7 +150,7 @@ static const OpRow *first_used_up(const Limits *l, const GVal *root) {
         bool any = false;
         for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
         if (!any || !is_recorded(l, node)) continue;
-        if (saves_any(node)) return node->row;
+        if (saves_any(l, node)) return node->row;
         for (int i = 0; i < node->row->n_params; i++) {
             const Arg *const a = &node->args[i];
             if (a->kind == ARG_tensor && a->val) reached[gval(a->val)->id] = true;
@@ -191,11 +194,7 @@ const char *training_refusal(Graph *graph, const bool *tracked, const Trace *tra
  * ---------------------------------------------------------------------------------------------- */
 
 static void used_up_name(const TapeNode *node, Text *text) {
-    const OpRow *const row = *(const OpRow *const *)node->extra;
-    bool upper = true;
-    for (const char *at = row->base; *at; upper = *at++ == '_')
-        if (*at != '_') text_printf(text, "%c", upper ? toupper((unsigned char)*at) : *at);
-    text_puts(text, "Backward");
+    tape_row_name(*(const OpRow *const *)node->extra, text);
 }
 
 static Status used_up_backward(TapeNode *node, TapeBackward *call) {

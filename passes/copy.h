@@ -1,0 +1,25 @@
+/* copy.h: parts of a graph in another graph: values map by their dense id, what is needed is marked
+ * from the outputs back, then nodes are copied in order. */
+#ifndef SINTER_PASSES_COPY_H
+#define SINTER_PASSES_COPY_H
+#include "passes/internal.h"
+
+typedef struct Copy {
+    Graph *to;
+    GVal **map;   /* by old value id */
+    bool *needed; /* by old value id */
+} Copy;
+
+/* An empty graph with the symbols, random numbers and runtime floats of another. */
+Graph *graph_beside(const Graph *graph, Arena *arena, const char *name);
+bool copy_init(Copy *copy, Graph *to, const Graph *from); /* from is numbered */
+void copy_need(Copy *copy, const GVal *value);
+/* Marks what the needed values need, from the last node to the first; what is mapped already is
+ * there. With `skip` (by value id: what is left out) also what has an effect. */
+void copy_need_inputs(Copy *copy, Graph *from, const bool *skip);
+bool copy_node(Copy *copy, const Node *node);
+bool copy_needed(Copy *copy, const Graph *from);
+void copy_output(Copy *copy, const Output *output);
+bool copy_input(Copy *copy, const char *name, const GVal *value);
+
+#endif

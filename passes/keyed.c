@@ -1,0 +1,95 @@
+/* keyed.c: a backward graph for one key [semantics G1]: which output gradients are defined and how
+ * they are laid out, which partial sums are continued, which gradients are wanted.
+ *
+ *     functional + rules for the key    saved --restore--> what the tape holds --rules--> gradients
+ *
+ * The rules are applied to a copy of the whole forward; of that only what they read survives, and all
+ * of it must be what eager's tape holds, which the restoring graph makes from the saved values. */
+#include "passes/copy.h"
+#include "runtime/base/error.h"
+
+typedef struct Keyed {
+    const KeyedSpec *spec;
+    KeyedBackward *out;
+    Graph *joint;
+    GVal **held; /* by kept value: in the joint graph */
+    Copy rules, restored;
+} Keyed;
+
+static GVal *by_id(const Graph *graph, int id) {
+    if (id < graph->inputs.n) return graph->inputs.at[id];
+    for (Node *node = graph->first; node; node = node->next)
+        if (node->n_outs && id < node->outs[0].id + node->n_outs)
+            return &node->outs[id - node->outs[0].id];
+    return NULL;
+}
+
+static bool apply_rules(Keyed *k, Arena *arena) {
+    const int n = k->spec->restore->outputs.n;
+    Graph *const forward = graph_copy(k->spec->functional, arena);
+    k->held = ARENA_ARRAY(arena, GVal *, n + 1);
+    if (!forward || !k->held) return false;
+    forward->bail = k->spec->bail;
+    for (int i = 0; i < n; i++) k->held[i] = by_id(forward, k->spec->kept[i]);
+    k->joint = joint_build(forward, &k->spec->joint);
+    return k->joint != NULL;
+}
+
+/* Marks what the gradients need down to what the tape holds. */
+static bool need_gradients(Keyed *k) {
+    Graph *const joint = k->joint;
+    if (!copy_init(&k->rules, k->out->graph, joint)) return false;
+    for (int i = 0; i < k->spec->restore->outputs.n; i++) k->rules.map[k->held[i]->id] = k->held[i];
+    for (int i = joint->n_forward_outputs; i < joint->outputs.n; i++)
+        if (joint->outputs.at[i].value) copy_need(&k->rules, joint->outputs.at[i].value);
+    copy_need_inputs(&k->rules, joint, NULL);
+    for (int i = 0; i < joint->n_forward_inputs; i++) {
+        const int id = joint->inputs.at[i]->id;
+        if (!k->rules.needed[id] || k->rules.map[id]) continue;
+        error_raise(ST_UNSUPPORTED, "a derivative reads input %d, which the tape does not hold", i);
+        return false;
+    }
+    return true;
+}
+
+/* The part of the restoring graph that makes those. */
+static bool restore(Keyed *k) {
+    Graph *const from = (Graph *)k->spec->restore;
+    if (!copy_init(&k->restored, k->out->graph, from)) return false;
+    for (int i = 0; i < from->outputs.n; i++)
+        if (k->rules.needed[k->held[i]->id]) copy_need(&k->restored, from->outputs.at[i].value);
+    copy_need_inputs(&k->restored, from, NULL);
+    for (int i = 0; i < from->inputs.n; i++) {
+        const GVal *const input = from->inputs.at[i];
+        if (!k->restored.needed[input->id]) continue;
+        k->out->saved[k->out->n_saved++] = i;
+        if (!copy_input(&k->restored, input->name, input)) return false;
+    }
+    return copy_needed(&k->restored, from);
+}
+
+static bool append_rules(Keyed *k) {
+    Graph *const joint = k->joint;
+    for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++)
+        if (!copy_input(&k->rules, joint->inputs.at[i]->name, joint->inputs.at[i])) return false;
+    for (int i = 0; i < k->spec->restore->outputs.n; i++)
+        k->rules.map[k->held[i]->id] = k->restored.map[k->spec->restore->outputs.at[i].value->id];
+    if (!copy_needed(&k->rules, joint)) return false;
+    for (int i = joint->n_forward_outputs; i < joint->outputs.n; i++)
+        copy_output(&k->rules, &joint->outputs.at[i]);
+    own_outputs(k->out->graph);
+    return true;
+}
+
+KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec) {
+    Keyed k = {.spec = spec, .out = ARENA_NEW(arena, KeyedBackward)};
+    if (!k.out) return NULL;
+    k.out->saved = ARENA_ARRAY(arena, int, spec->restore->inputs.n + 1);
+    k.out->graph = graph_beside(spec->functional, arena, "backward");
+    if (k.out->graph) k.out->graph->bail = spec->bail;
+    if (!k.out->saved || !k.out->graph || !apply_rules(&k, arena) || !need_gradients(&k) ||
+        !restore(&k) || !append_rules(&k) || error_pending())
+        return NULL;
+    graph_number(k.out->graph);
+    return k.out;
+}
