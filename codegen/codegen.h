@@ -29,8 +29,9 @@ typedef struct CodegenRequest {
     const Nest *const *nests;
     const Buf *const *bufs; /* of each nest's kernel */
     const char *const *names;
-    int isa;                             /* Isa of kernels.h */
-    int l1_bytes, stack_bytes;           /* tuning facts: what may be kept per row on the stack */
+    int isa;                   /* Isa of kernels.h */
+    int l1_bytes, stack_bytes; /* tuning facts: what may be kept per row on the stack */
+    int64_t stream_bytes;      /* a nest that stores more does so past the caches; 0: none does */
     bool (*failpoint)(const char *name); /* the caller's failpoint(), or NULL */
 } CodegenRequest;
 

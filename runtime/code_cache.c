@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "codegen/codegen.h"
 #include "kernels/kernels.h"
@@ -114,6 +115,14 @@ static Status load(const Wanted *wanted, const CodegenResult *result, CompileInf
                 error_slot()->message);
 }
 
+/* Half of the last cache: the other half is for what is loaded. At most 16 MiB: larger caches are
+ * shared with more cores, and in a virtual machine with its neighbours. */
+int64_t code_stream_bytes(void) {
+    enum { MOST = 16 << 20 };
+    const long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return last > 0 ? min_i64(last / 2, MOST) : MOST;
+}
+
 static Status generate(const Wanted *wanted, CompileInfo *info) {
     const LlvmModuleTable *const llvm = llvm_module();
     if (!llvm) return fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
@@ -123,7 +132,8 @@ static Status generate(const Wanted *wanted, CompileInfo *info) {
                                     .names = wanted->names.at,
                                     .isa = isa_used(),
                                     .l1_bytes = 32 << 10,
-                                    .stack_bytes = 64 << 10};
+                                    .stack_bytes = 64 << 10,
+                                    .stream_bytes = code_stream_bytes()};
     CodegenResult result = {0};
     const int64_t start = clock_ns();
     const Status status = llvm->compile(&request, &result);

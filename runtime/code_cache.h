@@ -9,5 +9,7 @@ NestFn *code_find(const Nest *nest, const Buf *bufs);
 /* Generates what is missing among the plan's nests, in one module. On failure nothing is added and
  * info says why. */
 Status code_generate(const Plan *plan, CompileInfo *info);
+/* What a nest may store before its stores go past the caches. */
+int64_t code_stream_bytes(void);
 
 #endif

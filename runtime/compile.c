@@ -223,7 +223,8 @@ static void print_code(const Plan *plan, bool assembly, Text *text) {
                                             .names = &kernel->name,
                                             .isa = isa_used(),
                                             .l1_bytes = 32 << 10,
-                                            .stack_bytes = 64 << 10};
+                                            .stack_bytes = 64 << 10,
+                                            .stream_bytes = code_stream_bytes()};
             char *const code = llvm->text(&request, assembly);
             text_puts(text, code ? code : "; no code\n");
             if (code) llvm->free_bytes(code);

@@ -21,6 +21,7 @@ enum {
     MAX_UNROLL = 4,
     LONG_BODY = 12,
     FOLD_LEVELS = 4,
+    S_LEVELS = 5,
     EMIT_MAX_BUFS = 256,
     EMIT_MAX_PARAMS = 256
 };
@@ -69,6 +70,13 @@ typedef struct Emitter {
     Value *row_buffer; /* per instruction: kept values of the row, or NULL */
     int *kept_in;      /* per instruction: phase that fills its row buffer, -1: none */
     int *first_phase;  /* per instruction: phase that needs it first, -1: none */
+    int *fetched_in;   /* per load: phase in which the next row's is fetched, -1: none */
+    bool fetch_near;   /* into the first level */
+    Value large;       /* i1: the nest touches more than the caches keep; NULL: it does not */
+    Value streams;     /* i1, here: stores go past the caches; NULL: none */
+    Value lead;     /* ragged rows: elements from an aligned address to the row; NULL: not ragged */
+    bool streaming; /* inside that branch */
+    bool streamed;  /* there is such a branch */
     int phase;
     Arena *arena;
     char missing[64]; /* a bitcode function that was asked for and is not there */
@@ -93,6 +101,7 @@ LLVMBasicBlockRef emit_block(Emitter *e, const char *name);
 Value emit_int(Emitter *e, int64_t v); /* i64: a plain number, or a parameter of the call */
 Value emit_entry_alloca(Emitter *e, LLVMTypeRef type, int64_t n, int align);
 void emit_forget_inner(Emitter *e);
+void emit_phases_from(Emitter *e, int phase); /* at the current places */
 void emit_use_context(Emitter *e,
                       int context); /* columns: which vector memo, place and frame are of */
 void emit_lockstep(
@@ -144,6 +153,18 @@ void emit_places(Emitter *e); /* the outer part of every address, at the current
 void emit_row_keep(Emitter *e, int inst);
 Value emit_row_read(Emitter *e, int inst);
 
+Value emit_next_address(Emitter *e, int inst, Value step); /* lane 0, `step` elements further */
+
+/* emit_stream.c */
+void emit_stream_begin(Emitter *e);  /* of a nest */
+void emit_stream_choose(Emitter *e); /* at the current places: sets `streams` */
+void emit_stream_end(Emitter *e);
+bool emit_streams_in(const Emitter *e, const Phase *phase);
+bool emit_may_stream(const Emitter *e, int inst);
+void emit_stream_store(Emitter *e, int inst, Value v, Value pointer);
+void emit_choose_fetched(Emitter *e);
+void emit_fetch_ahead(Emitter *e, int copy); /* at the frame's vector, the `copy`-th of a turn */
+
 /* emit_reduce.c */
 void emit_reduce_phase(Emitter *e, const Phase *phase); /* leaves the results in memo */
 typedef void EmitBody(Emitter *e, void *context); /* called with the frame set to one vector */
@@ -154,6 +175,7 @@ void emit_set_L(Emitter *e, Value at,
 void emit_set_S(Emitter *e, Value row);
 Value emit_lanes_below(Emitter *e, Value end, Value at); /* the mask of lanes at + k < end */
 void emit_mark_full(Emitter *e, Value at, Value end); /* where the frame's mask may be all lanes */
+Value emit_least(Emitter *e, Value x, Value y);
 Value emit_L_total(Emitter *e, int64_t *plain);
 Value emit_S_total(Emitter *e, int64_t *plain);
 
@@ -162,8 +184,16 @@ typedef struct Acc {
     Value v, at;
 } Acc;
 Acc red_identity(Emitter *e, const Inst *red, bool vector);
-Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b);     /* of two partial results, vectors */
+Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b); /* of two partial results, vectors */
+Acc red_step(Emitter *e, const Inst *red, Acc acc);      /* one more element per lane */
+Acc red_start(Emitter *e, const Inst *red, int level, Value total); /* of S, `total` rows in all */
+int red_levels(const Emitter *e, const Inst *const *red, int n, int64_t plain); /* that S needs */
+int64_t red_width(int level);                                /* rows of a chunk one level below */
 Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n); /* 64 lanes in n vectors -> splat */
+
+/* emit_panel.c */
+bool emit_panel_fits(Emitter *e);
+Value emit_panels(Emitter *e, Value begin, Value end); /* the first column not done */
 
 /* emit_fold.c: partial sums of more than one chunk */
 Value fold_new(Emitter *e, const Inst *red);

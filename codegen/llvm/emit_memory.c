@@ -127,6 +127,11 @@ static Value address(Emitter *e, int i) {
     return element(e, memory_type(e, e->bufs[inst->buf].dtype), e->place[i], index);
 }
 
+Value emit_next_address(Emitter *e, int i, Value step) {
+    const LLVMTypeRef type = memory_type(e, e->bufs[e->nest->insts[i].buf].dtype);
+    return emit_gep(e->b, type, address(e, i), step);
+}
+
 typedef enum LaneKind { LANES_equal, LANES_next, LANES_spread } LaneKind;
 
 /* Where lane k lies, relative to lane 0; *spread: elements per lane, or NULL when that is not
@@ -263,6 +268,8 @@ void emit_store(Emitter *e, int i) {
     const LaneKind kind = lanes_of(e, inst->at, &spread);
     if (kind == LANES_equal)
         LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
+    else if (kind == LANES_next && e->streaming && emit_may_stream(e, i))
+        emit_stream_store(e, i, v, pointer);
     else if (kind == LANES_next && (!e->frame.mask || e->frame.on_full))
         store_whole(e, v, pointer, dtype_bytes(dtype));
     else if (kind == LANES_next)
@@ -347,19 +354,24 @@ static LLVMTypeRef row_type(Emitter *e, int i) {
     return type == S_b ? e->i8 : emit_scalar(e, type);
 }
 
+/* Of an element: ragged rows are walked from anywhere. */
+static unsigned row_align(Emitter *e, int i) {
+    return (unsigned)stype_bytes((SType)e->nest->insts[i].type);
+}
+
 void emit_row_keep(Emitter *e, int i) {
     Value v = e->memo[i];
     const LLVMTypeRef type = row_type(e, i);
     if (e->nest->insts[i].type == S_b)
         v = LLVMBuildZExt(e->b, v, LLVMVectorType(type, (unsigned)e->lanes), "");
-    LLVMSetAlignment(LLVMBuildStore(e->b, v, row_slot(e, i, type)), (unsigned)e->lanes);
+    LLVMSetAlignment(LLVMBuildStore(e->b, v, row_slot(e, i, type)), row_align(e, i));
 }
 
 Value emit_row_read(Emitter *e, int i) {
     const LLVMTypeRef type = row_type(e, i);
     const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
     const Value v = LLVMBuildLoad2(e->b, vector, row_slot(e, i, type), "");
-    LLVMSetAlignment(v, (unsigned)e->lanes);
+    LLVMSetAlignment(v, row_align(e, i));
     if (e->nest->insts[i].type != S_b) return v;
     return LLVMBuildTrunc(e->b, v, emit_vector(e, S_b), "");
 }

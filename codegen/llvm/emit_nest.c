@@ -263,13 +263,34 @@ static void each_store(Emitter *e, EmitStore *store) {
     }
 }
 
+/* Of whole vectors: past the caches or through them. */
+static void store_all(Emitter *e) {
+    const bool whole = !e->frame.mask || e->frame.on_full;
+    if (!whole || !emit_streams_in(e, &e->nest->phases[e->phase])) {
+        each_store(e, emit_store);
+        return;
+    }
+    LLVMBasicBlockRef past = emit_block(e, "past"), through = emit_block(e, "through"),
+                      stored = emit_block(e, "stored");
+    LLVMBuildCondBr(e->b, e->streams, past, through);
+    LLVMPositionBuilderAtEnd(e->b, past);
+    e->streaming = true;
+    each_store(e, emit_store);
+    e->streaming = false;
+    LLVMBuildBr(e->b, stored);
+    LLVMPositionBuilderAtEnd(e->b, through);
+    each_store(e, emit_store);
+    LLVMBuildBr(e->b, stored);
+    LLVMPositionBuilderAtEnd(e->b, stored);
+}
+
 /* All values first: a buffer that is updated in place is read before it is written. Then, where
  * lanes may be missing, one branch around the masked stores. */
 static void emit_stores(Emitter *e, void *context) {
     emit_lockstep(e);
     each_store(e, emit_store_value);
     if (!e->frame.full) {
-        each_store(e, emit_store);
+        store_all(e);
         return;
     }
     LLVMBasicBlockRef whole = emit_block(e, "whole"), part = emit_block(e, "part"),
@@ -277,7 +298,7 @@ static void emit_stores(Emitter *e, void *context) {
     LLVMBuildCondBr(e->b, e->frame.full, whole, part);
     LLVMPositionBuilderAtEnd(e->b, whole);
     e->frame.on_full = true;
-    each_store(e, emit_store);
+    store_all(e);
     e->frame.on_full = false;
     LLVMBuildBr(e->b, stored);
     LLVMPositionBuilderAtEnd(e->b, part);
@@ -307,13 +328,8 @@ static void emit_map_phase(Emitter *e, const Phase *phase) {
         emit_walk_S(e, e->rows ? stores_of_row : stores_of_contexts, (void *)phase);
 }
 
-static void emit_phases(Emitter *e) {
-    for (int c = 0; c < e->n_contexts; c++) {
-        emit_use_context(e, c);
-        memset(e->memo, 0, sizeof(Value) * (size_t)e->nest->n_insts);
-        emit_places(e);
-    }
-    for (e->phase = 0; e->phase < e->nest->n_phases; e->phase++) {
+void emit_phases_from(Emitter *e, int first) {
+    for (e->phase = first; e->phase < e->nest->n_phases; e->phase++) {
         const Phase *phase = &e->nest->phases[e->phase];
         for (int c = 0; c < e->n_contexts && has_inner_loops(e, phase); c++) {
             emit_use_context(e, c);
@@ -324,6 +340,17 @@ static void emit_phases(Emitter *e) {
         else
             emit_map_phase(e, phase);
     }
+}
+
+static void emit_phases(Emitter *e) {
+    for (int c = 0; c < e->n_contexts; c++) {
+        emit_use_context(e, c);
+        memset(e->memo, 0, sizeof(Value) * (size_t)e->nest->n_insts);
+        emit_places(e);
+    }
+    emit_use_context(e, 0);
+    emit_stream_choose(e);
+    emit_phases_from(e, 0);
 }
 
 /* The caller's rectangle. */
@@ -439,7 +466,10 @@ static void run_columns(Emitter *e, const Rect *rect) {
     Value begin, end;
     column_range(e, rect, &e->group[g], &begin, &end);
     e->frame.linear = g;
-    if (!plan.masked) begin = whole_columns(e, begin, end, plan.side_by_side);
+    if (emit_panel_fits(e))
+        begin = emit_panels(e, begin, end);
+    else if (!plan.masked)
+        begin = whole_columns(e, begin, end, plan.side_by_side);
     masked_columns(e, begin, end, &plan);
 }
 
@@ -485,7 +515,9 @@ static void keep_visit(Keeper *k, int i) {
         k->room -= bytes;
         e->kept_in[i] = e->first_phase[i];
         const LLVMTypeRef type = inst->type == S_b ? e->i8 : emit_scalar(e, inst->type);
-        e->row_buffer[i] = emit_entry_alloca(e, type, k->row, 64);
+        /* ragged rows are read and written from up to a vector before their begin */
+        const Value slot = emit_entry_alloca(e, type, LANES_L + k->row, 64);
+        e->row_buffer[i] = emit_gep(e->entry, type, slot, emit_const(e, LANES_L));
         return;
     }
     k->needed[i] = true;
@@ -554,11 +586,14 @@ void emit_nest(Emitter *e, const char *symbol) {
     }
     e->n_contexts = 1;
     choose_kept(e);
+    emit_choose_fetched(e);
+    emit_stream_begin(e);
     Rect rect;
     load_rect(e, &rect);
     if (!e->rows && e->n_outer_groups > 0)
         rect.whole = runs_whole(e, &rect, &e->group[e->n_outer_groups - 1]);
     run_outer(e, &rect, 0);
+    emit_stream_end(e);
     LLVMBuildRetVoid(e->b);
     LLVMBuildBr(e->entry, start);
 }

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { S_LEVELS = 5, MAX_COPIES_COST = 60, PARTS = LANES_L / 4 };
+enum { MAX_COPIES_COST = 60, PARTS = LANES_L / 4 };
 
 typedef struct Reds {
     const Inst *inst[MAX_REDS];
@@ -146,12 +146,12 @@ Value emit_S_total(Emitter *e, int64_t *plain) {
     return total_of(e, e->n_outer_groups, L_first(e), plain);
 }
 
-static Value least(Emitter *e, Value x, Value y) {
+Value emit_least(Emitter *e, Value x, Value y) {
     return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
 }
 
 Value emit_lanes_below(Emitter *e, Value end, Value at) {
-    const Value rest = least(e, LLVMBuildSub(e->b, end, at, ""), emit_const(e, e->lanes));
+    const Value rest = emit_least(e, LLVMBuildSub(e->b, end, at, ""), emit_const(e, e->lanes));
     const Value n = LLVMBuildTrunc(e->b, rest, e->i32, "");
     return LLVMBuildICmp(e->b, LLVMIntSLT, emit_iota(e, e->i32), emit_splat(e, n), "");
 }
@@ -215,6 +215,26 @@ static void walk_either(Emitter *e, EmitBody *body, void *context, Value total) 
     emit_loop_body(e, &loop);
     emit_set_L(e, loop.i, total);
     emit_mark_full(e, loop.i, total);
+    emit_fetch_ahead(e, 0);
+    body(e, context);
+    emit_loop_end(e, &loop, e->lanes, NULL);
+    leave_L(e);
+}
+
+/* Rows that begin `lead` elements after an aligned address: vectors from there on. */
+static void walk_aligned(Emitter *e, EmitBody *body, void *context, Value total) {
+    Loop loop;
+    emit_loop_begin(e, &loop, LLVMBuildNeg(e->b, e->lead, ""), total);
+    emit_loop_body(e, &loop);
+    emit_set_L(e, loop.i, total);
+    const Value first = LLVMBuildTrunc(e->b, LLVMBuildNeg(e->b, loop.i, ""), e->i32, "");
+    const Value inside =
+        LLVMBuildICmp(e->b, LLVMIntSGE, emit_iota(e, e->i32), emit_splat(e, first), "");
+    e->frame.mask = LLVMBuildAnd(e->b, e->frame.mask, inside, "");
+    emit_mark_full(e, loop.i, total);
+    const Value begun = LLVMBuildICmp(e->b, LLVMIntSGE, loop.i, emit_const(e, 0), "");
+    e->frame.full = LLVMBuildAnd(e->b, e->frame.full, begun, "");
+    emit_fetch_ahead(e, 0);
     body(e, context);
     emit_loop_end(e, &loop, e->lanes, NULL);
     leave_L(e);
@@ -224,6 +244,10 @@ void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
     int64_t plain;
     const Value total = emit_L_total(e, &plain);
     const bool long_body = emit_phase_cost(e) >= 12;
+    if (e->lead && emit_streams_in(e, &e->nest->phases[e->phase])) {
+        walk_aligned(e, body, context, total);
+        return;
+    }
     if (long_body && (plain < 0 || plain % e->lanes)) {
         walk_either(e, body, context, total);
         return;
@@ -238,6 +262,7 @@ void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
         emit_loop_body(e, &loop);
         for (int i = 0; i < copies; i++) {
             emit_set_L(e, emit_add(e, loop.i, (int64_t)i * e->lanes), NULL);
+            emit_fetch_ahead(e, i);
             body(e, context);
         }
         emit_loop_end(e, &loop, step, NULL);
@@ -276,7 +301,7 @@ static Value positions(Emitter *e) {
 }
 
 /* One more element per lane. */
-static Acc step(Emitter *e, const Inst *red, Acc acc) {
+Acc red_step(Emitter *e, const Inst *red, Acc acc) {
     const Value x = emit_value(e, red->a);
     Acc next;
     if (red->prim == RED_dot)
@@ -317,7 +342,9 @@ static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value
     emit_loop_body(e, &loop);
     for (int p = 0; p < n_parts; p++) {
         emit_set_L(e, emit_add(e, loop.i, (int64_t)p * e->lanes), NULL);
-        for (int r = 0; r < reds->n; r++) parts->at[r][p] = step(e, reds->inst[r], parts->at[r][p]);
+        emit_fetch_ahead(e, p);
+        for (int r = 0; r < reds->n; r++)
+            parts->at[r][p] = red_step(e, reds->inst[r], parts->at[r][p]);
     }
     Value next[COUNT_OF(loop.carried)];
     int n = 0;
@@ -334,7 +361,8 @@ static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value en
     for (int p = 0; p * e->lanes < rest; p++) {
         const bool whole = (p + 1) * e->lanes <= rest;
         emit_set_L(e, emit_add(e, from, (int64_t)p * e->lanes), whole ? NULL : end);
-        for (int r = 0; r < reds->n; r++) parts->at[r][p] = step(e, reds->inst[r], parts->at[r][p]);
+        for (int r = 0; r < reds->n; r++)
+            parts->at[r][p] = red_step(e, reds->inst[r], parts->at[r][p]);
     }
 }
 
@@ -387,11 +415,12 @@ static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Va
     emit_loop_body(e, &loop);
     emit_set_L(e, loop.i, lanes == LANES_whole ? NULL : end);
     if (lanes == LANES_either) emit_mark_full(e, loop.i, end);
+    emit_fetch_ahead(e, 0);
     emit_lockstep(e);
     const Value lane = LLVMBuildAnd(e->b, loop.i, emit_const(e, LANES_L - 1), "");
     for (int r = 0; r < reds->n; r++) {
         const Acc acc = reload_acc(e, reds->inst[r], spilled, r, lane);
-        spill_acc(e, reds->inst[r], spilled, r, lane, step(e, reds->inst[r], acc));
+        spill_acc(e, reds->inst[r], spilled, r, lane, red_step(e, reds->inst[r], acc));
     }
     emit_loop_end(e, &loop, e->lanes, NULL);
 }
@@ -450,7 +479,7 @@ static void chunks(Emitter *e, const Reds *reds, Value total, int64_t plain, Acc
     emit_loop_body(e, &loop);
     const bool whole = plain >= 0 && plain % CHUNK_L == 0;
     Value end = emit_add(e, loop.i, CHUNK_L);
-    if (!whole) end = least(e, end, total);
+    if (!whole) end = emit_least(e, end, total);
     chunk(e, reds, loop.i, end,
           whole                                ? CHUNK_L
           : plain >= 0 && plain % LANES_L == 0 ? LANES_L * 16
@@ -481,18 +510,18 @@ static void reduce_L(Emitter *e, const Reds *reds, Acc *out) {
         chunks(e, reds, total, plain, out);
 }
 
-static int64_t width_of(int level) { return INT64_C(1) << (6 * level); }
+int64_t red_width(int level) { return INT64_C(1) << (6 * level); }
 
 /* What the accumulators of a level start from. A single chunk's fma chain may be -0 and stands as
  * it is: -0 is then the start, because -0 + x is x for every x. */
-static Acc level_start(Emitter *e, const Inst *red, int level, Value total) {
+Acc red_start(Emitter *e, const Inst *red, int level, Value total) {
     Acc acc = red_identity(e, red, true);
     if (level == 0 || red->prim != RED_dot || !float_acc(e, red)) return acc;
     const Value minus = emit_splat(e, LLVMConstReal(emit_scalar(e, acc_type(e, red)), -0.0));
     const Value others =
         emit_add(e, total, -1); /* unsigned: no rows at all are not a single chunk */
     const Value single =
-        LLVMBuildICmp(e->b, LLVMIntULT, others, emit_const(e, width_of(level)), "");
+        LLVMBuildICmp(e->b, LLVMIntULT, others, emit_const(e, red_width(level)), "");
     acc.v = LLVMBuildSelect(e->b, single, minus, acc.v, "");
     return acc;
 }
@@ -512,7 +541,7 @@ static void one_row(Emitter *e, const Reds *reds, Columns *acc) {
     emit_lockstep(e);
     for (int c = 0; c < e->n_contexts; c++) {
         emit_use_context(e, c);
-        for (int r = 0; r < reds->n; r++) acc->at[r][c] = step(e, reds->inst[r], acc->at[r][c]);
+        for (int r = 0; r < reds->n; r++) acc->at[r][c] = red_step(e, reds->inst[r], acc->at[r][c]);
         emit_forget_inner(e);
     }
 }
@@ -523,7 +552,7 @@ static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value 
     Columns acc;
     for (int r = 0; r < reds->n; r++)
         for (int c = 0; c < e->n_contexts; c++)
-            acc.at[r][c] = level_start(e, reds->inst[r], level, total);
+            acc.at[r][c] = red_start(e, reds->inst[r], level, total);
     Loop loop;
     emit_loop_begin(e, &loop, from, to);
     for (int r = 0; r < reds->n; r++)
@@ -535,7 +564,7 @@ static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value 
         one_row(e, reds, &acc);
     } else {
         Columns part;
-        const Value end = least(e, emit_add(e, loop.i, width_of(level)), to);
+        const Value end = emit_least(e, emit_add(e, loop.i, red_width(level)), to);
         reduce_S(e, reds, level - 1, loop.i, end, total, &part);
         for (int r = 0; r < reds->n; r++)
             for (int c = 0; c < e->n_contexts; c++)
@@ -545,16 +574,16 @@ static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value 
     int n = 0;
     for (int r = 0; r < reds->n; r++)
         for (int c = 0; c < e->n_contexts; c++) push_next(next, &n, acc.at[r][c]);
-    emit_loop_end(e, &loop, width_of(level), next);
+    emit_loop_end(e, &loop, red_width(level), next);
 }
 
-static int S_levels(Emitter *e, const Reds *reds, int64_t plain) {
+int red_levels(const Emitter *e, const Inst *const *red, int n, int64_t plain) {
     bool any_ordered = false;
-    for (int r = 0; r < reds->n; r++) any_ordered |= ordered(e, reds->inst[r]);
+    for (int r = 0; r < n; r++) any_ordered |= ordered(e, red[r]);
     if (!any_ordered) return 1;
     if (plain < 0) return S_LEVELS;
     int levels = 1;
-    while (levels < S_LEVELS && width_of(levels) < plain) levels++;
+    while (levels < S_LEVELS && red_width(levels) < plain) levels++;
     return levels;
 }
 
@@ -577,7 +606,8 @@ void emit_reduce_phase(Emitter *e, const Phase *phase) {
     if (e->n_s_groups > 0 || !e->rows) {
         int64_t plain;
         const Value total = emit_S_total(e, &plain);
-        reduce_S(e, &reds, S_levels(e, &reds, plain) - 1, emit_const(e, 0), total, total, &result);
+        reduce_S(e, &reds, red_levels(e, reds.inst, reds.n, plain) - 1, emit_const(e, 0), total,
+                 total, &result);
     } else {
         Acc value[MAX_REDS];
         reduce_L(e, &reds, value);

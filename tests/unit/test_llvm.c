@@ -252,8 +252,10 @@ static void check_column_sums(int64_t rows, int64_t n, bool symbolic, int isa) {
 START_TEST(order_S_sums) {
     static const int64_t lengths[] = {0, 1, 5, 64, 65, 128, 700, 4096, 4097, 9000};
     for (int k = 0; k < COUNT_OF(lengths); k++)
-        for (int symbolic = 0; symbolic < 2; symbolic++)
+        for (int symbolic = 0; symbolic < 2; symbolic++) {
             check_column_sums(lengths[k], 5 + 67 * (k % 2), symbolic, _i);
+            check_column_sums(lengths[k], lengths[k] < 1000 ? 1101 : 160, symbolic, _i);
+        }
     check_column_sums(300000, 3, false, _i);
 }
 END_TEST
@@ -499,6 +501,47 @@ START_TEST(threads_compile_at_once) {
 }
 END_TEST
 
+/* The assembly of out[i] = x[i] + y[i] over `n` elements; out is buffer 2, or x itself. */
+static char *sum_text(int64_t n, int out, int64_t stream_bytes) {
+    LoopBuilder *b = loop_new(arena, 1, 0, 0, &n);
+    const Affine at = at1(0, 1, 0, 0);
+    const int x = loop_load(b, 0, DT_f32, &at), y = loop_load(b, 1, DT_f32, &at);
+    loop_store(b, out, DT_f32, &at, loop_prim(b, PRIM_add, x, y, -1), false);
+    Nest nest;
+    loop_finish(b, &nest);
+    static const Buf roles[3] = {{DT_f32, BUF_out}, {DT_f32, BUF_in}, {DT_f32, BUF_out}};
+    const Nest *nests = &nest;
+    const Buf *bufs = roles;
+    const char *name = "kernel";
+    const CodegenRequest request = {.n_nests = 1,
+                                    .nests = &nests,
+                                    .bufs = &bufs,
+                                    .names = &name,
+                                    .isa = ISA_v3,
+                                    .stack_bytes = 65536,
+                                    .stream_bytes = stream_bytes};
+    return llvm_module()->text(&request, true);
+}
+
+START_TEST(large_results_go_past_the_caches) {
+    static const struct {
+        int64_t n;
+        int out;
+        int64_t stream_bytes;
+        bool streams;
+    } cases[] = {{1000, 2, 3999, true},
+                 {1000, 2, 4000, false},
+                 {1000, 2, 0, false},
+                 {1000, 0, 1, false}}; /* in place: the line is there already */
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        char *text = sum_text(cases[i].n, cases[i].out, cases[i].stream_bytes);
+        ck_assert_int_eq(strstr(text, "movnt") != NULL, cases[i].streams);
+        ck_assert_int_eq(strstr(text, "sfence") != NULL, cases[i].streams);
+        llvm_module()->free_bytes(text);
+    }
+}
+END_TEST
+
 START_TEST(text_for_dumps) {
     const int64_t n = 100;
     LoopBuilder *b = loop_new(arena, 1, 0, 0, &n);
@@ -584,6 +627,7 @@ int main(void) {
     tcase_add_loop_test(maps, order_S_of_L, 0, isas);
     tcase_add_loop_test(maps, compiling_is_deterministic, 0, isas);
     tcase_add_test(maps, threads_compile_at_once);
+    tcase_add_test(maps, large_results_go_past_the_caches);
     tcase_add_test(maps, text_for_dumps);
     tcase_add_test(maps, failures_have_reasons);
     suite_add_tcase(suite, maps);

@@ -29,7 +29,8 @@ static LoadedCode *compile_nest(const RandomNest *nest, int isa) {
                                     .names = &name,
                                     .isa = isa,
                                     .l1_bytes = 32768,
-                                    .stack_bytes = nest->seed % 3 ? 65536 : 0};
+                                    .stack_bytes = nest->seed % 3 ? 65536 : 0,
+                                    .stream_bytes = nest->seed % 2};
     CodegenResult result;
     LoadedCode *code;
     if (llvm_module()->compile(&request, &result) != ST_OK) fail_with(nest, result.message);
