@@ -101,6 +101,10 @@ static void input_strides(const FzInput *in, MetaOut *out) {
         meta_contiguous_strides(NULL, wide, out->rank, out->strides);
     } else if (in->layout == FZ_expanded && in->rank >= 1) {
         out->strides[0] = 0;
+    } else if (in->layout == FZ_channels_last && in->rank == 4) {
+        out->strides[1] = 1, out->strides[3] = out->sizes[1];
+        out->strides[2] = out->strides[3] * out->sizes[3];
+        out->strides[0] = out->strides[2] * out->sizes[2];
     }
 }
 
@@ -300,7 +304,10 @@ static int add_input(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t l
     }
     in.grad = g->training && dtype_is_float(dtype) && gen_chance(g, 60);
     in.closed = gen_chance(g, 12);
-    if (gen_chance(g, 35)) in.layout = (FzLayout)(1 + gen_below(g, gen_chance(g, 50) ? 2 : 3));
+    if (rank == 4 && gen_chance(g, 30))
+        in.layout = FZ_channels_last;
+    else if (gen_chance(g, 35))
+        in.layout = (FzLayout)(1 + gen_below(g, gen_chance(g, 50) ? 2 : 3));
     const int i = g->p->n_inputs++;
     g->p->inputs[i] = in;
     note_input(g, i);
@@ -412,6 +419,8 @@ static void add_loop(Gen *g) {
     const int from = (int)gen_below(g, max_i64(g->p->n_steps, 1));
     for (int i = from; i < g->p->n_steps; i++)
         if (g->p->steps[i].kind == FZ_loop || g->p->steps[i].kind == FZ_backward) return;
+    const int v = gen_chance(g, 40) ? scalar_value(g, false) : -1;
+    if (v >= 0) add_plain(g, (FzStep){.kind = FZ_item, .value = v}); /* each round breaks */
     add_plain(g, (FzStep){.kind = FZ_loop, .from = from, .times = 2 + (int)gen_below(g, 2)});
 }
 
@@ -421,7 +430,23 @@ static void set_grad_mode(Gen *g) {
     add_plain(g, (FzStep){.kind = FZ_grad_mode, .times = mode});
 }
 
+/* As an optimizer does: a leaf is written where gradients are off. */
+static void add_update(Gen *g) {
+    const bool grad_on = g->grad_on;
+    FzStep step = {.kind = FZ_op, .op = "aten::add_.Tensor", .n_args = 3};
+    const int leaf = (int)gen_below(g, g->p->n_inputs), other = gen_any(g);
+    if (!g->p->inputs[leaf].grad || other < 0) return;
+    step.args[0] = (FzArg){.kind = FZ_value, .value = leaf};
+    step.args[1] = (FzArg){.kind = FZ_value, .value = other};
+    step.args[2] = (FzArg){.kind = FZ_float, .f = -0.125, .i.var = -1};
+    if (g->p->n_steps + 3 > FZ_STEPS) return;
+    if (grad_on) set_grad_mode(g);
+    if (!gen_try(g, &step)) step.args[1].value = leaf, gen_try(g, &step);
+    if (grad_on) set_grad_mode(g);
+}
+
 static void add_other(Gen *g) {
+    if (g->training && gen_chance(g, 20)) return add_update(g);
     const int64_t which = gen_below(g, 12);
     if (which < 3) {
         const int v = scalar_value(g, false);
@@ -470,12 +495,13 @@ static void choose_sizes(Gen *g) {
 static void choose_inputs(Gen *g) {
     static const uint8_t others[] = {DT_i64, DT_i32, DT_bool, DT_i64, DT_u8, DT_i8};
     const int n = 1 + (int)gen_below(g, 3);
-    FzInt rows[3] = {gen_dim(g), gen_dim(g), gen_dim(g)};
+    FzInt rows[4] = {gen_dim(g), gen_dim(g), gen_dim(g), gen_dim(g)};
+    const int highest = gen_chance(g, 15) ? 4 : 3;
     for (int i = 0; i < n; i++) { /* trailing dims in common, some of size 1: they broadcast */
-        FzInt dims[3];
-        const int rank = gen_chance(g, 10) ? 0 : 1 + (int)gen_below(g, 3);
+        FzInt dims[4];
+        const int rank = gen_chance(g, 10) ? 0 : 1 + (int)gen_below(g, highest);
         for (int d = 0; d < rank; d++)
-            dims[d] = gen_chance(g, 12) ? (FzInt){1, -1} : rows[3 - rank + d];
+            dims[d] = gen_chance(g, 12) ? (FzInt){1, -1} : rows[4 - rank + d];
         const DType dtype = gen_chance(g, 80) ? gen_float(g) : (DType)others[gen_below(g, 6)];
         add_input(g, dtype, dims, rank, 0, -1);
     }

@@ -6,13 +6,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/fuzz/compare.h"
 
-enum { BATCH = 20, SECONDS_A_PROGRAM = 30 };
+enum { BATCH = 20, CPU_SECONDS = 30, SECONDS = 300, ENOUGH_USES = 5, FULL_CAMPAIGN = 1000 };
 
 typedef struct Case {
     FzProgram p, variant;
@@ -30,7 +31,8 @@ typedef struct Options {
 
 typedef struct Totals {
     int64_t graphs, differing, crashed, errors, ops_generated, ops;
-    int64_t *uses;
+    int64_t *uses;     /* by form */
+    int64_t *features; /* programs by feature */
     bool verbose;
 } Totals;
 
@@ -98,11 +100,18 @@ static void send(int to, Message m) {
     if (write(to, &m, sizeof m) != sizeof m) _exit(3);
 }
 
+/* A program that runs on and on, or waits for ever, is a crash; a busy machine is none. */
+static void limit_time(void) {
+    const struct itimerval cpu = {.it_value.tv_sec = CPU_SECONDS};
+    setitimer(ITIMER_PROF, &cpu, NULL);
+    alarm(SECONDS);
+}
+
 static void run_batch(const Case *cases, int n, int to) {
     for (int i = 0; i < n; i++) {
         Message m = {.index = i};
         send(to, m);
-        alarm(SECONDS_A_PROGRAM);
+        limit_time();
         fz_compare(&cases[i].p, variant_of(&cases[i]), cases[i].seed, &m.result, NULL);
         m.done = true;
         send(to, m);
@@ -155,7 +164,7 @@ static Outcome run_one(const Case *c, Text *story) {
     if (child == 0) {
         FzResult result;
         Text text = {0};
-        alarm(SECONDS_A_PROGRAM);
+        limit_time();
         fz_compare(&c->p, variant_of(c), c->seed, &result, &text);
         if (write(pipes[1], text_str(&text), strlen(text_str(&text))) < 0) _exit(2);
         _exit(result.differs);
@@ -218,11 +227,16 @@ static void write_case(Case *c, uint64_t seed, int64_t *uses) {
                    &c->variant);
 }
 
+static void note_features(const FzProgram *p, Totals *totals) {
+    for (int i = 0; i < fz_feature_count(); i++) totals->features[i] += fz_has_feature(p, i);
+}
+
 static void run_all(const Options *o, const Case *cases, int n, Totals *totals) {
     Outcome outcomes[BATCH];
     for (int i = 0; i < n;) {
         const int ended = run_some(&cases[i], n - i, outcomes, totals);
         for (int k = 0; k < ended; k++) {
+            note_features(&cases[i + k].p, totals);
             totals->graphs++;
             totals->differing += outcomes[k] == DIFFERS;
             totals->crashed += outcomes[k] == CRASHED;
@@ -236,6 +250,7 @@ static void campaign(const Options *o, Totals *totals) {
     Case *const cases = calloc(BATCH, sizeof *cases);
     const time_t start = time(NULL);
     totals->uses = calloc((size_t)fz_form_count(), sizeof *totals->uses);
+    totals->features = calloc((size_t)fz_feature_count(), sizeof *totals->features);
     for (int64_t done = 0; done < o->graphs; done += BATCH) {
         if (o->seconds && time(NULL) - start >= o->seconds) break;
         const int n = (int)(o->graphs - done < BATCH ? o->graphs - done : BATCH);
@@ -246,18 +261,42 @@ static void campaign(const Options *o, Totals *totals) {
     free(cases);
 }
 
-static void print_totals(const Options *o, const Totals *t) {
+static int count_used(const int64_t *uses, int n) {
     int used = 0;
-    for (int i = 0; i < fz_form_count(); i++) used += t->uses[i] >= 5;
-    const double share = t->ops ? (double)t->ops_generated / (double)t->ops : 0;
+    for (int i = 0; i < n; i++) used += uses[i] >= ENOUGH_USES;
+    return used;
+}
+
+static double compiled_share(const Totals *t) {
+    return t->ops ? (double)t->ops_generated / (double)t->ops : 0;
+}
+
+static void print_totals(const Options *o, const Totals *t) {
     printf(o->json ? "{\"graphs\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, "
-                     "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d}\n"
+                     "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d, "
+                     "\"features_used\": %d, \"features\": %d}\n"
                    : "%lld graphs: %lld differing, %lld crashed, %lld end in an error; compiled "
-                     "share %.3f; %d of %d forms used at least 5 times\n",
+                     "share %.3f; %d of %d forms and %d of %d features used at least 5 times\n",
            (long long)t->graphs, (long long)t->differing, (long long)t->crashed,
-           (long long)t->errors, share, used, fz_form_count());
-    for (int i = 0; o->verbose && i < fz_form_count(); i++)
-        if (t->uses[i] < 5) fprintf(stderr, "%s: %lld\n", fz_form_name(i), (long long)t->uses[i]);
+           (long long)t->errors, compiled_share(t), count_used(t->uses, fz_form_count()),
+           fz_form_count(), count_used(t->features, fz_feature_count()), fz_feature_count());
+    for (int i = 0; o->verbose && i < fz_feature_count(); i++)
+        fprintf(stderr, "%s: %lld\n", fz_feature_name(i), (long long)t->features[i]);
+}
+
+static bool missed(const char *what) { return fprintf(stderr, "fuzz: %s\n", what), false; }
+
+/* What a campaign must reach, besides that nothing differs; fewer graphs cannot. */
+static bool is_thorough(const Totals *t) {
+    bool good = true;
+    if (t->graphs < FULL_CAMPAIGN) return true;
+    if (t->errors * 5 >= t->graphs) good = missed("20 % of the programs end in an error");
+    if (compiled_share(t) < 0.8) good = missed("the compiled share is below 0.8");
+    for (int i = 0; i < fz_form_count(); i++)
+        if (t->uses[i] < ENOUGH_USES) good = missed(fz_form_name(i));
+    for (int i = 0; i < fz_feature_count(); i++)
+        if (t->features[i] < ENOUGH_USES) good = missed(fz_feature_name(i));
+    return good;
 }
 
 static int replay_files(const Options *o, int n, char **files) {
@@ -313,6 +352,8 @@ int main(int n, char **words) {
     totals.verbose = o.verbose;
     campaign(&o, &totals);
     print_totals(&o, &totals);
+    const bool good = is_thorough(&totals) && !totals.differing && !totals.crashed;
     free(totals.uses);
-    return totals.differing || totals.crashed;
+    free(totals.features);
+    return !good;
 }

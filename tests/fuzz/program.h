@@ -57,7 +57,14 @@ typedef struct FzArg {
     int values[FZ_LIST];
 } FzArg;
 
-typedef enum FzLayout { FZ_contiguous, FZ_transposed, FZ_sliced, FZ_expanded, FZ_LAYOUTS } FzLayout;
+typedef enum FzLayout {
+    FZ_contiguous,
+    FZ_transposed,
+    FZ_sliced,
+    FZ_expanded,
+    FZ_channels_last, /* of rank 4 */
+    FZ_LAYOUTS
+} FzLayout;
 typedef struct FzInput {
     sn_dtype dtype;
     int rank;
@@ -108,6 +115,11 @@ void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses);
 void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses, FzProgram *out);
 int fz_form_count(void); /* rows and forms that programs draw from */
 const char *fz_form_name(int i);
+
+/* features.c: what programs are made of besides ops; each is to be used */
+int fz_feature_count(void);
+const char *fz_feature_name(int i);
+bool fz_has_feature(const FzProgram *p, int i);
 
 /* shrink.c: a smaller program of which `fails` still holds. */
 typedef bool FzFails(void *context, const FzProgram *p, const FzProgram *variant);

@@ -74,6 +74,10 @@ static sn_tensor *make_layout(const FzInput *in, int64_t *sizes, uint64_t *s) {
         one[0] = 1;
         return sn_expand(fresh(in, one, in->rank, s), (sn_ints){sizes, in->rank});
     }
+    if (in->layout == FZ_channels_last && in->rank == 4) {
+        int64_t last_channels[] = {sizes[0], sizes[2], sizes[3], sizes[1]};
+        return sn_permute(fresh(in, last_channels, 4, s), SN_INTS(0, 3, 1, 2));
+    }
     return fresh(in, sizes, in->rank, s);
 }
 

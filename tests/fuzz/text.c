@@ -7,7 +7,8 @@
 
 #include "tests/fuzz/program.h"
 
-static const char *const layouts[] = {"contiguous", "transposed", "sliced", "expanded"};
+static const char *const layouts[] = {"contiguous", "transposed", "sliced", "expanded",
+                                      "channels_last"};
 
 /* Printing
  * ------------------------------------------------------------------------------------------------

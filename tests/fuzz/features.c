@@ -1,0 +1,193 @@
+/* features.c: what a program is made of besides ops, so that a campaign can say what it covered: a table of predicates. */
+#include "tests/fuzz/program.h"
+
+typedef struct Uses { /* of a program's values */
+    int reads[FZ_VALUES];
+} Uses;
+
+static const OpRow *row_of(const FzStep *step, OpForm *form) {
+    return step->kind == FZ_op ? op_find(step->op, strlen(step->op), form) : NULL;
+}
+
+static bool any_step(const FzProgram *p, FzStepKind kind) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].kind == kind) return true;
+    return false;
+}
+
+static bool any_row(const FzProgram *p, bool (*is)(const OpRow *row, OpForm form)) {
+    for (int i = 0; i < p->n_steps; i++) {
+        OpForm form;
+        const OpRow *const row = row_of(&p->steps[i], &form);
+        if (row && is(row, form)) return true;
+    }
+    return false;
+}
+
+static bool any_input(const FzProgram *p, bool (*is)(const FzInput *in)) {
+    for (int i = 0; i < p->n_inputs; i++)
+        if (is(&p->inputs[i])) return true;
+    return false;
+}
+
+/* Of rows and forms, of inputs
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static bool is_view(const OpRow *row, OpForm form) { return row->kind == KIND_view; }
+static bool is_inplace(const OpRow *row, OpForm form) { return form == FORM_inplace; }
+static bool is_out(const OpRow *row, OpForm form) { return form == FORM_out; }
+static bool is_reduction(const OpRow *row, OpForm form) { return row->kind == KIND_reduction; }
+static bool is_random(const OpRow *row, OpForm form) { return row->flags & OPF_random; }
+static bool is_dropout(const OpRow *row, OpForm form) { return strstr(row->name, "dropout"); }
+static bool is_cast(const OpRow *row, OpForm form) {
+    return !strcmp(row->base, "to") || !strcmp(row->base, "_to_copy");
+}
+
+static bool is_closed(const FzInput *in) { return in->closed; }
+static bool is_alias(const FzInput *in) { return in->alias >= 0; }
+static bool is_transposed(const FzInput *in) { return in->layout == FZ_transposed; }
+static bool is_sliced(const FzInput *in) { return in->layout == FZ_sliced; }
+static bool is_expanded(const FzInput *in) { return in->layout == FZ_expanded; }
+static bool is_channels_last(const FzInput *in) { return in->layout == FZ_channels_last; }
+static bool is_grad(const FzInput *in) { return in->grad; }
+
+static bool views(const FzProgram *p) { return any_row(p, is_view); }
+static bool inplace(const FzProgram *p) { return any_row(p, is_inplace); }
+static bool out_forms(const FzProgram *p) { return any_row(p, is_out); }
+static bool reductions(const FzProgram *p) { return any_row(p, is_reduction); }
+static bool casts(const FzProgram *p) { return any_row(p, is_cast); }
+static bool dropout(const FzProgram *p) { return any_row(p, is_dropout); }
+static bool random_numbers(const FzProgram *p) { return any_row(p, is_random); }
+static bool closed_over(const FzProgram *p) { return any_input(p, is_closed); }
+static bool alias_inputs(const FzProgram *p) { return any_input(p, is_alias); }
+static bool transposed(const FzProgram *p) { return any_input(p, is_transposed); }
+static bool sliced(const FzProgram *p) { return any_input(p, is_sliced); }
+static bool expanded(const FzProgram *p) { return any_input(p, is_expanded); }
+static bool channels_last(const FzProgram *p) { return any_input(p, is_channels_last); }
+static bool leaves(const FzProgram *p) { return any_input(p, is_grad); }
+
+/* Of steps
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static bool items(const FzProgram *p) { return any_step(p, FZ_item); }
+static bool breaks(const FzProgram *p) { return any_step(p, FZ_break); }
+static bool loops(const FzProgram *p) { return any_step(p, FZ_loop); }
+static bool keeps(const FzProgram *p) { return any_step(p, FZ_keep); }
+static bool backward(const FzProgram *p) { return any_step(p, FZ_backward); }
+static bool grad_modes(const FzProgram *p) { return any_step(p, FZ_grad_mode); }
+static bool outer_backward(const FzProgram *p) { return p->outer_backward && leaves(p); }
+
+static bool loops_with_breaks(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = p->steps[i].from; p->steps[i].kind == FZ_loop && k < i; k++)
+            if (p->steps[k].kind == FZ_item || p->steps[k].kind == FZ_break) return true;
+    return false;
+}
+
+/* A leaf that is written where gradients are off, as an optimizer does. */
+static bool leaf_updates(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++) {
+        OpForm form;
+        const FzStep *const step = &p->steps[i];
+        if (!row_of(step, &form) || form != FORM_inplace) continue;
+        const int v = step->args[0].value;
+        if (v < p->n_inputs && p->inputs[v].grad) return true;
+    }
+    return false;
+}
+
+static void count_reads(const FzProgram *p, Uses *uses) {
+    *uses = (Uses){{0}};
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_args; k++) {
+            const FzArg *const a = &p->steps[i].args[k];
+            if (a->kind == FZ_value) uses->reads[a->value]++;
+            for (int n = 0; a->kind == FZ_values && n < a->n; n++) uses->reads[a->values[n]]++;
+        }
+}
+
+static bool used_often(const FzProgram *p) {
+    Uses uses;
+    count_reads(p, &uses);
+    for (int v = 0; v < p->n_values; v++)
+        if (uses.reads[v] >= 3) return true;
+    return false;
+}
+
+static bool returns_twice(const FzProgram *p) {
+    for (int i = 0; i < p->n_returns; i++)
+        for (int k = 0; k < i; k++)
+            if (p->returns[i] == p->returns[k]) return true;
+    return false;
+}
+
+static bool returns_inputs(const FzProgram *p) {
+    for (int i = 0; i < p->n_returns; i++)
+        if (p->returns[i] < p->n_inputs) return true;
+    return false;
+}
+
+static bool sizes_change(const FzProgram *p) {
+    return memcmp(p->sizes[0], p->sizes[1], sizeof p->sizes[0]) != 0;
+}
+
+static bool zero_sizes(const FzProgram *p) {
+    for (int i = 0; i < p->n_inputs; i++)
+        for (int d = 0; d < p->inputs[i].rank; d++)
+            if (!fz_int(p, p->inputs[i].sizes[d], 0) || !fz_int(p, p->inputs[i].sizes[d], 1))
+                return true;
+    return false;
+}
+
+static bool changes(const FzProgram *p, FzKind kind) {
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_args; k++) {
+            const FzArg *const a = &p->steps[i].args[k];
+            if (a->kind == kind && a->i.var >= 0 && p->sizes[0][a->i.var] != p->sizes[1][a->i.var])
+                return true;
+        }
+    return false;
+}
+
+static bool ints_change(const FzProgram *p) { return changes(p, FZ_int); }
+static bool floats_change(const FzProgram *p) { return changes(p, FZ_float); }
+
+static const struct {
+    const char *name;
+    bool (*has)(const FzProgram *p);
+} features[] = {{"views", views},
+                {"in-place forms", inplace},
+                {"out forms", out_forms},
+                {"reductions", reductions},
+                {"casts", casts},
+                {"dropout", dropout},
+                {"random numbers", random_numbers},
+                {"closed-over tensors", closed_over},
+                {"inputs that share memory", alias_inputs},
+                {"transposed inputs", transposed},
+                {"sliced inputs", sliced},
+                {"expanded inputs", expanded},
+                {"channels_last inputs", channels_last},
+                {"inputs that require gradients", leaves},
+                {"items", items},
+                {"breaks", breaks},
+                {"loops", loops},
+                {"loops with breaks", loops_with_breaks},
+                {"kept values", keeps},
+                {"backward inside", backward},
+                {"backward outside", outer_backward},
+                {"gradients switched", grad_modes},
+                {"leaves written without gradients", leaf_updates},
+                {"values used three times", used_often},
+                {"results returned twice", returns_twice},
+                {"inputs returned", returns_inputs},
+                {"sizes that change", sizes_change},
+                {"sizes of zero", zero_sizes},
+                {"ints that change", ints_change},
+                {"floats that change", floats_change}};
+
+int fz_feature_count(void) { return COUNT_OF(features); }
+const char *fz_feature_name(int i) { return features[i].name; }
+bool fz_has_feature(const FzProgram *p, int i) { return features[i].has(p); }
