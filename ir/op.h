@@ -69,6 +69,8 @@ typedef enum ParamType {
 
 typedef struct Param {
     const char *name;
+    const char *word, *alias,
+        *suffix; /* the type as written: SymInt, "" or a! (in parentheses), [2]? */
     ParamType type;
     Arg fallback;  /* the default; kind ARG_default: required */
     bool keyword;  /* after '*' */

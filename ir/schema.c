@@ -1,10 +1,11 @@
-/* schema.c: a recursive-descent reader of ATen's schema grammar, as far as the table uses it.
+/* schema.c: a recursive-descent reader of ATen's schema grammar, as far as the table uses it, and its printer.
  *
  *   schema = name "(" [param {"," param}] ")" "->" result        param = "*" | type name ["=" default]
  *   type   = word ["(" alias ")"] ["[" [int] "]"] ["?"]          result = type | "(" type {"," type} ")" | "()"
  */
 #include "ir/schema.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
@@ -44,8 +45,6 @@ static const TypeRow types[] = {
     {"str?", PT_string_opt},
     {"ScalarType", PT_dtype},
     {"ScalarType?", PT_dtype_opt},
-    {"dtype", PT_dtype},
-    {"dtype?", PT_dtype_opt},
     {"Device?", PT_device_opt},
     {"Device", PT_device_opt},
     {"Layout?", PT_layout_opt},
@@ -138,33 +137,48 @@ static void append(char *text, size_t room, const char *more, size_t n) {
     text[used + n] = 0;
 }
 
-/* The type in normal form: no alias marks, int for SymInt, no list length but 1. */
-static Status read_type(Reader *r, ParamType *out) {
+static Status read_alias(Reader *r, const char **out) {
+    *out = "";
+    if (*r->at != '(') return ST_OK;
+    const char *const close = strchr(r->at, ')');
+    if (!close) return fail(r, "an alias mark is not closed");
+    *out = keep(r, r->at + 1, (size_t)(close - r->at) - 1);
+    r->at = close + 1;
+    return ST_OK;
+}
+
+/* "[2]?"; in normal form a length other than 1 is left out. */
+static Status read_suffix(Reader *r, char *normal, size_t room, const char **out) {
+    const char *const begin = r->at;
+    while (*r->at == '?' || *r->at == '[') {
+        if (*r->at == '?') {
+            append(normal, room, "?", 1), r->at++;
+            continue;
+        }
+        const bool one = r->at[1] == '1' && r->at[2] == ']';
+        const char *close = strchr(r->at, ']');
+        if (!close) return fail(r, "a list type is not closed");
+        append(normal, room, one ? "[1]" : "[]", one ? 3 : 2);
+        r->at = close + 1;
+    }
+    *out = r->at == begin ? "" : keep(r, begin, (size_t)(r->at - begin));
+    return ST_OK;
+}
+
+/* The type as written and as one of `types`: no alias marks, int for SymInt. */
+static Status read_type(Reader *r, Param *out) {
     const char *word;
     size_t n;
     char normal[32] = "";
     TRY(read_word(r, &word, &n));
-    if (n == 6 && !memcmp(word, "SymInt", 6)) word = "int", n = 3;
+    out->word = keep(r, word, n);
+    out->symbolic = !strcmp(out->word, "SymInt");
+    if (out->symbolic) word = "int", n = 3;
     append(normal, sizeof normal, word, n);
-    if (*r->at == '(') {
-        const char *close = strchr(r->at, ')');
-        if (!close) return fail(r, "an alias mark is not closed");
-        r->at = close + 1;
-    }
-    for (;;) {
-        if (*r->at == '?')
-            append(normal, sizeof normal, "?", 1), r->at++;
-        else if (*r->at == '[') {
-            const bool one = r->at[1] == '1' && r->at[2] == ']';
-            const char *close = strchr(r->at, ']');
-            if (!close) return fail(r, "a list type is not closed");
-            append(normal, sizeof normal, one ? "[1]" : "[]", one ? 3 : 2);
-            r->at = close + 1;
-        } else
-            break;
-    }
+    TRY(read_alias(r, &out->alias));
+    TRY(read_suffix(r, normal, sizeof normal, &out->suffix));
     for (int i = 0; i < COUNT_OF(types); i++)
-        if (!strcmp(types[i].text, normal)) return *out = types[i].type, ST_OK;
+        if (!strcmp(types[i].text, normal)) return out->type = types[i].type, ST_OK;
     return fail(r, "an unknown type ends here");
 }
 
@@ -202,8 +216,8 @@ static Status read_default(Reader *r, ParamType type, Arg *out) {
     if (accept(r, "True")) return *out = A_BOOL(1), ST_OK;
     if (accept(r, "False")) return *out = A_BOOL(0), ST_OK;
     if (accept(r, "None")) return *out = A_NONE, ST_OK;
-    if (accept(r, "'")) {
-        const char *close = strchr(r->at, '\'');
+    if (*r->at == '"' || *r->at == '\'') {
+        const char quote = *r->at++, *const close = strchr(r->at, quote);
         if (!close) return fail(r, "a string is not closed");
         *out = A_STR(keep(r, r->at, (size_t)(close - r->at)));
         r->at = close + 1;
@@ -229,9 +243,7 @@ static Status read_param(Reader *r) {
     *param = (Param){.keyword = r->keyword};
     const char *word;
     size_t n;
-    skip_space(r);
-    param->symbolic = !strncmp(r->at, "SymInt", 6);
-    TRY(read_type(r, &param->type));
+    TRY(read_type(r, param));
     TRY(read_word(r, &word, &n));
     param->name = keep(r, word, n);
     if (accept(r, "=")) TRY(read_default(r, param->type, &param->fallback));
@@ -241,18 +253,16 @@ static Status read_param(Reader *r) {
 
 static Status read_result(Reader *r) {
     Schema *s = r->out;
-    const char *begin = r->at;
-    ParamType type;
-    TRY(read_type(r, &type));
-    if (type == PT_tensors) s->returns_list = true;
-    s->n_out++;
-    if (r->at == begin) return fail(r, "a result type is missing");
-    if (is_word(
-            *(*r->at == ' ' ? r->at + 1 : r->at))) { /* a result's name, as in "Tensor values" */
-        const char *word;
-        size_t n;
-        TRY(read_word(r, &word, &n));
-    }
+    if (s->n_out == MAX_OUTS) return fail(r, "too many results");
+    Param *const result = &s->results[s->n_out++];
+    *result = (Param){.name = ""};
+    TRY(read_type(r, result));
+    if (result->type == PT_tensors) s->returns_list = true;
+    if (*r->at != ' ' || !is_word(r->at[1])) return ST_OK;
+    const char *word; /* a result's name, as in "Tensor values" */
+    size_t n;
+    TRY(read_word(r, &word, &n));
+    result->name = keep(r, word, n);
     return ST_OK;
 }
 
@@ -299,4 +309,66 @@ Status schema_parse(const char *schema, Schema *out) {
         if (!accept(&r, ",") && *r.at != ')') return fail(&r, "',' or ')' is missing here");
     }
     return read_results(&r);
+}
+
+/* printing
+ * --------------------------------------------------------------------------------------------------
+ */
+
+/* All digits, and a point: 1.0000000000000001e-05, 0.01, 0. */
+static void float_print(Text *text, double value) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.17g", value);
+    text_puts(text, digits);
+    if (!strpbrk(digits, ".en")) text_puts(text, ".");
+}
+
+static void default_print(Text *text, const Arg *a) {
+    switch (a->kind) {
+    case ARG_none:
+        text_puts(text, "None");
+        return;
+    case ARG_bool:
+        text_puts(text, a->i ? "True" : "False");
+        return;
+    case ARG_float:
+        float_print(text, a->f);
+        return;
+    case ARG_string:
+        text_printf(text, "\"%s\"", a->string);
+        return;
+    case ARG_ints:
+        text_puts(text, "[");
+        for (int i = 0; i < a->n; i++)
+            text_printf(text, i ? ", %lld" : "%lld", (long long)a->ints[i]);
+        text_puts(text, "]");
+        return;
+    default:
+        text_printf(text, "%lld", (long long)a->i);
+    }
+}
+
+static void param_print(Text *text, const Param *p) {
+    text_puts(text, p->word);
+    if (*p->alias) text_printf(text, "(%s)", p->alias);
+    text_printf(text, *p->name ? "%s %s" : "%s%s", p->suffix, p->name);
+    if (p->fallback.kind == ARG_default) return;
+    text_puts(text, "=");
+    default_print(text, &p->fallback);
+}
+
+void schema_print(Text *text, const Schema *s) {
+    text_printf(text, "%s::%s%s%s(", s->name_space, s->base, *s->overload ? "." : "", s->overload);
+    for (int i = 0; i < s->n_params; i++) {
+        if (i) text_puts(text, ", ");
+        if (s->params[i].keyword && !(i && s->params[i - 1].keyword)) text_puts(text, "*, ");
+        param_print(text, &s->params[i]);
+    }
+    const bool single = s->n_out == 1;
+    text_puts(text, single ? ") -> " : ") -> (");
+    for (int i = 0; i < s->n_out; i++) {
+        if (i) text_puts(text, ", ");
+        param_print(text, &s->results[i]);
+    }
+    if (!single) text_puts(text, ")");
 }

@@ -3,18 +3,22 @@
 #ifndef SINTER_IR_SCHEMA_H
 #define SINTER_IR_SCHEMA_H
 #include "ir/op.h"
+#include "runtime/base/text.h"
 
 typedef struct Schema {
     const char *name_space, *base, *overload; /* "aten" where the text names none; "" */
     int n_params, n_out;
     bool returns_list;
     Param *params; /* room of MAX_ARGS given by the caller */
-    char *text;    /* room of strlen(schema) + 64 bytes for names and lists, given by the caller */
+    Param results[MAX_OUTS];
+    char *text; /* room of strlen(schema) + 64 bytes for names and lists, given by the caller */
     size_t text_used;
 } Schema;
 
 /* schema->params and text are set; fills the rest. Raises ST_PARSE naming the column. */
 Status schema_parse(const char *schema, Schema *out);
+/* PyTorch's text of it: what is read prints back to the same bytes. */
+void schema_print(Text *text, const Schema *schema);
 const char *param_type_name(ParamType type); /* "Tensor?", "int[]" */
 bool param_type_optional(ParamType type);
 /* Names of small enums that schemas and graph text use; -1 unknown, NULL out of range. */

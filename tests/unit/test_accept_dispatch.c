@@ -146,6 +146,63 @@ START_TEST(a2_09_one_boxed_fallback_serves_every_schema) {
 }
 END_TEST
 
+/* Reads a schema, prints it, and compares the bytes. */
+static Schema round_trip(const char *text, Param *params, char *room) {
+    Schema schema = {.params = params, .text = room};
+    Text printed = {0};
+    ck_assert_msg(schema_parse(text, &schema) == ST_OK, "%s: %s", text, sn_error_take()->message);
+    schema_print(&printed, &schema);
+    ck_assert_str_eq(text_str(&printed), text);
+    text_free(&printed);
+    return schema;
+}
+
+/* As PyTorch prints its own. */
+START_TEST(a2_10_pytorchs_schemas_keep_every_byte) {
+    static const char *const texts[] = {
+        "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        "aten::max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, Tensor(b!) "
+        "max_values) -> (Tensor(a!) values, Tensor(b!) indices)",
+        "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+        "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
+        "Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, "
+        "Tensor)",
+        "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? "
+        "bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
+        "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=[0, "
+        "0], "
+        "int[2] dilation=[1, 1], bool ceil_mode=False) -> Tensor",
+        "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], "
+        "SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
+        "aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool "
+        "accumulate=False) -> Tensor(a!)",
+        "aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] "
+        "normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] "
+        "output_mask) -> (Tensor, Tensor, Tensor)",
+        "aten::upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? "
+        "scale_factors) -> Tensor",
+        "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+        "device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? "
+        "memory_format=None) -> Tensor",
+        "aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool "
+        "non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        "aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
+        "aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool "
+        "training=False, Generator? generator=None) -> Tensor",
+        "aten::dropout(Tensor input, float p, bool train) -> Tensor",
+        "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
+        "attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool "
+        "enable_gqa=False) -> Tensor"};
+    Param params[MAX_ARGS];
+    char room[1024];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) round_trip(texts[i], params, room);
+    const Schema schema = round_trip(texts[1], params, room);
+    ck_assert_str_eq(params[3].alias, "a!");
+    ck_assert_str_eq(schema.results[1].alias, "b!");
+    ck_assert_str_eq(schema.results[1].name, "indices");
+}
+END_TEST
+
 START_TEST(a2_10_every_schema_parses_and_marks_what_it_writes) {
     for (int id = 0; id < OP_COUNT; id++) {
         const OpRow *const row = op_row((OpId)id);
@@ -156,9 +213,7 @@ START_TEST(a2_10_every_schema_parses_and_marks_what_it_writes) {
             const char *const text = op_form_schema(row, (OpForm)form);
             Param params[MAX_ARGS + MAX_OUTS];
             char *const room = malloc(strlen(text) + 64);
-            Schema schema = {.params = params, .text = room};
-            ck_assert_msg(schema_parse(text, &schema) == ST_OK, "%s: %s", text,
-                          sn_error_take()->message);
+            const Schema schema = round_trip(text, params, room);
             ck_assert_int_ge(schema.n_params, row->n_params);
             for (int i = 0; i < row->n_params; i++)
                 ck_assert_msg(params[i].type == row->params[i].type &&
@@ -289,6 +344,38 @@ START_TEST(a2_15_no_grad_enters_autograd_and_inference_does_not) {
 }
 END_TEST
 
+/* What a policy of autocast does: the op again on bf16 inputs, below its own key. */
+static sn_status in_bf16(sn_frame *f) {
+    sn_state *const state = state_get();
+    const uint64_t include = state->include;
+    state->include &= ~KEY_BIT(autocast);
+    const sn_value in[] = {sn_val(sn_to(sn_in(f, 0), SN_BF16)),
+                           sn_val(sn_to(sn_in(f, 1), SN_BF16))};
+    sn_tensor *const y = sn_op_call1(sn_frame_op(f), in, 2);
+    state->include = include;
+    return sn_out(f, 0, y);
+}
+
+START_TEST(a2_16_autocast_runs_above_an_autograd_that_records_nothing) {
+    sn_setting_set("dispatch_trace", "1");
+    sn_logging_set(log_into_trace, NULL, "");
+    sn_tensor *const x = LEAF(1, 2, 3), *const w = LEAF(2, 3, 4);
+    sn_override *const o = sn_fallback_set(SN_KEY_AUTOCAST, in_bf16, NULL);
+    sn_grad_mode_set(SN_GRAD_OFF);
+    state_get()->include |= KEY_BIT(autocast);
+    trace[0] = '\0';
+    sn_tensor *const y = sn_mm(x, w);
+    state_get()->include &= ~KEY_BIT(autocast);
+    sn_override_free(o);
+    const char *const first = strstr(trace, "aten::mm: autocast;");
+    ck_assert_msg(first == trace, "%s", trace);
+    const char *const second = strstr(first, "aten::mm: autograd;");
+    ck_assert_msg(second && strstr(second, "aten::mm: cpu;"), "%s", trace);
+    ck_assert_int_eq(sn_dtype_of(y), SN_BF16);
+    ck_assert(!sn_requires_grad(y));
+}
+END_TEST
+
 /* 2.17 to 2.19: user modes */
 static void note_sizes(sn_tensor *t) {
     char text[64];
@@ -382,6 +469,27 @@ START_TEST(a2_19_a_two_layer_mlp_counts_five_ops) {
 }
 END_TEST
 
+static sn_status notes_keys(sn_frame *f) {
+    note(sn_keys(sn_in(f, 0))), note(";");
+    return sn_redispatch(f);
+}
+
+/* 2.20: vmap's keys are reserved above autocast; a tensor that carries one says so and goes there first. */
+START_TEST(a2_20_a_batched_tensor_shows_its_key) {
+    ck_assert(KEY_vmap > KEY_vmap_back && KEY_vmap_back > KEY_autocast);
+    ck_assert(KEY_autocast > KEY_autograd && KEY_autograd > KEY_ad_inplace_or_view);
+    sn_tensor *const x = LEAF(1, 4), *const want = sn_mul(x, x);
+    sn_override *const o = sn_fallback_set(SN_KEY_VMAP, notes_keys, NULL);
+    x->keys |= KEY_BIT(vmap);
+    trace[0] = '\0';
+    sn_tensor *const y = sn_mul(x, x);
+    x->keys &= ~KEY_BIT(vmap);
+    sn_override_free(o);
+    ck_assert_str_eq(trace, "vmap, autograd, cpu;");
+    ck_assert(same_bits(y, want));
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a2_01_the_trace_variable_prints_keys_in_order,
@@ -391,15 +499,18 @@ int main(void) {
         a2_07_factories_go_where_their_device_says,
         a2_08_composites_need_no_backend_kernel,
         a2_09_one_boxed_fallback_serves_every_schema,
+        a2_10_pytorchs_schemas_keep_every_byte,
         a2_10_every_schema_parses_and_marks_what_it_writes,
         a2_11_every_form_of_a_row_agrees,
         a2_12_forms_share_their_meta_rule_and_its_errors,
         a2_13_tags_can_be_asked_for,
         a2_14_keys_and_kernels_print,
         a2_15_no_grad_enters_autograd_and_inference_does_not,
+        a2_16_autocast_runs_above_an_autograd_that_records_nothing,
         a2_17_a_hook_prints_shapes,
         a2_18_the_logger_sees_t_then_addmm,
         a2_19_a_two_layer_mlp_counts_five_ops,
+        a2_20_a_batched_tensor_shows_its_key,
     };
     return contract_main("test_accept_dispatch", tests, (int)(sizeof tests / sizeof *tests));
 }
