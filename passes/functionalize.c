@@ -173,6 +173,7 @@ static Status record_results(Rewrite *rewrite, Node *node) {
 static void rebase_as_strided(Rewrite *rewrite, Node *node) {
     if (node->row->kind != KIND_view || strcmp(node->row->base, "as_strided")) return;
     const Alias *const viewed = alias_of(rewrite, gval(node->args[0].val));
+    if (node->args[3].kind == ARG_none) node->args[3] = A_INT(viewed->offset);
     node->args[0] = A_VAL(&rewrite->stores.at[viewed->storage].root->base);
 }
 

@@ -168,6 +168,8 @@ static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg
     case ARG_float:
     case ARG_bool:
         split_number(s, a, row->params[i].type);
+        if (row->id == OP_as_strided) /* its offset, told from the root */
+            s->numbers[s->n_numbers - 1] -= strided_origin(c->trace, s->operands[0]);
         return ST_OK;
     case ARG_ints:
     case ARG_floats:
@@ -408,8 +410,7 @@ static const char *refusal(const Capture *c, const OpCall *call) {
         if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu)
             return "a tensor that is not on the CPU";
     }
-    if (call->row->id == OP_as_strided) return "as_strided reaches into the whole storage";
-    return NULL;
+    return call->row->id == OP_as_strided ? strided_refusal(c->trace, call) : NULL;
 }
 
 /* Out tensors of other sizes than the result's are resized, which a segment cannot do. */

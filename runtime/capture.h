@@ -177,6 +177,12 @@ bool trace_arg_is_number(const OpRow *row, int i, const Arg *a);
 /* Raises where the trace has no graph (aliases of different dtypes that are written...). */
 Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out);
 
+/* capture_strided.c: why an as_strided call can't be recorded, NULL: it can; the storage offset that
+ * its operand's root starts at; whether a trace has one whose offset depends on where inputs start. */
+const char *strided_refusal(const Trace *trace, const OpCall *call);
+int64_t strided_origin(const Trace *trace, Operand self);
+bool strided_counts_from_an_input(const Trace *trace);
+
 /* dynamic.c: static for the first trace of an end (or symbolic sizes throughout with
  * SN_DYNAMIC_ALWAYS), else what differs from `older` becomes symbols and runtime numbers. */
 /* Is it a number for which the rule that branches on it has code of its own (pow 2)? */

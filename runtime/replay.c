@@ -196,6 +196,7 @@ static const char *refusal(const Capture *c, const Trace *trace, const Variant *
         if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return "the graph breaks";
     if (c->outside) return c->outside;
     if (!v) return NULL; /* not yet: the next call may do */
+    if (strided_counts_from_an_input(trace)) return "as_strided counts from the storage's start";
     if (trace->gradients) return "sn_backward sets .grad, which replay would not";
     if (v->training) return "gradients flow out of it";
     if (v->n_graph_inputs > MAX_TENSORS || v->n_outputs > MAX_TENSORS || n_out > MAX_TENSORS)

@@ -146,12 +146,24 @@ static Arg map_arg(Making *m, const OpRow *row, int i, Arg a, const Operand **op
     return a;
 }
 
+/* as_strided counts from the first element of an input; the shared memory of a group starts
+ * earlier. */
+static void rebase_strided(const Making *m, Arg *args) {
+    const GVal *root = gval(args[0].val);
+    while (root->def && root->def->row->kind == KIND_view && root->def->row->id != OP_view_of)
+        root = gval(root->def->args[0].val);
+    if (!root->def || root->def->row->id != OP_view_of) return;
+    const int64_t start = root->def->args[3].i;
+    args[3] = I(args[3].kind == ARG_int ? sym_add(m->graph->env, args[3].i, start) : start);
+}
+
 static Status add_op(Making *m, const TraceOp *op) {
     const int n = op->row->n_params, n_out_args = op->form == FORM_out ? op->row->n_out : 0;
     Arg *const args = ARENA_ARRAY(m->arena, Arg, n + n_out_args);
     const Operand *operand = op->operands;
     for (int i = 0; i < n; i++) args[i] = map_arg(m, op->row, i, op->args[i], &operand);
     for (int i = 0; i < n_out_args; i++) args[n + i] = A_VAL(value_of(m, *operand++));
+    if (op->row->id == OP_as_strided) rebase_strided(m, args);
     m->graph->modes = op->modes;
     Node *const node = graph_append(m->graph, op->row, op->form, args);
     if (!node) return error_pending();

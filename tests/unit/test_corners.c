@@ -1,5 +1,6 @@
 /* test_corners.c: what single ops do in the corners that the tables of samples don't reach: rows
  * with nothing to attend to, views in place, layouts named by hand. Eagerly and compiled. */
+#include "runtime/tensor.h"
 #include "tests/unit/contract.h"
 
 static sn_status attend(sn_frame *f) {
@@ -33,7 +34,87 @@ START_TEST(rows_without_keys_attend_to_nothing) {
 }
 END_TEST
 
+/* Windows of an input and of a result, one written through; offset + 1 elements in. */
+static sn_status windows(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    const int64_t at = x->offset + 1;
+    sn_tensor *const of_x = sn_as_strided(x, SN_INTS(3, 4), SN_INTS(2, 1), at);
+    sn_tensor *const y = sn_mul(x, x);
+    sn_tensor *const of_y = sn_as_strided(y, SN_INTS(4), SN_INTS(2), 2);
+    sn_add_(of_y, sn_select(of_x, 0, 1));
+    sn_out(f, 1, y);
+    return sn_out(f, 0, sn_add(of_x, of_y));
+}
+
+static void check_windows(Twin twin, sn_tensor *x) {
+    sn_tensor *want[2], *got[2], *inputs[] = {x};
+    ck_assert_int_eq(sn_call(twin.eager, inputs, 1, want, 2), SN_OK);
+    ck_assert_int_eq(sn_call(twin.fast, inputs, 1, got, 2), SN_OK);
+    ck_assert(same_bits(got[0], want[0]) && same_bits(got[1], want[1]));
+}
+
+/* The offset is told from the input's first element: inputs that start elsewhere share the code. */
+START_TEST(as_strided_is_captured) {
+    const Twin twin = twin_new(windows, NULL, NULL, NULL);
+    sn_tensor *const rows = F32(1, 6, 12);
+    for (int i = 0; i < 6; i++) check_windows(twin, sn_select(rows, 0, i));
+    const sn_stats stats = stats_of(twin.fast);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    ck_assert_int_eq(stats.compiles, 1);
+    ck_assert_int_eq(stats.ops_eager, 0);
+    twin_free(twin);
+}
+END_TEST
+
+/* offset * 2 elements into x, wherever x starts. */
+static sn_status from_storage(sn_frame *f) {
+    return sn_out(f, 0, sn_exp(sn_as_strided(sn_in(f, 0), SN_INTS(4), SN_INTS(1), 14)));
+}
+
+/* The same numbers, but x starts elsewhere: in replay mode too. What lies outside of x breaks. */
+START_TEST(as_strided_follows_the_storage) {
+    const Twin verify = twin_new(from_storage, NULL, NULL, NULL);
+    const Twin replay =
+        twin_new(from_storage, NULL, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    sn_tensor *const all = F32(1, 48);
+    for (int i = 0; i < 16; i++) {
+        sn_tensor *const x = sn_narrow(all, 0, i % 4 * 4, 20);
+        TWIN_CALL(verify, x);
+        TWIN_CALL(replay, x);
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    const sn_stats before = stats_of(verify.fast);
+    ck_assert_int_eq(before.compiles, 2); /* the distance became a runtime value */
+    TWIN_CALL(verify, sn_narrow(all, 0, 20, 20));
+    ck_assert_int_eq(stats_of(verify.fast).ops_eager, before.ops_eager + 1);
+    twin_free(verify);
+    twin_free(replay);
+}
+END_TEST
+
+static sn_status weighted_windows(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const w = sn_as_strided(x, SN_INTS(3, 4), SN_INTS(2, 1), 1);
+    return sn_out(f, 0, sn_sum(sn_mul(w, w)));
+}
+
+/* Overlapping windows add their gradients up, in one order. */
+START_TEST(as_strided_has_its_gradient_compiled) {
+    const Twin twin = twin_new(weighted_windows, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const a = LEAF((uint64_t)i, 12), *const b = LEAF((uint64_t)i, 12);
+        ck_assert_int_eq(sn_backward(SN_CALL(twin.eager, a)), SN_OK);
+        ck_assert_int_eq(sn_backward(SN_CALL(twin.fast, b)), SN_OK);
+        ck_assert(same_bits(sn_grad(a), sn_grad(b)));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {rows_without_keys_attend_to_nothing};
+    const TTest *const tests[] = {rows_without_keys_attend_to_nothing, as_strided_is_captured,
+                                  as_strided_follows_the_storage,
+                                  as_strided_has_its_gradient_compiled};
     return contract_main("test_corners", tests, (int)(sizeof tests / sizeof *tests));
 }
