@@ -369,11 +369,14 @@ int fz_form_count(void) {
 
 const char *fz_form_name(int i) { return op_form_name(forms[i].row, forms[i].form); }
 
+/* Least used ones first; views more often than their share of the rows: they make aliases. */
 static int choose_form(Gen *g) {
     int best = (int)gen_below(g, n_forms);
-    for (int i = 0; i < 4; i++) {
+    const bool view = gen_chance(g, 10);
+    for (int i = 0; i < 40; i++) {
         const int other = (int)gen_below(g, n_forms);
-        if (g->uses[other] < g->uses[best]) best = other;
+        if (view ? forms[other].row->kind == KIND_view : g->uses[other] < g->uses[best])
+            best = other;
     }
     return best;
 }

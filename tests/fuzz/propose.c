@@ -299,6 +299,17 @@ static bool same_shape(Gen *g, const GenVal *v, DType dtype, FzArg *a) {
     return a->value >= 0;
 }
 
+/* Ints for the ops that take no floats. */
+static bool first_tensor(Gen *g, const FzStep *step, FzArg *a) {
+    const bool ints = strstr(step->op, "bitwise") != NULL;
+    *a = (FzArg){.kind = FZ_value, .value = gen_any(g)};
+    for (int i = 0; ints && i < 8 && a->value >= 0 && dtype_is_float(gen_dtype(g, a->value)); i++)
+        a->value = gen_any(g);
+    if (a->value < 0) return false;
+    return !ints || !dtype_is_float(gen_dtype(g, a->value)) ||
+           same_shape(g, &g->v[a->value], DT_i64, a);
+}
+
 static bool tensor_argument(Gen *g, const FzStep *step, const Param *param, FzArg *a) {
     const bool boolean = !strcmp(param->name, "condition") || !strcmp(param->name, "mask");
     if (step->n_args && step->args[0].kind == FZ_value) {
@@ -309,8 +320,7 @@ static bool tensor_argument(Gen *g, const FzStep *step, const Param *param, FzAr
         if (dtype == DT_bool && !boolean) dtype = DT_f32;
         return same_shape(g, first, boolean ? DT_bool : dtype, a);
     }
-    *a = (FzArg){.kind = FZ_value, .value = gen_any(g)};
-    if (a->value < 0) return false;
+    if (!first_tensor(g, step, a)) return false;
     if (!boolean || gen_dtype(g, a->value) == DT_bool) return true;
     return same_shape(g, &g->v[a->value], DT_bool, a);
 }
