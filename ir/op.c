@@ -111,20 +111,27 @@ static const char *written_schema(const OpRow *row, OpForm form, const char *nam
         return pool_print("%s(Tensor(a!)%s%s%s", name, rest ? rest : "", ") -> Tensor(a!)", "");
     }
     if (!strstr(params, "*,")) strcat(outs, ", *");
+    if (row->n_out == 1) { /* a backward op's out tensor and overload share a name */
+        const char *const named = !strcmp(row->out_name, "grad_input") ? "grad_input" : "out";
+        strcat(strcat(outs, ", Tensor(a!) "), named);
+        return pool_print("%s(%s%s%s", name, params, outs, ") -> Tensor(a!)");
+    }
+    char results[MAX_OUTS * 16] = ") -> (";
     for (int i = 0; i < row->n_out; i++) {
         char one[32];
-        snprintf(one, sizeof one, row->n_out == 1 ? ", Tensor(a!) out" : ", Tensor(%c!) out%d",
-                 'a' + i, i);
+        snprintf(one, sizeof one, ", Tensor(%c!) out%d", 'a' + i, i);
         strcat(outs, one);
+        snprintf(one, sizeof one, i ? ", Tensor(%c!)" : "Tensor(%c!)", 'a' + i);
+        strcat(results, one);
     }
-    return pool_print("%s(%s%s%s", name, params, outs,
-                      row->n_out == 1 ? ") -> Tensor(a!)" : ") -> Tensor[]");
+    return pool_print("%s(%s%s%s", name, params, outs, strcat(results, ")"));
 }
 
-/* ATen's in-place overloads do not repeat that self is a tensor: pow.Tensor_Scalar, pow_.Scalar. */
-static const char *inplace_overload(const char *overload) {
-    const bool repeats = !strcmp(overload, "Tensor_Tensor") || !strcmp(overload, "Tensor_Scalar");
-    return repeats ? overload + strlen("Tensor_") : overload;
+/* ATen's in-place overloads of two ops are called otherwise than the functional ones. */
+static const char *inplace_overload(const Schema *s) {
+    if (!strcmp(s->base, "pow")) return s->overload + strlen("Tensor_"); /* pow_.Scalar */
+    if (!strcmp(s->base, "floor_divide") && !*s->overload) return "Tensor";
+    return s->overload;
 }
 
 static void row_init(OpRow *row) {
@@ -144,7 +151,7 @@ static void row_init(OpRow *row) {
     row->name = name[FORM_functional] = full_name(&s, "", s.overload);
     row->schema = schema[FORM_functional] =
         pool_print("%s%s%s%s", strstr(row->schema, "::") ? "" : "aten::", row->schema, "", "");
-    if (row->inplace) name[FORM_inplace] = full_name(&s, "_", inplace_overload(s.overload));
+    if (row->inplace) name[FORM_inplace] = full_name(&s, "_", inplace_overload(&s));
     if (row->out_name) name[FORM_out] = full_name(&s, "", row->out_name);
     for (int form = 0; form < FORM_COUNT; form++) {
         if (!name[form]) continue;

@@ -203,6 +203,29 @@ START_TEST(a2_10_pytorchs_schemas_keep_every_byte) {
 }
 END_TEST
 
+/* Schemas of written forms follow from the row; PyTorch writes them so. */
+START_TEST(a2_10_forms_have_pytorchs_schemas) {
+    static const char *const texts[] = {
+        "aten::native_layer_norm.out(Tensor input, SymInt[] normalized_shape, Tensor? weight, "
+        "Tensor? bias, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> "
+        "(Tensor(a!), Tensor(b!), Tensor(c!))",
+        "aten::gelu_backward.grad_input(Tensor grad_output, Tensor self, *, str "
+        "approximate=\"none\", Tensor(a!) grad_input) -> Tensor(a!)",
+        "aten::sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? "
+        "dtype=None, Tensor(a!) out) -> Tensor(a!)",
+        "aten::floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        "aten::pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
+        "aten::bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(texts[i], "("), texts[i]);
+        const sn_op *const op = sn_op_find(name);
+        ck_assert_msg(op != NULL, "%s", name);
+        ck_assert_str_eq(sn_op_schema(op), texts[i]);
+    }
+}
+END_TEST
+
 START_TEST(a2_10_every_schema_parses_and_marks_what_it_writes) {
     for (int id = 0; id < OP_COUNT; id++) {
         const OpRow *const row = op_row((OpId)id);
@@ -500,6 +523,7 @@ int main(void) {
         a2_08_composites_need_no_backend_kernel,
         a2_09_one_boxed_fallback_serves_every_schema,
         a2_10_pytorchs_schemas_keep_every_byte,
+        a2_10_forms_have_pytorchs_schemas,
         a2_10_every_schema_parses_and_marks_what_it_writes,
         a2_11_every_form_of_a_row_agrees,
         a2_12_forms_share_their_meta_rule_and_its_errors,
