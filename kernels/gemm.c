@@ -16,43 +16,81 @@ static size_t take(size_t *bytes, int64_t need) {
     return at;
 }
 
-static GemmPlan plan_of(const GemmCall *call) {
+static GemmPlan plan_straight(const GemmCall *call) {
     const SType compute = dtype_compute(call->dtype);
     const int64_t size = stype_bytes(compute);
     const bool native = dtype_bytes(call->dtype) == size;
-    const int64_t rows = call->row_end - call->row_begin, block = min_i64(rows, BLOCK_ROWS);
+    const int64_t rows = call->row_end - call->row_begin;
     GemmPlan plan = {.panel = PANEL_BYTES / size};
     const bool spread = native && call->b_col == 1 && call->b_row * size % 4096 != 0;
     plan.thin = rows <= (spread ? THIN_ROWS_SPREAD : THIN_ROWS) && !call->packed_b;
     plan.pack_a = !native || call->a_col != 1;
     plan.a_ld = round_up(call->k, 16) + 16;
+    plan.rows = min_i64(rows, BLOCK_ROWS);
     const int64_t panels = max_i64(1, ceil_div(call->n, plan.panel));
     const int64_t panel_bytes = max_i64(1, call->k) * PANEL_BYTES;
-    plan.slab_panels = plan.thin || call->packed_b
-                           ? panels
-                           : max_i64(1, min_i64(panels, SLAB_BYTES / panel_bytes));
-    plan.at_total = take(&plan.bytes, block * PANEL_BYTES);
-    plan.at_part = take(&plan.bytes, call->k > CHUNK_K ? block * PANEL_BYTES : 0);
-    plan.at_a = take(&plan.bytes, plan.pack_a ? block * plan.a_ld * size : 0);
+    plan.slab_panels = plan.thin ? panels : max_i64(1, min_i64(panels, SLAB_BYTES / panel_bytes));
+    const int64_t carried = call->k > BLOCK_K && !plan.thin ? plan.slab_panels : 1;
+    plan.at_total = take(&plan.bytes, plan.rows * carried * PANEL_BYTES);
+    plan.at_part = take(&plan.bytes, call->k > CHUNK_K ? plan.rows * carried * PANEL_BYTES : 0);
+    plan.at_a = take(&plan.bytes, plan.pack_a ? plan.rows * plan.a_ld * size : 0);
     const int64_t packed = plan.thin ? min_i64(BLOCK_K, max_i64(1, call->k)) * PANEL_BYTES
                                      : plan.slab_panels * panel_bytes;
     plan.at_b = take(&plan.bytes, call->packed_b ? 0 : packed);
     return plan;
 }
 
-size_t gemm_workspace(const GemmCall *call) { return plan_of(call).bytes; }
+/* Packing the rows of A instead of B, which is read in place, where they are fewer and fill registers. */
+static bool turns(const GemmCall *call) {
+    const int64_t rows = call->row_end - call->row_begin;
+    const int64_t lanes = 4 * isa_lanes(isa_used()) / stype_bytes(dtype_compute(call->dtype));
+    return call->b_row == 1 && call->b_col != 1 && !call->packed_b && rows > THIN_ROWS &&
+           rows < call->n && round_up(rows, lanes) * 8 <= rows * 9;
+}
+
+/* C^T = B^T A^T for the rows of the call. */
+static GemmCall turn(const GemmCall *call) {
+    const int64_t bytes = dtype_bytes(call->dtype), begin = call->row_begin;
+    GemmCall turned = *call;
+    turned.m = turned.row_end = call->n, turned.row_begin = 0, turned.n = call->row_end - begin;
+    turned.a = call->b, turned.b = (const char *)call->a + begin * call->a_row * bytes;
+    turned.a_row = call->b_col, turned.a_col = call->b_row, turned.a_batch = call->b_batch;
+    turned.b_row = call->a_col, turned.b_col = call->a_row, turned.b_batch = call->a_batch;
+    turned.c = call->c ? (char *)call->c + begin * call->c_row * bytes : NULL;
+    turned.c_row = call->c_col, turned.c_col = call->c_row;
+    return turned;
+}
+
+/* Replaces the call by the turned one if that is planned. */
+static GemmPlan plan_of(GemmCall *call) {
+    if (!turns(call)) return plan_straight(call);
+    const int64_t row = call->row_begin;
+    *call = turn(call);
+    GemmPlan plan = plan_straight(call);
+    plan.turned = true;
+    plan.row = row;
+    plan.at_turned =
+        take(&plan.bytes, plan.panel * turned_ld(&plan) * stype_bytes(dtype_compute(call->dtype)));
+    return plan;
+}
+
+size_t gemm_workspace(const GemmCall *call) {
+    GemmCall planned = *call;
+    return plan_of(&planned).bytes;
+}
 
 size_t gemm_packed_bytes(const GemmCall *call) {
-    const GemmPlan plan = plan_of(call);
+    const GemmPlan plan = plan_straight(call);
     return (size_t)(ceil_div(call->n, plan.panel) * call->k) * PANEL_BYTES;
 }
 
 void gemm_pack_b(const GemmCall *call, void *packed) {
-    const GemmPlan plan = plan_of(call);
+    const GemmPlan plan = plan_straight(call);
     level()->pack_b(call, &plan, packed);
 }
 
 void gemm(const GemmCall *call) {
-    const GemmPlan plan = plan_of(call);
-    level()->run(call, &plan);
+    GemmCall planned = *call;
+    const GemmPlan plan = plan_of(&planned);
+    level()->run(&planned, &plan);
 }

@@ -3,8 +3,11 @@
  *
  *        n in slabs of packed panels ->            B panel: PANEL_BYTES wide, k rows, in L2
  *      m +-------+-------+                          tile: up to 6 rows x one panel, in registers
- *      | |tile   |       |   rows in blocks of      carry: accumulators of a block of rows x one panel, when
- *      v |.......|       |   BLOCK_ROWS             k needs several blocks or C cannot hold them */
+ *      | |tile   |       |   rows in blocks of      carry: accumulators of a block of rows x one panel, or one
+ *      v |.......|       |   BLOCK_ROWS             slab when k needs several blocks, where C cannot hold them
+ *
+ * A product with fewer rows than columns and k contiguous in B (a linear layer) is computed turned, C^T = B^T A^T: then B
+ * is read where it lies, and the smaller A is packed. */
 #ifndef SINTER_KERNELS_CPU_GEMM_H
 #define SINTER_KERNELS_CPU_GEMM_H
 #include "kernels/kernels.h"
@@ -12,10 +15,10 @@
 enum {
     PANEL_BYTES = 256, /* 64 columns of 4 bytes, 32 of 8 */
     TILE_ROWS = 6,
-    BLOCK_ROWS = 192,
-    BLOCK_K = 1024,        /* k of a packed panel that is walked at once: 256 KiB, a part of L2 */
-    THIN_K = 64,           /* the same where B is packed on the way, piece by piece in L1 */
-    THIN_ROWS = 24,        /* with at most so many rows, B is not packed whole */
+    BLOCK_ROWS = 192, /* at least; more where L2 holds them */
+    BLOCK_K = 1024,   /* k of packed panels that is walked at once: 256 KiB each, a part of L2 */
+    THIN_K = 64,      /* the same where B is packed on the way, piece by piece in L1 */
+    THIN_ROWS = 24,   /* with at most so many rows, B is not packed whole */
     THIN_ROWS_SPREAD = 96, /* the same for a row-major B that can be walked in place */
     CHUNK_K = 4096         /* of the canonical order */
 };
@@ -23,11 +26,17 @@ enum {
 typedef struct GemmPlan {
     bool thin;           /* B read in place or packed by THIN_K */
     bool pack_a;         /* A is not of the compute type or its k stride is not 1 */
+    bool turned;         /* C^T = B^T A^T is computed: tiles are turned back at the end */
+    int64_t row;         /* turned: of C's first row, where the call's columns begin */
+    int64_t rows;        /* of a block */
     int64_t panel;       /* columns of a panel */
     int64_t slab_panels; /* panels packed at once */
     int64_t a_ld;        /* elements per packed row of A */
-    size_t at_total, at_part, at_a, at_b, bytes; /* workspace offsets and size */
+    size_t at_total, at_part, at_turned, at_a, at_b, bytes; /* workspace offsets and size */
 } GemmPlan;
+
+/* Elements per row of a turned block; a line more than it needs keeps the rows out of each other's cache sets. */
+static inline int64_t turned_ld(const GemmPlan *plan) { return round_up(plan->rows, 16) + 16; }
 
 typedef struct GemmLevel {
     void (*run)(const GemmCall *call, const GemmPlan *plan);

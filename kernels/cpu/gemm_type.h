@@ -1,10 +1,11 @@
 /* gemm_type.h: GEMM for one compute type; a template, included by gemm.c with T (f32, f64, i32, i64) and WIDTH (elements
  * of a register) defined. The path of a call, outermost first:
  *
- *   run     small problems go to a plain loop; else batches, slabs of packed panels, blocks of rows
- *   panel   one panel x one block of rows over all of k, in k blocks that never cross a chunk of the order
+ *   run     small problems go to a plain loop; else batches, slabs of packed panels, blocks of rows, blocks of k that never
+ *           cross a chunk of the order
+ *   panel   one panel x one block of rows over a block of k
  *   tile    1-6 rows x up to TILE_VECTORS registers: the fma chains
- *   finish  hands a finished tile to the caller's function or stores it */
+ *   finish  hands a finished tile (if turned: the turned panel) to the caller's function or stores it */
 #define N(name) PASTE(PASTE(name, _), T)
 #define E       PASTE(e_, T)
 #define V       PASTE(r_, T)
@@ -141,7 +142,7 @@ typedef struct N(Panel) {
     const char *b;             /* B[0, column] as the caller has it */
     const E *packed;           /* the packed panel, or NULL */
     E *total, *part, *scratch; /* accumulators; scratch for a k block of B */
-    int64_t ld;                /* of total and part */
+    int64_t ld;                /* of total; part's is the panel */
     bool direct;               /* total is C itself */
 } N(Panel);
 
@@ -179,21 +180,42 @@ static const E *N(b_block)(const N(Panel) * p, int64_t k0, int64_t k, int64_t *s
     return p->scratch;
 }
 
-static void N(finish)(const N(Panel) * p, int64_t first, int64_t rows) {
+/* A finished part of C, as the caller sees C, to the caller's function or to memory. */
+static void N(deliver)(const N(Panel) * p, const GemmTile *tile) {
     const GemmCall *const call = p->call;
-    const E *const at = p->total + first * p->ld;
     if (call->tile) {
-        const GemmTile tile = {at, p->ld, p->row + first, p->column, rows, p->columns, p->batch};
-        call->tile(call->context, &tile);
-    } else if (!p->direct) {
-        const int64_t bytes = element_bytes[call->dtype];
-        StoreFn *const store = PASTE(kernel_table_, KERNEL_LEVEL).store(call->dtype);
-        char *const c =
-            (char *)call->c + (p->batch * call->c_batch + p->column * call->c_col) * bytes;
-        for (int64_t i = 0; i < rows; i++)
-            store(c + (p->row + first + i) * call->c_row * bytes, call->c_col, at + i * p->ld,
-                  p->columns);
+        call->tile(call->context, tile);
+        return;
     }
+    const int64_t bytes = element_bytes[call->dtype];
+    const int64_t c_row = p->plan->turned ? call->c_col : call->c_row;
+    const int64_t c_col = p->plan->turned ? call->c_row : call->c_col;
+    StoreFn *const store = PASTE(kernel_table_, KERNEL_LEVEL).store(call->dtype);
+    char *const c = (char *)call->c + (tile->batch * call->c_batch + tile->column * c_col) * bytes;
+    for (int64_t i = 0; i < tile->rows; i++)
+        store(c + (tile->row - p->plan->row + i) * c_row * bytes, c_col,
+              (const E *)tile->at + i * tile->ld, tile->columns);
+}
+
+static void N(finish)(const N(Panel) * p, int64_t first, int64_t rows) {
+    const E *const at = p->total + first * p->ld;
+    const GemmTile tile = {at, p->ld, p->row + first, p->column, rows, p->columns, p->batch};
+    N(deliver)(p, &tile);
+}
+
+/* The rows of a panel become columns, in C itself where its rows are contiguous. */
+static void N(finish_turned)(const N(Panel) * p) {
+    const GemmCall *const call = p->call;
+    if (!call->tile && (size_t)element_bytes[call->dtype] == sizeof(E) && call->c_row == 1) {
+        E *const c = (E *)call->c + p->batch * call->c_batch + p->row;
+        N(transpose)
+        (p->total, p->ld, c + p->column * call->c_col, call->c_col, p->rows, p->columns);
+        return;
+    }
+    const int64_t ld = turned_ld(p->plan), row = p->plan->row + p->column;
+    E *const at = (E *)((char *)call->workspace + p->plan->at_turned);
+    N(transpose)(p->total, p->ld, at, ld, p->rows, p->columns);
+    N(deliver)(p, &(GemmTile){at, ld, row, p->row, p->columns, p->rows, p->batch});
 }
 
 static void N(add_part)(const N(Panel) * p, int64_t first, int64_t rows) {
@@ -202,12 +224,13 @@ static void N(add_part)(const N(Panel) * p, int64_t first, int64_t rows) {
             p->total[i * p->ld + j] += p->part[i * p->plan->panel + j];
 }
 
-static void N(panel)(const N(Panel) * p) {
+/* k from `from` up to `until`: one block of packed panels, or all of it. */
+static void N(panel)(const N(Panel) * p, int64_t from, int64_t until) {
     const int64_t k = p->call->k, block = N(block_k)(p);
     const int64_t tiles = ceil_div(p->rows, TILE_ROWS);
-    int64_t k0 = 0;
+    int64_t k0 = from;
     do {
-        const int64_t now = min_i64(block, k - k0), end = k0 + now;
+        const int64_t now = min_i64(block, until - k0), end = k0 + now;
         const bool first_chunk = k0 < CHUNK_K, last = end == k;
         int64_t step;
         const E *const b = N(b_block)(p, k0, now, &step);
@@ -219,10 +242,11 @@ static void N(panel)(const N(Panel) * p) {
             (rows, p->columns, now, p->a + i * p->a_ld + k0, p->a_ld, b, step, acc, ld,
              k0 % CHUNK_K != 0);
             if (!first_chunk && (last || end % CHUNK_K == 0)) N(add_part)(p, i, rows);
-            if (last) N(finish)(p, i, rows);
+            if (last && !p->direct && !p->plan->turned) N(finish)(p, i, rows);
         }
+        if (last && !p->direct && p->plan->turned) N(finish_turned)(p);
         k0 = end;
-    } while (k0 < k);
+    } while (k0 < until);
 }
 
 /* Few enough operations that blocking costs more than it gives: plain chains, native types, one chunk of k. */
@@ -240,40 +264,63 @@ static void N(small)(const GemmCall *call, int64_t batch) {
         }
 }
 
+/* Blocks of equal length up to BLOCK_K, none across the end of a chunk. */
+static int64_t N(block_end)(int64_t k, int64_t k0) {
+    const int64_t left = min_i64(k, (k0 / CHUNK_K + 1) * CHUNK_K) - k0;
+    return k0 + ceil_div(left, max_i64(1, ceil_div(left, BLOCK_K)));
+}
+
+/* A block of rows for the panels of a slab: what is the same for all of them is in `block`. */
+static void N(rows)(const N(Panel) * block, int64_t first, int64_t end) {
+    const GemmCall *const call = block->call;
+    const int64_t bytes = element_bytes[call->dtype], panel = block->plan->panel;
+    const bool to_c = !call->tile && (size_t)bytes == sizeof(E) && call->c_col == 1;
+    E *const c = (E *)call->c + block->batch * call->c_batch + block->row * call->c_row;
+    int64_t k0 = 0;
+    do {
+        const int64_t until = block->packed ? N(block_end)(call->k, k0) : call->k;
+        for (int64_t j = first; j < end; j += panel) {
+            const int64_t columns = min_i64(panel, call->n - j);
+            const bool carried = block->packed && call->k > BLOCK_K;
+            const int64_t carry = carried ? (j - first) * block->plan->rows : 0;
+            N(Panel) p = *block;
+            p.column = j, p.columns = columns;
+            p.b = block->b + j * call->b_col * bytes;
+            p.packed = block->packed ? block->packed + (j - first) * call->k : NULL;
+            p.direct = to_c && columns == panel;
+            p.total = p.direct ? c + j : block->total + carry;
+            p.ld = p.direct ? call->c_row : panel;
+            p.part = block->part + carry;
+            N(panel)(&p, k0, until);
+        }
+        k0 = until;
+    } while (k0 < call->k);
+}
+
 /* All rows of the call for the panels of one slab; `packed` is its first panel or NULL. */
 static void N(slab)(const GemmCall *call, const GemmPlan *plan, int64_t batch, int64_t first,
                     int64_t end, const E *packed) {
-    const int64_t bytes = element_bytes[call->dtype], panel = plan->panel;
+    const int64_t bytes = element_bytes[call->dtype];
     char *const space = call->workspace;
     const char *const a = (const char *)call->a + batch * call->a_batch * bytes;
-    const char *const b = (const char *)call->b + batch * call->b_batch * bytes;
-    const bool to_c = !call->tile && (size_t)bytes == sizeof(E) && call->c_col == 1;
-    for (int64_t row = call->row_begin; row < call->row_end; row += BLOCK_ROWS) {
-        const int64_t rows = min_i64(BLOCK_ROWS, call->row_end - row);
+    for (int64_t row = call->row_begin; row < call->row_end; row += plan->rows) {
+        const int64_t rows = min_i64(plan->rows, call->row_end - row);
         const char *const a_rows = a + row * call->a_row * bytes;
         if (plan->pack_a) N(pack_a)(call, a_rows, rows, plan->a_ld, (E *)(space + plan->at_a));
-        for (int64_t j = first; j < end; j += panel) {
-            const int64_t columns = min_i64(panel, call->n - j);
-            const bool direct = to_c && columns == panel;
-            E *const c = (E *)call->c + batch * call->c_batch + row * call->c_row + j;
-            N(panel)
-            (&(N(Panel)){.call = call,
-                         .plan = plan,
-                         .row = row,
-                         .rows = rows,
-                         .column = j,
-                         .columns = columns,
-                         .batch = batch,
-                         .a = plan->pack_a ? (const E *)(space + plan->at_a) : (const E *)a_rows,
-                         .a_ld = plan->pack_a ? plan->a_ld : call->a_row,
-                         .b = b + j * call->b_col * bytes,
-                         .packed = packed ? packed + (j - first) * call->k : NULL,
-                         .total = direct ? c : (E *)(space + plan->at_total),
-                         .part = (E *)(space + plan->at_part),
-                         .scratch = (E *)(space + plan->at_b),
-                         .ld = direct ? call->c_row : panel,
-                         .direct = direct});
-        }
+        N(rows)
+        (&(N(Panel)){.call = call,
+                     .plan = plan,
+                     .row = row,
+                     .rows = rows,
+                     .batch = batch,
+                     .a = plan->pack_a ? (const E *)(space + plan->at_a) : (const E *)a_rows,
+                     .a_ld = plan->pack_a ? plan->a_ld : call->a_row,
+                     .b = (const char *)call->b + batch * call->b_batch * bytes,
+                     .packed = packed,
+                     .total = (E *)(space + plan->at_total),
+                     .part = (E *)(space + plan->at_part),
+                     .scratch = (E *)(space + plan->at_b)},
+         first, end);
     }
 }
 

@@ -169,10 +169,10 @@ static void check_case(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t
 }
 
 START_TEST(shapes_and_layouts_give_the_chain) {
-    static const int64_t shapes[][3] = {{1, 1, 1},     {4, 4, 4},     {1, 64, 7},    {3, 65, 33},
-                                        {6, 128, 16},  {7, 130, 70},  {13, 17, 100}, {20, 64, 64},
-                                        {37, 100, 50}, {30, 1024, 5}, {9, 1024, 70}, {200, 3, 9},
-                                        {2, 200, 130}, {5, 3, 0}};
+    static const int64_t shapes[][3] = {
+        {1, 1, 1},     {4, 4, 4},    {1, 64, 7},    {3, 65, 33},   {6, 128, 16},  {7, 130, 70},
+        {13, 17, 100}, {20, 64, 64}, {37, 100, 50}, {30, 1024, 5}, {9, 1024, 70}, {200, 3, 9},
+        {2, 200, 130}, {5, 3, 0},    {47, 100, 33}, {80, 300, 9},  {1, 200, 70}};
     for (int i = 0; i < COUNT_OF(shapes); i++) {
         check_case(DT_f32, 1, shapes[i][0], shapes[i][1], shapes[i][2], &layouts[_i]);
         if (i % 3 == 0)
@@ -197,6 +197,9 @@ START_TEST(long_chains_are_cut_at_4096) {
     static const int64_t lengths[] = {1025, 4096, 4097, 9000};
     check_case(DT_f32, 1, 2, 70, lengths[_i], &layouts[0]);
     check_case(DT_f32, 1, 14, 66, lengths[_i], &layouts[1]);
+    check_case(DT_f32, 1, 1, 64, lengths[_i], &layouts[1]);
+    check_case(DT_f32, 1, 70, 66, lengths[_i], &layouts[1]);
+    check_case(DT_f32, 1, 80, 90, lengths[_i], &layouts[1]); /* turned */
     check_case(DT_f64, 1, 3, 5, lengths[_i], &layouts[1]);
     check_case(DT_bf16, 1, 13, 5, lengths[_i], &layouts[2]);
 }
