@@ -3,6 +3,7 @@
 #include <sinter/base.h>
 #include <stdio.h>
 
+#include "runtime/capture.h"
 #include "runtime/base/log.h"
 #include "runtime/execute.h"
 #include "runtime/function.h"
@@ -98,6 +99,7 @@ sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {
 sn_status sn_seed(uint64_t seed) {
     sn_state *const state = state_get();
     if (state->error.status != ST_OK) return (sn_status)state->error.status;
+    if (capture_seed() != ST_OK) return (sn_status)error_pending();
     state->seed = seed;
     state->sequence = 0;
     return SN_OK;

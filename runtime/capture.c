@@ -279,7 +279,7 @@ static sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint64_t keys, b
     struct Placeholder *const p = ARENA_NEW(c->arena, struct Placeholder);
     if (!t || !p) return NULL;
     *p = (struct Placeholder){.capture = c, .trace = c->trace, .value = c->trace->values.n};
-    t->placeholder = p;
+    atomic_store_explicit(&t->placeholder, p, memory_order_relaxed);
     t->keys = keys;
     if (inference) t->flags |= TF_inference;
     tensor_retain(t);
@@ -302,9 +302,13 @@ static bool op_tracks(const Trace *trace, const TraceOp *op) {
 }
 
 bool capture_requires_grad(sn_tensor *t) {
-    const Capture *const c = state_get()->capture;
-    if (c && c->trace->tracked_writes && capture_flush_tensor(t) != ST_OK) return false;
-    return t->placeholder ? t->placeholder->tracks : tape_tracks(t);
+    Capture *const c = state_get()->capture;
+    const bool entered = c && capture_enter(c);
+    bool tracks = !(c && c->trace->tracked_writes) || capture_flush_tensor(t) == ST_OK;
+    const struct Placeholder *const p = t->placeholder;
+    tracks = tracks && (p ? p->tracks : tape_tracks(t));
+    if (c) capture_leave(c, entered);
+    return tracks;
 }
 
 /* Results of a functional op are new placeholders; the other forms return what they write. */
@@ -335,7 +339,10 @@ static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Me
 static void take_sequence(Capture *c, const OpRow *row) {
     if (!(row->flags & OPF_random)) return;
     sn_state *const state = state_get();
-    if (c->trace->n_random++ == 0) c->trace->sequence = state->sequence;
+    if (c->trace->n_random++ == 0) {
+        c->trace->seed = state->seed;
+        c->trace->sequence = state->sequence;
+    }
     state->sequence++;
 }
 
@@ -433,7 +440,7 @@ static bool may_write(const OpCall *call) {
            override_covers(call->row);
 }
 
-static Status run_outside(Capture *c, OpCall *call, const char *reason) {
+static Status make_arguments(Capture *c, const OpCall *call, const char *reason) {
     c->outside = reason;
     if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
     TRY(may_write(call) ? capture_settle(reason) : capture_flush(c, reason, state_get()->site));
@@ -445,7 +452,7 @@ static Status run_outside(Capture *c, OpCall *call, const char *reason) {
     }
     for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
         TRY(capture_flush_tensor(call->out_args[i]));
-    return redispatch_excluding(call, KEY_BIT(capture));
+    return ST_OK;
 }
 
 /* Bytes of inputs that nobody holds any more but this pending work. */
@@ -468,14 +475,40 @@ static const char *bound_reached(const Trace *trace) {
                : NULL;
 }
 
-static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
-    const char *const reason = refusal(c, call);
-    if (reason) return run_outside(c, call, reason);
-    if (resizes(call)) return run_outside(c, call, "an out tensor is resized");
+/* *outside: it is to run at once, and everything is made for it. */
+static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
+    TRY(capture_take_over_error(c));
+    const char *reason = refusal(c, call);
+    if (!reason && resizes(call)) reason = "an out tensor is resized";
+    *outside = reason != NULL;
+    if (reason) return make_arguments(c, call, reason);
     TRY(error_pending());
     const char *const bound = bound_reached(c->trace);
     if (bound) TRY(capture_flush(c, bound, state_get()->site));
     return record(c, call, symbolic, NULL, 0);
+}
+
+/* Placeholders of other captures, before this one is locked. */
+static Status make_foreign(const Capture *c, const OpCall *call) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        const int n = a->kind == ARG_tensor ? 1 : a->kind == ARG_tensors ? a->n : 0;
+        for (int k = 0; k < n; k++) {
+            sn_tensor *const t = tensor_of(a->kind == ARG_tensor ? a->val : a->vals[k]);
+            const struct Placeholder *const p = t ? t->placeholder : NULL;
+            if (p && p->capture != c) TRY(capture_flush_foreign(t));
+        }
+    }
+    return ST_OK;
+}
+
+static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
+    bool outside = false;
+    TRY(make_foreign(c, call));
+    const bool entered = capture_enter(c);
+    const Status status = capture_locked(c, call, symbolic, &outside);
+    capture_leave(c, entered);
+    return outside && status == ST_OK ? redispatch_excluding(call, KEY_BIT(capture)) : status;
 }
 
 static Status capture_symbolic(Capture *c, OpCall *call) {

@@ -57,7 +57,7 @@ struct Trace { /* one segment of one call */
     VEC(sn_tensor *) values;          /* fresh results in order, each retained */
     uint8_t *needed;                  /* by value: an output; made by trace_needed */
     int n_storages;
-    uint64_t sequence; /* the generator's before the first random op */
+    uint64_t seed, sequence; /* the generator's before the first random op */
     int n_random;
     bool writes;                  /* an in-place or out form is among the ops */
     bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
@@ -71,9 +71,15 @@ struct Trace { /* one segment of one call */
 
 struct Capture {
     sn_function *fn;
-    const void *frame;         /* of the sn_call that owns it; NULL: not to be judged */
-    volatile uint64_t *cookie; /* in that frame: a number that later frames overwrite */
+    pthread_mutex_t lock; /* of all below, see runtime/capture_thread.c */
+    bool lock_taken;      /* else the process had one thread when it was entered */
+    bool running;         /* a segment: its user code may not wait for another one's values */
+    const sn_state *owner;
+    ErrorSlot *failed_elsewhere; /* raised while another thread ran a segment, or NULL */
+    const void *frame;           /* of the sn_call that owns it; NULL: not to be judged */
+    volatile uint64_t *cookie;   /* in that frame: a number that later frames overwrite */
     uint64_t cookie_value;
+    const void *cfa;     /* where that frame ends, as the unwinder sees it */
     uint32_t n_scopes;   /* open when it began */
     Arena *arena;        /* of this call: traces, arguments */
     VEC(Trace *) traces; /* in order; the last one is current */
@@ -99,6 +105,8 @@ struct Capture {
 Status capture_flush(Capture *capture, const char *reason, const void *site);
 /* Makes a tensor's data exist and current; the tensor_flush_hook of runtime/tensor.h. */
 Status capture_flush_tensor(sn_tensor *tensor);
+/* The generator is about to start anew: random ops that are pending keep the old one. */
+Status capture_seed(void);
 /* Runs all that is pending and makes every value still held: host code writes memory next. */
 Status capture_settle(const char *why);
 /* With capture suspended: values of ended segments that are unmade but may be asked for are made, before something
@@ -107,6 +115,24 @@ Status capture_before_write(Capture *capture, const Storage *storage);
 /* This thread's capture, or NULL. A call that a longjmp or an exception left behind is noticed here: what it had
  * pending runs, it is reported, and the thread captures no more [semantics C13]. */
 Capture *capture_current(void);
+/* capture_thread.c: the lock, for which the owner enters (true: now, so it leaves), and which is not
+ * held while user code runs. */
+bool capture_enter(Capture *capture);
+void capture_leave(Capture *capture, bool entered);
+/* Around a callback: what is to be entered again, or NULL. */
+Capture *capture_leave_for_callback(sn_state *state);
+void capture_enter_after_callback(Capture *capture);
+/* Around the end of a call, whose placeholders go. */
+void capture_retire_begin(const sn_state *state);
+void capture_retire_end(const sn_state *state);
+/* The owner's: what went wrong while another thread ran one of its segments. */
+Status capture_take_over_error(Capture *capture);
+/* Makes the data of another thread's placeholder. */
+Status capture_flush_foreign(sn_tensor *tensor);
+/* The same, by walking the stack where the cheap signs say nothing: for calls that would be errors
+ * inside of a body. A microsecond. */
+Capture *capture_current_exactly(void);
+const void *capture_call_site(void); /* the function whose frame a capture belongs to */
 /* Ends a call whose body will not return (function.c). */
 void capture_abandon(Capture *capture);
 /* A new, empty segment; NULL when memory is out. */

@@ -187,17 +187,24 @@ static Status before_accumulation(Capture *c, const TapeRun *run) {
     return ST_OK;
 }
 
+static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
+    sn_tensor *leaves[MAX_LEAVES];
+    int n = 0;
+    if (run->xs || run->flags & TAPE_create || !pending_leaves(c->trace, run, leaves, &n))
+        return false;
+    *status = record(c, run, leaves, n);
+    return true;
+}
+
 /* tape_capture_run: takes a backward over while this thread captures; what it cannot record runs as
  * a break. */
 static bool capture_run(const TapeRun *run, Status *status) {
     Capture *const c = state_get()->capture;
     if (!c) return false;
-    sn_tensor *leaves[MAX_LEAVES];
-    int n = 0;
-    if (!run->xs && !(run->flags & TAPE_create) && pending_leaves(c->trace, run, leaves, &n)) {
-        *status = record(c, run, leaves, n);
-        return true;
-    }
+    const bool entered = capture_enter(c);
+    const bool recorded = record_pending(c, run, status);
+    capture_leave(c, entered);
+    if (recorded) return true;
     *status = capture_flush(c, "a backward that reaches outside of the segment", state_get()->site);
     for (int i = 0; i < run->n_roots && *status == ST_OK; i++)
         *status = capture_flush_tensor(run->roots[i]);

@@ -27,6 +27,11 @@ struct sn_frame {
     struct CustomCall *custom;
 };
 
+/* Whether the frame of `function` that ended at cfa is active no more. False where the stack cannot be walked so far:
+ * code without unwind tables. Some microseconds. */
+bool frame_was_left(const void *cfa, const void *function);
+bool frame_callback_was_left(const void *cfa); /* of frame_run's own */
+
 Status frame_run(sn_frame *frame, sn_body body);
 
 #endif

@@ -225,17 +225,33 @@ static void compile_pending(sn_function *fn, Capture *c) {
     }
 }
 
-static void release_all(Capture *c) {
+static void release_values(Capture *c) {
     for (int i = 0; i < c->traces.n; i++) {
         Trace *const trace = c->traces.at[i];
         for (int v = 0; v < trace->values.n; v++) {
             sn_tensor *const t = trace->values.at[v];
             if (!t) continue;
-            t->placeholder = NULL; /* unmade and held by nobody who may ask: the arena goes */
+            atomic_store_explicit(
+                &t->placeholder, NULL,
+                memory_order_relaxed); /* unmade and held by nobody who may ask: the arena goes */
             tensor_release(t);
         }
         for (int k = 0; k < trace->inputs.n; k++) tensor_release(trace->inputs.at[k].tensor);
     }
+}
+
+/* Nobody else is looking at its placeholders, nor will. */
+static void release_all(Capture *c) {
+    capture_retire_begin(state_get());
+    release_values(c);
+    capture_retire_end(state_get());
+    pthread_mutex_destroy(&c->lock);
+}
+
+static void init_capture(Capture *c, sn_function *fn, Arena *arena) {
+    *c = (Capture){
+        .fn = fn, .arena = arena, .owner = state_get(), .eager_checks = fn->options.eager_checks};
+    pthread_mutex_init(&c->lock, NULL);
 }
 
 static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out,
@@ -266,40 +282,66 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     return status;
 }
 
+/* The body's frames go by an exception: what was pending runs now. */
+static void close_call(Capture *const *open) {
+    if (UNLIKELY(*open != NULL)) capture_abandon(*open);
+}
+
 /* Its frame holds a gap that no call from outside of the body reaches below unless it goes deep: whoever looks from
  * above the gap's end sees that the body was left (segment.c). */
-__attribute__((no_sanitize_address)) static Status
+__attribute__((no_sanitize_address, noinline, noclone)) static Status
 call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
     Capture *const capture = ARENA_NEW(arena, Capture); /* outlives a body that jumps out */
     static _Atomic uint64_t calls = UINT64_C(0x5117e45117e4);
+    __attribute__((cleanup(close_call))) Capture *open = NULL;
     volatile char gap[1024];
     gap[0] = 0;
     volatile uint64_t cookie = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
     Status status = ST_MEMORY;
     if (capture) {
-        *capture = (Capture){.fn = fn,
-                             .arena = arena,
-                             .eager_checks = fn->options.eager_checks,
-                             .frame = (const void *)&gap[0],
-                             .cookie = &cookie,
-                             .cookie_value = cookie,
-                             .n_scopes = state_get()->n_scopes};
+        init_capture(capture, fn, arena);
+        capture->frame = (const void *)&gap[0];
+        capture->cookie = &cookie;
+        capture->cookie_value = cookie;
+        capture->n_scopes = state_get()->n_scopes;
+        capture->cfa = __builtin_dwarf_cfa();
+        open = capture;
         status = run_captured(fn, capture, in, n_in, out, n_out);
+        open = NULL;
     }
     function_arena_give(fn, arena);
     return status;
 }
 
+const void *capture_call_site(void) { return (const void *)call_captured; }
+
+/* A segment whose kernel did not return cannot run again: some of its ops may have written. */
+static void fail_running(Capture *c) {
+    c->running = false;
+    for (int t = 0; t < c->traces.n; t++)
+        for (int v = 0; v < c->traces.at[t]->values.n; v++) {
+            sn_tensor *const value = c->traces.at[t]->values.at[v];
+            if (value && value->placeholder) value->flags |= TF_error;
+        }
+}
+
 void capture_abandon(Capture *c) {
     sn_function *const fn = c->fn;
-    LOG(general, WARNING, "%s: its body was left by a jump; what was pending runs now", fn->name);
+    LOG(general, WARNING,
+        "%s: its body did not return (a jump or an exception); what was pending runs now",
+        fn->name);
     c->frame = NULL;
     sn_state *const state = state_get();
-    for (uint32_t i = c->n_scopes; i < state->n_scopes; i++) state->scopes[i].callback = false;
-    flush_after_error(c);
-    capture_settle(NULL);
+    for (uint32_t i = c->n_scopes; i < state->n_scopes; i++) state->scopes[i].callback = NULL;
+    state->capture = c; /* also where a kernel of a running segment was left */
+    if (c->running) {
+        fail_running(c);
+    } else {
+        flush_after_error(c);
+        capture_settle(NULL);
+    }
     capture_suspend();
     report(fn, c);
     release_all(c);
@@ -331,8 +373,9 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **t
         return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
-    Capture capture = {
-        .fn = fn, .arena = arena, .outs_open = true, .eager_checks = fn->options.eager_checks};
+    Capture capture;
+    init_capture(&capture, fn, arena);
+    capture.outs_open = true;
     Status status = run_captured(fn, &capture, in, n_in, outs, MAX_LIST);
     if (status == ST_OK) status = graph_text(fn, &capture, text);
     function_arena_give(fn, arena);

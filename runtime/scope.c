@@ -12,6 +12,7 @@
 #include "runtime/base/log.h"
 #include "runtime/capture.h"
 #include "runtime/dispatch.h"
+#include "runtime/frame.h"
 #include "runtime/tensor.h"
 
 enum { DEPTH_BITS = 20, ID_BITS = 12 };
@@ -200,8 +201,17 @@ static uint32_t callback_depth(const sn_state *state) {
     return depth;
 }
 
+/* Callbacks that a jump went through may not hold scopes open for ever. */
+static void forget_left_callbacks(sn_state *state) {
+    capture_current_exactly();
+    for (uint32_t depth = callback_depth(state);
+         depth && frame_callback_was_left(state->scopes[depth - 1].callback);
+         depth = callback_depth(state))
+        state->scopes[depth - 1].callback = NULL;
+}
+
 /* 1-based depth of a mark's scope; 0 raises. */
-static uint32_t depth_of(const sn_state *state, sn_scope mark) {
+static uint32_t depth_of(sn_state *state, sn_scope mark) {
     const uint32_t depth = (uint32_t)(mark & ((1u << DEPTH_BITS) - 1));
     const uint32_t id = (uint32_t)(mark >> DEPTH_BITS) & ((1u << ID_BITS) - 1);
     if (id != (state->id & ((1u << ID_BITS) - 1))) {
@@ -213,7 +223,7 @@ static uint32_t depth_of(const sn_state *state, sn_scope mark) {
         error_raise(ST_STATE, "the scope has ended already");
         return 0;
     }
-    if (depth <= callback_depth(state)) capture_current(); /* notices a body left by a jump */
+    if (depth <= callback_depth(state)) forget_left_callbacks(state);
     if (depth <= callback_depth(state)) {
         error_raise(ST_STATE, "the scope was opened outside the running callback");
         return 0;
@@ -223,6 +233,7 @@ static uint32_t depth_of(const sn_state *state, sn_scope mark) {
 
 sn_status sn_scope_end(sn_scope mark) {
     sn_state *const state = state_get();
+    if (mark == SN_SCOPE_ROOT && callback_depth(state)) forget_left_callbacks(state);
     if (mark == SN_SCOPE_ROOT && !callback_depth(state)) {
         scope_drop_root(state);
     } else {

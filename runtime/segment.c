@@ -8,6 +8,7 @@
 #include "runtime/capture.h"
 
 #include "runtime/base/log.h"
+#include "runtime/frame.h"
 #include "runtime/tape.h"
 
 Capture *capture_suspend(void) {
@@ -24,9 +25,9 @@ void capture_resume(Capture *capture) {
     if (capture) state->include |= KEY_BIT(capture);
 }
 
-/* The stack grows down: a frame below this one belongs to a call that was left; one above it too, where
- * its number has been overwritten. A deep enough call that leaves the number alone is not noticed here but
- * by the next one. */
+/* Cheap signs, for every op. The stack grows down: a frame below this one belongs to a call that was left; one above it
+ * too, where its number has been overwritten. A deep call that leaves the number alone is taken for one of the body: its
+ * ops are recorded, their values are right, and the next shallow call, or one that asks exactly, notices. */
 __attribute__((no_sanitize_address)) static bool was_left(const Capture *c) {
     if (!c->frame) return false;
     if ((const char *)__builtin_frame_address(0) > (const char *)c->frame) return true;
@@ -36,6 +37,13 @@ __attribute__((no_sanitize_address)) static bool was_left(const Capture *c) {
 Capture *capture_current(void) {
     Capture *const c = state_get()->capture;
     if (LIKELY(!c || !was_left(c))) return c;
+    capture_abandon(c);
+    return NULL;
+}
+
+Capture *capture_current_exactly(void) {
+    Capture *const c = capture_current();
+    if (!c || !frame_was_left(c->cfa, capture_call_site())) return c;
     capture_abandon(c);
     return NULL;
 }
@@ -54,15 +62,16 @@ Trace *capture_begin_trace(Capture *c) {
 }
 
 void tensor_bind(sn_tensor *placeholder, sn_tensor *computed) {
-    placeholder->base.meta = computed->base.meta;
+    if (placeholder->base.meta != computed->base.meta) placeholder->base.meta = computed->base.meta;
     placeholder->storage = computed->storage;
     if (placeholder->storage) storage_retain(placeholder->storage);
     placeholder->offset = computed->offset;
-    placeholder->keys = computed->keys;
-    placeholder->flags |= computed->flags & TF_inference;
-    placeholder->placeholder = NULL;
+    /* Its own thread may be looking at these: they are as they were, and then not written. */
+    if (placeholder->keys != computed->keys) placeholder->keys = computed->keys;
+    if (computed->flags & ~placeholder->flags & TF_inference) placeholder->flags |= TF_inference;
     placeholder->autograd = computed->autograd; /* nodes point at inputs, never at their results */
     computed->autograd = NULL;
+    atomic_store_explicit(&placeholder->placeholder, NULL, memory_order_release);
 }
 
 static int32_t refs_of(const sn_tensor *t) {
@@ -134,13 +143,15 @@ static Status run_op(const Trace *trace, const TraceOp *op, int *random) {
 Status trace_run_eager(Trace *trace) {
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
-    const uint64_t sequence = state->sequence;
+    const uint64_t sequence = state->sequence, seed = state->seed;
+    if (trace->n_random) state->seed = trace->seed; /* not this thread's, where another one asks */
     int random = 0;
     Status status = ST_OK;
     for (int i = 0; i < trace->ops.n && status == ST_OK; i++)
         status = run_op(trace, &trace->ops.at[i], &random);
     state->grad_mode = mode;
     state->sequence = sequence;
+    state->seed = seed;
     for (int v = 0; status != ST_OK && v < trace->values.n; v++)
         if (trace->values.at[v]->placeholder) trace->values.at[v]->flags |= TF_error;
     return status;
@@ -224,7 +235,7 @@ static void drop_dead(Trace *trace) {
     for (int v = 0; v < trace->values.n; v++) {
         sn_tensor *const t = trace->values.at[v];
         if (refs_of(t) > 1) continue;
-        t->placeholder = NULL;
+        atomic_store_explicit(&t->placeholder, NULL, memory_order_relaxed);
         trace->values.at[v] = NULL;
         sn_release(t);
     }
@@ -236,14 +247,16 @@ static void drop_dead(Trace *trace) {
     }
 }
 
-Status capture_flush(Capture *c, const char *reason, const void *site) {
+static Status flush(Capture *c, const char *reason, const void *site) {
     Trace *const trace = c->trace;
     if (trace->ops.n == 0) return ST_OK;
     if (reason) function_note_break(c->fn, reason, site);
     trace->end = c->cursor;
     if (trace->started_ns) trace->ended_ns = clock_ns();
     Capture *const suspended = capture_suspend();
+    c->running = true;
     const Status status = run_trace(trace);
+    c->running = false;
     if (status != ST_OK) capture_drop_gradients(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);
     capture_resume(suspended);
@@ -251,13 +264,41 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
     return status;
 }
 
+Status capture_flush(Capture *c, const char *reason, const void *site) {
+    const bool entered = capture_enter(c);
+    Status status = capture_take_over_error(c);
+    if (status == ST_OK) status = flush(c, reason, site);
+    capture_leave(c, entered);
+    return status;
+}
+
+/* Runs earlier segments again: all whose values wait, or one. */
+static Status run_again(Capture *c, Trace *trace) {
+    Capture *const suspended = capture_suspend();
+    c->running = true;
+    const Status status = trace ? trace_run_eager(trace) : capture_before_write(c, NULL);
+    c->running = false;
+    capture_resume(suspended);
+    return status;
+}
+
 Status capture_settle(const char *why) {
     Capture *const c = capture_current();
     if (!c) return ST_OK;
-    TRY(capture_flush(c, why, state_get()->site));
-    Capture *const suspended = capture_suspend();
-    const Status status = capture_before_write(c, NULL);
-    capture_resume(suspended);
+    const bool entered = capture_enter(c);
+    Status status = capture_flush(c, why, state_get()->site);
+    if (status == ST_OK) status = run_again(c, NULL);
+    capture_leave(c, entered);
+    return status;
+}
+
+static Status flush_own(Capture *c, sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    if (!p && !c->trace->writes) return ST_OK;
+    if (p && p->trace != c->trace) return run_again(c, p->trace);
+    c->wanted = t;
+    const Status status = capture_flush(c, "a value is needed on the host", state_get()->site);
+    c->wanted = NULL;
     return status;
 }
 
@@ -267,17 +308,19 @@ Status capture_flush_tensor(sn_tensor *t) {
     Capture *const c = capture_current();
     const struct Placeholder *const p = t->placeholder;
     if (c) c->outside = "a value is needed on the host";
-    if (!p && !(c && c->trace->writes)) return ST_OK;
-    if (p && !(c && p->capture == c))
-        return error_raise(ST_STATE, "a tensor of another call or thread has no value yet");
-    if (p && p->trace != c->trace) {
-        Capture *const suspended = capture_suspend();
-        const Status status = trace_run_eager(p->trace);
-        capture_resume(suspended);
-        return status;
-    }
-    c->wanted = t;
-    const Status status = capture_flush(c, "a value is needed on the host", state_get()->site);
-    c->wanted = NULL;
+    if (p && p->capture != c) return capture_flush_foreign(t);
+    if (!c) return ST_OK;
+    const bool entered = capture_enter(c);
+    Status status = capture_take_over_error(c);
+    if (status == ST_OK) status = flush_own(c, t);
+    capture_leave(c, entered);
     return status;
+}
+
+Status capture_seed(void) {
+    Capture *const c = capture_current();
+    if (!c) return ST_OK;
+    c->outside = "sn_seed in the body";
+    return c->trace->n_random ? capture_flush(c, "sn_seed after random ops", state_get()->site)
+                              : ST_OK;
 }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/capture.h"
 #include "runtime/dispatch.h"
 #include "runtime/tape.h"
 #include "runtime/tensor.h"
@@ -69,7 +70,7 @@ static sn_state *use(sn_state *state) {
 }
 
 Status state_outside_body(const char *what) {
-    if (!state_get()->capture) return ST_OK;
+    if (!capture_current_exactly()) return ST_OK;
     return error_raise(ST_STATE, "%s: not inside a compiled function", what);
 }
 

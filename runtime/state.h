@@ -18,7 +18,8 @@ typedef struct ScopeFrame {
     uint32_t first;      /* index of its first handle in the scope stack */
     uint32_t generation; /* checked against the mark */
     bool owned;          /* sn_scope_begin_owned: results go to the caller */
-    bool callback;       /* opened around a callback: user code inside may not end it */
+    const void *
+        callback; /* opened around a callback, whose frame ends here: user code inside may not end it */
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
     struct UserMode *modes;
@@ -54,6 +55,7 @@ struct sn_state {
     int n_free_blocks[BLOCK_CLASSES];
     uint64_t seed, sequence;   /* the default generator: Philox(seed, sequence, element) */
     Capture *capture;          /* NULL: not inside sn_call */
+    Capture *held;             /* whose lock this thread holds, see runtime/capture_thread.c */
     struct Emission *emission; /* a derivative body goes into a graph; else NULL */
     const void
         *site;     /* return address of the user's current op call: for graph breaks and errors */

@@ -63,8 +63,8 @@ struct sn_tensor {
     Storage *storage;     /* NULL only for placeholders and meta tensors */
     int64_t offset;       /* elements */
     struct AutogradMeta *autograd;
-    struct Placeholder *placeholder;
-    uint32_t scope_slot; /* its index in state->handles where TF_in_scope */
+    _Atomic(struct Placeholder *) placeholder; /* cleared when all else is in place */
+    uint32_t scope_slot;                       /* its index in state->handles where TF_in_scope */
 };
 static inline sn_tensor *tensor_of(Val *v) { return (sn_tensor *)v; }
 

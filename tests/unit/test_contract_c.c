@@ -373,6 +373,35 @@ START_TEST(c3_metadata_is_answered_at_once) {
 }
 END_TEST
 
+static sn_status seeds_itself(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const a = sn_rand(SN_INTS(6), SN_F32);
+    sn_seed(7);
+    sn_tensor *const b = sn_rand(SN_INTS(6), SN_F32);
+    return sn_out(f, 0, sn_add(sn_mul(a, sn_in(f, 0)), b));
+}
+
+START_TEST(c3_a_seed_in_the_body_is_in_order) {
+    for (int replay = 0; replay < 2; replay++) {
+        Host host = {0}, slow = {0};
+        const Twin twin =
+            twin_new(seeds_itself, &host, &slow,
+                     SN_COMPILE_OPTIONS(.mode = replay ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY));
+        sn_tensor *const x = F32(1, 6);
+        for (uint64_t i = 0; i < 4; i++) {
+            sn_seed(90 + i);
+            sn_tensor *const want = SN_CALL(twin.eager, x), *const then =
+                                                                sn_rand(SN_INTS(6), SN_F32);
+            sn_seed(90 + i);
+            ck_assert(same_bits(SN_CALL(twin.fast, x), want));
+            ck_assert(same_bits(sn_rand(SN_INTS(6), SN_F32), then));
+        }
+        ck_assert_int_eq(host.runs, 4);
+        twin_free(twin);
+    }
+}
+END_TEST
+
 /* C4, C5: values that change from call to call
  * --------------------------------------------------------------------------- */
 
@@ -552,6 +581,7 @@ int main(void) {
         c3_freeing_the_running_function_is_refused,
         c3_process_wide_calls_are_refused_in_bodies,
         c3_metadata_is_answered_at_once,
+        c3_a_seed_in_the_body_is_in_order,
         c4_a_float_that_differs_is_a_runtime_value,
         c4_a_rule_that_branches_on_a_number_is_guarded,
         c4_what_rules_read_as_constants_specialises,

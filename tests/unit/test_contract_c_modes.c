@@ -843,32 +843,6 @@ START_TEST(c13_one_function_on_many_threads) {
 }
 END_TEST
 
-static void *touches(void *context) {
-    Host *const host = context;
-    sn_item(sn_sum(host->kept));
-    host->runs = sn_error_take()->status;
-    return NULL;
-}
-
-static sn_status shows_a_placeholder(sn_frame *f) {
-    Host *const host = sn_closure(f);
-    host->kept = sn_exp(sn_in(f, 0));
-    pthread_t thread;
-    pthread_create(&thread, NULL, touches, host);
-    pthread_join(thread, NULL);
-    return sn_out(f, 0, sn_add(host->kept, host->kept));
-}
-
-START_TEST(c13_another_threads_placeholder_gives_a_value_or_an_error) {
-    Host host = {0};
-    sn_function *const fn = sn_compile(shows_a_placeholder, &host, NULL);
-    sn_tensor *const x = F32(1, 6), *const y = SN_CALL(fn, x);
-    ck_assert(host.runs == SN_OK || host.runs == SN_ERR_STATE);
-    ck_assert(same_bits(y, sn_add(sn_exp(x), sn_exp(x))));
-    sn_function_free(fn);
-}
-END_TEST
-
 /* C14: falling back is counted
  * -------------------------------------------------------------------------------- */
 
@@ -970,7 +944,6 @@ int main(void) {
         c13_scopes_left_open_are_closed,
         c13_a_body_left_by_a_jump_is_flushed,
         c13_one_function_on_many_threads,
-        c13_another_threads_placeholder_gives_a_value_or_an_error,
         c14_every_call_says_its_path,
         c14_the_recompile_limit_is_counted_and_said,
         c14_the_setting_of_the_limit_counts,
