@@ -31,7 +31,7 @@ sn_tensor *sn_keep(sn_tensor *t) {
     if (!t) return NULL;
     sn_state *const state = state_get();
     const uint32_t first = state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
-    const bool innermost = (t->flags & TF_in_scope) && t->scope_slot >= first;
+    const bool innermost = tensor_in_scope(t) && tensor_scope_slot(t) >= first;
     if (!innermost || !scope_take(state, t)) tensor_retain(t);
     return t;
 }

@@ -534,7 +534,7 @@ static void engine_close(Engine *e) {
 /* Gives an owned gradient to the scope. One that a scope holds already (the caller's own, or one
  * asked for twice) gets another handle. */
 static sn_tensor *give(Engine *e, sn_tensor *t) {
-    if (!(t->flags & TF_in_scope)) return scope_adopt(e->state, t) ? t : NULL;
+    if (!tensor_in_scope(t)) return scope_adopt(e->state, t) ? t : NULL;
     sn_tensor *alias = tensor_from_storage(t->storage, t->base.meta, t->offset);
     const AutogradMeta *const meta = t->autograd;
     if (alias && meta && meta->node && tape_attach(alias, meta->node, meta->output) != ST_OK)

@@ -303,6 +303,8 @@ static bool op_tracks(const Trace *trace, const TraceOp *op) {
 
 bool capture_requires_grad(sn_tensor *t) {
     Capture *const c = state_get()->capture;
+    const struct Placeholder *const other = t->placeholder;
+    if (other && other->capture != c) return capture_flush_foreign(t) == ST_OK && tape_tracks(t);
     const bool entered = c && capture_enter(c);
     bool tracks = !(c && c->trace->tracked_writes) || capture_flush_tensor(t) == ST_OK;
     const struct Placeholder *const p = t->placeholder;
@@ -488,23 +490,8 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     return record(c, call, symbolic, NULL, 0);
 }
 
-/* Placeholders of other captures, before this one is locked. */
-static Status make_foreign(const Capture *c, const OpCall *call) {
-    for (int i = 0; i < call->row->n_params; i++) {
-        const Arg *const a = &call->args[i];
-        const int n = a->kind == ARG_tensor ? 1 : a->kind == ARG_tensors ? a->n : 0;
-        for (int k = 0; k < n; k++) {
-            sn_tensor *const t = tensor_of(a->kind == ARG_tensor ? a->val : a->vals[k]);
-            const struct Placeholder *const p = t ? t->placeholder : NULL;
-            if (p && p->capture != c) TRY(capture_flush_foreign(t));
-        }
-    }
-    return ST_OK;
-}
-
 static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
     bool outside = false;
-    TRY(make_foreign(c, call));
     const bool entered = capture_enter(c);
     const Status status = capture_locked(c, call, symbolic, &outside);
     capture_leave(c, entered);

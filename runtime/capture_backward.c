@@ -187,6 +187,14 @@ static Status before_accumulation(Capture *c, const TapeRun *run) {
     return ST_OK;
 }
 
+static Status make_foreign(const Capture *c, sn_tensor *const *ts, int n) {
+    for (int i = 0; i < n; i++) {
+        const struct Placeholder *const p = ts[i] ? ts[i]->placeholder : NULL;
+        if (p && p->capture != c) TRY(capture_flush_foreign(ts[i]));
+    }
+    return ST_OK;
+}
+
 static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
     sn_tensor *leaves[MAX_LEAVES];
     int n = 0;
@@ -200,6 +208,9 @@ static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
  * a break. */
 static bool capture_run(const TapeRun *run, Status *status) {
     Capture *const c = state_get()->capture;
+    *status = make_foreign(c, run->roots, run->n_roots);
+    if (*status == ST_OK && run->xs) *status = make_foreign(c, run->xs, run->n_xs);
+    if (*status != ST_OK) return true;
     if (!c) return false;
     const bool entered = capture_enter(c);
     const bool recorded = record_pending(c, run, status);

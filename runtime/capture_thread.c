@@ -8,7 +8,7 @@
  *   other                                [touch: lock, run, bind, unlock]
  *
  * Order of locks: `touching`, then one capture's lock, then a function's. A thread that holds a capture's lock asks for
- * no other one: capture_op flushes foreign arguments before it locks, and what user code asks for from within a running
+ * no other one: the dispatcher makes foreign arguments before a key runs, and what user code asks for from within a running
  * segment is an error. A call ends under `touching`, for placeholders live in its arena. */
 #include <pthread.h>
 

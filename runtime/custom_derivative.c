@@ -121,7 +121,7 @@ static Status run_eagerly(Deriv *d) {
     for (int i = 0; i < d->row->n_params; i++) {
         sn_tensor *const t = (sn_tensor *)d->grad_in[i];
         if (!t) continue;
-        if (t->flags & TF_in_scope)
+        if (tensor_in_scope(t))
             tensor_release(t);
         else if (!scope_adopt(state_get(), t))
             d->grad_in[i] = NULL;

@@ -56,7 +56,7 @@ static Status unpack(TapeNode *node, bool create_graph, sn_tensor **values) {
 static void give_to_scope(sn_tensor **grad) {
     sn_tensor *const t = *grad;
     if (!t) return;
-    if (t->flags & TF_in_scope)
+    if (tensor_in_scope(t))
         tensor_release(t);
     else if (!scope_adopt(state_get(), t))
         *grad = NULL;

@@ -116,11 +116,18 @@ static Status failed_argument(const OpCall *call, int i) {
                        call->row->params[i].name);
 }
 
-static inline Status add_tensor(const OpCall *call, int i, const Val *val, uint64_t *keys) {
-    const sn_tensor *const t = (const sn_tensor *)val;
+/* A value that another thread's call has not computed yet: keys and history come with it. */
+static Status make_foreign(sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    return p && p->capture != state_get()->capture ? capture_flush_foreign(t) : ST_OK;
+}
+
+static inline Status add_tensor(const OpCall *call, int i, Val *val, uint64_t *keys) {
+    sn_tensor *const t = (sn_tensor *)val;
     if (UNLIKELY(!t))
         return call->row->params[i].type == PT_tensor_opt ? ST_OK : null_argument(call, i);
     if (UNLIKELY(t->flags & TF_error)) return failed_argument(call, i);
+    if (UNLIKELY(t->placeholder != NULL)) TRY(make_foreign(t));
     *keys |= t->keys;
     return ST_OK;
 }

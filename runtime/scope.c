@@ -3,7 +3,7 @@
  *   handles  | root's | scope 1's | scope 2's |        one stack; a frame remembers where its part
  * begins mark     generation << 32 | state id << 20 | depth
  *
- * A tensor is held by one scope at most (TF_in_scope, scope_slot), so leaving a scope early is
+ * A tensor is held by one scope at most (scope_place), so leaving a scope early is
  * O(1): its slot is filled with the last handle when it is the innermost scope's, else left empty.
  */
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void release_handles(sn_state *state, uint32_t first) {
     while (state->n_handles > first) {
         sn_tensor *const t = state->handles[--state->n_handles];
         if (!t) continue;
-        t->flags &= (uint8_t)~TF_in_scope;
+        tensor_set_scope_place(t, 0);
         tensor_release(t);
     }
 }
@@ -116,8 +116,7 @@ static bool push_handle(sn_state *state, sn_tensor *t) {
         tensor_release(t);
         return false;
     }
-    t->flags |= TF_in_scope;
-    t->scope_slot = state->n_handles;
+    tensor_set_scope_place(t, state->n_handles + 1);
     state->handles[state->n_handles++] = t;
     if (UNLIKELY(!state->n_scopes)) warn_root(state);
     return true;
@@ -129,15 +128,14 @@ bool scope_adopt(sn_state *state, sn_tensor *t) {
 }
 
 bool scope_take(sn_state *state, sn_tensor *t) {
-    const uint32_t slot = t->scope_slot;
-    if (!(t->flags & TF_in_scope) || slot >= state->n_handles || state->handles[slot] != t)
-        return false;
-    t->flags &= (uint8_t)~TF_in_scope;
+    const uint32_t slot = tensor_scope_slot(t); /* of none: beyond all */
+    if (slot >= state->n_handles || state->handles[slot] != t) return false;
+    tensor_set_scope_place(t, 0);
     if (slot >= floor_of(state)) {
         sn_tensor *const last = state->handles[--state->n_handles];
         if (last != t) {
             state->handles[slot] = last;
-            if (last) last->scope_slot = slot;
+            if (last) tensor_set_scope_place(last, slot + 1);
         }
     } else {
         state->handles[slot] = NULL;
@@ -152,7 +150,7 @@ void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, in
     sn_tensor *small[16], **taken = n <= 16 ? small : mem_alloc((size_t)n * sizeof *taken);
     int n_taken = 0;
     for (int i = 0; i < n && taken; i++)
-        if (ts[i] && (ts[i]->flags & TF_in_scope) && ts[i]->scope_slot >= first &&
+        if (ts[i] && tensor_in_scope(ts[i]) && tensor_scope_slot(ts[i]) >= first &&
             scope_take(state, ts[i]))
             taken[n_taken++] = ts[i];
     while (state->n_scopes > depth) scope_pop(state);
@@ -248,7 +246,7 @@ sn_tensor *sn_scope_return(sn_scope mark, sn_tensor *t) {
     const uint32_t depth = depth_of(state, mark);
     if (!depth) return NULL;
     const uint32_t first = state->scopes[depth - 1].first;
-    if (t && !((t->flags & TF_in_scope) && t->scope_slot < first)) {
+    if (t && !(tensor_in_scope(t) && tensor_scope_slot(t) < first)) {
         if (!scope_take(state, t)) tensor_retain(t);
         scope_pop_to(state, depth - 1);
         return scope_adopt(state, t) ? t : NULL;

@@ -83,7 +83,7 @@ static bool is_needed(const Trace *trace, const sn_tensor *t) {
     if (t == c->wanted) return true;
     for (int i = 0; i < c->n_results; i++)
         if (c->results[i] == t) return true;
-    const bool in_scope = t->flags & TF_in_scope;
+    const bool in_scope = tensor_in_scope(t);
     if (trace->writes && !c->final && refs_of(t) > 1) return true;
     return refs_of(t) > 1 + in_scope;
 }

@@ -133,7 +133,7 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output);
 /* A reference of one's own: the innermost scope's where it holds t, else a new one. */
 static inline void tape_own(sn_state *state, sn_tensor *t) {
     const uint32_t first = state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
-    const bool innermost = (t->flags & TF_in_scope) && t->scope_slot >= first;
+    const bool innermost = tensor_in_scope(t) && tensor_scope_slot(t) >= first;
     if (!innermost || !scope_take(state, t)) tensor_retain(t);
 }
 /* Another handle of t's data without history, owned by the caller; NULL raises. */

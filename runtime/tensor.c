@@ -136,7 +136,8 @@ sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset) {
     sn_tensor *const t = tensor_from_storage(base->storage, meta, offset);
     if (!t) return NULL;
     t->keys = base->keys; /* an inference tensor's views are such, whatever the mode */
-    t->flags = (uint8_t)((t->flags & ~TF_inference) | (base->flags & TF_inference));
+    const uint8_t flags = (uint8_t)((t->flags & ~TF_inference) | (base->flags & TF_inference));
+    atomic_store_explicit(&t->flags, flags, memory_order_relaxed);
     return t;
 }
 

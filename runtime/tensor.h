@@ -47,9 +47,8 @@ typedef struct Storage {
 
 enum {                   /* sn_tensor.flags */
        TF_inference = 1, /* made in inference mode */
-       TF_error = 2, /* a handle of an op that failed after the fact [C8]: every function treats it
+       TF_error = 2 /* a handle of an op that failed after the fact [C8]: every function treats it
                         as NULL */
-       TF_in_scope = 4 /* a scope holds one of the references */
 };
 
 struct AutogradMeta; /* runtime/tape.h; NULL until needed */
@@ -58,15 +57,28 @@ struct Placeholder;  /* runtime/capture.h; non-NULL: data not computed yet */
 struct sn_tensor {
     Val base; /* first: an sn_tensor is a Val; meta is interned */
     _Atomic int32_t refs;
-    uint8_t flags, block; /* block: BLOCK_ class */
-    uint64_t keys;        /* bits of dispatch keys (runtime/dispatch.h) */
-    Storage *storage;     /* NULL only for placeholders and meta tensors */
-    int64_t offset;       /* elements */
+    _Atomic uint8_t flags;
+    uint8_t block;    /* BLOCK_ class */
+    uint64_t keys;    /* bits of dispatch keys (runtime/dispatch.h) */
+    Storage *storage; /* NULL only for placeholders and meta tensors */
+    int64_t offset;   /* elements */
     struct AutogradMeta *autograd;
     _Atomic(struct Placeholder *) placeholder; /* cleared when all else is in place */
-    uint32_t scope_slot;                       /* its index in state->handles where TF_in_scope */
+    _Atomic uint32_t
+        scope_place; /* 1 + its index in the handles of the state that holds it; 0: no scope does */
 };
 static inline sn_tensor *tensor_of(Val *v) { return (sn_tensor *)v; }
+
+/* A scope holds one of the references. Only the holder's thread changes it; others may look. */
+static inline bool tensor_in_scope(const sn_tensor *t) {
+    return atomic_load_explicit(&t->scope_place, memory_order_relaxed) != 0;
+}
+static inline uint32_t tensor_scope_slot(const sn_tensor *t) {
+    return atomic_load_explicit(&t->scope_place, memory_order_relaxed) - 1;
+}
+static inline void tensor_set_scope_place(sn_tensor *t, uint32_t place) {
+    atomic_store_explicit(&t->scope_place, place, memory_order_relaxed);
+}
 
 /* Interned metadata; NULL raises (sizes that overflow, out of memory). Lives until the process
  * ends. */

@@ -121,6 +121,34 @@ START_TEST(c13_a_placeholder_of_one_call_is_an_input_of_another) {
 }
 END_TEST
 
+static void *goes_backward(void *context) { /* an op on it is recorded, and it has its history */
+    Host *const host = context;
+    const bool tracks = sn_requires_grad(host->shown);
+    sn_backward(sn_sum(sn_mul(host->shown, host->shown)));
+    host->flag = tracks && sn_error_take()->status == SN_OK;
+    return NULL;
+}
+
+static sn_status shows_tracked(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    host->shown = sn_exp(sn_in(f, 0));
+    run_on_other_thread(goes_backward, host);
+    return sn_out(f, 0, sn_detach(host->shown));
+}
+
+START_TEST(c13_another_thread_gets_the_history) {
+    Host host = {0};
+    const Twin twin = twin_new(shows_tracked, &host, &host, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const a = LEAF(i, 6), *const b = LEAF(i, 6);
+        twin_call(twin, SN_TENSORS(a), SN_TENSORS(b));
+        ck_assert_int_eq(host.flag, 1);
+        ck_assert(sn_grad(b) && same_bits(sn_grad(a), sn_grad(b)));
+    }
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status random_body(sn_frame *f) {
     Host *const host = sn_closure(f);
     host->shown = sn_add(sn_in(f, 0), sn_rand(SN_INTS(6), SN_F32));
@@ -436,6 +464,7 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, c13_another_thread_gets_the_value, 0, 3);
     tcase_add_test(tests, c13_a_placeholder_of_one_call_is_an_input_of_another);
+    tcase_add_test(tests, c13_another_thread_gets_the_history);
     tcase_add_test(tests, c13_random_numbers_are_the_owners);
     tcase_add_test(tests, c13_an_error_reaches_both_threads);
     tcase_add_test(tests, c13_a_value_that_is_being_computed_is_an_error_not_a_deadlock);

@@ -40,7 +40,7 @@ START_TEST(an_ending_scope_leaves_the_root_alone) {
     const char *const text = state_text(state_get(), strdup("root"));
     sn_scope_end(sn_scope_begin());
     ck_assert_int_eq(sn_size(root, 0), 4096);
-    ck_assert(root->flags & TF_in_scope);
+    ck_assert(tensor_in_scope(root));
     ck_assert_str_eq(text, "root");
     sn_scope_end(SN_SCOPE_ROOT); /* ends the root's too */
 }
