@@ -10,11 +10,9 @@
 enum { CLASS_BYTES = 64, KEEP = 4096 };
 
 static _Atomic int64_t live_nodes;
-static _Atomic uint32_t hook_epoch;
 static _Atomic int64_t hook_ids;
 
 int64_t tape_live_nodes(void) { return atomic_load(&live_nodes); }
-uint32_t tape_hook_epoch(void) { return atomic_load(&hook_epoch); }
 
 /* blocks ------------------------------------------------------------------------------------- */
 
@@ -260,7 +258,6 @@ int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure) {
     TapeHook **at = hooks_of(t->autograd);
     while (*at) at = &(*at)->next;
     *at = hook;
-    atomic_fetch_add(&hook_epoch, 1);
     return hook->id;
 }
 
@@ -271,7 +268,6 @@ void tape_hook_remove(sn_tensor *t, int64_t id) {
         if (hook->id != id) continue;
         *at = hook->next;
         mem_free(hook);
-        atomic_fetch_add(&hook_epoch, 1);
         return;
     }
 }

@@ -60,7 +60,6 @@ Status tape_grad_set(sn_tensor *t,
                      sn_tensor *grad); /* retains; NULL removes; checks dtype, sizes, device */
 int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure); /* id > 0; 0 raised */
 void tape_hook_remove(sn_tensor *t, int64_t id);
-uint32_t tape_hook_epoch(void); /* grows with every registration and removal [C7] */
 
 /* A tensor that a node needs in backward: its handle and the version it had. */
 typedef struct TapeSaved {

@@ -1,0 +1,220 @@
+/* test_contract_c_guards.c: what compiled code was made for and what may differ without it [semantics C7]. That each row
+ * of guard.def is needed is shown by test_failing.c; here stand the items of the rule that are no row: they are part of an
+ * op's edge, follow the state at the call, or make no difference to code (runtime/README.md). */
+#include "tests/unit/contract.h"
+
+typedef struct Host {
+    int runs, seen;
+    sn_tensor *kept;
+} Host;
+
+static const sn_compile_mode modes[] = {SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
+
+/* Data pointers: every element offset is one class, and minibatch slices cost nothing
+ * ------------------------------------------------------------------------------------------ */
+
+static sn_status normed(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const h = sn_gelu(sn_matmul(x, sn_t(sn_in(f, 1))));
+    sn_add_scalar_(sn_in(f, 1), sn_float(0.5));
+    return sn_out(f, 0, sn_softmax(h, -1));
+}
+
+static sn_tensor *at_offset(float *memory, int64_t rows, int offset) {
+    fill_floats(memory + offset, rows * 33, (uint64_t)offset);
+    return sn_wrap(SN_BLOB(.data = memory + offset, .bytes = (size_t)rows * 33 * sizeof(float),
+                           .sizes = SN_INTS(rows, 33), .dtype = SN_F32));
+}
+
+START_TEST(c7_alignment_of_data_is_no_case) {
+    static float memory[4][40 * 33];
+    for (int m = 0; m < 2; m++) {
+        const Twin twin = twin_new(normed, NULL, NULL, SN_COMPILE_OPTIONS(.mode = modes[m]));
+        for (int i = 0; i < 20; i++) {
+            sn_tensor *const a = at_offset(memory[0], 30, i), *const w =
+                                                                  at_offset(memory[1], 17, 19 - i);
+            sn_tensor *const b = at_offset(memory[2], 30, i), *const v =
+                                                                  at_offset(memory[3], 17, 19 - i);
+            twin_call(twin, SN_TENSORS(a, w), SN_TENSORS(b, v));
+            ck_assert(same_bits(w, v));
+        }
+        ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+        ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+        twin_free(twin);
+    }
+}
+END_TEST
+
+static sn_status rectified(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    return sn_out(f, 0, sn_relu(sn_in(f, 0)));
+}
+
+START_TEST(c7_minibatch_slices_do_not_recompile) {
+    Host host = {0};
+    for (int m = 0; m < 2; m++) {
+        const Twin twin = twin_new(rectified, &host, &host, SN_COMPILE_OPTIONS(.mode = modes[m]));
+        sn_tensor *const all = F32(1, 90, 7);
+        for (int i = 0; i < 9; i++) TWIN_CALL(twin, sn_narrow(all, 0, i * 10 + i % 2, 9));
+        ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+        twin_free(twin);
+    }
+}
+END_TEST
+
+/* User modes
+ * ------------------------------------------------------------------------------------------ */
+
+static sn_status sees_ops(sn_frame *f) {
+    ((Host *)sn_closure(f))->seen++;
+    return sn_redispatch(f);
+}
+
+START_TEST(c7_user_modes_see_every_op) {
+    for (int m = 0; m < 2; m++) {
+        Host host = {0};
+        sn_function *const fn = sn_compile(rectified, &host, SN_COMPILE_OPTIONS(.mode = modes[m]));
+        sn_tensor *const x = F32(1, 10), *const want = sn_relu(x);
+        for (int i = 0; i < 3; i++) SN_CALL(fn, x);
+        ck_assert_int_eq(sn_user_mode_push(sees_ops, &host), SN_OK);
+        for (int i = 0; i < 2; i++) ck_assert(same_bits(SN_CALL(fn, x), want));
+        ck_assert_int_eq(host.seen, 2);
+        ck_assert_ptr_nonnull(strstr(sn_explain(fn), "a user mode is active"));
+        sn_user_mode_pop();
+        ck_assert(same_bits(SN_CALL(fn, x), want));
+        ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+        ck_assert_int_eq(host.seen, 2);
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
+/* Grad and inference modes
+ * ------------------------------------------------------------------------------------------ */
+
+static bool result_tracks(sn_function *fn, sn_tensor *x, sn_grad_mode mode) {
+    const sn_grad_mode before = sn_grad_mode_set(mode);
+    sn_tensor *const y = SN_CALL(fn, x);
+    sn_grad_mode_set(before);
+    ck_assert_msg(y != NULL, "%s", sn_error_take()->message);
+    return sn_requires_grad(y);
+}
+
+START_TEST(c7_grad_modes_are_cases) {
+    for (int m = 0; m < 2; m++) {
+        Host host = {0};
+        sn_function *const fn = sn_compile(rectified, &host, SN_COMPILE_OPTIONS(.mode = modes[m]));
+        sn_tensor *const x = LEAF(1, 10);
+        for (int i = 0; i < 9; i++) {
+            static const sn_grad_mode each[] = {SN_GRAD_OFF, SN_GRAD_ON, SN_INFERENCE};
+            ck_assert_int_eq(result_tracks(fn, x, each[i % 3]), each[i % 3] == SN_GRAD_ON);
+        }
+        ck_assert_int_le(stats_of(fn).compiles, 3);
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
+/* Generators: the one of the state that calls
+ * ------------------------------------------------------------------------------------------ */
+
+static sn_status noisy(sn_frame *f) {
+    return sn_out(f, 0, sn_add(sn_in(f, 0), sn_rand(SN_INTS(10), SN_F32)));
+}
+
+START_TEST(c7_the_generator_is_the_callers) {
+    for (int m = 0; m < 2; m++) {
+        const Twin twin = twin_new(noisy, NULL, NULL, SN_COMPILE_OPTIONS(.mode = modes[m]));
+        sn_tensor *const x = sn_keep(F32(1, 10));
+        sn_state *const states[] = {sn_state_new(), sn_state_new()};
+        for (int i = 0; i < 8; i++) {
+            sn_state *const before = sn_state_use(states[i % 2]);
+            sn_seed(40 + (uint64_t)(i / 4));
+            if (i % 2) sn_rand(SN_INTS(1), SN_F32);
+            sn_tensor *const want = SN_CALL(twin.eager, x), *const after =
+                                                                sn_rand(SN_INTS(3), SN_F32);
+            sn_seed(40 + (uint64_t)(i / 4));
+            if (i % 2) sn_rand(SN_INTS(1), SN_F32);
+            ck_assert(same_bits(SN_CALL(twin.fast, x), want));
+            ck_assert(same_bits(sn_rand(SN_INTS(3), SN_F32), after));
+            sn_state_use(before);
+        }
+        ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+        sn_state_free(states[0]);
+        sn_state_free(states[1]);
+        sn_release(x);
+        twin_free(twin);
+    }
+}
+END_TEST
+
+/* Hooks and .grad
+ * ------------------------------------------------------------------------------------------ */
+
+static sn_status doubles_gradient(sn_frame *f) {
+    ((Host *)sn_closure(f))->seen++;
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2)));
+}
+
+static sn_status squares(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_sum(sn_mul(x, x)));
+}
+static sn_status steps(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_sum(sn_mul(x, x));
+    sn_backward(y);
+    return sn_out(f, 0, sn_detach(y));
+}
+
+static void gradient(sn_function *fn, sn_tensor *x, bool inside) {
+    sn_tensor *const y = SN_CALL(fn, x);
+    if (!inside) sn_backward(y);
+    ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);
+}
+
+/* Hooks come and go after the code was made; a .grad is there or not. */
+START_TEST(c7_hooks_and_gradients_that_are_there) {
+    for (int inside = 0; inside < 2; inside++) {
+        Host fast = {0}, slow = {0};
+        const Twin twin = twin_new(inside ? steps : squares, NULL, NULL, NULL);
+        sn_tensor *const a = LEAF(1, 10), *const b = LEAF(1, 10);
+        int64_t hooks[2] = {0, 0};
+        for (int i = 0; i < 12; i++) {
+            if (i == 3) hooks[0] = sn_hook_add(a, doubles_gradient, &fast);
+            if (i == 3) hooks[1] = sn_hook_add(b, doubles_gradient, &slow);
+            if (i == 6) sn_hook_remove(a, hooks[0]), sn_hook_remove(b, hooks[1]);
+            if (i % 4 == 0) sn_grad_set(a, NULL), sn_grad_set(b, NULL);
+            gradient(twin.fast, a, inside);
+            if (i == 2 || i == 11) ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+            gradient(twin.eager, b, inside);
+            ck_assert(same_bits(sn_grad(a), sn_grad(b)));
+            ck_assert_int_eq(fast.seen, slow.seen);
+        }
+        ck_assert_int_eq(fast.seen, 3);
+        twin_free(twin);
+    }
+}
+END_TEST
+
+/* Settings change speed, or what runs, but no code: what was compiled goes on serving. */
+START_TEST(c7_the_number_of_threads_is_no_case) {
+    const Twin twin = twin_new(normed, NULL, NULL, NULL);
+    static const char *const threads[] = {"1", "1", "3", "2"};
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(sn_setting_set("threads", threads[i]), SN_OK);
+        sn_tensor *const x = F32(i, 300, 33), *const w = F32(5, 200, 33), *const v = sn_clone(w);
+        twin_call(twin, SN_TENSORS(x, w), SN_TENSORS(x, v));
+    }
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+    twin_free(twin);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        c7_alignment_of_data_is_no_case,     c7_minibatch_slices_do_not_recompile,
+        c7_user_modes_see_every_op,          c7_grad_modes_are_cases,
+        c7_the_generator_is_the_callers,     c7_hooks_and_gradients_that_are_there,
+        c7_the_number_of_threads_is_no_case,
+    };
+    return contract_main("test_contract_c_guards", tests, (int)(sizeof tests / sizeof *tests));
+}
