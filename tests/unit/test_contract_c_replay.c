@@ -286,6 +286,25 @@ START_TEST(c6_other_kinds_of_inputs_do_not_fit) {
 }
 END_TEST
 
+static sn_status strides_itself(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_exp(sn_as_strided(x, SN_INTS(2, 3), SN_INTS(6, 1), 7)));
+}
+
+START_TEST(c6_an_offset_in_the_storage_is_no_program) {
+    Case c = {0};
+    case_begin(&c, strides_itself, REPLAY(0));
+    sn_tensor *const all = F32(3, 40, 6);
+    for (int i = 0; i < 8; i++) {
+        TWIN_CALL(c.twin,
+                  i % 2 ? sn_narrow(all, 0, 0, 8 + i) : sn_narrow(all, 0, i % 4 / 2, 9 + i));
+        TWIN_CALL(c.twin, F32(i, 12 + i, 6));
+    }
+    twin_free(c.twin);
+}
+END_TEST
+
 static sn_status random_rows(sn_frame *f) {
     ((Host *)sn_closure(f))->runs++;
     sn_tensor *const x = sn_in(f, 0);
@@ -356,6 +375,7 @@ int main(void) {
     tcase_add_test(tests, c6_every_plain_getter_counts);
     tcase_add_test(tests, c5_what_rules_decided_is_a_guard_of_the_replay);
     tcase_add_test(tests, c6_other_kinds_of_inputs_do_not_fit);
+    tcase_add_test(tests, c6_an_offset_in_the_storage_is_no_program);
     tcase_add_test(tests, c6_random_numbers_of_other_sizes);
     tcase_add_test(tests, c6_verified_calls_keep_their_share);
     tcase_add_test(tests, c5_misuse_of_symbols_is_an_error);
