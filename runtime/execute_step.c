@@ -87,7 +87,8 @@ static void run_part(void *context, int i) {
     run_code(split->code, split->bound, lo, hi, &split->errors[i]);
 }
 
-/* The outer dim with the most iterations, in parts of whole blocks where it is the last one. */
+/* The outer dim with the most iterations, in parts of whole blocks where it is the last one. Columns
+ * of a reduction over rows get one part per thread: narrow ones read short pieces of every row. */
 static void decide(const Nest *nest, Split *split, int64_t inner) {
     int64_t total = inner * nest->n_insts;
     for (int d = 0; d < nest->n_outer; d++) {
@@ -98,9 +99,12 @@ static void decide(const Nest *nest, Split *split, int64_t inner) {
     split->part = nest->n_outer ? split->extent[split->dim] : 1;
     const int64_t most = total / PART_WORK;
     if (!nest->n_outer || most < 2 || pool_threads() == 1) return;
-    const int64_t wanted = min_i64(min_i64(most, 4 * pool_threads()), FEW);
-    const bool elements = split->dim == nest->n_outer - 1 && !nest->n_inner;
-    split->part = round_up(ceil_div(split->part, wanted), elements ? BLOCK : 1);
+    const bool last = split->dim == nest->n_outer - 1;
+    const bool elements = last && !nest->n_inner;
+    const bool columns = last && nest->n_inner && nest->n_s == nest->n_inner;
+    const int64_t parts = pool_threads() * (columns ? 1 : 4);
+    const int64_t wanted = min_i64(min_i64(most, parts), FEW);
+    split->part = round_up(ceil_div(split->part, wanted), elements ? BLOCK : columns ? LANES_L : 1);
     split->n_parts = (int)ceil_div(split->extent[split->dim], split->part);
 }
 
