@@ -122,6 +122,11 @@ static void saved_text(const Variant *v, Text *text) {
         all += bytes;
     }
     if (n) text_printf(text, "    %d tensor%s, %lld bytes\n", n, plural(n), (long long)all);
+    int kernels;
+    const int keys = training_keys(v, &kernels);
+    if (keys)
+        text_printf(text, "  backward compiled for %d other key%s: %d kernel%s\n", keys,
+                    plural(keys), kernels, plural(kernels));
 }
 
 static void times_text(const Variant *v, Text *text) {

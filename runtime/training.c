@@ -147,6 +147,15 @@ static Status settle(Variant *v, Status status) {
     return status;
 }
 
+/* Without code for it a launch's node expands into eager's. */
+static void compile_backward(Variant *v, Training *t) {
+    if (failpoint("backward")) return;
+    CompileInfo before = v->info;
+    if (compile_plan(t->backward_plan, &v->info, &t->usual.run) == ST_OK) return;
+    error_clear();
+    v->info.failure = before.failure;
+}
+
 Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     Training *const t = ARENA_NEW(v->arena, Training);
     if (!t) return ST_MEMORY;
@@ -164,7 +173,8 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     t->n_symbols = sym_free_count(graph->env);
     TRY(settle(v, make_usual(t, t->partition->backward)));
     TRY(settle(v, compile_plan(t->forward_plan, &v->info, &v->run)));
-    return settle(v, compile_plan(t->backward_plan, &v->info, &t->usual.run));
+    compile_backward(v, t);
+    return ST_OK;
 }
 
 bool training_stage(const Variant *v, const char *stage, Text *text) {
@@ -188,11 +198,23 @@ bool training_stage(const Variant *v, const char *stage, Text *text) {
     return true;
 }
 
+int training_keys(const Variant *v, int *kernels) {
+    int n = 0;
+    *kernels = 0;
+    if (!v->training) return 0;
+    for (const BackwardCase *c = atomic_load(&v->training->cases); c; c = c->next) {
+        if (!c->run) continue;
+        n++;
+        *kernels += c->info.kernels;
+    }
+    return n;
+}
+
 int training_saved(const Training *t) { return t ? t->n_saved : 0; }
 
 bool training_saved_at(const Variant *v, int i, SavedValue *out) {
     const Training *const t = v->training;
-    if (!t || !t->usual.run || i >= t->n_saved) return false;
+    if (!t || !v->run || i >= t->n_saved) return false;
     const int from = t->partition->saved_inputs[i];
     int output = t->n_forward;
     for (int k = 0; k < i; k++) output += t->partition->saved_inputs[k] < 0;

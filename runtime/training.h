@@ -27,6 +27,8 @@ Status training_run(Variant *variant, const Trace *trace, sn_tensor *const *inpu
                     const int64_t *symbols, const double *floats, sn_tensor **outs);
 /* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
 bool training_stage(const Variant *variant, const char *stage, Text *text);
+/* For how many keys beside the usual one a backward was compiled, and its kernels. */
+int training_keys(const Variant *variant, int *kernels);
 /* How many tensors a launch saves for its backward; NULL: 0. */
 int training_saved(const Training *training);
 /* What forward keeps for backward, by number; false past the last. */

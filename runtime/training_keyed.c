@@ -94,6 +94,7 @@ static Status plan_case(void *context) {
 
 /* A failure leaves the case without code. */
 static void compile_case(const Variant *v, BackwardCase *c) {
+    if (failpoint("backward")) return;
     CaseJob job = {.variant = v, .made = c, .graph = graph_new(c->arena, "case")};
     if (job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK)
         compile_plan(job.plan, &c->info, &c->run);
