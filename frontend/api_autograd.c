@@ -97,7 +97,7 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
 }
 
 int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
-    if (tensor_valid(t, "sn_hook_add") != ST_OK) return 0;
+    if (tensor_ready(t, "sn_hook_add") != ST_OK) return 0; /* hooks belong to the node */
     if (hook) return tape_hook_add(t, hook, closure);
     error_raise(ST_ARGUMENT, "sn_hook_add: the hook is NULL");
     return 0;

@@ -445,7 +445,8 @@ static Status record_into(Recording *r, const SavePlan *plan) {
     return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
 }
 
-Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs) {
+Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs,
+                   uint64_t sequence) {
     OpCall call = {.row = row->alias_of ? row->alias_of : row,
                    .form = FORM_functional,
                    .args = args,
@@ -456,6 +457,7 @@ Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_ou
     SavePlan room;
     const SavePlan *const plan = plan_of(call.row, &room);
     TRY(make_node(&r, plan));
+    r.node->sequence = sequence;
     Status status = set_edges(&r);
     if (status == ST_OK) status = save_arguments(&r, plan);
     if (status == ST_OK) status = attach_results(&r);

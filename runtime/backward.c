@@ -25,6 +25,7 @@ struct TapeEntry {
     TapeNode *node;      /* or a leaf: */
     sn_tensor *leaf;
     bool queued, needed;
+    bool stop;         /* the run ends here: gradients are collected, nothing goes on */
     sn_tensor **grads; /* by result, owned; a leaf has one */
     sn_tensor *one;    /* grads of a node with one result */
 };
@@ -186,7 +187,7 @@ static Status deliver(Engine *e, const TapeEdge *edge, sn_tensor *grad, bool who
     if (!entry) return ST_MEMORY;
     sn_tensor **const sum = &entry->grads[edge->leaf ? 0 : edge->output];
     TRY(whole ? replace(e, sum, grad) : accumulate(e, sum, grad));
-    return edge->leaf || entry->queued ? ST_OK : heap_push(e, entry);
+    return edge->leaf || entry->queued || entry->stop ? ST_OK : heap_push(e, entry);
 }
 
 /* hooks -------------------------------------------------------------------------------------- */
@@ -393,7 +394,7 @@ static Status finish_leaves(Engine *e) {
 static Status reach_all(Engine *e) {
     for (EntryBlock *block = e->blocks; block; block = block->next)
         for (int i = 0; i < block->n; i++) {
-            const TapeNode *const node = block->entries[i].node;
+            const TapeNode *const node = block->entries[i].stop ? NULL : block->entries[i].node;
             for (int k = 0; node && k < node->n_edges; k++)
                 if (node->edges[k].target && !entry_of_edge(e, &node->edges[k])) return ST_MEMORY;
         }
@@ -423,7 +424,7 @@ static Status mark_needed(Engine *e) {
     n = 0;
     for (EntryBlock *block = e->blocks; block; block = block->next)
         for (int i = 0; i < block->n; i++)
-            if (block->entries[i].node) nodes[n++] = &block->entries[i];
+            if (block->entries[i].node && !block->entries[i].stop) nodes[n++] = &block->entries[i];
     qsort(nodes, (size_t)n, sizeof *nodes, by_sequence);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < nodes[i]->node->n_edges; k++)
@@ -470,6 +471,13 @@ static Status check_root(sn_tensor *root, sn_tensor *grad, int i) {
     return ST_OK;
 }
 
+static void drop_edge(const TapeEdge *edge) {
+    if (edge->leaf)
+        tensor_release(edge->target);
+    else
+        tape_node_release(edge->target);
+}
+
 static Status seed_root(Engine *e, int i) {
     sn_tensor *const root = e->run->roots[i];
     sn_tensor *grad = e->run->grads ? e->run->grads[i] : NULL;
@@ -481,10 +489,7 @@ static Status seed_root(Engine *e, int i) {
         status = grad || (grad = one_like(root->base.meta)) ? deliver(e, &edge, grad, false)
                                                             : error_pending();
     }
-    if (edge.leaf)
-        tensor_release(edge.target);
-    else
-        tape_node_release(edge.target);
+    drop_edge(&edge);
     return status;
 }
 
@@ -496,6 +501,25 @@ static Status enter_root(Engine *e, int i) {
     return (meta->node ? entry_of_node(e, meta->node) : entry_of_leaf(e, root)) ? ST_OK : ST_MEMORY;
 }
 
+/* TAPE_stop: xs are where the run ends. */
+static Status stop_at(Engine *e, sn_tensor *x) {
+    TapeEdge edge;
+    TRY(tape_edge_set(&edge, x));
+    TapeEntry *const entry = entry_of_edge(e, &edge);
+    if (entry) entry->stop = entry->needed = true;
+    drop_edge(&edge);
+    return entry ? ST_OK : ST_MEMORY;
+}
+
+static void collect_stops(Engine *e) {
+    for (int i = 0; i < e->run->n_xs; i++) {
+        const AutogradMeta *const meta = e->run->xs[i]->autograd;
+        const TapeEntry *const entry = meta->node ? meta->node->entry : meta->entry;
+        e->found[i] = entry->grads[meta->node ? meta->output : 0];
+        if (e->found[i]) tensor_retain(e->found[i]);
+    }
+}
+
 static Status seed(Engine *e) {
     for (int i = 0; e->selective && i < e->run->n_xs; i++) {
         sn_tensor *const x = e->run->xs[i];
@@ -503,6 +527,7 @@ static Status seed(Engine *e) {
         if (!tape_tracks(x))
             return error_raise(ST_STATE, "tensor %d of xs does not require gradients", i);
         if (x->autograd->view) TRY(tape_view_refresh(x));
+        if (e->run->flags & TAPE_stop) TRY(stop_at(e, x));
     }
     for (int i = 0; e->selective && i < e->run->n_roots; i++) TRY(enter_root(e, i));
     if (e->selective) TRY(mark_needed(e));
@@ -518,7 +543,9 @@ static Status seed(Engine *e) {
 static Status walk(Engine *e) {
     TRY(seed(e));
     while (e->n_heap) TRY(run_node(e, heap_pop(e)));
-    return finish_leaves(e);
+    if (!(e->run->flags & TAPE_stop)) return finish_leaves(e);
+    collect_stops(e);
+    return ST_OK;
 }
 
 static void engine_close(Engine *e) {
@@ -593,10 +620,7 @@ int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int ro
         if (!roots[i] || (status = tape_edge_set(&edge, roots[i])) != ST_OK || !edge.target)
             continue;
         if (!entry_of_edge(&e, &edge)) status = ST_MEMORY;
-        if (edge.leaf)
-            tensor_release(edge.target);
-        else
-            tape_node_release(edge.target);
+        drop_edge(&edge);
     }
     if (status == ST_OK) status = reach_all(&e);
     for (EntryBlock *block = e.blocks; status == ST_OK && block; block = block->next)

@@ -154,8 +154,9 @@ Status tape_fill(sn_tensor *t, double value); /* in place, an op */
 bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs);
 void tape_row_name(const OpRow *row, Text *text); /* add.Tensor: AddBackward */
 /* Records the node of a call that does not run: outs are there, as handles without history; what
- * the node does not save needs no data. */
-Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs);
+ * the node does not save needs no data. Its place in the order is `sequence`. */
+Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs,
+                   uint64_t sequence);
 bool tape_row_differentiable(const OpRow *row); /* it has a derivative rule */
 /* The layout that a leaf's .grad has: the leaf's own where that is dense, else row-major. */
 const Meta *tape_grad_meta(const sn_tensor *leaf);
@@ -176,8 +177,8 @@ sn_tensor *tape_view_base(const sn_tensor *t); /* NULL: not a view */
 
 /* engine (backward.c)
  * ------------------------------------------------------------------------------------------ */
-enum { TAPE_retain = 1, TAPE_create = 2, TAPE_allow_unused = 4 };
-/* roots get grads[i] (NULL: 1, for one element). xs NULL: accumulate into leaves. Else the
+enum { TAPE_retain = 1, TAPE_create = 2, TAPE_allow_unused = 4, TAPE_stop = 8 };
+/* TAPE_stop: the run ends at xs: what made them does not run, nor do their hooks. roots get grads[i] (NULL: 1, for one element). xs NULL: accumulate into leaves. Else the
  * gradients of xs go to out (scope-owned, NULL where unused is allowed) and no leaf is touched. */
 typedef struct TapeRun {
     sn_tensor *const *roots, *const *grads;

@@ -2,11 +2,11 @@
  * from what the launch saved, every node that the gradients reach is recorded over it, and the engine
  * runs them. Double backward goes on from there.
  *
- *     input 0's history --alias-- x --mul-- h --exp-- y <-- gradient     handles with data only
- *                                                                        where a node holds it
+ *     input 0 and its history -- mul -- h -- exp -- y <-- gradient      handles, with data only
+ *                                                                       where a node holds it
  *
- * Gradients stop at the inputs, also where one of them was made from another: each has a handle of
- * its own. Partial sums are roots too, so they come first. */
+ * The nodes take the sequence numbers that eager's would have had, and the run ends at the inputs.
+ * Partial sums are roots too, so they come first. */
 #include "runtime/training_parts.h"
 
 typedef struct Expansion {
@@ -66,28 +66,24 @@ static sn_tensor *handle_of(const Expansion *e, const GVal *value) {
     return *slot = meta ? tensor_without_data(meta) : NULL;
 }
 
-/* What stands for the input outside: its leaf, or a handle of the result that it was. */
-static sn_tensor *outer_of(const TapeEdge *edge) {
-    if (edge->leaf) return edge->target;
-    TapeNode *const node = edge->target;
-    sn_tensor *const t = tensor_without_data(node->out_meta[edge->output]);
-    return t && tape_attach(t, node, edge->output) == ST_OK ? t : NULL;
-}
-
+/* The input with the history that it has outside: its leaf, or a handle of the result that it was. */
 static Status enter_input(const Expansion *e, int i) {
-    sn_tensor *const outer = outer_of(&e->call->edges[i]);
-    sn_tensor *inner = outer ? handle_of(e, e->run.graph->inputs.at[i]) : NULL;
-    if (!inner) return error_pending() ? error_pending() : ST_MEMORY;
-    const Arg args[] = {A_VAL(&outer->base)};
-    return tape_record(op_row(OP_alias), args, &inner, 1);
+    const TapeEdge *const edge = &e->call->edges[i];
+    const GVal *const value = e->run.graph->inputs.at[i];
+    if (edge->leaf) {
+        e->run.values[value->id] = edge->target;
+        return ST_OK;
+    }
+    sn_tensor *const t = handle_of(e, value);
+    return t ? tape_attach(t, edge->target, edge->output) : error_pending();
 }
 
 static void touch(void *context, GVal **slot) {
     if (*slot) handle_of(context, *slot);
 }
 
-static Status record_step(Expansion *e, const TapeStep *step) {
-    const Node *const node = step->node;
+static Status record_step(Expansion *e, int s) {
+    const Node *const node = e->l->variant->training->tape.steps.at[s].node;
     Arg args[MAX_ARGS];
     sn_tensor **const outs = ARENA_ARRAY(e->run.arena, sn_tensor *, node->n_outs + 1);
     if (!outs) return ST_MEMORY;
@@ -95,7 +91,7 @@ static Status record_step(Expansion *e, const TapeStep *step) {
     for (int i = 0; i < node->n_outs; i++) outs[i] = handle_of(e, &node->outs[i]);
     TRY(error_pending());
     for (int i = 0; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
-    return tape_record(node->row, args, outs, node->n_outs);
+    return tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)s);
 }
 
 static Status record_all(Expansion *e) {
@@ -103,7 +99,7 @@ static Status record_all(Expansion *e) {
     for (int i = 0; i < t->n_inputs; i++)
         if (e->c->needs[i]) TRY(enter_input(e, i));
     for (int s = 0; s < t->tape.steps.n; s++)
-        if (e->c->ran[s]) TRY(record_step(e, &t->tape.steps.at[s]));
+        if (e->c->ran[s]) TRY(record_step(e, s));
     return ST_OK;
 }
 
@@ -151,7 +147,8 @@ static Status run_nodes(const Expansion *e) {
                          .xs = r.xs,
                          .n_xs = r.n_xs,
                          .out = r.got,
-                         .flags = TAPE_allow_unused | (create ? TAPE_create | TAPE_retain : 0)};
+                         .flags = TAPE_allow_unused | TAPE_stop |
+                                  (create ? TAPE_create | TAPE_retain : 0)};
     TRY(tape_run(&run));
     for (int i = 0, k = 0; i < e->l->variant->training->n_inputs; i++)
         if (e->c->needs[i]) e->call->grad_in[i] = r.got[k++];

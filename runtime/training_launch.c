@@ -213,6 +213,8 @@ Status training_run(Variant *v, const Trace *trace, sn_tensor *const *inputs,
     }
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
+    l->sequence = state->tape_sequence;
+    state->tape_sequence += (uint64_t)t->tape.steps.n;
     state->grad_mode = SN_GRAD_ON; /* whether gradients flow is in the graph, not in the mode at the
                                       segment's end */
     const Status status =

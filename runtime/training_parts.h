@@ -77,7 +77,8 @@ typedef struct Launch { /* context of one tape node */
     TapeSaved *saved;   /* what backward reads; gone once all was used */
     TapeSaved *watched; /* by watch */
     int n_saved, n_watched;
-    bool *used; /* by step: a backward without retain has run eager's node */
+    bool *used;        /* by step: a backward without retain has run eager's node */
+    uint64_t sequence; /* before the segment's interval on the tape: one number per step, its own */
     int64_t *symbols;
     double *floats;
 } Launch;

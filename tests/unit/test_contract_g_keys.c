@@ -1,0 +1,366 @@
+/* test_contract_g_keys.c: the backward of a compiled forward [semantics G1, G3, G5]: one per key, the
+ * versions of what eager's nodes hold, expansion into them, and peak memory. Bits are those of eager. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/function.h"
+#include "runtime/training.h"
+#include "tests/unit/contract.h"
+
+typedef struct Host {
+    sn_tensor *w, *b;
+    int hooks;
+} Host;
+
+/* How many backwards beside the usual one the function has compiled, and their kernels. */
+static int keys_of(const sn_function *fn, int *kernels) {
+    int n = 0;
+    *kernels = 0;
+    for (int i = 0; i < fn->variants.n; i++) {
+        int k;
+        n += training_keys(fn->variants.at[i], &k);
+        *kernels += k;
+    }
+    return n;
+}
+
+#define EXPECT_KEYS(fn, want, want_kernels)                                                        \
+    do {                                                                                           \
+        int kernels;                                                                               \
+        ck_assert_int_eq(keys_of(fn, &kernels), want);                                             \
+        ck_assert_int_eq(kernels, want_kernels);                                                   \
+    } while (0)
+
+static void backward(sn_tensor *root) {
+    ck_assert_msg(sn_backward(root) == SN_OK, "%s", sn_error_take()->message);
+}
+
+/* G1: one backward per key
+ * ------------------------------------------------------------------------------------------------ */
+
+static sn_status two_outputs(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_out(f, 1, sn_exp(sn_sin(x)));
+    return sn_out(f, 0, sn_mul(x, x));
+}
+
+static sn_tensor *of_one(sn_function *fn, int which) {
+    sn_tensor *const x = LEAF(7, 40);
+    sn_tensor *out[2];
+    ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+    backward(sn_sum(sn_mul(out[which], out[which])));
+    return sn_grad(x);
+}
+
+START_TEST(g1_a_backward_is_compiled_once_for_each_defined_set) {
+    const Twin twin = twin_new(two_outputs, NULL, NULL, NULL);
+    of_one(twin.fast, 0); /* records */
+    for (int i = 0; i < 6; i++) {
+        sn_tensor *const want = of_one(twin.eager, i & 1);
+        ck_assert_msg(same_bits(of_one(twin.fast, i & 1), want), "call %d", i);
+        EXPECT_KEYS(twin.fast, i ? 2 : 1, i ? 2 : 1); /* each one kernel */
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_tensor *both_spread(sn_function *fn) { /* gradients of stride 0 */
+    sn_tensor *const x = LEAF(7, 40);
+    sn_tensor *out[2];
+    ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+    backward(sn_add(sn_sum(out[0]), sn_sum(out[1])));
+    return sn_grad(x);
+}
+
+START_TEST(g1_the_layout_of_a_gradient_is_part_of_the_key) {
+    const Twin twin = twin_new(two_outputs, NULL, NULL, NULL);
+    both_spread(twin.fast);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const want = both_spread(twin.eager);
+        ck_assert(same_bits(both_spread(twin.fast), want));
+        EXPECT_KEYS(twin.fast, 1, 1);
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status three_uses(sn_frame *f) { /* any other order of the sums has other bits */
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const a = sn_mul_scalar(x, sn_float(1e8)), *const b = sn_mul_scalar(x, sn_float(1));
+    sn_tensor *const c = sn_mul_scalar(x, sn_float(-1e8));
+    return sn_out(f, 0, sn_add(sn_add(a, b), c));
+}
+
+/* Two launches feed one leaf, which is used before, between and after them too. */
+static sn_tensor *two_launches(sn_function *fn) {
+    sn_tensor *const x = LEAF(5, 33);
+    sn_tensor *sum = sn_mul_scalar(x, sn_float(0.1));
+    sn_tensor *y = SN_CALL(fn, x);
+    sum = sn_add(sum, sn_mul(y, y));
+    sum = sn_add(sum, sn_sin(x));
+    y = SN_CALL(fn, x);
+    sum = sn_add(sum, sn_mul(y, y));
+    backward(sn_sum(sn_add(sum, sn_cos(x))));
+    return sn_grad(x);
+}
+
+START_TEST(g1_partial_sums_are_arguments_of_the_compiled_backward) {
+    const Twin twin = twin_new(three_uses, NULL, NULL, NULL);
+    two_launches(twin.fast);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const want = two_launches(twin.eager);
+        ck_assert(same_bits(two_launches(twin.fast), want));
+        EXPECT_KEYS(twin.fast, 1, 1);
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status product(sn_frame *f) { return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_in(f, 1))); }
+
+static sn_tensor *one_wanted(sn_function *fn, int which) {
+    sn_tensor *const in[] = {LEAF(1, 12), LEAF(2, 12)};
+    sn_tensor *y, *grad;
+    ck_assert_int_eq(sn_call(fn, in, 2, &y, 1), SN_OK);
+    ck_assert_int_eq(sn_gradients(SN_TENSORS(sn_sum(sn_mul(y, y))), SN_TENSORS(in[which]),
+                                  (sn_tensors){0}, 0, &grad),
+                     SN_OK);
+    return grad;
+}
+
+START_TEST(g1_only_wanted_gradients_are_computed) {
+    const Twin twin = twin_new(product, NULL, NULL, NULL);
+    one_wanted(twin.fast, 0);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const want = one_wanted(twin.eager, i & 1);
+        ck_assert(same_bits(one_wanted(twin.fast, i & 1), want));
+    }
+    EXPECT_KEYS(twin.fast, 2, 2);
+    twin_free(twin);
+}
+END_TEST
+
+/* Keys beyond the bound expand, with the same bits. */
+static sn_status ten_outputs(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    for (int i = 0; i < 10; i++) sn_out(f, i, sn_sin(sn_mul_scalar(x, sn_float(i + 1))));
+    return sn_check();
+}
+
+static sn_tensor *of_ten(sn_function *fn, int which) {
+    sn_tensor *const x = LEAF(3, 9);
+    sn_tensor *out[10];
+    ck_assert_int_eq(sn_call(fn, &x, 1, out, 10), SN_OK);
+    backward(sn_sum(sn_mul(out[which], out[which])));
+    return sn_grad(x);
+}
+
+START_TEST(g1_keys_are_bounded) {
+    const Twin twin = twin_new(ten_outputs, NULL, NULL, NULL);
+    of_ten(twin.fast, 0);
+    for (int i = 0; i < 20; i++) {
+        sn_tensor *const want = of_ten(twin.eager, i % 10);
+        ck_assert_msg(same_bits(of_ten(twin.fast, i % 10), want), "call %d", i);
+    }
+    EXPECT_KEYS(twin.fast, 8, 8);
+    twin_free(twin);
+}
+END_TEST
+
+/* G3: what is saved
+ * ------------------------------------------------------------------------------------------------ */
+
+static sn_status gelu_of_sum(sn_frame *f) {
+    return sn_out(f, 0, sn_gelu(sn_add(sn_in(f, 0), ((Host *)sn_closure(f))->b)));
+}
+
+START_TEST(g3_what_eager_does_not_hold_may_be_written) {
+    sn_tensor *const b = LEAF(4, 8);
+    Host host = {.b = b};
+    const Twin twin = twin_new(gelu_of_sum, &host, &host, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *grads[2];
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = F32((uint64_t)i, 3, 8);
+            sn_grad_set(b, NULL);
+            sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, x);
+            sn_zero_(x); /* add holds nothing, gelu the sum */
+            backward(sn_sum(y));
+            grads[k] = sn_clone(sn_grad(b));
+        }
+        ck_assert_msg(same_bits(grads[0], grads[1]), "call %d", i);
+    }
+    ck_assert_int_eq(training_saved(twin.fast->variants.at[0]->training), 1);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status exp_of_product(sn_frame *f) {
+    return sn_out(f, 0, sn_exp(sn_mul(sn_in(f, 0), ((Host *)sn_closure(f))->w)));
+}
+
+START_TEST(g3_the_version_error_names_the_node_of_eager) {
+    Host host = {.w = F32(3, 9)};
+    const Twin twin = twin_new(exp_of_product, &host, &host, NULL);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = LEAF(1, 9);
+            sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, x);
+            const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+            sn_add_scalar_(i & 1 ? host.w : y, sn_float(1));
+            sn_grad_mode_set(before);
+            ck_assert_int_ne(sn_backward(sn_sum(y)), SN_OK);
+            expect_error(SN_ERR_STATE, i & 1 ? "saved by MulBackward, is at version"
+                                             : "saved by ExpBackward, is at version 1; expected");
+            ck_assert_ptr_null(sn_grad(x));
+        }
+    twin_free(twin);
+}
+END_TEST
+
+START_TEST(g3_nodes_are_used_up_one_by_one) {
+    const Twin twin = twin_new(two_outputs, NULL, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *grads[2];
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = LEAF(6, 10);
+            sn_tensor *out[2];
+            ck_assert_int_eq(sn_call(k ? twin.fast : twin.eager, &x, 1, out, 2), SN_OK);
+            backward(sn_sum(out[0]));
+            backward(sn_sum(out[1])); /* other nodes */
+            ck_assert_int_ne(sn_backward(sn_sum(out[1])), SN_OK);
+            expect_error(SN_ERR_STATE, "ExpBackward: trying to go backward");
+            grads[k] = sn_grad(x);
+        }
+        ck_assert(same_bits(grads[0], grads[1]));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status count_hook(sn_frame *f) {
+    ((Host *)sn_closure(f))->hooks++;
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(3)));
+}
+
+static sn_status hooked(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_mul(sn_in(f, 0), sn_in(f, 0));
+    sn_hook_add(h, count_hook, host);
+    return sn_out(f, 0, sn_sin(h));
+}
+
+START_TEST(g3_hooks_on_intermediates_run) {
+    Host fast = {0}, slow = {0};
+    const Twin twin = twin_new(hooked, &fast, &slow, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *grads[2];
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = LEAF((uint64_t)i, 11);
+            backward(sn_sum(SN_CALL(k ? twin.fast : twin.eager, x)));
+            grads[k] = sn_grad(x);
+        }
+        ck_assert_int_eq(fast.hooks, i + 1);
+        ck_assert(same_bits(grads[0], grads[1]));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status deep(sn_frame *f) { /* with a mask that is made again */
+    const Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_gelu(sn_linear(sn_in(f, 0), host->w, host->b));
+    sn_tensor *const d = sn_dropout(h, 0.3, true);
+    return sn_out(f, 0, sn_mul(sn_softmax(d, -1), sn_tanh(sn_in(f, 0))));
+}
+
+static sn_tensor *through_deep(sn_function *fn, uint64_t seed) {
+    sn_tensor *const x = LEAF(seed, 5, 6);
+    sn_seed(seed);
+    backward(sn_sum(SN_CALL(fn, x)));
+    return sn_grad(x);
+}
+
+START_TEST(g3_a_backward_that_does_not_compile_expands) {
+    Host host = {.w = F32(1, 6, 6), .b = F32(2, 6)};
+    const Twin twin = twin_new(deep, &host, &host, NULL);
+    failpoint_set("backward");
+    for (uint64_t i = 0; i < 3; i++) {
+        sn_tensor *const want = through_deep(twin.eager, i);
+        ck_assert(same_bits(through_deep(twin.fast, i), want));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED); /* the forward */
+    EXPECT_KEYS(twin.fast, 0, 0);
+    failpoint_set("");
+    twin_free(twin);
+}
+END_TEST
+
+/* G5: peak memory
+ * ------------------------------------------------------------------------------------------------ */
+
+/* The most bytes in use beyond those at the start, in the second of two rounds of calls; in a process
+ * of its own, since the allocator counts the most of the whole process. */
+typedef void Rounds(sn_function *fn, Host *host, int n);
+static int64_t peak_of(sn_body body, Rounds *rounds, sn_compile_mode mode) {
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        Host host = {.w = LEAF(1, 256, 64), .b = LEAF(2, 256)};
+        sn_function *const fn = sn_compile(body, &host, SN_COMPILE_OPTIONS(.mode = mode));
+        sn_memory before = {.size = sizeof before}, after = before;
+        sn_memory_get(SN_CPU, &before);
+        rounds(fn, &host, 4);
+        sn_memory_get(SN_CPU, &after);
+        const int64_t bytes = after.peak - before.current;
+        _exit(write(ends[1], &bytes, sizeof bytes) != sizeof bytes);
+    }
+    int64_t bytes = -1;
+    ck_assert_int_eq(read(ends[0], &bytes, sizeof bytes), sizeof bytes);
+    waitpid(child, NULL, 0);
+    close(ends[0]);
+    close(ends[1]);
+    return bytes;
+}
+
+static sn_status mlp(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_gelu(sn_linear(sn_in(f, 0), host->w, host->b));
+    sn_tensor *const y = sn_sigmoid(sn_add(sn_mul(h, h), h));
+    return sn_out(f, 0, sn_mean(sn_mul(y, y)));
+}
+
+static void train(sn_function *fn, Host *host, int n) {
+    for (int i = 0; i < n; i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_grad_set(host->w, NULL), sn_grad_set(host->b, NULL);
+        sn_backward(SN_CALL(fn, F32(3, 512, 64)));
+        sn_scope_end(scope);
+    }
+}
+
+START_TEST(g5_a_training_step_takes_no_more_memory_than_eager) {
+    const int64_t eager = peak_of(mlp, train, SN_COMPILE_EAGER);
+    const int64_t compiled = peak_of(mlp, train, SN_COMPILE_VERIFY);
+    ck_assert_msg(compiled > 0 && compiled <= eager, "compiled %lld, eager %lld",
+                  (long long)compiled, (long long)eager);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        g1_a_backward_is_compiled_once_for_each_defined_set,
+        g1_the_layout_of_a_gradient_is_part_of_the_key,
+        g1_partial_sums_are_arguments_of_the_compiled_backward,
+        g1_only_wanted_gradients_are_computed,
+        g1_keys_are_bounded,
+        g3_what_eager_does_not_hold_may_be_written,
+        g3_the_version_error_names_the_node_of_eager,
+        g3_nodes_are_used_up_one_by_one,
+        g3_hooks_on_intermediates_run,
+        g3_a_backward_that_does_not_compile_expands,
+        g5_a_training_step_takes_no_more_memory_than_eager,
+    };
+    return contract_main("test_contract_g_keys", tests, (int)(sizeof tests / sizeof *tests));
+}
