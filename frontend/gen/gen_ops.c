@@ -3,7 +3,7 @@
  *   gen_ops header PATH | gen_ops source PATH
  *
  * A row with a C name gives sn_<name>(its first c_short parameters), sn_<name>_ex(all), sn_<name>_
- * in place and sn_<name>_out(out, ...). Further results come by trailing nullable pointers,
+ * in place, sn_<name>_out(out, the same parameters) and sn_<name>_out_ex(out, all). Further results come by trailing nullable pointers,
  * Tensor[] results fill an array. The C functions build normalised arguments where their types
  * allow it, so that a call costs one table load. */
 #include <stdio.h>
@@ -12,7 +12,10 @@
 #include "ir/schema.h"
 #include "runtime/base/error.h"
 
-typedef enum Style { STYLE_short, STYLE_ex, STYLE_inplace, STYLE_out } Style;
+typedef enum Style { STYLE_short, STYLE_ex, STYLE_inplace, STYLE_out, STYLE_out_ex } Style;
+
+static bool writes_out(Style style) { return style == STYLE_out || style == STYLE_out_ex; }
+static bool takes_all(Style style) { return style == STYLE_ex || style == STYLE_out_ex; }
 
 /* How a parameter looks in C, and how its Arg is made: %s is its name. */
 typedef struct CType {
@@ -96,11 +99,11 @@ static const char *rule_doc(const OpRow *row) {
 }
 
 static int shown(const OpRow *row, Style style) {
-    return style == STYLE_ex || row->c_short > row->n_params ? row->n_params : row->c_short;
+    return takes_all(style) || row->c_short > row->n_params ? row->n_params : row->c_short;
 }
 
 static void name_print(Text *text, const OpRow *row, Style style) {
-    static const char *const suffix[] = {"", "_ex", "_", "_out"};
+    static const char *const suffix[] = {"", "_ex", "_", "_out", "_out_ex"};
     text_printf(text, "sn_%s%s", row->c_name, suffix[style]);
 }
 
@@ -119,7 +122,7 @@ static void declaration(Text *text, const OpRow *row, Style style) {
     text_puts(text, row->returns_list ? "int64_t " : "sn_tensor *");
     name_print(text, row, style);
     text_puts(text, "(");
-    if (style == STYLE_out) {
+    if (writes_out(style)) {
         for (int i = 0; i < row->n_out; i++, separator = ", ")
             text_printf(text, row->n_out == 1 ? "%ssn_tensor *out" : "%ssn_tensor *out%d",
                         separator, i);
@@ -127,7 +130,7 @@ static void declaration(Text *text, const OpRow *row, Style style) {
     for (int i = 0; i < shown(row, style); i++, separator = ", ")
         text_printf(text, "%s%s%s", separator, ctype(row->params[i].type)->declared,
                     row->params[i].name);
-    for (int i = 1; style != STYLE_out && !row->returns_list && i < row->n_out; i++) {
+    for (int i = 1; !writes_out(style) && !row->returns_list && i < row->n_out; i++) {
         text_printf(text, "%ssn_tensor **", separator);
         result_name(text, row, i);
     }
@@ -214,9 +217,9 @@ static void args_print(Text *text, const OpRow *row, Style style) {
 
 static void call_print(Text *text, const OpRow *row, Style style, const char *id) {
     const char *form = style == STYLE_inplace ? "inplace"
-                       : style == STYLE_out   ? "out"
+                       : writes_out(style)    ? "out"
                                               : "functional";
-    if (style == STYLE_out) {
+    if (writes_out(style)) {
         text_printf(text, "    sn_tensor *const written[] = {");
         for (int i = 0; i < row->n_out; i++)
             text_printf(text, row->n_out == 1 ? "out" : "%sout%d", i ? ", " : "", i);
@@ -224,10 +227,10 @@ static void call_print(Text *text, const OpRow *row, Style style, const char *id
     }
     if (row->returns_list) {
         text_printf(text, "    OPS_SITE();\n    return ops_list(OP_%s, args, out, room);\n", id);
-    } else if (row->n_out == 1 || style == STYLE_out) {
+    } else if (row->n_out == 1 || writes_out(style)) {
         text_printf(text, "    OPS_SITE();\n    return ops_call1(OP_%s, FORM_%s, args, %s, %s);\n",
                     id, form, is_plain(row, style) ? "true" : "false",
-                    style == STYLE_out ? "written" : "NULL");
+                    writes_out(style) ? "written" : "NULL");
     } else {
         text_puts(text, "    sn_tensor **const more[] = {");
         for (int i = 1; i < row->n_out; i++) {
@@ -264,13 +267,17 @@ static void row_print(Text *text, const OpRow *row, bool source) {
     function_print(text, row, STYLE_short, source);
     if (row->c_short < row->n_params) function_print(text, row, STYLE_ex, source);
     if (row->inplace) function_print(text, row, STYLE_inplace, source);
-    if (row->out_name) function_print(text, row, STYLE_out, source);
+    if (!row->out_name) return;
+    function_print(text, row, STYLE_out, source);
+    if (row->c_short < row->n_params) function_print(text, row, STYLE_out_ex, source);
 }
 
 static const char header_head[] =
     "/* ops.h: generated from ir/ops.def [op]. sn_X takes the usual arguments, sn_X_ex all; sn_X_ "
     "works in place and returns\n"
-    "   self, sn_X_out writes to out. The first result is returned, NULL on error. */\n"
+    "   self, sn_X_out writes to out, sn_X_out_ex with all arguments. The first result is "
+    "returned, "
+    "NULL on error. */\n"
     "#ifndef SINTER_OPS_H\n#define SINTER_OPS_H\n#include <sinter/tensor.h>\nSN_BEGIN\n";
 static const char source_head[] =
     "/* ops_api.c: generated from ir/ops.def: the functions of sinter/ops.h. */\n"

@@ -157,6 +157,15 @@ START_TEST(o3_typed_and_boxed_functions_agree) {
 }
 END_TEST
 
+START_TEST(o3_out_ex_takes_all_arguments) {
+    sn_tensor *const x = F32(1, 3, 4), *const out = sn_zeros(SN_INTS(3, 1), SN_F32);
+    ck_assert_ptr_eq(sn_amax_out_ex(out, x, SN_INTS(1), true), out);
+    ck_assert(same_bits(out, sn_amax_ex(x, SN_INTS(1), true)));
+    ck_assert_ptr_eq(sn_add_out_ex(out, out, out, sn_float(-0.5)), out);
+    ck_assert(same_bits(out, sn_mul_scalar(sn_amax_ex(x, SN_INTS(1), true), sn_float(0.5))));
+}
+END_TEST
+
 START_TEST(o3_further_results_are_nullable_pointers) {
     sn_tensor *const x = F32(1, 4, 6), *at;
     sn_tensor *const values = sn_max_dim(x, 1, false, &at);
@@ -328,6 +337,7 @@ int main(void) {
         o2_accessors_check_counts_and_types,
         o2_options_begin_with_their_size,
         o3_typed_and_boxed_functions_agree,
+        o3_out_ex_takes_all_arguments,
         o3_further_results_are_nullable_pointers,
         o4_no_memory_is_writable_and_executable,
         o4_each_compile_has_its_own_context,
