@@ -71,7 +71,7 @@ typedef enum LoopOp {
     LI_gather, /* the same plus a[inst] * `scale`, where inst a (i64) is checked against [0, `bound`) with negative
                   values wrapped once if `wrap_negative`; a miss stops the nest with an error */
     LI_prim,   /* `prim` of a, b, c */
-    LI_cast,   /* a to `type`: float to int saturates, NaN to 0; to b: != 0; f64 to f32 rounds */
+    LI_cast,   /* a to `type`: float to int (i32, i64) saturates, NaN to 0; to b: != 0; f64 to f32 rounds */
     LI_reduce, /* `red` of a (and b for dot) over the inner dims */
     LI_store   /* a to buffer `buf` at `at`, rounded to the buffer's dtype */
 } LoopOp;

@@ -102,6 +102,39 @@ START_TEST(b3_edges_of_primitives) {
 }
 END_TEST
 
+static sn_status narrowed(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_out(f, 0, sn_to(x, SN_I8));
+    sn_out(f, 1, sn_to(x, SN_U8));
+    return sn_out(f, 2, sn_to(x, SN_I16));
+}
+
+static void check_narrowed(sn_function *fn, sn_tensor *x) {
+    static const int8_t i8[] = {-1, 44, 56, 112, -1, 0, 0, -128};
+    static const uint8_t u8[] = {255, 44, 56, 112, 255, 0, 0, 128};
+    static const int16_t i16[] = {-1, 300, -200, 4464, -1, 0, 0, 128};
+    sn_tensor *const in[] = {x}, *out[3];
+    ck_assert_msg(sn_call(fn, in, 1, out, 3) == SN_OK, "%s", sn_error_take()->message);
+    ck_assert_mem_eq(sn_data(out[0], SN_I8), i8, sizeof i8);
+    ck_assert_mem_eq(sn_data(out[1], SN_U8), u8, sizeof u8);
+    ck_assert_mem_eq(sn_data(out[2], SN_I16), i16, sizeof i16);
+}
+
+/* Through i32, which saturates; its low bits are taken, as PyTorch takes them. */
+START_TEST(b3_float_to_narrow_ints_goes_through_i32) {
+    const float values[] = {-1.5f, 300, -200, 70000, 3e9f, -3e9f, NAN, 128.75f};
+    sn_tensor *const x = sn_from_data(values, SN_INTS(8), SN_F32);
+    const Twin twin = twin_new(narrowed, NULL, NULL, NULL);
+    for (int type = 0; type < 2; type++) {
+        sn_tensor *const in = type ? sn_to(x, SN_F64) : x;
+        check_narrowed(twin.eager, in);
+        for (int i = 0; i < 2; i++) check_narrowed(twin.fast, in);
+        ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    }
+    twin_free(twin);
+}
+END_TEST
+
 START_TEST(b3_the_control_register_is_checked) {
     const Twin twin = twin_new(edges, NULL, NULL, NULL);
     for (int i = 0; i < 2; i++) check_edges(twin.fast);
@@ -328,6 +361,7 @@ int main(void) {
         b2_order_never_depends_on_strides,
         b2_orders_print_in_the_ir,
         b3_edges_of_primitives,
+        b3_float_to_narrow_ints_goes_through_i32,
         b3_the_control_register_is_checked,
         b3_integer_division_by_zero_is_a_value_error,
         b5_half_values_are_rounded_where_eager_stores_them,
