@@ -33,7 +33,9 @@ Status meta_zeros_strided(MetaCall *call) {
         return meta_fail(call, ST_SHAPE, "%d sizes with %d strides", sizes->n, strides->n);
     TRY(check_numel(call, sizes->ints, sizes->n));
     MetaOut *const out = &call->out[0];
-    out_set(out, (DType)call->args[2].i, (Device)call->args[3].i, sizes->ints, sizes->n);
+    const Arg *const device = &call->args[3];
+    out_set(out, (DType)call->args[2].i, device->kind == ARG_int ? (Device)device->i : DEV_cpu,
+            sizes->ints, sizes->n);
     memcpy(out->strides, strides->ints, sizeof(int64_t) * (size_t)strides->n);
     return ST_OK;
 }
