@@ -89,7 +89,11 @@ sn_status sn_setting_set(const char *name, const char *value) {
     return (sn_status)setting_set(state, name, value);
 }
 
-const char *sn_setting_get(const char *name) { return name ? setting_get(state_get(), name) : ""; }
+const char *sn_setting_get(const char *name) {
+    if (name) return setting_get(state_get(), name);
+    error_raise(ST_ARGUMENT, "sn_setting_get: the name is NULL");
+    return "";
+}
 
 sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {
     log_handler_set(log, context);

@@ -60,14 +60,18 @@ sn_status sn_dict_set(sn_dict *d, const char *name, sn_tensor *t) {
 
 int sn_dict_count(sn_dict *d) { return d ? d->n : 0; }
 
-static bool has_entry(const sn_dict *d, int i) {
+static bool has_entry(const sn_dict *d, int i, const char *what) {
     if (d && i >= 0 && i < d->n) return true;
-    error_raise(ST_ARGUMENT, "the dictionary has no entry %d, only %d", i, d ? d->n : 0);
+    error_raise(ST_ARGUMENT, "%s: the dictionary has no entry %d, only %d", what, i, d ? d->n : 0);
     return false;
 }
 
-const char *sn_dict_name(sn_dict *d, int i) { return has_entry(d, i) ? d->entries[i].name : ""; }
-sn_tensor *sn_dict_at(sn_dict *d, int i) { return has_entry(d, i) ? d->entries[i].tensor : NULL; }
+const char *sn_dict_name(sn_dict *d, int i) {
+    return has_entry(d, i, "sn_dict_name") ? d->entries[i].name : "";
+}
+sn_tensor *sn_dict_at(sn_dict *d, int i) {
+    return has_entry(d, i, "sn_dict_at") ? d->entries[i].tensor : NULL;
+}
 
 /* look-up with near names -------------------------------------------------------------------- */
 
@@ -117,7 +121,7 @@ sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
     const int n = nearest(d, name, near);
     for (int k = 0; k < n; k++)
         text_printf(&text, "%s '%s'", k ? "," : "; near it:", d->entries[near[k]].name);
-    error_raise(ST_ARGUMENT, "the dictionary has no '%s'%s", name, text_str(&text));
+    error_raise(ST_ARGUMENT, "sn_dict_get: the dictionary has no '%s'%s", name, text_str(&text));
     text_free(&text);
     return NULL;
 }

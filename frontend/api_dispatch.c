@@ -36,11 +36,15 @@ const sn_op *sn_op_find(const char *name) {
     OpForm form = FORM_functional;
     const OpRow *const row = name ? op_find(name, strlen(name), &form) : NULL;
     if (row) return handle_of(row, form);
-    error_raise(ST_ARGUMENT, "op '%s' is unknown", name ? name : "NULL");
+    error_raise(ST_ARGUMENT, "sn_op_find: op '%s' is unknown", name ? name : "NULL");
     return NULL;
 }
 
-const char *sn_op_schema(const sn_op *op) { return op ? op_form_schema(op->row, op->form) : ""; }
+const char *sn_op_schema(const sn_op *op) {
+    if (op) return op_form_schema(op->row, op->form);
+    error_raise(ST_ARGUMENT, "sn_op_schema: the op is NULL");
+    return "";
+}
 
 static void list_row(Text *text, const OpRow *row, bool first) {
     static const char *const kinds[] = {"pointwise", "reduction",     "view",
@@ -207,7 +211,7 @@ sn_status sn_user_mode_pop(void) { return (sn_status)user_mode_pop(); }
  */
 
 const char *sn_dispatch_dump(const sn_op *op) {
-    if (!op) return "";
+    if (!op) return error_raise(ST_ARGUMENT, "sn_dispatch_dump: the op is NULL"), "";
     const OpRow *const row = op->row->alias_of ? op->row->alias_of : op->row;
     Text text = {0};
     text_printf(&text, "name: %s\nschema: %s\n", op_form_name(op->row, op->form), sn_op_schema(op));

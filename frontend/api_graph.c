@@ -103,8 +103,9 @@ sn_function *sn_graph_compile(sn_graph *g, const sn_compile_options *options) {
 }
 
 const char *sn_graph_text(sn_graph *g) {
+    if (!g) return error_raise(ST_ARGUMENT, "sn_graph_text: the graph is NULL"), "";
     Text text = {0};
-    if (g) graph_print(g->graph, &text);
+    graph_print(g->graph, &text);
     return text.at ? state_text(state_get(), text.at) : "";
 }
 
@@ -179,7 +180,7 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
 }
 
 const char *sn_node_op(sn_node *n) {
-    if (!n) return "";
+    if (!n) return error_raise(ST_ARGUMENT, "sn_node_op: the node is NULL"), "";
     return n->node ? op_form_name(n->node->row, n->node->form) : "input";
 }
 

@@ -114,17 +114,22 @@ static Status add_slots(sn_optim *o, const char *kind, sn_tensor **slots) {
     return ST_OK;
 }
 
+static const char *made_by(const sn_optim *o) {
+    return o->step == sgd_step ? "sn_sgd" : "sn_adamw";
+}
+
 static Status take_params(sn_optim *o, const sn_dict *d) {
     for (int i = 0; i < d->n; i++) {
         sn_tensor *const t = d->entries[i].tensor;
         if (!tape_tracks(t)) continue;
         if (!tape_is_leaf(t))
-            return error_raise(ST_ARGUMENT, "optimizer: '%s' is not a leaf", d->entries[i].name);
+            return error_raise(ST_ARGUMENT, "%s: '%s' is not a leaf", made_by(o),
+                               d->entries[i].name);
         TRY(dict_set(o->params, d->entries[i].name, t));
     }
     if (o->params->n == 0)
-        return error_raise(ST_ARGUMENT,
-                           "optimizer: no tensor of the dictionary requires gradients");
+        return error_raise(ST_ARGUMENT, "%s: no tensor of the dictionary requires gradients",
+                           made_by(o));
     o->first = mem_zero((size_t)o->params->n * sizeof *o->first);
     o->second = mem_zero((size_t)o->params->n * sizeof *o->second);
     return o->first && o->second ? ST_OK : ST_MEMORY;
@@ -133,7 +138,8 @@ static Status take_params(sn_optim *o, const sn_dict *d) {
 static Status make(sn_optim *o, const sn_dict *d, double lr) {
     if (!d || !(lr >= 0))
         return error_raise(ST_ARGUMENT,
-                           "optimizer: a dictionary and a learning rate of at least 0 are needed");
+                           "%s: a dictionary and a learning rate of at least 0 are needed",
+                           made_by(o));
     if (!(o->params = sn_dict_new()) || !(o->state = sn_dict_new())) return ST_MEMORY;
     TRY(take_params(o, d));
     if (!(o->lr = number(o->state, "lr", lr))) return error_pending();

@@ -256,7 +256,7 @@ sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
     if (error_pending() != ST_OK || check_sizes(sizes, dtype, "sn_from_data") != ST_OK) return NULL;
     const Meta *const meta =
         meta_intern_contiguous((DType)dtype, DEV_cpu, sizes.data, (int)sizes.n);
-    if (!meta) return NULL;
+    if (!meta) return error_set_op("sn_from_data"), NULL;
     if (!data && meta->numel) {
         error_raise(ST_ARGUMENT, "sn_from_data: the data is NULL");
         return NULL;
@@ -296,7 +296,7 @@ static Status check_blob(const sn_blob *blob) {
 sn_tensor *sn_wrap(const sn_blob *blob) {
     if (error_pending() != ST_OK || check_blob(blob) != ST_OK) return NULL;
     const Meta *const meta = blob_meta(blob);
-    if (!meta) return NULL;
+    if (!meta) return error_set_op("sn_wrap"), NULL;
     const size_t align = (size_t)dtype_bytes(meta->dtype);
     if (meta_bytes(meta) > blob->bytes || (!blob->data && meta->numel)) {
         error_raise(ST_ARGUMENT, "sn_wrap: sizes and strides need %zu bytes, the blob has %zu",

@@ -197,6 +197,7 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
     node->form = form;
     node->modes = graph->modes;
     node->where = graph->where;
+    node->origin = graph->origin;
     node->random = row->flags & OPF_random ? graph->random : 0;
     if (fill_node(graph, node, args) != ST_OK) return failed(graph);
     link_node(graph, node);

@@ -38,8 +38,9 @@ struct Node {
     int n_args;
     Arg *args; /* row->n_params; out form: followed by the out tensors */
     int n_outs;
-    GVal *outs;        /* array */
-    const char *where; /* user call site, or NULL */
+    GVal *outs;          /* array */
+    const char *where;   /* user call site, or NULL */
+    const OpRow *origin; /* the op that this one is a part of by decomposition; NULL: of none */
     Node *prev, *next;
 };
 
@@ -77,10 +78,11 @@ typedef struct Graph {
     int n_nodes, n_vals; /* after graph_number */
     int64_t seed,
         sequence; /* free symbols bound to the generator's on every call; 0: no random op [semantics B6] */
-    int n_random;      /* sequence numbers that a call takes, also for ops that were removed */
-    int random;        /* given to new random nodes (a decomposition's parts share their op's) */
-    uint8_t modes;     /* given to new nodes */
-    const char *where; /* given to new nodes */
+    int n_random;        /* sequence numbers that a call takes, also for ops that were removed */
+    int random;          /* given to new random nodes (a decomposition's parts share their op's) */
+    uint8_t modes;       /* given to new nodes */
+    const char *where;   /* given to new nodes */
+    const OpRow *origin; /* given to new nodes */
     int n_forward_outputs,
         n_forward_inputs; /* joint graphs: those before gradients; before output gradients and sums */
     struct Partition *parts; /* after `partition`: forward and backward; later passes run on both */

@@ -211,6 +211,13 @@ int op_param_find(const OpRow *row, const char *name) {
     return -1;
 }
 
+const char *op_checked_param(const OpRow *row) {
+    static const char *const checked[] = {"target", "indices", "index", "other"};
+    for (int i = 0; i < COUNT_OF(checked); i++)
+        if (op_param_find(row, checked[i]) >= 0) return checked[i];
+    return "index";
+}
+
 const char *order_name(Order order) {
     static const char *const order_names[] = {"none", "L", "S", "LS", "chain", "index"};
     return order_names[order];

@@ -147,6 +147,8 @@ extern const OpRow *(*op_find_made)(const char *name, size_t n);
 /* The name of a form: "aten::add_.Tensor"; a pointer that lives as long as the process. */
 const char *op_form_name(const OpRow *row, OpForm form);
 const char *op_form_schema(const OpRow *row, OpForm form);
+/* OPF_check: the argument whose values are checked. */
+const char *op_checked_param(const OpRow *row);
 int op_param_find(const OpRow *row, const char *name); /* -1 when absent */
 
 /* Fills defaults, converts int to float where a float is wanted, checks kinds and required ones; raises ST_ARGUMENT

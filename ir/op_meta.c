@@ -3,8 +3,8 @@
 
 static Status check_cast(const MetaCall *call, DType from, DType to) {
     if (can_cast(from, to)) return ST_OK;
-    return meta_fail(call, ST_DTYPE, "result type %s can't be cast to the desired output type %s",
-                     dtype_name(from), dtype_name(to));
+    return meta_fail(call, ST_DTYPE, "a result of %s doesn't fit a tensor of %s", dtype_name(from),
+                     dtype_name(to));
 }
 
 static bool equal_sizes(SymEnv *env, const Meta *a, const MetaOut *b) {
@@ -27,8 +27,8 @@ static Status check_inplace(MetaCall *call) {
     const Meta *meta = self->val->meta;
     TRY(check_cast(call, out->dtype, meta->dtype));
     if (!equal_sizes(call->env, meta, out))
-        return meta_fail(call, ST_SHAPE, "self with sizes %s doesn't match the broadcast sizes %s",
-                         SIZES(call, meta), sizes_text(call, out->sizes, out->rank).at);
+        return meta_fail(call, ST_SHAPE, "self has sizes %s, the result %s", SIZES(call, meta),
+                         sizes_text(call, out->sizes, out->rank).at);
     take_layout(out, meta);
     out->alias = 0;
     return ST_OK;

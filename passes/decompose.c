@@ -1,6 +1,6 @@
 /* decompose.c: rows of KIND_decomposition and KIND_composite become what their rule emits, to a
  * fixpoint: the walk goes on at the first node that a rule emitted. The parts keep their op's call
- * site, modes and random index.
+ * site, modes and random index, and name it as their origin.
  *
  * A rule keeps dtype and sizes. Where its last result has other strides than the op's meta rule
  * says (softmax of a transposed tensor is contiguous, a quotient is not), sn::restride gives the
@@ -50,6 +50,7 @@ bool decompose_node(Graph *graph, Node *node) {
         ARENA_ARRAY(graph->arena, Val *, node->n_outs + MAX_OUTS); /* a list may be long */
     if (!outs) return false;
     const NewNodes saved = nodes_like(graph, node, node);
+    if (!graph->origin) graph->origin = node->row; /* errors name the op that was called */
     Status status = rule(&graph->builder, node->row, node->args, outs);
     if (status == ST_OK) status = put_results(graph, node, outs);
     nodes_restore(graph, saved);

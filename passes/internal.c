@@ -5,12 +5,17 @@
 
 #include "runtime/base/hash.h"
 
+static NewNodes settings(const Graph *graph) {
+    return (NewNodes){graph->insert_at, graph->random, graph->modes, graph->where, graph->origin};
+}
+
 NewNodes nodes_like(Graph *graph, const Node *node, Node *before) {
-    const NewNodes saved = {graph->insert_at, graph->random, graph->modes, graph->where};
+    const NewNodes saved = settings(graph);
     graph->insert_at = before;
     graph->random = node->random;
     graph->modes = node->modes;
     graph->where = node->where;
+    graph->origin = node->origin;
     return saved;
 }
 
@@ -19,6 +24,7 @@ void nodes_restore(Graph *graph, NewNodes saved) {
     graph->random = saved.random;
     graph->modes = saved.modes;
     graph->where = saved.where;
+    graph->origin = saved.origin;
 }
 
 GVal *replaced(GVal *const *table, GVal *value) {
@@ -121,7 +127,7 @@ bool is_seen_input(const GVal *value) {
 }
 
 void own_outputs(Graph *graph) {
-    const NewNodes saved = {graph->insert_at, graph->random, graph->modes, graph->where};
+    const NewNodes saved = settings(graph);
     graph->insert_at = NULL;
     graph->modes = NODE_no_grad;
     for (int i = 0; i < graph->outputs.n; i++) {

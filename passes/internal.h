@@ -4,13 +4,14 @@
 #define SINTER_PASSES_INTERNAL_H
 #include "passes/passes.h"
 
-/* New nodes go before `node` and inherit its modes, call site and random index; returns what was
+/* New nodes go before `node` and inherit its modes, call site, origin and random index; returns what was
  * set before. */
 typedef struct NewNodes {
     Node *insert_at;
     int random;
     uint8_t modes;
     const char *where;
+    const OpRow *origin;
 } NewNodes;
 NewNodes nodes_like(Graph *graph, const Node *node, Node *before);
 void nodes_restore(Graph *graph, NewNodes saved);

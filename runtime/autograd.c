@@ -244,7 +244,7 @@ static void gather_needs(const RowNode *row, const TapeBackward *call, bool *nee
 static Status run_rule(const OpRow *row, Deriv *d) {
     DerivFn *const rule = deriv_rule(row->flags & OPF_nodiff ? op_row(OP_overwrite) : row);
     if (rule) return rule(d);
-    return error_raise(ST_UNSUPPORTED, "the derivative of %s is not implemented", row->name);
+    return error_raise(ST_UNSUPPORTED, "%s has no derivative rule", row->name);
 }
 
 static Status row_backward(TapeNode *node, TapeBackward *call) {
@@ -475,8 +475,7 @@ static Status record(OpCall *call, uint32_t needs) {
     } else if (call->form == FORM_out) {
         return error_raise(
             ST_UNSUPPORTED,
-            "the out form does not support automatic differentiation, but an argument "
-            "requires gradients");
+            "an argument requires gradients, and out forms record none; use the functional form");
     }
     SavePlan room;
     const SavePlan *const plan = plan_of(call->row, &room);

@@ -159,18 +159,15 @@ Status tape_check_inplace(const sn_tensor *t) {
     const AutogradMeta *const meta = t->autograd;
     if (!meta) return ST_OK;
     if (meta->requires_grad && !meta->node)
-        return error_raise(
-            ST_STATE, "a leaf that requires gradients is being written by an in-place operation");
+        return error_raise(ST_STATE, "a leaf that requires gradients would be written in place");
     if (!meta->view) return ST_OK;
     const AutogradMeta *const base = meta->base->autograd;
     if (base && base->requires_grad && !base->node)
-        return error_raise(
-            ST_STATE,
-            "a view of a leaf that requires gradients is being written by an in-place operation");
+        return error_raise(ST_STATE,
+                           "a view of a leaf that requires gradients would be written in place");
     if (meta->view->no_grad)
         return error_raise(
             ST_STATE,
-            "a view made while gradients were off is being written by an in-place operation "
-            "while they are on");
+            "a view made while gradients were off would be written in place while they are on");
     return ST_OK;
 }

@@ -444,16 +444,15 @@ static sn_tensor *one_like(const Meta *meta) {
 static Status check_root(sn_tensor *root, sn_tensor *grad, int i) {
     TRY(tensor_valid(root, "backward"));
     if (!tape_tracks(root))
-        return error_raise(
-            ST_STATE,
-            "tensor %d does not require gradients and has no history to go backward through", i);
+        return error_raise(ST_STATE,
+                           "root %d requires no gradients: no op recorded how it was made", i);
     const Meta *const meta = root->base.meta;
     if (!grad)
         return meta->numel == 1
                    ? ST_OK
                    : error_raise(ST_ARGUMENT,
-                                 "a gradient can be made up only for a tensor of one element; "
-                                 "this one has %lld",
+                                 "a root of %lld elements needs a gradient to start from; "
+                                 "only one of one element starts from 1",
                                  (long long)meta->numel);
     if (!meta_same_sizes(meta, grad->base.meta)) {
         Text text = {0};
@@ -576,7 +575,7 @@ static Status give_found(Engine *e, Status status) {
         if (!e->found[i] && !(e->run->flags & TAPE_allow_unused))
             status = error_raise(
                 ST_ARGUMENT,
-                "tensor %d of xs was not used in the graph; pass SN_ALLOW_UNUSED if that is meant",
+                "nothing leads from the roots to tensor %d of xs; pass SN_ALLOW_UNUSED to get NULL",
                 i);
     for (int i = 0; i < e->run->n_xs; i++) {
         e->run->out[i] = NULL;

@@ -10,9 +10,16 @@
 #include "runtime/element.h"
 #include "runtime/execute.h"
 
-static Status bad_index(int64_t index, int dim, int64_t size) {
-    return error_raise(ST_VALUE, "index %lld is out of bounds for dimension %d with size %lld",
-                       (long long)index, dim, (long long)size);
+typedef struct Positions { /* what an index may say */
+    int dim;
+    int64_t size, allowed; /* of dim; and this one value that means none */
+} Positions;
+static const int64_t nothing_else = INT64_MIN;
+
+static Status bad_index(const OpRow *row, int64_t index, const Positions *of) {
+    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld elements of dim %d",
+                       row->name, op_checked_param(row), (long long)index, (long long)of->size,
+                       of->dim);
 }
 
 static int wrap(int64_t dim, int rank) { return (int)(dim < 0 ? dim + (rank ? rank : 1) : dim); }
@@ -76,8 +83,7 @@ static void add_rows(Rows *rows) {
 }
 
 /* The index as i64, row-major, checked; NULL raises. */
-static int64_t *read_index(const sn_tensor *index, int dim, int64_t size, int64_t allowed,
-                           size_t *bytes) {
+static int64_t *read_index(const OpRow *row, const sn_tensor *index, Positions of, size_t *bytes) {
     const Meta *const meta = index->base.meta;
     *bytes = (size_t)max_i64(meta->numel, 1) * sizeof(int64_t);
     int64_t *const values = cpu_alloc(*bytes);
@@ -87,8 +93,8 @@ static int64_t *read_index(const sn_tensor *index, int dim, int64_t size, int64_
     const Span to = {(char *)values, DT_i64, strides}, from = span_of(index);
     span_copy(&to, &from, meta->sizes, meta->rank);
     for (int64_t i = 0; i < meta->numel; i++) {
-        if ((values[i] >= 0 && values[i] < size) || values[i] == allowed) continue;
-        bad_index(values[i], dim, size);
+        if ((values[i] >= 0 && values[i] < of.size) || values[i] == of.allowed) continue;
+        bad_index(row, values[i], &of);
         cpu_free(values, *bytes);
         return NULL;
     }
@@ -131,7 +137,8 @@ Status cpu_index_add(OpCall *call) {
     const int dim = wrap(call->args[1].i, meta->rank);
     const int64_t size = meta->rank ? meta->sizes[dim] : 1;
     size_t bytes;
-    int64_t *const values = read_index(index, dim, size, -1 - INT64_MAX, &bytes);
+    int64_t *const values =
+        read_index(call->row, index, (Positions){dim, size, nothing_else}, &bytes);
     if (!values) return error_pending();
     tensor_copy_into(out, tensor_arg(call, 0));
     const Arg *const alpha = &call->args[4];
@@ -156,8 +163,9 @@ Status cpu_embedding_dense_backward(OpCall *call) {
     const sn_tensor *const grad = tensor_arg(call, 0), *const index = tensor_arg(call, 1);
     const int64_t size = call->args[2].i, padding = call->args[3].i;
     size_t bytes, counts_bytes = 0;
-    int64_t *const values =
-                       read_index(index, 0, size, padding < 0 ? -1 - INT64_MAX : padding, &bytes),
+    int64_t *const values = read_index(call->row, index,
+                                       (Positions){0, size, padding < 0 ? nothing_else : padding},
+                                       &bytes),
                    *counts = NULL;
     if (!values) return error_pending();
     if (call->args[4].i && (counts = cpu_alloc(counts_bytes = (size_t)(size + 1) * sizeof *counts)))
@@ -227,8 +235,8 @@ typedef struct Scatter {
 static Status scatter_begin(OpCall *call, Scatter *s) {
     const Meta *const meta = call->outs[0]->base.meta;
     s->dim = wrap(call->args[1].i, meta->rank);
-    s->values = read_index(tensor_arg(call, 2), s->dim, meta->rank ? meta->sizes[s->dim] : 1,
-                           -1 - INT64_MAX, &s->bytes);
+    const Positions of = {s->dim, meta->rank ? meta->sizes[s->dim] : 1, nothing_else};
+    s->values = read_index(call->row, tensor_arg(call, 2), of, &s->bytes);
     if (!s->values) return error_pending();
     tensor_copy_into(call->outs[0], tensor_arg(call, 0));
     return ST_OK;

@@ -10,6 +10,12 @@ static sn_tensor *written(const OpCall *call, int i) {
     return call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
 }
 
+static const char *written_name(const OpCall *call, int i) {
+    static const char *const outs[] = {"out", "out1", "out2", "out3"};
+    if (call->form == FORM_inplace) return call->row->params[0].name;
+    return call->row->n_out == 1 || i >= COUNT_OF(outs) ? "out" : outs[i];
+}
+
 static int n_written(const OpCall *call) { return call->form == FORM_out ? call->row->n_out : 1; }
 
 /* Byte ranges of two tensors of one storage meet. */
@@ -86,19 +92,29 @@ static Status check_no_operand(const OpCall *call, const sn_tensor *out) {
     return ST_OK;
 }
 
-static Status check_memory(const OpCall *call, const sn_tensor *t) {
+static Status overlapping(const OpCall *call, int i, const Meta *meta) {
+    Text text = {0};
+    sizes_print(NULL, &text, meta->sizes, meta->rank);
+    text_puts(&text, " with strides ");
+    sizes_print(NULL, &text, meta->strides, meta->rank);
+    const Status status = error_raise(
+        ST_VALUE, "%s: %s %s has several elements at one place in memory; clone() it first",
+        op_form_name(call->row, call->form), written_name(call, i), text_str(&text));
+    text_free(&text);
+    return status;
+}
+
+static Status check_memory(const OpCall *call, int i) {
+    const sn_tensor *const t = written(call, i);
     if (t->storage && t->storage->read_only)
         return error_raise(ST_STATE, "%s: the memory to be written is read-only",
                            op_form_name(call->row, call->form));
     if (!meta_overlaps(t->base.meta)) return ST_OK;
-    return error_raise(ST_VALUE,
-                       "unsupported operation: more than one element of the written-to tensor "
-                       "refers to a single memory "
-                       "location. Please clone() the tensor before performing the operation.");
+    return overlapping(call, i, t->base.meta);
 }
 
 Status eager_check_written(const OpCall *call) {
-    for (int i = 0; i < n_written(call); i++) TRY(check_memory(call, written(call, i)));
+    for (int i = 0; i < n_written(call); i++) TRY(check_memory(call, i));
     return ST_OK;
 }
 
@@ -108,7 +124,7 @@ Status eager_prepare_write(OpCall *call) {
     TRY(eager_metas(call, 0, &metas));
     for (int i = 0; i < n_written(call); i++) {
         sn_tensor *const t = written(call, i);
-        TRY(check_memory(call, t)); /* also what will be resized, as PyTorch does */
+        TRY(check_memory(call, i)); /* also what will be resized, as PyTorch does */
         if (t->base.meta != metas.metas[i] && !meta_same_sizes(t->base.meta, metas.metas[i])) {
             TRY(check_no_operand(call, t));
             TRY(resize(t, metas.metas[i]));

@@ -45,11 +45,11 @@ static inline void run_code(const NestCode *code, const Bound *bound, const int6
     nest_run(code, bound->bufs, bound->params, lo, hi, error);
 }
 
-/* The op that the failed instruction comes from; NULL: unknown. */
+/* The op that the user called and that the failed instruction comes from; NULL: unknown. */
 static const OpRow *checked_op(const Graph *graph, const Nest *nest, int inst) {
     const int source = inst >= 0 && inst < nest->n_insts ? nest->insts[inst].source : -1;
     for (const Node *node = graph->first; node; node = node->next)
-        if (node->id == source) return node->row;
+        if (node->id == source) return node->origin ? node->origin : node->row;
     return NULL;
 }
 
@@ -58,10 +58,12 @@ static Status raise_check(const Launch *launch, const Step *step, const Nest *ne
     if (error->inst == INTERP_NO_MEMORY) return ST_MEMORY;
     const OpRow *const row = checked_op(launch->e->plan->graph, nest, error->inst);
     const char *const op = row ? row->name : step->kernel->name;
-    if (row && op_param_find(row, "other") >= 0) /* the check of body_nonzero */
-        return error_raise(ST_VALUE, "%s: an integer is divided by zero", op);
-    return error_raise(ST_VALUE, "%s: index %lld is out of range for %lld elements", op,
-                       (long long)error->index, (long long)error->bound);
+    const char *const param = row ? op_checked_param(row) : "index";
+    if (!strcmp(param, "other")) /* the check of body_nonzero */
+        return error_raise(ST_VALUE, "%s: an integer is divided by zero in other", op);
+    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld %s", op, param,
+                       (long long)error->index, (long long)error->bound,
+                       strcmp(param, "target") ? "elements" : "classes");
 }
 
 /* nests

@@ -209,21 +209,21 @@ static void forget_left_callbacks(sn_state *state) {
 }
 
 /* 1-based depth of a mark's scope; 0 raises. */
-static uint32_t depth_of(sn_state *state, sn_scope mark) {
+static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
     const uint32_t depth = (uint32_t)(mark & ((1u << DEPTH_BITS) - 1));
     const uint32_t id = (uint32_t)(mark >> DEPTH_BITS) & ((1u << ID_BITS) - 1);
     if (id != (state->id & ((1u << ID_BITS) - 1))) {
-        error_raise(ST_STATE, "the scope belongs to another thread or sn_state");
+        error_raise(ST_STATE, "%s: the scope belongs to another thread or sn_state", what);
         return 0;
     }
     if (!depth || depth > state->n_scopes ||
         state->scopes[depth - 1].generation != (uint32_t)(mark >> 32)) {
-        error_raise(ST_STATE, "the scope has ended already");
+        error_raise(ST_STATE, "%s: the scope has ended already", what);
         return 0;
     }
     if (depth <= callback_depth(state)) forget_left_callbacks(state);
     if (depth <= callback_depth(state)) {
-        error_raise(ST_STATE, "the scope was opened outside the running callback");
+        error_raise(ST_STATE, "%s: the scope was opened outside the running callback", what);
         return 0;
     }
     return depth;
@@ -235,7 +235,7 @@ sn_status sn_scope_end(sn_scope mark) {
     if (mark == SN_SCOPE_ROOT && !callback_depth(state)) {
         scope_drop_root(state);
     } else {
-        const uint32_t depth = depth_of(state, mark);
+        const uint32_t depth = depth_of(state, mark, "sn_scope_end");
         if (depth) scope_pop_to(state, depth - 1);
     }
     return (sn_status)state->error.status;
@@ -243,7 +243,7 @@ sn_status sn_scope_end(sn_scope mark) {
 
 sn_tensor *sn_scope_return(sn_scope mark, sn_tensor *t) {
     sn_state *const state = state_get();
-    const uint32_t depth = depth_of(state, mark);
+    const uint32_t depth = depth_of(state, mark, "sn_scope_return");
     if (!depth) return NULL;
     const uint32_t first = state->scopes[depth - 1].first;
     if (t && !(tensor_in_scope(t) && tensor_scope_slot(t) < first)) {

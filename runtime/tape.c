@@ -196,15 +196,16 @@ static void free_meta(sn_tensor *t) {
 
 Status tape_requires_grad(sn_tensor *t, bool on) {
     if (on && !dtype_is_float(t->base.meta->dtype))
-        return error_raise(
-            ST_DTYPE, "only tensors of floating point dtype can require gradients, this one is %s",
-            dtype_name(t->base.meta->dtype));
+        return error_raise(ST_DTYPE,
+                           "sn_requires_grad_: gradients need a float dtype, the tensor is %s",
+                           dtype_name(t->base.meta->dtype));
     if (!on && !tape_is_leaf(t))
-        return error_raise(ST_STATE, "you can only change requires_grad of leaves; use sn_detach "
-                                     "for a tensor without history");
+        return error_raise(ST_STATE, "sn_requires_grad_: the result of an op can't be switched "
+                                     "off; sn_detach gives a tensor without history");
     if (on && (t->flags & TF_inference) && state_get()->grad_mode != SN_INFERENCE)
         return error_raise(ST_STATE,
-                           "an inference tensor cannot require gradients outside inference mode");
+                           "sn_requires_grad_: the tensor was made in inference mode and has no "
+                           "version to check; sn_clone it first");
     if (!on && !t->autograd) return ST_OK;
     AutogradMeta *const meta = tape_meta(t);
     if (!meta) return ST_MEMORY;
@@ -218,13 +219,17 @@ Status tape_grad_set(sn_tensor *t, sn_tensor *grad) {
     if (!grad && !t->autograd) return ST_OK;
     if (grad) {
         const Meta *const a = t->base.meta, *const b = grad->base.meta;
-        if (t == grad) return error_raise(ST_ARGUMENT, "a tensor cannot be its own gradient");
+        if (t == grad)
+            return error_raise(ST_ARGUMENT, "sn_grad_set: a tensor can't be its own gradient");
         if (a->dtype != b->dtype || a->device != b->device)
-            return error_raise(ST_DTYPE,
-                               "the gradient of a tensor of %s must be %s on its device, not %s",
-                               dtype_name(a->dtype), dtype_name(a->dtype), dtype_name(b->dtype));
+            return error_raise(
+                ST_DTYPE,
+                "sn_grad_set: the gradient of a tensor of %s must be %s on its device, "
+                "not %s",
+                dtype_name(a->dtype), dtype_name(a->dtype), dtype_name(b->dtype));
         if (!meta_same_sizes(a, b))
-            return error_raise(ST_SHAPE, "the gradient must have the sizes of its tensor");
+            return error_raise(ST_SHAPE,
+                               "sn_grad_set: the gradient must have the sizes of its tensor");
         tensor_retain(grad);
     }
     AutogradMeta *const meta = tape_meta(t);
@@ -246,7 +251,7 @@ static TapeHook **hooks_of(const AutogradMeta *meta) {
 
 int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure) {
     if (!tape_tracks(t)) {
-        error_raise(ST_STATE, "cannot add a hook to a tensor that does not require gradients");
+        error_raise(ST_STATE, "sn_hook_add: the tensor requires no gradients");
         return 0;
     }
     if (t->autograd->view && tape_view_refresh(t) != ST_OK) return 0;
@@ -276,10 +281,9 @@ void tape_hook_remove(sn_tensor *t, int64_t id) {
 
 Status tape_save(TapeSaved *saved, sn_tensor *t) {
     if (UNLIKELY(t->flags & TF_inference))
-        return error_raise(
-            ST_STATE,
-            "inference tensors cannot be saved for backward; clone it outside inference mode "
-            "to get a normal tensor");
+        return error_raise(ST_STATE,
+                           "backward would need a tensor of inference mode, which has no version; "
+                           "sn_clone it outside that mode first");
     tensor_retain(t);
     saved->tensor = t;
     saved->version = tensor_version(t);
@@ -290,10 +294,9 @@ Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32
     Text text = {0};
     meta_print(NULL, &text, meta);
     const Status status = error_raise(ST_STATE,
-                                      "a tensor needed for gradient computation was modified by an "
-                                      "in-place operation: %s, saved by %s, is at version "
-                                      "%u; expected version %u instead",
-                                      text_str(&text), node, now, expected);
+                                      "%s needs the %s that it saved at version %u, but writes in "
+                                      "place took it to version %u",
+                                      node, text_str(&text), expected, now);
     text_free(&text);
     return status;
 }
@@ -306,9 +309,8 @@ Status tape_saved_check(const TapeSaved *saved, const char *node) {
 
 Status tape_used_twice(const char *node) {
     return error_raise(ST_STATE,
-                       "%s: trying to go backward through the graph a second time: "
-                       "what it saved was freed by the first backward; pass "
-                       "SN_RETAIN_GRAPH there to keep it",
+                       "%s: what it saved is gone since the first backward; pass "
+                       "SN_RETAIN_GRAPH there to go twice",
                        node);
 }
 

@@ -53,6 +53,7 @@ BAD(index_range, sn_index_select(x, 0, ids(4)))
 BAD(index_negative, sn_index_select(x, 1, ids(-1)))
 BAD(embedding_range, sn_embedding(x, ids(100)))
 BAD(class_range, sn_nll_loss(sn_narrow(x, 0, 0, 1), ids(6)))
+BAD(index_add_range, sn_index_add(x, 0, ids(9), sn_narrow(x, 0, 0, 1)))
 BAD(in_place_shape, sn_add_(sn_clone(F32(1, 6)), x))
 BAD(in_place_dtype, sn_add_(sn_zeros(SN_INTS(4, 6), SN_I64), x))
 BAD(norm_shape, sn_layer_norm(x, SN_INTS(5), NULL, NULL))
@@ -90,10 +91,15 @@ static const Bad rows[] = {
     {"float indices", index_dtype, SN_ERR_DTYPE, "index_select", "f32"},
     {"dtypes of mm", mm_dtype, SN_ERR_DTYPE, "mm", "f64"},
     {"bits of floats", bits_of_float, SN_ERR_DTYPE, "bitwise_and", "f32"},
-    {"an index out of range", index_range, SN_ERR_VALUE, "index_select", "4"},
-    {"a negative index", index_negative, SN_ERR_VALUE, "index_select", "-1"},
-    {"an embedding out of range", embedding_range, SN_ERR_VALUE, "embedding", "100"},
-    {"a class out of range", class_range, SN_ERR_VALUE, "nll_loss", "6"},
+    {"an index out of range", index_range, SN_ERR_VALUE, "index_select",
+     "aten::index_select: index 4 is out of range for 4 elements"},
+    {"a negative index", index_negative, SN_ERR_VALUE, "index_select", "index -1 is"},
+    {"an embedding out of range", embedding_range, SN_ERR_VALUE, "embedding",
+     "aten::embedding: indices 100 is out of range for 4 elements"},
+    {"a class out of range", class_range, SN_ERR_VALUE, "nll_loss",
+     "aten::nll_loss_forward: target 6 is out of range for 6 classes"},
+    {"rows of index_add", index_add_range, SN_ERR_VALUE, "index_add",
+     "aten::index_add: index 9 is out of range for 4 elements of dim 0"},
     {"in place, a larger result", in_place_shape, SN_ERR_SHAPE, "add_", "4"},
     {"in place, floats to ints", in_place_dtype, SN_ERR_DTYPE, "add_", "i64"},
     {"a normalized shape", norm_shape, SN_ERR_SHAPE, "layer_norm", "5"},
@@ -181,6 +187,48 @@ START_TEST(questions_about_nothing) {
     sn_function_free(NULL);
     sn_graph_free(NULL);
     ck_assert_int_eq(sn_check(), SN_OK);
+}
+END_TEST
+
+START_TEST(texts_of_nothing) {
+    ck_assert_str_eq(sn_op_schema(NULL), "");
+    expect_error(SN_ERR_ARGUMENT, "sn_op_schema: the op is NULL");
+    ck_assert_str_eq(sn_dispatch_dump(NULL), "");
+    expect_error(SN_ERR_ARGUMENT, "sn_dispatch_dump: the op is NULL");
+    ck_assert_str_eq(sn_graph_text(NULL), "");
+    expect_error(SN_ERR_ARGUMENT, "sn_graph_text: the graph is NULL");
+    ck_assert_str_eq(sn_node_op(NULL), "");
+    expect_error(SN_ERR_ARGUMENT, "sn_node_op: the node is NULL");
+    ck_assert_str_eq(sn_setting_get(NULL), "");
+    expect_error(SN_ERR_ARGUMENT, "sn_setting_get: the name is NULL");
+}
+END_TEST
+
+/* Messages of functions that are no ops begin with their name. */
+START_TEST(errors_name_their_function) {
+    ck_assert_ptr_null(sn_requires_grad_(ids(1), true));
+    expect_error(SN_ERR_DTYPE, "sn_requires_grad_: ");
+    const float one = 1;
+    ck_assert_ptr_null(sn_from_data(&one, SN_INTS(HUGE_SIZE, HUGE_SIZE, HUGE_SIZE), SN_F32));
+    expect_error(SN_ERR_SHAPE, "sn_from_data: a tensor of sizes [1073741824,");
+    ck_assert_int_ne(sn_hook_add(F32(1, 2), body, NULL), 1);
+    expect_error(SN_ERR_STATE, "sn_hook_add: ");
+    sn_dict *const d = sn_dict_new();
+    ck_assert_ptr_null(sn_dict_get(d, "w"));
+    expect_error(SN_ERR_ARGUMENT, "sn_dict_get: the dictionary has no 'w'");
+    ck_assert_str_eq(sn_dict_name(d, 3), "");
+    expect_error(SN_ERR_ARGUMENT, "sn_dict_name: the dictionary has no entry 3");
+    ck_assert_ptr_null(sn_sgd(d, 0.1, 0));
+    expect_error(SN_ERR_ARGUMENT, "sn_sgd: no tensor");
+    ck_assert_ptr_null(sn_adamw(d, -1, 0));
+    expect_error(SN_ERR_ARGUMENT, "sn_adamw: a dictionary");
+    sn_dict_free(d);
+    ck_assert_ptr_null(sn_op_find("my::none"));
+    expect_error(SN_ERR_ARGUMENT, "sn_op_find: op 'my::none' is unknown");
+    const sn_scope scope = sn_scope_begin();
+    sn_scope_end(scope);
+    ck_assert_int_ne(sn_scope_end(scope), SN_OK);
+    expect_error(SN_ERR_STATE, "sn_scope_end: the scope has ended already");
 }
 END_TEST
 
@@ -339,6 +387,8 @@ int main(void) {
     tcase_add_loop_test(tests, inside_a_compiled_function, 0, ROWS);
     tcase_add_test(tests, memory_from_outside);
     tcase_add_test(tests, questions_about_nothing);
+    tcase_add_test(tests, texts_of_nothing);
+    tcase_add_test(tests, errors_name_their_function);
     tcase_add_test(tests, functions_and_calls);
     tcase_add_test(tests, lists_of_nothing);
     tcase_add_test(tests, numbers_for_tensors);

@@ -262,7 +262,7 @@ START_TEST(c8_what_may_not_be_written_is_refused_by_compiled_code_too) {
         ck_assert_ptr_null(SN_CALL(fn, wrapped(data, 6, true)));
         expect_error(SN_ERR_STATE, "read-only");
         ck_assert_ptr_null(SN_CALL(fn, wrapped(data, 4, false))); /* (0, 2) is (1, 0) */
-        expect_error(SN_ERR_VALUE, "single memory location");
+        expect_error(SN_ERR_VALUE, "at one place in memory; clone() it first");
         ck_assert_int_eq(host.branch, 2); /* both at the call */
         ck_assert(!memcmp(kept, data, sizeof data));
         sn_function_free(fn);

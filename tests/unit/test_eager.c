@@ -73,7 +73,8 @@ START_TEST(in_place_writes_and_counts) {
     EXPECT(x, 2, 4, 6, 8, 10, 12);
     sn_tensor *const bytes = sn_from_data((int32_t[]){1, 2}, (sn_ints){(int64_t[]){2}, 1}, SN_I32);
     ck_assert_ptr_null(CALL("aten::mul_.Tensor", T(bytes), sn_float(1.5)));
-    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "can't be cast"));
+    ck_assert_ptr_nonnull(
+        strstr(sn_error_take()->message, "a result of f32 doesn't fit a tensor of"));
 }
 END_TEST
 
@@ -111,7 +112,9 @@ START_TEST(overlaps) {
     const int64_t wide[] = {1, 4};
     sn_tensor *const expanded = CALL("aten::expand", T(base), ints(wide, 2));
     ck_assert_ptr_null(CALL("aten::add_.Tensor", T(expanded), sn_float(1)));
-    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "single memory location"));
+    ck_assert_ptr_nonnull(
+        strstr(sn_error_take()->message,
+               "self [1, 4] with strides [1, 0] has several elements at one place"));
     /* a[1..6) += a[0..5): the operand is read as it was */
     sn_tensor *const a = sn_from_data(one_to_six, (sn_ints){(int64_t[]){6}, 1}, SN_F32);
     const Meta *const five = meta_intern_contiguous(DT_f32, DEV_cpu, (int64_t[]){5}, 1);
@@ -180,7 +183,8 @@ START_TEST(a_bad_position_writes_nothing) {
         CALL("aten::index_add_", T(x), sn_int(0), T(index), T(f32(one_to_six, 2, 3))));
     const sn_error *const error = sn_error_take();
     ck_assert_int_eq(error->status, SN_ERR_VALUE);
-    ck_assert_ptr_nonnull(strstr(error->message, "index 2 is out of bounds for dimension 0"));
+    ck_assert_ptr_nonnull(
+        strstr(error->message, "index 2 is out of range for 2 elements of dim 0"));
     EXPECT(x, 1, 2, 3, 4, 5, 6);
 }
 END_TEST

@@ -67,7 +67,7 @@ static const struct {
     {"%0 = aten::add.Tensor(%x, %z)", "line 2, column 30: %z is not defined above"},
     {"%0 = aten::add.Tensor(%x)", "line 2, column 8: aten::add.Tensor: other is missing"},
     {"%0 = aten::exp_(%i)",
-     "line 2, column 8: aten::exp_: result type f32 can't be cast to the desired output type i64"},
+     "line 2, column 8: aten::exp_: a result of f32 doesn't fit a tensor of i64"},
     {"%0 = aten::add.Tensor(%x, %i)",
      "line 2, column 8: aten::add.Tensor: other [4] does not broadcast with [2, 3]"},
     {"%0: f32[2] = aten::relu(%x)", "line 2, column 4: %0 is f32[2,3]"},
