@@ -205,6 +205,18 @@ UNARY(trunc, body_is_float(c) ? P1(trunc, x) : x)
 UNARY(round, body_is_float(c) ? P1(rint, x) : x)
 UNARY(frac, P2(sub, x, P1(trunc, x)))
 
+/* As PyTorch: scaled, rounded, scaled back, each of them stored; the power is known now. */
+BodyFn body_round_decimals;
+int body_round_decimals(BodyCall *c) {
+    const int64_t decimals = sym_concrete(body_env(c), c->args[1].i);
+    double power = 1;
+    for (int64_t i = decimals < 0 ? -decimals : decimals; i > 0 && power < INFINITY; i--)
+        power *= 10;
+    const int x = X(0), ten = in_out_dtype(c, K(power));
+    if (decimals < 0) return P2(mul, P1(rint, in_out_dtype(c, P2(div, x, ten))), ten);
+    return P2(div, P1(rint, in_out_dtype(c, P2(mul, x, ten))), ten);
+}
+
 BodyFn body_sign;
 int body_sign(BodyCall *c) {
     const int x = X(0);

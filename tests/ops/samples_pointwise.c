@@ -23,6 +23,11 @@ const Samples samples_unary = {
         "mish: x[4,5]", "relu6: x[4,5]", "log_sigmoid: x[4,5]", "signbit: x[4,5]",
         "nan_to_num: x[4,5]", "nan_to_num: x[4,5] 1.5 2.0 -3.0"),
 };
+const Samples samples_round_decimals = {
+    .good = LINES("x[4,5] decimals=2", "x[4,5] decimals=0", "x[4,5] decimals=-1", "x[] decimals=1",
+                  "x[0] decimals=3", "x[1] decimals=1"),
+    .bad = BAD({"i64[3] decimals=1", ST_DTYPE, "i64"}, {"x[3]", ST_ARGUMENT, "decimals"}),
+};
 const Samples samples_threshold = {
     .good = LINES("x[4,5] 0.5 2", "x[] 0 -1", "x[0] 0 1", "x[1] -1 3"),
     .bad = BAD({"bool[3] 0 1", ST_DTYPE, "bool"}),

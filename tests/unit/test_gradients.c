@@ -102,6 +102,7 @@ static const Case cases[] = {
     UNARY(log_sigmoid, ANY),
     UNARY(nan_to_num, ANY),
     {OP_acosh, ARGS(X), {S(ABOVE, 2, 2, 3)}},
+    {OP_round_decimals, ARGS(X, I(1)), {S(ANY, 1, 6)}},
     {OP_threshold, ARGS(X, F(0.5), F(2)), {S(ANY, 1, 6)}},
     BINARY(atan2, ANY),
     BINARY(copysign_Tensor, ANY),
