@@ -77,6 +77,11 @@ static bool loops(const FzProgram *p) { return any_step(p, FZ_loop); }
 static bool keeps(const FzProgram *p) { return any_step(p, FZ_keep); }
 static bool backward(const FzProgram *p) { return any_step(p, FZ_backward); }
 static bool grad_modes(const FzProgram *p) { return any_step(p, FZ_grad_mode); }
+static bool inference(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].kind == FZ_grad_mode && p->steps[i].times == SN_INFERENCE) return true;
+    return false;
+}
 static bool outer_backward(const FzProgram *p) { return p->outer_backward && leaves(p); }
 
 static bool loops_with_breaks(const FzProgram *p) {
@@ -179,6 +184,7 @@ static const struct {
                 {"backward inside", backward},
                 {"backward outside", outer_backward},
                 {"gradients switched", grad_modes},
+                {"inference mode", inference},
                 {"leaves written without gradients", leaf_updates},
                 {"values used three times", used_often},
                 {"results returned twice", returns_twice},

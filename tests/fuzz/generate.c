@@ -428,7 +428,8 @@ static void add_loop(Gen *g) {
 }
 
 static void set_grad_mode(Gen *g) {
-    const int mode = g->grad_on ? SN_GRAD_OFF : SN_GRAD_ON;
+    const int off = gen_chance(g, 25) ? SN_INFERENCE : SN_GRAD_OFF;
+    const int mode = g->grad_on ? off : SN_GRAD_ON;
     g->grad_on = !g->grad_on;
     add_plain(g, (FzStep){.kind = FZ_grad_mode, .times = mode});
 }

@@ -16,7 +16,9 @@ struct FzRun {
     sn_tensor *values[FZ_VALUES];
     sn_tensor *kept[FZ_STEPS];
     int n_kept;
-    const void *places[FZ_VALUES]; /* of memory, in the order written down */
+    struct Place {
+        const char *from, *to;
+    } places[FZ_VALUES]; /* memory of what was written down */
     int n_places;
     FzSeen *seen;
 };
@@ -129,18 +131,26 @@ static void write_data(FzSeen *seen, sn_tensor *t) {
     free(data);
 }
 
-/* The number of the first tensor written down whose memory begins at the same place; inputs count
- * first. */
-static int shared_with(FzRun *run, sn_tensor *t) {
+static struct Place place_of(sn_tensor *t) {
+    const int64_t item = dtype_bytes((DType)sn_dtype_of(t));
+    const char *const at = sn_data_raw(t);
+    int64_t last = 0;
+    for (int d = 0; d < sn_rank(t); d++) last += (sn_size(t, d) - 1) * sn_strides(t).data[d];
+    return (struct Place){at, at + (last + 1) * item};
+}
+
+/* The number of the first tensor written down whose memory meets this one's, and how far from its
+ * beginning this one begins; inputs count first. */
+static int shared_with(FzRun *run, sn_tensor *t, int64_t *offset) {
+    *offset = 0;
     if (!sn_numel(t)) return -1;
-    const void *const at = sn_data_raw(t);
-    for (int i = 0; i < run->p->n_inputs; i++)
-        if (run->inputs[i] && sn_numel(run->inputs[i]) && sn_data_raw(run->inputs[i]) == at)
-            return i;
+    const struct Place here = place_of(t);
     int i = 0;
-    while (i < run->n_places && run->places[i] != at) i++;
-    if (i == run->n_places && i < FZ_VALUES) run->places[run->n_places++] = at;
-    return FZ_INPUTS + i;
+    while (i < run->n_places && (here.from >= run->places[i].to || run->places[i].from >= here.to))
+        i++;
+    if (i == run->n_places && i < FZ_VALUES) run->places[run->n_places++] = here;
+    *offset = here.from - run->places[i].from;
+    return i;
 }
 
 static void see(FzRun *run, const char *what, int index, sn_tensor *t, bool layout) {
@@ -157,7 +167,9 @@ static void see(FzRun *run, const char *what, int index, sn_tensor *t, bool layo
         for (int d = 0; layout && d < sn_rank(t) && sn_numel(t) > 0; d++)
             if (sn_size(t, d) > 1)
                 text_printf(&head, "%s%lld", d ? "," : "{", (long long)sn_strides(t).data[d]);
-        if (layout) text_printf(&head, " shares %d", shared_with(run, t));
+        int64_t offset = 0;
+        const int place = layout ? shared_with(run, t, &offset) : -1;
+        if (layout) text_printf(&head, " memory %d+%lld", place, (long long)offset);
     }
     text_puts(&seen->bytes, text_str(&head));
     text_puts(&seen->story, text_str(&head));
@@ -324,10 +336,14 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     for (int i = 0; i < run->p->n_inputs; i++)
         if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
     const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
+    run->n_places = 0;
+    for (int i = 0; i < run->p->n_inputs; i++)
+        if (run->inputs[i] && sn_numel(run->inputs[i]))
+            run->places[run->n_places++] = place_of(run->inputs[i]);
     if (sn_check()) see_error(run, "call");
     see_all(run, out, ok);
     for (int i = 0; i < run->n_kept; i++) sn_release(run->kept[i]);
-    run->n_kept = run->n_places = 0;
+    run->n_kept = 0;
     sn_scope_end(scope);
     if (sn_check()) sn_error_take();
 }
