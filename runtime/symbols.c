@@ -37,6 +37,7 @@ static const Meta *input_meta(Symbols *s, int input, const Meta *meta) {
 
 static bool add_input(Symbols *s, Arg *arg, int i) {
     if (arg->kind == ARG_tensor && arg->val) {
+        s->plain[i] = arg->val->meta;
         s->metas[i] = input_meta(s, i, arg->val->meta);
         return s->metas[i] != NULL;
     }
@@ -57,9 +58,10 @@ Symbols *symbols_new(const Arg *in, int n_in) {
                        .n_in = n_in,
                        .in = args,
                        .metas = ARENA_ARRAY(arena, const Meta *, n_in),
+                       .plain = ARENA_ARRAY(arena, const Meta *, n_in),
                        .ints = ARENA_ARRAY(arena, int64_t, n_in),
                        .pinned = ARENA_ARRAY(arena, bool, n_in)};
-        fine = s->env && s->metas && s->ints && s->pinned;
+        fine = s->env && s->metas && s->plain && s->ints && s->pinned;
     }
     for (int i = 0; i < n_in && fine; i++) {
         args[i] = in[i];
@@ -117,7 +119,9 @@ static const Meta *meta_of(const Symbols *s, const sn_tensor *t) {
     const struct Placeholder *const p = t->placeholder;
     if (p) return p->symbolic ? p->symbolic : t->base.meta;
     for (int i = 0; i < s->n_in; i++)
-        if (s->in[i].kind == ARG_tensor && s->in[i].val == &t->base) return s->metas[i];
+        if (s->in[i].kind == ARG_tensor && s->in[i].val == &t->base)
+            return t->base.meta == s->plain[i] ? s->metas[i]
+                                               : t->base.meta; /* an out op's resize */
     return t->base.meta;
 }
 

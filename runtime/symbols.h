@@ -25,6 +25,7 @@ struct Symbols {
     int n_in;
     const Arg *in;      /* the call's, as the body sees them: a number's n is 1 + its index here */
     const Meta **metas; /* by call input: symbolic where it may vary; NULL: no tensor */
+    const Meta **plain; /* as it was when the call began */
     int64_t *ints;      /* by call input: the symbol of an int, or the number itself */
     bool *pinned;       /* floats: host code has read the number */
     bool lost; /* some op's results have no symbolic metadata: nothing is known to be free */
