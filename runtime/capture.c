@@ -410,6 +410,8 @@ static const char *refusal(const Capture *c, const OpCall *call) {
     if (call->row->flags & OPF_host) return "a value is needed on the host";
     if (call->row->returns_list) return "an op that returns a list of tensors";
     if (!is_capturable(call->row)) return "an op without a meta rule, or not declared pure";
+    if (op_dynamic(call->row) && op_dynamic(call->row)->mutates)
+        return "a user's op that writes an argument";
     if (state_get()->modes) return "a user mode is active";
     if (c->eager_checks && call->row->flags & OPF_check)
         return "an op that checks values, with eager_checks";

@@ -220,6 +220,7 @@ const DynamicOp *custom_op_register(const sn_op_desc *desc) {
     pthread_mutex_lock(&lock);
     Status status = parse(op, desc);
     if (!(desc->flags & SN_OP_PURE) || (desc->flags & SN_OP_ORDERED)) op->row.flags |= OPF_ordered;
+    op->mutates = strchr(desc->schema, '!') != NULL;
     if (status == ST_OK) status = publish(op);
     pthread_mutex_unlock(&lock);
     if (status == ST_OK) return op;

@@ -10,7 +10,8 @@ struct DynamicOp {
     uint32_t flags; /* SN_OP_ bits */
     sn_body meta, cpu, cuda, decomposition, derivative;
     void *closure;
-    char *text; /* the row's strings */
+    bool mutates; /* the schema marks an argument as written: Tensor(a!) */
+    char *text;   /* the row's strings */
     Param params[MAX_ARGS];
 };
 
