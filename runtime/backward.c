@@ -170,11 +170,21 @@ static Status replace(Engine *e, sn_tensor **sum, sn_tensor *total) {
     return ST_OK;
 }
 
+/* create_graph needs nodes that can be differentiated: a compiled node becomes eager's [G3]. */
+static const TapeEdge *edge_of(const Engine *e, const TapeEdge *edge) {
+    const TapeEdge *const now = tape_edge_now(edge);
+    TapeNode *const node = now->leaf ? NULL : now->target;
+    if (LIKELY(!e->create || !node || !node->class->expand)) return now;
+    return node->class->expand(node) == ST_OK ? tape_edge_now(now) : NULL;
+}
+
 static TapeEntry *entry_of_edge(Engine *e, const TapeEdge *edge) {
+    if (!(edge = edge_of(e, edge))) return NULL;
     return edge->leaf ? entry_of_leaf(e, edge->target) : entry_of_node(e, edge->target);
 }
 
 static bool edge_wanted(const Engine *e, const TapeEdge *edge) {
+    edge = tape_edge_now(edge);
     if (!edge->target) return false;
     if (!e->selective) return true;
     const TapeEntry *const entry = edge->leaf ? ((sn_tensor *)edge->target)->autograd->entry
@@ -185,6 +195,7 @@ static bool edge_wanted(const Engine *e, const TapeEdge *edge) {
 static Status deliver(Engine *e, const TapeEdge *edge, sn_tensor *grad, bool whole) {
     TapeEntry *const entry = entry_of_edge(e, edge);
     if (!entry) return ST_MEMORY;
+    edge = tape_edge_now(edge);
     sn_tensor **const sum = &entry->grads[edge->leaf ? 0 : edge->output];
     TRY(whole ? replace(e, sum, grad) : accumulate(e, sum, grad));
     return edge->leaf || entry->queued || entry->stop ? ST_OK : heap_push(e, entry);
@@ -220,7 +231,7 @@ static Status run_hook(Engine *e, const TapeHook *hook, sn_tensor **grad) {
 static Status run_hooks(Engine *e, const TapeHook *hook, int output, sn_tensor **grad) {
     while (hook && *grad) {
         const TapeHook *const next = hook->next;
-        if (output < 0 || (hook->id & 255) == (output & 255)) TRY(run_hook(e, hook, grad));
+        if (output < 0 || hook->output == output) TRY(run_hook(e, hook, grad));
         hook = next;
     }
     return ST_OK;
@@ -264,7 +275,8 @@ static Status find_partials(Engine *e, const TapeNode *node, CallArrays *a) {
         const TapeEdge *const edge = &node->edges[i];
         const TapeEntry *const entry = entry_of_edge(e, edge);
         if (!entry) return ST_MEMORY;
-        a->partial[i] = entry->grads[edge->leaf ? 0 : edge->output];
+        const TapeEdge *const now = tape_edge_now(edge);
+        a->partial[i] = entry->grads[now->leaf ? 0 : now->output];
     }
     return ST_OK;
 }
@@ -299,9 +311,12 @@ static void release_grads(TapeEntry *entry) {
 static void collect_xs(Engine *e, const TapeEntry *entry) {
     for (int i = 0; i < e->run->n_xs; i++) {
         const AutogradMeta *const meta = e->run->xs[i]->autograd;
-        if (!meta || meta->node != entry->node || !entry->grads[meta->output]) continue;
-        tensor_retain(entry->grads[meta->output]);
-        e->found[i] = entry->grads[meta->output];
+        const TapeEdge edge = {.target = meta ? meta->node : NULL,
+                               .output = meta ? meta->output : 0};
+        const TapeEdge *const now = tape_edge_now(&edge);
+        if (now->target != entry->node || !entry->grads[now->output]) continue;
+        tensor_retain(entry->grads[now->output]);
+        e->found[i] = entry->grads[now->output];
     }
 }
 
@@ -409,7 +424,12 @@ static int by_sequence(const void *a, const void *b) {
 
 static void mark_x(Engine *e, sn_tensor *x) {
     const AutogradMeta *const meta = x->autograd;
-    TapeEntry *const entry = !meta ? NULL : meta->node ? meta->node->entry : meta->entry;
+    const TapeEdge edge = {.target = meta ? meta->node : NULL, .output = meta ? meta->output : 0};
+    const TapeEdge *const now = tape_edge_now(&edge);
+    TapeEntry *const entry = !meta          ? NULL
+                             : !now->target ? meta->entry
+                             : now->leaf    ? ((sn_tensor *)now->target)->autograd->entry
+                                            : ((TapeNode *)now->target)->entry;
     if (entry && entry->engine == e) entry->needed = true;
 }
 
@@ -470,13 +490,6 @@ static Status check_root(sn_tensor *root, sn_tensor *grad, int i) {
     return ST_OK;
 }
 
-static void drop_edge(const TapeEdge *edge) {
-    if (edge->leaf)
-        tensor_release(edge->target);
-    else
-        tape_node_release(edge->target);
-}
-
 static Status seed_root(Engine *e, int i) {
     sn_tensor *const root = e->run->roots[i];
     sn_tensor *grad = e->run->grads ? e->run->grads[i] : NULL;
@@ -488,7 +501,7 @@ static Status seed_root(Engine *e, int i) {
         status = grad || (grad = one_like(root->base.meta)) ? deliver(e, &edge, grad, false)
                                                             : error_pending();
     }
-    drop_edge(&edge);
+    tape_edge_drop(&edge);
     return status;
 }
 
@@ -496,8 +509,9 @@ static Status enter_root(Engine *e, int i) {
     sn_tensor *const root = e->run->roots[i];
     TRY(check_root(root, e->run->grads ? e->run->grads[i] : NULL, i));
     if (root->autograd->view) TRY(tape_view_refresh(root));
-    AutogradMeta *const meta = root->autograd;
-    return (meta->node ? entry_of_node(e, meta->node) : entry_of_leaf(e, root)) ? ST_OK : ST_MEMORY;
+    const AutogradMeta *const meta = root->autograd;
+    const TapeEdge edge = {.target = meta->node, .output = meta->output};
+    return (meta->node ? entry_of_edge(e, &edge) : entry_of_leaf(e, root)) ? ST_OK : ST_MEMORY;
 }
 
 /* TAPE_stop: xs are where the run ends. */
@@ -506,7 +520,7 @@ static Status stop_at(Engine *e, sn_tensor *x) {
     TRY(tape_edge_set(&edge, x));
     TapeEntry *const entry = entry_of_edge(e, &edge);
     if (entry) entry->stop = entry->needed = true;
-    drop_edge(&edge);
+    tape_edge_drop(&edge);
     return entry ? ST_OK : ST_MEMORY;
 }
 
@@ -619,7 +633,7 @@ int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int ro
         if (!roots[i] || (status = tape_edge_set(&edge, roots[i])) != ST_OK || !edge.target)
             continue;
         if (!entry_of_edge(&e, &edge)) status = ST_MEMORY;
-        drop_edge(&edge);
+        tape_edge_drop(&edge);
     }
     if (status == ST_OK) status = reach_all(&e);
     for (EntryBlock *block = e.blocks; status == ST_OK && block; block = block->next)

@@ -309,7 +309,19 @@ static const TapeSaved *compiled_saved(const TapeNode *node, int *n) {
                                                   : NULL;
 }
 
-static const TapeClass compiled_class = {.backward = compiled_backward,
+static Status compiled_expand(TapeNode *node) {
+    const CompiledNode *const compiled = compiled_of(node);
+    if (!compiled->ops->expand) return ST_OK;
+    TapeEdge *const now = mem_zero((size_t)node->n_outs * sizeof *now);
+    if (!now) return ST_MEMORY;
+    Status status = compiled->ops->expand(compiled->context, node->edges, now);
+    if (status == ST_OK) status = tape_node_expand(node, now);
+    mem_free(now);
+    return status;
+}
+
+static const TapeClass compiled_class = {.expand = compiled_expand,
+                                         .backward = compiled_backward,
                                          .drop = compiled_drop,
                                          .name = compiled_name,
                                          .saved = compiled_saved,

@@ -99,16 +99,18 @@ static void free_hooks(TapeHook *hook) {
     }
 }
 
+void tape_edge_drop(const TapeEdge *edge) {
+    if (edge->leaf)
+        tensor_release(edge->target);
+    else
+        tape_node_release(edge->target);
+}
+
 static void free_one(TapeNode *node) {
     tape_node_drop(node);
-    for (int i = 0; i < node->n_edges; i++) {
-        const TapeEdge edge = node->edges[i];
-        if (!edge.target) continue;
-        if (edge.leaf)
-            tensor_release(edge.target);
-        else
-            tape_node_release(edge.target);
-    }
+    for (int i = 0; i < node->n_edges; i++) tape_edge_drop(&node->edges[i]);
+    for (int i = 0; node->instead && i < node->n_outs; i++) tape_edge_drop(&node->instead[i]);
+    mem_free(node->instead);
     free_hooks(node->hooks);
     tape_block_give(node, node->block);
     atomic_fetch_sub_explicit(&live_nodes, 1, memory_order_relaxed);
@@ -243,10 +245,41 @@ Status tape_grad_set(sn_tensor *t, sn_tensor *grad) {
     return ST_OK;
 }
 
-/* Hooks of a tensor with history belong to its node (ops may outlive the handle); the id says which
- * result. */
-static TapeHook **hooks_of(const AutogradMeta *meta) {
-    return meta->node ? &meta->node->hooks : &((AutogradMeta *)meta)->hooks;
+static void append_hook(TapeHook **at, TapeHook *hook) {
+    while (*at) at = &(*at)->next;
+    *at = hook;
+    hook->next = NULL;
+}
+
+/* Hooks of a tensor with history belong to its node (ops may outlive the handle). */
+static TapeHook **hooks_at(const TapeEdge *edge) {
+    return edge->leaf ? &((sn_tensor *)edge->target)->autograd->hooks
+                      : &((TapeNode *)edge->target)->hooks;
+}
+
+static TapeHook **hooks_of(const AutogradMeta *meta, int *output) {
+    *output = 0;
+    if (!meta->node) return &((AutogradMeta *)meta)->hooks;
+    const TapeEdge edge = {.target = meta->node, .output = meta->output};
+    const TapeEdge *const now = tape_edge_now(&edge);
+    *output = now->output;
+    return hooks_at(now);
+}
+
+Status tape_node_expand(TapeNode *node, const TapeEdge *now) {
+    if (!(node->instead = mem_alloc((size_t)node->n_outs * sizeof *now))) return ST_MEMORY;
+    memcpy(node->instead, now, (size_t)node->n_outs * sizeof *now);
+    for (TapeHook *hook = node->hooks, *next; hook; hook = next) {
+        next = hook->next;
+        const TapeEdge *const to = &node->instead[hook->output];
+        hook->output = to->output;
+        if (to->target)
+            append_hook(hooks_at(to), hook);
+        else
+            mem_free(hook);
+    }
+    node->hooks = NULL;
+    return ST_OK;
 }
 
 int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure) {
@@ -257,18 +290,20 @@ int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure) {
     if (t->autograd->view && tape_view_refresh(t) != ST_OK) return 0;
     TapeHook *const hook = mem_alloc(sizeof *hook);
     if (!hook) return 0;
-    const int64_t id = atomic_fetch_add(&hook_ids, 1) + 1;
-    *hook =
-        (TapeHook){.id = id << 8 | (t->autograd->output & 255), .body = body, .closure = closure};
-    TapeHook **at = hooks_of(t->autograd);
-    while (*at) at = &(*at)->next;
-    *at = hook;
+    int output;
+    TapeHook **const hooks = hooks_of(t->autograd, &output);
+    *hook = (TapeHook){.id = atomic_fetch_add(&hook_ids, 1) + 1,
+                       .output = output,
+                       .body = body,
+                       .closure = closure};
+    append_hook(hooks, hook);
     return hook->id;
 }
 
 void tape_hook_remove(sn_tensor *t, int64_t id) {
     if (!t->autograd) return;
-    for (TapeHook **at = hooks_of(t->autograd); *at; at = &(*at)->next) {
+    int output;
+    for (TapeHook **at = hooks_of(t->autograd, &output); *at; at = &(*at)->next) {
         TapeHook *const hook = *at;
         if (hook->id != id) continue;
         *at = hook->next;

@@ -23,6 +23,7 @@ typedef struct TapeView TapeView;   /* how a view was made from its base */
 typedef struct TapeHook {
     struct TapeHook *next; /* in order of registration */
     int64_t id;
+    int output; /* which result of the node */
     sn_body body;
     void *closure;
 } TapeHook;
@@ -99,6 +100,8 @@ typedef struct TapeClass {
     void (*name)(const TapeNode *node, Text *text);
     const TapeSaved *(*saved)(const TapeNode *node, int *n); /* for listings; may be NULL */
     bool continues; /* takes partial sums and returns new ones [G1] */
+    /* Sets `instead`: nodes that do the same and can be differentiated; may be NULL. */
+    Status (*expand)(TapeNode *node);
 } TapeClass;
 
 struct TapeNode {
@@ -112,9 +115,10 @@ struct TapeNode {
     TapeEdge *edges;
     const Meta **out_meta; /* by result */
     void *extra;           /* behind them: what the class keeps */
-    TapeHook *hooks;       /* id carries the result number, see tape.c */
+    TapeHook *hooks;
     TapeEntry *entry;
-    TapeNode *dead; /* while a graph is freed: the next to free */
+    TapeEdge *instead; /* by result: where gradients go since it was expanded; owned, NULL: not */
+    TapeNode *dead;    /* while a graph is freed: the next to free */
 };
 
 /* A node with room for edges and results and `extra` bytes behind them; one reference, the next
@@ -127,6 +131,15 @@ void tape_node_drop(TapeNode *node); /* frees what it saved; the edges stay */
 /* Points an edge at t's history: nothing if t is not tracked. Brings a stale view up to date first.
  */
 Status tape_edge_set(TapeEdge *edge, sn_tensor *t);
+/* The edge itself, or what stands there since its node was expanded. */
+static inline const TapeEdge *tape_edge_now(const TapeEdge *edge) {
+    while (!edge->leaf && edge->target && ((TapeNode *)edge->target)->instead)
+        edge = &((TapeNode *)edge->target)->instead[edge->output];
+    return edge;
+}
+/* Expands node: result i's gradients go where now[i] says, hooks move along; takes the edges. */
+Status tape_node_expand(TapeNode *node, const TapeEdge *now);
+void tape_edge_drop(const TapeEdge *edge); /* releases its target */
 /* Makes t result `output` of node. */
 Status tape_attach(sn_tensor *t, TapeNode *node, int output);
 /* A reference of one's own: the innermost scope's where it holds t, else a new one. */
@@ -204,8 +217,9 @@ typedef struct TapeCompiled {
     Status (*backward)(void *context, TapeBackward *call); /* edges are the inputs */
     void (*release)(void *context); /* once: after a backward without retain, or with the node */
     const TapeSaved *(*saved)(void *context, int *n); /* for listings; may be NULL */
-    bool
-        frees; /* backward itself frees what a call without retain has used; release: with the node */
+    /* Fills now, by result, with edges to the nodes that stand for it under create_graph; or NULL. */
+    Status (*expand)(void *context, const TapeEdge *edges, TapeEdge *now);
+    bool frees; /* backward itself frees what it has used; release comes with the node */
 } TapeCompiled;
 /* Makes outs (those of floating dtype, NULL skipped) the results of one node over inputs (NULL or
  * untracked ones allowed). Nothing is recorded, and context released, where no input is tracked or

@@ -131,7 +131,7 @@ static Status launch_backward(void *context, TapeBackward *call) {
     const BackwardCase *const c = training_case(l->variant, l->symbols, call);
     if (!c) return error_pending();
     TRY(check_steps(l, c, call->retain));
-    TRY(c->run && !call->create_graph ? run_compiled(l, c, call) : training_expand(l, c, call));
+    TRY(c->run ? run_compiled(l, c, call) : training_expand(l, c, call));
     if (!call->retain) free_used(l);
     return ST_OK;
 }
@@ -140,6 +140,7 @@ static const TapeCompiled compiled_class = {.name = "Compiled",
                                             .backward = launch_backward,
                                             .release = launch_release,
                                             .saved = launch_saved,
+                                            .expand = training_become,
                                             .frees = true};
 
 /* Forward

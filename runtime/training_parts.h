@@ -96,7 +96,9 @@ void training_cases_free(Training *t);
 /* A metadata of the graph with the launch's sizes. */
 const Meta *training_meta(const Variant *v, const Meta *meta, const int64_t *symbols);
 
-/* training_expand.c: eager's nodes for this launch, and the engine on them. */
+/* training_expand.c: a TapeCompiled's expand: eager's nodes take the launch's place for good. */
+Status training_become(void *launch, const TapeEdge *edges, TapeEdge *now);
+/* Eager's nodes for one call, and the engine on them. */
 Status training_expand(const Launch *l, const BackwardCase *c, TapeBackward *call);
 
 #endif

@@ -267,6 +267,68 @@ START_TEST(g3_hooks_on_intermediates_run) {
 }
 END_TEST
 
+static sn_status attention(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_gelu(sn_linear(sn_in(f, 0), host->w, host->b));
+    return sn_out(f, 0, sn_mul(sn_softmax(h, -1), sn_tanh(sn_in(f, 0))));
+}
+
+/* Second derivatives through every input; x is used outside too. */
+static void second(sn_function *fn, const Host *host, uint64_t seed, sn_tensor **out) {
+    sn_tensor *const x = LEAF(seed, 5, 6);
+    sn_tensor *const y = sn_add(SN_CALL(fn, x), sn_mul(x, x));
+    sn_tensor *first[3];
+    ck_assert_msg(sn_gradients(SN_TENSORS(sn_sum(sn_mul(y, y))), SN_TENSORS(x, host->w, host->b),
+                               (sn_tensors){0}, SN_CREATE_GRAPH, first) == SN_OK,
+                  "%s", sn_error_take()->message);
+    sn_tensor *sum = sn_sum(sn_mul(first[0], first[0]));
+    sum = sn_add(sum, sn_sum(sn_mul(first[1], first[1])));
+    sum = sn_add(sum, sn_sum(first[2]));
+    ck_assert_msg(sn_gradients(SN_TENSORS(sum), SN_TENSORS(x, host->w, host->b), (sn_tensors){0}, 0,
+                               out) == SN_OK,
+                  "%s", sn_error_take()->message);
+}
+
+START_TEST(g3_double_backward_goes_through_eagers_nodes) {
+    Host host = {.w = LEAF(1, 6, 6), .b = LEAF(2, 6)};
+    const Twin twin = twin_new(attention, &host, &host, NULL);
+    for (uint64_t i = 0; i < 3; i++) {
+        sn_tensor *want[3], *got[3];
+        second(twin.eager, &host, i, want);
+        second(twin.fast, &host, i, got);
+        for (int k = 0; k < 3; k++)
+            ck_assert_msg(same_bits(got[k], want[k]), "call %d, gradient %d", (int)i, k);
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
+/* A hook on the result moves along, and the result itself may be what is derived by. */
+START_TEST(g3_an_expanded_node_keeps_hooks_and_results) {
+    Host host = {.w = LEAF(1, 6, 6), .b = LEAF(2, 6)};
+    const Twin twin = twin_new(attention, &host, &host, NULL);
+    for (uint64_t i = 0; i < 3; i++) {
+        sn_tensor *got[2][2];
+        Host seen[2] = {{0}, {0}};
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = LEAF(i, 5, 6);
+            sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, x);
+            const int64_t hook = sn_hook_add(y, count_hook, &seen[k]);
+            ck_assert_int_eq(sn_gradients(SN_TENSORS(sn_sum(sn_mul(y, y))), SN_TENSORS(x, y),
+                                          (sn_tensors){0}, SN_CREATE_GRAPH, got[k]),
+                             SN_OK);
+            sn_hook_remove(y, hook);
+            backward(sn_sum(sn_mul(got[k][0], got[k][1])));
+            got[k][0] = sn_grad(x);
+            ck_assert_int_eq(seen[k].hooks, 1);
+        }
+        ck_assert(same_bits(got[0][0], got[1][0]) && same_bits(got[0][1], got[1][1]));
+    }
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status deep(sn_frame *f) { /* with a mask that is made again */
     const Host *const host = sn_closure(f);
     sn_tensor *const h = sn_gelu(sn_linear(sn_in(f, 0), host->w, host->b));
@@ -359,6 +421,8 @@ int main(void) {
         g3_the_version_error_names_the_node_of_eager,
         g3_nodes_are_used_up_one_by_one,
         g3_hooks_on_intermediates_run,
+        g3_double_backward_goes_through_eagers_nodes,
+        g3_an_expanded_node_keeps_hooks_and_results,
         g3_a_backward_that_does_not_compile_expands,
         g5_a_training_step_takes_no_more_memory_than_eager,
     };
