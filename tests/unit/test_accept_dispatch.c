@@ -1,5 +1,5 @@
 /* test_accept_dispatch.c: rows of the acceptance list about the dispatcher, one test each, named by its
- * number. Rows 2.02, 2.05, 2.14 and 2.22 have theirs in test_dispatch.c. */
+ * number. Rows 2.02, 2.05 and 2.22 have theirs in test_dispatch.c. */
 #include <stdio.h>
 
 #include "ir/schema.h"

@@ -1,6 +1,6 @@
 /* test_autograd.c: the tape and its engine: accumulation, order, modes, hooks, versions, in-place
  * ops and views, custom functions, gradients of gradients, listings [semantics G1, G5;
- * acceptance 3.03-3.16]. */
+ * acceptance 3.03-3.16; 3.02, 3.09 and 3.11 are in test_accept_autograd.c]. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void fails(sn_status status, sn_status wanted, const char *text) {
 
 /* gradients ---------------------------------------------------------------------------------- */
 
-START_TEST(product_and_sum) { /* acceptance 3.04 */
+START_TEST(a3_04_product_and_sum) {
     sn_tensor *const a = leaf(scalar(2)), *const b = leaf(scalar(3));
     sn_tensor *const y = OP(add_Tensor, T(OP(mul_Tensor, T(a), T(b))), T(a));
     OK(sn_backward(y));
@@ -71,7 +71,7 @@ START_TEST(product_and_sum) { /* acceptance 3.04 */
 }
 END_TEST
 
-START_TEST(second_backward_accumulates) { /* 3.12 */
+START_TEST(a3_12_second_backward_accumulates) {
     sn_tensor *const x = leaf(FLOATS(1, 2));
     for (int i = 1; i <= 3; i++) {
         OK(sn_backward(total(OP(mul_Tensor, T(x), T(x)))));
@@ -162,7 +162,7 @@ START_TEST(a_graph_is_freed_by_backward) {
 }
 END_TEST
 
-START_TEST(double_backward) { /* 3.07: d2/dx2 of x^3 is 6x */
+START_TEST(a3_07_double_backward) { /* d2/dx2 of x^3 is 6x */
     sn_tensor *const x = leaf(FLOATS(2, 5));
     sn_tensor *const cube = total(OP(mul_Tensor, T(OP(mul_Tensor, T(x), T(x))), T(x)));
     sn_tensor *first, *second, *third;
@@ -219,7 +219,7 @@ END_TEST
 
 /* modes and flags ---------------------------------------------------------------------------- */
 
-START_TEST(requires_grad_propagates) { /* 3.13 */
+START_TEST(a3_13_requires_grad_propagates) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const plain = FLOATS(1, 2);
     ck_assert(sn_requires_grad(OP(add_Tensor, T(x), T(plain))));
     ck_assert(!sn_requires_grad(OP(add_Tensor, T(plain), T(plain))));
@@ -244,7 +244,7 @@ START_TEST(scopes_restore_the_mode) {
 }
 END_TEST
 
-START_TEST(inference_tensors_are_not_saved) { /* 3.14 */
+START_TEST(a3_14_inference_tensors_are_not_saved) {
     sn_tensor *const x = leaf(FLOATS(1, 2));
     sn_grad_mode_set(SN_INFERENCE);
     sn_tensor *const made = OP(add_Tensor, T(FLOATS(1, 2)), A_FLOAT(1));
@@ -257,7 +257,7 @@ END_TEST
 
 /* in-place ops ------------------------------------------------------------------------------- */
 
-START_TEST(a_saved_tensor_may_not_change) { /* 3.10 */
+START_TEST(a3_10_a_saved_tensor_may_not_change) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = FLOATS(3, 4);
     sn_tensor *const y = total(OP(mul_Tensor, T(x), T(w)));
     OP_(add_Tensor, T(w), A_FLOAT(1));
@@ -267,7 +267,7 @@ START_TEST(a_saved_tensor_may_not_change) { /* 3.10 */
 }
 END_TEST
 
-START_TEST(a_leaf_may_not_be_overwritten) {
+START_TEST(a3_13_a_leaf_may_not_be_overwritten) {
     sn_tensor *const x = leaf(FLOATS(1, 2));
     ck_assert_ptr_null(OP_(add_Tensor, T(x), A_FLOAT(1)));
     fails(sn_check(), SN_ERR_STATE, "a leaf that requires gradients");
@@ -330,7 +330,7 @@ static sn_status look_at_it(sn_frame *f) {
     return sn_in(f, 0) ? SN_OK : SN_ERR_CALLBACK;
 }
 
-START_TEST(hooks_see_and_replace_gradients) { /* 3.15 */
+START_TEST(a3_15_hooks_see_and_replace_gradients) {
     sn_tensor *const x = leaf(FLOATS(1, 2));
     sn_tensor *const h = OP(mul_Tensor, T(x), A_FLOAT(3));
     float two = 2, five = 5;
@@ -407,7 +407,7 @@ static void count_free(void *closure, void *context) {
 static const sn_custom clamp = {sizeof clamp, "fused_scale_clamp", clamp_forward, clamp_backward,
                                 count_free};
 
-START_TEST(custom_function) { /* 3.08 */
+START_TEST(a3_08_custom_function) {
     Clamp c = {-1, 1, 0.5, 0};
     sn_tensor *const x = leaf(FLOATS(-3, 0.25f, 0.5f, 3)), *const unused = FLOATS(1);
     sn_tensor *const in[] = {x, unused}, *y;
@@ -434,7 +434,7 @@ static sn_status nothing(sn_frame *f) {
 }
 static sn_status pass_on(sn_frame *f) { return sn_set_grad_of(f, 0, sn_grad_of(f, 0)); }
 
-START_TEST(custom_functions_are_checked) {
+START_TEST(a3_08_custom_functions_are_checked) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const in[] = {x}, *y;
     const sn_custom no_output = {sizeof no_output, "no_output", nothing, pass_on, NULL};
     fails(sn_custom_call(&no_output, NULL, in, 1, &y, 1), SN_ERR_CALLBACK, "set no output 0");
@@ -528,7 +528,7 @@ END_TEST
 
 /* listings ----------------------------------------------------------------------------------- */
 
-START_TEST(the_tape_can_be_listed) { /* 3.03, 3.16 */
+START_TEST(a3_03_16_the_tape_can_be_listed) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = FLOATS(3, 4);
     sn_tensor *const y = total(OP(mul_Tensor, T(x), T(w)));
     Text text = {0};
@@ -548,7 +548,7 @@ START_TEST(the_tape_can_be_listed) { /* 3.03, 3.16 */
 }
 END_TEST
 
-START_TEST(backward_allocates_no_jacobian) { /* 3.06 */
+START_TEST(a3_06_backward_allocates_no_jacobian) {
     const int64_t n = 1024;
     sn_memory before = {.size = sizeof before}, after = before;
     float *const zeros = calloc((size_t)(n * n), sizeof *zeros);
@@ -586,36 +586,36 @@ int main(void) {
     TCase *const tests = tcase_create("autograd");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_set_timeout(tests, 60);
-    TTest const *const all[] = {product_and_sum,
-                                second_backward_accumulates,
+    TTest const *const all[] = {a3_04_product_and_sum,
+                                a3_12_second_backward_accumulates,
                                 broadcasts_are_summed,
                                 g1_contributions_are_added_newest_first,
                                 deep_graphs_need_no_stack,
                                 a_grad_is_the_leafs_own_memory,
                                 roots_are_checked,
                                 a_graph_is_freed_by_backward,
-                                double_backward,
+                                a3_07_double_backward,
                                 double_backward_through_a_saved_result,
                                 gradients_touch_only_what_was_asked,
                                 gradients_of_the_same_tensor_twice,
-                                requires_grad_propagates,
+                                a3_13_requires_grad_propagates,
                                 scopes_restore_the_mode,
-                                inference_tensors_are_not_saved,
-                                a_saved_tensor_may_not_change,
-                                a_leaf_may_not_be_overwritten,
+                                a3_14_inference_tensors_are_not_saved,
+                                a3_10_a_saved_tensor_may_not_change,
+                                a3_13_a_leaf_may_not_be_overwritten,
                                 in_place_ops_have_their_functional_gradient,
                                 writing_a_view_changes_its_base,
                                 views_see_what_was_written_into_their_base,
-                                hooks_see_and_replace_gradients,
+                                a3_15_hooks_see_and_replace_gradients,
                                 a_failing_hook_stops_backward,
                                 a_hook_may_run_backward,
-                                custom_function,
-                                custom_functions_are_checked,
+                                a3_08_custom_function,
+                                a3_08_custom_functions_are_checked,
                                 custom_functions_differentiate_twice,
                                 compiled_nodes_continue_sums,
                                 custom_ops_have_derivatives,
-                                the_tape_can_be_listed,
-                                backward_allocates_no_jacobian,
+                                a3_03_16_the_tape_can_be_listed,
+                                a3_06_backward_allocates_no_jacobian,
                                 out_of_memory_anywhere_is_clean};
     for (int i = 0; i < COUNT_OF(all); i++) tcase_add_test(tests, all[i]);
     suite_add_tcase(suite, tests);

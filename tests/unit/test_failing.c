@@ -349,14 +349,14 @@ static bool passes_without(uint32_t off, GuardId guard) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-START_TEST(each_guard_keeps_a_program_right) {
+START_TEST(c7_each_guard_keeps_a_program_right) {
     for (int guard = 0; guard < GUARD_COUNT; guard++)
         ck_assert_msg(passes_without(0, (GuardId)guard), "wrong with guard %s",
                       guard_name((GuardId)guard));
 }
 END_TEST
 
-START_TEST(each_guard_is_needed) {
+START_TEST(c7_each_guard_is_needed) {
     for (int guard = 0; guard < GUARD_COUNT; guard++)
         ck_assert_msg(!passes_without(1u << guard, (GuardId)guard), "right without guard %s",
                       guard_name((GuardId)guard));
@@ -485,8 +485,8 @@ int main(void) {
         full_graph_says_what_failed,
         a_mismatch_at_any_op_keeps_the_bits,
         overrides_are_heard,
-        each_guard_keeps_a_program_right,
-        each_guard_is_needed,
+        c7_each_guard_keeps_a_program_right,
+        c7_each_guard_is_needed,
         an_eager_step_survives_any_failing_allocation,
         a_capture_and_a_compile_survive,
         a_compiled_call_survives,

@@ -386,14 +386,14 @@ static void check(Loss *loss, const Case *c, const Made *made) {
             check_element(loss, c, made, made->leaves[k], grads[k], i);
 }
 
-START_TEST(first_order) {
+START_TEST(a3_05_first_order) {
     const Made made = make_all(&cases[_i]);
     check(loss_of, &cases[_i], &made);
     sn_scope_end(SN_SCOPE_ROOT);
 }
 END_TEST
 
-START_TEST(second_order) {
+START_TEST(a3_05_second_order) {
     const Made made = make_all(&cases[_i]);
     check(slope_of, &cases[_i], &made);
     sn_scope_end(SN_SCOPE_ROOT);
@@ -419,8 +419,8 @@ int main(void) {
     Suite *const suite = suite_create("gradients");
     TCase *const tests = tcase_create("gradients");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, first_order, 0, COUNT_OF(cases));
-    tcase_add_loop_test(tests, second_order, 0, COUNT_OF(cases));
+    tcase_add_loop_test(tests, a3_05_first_order, 0, COUNT_OF(cases));
+    tcase_add_loop_test(tests, a3_05_second_order, 0, COUNT_OF(cases));
     tcase_add_test(tests, every_rule_has_a_case);
     suite_add_tcase(suite, tests);
     SRunner *const runner = srunner_create(suite);
