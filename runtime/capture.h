@@ -196,10 +196,19 @@ typedef struct TraceGraph {
     GraphInput *inputs; /* by graph input */
     int *outputs;       /* trace value of each graph output */
     int n_inputs, n_outputs;
+    GVal **values; /* by trace value */
+    Node **nodes;  /* by op of the trace */
 } TraceGraph;
 /* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length.
  */
 bool trace_arg_is_number(const OpRow *row, int i, const Arg *a);
+/* What number `number` of the trace is in this op, which has it. */
+typedef struct NumberPlace {
+    const Param *param;
+    int item; /* of a list; -1: of none */
+    bool is_float;
+} NumberPlace;
+NumberPlace trace_number_place(const TraceOp *op, int number);
 /* Raises where the trace has no graph (aliases of different dtypes that are written...). */
 Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out);
 

@@ -131,19 +131,6 @@ static Status plan_input(Dynamic *d, int input) {
  *
  * Rules read the other ones as constants: a dim, a reduction's mode, an epsilon. */
 
-static const Param *param_of(const TraceOp *op, int number, bool *is_float) {
-    int at = op->first_number;
-    for (int i = 0; i < op->row->n_params; i++) {
-        const Arg *const a = &op->args[i];
-        const bool list = a->kind == ARG_ints || a->kind == ARG_floats;
-        at += list ? a->n : trace_arg_is_number(op->row, i, a);
-        if (number >= at) continue;
-        *is_float = a->kind == ARG_float || a->kind == ARG_floats;
-        return &op->row->params[i];
-    }
-    return NULL;
-}
-
 /* Sizes and positions, and the scalars of ops whose bodies read them element by element. */
 static bool may_vary(const TraceOp *op, const Param *param) {
     const bool by_element = op->row->kind == KIND_pointwise || op->row->id == OP_full;
@@ -196,12 +183,11 @@ static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
 static void plan_number(Dynamic *d, const TraceOp *op, int k) {
     const int64_t now = d->trace->numbers.at[k];
     const int64_t before = d->older ? d->older->example_numbers[k] : now;
-    bool is_float = false;
-    const Param *const param = param_of(op, k, &is_float);
-    if (!param || !may_vary(op, param)) return;
-    d->plan->number_guarded[k] = is_guarded(op, param);
-    if (d->plan->number_guarded[k] && number_is_special(is_float, now)) return;
-    if (is_float)
+    const NumberPlace place = trace_number_place(op, k);
+    if (!place.param || !may_vary(op, place.param)) return;
+    d->plan->number_guarded[k] = is_guarded(op, place.param);
+    if (d->plan->number_guarded[k] && number_is_special(place.is_float, now)) return;
+    if (place.is_float)
         plan_float(d, k, before, now);
     else
         plan_int(d, k, before, now);

@@ -58,9 +58,10 @@ struct Variant {
                                    compared with */
     int64_t *example_numbers;
     int n_numbers;
-    int64_t *numbers;      /* fixed: the value (floats by bits); expr: an expression of env */
-    uint8_t *number_rules; /* NumberRule; NULL: all fixed */
-    bool *number_guarded;  /* runtime: must not be a number that a rule has code of its own for */
+    int64_t *numbers;          /* fixed: the value (floats by bits); expr: an expression of env */
+    uint8_t *number_rules;     /* NumberRule; NULL: all fixed */
+    const char **number_names; /* "aten::mul.Tensor %3 other" */
+    bool *number_guarded; /* runtime: must not be a number that a rule has code of its own for */
     int n_runtime_floats;
     uint32_t epoch; /* dispatch table's [C7] */
     int n_graph_inputs;
@@ -68,6 +69,7 @@ struct Variant {
     int n_outputs;
     int *outputs;      /* trace value of each graph output */
     uint8_t *provides; /* by trace value: is an output */
+    int *value_ids;    /* by trace value: its number in the capture graph's text */
     int n_values;
     bool writes; /* memory that is visible outside */
     int n_ops, n_random;

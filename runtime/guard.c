@@ -137,7 +137,8 @@ static bool number_fits(const Check *c, int k) {
     if (rule != NUMBER_fixed && v->number_guarded[k] &&
         number_is_special(rule == NUMBER_runtime_float, now) && !is_off(GUARD_special)) {
         if (c->why) {
-            text_printf(c->why, "number %d: any but those with code of their own, now ", k);
+            text_printf(c->why, "%s: any but those with code of their own, now ",
+                        v->number_names[k]);
             guard_number_print(c->why, now);
         }
         return false;
@@ -145,7 +146,7 @@ static bool number_fits(const Check *c, int k) {
     if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) return true;
     if (expect(c, v->numbers[k], now) || is_off(GUARD_number)) return true;
     if (!c->why) return false;
-    text_printf(c->why, "number %d: ", k);
+    text_printf(c->why, "%s: ", v->number_names[k]);
     if (sym_is(v->numbers[k]))
         sym_print(v->env, c->why, v->numbers[k]);
     else

@@ -1,7 +1,7 @@
 /* guards_text.c: see guards_text.h. Printing goes from a view that both a variant and the parser
  * fill, so that what is parsed is what was printed.
  *
- * A fixed number whose bits are those of an ordinary float prints as one ("float 0.5"): ints of
+ * A fixed number whose bits are those of an ordinary float prints as one ("0.5", "1.0"): ints of
  * that size do not occur as attributes, and either form reads back to the same bits. */
 #include "runtime/guards_text.h"
 
@@ -19,10 +19,11 @@ typedef struct GuardView {
     VEC(int64_t) bounds; /* by free symbol */
     VEC(InputGuard) inputs;
     VEC(int64_t) numbers;
+    VEC(const char *) names; /* of the numbers */
     VEC(uint8_t) rules;
     VEC(bool) guarded;
     VEC(SymGuard) relations;
-    VEC(int64_t) makes;
+    VEC(int64_t) outputs;
 } GuardView;
 
 static const char *const relation_names[] = {"==", "!=", "<", "<="};
@@ -60,7 +61,6 @@ void guard_number_print(Text *text, int64_t bits) {
     memcpy(&value, &bits, sizeof value);
     const int exponent = (int)((uint64_t)bits >> 52 & 0x7ff);
     if (exponent > 0 && exponent < 0x7ff && !(bits < 0 && exponent > 0x7f0)) {
-        text_puts(text, "float ");
         text_double(text, value);
     } else {
         text_printf(text, "%lld", (long long)bits);
@@ -69,7 +69,7 @@ void guard_number_print(Text *text, int64_t bits) {
 
 static void print_number(const GuardView *g, int k, Text *text) {
     const int rule = g->rules.at[k];
-    text_printf(text, "  number %d", k);
+    text_printf(text, "  %s", g->names.at[k]);
     if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) {
         text_printf(text, ": any %s", rule == NUMBER_runtime_int ? "int" : "float");
     } else {
@@ -97,9 +97,9 @@ static void print_view(const GuardView *g, Text *text) {
     for (int i = 0; i < g->inputs.n; i++) print_input(g, i, text);
     for (int k = 0; k < g->numbers.n; k++) print_number(g, k, text);
     for (int i = 0; i < g->relations.n; i++) print_relation(g, &g->relations.at[i], text);
-    for (int i = 0; i < g->makes.n; i++)
-        text_printf(text, "%s%lld", i ? ", " : "  makes ", (long long)g->makes.at[i]);
-    text_puts(text, g->makes.n ? "\n}\n" : "}\n");
+    for (int i = 0; i < g->outputs.n; i++)
+        text_printf(text, "%s%%%lld", i ? ", " : "  outputs ", (long long)g->outputs.at[i]);
+    text_puts(text, g->outputs.n ? "\n}\n" : "}\n");
 }
 
 void guards_print(const Variant *v, Text *text) {
@@ -113,13 +113,14 @@ void guards_print(const Variant *v, Text *text) {
     for (int i = 0; i < v->n_inputs; i++) VEC_PUSH(arena, &g.inputs, v->inputs[i]);
     for (int k = 0; k < v->n_numbers; k++) {
         VEC_PUSH(arena, &g.numbers, v->numbers[k]);
+        VEC_PUSH(arena, &g.names, v->number_names[k]);
         VEC_PUSH(arena, &g.rules, v->number_rules ? v->number_rules[k] : (uint8_t)NUMBER_fixed);
         VEC_PUSH(arena, &g.guarded, v->number_rules && v->number_guarded[k]);
     }
     for (int i = 0; v->env && i < sym_guard_count(v->env); i++)
         VEC_PUSH(arena, &g.relations, *sym_guard_at(v->env, i));
     for (int i = 0; i < v->n_values; i++)
-        if (v->provides[i]) VEC_PUSH(arena, &g.makes, (int64_t)i);
+        if (v->provides[i]) VEC_PUSH(arena, &g.outputs, (int64_t)v->value_ids[i]);
     print_view(&g, text);
     arena_free(arena);
 }
@@ -216,20 +217,44 @@ static Status read_input(Reader *r) {
     return ST_OK;
 }
 
+/* A float has a point or an exponent; symbols and operators have neither. */
 static Status read_value(Reader *r, int64_t *value) {
-    if (!eat(r, "float ")) return sym_parse(r->view.env, r->at, &r->at, value);
+    const size_t n = strcspn(r->at, " \n");
+    const bool is_float = strspn(r->at, "+-.0123456789e") == n && strcspn(r->at, ".e") < n;
+    if (!is_float) return sym_parse(r->view.env, r->at, &r->at, value);
     char *end;
     const double number = strtod(r->at, &end);
-    if (end == r->at) return expected(r, "a float");
+    if (end != r->at + n) return expected(r, "a number");
     r->at = end;
     memcpy(value, &number, sizeof number);
     return ST_OK;
 }
 
+/* Only the lines of numbers name an op. */
+static bool is_number_line(const Reader *r) {
+    const char *const colons = strstr(r->at, "::");
+    return colons && colons < r->at + strcspn(r->at, " \n");
+}
+
+/* Up to " == " or ": any". */
+static Status read_name(Reader *r) {
+    const size_t line = strcspn(r->at, "\n");
+    for (size_t n = 0; n < line; n++) {
+        if (strncmp(r->at + n, " == ", 4) && strncmp(r->at + n, ": any ", 6)) continue;
+        char *const name = arena_copy(r->arena, r->at, n + 1);
+        if (!name) return ST_MEMORY;
+        name[n] = '\0';
+        VEC_PUSH(r->arena, &r->view.names, (const char *)name);
+        r->at += n;
+        return ST_OK;
+    }
+    return expected(r, "a number's op and argument");
+}
+
 static Status read_number(Reader *r) {
     int64_t value = 0;
     uint8_t rule;
-    TRY(read_index(r, r->view.numbers.n));
+    TRY(read_name(r));
     if (eat(r, ": any int"))
         rule = NUMBER_runtime_int;
     else if (eat(r, ": any float"))
@@ -261,11 +286,12 @@ static Status read_relation(Reader *r) {
     return ST_OK;
 }
 
-static Status read_makes(Reader *r) {
+static Status read_outputs(Reader *r) {
     do {
         int64_t value;
+        EAT(r, "%");
         TRY(read_int(r, &value));
-        VEC_PUSH(r->arena, &r->view.makes, value);
+        VEC_PUSH(r->arena, &r->view.outputs, value);
     } while (eat(r, ", "));
     return ST_OK;
 }
@@ -279,8 +305,8 @@ static bool is_symbol_line(const Reader *r) {
 static Status read_line(Reader *r) {
     EAT(r, "  ");
     if (eat(r, "input ")) return read_input(r);
-    if (eat(r, "number ")) return read_number(r);
-    if (eat(r, "makes ")) return read_makes(r);
+    if (eat(r, "outputs ")) return read_outputs(r);
+    if (is_number_line(r)) return read_number(r);
     if (is_symbol_line(r) && eat(r, "s")) return read_symbol(r);
     return read_relation(r);
 }

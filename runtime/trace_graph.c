@@ -11,6 +11,7 @@ typedef struct Making {
     SymPlan *plan;
     Graph *graph;
     GVal **inputs, **values; /* by trace input and value */
+    Node **nodes;            /* by op */
     VEC(GraphInput) graph_inputs;
     int next_number;
 } Making;
@@ -120,6 +121,21 @@ bool trace_arg_is_number(const OpRow *row, int i, const Arg *a) {
            type != PT_bool_opt;
 }
 
+NumberPlace trace_number_place(const TraceOp *op, int number) {
+    int at = op->first_number;
+    for (int i = 0; i < op->row->n_params; i++) {
+        const Arg *const a = &op->args[i];
+        const bool list = a->kind == ARG_ints || a->kind == ARG_floats;
+        const int first = at;
+        at += list ? a->n : trace_arg_is_number(op->row, i, a);
+        if (number < at)
+            return (NumberPlace){.param = &op->row->params[i],
+                                 .item = list ? number - first : -1,
+                                 .is_float = a->kind == ARG_float || a->kind == ARG_floats};
+    }
+    return (NumberPlace){.param = NULL};
+}
+
 static Arg map_list(Making *m, Arg a, const Operand **operand) {
     if (a.kind == ARG_tensors) {
         Val **const vals = ARENA_ARRAY(m->arena, Val *, a.n);
@@ -157,7 +173,8 @@ static void rebase_strided(const Making *m, Arg *args) {
     args[3] = I(args[3].kind == ARG_int ? sym_add(m->graph->env, args[3].i, start) : start);
 }
 
-static Status add_op(Making *m, const TraceOp *op) {
+static Status add_op(Making *m, int at) {
+    const TraceOp *const op = &m->trace->ops.at[at];
     const int n = op->row->n_params, n_out_args = op->form == FORM_out ? op->row->n_out : 0;
     Arg *const args = ARENA_ARRAY(m->arena, Arg, n + n_out_args);
     const Operand *operand = op->operands;
@@ -167,6 +184,7 @@ static Status add_op(Making *m, const TraceOp *op) {
     m->graph->modes = op->modes;
     Node *const node = graph_append(m->graph, op->row, op->form, args);
     if (!node) return error_pending();
+    m->nodes[at] = node;
     if (op->row->flags & OPF_random) m->graph->random++;
     for (int i = 0; i < op->n_outs; i++) m->values[op->first_value + i] = &node->outs[i];
     return ST_OK;
@@ -209,14 +227,17 @@ Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *
                 .plan = plan,
                 .graph = out->graph,
                 .inputs = ARENA_ARRAY(arena, GVal *, trace->inputs.n),
-                .values = ARENA_ARRAY(arena, GVal *, trace->values.n)};
-    if (!out->graph || !m.inputs || !m.values) return ST_MEMORY;
+                .values = ARENA_ARRAY(arena, GVal *, trace->values.n),
+                .nodes = ARENA_ARRAY(arena, Node *, trace->ops.n)};
+    if (!out->graph || !m.inputs || !m.values || !m.nodes) return ST_MEMORY;
     out->graph->env = out->graph->builder.env = plan->env;
     TRY(add_inputs(&m));
     add_generator(&m);
-    for (int i = 0; i < trace->ops.n; i++) TRY(add_op(&m, &trace->ops.at[i]));
+    for (int i = 0; i < trace->ops.n; i++) TRY(add_op(&m, i));
     add_outputs(&m, out);
     out->inputs = m.graph_inputs.at;
     out->n_inputs = m.graph_inputs.n;
+    out->values = m.values;
+    out->nodes = m.nodes;
     return error_pending();
 }

@@ -155,10 +155,39 @@ static void copy_outputs(Variant *v, const Trace *trace, const TraceGraph *made)
     v->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
 }
 
+static const char *number_name(Arena *arena, const TraceOp *op, const Node *node, int k, int n_in) {
+    const NumberPlace place = trace_number_place(op, k);
+    Text name = {0};
+    text_puts(&name, op_form_name(op->row, op->form));
+    if (node->n_outs) text_printf(&name, " %%%d", node->outs[0].id - n_in);
+    text_printf(&name, " %s", place.param->name);
+    if (place.item >= 0) text_printf(&name, "[%d]", place.item);
+    const char *const copy = arena_strdup(arena, text_str(&name));
+    text_free(&name);
+    return copy;
+}
+
+/* As the text of the capture graph, just printed, calls them. */
+static Status name_values(Variant *v, const Trace *trace, const TraceGraph *made) {
+    const int n_in = made->graph->inputs.n;
+    v->number_names = ARENA_ARRAY(v->arena, const char *, v->n_numbers);
+    v->value_ids = ARENA_ARRAY(v->arena, int, v->n_values);
+    if (!v->number_names || !v->value_ids) return ST_MEMORY;
+    for (int i = 0; i < v->n_values; i++) v->value_ids[i] = made->values[i]->id - n_in;
+    for (int i = 0; i < trace->ops.n; i++) {
+        const TraceOp *const op = &trace->ops.at[i];
+        for (int k = op->first_number; k < op->first_number + op->n_numbers; k++)
+            if (!(v->number_names[k] = number_name(v->arena, op, made->nodes[i], k, n_in)))
+                return ST_MEMORY;
+    }
+    return ST_OK;
+}
+
 static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *made) {
     Text text = {0};
     graph_print(made->graph, &text);
     v->text = text.at;
+    TRY(name_values(v, trace, made));
     bool training;
     TRY(training_wanted(v, made->graph, trace, &training));
     if (training) return training_compile(v, made->graph, trace);
