@@ -3,6 +3,7 @@
  * Programs are written here and run in batches by forked children, so that a crash costs one
  * program: the child says which program it begins and what came of it. A failing one is shrunk,
  * each attempt in a child of its own, and saved as text. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -304,6 +305,7 @@ static int replay_files(const Options *o, int n, char **files) {
     int failed = 0;
     for (int i = o->first_file; i < n; i++) {
         char *const text = read_all(files[i]);
+        if (!text) fprintf(stderr, "cannot open '%s': %s\n", files[i], strerror(errno));
         Text story = {0};
         c = (Case){.seed = 1};
         const Outcome outcome = text && parse_case(text, &c) ? run_one(&c, &story) : CRASHED;
@@ -315,9 +317,18 @@ static int replay_files(const Options *o, int n, char **files) {
     return failed != 0;
 }
 
+/* A whole number of 0 or more. */
+static bool whole(const char *word, uint64_t *out) {
+    char *end;
+    *out = strtoull(word, &end, 10);
+    return word[0] >= '0' && word[0] <= '9' && !*end;
+}
+
 static bool parse_options(Options *o, int n, char **words) {
     for (int i = 1; i < n; i++) {
         const char *const value = i + 1 < n ? words[i + 1] : NULL;
+        uint64_t number = 0;
+        const bool counted = value && whole(value, &number);
         if (!strcmp(words[i], "--json")) {
             o->json = true;
         } else if (!strcmp(words[i], "--verbose")) {
@@ -325,15 +336,17 @@ static bool parse_options(Options *o, int n, char **words) {
         } else if (!strcmp(words[i], "--replay") && value) {
             o->first_file = i + 1;
             return true;
-        } else if (value && !strcmp(words[i], "--graphs")) {
-            o->graphs = atoll(words[++i]);
-        } else if (value && !strcmp(words[i], "--seed")) {
-            o->seed = strtoull(words[++i], NULL, 10);
-        } else if (value && !strcmp(words[i], "--seconds")) {
-            o->seconds = atoll(words[++i]);
+        } else if (counted && !strcmp(words[i], "--graphs")) {
+            o->graphs = (int64_t)number, i++;
+        } else if (counted && !strcmp(words[i], "--seed")) {
+            o->seed = number, i++;
+        } else if (counted && !strcmp(words[i], "--seconds")) {
+            o->seconds = (int64_t)number, i++;
         } else if (value && !strcmp(words[i], "--save")) {
             o->save = words[++i];
         } else {
+            fprintf(stderr, "fuzz: unexpected '%s%s%s'\n", words[i], value ? " " : "",
+                    value ? value : "");
             return false;
         }
     }
