@@ -366,10 +366,8 @@ typedef struct Probes {
 } Probes;
 
 static Probes run_probes(const Options *o) {
-    const char *const setting = sn_setting_get("threads");
-    const Probes p = {.fma = probe_fma_gflops(),
-                      .bandwidth = probe_bandwidth_gbs(),
-                      .threads = setting && atoi(setting) ? atoi(setting) : 1};
+    const Probes p = {
+        .fma = probe_fma_gflops(), .bandwidth = probe_bandwidth_gbs(), .threads = pool_threads()};
     if (!o->json)
         printf("probes: fma %.1f GFLOP/s, bandwidth %.1f GB/s, %d thread(s), %s\n", p.fma,
                p.bandwidth, p.threads, isa_name(isa_used()));
@@ -426,6 +424,8 @@ static bool is_row(const char *prefix) {
     return false;
 }
 
+enum { MOST_THREADS = 256 }; /* of the pool */
+
 /* One argument; false: unknown. */
 static bool take(Options *o, int argc, char **argv, int *i, int *threads) {
     const char *const a = argv[*i];
@@ -433,7 +433,7 @@ static bool take(Options *o, int argc, char **argv, int *i, int *threads) {
     if (!strcmp(a, "--json")) return o->json = true;
     if (!strcmp(a, "--cold")) return o->cold = true;
     if ((value = option_value(a, "--seconds"))) return (o->seconds = atof(value)) > 0;
-    if ((value = option_value(a, "--threads"))) return (*threads = atoi(value)) > 0;
+    if ((value = option_value(a, "--threads"))) return (*threads = atoi(value)), true;
     if (a[0] == '-' && a[1]) return target_option(&o->target, argc, argv, i);
     o->names[o->n_names++] = argv[*i];
     return true;
@@ -449,11 +449,15 @@ int command_bench(const Command *self, int argc, char **argv) {
         if (!take(&o, argc, argv, &i, &threads)) return usage_error(self, "unknown", argv[i]);
     char text[16];
     snprintf(text, sizeof text, "%d", threads);
+    if (threads < 1 || threads > MOST_THREADS)
+        return usage_error(self, "--threads wants 1 to 256, not", text);
     sn_setting_set("threads", text);
     for (int i = 0; i < o.n_names && !is_target(&o); i++) {
         if (is_row(o.names[i])) continue;
         if (o.n_names == 1 && sample_exists(o.names[0]))
             return run_sample(o.names[0], (char *[]){o.names[0], o.json ? "--json" : NULL, NULL});
+        if (!i && sample_exists(o.names[0]))
+            return usage_error(self, "a sample goes alone, not with", o.names[1]);
         return usage_error(self, "no row, sample, .sn file or library.so:symbol is", o.names[i]);
     }
     if (o.cold) return run_cold(&o);

@@ -1,10 +1,13 @@
 /* opt.c: `sinter opt`: parse a text graph, verify it, run passes with the verifier between them,
  * print the result. The golden tests are made of this. --stage says what the file is verified as
  * (capture: anything goes), or that it holds another of dump's texts: loops, memory, guards, which
- * are parsed, checked and printed again.
+ * are parsed, checked and printed again. --library opens a user's library first, whose constructors register the ops
+ * that the text has.
  *
  * A file is one text, or several under the head lines that `sinter dump` writes ("# graph 1",
  * "# backward"): each is taken by itself, and the head lines stay. */
+#include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +19,7 @@
 #include "runtime/guards_text.h"
 
 typedef struct OptRun {
-    const char *path, *passes, *skip, *stage, *limit, *joint, *then;
+    const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library;
     bool trace;
 } OptRun;
 
@@ -225,8 +228,9 @@ static int run_file(const OptRun *opt) {
 static bool take(OptRun *opt, const char *argument) {
     const struct {
         const char *name, **value;
-    } texts[] = {{"--passes", &opt->passes}, {"--skip", &opt->skip},   {"--stage", &opt->stage},
-                 {"--limit", &opt->limit},   {"--joint", &opt->joint}, {"--then", &opt->then}};
+    } texts[] = {{"--passes", &opt->passes},  {"--skip", &opt->skip},   {"--stage", &opt->stage},
+                 {"--limit", &opt->limit},    {"--joint", &opt->joint}, {"--then", &opt->then},
+                 {"--library", &opt->library}};
     for (int i = 0; i < COUNT_OF(texts); i++) {
         const char *const value = option_value(argument, texts[i].name);
         if (value) *texts[i].value = value;
@@ -238,6 +242,16 @@ static bool take(OptRun *opt, const char *argument) {
     return is_path || !strcmp(argument, "--trace");
 }
 
+/* It stays open: rows of its ops live as long as the process. */
+static int open_library(const char *path) {
+    char whole[PATH_MAX]; /* a bare name is a file here, not one of the loader's */
+    if (!dlopen(realpath(path, whole) ? whole : path, RTLD_NOW | RTLD_LOCAL))
+        error_raise(ST_IO, "cannot open %s", dlerror());
+    else if (error_pending() == ST_OK)
+        return EXIT_done;
+    return report_error(EXIT_environment);
+}
+
 int command_opt(const Command *self, int argc, char **argv) {
     OptRun opt = {.passes = "", .then = "", .limit = "0", .stage = "capture"};
     for (int i = 0; i < argc; i++)
@@ -247,5 +261,6 @@ int command_opt(const Command *self, int argc, char **argv) {
     if (stage_find(opt.stage) < 0) return unknown_stage(self, opt.stage);
     if (!opt.limit[0] || opt.limit[strspn(opt.limit, "0123456789")])
         return usage_error(self, "--limit wants a number, not", opt.limit);
-    return run_file(&opt);
+    const int code = opt.library ? open_library(opt.library) : EXIT_done;
+    return code == EXIT_done ? run_file(&opt) : code;
 }

@@ -35,9 +35,23 @@ int no_such_target(const char *name) {
     return EXIT_environment;
 }
 
+/* Samples that print their results as JSON; the other ones are text to read. */
+static bool has_json(const char *name) {
+    static const char *const names[] = {"digits", "newton"};
+    for (int i = 0; i < COUNT_OF(names); i++)
+        if (!strcmp(names[i], name)) return true;
+    return false;
+}
+
 int run_sample(const char *name, char **argv) {
     char path[1024];
     if (!sample_path(name, path, sizeof path)) return no_such_target(name);
+    for (int i = 1; argv[i] && !has_json(name); i++)
+        if (!strcmp(argv[i], "--json")) {
+            fprintf(stderr, "sinter: sample '%s' has no --json; `sinter explain %s --json` has\n",
+                    name, name);
+            return EXIT_usage;
+        }
     argv[0] = path;
     execv(path, argv);
     fprintf(stderr, "sinter: cannot start '%s'\n", path);

@@ -14,3 +14,13 @@ code=0
 said=$("$1" run "$2:no_such_symbol" "${inputs[@]}" 2>&1) || code=$?
 has no_such_symbol "$said"
 [ $code -eq 3 ] || { echo "exit code $code for a missing symbol"; exit 1; }
+text=$'graph f(%x: f32[4]) {\n  %0 = my::triple(%x)\n  return %0\n}'
+[ "$("$1" opt - --library="$2" <<<"$text")" = "$text" ] || { echo "opt --library prints something else"; exit 1; }
+code=0
+said=$("$1" opt - <<<"$text" 2>&1) || code=$?
+has "my::triple" "$said"
+[ $code -eq 1 ] || { echo "exit code $code for an op that nobody registered"; exit 1; }
+code=0
+said=$("$1" opt - --library=/no/such.so <<<"$text" 2>&1) || code=$?
+has "cannot open" "$said"
+[ $code -eq 3 ] || { echo "exit code $code for a library that is not there"; exit 1; }
