@@ -40,6 +40,8 @@ sn_tensor *sn_in_opt(sn_frame *f, int i) {
 }
 
 sn_tensor *sn_in(sn_frame *f, int i) {
+    const Arg *const arg = input(f, i);
+    if (LIKELY(arg && arg->kind == ARG_tensor && arg->val)) return tensor_of(arg->val);
     sn_tensor *const t = sn_in_opt(f, i);
     if (!t) error_raise(ST_ARGUMENT, "%s: input %d is absent", f ? f->what : "frame", i);
     return t;

@@ -17,45 +17,29 @@
 
 enum {
     MAX_OPERANDS = 256,
-    MAX_FIXED = 512,
     MAX_NUMBERS = 512,
     HELD_CHECK = 32 /* ops between two looks at held bytes */
 };
 
-/* tensor -> input number, storage -> storage number
+/* storage -> its number and the newest input of it; older ones follow by `same_storage`
  * ------------------------------------------------------------------------------------- */
 
-static uint32_t map_slot(const Capture *c, const void *key) {
-    uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)key) & (c->map_room - 1);
-    while (c->map[i].stamp == c->stamp && c->map[i].key != key) i = (i + 1) & (c->map_room - 1);
-    return i;
-}
-
-static bool map_has(const Capture *c, uint32_t slot) { return c->map[slot].stamp == c->stamp; }
-
-static void map_put(Capture *c, uint32_t slot, const void *key, int32_t number) {
-    c->map[slot].key = key;
-    c->map[slot].number = number;
-    c->map[slot].stamp = c->stamp;
+static inline StorageSlot *map_slot(const Capture *c, const Storage *storage) {
+    uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)storage) & (c->map_room - 1);
+    while (c->map[i].stamp == c->stamp && c->map[i].storage != storage)
+        i = (i + 1) & (c->map_room - 1);
+    return &c->map[i];
 }
 
 static bool map_grow(Capture *c) {
     const uint32_t room = c->map_room ? c->map_room * 2 : 64, old = c->map_room;
-    void *const fresh = arena_alloc(c->arena, sizeof *c->map * room);
+    StorageSlot *const before = c->map, *const fresh = arena_alloc(c->arena, sizeof *fresh * room);
     if (!fresh) return false;
-    const typeof(c->map) before = c->map;
     c->map = fresh;
     c->map_room = room;
     for (uint32_t i = 0; i < old; i++)
-        if (before[i].stamp == c->stamp) c->map[map_slot(c, before[i].key)] = before[i];
+        if (before[i].stamp == c->stamp) *map_slot(c, before[i].storage) = before[i];
     return true;
-}
-
-static int storage_number(Capture *c, const Storage *storage) {
-    const uint32_t slot = map_slot(c, storage);
-    if (map_has(c, slot)) return c->map[slot].number;
-    map_put(c, slot, storage, c->trace->n_storages);
-    return c->trace->n_storages++;
 }
 
 static void find_maker(const Capture *c, TraceInput *input) {
@@ -70,42 +54,51 @@ static void find_maker(const Capture *c, TraceInput *input) {
     }
 }
 
+static int find_input(const Trace *trace, int newest, const sn_tensor *t) {
+    while (newest >= 0 && trace->inputs.at[newest].tensor != t)
+        newest = trace->inputs.at[newest].same_storage;
+    return newest;
+}
+
 static Status touch(Capture *c, sn_tensor *t, Operand *out) {
     Trace *const trace = c->trace;
-    if ((uint32_t)trace->inputs.n * 3 >= c->map_room && !map_grow(c)) return ST_MEMORY;
-    const uint32_t slot = map_slot(c, t);
-    if (map_has(c, slot)) {
-        *out = -1 - c->map[slot].number;
+    if ((uint32_t)trace->inputs.n * 2 >= c->map_room && !map_grow(c)) return ST_MEMORY;
+    StorageSlot *const slot = map_slot(c, t->storage);
+    const bool seen = slot->stamp == c->stamp;
+    const int found = seen ? find_input(trace, slot->newest_input, t) : -1;
+    if (found >= 0) {
+        *out = -1 - found;
         return ST_OK;
     }
     TraceInput *const input = VEC_NEXT(c->arena, &trace->inputs);
     if (!input) return ST_MEMORY;
-    *input = (TraceInput){.tensor = t, .meta = t->base.meta, .storage = t->storage};
-    input->offset = t->offset;
-    input->requires_grad = tape_tracks(t);
-    input->is_leaf = tape_is_leaf(t);
-    input->inference = t->flags & TF_inference;
+    if (!seen) *slot = (StorageSlot){t->storage, trace->n_storages++, -1, c->stamp};
+    *input = (TraceInput){.tensor = t,
+                          .meta = t->base.meta,
+                          .storage = t->storage,
+                          .storage_number = slot->number,
+                          .same_storage = slot->newest_input,
+                          .offset = t->offset,
+                          .requires_grad = tape_tracks(t),
+                          .is_leaf = tape_is_leaf(t),
+                          .inference = t->flags & TF_inference};
     tensor_retain(t);
-    if (c->traces.n > 1) find_maker(c, input);
-    const int index = trace->inputs.n++;
-    map_put(c, slot, t, index);
-    input->storage_number = storage_number(c, t->storage);
-    *out = -1 - index;
+    if (UNLIKELY(c->traces.n > 1)) find_maker(c, input);
+    slot->newest_input = trace->inputs.n;
+    *out = -1 - trace->inputs.n++;
     return ST_OK;
 }
 
 /* A tensor argument as an operand; one that an earlier segment left unmade is made first. */
-static Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
-    if (!t) {
-        *out = OPERAND_ABSENT;
-        return ST_OK;
-    }
+static inline Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
+    *out = OPERAND_ABSENT;
+    if (UNLIKELY(!t)) return ST_OK;
     const struct Placeholder *const p = t->placeholder;
-    if (p && p->capture == c && p->trace == c->trace) {
+    if (LIKELY(p && p->trace == c->trace)) {
         *out = p->value;
         return ST_OK;
     }
-    if (p) TRY(capture_flush_tensor(t));
+    if (UNLIKELY(p != NULL)) TRY(capture_flush_tensor(t));
     return touch(c, t, out);
 }
 
@@ -113,10 +106,10 @@ static Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
  * --------------------------------------------------------------- */
 
 typedef struct Split {
-    Operand operands[MAX_OPERANDS];
-    int64_t fixed[MAX_FIXED], numbers[MAX_NUMBERS];
-    const Meta *metas[MAX_OPERANDS]; /* of the operands */
     int n_operands, n_fixed, n_numbers;
+    Operand operands[MAX_OPERANDS];
+    const Meta *metas[MAX_OPERANDS];                              /* of the operands */
+    int64_t fixed[2 * MAX_ARGS], numbers[MAX_NUMBERS + MAX_ARGS]; /* lists, then single ones */
 } Split;
 
 static Status too_large(const OpRow *row) {
@@ -130,85 +123,105 @@ static Status split_tensor(Capture *c, Split *s, const OpRow *row, sn_tensor *t)
     return ST_OK;
 }
 
-static bool is_structural(ParamType type) {
-    return type == PT_bool || type == PT_bool_opt || type == PT_dtype || type == PT_dtype_opt ||
-           type == PT_device_opt || type == PT_layout_opt || type == PT_memory_format_opt;
+static int64_t kind_word(const Arg *a) { /* kind and n */
+    int64_t word;
+    memcpy(&word, a, sizeof word);
+    return word;
+}
+static int64_t string_word(const Arg *a) {
+    return (int64_t)hash_bytes(1, a->string, strlen(a->string));
 }
 
-static int64_t bits_of(double f) {
-    int64_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
-static void split_number(Split *s, const Arg *a, ParamType type) {
-    const int64_t value = a->kind == ARG_float ? bits_of(a->f) : a->i;
-    if (is_structural(type) || a->kind == ARG_bool)
-        s->fixed[s->n_fixed++] = value;
-    else
-        s->numbers[s->n_numbers++] = value;
-}
-
-static Status split_list(Split *s, const OpRow *row, const Arg *a) {
-    if (s->n_numbers + a->n > MAX_NUMBERS) return too_large(row);
-    for (int i = 0; i < a->n; i++)
-        s->numbers[s->n_numbers++] = a->kind == ARG_ints ? a->ints[i] : bits_of(a->floats[i]);
+static Status split_list(Capture *c, Split *s, const OpRow *row, const Arg *a) {
+    if (a->kind != ARG_tensors && s->n_numbers + a->n > MAX_NUMBERS) return too_large(row);
+    for (int i = 0; i < a->n; i++) {
+        if (a->kind == ARG_tensors)
+            TRY(split_tensor(c, s, row, tensor_of(a->vals[i])));
+        else
+            s->numbers[s->n_numbers++] = a->ints[i]; /* floats: their bits */
+    }
     return ST_OK;
 }
 
+static void put_number(const Capture *c, Split *s, const OpRow *row, const Arg *a) {
+    s->numbers[s->n_numbers] = a->i; /* a float: its bits */
+    if (row->id == OP_as_strided)    /* its offset, told from the root */
+        s->numbers[s->n_numbers] -= strided_origin(c->trace, s->operands[0]);
+    s->n_numbers++;
+}
+
 static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg *a) {
-    s->fixed[s->n_fixed++] = (int64_t)a->kind | (int64_t)a->n << 8;
-    switch (a->kind) {
-    case ARG_tensor:
-        return split_tensor(c, s, row, tensor_of(a->val));
-    case ARG_tensors:
-        for (int k = 0; k < a->n; k++) TRY(split_tensor(c, s, row, tensor_of(a->vals[k])));
-        return ST_OK;
-    case ARG_int:
-    case ARG_float:
-    case ARG_bool:
-        split_number(s, a, row->params[i].type);
-        if (row->id == OP_as_strided) /* its offset, told from the root */
-            s->numbers[s->n_numbers - 1] -= strided_origin(c->trace, s->operands[0]);
-        return ST_OK;
-    case ARG_ints:
-    case ARG_floats:
-        return split_list(s, row, a);
-    case ARG_string:
-        s->fixed[s->n_fixed++] = (int64_t)hash_bytes(1, a->string, strlen(a->string));
-        return ST_OK;
-    default:
-        return ST_OK;
-    }
+    s->fixed[s->n_fixed++] = kind_word(a);
+    if (a->kind == ARG_tensor) return split_tensor(c, s, row, tensor_of(a->val));
+    if (a->kind == ARG_ints || a->kind == ARG_floats || a->kind == ARG_tensors)
+        return split_list(c, s, row, a);
+    if (trace_arg_is_number(row, i, a))
+        put_number(c, s, row, a);
+    else if (a->kind == ARG_int || a->kind == ARG_bool)
+        s->fixed[s->n_fixed++] = a->i;
+    else if (a->kind == ARG_string)
+        s->fixed[s->n_fixed++] = string_word(a);
+    return ST_OK;
 }
 
 static Status split_call(Capture *c, const OpCall *call, Split *s) {
     s->n_operands = s->n_fixed = s->n_numbers = 0;
     for (int i = 0; i < call->row->n_params; i++)
         TRY(split_arg(c, s, call->row, i, &call->args[i]));
-    if (call->form == FORM_out)
-        for (int i = 0; i < call->row->n_out; i++)
-            TRY(split_tensor(c, s, call->row, call->out_args[i]));
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
+        TRY(split_tensor(c, s, call->row, call->out_args[i]));
     return ST_OK;
 }
 
-/* The call as it is kept: arguments copied into the call's arena
- * --------------------------------------------- */
+/* The likeliest step: the newest child with its newest metadata
+ * ------------------------------------------------------------- */
 
-static const Arg *keep_args(Arena *arena, const OpCall *call) {
-    const int n = call->row->n_params;
-    Arg *const args = arena_copy(arena, call->args, sizeof *args * (size_t)n);
-    for (int i = 0; args && i < n; i++) {
-        const size_t items = (size_t)args[i].n;
-        if (args[i].kind == ARG_ints || args[i].kind == ARG_floats)
-            args[i].ints = arena_copy(arena, args[i].ints, items * sizeof(int64_t));
-        else if (args[i].kind == ARG_tensors)
-            args[i].vals = arena_copy(arena, args[i].vals, items * sizeof(Val *));
-        else if (args[i].kind == ARG_string)
-            args[i].string = arena_strdup(arena, args[i].string);
-    }
-    return args;
+/* Walks what split_call would make, in its order, beside what the step has. While all is equal the step has
+ * the next place too. */
+typedef struct Match {
+    const int64_t *fixed, *number;
+    const Operand *operand;
+    const Meta *const *meta;
+} Match;
+
+static inline bool match_tensor(Capture *c, Match *m, sn_tensor *t) {
+    Operand operand;
+    if (UNLIKELY(operand_of(c, t, &operand) != ST_OK)) return false; /* split_call fails again */
+    return operand == *m->operand++ && (t ? t->base.meta : NULL) == *m->meta++;
 }
+
+static bool match_list(Capture *c, Match *m, const Arg *a) {
+    for (int i = 0; i < a->n; i++)
+        if (a->kind == ARG_tensors ? !match_tensor(c, m, tensor_of(a->vals[i]))
+                                   : a->ints[i] != *m->number++)
+            return false;
+    return true;
+}
+
+static inline bool match_arg(Capture *c, Match *m, const OpRow *row, int i, const Arg *a) {
+    if (*m->fixed++ != kind_word(a)) return false;
+    if (LIKELY(a->kind == ARG_tensor)) return match_tensor(c, m, tensor_of(a->val));
+    if (a->kind == ARG_ints || a->kind == ARG_floats || a->kind == ARG_tensors)
+        return match_list(c, m, a);
+    if (trace_arg_is_number(row, i, a)) return a->i == *m->number++;
+    if (a->kind == ARG_int || a->kind == ARG_bool) return a->i == *m->fixed++;
+    return a->kind != ARG_string || string_word(a) == *m->fixed++;
+}
+
+static inline bool match(Capture *c, const OpCall *call, const TraceOp *op,
+                         const MetaEntry *entry) {
+    if (op->row != call->row || op->form != call->form || call->row->id == OP_as_strided)
+        return false; /* as_strided's number is not the argument */
+    Match m = {op->fixed, entry->numbers, op->operands, entry->in};
+    for (int i = 0, n = call->row->n_params; i < n; i++)
+        if (!match_arg(c, &m, call->row, i, &call->args[i])) return false;
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
+        if (!match_tensor(c, &m, call->out_args[i])) return false;
+    return true;
+}
+
+/* Following the trie
+ * ------------------------------------------------------------------------------------------ */
 
 static uint8_t current_modes(const sn_state *state) {
     return state->grad_mode == SN_GRAD_ON    ? 0
@@ -216,17 +229,23 @@ static uint8_t current_modes(const sn_state *state) {
                                              : NODE_inference;
 }
 
-static TrieNode *follow(Capture *c, const TraceOp *op) {
-    TrieNode *const likely =
-        trie_first_if(c->cursor, op); /* most nodes have one child: no hash needed */
-    if (LIKELY(likely != NULL)) return likely;
-    const uint64_t hash = trie_hash(op);
-    TrieNode *child = trie_find(c->cursor, op, hash);
+static TrieNode *follow(Capture *c, const OpCall *call, const Split *s, uint8_t modes) {
+    const TraceOp op = {.row = call->row,
+                        .form = call->form,
+                        .modes = modes,
+                        .args = call->args,
+                        .operands = s->operands,
+                        .n_operands = s->n_operands,
+                        .fixed = s->fixed,
+                        .n_fixed = s->n_fixed,
+                        .n_numbers = s->n_numbers};
+    const uint64_t hash = trie_hash(&op);
+    TrieNode *child = trie_find(c->cursor, &op, hash);
     if (child) return child;
     if (!c->trace->started_ns) c->trace->started_ns = clock_ns();
     pthread_mutex_lock(&c->fn->lock);
-    child = trie_find(c->cursor, op, hash); /* another thread may have been first */
-    if (!child) child = trie_add(c->fn->arena, c->cursor, op, hash, ++c->fn->n_nodes);
+    child = trie_find(c->cursor, &op, hash); /* another thread may have been first */
+    if (!child) child = trie_add(c->fn->arena, c->cursor, &op, hash, ++c->fn->n_nodes);
     pthread_mutex_unlock(&c->fn->lock);
     return child;
 }
@@ -248,13 +267,23 @@ static Status call_meta(const OpCall *call, MetaOut *metas, int *n_out) {
     return ST_OK;
 }
 
+/* Under the lock. */
+static void set_outs(TrieNode *node, int n) {
+    if (node->op.n_outs != n) node->op.n_outs = n; /* others read it once it is so */
+}
+
+static void know_outs(Capture *c, TrieNode *node, int n) {
+    pthread_mutex_lock(&c->fn->lock);
+    set_outs(node, n);
+    pthread_mutex_unlock(&c->fn->lock);
+}
+
 /* Result metadata: from the edge, or by the meta rule. */
 static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split *s,
-                    const Meta **out, int *n_out) {
+                    const Meta **out) {
     const MetaEntry *const seen = trie_metas(node, s->metas, s->numbers);
     if (seen) {
-        *n_out = node->op.n_outs;
-        memcpy(out, seen->out, sizeof *out * (size_t)node->op.n_outs);
+        for (int i = 0; i < node->op.n_outs; i++) out[i] = seen->out[i];
         return ST_OK;
     }
     MetaOut metas[MAX_OUTS];
@@ -265,18 +294,16 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split 
                              metas[i].rank, metas[i].wrapped);
         if (!out[i]) return ST_MEMORY;
     }
-    *n_out = n;
     pthread_mutex_lock(&c->fn->lock);
-    const int n_outs = call->form == FORM_functional ? n : 0;
-    if (node->op.n_outs != n_outs) node->op.n_outs = n_outs; /* others read it once it is so */
+    set_outs(node, call->form == FORM_functional ? n : 0);
     trie_metas_add(c->fn->arena, node, s->metas, s->numbers, out);
     pthread_mutex_unlock(&c->fn->lock);
     return ST_OK;
 }
 
 static sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint64_t keys, bool inference) {
-    sn_tensor *const t = tensor_from_storage(NULL, meta, 0);
-    struct Placeholder *const p = ARENA_NEW(c->arena, struct Placeholder);
+    sn_tensor *const t = tensor_without_data(meta);
+    struct Placeholder *const p = arena_take(c->arena, sizeof *p);
     if (!t || !p) return NULL;
     *p = (struct Placeholder){.capture = c, .trace = c->trace, .value = c->trace->values.n};
     atomic_store_explicit(&t->placeholder, p, memory_order_relaxed);
@@ -314,8 +341,8 @@ bool capture_requires_grad(sn_tensor *t) {
 }
 
 /* Results of a functional op are new placeholders; the other forms return what they write. */
-static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Meta *const *metas,
-                           int n) {
+static Status give_results(Capture *c, const OpCall *call, const TraceOp *op,
+                           const Meta *const *metas) {
     const bool tracks = op_tracks(c->trace, op);
     if (call->form != FORM_functional) {
         c->trace->writes = true;
@@ -325,21 +352,17 @@ static Status give_results(Capture *c, const OpCall *call, TraceOp *op, const Me
                 call->form == FORM_inplace ? tensor_of(call->args[0].val) : call->out_args[i];
         return ST_OK;
     }
-    op->first_value = c->trace->values.n;
-    op->n_outs = n;
     const uint64_t keys = KEY_BIT(cpu) | (op->modes & NODE_inference ? 0 : KEY_BIT(autograd));
-    for (int i = 0; i < n; i++) {
-        call->outs[i] = placeholder_new(c, metas[i], keys, op->modes & NODE_inference);
-        if (!call->outs[i]) return ST_MEMORY;
-        call->outs[i]->placeholder->tracks = tracks && dtype_is_float(metas[i]->dtype);
+    for (int i = 0, n = op->n_outs; i < n; i++) {
+        sn_tensor *const t = placeholder_new(c, metas[i], keys, op->modes & NODE_inference);
+        if (!t) return ST_MEMORY;
+        if (UNLIKELY(tracks)) t->placeholder->tracks = dtype_is_float(metas[i]->dtype);
+        call->outs[i] = t;
     }
-    op->outs = c->trace->values.at +
-               op->first_value; /* a grown vector leaves this part behind, unchanged */
     return ST_OK;
 }
 
-static void take_sequence(Capture *c, const OpRow *row) {
-    if (!(row->flags & OPF_random)) return;
+static void take_sequence(Capture *c) {
     sn_state *const state = state_get();
     if (c->trace->n_random++ == 0) {
         c->trace->seed = state->seed;
@@ -350,52 +373,51 @@ static void take_sequence(Capture *c, const OpRow *row) {
 
 /* What eager refuses to write is refused at the call, for sizes that a variant was made for too. */
 static Status check_written(const Trace *trace, const TraceOp *op, const OpCall *call) {
-    if (call->form == FORM_functional) return ST_OK;
     const sn_tensor *const t = tensor_of(call->args[0].val);
     if (call->form == FORM_inplace && !t->placeholder && op_tracks(trace, op))
         TRY(tape_check_inplace(t));
     return eager_check_written(call);
 }
 
-/* `given`: the results' metadata where the caller knows it (n_given of them), else NULL: by rule.
- * `symbolic`: the arguments before their numbers were made plain. */
-static Status record(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given,
-                     int n_given) {
+/* One step along the trie, to `node`. `symbolic`: the arguments before their numbers were made plain. */
+static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, const Arg *symbolic,
+                             const int64_t *numbers, const Meta *const *metas) {
+    Trace *const trace = c->trace;
+    TraceStep *const step = VEC_NEXT(c->arena, &trace->ops); /* counted when all went well */
+    if (UNLIKELY(!step)) return ST_MEMORY;
+    if (UNLIKELY(call->form != FORM_functional)) TRY(check_written(trace, &node->op, call));
+    TRY(give_results(c, call, &node->op, metas));
+    for (int i = 0, n = node->op.n_numbers; i < n; i++)
+        VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
+    *step = (TraceStep){&node->op, state_get()->site};
+    trace->ops.n++;
+    if (UNLIKELY(call->row->flags & OPF_random)) take_sequence(c);
+    c->cursor = node;
+    return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
+}
+
+/* `given`: the results' metadata where the caller knows it, else NULL: by rule. */
+static Status record_any(Capture *c, const OpCall *call, const Arg *symbolic,
+                         const Meta *const *given) {
     Split s;
     TRY(split_call(c, call, &s));
-    Trace *const trace = c->trace;
-    TraceOp *const op = VEC_NEXT(c->arena, &trace->ops); /* counted when all went well */
-    if (!op) return ST_MEMORY;
-    *op = (TraceOp){.row = call->row,
-                    .form = call->form,
-                    .modes = current_modes(state_get()),
-                    .operands = s.operands,
-                    .n_operands = s.n_operands,
-                    .fixed = s.fixed,
-                    .n_fixed = s.n_fixed,
-                    .n_numbers = s.n_numbers,
-                    .first_number = trace->numbers.n,
-                    .site = state_get()->site};
-    TrieNode *const node = follow(c, op);
+    TrieNode *const node = follow(c, call, &s, current_modes(state_get()));
     if (!node) return ST_MEMORY;
     const Meta *inferred[MAX_OUTS];
-    int n_metas = n_given;
-    if (!given) TRY(infer(c, node, call, &s, inferred, &n_metas));
-    TRY(check_written(trace, op, call));
-    const Meta *const *const metas = given ? given : inferred;
-    op->operands = node->op.operands;
-    op->fixed = node->op.fixed;
-    op->args = keep_args(c->arena, call);
-    if (call->form == FORM_out)
-        op->out_args =
-            arena_copy(c->arena, call->out_args, sizeof *call->out_args * (size_t)call->row->n_out);
-    if (!op->args) return ST_MEMORY;
-    TRY(give_results(c, call, op, metas, n_metas));
-    for (int i = 0; i < s.n_numbers; i++) VEC_PUSH(c->arena, &trace->numbers, s.numbers[i]);
-    trace->ops.n++;
-    take_sequence(c, call->row);
-    c->cursor = node;
-    return c->symbols ? symbols_record(c, call, symbolic, op) : ST_OK;
+    if (!given)
+        TRY(infer(c, node, call, &s, inferred));
+    else
+        know_outs(c, node, call->n_outs);
+    return advance(c, call, node, symbolic, s.numbers, given ? given : inferred);
+}
+
+static inline Status record(Capture *c, const OpCall *call, const Arg *symbolic) {
+    TrieNode *const likely = trie_newest(c->cursor);
+    const MetaEntry *const entry = likely ? trie_newest_metas(likely) : NULL;
+    if (LIKELY(entry && likely->op.modes == current_modes(state_get()) &&
+               match(c, call, &likely->op, entry)))
+        return advance(c, call, likely, symbolic, entry->numbers, entry->out);
+    return record_any(c, call, symbolic, NULL);
 }
 
 /* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
@@ -405,30 +427,35 @@ static bool is_capturable(const OpRow *row) {
                   : row->meta != NULL;
 }
 
-/* What cannot be captured runs at once, after what is pending; NULL: it can. */
-static const char *refusal(const Capture *c, const OpCall *call) {
-    if (call->row->flags & OPF_host) return "a value is needed on the host";
-    if (call->row->returns_list) return "an op that returns a list of tensors";
-    if (!is_capturable(call->row)) return "an op without a meta rule, or not declared pure";
-    if (op_dynamic(call->row) && op_dynamic(call->row)->mutates)
-        return "a user's op that writes an argument";
-    if (state_get()->modes) return "a user mode is active";
-    if (c->eager_checks && call->row->flags & OPF_check)
+/* Why no call of a row is captured; NULL: calls are. */
+static const char *row_refusal(const OpRow *row) {
+    if (row->flags & OPF_host) return "a value is needed on the host";
+    if (row->returns_list) return "an op that returns a list of tensors";
+    if (!is_capturable(row)) return "an op without a meta rule, or not declared pure";
+    if (op_dynamic(row) && op_dynamic(row)->mutates) return "a user's op that writes an argument";
+    return NULL;
+}
+
+/* What cannot be captured runs at once, after what is pending; NULL: it can. A row that the trie has an
+ * edge of was asked about before. */
+static inline const char *refusal(const Capture *c, const OpCall *call, const sn_state *state) {
+    const TrieNode *const likely = trie_newest(c->cursor);
+    const char *const never = likely && likely->op.row == call->row ? NULL : row_refusal(call->row);
+    if (UNLIKELY(never != NULL)) return never;
+    if (UNLIKELY(state->modes != NULL)) return "a user mode is active";
+    if (UNLIKELY(c->eager_checks && call->row->flags & OPF_check))
         return "an op that checks values, with eager_checks";
     if (override_covers(call->row)) return "the op is overridden";
-    for (int i = 0; i < call->row->n_params; i++) {
-        const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu)
-            return "a tensor that is not on the CPU";
-    }
-    return call->row->id == OP_as_strided ? strided_refusal(c->trace, call) : NULL;
+    if (UNLIKELY(call->keys & KEYS_BACKEND & ~KEY_BIT(cpu)))
+        return "a tensor that is not on the CPU";
+    return UNLIKELY(call->row->id == OP_as_strided) ? strided_refusal(c->trace, call) : NULL;
 }
 
 /* Out tensors of other sizes than the result's are resized, which a segment cannot do. */
 static bool resizes(const OpCall *call) {
     MetaOut metas[MAX_OUTS];
     int n;
-    if (call->form != FORM_out || call_meta(call, metas, &n) != ST_OK) return false;
+    if (call_meta(call, metas, &n) != ST_OK) return false;
     for (int i = 0; i < n; i++) {
         const Meta *const now = call->out_args[i]->base.meta;
         if (now->rank != metas[i].rank ||
@@ -471,10 +498,10 @@ static int64_t held_bytes(const Trace *trace) {
 }
 
 /* Pending work is bounded [semantics C10]; NULL: there is room. */
-static const char *bound_reached(const Trace *trace) {
-    if (trace->ops.n >= setting_number(SET_pending_ops)) return "too many ops are pending";
-    if (trace->ops.n % HELD_CHECK != HELD_CHECK - 1) return NULL;
-    return held_bytes(trace) > setting_number(SET_pending_mib) << 20
+static inline const char *bound_reached(const Trace *trace, const sn_state *state) {
+    if (trace->ops.n >= state->settings[SET_pending_ops].number) return "too many ops are pending";
+    if (LIKELY(trace->ops.n % HELD_CHECK != HELD_CHECK - 1)) return NULL;
+    return held_bytes(trace) > state->settings[SET_pending_mib].number << 20
                ? "too many bytes are held by pending work only"
                : NULL;
 }
@@ -482,14 +509,16 @@ static const char *bound_reached(const Trace *trace) {
 /* *outside: it is to run at once, and everything is made for it. */
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     TRY(capture_take_over_error(c));
-    const char *reason = refusal(c, call);
-    if (!reason && resizes(call)) reason = "an out tensor is resized";
+    const sn_state *const state = state_get();
+    const char *reason = refusal(c, call, state);
+    if (UNLIKELY(!reason && call->form == FORM_out) && resizes(call))
+        reason = "an out tensor is resized";
     *outside = reason != NULL;
-    if (reason) return make_arguments(c, call, reason);
+    if (UNLIKELY(reason != NULL)) return make_arguments(c, call, reason);
     TRY(error_pending());
-    const char *const bound = bound_reached(c->trace);
-    if (bound) TRY(capture_flush(c, bound, state_get()->site));
-    return record(c, call, symbolic, NULL, 0);
+    const char *const bound = bound_reached(c->trace, state);
+    if (UNLIKELY(bound != NULL)) TRY(capture_flush(c, bound, state->site));
+    return record(c, call, symbolic);
 }
 
 static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
@@ -523,5 +552,5 @@ Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     if (!metas) return ST_MEMORY;
     for (int i = 0; i < n; i++) metas[i] = args[2].vals[i]->meta;
     const OpCall call = {.row = op_row(OP_gradients), .args = args, .outs = outs, .n_outs = n};
-    return record(c, &call, args, metas, n);
+    return record_any(c, &call, args, metas);
 }

@@ -32,11 +32,18 @@ typedef struct TraceInput {
     const Meta *meta;  /* as it was when first touched, like all below */
     Storage *storage;
     int storage_number; /* by first touch within the segment */
+    int same_storage;   /* the input before this one of the same storage, or -1 */
     int64_t offset;
     bool requires_grad, is_leaf, inference;
     Trace *maker; /* the earlier segment of this call that made it, or NULL */
     int maker_value;
 } TraceInput;
+
+typedef struct StorageSlot {
+    const Storage *storage;
+    int32_t number, newest_input;
+    uint32_t stamp; /* of the trace that touched it; another one: the slot is free */
+} StorageSlot;
 
 typedef enum TraceState {
     TRACE_pending,
@@ -46,11 +53,16 @@ typedef enum TraceState {
     TRACE_failed
 } TraceState;
 
+typedef struct TraceStep {
+    const TraceOp *op; /* of a trie node */
+    const void *site;  /* return address of the user's call */
+} TraceStep;
+
 struct Trace { /* one segment of one call */
     Capture *capture;
     TraceState state;
     TrieNode *end;
-    VEC(TraceOp) ops;
+    VEC(TraceStep) ops;
     VEC(TraceInput) inputs;
     VEC(int64_t) numbers;
     VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */
@@ -85,11 +97,7 @@ struct Capture {
     VEC(Trace *) traces; /* in order; the last one is current */
     Trace *trace;
     TrieNode *cursor;
-    struct {
-        const void *key;
-        int32_t number;
-        uint32_t stamp;
-    } * map; /* tensor -> input number, storage -> its number, in the current trace */
+    StorageSlot *map; /* by hash: the storages that the current trace has touched */
     uint32_t map_room, stamp;
     Symbols *symbols;    /* of a replay function's call; else NULL: numbers are as they are */
     sn_tensor *wanted;   /* the placeholder whose value a break asks for */
@@ -180,6 +188,9 @@ void variant_free(Variant *variant); /* drops one reference */
 void variant_retain(Variant *variant);
 
 /* trace_graph.c: the capture graph of a trace. */
+/* The call that op was in this trace; args has room for MAX_ARGS, out_args (out forms) for MAX_OUTS; lists live
+ * in the call's arena. */
+Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args);
 typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they
                             are */
     SymEnv *env;
@@ -201,7 +212,12 @@ typedef struct TraceGraph {
 } TraceGraph;
 /* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length.
  */
-bool trace_arg_is_number(const OpRow *row, int i, const Arg *a);
+static inline bool trace_arg_is_number(const OpRow *row, int i, const Arg *a) {
+    const uint32_t structural = 1u << PT_bool | 1u << PT_bool_opt | 1u << PT_dtype |
+                                1u << PT_dtype_opt | 1u << PT_device_opt | 1u << PT_layout_opt |
+                                1u << PT_memory_format_opt;
+    return (a->kind == ARG_int || a->kind == ARG_float) && !(structural >> row->params[i].type & 1);
+}
 /* What number `number` of the trace is in this op, which has it. */
 typedef struct NumberPlace {
     const Param *param;

@@ -71,7 +71,7 @@ static bool reach_init(Reach *r, const Trace *trace) {
             if (trace->inputs.at[k].storage_number == trace->inputs.at[i].storage_number)
                 r->class_of[trace->values.n + i] = r->class_of[trace->values.n + k];
     for (int o = 0; o < trace->ops.n; o++) {
-        const TraceOp *const op = &trace->ops.at[o];
+        const TraceOp *const op = trace->ops.at[o].op;
         for (int i = 0; is_view(op) && i < op->n_outs; i++)
             r->class_of[op->first_value + i] = r->class_of[place_of(trace, op->operands[0])];
     }
@@ -106,7 +106,7 @@ static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **l
         r.reached[r.class_of[p->value]] = true;
     }
     for (int o = trace->ops.n - 1; o >= 0; o--) {
-        const TraceOp *const op = &trace->ops.at[o];
+        const TraceOp *const op = trace->ops.at[o].op;
         if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach ||
             op->row->id == OP_gradients || !is_reached(&r, op))
             continue;

@@ -14,7 +14,7 @@ typedef struct Root {
 
 static const TraceOp *maker_of(const Trace *trace, Operand value) {
     for (int i = trace->ops.n - 1; i >= 0; i--) {
-        const TraceOp *const op = &trace->ops.at[i];
+        const TraceOp *const op = trace->ops.at[i].op;
         if (value >= op->first_value && value < op->first_value + op->n_outs) return op;
     }
     return NULL;
@@ -90,7 +90,7 @@ int64_t strided_origin(const Trace *trace, Operand self) {
 
 bool strided_counts_from_an_input(const Trace *trace) {
     for (int i = 0; i < trace->ops.n; i++) {
-        const TraceOp *const op = &trace->ops.at[i];
+        const TraceOp *const op = trace->ops.at[i].op;
         if (op->row->id == OP_as_strided && op->args[3].kind == ARG_int) return true;
     }
     return false;

@@ -108,12 +108,18 @@ void dispatch_register(const OpRow *row, Key key, OpKernel *kernel) {
  */
 
 static Status null_argument(const OpCall *call, int i) {
-    return error_raise(ST_ARGUMENT, "argument '%s' is NULL", call->row->params[i].name);
+    return error_raise(ST_ARGUMENT, "%s: %s is missing", call->row->name,
+                       call->row->params[i].name);
 }
 
 static Status failed_argument(const OpCall *call, int i) {
     return error_raise(ST_STATE, "argument '%s' is the result of an op that failed",
                        call->row->params[i].name);
+}
+
+static Status unusable(const OpCall *call, int i, const sn_tensor *t) {
+    if (t) return failed_argument(call, i);
+    return call->row->params[i].type == PT_tensor_opt ? ST_OK : null_argument(call, i);
 }
 
 /* A value that another thread's call has not computed yet: keys and history come with it. */
@@ -124,30 +130,37 @@ static Status make_foreign(sn_tensor *t) {
 
 static inline Status add_tensor(const OpCall *call, int i, Val *val, uint64_t *keys) {
     sn_tensor *const t = (sn_tensor *)val;
-    if (UNLIKELY(!t))
-        return call->row->params[i].type == PT_tensor_opt ? ST_OK : null_argument(call, i);
-    if (UNLIKELY(t->flags & TF_error)) return failed_argument(call, i);
+    if (UNLIKELY(!t || t->flags & TF_error)) return unusable(call, i, t);
     if (UNLIKELY(t->placeholder != NULL)) TRY(make_foreign(t));
     *keys |= t->keys;
     return ST_OK;
 }
 
-static inline Status union_of_keys(const OpCall *call, uint64_t *keys) {
-    for (int i = 0; i < call->row->n_params; i++) {
-        const Arg *const arg = &call->args[i];
-        if (arg->kind == ARG_tensor) {
-            TRY(add_tensor(call, i, arg->val, keys));
-        } else if (UNLIKELY(arg->kind == ARG_tensors)) {
-            for (int k = 0; k < arg->n; k++)
-                if (arg->vals[k] || call->row->params[i].type == PT_tensors)
-                    TRY(add_tensor(call, i, arg->vals[k], keys));
-        }
-    }
-    for (int i = 0; call->out_args && i < call->row->n_out; i++) {
+static Status add_list(const OpCall *call, int i, uint64_t *keys) {
+    const Arg *const arg = &call->args[i];
+    for (int k = 0; k < arg->n; k++)
+        if (arg->vals[k] || call->row->params[i].type == PT_tensors)
+            TRY(add_tensor(call, i, arg->vals[k], keys));
+    return ST_OK;
+}
+
+static Status add_outs(const OpCall *call, uint64_t *keys) {
+    for (int i = 0; i < call->row->n_out; i++) {
         if (!call->out_args[i]) return error_raise(ST_ARGUMENT, "argument 'out' is NULL");
         *keys |= call->out_args[i]->keys;
     }
     return ST_OK;
+}
+
+static inline Status union_of_keys(const OpCall *call, uint64_t *keys) {
+    const Arg *const args = call->args;
+    for (int i = 0, n = call->row->n_params; i < n; i++) {
+        if (args[i].kind == ARG_tensor)
+            TRY(add_tensor(call, i, args[i].val, keys));
+        else if (UNLIKELY(args[i].kind == ARG_tensors))
+            TRY(add_list(call, i, keys));
+    }
+    return LIKELY(!call->out_args) ? ST_OK : add_outs(call, keys);
 }
 
 /* A factory: its device argument decides, the CPU by default. */

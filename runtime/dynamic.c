@@ -195,7 +195,7 @@ static void plan_number(Dynamic *d, const TraceOp *op, int k) {
 
 static void plan_numbers(Dynamic *d) {
     for (int o = 0; o < d->trace->ops.n; o++) {
-        const TraceOp *const op = &d->trace->ops.at[o];
+        const TraceOp *const op = d->trace->ops.at[o].op;
         for (int k = op->first_number; k < op->first_number + op->n_numbers; k++)
             plan_number(d, op, k);
     }
@@ -208,8 +208,8 @@ static Status plan_static(const Trace *trace, SymPlan *plan) {
 
 static bool has_floats_list(const Trace *trace) {
     for (int o = 0; o < trace->ops.n; o++)
-        for (int i = 0; i < trace->ops.at[o].row->n_params; i++)
-            if (trace->ops.at[o].args[i].kind == ARG_floats) return true;
+        for (int i = 0; i < trace->ops.at[o].op->row->n_params; i++)
+            if (trace->ops.at[o].op->args[i].kind == ARG_floats) return true;
     return false;
 }
 

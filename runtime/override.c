@@ -28,7 +28,7 @@ typedef struct UserMode {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sn_override *overrides;
-static _Atomic int n_overrides; /* so that capture asks without the lock */
+_Atomic int override_count; /* so that capture asks without the lock */
 
 static sn_override *newest(const OpRow *row, Key key) {
     for (sn_override *o = overrides; o; o = o->next)
@@ -66,8 +66,7 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
     return ST_OK;
 }
 
-bool override_covers(const OpRow *row) {
-    if (LIKELY(atomic_load_explicit(&n_overrides, memory_order_relaxed) == 0)) return false;
+bool override_listed(const OpRow *row) {
     pthread_mutex_lock(&lock);
     const sn_override *o = overrides;
     while (o && o->row && o->row != row) o = o->next;
@@ -101,7 +100,7 @@ sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure
                                    : dispatch_fallback_of(key);
     *override = (sn_override){row, key, body, closure, before, overrides};
     overrides = override;
-    atomic_fetch_add(&n_overrides, 1);
+    atomic_fetch_add(&override_count, 1);
     pthread_mutex_unlock(&lock);
     place(row, key, run_override);
     return override;
@@ -113,7 +112,7 @@ void override_free(sn_override *override) {
     sn_override **link = &overrides;
     while (*link && *link != override) link = &(*link)->next;
     if (*link) *link = override->next;
-    atomic_fetch_sub(&n_overrides, 1);
+    atomic_fetch_sub(&override_count, 1);
     const bool last = !newest(override->row, override->key);
     pthread_mutex_unlock(&lock);
     place(override->row, override->key, last ? override->before : run_override);

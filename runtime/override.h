@@ -7,7 +7,12 @@
 /* row NULL: the key's fallback. NULL on error. */
 sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure);
 /* User code may stand in for this row: an override of it, or of a whole key. */
-bool override_covers(const OpRow *row);
+bool override_listed(const OpRow *row);
+extern _Atomic int override_count;
+static inline bool override_covers(const OpRow *row) {
+    if (LIKELY(!atomic_load_explicit(&override_count, memory_order_relaxed))) return false;
+    return override_listed(row);
+}
 void override_free(sn_override *override); /* puts back what was there */
 
 Status user_mode_push(sn_body handler, void *closure);

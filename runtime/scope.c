@@ -116,8 +116,7 @@ static bool push_handle(sn_state *state, sn_tensor *t) {
         tensor_release(t);
         return false;
     }
-    tensor_set_scope_place(t, state->n_handles + 1);
-    state->handles[state->n_handles++] = t;
+    scope_put(state, t);
     if (UNLIKELY(!state->n_scopes)) warn_root(state);
     return true;
 }

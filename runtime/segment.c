@@ -48,12 +48,18 @@ Capture *capture_current_exactly(void) {
     return NULL;
 }
 
+enum { LIKELY_OPS = 32 };
+
 Trace *capture_begin_trace(Capture *c) {
     Trace *const trace = ARENA_NEW(c->arena, Trace);
     if (!trace) return NULL;
     const int n = c->traces.n;
     VEC_PUSH(c->arena, &c->traces, trace);
     if (c->traces.n == n) return NULL;
+    VEC_START(c->arena, &trace->ops, LIKELY_OPS);
+    VEC_START(c->arena, &trace->inputs, LIKELY_OPS);
+    VEC_START(c->arena, &trace->numbers, LIKELY_OPS);
+    VEC_START(c->arena, &trace->values, LIKELY_OPS);
     trace->capture = c;
     c->trace = trace;
     c->cursor = c->fn->root;
@@ -78,14 +84,14 @@ static int32_t refs_of(const sn_tensor *t) {
     return atomic_load_explicit(&t->refs, memory_order_acquire);
 }
 
-static bool is_needed(const Trace *trace, const sn_tensor *t) {
+static inline bool is_needed(const Trace *trace, const sn_tensor *t) {
     const Capture *const c = trace->capture;
-    if (t == c->wanted) return true;
+    const int32_t others = refs_of(t) - 1;
+    if (LIKELY(others == 0)) return t == c->wanted; /* only this trace holds it */
     for (int i = 0; i < c->n_results; i++)
         if (c->results[i] == t) return true;
     const bool in_scope = tensor_in_scope(t);
-    if (trace->writes && !c->final && refs_of(t) > 1) return true;
-    return refs_of(t) > 1 + in_scope;
+    return t == c->wanted || (trace->writes && !c->final) || others > in_scope;
 }
 
 void trace_mark_needed(Trace *trace) {
@@ -98,9 +104,9 @@ void trace_mark_needed(Trace *trace) {
  * --------------------------------------------------------------------------------------------------
  */
 
-static bool all_bound(const TraceOp *op) {
+static bool all_bound(const TraceOp *op, sn_tensor *const *values) {
     for (int i = 0; i < op->n_outs; i++)
-        if (op->outs[i]->placeholder) return false;
+        if (values[i]->placeholder) return false;
     return op->n_outs > 0;
 }
 
@@ -109,33 +115,40 @@ static sn_grad_mode grad_mode_of(uint8_t modes) {
 }
 
 /* A backward's error names the call, as in eager. */
-static Status run_gradients(const TraceOp *op, sn_tensor **outs) {
-    const Status status = gradients_run(op->args, outs);
-    if (status != ST_OK) error_set_op("sn_backward"), error_set_site(op->site);
+static Status run_gradients(const Arg *args, const void *site, sn_tensor **outs) {
+    const Status status = gradients_run(args, outs);
+    if (status != ST_OK) error_set_op("sn_backward"), error_set_site(site);
     return status;
 }
 
-static Status run_op_inside(const Trace *trace, const TraceOp *op, int *random) {
+static Status run_op_inside(const Trace *trace, const TraceStep *step, int *random) {
+    const TraceOp *const op = step->op;
+    sn_tensor *const *const values = trace->values.at + op->first_value;
     sn_state *const state = state_get();
     state->grad_mode = grad_mode_of(op->modes);
-    state->site = op->site;
+    state->site = step->site;
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)(*random)++;
-    if (all_bound(op)) return ST_OK;
-    sn_tensor *outs[MAX_OUTS] = {NULL};
+    if (all_bound(op, values)) return ST_OK;
+    Arg args[MAX_ARGS];
+    sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL}; /* sn::gradients has many */
+    sn_tensor **const outs =
+        op->n_outs <= MAX_OUTS ? few : ARENA_ARRAY(trace->capture->arena, sn_tensor *, op->n_outs);
+    if (!outs) return ST_MEMORY;
+    TRY(trace_args(trace, op, args, out_args));
     if (op->row->id == OP_gradients)
-        TRY(run_gradients(op, outs));
+        TRY(run_gradients(args, step->site, outs));
     else
-        TRY(dispatch(op->row, op->form, op->args, op->out_args, outs));
+        TRY(dispatch(op->row, op->form, args, op->form == FORM_out ? out_args : NULL, outs));
     for (int i = 0; i < op->n_outs; i++)
-        if (op->outs[i]->placeholder) tensor_bind(op->outs[i], outs[i]);
+        if (values[i]->placeholder) tensor_bind(values[i], outs[i]);
     return ST_OK;
 }
 
 /* The computed handles go once placeholders have taken their places. */
-static Status run_op(const Trace *trace, const TraceOp *op, int *random) {
+static Status run_op(const Trace *trace, const TraceStep *step, int *random) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    const Status status = run_op_inside(trace, op, random);
+    const Status status = run_op_inside(trace, step, random);
     scope_pop(state);
     return status;
 }

@@ -242,11 +242,11 @@ static bool record_metas(Symbols *s, const OpCall *call, const Arg *symbolic, co
                      .out = metas,
                      .n_out = call->row->n_out};
     bool fine = op_meta(&meta) == ST_OK && (op->n_outs == 0 || op->n_outs == meta.n_out);
-    for (int i = 0; fine && i < op->n_outs; i++) fine = give_meta(s, &metas[i], op->outs[i]);
+    for (int i = 0; fine && i < op->n_outs; i++) fine = give_meta(s, &metas[i], call->outs[i]);
     return fine;
 }
 
-Status symbols_record(Capture *c, const OpCall *call, const Arg *symbolic, TraceOp *op) {
+Status symbols_record(Capture *c, const OpCall *call, const Arg *symbolic, const TraceOp *op) {
     Symbols *const s = c->symbols;
     record_numbers(c, call->row, symbolic);
     if (c->trace->sources.n != op->first_number + op->n_numbers) return ST_MEMORY;

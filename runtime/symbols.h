@@ -58,7 +58,7 @@ void symbols_show_strides(sn_tensor *t);
 /* The call with plain numbers; `args` has room for row->n_params. */
 Status symbols_plain_call(Symbols *symbols, const OpCall *call, OpCall *plain, Arg *args);
 /* After op, whose arguments `symbolic` were, was recorded: where its numbers come from, what its results are. */
-Status symbols_record(Capture *capture, const OpCall *call, const Arg *symbolic, TraceOp *op);
+Status symbols_record(Capture *capture, const OpCall *call, const Arg *symbolic, const TraceOp *op);
 /* Runs the rule of a composite so that sizes it computes stay expressions. */
 Status symbols_expand(Symbols *symbols, DecompFn *rule, const OpCall *call, Val **outs);
 

@@ -80,7 +80,11 @@ static inline sn_tensor *begin(sn_state *state, void *block, int class, const Me
 }
 
 static inline sn_tensor *adopt(sn_state *state, sn_tensor *t) {
-    return LIKELY(scope_adopt(state, t)) ? t : NULL;
+    const bool plain = state->n_scopes && !state->scopes[state->n_scopes - 1].owned;
+    if (UNLIKELY(!plain || state->n_handles == state->room_handles))
+        return scope_adopt(state, t) ? t : NULL;
+    scope_put(state, t);
+    return t;
 }
 
 static Status fill_storage(Storage *storage, void *payload, int class, Device device,

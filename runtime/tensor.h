@@ -80,6 +80,12 @@ static inline void tensor_set_scope_place(sn_tensor *t, uint32_t place) {
     atomic_store_explicit(&t->scope_place, place, memory_order_relaxed);
 }
 
+/* Into the innermost scope, which has room for it. */
+static inline void scope_put(sn_state *state, sn_tensor *t) {
+    tensor_set_scope_place(t, state->n_handles + 1);
+    state->handles[state->n_handles++] = t;
+}
+
 /* Interned metadata; NULL raises (sizes that overflow, out of memory). Lives until the process
  * ends. */
 const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides,

@@ -113,12 +113,37 @@ static Arg take_float(Making *m, Arg a) {
     return (Arg){.kind = ARG_runtime, .i = m->plan->numbers[k]};
 }
 
-bool trace_arg_is_number(const OpRow *row, int i, const Arg *a) {
-    const ParamType type = row->params[i].type;
-    if (a->kind != ARG_int && a->kind != ARG_float) return false;
-    return type != PT_dtype && type != PT_dtype_opt && type != PT_device_opt &&
-           type != PT_layout_opt && type != PT_memory_format_opt && type != PT_bool &&
-           type != PT_bool_opt;
+static Val *operand_at(const Trace *trace, Operand o) {
+    if (o == OPERAND_ABSENT) return NULL;
+    return operand_is_input(o) ? &trace->inputs.at[operand_input(o)].tensor->base
+                               : &trace->values.at[o]->base;
+}
+
+Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args) {
+    const Operand *operand = op->operands;
+    const int64_t *number = trace->numbers.at + op->first_number;
+    for (int i = 0; i < op->row->n_params; i++) {
+        Arg *const a = &args[i];
+        *a = op->args[i];
+        if (a->kind == ARG_tensor) {
+            a->val = operand_at(trace, *operand++);
+        } else if (a->kind == ARG_tensors) {
+            Val **const vals = ARENA_ARRAY(trace->capture->arena, Val *, a->n);
+            if (!vals) return ST_MEMORY;
+            for (int k = 0; k < a->n; k++) vals[k] = operand_at(trace, *operand++);
+            a->vals = vals;
+        } else if (a->kind == ARG_ints || a->kind == ARG_floats) {
+            a->ints = number; /* floats: their bits */
+            number += a->n;
+        } else if (trace_arg_is_number(op->row, i, a)) {
+            a->i = *number++;
+        }
+    }
+    if (op->row->id == OP_as_strided && args[3].kind == ARG_int) /* told from the root */
+        args[3].i += strided_origin(trace, op->operands[0]);
+    for (int i = 0; op->form == FORM_out && i < op->row->n_out; i++)
+        out_args[i] = tensor_of(operand_at(trace, *operand++));
+    return ST_OK;
 }
 
 NumberPlace trace_number_place(const TraceOp *op, int number) {
@@ -174,11 +199,13 @@ static void rebase_strided(const Making *m, Arg *args) {
 }
 
 static Status add_op(Making *m, int at) {
-    const TraceOp *const op = &m->trace->ops.at[at];
+    const TraceOp *const op = m->trace->ops.at[at].op;
     const int n = op->row->n_params, n_out_args = op->form == FORM_out ? op->row->n_out : 0;
-    Arg *const args = ARENA_ARRAY(m->arena, Arg, n + n_out_args);
+    Arg *const args = ARENA_ARRAY(m->arena, Arg, n + n_out_args), given[MAX_ARGS];
+    sn_tensor *given_outs[MAX_OUTS];
     const Operand *operand = op->operands;
-    for (int i = 0; i < n; i++) args[i] = map_arg(m, op->row, i, op->args[i], &operand);
+    TRY(trace_args(m->trace, op, given, given_outs));
+    for (int i = 0; i < n; i++) args[i] = map_arg(m, op->row, i, given[i], &operand);
     for (int i = 0; i < n_out_args; i++) args[n + i] = A_VAL(value_of(m, *operand++));
     if (op->row->id == OP_as_strided) rebase_strided(m, args);
     m->graph->modes = op->modes;

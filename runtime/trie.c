@@ -15,23 +15,38 @@ uint64_t trie_hash(const TraceOp *op) {
     return hash_mix(h, (uint64_t)op->n_numbers);
 }
 
-static bool same_op(const TraceOp *a, const TraceOp *b) {
-    return a->row == b->row && a->form == b->form && a->modes == b->modes &&
-           a->n_operands == b->n_operands && a->n_fixed == b->n_fixed &&
-           a->n_numbers == b->n_numbers &&
-           !memcmp(a->operands, b->operands, sizeof *a->operands * (size_t)a->n_operands) &&
-           !memcmp(a->fixed, b->fixed, sizeof *a->fixed * (size_t)a->n_fixed);
+/* Lists here have a handful of items: loops, for memcmp costs more than they do. */
+static inline bool same_words(const int64_t *a, const int64_t *b, int n) {
+    for (int i = 0; i < n; i++)
+        if (a[i] != b[i]) return false;
+    return true;
 }
 
-TrieNode *trie_first_if(const TrieNode *node, const TraceOp *op) {
-    TrieNode *const child = atomic_load_explicit(&node->first_child, memory_order_acquire);
-    return child && same_op(&child->op, op) ? child : NULL;
+static inline bool same_operands(const TraceOp *a, const TraceOp *b) {
+    for (int i = 0; i < a->n_operands; i++)
+        if (a->operands[i] != b->operands[i]) return false;
+    return true;
+}
+
+static inline bool same_op(const TraceOp *a, const TraceOp *b) {
+    return a->row == b->row && a->form == b->form && a->modes == b->modes &&
+           a->n_operands == b->n_operands && a->n_fixed == b->n_fixed &&
+           a->n_numbers == b->n_numbers && same_operands(a, b) &&
+           same_words(a->fixed, b->fixed, a->n_fixed);
 }
 
 TrieNode *trie_find(const TrieNode *node, const TraceOp *op, uint64_t hash) {
-    TrieNode *child = atomic_load_explicit(&node->first_child, memory_order_acquire);
+    TrieNode *child = trie_newest(node);
     while (child && !(child->hash == hash && same_op(&child->op, op))) child = child->next;
     return child;
+}
+
+static const Arg *copy_args(Arena *arena, const TraceOp *op) {
+    Arg *const args = arena_copy(arena, op->args, sizeof *args * (size_t)op->row->n_params);
+    for (int i = 0; args && i < op->row->n_params; i++)
+        if (args[i].kind == ARG_string && !(args[i].string = arena_strdup(arena, args[i].string)))
+            return NULL;
+    return args;
 }
 
 TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t hash, int id) {
@@ -43,8 +58,9 @@ TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t has
         arena_copy(arena, op->operands, sizeof *op->operands * (size_t)op->n_operands);
     child->op.fixed = arena_copy(arena, op->fixed, sizeof *op->fixed * (size_t)op->n_fixed);
     if (!child->op.operands || !child->op.fixed) return NULL;
-    child->op.args = NULL;
-    child->op.outs = NULL;
+    if (!(child->op.args = copy_args(arena, op))) return NULL;
+    child->op.first_number = node->op.first_number + node->op.n_numbers;
+    child->op.first_value = node->op.first_value + node->op.n_outs;
     child->parent = node;
     child->depth = node->depth + 1;
     child->id = id;
@@ -53,12 +69,17 @@ TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t has
     return child;
 }
 
+static inline bool same_metas(const Meta *const *a, const Meta *const *b, int n) {
+    for (int i = 0; i < n; i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
 const MetaEntry *trie_metas(const TrieNode *node, const Meta *const *in, const int64_t *numbers) {
     const TraceOp *const op = &node->op;
-    const MetaEntry *entry = atomic_load_explicit(&node->metas, memory_order_acquire);
-    for (; entry; entry = entry->next)
-        if (!memcmp(entry->in, in, sizeof *in * (size_t)op->n_operands) &&
-            !memcmp(entry->numbers, numbers, sizeof *numbers * (size_t)op->n_numbers))
+    for (const MetaEntry *entry = trie_newest_metas(node); entry; entry = entry->next)
+        if (same_metas(entry->in, in, op->n_operands) &&
+            same_words(entry->numbers, numbers, op->n_numbers))
             return entry;
     return NULL;
 }

@@ -27,29 +27,27 @@ enum { OPERAND_ABSENT = INT32_MIN };
 static inline bool operand_is_input(Operand o) { return o < 0 && o != OPERAND_ABSENT; }
 static inline int operand_input(Operand o) { return -1 - o; }
 
-/* One op call, split into structure and numbers. Points into the call's arena. */
+/* The structure of one op call: all of it but tensors and numbers, which a trace has by their places
+ * (trace_args of runtime/capture.h puts them together). */
 typedef struct TraceOp {
     const OpRow *row;
     OpForm form;
     uint8_t modes;   /* NODE_ bits of ir/graph.h */
-    const Arg *args; /* row->n_params, tensors as sn_tensor */
-    sn_tensor *const *out_args;
+    const Arg *args; /* row->n_params: kinds, lengths, and what is structure */
     int n_operands;
     const Operand *operands; /* tensors in argument order (lists flattened), then out tensors */
     int n_fixed;
     const int64_t
-        *fixed; /* structural attributes: kinds, list lengths, bools, dtypes, hashes of strings */
+        *fixed; /* structural attributes: kinds with lengths, bools, dtypes, hashes of strings */
     int n_numbers, first_number; /* in Trace.numbers: ints, and floats by their bits */
-    const void *site;            /* return address of the user's call */
-    int n_outs, first_value;     /* fresh results; in-place and out forms have none */
-    sn_tensor **outs;            /* placeholders, each retained by the trace */
+    int n_outs, first_value; /* in Trace.values: fresh results; in-place and out forms have none */
 } TraceOp;
 
 typedef struct MetaEntry MetaEntry;
 typedef struct TrieNode TrieNode;
 struct TrieNode {
     uint64_t hash;
-    TraceOp op; /* args, outs, numbers unused */
+    TraceOp op; /* n_outs is set with the first metas, before there are children */
     TrieNode *parent;
     _Atomic(TrieNode *) first_child;
     TrieNode *next; /* sibling; set before publishing */
@@ -71,8 +69,12 @@ struct MetaEntry {
 
 TrieNode *trie_root(Arena *arena);
 uint64_t trie_hash(const TraceOp *op);
-/* The newest child if it is this op, else NULL. */
-TrieNode *trie_first_if(const TrieNode *node, const TraceOp *op);
+static inline TrieNode *trie_newest(const TrieNode *node) { /* child, or NULL */
+    return atomic_load_explicit(&node->first_child, memory_order_acquire);
+}
+static inline const MetaEntry *trie_newest_metas(const TrieNode *node) {
+    return atomic_load_explicit(&node->metas, memory_order_acquire);
+}
 TrieNode *trie_find(const TrieNode *node, const TraceOp *op,
                     uint64_t hash); /* NULL when absent; no lock */
 /* Under the function's lock; the arena is the function's. NULL when memory is out. */

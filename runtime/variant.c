@@ -175,7 +175,7 @@ static Status name_values(Variant *v, const Trace *trace, const TraceGraph *made
     if (!v->number_names || !v->value_ids) return ST_MEMORY;
     for (int i = 0; i < v->n_values; i++) v->value_ids[i] = made->values[i]->id - n_in;
     for (int i = 0; i < trace->ops.n; i++) {
-        const TraceOp *const op = &trace->ops.at[i];
+        const TraceOp *const op = trace->ops.at[i].op;
         for (int k = op->first_number; k < op->first_number + op->n_numbers; k++)
             if (!(v->number_names[k] = number_name(v->arena, op, made->nodes[i], k, n_in)))
                 return ST_MEMORY;

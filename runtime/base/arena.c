@@ -8,24 +8,22 @@
 
 enum { FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20, ALIGNMENT = 16 };
 
-typedef struct Chunk {
-    struct Chunk *next;
-    size_t used, room;
-} Chunk;
-
-struct Arena {
-    Chunk *chunks;
-    size_t total;
-    ArenaBail *bail;
-    void *bail_context;
+struct ArenaChunk {
+    ArenaChunk *next;
+    size_t room;
 };
+_Static_assert(sizeof(ArenaChunk) % ALIGNMENT == 0, "blocks begin behind the header");
 
-Arena *arena_new(void) { return mem_zero(sizeof(Arena)); }
+Arena *arena_new(void) {
+    Arena *const arena = mem_zero(sizeof *arena);
+    if (arena) arena->at = arena->end = (char *)(arena + 1); /* no room, but not NULL */
+    return arena;
+}
 
 void arena_free(Arena *arena) {
     if (!arena) return;
-    for (Chunk *chunk = arena->chunks; chunk;) {
-        Chunk *const next = chunk->next;
+    for (ArenaChunk *chunk = arena->chunks; chunk;) {
+        ArenaChunk *const next = chunk->next;
         mem_free(chunk);
         chunk = next;
     }
@@ -37,54 +35,49 @@ void arena_on_failure(Arena *arena, ArenaBail *bail, void *context) {
     arena->bail_context = context;
 }
 
-static size_t header_bytes(void) { return (sizeof(Chunk) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+/* Blocks come from the newest chunk only. */
+static void open_chunk(Arena *arena, ArenaChunk *chunk) {
+    arena->chunks = chunk;
+    arena->at = (char *)(chunk + 1);
+    arena->end = arena->at + chunk->room;
+}
 
-static Chunk *grow(Arena *arena, size_t bytes) {
+void *arena_grow(Arena *arena, size_t bytes) {
     size_t room = arena->chunks ? arena->chunks->room * 2 : FIRST_CHUNK;
     if (room > LARGEST_CHUNK) room = LARGEST_CHUNK;
     if (room < bytes) room = bytes;
-    Chunk *const chunk = mem_alloc(header_bytes() + room);
+    ArenaChunk *const chunk = mem_alloc(sizeof *chunk + room);
     if (!chunk) {
         if (arena->bail) arena->bail(arena->bail_context);
         return NULL;
     }
-    *chunk = (Chunk){.next = arena->chunks, .room = room};
-    arena->chunks = chunk;
+    *chunk = (ArenaChunk){.next = arena->chunks, .room = room};
+    open_chunk(arena, chunk);
     arena->total += room;
-    return chunk;
-}
-
-static void *take(Arena *arena, size_t bytes) {
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    Chunk *chunk = arena->chunks;
-    if (!chunk || chunk->room - chunk->used < bytes) chunk = grow(arena, bytes);
-    if (!chunk) return NULL;
-    void *const block = (char *)chunk + header_bytes() + chunk->used;
-    chunk->used += bytes;
-    return block;
+    return arena_take(arena, bytes);
 }
 
 void *arena_alloc(Arena *arena, size_t bytes) {
-    void *const block = take(arena, bytes);
+    void *const block = arena_take(arena, bytes);
     return block ? memset(block, 0, bytes) : NULL;
 }
 
 /* Keeps the newest chunk, the largest: an arena that is reset for every call stops allocating. */
 void arena_reset(Arena *arena) {
-    Chunk *const kept = arena->chunks;
+    ArenaChunk *const kept = arena->chunks;
     if (!kept) return;
-    for (Chunk *chunk = kept->next; chunk;) {
-        Chunk *const next = chunk->next;
+    for (ArenaChunk *chunk = kept->next; chunk;) {
+        ArenaChunk *const next = chunk->next;
         arena->total -= chunk->room;
         mem_free(chunk);
         chunk = next;
     }
     kept->next = NULL;
-    kept->used = 0;
+    open_chunk(arena, kept);
 }
 
 void *arena_copy(Arena *arena, const void *from, size_t bytes) {
-    void *const to = take(arena, bytes);
+    void *const to = arena_take(arena, bytes);
     if (to && bytes) memcpy(to, from, bytes);
     return to;
 }
@@ -110,7 +103,7 @@ size_t arena_bytes(const Arena *arena) { return arena->total; }
 bool vec_reserve(Arena *arena, void **at, int n, int *room, size_t item_bytes) {
     if (n < *room) return true;
     const int more = *room ? *room * 2 : 8;
-    void *const block = arena_alloc(arena, item_bytes * (size_t)more);
+    void *const block = arena_take(arena, item_bytes * (size_t)more);
     if (!block) return false;
     if (n) memcpy(block, *at, item_bytes * (size_t)n);
     *at = block;

@@ -6,14 +6,30 @@
 #define SINTER_RUNTIME_BASE_ARENA_H
 #include "runtime/base/base.h"
 
-typedef struct Arena Arena;
 typedef void ArenaBail(void *context); /* must not return */
+typedef struct ArenaChunk ArenaChunk;
+typedef struct Arena { /* fields are arena.c's; here so that taking a block is inline */
+    char *at, *end;    /* what is left of the newest chunk; at is 16-byte aligned */
+    ArenaChunk *chunks;
+    size_t total;
+    ArenaBail *bail;
+    void *bail_context;
+} Arena;
 
 Arena *arena_new(void); /* NULL on failure */
 void arena_free(Arena *arena);
 void arena_reset(Arena *arena); /* everything made so far is gone; memory is kept for reuse */
 void arena_on_failure(Arena *arena, ArenaBail *bail, void *context);
 void *arena_alloc(Arena *arena, size_t bytes); /* zeroed, 16-byte aligned */
+void *arena_grow(Arena *arena, size_t bytes);  /* for arena_take: a block of a new chunk */
+/* Uninitialised, 16-byte aligned. */
+static inline void *arena_take(Arena *arena, size_t bytes) {
+    const size_t rounded = (bytes + 15) & ~(size_t)15;
+    char *const block = arena->at;
+    if (UNLIKELY((size_t)(arena->end - block) < rounded)) return arena_grow(arena, rounded);
+    arena->at = block + rounded;
+    return block;
+}
 void *arena_copy(Arena *arena, const void *from, size_t bytes);
 char *arena_strdup(Arena *arena, const char *text);
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -37,6 +53,10 @@ size_t arena_bytes(const Arena *arena);
       vec_reserve((arena), (void **)&(vec)->at, (vec)->n, &(vec)->room, sizeof *(vec)->at))        \
          ? &(vec)->at[(vec)->n]                                                                    \
          : NULL)
+/* Room for n items in an empty array, where that many are likely; does nothing when memory is out. */
+#define VEC_START(arena, vec, count)                                                               \
+    ((vec)->at = arena_take((arena), sizeof *(vec)->at * (count)),                                 \
+     (vec)->room = (vec)->at ? (count) : 0)
 /* Makes room for one more; false when memory is out. */
 bool vec_reserve(Arena *arena, void **at, int n, int *room, size_t item_bytes);
 

@@ -5,17 +5,15 @@
 #include <stdio.h>
 
 static _Thread_local ErrorSlot own_slot __attribute__((tls_model("initial-exec")));
-static _Thread_local ErrorSlot *current_slot __attribute__((tls_model("initial-exec")));
+_Thread_local ErrorSlot *error_slot_current __attribute__((tls_model("initial-exec")));
 
-ErrorSlot *error_slot(void) { return current_slot ? current_slot : &own_slot; }
+ErrorSlot *error_slot(void) { return error_slot_current ? error_slot_current : &own_slot; }
 
 ErrorSlot *error_slot_use(ErrorSlot *slot) {
-    ErrorSlot *const previous = current_slot;
-    current_slot = slot;
+    ErrorSlot *const previous = error_slot_current;
+    error_slot_current = slot;
     return previous;
 }
-
-Status error_pending(void) { return error_slot()->status; }
 
 Status error_raise(Status status, const char *format, ...) {
     ErrorSlot *const slot = error_slot();

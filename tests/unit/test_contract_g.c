@@ -195,6 +195,30 @@ START_TEST(g4_grad_slots_are_guarded_absent_or_present) {
 }
 END_TEST
 
+enum { MANY = 20 };
+
+static sn_status many_leaves(sn_frame *f) {
+    sn_tensor *const *const leaves = sn_closure(f);
+    sn_tensor *h = sn_in(f, 0);
+    for (int i = 0; i < MANY; i++) h = sn_add(h, sn_mul(leaves[i], sn_in(f, 0)));
+    sn_tensor *const loss = sn_sum(h);
+    sn_backward(loss);
+    return sn_out(f, 0, loss);
+}
+
+START_TEST(g4_a_captured_backward_reaches_any_number_of_leaves) {
+    sn_tensor *fast[MANY], *slow[MANY];
+    for (int i = 0; i < MANY; i++) fast[i] = LEAF((uint64_t)i, 6), slow[i] = LEAF((uint64_t)i, 6);
+    const Twin twin = twin_new(many_leaves, fast, slow, NULL);
+    for (int call = 0; call < 3; call++) {
+        TWIN_CALL(twin, F32((uint64_t)call, 6));
+        for (int i = 0; i < MANY; i++) ck_assert(same_bits(sn_grad(fast[i]), sn_grad(slow[i])));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status doubles_gradient(sn_frame *f) {
     ((Host *)sn_closure(f))->hooks++;
     return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2)));
@@ -297,6 +321,7 @@ int main(void) {
         g3_a_compiled_node_expands_for_double_backward,
         g3_backward_twice_needs_retain_graph,
         g4_grad_slots_are_guarded_absent_or_present,
+        g4_a_captured_backward_reaches_any_number_of_leaves,
         g4_hooks_run_once_each_call,
         g5_in_place_gradients_are_those_of_the_functional_form,
         g5_a_comparison_in_place_ends_the_history_with_zeros,
