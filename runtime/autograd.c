@@ -92,7 +92,8 @@ bool tape_row_differentiable(const OpRow *row) {
 /* copies of arguments
  * ------------------------------------------------------------------------------------------ */
 
-static size_t list_bytes(const Arg *arg) {
+static inline size_t list_bytes(const Arg *arg) {
+    if (LIKELY(arg->kind < ARG_string)) return 0;
     switch ((ArgKind)arg->kind) {
     case ARG_ints:
         return (size_t)arg->n * sizeof(int64_t);

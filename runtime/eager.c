@@ -158,6 +158,12 @@ static inline const void *operand_at(const Direct *direct, const EagerCall *ec, 
                                    : tensor_data(ec->tensors[operand]);
 }
 
+static void reduce_rows(const Direct *direct, char *out, const char *from) {
+    for (int64_t i = 0; i < direct->n; i++)
+        direct->reduce(out + i * direct->out_bytes, from + i * direct->row * direct->bytes[0], NULL,
+                       direct->row);
+}
+
 static inline void run_blocks(const Direct *direct, char *out, const char *const at[MAX_DIRECT]) {
     for (int64_t i = 0; i < direct->n; i += BLOCK) {
         const int64_t n = min_i64(BLOCK, direct->n - i);
@@ -174,7 +180,10 @@ static inline Status run_direct(const EagerEntry *entry, EagerCall *ec) {
     const uint32_t fp = fp_enter();
     const char *const at[MAX_DIRECT] = {operand_at(direct, ec, 0), operand_at(direct, ec, 1),
                                         operand_at(direct, ec, 2)};
-    run_blocks(direct, tensor_data(out), at);
+    if (direct->reduce)
+        reduce_rows(direct, tensor_data(out), at[0]);
+    else
+        run_blocks(direct, tensor_data(out), at);
     fp_leave(fp);
     if (direct->target >= 0) tensor_written(out);
     ec->call->outs[0] = out;
@@ -234,7 +243,8 @@ static Status run_native(const EagerEntry *entry, EagerCall *ec) {
 
 static inline Status run_entry(const EagerEntry *entry, EagerCall *ec) {
     if (LIKELY(entry->kind == RUN_direct))
-        return LIKELY(entry->direct.n <= DIRECT_MOST) ? run_direct(entry, ec) : run_plan(entry, ec);
+        return LIKELY(entry->direct.n * entry->direct.row <= DIRECT_MOST) ? run_direct(entry, ec)
+                                                                          : run_plan(entry, ec);
     if (entry->kind == RUN_view) return run_view(entry, ec);
     return entry->kind == RUN_plan ? run_plan(entry, ec) : run_native(entry, ec);
 }

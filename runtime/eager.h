@@ -25,15 +25,18 @@ typedef struct EagerCall {
 
 typedef enum RunKind { RUN_direct, RUN_plan, RUN_view, RUN_native } RunKind;
 
-/* One primitive over contiguous operands of its compute type: called straight on their memory. */
+/* One primitive, or one reduction of short rows (order L, one chunk), over contiguous operands of its
+ * compute type: called straight on their memory. */
 typedef struct Direct {
     BlockFn *fn;
+    ReduceFn *reduce; /* else NULL: of `row` elements for each of n outputs */
+    int64_t row;
     int operand[MAX_DIRECT];          /* tensor number, DIRECT_const, or -1: none */
     void *constant[MAX_DIRECT];       /* BLOCK elements, or NULL */
     int bytes[MAX_DIRECT], out_bytes; /* of an element */
     int target;                       /* tensor number that is written, or -1: a fresh output */
     int64_t n;
-} Direct;
+} Direct; /* n: outputs */
 enum { DIRECT_const = 100 };
 
 typedef struct EagerEntry {

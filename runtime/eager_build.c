@@ -215,7 +215,15 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
  * ------------------------------------------------------------------------------------------------
  */
 
-static bool unit_stride(const Inst *inst) { return !inst->at->offset && inst->at->coef[0] == 1; }
+/* Walks memory element by element over the first n_dims dims of a nest. */
+static bool is_dense(const Nest *nest, const Inst *inst, int n_dims) {
+    int64_t expected = 1;
+    for (int d = n_dims - 1; d >= 0; d--) {
+        if (nest->extent[d] != 1 && inst->at->coef[d] != expected) return false;
+        expected *= nest->extent[d];
+    }
+    return !inst->at->offset;
+}
 
 /* Blocks hold the compute type; these dtypes are it. */
 static bool is_compute_dtype(DType dtype, SType type) {
@@ -248,7 +256,7 @@ static bool direct_operand(const Plan *plan, const Nest *nest, int inst_id, Dire
     const Step *const step = &plan->steps.at[0];
     const Inst *const inst = &nest->insts[inst_id];
     if (inst->op == LI_const) return direct_constant(direct, i, inst);
-    if (inst->op != LI_load || !unit_stride(inst)) return false;
+    if (inst->op != LI_load || !is_dense(nest, inst, nest->n_outer + nest->n_inner)) return false;
     const DType dtype = step->kernel->bufs[inst->buf].dtype;
     direct->operand[i] = slot_tensor(plan, step->bufs[inst->buf]);
     direct->bytes[i] = dtype_bytes(dtype);
@@ -260,20 +268,59 @@ static const Nest *only_nest(const Plan *plan) {
     const Kernel *const kernel = plan->steps.at[0].kernel;
     if (kernel->kind != KERNEL_loops || kernel->n_nests != 1 || kernel->n_params) return NULL;
     const Nest *const nest = &kernel->nests[0];
-    return nest->n_outer == 1 && !nest->n_inner && !sym_is(nest->extent[0]) ? nest : NULL;
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
+        if (sym_is(nest->extent[d])) return NULL;
+    return nest;
+}
+
+static int64_t product(const int64_t *extent, int n) {
+    int64_t total = 1;
+    for (int d = 0; d < n; d++) total *= extent[d];
+    return total;
+}
+
+/* The store of the plan's one result, which is dense; NULL: there is none such. */
+static const Inst *only_store(const Plan *plan, const Nest *nest, Direct *direct) {
+    const Inst *const store = &nest->insts[nest->n_insts - 1];
+    const Step *const step = &plan->steps.at[0];
+    if (store->op != LI_store || !is_dense(nest, store, nest->n_outer)) return NULL;
+    const DType dtype = step->kernel->bufs[store->buf].dtype;
+    if (!is_compute_dtype(dtype, (SType)nest->insts[store->a].type)) return NULL;
+    direct->target = slot_tensor(plan, step->bufs[store->buf]);
+    direct->out_bytes = dtype_bytes(dtype);
+    direct->n = product(nest->extent, nest->n_outer);
+    direct->row = 1;
+    return store;
+}
+
+/* True where the plan is load, reduce, store, and a row is one chunk of order L. */
+static bool find_reduction(const EagerEntry *entry, Direct *direct) {
+    const Plan *const plan = entry->run->plan;
+    const Nest *const nest = only_nest(plan);
+    if (!nest || !nest->n_inner || nest->n_s || nest->n_insts != 3) return false;
+    const Inst *const store = only_store(plan, nest, direct);
+    const Inst *const reduce = store ? &nest->insts[store->a] : NULL;
+    if (!reduce || reduce->op != LI_reduce || reduce->b >= 0) return false;
+    direct->row = product(nest->extent + nest->n_outer, nest->n_inner);
+    if (direct->row < 1 || direct->row > CHUNK_L ||
+        !direct_operand(plan, nest, reduce->a, direct, 0))
+        return false;
+    if (direct->operand[0] == DIRECT_const || reduce->prim == RED_argmax ||
+        reduce->prim == RED_argmin)
+        return false;
+    direct->operand[1] = direct->operand[2] = -1;
+    direct->reduce = kernel_table()->reduce_L(reduce->prim, (SType)reduce->type);
+    return direct->reduce != NULL;
 }
 
 /* True where the plan is load..., prim, store over one contiguous range. */
 static bool find_direct(const EagerEntry *entry, Direct *direct) {
     const Plan *const plan = entry->run->plan;
     const Nest *const nest = only_nest(plan);
-    const Inst *const store = nest ? &nest->insts[nest->n_insts - 1] : NULL;
-    if (!store || store->op != LI_store || !unit_stride(store) ||
-        nest->insts[store->a].op != LI_prim)
-        return false;
+    if (!nest || nest->n_inner) return false;
+    const Inst *const store = only_store(plan, nest, direct);
+    if (!store || nest->insts[store->a].op != LI_prim) return false;
     const Inst *const prim = &nest->insts[store->a];
-    const Step *const step = &plan->steps.at[0];
-    const DType dtype = step->kernel->bufs[store->buf].dtype;
     const int ids[MAX_DIRECT] = {prim->a, prim->b, prim->c};
     int n_used = 2; /* the primitive and the store */
     for (int i = 0; i < MAX_DIRECT; i++) {
@@ -282,10 +329,7 @@ static bool find_direct(const EagerEntry *entry, Direct *direct) {
         for (int k = 0; k < i; k++) counted |= ids[k] == ids[i];
         n_used += !counted;
     }
-    if (n_used != nest->n_insts || !is_compute_dtype(dtype, (SType)prim->type)) return false;
-    direct->target = slot_tensor(plan, step->bufs[store->buf]);
-    direct->out_bytes = dtype_bytes(dtype);
-    direct->n = nest->extent[0];
+    if (n_used != nest->n_insts) return false;
     const SType operand_type =
         (SType)nest->insts[prim->prim == PRIM_select ? prim->b : prim->a].type;
     direct->fn = kernel_table()->prim(prim->prim, operand_type);
@@ -294,7 +338,7 @@ static bool find_direct(const EagerEntry *entry, Direct *direct) {
 
 static void try_direct(EagerEntry *entry) {
     Direct direct = {0};
-    if (entry->n_outs == 1 && find_direct(entry, &direct)) {
+    if (entry->n_outs == 1 && (find_direct(entry, &direct) || find_reduction(entry, &direct))) {
         entry->kind = RUN_direct;
         entry->direct = direct;
         return;

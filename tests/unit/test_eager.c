@@ -2,6 +2,7 @@
  * [acceptance 1.09, 2.11, 2.12; semantics B3: the control register]. */
 #include <check.h>
 #include <math.h>
+#include <sinter/ops.h>
 #include <stdlib.h>
 
 #include "runtime/base/alloc.h"
@@ -147,6 +148,28 @@ START_TEST(reductions) {
 }
 END_TEST
 
+/* Rows that lie densely are reduced by one kernel call each, others by the interpreter. */
+START_TEST(dense_and_strided_rows_reduce_alike) {
+    static const char *const ops[] = {"aten::sum.dim_IntList", "aten::amax", "aten::amin"};
+    for (int64_t n = 1; n <= 1100; n += n < 70 ? 1 : 103) {
+        sn_tensor *const x = sn_randn((sn_ints){(int64_t[]){3, n}, 2}, SN_F32);
+        sn_tensor *const wide = sn_empty((sn_ints){(int64_t[]){3, n + 2}, 2}, SN_F32);
+        sn_tensor *const strided = sn_narrow(wide, 1, 1, n);
+        sn_copy_(strided, x);
+        for (int i = 0; i < COUNT_OF(ops); i++) {
+            sn_tensor *const a = CALL(ops[i], T(x), ints((int64_t[]){1}, 1));
+            sn_tensor *const b = CALL(ops[i], T(strided), ints((int64_t[]){1}, 1));
+            ck_assert(a && b);
+            ck_assert_msg(!memcmp(sn_data(a, SN_F32), sn_data(b, SN_F32), 12), "%s, %lld", ops[i],
+                          (long long)n);
+        }
+        sn_tensor *const all = CALL("aten::sum", T(x)), *const other =
+                                                            CALL("aten::sum", T(strided));
+        ck_assert(!memcmp(sn_data(all, SN_F32), sn_data(other, SN_F32), 4));
+    }
+}
+END_TEST
+
 START_TEST(checked_indices_commit_nothing) {
     sn_tensor *const weight = f32(one_to_six, 3, 2);
     sn_tensor *const good = sn_from_data((int64_t[]){2, 0}, (sn_ints){(int64_t[]){2}, 1}, SN_I64);
@@ -230,6 +253,7 @@ int main(void) {
     tcase_add_test(tc, overlaps);
     tcase_add_test(tc, products);
     tcase_add_test(tc, reductions);
+    tcase_add_test(tc, dense_and_strided_rows_reduce_alike);
     tcase_add_test(tc, checked_indices_commit_nothing);
     tcase_add_test(tc, scattered_additions_keep_their_order);
     tcase_add_test(tc, a_bad_position_writes_nothing);
