@@ -129,6 +129,8 @@ void cpu_alloc_bound(size_t bytes) {
 
 void cpu_alloc_trim(void) { shrink(0); }
 
+void cpu_alloc_peak_begin(void) { atomic_store(&peak, atomic_load(&current)); }
+
 void cpu_alloc_stats(sn_memory *out) {
     out->current = atomic_load(&current);
     out->peak = atomic_load(&peak);

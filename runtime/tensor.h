@@ -154,6 +154,7 @@ void cpu_free(void *block, size_t bytes); /* bytes as given to cpu_alloc */
 void cpu_alloc_bound(size_t bytes);       /* how much may be kept; frees what is above */
 void cpu_alloc_trim(void);                /* gives all kept memory back */
 void cpu_alloc_stats(sn_memory *out);
+void cpu_alloc_peak_begin(void); /* `peak` is from now on that of what is current now */
 
 void tensor_blocks_trim(sn_state *state); /* frees the thread's kept blocks */
 

@@ -32,7 +32,7 @@ typedef struct Options {
 typedef struct Report {
     double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, ns, ns_min,
         verify_ns, call_ns;
-    int64_t kernels, gemm_flops, moved_bytes, saved_bytes, arena_bytes;
+    int64_t kernels, gemm_flops, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
     double share;
 } Report;
 
@@ -84,6 +84,16 @@ static void run_once(const Runner *r) {
     sn_call(r->fn, w->in, w->n_in, out, output_count(w));
     if (w->kind == WORK_backward && !sn_check()) run_backward(r, out);
     sn_scope_end(scope);
+}
+
+/* What one run has of the allocator at most, beyond what is there before it. */
+static int64_t peak_bytes(const Runner *r) {
+    sn_memory before = {.size = sizeof before}, after = before;
+    cpu_alloc_peak_begin();
+    cpu_alloc_stats(&before);
+    run_once(r);
+    cpu_alloc_stats(&after);
+    return after.peak - before.current;
 }
 
 static void sample(Runner *r) {
@@ -177,6 +187,8 @@ static void bench_pair(const Work *w, const Options *o, sn_compile_mode first,
     const Timing a = timing(&r[0]), b = timing(&r[1]);
     report->eager_ms = a.median, report->eager_min = a.min;
     report->compiled_ms = b.median, report->compiled_min = b.min;
+    report->eager_peak = peak_bytes(&r[0]);
+    report->peak = peak_bytes(&r[1]);
     take_stats(r[1].fn, report);
     sn_function_free(r[0].fn);
     sn_function_free(r[1].fn);
@@ -279,6 +291,9 @@ static void print_json(const char *name, const Report *r, int threads, double fm
     number("kernels", (double)r->kernels), number("compiled_share", r->share);
     number("moved_bytes", (double)r->moved_bytes), number("saved_bytes", (double)r->saved_bytes);
     number("arena_bytes", (double)r->arena_bytes);
+    if (r->compiled_ms > 0) /* 0 is a figure: tensors of few elements live in blocks of their own */
+        printf(", \"peak_bytes\": %lld, \"eager_peak_bytes\": %lld", (long long)r->peak,
+               (long long)r->eager_peak);
     number("probe_fma_gflops", fma), number("probe_bandwidth_gbs", bandwidth);
     puts("}");
     fflush(stdout);
@@ -291,10 +306,10 @@ static void print_text(const char *name, const Report *r, double fma) {
         printf("%-30s replay %.0f ns, verify %.0f ns per call\n", name, r->call_ns, r->verify_ns);
     else {
         printf("%-30s eager %9.4f ms  compiled %9.4f ms (min %.4f)  cold %7.1f ms  kernels %lld  "
-               "%lld bytes moved, %lld saved  share %.2f",
+               "%lld bytes moved, %lld saved  peak bytes %lld, eager %lld  share %.2f",
                name, r->eager_ms, r->compiled_ms, r->compiled_min, r->cold_ms,
                (long long)r->kernels, (long long)r->moved_bytes, (long long)r->saved_bytes,
-               r->share);
+               (long long)r->peak, (long long)r->eager_peak, r->share);
         if (r->gemm_flops)
             printf("  %.0f GFLOP/s, %.0f %% of the probe",
                    (double)r->gemm_flops / r->compiled_min * 1e-6,
