@@ -30,8 +30,8 @@ typedef struct Options {
 } Options;
 
 typedef struct Report {
-    double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, ns, ns_min,
-        verify_ns, call_ns;
+    double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, compile_min, ns,
+        ns_min, verify_ns, call_ns;
     int64_t kernels, gemm_flops, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
     double share;
 } Report;
@@ -202,6 +202,25 @@ static void bench_call(const Work *w, const Options *o, Report *report) {
     report->eager_ms = report->compiled_ms = 0;
 }
 
+/* Code generation and loading of one kernel: a new constant each time, so that none is had already. */
+static void bench_compile(const Work *w, Report *report) {
+    enum { TIMES = 50 };
+    static Runner r;
+    r = (Runner){.work = w};
+    double *const constant = w->closure;
+    while (r.n < TIMES && !sn_check()) {
+        *constant += 0.0625;
+        r.fn = compile(w, SN_COMPILE_VERIFY, "compile");
+        run_once(&r);
+        const CompileInfo *const info = r.fn->variants.n ? &r.fn->variants.at[0]->info : NULL;
+        r.samples[r.n++] = info ? (double)(info->codegen_ns + info->load_ns) * 1e-6 : 0;
+        sn_function_free(r.fn);
+    }
+    const Timing t = timing(&r);
+    report->compile_ms = t.median;
+    report->compile_min = t.min;
+}
+
 /* First compiled call less one eager call: what `--cold` prints in a fresh process. */
 static double cold_ms(const Work *w) {
     sn_tensor *grads[WORK_OUTPUTS];
@@ -259,6 +278,8 @@ static void bench_row(const BenchRow *row, const Options *o, Report *report) {
         bench_overhead(&w, o, report);
     else if (w.kind == WORK_call)
         bench_call(&w, o, report);
+    else if (w.kind == WORK_compile)
+        bench_compile(&w, report);
     else
         bench_pair(&w, o, SN_COMPILE_EAGER, SN_COMPILE_VERIFY, report);
     if (!strncmp(row->name, "gemm/", 5))
@@ -288,6 +309,7 @@ static void print_json(const char *name, const Report *r, int threads, double fm
     number("eager_ms", r->eager_ms), number("eager_ms_min", r->eager_min);
     number("compiled_ms", r->compiled_ms), number("compiled_ms_min", r->compiled_min);
     number("cold_ms", r->cold_ms), number("compile_ms", r->compile_ms);
+    number("compile_ms_min", r->compile_min);
     number("kernels", (double)r->kernels), number("compiled_share", r->share);
     number("moved_bytes", (double)r->moved_bytes), number("saved_bytes", (double)r->saved_bytes);
     number("arena_bytes", (double)r->arena_bytes);
@@ -304,6 +326,9 @@ static void print_text(const char *name, const Report *r, double fma) {
         printf("%-30s %10.1f ns per op (min %.1f)\n", name, r->ns, r->ns_min);
     else if (r->call_ns > 0)
         printf("%-30s replay %.0f ns, verify %.0f ns per call\n", name, r->call_ns, r->verify_ns);
+    else if (r->compile_min > 0)
+        printf("%-30s loop IR to callable %.3f ms (min %.3f)\n", name, r->compile_ms,
+               r->compile_min);
     else {
         printf("%-30s eager %9.4f ms  compiled %9.4f ms (min %.4f)  cold %7.1f ms  kernels %lld  "
                "%lld bytes moved, %lld saved  peak bytes %lld, eager %lld  share %.2f",

@@ -15,7 +15,8 @@ typedef enum WorkKind {
     WORK_backward, /* forward and backward with a given output gradient, to every input that
                       requires one */
     WORK_step,     /* the body is a whole training step */
-    WORK_call      /* ns per compiled call: verify and replay */
+    WORK_call,     /* ns per compiled call: verify and replay */
+    WORK_compile /* ms from loop IR to a callable kernel; the closure is a double, another one each time */
 } WorkKind;
 
 typedef struct Work {

@@ -89,6 +89,20 @@ static void make_call16(Work *w, const int64_t *s) {
     for (int i = 0; i < 16; i++) normal(w, SN_INTS(s[0]));
 }
 
+static sn_status scaled_silu(sn_frame *f) {
+    const double *const scale = sn_closure(f);
+    sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(*scale));
+    return sn_out(f, 0, sn_silu(sn_add(h, sn_in(f, 1))));
+}
+static void make_compile(Work *w, const int64_t *s) {
+    w->kind = WORK_compile;
+    w->body = scaled_silu;
+    w->closure = calloc(1, sizeof(double));
+    w->closure_free = free;
+    normal(w, SN_INTS(s[0], s[1]));
+    normal(w, SN_INTS(s[1]));
+}
+
 /* fused kernels
  * ------------------------------------------------------------------------------------------------
  */
@@ -300,6 +314,7 @@ const BenchRow bench_rows[] = {
     {"eager/mm4", make_mm4, {4}},
     {"eager/chain100", make_chain100, {16}},
     {"call/16in", make_call16, {16}},
+    {"compile/pointwise", make_compile, {64, 256}},
     {"fuse/bias_gelu_res_ln", make_residual_tanh, {8192, 768}},
     {"fuse/bias_gelu_res_ln_1k", make_residual_tanh, {1024, 768}},
     {"fuse/bias_gelu_erf_res_ln", make_residual_erf, {8192, 768}},
