@@ -67,10 +67,11 @@ sn_status sn_init(const sn_init_options *options) {
     if (!options) return sn_check();
     char threads[24];
     snprintf(threads, sizeof threads, "%d", (int)options->threads);
-    Status status = setting_set(state, "threads", threads);
-    if (status == ST_OK && options->cache_dir)
-        status = setting_set(state, "cache_dir", options->cache_dir);
-    return (sn_status)status;
+    if (options->cache_dir && *options->cache_dir)
+        return (sn_status)error_raise(
+            ST_UNSUPPORTED, "sn_init: cache_dir '%s': compiled code is kept in memory only",
+            options->cache_dir);
+    return (sn_status)setting_set(state, "threads", threads);
 }
 
 sn_status sn_shutdown(void) {

@@ -265,6 +265,13 @@ START_TEST(functions_and_calls) {
 }
 END_TEST
 
+START_TEST(options_without_effect) {
+    ck_assert_int_eq(sn_init(SN_INIT_OPTIONS(.cache_dir = "/var/cache/x")), SN_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "cache_dir '/var/cache/x'"));
+    ck_assert_int_eq(sn_init(SN_INIT_OPTIONS(.threads = 1, .cache_dir = "")), SN_OK);
+}
+END_TEST
+
 START_TEST(lists_of_nothing) {
     const sn_ints two = {NULL, 2}, negative = {(const int64_t[]){1}, -2};
     ck_assert_ptr_null(sn_empty(two, SN_F32));
@@ -390,6 +397,7 @@ int main(void) {
     tcase_add_test(tests, texts_of_nothing);
     tcase_add_test(tests, errors_name_their_function);
     tcase_add_test(tests, functions_and_calls);
+    tcase_add_test(tests, options_without_effect);
     tcase_add_test(tests, lists_of_nothing);
     tcase_add_test(tests, numbers_for_tensors);
     tcase_add_test(tests, files_that_are_none);

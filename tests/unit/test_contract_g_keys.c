@@ -210,8 +210,9 @@ START_TEST(g3_the_version_error_names_the_node_of_eager) {
             sn_add_scalar_(i & 1 ? host.w : y, sn_float(1));
             sn_grad_mode_set(before);
             ck_assert_int_ne(sn_backward(sn_sum(y)), SN_OK);
-            expect_error(SN_ERR_STATE, i & 1 ? "saved by MulBackward, is at version"
-                                             : "saved by ExpBackward, is at version 1; expected");
+            expect_error(SN_ERR_STATE,
+                         i & 1 ? "saved by MulBackward, is at version"
+                               : "ExpBackward needs the f32[9] that it saved at version 0");
             ck_assert_ptr_null(sn_grad(x));
         }
     twin_free(twin);
@@ -229,7 +230,8 @@ START_TEST(g3_nodes_are_used_up_one_by_one) {
             backward(sn_sum(out[0]));
             backward(sn_sum(out[1])); /* other nodes */
             ck_assert_int_ne(sn_backward(sn_sum(out[1])), SN_OK);
-            expect_error(SN_ERR_STATE, "ExpBackward: trying to go backward");
+            expect_error(SN_ERR_STATE,
+                         "ExpBackward: what it saved is gone since the first backward");
             grads[k] = sn_grad(x);
         }
         ck_assert(same_bits(grads[0], grads[1]));
