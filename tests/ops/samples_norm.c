@@ -70,7 +70,7 @@ const Samples samples_nll_loss_backward = {
 };
 const Samples samples_nll_loss = {
     .good = LINES("x[4,5] i<5[4]", "x[4,5] i<5[4] w[5] 2 1", "x[4,5] i<5[4] none 0 2"),
-    .bad = BAD({"x[40,5] i<9[40]", ST_VALUE, "5 elements"}),
+    .bad = BAD({"x[40,5] i<9[40]", ST_VALUE, "target 5 is out of range for 5 classes"}),
 };
 const Samples samples_cross_entropy = {
     .good = LINES("x[4,5] i<5[4]", "x[4,5] i<5[4] w[5] 2 1", "x[4,5] p[4,5]",
