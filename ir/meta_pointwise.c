@@ -228,7 +228,8 @@ Status meta_addcdiv(MetaCall *call) {
     if (!dtype_is_float(e.in[1]->dtype) && !dtype_is_float(e.in[2]->dtype))
         return meta_fail(
             call, ST_DTYPE,
-            "integer division by addcdiv is not supported; use div with a rounding_mode");
+            "tensor1 and tensor2 are %s and %s; one must be a float (div divides ints)",
+            dtype_name(e.in[1]->dtype), dtype_name(e.in[2]->dtype));
     return elementwise_out(call, &e, e.common);
 }
 

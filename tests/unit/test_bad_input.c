@@ -56,6 +56,7 @@ BAD(class_range, sn_nll_loss(sn_narrow(x, 0, 0, 1), ids(6)))
 BAD(index_add_range, sn_index_add(x, 0, ids(9), sn_narrow(x, 0, 0, 1)))
 BAD(in_place_shape, sn_add_(sn_clone(F32(1, 6)), x))
 BAD(in_place_dtype, sn_add_(sn_zeros(SN_INTS(4, 6), SN_I64), x))
+BAD(addcdiv_ints, sn_addcdiv(x, sn_zeros(SN_INTS(4, 6), SN_I64), sn_ones(SN_INTS(4, 6), SN_I32)))
 BAD(norm_shape, sn_layer_norm(x, SN_INTS(5), NULL, NULL))
 BAD(dropout_p, sn_dropout(x, 1.5, true))
 BAD(gelu_mode, sn_gelu_ex(x, "sideways"))
@@ -102,6 +103,8 @@ static const Bad rows[] = {
      "aten::index_add: index 9 is out of range for 4 elements of dim 0"},
     {"in place, a larger result", in_place_shape, SN_ERR_SHAPE, "add_", "4"},
     {"in place, floats to ints", in_place_dtype, SN_ERR_DTYPE, "add_", "i64"},
+    {"addcdiv of ints", addcdiv_ints, SN_ERR_DTYPE, "addcdiv",
+     "tensor1 and tensor2 are i64 and i32"},
     {"a normalized shape", norm_shape, SN_ERR_SHAPE, "layer_norm", "5"},
     {"a probability of 1.5", dropout_p, SN_ERR_VALUE, "dropout", "1.5"},
     {"an unknown approximation", gelu_mode, SN_ERR_ARGUMENT, "gelu", "sideways"},
