@@ -32,6 +32,7 @@
 #include "runtime/base/text.h"
 
 enum { MAX_LOOP_DIMS = 12, CHUNK_L = 1024, LANES_L = 64, CHUNK_S = 64 };
+enum { MAX_PHASE_REDS = 16 }; /* reductions in one phase: their accumulators live in registers */
 
 typedef enum Prim {
 #define SCALAR(name, arity, types, result, llvm, doc) PRIM_##name,
@@ -70,8 +71,8 @@ typedef enum LoopOp {
     LI_load,  /* buffer `buf` at `at`, converted to the compute type */
     LI_gather, /* the same plus a[inst] * `scale`, where inst a (i64) is checked against [0, `bound`) with negative
                   values wrapped once if `wrap_negative`; a miss stops the nest with an error */
-    LI_prim,   /* `prim` of a, b, c */
-    LI_cast,   /* a to `type`: float to int (i32, i64) saturates, NaN to 0; to b: != 0; f64 to f32 rounds */
+    LI_prim, /* `prim` of a, b, c */
+    LI_cast, /* a to `type`: float to int (i32, i64) saturates, NaN to 0; to b: != 0; f64 to f32 rounds */
     LI_reduce, /* `red` of a (and b for dot) over the inner dims */
     LI_store   /* a to buffer `buf` at `at`, rounded to the buffer's dtype */
 } LoopOp;

@@ -611,6 +611,16 @@ static void write_once(Writer *w) {
     }
 }
 
+static bool crowded(const Nest *nest) {
+    for (int p = 0; p < nest->n_phases; p++) {
+        int reductions = 0;
+        for (int i = 0; i < nest->phases[p].n; i++)
+            reductions += nest->insts[nest->phases[p].first + i].op == LI_reduce;
+        if (reductions > MAX_PHASE_REDS) return true;
+    }
+    return false;
+}
+
 Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCost *cost) {
     Writer w = {.draft = draft, .l = draft->l, .cluster = cluster};
     *why = "no loop program";
@@ -630,6 +640,10 @@ Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCos
     }
     Nest *const nest = ARENA_NEW(draft->arena, Nest);
     loop_finish(w.lb, nest);
+    if (crowded(nest)) {
+        *why = "too many reductions in one phase";
+        return NULL;
+    }
     if (cost)
         *cost = (NestCost){draft->bufs.n - n_bufs, w.domain.full_numel, w.domain.outer_numel,
                            recomputed(&w, nest)};

@@ -17,7 +17,7 @@
 typedef LLVMValueRef Value;
 
 enum {
-    MAX_REDS = 16,
+    MAX_REDS = MAX_PHASE_REDS,
     MAX_UNROLL = 4,
     LONG_BODY = 12,
     FOLD_LEVELS = 4,
