@@ -14,8 +14,7 @@ PassFn pass_reinplace;
 typedef struct Families {
     Graph *graph;
     int *root;      /* by value id: id of the family's root */
-    int *last_read; /* by root id: the last node (id) that reads a value of the family, n_nodes: the
-                       end of the graph */
+    int *last_read; /* by root id: the last node (id) that reads a value of the family */
     bool *leaves;   /* by root id: an output of the caller's */
     bool *is_input; /* by root id */
 } Families;
@@ -72,8 +71,8 @@ static bool is_written(const Graph *graph, int input_id) {
     return false;
 }
 
-/* Values of the family that other writes or aliasing outputs read at the end. */
-static bool read_at_end(const Families *f, int root, const GVal *result) {
+/* Does a write of another input read a value of the family at the end? */
+static bool read_at_end(const Families *f, int root) {
     const Graph *const graph = f->graph;
     for (int i = 0; i < graph->writes.n; i++) {
         const GVal *const value = graph->writes.at[i].value;
@@ -81,7 +80,7 @@ static bool read_at_end(const Families *f, int root, const GVal *result) {
             !(f->is_input[root] && graph->writes.at[i].input->id == root))
             return true;
     }
-    return f->leaves[root] && f->is_input[root] && result != NULL;
+    return false;
 }
 
 static bool checks_after(const Node *node) {
@@ -96,7 +95,7 @@ static bool can_write(const Families *f, const Node *node) {
     const int root = f->root[base->id];
     if (!meta_equal(base->base.meta, out->base.meta)) return false;
     if (f->last_read[root] != node->id || f->root[src->id] == root || f->leaves[root]) return false;
-    if (read_at_end(f, root, out)) return false;
+    if (read_at_end(f, root)) return false;
     if (!f->is_input[root]) return true;
     return base->id == root && is_written(f->graph, root) && !checks_after(node);
 }

@@ -117,7 +117,7 @@ static Status split_graphs(void *context) {
     TRY(tape_plan_keep(t, joint, values));
     joint->bail = s->graph->bail;
     s->joint = joint;
-    return passes_run(joint, "decompose,fold,cse,dce,partition," PLAN_PASSES, &options);
+    return passes_run(joint, "decompose,fold,cse,dce,partition,reinplace," PLAN_PASSES, &options);
 }
 
 /* The usual case: all gradients in the layouts of the backward's inputs. */

@@ -87,7 +87,7 @@ static Status plan_case(void *context) {
     c->saved = keyed->saved;
     c->n_saved = keyed->n_saved;
     const PassOptions options = compile_pass_options(NULL, &c->info);
-    TRY(passes_run(keyed->graph, "decompose,fold,cse,dce," PLAN_PASSES, &options));
+    TRY(passes_run(keyed->graph, "decompose,fold,cse,dce,reinplace," PLAN_PASSES, &options));
     job->plan = keyed->graph->plan;
     return ST_OK;
 }
