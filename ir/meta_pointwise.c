@@ -15,13 +15,23 @@ static Status check_alpha(const MetaCall *call, DType common) {
     return ST_OK;
 }
 
-/* add, mul, maximum...: the promoted dtype. */
-Status meta_binary(MetaCall *call) {
+/* Ops that have no meaning for bools. */
+static Status refuse_bool(const MetaCall *call, DType common) {
+    if (common != DT_bool) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
+}
+
+/* The usual shape of a rule: the promoted dtype, where `check` accepts it. */
+typedef Status DTypeCheck(const MetaCall *call, DType common);
+static Status keep_dtype(MetaCall *call, DTypeCheck *check) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
-    TRY(check_alpha(call, e.common));
+    if (check) TRY(check(call, e.common));
     return elementwise_out(call, &e, e.common);
 }
+
+/* add, mul, maximum...: the promoted dtype. */
+Status meta_binary(MetaCall *call) { return keep_dtype(call, check_alpha); }
 
 /* sub, rsub: no booleans. */
 Status meta_binary_no_bool(MetaCall *call) {
@@ -35,25 +45,9 @@ Status meta_binary_no_bool(MetaCall *call) {
     return elementwise_out(call, &e, e.common);
 }
 
-/* Ops that have no meaning for bools. */
-static Status refuse_bool(const MetaCall *call, DType common) {
-    if (common != DT_bool) return ST_OK;
-    return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
-}
-
 /* The operand's dtype; relu and neg refuse bool. */
-Status meta_unary(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    return elementwise_out(call, &e, e.common);
-}
-
-Status meta_unary_no_bool(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    TRY(refuse_bool(call, e.common));
-    return elementwise_out(call, &e, e.common);
-}
+Status meta_unary(MetaCall *call) { return keep_dtype(call, NULL); }
+Status meta_unary_no_bool(MetaCall *call) { return keep_dtype(call, refuse_bool); }
 
 /* exp, sqrt...: ints and bools give the default float. */
 Status meta_unary_float(MetaCall *call) {
@@ -97,12 +91,8 @@ Status meta_copy(MetaCall *call) {
     return ST_OK;
 }
 
-/* div: floats; ints and bools give the default float. */
-Status meta_binary_float(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    return elementwise_out(call, &e, default_float(e.common));
-}
+/* div, atan2: likewise. */
+Status meta_binary_float(MetaCall *call) { return meta_unary_float(call); }
 
 /* div with rounding keeps ints; without it is div. */
 Status meta_div_mode(MetaCall *call) {
@@ -127,22 +117,17 @@ Status meta_compare(MetaCall *call) {
 Status meta_logical(MetaCall *call) { return meta_compare(call); }
 Status meta_test(MetaCall *call) { return meta_compare(call); }
 
-Status meta_bitwise(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    if (dtype_is_float(e.common))
-        return meta_fail(call, ST_DTYPE, "needs ints or bools, not %s", dtype_name(e.common));
-    return elementwise_out(call, &e, e.common);
+static Status need_ints_or_bools(const MetaCall *call, DType common) {
+    if (!dtype_is_float(common)) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "needs ints or bools, not %s", dtype_name(common));
 }
+Status meta_bitwise(MetaCall *call) { return keep_dtype(call, need_ints_or_bools); }
 
-/* Shifts: ints only. */
-Status meta_shift(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    if (dtype_category(e.common) != CAT_int)
-        return meta_fail(call, ST_DTYPE, "needs ints, not %s", dtype_name(e.common));
-    return elementwise_out(call, &e, e.common);
+static Status need_ints(const MetaCall *call, DType common) {
+    if (dtype_category(common) == CAT_int) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "needs ints, not %s", dtype_name(common));
 }
+Status meta_shift(MetaCall *call) { return keep_dtype(call, need_ints); }
 
 /* square is a power of 2, which makes an int of a bool. */
 Status meta_square(MetaCall *call) {
@@ -207,20 +192,14 @@ Status meta_lerp(MetaCall *call) {
     return elementwise_out(call, &e, e.in[0]->dtype);
 }
 
+/* value must fit the result's category, which is not bool. */
 static Status check_value(const MetaCall *call, DType common) {
     const Arg *value = &call->args[op_param_find(call->row, "value")];
     if (value->kind == ARG_float && !dtype_is_float(common))
         return meta_fail(call, ST_DTYPE, "value must not be a float for %s", dtype_name(common));
-    return ST_OK;
+    return refuse_bool(call, common);
 }
-
-Status meta_addcmul(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    TRY(check_value(call, e.common));
-    TRY(refuse_bool(call, e.common));
-    return elementwise_out(call, &e, e.common);
-}
+Status meta_addcmul(MetaCall *call) { return keep_dtype(call, check_value); }
 
 Status meta_addcdiv(MetaCall *call) {
     Elementwise e = {0};
@@ -234,21 +213,13 @@ Status meta_addcdiv(MetaCall *call) {
 }
 
 /* *_backward: grad_output and what was saved, alike. */
-Status meta_backward(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    TRY(refuse_bool(call, e.common));
-    return elementwise_out(call, &e, e.common);
-}
+Status meta_backward(MetaCall *call) { return keep_dtype(call, refuse_bool); }
 
-Status meta_backward_float(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    if (!dtype_is_float(e.common))
-        return meta_fail(call, ST_DTYPE, "needs floating point operands, not %s",
-                         dtype_name(e.common));
-    return elementwise_out(call, &e, e.common);
+static Status need_floats(const MetaCall *call, DType common) {
+    if (dtype_is_float(common)) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "needs floating point operands, not %s", dtype_name(common));
 }
+Status meta_backward_float(MetaCall *call) { return keep_dtype(call, need_floats); }
 
 /* scale is a number: ints and bools become floats. */
 Status meta_dropout_backward(MetaCall *call) {

@@ -28,7 +28,7 @@ static bool nodes_equal(const Node *a, const Node *b) {
         return false;
     if ((a->row->flags & OPF_random) && a->random != b->random) return false;
     for (int i = 0; i < a->n_args; i++)
-        if (!args_equal(&a->args[i], &b->args[i])) return false;
+        if (!arg_equal(&a->args[i], &b->args[i])) return false;
     return true;
 }
 

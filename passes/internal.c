@@ -50,33 +50,6 @@ void replace_ends(Graph *graph, GVal *const *table) {
     }
 }
 
-static bool same_list(const Arg *a, const Arg *b, size_t item_bytes) {
-    return a->n == b->n && (!a->n || !memcmp(a->ints, b->ints, item_bytes * (size_t)a->n));
-}
-
-bool args_equal(const Arg *a, const Arg *b) {
-    if (a->kind != b->kind) return false;
-    switch ((ArgKind)a->kind) {
-    case ARG_default:
-    case ARG_none:
-        return true;
-    case ARG_string:
-        return !strcmp(a->string, b->string);
-    case ARG_ints:
-    case ARG_floats:
-        return same_list(a, b, 8);
-    case ARG_tensors:
-        return same_list(a, b, sizeof(Val *));
-    case ARG_tensor:
-    case ARG_int:
-    case ARG_float:
-    case ARG_bool:
-    case ARG_runtime:
-        return a->i == b->i;
-    }
-    return false;
-}
-
 uint64_t arg_hash(uint64_t seed, const Arg *arg) {
     seed = hash_mix(seed, (uint64_t)arg->kind);
     switch ((ArgKind)arg->kind) {

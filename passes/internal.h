@@ -22,7 +22,6 @@ GVal *replaced(GVal *const *table, GVal *value);
 void replace_uses(Graph *graph, Node *node, GVal *const *table); /* the node's tensor arguments */
 void replace_ends(Graph *graph, GVal *const *table);             /* outputs and writes */
 
-bool args_equal(const Arg *a, const Arg *b); /* same kind and bits, same values */
 uint64_t arg_hash(uint64_t seed, const Arg *arg);
 bool meta_equal(const Meta *a, const Meta *b); /* dtype, device, sizes, strides; no guards */
 bool is_seen_input(const GVal *value);         /* an input, or a view of one */

@@ -131,6 +131,16 @@ static bool is_plain_product(const Cluster *cluster) {
     return cluster->nodes.n == 1 && product_of(cluster->nodes.at[0])->self < 0;
 }
 
+/* All of the cluster as one nest; says why not. */
+static const char *only_nest(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
+    const char *why = NULL;
+    Nest *const nest = nest_build(draft, cluster, &why, cost);
+    if (!nest) return why;
+    kernel->nests = nest;
+    kernel->n_nests = 1;
+    return NULL;
+}
+
 static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kernel,
                               NestCost *cost) {
     Node *const node = gemm_node(draft->l, cluster);
@@ -149,12 +159,7 @@ static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kern
         kernel->gemm->c = operand(draft, c, kernel->gemm->c_stride, &kernel->gemm->c_offset, true);
         return NULL;
     }
-    const char *why = NULL;
-    Nest *const nest = nest_build(draft, cluster, &why, cost);
-    if (!nest) return why;
-    kernel->nests = nest;
-    kernel->n_nests = 1;
-    return NULL;
+    return only_nest(draft, cluster, kernel, cost);
 }
 
 /* the kernel
@@ -163,12 +168,7 @@ static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kern
 
 const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
     if (cluster->kind == VAL_gemm) return gemm_nests(draft, cluster, kernel, cost);
-    const char *why = NULL;
-    Nest *const nest = nest_build(draft, cluster, &why, cost);
-    if (!nest) return why;
-    kernel->nests = nest;
-    kernel->n_nests = 1;
-    return NULL;
+    return only_nest(draft, cluster, kernel, cost);
 }
 
 static void kernel_name(Lower *l, const Group *group, Kernel *kernel) {

@@ -16,10 +16,6 @@
  * -----------------------------------------------------------------------------------------------------
  */
 
-int math_select(BodyCall *c, int condition, int yes, int no) {
-    return P3(select, condition, yes, no);
-}
-
 /* 1 / (1 + e^-x): e^-x overflows to infinity, which gives 0. */
 int math_sigmoid(BodyCall *c, int x) { return P2(div, K(1), P2(add, K(1), P1(exp, P1(neg, x)))); }
 

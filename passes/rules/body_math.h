@@ -6,7 +6,6 @@
 #include "passes/lower.h"
 #include "passes/rules/body.h"
 
-int math_select(BodyCall *c, int condition, int yes, int no);
 int math_sigmoid(BodyCall *c, int x);
 int math_log1p(BodyCall *c, int x);
 int math_expm1(BodyCall *c, int x);
