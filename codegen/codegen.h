@@ -45,7 +45,7 @@ typedef struct LlvmModuleTable {
     void (*free_bytes)(void *bytes);
 } LlvmModuleTable;
 
-/* A nest as a step array: position-independent, owned by one malloc block (block_free = mem_free). Raises
+/* A nest as a step array: position-independent, one malloc block, freed by mem_free. Raises
  * ST_UNSUPPORTED for what it cannot express (nothing that lowering produces). */
 typedef struct BlockProgram BlockProgram;
 Status block_compile(const Nest *nest, const Buf *bufs, BlockProgram **out);

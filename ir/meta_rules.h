@@ -8,7 +8,7 @@
 
 /* Raises "aten::mm: <message>"; returns status. */
 Status meta_fail(const MetaCall *call, Status status, const char *format, ...) PRINTF_LIKE(3, 4);
-/* "[2, 3]" of a tensor's sizes in a rotating per-thread-free buffer: valid until the message is made. */
+/* "[2, 3]"; what SIZES points to lives until the end of the full expression, so it can be an argument of meta_fail. */
 typedef struct SizesText {
     char at[160];
 } SizesText;
@@ -58,7 +58,7 @@ bool broadcast_into(SymEnv *env, int64_t *sizes, int *rank, const int64_t *other
 /* Dims. */
 Status wrap_dim(const MetaCall *call, int64_t dim, int rank, const char *name,
                 int *out); /* rank 0 counts as 1 */
-/* The set of reduced dims of an int list (NULL or empty: all unless `empty_is_none`); duplicates are errors. */
+/* The set of reduced dims of an int list (None or empty: all); duplicates are errors. */
 Status wrap_dims(const MetaCall *call, const Arg *dims, int rank, bool reduced[MAX_RANK]);
 /* Sizes after reducing; the canonical order by B2. */
 void reduced_out(MetaCall *call, int i, const Meta *in, const bool *reduced, bool keepdim,

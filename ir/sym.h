@@ -4,9 +4,10 @@
  * size stand for an expression of a SymEnv; everything else is itself. NO_INT (None) is not in the range. Plain C
  * arithmetic on one is a bug: go through sym_*, which fold plain numbers at no cost and need no environment for them.
  *
- * A decision on a symbolic value (sym_is_true and friends) answers by the hints and records a guard; guards are
- * evaluated again on every call [semantics C5]. Free symbols are >= 2 unless made with a lower bound of 0.
- * Expressions are hash-consed in canonical form (sums of products, ordered by id), so equal ones have equal ids.
+ * A decision on a symbolic value (sym_same, sym_less, sym_at_most, sym_decide) that structure and ranges leave open is
+ * made by the hints and records a guard; guards are evaluated again on every call [semantics C5]. A free symbol is never
+ * less than the lower bound it was made with. Expressions are hash-consed in canonical form (sums of products in a
+ * structural order), so equal ones have equal ids.
  */
 #ifndef SINTER_IR_SYM_H
 #define SINTER_IR_SYM_H
@@ -42,7 +43,8 @@ int sym_free_count(const SymEnv *env);
 int64_t sym_free_at(const SymEnv *env, int i); /* the i-th free symbol, "s<i>" */
 const SymExpr *sym_expr(const SymEnv *env, int64_t symbolic);
 
-/* env may be NULL where both operands are plain. Plain arithmetic wraps; check sizes with sym_mul_checked. */
+/* env may be NULL where both operands are plain. Plain arithmetic wraps: products of sizes
+ * that a user gave are checked first (check_numel). */
 int64_t sym_add(SymEnv *env, int64_t a, int64_t b);
 int64_t sym_sub(SymEnv *env, int64_t a, int64_t b);
 int64_t sym_mul(SymEnv *env, int64_t a, int64_t b);
