@@ -1,7 +1,6 @@
 /* test_interp.c: the block interpreter gives the bits of the exact reference on random nests, for
  * every instruction set of this machine; on parts of the outer dims; and close to the double
  * reference on a plain one. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,6 +10,7 @@
 #include "runtime/interp.h"
 #include "tests/ref/random_nest.h"
 #include "tests/ref/ref_eval.h"
+#include "tests/unit/suite.h"
 
 static int first_seed = 1, n_seeds = 250;
 
@@ -177,11 +177,5 @@ int main(int argc, char **argv) {
     tcase_add_test(all, long_sums_pass_through_all_levels);
     tcase_add_test(all, the_double_reference_is_near);
     tcase_add_loop_test(all, random_nests_give_the_exact_bits, 0, ISA_COUNT);
-    Suite *const suite = suite_create("interp");
-    suite_add_tcase(suite, all);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("interp", all);
 }

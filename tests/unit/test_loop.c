@@ -1,8 +1,7 @@
 /* test_loop.c: loop IR: phases that loop_finish forms, text identity, what the verifier refuses. */
-#include <check.h>
-
 #include "ir/loop.h"
 #include "runtime/base/error.h"
+#include "tests/unit/suite.h"
 
 static Arena *arena;
 static void setup(void) { arena = arena_new(); }
@@ -217,11 +216,5 @@ int main(void) {
     tcase_add_test(all, a_nest_whose_reductions_died_is_a_map);
     tcase_add_test(all, bad_kernels_are_refused);
     tcase_add_test(all, the_hash_sees_structure_only);
-    Suite *const suite = suite_create("loop");
-    suite_add_tcase(suite, all);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("loop", all);
 }

@@ -1,8 +1,7 @@
 /* test_meta.c: tensor metadata: strides, contiguity, text. */
-#include <check.h>
-
 #include "ir/meta.h"
 #include "runtime/base/error.h"
+#include "tests/unit/suite.h"
 
 static Arena *arena;
 static SymEnv *env;
@@ -85,11 +84,5 @@ int main(void) {
     tcase_add_test(all, text_reads_back);
     tcase_add_test(all, bad_text_is_refused);
     tcase_add_test(all, sizes_print_as_in_messages);
-    Suite *const suite = suite_create("meta");
-    suite_add_tcase(suite, all);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("meta", all);
 }

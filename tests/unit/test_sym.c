@@ -1,8 +1,7 @@
 /* test_sym.c: symbolic integers: canonical forms, decisions and their guards, text. */
-#include <check.h>
-
 #include "ir/sym.h"
 #include "runtime/base/error.h"
+#include "tests/unit/suite.h"
 
 static Arena *arena;
 static SymEnv *env;
@@ -140,11 +139,5 @@ int main(void) {
     tcase_add_test(all, text_reads_back_in_a_fresh_environment);
     tcase_add_test(all, products_of_many_symbols_have_room);
     tcase_add_test(all, bad_text_is_refused);
-    Suite *const suite = suite_create("sym");
-    suite_add_tcase(suite, all);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("sym", all);
 }

@@ -1,0 +1,17 @@
+/* suite.h: the end of a test program's main: its one test case as a suite. Returns the exit status.
+ * CK_RUN_CASE, CK_FORK and CK_VERBOSITY of Check's environment count. */
+#ifndef SINTER_TESTS_UNIT_SUITE_H
+#define SINTER_TESTS_UNIT_SUITE_H
+#include <check.h>
+
+static inline int suite_run(const char *name, TCase *tests) {
+    Suite *const suite = suite_create(name);
+    suite_add_tcase(suite, tests);
+    SRunner *const runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
+
+#endif
