@@ -247,7 +247,7 @@ static Status rewrite_form(Rewrite *rewrite, Node *node) {
     Status status = pure ? ST_OK : error_pending();
     for (int i = 0; i < n_written && status == ST_OK; i++)
         status = write_alias(rewrite, targets[i], result_of(graph, node, pure, i),
-                             (node->modes & NODE_no_grad) != 0);
+                             (node->modes & (NODE_no_grad | NODE_inference)) != 0);
     nodes_restore(graph, saved);
     TRY(status);
     for (int i = 0; i < node->n_outs; i++)
@@ -260,7 +260,7 @@ static Status rewrite_form(Rewrite *rewrite, Node *node) {
  * ----------------------------------------------------------------------------------------------------
  */
 
-/* A leaf written in no_grad mode is one leaf to the tape, in all its versions: earlier ones are
+/* A leaf written in no_grad or inference mode is one leaf to the tape, in all its versions: earlier ones are
  * listed beside it. */
 typedef struct Earlier {
     VEC(Val *) values;

@@ -99,11 +99,12 @@ static void set_reason(sn_function *fn, const char *text) {
     if (copy) state_get()->last_reason = copy;
 }
 
-void function_note_failure(sn_function *fn, BailCode code, const char *text) {
+void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text) {
     LOG(compile, WARNING, "%s: a segment runs eagerly: %s: %s", fn->name, bail_name(code), text);
     pthread_mutex_lock(&fn->lock);
     VEC_PUSH(fn->arena, &fn->failures,
              ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
+    end->failure = arena_strdup(fn->arena, text);
     set_reason(fn, text);
     pthread_mutex_unlock(&fn->lock);
 }
@@ -113,7 +114,8 @@ void function_note_limit(sn_function *fn, const TrieNode *end) {
     fn->limit_hits++;
     const bool say = !fn->limit_said && !end->failures;
     if (say) fn->limit_said = true;
-    set_reason(fn, "the recompile limit is reached; this case runs eagerly");
+    set_reason(fn, end->failure ? end->failure
+                                : "the recompile limit is reached; this case runs eagerly");
     pthread_mutex_unlock(&fn->lock);
     if (say)
         LOG(recompiles, WARNING,

@@ -145,7 +145,7 @@ void function_note_break(sn_function *fn, const char *reason, const void *site);
  * the call breaks or nothing was compiled. Results belong to the innermost scope. */
 Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text);
 void function_note_recompile(sn_function *fn, const char *text);
-void function_note_failure(sn_function *fn, BailCode code, const char *text);
+void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text);
 void function_note_limit(sn_function *fn, const TrieNode *end); /* said once, loudly; counted */
 int function_recompile_limit(const sn_function *fn);
 

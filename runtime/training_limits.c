@@ -13,6 +13,9 @@ typedef struct Limits {
     const bool *tracked; /* by value id */
     int *class_of;       /* by value id: the value that stands for its memory */
     bool *saved;         /* by class */
+    bool *history;       /* by class, so far */
+    bool *detached;      /* by value id: shares memory, not the history */
+    bool unseen;         /* a leaf was written with gradients on, yet not recorded */
     const Node *gradients;
     const char *why;
 } Limits;
@@ -40,9 +43,13 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
                 trace->inputs.at[inputs[k].touched].storage_number)
                 l->class_of[graph->inputs.at[i]->id] = l->class_of[graph->inputs.at[k]->id];
     for (const Node *node = graph->first; node; node = node->next)
-        for (int i = 0; i < node->n_outs; i++)
-            if (memory_of(node, i))
-                l->class_of[node->outs[i].id] = l->class_of[memory_of(node, i)->id];
+        for (int i = 0; i < node->n_outs; i++) {
+            const GVal *const memory = memory_of(node, i);
+            if (!memory) continue;
+            const int id = node->outs[i].id;
+            l->class_of[id] = l->class_of[memory->id];
+            l->detached[id] = l->detached[memory->id] || node->row->id == OP_detach;
+        }
 }
 
 static uint32_t tracked_args(const Limits *l, const Node *node) {
@@ -100,6 +107,19 @@ static void note_saved(Limits *l, const Node *node) {
         if (saves_result(l, node, i)) l->saved[l->class_of[node->outs[i].id]] = true;
 }
 
+/* The graph's new value has the history of what wrote it; eager's tensor that of the recorded ops. */
+static void check_history(Limits *l, const Node *node, const GVal *to) {
+    const int class = l->class_of[to->id];
+    const bool input = class < l->graph->inputs.n;
+    if (is_recorded(l, node)) {
+        if (input) l->why = "an input takes a history from what is written to it";
+        if (l->detached[to->id]) l->why = "a write with a history to a detached view";
+    } else if (l->history[class]) {
+        if (!input) l->why = "a write that the tape does not see, to what has a history";
+        l->unseen |= !(node->modes & (NODE_no_grad | NODE_inference));
+    }
+}
+
 static void check_writes(Limits *l, const Node *node) {
     const int first = node->form == FORM_inplace ? 0 : node->row->n_params;
     const int n = node->form == FORM_inplace ? 1 : node->n_args - first;
@@ -108,8 +128,7 @@ static void check_writes(Limits *l, const Node *node) {
         if (!to) continue;
         if (l->saved[l->class_of[to->id]])
             l->why = "a write to what the tape saved: its backward is an error";
-        if (is_recorded(l, node) && l->class_of[to->id] < l->graph->inputs.n)
-            l->why = "an input takes a history from what is written to it";
+        check_history(l, node, to);
     }
 }
 
@@ -122,12 +141,15 @@ static void check_nodes(Limits *l) {
     for (const Node *node = l->graph->first; node; node = node->next) {
         if (node->row->id == OP_gradients) {
             l->gradients = node;
+            if (l->unseen) l->why = "a leaf written through a detached view before its backward";
             memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
         }
         if (node->form != FORM_functional) check_writes(l, node);
         if (!is_recorded(l, node)) continue;
         if (lacks_derivative(node)) l->why = "an op without a derivative among those that need one";
         note_saved(l, node);
+        for (int i = 0; i < node->n_outs; i++)
+            l->history[l->class_of[node->outs[i].id]] |= l->tracked[node->outs[i].id];
     }
 }
 
@@ -181,9 +203,13 @@ const char *training_refusal(Graph *graph, const bool *tracked, const Trace *tra
     Limits l = {.graph = graph,
                 .tracked = tracked,
                 .class_of = ARENA_ARRAY(graph->arena, int, graph->n_vals),
-                .saved = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
-    if (!l.class_of || !l.saved) return "out of memory";
+                .saved = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
+                .history = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
+                .detached = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
+    if (!l.class_of || !l.saved || !l.history || !l.detached) return "out of memory";
     find_classes(&l, trace, inputs);
+    for (int i = 0; i < graph->inputs.n; i++)
+        l.history[l.class_of[graph->inputs.at[i]->id]] |= tracked[graph->inputs.at[i]->id];
     check_nodes(&l);
     check_bases(&l, trace, inputs);
     check_outputs(&l, used_up);

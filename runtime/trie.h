@@ -56,6 +56,7 @@ struct TrieNode {
     int depth;
     int id;                 /* number of the node within its function, for texts */
     int compiles, failures; /* of variants here; under the function's lock */
+    const char *failure;    /* why one could not be compiled; NULL */
 };
 
 /* Result metadata seen before for given operand metadata and numbers: spares the meta rule on every

@@ -240,7 +240,7 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
     }
     if (status != ST_OK) {
         if (!older) /* else the case is tried as it is */
-            function_note_failure(fn, v->info.failure,
+            function_note_failure(fn, trace->end, v->info.failure,
                                   v->info.reason[0] ? v->info.reason : error_slot()->message);
         error_clear();
         variant_free(v);

@@ -289,6 +289,94 @@ START_TEST(g5_a_comparison_in_place_ends_the_history_with_zeros) {
 }
 END_TEST
 
+/* Where gradients are off a write leaves the history of its target as it is, which the graph's new
+ * value would not have: such segments run eagerly. */
+typedef struct Unseen {
+    sn_grad_mode mode;
+    bool detached;
+} Unseen;
+
+static sn_status writes_unseen(sn_frame *f) {
+    const Unseen *const how = sn_closure(f);
+    sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(3));
+    const sn_grad_mode before = sn_grad_mode_set(how->mode);
+    sn_mul_scalar_(how->detached ? sn_detach(h) : h, sn_float(5));
+    sn_grad_mode_set(before);
+    return sn_out(f, 0, sn_mul(h, h));
+}
+
+static sn_status writes_detached(sn_frame *f) {
+    sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(3)), *const d = sn_detach(h);
+    sn_mul_(d, sn_in(f, 0)); /* d has a history from here on, but not that of h */
+    return sn_out(f, 0, sn_add(d, sn_mul_scalar(h, sn_float(2))));
+}
+
+START_TEST(g5_a_write_that_the_tape_does_not_see_keeps_the_history) {
+    Unseen cases[] = {{SN_GRAD_OFF, false}, {SN_INFERENCE, false}, {SN_GRAD_ON, true}};
+    for (int c = 0; c < 3; c++) {
+        const Twin twin = twin_new(writes_unseen, &cases[c], &cases[c], NULL);
+        for (int i = 0; i < 3; i++) {
+            sn_tensor *const x = F32((uint64_t)i, 6);
+            sn_tensor *const want = gradient(twin.eager, F32((uint64_t)i, 6));
+            for (int k = 0; k < 6; k++) ck_assert(at(want, k) == at(x, k) * 3 * 5 * 2 * 3);
+            ck_assert_msg(same_bits(gradient(twin.fast, F32((uint64_t)i, 6)), want), "case %d", c);
+        }
+        ck_assert_msg(strstr(last_reason(), "a write that the tape does not see"), "%s",
+                      last_reason());
+        twin_free(twin);
+    }
+}
+END_TEST
+
+START_TEST(g5_a_detached_view_takes_a_history_of_its_own) {
+    const Twin twin = twin_new(writes_detached, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const want = gradient(twin.eager, F32((uint64_t)i, 6));
+        ck_assert(same_bits(gradient(twin.fast, F32((uint64_t)i, 6)), want));
+    }
+    ck_assert_msg(strstr(last_reason(), "to a detached view"), "%s", last_reason());
+    twin_free(twin);
+}
+END_TEST
+
+/* To a captured backward a parameter is one leaf, whatever wrote it in between. */
+typedef struct Leaf {
+    sn_tensor *w;
+    Unseen how;
+} Leaf;
+
+static sn_status writes_leaf(sn_frame *f) {
+    Leaf *const leaf = sn_closure(f);
+    sn_tensor *const a = sn_mul(leaf->w, sn_in(f, 0));
+    const sn_grad_mode before = sn_grad_mode_set(leaf->how.mode);
+    sn_mul_scalar_(leaf->how.detached ? sn_detach(leaf->w) : leaf->w, sn_float(0.5));
+    sn_grad_mode_set(before);
+    sn_tensor *const sum = sn_sum(sn_add(a, sn_mul_scalar(leaf->w, sn_float(7))));
+    sn_backward(sum);
+    return sn_out(f, 0, sum);
+}
+
+START_TEST(g5_a_leaf_written_where_gradients_are_off_stays_one_leaf) {
+    Unseen cases[] = {{SN_GRAD_OFF, false}, {SN_INFERENCE, false}, {SN_GRAD_ON, true}};
+    for (int c = 0; c < 3; c++) {
+        Leaf fast = {.w = LEAF(1, 6), .how = cases[c]}, slow = {.w = LEAF(1, 6), .how = cases[c]};
+        const Twin twin = twin_new(writes_leaf, &fast, &slow, NULL);
+        for (int i = 0; i < 3; i++) {
+            sn_grad_set(fast.w, NULL), sn_grad_set(slow.w, NULL);
+            TWIN_CALL(twin, F32((uint64_t)i, 6));
+            ck_assert_msg(same_bits(sn_grad(fast.w), sn_grad(slow.w)), "case %d, call %d", c, i);
+        }
+        ck_assert(same_bits(fast.w, slow.w));
+        if (cases[c].detached)
+            ck_assert_str_eq(last_reason(),
+                             "a leaf written through a detached view before its backward");
+        else
+            ck_assert_msg(last_path() == SN_PATH_COMPILED, "case %d: %s", c, last_reason());
+        twin_free(twin);
+    }
+}
+END_TEST
+
 static sn_status mixed_modes(sn_frame *f) {
     const Host *const host = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0);
@@ -325,6 +413,9 @@ int main(void) {
         g4_hooks_run_once_each_call,
         g5_in_place_gradients_are_those_of_the_functional_form,
         g5_a_comparison_in_place_ends_the_history_with_zeros,
+        g5_a_write_that_the_tape_does_not_see_keeps_the_history,
+        g5_a_detached_view_takes_a_history_of_its_own,
+        g5_a_leaf_written_where_gradients_are_off_stays_one_leaf,
         g6_each_node_keeps_its_modes,
     };
     return contract_main("test_contract_g", tests, (int)(sizeof tests / sizeof *tests));
