@@ -125,7 +125,7 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step, int *rand
     const TraceOp *const op = step->op;
     sn_tensor *const *const values = trace->values.at + op->first_value;
     sn_state *const state = state_get();
-    state->grad_mode = grad_mode_of(op->modes);
+    state_grad_mode_set(state, grad_mode_of(op->modes));
     state->site = step->site;
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)(*random)++;
     if (all_bound(op, values)) return ST_OK;
@@ -144,7 +144,8 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step, int *rand
     return ST_OK;
 }
 
-/* The computed handles go once placeholders have taken their places. */
+/* An op runs in the mode of its own call, not in that of the flush; the scope's end puts that one back. The computed
+ * handles go once placeholders have taken their places. */
 static Status run_op(const Trace *trace, const TraceStep *step, int *random) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
@@ -155,14 +156,12 @@ static Status run_op(const Trace *trace, const TraceStep *step, int *random) {
 
 Status trace_run_eager(Trace *trace) {
     sn_state *const state = state_get();
-    const sn_grad_mode mode = state->grad_mode;
     const uint64_t sequence = state->sequence, seed = state->seed;
     if (trace->n_random) state->seed = trace->seed; /* not this thread's, where another one asks */
     int random = 0;
     Status status = ST_OK;
     for (int i = 0; i < trace->ops.n && status == ST_OK; i++)
         status = run_op(trace, &trace->ops.at[i], &random);
-    state->grad_mode = mode;
     state->sequence = sequence;
     state->seed = seed;
     for (int v = 0; status != ST_OK && v < trace->values.n; v++)
