@@ -107,8 +107,7 @@ void sn_hook_remove(sn_tensor *t, int64_t id) {
     if (t) tape_hook_remove(t, id);
 }
 
-/* custom functions and derivatives of custom ops
- * --------------------------------------------------------------- */
+/* custom functions and derivatives of custom ops ---------------------------------------------- */
 
 sn_status sn_custom_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in,
                          sn_tensor **out, int n_out) {

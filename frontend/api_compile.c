@@ -143,9 +143,7 @@ sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
     return (sn_sym){0};
 }
 
-/* What happened
- * ------------------------------------------------------------------------------------------------
- */
+/* What happened ------------------------------------------------------------------------------- */
 
 sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
     if (!fn || !out) return (sn_status)error_raise(ST_ARGUMENT, "sn_function_stats: NULL argument");

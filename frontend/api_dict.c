@@ -73,7 +73,7 @@ sn_tensor *sn_dict_at(sn_dict *d, int i) {
     return has_entry(d, i, "sn_dict_at") ? d->entries[i].tensor : NULL;
 }
 
-/* look-up with near names -------------------------------------------------------------------- */
+/* look-up with near names --------------------------------------------------------------------- */
 
 enum { MAX_NAME = 128, NEAR = 3 };
 
@@ -142,7 +142,7 @@ sn_status sn_dict_copy(sn_dict *to, sn_dict *from) {
     return sn_check();
 }
 
-/* files -------------------------------------------------------------------------------------- */
+/* files --------------------------------------------------------------------------------------- */
 
 static Status load_into(sn_dict *d, const SafeFile *file) {
     for (int i = 0; i < file->n; i++) {
@@ -206,7 +206,7 @@ sn_status sn_dict_save(sn_dict *d, const char *path) {
     return (sn_status)status;
 }
 
-/* parameters --------------------------------------------------------------------------------- */
+/* parameters ---------------------------------------------------------------------------------- */
 
 sn_tensor *sn_param(sn_dict *d, const char *name, sn_tensor *init) {
     if (tensor_valid(init, "sn_param") != ST_OK) return NULL;

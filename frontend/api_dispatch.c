@@ -79,9 +79,7 @@ const char *sn_op_list(void) {
     return state_text(state_get(), text.at);
 }
 
-/* the boxed call
- * -----------------------------------------------------------------------------------------------
- */
+/* the boxed call ------------------------------------------------------------------------------ */
 
 static Status out_arguments(const sn_op *op, const sn_value *in, int n_in, sn_tensor **outs) {
     const int n = op->row->n_out, first = n_in - n;
@@ -144,8 +142,7 @@ sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
     return status == ST_OK && results.n ? results.at[0] : NULL;
 }
 
-/* user ops, overrides, modes
- * ----------------------------------------------------------------------------------- */
+/* user ops, overrides, modes ------------------------------------------------------------------ */
 
 const sn_op *sn_op_register(const sn_op_desc *desc) {
     if (state_outside_body("sn_op_register") != ST_OK) return NULL;
@@ -206,9 +203,7 @@ sn_status sn_user_mode_push(sn_body handler, void *closure) {
 
 sn_status sn_user_mode_pop(void) { return (sn_status)user_mode_pop(); }
 
-/* texts
- * --------------------------------------------------------------------------------------------------------
- */
+/* texts --------------------------------------------------------------------------------------- */
 
 const char *sn_dispatch_dump(const sn_op *op) {
     if (!op) return error_raise(ST_ARGUMENT, "sn_dispatch_dump: the op is NULL"), "";

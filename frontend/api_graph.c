@@ -121,9 +121,7 @@ sn_status sn_graph_run(sn_graph *g, const char *passes) {
     return (sn_status)status;
 }
 
-/* Nodes
- * --------------------------------------------------------------------------------------------------------
- */
+/* Nodes --------------------------------------------------------------------------------------- */
 
 static sn_node *handle(sn_graph *g, Node *node, GVal *input) {
     for (int i = 0; i < g->handles.n; i++)

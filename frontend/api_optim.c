@@ -33,7 +33,7 @@ static Status write_op(OpId op, const Arg *args, int n) {
     write_op(OP_##op, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
 #define T(t) A_VAL((Val *)(t))
 
-/* formulas ----------------------------------------------------------------------------------- */
+/* formulas ------------------------------------------------------------------------------------ */
 
 /* b = momentum b + g;  p -= lr b.  Without momentum b is g. */
 static Status sgd_param(const sn_optim *o, int i, sn_tensor *p, sn_tensor *g) {
@@ -92,7 +92,7 @@ static Status adamw_step(sn_optim *o) {
     return error_pending();
 }
 
-/* making ------------------------------------------------------------------------------------- */
+/* making -------------------------------------------------------------------------------------- */
 
 static sn_tensor *number(sn_dict *state, const char *name, double value) {
     sn_tensor *const t = sn_from_data(&value, (sn_ints){(const int64_t[]){0}, 0}, SN_F64);
@@ -180,7 +180,7 @@ void sn_optim_free(sn_optim *o) {
     mem_free(o);
 }
 
-/* use ---------------------------------------------------------------------------------------- */
+/* use ----------------------------------------------------------------------------------------- */
 
 sn_status sn_optim_zero_grad(sn_optim *o) {
     if (!o) return (sn_status)error_raise(ST_ARGUMENT, "sn_optim_zero_grad: the optimizer is NULL");

@@ -23,9 +23,7 @@ SAME(SN_CUDA(0), DEV_cuda);
 _Static_assert(sizeof(sn_value) == sizeof(Arg) && offsetof(sn_value, tensor) == offsetof(Arg, val),
                "one layout");
 
-/* lifetime
- * -----------------------------------------------------------------------------------------------------
- */
+/* lifetime ------------------------------------------------------------------------------------ */
 
 sn_tensor *sn_keep(sn_tensor *t) {
     if (!t) return NULL;
@@ -43,9 +41,7 @@ sn_tensor *sn_retain(sn_tensor *t) {
 
 void sn_release(sn_tensor *t) { tensor_release(t); }
 
-/* metadata
- * -----------------------------------------------------------------------------------------------------
- */
+/* metadata ------------------------------------------------------------------------------------ */
 
 static const Meta *meta_of(sn_tensor *t, const char *what) {
     return tensor_valid(t, what) == ST_OK ? t->base.meta : NULL;
@@ -102,9 +98,7 @@ bool sn_is_contiguous(sn_tensor *t) {
     return meta && meta->contiguous;
 }
 
-/* values
- * -------------------------------------------------------------------------------------------------------
- */
+/* values -------------------------------------------------------------------------------------- */
 
 bool sn_ok(sn_tensor *t) { return t && !(t->flags & TF_error); }
 
@@ -232,8 +226,7 @@ const char *sn_repr(sn_tensor *t) {
     return state_text(state_get(), text.at);
 }
 
-/* tensors from memory
- * ------------------------------------------------------------------------------------------ */
+/* tensors from memory ------------------------------------------------------------------------- */
 
 static Status check_sizes(sn_ints sizes, sn_dtype dtype, const char *what) {
     if ((int)dtype <= DT_default || (int)dtype >= DT_COUNT)

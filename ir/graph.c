@@ -5,7 +5,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 
-/* arguments ----------------------------------------------------------------------------------------------------- */
+/* arguments ----------------------------------------------------------------------------------- */
 
 static bool list_equal(const void *a, const void *b, int n, size_t item) {
     return !n || !memcmp(a, b, item * (size_t)n);
@@ -72,7 +72,7 @@ void node_each_input(Node *node, ValVisit *visit, void *context) {
     }
 }
 
-/* building ------------------------------------------------------------------------------------------------------ */
+/* building ------------------------------------------------------------------------------------ */
 
 static Status graph_emit(Builder *self, const OpRow *row, const Arg *args, Val **outs) {
     Node *node = graph_append((Graph *)self, row, FORM_functional, args);
@@ -204,7 +204,7 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
     return node;
 }
 
-/* editing ------------------------------------------------------------------------------------------------------- */
+/* editing ------------------------------------------------------------------------------------- */
 
 typedef struct Replacement {
     GVal *value, *by;
@@ -261,7 +261,7 @@ int *graph_use_counts(Graph *graph) {
     return counts;
 }
 
-/* hash ---------------------------------------------------------------------------------------------------------- */
+/* hash ---------------------------------------------------------------------------------------- */
 
 static uint64_t hash_meta(uint64_t h, const Meta *meta) {
     h = hash_mix(h, (uint64_t)meta->dtype << 40 ^ (uint64_t)(uint32_t)meta->device << 8 ^

@@ -50,7 +50,7 @@ static Status fail_again(const Parser *p) {
     return fail(p, "%s", message);
 }
 
-/* tokens -------------------------------------------------------------------------------------------------------- */
+/* tokens -------------------------------------------------------------------------------------- */
 
 static void skip_line(Parser *p) {
     while (*p->at && *p->at != '\n') p->at++;
@@ -125,7 +125,7 @@ static Status read_string(Parser *p, const char **out) {
     return ST_OK;
 }
 
-/* values -------------------------------------------------------------------------------------------------------- */
+/* values -------------------------------------------------------------------------------------- */
 
 static Status read_value_name(Parser *p, const char **name, size_t *n) {
     skip_space(p);
@@ -163,7 +163,7 @@ static Status read_meta(Parser *p, Meta **out) {
     return ST_OK;
 }
 
-/* arguments ----------------------------------------------------------------------------------------------------- */
+/* arguments ----------------------------------------------------------------------------------- */
 
 static bool is_value_list(ParamType type) { return type == PT_tensors || type == PT_tensors_opt; }
 
@@ -418,7 +418,7 @@ static Status read_call(Parser *p, Node **out) {
     return ST_OK;
 }
 
-/* lines --------------------------------------------------------------------------------------------------------- */
+/* lines --------------------------------------------------------------------------------------- */
 
 typedef struct ResultText {
     const char *name;
@@ -531,7 +531,7 @@ static Status read_line(Parser *p) {
     return fail(p, "%s has %d results, not 0", op_form_name(node->row, node->form), node->n_outs);
 }
 
-/* header -------------------------------------------------------------------------------------------------------- */
+/* header -------------------------------------------------------------------------------------- */
 
 static Status read_symbols(Parser *p) {
     if (!accept(p, "[")) return ST_OK;

@@ -157,9 +157,7 @@ void loop_store(LoopBuilder *b, int buf, DType dtype, const Affine *at, int x, b
     append(b, inst, over_outer && b->n_inner > 0);
 }
 
-/* phases
- * ---------------------------------------------------------------------------------------------------------
- */
+/* phases -------------------------------------------------------------------------------------- */
 
 typedef struct Sorter {
     LoopBuilder *b;

@@ -87,9 +87,7 @@ Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int6
     return meta;
 }
 
-/* text
- * -----------------------------------------------------------------------------------------------------------
- */
+/* text ---------------------------------------------------------------------------------------- */
 
 static void print_list(const SymEnv *env, Text *text, const int64_t *list, int n,
                        const char *comma) {

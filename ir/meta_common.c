@@ -53,7 +53,7 @@ const Meta *arg_meta(const MetaCall *call, int i, Meta *number) {
     return number;
 }
 
-/* results ------------------------------------------------------------------------------------------------------- */
+/* results ------------------------------------------------------------------------------------- */
 
 void out_set(MetaOut *out, DType dtype, Device device, const int64_t *sizes, int rank) {
     out->dtype = dtype;
@@ -102,7 +102,7 @@ Status check_numel(const MetaCall *call, const int64_t *sizes, int n) {
     return ST_OK;
 }
 
-/* layouts ------------------------------------------------------------------------------------------------------- */
+/* layouts ------------------------------------------------------------------------------------- */
 
 /* Dims ordered by stride, smallest first; each stride must be the product of the sizes before it. */
 bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank) {
@@ -201,7 +201,7 @@ void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides) {
     }
 }
 
-/* elementwise --------------------------------------------------------------------------------------------------- */
+/* elementwise --------------------------------------------------------------------------------- */
 
 void elementwise_add(const MetaCall *call, Elementwise *e, int arg) {
     e->in[e->n] = arg_meta(call, arg, &e->numbers[e->n]);
@@ -333,7 +333,7 @@ Status elementwise(MetaCall *call, Elementwise *e) {
     return ST_OK;
 }
 
-/* dims ---------------------------------------------------------------------------------------------------------- */
+/* dims ---------------------------------------------------------------------------------------- */
 
 Status wrap_dim(const MetaCall *call, int64_t dim, int rank, const char *name, int *out) {
     const int64_t count = max_i64(rank, 1);

@@ -128,7 +128,7 @@ Status meta_embedding_dense_backward(MetaCall *call) {
     return ST_OK;
 }
 
-/* joining ------------------------------------------------------------------------------------------------------- */
+/* joining ------------------------------------------------------------------------------------- */
 
 /* PyTorch leaves 1-D tensors of size 0 out of a cat, whatever the others' rank. */
 static bool is_skipped(const MetaCall *call, const Meta *meta) {

@@ -75,7 +75,7 @@ Status meta_softmax_backward(MetaCall *call) {
     return ST_OK;
 }
 
-/* norms --------------------------------------------------------------------------------------------------------- */
+/* norms --------------------------------------------------------------------------------------- */
 
 static Status ends_with(const MetaCall *call, const Meta *input, const Arg *shape) {
     const int lead = input->rank - shape->n;
@@ -152,7 +152,7 @@ Status meta_native_layer_norm_backward(MetaCall *call) {
     return ST_OK;
 }
 
-/* losses -------------------------------------------------------------------------------------------------------- */
+/* losses -------------------------------------------------------------------------------------- */
 
 static Status check_reduction(const MetaCall *call, int64_t *out) {
     *out = arg_named(call, "reduction")->i;
@@ -254,7 +254,7 @@ Status meta_cross_entropy(MetaCall *call) {
     return loss_of_classes(call, probabilities);
 }
 
-/* dropout ------------------------------------------------------------------------------------------------------- */
+/* dropout ------------------------------------------------------------------------------------- */
 
 static Status check_p(const MetaCall *call) {
     const Arg *p = arg_named(call, "p");

@@ -287,7 +287,7 @@ Status meta_movedim(MetaCall *call) {
     return ST_OK;
 }
 
-/* pieces -------------------------------------------------------------------------------------------------------- */
+/* pieces -------------------------------------------------------------------------------------- */
 
 static void piece(MetaCall *call, int i, const Meta *in, int dim, int64_t start, int64_t size) {
     MetaOut *out = out_list(call, i);

@@ -311,9 +311,7 @@ Status schema_parse(const char *schema, Schema *out) {
     return read_results(&r);
 }
 
-/* printing
- * --------------------------------------------------------------------------------------------------
- */
+/* printing ------------------------------------------------------------------------------------ */
 
 /* All digits, and a point: 1.0000000000000001e-05, 0.01, 0. */
 static void float_print(Text *text, double value) {

@@ -65,9 +65,7 @@ int sym_guard_count(const SymEnv *env) { return env->guards.n; }
 const SymGuard *sym_guard_at(const SymEnv *env, int i) { return &env->guards.at[i]; }
 int64_t sym_hint(const SymEnv *env, int64_t a) { return sym_is(a) ? sym_expr(env, a)->hint : a; }
 
-/* plain arithmetic
- * -----------------------------------------------------------------------------------------------
- */
+/* plain arithmetic ---------------------------------------------------------------------------- */
 
 static int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
@@ -116,9 +114,7 @@ static bool holds(SymRel rel, int64_t a, int64_t b) {
     return false;
 }
 
-/* interning
- * ------------------------------------------------------------------------------------------------------
- */
+/* interning ----------------------------------------------------------------------------------- */
 
 static uint64_t expr_hash(SymOp op, int64_t a, int64_t b) {
     return hash_mix(hash_mix(hash_mix(1, (uint64_t)op), (uint64_t)a), (uint64_t)b);
@@ -163,8 +159,7 @@ int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound) {
     return made;
 }
 
-/* the canonical order
- * -------------------------------------------------------------------------------------------- */
+/* the canonical order ------------------------------------------------------------------------- */
 
 static int compare(const SymEnv *env, int64_t a, int64_t b) {
     if (a == b) return 0;
@@ -183,9 +178,7 @@ static int compare_terms(const SymEnv *env, const Term *x, const Term *y) {
     return y->n - x->n; /* longer first, so the constant comes last */
 }
 
-/* sums of products
- * -----------------------------------------------------------------------------------------------
- */
+/* sums of products ---------------------------------------------------------------------------- */
 
 static void poly_add_term(SymEnv *env, Poly *poly, const Term *term) {
     if (!term->coef) return;
@@ -262,9 +255,7 @@ static int64_t pack(SymEnv *env, const Poly *poly) {
     return sum;
 }
 
-/* ranges
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ranges -------------------------------------------------------------------------------------- */
 
 static int64_t clip(__int128 v) { return v > FAR ? FAR : v < -FAR ? -FAR : (int64_t)v; }
 
@@ -316,9 +307,7 @@ static bool surely_at_most(Range a, Range b) {
     return a.high < FAR && b.low > -FAR && a.high <= b.low;
 }
 
-/* arithmetic
- * -----------------------------------------------------------------------------------------------------
- */
+/* arithmetic ---------------------------------------------------------------------------------- */
 
 int64_t sym_add(SymEnv *env, int64_t a, int64_t b) {
     if (!sym_is(a) && !sym_is(b)) return wrap_add(a, b);
@@ -424,9 +413,7 @@ static int64_t larger_or_smaller(SymEnv *env, SymOp op, int64_t a, int64_t b) {
 int64_t sym_max(SymEnv *env, int64_t a, int64_t b) { return larger_or_smaller(env, SYM_max, a, b); }
 int64_t sym_min(SymEnv *env, int64_t a, int64_t b) { return larger_or_smaller(env, SYM_min, a, b); }
 
-/* decisions
- * ------------------------------------------------------------------------------------------------------
- */
+/* decisions ----------------------------------------------------------------------------------- */
 
 /* 1 true, 0 false, -1 not known without the hints. */
 static int known(SymRel rel, Range difference) {
@@ -498,9 +485,7 @@ bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *va
     return holds(guard->rel, sym_eval(env, guard->a, values), sym_eval(env, guard->b, values));
 }
 
-/* text
- * -----------------------------------------------------------------------------------------------------------
- */
+/* text ---------------------------------------------------------------------------------------- */
 
 static void print_operand(const SymEnv *env, Text *text, int64_t a) {
     const bool wrap =

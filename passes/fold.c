@@ -34,9 +34,7 @@ static GVal *viewed(const Node *node) {
                : NULL;
 }
 
-/* views
- * --------------------------------------------------------------------------------------------------------
- */
+/* views --------------------------------------------------------------------------------------- */
 
 /* Offsets of a view's results from the root of the chain; false where the meta rule does not say.
  */
@@ -89,8 +87,7 @@ static GVal *fold_scattered(Fold *fold, Node *node) {
     return same_place && meta_equal(args[1].val->meta, out->base.meta) ? gval(args[1].val) : NULL;
 }
 
-/* copies and neutral numbers
- * ----------------------------------------------------------------------------------- */
+/* copies and neutral numbers ------------------------------------------------------------------ */
 
 static GVal *fold_copy(Fold *fold, Node *node) {
     static const struct {
@@ -125,9 +122,7 @@ static GVal *fold_neutral(Fold *fold, Node *node) {
     return NULL;
 }
 
-/* constants
- * ----------------------------------------------------------------------------------------------------
- */
+/* constants ----------------------------------------------------------------------------------- */
 
 static const OpRow *full_row(void) {
     OpForm form;

@@ -64,9 +64,7 @@ static void add_store(Rewrite *rewrite, GVal *value, int input) {
     VEC_PUSH(rewrite->graph->arena, &rewrite->stores, store);
 }
 
-/* reading
- * -----------------------------------------------------------------------------------------------------
- */
+/* reading ------------------------------------------------------------------------------------- */
 
 static GVal *read_alias(Rewrite *rewrite, Alias *alias, Node *before);
 
@@ -114,9 +112,7 @@ static void read_slot(void *context, GVal **slot) {
         read->failed = true;
 }
 
-/* views
- * --------------------------------------------------------------------------------------------------------
- */
+/* views --------------------------------------------------------------------------------------- */
 
 static bool may_alias(const OpRow *row) {
     return row->kind == KIND_view || row->kind == KIND_composite || (row->flags & OPF_maybe_copy);
@@ -177,9 +173,7 @@ static void rebase_as_strided(Rewrite *rewrite, Node *node) {
     node->args[0] = A_VAL(&rewrite->stores.at[viewed->storage].root->base);
 }
 
-/* writing
- * ------------------------------------------------------------------------------------------------------
- */
+/* writing ------------------------------------------------------------------------------------- */
 
 /* `value` with dtype and, if `layout` is a whole storage's, strides of `layout`; a copy of what an
  * input's memory holds now (_unsafe_view.out), which a later write may change. */
@@ -256,9 +250,7 @@ static Status rewrite_form(Rewrite *rewrite, Node *node) {
     return ST_OK;
 }
 
-/* gradients
- * ----------------------------------------------------------------------------------------------------
- */
+/* gradients ----------------------------------------------------------------------------------- */
 
 /* A leaf written in no_grad or inference mode is one leaf to the tape, in all its versions: earlier ones are
  * listed beside it. */
@@ -295,9 +287,7 @@ static Status rewrite_gradients(Rewrite *rewrite, Node *node) {
     return ST_OK;
 }
 
-/* outputs
- * ------------------------------------------------------------------------------------------------------
- */
+/* outputs ------------------------------------------------------------------------------------- */
 
 /* The output that is the whole of a storage made in the graph: an existing one, or one more. */
 static int whole_output(Rewrite *rewrite, Store *store) {
@@ -368,9 +358,7 @@ static void finish_writes(Rewrite *rewrite) {
     }
 }
 
-/* the walk
- * -----------------------------------------------------------------------------------------------------
- */
+/* the walk ------------------------------------------------------------------------------------ */
 
 static Status rewrite_node(Rewrite *rewrite, Node *node) {
     if (node->form != FORM_functional) return rewrite_form(rewrite, node);

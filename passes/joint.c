@@ -46,9 +46,7 @@ static Val **sum_of(Tape *tape, const GVal *value) {
     return &tape->sums[leaf->id];
 }
 
-/* marks
- * --------------------------------------------------------------------------------------------------------
- */
+/* marks --------------------------------------------------------------------------------------- */
 
 static bool differentiable(const Node *node) {
     return !(node->modes & (NODE_no_grad | NODE_inference)) && !(node->row->flags & OPF_nodiff) &&
@@ -73,9 +71,7 @@ static void mark(Tape *tape) {
     }
 }
 
-/* sums
- * ---------------------------------------------------------------------------------------------------------
- */
+/* sums ---------------------------------------------------------------------------------------- */
 
 static Status contribute(Tape *tape, GVal *value, Val *gradient) {
     if (!gradient || !tape->wanted[value->id]) return ST_OK;
@@ -102,9 +98,7 @@ static Status contribute_all(Tape *tape, Node *node, const Deriv *deriv) {
     return ST_OK;
 }
 
-/* one node
- * -----------------------------------------------------------------------------------------------------
- */
+/* one node ------------------------------------------------------------------------------------ */
 
 static bool has_gradient(Tape *tape, const Node *node) {
     for (int i = 0; i < node->n_outs; i++)
@@ -165,8 +159,7 @@ static Status walk_back(Tape *tape, uint8_t modes) {
     return ST_OK;
 }
 
-/* sn::gradients(roots, grad_roots, leaves, earlier, of, create_graph)
- * ----------------------------------------- */
+/* sn::gradients(roots, grad_roots, leaves, earlier, of, create_graph) ------------------------- */
 
 enum { G_roots, G_grads, G_leaves, G_earlier, G_of, G_create_graph };
 
@@ -254,8 +247,7 @@ bool pass_joint(Graph *graph, const PassOptions *options) {
     return changed;
 }
 
-/* a compiled forward and its backward as one graph
- * ------------------------------------------------------------- */
+/* a compiled forward and its backward as one graph -------------------------------------------- */
 
 /* An output's gradient has its layout, but for strides of 0 or windows that overlap, which memory
  * of its own cannot have: row-major then. */

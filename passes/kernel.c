@@ -3,8 +3,7 @@
  * tile. */
 #include "passes/lower.h"
 
-/* buffers and parameters
- * ------------------------------------------------------------------------------------------ */
+/* buffers and parameters ---------------------------------------------------------------------- */
 
 int draft_param(Draft *draft, int64_t value, bool is_float) {
     for (int i = 0; i < draft->params.n; i++)
@@ -35,9 +34,7 @@ int draft_buf(Draft *draft, const GVal *base, bool written) {
     return draft->bufs.n - 1;
 }
 
-/* products
- * ---------------------------------------------------------------------------------------------------------
- */
+/* products ------------------------------------------------------------------------------------ */
 
 typedef struct Product {
     const char *base;
@@ -162,9 +159,7 @@ static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kern
     return only_nest(draft, cluster, kernel, cost);
 }
 
-/* the kernel
- * --------------------------------------------------------------------------------------------------------
- */
+/* the kernel ---------------------------------------------------------------------------------- */
 
 const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
     if (cluster->kind == VAL_gemm) return gemm_nests(draft, cluster, kernel, cost);

@@ -10,9 +10,7 @@ _Noreturn void lower_bail(const Lower *l, const Node *node, const char *why) {
     bail(l->graph->bail, BAIL_lower, "%s: %s", node ? node->row->name : "copy", why);
 }
 
-/* where values live
- * --------------------------------------------------------------------------------------------------
- */
+/* where values live --------------------------------------------------------------------------- */
 
 /* A permutation of row-major strides, by structure. */
 static bool has_no_gaps(SymEnv *env, const Meta *meta) {
@@ -150,9 +148,7 @@ static void fill_places(Lower *l) {
     }
 }
 
-/* steps
- * -------------------------------------------------------------------------------------------------------------
- */
+/* steps --------------------------------------------------------------------------------------- */
 
 static void native_step(Lower *l, const Group *group, Step *step) {
     Node *const node = group->clusters.at[0]->nodes.at[0];
@@ -177,8 +173,7 @@ static void lower_steps(Lower *l) {
     }
 }
 
-/* bytes saved ------------------------------------------------------------------------------------
- */
+/* bytes saved --------------------------------------------------------------------------------- */
 
 static int64_t bytes_of(const SymEnv *env, const Meta *meta) {
     return sym_hint(env, meta->numel) * dtype_bytes(meta->dtype);

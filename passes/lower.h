@@ -105,14 +105,12 @@ static inline ValInfo *val_info(const Lower *l, const GVal *v) { return &l->vals
 _Noreturn void lower_bail(const Lower *l, const Node *node, const char *why);
 int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta);
 
-/* values.c ------------------------------------------------------------------------------------------------ */
+/* values.c ------------------------------------------------------------------------------------ */
 void look_at_graph(Lower *l);
 void look_at_view(Lower *l, ValInfo *info, GVal *v); /* where it lies, from its base's layout */
 bool keeps_layout(const Lower *l, const GVal *v); /* its memory is laid out as its metadata says */
 
-/* position.c
- * -----------------------------------------------------------------------------------------------------
- */
+/* position.c ---------------------------------------------------------------------------------- */
 
 /* The nest's index space: outer vars, then S, then L. */
 typedef struct Domain {
@@ -161,9 +159,7 @@ bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes,
 void row_major(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);
 int64_t dim_product(SymEnv *env, const int64_t *sizes, int rank);
 
-/* nest.c
- * ---------------------------------------------------------------------------------------------------------
- */
+/* nest.c -------------------------------------------------------------------------------------- */
 
 /* A kernel being written: its buffers are bases in memory. */
 typedef struct Draft {
@@ -210,7 +206,7 @@ int body_count(BodyCall *call, SType type); /* reductions: how many elements eac
 /* `divisor`, after raising a value error on every element where it is 0. */
 int body_nonzero(BodyCall *call, int divisor);
 
-/* kernel.c, order.c, pieces.c --------------------------------------------------------------------------- */
+/* kernel.c, order.c, pieces.c ----------------------------------------------------------------- */
 void order_groups(
     Lower *l); /* write-backs in place where that is safe; then the groups in running order */
 const char *

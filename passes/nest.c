@@ -94,8 +94,7 @@ static int load(Writer *w, const GVal *v, const Pos *pos) {
                        draft_int(w->draft, at.bound), at.wrap);
 }
 
-/* callbacks of bodies
- * --------------------------------------------------------------------------------------------- */
+/* callbacks of bodies ------------------------------------------------------------------------- */
 
 static int call_number(BodyCall *call, int arg, SType type) {
     Frame *const frame = call->context;
@@ -271,9 +270,7 @@ static Frame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos *po
                             .random = call_random}};
 }
 
-/* kinds of values
- * --------------------------------------------------------------------------------------------------
- */
+/* kinds of values ----------------------------------------------------------------------------- */
 
 /* The part of an outer, S or L position that the input's dims of that class make, in the input's
  * row-major space. */
@@ -431,9 +428,7 @@ static int element(Writer *w, const GVal *v, const Pos *pos) {
     return element(w, info->of, &at);
 }
 
-/* stores
- * -----------------------------------------------------------------------------------------------------------
- */
+/* stores -------------------------------------------------------------------------------------- */
 
 static bool uses_inner(const Domain *domain, const Affine *at) {
     for (int i = domain->n_outer; i < domain->n_vars; i++)
@@ -503,9 +498,7 @@ static void store_copy(Writer *w, const Copy *copy) {
     put(w, buf, copy->dtype, at.at, copy->offset, stored_type(w, copy->dtype, inst));
 }
 
-/* cost
- * -------------------------------------------------------------------------------------------------------------
- */
+/* cost ---------------------------------------------------------------------------------------- */
 
 static bool is_dear(Prim prim) {
     static const bool dear[PRIM_COUNT] = {
@@ -542,9 +535,7 @@ static const char *recomputed(const Writer *w, const Nest *nest) {
     return NULL;
 }
 
-/* the nest
- * ----------------------------------------------------------------------------------------------------------
- */
+/* the nest ------------------------------------------------------------------------------------ */
 
 static const Node *first_of_kind(const Lower *l, const Cluster *cluster, ValKind kind) {
     for (int i = 0; i < cluster->nodes.n; i++)

@@ -31,8 +31,7 @@ typedef struct Split {
     bool *eager;    /* by value id: eager's tape holds this memory; NULL: not known */
 } Split;
 
-/* what belongs where
- * ------------------------------------------------------------------------------------------- */
+/* what belongs where -------------------------------------------------------------------------- */
 
 typedef void UseVisit(void *context, GVal *value);
 typedef struct UseContext {
@@ -108,9 +107,7 @@ static bool can_recompute(const Node *node) {
     return true;
 }
 
-/* the cut
- * ------------------------------------------------------------------------------------------------------
- */
+/* the cut ------------------------------------------------------------------------------------- */
 
 static bool is_user_output(const Split *split, const GVal *value) {
     for (int i = 0; i < split->n_user; i++)
@@ -180,9 +177,7 @@ static bool cut(Split *split) {
     return true;
 }
 
-/* the two graphs
- * -----------------------------------------------------------------------------------------------
- */
+/* the two graphs ------------------------------------------------------------------------------ */
 
 /* A saved value as an output of the forward: the memory of a user output where it is one, else its
  * own. */

@@ -6,7 +6,7 @@
 #include "ir/graph.h"
 #include "ir/plan.h"
 
-/* passes ------------------------------------------------------------------------------------------------------- */
+/* passes -------------------------------------------------------------------------------------- */
 typedef struct PassOptions PassOptions;
 typedef bool PassFn(Graph *graph, const PassOptions *options);
 typedef struct PassRow {
@@ -90,7 +90,7 @@ typedef struct KeyedSpec {
 } KeyedSpec;
 KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec);
 
-/* rules -------------------------------------------------------------------------------------------------------- */
+/* rules --------------------------------------------------------------------------------------- */
 
 /* Derivative of one op call: reads args, results and incoming gradients, sets the gradients of the arguments it is
  * asked for. grad_out[i] NULL: undefined (treated as zero without making one). */

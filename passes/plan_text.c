@@ -27,8 +27,7 @@ static const char *slot_name(Arena *arena, const Plan *plan, int slot) {
     return arena_printf(arena, "%s%d", prefix[s->kind], number);
 }
 
-/* Lines of a plan
- * ------------------------------------------------------------------------------------------ */
+/* Lines of a plan ----------------------------------------------------------------------------- */
 
 static const char *native_arg(Arena *arena, const Plan *plan, const Step *step, int a) {
     const Arg *const arg = &step->args[a];
@@ -92,9 +91,7 @@ static void add_memory(PlanLines *lines, const Plan *plan) {
     lines->arena_bytes = plan->arena_bytes;
 }
 
-/* Printing
- * ------------------------------------------------------------------------------------------------
- */
+/* Printing ------------------------------------------------------------------------------------ */
 
 static void print_names(Text *text, const char *const *names, int n) {
     for (int i = 0; i < n; i++) text_printf(text, "%s%s", i ? ", " : "", names[i]);

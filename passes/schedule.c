@@ -54,9 +54,7 @@ static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why
     VEC_PUSH(l->arena, &l->refusals, line);
 }
 
-/* cycles
- * ------------------------------------------------------------------------------------------------------------
- */
+/* cycles -------------------------------------------------------------------------------------- */
 
 /* Whether a value computed in group `from` reaches group `to`, by way of another group if
  * `indirect`. */
@@ -82,9 +80,7 @@ static bool closes_cycle(Lower *l, Group *a, Group *b) {
     return reaches(l, a, b, true, ++l->mark) || reaches(l, b, a, true, ++l->mark);
 }
 
-/* merging
- * -----------------------------------------------------------------------------------------------------------
- */
+/* merging ------------------------------------------------------------------------------------- */
 
 static bool is_loop(const Cluster *c) {
     return c->kind == VAL_pointwise || c->kind == VAL_reduction || c->kind == VAL_gemm;
@@ -222,8 +218,7 @@ static void fuse_siblings(Lower *l) {
     }
 }
 
-/* groups of several nests
- * -------------------------------------------------------------------------------------------- */
+/* groups of several nests --------------------------------------------------------------------- */
 
 static void append_group(Lower *l, Group *to, Group *from) {
     for (int i = 0; i < from->clusters.n; i++) {

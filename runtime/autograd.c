@@ -13,8 +13,7 @@
 #include "runtime/custom_op.h"
 #include "runtime/frame.h"
 
-/* what a row saves: parsed once from its `saves` column
- * ---------------------------------------------------------- */
+/* what a row saves: parsed once from its `saves` column --------------------------------------- */
 
 enum { MAX_SAVES = 12 };
 typedef struct SaveItem {
@@ -89,8 +88,7 @@ bool tape_row_differentiable(const OpRow *row) {
     return deriv_rule(row->alias_of ? row->alias_of : row) != NULL;
 }
 
-/* copies of arguments
- * ------------------------------------------------------------------------------------------ */
+/* copies of arguments ------------------------------------------------------------------------- */
 
 static inline size_t list_bytes(const Arg *arg) {
     if (LIKELY(arg->kind < ARG_string)) return 0;
@@ -144,7 +142,7 @@ void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory) {
     }
 }
 
-/* row nodes ---------------------------------------------------------------------------------- */
+/* row nodes ----------------------------------------------------------------------------------- */
 
 typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved and what args point at
                           */
@@ -183,8 +181,7 @@ static const TapeSaved *row_saved(const TapeNode *node, int *n) {
     return row_node(node)->saved;
 }
 
-/* backward of a row node
- * ----------------------------------------------------------------------------------------- */
+/* backward of a row node ---------------------------------------------------------------------- */
 
 typedef struct RowCall { /* arrays of one call of a rule */
     Deriv d;
@@ -275,7 +272,7 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
 static const TapeClass row_class = {
     .backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved};
 
-/* recording ---------------------------------------------------------------------------------- */
+/* recording ----------------------------------------------------------------------------------- */
 
 typedef struct Recording {
     OpCall *call;
@@ -486,7 +483,7 @@ static Status record(OpCall *call, uint32_t needs) {
     return status;
 }
 
-/* the kernel --------------------------------------------------------------------------------- */
+/* the kernel ---------------------------------------------------------------------------------- */
 
 static bool differentiable(const OpRow *row) { return !(row->flags & OPF_nodiff); }
 

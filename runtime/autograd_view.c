@@ -110,8 +110,7 @@ Status tape_view_refresh(sn_tensor *t) {
     return status;
 }
 
-/* CopySlices: edge 0 the base before, edge 1 the op that wrote the view
- * --------------------------------------------- */
+/* CopySlices: edge 0 the base before, edge 1 the op that wrote the view ----------------------- */
 
 static TapeView *written_view(TapeNode *node) { return *(TapeView **)tape_node_extra(node); }
 

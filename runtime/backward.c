@@ -46,7 +46,7 @@ struct Engine {
     sn_tensor **found; /* selective: by x, owned */
 };
 
-/* entries ------------------------------------------------------------------------------------ */
+/* entries ------------------------------------------------------------------------------------- */
 
 static TapeEntry *entry_new(Engine *e) {
     if (!e->last_block || e->last_block->n == BLOCK_ENTRIES) {
@@ -103,7 +103,7 @@ static void entry_close(TapeEntry *entry) {
     tensor_release(entry->leaf);
 }
 
-/* the heap ----------------------------------------------------------------------------------- */
+/* the heap ------------------------------------------------------------------------------------ */
 
 static bool newer(const TapeEntry *a, const TapeEntry *b) {
     return a->node->sequence > b->node->sequence;
@@ -136,7 +136,7 @@ static TapeEntry *heap_pop(Engine *e) {
     return top;
 }
 
-/* sums --------------------------------------------------------------------------------------- */
+/* sums ---------------------------------------------------------------------------------------- */
 
 static bool sole(const sn_tensor *t) {
     return atomic_load(&t->refs) == 1 && t->storage && atomic_load(&t->storage->refs) == 1;
@@ -201,7 +201,7 @@ static Status deliver(Engine *e, const TapeEdge *edge, sn_tensor *grad, bool who
     return edge->leaf || entry->queued || entry->stop ? ST_OK : heap_push(e, entry);
 }
 
-/* hooks -------------------------------------------------------------------------------------- */
+/* hooks --------------------------------------------------------------------------------------- */
 
 static Status run_hook(Engine *e, const TapeHook *hook, sn_tensor **grad) {
     const Arg in = A_VAL(&(*grad)->base);
@@ -237,7 +237,7 @@ static Status run_hooks(Engine *e, const TapeHook *hook, int output, sn_tensor *
     return ST_OK;
 }
 
-/* nodes -------------------------------------------------------------------------------------- */
+/* nodes --------------------------------------------------------------------------------------- */
 
 static Status used_twice(const TapeNode *node) {
     Text name = {0};
@@ -339,7 +339,7 @@ static Status run_node(Engine *e, TapeEntry *entry) {
     return status;
 }
 
-/* leaves ------------------------------------------------------------------------------------- */
+/* leaves -------------------------------------------------------------------------------------- */
 
 /* The strides that .grad should have: the leaf's own where those are dense, else row-major. */
 const Meta *tape_grad_meta(const sn_tensor *leaf) {
@@ -402,8 +402,7 @@ static Status finish_leaves(Engine *e) {
     return ST_OK;
 }
 
-/* what leads to xs
- * --------------------------------------------------------------------------------------------- */
+/* what leads to xs ---------------------------------------------------------------------------- */
 
 /* Entries for all that the roots reach, breadth first; blocks are the queue. */
 static Status reach_all(Engine *e) {
@@ -453,7 +452,7 @@ static Status mark_needed(Engine *e) {
     return ST_OK;
 }
 
-/* roots -------------------------------------------------------------------------------------- */
+/* roots --------------------------------------------------------------------------------------- */
 
 static sn_tensor *one_like(const Meta *meta) {
     sn_tensor *const one =
@@ -551,7 +550,7 @@ static Status seed(Engine *e) {
     return status;
 }
 
-/* a run -------------------------------------------------------------------------------------- */
+/* a run --------------------------------------------------------------------------------------- */
 
 static Status walk(Engine *e) {
     TRY(seed(e));

@@ -21,8 +21,7 @@ enum {
     HELD_CHECK = 32 /* ops between two looks at held bytes */
 };
 
-/* storage -> its number and the newest input of it; older ones follow by `same_storage`
- * ------------------------------------------------------------------------------------- */
+/* storage -> its number and the newest input of it; older ones follow by `same_storage` ------- */
 
 static inline StorageSlot *map_slot(const Capture *c, const Storage *storage) {
     uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)storage) & (c->map_room - 1);
@@ -102,8 +101,7 @@ static inline Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
     return touch(c, t, out);
 }
 
-/* Splitting a call into structure and numbers
- * --------------------------------------------------------------- */
+/* Splitting a call into structure and numbers ------------------------------------------------- */
 
 typedef struct Split {
     int n_operands, n_fixed, n_numbers;
@@ -173,8 +171,7 @@ static Status split_call(Capture *c, const OpCall *call, Split *s) {
     return ST_OK;
 }
 
-/* The likeliest step: the newest child with its newest metadata
- * ------------------------------------------------------------- */
+/* The likeliest step: the newest child with its newest metadata ------------------------------- */
 
 /* Walks what split_call would make, in its order, beside what the step has. While all is equal the step has
  * the next place too. */
@@ -220,8 +217,7 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op,
     return true;
 }
 
-/* Following the trie
- * ------------------------------------------------------------------------------------------ */
+/* Following the trie -------------------------------------------------------------------------- */
 
 static uint8_t current_modes(const sn_state *state) {
     return state->grad_mode == SN_GRAD_ON    ? 0

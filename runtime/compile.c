@@ -72,9 +72,7 @@ Status compile_guarded(Graph *graph, Status (*step)(void *context), void *contex
     return status;
 }
 
-/* Times and refusals, for explain
- * ------------------------------------------------------------------------------------------------
- */
+/* Times and refusals, for explain ------------------------------------------------------------- */
 
 /* The two parts of a joint graph run the same passes: their times add up. */
 void compile_note_time(CompileInfo *info, const char *name, int64_t ns) {
@@ -168,9 +166,7 @@ void compile_info_free(CompileInfo *info) {
     info->refusals = NULL;
 }
 
-/* Stage texts
- * -------------------------------------------------------------------------------------------------
- */
+/* Stage texts --------------------------------------------------------------------------------- */
 
 typedef struct StageRow {
     const char *name, *passes;

@@ -28,8 +28,7 @@ static const sn_tensor *tensor_arg(const OpCall *call, int i) {
     return tensor_of(call->args[i].val);
 }
 
-/* rows: acc[o, index[n], :] += alpha * source[o, n, :]
- * ----------------------------------------------------------- */
+/* rows: acc[o, index[n], :] += alpha * source[o, n, :] -------------------------------------------- */
 
 typedef struct Rows {
     SType type;
@@ -186,8 +185,7 @@ Status cpu_embedding_dense_backward(OpCall *call) {
     return status;
 }
 
-/* elements: out[.., index[i], ..] = or += source[i]
- * --------------------------------------------------------------- */
+/* elements: out[.., index[i], ..] = or += source[i] ------------------------------------------- */
 
 typedef struct Elements {
     const Meta *index; /* sizes walked, row-major */

@@ -84,8 +84,7 @@ static Status custom_backward(TapeNode *node, TapeBackward *call) {
 static const TapeClass custom_class = {
     .backward = custom_backward, .drop = custom_drop, .name = custom_name, .saved = custom_saved};
 
-/* the forward call
- * --------------------------------------------------------------------------------------------- */
+/* the forward call ---------------------------------------------------------------------------- */
 
 static Status check_inputs(const sn_custom *fn, sn_tensor *const *in, int n_in, int n_out) {
     if (!fn || fn->size < sizeof(sn_custom) || !fn->forward || !fn->backward)
@@ -197,8 +196,7 @@ Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const
     return status;
 }
 
-/* what bodies call
- * --------------------------------------------------------------------------------------------- */
+/* what bodies call ---------------------------------------------------------------------------- */
 
 Status custom_save(sn_frame *f, sn_tensor *t) {
     CustomCall *const call = f->custom;
@@ -280,8 +278,7 @@ Status custom_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {
     return ST_OK;
 }
 
-/* compiled functions
- * ------------------------------------------------------------------------------------------- */
+/* compiled functions -------------------------------------------------------------------------- */
 
 typedef struct CompiledNode {
     const TapeCompiled *ops;

@@ -34,7 +34,7 @@ static const OpRow *find_dynamic(const char *name, size_t n) {
 
 void custom_op_start(void) { op_find_made = find_dynamic; }
 
-/* rules -------------------------------------------------------------------------------------------------------- */
+/* rules --------------------------------------------------------------------------------------- */
 
 static Status run_cpu(OpCall *call) {
     const DynamicOp *const op = op_dynamic(call->row);
@@ -128,7 +128,7 @@ static Status meta_rule(MetaCall *call) {
     return status;
 }
 
-/* registration ------------------------------------------------------------------------------------------------- */
+/* registration -------------------------------------------------------------------------------- */
 
 static Status full_name(const Schema *schema, char *name, size_t room) {
     const bool overloaded = schema->overload[0] != '\0';

@@ -50,9 +50,7 @@ uint64_t key_of_device(Device device) {
                                 : KEY_BIT(spare);
 }
 
-/* the table
- * ----------------------------------------------------------------------------------------------------
- */
+/* the table ----------------------------------------------------------------------------------- */
 
 static Entry *entries_of(const OpRow *row) {
     if (LIKELY(row->id < OP_COUNT)) return table[row->id];
@@ -103,9 +101,7 @@ void dispatch_register(const OpRow *row, Key key, OpKernel *kernel) {
     atomic_fetch_add(&dispatch_epoch, 1);
 }
 
-/* key sets
- * -----------------------------------------------------------------------------------------------------
- */
+/* key sets ------------------------------------------------------------------------------------ */
 
 static Status null_argument(const OpCall *call, int i) {
     return error_raise(ST_ARGUMENT, "%s: %s is missing", call->row->name,
@@ -202,9 +198,7 @@ static Status check_devices(OpCall *call) {
     return ST_OK;
 }
 
-/* the walk
- * -----------------------------------------------------------------------------------------------------
- */
+/* the walk ------------------------------------------------------------------------------------ */
 
 static Status no_kernel(const OpCall *call, uint64_t keys) {
     Text list = {0};
@@ -284,8 +278,7 @@ Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n
     return ST_OK;
 }
 
-/* eager as a builder
- * ------------------------------------------------------------------------------------------- */
+/* eager as a builder -------------------------------------------------------------------------- */
 
 static Status emit_eagerly(Builder *self, const OpRow *row, const Arg *args, Val **outs) {
     (void)self;

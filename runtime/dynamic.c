@@ -126,10 +126,8 @@ static Status plan_input(Dynamic *d, int input) {
     return ST_OK;
 }
 
-/* Which numbers may vary
- * --------------------------------------------------------------------------------------
- *
- * Rules read the other ones as constants: a dim, a reduction's mode, an epsilon. */
+/* which numbers may vary -------------------------------------------------------------------------- */
+/* Rules read the other ones as constants: a dim, a reduction's mode, an epsilon. */
 
 /* Sizes and positions, and the scalars of ops whose bodies read them element by element. */
 static bool may_vary(const TraceOp *op, const Param *param) {
@@ -151,9 +149,7 @@ bool number_is_special(bool is_float, int64_t bits) {
     return false;
 }
 
-/* Numbers
- * ----------------------------------------------------------------------------------------------------
- */
+/* Numbers ------------------------------------------------------------------------------------- */
 
 static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
     const bool varied =

@@ -18,9 +18,7 @@ typedef struct EagerCache {
     int n;
 } EagerCache;
 
-/* signatures
- * ---------------------------------------------------------------------------------------------------
- */
+/* signatures ---------------------------------------------------------------------------------- */
 
 static inline void put(EagerCall *ec, uint64_t word) {
     if (LIKELY(ec->n_words < MAX_WORDS)) ec->words[ec->n_words] = word;
@@ -85,9 +83,7 @@ static inline Status sign(EagerCall *ec) {
     return ST_OK;
 }
 
-/* the cache
- * ----------------------------------------------------------------------------------------------------
- */
+/* the cache ----------------------------------------------------------------------------------- */
 
 static inline bool equal(const EagerEntry *entry, const EagerCall *ec) {
     if (entry->n_words != ec->n_words) return false;
@@ -147,9 +143,7 @@ void eager_cache_free(sn_state *state) {
     state->eager = NULL;
 }
 
-/* running
- * ------------------------------------------------------------------------------------------------------
- */
+/* running ------------------------------------------------------------------------------------- */
 
 static inline const void *operand_at(const Direct *direct, const EagerCall *ec, int i) {
     const int operand = direct->operand[i];
@@ -292,8 +286,7 @@ static Status eager_kernel(OpCall *call) {
     return LIKELY(entry) ? run_entry(entry, &ec) : build_and_run(&ec);
 }
 
-/* the Meta device
- * ---------------------------------------------------------------------------------------------- */
+/* the Meta device ----------------------------------------------------------------------------- */
 
 static sn_tensor *first_tensor(const OpCall *call, int arg) {
     const Arg *const a = &call->args[arg];

@@ -15,9 +15,7 @@
 #include "runtime/eager.h"
 #include "runtime/execute_step.h"
 
-/* metas
- * --------------------------------------------------------------------------------------------------------
- */
+/* metas --------------------------------------------------------------------------------------- */
 
 static const Meta *intern_out(const MetaOut *out) {
     return meta_intern(out->dtype, out->device, out->sizes, out->strides, out->rank, out->wrapped);
@@ -51,9 +49,7 @@ Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *metas) {
     return status;
 }
 
-/* entries
- * ------------------------------------------------------------------------------------------------------
- */
+/* entries ------------------------------------------------------------------------------------- */
 
 static EagerEntry *entry_new(const EagerCall *ec, RunKind kind, int n_outs) {
     const int n_words = ec->n_words <= MAX_WORDS ? ec->n_words : 0;
@@ -123,8 +119,7 @@ static Status build_view(EagerCall *ec, const EagerMetas *metas, EagerEntry **ou
     return ST_OK;
 }
 
-/* one-node graphs
- * ---------------------------------------------------------------------------------------------- */
+/* one-node graphs ----------------------------------------------------------------------------- */
 
 typedef struct OneNode {
     EagerCall *ec;
@@ -211,9 +206,7 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
     return ST_OK;
 }
 
-/* one primitive
- * ------------------------------------------------------------------------------------------------
- */
+/* one primitive ------------------------------------------------------------------------------- */
 
 /* Walks memory element by element over the first n_dims dims of a nest. */
 static bool is_dense(const Nest *nest, const Inst *inst, int n_dims) {

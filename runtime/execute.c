@@ -23,9 +23,7 @@
 static _Thread_local ExecuteCounts counts __attribute__((tls_model("initial-exec")));
 ExecuteCounts *execute_counts(void) { return &counts; }
 
-/* building
- * -----------------------------------------------------------------------------------------------------
- */
+/* building ------------------------------------------------------------------------------------ */
 
 static Status code_for(const Kernel *kernel, const Nest *nest, NativeFind *native, void *context,
                        NestCode *code) {
@@ -104,9 +102,7 @@ void executable_free(Executable *e) {
     mem_free(e);
 }
 
-/* outputs
- * ------------------------------------------------------------------------------------------------------
- */
+/* outputs ------------------------------------------------------------------------------------- */
 
 static const Meta *output_meta(const Launch *launch, int i) {
     const Executable *const e = launch->e;
@@ -150,9 +146,7 @@ static Status make_outputs(Launch *launch) {
     return ST_OK;
 }
 
-/* slots
- * --------------------------------------------------------------------------------------------------------
- */
+/* slots --------------------------------------------------------------------------------------- */
 
 static Status make_arena(Launch *launch) {
     const int64_t bytes = launch_int(launch, launch->e->plan->arena_bytes);

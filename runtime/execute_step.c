@@ -66,9 +66,7 @@ static Status raise_check(const Launch *launch, const Step *step, const Nest *ne
                        strcmp(param, "target") ? "elements" : "classes");
 }
 
-/* nests
- * --------------------------------------------------------------------------------------------------------
- */
+/* nests --------------------------------------------------------------------------------------- */
 
 typedef struct Split {
     const NestCode *code;
@@ -132,9 +130,7 @@ static Status run_nest(Launch *launch, const Step *step, const Nest *nest, const
     return ST_OK;
 }
 
-/* GEMM
- * ---------------------------------------------------------------------------------------------------------
- */
+/* GEMM ---------------------------------------------------------------------------------------- */
 
 typedef struct Product {
     GemmCall call;
@@ -219,9 +215,7 @@ static Status run_gemm(Launch *launch, const Step *step, const NestCode *codes,
     return product.failed ? raise_check(launch, step, &kernel->nests[0], &product.error) : ST_OK;
 }
 
-/* native ops
- * ---------------------------------------------------------------------------------------------------
- */
+/* native ops ---------------------------------------------------------------------------------- */
 
 /* A tensor over a value's place in its slot. */
 static sn_tensor *wrap_value(Launch *launch, const GVal *value) {

@@ -16,9 +16,7 @@ double explain_share(const sn_stats *s) {
     return all ? (double)s->ops_generated / (double)all : 0.0;
 }
 
-/* Plans
- * --------------------------------------------------------------------------------------------------------
- */
+/* Plans --------------------------------------------------------------------------------------- */
 
 static int64_t bytes_of(const Plan *plan, const Meta *meta) {
     return sym_hint(plan->graph->env, meta->numel) * dtype_bytes(meta->dtype);
@@ -75,9 +73,7 @@ int64_t variant_arena_bytes(const Variant *v) {
     return most;
 }
 
-/* Text
- * ---------------------------------------------------------------------------------------------------------
- */
+/* Text ---------------------------------------------------------------------------------------- */
 
 static void put_indented(Text *text, const char *indent, const char *lines) {
     while (*lines) {
@@ -207,9 +203,7 @@ void explain_text(sn_function *fn, Text *text) {
     pthread_mutex_unlock(&fn->lock);
 }
 
-/* Stages
- * -------------------------------------------------------------------------------------------------------
- */
+/* Stages -------------------------------------------------------------------------------------- */
 
 const char *explain_stage_name(int i) {
     int n = 0;

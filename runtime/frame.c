@@ -19,8 +19,7 @@ static Status check_result(const sn_frame *frame, sn_status returned) {
     return ST_OK;
 }
 
-/* Is a frame still there?
- * ------------------------------------------------------------------------------------------ */
+/* Is a frame still there? --------------------------------------------------------------------- */
 
 typedef struct Walk {
     const char *cfa;
@@ -43,8 +42,7 @@ bool frame_was_left(const void *cfa, const void *function) {
     return walk.passed && !walk.found;
 }
 
-/* Running
- * ------------------------------------------------------------------------------------------ */
+/* Running ------------------------------------------------------------------------------------- */
 
 /* A callback that a C++ exception or the end of its thread passes through: its scopes end here, as the compiler's
  * cleanups do. A longjmp passes silently: segment.c. */

@@ -12,8 +12,7 @@
 #include "runtime/replay.h"
 #include "runtime/symbols.h"
 
-/* Making and freeing
- * ------------------------------------------------------------------------------------------- */
+/* Making and freeing -------------------------------------------------------------------------- */
 
 static void init_recursive(pthread_mutex_t *mutex) {
     pthread_mutexattr_t attributes;
@@ -61,9 +60,7 @@ void function_free(sn_function *fn) {
     mem_free(fn);
 }
 
-/* What happened
- * -----------------------------------------------------------------------------------------------
- */
+/* What happened ------------------------------------------------------------------------------- */
 
 void function_note_break(sn_function *fn, const char *reason, const void *site) {
     if (UNLIKELY(log_on(LOG_graph_breaks, LOG_INFO))) {
@@ -128,9 +125,7 @@ int function_recompile_limit(const sn_function *fn) {
     return (int)setting_number(SET_recompile_limit);
 }
 
-/* A call
- * -------------------------------------------------------------------------------------------------------
- */
+/* A call -------------------------------------------------------------------------------------- */
 
 static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out,
                        Capture *capture) {

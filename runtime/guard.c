@@ -33,8 +33,7 @@ static bool differ(Text *why, GuardId guard, int input, int64_t want, int64_t go
     return false;
 }
 
-/* Metadata
- * ------------------------------------------------------------------------------------------- */
+/* Metadata ------------------------------------------------------------------------------------ */
 
 typedef struct Check {
     const Variant *variant;
@@ -71,8 +70,7 @@ static bool other_meta_fits(const Check *c, int input) {
     return false;
 }
 
-/* The rest of an input
- * ------------------------------------------------------------------------------- */
+/* The rest of an input ------------------------------------------------------------------------ */
 
 static inline bool same_flags(const InputGuard *guard, const TraceInput *input) {
     return guard->requires_grad == input->requires_grad && guard->is_leaf == input->is_leaf &&
@@ -138,8 +136,7 @@ static bool inputs_fit(const Check *c) {
     return false;
 }
 
-/* Numbers and symbols
- * -------------------------------------------------------------------------------- */
+/* Numbers and symbols ------------------------------------------------------------------------- */
 
 static bool number_fits(const Check *c, int k) {
     const Variant *const v = c->variant;
@@ -208,8 +205,7 @@ static bool symbols_fit(const Check *c) {
     return true;
 }
 
-/* All
- * ------------------------------------------------------------------------------------------------ */
+/* All ----------------------------------------------------------------------------------------- */
 
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why) {
     for (int v = 0; v < variant->n_values; v++)

@@ -29,9 +29,7 @@ typedef struct GuardView {
 static const char *const relation_names[] = {"==", "!=", "<", "<="};
 static const char *const binding_names[] = {"size", "stride", "number", "seed", "sequence"};
 
-/* Printing
- * ------------------------------------------------------------------------------------------------
- */
+/* Printing ------------------------------------------------------------------------------------ */
 
 static void print_symbols(const GuardView *g, Text *text) {
     for (int i = 0; i < g->bindings.n; i++) {
@@ -125,9 +123,7 @@ void guards_print(const Variant *v, Text *text) {
     arena_free(arena);
 }
 
-/* Parsing
- * -------------------------------------------------------------------------------------------------
- */
+/* Parsing ------------------------------------------------------------------------------------- */
 
 typedef struct Reader {
     Arena *arena;

@@ -15,8 +15,7 @@
 
 enum { SCRATCH_ALIGN = 64, LONG_RUN = 256, NARROW_ROWS = 32 };
 
-/* kernels, resolved
- * ---------------------------------------------------------------------------------------------- */
+/* kernels, resolved --------------------------------------------------------------------------- */
 
 static Kernels resolved[ISA_COUNT];
 static atomic_bool is_resolved[ISA_COUNT];
@@ -51,8 +50,7 @@ static const Kernels *kernels_now(void) {
     return kernels;
 }
 
-/* scratch memory: one growing block per thread, freed with it
- * ---------------------------------------------------- */
+/* scratch memory: one growing block per thread, freed with it --------------------------------- */
 
 typedef struct Scratch {
     char *at;
@@ -89,8 +87,7 @@ static void scratch_give(char *block) {
         mem_free(block);
 }
 
-/* the straight line
- * ---------------------------------------------------------------------------------------------- */
+/* the straight line --------------------------------------------------------------------------- */
 
 static bool is_whole(const BlockProgram *p, const int64_t *lo, const int64_t *hi) {
     if (!lo) return true;
@@ -122,8 +119,7 @@ static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs)
     return true;
 }
 
-/* resolving dims and places
- * -------------------------------------------------------------------------------------- */
+/* resolving dims and places ------------------------------------------------------------------- */
 
 static int64_t resolve(const Frame *f, int64_t v) { return sym_is(v) ? f->params[sym_id(v)] : v; }
 
@@ -212,8 +208,7 @@ static void resolve_frame(Frame *f, const int64_t *lo, const int64_t *hi, void *
     f->columns = p->n_inner && p->n_s == p->n_inner;
 }
 
-/* the scratch memory of a run
- * ------------------------------------------------------------------------------------ */
+/* the scratch memory of a run ----------------------------------------------------------------- */
 
 static size_t round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -266,9 +261,7 @@ static void lay_frame(Frame *f, char *at) {
     for (int i = 0; i < p->n_slots; i++) f->slot[i] = f->home[i] = at + slots[i].offset;
 }
 
-/* steps
- * ----------------------------------------------------------------------------------------------------------
- */
+/* steps --------------------------------------------------------------------------------------- */
 
 static void fill_uniform(Frame *f, const BlockStep *step, int64_t n) {
     char value[8] __attribute__((aligned(8)));
@@ -348,9 +341,7 @@ static bool run_steps(Frame *f, int first, int n) {
     return true;
 }
 
-/* blocks
- * ---------------------------------------------------------------------------------------------------------
- */
+/* blocks -------------------------------------------------------------------------------------- */
 
 /* Sets the wide shape to the block of inner positions that begins at `start`; returns its length in
  * inner positions. */
@@ -399,9 +390,7 @@ static bool run_phase(Frame *f, const BlockPhase *phase) {
     return true;
 }
 
-/* tiles
- * ----------------------------------------------------------------------------------------------------------
- */
+/* tiles --------------------------------------------------------------------------------------- */
 
 static bool all_flat(const Frame *f) {
     for (int i = 0; i < f->program->n_accesses; i++)

@@ -115,9 +115,7 @@ void *frame_contiguous(Frame *f, int access, const Shape *shape) {
     return place->base + (place->offset + slow.offset + fast.offset) * place->bytes;
 }
 
-/* loads
- * ----------------------------------------------------------------------------------------------------------
- */
+/* loads --------------------------------------------------------------------------------------- */
 
 enum { SHORT_ROW = 16 };
 
@@ -176,8 +174,7 @@ void frame_load(Frame *f, const BlockStep *step, const Shape *shape) {
     each_rect(f, &f->places[step->access], shape, f->home[step->out], load_rect);
 }
 
-/* indices and gathers
- * -------------------------------------------------------------------------------------------- */
+/* indices and gathers ------------------------------------------------------------------------- */
 
 static void index_rect(const Frame *f, const Place *place, char *block, const Rect *rect) {
     int64_t *const to = (int64_t *)block + rect->at;
@@ -236,9 +233,7 @@ bool frame_gather(Frame *f, const BlockStep *step, const Shape *shape) {
     return true;
 }
 
-/* stores
- * ---------------------------------------------------------------------------------------------------------
- */
+/* stores -------------------------------------------------------------------------------------- */
 
 static void store_rect(const Frame *f, const Place *place, char *block, const Rect *rect) {
     const int size = stype_bytes(dtype_compute(place->dtype));

@@ -18,9 +18,7 @@ static void fill_identity(const Frame *f, RedKind kind, SType type, char *out, i
     f->kernels->load[dtype_of(type)](out, one, 0, n);
 }
 
-/* order S
- * --------------------------------------------------------------------------------------------------------
- */
+/* order S ------------------------------------------------------------------------------------- */
 
 static char *sums_at(const Reduction *r, int level) {
     return r->sums + (int64_t)level * BLOCK * stype_bytes(r->type);
@@ -47,9 +45,7 @@ static void finish_rows(const Frame *f, Reduction *r, char *out, int64_t n) {
     memset(r->n_rows, 0, sizeof r->n_rows);
 }
 
-/* order L
- * --------------------------------------------------------------------------------------------------------
- */
+/* order L ------------------------------------------------------------------------------------- */
 
 static char *partials_at(const Reduction *r, int level) {
     return r->partial + (int64_t)level * CHUNK_L * stype_bytes(r->type);
@@ -85,9 +81,7 @@ static void finish_partials(const Frame *f, Reduction *r, char *out) {
     }
 }
 
-/* positions
- * ------------------------------------------------------------------------------------------------------
- */
+/* positions ----------------------------------------------------------------------------------- */
 
 /* Largest or smallest so far of one column or row; NaN beats all, the first of equals stays. */
 #define BEST(T)                                                                                    \
@@ -128,9 +122,7 @@ static void position_step(Frame *f, Reduction *r, const char *values) {
         best(r, row, values + row * columns * size, columns, f->wide.fast.start);
 }
 
-/* steps
- * ----------------------------------------------------------------------------------------------------------
- */
+/* steps --------------------------------------------------------------------------------------- */
 
 static bool finds_position(const Reduction *r) {
     return r->kind == RED_argmax || r->kind == RED_argmin;

@@ -179,9 +179,7 @@ void replay_count(const sn_function *fn, sn_stats *stats) {
         program_count(p, stats);
 }
 
-/* Learning
- * -----------------------------------------------------------------------------------------------------
- */
+/* Learning ------------------------------------------------------------------------------------ */
 
 /* The variant that the trace ran as, or that was just compiled for it. */
 static Variant *variant_of(const Trace *trace) {

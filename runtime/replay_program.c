@@ -36,8 +36,7 @@ void program_count(const ReplayProgram *p, sn_stats *stats) {
     stats->ops_interpreted += interpreted * p->n_ops;
 }
 
-/* Does a call fit?
- * ------------------------------------------------------------------------------------------ */
+/* Does a call fit? ---------------------------------------------------------------------------- */
 
 static bool size_fits(const SymEnv *env, int64_t want, int64_t got) {
     return sym_is(want) ? got >= sym_expr(env, want)->b : got == want;
@@ -122,8 +121,7 @@ static bool guards_hold(const ReplayProgram *p, const int64_t *values) {
     return true;
 }
 
-/* The trace that the body would make
- * ------------------------------------------------------------------------------------------ */
+/* The trace that the body would make ---------------------------------------------------------- */
 
 static int storage_number(Trace *trace, int input) {
     for (int k = 0; k < input; k++)
@@ -216,8 +214,7 @@ bool program_fits(sn_function *fn, const ReplayProgram *p, const Arg *in, int n_
     return fits;
 }
 
-/* Launch
- * ------------------------------------------------------------------------------------------ */
+/* Launch -------------------------------------------------------------------------------------- */
 
 static int output_of(const Variant *v, int value) {
     for (int i = 0; i < v->n_outputs; i++)
@@ -270,8 +267,7 @@ Status program_try(sn_function *fn, ReplayProgram *p, const Arg *in, int n_in, s
     return status;
 }
 
-/* Making one
- * ------------------------------------------------------------------------------------------ */
+/* Making one ---------------------------------------------------------------------------------- */
 
 static int find_input(const Arg *in, int n_in, const sn_tensor *t) {
     for (int i = 0; i < n_in; i++)

@@ -41,9 +41,7 @@ static int64_t printed_index(const Format *f, int64_t n, int64_t k) {
     return k == EDGE ? -1 : n - 2 * EDGE - 1 + k;
 }
 
-/* the format
- * ---------------------------------------------------------------------------------------------------
- */
+/* the format ---------------------------------------------------------------------------------- */
 
 typedef void Visit(Format *f, const char *element);
 
@@ -102,9 +100,7 @@ static Format decide(const Walk *whole) {
     return f;
 }
 
-/* the text
- * -----------------------------------------------------------------------------------------------------
- */
+/* the text ------------------------------------------------------------------------------------ */
 
 static void put_spaces(Text *text, int64_t n) { text_printf(text, "%*s", (int)n, ""); }
 
@@ -160,9 +156,7 @@ static void put_tensor(const Format *f, const Walk *w, int indent, Text *text) {
     text_puts(text, "]");
 }
 
-/* suffixes
- * -----------------------------------------------------------------------------------------------------
- */
+/* suffixes ------------------------------------------------------------------------------------ */
 
 static const char *torch_dtype(DType dtype) {
     static const char *const names[DT_COUNT] = {

@@ -153,7 +153,7 @@ const SafeTensor *safetensors_find(const SafeFile *file, const char *name) {
     return NULL;
 }
 
-/* writing ------------------------------------------------------------------------------------------------------- */
+/* writing ------------------------------------------------------------------------------------- */
 
 static void metadata_print(Text *text, const char *const (*metadata)[2], int n) {
     text_puts(text, "\"__metadata__\":{");

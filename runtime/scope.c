@@ -169,9 +169,7 @@ const char *state_text(sn_state *state, char *malloced) {
     return malloced;
 }
 
-/* public
- * -------------------------------------------------------------------------------------------------------
- */
+/* public -------------------------------------------------------------------------------------- */
 
 static sn_scope mark_of(const sn_state *state) {
     const uint64_t id = state->id & ((1u << ID_BITS) - 1);

@@ -100,9 +100,7 @@ void trace_mark_needed(Trace *trace) {
         if (trace->values.at[v] && is_needed(trace, trace->values.at[v])) trace->needed[v] = 1;
 }
 
-/* Eager run
- * --------------------------------------------------------------------------------------------------
- */
+/* Eager run ----------------------------------------------------------------------------------- */
 
 static bool all_bound(const TraceOp *op, sn_tensor *const *values) {
     for (int i = 0; i < op->n_outs; i++)
@@ -169,9 +167,7 @@ Status trace_run_eager(Trace *trace) {
     return status;
 }
 
-/* Compiled run
- * -----------------------------------------------------------------------------------------------
- */
+/* Compiled run -------------------------------------------------------------------------------- */
 
 static Variant *find_variant(const Trace *trace) {
     Variant *variant = atomic_load_explicit(&trace->end->variants, memory_order_acquire);

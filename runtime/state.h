@@ -93,9 +93,7 @@ Status state_outside_body(const char *what);
 typedef void StateDrop(sn_state *state);
 extern StateDrop *state_drop_capture;
 
-/* scopes
- * -------------------------------------------------------------------------------------------------------
- */
+/* scopes -------------------------------------------------------------------------------------- */
 
 /* Internal scopes: cheap, and temporaries inside are released at the end, also inside an owned
  * scope. */

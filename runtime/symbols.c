@@ -8,8 +8,7 @@ Symbols *symbols_current(void) {
     return c ? c->symbols : NULL;
 }
 
-/* The inputs of a call
- * ------------------------------------------------------------------------------------------ */
+/* The inputs of a call ------------------------------------------------------------------------ */
 
 static int64_t fresh(Symbols *s, int64_t value, int64_t lower_bound, SymSource source) {
     if (value < lower_bound)
@@ -76,8 +75,7 @@ void symbols_free(Symbols *symbols) {
     if (symbols) arena_free(symbols->arena);
 }
 
-/* Numbers
- * ------------------------------------------------------------------------------------------ */
+/* Numbers ------------------------------------------------------------------------------------- */
 
 int64_t symbols_concrete(int64_t value) {
     Symbols *const s = symbols_current();
@@ -111,8 +109,7 @@ void symbols_pin(const Arg *arg) {
     if (input >= 0) s->pinned[input] = true;
 }
 
-/* Metadata
- * ------------------------------------------------------------------------------------------ */
+/* Metadata ------------------------------------------------------------------------------------ */
 
 /* As this capture knows t; closed-over tensors are what they are. */
 static const Meta *meta_of(const Symbols *s, const sn_tensor *t) {
@@ -142,8 +139,7 @@ void symbols_show_strides(sn_tensor *t) {
     for (int d = 0; meta && d < meta->rank; d++) symbols_concrete(meta->strides[d]);
 }
 
-/* A call with plain numbers
- * ------------------------------------------------------------------------------------------ */
+/* A call with plain numbers ------------------------------------------------------------------- */
 
 static Status plain_arg(Symbols *s, Arg *arg) {
     if (arg->kind == ARG_int || arg->kind == ARG_float) arg->n = 0;
@@ -166,8 +162,7 @@ Status symbols_plain_call(Symbols *s, const OpCall *call, OpCall *plain, Arg *ar
     return ST_OK;
 }
 
-/* Recording
- * ------------------------------------------------------------------------------------------ */
+/* Recording ----------------------------------------------------------------------------------- */
 
 static void add_source(Capture *c, int64_t value, int input) {
     VEC_PUSH(c->arena, &c->trace->sources, ((struct NumberSource){value, input}));
@@ -256,8 +251,7 @@ Status symbols_record(Capture *c, const OpCall *call, const Arg *symbolic, const
     return ST_OK;
 }
 
-/* Composites: the rule's values mirror tensors
- * ------------------------------------------------------------------------------------------ */
+/* Composites: the rule's values mirror tensors ------------------------------------------------ */
 
 typedef struct Mirror {
     Val base; /* symbolic */

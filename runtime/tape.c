@@ -14,7 +14,7 @@ static _Atomic int64_t hook_ids;
 
 int64_t tape_live_nodes(void) { return atomic_load(&live_nodes); }
 
-/* blocks ------------------------------------------------------------------------------------- */
+/* blocks -------------------------------------------------------------------------------------- */
 
 void *tape_block_take(size_t bytes, uint16_t *class) {
     const size_t wanted = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
@@ -53,7 +53,7 @@ void tape_blocks_trim(sn_state *state) {
     }
 }
 
-/* nodes -------------------------------------------------------------------------------------- */
+/* nodes --------------------------------------------------------------------------------------- */
 
 TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t extra) {
     const size_t head =
@@ -163,7 +163,7 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
     return ST_OK;
 }
 
-/* tensors ------------------------------------------------------------------------------------ */
+/* tensors ------------------------------------------------------------------------------------- */
 
 AutogradMeta *tape_meta(sn_tensor *t) {
     if (t->autograd) return t->autograd;
@@ -312,7 +312,7 @@ void tape_hook_remove(sn_tensor *t, int64_t id) {
     }
 }
 
-/* saved tensors ------------------------------------------------------------------------------ */
+/* saved tensors ------------------------------------------------------------------------------- */
 
 Status tape_save(TapeSaved *saved, sn_tensor *t) {
     if (UNLIKELY(t->flags & TF_inference))

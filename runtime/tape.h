@@ -53,7 +53,7 @@ static inline bool tape_is_leaf(const sn_tensor *t) {
     return !meta || (!meta->node && !(meta->view && tape_view_tracks(t)));
 }
 
-/* tensors ------------------------------------------------------------------------------------ */
+/* tensors ------------------------------------------------------------------------------------- */
 AutogradMeta *tape_meta(sn_tensor *t);            /* made if absent; NULL: out of memory */
 Status tape_requires_grad(sn_tensor *t, bool on); /* of a leaf of floating dtype */
 sn_tensor *tape_grad(const sn_tensor *t);         /* borrowed; NULL: none */
@@ -74,7 +74,7 @@ Status tape_saved_check(const TapeSaved *saved, const char *node); /* the versio
 Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32_t expected);
 Status tape_used_twice(const char *node); /* the error of a backward that finds nothing saved */
 
-/* nodes -------------------------------------------------------------------------------------- */
+/* nodes --------------------------------------------------------------------------------------- */
 
 typedef struct TapeEdge { /* where the gradient of one input goes */
     void *target;         /* a TapeNode, a leaf's sn_tensor, or NULL: nowhere; owned */
@@ -176,8 +176,7 @@ const Meta *tape_grad_meta(const sn_tensor *leaf);
 /* Runs an op under Autograd and the backend only, whatever this thread includes. */
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs);
 
-/* views (autograd_view.c)
- * -------------------------------------------------------------------------------------- */
+/* views (autograd_view.c) --------------------------------------------------------------------- */
 Status tape_view_note(OpCall *call); /* results of a view op that share their argument's storage */
 Status
 tape_view_refresh(sn_tensor *t); /* a view whose base was written: its history is made anew */
@@ -188,8 +187,7 @@ tape_view_rebase(sn_tensor *t,
 void tape_view_release(TapeView *view);
 sn_tensor *tape_view_base(const sn_tensor *t); /* NULL: not a view */
 
-/* engine (backward.c)
- * ------------------------------------------------------------------------------------------ */
+/* engine (backward.c) ------------------------------------------------------------------------- */
 enum { TAPE_retain = 1, TAPE_create = 2, TAPE_allow_unused = 4, TAPE_stop = 8 };
 /* TAPE_stop: the run ends at xs: what made them does not run, nor do their hooks. roots get grads[i] (NULL: 1, for one element). xs NULL: accumulate into leaves. Else the
  * gradients of xs go to out (scope-owned, NULL where unused is allowed) and no leaf is touched. */
@@ -210,8 +208,7 @@ extern bool (*tape_capture_run)(const TapeRun *run, Status *status);
  * them; borrowed. Returns how many there are, filling at most `room`. */
 int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int room);
 
-/* compiled functions
- * ------------------------------------------------------------------------------------------- */
+/* compiled functions -------------------------------------------------------------------------- */
 typedef struct TapeCompiled {
     const char *name;
     Status (*backward)(void *context, TapeBackward *call); /* edges are the inputs */
@@ -227,7 +224,7 @@ typedef struct TapeCompiled {
 Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs,
                          const TapeCompiled *ops, void *context);
 
-/* listings ----------------------------------------------------------------------------------- */
+/* listings ------------------------------------------------------------------------------------ */
 /* Every node reachable from t, newest first: "#7 MulBackward -> #5 AddBackward, AccumulateGrad;
  * saved self f32[2] v0 (8 bytes)". Then a line of totals. Storages count once. */
 void tape_print(Text *text, sn_tensor *t);

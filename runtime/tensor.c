@@ -208,9 +208,7 @@ Status tensor_ready(sn_tensor *t, const char *what) {
                        t->base.meta->device == DEV_meta ? "meta" : "spare");
 }
 
-/* storage
- * ------------------------------------------------------------------------------------------------------
- */
+/* storage ------------------------------------------------------------------------------------- */
 
 Storage *storage_new(Device device, size_t bytes) {
     Storage *const storage = mem_alloc(sizeof *storage);

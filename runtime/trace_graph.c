@@ -92,8 +92,7 @@ static Status add_inputs(Making *m) {
     return ST_OK;
 }
 
-/* Arguments: tensors to graph values, numbers as the plan says
- * ------------------------------------------------ */
+/* Arguments: tensors to graph values, numbers as the plan says -------------------------------- */
 
 static Val *value_of(const Making *m, Operand operand) {
     if (operand == OPERAND_ABSENT) return NULL;

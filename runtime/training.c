@@ -1,8 +1,7 @@
 /* training.c: see training.h. */
 #include "runtime/training_parts.h"
 
-/* Which values carry gradients
- * --------------------------------------------------------------------------------- */
+/* Which values carry gradients ---------------------------------------------------------------- */
 
 typedef struct Tracking {
     bool *tracked; /* by value id */
@@ -58,9 +57,7 @@ Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wante
     return ST_OK;
 }
 
-/* Compiling
- * ----------------------------------------------------------------------------------------------------
- */
+/* Compiling ----------------------------------------------------------------------------------- */
 
 typedef struct Split {
     Variant *variant;

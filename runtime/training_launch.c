@@ -27,9 +27,7 @@ static const TapeSaved *launch_saved(void *context, int *n) {
     return l->saved;
 }
 
-/* Checks
- * ------------------------------------------------------------------------------------------------
- */
+/* Checks -------------------------------------------------------------------------------------- */
 
 static Status step_used_twice(const TapeStep *step) {
     Text name = {0};
@@ -74,9 +72,7 @@ static void free_used(Launch *l) {
     free_saved(l);
 }
 
-/* Backward
- * ----------------------------------------------------------------------------------------------
- */
+/* Backward ------------------------------------------------------------------------------------ */
 
 /* The gradient in the layout that the backward was compiled for; bits do not change. */
 static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
@@ -143,9 +139,7 @@ static const TapeCompiled compiled_class = {.name = "Compiled",
                                             .expand = training_become,
                                             .frees = true};
 
-/* Forward
- * -----------------------------------------------------------------------------------------------
- */
+/* Forward ------------------------------------------------------------------------------------- */
 
 static Launch *launch_new(Variant *v, const int64_t *symbols, const double *floats) {
     const Training *const t = v->training;

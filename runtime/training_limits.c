@@ -216,8 +216,7 @@ const char *training_refusal(Graph *graph, const bool *tracked, const Trace *tra
     return l.why;
 }
 
-/* Used up
- * ---------------------------------------------------------------------------------------------- */
+/* Used up ------------------------------------------------------------------------------------- */
 
 static void used_up_name(const TapeNode *node, Text *text) {
     tape_row_name(*(const OpRow *const *)node->extra, text);

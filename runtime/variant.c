@@ -28,9 +28,7 @@ void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) 
     }
 }
 
-/* Launch
- * -----------------------------------------------------------------------------------------------------
- */
+/* Launch -------------------------------------------------------------------------------------- */
 
 static sn_tensor *graph_input_tensor(const GraphInput *in, const Trace *trace) {
     const TraceInput *const touched = &trace->inputs.at[in->touched];
@@ -95,9 +93,7 @@ Status variant_run(Variant *variant, Trace *trace) {
     return status;
 }
 
-/* Compiling
- * --------------------------------------------------------------------------------------------------
- */
+/* Compiling ----------------------------------------------------------------------------------- */
 
 static Variant *newest_like(const Trace *trace) {
     Variant *v = atomic_load_explicit(&trace->end->variants, memory_order_acquire);

@@ -165,9 +165,7 @@ static void emit_phase(Emitter *e, const Phase *phase, bool again) {
     VEC_PUSH(e->arena, &e->phases, out);
 }
 
-/* aliasing
- * -------------------------------------------------------------------------------------------------------
- */
+/* aliasing ------------------------------------------------------------------------------------ */
 
 static bool uses(const BlockStep *step, int16_t slot) {
     return step->a == slot || step->b == slot || step->c == slot;
@@ -231,9 +229,7 @@ static void mark_direct(Emitter *e, int first, int n) {
     steps[maker].direct = steps[store].access;
 }
 
-/* scratch memory
- * -------------------------------------------------------------------------------------------------
- */
+/* scratch memory ------------------------------------------------------------------------------ */
 
 typedef struct Pool {
     int32_t free[3][64]; /* by size of element: 1, 4, 8 bytes */
@@ -297,9 +293,7 @@ static void place_region(Emitter *e, int first, int n, int64_t base, int64_t *hi
     *highest = max_i64(*highest, top);
 }
 
-/* assembling
- * -----------------------------------------------------------------------------------------------------
- */
+/* assembling ---------------------------------------------------------------------------------- */
 
 static void emit_uniform(Emitter *e) {
     for (int i = 0; i < e->nest->n_insts; i++) {

@@ -81,7 +81,7 @@ static Status run_eager(CaseRun *run, Outcome *outcome, bool widen) {
     return json_get(run->spec, "grad") ? run_backward(run, outcome) : ST_OK;
 }
 
-/* checks against the file ---------------------------------------------------------------------------------------- */
+/* checks against the file --------------------------------------------------------------------- */
 
 static bool shares_input(const Outcome *outcome, const sn_tensor *t) {
     for (int i = 0; i < outcome->call.n_inputs; i++)
@@ -175,7 +175,7 @@ static bool check_with_exact(CaseRun *run, const Outcome *outcome) {
     return right;
 }
 
-/* compiled -------------------------------------------------------------------------------------------------------- */
+/* compiled ------------------------------------------------------------------------------------ */
 
 /* The function under test: the case's call on the frame's inputs. */
 static sn_status body(sn_frame *f) {
@@ -259,7 +259,7 @@ static bool compiled_agrees(CaseRun *run, const Outcome *eager, CaseCounts *coun
     return same;
 }
 
-/* one case, one file ---------------------------------------------------------------------------------------------- */
+/* one case, one file -------------------------------------------------------------------------- */
 
 /* An expected error must come; any other error is a failure. */
 static bool run_error_case(CaseRun *run, Outcome *outcome) {

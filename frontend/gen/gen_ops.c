@@ -153,9 +153,7 @@ static void doc_print(Text *text, const OpRow *row) {
     text_printf(text, "   %s */\n", row->schema);
 }
 
-/* source
- * --------------------------------------------------------------------------------------------------------
- */
+/* source -------------------------------------------------------------------------------------- */
 
 static void default_print(Text *text, const Param *param) {
     const Arg *arg = &param->fallback;

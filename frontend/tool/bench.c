@@ -290,9 +290,7 @@ static void bench_row(const BenchRow *row, const Options *o, Report *report) {
             spawn_cold((char *[]){"sinter", "bench", "--cold", (char *)row->name, NULL});
 }
 
-/* Output
- * -------------------------------------------------------------------------------------------------------
- */
+/* Output -------------------------------------------------------------------------------------- */
 
 static void number(const char *name, double value) {
     if (value > 0) printf(", \"%s\": %.6g", name, value);
@@ -350,9 +348,7 @@ static bool wanted(const Options *o, const char *name) {
     return o->n_names == 0;
 }
 
-/* Targets
- * ------------------------------------------------------------------------------------------------
- */
+/* Targets ------------------------------------------------------------------------------------- */
 
 static bool is_target(const Options *o) {
     const char *const name = o->n_names == 1 ? o->names[0] : "";
@@ -397,8 +393,7 @@ static void print_cold(const Options *o, const Work *w) {
     printf("%.4f\n", cold_ms(w));
 }
 
-/* Rows and their probes
- * ----------------------------------------------------------------------------------- */
+/* Rows and their probes ----------------------------------------------------------------------- */
 
 typedef struct Probes {
     double fma, bandwidth;

@@ -8,9 +8,7 @@ static sn_tensor *keep(Work *w, sn_tensor *t) { return w->in[w->n_in++] = sn_kee
 static sn_tensor *normal(Work *w, sn_ints sizes) { return keep(w, sn_randn(sizes, SN_F32)); }
 static sn_tensor *leaf(Work *w, sn_ints sizes) { return sn_requires_grad_(normal(w, sizes), true); }
 
-/* overhead
- * -----------------------------------------------------------------------------------------------------
- */
+/* overhead ------------------------------------------------------------------------------------ */
 
 enum { LOOP = 1000, CHAIN = 100 };
 
@@ -103,9 +101,7 @@ static void make_compile(Work *w, const int64_t *s) {
     normal(w, SN_INTS(s[1]));
 }
 
-/* fused kernels
- * ------------------------------------------------------------------------------------------------
- */
+/* fused kernels ------------------------------------------------------------------------------- */
 
 static sn_status residual_norm(sn_frame *f, const char *approximate) {
     sn_tensor *h = sn_gelu_ex(sn_add(sn_in(f, 0), sn_in(f, 1)), approximate);
@@ -196,8 +192,7 @@ static void make_cross_entropy_backward(Work *w, const int64_t *s) {
     classes(w, s[0], s[1]);
 }
 
-/* matrix products
- * ---------------------------------------------------------------------------------------------- */
+/* matrix products ----------------------------------------------------------------------------- */
 
 static sn_status linear(sn_frame *f) {
     return sn_out(f, 0, sn_linear(sn_in(f, 0), sn_in(f, 1), NULL));
@@ -231,9 +226,7 @@ static void make_product_transposed(Work *w, const int64_t *s) {
     normal(w, SN_INTS(s[2], s[1]));
 }
 
-/* training steps
- * -----------------------------------------------------------------------------------------------
- */
+/* training steps ------------------------------------------------------------------------------ */
 
 typedef struct Net {
     sn_dict *params;

@@ -15,9 +15,7 @@
         return result;                                                                             \
     }
 
-/* sums and products
- * --------------------------------------------------------------------------------------------------
- */
+/* sums and products --------------------------------------------------------------------------- */
 
 BodyFn body_add, body_sub, body_rsub, body_addcmul, body_addcdiv, body_lerp;
 
@@ -78,9 +76,7 @@ BINARY(mul, c->type == S_b ? P2(and, x, y) : P2(mul, x, y))
 UNARY(neg, P1(neg, x))
 UNARY(abs, c->type == S_b ? x : P1(abs, x))
 
-/* division
- * -----------------------------------------------------------------------------------------------------------
- */
+/* division ------------------------------------------------------------------------------------ */
 
 static int floor_int(BodyCall *c, int x, int y) {
     const int quotient = P2(idiv, x, y), rest = P2(imod, x, y);
@@ -138,9 +134,7 @@ int body_remainder(BodyCall *c) {
     return P3(select, other, P2(add, rest, y), rest);
 }
 
-/* powers
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* powers -------------------------------------------------------------------------------------- */
 
 /* Exponents that PyTorch computes without pow, where the exponent is a number known now. */
 static int power(BodyCall *c, int base, int exponent_arg) {
@@ -157,8 +151,7 @@ static int power(BodyCall *c, int base, int exponent_arg) {
 BodyFn body_pow;
 int body_pow(BodyCall *c) { return power(c, X(0), 1); }
 
-/* comparisons, logic, bits
- * ---------------------------------------------------------------------------------------------- */
+/* comparisons, logic, bits -------------------------------------------------------------------- */
 
 BINARY(eq, P2(eq, x, y))
 BINARY(ne, P2(ne, x, y))
@@ -195,9 +188,7 @@ UNARY(isinf, body_is_float(c) ? P2(eq, P1(abs, x), K(INFINITY)) : P2(ne, x, x))
 UNARY(isfinite, body_is_float(c) ? P2(lt, P1(abs, x), K(INFINITY)) : P2(eq, x, x))
 UNARY(signbit, c->type == S_b ? P2(xor, x, x) : math_signbit(c, x))
 
-/* rounding, sign
- * ---------------------------------------------------------------------------------------------------------
- */
+/* rounding, sign ------------------------------------------------------------------------------ */
 
 UNARY(floor, body_is_float(c) ? P1(floor, x) : x)
 UNARY(ceil, body_is_float(c) ? P1(ceil, x) : x)
@@ -224,9 +215,7 @@ int body_sign(BodyCall *c) {
     return P3(select, P2(gt, x, K(0)), K(1), P3(select, P2(lt, x, K(0)), K(-1), K(0)));
 }
 
-/* selection
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* selection ----------------------------------------------------------------------------------- */
 
 BINARY(maximum, c->type == S_b ? P2(or, x, y) : P2(max, x, y))
 BINARY(minimum, c->type == S_b ? P2(and, x, y) : P2(min, x, y))
@@ -315,9 +304,7 @@ int body_nan_to_num(BodyCall *c) {
     return P3(select, P2(ne, x, x), nan, ends);
 }
 
-/* copies
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* copies -------------------------------------------------------------------------------------- */
 
 BodyFn body_copy, body_clone, body_cast, body_fill;
 /* Elements in their own type: lowering casts to the result's dtype. */

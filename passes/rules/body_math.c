@@ -12,9 +12,7 @@
         return result;                                                                             \
     }
 
-/* shared pieces
- * -----------------------------------------------------------------------------------------------------
- */
+/* shared pieces ------------------------------------------------------------------------------- */
 
 /* 1 / (1 + e^-x): e^-x overflows to infinity, which gives 0. */
 int math_sigmoid(BodyCall *c, int x) { return P2(div, K(1), P2(add, K(1), P1(exp, P1(neg, x)))); }
@@ -113,9 +111,7 @@ int math_fmod(BodyCall *c, int a, int b) {
     return P3(select, P2(or, invalid, nan), P2(div, P2(sub, a, a), P2(mul, b, K(0))), exact);
 }
 
-/* rows
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* rows ---------------------------------------------------------------------------------------- */
 
 UNARY(exp, P1(exp, x))
 UNARY(exp2, P1(exp2, x))
@@ -204,8 +200,7 @@ int body_xlogy(BodyCall *c) {
     return P3(select, P2(ne, y, y), y, P3(select, P2(eq, x, K(0)), K(0), P2(mul, x, P1(log, y))));
 }
 
-/* activations with their backward
- * ---------------------------------------------------------------------------------- */
+/* activations with their backward ------------------------------------------------------------- */
 
 enum { GELU_erf, GELU_tanh };
 

@@ -82,9 +82,7 @@ Status decomp_log_softmax_backward(Builder *b, const OpRow *row, const Arg *args
     return done1(outs, in_dtype(b, E(b, sub_Tensor, V(grad), V(part)), (DType)args[3].i));
 }
 
-/* layer_norm
- * -------------------------------------------------------------------------------------------------------
- */
+/* layer_norm ---------------------------------------------------------------------------------- */
 
 typedef struct NormDims {
     int64_t inner[MAX_RANK], outer[MAX_RANK]; /* the normalised dims, and those before */
@@ -179,9 +177,7 @@ Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg
     return error_pending();
 }
 
-/* variance, dropout
- * --------------------------------------------------------------------------------------------------
- */
+/* variance, dropout --------------------------------------------------------------------------- */
 
 /* max(n - correction, 0) */
 static Arg var_divisor(Builder *b, const Meta *x, const Arg *dims, const Arg *correction) {

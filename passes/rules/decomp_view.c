@@ -124,9 +124,7 @@ Status decomp_unflatten(Builder *b, const OpRow *row, const Arg *args, Val **out
     return done1(outs, E(b, view, args[0], A_INTS(sizes, n)));
 }
 
-/* lists
- * -------------------------------------------------------------------------------------------------------------
- */
+/* lists --------------------------------------------------------------------------------------- */
 
 static Val *part(Builder *b, Val *x, int dim, int64_t start, int64_t length) {
     return E(b, slice_Tensor, V(x), I(dim), I(start), I(sym_add(b->env, start, length)));
@@ -175,9 +173,7 @@ Status decomp_unbind(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     return ST_OK;
 }
 
-/* copies
- * -------------------------------------------------------------------------------------------------------------
- */
+/* copies -------------------------------------------------------------------------------------- */
 
 Status decomp_stack(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     enum { MOST = 1024 };

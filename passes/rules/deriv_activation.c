@@ -25,8 +25,7 @@ static Status set_pair(Deriv *d, Pair p, int at, Val *slope, Val *bend) {
     return ST_OK;
 }
 
-/* relu and friends
- * --------------------------------------------------------------------------------------------- */
+/* relu and friends ---------------------------------------------------------------------------- */
 
 Status deriv_relu(Deriv *d) {
     return deriv_set(d, 0, E(d->b, threshold_backward, V(grad_of(d)), V(d->results[0]), I(0)));
@@ -54,8 +53,7 @@ Status deriv_hardtanh(Deriv *d) {
     return deriv_set(d, 0, zero_where(b, E(b, logical_or, V(low), V(high)), grad_of(d)));
 }
 
-/* sigmoid, tanh: by the result
- * --------------------------------------------------------------------------------- */
+/* sigmoid, tanh: by the result ---------------------------------------------------------------- */
 
 Status deriv_sigmoid(Deriv *d) {
     return deriv_set(d, 0, E(d->b, sigmoid_backward, V(grad_of(d)), V(d->results[0])));
@@ -73,7 +71,7 @@ Status deriv_tanh_backward(Deriv *d) { /* go (1 - y y) */
     return set_pair(d, p, 1, n_minus(p.b, 1, square_of(p.b, p.x)), mul_n(p.b, p.x, -2));
 }
 
-/* gelu --------------------------------------------------------------------------------------- */
+/* gelu ---------------------------------------------------------------------------------------- */
 
 Status deriv_gelu(Deriv *d) {
     return deriv_set(d, 0, E(d->b, gelu_backward, V(grad_of(d)), d->args[0], d->args[1]));
@@ -111,8 +109,7 @@ Status deriv_gelu_backward(Deriv *d) {
     return how && !strcmp(how, "tanh") ? gelu_tanh(d, pair(d, 1)) : gelu_erf(d, pair(d, 1));
 }
 
-/* silu, softplus, elu
- * -------------------------------------------------------------------------------------- */
+/* silu, softplus, elu ------------------------------------------------------------------------- */
 
 Status deriv_silu(Deriv *d) {
     return deriv_set(d, 0, E(d->b, silu_backward, V(grad_of(d)), d->args[0]));
@@ -147,7 +144,7 @@ Status deriv_elu(Deriv *d) {
         d, 0, E(b, where_self, V(E(b, le_Tensor, V(x), F(0))), V(curve), V(mul_n(b, g, scale))));
 }
 
-/* dropout ------------------------------------------------------------------------------------ */
+/* dropout ------------------------------------------------------------------------------------- */
 
 Status deriv_native_dropout(Deriv *d) { /* (input, p, train) -> (output, mask) */
     if (!grad_of(d)) return ST_OK;

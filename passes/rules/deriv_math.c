@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-/* inverse and hyperbolic functions
- * ------------------------------------------------------------------------------------------- */
+/* inverse and hyperbolic functions ------------------------------------------------------------ */
 
 /* g / sqrt(sign x^2 + shift) */
 static Status over_root(Deriv *d, double sign, double shift) {
@@ -69,8 +68,7 @@ Status deriv_logaddexp(Deriv *d) {
     return deriv_set(d, 1, mul(b, grad_of(d), E(b, sigmoid, V(negate(b, ahead)))));
 }
 
-/* activations
- * ------------------------------------------------------------------------------------------- */
+/* activations --------------------------------------------------------------------------------- */
 
 /* g where low < x < high */
 static Status inside(Deriv *d, Val *g, double low, double high) {
@@ -111,8 +109,7 @@ Status deriv_threshold(Deriv *d) {
     return deriv_set(d, 0, E(d->b, threshold_backward, V(grad_of(d)), d->args[0], d->args[1]));
 }
 
-/* selection
- * ------------------------------------------------------------------------------------------- */
+/* selection ----------------------------------------------------------------------------------- */
 
 Status deriv_nan_to_num(Deriv *d) {
     return deriv_set(d, 0, keep_where(d->b, E(d->b, isfinite, d->args[0]), grad_of(d)));

@@ -1,7 +1,7 @@
 /* deriv_norm.c: derivatives of softmax, layer_norm and losses. */
 #include "passes/rules/deriv.h"
 
-/* softmax ------------------------------------------------------------------------------------ */
+/* softmax ------------------------------------------------------------------------------------- */
 
 static Status by_backward(Deriv *d, OpId op) {
     const Arg args[] = {V(grad_of(d)), V(d->results[0]), d->args[1], I(d->arg_meta[0]->dtype)};
@@ -47,7 +47,7 @@ Status deriv_log_softmax_backward(Deriv *d) {
     return wants(d, 1) ? deriv_set(d, 1, negate(b, mul(b, he, total(&s, s.g)))) : ST_OK;
 }
 
-/* layer_norm --------------------------------------------------------------------------------- */
+/* layer_norm ---------------------------------------------------------------------------------- */
 
 typedef struct Norm { /* (input, normalized_shape, weight, bias, eps) -> (output, mean, rstd) */
     Builder *b;
@@ -182,7 +182,7 @@ Status deriv_native_layer_norm_backward(Deriv *d) {
     return deriv_set(d, 4, plus(b, mul(b, slope, away), direct));
 }
 
-/* nll_loss ----------------------------------------------------------------------------------- */
+/* nll_loss ------------------------------------------------------------------------------------ */
 
 /* (self, target, weight, reduction, ignore_index) -> (output, total_weight) */
 Status deriv_nll_loss(Deriv *d) {

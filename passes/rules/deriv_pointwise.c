@@ -59,7 +59,7 @@ static Status modulo(Deriv *d, const char *rounding) {
 Status deriv_fmod(Deriv *d) { return modulo(d, "trunc"); }
 Status deriv_remainder(Deriv *d) { return modulo(d, "floor"); }
 
-/* pow ---------------------------------------------------------------------------------------- */
+/* pow ----------------------------------------------------------------------------------------- */
 
 static Status pow_number(Deriv *d) {
     Builder *const b = d->b;
@@ -100,8 +100,7 @@ Status deriv_pow(Deriv *d) {
     return wants(d, 1) ? pow_exponent(d) : ST_OK;
 }
 
-/* max, min: ties share the gradient
- * ---------------------------------------------------------------------------- */
+/* max, min: ties share the gradient ----------------------------------------------------------- */
 
 /* g where self wins, half of it on a tie */
 static Val *winner(Builder *b, Val *g, Val *loses, Val *tie) {
@@ -121,7 +120,7 @@ static Status extremum(Deriv *d, bool largest) {
 Status deriv_maximum(Deriv *d) { return extremum(d, true); }
 Status deriv_minimum(Deriv *d) { return extremum(d, false); }
 
-/* clamp -------------------------------------------------------------------------------------- */
+/* clamp --------------------------------------------------------------------------------------- */
 
 static Val *either(Builder *b, Val *x, Val *y) {
     return !x ? y : !y ? x : E(b, logical_or, V(x), V(y));
@@ -164,7 +163,7 @@ static Status clamp_one(Deriv *d, bool low) {
 Status deriv_clamp_min(Deriv *d) { return clamp_one(d, true); }
 Status deriv_clamp_max(Deriv *d) { return clamp_one(d, false); }
 
-/* selection ---------------------------------------------------------------------------------- */
+/* selection ----------------------------------------------------------------------------------- */
 
 Status deriv_where(Deriv *d) {
     const Arg mask = d->args[0];
@@ -188,8 +187,7 @@ Status deriv_fill(Deriv *d) {
     return d->row->n_params > 1 && wants(d, 1) ? deriv_set(d, 1, grad_of(d)) : ST_OK;
 }
 
-/* more of two and three
- * ---------------------------------------------------------------------------------------- */
+/* more of two and three ----------------------------------------------------------------------- */
 
 Status deriv_addcmul(Deriv *d) { /* self + value tensor1 tensor2 */
     Builder *const b = d->b;

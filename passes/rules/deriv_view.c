@@ -155,8 +155,7 @@ Status deriv_as_strided(Deriv *d) {
                        A_INTS(self->strides, self->rank), I(before)));
 }
 
-/* new tensors of old parts
- * --------------------------------------------------------------------------------------- */
+/* new tensors of old parts -------------------------------------------------------------------- */
 
 /* (tensors, dim); empty 1-D tensors have no part in the result (PyTorch's rule). */
 Status deriv_cat(Deriv *d) {

@@ -30,9 +30,7 @@ static bool any_input(const FzProgram *p, bool (*is)(const FzInput *in)) {
     return false;
 }
 
-/* Of rows and forms, of inputs
- * ------------------------------------------------------------------------------------------------
- */
+/* Of rows and forms, of inputs ---------------------------------------------------------------- */
 
 static bool is_view(const OpRow *row, OpForm form) { return row->kind == KIND_view; }
 static bool is_inplace(const OpRow *row, OpForm form) { return form == FORM_inplace; }
@@ -67,9 +65,7 @@ static bool expanded(const FzProgram *p) { return any_input(p, is_expanded); }
 static bool channels_last(const FzProgram *p) { return any_input(p, is_channels_last); }
 static bool leaves(const FzProgram *p) { return any_input(p, is_grad); }
 
-/* Of steps
- * ------------------------------------------------------------------------------------------------
- */
+/* Of steps ------------------------------------------------------------------------------------ */
 
 static bool items(const FzProgram *p) { return any_step(p, FZ_item); }
 static bool breaks(const FzProgram *p) { return any_step(p, FZ_break); }

@@ -6,9 +6,7 @@
 #include "runtime/base/error.h"
 #include "tests/fuzz/gen.h"
 
-/* Randomness and values
- * ------------------------------------------------------------------------------------------------
- */
+/* Randomness and values ----------------------------------------------------------------------- */
 
 static uint64_t next(Gen *g) {
     g->random += 0x9E3779B97F4A7C15u;
@@ -50,9 +48,7 @@ DType gen_float(Gen *g) {
     return (DType)dtypes[gen_below(g, COUNT_OF(dtypes))];
 }
 
-/* Metadata
- * ------------------------------------------------------------------------------------------------
- */
+/* Metadata ------------------------------------------------------------------------------------ */
 
 /* The size variable that gives both sizes, or a plain number. */
 static FzInt expression(const FzProgram *p, int64_t a, int64_t b) {
@@ -133,9 +129,7 @@ static void note_input(Gen *g, int i) {
     g->v[i].low = in->low, g->v[i].high = in->low || in->high ? in->high : in->low - 1;
 }
 
-/* Steps
- * ------------------------------------------------------------------------------------------------
- */
+/* Steps --------------------------------------------------------------------------------------- */
 
 typedef struct Lists {
     int64_t ints[FZ_ARGS][FZ_LIST];
@@ -272,9 +266,7 @@ bool gen_try(Gen *g, FzStep *step) {
     return true;
 }
 
-/* Values on demand
- * ------------------------------------------------------------------------------------------------
- */
+/* Values on demand ---------------------------------------------------------------------------- */
 
 static bool fits(const Gen *g, int v, DType dtype, const FzInt *dims, int rank, int64_t low,
                  int64_t high) {
@@ -339,9 +331,7 @@ int gen_value(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int
     return again >= 0 ? again : make_step(g, dtype, dims, rank, low, high);
 }
 
-/* Forms
- * ------------------------------------------------------------------------------------------------
- */
+/* Forms --------------------------------------------------------------------------------------- */
 
 typedef struct FormRow {
     const OpRow *row;
@@ -397,9 +387,7 @@ static bool add_op(Gen *g) {
     return false;
 }
 
-/* Other steps
- * ------------------------------------------------------------------------------------------------
- */
+/* Other steps --------------------------------------------------------------------------------- */
 
 static void add_plain(Gen *g, FzStep step) {
     if (g->p->n_steps < FZ_STEPS) g->p->steps[g->p->n_steps++] = step;
@@ -478,9 +466,7 @@ static void add_steps(Gen *g, int ops) {
     }
 }
 
-/* Programs
- * ------------------------------------------------------------------------------------------------
- */
+/* Programs ------------------------------------------------------------------------------------ */
 
 static void choose_sizes(Gen *g) {
     static const int8_t sizes[] = {1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33, 70};

@@ -39,9 +39,7 @@ typedef struct Totals {
 
 static const FzProgram *variant_of(const Case *c) { return c->has_variant ? &c->variant : NULL; }
 
-/* Files
- * ------------------------------------------------------------------------------------------------
- */
+/* Files --------------------------------------------------------------------------------------- */
 
 static void print_case(const Case *c, Text *text) {
     text_printf(text, "# seed %llu\n", (unsigned long long)c->seed);
@@ -87,9 +85,7 @@ static void save(const Options *o, const Case *c, const char *story) {
     text_free(&text);
 }
 
-/* Children
- * ------------------------------------------------------------------------------------------------
- */
+/* Children ------------------------------------------------------------------------------------ */
 
 typedef struct Message { /* sent before a program (done false) and after it */
     int index;
@@ -180,9 +176,7 @@ static Outcome run_one(const Case *c, Text *story) {
     return WIFSIGNALED(status) ? CRASHED : WEXITSTATUS(status) ? DIFFERS : FINE;
 }
 
-/* Shrinking
- * ------------------------------------------------------------------------------------------------
- */
+/* Shrinking ----------------------------------------------------------------------------------- */
 
 typedef struct Want {
     uint64_t seed;
@@ -215,9 +209,7 @@ static void report(const Options *o, const Case *c, Outcome outcome) {
     text_free(&story);
 }
 
-/* Campaigns
- * ------------------------------------------------------------------------------------------------
- */
+/* Campaigns ----------------------------------------------------------------------------------- */
 
 static void write_case(Case *c, uint64_t seed, int64_t *uses) {
     c->seed = seed;

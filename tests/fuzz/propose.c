@@ -135,9 +135,7 @@ static const ShapeRow shapes[] = {
     {"convolution", {"1cef", "dc33", "d", "[1,1", "[1,1", "[1,1", "=0", "[0,0"}},
 };
 
-/* Templates
- * ------------------------------------------------------------------------------------------------
- */
+/* Templates ----------------------------------------------------------------------------------- */
 
 typedef struct Letters {
     FzInt size['z' + 1];
@@ -276,9 +274,7 @@ static bool word_argument(Gen *g, Letters *l, const char *word, FzArg *a) {
     }
 }
 
-/* By type and name
- * ------------------------------------------------------------------------------------------------
- */
+/* By type and name ---------------------------------------------------------------------------- */
 
 static FzArg plain_int(int64_t value) { return (FzArg){.kind = FZ_int, .i = {value, -1}}; }
 static FzArg plain_bool(bool value) { return (FzArg){.kind = FZ_bool, .i = {value, -1}}; }
@@ -471,9 +467,7 @@ static bool typed_argument(Gen *g, const FzStep *step, const Param *param, FzArg
     }
 }
 
-/* Rows
- * ------------------------------------------------------------------------------------------------
- */
+/* Rows ---------------------------------------------------------------------------------------- */
 
 static const ShapeRow *choose_shape(Gen *g, const char *base) {
     const ShapeRow *found = NULL;

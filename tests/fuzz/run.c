@@ -23,9 +23,7 @@ struct FzRun {
     FzSeen *seen;
 };
 
-/* Random inputs
- * ------------------------------------------------------------------------------------------------
- */
+/* Random inputs ------------------------------------------------------------------------------- */
 
 static uint64_t next(uint64_t *s) {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
@@ -93,9 +91,7 @@ static sn_tensor *make_input(const FzRun *run, int i, uint64_t *s) {
     return t;
 }
 
-/* Writing down
- * -------------------------------------------------------------------------------------------------
- */
+/* Writing down -------------------------------------------------------------------------------- */
 
 static bool is_nan_at(const unsigned char *at, sn_dtype dtype) {
     uint64_t bits = 0;
@@ -188,9 +184,7 @@ static void see_error(FzRun *run, const char *where) {
                 e->message);
 }
 
-/* Steps
- * --------------------------------------------------------------------------------------------------------
- */
+/* Steps --------------------------------------------------------------------------------------- */
 
 static sn_value value_of(const FzRun *run, const FzArg *a, int64_t *ints, sn_tensor **tensors) {
     sn_value v = {.kind = SN_KIND_NONE};
@@ -294,9 +288,7 @@ static sn_status body(sn_frame *f) {
     return sn_check();
 }
 
-/* One call
- * -----------------------------------------------------------------------------------------------------
- */
+/* One call ------------------------------------------------------------------------------------ */
 
 static void outer_backward(FzRun *run, sn_tensor **out) {
     for (int i = 0; i < run->p->n_returns && !sn_check(); i++) {

@@ -10,9 +10,7 @@
 static const char *const layouts[] = {"contiguous", "transposed", "sliced", "expanded",
                                       "channels_last"};
 
-/* Printing
- * ------------------------------------------------------------------------------------------------
- */
+/* Printing ------------------------------------------------------------------------------------ */
 
 static void print_int(Text *t, FzInt i) {
     if (i.var < 0)
@@ -119,9 +117,7 @@ void fz_print(const FzProgram *p, Text *t) {
     text_puts(t, p->outer_backward ? "\nouter_backward\n" : "\n");
 }
 
-/* Parsing
- * -------------------------------------------------------------------------------------------------
- */
+/* Parsing ------------------------------------------------------------------------------------- */
 
 typedef struct Reader {
     const char *at;

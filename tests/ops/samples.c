@@ -59,7 +59,7 @@ const char *layout_name(Layout layout) {
     return (const char *const[]){"contiguous", "transposed", "sliced", "expanded"}[layout];
 }
 
-/* values --------------------------------------------------------------------------------------- */
+/* values -------------------------------------------------------------------------------------- */
 
 static double uniform(uint64_t *seed) {
     *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -147,7 +147,7 @@ static sn_tensor *laid_out(Reader *r, char kind, int64_t below, DType dtype, con
     return sn_slice(t, rank - 1, 3, 3 + 2 * sizes[rank - 1], 2);
 }
 
-/* reading --------------------------------------------------------------------------------------- */
+/* reading ------------------------------------------------------------------------------------- */
 
 static DType dtype_word(Reader *r, size_t n) {
     if (n == 1 && *r->at == 'x') return r->style->dtype;

@@ -66,7 +66,7 @@ bool ops_run(const Case *c, SampleCall *call, sn_tensor **outs, int *n_outs) {
     return false;
 }
 
-/* walk ------------------------------------------------------------------------------------------ */
+/* walk ---------------------------------------------------------------------------------------- */
 
 /* Whether the line has something of the dtype under test. */
 static bool has_dtype(const char *line) {
@@ -134,7 +134,7 @@ void ops_each(int what, CaseFn *fn) {
     }
 }
 
-/* one-node graphs --------------------------------------------------------------------------------- */
+/* one-node graphs ----------------------------------------------------------------------------- */
 
 typedef struct Inputs {
     const SampleCall *call;
@@ -198,7 +198,7 @@ Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why) {
     return plan;
 }
 
-/* what a tensor shows ------------------------------------------------------------------------------ */
+/* what a tensor shows ------------------------------------------------------------------------- */
 
 static bool is_nan(const unsigned char *at, DType dtype) {
     uint64_t bits = 0;
@@ -238,7 +238,7 @@ void ops_show(Text *text, sn_tensor *t) {
     free(data);
 }
 
-/* modes -------------------------------------------------------------------------------------------- */
+/* modes --------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

@@ -31,7 +31,7 @@ static void run_nest(const Eval *eval, const Kernel *kernel, const Nest *nest, N
     ref_double(nest, kernel->bufs, eval->bufs, eval->params, lo, hi, error);
 }
 
-/* matrix products: the operands as [batch, row, column] ------------------------------------------ */
+/* matrix products: the operands as [batch, row, column] --------------------------------------- */
 
 static WideTensor matrix(const Eval *eval, DType dtype, int buf, int64_t offset,
                          const int64_t *stride, int64_t *room) {
@@ -111,7 +111,7 @@ static Status run_kernel(Eval *eval, const Step *step) {
     return ST_OK;
 }
 
-/* native ops ------------------------------------------------------------------------------------- */
+/* native ops ---------------------------------------------------------------------------------- */
 
 static WideTensor at_place(const Eval *eval, const GVal *value) {
     const Place *const place = &eval->plan->places[value->id];
@@ -131,7 +131,7 @@ static Status run_native(const Eval *eval, const Step *step) {
     return native_eval(step->row, step->args, in, out);
 }
 
-/* slots ------------------------------------------------------------------------------------------ */
+/* slots --------------------------------------------------------------------------------------- */
 
 static int64_t slot_bytes(const Eval *eval, const Slot *slot) {
     int64_t last = 1;

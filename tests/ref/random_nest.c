@@ -30,9 +30,7 @@ static uint64_t next(Maker *m) {
 static int below(Maker *m, int n) { return (int)((next(m) >> 33) % (uint64_t)n); }
 static bool chance(Maker *m, int percent) { return below(m, 100) < percent; }
 
-/* shape
- * ----------------------------------------------------------------------------------------------------------
- */
+/* shape --------------------------------------------------------------------------------------- */
 
 static int64_t some_extent(Maker *m) {
     static const int64_t extents[] = {1,  2,  3,  4,   5,   7,   8,    16,   17,   31,
@@ -60,9 +58,7 @@ static void choose_shape(Maker *m) {
     }
 }
 
-/* places
- * ---------------------------------------------------------------------------------------------------------
- */
+/* places -------------------------------------------------------------------------------------- */
 
 typedef struct Layout {
     Affine at;
@@ -168,9 +164,7 @@ static void add_leaf(Maker *m) {
     }
 }
 
-/* values
- * ---------------------------------------------------------------------------------------------------------
- */
+/* values -------------------------------------------------------------------------------------- */
 
 static int some_value(Maker *m, SType type) {
     if (!m->n_pool) return loop_const(m->b, type, 1.0, 1);
@@ -264,9 +258,7 @@ RandomNest *random_nest(Arena *arena, uint64_t seed) {
     return out;
 }
 
-/* memory
- * ---------------------------------------------------------------------------------------------------------
- */
+/* memory -------------------------------------------------------------------------------------- */
 
 static void fill_ints(Maker *m, DType dtype, char *at, int64_t bound) {
     const int64_t small = below(m, 13) - 4, large = (int64_t)next(m);

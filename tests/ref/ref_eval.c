@@ -204,8 +204,7 @@ static void run_nest(Run *run, const int64_t *lo, const int64_t *hi) {
     free(run->known);
 }
 
-/* positions: the same in both modes, by way of double or int64
- * -------------------------------------------------------- */
+/* positions: the same in both modes, by way of double or int64 -------------------------------- */
 
 static bool beats(SType type, bool largest, Value x, Value best, bool wide) {
     if (type == S_f32 || type == S_f64) {
@@ -226,9 +225,7 @@ static int64_t position_of(const Inst *inst, SType type, const Value *a, int64_t
     return best;
 }
 
-/* exact
- * ----------------------------------------------------------------------------------------------------------
- */
+/* exact --------------------------------------------------------------------------------------- */
 
 static void exact_constant(const Inst *inst, Value *out) {
     if (inst->type == S_f32)
@@ -368,9 +365,7 @@ void ref_exact(const Nest *nest, const Buf *bufs, void *const *memory, const int
     run_nest(&run, lo, hi);
 }
 
-/* double
- * ---------------------------------------------------------------------------------------------------------
- */
+/* double -------------------------------------------------------------------------------------- */
 
 static bool is_float(SType type) { return type == S_f32 || type == S_f64; }
 

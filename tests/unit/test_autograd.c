@@ -60,7 +60,7 @@ static void fails(sn_status status, sn_status wanted, const char *text) {
     ck_assert_msg(strstr(error->message, text) != NULL, "'%s' lacks '%s'", error->message, text);
 }
 
-/* gradients ---------------------------------------------------------------------------------- */
+/* gradients ----------------------------------------------------------------------------------- */
 
 START_TEST(a3_04_product_and_sum) {
     sn_tensor *const a = leaf(scalar(2)), *const b = leaf(scalar(3));
@@ -149,8 +149,7 @@ START_TEST(roots_are_checked) {
 }
 END_TEST
 
-/* keeping and freeing
- * ------------------------------------------------------------------------------------------- */
+/* keeping and freeing ------------------------------------------------------------------------- */
 
 START_TEST(a_graph_is_freed_by_backward) {
     sn_tensor *const x = leaf(FLOATS(1, 2));
@@ -217,7 +216,7 @@ START_TEST(gradients_of_the_same_tensor_twice) {
 }
 END_TEST
 
-/* modes and flags ---------------------------------------------------------------------------- */
+/* modes and flags ----------------------------------------------------------------------------- */
 
 START_TEST(a3_13_requires_grad_propagates) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const plain = FLOATS(1, 2);
@@ -255,7 +254,7 @@ START_TEST(a3_14_inference_tensors_are_not_saved) {
 }
 END_TEST
 
-/* in-place ops ------------------------------------------------------------------------------- */
+/* in-place ops -------------------------------------------------------------------------------- */
 
 START_TEST(a3_10_a_saved_tensor_may_not_change) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = FLOATS(3, 4);
@@ -318,7 +317,7 @@ START_TEST(views_see_what_was_written_into_their_base) {
 }
 END_TEST
 
-/* hooks -------------------------------------------------------------------------------------- */
+/* hooks --------------------------------------------------------------------------------------- */
 
 static int hook_calls;
 static sn_status double_it(sn_frame *f) {
@@ -377,8 +376,7 @@ START_TEST(a_hook_may_run_backward) {
 }
 END_TEST
 
-/* custom functions
- * ---------------------------------------------------------------------------------------------- */
+/* custom functions ---------------------------------------------------------------------------- */
 
 typedef struct Clamp {
     double low, high, scale;
@@ -472,7 +470,7 @@ START_TEST(custom_functions_differentiate_twice) {
 }
 END_TEST
 
-/* ops made at run time ----------------------------------------------------------------------- */
+/* ops made at run time ------------------------------------------------------------------------ */
 
 static sn_status cube_cpu(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
@@ -499,7 +497,7 @@ START_TEST(custom_ops_have_derivatives) {
 }
 END_TEST
 
-/* compiled nodes ----------------------------------------------------------------------------- */
+/* compiled nodes ------------------------------------------------------------------------------ */
 
 static Status triple_backward(void *context,
                               TapeBackward *call) { /* continues the partial sum [G1] */
@@ -526,7 +524,7 @@ START_TEST(compiled_nodes_continue_sums) {
 }
 END_TEST
 
-/* listings ----------------------------------------------------------------------------------- */
+/* listings ------------------------------------------------------------------------------------ */
 
 START_TEST(a3_03_16_the_tape_can_be_listed) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = FLOATS(3, 4);

@@ -18,8 +18,7 @@ typedef struct Host { /* a closure: what host code sees and does */
     float seen[8];
 } Host;
 
-/* C1: one trie, segments are shared
- * ------------------------------------------------------------------------------------------ */
+/* C1: one trie, segments are shared ----------------------------------------------------------- */
 
 static sn_status halving(sn_frame *f) {
     const Host *const host = sn_closure(f);
@@ -113,8 +112,7 @@ START_TEST(c1_mismatch_runs_nothing) {
 }
 END_TEST
 
-/* C2: what a segment stores
- * ------------------------------------------------------------------------------------------ */
+/* C2: what a segment stores ------------------------------------------------------------------- */
 
 static sn_status one_result(sn_frame *f) {
     Host *const host = sn_closure(f);
@@ -266,8 +264,7 @@ START_TEST(c2_whatever_writes_later_finds_earlier_values_made) {
 }
 END_TEST
 
-/* C3: classes of public functions; modes belong to nodes
- * ------------------------------------------------------------------ */
+/* C3: classes of public functions; modes belong to nodes -------------------------------------- */
 
 static sn_status half_without_grad(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
@@ -402,8 +399,7 @@ START_TEST(c3_a_seed_in_the_body_is_in_order) {
 }
 END_TEST
 
-/* C4, C5: values that change from call to call
- * --------------------------------------------------------------------------- */
+/* C4, C5: values that change from call to call ------------------------------------------------ */
 
 static sn_status scaled(sn_frame *f) {
     const Host *const host = sn_closure(f);

@@ -10,8 +10,7 @@ typedef struct Host {
 
 static const sn_compile_mode modes[] = {SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
 
-/* Data pointers: every element offset is one class, and minibatch slices cost nothing
- * ------------------------------------------------------------------------------------------ */
+/* Data pointers: every element offset is one class, and minibatch slices cost nothing --------- */
 
 static sn_status normed(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const h = sn_gelu(sn_matmul(x, sn_t(sn_in(f, 1))));
@@ -61,8 +60,7 @@ START_TEST(c7_minibatch_slices_do_not_recompile) {
 }
 END_TEST
 
-/* User modes
- * ------------------------------------------------------------------------------------------ */
+/* User modes ---------------------------------------------------------------------------------- */
 
 static sn_status sees_ops(sn_frame *f) {
     ((Host *)sn_closure(f))->seen++;
@@ -88,8 +86,7 @@ START_TEST(c7_user_modes_see_every_op) {
 }
 END_TEST
 
-/* Grad and inference modes
- * ------------------------------------------------------------------------------------------ */
+/* Grad and inference modes -------------------------------------------------------------------- */
 
 static bool result_tracks(sn_function *fn, sn_tensor *x, sn_grad_mode mode) {
     const sn_grad_mode before = sn_grad_mode_set(mode);
@@ -114,8 +111,7 @@ START_TEST(c7_grad_modes_are_cases) {
 }
 END_TEST
 
-/* Generators: the one of the state that calls
- * ------------------------------------------------------------------------------------------ */
+/* Generators: the one of the state that calls ------------------------------------------------- */
 
 static sn_status noisy(sn_frame *f) {
     return sn_out(f, 0, sn_add(sn_in(f, 0), sn_rand(SN_INTS(10), SN_F32)));
@@ -147,8 +143,7 @@ START_TEST(c7_the_generator_is_the_callers) {
 }
 END_TEST
 
-/* Hooks and .grad
- * ------------------------------------------------------------------------------------------ */
+/* Hooks and .grad ----------------------------------------------------------------------------- */
 
 static sn_status doubles_gradient(sn_frame *f) {
     ((Host *)sn_closure(f))->seen++;

@@ -17,8 +17,7 @@ typedef struct Host {
     float seen[8];
 } Host;
 
-/* C6: replay mode
- * ---------------------------------------------------------------------------------------------- */
+/* C6: replay mode ----------------------------------------------------------------------------- */
 
 static sn_status affine(sn_frame *f) {
     Host *const host = sn_closure(f);
@@ -199,8 +198,7 @@ START_TEST(c6_keeping_in_a_body_is_not_replayed) {
 }
 END_TEST
 
-/* C8: errors that depend on values
- * ----------------------------------------------------------------------------- */
+/* C8: errors that depend on values ------------------------------------------------------------ */
 
 static sn_status looks_up(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
@@ -332,8 +330,7 @@ START_TEST(c8_eager_checks_answer_at_the_op) {
 }
 END_TEST
 
-/* C9: pointers
- * ------------------------------------------------------------------------------------------------ */
+/* C9: pointers -------------------------------------------------------------------------------- */
 
 static sn_status from_host_memory(sn_frame *f) {
     Host *const host = sn_closure(f);
@@ -426,8 +423,7 @@ START_TEST(c9_writes_are_done_when_the_call_returns) {
 }
 END_TEST
 
-/* C10: pending work is bounded
- * -------------------------------------------------------------------------------- */
+/* C10: pending work is bounded ---------------------------------------------------------------- */
 
 static sn_status long_chain(sn_frame *f) {
     sn_tensor *x = sn_in(f, 0);
@@ -466,8 +462,7 @@ START_TEST(c10_a_segment_ends_at_the_byte_bound) {
 }
 END_TEST
 
-/* C11: nested calls
- * ------------------------------------------------------------------------------------------- */
+/* C11: nested calls --------------------------------------------------------------------------- */
 
 static sn_status inner(sn_frame *f) { return sn_out(f, 0, sn_exp(sn_neg(sn_in(f, 0)))); }
 
@@ -574,8 +569,7 @@ START_TEST(c11_options_without_effect_are_refused) {
 }
 END_TEST
 
-/* C12: custom ops
- * --------------------------------------------------------------------------------------------- */
+/* C12: custom ops ----------------------------------------------------------------------------- */
 
 static int kernel_runs;
 
@@ -750,8 +744,7 @@ START_TEST(c12_a_decomposition_is_captured_as_its_parts) {
 }
 END_TEST
 
-/* C13: threads and unwinding
- * ---------------------------------------------------------------------------------- */
+/* C13: threads and unwinding ------------------------------------------------------------------ */
 
 static sn_status leaves_scopes_open(sn_frame *f) {
     sn_scope_begin();
@@ -843,8 +836,7 @@ START_TEST(c13_one_function_on_many_threads) {
 }
 END_TEST
 
-/* C14: falling back is counted
- * -------------------------------------------------------------------------------- */
+/* C14: falling back is counted ---------------------------------------------------------------- */
 
 START_TEST(c14_every_call_says_its_path) {
     Host host = {0};

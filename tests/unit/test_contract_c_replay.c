@@ -113,8 +113,7 @@ enum { BODIES = sizeof bodies / sizeof *bodies };
 START_TEST(c6_symbolic_sizes_stay_free) { batches_replay(bodies[_i]); }
 END_TEST
 
-/* Scalars
- * ------------------------------------------------------------------------------------------ */
+/* Scalars ------------------------------------------------------------------------------------- */
 
 /* A cache that is written at a moving position and read up to it. */
 static sn_status decodes(sn_frame *f) {
@@ -195,8 +194,7 @@ START_TEST(c6_scalars_that_host_code_reads_specialise) {
 }
 END_TEST
 
-/* What specialises
- * ------------------------------------------------------------------------------------------ */
+/* What specialises ---------------------------------------------------------------------------- */
 
 static sn_status shows_one_size(sn_frame *f) { /* the columns' number; the rows stay free */
     ((Host *)sn_closure(f))->runs++;

@@ -23,8 +23,7 @@ static void run_on_other_thread(void *(*work)(void *), Host *host) {
     pthread_join(thread, NULL);
 }
 
-/* Values
- * ------------------------------------------------------------------------------------------ */
+/* Values -------------------------------------------------------------------------------------- */
 
 static void *reads(void *context) {
     Host *const host = context;
@@ -297,8 +296,7 @@ START_TEST(c13_owner_and_other_at_once) {
 }
 END_TEST
 
-/* Bodies that do not return
- * ------------------------------------------------------------------------------------------ */
+/* Bodies that do not return ------------------------------------------------------------------- */
 
 static int warnings;
 static void count_warnings(void *context, int level, const char *topic, const char *line) {

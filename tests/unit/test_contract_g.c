@@ -11,8 +11,7 @@ typedef struct Host {
 
 static float at(sn_tensor *t, int64_t i) { return ((const float *)sn_data(t, SN_F32))[i]; }
 
-/* G1: one order
- * ------------------------------------------------------------------------------------------------ */
+/* G1: one order ------------------------------------------------------------------------------- */
 
 START_TEST(g1_contributions_are_added_in_order_of_calls) {
     /* d/dx of big*x + one*x - big*x: newest first, (-big + one) + big is 0, any other order 1 */
@@ -79,8 +78,7 @@ START_TEST(g1_an_undefined_gradient_is_not_made_into_zeros) {
 }
 END_TEST
 
-/* G2, G3: what is merged and saved
- * ------------------------------------------------------------------------------------ */
+/* G2, G3: what is merged and saved ------------------------------------------------------------ */
 
 static sn_status equal_parts(sn_frame *f) { /* cse before differentiation would merge the sums */
     sn_tensor *const x = sn_in(f, 0);
@@ -166,8 +164,7 @@ START_TEST(g3_backward_twice_needs_retain_graph) {
 }
 END_TEST
 
-/* G4: captured backward
- * ----------------------------------------------------------------------------------------- */
+/* G4: captured backward ----------------------------------------------------------------------- */
 
 static sn_status train_step(sn_frame *f) {
     const Host *const host = sn_closure(f);
@@ -238,8 +235,7 @@ START_TEST(g4_hooks_run_once_each_call) {
 }
 END_TEST
 
-/* G5, G6
- * ------------------------------------------------------------------------------------------------------- */
+/* G5, G6 -------------------------------------------------------------------------------------- */
 
 static sn_status in_place(sn_frame *f) {
     sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(3));

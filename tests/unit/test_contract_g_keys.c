@@ -39,8 +39,7 @@ static void backward(sn_tensor *root) {
     ck_assert_msg(sn_backward(root) == SN_OK, "%s", sn_error_take()->message);
 }
 
-/* G1: one backward per key
- * ------------------------------------------------------------------------------------------------ */
+/* G1: one backward per key -------------------------------------------------------------------- */
 
 static sn_status two_outputs(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
@@ -171,8 +170,7 @@ START_TEST(g1_keys_are_bounded) {
 }
 END_TEST
 
-/* G3: what is saved
- * ------------------------------------------------------------------------------------------------ */
+/* G3: what is saved --------------------------------------------------------------------------- */
 
 static sn_status gelu_of_sum(sn_frame *f) {
     return sn_out(f, 0, sn_gelu(sn_add(sn_in(f, 0), ((Host *)sn_closure(f))->b)));
@@ -364,8 +362,7 @@ START_TEST(g3_a_backward_that_does_not_compile_expands) {
 }
 END_TEST
 
-/* G5: peak memory
- * ------------------------------------------------------------------------------------------------ */
+/* G5: peak memory ----------------------------------------------------------------------------- */
 
 /* The most bytes in use beyond those at the start, in the second of two rounds of calls: the first
  * records and compiles. In a process of its own, since the allocator counts the most of the whole

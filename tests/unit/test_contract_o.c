@@ -16,8 +16,7 @@ static sn_tensor *counted(float *memory) {
                            .free = count_free));
 }
 
-/* O1: scopes
- * -------------------------------------------------------------------------------------------------- */
+/* O1: scopes ---------------------------------------------------------------------------------- */
 
 START_TEST(o1_results_belong_to_the_innermost_scope) {
     float memory[4] = {1, 2, 3, 4};
@@ -92,8 +91,7 @@ START_TEST(o1_calls_leave_one_handle_each) {
 }
 END_TEST
 
-/* O2: callbacks, options
- * -------------------------------------------------------------------------------------- */
+/* O2: callbacks, options ---------------------------------------------------------------------- */
 
 static sn_status asks_for_input_3(sn_frame *f) { return sn_out(f, 0, sn_relu(sn_in(f, 3))); }
 static sn_status sets_output_2(sn_frame *f) { return sn_out(f, 2, sn_in(f, 0)); }
@@ -141,8 +139,7 @@ START_TEST(o2_options_begin_with_their_size) {
 }
 END_TEST
 
-/* O3: typed functions
- * ----------------------------------------------------------------------------------------- */
+/* O3: typed functions ------------------------------------------------------------------------- */
 
 START_TEST(o3_typed_and_boxed_functions_agree) {
     sn_tensor *const a = F32(1, 5), *const b = F32(2, 5);
@@ -178,8 +175,7 @@ START_TEST(o3_further_results_are_nullable_pointers) {
 }
 END_TEST
 
-/* O4: the LLVM module, loading
- * --------------------------------------------------------------------------------- */
+/* O4: the LLVM module, loading ---------------------------------------------------------------- */
 
 START_TEST(o4_no_memory_is_writable_and_executable) {
     sn_function *const fn = sn_compile(hundred, NULL, NULL);
@@ -226,8 +222,7 @@ START_TEST(o4_each_compile_has_its_own_context) {
 }
 END_TEST
 
-/* O5: errors
- * -------------------------------------------------------------------------------------------------- */
+/* O5: errors ---------------------------------------------------------------------------------- */
 
 START_TEST(o5_while_an_error_is_pending_nothing_happens) {
     sn_tensor *const x = F32(1, 4), *const copy = sn_clone(x);

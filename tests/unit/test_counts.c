@@ -12,8 +12,7 @@ typedef struct Model {
     int64_t position;
 } Model;
 
-/* Kernels: entries of the call sequence
- * -------------------------------------------------------------------------------- */
+/* Kernels: entries of the call sequence ------------------------------------------------------- */
 
 /* Calls thrice, compared with eager; the kernels of the only graph. */
 static int64_t kernels_of(sn_body body, Model *model, sn_tensors in) {
@@ -143,8 +142,7 @@ START_TEST(adamw_over_20_tensors_is_1_kernel) {
 }
 END_TEST
 
-/* Training
- * ---------------------------------------------------------------------------------------------------- */
+/* Training ------------------------------------------------------------------------------------ */
 
 static sn_status gelu_of_sum(sn_frame *f) {
     return sn_out(f, 0, sn_gelu(sn_add(sn_in(f, 0), sn_in(f, 1))));
@@ -167,8 +165,7 @@ START_TEST(a_chain_saves_one_tensor) {
 }
 END_TEST
 
-/* Memory
- * ------------------------------------------------------------------------------------------------------ */
+/* Memory -------------------------------------------------------------------------------------- */
 
 static sn_status two_results(sn_frame *f) {
     const Model *const m = sn_closure(f);
@@ -194,8 +191,7 @@ START_TEST(one_arena_a_call_and_one_allocation_an_output) {
 }
 END_TEST
 
-/* Compiles
- * ---------------------------------------------------------------------------------------------------- */
+/* Compiles ------------------------------------------------------------------------------------ */
 
 static int64_t compiles_for_batches(sn_dynamic dynamic) {
     Model m = {.w = F32(1, 64, 48), .b = F32(2, 64)};

@@ -9,8 +9,7 @@
 #include "runtime/llvm_module.h"
 #include "tests/unit/contract.h"
 
-/* what the server offers
- * ---------------------------------------------------------------------------------------------- */
+/* what the server offers ---------------------------------------------------------------------- */
 
 typedef struct Server {
     _Atomic int lines;
@@ -35,8 +34,7 @@ static Buffer *buffer_ref(Buffer *b) {
 }
 static void buffer_unref(Buffer *b) { b->references--; }
 
-/* what its author writes
- * ---------------------------------------------------------------------------------------------- */
+/* what its author writes ---------------------------------------------------------------------- */
 
 enum { SAMPLES = 480 };
 typedef struct {
@@ -121,8 +119,7 @@ static void denoiser_close(Denoiser *d) {
     sn_shutdown();
 }
 
-/* what must hold
- * ---------------------------------------------------------------------------------------------- */
+/* what must hold ------------------------------------------------------------------------------ */
 
 enum { STREAMS = 3, ROUNDS = 40 };
 

@@ -17,8 +17,7 @@ typedef struct Host {
     sn_tensor *w, *kept;
 } Host;
 
-/* Stages
- * --------------------------------------------------------------------------------------------------- */
+/* Stages -------------------------------------------------------------------------------------- */
 
 static sn_status numbered(sn_frame *f) { /* code of its own by number: nothing is found compiled */
     const Host *const host = sn_closure(f);
@@ -109,8 +108,7 @@ START_TEST(full_graph_says_what_failed) {
 }
 END_TEST
 
-/* A mismatch at op k
- * --------------------------------------------------------------------------------------- */
+/* A mismatch at op k -------------------------------------------------------------------------- */
 
 static sn_status six_ops(sn_frame *f) {
     const int other = ((const Host *)sn_closure(f))->branch;
@@ -134,8 +132,7 @@ START_TEST(a_mismatch_at_any_op_keeps_the_bits) {
 }
 END_TEST
 
-/* Guards: each row has a program that goes wrong without it
- * --------------------------------------------------------------------- */
+/* Guards: each row has a program that goes wrong without it ----------------------------------- */
 
 static sn_status doubled(sn_frame *f) {
     const Host *const host = sn_closure(f);
@@ -363,8 +360,7 @@ START_TEST(c7_each_guard_is_needed) {
 }
 END_TEST
 
-/* Memory that runs out
- * ------------------------------------------------------------------------------------ */
+/* Memory that runs out ------------------------------------------------------------------------ */
 
 static sn_status small_net(sn_frame *f) {
     const Host *const host = sn_closure(f);

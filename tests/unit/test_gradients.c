@@ -235,7 +235,7 @@ static const Case cases[] = {
      {S(ANY, 2, 3, 4), AT(4, 1, 3), S(FIXED, 1, 4)}},
 };
 
-/* tensors of a case -------------------------------------------------------------------------- */
+/* tensors of a case --------------------------------------------------------------------------- */
 
 static double next_random(uint64_t *seed) { /* [0, 1) */
     *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -289,7 +289,7 @@ static Made make_all(const Case *c) {
     return made;
 }
 
-/* losses ------------------------------------------------------------------------------------- */
+/* losses -------------------------------------------------------------------------------------- */
 
 static sn_tensor *op(OpId id, const Arg *args, int n, sn_tensor **outs) {
     Arg full[MAX_ARGS];

@@ -28,9 +28,7 @@ static void build(Built *built, const char *text, bool fuse) {
     built->plan = built->graph->plan;
 }
 
-/* running
- * -------------------------------------------------------------------------------------------------------------
- */
+/* running ------------------------------------------------------------------------------------- */
 
 static uint64_t random_state;
 static uint32_t next_random(void) {
@@ -134,9 +132,7 @@ static void same_bits(const char *text, uint64_t seed) {
     sn_scope_end(mark);
 }
 
-/* counts
- * --------------------------------------------------------------------------------------------------------------
- */
+/* counts -------------------------------------------------------------------------------------- */
 
 typedef struct Case {
     const char *what, *text;
@@ -243,9 +239,7 @@ START_TEST(write_backs_keep_their_order) {
 }
 END_TEST
 
-/* random graphs
- * ---------------------------------------------------------------------------------------------------------
- */
+/* random graphs ------------------------------------------------------------------------------- */
 
 typedef struct RandomGraph {
     Text text;

@@ -33,7 +33,7 @@ static void teardown(void) {
     ck_assert_int_eq(tape_live_nodes(), 0);
 }
 
-/* optimizers --------------------------------------------------------------------------------- */
+/* optimizers ---------------------------------------------------------------------------------- */
 
 static const float start[] = {0.5f, -1.25f, 2.0f, 0.0f}, target[] = {1.0f, -1.0f, -0.5f, 0.25f},
                    weight[] = {1.0f, 0.5f, 2.0f, 0.125f};
@@ -114,7 +114,7 @@ START_TEST(optimizers_are_checked) {
 }
 END_TEST
 
-/* parameters --------------------------------------------------------------------------------- */
+/* parameters ---------------------------------------------------------------------------------- */
 
 START_TEST(linear_parameters) {
     sn_dict *const d = sn_dict_new();
@@ -133,7 +133,7 @@ START_TEST(linear_parameters) {
 }
 END_TEST
 
-/* dictionaries ------------------------------------------------------------------------------- */
+/* dictionaries -------------------------------------------------------------------------------- */
 
 START_TEST(dictionaries_keep_order_and_references) {
     sn_dict *const d = sn_dict_new();

@@ -28,8 +28,7 @@ static void run_jobs(void *(*body)(void *job), sn_function *fast, sn_function *e
     for (int i = 0; i < THREADS; i++) ck_assert_msg(jobs[i].wrong == 0, "thread %d", i);
 }
 
-/* Compiled functions
- * ------------------------------------------------------------------------------------------ */
+/* Compiled functions -------------------------------------------------------------------------- */
 
 static sn_status norm(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const y = sn_gelu(sn_add(x, sn_mul(x, x)));
@@ -117,8 +116,7 @@ START_TEST(c13_training_on_many_threads) {
 }
 END_TEST
 
-/* Eager ops and tensors
- * ------------------------------------------------------------------------------------------ */
+/* Eager ops and tensors ----------------------------------------------------------------------- */
 
 static void *eager_ops(void *context) {
     Job *const job = context;
@@ -164,8 +162,7 @@ START_TEST(c13_threads_share_a_tensor) {
 }
 END_TEST
 
-/* States
- * ------------------------------------------------------------------------------------------ */
+/* States -------------------------------------------------------------------------------------- */
 
 typedef struct Moved {
     sn_state *state;
@@ -201,8 +198,7 @@ START_TEST(c13_a_state_moves_between_threads) {
 }
 END_TEST
 
-/* The pool
- * ------------------------------------------------------------------------------------------ */
+/* The pool ------------------------------------------------------------------------------------ */
 
 static sn_status large(sn_frame *f) {
     sn_tensor *const h = sn_gelu(sn_matmul(sn_in(f, 0), sn_in(f, 1)));
