@@ -1,6 +1,6 @@
 /* codegen.h: loop IR to code. Never sees a tensor or a device pointer.
  *
- * block/: a nest becomes a flat step array that runtime/interp.c runs with the block kernels: the eager engine for
+ * block/: a nest becomes a flat step array that runtime/cpu/interp.c runs with the block kernels: the eager engine for
  *         pointwise ops and reductions, and the fallback of everything compiled.
  * llvm/:  kernels become object bytes; the module is opened by the runtime on first use and reached through one
  *         versioned table, so that a program that only runs eagerly never loads LLVM [semantics O4]. */

@@ -3,10 +3,10 @@
 #include <sinter/autograd.h>
 #include <sinter/dispatch.h>
 
-#include "runtime/capture.h"
-#include "runtime/custom_function.h"
-#include "runtime/frame.h"
-#include "runtime/tape.h"
+#include "runtime/capture/capture.h"
+#include "runtime/autograd/custom_function.h"
+#include "runtime/core/frame.h"
+#include "runtime/autograd/tape.h"
 
 _Static_assert((int)SN_RETAIN_GRAPH == (int)TAPE_retain &&
                    (int)SN_CREATE_GRAPH == (int)TAPE_create &&

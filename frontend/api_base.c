@@ -1,14 +1,14 @@
 /* api_base.c: errors, process, settings, logging, seed (sinter/base.h). Scopes are in
- * runtime/scope.c, states in runtime/state.c: their public functions are the implementation. */
+ * runtime/core/scope.c, states in runtime/core/state.c: their public functions are the implementation. */
 #include <sinter/base.h>
 #include <stdio.h>
 
-#include "runtime/capture.h"
+#include "runtime/capture/capture.h"
 #include "runtime/base/log.h"
-#include "runtime/execute.h"
-#include "runtime/function.h"
-#include "runtime/state.h"
-#include "runtime/tensor.h"
+#include "runtime/cpu/execute.h"
+#include "runtime/capture/function.h"
+#include "runtime/core/state.h"
+#include "runtime/core/tensor.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
 SAME(SN_OK, ST_OK);

@@ -6,8 +6,8 @@
 #include "frontend/dict.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
-#include "runtime/safetensors.h"
-#include "runtime/tape.h"
+#include "runtime/core/safetensors.h"
+#include "runtime/autograd/tape.h"
 
 sn_dict *sn_dict_new(void) { return error_pending() == ST_OK ? mem_zero(sizeof(sn_dict)) : NULL; }
 

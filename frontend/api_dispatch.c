@@ -5,8 +5,8 @@
 #include "ir/schema.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
-#include "runtime/custom_op.h"
-#include "runtime/override.h"
+#include "runtime/core/custom_op.h"
+#include "runtime/core/override.h"
 
 struct sn_op {
     const OpRow *row;

@@ -3,7 +3,7 @@
 
 #include "frontend/dlpack.h"
 #include "runtime/base/alloc.h"
-#include "runtime/tensor.h"
+#include "runtime/core/tensor.h"
 
 typedef struct TypeRow {
     uint8_t code, bits;

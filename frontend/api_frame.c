@@ -2,9 +2,9 @@
  * outputs; counts checked. */
 #include <sinter/compile.h>
 
-#include "runtime/frame.h"
-#include "runtime/override.h"
-#include "runtime/symbols.h"
+#include "runtime/core/frame.h"
+#include "runtime/core/override.h"
+#include "runtime/capture/symbols.h"
 
 void *sn_closure(sn_frame *f) { return f ? f->closure : NULL; }
 int sn_in_count(sn_frame *f) { return f ? f->n_in : 0; }

@@ -6,9 +6,9 @@
 
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
-#include "runtime/frame.h"
-#include "runtime/function.h"
-#include "runtime/graph_run.h"
+#include "runtime/core/frame.h"
+#include "runtime/capture/function.h"
+#include "runtime/capture/graph_run.h"
 
 struct sn_node {
     sn_graph *graph;

@@ -6,7 +6,7 @@
 #include "frontend/dict.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
-#include "runtime/tape.h"
+#include "runtime/autograd/tape.h"
 
 typedef Status StepFn(sn_optim *o);
 

@@ -2,11 +2,11 @@
 #include <math.h>
 #include <sinter/tensor.h>
 
-#include "runtime/element.h"
-#include "runtime/repr.h"
-#include "runtime/symbols.h"
-#include "runtime/tape.h"
-#include "runtime/tensor.h"
+#include "runtime/core/element.h"
+#include "runtime/core/repr.h"
+#include "runtime/capture/symbols.h"
+#include "runtime/autograd/tape.h"
+#include "runtime/core/tensor.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
 SAME(SN_F64, DT_f64);

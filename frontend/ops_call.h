@@ -4,8 +4,8 @@
 #define SINTER_FRONTEND_OPS_CALL_H
 #include <sinter/ops.h>
 
-#include "runtime/dispatch.h"
-#include "runtime/state.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/core/state.h"
 
 #define OPTIONAL_TENSOR(t)  ((t) ? A_VAL((Val *)(t)) : A_NONE)
 #define OPTIONAL_INT(i)     ((i) == SN_NO_INT ? A_NONE : A_INT(i))

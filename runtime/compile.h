@@ -4,7 +4,7 @@
 #ifndef SINTER_RUNTIME_COMPILE_H
 #define SINTER_RUNTIME_COMPILE_H
 #include "passes/passes.h"
-#include "runtime/execute.h"
+#include "runtime/cpu/execute.h"
 
 typedef struct PassTime {
     const char *name; /* of the pass, or of what joins passes: "joint graph", "partition" */

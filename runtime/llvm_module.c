@@ -13,7 +13,7 @@
 
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
-#include "runtime/settings.h"
+#include "runtime/core/settings.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const LlvmModuleTable *inner;

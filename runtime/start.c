@@ -3,9 +3,9 @@
  * earlier. */
 #include <pthread.h>
 
-#include "runtime/dispatch.h"
-#include "runtime/capture.h"
-#include "runtime/tape.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/capture/capture.h"
+#include "runtime/autograd/tape.h"
 
 static void start_all(void) {
     dispatch_start();

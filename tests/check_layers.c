@@ -24,6 +24,11 @@ static const Layer layers[] = {
     /* the public headers declare what the runtime implements */
     {"runtime/", "runtime/base/ ir/ kernels/ passes/passes.h passes/rules/ frontend/sinter/ "
                  "codegen/codegen.h codegen/block/"},
+    {"runtime/core/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h"},
+    {"runtime/cpu/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h "
+                     "codegen/codegen.h codegen/block/"},
+    {"runtime/autograd/", "runtime/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
+    {"runtime/capture/", "runtime/ ir/ frontend/sinter/"}, /* through runtime/compile.h */
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
     {"frontend/sinter/", ""},
     {"samples/", "frontend/sinter/"},

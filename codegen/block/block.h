@@ -1,4 +1,4 @@
-/* block.h: a nest as a flat step array, run by runtime/interp.c with the block kernels.
+/* block.h: a nest as a flat step array, run by runtime/cpu/interp.c with the block kernels.
  *
  * Values live in slots: pointers to blocks of BLOCK_ROOM elements of the value's type. A value is
  *   uniform  constants and parameters: filled once per run;

@@ -2,7 +2,7 @@
  * eager bits. The compiled function runs twice: the first call records, the second is what counts. */
 #include "frontend/cases/cases.h"
 #include "runtime/base/error.h"
-#include "runtime/tensor.h"
+#include "runtime/core/tensor.h"
 
 enum { MAX_CASE_OUTS = 64 };
 typedef struct Outcome {

@@ -12,7 +12,7 @@
 
 #include "ir/op.h"
 #include "runtime/base/text.h"
-#include "runtime/safetensors.h"
+#include "runtime/core/safetensors.h"
 
 typedef struct CaseCounts {
     int64_t passed, failed, unsupported, compiled, compiled_differing;

@@ -13,7 +13,7 @@
 #include "frontend/tool/target.h"
 #include "kernels/kernels.h"
 #include "runtime/base/error.h"
-#include "runtime/explain.h"
+#include "runtime/capture/explain.h"
 
 extern char **environ;
 

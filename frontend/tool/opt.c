@@ -16,7 +16,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/compile.h"
-#include "runtime/guards_text.h"
+#include "runtime/capture/guards_text.h"
 
 typedef struct OptRun {
     const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/base/error.h"
-#include "runtime/tensor.h"
+#include "runtime/core/tensor.h"
 
 enum { MAX_OUT = 256, CALLS = 3 };
 

@@ -5,7 +5,7 @@
 #include "kernels/kernels.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
-#include "runtime/execute.h"
+#include "runtime/cpu/execute.h"
 #include "tests/ops/ops.h"
 
 typedef struct OneOp { /* the closure of the function */

@@ -15,7 +15,7 @@
 #define SINTER_TESTS_OPS_SAMPLES_H
 #include <sinter/ops.h>
 
-#include "runtime/dispatch.h"
+#include "runtime/core/dispatch.h"
 
 typedef struct BadSample {
     const char *text;

@@ -3,7 +3,7 @@
 #ifndef SINTER_TESTS_REF_GRAPH_EVAL_H
 #define SINTER_TESTS_REF_GRAPH_EVAL_H
 #include "ir/graph.h"
-#include "runtime/dispatch.h"
+#include "runtime/core/dispatch.h"
 
 /* Runs the graph on these inputs (writes change them), with symbols[i] for the i-th free symbol
  * (NULL: none). outs gets one result per output, of the innermost scope; NULL for OUT_none.

@@ -3,7 +3,7 @@
 #ifndef SINTER_TESTS_REF_PLAN_EVAL_H
 #define SINTER_TESTS_REF_PLAN_EVAL_H
 #include "ir/plan.h"
-#include "runtime/dispatch.h"
+#include "runtime/core/dispatch.h"
 
 typedef struct WideTensor { /* a strided view of memory, read and written as doubles */
     DType dtype;

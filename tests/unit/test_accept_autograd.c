@@ -1,6 +1,6 @@
 /* test_accept_autograd.c: rows of the acceptance list about autograd whose tests need compiled functions or threads, named by
  * their number; the others are in test_autograd.c, 3.01 in test_optim.c, 3.05 in test_gradients.c. */
-#include "runtime/tape.h"
+#include "runtime/autograd/tape.h"
 #include "tests/unit/contract.h"
 
 enum { ROWS = 24, WIDTH = 32 };

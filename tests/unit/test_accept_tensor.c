@@ -1,6 +1,6 @@
 /* test_accept_tensor.c: rows of the acceptance list about tensors, storage and layout, one test each, named
  * by its number. Rows 1.05 and 1.09 have theirs in test_tensor.c and test_eager.c, 1.16 in test_dispatch.c. */
-#include "runtime/dispatch.h"
+#include "runtime/core/dispatch.h"
 #include "tests/unit/contract.h"
 
 static void expect_layout(sn_tensor *t, sn_ints sizes, sn_ints strides, int64_t offset) {

@@ -9,8 +9,8 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
-#include "runtime/custom_function.h"
-#include "runtime/tape.h"
+#include "runtime/autograd/custom_function.h"
+#include "runtime/autograd/tape.h"
 
 #define OK(expr)  ck_assert_msg((expr) == 0, "%s: %s", #expr, sn_error_take()->message)
 #define DIMS(...) SN_INTS(__VA_ARGS__)

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "ir/op.h"
-#include "runtime/dispatch.h"
-#include "runtime/state.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/core/state.h"
 #include "tests/unit/contract.h"
 
 typedef sn_tensor *Attempt(sn_tensor *x); /* x: f32[4,6] */

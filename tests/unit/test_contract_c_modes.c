@@ -4,9 +4,9 @@
 #include <setjmp.h>
 #include <stdio.h>
 
-#include "runtime/dispatch.h"
-#include "runtime/execute.h"
-#include "runtime/function.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/cpu/execute.h"
+#include "runtime/capture/function.h"
 #include "tests/unit/contract.h"
 
 typedef struct Host {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unwind.h>
 
-#include "runtime/state.h"
+#include "runtime/core/state.h"
 #include "tests/unit/contract.h"
 
 typedef struct Host {

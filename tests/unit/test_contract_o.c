@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/llvm_module.h"
-#include "runtime/state.h"
+#include "runtime/core/state.h"
 #include "tests/unit/contract.h"
 
 static int freed;

@@ -1,6 +1,6 @@
 /* test_corners.c: what single ops do in the corners that the tables of samples don't reach: rows
  * with nothing to attend to, views in place, layouts named by hand. Eagerly and compiled. */
-#include "runtime/tensor.h"
+#include "runtime/core/tensor.h"
 #include "tests/unit/contract.h"
 
 static sn_status attend(sn_frame *f) {

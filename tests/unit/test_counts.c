@@ -2,9 +2,9 @@
  * backward, memory taken by a call, compiles. Each number is asserted, not timed. */
 #include <stdio.h>
 
-#include "runtime/execute.h"
-#include "runtime/function.h"
-#include "runtime/training.h"
+#include "runtime/cpu/execute.h"
+#include "runtime/capture/function.h"
+#include "runtime/capture/training.h"
 #include "tests/unit/contract.h"
 
 typedef struct Model {

@@ -4,8 +4,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "runtime/dispatch.h"
-#include "runtime/frame.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/core/frame.h"
 
 static char trace[512];
 static void note(const char *what) { strncat(trace, what, sizeof trace - strlen(trace) - 1); }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/dispatch.h"
-#include "runtime/execute.h"
-#include "runtime/fpenv.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/cpu/execute.h"
+#include "runtime/cpu/fpenv.h"
 
 static sn_tensor *call(const char *name, const sn_value *in, int n) {
     sn_tensor *const t = sn_op_call1(sn_op_find(name), in, n);

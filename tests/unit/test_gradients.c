@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/tape.h"
+#include "runtime/autograd/tape.h"
 
 enum { MAX_TENSORS = 6, MAX_ELEMENTS = 128, MAX_CASE_RANK = 4 };
 

@@ -7,7 +7,7 @@
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
-#include "runtime/interp.h"
+#include "runtime/cpu/interp.h"
 #include "tests/ref/random_nest.h"
 #include "tests/ref/ref_eval.h"
 #include "tests/unit/suite.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "passes/passes.h"
-#include "runtime/execute.h"
+#include "runtime/cpu/execute.h"
 
 enum { MOST = 128 };
 

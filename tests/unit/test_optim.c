@@ -9,7 +9,7 @@
 #include <sinter/nn.h>
 #include <sinter/ops.h>
 
-#include "runtime/tape.h"
+#include "runtime/autograd/tape.h"
 #include "tests/unit/optim_reference.h"
 
 #define OK(expr) ck_assert_msg((expr) == 0, "%s: %s", #expr, sn_error_take()->message)

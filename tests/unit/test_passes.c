@@ -7,7 +7,7 @@
 
 #include "passes/passes.h"
 #include "runtime/base/error.h"
-#include "runtime/execute.h"
+#include "runtime/cpu/execute.h"
 #include "tests/ref/graph_eval.h"
 
 enum { MAX_ENDS = 8, MAX_BYTES = 4096 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/log.h"
-#include "runtime/tensor.h"
+#include "runtime/core/tensor.h"
 
 static sn_tensor *numbers(int64_t n) {
     float values[64] = {0};

@@ -6,7 +6,7 @@
 
 #include "frontend/dlpack.h"
 #include "runtime/base/alloc.h"
-#include "runtime/tensor.h"
+#include "runtime/core/tensor.h"
 
 #define SIZES(...) ((sn_ints){(int64_t[]){__VA_ARGS__}, COUNT_OF(((int64_t[]){__VA_ARGS__}))})
 

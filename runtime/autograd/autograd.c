@@ -1,0 +1,549 @@
+/* autograd.c: the Autograd key: records a node for each differentiable op call, and the backward of
+ * such nodes.
+ *
+ * The kernel sees every op. Where no argument is tracked it only passes the call on. Otherwise it
+ * makes a node first (arguments are saved before an in-place op overwrites them), runs the op on
+ * the keys below, and attaches the node to the results. Backward hands the saved values to the
+ * row's derivative rule, which emits ops again. */
+#include "runtime/autograd/tape.h"
+
+#include <ctype.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/core/custom_op.h"
+#include "runtime/core/frame.h"
+
+/* what a row saves: parsed once from its `saves` column --------------------------------------- */
+
+enum { MAX_SAVES = 12 };
+typedef struct SaveItem {
+    int16_t arg, result; /* one of them, the other -1 */
+    uint32_t when; /* bits of arguments: saved if any of their gradients is wanted; 0: always */
+} SaveItem;
+typedef struct SavePlan {
+    int n;
+    SaveItem items[MAX_SAVES];
+} SavePlan;
+static SavePlan plans[OP_COUNT];
+
+static int result_index(const char *word, size_t n) {
+    if (n >= 6 && !memcmp(word, "result", 6)) return n == 6 ? 0 : word[6] - '0';
+    return -1;
+}
+
+static int param_index(const OpRow *row, const char *word, size_t n) {
+    for (int i = 0; i < row->n_params; i++)
+        if (strlen(row->params[i].name) == n && !memcmp(row->params[i].name, word, n)) return i;
+    return -1;
+}
+
+/* "self/other": one item; returns its end. */
+static const char *parse_item(const OpRow *row, const char *at, SaveItem *item) {
+    size_t n = strcspn(at, " ,/");
+    *item =
+        (SaveItem){.arg = (int16_t)param_index(row, at, n), .result = (int16_t)result_index(at, n)};
+    if (item->arg >= 0) item->result = -1;
+    at += n;
+    while (*at == '/') {
+        n = strcspn(++at, " ,/");
+        const int arg = param_index(row, at, n);
+        if (arg >= 0) item->when |= 1u << arg;
+        at += n;
+    }
+    return at;
+}
+
+static void parse_saves(const OpRow *row, SavePlan *plan) {
+    for (const char *at = row->saves; at && *at && plan->n < MAX_SAVES;) {
+        at += strspn(at, " ,");
+        if (!*at) break;
+        at = parse_item(row, at, &plan->items[plan->n]);
+        const SaveItem *const item = &plan->items[plan->n];
+        if (item->arg >= 0 || item->result >= 0) plan->n++;
+    }
+}
+
+static const SavePlan *plan_of(const OpRow *row, SavePlan *room) {
+    if (LIKELY(row->id < OP_COUNT)) return &plans[row->id];
+    *room = (SavePlan){0};
+    parse_saves(row, room);
+    return room;
+}
+
+static inline bool is_due(const SaveItem *item, uint32_t needs) {
+    return !item->when || (item->when & needs);
+}
+
+bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs) {
+    SavePlan room;
+    const SavePlan *const plan = plan_of(row->alias_of ? row->alias_of : row, &room);
+    for (int i = 0; i < plan->n; i++)
+        if (plan->items[i].arg == arg && plan->items[i].result == result &&
+            is_due(&plan->items[i], needs))
+            return true;
+    return false;
+}
+
+bool tape_row_differentiable(const OpRow *row) {
+    return deriv_rule(row->alias_of ? row->alias_of : row) != NULL;
+}
+
+/* copies of arguments ------------------------------------------------------------------------- */
+
+static inline size_t list_bytes(const Arg *arg) {
+    if (LIKELY(arg->kind < ARG_string)) return 0;
+    switch ((ArgKind)arg->kind) {
+    case ARG_ints:
+        return (size_t)arg->n * sizeof(int64_t);
+    case ARG_floats:
+        return (size_t)arg->n * sizeof(double);
+    case ARG_string:
+        return round_up((int64_t)strlen(arg->string) + 1, 8);
+    case ARG_tensors:
+        return (size_t)arg->n * (sizeof(Val *) + sizeof(Val));
+    default:
+        return 0;
+    }
+}
+
+size_t tape_args_bytes(const OpRow *row, const Arg *args) {
+    size_t bytes = 0;
+    for (int i = 0; i < row->n_params; i++) bytes += list_bytes(&args[i]);
+    return bytes;
+}
+
+/* A list's tensors become bare Vals: metadata for the rule to read, also of those that are not
+ * saved. */
+static void copy_list(const Arg *arg, Arg *to, char *memory) {
+    Val **const vals = (Val **)memory;
+    Val *const bare = (Val *)(vals + arg->n);
+    for (int k = 0; k < arg->n; k++) {
+        if (arg->vals[k]) bare[k] = *arg->vals[k];
+        vals[k] = arg->vals[k] ? &bare[k] : NULL;
+    }
+    to->vals = vals;
+}
+
+void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory) {
+    char *at = memory;
+    for (int i = 0; i < row->n_params; i++) {
+        to[i] = args[i];
+        if (args[i].kind == ARG_tensor) to[i].val = NULL;
+        const size_t bytes = list_bytes(&args[i]);
+        if (!bytes) continue;
+        if (args[i].kind == ARG_tensors) {
+            copy_list(&args[i], &to[i], at);
+        } else {
+            memcpy(at, args[i].ints,
+                   args[i].kind == ARG_string ? strlen(args[i].string) + 1 : bytes);
+            to[i].ints = (const int64_t *)at;
+        }
+        at += bytes;
+    }
+}
+
+/* row nodes ----------------------------------------------------------------------------------- */
+
+typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved and what args point at
+                          */
+    const OpRow *row;
+    int n_saved;
+    Arg *args;
+    const Meta **arg_meta;
+    TapeSaved *saved;
+} RowNode;
+
+static RowNode *row_node(const TapeNode *node) { return tape_node_extra((TapeNode *)node); }
+
+static void row_drop(TapeNode *node) {
+    RowNode *const row = row_node(node);
+    for (int i = 0; i < row->n_saved; i++) tensor_release(row->saved[i].tensor);
+    row->n_saved = 0;
+}
+
+/* native_layer_norm: NativeLayerNormBackward */
+void tape_row_name(const OpRow *row, Text *text) {
+    bool upper = true;
+    for (const char *at = row->base; *at; at++) {
+        if (*at != '_') {
+            const char letter = (char)(upper ? toupper((unsigned char)*at) : *at);
+            text_put(text, &letter, 1);
+        }
+        upper = *at == '_';
+    }
+    text_puts(text, "Backward");
+}
+
+static void row_name(const TapeNode *node, Text *text) { tape_row_name(row_node(node)->row, text); }
+
+static const TapeSaved *row_saved(const TapeNode *node, int *n) {
+    *n = row_node(node)->n_saved;
+    return row_node(node)->saved;
+}
+
+/* backward of a row node ---------------------------------------------------------------------- */
+
+typedef struct RowCall { /* arrays of one call of a rule */
+    Deriv d;
+    Arg args[MAX_ARGS];
+    bool needs[MAX_ARGS];
+    Val *grad_in[MAX_ARGS];
+    Val *results[MAX_LIST];
+} RowCall;
+
+/* A saved result again, with its place in the history: a rule's ops on it are recorded under
+ * create_graph. */
+static Status saved_result(TapeNode *node, const TapeSaved *saved, bool create_graph, Val **out) {
+    sn_tensor *t = saved->tensor;
+    if (create_graph) {
+        t = tensor_from_storage(t->storage, t->base.meta, t->offset);
+        if (!t) return ST_MEMORY;
+        TRY(tape_attach(t, node, saved->result));
+    }
+    *out = &t->base;
+    return ST_OK;
+}
+
+static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
+    const RowNode *const row = row_node(node);
+    memcpy(rc->args, row->args, (size_t)row->row->n_params * sizeof(Arg));
+    memset(rc->results, 0, (size_t)node->n_outs * sizeof(Val *));
+    for (int i = 0; i < row->n_saved; i++) {
+        const TapeSaved *const saved = &row->saved[i];
+        if (UNLIKELY(tensor_version(saved->tensor) != saved->version)) {
+            Text name = {0};
+            row_name(node, &name);
+            const Status status = tape_saved_check(saved, text_str(&name));
+            text_free(&name);
+            return status;
+        }
+        if (saved->result >= 0)
+            TRY(saved_result(node, saved, call->create_graph, &rc->results[saved->result]));
+        else if (saved->item < 0)
+            rc->args[saved->arg].val = &saved->tensor->base;
+        else
+            ((Val **)rc->args[saved->arg].vals)[saved->item] = &saved->tensor->base;
+    }
+    return ST_OK;
+}
+
+/* Which arguments need gradients; a list: any of its tensors. */
+static void gather_needs(const RowNode *row, const TapeBackward *call, bool *needs) {
+    int items = 0;
+    for (int i = 0; i < row->row->n_params; i++) {
+        needs[i] = call->needs[i];
+        if (row->args[i].kind != ARG_tensors) continue;
+        for (int k = 0; k < row->args[i].n; k++)
+            needs[i] |= call->needs[row->row->n_params + items++];
+    }
+}
+
+/* Comparisons have nodes only where they write in place: what they overwrote gets zeros. */
+static Status run_rule(const OpRow *row, Deriv *d) {
+    DerivFn *const rule = deriv_rule(row->flags & OPF_nodiff ? op_row(OP_overwrite) : row);
+    if (rule) return rule(d);
+    return error_raise(ST_UNSUPPORTED, "%s has no derivative rule", row->name);
+}
+
+static Status row_backward(TapeNode *node, TapeBackward *call) {
+    const RowNode *const row = row_node(node);
+    RowCall rc;
+    TRY(unpack(node, call, &rc));
+    if (!call->create_graph)
+        state_get()->exclude |= KEY_BIT(autograd); /* until the engine closes this node's scope */
+    memset(rc.grad_in, 0, sizeof rc.grad_in);
+    gather_needs(row, call, rc.needs);
+    rc.d = (Deriv){.b = eager_builder(),
+                   .row = row->row,
+                   .args = rc.args,
+                   .results = rc.results,
+                   .grad_out = (Val *const *)call->grad_out,
+                   .needs = rc.needs,
+                   .arg_meta = row->arg_meta,
+                   .result_meta = node->out_meta,
+                   .grad_in = rc.grad_in,
+                   .grad_list = (Val **)(call->grad_in + row->row->n_params)};
+    TRY(run_rule(row->row, &rc.d));
+    for (int i = 0; i < row->row->n_params; i++)
+        if (call->needs[i]) call->grad_in[i] = (sn_tensor *)rc.grad_in[i];
+    return error_pending();
+}
+
+static const TapeClass row_class = {
+    .backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved};
+
+/* recording ----------------------------------------------------------------------------------- */
+
+typedef struct Recording {
+    OpCall *call;
+    TapeNode *node;
+    RowNode *row;
+    uint32_t needs;           /* bits of arguments */
+    const sn_tensor *written; /* in-place: self */
+} Recording;
+
+static bool list_tracked(const Arg *arg) {
+    for (int k = 0; k < arg->n; k++)
+        if (arg->vals[k] && tape_tracks(tensor_of(arg->vals[k]))) return true;
+    return false;
+}
+
+static inline uint32_t tracked_args(const OpCall *call) {
+    uint32_t bits = 0;
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        if (arg->kind == ARG_tensor)
+            bits |= arg->val && tape_tracks(tensor_of(arg->val)) ? 1u << i : 0;
+        else if (UNLIKELY(arg->kind == ARG_tensors))
+            bits |= list_tracked(arg) ? 1u << i : 0;
+    }
+    return bits;
+}
+
+static int list_items(const OpCall *call) {
+    int n = 0;
+    for (int i = 0; i < call->row->n_params; i++)
+        if (call->args[i].kind == ARG_tensors) n += call->args[i].n;
+    return n;
+}
+
+/* How many saved tensors the plan can come to for this call. */
+static int saves_room(const OpCall *call, const SavePlan *plan) {
+    int n = 0;
+    for (int i = 0; i < plan->n; i++) {
+        const int arg = plan->items[i].arg;
+        n += arg >= 0 && call->args[arg].kind == ARG_tensors ? call->args[arg].n : 1;
+    }
+    return n;
+}
+
+static Status make_node(Recording *r, const SavePlan *plan) {
+    const OpCall *const call = r->call;
+    const int n_params = call->row->n_params, n_saved = saves_room(call, plan);
+    const size_t fixed = sizeof(RowNode) + (size_t)n_params * (sizeof(Arg) + sizeof(Meta *)) +
+                         (size_t)n_saved * sizeof(TapeSaved);
+    const int n_outs = call->row->returns_list ? MAX_LIST : call->row->n_out;
+    r->node = tape_node_new(&row_class, n_params + list_items(call), n_outs,
+                            fixed + tape_args_bytes(call->row, call->args));
+    if (!r->node) return ST_MEMORY;
+    RowNode *const row = r->row = tape_node_extra(r->node);
+    row->row = call->row;
+    row->n_saved = 0;
+    row->args = (Arg *)(row + 1);
+    row->arg_meta = (const Meta **)(row->args + n_params);
+    row->saved = (TapeSaved *)(row->arg_meta + n_params);
+    tape_args_copy(call->row, call->args, row->args, row->saved + n_saved);
+    if (call->row->id == OP_as_strided &&
+        row->args[3].kind == ARG_int) /* as in graphs: from self */
+        row->args[3].i -= tensor_of(call->args[0].val)->offset;
+    return ST_OK;
+}
+
+static Status set_edges(Recording *r) {
+    const OpCall *const call = r->call;
+    TapeEdge *item = r->node->edges + call->row->n_params;
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        r->row->arg_meta[i] = arg->kind == ARG_tensor && arg->val ? arg->val->meta : NULL;
+        if (r->needs >> i & 1 && arg->kind == ARG_tensor)
+            TRY(tape_edge_set(&r->node->edges[i], tensor_of(arg->val)));
+        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
+            TRY(tape_edge_set(item++, tensor_of(arg->vals[k])));
+    }
+    return ST_OK;
+}
+
+static Status save_value(Recording *r, sn_tensor *t, SaveItem item, int list_item) {
+    TapeSaved *const saved = &r->row->saved[r->row->n_saved];
+    *saved = (TapeSaved){.arg = item.arg, .result = item.result, .item = (int16_t)list_item};
+    TRY(tape_save(saved, t));
+    r->row->n_saved++;
+    return ST_OK;
+}
+
+/* What an in-place op is about to overwrite is saved as a copy: the gradient is that of the
+ * functional form [G5]. */
+static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item) {
+    sn_tensor *t = tensor_of(val);
+    if (!t) return ST_OK;
+    if (LIKELY(!r->written || t->storage != r->written->storage))
+        return save_value(r, t, item, list_item);
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    state->exclude |= KEY_BIT(autograd);
+    sn_tensor *const copy = tape_clone(t, NULL);
+    Status status = copy ? save_value(r, copy, item, list_item) : error_pending();
+    if (status == ST_OK &&
+        tape_tracks(t)) { /* for create_graph the copy stands for the value before */
+        const TapeEdge edge = r->node->edges[item.arg];
+        if (edge.target && !edge.leaf) status = tape_attach(copy, edge.target, edge.output);
+    }
+    scope_pop(state);
+    return status;
+}
+
+static Status save_arguments(Recording *r, const SavePlan *plan) {
+    for (int i = 0; i < plan->n; i++) {
+        const SaveItem item = plan->items[i];
+        if (item.arg < 0 || !is_due(&item, r->needs)) continue;
+        const Arg *const arg = &r->call->args[item.arg];
+        if (arg->kind == ARG_tensor) TRY(save_argument(r, arg->val, item, -1));
+        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
+            TRY(save_argument(r, arg->vals[k], item, k));
+    }
+    return ST_OK;
+}
+
+/* A saved result is another handle of its data, without history: else the node would hold itself.
+ */
+static Status save_results(Recording *r, const SavePlan *plan) {
+    for (int i = 0; i < plan->n; i++) {
+        const SaveItem item = plan->items[i];
+        if (item.result < 0 || !is_due(&item, r->needs) || item.result >= r->call->n_outs) continue;
+        sn_tensor *const t = r->call->outs[item.result];
+        sn_tensor *const alias = t ? tape_alias(t) : NULL;
+        if (!alias) return error_pending();
+        TapeSaved *const saved = &r->row->saved[r->row->n_saved++];
+        *saved = (TapeSaved){.tensor = alias,
+                             .version = tensor_version(t),
+                             .arg = -1,
+                             .item = -1,
+                             .result = item.result};
+    }
+    return ST_OK;
+}
+
+static Status attach_written(sn_tensor *t, TapeNode *node) {
+    node->out_meta[0] = t->base.meta;
+    if (t->autograd && t->autograd->view) return tape_view_rebase(t, node);
+    TRY(tape_attach(t, node, 0));
+    t->autograd->generation++;
+    return ST_OK;
+}
+
+static Status attach_results(Recording *r) {
+    r->node->n_outs = r->call->n_outs;
+    for (int i = 0; i < r->call->n_outs; i++) {
+        sn_tensor *const t = r->call->outs[i];
+        if (!t) continue;
+        r->node->out_meta[i] = t->base.meta;
+        if (!dtype_is_float(t->base.meta->dtype)) continue;
+        TRY(r->written ? attach_written(t, r->node) : tape_attach(t, r->node, i));
+    }
+    return ST_OK;
+}
+
+static Status record_into(Recording *r, const SavePlan *plan) {
+    TRY(set_edges(r));
+    TRY(save_arguments(r, plan));
+    TRY(redispatch(r->call));
+    TRY(attach_results(r));
+    TRY(save_results(r, plan));
+    r->node->saves = r->row->n_saved > 0;
+    return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
+}
+
+Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs,
+                   uint64_t sequence) {
+    OpCall call = {.row = row->alias_of ? row->alias_of : row,
+                   .form = FORM_functional,
+                   .args = args,
+                   .outs = outs,
+                   .n_outs = n_outs};
+    Recording r = {.call = &call, .needs = tracked_args(&call)};
+    if (!r.needs) return ST_OK;
+    SavePlan room;
+    const SavePlan *const plan = plan_of(call.row, &room);
+    TRY(make_node(&r, plan));
+    r.node->sequence = sequence;
+    Status status = set_edges(&r);
+    if (status == ST_OK) status = save_arguments(&r, plan);
+    if (status == ST_OK) status = attach_results(&r);
+    if (status == ST_OK) status = save_results(&r, plan);
+    r.node->saves = r.row->n_saved > 0;
+    tape_node_release(r.node);
+    return status;
+}
+
+static Status record(OpCall *call, uint32_t needs) {
+    Recording r = {.call = call, .needs = needs};
+    if (call->form == FORM_inplace) {
+        r.written = tensor_of(call->args[0].val);
+        TRY(tape_check_inplace(r.written));
+    } else if (call->form == FORM_out) {
+        return error_raise(
+            ST_UNSUPPORTED,
+            "an argument requires gradients, and out forms record none; use the functional form");
+    }
+    SavePlan room;
+    const SavePlan *const plan = plan_of(call->row, &room);
+    TRY(make_node(&r, plan));
+    const Status status = record_into(&r, plan);
+    tape_node_release(r.node);
+    return status;
+}
+
+/* the kernel ---------------------------------------------------------------------------------- */
+
+static bool differentiable(const OpRow *row) { return !(row->flags & OPF_nodiff); }
+
+/* The arguments that make the call a node; of a comparison only the tensor that it writes. */
+static uint32_t recorded_args(const OpCall *call, uint32_t tracked) {
+    if (differentiable(call->row)) return tracked;
+    return call->form == FORM_inplace ? tracked & 1 : 0;
+}
+
+static bool writes_tracked(const OpCall *call) {
+    for (int i = 0; call->out_args && i < call->row->n_out; i++)
+        if (call->out_args[i] && tape_tracks(call->out_args[i])) return true;
+    return false;
+}
+
+static Status kernel(OpCall *call) {
+    const bool on = state_get()->grad_mode == SN_GRAD_ON;
+    const uint32_t tracked = on ? tracked_args(call) : 0;
+    const uint32_t needs = UNLIKELY(tracked) ? recorded_args(call, tracked) : 0;
+    if (UNLIKELY(needs)) return record(call, needs);
+    if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record(call, needs);
+    TRY(redispatch(call));
+    if (UNLIKELY(call->row->kind == KIND_view) && differentiable(call->row))
+        return tape_view_note(call);
+    return ST_OK;
+}
+
+Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs) {
+    sn_state *const state = state_get();
+    const uint64_t before = state->exclude;
+    state->exclude |= ~(KEYS_BACKEND | KEY_BIT(autograd));
+    const Status status = dispatch(row, form, args, NULL, outs);
+    state->exclude = before;
+    return status;
+}
+
+static Status copy_into(sn_tensor *to, sn_tensor *from) {
+    sn_tensor *written;
+    return tape_dispatch(op_row(OP_copy), FORM_inplace,
+                         (const Arg[]){V(&to->base), V(&from->base), A_BOOL(false)}, &written);
+}
+
+sn_tensor *tape_clone(sn_tensor *t, const Meta *meta) {
+    const Meta *const from = t->base.meta;
+    if (!meta) meta = meta_intern_contiguous(from->dtype, from->device, from->sizes, from->rank);
+    sn_tensor *const copy = meta ? tensor_new(meta) : NULL;
+    return copy && copy_into(copy, t) == ST_OK ? copy : NULL;
+}
+
+Status tape_fill(sn_tensor *t, double value) {
+    const Arg number = A_FLOAT(value);
+    sn_tensor *const scalar = tensor_scalar(&number, t->base.meta->dtype);
+    return scalar ? copy_into(t, scalar) : error_pending();
+}
+
+void tape_start(void) {
+    for (int op = 0; op < OP_COUNT; op++) {
+        const OpRow *const row = op_row((OpId)op);
+        if (row && !row->alias_of) parse_saves(row, &plans[op]);
+    }
+    tape_free_hook_set();
+    dispatch_fallback(KEY_autograd, kernel);
+}

@@ -1,0 +1,172 @@
+/* autograd_view.c: in-place ops on views. A view remembers its base and the ops that lead from the
+ * base to it. When a recorded op writes into the view, the base gets a new history, in which the
+ * written part comes from that op [G5]:
+ *
+ *   base --(CopySlices)--> base'        base' = base with the written part replaced
+ *   v = base[0]; v.mul_(w)              gradient of base' : to base with the part set to 0; the
+ * part to MulBackward
+ *
+ * Views of that base are then stale (their generation differs) and get their history by replaying
+ * their ops on the base, when it is next asked for. */
+#include "runtime/autograd/tape.h"
+
+#include "runtime/base/alloc.h"
+
+struct TapeView {
+    _Atomic int32_t refs;
+    uint16_t block;
+    bool no_grad;     /* made while grad mode was off */
+    int result;       /* of a Tensor[] op */
+    TapeView *parent; /* the view that this one was made from; NULL: the base */
+    const OpRow *row;
+    Arg args[]; /* [0] is the tensor: not set */
+};
+
+static TapeView *view_new(sn_tensor *self, const OpCall *call, int result) {
+    const size_t list = (size_t)call->row->n_params * sizeof(Arg);
+    uint16_t block;
+    TapeView *const view =
+        tape_block_take(sizeof *view + list + tape_args_bytes(call->row, call->args), &block);
+    if (!view) return NULL;
+    TapeView *const parent = self->autograd ? self->autograd->view : NULL;
+    *view = (TapeView){.block = block,
+                       .result = result,
+                       .row = call->row,
+                       .parent = parent,
+                       .no_grad = state_get()->grad_mode != SN_GRAD_ON};
+    atomic_init(&view->refs, 1);
+    if (parent) atomic_fetch_add(&parent->refs, 1);
+    tape_args_copy(call->row, call->args, view->args, view->args + call->row->n_params);
+    view->args[0] = A_NONE;
+    return view;
+}
+
+void tape_view_release(TapeView *view) {
+    while (view && atomic_fetch_sub(&view->refs, 1) == 1) {
+        TapeView *const parent = view->parent;
+        tape_block_give(view, view->block);
+        view = parent;
+    }
+}
+
+static uint32_t generation_of(const sn_tensor *base) {
+    return base->autograd ? base->autograd->generation : 0;
+}
+
+Status tape_view_note(OpCall *call) {
+    if (call->row->n_params == 0 || call->args[0].kind != ARG_tensor) return ST_OK;
+    sn_tensor *const self = tensor_of(call->args[0].val);
+    for (int i = 0; i < call->n_outs; i++) {
+        sn_tensor *const out = call->outs[i];
+        if (!out || out == self || out->storage != self->storage ||
+            (out->autograd && out->autograd->view))
+            continue;
+        AutogradMeta *const meta = tape_meta(out);
+        if (!meta || !(meta->view = view_new(self, call, i))) return ST_MEMORY;
+        meta->base = self->autograd && self->autograd->view ? self->autograd->base : self;
+        tensor_retain(meta->base);
+        meta->generation = generation_of(meta->base);
+    }
+    return ST_OK;
+}
+
+sn_tensor *tape_view_base(const sn_tensor *t) {
+    return t->autograd && t->autograd->view ? t->autograd->base : NULL;
+}
+
+static bool stale(const AutogradMeta *meta) {
+    return meta->generation != generation_of(meta->base);
+}
+
+bool tape_view_tracks(const sn_tensor *t) {
+    return stale(t->autograd) && tape_tracks(t->autograd->base);
+}
+
+/* The view's ops on another tensor of the base's sizes; a result of the innermost scope. */
+static Status replay(const TapeView *view, sn_tensor *base, sn_tensor **out) {
+    sn_tensor *self = base;
+    if (view->parent) TRY(replay(view->parent, base, &self));
+    Arg args[MAX_ARGS];
+    memcpy(args, view->args, (size_t)view->row->n_params * sizeof *args);
+    args[0] = A_VAL(&self->base);
+    sn_tensor *outs[MAX_LIST];
+    TRY(tape_dispatch(view->row, FORM_functional, args, outs));
+    *out = outs[view->result];
+    return ST_OK;
+}
+
+Status tape_view_refresh(sn_tensor *t) {
+    AutogradMeta *const meta = t->autograd;
+    if (!stale(meta)) return ST_OK;
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    state->grad_mode = SN_GRAD_ON;
+    sn_tensor *fresh;
+    Status status = replay(meta->view, meta->base, &fresh);
+    if (status == ST_OK && fresh->autograd && fresh->autograd->node)
+        status = tape_attach(t, fresh->autograd->node, fresh->autograd->output);
+    if (status == ST_OK) meta->generation = generation_of(meta->base);
+    scope_pop(state);
+    return status;
+}
+
+/* CopySlices: edge 0 the base before, edge 1 the op that wrote the view ----------------------- */
+
+static TapeView *written_view(TapeNode *node) { return *(TapeView **)tape_node_extra(node); }
+
+/* grad with the written part set to 0, in memory of its own. */
+static Status without_part(const TapeView *view, sn_tensor *grad, sn_tensor **out) {
+    sn_tensor *const copy = tape_clone(grad, NULL), *part;
+    if (!copy) return error_pending();
+    TRY(replay(view, copy, &part));
+    TRY(tape_fill(part, 0));
+    *out = copy;
+    return ST_OK;
+}
+
+static Status slices_backward(TapeNode *node, TapeBackward *call) {
+    const TapeView *const view = written_view(node);
+    if (call->needs[1]) TRY(replay(view, call->grad_out[0], &call->grad_in[1]));
+    if (call->needs[0]) TRY(without_part(view, call->grad_out[0], &call->grad_in[0]));
+    return ST_OK;
+}
+
+static void slices_drop(TapeNode *node) { tape_view_release(written_view(node)); }
+static void slices_name(const TapeNode *node, Text *text) { text_puts(text, "CopySlices"); }
+static const TapeClass slices_class = {
+    .backward = slices_backward, .drop = slices_drop, .name = slices_name};
+
+Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
+    AutogradMeta *const meta = t->autograd;
+    sn_tensor *const base = meta->base;
+    AutogradMeta *const base_meta = tape_meta(base);
+    TapeNode *const slices =
+        base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
+    if (!slices) return ST_MEMORY;
+    *(TapeView **)tape_node_extra(slices) = meta->view;
+    atomic_fetch_add(&meta->view->refs, 1);
+    Status status = tape_edge_set(&slices->edges[0], base);
+    tape_node_retain(node);
+    slices->edges[1] = (TapeEdge){.target = node};
+    if (status == ST_OK) status = tape_attach(base, slices, 0);
+    base_meta->generation++; /* t is now stale, like every view of base */
+    tape_node_release(slices);
+    return status;
+}
+
+Status tape_check_inplace(const sn_tensor *t) {
+    const AutogradMeta *const meta = t->autograd;
+    if (!meta) return ST_OK;
+    if (meta->requires_grad && !meta->node)
+        return error_raise(ST_STATE, "a leaf that requires gradients would be written in place");
+    if (!meta->view) return ST_OK;
+    const AutogradMeta *const base = meta->base->autograd;
+    if (base && base->requires_grad && !base->node)
+        return error_raise(ST_STATE,
+                           "a view of a leaf that requires gradients would be written in place");
+    if (meta->view->no_grad)
+        return error_raise(
+            ST_STATE,
+            "a view made while gradients were off would be written in place while they are on");
+    return ST_OK;
+}

@@ -1,0 +1,643 @@
+/* backward.c: the engine [semantics G1]. Nodes wait in a heap by sequence number; the newest runs
+ * first, so when a node's turn comes, everything that uses its results has run and its gradients
+ * are complete. Contributions are added left to right as they arrive. Leaves collect theirs in the
+ * same way and get them in .grad at the end, in the order in which the walk first reached them.
+ *
+ *   heap: [#9 Sum]  ->  #9 runs, gives #8 a gradient  ->  heap: [#8 Mul] -> ... -> leaves
+ *
+ * Entries hang on nodes and leaves for the time of the run; a run inside a run (a hook that calls
+ * backward) shadows them. */
+#include "runtime/autograd/tape.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/core/frame.h"
+
+bool (*tape_capture_run)(const TapeRun *run, Status *status);
+
+enum { SMALL = 8, BLOCK_ENTRIES = 64 };
+
+typedef struct Engine Engine;
+struct TapeEntry {
+    Engine *engine;
+    TapeEntry *shadowed; /* of an outer run */
+    TapeNode *node;      /* or a leaf: */
+    sn_tensor *leaf;
+    bool queued, needed;
+    bool stop;         /* the run ends here: gradients are collected, nothing goes on */
+    sn_tensor **grads; /* by result, owned; a leaf has one */
+    sn_tensor *one;    /* grads of a node with one result */
+};
+
+typedef struct EntryBlock {
+    struct EntryBlock *next;
+    int n;
+    TapeEntry entries[BLOCK_ENTRIES];
+} EntryBlock;
+
+struct Engine {
+    const TapeRun *run;
+    sn_state *state;
+    bool create, retain, selective; /* selective: only what leads to xs runs */
+    EntryBlock *blocks, *last_block;
+    TapeEntry **heap;
+    int n_heap, room_heap;
+    sn_tensor **found; /* selective: by x, owned */
+};
+
+/* entries ------------------------------------------------------------------------------------- */
+
+static TapeEntry *entry_new(Engine *e) {
+    if (!e->last_block || e->last_block->n == BLOCK_ENTRIES) {
+        EntryBlock *const block = mem_alloc(sizeof *block);
+        if (!block) return NULL;
+        block->n = 0, block->next = NULL;
+        if (e->last_block)
+            e->last_block->next = block;
+        else
+            e->blocks = block;
+        e->last_block = block;
+    }
+    TapeEntry *const entry = &e->last_block->entries[e->last_block->n];
+    *entry = (TapeEntry){.engine = e, .grads = &entry->one};
+    e->last_block->n++;
+    return entry;
+}
+
+static TapeEntry *entry_of_node(Engine *e, TapeNode *node) {
+    if (node->entry && node->entry->engine == e) return node->entry;
+    TapeEntry *const entry = entry_new(e);
+    if (!entry) return NULL;
+    if (node->n_outs != 1 &&
+        !(entry->grads = mem_zero((size_t)node->n_outs * sizeof(sn_tensor *)))) {
+        entry->grads = &entry->one;
+        return NULL;
+    }
+    entry->shadowed = node->entry;
+    entry->node = node;
+    tape_node_retain(node);
+    return node->entry = entry;
+}
+
+static TapeEntry *entry_of_leaf(Engine *e, sn_tensor *leaf) {
+    AutogradMeta *const meta = leaf->autograd;
+    if (meta->entry && meta->entry->engine == e) return meta->entry;
+    TapeEntry *const entry = entry_new(e);
+    if (!entry) return NULL;
+    entry->shadowed = meta->entry;
+    entry->leaf = leaf;
+    tensor_retain(leaf);
+    return meta->entry = entry;
+}
+
+static void entry_close(TapeEntry *entry) {
+    const int n = entry->node ? entry->node->n_outs : 1;
+    for (int i = 0; i < n; i++) tensor_release(entry->grads[i]);
+    if (entry->grads != &entry->one) mem_free(entry->grads);
+    if (entry->node)
+        entry->node->entry = entry->shadowed;
+    else if (entry->leaf)
+        entry->leaf->autograd->entry = entry->shadowed;
+    tape_node_release(entry->node);
+    tensor_release(entry->leaf);
+}
+
+/* the heap ------------------------------------------------------------------------------------ */
+
+static bool newer(const TapeEntry *a, const TapeEntry *b) {
+    return a->node->sequence > b->node->sequence;
+}
+
+static Status heap_push(Engine *e, TapeEntry *entry) {
+    if (e->n_heap == e->room_heap) {
+        const int room = e->room_heap ? e->room_heap * 2 : 64;
+        TapeEntry **const heap = mem_resize(e->heap, (size_t)room * sizeof *heap);
+        if (!heap) return ST_MEMORY;
+        e->heap = heap, e->room_heap = room;
+    }
+    int at = e->n_heap++;
+    for (int up; at > 0 && newer(entry, e->heap[up = (at - 1) / 2]); at = up)
+        e->heap[at] = e->heap[up];
+    e->heap[at] = entry;
+    entry->queued = true;
+    return ST_OK;
+}
+
+static TapeEntry *heap_pop(Engine *e) {
+    TapeEntry *const top = e->heap[0], *const last = e->heap[--e->n_heap];
+    int at = 0;
+    for (int down; (down = 2 * at + 1) < e->n_heap; at = down) {
+        if (down + 1 < e->n_heap && newer(e->heap[down + 1], e->heap[down])) down++;
+        if (!newer(e->heap[down], last)) break;
+        e->heap[at] = e->heap[down];
+    }
+    e->heap[at] = last;
+    return top;
+}
+
+/* sums ---------------------------------------------------------------------------------------- */
+
+static bool sole(const sn_tensor *t) {
+    return atomic_load(&t->refs) == 1 && t->storage && atomic_load(&t->storage->refs) == 1;
+}
+
+/* *sum += grad; *sum owns. In place only into memory that nobody else can see. */
+static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
+    if (!*sum) {
+        tape_own(e->state, grad);
+        *sum = grad;
+        return ST_OK;
+    }
+    const Arg args[] = {V(&(*sum)->base), V(&grad->base), A_INT(1)};
+    sn_tensor *total;
+    const bool in_place = !e->create && sole(*sum) && (*sum)->base.meta == grad->base.meta &&
+                          !meta_overlaps(grad->base.meta);
+    TRY(dispatch(op_row(OP_add_Tensor), in_place ? FORM_inplace : FORM_functional, args, NULL,
+                 &total));
+    if (in_place) return ST_OK;
+    tape_own(e->state, total);
+    tensor_release(*sum);
+    *sum = total;
+    return ST_OK;
+}
+
+static Status replace(Engine *e, sn_tensor **sum, sn_tensor *total) {
+    if (*sum == total) return ST_OK;
+    tape_own(e->state, total);
+    tensor_release(*sum);
+    *sum = total;
+    return ST_OK;
+}
+
+/* create_graph needs nodes that can be differentiated: a compiled node becomes eager's [G3]. */
+static const TapeEdge *edge_of(const Engine *e, const TapeEdge *edge) {
+    const TapeEdge *const now = tape_edge_now(edge);
+    TapeNode *const node = now->leaf ? NULL : now->target;
+    if (LIKELY(!e->create || !node || !node->class->expand)) return now;
+    return node->class->expand(node) == ST_OK ? tape_edge_now(now) : NULL;
+}
+
+static TapeEntry *entry_of_edge(Engine *e, const TapeEdge *edge) {
+    if (!(edge = edge_of(e, edge))) return NULL;
+    return edge->leaf ? entry_of_leaf(e, edge->target) : entry_of_node(e, edge->target);
+}
+
+static bool edge_wanted(const Engine *e, const TapeEdge *edge) {
+    edge = tape_edge_now(edge);
+    if (!edge->target) return false;
+    if (!e->selective) return true;
+    const TapeEntry *const entry = edge->leaf ? ((sn_tensor *)edge->target)->autograd->entry
+                                              : ((TapeNode *)edge->target)->entry;
+    return entry && entry->engine == e && entry->needed;
+}
+
+static Status deliver(Engine *e, const TapeEdge *edge, sn_tensor *grad, bool whole) {
+    TapeEntry *const entry = entry_of_edge(e, edge);
+    if (!entry) return ST_MEMORY;
+    edge = tape_edge_now(edge);
+    sn_tensor **const sum = &entry->grads[edge->leaf ? 0 : edge->output];
+    TRY(whole ? replace(e, sum, grad) : accumulate(e, sum, grad));
+    return edge->leaf || entry->queued || entry->stop ? ST_OK : heap_push(e, entry);
+}
+
+/* hooks --------------------------------------------------------------------------------------- */
+
+static Status run_hook(Engine *e, const TapeHook *hook, sn_tensor **grad) {
+    const Arg in = A_VAL(&(*grad)->base);
+    sn_tensor *out = NULL;
+    sn_frame frame = {.what = "gradient hook",
+                      .closure = hook->closure,
+                      .in = &in,
+                      .n_in = 1,
+                      .out = &out,
+                      .n_out = 1,
+                      .outs_optional = true};
+    TRY(scope_push(e->state, false));
+    Status status = frame_run(&frame, hook->body);
+    if (status == ST_OK && out && out != *grad) {
+        if (!meta_same_sizes(out->base.meta, (*grad)->base.meta) ||
+            out->base.meta->dtype != (*grad)->base.meta->dtype)
+            status = error_raise(
+                ST_CALLBACK, "a gradient hook must give a gradient of the same sizes and dtype");
+        else
+            status = replace(e, grad, out);
+    }
+    scope_pop(e->state);
+    return status;
+}
+
+/* Hooks of result `output`; a leaf's are all its own. A hook may remove itself. */
+static Status run_hooks(Engine *e, const TapeHook *hook, int output, sn_tensor **grad) {
+    while (hook && *grad) {
+        const TapeHook *const next = hook->next;
+        if (output < 0 || hook->output == output) TRY(run_hook(e, hook, grad));
+        hook = next;
+    }
+    return ST_OK;
+}
+
+/* nodes --------------------------------------------------------------------------------------- */
+
+static Status used_twice(const TapeNode *node) {
+    Text name = {0};
+    node->class->name(node, &name);
+    const Status status = tape_used_twice(text_str(&name));
+    text_free(&name);
+    return status;
+}
+
+/* The arrays of one backward call: on the stack for ordinary nodes. */
+typedef struct CallArrays {
+    bool small_needs[SMALL * 2];
+    sn_tensor *small_in[SMALL * 2], *small_partial[SMALL * 2];
+    bool *needs;
+    sn_tensor **grad_in, **partial;
+    void *block;
+} CallArrays;
+
+static Status arrays_begin(CallArrays *a, int n) {
+    a->block = NULL;
+    a->needs = a->small_needs, a->grad_in = a->small_in, a->partial = a->small_partial;
+    if (n > SMALL * 2) {
+        if (!(a->block = mem_alloc((size_t)n * (2 * sizeof(sn_tensor *) + sizeof(bool)))))
+            return ST_MEMORY;
+        a->grad_in = a->block, a->partial = a->grad_in + n, a->needs = (bool *)(a->partial + n);
+    }
+    memset(a->grad_in, 0, (size_t)n * sizeof *a->grad_in);
+    memset(a->partial, 0, (size_t)n * sizeof *a->partial);
+    return ST_OK;
+}
+
+static Status find_partials(Engine *e, const TapeNode *node, CallArrays *a) {
+    for (int i = 0; i < node->n_edges; i++) {
+        if (!a->needs[i]) continue;
+        const TapeEdge *const edge = &node->edges[i];
+        const TapeEntry *const entry = entry_of_edge(e, edge);
+        if (!entry) return ST_MEMORY;
+        const TapeEdge *const now = tape_edge_now(edge);
+        a->partial[i] = entry->grads[now->leaf ? 0 : now->output];
+    }
+    return ST_OK;
+}
+
+static Status call_backward(Engine *e, TapeEntry *entry, CallArrays *a) {
+    TapeNode *const node = entry->node;
+    bool any = false;
+    for (int i = 0; i < node->n_edges; i++) any |= a->needs[i] = edge_wanted(e, &node->edges[i]);
+    if (!any) return ST_OK;
+    if (node->class->continues) TRY(find_partials(e, node, a));
+    TapeBackward call = {.grad_out = entry->grads,
+                         .needs = a->needs,
+                         .partial = a->partial,
+                         .grad_in = a->grad_in,
+                         .create_graph = e->create,
+                         .retain = e->retain};
+    TRY(node->class->backward(node, &call));
+    for (int i = 0; i < node->n_edges; i++)
+        if (a->needs[i] && a->grad_in[i])
+            TRY(deliver(e, &node->edges[i], a->grad_in[i], node->class->continues));
+    return ST_OK;
+}
+
+/* What the entry holds is of no more use once its node has run. */
+static void release_grads(TapeEntry *entry) {
+    for (int i = 0; i < entry->node->n_outs; i++) {
+        tensor_release(entry->grads[i]);
+        entry->grads[i] = NULL;
+    }
+}
+
+static void collect_xs(Engine *e, const TapeEntry *entry) {
+    for (int i = 0; i < e->run->n_xs; i++) {
+        const AutogradMeta *const meta = e->run->xs[i]->autograd;
+        const TapeEdge edge = {.target = meta ? meta->node : NULL,
+                               .output = meta ? meta->output : 0};
+        const TapeEdge *const now = tape_edge_now(&edge);
+        if (now->target != entry->node || !entry->grads[now->output]) continue;
+        tensor_retain(entry->grads[now->output]);
+        e->found[i] = entry->grads[now->output];
+    }
+}
+
+static Status run_node(Engine *e, TapeEntry *entry) {
+    TapeNode *const node = entry->node;
+    for (int i = 0; UNLIKELY(node->hooks != NULL) && i < node->n_outs; i++)
+        TRY(run_hooks(e, node->hooks, i, &entry->grads[i]));
+    if (UNLIKELY(e->selective)) collect_xs(e, entry);
+    if (UNLIKELY(node->dropped && node->saves)) return used_twice(node);
+    CallArrays arrays;
+    TRY(arrays_begin(&arrays, node->n_edges));
+    Status status = scope_push(e->state, false);
+    if (status == ST_OK) {
+        status = call_backward(e, entry, &arrays);
+        scope_pop(e->state);
+    }
+    mem_free(arrays.block);
+    release_grads(entry);
+    if (!e->retain && status == ST_OK && node->saves) tape_node_drop(node);
+    return status;
+}
+
+/* leaves -------------------------------------------------------------------------------------- */
+
+/* The strides that .grad should have: the leaf's own where those are dense, else row-major. */
+const Meta *tape_grad_meta(const sn_tensor *leaf) {
+    const Meta *const meta = leaf->base.meta;
+    if (meta->contiguous || (!meta_overlaps(meta) &&
+                             meta_bytes(meta) == (size_t)(meta->numel * dtype_bytes(meta->dtype))))
+        return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank,
+                           false);
+    return meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
+}
+
+/* The first gradient of a leaf: taken over if nobody else sees it, else copied. */
+static Status first_grad(Engine *e, sn_tensor *leaf, sn_tensor **sum) {
+    const Meta *const meta = tape_grad_meta(leaf);
+    if (!meta) return ST_MEMORY;
+    if (sole(*sum) && (e->create || (*sum)->base.meta == meta)) {
+        leaf->autograd->grad = *sum;
+        *sum = NULL;
+        return ST_OK;
+    }
+    sn_tensor *const grad = tape_clone(*sum, meta);
+    if (!grad) return error_pending();
+    tape_own(e->state, grad);
+    leaf->autograd->grad = grad;
+    return ST_OK;
+}
+
+static Status add_to_grad(Engine *e, sn_tensor *leaf, sn_tensor *sum) {
+    sn_tensor **const grad = &leaf->autograd->grad;
+    const Arg args[] = {V(&(*grad)->base), V(&sum->base), A_INT(1)};
+    sn_tensor *total;
+    TRY(dispatch(op_row(OP_add_Tensor), e->create ? FORM_functional : FORM_inplace, args, NULL,
+                 &total));
+    return e->create ? replace(e, grad, total) : ST_OK;
+}
+
+static Status finish_leaf(Engine *e, TapeEntry *entry) {
+    sn_tensor *const leaf = entry->leaf;
+    if (!entry->one) return ST_OK;
+    TRY(run_hooks(e, leaf->autograd->hooks, -1, &entry->one));
+    if (e->selective) {
+        for (int i = 0; i < e->run->n_xs; i++) {
+            if (e->run->xs[i] != leaf) continue;
+            tensor_retain(entry->one);
+            e->found[i] = entry->one;
+        }
+        return ST_OK;
+    }
+    TRY(scope_push(e->state, false));
+    const Status status =
+        leaf->autograd->grad ? add_to_grad(e, leaf, entry->one) : first_grad(e, leaf, &entry->one);
+    scope_pop(e->state);
+    return status;
+}
+
+static Status finish_leaves(Engine *e) {
+    for (EntryBlock *block = e->blocks; block; block = block->next)
+        for (int i = 0; i < block->n; i++)
+            if (block->entries[i].leaf) TRY(finish_leaf(e, &block->entries[i]));
+    return ST_OK;
+}
+
+/* what leads to xs ---------------------------------------------------------------------------- */
+
+/* Entries for all that the roots reach, breadth first; blocks are the queue. */
+static Status reach_all(Engine *e) {
+    for (EntryBlock *block = e->blocks; block; block = block->next)
+        for (int i = 0; i < block->n; i++) {
+            const TapeNode *const node = block->entries[i].stop ? NULL : block->entries[i].node;
+            for (int k = 0; node && k < node->n_edges; k++)
+                if (node->edges[k].target && !entry_of_edge(e, &node->edges[k])) return ST_MEMORY;
+        }
+    return ST_OK;
+}
+
+static int by_sequence(const void *a, const void *b) {
+    const TapeNode *const x = (*(TapeEntry *const *)a)->node, *const y =
+                                                                  (*(TapeEntry *const *)b)->node;
+    return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+}
+
+static void mark_x(Engine *e, sn_tensor *x) {
+    const AutogradMeta *const meta = x->autograd;
+    const TapeEdge edge = {.target = meta ? meta->node : NULL, .output = meta ? meta->output : 0};
+    const TapeEdge *const now = tape_edge_now(&edge);
+    TapeEntry *const entry = !meta          ? NULL
+                             : !now->target ? meta->entry
+                             : now->leaf    ? ((sn_tensor *)now->target)->autograd->entry
+                                            : ((TapeNode *)now->target)->entry;
+    if (entry && entry->engine == e) entry->needed = true;
+}
+
+/* Oldest first, a node is needed if one of its edges leads to something needed. */
+static Status mark_needed(Engine *e) {
+    TRY(reach_all(e));
+    for (int i = 0; i < e->run->n_xs; i++) mark_x(e, e->run->xs[i]);
+    int n = 0;
+    for (EntryBlock *block = e->blocks; block; block = block->next) n += block->n;
+    TapeEntry **const nodes = mem_alloc((size_t)n * sizeof *nodes);
+    if (!nodes) return ST_MEMORY;
+    n = 0;
+    for (EntryBlock *block = e->blocks; block; block = block->next)
+        for (int i = 0; i < block->n; i++)
+            if (block->entries[i].node && !block->entries[i].stop) nodes[n++] = &block->entries[i];
+    qsort(nodes, (size_t)n, sizeof *nodes, by_sequence);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < nodes[i]->node->n_edges; k++)
+            nodes[i]->needed |= edge_wanted(e, &nodes[i]->node->edges[k]);
+    mem_free(nodes);
+    return ST_OK;
+}
+
+/* roots --------------------------------------------------------------------------------------- */
+
+static sn_tensor *one_like(const Meta *meta) {
+    sn_tensor *const one =
+        tensor_new(meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank));
+    return one && tape_fill(one, 1) == ST_OK ? one : NULL;
+}
+
+static Status check_root(sn_tensor *root, sn_tensor *grad, int i) {
+    TRY(tensor_valid(root, "backward"));
+    if (!tape_tracks(root))
+        return error_raise(ST_STATE,
+                           "root %d requires no gradients: no op recorded how it was made", i);
+    const Meta *const meta = root->base.meta;
+    if (!grad)
+        return meta->numel == 1
+                   ? ST_OK
+                   : error_raise(ST_ARGUMENT,
+                                 "a root of %lld elements needs a gradient to start from; "
+                                 "only one of one element starts from 1",
+                                 (long long)meta->numel);
+    if (!meta_same_sizes(meta, grad->base.meta)) {
+        Text text = {0};
+        meta_print(NULL, &text, grad->base.meta);
+        text_puts(&text, " for ");
+        meta_print(NULL, &text, meta);
+        error_raise(ST_SHAPE, "gradient %d does not have the sizes of its tensor: %s", i,
+                    text_str(&text));
+        text_free(&text);
+        return ST_SHAPE;
+    }
+    if (meta->dtype != grad->base.meta->dtype)
+        return error_raise(ST_DTYPE, "gradient %d is %s, its tensor %s", i,
+                           dtype_name(grad->base.meta->dtype), dtype_name(meta->dtype));
+    return ST_OK;
+}
+
+static Status seed_root(Engine *e, int i) {
+    sn_tensor *const root = e->run->roots[i];
+    sn_tensor *grad = e->run->grads ? e->run->grads[i] : NULL;
+    TRY(check_root(root, grad, i));
+    TapeEdge edge;
+    TRY(tape_edge_set(&edge, root));
+    Status status = ST_OK;
+    if (!e->selective || edge_wanted(e, &edge)) {
+        status = grad || (grad = one_like(root->base.meta)) ? deliver(e, &edge, grad, false)
+                                                            : error_pending();
+    }
+    tape_edge_drop(&edge);
+    return status;
+}
+
+static Status enter_root(Engine *e, int i) {
+    sn_tensor *const root = e->run->roots[i];
+    TRY(check_root(root, e->run->grads ? e->run->grads[i] : NULL, i));
+    if (root->autograd->view) TRY(tape_view_refresh(root));
+    const AutogradMeta *const meta = root->autograd;
+    const TapeEdge edge = {.target = meta->node, .output = meta->output};
+    return (meta->node ? entry_of_edge(e, &edge) : entry_of_leaf(e, root)) ? ST_OK : ST_MEMORY;
+}
+
+/* TAPE_stop: xs are where the run ends. */
+static Status stop_at(Engine *e, sn_tensor *x) {
+    TapeEdge edge;
+    TRY(tape_edge_set(&edge, x));
+    TapeEntry *const entry = entry_of_edge(e, &edge);
+    if (entry) entry->stop = entry->needed = true;
+    tape_edge_drop(&edge);
+    return entry ? ST_OK : ST_MEMORY;
+}
+
+static void collect_stops(Engine *e) {
+    for (int i = 0; i < e->run->n_xs; i++) {
+        const AutogradMeta *const meta = e->run->xs[i]->autograd;
+        const TapeEntry *const entry = meta->node ? meta->node->entry : meta->entry;
+        e->found[i] = entry->grads[meta->node ? meta->output : 0];
+        if (e->found[i]) tensor_retain(e->found[i]);
+    }
+}
+
+static Status seed(Engine *e) {
+    for (int i = 0; e->selective && i < e->run->n_xs; i++) {
+        sn_tensor *const x = e->run->xs[i];
+        TRY(tensor_valid(x, "gradients"));
+        if (!tape_tracks(x))
+            return error_raise(ST_STATE, "tensor %d of xs does not require gradients", i);
+        if (x->autograd->view) TRY(tape_view_refresh(x));
+        if (e->run->flags & TAPE_stop) TRY(stop_at(e, x));
+    }
+    for (int i = 0; e->selective && i < e->run->n_roots; i++) TRY(enter_root(e, i));
+    if (e->selective) TRY(mark_needed(e));
+    TRY(scope_push(e->state, false));
+    Status status = ST_OK;
+    for (int i = 0; i < e->run->n_roots && status == ST_OK; i++) status = seed_root(e, i);
+    scope_pop(e->state);
+    return status;
+}
+
+/* a run --------------------------------------------------------------------------------------- */
+
+static Status walk(Engine *e) {
+    TRY(seed(e));
+    while (e->n_heap) TRY(run_node(e, heap_pop(e)));
+    if (!(e->run->flags & TAPE_stop)) return finish_leaves(e);
+    collect_stops(e);
+    return ST_OK;
+}
+
+static void engine_close(Engine *e) {
+    for (EntryBlock *block = e->blocks; block;) {
+        EntryBlock *const next = block->next;
+        for (int i = 0; i < block->n; i++) entry_close(&block->entries[i]);
+        mem_free(block);
+        block = next;
+    }
+    mem_free(e->heap);
+}
+
+/* Gives an owned gradient to the scope. One that a scope holds already (the caller's own, or one
+ * asked for twice) gets another handle. */
+static sn_tensor *give(Engine *e, sn_tensor *t) {
+    if (!tensor_in_scope(t)) return scope_adopt(e->state, t) ? t : NULL;
+    sn_tensor *alias = tensor_from_storage(t->storage, t->base.meta, t->offset);
+    const AutogradMeta *const meta = t->autograd;
+    if (alias && meta && meta->node && tape_attach(alias, meta->node, meta->output) != ST_OK)
+        alias = NULL;
+    tensor_release(t);
+    return alias;
+}
+
+/* What nothing leads to is an error unless that is allowed. */
+static Status give_found(Engine *e, Status status) {
+    for (int i = 0; status == ST_OK && i < e->run->n_xs; i++)
+        if (!e->found[i] && !(e->run->flags & TAPE_allow_unused))
+            status = error_raise(
+                ST_ARGUMENT,
+                "nothing leads from the roots to tensor %d of xs; pass SN_ALLOW_UNUSED to get NULL",
+                i);
+    for (int i = 0; i < e->run->n_xs; i++) {
+        e->run->out[i] = NULL;
+        if (status == ST_OK && e->found[i])
+            e->run->out[i] = give(e, e->found[i]);
+        else
+            tensor_release(e->found[i]);
+    }
+    return status == ST_OK ? error_pending() : status;
+}
+
+Status tape_run(const TapeRun *run) {
+    TRY(error_pending());
+    Status status = ST_OK;
+    if (tape_capture_run && tape_capture_run(run, &status)) return status;
+    sn_state *const state = state_get();
+    const bool create = run->flags & TAPE_create;
+    Engine e = {.run = run,
+                .state = state,
+                .create = create,
+                .retain = create || run->flags & TAPE_retain,
+                .selective = run->xs != NULL};
+    if (e.selective && !(e.found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e.found)))
+        return ST_MEMORY;
+    TRY(scope_push(state, false));
+    state_grad_mode_set(state, create ? SN_GRAD_ON : SN_GRAD_OFF);
+    status = walk(&e);
+    scope_pop(state);
+    engine_close(&e);
+    if (e.selective) status = give_found(&e, status);
+    mem_free(e.found);
+    return status;
+}
+
+int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int room) {
+    Engine e = {.state = state_get()};
+    int n = 0;
+    Status status = ST_OK;
+    for (int i = 0; i < n_roots && status == ST_OK; i++) {
+        TapeEdge edge;
+        if (!roots[i] || (status = tape_edge_set(&edge, roots[i])) != ST_OK || !edge.target)
+            continue;
+        if (!entry_of_edge(&e, &edge)) status = ST_MEMORY;
+        tape_edge_drop(&edge);
+    }
+    if (status == ST_OK) status = reach_all(&e);
+    for (EntryBlock *block = e.blocks; status == ST_OK && block; block = block->next)
+        for (int i = 0; i < block->n; i++)
+            if (block->entries[i].leaf && n++ < room) leaves[n - 1] = block->entries[i].leaf;
+    engine_close(&e);
+    return status == ST_OK ? n : -1;
+}

@@ -1,0 +1,182 @@
+/* custom_derivative.c: the derivative body of a user's op, as a derivative rule.
+ *
+ * Eager backward calls the body on tensors. When a joint graph is built, the body runs once on handles without data:
+ *
+ *     handle of grad_out, x, y   ->  body: sn_mul(g, x)  ->  dispatch: key capture  ->  graph builder: aten::mul(%g, %x)
+ *                                                            a new handle with the node's metadata
+ *
+ * so what it emits is compiled like any other rule. What a graph cannot say (a value on the host, a tensor from
+ * elsewhere, symbolic sizes, an op in place) is an error, and the segment then runs eagerly. */
+#include "passes/passes.h"
+#include "runtime/base/alloc.h"
+#include "runtime/capture/capture.h"
+#include "runtime/compile.h"
+#include "runtime/core/custom_op.h"
+
+enum { MAX_HANDLES = 512 };
+
+typedef struct Emission {
+    Builder *builder;
+    int n;
+    struct {
+        sn_tensor *tensor; /* retained */
+        Val *val;
+    } at[MAX_HANDLES];
+} Emission;
+
+static Val *val_of(const Emission *em, const sn_tensor *t) {
+    for (int i = 0; i < em->n; i++)
+        if (em->at[i].tensor == t) return em->at[i].val;
+    return NULL;
+}
+
+/* A handle for a value of the graph, owned by the innermost scope; NULL raises. */
+static sn_tensor *handle_of(Emission *em, Val *val) {
+    const Meta *const meta = val->meta;
+    if (em->n == MAX_HANDLES) {
+        error_raise(ST_UNSUPPORTED, "a derivative of more than %d values", MAX_HANDLES);
+        return NULL;
+    }
+    for (int d = 0; d < meta->rank; d++)
+        if (sym_is(meta->sizes[d]) || sym_is(meta->strides[d])) {
+            error_raise(ST_UNSUPPORTED, "the derivative of a user's op under symbolic sizes");
+            return NULL;
+        }
+    const Meta *const plain = meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides,
+                                          meta->rank, meta->wrapped);
+    sn_tensor *const t = plain ? tensor_without_data(plain) : NULL;
+    if (!t) return NULL;
+    em->at[em->n].tensor = sn_retain(t);
+    em->at[em->n++].val = val;
+    return t;
+}
+
+static Status emitted_arg(const Emission *em, Arg *arg) {
+    if (arg->kind == ARG_tensors)
+        return error_raise(ST_UNSUPPORTED, "a derivative with an op on a list of tensors");
+    if (arg->kind != ARG_tensor || !arg->val) return ST_OK;
+    arg->val = val_of(em, tensor_of(arg->val));
+    return arg->val ? ST_OK
+                    : error_raise(ST_UNSUPPORTED,
+                                  "a derivative that reads a tensor which is not its own");
+}
+
+Status emission_call(Emission *em, OpCall *call) {
+    const OpRow *const row = call->row;
+    TRY(error_pending());
+    if (call->form != FORM_functional || row->flags & (OPF_host | OPF_random) || row->returns_list)
+        return error_raise(ST_UNSUPPORTED, "a derivative that writes, draws or reads a value");
+    Arg args[MAX_ARGS];
+    for (int i = 0; i < row->n_params; i++) {
+        args[i] = call->args[i];
+        TRY(emitted_arg(em, &args[i]));
+    }
+    Val *outs[MAX_OUTS] = {0};
+    TRY(em->builder->emit(em->builder, row, args, outs));
+    for (int i = 0; i < row->n_out; i++)
+        if (!(call->outs[i] = handle_of(em, outs[i]))) return error_pending();
+    return ST_OK;
+}
+
+/* The rule's own values as handles: arguments, results, gradients. */
+typedef struct Handles {
+    Arg args[MAX_ARGS];
+    Val *results[MAX_OUTS], *grad_out[MAX_OUTS];
+} Handles;
+
+static Status as_handle(Emission *em, Val *val, Val **out) {
+    sn_tensor *const t = val ? handle_of(em, val) : NULL;
+    *out = t ? &t->base : NULL;
+    return val && !t ? error_pending() : ST_OK;
+}
+
+static Status make_handles(Emission *em, const Deriv *d, Handles *h) {
+    for (int i = 0; i < d->row->n_params; i++) {
+        h->args[i] = d->args[i];
+        if (h->args[i].kind == ARG_tensors)
+            return error_raise(ST_UNSUPPORTED,
+                               "the derivative of a user's op on a list of tensors");
+        if (h->args[i].kind == ARG_tensor) TRY(as_handle(em, d->args[i].val, &h->args[i].val));
+    }
+    for (int i = 0; i < d->row->n_out; i++) {
+        TRY(as_handle(em, d->results[i], &h->results[i]));
+        TRY(as_handle(em, d->grad_out[i], &h->grad_out[i]));
+    }
+    return ST_OK;
+}
+
+/* Gradients were retained past the end of the body's frame. */
+static Status run_body(Deriv *d) {
+    const DynamicOp *const op = op_dynamic(d->row);
+    sn_frame frame = {.what = d->row->name,
+                      .closure = op->closure,
+                      .in = d->args,
+                      .n_in = d->row->n_params,
+                      .deriv = d};
+    return frame_run(&frame, op->derivative);
+}
+
+static Status run_eagerly(Deriv *d) {
+    const Status status = run_body(d);
+    for (int i = 0; i < d->row->n_params; i++) {
+        sn_tensor *const t = (sn_tensor *)d->grad_in[i];
+        if (!t) continue;
+        if (tensor_in_scope(t))
+            tensor_release(t);
+        else if (!scope_adopt(state_get(), t))
+            d->grad_in[i] = NULL;
+    }
+    return status;
+}
+
+/* The body on handles; its gradients as values of the graph. */
+static Status run_on_handles(Emission *em, Deriv *d) {
+    Handles h = {.results = {0}};
+    TRY(make_handles(em, d, &h));
+    Val *grads[MAX_ARGS] = {0};
+    Deriv own = *d;
+    own.args = h.args;
+    own.results = h.results;
+    own.grad_out = h.grad_out;
+    own.grad_in = grads;
+    Status status = run_body(&own);
+    for (int i = 0; i < d->row->n_params; i++) {
+        if (!grads[i]) continue;
+        d->grad_in[i] = val_of(em, tensor_of(grads[i]));
+        tensor_release(tensor_of(grads[i]));
+        if (!d->grad_in[i] && status == ST_OK)
+            status = error_raise(ST_UNSUPPORTED, "a gradient that is a tensor from elsewhere");
+    }
+    return status;
+}
+
+/* No bail may cross the user's frames: the exit is closed while the body runs. */
+static Status run_emitting(Deriv *d) {
+    sn_state *const state = state_get();
+    Emission *const em = mem_zero(sizeof *em);
+    if (!em) return ST_MEMORY;
+    em->builder = d->b;
+    Graph *const graph = (Graph *)d->b;
+    Bail *const exit = compile_disarm(graph);
+    Capture *const capture = capture_suspend();
+    struct Emission *const before = state->emission;
+    Status status = scope_push(state, false);
+    if (status == ST_OK) {
+        state->emission = em;
+        state->include |= KEY_BIT(capture);
+        status = run_on_handles(em, d);
+        state->emission = before;
+        scope_pop(state); /* and the keys as they were */
+    }
+    capture_resume(capture);
+    compile_arm(graph, exit);
+    for (int i = 0; i < em->n; i++) tensor_release(em->at[i].tensor);
+    mem_free(em);
+    return status;
+}
+
+static Status run_rule(Deriv *d) {
+    return d->b == eager_builder() ? run_eagerly(d) : run_emitting(d);
+}
+
+void custom_derivative_start(void) { deriv_made = run_rule; }

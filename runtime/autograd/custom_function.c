@@ -1,0 +1,348 @@
+/* custom_function.c: functions with a gradient of their own (sn_custom_call), and nodes of compiled
+ * functions.
+ *
+ * The forward body runs with gradients off; what it saves is kept with versions. Its outputs become
+ * results of one node whose backward runs the other body, in a frame that sees the saved tensors
+ * and the output gradients. */
+#include "runtime/autograd/custom_function.h"
+
+#include "runtime/base/alloc.h"
+
+typedef struct CustomNode {
+    sn_custom fn;
+    void *closure;
+    int n_saved, room_saved;
+    TapeSaved *saved;
+} CustomNode;
+
+static CustomNode *custom_of(const TapeNode *node) { return tape_node_extra((TapeNode *)node); }
+static const char *name_of(const sn_custom *fn) { return fn->name ? fn->name : "custom function"; }
+
+static void custom_close(CustomNode *custom) {
+    for (int i = 0; i < custom->n_saved; i++) tensor_release(custom->saved[i].tensor);
+    mem_free(custom->saved);
+    custom->saved = NULL, custom->n_saved = 0;
+    if (custom->fn.closure_free) custom->fn.closure_free(custom->closure, NULL);
+    custom->fn.closure_free = NULL;
+}
+
+static void custom_drop(TapeNode *node) { custom_close(custom_of(node)); }
+
+static void custom_name(const TapeNode *node, Text *text) {
+    text_printf(text, "%sBackward", name_of(&custom_of(node)->fn));
+}
+
+static const TapeSaved *custom_saved(const TapeNode *node, int *n) {
+    *n = custom_of(node)->n_saved;
+    return custom_of(node)->saved;
+}
+
+static Status unpack(TapeNode *node, bool create_graph, sn_tensor **values) {
+    const CustomNode *const custom = custom_of(node);
+    for (int i = 0; i < custom->n_saved; i++) {
+        const TapeSaved *const saved = &custom->saved[i];
+        TRY(tape_saved_check(saved, name_of(&custom->fn)));
+        sn_tensor *t = saved->tensor;
+        if (saved->result >= 0 && create_graph) {
+            if (!(t = tensor_from_storage(t->storage, t->base.meta, t->offset))) return ST_MEMORY;
+            TRY(tape_attach(t, node, saved->result));
+        }
+        values[i] = t;
+    }
+    return ST_OK;
+}
+
+/* Gradients were retained past the end of the frame's scope; one that a scope holds needs no more. */
+static void give_to_scope(sn_tensor **grad) {
+    sn_tensor *const t = *grad;
+    if (!t) return;
+    if (tensor_in_scope(t))
+        tensor_release(t);
+    else if (!scope_adopt(state_get(), t))
+        *grad = NULL;
+}
+
+static Status custom_backward(TapeNode *node, TapeBackward *call) {
+    const CustomNode *const custom = custom_of(node);
+    sn_tensor **const values = mem_alloc((size_t)(custom->n_saved + 1) * sizeof *values);
+    if (!values) return ST_MEMORY;
+    Status status = unpack(node, call->create_graph, values);
+    CustomCall state = {.backward = true,
+                        .n_inputs = node->n_edges,
+                        .n_outputs = node->n_outs,
+                        .call = call,
+                        .node = node,
+                        .values = values,
+                        .n_values = custom->n_saved};
+    sn_frame frame = {.what = name_of(&custom->fn), .closure = custom->closure, .custom = &state};
+    if (status == ST_OK) status = frame_run(&frame, custom->fn.backward);
+    mem_free(values);
+    for (int i = 0; i < node->n_edges; i++) give_to_scope(&call->grad_in[i]);
+    return status == ST_OK ? error_pending() : status;
+}
+
+static const TapeClass custom_class = {
+    .backward = custom_backward, .drop = custom_drop, .name = custom_name, .saved = custom_saved};
+
+/* the forward call ---------------------------------------------------------------------------- */
+
+static Status check_inputs(const sn_custom *fn, sn_tensor *const *in, int n_in, int n_out) {
+    if (!fn || fn->size < sizeof(sn_custom) || !fn->forward || !fn->backward)
+        return error_raise(
+            ST_ARGUMENT,
+            "sn_custom_call: the function needs its size, a forward and a backward body");
+    if (n_in < 0 || n_out < 1)
+        return error_raise(ST_ARGUMENT, "%s: %d inputs and %d outputs", name_of(fn), n_in, n_out);
+    for (int i = 0; i < n_in; i++)
+        if (in[i]) TRY(tensor_ready(in[i], name_of(fn)));
+    return ST_OK;
+}
+
+static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, const Arg *args,
+                          sn_tensor **out) {
+    sn_state *const state = state_get();
+    sn_frame frame = {.what = name_of(fn),
+                      .closure = closure,
+                      .in = args,
+                      .n_in = call->n_inputs,
+                      .out = out,
+                      .n_out = call->n_outputs,
+                      .custom = call};
+    const sn_grad_mode before = state->grad_mode;
+    if (before == SN_GRAD_ON) state_grad_mode_set(state, SN_GRAD_OFF);
+    const Status status = frame_run(&frame, fn->forward);
+    state->grad_mode = before;
+    return status;
+}
+
+/* An output that is an input, or an output twice, gets a handle of its own: one tensor has one
+ * history. */
+static Status separate(sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
+    for (int i = 0; i < n_out; i++) {
+        TRY(tensor_ready(out[i], "custom function"));
+        bool shared = false;
+        for (int k = 0; k < n_in; k++) shared |= in[k] == out[i];
+        for (int k = 0; k < i; k++) shared |= out[k] == out[i];
+        if (shared &&
+            !(out[i] = tensor_from_storage(out[i]->storage, out[i]->base.meta, out[i]->offset)))
+            return ST_MEMORY;
+    }
+    return ST_OK;
+}
+
+/* A saved output is kept without history: the node must not hold itself. */
+static Status detach_saved(CustomNode *custom, sn_tensor *const *out, int n_out) {
+    for (int i = 0; i < custom->n_saved; i++) {
+        TapeSaved *const saved = &custom->saved[i];
+        for (int k = 0; k < n_out; k++) {
+            if (saved->tensor != out[k]) continue;
+            sn_tensor *const alias = tape_alias(out[k]);
+            if (!alias) return ST_MEMORY;
+            tensor_release(saved->tensor);
+            saved->tensor = alias, saved->result = (int16_t)k;
+            break;
+        }
+    }
+    return ST_OK;
+}
+
+static Status record(TapeNode *node, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
+    TRY(separate(in, n_in, out, n_out));
+    TRY(detach_saved(custom_of(node), out, n_out));
+    for (int i = 0; i < n_in; i++) TRY(tape_edge_set(&node->edges[i], in[i]));
+    for (int i = 0; i < n_out; i++) {
+        node->out_meta[i] = out[i]->base.meta;
+        if (dtype_is_float(out[i]->base.meta->dtype)) TRY(tape_attach(out[i], node, i));
+    }
+    return ST_OK;
+}
+
+static bool any_tracked(sn_tensor *const *in, int n_in) {
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && tape_tracks(in[i])) return true;
+    return false;
+}
+
+static Status call_recorded(TapeNode *node, sn_tensor *const *in, const Arg *args, CustomCall *call,
+                            sn_tensor **out) {
+    CustomNode *const custom = custom_of(node);
+    TRY(run_forward(&custom->fn, custom->closure, call, args, out));
+    return call->tracked ? record(node, in, call->n_inputs, out, call->n_outputs) : ST_OK;
+}
+
+Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in,
+                            sn_tensor **out, int n_out) {
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    TRY(error_pending());
+    TRY(check_inputs(fn, in, n_in, n_out));
+    TapeNode *const node = tape_node_new(&custom_class, n_in, n_out, sizeof(CustomNode));
+    Arg *const args = mem_alloc((size_t)(n_in + 1) * sizeof *args);
+    if (!node || !args) {
+        mem_free(args);
+        return ST_MEMORY;
+    }
+    *custom_of(node) = (CustomNode){.fn = *fn, .closure = closure};
+    node->saves = true;
+    for (int i = 0; i < n_in; i++) args[i] = arg_tensor_opt(in[i]);
+    CustomCall call = {.n_inputs = n_in,
+                       .n_outputs = n_out,
+                       .node = node,
+                       .inputs = in,
+                       .tracked = state_get()->grad_mode == SN_GRAD_ON && any_tracked(in, n_in)};
+    const Status status = call_recorded(node, in, args, &call, out);
+    for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
+    tape_node_release(node);
+    mem_free(args);
+    return status;
+}
+
+/* what bodies call ---------------------------------------------------------------------------- */
+
+Status custom_save(sn_frame *f, sn_tensor *t) {
+    CustomCall *const call = f->custom;
+    if (!call || call->backward)
+        return error_raise(ST_STATE, "%s: sn_save belongs into a custom function's forward",
+                           f->what);
+    TRY(tensor_ready(t, "sn_save"));
+    if (!call->tracked) return ST_OK;
+    CustomNode *const custom = custom_of(call->node);
+    if (custom->n_saved == custom->room_saved) {
+        const int room = custom->room_saved ? custom->room_saved * 2 : 4;
+        TapeSaved *const saved = mem_resize(custom->saved, (size_t)room * sizeof *saved);
+        if (!saved) return ST_MEMORY;
+        custom->saved = saved, custom->room_saved = room;
+    }
+    TapeSaved *const saved = &custom->saved[custom->n_saved];
+    *saved = (TapeSaved){.arg = -1, .item = -1, .result = -1};
+    TRY(tape_save(saved, t));
+    custom->n_saved++;
+    return ST_OK;
+}
+
+static Status check_index(const sn_frame *f, const char *what, int i, int n) {
+    if (i >= 0 && i < n) return ST_OK;
+    return error_raise(ST_ARGUMENT, "%s: there is no %s %d; it has %d", f->what, what, i, n);
+}
+
+static Status check_backward(const sn_frame *f) {
+    if (f->custom && f->custom->backward) return ST_OK;
+    return error_raise(ST_STATE, "%s: this belongs into the backward of a custom function",
+                       f->what);
+}
+
+sn_tensor *custom_saved_at(sn_frame *f, int i) {
+    if (check_backward(f) != ST_OK ||
+        check_index(f, "saved tensor", i, f->custom->n_values) != ST_OK)
+        return NULL;
+    return f->custom->values[i];
+}
+
+bool custom_needs_grad(sn_frame *f, int input) {
+    const CustomCall *const call = f->custom;
+    if (check_index(f, "input", input, call->n_inputs) != ST_OK) return false;
+    if (call->backward) return call->call->needs[input];
+    return call->tracked && call->inputs[input] && tape_tracks(call->inputs[input]);
+}
+
+sn_tensor *custom_grad_of(sn_frame *f, int output) {
+    if (check_backward(f) != ST_OK ||
+        check_index(f, "output", output, f->custom->n_outputs) != ST_OK)
+        return NULL;
+    return f->custom->call->grad_out[output];
+}
+
+Status custom_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {
+    TRY(error_pending());
+    TRY(check_backward(f));
+    TRY(check_index(f, "input", input, f->custom->n_inputs));
+    TapeBackward *const call = f->custom->call;
+    if (!grad || !call->needs[input]) return ST_OK;
+    TRY(tensor_ready(grad, "sn_set_grad_of"));
+    const TapeEdge *const edge = &f->custom->node->edges[input];
+    const Meta *const meta = edge->leaf ? ((sn_tensor *)edge->target)->base.meta
+                                        : ((TapeNode *)edge->target)->out_meta[edge->output];
+    if (!meta_same_sizes(meta, grad->base.meta) || meta->dtype != grad->base.meta->dtype) {
+        Text text = {0};
+        meta_print(NULL, &text, grad->base.meta);
+        text_puts(&text, ", the input is ");
+        meta_print(NULL, &text, meta);
+        error_raise(ST_SHAPE, "%s: the gradient of input %d is %s", f->what, input,
+                    text_str(&text));
+        text_free(&text);
+        return ST_SHAPE;
+    }
+    if (call->grad_in[input])
+        return error_raise(ST_STATE, "%s: the gradient of input %d is set already", f->what, input);
+    tensor_retain(grad);
+    call->grad_in[input] = grad;
+    return ST_OK;
+}
+
+/* compiled functions -------------------------------------------------------------------------- */
+
+typedef struct CompiledNode {
+    const TapeCompiled *ops;
+    void *context;
+} CompiledNode;
+
+static CompiledNode *compiled_of(const TapeNode *node) { return tape_node_extra((TapeNode *)node); }
+
+static Status compiled_backward(TapeNode *node, TapeBackward *call) {
+    const CompiledNode *const compiled = compiled_of(node);
+    call->edges = node->edges;
+    return compiled->ops->backward(compiled->context, call);
+}
+static void compiled_drop(TapeNode *node) {
+    CompiledNode *const compiled = compiled_of(node);
+    if (compiled->ops->release) compiled->ops->release(compiled->context);
+}
+static void compiled_name(const TapeNode *node, Text *text) {
+    text_printf(text, "%sBackward", compiled_of(node)->ops->name);
+}
+static const TapeSaved *compiled_saved(const TapeNode *node, int *n) {
+    const CompiledNode *const compiled = compiled_of(node);
+    *n = 0;
+    return compiled->ops->saved && !node->dropped ? compiled->ops->saved(compiled->context, n)
+                                                  : NULL;
+}
+
+static Status compiled_expand(TapeNode *node) {
+    const CompiledNode *const compiled = compiled_of(node);
+    if (!compiled->ops->expand) return ST_OK;
+    TapeEdge *const now = mem_zero((size_t)node->n_outs * sizeof *now);
+    if (!now) return ST_MEMORY;
+    Status status = compiled->ops->expand(compiled->context, node->edges, now);
+    if (status == ST_OK) status = tape_node_expand(node, now);
+    mem_free(now);
+    return status;
+}
+
+static const TapeClass compiled_class = {.expand = compiled_expand,
+                                         .backward = compiled_backward,
+                                         .drop = compiled_drop,
+                                         .name = compiled_name,
+                                         .saved = compiled_saved,
+                                         .continues = true};
+
+Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs,
+                         const TapeCompiled *ops, void *context) {
+    const bool wanted = state_get()->grad_mode == SN_GRAD_ON && any_tracked(inputs, n_inputs);
+    TapeNode *const node =
+        wanted ? tape_node_new(&compiled_class, n_inputs, n_outs, sizeof(CompiledNode)) : NULL;
+    if (!node) {
+        if (ops->release) ops->release(context);
+        return wanted ? ST_MEMORY : ST_OK;
+    }
+    *compiled_of(node) = (CompiledNode){.ops = ops, .context = context};
+    node->saves = !ops->frees;
+    Status status = ST_OK;
+    for (int i = 0; i < n_inputs && status == ST_OK; i++)
+        status = tape_edge_set(&node->edges[i], inputs[i]);
+    for (int i = 0; i < n_outs && status == ST_OK; i++) {
+        if (!outs[i]) continue;
+        node->out_meta[i] = outs[i]->base.meta;
+        if (dtype_is_float(outs[i]->base.meta->dtype)) status = tape_attach(outs[i], node, i);
+    }
+    tape_node_release(node);
+    return status;
+}

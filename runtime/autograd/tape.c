@@ -1,0 +1,352 @@
+/* tape.c: autograd metadata and tape nodes: making, linking, freeing.
+ *
+ * A node is one block:  | TapeNode | edges | out_meta | extra |  from the thread's free lists, in
+ * classes of 64 bytes. Graphs may be millions of nodes deep, so freeing goes through a list, never
+ * through recursion. */
+#include "runtime/autograd/tape.h"
+
+#include "runtime/base/alloc.h"
+
+enum { CLASS_BYTES = 64, KEEP = 4096 };
+
+static _Atomic int64_t live_nodes;
+static _Atomic int64_t hook_ids;
+
+int64_t tape_live_nodes(void) { return atomic_load(&live_nodes); }
+
+/* blocks -------------------------------------------------------------------------------------- */
+
+void *tape_block_take(size_t bytes, uint16_t *class) {
+    const size_t wanted = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
+    *class = wanted < TAPE_CLASSES ? (uint16_t)wanted : TAPE_CLASSES;
+    if (UNLIKELY(wanted >= TAPE_CLASSES)) return mem_alloc(bytes);
+    TapeBlocks *const blocks = &state_get()->tape_blocks[wanted];
+    void *const block = blocks->first;
+    if (UNLIKELY(!block)) return mem_alloc(wanted * CLASS_BYTES);
+    blocks->first = *(void **)block;
+    blocks->n--;
+    return block;
+}
+
+void tape_block_give(void *block, uint16_t class) {
+#ifndef SINTER_PLAIN_MALLOC
+    sn_state *const state = state_current;
+    if (LIKELY(class < TAPE_CLASSES && state && state->tape_blocks[class].n < KEEP)) {
+        *(void **)block = state->tape_blocks[class].first;
+        state->tape_blocks[class].first = block;
+        state->tape_blocks[class].n++;
+        return;
+    }
+#endif
+    mem_free(block);
+}
+
+void tape_blocks_trim(sn_state *state) {
+    for (int class = 0; class < TAPE_CLASSES; class ++) {
+        TapeBlocks *const blocks = &state->tape_blocks[class];
+        while (blocks->first) {
+            void *const block = blocks->first;
+            blocks->first = *(void **)block;
+            mem_free(block);
+        }
+        blocks->n = 0;
+    }
+}
+
+/* nodes --------------------------------------------------------------------------------------- */
+
+TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t extra) {
+    const size_t head =
+        sizeof(TapeNode) + (size_t)n_edges * sizeof(TapeEdge) + (size_t)n_outs * sizeof(Meta *);
+    uint16_t block;
+    char *const memory = tape_block_take(head + extra, &block);
+    if (!memory) return NULL;
+    memset(memory, 0, head);
+    TapeNode *const node = (TapeNode *)memory;
+    atomic_init(&node->refs, 1);
+    node->block = block;
+    node->class = class;
+    node->n_edges = n_edges;
+    node->n_outs = n_outs;
+    node->edges = (TapeEdge *)(memory + sizeof(TapeNode));
+    node->out_meta = (const Meta **)(node->edges + n_edges);
+    node->extra = node->out_meta + n_outs;
+    node->sequence = ++state_get()->tape_sequence;
+    atomic_fetch_add_explicit(&live_nodes, 1, memory_order_relaxed);
+    return node;
+}
+
+void tape_node_retain(TapeNode *node) {
+    atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
+}
+
+void tape_node_drop(TapeNode *node) {
+    if (node->dropped) return;
+    node->dropped = true;
+    if (node->class->drop) node->class->drop(node);
+}
+
+static bool last_reference(TapeNode *node) {
+    if (atomic_load_explicit(&node->refs, memory_order_acquire) == 1) return true;
+    return atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) == 1;
+}
+
+static void free_hooks(TapeHook *hook) {
+    while (hook) {
+        TapeHook *const next = hook->next;
+        mem_free(hook);
+        hook = next;
+    }
+}
+
+void tape_edge_drop(const TapeEdge *edge) {
+    if (edge->leaf)
+        tensor_release(edge->target);
+    else
+        tape_node_release(edge->target);
+}
+
+static void free_one(TapeNode *node) {
+    tape_node_drop(node);
+    for (int i = 0; i < node->n_edges; i++) tape_edge_drop(&node->edges[i]);
+    for (int i = 0; node->instead && i < node->n_outs; i++) tape_edge_drop(&node->instead[i]);
+    mem_free(node->instead);
+    free_hooks(node->hooks);
+    tape_block_give(node, node->block);
+    atomic_fetch_sub_explicit(&live_nodes, 1, memory_order_relaxed);
+}
+
+/* A release below a free_one of this thread adds to its list instead of recursing. */
+void tape_node_release(TapeNode *node) {
+    if (!node || !last_reference(node)) return;
+    sn_state *const state = state_get();
+    if (state->tape_freeing) {
+        node->dead = *state->tape_freeing;
+        *state->tape_freeing = node;
+        return;
+    }
+    TapeNode *list = node;
+    node->dead = NULL;
+    state->tape_freeing = &list;
+    while (list) {
+        TapeNode *const next = list;
+        list = next->dead;
+        free_one(next);
+    }
+    state->tape_freeing = NULL;
+}
+
+Status tape_edge_set(TapeEdge *edge, sn_tensor *t) {
+    *edge = (TapeEdge){0};
+    if (!t || !tape_tracks(t)) return ST_OK;
+    if (UNLIKELY(t->autograd->view != NULL)) TRY(tape_view_refresh(t));
+    const AutogradMeta *const meta = t->autograd;
+    if (meta->node) {
+        tape_node_retain(meta->node);
+        *edge = (TapeEdge){.target = meta->node, .output = meta->output};
+    } else {
+        tensor_retain(t);
+        *edge = (TapeEdge){.target = t, .leaf = true};
+    }
+    return ST_OK;
+}
+
+Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
+    AutogradMeta *const meta = tape_meta(t);
+    if (UNLIKELY(!meta)) return ST_MEMORY;
+    TapeNode *const before = meta->node;
+    tape_node_retain(node);
+    meta->node = node;
+    meta->output = output;
+    node->out_meta[output] = t->base.meta;
+    tape_node_release(before);
+    return ST_OK;
+}
+
+/* tensors ------------------------------------------------------------------------------------- */
+
+AutogradMeta *tape_meta(sn_tensor *t) {
+    if (t->autograd) return t->autograd;
+    uint16_t class;
+    AutogradMeta *const meta = tape_block_take(sizeof *meta, &class);
+    if (meta) *meta = (AutogradMeta){0};
+    return t->autograd = meta;
+}
+
+sn_tensor *tape_alias(const sn_tensor *t) {
+    sn_state *const state = state_get();
+    if (scope_push(state, false) != ST_OK) return NULL;
+    sn_tensor *const alias = tensor_from_storage(t->storage, t->base.meta, t->offset);
+    if (alias) tape_own(state, alias);
+    scope_pop(state);
+    return alias;
+}
+
+static void free_meta(sn_tensor *t) {
+    AutogradMeta *const meta = t->autograd;
+    t->autograd = NULL;
+    TapeNode *const node = meta->node;
+    TapeView *const view = meta->view;
+    sn_tensor *const base = meta->base;
+    tensor_release(meta->grad);
+    if (UNLIKELY(meta->hooks != NULL)) free_hooks(meta->hooks);
+    tape_block_give(meta, (sizeof *meta + CLASS_BYTES - 1) / CLASS_BYTES);
+    if (view) tape_view_release(view);
+    tensor_release(base);
+    tape_node_release(node);
+}
+
+Status tape_requires_grad(sn_tensor *t, bool on) {
+    if (on && !dtype_is_float(t->base.meta->dtype))
+        return error_raise(ST_DTYPE,
+                           "sn_requires_grad_: gradients need a float dtype, the tensor is %s",
+                           dtype_name(t->base.meta->dtype));
+    if (!on && !tape_is_leaf(t))
+        return error_raise(ST_STATE, "sn_requires_grad_: the result of an op can't be switched "
+                                     "off; sn_detach gives a tensor without history");
+    if (on && (t->flags & TF_inference) && state_get()->grad_mode != SN_INFERENCE)
+        return error_raise(ST_STATE,
+                           "sn_requires_grad_: the tensor was made in inference mode and has no "
+                           "version to check; sn_clone it first");
+    if (!on && !t->autograd) return ST_OK;
+    AutogradMeta *const meta = tape_meta(t);
+    if (!meta) return ST_MEMORY;
+    if (!meta->node) meta->requires_grad = on;
+    return ST_OK;
+}
+
+sn_tensor *tape_grad(const sn_tensor *t) { return t->autograd ? t->autograd->grad : NULL; }
+
+Status tape_grad_set(sn_tensor *t, sn_tensor *grad) {
+    if (!grad && !t->autograd) return ST_OK;
+    if (grad) {
+        const Meta *const a = t->base.meta, *const b = grad->base.meta;
+        if (t == grad)
+            return error_raise(ST_ARGUMENT, "sn_grad_set: a tensor can't be its own gradient");
+        if (a->dtype != b->dtype || a->device != b->device)
+            return error_raise(
+                ST_DTYPE,
+                "sn_grad_set: the gradient of a tensor of %s must be %s on its device, "
+                "not %s",
+                dtype_name(a->dtype), dtype_name(a->dtype), dtype_name(b->dtype));
+        if (!meta_same_sizes(a, b))
+            return error_raise(ST_SHAPE,
+                               "sn_grad_set: the gradient must have the sizes of its tensor");
+        tensor_retain(grad);
+    }
+    AutogradMeta *const meta = tape_meta(t);
+    if (!meta) {
+        tensor_release(grad);
+        return ST_MEMORY;
+    }
+    sn_tensor *const before = meta->grad;
+    meta->grad = grad;
+    tensor_release(before);
+    return ST_OK;
+}
+
+static void append_hook(TapeHook **at, TapeHook *hook) {
+    while (*at) at = &(*at)->next;
+    *at = hook;
+    hook->next = NULL;
+}
+
+/* Hooks of a tensor with history belong to its node (ops may outlive the handle). */
+static TapeHook **hooks_at(const TapeEdge *edge) {
+    return edge->leaf ? &((sn_tensor *)edge->target)->autograd->hooks
+                      : &((TapeNode *)edge->target)->hooks;
+}
+
+static TapeHook **hooks_of(const AutogradMeta *meta, int *output) {
+    *output = 0;
+    if (!meta->node) return &((AutogradMeta *)meta)->hooks;
+    const TapeEdge edge = {.target = meta->node, .output = meta->output};
+    const TapeEdge *const now = tape_edge_now(&edge);
+    *output = now->output;
+    return hooks_at(now);
+}
+
+Status tape_node_expand(TapeNode *node, const TapeEdge *now) {
+    if (!(node->instead = mem_alloc((size_t)node->n_outs * sizeof *now))) return ST_MEMORY;
+    memcpy(node->instead, now, (size_t)node->n_outs * sizeof *now);
+    for (TapeHook *hook = node->hooks, *next; hook; hook = next) {
+        next = hook->next;
+        const TapeEdge *const to = &node->instead[hook->output];
+        hook->output = to->output;
+        if (to->target)
+            append_hook(hooks_at(to), hook);
+        else
+            mem_free(hook);
+    }
+    node->hooks = NULL;
+    return ST_OK;
+}
+
+int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure) {
+    if (!tape_tracks(t)) {
+        error_raise(ST_STATE, "sn_hook_add: the tensor requires no gradients");
+        return 0;
+    }
+    if (t->autograd->view && tape_view_refresh(t) != ST_OK) return 0;
+    TapeHook *const hook = mem_alloc(sizeof *hook);
+    if (!hook) return 0;
+    int output;
+    TapeHook **const hooks = hooks_of(t->autograd, &output);
+    *hook = (TapeHook){.id = atomic_fetch_add(&hook_ids, 1) + 1,
+                       .output = output,
+                       .body = body,
+                       .closure = closure};
+    append_hook(hooks, hook);
+    return hook->id;
+}
+
+void tape_hook_remove(sn_tensor *t, int64_t id) {
+    if (!t->autograd) return;
+    int output;
+    for (TapeHook **at = hooks_of(t->autograd, &output); *at; at = &(*at)->next) {
+        TapeHook *const hook = *at;
+        if (hook->id != id) continue;
+        *at = hook->next;
+        mem_free(hook);
+        return;
+    }
+}
+
+/* saved tensors ------------------------------------------------------------------------------- */
+
+Status tape_save(TapeSaved *saved, sn_tensor *t) {
+    if (UNLIKELY(t->flags & TF_inference))
+        return error_raise(ST_STATE,
+                           "backward would need a tensor of inference mode, which has no version; "
+                           "sn_clone it outside that mode first");
+    tensor_retain(t);
+    saved->tensor = t;
+    saved->version = tensor_version(t);
+    return ST_OK;
+}
+
+Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32_t expected) {
+    Text text = {0};
+    meta_print(NULL, &text, meta);
+    const Status status = error_raise(ST_STATE,
+                                      "%s needs the %s that it saved at version %u, but writes in "
+                                      "place took it to version %u",
+                                      node, text_str(&text), expected, now);
+    text_free(&text);
+    return status;
+}
+
+Status tape_saved_check(const TapeSaved *saved, const char *node) {
+    const uint32_t now = tensor_version(saved->tensor);
+    if (LIKELY(now == saved->version)) return ST_OK;
+    return tape_saved_error(saved->tensor->base.meta, node, now, saved->version);
+}
+
+Status tape_used_twice(const char *node) {
+    return error_raise(ST_STATE,
+                       "%s: what it saved is gone since the first backward; pass "
+                       "SN_RETAIN_GRAPH there to go twice",
+                       node);
+}
+
+void tape_free_hook_set(void) { tensor_autograd_free = free_meta; }

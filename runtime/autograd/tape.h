@@ -1,0 +1,240 @@
+/* tape.h: the autograd tape [semantics G1]: what is recorded while ops run, and the engine that
+ * walks it backward.
+ *
+ *   x (leaf) --+
+ *              v
+ *   MulBackward #7 {edges: x, w; saved: x v0, w v0} <-- y.autograd {node, output 0}
+ *
+ * A node points at the nodes that made its inputs, so a result keeps its whole history alive and
+ * nothing else does. Leaves are edges without a node. Sequence numbers grow with every node of a
+ * thread; the engine takes nodes in strictly decreasing order from a heap, so every contribution to
+ * a node has arrived when its turn comes, and sums have one order. Nodes and metadata come from the
+ * thread's free lists. */
+#ifndef SINTER_RUNTIME_TAPE_H
+#define SINTER_RUNTIME_TAPE_H
+#include "passes/passes.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/core/tensor.h"
+
+typedef struct TapeNode TapeNode;
+typedef struct TapeEntry TapeEntry; /* a node or leaf within one run of the engine */
+typedef struct TapeView TapeView;   /* how a view was made from its base */
+
+typedef struct TapeHook {
+    struct TapeHook *next; /* in order of registration */
+    int64_t id;
+    int output; /* which result of the node */
+    sn_body body;
+    void *closure;
+} TapeHook;
+
+typedef struct AutogradMeta {
+    TapeNode *node;      /* that made this tensor; NULL: a leaf */
+    int output;          /* which of its results */
+    bool requires_grad;  /* of a leaf */
+    uint32_t generation; /* of a base: counts recorded in-place ops; of a view: the base's when node
+                            was made */
+    sn_tensor *grad;     /* of a leaf: accumulated, owned; NULL: none */
+    TapeView *view;      /* not NULL: in-place ops go through to the base, */
+    sn_tensor *base;     /* which is owned */
+    TapeHook *hooks;     /* of a leaf; those of other tensors belong to their node */
+    TapeEntry *entry;
+} AutogradMeta;
+
+bool tape_view_tracks(const sn_tensor *t); /* a view whose base was written by a recorded op */
+/* Whether ops on t are recorded while grad mode is on. */
+static inline bool tape_tracks(const sn_tensor *t) {
+    const AutogradMeta *const meta = t->autograd;
+    if (LIKELY(!meta)) return false;
+    return meta->node || meta->requires_grad || (meta->view && tape_view_tracks(t));
+}
+static inline bool tape_is_leaf(const sn_tensor *t) {
+    const AutogradMeta *const meta = t->autograd;
+    return !meta || (!meta->node && !(meta->view && tape_view_tracks(t)));
+}
+
+/* tensors ------------------------------------------------------------------------------------- */
+AutogradMeta *tape_meta(sn_tensor *t);            /* made if absent; NULL: out of memory */
+Status tape_requires_grad(sn_tensor *t, bool on); /* of a leaf of floating dtype */
+sn_tensor *tape_grad(const sn_tensor *t);         /* borrowed; NULL: none */
+Status tape_grad_set(sn_tensor *t,
+                     sn_tensor *grad); /* retains; NULL removes; checks dtype, sizes, device */
+int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure); /* id > 0; 0 raised */
+void tape_hook_remove(sn_tensor *t, int64_t id);
+
+/* A tensor that a node needs in backward: its handle and the version it had. */
+typedef struct TapeSaved {
+    sn_tensor *tensor; /* owned; NULL: nothing */
+    uint32_t version;
+    int16_t arg, item; /* argument (and list item), or -1 */
+    int16_t result;    /* or result number, -1 */
+} TapeSaved;
+Status tape_save(TapeSaved *saved, sn_tensor *t);                  /* refuses inference tensors */
+Status tape_saved_check(const TapeSaved *saved, const char *node); /* the version counter error */
+Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32_t expected);
+Status tape_used_twice(const char *node); /* the error of a backward that finds nothing saved */
+
+/* nodes --------------------------------------------------------------------------------------- */
+
+typedef struct TapeEdge { /* where the gradient of one input goes */
+    void *target;         /* a TapeNode, a leaf's sn_tensor, or NULL: nowhere; owned */
+    int output;           /* of the node */
+    bool leaf;
+} TapeEdge;
+
+/* One call of a node's backward. Results are references of the innermost scope, as ops give them.
+ */
+typedef struct TapeBackward {
+    sn_tensor *const *grad_out; /* by result: NULL undefined; at least one is not */
+    const bool *needs;          /* by edge */
+    sn_tensor *const
+        *partial;        /* by edge: the sum so far; NULL none yet. Only for nodes with continues */
+    sn_tensor **grad_in; /* by edge: contribution, NULL undefined; continues: the new sum instead */
+    bool create_graph, retain;
+    const TapeEdge *edges; /* of compiled nodes */
+} TapeBackward;
+
+typedef struct TapeClass {
+    Status (*backward)(TapeNode *node, TapeBackward *call);
+    void (*drop)(TapeNode *node); /* frees saved values and context; called once */
+    void (*name)(const TapeNode *node, Text *text);
+    const TapeSaved *(*saved)(const TapeNode *node, int *n); /* for listings; may be NULL */
+    bool continues; /* takes partial sums and returns new ones [G1] */
+    /* Sets `instead`: nodes that do the same and can be differentiated; may be NULL. */
+    Status (*expand)(TapeNode *node);
+} TapeClass;
+
+struct TapeNode {
+    _Atomic int32_t refs; /* tensors, edges, engine runs */
+    uint16_t block;       /* size class */
+    bool dropped;         /* saved values are gone */
+    bool saves;           /* it had some: using it again is an error */
+    int n_edges, n_outs;
+    uint64_t sequence;
+    const TapeClass *class;
+    TapeEdge *edges;
+    const Meta **out_meta; /* by result */
+    void *extra;           /* behind them: what the class keeps */
+    TapeHook *hooks;
+    TapeEntry *entry;
+    TapeEdge *instead; /* by result: where gradients go since it was expanded; owned, NULL: not */
+    TapeNode *dead;    /* while a graph is freed: the next to free */
+};
+
+/* A node with room for edges and results and `extra` bytes behind them; one reference, the next
+ * sequence number. */
+TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t extra);
+static inline void *tape_node_extra(TapeNode *node) { return node->extra; }
+void tape_node_retain(TapeNode *node);
+void tape_node_release(TapeNode *node);
+void tape_node_drop(TapeNode *node); /* frees what it saved; the edges stay */
+/* Points an edge at t's history: nothing if t is not tracked. Brings a stale view up to date first.
+ */
+Status tape_edge_set(TapeEdge *edge, sn_tensor *t);
+/* The edge itself, or what stands there since its node was expanded. */
+static inline const TapeEdge *tape_edge_now(const TapeEdge *edge) {
+    while (!edge->leaf && edge->target && ((TapeNode *)edge->target)->instead)
+        edge = &((TapeNode *)edge->target)->instead[edge->output];
+    return edge;
+}
+/* Expands node: result i's gradients go where now[i] says, hooks move along; takes the edges. */
+Status tape_node_expand(TapeNode *node, const TapeEdge *now);
+void tape_edge_drop(const TapeEdge *edge); /* releases its target */
+/* Makes t result `output` of node. */
+Status tape_attach(sn_tensor *t, TapeNode *node, int output);
+/* A reference of one's own: the innermost scope's where it holds t, else a new one. */
+static inline void tape_own(sn_state *state, sn_tensor *t) {
+    const uint32_t first = state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
+    const bool innermost = tensor_in_scope(t) && tensor_scope_slot(t) >= first;
+    if (!innermost || !scope_take(state, t)) tensor_retain(t);
+}
+/* Another handle of t's data without history, owned by the caller; NULL raises. */
+sn_tensor *tape_alias(const sn_tensor *t);
+void *tape_block_take(size_t bytes, uint16_t *class); /* uninitialised; NULL raises */
+void tape_block_give(void *block, uint16_t class);
+void tape_blocks_trim(sn_state *state);
+
+/* The key's kernel and its row nodes (autograd.c). */
+size_t tape_args_bytes(const OpRow *row, const Arg *args);
+/* Copies args with what their lists and strings point at into `memory` of that many bytes. */
+void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory);
+/* A copy in memory of its own, row-major or as `meta` says; has a history where grad mode is on and
+ * t has one. */
+sn_tensor *tape_clone(sn_tensor *t, const Meta *meta);
+Status tape_fill(sn_tensor *t, double value); /* in place, an op */
+/* Does the row's node save argument `arg` (or, with arg -1, result `result`) where the arguments
+ * `needs` (bits) want gradients? */
+bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs);
+void tape_row_name(const OpRow *row, Text *text); /* add.Tensor: AddBackward */
+/* Records the node of a call that does not run: outs are there, as handles without history; what
+ * the node does not save needs no data. Its place in the order is `sequence`. */
+Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs,
+                   uint64_t sequence);
+bool tape_row_differentiable(const OpRow *row); /* it has a derivative rule */
+/* The layout that a leaf's .grad has: the leaf's own where that is dense, else row-major. */
+const Meta *tape_grad_meta(const sn_tensor *leaf);
+/* Runs an op under Autograd and the backend only, whatever this thread includes. */
+Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs);
+
+/* views (autograd_view.c) --------------------------------------------------------------------- */
+Status tape_view_note(OpCall *call); /* results of a view op that share their argument's storage */
+Status
+tape_view_refresh(sn_tensor *t); /* a view whose base was written: its history is made anew */
+Status tape_check_inplace(const sn_tensor *t); /* may a recorded op write into it? */
+Status
+tape_view_rebase(sn_tensor *t,
+                 TapeNode *node); /* t was written in place by node: base and t get new histories */
+void tape_view_release(TapeView *view);
+sn_tensor *tape_view_base(const sn_tensor *t); /* NULL: not a view */
+
+/* engine (backward.c) ------------------------------------------------------------------------- */
+enum { TAPE_retain = 1, TAPE_create = 2, TAPE_allow_unused = 4, TAPE_stop = 8 };
+/* TAPE_stop: the run ends at xs: what made them does not run, nor do their hooks. roots get grads[i] (NULL: 1, for one element). xs NULL: accumulate into leaves. Else the
+ * gradients of xs go to out (scope-owned, NULL where unused is allowed) and no leaf is touched. */
+typedef struct TapeRun {
+    sn_tensor *const *roots, *const *grads;
+    int n_roots;
+    sn_tensor *const *xs;
+    int n_xs;
+    sn_tensor **out;
+    uint32_t flags;
+} TapeRun;
+Status tape_run(const TapeRun *run);
+/* Instead of tape_run while capture records; set by capture at start-up. True: it took the call
+ * over. */
+extern bool (*tape_capture_run)(const TapeRun *run, Status *status);
+
+/* For capture of a backward: leaves that the roots reach, in the order that a walk first touches
+ * them; borrowed. Returns how many there are, filling at most `room`. */
+int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int room);
+
+/* compiled functions -------------------------------------------------------------------------- */
+typedef struct TapeCompiled {
+    const char *name;
+    Status (*backward)(void *context, TapeBackward *call); /* edges are the inputs */
+    void (*release)(void *context); /* once: after a backward without retain, or with the node */
+    const TapeSaved *(*saved)(void *context, int *n); /* for listings; may be NULL */
+    /* Fills now, by result, with edges to the nodes that stand for it under create_graph; or NULL. */
+    Status (*expand)(void *context, const TapeEdge *edges, TapeEdge *now);
+    bool frees; /* backward itself frees what it has used; release comes with the node */
+} TapeCompiled;
+/* Makes outs (those of floating dtype, NULL skipped) the results of one node over inputs (NULL or
+ * untracked ones allowed). Nothing is recorded, and context released, where no input is tracked or
+ * grad mode is off. */
+Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs,
+                         const TapeCompiled *ops, void *context);
+
+/* listings ------------------------------------------------------------------------------------ */
+/* Every node reachable from t, newest first: "#7 MulBackward -> #5 AddBackward, AccumulateGrad;
+ * saved self f32[2] v0 (8 bytes)". Then a line of totals. Storages count once. */
+void tape_print(Text *text, sn_tensor *t);
+typedef struct TapeTotals {
+    int64_t nodes, saved_bytes; /* reachable from a tensor; storages count once */
+} TapeTotals;
+TapeTotals tape_totals(sn_tensor *t);
+int64_t tape_live_nodes(void); /* of the process */
+
+void tape_free_hook_set(void);
+void tape_start(void); /* registers the key's kernel and hooks */
+
+#endif

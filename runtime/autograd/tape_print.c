@@ -1,0 +1,147 @@
+/* tape_print.c: what a tensor's history holds: its nodes, newest first, and the bytes they save. */
+#include <stdlib.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/text.h"
+#include "runtime/autograd/tape.h"
+
+typedef struct Walk {
+    TapeNode **nodes;
+    int n, room;
+    Storage **storages;
+    int n_storages, room_storages;
+    int64_t bytes;
+} Walk;
+
+static bool grow(void **at, int n, int *room, size_t item) {
+    if (n < *room) return true;
+    const int wanted = *room ? *room * 2 : 64;
+    void *const bigger = mem_resize(*at, (size_t)wanted * item);
+    if (!bigger) return false;
+    *at = bigger, *room = wanted;
+    return true;
+}
+
+static int by_address(const void *a, const void *b) {
+    const char *const x = *(char *const *)a, *const y = *(char *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int unique(void *at, int n) {
+    void **const items = at;
+    qsort(items, (size_t)n, sizeof *items, by_address);
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (!kept || items[kept - 1] != items[i]) items[kept++] = items[i];
+    return kept;
+}
+
+/* Sequence numbers fall along edges, so a list kept sorted by them, walked from the front, meets
+ * every node once. */
+static bool add_node(Walk *walk, int after, TapeNode *node) {
+    int low = after, high = walk->n;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (walk->nodes[middle]->sequence > node->sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (int i = low; i < walk->n && walk->nodes[i]->sequence == node->sequence; i++)
+        if (walk->nodes[i] == node) return true;
+    if (!grow((void **)&walk->nodes, walk->n, &walk->room, sizeof *walk->nodes)) return false;
+    memmove(walk->nodes + low + 1, walk->nodes + low,
+            (size_t)(walk->n - low) * sizeof *walk->nodes);
+    walk->nodes[low] = node;
+    walk->n++;
+    return true;
+}
+
+static const TapeSaved *saved_of(const TapeNode *node, int *n) {
+    *n = 0;
+    return node->class->saved && !node->dropped ? node->class->saved(node, n) : NULL;
+}
+
+static void add_storages(Walk *walk, const TapeNode *node) {
+    int n;
+    const TapeSaved *const saved = saved_of(node, &n);
+    for (int i = 0; i < n; i++) {
+        if (!saved[i].tensor || !saved[i].tensor->storage) continue;
+        if (!grow((void **)&walk->storages, walk->n_storages, &walk->room_storages,
+                  sizeof *walk->storages))
+            return;
+        walk->storages[walk->n_storages++] = saved[i].tensor->storage;
+    }
+}
+
+static void walk_from(Walk *walk, sn_tensor *t) {
+    if (!t || !tape_tracks(t) || !t->autograd->node || !add_node(walk, 0, t->autograd->node))
+        return;
+    for (int i = 0; i < walk->n; i++) {
+        const TapeNode *const node = walk->nodes[i];
+        for (int k = 0; k < node->n_edges; k++)
+            if (node->edges[k].target && !node->edges[k].leaf &&
+                !add_node(walk, i + 1, node->edges[k].target))
+                return;
+        add_storages(walk, node);
+    }
+    walk->n_storages = unique(walk->storages, walk->n_storages);
+    for (int i = 0; i < walk->n_storages; i++) walk->bytes += (int64_t)walk->storages[i]->bytes;
+}
+
+static void walk_end(Walk *walk) {
+    mem_free(walk->nodes);
+    mem_free(walk->storages);
+}
+
+static void print_edges(Text *text, const TapeNode *node) {
+    const char *separator = " -> ";
+    for (int i = 0; i < node->n_edges; i++) {
+        const TapeEdge *const edge = &node->edges[i];
+        if (!edge->target) continue;
+        text_puts(text, separator);
+        separator = ", ";
+        if (edge->leaf) {
+            text_puts(text, "AccumulateGrad");
+            continue;
+        }
+        const TapeNode *const target = edge->target;
+        text_printf(text, "#%llu ", (unsigned long long)target->sequence);
+        target->class->name(target, text);
+    }
+}
+
+static void print_saved(Text *text, const TapeNode *node) {
+    int n;
+    const TapeSaved *const saved = saved_of(node, &n);
+    for (int i = 0; i < n; i++) {
+        const sn_tensor *const t = saved[i].tensor;
+        text_puts(text, i ? ", " : "; saved ");
+        meta_print(NULL, text, t->base.meta);
+        text_printf(text, " v%u (%lld bytes)", saved[i].version,
+                    (long long)(t->base.meta->numel * dtype_bytes(t->base.meta->dtype)));
+    }
+    if (node->dropped && node->saves) text_puts(text, "; freed");
+}
+
+void tape_print(Text *text, sn_tensor *t) {
+    Walk walk = {0};
+    walk_from(&walk, t);
+    for (int i = 0; i < walk.n; i++) {
+        text_printf(text, "#%llu ", (unsigned long long)walk.nodes[i]->sequence);
+        walk.nodes[i]->class->name(walk.nodes[i], text);
+        print_edges(text, walk.nodes[i]);
+        print_saved(text, walk.nodes[i]);
+        text_puts(text, "\n");
+    }
+    text_printf(text, "%d nodes, %lld bytes saved\n", walk.n, (long long)walk.bytes);
+    walk_end(&walk);
+}
+
+TapeTotals tape_totals(sn_tensor *t) {
+    Walk walk = {0};
+    walk_from(&walk, t);
+    const TapeTotals totals = {.nodes = walk.n, .saved_bytes = walk.bytes};
+    walk_end(&walk);
+    return totals;
+}

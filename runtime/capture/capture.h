@@ -1,0 +1,244 @@
+/* capture.h: what happens between sn_call's entry and return: ops are recorded or matched, segments
+ * run.
+ *
+ *   user code        capture                          at a break or the return
+ *   sn_mm(x, w)  ->  trie: follow or add an edge   -> a variant whose guards hold: launch it,
+ *   sn_relu(h)   ->  a placeholder with metadata      else run the pending ops eagerly, in order,
+ *   sn_item(s)   ->  break                            and compile this segment after the function
+ * returned
+ *
+ * Nothing runs while ops are pending, so a mismatch costs nothing [semantics C1]. A placeholder is
+ * an ordinary tensor without storage; when its segment has run it is given storage in place
+ * ("bound") and is an ordinary tensor. */
+#ifndef SINTER_RUNTIME_CAPTURE_H
+#define SINTER_RUNTIME_CAPTURE_H
+#include "runtime/capture/function.h"
+
+typedef struct Trace Trace;
+typedef struct Symbols Symbols; /* runtime/capture/symbols.h */
+
+/* Hangs on a tensor whose data is not computed yet. */
+struct Placeholder {
+    struct Capture *capture;
+    Trace *trace;
+    int value;
+    bool tracks; /* would require gradients, had it been computed */
+    const Meta
+        *symbolic; /* in replay functions: sizes as expressions of the inputs'; NULL: plain */
+};
+
+typedef struct TraceInput {
+    sn_tensor *tensor; /* retained until the call ends */
+    const Meta *meta;  /* as it was when first touched, like all below */
+    Storage *storage;
+    int storage_number; /* by first touch within the segment */
+    int same_storage;   /* the input before this one of the same storage, or -1 */
+    int64_t offset;
+    bool requires_grad, is_leaf, inference;
+    Trace *maker; /* the earlier segment of this call that made it, or NULL */
+    int maker_value;
+} TraceInput;
+
+typedef struct StorageSlot {
+    const Storage *storage;
+    int32_t number, newest_input;
+    uint32_t stamp; /* of the trace that touched it; another one: the slot is free */
+} StorageSlot;
+
+typedef enum TraceState {
+    TRACE_pending,
+    TRACE_compiled,
+    TRACE_interpreted,
+    TRACE_eager,
+    TRACE_failed
+} TraceState;
+
+typedef struct TraceStep {
+    const TraceOp *op; /* of a trie node */
+    const void *site;  /* return address of the user's call */
+} TraceStep;
+
+struct Trace { /* one segment of one call */
+    Capture *capture;
+    TraceState state;
+    TrieNode *end;
+    VEC(TraceStep) ops;
+    VEC(TraceInput) inputs;
+    VEC(int64_t) numbers;
+    VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */
+    VEC(sn_tensor *) values;          /* fresh results in order, each retained */
+    uint8_t *needed;                  /* by value: an output; made by trace_needed */
+    int n_storages;
+    uint64_t seed, sequence; /* the generator's before the first random op */
+    int n_random;
+    bool writes;                  /* an in-place or out form is among the ops */
+    bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
+    bool gradients;               /* sn::gradients is */
+    bool compile;                 /* ran eagerly; wants a variant after the return */
+    Variant *variant;             /* that ran it */
+    int64_t started_ns, ended_ns; /* of recording; 0: no op was new */
+    const char
+        *reason; /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
+};
+
+struct Capture {
+    sn_function *fn;
+    pthread_mutex_t lock; /* of all below, see runtime/capture/capture_thread.c */
+    bool lock_taken;      /* else the process had one thread when it was entered */
+    bool running;         /* a segment: its user code may not wait for another one's values */
+    const sn_state *owner;
+    ErrorSlot *failed_elsewhere; /* raised while another thread ran a segment, or NULL */
+    const void *frame;           /* of the sn_call that owns it; NULL: not to be judged */
+    volatile uint64_t *cookie;   /* in that frame: a number that later frames overwrite */
+    uint64_t cookie_value;
+    const void *cfa;     /* where that frame ends, as the unwinder sees it */
+    uint32_t n_scopes;   /* open when it began */
+    Arena *arena;        /* of this call: traces, arguments */
+    VEC(Trace *) traces; /* in order; the last one is current */
+    Trace *trace;
+    TrieNode *cursor;
+    StorageSlot *map; /* by hash: the storages that the current trace has touched */
+    uint32_t map_room, stamp;
+    Symbols *symbols;    /* of a replay function's call; else NULL: numbers are as they are */
+    sn_tensor *wanted;   /* the placeholder whose value a break asks for */
+    const char *outside; /* what the call did beside its segments (an op, a value read), or NULL */
+    bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
+    bool eager_checks;   /* of the running function, or of a callee that is being inlined */
+    bool final;          /* the body has returned and its scope has ended */
+    sn_tensor **results; /* what the body returned; NULL entries: absent */
+    int n_results;
+};
+
+/* Ends the current segment: runs it. `reason` (static text) NULL: the return. */
+Status capture_flush(Capture *capture, const char *reason, const void *site);
+/* Makes a tensor's data exist and current; the tensor_flush_hook of runtime/core/tensor.h. */
+Status capture_flush_tensor(sn_tensor *tensor);
+/* The generator is about to start anew: random ops that are pending keep the old one. */
+Status capture_seed(void);
+/* Runs all that is pending and makes every value still held: host code writes memory next. */
+Status capture_settle(const char *why);
+/* With capture suspended: values of ended segments that are unmade but may be asked for are made, before something
+ * writes memory (NULL: any) that they may depend on. */
+Status capture_before_write(Capture *capture, const Storage *storage);
+/* This thread's capture, or NULL. A call that a longjmp or an exception left behind is noticed here: what it had
+ * pending runs, it is reported, and the thread captures no more [semantics C13]. */
+Capture *capture_current(void);
+/* capture_thread.c: the lock, for which the owner enters (true: now, so it leaves), and which is not
+ * held while user code runs. */
+bool capture_enter(Capture *capture);
+void capture_leave(Capture *capture, bool entered);
+/* Around a callback: what is to be entered again, or NULL. */
+Capture *capture_leave_for_callback(sn_state *state);
+void capture_enter_after_callback(Capture *capture);
+/* Around the end of a call, whose placeholders go. */
+void capture_retire_begin(const sn_state *state);
+void capture_retire_end(const sn_state *state);
+/* The owner's: what went wrong while another thread ran one of its segments. */
+Status capture_take_over_error(Capture *capture);
+/* Makes the data of another thread's placeholder. */
+Status capture_flush_foreign(sn_tensor *tensor);
+/* The same, by walking the stack where the cheap signs say nothing: for calls that would be errors
+ * inside of a body. A microsecond. */
+Capture *capture_current_exactly(void);
+const void *capture_call_site(void); /* the function whose frame a capture belongs to */
+/* Ends a call whose body will not return (function.c). */
+void capture_abandon(Capture *capture);
+/* A new, empty segment; NULL when memory is out. */
+Trace *capture_begin_trace(Capture *capture);
+/* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */
+Capture *capture_suspend(void);
+void capture_resume(Capture *capture);
+/* sn_requires_grad: of a pending value too. */
+bool capture_requires_grad(sn_tensor *tensor);
+/* The kernel of KEY_capture: records or matches one op. */
+Status capture_op(OpCall *call);
+/* Records sn::gradients(roots, grads, leaves); outs: n placeholders like the leaves. */
+Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, int n);
+
+/* Which values of the trace must exist after it ran: held by someone else than the trace and open
+ * scopes. */
+void trace_mark_needed(Trace *trace);
+/* Runs the ops of a trace eagerly, in order, binding all of its values. */
+Status trace_run_eager(Trace *trace);
+/* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */
+void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
+
+/* capture_backward.c: sn::gradients(roots, grad_roots, leaves) on computed tensors. */
+Status gradients_run(const Arg *args, sn_tensor **outs);
+/* Empties the .grad slots that wait for a segment which failed. */
+void capture_drop_gradients(const Trace *trace);
+void capture_start(void); /* registers the key's kernel and hooks */
+
+/* variant.c: does a variant fit this trace? If not and `why` is given, the guard that failed with
+ * both values. */
+bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
+/* Free symbols' values for a launch; room for sym_free_count of the env. */
+void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
+void variant_bind_floats(const Variant *variant, const Trace *trace,
+                         double *floats); /* n_runtime_floats */
+/* After a launch of variant->run: results get the history that a captured backward left them. */
+Status variant_finish(const Variant *variant, sn_tensor *const *outs);
+/* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed.
+ */
+Status variant_run(Variant *variant, Trace *trace);
+/* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
+ * function. */
+void variant_compile(sn_function *fn, Trace *trace);
+void variant_free(Variant *variant); /* drops one reference */
+void variant_retain(Variant *variant);
+
+/* trace_graph.c: the capture graph of a trace. */
+/* The call that op was in this trace; args has room for MAX_ARGS, out_args (out forms) for MAX_OUTS; lists live
+ * in the call's arena. */
+Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args);
+typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they
+                            are */
+    SymEnv *env;
+    const Meta **metas;    /* by trace input; sizes and strides may be symbolic */
+    int64_t *numbers;      /* by number: plain, symbolic, or a runtime float's index */
+    uint8_t *number_rules; /* NumberRule */
+    bool *number_guarded;  /* a rule branches on it: a runtime value must not be a special one */
+    bool dynamic;
+    int n_runtime_floats;
+    VEC(SymBinding) bindings; /* by free symbol */
+} SymPlan;
+typedef struct TraceGraph {
+    Graph *graph;
+    GraphInput *inputs; /* by graph input */
+    int *outputs;       /* trace value of each graph output */
+    int n_inputs, n_outputs;
+    GVal **values; /* by trace value */
+    Node **nodes;  /* by op of the trace */
+} TraceGraph;
+/* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length.
+ */
+static inline bool trace_arg_is_number(const OpRow *row, int i, const Arg *a) {
+    const uint32_t structural = 1u << PT_bool | 1u << PT_bool_opt | 1u << PT_dtype |
+                                1u << PT_dtype_opt | 1u << PT_device_opt | 1u << PT_layout_opt |
+                                1u << PT_memory_format_opt;
+    return (a->kind == ARG_int || a->kind == ARG_float) && !(structural >> row->params[i].type & 1);
+}
+/* What number `number` of the trace is in this op, which has it. */
+typedef struct NumberPlace {
+    const Param *param;
+    int item; /* of a list; -1: of none */
+    bool is_float;
+} NumberPlace;
+NumberPlace trace_number_place(const TraceOp *op, int number);
+/* Raises where the trace has no graph (aliases of different dtypes that are written...). */
+Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out);
+
+/* capture_strided.c: why an as_strided call can't be recorded, NULL: it can; the storage offset that
+ * its operand's root starts at; whether a trace has one whose offset depends on where inputs start. */
+const char *strided_refusal(const Trace *trace, const OpCall *call);
+int64_t strided_origin(const Trace *trace, Operand self);
+bool strided_counts_from_an_input(const Trace *trace);
+
+/* dynamic.c: static for the first trace of an end (or symbolic sizes throughout with
+ * SN_DYNAMIC_ALWAYS), else what differs from `older` becomes symbols and runtime numbers. */
+/* Is it a number for which the rule that branches on it has code of its own (pow 2)? */
+bool number_is_special(bool is_float, int64_t bits);
+Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena,
+                     SymPlan *out);
+
+#endif

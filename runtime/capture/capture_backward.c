@@ -1,0 +1,237 @@
+/* capture_backward.c: sn_backward inside a compiled function becomes one node, sn::gradients(roots,
+ * grads, leaves), and the accumulation into .grad slots ordinary ops: a slot that is empty takes
+ * the result itself, a full one is read, added to and written, as the engine does it in eager
+ * [semantics G4]. */
+#include "runtime/capture/capture.h"
+
+#include "runtime/autograd/tape.h"
+
+enum { MAX_LEAVES = 1024 };
+
+/* What becomes a leaf's .grad is a tensor of its own in the leaf's layout, as the engine makes it. */
+static Status own_gradient(const sn_tensor *leaf, sn_tensor **outs, int i) {
+    const Meta *const meta = tape_grad_meta(leaf);
+    if (!meta) return ST_MEMORY;
+    if (!outs[i]) return error_raise(ST_INTERNAL, "sn::gradients: a leaf that is not reached");
+    const bool sole = atomic_load(&outs[i]->refs) == 1 && atomic_load(&outs[i]->storage->refs) == 1;
+    bool again = false;
+    for (int k = 0; k < i; k++) again |= outs[k]->storage == outs[i]->storage;
+    if (sole && !again && outs[i]->base.meta == meta) return ST_OK;
+    outs[i] = tape_clone(outs[i], meta);
+    return outs[i] ? ST_OK : error_pending();
+}
+
+Status gradients_run(const Arg *args, sn_tensor **outs) {
+    sn_tensor *roots[MAX_LEAVES], *grads[MAX_LEAVES], *xs[MAX_LEAVES];
+    const Arg *const r = &args[0], *const g = &args[1], *const x = &args[2];
+    if (r->n > MAX_LEAVES || x->n > MAX_LEAVES)
+        return error_raise(ST_UNSUPPORTED, "sn::gradients: too many tensors");
+    for (int i = 0; i < r->n; i++) {
+        roots[i] = tensor_of(r->vals[i]);
+        grads[i] = i < g->n && g->kind == ARG_tensors ? tensor_of(g->vals[i]) : NULL;
+    }
+    for (int i = 0; i < x->n; i++) xs[i] = tensor_of(x->vals[i]);
+    const TapeRun run = {.roots = roots,
+                         .grads = grads,
+                         .n_roots = r->n,
+                         .xs = xs,
+                         .n_xs = x->n,
+                         .out = outs,
+                         .flags = TAPE_allow_unused};
+    TRY(tape_run(&run));
+    for (int i = 0; i < x->n; i++) TRY(own_gradient(xs[i], outs, i));
+    return ST_OK;
+}
+
+/* Which values and inputs the roots depend on, by memory: views and aliases of one storage are one
+ * class, so that writes through any of them are seen. */
+typedef struct Reach {
+    const Trace *trace;
+    int *class_of; /* values, then inputs */
+    bool *reached; /* by class */
+} Reach;
+
+static int place_of(const Trace *trace, Operand o) {
+    return operand_is_input(o) ? trace->values.n + operand_input(o) : o;
+}
+
+static bool is_view(const TraceOp *op) {
+    return op->n_outs > 0 && op->n_operands > 0 && op->operands[0] != OPERAND_ABSENT &&
+           (op->row->kind == KIND_view || strstr(op->row->schema, "Tensor(a)"));
+}
+
+static bool reach_init(Reach *r, const Trace *trace) {
+    Arena *const arena = trace->capture->arena;
+    const int n = trace->values.n + trace->inputs.n;
+    *r = (Reach){trace, ARENA_ARRAY(arena, int, n + 1), ARENA_ARRAY(arena, bool, n + 1)};
+    if (!r->class_of || !r->reached) return false;
+    for (int i = 0; i < n; i++) r->class_of[i] = i;
+    for (int i = 0; i < trace->inputs.n; i++)
+        for (int k = 0; k < i; k++)
+            if (trace->inputs.at[k].storage_number == trace->inputs.at[i].storage_number)
+                r->class_of[trace->values.n + i] = r->class_of[trace->values.n + k];
+    for (int o = 0; o < trace->ops.n; o++) {
+        const TraceOp *const op = trace->ops.at[o].op;
+        for (int i = 0; is_view(op) && i < op->n_outs; i++)
+            r->class_of[op->first_value + i] = r->class_of[place_of(trace, op->operands[0])];
+    }
+    return true;
+}
+
+/* A rule may have nothing to say of an argument when only a later result has a gradient
+ * (nll_loss_forward's total weight): only a run of the tape can tell. */
+static bool lacks_first(const Reach *r, const TraceOp *op) {
+    return op->n_outs > 1 && !op->row->returns_list && !r->reached[r->class_of[op->first_value]];
+}
+
+/* Out forms never carry gradients; in-place ones do to whoever reads the memory later. */
+static bool is_reached(const Reach *r, const TraceOp *op) {
+    if (op->form == FORM_inplace)
+        return r->reached[r->class_of[place_of(r->trace, op->operands[0])]];
+    for (int i = 0; i < op->n_outs; i++)
+        if (r->reached[r->class_of[op->first_value + i]]) return true;
+    return false;
+}
+
+/* Leaves that the roots reach through the pending ops, in the order of the trace's inputs. False:
+ * the history goes on outside of the segment, or an op on the way is not differentiable by rule. */
+static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **leaves, int *n) {
+    Reach r;
+    if (!reach_init(&r, trace)) return false;
+    for (int i = 0; i < run->n_roots; i++) {
+        const struct Placeholder *const p = run->roots[i]->placeholder;
+        if (!p || p->trace != trace) return false;
+        if (!(run->grads && run->grads[i]) && run->roots[i]->base.meta->numel != 1)
+            return false; /* an error, which the tape raises */
+        r.reached[r.class_of[p->value]] = true;
+    }
+    for (int o = trace->ops.n - 1; o >= 0; o--) {
+        const TraceOp *const op = trace->ops.at[o].op;
+        if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach ||
+            op->row->id == OP_gradients || !is_reached(&r, op))
+            continue;
+        if (lacks_first(&r, op)) return false;
+        for (int i = 0; i < op->n_operands; i++)
+            if (op->operands[i] != OPERAND_ABSENT)
+                r.reached[r.class_of[place_of(trace, op->operands[i])]] = true;
+    }
+    for (int i = 0; i < trace->inputs.n; i++) {
+        const TraceInput *const in = &trace->inputs.at[i];
+        if (!r.reached[r.class_of[trace->values.n + i]] || !in->requires_grad) continue;
+        if (!in->is_leaf || in->tensor->autograd->hooks || *n == MAX_LEAVES) return false;
+        leaves[(*n)++] = in->tensor;
+    }
+    return *n > 0;
+}
+
+static Status accumulate(sn_tensor *leaf, sn_tensor *grad) {
+    sn_tensor *const old = tape_grad(leaf);
+    if (!old) return tape_grad_set(leaf, grad);
+    const Arg args[] = {A_VAL(&old->base), A_VAL(&grad->base), A_INT(1)};
+    sn_tensor *sum;
+    return dispatch(op_row(OP_add_Tensor), FORM_inplace, args, NULL, &sum);
+}
+
+static Status record(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) {
+    Val **const roots = ARENA_ARRAY(c->arena, Val *, run->n_roots),
+                **const grads = ARENA_ARRAY(c->arena, Val *, run->n_roots);
+    Val **const xs = ARENA_ARRAY(c->arena, Val *, n);
+    sn_tensor **const outs = ARENA_ARRAY(c->arena, sn_tensor *, n);
+    if (!roots || !grads || !xs || !outs) return ST_MEMORY;
+    sn_state *const state = state_get();
+    const sn_grad_mode mode = state->grad_mode;
+    state->grad_mode = SN_GRAD_OFF;
+    for (int i = 0; i < run->n_roots; i++) {
+        roots[i] = &run->roots[i]->base;
+        grads[i] = run->grads && run->grads[i] ? &run->grads[i]->base
+                                               : E(eager_builder(), ones_like, V(roots[i]));
+    }
+    state->grad_mode = mode;
+    if (error_pending()) return error_pending();
+    for (int i = 0; i < n; i++) xs[i] = &leaves[i]->base;
+    const Arg args[] = {A_VALS(roots, run->n_roots),
+                        A_VALS(grads, run->n_roots),
+                        A_VALS(xs, n),
+                        A_VALS(NULL, 0),
+                        A_INTS(NULL, 0),
+                        A_BOOL(false)};
+    c->trace->gradients = true;
+    TRY(capture_gradients(c, args, outs, n));
+    state->grad_mode = SN_GRAD_OFF;
+    Status status = ST_OK;
+    for (int i = 0; i < n && status == ST_OK; i++) status = accumulate(leaves[i], outs[i]);
+    state->grad_mode = mode;
+    return status;
+}
+
+/* A step that failed writes no gradient: slots that were to take one are empty again. */
+void capture_drop_gradients(const Trace *trace) {
+    for (int i = 0; trace->gradients && i < trace->inputs.n; i++) {
+        sn_tensor *const leaf = trace->inputs.at[i].tensor;
+        const sn_tensor *const grad = leaf ? tape_grad(leaf) : NULL;
+        if (grad && grad->placeholder && grad->placeholder->trace == trace)
+            tape_grad_set(leaf, NULL);
+    }
+}
+
+/* The engine adds to gradients in place. */
+static Status before_accumulation(Capture *c, const TapeRun *run) {
+    sn_tensor *leaves[MAX_LEAVES];
+    if (run->xs) return ST_OK;
+    const int n = tape_leaves(run->roots, run->n_roots, leaves, MAX_LEAVES);
+    if (n > MAX_LEAVES) return capture_before_write(c, NULL);
+    for (int i = 0; i < n; i++) {
+        const sn_tensor *const grad = tape_grad(leaves[i]);
+        if (grad) TRY(capture_before_write(c, grad->storage));
+    }
+    return ST_OK;
+}
+
+static Status make_foreign(const Capture *c, sn_tensor *const *ts, int n) {
+    for (int i = 0; i < n; i++) {
+        const struct Placeholder *const p = ts[i] ? ts[i]->placeholder : NULL;
+        if (p && p->capture != c) TRY(capture_flush_foreign(ts[i]));
+    }
+    return ST_OK;
+}
+
+static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
+    sn_tensor *leaves[MAX_LEAVES];
+    int n = 0;
+    if (run->xs || run->flags & TAPE_create || !pending_leaves(c->trace, run, leaves, &n))
+        return false;
+    *status = record(c, run, leaves, n);
+    return true;
+}
+
+/* tape_capture_run: takes a backward over while this thread captures; what it cannot record runs as
+ * a break. */
+static bool capture_run(const TapeRun *run, Status *status) {
+    Capture *const c = state_get()->capture;
+    *status = make_foreign(c, run->roots, run->n_roots);
+    if (*status == ST_OK && run->xs) *status = make_foreign(c, run->xs, run->n_xs);
+    if (*status != ST_OK) return true;
+    if (!c) return false;
+    const bool entered = capture_enter(c);
+    const bool recorded = record_pending(c, run, status);
+    capture_leave(c, entered);
+    if (recorded) return true;
+    *status = capture_flush(c, "a backward that reaches outside of the segment", state_get()->site);
+    for (int i = 0; i < run->n_roots && *status == ST_OK; i++)
+        *status = capture_flush_tensor(run->roots[i]);
+    for (int i = 0; i < run->n_xs && *status == ST_OK; i++)
+        *status = capture_flush_tensor(run->xs[i]);
+    if (*status != ST_OK) return true;
+    Capture *const suspended = capture_suspend();
+    *status = before_accumulation(c, run);
+    if (*status == ST_OK) *status = tape_run(run);
+    capture_resume(suspended);
+    return true;
+}
+
+void capture_start(void) {
+    dispatch_fallback(KEY_capture, capture_op);
+    tensor_flush_hook = capture_flush_tensor;
+    tensor_settle_hook = capture_settle;
+    tape_capture_run = capture_run;
+}

@@ -1,0 +1,33 @@
+/* report.c: SINTER_REPORT: what a function says of itself when it is freed, so that any program can
+ * be explained from outside: "explain", "explain-json" or "dump:<stage>", appended to
+ * SINTER_REPORT_FILE (absent: stderr). */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/capture/explain.h"
+#include "runtime/core/settings.h"
+
+static void make_text(sn_function *fn, const char *report, Text *text) {
+    if (!strcmp(report, "explain"))
+        explain_text(fn, text);
+    else if (!strcmp(report, "explain-json"))
+        explain_json(fn, text);
+    else if (!strncmp(report, "dump:", 5))
+        explain_dump(fn, report + 5, text);
+}
+
+void function_report(sn_function *fn) {
+    const char *const report = settings_environment("SINTER_REPORT"), *const path =
+                                                                          settings_environment(
+                                                                              "SINTER_REPORT_FILE");
+    if (LIKELY(!report || !*report) || !fn->variants.n) return;
+    Text text = {0};
+    make_text(fn, report, &text);
+    FILE *const file = path && *path ? fopen(path, "a") : stderr;
+    if (file) {
+        fputs(text_str(&text), file);
+        if (text.n && text.at[text.n - 1] != '\n') fputc('\n', file);
+        if (file != stderr) fclose(file);
+    }
+    text_free(&text);
+}

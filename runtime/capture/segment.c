@@ -1,0 +1,334 @@
+/* segment.c: the end of a segment: find a variant and launch it, or run the pending ops eagerly.
+ *
+ * What must exist afterwards ("needed"): values that someone holds besides the trace and the open
+ * scopes (returned, kept, a leaf's .grad), the value that a break asks for, and, where the segment
+ * writes memory and more code may follow, every value still in scope: it could not be recomputed
+ * later. Other placeholders stay unmade; asking for one later runs the segment's ops eagerly from
+ * its inputs [semantics C2]. */
+#include "runtime/capture/capture.h"
+
+#include "runtime/base/log.h"
+#include "runtime/core/frame.h"
+#include "runtime/autograd/tape.h"
+
+Capture *capture_suspend(void) {
+    sn_state *const state = state_get();
+    Capture *const capture = state->capture;
+    state->capture = NULL;
+    state->include &= ~KEY_BIT(capture);
+    return capture;
+}
+
+void capture_resume(Capture *capture) {
+    sn_state *const state = state_get();
+    state->capture = capture;
+    if (capture) state->include |= KEY_BIT(capture);
+}
+
+/* Cheap signs, for every op. The stack grows down: a frame below this one belongs to a call that was left; one above it
+ * too, where its number has been overwritten. A deep call that leaves the number alone is taken for one of the body: its
+ * ops are recorded, their values are right, and the next shallow call, or one that asks exactly, notices. */
+__attribute__((no_sanitize_address)) static bool was_left(const Capture *c) {
+    if (!c->frame) return false;
+    if ((const char *)__builtin_frame_address(0) > (const char *)c->frame) return true;
+    return *c->cookie != c->cookie_value;
+}
+
+Capture *capture_current(void) {
+    Capture *const c = state_get()->capture;
+    if (LIKELY(!c || !was_left(c))) return c;
+    capture_abandon(c);
+    return NULL;
+}
+
+Capture *capture_current_exactly(void) {
+    Capture *const c = capture_current();
+    if (!c || !frame_was_left(c->cfa, capture_call_site())) return c;
+    capture_abandon(c);
+    return NULL;
+}
+
+enum { LIKELY_OPS = 32 };
+
+Trace *capture_begin_trace(Capture *c) {
+    Trace *const trace = ARENA_NEW(c->arena, Trace);
+    if (!trace) return NULL;
+    const int n = c->traces.n;
+    VEC_PUSH(c->arena, &c->traces, trace);
+    if (c->traces.n == n) return NULL;
+    VEC_START(c->arena, &trace->ops, LIKELY_OPS);
+    VEC_START(c->arena, &trace->inputs, LIKELY_OPS);
+    VEC_START(c->arena, &trace->numbers, LIKELY_OPS);
+    VEC_START(c->arena, &trace->values, LIKELY_OPS);
+    trace->capture = c;
+    c->trace = trace;
+    c->cursor = c->fn->root;
+    c->stamp++;
+    return trace;
+}
+
+void tensor_bind(sn_tensor *placeholder, sn_tensor *computed) {
+    if (placeholder->base.meta != computed->base.meta) placeholder->base.meta = computed->base.meta;
+    placeholder->storage = computed->storage;
+    if (placeholder->storage) storage_retain(placeholder->storage);
+    placeholder->offset = computed->offset;
+    /* Its own thread may be looking at these: they are as they were, and then not written. */
+    if (placeholder->keys != computed->keys) placeholder->keys = computed->keys;
+    if (computed->flags & ~placeholder->flags & TF_inference) placeholder->flags |= TF_inference;
+    placeholder->autograd = computed->autograd; /* nodes point at inputs, never at their results */
+    computed->autograd = NULL;
+    atomic_store_explicit(&placeholder->placeholder, NULL, memory_order_release);
+}
+
+static int32_t refs_of(const sn_tensor *t) {
+    return atomic_load_explicit(&t->refs, memory_order_acquire);
+}
+
+static inline bool is_needed(const Trace *trace, const sn_tensor *t) {
+    const Capture *const c = trace->capture;
+    const int32_t others = refs_of(t) - 1;
+    if (LIKELY(others == 0)) return t == c->wanted; /* only this trace holds it */
+    for (int i = 0; i < c->n_results; i++)
+        if (c->results[i] == t) return true;
+    const bool in_scope = tensor_in_scope(t);
+    return t == c->wanted || (trace->writes && !c->final) || others > in_scope;
+}
+
+void trace_mark_needed(Trace *trace) {
+    if (!trace->needed) trace->needed = arena_alloc(trace->capture->arena, (size_t)trace->values.n);
+    for (int v = 0; trace->needed && v < trace->values.n; v++)
+        if (trace->values.at[v] && is_needed(trace, trace->values.at[v])) trace->needed[v] = 1;
+}
+
+/* Eager run ----------------------------------------------------------------------------------- */
+
+static bool all_bound(const TraceOp *op, sn_tensor *const *values) {
+    for (int i = 0; i < op->n_outs; i++)
+        if (values[i]->placeholder) return false;
+    return op->n_outs > 0;
+}
+
+static sn_grad_mode grad_mode_of(uint8_t modes) {
+    return modes & NODE_inference ? SN_INFERENCE : modes & NODE_no_grad ? SN_GRAD_OFF : SN_GRAD_ON;
+}
+
+/* A backward's error names the call, as in eager. */
+static Status run_gradients(const Arg *args, const void *site, sn_tensor **outs) {
+    const Status status = gradients_run(args, outs);
+    if (status != ST_OK) error_set_op("sn_backward"), error_set_site(site);
+    return status;
+}
+
+static Status run_op_inside(const Trace *trace, const TraceStep *step, int *random) {
+    const TraceOp *const op = step->op;
+    sn_tensor *const *const values = trace->values.at + op->first_value;
+    sn_state *const state = state_get();
+    state_grad_mode_set(state, grad_mode_of(op->modes));
+    state->site = step->site;
+    if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)(*random)++;
+    if (all_bound(op, values)) return ST_OK;
+    Arg args[MAX_ARGS];
+    sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL}; /* sn::gradients has many */
+    sn_tensor **const outs =
+        op->n_outs <= MAX_OUTS ? few : ARENA_ARRAY(trace->capture->arena, sn_tensor *, op->n_outs);
+    if (!outs) return ST_MEMORY;
+    TRY(trace_args(trace, op, args, out_args));
+    if (op->row->id == OP_gradients)
+        TRY(run_gradients(args, step->site, outs));
+    else
+        TRY(dispatch(op->row, op->form, args, op->form == FORM_out ? out_args : NULL, outs));
+    for (int i = 0; i < op->n_outs; i++)
+        if (values[i]->placeholder) tensor_bind(values[i], outs[i]);
+    return ST_OK;
+}
+
+/* An op runs in the mode of its own call, not in that of the flush; the scope's end puts that one back. The computed
+ * handles go once placeholders have taken their places. */
+static Status run_op(const Trace *trace, const TraceStep *step, int *random) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    const Status status = run_op_inside(trace, step, random);
+    scope_pop(state);
+    return status;
+}
+
+Status trace_run_eager(Trace *trace) {
+    sn_state *const state = state_get();
+    const uint64_t sequence = state->sequence, seed = state->seed;
+    if (trace->n_random) state->seed = trace->seed; /* not this thread's, where another one asks */
+    int random = 0;
+    Status status = ST_OK;
+    for (int i = 0; i < trace->ops.n && status == ST_OK; i++)
+        status = run_op(trace, &trace->ops.at[i], &random);
+    state->sequence = sequence;
+    state->seed = seed;
+    for (int v = 0; status != ST_OK && v < trace->values.n; v++)
+        if (trace->values.at[v]->placeholder) trace->values.at[v]->flags |= TF_error;
+    return status;
+}
+
+/* Compiled run -------------------------------------------------------------------------------- */
+
+static Variant *find_variant(const Trace *trace) {
+    Variant *variant = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    while (variant && !(variant->run && variant_fits(variant, trace, NULL)))
+        variant = variant->next;
+    return variant;
+}
+
+static bool is_unmade(const Trace *trace) {
+    if (trace->state != TRACE_compiled && trace->state != TRACE_interpreted) return false;
+    for (int v = 0; v < trace->values.n; v++) {
+        const sn_tensor *const value = trace->values.at[v];
+        if (value && value->placeholder && refs_of(value) > 1) return true;
+    }
+    return false;
+}
+
+static bool has_input_in(const Trace *trace, const Storage *storage) {
+    for (int i = 0; i < trace->inputs.n; i++)
+        if (trace->inputs.at[i].storage == storage) return true;
+    return false;
+}
+
+Status capture_before_write(Capture *c, const Storage *storage) {
+    for (int t = 0; t < c->traces.n - 1; t++) {
+        Trace *const trace = c->traces.at[t];
+        if (is_unmade(trace) && (!storage || has_input_in(trace, storage)))
+            TRY(trace_run_eager(trace));
+    }
+    return ST_OK;
+}
+
+static Status run_compiled(Trace *trace, Variant *variant) {
+    const Status status = variant_run(variant, trace);
+    if (status == ST_OK) {
+        trace->variant = variant;
+        trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
+        if (variant->info.interpreted) trace->reason = variant->info.reason;
+        atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
+        return ST_OK;
+    }
+    if (status != ST_VALUE && status != ST_MEMORY) return status;
+    error_clear(); /* a check failed and nothing was committed: eager says which op [semantics C8]
+                    */
+    trace->state = TRACE_eager;
+    trace->reason = "a value check failed or memory ran out";
+    return trace_run_eager(trace);
+}
+
+static Status run_trace(Trace *trace) {
+    Capture *const c = trace->capture;
+    if (trace->writes) TRY(capture_before_write(c, NULL));
+    trace_mark_needed(trace);
+    Variant *const variant = find_variant(trace);
+    if (variant) return run_compiled(trace, variant);
+    trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
+    trace->reason = "the first run of its case, compiled afterwards";
+    const Status status = trace_run_eager(trace);
+    trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
+    return status;
+}
+
+static bool may_be_asked(const Trace *trace) {
+    for (int v = 0; v < trace->values.n; v++)
+        if (trace->values.at[v]->placeholder && refs_of(trace->values.at[v]) > 1) return true;
+    return false;
+}
+
+/* Memory that only the records of this call hold goes at once, as in eager; what is unmade and may
+ * still be asked for keeps its segment's inputs. */
+static void drop_dead(Trace *trace) {
+    if (may_be_asked(trace)) return;
+    for (int v = 0; v < trace->values.n; v++) {
+        sn_tensor *const t = trace->values.at[v];
+        if (refs_of(t) > 1) continue;
+        atomic_store_explicit(&t->placeholder, NULL, memory_order_relaxed);
+        trace->values.at[v] = NULL;
+        sn_release(t);
+    }
+    for (int i = 0; i < trace->inputs.n; i++) {
+        sn_tensor *const t = trace->inputs.at[i].tensor;
+        if (refs_of(t) > 1) continue;
+        trace->inputs.at[i].tensor = NULL;
+        sn_release(t);
+    }
+}
+
+static Status flush(Capture *c, const char *reason, const void *site) {
+    Trace *const trace = c->trace;
+    if (trace->ops.n == 0) return ST_OK;
+    if (reason) function_note_break(c->fn, reason, site);
+    trace->end = c->cursor;
+    if (trace->started_ns) trace->ended_ns = clock_ns();
+    Capture *const suspended = capture_suspend();
+    c->running = true;
+    const Status status = run_trace(trace);
+    c->running = false;
+    if (status != ST_OK) capture_drop_gradients(trace);
+    if (!c->final && status == ST_OK) drop_dead(trace);
+    capture_resume(suspended);
+    if (!capture_begin_trace(c)) return ST_MEMORY;
+    return status;
+}
+
+Status capture_flush(Capture *c, const char *reason, const void *site) {
+    const bool entered = capture_enter(c);
+    Status status = capture_take_over_error(c);
+    if (status == ST_OK) status = flush(c, reason, site);
+    capture_leave(c, entered);
+    return status;
+}
+
+/* Runs earlier segments again: all whose values wait, or one. */
+static Status run_again(Capture *c, Trace *trace) {
+    Capture *const suspended = capture_suspend();
+    c->running = true;
+    const Status status = trace ? trace_run_eager(trace) : capture_before_write(c, NULL);
+    c->running = false;
+    capture_resume(suspended);
+    return status;
+}
+
+Status capture_settle(const char *why) {
+    Capture *const c = capture_current();
+    if (!c) return ST_OK;
+    const bool entered = capture_enter(c);
+    Status status = capture_flush(c, why, state_get()->site);
+    if (status == ST_OK) status = run_again(c, NULL);
+    capture_leave(c, entered);
+    return status;
+}
+
+static Status flush_own(Capture *c, sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    if (!p && !c->trace->writes) return ST_OK;
+    if (p && p->trace != c->trace) return run_again(c, p->trace);
+    c->wanted = t;
+    const Status status = capture_flush(c, "a value is needed on the host", state_get()->site);
+    c->wanted = NULL;
+    return status;
+}
+
+/* A pending write may concern any tensor through an alias; without one only placeholders wait for
+ * data. */
+Status capture_flush_tensor(sn_tensor *t) {
+    Capture *const c = capture_current();
+    const struct Placeholder *const p = t->placeholder;
+    if (c) c->outside = "a value is needed on the host";
+    if (p && p->capture != c) return capture_flush_foreign(t);
+    if (!c) return ST_OK;
+    const bool entered = capture_enter(c);
+    Status status = capture_take_over_error(c);
+    if (status == ST_OK) status = flush_own(c, t);
+    capture_leave(c, entered);
+    return status;
+}
+
+Status capture_seed(void) {
+    Capture *const c = capture_current();
+    if (!c) return ST_OK;
+    c->outside = "sn_seed in the body";
+    return c->trace->n_random ? capture_flush(c, "sn_seed after random ops", state_get()->site)
+                              : ST_OK;
+}

@@ -1,0 +1,231 @@
+/* training.c: see training.h. */
+#include "runtime/capture/training_parts.h"
+
+/* Which values carry gradients ---------------------------------------------------------------- */
+
+typedef struct Tracking {
+    bool *tracked; /* by value id */
+    bool any;
+} Tracking;
+
+static void look(void *context, GVal **slot) {
+    Tracking *const t = context;
+    t->any |= t->tracked[(*slot)->id];
+}
+
+static bool *track(Graph *graph, const bool *want) {
+    graph_number(graph);
+    Tracking t = {.tracked = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
+    if (!t.tracked) return NULL;
+    for (int i = 0; i < graph->inputs.n; i++) t.tracked[graph->inputs.at[i]->id] = want[i];
+    for (Node *node = graph->first; node; node = node->next) {
+        t.any = false;
+        node_each_input(node, look, &t);
+        const bool stops = node->modes & (NODE_no_grad | NODE_inference) ||
+                           node->row->flags & OPF_nodiff || node->row->id == OP_detach ||
+                           node->row->id == OP_gradients;
+        bool *const self = node->form == FORM_inplace && node->args[0].val
+                               ? &t.tracked[gval(node->args[0].val)->id]
+                               : NULL;
+        const bool carries = (t.any && !stops) || (self && *self);
+        for (int i = 0; i < node->n_outs; i++)
+            t.tracked[node->outs[i].id] = carries && dtype_is_float(node->outs[i].base.meta->dtype);
+        if (self && carries) *self = true;
+    }
+    return t.tracked;
+}
+
+static bool *wants(const Graph *graph, const GraphInput *inputs, const Trace *trace) {
+    bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
+    for (int i = 0; want && i < graph->inputs.n; i++)
+        want[i] = trace->inputs.at[inputs[i].touched].requires_grad;
+    return want;
+}
+
+Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wanted) {
+    *wanted = false;
+    bool any = false;
+    for (int i = 0; i < trace->inputs.n; i++) any |= trace->inputs.at[i].requires_grad;
+    if (!any) return ST_OK;
+    const bool *const tracked = track(graph, wants(graph, v->graph_inputs, trace));
+    v->used_up = ARENA_ARRAY(v->arena, const OpRow *, graph->outputs.n);
+    if (!tracked || !v->used_up) return ST_MEMORY;
+    const char *const why = training_refusal(graph, tracked, trace, v->graph_inputs, v->used_up);
+    if (why) return error_raise(ST_UNSUPPORTED, "%s", why);
+    for (int i = 0; i < graph->outputs.n; i++)
+        *wanted |= tracked[graph->outputs.at[i].value->id] && !trace->gradients;
+    return ST_OK;
+}
+
+/* Compiling ----------------------------------------------------------------------------------- */
+
+typedef struct Split {
+    Variant *variant;
+    Graph *graph;
+    Training *training;
+    Graph *joint;
+} Split;
+
+/* Writes of memory that carries no gradient are fine: expanding then needs what was there before. */
+static Status note_writes(Training *t, const Graph *graph) {
+    t->written = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
+    if (!t->written) return ST_MEMORY;
+    for (int i = 0; i < graph->writes.n; i++) {
+        const int input = graph->writes.at[i].input->index;
+        t->written[input] = true;
+        if (t->want[input])
+            return error_raise(ST_UNSUPPORTED, "a write to an input that wants a gradient");
+    }
+    return ST_OK;
+}
+
+static GVal **values_by_id(Graph *graph) {
+    GVal **const values = ARENA_ARRAY(graph->arena, GVal *, graph->n_vals + 1);
+    for (int i = 0; values && i < graph->inputs.n; i++) values[i] = graph->inputs.at[i];
+    for (Node *node = graph->first; values && node; node = node->next)
+        for (int i = 0; i < node->n_outs; i++) values[node->outs[i].id] = &node->outs[i];
+    return values;
+}
+
+static Status split_graphs(void *context) {
+    Split *const s = context;
+    Training *const t = s->training;
+    const bool *const tracked = track(s->graph, t->want);
+    t->n_user = s->graph->outputs.n;
+    t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
+    for (int i = 0; i < t->n_user; i++)
+        t->out_tracked[i] = tracked[s->graph->outputs.at[i].value->id];
+    const PassOptions options = compile_pass_options(NULL, &s->variant->info);
+    TRY(passes_run(s->graph, "functionalize", &options));
+    TRY(note_writes(t, s->graph));
+    t->n_forward = s->graph->outputs.n;
+    bool *const defined = ARENA_ARRAY(s->graph->arena, bool, t->n_forward + 1);
+    if (!defined) return ST_MEMORY;
+    memcpy(defined, t->out_tracked, (size_t)t->n_user * sizeof *defined);
+    const JointSpec spec = {.want = t->want, .grad_defined = defined};
+    const int64_t start = clock_ns();
+    TRY(joint_expand(s->graph));
+    TRY(tape_plan_make(t, s->graph));
+    GVal **const values = values_by_id(s->graph);
+    Graph *const joint = values ? joint_build(s->graph, &spec) : NULL;
+    compile_note_time(&s->variant->info, "joint graph", clock_ns() - start);
+    s->variant->info.passes_ns += clock_ns() - start;
+    if (!joint) return error_pending() ? error_pending() : ST_UNSUPPORTED;
+    TRY(tape_plan_keep(t, joint, values));
+    joint->bail = s->graph->bail;
+    s->joint = joint;
+    return passes_run(joint, "decompose,fold,cse,dce,partition,reinplace," PLAN_PASSES, &options);
+}
+
+/* The usual case: all gradients in the layouts of the backward's inputs. */
+static Status make_usual(Training *t, const Graph *backward) {
+    Arena *const arena = backward->arena;
+    BackwardCase *const c = &t->usual;
+    *c = (BackwardCase){.defined = t->out_tracked,
+                        .needs = t->want,
+                        .partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1),
+                        .metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1),
+                        .n_saved = t->partition->n_saved};
+    if (!c->partial || !c->metas) return ST_MEMORY;
+    int n = t->n_saved = t->partition->n_saved;
+    for (int i = 0; i < t->n_user; i++)
+        if (t->out_tracked[i]) c->metas[i] = backward->inputs.at[n++]->base.meta;
+    if (backward->inputs.n != n)
+        return error_raise(ST_INTERNAL, "a backward graph of %d inputs, not %d", backward->inputs.n,
+                           n);
+    c->ran = tape_plan_ran(t, arena, c->defined, c->needs);
+    return c->ran ? ST_OK : error_pending();
+}
+
+static Status settle(Variant *v, Status status) {
+    if (status == ST_OK || v->info.failure != BAIL_none) return status;
+    v->info.failure = BAIL_unsupported;
+    memcpy(v->info.reason, error_slot()->message, sizeof v->info.reason - 1);
+    return status;
+}
+
+/* Without code for it a launch's node expands into eager's. */
+static void compile_backward(Variant *v, Training *t) {
+    if (failpoint("backward")) return;
+    CompileInfo before = v->info;
+    if (compile_plan(t->backward_plan, &v->info, &t->usual.run) == ST_OK) return;
+    error_clear();
+    v->info.failure = before.failure;
+}
+
+Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
+    Training *const t = ARENA_NEW(v->arena, Training);
+    if (!t) return ST_MEMORY;
+    t->want = wants(graph, v->graph_inputs, trace);
+    t->n_inputs = graph->inputs.n;
+    t->n_floats = v->n_runtime_floats;
+    Split split = {.variant = v, .graph = graph, .training = t};
+    pthread_mutex_init(&t->lock, NULL);
+    v->training = t;
+    TRY(compile_guarded(graph, split_graphs, &split, &v->info));
+    t->joint = split.joint;
+    t->partition = t->joint->parts;
+    t->forward_plan = t->partition->forward->plan;
+    t->backward_plan = t->partition->backward->plan;
+    t->n_symbols = sym_free_count(graph->env);
+    TRY(settle(v, make_usual(t, t->partition->backward)));
+    TRY(settle(v, compile_plan(t->forward_plan, &v->info, &v->run)));
+    compile_backward(v, t);
+    return ST_OK;
+}
+
+bool training_stage(const Variant *v, const char *stage, Text *text) {
+    const Training *const t = v->training;
+    if (!strcmp(stage, "joint"))
+        graph_print(t->joint, text);
+    else if (!strcmp(stage, "forward"))
+        graph_print(t->partition->forward, text);
+    else if (!strcmp(stage, "backward"))
+        graph_print(t->partition->backward, text);
+    else {
+        Text plan = {0};
+        const bool known = compile_plan_text(t->forward_plan, stage, &plan);
+        if (known) {
+            text_printf(text, "# forward\n%s# backward\n", text_str(&plan));
+            compile_plan_text(t->backward_plan, stage, text);
+        }
+        text_free(&plan);
+        return known;
+    }
+    return true;
+}
+
+int training_keys(const Variant *v, int *kernels) {
+    int n = 0;
+    *kernels = 0;
+    if (!v->training) return 0;
+    for (const BackwardCase *c = atomic_load(&v->training->cases); c; c = c->next) {
+        if (!c->run) continue;
+        n++;
+        *kernels += c->info.kernels;
+    }
+    return n;
+}
+
+int training_saved(const Training *t) { return t ? t->n_saved : 0; }
+
+bool training_saved_at(const Variant *v, int i, SavedValue *out) {
+    const Training *const t = v->training;
+    if (!t || !v->run || i >= t->n_saved) return false;
+    const int from = t->partition->saved_inputs[i];
+    int output = t->n_forward;
+    for (int k = 0; k < i; k++) output += t->partition->saved_inputs[k] < 0;
+    const Graph *const forward = t->partition->forward;
+    const GVal *const value =
+        from >= 0 ? forward->inputs.at[from] : forward->outputs.at[output].value;
+    *out = (SavedValue){.name = value->def ? NULL : value->name,
+                        .op = value->def ? value->def->row : NULL,
+                        .meta = value->base.meta,
+                        .env = forward->env};
+    return true;
+}
+
+void training_free(Training *t) {
+    if (!t) return;
+    training_cases_free(t);
+}

@@ -1,0 +1,44 @@
+/* training.h: a segment whose results carry gradients: a forward and a backward executable, split
+ * by the partitioner, and one tape node per launch.
+ *
+ * The backward compiled with it serves the usual case: every differentiable result has a gradient, all
+ * are wanted, no partial sums exist. Other cases get a compiled backward of their own on first need
+ * [semantics G1]; create_graph, and what has no code, expands into eager's nodes, made from the saved
+ * values [semantics G3]. */
+#ifndef SINTER_RUNTIME_TRAINING_H
+#define SINTER_RUNTIME_TRAINING_H
+#include "runtime/capture/capture.h"
+
+typedef struct Training Training;
+
+/* Does a result of the captured graph carry a gradient to its inputs? ST_UNSUPPORTED where eager's
+ * tape does what a compiled segment cannot. Sets variant->used_up. */
+Status training_wanted(Variant *variant, Graph *graph, const Trace *trace, bool *wanted);
+/* training_limits.c: why the segment must run eagerly, or NULL. used_up, by graph output: not NULL
+ * where a captured backward has freed the history of the result; the row whose node says so. */
+const char *training_refusal(Graph *graph, const bool *tracked, const Trace *trace,
+                             const GraphInput *inputs, const OpRow **used_up);
+/* Gives a result that history: it requires grad, and going backward is the error it is in eager. */
+Status training_attach_used_up(sn_tensor *t, const OpRow *row);
+/* Sets variant->run (forward) and variant->training. */
+Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
+/* Launches the forward and records the node; outs as execute gives them. */
+Status training_run(Variant *variant, const Trace *trace, sn_tensor *const *inputs,
+                    const int64_t *symbols, const double *floats, sn_tensor **outs);
+/* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
+bool training_stage(const Variant *variant, const char *stage, Text *text);
+/* For how many keys beside the usual one a backward was compiled, and its kernels. */
+int training_keys(const Variant *variant, int *kernels);
+/* How many tensors a launch saves for its backward; NULL: 0. */
+int training_saved(const Training *training);
+/* What forward keeps for backward, by number; false past the last. */
+typedef struct SavedValue {
+    const char *name; /* of the input it is, or NULL */
+    const OpRow *op;  /* that made it, or NULL */
+    const Meta *meta;
+    const SymEnv *env;
+} SavedValue;
+bool training_saved_at(const Variant *variant, int i, SavedValue *out);
+void training_free(Training *training);
+
+#endif

@@ -1,0 +1,233 @@
+/* training_expand.c: a compiled node becomes eager's [semantics G3]: what eager's tape holds is made
+ * from what the launch saved, and the nodes are recorded over it. Under create_graph they take the
+ * compiled node's place for good, and double backward goes on from there; where only code is missing
+ * they serve one call.
+ *
+ *     input 0 and its history -- mul -- h -- exp -- y <-- gradient      handles, with data only
+ *                                                                       where a node holds it
+ *
+ * The nodes take the sequence numbers that eager's would have had, and the run ends at the inputs.
+ * Partial sums are roots too, so they come first. */
+#include "runtime/capture/training_parts.h"
+
+typedef struct Expansion {
+    const Launch *l;
+    const bool *ran, *needs; /* which steps to record, by which inputs */
+    const bool *used;        /* steps that have given up what they held; NULL: none */
+    const TapeEdge *edges;
+    GraphRun run;     /* of the functional graph; values: the handles */
+    sn_tensor **held; /* by held value; NULL: not needed */
+} Expansion;
+
+static Status run_restore(const Expansion *e, const GraphRun *run) {
+    const Launch *const l = e->l;
+    const Graph *const graph = run->graph;
+    sn_state *const state = state_get();
+    const uint64_t seed = state->seed, sequence = state->sequence;
+    const sn_grad_mode mode = state->grad_mode;
+    for (int i = 0; i < graph->inputs.n; i++)
+        run->values[graph->inputs.at[i]->id] = l->saved[i].tensor;
+    for (int i = 0; i < l->variant->n_bindings; i++)
+        if (l->variant->bindings[i].kind == BIND_seed) state->seed = (uint64_t)l->symbols[i];
+    state->grad_mode = SN_GRAD_OFF;
+    const Status status = graph_run_nodes(run);
+    state->grad_mode = mode;
+    state->seed = seed;
+    state->sequence = sequence;
+    for (int i = 0; i < graph->outputs.n && status == ST_OK; i++)
+        e->held[i] = run->values[graph->outputs.at[i].value->id];
+    return status;
+}
+
+/* Data for what the nodes hold, by the ops of the forward. */
+static Status restore(Expansion *e) {
+    const Launch *const l = e->l;
+    const Training *const t = l->variant->training;
+    bool any = false;
+    for (int s = 0; s < t->tape.steps.n; s++)
+        any |= e->ran[s] && t->tape.steps.at[s].n_holds && !(e->used && e->used[s]);
+    e->held = ARENA_ARRAY(e->run.arena, sn_tensor *, t->tape.held.n + 1);
+    if (!e->held) return ST_MEMORY;
+    if (!any) return ST_OK;
+    GraphRun run = e->run;
+    run.graph = t->partition->restore;
+    run.values = ARENA_ARRAY(run.arena, sn_tensor *, run.graph->n_vals + 1);
+    run.seeded = true;
+    for (int i = 0; i < l->variant->n_bindings; i++)
+        if (l->variant->bindings[i].kind == BIND_sequence) run.sequence = (uint64_t)l->symbols[i];
+    return run.values ? run_restore(e, &run) : ST_MEMORY;
+}
+
+/* A handle of the value, without history. */
+static sn_tensor *handle_of(const Expansion *e, const GVal *value) {
+    sn_tensor **const slot = &e->run.values[value->id];
+    if (*slot) return *slot;
+    const int held = e->l->variant->training->tape.held_of[value->id];
+    const sn_tensor *const data = held >= 0 ? e->held[held] : NULL;
+    if (data) return *slot = tensor_from_storage(data->storage, data->base.meta, data->offset);
+    const Meta *const meta = training_meta(e->l->variant, value->base.meta, e->l->symbols);
+    return *slot = meta ? tensor_without_data(meta) : NULL;
+}
+
+/* The input with the history that it has outside: its leaf, or a handle of the result that it was. */
+static Status enter_input(const Expansion *e, int i) {
+    const TapeEdge *const edge = tape_edge_now(&e->edges[i]);
+    const GVal *const value = e->run.graph->inputs.at[i];
+    if (edge->leaf) {
+        e->run.values[value->id] = edge->target;
+        return ST_OK;
+    }
+    sn_tensor *const t = handle_of(e, value);
+    return t ? tape_attach(t, edge->target, edge->output) : error_pending();
+}
+
+static void touch(void *context, GVal **slot) {
+    if (*slot) handle_of(context, *slot);
+}
+
+/* Versions are those of the launch; what a backward has used up is gone. */
+static void settle_node(const Expansion *e, TapeNode *node, int s) {
+    int n;
+    TapeSaved *const saved = (TapeSaved *)node->class->saved(node, &n);
+    for (int i = 0; i < n; i++)
+        for (int w = 0; w < e->l->n_watched; w++)
+            if (saved[i].tensor->storage == e->l->watched[w].tensor->storage)
+                saved[i].version = e->l->watched[w].version;
+    if (e->used && e->used[s] && e->l->variant->training->tape.steps.at[s].n_holds)
+        tape_node_drop(node);
+}
+
+static Status record_step(Expansion *e, int s) {
+    const Node *const node = e->l->variant->training->tape.steps.at[s].node;
+    Arg args[MAX_ARGS];
+    sn_tensor **const outs = ARENA_ARRAY(e->run.arena, sn_tensor *, node->n_outs + 1);
+    if (!outs) return ST_MEMORY;
+    node_each_input((Node *)node, touch, e);
+    for (int i = 0; i < node->n_outs; i++) outs[i] = handle_of(e, &node->outs[i]);
+    TRY(error_pending());
+    for (int i = 0; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
+    TRY(tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)s));
+    for (int i = 0; i < node->n_outs; i++)
+        if (outs[i]->autograd && outs[i]->autograd->node) {
+            settle_node(e, outs[i]->autograd->node, s);
+            break;
+        }
+    return ST_OK;
+}
+
+static Status record_all(Expansion *e) {
+    const Training *const t = e->l->variant->training;
+    for (int i = 0; i < t->n_inputs; i++)
+        if (e->needs[i]) TRY(enter_input(e, i));
+    for (int s = 0; s < t->tape.steps.n; s++)
+        if (e->ran[s]) TRY(record_step(e, s));
+    return ST_OK;
+}
+
+typedef struct Roots {
+    sn_tensor **roots, **grads, **xs, **got;
+    int n, n_xs;
+} Roots;
+
+static void add_root(Roots *r, sn_tensor *root, sn_tensor *grad) {
+    r->roots[r->n] = root;
+    r->grads[r->n++] = grad;
+}
+
+static Status find_roots(const Expansion *e, const BackwardCase *c, const TapeBackward *call,
+                         Roots *r) {
+    const Training *const t = e->l->variant->training;
+    Arena *const arena = e->run.arena;
+    const Graph *const g = e->run.graph;
+    const int room = t->n_inputs + t->n_user + 1;
+    *r = (Roots){.roots = ARENA_ARRAY(arena, sn_tensor *, room),
+                 .grads = ARENA_ARRAY(arena, sn_tensor *, room),
+                 .xs = ARENA_ARRAY(arena, sn_tensor *, room),
+                 .got = ARENA_ARRAY(arena, sn_tensor *, room)};
+    if (!r->roots || !r->grads || !r->xs || !r->got) return ST_MEMORY;
+    for (int i = 0; i < t->n_inputs; i++) {
+        if (!c->needs[i]) continue;
+        sn_tensor *const x = r->xs[r->n_xs++] = handle_of(e, g->inputs.at[i]);
+        if (c->partial[i]) add_root(r, x, call->partial[i]);
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        if (!c->defined[i]) continue;
+        sn_tensor *const root = handle_of(e, g->outputs.at[i].value);
+        if (!root) return ST_MEMORY;
+        if (tape_tracks(root)) add_root(r, root, call->grad_out[i]);
+    }
+    return ST_OK;
+}
+
+static Status run_nodes(const Expansion *e, const BackwardCase *c, TapeBackward *call) {
+    Roots r;
+    TRY(find_roots(e, c, call, &r));
+    const TapeRun run = {.roots = r.roots,
+                         .grads = r.grads,
+                         .n_roots = r.n,
+                         .xs = r.xs,
+                         .n_xs = r.n_xs,
+                         .out = r.got,
+                         .flags = TAPE_allow_unused | TAPE_stop};
+    TRY(tape_run(&run));
+    for (int i = 0, k = 0; i < e->l->variant->training->n_inputs; i++)
+        if (c->needs[i]) call->grad_in[i] = r.got[k++];
+    return ST_OK;
+}
+
+static bool expansion_begin(Expansion *e, const Launch *l, const TapeEdge *edges) {
+    Arena *const arena = arena_new();
+    Graph *const graph = l->variant->training->tape.functional;
+    *e = (Expansion){.l = l,
+                     .edges = edges,
+                     .run = {.graph = graph,
+                             .arena = arena,
+                             .values = ARENA_ARRAY(arena, sn_tensor *, graph->n_vals + 1),
+                             .symbols = l->symbols,
+                             .floats = l->floats}};
+    return e->run.values != NULL;
+}
+
+Status training_expand(const Launch *l, const BackwardCase *c, TapeBackward *call) {
+    Expansion e;
+    Status status = expansion_begin(&e, l, call->edges) ? ST_OK : ST_MEMORY;
+    e.ran = c->ran, e.needs = c->needs;
+    if (status == ST_OK) status = restore(&e);
+    if (status == ST_OK) status = record_all(&e);
+    if (status == ST_OK) status = run_nodes(&e, c, call);
+    arena_free(e.run.arena);
+    return status;
+}
+
+static Status find_edges(const Expansion *e, TapeEdge *now) {
+    const Training *const t = e->l->variant->training;
+    for (int i = 0; i < t->n_user; i++) {
+        if (!t->out_tracked[i]) continue;
+        sn_tensor *const root = handle_of(e, e->run.graph->outputs.at[i].value);
+        TRY(root ? tape_edge_set(&now[i], root) : error_pending());
+    }
+    return ST_OK;
+}
+
+static Status become(Expansion *e, TapeEdge *now) {
+    const Training *const t = e->l->variant->training;
+    bool *const ran = ARENA_ARRAY(e->run.arena, bool, t->tape.steps.n + 1);
+    if (!ran) return ST_MEMORY;
+    memset(ran, true, (size_t)t->tape.steps.n);
+    e->ran = ran, e->needs = t->want, e->used = e->l->used;
+    TRY(restore(e));
+    TRY(record_all(e));
+    return find_edges(e, now);
+}
+
+Status training_become(void *launch, const TapeEdge *edges, TapeEdge *now) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    Expansion e;
+    const sn_grad_mode mode = state->grad_mode;
+    const Status status = expansion_begin(&e, launch, edges) ? become(&e, now) : ST_MEMORY;
+    state->grad_mode = mode;
+    arena_free(e.run.arena);
+    scope_pop(state);
+    return status;
+}

@@ -1,0 +1,166 @@
+/* training_keyed.c: the compiled backward of a call [semantics G1]. A case is keyed on which output
+ * gradients are defined and how they are laid out, which partial sums are continued and which
+ * gradients are wanted. The usual case was compiled with the forward; others are compiled when they
+ * are first needed, up to a bound. A case that has no code (beyond the bound, of a forward with
+ * symbolic sizes, or because compiling failed) expands into eager's nodes, with the same bits. */
+#include "runtime/capture/training_parts.h"
+
+#include "runtime/base/alloc.h"
+
+enum { MAX_CASES = 8 };
+
+const Meta *training_meta(const Variant *v, const Meta *meta, const int64_t *symbols) {
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    const GraphRun run = {.graph = v->training->tape.functional, .symbols = symbols};
+    for (int d = 0; d < meta->rank; d++) {
+        sizes[d] = graph_run_int(&run, meta->sizes[d]);
+        strides[d] = graph_run_int(&run, meta->strides[d]);
+    }
+    return meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, false);
+}
+
+/* The layout of a gradient as a key: static. */
+static const Meta *layout_of(const sn_tensor *grad) {
+    const Meta *const meta = grad->base.meta;
+    return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, false);
+}
+
+static bool same_layout(const Variant *v, const Meta *want, const int64_t *symbols,
+                        const sn_tensor *grad) {
+    return training_meta(v, want, symbols) == layout_of(grad);
+}
+
+/* exact: down to the layout of the gradients. */
+static bool fits(const BackwardCase *c, const Variant *v, const int64_t *symbols,
+                 const TapeBackward *call, bool exact) {
+    const Training *const t = v->training;
+    for (int i = 0; i < t->n_inputs; i++) {
+        const bool needs = t->want[i] && call->needs[i];
+        if (needs != c->needs[i] || (needs && call->partial && call->partial[i]) != c->partial[i])
+            return false;
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        const bool defined = t->out_tracked[i] && call->grad_out[i];
+        if (defined != c->defined[i]) return false;
+        if (exact && defined && !same_layout(v, c->metas[i], symbols, call->grad_out[i]))
+            return false;
+    }
+    return true;
+}
+
+static const BackwardCase *find(const Variant *v, const int64_t *symbols, const TapeBackward *call,
+                                bool exact) {
+    const Training *const t = v->training;
+    if (fits(&t->usual, v, symbols, call, exact)) return &t->usual;
+    const BackwardCase *c = atomic_load_explicit(&t->cases, memory_order_acquire);
+    while (c && !fits(c, v, symbols, call, exact)) c = c->next;
+    return c;
+}
+
+typedef struct CaseJob {
+    const Variant *variant;
+    BackwardCase *made;
+    Graph *graph;
+    Plan *plan;
+} CaseJob;
+
+static Status plan_case(void *context) {
+    CaseJob *const job = context;
+    const Training *const t = job->variant->training;
+    BackwardCase *const c = job->made;
+    int *const kept = ARENA_ARRAY(c->arena, int, t->tape.held.n + 1);
+    if (!kept) return ST_MEMORY;
+    for (int i = 0; i < t->tape.held.n; i++) kept[i] = t->tape.held.at[i].value->id;
+    bool *const defined = ARENA_ARRAY(c->arena, bool, t->n_forward + 1);
+    const Meta **const metas = ARENA_ARRAY(c->arena, const Meta *, t->n_forward + 1);
+    memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
+    memcpy(metas, c->metas, sizeof *metas * (size_t)t->n_user);
+    const KeyedSpec spec = {
+        .functional = t->tape.functional,
+        .restore = t->partition->restore,
+        .kept = kept,
+        .bail = job->graph->bail,
+        .joint = {
+            .want = c->needs, .grad_defined = defined, .partial = c->partial, .grad_meta = metas}};
+    KeyedBackward *const keyed = keyed_build(c->arena, &spec);
+    if (!keyed) return error_pending() ? error_pending() : ST_UNSUPPORTED;
+    c->saved = keyed->saved;
+    c->n_saved = keyed->n_saved;
+    const PassOptions options = compile_pass_options(NULL, &c->info);
+    TRY(passes_run(keyed->graph, "decompose,fold,cse,dce,reinplace," PLAN_PASSES, &options));
+    job->plan = keyed->graph->plan;
+    return ST_OK;
+}
+
+/* A failure leaves the case without code. */
+static void compile_case(const Variant *v, BackwardCase *c) {
+    if (failpoint("backward")) return;
+    CaseJob job = {.variant = v, .made = c, .graph = graph_new(c->arena, "case")};
+    if (job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK)
+        compile_plan(job.plan, &c->info, &c->run);
+    error_clear();
+}
+
+static BackwardCase *case_new(const Variant *v, const TapeBackward *call) {
+    const Training *const t = v->training;
+    Arena *const arena = arena_new();
+    BackwardCase *const c = arena ? ARENA_NEW(arena, BackwardCase) : NULL;
+    if (!c) {
+        arena_free(arena);
+        return NULL;
+    }
+    c->arena = arena;
+    c->defined = ARENA_ARRAY(arena, bool, t->n_user + 1);
+    c->metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1);
+    c->needs = ARENA_ARRAY(arena, bool, t->n_inputs + 1);
+    c->partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1);
+    for (int i = 0; i < t->n_user; i++) {
+        c->defined[i] = t->out_tracked[i] && call->grad_out[i];
+        if (c->defined[i]) c->metas[i] = layout_of(call->grad_out[i]);
+    }
+    for (int i = 0; i < t->n_inputs; i++) {
+        c->needs[i] = t->want[i] && call->needs[i];
+        c->partial[i] = c->needs[i] && call->partial && call->partial[i];
+    }
+    c->ran = tape_plan_ran(t, arena, c->defined, c->needs);
+    if (c->ran) return c;
+    arena_free(arena);
+    return NULL;
+}
+
+/* Under the lock. With symbolic sizes the rules might add guards to a variant that is in use. */
+static const BackwardCase *make(Variant *v, const int64_t *symbols, const TapeBackward *call) {
+    Training *const t = v->training;
+    const BackwardCase *const near = find(v, symbols, call, t->n_cases < MAX_CASES && !v->dynamic);
+    if (near) return near; /* another thread's, or one of another layout */
+    BackwardCase *const c = case_new(v, call);
+    if (!c) return NULL;
+    if (!v->dynamic && t->n_cases < MAX_CASES) compile_case(v, c);
+    t->n_cases++;
+    c->next = atomic_load_explicit(&t->cases, memory_order_relaxed);
+    atomic_store_explicit(&t->cases, c, memory_order_release);
+    return c;
+}
+
+const BackwardCase *training_case(Variant *v, const int64_t *symbols, const TapeBackward *call) {
+    Training *const t = v->training;
+    const BackwardCase *c = find(v, symbols, call, true);
+    if (c) return c;
+    pthread_mutex_lock(&t->lock);
+    c = make(v, symbols, call);
+    pthread_mutex_unlock(&t->lock);
+    if (!c && !error_pending()) error_raise(ST_MEMORY, "out of memory for a backward");
+    return c;
+}
+
+void training_cases_free(Training *t) {
+    for (BackwardCase *c = atomic_load(&t->cases); c;) {
+        BackwardCase *const next = c->next;
+        executable_free(c->run);
+        compile_info_free(&c->info);
+        arena_free(c->arena);
+        c = next;
+    }
+    executable_free(t->usual.run);
+    pthread_mutex_destroy(&t->lock);
+}

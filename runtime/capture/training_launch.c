@@ -1,0 +1,219 @@
+/* training_launch.c: one launch of a trained segment: the forward runs, what the backward reads is
+ * saved, and one tape node stands for all of eager's.
+ *
+ * Of eager's nodes it knows what can be seen from outside: which of them a backward runs, which held
+ * values the caller has written meanwhile (the version error, in the name of eager's node), and which
+ * nodes have given up what they held to a backward without retain [semantics G3]. */
+#include "runtime/capture/training_parts.h"
+
+#include "runtime/base/alloc.h"
+
+static void free_saved(Launch *l) {
+    for (int i = 0; i < l->n_saved; i++) sn_release(l->saved[i].tensor);
+    for (int i = 0; i < l->n_watched; i++) sn_release(l->watched[i].tensor);
+    l->n_saved = l->n_watched = 0;
+}
+
+static void launch_release(void *context) {
+    Launch *const l = context;
+    free_saved(l);
+    variant_free(l->variant);
+    mem_free(l);
+}
+
+static const TapeSaved *launch_saved(void *context, int *n) {
+    const Launch *const l = context;
+    *n = l->n_saved;
+    return l->saved;
+}
+
+/* Checks -------------------------------------------------------------------------------------- */
+
+static Status step_used_twice(const TapeStep *step) {
+    Text name = {0};
+    tape_row_name(step->node->row, &name);
+    const Status status = tape_used_twice(text_str(&name));
+    text_free(&name);
+    return status;
+}
+
+static Status check_held(const Launch *l, const TapeStep *step, const Held *held) {
+    if (held->watch < 0) return ST_OK;
+    const TapeSaved *const watched = &l->watched[held->watch];
+    const uint32_t now = tensor_version(watched->tensor);
+    if (now == watched->version) return ST_OK;
+    const Meta *const meta = training_meta(l->variant, held->value->base.meta, l->symbols);
+    if (!meta) return error_pending();
+    Text name = {0};
+    tape_row_name(step->node->row, &name);
+    const Status status = tape_saved_error(meta, text_str(&name), now, watched->version);
+    text_free(&name);
+    return status;
+}
+
+/* As eager's engine meets them: the newest first; those before an error have run. */
+static Status check_steps(Launch *l, const BackwardCase *c, bool retain) {
+    const TapePlan *const p = &l->variant->training->tape;
+    for (int s = p->steps.n - 1; s >= 0; s--) {
+        const TapeStep *const step = &p->steps.at[s];
+        if (!c->ran[s] || !step->n_holds) continue;
+        if (l->used[s]) return step_used_twice(step);
+        for (int i = 0; i < step->n_holds; i++)
+            TRY(check_held(l, step, &p->held.at[p->holds.at[step->first_hold + i]]));
+        if (!retain) l->used[s] = true;
+    }
+    return ST_OK;
+}
+
+static void free_used(Launch *l) {
+    const TapePlan *const p = &l->variant->training->tape;
+    for (int s = 0; s < p->steps.n; s++)
+        if (p->steps.at[s].n_holds && !l->used[s]) return;
+    free_saved(l);
+}
+
+/* Backward ------------------------------------------------------------------------------------ */
+
+/* The gradient in the layout that the backward was compiled for; bits do not change. */
+static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
+    const Meta *const meta = grad->base.meta;
+    if (!want) return NULL;
+    if (meta_same_sizes(meta, want) &&
+        !memcmp(meta->strides, want->strides, sizeof(int64_t) * (size_t)want->rank))
+        return grad;
+    sn_tensor *const copy = tensor_new(want);
+    if (!copy) return NULL;
+    const Arg args[] = {A_VAL(&copy->base), A_VAL(&grad->base), A_BOOL(false)};
+    sn_tensor *out;
+    return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, &out) == ST_OK ? out : NULL;
+}
+
+enum { MAX_TENSORS = 512 };
+
+static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward *call,
+                     sn_tensor **to) {
+    const Training *const t = l->variant->training;
+    int n = 0;
+    for (int i = 0; i < c->n_saved; i++) to[n++] = l->saved[c->saved ? c->saved[i] : i].tensor;
+    for (int i = 0; i < t->n_inputs; i++) {
+        if (!c->partial[i]) continue;
+        const Meta *const meta = t->tape.functional->inputs.at[i]->base.meta;
+        to[n] = laid_out(call->partial[i], training_meta(l->variant, meta, l->symbols));
+        if (!to[n++]) return error_pending();
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        if (!c->defined[i]) continue;
+        to[n] = laid_out(call->grad_out[i], training_meta(l->variant, c->metas[i], l->symbols));
+        if (!to[n++]) return error_pending();
+    }
+    return ST_OK;
+}
+
+static Status run_compiled(const Launch *l, const BackwardCase *c, TapeBackward *call) {
+    const Training *const t = l->variant->training;
+    sn_tensor *inputs[MAX_TENSORS], *outs[MAX_TENSORS];
+    if (c->n_saved + t->n_inputs + t->n_user > MAX_TENSORS || t->n_inputs > MAX_TENSORS)
+        return error_raise(ST_UNSUPPORTED, "a compiled backward of more than %d tensors",
+                           MAX_TENSORS);
+    TRY(gather(l, c, call, inputs));
+    TRY(execute(c->run, inputs, l->symbols, l->floats, outs));
+    for (int i = 0, k = 0; i < t->n_inputs; i++)
+        if (c->needs[i]) call->grad_in[i] = outs[k++];
+    return ST_OK;
+}
+
+static Status launch_backward(void *context, TapeBackward *call) {
+    Launch *const l = context;
+    const BackwardCase *const c = training_case(l->variant, l->symbols, call);
+    if (!c) return error_pending();
+    TRY(check_steps(l, c, call->retain));
+    TRY(c->run ? run_compiled(l, c, call) : training_expand(l, c, call));
+    if (!call->retain) free_used(l);
+    return ST_OK;
+}
+
+static const TapeCompiled compiled_class = {.name = "Compiled",
+                                            .backward = launch_backward,
+                                            .release = launch_release,
+                                            .saved = launch_saved,
+                                            .expand = training_become,
+                                            .frees = true};
+
+/* Forward ------------------------------------------------------------------------------------- */
+
+static Launch *launch_new(Variant *v, const int64_t *symbols, const double *floats) {
+    const Training *const t = v->training;
+    const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n),
+                 n_ints = (size_t)(v->n_bindings + t->n_floats);
+    Launch *const l = mem_zero(sizeof *l + n_saved * sizeof(TapeSaved) + n_ints * sizeof(int64_t) +
+                               (size_t)t->tape.steps.n);
+    if (!l) return NULL;
+    l->saved = (TapeSaved *)(l + 1);
+    l->watched = l->saved + t->n_saved;
+    l->symbols = (int64_t *)(l->watched + t->tape.watches.n);
+    l->floats = (double *)(l->symbols + v->n_bindings);
+    l->used = (bool *)(l->floats + t->n_floats);
+    memcpy(l->symbols, symbols, sizeof *symbols * (size_t)v->n_bindings);
+    if (t->n_floats) memcpy(l->floats, floats, sizeof *floats * (size_t)t->n_floats);
+    variant_retain(v);
+    l->variant = v;
+    return l;
+}
+
+/* Results are watched by handles of their own: a node must not hold what holds it. */
+static Status watch(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
+    const Training *const t = l->variant->training;
+    for (; l->n_watched < t->tape.watches.n; l->n_watched++) {
+        const Watch *const w = &t->tape.watches.at[l->n_watched];
+        TapeSaved *const to = &l->watched[l->n_watched];
+        if (!w->output) {
+            TRY(tape_save(to, inputs[w->index]));
+            continue;
+        }
+        *to = (TapeSaved){.tensor = tape_alias(outs[w->index]),
+                          .version = tensor_version(outs[w->index])};
+        if (!to->tensor) return error_pending();
+    }
+    return ST_OK;
+}
+
+static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
+    const Training *const t = l->variant->training;
+    for (int i = 0, extra = t->n_forward; i < t->n_saved; i++, l->n_saved++) {
+        const int from = t->partition->saved_inputs[i];
+        TRY(tape_save(&l->saved[i], from >= 0 ? inputs[from] : outs[extra++]));
+    }
+    return watch(l, inputs, outs);
+}
+
+Status training_run(Variant *v, const Trace *trace, sn_tensor *const *inputs,
+                    const int64_t *symbols, const double *floats, sn_tensor **outs) {
+    (void)trace;
+    const Training *const t = v->training;
+    sn_tensor *all[MAX_TENSORS], *tracked[MAX_TENSORS / 2];
+    if (t->n_user > COUNT_OF(tracked) || t->n_forward + t->n_saved > COUNT_OF(all))
+        return error_raise(ST_UNSUPPORTED, "a compiled forward of more than %d results",
+                           MAX_TENSORS);
+    TRY(execute(v->run, inputs, symbols, floats, all));
+    Launch *const l = launch_new(v, symbols, floats);
+    if (!l) return error_pending();
+    const Status saved = save_values(l, inputs, all);
+    if (saved != ST_OK) {
+        launch_release(l);
+        return saved;
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        outs[i] = all[i];
+        tracked[i] = t->out_tracked[i] ? all[i] : NULL;
+    }
+    sn_state *const state = state_get();
+    const sn_grad_mode mode = state->grad_mode;
+    l->sequence = state->tape_sequence;
+    state->tape_sequence += (uint64_t)t->tape.steps.n;
+    state->grad_mode = SN_GRAD_ON; /* whether gradients flow is in the graph, not in the mode at the
+                                      segment's end */
+    const Status status =
+        tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
+    state->grad_mode = mode;
+    return status;
+}

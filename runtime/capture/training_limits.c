@@ -1,0 +1,240 @@
+/* training_limits.c: what eager's tape would do that a compiled segment cannot: such segments run
+ * eagerly. And what is left of a tape that a captured backward has used up.
+ *
+ * Values that share memory form one class (views, aliases among inputs). A tracked op that saves a
+ * value marks its class; a later write into a marked class is what eager's version check finds in
+ * backward [semantics G3]. sn::gradients uses up what its roots reach: marks end there, and a root
+ * that the caller gets carries a node that says so. */
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/training.h"
+
+typedef struct Limits {
+    Graph *graph;
+    const bool *tracked; /* by value id */
+    int *class_of;       /* by value id: the value that stands for its memory */
+    bool *saved;         /* by class */
+    bool *history;       /* by class, so far */
+    bool *detached;      /* by value id: shares memory, not the history */
+    bool unseen;         /* a leaf was written with gradients on, yet not recorded */
+    const Node *gradients;
+    const char *why;
+} Limits;
+
+static bool is_view(const Node *node) {
+    return node->form == FORM_functional && node->n_args && node->args[0].kind == ARG_tensor &&
+           node->args[0].val &&
+           (node->row->kind == KIND_view || node->row->flags & OPF_maybe_copy ||
+            node->row->returns_list || strstr(node->row->schema, "Tensor(a)"));
+}
+
+/* The value whose memory a result has, or NULL: its own. */
+static const GVal *memory_of(const Node *node, int result) {
+    if (node->form == FORM_out) return gval(node->args[node->row->n_params + result].val);
+    const bool shares = node->form == FORM_inplace || is_view(node);
+    return shares ? gval(node->args[0].val) : NULL;
+}
+
+static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs) {
+    const Graph *const graph = l->graph;
+    for (int i = 0; i < graph->n_vals; i++) l->class_of[i] = i;
+    for (int i = 0; i < graph->inputs.n; i++)
+        for (int k = 0; k < i; k++)
+            if (trace->inputs.at[inputs[i].touched].storage_number ==
+                trace->inputs.at[inputs[k].touched].storage_number)
+                l->class_of[graph->inputs.at[i]->id] = l->class_of[graph->inputs.at[k]->id];
+    for (const Node *node = graph->first; node; node = node->next)
+        for (int i = 0; i < node->n_outs; i++) {
+            const GVal *const memory = memory_of(node, i);
+            if (!memory) continue;
+            const int id = node->outs[i].id;
+            l->class_of[id] = l->class_of[memory->id];
+            l->detached[id] = l->detached[memory->id] || node->row->id == OP_detach;
+        }
+}
+
+static uint32_t tracked_args(const Limits *l, const Node *node) {
+    uint32_t bits = 0;
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        bool any = a->kind == ARG_tensor && a->val && l->tracked[gval(a->val)->id];
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            any |= a->vals[k] && l->tracked[gval(a->vals[k])->id];
+        if (any) bits |= 1u << i;
+    }
+    return bits;
+}
+
+/* Does eager's tape make a node? A comparison only where it writes into what is tracked. */
+static bool is_recorded(const Limits *l, const Node *node) {
+    if (node->modes & (NODE_no_grad | NODE_inference) || node->row->id == OP_gradients)
+        return false;
+    if (node->row->flags & OPF_nodiff)
+        return node->form == FORM_inplace && l->tracked[gval(node->args[0].val)->id];
+    return tracked_args(l, node) != 0;
+}
+
+/* Composites save through their parts, of which nothing is known here. */
+static bool saves_arg(const Limits *l, const Node *node, int i) {
+    return node->row->kind == KIND_composite
+               ? !is_view(node)
+               : tape_row_saves(node->row, i, -1, tracked_args(l, node));
+}
+
+static bool saves_result(const Limits *l, const Node *node, int i) {
+    const bool product = node->row->id == OP_linear || node->row->id == OP_matmul;
+    return node->row->kind == KIND_composite
+               ? !is_view(node) && !product
+               : tape_row_saves(node->row, -1, i, tracked_args(l, node));
+}
+
+static bool saves_any(const Limits *l, const Node *node) {
+    for (int i = 0; i < node->row->n_params; i++)
+        if (saves_arg(l, node, i)) return true;
+    for (int i = 0; i < node->n_outs; i++)
+        if (saves_result(l, node, i)) return true;
+    return false;
+}
+
+static void note_saved(Limits *l, const Node *node) {
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (!saves_arg(l, node, i)) continue;
+        if (a->kind == ARG_tensor && a->val) l->saved[l->class_of[gval(a->val)->id]] = true;
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) l->saved[l->class_of[gval(a->vals[k])->id]] = true;
+    }
+    for (int i = 0; i < node->n_outs; i++)
+        if (saves_result(l, node, i)) l->saved[l->class_of[node->outs[i].id]] = true;
+}
+
+/* The graph's new value has the history of what wrote it; eager's tensor that of the recorded ops. */
+static void check_history(Limits *l, const Node *node, const GVal *to) {
+    const int class = l->class_of[to->id];
+    const bool input = class < l->graph->inputs.n;
+    if (is_recorded(l, node)) {
+        if (input) l->why = "an input takes a history from what is written to it";
+        if (l->detached[to->id]) l->why = "a write with a history to a detached view";
+    } else if (l->history[class]) {
+        if (!input) l->why = "a write that the tape does not see, to what has a history";
+        l->unseen |= !(node->modes & (NODE_no_grad | NODE_inference));
+    }
+}
+
+static void check_writes(Limits *l, const Node *node) {
+    const int first = node->form == FORM_inplace ? 0 : node->row->n_params;
+    const int n = node->form == FORM_inplace ? 1 : node->n_args - first;
+    for (int i = 0; i < n; i++) {
+        const GVal *const to = gval(node->args[first + i].val);
+        if (!to) continue;
+        if (l->saved[l->class_of[to->id]])
+            l->why = "a write to what the tape saved: its backward is an error";
+        check_history(l, node, to);
+    }
+}
+
+static bool lacks_derivative(const Node *node) {
+    return node->row->kind != KIND_composite && !(node->row->flags & OPF_nodiff) &&
+           !tape_row_differentiable(node->row);
+}
+
+static void check_nodes(Limits *l) {
+    for (const Node *node = l->graph->first; node; node = node->next) {
+        if (node->row->id == OP_gradients) {
+            l->gradients = node;
+            if (l->unseen) l->why = "a leaf written through a detached view before its backward";
+            memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
+        }
+        if (node->form != FORM_functional) check_writes(l, node);
+        if (!is_recorded(l, node)) continue;
+        if (lacks_derivative(node)) l->why = "an op without a derivative among those that need one";
+        note_saved(l, node);
+        for (int i = 0; i < node->n_outs; i++)
+            l->history[l->class_of[node->outs[i].id]] |= l->tracked[node->outs[i].id];
+    }
+}
+
+/* Inputs that share written memory enter the graph as one plain tensor, which has no history. */
+static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs) {
+    for (int i = 0; i < l->graph->inputs.n; i++)
+        for (int k = 0; inputs[i].base && k < trace->inputs.n; k++)
+            if (trace->inputs.at[k].requires_grad &&
+                trace->inputs.at[k].storage_number ==
+                    trace->inputs.at[inputs[i].touched].storage_number)
+                l->why = "inputs that share memory and require gradients";
+}
+
+/* The first node that a second backward from this root meets and that has lost what it saved. */
+static const OpRow *first_used_up(const Limits *l, const GVal *root) {
+    bool *const reached = ARENA_ARRAY(l->graph->arena, bool, l->graph->n_vals);
+    if (!reached) return NULL;
+    reached[root->id] = true;
+    for (const Node *node = l->gradients; node; node = node->prev) {
+        bool any = false;
+        for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
+        if (!any || !is_recorded(l, node)) continue;
+        if (saves_any(l, node)) return node->row;
+        for (int i = 0; i < node->row->n_params; i++) {
+            const Arg *const a = &node->args[i];
+            if (a->kind == ARG_tensor && a->val) reached[gval(a->val)->id] = true;
+            for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+                if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
+        }
+    }
+    return NULL;
+}
+
+static bool is_root(const Node *gradients, const GVal *value) {
+    for (int i = 0; gradients && i < gradients->args[0].n; i++)
+        if (gradients->args[0].vals[i] == &value->base) return true;
+    return false;
+}
+
+static void check_outputs(Limits *l, const OpRow **used_up) {
+    for (int i = 0; i < l->graph->outputs.n; i++) {
+        const GVal *const value = l->graph->outputs.at[i].value;
+        if (!l->gradients || !l->tracked[value->id]) continue;
+        used_up[i] = is_root(l->gradients, value) ? first_used_up(l, value) : NULL;
+        if (!used_up[i]) l->why = "results whose history goes on after a captured backward";
+    }
+}
+
+const char *training_refusal(Graph *graph, const bool *tracked, const Trace *trace,
+                             const GraphInput *inputs, const OpRow **used_up) {
+    Limits l = {.graph = graph,
+                .tracked = tracked,
+                .class_of = ARENA_ARRAY(graph->arena, int, graph->n_vals),
+                .saved = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
+                .history = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
+                .detached = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
+    if (!l.class_of || !l.saved || !l.history || !l.detached) return "out of memory";
+    find_classes(&l, trace, inputs);
+    for (int i = 0; i < graph->inputs.n; i++)
+        l.history[l.class_of[graph->inputs.at[i]->id]] |= tracked[graph->inputs.at[i]->id];
+    check_nodes(&l);
+    check_bases(&l, trace, inputs);
+    check_outputs(&l, used_up);
+    return l.why;
+}
+
+/* Used up ------------------------------------------------------------------------------------- */
+
+static void used_up_name(const TapeNode *node, Text *text) {
+    tape_row_name(*(const OpRow *const *)node->extra, text);
+}
+
+static Status used_up_backward(TapeNode *node, TapeBackward *call) {
+    (void)node, (void)call;
+    return error_raise(ST_INTERNAL, "the backward of a used up node");
+}
+
+static const TapeClass used_up_class = {.backward = used_up_backward, .name = used_up_name};
+
+Status training_attach_used_up(sn_tensor *t, const OpRow *row) {
+    TapeNode *const node = tape_node_new(&used_up_class, 0, 1, sizeof row);
+    if (!node) return ST_MEMORY;
+    memcpy(node->extra, &row, sizeof row);
+    node->dropped = node->saves = true;
+    const Status status = tape_attach(t, node, 0);
+    tape_node_release(node);
+    return status;
+}

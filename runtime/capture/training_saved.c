@@ -1,0 +1,110 @@
+/* training_saved.c: what eager's tape would hold of a segment [semantics G3]. The functional graph's
+ * ops are those that the tape records; which arguments and results a node saves is in the op's row.
+ * A held value is watched if it is memory that the caller has: an input, or what a result of the
+ * segment is made of. What an in-place op overwrites the tape saves as a copy, so an input that the
+ * segment writes is not watched for its old value. */
+#include "runtime/capture/training_parts.h"
+
+static const GVal *root_of(const GVal *value) {
+    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
+    return value;
+}
+
+static int add_watch(TapePlan *p, bool output, int index) {
+    for (int i = 0; i < p->watches.n; i++)
+        if (p->watches.at[i].output == output && p->watches.at[i].index == index) return i;
+    const Watch watch = {output, index};
+    VEC_PUSH(p->functional->arena, &p->watches, watch);
+    return p->watches.n - 1;
+}
+
+static int watch_of(TapePlan *p, const Training *t, const GVal *value) {
+    const Graph *const g = p->functional;
+    const GVal *const root = root_of(value);
+    for (int i = 0; i < g->writes.n; i++)
+        if (root_of(g->writes.at[i].value) == root)
+            return add_watch(p, false, g->writes.at[i].input->index);
+    if (!root->def) return t->written[root->index] ? -1 : add_watch(p, false, root->index);
+    for (int i = 0; i < g->outputs.n; i++)
+        if (g->outputs.at[i].value && root_of(g->outputs.at[i].value) == root)
+            return add_watch(p, true, i);
+    return -1;
+}
+
+static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *value) {
+    int *const number = &p->held_of[value->id];
+    if (*number < 0) {
+        const Held held = {value, watch_of(p, t, value)};
+        *number = p->held.n;
+        VEC_PUSH(p->functional->arena, &p->held, held);
+    }
+    VEC_PUSH(p->functional->arena, &p->holds, *number);
+    step->n_holds++;
+}
+
+static void hold_all(TapePlan *p, const Training *t, TapeStep *step) {
+    const Node *const node = step->node;
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (!tape_row_saves(node->row, i, -1, step->needs)) continue;
+        if (a->kind == ARG_tensor && a->val) hold(p, t, step, gval(a->val));
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) hold(p, t, step, gval(a->vals[k]));
+    }
+    for (int i = 0; i < node->n_outs; i++)
+        if (tape_row_saves(node->row, -1, i, step->needs)) hold(p, t, step, &node->outs[i]);
+}
+
+Status tape_plan_make(Training *t, Graph *forward) {
+    TapePlan *const p = &t->tape;
+    Graph *const g = p->functional = graph_copy(forward, forward->arena);
+    if (g) g->bail = NULL; /* it outlives the compile */
+    p->marks = g ? joint_marks(g, t->want) : NULL;
+    p->held_of = p->marks ? ARENA_ARRAY(g->arena, int, g->n_vals + 1) : NULL;
+    if (!p->held_of) return error_pending() ? error_pending() : ST_MEMORY;
+    memset(p->held_of, -1, sizeof *p->held_of * (size_t)g->n_vals);
+    for (const Node *node = g->first; node; node = node->next) {
+        TapeStep step = {.node = node, .needs = joint_needs(p->marks, node)};
+        if (!step.needs) continue;
+        step.first_hold = p->holds.n;
+        hold_all(p, t, &step);
+        VEC_PUSH(g->arena, &p->steps, step);
+    }
+    return error_pending();
+}
+
+Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values) {
+    for (int i = 0; i < t->tape.held.n; i++) {
+        const Output kept = {.value = values[t->tape.held.at[i].value->id], .kind = OUT_kept};
+        VEC_PUSH(joint->arena, &joint->outputs, kept);
+    }
+    return error_pending();
+}
+
+/* from the results back: an op whose result is reached passes the gradient to what it needs */
+bool *tape_plan_ran(const Training *t, Arena *arena, const bool *defined, const bool *needs) {
+    const TapePlan *const p = &t->tape;
+    const Graph *const g = p->functional;
+    bool *const ran = ARENA_ARRAY(arena, bool, p->steps.n + 1);
+    bool *const reached = ARENA_ARRAY(arena, bool, g->n_vals + 1);
+    const bool *const marks = joint_marks((Graph *)g, needs);
+    if (!ran || !reached || !marks) return NULL;
+    for (int i = 0; i < t->n_user; i++)
+        if (defined[i]) reached[g->outputs.at[i].value->id] = true;
+    for (int s = p->steps.n - 1; s >= 0; s--) {
+        const Node *const node = p->steps.at[s].node;
+        const uint32_t through = joint_needs(marks, node);
+        bool any = false;
+        for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
+        if (!any || !through) continue;
+        ran[s] = true;
+        for (int i = 0; i < node->row->n_params; i++) {
+            const Arg *const a = &node->args[i];
+            if (!(through >> i & 1)) continue;
+            if (a->kind == ARG_tensor) reached[gval(a->val)->id] = true;
+            for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+                if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
+        }
+    }
+    return ran;
+}

@@ -1,0 +1,138 @@
+/* alloc_cpu.c: the CPU caching allocator. A freed block is kept in the list of its size class and
+ * handed out again: a fresh 32 MiB block costs 16 ms of page faults, 2 ms with huge pages, a kept
+ * one nothing.
+ *
+ * Classes: 8 per power of two (at most 12.5 % waste), from 64 bytes; blocks of 2 MiB and more are
+ * aligned to 2 MiB and advised to be huge pages. At most `bound` bytes are kept; what would exceed
+ * it goes back to the system at once. Under sanitizers, and with SINTER_PLAIN_MALLOC=1, nothing is
+ * kept. */
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/core/tensor.h"
+
+enum { STEPS = 8, CLASSES = 48 * STEPS, ALIGNMENT = 64 };
+static const size_t HUGE = (size_t)2 << 20;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *kept[CLASSES]; /* linked through their first word */
+static size_t kept_bytes, bound = (size_t)1 << 30;
+static _Atomic int64_t current, peak, reserved;
+
+#ifdef SINTER_PLAIN_MALLOC
+static bool keeps(void) { return false; }
+#else
+static bool keeps(void) { return !setting_initial(SET_plain_malloc); }
+#endif
+
+/* The class of a size and, rounded up, the bytes of its blocks. */
+static int class_of(size_t bytes, size_t *rounded) {
+    if (bytes < ALIGNMENT) bytes = ALIGNMENT;
+    const int log = 63 - __builtin_clzll(bytes);
+    const size_t step = ((size_t)1 << log) / STEPS;
+    const size_t up =
+        (bytes - ((size_t)1 << log) + step - 1) / step; /* 0 to STEPS: STEPS is the next power */
+    *rounded = ((size_t)1 << log) + up * step;
+    return (log - 6) * STEPS + (int)up;
+}
+
+static void count(int64_t bytes) {
+    const int64_t now = atomic_fetch_add_explicit(&current, bytes, memory_order_relaxed) + bytes;
+    int64_t seen = atomic_load_explicit(&peak, memory_order_relaxed);
+    while (now > seen && !atomic_compare_exchange_weak(&peak, &seen, now)) {}
+}
+
+static void *fresh(size_t bytes) {
+    void *const block = mem_aligned(bytes >= HUGE ? HUGE : ALIGNMENT, bytes);
+    if (!block) return NULL;
+    if (bytes >= HUGE)
+        madvise(block, bytes / HUGE * HUGE, MADV_HUGEPAGE); /* only advice: failure costs speed */
+    atomic_fetch_add_explicit(&reserved, (int64_t)bytes, memory_order_relaxed);
+    return block;
+}
+
+static void give_back(void *block, size_t bytes) {
+    atomic_fetch_sub_explicit(&reserved, (int64_t)bytes, memory_order_relaxed);
+    mem_free(block);
+}
+
+static void *pop(int class, size_t rounded) {
+    pthread_mutex_lock(&lock);
+    void *const block = kept[class];
+    if (block) {
+        kept[class] = *(void **)block;
+        kept_bytes -= rounded;
+    }
+    pthread_mutex_unlock(&lock);
+    return block;
+}
+
+void *cpu_alloc(size_t bytes) {
+    if (bytes >= (size_t)1 << 52) {
+        error_raise(ST_MEMORY, "out of memory: %zu bytes", bytes);
+        return NULL;
+    }
+    size_t rounded;
+    const int class = class_of(bytes, &rounded);
+    void *block = keeps() ? pop(class, rounded) : NULL;
+    if (!block) block = fresh(rounded);
+    if (block) count((int64_t)rounded);
+    return block;
+}
+
+static bool push(void *block, int class, size_t rounded) {
+    pthread_mutex_lock(&lock);
+    const bool fits = kept_bytes + rounded <= bound;
+    if (fits) {
+        *(void **)block = kept[class];
+        kept[class] = block;
+        kept_bytes += rounded;
+    }
+    pthread_mutex_unlock(&lock);
+    return fits;
+}
+
+void cpu_free(void *block, size_t bytes) {
+    if (!block) return;
+    size_t rounded;
+    const int class = class_of(bytes, &rounded);
+    count(-(int64_t)rounded);
+    if (!keeps() || !push(block, class, rounded)) give_back(block, rounded);
+}
+
+static size_t bytes_of_class(int class) {
+    const size_t power = (size_t)1 << (class / STEPS + 6);
+    return power + (size_t)(class % STEPS) * (power / STEPS);
+}
+
+/* Frees kept blocks, largest classes first, until at most `most` bytes are kept. */
+static void shrink(size_t most) {
+    pthread_mutex_lock(&lock);
+    for (int class = CLASSES - 1; class >= 0; class --) {
+        while (kept[class] && kept_bytes > most) {
+            void *const block = kept[class];
+            kept[class] = *(void **)block;
+            kept_bytes -= bytes_of_class(class);
+            give_back(block, bytes_of_class(class));
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void cpu_alloc_bound(size_t bytes) {
+    pthread_mutex_lock(&lock);
+    bound = bytes;
+    pthread_mutex_unlock(&lock);
+    shrink(bytes);
+}
+
+void cpu_alloc_trim(void) { shrink(0); }
+
+void cpu_alloc_peak_begin(void) { atomic_store(&peak, atomic_load(&current)); }
+
+void cpu_alloc_stats(sn_memory *out) {
+    out->current = atomic_load(&current);
+    out->peak = atomic_load(&peak);
+    out->reserved = atomic_load(&reserved);
+}

@@ -1,0 +1,230 @@
+/* custom_op.c: see custom_op.h. A body is called through a frame whose inputs are the op's arguments in schema order.
+ *
+ * The meta rule of a user's op is its meta body on tensors of the Meta device; without one, the op's results are known
+ * only after it ran, and capture breaks there [semantics C12]. */
+#include "runtime/core/custom_op.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "ir/schema.h"
+#include "runtime/base/alloc.h"
+#include "runtime/capture/capture.h"
+#include "runtime/core/override.h"
+
+enum { MAX_OPS = 4096 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(DynamicOp *) ops[MAX_OPS];
+static _Atomic int n_ops;
+
+const DynamicOp *custom_op_at(int i) {
+    return i >= 0 && i < atomic_load(&n_ops) ? atomic_load(&ops[i]) : NULL;
+}
+
+const DynamicOp *op_dynamic(const OpRow *row) {
+    return row->id >= OP_COUNT ? (const DynamicOp *)row : NULL;
+}
+
+static const OpRow *find_dynamic(const char *name, size_t n) {
+    const DynamicOp *op;
+    for (int i = 0; (op = custom_op_at(i)); i++)
+        if (strlen(op->row.name) == n && !memcmp(op->row.name, name, n)) return &op->row;
+    return NULL;
+}
+
+void custom_op_start(void) { op_find_made = find_dynamic; }
+
+/* rules --------------------------------------------------------------------------------------- */
+
+static Status run_cpu(OpCall *call) {
+    const DynamicOp *const op = op_dynamic(call->row);
+    return body_kernel(call, op->cpu, op->closure);
+}
+
+static Status run_cuda(OpCall *call) {
+    const DynamicOp *const op = op_dynamic(call->row);
+    return body_kernel(call, op->cuda, op->closure);
+}
+
+static Status run_meta(OpCall *call) {
+    const DynamicOp *const op = op_dynamic(call->row);
+    return body_kernel(call, op->meta, op->closure);
+}
+
+static Status run_decomposition(OpCall *call) {
+    const DynamicOp *const op = op_dynamic(call->row);
+    return body_kernel(call, op->decomposition, op->closure);
+}
+
+/* A tensor of the Meta device like `val`; its sizes are specialised where they are symbolic. */
+static Val *on_meta(const MetaCall *call, const Val *val, Device *device) {
+    const Meta *const meta = val->meta;
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    for (int d = 0; d < meta->rank; d++) {
+        sizes[d] =
+            sym_is(meta->sizes[d]) ? sym_concrete(call->env, meta->sizes[d]) : meta->sizes[d];
+        strides[d] =
+            sym_is(meta->strides[d]) ? sym_concrete(call->env, meta->strides[d]) : meta->strides[d];
+    }
+    *device = meta->device;
+    const Meta *const copy = meta_intern(meta->dtype, DEV_meta, sizes, strides, meta->rank, false);
+    return copy ? (Val *)tensor_without_data(copy) : NULL;
+}
+
+static Status meta_args(const MetaCall *call, Arg *args, Device *device) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        args[i] = call->args[i];
+        if (args[i].kind == ARG_tensors)
+            return error_raise(ST_UNSUPPORTED, "%s: tensor lists are known only when it runs",
+                               call->row->name);
+        if (args[i].kind != ARG_tensor || !args[i].val) continue;
+        if (!(args[i].val = on_meta(call, args[i].val, device))) return error_pending();
+    }
+    return ST_OK;
+}
+
+static void fill_out(MetaOut *out, const Meta *meta, Device device) {
+    out->dtype = meta->dtype;
+    out->device = device;
+    out->rank = meta->rank;
+    out->alias = -1;
+    out->wrapped = false;
+    out->offset = 0;
+    memcpy(out->sizes, meta->sizes, (size_t)meta->rank * sizeof(int64_t));
+    memcpy(out->strides, meta->strides, (size_t)meta->rank * sizeof(int64_t));
+}
+
+static Status ask_body(MetaCall *call) {
+    const DynamicOp *const op = op_dynamic(call->row);
+    Arg args[MAX_ARGS];
+    Device device = DEV_cpu;
+    TRY(meta_args(call, args, &device));
+    sn_tensor *outs[MAX_OUTS] = {0};
+    sn_frame frame = {.what = op->row.name,
+                      .closure = op->closure,
+                      .in = args,
+                      .n_in = op->row.n_params,
+                      .out = outs,
+                      .n_out = op->row.n_out};
+    TRY(frame_run(&frame, op->meta));
+    for (int i = 0; i < op->row.n_out; i++) fill_out(&call->out[i], outs[i]->base.meta, device);
+    call->n_out = op->row.n_out;
+    return ST_OK;
+}
+
+static Status meta_rule(MetaCall *call) {
+    if (!op_dynamic(call->row)->meta)
+        return error_raise(ST_UNSUPPORTED,
+                           "%s has no meta rule: its results are known only when it runs",
+                           call->row->name);
+    sn_state *const state = state_get();
+    Capture *const capture = capture_suspend(); /* ops of the body are none of the function's */
+    Status status = scope_push(state, false);
+    if (status == ST_OK) {
+        status = ask_body(call);
+        scope_pop(state);
+    }
+    capture_resume(capture);
+    return status;
+}
+
+/* registration -------------------------------------------------------------------------------- */
+
+static Status full_name(const Schema *schema, char *name, size_t room) {
+    const bool overloaded = schema->overload[0] != '\0';
+    const int n = snprintf(name, room, "%s::%s%s%s", schema->name_space, schema->base,
+                           overloaded ? "." : "", schema->overload);
+    return n > 0 && (size_t)n < room
+               ? ST_OK
+               : error_raise(ST_ARGUMENT, "the name of op %s is too long", schema->base);
+}
+
+static Status parse(DynamicOp *op, const sn_op_desc *desc) {
+    const size_t n = strlen(desc->schema), name_room = 256;
+    op->text = mem_zero(2 * n + 65 + name_room);
+    if (!op->text) return ST_MEMORY;
+    char *const copy = op->text, *const name = copy + n + 1;
+    memcpy(copy, desc->schema, n + 1);
+    Schema schema = {.params = op->params, .text = name + name_room};
+    TRY(schema_parse(copy, &schema));
+    TRY(full_name(&schema, name, name_room));
+    op->row = (OpRow){.name = name,
+                      .base = schema.base,
+                      .overload = schema.overload,
+                      .schema = copy,
+                      .kind = KIND_kernel,
+                      .c_name = NULL,
+                      .meta = meta_rule,
+                      .body = "custom",
+                      .saves = desc->saves ? desc->saves : "",
+                      .samples = "",
+                      .doc = "A user's op.",
+                      .derivative = desc->derivative ? "custom" : NULL,
+                      .n_params = schema.n_params,
+                      .n_out = schema.n_out,
+                      .returns_list = schema.returns_list,
+                      .params = op->params};
+    return op->row.n_out <= MAX_OUTS && !schema.returns_list
+               ? ST_OK
+               : error_raise(ST_UNSUPPORTED,
+                             "%s: a user's op returns at most %d tensors and no list", name,
+                             MAX_OUTS);
+}
+
+static void register_kernels(const DynamicOp *op) {
+    const OpRow *const row = &op->row;
+    if (op->decomposition && !op->derivative)
+        dispatch_register(row, KEY_autograd, run_decomposition);
+    if (op->decomposition && !op->derivative && !op->cpu)
+        dispatch_register(row, KEY_capture, run_decomposition); /* its parts are captured */
+    if (op->decomposition) dispatch_register(row, KEY_cpu, run_decomposition);
+    if (op->decomposition) dispatch_register(row, KEY_meta, run_decomposition);
+    if (op->decomposition) dispatch_register(row, KEY_spare, run_decomposition);
+    if (op->cpu) dispatch_register(row, KEY_cpu, run_cpu);
+    if (op->cuda) dispatch_register(row, KEY_cuda, run_cuda);
+    if (op->meta) dispatch_register(row, KEY_meta, run_meta);
+}
+
+static Status check_desc(const sn_op_desc *desc) {
+    if (!desc || desc->size < sizeof *desc || !desc->schema)
+        return error_raise(ST_ARGUMENT,
+                           "sn_op_register: the description is NULL, or has no size or schema");
+    if (desc->cpu || desc->cuda || desc->decomposition) return ST_OK;
+    return error_raise(ST_ARGUMENT, "%s: an op needs a kernel or a decomposition", desc->schema);
+}
+
+static Status publish(DynamicOp *op) {
+    const size_t n = strlen(op->row.name);
+    if (op_find(op->row.name, n, NULL))
+        return error_raise(ST_ARGUMENT, "op %s exists already", op->row.name);
+    const int i = atomic_load(&n_ops);
+    if (i == MAX_OPS) return error_raise(ST_UNSUPPORTED, "more than %d user's ops", MAX_OPS);
+    op->row.id = (OpId)(OP_COUNT + i);
+    register_kernels(op);
+    atomic_store(&ops[i], op);
+    atomic_store(&n_ops, i + 1);
+    return ST_OK;
+}
+
+const DynamicOp *custom_op_register(const sn_op_desc *desc) {
+    if (error_pending() != ST_OK || check_desc(desc) != ST_OK) return NULL;
+    DynamicOp *const op = mem_zero(sizeof *op);
+    if (!op) return NULL;
+    *op = (DynamicOp){.flags = desc->flags,
+                      .meta = desc->meta,
+                      .cpu = desc->cpu,
+                      .cuda = desc->cuda,
+                      .decomposition = desc->decomposition,
+                      .derivative = desc->derivative,
+                      .closure = desc->closure};
+    pthread_mutex_lock(&lock);
+    Status status = parse(op, desc);
+    if (!(desc->flags & SN_OP_PURE) || (desc->flags & SN_OP_ORDERED)) op->row.flags |= OPF_ordered;
+    op->mutates = strchr(desc->schema, '!') != NULL;
+    if (status == ST_OK) status = publish(op);
+    pthread_mutex_unlock(&lock);
+    if (status == ST_OK) return op;
+    mem_free(op->text);
+    mem_free(op);
+    return NULL;
+}

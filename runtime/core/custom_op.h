@@ -1,0 +1,27 @@
+/* custom_op.h: ops registered at run time. They live as long as the process; their rows are KIND_kernel with ids from
+ * OP_COUNT up, and their rules are the user's bodies. */
+#ifndef SINTER_RUNTIME_CUSTOM_OP_H
+#define SINTER_RUNTIME_CUSTOM_OP_H
+#include "runtime/core/frame.h"
+
+struct DynamicOp {
+    OpRow row; /* first: op_dynamic is a cast */
+    OpForm form;
+    uint32_t flags; /* SN_OP_ bits */
+    sn_body meta, cpu, cuda, decomposition, derivative;
+    void *closure;
+    bool mutates; /* the schema marks an argument as written: Tensor(a!) */
+    char *text;   /* the row's strings */
+    Param params[MAX_ARGS];
+};
+
+/* NULL on error: a schema that does not parse, a name that exists, no rule at all. */
+const DynamicOp *custom_op_register(const sn_op_desc *desc);
+const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the last */
+
+/* A derivative body that is being emitted into a graph (custom_derivative.c): capture's kernel passes
+ * every op that the body calls to it. */
+typedef struct Emission Emission;
+Status emission_call(Emission *emission, OpCall *call);
+
+#endif

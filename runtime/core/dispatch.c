@@ -1,0 +1,344 @@
+/* dispatch.c: the table and the walk through a call's keys.
+ *
+ *   sn_add(x, y)   keys {cpu, autograd}        x requires grad; thread state adds or takes keys
+ * away autograd     the tape's fallback         records a node, redispatches to {cpu} cpu eager's
+ * fallback            runs the op's one-node program
+ *
+ * Composite rows have one entry more: at capture, autograd and every backend they expand into their
+ * parts, each dispatched from the top, so the highest of those keys decides where. */
+#include "runtime/core/dispatch.h"
+
+#include <stdio.h>
+
+#include "passes/passes.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/core/override.h"
+#include "runtime/capture/symbols.h"
+
+enum { MAX_DYNAMIC = 4096 };
+typedef _Atomic(OpKernel *) Entry;
+
+_Atomic uint32_t dispatch_epoch = 1;
+static Entry table[OP_COUNT][KEY_COUNT];
+static _Atomic(Entry *) dynamic[MAX_DYNAMIC]; /* KEY_COUNT of each row made at run time */
+static Entry fallbacks[KEY_COUNT];
+
+static const char *const key_names[KEY_COUNT] = {
+#define KEY(name, public_id, doc) #name,
+#include "runtime/core/keys.def"
+#undef KEY
+};
+static const int public_ids[KEY_COUNT] = {
+#define KEY(name, public_id, doc) public_id,
+#include "runtime/core/keys.def"
+#undef KEY
+};
+
+const char *key_name(Key key) { return key_names[key]; }
+
+int key_of_public(sn_key key) {
+    for (int i = 1; i < KEY_COUNT; i++)
+        if (public_ids[i] == (int)key) return i;
+    return -1;
+}
+
+uint64_t key_of_device(Device device) {
+    return device == DEV_cpu    ? KEY_BIT(cpu)
+           : device == DEV_meta ? KEY_BIT(meta)
+           : device >= DEV_cuda ? KEY_BIT(cuda)
+                                : KEY_BIT(spare);
+}
+
+/* the table ----------------------------------------------------------------------------------- */
+
+static Entry *entries_of(const OpRow *row) {
+    if (LIKELY(row->id < OP_COUNT)) return table[row->id];
+    return atomic_load_explicit(&dynamic[row->id - OP_COUNT], memory_order_acquire);
+}
+
+static inline OpKernel *entry_at(Entry *entries, Key key) {
+    OpKernel *const kernel =
+        entries ? atomic_load_explicit(&entries[key], memory_order_relaxed) : NULL;
+    return kernel ? kernel : atomic_load_explicit(&fallbacks[key], memory_order_relaxed);
+}
+
+static Status expand_composite(OpCall *call);
+static const uint64_t composite_keys = KEYS_BACKEND | KEY_BIT(autograd) | KEY_BIT(capture);
+
+static void fill_composites(void) {
+    for (int op = 0; op < OP_COUNT; op++) {
+        const OpRow *const row = op_row((OpId)op);
+        for (int key = 0; key < KEY_COUNT && row && row->kind == KIND_composite && !row->alias_of;
+             key++)
+            if (composite_keys >> key & 1) atomic_store(&table[op][key], expand_composite);
+    }
+}
+
+void dispatch_start(void) { fill_composites(); }
+
+OpKernel *dispatch_entry(const OpRow *row, Key key) { return entry_at(entries_of(row), key); }
+
+void dispatch_fallback(Key key, OpKernel *kernel) {
+    atomic_store(&fallbacks[key], kernel);
+    atomic_fetch_add(&dispatch_epoch, 1);
+}
+
+OpKernel *dispatch_fallback_of(Key key) { return atomic_load(&fallbacks[key]); }
+
+OpKernel *dispatch_own(const OpRow *row, Key key) {
+    Entry *const entries = entries_of(row);
+    return entries ? atomic_load(&entries[key]) : NULL;
+}
+
+void dispatch_register(const OpRow *row, Key key, OpKernel *kernel) {
+    Entry *entries = entries_of(row);
+    if (!entries) { /* a row made at run time, before anybody can call it */
+        if (!kernel || !(entries = mem_zero(KEY_COUNT * sizeof *entries))) return;
+        atomic_store_explicit(&dynamic[row->id - OP_COUNT], entries, memory_order_release);
+    }
+    atomic_store(&entries[key], kernel);
+    atomic_fetch_add(&dispatch_epoch, 1);
+}
+
+/* key sets ------------------------------------------------------------------------------------ */
+
+static Status null_argument(const OpCall *call, int i) {
+    return error_raise(ST_ARGUMENT, "%s: %s is missing", call->row->name,
+                       call->row->params[i].name);
+}
+
+static Status failed_argument(const OpCall *call, int i) {
+    return error_raise(ST_STATE, "argument '%s' is the result of an op that failed",
+                       call->row->params[i].name);
+}
+
+static Status unusable(const OpCall *call, int i, const sn_tensor *t) {
+    if (t) return failed_argument(call, i);
+    return call->row->params[i].type == PT_tensor_opt ? ST_OK : null_argument(call, i);
+}
+
+/* A value that another thread's call has not computed yet: keys and history come with it. */
+static Status make_foreign(sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    return p && p->capture != state_get()->capture ? capture_flush_foreign(t) : ST_OK;
+}
+
+static inline Status add_tensor(const OpCall *call, int i, Val *val, uint64_t *keys) {
+    sn_tensor *const t = (sn_tensor *)val;
+    if (UNLIKELY(!t || t->flags & TF_error)) return unusable(call, i, t);
+    if (UNLIKELY(t->placeholder != NULL)) TRY(make_foreign(t));
+    *keys |= t->keys;
+    return ST_OK;
+}
+
+static Status add_list(const OpCall *call, int i, uint64_t *keys) {
+    const Arg *const arg = &call->args[i];
+    for (int k = 0; k < arg->n; k++)
+        if (arg->vals[k] || call->row->params[i].type == PT_tensors)
+            TRY(add_tensor(call, i, arg->vals[k], keys));
+    return ST_OK;
+}
+
+static Status add_outs(const OpCall *call, uint64_t *keys) {
+    for (int i = 0; i < call->row->n_out; i++) {
+        if (!call->out_args[i]) return error_raise(ST_ARGUMENT, "argument 'out' is NULL");
+        *keys |= call->out_args[i]->keys;
+    }
+    return ST_OK;
+}
+
+static inline Status union_of_keys(const OpCall *call, uint64_t *keys) {
+    const Arg *const args = call->args;
+    for (int i = 0, n = call->row->n_params; i < n; i++) {
+        if (args[i].kind == ARG_tensor)
+            TRY(add_tensor(call, i, args[i].val, keys));
+        else if (UNLIKELY(args[i].kind == ARG_tensors))
+            TRY(add_list(call, i, keys));
+    }
+    return LIKELY(!call->out_args) ? ST_OK : add_outs(call, keys);
+}
+
+/* A factory: its device argument decides, the CPU by default. */
+static uint64_t factory_keys(const OpCall *call) {
+    Device device = DEV_cpu;
+    for (int i = 0; i < call->row->n_params; i++)
+        if (call->row->params[i].type == PT_device_opt && call->args[i].kind == ARG_int)
+            device = (Device)call->args[i].i;
+    return key_of_device(device) | KEY_BIT(autograd);
+}
+
+static const char *device_name(Device device) {
+    return device == DEV_cpu    ? "cpu"
+           : device == DEV_meta ? "meta"
+           : device >= DEV_cuda ? "cuda"
+                                : "spare";
+}
+
+/* Two tensors on different devices; 0-dim CPU tensors go with any device. */
+static Status check_devices(OpCall *call) {
+    const sn_tensor *first = NULL;
+    int first_arg = 0;
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        const int n = arg->kind == ARG_tensor ? 1 : arg->kind == ARG_tensors ? arg->n : 0;
+        for (int k = 0; k < n; k++) {
+            const sn_tensor *const t =
+                (const sn_tensor *)(arg->kind == ARG_tensor ? arg->val : arg->vals[k]);
+            if (!t || (t->base.meta->device == DEV_cpu && !t->base.meta->rank)) continue;
+            if (first && first->base.meta->device != t->base.meta->device)
+                return error_raise(
+                    ST_DEVICE, "all tensors must be on one device: '%s' is on %s, '%s' on %s",
+                    call->row->params[first_arg].name, device_name(first->base.meta->device),
+                    call->row->params[i].name, device_name(t->base.meta->device));
+            if (!first) first = t, first_arg = i;
+        }
+    }
+    call->keys &= ~KEY_BIT(cpu); /* what is left besides CPU scalars */
+    return ST_OK;
+}
+
+/* the walk ------------------------------------------------------------------------------------ */
+
+static Status no_kernel(const OpCall *call, uint64_t keys) {
+    Text list = {0};
+    for (int key = KEY_COUNT - 1; key > 0; key--)
+        if (keys >> key & 1) text_printf(&list, "%s%s", list.n ? ", " : "", key_names[key]);
+    const Status status =
+        error_raise(ST_UNSUPPORTED, "%s is not implemented for key %s",
+                    op_form_name(call->row, call->form), list.n ? text_str(&list) : "none");
+    text_free(&list);
+    return status;
+}
+
+/* Runs the highest key of `keys` that has a kernel. */
+static inline Status run_highest(OpCall *call, uint64_t keys) {
+    Entry *const entries = entries_of(call->row);
+    for (uint64_t left = keys; left;) {
+        const Key key = (Key)(63 - __builtin_clzll(left));
+        left &= ~(UINT64_C(1) << key);
+        OpKernel *const kernel = entry_at(entries, key);
+        if (!kernel) continue;
+        call->keys = left;
+        call->key = key;
+        LOG(dispatch, INFO, "%s: %s", op_form_name(call->row, call->form), key_names[key]);
+        return kernel(call);
+    }
+    return no_kernel(call, keys);
+}
+
+Status redispatch(OpCall *call) { return run_highest(call, call->keys); }
+Status redispatch_excluding(OpCall *call, uint64_t keys) {
+    return run_highest(call, call->keys & ~keys);
+}
+
+static Status start(OpCall *call) {
+    sn_state *const state = state_get();
+    if (UNLIKELY(state->error.status != ST_OK)) return state->error.status;
+    uint64_t keys = 0;
+    TRY(union_of_keys(call, &keys));
+    if (UNLIKELY(!keys)) keys = factory_keys(call);
+    const uint64_t backends = keys & KEYS_BACKEND;
+    if (UNLIKELY(backends & (backends - 1))) {
+        call->keys = keys;
+        TRY(check_devices(call));
+        keys = call->keys;
+    }
+    return run_highest(call, (keys | state->include) & ~state->exclude);
+}
+
+static Status finish(OpCall *call, Status status) {
+    if (LIKELY(status == ST_OK)) return ST_OK;
+    error_set_op(op_form_name(call->row, call->form));
+    error_set_site(state_get()->site);
+    for (int i = 0; i < call->row->n_out; i++) call->outs[i] = NULL;
+    call->n_outs = 0;
+    return status;
+}
+
+Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                sn_tensor **outs) {
+    OpCall call = {.row = row->alias_of ? row->alias_of : row,
+                   .form = form,
+                   .args = args,
+                   .out_args = out_args,
+                   .outs = outs,
+                   .n_outs = row->n_out};
+    const Status status = start(&call);
+    return LIKELY(status == ST_OK) ? ST_OK : finish(&call, status);
+}
+
+Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n_outs) {
+    OpCall call = {.row = row->alias_of ? row->alias_of : row,
+                   .args = args,
+                   .outs = outs,
+                   .n_outs = row->n_out};
+    TRY(finish(&call, start(&call)));
+    *n_outs = call.n_outs;
+    return ST_OK;
+}
+
+/* eager as a builder -------------------------------------------------------------------------- */
+
+static Status emit_eagerly(Builder *self, const OpRow *row, const Arg *args, Val **outs) {
+    (void)self;
+    return dispatch(row, FORM_functional, args, NULL, (sn_tensor **)outs);
+}
+
+Builder *eager_builder(void) {
+    static Builder builder = {.emit = emit_eagerly};
+    return &builder;
+}
+
+/* The meta rule says what is wrong with the arguments, and how many results a Tensor[] has. */
+static Status check_composite(OpCall *call, Symbols *symbols) {
+    MetaOut outs[MAX_OUTS];
+    Arg args[MAX_ARGS];
+    OpCall plain = *call;
+    if (symbols) TRY(symbols_plain_call(symbols, call, &plain, args));
+    MetaCall meta = {.row = call->row, .args = plain.args, .out = outs};
+    meta.n_out = call->row->returns_list ? MAX_OUTS : call->row->n_out;
+    TRY(op_meta(&meta));
+    if (meta.n_out > MAX_LIST)
+        return error_raise(ST_UNSUPPORTED, "%s: %d results; at most %d", call->row->name,
+                           meta.n_out, MAX_LIST);
+    call->n_outs = meta.n_out;
+    return ST_OK;
+}
+
+/* In place: the expansion's result is copied into self. */
+static Status write_composite(OpCall *call) {
+    const Arg args[3] = {call->args[0], A_VAL(&call->outs[0]->base), A_BOOL(0)};
+    return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, call->outs);
+}
+
+/* Out: into the given tensors, resized where needed. */
+static Status write_outs(OpCall *call) {
+    for (int i = 0; i < call->row->n_out; i++) {
+        const Arg args[2] = {A_VAL(&call->outs[i]->base), A_NONE};
+        TRY(dispatch(op_row(OP_clone), FORM_out, args, &call->out_args[i], &call->outs[i]));
+    }
+    return ST_OK;
+}
+
+/* Parts are temporaries of a scope of their own; results pass to the caller's. */
+static Status expand_composite(OpCall *call) {
+    if (call->key == KEY_capture && override_covers(call->row)) /* the user's comes first */
+        return dispatch_fallback_of(KEY_capture)(call);
+    DecompFn *const rule = decomp_rule(call->row);
+    if (!rule) return no_kernel(call, KEY_BIT(autograd));
+    sn_state *const state = state_get();
+    Symbols *const symbols = call->key == KEY_capture ? symbols_current() : NULL;
+    TRY(check_composite(call, symbols));
+    const uint32_t depth = state->n_scopes;
+    TRY(scope_push(state, false));
+    Val *outs[MAX_LIST] = {0};
+    Status status = symbols ? symbols_expand(symbols, rule, call, outs)
+                            : rule(eager_builder(), call->row, call->args, outs);
+    for (int i = 0; i < call->n_outs; i++)
+        call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
+    if (status == ST_OK && call->form == FORM_inplace) status = write_composite(call);
+    if (status == ST_OK && call->form == FORM_out) status = write_outs(call);
+    scope_pop_passing(state, depth, call->outs, call->n_outs);
+    return status == ST_OK ? error_pending() : status;
+}

@@ -1,0 +1,91 @@
+/* dispatch.h: a table [op][key], a 64-bit key set, the highest key's kernel runs and may redispatch
+ * below itself.
+ *
+ * keys = (union of the tensor arguments' keys | thread include) & ~thread exclude. Priorities are
+ * the order of keys.def, lowest first; a missing entry falls to the key's fallback, and where that
+ * is absent, to the next key. */
+#ifndef SINTER_RUNTIME_DISPATCH_H
+#define SINTER_RUNTIME_DISPATCH_H
+#include <sinter/dispatch.h>
+
+#include "ir/builder.h"
+#include "runtime/core/tensor.h"
+
+typedef enum Key {
+#define KEY(name, public_id, doc) KEY_##name,
+#include "runtime/core/keys.def"
+#undef KEY
+    KEY_COUNT
+} Key;
+#define KEY_BIT(name) (UINT64_C(1) << KEY_##name)
+#define KEYS_BACKEND  (KEY_BIT(cpu) | KEY_BIT(cuda) | KEY_BIT(meta) | KEY_BIT(spare))
+
+enum { MAX_LIST = 256 }; /* room for the results of a Tensor[] op */
+
+typedef struct OpCall {
+    const OpRow *row; /* never an alias */
+    OpForm form;
+    const Arg *args;            /* row->n_params, normalised; in-place: args[0] is written */
+    sn_tensor *const *out_args; /* out form: row->n_out tensors to write */
+    sn_tensor **outs; /* results, scope-owned; in-place and out forms: the written tensors;
+                         Tensor[]: room MAX_LIST */
+    int n_outs;       /* results so far: row->n_out, or the length of a Tensor[] */
+    uint64_t keys;    /* this call's key set; redispatch clears from the running key up */
+    Key key;          /* the running key */
+} OpCall;
+typedef Status OpKernel(OpCall *call);
+
+/* The boxed entry that everything goes through; outs receives results (row->n_out; Tensor[]: at
+ * most MAX_LIST). Resolves aliases. Does nothing while an error is pending; on failure the error
+ * names the op and outs are NULL. */
+Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                sn_tensor **outs);
+/* The same, and how many results there are. */
+Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n_outs);
+Status redispatch(OpCall *call); /* to the keys below call->key */
+Status redispatch_excluding(OpCall *call, uint64_t keys);
+OpKernel *dispatch_entry(const OpRow *row,
+                         Key key); /* what would run, after fallbacks; NULL: fall through */
+void dispatch_fallback(Key key, OpKernel *kernel); /* registration at start-up */
+void dispatch_register(const OpRow *row, Key key,
+                       OpKernel *kernel);          /* one entry; NULL removes it */
+OpKernel *dispatch_own(const OpRow *row, Key key); /* the entry itself, without fallbacks */
+OpKernel *dispatch_fallback_of(Key key);
+extern _Atomic uint32_t dispatch_epoch; /* bumped by overrides; a guard [C7] */
+
+const char *key_name(Key key);
+int key_of_public(sn_key key);         /* a Key, or -1 */
+uint64_t key_of_device(Device device); /* the backend key's bit */
+
+/* Once per process, before the first state is made: every module's kernels and hooks
+ * (runtime/start.c). */
+void runtime_start(void);
+void dispatch_start(void);
+void override_start(void);
+void eager_start(void);
+
+/* Eager as a builder: emit dispatches; results belong to the innermost scope. */
+Builder *eager_builder(void);
+
+/* A tensor argument that may be absent. */
+static inline Arg arg_tensor_opt(sn_tensor *t) { return t ? A_VAL(&t->base) : A_NONE; }
+
+/* Native kernels of rows of KIND_kernel: cpu_<body> in runtime/cpu_*.c. Outputs are made from
+ * op_meta by the caller where call->outs[i] is set already; a kernel writes them through
+ * tensor_data and their strides. */
+OpKernel *cpu_kernel(const OpRow *row);
+
+/* Rows made at run time (runtime/core/custom_op.c): op_find finds them after the built-in ones; ids from
+ * OP_COUNT up. */
+void custom_op_start(void);
+void custom_derivative_start(void);
+typedef struct DynamicOp DynamicOp;
+const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
+
+/* User modes (runtime/core/override.c): pops modes until `until` is the innermost. */
+void user_modes_pop_to(sn_state *state, struct UserMode *until);
+
+/* One-op programs by signature (runtime/cpu/eager.c). */
+void eager_cache_free(sn_state *state);
+
+#endif

@@ -1,0 +1,37 @@
+/* frame.h: a callback's view of its call; the accessors are public (sn_in, sn_out, ...:
+ * frontend/api_frame.c).
+ *
+ * One struct serves compiled functions, kernels and modes of the dispatcher, custom functions,
+ * derivatives and hooks: who makes a frame fills the parts that its kind has. frame_run is the only
+ * way to call a body: it opens a scope of its own around it [semantics O1], restores modes, checks
+ * the outputs and passes them to the scope outside. */
+#ifndef SINTER_RUNTIME_FRAME_H
+#define SINTER_RUNTIME_FRAME_H
+#include <sinter/dispatch.h>
+
+#include "runtime/core/dispatch.h"
+
+struct Deriv;      /* passes/passes.h */
+struct CustomCall; /* runtime/custom.c: saved tensors and gradients of a custom function */
+
+struct sn_frame {
+    const char *what; /* for errors: "mlp", "kernel of my::swish"; never NULL */
+    void *closure;
+    const Arg *in; /* as sn_value; tensors borrowed */
+    int n_in;
+    sn_tensor **out; /* room n_out; NULL until set */
+    int n_out;
+    bool outs_optional;  /* hooks: output 0 need not be set */
+    OpCall *call;        /* dispatcher callbacks: what sn_redispatch continues; else NULL */
+    struct Deriv *deriv; /* derivative bodies */
+    struct CustomCall *custom;
+};
+
+/* Whether the frame of `function` that ended at cfa is active no more. False where the stack cannot be walked so far:
+ * code without unwind tables. Some microseconds. */
+bool frame_was_left(const void *cfa, const void *function);
+bool frame_callback_was_left(const void *cfa); /* of frame_run's own */
+
+Status frame_run(sn_frame *frame, sn_body body);
+
+#endif

@@ -1,0 +1,185 @@
+/* override.c: see override.h. Overrides of one place form a stack (newest first); the table holds
+ * `run_override`, which finds the newest of its (row, key). Freeing the last one puts the table's
+ * entry back as it was.
+ *
+ * A user mode is a handler on the state's stack. While it runs, the modes outside it are the
+ * current ones and the keys above `mode` are left out, so that nested modes run inner first and an
+ * op that the handler calls is not recorded twice. */
+#include "runtime/core/override.h"
+
+#include <pthread.h>
+
+#include "runtime/base/alloc.h"
+
+struct sn_override {
+    const OpRow *row; /* NULL: a fallback */
+    Key key;
+    sn_body body;
+    void *closure;
+    OpKernel *before; /* what the table held when the stack of this place was empty */
+    sn_override *next;
+};
+
+typedef struct UserMode {
+    struct UserMode *outer;
+    sn_body handler;
+    void *closure;
+} UserMode;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sn_override *overrides;
+_Atomic int override_count; /* so that capture asks without the lock */
+
+static sn_override *newest(const OpRow *row, Key key) {
+    for (sn_override *o = overrides; o; o = o->next)
+        if (o->row == row && o->key == key) return o;
+    return NULL;
+}
+
+/* A list has as many results as the body set, from 0 on. */
+static void take_list(OpCall *call, sn_tensor *const *outs) {
+    for (call->n_outs = 0; call->n_outs < MAX_LIST && outs[call->n_outs]; call->n_outs++)
+        call->outs[call->n_outs] = outs[call->n_outs];
+}
+
+Status body_kernel(OpCall *call, sn_body body, void *closure) {
+    sn_tensor *outs[MAX_LIST];
+    const bool list = call->row->returns_list;
+    sn_frame frame = {.what = op_form_name(call->row, call->form),
+                      .closure = closure,
+                      .in = call->args,
+                      .n_in = call->row->n_params,
+                      .out = outs,
+                      .n_out = list ? MAX_LIST : call->row->n_out,
+                      .outs_optional = list,
+                      .call = call};
+    memset(outs, 0, sizeof *outs * (size_t)frame.n_out);
+    TRY(frame_run(&frame, body));
+    if (list) take_list(call, outs);
+    for (int i = 0; !list && i < call->row->n_out; i++) {
+        if (call->form == FORM_functional)
+            call->outs[i] = outs[i];
+        else
+            call->outs[i] =
+                call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
+    }
+    return ST_OK;
+}
+
+bool override_listed(const OpRow *row) {
+    pthread_mutex_lock(&lock);
+    const sn_override *o = overrides;
+    while (o && o->row && o->row != row) o = o->next;
+    pthread_mutex_unlock(&lock);
+    return o != NULL;
+}
+
+static Status run_override(OpCall *call) {
+    pthread_mutex_lock(&lock);
+    const sn_override *found = newest(call->row, call->key);
+    if (!found) found = newest(NULL, call->key);
+    const sn_override copy = found ? *found : (sn_override){0};
+    pthread_mutex_unlock(&lock);
+    return copy.body ? body_kernel(call, copy.body, copy.closure) : redispatch(call);
+}
+
+static void place(const OpRow *row, Key key, OpKernel *kernel) {
+    if (row)
+        dispatch_register(row, key, kernel);
+    else
+        dispatch_fallback(key, kernel);
+}
+
+sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure) {
+    sn_override *const override = mem_alloc(sizeof *override);
+    if (!override) return NULL;
+    pthread_mutex_lock(&lock);
+    const sn_override *const older = newest(row, key);
+    OpKernel *const before = older ? older->before
+                             : row ? dispatch_own(row, key)
+                                   : dispatch_fallback_of(key);
+    *override = (sn_override){row, key, body, closure, before, overrides};
+    overrides = override;
+    atomic_fetch_add(&override_count, 1);
+    pthread_mutex_unlock(&lock);
+    place(row, key, run_override);
+    return override;
+}
+
+void override_free(sn_override *override) {
+    if (!override) return;
+    pthread_mutex_lock(&lock);
+    sn_override **link = &overrides;
+    while (*link && *link != override) link = &(*link)->next;
+    if (*link) *link = override->next;
+    atomic_fetch_sub(&override_count, 1);
+    const bool last = !newest(override->row, override->key);
+    pthread_mutex_unlock(&lock);
+    place(override->row, override->key, last ? override->before : run_override);
+    mem_free(override);
+}
+
+/* user modes ---------------------------------------------------------------------------------- */
+
+static const uint64_t above_modes = ~((KEY_BIT(mode) << 1) - 1);
+
+static Status run_mode(OpCall *call) {
+    sn_state *const state = state_get();
+    UserMode *const mode = state->modes;
+    if (!mode) return redispatch(call);
+    const uint64_t exclude = state->exclude, include = state->include;
+    state->modes = mode->outer;
+    state->exclude |= above_modes;
+    if (!mode->outer) state->include &= ~KEY_BIT(mode);
+    const Status status = body_kernel(call, mode->handler, mode->closure);
+    state->modes = mode;
+    state->exclude = exclude;
+    state->include = include;
+    return status;
+}
+
+Status frame_redispatch(sn_frame *frame) {
+    OpCall *const call = frame->call;
+    if (!call)
+        return error_raise(ST_STATE, "%s: only a kernel or a mode can redispatch", frame->what);
+    TRY(error_pending());
+    OpCall next = *call;
+    next.outs = frame->out;
+    TRY(call->key == KEY_mode && state_get()->modes ? run_mode(&next) : redispatch(&next));
+    return ST_OK;
+}
+
+Status user_mode_push(sn_body handler, void *closure) {
+    sn_state *const state = state_get();
+    UserMode *const mode = mem_alloc(sizeof *mode);
+    if (!mode) return ST_MEMORY;
+    *mode = (UserMode){state->modes, handler, closure};
+    state->modes = mode;
+    state->include |= KEY_BIT(mode);
+    return ST_OK;
+}
+
+Status user_mode_pop(void) {
+    sn_state *const state = state_get();
+    if (!state->modes) return error_raise(ST_STATE, "no user mode is active");
+    user_modes_pop_to(state, state->modes->outer);
+    return ST_OK;
+}
+
+/* A mode that is not on the stack any more (popped inside an inner scope) is left alone. */
+void user_modes_pop_to(sn_state *state, UserMode *until) {
+    const UserMode *at = state->modes;
+    while (at && at != until) at = at->outer;
+    if (at != until) return;
+    while (state->modes != until) {
+        UserMode *const mode = state->modes;
+        state->modes = mode->outer;
+        mem_free(mode);
+    }
+    if (state->modes)
+        state->include |= KEY_BIT(mode);
+    else
+        state->include &= ~KEY_BIT(mode);
+}
+
+void override_start(void) { dispatch_fallback(KEY_mode, run_mode); }

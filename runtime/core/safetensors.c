@@ -1,0 +1,221 @@
+/* safetensors.c: see the header. Every offset is checked before use; tensors must tile the data exactly. */
+#include "runtime/core/safetensors.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+
+enum { MAX_HEADER = 100 << 20, MAX_SAFE_RANK = 64 };
+
+static const char *const names[DT_COUNT] = {
+    [DT_f64] = "F64", [DT_f32] = "F32", [DT_f16] = "F16", [DT_bf16] = "BF16", [DT_i64] = "I64",
+    [DT_i32] = "I32", [DT_i16] = "I16", [DT_i8] = "I8",   [DT_u8] = "U8",     [DT_bool] = "BOOL",
+};
+
+static DType dtype_of(const char *name) {
+    for (int i = DT_default + 1; i < DT_COUNT; i++)
+        if (name && !strcmp(names[i], name)) return (DType)i;
+    return DT_default;
+}
+
+static Status bad(const char *what, const char *name) {
+    return error_raise(ST_PARSE, "safetensors: %s%s%s", what, *name ? " of tensor " : "", name);
+}
+
+/* An error of the content says which file it was. */
+static void add_path(const char *path) {
+    ErrorSlot *const slot = error_slot();
+    const size_t used = strlen(slot->message);
+    snprintf(slot->message + used, sizeof slot->message - used, " in '%s'", path);
+}
+
+static Status read_content(FILE *file, const char *path, SafeFile *out) {
+    if (fseek(file, 0, SEEK_END)) return error_raise(ST_IO, "cannot read '%s'", path);
+    const long size = ftell(file);
+    if (size < 0 || size == LONG_MAX || fseek(file, 0, SEEK_SET)) /* LONG_MAX: of a folder */
+        return error_raise(ST_IO, "cannot read '%s'", path);
+    out->content = mem_alloc((size_t)size + 1);
+    if (!out->content) return ST_MEMORY;
+    out->bytes = (size_t)size;
+    if (fread(out->content, 1, out->bytes, file) != out->bytes)
+        return error_raise(ST_IO, "cannot read '%s'", path);
+    return ST_OK;
+}
+
+static Status read_sizes(SafeFile *file, const Json *shape, SafeTensor *tensor) {
+    if (!shape || shape->kind != JSON_list || shape->n > MAX_SAFE_RANK)
+        return bad("bad shape", tensor->name);
+    int64_t *sizes = ARENA_ARRAY(file->arena, int64_t, shape->n ? shape->n : 1);
+    if (!sizes) return ST_MEMORY;
+    int64_t bytes = dtype_bytes(tensor->dtype);
+    for (int i = 0; i < shape->n; i++) {
+        const Json *size = &shape->items[i];
+        if (size->kind != JSON_number || !size->is_int || size->i < 0)
+            return bad("bad shape", tensor->name);
+        sizes[i] = size->i;
+        if (!mul_ok(bytes, size->i, &bytes)) return bad("the shape is too large", tensor->name);
+    }
+    tensor->rank = shape->n;
+    tensor->sizes = sizes;
+    tensor->bytes = (size_t)bytes;
+    return ST_OK;
+}
+
+static Status read_tensor(SafeFile *file, const Json *entry, size_t data_at, SafeTensor *tensor) {
+    tensor->name = entry->key;
+    tensor->dtype = dtype_of(json_string(json_get(entry, "dtype")));
+    if (!tensor->dtype) return bad("unknown dtype", tensor->name);
+    TRY(read_sizes(file, json_get(entry, "shape"), tensor));
+    const Json *offsets = json_get(entry, "data_offsets");
+    if (!offsets || offsets->kind != JSON_list || offsets->n != 2 || !offsets->items[0].is_int ||
+        !offsets->items[1].is_int)
+        return bad("bad data_offsets", tensor->name);
+    const int64_t begin = offsets->items[0].i, end = offsets->items[1].i;
+    if (begin < 0 || end < begin || (uint64_t)end > file->bytes - data_at)
+        return bad("data_offsets outside the file", tensor->name);
+    if ((uint64_t)(end - begin) != tensor->bytes)
+        return bad("data_offsets do not fit the shape", tensor->name);
+    tensor->data = file->content + data_at + begin;
+    return ST_OK;
+}
+
+static int by_data(const void *a, const void *b) {
+    const SafeTensor *x = a, *y = b;
+    if (x->data != y->data) return x->data < y->data ? -1 : 1;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* No holes, no overlaps, nothing behind the last. */
+static Status check_tiling(const SafeFile *file, size_t data_at) {
+    const char *at = file->content + data_at;
+    for (int i = 0; i < file->n; i++) {
+        if (file->tensors[i].data != at)
+            return bad("a hole or an overlap before the data", file->tensors[i].name);
+        at += file->tensors[i].bytes;
+    }
+    return at == file->content + file->bytes ? ST_OK : bad("bytes behind the last tensor", "");
+}
+
+static Status read_header(SafeFile *file) {
+    uint64_t length = 0;
+    if (file->bytes < 8) return bad("the file is too short", "");
+    for (int i = 0; i < 8; i++) length |= (uint64_t)(unsigned char)file->content[i] << 8 * i;
+    if (length > MAX_HEADER || length > file->bytes - 8)
+        return bad("the header is longer than the file", "");
+    const Json *header;
+    TRY(json_parse(file->arena, file->content + 8, length, &header));
+    if (header->kind != JSON_object) return bad("the header is no object", "");
+    file->tensors = ARENA_ARRAY(file->arena, SafeTensor, header->n ? header->n : 1);
+    if (!file->tensors) return ST_MEMORY;
+    for (int i = 0; i < header->n; i++) {
+        if (!strcmp(header->items[i].key, "__metadata__"))
+            file->metadata = &header->items[i];
+        else
+            TRY(read_tensor(file, &header->items[i], 8 + length, &file->tensors[file->n++]));
+    }
+    qsort(file->tensors, (size_t)file->n, sizeof *file->tensors, by_data);
+    return check_tiling(file, 8 + length);
+}
+
+Status safetensors_open(const char *path, SafeFile **out) {
+    FILE *stream = fopen(path, "rb");
+    if (!stream) return error_raise(ST_IO, "cannot open '%s': %s", path, strerror(errno));
+    SafeFile *file = mem_zero(sizeof *file);
+    Status status = ST_MEMORY;
+    if (file) file->arena = arena_new();
+    if (file && file->arena) status = read_content(stream, path, file);
+    fclose(stream);
+    if (status == ST_OK && (status = read_header(file)) == ST_PARSE) add_path(path);
+    if (status == ST_OK)
+        *out = file;
+    else
+        safetensors_close(file);
+    return status;
+}
+
+void safetensors_close(SafeFile *file) {
+    if (!file) return;
+    if (file->arena) arena_free(file->arena);
+    mem_free(file->content);
+    mem_free(file);
+}
+
+const SafeTensor *safetensors_find(const SafeFile *file, const char *name) {
+    for (int i = 0; i < file->n; i++)
+        if (!strcmp(file->tensors[i].name, name)) return &file->tensors[i];
+    return NULL;
+}
+
+/* writing ------------------------------------------------------------------------------------- */
+
+static void metadata_print(Text *text, const char *const (*metadata)[2], int n) {
+    text_puts(text, "\"__metadata__\":{");
+    for (int i = 0; i < n; i++) {
+        text_puts(text, i ? "," : "");
+        text_json_string(text, metadata[i][0]);
+        text_puts(text, ":");
+        text_json_string(text, metadata[i][1]);
+    }
+    text_puts(text, "}");
+}
+
+static void header_print(Text *text, const SafeTensor *tensors, int n,
+                         const char *const (*metadata)[2], int n_metadata) {
+    size_t at = 0;
+    text_puts(text, "{");
+    if (n_metadata) metadata_print(text, metadata, n_metadata);
+    for (int i = 0; i < n; i++) {
+        const SafeTensor *tensor = &tensors[i];
+        text_puts(text, i || n_metadata ? "," : "");
+        text_json_string(text, tensor->name);
+        text_printf(text, ":{\"dtype\":\"%s\",\"shape\":[", names[tensor->dtype]);
+        for (int k = 0; k < tensor->rank; k++)
+            text_printf(text, k ? ",%lld" : "%lld", (long long)tensor->sizes[k]);
+        text_printf(text, "],\"data_offsets\":[%zu,%zu]}", at, at + tensor->bytes);
+        at += tensor->bytes;
+    }
+    text_puts(text, "}");
+    while (text->n % 8) text_puts(text, " "); /* so that data starts aligned */
+}
+
+static bool write_all(FILE *file, const Text *header, const SafeTensor *tensors, int n) {
+    unsigned char length[8];
+    for (int i = 0; i < 8; i++) length[i] = (unsigned char)(header->n >> 8 * i);
+    bool ok =
+        fwrite(length, 1, 8, file) == 8 && fwrite(header->at, 1, header->n, file) == header->n;
+    for (int i = 0; ok && i < n; i++)
+        ok = !tensors[i].bytes ||
+             fwrite(tensors[i].data, 1, tensors[i].bytes, file) == tensors[i].bytes;
+    return ok && !fflush(file) && !fsync(fileno(file));
+}
+
+static Status save_to(const char *path, const char *temporary, const Text *header,
+                      const SafeTensor *tensors, int n) {
+    FILE *file = fopen(temporary, "wb");
+    if (!file) return error_raise(ST_IO, "cannot write '%s'", path);
+    const bool written = write_all(file, header, tensors, n);
+    if (fclose(file) || !written || rename(temporary, path)) {
+        remove(temporary);
+        return error_raise(ST_IO, "cannot write '%s'", path);
+    }
+    return ST_OK;
+}
+
+Status safetensors_save(const char *path, const SafeTensor *tensors, int n,
+                        const char *const (*metadata)[2], int n_metadata) {
+    Text header = {0}, temporary = {0};
+    header_print(&header, tensors, n, metadata, n_metadata);
+    text_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());
+    Status status = error_pending();
+    if (status == ST_OK) status = save_to(path, text_str(&temporary), &header, tensors, n);
+    text_free(&header);
+    text_free(&temporary);
+    return status;
+}

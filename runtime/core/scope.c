@@ -1,0 +1,253 @@
+/* scope.c: scopes own results and texts, and restore modes [semantics O1, C13].
+ *
+ *   handles  | root's | scope 1's | scope 2's |        one stack; a frame remembers where its part
+ * begins mark     generation << 32 | state id << 20 | depth
+ *
+ * A tensor is held by one scope at most (scope_place), so leaving a scope early is
+ * O(1): its slot is filled with the last handle when it is the innermost scope's, else left empty.
+ */
+#include <stdio.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/capture/capture.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/core/frame.h"
+#include "runtime/core/tensor.h"
+
+enum { DEPTH_BITS = 20, ID_BITS = 12 };
+
+typedef struct TextOwned {
+    struct TextOwned *next;
+    char *text;
+} TextOwned;
+
+static uint32_t floor_of(const sn_state *state) {
+    return state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
+}
+
+static bool grow_scopes(sn_state *state) {
+    const uint32_t room = state->room_scopes ? state->room_scopes * 2 : 16;
+    ScopeFrame *const scopes = mem_resize(state->scopes, room * sizeof *scopes);
+    if (!scopes) return false;
+    state->scopes = scopes;
+    state->room_scopes = room;
+    return true;
+}
+
+Status scope_push(sn_state *state, bool owned) {
+    if (UNLIKELY(state->n_scopes == state->room_scopes) && !grow_scopes(state)) return ST_MEMORY;
+    state->scopes[state->n_scopes++] = (ScopeFrame){
+        .first = state->n_handles,
+        .generation = state->generation++,
+        .owned = owned,
+        .grad_mode = state->grad_mode,
+        .include = state->include,
+        .exclude = state->exclude,
+        .modes = state->modes,
+        .texts = state->texts,
+    };
+    return ST_OK;
+}
+
+static void release_handles(sn_state *state, uint32_t first) {
+    while (state->n_handles > first) {
+        sn_tensor *const t = state->handles[--state->n_handles];
+        if (!t) continue;
+        tensor_set_scope_place(t, 0);
+        tensor_release(t);
+    }
+}
+
+static void release_texts(sn_state *state, const TextOwned *until) {
+    while (state->texts != until) {
+        TextOwned *const owned = state->texts;
+        state->texts = owned->next;
+        mem_free(owned->text);
+        mem_free(owned);
+    }
+}
+
+static void restore(sn_state *state, const ScopeFrame *frame) {
+    state->grad_mode = frame->grad_mode;
+    state->include = frame->include;
+    state->exclude = frame->exclude;
+    if (UNLIKELY(state->modes != frame->modes)) user_modes_pop_to(state, frame->modes);
+}
+
+void scope_pop(sn_state *state) {
+    const ScopeFrame frame = state->scopes[--state->n_scopes];
+    restore(state, &frame);
+    release_handles(state, frame.first);
+    if (UNLIKELY(state->texts != frame.texts)) release_texts(state, frame.texts);
+}
+
+void scope_pop_to(sn_state *state, uint32_t depth) {
+    while (state->n_scopes > depth) scope_pop(state);
+}
+
+void scope_drop_root(sn_state *state) {
+    scope_pop_to(state, 0);
+    release_handles(state, 0);
+    release_texts(state, NULL);
+}
+
+static bool grow_handles(sn_state *state) {
+    const uint32_t room = state->room_handles ? state->room_handles * 2 : 256;
+    sn_tensor **const handles = mem_resize(state->handles, room * sizeof *handles);
+    if (!handles) return false;
+    state->handles = handles;
+    state->room_handles = room;
+    return true;
+}
+
+static void warn_root(sn_state *state) {
+    if (state->root_warned ||
+        state->n_handles < (uint64_t)state->settings[SET_root_scope_warning].number)
+        return;
+    state->root_warned = true;
+    LOG(memory, WARNING,
+        "%u results are held by the root scope; open a scope (sn_scope_begin) around repeated work",
+        state->n_handles);
+}
+
+static bool push_handle(sn_state *state, sn_tensor *t) {
+    if (UNLIKELY(state->n_handles == state->room_handles) && !grow_handles(state)) {
+        tensor_release(t);
+        return false;
+    }
+    scope_put(state, t);
+    if (UNLIKELY(!state->n_scopes)) warn_root(state);
+    return true;
+}
+
+bool scope_adopt(sn_state *state, sn_tensor *t) {
+    if (UNLIKELY(state->n_scopes && state->scopes[state->n_scopes - 1].owned)) return true;
+    return push_handle(state, t);
+}
+
+bool scope_take(sn_state *state, sn_tensor *t) {
+    const uint32_t slot = tensor_scope_slot(t); /* of none: beyond all */
+    if (slot >= state->n_handles || state->handles[slot] != t) return false;
+    tensor_set_scope_place(t, 0);
+    if (slot >= floor_of(state)) {
+        sn_tensor *const last = state->handles[--state->n_handles];
+        if (last != t) {
+            state->handles[slot] = last;
+            if (last) tensor_set_scope_place(last, slot + 1);
+        }
+    } else {
+        state->handles[slot] = NULL;
+    }
+    return true;
+}
+
+/* Handles that the dying scopes hold and that are results move down to where those began; the rest
+ * is released. */
+void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, int n) {
+    const uint32_t first = state->scopes[depth].first;
+    sn_tensor *small[16], **taken = n <= 16 ? small : mem_alloc((size_t)n * sizeof *taken);
+    int n_taken = 0;
+    for (int i = 0; i < n && taken; i++)
+        if (ts[i] && tensor_in_scope(ts[i]) && tensor_scope_slot(ts[i]) >= first &&
+            scope_take(state, ts[i]))
+            taken[n_taken++] = ts[i];
+    while (state->n_scopes > depth) scope_pop(state);
+    for (int i = 0; i < n_taken; i++) scope_adopt(state, taken[i]);
+    if (taken != small) mem_free(taken);
+}
+
+const char *state_text(sn_state *state, char *malloced) {
+    if (!malloced) return "";
+    TextOwned *const owned = mem_alloc(sizeof *owned);
+    if (!owned) {
+        mem_free(malloced);
+        return "";
+    }
+    *owned = (TextOwned){.next = state->texts, .text = malloced};
+    state->texts = owned;
+    return malloced;
+}
+
+/* public -------------------------------------------------------------------------------------- */
+
+static sn_scope mark_of(const sn_state *state) {
+    const uint64_t id = state->id & ((1u << ID_BITS) - 1);
+    return (uint64_t)state->scopes[state->n_scopes - 1].generation << 32 | id << DEPTH_BITS |
+           state->n_scopes;
+}
+
+static sn_scope begin(bool owned) {
+    sn_state *const state = state_get();
+    if (state->n_scopes >= (1u << DEPTH_BITS) - 1) {
+        error_raise(ST_STATE, "scopes are nested too deeply: %u are open", state->n_scopes);
+        return SN_SCOPE_ROOT;
+    }
+    return scope_push(state, owned) == ST_OK ? mark_of(state) : SN_SCOPE_ROOT;
+}
+
+sn_scope sn_scope_begin(void) { return begin(false); }
+sn_scope sn_scope_begin_owned(void) { return begin(true); }
+
+/* The innermost scope that user code may not end: a callback's. */
+static uint32_t callback_depth(const sn_state *state) {
+    uint32_t depth = state->n_scopes;
+    while (depth && !state->scopes[depth - 1].callback) depth--;
+    return depth;
+}
+
+/* Callbacks that a jump went through may not hold scopes open for ever. */
+static void forget_left_callbacks(sn_state *state) {
+    capture_current_exactly();
+    for (uint32_t depth = callback_depth(state);
+         depth && frame_callback_was_left(state->scopes[depth - 1].callback);
+         depth = callback_depth(state))
+        state->scopes[depth - 1].callback = NULL;
+}
+
+/* 1-based depth of a mark's scope; 0 raises. */
+static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
+    const uint32_t depth = (uint32_t)(mark & ((1u << DEPTH_BITS) - 1));
+    const uint32_t id = (uint32_t)(mark >> DEPTH_BITS) & ((1u << ID_BITS) - 1);
+    if (id != (state->id & ((1u << ID_BITS) - 1))) {
+        error_raise(ST_STATE, "%s: the scope belongs to another thread or sn_state", what);
+        return 0;
+    }
+    if (!depth || depth > state->n_scopes ||
+        state->scopes[depth - 1].generation != (uint32_t)(mark >> 32)) {
+        error_raise(ST_STATE, "%s: the scope has ended already", what);
+        return 0;
+    }
+    if (depth <= callback_depth(state)) forget_left_callbacks(state);
+    if (depth <= callback_depth(state)) {
+        error_raise(ST_STATE, "%s: the scope was opened outside the running callback", what);
+        return 0;
+    }
+    return depth;
+}
+
+sn_status sn_scope_end(sn_scope mark) {
+    sn_state *const state = state_get();
+    if (mark == SN_SCOPE_ROOT && callback_depth(state)) forget_left_callbacks(state);
+    if (mark == SN_SCOPE_ROOT && !callback_depth(state)) {
+        scope_drop_root(state);
+    } else {
+        const uint32_t depth = depth_of(state, mark, "sn_scope_end");
+        if (depth) scope_pop_to(state, depth - 1);
+    }
+    return (sn_status)state->error.status;
+}
+
+sn_tensor *sn_scope_return(sn_scope mark, sn_tensor *t) {
+    sn_state *const state = state_get();
+    const uint32_t depth = depth_of(state, mark, "sn_scope_return");
+    if (!depth) return NULL;
+    const uint32_t first = state->scopes[depth - 1].first;
+    if (t && !(tensor_in_scope(t) && tensor_scope_slot(t) < first)) {
+        if (!scope_take(state, t)) tensor_retain(t);
+        scope_pop_to(state, depth - 1);
+        return scope_adopt(state, t) ? t : NULL;
+    }
+    scope_pop_to(state, depth - 1);
+    return t;
+}

@@ -1,0 +1,155 @@
+/* settings.c: the table of settings.def, initial values from the environment, per-state changes.
+ *
+ * Initial values are read once; a state copies numbers only, and owns a text once it was set.
+ * Settings marked process-wide take effect when set, through the module that they belong to. */
+#include "runtime/core/settings.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/kernels.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/text.h"
+#include "runtime/cpu/execute.h"
+#include "runtime/core/state.h"
+#include "runtime/core/tensor.h"
+
+typedef enum SettingKind { SETTING_flag, SETTING_number, SETTING_text } SettingKind;
+
+typedef struct SettingRow {
+    const char *name;
+    SettingKind kind;
+    const char *value;
+} SettingRow;
+
+static const SettingRow rows[SET_COUNT] = {
+#define SETTING(name, kind, value, doc) {#name, SETTING_##kind, value},
+#include "runtime/core/settings.def"
+#undef SETTING
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool no_environment;
+static Setting initial[SET_COUNT]; /* text points at the environment or the table */
+
+void settings_ignore_environment(void) {
+    no_environment = true;
+    isa_ignore_environment();
+}
+
+const char *settings_environment(const char *variable) {
+    return no_environment ? NULL : getenv(variable);
+}
+
+static bool parse_number(const SettingRow *row, const char *text, int64_t *out) {
+    if (row->kind == SETTING_text) {
+        *out = 0;
+        return true;
+    }
+    char *end;
+    const long long value = strtoll(text, &end, 10);
+    if (end == text || *end || value < 0 || (row->kind == SETTING_flag && value > 1)) return false;
+    *out = value;
+    return true;
+}
+
+static const char *from_environment(const char *name) {
+    char variable[64];
+    int n = snprintf(variable, sizeof variable, "SINTER_%s", name);
+    for (int i = 0; i < n; i++) variable[i] = (char)toupper((unsigned char)variable[i]);
+    return settings_environment(variable);
+}
+
+static void read_initial(void) {
+    for (int i = 0; i < SET_COUNT; i++) {
+        const char *text = from_environment(rows[i].name);
+        if (text && !parse_number(&rows[i], text, &initial[i].number)) {
+            LOG(general, WARNING, "setting %s: '%s' in the environment is not a number; %s is used",
+                rows[i].name, text, rows[i].value);
+            text = NULL;
+        }
+        if (!text) {
+            text = rows[i].value;
+            parse_number(&rows[i], text, &initial[i].number);
+        }
+        initial[i].text = (char *)text;
+    }
+    const char *const isa = initial[SET_isa].text;
+    if (isa[0] && strcmp(isa, isa_name(isa_used())))
+        LOG(general, WARNING,
+            "setting isa: '%s' in the environment is none that this CPU has; %s is used", isa,
+            isa_name(isa_used()));
+    if (initial[SET_dispatch_trace].number) log_threshold[LOG_dispatch] = LOG_INFO;
+    if (initial[SET_logs].text[0] && log_topics_set(initial[SET_logs].text) != ST_OK) {
+        LOG(general, WARNING, "SINTER_LOGS: %s", error_slot()->message);
+        error_clear();
+    }
+}
+
+int64_t setting_initial(SettingId id) {
+    pthread_once(&once, read_initial);
+    return initial[id].number;
+}
+
+void settings_init(sn_state *state) {
+    pthread_once(&once, read_initial);
+    for (int i = 0; i < SET_COUNT; i++) state->settings[i] = (Setting){.number = initial[i].number};
+}
+
+void settings_free(sn_state *state) {
+    for (int i = 0; i < SET_COUNT; i++) mem_free(state->settings[i].text);
+}
+
+int64_t setting_number(SettingId id) { return state_get()->settings[id].number; }
+
+static const char *text_of(const sn_state *state, int id) {
+    return state->settings[id].text ? state->settings[id].text : initial[id].text;
+}
+
+const char *setting_text(SettingId id) { return text_of(state_get(), id); }
+
+static int find(const char *name) {
+    for (int i = 0; i < SET_COUNT; i++)
+        if (!strcmp(rows[i].name, name)) return i;
+    Text list = {0};
+    for (int i = 0; i < SET_COUNT; i++) text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
+    error_raise(ST_ARGUMENT, "setting '%s' is unknown; settings: %s", name, text_str(&list));
+    text_free(&list);
+    return -1;
+}
+
+/* What process-wide settings do when they are set. */
+static Status apply(int id, const Setting *setting) {
+    if (id == SET_threads) pool_threads_set((int)setting->number);
+    if (id == SET_dispatch_trace)
+        log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
+    if (id == SET_memory_retain_mib) cpu_alloc_bound((size_t)setting->number << 20);
+    return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
+}
+
+Status setting_set(sn_state *state, const char *name, const char *value) {
+    const int id = find(name);
+    if (id < 0) return error_pending();
+    Setting setting = {0};
+    if (!value || !parse_number(&rows[id], value, &setting.number))
+        return error_raise(ST_ARGUMENT, "setting %s: '%s' is not %s", name, value ? value : "NULL",
+                           rows[id].kind == SETTING_flag ? "0 or 1" : "a number of 0 or more");
+    setting.text = mem_strdup(value);
+    if (!setting.text) return ST_MEMORY;
+    const Status status = apply(id, &setting);
+    if (status != ST_OK) {
+        mem_free(setting.text);
+        return status;
+    }
+    mem_free(state->settings[id].text);
+    state->settings[id] = setting;
+    return ST_OK;
+}
+
+const char *setting_get(sn_state *state, const char *name) {
+    const int id = find(name);
+    return id < 0 ? "" : text_of(state, id);
+}

@@ -1,0 +1,31 @@
+/* settings.h: the settings table. A value is text; numbers and flags are parsed once, when they are
+ * set. */
+#ifndef SINTER_RUNTIME_SETTINGS_H
+#define SINTER_RUNTIME_SETTINGS_H
+#include "runtime/base/base.h"
+
+typedef enum SettingId {
+#define SETTING(name, kind, value, doc) SET_##name,
+#include "runtime/core/settings.def"
+#undef SETTING
+    SET_COUNT
+} SettingId;
+
+typedef struct Setting {
+    char *text; /* NULL: the process' initial value */
+    int64_t number;
+} Setting;
+
+struct sn_state;
+void settings_init(struct sn_state *state); /* the initial values */
+void settings_free(struct sn_state *state);
+void settings_ignore_environment(void);                 /* before the first state is made */
+const char *settings_environment(const char *variable); /* NULL: not set, or ignored */
+int64_t setting_number(SettingId id);                   /* of the current state; flags: 0 or 1 */
+const char *setting_text(SettingId id);
+/* Raises ST_ARGUMENT and lists the valid names for an unknown one. */
+Status setting_set(struct sn_state *state, const char *name, const char *value);
+const char *setting_get(struct sn_state *state, const char *name);
+int64_t setting_initial(SettingId id); /* the process' initial number, without a state */
+
+#endif

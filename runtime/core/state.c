@@ -1,0 +1,118 @@
+/* state.c: thread states: made on first use, found through one thread-local pointer, freed when
+ * their thread ends.
+ *
+ * A thread's own state hangs on a pthread key, whose destructor frees it; `state_current` is the
+ * one in use, the own one or what sn_state_use put in its place. */
+#include "runtime/core/state.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/capture/capture.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/autograd/tape.h"
+#include "runtime/core/tensor.h"
+
+_Thread_local sn_state *state_current __attribute__((tls_model("initial-exec")));
+StateDrop *state_drop_capture;
+
+static pthread_key_t own_key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static _Atomic uint32_t next_id = 1;
+static sn_state emergency; /* handed out when a state cannot be made; an error is pending then, so
+                              nothing runs in it */
+
+static void state_free(sn_state *state);
+
+/* At the thread's end; it may not ask for the current state, which would make another one. */
+static void free_own(void *state) { state_free(state); }
+
+static void make_key(void) { pthread_key_create(&own_key, free_own); }
+
+sn_state *sn_state_new(void) {
+    runtime_start();
+    sn_state *const state = mem_zero(sizeof *state);
+    if (!state) return NULL;
+    state->id = atomic_fetch_add(&next_id, 1);
+    state->generation = 1;
+    settings_init(state);
+    return state;
+}
+
+static sn_state *own_state(void) {
+    pthread_once(&key_once, make_key);
+    sn_state *state = pthread_getspecific(own_key);
+    if (!state && (state = sn_state_new())) pthread_setspecific(own_key, state);
+    return state;
+}
+
+/* An error raised before the thread had a state moves into it. */
+static void enter(sn_state *state) {
+    state_current = state;
+    error_slot_use(&state->error);
+}
+
+sn_state *state_make(void) {
+    sn_state *const state = own_state();
+    if (!state) return &emergency;
+    const ErrorSlot early = *error_slot();
+    enter(state);
+    if (early.status != ST_OK && state->error.status == ST_OK) state->error = early;
+    return state;
+}
+
+static sn_state *use(sn_state *state) {
+    sn_state *const before = state_get();
+    sn_state *const next = state ? state : own_state();
+    if (next) enter(next);
+    return before;
+}
+
+Status state_outside_body(const char *what) {
+    if (!capture_current_exactly()) return ST_OK;
+    return error_raise(ST_STATE, "%s: not inside a compiled function", what);
+}
+
+sn_state *sn_state_use(sn_state *state) {
+    return state_outside_body("sn_state_use") == ST_OK ? use(state) : NULL;
+}
+
+void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
+    state->grad_mode = mode;
+    if (mode == SN_INFERENCE)
+        state->exclude |= KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view);
+    else
+        state->exclude &= ~(KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view));
+}
+
+static void free_lists(sn_state *state) {
+    tensor_blocks_trim(state);
+    tape_blocks_trim(state);
+    mem_free(state->handles);
+    mem_free(state->scopes);
+    settings_free(state);
+}
+
+static void state_free(sn_state *state) {
+    if (!state || state == &emergency) return;
+    sn_state *const before = state_current;
+    enter(state); /* what dies below belongs to it */
+    scope_drop_root(state);
+    if (state_drop_capture) state_drop_capture(state);
+    eager_cache_free(state);
+    free_lists(state);
+    const bool was_current = before == state || !before;
+    state_current = was_current ? NULL : before;
+    error_slot_use(was_current ? NULL : &before->error);
+    pthread_once(&key_once, make_key);
+    if (pthread_getspecific(own_key) == state) pthread_setspecific(own_key, NULL);
+    mem_free(state);
+}
+
+void sn_state_free(sn_state *state) {
+    if (state && state->capture)
+        error_raise(ST_STATE, "sn_state_free: a compiled function runs in this state");
+    else
+        state_free(state);
+}

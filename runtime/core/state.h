@@ -1,0 +1,117 @@
+/* state.h: everything that belongs to a thread: error, scopes, modes, generator, capture; the
+ * public sn_state.
+ *
+ * Reached through one initial-exec thread-local pointer. A thread's own state is made on first use;
+ * sn_state_use puts another in its place (fibers, sessions). While a state is current, the thread's
+ * error slot (base/error.h) is its `error`, so `state->error.status` is the pending error. */
+#ifndef SINTER_RUNTIME_STATE_H
+#define SINTER_RUNTIME_STATE_H
+#include <sinter/autograd.h>
+
+#include "runtime/base/error.h"
+#include "runtime/core/settings.h"
+
+typedef struct Capture
+    Capture; /* runtime/capture/capture.h: the recording or matching in progress on this thread */
+
+typedef struct ScopeFrame {
+    uint32_t first;      /* index of its first handle in the scope stack */
+    uint32_t generation; /* checked against the mark */
+    bool owned;          /* sn_scope_begin_owned: results go to the caller */
+    const void *
+        callback; /* opened around a callback, whose frame ends here: user code inside may not end it */
+    sn_grad_mode grad_mode;
+    uint64_t include, exclude;
+    struct UserMode *modes;
+    struct TextOwned *texts; /* newest text when it began */
+} ScopeFrame;
+
+enum {
+    BLOCK_header,
+    BLOCK_small,
+    BLOCK_medium,
+    BLOCK_large,
+    BLOCK_CLASSES
+}; /* tensor blocks, runtime/core/tensor.c */
+
+enum {
+    TAPE_CLASSES = 16
+}; /* blocks of tape nodes, in classes of 64 bytes, runtime/autograd/tape.c */
+typedef struct TapeBlocks {
+    void *first; /* linked through their first word */
+    int n;
+} TapeBlocks;
+
+struct sn_state {
+    ErrorSlot error;
+    uint64_t include, exclude; /* dispatch keys of this thread */
+    sn_grad_mode grad_mode;
+    sn_tensor **handles; /* results of all open scopes, in order */
+    uint32_t n_handles, room_handles;
+    ScopeFrame *scopes;
+    uint32_t n_scopes, room_scopes, generation;
+    uint32_t id; /* part of every mark: a mark of another state is noticed */
+    bool root_warned;
+    void *free_blocks[BLOCK_CLASSES]; /* tensor blocks kept for reuse, linked through their first
+                                         word */
+    int n_free_blocks[BLOCK_CLASSES];
+    uint64_t seed, sequence; /* the default generator: Philox(seed, sequence, element) */
+    Capture *capture;        /* NULL: not inside sn_call */
+    Capture *held; /* whose lock this thread holds, see runtime/capture/capture_thread.c */
+    struct Emission *emission; /* a derivative body goes into a graph; else NULL */
+    const void
+        *site;     /* return address of the user's current op call: for graph breaks and errors */
+    int last_path; /* sn_path of the newest sn_call, for sn_last_call */
+    const char *last_reason;  /* lives as long as the function called */
+    struct EagerCache *eager; /* one-op programs by signature */
+    struct UserMode *modes;   /* stack of user modes, innermost first */
+    struct TextOwned *texts;  /* scope-owned strings, newest first */
+    uint64_t tape_sequence;   /* next sequence number of a tape node [semantics G1] */
+    TapeBlocks tape_blocks[TAPE_CLASSES];
+    struct TapeNode **tape_freeing; /* nodes that wait to be freed, while one is */
+    Setting settings[SET_COUNT];
+    sn_error taken; /* what sn_error_take handed out last, with its texts in taken_slot */
+    ErrorSlot taken_slot;
+};
+
+extern _Thread_local sn_state *state_current __attribute__((tls_model("initial-exec")));
+sn_state *state_make(void); /* the slow path of state_get */
+/* The thread's state, made on first use. When memory is out: raises, and returns a process-wide
+ * emergency state in which nothing can be made. */
+static inline sn_state *state_get(void) {
+    return LIKELY(state_current) ? state_current : state_make();
+}
+
+const char *state_text(sn_state *state,
+                       char *malloced); /* hands a string to the innermost scope; NULL gives "" */
+void state_grad_mode_set(sn_state *state,
+                         sn_grad_mode mode); /* and the key that inference leaves out */
+
+/* Raises where a body is being captured: for functions of capture class `refused` [semantics C3]. */
+Status state_outside_body(const char *what);
+
+/* Called for each state that dies, before its memory goes (tape, capture, eager cache); set at
+ * start-up. */
+typedef void StateDrop(sn_state *state);
+extern StateDrop *state_drop_capture;
+
+/* scopes -------------------------------------------------------------------------------------- */
+
+/* Internal scopes: cheap, and temporaries inside are released at the end, also inside an owned
+ * scope. */
+Status scope_push(sn_state *state, bool owned);
+void scope_pop(sn_state *state); /* the innermost; restores modes, releases its handles and texts */
+void scope_pop_to(sn_state *state,
+                  uint32_t depth);     /* so that `depth` are open; the root's results stay */
+void scope_drop_root(sn_state *state); /* every scope, and what the root one holds */
+/* Gives a fresh reference to the innermost scope; an owned one leaves it to the caller. False: out
+ * of memory, and the reference was released. */
+bool scope_adopt(sn_state *state, sn_tensor *t);
+/* Ends all scopes above `depth` of them; those of ts (NULL allowed) that they hold pass to the
+ * scope that is then the innermost. */
+void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, int n);
+/* Takes t out of whichever scope of this state holds it; true: the caller now has that reference.
+ */
+bool scope_take(sn_state *state, sn_tensor *t);
+
+#endif

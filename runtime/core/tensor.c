@@ -1,0 +1,274 @@
+/* tensor.c: making and freeing tensors. A block of a size class holds header, storage and small
+ * payload; freed blocks wait in the thread's list of their class (at most KEEP of each), so that a
+ * small result costs no malloc.
+ *
+ * Who frees what: a tensor holds one reference of its storage. A BLOCK_header tensor is freed when
+ * it dies; the block of any other is freed when the storage inside dies, which the tensor's own
+ * reference keeps from happening earlier. */
+#include "runtime/core/tensor.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/core/dispatch.h"
+
+enum { HEADER_BYTES = 64, KEEP = 1024 };
+_Static_assert(sizeof(sn_tensor) == HEADER_BYTES, "the storage begins at 64");
+_Static_assert(sizeof(Storage) <= HEADER_BYTES, "the payload begins at 128");
+
+static const size_t payload_bytes[BLOCK_CLASSES] = {0, 128, 512, 0};
+
+Status (*tensor_flush_hook)(sn_tensor *t);
+Status (*tensor_settle_hook)(const char *why);
+void (*tensor_autograd_free)(sn_tensor *t);
+void (*tensor_placeholder_free)(sn_tensor *t);
+
+static inline int block_class(size_t bytes) {
+    return bytes <= payload_bytes[BLOCK_small]    ? BLOCK_small
+           : bytes <= payload_bytes[BLOCK_medium] ? BLOCK_medium
+                                                  : BLOCK_large;
+}
+
+static inline size_t block_bytes(int class) {
+    return class == BLOCK_header ? HEADER_BYTES : 2 * HEADER_BYTES + payload_bytes[class];
+}
+
+static inline void *block_take(sn_state *state, int class) {
+    void *const block = state->free_blocks[class];
+    if (UNLIKELY(!block)) return mem_aligned(HEADER_BYTES, block_bytes(class));
+    state->free_blocks[class] = *(void **)block;
+    state->n_free_blocks[class]--;
+    return block;
+}
+
+static inline void block_give(void *block, int class) {
+#ifndef SINTER_PLAIN_MALLOC
+    sn_state *const state = state_current;
+    if (LIKELY(state && state->n_free_blocks[class] < KEEP)) {
+        *(void **)block = state->free_blocks[class];
+        state->free_blocks[class] = block;
+        state->n_free_blocks[class]++;
+        return;
+    }
+#endif
+    (void)class;
+    mem_free(block);
+}
+
+void tensor_blocks_trim(sn_state *state) {
+    for (int class = 0; class < BLOCK_CLASSES; class ++) {
+        while (state->free_blocks[class]) {
+            void *const block = state->free_blocks[class];
+            state->free_blocks[class] = *(void **)block;
+            mem_free(block);
+        }
+        state->n_free_blocks[class] = 0;
+    }
+}
+
+static inline Storage *storage_in(void *block) { return (Storage *)((char *)block + HEADER_BYTES); }
+static inline void *block_of(Storage *storage) { return (char *)storage - HEADER_BYTES; }
+
+/* Header fields of a new tensor with one reference, given to the scope. */
+static inline sn_tensor *begin(sn_state *state, void *block, int class, const Meta *meta) {
+    sn_tensor *const t = block;
+    const bool inference = state->grad_mode == SN_INFERENCE;
+    *t = (sn_tensor){.base = {meta},
+                     .block = (uint8_t) class,
+                     .flags = inference ? TF_inference : 0,
+                     .keys = inference ? meta_keys(meta) & ~KEY_BIT(autograd) : meta_keys(meta)};
+    atomic_init(&t->refs, 1);
+    return t;
+}
+
+static inline sn_tensor *adopt(sn_state *state, sn_tensor *t) {
+    const bool plain = state->n_scopes && !state->scopes[state->n_scopes - 1].owned;
+    if (UNLIKELY(!plain || state->n_handles == state->room_handles))
+        return scope_adopt(state, t) ? t : NULL;
+    scope_put(state, t);
+    return t;
+}
+
+static Status fill_storage(Storage *storage, void *payload, int class, Device device,
+                           size_t bytes) {
+    *storage = (Storage){.device = device, .block = (uint8_t) class, .bytes = bytes};
+    atomic_init(&storage->refs, 1);
+    storage->data = class == BLOCK_large || class == BLOCK_header ? cpu_alloc(bytes) : payload;
+    return storage->data ? ST_OK : ST_MEMORY;
+}
+
+sn_tensor *tensor_without_data(const Meta *meta) {
+    sn_state *const state = state_get();
+    void *const block = block_take(state, BLOCK_header);
+    return block ? adopt(state, begin(state, block, BLOCK_header, meta)) : NULL;
+}
+
+sn_tensor *tensor_new(const Meta *meta) {
+    if (UNLIKELY(meta->device != DEV_cpu)) return tensor_without_data(meta);
+    sn_state *const state = state_get();
+    const size_t bytes = meta_bytes(meta);
+    const int class = block_class(bytes);
+    char *const block = block_take(state, class);
+    if (UNLIKELY(!block)) return NULL;
+    sn_tensor *const t = begin(state, block, class, meta);
+    Storage *const storage = storage_in(block);
+    if (UNLIKELY(fill_storage(storage, block + 2 * HEADER_BYTES, class, DEV_cpu, bytes) != ST_OK)) {
+        block_give(block, class);
+        return NULL;
+    }
+    t->storage = storage;
+    return adopt(state, t);
+}
+
+sn_tensor *tensor_new_zero(const Meta *meta) {
+    sn_tensor *const t = tensor_new(meta);
+    if (t && t->storage) memset(t->storage->data, 0, t->storage->bytes);
+    return t;
+}
+
+sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta, int64_t offset) {
+    sn_tensor *const t = tensor_without_data(meta);
+    if (t) tensor_set_storage(t, storage, offset);
+    return t;
+}
+
+void tensor_set_storage(sn_tensor *t, Storage *storage, int64_t offset) {
+    if (storage) storage_retain(storage);
+    t->storage = storage;
+    t->offset = offset;
+}
+
+sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset) {
+    sn_tensor *const t = tensor_from_storage(base->storage, meta, offset);
+    if (!t) return NULL;
+    t->keys = base->keys; /* an inference tensor's views are such, whatever the mode */
+    const uint8_t flags = (uint8_t)((t->flags & ~TF_inference) | (base->flags & TF_inference));
+    atomic_store_explicit(&t->flags, flags, memory_order_relaxed);
+    return t;
+}
+
+static void put_number(void *to, DType dtype, const Arg *number) {
+    const int64_t i = number->kind == ARG_float ? (int64_t)number->f : number->i;
+    const double f = arg_double(number);
+    const float single = (float)f;
+    if (dtype == DT_f64)
+        memcpy(to, &f, 8);
+    else if (dtype == DT_f32)
+        memcpy(to, &single, 4);
+    else if (dtype == DT_bool)
+        *(uint8_t *)to = number->kind == ARG_float ? f != 0 : i != 0;
+    else
+        memcpy(to, &i, (size_t)dtype_bytes(dtype)); /* little-endian: low bytes */
+}
+
+static DType number_dtype(const Arg *number) {
+    return number->kind == ARG_float ? DT_f64 : number->kind == ARG_bool ? DT_bool : DT_i64;
+}
+
+sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
+    if (dtype == DT_default) dtype = number_dtype(number);
+    if (dtype == DT_f16 || dtype == DT_bf16) dtype = DT_f32; /* callers cast where they need it */
+    const Meta *const meta = meta_intern(dtype, DEV_cpu, NULL, NULL, 0, true);
+    sn_tensor *const t = meta ? tensor_new(meta) : NULL;
+    if (t) put_number(t->storage->data, dtype, number);
+    return t;
+}
+
+/* True when this was the last reference; a sole owner needs no atomic write. */
+static inline bool drop(_Atomic int32_t *refs) {
+    if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;
+    return refs_add(refs, -1) == 1;
+}
+
+void tensor_release(sn_tensor *t) {
+    if (!t || !drop(&t->refs)) return;
+    if (UNLIKELY(t->placeholder != NULL) && tensor_placeholder_free) tensor_placeholder_free(t);
+    if (UNLIKELY(t->autograd != NULL) && tensor_autograd_free) tensor_autograd_free(t);
+    Storage *const storage = t->storage;
+    if (t->block == BLOCK_header) block_give(t, BLOCK_header);
+    if (storage) storage_release(storage);
+}
+
+void tensor_written(sn_tensor *t) {
+    if (t->storage) atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+}
+
+Status tensor_valid(const sn_tensor *t, const char *what) {
+    if (LIKELY(t && !(t->flags & TF_error))) return error_pending();
+    const Status pending = error_pending();
+    if (pending != ST_OK) return pending;
+    return t ? error_raise(ST_STATE, "%s: the tensor is the result of an op that failed", what)
+             : error_raise(ST_ARGUMENT, "%s: the tensor is NULL", what);
+}
+
+Status tensor_ready(sn_tensor *t, const char *what) {
+    TRY(tensor_valid(t, what));
+    if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL) && tensor_flush_hook)
+        TRY(tensor_flush_hook(t));
+    if (t->storage) return ST_OK;
+    return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what,
+                       t->base.meta->device == DEV_meta ? "meta" : "spare");
+}
+
+/* storage ------------------------------------------------------------------------------------- */
+
+Storage *storage_new(Device device, size_t bytes) {
+    Storage *const storage = mem_alloc(sizeof *storage);
+    if (!storage) return NULL;
+    if (fill_storage(storage, NULL, BLOCK_header, device, bytes) == ST_OK) return storage;
+    mem_free(storage);
+    return NULL;
+}
+
+Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free, void *context) {
+    Storage *const storage = mem_alloc(sizeof *storage);
+    if (!storage) return NULL;
+    *storage = (Storage){.device = device,
+                         .user_owned = true,
+                         .pointer_given = true,
+                         .data = data,
+                         .bytes = bytes,
+                         .free = free,
+                         .context = context};
+    atomic_init(&storage->refs, 1);
+    return storage;
+}
+
+static bool has_payload(const Storage *storage) {
+    return storage->block == BLOCK_small || storage->block == BLOCK_medium;
+}
+
+/* Whether data points into the block (a resize may have moved it out). */
+static bool data_is_payload(Storage *storage) {
+    return has_payload(storage) && storage->data == (char *)block_of(storage) + 2 * HEADER_BYTES;
+}
+
+static void free_data(Storage *storage) {
+    if (data_is_payload(storage)) return;
+    if (!storage->user_owned)
+        cpu_free(storage->data, storage->bytes);
+    else if (storage->free)
+        storage->free(storage->data, storage->context);
+}
+
+Status storage_resize(Storage *storage, size_t bytes) {
+    if (storage->user_owned)
+        return error_raise(ST_UNSUPPORTED,
+                           "memory of %zu bytes that the program owns cannot be resized",
+                           storage->bytes);
+    void *const data = cpu_alloc(bytes);
+    if (!data) return ST_MEMORY;
+    const size_t kept = storage->bytes < bytes ? storage->bytes : bytes;
+    memcpy(data, storage->data, kept);
+    free_data(storage);
+    storage->data = data;
+    storage->bytes = bytes;
+    return ST_OK;
+}
+
+void storage_release(Storage *storage) {
+    if (!drop(&storage->refs)) return;
+    free_data(storage);
+    if (storage->block == BLOCK_header)
+        mem_free(storage);
+    else
+        block_give(block_of(storage), storage->block);
+}

@@ -1,0 +1,161 @@
+/* tensor.h: the runtime tensor: refcounted handle -> interned metadata, storage, autograd metadata.
+ *
+ *   sn_tensor --meta-->  Meta (interned, immutable, shared by all of equal dtype, device, sizes,
+ * strides)
+ *             --storage-> Storage (bytes, version counter; shared by views)
+ *
+ * Header, storage and small payloads come from one size-class free list per thread:
+ *
+ *   | sn_tensor 64 | Storage 64 | payload 0, 128 or 512 bytes |     the block lives until its
+ * storage dies | sn_tensor 64 |                                                views and
+ * placeholders
+ */
+#ifndef SINTER_RUNTIME_TENSOR_H
+#define SINTER_RUNTIME_TENSOR_H
+#include <stdatomic.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#else
+#define __libc_single_threaded 0
+#endif
+
+#include "ir/arg.h"
+#include "runtime/core/state.h"
+
+/* Counts without a locked instruction while the process has one thread (5 ns each, some 80 in a
+ * compiled call of sixteen inputs). Returns what was there before. */
+static inline int32_t refs_add(_Atomic int32_t *refs, int32_t n) {
+    if (!__libc_single_threaded) return atomic_fetch_add_explicit(refs, n, memory_order_acq_rel);
+    const int32_t before = atomic_load_explicit(refs, memory_order_relaxed);
+    atomic_store_explicit(refs, before + n, memory_order_relaxed);
+    return before;
+}
+
+typedef struct Storage {
+    _Atomic int32_t refs;
+    _Atomic uint32_t version; /* bumped by every write; shared by all views */
+    Device device;
+    bool user_owned, read_only;
+    bool pointer_given; /* a mutable pointer left the library: never cache packed copies of it */
+    uint8_t
+        block; /* BLOCK_ class of the tensor block it is part of; BLOCK_header: it stands alone */
+    void *data;
+    size_t bytes;
+    sn_free_fn free; /* user memory; NULL: the allocator's */
+    void *context;
+} Storage;
+
+enum {                   /* sn_tensor.flags */
+       TF_inference = 1, /* made in inference mode */
+       TF_error = 2 /* a handle of an op that failed after the fact [C8]: every function treats it
+                        as NULL */
+};
+
+struct AutogradMeta; /* runtime/autograd/tape.h; NULL until needed */
+struct Placeholder;  /* runtime/capture/capture.h; non-NULL: data not computed yet */
+
+struct sn_tensor {
+    Val base; /* first: an sn_tensor is a Val; meta is interned */
+    _Atomic int32_t refs;
+    _Atomic uint8_t flags;
+    uint8_t block;    /* BLOCK_ class */
+    uint64_t keys;    /* bits of dispatch keys (runtime/core/dispatch.h) */
+    Storage *storage; /* NULL only for placeholders and meta tensors */
+    int64_t offset;   /* elements */
+    struct AutogradMeta *autograd;
+    _Atomic(struct Placeholder *) placeholder; /* cleared when all else is in place */
+    _Atomic uint32_t
+        scope_place; /* 1 + its index in the handles of the state that holds it; 0: no scope does */
+};
+static inline sn_tensor *tensor_of(Val *v) { return (sn_tensor *)v; }
+
+/* A scope holds one of the references. Only the holder's thread changes it; others may look. */
+static inline bool tensor_in_scope(const sn_tensor *t) {
+    return atomic_load_explicit(&t->scope_place, memory_order_relaxed) != 0;
+}
+static inline uint32_t tensor_scope_slot(const sn_tensor *t) {
+    return atomic_load_explicit(&t->scope_place, memory_order_relaxed) - 1;
+}
+static inline void tensor_set_scope_place(sn_tensor *t, uint32_t place) {
+    atomic_store_explicit(&t->scope_place, place, memory_order_relaxed);
+}
+
+/* Into the innermost scope, which has room for it. */
+static inline void scope_put(sn_state *state, sn_tensor *t) {
+    tensor_set_scope_place(t, state->n_handles + 1);
+    state->handles[state->n_handles++] = t;
+}
+
+/* Interned metadata; NULL raises (sizes that overflow, out of memory). Lives until the process
+ * ends. */
+const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides,
+                        int rank, bool wrapped);
+const Meta *meta_intern_contiguous(DType dtype, Device device, const int64_t *sizes, int rank);
+/* Of interned metas only: */
+size_t meta_bytes(
+    const Meta *meta); /* from the first to past the last element: what a fresh storage needs */
+uint64_t meta_keys(const Meta *meta); /* the device's backend key and autograd's */
+bool meta_overlaps(const Meta *meta); /* two indices may name one element (stride 0 or the like) */
+
+/* All return tensors owned by the innermost scope, NULL on error. */
+sn_tensor *tensor_new(const Meta *meta); /* fresh uninitialised storage */
+sn_tensor *tensor_new_zero(const Meta *meta);
+sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset); /* shares storage */
+sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta,
+                               int64_t offset); /* retains storage */
+sn_tensor *tensor_scalar(const Arg *number,
+                         DType dtype); /* 0-dim, wrapped; dtype DT_default: the number's */
+
+/* Like tensor_new with no storage: a placeholder (capture) or a meta tensor. */
+sn_tensor *tensor_without_data(const Meta *meta);
+/* Gives a tensor without data its storage (retained). */
+void tensor_set_storage(sn_tensor *t, Storage *storage, int64_t offset);
+
+static inline void tensor_retain(sn_tensor *t) { refs_add(&t->refs, 1); }
+void tensor_release(sn_tensor *t); /* NULL allowed */
+
+/* First element. The tensor must have data: see tensor_ready. */
+static inline void *tensor_data(const sn_tensor *t) {
+    char *const data = t->storage->data;
+    return LIKELY(!t->offset) ? data : data + t->offset * dtype_bytes(t->base.meta->dtype);
+}
+void tensor_written(sn_tensor *t); /* bumps the version */
+static inline uint32_t tensor_version(const sn_tensor *t) {
+    return t->storage ? atomic_load(&t->storage->version) : 0;
+}
+
+/* Computes a placeholder's value [semantics C2]; set by capture at start-up. */
+extern Status (*tensor_flush_hook)(sn_tensor *t);
+/* Host code is about to write memory that any tensor may depend on: what is pending runs first. */
+extern Status (*tensor_settle_hook)(const char *why);
+/* Frees tape metadata; set by autograd at start-up. Called when t dies. */
+extern void (*tensor_autograd_free)(sn_tensor *t);
+/* Lets capture forget a placeholder that dies. */
+extern void (*tensor_placeholder_free)(sn_tensor *t);
+/* t usable by a function that needs its data: not NULL, not an error handle, flushed. Raises,
+ * naming `what`. */
+Status tensor_ready(sn_tensor *t, const char *what);
+/* The same without data: metadata suffices. */
+Status tensor_valid(const sn_tensor *t, const char *what);
+
+Storage *storage_new(Device device,
+                     size_t bytes); /* one reference; from the caching allocator, 64-byte aligned */
+Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free,
+                      void *context); /* user memory */
+Status storage_resize(Storage *storage,
+                      size_t bytes); /* keeps the bytes; refused for user memory */
+static inline void storage_retain(Storage *storage) { refs_add(&storage->refs, 1); }
+void storage_release(Storage *storage);
+
+/* The CPU caching allocator (runtime/core/alloc_cpu.c): size classes, huge pages above 2 MiB, bounded
+ * retention. */
+void *cpu_alloc(size_t bytes);            /* 64-byte aligned, uninitialised; NULL raises */
+void cpu_free(void *block, size_t bytes); /* bytes as given to cpu_alloc */
+void cpu_alloc_bound(size_t bytes);       /* how much may be kept; frees what is above */
+void cpu_alloc_trim(void);                /* gives all kept memory back */
+void cpu_alloc_stats(sn_memory *out);
+void cpu_alloc_peak_begin(void); /* `peak` is from now on that of what is current now */
+
+void tensor_blocks_trim(sn_state *state); /* frees the thread's kept blocks */
+
+#endif

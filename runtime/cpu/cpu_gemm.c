@@ -1,0 +1,62 @@
+/* cpu_gemm.c: see cpu_gemm.h. Each output element is one chain over k, so any split of the rows
+ * gives the same bits [semantics B2, B7]; rows are split in multiples of the largest tile's. */
+#include "runtime/cpu/cpu_gemm.h"
+
+#include <stdatomic.h>
+
+#include "runtime/cpu/execute.h"
+
+enum { TILE_ROWS = 6, PARTS_PER_THREAD = 2, FEW_BYTES = 8 << 10 };
+static const double PART_FLOPS = 1e6; /* below this a part is not worth a thread */
+
+typedef struct Parts {
+    GemmCall call;
+    int64_t rows;     /* of one part */
+    size_t workspace; /* bytes for each */
+    _Atomic bool no_memory;
+} Parts;
+
+static void run_part(void *context, int i) {
+    Parts *const parts = context;
+    GemmCall call = parts->call;
+    call.row_begin = parts->rows * i;
+    call.row_end = min_i64(call.row_begin + parts->rows, call.m);
+    char few[FEW_BYTES] __attribute__((aligned(64))); /* spares tiny products the allocator */
+    const bool fits = parts->workspace <= sizeof few;
+    call.workspace = fits ? few : cpu_alloc(parts->workspace);
+    if (!call.workspace) {
+        atomic_store(&parts->no_memory, true);
+        return;
+    }
+    gemm(&call);
+    if (!fits) cpu_free(call.workspace, parts->workspace);
+}
+
+static int64_t rows_of_part(const GemmCall *call) {
+    const double flops =
+        2.0 * (double)call->m * (double)call->n * (double)call->k * (double)call->batch;
+    const int64_t most = (int64_t)(flops / PART_FLOPS);
+    if (most < 2 || call->m <= TILE_ROWS || pool_threads() == 1) return call->m;
+    return round_up(ceil_div(call->m, min_i64(most, PARTS_PER_THREAD * pool_threads())), TILE_ROWS);
+}
+
+Status gemm_run(const GemmCall *call) {
+    if (!call->m || !call->n || !call->batch) return ST_OK;
+    Parts parts = {.call = *call, .rows = rows_of_part(call)};
+    parts.call.row_end = call->m;
+    const int n = (int)ceil_div(call->m, parts.rows);
+    const size_t packed_bytes = n > 1 && call->batch == 1 && call->k ? gemm_packed_bytes(call) : 0;
+    void *packed = NULL;
+    if (packed_bytes) {
+        if (!(packed = cpu_alloc(packed_bytes))) return ST_MEMORY;
+        gemm_pack_b(call, packed);
+        parts.call.packed_b = packed;
+    }
+    parts.workspace = gemm_workspace(&parts.call) + 64;
+    pool_run(n, run_part, &parts);
+    cpu_free(packed, packed_bytes);
+    return parts.no_memory
+               ? error_raise(ST_MEMORY, "out of memory for a product's workspace of %zu bytes",
+                             parts.workspace)
+               : ST_OK;
+}

@@ -1,0 +1,311 @@
+/* cpu_index.c: native kernels that write at positions given by data. Additions happen one by one in
+ * ascending row-major position of the index, in the compute type, rounded once at the end
+ * [semantics B2]; threads split columns, which never meet. A position out of range is an error
+ * before anything visible is written. */
+#include <stdatomic.h>
+
+#include "ir/loop.h"
+#include "runtime/core/cpu_copy.h"
+#include "runtime/cpu/cpu_kernels.h"
+#include "runtime/core/element.h"
+#include "runtime/cpu/execute.h"
+
+typedef struct Positions { /* what an index may say */
+    int dim;
+    int64_t size, allowed; /* of dim; and this one value that means none */
+} Positions;
+static const int64_t nothing_else = INT64_MIN;
+
+static Status bad_index(const OpRow *row, int64_t index, const Positions *of) {
+    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld elements of dim %d",
+                       row->name, op_checked_param(row), (long long)index, (long long)of->size,
+                       of->dim);
+}
+
+static int wrap(int64_t dim, int rank) { return (int)(dim < 0 ? dim + (rank ? rank : 1) : dim); }
+
+static const sn_tensor *tensor_arg(const OpCall *call, int i) {
+    return tensor_of(call->args[i].val);
+}
+
+/* rows: acc[o, index[n], :] += alpha * source[o, n, :] -------------------------------------------- */
+
+typedef struct Rows {
+    SType type;
+    char *acc;          /* [outer, targets, inner] */
+    const char *source; /* [outer, n, inner] */
+    const int64_t *index;
+    int64_t outer, targets, n, inner;
+    int64_t skip;          /* an index that adds nothing, or -1 */
+    const Arg *alpha;      /* NULL: 1 */
+    const int64_t *counts; /* scale by 1 / counts[index]; NULL: not */
+    int64_t columns;       /* of inner, per part */
+} Rows;
+
+static void scale(const Rows *rows, const Arg *by, char *block, const char *from, int64_t n) {
+    _Alignas(64) char splat[BLOCK * 8];
+    number_to_block(rows->type, by, splat, (int)n);
+    kernel_table()->prim(rows->type == S_b ? PRIM_and : PRIM_mul, rows->type)(block, from, splat,
+                                                                              NULL, n);
+}
+
+static void add_run(const Rows *rows, char *to, const char *from, int64_t n, int64_t target) {
+    _Alignas(64) char scaled[BLOCK * 8];
+    const Arg inverse = A_FLOAT(rows->counts ? (double)(1.0f / (float)rows->counts[target]) : 1);
+    const Arg *const by = rows->counts ? &inverse : rows->alpha;
+    if (by) scale(rows, by, scaled, from, n);
+    const Prim join = rows->type == S_b ? PRIM_or : PRIM_add; /* bools add as or */
+    kernel_table()->prim(join, rows->type)(to, to, by ? scaled : from, NULL, n);
+}
+
+static void add_columns(void *context, int part) {
+    const Rows *const rows = context;
+    const int64_t first = rows->columns * part, last = min_i64(first + rows->columns, rows->inner);
+    const int64_t bytes = stype_bytes(rows->type);
+    for (int64_t o = 0; o < rows->outer; o++)
+        for (int64_t i = 0; i < rows->n; i++) {
+            const int64_t target = rows->index[i];
+            if (target == rows->skip) continue;
+            char *const to = rows->acc + (o * rows->targets + target) * rows->inner * bytes;
+            const char *const from = rows->source + (o * rows->n + i) * rows->inner * bytes;
+            for (int64_t c = first; c < last; c += BLOCK)
+                add_run(rows, to + c * bytes, from + c * bytes, min_i64(BLOCK, last - c), target);
+        }
+}
+
+static void add_rows(Rows *rows) {
+    const bool large = rows->outer * rows->n * rows->inner >= 1 << 16;
+    const int parts = large ? (int)min_i64(pool_threads(), ceil_div(rows->inner, 64)) : 1;
+    rows->columns =
+        parts > 1 ? round_up(ceil_div(rows->inner, parts), 64) : max_i64(rows->inner, 1);
+    pool_run((int)ceil_div(max_i64(rows->inner, 1), rows->columns), add_columns, rows);
+}
+
+/* The index as i64, row-major, checked; NULL raises. */
+static int64_t *read_index(const OpRow *row, const sn_tensor *index, Positions of, size_t *bytes) {
+    const Meta *const meta = index->base.meta;
+    *bytes = (size_t)max_i64(meta->numel, 1) * sizeof(int64_t);
+    int64_t *const values = cpu_alloc(*bytes);
+    if (!values) return NULL;
+    int64_t strides[MAX_RANK];
+    meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
+    const Span to = {(char *)values, DT_i64, strides}, from = span_of(index);
+    span_copy(&to, &from, meta->sizes, meta->rank);
+    for (int64_t i = 0; i < meta->numel; i++) {
+        if ((values[i] >= 0 && values[i] < of.size) || values[i] == of.allowed) continue;
+        bad_index(row, values[i], &of);
+        cpu_free(values, *bytes);
+        return NULL;
+    }
+    return values;
+}
+
+/* acc is out's own memory where that is row-major in the compute type, else a buffer stored at the
+ * end. */
+static Status run_rows(Rows *rows, const sn_tensor *source, sn_tensor *out) {
+    size_t source_bytes, acc_bytes;
+    rows->type = dtype_compute(out->base.meta->dtype);
+    rows->source = compute_buffer(source, &source_bytes);
+    rows->acc = rows->source ? compute_buffer(out, &acc_bytes) : NULL;
+    if (!rows->acc) {
+        if (rows->source && source_bytes) cpu_free((void *)(uintptr_t)rows->source, source_bytes);
+        return ST_MEMORY;
+    }
+    add_rows(rows);
+    if (source_bytes) cpu_free((void *)(uintptr_t)rows->source, source_bytes);
+    if (!acc_bytes) return ST_OK;
+    const Meta *const meta = out->base.meta;
+    int64_t strides[MAX_RANK];
+    meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
+    const Span from = {rows->acc, compute_dtype(meta->dtype), strides}, to = span_of(out);
+    span_copy(&to, &from, meta->sizes, meta->rank);
+    cpu_free(rows->acc, acc_bytes);
+    return ST_OK;
+}
+
+static int64_t product(const int64_t *sizes, int first, int last) {
+    int64_t n = 1;
+    for (int d = first; d < last; d++) n *= sizes[d];
+    return n;
+}
+
+Status cpu_index_add(OpCall *call) {
+    sn_tensor *const out = call->outs[0];
+    const sn_tensor *const index = tensor_arg(call, 2), *const source = tensor_arg(call, 3);
+    const Meta *const meta = out->base.meta;
+    const int dim = wrap(call->args[1].i, meta->rank);
+    const int64_t size = meta->rank ? meta->sizes[dim] : 1;
+    size_t bytes;
+    int64_t *const values =
+        read_index(call->row, index, (Positions){dim, size, nothing_else}, &bytes);
+    if (!values) return error_pending();
+    tensor_copy_into(out, tensor_arg(call, 0));
+    const Arg *const alpha = &call->args[4];
+    Rows rows = {.index = values,
+                 .outer = product(meta->sizes, 0, dim),
+                 .targets = size,
+                 .n = index->base.meta->numel,
+                 .inner = product(meta->sizes, dim + 1, meta->rank),
+                 .skip = -1,
+                 .alpha = arg_double(alpha) == 1 ? NULL : alpha};
+    const Status status = run_rows(&rows, source, out);
+    cpu_free(values, bytes);
+    return status;
+}
+
+static void count(const Rows *rows, int64_t *counts) {
+    for (int64_t i = 0; i < rows->n; i++) counts[rows->index[i]] += rows->index[i] != rows->skip;
+}
+
+Status cpu_embedding_dense_backward(OpCall *call) {
+    sn_tensor *const out = call->outs[0];
+    const sn_tensor *const grad = tensor_arg(call, 0), *const index = tensor_arg(call, 1);
+    const int64_t size = call->args[2].i, padding = call->args[3].i;
+    size_t bytes, counts_bytes = 0;
+    int64_t *const values = read_index(call->row, index,
+                                       (Positions){0, size, padding < 0 ? nothing_else : padding},
+                                       &bytes),
+                   *counts = NULL;
+    if (!values) return error_pending();
+    if (call->args[4].i && (counts = cpu_alloc(counts_bytes = (size_t)(size + 1) * sizeof *counts)))
+        memset(counts, 0, counts_bytes);
+    span_fill(&(Span){tensor_data(out), out->base.meta->dtype, out->base.meta->strides}, &A_INT(0),
+              out->base.meta->sizes, out->base.meta->rank);
+    Rows rows = {.index = values,
+                 .outer = 1,
+                 .targets = size,
+                 .n = index->base.meta->numel,
+                 .inner = out->base.meta->sizes[1],
+                 .skip = padding < 0 ? -1 : padding,
+                 .counts = counts};
+    if (counts) count(&rows, counts);
+    const Status status = counts_bytes && !counts ? ST_MEMORY : run_rows(&rows, grad, out);
+    cpu_free(counts, counts_bytes);
+    cpu_free(values, bytes);
+    return status;
+}
+
+/* elements: out[.., index[i], ..] = or += source[i] ------------------------------------------- */
+
+typedef struct Elements {
+    const Meta *index; /* sizes walked, row-major */
+    const int64_t *values;
+    char *to; /* memory written, with strides */
+    const int64_t *strides;
+    int dim, bytes;
+    const char *from; /* source elements, with strides; NULL: `value` */
+    const int64_t *from_strides;
+    const void *value;
+    BlockFn *add; /* NULL: moves */
+} Elements;
+
+static void write_element(const Elements *e, const int64_t *at, int64_t target) {
+    int64_t to = 0, from = 0;
+    for (int d = 0; d < e->index->rank; d++) {
+        to += (d == e->dim ? target : at[d]) * e->strides[d];
+        if (e->from) from += at[d] * e->from_strides[d];
+    }
+    char *const element = e->to + to * e->bytes;
+    const void *const source = e->from ? e->from + from * e->bytes : e->value;
+    if (e->add)
+        e->add(element, element, source, NULL, 1);
+    else
+        memcpy(element, source, (size_t)e->bytes);
+}
+
+static void write_elements(const Elements *e) {
+    int64_t at[MAX_RANK] = {0};
+    for (int64_t i = 0; i < e->index->numel; i++) {
+        write_element(e, at, e->values[i]);
+        for (int d = e->index->rank - 1; d >= 0; d--) {
+            if (++at[d] < e->index->sizes[d]) break;
+            at[d] = 0;
+        }
+    }
+}
+
+typedef struct Scatter {
+    int dim;
+    int64_t *values;
+    size_t bytes;
+} Scatter;
+
+static Status scatter_begin(OpCall *call, Scatter *s) {
+    const Meta *const meta = call->outs[0]->base.meta;
+    s->dim = wrap(call->args[1].i, meta->rank);
+    const Positions of = {s->dim, meta->rank ? meta->sizes[s->dim] : 1, nothing_else};
+    s->values = read_index(call->row, tensor_arg(call, 2), of, &s->bytes);
+    if (!s->values) return error_pending();
+    tensor_copy_into(call->outs[0], tensor_arg(call, 0));
+    return ST_OK;
+}
+
+static Elements elements_of(const OpCall *call, const Scatter *s) {
+    const sn_tensor *const out = call->outs[0];
+    return (Elements){.index = tensor_arg(call, 2)->base.meta,
+                      .values = s->values,
+                      .to = tensor_data(out),
+                      .strides = out->base.meta->strides,
+                      .dim = s->dim,
+                      .bytes = dtype_bytes(out->base.meta->dtype)};
+}
+
+Status cpu_scatter(OpCall *call) {
+    Scatter s;
+    TRY(scatter_begin(call, &s));
+    Elements e = elements_of(call, &s);
+    e.from = tensor_data(tensor_arg(call, 3));
+    e.from_strides = tensor_arg(call, 3)->base.meta->strides;
+    write_elements(&e);
+    cpu_free(s.values, s.bytes);
+    return ST_OK;
+}
+
+Status cpu_scatter_value(OpCall *call) {
+    Scatter s;
+    TRY(scatter_begin(call, &s));
+    Elements e = elements_of(call, &s);
+    char element[8];
+    span_fill(&(Span){element, call->outs[0]->base.meta->dtype, NULL}, &call->args[3], NULL, 0);
+    e.value = element;
+    write_elements(&e);
+    cpu_free(s.values, s.bytes);
+    return ST_OK;
+}
+
+/* In the compute type: narrow dtypes are summed in a wide copy of out and rounded once. */
+static Status add_elements(OpCall *call, const Scatter *s) {
+    const sn_tensor *const out = call->outs[0], *const source = tensor_arg(call, 3);
+    const Meta *const meta = out->base.meta;
+    const SType type = dtype_compute(meta->dtype);
+    size_t acc_bytes = 0, source_bytes = 0;
+    char *const from = compute_buffer(source, &source_bytes), *const acc =
+                                                                  from ? compute_buffer(out,
+                                                                                        &acc_bytes)
+                                                                       : NULL;
+    int64_t acc_strides[MAX_RANK], from_strides[MAX_RANK];
+    meta_contiguous_strides(NULL, meta->sizes, meta->rank, acc_strides);
+    meta_contiguous_strides(NULL, source->base.meta->sizes, source->base.meta->rank, from_strides);
+    if (acc) {
+        Elements e = elements_of(call, s);
+        e.to = acc, e.strides = acc_strides, e.from = from, e.from_strides = from_strides;
+        e.bytes = stype_bytes(type);
+        e.add = kernel_table()->prim(type == S_b ? PRIM_or : PRIM_add, type);
+        write_elements(&e);
+    }
+    if (acc && acc_bytes) {
+        const Span wide = {acc, compute_dtype(meta->dtype), acc_strides}, to = span_of(out);
+        span_copy(&to, &wide, meta->sizes, meta->rank);
+        cpu_free(acc, acc_bytes);
+    }
+    if (from && source_bytes) cpu_free(from, source_bytes);
+    return acc ? ST_OK : ST_MEMORY;
+}
+
+Status cpu_scatter_add(OpCall *call) {
+    Scatter s;
+    TRY(scatter_begin(call, &s));
+    const Status status = add_elements(call, &s);
+    cpu_free(s.values, s.bytes);
+    return status;
+}

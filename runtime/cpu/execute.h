@@ -1,0 +1,36 @@
+/* execute.h: plans that run. An Executable is a plan whose kernels have code: interpreter programs
+ * or loaded native functions; it is immutable and shared between threads once built. */
+#ifndef SINTER_RUNTIME_EXECUTE_H
+#define SINTER_RUNTIME_EXECUTE_H
+#include "ir/plan.h"
+#include "runtime/core/dispatch.h"
+
+typedef struct Executable Executable;
+
+/* The plan's arena must outlive the executable; own_arena hands it over, to be freed with it.
+ * native NULL: every nest on the interpreter. Otherwise native(nest) gives its function or NULL
+ * (interpreter). */
+typedef NestFn *NativeFind(void *context, const Nest *nest);
+Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context,
+                      Executable **out);
+void executable_free(Executable *executable);
+
+typedef struct ExecuteCounts { /* of this thread, for tests: launches, allocations, copies */
+    int64_t launches, allocations, arena_allocations, copies;
+} ExecuteCounts;
+ExecuteCounts *execute_counts(void);
+
+/* Runs it: inputs in graph order (any of matching meta, strides as guarded), symbols: values of the
+ * free symbols, floats: runtime floats. outs: one new reference each (scope-owned), for OUT_none
+ * NULL. Writes are committed only after all checks; a failed check raises ST_VALUE and has
+ * committed nothing. */
+Status execute(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols,
+               const double *floats, sn_tensor **outs);
+
+/* The fork-join pool: calls body(context, i) for i < n on `threads` (setting) threads; nested calls
+ * run serially. */
+void pool_run(int n, void (*body)(void *context, int i), void *context);
+int pool_threads(void);
+void pool_threads_set(int threads); /* 0: all cores */
+
+#endif
