@@ -109,7 +109,6 @@ static const char *text_of(const sn_state *state, int id) {
     return state->settings[id].text ? state->settings[id].text : initial[id].text;
 }
 
-const char *setting_text(SettingId id) { return text_of(state_get(), id); }
 
 static int find(const char *name) {
     for (int i = 0; i < SET_COUNT; i++)
