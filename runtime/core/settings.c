@@ -109,7 +109,6 @@ static const char *text_of(const sn_state *state, int id) {
     return state->settings[id].text ? state->settings[id].text : initial[id].text;
 }
 
-
 static int find(const char *name) {
     for (int i = 0; i < SET_COUNT; i++)
         if (!strcmp(rows[i].name, name)) return i;
