@@ -6,14 +6,16 @@
  * of view   view(view(x, a), b) of a contiguous x: view(x, b). P3 copies         clone, _to_copy,
  * copy, restride that change neither dtype nor layout: their source. Outputs get their own memory
  * back by own_outputs. P4 neutral        x * 1, x / 1, x - 0 in x's dtype and layout: x. A NaN
- * stays a NaN, -0 stays -0 [semantics B1]. Not x + 0 (-0 + 0 is +0), not x * 0 (NaN, -0). P5
- * scattered      a view of sn::view_scatter at the same place, of src's layout: src. P6 constants
+ * stays a NaN, -0 stays -0 [semantics B1]. Not x + 0 nor x - -0 (-0 + 0 is +0), not x * 0 (NaN,
+ * -0). P5 scattered      a view of sn::view_scatter at the same place, of src's layout: src. P6 constants
  * pointwise ops on uniform float tensors (full of a number): full of the number that the evaluator
  *                     computes with the interpreter, never the host compiler [B3].
  *
  * Views must not be cut before differentiation (detach is one): the pass takes joint graphs. */
 #include "passes/internal.h"
 #include "runtime/base/error.h"
+
+#include <math.h>
 
 PassFn pass_fold;
 
@@ -103,6 +105,13 @@ static GVal *fold_copy(Fold *fold, Node *node) {
     return NULL;
 }
 
+/* No rounding mode, and no alpha: a negative one turns x - 0 into x + 0, an infinite one into NaN.
+ */
+static bool plain(const Arg *arg) {
+    return arg->kind == ARG_none ||
+           (arg_is_number(arg) && arg->kind != ARG_runtime && arg_double(arg) == 1);
+}
+
 static GVal *fold_neutral(Fold *fold, Node *node) {
     static const struct {
         const char *base;
@@ -113,9 +122,9 @@ static GVal *fold_neutral(Fold *fold, Node *node) {
             continue;
         const Arg *const other = &node->args[1];
         if (!arg_is_number(other) || other->kind == ARG_runtime ||
-            arg_double(other) != neutral[i].number)
+            arg_double(other) != neutral[i].number || signbit(arg_double(other)))
             return NULL;
-        if (node->n_args > 2 && node->args[2].kind == ARG_string) return NULL; /* a rounding mode */
+        if (node->n_args > 2 && !plain(&node->args[2])) return NULL;
         GVal *const source = gval(node->args[0].val);
         return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
     }
