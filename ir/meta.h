@@ -32,6 +32,9 @@ typedef struct Val {
 void meta_contiguous_strides(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);
 bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
 bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
+/* The strides with which `in` shows itself in other sizes; false where only a copy can. A tensor without elements can. */
+bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank,
+                       int64_t *strides);
 /* Same sizes without adding guards. */
 bool meta_same_sizes(const Meta *a, const Meta *b);
 /* A copy in the arena with contiguous and numel filled in. */

@@ -45,8 +45,8 @@ static Status infer_size(const MetaCall *call, const Meta *in, const Arg *size, 
 }
 
 /* Old dims that lie like one are walked from the last; new dims must tile each such run (ATen computeStride). */
-static bool view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank,
-                         int64_t *strides) {
+bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank,
+                       int64_t *strides) {
     if (sym_same(env, in->numel, 0)) {
         meta_contiguous_strides(env, sizes, rank, strides);
         return true;
@@ -79,7 +79,7 @@ Status meta_view(MetaCall *call) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     if (size->n > MAX_RANK) return meta_fail(call, ST_ARGUMENT, "more than %d dims", MAX_RANK);
     TRY(infer_size(call, in, size, sizes));
-    if (!view_strides(call->env, in, sizes, size->n, strides))
+    if (!meta_view_strides(call->env, in, sizes, size->n, strides))
         return meta_fail(call, ST_SHAPE,
                          "sizes %s are not a view of self %s with its strides; use reshape(), or "
                          "contiguous() first",
@@ -126,7 +126,7 @@ static Status reshaped(MetaCall *call, const Meta *in, const Arg *size) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     if (size->n > MAX_RANK) return meta_fail(call, ST_ARGUMENT, "more than %d dims", MAX_RANK);
     TRY(infer_size(call, in, size, sizes));
-    if (view_strides(call->env, in, sizes, size->n, strides))
+    if (meta_view_strides(call->env, in, sizes, size->n, strides))
         view_out(call, in, sizes, strides, size->n, 0);
     else
         out_plain(call, 0, in->dtype, in->device, sizes, size->n);
