@@ -176,8 +176,12 @@ bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
 void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
 void variant_bind_floats(const Variant *variant, const Trace *trace,
                          double *floats); /* n_runtime_floats */
-/* After a launch of variant->run: results get the history that a captured backward left them. */
-Status variant_finish(const Variant *variant, sn_tensor *const *outs);
+bool trace_op_is_view(
+    const TraceOp *op); /* its first result may share its first operand's memory */
+/* A launch alone: results are what the modes of their ops make them, with the history that a captured backward left
+ * them. The trace is for training's sake. */
+Status variant_execute(Variant *variant, const Trace *trace, sn_tensor *const *inputs,
+                       const int64_t *symbols, const double *floats, sn_tensor **outs);
 /* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed.
  */
 Status variant_run(Variant *variant, Trace *trace);

@@ -55,7 +55,7 @@ static int place_of(const Trace *trace, Operand o) {
     return operand_is_input(o) ? trace->values.n + operand_input(o) : o;
 }
 
-static bool is_view(const TraceOp *op) {
+bool trace_op_is_view(const TraceOp *op) {
     return op->n_outs > 0 && op->n_operands > 0 && op->operands[0] != OPERAND_ABSENT &&
            (op->row->kind == KIND_view || strstr(op->row->schema, "Tensor(a)"));
 }
@@ -72,7 +72,7 @@ static bool reach_init(Reach *r, const Trace *trace) {
                 r->class_of[trace->values.n + i] = r->class_of[trace->values.n + k];
     for (int o = 0; o < trace->ops.n; o++) {
         const TraceOp *const op = trace->ops.at[o].op;
-        for (int i = 0; is_view(op) && i < op->n_outs; i++)
+        for (int i = 0; trace_op_is_view(op) && i < op->n_outs; i++)
             r->class_of[op->first_value + i] = r->class_of[place_of(trace, op->operands[0])];
     }
     return true;

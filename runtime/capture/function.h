@@ -76,6 +76,7 @@ struct Variant {
     char *text; /* the capture graph, for dumps */
     char *guards_text;
     Executable *run;           /* NULL: compiling failed; segments like this run eagerly */
+    bool *inference;           /* by output: of inference mode; NULL: none */
     const OpRow **used_up;     /* by output, see training.h; NULL: nowhere */
     struct Training *training; /* split forward and backward, NULL: none wanted */
     CompileInfo info;

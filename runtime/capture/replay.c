@@ -114,7 +114,7 @@ static sn_tensor *source_of(const ReplayEntry *e, const Arg *in, int graph_input
 }
 
 static Status launch(const ReplayEntry *e, const Arg *in, sn_tensor **out) {
-    const Variant *const v = e->variant;
+    Variant *const v = e->variant;
     sn_tensor *inputs[MAX_TENSORS], *outs[MAX_TENSORS];
     int64_t symbols[MAX_SYMBOLS];
     for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = source_of(e, in, i);
@@ -124,8 +124,7 @@ static Status launch(const ReplayEntry *e, const Arg *in, sn_tensor **out) {
         if (v->bindings[i].kind == BIND_seed) symbols[i] = (int64_t)state->seed;
         if (v->bindings[i].kind == BIND_sequence) symbols[i] = (int64_t)state->sequence;
     }
-    TRY(execute(v->run, inputs, symbols, e->floats, outs));
-    TRY(variant_finish(v, outs));
+    TRY(variant_execute(v, NULL, inputs, symbols, e->floats, outs));
     state->sequence += (uint64_t)v->n_random;
     for (int i = 0; i < e->n_out; i++) out[i] = e->result[i] < 0 ? NULL : outs[e->result[i]];
     return ST_OK;

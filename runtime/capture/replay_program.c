@@ -222,7 +222,7 @@ static int output_of(const Variant *v, int value) {
     return -1;
 }
 
-static Status launch(const ReplayProgram *p, const Variant *v, Arena *arena, const Trace *trace,
+static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Trace *trace,
                      sn_tensor **out) {
     sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, v->n_graph_inputs);
     sn_tensor **const outs = ARENA_ARRAY(arena, sn_tensor *, v->n_outputs);
@@ -233,8 +233,7 @@ static Status launch(const ReplayProgram *p, const Variant *v, Arena *arena, con
     variant_bind_floats(v, trace, floats);
     for (int i = 0; i < v->n_graph_inputs; i++)
         inputs[i] = trace->inputs.at[v->graph_inputs[i].touched].tensor;
-    TRY(execute(v->run, inputs, symbols, floats, outs));
-    TRY(variant_finish(v, outs));
+    TRY(variant_execute(v, trace, inputs, symbols, floats, outs));
     state_get()->sequence += (uint64_t)p->n_random;
     for (int i = 0; i < p->n_out; i++)
         out[i] = p->result[i] < 0 ? NULL : outs[output_of(v, p->result[i])];

@@ -74,7 +74,7 @@ void tensor_bind(sn_tensor *placeholder, sn_tensor *computed) {
     placeholder->offset = computed->offset;
     /* Its own thread may be looking at these: they are as they were, and then not written. */
     if (placeholder->keys != computed->keys) placeholder->keys = computed->keys;
-    if (computed->flags & ~placeholder->flags & TF_inference) placeholder->flags |= TF_inference;
+    if ((computed->flags ^ placeholder->flags) & TF_inference) placeholder->flags ^= TF_inference;
     placeholder->autograd = computed->autograd; /* nodes point at inputs, never at their results */
     computed->autograd = NULL;
     atomic_store_explicit(&placeholder->placeholder, NULL, memory_order_release);

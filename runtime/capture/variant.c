@@ -48,20 +48,33 @@ void variant_bind_floats(const Variant *variant, const Trace *trace, double *flo
             floats[variant->numbers[k]] = float_of(trace->numbers.at[k]);
 }
 
-static Status bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
-    TRY(variant_finish(variant, outs));
+static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
     for (int i = 0; i < variant->n_outputs; i++) {
         sn_tensor *const value = trace->values.at[variant->outputs[i]];
         if (outs[i] && value->placeholder) tensor_bind(value, outs[i]);
     }
-    return ST_OK;
 }
 
-Status variant_finish(const Variant *variant, sn_tensor *const *outs) {
+/* Results are what the modes of their own ops make them, not the mode of the launch. */
+static Status finish(const Variant *variant, sn_tensor *const *outs) {
+    for (int i = 0; variant->inference && i < variant->n_outputs; i++)
+        if (outs[i] && variant->inference[i]) tensor_mark_inference(outs[i]);
     for (int i = 0; variant->used_up && i < variant->n_outputs; i++)
         if (outs[i] && variant->used_up[i])
             TRY(training_attach_used_up(outs[i], variant->used_up[i]));
     return ST_OK;
+}
+
+Status variant_execute(Variant *variant, const Trace *trace, sn_tensor *const *inputs,
+                       const int64_t *symbols, const double *floats, sn_tensor **outs) {
+    sn_state *const state = state_get();
+    const bool inference = state->grad_mode == SN_INFERENCE;
+    if (inference) state_grad_mode_set(state, SN_GRAD_OFF);
+    const Status status = variant->training
+                              ? training_run(variant, trace, inputs, symbols, floats, outs)
+                              : execute(variant->run, inputs, symbols, floats, outs);
+    if (inference) state_grad_mode_set(state, SN_INFERENCE);
+    return status == ST_OK ? finish(variant, outs) : status;
 }
 
 static Status run_inside(Variant *variant, Trace *trace) {
@@ -77,11 +90,9 @@ static Status run_inside(Variant *variant, Trace *trace) {
         inputs[i] = graph_input_tensor(&variant->graph_inputs[i], trace);
         if (!inputs[i]) return ST_MEMORY;
     }
-    if (variant->training)
-        TRY(training_run(variant, trace, inputs, symbols, floats, outs));
-    else
-        TRY(execute(variant->run, inputs, symbols, floats, outs));
-    return bind_outputs(variant, trace, outs);
+    TRY(variant_execute(variant, trace, inputs, symbols, floats, outs));
+    bind_outputs(variant, trace, outs);
+    return ST_OK;
 }
 
 /* The handles of outputs go once placeholders have taken their places. */
@@ -135,6 +146,28 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
     v->env = plan->env;
     v->bindings = plan->bindings.at;
     v->n_bindings = plan->bindings.n;
+}
+
+/* Whether a value's memory is made in inference mode; a view is what its base is, and the launch sees an input's. */
+static bool makes_inference(const Trace *trace, int value) {
+    for (int o = trace->ops.n - 1; o >= 0; o--) {
+        const TraceOp *const op = trace->ops.at[o].op;
+        if (op->form != FORM_functional || value < op->first_value ||
+            value >= op->first_value + op->n_outs)
+            continue;
+        if (!trace_op_is_view(op)) return op->modes & NODE_inference;
+        if (operand_is_input(op->operands[0])) return false;
+        value = op->operands[0];
+    }
+    return false;
+}
+
+static void note_inference(Variant *v, const Trace *trace) {
+    for (int i = 0; i < v->n_outputs; i++) {
+        if (!makes_inference(trace, v->outputs[i])) continue;
+        if (!v->inference) v->inference = ARENA_ARRAY(v->arena, bool, v->n_outputs);
+        if (v->inference) v->inference[i] = true;
+    }
 }
 
 static void copy_outputs(Variant *v, const Trace *trace, const TraceGraph *made) {
@@ -230,6 +263,7 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
     if (status == ST_OK) {
         copy_guards(v, trace, &plan);
         copy_outputs(v, trace, &made);
+        note_inference(v, trace);
         status = compile_into(v, trace, &made);
         v->n_bindings = plan.bindings.n;
         v->bindings = plan.bindings.at;

@@ -136,6 +136,11 @@ void tensor_set_storage(sn_tensor *t, Storage *storage, int64_t offset) {
     t->offset = offset;
 }
 
+void tensor_mark_inference(sn_tensor *t) {
+    t->keys &= ~KEY_BIT(autograd);
+    t->flags |= TF_inference;
+}
+
 sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset) {
     sn_tensor *const t = tensor_from_storage(base->storage, meta, offset);
     if (!t) return NULL;

@@ -101,6 +101,7 @@ bool meta_overlaps(const Meta *meta); /* two indices may name one element (strid
 sn_tensor *tensor_new(const Meta *meta); /* fresh uninitialised storage */
 sn_tensor *tensor_new_zero(const Meta *meta);
 sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset); /* shares storage */
+void tensor_mark_inference(sn_tensor *t); /* as if made in inference mode */
 sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta,
                                int64_t offset); /* retains storage */
 sn_tensor *tensor_scalar(const Arg *number,

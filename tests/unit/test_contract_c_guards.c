@@ -111,6 +111,51 @@ START_TEST(c7_grad_modes_are_cases) {
 }
 END_TEST
 
+/* Flushed in the second mode, which is not that of the first two ops. */
+static sn_status changes_mode(sn_frame *f) {
+    const sn_grad_mode *const each = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_grad_mode_set(each[0]);
+    sn_tensor *const y = sn_mul(x, x), *const view = sn_t(x);
+    sn_grad_mode_set(each[1]);
+    sn_item(sn_sum(sn_in(f, 1)));
+    sn_out(f, 0, y);
+    return sn_out(f, 1, view);
+}
+
+/* The backward of a product of it with a leaf works, or its error says why not. */
+static bool is_saved(sn_tensor *t) {
+    sn_tensor *const leaf = sn_requires_grad_(sn_ones_like(t), true);
+    sn_backward(sn_sum(sn_mul(leaf, t)));
+    const bool saved = sn_check() == SN_OK;
+    if (saved)
+        ck_assert(same_bits(sn_grad(leaf), sn_detach(t)));
+    else
+        expect_error(SN_ERR_STATE, "a tensor of inference mode");
+    return saved;
+}
+
+START_TEST(c7_results_are_of_the_mode_of_their_op) {
+    for (int k = 0; k < 9 * 2 * 2; k++) {
+        sn_grad_mode each[] = {(sn_grad_mode)(k % 3), (sn_grad_mode)(k / 3 % 3)};
+        const bool tracked = k / 9 % 2;
+        sn_function *const fn =
+            sn_compile(changes_mode, each, SN_COMPILE_OPTIONS(.mode = modes[k / 18]));
+        for (int i = 0; i < 4; i++) {
+            sn_tensor *const x = sn_requires_grad_(F32(i, 2, 3), tracked), *outs[2];
+            sn_tensor *const in[] = {x, F32(i, 2)};
+            ck_assert_int_eq(sn_call(fn, in, 2, outs, 2), SN_OK);
+            const bool on = each[0] == SN_GRAD_ON && tracked;
+            ck_assert_int_eq(sn_requires_grad(outs[0]), on);
+            ck_assert_int_eq(sn_requires_grad(outs[1]), on);
+            ck_assert_int_eq(is_saved(outs[0]), each[0] != SN_INFERENCE);
+            ck_assert(is_saved(outs[1]));
+        }
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 /* Generators: the one of the state that calls ------------------------------------------------- */
 
 static sn_status noisy(sn_frame *f) {
@@ -206,9 +251,13 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        c7_alignment_of_data_is_no_case,     c7_minibatch_slices_do_not_recompile,
-        c7_user_modes_see_every_op,          c7_grad_modes_are_cases,
-        c7_the_generator_is_the_callers,     c7_hooks_and_gradients_that_are_there,
+        c7_alignment_of_data_is_no_case,
+        c7_minibatch_slices_do_not_recompile,
+        c7_user_modes_see_every_op,
+        c7_grad_modes_are_cases,
+        c7_results_are_of_the_mode_of_their_op,
+        c7_the_generator_is_the_callers,
+        c7_hooks_and_gradients_that_are_there,
         c7_the_number_of_threads_is_no_case,
     };
     return contract_main("test_contract_c_guards", tests, (int)(sizeof tests / sizeof *tests));
