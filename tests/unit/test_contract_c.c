@@ -514,6 +514,43 @@ START_TEST(c4_scalar_inputs_are_runtime_values) {
 }
 END_TEST
 
+typedef struct Scaling {
+    double other, alpha;
+} Scaling;
+
+static sn_status scaled_sums(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    const Scaling *const by = sn_closure(f);
+    const sn_scalar other = sn_float(by->other), alpha = sn_float(by->alpha);
+    sn_out(f, 0, sn_add_scalar_ex(x, other, alpha));
+    sn_out(f, 1, sn_sub_scalar_ex(x, other, alpha));
+    return sn_out(f, 2, sn_rsub_scalar_ex(x, other, alpha));
+}
+
+/* Constants at first, then runtime numbers. Zeros of both signs show what is left out or folded. */
+START_TEST(c4_numbers_and_their_alpha_keep_the_bits_of_eager) {
+    static const sn_dtype dtypes[] = {SN_F32, SN_F64, SN_F16, SN_BF16};
+    static const double others[] = {0, -0.0, 1, 0.3, 1e-9}, alphas[] = {-0.5, 1, 0.7, -0.0, 3};
+    for (int d = 0; d < 4; d++) {
+        Scaling by;
+        sn_function *const fast = sn_compile(scaled_sums, &by, NULL);
+        sn_tensor *const x = sn_to(sn_mul_scalar(F32(1, 20), sn_float(0)), dtypes[d]);
+        for (int i = 0; i < 75; i++) {
+            by = (Scaling){others[i / 3 % 5], alphas[i / 15]};
+            const sn_scalar other = sn_float(by.other), alpha = sn_float(by.alpha);
+            sn_tensor *y[3];
+            const sn_value in[] = {sn_val(x)};
+            ck_assert_int_eq(sn_call_values(fast, in, 1, y, 3), SN_OK);
+            ck_assert(same_bits(y[0], sn_add_scalar_ex(x, other, alpha)));
+            ck_assert(same_bits(y[1], sn_sub_scalar_ex(x, other, alpha)));
+            ck_assert(same_bits(y[2], sn_rsub_scalar_ex(x, other, alpha)));
+        }
+        ck_assert_int_le(stats_of(fast).compiles, 8);
+        sn_function_free(fast);
+    }
+}
+END_TEST
+
 static sn_status row_means(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
     return sn_out(f, 0, sn_sub(x, sn_mean_dim(x, SN_INTS(1), true)));
@@ -584,6 +621,7 @@ int main(void) {
         c4_alpha_one_is_guarded,
         c4_a_position_never_costs_a_recompile,
         c4_scalar_inputs_are_runtime_values,
+        c4_numbers_and_their_alpha_keep_the_bits_of_eager,
         c5_sizes_below_two_specialise,
         c5_guards_hold_and_are_kept,
         c5_broadcasting_is_a_branch_on_sizes,
