@@ -15,6 +15,7 @@
  * graph is the rules' builder, so the ops are those that eager emits. sn::gradients nodes are
  * expanded in program order, each through what stands before it: with create_graph, a later one
  * differentiates the earlier one's ops. */
+#include "ir/meta_rules.h"
 #include "passes/internal.h"
 #include "runtime/base/error.h"
 
@@ -262,6 +263,14 @@ static const Meta *seed_meta(Graph *graph, const JointSpec *spec, int output) {
                     meta->rank);
 }
 
+/* A sum's memory is its own too: that of an input may name an element twice. */
+static const Meta *sum_meta(Graph *graph, const Meta *input) {
+    int64_t strides[MAX_RANK];
+    preserved_strides(graph->env, input, strides);
+    return meta_new(graph->arena, graph->env, input->dtype, input->device, input->sizes, strides,
+                    input->rank);
+}
+
 static void mark_inputs(Tape *tape, const bool *want) {
     for (int i = 0; i < tape->graph->inputs.n; i++)
         if (want[i]) tape->wanted[tape->graph->inputs.at[i]->id] = true;
@@ -296,8 +305,8 @@ static Status seed_and_walk(Tape *tape, const JointSpec *spec) {
     for (int i = 0; i < n_inputs; i++) {
         GVal *const input = graph->inputs.at[i];
         if (!spec->partial || !spec->partial[i] || !spec->want[i]) continue;
-        GVal *const sum =
-            graph_input(graph, arena_printf(graph->arena, "sum_%s", input->name), input->base.meta);
+        GVal *const sum = graph_input(graph, arena_printf(graph->arena, "sum_%s", input->name),
+                                      sum_meta(graph, input->base.meta));
         if (!sum) return error_pending();
         tape->sums[input->id] = &sum->base;
     }

@@ -86,6 +86,8 @@ static Status plan_case(void *context) {
     if (!keyed) return error_pending() ? error_pending() : ST_UNSUPPORTED;
     c->saved = keyed->saved;
     c->n_saved = keyed->n_saved;
+    for (int i = 0, n = c->n_saved; i < t->n_inputs; i++)
+        if (c->partial[i]) c->sums[i] = keyed->graph->inputs.at[n++]->base.meta;
     const PassOptions options = compile_pass_options(NULL, &c->info);
     TRY(passes_run(keyed->graph, "decompose,fold,cse,dce,reinplace," PLAN_PASSES, &options));
     job->plan = keyed->graph->plan;
@@ -112,6 +114,7 @@ static BackwardCase *case_new(const Variant *v, const TapeBackward *call) {
     c->arena = arena;
     c->defined = ARENA_ARRAY(arena, bool, t->n_user + 1);
     c->metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1);
+    c->sums = ARENA_ARRAY(arena, const Meta *, t->n_inputs + 1);
     c->needs = ARENA_ARRAY(arena, bool, t->n_inputs + 1);
     c->partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1);
     for (int i = 0; i < t->n_user; i++) {

@@ -97,8 +97,7 @@ static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward 
     for (int i = 0; i < c->n_saved; i++) to[n++] = l->saved[c->saved ? c->saved[i] : i].tensor;
     for (int i = 0; i < t->n_inputs; i++) {
         if (!c->partial[i]) continue;
-        const Meta *const meta = t->tape.functional->inputs.at[i]->base.meta;
-        to[n] = laid_out(call->partial[i], training_meta(l->variant, meta, l->symbols));
+        to[n] = laid_out(call->partial[i], training_meta(l->variant, c->sums[i], l->symbols));
         if (!to[n++]) return error_pending();
     }
     for (int i = 0; i < t->n_user; i++) {

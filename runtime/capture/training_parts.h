@@ -49,6 +49,7 @@ struct BackwardCase {
     bool *needs;        /* by graph input: its gradient is wanted */
     bool *partial;      /* by graph input: a sum is continued */
     const Meta **metas; /* by user output: layout of its gradient; symbolic for the variant's own */
+    const Meta **sums;  /* by graph input: layout of its partial sum, where one is continued */
     bool *ran;          /* by step: eager's node runs */
     Executable *run;    /* NULL: expands */
     int n_saved;
