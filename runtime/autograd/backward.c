@@ -623,21 +623,38 @@ Status tape_run(const TapeRun *run) {
     return status;
 }
 
+/* Entries for all that the tensors reach. */
+static Status reach_from(Engine *e, sn_tensor *const *roots, int n) {
+    for (int i = 0; i < n; i++) {
+        TapeEdge edge;
+        if (!roots[i]) continue;
+        TRY(tape_edge_set(&edge, roots[i]));
+        if (!edge.target) continue;
+        const bool entered = entry_of_edge(e, &edge) != NULL;
+        tape_edge_drop(&edge);
+        if (!entered) return ST_MEMORY;
+    }
+    return reach_all(e);
+}
+
 int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int room) {
     Engine e = {.state = state_get()};
     int n = 0;
-    Status status = ST_OK;
-    for (int i = 0; i < n_roots && status == ST_OK; i++) {
-        TapeEdge edge;
-        if (!roots[i] || (status = tape_edge_set(&edge, roots[i])) != ST_OK || !edge.target)
-            continue;
-        if (!entry_of_edge(&e, &edge)) status = ST_MEMORY;
-        tape_edge_drop(&edge);
-    }
-    if (status == ST_OK) status = reach_all(&e);
+    const Status status = reach_from(&e, roots, n_roots);
     for (EntryBlock *block = e.blocks; status == ST_OK && block; block = block->next)
         for (int i = 0; i < block->n; i++)
             if (block->entries[i].leaf && n++ < room) leaves[n - 1] = block->entries[i].leaf;
     engine_close(&e);
     return status == ST_OK ? n : -1;
+}
+
+Status tape_use_up(sn_tensor *const *roots, int n) {
+    Engine e = {.state = state_get()};
+    const Status status = reach_from(&e, roots, n);
+    for (EntryBlock *block = e.blocks; status == ST_OK && block; block = block->next)
+        for (int i = 0; i < block->n; i++)
+            if (block->entries[i].node && block->entries[i].node->saves)
+                tape_node_drop(block->entries[i].node);
+    engine_close(&e);
+    return status;
 }

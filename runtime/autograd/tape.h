@@ -207,6 +207,8 @@ extern bool (*tape_capture_run)(const TapeRun *run, Status *status);
 /* For capture of a backward: leaves that the roots reach, in the order that a walk first touches
  * them; borrowed. Returns how many there are, filling at most `room`. */
 int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int room);
+/* What the tensors reach has given up what it saved, as after a backward without retain. */
+Status tape_use_up(sn_tensor *const *tensors, int n);
 
 /* compiled functions -------------------------------------------------------------------------- */
 typedef struct TapeCompiled {

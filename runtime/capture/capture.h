@@ -165,6 +165,9 @@ void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
 
 /* capture_backward.c: sn::gradients(roots, grad_roots, leaves) on computed tensors. */
 Status gradients_run(const Arg *args, sn_tensor **outs);
+/* A segment that runs again does not repeat its captured backward (op number `gradients`): what the
+ * backward used up of the history is used up in the new one. */
+Status capture_use_up(const Trace *trace, int gradients);
 /* Empties the .grad slots that wait for a segment which failed. */
 void capture_drop_gradients(const Trace *trace);
 void capture_start(void); /* registers the key's kernel and hooks */

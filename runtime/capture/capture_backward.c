@@ -93,6 +93,21 @@ static bool is_reached(const Reach *r, const TraceOp *op) {
     return false;
 }
 
+/* From the roots back over the first n ops. False: an op on the way is not differentiable by rule. */
+static bool reach_back(Reach *r, int n) {
+    for (int o = n - 1; o >= 0; o--) {
+        const TraceOp *const op = r->trace->ops.at[o].op;
+        if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach ||
+            op->row->id == OP_gradients || !is_reached(r, op))
+            continue;
+        if (lacks_first(r, op)) return false;
+        for (int i = 0; i < op->n_operands; i++)
+            if (op->operands[i] != OPERAND_ABSENT)
+                r->reached[r->class_of[place_of(r->trace, op->operands[i])]] = true;
+    }
+    return true;
+}
+
 /* Leaves that the roots reach through the pending ops, in the order of the trace's inputs. False:
  * the history goes on outside of the segment, or an op on the way is not differentiable by rule. */
 static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **leaves, int *n) {
@@ -105,16 +120,7 @@ static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **l
             return false; /* an error, which the tape raises */
         r.reached[r.class_of[p->value]] = true;
     }
-    for (int o = trace->ops.n - 1; o >= 0; o--) {
-        const TraceOp *const op = trace->ops.at[o].op;
-        if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach ||
-            op->row->id == OP_gradients || !is_reached(&r, op))
-            continue;
-        if (lacks_first(&r, op)) return false;
-        for (int i = 0; i < op->n_operands; i++)
-            if (op->operands[i] != OPERAND_ABSENT)
-                r.reached[r.class_of[place_of(trace, op->operands[i])]] = true;
-    }
+    if (!reach_back(&r, trace->ops.n)) return false;
     for (int i = 0; i < trace->inputs.n; i++) {
         const TraceInput *const in = &trace->inputs.at[i];
         if (!r.reached[r.class_of[trace->values.n + i]] || !in->requires_grad) continue;
@@ -122,6 +128,21 @@ static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **l
         leaves[(*n)++] = in->tensor;
     }
     return *n > 0;
+}
+
+Status capture_use_up(const Trace *trace, int gradients) {
+    const TraceOp *const backward = trace->ops.at[gradients].op;
+    Arena *const arena = trace->capture->arena;
+    sn_tensor **const reached = ARENA_ARRAY(arena, sn_tensor *, backward->first_value + 1);
+    Reach r;
+    int n = 0;
+    if (!reached || !reach_init(&r, trace)) return ST_MEMORY;
+    for (int i = 0; i < backward->args[0].n; i++)
+        r.reached[r.class_of[place_of(trace, backward->operands[i])]] = true;
+    reach_back(&r, gradients);
+    for (int v = 0; v < backward->first_value; v++)
+        if (trace->values.at[v] && r.reached[r.class_of[v]]) reached[n++] = trace->values.at[v];
+    return tape_use_up(reached, n);
 }
 
 static Status accumulate(sn_tensor *leaf, sn_tensor *grad) {

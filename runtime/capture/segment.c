@@ -126,7 +126,9 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step, int *rand
     state_grad_mode_set(state, grad_mode_of(op->modes));
     state->site = step->site;
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)(*random)++;
-    if (all_bound(op, values)) return ST_OK;
+    if (all_bound(op, values))
+        return op->row->id == OP_gradients ? capture_use_up(trace, (int)(step - trace->ops.at))
+                                           : ST_OK;
     Arg args[MAX_ARGS];
     sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL}; /* sn::gradients has many */
     sn_tensor **const outs =
