@@ -219,7 +219,8 @@ static Status make_foreign(const Capture *c, sn_tensor *const *ts, int n) {
 static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
     sn_tensor *leaves[MAX_LEAVES];
     int n = 0;
-    if (run->xs || run->flags & TAPE_create || !pending_leaves(c->trace, run, leaves, &n))
+    if (run->xs || run->flags & (TAPE_create | TAPE_retain) ||
+        !pending_leaves(c->trace, run, leaves, &n))
         return false;
     *status = record(c, run, leaves, n);
     return true;
@@ -237,7 +238,11 @@ static bool capture_run(const TapeRun *run, Status *status) {
     const bool recorded = record_pending(c, run, status);
     capture_leave(c, entered);
     if (recorded) return true;
-    *status = capture_flush(c, "a backward that reaches outside of the segment", state_get()->site);
+    *status =
+        capture_flush(c,
+                      run->flags & TAPE_retain ? "a backward that retains the graph"
+                                               : "a backward that reaches outside of the segment",
+                      state_get()->site);
     for (int i = 0; i < run->n_roots && *status == ST_OK; i++)
         *status = capture_flush_tensor(run->roots[i]);
     for (int i = 0; i < run->n_xs && *status == ST_OK; i++)

@@ -174,6 +174,27 @@ static sn_status train_step(sn_frame *f) {
     return sn_out(f, 0, loss);
 }
 
+static sn_status retaining(sn_frame *f) {
+    sn_tensor *const y = sn_sum(sn_mul(sn_in(f, 0), sn_in(f, 0)));
+    sn_backward_ex(SN_TENSORS(y), (sn_tensors){0}, SN_RETAIN_GRAPH);
+    return sn_out(f, 0, y);
+}
+
+START_TEST(g3_a_backward_inside_may_retain_the_graph) {
+    const Twin twin = twin_new(retaining, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *grads[2];
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = LEAF(3, 7);
+            ck_assert_int_eq(sn_backward(SN_CALL(k ? twin.fast : twin.eager, x)), SN_OK);
+            grads[k] = sn_grad(x);
+        }
+        ck_assert(same_bits(grads[0], grads[1]));
+    }
+    twin_free(twin);
+}
+END_TEST
+
 START_TEST(g4_grad_slots_are_guarded_absent_or_present) {
     Host fast = {.w = LEAF(1, 4, 6), .b = LEAF(2, 4)}, slow = {.w = LEAF(1, 4, 6), .b = LEAF(2, 4)};
     const Twin twin = twin_new(train_step, &fast, &slow, NULL);
@@ -404,6 +425,7 @@ int main(void) {
         g3_versions_of_saved_values_are_checked,
         g3_a_compiled_node_expands_for_double_backward,
         g3_backward_twice_needs_retain_graph,
+        g3_a_backward_inside_may_retain_the_graph,
         g4_grad_slots_are_guarded_absent_or_present,
         g4_a_captured_backward_reaches_any_number_of_leaves,
         g4_hooks_run_once_each_call,
