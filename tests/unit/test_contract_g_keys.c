@@ -423,7 +423,7 @@ static sn_status adamw_step(sn_frame *f) { return sn_optim_step(((Host *)sn_clos
 static sn_optim *adamw_of_20(void) {
     sn_dict *const params = sn_dict_new();
     for (int i = 0; i < 20; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "p%d", i);
         sn_grad_set(sn_param(params, name, F32((uint64_t)i, 32 + i, 64)),
                     F32((uint64_t)i + 50, 32 + i, 64));
