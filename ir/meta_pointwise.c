@@ -81,7 +81,7 @@ Status meta_copy(MetaCall *call) {
     const Meta *src = arg_meta(call, 1, &number_src);
     int64_t sizes[MAX_RANK];
     int rank = self->rank;
-    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)rank);
+    for (int i = 0; i < rank; i++) sizes[i] = self->sizes[i];
     bool fits = src->rank <= rank && broadcast_into(call->env, sizes, &rank, src->sizes, src->rank);
     for (int i = 0; fits && i < rank; i++) fits = sym_same(call->env, sizes[i], self->sizes[i]);
     if (!fits)

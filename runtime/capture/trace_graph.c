@@ -114,8 +114,9 @@ static Arg take_float(Making *m, Arg a) {
 
 static Val *operand_at(const Trace *trace, Operand o) {
     if (o == OPERAND_ABSENT) return NULL;
-    return operand_is_input(o) ? &trace->inputs.at[operand_input(o)].tensor->base
-                               : &trace->values.at[o]->base;
+    sn_tensor *const t =
+        operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : trace->values.at[o];
+    return t ? &t->base : NULL;
 }
 
 Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args) {
