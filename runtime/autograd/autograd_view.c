@@ -22,21 +22,31 @@ struct TapeView {
     Arg args[]; /* [0] is the tensor: not set */
 };
 
-static TapeView *view_new(sn_tensor *self, const OpCall *call, int result) {
-    const size_t list = (size_t)call->row->n_params * sizeof(Arg);
+static TapeView *view_retain(TapeView *view) {
+    if (view) atomic_fetch_add(&view->refs, 1);
+    return view;
+}
+
+TapeView *tape_view_of(const sn_tensor *self) {
+    return view_retain(self->autograd ? self->autograd->view : NULL);
+}
+
+TapeView *tape_view_step(TapeView *parent, const TapeViewOp *op) {
+    const size_t list = (size_t)op->row->n_params * sizeof(Arg);
     uint16_t block;
     TapeView *const view =
-        tape_block_take(sizeof *view + list + tape_args_bytes(call->row, call->args), &block);
-    if (!view) return NULL;
-    TapeView *const parent = self->autograd ? self->autograd->view : NULL;
+        tape_block_take(sizeof *view + list + tape_args_bytes(op->row, op->args), &block);
+    if (!view) {
+        tape_view_release(parent);
+        return NULL;
+    }
     *view = (TapeView){.block = block,
-                       .result = result,
-                       .row = call->row,
+                       .result = op->result,
+                       .row = op->row,
                        .parent = parent,
-                       .no_grad = state_get()->grad_mode != SN_GRAD_ON};
+                       .no_grad = op->no_grad};
     atomic_init(&view->refs, 1);
-    if (parent) atomic_fetch_add(&parent->refs, 1);
-    tape_args_copy(call->row, call->args, view->args, view->args + call->row->n_params);
+    tape_args_copy(op->row, op->args, view->args, view->args + op->row->n_params);
     view->args[0] = A_NONE;
     return view;
 }
@@ -53,21 +63,51 @@ static uint32_t generation_of(const sn_tensor *base) {
     return base->autograd ? base->autograd->generation : 0;
 }
 
+Status tape_view_set(sn_tensor *t, sn_tensor *self, TapeView *view) {
+    AutogradMeta *const meta = view ? tape_meta(t) : NULL;
+    if (!meta) {
+        tape_view_release(view);
+        return ST_MEMORY;
+    }
+    sn_tensor *const base = tape_view_base(self);
+    meta->view = view;
+    meta->base = base ? base : self;
+    tensor_retain(meta->base);
+    meta->generation = generation_of(meta->base);
+    return ST_OK;
+}
+
+static Status set_step(sn_tensor *t, sn_tensor *self, const TapeViewOp *op) {
+    return tape_view_set(t, self, tape_view_step(tape_view_of(self), op));
+}
+
 Status tape_view_note(OpCall *call) {
     if (call->row->n_params == 0 || call->args[0].kind != ARG_tensor) return ST_OK;
     sn_tensor *const self = tensor_of(call->args[0].val);
     for (int i = 0; i < call->n_outs; i++) {
         sn_tensor *const out = call->outs[i];
-        if (!out || out == self || out->storage != self->storage ||
-            (out->autograd && out->autograd->view))
-            continue;
-        AutogradMeta *const meta = tape_meta(out);
-        if (!meta || !(meta->view = view_new(self, call, i))) return ST_MEMORY;
-        meta->base = self->autograd && self->autograd->view ? self->autograd->base : self;
-        tensor_retain(meta->base);
-        meta->generation = generation_of(meta->base);
+        if (!out || out == self || out->storage != self->storage || tape_view_base(out)) continue;
+        const TapeViewOp op = {.row = call->row,
+                               .args = call->args,
+                               .result = i,
+                               .no_grad = state_get()->grad_mode != SN_GRAD_ON};
+        TRY(set_step(out, self, &op));
     }
     return ST_OK;
+}
+
+Status tape_view_alone(sn_tensor *t, bool no_grad) {
+    sn_state *const state = state_get();
+    const Arg self = A_NONE;
+    const TapeViewOp op = {.row = op_row(OP_alias), .args = &self, .no_grad = no_grad};
+    TRY(scope_push(state, false));
+    sn_tensor *const base = tensor_view(t, t->base.meta, t->offset);
+    Status status = base ? ST_OK : error_pending();
+    if (base && t->autograd && t->autograd->node)
+        status = tape_attach(base, t->autograd->node, t->autograd->output);
+    if (status == ST_OK) status = set_step(t, base, &op);
+    scope_pop(state);
+    return status;
 }
 
 sn_tensor *tape_view_base(const sn_tensor *t) {
@@ -143,8 +183,7 @@ Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
     TapeNode *const slices =
         base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
     if (!slices) return ST_MEMORY;
-    *(TapeView **)tape_node_extra(slices) = meta->view;
-    atomic_fetch_add(&meta->view->refs, 1);
+    *(TapeView **)tape_node_extra(slices) = view_retain(meta->view);
     Status status = tape_edge_set(&slices->edges[0], base);
     tape_node_retain(node);
     slices->edges[1] = (TapeEdge){.target = node};

@@ -178,6 +178,19 @@ Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *
 
 /* views (autograd_view.c) --------------------------------------------------------------------- */
 Status tape_view_note(OpCall *call); /* results of a view op that share their argument's storage */
+typedef struct TapeViewOp {
+    const OpRow *row;
+    const Arg *args; /* [0], the tensor, is not read */
+    int result;      /* of a Tensor[] op */
+    bool no_grad;    /* made while grad mode was off */
+} TapeViewOp;
+/* A view made elsewhere than on the tape: how self is viewed, a step from there (which takes over
+ * the reference; NULL: out of memory), and t as what the last step made of self. */
+TapeView *tape_view_of(const sn_tensor *self); /* NULL: not at all; a reference */
+TapeView *tape_view_step(TapeView *from, const TapeViewOp *op);
+Status tape_view_set(sn_tensor *t, sn_tensor *self, TapeView *view); /* takes over the reference */
+/* t is a view of what nobody can reach: all of t stands for it. */
+Status tape_view_alone(sn_tensor *t, bool no_grad);
 Status
 tape_view_refresh(sn_tensor *t); /* a view whose base was written: its history is made anew */
 Status tape_check_inplace(const sn_tensor *t); /* may a recorded op write into it? */

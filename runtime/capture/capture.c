@@ -348,6 +348,7 @@ static Status give_results(Capture *c, const OpCall *call, const TraceOp *op,
                 call->form == FORM_inplace ? tensor_of(call->args[0].val) : call->out_args[i];
         return ST_OK;
     }
+    c->trace->views |= op->row->kind == KIND_view;
     const uint64_t keys = KEY_BIT(cpu) | (op->modes & NODE_inference ? 0 : KEY_BIT(autograd));
     for (int i = 0, n = op->n_outs; i < n; i++) {
         sn_tensor *const t = placeholder_new(c, metas[i], keys, op->modes & NODE_inference);

@@ -15,6 +15,12 @@
 #include "runtime/capture/function.h"
 
 typedef struct Trace Trace;
+enum {                   /* of a value at the end of its segment */
+       VALUE_needed = 1, /* held, asked for, or used by later segments */
+       VALUE_viewed = 2, /* the memory of a needed view, seen in another way too */
+       VALUE_output = VALUE_needed | VALUE_viewed,
+       VALUE_alive = 4 /* it may still be asked for */
+};
 typedef struct Symbols Symbols; /* runtime/capture/symbols.h */
 
 /* Hangs on a tensor whose data is not computed yet. */
@@ -67,10 +73,12 @@ struct Trace { /* one segment of one call */
     VEC(int64_t) numbers;
     VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */
     VEC(sn_tensor *) values;          /* fresh results in order, each retained */
-    uint8_t *needed;                  /* by value: an output; made by trace_needed */
+    uint8_t *marks;                   /* by value: VALUE_; made by trace_mark_needed */
     int n_storages;
     uint64_t seed, sequence; /* the generator's before the first random op */
     int n_random;
+    struct Sight *sights;         /* by value, of trace_views.c; NULL: not asked for */
+    bool views;                   /* a view is among the ops */
     bool writes;                  /* an in-place or out form is among the ops */
     bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
     bool gradients;               /* sn::gradients is */
@@ -157,7 +165,7 @@ Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, in
 
 /* Which values of the trace must exist after it ran: held by someone else than the trace and open
  * scopes. */
-void trace_mark_needed(Trace *trace);
+Status trace_mark_needed(Trace *trace);
 /* Runs the ops of a trace eagerly, in order, binding all of its values. */
 Status trace_run_eager(Trace *trace);
 /* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */
@@ -182,9 +190,9 @@ void variant_bind_floats(const Variant *variant, const Trace *trace,
 bool trace_op_is_view(
     const TraceOp *op); /* its first result may share its first operand's memory */
 /* A launch alone: results are what the modes of their ops make them, with the history that a captured backward left
- * them. The trace is for training's sake. */
-Status variant_execute(Variant *variant, const Trace *trace, sn_tensor *const *inputs,
-                       const int64_t *symbols, const double *floats, sn_tensor **outs);
+ * them. */
+Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
+                       const double *floats, sn_tensor **outs);
 /* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed.
  */
 Status variant_run(Variant *variant, Trace *trace);
@@ -194,9 +202,27 @@ void variant_compile(sn_function *fn, Trace *trace);
 void variant_free(Variant *variant); /* drops one reference */
 void variant_retain(Variant *variant);
 
+/* trace_views.c: views, as memory and as the tape knows them. Marks the values that needed ones are
+ * views of, where there is another way to see their memory. */
+Status trace_mark_viewed(Trace *trace);
+/* A view that the variant makes and nobody has asked for, of memory that it does not provide: what
+ * else sees that memory would be made apart from it. */
+bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value);
+/* Is it of inference mode? A view is what its base is. */
+bool trace_is_inference(const Trace *trace, Operand operand);
+/* Which outputs of the variant are views, and of what. */
+Status variant_plan_views(Variant *variant, const Trace *trace);
+/* Gives the views among the results the history of views: after a launch for the trace, whose
+ * values are bound; or for results alone (inputs by trace input, none of them a base of others). */
+Status trace_note_views(const Trace *trace, const Variant *variant);
+Status variant_note_views(const Variant *variant, const int64_t *numbers, sn_tensor *const *inputs,
+                          sn_tensor *const *outs);
+
 /* trace_graph.c: the capture graph of a trace. */
+const TraceOp *trace_maker(const Trace *trace, Operand value); /* NULL: an input */
 /* The call that op was in this trace; args has room for MAX_ARGS, out_args (out forms) for MAX_OUTS; lists live
  * in the call's arena. */
+void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args); /* all but tensors */
 Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args);
 typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they
                             are */

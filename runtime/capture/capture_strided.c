@@ -12,20 +12,12 @@ typedef struct Root {
     bool whole;     /* self is the root, not a view of it */
 } Root;
 
-static const TraceOp *maker_of(const Trace *trace, Operand value) {
-    for (int i = trace->ops.n - 1; i >= 0; i--) {
-        const TraceOp *const op = trace->ops.at[i].op;
-        if (value >= op->first_value && value < op->first_value + op->n_outs) return op;
-    }
-    return NULL;
-}
-
 /* Views lead to what they view; results of kernels and loop programs start their storage; what a
  * composite returns may be either. */
 static bool root_of_value(const Trace *trace, Operand at, Root *out) {
     out->whole = true;
     while (!operand_is_input(at)) {
-        const TraceOp *const op = maker_of(trace, at);
+        const TraceOp *const op = trace_maker(trace, at);
         if (!op || op->row->kind == KIND_composite || at == OPERAND_ABSENT) return false;
         if (op->row->kind != KIND_view) {
             out->meta = trace->values.at[at]->base.meta;

@@ -211,11 +211,12 @@ static void compile_pending(sn_function *fn, Capture *c) {
         const Trace *const trace = c->traces.at[i];
         for (int k = 0; k < trace->inputs.n; k++) {
             const TraceInput *const in = &trace->inputs.at[k];
-            if (in->maker && in->maker->needed) in->maker->needed[in->maker_value] = 1;
+            if (in->maker && in->maker->marks) in->maker->marks[in->maker_value] |= VALUE_needed;
         }
     }
     for (int i = 0; i < c->traces.n; i++) {
         if (!c->traces.at[i]->compile || c->traces.at[i]->state != TRACE_eager) continue;
+        if (trace_mark_viewed(c->traces.at[i]) != ST_OK) return;
         pthread_mutex_lock(&fn->compiling);
         variant_compile(fn, c->traces.at[i]);
         pthread_mutex_unlock(&fn->compiling);

@@ -42,6 +42,7 @@ typedef struct SymBinding {
 } SymBinding;
 
 typedef struct Variant Variant;
+typedef struct OutputView OutputView; /* runtime/capture/trace_views.c */
 struct Variant {
     _Atomic int32_t refs; /* the function's, and one per tape node */
     Variant *next;        /* older variant of the same end */
@@ -75,8 +76,10 @@ struct Variant {
     int n_ops, n_random;
     char *text; /* the capture graph, for dumps */
     char *guards_text;
-    Executable *run;           /* NULL: compiling failed; segments like this run eagerly */
-    bool *inference;           /* by output: of inference mode; NULL: none */
+    Executable *run;   /* NULL: compiling failed; segments like this run eagerly */
+    bool *inference;   /* by output: of inference mode; NULL: none */
+    OutputView *views; /* the outputs that are views */
+    int n_views;
     const OpRow **used_up;     /* by output, see training.h; NULL: nowhere */
     struct Training *training; /* split forward and backward, NULL: none wanted */
     CompileInfo info;

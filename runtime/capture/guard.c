@@ -209,7 +209,7 @@ static bool symbols_fit(const Check *c) {
 
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why) {
     for (int v = 0; v < variant->n_values; v++)
-        if (trace->needed[v] && !variant->provides[v] && !is_off(GUARD_output)) {
+        if (trace->marks[v] & VALUE_output && !variant->provides[v] && !is_off(GUARD_output)) {
             if (why) text_printf(why, "output: value %d is needed now", v);
             return false;
         }

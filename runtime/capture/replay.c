@@ -32,6 +32,7 @@ typedef struct ReplayEntry {
     int *result;       /* by call output: graph output, or -1: absent */
     int64_t *symbols;
     double *floats;
+    const int64_t *numbers; /* of the trace */
 } ReplayEntry;
 
 static InputKey key_of(const Arg *a) {
@@ -124,7 +125,8 @@ static Status launch(const ReplayEntry *e, const Arg *in, sn_tensor **out) {
         if (v->bindings[i].kind == BIND_seed) symbols[i] = (int64_t)state->seed;
         if (v->bindings[i].kind == BIND_sequence) symbols[i] = (int64_t)state->sequence;
     }
-    TRY(variant_execute(v, NULL, inputs, symbols, e->floats, outs));
+    TRY(variant_execute(v, inputs, symbols, e->floats, outs));
+    TRY(variant_note_views(v, e->numbers, inputs, outs));
     state->sequence += (uint64_t)v->n_random;
     for (int i = 0; i < e->n_out; i++) out[i] = e->result[i] < 0 ? NULL : outs[e->result[i]];
     return ST_OK;
@@ -281,7 +283,7 @@ static const char *learn(sn_function *fn, Capture *c, const Trace *trace, const 
     if (!map_results(e, trace, out)) return "it returns an input";
     int results = 0;
     for (int i = 0; i < n_out; i++) results += e->result[i] >= 0;
-    for (int k = 0; k < trace->values.n; k++) results -= trace->needed[k];
+    for (int k = 0; k < trace->values.n; k++) results -= trace->marks[k] & VALUE_needed;
     if (results < 0) return "tensors are kept beside the results";
     map_inputs(e, trace, in);
     for (int i = 0; i < n_in; i++) e->in[i] = key_of(&in[i]);
@@ -295,6 +297,10 @@ static const char *learn(sn_function *fn, Capture *c, const Trace *trace, const 
     e->exclude = state_get()->exclude;
     variant_bind(v, trace, e->symbols);
     variant_bind_floats(v, trace, e->floats);
+    e->numbers = v->n_views ? arena_copy(fn->arena, trace->numbers.at,
+                                         sizeof *e->numbers * (size_t)trace->numbers.n)
+                            : NULL;
+    if (v->n_views && !e->numbers) return NULL;
     publish(fn, e);
     return NULL;
 }

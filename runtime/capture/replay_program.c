@@ -22,7 +22,7 @@ struct ReplayProgram {
     sn_tensor **bound; /* closed-over tensors, retained */
     int n_numbers, n_values;
     struct NumberSource *numbers;
-    uint8_t *needed;         /* by trace value */
+    uint8_t *marks;          /* by trace value */
     int *result;             /* by call output: trace value, or -1: absent */
     _Atomic int64_t hits[2]; /* as generated code, by the interpreter */
 };
@@ -151,7 +151,7 @@ static int64_t number_now(const ReplayProgram *p, int k, const Arg *in, const in
 static bool make_trace(const ReplayProgram *p, Arena *arena, const Arg *in, const int64_t *values,
                        Trace *trace) {
     *trace = (Trace){.end = p->end,
-                     .needed = p->needed,
+                     .marks = p->marks,
                      .n_random = p->n_random,
                      .sequence = state_get()->sequence,
                      .writes = p->writes};
@@ -233,7 +233,8 @@ static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Tra
     variant_bind_floats(v, trace, floats);
     for (int i = 0; i < v->n_graph_inputs; i++)
         inputs[i] = trace->inputs.at[v->graph_inputs[i].touched].tensor;
-    TRY(variant_execute(v, trace, inputs, symbols, floats, outs));
+    TRY(variant_execute(v, inputs, symbols, floats, outs));
+    TRY(variant_note_views(v, trace->numbers.at, inputs, outs));
     state_get()->sequence += (uint64_t)p->n_random;
     for (int i = 0; i < p->n_out; i++)
         out[i] = p->result[i] < 0 ? NULL : outs[output_of(v, p->result[i])];
@@ -336,9 +337,9 @@ static ReplayProgram *allocate(Symbols *s, const Trace *trace, int n_in, int n_o
     p->bound = ARENA_ARRAY(s->arena, sn_tensor *, p->n_inputs);
     p->numbers =
         arena_copy(s->arena, trace->sources.at, sizeof *p->numbers * (size_t)trace->sources.n);
-    p->needed = arena_copy(s->arena, trace->needed, (size_t)p->n_values);
+    p->marks = arena_copy(s->arena, trace->marks, (size_t)p->n_values);
     p->result = ARENA_ARRAY(s->arena, int, n_out);
-    return p->source && p->twin && p->bound && p->numbers && p->needed && p->result ? p : NULL;
+    return p->source && p->twin && p->bound && p->numbers && p->marks && p->result ? p : NULL;
 }
 
 ReplayProgram *program_new(Capture *c, const Trace *trace, const Arg *in, int n_in,

@@ -94,10 +94,16 @@ static inline bool is_needed(const Trace *trace, const sn_tensor *t) {
     return t == c->wanted || (trace->writes && !c->final) || others > in_scope;
 }
 
-void trace_mark_needed(Trace *trace) {
-    if (!trace->needed) trace->needed = arena_alloc(trace->capture->arena, (size_t)trace->values.n);
-    for (int v = 0; trace->needed && v < trace->values.n; v++)
-        if (trace->values.at[v] && is_needed(trace, trace->values.at[v])) trace->needed[v] = 1;
+static uint8_t marks_of(const Trace *trace, const sn_tensor *t) {
+    return (is_needed(trace, t) ? VALUE_needed : 0) | (refs_of(t) > 1 ? VALUE_alive : 0);
+}
+
+Status trace_mark_needed(Trace *trace) {
+    if (!trace->marks) trace->marks = arena_alloc(trace->capture->arena, (size_t)trace->values.n);
+    if (!trace->marks) return ST_MEMORY;
+    for (int v = 0; v < trace->values.n; v++)
+        if (trace->values.at[v]) trace->marks[v] |= marks_of(trace, trace->values.at[v]);
+    return trace_mark_viewed(trace);
 }
 
 /* Eager run ----------------------------------------------------------------------------------- */
@@ -209,7 +215,7 @@ static Status run_compiled(Trace *trace, Variant *variant) {
         trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
         if (variant->info.interpreted) trace->reason = variant->info.reason;
         atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
-        return ST_OK;
+        return trace_note_views(trace, variant);
     }
     if (status != ST_VALUE && status != ST_MEMORY) return status;
     error_clear(); /* a check failed and nothing was committed: eager says which op [semantics C8]
@@ -222,7 +228,7 @@ static Status run_compiled(Trace *trace, Variant *variant) {
 static Status run_trace(Trace *trace) {
     Capture *const c = trace->capture;
     if (trace->writes) TRY(capture_before_write(c, NULL));
-    trace_mark_needed(trace);
+    TRY(trace_mark_needed(trace));
     Variant *const variant = find_variant(trace);
     if (variant) return run_compiled(trace, variant);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;

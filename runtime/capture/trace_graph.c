@@ -112,6 +112,14 @@ static Arg take_float(Making *m, Arg a) {
     return (Arg){.kind = ARG_runtime, .i = m->plan->numbers[k]};
 }
 
+const TraceOp *trace_maker(const Trace *trace, Operand value) {
+    for (int i = trace->ops.n - 1; i >= 0; i--) {
+        const TraceOp *const op = trace->ops.at[i].op;
+        if (value >= op->first_value && value < op->first_value + op->n_outs) return op;
+    }
+    return NULL;
+}
+
 static Val *operand_at(const Trace *trace, Operand o) {
     if (o == OPERAND_ABSENT) return NULL;
     sn_tensor *const t =
@@ -119,25 +127,31 @@ static Val *operand_at(const Trace *trace, Operand o) {
     return t ? &t->base : NULL;
 }
 
-Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args) {
-    const Operand *operand = op->operands;
-    const int64_t *number = trace->numbers.at + op->first_number;
+void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args) {
+    const int64_t *number = numbers + op->first_number;
     for (int i = 0; i < op->row->n_params; i++) {
         Arg *const a = &args[i];
         *a = op->args[i];
-        if (a->kind == ARG_tensor) {
-            a->val = operand_at(trace, *operand++);
-        } else if (a->kind == ARG_tensors) {
-            Val **const vals = ARENA_ARRAY(trace->capture->arena, Val *, a->n);
-            if (!vals) return ST_MEMORY;
-            for (int k = 0; k < a->n; k++) vals[k] = operand_at(trace, *operand++);
-            a->vals = vals;
-        } else if (a->kind == ARG_ints || a->kind == ARG_floats) {
+        if (a->kind == ARG_ints || a->kind == ARG_floats) {
             a->ints = number; /* floats: their bits */
             number += a->n;
         } else if (trace_arg_is_number(op->row, i, a)) {
             a->i = *number++;
         }
+    }
+}
+
+Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args) {
+    const Operand *operand = op->operands;
+    trace_numbers(op, trace->numbers.at, args);
+    for (int i = 0; i < op->row->n_params; i++) {
+        Arg *const a = &args[i];
+        if (a->kind == ARG_tensor) a->val = operand_at(trace, *operand++);
+        if (a->kind != ARG_tensors) continue;
+        Val **const vals = ARENA_ARRAY(trace->capture->arena, Val *, a->n);
+        if (!vals) return ST_MEMORY;
+        for (int k = 0; k < a->n; k++) vals[k] = operand_at(trace, *operand++);
+        a->vals = vals;
     }
     if (op->row->id == OP_as_strided && args[3].kind == ARG_int) /* told from the root */
         args[3].i += strided_origin(trace, op->operands[0]);
@@ -230,7 +244,7 @@ static void add_generator(Making *m) {
 static void add_outputs(Making *m, TraceGraph *out) {
     out->outputs = ARENA_ARRAY(m->arena, int, m->trace->values.n);
     for (int v = 0; v < m->trace->values.n; v++) {
-        if (!m->trace->needed[v]) continue;
+        if (!(m->trace->marks[v] & VALUE_output)) continue;
         graph_output(m->graph, m->values[v]);
         out->outputs[out->n_outputs++] = v;
     }

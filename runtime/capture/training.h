@@ -23,8 +23,8 @@ Status training_attach_used_up(sn_tensor *t, const OpRow *row);
 /* Sets variant->run (forward) and variant->training. */
 Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
 /* Launches the forward and records the node; outs as execute gives them. */
-Status training_run(Variant *variant, const Trace *trace, sn_tensor *const *inputs,
-                    const int64_t *symbols, const double *floats, sn_tensor **outs);
+Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
+                    const double *floats, sn_tensor **outs);
 /* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
 bool training_stage(const Variant *variant, const char *stage, Text *text);
 /* For how many keys beside the usual one a backward was compiled, and its kernels. */

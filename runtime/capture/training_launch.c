@@ -185,9 +185,8 @@ static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const 
     return watch(l, inputs, outs);
 }
 
-Status training_run(Variant *v, const Trace *trace, sn_tensor *const *inputs,
-                    const int64_t *symbols, const double *floats, sn_tensor **outs) {
-    (void)trace;
+Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
+                    const double *floats, sn_tensor **outs) {
     const Training *const t = v->training;
     sn_tensor *all[MAX_TENSORS], *tracked[MAX_TENSORS / 2];
     if (t->n_user > COUNT_OF(tracked) || t->n_forward + t->n_saved > COUNT_OF(all))

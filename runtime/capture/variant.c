@@ -51,7 +51,9 @@ void variant_bind_floats(const Variant *variant, const Trace *trace, double *flo
 static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
     for (int i = 0; i < variant->n_outputs; i++) {
         sn_tensor *const value = trace->values.at[variant->outputs[i]];
-        if (outs[i] && value->placeholder) tensor_bind(value, outs[i]);
+        if (outs[i] && value->placeholder &&
+            !trace_stays_unmade(trace, variant, variant->outputs[i]))
+            tensor_bind(value, outs[i]);
     }
 }
 
@@ -65,14 +67,13 @@ static Status finish(const Variant *variant, sn_tensor *const *outs) {
     return ST_OK;
 }
 
-Status variant_execute(Variant *variant, const Trace *trace, sn_tensor *const *inputs,
-                       const int64_t *symbols, const double *floats, sn_tensor **outs) {
+Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
+                       const double *floats, sn_tensor **outs) {
     sn_state *const state = state_get();
     const bool inference = state->grad_mode == SN_INFERENCE;
     if (inference) state_grad_mode_set(state, SN_GRAD_OFF);
-    const Status status = variant->training
-                              ? training_run(variant, trace, inputs, symbols, floats, outs)
-                              : execute(variant->run, inputs, symbols, floats, outs);
+    const Status status = variant->training ? training_run(variant, inputs, symbols, floats, outs)
+                                            : execute(variant->run, inputs, symbols, floats, outs);
     if (inference) state_grad_mode_set(state, SN_INFERENCE);
     return status == ST_OK ? finish(variant, outs) : status;
 }
@@ -90,7 +91,7 @@ static Status run_inside(Variant *variant, Trace *trace) {
         inputs[i] = graph_input_tensor(&variant->graph_inputs[i], trace);
         if (!inputs[i]) return ST_MEMORY;
     }
-    TRY(variant_execute(variant, trace, inputs, symbols, floats, outs));
+    TRY(variant_execute(variant, inputs, symbols, floats, outs));
     bind_outputs(variant, trace, outs);
     return ST_OK;
 }
@@ -148,23 +149,9 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
     v->n_bindings = plan->bindings.n;
 }
 
-/* Whether a value's memory is made in inference mode; a view is what its base is, and the launch sees an input's. */
-static bool makes_inference(const Trace *trace, int value) {
-    for (int o = trace->ops.n - 1; o >= 0; o--) {
-        const TraceOp *const op = trace->ops.at[o].op;
-        if (op->form != FORM_functional || value < op->first_value ||
-            value >= op->first_value + op->n_outs)
-            continue;
-        if (!trace_op_is_view(op)) return op->modes & NODE_inference;
-        if (operand_is_input(op->operands[0])) return false;
-        value = op->operands[0];
-    }
-    return false;
-}
-
 static void note_inference(Variant *v, const Trace *trace) {
     for (int i = 0; i < v->n_outputs; i++) {
-        if (!makes_inference(trace, v->outputs[i])) continue;
+        if (!trace_is_inference(trace, v->outputs[i])) continue;
         if (!v->inference) v->inference = ARENA_ARRAY(v->arena, bool, v->n_outputs);
         if (v->inference) v->inference[i] = true;
     }
@@ -264,7 +251,8 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
         copy_guards(v, trace, &plan);
         copy_outputs(v, trace, &made);
         note_inference(v, trace);
-        status = compile_into(v, trace, &made);
+        status = variant_plan_views(v, trace);
+        if (status == ST_OK) status = compile_into(v, trace, &made);
         v->n_bindings = plan.bindings.n;
         v->bindings = plan.bindings.at;
     }

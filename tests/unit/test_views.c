@@ -1,0 +1,169 @@
+/* test_views.c: views among a segment's values are what they are in eager: one memory with what they
+ * view, and, to the tape, ways to write it [semantics C2, G5]. Every body runs eagerly and compiled,
+ * outputs are then written with gradients on, and what is seen of all of it is compared. */
+#include "tests/unit/contract.h"
+
+enum { MOST = 4 };
+
+typedef struct Seen {
+    sn_tensor *out[MOST], *grads[2];
+    char error[256];
+} Seen;
+
+/* out[0] *= w, then a backward from all results. */
+static Seen write_first(sn_function *fn, bool grad, int n_out) {
+    Seen seen = {.error = ""};
+    sn_tensor *const leaf = sn_requires_grad_(F32(1, 4, 6), grad), *const w = LEAF(2, 1);
+    sn_tensor *const x = sn_mul_scalar(leaf, sn_float(2));
+    ck_assert_int_eq(sn_call(fn, &x, 1, seen.out, n_out), SN_OK);
+    seen.out[n_out] = x;
+    sn_mul_(seen.out[0], w);
+    sn_tensor *loss = sn_sum(sn_sin(seen.out[0]));
+    for (int i = 1; i <= n_out; i++)
+        loss = sn_add(loss, sn_sum(sn_mul_scalar(sn_exp(seen.out[i]), sn_float(i))));
+    if (!sn_check()) sn_backward(loss);
+    if (sn_check()) strncpy(seen.error, sn_error_take()->message, sizeof seen.error - 1);
+    seen.grads[0] = grad ? sn_grad(leaf) : NULL;
+    seen.grads[1] = sn_grad(w);
+    return seen;
+}
+
+static void expect_same(const Seen *want, const Seen *got, int n_out) {
+    ck_assert_str_eq(got->error, want->error);
+    for (int i = 0; i <= n_out; i++) ck_assert_msg(same_bits(got->out[i], want->out[i]), "%d", i);
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(same_bits(got->grads[i], want->grads[i]), "grad %d", i);
+}
+
+static void try_body(sn_body body, bool grad, int n_out, const sn_compile_options *options) {
+    const Twin twin = twin_new(body, NULL, NULL, options);
+    const Seen want = write_first(twin.eager, grad, n_out);
+    for (int i = 0; i < 3; i++) {
+        const Seen got = write_first(twin.fast, grad, n_out);
+        expect_same(&want, &got, n_out);
+    }
+    ck_assert_int_gt(stats_of(twin.fast).ops_generated + stats_of(twin.fast).ops_interpreted, 0);
+    twin_free(twin);
+}
+
+static void try_all(sn_body body, int n_out) {
+    for (int grad = 0; grad < 2; grad++) {
+        try_body(body, grad, n_out, NULL);
+        try_body(body, grad, n_out, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    }
+}
+
+static sn_status view_of_input(sn_frame *f) {
+    return sn_out(f, 0, sn_slice(sn_transpose(sn_in(f, 0), 0, 1), 0, 1, 5, 2));
+}
+
+static sn_status view_and_whole(sn_frame *f) {
+    sn_tensor *const h = sn_exp(sn_in(f, 0));
+    sn_out(f, 1, h);
+    return sn_out(f, 0, sn_select(h, 0, 1));
+}
+
+/* Their whole is no result, yet what is written to one is seen in the other. */
+static sn_status two_views(sn_frame *f) {
+    sn_tensor *const h = sn_exp(sn_in(f, 0));
+    sn_out(f, 1, sn_transpose(h, 0, 1));
+    return sn_out(f, 0, sn_slice(h, 0, 1, 3, 1));
+}
+
+static sn_status lone_view(sn_frame *f) {
+    return sn_out(f, 0, sn_unsqueeze(sn_exp(sn_in(f, 0)), 0));
+}
+
+static sn_status detached_views(sn_frame *f) {
+    sn_tensor *const d = sn_detach(sn_exp(sn_in(f, 0)));
+    sn_out(f, 1, sn_transpose(d, 0, 1));
+    return sn_out(f, 0, sn_slice(d, 0, 1, 3, 1));
+}
+
+static sn_status without_grad(sn_frame *f) {
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const view = sn_select(sn_in(f, 0), 0, 1);
+    sn_grad_mode_set(SN_GRAD_ON);
+    return sn_out(f, 0, view);
+}
+
+static sn_status lone_without_grad(sn_frame *f) {
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const view = sn_select(sn_exp(sn_in(f, 0)), 0, 1);
+    sn_grad_mode_set(SN_GRAD_ON);
+    return sn_out(f, 0, view);
+}
+
+START_TEST(g5_a_write_through_a_compiled_view_reaches_the_input) { try_all(view_of_input, 1); }
+END_TEST
+START_TEST(g5_a_write_through_a_compiled_view_reaches_its_whole) { try_all(view_and_whole, 2); }
+END_TEST
+START_TEST(g5_a_write_through_a_compiled_view_reaches_another_view) { try_all(two_views, 2); }
+END_TEST
+START_TEST(g5_a_compiled_view_may_be_written_alone) { try_all(lone_view, 1); }
+END_TEST
+START_TEST(g5_views_of_what_was_detached_share_a_history) { try_all(detached_views, 2); }
+END_TEST
+START_TEST(g5_a_view_made_without_gradients_refuses_a_write_with_them) {
+    try_all(without_grad, 1);
+    try_all(lone_without_grad, 1);
+}
+END_TEST
+
+static sn_status in_inference(sn_frame *f) {
+    sn_grad_mode_set(SN_INFERENCE);
+    sn_tensor *const view = sn_select(sn_in(f, 0), 0, 1);
+    sn_grad_mode_set(SN_GRAD_ON);
+    return sn_out(f, 0, view);
+}
+
+START_TEST(g5_a_view_made_in_inference_mode_is_none_to_the_tape) { try_all(in_inference, 1); }
+END_TEST
+
+/* C2: one memory ------------------------------------------------------------------------------- */
+
+static sn_status whole_after_a_break(sn_frame *f) {
+    sn_tensor *const h = sn_mul(sn_in(f, 0), sn_in(f, 0)), *const v = sn_select(h, 0, 1);
+    sn_item(v);
+    sn_add_(v, v);
+    return sn_out(f, 0, h);
+}
+
+static sn_status view_after_a_break(sn_frame *f) {
+    sn_tensor *const h = sn_mul(sn_in(f, 0), sn_in(f, 0));
+    sn_tensor *const v = sn_select(h, 0, 1), *const other = sn_slice(h, 0, 1, 3, 1);
+    sn_item(sn_sum(h));
+    sn_add_(v, v);
+    return sn_out(f, 0, other);
+}
+
+static sn_status detached_after_a_break(sn_frame *f) {
+    sn_tensor *const h = sn_mul(sn_in(f, 0), sn_in(f, 0)), *const v = sn_select(h, 0, 1);
+    sn_item(v);
+    sn_add_(sn_detach(h), v);
+    return sn_out(f, 0, v);
+}
+
+START_TEST(c2_a_view_and_its_whole_are_one_memory_across_a_break) {
+    static const sn_body bodies[] = {whole_after_a_break, view_after_a_break,
+                                     detached_after_a_break};
+    for (int i = 0; i < 3; i++) {
+        const Twin twin = twin_new(bodies[i], NULL, NULL, NULL);
+        for (int k = 0; k < 3; k++) TWIN_CALL(twin, F32((uint64_t)k, 4));
+        ck_assert_int_gt(stats_of(twin.fast).ops_generated, 0);
+        twin_free(twin);
+    }
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {g5_a_write_through_a_compiled_view_reaches_the_input,
+                                  g5_a_write_through_a_compiled_view_reaches_its_whole,
+                                  g5_a_write_through_a_compiled_view_reaches_another_view,
+                                  g5_a_compiled_view_may_be_written_alone,
+                                  g5_views_of_what_was_detached_share_a_history,
+                                  g5_a_view_made_without_gradients_refuses_a_write_with_them,
+                                  g5_a_view_made_in_inference_mode_is_none_to_the_tape,
+                                  c2_a_view_and_its_whole_are_one_memory_across_a_break};
+    return contract_main("test_views", tests, (int)(sizeof tests / sizeof *tests));
+}
