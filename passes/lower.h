@@ -95,7 +95,8 @@ typedef struct Lower {
     ValInfo *vals;     /* by value id */
     Cluster **cluster; /* by node id; NULL: views */
     VEC(Group *) groups;
-    Arena *scratch; /* of nests tried, reset after each */
+    VEC(ValInfo *) scattered; /* results of scatters in place: they live in their base's memory */
+    Arena *scratch;           /* of nests tried, reset after each */
     VEC(const char *) refusals;
     int mark; /* of searches over groups */
 } Lower;

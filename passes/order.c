@@ -34,15 +34,18 @@ static void data_edges(Lower *l) {
     }
 }
 
-/* The old contents of the input are an output, or are written elsewhere at the end. */
+static const GVal *home_of(const Lower *l, const GVal *value) {
+    return val_info(l, val_info(l, value)->base)->home;
+}
+
+/* What the input's memory holds is an output, or is written elsewhere at the end. */
 static bool read_at_end(const Lower *l, const GVal *input) {
     for (int i = 0; i < l->graph->outputs.n; i++) {
         const Output *const out = &l->graph->outputs.at[i];
-        if (out->value && out->kind == OUT_new && val_info(l, out->value)->base == input)
-            return true;
+        if (out->value && out->kind == OUT_new && home_of(l, out->value) == input) return true;
     }
     for (int i = 0; i < l->graph->writes.n; i++)
-        if (val_info(l, l->graph->writes.at[i].value)->base == input) return true;
+        if (home_of(l, l->graph->writes.at[i].value) == input) return true;
     return false;
 }
 
@@ -68,14 +71,23 @@ static bool nest_allows(Lower *l, const Cluster *cluster, const GVal *value) {
     return allowed;
 }
 
-static bool readers_allow(Lower *l, const Write *write, const Cluster *writer) {
-    const ValInfo *const input = val_info(l, write->input);
-    for (int u = 0; u < input->users.n; u++) {
-        const Cluster *const reader = l->cluster[input->users.at[u]];
+/* May it run after those that read a value of the memory that it writes? */
+static bool follows_readers(Lower *l, const ValInfo *value, const Cluster *writer) {
+    for (int u = 0; u < value->users.n; u++) {
+        const Cluster *const reader = l->cluster[value->users.at[u]];
         if (reader == writer) continue;
         if (reader->group == writer->group || !can_follow(l, writer->group, reader->group))
             return false;
     }
+    return true;
+}
+
+static bool readers_allow(Lower *l, const Write *write, const Cluster *writer) {
+    if (!follows_readers(l, val_info(l, write->input), writer)) return false;
+    for (int i = 0; i < l->scattered.n; i++)
+        if (l->scattered.at[i]->home == write->input &&
+            !follows_readers(l, l->scattered.at[i], writer))
+            return false;
     for (int i = 0; i < l->groups.n; i++) {
         Group *const group = l->groups.at[i];
         if (group->checked && (group == writer->group || !can_follow(l, writer->group, group)))
@@ -92,12 +104,17 @@ static bool same_layout(const Lower *l, const Write *write) {
     return true;
 }
 
-static void add_edges(Lower *l, const Write *write, Group *writer) {
-    const ValInfo *const input = val_info(l, write->input);
-    for (int u = 0; u < input->users.n; u++) {
-        const Group *const reader = l->cluster[input->users.at[u]]->group;
+static void follow_readers(Lower *l, const ValInfo *value, Group *writer) {
+    for (int u = 0; u < value->users.n; u++) {
+        const Group *const reader = l->cluster[value->users.at[u]]->group;
         if (reader != writer) VEC_PUSH(l->arena, &writer->after, reader->id);
     }
+}
+
+static void add_edges(Lower *l, const Write *write, Group *writer) {
+    follow_readers(l, val_info(l, write->input), writer);
+    for (int i = 0; i < l->scattered.n; i++)
+        if (l->scattered.at[i]->home == write->input) follow_readers(l, l->scattered.at[i], writer);
     for (int i = 0; i < l->groups.n; i++)
         if (l->groups.at[i]->checked) VEC_PUSH(l->arena, &writer->after, i);
     writer->write_back = true;
@@ -184,10 +201,8 @@ static void scatter_in_place(Lower *l, const Node *node) {
         return;
     out->home = base->home;
     out->strides = base->strides;
-    for (int u = 0; u < base->users.n; u++) {
-        const Group *const reader = l->cluster[base->users.at[u]]->group;
-        if (reader != group) VEC_PUSH(l->arena, &group->after, reader->id);
-    }
+    VEC_PUSH(l->arena, &l->scattered, out);
+    follow_readers(l, base, group);
     for (int i = 0; input && i < l->groups.n; i++)
         if (l->groups.at[i]->checked) VEC_PUSH(l->arena, &group->after, i);
     group->write_back |= input;

@@ -83,6 +83,16 @@ static bool read_at_end(const Families *f, int root) {
     return false;
 }
 
+/* Is the result read at the end, where the input's memory holds a later value? */
+static bool is_outlived(const Families *f, int input, int result) {
+    const Graph *const graph = f->graph;
+    for (int i = 0; i < graph->writes.n; i++)
+        if (graph->writes.at[i].input->id == input &&
+            f->root[graph->writes.at[i].value->id] == result)
+            return false;
+    return f->leaves[result] || read_at_end(f, result);
+}
+
 static bool checks_after(const Node *node) {
     for (node = node->next; node; node = node->next)
         if (node->row->flags & OPF_check) return true;
@@ -97,7 +107,8 @@ static bool can_write(const Families *f, const Node *node) {
     if (f->last_read[root] != node->id || f->root[src->id] == root || f->leaves[root]) return false;
     if (read_at_end(f, root)) return false;
     if (!f->is_input[root]) return true;
-    return base->id == root && is_written(f->graph, root) && !checks_after(node);
+    return base->id == root && is_written(f->graph, root) && !checks_after(node) &&
+           !is_outlived(f, root, f->root[out->id]);
 }
 
 bool pass_reinplace(Graph *graph, const PassOptions *options) {
