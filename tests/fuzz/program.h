@@ -127,9 +127,11 @@ void fz_shrink(FzProgram *p, FzProgram *variant, FzFails *fails, void *context);
 
 /* run.c: everything that can be seen of a call */
 typedef struct FzSeen {
-    Text bytes;  /* metadata and data, canonical NaNs */
-    Text story;  /* the same for people */
-    bool failed; /* an error was raised */
+    Text bytes;       /* metadata and data, canonical NaNs */
+    Text story;       /* the same for people */
+    Text items;       /* what host code read in the body, in order */
+    bool failed;      /* an error was raised */
+    bool call_failed; /* by the call itself */
 } FzSeen;
 /* One call of fn (whose closure is the FzRun that fz_run_new made) with fresh inputs of this
  * setting and seed. */

@@ -231,14 +231,15 @@ static void run_op(FzRun *run, const FzStep *step) {
     }
 }
 
-/* An item that a failed op leaves without a value is not seen: eager ended at the op [semantics C8]. */
+/* An item that a failed op leaves without a value is not seen: eager ended at the op; others may be, since code after the
+ * op has run [semantics C8]. */
 static void see_item(FzRun *run, int value) {
     sn_tensor *t = run->values[value];
     if (!t || sn_numel(t) != 1) return;
     double item = sn_item(t);
     if (sn_check()) return;
     if (isnan(item)) item = 0.125;
-    text_printf(&run->seen->bytes, "item %a\n", item);
+    text_printf(&run->seen->items, "item %a\n", item);
     text_printf(&run->seen->story, "item %a\n", item);
 }
 
@@ -332,6 +333,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     for (int i = 0; i < run->p->n_inputs; i++)
         if (run->inputs[i] && sn_numel(run->inputs[i]))
             run->places[run->n_places++] = place_of(run->inputs[i]);
+    seen->call_failed = !ok;
     if (sn_check()) see_error(run, "call");
     see_all(run, out, ok);
     for (int i = 0; i < run->n_kept; i++) sn_release(run->kept[i]);
@@ -363,5 +365,6 @@ void fz_run_free(FzRun *run) {
 
 void fz_seen_free(FzSeen *seen) {
     text_free(&seen->bytes);
+    text_free(&seen->items);
     text_free(&seen->story);
 }
