@@ -179,8 +179,11 @@ Status deriv_masked_fill(Deriv *d) { /* (self, mask, value) */
     return ST_OK;
 }
 
-/* self is overwritten: what it held gets no gradient. */
-Status deriv_copy(Deriv *d) { return wants(d, 1) ? deriv_set(d, 1, grad_of(d)) : ST_OK; }
+/* self is overwritten: what it held gets zeros (PyTorch's CopyBackwards). */
+Status deriv_copy(Deriv *d) {
+    if (wants(d, 0)) TRY(deriv_set(d, 0, zeros_of(d->b, d->arg_meta[0])));
+    return wants(d, 1) ? deriv_set(d, 1, grad_of(d)) : ST_OK;
+}
 /* fill: likewise; a tensor value gets the sum */
 Status deriv_fill(Deriv *d) {
     if (wants(d, 0)) TRY(deriv_set(d, 0, zeros_of(d->b, d->arg_meta[0])));
