@@ -3,14 +3,20 @@
 
 MetaFn meta_gradients, meta_restride, meta_zeros_strided, meta_view_of, meta_view_scatter;
 
+/* As the tape lays out what becomes .grad: like the leaf where that is dense, else row-major. */
 Status meta_gradients(MetaCall *call) {
     const Arg *const roots = &call->args[0], *const grads = &call->args[1],
                      *const leaves = &call->args[2];
     if (roots->n != grads->n)
         return meta_fail(call, ST_ARGUMENT, "%d roots with %d gradients", roots->n, grads->n);
-    for (int i = 0; i < leaves->n; i++)
-        if (out_list(call, i))
-            out_like(call, i, leaves->vals[i]->meta, leaves->vals[i]->meta->dtype);
+    for (int i = 0; i < leaves->n; i++) {
+        const Meta *const leaf = leaves->vals[i]->meta;
+        MetaOut *const out = out_list(call, i);
+        if (!out) continue;
+        out_plain(call, i, leaf->dtype, leaf->device, leaf->sizes, leaf->rank);
+        if (dense_non_overlapping(call->env, leaf->sizes, leaf->strides, leaf->rank))
+            memcpy(out->strides, leaf->strides, sizeof *leaf->strides * (size_t)leaf->rank);
+    }
     call->n_out = leaves->n;
     return ST_OK;
 }

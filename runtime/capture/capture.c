@@ -547,7 +547,8 @@ Status capture_op(OpCall *call) {
 Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     const Meta **const metas = ARENA_ARRAY(c->arena, const Meta *, n);
     if (!metas) return ST_MEMORY;
-    for (int i = 0; i < n; i++) metas[i] = args[2].vals[i]->meta;
+    for (int i = 0; i < n; i++)
+        if (!(metas[i] = tape_grad_meta(tensor_of(args[2].vals[i])))) return ST_MEMORY;
     const OpCall call = {.row = op_row(OP_gradients), .args = args, .outs = outs, .n_outs = n};
     return record_any(c, &call, args, metas);
 }

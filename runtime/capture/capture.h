@@ -160,7 +160,8 @@ void capture_resume(Capture *capture);
 bool capture_requires_grad(sn_tensor *tensor);
 /* The kernel of KEY_capture: records or matches one op. */
 Status capture_op(OpCall *call);
-/* Records sn::gradients(roots, grads, leaves); outs: n placeholders like the leaves. */
+/* Records sn::gradients(roots, grads, leaves); outs: n placeholders laid out as the
+ * tape lays out .grad. */
 Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, int n);
 
 /* Which values of the trace must exist after it ran: held by someone else than the trace and open

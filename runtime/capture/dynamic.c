@@ -105,8 +105,10 @@ static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t 
     for (int i = 0; i < now->rank; i++) {
         strides[i] = now->strides[i];
         if (now->strides[i] == before->strides[i]) continue;
-        strides[i] = product_for(d, before->strides[i], now->strides[i]);
-        if (!strides[i])
+        const int64_t product = product_for(d, before->strides[i], now->strides[i]);
+        if (product)
+            strides[i] = product;
+        else if (now->strides[i] > 1 && before->strides[i] > 1) /* 0 and 1 stay plain here too */
             strides[i] = symbol_for(d, before->strides[i], now->strides[i],
                                     (SymBinding){BIND_stride, input, i});
     }

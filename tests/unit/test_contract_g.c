@@ -237,6 +237,54 @@ START_TEST(g4_a_captured_backward_reaches_any_number_of_leaves) {
 }
 END_TEST
 
+static sn_status overwrites_leaf(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const loss = sn_sum(sn_mul(sn_copy(host->w, sn_in(f, 0)), host->b));
+    sn_backward(loss);
+    return sn_out(f, 0, loss);
+}
+
+START_TEST(g4_what_a_copy_overwrites_gets_zeros) {
+    Host fast = {.w = LEAF(1, 2, 4), .b = LEAF(2, 4)}, slow = {.w = LEAF(1, 2, 4), .b = LEAF(2, 4)};
+    const Twin twin = twin_new(overwrites_leaf, &fast, &slow, NULL);
+    for (int i = 0; i < 3; i++) {
+        TWIN_CALL(twin, F32((uint64_t)i, 4));
+        ck_assert(same_bits(sn_grad(fast.w), sn_full(SN_INTS(2, 4), sn_float(0), SN_F32)));
+        ck_assert(same_bits(sn_grad(fast.b), sn_grad(slow.b)));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status goes_back_twice(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    for (int i = 0; i < 2; i++) sn_backward(sn_sum(sn_mul(host->w, sn_in(f, 0))));
+    return sn_out(f, 0, sn_neg(sn_in(f, 0)));
+}
+
+/* Row-major for a leaf that is not dense: expanded, or a transposed part. */
+START_TEST(g4_a_captured_gradient_has_the_layout_of_the_tapes) {
+    for (int k = 0; k < 2; k++) {
+        sn_tensor *const fast =
+            sn_requires_grad_(k ? sn_expand(F32(1, 1, 4), SN_INTS(3, 4))
+                                : sn_transpose(sn_narrow(F32(1, 4, 6), 1, 2, 3), 0, 1),
+                              true);
+        Host host = {.w = fast}, other = {.w = sn_requires_grad_(sn_alias(sn_detach(fast)), true)};
+        const Twin twin = twin_new(goes_back_twice, &host, &other, NULL);
+        for (int i = 0; i < 3; i++) {
+            TWIN_CALL(twin, F32((uint64_t)i, 4));
+            ck_assert(same_bits(sn_grad(host.w), sn_grad(other.w)));
+            ck_assert_int_eq(sn_strides(sn_grad(host.w)).data[0], 4);
+            ck_assert_int_eq(sn_strides(sn_grad(other.w)).data[0], 4);
+            sn_grad_set(host.w, NULL), sn_grad_set(other.w, NULL);
+        }
+        ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+        twin_free(twin);
+    }
+}
+END_TEST
+
 static sn_status doubles_gradient(sn_frame *f) {
     ((Host *)sn_closure(f))->hooks++;
     return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2)));
@@ -428,6 +476,8 @@ int main(void) {
         g3_a_backward_inside_may_retain_the_graph,
         g4_grad_slots_are_guarded_absent_or_present,
         g4_a_captured_backward_reaches_any_number_of_leaves,
+        g4_what_a_copy_overwrites_gets_zeros,
+        g4_a_captured_gradient_has_the_layout_of_the_tapes,
         g4_hooks_run_once_each_call,
         g5_in_place_gradients_are_those_of_the_functional_form,
         g5_a_comparison_in_place_ends_the_history_with_zeros,
