@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static char failing[512]; /* ",a,b," so that a whole name can be searched */
+char failpoint_names[512];
 
 _Noreturn void bail(Bail *to, BailCode code, const char *format, ...) {
     va_list args;
@@ -25,13 +25,13 @@ const char *bail_name(BailCode code) {
 }
 
 void failpoint_set(const char *names) {
-    failing[0] = '\0';
-    if (names && *names) snprintf(failing, sizeof failing, ",%s,", names);
+    failpoint_names[0] = '\0';
+    if (names && *names) snprintf(failpoint_names, sizeof failpoint_names, ",%s,", names);
 }
 
 bool failpoint(const char *name) {
-    if (LIKELY(!failing[0])) return false;
+    if (LIKELY(!failpoints_set())) return false;
     char key[128];
     snprintf(key, sizeof key, ",%s,", name);
-    return strstr(failing, key) != NULL;
+    return strstr(failpoint_names, key) != NULL;
 }

@@ -38,6 +38,10 @@ const char *bail_name(BailCode code);
 
 /* Failpoints: SINTER_FAILPOINTS="pass:cse,emit" or failpoint_set make a named point fail; tests only. */
 bool failpoint(const char *name);
-void failpoint_set(const char *names); /* comma list; NULL or "" clears */
+void failpoint_set(const char *names);    /* comma list; NULL or "" clears */
+extern char failpoint_names[];            /* ",a,b,", so that a whole name can be searched */
+static inline bool failpoints_set(void) { /* any; for places too hot to ask by name */
+    return failpoint_names[0] != '\0';
+}
 
 #endif

@@ -7,6 +7,8 @@
  * raised at the call, exactly as in eager. */
 #include "runtime/capture/capture.h"
 
+#include <stdio.h>
+
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/core/custom_op.h"
@@ -225,6 +227,18 @@ static uint8_t current_modes(const sn_state *state) {
                                              : NODE_inference;
 }
 
+/* Failpoint "mismatch:3": the op after three of a segment finds no edge, as if it were new there. */
+static bool mismatch_forced(const Capture *c) {
+    if (LIKELY(!failpoints_set())) return false;
+    char point[32];
+    snprintf(point, sizeof point, "mismatch:%d", c->cursor->depth);
+    return failpoint(point);
+}
+
+static TrieNode *known_child(const Capture *c, const TraceOp *op, uint64_t hash) {
+    return mismatch_forced(c) ? NULL : trie_find(c->cursor, op, hash);
+}
+
 static TrieNode *follow(Capture *c, const OpCall *call, const Split *s, uint8_t modes) {
     const TraceOp op = {.row = call->row,
                         .form = call->form,
@@ -236,11 +250,11 @@ static TrieNode *follow(Capture *c, const OpCall *call, const Split *s, uint8_t 
                         .n_fixed = s->n_fixed,
                         .n_numbers = s->n_numbers};
     const uint64_t hash = trie_hash(&op);
-    TrieNode *child = trie_find(c->cursor, &op, hash);
+    TrieNode *child = known_child(c, &op, hash);
     if (child) return child;
     if (!c->trace->started_ns) c->trace->started_ns = clock_ns();
     pthread_mutex_lock(&c->fn->lock);
-    child = trie_find(c->cursor, &op, hash); /* another thread may have been first */
+    child = known_child(c, &op, hash); /* another thread may have been first */
     if (!child) child = trie_add(c->fn->arena, c->cursor, &op, hash, ++c->fn->n_nodes);
     pthread_mutex_unlock(&c->fn->lock);
     return child;
@@ -411,7 +425,7 @@ static Status record_any(Capture *c, const OpCall *call, const Arg *symbolic,
 static inline Status record(Capture *c, const OpCall *call, const Arg *symbolic) {
     TrieNode *const likely = trie_newest(c->cursor);
     const MetaEntry *const entry = likely ? trie_newest_metas(likely) : NULL;
-    if (LIKELY(entry && likely->op.modes == current_modes(state_get()) &&
+    if (LIKELY(entry && !mismatch_forced(c) && likely->op.modes == current_modes(state_get()) &&
                match(c, call, &likely->op, entry)))
         return advance(c, call, likely, symbolic, entry->numbers, entry->out);
     return record_any(c, call, symbolic, NULL);

@@ -132,6 +132,36 @@ START_TEST(a_mismatch_at_any_op_keeps_the_bits) {
 }
 END_TEST
 
+/* Forced, the op finds no edge though the path is known: the rest of the call is new, then all is as before. */
+START_TEST(a_forced_mismatch_takes_a_new_path) {
+    Host host = {.branch = -1};
+    for (int k = 0; k < 6; k++) {
+        const Twin twin = twin_new(six_ops, &host, &host, NULL);
+        char point[16];
+        snprintf(point, sizeof point, "mismatch:%d", k);
+        for (int i = 0; i < 5; i++) {
+            failpoint_set(i == 2 ? point : "");
+            TWIN_CALL(twin, F32(i, 21));
+            ck_assert_int_eq(last_path(), i == 0 || i == 2 ? SN_PATH_EAGER : SN_PATH_COMPILED);
+        }
+        ck_assert_int_eq(stats_of(twin.fast).graphs, 2);
+        twin_free(twin);
+    }
+}
+END_TEST
+
+START_TEST(mismatches_in_every_call_end_in_eager_calls) {
+    Host host = {.branch = -1};
+    const Twin twin = twin_new(six_ops, &host, &host, NULL);
+    failpoint_set("mismatch:3");
+    for (int i = 0; i < 80; i++) TWIN_CALL(twin, F32(i, 21));
+    failpoint_set(NULL);
+    ck_assert_int_eq(last_path(), SN_PATH_EAGER);
+    ck_assert_int_lt(stats_of(twin.fast).graphs, 80);
+    twin_free(twin);
+}
+END_TEST
+
 /* Guards: each row has a program that goes wrong without it ----------------------------------- */
 
 static sn_status doubled(sn_frame *f) {
@@ -480,6 +510,8 @@ int main(void) {
         a_failing_compile_leaves_gradients_right,
         full_graph_says_what_failed,
         a_mismatch_at_any_op_keeps_the_bits,
+        a_forced_mismatch_takes_a_new_path,
+        mismatches_in_every_call_end_in_eager_calls,
         overrides_are_heard,
         c7_each_guard_keeps_a_program_right,
         c7_each_guard_is_needed,
