@@ -45,7 +45,7 @@ sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more) {
 
 int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
     const OpRow *const row = op_row(op);
-    sn_tensor *outs[MAX_LIST] = {0};
+    sn_tensor *outs[MAX_LIST];
     Arg full[MAX_ARGS];
     int n = 0;
     Status status = error_pending();

@@ -2,6 +2,8 @@
  * nothing return their argument itself. */
 #include "passes/rules/decomp.h"
 
+#include "runtime/base/room.h"
+
 DecompFn decomp_reshape, decomp_flatten, decomp_contiguous, decomp_to, decomp_narrow,
     decomp_view_as, decomp_reshape_as;
 DecompFn decomp_expand_as, decomp_broadcast_to, decomp_movedim, decomp_unflatten, decomp_split,
@@ -176,16 +178,14 @@ Status decomp_unbind(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
 /* copies -------------------------------------------------------------------------------------- */
 
 Status decomp_stack(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    enum { MOST = 1024 };
-    Val *parts[MOST];
-    if (args[0].n == 0 || args[0].n > MOST)
-        return error_raise(ST_ARGUMENT, "aten::stack: 1 to %d tensors", MOST);
+    Val *few[32], **const parts = ROOM(few, args[0].n);
     const int rank = args[0].vals[0]->meta->rank + 1, dim = dim_of(&args[1], rank);
-    for (int i = 0; i < args[0].n; i++) {
-        parts[i] = E(b, unsqueeze, V(args[0].vals[i]), I(dim));
-        if (!parts[i]) return error_pending();
-    }
-    return done1(outs, E(b, cat, A_VALS(parts, args[0].n), I(dim)));
+    bool made = parts != NULL;
+    for (int i = 0; made && i < args[0].n; i++)
+        made = (parts[i] = E(b, unsqueeze, V(args[0].vals[i]), I(dim)));
+    Val *const joined = made ? E(b, cat, A_VALS(parts, args[0].n), I(dim)) : NULL;
+    room_give(few, parts);
+    return done1(outs, joined);
 }
 
 /* [a, b] repeated [r, s]: expanded to [r, a, s, b], copied, merged. */

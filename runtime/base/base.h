@@ -39,6 +39,7 @@ typedef enum Status {
 #define COUNT_OF(array)         ((int)(sizeof(array) / sizeof((array)[0])))
 #define LIKELY(x)               __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)             __builtin_expect(!!(x), 0)
+#define COLD                    __attribute__((noinline, cold))
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
 #define NO_INT                  INT64_MIN /* None for an optional int; the public SN_NO_INT */
 

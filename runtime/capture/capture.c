@@ -18,8 +18,8 @@
 #include "runtime/autograd/tape.h"
 
 enum {
-    MAX_OPERANDS = 256,
-    MAX_NUMBERS = 512,
+    USUAL_OPERANDS = 32, /* of one op; more are in the arena */
+    USUAL_NUMBERS = 64,
     HELD_CHECK = 32 /* ops between two looks at held bytes */
 };
 
@@ -107,17 +107,30 @@ static inline Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
 
 typedef struct Split {
     int n_operands, n_fixed, n_numbers;
-    Operand operands[MAX_OPERANDS];
-    const Meta *metas[MAX_OPERANDS];                              /* of the operands */
-    int64_t fixed[2 * MAX_ARGS], numbers[MAX_NUMBERS + MAX_ARGS]; /* lists, then single ones */
+    Operand *operands;
+    const Meta **metas; /* of the operands */
+    int64_t *numbers;   /* lists, then single ones */
+    int64_t fixed[2 * MAX_ARGS];
+    Operand usual_operands[USUAL_OPERANDS];
+    const Meta *usual_metas[USUAL_OPERANDS];
+    int64_t usual_numbers[USUAL_NUMBERS];
 } Split;
 
-static Status too_large(const OpRow *row) {
-    return error_raise(ST_UNSUPPORTED, "%s: too many list elements to capture", row->name);
+/* Room for every argument and list element. */
+static Status split_begin(Capture *c, const OpCall *call, Split *s) {
+    int n = call->row->n_params + call->row->n_out;
+    for (int i = 0; i < call->row->n_params; i++) n += call->args[i].n;
+    s->n_operands = s->n_fixed = s->n_numbers = 0;
+    s->operands = s->usual_operands, s->metas = s->usual_metas, s->numbers = s->usual_numbers;
+    if (n > USUAL_OPERANDS) {
+        s->operands = ARENA_ARRAY(c->arena, Operand, n);
+        s->metas = ARENA_ARRAY(c->arena, const Meta *, n);
+    }
+    if (n > USUAL_NUMBERS) s->numbers = ARENA_ARRAY(c->arena, int64_t, n);
+    return s->operands && s->metas && s->numbers ? ST_OK : ST_MEMORY;
 }
 
-static Status split_tensor(Capture *c, Split *s, const OpRow *row, sn_tensor *t) {
-    if (s->n_operands == MAX_OPERANDS) return too_large(row);
+static Status split_tensor(Capture *c, Split *s, sn_tensor *t) {
     TRY(operand_of(c, t, &s->operands[s->n_operands]));
     s->metas[s->n_operands++] = t ? t->base.meta : NULL;
     return ST_OK;
@@ -132,11 +145,10 @@ static int64_t string_word(const Arg *a) {
     return (int64_t)hash_bytes(1, a->string, strlen(a->string));
 }
 
-static Status split_list(Capture *c, Split *s, const OpRow *row, const Arg *a) {
-    if (a->kind != ARG_tensors && s->n_numbers + a->n > MAX_NUMBERS) return too_large(row);
+static Status split_list(Capture *c, Split *s, const Arg *a) {
     for (int i = 0; i < a->n; i++) {
         if (a->kind == ARG_tensors)
-            TRY(split_tensor(c, s, row, tensor_of(a->vals[i])));
+            TRY(split_tensor(c, s, tensor_of(a->vals[i])));
         else
             s->numbers[s->n_numbers++] = a->ints[i]; /* floats: their bits */
     }
@@ -152,9 +164,9 @@ static void put_number(const Capture *c, Split *s, const OpRow *row, const Arg *
 
 static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg *a) {
     s->fixed[s->n_fixed++] = kind_word(a);
-    if (a->kind == ARG_tensor) return split_tensor(c, s, row, tensor_of(a->val));
+    if (a->kind == ARG_tensor) return split_tensor(c, s, tensor_of(a->val));
     if (a->kind == ARG_ints || a->kind == ARG_floats || a->kind == ARG_tensors)
-        return split_list(c, s, row, a);
+        return split_list(c, s, a);
     if (trace_arg_is_number(row, i, a))
         put_number(c, s, row, a);
     else if (a->kind == ARG_int || a->kind == ARG_bool)
@@ -165,11 +177,11 @@ static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg
 }
 
 static Status split_call(Capture *c, const OpCall *call, Split *s) {
-    s->n_operands = s->n_fixed = s->n_numbers = 0;
+    TRY(split_begin(c, call, s));
     for (int i = 0; i < call->row->n_params; i++)
         TRY(split_arg(c, s, call->row, i, &call->args[i]));
     for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
-        TRY(split_tensor(c, s, call->row, call->out_args[i]));
+        TRY(split_tensor(c, s, call->out_args[i]));
     return ST_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/capture/training_parts.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
 
 static void free_saved(Launch *l) {
     for (int i = 0; i < l->n_saved; i++) sn_release(l->saved[i].tensor);
@@ -88,7 +89,7 @@ static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
     return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, &out) == ST_OK ? out : NULL;
 }
 
-enum { MAX_TENSORS = 512 };
+enum { FEW_TENSORS = 64 };
 
 static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward *call,
                      sn_tensor **to) {
@@ -108,17 +109,26 @@ static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward 
     return ST_OK;
 }
 
-static Status run_compiled(const Launch *l, const BackwardCase *c, TapeBackward *call) {
+static Status run_case(const Launch *l, const BackwardCase *c, TapeBackward *call,
+                       sn_tensor **inputs, sn_tensor **outs) {
     const Training *const t = l->variant->training;
-    sn_tensor *inputs[MAX_TENSORS], *outs[MAX_TENSORS];
-    if (c->n_saved + t->n_inputs + t->n_user > MAX_TENSORS || t->n_inputs > MAX_TENSORS)
-        return error_raise(ST_UNSUPPORTED, "a compiled backward of more than %d tensors",
-                           MAX_TENSORS);
+    if (!inputs || !outs) return ST_MEMORY;
     TRY(gather(l, c, call, inputs));
     TRY(execute(c->run, inputs, l->symbols, l->floats, outs));
     for (int i = 0, k = 0; i < t->n_inputs; i++)
         if (c->needs[i]) call->grad_in[i] = outs[k++];
     return ST_OK;
+}
+
+static Status run_compiled(const Launch *l, const BackwardCase *c, TapeBackward *call) {
+    const Training *const t = l->variant->training;
+    sn_tensor *few_in[FEW_TENSORS], *few_out[FEW_TENSORS];
+    sn_tensor **const inputs = ROOM(few_in, c->n_saved + t->n_inputs + t->n_user);
+    sn_tensor **const outs = ROOM(few_out, t->n_inputs);
+    const Status status = run_case(l, c, call, inputs, outs);
+    room_give(few_in, inputs);
+    room_give(few_out, outs);
+    return status;
 }
 
 static Status launch_backward(void *context, TapeBackward *call) {
@@ -185,13 +195,12 @@ static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const 
     return watch(l, inputs, outs);
 }
 
-Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
-                    const double *floats, sn_tensor **outs) {
+/* all: what the forward makes, user outputs first; tracked: room for the user's. */
+static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
+                          const double *floats, sn_tensor **outs, sn_tensor **all,
+                          sn_tensor **tracked) {
     const Training *const t = v->training;
-    sn_tensor *all[MAX_TENSORS], *tracked[MAX_TENSORS / 2];
-    if (t->n_user > COUNT_OF(tracked) || t->n_forward + t->n_saved > COUNT_OF(all))
-        return error_raise(ST_UNSUPPORTED, "a compiled forward of more than %d results",
-                           MAX_TENSORS);
+    if (!all || !tracked) return ST_MEMORY;
     TRY(execute(v->run, inputs, symbols, floats, all));
     Launch *const l = launch_new(v, symbols, floats);
     if (!l) return error_pending();
@@ -213,5 +222,17 @@ Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols
     const Status status =
         tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
     state->grad_mode = mode;
+    return status;
+}
+
+Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
+                    const double *floats, sn_tensor **outs) {
+    const Training *const t = v->training;
+    sn_tensor *few_all[FEW_TENSORS], *few_tracked[FEW_TENSORS];
+    sn_tensor **const all = ROOM(few_all, t->n_forward + t->n_saved);
+    sn_tensor **const tracked = ROOM(few_tracked, t->n_user);
+    const Status status = run_forward(v, inputs, symbols, floats, outs, all, tracked);
+    room_give(few_all, all);
+    room_give(few_tracked, tracked);
     return status;
 }

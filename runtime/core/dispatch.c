@@ -332,7 +332,8 @@ static Status expand_composite(OpCall *call) {
     TRY(check_composite(call, symbols));
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
-    Val *outs[MAX_LIST] = {0};
+    Val *outs[MAX_LIST];
+    memset(outs, 0, sizeof *outs * (size_t)call->n_outs);
     Status status = symbols ? symbols_expand(symbols, rule, call, outs)
                             : rule(eager_builder(), call->row, call->args, outs);
     for (int i = 0; i < call->n_outs; i++)

@@ -20,7 +20,7 @@ typedef enum Key {
 #define KEY_BIT(name) (UINT64_C(1) << KEY_##name)
 #define KEYS_BACKEND  (KEY_BIT(cpu) | KEY_BIT(cuda) | KEY_BIT(meta) | KEY_BIT(spare))
 
-enum { MAX_LIST = 256 }; /* room for the results of a Tensor[] op */
+enum { MAX_LIST = 1024 }; /* room for the results of a Tensor[] op */
 
 typedef struct OpCall {
     const OpRow *row; /* never an alias */

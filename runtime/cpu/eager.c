@@ -20,9 +20,28 @@ typedef struct EagerCache {
 
 /* signatures ---------------------------------------------------------------------------------- */
 
+/* More room for a signature with long lists: *at moves to the heap. No room at all once memory was out. */
+static COLD bool more_room(void **at, int *room, const void *usual, size_t item) {
+    void *const wider = *room ? mem_alloc((size_t)*room * 2 * item) : NULL;
+    if (!wider) return *room = 0, false;
+    memcpy(wider, *at, (size_t)*room * item);
+    if (*at != usual) mem_free(*at);
+    *at = wider;
+    *room *= 2;
+    return true;
+}
+
+static COLD bool more_words(EagerCall *ec) {
+    return more_room((void **)&ec->words, &ec->words_room, ec->usual_words, sizeof *ec->words);
+}
+static COLD bool more_tensors(EagerCall *ec) {
+    return more_room((void **)&ec->tensors, &ec->tensors_room, ec->usual_tensors,
+                     sizeof *ec->tensors);
+}
+
 static inline void put(EagerCall *ec, uint64_t word) {
-    if (LIKELY(ec->n_words < MAX_WORDS)) ec->words[ec->n_words] = word;
-    ec->n_words++; /* past MAX_WORDS: too long to be cached */
+    if (LIKELY(ec->n_words < ec->words_room) || more_words(ec)) ec->words[ec->n_words] = word;
+    ec->n_words++;
 }
 
 static inline bool same_tensor(const sn_tensor *a, const sn_tensor *b) {
@@ -30,11 +49,11 @@ static inline bool same_tensor(const sn_tensor *a, const sn_tensor *b) {
            (a->storage == b->storage && a->offset == b->offset && a->base.meta == b->base.meta);
 }
 
-/* The tensor's number among the distinct ones, -1: too many. */
+/* The tensor's number among the distinct ones, -1: no memory. */
 static inline int number_of(EagerCall *ec, sn_tensor *t) {
     for (int i = 0; i < ec->n_tensors; i++)
         if (same_tensor(ec->tensors[i], t)) return i;
-    if (ec->n_tensors == MAX_TENSORS) return -1;
+    if (UNLIKELY(ec->n_tensors == ec->tensors_room) && !more_tensors(ec)) return -1;
     ec->tensors[ec->n_tensors] = t;
     return ec->n_tensors++;
 }
@@ -46,7 +65,7 @@ static inline Status put_tensor(EagerCall *ec, sn_tensor *t) {
     }
     if (UNLIKELY(t->placeholder != NULL || !t->storage)) TRY(tensor_ready(t, ec->row->name));
     const int number = number_of(ec, t);
-    if (UNLIKELY(number < 0)) ec->n_words = MAX_WORDS;
+    if (UNLIKELY(number < 0)) return ST_MEMORY;
     put(ec, (uint64_t)(uintptr_t)t->base.meta << 8 ^ (uint64_t)number);
     return ST_OK;
 }
@@ -80,7 +99,7 @@ static inline Status sign(EagerCall *ec) {
     for (int i = 0; i < ec->row->n_params; i++) TRY(put_arg(ec, &call->args[i]));
     for (int i = 0; call->form == FORM_out && i < ec->row->n_out; i++)
         TRY(put_tensor(ec, call->out_args[i]));
-    return ST_OK;
+    return LIKELY(ec->n_words <= ec->words_room) ? ST_OK : ST_MEMORY;
 }
 
 /* the cache ----------------------------------------------------------------------------------- */
@@ -106,7 +125,7 @@ static EagerEntry *search(EagerCache *cache, const EagerCall *ec) {
 
 /* The op's most recent program is tried first: no hash, and its address is known early. */
 static inline const EagerEntry *find(EagerCache *cache, const EagerCall *ec) {
-    if (UNLIKELY(!cache || ec->n_words > MAX_WORDS)) return NULL;
+    if (UNLIKELY(!cache)) return NULL;
     const EagerEntry *const recent = cache->recent[ec->row->id & (RECENT - 1)];
     return LIKELY(recent && equal(recent, ec)) ? recent : search(cache, ec);
 }
@@ -245,7 +264,7 @@ static inline Status run_entry(const EagerEntry *entry, EagerCall *ec) {
 
 static Status build_and_run(EagerCall *ec) {
     EagerEntry *entry;
-    bool transient = ec->n_words > MAX_WORDS;
+    bool transient = false;
     TRY(eager_build(ec, &entry, &transient));
     const Status status = run_entry(entry, ec);
     if (transient || !insert(state_get(), ec, entry)) eager_entry_free(entry);
@@ -275,15 +294,24 @@ static Status run_form(OpCall *call, EagerCall *ec) {
     return status;
 }
 
+static inline Status run_functional(EagerCall *ec) {
+    TRY(sign(ec));
+    const EagerEntry *const entry = find(state_get()->eager, ec);
+    return LIKELY(entry) ? run_entry(entry, ec) : build_and_run(ec);
+}
+
 static Status eager_kernel(OpCall *call) {
     EagerCall ec;
     ec.call = call;
     ec.row = call->row;
     ec.n_tensors = ec.n_words = 0;
-    if (UNLIKELY(call->form != FORM_functional)) return run_form(call, &ec);
-    TRY(sign(&ec));
-    const EagerEntry *const entry = find(state_get()->eager, &ec);
-    return LIKELY(entry) ? run_entry(entry, &ec) : build_and_run(&ec);
+    ec.tensors = ec.usual_tensors, ec.tensors_room = USUAL_TENSORS;
+    ec.words = ec.usual_words, ec.words_room = USUAL_WORDS;
+    const Status status =
+        LIKELY(call->form == FORM_functional) ? run_functional(&ec) : run_form(call, &ec);
+    if (UNLIKELY(ec.tensors != ec.usual_tensors)) mem_free(ec.tensors);
+    if (UNLIKELY(ec.words != ec.usual_words)) mem_free(ec.words);
+    return status;
 }
 
 /* the Meta device ----------------------------------------------------------------------------- */

@@ -12,15 +12,17 @@
 #include "kernels/kernels.h"
 #include "runtime/cpu/execute.h"
 
-enum { MAX_WORDS = 192, MAX_TENSORS = 64, MAX_DIRECT = 3 };
+enum { USUAL_WORDS = 96, USUAL_TENSORS = 32, MAX_DIRECT = 3 };
 
 typedef struct EagerCall {
     OpCall *call;
     const OpRow *row;
-    sn_tensor *tensors[MAX_TENSORS]; /* distinct tensors among args, then out_args */
-    int n_tensors;
-    uint64_t words[MAX_WORDS]; /* the signature */
-    int n_words;
+    sn_tensor **tensors; /* distinct tensors among args, then out_args */
+    int n_tensors, tensors_room;
+    uint64_t *words; /* the signature */
+    int n_words, words_room;
+    sn_tensor *usual_tensors[USUAL_TENSORS]; /* the room of all calls but those with long lists */
+    uint64_t usual_words[USUAL_WORDS];
 } EagerCall;
 
 typedef enum RunKind { RUN_direct, RUN_plan, RUN_view, RUN_native } RunKind;

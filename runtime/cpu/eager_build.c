@@ -52,7 +52,7 @@ Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *metas) {
 /* entries ------------------------------------------------------------------------------------- */
 
 static EagerEntry *entry_new(const EagerCall *ec, RunKind kind, int n_outs) {
-    const int n_words = ec->n_words <= MAX_WORDS ? ec->n_words : 0;
+    const int n_words = ec->n_words;
     EagerEntry *const entry = mem_zero(sizeof *entry + (size_t)n_words * sizeof(uint64_t));
     if (!entry) return NULL;
     entry->kind = kind;
@@ -124,7 +124,7 @@ static Status build_view(EagerCall *ec, const EagerMetas *metas, EagerEntry **ou
 typedef struct OneNode {
     EagerCall *ec;
     Graph *graph;
-    GVal *inputs[MAX_TENSORS];
+    GVal **inputs;
     Plan *plan;
 } OneNode;
 
@@ -164,6 +164,8 @@ static Status make_graph(OneNode *one) {
     EagerCall *const ec = one->ec;
     Graph *const graph = one->graph;
     Arg args[MAX_ARGS];
+    one->inputs = ARENA_ARRAY(graph->arena, GVal *, ec->n_tensors);
+    if (!one->inputs) return ST_MEMORY;
     make_inputs(one);
     make_random(graph, ec->row);
     for (int i = 0; i < ec->row->n_params; i++)

@@ -5,25 +5,35 @@
 #include <stdatomic.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
 #include "runtime/cpu/cpu_gemm.h"
 #include "runtime/cpu/interp.h"
 
 enum {
-    FEW = 256, /* as many as lowering puts into one kernel */
+    FEW = 256, /* buffers that fusion puts into one kernel; a long cat of its own has more */
     PART_WORK = 1 << 16
 }; /* instruction-elements below which a part is not worth a thread */
 
 typedef struct Bound { /* a kernel's buffers and parameters for this call */
-    void *bufs[FEW];
-    int64_t params[FEW];
+    void **bufs;
+    int64_t *params;
+    void *few_bufs[FEW];
+    int64_t few_params[FEW];
 } Bound;
 
-static Status bind(const Launch *launch, const Step *step, Bound *bound) {
+static bool bound_begin(Bound *bound, const Kernel *kernel) {
+    bound->bufs = ROOM(bound->few_bufs, kernel->n_bufs);
+    bound->params = ROOM(bound->few_params, kernel->n_params);
+    return bound->bufs && bound->params;
+}
+
+static void bound_end(Bound *bound) {
+    room_give(bound->few_bufs, bound->bufs);
+    room_give(bound->few_params, bound->params);
+}
+
+static void bind(const Launch *launch, const Step *step, Bound *bound) {
     const Kernel *const kernel = step->kernel;
-    if (kernel->n_bufs > FEW || kernel->n_params > FEW)
-        return error_raise(ST_UNSUPPORTED,
-                           "kernel %s has %d buffers and %d parameters; at most %d run",
-                           kernel->name, kernel->n_bufs, kernel->n_params, FEW);
     for (int i = 0; i < kernel->n_bufs; i++)
         bound->bufs[i] = step->bufs[i] < 0 ? NULL : launch->slots[step->bufs[i]];
     for (int i = 0; i < kernel->n_params; i++) {
@@ -32,7 +42,6 @@ static Status bind(const Launch *launch, const Step *step, Bound *bound) {
         else
             bound->params[i] = launch_int(launch, kernel->params[i]);
     }
-    return ST_OK;
 }
 
 /* Kernel ints are plain or name a parameter. */
@@ -142,26 +151,35 @@ typedef struct Product {
     _Atomic int failed;
 } Product;
 
-/* One finished tile: the epilogue sees it as a buffer based so that b[row * ld + column] is right.
- */
-static void run_tile(void *context, const GemmTile *tile) {
-    Product *const product = context;
+/* The epilogue sees the tile as a buffer based so that b[row * ld + column] is right. */
+static void bind_tile(const Product *product, const GemmTile *tile, Bound *bound) {
     const GemmDesc *const desc = product->kernel->gemm;
     const int bytes = stype_bytes(dtype_compute(desc->dtype));
-    Bound bound;
-    memcpy(bound.bufs, product->bound->bufs, (size_t)product->kernel->n_bufs * sizeof(void *));
-    memcpy(bound.params, product->bound->params,
+    memcpy(bound->bufs, product->bound->bufs, (size_t)product->kernel->n_bufs * sizeof(void *));
+    memcpy(bound->params, product->bound->params,
            (size_t)product->kernel->n_params * sizeof(int64_t));
-    bound.bufs[desc->tile] =
+    bound->bufs[desc->tile] =
         (char *)(uintptr_t)tile->at - (tile->row * tile->ld + tile->column) * bytes;
-    if (desc->tile_ld >= 0) bound.params[desc->tile_ld] = tile->ld;
+    if (desc->tile_ld >= 0) bound->params[desc->tile_ld] = tile->ld;
+}
+
+/* One finished tile. */
+static void run_tile(void *context, const GemmTile *tile) {
+    Product *const product = context;
+    Bound bound;
+    NestError error = {.inst = -1};
     const int64_t lo[3] = {product->batched ? tile->batch : tile->row,
                            product->batched ? tile->row : tile->column, tile->column};
     const int64_t hi[3] = {product->batched ? tile->batch + 1 : tile->row + tile->rows,
                            product->batched ? tile->row + tile->rows : tile->column + tile->columns,
                            tile->column + tile->columns};
-    NestError error = {.inst = -1};
-    run_code(product->epilogue, &bound, lo, hi, &error);
+    if (LIKELY(bound_begin(&bound, product->kernel))) {
+        bind_tile(product, tile, &bound);
+        run_code(product->epilogue, &bound, lo, hi, &error);
+    } else {
+        error.inst = INTERP_NO_MEMORY;
+    }
+    bound_end(&bound);
     if (UNLIKELY(error.inst != -1) && !atomic_exchange(&product->failed, 1)) product->error = error;
 }
 
@@ -243,10 +261,11 @@ static sn_tensor *wrap_value(Launch *launch, const GVal *value) {
     return tensor_from_storage(launch->arena, plain, at + offset);
 }
 
+/* Arguments of a native op for one call; the arrays have room for all its lists. */
 typedef struct Wrapped {
     Launch *launch;
-    Val *list[MAX_LIST];
-    int64_t ints[MAX_LIST]; /* symbolic lists under this call's sizes */
+    Val **list;
+    int64_t *ints; /* symbolic lists under this call's sizes */
     int n_list, n_ints;
     Status status;
 } Wrapped;
@@ -259,10 +278,6 @@ static Val *wrap_one(Wrapped *wrapped, const Val *val) {
 
 static Arg wrap_ints(Wrapped *wrapped, Arg arg) {
     int64_t *const ints = wrapped->ints + wrapped->n_ints;
-    if (wrapped->n_ints + arg.n > MAX_LIST) {
-        wrapped->status = error_raise(ST_UNSUPPORTED, "too many ints in the lists of a native op");
-        return arg;
-    }
     for (int i = 0; i < arg.n; i++) ints[i] = launch_int(wrapped->launch, arg.ints[i]);
     wrapped->n_ints += arg.n;
     return A_INTS(ints, arg.n);
@@ -275,7 +290,7 @@ static Arg wrap_arg(Wrapped *wrapped, Arg arg) {
     if (arg.kind == ARG_ints) return wrap_ints(wrapped, arg);
     if (arg.kind != ARG_tensors) return arg;
     Val **const list = wrapped->list + wrapped->n_list;
-    for (int i = 0; i < arg.n && wrapped->n_list < MAX_LIST; i++)
+    for (int i = 0; i < arg.n; i++)
         wrapped->list[wrapped->n_list++] = wrap_one(wrapped, arg.vals[i]);
     return A_VALS(list, arg.n);
 }
@@ -296,20 +311,32 @@ static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *o
     return ST_OK;
 }
 
-static Status call_native(Launch *launch, const Step *step) {
-    Wrapped wrapped = {.launch = launch};
+static Status call_wrapped(Wrapped *wrapped, const Step *step) {
+    Launch *const launch = wrapped->launch;
     Arg args[MAX_ARGS];
     sn_tensor *outs[MAX_OUTS] = {0};
-    for (int i = 0; i < step->row->n_params; i++) args[i] = wrap_arg(&wrapped, step->args[i]);
+    for (int i = 0; i < step->row->n_params; i++) args[i] = wrap_arg(wrapped, step->args[i]);
     for (int i = 0; i < step->row->n_out; i++)
         if (!(outs[i] = wrap_value(launch, step->outs[i]))) return error_pending();
-    TRY(wrapped.status);
+    TRY(wrapped->status);
     if (op_dynamic(step->row)) return call_custom(step->row, args, outs);
     OpCall call = {
         .row = step->row, .args = args, .outs = outs, .n_outs = step->row->n_out, .key = KEY_cpu};
     OpKernel *const kernel = cpu_kernel(step->row);
     return kernel ? kernel(&call)
                   : error_raise(ST_INTERNAL, "%s has no native kernel", step->row->name);
+}
+
+static Status call_native(Launch *launch, const Step *step) {
+    Val *few_values[32];
+    int64_t few_ints[32];
+    int n = 0;
+    for (int i = 0; i < step->row->n_params; i++) n += step->args[i].n;
+    Wrapped wrapped = {.launch = launch, .list = ROOM(few_values, n), .ints = ROOM(few_ints, n)};
+    const Status status = wrapped.list && wrapped.ints ? call_wrapped(&wrapped, step) : ST_MEMORY;
+    room_give(few_values, wrapped.list);
+    room_give(few_ints, wrapped.ints);
+    return status;
 }
 
 static Status run_native(Launch *launch, const Step *step) {
@@ -321,14 +348,23 @@ static Status run_native(Launch *launch, const Step *step) {
     return status;
 }
 
+static Status run_kernel(Launch *launch, const Step *step, const NestCode *codes,
+                         const Bound *bound) {
+    if (step->kernel->kind == KERNEL_gemm) return run_gemm(launch, step, codes, bound);
+    for (int i = 0; i < step->kernel->n_nests; i++)
+        TRY(run_nest(launch, step, &step->kernel->nests[i], &codes[i], bound));
+    return ST_OK;
+}
+
 Status step_run(Launch *launch, int at) {
     const Step *const step = &launch->e->plan->steps.at[at];
     if (step->kind == STEP_native) return run_native(launch, step);
     Bound bound;
-    TRY(bind(launch, step, &bound));
-    const NestCode *const codes = &launch->e->codes[launch->e->first_code[at]];
-    if (step->kernel->kind == KERNEL_gemm) return run_gemm(launch, step, codes, &bound);
-    for (int i = 0; i < step->kernel->n_nests; i++)
-        TRY(run_nest(launch, step, &step->kernel->nests[i], &codes[i], &bound));
-    return ST_OK;
+    Status status = ST_MEMORY;
+    if (LIKELY(bound_begin(&bound, step->kernel))) {
+        bind(launch, step, &bound);
+        status = run_kernel(launch, step, &launch->e->codes[launch->e->first_code[at]], &bound);
+    }
+    bound_end(&bound);
+    return status;
 }

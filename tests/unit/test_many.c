@@ -1,0 +1,80 @@
+/* test_many.c: programs with many of something: tensors of a list, parameters of a training step, paths of a function.
+ * Nothing there has a fixed room. */
+#include <stdio.h>
+
+#include "tests/unit/contract.h"
+#include "runtime/capture/function.h"
+
+enum { LIST = 700, LAYERS = 150 };
+
+static sn_status joined(sn_frame *f) {
+    sn_tensor *rows[LIST];
+    for (int i = 0; i < LIST; i++) rows[i] = sn_select(sn_in(f, 0), 0, i);
+    return sn_out(f, 0, sn_relu(sn_stack((sn_tensors){rows, LIST}, 1)));
+}
+
+START_TEST(a_list_of_hundreds_of_tensors) {
+    const Twin twin = twin_new(joined, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) TWIN_CALL(twin, F32((uint64_t)i, LIST, 5));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
+typedef struct Deep {
+    sn_dict *dict;
+    sn_optim *optim;
+    sn_tensor *w[LAYERS], *b[LAYERS];
+} Deep;
+
+static Deep deep_new(void) {
+    Deep m = {.dict = sn_dict_new()};
+    char name[16];
+    for (int i = 0; i < LAYERS; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        m.w[i] = sn_param(m.dict, name, sn_mul_scalar(F32((uint64_t)i, 4, 4), sn_float(0.5)));
+        snprintf(name, sizeof name, "b%d", i);
+        m.b[i] = sn_param(m.dict, name, F32((uint64_t)(1000 + i), 4));
+    }
+    m.optim = sn_adamw(m.dict, 1e-2, 0.1);
+    return m;
+}
+
+static void deep_free(Deep *m) {
+    sn_optim_free(m->optim);
+    sn_dict_free(m->dict);
+}
+
+static sn_status train(sn_frame *f) {
+    const Deep *const m = sn_closure(f);
+    sn_tensor *x = sn_in(f, 0);
+    sn_optim_zero_grad(m->optim);
+    for (int i = 0; i < LAYERS; i++) x = sn_tanh(sn_linear(x, m->w[i], m->b[i]));
+    sn_tensor *const loss = sn_mean(sn_mul(x, x));
+    sn_backward(loss);
+    sn_optim_step(m->optim);
+    return sn_out(f, 0, loss);
+}
+
+START_TEST(a_training_step_of_hundreds_of_parameters) {
+    Deep fast = deep_new(), slow = deep_new();
+    const Twin twin = twin_new(train, &fast, &slow, NULL);
+    for (int i = 0; i < 4; i++) TWIN_CALL(twin, F32((uint64_t)i, 3, 4));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    for (int i = 0; i < LAYERS; i++) {
+        ck_assert(same_bits(fast.w[i], slow.w[i]));
+        ck_assert(same_bits(fast.b[i], slow.b[i]));
+    }
+    twin_free(twin);
+    deep_free(&fast);
+    deep_free(&slow);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        a_list_of_hundreds_of_tensors,
+        a_training_step_of_hundreds_of_parameters,
+    };
+    return contract_main("test_many", tests, (int)(sizeof tests / sizeof *tests));
+}
