@@ -90,6 +90,21 @@ static Status touch(Capture *c, sn_tensor *t, Operand *out) {
     return ST_OK;
 }
 
+/* Forgets the inputs from the n-th on: the op that touched them is not recorded after all. */
+static void untouch(Capture *c, int n) {
+    Trace *const trace = c->trace;
+    while (trace->inputs.n > n) tensor_release(trace->inputs.at[--trace->inputs.n].tensor);
+    trace->n_storages = 0;
+    c->stamp++; /* an empty map */
+    for (int i = 0; i < n; i++) {
+        const TraceInput *const input = &trace->inputs.at[i];
+        *map_slot(c, input->storage) =
+            (StorageSlot){input->storage, input->storage_number, i, c->stamp};
+        if (input->storage_number >= trace->n_storages)
+            trace->n_storages = input->storage_number + 1;
+    }
+}
+
 /* A tensor argument as an operand; one that an earlier segment left unmade is made first. */
 static inline Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
     *out = OPERAND_ABSENT;
@@ -251,7 +266,8 @@ static TrieNode *known_child(const Capture *c, const TraceOp *op, uint64_t hash)
     return mismatch_forced(c) ? NULL : trie_find(c->cursor, op, hash);
 }
 
-static TrieNode *follow(Capture *c, const OpCall *call, const Split *s, uint8_t modes) {
+/* *full: the op is new here, and the function has no room for new paths; NULL: it is recorded in any case. */
+static TrieNode *follow(Capture *c, const OpCall *call, const Split *s, uint8_t modes, bool *full) {
     const TraceOp op = {.row = call->row,
                         .form = call->form,
                         .modes = modes,
@@ -264,6 +280,7 @@ static TrieNode *follow(Capture *c, const OpCall *call, const Split *s, uint8_t 
     const uint64_t hash = trie_hash(&op);
     TrieNode *child = known_child(c, &op, hash);
     if (child) return child;
+    if (full && (*full = function_is_full(c->fn))) return NULL;
     if (!c->trace->started_ns) c->trace->started_ns = clock_ns();
     pthread_mutex_lock(&c->fn->lock);
     child = known_child(c, &op, hash); /* another thread may have been first */
@@ -419,12 +436,14 @@ static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, con
     return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
 }
 
-/* `given`: the results' metadata where the caller knows it, else NULL: by rule. */
+/* `given`: the results' metadata where the caller knows it, else NULL: by rule. *full: see follow. */
 static Status record_any(Capture *c, const OpCall *call, const Arg *symbolic,
-                         const Meta *const *given) {
+                         const Meta *const *given, bool *full) {
     Split s;
+    const int touched = c->trace->inputs.n;
     TRY(split_call(c, call, &s));
-    TrieNode *const node = follow(c, call, &s, current_modes(state_get()));
+    TrieNode *const node = follow(c, call, &s, current_modes(state_get()), full);
+    if (!node && full && *full) return untouch(c, touched), ST_OK;
     if (!node) return ST_MEMORY;
     const Meta *inferred[MAX_OUTS];
     if (!given)
@@ -434,13 +453,13 @@ static Status record_any(Capture *c, const OpCall *call, const Arg *symbolic,
     return advance(c, call, node, symbolic, s.numbers, given ? given : inferred);
 }
 
-static inline Status record(Capture *c, const OpCall *call, const Arg *symbolic) {
+static inline Status record(Capture *c, const OpCall *call, const Arg *symbolic, bool *full) {
     TrieNode *const likely = trie_newest(c->cursor);
     const MetaEntry *const entry = likely ? trie_newest_metas(likely) : NULL;
     if (LIKELY(entry && !mismatch_forced(c) && likely->op.modes == current_modes(state_get()) &&
                match(c, call, &likely->op, entry)))
         return advance(c, call, likely, symbolic, entry->numbers, entry->out);
-    return record_any(c, call, symbolic, NULL);
+    return record_any(c, call, symbolic, NULL, full);
 }
 
 /* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
@@ -541,7 +560,10 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(error_pending());
     const char *const bound = bound_reached(c->trace, state);
     if (UNLIKELY(bound != NULL)) TRY(capture_flush(c, bound, state->site));
-    return record(c, call, symbolic);
+    TRY(record(c, call, symbolic, outside));
+    if (LIKELY(!*outside)) return ST_OK;
+    function_note_limit(c->fn, NULL);
+    return make_arguments(c, call, "the accumulated recompile limit");
 }
 
 static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
@@ -576,5 +598,5 @@ Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     for (int i = 0; i < n; i++)
         if (!(metas[i] = tape_grad_meta(tensor_of(args[2].vals[i])))) return ST_MEMORY;
     const OpCall call = {.row = op_row(OP_gradients), .args = args, .outs = outs, .n_outs = n};
-    return record_any(c, &call, args, metas);
+    return record_any(c, &call, args, metas, NULL);
 }

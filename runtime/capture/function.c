@@ -106,23 +106,33 @@ void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const 
     pthread_mutex_unlock(&fn->lock);
 }
 
-void function_note_limit(sn_function *fn, const TrieNode *end) {
+void function_note_limit(sn_function *fn, const char *failure) {
+    const bool full = function_is_full(fn);
     pthread_mutex_lock(&fn->lock);
     fn->limit_hits++;
-    const bool say = !fn->limit_said && !end->failures;
+    const bool say = !fn->limit_said && !failure;
     if (say) fn->limit_said = true;
-    set_reason(fn, end->failure ? end->failure
-                                : "the recompile limit is reached; this case runs eagerly");
     pthread_mutex_unlock(&fn->lock);
+    state_get()->last_reason =
+        failure ? failure
+        : full  ? "the accumulated recompile limit is reached; new paths run eagerly"
+                : "the recompile limit is reached; this case runs eagerly";
     if (say)
-        LOG(recompiles, WARNING,
-            "%s: %d variants of one segment: the recompile limit; further cases run eagerly",
-            fn->name, function_recompile_limit(fn));
+        LOG(recompiles, WARNING, "%s: %d %s; further cases run eagerly", fn->name,
+            full ? (int)setting_number(SET_accumulated_recompile_limit)
+                 : function_recompile_limit(fn),
+            full ? "compiled segments: the accumulated recompile limit"
+                 : "variants of one segment: the recompile limit");
 }
 
 int function_recompile_limit(const sn_function *fn) {
     if (fn->options.recompile_limit > 0) return fn->options.recompile_limit;
     return (int)setting_number(SET_recompile_limit);
+}
+
+bool function_is_full(const sn_function *fn) {
+    return atomic_load_explicit(&fn->n_compiled, memory_order_relaxed) >=
+           (int)setting_number(SET_accumulated_recompile_limit);
 }
 
 /* A call -------------------------------------------------------------------------------------- */

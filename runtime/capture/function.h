@@ -123,6 +123,7 @@ struct sn_function {
     VEC(RecompileRow) recompiles;
     VEC(FailureRow) failures; /* segments that could not be compiled */
     VEC(FallbackRow) fallbacks;
+    _Atomic int n_compiled; /* segments, or cases of one, that were compiled or could not be */
     int64_t limit_hits;
     Arena *call_arena; /* of the last call, kept for the next one */
     sn_stats stats;    /* under the lock */
@@ -150,8 +151,12 @@ void function_note_break(sn_function *fn, const char *reason, const void *site);
 Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text);
 void function_note_recompile(sn_function *fn, const char *text);
 void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text);
-void function_note_limit(sn_function *fn, const TrieNode *end); /* said once, loudly; counted */
+/* A case runs eagerly because of a limit, or of a failure that lives as long as fn: counted; a limit is said once, loudly. */
+void function_note_limit(sn_function *fn, const char *failure);
 int function_recompile_limit(const sn_function *fn);
+/* So many segments were compiled that new paths run eagerly: a program that never takes the same path
+ * twice neither compiles for ever nor fills memory [semantics C1]. */
+bool function_is_full(const sn_function *fn);
 
 /* "model.c:57" where debug information tells, else "symbol+0x12" or "module+0x345"; scope-free
  * static buffer per call: the caller gives it. */

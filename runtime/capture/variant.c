@@ -302,11 +302,15 @@ void variant_compile(sn_function *fn, Trace *trace) {
         function_note_recompile(fn, text_str(&why));
         text_free(&why);
     }
-    if (end->failures || count_variants(end) >= function_recompile_limit(fn)) {
-        function_note_limit(fn, end);
-        trace->reason = end->failures ? "its segment could not be compiled" : "the recompile limit";
+    const bool full = function_is_full(fn);
+    if (end->failures || full || count_variants(end) >= function_recompile_limit(fn)) {
+        function_note_limit(fn, end->failures ? end->failure : NULL);
+        trace->reason = end->failures ? "its segment could not be compiled"
+                        : full        ? "the accumulated recompile limit"
+                                      : "the recompile limit";
         return;
     }
+    atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);
     const Variant *older = newest_like(trace);
     Variant *v = NULL;
     Status status = make(fn, trace, older, &v);

@@ -150,18 +150,6 @@ START_TEST(a_forced_mismatch_takes_a_new_path) {
 }
 END_TEST
 
-START_TEST(mismatches_in_every_call_end_in_eager_calls) {
-    Host host = {.branch = -1};
-    const Twin twin = twin_new(six_ops, &host, &host, NULL);
-    failpoint_set("mismatch:3");
-    for (int i = 0; i < 80; i++) TWIN_CALL(twin, F32(i, 21));
-    failpoint_set(NULL);
-    ck_assert_int_eq(last_path(), SN_PATH_EAGER);
-    ck_assert_int_lt(stats_of(twin.fast).graphs, 80);
-    twin_free(twin);
-}
-END_TEST
-
 /* Guards: each row has a program that goes wrong without it ----------------------------------- */
 
 static sn_status doubled(sn_frame *f) {
@@ -511,7 +499,6 @@ int main(void) {
         full_graph_says_what_failed,
         a_mismatch_at_any_op_keeps_the_bits,
         a_forced_mismatch_takes_a_new_path,
-        mismatches_in_every_call_end_in_eager_calls,
         overrides_are_heard,
         c7_each_guard_keeps_a_program_right,
         c7_each_guard_is_needed,

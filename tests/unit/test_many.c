@@ -71,10 +71,37 @@ START_TEST(a_training_step_of_hundreds_of_parameters) {
 }
 END_TEST
 
+/* A loop in host code, as often as the closure says: every count is a path of its own. */
+static sn_status repeated(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0);
+    for (int i = 0; i < *(const int *)sn_closure(f); i++) x = sn_add(sn_sin(x), sn_in(f, 1));
+    return sn_out(f, 0, x);
+}
+
+START_TEST(endless_new_paths_stop_compiling) {
+    int rounds = 0;
+    sn_setting_set("accumulated_recompile_limit", "10");
+    const Twin twin = twin_new(repeated, &rounds, &rounds, NULL);
+    for (rounds = 1; rounds <= 40; rounds++) TWIN_CALL(twin, F32(1, 6), F32(2, 6));
+    ck_assert_int_eq(twin.fast->variants.n, 10);
+    ck_assert_int_ge(twin.fast->limit_hits, 30);
+    const int nodes = twin.fast->n_nodes;
+    for (int again = 0; again < 2; again++)
+        for (rounds = 1; rounds <= 60; rounds++) TWIN_CALL(twin, F32(3, 6), F32(4, 6));
+    ck_assert_int_eq(twin.fast->n_nodes, nodes); /* nothing grows any more */
+    rounds = 5;
+    TWIN_CALL(twin, F32(3, 6), F32(4, 6));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+    sn_setting_set("accumulated_recompile_limit", "256");
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a_list_of_hundreds_of_tensors,
         a_training_step_of_hundreds_of_parameters,
+        endless_new_paths_stop_compiling,
     };
     return contract_main("test_many", tests, (int)(sizeof tests / sizeof *tests));
 }
