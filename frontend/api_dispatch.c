@@ -108,7 +108,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
         n_in -= op->row->n_out;
     }
     Arg args[MAX_ARGS];
-    TRY(op_args_normalize(op->row, (const Arg *)(const void *)in, n_in, args));
+    TRY(op_args_of_form(op->row, op->form, (const Arg *)(const void *)in, n_in, args));
     results->n = op->row->n_out;
     if (op->row->returns_list) return dispatch_list(op->row, args, results->at, &results->n);
     return dispatch(op->row, op->form, args, op->form == FORM_out ? written : NULL, results->at);

@@ -166,6 +166,8 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     node->args = ARENA_ARRAY(graph->arena, Arg, node->n_args ? node->n_args : 1);
     if (!node->args) return ST_MEMORY;
     for (int i = 0; i < node->n_args; i++) node->args[i] = arg_copy(graph->arena, &args[i]);
+    if (node->form == FORM_out && row->options && args[row->n_params].kind == ARG_tensor)
+        op_args_take_options(row, args[row->n_params].val->meta, node->args);
     MetaCall call;
     TRY(run_meta(graph, row, node->form, node->args, &call));
     node->order = call.order;

@@ -160,14 +160,19 @@ Status meta_arange(MetaCall *call) {
     return check_numel(call, &count, 1);
 }
 
+/* Sizes and format of self; dtype and device as said, else those of `options`. */
+static Status like_self(MetaCall *call, const Meta *self, const Meta *options) {
+    out_set(&call->out[0], dtype_arg(call, "dtype", options->dtype),
+            device_arg(call, options->device), self->sizes, self->rank);
+    return apply_format(call, format_arg(call, MF_preserve), self);
+}
+
 /* *_like: everything from self unless said otherwise. */
 Status meta_like(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     Meta number;
     if (!self) self = arg_meta(call, 0, &number);
-    out_set(&call->out[0], dtype_arg(call, "dtype", self->dtype), device_arg(call, self->device),
-            self->sizes, self->rank);
-    return apply_format(call, format_arg(call, MF_preserve), self);
+    return like_self(call, self, self);
 }
 
 Status meta_like_float(MetaCall *call) {
@@ -182,7 +187,8 @@ Status meta_to_copy(MetaCall *call) { return meta_like(call); }
 /* to: self itself where neither dtype, device nor format changes. */
 Status meta_to(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
-    TRY(meta_like(call));
+    const int other = op_param_find(call->row, "other");
+    TRY(like_self(call, self, other < 0 ? self : tensor_meta(call, other)));
     MetaOut *out = &call->out[0];
     const int copy = op_param_find(call->row, "copy");
     const bool same = out->dtype == self->dtype && out->device == self->device &&

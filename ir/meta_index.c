@@ -93,6 +93,13 @@ Status meta_scatter(MetaCall *call) {
     return ST_OK;
 }
 
+Status meta_scatter_reduce(MetaCall *call) {
+    const char *const reduce = call->args[4].string;
+    if (strcmp(reduce, "add") && strcmp(reduce, "multiply"))
+        return meta_fail(call, ST_ARGUMENT, "reduce must be 'add' or 'multiply', not '%s'", reduce);
+    return meta_scatter(call);
+}
+
 Status meta_index_add(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2),
                *source = tensor_meta(call, 3);
@@ -110,6 +117,26 @@ Status meta_index_add(MetaCall *call) {
                          SIZES(call, source), SIZES(call, self), SIZES(call, index));
     out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
     call->order = ORDER_index;
+    return ST_OK;
+}
+
+Status meta_index_select_backward(MetaCall *call) {
+    const Meta *grad = tensor_meta(call, 0);
+    const Arg *sizes = &call->args[1];
+    int dim = 0;
+    TRY(check_numel(call, sizes->ints, sizes->n));
+    TRY(wrap_dim(call, call->args[2].i, sizes->n, "dim", &dim));
+    TRY(index_dtype(call, 3, true));
+    out_plain(call, 0, grad->dtype, grad->device, sizes->ints, sizes->n);
+    return ST_OK;
+}
+
+Status meta_gather_backward(MetaCall *call) {
+    const Meta *grad = tensor_meta(call, 0), *self = tensor_meta(call, 1);
+    int dim = 0;
+    TRY(wrap_dim(call, call->args[2].i, self->rank, "dim", &dim));
+    TRY(index_dtype(call, 3, true));
+    out_plain(call, 0, grad->dtype, grad->device, self->sizes, self->rank);
     return ST_OK;
 }
 

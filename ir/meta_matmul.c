@@ -53,13 +53,38 @@ Status meta_bmm(MetaCall *call) {
     return ST_OK;
 }
 
-/* alpha and beta must fit ints; self broadcasts to the product. */
+/* mm.dtype and the like: what the operands are widened to before they are multiplied. */
+static Status wide_result(MetaCall *call, int operand) {
+    const DType own = tensor_meta(call, operand)->dtype,
+                wide = (DType)call->args[op_param_find(call->row, "out_dtype")].i;
+    if (wide != own && (wide != DT_f32 || (own != DT_f16 && own != DT_bf16)))
+        return meta_fail(call, ST_DTYPE,
+                         "out_dtype must be that of the operands, or f32 for f16 and bf16; not %s "
+                         "for %s",
+                         dtype_name(wide), dtype_name(own));
+    call->out[0].dtype = wide;
+    return ST_OK;
+}
+
+Status meta_mm_dtype(MetaCall *call) {
+    TRY(meta_mm(call));
+    return wide_result(call, 0);
+}
+
+Status meta_bmm_dtype(MetaCall *call) {
+    TRY(meta_bmm(call));
+    return wide_result(call, 0);
+}
+
+/* alpha and beta must fit ints; self, of the result's dtype or the operands', broadcasts to the product. */
 static Status check_added(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     MetaOut *out = &call->out[0];
     int64_t sizes[MAX_RANK];
     int rank = out->rank;
-    TRY(want_same_dtype(call, 0, 1));
+    if (op_param_find(call->row, "out_dtype") >= 0) TRY(wide_result(call, 1));
+    if (self->dtype != out->dtype) TRY(want_same_dtype(call, 0, 1));
+    TRY(same_device(call, self, tensor_meta(call, 1)));
     for (int i = 0; i < call->row->n_params; i++)
         if (self->rank < 3 && out->rank < 3 && call->row->params[i].type == PT_scalar &&
             call->args[i].kind == ARG_float &&

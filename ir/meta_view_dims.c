@@ -260,19 +260,22 @@ Status meta_unfold(MetaCall *call) {
     return ST_OK;
 }
 
+static Arg as_list(const Arg *arg) { return arg->kind == ARG_ints ? *arg : A_INTS(&arg->i, 1); }
+
 Status meta_movedim(MetaCall *call) {
     const ViewDims v = begin(call);
-    const Arg *from = arg_named(call, "source"), *to = arg_named(call, "destination");
+    const Arg from = as_list(arg_named(call, "source")),
+              to = as_list(arg_named(call, "destination"));
     int place[MAX_RANK]; /* by destination: source + 1 */
     bool moved[MAX_RANK] = {false};
     memset(place, 0, sizeof place);
-    if (from->n != to->n)
-        return meta_fail(call, ST_ARGUMENT, "source has %d dims, but destination has %d", from->n,
-                         to->n);
-    for (int i = 0; i < from->n; i++) {
+    if (from.n != to.n)
+        return meta_fail(call, ST_ARGUMENT, "source has %d dims, but destination has %d", from.n,
+                         to.n);
+    for (int i = 0; i < from.n; i++) {
         int source = 0, destination = 0;
-        TRY(wrap_dim(call, from->ints[i], v.in->rank, "source", &source));
-        TRY(wrap_dim(call, to->ints[i], v.in->rank, "destination", &destination));
+        TRY(wrap_dim(call, from.ints[i], v.in->rank, "source", &source));
+        TRY(wrap_dim(call, to.ints[i], v.in->rank, "destination", &destination));
         if (moved[source] || place[destination])
             return meta_fail(call, ST_ARGUMENT, "a dim appears twice");
         moved[source] = true;

@@ -100,6 +100,19 @@ static const char *full_name(const Schema *s, const char *suffix, const char *ov
     return pool_print("%s::%s%s%s", s->name_space, base, *overload ? "." : "", overload);
 }
 
+/* The parameters that an out form's schema lacks. */
+static void cut_options(char *params) {
+    static const char options[] =
+        "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
+    char *const at = strstr(params, options);
+    if (!at) return;
+    const char *const rest = at + strlen(options);
+    if (*rest)
+        memmove(at, rest + strlen(", "), strlen(rest + strlen(", ")) + 1);
+    else
+        at[-(int)strlen(", ")] = 0;
+}
+
 /* The schema of a written form: self marked as written, or the out tensors appended. */
 static const char *written_schema(const OpRow *row, OpForm form, const char *name) {
     char params[768], outs[MAX_OUTS * 32] = "";
@@ -110,7 +123,10 @@ static const char *written_schema(const OpRow *row, OpForm form, const char *nam
         const char *rest = strchr(params, ' ');
         return pool_print("%s(Tensor(a!)%s%s%s", name, rest ? rest : "", ") -> Tensor(a!)", "");
     }
-    if (!strstr(params, "*,")) strcat(outs, ", *");
+    cut_options(params);
+    const size_t n = strlen(params);
+    const bool keywords = strstr(params, "*,") || (n && params[n - 1] == '*');
+    if (!keywords) strcat(outs, ", *");
     if (row->n_out == 1) { /* a backward op's out tensor and overload share a name */
         const char *const named = !strcmp(row->out_name, "grad_input") ? "grad_input" : "out";
         strcat(strcat(outs, ", Tensor(a!) "), named);
@@ -134,6 +150,12 @@ static const char *inplace_overload(const Schema *s) {
     return s->overload;
 }
 
+static int find_options(const OpRow *row) {
+    for (int i = 0; i < row->n_params; i++)
+        if (row->params[i].type == PT_layout_opt) return i - 1;
+    return 0;
+}
+
 static void row_init(OpRow *row) {
     if (row->alias_of) {
         const OpRow *of = row->alias_of;
@@ -147,6 +169,7 @@ static void row_init(OpRow *row) {
     pool_used += s.text_used;
     row->base = s.base, row->overload = s.overload, row->params = s.params;
     row->n_params = s.n_params, row->n_out = s.n_out, row->returns_list = s.returns_list;
+    row->options = find_options(row);
     const char **name = form_names[row->id], **schema = form_schemas[row->id];
     row->name = name[FORM_functional] = full_name(&s, "", s.overload);
     row->schema = schema[FORM_functional] =
@@ -209,6 +232,18 @@ int op_param_find(const OpRow *row, const char *name) {
     for (int i = 0; i < row->n_params; i++)
         if (!strcmp(row->params[i].name, name)) return i;
     return -1;
+}
+
+static bool lacks_options(const OpRow *row, OpForm form) {
+    return form == FORM_out && row->options;
+}
+
+int op_form_params(const OpRow *row, OpForm form) {
+    return row->n_params - (lacks_options(row, form) ? N_OPTIONS : 0);
+}
+
+int op_form_param(const OpRow *row, OpForm form, int i) {
+    return i + (lacks_options(row, form) && i >= row->options ? N_OPTIONS : 0);
 }
 
 const char *op_checked_param(const OpRow *row) {

@@ -135,9 +135,11 @@ struct OpRow {
     const char *doc;       /* one sentence */
     const OpRow *alias_of; /* Scalar overloads: the row that does the work */
     int n_params, n_out;
+    int options;       /* where dtype, layout, device and pin_memory begin; 0: it has none of them */
     bool returns_list; /* Tensor[] */
     const Param *params;
 };
+enum { N_OPTIONS = 4 };
 
 const OpRow *op_row(OpId id);
 /* "aten::add.Tensor", "add.Tensor", "aten::add_.Tensor", "aten::add.out"; *form says which form was named. Ops made at
@@ -150,10 +152,18 @@ const char *op_form_schema(const OpRow *row, OpForm form);
 /* OPF_check: the argument whose values are checked. */
 const char *op_checked_param(const OpRow *row);
 int op_param_find(const OpRow *row, const char *name); /* -1 when absent */
+/* How many parameters a form's schema has before its out tensors, and which of the row's the i-th is: an out form has no
+ * options, which the tensor that it writes decides. */
+int op_form_params(const OpRow *row, OpForm form);
+int op_form_param(const OpRow *row, OpForm form, int i);
 
 /* Fills defaults, converts int to float where a float is wanted, checks kinds and required ones; raises ST_ARGUMENT
  * naming op and argument. args has row->n_params entries after it. */
 Status op_args_normalize(const OpRow *row, const Arg *given, int n_given, Arg *args);
+/* The same for arguments in the order of a form's schema, without its out tensors. */
+Status op_args_of_form(const OpRow *row, OpForm form, const Arg *given, int n_given, Arg *args);
+/* The options of a row that has them, from the tensor that its out form writes. */
+void op_args_take_options(const OpRow *row, const Meta *out, Arg *args);
 /* Runs the meta rule of the row (its alias' for aliases); in-place and out forms check what they write to. */
 Status op_meta(MetaCall *call);
 

@@ -161,3 +161,26 @@ Status op_args_normalize(const OpRow *row, const Arg *given, int n_given, Arg *a
     if (status != ST_OK) error_set_op(row->name);
     return status;
 }
+
+static Status too_many(const OpRow *row, OpForm form, int n_given) {
+    const Status status = error_raise(ST_ARGUMENT, "%s: %d arguments at most, not %d",
+                                      op_form_name(row, form), op_form_params(row, form), n_given);
+    error_set_op(op_form_name(row, form));
+    return status;
+}
+
+Status op_args_of_form(const OpRow *row, OpForm form, const Arg *given, int n_given, Arg *args) {
+    if (op_form_params(row, form) == row->n_params)
+        return op_args_normalize(row, given, n_given, args);
+    if (n_given > op_form_params(row, form)) return too_many(row, form, n_given);
+    Arg placed[MAX_ARGS];
+    for (int i = 0; i < row->n_params; i++) placed[i] = A_DEFAULT;
+    for (int i = 0; i < n_given; i++) placed[op_form_param(row, form, i)] = given[i];
+    return op_args_normalize(row, placed, row->n_params, args);
+}
+
+void op_args_take_options(const OpRow *row, const Meta *out, Arg *args) {
+    const int dtype = row->options, device = row->options + 2;
+    args[dtype] = A_INT(out->dtype);
+    args[device] = A_INT(out->device);
+}

@@ -51,7 +51,10 @@ static Status check_out(MetaCall *call) {
         TRY(check_cast(call, call->out[i].dtype, meta->dtype));
         if (call->row->kind != KIND_pointwise || call->row->flags & OPF_check)
             TRY(check_same(call, call->out[i].dtype, meta->dtype));
-        if (equal_sizes(call->env, meta, &call->out[i])) take_layout(&call->out[i], meta);
+        if (equal_sizes(call->env, meta, &call->out[i]))
+            take_layout(&call->out[i], meta);
+        else if (call->row->options) /* as PyTorch: the format is that of a result of its own */
+            out_contiguous(call, &call->out[i]);
         call->out[i].dtype = meta->dtype;
         call->out[i].alias = call->row->n_params + i;
     }

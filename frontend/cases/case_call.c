@@ -138,25 +138,37 @@ static Status read_arg(CaseCall *call, const Json *spec, ParamType type, sn_valu
     return ST_OK;
 }
 
+/* Parameters in the order of the form's schema; the tensors that it writes follow. */
+static ParamType type_at(const CaseCall *call, int i) {
+    if (i >= op_form_params(call->row, call->form)) return PT_tensor;
+    return call->row->params[op_form_param(call->row, call->form, i)].type;
+}
+
+static int find_param(const CaseCall *call, const char *name) {
+    for (int i = 0; i < op_form_params(call->row, call->form); i++)
+        if (!strcmp(call->row->params[op_form_param(call->row, call->form, i)].name, name))
+            return i;
+    return -1;
+}
+
 Status case_call_make(CaseCall *call, const Json *spec) {
     const Json *args = json_get(spec, "args"), *kwargs = json_get(spec, "kwargs");
     const OpRow *row = call->row;
+    const int n_params = op_form_params(row, call->form);
     int n_out = 0;
-    call->n_args = row->n_params + (call->form == FORM_out ? row->n_out : 0);
+    call->n_args = n_params + (call->form == FORM_out ? row->n_out : 0);
     for (int i = 0; args && i < args->n; i++) {
         if (i >= call->n_args)
             return error_raise(ST_ARGUMENT, "%d arguments for %d parameters", args->n,
                                call->n_args);
-        TRY(read_arg(call, &args->items[i], i < row->n_params ? row->params[i].type : PT_tensor,
-                     &call->args[i]));
+        TRY(read_arg(call, &args->items[i], type_at(call, i), &call->args[i]));
     }
     for (int i = 0; kwargs && i < kwargs->n; i++) {
-        int at = op_param_find(row, kwargs->items[i].key);
-        if (at < 0 && call->form == FORM_out && n_out < row->n_out) at = row->n_params + n_out++;
+        int at = find_param(call, kwargs->items[i].key);
+        if (at < 0 && call->form == FORM_out && n_out < row->n_out) at = n_params + n_out++;
         if (at < 0)
             return error_raise(ST_ARGUMENT, "no argument is called '%s'", kwargs->items[i].key);
-        TRY(read_arg(call, &kwargs->items[i], at < row->n_params ? row->params[at].type : PT_tensor,
-                     &call->args[at]));
+        TRY(read_arg(call, &kwargs->items[i], type_at(call, at), &call->args[at]));
     }
     return ST_OK;
 }

@@ -102,6 +102,17 @@ static int shown(const OpRow *row, Style style) {
     return takes_all(style) || row->c_short > row->n_params ? row->n_params : row->c_short;
 }
 
+/* Parameters that this function's form does not have. */
+static bool hidden(const OpRow *row, Style style, int i) {
+    return writes_out(style) && row->options && i >= row->options && i < row->options + N_OPTIONS;
+}
+
+static bool shows_all(const OpRow *row, Style style) {
+    for (int i = shown(row, style); i < row->n_params; i++)
+        if (!hidden(row, style, i)) return false;
+    return true;
+}
+
 static void name_print(Text *text, const OpRow *row, Style style) {
     static const char *const suffix[] = {"", "_ex", "_", "_out", "_out_ex"};
     text_printf(text, "sn_%s%s", row->c_name, suffix[style]);
@@ -127,9 +138,12 @@ static void declaration(Text *text, const OpRow *row, Style style) {
             text_printf(text, row->n_out == 1 ? "%ssn_tensor *out" : "%ssn_tensor *out%d",
                         separator, i);
     }
-    for (int i = 0; i < shown(row, style); i++, separator = ", ")
+    for (int i = 0; i < shown(row, style); i++) {
+        if (hidden(row, style, i)) continue;
         text_printf(text, "%s%s%s", separator, ctype(row->params[i].type)->declared,
                     row->params[i].name);
+        separator = ", ";
+    }
     for (int i = 1; !writes_out(style) && !row->returns_list && i < row->n_out; i++) {
         text_printf(text, "%ssn_tensor **", separator);
         result_name(text, row, i);
@@ -192,8 +206,9 @@ static void default_print(Text *text, const Param *param) {
 static bool is_plain(const OpRow *row, Style style) {
     for (int i = 0; i < row->n_params; i++) {
         const Param *param = &row->params[i];
-        if (i < shown(row, style) ? !ctype(param->type)->plain
-                                  : param->fallback.kind == ARG_ints && param->fallback.n)
+        const bool given = i < shown(row, style) && !hidden(row, style, i);
+        if (given ? !ctype(param->type)->plain
+                  : param->fallback.kind == ARG_ints && param->fallback.n)
             return false;
     }
     return true;
@@ -204,7 +219,7 @@ static void args_print(Text *text, const OpRow *row, Style style) {
     for (int i = 0; i < row->n_params; i++) {
         const Param *param = &row->params[i];
         text_puts(text, i ? ", " : "");
-        if (i < shown(row, style))
+        if (i < shown(row, style) && !hidden(row, style, i))
             text_printf(text, ctype(param->type)->made, param->name);
         else
             default_print(text, param);
@@ -263,11 +278,11 @@ static void row_print(Text *text, const OpRow *row, bool source) {
     if (!row->c_name || row->flags & OPF_internal) return;
     if (!source) doc_print(text, row);
     function_print(text, row, STYLE_short, source);
-    if (row->c_short < row->n_params) function_print(text, row, STYLE_ex, source);
+    if (!shows_all(row, STYLE_short)) function_print(text, row, STYLE_ex, source);
     if (row->inplace) function_print(text, row, STYLE_inplace, source);
     if (!row->out_name) return;
     function_print(text, row, STYLE_out, source);
-    if (row->c_short < row->n_params) function_print(text, row, STYLE_out_ex, source);
+    if (!shows_all(row, STYLE_out)) function_print(text, row, STYLE_out_ex, source);
 }
 
 static const char header_head[] =

@@ -5,7 +5,8 @@
 
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_matmul, decomp_linear, decomp_outer, decomp_sdpa;
+DecompFn decomp_matmul, decomp_linear, decomp_outer, decomp_sdpa, decomp_mm_dtype, decomp_bmm_dtype,
+    decomp_addmm_dtype, decomp_baddbmm_dtype;
 
 /* Leading sizes of x and the last of `last`. */
 static Val *unfolded(Builder *b, Val *y, const Meta *x, int n_leading, const int64_t *last,
@@ -97,6 +98,26 @@ Status decomp_matmul(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
 
 Status decomp_outer(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return done1(outs, E(b, mul_Tensor, V(E(b, unsqueeze, args[0], I(1))), args[1]));
+}
+
+/* Widened operands give the sums that the narrow op rounds: the same chains, stored in out_dtype. */
+static Arg widely(Builder *b, const Arg *operand, const Arg *out_dtype) {
+    return V(in_dtype(b, operand->val, (DType)out_dtype->i));
+}
+
+Status decomp_mm_dtype(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, mm, widely(b, &args[0], &args[2]), widely(b, &args[1], &args[2])));
+}
+Status decomp_bmm_dtype(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, bmm, widely(b, &args[0], &args[2]), widely(b, &args[1], &args[2])));
+}
+Status decomp_addmm_dtype(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, addmm, widely(b, &args[0], &args[3]), widely(b, &args[1], &args[3]),
+                         widely(b, &args[2], &args[3]), args[4], args[5]));
+}
+Status decomp_baddbmm_dtype(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, baddbmm, widely(b, &args[0], &args[3]), widely(b, &args[1], &args[3]),
+                         widely(b, &args[2], &args[3]), args[4], args[5]));
 }
 
 /* Key or value heads shared by groups of query heads, repeated. */

@@ -4,7 +4,8 @@
 DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, decomp_var_default,
     decomp_var_dim, decomp_std, decomp_std_default, decomp_std_dim, decomp_var_mean,
     decomp_var_mean_default, decomp_var_mean_dim, decomp_logsumexp, decomp_dropout,
-    decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int;
+    decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int, decomp_index_select_backward,
+    decomp_gather_backward, decomp_embedding_backward;
 
 Status decomp_square(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const bool is_bool =
@@ -113,4 +114,18 @@ Status decomp_softmax_int(Builder *b, const OpRow *row, const Arg *args, Val **o
 }
 Status decomp_log_softmax_int(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return softmax_as(b, OP__log_softmax, args, outs);
+}
+
+/* Gradients of reads: added up at the positions read, as the derivative rules do. */
+Status decomp_index_select_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs,
+                 E(b, index_add, V(E(b, new_zeros, args[0], args[1])), args[2], args[3], args[0]));
+}
+Status decomp_gather_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const self = args[1].val->meta;
+    Val *const zeros = E(b, new_zeros, args[0], A_INTS(self->sizes, self->rank));
+    return done1(outs, E(b, scatter_add, V(zeros), args[2], args[3], args[0]));
+}
+Status decomp_embedding_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, embedding_dense_backward, args[0], args[1], args[2], args[3], args[4]));
 }

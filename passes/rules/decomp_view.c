@@ -47,7 +47,11 @@ static const Arg *named(const OpRow *row, const Arg *args, const char *name) {
 
 Status decomp_to(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const meta = args[0].val->meta;
-    const Arg *const dtype = named(row, args, "dtype"), *const device = named(row, args, "device");
+    const Arg *const other = named(row, args, "other");
+    const Arg others[] = {other ? I(other->val->meta->dtype) : A_NONE,
+                          other ? I(other->val->meta->device) : A_NONE};
+    const Arg *const dtype = other ? &others[0] : named(row, args, "dtype"),
+                     *const device = other ? &others[1] : named(row, args, "device");
     const Arg *const copy = named(row, args, "copy"), *const format =
                                                           named(row, args, "memory_format");
     const bool same =
@@ -91,11 +95,15 @@ Status decomp_broadcast_to(Builder *b, const OpRow *row, const Arg *args, Val **
 
 Status decomp_movedim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int rank = args[0].val->meta->rank;
+    const bool list = args[1].kind == ARG_ints; /* else an int each */
+    const int64_t *const source = list ? args[1].ints : &args[1].i, *const destination =
+                                                                        list ? args[2].ints
+                                                                             : &args[2].i;
     int64_t order[MAX_RANK];
     bool moved[MAX_RANK] = {false};
     for (int d = 0; d < rank; d++) order[d] = -1;
-    for (int i = 0; i < args[1].n; i++) {
-        const int from = dim_of(&I(args[1].ints[i]), rank), to = dim_of(&I(args[2].ints[i]), rank);
+    for (int i = 0; i < (list ? args[1].n : 1); i++) {
+        const int from = dim_of(&I(source[i]), rank), to = dim_of(&I(destination[i]), rank);
         order[to] = from;
         moved[from] = true;
     }

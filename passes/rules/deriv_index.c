@@ -73,3 +73,20 @@ Status deriv_scatter_src(Deriv *d) {
     TRY(deriv_scatter_value(d));
     return wants(d, 3) ? source(d) : ST_OK;
 }
+
+static bool multiplies(const Deriv *d) { return !strcmp(d->args[4].string, "multiply"); }
+
+/* (self, dim, index, src or value, *, reduce): a product is linear in self. */
+Status deriv_scatter_value_reduce(Deriv *d) {
+    if (!wants(d, 0)) return ST_OK;
+    Val *const g = grad_of(d);
+    if (!multiplies(d)) return deriv_set(d, 0, g);
+    const Arg args[] = {V(g), d->args[1], d->args[2], d->args[3], d->args[4]};
+    return deriv_set(d, 0, emit1(d->b, d->row->id, args, COUNT_OF(args)));
+}
+Status deriv_scatter_reduce(Deriv *d) {
+    TRY(deriv_scatter_value_reduce(d));
+    if (!wants(d, 3)) return ST_OK;
+    if (!multiplies(d)) return source(d);
+    return error_raise(ST_UNSUPPORTED, "the derivative of scatter.reduce 'multiply' in src");
+}

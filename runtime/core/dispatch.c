@@ -256,8 +256,19 @@ static Status finish(OpCall *call, Status status) {
     return status;
 }
 
+/* The tensor that a creation row's out form writes decides the dtype and the device. */
+static const Arg *options_of_out(const OpRow *row, const Arg *args, const sn_tensor *out,
+                                 Arg *full) {
+    memcpy(full, args, sizeof *full * (size_t)row->n_params);
+    if (out) op_args_take_options(row, out->base.meta, full);
+    return full;
+}
+
 Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
                 sn_tensor **outs) {
+    Arg full[MAX_ARGS];
+    if (UNLIKELY(form == FORM_out && row->options))
+        args = options_of_out(row, args, out_args[0], full);
     OpCall call = {.row = row->alias_of ? row->alias_of : row,
                    .form = form,
                    .args = args,

@@ -185,7 +185,7 @@ Status cpu_embedding_dense_backward(OpCall *call) {
     return status;
 }
 
-/* elements: out[.., index[i], ..] = or += source[i] ------------------------------------------- */
+/* elements: out[.., index[i], ..] =, += or *= source[i] --------------------------------------- */
 
 typedef struct Elements {
     const Meta *index; /* sizes walked, row-major */
@@ -196,7 +196,7 @@ typedef struct Elements {
     const char *from; /* source elements, with strides; NULL: `value` */
     const int64_t *from_strides;
     const void *value;
-    BlockFn *add; /* NULL: moves */
+    BlockFn *join; /* NULL: moves */
 } Elements;
 
 static void write_element(const Elements *e, const int64_t *at, int64_t target) {
@@ -207,8 +207,8 @@ static void write_element(const Elements *e, const int64_t *at, int64_t target) 
     }
     char *const element = e->to + to * e->bytes;
     const void *const source = e->from ? e->from + from * e->bytes : e->value;
-    if (e->add)
-        e->add(element, element, source, NULL, 1);
+    if (e->join)
+        e->join(element, element, source, NULL, 1);
     else
         memcpy(element, source, (size_t)e->bytes);
 }
@@ -273,39 +273,67 @@ Status cpu_scatter_value(OpCall *call) {
     return ST_OK;
 }
 
-/* In the compute type: narrow dtypes are summed in a wide copy of out and rounded once. */
-static Status add_elements(OpCall *call, const Scatter *s) {
-    const sn_tensor *const out = call->outs[0], *const source = tensor_arg(call, 3);
-    const Meta *const meta = out->base.meta;
-    const SType type = dtype_compute(meta->dtype);
-    size_t acc_bytes = 0, source_bytes = 0;
-    char *const from = compute_buffer(source, &source_bytes), *const acc =
-                                                                  from ? compute_buffer(out,
-                                                                                        &acc_bytes)
-                                                                       : NULL;
-    int64_t acc_strides[MAX_RANK], from_strides[MAX_RANK];
-    meta_contiguous_strides(NULL, meta->sizes, meta->rank, acc_strides);
-    meta_contiguous_strides(NULL, source->base.meta->sizes, source->base.meta->rank, from_strides);
-    if (acc) {
-        Elements e = elements_of(call, s);
-        e.to = acc, e.strides = acc_strides, e.from = from, e.from_strides = from_strides;
-        e.bytes = stype_bytes(type);
-        e.add = kernel_table()->prim(type == S_b ? PRIM_or : PRIM_add, type);
-        write_elements(&e);
+/* args[3] as elements of the compute type: a tensor's, row-major, or a number rounded to out's dtype. */
+typedef struct Joined {
+    char number[8], *at;
+    size_t owned_bytes;
+    int64_t strides[MAX_RANK];
+} Joined;
+
+static Status joined_begin(const OpCall *call, Joined *from) {
+    const DType dtype = call->outs[0]->base.meta->dtype;
+    *from = (Joined){.at = from->number};
+    if (call->args[3].kind == ARG_tensor) {
+        const Meta *const meta = tensor_arg(call, 3)->base.meta;
+        meta_contiguous_strides(NULL, meta->sizes, meta->rank, from->strides);
+        from->at = compute_buffer(tensor_arg(call, 3), &from->owned_bytes);
+        return from->at ? ST_OK : ST_MEMORY;
     }
-    if (acc && acc_bytes) {
-        const Span wide = {acc, compute_dtype(meta->dtype), acc_strides}, to = span_of(out);
-        span_copy(&to, &wide, meta->sizes, meta->rank);
-        cpu_free(acc, acc_bytes);
-    }
-    if (from && source_bytes) cpu_free(from, source_bytes);
-    return acc ? ST_OK : ST_MEMORY;
+    char element[8];
+    const Span own = {element, dtype, NULL}, wide = {from->number, compute_dtype(dtype), NULL};
+    span_fill(&own, &call->args[3], NULL, 0);
+    span_copy(&wide, &own, NULL, 0);
+    return ST_OK;
 }
 
-Status cpu_scatter_add(OpCall *call) {
+/* In the compute type: narrow dtypes are joined in a wide copy of out and rounded once. */
+static Status join_into(OpCall *call, const Scatter *s, const Joined *from, Prim prim) {
+    const sn_tensor *const out = call->outs[0];
+    const Meta *const meta = out->base.meta;
+    size_t acc_bytes = 0;
+    char *const acc = compute_buffer(out, &acc_bytes);
+    if (!acc) return ST_MEMORY;
+    int64_t strides[MAX_RANK];
+    meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
+    Elements e = elements_of(call, s);
+    e.to = acc, e.strides = strides, e.value = from->number;
+    e.from = from->at == from->number ? NULL : from->at, e.from_strides = from->strides;
+    e.bytes = stype_bytes(dtype_compute(meta->dtype));
+    e.join = kernel_table()->prim(prim, dtype_compute(meta->dtype));
+    write_elements(&e);
+    if (!acc_bytes) return ST_OK;
+    const Span wide = {acc, compute_dtype(meta->dtype), strides}, to = span_of(out);
+    span_copy(&to, &wide, meta->sizes, meta->rank);
+    cpu_free(acc, acc_bytes);
+    return ST_OK;
+}
+
+/* Bools add as or and multiply as and. */
+static Status scatter_joining(OpCall *call, bool multiply) {
+    const bool bools = call->outs[0]->base.meta->dtype == DT_bool;
+    const Prim prim = multiply ? (bools ? PRIM_and : PRIM_mul) : bools ? PRIM_or : PRIM_add;
     Scatter s;
+    Joined from;
     TRY(scatter_begin(call, &s));
-    const Status status = add_elements(call, &s);
+    Status status = joined_begin(call, &from);
+    if (status == ST_OK) status = join_into(call, &s, &from, prim);
+    if (from.owned_bytes) cpu_free(from.at, from.owned_bytes);
     cpu_free(s.values, s.bytes);
     return status;
+}
+
+Status cpu_scatter_add(OpCall *call) { return scatter_joining(call, false); }
+
+Status cpu_scatter_reduce(OpCall *call) {
+    return scatter_joining(call, !strcmp(call->args[4].string, "multiply"));
 }

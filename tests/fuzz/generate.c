@@ -170,8 +170,9 @@ static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
     for (int i = 0; i < step->n_args; i++)
         given[i] = as_arg(g, &step->args[i], s, lists.ints[i], lists.vals[i]);
     const int plain = step->n_args - written;
-    Status status = op_args_normalize(row, given, plain, args);
+    Status status = op_args_of_form(row, form, given, plain, args);
     for (int i = 0; i < written; i++) args[row->n_params + i] = given[plain + i];
+    if (written && row->options) op_args_take_options(row, given[plain].val->meta, args);
     MetaCall call = {.row = row, .form = form, .args = args, .out = outs};
     call.n_out = row->returns_list ? *n : row->n_out;
     if (status == ST_OK) status = op_meta(&call);

@@ -50,6 +50,9 @@ static const ShapeRow shapes[] = {
     {"scatter_add", {"ab", "=0", "<acb", "cb"}},
     {"index_add", {"ab", "=1", "<bc", "ac"}},
     {"index_add", {"ab", "=0", "<ac", "cb"}},
+    {"index_select_backward", {"ac", "[a,b", "=1", "<bc"}},
+    {"gather_backward", {"ac", "ab", "=1", "<bac"}},
+    {"embedding_backward", {"cb", "<ac", "#a"}},
     {"index_copy", {"ab", "=0", "<ac", "cb"}},
     {"index_fill", {"ab", "=0", "<ac"}},
     {"native_layer_norm", {"ab", "[b", "b", "b"}},
@@ -369,10 +372,12 @@ static FzArg ints_argument(Gen *g, const FzStep *step, const char *name) {
 static FzArg string_argument(Gen *g, const char *name) {
     static const char *const rounding[] = {"floor", "trunc"};
     FzArg a = {.kind = FZ_string};
-    const bool rounds = !strcmp(name, "rounding_mode");
+    static const char *const reductions[] = {"add", "multiply"};
+    const bool rounds = !strcmp(name, "rounding_mode"), reduces = !strcmp(name, "reduce");
     if (rounds && gen_chance(g, 30)) return (FzArg){.kind = FZ_none};
     snprintf(a.s, sizeof a.s, "%s",
-             rounds              ? rounding[gen_below(g, 2)]
+             reduces             ? reductions[gen_below(g, 2)]
+             : rounds            ? rounding[gen_below(g, 2)]
              : gen_chance(g, 50) ? "tanh"
                                  : "none");
     return a;
@@ -526,12 +531,23 @@ static bool arguments(Gen *g, const OpRow *row, FzStep *step) {
     return true;
 }
 
+/* The tensor written stands for the options. */
+static void drop_options(const OpRow *row, FzStep *step) {
+    const int n = row->options ? (int)min_i64(N_OPTIONS, step->n_args - row->options) : 0;
+    if (n <= 0) return;
+    step->n_args -= n;
+    memmove(&step->args[row->options], &step->args[row->options + n],
+            sizeof *step->args * (size_t)(step->n_args - row->options));
+}
+
 /* Something to write to: mostly of the result's shape, else it is resized. */
 static bool out_arguments(Gen *g, const OpRow *row, FzStep *step) {
-    const int given = step->n_args, values = g->p->n_values, steps = g->p->n_steps;
+    const int values = g->p->n_values, steps = g->p->n_steps;
     FzStep probe = *step;
     snprintf(probe.op, sizeof probe.op, "%s", op_form_name(row, FORM_functional));
-    if (given + row->n_out > FZ_ARGS || !gen_try(g, &probe)) return false;
+    if (step->n_args + row->n_out > FZ_ARGS || !gen_try(g, &probe)) return false;
+    drop_options(row, step);
+    const int given = step->n_args;
     GenVal like[GEN_OUTS];
     memcpy(like, &g->v[values], sizeof *like * (size_t)row->n_out);
     g->p->n_values = values, g->p->n_steps = steps;
@@ -556,6 +572,5 @@ static bool out_arguments(Gen *g, const OpRow *row, FzStep *step) {
 bool gen_propose(Gen *g, const OpRow *row, OpForm form, FzStep *step) {
     *step = (FzStep){.kind = FZ_op};
     snprintf(step->op, sizeof step->op, "%s", op_form_name(row, form));
-    if (!arguments(g, row, step)) return false;
-    return form != FORM_out || out_arguments(g, row, step);
+    return arguments(g, row, step) && (form != FORM_out || out_arguments(g, row, step));
 }

@@ -54,3 +54,31 @@ const Samples samples_sdpa = {
     .batched = LINES("X[3,4,70] X[3,6,70] X[3,6,5]", "X[3,2,4,9] X[3,2,6,9] X[3,2,6,9]"),
     .bad = BAD({"x[2,4,5] x[2,6,4] x[2,6,5]", ST_SHAPE, "4"}),
 };
+/* The products with an out_dtype of their own. */
+const Samples samples_mm_dtype = {
+    .good = LINES("x[4,5] x[5,3] :x", "bf16[4,5] bf16[5,3] :f32", "f16[1,5] f16[5,3] :f32",
+                  "x[3,0] x[0,2] :x", "x[1,1] x[1,1] :x"),
+    .batched = LINES("X[9,70] x[70,33] :x"),
+    .bad = BAD({"x[4,5] x[5,3] :f64", ST_DTYPE, "f64"}, {"x[4,5] x[4,3] :f32", ST_SHAPE, "4"}),
+};
+const Samples samples_bmm_dtype = {
+    .good = LINES("x[2,4,5] x[2,5,3] :x", "bf16[2,4,5] bf16[2,5,3] :f32", "x[0,2,3] x[0,3,2] :x",
+                  "x[1,1,1] x[1,1,1] :x"),
+    .batched = LINES("X[3,4,70] X[3,70,5] :x"),
+    .bad = BAD({"x[2,4,5] x[2,5,3] :bf16", ST_DTYPE, "bf16"}),
+};
+const Samples samples_addmm_dtype = {
+    .good = LINES("x[3] x[4,5] x[5,3] :x beta=2", "f32[3] bf16[4,5] bf16[5,3] :f32",
+                  "f16[4,3] f16[4,5] f16[5,3] :f32 alpha=2", "x[2] x[3,0] x[0,2] :x",
+                  "x[1] x[1,1] x[1,1] :x"),
+    .batched = LINES("x[33] X[9,70] x[70,33] :x"),
+    .bad = BAD({"f64[3] bf16[4,5] bf16[5,3] :f32", ST_DTYPE, "f64"},
+               {"x[4] x[4,5] x[5,3] :x", ST_SHAPE, "4"}),
+};
+const Samples samples_baddbmm_dtype = {
+    .good =
+        LINES("x[2,4,3] x[2,4,5] x[2,5,3] :x", "f32[3] bf16[2,4,5] bf16[2,5,3] :f32 beta=2 alpha=3",
+              "x[2,3,2] x[2,3,0] x[2,0,2] :x", "x[1] x[1,1,1] x[1,1,1] :x"),
+    .batched = LINES("X[3,4,5] X[3,4,70] X[3,70,5] :x"),
+    .bad = BAD({"x[3] x[2,4,5] x[2,5,3] :f64", ST_DTYPE, "f64"}),
+};

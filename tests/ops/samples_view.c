@@ -70,7 +70,9 @@ const Samples samples_to = {
     .good = LINES("to.dtype: x[4,5] :f32", "to.dtype: x[4,5] :f64", "to.dtype: x[4,5] :i64",
                   "to.dtype: x[3] :x", "to.dtype: x[3] :x false true", "to.dtype: x[0] :bool",
                   "to.dtype_layout: x[4,5] dtype=:f64", "to.dtype_layout: x[4,5]",
-                  "to.device: x[4,5] 0 :f64", "to.device: x[1] 0 :x"),
+                  "to.device: x[4,5] 0 :f64", "to.device: x[1] 0 :x", "to.other: x[4,5] f64[2]",
+                  "to.other: x[3] x[1] copy=true", "to.other: x[0] i64[3]",
+                  "type_as: x[4,5] f64[2]", "type_as: x[3] x[1]", "type_as: x[0] i32[1]"),
 };
 const Samples samples_narrow = {
     .good = LINES("x[5,4] 0 1 3", "x[5,4] -1 0 4", "x[3] 0 3 0", "x[1] 0 0 1"),
@@ -80,8 +82,11 @@ const Samples samples_view_as = {.good = LINES("x[4,6] x[2,2,6]", "x[1] x[]", "x
 const Samples samples_reshape_as = {.good = LINES("x[4,6] x[8,3]", "x[1] x[]", "x[0,2] x[0]")};
 const Samples samples_expand_as = {.good = LINES("x[3,1] x[3,4]", "x[] x[2]", "x[1] x[0]")};
 const Samples samples_movedim = {
-    .good = LINES("x[2,3,4] [0] [2]", "x[2,3,4] [0,1] [1,2]", "x[0,1] [0] [1]"),
-    .bad = BAD({"x[2,3] [0,1] [0]", ST_ARGUMENT, "destination"}),
+    .good = LINES("movedim.intlist: x[2,3,4] [0] [2]", "movedim.intlist: x[2,3,4] [0,1] [1,2]",
+                  "movedim.intlist: x[0,1] [0] [1]", "movedim.int: x[2,3,4] 0 -1",
+                  "movedim.int: x[2,3,4] -1 1", "movedim.int: x[0,1] 0 1"),
+    .bad = BAD({"movedim.intlist: x[2,3] [0,1] [0]", ST_ARGUMENT, "destination"},
+               {"movedim.int: x[2,3] 0 2", ST_ARGUMENT, "destination"}),
 };
 const Samples samples_unflatten = {
     .good = LINES("x[6,2] 0 [2,3]", "x[6] -1 [3,-1]", "x[1] 0 [1,1]"),

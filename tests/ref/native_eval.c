@@ -136,7 +136,22 @@ static void sums_end(Sums *sums) {
     mem_free(sums->at);
 }
 
-/* scatter_add, scatter.src, scatter.value: (self, dim, index, src or value) */
+/* A number is cast to self's dtype before it is used. */
+static double in_dtype_of(const WideTensor *self, double value) {
+    if (self->dtype == DT_bool) return value != 0;
+    return dtype_is_float(self->dtype) ? value : trunc(value);
+}
+
+static double joined(const OpRow *row, const Arg *args, const WideTensor *out, double to,
+                     double value) {
+    const bool reduces = row->id == OP_scatter_reduce || row->id == OP_scatter_value_reduce;
+    const bool multiplies = reduces && !strcmp(args[4].string, "multiply");
+    if (multiplies) return to * value;
+    if (!reduces && row->id != OP_scatter_add) return value;
+    return out->dtype == DT_bool ? to != 0 || value != 0 : to + value;
+}
+
+/* scatter_add, scatter.src, .value, .reduce, .value_reduce: (self, dim, index, src or value, how) */
 static Status eval_scatter(const OpRow *row, const Arg *args, const WideTensor *in,
                            const WideTensor *out) {
     const WideTensor *const index = &in[2], *const src = &in[3];
@@ -146,11 +161,12 @@ static Status eval_scatter(const OpRow *row, const Arg *args, const WideTensor *
     if (!sums_new(&sums, &in[0], out)) return ST_MEMORY;
     for (int64_t i = 0; i < wide_numel(index); i++) {
         wide_index(index, i, at);
-        const double value = src->data ? wide_get(src, at) : arg_double(&args[3]);
+        const double value =
+            src->data ? wide_get(src, at) : in_dtype_of(&in[0], arg_double(&args[3]));
         const int64_t to = (int64_t)wide_get(index, at);
         if (out->rank) at[dim] = to;
         double *const sum = &sums.at[number_of(out, at)];
-        *sum = (row->id == OP_scatter_add ? *sum : 0) + value;
+        *sum = joined(row, args, out, *sum, value);
     }
     sums_end(&sums);
     return ST_OK;
@@ -242,6 +258,8 @@ Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, cons
     } table[] = {{OP_scatter_add, eval_scatter},
                  {OP_scatter_src, eval_scatter},
                  {OP_scatter_value, eval_scatter},
+                 {OP_scatter_reduce, eval_scatter},
+                 {OP_scatter_value_reduce, eval_scatter},
                  {OP_index_add, eval_index_add},
                  {OP_embedding_dense_backward, eval_embedding_backward},
                  {OP_view_scatter, eval_view_scatter},
