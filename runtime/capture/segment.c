@@ -98,11 +98,21 @@ static uint8_t marks_of(const Trace *trace, const sn_tensor *t) {
     return (is_needed(trace, t) ? VALUE_needed : 0) | (refs_of(t) > 1 ? VALUE_alive : 0);
 }
 
+/* A segment that runs again cannot go backward again, so what its backward gave is there then. */
+static void mark_gradients(Trace *trace) {
+    for (int i = 0; i < trace->ops.n; i++) {
+        const TraceOp *const op = trace->ops.at[i].op;
+        if (op->row->id != OP_gradients) continue;
+        for (int k = 0; k < op->n_outs; k++) trace->marks[op->first_value + k] |= VALUE_needed;
+    }
+}
+
 Status trace_mark_needed(Trace *trace) {
     if (!trace->marks) trace->marks = arena_alloc(trace->capture->arena, (size_t)trace->values.n);
     if (!trace->marks) return ST_MEMORY;
     for (int v = 0; v < trace->values.n; v++)
         if (trace->values.at[v]) trace->marks[v] |= marks_of(trace, trace->values.at[v]);
+    if (trace->gradients && !trace->capture->final) mark_gradients(trace);
     return trace_mark_viewed(trace);
 }
 

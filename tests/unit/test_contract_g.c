@@ -285,6 +285,26 @@ START_TEST(g4_a_captured_gradient_has_the_layout_of_the_tapes) {
 }
 END_TEST
 
+/* The root is made at the first item; the second runs the segment again, whose backward has been, and whose gradient is
+ * gone. */
+static sn_status clears_gradient(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const u = sn_sum(sn_in(f, 0)), *const h = sn_mul(host->w, u);
+    sn_tensor *const loss = sn_sum(sn_mul(h, h));
+    sn_backward(loss);
+    sn_grad_set(host->w, NULL);
+    const double first = sn_item(loss), second = sn_item(u);
+    return sn_out(f, 0, sn_full(SN_INTS(1), sn_float(first + second), SN_F32));
+}
+
+START_TEST(g4_a_segment_that_runs_again_does_not_go_backward_again) {
+    Host fast = {.w = LEAF(1, 6)}, slow = {.w = LEAF(1, 6)};
+    const Twin twin = twin_new(clears_gradient, &fast, &slow, NULL);
+    for (int i = 0; i < 4; i++) TWIN_CALL(twin, F32((uint64_t)i, 6));
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status doubles_gradient(sn_frame *f) {
     ((Host *)sn_closure(f))->hooks++;
     return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2)));
@@ -478,6 +498,7 @@ int main(void) {
         g4_a_captured_backward_reaches_any_number_of_leaves,
         g4_what_a_copy_overwrites_gets_zeros,
         g4_a_captured_gradient_has_the_layout_of_the_tapes,
+        g4_a_segment_that_runs_again_does_not_go_backward_again,
         g4_hooks_run_once_each_call,
         g5_in_place_gradients_are_those_of_the_functional_form,
         g5_a_comparison_in_place_ends_the_history_with_zeros,
