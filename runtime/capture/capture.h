@@ -219,6 +219,10 @@ Status trace_note_views(const Trace *trace, const Variant *variant);
 Status variant_note_views(const Variant *variant, const int64_t *numbers, sn_tensor *const *inputs,
                           sn_tensor *const *outs);
 
+/* A launch counts a memory that it writes once; eager counts every write. */
+Status variant_plan_writes(Variant *variant, const Trace *trace);
+void variant_count_writes(const Variant *variant, sn_tensor *const *inputs, sn_tensor *const *outs);
+
 /* trace_graph.c: the capture graph of a trace. */
 const TraceOp *trace_maker(const Trace *trace, Operand value); /* NULL: an input */
 /* The call that op was in this trace; args has room for MAX_ARGS, out_args (out forms) for MAX_OUTS; lists live

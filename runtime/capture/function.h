@@ -42,7 +42,8 @@ typedef struct SymBinding {
 } SymBinding;
 
 typedef struct Variant Variant;
-typedef struct OutputView OutputView; /* runtime/capture/trace_views.c */
+typedef struct OutputView OutputView; /* runtime/capture/trace_views.c, as the next one */
+typedef struct WriteCount WriteCount;
 struct Variant {
     _Atomic int32_t refs; /* the function's, and one per tape node */
     Variant *next;        /* older variant of the same end */
@@ -80,6 +81,8 @@ struct Variant {
     bool *inference;   /* by output: of inference mode; NULL: none */
     OutputView *views; /* the outputs that are views */
     int n_views;
+    WriteCount *counts; /* versions that a launch adds to its own */
+    int n_counts;
     const OpRow **used_up;     /* by output, see training.h; NULL: nowhere */
     struct Training *training; /* split forward and backward, NULL: none wanted */
     CompileInfo info;

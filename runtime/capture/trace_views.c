@@ -1,4 +1,4 @@
-/* trace_views.c: views among the values of a segment, in two respects.
+/* trace_views.c: views among the values of a segment, in three respects.
  *
  * Memory: what a segment leaves unmade is made later in memory of its own. A value that a needed one
  * views is therefore needed too where it, or another view of it, may still be asked for:
@@ -8,7 +8,9 @@
  * The tape: code makes memory and metadata; which view ops lead from the base to a result is noted
  * after the launch, as eager's tape notes it, so that a later write through the result reaches the
  * base's history [semantics G5]. A base that is no result can be reached by nobody, so any handle
- * of the view's own memory and history does. */
+ * of the view's own memory and history does.
+ *
+ * Versions: eager counts every write of a memory, code writes it once; a launch counts the rest. */
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/capture.h"
 
@@ -172,4 +174,69 @@ Status trace_note_views(const Trace *trace, const Variant *v) {
         TRY(note_view(&noting, view, trace->values.at[v->outputs[view->output]], self));
     }
     return ST_OK;
+}
+
+/* Versions ------------------------------------------------------------------------------------ */
+
+struct WriteCount {
+    int input, output; /* a graph input, or an output of memory made here; -1: not this */
+    int uncounted;
+};
+
+/* The value that has made the memory, or -1 - the number of an input's storage. */
+static int memory_of(const Trace *trace, Operand o) {
+    while (!operand_is_input(o)) {
+        const TraceOp *const op = trace_maker(trace, o);
+        if (!op || op->row->kind != KIND_view) return o;
+        o = op->operands[0];
+    }
+    return -1 - trace->inputs.at[operand_input(o)].storage_number;
+}
+
+static void count_op(const Trace *trace, const TraceOp *op, int *by_value, int *by_storage) {
+    const int first = op->form == FORM_inplace ? 0 : op->n_operands - op->row->n_out,
+              last = op->form == FORM_inplace ? 1 : op->n_operands;
+    for (int i = first; op->form != FORM_functional && i < last; i++) {
+        if (op->operands[i] == OPERAND_ABSENT) continue;
+        const int memory = memory_of(trace, op->operands[i]);
+        if (memory >= 0)
+            by_value[memory]++;
+        else
+            by_storage[-1 - memory]++;
+    }
+}
+
+static void add_count(Variant *v, int input, int output, int *uncounted) {
+    const WriteCount count = {input, output, *uncounted};
+    if (*uncounted > 0) v->counts[v->n_counts++] = count;
+    *uncounted = 0;
+}
+
+Status variant_plan_writes(Variant *v, const Trace *trace) {
+    if (!trace->writes) return ST_OK;
+    int *const by_value = ARENA_ARRAY(v->arena, int, trace->values.n), *const by_storage =
+                                                                           ARENA_ARRAY(
+                                                                               v->arena, int,
+                                                                               trace->n_storages);
+    v->counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
+    if (!by_value || !by_storage || !v->counts) return ST_MEMORY;
+    for (int i = 0; i < trace->ops.n; i++)
+        count_op(trace, trace->ops.at[i].op, by_value, by_storage);
+    for (int s = 0; s < trace->n_storages; s++) by_storage[s]--; /* the launch's own */
+    for (int i = 0; i < v->n_graph_inputs; i++)
+        add_count(v, i, -1,
+                  &by_storage[trace->inputs.at[v->graph_inputs[i].touched].storage_number]);
+    for (int i = 0; i < v->n_outputs; i++) {
+        const int memory = memory_of(trace, v->outputs[i]);
+        if (memory >= 0) add_count(v, -1, i, &by_value[memory]);
+    }
+    return ST_OK;
+}
+
+void variant_count_writes(const Variant *v, sn_tensor *const *inputs, sn_tensor *const *outs) {
+    for (int i = 0; i < v->n_counts; i++) {
+        const WriteCount *const count = &v->counts[i];
+        sn_tensor *const t = count->input >= 0 ? inputs[count->input] : outs[count->output];
+        for (int k = 0; t && k < count->uncounted; k++) tensor_written(t);
+    }
 }

@@ -202,6 +202,7 @@ static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *s
     const Training *const t = v->training;
     if (!all || !tracked) return ST_MEMORY;
     TRY(execute(v->run, inputs, symbols, floats, all));
+    variant_count_writes(v, inputs, all);
     Launch *const l = launch_new(v, symbols, floats);
     if (!l) return error_pending();
     const Status saved = save_values(l, inputs, all);

@@ -67,13 +67,20 @@ static Status finish(const Variant *variant, sn_tensor *const *outs) {
     return ST_OK;
 }
 
+static Status run(const Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
+                  const double *floats, sn_tensor **outs) {
+    TRY(execute(variant->run, inputs, symbols, floats, outs));
+    variant_count_writes(variant, inputs, outs);
+    return ST_OK;
+}
+
 Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
                        const double *floats, sn_tensor **outs) {
     sn_state *const state = state_get();
     const bool inference = state->grad_mode == SN_INFERENCE;
     if (inference) state_grad_mode_set(state, SN_GRAD_OFF);
     const Status status = variant->training ? training_run(variant, inputs, symbols, floats, outs)
-                                            : execute(variant->run, inputs, symbols, floats, outs);
+                                            : run(variant, inputs, symbols, floats, outs);
     if (inference) state_grad_mode_set(state, SN_INFERENCE);
     return status == ST_OK ? finish(variant, outs) : status;
 }
@@ -252,6 +259,7 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
         copy_outputs(v, trace, &made);
         note_inference(v, trace);
         status = variant_plan_views(v, trace);
+        if (status == ST_OK) status = variant_plan_writes(v, trace);
         if (status == ST_OK) status = compile_into(v, trace, &made);
         v->n_bindings = plan.bindings.n;
         v->bindings = plan.bindings.at;

@@ -156,6 +156,45 @@ START_TEST(c2_a_view_and_its_whole_are_one_memory_across_a_break) {
 }
 END_TEST
 
+/* G3: versions -------------------------------------------------------------------------------- */
+
+static sn_status writes_twice(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const h = sn_exp(x);
+    sn_add_(sn_select(h, 0, 1), sn_select(x, 0, 0));
+    sn_add_(h, x);
+    sn_neg_(x);
+    sn_sin_(x);
+    sn_sigmoid_(x);
+    return sn_out(f, 0, h);
+}
+
+/* w * t saves t, which is then written: the error tells both versions. */
+static void version_error(sn_tensor *t, char *text, size_t room) {
+    sn_tensor *const loss = sn_sum(sn_mul(LEAF(2, 1), t));
+    sn_neg_(t);
+    ck_assert_int_ne(sn_backward(loss), SN_OK);
+    strncpy(text, sn_error_take()->message, room - 1);
+}
+
+START_TEST(g3_versions_count_every_write_of_a_segment) {
+    const Twin twin = twin_new(writes_twice, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        char text[2][2][256] = {{""}};
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = F32(1, 4);
+            sn_tensor *const h = SN_CALL(k ? twin.fast : twin.eager, x);
+            version_error(h, text[k][0], sizeof text[k][0]);
+            version_error(x, text[k][1], sizeof text[k][1]);
+        }
+        ck_assert(strstr(text[0][0], "version 2,") && strstr(text[0][1], "version 3,"));
+        ck_assert_str_eq(text[1][0], text[0][0]);
+        ck_assert_str_eq(text[1][1], text[0][1]);
+    }
+    ck_assert_int_gt(stats_of(twin.fast).ops_generated, 0);
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {g5_a_write_through_a_compiled_view_reaches_the_input,
                                   g5_a_write_through_a_compiled_view_reaches_its_whole,
@@ -164,6 +203,7 @@ int main(void) {
                                   g5_views_of_what_was_detached_share_a_history,
                                   g5_a_view_made_without_gradients_refuses_a_write_with_them,
                                   g5_a_view_made_in_inference_mode_is_none_to_the_tape,
-                                  c2_a_view_and_its_whole_are_one_memory_across_a_break};
+                                  c2_a_view_and_its_whole_are_one_memory_across_a_break,
+                                  g3_versions_count_every_write_of_a_segment};
     return contract_main("test_views", tests, (int)(sizeof tests / sizeof *tests));
 }
