@@ -19,12 +19,17 @@ struct TapeView {
     int result;       /* of a Tensor[] op */
     TapeView *parent; /* the view that this one was made from; NULL: the base */
     const OpRow *row;
-    Arg args[]; /* [0] is the tensor: not set */
+    Arg args
+        []; /* [0] is the tensor: not set; as_strided's offset counts from the base's first element */
 };
 
 static TapeView *view_retain(TapeView *view) {
     if (view) atomic_fetch_add(&view->refs, 1);
     return view;
+}
+
+static bool is_strided(const TapeView *view) {
+    return view->row->id == OP_as_strided && view->args[3].kind == ARG_int;
 }
 
 TapeView *tape_view_of(const sn_tensor *self) {
@@ -72,6 +77,8 @@ Status tape_view_set(sn_tensor *t, sn_tensor *self, TapeView *view) {
     sn_tensor *const base = tape_view_base(self);
     meta->view = view;
     meta->base = base ? base : self;
+    for (; view != (base ? self->autograd->view : NULL); view = view->parent)
+        if (is_strided(view)) view->args[3].i -= meta->base->offset;
     tensor_retain(meta->base);
     meta->generation = generation_of(meta->base);
     return ST_OK;
@@ -129,6 +136,7 @@ static Status replay(const TapeView *view, sn_tensor *base, sn_tensor **out) {
     Arg args[MAX_ARGS];
     memcpy(args, view->args, (size_t)view->row->n_params * sizeof *args);
     args[0] = A_VAL(&self->base);
+    if (is_strided(view)) args[3].i += base->offset;
     sn_tensor *outs[MAX_LIST];
     TRY(tape_dispatch(view->row, FORM_functional, args, outs));
     *out = outs[view->result];
@@ -154,9 +162,25 @@ Status tape_view_refresh(sn_tensor *t) {
 
 static TapeView *written_view(TapeNode *node) { return *(TapeView **)tape_node_extra(node); }
 
+/* as_strided names places of the base's memory, so what it is applied to is laid out like that. */
+static bool names_places(const TapeView *view) {
+    while (view && view->row->id != OP_as_strided) view = view->parent;
+    return view != NULL;
+}
+
+static const Meta *layout_of(const TapeNode *node, const TapeView *view) {
+    return names_places(view) ? node->out_meta[0] : NULL;
+}
+
+static Status part_of(const TapeView *view, sn_tensor *grad, const Meta *layout, sn_tensor **out) {
+    sn_tensor *const whole = layout && grad->base.meta != layout ? tape_clone(grad, layout) : grad;
+    return whole ? replay(view, whole, out) : error_pending();
+}
+
 /* grad with the written part set to 0, in memory of its own. */
-static Status without_part(const TapeView *view, sn_tensor *grad, sn_tensor **out) {
-    sn_tensor *const copy = tape_clone(grad, NULL), *part;
+static Status without_part(const TapeView *view, sn_tensor *grad, const Meta *layout,
+                           sn_tensor **out) {
+    sn_tensor *const copy = tape_clone(grad, layout), *part;
     if (!copy) return error_pending();
     TRY(replay(view, copy, &part));
     TRY(tape_fill(part, 0));
@@ -166,8 +190,9 @@ static Status without_part(const TapeView *view, sn_tensor *grad, sn_tensor **ou
 
 static Status slices_backward(TapeNode *node, TapeBackward *call) {
     const TapeView *const view = written_view(node);
-    if (call->needs[1]) TRY(replay(view, call->grad_out[0], &call->grad_in[1]));
-    if (call->needs[0]) TRY(without_part(view, call->grad_out[0], &call->grad_in[0]));
+    const Meta *const layout = layout_of(node, view);
+    if (call->needs[1]) TRY(part_of(view, call->grad_out[0], layout, &call->grad_in[1]));
+    if (call->needs[0]) TRY(without_part(view, call->grad_out[0], layout, &call->grad_in[0]));
     return ST_OK;
 }
 

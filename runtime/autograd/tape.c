@@ -158,7 +158,8 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
     tape_node_retain(node);
     meta->node = node;
     meta->output = output;
-    node->out_meta[output] = t->base.meta;
+    if (!node->out_meta[output]) /* a copy that stands for the result may be laid out otherwise */
+        node->out_meta[output] = t->base.meta;
     tape_node_release(before);
     return ST_OK;
 }

@@ -120,6 +120,42 @@ static sn_status in_inference(sn_frame *f) {
 START_TEST(g5_a_view_made_in_inference_mode_is_none_to_the_tape) { try_all(in_inference, 1); }
 END_TEST
 
+/* The same write by transpose and by as_strided, which names places of the base's memory; the
+ * gradient comes in another layout than the base's. */
+static void write_transposed(sn_tensor *base, int64_t offset, bool strided, sn_tensor *w) {
+    sn_tensor *const view = strided ? sn_as_strided(base, SN_INTS(2, 4), SN_INTS(1, 2), offset)
+                                    : sn_transpose(base, 0, 1);
+    sn_mul_(view, w);
+    sn_tensor *const flat = sn_contiguous(sn_transpose(base, 0, 1));
+    ck_assert_int_eq(sn_backward(sn_sum(sn_mul(flat, F32(5, 2, 4)))), SN_OK);
+}
+
+START_TEST(g5_a_write_through_as_strided_goes_back_by_places) {
+    sn_tensor *grads[2][3];
+    for (int strided = 0; strided < 2; strided++) {
+        sn_tensor *const x = LEAF(1, 4, 2), *const w = LEAF(2, 2, 4), *const v = LEAF(3, 2, 4);
+        write_transposed(sn_mul_scalar(x, sn_float(2)), 0, strided, w);
+        write_transposed(sn_detach(sn_narrow(F32(4, 6, 2), 0, 1, 4)), 2, strided, v);
+        grads[strided][0] = sn_grad(x);
+        grads[strided][1] = sn_grad(w);
+        grads[strided][2] = sn_grad(v);
+    }
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(grads[0][i]);
+        ck_assert_msg(same_bits(grads[0][i], grads[1][i]), "%d", i);
+    }
+}
+END_TEST
+
+static sn_status strided_views(sn_frame *f) {
+    sn_tensor *const h = sn_exp(sn_in(f, 0));
+    sn_out(f, 1, h);
+    return sn_out(f, 0, sn_as_strided(h, SN_INTS(5, 4), SN_INTS(1, 6), 1));
+}
+
+START_TEST(g5_a_compiled_as_strided_is_written_by_places) { try_all(strided_views, 2); }
+END_TEST
+
 /* C2: one memory ------------------------------------------------------------------------------- */
 
 static sn_status whole_after_a_break(sn_frame *f) {
@@ -203,6 +239,8 @@ int main(void) {
                                   g5_views_of_what_was_detached_share_a_history,
                                   g5_a_view_made_without_gradients_refuses_a_write_with_them,
                                   g5_a_view_made_in_inference_mode_is_none_to_the_tape,
+                                  g5_a_write_through_as_strided_goes_back_by_places,
+                                  g5_a_compiled_as_strided_is_written_by_places,
                                   c2_a_view_and_its_whole_are_one_memory_across_a_break,
                                   g3_versions_count_every_write_of_a_segment};
     return contract_main("test_views", tests, (int)(sizeof tests / sizeof *tests));
