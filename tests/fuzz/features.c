@@ -80,6 +80,8 @@ static bool inference(const FzProgram *p) {
 }
 static bool outer_backward(const FzProgram *p) { return p->outer_backward && leaves(p); }
 
+static bool outer_write(const FzProgram *p) { return p->outer_write; }
+
 static bool loops_with_breaks(const FzProgram *p) {
     for (int i = 0; i < p->n_steps; i++)
         for (int k = p->steps[i].from; p->steps[i].kind == FZ_loop && k < i; k++)
@@ -179,6 +181,7 @@ static const struct {
                 {"kept values", keeps},
                 {"backward inside", backward},
                 {"backward outside", outer_backward},
+                {"results written outside", outer_write},
                 {"gradients switched", grad_modes},
                 {"inference mode", inference},
                 {"leaves written without gradients", leaf_updates},

@@ -514,6 +514,7 @@ static void choose_returns(Gen *g) {
         if (v >= 0 && gen_live(g, v)) p->returns[p->n_returns++] = v;
     }
     p->outer_backward = gen_chance(g, 35);
+    p->outer_write = gen_chance(g, 15);
 }
 
 void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) {

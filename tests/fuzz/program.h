@@ -12,6 +12,7 @@
  *   grad 1                                   a sn_grad_mode
  *   keep v5                                  a reference that outlives the call
  *   return v3 v5
+ *   outer_write
  *   outer_backward
  */
 #ifndef SINTER_TESTS_FUZZ_PROGRAM_H
@@ -100,7 +101,8 @@ typedef struct FzProgram {
     FzInput inputs[FZ_INPUTS];
     FzStep steps[FZ_STEPS];
     int returns[8];
-    bool outer_backward; /* after the call, backward through the results that carry gradients */
+    bool outer_write;    /* after the call, results are multiplied in place by a leaf */
+    bool outer_backward; /* then, backward through the results that carry gradients */
 } FzProgram;
 
 void fz_print(const FzProgram *p, Text *text);

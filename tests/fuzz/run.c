@@ -291,22 +291,42 @@ static sn_status body(sn_frame *f) {
 
 /* One call ------------------------------------------------------------------------------------ */
 
+static bool is_repeated(sn_tensor **out, int i) {
+    for (int k = 0; k < i; k++)
+        if (out[k] == out[i]) return true;
+    return false;
+}
+
+/* Through a result, what it views is written too; `factor` is a leaf. */
+static void outer_write(FzRun *run, sn_tensor **out, sn_tensor *factor) {
+    for (int i = 0; i < run->p->n_returns && !sn_check(); i++)
+        if (out[i] && dtype_is_float((DType)sn_dtype_of(out[i])) && !is_repeated(out, i))
+            sn_mul_(out[i], factor);
+    if (sn_check()) see_error(run, "write");
+    for (int i = 0; i < run->p->n_returns; i++) see(run, "written", i, out[i], true);
+}
+
 static void outer_backward(FzRun *run, sn_tensor **out) {
     for (int i = 0; i < run->p->n_returns && !sn_check(); i++) {
-        if (!out[i] || !sn_requires_grad(out[i])) continue;
-        bool repeated = false;
-        for (int k = 0; k < i; k++) repeated |= out[k] == out[i];
-        if (repeated) continue;
+        if (!out[i] || !sn_requires_grad(out[i]) || is_repeated(out, i)) continue;
         sn_tensor *grad = sn_full_like(out[i], sn_float(0.75));
         sn_backward_ex((sn_tensors){&out[i], 1}, (sn_tensors){&grad, 1}, SN_RETAIN_GRAPH);
     }
     if (sn_check()) see_error(run, "backward");
 }
 
+static void go_on_outside(FzRun *run, sn_tensor **out) {
+    sn_tensor *const factor =
+        sn_requires_grad_(sn_full((sn_ints){NULL, 0}, sn_float(1.5), SN_F32), true);
+    if (run->p->outer_write) outer_write(run, out, factor);
+    if (run->p->outer_backward) outer_backward(run, out);
+    if (run->p->outer_write) see(run, "grad of the factor", 0, sn_grad(factor), true);
+}
+
 static void see_all(FzRun *run, sn_tensor **out, bool ok) {
     for (int i = 0; ok && i < run->p->n_returns; i++) see(run, "out", i, out[i], true);
     for (int i = 0; ok && i < run->n_kept; i++) see(run, "kept", i, run->kept[i], true);
-    if (ok && run->p->outer_backward) outer_backward(run, out);
+    if (ok) go_on_outside(run, out);
     for (int i = 0; i < run->p->n_inputs; i++) {
         see(run, "input", i, run->inputs[i], false);
         if (run->inputs[i] && run->p->inputs[i].grad)

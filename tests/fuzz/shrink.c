@@ -144,8 +144,16 @@ static void drop_whole_parts(Shrinker *s) {
         begin(s)->p.outer_backward = false;
         attempt(s);
     }
+    if (s->now->p.outer_write) {
+        begin(s)->p.outer_write = false;
+        attempt(s);
+    }
     if (s->now->has_variant && s->now->variant.outer_backward) {
         begin(s)->variant.outer_backward = false;
+        attempt(s);
+    }
+    if (s->now->has_variant && s->now->variant.outer_write) {
+        begin(s)->variant.outer_write = false;
         attempt(s);
     }
     drop_last_inputs(s);

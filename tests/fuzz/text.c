@@ -114,7 +114,8 @@ void fz_print(const FzProgram *p, Text *t) {
     for (int i = 0; i < p->n_steps; i++) print_step(t, &p->steps[i]);
     text_puts(t, "return");
     for (int i = 0; i < p->n_returns; i++) text_printf(t, " v%d", p->returns[i]);
-    text_puts(t, p->outer_backward ? "\nouter_backward\n" : "\n");
+    text_puts(t, p->outer_write ? "\nouter_write\n" : "\n");
+    if (p->outer_backward) text_puts(t, "outer_backward\n");
 }
 
 /* Parsing ------------------------------------------------------------------------------------- */
@@ -328,6 +329,8 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
             if (out->n_inputs > out->n_values) out->n_values = out->n_inputs;
         } else if (take(&r, "return")) {
             parse_return(&r, out);
+        } else if (take(&r, "outer_write")) {
+            out->outer_write = true;
         } else if (take(&r, "outer_backward")) {
             out->outer_backward = true;
         } else {
