@@ -143,9 +143,10 @@ static const char *written_schema(const OpRow *row, OpForm form, const char *nam
     return pool_print("%s(%s%s%s", name, params, outs, strcat(results, ")"));
 }
 
-/* ATen's in-place overloads of two ops are called otherwise than the functional ones. */
+/* ATen's in-place overloads of some ops are called otherwise than the functional ones. */
 static const char *inplace_overload(const Schema *s) {
     if (!strcmp(s->base, "pow")) return s->overload + strlen("Tensor_"); /* pow_.Scalar */
+    if (!strcmp(s->base, "transpose")) return "";
     if (!strcmp(s->base, "floor_divide") && !*s->overload) return "Tensor";
     return s->overload;
 }

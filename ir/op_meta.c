@@ -63,6 +63,10 @@ static Status check_out(MetaCall *call) {
 
 Status op_meta(MetaCall *call) {
     const OpRow *row = call->row;
+    if (call->form == FORM_inplace && row->kind == KIND_view)
+        return meta_fail(call, ST_UNSUPPORTED,
+                         "%s changes a handle, which graphs don't have; write %s",
+                         op_form_name(row, FORM_inplace), row->name);
     if (row->alias_of) call->row = row->alias_of;
     call->order = ORDER_none;
     Status status = call->row->meta(call);

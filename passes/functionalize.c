@@ -227,9 +227,6 @@ static Val *result_of(Graph *graph, const Node *written, const Node *pure, int i
 static Status rewrite_form(Rewrite *rewrite, Node *node) {
     Graph *const graph = rewrite->graph;
     const int n_written = node->form == FORM_inplace ? 1 : node->row->n_out;
-    if (node->row->kind == KIND_view && node->form == FORM_inplace)
-        return error_raise(ST_UNSUPPORTED, "%s changes metadata in place",
-                           op_form_name(node->row, node->form));
     Alias *targets[MAX_OUTS];
     for (int i = 0; i < n_written; i++) targets[i] = alias_of(rewrite, written(node, i));
     ReadContext read = {rewrite, node, false};

@@ -204,6 +204,20 @@ static Status saved_result(TapeNode *node, const TapeSaved *saved, bool create_g
     return ST_OK;
 }
 
+/* A saved argument again; its history is that of the call, though its handle may have been detached in place since. */
+static Status saved_argument(TapeNode *node, const TapeSaved *saved, bool create_graph, Val **out) {
+    sn_tensor *t = saved->tensor;
+    const TapeEdge *const edge = &node->edges[saved->arg], *const now = tape_edge_now(edge);
+    const bool own = edge->target && !edge->leaf && !now->leaf;
+    if (create_graph && own && !t->autograd) {
+        t = tensor_from_storage(t->storage, t->base.meta, t->offset);
+        if (!t) return ST_MEMORY;
+        TRY(tape_attach(t, now->target, now->output));
+    }
+    *out = &t->base;
+    return ST_OK;
+}
+
 static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
     const RowNode *const row = row_node(node);
     memcpy(rc->args, row->args, (size_t)row->row->n_params * sizeof(Arg));
@@ -220,7 +234,7 @@ static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
         if (saved->result >= 0)
             TRY(saved_result(node, saved, call->create_graph, &rc->results[saved->result]));
         else if (saved->item < 0)
-            rc->args[saved->arg].val = &saved->tensor->base;
+            TRY(saved_argument(node, saved, call->create_graph, &rc->args[saved->arg].val));
         else
             ((Val **)rc->args[saved->arg].vals)[saved->item] = &saved->tensor->base;
     }

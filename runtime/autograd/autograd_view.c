@@ -64,6 +64,25 @@ void tape_view_release(TapeView *view) {
     }
 }
 
+/* A base that changed its layout in place is a view itself, of a handle that stands for what it was. */
+static sn_tensor *base_of(AutogradMeta *meta) {
+    while (meta->base->autograd && meta->base->autograd->view) {
+        sn_tensor *const older = meta->base->autograd->base;
+        tensor_retain(older);
+        tensor_release(meta->base);
+        meta->base = older;
+    }
+    return meta->base;
+}
+
+void tape_view_of_old(sn_tensor *self, sn_tensor *old) {
+    AutogradMeta *const meta = self->autograd;
+    if (!meta || meta->base != self) return;
+    meta->base = old;
+    tensor_retain(old);
+    tensor_release(self);
+}
+
 static uint32_t generation_of(const sn_tensor *base) {
     return base->autograd ? base->autograd->generation : 0;
 }
@@ -118,15 +137,13 @@ Status tape_view_alone(sn_tensor *t, bool no_grad) {
 }
 
 sn_tensor *tape_view_base(const sn_tensor *t) {
-    return t->autograd && t->autograd->view ? t->autograd->base : NULL;
+    return t->autograd && t->autograd->view ? base_of(t->autograd) : NULL;
 }
 
-static bool stale(const AutogradMeta *meta) {
-    return meta->generation != generation_of(meta->base);
-}
+static bool stale(AutogradMeta *meta) { return meta->generation != generation_of(base_of(meta)); }
 
 bool tape_view_tracks(const sn_tensor *t) {
-    return stale(t->autograd) && tape_tracks(t->autograd->base);
+    return stale(t->autograd) && tape_tracks(base_of(t->autograd));
 }
 
 /* The view's ops on another tensor of the base's sizes; a result of the innermost scope. */
@@ -203,7 +220,7 @@ static const TapeClass slices_class = {
 
 Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
     AutogradMeta *const meta = t->autograd;
-    sn_tensor *const base = meta->base;
+    sn_tensor *const base = base_of(meta);
     AutogradMeta *const base_meta = tape_meta(base);
     TapeNode *const slices =
         base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
@@ -224,7 +241,7 @@ Status tape_check_inplace(const sn_tensor *t) {
     if (meta->requires_grad && !meta->node)
         return error_raise(ST_STATE, "a leaf that requires gradients would be written in place");
     if (!meta->view) return ST_OK;
-    const AutogradMeta *const base = meta->base->autograd;
+    const AutogradMeta *const base = base_of(t->autograd)->autograd;
     if (base && base->requires_grad && !base->node)
         return error_raise(ST_STATE,
                            "a view of a leaf that requires gradients would be written in place");

@@ -271,6 +271,16 @@ Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *
 const char *strided_refusal(const Trace *trace, const OpCall *call);
 int64_t strided_origin(const Trace *trace, Operand self);
 bool strided_counts_from_an_input(const Trace *trace);
+/* The input whose memory a value is a view of, by views alone; -1: none. */
+int trace_root_input(const Trace *trace, Operand value);
+
+/* capture_relayout.c: self is about to change its layout in place. *recorded: it is a result of the current segment and the
+ * view that it becomes is to be recorded; else self is made, and the view is not to be captured. */
+Status capture_relayout(sn_tensor *self, bool *recorded);
+/* self and old have exchanged what they stand for. */
+void capture_exchanged(sn_tensor *self, sn_tensor *old);
+/* self is now such a view: the version of the input that it shows goes up at the call [semantics C3]. */
+void capture_relaid(sn_tensor *self);
 
 /* dynamic.c: static for the first trace of an end (or symbolic sizes throughout with
  * SN_DYNAMIC_ALWAYS), else what differs from `older` becomes symbols and runtime numbers. */

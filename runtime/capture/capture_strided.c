@@ -75,6 +75,15 @@ const char *strided_refusal(const Trace *trace, const OpCall *call) {
     return NULL;
 }
 
+int trace_root_input(const Trace *trace, Operand at) {
+    while (!operand_is_input(at)) {
+        const TraceOp *const op = at == OPERAND_ABSENT ? NULL : trace_maker(trace, at);
+        if (!op || op->row->kind != KIND_view) return -1;
+        at = op->operands[0];
+    }
+    return operand_input(at);
+}
+
 int64_t strided_origin(const Trace *trace, Operand self) {
     Root root = {.offset = 0};
     return root_of_value(trace, self, &root) ? root.offset : 0;

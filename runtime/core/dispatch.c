@@ -267,6 +267,7 @@ static const Arg *options_of_out(const OpRow *row, const Arg *args, const sn_ten
 Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
                 sn_tensor **outs) {
     Arg full[MAX_ARGS];
+    if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view)) return relayout(row, args, outs);
     if (UNLIKELY(form == FORM_out && row->options))
         args = options_of_out(row, args, out_args[0], full);
     OpCall call = {.row = row->alias_of ? row->alias_of : row,

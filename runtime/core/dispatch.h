@@ -40,6 +40,8 @@ typedef Status OpKernel(OpCall *call);
  * names the op and outs are NULL. */
 Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
                 sn_tensor **outs);
+/* The in-place form of a view row: the handle changes (runtime/autograd/relayout.c). */
+Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs);
 /* The same, and how many results there are. */
 Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n_outs);
 Status redispatch(OpCall *call); /* to the keys below call->key */

@@ -14,6 +14,7 @@ typedef struct GenVal {
         int64_t sizes[GEN_RANK], strides[GEN_RANK];
     } at[FZ_SETTINGS];
     int memory;           /* the value whose memory it may share, itself if none */
+    int handle;           /* the first value that named this tensor: forms return what they write */
     bool grad;            /* requires it */
     bool leaf;            /* or a view of one: not to be written */
     bool overlaps;        /* expanded: not to be written */

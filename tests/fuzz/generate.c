@@ -107,6 +107,7 @@ static void input_strides(const FzInput *in, MetaOut *out) {
 static void note_input(Gen *g, int i) {
     const FzInput *const in = &g->p->inputs[i];
     g->v[i].memory = in->alias >= 0 ? in->alias : i;
+    g->v[i].handle = i;
     if (in->alias >= 0) {
         const GenVal *const of = &g->v[in->alias];
         for (int s = 0; s < FZ_SETTINGS; s++) {
@@ -159,6 +160,11 @@ static Arg as_arg(Gen *g, const FzArg *a, int s, int64_t *ints, Val **vals) {
     }
 }
 
+/* t_ and the like: the handle gets what the functional row says. */
+static bool changes_handle(const OpRow *row, OpForm form) {
+    return form == FORM_inplace && row->kind == KIND_view;
+}
+
 /* Runs the meta rule under one setting; *n: room, then results. */
 static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
     OpForm form;
@@ -174,6 +180,7 @@ static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
     for (int i = 0; i < written; i++) args[row->n_params + i] = given[plain + i];
     if (written && row->options) op_args_take_options(row, given[plain].val->meta, args);
     MetaCall call = {.row = row, .form = form, .args = args, .out = outs};
+    if (changes_handle(row, form)) call.form = FORM_functional;
     call.n_out = row->returns_list ? *n : row->n_out;
     if (status == ST_OK) status = op_meta(&call);
     error_clear();
@@ -233,8 +240,15 @@ static void note_results(Gen *g, const FzStep *step, const OpRow *row, OpForm fo
             out->leaf = step->args[0].kind == FZ_value && g->v[step->args[0].value].leaf;
         const GenVal *const shared = shares_with(g, step, row, form, i, alias);
         out->memory = shared ? shared->memory : step->out + i;
+        out->handle = shared && form != FORM_functional ? shared->handle : step->out + i;
         out->low = 0, out->high = -1;
     }
+}
+
+static void note_change(Gen *g, int handle, const MetaOut *changed) {
+    for (int v = 0; v < g->p->n_values; v++)
+        for (int s = 0; s < FZ_SETTINGS && gen_live(g, v) && g->v[v].handle == handle; s++)
+            set_meta(g, v, s, &changed[s]);
 }
 
 /* Fills step->out and what is known of the results; false: the op would fail. */
@@ -244,6 +258,7 @@ static bool note_step(Gen *g, FzStep *step) {
     const OpRow *const row = op_find(step->op, strlen(step->op), &form);
     if (!row) return false;
     const int first = g->p->n_values;
+    MetaOut changed[FZ_SETTINGS];
     for (int s = 0; s < FZ_SETTINGS; s++) {
         int n = GEN_OUTS;
         if (!infer(g, step, s, outs, &n) || n > GEN_OUTS || first + n > FZ_VALUES) return false;
@@ -254,10 +269,12 @@ static bool note_step(Gen *g, FzStep *step) {
             set_meta(g, first + i, s, &outs[i]);
             if (g->v[first + i].at[s].meta.numel > 20000) return false;
         }
+        changed[s] = outs[0];
     }
     if (!writes_allowed(g, step, row, form)) return false;
     note_results(g, step, row, form, outs);
     g->p->n_values = first + step->n_out;
+    if (changes_handle(row, form)) note_change(g, g->v[first].handle, changed);
     return true;
 }
 
@@ -407,10 +424,20 @@ static int scalar_value(Gen *g, bool grad) {
     return -1;
 }
 
+/* The next round would find another layout. */
+static bool changes_layout(const FzStep *step) {
+    OpForm form;
+    const OpRow *const row =
+        step->kind == FZ_op ? op_find(step->op, strlen(step->op), &form) : NULL;
+    return row && changes_handle(row, form);
+}
+
 static void add_loop(Gen *g) {
     const int from = (int)gen_below(g, max_i64(g->p->n_steps, 1));
     for (int i = from; i < g->p->n_steps; i++)
-        if (g->p->steps[i].kind == FZ_loop || g->p->steps[i].kind == FZ_backward) return;
+        if (g->p->steps[i].kind == FZ_loop || g->p->steps[i].kind == FZ_backward ||
+            changes_layout(&g->p->steps[i]))
+            return;
     const int v = gen_chance(g, 40) ? scalar_value(g, false) : -1;
     if (v >= 0) add_plain(g, (FzStep){.kind = FZ_item, .value = v}); /* each round breaks */
     add_plain(g, (FzStep){.kind = FZ_loop, .from = from, .times = 2 + (int)gen_below(g, 2)});

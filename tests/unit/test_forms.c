@@ -1,5 +1,6 @@
 /* test_forms.c: forms of rows that the generic tests of forms cannot judge by the functional row alone: out forms of
- * creation, whose tensor decides dtype and device. Eagerly and compiled. */
+ * creation, whose tensor decides dtype and device; in-place forms of views, which change a handle. Eagerly and compiled. */
+#include "runtime/core/tensor.h"
 #include "tests/unit/contract.h"
 
 /* The forms that write into tensors of several dtypes and sizes. */
@@ -100,10 +101,126 @@ START_TEST(scattered_products_and_their_gradients) {
 }
 END_TEST
 
+/* in-place forms of views: the handle changes ------------------------------------------------- */
+
+static sn_status relay_result(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const h = sn_mul_scalar(x, sn_float(2));
+    sn_tensor *const row = sn_select(h, 0, 1);
+    if (sn_t_(h) != h) return sn_check();
+    sn_unsqueeze_(h, 0);
+    sn_add_(row, sn_select(sn_select(h, 0, 0), 1, 0)); /* through the older view */
+    sn_tensor *const w = sn_add(h, h);
+    sn_transpose_(w, 0, 2);
+    sn_squeeze_(w);
+    sn_out(f, 1, w);
+    sn_out(f, 2, row);
+    return sn_out(f, 0, h);
+}
+
+START_TEST(a_result_changes_its_layout_compiled) {
+    const Twin twin = twin_new(relay_result, NULL, NULL, SN_COMPILE_OPTIONS(.full_graph = true));
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *in[] = {F32((uint64_t)i, 2, 3)}, *want[3], *got[3];
+        ck_assert_int_eq(sn_call(twin.eager, in, 1, want, 3), SN_OK);
+        ck_assert_int_eq(sn_call(twin.fast, in, 1, got, 3), SN_OK);
+        for (int k = 0; k < 3; k++) ck_assert(same_bits(got[k], want[k]));
+        ck_assert_int_eq(sn_rank(got[0]), 3);
+        ck_assert_int_eq(sn_strides(got[0]).data[1], 1);
+        sn_zero_(got[0]);
+        ck_assert(same_bits(got[2], sn_zeros(SN_INTS(3), SN_F32))); /* it still shares memory */
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status relay_input(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_exp(x);
+    sn_t_(x);
+    return sn_out(f, 0, sn_mm(x, y));
+}
+
+/* An older tensor breaks the graph: what was made of it before keeps its sizes, the caller's handle has the new ones. */
+START_TEST(an_input_changes_its_layout_after_a_break) {
+    const Twin twin = twin_new(relay_input, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const a = F32((uint64_t)i, 2, 3), *const b = F32((uint64_t)i, 2, 3);
+        ck_assert(same_bits(SN_CALL(twin.eager, a), SN_CALL(twin.fast, b)));
+        ck_assert(same_bits(a, b) && sn_size(b, 0) == 3 && tensor_version(b) == 1);
+    }
+    ck_assert_ptr_nonnull(
+        strstr(sn_explain(twin.fast), "the layout of an older tensor changes in place"));
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status relay_tracked(sn_frame *f) {
+    sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(2));
+    sn_tensor *const row = sn_select(h, 0, 0);
+    sn_t_(h);
+    sn_mul_(row, sn_in(f, 1)); /* a view of what h was; h sees it */
+    return sn_out(f, 0, sn_mul(h, sn_in(f, 2)));
+}
+
+/* Gradients are those of the functional program [G5]; the figures are PyTorch's. */
+START_TEST(gradients_go_through_a_changed_layout) {
+    const Twin twin = twin_new(relay_tracked, NULL, NULL, NULL);
+    const float weights[] = {0, 1, 2, 3, 4, 5}, expected[] = {0, 12, 24, 2, 6, 10};
+    sn_tensor *const three = sn_full(SN_INTS(), sn_float(3), SN_F32);
+    sn_tensor *const w = sn_from_data(weights, SN_INTS(3, 2), SN_F32);
+    sn_function *const both[] = {twin.eager, twin.fast, twin.fast, twin.fast};
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const x = LEAF(1, 2, 3);
+        ck_assert_int_eq(sn_backward(sn_sum(SN_CALL(both[i], x, three, w))), SN_OK);
+        ck_assert(same_bits(sn_grad(x), sn_from_data(expected, SN_INTS(2, 3), SN_F32)));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+START_TEST(leaves_and_saved_values_are_protected) {
+    sn_tensor *const leaf = LEAF(1, 2, 3), *const part = sn_select(leaf, 0, 0);
+    ck_assert_ptr_null(sn_t_(leaf));
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "a leaf that requires gradients"));
+    ck_assert_ptr_null(sn_unsqueeze_(part, 0));
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "a view of a leaf"));
+    const sn_grad_mode mode = sn_grad_mode_set(SN_GRAD_OFF);
+    ck_assert_ptr_eq(sn_t_(leaf), leaf);
+    sn_grad_mode_set(mode);
+    ck_assert(sn_requires_grad(leaf) && sn_size(leaf, 0) == 3);
+    sn_tensor *const h = sn_exp(leaf), *const loss = sn_sum(h);
+    sn_t_(h); /* exp saved its result */
+    ck_assert_int_ne(sn_backward(loss), SN_OK);
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "writes in place"));
+    ck_assert_ptr_null(sn_unsqueeze_(sn_exp(leaf), 5));
+    ck_assert_str_eq(sn_error_take()->op, "aten::unsqueeze");
+}
+END_TEST
+
+/* The history that was is still that of what was saved. */
+START_TEST(detach_in_place_keeps_older_histories) {
+    sn_tensor *const x = LEAF(1, 4), *const h = sn_mul(x, x), *const y = sn_sum(sn_mul(h, h));
+    ck_assert_ptr_eq(sn_detach_(h), h);
+    ck_assert(!sn_requires_grad(h) && tensor_version(h) == 0);
+    sn_tensor *grad[1], *again[1], *roots[] = {y}, *leaves[] = {x};
+    const sn_tensors of = {leaves, 1};
+    ck_assert_int_eq(
+        sn_gradients((sn_tensors){roots, 1}, of, (sn_tensors){0}, SN_CREATE_GRAPH, grad), SN_OK);
+    roots[0] = sn_sum(grad[0]);
+    ck_assert_int_eq(sn_gradients((sn_tensors){roots, 1}, of, (sn_tensors){0}, 0, again), SN_OK);
+    sn_tensor *const want = sn_mul_scalar(sn_mul(sn_detach(x), sn_detach(x)), sn_float(12));
+    ck_assert(sn_item(sn_amax(sn_abs(sn_sub(again[0], want)))) < 1e-4);
+    sn_detach_(x);
+    ck_assert(!sn_requires_grad(x));
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         creation_takes_the_dtype_of_what_it_writes, what_like_resizes_is_contiguous,
-        boxed_calls_follow_the_schema_of_the_form, products_may_keep_what_halves_would_round,
-        scattered_products_and_their_gradients};
+        boxed_calls_follow_the_schema_of_the_form,  products_may_keep_what_halves_would_round,
+        scattered_products_and_their_gradients,     a_result_changes_its_layout_compiled,
+        an_input_changes_its_layout_after_a_break,  gradients_go_through_a_changed_layout,
+        leaves_and_saved_values_are_protected,      detach_in_place_keeps_older_histories};
     return contract_main("test_forms", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -1,0 +1,83 @@
+/* relayout.c: in-place forms of views (t_, unsqueeze_, as_strided_, detach_). They write no memory: the handle changes what
+ * it stands for.
+ *
+ *   h.t_()   v = t(h) by the functional row, recorded or run as any other; then h and v exchange what they stand
+ *            for: h is the view, v, a temporary, what h was. Views of h, its history and records of a capture that
+ *            meant the old h find v there.
+ *
+ * So no graph, pass or backend ever sees such a form, and gradients are those of the functional program [semantics G5].
+ * As in PyTorch the version goes up (not by detach_), so that a backward which saved h says so. */
+#include "runtime/capture/capture.h"
+#include "runtime/autograd/tape.h"
+
+/* What a handle stands for; references, scope and block stay where they are. */
+static void exchange(sn_tensor *a, sn_tensor *b) {
+    const sn_tensor before = *a;
+    struct Placeholder *const placeholder = a->placeholder;
+    const uint8_t inference = (a->flags ^ b->flags) & TF_inference;
+    a->base = b->base, b->base = before.base;
+    a->keys = b->keys, b->keys = before.keys;
+    a->storage = b->storage, b->storage = before.storage;
+    a->offset = b->offset, b->offset = before.offset;
+    a->autograd = b->autograd, b->autograd = before.autograd;
+    a->flags ^= inference;
+    b->flags ^= inference;
+    atomic_store(&a->placeholder, b->placeholder);
+    atomic_store(&b->placeholder, placeholder);
+}
+
+/* A leaf keeps its place in histories, its gradient and its hooks. */
+static bool stays_leaf(const sn_tensor *t) {
+    return t->autograd && t->autograd->requires_grad && !t->autograd->node;
+}
+
+static Status relayout_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) {
+    if (row->id == OP_detach) return tape_requires_grad(self, false);
+    self->base.meta = view->base.meta;
+    self->offset = view->offset;
+    return ST_OK;
+}
+
+static Status change(const OpRow *row, sn_tensor *self, sn_tensor *view, bool recorded) {
+    if (!recorded && stays_leaf(self)) {
+        TRY(relayout_leaf(row, self, view));
+    } else {
+        exchange(self, view);
+        tape_view_of_old(self, view);
+        capture_exchanged(self, view);
+    }
+    if (row->id == OP_detach) return ST_OK;
+    if (self->placeholder)
+        capture_relaid(self);
+    else
+        tensor_written(self);
+    return ST_OK;
+}
+
+static Status relayout_inside(const OpRow *row, const Arg *args) {
+    sn_tensor *const self = tensor_of(args[0].val), *view = NULL;
+    bool recorded = false;
+    TRY(capture_relayout(self, &recorded));
+    const bool checked = !recorded && row->id != OP_detach && state_get()->grad_mode == SN_GRAD_ON;
+    if (checked && tape_tracks(self)) TRY(tape_check_inplace(self));
+    Capture *const suspended = recorded ? NULL : capture_suspend();
+    const Status status = dispatch(row, FORM_functional, args, NULL, &view);
+    if (suspended) capture_resume(suspended);
+    TRY(status);
+    return change(row, self, view, recorded);
+}
+
+Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs) {
+    sn_state *const state = state_get();
+    TRY(error_pending());
+    outs[0] = NULL;
+    if (args[0].kind != ARG_tensor || tensor_valid(tensor_of(args[0].val), row->name) != ST_OK)
+        return error_pending();
+    TRY(scope_push(state, false));
+    const Status status = relayout_inside(row, args);
+    scope_pop(state);
+    if (status == ST_OK) return outs[0] = tensor_of(args[0].val), ST_OK;
+    error_set_op(op_form_name(row, FORM_inplace));
+    error_set_site(state->site);
+    return status;
+}
