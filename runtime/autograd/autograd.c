@@ -540,10 +540,16 @@ static Status copy_into(sn_tensor *to, sn_tensor *from) {
                          (const Arg[]){V(&to->base), V(&from->base), A_BOOL(false)}, &written);
 }
 
+static bool has_gaps(const Meta *meta) {
+    return meta_bytes(meta) > (size_t)(meta->numel * dtype_bytes(meta->dtype));
+}
+
 sn_tensor *tape_clone(sn_tensor *t, const Meta *meta) {
     const Meta *const from = t->base.meta;
     if (!meta) meta = meta_intern_contiguous(from->dtype, from->device, from->sizes, from->rank);
-    sn_tensor *const copy = meta ? tensor_new(meta) : NULL;
+    sn_tensor *const copy = !meta            ? NULL
+                            : has_gaps(meta) ? tensor_new_zero(meta)
+                                             : tensor_new(meta);
     return copy && copy_into(copy, t) == ST_OK ? copy : NULL;
 }
 

@@ -158,7 +158,7 @@ void tape_blocks_trim(sn_state *state);
 size_t tape_args_bytes(const OpRow *row, const Arg *args);
 /* Copies args with what their lists and strings point at into `memory` of that many bytes. */
 void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory);
-/* A copy in memory of its own, row-major or as `meta` says; has a history where grad mode is on and
+/* A copy in memory of its own, row-major or as `meta` says, zeros between its elements; has a history where grad mode is on and
  * t has one. */
 sn_tensor *tape_clone(sn_tensor *t, const Meta *meta);
 Status tape_fill(sn_tensor *t, double value); /* in place, an op */

@@ -147,6 +147,15 @@ START_TEST(g5_a_write_through_as_strided_goes_back_by_places) {
 }
 END_TEST
 
+START_TEST(g5_places_beside_the_base_have_zero_gradients) {
+    sn_tensor *const base = sn_detach(sn_narrow(F32(1, 4, 6), 1, 0, 2)), *const w = LEAF(2, 3, 6);
+    sn_mul_(sn_as_strided(base, SN_INTS(3, 6), SN_INTS(6, 1), 0), w);
+    ck_assert_int_eq(sn_backward(sn_sum(base)), SN_OK);
+    sn_tensor *const beside = sn_narrow(sn_grad(w), 1, 2, 4);
+    ck_assert(same_bits(sn_abs(beside), sn_full(SN_INTS(3, 4), sn_float(0), SN_F32)));
+}
+END_TEST
+
 static sn_status strided_views(sn_frame *f) {
     sn_tensor *const h = sn_exp(sn_in(f, 0));
     sn_out(f, 1, h);
@@ -240,6 +249,7 @@ int main(void) {
                                   g5_a_view_made_without_gradients_refuses_a_write_with_them,
                                   g5_a_view_made_in_inference_mode_is_none_to_the_tape,
                                   g5_a_write_through_as_strided_goes_back_by_places,
+                                  g5_places_beside_the_base_have_zero_gradients,
                                   g5_a_compiled_as_strided_is_written_by_places,
                                   c2_a_view_and_its_whole_are_one_memory_across_a_break,
                                   g3_versions_count_every_write_of_a_segment};
