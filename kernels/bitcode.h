@@ -1,12 +1,12 @@
-/* bitcode.h: the scalar primitives as LLVM bitcode (LLVM 19), one module per instruction set, for codegen/llvm to link
- * and inline. Linked into libsinter-llvm only (target sn_bitcode).
+/* bitcode.h: the scalar primitives as LLVM bitcode (LLVM 19) per instruction set, for codegen/llvm to link and inline.
+ * Made here as one module, cut into one per function and held by codegen/llvm (tool/bitcode_split.c, library.c).
  *
  * Below, W is isa_lanes(isa) (v2: 4, v3: 8, v4: 16), T one of f32 f64 i32 i64 b, and vT the vector type
  *     f32 <W x float>   f64 <W x double>   i32 <W x i32>   i64 <W x i64>   b <W x i8>, each lane 0 or 1
  * Results of type b are 0 or 1 per lane too. All functions are pure (memory(none), nounwind, willreturn), alwaysinline,
- * external, take and return plain vectors by value, and have no target attributes: give the functions they are
+ * linkonce, take and return plain vectors by value, and have no target attributes: give the functions they are
  * inlined into target-cpu x86-64-v2/v3/v4, and for v4 "prefer-vector-width"="512". They may call internal helpers that
- * stay out of line (large sine arguments; fma of doubles on v2), so link the module with all its internal functions.
+ * stay out of line (large sine arguments; fma of doubles on v2): those come with each function that needs them, linkonce.
  * They import nothing but llvm.* intrinsics that the level has instructions for.
  *
  *   vR @sn_<prim>_<T>(vT...)        every row of ir/scalar.def whose llvm column is CALL, for each of its types; operands
@@ -21,7 +21,7 @@
 #define SINTER_KERNELS_BITCODE_H
 #include "kernels/kernels.h"
 
-/* The module of one level; the bytes live as long as the library. */
-const void *kernels_bitcode(Isa isa, size_t *bytes);
+/* The module of one function; the bytes live as long as the library. NULL: there is none. */
+const void *kernels_bitcode(Isa isa, const char *name, size_t *bytes);
 
 #endif

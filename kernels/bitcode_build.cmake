@@ -1,5 +1,5 @@
 # Links the wrappers (AT.wrap.ll) with the primitives (AT.inner.bc), inlines and optimises for CPU, and removes target
-# attributes, so that the module inlines into any function of that level: AT.bc.
+# attributes and module flags, so that the module inlines into any function of that level: AT.bc.
 macro(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endmacro()
@@ -11,5 +11,6 @@ run(${OPT} -passes=default<O2> -vectorize-loops=false -vectorize-slp=false -disa
 run(${DIS} ${AT}.full.bc -o ${AT}.full.ll)
 file(READ ${AT}.full.ll text)
 string(REGEX REPLACE " \"(target-cpu|target-features|tune-cpu|prefer-vector-width|min-legal-vector-width|no-trapping-math|stack-protector-buffer-size|frame-pointer)\"=\"[^\"]*\"" "" text "${text}")
+string(REGEX REPLACE "\n!llvm[.](ident|module[.]flags) [^\n]*" "" text "${text}")
 file(WRITE ${AT}.plain.ll "${text}")
 run(${OPT} -passes=verify ${AT}.plain.ll -o ${AT}.bc)

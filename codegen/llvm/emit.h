@@ -23,7 +23,8 @@ enum {
     FOLD_LEVELS = 4,
     S_LEVELS = 5,
     EMIT_MAX_BUFS = 256,
-    EMIT_MAX_PARAMS = 256
+    EMIT_MAX_PARAMS = 256,
+    EMIT_MAX_PARTS = 256
 };
 
 /* Consecutive dims that every access walks as one: coefficients are those of dim `coef`. */
@@ -51,7 +52,9 @@ typedef struct Emitter {
     const Buf *bufs;
     const CodegenRequest *request;
     LLVMContextRef context;
-    LLVMModuleRef module, library; /* library: bitcode of the primitives, read lazily */
+    LLVMModuleRef module;
+    LLVMModuleRef parts[EMIT_MAX_PARTS]; /* bitcode of the primitives that were named */
+    int n_parts;
     LLVMBuilderRef b, entry;       /* entry: the end of the first block, for what never changes */
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr;
     int lanes, isa;

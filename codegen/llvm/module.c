@@ -4,9 +4,8 @@
  *   emit (emit_nest.c) -> verify -> link the bitcode functions it names -> always-inline, dce,
  * early-cse, instcombine, simplifycfg -> object
  *
- * The bitcode is read lazily and all its functions are made linkonce before linking, so only what
- * is named (and what that calls) is materialised. Everything lives in one context per call; nothing
- * here is global but LLVM's own initialisation. Failures come back as a Status and a message; what
+ * Every function of the bitcode is a module of its own (library.c), read when it is first named.
+ * Everything lives in one context per call; nothing here is global but LLVM's own initialisation. Failures come back as a Status and a message; what
  * LLVM itself calls fatal (a broken target, memory running out inside LLVM) still aborts the
  * process [semantics O4]. */
 #include "codegen/llvm/emit.h"
@@ -76,10 +75,24 @@ static void complain(LLVMDiagnosticInfoRef info, void *context) {
     LLVMDisposeMessage(text);
 }
 
+/* The function of one part, lazily; the part is linked when all is emitted. */
+static Value open_part(Emitter *e, const char *name) {
+    size_t bytes;
+    const void *bitcode = kernels_bitcode((Isa)e->isa, name, &bytes);
+    if (!bitcode || e->n_parts == EMIT_MAX_PARTS) return NULL;
+    LLVMMemoryBufferRef buffer =
+        LLVMCreateMemoryBufferWithMemoryRange(bitcode, bytes, "bitcode", 0);
+    LLVMModuleRef part;
+    if (LLVMGetBitcodeModuleInContext2(e->context, buffer, &part))
+        return NULL; /* takes the buffer */
+    e->parts[e->n_parts++] = part;
+    return LLVMGetNamedFunction(part, name);
+}
+
 Value emit_library(Emitter *e, const char *name) {
     const Value known = LLVMGetNamedFunction(e->module, name);
     if (known) return known;
-    const Value theirs = LLVMGetNamedFunction(e->library, name);
+    const Value theirs = open_part(e, name);
     if (theirs) return LLVMAddFunction(e->module, name, LLVMGlobalGetValueType(theirs));
     if (!e->missing[0]) snprintf(e->missing, sizeof e->missing, "%s", name);
     return NULL;
@@ -134,20 +147,6 @@ static Status open_machine(Job *job) {
                : fail(job, ST_UNSUPPORTED, BAIL_codegen, "no target machine for %s", TRIPLE);
 }
 
-static Status open_library(Job *job) {
-    Emitter *e = &job->e;
-    size_t bytes;
-    const void *bitcode = kernels_bitcode((Isa)job->request->isa, &bytes);
-    LLVMMemoryBufferRef buffer =
-        LLVMCreateMemoryBufferWithMemoryRange(bitcode, bytes, "bitcode", 0);
-    if (LLVMGetBitcodeModuleInContext2(e->context, buffer, &e->library)) { /* takes the buffer */
-        e->library = NULL;
-        return fail(job, ST_INTERNAL, BAIL_codegen, "the embedded bitcode does not parse: %s",
-                    job->complaint);
-    }
-    return ST_OK;
-}
-
 static void name_types(Emitter *e) {
     e->i1 = LLVMInt1TypeInContext(e->context), e->i8 = LLVMInt8TypeInContext(e->context);
     e->i16 = LLVMInt16TypeInContext(e->context), e->i32 = LLVMInt32TypeInContext(e->context);
@@ -177,14 +176,15 @@ static Status open_job(Job *job) {
     LLVMSetModuleDataLayout(e->module, layout);
     LLVMDisposeTargetData(layout);
     name_types(e);
-    return open_library(job);
+    return ST_OK;
 }
 
 static void close_job(Job *job) {
     Emitter *e = &job->e;
     if (e->b) LLVMDisposeBuilder(e->b);
     if (e->entry) LLVMDisposeBuilder(e->entry);
-    if (e->library) LLVMDisposeModule(e->library);
+    for (int i = 0; i < e->n_parts; i++)
+        if (e->parts[i]) LLVMDisposeModule(e->parts[i]);
     if (e->module) LLVMDisposeModule(e->module);
     if (e->context) LLVMContextDispose(e->context);
     if (job->machine) give_machine(job->request->isa, job->machine);
@@ -256,14 +256,16 @@ static void set_attributes(Job *job) {
 }
 
 static Status link_library(Job *job) {
-    for (Value f = LLVMGetFirstFunction(job->e.library); f; f = LLVMGetNextFunction(f))
-        if (!LLVMIsDeclaration(f) && LLVMGetLinkage(f) == LLVMExternalLinkage)
-            LLVMSetLinkage(f, LLVMLinkOnceODRLinkage);
-    const bool failed = LLVMLinkModules2(job->e.module, job->e.library);
-    job->e.library = NULL; /* taken, also on failure */
-    if (failed)
-        return fail(job, ST_INTERNAL, BAIL_codegen, "linking the bitcode: %s", job->complaint);
+    Emitter *e = &job->e;
+    for (int i = 0; i < e->n_parts; i++) {
+        const bool failed = LLVMLinkModules2(e->module, e->parts[i]);
+        e->parts[i] = NULL; /* taken, also on failure */
+        if (failed)
+            return fail(job, ST_INTERNAL, BAIL_codegen, "linking the bitcode: %s", job->complaint);
+    }
     set_attributes(job);
+    for (Value g = LLVMGetFirstGlobal(e->module); g; g = LLVMGetNextGlobal(g))
+        LLVMSetLinkage(g, LLVMInternalLinkage); /* tables of the primitives */
     return ST_OK;
 }
 
