@@ -168,6 +168,8 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     for (int i = 0; i < node->n_args; i++) node->args[i] = arg_copy(graph->arena, &args[i]);
     if (node->form == FORM_out && row->options && args[row->n_params].kind == ARG_tensor)
         op_args_take_options(row, args[row->n_params].val->meta, node->args);
+    if (row->flags & OPF_bits)
+        return error_raise(ST_UNSUPPORTED, "%s: graphs hold no views in another dtype", row->name);
     MetaCall call;
     TRY(run_meta(graph, row, node->form, node->args, &call));
     node->order = call.order;

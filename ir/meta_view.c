@@ -201,3 +201,38 @@ Status meta_unflatten(MetaCall *call) {
     call->args = given;
     return status;
 }
+
+/* Rows of elements of another size: the last dim, which must be dense, grows or shrinks by their ratio. */
+static Status view_resized(MetaCall *call, const Meta *self, int from, int to) {
+    MetaOut *out = &call->out[0];
+    const int last = self->rank - 1, ratio = from > to ? from / to : to / from;
+    if (!self->rank) return meta_fail(call, ST_SHAPE, "self has no dim whose size could change");
+    if (self->strides[last] != 1)
+        return meta_fail(call, ST_SHAPE, "self's last stride must be 1, not %lld",
+                         (long long)self->strides[last]);
+    if (from < to && self->sizes[last] % ratio)
+        return meta_fail(call, ST_SHAPE, "self's last size %lld is no multiple of %d",
+                         (long long)self->sizes[last], ratio);
+    for (int i = 0; i < last; i++) {
+        if (from < to && self->strides[i] % ratio)
+            return meta_fail(call, ST_SHAPE, "self's stride %lld of dim %d is no multiple of %d",
+                             (long long)self->strides[i], i, ratio);
+        out->strides[i] = from > to ? self->strides[i] * ratio : self->strides[i] / ratio;
+    }
+    out->sizes[last] = from > to ? self->sizes[last] * ratio : self->sizes[last] / ratio;
+    out->strides[last] = 1;
+    return ST_OK;
+}
+
+/* Plain sizes only: no graph holds such a view. */
+Status meta_view_dtype(MetaCall *call) {
+    const Meta *self = tensor_meta(call, 0);
+    const DType dtype = (DType)call->args[1].i;
+    const int from = dtype_bytes(self->dtype), to = dtype_bytes(dtype);
+    MetaOut *out = &call->out[0];
+    out_set(out, dtype, self->device, self->sizes, self->rank);
+    if (self->rank) memcpy(out->strides, self->strides, sizeof *self->strides * (size_t)self->rank);
+    out->alias = 0;
+    out->offset = 0;
+    return from == to ? ST_OK : view_resized(call, self, from, to);
+}

@@ -151,6 +151,14 @@ static const char *inplace_overload(const Schema *s) {
     return s->overload;
 }
 
+/* A tensor where the row that does the work has an int. */
+static bool reads_number(const OpRow *row) {
+    for (int i = 0; i < row->n_params; i++)
+        if (row->params[i].type == PT_tensor && row->alias_of->params[i].type == PT_int)
+            return true;
+    return false;
+}
+
 static int find_options(const OpRow *row) {
     for (int i = 0; i < row->n_params; i++)
         if (row->params[i].type == PT_layout_opt) return i - 1;
@@ -171,6 +179,7 @@ static void row_init(OpRow *row) {
     row->base = s.base, row->overload = s.overload, row->params = s.params;
     row->n_params = s.n_params, row->n_out = s.n_out, row->returns_list = s.returns_list;
     row->options = find_options(row);
+    if (row->alias_of && reads_number(row)) row->flags |= OPF_host;
     const char **name = form_names[row->id], **schema = form_schemas[row->id];
     row->name = name[FORM_functional] = full_name(&s, "", s.overload);
     row->schema = schema[FORM_functional] =

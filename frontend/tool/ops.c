@@ -33,10 +33,10 @@ static const char *const meta_rules[OP_COUNT] = {
 static const struct {
     uint32_t bit;
     const char *name;
-} flag_names[] = {{OPF_core, "core"},       {OPF_random, "random"},
-                  {OPF_check, "check"},     {OPF_nodiff, "nodiff"},
-                  {OPF_host, "host"},       {OPF_internal, "internal"},
-                  {OPF_ordered, "ordered"}, {OPF_maybe_copy, "maybe_copy"}};
+} flag_names[] = {
+    {OPF_core, "core"},         {OPF_random, "random"},   {OPF_check, "check"},
+    {OPF_nodiff, "nodiff"},     {OPF_host, "host"},       {OPF_bits, "bits"},
+    {OPF_internal, "internal"}, {OPF_ordered, "ordered"}, {OPF_maybe_copy, "maybe_copy"}};
 
 /* A rule's word, or NULL where the row does without. */
 static const char *rule_of(const OpRow *row, const char *word) {

@@ -13,6 +13,7 @@
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/core/element.h"
 #include "runtime/core/override.h"
 #include "runtime/capture/symbols.h"
 
@@ -264,9 +265,36 @@ static const Arg *options_of_out(const OpRow *row, const Arg *args, const sn_ten
     return full;
 }
 
+/* narrow.Tensor: the number in a 0-dim tensor of ints, a graph break inside of a call. */
+static Status read_number(const OpRow *row, int i, Arg *arg) {
+    sn_tensor *const t = arg->kind == ARG_tensor ? tensor_of(arg->val) : NULL;
+    TRY(tensor_ready(t, row->name));
+    const DType dtype = t->base.meta->dtype;
+    if (t->base.meta->rank || !dtype_is_int(dtype))
+        return error_raise(ST_ARGUMENT, "%s: %s must be a 0-dim tensor of ints, not %s of %d dims",
+                           row->name, row->params[i].name, dtype_name(dtype), t->base.meta->rank);
+    *arg = A_INT(element_int(dtype, tensor_data(t)));
+    return ST_OK;
+}
+
+static Status read_numbers(const OpRow *row, const Arg *args, Arg *full) {
+    memcpy(full, args, sizeof *full * (size_t)row->n_params);
+    Status status = error_pending();
+    for (int i = 0; i < row->n_params && status == ST_OK; i++)
+        if (row->params[i].type == PT_tensor && row->alias_of->params[i].type == PT_int)
+            status = read_number(row, i, &full[i]);
+    if (status != ST_OK) error_set_op(row->name), error_set_site(state_get()->site);
+    return status;
+}
+
 Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
                 sn_tensor **outs) {
     Arg full[MAX_ARGS];
+    if (UNLIKELY(row->alias_of && row->flags & OPF_host)) {
+        outs[0] = NULL;
+        TRY(read_numbers(row, args, full));
+        args = full;
+    }
     if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view)) return relayout(row, args, outs);
     if (UNLIKELY(form == FORM_out && row->options))
         args = options_of_out(row, args, out_args[0], full);

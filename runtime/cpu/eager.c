@@ -232,8 +232,30 @@ static Status check_inside(OpCall *call) {
                        call->row->name, end, view->storage->bytes);
 }
 
+/* Where base begins, in elements of a view's dtype. */
+static int64_t offset_in(const sn_tensor *base, const Meta *view) {
+    return base->offset * dtype_bytes(base->base.meta->dtype) / dtype_bytes(view->dtype);
+}
+
+/* view.dtype: the same first byte, which must be a place for such an element. */
+static Status run_bits(const EagerEntry *entry, EagerCall *ec) {
+    sn_tensor *const base = ec->tensors[entry->base];
+    const DType from = base->base.meta->dtype, to = entry->metas[0]->dtype;
+    const int64_t offset = offset_in(base, entry->metas[0]);
+    if (offset * dtype_bytes(to) != base->offset * dtype_bytes(from))
+        return error_raise(
+            ST_VALUE, "%s: the storage offset %lld of %s is no multiple of %s's size",
+            ec->row->name, (long long)base->offset, dtype_name(from), dtype_name(to));
+    if ((uintptr_t)tensor_data(base) % (uintptr_t)dtype_bytes(to) && entry->metas[0]->numel)
+        return error_raise(ST_VALUE, "%s: the memory is not aligned for %s", ec->row->name,
+                           dtype_name(to));
+    ec->call->outs[0] = tensor_view(base, entry->metas[0], offset);
+    return ec->call->outs[0] ? ST_OK : error_pending();
+}
+
 static Status run_view(const EagerEntry *entry, EagerCall *ec) {
     sn_tensor *const base = ec->tensors[entry->base];
+    if (UNLIKELY(ec->row->flags & OPF_bits)) return run_bits(entry, ec);
     for (int i = 0; i < entry->n_outs; i++)
         if (!(ec->call->outs[i] =
                   tensor_view(base, entry->metas[i], base->offset + entry->offsets[i])))
@@ -330,7 +352,8 @@ static Status meta_kernel(OpCall *call) {
     }
     for (int i = 0; i < metas.n; i++) {
         sn_tensor *const base = metas.alias[i] < 0 ? NULL : first_tensor(call, metas.alias[i]);
-        call->outs[i] = base ? tensor_view(base, metas.metas[i], base->offset + metas.offsets[i])
+        call->outs[i] = base ? tensor_view(base, metas.metas[i],
+                                           offset_in(base, metas.metas[i]) + metas.offsets[i])
                              : tensor_without_data(metas.metas[i]);
         if (!call->outs[i]) return error_pending();
     }

@@ -363,7 +363,8 @@ static void list_forms(void) {
     if (n_forms) return;
     for (int i = 0; i < OP_COUNT; i++) {
         const OpRow *const row = op_row((OpId)i);
-        if (row->flags & (OPF_internal | OPF_host)) continue;
+        if (row->flags & (OPF_internal | OPF_host | OPF_bits))
+            continue; /* bits: NaNs show theirs */
         forms[n_forms++] = (FormRow){row, FORM_functional};
         if (row->inplace) forms[n_forms++] = (FormRow){row, FORM_inplace};
         if (row->out_name) forms[n_forms++] = (FormRow){row, FORM_out};

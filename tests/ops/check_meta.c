@@ -33,9 +33,12 @@ static void compare_storage(const Case *c, const SampleCall *call, int i, const 
     bool shares = false;
     for (int k = 0; k < call->n_tensors; k++) shares |= call->tensors[k]->storage == t->storage;
     if (shares != (base != NULL)) ops_fail(c, "result %d: sharing memory differs", i);
-    if (base && t->offset != base->offset + out->offset)
-        ops_fail(c, "result %d: the rule says offset %lld, eager %lld", i,
-                 (long long)(base->offset + out->offset), (long long)t->offset);
+    if (!base) return;
+    const int64_t bytes = base->offset * dtype_bytes(base->base.meta->dtype),
+                  offset = bytes / dtype_bytes(t->base.meta->dtype) + out->offset;
+    if (t->offset != offset)
+        ops_fail(c, "result %d: the rule says offset %lld, eager %lld", i, (long long)offset,
+                 (long long)t->offset);
 }
 
 void check_meta(const Case *c) {

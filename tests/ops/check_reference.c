@@ -44,9 +44,9 @@ static void compare(const Case *c, int i, DType coarsest, sn_tensor *got, sn_ten
     free(a), free(b);
 }
 
-/* Unset memory has no reference. */
+/* Unset memory has no reference, nor what no graph holds. */
 static bool unset(const OpRow *row) {
-    return row->kind == KIND_kernel && !strcmp(row->body, "empty");
+    return row->flags & OPF_bits || (row->kind == KIND_kernel && !strcmp(row->body, "empty"));
 }
 
 static void evaluate(const Case *c, const SampleCall *call, Arena *arena, sn_tensor **outs, int n) {

@@ -8,6 +8,12 @@ const Samples samples_view = {
     .good = LINES("x[4,6] [4,2,3]", "x[0,3] [3,0]", "x[1] []", "x[3,1] [3,1,1]", "x[5] [5]"),
     .bad = BAD({"x[4,6] [5,5]", ST_SHAPE, "[5, 5]"}, {"x[4] [-1,-1]", ST_ARGUMENT, "[-1, -1]"}),
 };
+/* To elements of another size only dense rows can be viewed: tests/unit/test_forms.c. */
+const Samples samples_view_dtype = {
+    .good = LINES("x[4,8] :x", "f32[4,8] :i32", "i16[3] :bf16", "f16[2,3] :i16", "i64[3] :f64",
+                  "f32[0,4] :i32", "x[1] :x"),
+    .bad = BAD({"f32[3,3] :f64", ST_SHAPE, "3"}, {"f32[] :i8", ST_SHAPE, "no dim"}),
+};
 const Samples samples_expand = {
     .good = LINES("x[3,1] [3,4]", "x[3] [2,-1]", "x[1] [0]", "x[] [2,2]", "x[1,1] [1,1]"),
     .bad = BAD({"x[3] [4]", ST_SHAPE, "4"}, {"x[2,3] [3]", ST_SHAPE, "3"}),

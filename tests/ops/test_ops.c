@@ -130,7 +130,7 @@ void ops_each(int what, CaseFn *fn) {
     for (int id = 0; id < OP_COUNT; id++) {
         const OpRow *const row = op_row((OpId)id);
         if (only_row && strcmp(only_row, row->name)) continue;
-        if (id != OP_gradients) run_row(row, what, fn);
+        if (id != OP_gradients && !(row->flags & OPF_host)) run_row(row, what, fn);
     }
 }
 

@@ -215,12 +215,89 @@ START_TEST(detach_in_place_keeps_older_histories) {
 }
 END_TEST
 
+/* other forms of views ------------------------------------------------------------------------- */
+
+static sn_status read_bits(sn_frame *f) {
+    sn_tensor *const x = sn_mul_scalar(sn_in(f, 0), sn_float(2));
+    sn_tensor *const bits = sn_view_dtype(x, SN_I32);
+    sn_bitwise_and_scalar_(bits, sn_int(0x7fffffff)); /* the absolute value */
+    sn_out(f, 1, sn_view_dtype(bits, SN_U8));
+    return sn_out(f, 0, sn_add_scalar(x, sn_float(1)));
+}
+
+START_TEST(memory_is_read_as_another_dtype) {
+    const Twin twin = twin_new(read_bits, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *in[] = {F32((uint64_t)i, 3, 2)}, *want[2], *got[2];
+        ck_assert_int_eq(sn_call(twin.eager, in, 1, want, 2), SN_OK);
+        ck_assert_int_eq(sn_call(twin.fast, in, 1, got, 2), SN_OK);
+        ck_assert(same_bits(got[0], want[0]) && same_bits(got[1], want[1]));
+        sn_tensor *const twice = sn_abs(sn_mul_scalar(in[0], sn_float(2)));
+        ck_assert(same_bits(got[0], sn_add_scalar(twice, sn_float(1))));
+        ck_assert_int_eq(sn_size(got[1], 1), 8);
+    }
+    ck_assert_ptr_nonnull(strstr(sn_explain(twin.fast), "a view in another dtype"));
+    sn_tensor *const x = LEAF(1, 2, 4), *const bits = sn_view_dtype(x, SN_I32);
+    ck_assert(!sn_requires_grad(bits) && tensor_version(bits) == 0);
+    sn_tensor *const odd = sn_slice(sn_reshape(F32(1, 9), SN_INTS(9)), 0, 1, 9, 1);
+    ck_assert_ptr_null(sn_view_dtype(odd, SN_F64));
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "storage offset 1"));
+    twin_free(twin);
+}
+END_TEST
+
+/* As PyTorch: the last dim grows or shrinks, the other strides with it. */
+START_TEST(elements_of_another_size) {
+    sn_tensor *const x = sn_narrow(F32(1, 3, 8), 1, 2, 4), *const wide = sn_view_dtype(x, SN_F64),
+                     *const narrow = sn_view_dtype(x, SN_I16);
+    ck_assert(sn_size(wide, 1) == 2 && sn_strides(wide).data[0] == 4);
+    ck_assert(sn_size(narrow, 1) == 8 && sn_strides(narrow).data[0] == 16);
+    ck_assert_ptr_eq(tensor_data(wide), tensor_data(x));
+    ck_assert_ptr_eq(tensor_data(narrow), tensor_data(x));
+    ck_assert(same_bits(sn_view_dtype(sn_contiguous(wide), SN_F32), sn_contiguous(x)));
+    ck_assert_int_eq(sn_size(sn_view_dtype(sn_zeros(SN_INTS(0, 4), SN_F32), SN_F64), 1), 2);
+    sn_tensor *const refused[] = {sn_t(x), sn_narrow(x, 1, 0, 3),
+                                  sn_as_strided(x, SN_INTS(2, 2), SN_INTS(3, 1), 0)};
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(sn_view_dtype(refused[i], SN_F64));
+        ck_assert_int_eq(sn_error_take()->status, SN_ERR_SHAPE);
+    }
+}
+END_TEST
+
+static sn_status narrow_at(sn_frame *f) {
+    sn_tensor *const start = sn_argmax(sn_in(f, 0), SN_NO_INT, false);
+    return sn_out(f, 0, sn_mul_scalar(sn_narrow_tensor(sn_in(f, 0), 0, start, 1), sn_float(2)));
+}
+
+START_TEST(narrow_reads_where_it_starts) {
+    const Twin twin = twin_new(narrow_at, NULL, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const x = F32((uint64_t)i, 9), *const y = SN_CALL(twin.fast, x);
+        ck_assert(same_bits(y, SN_CALL(twin.eager, x)));
+        ck_assert(sn_item(y) == 2 * sn_item(sn_amax(x)));
+    }
+    ck_assert_ptr_null(sn_narrow_tensor(F32(1, 3), 0, F32(1, 1), 1));
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "start must be a 0-dim tensor of ints"));
+    ck_assert_ptr_null(sn_narrow_tensor(F32(1, 3), 0, NULL, 1));
+    ck_assert_int_eq(sn_error_take()->status, SN_ERR_ARGUMENT);
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {
-        creation_takes_the_dtype_of_what_it_writes, what_like_resizes_is_contiguous,
-        boxed_calls_follow_the_schema_of_the_form,  products_may_keep_what_halves_would_round,
-        scattered_products_and_their_gradients,     a_result_changes_its_layout_compiled,
-        an_input_changes_its_layout_after_a_break,  gradients_go_through_a_changed_layout,
-        leaves_and_saved_values_are_protected,      detach_in_place_keeps_older_histories};
+    const TTest *const tests[] = {creation_takes_the_dtype_of_what_it_writes,
+                                  what_like_resizes_is_contiguous,
+                                  boxed_calls_follow_the_schema_of_the_form,
+                                  products_may_keep_what_halves_would_round,
+                                  scattered_products_and_their_gradients,
+                                  a_result_changes_its_layout_compiled,
+                                  an_input_changes_its_layout_after_a_break,
+                                  gradients_go_through_a_changed_layout,
+                                  leaves_and_saved_values_are_protected,
+                                  detach_in_place_keeps_older_histories,
+                                  memory_is_read_as_another_dtype,
+                                  narrow_reads_where_it_starts,
+                                  elements_of_another_size};
     return contract_main("test_forms", tests, (int)(sizeof tests / sizeof *tests));
 }
