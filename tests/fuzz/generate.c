@@ -267,7 +267,7 @@ static bool note_step(Gen *g, FzStep *step) {
         for (int i = 0; i < n; i++) {
             if (outs[i].rank > 5) return false;
             set_meta(g, first + i, s, &outs[i]);
-            if (g->v[first + i].at[s].meta.numel > 20000) return false;
+            if (g->v[first + i].at[s].meta.numel > MOST_ELEMENTS) return false;
         }
         changed[s] = outs[0];
     }
@@ -511,6 +511,15 @@ static void choose_sizes(Gen *g) {
     }
 }
 
+static bool is_too_large(const FzProgram *p, const FzInt *dims, int rank) {
+    for (int s = 0; s < FZ_SETTINGS; s++) {
+        int64_t numel = 1;
+        for (int d = 0; d < rank; d++) numel *= fz_int(p, dims[d], s);
+        if (numel > MOST_ELEMENTS) return true;
+    }
+    return false;
+}
+
 static void choose_inputs(Gen *g) {
     static const uint8_t others[] = {DT_i64, DT_i32, DT_bool, DT_i64, DT_u8, DT_i8};
     const int n = 1 + (int)gen_below(g, 3);
@@ -518,9 +527,11 @@ static void choose_inputs(Gen *g) {
     const int highest = gen_chance(g, 15) ? 4 : 3;
     for (int i = 0; i < n; i++) { /* trailing dims in common, some of size 1: they broadcast */
         FzInt dims[4];
-        const int rank = gen_chance(g, 10) ? 0 : 1 + (int)gen_below(g, highest);
+        int rank = gen_chance(g, 10) ? 0 : 1 + (int)gen_below(g, highest);
         for (int d = 0; d < rank; d++)
             dims[d] = gen_chance(g, 12) ? (FzInt){1, -1} : rows[4 - rank + d];
+        while (is_too_large(g->p, dims, rank))
+            memmove(dims, dims + 1, sizeof *dims * (size_t)--rank);
         const DType dtype = gen_chance(g, 80) ? gen_float(g) : (DType)others[gen_below(g, 6)];
         add_input(g, dtype, dims, rank, 0, -1);
     }
