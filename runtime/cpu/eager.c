@@ -185,6 +185,12 @@ static inline void run_blocks(const Direct *direct, char *out, const char *const
     }
 }
 
+/* The caller's handles: an operand of the same memory may stand for one of them among ec->tensors. */
+static void written_outs(OpCall *call) {
+    for (int i = 0; i < call->row->n_out; i++)
+        call->outs[i] = call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
+}
+
 static inline Status run_direct(const EagerEntry *entry, EagerCall *ec) {
     const Direct *const direct = &entry->direct;
     sn_tensor *const out =
@@ -198,14 +204,13 @@ static inline Status run_direct(const EagerEntry *entry, EagerCall *ec) {
     else
         run_blocks(direct, tensor_data(out), at);
     fp_leave(fp);
-    if (direct->target >= 0) tensor_written(out);
-    ec->call->outs[0] = out;
+    if (direct->target < 0) {
+        ec->call->outs[0] = out;
+        return ST_OK;
+    }
+    tensor_written(out);
+    written_outs(ec->call);
     return ST_OK;
-}
-
-static void written_outs(OpCall *call) {
-    for (int i = 0; i < call->row->n_out; i++)
-        call->outs[i] = call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
 }
 
 enum { MOST_SYMBOLS = 4 };
