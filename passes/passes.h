@@ -108,8 +108,9 @@ typedef struct Deriv {
     Val **grad_list; /* for a Tensor[] argument: one per element */
 } Deriv;
 typedef Status DerivFn(Deriv *d);
-DerivFn *deriv_rule(const OpRow *row); /* NULL: not differentiable */
-extern DerivFn *deriv_made;            /* of rows made at run time; the runtime sets it */
+DerivFn *deriv_rule(const OpRow *row);         /* NULL: not differentiable */
+bool deriv_reaches(const OpRow *row, int arg); /* false: the rule never has a gradient for it */
+extern DerivFn *deriv_made;                    /* of rows made at run time; the runtime sets it */
 
 /* Decomposition of one op call into others, on any builder. */
 typedef Status DecompFn(Builder *b, const OpRow *row, const Arg *args, Val **outs);

@@ -23,3 +23,18 @@ DerivFn *deriv_rule(const OpRow *row) {
     DerivFn *const rule = rules[row->alias_of ? row->alias_of->id : row->id];
     return rule == deriv_none ? NULL : rule;
 }
+
+/* Floats that count as constants, as in PyTorch. */
+static const struct {
+    OpId row;
+    int arg;
+} constants[] = {{OP_native_layer_norm_backward, 6},
+                 {OP_native_dropout_backward, 1},
+                 {OP_nll_loss_backward, 3},
+                 {OP_nll_loss_backward, 6}};
+
+bool deriv_reaches(const OpRow *row, int arg) {
+    for (int i = 0; i < COUNT_OF(constants); i++)
+        if (constants[i].row == row->id && constants[i].arg == arg) return false;
+    return true;
+}

@@ -93,6 +93,17 @@ static bool is_reached(const Reach *r, const TraceOp *op) {
     return false;
 }
 
+static void reach_operands(const Reach *r, const TraceOp *op) {
+    const Operand *operand = op->operands;
+    for (int i = 0; i < op->row->n_params; i++) {
+        const Arg *const a = &op->args[i];
+        const int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor;
+        for (int k = 0; k < n; k++, operand++)
+            if (*operand != OPERAND_ABSENT && deriv_reaches(op->row, i))
+                r->reached[r->class_of[place_of(r->trace, *operand)]] = true;
+    }
+}
+
 /* From the roots back over the first n ops. False: an op on the way is not differentiable by rule. */
 static bool reach_back(Reach *r, int n) {
     for (int o = n - 1; o >= 0; o--) {
@@ -101,9 +112,7 @@ static bool reach_back(Reach *r, int n) {
             op->row->id == OP_gradients || !is_reached(r, op))
             continue;
         if (lacks_first(r, op)) return false;
-        for (int i = 0; i < op->n_operands; i++)
-            if (op->operands[i] != OPERAND_ABSENT)
-                r->reached[r->class_of[place_of(r->trace, op->operands[i])]] = true;
+        reach_operands(r, op);
     }
     return true;
 }

@@ -257,6 +257,28 @@ START_TEST(g4_what_a_copy_overwrites_gets_zeros) {
 }
 END_TEST
 
+/* The mask is a leaf, and a constant to the rule. */
+static sn_status masks_by_leaf(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    const sn_value in[] = {sn_val(host->w), sn_val(host->b), sn_float(2)};
+    sn_tensor *const loss = sn_sum(sn_op_call1(sn_op_find("aten::native_dropout_backward"), in, 3));
+    sn_backward(loss);
+    return sn_out(f, 0, loss);
+}
+
+START_TEST(g4_a_leaf_without_a_gradient_is_left_alone) {
+    Host fast = {.w = LEAF(1, 4), .b = LEAF(2, 4)}, slow = {.w = LEAF(1, 4), .b = LEAF(2, 4)};
+    const Twin twin = twin_new(masks_by_leaf, &fast, &slow, NULL);
+    for (int i = 0; i < 3; i++) {
+        TWIN_CALL(twin, F32((uint64_t)i, 4));
+        ck_assert(!sn_grad(fast.b) && !sn_grad(slow.b));
+        ck_assert(same_bits(sn_grad(fast.w), sn_grad(slow.w)));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status goes_back_twice(sn_frame *f) {
     const Host *const host = sn_closure(f);
     for (int i = 0; i < 2; i++) sn_backward(sn_sum(sn_mul(host->w, sn_in(f, 0))));
@@ -497,6 +519,7 @@ int main(void) {
         g4_grad_slots_are_guarded_absent_or_present,
         g4_a_captured_backward_reaches_any_number_of_leaves,
         g4_what_a_copy_overwrites_gets_zeros,
+        g4_a_leaf_without_a_gradient_is_left_alone,
         g4_a_captured_gradient_has_the_layout_of_the_tapes,
         g4_a_segment_that_runs_again_does_not_go_backward_again,
         g4_hooks_run_once_each_call,
