@@ -19,7 +19,12 @@ typedef enum ArgKind {
 } ArgKind;
 
 typedef struct Arg {
-    int32_t kind, n; /* n: of a list */
+    union {
+        struct {
+            int32_t kind, n; /* n: of a list */
+        };
+        int64_t head; /* both: written and compared as one word */
+    };
     union {
         Val *val;
         int64_t i;
@@ -31,15 +36,15 @@ typedef struct Arg {
     };
 } Arg;
 
-#define A_VAL(v)         ((Arg){.kind = ARG_tensor, .val = (v)})
-#define A_INT(x)         ((Arg){.kind = ARG_int, .i = (x)})
-#define A_FLOAT(x)       ((Arg){.kind = ARG_float, .f = (x)})
-#define A_BOOL(x)        ((Arg){.kind = ARG_bool, .i = (x)})
-#define A_STR(s)         ((Arg){.kind = ARG_string, .string = (s)})
+#define A_VAL(v)         ((Arg){.head = ARG_tensor, .val = (v)})
+#define A_INT(x)         ((Arg){.head = ARG_int, .i = (x)})
+#define A_FLOAT(x)       ((Arg){.head = ARG_float, .f = (x)})
+#define A_BOOL(x)        ((Arg){.head = ARG_bool, .i = (x)})
+#define A_STR(s)         ((Arg){.head = ARG_string, .string = (s)})
 #define A_INTS(p, count) ((Arg){.kind = ARG_ints, .n = (int32_t)(count), .ints = (p)})
 #define A_VALS(p, count) ((Arg){.kind = ARG_tensors, .n = (int32_t)(count), .vals = (p)})
-#define A_NONE           ((Arg){.kind = ARG_none})
-#define A_DEFAULT        ((Arg){.kind = ARG_default})
+#define A_NONE           ((Arg){.head = ARG_none})
+#define A_DEFAULT        ((Arg){.head = ARG_default})
 
 static inline bool arg_is_number(const Arg *a) {
     return a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool ||

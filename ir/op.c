@@ -19,7 +19,7 @@
 #undef ALIAS
 
 enum { INPLACE_NO_INPLACE = 0, INPLACE_INPLACE = 1 };
-static OpRow rows[OP_COUNT] = {
+OpRow op_rows[OP_COUNT] = {
 #define OP(id_, schema_, inplace_, out_, c_name_, c_short_, kind_, rule_, body_, derivative_,      \
            saves_, flags_, samples_, doc_)                                                         \
     [OP_##id_] = {.id = OP_##id_,                                                                  \
@@ -43,7 +43,7 @@ static OpRow rows[OP_COUNT] = {
                   .out_name = out_,                                                                \
                   .c_name = c_name_,                                                               \
                   .c_short = c_short_,                                                             \
-                  .alias_of = &rows[OP_##of_],                                                     \
+                  .alias_of = &op_rows[OP_##of_],                                                  \
                   .doc = doc_},
 #include "ir/ops.def"
 #undef OP
@@ -73,7 +73,7 @@ typedef struct NameSlot {
 } NameSlot;
 static NameSlot names[NAME_SLOTS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static atomic_bool ready;
+_Atomic bool op_rows_ready;
 
 static uint64_t name_hash(const char *name, size_t n) { return hash_bytes(7, name, n); }
 
@@ -194,19 +194,11 @@ static void row_init(OpRow *row) {
 }
 
 static void table_init(void) {
-    for (int i = 0; i < OP_COUNT; i++) row_init(&rows[i]);
-    atomic_store_explicit(&ready, true, memory_order_release);
+    for (int i = 0; i < OP_COUNT; i++) row_init(&op_rows[i]);
+    atomic_store_explicit(&op_rows_ready, true, memory_order_release);
 }
 
-static inline void table_ready(void) {
-    if (UNLIKELY(!atomic_load_explicit(&ready, memory_order_acquire)))
-        pthread_once(&once, table_init);
-}
-
-const OpRow *op_row(OpId id) {
-    table_ready();
-    return &rows[id];
-}
+void op_rows_init(void) { pthread_once(&once, table_init); }
 
 const OpRow *(*op_find_made)(const char *name, size_t n);
 
@@ -220,21 +212,21 @@ static const NameSlot *find_slot(const char *name, size_t n) {
 }
 
 const OpRow *op_find(const char *name, size_t n, OpForm *form) {
-    table_ready();
+    op_rows_init();
     const NameSlot *const found = find_slot(name, n);
     if (form) *form = found ? (OpForm)found->form : FORM_functional;
-    if (found) return &rows[found->op];
+    if (found) return &op_rows[found->op];
     return op_find_made ? op_find_made(name, n) : NULL;
 }
 
 const char *op_form_name(const OpRow *row, OpForm form) {
-    if (row->id < 0 || row->id >= OP_COUNT || row != &rows[row->id])
+    if (row->id < 0 || row->id >= OP_COUNT || row != &op_rows[row->id])
         return row->name; /* a user's op */
     return form_names[row->id][form] ? form_names[row->id][form] : row->name;
 }
 
 const char *op_form_schema(const OpRow *row, OpForm form) {
-    if (row->id < 0 || row->id >= OP_COUNT || row != &rows[row->id]) return row->schema;
+    if (row->id < 0 || row->id >= OP_COUNT || row != &op_rows[row->id]) return row->schema;
     return form_schemas[row->id][form] ? form_schemas[row->id][form] : row->schema;
 }
 

@@ -2,6 +2,8 @@
  * know something about an op asks its row. See the head of ops.def for the columns. */
 #ifndef SINTER_IR_OP_H
 #define SINTER_IR_OP_H
+#include <stdatomic.h>
+
 #include "ir/arg.h"
 
 enum { MAX_ARGS = 16, MAX_OUTS = 8 };
@@ -143,7 +145,13 @@ struct OpRow {
 };
 enum { N_OPTIONS = 4 };
 
-const OpRow *op_row(OpId id);
+extern OpRow op_rows[OP_COUNT]; /* op_row's */
+extern _Atomic bool op_rows_ready;
+void op_rows_init(void);
+static inline const OpRow *op_row(OpId id) {
+    if (UNLIKELY(!atomic_load_explicit(&op_rows_ready, memory_order_acquire))) op_rows_init();
+    return &op_rows[id];
+}
 /* "aten::add.Tensor", "add.Tensor", "aten::add_.Tensor", "aten::add.out"; *form says which form was named. Ops made at
  * run time come after the table's, through the hook that the runtime sets at start-up. */
 const OpRow *op_find(const char *name, size_t n, OpForm *form);

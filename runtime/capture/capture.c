@@ -11,6 +11,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/log.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/cpu/eager.h"
 #include "runtime/core/override.h"
@@ -65,7 +66,7 @@ static Status touch(Capture *c, sn_tensor *t, Operand *out) {
     Trace *const trace = c->trace;
     if ((uint32_t)trace->inputs.n * 2 >= c->map_room && !map_grow(c)) return ST_MEMORY;
     StorageSlot *const slot = map_slot(c, t->storage);
-    const bool seen = slot->stamp == c->stamp;
+    const bool seen = slot->stamp == c->stamp && slot->newest_input >= 0;
     const int found = seen ? find_input(trace, slot->newest_input, t) : -1;
     if (found >= 0) {
         *out = -1 - found;
@@ -90,18 +91,14 @@ static Status touch(Capture *c, sn_tensor *t, Operand *out) {
     return ST_OK;
 }
 
-/* Forgets the inputs from the n-th on: the op that touched them is not recorded after all. */
+/* Takes back what was touched last, so that `n` inputs are left. */
 static void untouch(Capture *c, int n) {
     Trace *const trace = c->trace;
-    while (trace->inputs.n > n) tensor_release(trace->inputs.at[--trace->inputs.n].tensor);
-    trace->n_storages = 0;
-    c->stamp++; /* an empty map */
-    for (int i = 0; i < n; i++) {
-        const TraceInput *const input = &trace->inputs.at[i];
-        *map_slot(c, input->storage) =
-            (StorageSlot){input->storage, input->storage_number, i, c->stamp};
-        if (input->storage_number >= trace->n_storages)
-            trace->n_storages = input->storage_number + 1;
+    while (trace->inputs.n > n) {
+        const TraceInput *const input = &trace->inputs.at[--trace->inputs.n];
+        map_slot(c, input->storage)->newest_input = input->same_storage;
+        trace->n_storages -= input->same_storage < 0;
+        tensor_release(input->tensor);
     }
 }
 
@@ -151,11 +148,6 @@ static Status split_tensor(Capture *c, Split *s, sn_tensor *t) {
     return ST_OK;
 }
 
-static int64_t kind_word(const Arg *a) { /* kind and n */
-    int64_t word;
-    memcpy(&word, a, sizeof word);
-    return word;
-}
 static int64_t string_word(const Arg *a) {
     return (int64_t)hash_bytes(1, a->string, strlen(a->string));
 }
@@ -178,7 +170,7 @@ static void put_number(const Capture *c, Split *s, const OpRow *row, const Arg *
 }
 
 static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg *a) {
-    s->fixed[s->n_fixed++] = kind_word(a);
+    s->fixed[s->n_fixed++] = a->head;
     if (a->kind == ARG_tensor) return split_tensor(c, s, tensor_of(a->val));
     if (a->kind == ARG_ints || a->kind == ARG_floats || a->kind == ARG_tensors)
         return split_list(c, s, a);
@@ -198,52 +190,6 @@ static Status split_call(Capture *c, const OpCall *call, Split *s) {
     for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
         TRY(split_tensor(c, s, call->out_args[i]));
     return ST_OK;
-}
-
-/* The likeliest step: the newest child with its newest metadata ------------------------------- */
-
-/* Walks what split_call would make, in its order, beside what the step has. While all is equal the step has
- * the next place too. */
-typedef struct Match {
-    const int64_t *fixed, *number;
-    const Operand *operand;
-    const Meta *const *meta;
-} Match;
-
-static inline bool match_tensor(Capture *c, Match *m, sn_tensor *t) {
-    Operand operand;
-    if (UNLIKELY(operand_of(c, t, &operand) != ST_OK)) return false; /* split_call fails again */
-    return operand == *m->operand++ && (t ? t->base.meta : NULL) == *m->meta++;
-}
-
-static bool match_list(Capture *c, Match *m, const Arg *a) {
-    for (int i = 0; i < a->n; i++)
-        if (a->kind == ARG_tensors ? !match_tensor(c, m, tensor_of(a->vals[i]))
-                                   : a->ints[i] != *m->number++)
-            return false;
-    return true;
-}
-
-static inline bool match_arg(Capture *c, Match *m, const OpRow *row, int i, const Arg *a) {
-    if (*m->fixed++ != kind_word(a)) return false;
-    if (LIKELY(a->kind == ARG_tensor)) return match_tensor(c, m, tensor_of(a->val));
-    if (a->kind == ARG_ints || a->kind == ARG_floats || a->kind == ARG_tensors)
-        return match_list(c, m, a);
-    if (trace_arg_is_number(row, i, a)) return a->i == *m->number++;
-    if (a->kind == ARG_int || a->kind == ARG_bool) return a->i == *m->fixed++;
-    return a->kind != ARG_string || string_word(a) == *m->fixed++;
-}
-
-static inline bool match(Capture *c, const OpCall *call, const TraceOp *op,
-                         const MetaEntry *entry) {
-    if (op->row != call->row || op->form != call->form || call->row->id == OP_as_strided)
-        return false; /* as_strided's number is not the argument */
-    Match m = {op->fixed, entry->numbers, op->operands, entry->in};
-    for (int i = 0, n = call->row->n_params; i < n; i++)
-        if (!match_arg(c, &m, call->row, i, &call->args[i])) return false;
-    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
-        if (!match_tensor(c, &m, call->out_args[i])) return false;
-    return true;
 }
 
 /* Following the trie -------------------------------------------------------------------------- */
@@ -317,6 +263,32 @@ static void know_outs(Capture *c, TrieNode *node, int n) {
     pthread_mutex_unlock(&c->fn->lock);
 }
 
+static void expect_tensor(ExpectedArg *want, const Split *s, int operand) {
+    want->operand = s->operands[operand];
+    want->meta = s->metas[operand];
+}
+
+/* What capture_follow compares the next call with, in the order of split_call; NULL: it shall not. */
+static const ExpectedArg *expected_args(Arena *arena, const OpCall *call, const Split *s) {
+    const int n = call->row->n_params, n_outs = call->form == FORM_out ? call->row->n_out : 0;
+    ExpectedArg *const args = ARENA_ARRAY(arena, ExpectedArg, n + n_outs);
+    if (!args || call->row->id == OP_as_strided) return NULL; /* its number is not the argument */
+    int operand = 0, number = 0;
+    for (int i = 0; i < n; i++) {
+        const Arg *const a = &call->args[i];
+        const bool tensors = a->kind == ARG_tensors;
+        args[i] = (ExpectedArg){.head = a->head, .word = a->i, .first = tensors ? operand : number};
+        if (a->kind == ARG_tensor) expect_tensor(&args[i], s, operand++);
+        if (a->kind == ARG_string) args[i].word = string_word(a);
+        operand += tensors ? a->n : 0;
+        number += a->kind == ARG_ints || a->kind == ARG_floats
+                      ? a->n
+                      : trace_arg_is_number(call->row, i, a);
+    }
+    for (int i = 0; i < n_outs; i++) expect_tensor(&args[n + i], s, operand + i);
+    return args;
+}
+
 /* Result metadata: from the edge, or by the meta rule. */
 static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split *s,
                     const Meta **out) {
@@ -335,22 +307,26 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split 
     }
     pthread_mutex_lock(&c->fn->lock);
     set_outs(node, call->form == FORM_functional ? n : 0);
-    trie_metas_add(c->fn->arena, node, s->metas, s->numbers, out);
+    trie_metas_add(c->fn->arena, node,
+                   &(MetaEntry){.in = s->metas,
+                                .numbers = s->numbers,
+                                .out = out,
+                                .args = expected_args(c->fn->arena, call, s)});
     pthread_mutex_unlock(&c->fn->lock);
     return ST_OK;
 }
 
-static sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint64_t keys, bool inference) {
-    sn_tensor *const t = tensor_without_data(meta);
+/* A value of the current trace, which holds the second reference. */
+static inline sn_tensor *placeholder_new(Capture *c, const Meta *meta, bool tracks) {
+    Trace *const trace = c->trace;
     struct Placeholder *const p = arena_take(c->arena, sizeof *p);
-    if (!t || !p) return NULL;
-    *p = (struct Placeholder){.capture = c, .trace = c->trace, .value = c->trace->values.n};
-    atomic_store_explicit(&t->placeholder, p, memory_order_relaxed);
-    t->keys = keys;
-    if (inference) t->flags |= TF_inference;
-    tensor_retain(t);
-    VEC_PUSH(c->arena, &c->trace->values, t);
-    return t;
+    sn_tensor **const place = VEC_NEXT(c->arena, &trace->values);
+    if (UNLIKELY(!p || !place)) return NULL;
+    *p = (struct Placeholder){
+        .capture = c, .trace = trace, .value = trace->values.n, .tracks = tracks};
+    if (UNLIKELY(!(*place = tensor_pending(meta, p)))) return NULL;
+    trace->values.n++;
+    return *place;
 }
 
 /* Whether the op's results will be recorded by the tape: its operands' flags and its modes say so
@@ -379,26 +355,36 @@ bool capture_requires_grad(sn_tensor *t) {
     return tracks;
 }
 
-/* Results of a functional op are new placeholders; the other forms return what they write. */
-static Status give_results(Capture *c, const OpCall *call, const TraceOp *op,
-                           const Meta *const *metas) {
+/* What eager refuses to write is refused at the call, for sizes that a variant was made for too. */
+static Status check_written(const Trace *trace, const TraceOp *op, const OpCall *call) {
+    const sn_tensor *const t = tensor_of(call->args[0].val);
+    if (call->form == FORM_inplace && !t->placeholder && op_tracks(trace, op))
+        TRY(tape_check_inplace(t));
+    return eager_check_written(call);
+}
+
+/* Results of a functional op are new placeholders. */
+static inline Status give_results(Capture *c, const OpCall *call, const TraceOp *op,
+                                  const Meta *const *metas) {
     const bool tracks = op_tracks(c->trace, op);
-    if (call->form != FORM_functional) {
-        c->trace->writes = true;
-        c->trace->tracked_writes |= tracks;
-        for (int i = 0; i < call->row->n_out; i++)
-            call->outs[i] =
-                call->form == FORM_inplace ? tensor_of(call->args[0].val) : call->out_args[i];
-        return ST_OK;
-    }
     c->trace->views |= op->row->kind == KIND_view;
-    const uint64_t keys = KEY_BIT(cpu) | (op->modes & NODE_inference ? 0 : KEY_BIT(autograd));
     for (int i = 0, n = op->n_outs; i < n; i++) {
-        sn_tensor *const t = placeholder_new(c, metas[i], keys, op->modes & NODE_inference);
-        if (!t) return ST_MEMORY;
-        if (UNLIKELY(tracks)) t->placeholder->tracks = dtype_is_float(metas[i]->dtype);
+        sn_tensor *const t =
+            placeholder_new(c, metas[i], tracks && dtype_is_float(metas[i]->dtype));
+        if (UNLIKELY(!t)) return ST_MEMORY;
         call->outs[i] = t;
     }
+    return ST_OK;
+}
+
+/* The other forms return what they write. */
+static Status give_written(Capture *c, const OpCall *call, const TraceOp *op) {
+    TRY(check_written(c->trace, op, call));
+    c->trace->writes = true;
+    c->trace->tracked_writes |= op_tracks(c->trace, op);
+    for (int i = 0; i < call->row->n_out; i++)
+        call->outs[i] =
+            call->form == FORM_inplace ? tensor_of(call->args[0].val) : call->out_args[i];
     return ST_OK;
 }
 
@@ -411,22 +397,14 @@ static void take_sequence(Capture *c) {
     state->sequence++;
 }
 
-/* What eager refuses to write is refused at the call, for sizes that a variant was made for too. */
-static Status check_written(const Trace *trace, const TraceOp *op, const OpCall *call) {
-    const sn_tensor *const t = tensor_of(call->args[0].val);
-    if (call->form == FORM_inplace && !t->placeholder && op_tracks(trace, op))
-        TRY(tape_check_inplace(t));
-    return eager_check_written(call);
-}
-
 /* One step along the trie, to `node`. `symbolic`: the arguments before their numbers were made plain. */
 static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, const Arg *symbolic,
                              const int64_t *numbers, const Meta *const *metas) {
     Trace *const trace = c->trace;
     TraceStep *const step = VEC_NEXT(c->arena, &trace->ops); /* counted when all went well */
     if (UNLIKELY(!step)) return ST_MEMORY;
-    if (UNLIKELY(call->form != FORM_functional)) TRY(check_written(trace, &node->op, call));
-    TRY(give_results(c, call, &node->op, metas));
+    TRY(LIKELY(call->form == FORM_functional) ? give_results(c, call, &node->op, metas)
+                                              : give_written(c, call, &node->op));
     for (int i = 0, n = node->op.n_numbers; i < n; i++)
         VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
     *step = (TraceStep){&node->op, state_get()->site};
@@ -437,14 +415,12 @@ static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, con
 }
 
 /* `given`: the results' metadata where the caller knows it, else NULL: by rule. *full: see follow. */
-static Status record_any(Capture *c, const OpCall *call, const Arg *symbolic,
-                         const Meta *const *given, bool *full) {
+static Status record_touching(Capture *c, const OpCall *call, const Arg *symbolic,
+                              const Meta *const *given, bool *full) {
     Split s;
-    const int touched = c->trace->inputs.n;
     TRY(split_call(c, call, &s));
     TrieNode *const node = follow(c, call, &s, current_modes(state_get()), full);
-    if (!node && full && *full) return untouch(c, touched), ST_OK;
-    if (!node) return ST_MEMORY;
+    if (!node) return full && *full ? ST_OK : ST_MEMORY;
     const Meta *inferred[MAX_OUTS];
     if (!given)
         TRY(infer(c, node, call, &s, inferred));
@@ -453,13 +429,13 @@ static Status record_any(Capture *c, const OpCall *call, const Arg *symbolic,
     return advance(c, call, node, symbolic, s.numbers, given ? given : inferred);
 }
 
-static inline Status record(Capture *c, const OpCall *call, const Arg *symbolic, bool *full) {
-    TrieNode *const likely = trie_newest(c->cursor);
-    const MetaEntry *const entry = likely ? trie_newest_metas(likely) : NULL;
-    if (LIKELY(entry && !mismatch_forced(c) && likely->op.modes == current_modes(state_get()) &&
-               match(c, call, &likely->op, entry)))
-        return advance(c, call, likely, symbolic, entry->numbers, entry->out);
-    return record_any(c, call, symbolic, NULL, full);
+/* An op that fails, or that there is no room for, is not part of the segment; nor is what only it touched. */
+static Status record(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given,
+                     bool *full) {
+    const int touched = c->trace->inputs.n;
+    const Status status = record_touching(c, call, symbolic, given, full);
+    if (status != ST_OK || (full && *full)) untouch(c, touched);
+    return status;
 }
 
 /* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
@@ -540,10 +516,16 @@ static int64_t held_bytes(const Trace *trace) {
     return bytes;
 }
 
-/* Pending work is bounded [semantics C10]; NULL: there is room. */
-static inline const char *bound_reached(const Trace *trace, const sn_state *state) {
+/* Pending work is bounded [semantics C10]: is it time to look? */
+static inline bool bound_is_near(const Trace *trace, const sn_state *state) {
+    return trace->ops.n % HELD_CHECK == HELD_CHECK - 1 ||
+           trace->ops.n >= state->settings[SET_pending_ops].number;
+}
+
+/* NULL: there is room. */
+static const char *bound_reached(const Trace *trace, const sn_state *state) {
+    if (LIKELY(!bound_is_near(trace, state))) return NULL;
     if (trace->ops.n >= state->settings[SET_pending_ops].number) return "too many ops are pending";
-    if (LIKELY(trace->ops.n % HELD_CHECK != HELD_CHECK - 1)) return NULL;
     return held_bytes(trace) > state->settings[SET_pending_mib].number << 20
                ? "too many bytes are held by pending work only"
                : NULL;
@@ -561,7 +543,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(error_pending());
     const char *const bound = bound_reached(c->trace, state);
     if (UNLIKELY(bound != NULL)) TRY(capture_flush(c, bound, state->site));
-    TRY(record(c, call, symbolic, outside));
+    TRY(record(c, call, symbolic, NULL, outside));
     if (LIKELY(!*outside)) return ST_OK;
     function_note_limit(c->fn, NULL);
     return make_arguments(c, call, "the accumulated recompile limit");
@@ -584,6 +566,87 @@ static Status capture_symbolic(Capture *c, OpCall *call) {
     return status;
 }
 
+/* The expected step: the newest child with its newest metadata -------------------------------- */
+
+/* Operands are numbered by first touch, so the expected one says where t must be. */
+static inline bool match_tensor(Capture *c, Operand want, const Meta *meta, sn_tensor *t) {
+    if (UNLIKELY(!t)) return want == OPERAND_ABSENT;
+    if (t->base.meta != meta) return false;
+    const Trace *const trace = c->trace;
+    if (want >= 0) return trace->values.at[want] == t;
+    const int input = operand_input(want);
+    if (input < trace->inputs.n) return trace->inputs.at[input].tensor == t;
+    Operand found;
+    return !t->placeholder && !(t->flags & TF_error) && touch(c, t, &found) == ST_OK &&
+           found == want;
+}
+
+/* Lists, and what is of one kind only. */
+static bool match_items(Capture *c, const TraceOp *op, const MetaEntry *entry,
+                        const ExpectedArg *want, const Arg *a) {
+    if (a->kind == ARG_string) return string_word(a) == want->word;
+    for (int i = 0; i < a->n; i++) {
+        const int k = want->first + i;
+        if (a->kind == ARG_tensors
+                ? !match_tensor(c, op->operands[k], entry->in[k], tensor_of(a->vals[i]))
+                : a->ints[i] != entry->numbers[k])
+            return false;
+    }
+    return true;
+}
+
+static inline bool match(Capture *c, const OpCall *call, const TraceOp *op,
+                         const MetaEntry *entry) {
+    const ExpectedArg *want = entry->args;
+    const Arg *a = call->args;
+    for (const Arg *const end = a + call->row->n_params; a < end; a++, want++) {
+        if (UNLIKELY(a->head != want->head)) return false;
+        const bool fits = LIKELY(a->kind == ARG_tensor)
+                              ? match_tensor(c, want->operand, want->meta, tensor_of(a->val))
+                          : a->kind >= ARG_int && a->kind <= ARG_bool
+                              ? a->i == want->word
+                              : match_items(c, op, entry, want, a);
+        if (UNLIKELY(!fits)) return false;
+    }
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++, want++)
+        if (!match_tensor(c, want->operand, want->meta, call->out_args[i])) return false;
+    return true;
+}
+
+/* Whether all is as ever around a call: what the dispatcher and capture_call would ask before they record it. */
+static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
+    const Trace *const trace = c->trace;
+    return state->include & ~state->exclude & KEY_BIT(capture) && state->error.status == ST_OK &&
+           !state->emission && !state->modes && !capture_was_left(c) && !c->failed_elsewhere &&
+           !c->symbols && !(c->eager_checks && call->row->flags & OPF_check) &&
+           !override_covers(call->row) && !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set() &&
+           !bound_is_near(trace, state);
+}
+
+/* Under the lock, if there is one. */
+static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, Status *status) {
+    TrieNode *const node = trie_newest(c->cursor);
+    const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
+    if (UNLIKELY(!entry || node->op.row != call->row || node->op.form != call->form ||
+                 node->op.modes != current_modes(state) || !entry->args))
+        return false;
+    const int touched = c->trace->inputs.n;
+    const bool matches = match(c, call, &node->op, entry);
+    if (LIKELY(matches)) *status = advance(c, call, node, call->args, entry->numbers, entry->out);
+    if (UNLIKELY(!matches || *status != ST_OK)) untouch(c, touched);
+    return matches;
+}
+
+bool capture_follow(sn_state *state, OpCall *call, Status *status) {
+    Capture *const c = state->capture;
+    if (UNLIKELY(!is_plain(c, state, call))) return false;
+    if (LIKELY(__libc_single_threaded)) return follow_expected(c, call, state, status);
+    const bool entered = capture_enter(c);
+    const bool followed = follow_expected(c, call, state, status);
+    capture_leave(c, entered);
+    return followed;
+}
+
 Status capture_op(OpCall *call) {
     sn_state *const state = state_get();
     if (UNLIKELY(state->emission != NULL)) return emission_call(state->emission, call);
@@ -599,5 +662,5 @@ Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     for (int i = 0; i < n; i++)
         if (!(metas[i] = tape_grad_meta(tensor_of(args[2].vals[i])))) return ST_MEMORY;
     const OpCall call = {.row = op_row(OP_gradients), .args = args, .outs = outs, .n_outs = n};
-    return record_any(c, &call, args, metas, NULL);
+    return record(c, &call, args, metas, NULL);
 }

@@ -131,6 +131,14 @@ Status capture_before_write(Capture *capture, const Storage *storage);
 /* This thread's capture, or NULL. A call that a longjmp or an exception left behind is noticed here: what it had
  * pending runs, it is reported, and the thread captures no more [semantics C13]. */
 Capture *capture_current(void);
+/* Cheap signs of that, for every op. The stack grows down: a frame below this one belongs to a call that was left; one
+ * above it too, where its number has been overwritten. A deep call that leaves the number alone is taken for one of the
+ * body: its ops are recorded, their values are right, and the next shallow call, or one that asks exactly, notices. */
+__attribute__((no_sanitize_address)) static inline bool capture_was_left(const Capture *c) {
+    if (!c->frame) return false;
+    if ((const char *)__builtin_frame_address(0) > (const char *)c->frame) return true;
+    return *c->cookie != c->cookie_value;
+}
 /* capture_thread.c: the lock, for which the owner enters (true: now, so it leaves), and which is not
  * held while user code runs. */
 bool capture_enter(Capture *capture);
@@ -160,6 +168,9 @@ void capture_resume(Capture *capture);
 bool capture_requires_grad(sn_tensor *tensor);
 /* The kernel of KEY_capture: records or matches one op. */
 Status capture_op(OpCall *call);
+/* A call in a body, before the walk through its keys. True: it is the one that the trie expects, the walk would have
+ * ended in capture_op, and the step is taken; *status is its outcome. False: nothing has happened. */
+bool capture_follow(sn_state *state, OpCall *call, Status *status);
 /* Records sn::gradients(roots, grads, leaves); outs: n placeholders laid out as the
  * tape lays out .grad. */
 Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, int n);

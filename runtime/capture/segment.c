@@ -25,18 +25,9 @@ void capture_resume(Capture *capture) {
     if (capture) state->include |= KEY_BIT(capture);
 }
 
-/* Cheap signs, for every op. The stack grows down: a frame below this one belongs to a call that was left; one above it
- * too, where its number has been overwritten. A deep call that leaves the number alone is taken for one of the body: its
- * ops are recorded, their values are right, and the next shallow call, or one that asks exactly, notices. */
-__attribute__((no_sanitize_address)) static bool was_left(const Capture *c) {
-    if (!c->frame) return false;
-    if ((const char *)__builtin_frame_address(0) > (const char *)c->frame) return true;
-    return *c->cookie != c->cookie_value;
-}
-
 Capture *capture_current(void) {
     Capture *const c = state_get()->capture;
-    if (LIKELY(!c || !was_left(c))) return c;
+    if (LIKELY(!c || !capture_was_left(c))) return c;
     capture_abandon(c);
     return NULL;
 }

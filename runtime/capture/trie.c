@@ -92,16 +92,17 @@ static int count_entries(const TrieNode *node) {
     return n;
 }
 
-void trie_metas_add(Arena *arena, TrieNode *node, const Meta *const *in, const int64_t *numbers,
-                    const Meta *const *out) {
+void trie_metas_add(Arena *arena, TrieNode *node, const MetaEntry *entry) {
     const TraceOp *const op = &node->op;
     if (count_entries(node) >= MAX_META_ENTRIES) return;
-    MetaEntry *const entry = ARENA_NEW(arena, MetaEntry);
-    if (!entry) return;
-    entry->in = arena_copy(arena, in, sizeof *in * (size_t)op->n_operands);
-    entry->numbers = arena_copy(arena, numbers, sizeof *numbers * (size_t)op->n_numbers);
-    entry->out = arena_copy(arena, out, sizeof *out * (size_t)op->n_outs);
-    if (!entry->in || !entry->numbers || !entry->out) return;
-    entry->next = atomic_load_explicit(&node->metas, memory_order_relaxed);
-    atomic_store_explicit(&node->metas, entry, memory_order_release);
+    MetaEntry *const made = ARENA_NEW(arena, MetaEntry);
+    if (!made) return;
+    made->in = arena_copy(arena, entry->in, sizeof *entry->in * (size_t)op->n_operands);
+    made->numbers =
+        arena_copy(arena, entry->numbers, sizeof *entry->numbers * (size_t)op->n_numbers);
+    made->out = arena_copy(arena, entry->out, sizeof *entry->out * (size_t)op->n_outs);
+    made->args = entry->args;
+    if (!made->in || !made->numbers || !made->out) return;
+    made->next = atomic_load_explicit(&node->metas, memory_order_relaxed);
+    atomic_store_explicit(&node->metas, made, memory_order_release);
 }

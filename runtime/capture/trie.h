@@ -59,13 +59,25 @@ struct TrieNode {
     const char *failure;    /* why one could not be compiled; NULL */
 };
 
+/* An argument as a call has it: what the next call is compared with first. */
+typedef struct ExpectedArg {
+    int64_t head; /* kind and n */
+    union {
+        const Meta *meta; /* of a tensor */
+        int64_t word;     /* an int, float or bool; a string's hash */
+    };
+    Operand operand; /* of a tensor */
+    int32_t first;   /* of a list: where its items are among the step's operands or numbers */
+} ExpectedArg;
+
 /* Result metadata seen before for given operand metadata and numbers: spares the meta rule on every
  * later call. */
 struct MetaEntry {
     MetaEntry *next;
-    const Meta **in; /* n_operands */
-    int64_t *numbers;
-    const Meta **out; /* n_outs */
+    const Meta *const *in; /* n_operands */
+    const int64_t *numbers;
+    const Meta *const *out;  /* n_outs */
+    const ExpectedArg *args; /* row->n_params, then out tensors; NULL: not to be compared so */
 };
 
 TrieNode *trie_root(Arena *arena);
@@ -81,7 +93,7 @@ TrieNode *trie_find(const TrieNode *node, const TraceOp *op,
 /* Under the function's lock; the arena is the function's. NULL when memory is out. */
 TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t hash, int id);
 const MetaEntry *trie_metas(const TrieNode *node, const Meta *const *in, const int64_t *numbers);
-void trie_metas_add(Arena *arena, TrieNode *node, const Meta *const *in, const int64_t *numbers,
-                    const Meta *const *out);
+/* `args` are the arena's already. */
+void trie_metas_add(Arena *arena, TrieNode *node, const MetaEntry *entry);
 
 #endif

@@ -304,7 +304,9 @@ Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const
                    .out_args = out_args,
                    .outs = outs,
                    .n_outs = row->n_out};
-    const Status status = start(&call);
+    Status status;
+    sn_state *const state = state_get();
+    if (!state->capture || !capture_follow(state, &call, &status)) status = start(&call);
     return LIKELY(status == ST_OK) ? ST_OK : finish(&call, status);
 }
 

@@ -13,18 +13,10 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/tensor.h"
 
-typedef struct Interned {
-    Meta meta; /* first: a Meta * of this table is an Interned * */
-    uint64_t hash, keys;
-    size_t bytes;
-    bool overlaps;
-    int64_t numbers[]; /* sizes, then strides */
-} Interned;
-
 typedef struct Table {
     struct Table *older;
     size_t room, n;
-    _Atomic(Interned *) slots[];
+    _Atomic(InternedMeta *) slots[];
 } Table;
 
 typedef struct Wanted {
@@ -47,7 +39,7 @@ static uint64_t hash_of(const Wanted *w) {
     return h;
 }
 
-static bool equal(const Interned *in, const Wanted *w) {
+static bool equal(const InternedMeta *in, const Wanted *w) {
     const size_t bytes = (size_t)w->rank * sizeof(int64_t);
     return in->hash == w->hash && in->meta.dtype == w->dtype && in->meta.device == w->device &&
            in->meta.rank == w->rank && in->meta.wrapped == w->wrapped &&
@@ -55,17 +47,17 @@ static bool equal(const Interned *in, const Wanted *w) {
                        !memcmp(in->meta.strides, w->strides, bytes)));
 }
 
-static Interned *lookup(Table *table, const Wanted *w) {
+static InternedMeta *lookup(Table *table, const Wanted *w) {
     for (size_t i = table ? w->hash & (table->room - 1) : 0; table;
          i = (i + 1) & (table->room - 1)) {
-        Interned *const in = atomic_load_explicit(&table->slots[i], memory_order_acquire);
+        InternedMeta *const in = atomic_load_explicit(&table->slots[i], memory_order_acquire);
         if (!in) return NULL;
         if (equal(in, w)) return in;
     }
     return NULL;
 }
 
-static void put(Table *table, Interned *in) {
+static void put(Table *table, InternedMeta *in) {
     size_t i = in->hash & (table->room - 1);
     while (atomic_load_explicit(&table->slots[i], memory_order_relaxed))
         i = (i + 1) & (table->room - 1);
@@ -80,7 +72,7 @@ static Table *roomier(Table *old) {
     table->older = old;
     table->room = room;
     for (size_t i = 0; old && i < old->room; i++) {
-        Interned *const in = atomic_load_explicit(&old->slots[i], memory_order_relaxed);
+        InternedMeta *const in = atomic_load_explicit(&old->slots[i], memory_order_relaxed);
         if (in) put(table, in);
     }
     atomic_store_explicit(&current, table, memory_order_release);
@@ -120,7 +112,7 @@ static bool overlaps(const Wanted *w) {
     return false;
 }
 
-static Interned *make(const Wanted *w) {
+static InternedMeta *make(const Wanted *w) {
     int64_t numel, span;
     if (!span_of(w, &numel, &span)) {
         Text sizes = {0};
@@ -131,7 +123,7 @@ static Interned *make(const Wanted *w) {
         return NULL;
     }
     const size_t list = (size_t)w->rank * sizeof(int64_t);
-    Interned *const in = mem_alloc(sizeof *in + 2 * list);
+    InternedMeta *const in = mem_alloc(sizeof *in + 2 * list);
     if (!in) return NULL;
     if (list) memcpy(in->numbers, w->sizes, list);
     if (list) memcpy(in->numbers + w->rank, w->strides, list);
@@ -153,7 +145,7 @@ static Interned *make(const Wanted *w) {
 static const Meta *insert(const Wanted *w) {
     pthread_mutex_lock(&lock);
     Table *table = atomic_load_explicit(&current, memory_order_relaxed);
-    Interned *in = lookup(table, w);
+    InternedMeta *in = lookup(table, w);
     if (!in && (!table || table->n * 2 >= table->room)) table = roomier(table);
     if (!in && table && (in = make(w))) put(table, in);
     pthread_mutex_unlock(&lock);
@@ -164,7 +156,7 @@ const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const 
                         int rank, bool wrapped) {
     Wanted w = {dtype, device, sizes, strides, rank, wrapped, 0};
     w.hash = hash_of(&w);
-    const Interned *const in = lookup(atomic_load_explicit(&current, memory_order_acquire), &w);
+    const InternedMeta *const in = lookup(atomic_load_explicit(&current, memory_order_acquire), &w);
     return LIKELY(in) ? &in->meta : insert(&w);
 }
 
@@ -173,7 +165,3 @@ const Meta *meta_intern_contiguous(DType dtype, Device device, const int64_t *si
     meta_contiguous_strides(NULL, sizes, rank, strides);
     return meta_intern(dtype, device, sizes, strides, rank, false);
 }
-
-size_t meta_bytes(const Meta *meta) { return ((const Interned *)meta)->bytes; }
-uint64_t meta_keys(const Meta *meta) { return ((const Interned *)meta)->keys; }
-bool meta_overlaps(const Meta *meta) { return ((const Interned *)meta)->overlaps; }

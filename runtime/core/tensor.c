@@ -19,7 +19,6 @@ static const size_t payload_bytes[BLOCK_CLASSES] = {0, 128, 512, 0};
 Status (*tensor_flush_hook)(sn_tensor *t);
 Status (*tensor_settle_hook)(const char *why);
 void (*tensor_autograd_free)(sn_tensor *t);
-void (*tensor_placeholder_free)(sn_tensor *t);
 
 static inline int block_class(size_t bytes) {
     return bytes <= payload_bytes[BLOCK_small]    ? BLOCK_small
@@ -99,6 +98,19 @@ sn_tensor *tensor_without_data(const Meta *meta) {
     sn_state *const state = state_get();
     void *const block = block_take(state, BLOCK_header);
     return block ? adopt(state, begin(state, block, BLOCK_header, meta)) : NULL;
+}
+
+sn_tensor *tensor_pending(const Meta *meta, struct Placeholder *placeholder) {
+    sn_state *const state = state_get();
+    void *const block = block_take(state, BLOCK_header);
+    if (UNLIKELY(!block)) return NULL;
+    sn_tensor *const t = begin(state, block, BLOCK_header, meta);
+    atomic_init(&t->placeholder, placeholder);
+    atomic_init(&t->refs, 2);
+    if (LIKELY(adopt(state, t) != NULL)) return t;
+    t->placeholder = NULL; /* the scope's reference is gone */
+    tensor_release(t);
+    return NULL;
 }
 
 sn_tensor *tensor_new(const Meta *meta) {
@@ -185,7 +197,6 @@ static inline bool drop(_Atomic int32_t *refs) {
 
 void tensor_release(sn_tensor *t) {
     if (!t || !drop(&t->refs)) return;
-    if (UNLIKELY(t->placeholder != NULL) && tensor_placeholder_free) tensor_placeholder_free(t);
     if (UNLIKELY(t->autograd != NULL) && tensor_autograd_free) tensor_autograd_free(t);
     Storage *const storage = t->storage;
     if (t->block == BLOCK_header) block_give(t, BLOCK_header);

@@ -91,11 +91,19 @@ static inline void scope_put(sn_state *state, sn_tensor *t) {
 const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides,
                         int rank, bool wrapped);
 const Meta *meta_intern_contiguous(DType dtype, Device device, const int64_t *sizes, int rank);
-/* Of interned metas only: */
-size_t meta_bytes(
-    const Meta *meta); /* from the first to past the last element: what a fresh storage needs */
-uint64_t meta_keys(const Meta *meta); /* the device's backend key and autograd's */
-bool meta_overlaps(const Meta *meta); /* two indices may name one element (stride 0 or the like) */
+/* What every interned Meta is the beginning of. */
+typedef struct InternedMeta {
+    Meta meta;
+    uint64_t hash, keys; /* the device's backend key and autograd's */
+    size_t bytes;        /* from the first to past the last element: what a fresh storage needs */
+    bool overlaps;       /* two indices may name one element (stride 0 or the like) */
+    int64_t numbers[];   /* sizes, then strides */
+} InternedMeta;
+static inline size_t meta_bytes(const Meta *meta) { return ((const InternedMeta *)meta)->bytes; }
+static inline uint64_t meta_keys(const Meta *meta) { return ((const InternedMeta *)meta)->keys; }
+static inline bool meta_overlaps(const Meta *meta) {
+    return ((const InternedMeta *)meta)->overlaps;
+}
 
 /* All return tensors owned by the innermost scope, NULL on error. */
 sn_tensor *tensor_new(const Meta *meta); /* fresh uninitialised storage */
@@ -107,8 +115,10 @@ sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta,
 sn_tensor *tensor_scalar(const Arg *number,
                          DType dtype); /* 0-dim, wrapped; dtype DT_default: the number's */
 
-/* Like tensor_new with no storage: a placeholder (capture) or a meta tensor. */
+/* Like tensor_new with no storage: a meta tensor, or one that is given its storage next. */
 sn_tensor *tensor_without_data(const Meta *meta);
+/* One whose value is not computed yet: the scope holds it, and the caller a second reference. */
+sn_tensor *tensor_pending(const Meta *meta, struct Placeholder *placeholder);
 /* Gives a tensor without data its storage (retained). */
 void tensor_set_storage(sn_tensor *t, Storage *storage, int64_t offset);
 
@@ -131,8 +141,6 @@ extern Status (*tensor_flush_hook)(sn_tensor *t);
 extern Status (*tensor_settle_hook)(const char *why);
 /* Frees tape metadata; set by autograd at start-up. Called when t dies. */
 extern void (*tensor_autograd_free)(sn_tensor *t);
-/* Lets capture forget a placeholder that dies. */
-extern void (*tensor_placeholder_free)(sn_tensor *t);
 /* t usable by a function that needs its data: not NULL, not an error handle, flushed. Raises,
  * naming `what`. */
 Status tensor_ready(sn_tensor *t, const char *what);

@@ -112,6 +112,30 @@ START_TEST(c1_mismatch_runs_nothing) {
 }
 END_TEST
 
+static sn_status tries_first(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    if (host->branch) {
+        if (sn_add(sn_in(f, 1), sn_in(f, 0))) return SN_ERR_INTERNAL;
+        sn_error_take();
+    }
+    return sn_out(f, 0, sn_relu(sn_in(f, 0)));
+}
+
+/* What only a failed op touched is no input of the segment. */
+START_TEST(c1_failed_op_leaves_no_trace) {
+    Host host = {.branch = 1};
+    const Twin twin = twin_new(tries_first, &host, &host, NULL);
+    sn_tensor *const x = F32(2, 33), *const w = F32(1, 32);
+    for (int i = 0; i < 3; i++) {
+        TWIN_CALL(twin, x, w);
+        host.branch = 0;
+    }
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
 /* C2: what a segment stores ------------------------------------------------------------------- */
 
 static sn_status one_result(sn_frame *f) {
@@ -604,6 +628,7 @@ int main(void) {
         c1_segments_are_compiled_at_the_return,
         c1_mismatch_shares_the_beginning,
         c1_mismatch_runs_nothing,
+        c1_failed_op_leaves_no_trace,
         c2_only_what_survives_is_an_output,
         c2_kept_values_are_outputs,
         c2_a_handle_in_scope_is_recomputed_exactly,
