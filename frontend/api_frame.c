@@ -39,12 +39,15 @@ sn_tensor *sn_in_opt(sn_frame *f, int i) {
     return NULL;
 }
 
-sn_tensor *sn_in(sn_frame *f, int i) {
-    const Arg *const arg = input(f, i);
-    if (LIKELY(arg && arg->kind == ARG_tensor && arg->val)) return tensor_of(arg->val);
+static sn_tensor *no_tensor(sn_frame *f, int i) {
     sn_tensor *const t = sn_in_opt(f, i);
     if (!t) error_raise(ST_ARGUMENT, "%s: input %d is absent", f ? f->what : "frame", i);
     return t;
+}
+
+sn_tensor *sn_in(sn_frame *f, int i) {
+    const bool given = f && i >= 0 && i < f->n_in && f->in[i].kind == ARG_tensor && f->in[i].val;
+    return LIKELY(given) ? tensor_of(f->in[i].val) : no_tensor(f, i);
 }
 
 sn_value sn_in_value(sn_frame *f, int i) {

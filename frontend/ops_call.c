@@ -2,6 +2,7 @@
 #include "frontend/ops_call.h"
 
 #include "runtime/base/error.h"
+#include "runtime/capture/capture.h"
 
 static bool is_odd(const Arg *arg) { /* a NULL, or a list that is not one */
     if (arg->kind == ARG_tensor) return !arg->val;
@@ -19,16 +20,29 @@ static sn_tensor *failed(void) {
     return NULL;
 }
 
-sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tensor *const *written) {
-    const OpRow *const row = op_row(op);
-    sn_tensor *outs[MAX_OUTS] = {0};
+/* Any call but the expected one of a body. */
+static sn_tensor *call_checked(const OpRow *row, const OpCall *call, bool plain) {
+    const Arg *args = call->args;
     Arg full[MAX_ARGS];
+    memset(call->outs, 0, sizeof *call->outs * MAX_OUTS);
     if (error_pending() != ST_OK) return NULL;
     if (!plain || has_odd(row, args)) {
         if (op_args_normalize(row, args, row->n_params, full) != ST_OK) return failed();
         args = full;
     }
-    return dispatch(row, form, args, written, outs) == ST_OK ? outs[0] : NULL;
+    const Status status = dispatch(row, call->form, args, call->out_args, call->outs);
+    return status == ST_OK ? call->outs[0] : NULL;
+}
+
+sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tensor *const *written) {
+    const OpRow *const row = op_row(op);
+    sn_tensor *outs[MAX_OUTS];
+    OpCall call = op_call(row, form, args, written, outs);
+    sn_state *const state = state_get();
+    Status status;
+    if (state->capture && plain && capture_follow(state, &call, &status) && status == ST_OK)
+        return outs[0];
+    return call_checked(row, &call, plain);
 }
 
 sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more) {

@@ -46,13 +46,13 @@ size_t arena_bytes(const Arena *arena);
         int n, room;                                                                               \
     }
 #define VEC_PUSH(arena, vec, item)                                                                 \
-    (VEC_NEXT(arena, vec) ? (void)((vec)->at[(vec)->n++] = (item)) : (void)0)
+    (VEC_ROOM(arena, vec) ? (void)((vec)->at[(vec)->n++] = (item)) : (void)0)
+/* Room for one more item; false when memory is out. */
+#define VEC_ROOM(arena, vec)                                                                       \
+    (LIKELY((vec)->n < (vec)->room) ||                                                             \
+     vec_reserve((arena), (void **)&(vec)->at, (vec)->n, &(vec)->room, sizeof *(vec)->at))
 /* The place of the next item, to be filled there and then counted (n++); NULL: memory is out. */
-#define VEC_NEXT(arena, vec)                                                                       \
-    (((vec)->n < (vec)->room ||                                                                    \
-      vec_reserve((arena), (void **)&(vec)->at, (vec)->n, &(vec)->room, sizeof *(vec)->at))        \
-         ? &(vec)->at[(vec)->n]                                                                    \
-         : NULL)
+#define VEC_NEXT(arena, vec) (VEC_ROOM(arena, vec) ? &(vec)->at[(vec)->n] : NULL)
 /* Room for n items in an empty array, where that many are likely; does nothing when memory is out. */
 #define VEC_START(arena, vec, count)                                                               \
     ((vec)->at = arena_take((arena), sizeof *(vec)->at * (count)),                                 \

@@ -194,10 +194,10 @@ static Status split_call(Capture *c, const OpCall *call, Split *s) {
 
 /* Following the trie -------------------------------------------------------------------------- */
 
-static uint8_t current_modes(const sn_state *state) {
-    return state->grad_mode == SN_GRAD_ON    ? 0
-           : state->grad_mode == SN_GRAD_OFF ? NODE_no_grad
-                                             : NODE_inference;
+static inline uint8_t current_modes(const sn_state *state) {
+    static const uint8_t modes[] = {
+        [SN_GRAD_ON] = 0, [SN_GRAD_OFF] = NODE_no_grad, [SN_INFERENCE] = NODE_inference};
+    return modes[state->grad_mode];
 }
 
 /* Failpoint "mismatch:3": the op after three of a segment finds no edge, as if it were new there. */
@@ -317,16 +317,17 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split 
 }
 
 /* A value of the current trace, which holds the second reference. */
-static inline sn_tensor *placeholder_new(Capture *c, const Meta *meta, bool tracks) {
+static inline sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint8_t modes, bool tracks) {
     Trace *const trace = c->trace;
     struct Placeholder *const p = arena_take(c->arena, sizeof *p);
-    sn_tensor **const place = VEC_NEXT(c->arena, &trace->values);
-    if (UNLIKELY(!p || !place)) return NULL;
+    if (UNLIKELY(!p || !VEC_ROOM(c->arena, &trace->values))) return NULL;
     *p = (struct Placeholder){
         .capture = c, .trace = trace, .value = trace->values.n, .tracks = tracks};
-    if (UNLIKELY(!(*place = tensor_pending(meta, p)))) return NULL;
-    trace->values.n++;
-    return *place;
+    const bool inference = modes & NODE_inference;
+    const uint64_t keys = KEY_BIT(cpu) | (inference ? 0 : KEY_BIT(autograd));
+    sn_tensor *const t = tensor_pending(state_get(), meta, inference, keys, p);
+    if (LIKELY(t != NULL)) trace->values.at[trace->values.n++] = t;
+    return t;
 }
 
 /* Whether the op's results will be recorded by the tape: its operands' flags and its modes say so
@@ -366,11 +367,11 @@ static Status check_written(const Trace *trace, const TraceOp *op, const OpCall 
 /* Results of a functional op are new placeholders. */
 static inline Status give_results(Capture *c, const OpCall *call, const TraceOp *op,
                                   const Meta *const *metas) {
-    const bool tracks = op_tracks(c->trace, op);
+    const bool tracks = !op->modes && op_tracks(c->trace, op);
     c->trace->views |= op->row->kind == KIND_view;
     for (int i = 0, n = op->n_outs; i < n; i++) {
         sn_tensor *const t =
-            placeholder_new(c, metas[i], tracks && dtype_is_float(metas[i]->dtype));
+            placeholder_new(c, metas[i], op->modes, tracks && dtype_is_float(metas[i]->dtype));
         if (UNLIKELY(!t)) return ST_MEMORY;
         call->outs[i] = t;
     }
@@ -401,14 +402,12 @@ static void take_sequence(Capture *c) {
 static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, const Arg *symbolic,
                              const int64_t *numbers, const Meta *const *metas) {
     Trace *const trace = c->trace;
-    TraceStep *const step = VEC_NEXT(c->arena, &trace->ops); /* counted when all went well */
-    if (UNLIKELY(!step)) return ST_MEMORY;
+    if (UNLIKELY(!VEC_ROOM(c->arena, &trace->ops))) return ST_MEMORY;
     TRY(LIKELY(call->form == FORM_functional) ? give_results(c, call, &node->op, metas)
                                               : give_written(c, call, &node->op));
     for (int i = 0, n = node->op.n_numbers; i < n; i++)
         VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
-    *step = (TraceStep){&node->op, state_get()->site};
-    trace->ops.n++;
+    trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state_get()->site};
     if (UNLIKELY(call->row->flags & OPF_random)) take_sequence(c);
     c->cursor = node;
     return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
@@ -584,6 +583,7 @@ static inline bool match_tensor(Capture *c, Operand want, const Meta *meta, sn_t
 /* Lists, and what is of one kind only. */
 static bool match_items(Capture *c, const TraceOp *op, const MetaEntry *entry,
                         const ExpectedArg *want, const Arg *a) {
+    if (!a->val) return !a->n && a->kind != ARG_string;
     if (a->kind == ARG_string) return string_word(a) == want->word;
     for (int i = 0; i < a->n; i++) {
         const int k = want->first + i;
@@ -633,8 +633,12 @@ static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, St
     const int touched = c->trace->inputs.n;
     const bool matches = match(c, call, &node->op, entry);
     if (LIKELY(matches)) *status = advance(c, call, node, call->args, entry->numbers, entry->out);
-    if (UNLIKELY(!matches || *status != ST_OK)) untouch(c, touched);
-    return matches;
+    if (LIKELY(matches && *status == ST_OK)) return true;
+    untouch(c, touched);
+    if (!matches) return false;
+    error_set_op(op_form_name(call->row, call->form));
+    error_set_site(state->site);
+    return true;
 }
 
 bool capture_follow(sn_state *state, OpCall *call, Status *status) {

@@ -150,19 +150,19 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
 }
 
 Arena *function_arena_take(sn_function *fn) {
-    pthread_mutex_lock(&fn->lock);
+    const bool locked = lock_shared(&fn->lock);
     Arena *const spare = fn->call_arena;
     fn->call_arena = NULL;
-    pthread_mutex_unlock(&fn->lock);
+    unlock_shared(&fn->lock, locked);
     return spare ? spare : arena_new();
 }
 
 void function_arena_give(sn_function *fn, Arena *arena) {
     arena_reset(arena);
-    pthread_mutex_lock(&fn->lock);
+    const bool locked = lock_shared(&fn->lock);
     Arena *const extra = fn->call_arena ? arena : NULL;
     if (!extra) fn->call_arena = arena;
-    pthread_mutex_unlock(&fn->lock);
+    unlock_shared(&fn->lock, locked);
     arena_free(extra);
 }
 
@@ -199,7 +199,7 @@ static void count_trace(sn_function *fn, const Trace *trace) {
 
 static void report(sn_function *fn, const Capture *c) {
     int kinds = 0, path = SN_PATH_COMPILED;
-    pthread_mutex_lock(&fn->lock);
+    const bool locked = lock_shared(&fn->lock);
     fn->stats.calls++;
     for (int i = 0; i < c->traces.n; i++) {
         const Trace *const trace = c->traces.at[i];
@@ -210,7 +210,7 @@ static void report(sn_function *fn, const Capture *c) {
                                                             : SN_PATH_EAGER;
         path = kinds++ && path != now ? SN_PATH_MIXED : now;
     }
-    pthread_mutex_unlock(&fn->lock);
+    unlock_shared(&fn->lock, locked);
     sn_state *const state = state_get();
     state->last_path = path;
     if (path == SN_PATH_COMPILED) state->last_reason = "";

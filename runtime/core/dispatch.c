@@ -298,12 +298,7 @@ Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const
     if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view)) return relayout(row, args, outs);
     if (UNLIKELY(form == FORM_out && row->options))
         args = options_of_out(row, args, out_args[0], full);
-    OpCall call = {.row = row->alias_of ? row->alias_of : row,
-                   .form = form,
-                   .args = args,
-                   .out_args = out_args,
-                   .outs = outs,
-                   .n_outs = row->n_out};
+    OpCall call = op_call(row, form, args, out_args, outs);
     Status status;
     sn_state *const state = state_get();
     if (!state->capture || !capture_follow(state, &call, &status)) status = start(&call);

@@ -35,6 +35,16 @@ typedef struct OpCall {
 } OpCall;
 typedef Status OpKernel(OpCall *call);
 
+/* A call that is to be dispatched; aliases are resolved. */
+static inline OpCall op_call(const OpRow *row, OpForm form, const Arg *args,
+                             sn_tensor *const *out_args, sn_tensor **outs) {
+    return (OpCall){.row = UNLIKELY(row->alias_of != NULL) ? row->alias_of : row,
+                    .form = form,
+                    .args = args,
+                    .out_args = out_args,
+                    .outs = outs,
+                    .n_outs = row->n_out};
+}
 /* The boxed entry that everything goes through; outs receives results (row->n_out; Tensor[]: at
  * most MAX_LIST). Resolves aliases. Does nothing while an error is pending; on failure the error
  * names the op and outs are NULL. */

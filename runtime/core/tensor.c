@@ -30,13 +30,7 @@ static inline size_t block_bytes(int class) {
     return class == BLOCK_header ? HEADER_BYTES : 2 * HEADER_BYTES + payload_bytes[class];
 }
 
-static inline void *block_take(sn_state *state, int class) {
-    void *const block = state->free_blocks[class];
-    if (UNLIKELY(!block)) return mem_aligned(HEADER_BYTES, block_bytes(class));
-    state->free_blocks[class] = *(void **)block;
-    state->n_free_blocks[class]--;
-    return block;
-}
+void *tensor_block_new(int class) { return mem_aligned(HEADER_BYTES, block_bytes(class)); }
 
 static inline void block_give(void *block, int class) {
 #ifndef SINTER_PLAIN_MALLOC
@@ -78,14 +72,6 @@ static inline sn_tensor *begin(sn_state *state, void *block, int class, const Me
     return t;
 }
 
-static inline sn_tensor *adopt(sn_state *state, sn_tensor *t) {
-    const bool plain = state->n_scopes && !state->scopes[state->n_scopes - 1].owned;
-    if (UNLIKELY(!plain || state->n_handles == state->room_handles))
-        return scope_adopt(state, t) ? t : NULL;
-    scope_put(state, t);
-    return t;
-}
-
 static Status fill_storage(Storage *storage, void *payload, int class, Device device,
                            size_t bytes) {
     *storage = (Storage){.device = device, .block = (uint8_t) class, .bytes = bytes};
@@ -96,21 +82,8 @@ static Status fill_storage(Storage *storage, void *payload, int class, Device de
 
 sn_tensor *tensor_without_data(const Meta *meta) {
     sn_state *const state = state_get();
-    void *const block = block_take(state, BLOCK_header);
-    return block ? adopt(state, begin(state, block, BLOCK_header, meta)) : NULL;
-}
-
-sn_tensor *tensor_pending(const Meta *meta, struct Placeholder *placeholder) {
-    sn_state *const state = state_get();
-    void *const block = block_take(state, BLOCK_header);
-    if (UNLIKELY(!block)) return NULL;
-    sn_tensor *const t = begin(state, block, BLOCK_header, meta);
-    atomic_init(&t->placeholder, placeholder);
-    atomic_init(&t->refs, 2);
-    if (LIKELY(adopt(state, t) != NULL)) return t;
-    t->placeholder = NULL; /* the scope's reference is gone */
-    tensor_release(t);
-    return NULL;
+    void *const block = tensor_block_take(state, BLOCK_header);
+    return block ? tensor_adopt(state, begin(state, block, BLOCK_header, meta)) : NULL;
 }
 
 sn_tensor *tensor_new(const Meta *meta) {
@@ -118,7 +91,7 @@ sn_tensor *tensor_new(const Meta *meta) {
     sn_state *const state = state_get();
     const size_t bytes = meta_bytes(meta);
     const int class = block_class(bytes);
-    char *const block = block_take(state, class);
+    char *const block = tensor_block_take(state, class);
     if (UNLIKELY(!block)) return NULL;
     sn_tensor *const t = begin(state, block, class, meta);
     Storage *const storage = storage_in(block);
@@ -127,7 +100,7 @@ sn_tensor *tensor_new(const Meta *meta) {
         return NULL;
     }
     t->storage = storage;
-    return adopt(state, t);
+    return tensor_adopt(state, t);
 }
 
 sn_tensor *tensor_new_zero(const Meta *meta) {
@@ -189,14 +162,7 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
     return t;
 }
 
-/* True when this was the last reference; a sole owner needs no atomic write. */
-static inline bool drop(_Atomic int32_t *refs) {
-    if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;
-    return refs_add(refs, -1) == 1;
-}
-
-void tensor_release(sn_tensor *t) {
-    if (!t || !drop(&t->refs)) return;
+void tensor_free(sn_tensor *t) {
     if (UNLIKELY(t->autograd != NULL) && tensor_autograd_free) tensor_autograd_free(t);
     Storage *const storage = t->storage;
     if (t->block == BLOCK_header) block_give(t, BLOCK_header);
@@ -281,7 +247,7 @@ Status storage_resize(Storage *storage, size_t bytes) {
 }
 
 void storage_release(Storage *storage) {
-    if (!drop(&storage->refs)) return;
+    if (!refs_drop(&storage->refs)) return;
     free_data(storage);
     if (storage->block == BLOCK_header)
         mem_free(storage);

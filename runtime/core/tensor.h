@@ -13,13 +13,9 @@
 #ifndef SINTER_RUNTIME_TENSOR_H
 #define SINTER_RUNTIME_TENSOR_H
 #include <stdatomic.h>
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#else
-#define __libc_single_threaded 0
-#endif
 
 #include "ir/arg.h"
+#include "runtime/base/lock.h"
 #include "runtime/core/state.h"
 
 /* Counts without a locked instruction while the process has one thread (5 ns each, some 80 in a
@@ -29,6 +25,11 @@ static inline int32_t refs_add(_Atomic int32_t *refs, int32_t n) {
     const int32_t before = atomic_load_explicit(refs, memory_order_relaxed);
     atomic_store_explicit(refs, before + n, memory_order_relaxed);
     return before;
+}
+
+/* True when this was the last reference; a sole owner needs no atomic write. */
+static inline bool refs_drop(_Atomic int32_t *refs) {
+    return atomic_load_explicit(refs, memory_order_acquire) == 1 || refs_add(refs, -1) == 1;
 }
 
 typedef struct Storage {
@@ -117,13 +118,50 @@ sn_tensor *tensor_scalar(const Arg *number,
 
 /* Like tensor_new with no storage: a meta tensor, or one that is given its storage next. */
 sn_tensor *tensor_without_data(const Meta *meta);
-/* One whose value is not computed yet: the scope holds it, and the caller a second reference. */
-sn_tensor *tensor_pending(const Meta *meta, struct Placeholder *placeholder);
 /* Gives a tensor without data its storage (retained). */
 void tensor_set_storage(sn_tensor *t, Storage *storage, int64_t offset);
 
 static inline void tensor_retain(sn_tensor *t) { refs_add(&t->refs, 1); }
-void tensor_release(sn_tensor *t); /* NULL allowed */
+void tensor_free(sn_tensor *t);                   /* whose last reference has gone */
+static inline void tensor_release(sn_tensor *t) { /* NULL allowed */
+    if (t && refs_drop(&t->refs)) tensor_free(t);
+}
+
+/* A block of a class: the thread's newest free one, or memory. */
+void *tensor_block_new(int class);
+static inline void *tensor_block_take(sn_state *state, int class) {
+    void *const block = state->free_blocks[class];
+    if (UNLIKELY(!block)) return tensor_block_new(class);
+    state->free_blocks[class] = *(void **)block;
+    state->n_free_blocks[class]--;
+    return block;
+}
+
+/* To the innermost scope goes one reference; NULL when memory is out. */
+static inline sn_tensor *tensor_adopt(sn_state *state, sn_tensor *t) {
+    const bool plain = state->n_scopes && !state->scopes[state->n_scopes - 1].owned;
+    if (UNLIKELY(!plain || state->n_handles == state->room_handles))
+        return scope_adopt(state, t) ? t : NULL;
+    scope_put(state, t);
+    return t;
+}
+
+/* A tensor whose value is not computed yet: the scope holds it, and the caller a second reference. */
+static inline sn_tensor *tensor_pending(sn_state *state, const Meta *meta, bool inference,
+                                        uint64_t keys, struct Placeholder *placeholder) {
+    sn_tensor *const t = tensor_block_take(state, BLOCK_header);
+    if (UNLIKELY(!t)) return NULL;
+    *t = (sn_tensor){.base = {meta},
+                     .refs = 2,
+                     .flags = inference ? TF_inference : 0,
+                     .block = BLOCK_header,
+                     .keys = keys,
+                     .placeholder = placeholder};
+    if (LIKELY(tensor_adopt(state, t) != NULL)) return t;
+    t->placeholder = NULL;
+    tensor_release(t);
+    return NULL;
+}
 
 /* First element. The tensor must have data: see tensor_ready. */
 static inline void *tensor_data(const sn_tensor *t) {
