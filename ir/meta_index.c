@@ -317,3 +317,8 @@ Status meta_repeat(MetaCall *call) {
     out_plain(call, 0, self->dtype, self->device, sizes, times->n);
     return check_numel(call, sizes, times->n);
 }
+
+/* Never asked: values decide how many positions there are (op_meta refuses OPF_host). */
+Status meta_where_positions(MetaCall *call) {
+    return meta_fail(call, ST_INTERNAL, "the sizes of the results depend on values");
+}

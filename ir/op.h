@@ -33,8 +33,8 @@ enum {                 /* flags */
        OPF_random = 2, /* takes one sequence number from the generator */
        OPF_check = 4,  /* may raise an error that depends on values [semantics C8] */
        OPF_nodiff = 8, /* results never require grad (comparisons, argmax, integer results) */
-       OPF_host = 16,  /* aliases that take a tensor where their row has a number: it is read on the
-                          host */
+       OPF_host = 16,  /* reads values on the host: no graph holds it. Of an alias: it takes a tensor where
+                          its row has a number */
        OPF_maybe_copy =
            32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
        OPF_internal = 64, /* sn:: rows that only the IR uses */

@@ -68,8 +68,8 @@ Status op_meta(MetaCall *call) {
                          "%s changes a handle, which graphs don't have; write %s",
                          op_form_name(row, FORM_inplace), row->name);
     if (row->flags & OPF_host)
-        return meta_fail(call, ST_UNSUPPORTED, "%s reads a value, which graphs can't; write %s",
-                         row->name, row->alias_of->name);
+        return meta_fail(call, ST_UNSUPPORTED,
+                         "it reads values, which metadata and graphs don't have");
     if (row->alias_of) call->row = row->alias_of;
     call->order = ORDER_none;
     Status status = call->row->meta(call);

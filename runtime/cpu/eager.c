@@ -369,4 +369,9 @@ static Status meta_kernel(OpCall *call) {
 void eager_start(void) {
     dispatch_fallback(KEY_cpu, eager_kernel);
     dispatch_fallback(KEY_meta, meta_kernel);
+    for (int op = 0; op < OP_COUNT; op++) { /* results of unknown sizes: no program, the kernel */
+        const OpRow *const row = op_row((OpId)op);
+        if (row->flags & OPF_host && !row->alias_of)
+            dispatch_register(row, KEY_cpu, cpu_kernel(row));
+    }
 }

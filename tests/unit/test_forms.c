@@ -285,6 +285,38 @@ START_TEST(narrow_reads_where_it_starts) {
 }
 END_TEST
 
+/* Where values decide the sizes: in a compiled function after a break. */
+static sn_status positions(sn_frame *f) {
+    sn_tensor *at[2];
+    if (sn_where_positions(sn_gt_scalar(sn_in(f, 0), sn_float(0)), at, 2) != 2) return sn_check();
+    sn_out(f, 1, at[1]);
+    return sn_out(f, 0, sn_sum(at[0]));
+}
+
+START_TEST(where_finds_positions) {
+    const Twin twin = twin_new(positions, NULL, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *in[] = {F32((uint64_t)i, 3, 4)}, *want[2], *got[2];
+        ck_assert_int_eq(sn_call(twin.eager, in, 1, want, 2), SN_OK);
+        ck_assert_int_eq(sn_call(twin.fast, in, 1, got, 2), SN_OK);
+        ck_assert(same_bits(got[0], want[0]) && same_bits(got[1], want[1]));
+    }
+    sn_tensor *at[2];
+    const float values[] = {0, 3, NAN, 0, -0.0f, -1};
+    sn_tensor *const x = sn_t(sn_from_data(values, SN_INTS(2, 3), SN_F32));
+    ck_assert_int_eq(sn_where_positions(x, at, 2), 2); /* row-major in 3 x 2 */
+    ck_assert(same_bits(at[0], sn_from_data((const int64_t[]){1, 2, 2}, SN_INTS(3), SN_I64)));
+    ck_assert(same_bits(at[1], sn_from_data((const int64_t[]){0, 0, 1}, SN_INTS(3), SN_I64)));
+    ck_assert_int_eq(sn_where_positions(sn_full(SN_INTS(), sn_float(2), SN_F32), at, 2), 1);
+    ck_assert_int_eq(sn_size(at[0], 0), 1);
+    ck_assert_int_eq(sn_where_positions(sn_zeros(SN_INTS(0, 2), SN_BOOL), at, 2), 2);
+    ck_assert_int_eq(sn_size(at[1], 0), 0);
+    ck_assert_int_eq(sn_where_positions(sn_to(x, SN_F32), at, 1), -1); /* no room */
+    ck_assert_int_ne(sn_error_take()->status, SN_OK);
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {creation_takes_the_dtype_of_what_it_writes,
                                   what_like_resizes_is_contiguous,
@@ -298,6 +330,7 @@ int main(void) {
                                   detach_in_place_keeps_older_histories,
                                   memory_is_read_as_another_dtype,
                                   narrow_reads_where_it_starts,
-                                  elements_of_another_size};
+                                  elements_of_another_size,
+                                  where_finds_positions};
     return contract_main("test_forms", tests, (int)(sizeof tests / sizeof *tests));
 }
