@@ -23,10 +23,18 @@ sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
     return before;
 }
 
+/* What is recorded was recorded with the flag as it was: it runs before the flag changes. */
+static Status switch_grad(sn_tensor *t, bool on) {
+    TRY(tensor_valid(t, "sn_requires_grad_"));
+    if (state_get()->capture && capture_requires_grad(t) != on) {
+        TRY(tensor_settle("sn_requires_grad_ changes a tensor"));
+        if (t->placeholder) TRY(tensor_ready(t, "sn_requires_grad_"));
+    }
+    return tape_requires_grad(t, on);
+}
+
 sn_tensor *sn_requires_grad_(sn_tensor *t, bool on) {
-    return tensor_valid(t, "sn_requires_grad_") == ST_OK && tape_requires_grad(t, on) == ST_OK
-               ? t
-               : NULL;
+    return switch_grad(t, on) == ST_OK ? t : NULL;
 }
 
 bool sn_requires_grad(sn_tensor *t) {

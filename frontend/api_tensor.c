@@ -121,10 +121,6 @@ const void *sn_data(sn_tensor *t, sn_dtype expected) {
     return tensor_data(t);
 }
 
-static Status settle(const char *what) {
-    return state_get()->capture ? tensor_settle_hook(what) : ST_OK;
-}
-
 static Status check_writable(const sn_tensor *t, const char *what) {
     return t->storage->read_only ? error_raise(ST_STATE, "%s: the memory is read-only", what)
                                  : ST_OK;
@@ -132,7 +128,7 @@ static Status check_writable(const sn_tensor *t, const char *what) {
 
 void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
     state_get()->site = __builtin_return_address(0);
-    if (settle("sn_data_mut") != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
+    if (tensor_settle("sn_data_mut") != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
         check_layout(t, expected, "sn_data_mut") != SN_OK)
         return NULL;
     if (check_writable(t, "sn_data_mut") != ST_OK) return NULL;
@@ -143,14 +139,14 @@ void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
 
 void *sn_data_raw(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    if (settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
+    if (tensor_settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
     t->storage->pointer_given = true;
     return tensor_data(t);
 }
 
 sn_status sn_touch(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    if (settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
+    if (tensor_settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
     tensor_written(t);
     return SN_OK;
 }

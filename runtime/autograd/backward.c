@@ -170,11 +170,13 @@ static Status replace(Engine *e, sn_tensor **sum, sn_tensor *total) {
     return ST_OK;
 }
 
-/* create_graph needs nodes that can be differentiated: a compiled node becomes eager's [G3]. */
+/* create_graph needs nodes that can be differentiated, and a hook the whole gradient of a result that others of
+ * the segment may come from: a compiled node becomes eager's [G3]. */
 static const TapeEdge *edge_of(const Engine *e, const TapeEdge *edge) {
     const TapeEdge *const now = tape_edge_now(edge);
     TapeNode *const node = now->leaf ? NULL : now->target;
-    if (LIKELY(!e->create || !node || !node->class->expand)) return now;
+    if (LIKELY(!node || !node->class->expand)) return now;
+    if (!e->create && !(node->hooks && node->n_outs > 1)) return now;
     return node->class->expand(node) == ST_OK ? tape_edge_now(now) : NULL;
 }
 
@@ -421,14 +423,21 @@ static int by_sequence(const void *a, const void *b) {
     return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
-static void mark_x(Engine *e, sn_tensor *x) {
+/* The entry of x's gradient, of any run, and the gradient's place there; NULL: none. */
+static TapeEntry *entry_of_x(const sn_tensor *x, int *output) {
     const AutogradMeta *const meta = x->autograd;
-    const TapeEdge edge = {.target = meta ? meta->node : NULL, .output = meta ? meta->output : 0};
+    *output = 0;
+    if (!meta || !meta->node) return meta ? meta->entry : NULL;
+    const TapeEdge edge = {.target = meta->node, .output = meta->output};
     const TapeEdge *const now = tape_edge_now(&edge);
-    TapeEntry *const entry = !meta          ? NULL
-                             : !now->target ? meta->entry
-                             : now->leaf    ? ((sn_tensor *)now->target)->autograd->entry
-                                            : ((TapeNode *)now->target)->entry;
+    if (now->leaf) return ((sn_tensor *)now->target)->autograd->entry;
+    *output = now->output;
+    return ((TapeNode *)now->target)->entry;
+}
+
+static void mark_x(Engine *e, sn_tensor *x) {
+    int output;
+    TapeEntry *const entry = entry_of_x(x, &output);
     if (entry && entry->engine == e) entry->needed = true;
 }
 
@@ -525,11 +534,18 @@ static Status stop_at(Engine *e, sn_tensor *x) {
 
 static void collect_stops(Engine *e) {
     for (int i = 0; i < e->run->n_xs; i++) {
-        const AutogradMeta *const meta = e->run->xs[i]->autograd;
-        const TapeEntry *const entry = meta->node ? meta->node->entry : meta->entry;
-        e->found[i] = entry->grads[meta->node ? meta->output : 0];
+        int output;
+        const TapeEntry *const entry = entry_of_x(e->run->xs[i], &output);
+        e->found[i] = entry->grads[output];
         if (e->found[i]) tensor_retain(e->found[i]);
     }
+}
+
+/* An x among several results of a compiled segment: what leads to it inside shows on eager's nodes only. */
+static Status open_segment(const sn_tensor *x) {
+    TapeNode *const node = x->autograd->node;
+    if (!node || node->instead || !node->class->expand || node->n_outs == 1) return ST_OK;
+    return node->class->expand(node);
 }
 
 static Status seed(Engine *e) {
@@ -539,7 +555,7 @@ static Status seed(Engine *e) {
         if (!tape_tracks(x))
             return error_raise(ST_STATE, "tensor %d of xs does not require gradients", i);
         if (x->autograd->view) TRY(tape_view_refresh(x));
-        if (e->run->flags & TAPE_stop) TRY(stop_at(e, x));
+        TRY(e->run->flags & TAPE_stop ? stop_at(e, x) : open_segment(x));
     }
     for (int i = 0; e->selective && i < e->run->n_roots; i++) TRY(enter_root(e, i));
     if (e->selective) TRY(mark_needed(e));

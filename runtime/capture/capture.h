@@ -75,8 +75,8 @@ struct Trace { /* one segment of one call */
     VEC(sn_tensor *) values;          /* fresh results in order, each retained */
     uint8_t *marks;                   /* by value: VALUE_; made by trace_mark_needed */
     int n_storages;
-    uint64_t seed, sequence; /* the generator's before the first random op */
-    int n_random;
+    uint64_t seed, sequence;      /* the generator's before the first random op */
+    int n_random, n_drawn;        /* drawn: by a run op by op, which may end early */
     struct Sight *sights;         /* by value, of trace_views.c; NULL: not asked for */
     bool views;                   /* a view is among the ops */
     bool writes;                  /* an in-place or out form is among the ops */

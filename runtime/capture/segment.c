@@ -126,13 +126,13 @@ static Status run_gradients(const Arg *args, const void *site, sn_tensor **outs)
     return status;
 }
 
-static Status run_op_inside(const Trace *trace, const TraceStep *step, int *random) {
+static Status run_op_inside(const Trace *trace, const TraceStep *step, int drawn) {
     const TraceOp *const op = step->op;
     sn_tensor *const *const values = trace->values.at + op->first_value;
     sn_state *const state = state_get();
     state_grad_mode_set(state, grad_mode_of(op->modes));
     state->site = step->site;
-    if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)(*random)++;
+    if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)drawn;
     if (all_bound(op, values))
         return op->row->id == OP_gradients ? capture_use_up(trace, (int)(step - trace->ops.at))
                                            : ST_OK;
@@ -153,10 +153,11 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step, int *rand
 
 /* An op runs in the mode of its own call, not in that of the flush; the scope's end puts that one back. The computed
  * handles go once placeholders have taken their places. */
-static Status run_op(const Trace *trace, const TraceStep *step, int *random) {
+/* drawn: random ops of the trace before it. */
+static Status run_op(const Trace *trace, const TraceStep *step, int drawn) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    const Status status = run_op_inside(trace, step, random);
+    const Status status = run_op_inside(trace, step, drawn);
     scope_pop(state);
     return status;
 }
@@ -165,10 +166,13 @@ Status trace_run_eager(Trace *trace) {
     sn_state *const state = state_get();
     const uint64_t sequence = state->sequence, seed = state->seed;
     if (trace->n_random) state->seed = trace->seed; /* not this thread's, where another one asks */
-    int random = 0;
     Status status = ST_OK;
-    for (int i = 0; i < trace->ops.n && status == ST_OK; i++)
-        status = run_op(trace, &trace->ops.at[i], &random);
+    trace->n_drawn = 0;
+    for (int i = 0; i < trace->ops.n && status == ST_OK; i++) {
+        const TraceStep *const step = &trace->ops.at[i];
+        status = run_op(trace, step, trace->n_drawn);
+        trace->n_drawn += status == ST_OK && step->op->row->flags & OPF_random;
+    }
     state->sequence = sequence;
     state->seed = seed;
     for (int v = 0; status != ST_OK && v < trace->values.n; v++)
@@ -264,6 +268,12 @@ static void drop_dead(Trace *trace) {
     }
 }
 
+/* Ops behind the one that failed were recorded, but eager would not have called them. */
+static void undo(const Trace *trace) {
+    capture_drop_gradients(trace);
+    if (trace->n_random) state_get()->sequence = trace->sequence + (uint64_t)trace->n_drawn;
+}
+
 static Status flush(Capture *c, const char *reason, const void *site) {
     Trace *const trace = c->trace;
     if (trace->ops.n == 0) return ST_OK;
@@ -274,7 +284,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
     c->running = true;
     const Status status = run_trace(trace);
     c->running = false;
-    if (status != ST_OK) capture_drop_gradients(trace);
+    if (status != ST_OK) undo(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);
     capture_resume(suspended);
     if (!capture_begin_trace(c)) return ST_MEMORY;

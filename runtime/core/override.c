@@ -151,6 +151,7 @@ Status frame_redispatch(sn_frame *frame) {
 
 Status user_mode_push(sn_body handler, void *closure) {
     sn_state *const state = state_get();
+    TRY(tensor_settle("a user mode begins")); /* what came before it is not its business */
     UserMode *const mode = mem_alloc(sizeof *mode);
     if (!mode) return ST_MEMORY;
     *mode = (UserMode){state->modes, handler, closure};

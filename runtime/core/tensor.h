@@ -177,6 +177,9 @@ static inline uint32_t tensor_version(const sn_tensor *t) {
 extern Status (*tensor_flush_hook)(sn_tensor *t);
 /* Host code is about to write memory that any tensor may depend on: what is pending runs first. */
 extern Status (*tensor_settle_hook)(const char *why);
+static inline Status tensor_settle(const char *why) {
+    return UNLIKELY(state_get()->capture != NULL) ? tensor_settle_hook(why) : ST_OK;
+}
 /* Frees tape metadata; set by autograd at start-up. Called when t dies. */
 extern void (*tensor_autograd_free)(sn_tensor *t);
 /* t usable by a function that needs its data: not NULL, not an error handle, flushed. Raises,

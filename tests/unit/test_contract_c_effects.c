@@ -1,4 +1,4 @@
-/* test_contract_c_effects.c: what a body does besides computing [semantics C9, C12]: memory of the host, users' ops with
+/* test_contract_c_effects.c: what a body does besides computing [semantics C3, C9, C12]: memory of the host, users' ops with
  * effects, and that these keep their order, their number and their times. */
 #include <stdio.h>
 
@@ -177,11 +177,111 @@ START_TEST(c12_mutated_arguments_are_written_in_order) {
 }
 END_TEST
 
+/* C3: what changes how ops are recorded acts between the ops before it and those after it */
+static sn_status penalty(sn_frame *f) { /* a leaf that the body makes of its own result */
+    sn_tensor *const x = sn_requires_grad_(sn_detach(sn_mul(sn_in(f, 0), sn_in(f, 0))), true);
+    sn_tensor *grad;
+    sn_gradients(SN_TENSORS(sn_sum(sn_exp(x))), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH,
+                 &grad);
+    return sn_out(f, 0, sn_sum(sn_mul(grad, grad)));
+}
+
+START_TEST(c3_a_result_becomes_a_leaf) {
+    const Twin twin = twin_new(penalty, NULL, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        TWIN_CALL(twin, F32(i, 6));
+        ck_assert(sn_requires_grad(SN_CALL(twin.fast, F32(i, 6))));
+    }
+    ck_assert_ptr_nonnull(strstr(sn_explain(twin.fast), "sn_requires_grad_ changes a tensor"));
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status freezes(sn_frame *f) { /* half of the uses of a closed-over leaf count */
+    sn_tensor *const a = *(sn_tensor **)sn_closure(f);
+    sn_tensor *const y = sn_mm(sn_in(f, 0), a);
+    sn_requires_grad_(a, false);
+    sn_tensor *const z = sn_mm(sn_exp(sn_in(f, 0)), a);
+    sn_requires_grad_(a, true);
+    sn_out(f, 1, z);
+    return sn_out(f, 0, sn_sum(sn_mul(y, z)));
+}
+
+START_TEST(c3_a_leaf_switched_off_and_on) {
+    sn_tensor *fast = LEAF(1, 4, 4), *slow = LEAF(1, 4, 4);
+    const Twin twin = twin_new(freezes, &fast, &slow, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const x = F32(i, 4, 4), *got[2], *want[2];
+        ck_assert_int_eq(sn_call(twin.fast, &x, 1, got, 2), SN_OK);
+        ck_assert_int_eq(sn_call(twin.eager, &x, 1, want, 2), SN_OK);
+        ck_assert(!sn_requires_grad(got[1]) && same_bits(got[1], want[1]));
+        ck_assert_int_eq(sn_backward(got[0]), SN_OK);
+        ck_assert_int_eq(sn_backward(want[0]), SN_OK);
+        ck_assert(same_bits(sn_grad(fast), sn_grad(slow)));
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status counts_ops(sn_frame *f) {
+    ++*(int *)sn_closure(f);
+    return sn_redispatch(f);
+}
+static sn_status under_a_mode(sn_frame *f) {
+    sn_tensor *const a = sn_exp(sn_in(f, 0)); /* not the mode's business */
+    sn_user_mode_push(counts_ops, sn_closure(f));
+    sn_tensor *const b = sn_mul(a, sn_in(f, 0));
+    sn_user_mode_pop();
+    return sn_out(f, 0, sn_sub(b, a));
+}
+
+START_TEST(c3_a_user_mode_sees_what_comes_after_it) {
+    int fast = 0, slow = 0;
+    const Twin twin = twin_new(under_a_mode, &fast, &slow, NULL);
+    for (int i = 1; i < 4; i++) {
+        TWIN_CALL(twin, F32(i, 6));
+        ck_assert_int_eq(fast, i);
+        ck_assert_int_eq(slow, i);
+    }
+    twin_free(twin);
+}
+END_TEST
+
+/* B6: an op that eager would not have reached draws no random numbers */
+static sn_status draws_after_a_check(sn_frame *f) {
+    sn_tensor *const rows = sn_index_select(sn_in(f, 0), 0, sn_in(f, 1));
+    return sn_out(f, 0, sn_add(rows, sn_rand(SN_INTS(3), SN_F32)));
+}
+
+static sn_tensor *draw(sn_function *fn, int64_t index) {
+    sn_tensor *const y = SN_CALL(fn, F32(1, 4, 3), sn_from_data(&index, SN_INTS(1), SN_I64));
+    if (index > 3) expect_error(SN_ERR_VALUE, "index");
+    return y;
+}
+
+START_TEST(b6_a_failed_check_draws_nothing) {
+    const Twin twin = twin_new(draws_after_a_check, NULL, NULL, NULL);
+    sn_tensor *want[4], *got[4];
+    sn_seed(5);
+    for (int i = 0; i < 4; i++) want[i] = draw(twin.eager, i == 2 ? 9 : i);
+    sn_seed(5);
+    for (int i = 0; i < 4; i++) got[i] = draw(twin.fast, i == 2 ? 9 : i);
+    for (int i = 0; i < 4; i++) ck_assert(same_bits(got[i], want[i]));
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
-        c9_wrapped_memory_is_an_input_and_written,  c9_data_sees_what_an_inner_call_wrote,
-        c12_ordered_ops_keep_program_order,         c12_ordered_ops_are_never_recomputed,
+        c9_wrapped_memory_is_an_input_and_written,
+        c9_data_sees_what_an_inner_call_wrote,
+        c12_ordered_ops_keep_program_order,
+        c12_ordered_ops_are_never_recomputed,
         c12_mutated_arguments_are_written_in_order,
+        c3_a_result_becomes_a_leaf,
+        c3_a_leaf_switched_off_and_on,
+        c3_a_user_mode_sees_what_comes_after_it,
+        b6_a_failed_check_draws_nothing,
     };
     return contract_main("test_contract_c_effects", tests, (int)(sizeof tests / sizeof *tests));
 }

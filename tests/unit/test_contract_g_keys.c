@@ -271,6 +271,42 @@ START_TEST(g3_hooks_on_intermediates_run) {
 }
 END_TEST
 
+static sn_status sum_and_intermediate(sn_frame *f) {
+    sn_tensor *const h = sn_mul(sn_in(f, 0), ((const Host *)sn_closure(f))->w);
+    sn_out(f, 1, h);
+    return sn_out(f, 0, sn_sum(sn_exp(h)));
+}
+static sn_status triple(sn_frame *f) {
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(3)));
+}
+
+/* A hook on a result, and a gradient at it, where the gradient comes from another result of the same segment. */
+START_TEST(g3_results_that_are_intermediates_too) {
+    Host fast = {.w = LEAF(1, 6)}, slow = {.w = LEAF(1, 6)};
+    const Twin twin = twin_new(sum_and_intermediate, &fast, &slow, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const x = F32(i, 6), *got[2], *want[2], *got_grad, *want_grad;
+        ck_assert_int_eq(sn_call(twin.fast, &x, 1, got, 2), SN_OK);
+        ck_assert_int_eq(sn_call(twin.eager, &x, 1, want, 2), SN_OK);
+        sn_hook_add(got[1], triple, NULL);
+        sn_hook_add(want[1], triple, NULL);
+        ck_assert_int_eq(sn_backward(got[0]), SN_OK);
+        ck_assert_int_eq(sn_backward(want[0]), SN_OK);
+        ck_assert(same_bits(sn_grad(fast.w), sn_grad(slow.w)));
+        ck_assert_int_eq(sn_call(twin.fast, &x, 1, got, 2), SN_OK);
+        ck_assert_int_eq(sn_call(twin.eager, &x, 1, want, 2), SN_OK);
+        ck_assert_int_eq(
+            sn_gradients(SN_TENSORS(got[0]), SN_TENSORS(got[1]), (sn_tensors){0}, 0, &got_grad),
+            SN_OK);
+        ck_assert_int_eq(
+            sn_gradients(SN_TENSORS(want[0]), SN_TENSORS(want[1]), (sn_tensors){0}, 0, &want_grad),
+            SN_OK);
+        ck_assert(same_bits(got_grad, want_grad));
+    }
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status attention(sn_frame *f) {
     const Host *const host = sn_closure(f);
     sn_tensor *const h = sn_gelu(sn_linear(sn_in(f, 0), host->w, host->b));
@@ -460,6 +496,7 @@ int main(void) {
         g3_the_version_error_names_the_node_of_eager,
         g3_nodes_are_used_up_one_by_one,
         g3_hooks_on_intermediates_run,
+        g3_results_that_are_intermediates_too,
         g3_double_backward_goes_through_eagers_nodes,
         g3_an_expanded_node_keeps_hooks_and_results,
         g3_a_backward_that_does_not_compile_expands,
