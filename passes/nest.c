@@ -642,8 +642,8 @@ Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCos
 }
 
 /* Does the nest come to this element once only? Not where a dim that it runs over does not move it. */
-static bool visited_once(const Nest *nest, const Affine *at) {
-    for (int d = 0; d < nest->n_outer; d++)
+static bool visited_once(const Nest *nest, const Affine *at, bool inner) {
+    for (int d = 0; d < nest->n_outer + (inner ? nest->n_inner : 0); d++)
         if (at->coef[d] == 0 && nest->extent[d] != 1) return false;
     return true;
 }
@@ -652,7 +652,7 @@ static bool visited_once(const Nest *nest, const Affine *at) {
  * then it is read first. */
 const char *nest_overwrites(const Nest *nest, int buf) {
     const Inst *first = NULL;
-    bool loaded = false;
+    bool loaded = false, inner = false; /* inner: stored while the inner dims are run over */
     for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
         if ((inst->op != LI_load && inst->op != LI_store && inst->op != LI_gather) ||
@@ -661,10 +661,11 @@ const char *nest_overwrites(const Nest *nest, int buf) {
         if (inst->op == LI_gather) return "rows given by data are read from memory that is written";
         if (!first) first = inst;
         loaded |= inst->op == LI_load;
+        inner |= inst->op == LI_store && inst->inner;
         if (!affine_equal(first->at, inst->at))
             return "memory is read at another index than it is written";
     }
-    if (loaded && !visited_once(nest, first->at))
+    if (loaded && !visited_once(nest, first->at, inner))
         return "memory is read and written more than once";
     return NULL;
 }

@@ -202,7 +202,7 @@ static void parse_float(Reader *r, FzArg *a) {
     a->f = strtod(r->at, &end);
     if (end == r->at) r->bad = true;
     r->at = end;
-    if (take(r, "*n")) a->i.var = index_below(r, FZ_SIZES);
+    if (take(r, "*n")) a->i = (FzInt){1, index_below(r, FZ_SIZES)};
 }
 
 static FzArg parse_arg(Reader *r) {
