@@ -13,6 +13,7 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitReader.h>
 #include <llvm-c/Linker.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -60,11 +61,36 @@ static bool fails_here(const Job *job, const char *point) {
     return job->request->failpoint && job->request->failpoint(point);
 }
 
+/* Passes that found nothing to do in any kernel of the samples, but cost a twentieth of a compile.
+ * Options belong to a whole LLVM: one that the program may share is left alone. */
+static void drop_passes(void) {
+#ifdef SINTER_OWN_LLVM
+    static const char *const options[] = {"sinter",
+                                          "-disable-constant-hoisting",
+                                          "-disable-mergeicmps",
+                                          "-disable-partial-libcall-inlining",
+                                          "-disable-replace-with-vec-lib",
+                                          "-disable-early-ifcvt",
+                                          "-disable-postra-machine-licm",
+                                          "-disable-postra-machine-sink",
+                                          "-disable-tail-duplicate",
+                                          "-disable-post-ra",
+                                          "-disable-x86-domain-reassignment",
+                                          "-disable-x86-lea-opt",
+                                          "-disable-cfi-fixup",
+                                          "-enable-shrink-wrap=0",
+                                          "-x86-cmov-converter=0",
+                                          "-fixup-byte-word-insts=0"};
+    LLVMParseCommandLineOptions(COUNT_OF(options), options, NULL);
+#endif
+}
+
 static void initialise(void) {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    drop_passes();
 }
 
 static void complain(LLVMDiagnosticInfoRef info, void *context) {
