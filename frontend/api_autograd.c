@@ -51,8 +51,10 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
 }
 
-static Status check_lists(sn_tensors roots, sn_tensors grads, const char *what) {
+static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, const char *what) {
     TRY(error_pending());
+    if (flags & ~(uint32_t)(SN_RETAIN_GRAPH | SN_CREATE_GRAPH | SN_ALLOW_UNUSED))
+        return error_raise(ST_ARGUMENT, "%s: flags 0x%x are unknown", what, flags);
     if (roots.n && !roots.data)
         return error_raise(ST_ARGUMENT, "%s: the list of tensors is NULL", what);
     for (int64_t i = 0; i < roots.n; i++) TRY(tensor_valid(roots.data[i], what));
@@ -71,7 +73,7 @@ static sn_status run_from(const void *site, const TapeRun *run) {
 }
 
 static sn_status backward(sn_tensors roots, sn_tensors grads, uint32_t flags, const void *site) {
-    const Status status = check_lists(roots, grads, "sn_backward");
+    const Status status = check_call(roots, grads, flags, "sn_backward");
     if (status != ST_OK) return (sn_status)status;
     const TapeRun run = {
         .roots = roots.data, .n_roots = (int)roots.n, .grads = grads.data, .flags = flags};
@@ -90,7 +92,7 @@ sn_status sn_backward_ex(sn_tensors roots, sn_tensors grads, uint32_t flags) {
 sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_t flags,
                        sn_tensor **out) {
     for (int64_t i = 0; out && i < xs.n; i++) out[i] = NULL;
-    Status status = check_lists(ys, grad_ys, "sn_gradients");
+    Status status = check_call(ys, grad_ys, flags, "sn_gradients");
     if (status == ST_OK && (xs.n < 1 || !xs.data || !out))
         status = error_raise(ST_ARGUMENT, "sn_gradients: no tensors to differentiate by");
     if (status != ST_OK) return (sn_status)status;

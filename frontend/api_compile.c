@@ -147,7 +147,7 @@ sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
 
 sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
     if (!fn || !out) return (sn_status)error_raise(ST_ARGUMENT, "sn_function_stats: NULL argument");
-    const size_t size = out->size ? out->size : sizeof *out;
+    if (!out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_function_stats: its size is 0");
     pthread_mutex_lock(&fn->lock);
     sn_stats stats = fn->stats;
     replay_count(fn, &stats);
@@ -162,8 +162,8 @@ sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
         if (arena > stats.arena_bytes) stats.arena_bytes = arena;
     }
     pthread_mutex_unlock(&fn->lock);
-    memcpy(out, &stats, size < sizeof stats ? size : sizeof stats);
-    out->size = size;
+    stats.size = out->size;
+    memcpy(out, &stats, stats.size < sizeof stats ? stats.size : sizeof stats);
     return SN_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sinter/dispatch.h>
 
+#include "frontend/ops_call.h"
 #include "ir/schema.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
@@ -108,7 +109,9 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
         n_in -= op->row->n_out;
     }
     Arg args[MAX_ARGS];
-    TRY(op_args_of_form(op->row, op->form, (const Arg *)(const void *)in, n_in, args));
+    const Arg *const given = (const Arg *)(const void *)in;
+    TRY(ops_values(op->row, given, n_in));
+    TRY(op_args_of_form(op->row, op->form, given, n_in, args));
     results->n = op->row->n_out;
     if (op->row->returns_list) return dispatch_list(op->row, args, results->at, &results->n);
     return dispatch(op->row, op->form, args, op->form == FORM_out ? written : NULL, results->at);

@@ -6,6 +6,7 @@
 
 static bool is_odd(const Arg *arg) { /* a NULL, or a list that is not one */
     if (arg->kind == ARG_tensor) return !arg->val;
+    if (arg->kind == ARG_string) return !arg->string;
     return arg->kind == ARG_ints && (arg->n < 0 || (arg->n && !arg->ints));
 }
 
@@ -13,6 +14,24 @@ static bool has_odd(const OpRow *row, const Arg *args) {
     for (int i = 0; i < row->n_params; i++)
         if (is_odd(&args[i])) return true;
     return false;
+}
+
+Status ops_values(const OpRow *row, const Arg *in, int n) {
+    for (int i = 0; i < n && i < row->n_params; i++) {
+        if (in[i].kind <= SN_KIND_TENSORS) continue;
+        error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", row->name,
+                    row->params[i].name, in[i].kind);
+        error_set_op(row->name);
+        return error_pending();
+    }
+    return ST_OK;
+}
+
+/* A call's own arguments to the row's. */
+static Status normalize(const OpRow *row, const Arg *args, Arg *full) {
+    Status status = error_pending();
+    if (status == ST_OK) status = ops_values(row, args, row->n_params);
+    return status == ST_OK ? op_args_normalize(row, args, row->n_params, full) : status;
 }
 
 static sn_tensor *failed(void) {
@@ -27,7 +46,7 @@ static sn_tensor *call_checked(const OpRow *row, const OpCall *call, bool plain)
     memset(call->outs, 0, sizeof *call->outs * MAX_OUTS);
     if (error_pending() != ST_OK) return NULL;
     if (!plain || has_odd(row, args)) {
-        if (op_args_normalize(row, args, row->n_params, full) != ST_OK) return failed();
+        if (normalize(row, args, full) != ST_OK) return failed();
         args = full;
     }
     const Status status = dispatch(row, call->form, args, call->out_args, call->outs);
@@ -49,8 +68,7 @@ sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more) {
     const OpRow *const row = op_row(op);
     sn_tensor *outs[MAX_OUTS] = {0};
     Arg full[MAX_ARGS];
-    Status status = error_pending();
-    if (status == ST_OK) status = op_args_normalize(row, args, row->n_params, full);
+    Status status = normalize(row, args, full);
     if (status == ST_OK) status = dispatch(row, FORM_functional, full, NULL, outs);
     for (int i = 1; i < row->n_out; i++)
         if (more[i - 1]) *more[i - 1] = status == ST_OK ? outs[i] : NULL;
@@ -62,8 +80,7 @@ int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
     sn_tensor *outs[MAX_LIST];
     Arg full[MAX_ARGS];
     int n = 0;
-    Status status = error_pending();
-    if (status == ST_OK) status = op_args_normalize(row, args, row->n_params, full);
+    Status status = normalize(row, args, full);
     if (status == ST_OK) status = dispatch_list(row, full, outs, &n);
     if (status == ST_OK && n > room)
         status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n,

@@ -87,6 +87,18 @@ Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int6
     return meta;
 }
 
+bool meta_span(const int64_t *sizes, const int64_t *strides, int rank, int64_t *span) {
+    *span = 0;
+    for (int i = 0; i < rank; i++)
+        if (sizes[i] == 0) return true;
+    *span = 1;
+    for (int i = 0; i < rank; i++) {
+        int64_t reach;
+        if (!mul_ok(sizes[i] - 1, strides[i], &reach) || !add_ok(*span, reach, span)) return false;
+    }
+    return true;
+}
+
 /* text ---------------------------------------------------------------------------------------- */
 
 static void print_list(const SymEnv *env, Text *text, const int64_t *list, int n,

@@ -35,6 +35,8 @@ bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *str
 /* The strides with which `in` shows itself in other sizes; false where only a copy can. A tensor without elements can. */
 bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank,
                        int64_t *strides);
+/* Elements from the first to past the last, 0 where there are none; false: that does not fit. Plain numbers only. */
+bool meta_span(const int64_t *sizes, const int64_t *strides, int rank, int64_t *span);
 /* Same sizes without adding guards. */
 bool meta_same_sizes(const Meta *a, const Meta *b);
 /* A copy in the arena with contiguous and numel filled in. */

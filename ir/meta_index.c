@@ -242,7 +242,20 @@ Status meta_stack(MetaCall *call) {
     return ST_OK;
 }
 
-/* pad: pairs (before, after), last dim first. */
+static Status add_pad(const MetaCall *call, int64_t *size, int64_t by) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const pad = &call->args[1];
+    if (sym_is(*size) || sym_is(by))
+        *size = sym_add(call->env, *size, by);
+    else if (!add_ok(*size, by, size))
+        return meta_fail(call, ST_SHAPE, "pad %s makes self %s larger than memory can hold",
+                         sizes_text(call, pad->ints, pad->n).at, SIZES(call, self));
+    if (!sym_less(call->env, *size, 0)) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "pad %s leaves nothing of self %s",
+                     sizes_text(call, pad->ints, pad->n).at, SIZES(call, self));
+}
+
+/* pad: pairs (before, after), last dim first. A negative one cuts, and first: at most what is there. */
 Status meta_constant_pad_nd(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     const Arg *pad = &call->args[1];
@@ -252,12 +265,11 @@ Status meta_constant_pad_nd(MetaCall *call) {
                          sizes_text(call, pad->ints, pad->n).at, self->rank);
     if (self->rank) memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
     for (int i = 0; i < pad->n / 2; i++) {
-        int64_t *size = &sizes[self->rank - 1 - i];
-        *size =
-            sym_add(call->env, *size, sym_add(call->env, pad->ints[2 * i], pad->ints[2 * i + 1]));
-        if (sym_less(call->env, *size, 0))
-            return meta_fail(call, ST_SHAPE, "pad %s leaves nothing of self %s",
-                             sizes_text(call, pad->ints, pad->n).at, SIZES(call, self));
+        int64_t *const size = &sizes[self->rank - 1 - i];
+        const int64_t before = pad->ints[2 * i], after = pad->ints[2 * i + 1];
+        const bool after_first = !sym_is(after) && after < 0;
+        TRY(add_pad(call, size, after_first ? after : before));
+        TRY(add_pad(call, size, after_first ? before : after));
     }
     out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
     return check_numel(call, sizes, self->rank);

@@ -98,6 +98,21 @@ static int64_t slice_position(SymEnv *env, const Arg *given, int64_t fallback, i
     return sym_less(env, size, at) ? size : at;
 }
 
+/* How many steps begin within a span, both plain or symbolic. A plain step may be as large as it likes: the sum of a
+ * symbolic span and such a one would not fit. */
+static int64_t steps_in(SymEnv *env, int64_t span, int64_t step) {
+    if (sym_is(span) && !sym_is(step) && step > INT32_MAX) span = sym_concrete(env, span);
+    if (!sym_is(span) && !sym_is(step)) return span / step + (span % step != 0);
+    return sym_div(env, sym_add(env, span, sym_sub(env, step, 1)), step);
+}
+
+static Status step_stride(const MetaCall *call, int64_t stride, int64_t step, int64_t *out) {
+    if (sym_is(stride) || sym_is(step)) return *out = sym_mul(call->env, stride, step), ST_OK;
+    if (mul_ok(stride, step, out)) return ST_OK;
+    return meta_fail(call, ST_VALUE, "step %lld is too large for a dim of stride %lld",
+                     (long long)step, (long long)stride);
+}
+
 static Status cut(MetaCall *call, const ViewDims *v, int dim, int64_t start, int64_t end,
                   int64_t step) {
     SymEnv *env = call->env;
@@ -105,9 +120,8 @@ static Status cut(MetaCall *call, const ViewDims *v, int dim, int64_t start, int
     if (sym_less(env, end, start)) end = start;
     const int64_t span = sym_sub(env, end, start);
     out->offset = sym_mul(env, start, v->in->strides[dim]);
-    out->sizes[dim] = step == 1 ? span : sym_div(env, sym_add(env, span, step - 1), step);
-    out->strides[dim] = sym_mul(env, v->in->strides[dim], step);
-    return ST_OK;
+    out->sizes[dim] = step == 1 ? span : steps_in(env, span, step);
+    return step_stride(call, v->in->strides[dim], step, &out->strides[dim]);
 }
 
 Status meta_slice(MetaCall *call) {
@@ -136,7 +150,7 @@ Status meta_narrow(MetaCall *call) {
     int64_t start = arg_named(call, "start")->i;
     if (sym_less(env, length, 0)) return meta_fail(call, ST_VALUE, "length must not be negative");
     if (sym_less(env, start, 0)) start = sym_add(env, start, size);
-    if (sym_less(env, start, 0) || sym_less(env, size, sym_add(env, start, length)))
+    if (sym_less(env, start, 0) || sym_less(env, sym_sub(env, size, length), start))
         return meta_fail(call, ST_VALUE, "start %lld and length %lld exceed dim %d of size %lld",
                          (long long)sym_hint(env, arg_named(call, "start")->i),
                          (long long)sym_hint(env, length), dim, (long long)sym_hint(env, size));
@@ -254,7 +268,7 @@ Status meta_unfold(MetaCall *call) {
                          (long long)sym_hint(env, step));
     if (v.in->rank) {
         v.out->sizes[dim] = sym_add(env, sym_div(env, sym_sub(env, have, window), step), 1);
-        v.out->strides[dim] = sym_mul(env, stride, step);
+        TRY(step_stride(call, stride, step, &v.out->strides[dim]));
     }
     insert_dim(v.out, v.out->rank, window, stride);
     return ST_OK;
@@ -330,8 +344,7 @@ Status meta_split(MetaCall *call) {
             return meta_fail(call, ST_VALUE, "split_size 0 needs a dim of size 0");
         size = 1;
     }
-    const int64_t n =
-        sym_div(call->env, sym_add(call->env, in->sizes[dim], sym_sub(call->env, size, 1)), size);
+    const int64_t n = steps_in(call->env, in->sizes[dim], size);
     return equal_pieces(call, in, dim, size, (int)max_i64(sym_concrete(call->env, n), 1));
 }
 
@@ -343,10 +356,9 @@ Status meta_chunk(MetaCall *call) {
     if (chunks <= 0)
         return meta_fail(call, ST_VALUE, "chunks must be positive, not %lld", (long long)chunks);
     const int64_t whole = in->sizes[dim];
-    const int64_t size = sym_div(call->env, sym_add(call->env, whole, chunks - 1), chunks);
+    const int64_t size = steps_in(call->env, whole, chunks);
     if (sym_same(call->env, size, 0)) return equal_pieces(call, in, dim, 0, (int)chunks);
-    const int64_t n =
-        sym_div(call->env, sym_add(call->env, whole, sym_sub(call->env, size, 1)), size);
+    const int64_t n = steps_in(call->env, whole, size);
     return equal_pieces(call, in, dim, size, (int)max_i64(sym_concrete(call->env, n), 1));
 }
 

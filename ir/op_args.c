@@ -41,10 +41,18 @@ static const char *kind_name(int kind) {
     static const char *const names[] = {"default",    "None",        "Tensor",       "int",
                                         "float",      "bool",        "str",          "int list",
                                         "float list", "Tensor list", "runtime float"};
-    return kind >= 0 && kind < COUNT_OF(names) ? names[kind] : "?";
+    return names[kind];
+}
+
+/* Kinds come from callers: any number. */
+static bool accepts(const Param *param, int kind) {
+    return kind >= 0 && kind <= ARG_runtime && (accepted[param->type] & (1u << kind)) != 0;
 }
 
 static Status wrong_kind(const OpRow *row, const Param *param, const Arg *given) {
+    if (given->kind < 0 || given->kind > ARG_runtime)
+        return error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", row->name,
+                           param->name, given->kind);
     return error_raise(ST_ARGUMENT, "%s: %s must be %s, not %s", row->name, param->name,
                        param_type_name(param->type), kind_name(given->kind));
 }
@@ -69,6 +77,11 @@ static bool number_for_tensor(const OpRow *row, const Param *param, const Arg *g
     return tensor && arg_is_number(given) && row->kind == KIND_pointwise && !has_positions(row);
 }
 
+static bool is_null(const Arg *given) {
+    return (given->kind == ARG_tensor && !given->val) ||
+           (given->kind == ARG_string && !given->string);
+}
+
 static bool is_list(const Arg *given) {
     return given->kind == ARG_ints || given->kind == ARG_floats || given->kind == ARG_tensors;
 }
@@ -83,6 +96,22 @@ static Status check_list(const OpRow *row, const Param *param, const Arg *given)
         return error_raise(ST_ARGUMENT, "%s: %s[%d] is NULL", row->name, param->name, i);
     }
     return ST_OK;
+}
+
+/* Ints that stand for names. */
+static Status check_enum(const OpRow *row, const Param *param, const Arg *given) {
+    static const struct {
+        const char *what;
+        int count;
+    } enums[] = {[PT_dtype] = {"dtype", DT_COUNT},
+                 [PT_dtype_opt] = {"dtype", DT_COUNT},
+                 [PT_layout_opt] = {"layout", 1},
+                 [PT_memory_format_opt] = {"memory format", MF_channels_last_3d + 1}};
+    if (given->kind != ARG_int || param->type >= COUNT_OF(enums) || !enums[param->type].count ||
+        (given->i >= 0 && given->i < enums[param->type].count))
+        return ST_OK;
+    return error_raise(ST_ARGUMENT, "%s: %s is no %s: %lld", row->name, param->name,
+                       enums[param->type].what, (long long)given->i);
 }
 
 static void convert(const Param *param, const Arg *given, Arg *out) {
@@ -128,21 +157,18 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
         return convert(param, &param->fallback, out), ST_OK;
     }
     *out = *given;
-    if (given->kind == ARG_tensor && !given->val) {
+    if (is_null(given)) {
         if (!optional) return missing(row, param);
         *out = A_NONE;
         return ST_OK;
     }
     if (number_for_tensor(row, param, given)) return ST_OK;
-    if (!(accepted[param->type] & (1u << given->kind))) return wrong_kind(row, param, given);
+    if (!accepts(param, given->kind)) return wrong_kind(row, param, given);
     if (given->kind == ARG_int && sym_is(given->i) && !takes_symbol(param->type))
         return error_raise(ST_ARGUMENT, "%s: %s must be a plain number, not a symbolic int",
                            row->name, param->name);
     if (is_list(given)) TRY(check_list(row, param, given));
-    if ((param->type == PT_dtype || param->type == PT_dtype_opt) &&
-        (given->i < 0 || given->i >= DT_COUNT))
-        return error_raise(ST_ARGUMENT, "%s: %s is no dtype: %lld", row->name, param->name,
-                           (long long)given->i);
+    TRY(check_enum(row, param, given));
     convert(param, given, out);
     return ST_OK;
 }

@@ -39,7 +39,7 @@ static const CType ctypes[] = {
     {PT_int1_opt, "sn_ints ", "OPTIONAL_INTS(%s)", true, "{0}: absent"},
     {PT_float, "double ", "A_FLOAT(%s)", true, NULL},
     {PT_bool, "bool ", "A_BOOL(%s)", true, NULL},
-    {PT_string, "const char *", "TEXT(%s)", true, NULL},
+    {PT_string, "const char *", "A_STR(%s)", true, NULL},
     {PT_string_opt, "const char *", "TEXT(%s)", true, "NULL: absent"},
     {PT_dtype, "sn_dtype ", "A_INT(%s)", false, NULL},
     {PT_dtype_opt, "sn_dtype ", "A_INT(%s)", false, "SN_DTYPE_DEFAULT: the op's own"},

@@ -459,8 +459,6 @@ static bool is_row(const char *prefix) {
     return false;
 }
 
-enum { MOST_THREADS = 256 }; /* of the pool */
-
 /* One argument; false: unknown. */
 static bool take(Options *o, int argc, char **argv, int *i, int *threads) {
     const char *const a = argv[*i];
@@ -484,9 +482,8 @@ int command_bench(const Command *self, int argc, char **argv) {
         if (!take(&o, argc, argv, &i, &threads)) return usage_error(self, "unknown", argv[i]);
     char text[16];
     snprintf(text, sizeof text, "%d", threads);
-    if (threads < 1 || threads > MOST_THREADS)
+    if (threads < 1 || sn_setting_set("threads", text) != SN_OK)
         return usage_error(self, "--threads wants 1 to 256, not", text);
-    sn_setting_set("threads", text);
     for (int i = 0; i < o.n_names && !is_target(&o); i++) {
         if (is_row(o.names[i])) continue;
         if (o.n_names == 1 && sample_exists(o.names[0]))

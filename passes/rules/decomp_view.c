@@ -159,7 +159,8 @@ Status decomp_split(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 Status decomp_chunk(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int dim = dim_of(&args[2], args[0].val->meta->rank);
     const int64_t size = sym_concrete(b->env, args[0].val->meta->sizes[dim]);
-    return equal_parts(b, args[0].val, dim, ceil_div(size, args[1].i), outs);
+    const int64_t chunks = args[1].i; /* any number of them: no sum with it */
+    return equal_parts(b, args[0].val, dim, size / chunks + (size % chunks != 0), outs);
 }
 
 Status decomp_split_with_sizes(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -40,22 +40,12 @@ static bool root_of(const Trace *trace, const sn_tensor *t, Root *out) {
     return p == NULL;
 }
 
-static int64_t span_of(const int64_t *sizes, const int64_t *strides, int rank) {
-    int64_t span = 1;
-    for (int d = 0; d < rank; d++) {
-        if (sizes[d] == 0) return 0;
-        span += (sizes[d] - 1) * strides[d];
-    }
-    return span;
-}
-
 /* Sizes and strides that the meta rule will refuse are left to it. */
-static bool is_sane(const Arg *size, const Arg *stride) {
+static bool is_sane(const Arg *size, const Arg *stride, int64_t *span) {
+    if (size->n != stride->n || size->n > MAX_RANK) return false;
     for (int i = 0; i < size->n; i++)
-        if (i >= stride->n || size->ints[i] < 0 || stride->ints[i] < 0 ||
-            size->ints[i] > INT32_MAX || stride->ints[i] > INT32_MAX)
-            return false;
-    return size->n == stride->n && size->n <= MAX_RANK;
+        if (size->ints[i] < 0 || stride->ints[i] < 0) return false;
+    return meta_span(size->ints, stride->ints, size->n, span);
 }
 
 const char *strided_refusal(const Trace *trace, const OpCall *call) {
@@ -66,11 +56,11 @@ const char *strided_refusal(const Trace *trace, const OpCall *call) {
     if (!self || !root_of(trace, self, &root)) return "as_strided of what may be a view";
     if (!root.whole && (offset->kind == ARG_none || capture_requires_grad((sn_tensor *)self)))
         return "as_strided of a view, without an offset or with a gradient";
-    if (!is_sane(size, stride)) return "as_strided of no valid layout";
-    const int64_t whole = span_of(root.meta->sizes, root.meta->strides, root.meta->rank);
-    const int64_t start = offset->kind == ARG_none ? 0 : offset->i - root.offset;
-    if (whole != root.meta->numel || start < 0 ||
-        start + span_of(size->ints, stride->ints, size->n) > whole)
+    int64_t span, whole;
+    if (!is_sane(size, stride, &span)) return "as_strided of no valid layout";
+    const int64_t at = offset->kind == ARG_none ? root.offset : offset->i;
+    if (!meta_span(root.meta->sizes, root.meta->strides, root.meta->rank, &whole) ||
+        whole != root.meta->numel || at < root.offset || at - root.offset > whole - span)
         return "as_strided reaches beyond its argument";
     return NULL;
 }

@@ -84,14 +84,9 @@ static bool span_of(const Wanted *w, int64_t *numel, int64_t *span) {
     *numel = 1;
     for (int i = 0; i < w->rank; i++)
         if (!mul_ok(*numel, w->sizes[i], numel)) return false;
-    *span = *numel ? 1 : 0;
-    for (int i = 0; *numel && i < w->rank; i++) {
-        int64_t reach;
-        if (!mul_ok(w->sizes[i] - 1, w->strides[i], &reach) || !add_ok(*span, reach, span))
-            return false;
-    }
     int64_t bytes;
-    return mul_ok(*span, dtype_bytes(w->dtype), &bytes) && bytes < (INT64_C(1) << 60);
+    return meta_span(w->sizes, w->strides, w->rank, span) &&
+           mul_ok(*span, dtype_bytes(w->dtype), &bytes) && bytes < (INT64_C(1) << 60);
 }
 
 /* Whether two indices may share an element: dims by ascending stride must each reach past the ones

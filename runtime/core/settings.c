@@ -44,6 +44,11 @@ const char *settings_environment(const char *variable) {
     return no_environment ? NULL : getenv(variable);
 }
 
+static long long most(const SettingRow *row) {
+    if (row->kind == SETTING_flag) return 1;
+    return row == &rows[SET_threads] ? POOL_MOST_THREADS : INT32_MAX;
+}
+
 static bool parse_number(const SettingRow *row, const char *text, int64_t *out) {
     if (row->kind == SETTING_text) {
         *out = 0;
@@ -51,7 +56,7 @@ static bool parse_number(const SettingRow *row, const char *text, int64_t *out) 
     }
     char *end;
     const long long value = strtoll(text, &end, 10);
-    if (end == text || *end || value < 0 || (row->kind == SETTING_flag && value > 1)) return false;
+    if (end == text || *end || value < 0 || value > most(row)) return false;
     *out = value;
     return true;
 }
@@ -67,8 +72,9 @@ static void read_initial(void) {
     for (int i = 0; i < SET_COUNT; i++) {
         const char *text = from_environment(rows[i].name);
         if (text && !parse_number(&rows[i], text, &initial[i].number)) {
-            LOG(general, WARNING, "setting %s: '%s' in the environment is not a number; %s is used",
-                rows[i].name, text, rows[i].value);
+            LOG(general, WARNING,
+                "setting %s: '%s' in the environment is not a number from 0 to %lld; %s is used",
+                rows[i].name, text, most(&rows[i]), rows[i].value);
             text = NULL;
         }
         if (!text) {
@@ -133,8 +139,8 @@ Status setting_set(sn_state *state, const char *name, const char *value) {
     if (id < 0) return error_pending();
     Setting setting = {0};
     if (!value || !parse_number(&rows[id], value, &setting.number))
-        return error_raise(ST_ARGUMENT, "setting %s: '%s' is not %s", name, value ? value : "NULL",
-                           rows[id].kind == SETTING_flag ? "0 or 1" : "a number of 0 or more");
+        return error_raise(ST_ARGUMENT, "setting %s: '%s' is not a number from 0 to %lld", name,
+                           value ? value : "NULL", most(&rows[id]));
     setting.text = mem_strdup(value);
     if (!setting.text) return ST_MEMORY;
     const Status status = apply(id, &setting);

@@ -226,14 +226,15 @@ static Status run_plan(const EagerEntry *entry, EagerCall *ec) {
     return ST_OK;
 }
 
-/* Only as_strided can name memory that its argument does not cover. */
+/* Only as_strided can name memory that its argument does not cover. The end is a double: no offset overflows it, and it
+ * is exact for any that memory can have. */
 static Status check_inside(OpCall *call) {
     const sn_tensor *const view = call->outs[0];
-    const size_t item = (size_t)dtype_bytes(view->base.meta->dtype);
-    const size_t end = (size_t)view->offset * item + meta_bytes(view->base.meta);
-    if (view->offset >= 0 && (end <= view->storage->bytes || !view->base.meta->numel)) return ST_OK;
+    const Meta *const meta = view->base.meta;
+    const double end = (double)view->offset * dtype_bytes(meta->dtype) + (double)meta_bytes(meta);
+    if (view->offset >= 0 && (!meta->numel || end <= (double)view->storage->bytes)) return ST_OK;
     call->outs[0] = NULL;
-    return error_raise(ST_VALUE, "%s: the view ends %zu bytes into a storage of %zu bytes",
+    return error_raise(ST_VALUE, "%s: the view ends %.0f bytes into a storage of %zu bytes",
                        call->row->name, end, view->storage->bytes);
 }
 

@@ -70,8 +70,13 @@ static Status resize(sn_tensor *out, const Meta *meta) {
     if (out->base.meta->numel)
         LOG(memory, INFO, "an out tensor with %lld elements was resized to %lld",
             (long long)out->base.meta->numel, (long long)meta->numel);
-    const size_t needed = meta_bytes(meta) + (size_t)out->offset * (size_t)dtype_bytes(meta->dtype);
-    if (needed > out->storage->bytes) TRY(storage_resize(out->storage, needed));
+    int64_t needed; /* an empty view may begin anywhere */
+    if (out->offset < 0 || !mul_ok(out->offset, dtype_bytes(meta->dtype), &needed) ||
+        !add_ok(needed, (int64_t)meta_bytes(meta), &needed))
+        return error_raise(ST_VALUE,
+                           "an out tensor at element %lld of its storage can't be resized",
+                           (long long)out->offset);
+    if ((size_t)needed > out->storage->bytes) TRY(storage_resize(out->storage, (size_t)needed));
     out->base.meta = meta;
     return ST_OK;
 }

@@ -14,8 +14,6 @@
 #include "runtime/cpu/execute.h"
 #include "runtime/cpu/fpenv.h"
 
-enum { MAX_THREADS = 256 };
-
 typedef struct Run {
     void (*body)(void *context, int i);
     void *context;
@@ -30,7 +28,7 @@ static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITI
 static Run *current; /* under lock */
 static uint64_t round_number;
 static int n_workers, busy, wanted = -1, stop_generation;
-static pthread_t workers[MAX_THREADS];
+static pthread_t workers[POOL_MOST_THREADS];
 static _Thread_local bool inside;
 
 static int host_cores(void) {
@@ -97,7 +95,7 @@ int pool_threads(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, first_time);
     const int n = wanted > 0 ? wanted : host_cores();
-    return n < MAX_THREADS ? n : MAX_THREADS;
+    return n < POOL_MOST_THREADS ? n : POOL_MOST_THREADS;
 }
 
 void pool_threads_set(int threads) {

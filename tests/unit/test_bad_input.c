@@ -66,6 +66,20 @@ BAD(huge_zeros, sn_zeros(SN_INTS(HUGE_SIZE, HUGE_SIZE, HUGE_SIZE), SN_F32))
 BAD(huge_bytes, sn_zeros(SN_INTS(INT64_MAX / 2), SN_F32))
 BAD(negative_size, sn_zeros(SN_INTS(3, -2), SN_F32))
 BAD(unknown_dtype, sn_to(x, (sn_dtype)99))
+BAD(far_view, sn_as_strided(x, SN_INTS(4), SN_INTS(1), INT64_MAX - 3))
+BAD(far_element, sn_as_strided(x, SN_INTS(1), SN_INTS(1), INT64_C(1) << 62))
+BAD(far_out, sn_add_out(sn_as_strided(sn_clone(x), SN_INTS(0), SN_INTS(1), INT64_MAX - 3), x, x))
+BAD(gelu_null, sn_gelu_ex(x, NULL))
+BAD(huge_step, sn_slice(x, 0, 1, INT64_MAX, INT64_MAX - 1))
+BAD(huge_unfold, sn_unfold(x, 0, 1, INT64_MAX))
+BAD(huge_length, sn_narrow(x, 0, 3, INT64_MAX))
+BAD(huge_start, sn_narrow(x, 0, INT64_MAX, 2))
+BAD(huge_pad, sn_constant_pad_nd(x, SN_INTS(INT64_MAX, INT64_MAX), sn_int(0)))
+BAD(huge_cut, sn_constant_pad_nd(x, SN_INTS(1, -1, INT64_MAX, -INT64_MAX), sn_int(0)))
+BAD(cut_past_the_end, sn_constant_pad_nd(x, SN_INTS(3, -7), sn_int(0)))
+BAD(unknown_format, sn_contiguous_ex(x, sn_int(77)))
+BAD(unknown_kind, sn_add_scalar(x, (sn_scalar){.kind = 99}))
+BAD(graph_kind, sn_add_scalar(x, (sn_scalar){.kind = SN_KIND_TENSORS + 1}))
 
 static const Bad rows[] = {
     {"shapes differ", shapes_differ, SN_ERR_SHAPE, "add", "5"},
@@ -113,6 +127,25 @@ static const Bad rows[] = {
     {"bytes that overflow", huge_bytes, SN_ERR_SHAPE, "zeros", "4611686018427387903"},
     {"a negative size", negative_size, SN_ERR_SHAPE, "zeros", "-2"},
     {"an unknown dtype", unknown_dtype, SN_ERR_ARGUMENT, "to", "99"},
+    {"a view past any address", far_view, SN_ERR_VALUE, "as_strided",
+     "the view ends 36893488147419103232 bytes into a storage"},
+    {"an element past any address", far_element, SN_ERR_VALUE, "as_strided",
+     "the view ends 18446744073709551616 bytes into a storage"},
+    {"an out tensor past any address", far_out, SN_ERR_VALUE, "add", "9223372036854775804"},
+    {"a NULL string", gelu_null, SN_ERR_ARGUMENT, "gelu", "aten::gelu: approximate is missing"},
+    {"a step that overflows", huge_step, SN_ERR_VALUE, "slice", "step 9223372036854775806"},
+    {"windows that overflow", huge_unfold, SN_ERR_VALUE, "unfold", "step 9223372036854775807"},
+    {"a length that overflows", huge_length, SN_ERR_VALUE, "narrow",
+     "start 3 and length 9223372036854775807 exceed dim 0 of size 4"},
+    {"a start that overflows", huge_start, SN_ERR_VALUE, "narrow", "start 9223372036854775807"},
+    {"pads that overflow", huge_pad, SN_ERR_SHAPE, "constant_pad_nd",
+     "pad [9223372036854775807, 9223372036854775807] makes self [4, 6] larger"},
+    {"pads that cut too much", huge_cut, SN_ERR_SHAPE, "constant_pad_nd", "leaves nothing"},
+    {"a cut of what is padded", cut_past_the_end, SN_ERR_SHAPE, "constant_pad_nd", "[3, -7]"},
+    {"an unknown memory format", unknown_format, SN_ERR_ARGUMENT, "contiguous", "format: 77"},
+    {"an unknown kind", unknown_kind, SN_ERR_ARGUMENT, "add.Scalar",
+     "aten::add.Scalar: other is a value of unknown kind 99"},
+    {"a kind of graphs", graph_kind, SN_ERR_ARGUMENT, "add.Scalar", "unknown kind 10"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -293,6 +326,46 @@ START_TEST(lists_of_nothing) {
 }
 END_TEST
 
+/* Optional: None; else an error. */
+START_TEST(null_strings) {
+    sn_tensor *const x = F32(1, 2, 2), *const ids = sn_zeros(SN_INTS(2, 2), SN_I64);
+    const sn_value null = {.kind = SN_KIND_STRING};
+    const sn_value divided[] = {sn_val(x), sn_val(x), null};
+    ck_assert(
+        same_bits(sn_op_call1(sn_op_find("aten::div.Tensor_mode"), divided, 3), sn_div(x, x)));
+    const sn_value scattered[] = {sn_val(x), sn_int(0), sn_val(ids), sn_val(x), null};
+    ck_assert_ptr_null(sn_op_call1(sn_op_find("aten::scatter.reduce"), scattered, 5));
+    expect_error(SN_ERR_ARGUMENT, "aten::scatter.reduce: reduce is missing");
+    const sn_value gelu[] = {sn_val(x), null};
+    ck_assert_ptr_null(sn_op_call1(sn_op_find("aten::gelu"), gelu, 2));
+    expect_error(SN_ERR_ARGUMENT, "aten::gelu: approximate is missing");
+    const sn_value of_graphs[] = {sn_val(x), {.kind = SN_KIND_TENSORS + 1}};
+    ck_assert_ptr_null(sn_op_call1(sn_op_find("aten::add.Scalar"), of_graphs, 2));
+    expect_error(SN_ERR_ARGUMENT, "aten::add.Scalar: other is a value of unknown kind 10");
+}
+END_TEST
+
+START_TEST(flags_and_numbers_out_of_range) {
+    sn_tensor *const x = LEAF(1, 2), *grad;
+    const sn_tensors xs = SN_TENSORS(x), ys = SN_TENSORS(sn_sum(x)), none = {0};
+    ck_assert_int_eq(sn_gradients(ys, xs, none, 0xff00, &grad), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "sn_gradients: flags 0xff00");
+    ck_assert_int_eq(sn_backward_ex(ys, none, 8), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "sn_backward: flags 0x8");
+    ck_assert_int_eq(sn_backward_ex(ys, none, SN_RETAIN_GRAPH | SN_ALLOW_UNUSED), SN_OK);
+    sn_function *const fn = sn_compile(body, (void *)&rows[0], NULL);
+    sn_stats unsized = {0};
+    ck_assert_int_eq(sn_function_stats(fn, &unsized), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "sn_function_stats: its size is 0");
+    sn_function_free(fn);
+    ck_assert_int_eq(sn_setting_set("threads", "257"), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "setting threads: '257' is not a number from 0 to 256");
+    ck_assert_int_eq(sn_setting_set("compile", "2"), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "from 0 to 1");
+    ck_assert_int_eq(sn_setting_set("threads", "256"), SN_OK);
+}
+END_TEST
+
 /* Every op with the number 5 for each tensor, and a size, a dim or a list of one where it wants them: an error, or the
  * result of a wrapped number. */
 static sn_value odd_value(const Param *param) {
@@ -402,6 +475,8 @@ int main(void) {
     tcase_add_test(tests, functions_and_calls);
     tcase_add_test(tests, options_without_effect);
     tcase_add_test(tests, lists_of_nothing);
+    tcase_add_test(tests, null_strings);
+    tcase_add_test(tests, flags_and_numbers_out_of_range);
     tcase_add_test(tests, numbers_for_tensors);
     tcase_add_test(tests, files_that_are_none);
     tcase_add_test(tests, text_that_does_not_parse);

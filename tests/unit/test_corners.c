@@ -112,9 +112,34 @@ START_TEST(as_strided_has_its_gradient_compiled) {
 }
 END_TEST
 
+/* Steps and pieces larger than any dim: one element, and pieces of one. */
+static sn_status huge_numbers(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *parts[4] = {0};
+    ck_assert_int_eq(sn_chunk(x, INT64_MAX, 0, parts, 4), 4);
+    sn_tensor *const one = sn_slice(x, 0, 1, INT64_MAX, INT64_MAX);
+    ck_assert_int_eq(sn_numel(one), 1);
+    return sn_out(f, 0, sn_sum(sn_mul(sn_add(parts[3], one), x)));
+}
+
+START_TEST(a_step_may_be_larger_than_any_dim) {
+    const Twin twin = twin_new(huge_numbers, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const a = LEAF((uint64_t)i, 4), *const b = LEAF((uint64_t)i, 4);
+        sn_tensor *const loss = twin_call(twin, SN_TENSORS(b), SN_TENSORS(a));
+        ck_assert_int_eq(sn_backward(loss), SN_OK);
+        ck_assert_int_eq(sn_backward(SN_CALL(twin.eager, a)), SN_OK);
+        ck_assert(same_bits(sn_grad(a), sn_grad(b)));
+    }
+    TWIN_CALL(twin, F32(1, 4));
+    TWIN_CALL(twin, F32(2, 4));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {rows_without_keys_attend_to_nothing, as_strided_is_captured,
-                                  as_strided_follows_the_storage,
-                                  as_strided_has_its_gradient_compiled};
+    const TTest *const tests[] = {
+        rows_without_keys_attend_to_nothing, as_strided_is_captured, as_strided_follows_the_storage,
+        as_strided_has_its_gradient_compiled, a_step_may_be_larger_than_any_dim};
     return contract_main("test_corners", tests, (int)(sizeof tests / sizeof *tests));
 }
