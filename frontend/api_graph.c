@@ -3,7 +3,9 @@
  * sn_node is a handle: an input or an op node; handles are made once per graph and found again by
  * identity. */
 #include <sinter/graph.h>
+#include <stdio.h>
 
+#include "frontend/ops_call.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/frame.h"
@@ -157,6 +159,59 @@ sn_node *sn_graph_node(sn_graph *g, int i) {
 
 static GVal *value_of(const sn_node *n) { return n->node ? &n->node->outs[0] : n->input; }
 
+/* A node of g that is still there: passes and sn_node_erase take nodes away. */
+static bool is_in(sn_graph *g, const sn_node *n) {
+    if (n->graph != g) return false;
+    if (!n->node) return true;
+    const Node *at = g->graph->first;
+    while (at && at != n->node) at = at->next;
+    return at != NULL;
+}
+
+static Status check_node(sn_graph *g, const sn_node *n, const char *what) {
+    if (n && is_in(g, n)) return ST_OK;
+    return error_raise(ST_ARGUMENT, n ? "%s is no node of graph %s" : "%s of graph %s is NULL",
+                       what, g->graph->name);
+}
+
+/* Inputs come first. */
+static bool comes_before(const Node *node, const Node *other) {
+    for (const Node *at = node; at; at = at->next)
+        if (at->next == other) return true;
+    return !node;
+}
+
+static Status check_place(sn_graph *g, const sn_node *before) {
+    if (!before) return ST_OK;
+    TRY(check_node(g, before, "sn_graph_insert: `before`"));
+    return before->node ? ST_OK : error_raise(ST_ARGUMENT, "sn_graph_insert: `before` is an input");
+}
+
+static Status check_nodes(sn_graph *g, const sn_node *before, sn_node *const *in, int n_in) {
+    if (n_in && !in)
+        return error_raise(ST_ARGUMENT, "sn_graph_insert: the list of %d nodes is NULL", n_in);
+    for (int i = 0; i < n_in; i++) {
+        char what[48];
+        snprintf(what, sizeof what, "sn_graph_insert: argument %d", i);
+        TRY(check_node(g, in[i], what));
+        if (before && !comes_before(in[i]->node, before->node))
+            return error_raise(ST_ARGUMENT, "%s, %s, does not come before `before`", what,
+                               sn_node_op(in[i]));
+    }
+    return ST_OK;
+}
+
+/* Tensors of a graph are its nodes; other kinds are checked with the op's parameters. */
+static Status check_rest(const sn_value *rest, int n_rest, int first) {
+    if (n_rest && !rest)
+        return error_raise(ST_ARGUMENT, "sn_graph_insert: the list of %d values is NULL", n_rest);
+    for (int i = 0; i < n_rest; i++)
+        if ((rest[i].kind == SN_KIND_TENSOR && rest[i].tensor) || rest[i].kind == SN_KIND_TENSORS)
+            return error_raise(ST_ARGUMENT, "sn_graph_insert: argument %d is a tensor, not a node",
+                               first + i);
+    return ST_OK;
+}
+
 sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *const *in, int n_in,
                          const sn_value *rest, int n_rest) {
     OpForm form;
@@ -166,10 +221,20 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
                     op ? op : "NULL");
         return NULL;
     }
+    if (form == FORM_out) {
+        error_raise(ST_ARGUMENT, "sn_graph_insert: %s is an out form; insert the functional one",
+                    op_form_name(row, form));
+        return NULL;
+    }
+    if (check_place(g, before) != ST_OK || check_nodes(g, before, in, n_in) != ST_OK ||
+        check_rest(rest, n_rest, n_in) != ST_OK)
+        return NULL;
     Arg given[MAX_ARGS], args[MAX_ARGS + MAX_OUTS];
     for (int i = 0; i < n_in; i++) given[i] = A_VAL(&value_of(in[i])->base);
     for (int i = 0; i < n_rest; i++) memcpy(&given[n_in + i], &rest[i], sizeof *rest);
-    if (op_args_normalize(row, given, n_in + n_rest, args) != ST_OK) return NULL;
+    if (ops_values(row, given, n_in + n_rest) != ST_OK ||
+        op_args_normalize(row, given, n_in + n_rest, args) != ST_OK)
+        return NULL;
     g->graph->insert_at = before ? before->node : NULL;
     Node *const node = graph_append(g->graph, row, form, args);
     g->graph->insert_at = NULL;
@@ -208,14 +273,45 @@ sn_node *sn_node_in(sn_node *n, int i) {
     return handle_of_value(n->graph, o.at[i]);
 }
 
+typedef struct Search {
+    const GVal *value;
+    bool found;
+} Search;
+
+static void look(void *context, GVal **slot) {
+    Search *const search = context;
+    search->found |= *slot == search->value;
+}
+
+/* What uses n must come after `by`. */
+static Status check_uses(const sn_node *n, sn_node *by) {
+    Search search = {.value = value_of(n)};
+    if (!by->node) return ST_OK;
+    for (Node *at = n->graph->graph->first; at; at = at == by->node ? NULL : at->next) {
+        node_each_input(at, look, &search);
+        if (search.found)
+            return error_raise(ST_ARGUMENT,
+                               "sn_node_replace: %s uses the node and does not come after its "
+                               "replacement %s",
+                               op_form_name(at->row, at->form), sn_node_op(by));
+    }
+    return ST_OK;
+}
+
 sn_status sn_node_replace(sn_node *n, sn_node *by) {
     if (!n || !by) return (sn_status)error_raise(ST_ARGUMENT, "sn_node_replace: NULL argument");
+    Status status = check_node(n->graph, n, "sn_node_replace: the node");
+    if (status == ST_OK) status = check_node(n->graph, by, "sn_node_replace: the replacement");
+    if (status == ST_OK) status = check_uses(n, by);
+    if (status != ST_OK) return (sn_status)status;
     graph_replace(n->graph->graph, value_of(n), value_of(by));
     return SN_OK;
 }
 
 sn_status sn_node_erase(sn_node *n) {
     if (!n || !n->node) return (sn_status)error_raise(ST_ARGUMENT, "sn_node_erase: not an op node");
+    const Status status = check_node(n->graph, n, "sn_node_erase: the node");
+    if (status != ST_OK) return (sn_status)status;
     Graph *const graph = n->graph->graph;
     graph_number(graph);
     const int *const uses = graph_use_counts(graph);

@@ -64,6 +64,66 @@ START_TEST(text_parses_back_and_passes_run) {
 }
 END_TEST
 
+static sn_graph *chain(sn_node **nodes) { /* input, mm, relu */
+    const char *const text = "graph f(%x: f32[4,4]) {\n  %0 = aten::mm(%x, %x) order=chain\n"
+                             "  %1 = aten::relu(%0)\n  return %1\n}\n";
+    sn_graph *const g = sn_graph_parse(text, strlen(text));
+    for (int i = 0; i < 3; i++) nodes[i] = sn_graph_node(g, i);
+    return g;
+}
+
+static void no_insert(sn_graph *g, sn_node *before, sn_node *arg, const char *says) {
+    ck_assert_ptr_null(sn_graph_insert(g, before, "aten::exp", &arg, 1, NULL, 0));
+    expect_error(SN_ERR_ARGUMENT, says);
+}
+
+static void no_replace(sn_node *n, sn_node *by, const char *says) {
+    ck_assert_int_eq(sn_node_replace(n, by), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, says);
+}
+
+/* Nodes of another graph, erased ones, uses before definitions: the graph stays as it was. */
+START_TEST(edits_that_make_no_graph) {
+    sn_node *n[3], *other[3];
+    sn_graph *const g = chain(n), *const h = chain(other);
+    char *const before = strdup(sn_graph_text(g));
+    ck_assert_ptr_null(sn_graph_insert(g, NULL, "aten::exp", NULL, 1, NULL, 0));
+    expect_error(SN_ERR_ARGUMENT, "the list of 1 nodes is NULL");
+    ck_assert_ptr_null(sn_graph_insert(g, NULL, "aten::exp", n, 1, NULL, 1));
+    expect_error(SN_ERR_ARGUMENT, "the list of 1 values is NULL");
+    no_insert(g, NULL, NULL, "argument 0 of graph f is NULL");
+    no_insert(g, NULL, other[1], "argument 0 is no node of graph f");
+    no_insert(g, other[2], n[1], "`before` is no node of graph f");
+    no_insert(g, n[0], n[0], "`before` is an input");
+    no_insert(g, n[1], n[2], "aten::relu, does not come before");
+    no_insert(g, n[1], n[1], "aten::mm, does not come before");
+    ck_assert_ptr_null(sn_graph_insert(g, NULL, "aten::exp.out", n, 2, NULL, 0));
+    expect_error(SN_ERR_ARGUMENT, "aten::exp.out");
+    const sn_value tensor = sn_val(F32(1, 4, 4)), unknown = {.kind = 99};
+    ck_assert_ptr_null(sn_graph_insert(g, NULL, "aten::mm", n, 1, &tensor, 1));
+    expect_error(SN_ERR_ARGUMENT, "argument 1 is a tensor, not a node");
+    ck_assert_ptr_null(sn_graph_insert(g, NULL, "aten::sum.dim_IntList", n, 1, &unknown, 1));
+    expect_error(SN_ERR_ARGUMENT, "dim is a value of unknown kind 99");
+    no_replace(n[1], other[1], "the replacement is no node of graph f");
+    no_replace(n[1], n[2], "aten::relu uses the node");
+    no_replace(n[0], n[1], "aten::mm uses the node");
+    ck_assert_int_eq(sn_node_replace(n[1], n[1]), SN_OK);
+    ck_assert_str_eq(sn_graph_text(g), before);
+    free(before);
+    ck_assert_int_eq(sn_node_replace(n[2], n[1]), SN_OK);
+    ck_assert_int_eq(sn_node_erase(n[2]), SN_OK);
+    no_insert(g, n[2], n[1], "`before` is no node of graph f"); /* erased */
+    no_insert(g, NULL, n[2], "argument 0 is no node of graph f");
+    no_replace(n[2], n[1], "the node is no node of graph f");
+    ck_assert_int_eq(sn_node_erase(n[2]), SN_ERR_ARGUMENT);
+    sn_error_take();
+    ck_assert_int_eq(sn_graph_check(g), SN_OK);
+    ck_assert_int_eq(sn_graph_count(g), 2);
+    sn_graph_free(g);
+    sn_graph_free(h);
+}
+END_TEST
+
 static sn_status breaks(sn_frame *f) {
     sn_tensor *const y = sn_relu(sn_in(f, 0));
     sn_graph_break("on purpose");
@@ -81,6 +141,6 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {a5_22_an_op_is_replaced, text_parses_back_and_passes_run,
-                                  a_call_of_several_graphs_is_refused};
+                                  edits_that_make_no_graph, a_call_of_several_graphs_is_refused};
     return contract_main("test_graph_api", tests, (int)(sizeof tests / sizeof *tests));
 }
