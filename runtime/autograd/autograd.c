@@ -63,6 +63,30 @@ static void parse_saves(const OpRow *row, SavePlan *plan) {
     }
 }
 
+/* "x", "result", "result1": one word that is an argument's or a result's name. */
+static bool names_one(const OpRow *row, const char *at, const char *end) {
+    SaveItem item;
+    if (end == at || parse_item(row, at, &item) != end || memchr(at, '/', (size_t)(end - at)))
+        return false;
+    return item.arg >= 0 || (end - at <= 7 && item.result >= 0 && item.result < row->n_out);
+}
+
+Status tape_saves_check(const OpRow *row) {
+    const char *at = row->saves + strspn(row->saves, " ");
+    int n = 0;
+    for (bool more = *at != '\0'; more; n++) {
+        const char *const end = at + strcspn(at, " ,");
+        if (!names_one(row, at, end) || n == MAX_SAVES)
+            return error_raise(ST_ARGUMENT,
+                               "%s: saves \"%s\": '%.*s' is no argument or result, or one too many",
+                               row->name, row->saves, (int)(end - at), at);
+        at = end + strspn(end, " ");
+        more = *at != '\0'; /* after a comma there is another in any case */
+        if (*at == ',') at += 1 + strspn(at + 1, " ");
+    }
+    return ST_OK;
+}
+
 static const SavePlan *plan_of(const OpRow *row, SavePlan *room) {
     if (LIKELY(row->id < OP_COUNT)) return &plans[row->id];
     *room = (SavePlan){0};

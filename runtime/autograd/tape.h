@@ -165,6 +165,8 @@ Status tape_fill(sn_tensor *t, double value); /* in place, an op */
 /* Does the row's node save argument `arg` (or, with arg -1, result `result`) where the arguments
  * `needs` (bits) want gradients? */
 bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs);
+/* Whether a user's op names arguments and results of its own in `saves`, separated by commas or spaces. */
+Status tape_saves_check(const OpRow *row);
 void tape_row_name(const OpRow *row, Text *text); /* add.Tensor: AddBackward */
 /* Records the node of a call that does not run: outs are there, as handles without history; what
  * the node does not save needs no data. Its place in the order is `sequence`. */

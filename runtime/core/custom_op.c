@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "ir/schema.h"
+#include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/capture.h"
 #include "runtime/core/override.h"
@@ -139,6 +140,25 @@ static Status full_name(const Schema *schema, char *name, size_t room) {
                : error_raise(ST_ARGUMENT, "the name of op %s is too long", schema->base);
 }
 
+static Status check_schema(const Schema *schema, const char *text, const char *name) {
+    if (!memchr(text, ':', strcspn(text, "(")))
+        return error_raise(ST_ARGUMENT, "schema \"%s\": the name needs a namespace, as in my::%s",
+                           text, schema->base);
+    if (schema->n_out > MAX_OUTS || schema->returns_list)
+        return error_raise(ST_UNSUPPORTED, "%s: a user's op returns at most %d tensors and no list",
+                           name, MAX_OUTS);
+    for (int i = 0; i < schema->n_out; i++)
+        if (schema->results[i].type != PT_tensor)
+            return error_raise(ST_ARGUMENT, "%s: result %d is %s, not Tensor", name, i,
+                               param_type_name(schema->results[i].type));
+    for (int i = 0; i < schema->n_params; i++)
+        for (int k = 0; k < i; k++)
+            if (!strcmp(schema->params[i].name, schema->params[k].name))
+                return error_raise(ST_ARGUMENT, "%s: two parameters are called %s", name,
+                                   schema->params[i].name);
+    return ST_OK;
+}
+
 static Status parse(DynamicOp *op, const sn_op_desc *desc) {
     const size_t n = strlen(desc->schema), name_room = 256;
     op->text = mem_zero(2 * n + 65 + name_room);
@@ -164,11 +184,8 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
                       .n_out = schema.n_out,
                       .returns_list = schema.returns_list,
                       .params = op->params};
-    return op->row.n_out <= MAX_OUTS && !schema.returns_list
-               ? ST_OK
-               : error_raise(ST_UNSUPPORTED,
-                             "%s: a user's op returns at most %d tensors and no list", name,
-                             MAX_OUTS);
+    TRY(check_schema(&schema, copy, name));
+    return tape_saves_check(&op->row);
 }
 
 static void register_kernels(const DynamicOp *op) {
@@ -189,6 +206,9 @@ static Status check_desc(const sn_op_desc *desc) {
     if (!desc || desc->size < sizeof *desc || !desc->schema)
         return error_raise(ST_ARGUMENT,
                            "sn_op_register: the description is NULL, or has no size or schema");
+    if (desc->flags > SN_OP_ORDERED)
+        return error_raise(ST_ARGUMENT, "%s: flags are SN_OP_PURE, SN_OP_ORDERED or 0, not 0x%x",
+                           desc->schema, desc->flags);
     if (desc->cpu || desc->cuda || desc->decomposition) return ST_OK;
     return error_raise(ST_ARGUMENT, "%s: an op needs a kernel or a decomposition", desc->schema);
 }
@@ -219,7 +239,7 @@ const DynamicOp *custom_op_register(const sn_op_desc *desc) {
                       .closure = desc->closure};
     pthread_mutex_lock(&lock);
     Status status = parse(op, desc);
-    if (!(desc->flags & SN_OP_PURE) || (desc->flags & SN_OP_ORDERED)) op->row.flags |= OPF_ordered;
+    if (!(desc->flags & SN_OP_PURE)) op->row.flags |= OPF_ordered;
     op->mutates = strchr(desc->schema, '!') != NULL;
     if (status == ST_OK) status = publish(op);
     pthread_mutex_unlock(&lock);

@@ -79,9 +79,8 @@ static sn_status says_b(sn_frame *f) {
 static sn_status like(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
 
 static const sn_op *ordered(const char *schema, sn_body kernel) {
-    const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = schema, .flags = SN_OP_PURE | SN_OP_ORDERED,
-                                  .meta = like, .cpu = kernel));
+    const sn_op *const op = sn_op_register(
+        SN_OP_DESC(.schema = schema, .flags = SN_OP_ORDERED, .meta = like, .cpu = kernel));
     ck_assert_msg(op != NULL, "%s", sn_error_take()->message);
     return op;
 }

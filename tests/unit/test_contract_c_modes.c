@@ -598,9 +598,9 @@ static void register_ops(void) {
                                         .flags = SN_OP_PURE, .meta = like_meta, .cpu = twice_cpu));
     plain_op = sn_op_register(
         SN_OP_DESC(.schema = "contract::plain(Tensor x) -> Tensor", .cpu = twice_cpu));
-    ordered_op = sn_op_register(SN_OP_DESC(.schema = "contract::ordered(Tensor x) -> Tensor",
-                                           .flags = SN_OP_PURE | SN_OP_ORDERED, .meta = like_meta,
-                                           .cpu = twice_cpu));
+    ordered_op =
+        sn_op_register(SN_OP_DESC(.schema = "contract::ordered(Tensor x) -> Tensor",
+                                  .flags = SN_OP_ORDERED, .meta = like_meta, .cpu = twice_cpu));
     ck_assert(pure_op && plain_op && ordered_op);
 }
 

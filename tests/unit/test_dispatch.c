@@ -65,6 +65,32 @@ START_TEST(a2_05_a_second_definition_is_an_error) {
 }
 END_TEST
 
+static void refused(sn_op_desc desc, const char *says) {
+    desc.size = sizeof desc;
+    desc.cpu = scale_cpu;
+    ck_assert_msg(!sn_op_register(&desc), "%s was taken", desc.schema);
+    const sn_error *const error = sn_error_take();
+    ck_assert_int_eq(error->status, SN_ERR_ARGUMENT);
+    ck_assert_msg(strstr(error->message, says) != NULL, "%s", error->message);
+}
+
+START_TEST(descriptions_of_nothing_real) {
+    const char *const schema = "test::odd(Tensor x, Tensor y) -> Tensor";
+    refused((sn_op_desc){.schema = "odd(Tensor x) -> Tensor"}, "namespace, as in my::odd");
+    refused((sn_op_desc){.schema = "test::odd(Tensor x, int x) -> Tensor"},
+            "test::odd: two parameters are called x");
+    refused((sn_op_desc){.schema = "test::odd(Tensor x) -> (Tensor, int)"}, "result 1 is int");
+    refused((sn_op_desc){.schema = schema, .flags = SN_OP_PURE | SN_OP_ORDERED}, "not 0x3");
+    refused((sn_op_desc){.schema = schema, .flags = 64}, "not 0x40");
+    refused((sn_op_desc){.schema = schema, .saves = "x, nothere"}, "'nothere' is no argument");
+    refused((sn_op_desc){.schema = schema, .saves = "x,,"}, "'' is no argument");
+    refused((sn_op_desc){.schema = schema, .saves = "result1"}, "'result1' is no argument");
+    refused((sn_op_desc){.schema = schema, .saves = "x/y"}, "'x/y' is no argument");
+    ck_assert_ptr_nonnull(sn_op_register(
+        SN_OP_DESC(.schema = schema, .cpu = scale_cpu, .saves = " x result,result0 , y")));
+}
+END_TEST
+
 START_TEST(null_arguments_name_op_and_argument) {
     ck_assert_ptr_null(scale(NULL, 2));
     const sn_error *const error = sn_error_take();
@@ -338,6 +364,7 @@ int main(void) {
     TCase *const tc = tcase_create("dispatch");
     tcase_add_test(tc, a2_05_a_users_op_runs_by_its_schema);
     tcase_add_test(tc, a2_05_a_second_definition_is_an_error);
+    tcase_add_test(tc, descriptions_of_nothing_real);
     tcase_add_test(tc, null_arguments_name_op_and_argument);
     tcase_add_test(tc, an_error_tensor_counts_as_null);
     tcase_add_test(tc, a2_04_an_override_runs_once_and_redispatches);
