@@ -40,7 +40,8 @@ sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *o
 }
 
 void sn_function_free(sn_function *fn) {
-    if (fn && state_get()->capture && state_get()->capture->fn == fn && capture_current_exactly()) {
+    if (fn && atomic_load(&fn->running)) scope_forget_left(state_get());
+    if (fn && atomic_load(&fn->running)) {
         error_raise(ST_STATE, "sn_function_free: function '%s' is running", fn->name);
         return;
     }

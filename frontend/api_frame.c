@@ -94,7 +94,7 @@ sn_status sn_out(sn_frame *f, int i, sn_tensor *t) {
     if (f->out[i])
         return (sn_status)error_raise(ST_STATE, "%s: output %d is set already", f->what, i);
     if (tensor_valid(t, "sn_out") != ST_OK) return (sn_status)error_pending();
-    f->out[i] = t;
+    f->out[i] = sn_retain(t); /* whatever held it may let go before the call has ended */
     return SN_OK;
 }
 

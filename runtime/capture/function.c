@@ -145,6 +145,7 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
                       .n_in = n_in,
                       .out = out,
                       .n_out = n_out,
+                      .running = &fn->running,
                       .outs_optional = capture && capture->outs_open};
     return frame_run(&frame, fn->body);
 }
@@ -271,6 +272,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     capture_resume(c);
     Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
     c->final = true;
+    atomic_fetch_add(&fn->running, 1); /* as its body did until now: what follows runs kernels */
     c->results = out;
     c->n_results = n_out;
     if (status != ST_OK)
@@ -287,6 +289,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     report(fn, c);
     release_all(c);
     symbols_free(c->symbols);
+    atomic_fetch_sub(&fn->running, 1);
     return status;
 }
 
@@ -342,7 +345,8 @@ void capture_abandon(Capture *c) {
         fn->name);
     c->frame = NULL;
     sn_state *const state = state_get();
-    for (uint32_t i = c->n_scopes; i < state->n_scopes; i++) state->scopes[i].callback = NULL;
+    for (uint32_t i = c->n_scopes; i < state->n_scopes; i++)
+        scope_forget_callback(&state->scopes[i]);
     state->capture = c; /* also where a kernel of a running segment was left */
     if (c->running) {
         fail_running(c);
@@ -354,6 +358,7 @@ void capture_abandon(Capture *c) {
     report(fn, c);
     release_all(c);
     symbols_free(c->symbols);
+    if (c->final) atomic_fetch_sub(&fn->running, 1);
     function_arena_give(fn, c->arena);
 }
 

@@ -135,6 +135,7 @@ struct sn_function {
     _Atomic(struct ReplayProgram *)
         programs; /* replays for any sizes, see runtime/capture/replay_program.h */
     _Atomic int64_t replays;
+    _Atomic int running; /* bodies, and what follows them in captured calls; 0: it may be freed */
     int n_replay, n_programs;
 };
 

@@ -6,6 +6,7 @@
 
 #include "runtime/capture/capture.h"
 #include "runtime/core/override.h"
+#include "runtime/core/tensor.h"
 
 /* What the callback owes: a status, no pending error, every output. */
 static Status check_result(const sn_frame *frame, sn_status returned) {
@@ -48,26 +49,79 @@ bool frame_was_left(const void *cfa, const void *function) {
  * cleanups do. A longjmp passes silently: segment.c. */
 typedef struct Passage {
     sn_state *state;
+    sn_frame *frame;
     uint32_t depth;
     bool returned;
 } Passage;
 
 static void close_scopes(const Passage *passage) {
     if (LIKELY(passage->returned)) return;
-    passage->state->scopes[passage->depth].callback = NULL;
+    frame_drop_outs(passage->frame);
+    scope_forget_callback(&passage->state->scopes[passage->depth]);
     scope_pop_to(passage->state, passage->depth);
 }
 
 __attribute__((noinline, noclone)) static sn_status run_body(sn_frame *frame, sn_body body,
                                                              sn_state *state) {
-    state->scopes[state->n_scopes - 1].callback = __builtin_dwarf_cfa();
-    __attribute__((cleanup(close_scopes))) Passage passage = {state, state->n_scopes - 1, false};
+    ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
+    scope->callback = __builtin_dwarf_cfa();
+    if ((scope->running = frame->running)) atomic_fetch_add(scope->running, 1);
+    __attribute__((cleanup(close_scopes)))
+    Passage passage = {state, frame, state->n_scopes - 1, false};
     const sn_status status = body(frame);
     passage.returned = true;
     return status;
 }
 
 bool frame_callback_was_left(const void *cfa) { return frame_was_left(cfa, (void *)run_body); }
+
+/* Outputs ------------------------------------------------------------------------------------- */
+
+void frame_drop_outs(sn_frame *frame) {
+    for (int i = 0; i < frame->n_out; i++) {
+        tensor_release(frame->out[i]);
+        frame->out[i] = NULL;
+    }
+}
+
+static bool is_input(const sn_frame *frame, const sn_tensor *t) {
+    for (int i = 0; i < frame->n_in; i++) {
+        const Arg *const in = &frame->in[i];
+        if (in->kind == ARG_tensor && in->val == &t->base) return true;
+        for (int k = 0; in->kind == ARG_tensors && k < in->n; k++)
+            if (in->vals[k] == &t->base) return true;
+    }
+    return false;
+}
+
+static bool is_output_before(const sn_frame *frame, int i) {
+    for (int k = 0; k < i; k++)
+        if (frame->out[k] == frame->out[i]) return true;
+    return false;
+}
+
+/* Whether output i, now that the callback's scopes have ended, is somebody's without the frame's reference: a scope's;
+ * or, where results are the caller's to release, given already or what the caller gave. */
+static bool is_held(const sn_frame *frame, int i, const sn_state *state) {
+    if (LIKELY(!state->n_scopes || !state->scopes[state->n_scopes - 1].owned))
+        return tensor_in_scope(frame->out[i]);
+    return is_output_before(frame, i) || is_input(frame, frame->out[i]);
+}
+
+/* The references that sn_out took pass to the scope outside. */
+static Status give_outs(sn_frame *frame, sn_state *state) {
+    Status status = ST_OK;
+    for (int i = 0; i < frame->n_out; i++) {
+        sn_tensor *const t = frame->out[i];
+        if (!t) continue;
+        if (is_held(frame, i, state))
+            tensor_release(t);
+        else if (!scope_adopt(state, t))
+            status = ST_MEMORY;
+    }
+    if (UNLIKELY(status != ST_OK)) memset(frame->out, 0, (size_t)frame->n_out * sizeof *frame->out);
+    return status;
+}
 
 Status frame_run(sn_frame *frame, sn_body body) {
     TRY(error_pending());
@@ -79,8 +133,7 @@ Status frame_run(sn_frame *frame, sn_body body) {
     capture_enter_after_callback(left);
     const Status status = check_result(frame, returned);
     if (state_current != state) sn_state_use(state); /* the callback left another one in place */
-    if (status != ST_OK && frame->n_out)
-        memset(frame->out, 0, (size_t)frame->n_out * sizeof *frame->out);
-    scope_pop_passing(state, depth, frame->out, frame->n_out);
-    return status;
+    if (status != ST_OK) frame_drop_outs(frame);
+    scope_pop_to(state, depth);
+    return status == ST_OK ? give_outs(frame, state) : status;
 }

@@ -19,11 +19,13 @@ struct sn_frame {
     void *closure;
     const Arg *in; /* as sn_value; tensors borrowed */
     int n_in;
-    sn_tensor **out; /* room n_out; NULL until set */
+    sn_tensor **
+        out; /* room n_out; NULL until set; while the body runs the frame holds a reference to each */
     int n_out;
-    bool outs_optional;  /* hooks: output 0 need not be set */
-    OpCall *call;        /* dispatcher callbacks: what sn_redispatch continues; else NULL */
-    struct Deriv *deriv; /* derivative bodies */
+    _Atomic int *running; /* a count of bodies that run, which this one's is part of; NULL: none */
+    bool outs_optional;   /* hooks: output 0 need not be set */
+    OpCall *call;         /* dispatcher callbacks: what sn_redispatch continues; else NULL */
+    struct Deriv *deriv;  /* derivative bodies */
     struct CustomCall *custom;
 };
 
@@ -33,5 +35,6 @@ bool frame_was_left(const void *cfa, const void *function);
 bool frame_callback_was_left(const void *cfa); /* of frame_run's own */
 
 Status frame_run(sn_frame *frame, sn_body body);
+void frame_drop_outs(sn_frame *frame); /* so that none is set */
 
 #endif

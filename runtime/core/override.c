@@ -143,10 +143,14 @@ Status frame_redispatch(sn_frame *frame) {
     if (!call)
         return error_raise(ST_STATE, "%s: only a kernel or a mode can redispatch", frame->what);
     TRY(error_pending());
+    frame_drop_outs(frame);
     OpCall next = *call;
     next.outs = frame->out;
-    TRY(call->key == KEY_mode && state_get()->modes ? run_mode(&next) : redispatch(&next));
-    return ST_OK;
+    const Status status =
+        call->key == KEY_mode && state_get()->modes ? run_mode(&next) : redispatch(&next);
+    for (int i = 0; i < frame->n_out; i++) /* the kernel's are the scope's */
+        frame->out[i] = status == ST_OK ? sn_retain(frame->out[i]) : NULL;
+    return status;
 }
 
 Status user_mode_push(sn_body handler, void *closure) {

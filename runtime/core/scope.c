@@ -75,8 +75,16 @@ static void restore(sn_state *state, const ScopeFrame *frame) {
     if (UNLIKELY(state->modes != frame->modes)) user_modes_pop_to(state, frame->modes);
 }
 
+void scope_forget_callback(ScopeFrame *scope) {
+    if (UNLIKELY(scope->running != NULL)) atomic_fetch_sub(scope->running, 1);
+    scope->running = NULL;
+    scope->callback = NULL;
+}
+
 void scope_pop(sn_state *state) {
-    const ScopeFrame frame = state->scopes[--state->n_scopes];
+    ScopeFrame *const scope = &state->scopes[--state->n_scopes];
+    scope_forget_callback(scope);
+    const ScopeFrame frame = *scope;
     restore(state, &frame);
     release_handles(state, frame.first);
     if (UNLIKELY(state->texts != frame.texts)) release_texts(state, frame.texts);
@@ -197,12 +205,12 @@ static uint32_t callback_depth(const sn_state *state) {
 }
 
 /* Callbacks that a jump went through may not hold scopes open for ever. */
-static void forget_left_callbacks(sn_state *state) {
+void scope_forget_left(sn_state *state) {
     capture_current_exactly();
     for (uint32_t depth = callback_depth(state);
          depth && frame_callback_was_left(state->scopes[depth - 1].callback);
          depth = callback_depth(state))
-        state->scopes[depth - 1].callback = NULL;
+        scope_forget_callback(&state->scopes[depth - 1]);
 }
 
 /* 1-based depth of a mark's scope; 0 raises. */
@@ -218,7 +226,7 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
         error_raise(ST_STATE, "%s: the scope has ended already", what);
         return 0;
     }
-    if (depth <= callback_depth(state)) forget_left_callbacks(state);
+    if (depth <= callback_depth(state)) scope_forget_left(state);
     if (depth <= callback_depth(state)) {
         error_raise(ST_STATE, "%s: the scope was opened outside the running callback", what);
         return 0;
@@ -228,7 +236,7 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
 
 sn_status sn_scope_end(sn_scope mark) {
     sn_state *const state = state_get();
-    if (mark == SN_SCOPE_ROOT && callback_depth(state)) forget_left_callbacks(state);
+    if (mark == SN_SCOPE_ROOT && callback_depth(state)) scope_forget_left(state);
     if (mark == SN_SCOPE_ROOT && !callback_depth(state)) {
         scope_drop_root(state);
     } else {

@@ -20,6 +20,7 @@ typedef struct ScopeFrame {
     bool owned;          /* sn_scope_begin_owned: results go to the caller */
     const void *
         callback; /* opened around a callback, whose frame ends here: user code inside may not end it */
+    _Atomic int *running; /* a count that this callback is part of until its scope ends; or NULL */
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
     struct UserMode *modes;
@@ -107,6 +108,10 @@ void scope_drop_root(sn_state *state); /* every scope, and what the root one hol
 /* Gives a fresh reference to the innermost scope; an owned one leaves it to the caller. False: out
  * of memory, and the reference was released. */
 bool scope_adopt(sn_state *state, sn_tensor *t);
+/* The callback that the scope was opened around runs no more. */
+void scope_forget_callback(ScopeFrame *scope);
+/* Forgets the callbacks that a jump has left. */
+void scope_forget_left(sn_state *state);
 /* Ends all scopes above `depth` of them; those of ts (NULL allowed) that they hold pass to the
  * scope that is then the innermost. */
 void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, int n);

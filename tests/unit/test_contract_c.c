@@ -336,6 +336,42 @@ START_TEST(c3_freeing_the_running_function_is_refused) {
 }
 END_TEST
 
+typedef struct Freeing {
+    sn_function *callee, *freed;
+} Freeing;
+static sn_status frees(sn_frame *f) {
+    Freeing *const nest = sn_closure(f);
+    sn_tensor *const y = sn_exp(sn_in(f, 0));
+    sn_function_free(nest->freed);
+    ck_assert_int_eq(sn_error_take()->status, SN_ERR_STATE);
+    return sn_out(f, 0, sn_add(y, y));
+}
+static sn_status calls_the_callee(sn_frame *f) {
+    Freeing *const nest = sn_closure(f);
+    return sn_out(f, 0, sn_neg(SN_CALL(nest->callee, sn_neg(sn_in(f, 0)))));
+}
+
+static void free_in_the_callee(sn_compile_mode outer, sn_compile_mode inner, bool itself) {
+    Freeing nest = {0};
+    nest.callee = sn_compile(frees, &nest, SN_COMPILE_OPTIONS(.mode = inner));
+    sn_function *const fn = sn_compile(calls_the_callee, &nest, SN_COMPILE_OPTIONS(.mode = outer));
+    nest.freed = itself ? nest.callee : fn;
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = F32((uint64_t)i, 4), *const y = sn_exp(sn_neg(x));
+        ck_assert(same_bits(SN_CALL(fn, x), sn_neg(sn_add(y, y))));
+    }
+    sn_function_free(nest.callee);
+    sn_function_free(fn);
+    ck_assert_int_eq(sn_check(), SN_OK); /* none runs any more */
+}
+
+/* In every mode of an outer function and its callee, of both. */
+START_TEST(c3_freeing_a_function_whose_body_runs_is_refused) {
+    for (int i = 0; i < 18; i++)
+        free_in_the_callee((sn_compile_mode)(i % 3), (sn_compile_mode)(i / 3 % 3), i < 9);
+}
+END_TEST
+
 /* The closure is the number of the refused function. */
 static sn_status calls_refused(sn_frame *f) {
     sn_tensor *const h = sn_relu(sn_in(f, 0));
@@ -637,6 +673,7 @@ int main(void) {
         c2_whatever_writes_later_finds_earlier_values_made,
         c3_grad_mode_belongs_to_each_node,
         c3_freeing_the_running_function_is_refused,
+        c3_freeing_a_function_whose_body_runs_is_refused,
         c3_process_wide_calls_are_refused_in_bodies,
         c3_metadata_is_answered_at_once,
         c3_a_seed_in_the_body_is_in_order,

@@ -343,6 +343,11 @@ static sn_tensor *on_memory(float *memory) {
     return sn_wrap(SN_BLOB(.data = memory, .bytes = 16, .sizes = SN_INTS(4), .dtype = SN_F32));
 }
 
+static sn_status calls_other(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    return sn_out(f, 0, SN_CALL(host->other, sn_in(f, 0)));
+}
+
 /* At once, before anything else is called: memory is written, scopes and modes are the caller's. */
 START_TEST(c13_an_exception_flushes_as_it_passes) {
     sn_logging_set(count_warnings, NULL, "");
@@ -417,6 +422,27 @@ START_TEST(c13_marks_end_what_a_jump_left) {
 }
 END_TEST
 
+/* A function runs no more that a jump or an exception has left, called in whatever mode, or by another one. */
+START_TEST(c13_a_function_that_was_left_can_be_freed) {
+    sn_logging_set(count_warnings, NULL, "");
+    int how = JUMPS;
+    float memory[4] = {1, 2, 3, 4};
+    for (volatile int i = 0; i < 6; i++) {
+        how = i < 3 ? JUMPS : THROWS;
+        sn_function *const fn = sn_compile(
+            leaves, &how, SN_COMPILE_OPTIONS(.mode = i % 3 ? SN_COMPILE_EAGER : SN_COMPILE_VERIFY));
+        Host host = {.other = fn};
+        sn_function *const outer = sn_compile(calls_other, &host, NULL);
+        out.target = (const char *)__builtin_frame_address(0);
+        if (!setjmp(out.by_jump)) SN_CALL(i % 3 == 2 ? outer : fn, on_memory(memory));
+        sn_function_free(fn);
+        sn_function_free(outer);
+        ck_assert_int_eq(sn_check(), SN_OK);
+    }
+    sn_scope_end(SN_SCOPE_ROOT);
+}
+END_TEST
+
 static sn_status ends_outer(sn_frame *f) {
     sn_scope_end(out.outside);
     return sn_out(f, 0, sn_relu(sn_in(f, 0)));
@@ -470,6 +496,7 @@ int main(void) {
     tcase_add_test(tests, c13_an_exception_flushes_as_it_passes);
     tcase_add_test(tests, c13_a_thread_that_ends_in_a_body_flushes);
     tcase_add_test(tests, c13_marks_end_what_a_jump_left);
+    tcase_add_test(tests, c13_a_function_that_was_left_can_be_freed);
     tcase_add_test(tests, c13_a_running_body_may_not_end_a_scope_outside);
     tcase_add_test(tests, c13_a_kernel_left_by_a_jump_holds_no_scope_open);
     suite_add_tcase(suite, tests);

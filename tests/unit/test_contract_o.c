@@ -6,6 +6,7 @@
 
 #include "runtime/llvm_module.h"
 #include "runtime/core/state.h"
+#include "runtime/core/tensor.h"
 #include "tests/unit/contract.h"
 
 static int freed;
@@ -88,6 +89,112 @@ START_TEST(o1_calls_leave_one_handle_each) {
         ck_assert_uint_eq(state_get()->n_handles, before + 1);
     }
     sn_function_free(fn);
+}
+END_TEST
+
+/* What a body can let go of again once it has set it; the closure says which. */
+enum { RELEASED, OF_A_DICT, OF_AN_ENDED_SCOPE, OF_AN_OWNED_SCOPE, A_CLEARED_GRADIENT, WAYS };
+typedef struct Ways {
+    int which;
+    sn_tensor *leaf;
+} Ways;
+static sn_status lets_go(sn_frame *f) {
+    const Ways *const ways = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    const sn_scope inner =
+        ways->which == OF_AN_OWNED_SCOPE ? sn_scope_begin_owned() : sn_scope_begin();
+    sn_tensor *const y = ways->which == RELEASED ? sn_keep(sn_exp(x)) : sn_exp(x);
+    if (ways->which == OF_A_DICT) {
+        sn_dict *const dict = sn_dict_new();
+        sn_dict_set(dict, "y", sn_exp(x));
+        sn_out(f, 0, sn_dict_get(dict, "y"));
+        sn_dict_free(dict);
+    } else if (ways->which == A_CLEARED_GRADIENT) {
+        sn_backward(sn_sum(sn_mul(ways->leaf, y)));
+        sn_out(f, 0, sn_grad(ways->leaf));
+        sn_grad_set(ways->leaf, NULL);
+    } else {
+        sn_out(f, 0, y);
+    }
+    sn_scope_end(inner);
+    if (ways->which == RELEASED || ways->which == OF_AN_OWNED_SCOPE) sn_release(y);
+    sn_exp(x); /* where the output's memory would be, were it free */
+    return sn_check();
+}
+
+static void check_letting_go(sn_function *fn) {
+    for (int i = 0; i < 4; i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_tensor *const x = F32((uint64_t)i, 700), *const y = SN_CALL(fn, x);
+        F32(9, 700);
+        ck_assert(same_bits(y, sn_exp(x)));
+        ck_assert_int_eq(atomic_load(&y->refs), 1); /* the scope's */
+        sn_scope_end(scope);
+    }
+}
+
+START_TEST(o1_an_output_lives_though_the_body_lets_go_of_it) {
+    Ways ways = {.leaf = sn_keep(LEAF(1, 700))};
+    for (int i = 0; i < 3 * WAYS; i++) {
+        ways.which = i / 3;
+        sn_function *const fn =
+            sn_compile(lets_go, &ways, SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)(i % 3)));
+        check_letting_go(fn);
+        sn_function_free(fn);
+    }
+    sn_release(ways.leaf);
+}
+END_TEST
+
+static sn_tensor *shown[2];
+static bool set_twice;
+static sn_status sets_what_is_shown(sn_frame *f) {
+    sn_out(f, 0, shown[0]);
+    if (set_twice) sn_out(f, 0, shown[1]);
+    return sn_out(f, 1, shown[1]);
+}
+
+/* Nothing is left of the frame's references, whether the call returned, failed, or set an output twice. */
+START_TEST(o1_a_call_gives_back_what_its_outputs_held) {
+    for (int i = 0; i < 9; i++) {
+        const sn_scope scope = sn_scope_begin();
+        for (int k = 0; k < 2; k++) shown[k] = i < 6 ? sn_keep(F32(1, 4)) : shown[k];
+        if (i >= 6) shown[0] = shown[1] = sn_keep(F32(1, 4)); /* both outputs are one */
+        set_twice = i >= 3 && i < 6;
+        sn_function *const fn = sn_compile(sets_what_is_shown, NULL,
+                                           SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)(i % 3)));
+        sn_tensor *out[2];
+        const sn_status status = sn_call(fn, NULL, 0, out, 2);
+        ck_assert_int_eq(status, set_twice ? SN_ERR_STATE : SN_OK);
+        ck_assert_ptr_eq(out[1], set_twice ? NULL : shown[1]);
+        sn_error_take();
+        sn_function_free(fn);
+        sn_scope_end(scope);
+        ck_assert_int_eq(atomic_load(&shown[0]->refs), 1);
+        ck_assert_int_eq(atomic_load(&shown[1]->refs), 1);
+        sn_release(shown[0]);
+        if (shown[1] != shown[0]) sn_release(shown[1]);
+    }
+}
+END_TEST
+
+static sn_status returns_its_input(sn_frame *f) { return sn_out(f, 0, sn_in(f, 0)); }
+
+/* In an owned scope a result is the caller's to release, an input that comes back is that already. */
+START_TEST(o1_an_owned_scope_gives_results_once) {
+    Ways ways = {0};
+    sn_function *const fn = sn_compile(lets_go, &ways, NULL);
+    sn_function *const same = sn_compile(returns_its_input, NULL, NULL);
+    const sn_scope scope = sn_scope_begin_owned();
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = F32(1, 4), *const y = SN_CALL(fn, x);
+        ck_assert_int_eq(atomic_load(&y->refs), 1);
+        ck_assert_ptr_eq(SN_CALL(same, x), x);
+        ck_assert_int_eq(atomic_load(&x->refs), 1);
+        sn_release(x), sn_release(y);
+    }
+    sn_scope_end(scope);
+    sn_function_free(fn), sn_function_free(same);
 }
 END_TEST
 
@@ -329,6 +436,9 @@ int main(void) {
         o1_an_owned_scope_gives_bindings_the_results,
         o1_every_callback_runs_in_its_own_scope,
         o1_calls_leave_one_handle_each,
+        o1_an_output_lives_though_the_body_lets_go_of_it,
+        o1_a_call_gives_back_what_its_outputs_held,
+        o1_an_owned_scope_gives_results_once,
         o2_accessors_check_counts_and_types,
         o2_options_begin_with_their_size,
         o3_typed_and_boxed_functions_agree,
