@@ -35,6 +35,7 @@ struct PassOptions {
 };
 /* Runs a comma list ("decompose,cse"); raises ST_ARGUMENT with the list of valid names for an unknown one. */
 Status passes_run(Graph *graph, const char *names, const PassOptions *options);
+Status passes_check(const char *names); /* raises the same */
 
 /* The joint graph [semantics G]: `forward` is functional; want[i] says whether input i needs a gradient. Adds one input per
  * defined output gradient (and per present partial sum), and the gradients of wanted inputs as outputs after the

@@ -98,6 +98,15 @@ static Status run_one(Graph *graph, const PassRow *row, const PassOptions *optio
     return ST_OK;
 }
 
+Status passes_check(const char *names) {
+    for (const char *p = names; *p;) {
+        const size_t length = strcspn(p, ",");
+        if (length && !find(p, length)) return unknown_pass(p, length);
+        p += length + (p[length] == ',');
+    }
+    return ST_OK;
+}
+
 static Status run_list(Graph *graph, const char *names, const PassOptions *options, Stage stage,
                        int done) {
     for (const char *p = names; *p;) {

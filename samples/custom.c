@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "work.h"
+
 enum { LENGTH = 8, CALLS = 3 };
 
 /* my::swish(Tensor x, float beta=1.0) -> Tensor: a host kernel, captured as one node. */
@@ -67,14 +69,23 @@ static sn_status gradient(sn_function *fn, sn_tensor *x, float *to) {
     return sn_read(sn_grad(x), to, LENGTH * sizeof *to);
 }
 
-int main(void) {
-    Clamp c = {-1, 1, 0.5};
+void sample_work(SampleWork *work) {
+    static Clamp c = {-1, 1, 0.5};
     swish_op = sn_op_register(SN_OP_DESC(.schema = "my::swish(Tensor x, float beta=1.0) -> Tensor",
                                          .flags = SN_OP_PURE, .meta = swish_meta, .cpu = swish_cpu,
                                          .derivative = swish_derivative, .saves = "x, result"));
     sn_tensor *x = sn_requires_grad_(sn_randn(SN_INTS(LENGTH), SN_F32), true);
-    sn_function *eager = sn_compile(loss, &c, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
-    sn_function *fast = sn_compile(loss, &c, SN_COMPILE_OPTIONS(.name = "loss"));
+    *work = (SampleWork){
+        .kind = SAMPLE_BACKWARD, .body = loss, .closure = &c, .in = {x}, .n_in = 1, .n_out = 1};
+}
+
+int main(void) {
+    SampleWork work;
+    sample_work(&work);
+    sn_tensor *x = work.in[0];
+    sn_function *eager =
+        sn_compile(work.body, work.closure, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_function *fast = sn_compile(work.body, work.closure, SN_COMPILE_OPTIONS(.name = "loss"));
     float want[LENGTH] = {0}, got[LENGTH] = {0};
     gradient(eager, x, want);
     for (int i = 0; i < CALLS && !sn_check(); i++) {

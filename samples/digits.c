@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "sample.h"
+#include "work.h"
 
 enum { BATCH = 64, MAX_STEPS = 100000, PARAMS = 64 * 128 + 128 + 128 * 10 + 10 };
 
@@ -78,6 +79,11 @@ static void drop(Data *d) {
     sn_release(d->test_x), sn_release(d->test_y);
 }
 
+static void batch_at(const Data *d, int64_t at, sn_tensor **in) {
+    in[0] = sn_narrow(d->train_x, 0, at, BATCH);
+    in[1] = sn_narrow(d->train_y, 0, at, BATCH);
+}
+
 static void model_new(Model *m) {
     sn_seed(7);
     m->params = sn_dict_new();
@@ -91,6 +97,16 @@ static void model_free(Model *m) {
     sn_dict_free(m->params);
 }
 
+void sample_work(SampleWork *work) {
+    static Data d;
+    static Model m;
+    *work =
+        (SampleWork){.kind = SAMPLE_STEP, .body = train_step, .closure = &m, .n_in = 2, .n_out = 1};
+    if (!load(&d)) return;
+    model_new(&m);
+    batch_at(&d, 0, work->in);
+}
+
 static void train(sn_function *step, const Data *d, int steps, Result *r) {
     const int64_t batches = sn_size(d->train_x, 0) / BATCH;
     double start = now_ms();
@@ -98,9 +114,8 @@ static void train(sn_function *step, const Data *d, int steps, Result *r) {
         if (i == 10) start = now_ms(); /* warm: the first steps capture and compile */
         sn_scope scope = sn_scope_begin();
         const int64_t at = i % batches * BATCH;
-        sn_tensor *in[] = {sn_narrow(d->train_x, 0, at, BATCH),
-                           sn_narrow(d->train_y, 0, at, BATCH)},
-                  *loss;
+        sn_tensor *in[2], *loss;
+        batch_at(d, at, in);
         sn_call(step, in, 2, &loss, 1);
         r->losses[i] = (float)sn_item(loss);
         sn_scope_end(scope);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "work.h"
+
 enum { INPUTS = 1000, LENGTH = 256, WARM = 50 };
 
 static sn_status newton(sn_frame *f) {
@@ -25,6 +27,10 @@ static sn_status newton(sn_frame *f) {
 static sn_tensor *input(int i) {
     sn_tensor *a = sn_add_scalar(sn_abs(sn_randn(SN_INTS(LENGTH), SN_F32)), sn_float(0.1));
     return i % 10 ? a : sn_mul_scalar(a, sn_float(100));
+}
+
+void sample_work(SampleWork *work) {
+    *work = (SampleWork){.body = newton, .in = {input(0)}, .n_in = 1, .n_out = 1};
 }
 
 static int64_t compare(sn_function *eager, sn_function *fast, int i) {

@@ -30,6 +30,7 @@ static const Layer layers[] = {
     {"runtime/autograd/", "runtime/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
     {"runtime/capture/", "runtime/ ir/ frontend/sinter/"}, /* through runtime/compile.h */
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
+    {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h frontend/ samples/work.h"},
     {"frontend/sinter/", ""},
     {"samples/", "frontend/sinter/"},
     {"tests/", "runtime/ ir/ kernels/ passes/ codegen/ frontend/ tests/"},

@@ -56,7 +56,7 @@ typedef struct Runner { /* one variant of a row's work */
 } Runner;
 
 static int output_count(const Work *w) {
-    if (w->n_out) return w->n_out;
+    if (w->n_out) return w->n_out > 0 ? w->n_out : 0;
     return w->kind != WORK_overhead && !(w->kind == WORK_step && w->n_in == 0);
 }
 
@@ -350,17 +350,36 @@ static bool wanted(const Options *o, const char *name) {
 
 /* Targets ------------------------------------------------------------------------------------- */
 
-static bool is_target(const Options *o) {
-    const char *const name = o->n_names == 1 ? o->names[0] : "";
+static bool is_row(const char *prefix) {
+    for (const BenchRow *row = bench_rows; row->name; row++)
+        if (!strncmp(row->name, prefix, strlen(prefix))) return true;
+    return false;
+}
+
+static bool is_file(const char *name) {
     return strstr(name, ".so:") || strstr(name, ".sn") || !strcmp(name, "-");
 }
 
+static bool is_sample(const char *name) {
+    return !is_file(name) && !is_row(name) && sample_exists(name);
+}
+
+static bool is_target(const Options *o) {
+    return o->n_names == 1 && (is_file(o->names[0]) || is_sample(o->names[0]));
+}
+
+static WorkKind kind_of(const Options *o, const Target *t) {
+    if (t->step) return WORK_step;
+    return o->target.grad || t->backward ? WORK_backward : WORK_forward;
+}
+
 static void target_work(const Options *o, const Target *t, Work *w) {
-    *w = (Work){.kind = o->target.grad ? WORK_backward : WORK_forward,
+    *w = (Work){.kind = kind_of(o, t),
                 .graph = t->graph,
                 .body = t->body,
+                .closure = t->closure,
                 .n_in = t->n_in,
-                .n_out = t->n_out};
+                .n_out = t->n_out ? t->n_out : -1};
     if (t->n_in > WORK_INPUTS || t->n_out > WORK_OUTPUTS)
         error_raise(ST_UNSUPPORTED, "bench times at most %d inputs and %d outputs, not %d and %d",
                     WORK_INPUTS, WORK_OUTPUTS, t->n_in, t->n_out);
@@ -372,6 +391,7 @@ static double target_cold_ms(const Options *o) {
     char *argv[64] = {"sinter", "bench", "--cold"};
     if (o->argc > 60) return 0;
     memcpy(argv + 3, o->argv, sizeof *argv * (size_t)o->argc);
+    if (!strcmp(o->names[0], "-")) rewind_stdin();
     return spawn_cold(argv);
 }
 
@@ -380,7 +400,10 @@ static int with_target(const Options *o, void (*done)(const Options *o, const Wo
     options.name = o->names[0];
     Target target;
     Work w;
-    target_open(&options, &target);
+    if (!strcmp(options.name, "-") && keep_stdin() != ST_OK) return report_error(EXIT_environment);
+    const bool found = is_file(options.name) ? target_open(&options, &target)
+                                             : target_open_sample(options.name, &target);
+    if (!found) return no_such_target(options.name);
     if (!sn_check()) target_work(o, &target, &w);
     if (!sn_check()) done(o, &w);
     const int code = sn_check() ? report_error(target.exit_code) : EXIT_done;
@@ -453,20 +476,20 @@ static int run_rows(const Options *o) {
     return EXIT_done;
 }
 
-static bool is_row(const char *prefix) {
-    for (const BenchRow *row = bench_rows; row->name; row++)
-        if (!strncmp(row->name, prefix, strlen(prefix))) return true;
-    return false;
+static bool seconds_read(const char *text, double *seconds) {
+    char *end;
+    *seconds = strtod(text, &end);
+    return end != text && !*end && *seconds > 0 && *seconds <= 1e6;
 }
 
 /* One argument; false: unknown. */
-static bool take(Options *o, int argc, char **argv, int *i, int *threads) {
+static bool take(Options *o, int argc, char **argv, int *i, const char **threads) {
     const char *const a = argv[*i];
     const char *value;
     if (!strcmp(a, "--json")) return o->json = true;
     if (!strcmp(a, "--cold")) return o->cold = true;
-    if ((value = option_value(a, "--seconds"))) return (o->seconds = atof(value)) > 0;
-    if ((value = option_value(a, "--threads"))) return (*threads = atoi(value)), true;
+    if ((value = option_value(a, "--seconds"))) return seconds_read(value, &o->seconds);
+    if ((value = option_value(a, "--threads"))) return (*threads = value) != NULL;
     if (a[0] == '-' && a[1]) return target_option(&o->target, argc, argv, i);
     o->names[o->n_names++] = argv[*i];
     return true;
@@ -477,21 +500,23 @@ int command_bench(const Command *self, int argc, char **argv) {
     if (argc > COUNT_OF(given)) return usage_error(self, "too many arguments after", argv[63]);
     memcpy(given, argv, sizeof *argv * (size_t)argc);
     Options o = {.seconds = 0.5, .names = names, .argv = given, .argc = argc};
-    int threads = 1;
+    const char *threads = "1";
+    int n_threads;
     for (int i = 0; i < argc; i++)
         if (!take(&o, argc, argv, &i, &threads)) return usage_error(self, "unknown", argv[i]);
-    char text[16];
-    snprintf(text, sizeof text, "%d", threads);
-    if (threads < 1 || sn_setting_set("threads", text) != SN_OK)
-        return usage_error(self, "--threads wants 1 to 256, not", text);
+    if (!count_read(threads, INT32_MAX, &n_threads) || !n_threads ||
+        sn_setting_set("threads", threads) != SN_OK)
+        return usage_error(self, "--threads wants 1 to 256, not", threads);
     for (int i = 0; i < o.n_names && !is_target(&o); i++) {
         if (is_row(o.names[i])) continue;
-        if (o.n_names == 1 && sample_exists(o.names[0]))
-            return run_sample(o.names[0], (char *[]){o.names[0], o.json ? "--json" : NULL, NULL});
         if (!i && sample_exists(o.names[0]))
             return usage_error(self, "a sample goes alone, not with", o.names[1]);
         return usage_error(self, "no row, sample, .sn file or library.so:symbol is", o.names[i]);
     }
+    const TargetOptions *const t = &o.target;
+    if (is_target(&o) && is_sample(o.names[0]) &&
+        (t->n_inputs || t->grad || t->vary || t->outs_given))
+        return usage_error(self, "inputs, outputs and gradients are its own: sample", o.names[0]);
     if (o.cold) return run_cold(&o);
     return is_target(&o) ? with_target(&o, time_target) : run_rows(&o);
 }

@@ -26,7 +26,7 @@ typedef struct Work {
     void *closure;
     void (*closure_free)(void *closure);
     sn_tensor *in[WORK_INPUTS]; /* kept by the work */
-    int n_in, n_out;            /* outputs; 0: what the kind of work gives */
+    int n_in, n_out;            /* outputs; 0: what the kind of work gives; -1: none */
     int ops;                    /* overhead: ops in one run of the body */
 } Work;
 

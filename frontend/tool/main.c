@@ -31,6 +31,14 @@ const char *option_value(const char *argument, const char *name) {
     return !strncmp(argument, name, n) && argument[n] == '=' ? argument + n + 1 : NULL;
 }
 
+bool count_read(const char *text, int most, int *value) {
+    char *end;
+    const long read = strtol(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || read > most) return false;
+    *value = (int)read;
+    return true;
+}
+
 int usage_error(const Command *command, const char *problem, const char *what) {
     fprintf(stderr, "sinter %s: %s '%s'\nusage: sinter %s %s\n", command->name, problem, what,
             command->name, command->arguments);

@@ -253,7 +253,7 @@ static int open_library(const char *path) {
 }
 
 int command_opt(const Command *self, int argc, char **argv) {
-    OptRun opt = {.passes = "", .then = "", .limit = "0", .stage = "capture"};
+    OptRun opt = {.passes = "", .skip = "", .then = "", .limit = "0", .stage = "capture"};
     for (int i = 0; i < argc; i++)
         if (!take(&opt, argv[i])) return usage_error(self, "unexpected argument", argv[i]);
     if (!opt.path) return usage_error(self, "no file given after", "opt");
@@ -261,6 +261,9 @@ int command_opt(const Command *self, int argc, char **argv) {
     if (stage_find(opt.stage) < 0) return unknown_stage(self, opt.stage);
     if (!opt.limit[0] || opt.limit[strspn(opt.limit, "0123456789")])
         return usage_error(self, "--limit wants a number, not", opt.limit);
+    if (passes_check(opt.passes) != ST_OK || passes_check(opt.skip) != ST_OK ||
+        passes_check(opt.then) != ST_OK)
+        return report_error(EXIT_usage);
     const int code = opt.library ? open_library(opt.library) : EXIT_done;
     return code == EXIT_done ? run_file(&opt) : code;
 }

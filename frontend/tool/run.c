@@ -12,10 +12,10 @@
 #include "runtime/base/error.h"
 #include "runtime/core/tensor.h"
 
-enum { MAX_OUT = 256, CALLS = 3 };
+enum { CALLS = 3 };
 
 /* The folder of this program's samples: bin/samples beside bin/sinter. */
-bool sample_path(const char *name, char *out, size_t room) {
+static bool sample_path(const char *name, char *out, size_t room) {
     char self[900];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return false;
@@ -116,7 +116,7 @@ static int with_target(const Job *job,
     if (!target_open(&job->target, &target)) return no_such_target(job->target.name);
     sn_function *fn =
         sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
-    sn_tensor *out[MAX_OUT] = {NULL};
+    sn_tensor *out[TARGET_OUTPUTS] = {NULL};
     for (int i = 0; i < CALLS && !sn_check(); i++) {
         if (i && job->target.vary) target_inputs(&job->target, &target, DEFAULT_SIZE * (i + 1));
         if (!sn_check()) target_call(&target, fn, out);

@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "ir/graph.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "samples/work.h"
 
 static bool word_index(const char *const *words, int n, const char *word, int *index) {
     for (*index = 0; *index < n; (*index)++)
@@ -27,8 +29,7 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     if (!strcmp(a, "--grad")) return o->grad = true;
     if (!strcmp(a, "--vary")) return o->vary = true;
     if ((value = option_value(a, "--outputs"))) {
-        o->n_out = atoi(value);
-        return o->n_out > 0;
+        return o->outs_given = count_read(value, TARGET_OUTPUTS, &o->n_out);
     }
     static const char *const modes[] = {"verify", "replay", "eager"};
     static const char *const dynamics[] = {"auto", "always", "never"};
@@ -43,7 +44,7 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
         o->compile.dynamic = (sn_dynamic)which;
         return true;
     }
-    if (a[0] == '-' || o->name) return false;
+    if ((a[0] == '-' && a[1]) || o->name) return false;
     o->name = a;
     return true;
 }
@@ -129,7 +130,7 @@ static void open_library(const TargetOptions *o, Target *t) {
     }
     t->exit_code = EXIT_wrong;
     memcpy(&t->body, &symbol, sizeof t->body);
-    t->n_out = o->n_out ? o->n_out : 1;
+    t->n_out = o->outs_given ? o->n_out : 1;
     target_inputs(o, t, DEFAULT_SIZE);
 }
 
@@ -142,6 +143,54 @@ bool target_open(const TargetOptions *o, Target *out) {
     else
         return false;
     return true;
+}
+
+bool target_open_sample(const char *name, Target *out) {
+    char self[900], path[1100];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return false;
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(path, sizeof path, "%s/../lib/samples/%s.so", self, name);
+    if (access(path, R_OK)) return false;
+    *out = (Target){.exit_code = EXIT_environment};
+    void *const module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *const symbol = module ? dlsym(module, "sample_work") : NULL;
+    if (!symbol) {
+        error_raise(ST_IO, "sample '%s' cannot be timed: %s", name, dlerror());
+        return true;
+    }
+    void (*make)(SampleWork * work);
+    memcpy(&make, &symbol, sizeof make);
+    SampleWork work = {0};
+    make(&work);
+    out->exit_code = EXIT_wrong;
+    out->graph = work.graph;
+    out->body = work.body;
+    out->closure = work.closure;
+    out->backward = work.kind == SAMPLE_BACKWARD;
+    out->step = work.kind == SAMPLE_STEP;
+    out->n_out = work.n_out;
+    for (int i = 0; i < work.n_in; i++) out->in[out->n_in++] = sn_keep(work.in[i]);
+    return true;
+}
+
+Status keep_stdin(void) {
+    FILE *const copy = tmpfile();
+    char part[4096];
+    size_t n;
+    while (copy && (n = fread(part, 1, sizeof part, stdin)) > 0) fwrite(part, 1, n, copy);
+    const bool kept =
+        copy && !fflush(copy) && !ferror(stdin) && dup2(fileno(copy), STDIN_FILENO) >= 0;
+    if (copy) fclose(copy);
+    if (!kept) return error_raise(ST_IO, "cannot read '-'");
+    rewind_stdin();
+    return ST_OK;
+}
+
+void rewind_stdin(void) {
+    clearerr(stdin);
+    lseek(STDIN_FILENO, 0, SEEK_SET);
 }
 
 void target_close(Target *t) {

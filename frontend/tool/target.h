@@ -1,17 +1,20 @@
-/* target.h: what a subcommand works on: a text graph (FILE.sn), or a function of a library
+/* target.h: what a subcommand works on: a text graph (FILE.sn, or - for stdin), or a function of a library
  * (library.so:symbol) with inputs given as --input f32[8,16]; made into a compiled function with
- * random inputs. Samples are programs of their own: run.c starts them. */
+ * random inputs. Samples are programs of their own: run.c starts them; bench opens their modules for what they
+ * compile and with what inputs (samples/work.h). */
 #ifndef SINTER_TOOL_TARGET_H
 #define SINTER_TOOL_TARGET_H
 #include <sinter/sinter.h>
 
 #include "frontend/tool/tool.h"
 
-enum { TARGET_INPUTS = 64, DEFAULT_SIZE = 8 /* of what is symbolic */ };
+enum { TARGET_INPUTS = 64, TARGET_OUTPUTS = 256, DEFAULT_SIZE = 8 /* of what is symbolic */ };
 
 typedef struct Target {
-    sn_graph *graph;              /* text graphs */
-    sn_body body;                 /* library functions */
+    sn_graph *graph;     /* text graphs */
+    sn_body body;        /* library functions, samples */
+    void *closure;       /* samples */
+    bool backward, step; /* samples: gradients are part of the work; or the body does all of it */
     sn_tensor *in[TARGET_INPUTS]; /* kept */
     int n_in, n_out;
     int64_t symbol; /* what symbolic sizes are now */
@@ -22,8 +25,9 @@ typedef struct TargetOptions {
     const char *name;
     const char *inputs[TARGET_INPUTS]; /* "f32[8,16]" */
     int n_inputs, n_out;
-    bool grad; /* float inputs require gradients */
-    bool vary; /* symbolic sizes differ from call to call: 8, 16, 24 */
+    bool outs_given; /* n_out is --outputs */
+    bool grad;       /* float inputs require gradients */
+    bool vary;       /* symbolic sizes differ from call to call: 8, 16, 24 */
     sn_compile_options compile;
 } TargetOptions;
 
@@ -38,10 +42,15 @@ sn_function *target_compile(const Target *target, const TargetOptions *o, sn_com
 /* One call; results are the scope's. */
 sn_status target_call(const Target *target, sn_function *fn, sn_tensor **out);
 
+/* The function and the inputs of a sample. False: none has this name. */
+bool target_open_sample(const char *name, Target *out);
+/* Stdin can be read again after rewind_stdin, by this process or one that it starts. */
+Status keep_stdin(void);
+void rewind_stdin(void);
+
 /* Samples: the programs of bin/samples beside this one. run_sample replaces this process; argv[0]
  * becomes the program's path. */
 bool sample_exists(const char *name);
-bool sample_path(const char *name, char *out, size_t room);
 int run_sample(const char *name, char **argv);
 int no_such_target(const char *name);
 

@@ -16,6 +16,8 @@ typedef struct Command {
 
 /* "--passes=a,b" gives "a,b"; NULL where `argument` is another option. */
 const char *option_value(const char *argument, const char *name);
+/* A whole number in 0..most and nothing else. */
+bool count_read(const char *text, int most, int *value);
 int usage_error(const Command *command, const char *problem, const char *what);
 /* Prints the pending error as "sinter: message (op, where)", clears it, returns `code`. */
 int report_error(int code);

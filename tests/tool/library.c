@@ -4,6 +4,13 @@
 
 __attribute__((visibility("default"))) sn_status swiglu(sn_frame *f);
 
+__attribute__((visibility("default"))) sn_status twice_in_place(sn_frame *f);
+
+sn_status twice_in_place(sn_frame *f) {
+    sn_add_(sn_in(f, 0), sn_in(f, 0));
+    return sn_check();
+}
+
 sn_status swiglu(sn_frame *f) {
     sn_tensor *const gate = sn_silu(sn_in(f, 0));
     return sn_out(f, 0, sn_mul(gate, sn_in(f, 1)));

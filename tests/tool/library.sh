@@ -10,6 +10,9 @@ has 'k0_silu_mul: aten::silu, aten::mul.Tensor; 1536 bytes' "$explained"
 has 'aten::silu(%x0)' "$("$1" dump "$target" "${inputs[@]}" --stage=capture)"
 has 'aten::silu_backward' "$("$1" dump "$target" "${inputs[@]}" --grad --stage=backward)"
 has '"kernels": 1' "$("$1" bench "$target" "${inputs[@]}" --json --seconds=0.05)"
+in_place=("$2:twice_in_place" --input 'f32[8]' --outputs=0)
+has '"results": \[\]' "$("$1" run "${in_place[@]}" --json)"
+has '"kernels": 1' "$("$1" bench "${in_place[@]}" --json --seconds=0.05)"
 code=0
 said=$("$1" run "$2:no_such_symbol" "${inputs[@]}" 2>&1) || code=$?
 has no_such_symbol "$said"
