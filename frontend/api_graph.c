@@ -174,6 +174,14 @@ static Status check_node(sn_graph *g, const sn_node *n, const char *what) {
                        what, g->graph->name);
 }
 
+/* One that stands for a value: an op may have no result. */
+static Status check_value(sn_graph *g, const sn_node *n, const char *what) {
+    TRY(check_node(g, n, what));
+    return !n->node || n->node->n_outs ? ST_OK
+                                       : error_raise(ST_ARGUMENT, "%s, %s, has no result", what,
+                                                     op_form_name(n->node->row, n->node->form));
+}
+
 /* Inputs come first. */
 static bool comes_before(const Node *node, const Node *other) {
     for (const Node *at = node; at; at = at->next)
@@ -193,7 +201,7 @@ static Status check_nodes(sn_graph *g, const sn_node *before, sn_node *const *in
     for (int i = 0; i < n_in; i++) {
         char what[48];
         snprintf(what, sizeof what, "sn_graph_insert: argument %d", i);
-        TRY(check_node(g, in[i], what));
+        TRY(check_value(g, in[i], what));
         if (before && !comes_before(in[i]->node, before->node))
             return error_raise(ST_ARGUMENT, "%s, %s, does not come before `before`", what,
                                sn_node_op(in[i]));
@@ -300,8 +308,8 @@ static Status check_uses(const sn_node *n, sn_node *by) {
 
 sn_status sn_node_replace(sn_node *n, sn_node *by) {
     if (!n || !by) return (sn_status)error_raise(ST_ARGUMENT, "sn_node_replace: NULL argument");
-    Status status = check_node(n->graph, n, "sn_node_replace: the node");
-    if (status == ST_OK) status = check_node(n->graph, by, "sn_node_replace: the replacement");
+    Status status = check_value(n->graph, n, "sn_node_replace: the node");
+    if (status == ST_OK) status = check_value(n->graph, by, "sn_node_replace: the replacement");
     if (status == ST_OK) status = check_uses(n, by);
     if (status != ST_OK) return (sn_status)status;
     graph_replace(n->graph->graph, value_of(n), value_of(by));

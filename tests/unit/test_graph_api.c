@@ -124,6 +124,23 @@ START_TEST(edits_that_make_no_graph) {
 }
 END_TEST
 
+static sn_status silent(sn_frame *f) { return SN_OK; }
+
+START_TEST(a_node_without_results_is_no_value) {
+    ck_assert_ptr_nonnull(
+        sn_op_register(SN_OP_DESC(.schema = "test::silent(Tensor x) -> ()", .flags = SN_OP_ORDERED,
+                                  .cpu = silent, .meta = silent)));
+    sn_node *n[3];
+    sn_graph *const g = chain(n);
+    sn_node *const none = sn_graph_insert(g, NULL, "test::silent", n, 1, NULL, 0);
+    ck_assert_ptr_nonnull(none);
+    no_insert(g, NULL, none, "argument 0, test::silent, has no result");
+    no_replace(n[1], none, "the replacement, test::silent, has no result");
+    ck_assert_int_eq(sn_node_erase(none), SN_OK);
+    sn_graph_free(g);
+}
+END_TEST
+
 static sn_status breaks(sn_frame *f) {
     sn_tensor *const y = sn_relu(sn_in(f, 0));
     sn_graph_break("on purpose");
@@ -141,6 +158,7 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {a5_22_an_op_is_replaced, text_parses_back_and_passes_run,
-                                  edits_that_make_no_graph, a_call_of_several_graphs_is_refused};
+                                  edits_that_make_no_graph, a_node_without_results_is_no_value,
+                                  a_call_of_several_graphs_is_refused};
     return contract_main("test_graph_api", tests, (int)(sizeof tests / sizeof *tests));
 }
