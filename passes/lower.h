@@ -43,7 +43,8 @@ typedef struct ValInfo {
     GVal *home; /* bases: whose memory holds it: itself, or the input that it overwrites in place */
     int slot;   /* homes: -1 until the memory plan */
     bool visible;   /* bases: an output or a write needs it (or a view of it) in memory */
-    VEC(int) users; /* bases: nodes that are no views and read it or a view of it */
+    VEC(int) users; /* bases: nodes that are no views and take it or a view of it */
+    bool read;      /* bases: by one of them, not for its sizes alone */
 } ValInfo;
 
 typedef struct Group Group;

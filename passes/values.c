@@ -122,9 +122,18 @@ static void look_at_value(Lower *l, GVal *v) {
     }
 }
 
+/* Fresh values take no more of a tensor than its sizes: the nest that makes them never reads it. */
+static bool reads_tensors(const OpRow *row) {
+    static const char *const fresh[] = {"zeros", "ones", "full", "rand", "randn"};
+    for (int i = 0; row->kind == KIND_pointwise && i < COUNT_OF(fresh); i++)
+        if (!strcmp(row->body, fresh[i])) return false;
+    return true;
+}
+
 typedef struct UseVisit {
     Lower *l;
     int node;
+    bool reads;
 } UseVisit;
 
 static void add_user(void *context, GVal **slot) {
@@ -133,14 +142,15 @@ static void add_user(void *context, GVal **slot) {
     if (!*slot) return;
     ValInfo *const base = val_info(l, val_info(l, *slot)->base);
     VEC_PUSH(l->arena, &base->users, visit->node);
+    base->read |= visit->reads;
 }
 
-/* A check whose result nobody uses is still made: its result gets memory. */
+/* A check whose result nobody reads is still made: its result gets memory. */
 static void see_checks(Lower *l) {
     for (const Node *node = l->graph->first; node; node = node->next) {
         if (!(node->row->flags & OPF_check) || !node->n_outs) continue;
         ValInfo *const base = val_info(l, val_info(l, &node->outs[0])->base);
-        if (!base->users.n) base->visible = true;
+        if (!base->read) base->visible = true;
     }
 }
 
@@ -151,7 +161,7 @@ void look_at_graph(Lower *l) {
     for (Node *node = graph->first; node; node = node->next) {
         for (int r = 0; r < node->n_outs; r++) look_at_value(l, &node->outs[r]);
         check_memory(l, node);
-        UseVisit visit = {l, node->id};
+        UseVisit visit = {l, node->id, reads_tensors(node->row)};
         if (node->row->kind != KIND_view) node_each_input(node, add_user, &visit);
     }
     for (int i = 0; i < graph->outputs.n; i++) {
