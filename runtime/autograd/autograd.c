@@ -242,19 +242,26 @@ static Status saved_argument(TapeNode *node, const TapeSaved *saved, bool create
     return ST_OK;
 }
 
+/* The sizes that it was saved with: the handle may have been given others in place since. */
+static Status written_since(const TapeNode *node, const TapeSaved *saved) {
+    const RowNode *const row = row_node(node);
+    const Meta *const then = saved->arg >= 0 && saved->item < 0 ? row->arg_meta[saved->arg] : NULL;
+    Text name = {0};
+    row_name(node, &name);
+    const Status status = tape_saved_error(then ? then : saved->tensor->base.meta, text_str(&name),
+                                           tensor_version(saved->tensor), saved->version);
+    text_free(&name);
+    return status;
+}
+
 static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
     const RowNode *const row = row_node(node);
     memcpy(rc->args, row->args, (size_t)row->row->n_params * sizeof(Arg));
     memset(rc->results, 0, (size_t)node->n_outs * sizeof(Val *));
     for (int i = 0; i < row->n_saved; i++) {
         const TapeSaved *const saved = &row->saved[i];
-        if (UNLIKELY(tensor_version(saved->tensor) != saved->version)) {
-            Text name = {0};
-            row_name(node, &name);
-            const Status status = tape_saved_check(saved, text_str(&name));
-            text_free(&name);
-            return status;
-        }
+        if (UNLIKELY(tensor_version(saved->tensor) != saved->version))
+            return written_since(node, saved);
         if (saved->result >= 0)
             TRY(saved_result(node, saved, call->create_graph, &rc->results[saved->result]));
         else if (saved->item < 0)
