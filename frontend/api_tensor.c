@@ -139,14 +139,16 @@ void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
 
 void *sn_data_raw(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    if (tensor_settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
+    if (tensor_settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK)
+        return NULL;
     t->storage->pointer_given = true;
     return tensor_data(t);
 }
 
 sn_status sn_touch(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    if (tensor_settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
+    if (tensor_settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK)
+        return sn_check();
     tensor_written(t);
     return SN_OK;
 }

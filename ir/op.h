@@ -33,12 +33,13 @@ enum {                 /* flags */
        OPF_random = 2, /* takes one sequence number from the generator */
        OPF_check = 4,  /* may raise an error that depends on values [semantics C8] */
        OPF_nodiff = 8, /* results never require grad (comparisons, argmax, integer results) */
-       OPF_host = 16,  /* reads values on the host: no graph holds it. Of an alias: it takes a tensor where
+       OPF_host =
+           16, /* reads values on the host: no graph holds it. Of an alias: it takes a tensor where
                           its row has a number */
        OPF_maybe_copy =
            32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
        OPF_internal = 64, /* sn:: rows that only the IR uses */
-       OPF_bits = 256, /* a view in another dtype: no graph holds one, it breaks */
+       OPF_bits = 256,    /* a view in another dtype: no graph holds one, it breaks */
        OPF_ordered =
            128 /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
 };
@@ -139,7 +140,7 @@ struct OpRow {
     const char *doc;       /* one sentence */
     const OpRow *alias_of; /* Scalar overloads: the row that does the work */
     int n_params, n_out;
-    int options;       /* where dtype, layout, device and pin_memory begin; 0: it has none of them */
+    int options; /* where dtype, layout, device and pin_memory begin; 0: it has none of them */
     bool returns_list; /* Tensor[] */
     const Param *params;
 };

@@ -55,7 +55,7 @@ typedef struct Emitter {
     LLVMModuleRef module;
     LLVMModuleRef parts[EMIT_MAX_PARTS]; /* bitcode of the primitives that were named */
     int n_parts;
-    LLVMBuilderRef b, entry;       /* entry: the end of the first block, for what never changes */
+    LLVMBuilderRef b, entry; /* entry: the end of the first block, for what never changes */
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr;
     int lanes, isa;
     Value function, arg[5];                           /* bufs, params, lo, hi, error */
