@@ -137,7 +137,7 @@ START_TEST(a_forced_mismatch_takes_a_new_path) {
     Host host = {.branch = -1};
     for (int k = 0; k < 6; k++) {
         const Twin twin = twin_new(six_ops, &host, &host, NULL);
-        char point[16];
+        char point[32];
         snprintf(point, sizeof point, "mismatch:%d", k);
         for (int i = 0; i < 5; i++) {
             failpoint_set(i == 2 ? point : "");

@@ -29,7 +29,7 @@ typedef struct Deep {
 
 static Deep deep_new(void) {
     Deep m = {.dict = sn_dict_new()};
-    char name[16];
+    char name[32];
     for (int i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "w%d", i);
         m.w[i] = sn_param(m.dict, name, sn_mul_scalar(F32((uint64_t)i, 4, 4), sn_float(0.5)));
