@@ -359,7 +359,6 @@ static void number_kernels(Lower *l) {
 
 static void scratch_failed(void *context) {
     const Lower *const l = context;
-    arena_free(l->scratch);
     bail(l->graph->bail, BAIL_memory, "scheduling");
 }
 
@@ -382,11 +381,13 @@ bool pass_schedule(Graph *graph, const PassOptions *options) {
             new_slot(l, SLOT_input, i, graph->inputs.at[i]->base.meta);
     l->scratch = arena_new();
     if (!l->scratch) bail(graph->bail, BAIL_memory, "scheduling");
+    if (graph->bail) graph->bail->scratch = l->scratch;
     arena_on_failure(l->scratch, scratch_failed, l);
     make_groups(l);
     order_groups(l);
     arena_free(l->scratch);
     l->scratch = NULL;
+    if (graph->bail) graph->bail->scratch = NULL;
     number_kernels(l);
     graph->lowering = l;
     return true;

@@ -51,12 +51,14 @@ Bail *compile_disarm(Graph *graph) {
 
 Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, Bail *exit) {
     exit->code = BAIL_none;
+    exit->scratch = NULL;
     compile_arm(graph, exit);
     Status status;
     if (setjmp(exit->exit) == 0) {
         status = step(context);
     } else {
         error_clear();
+        arena_free(exit->scratch);
         status = exit->code == BAIL_memory ? ST_MEMORY : ST_UNSUPPORTED;
     }
     compile_arm(graph, NULL);

@@ -30,6 +30,7 @@ typedef enum BailCode {
 typedef struct Bail {
     jmp_buf exit;
     BailCode code;
+    struct Arena *scratch; /* of the pass that runs: freed by who catches; NULL */
     char message[512];
 } Bail;
 

@@ -95,6 +95,7 @@ struct Capture {
     bool lock_taken;      /* else the process had one thread when it was entered */
     bool running;         /* a segment: its user code may not wait for another one's values */
     const sn_state *owner;
+    Capture *paused; /* the one around it that waited already when this one was paused */
     ErrorSlot *failed_elsewhere; /* raised while another thread ran a segment, or NULL */
     const void *frame;           /* of the sn_call that owns it; NULL: not to be judged */
     volatile uint64_t *cookie;   /* in that frame: a number that later frames overwrite */

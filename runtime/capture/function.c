@@ -347,6 +347,7 @@ void capture_abandon(Capture *c) {
     sn_state *const state = state_get();
     for (uint32_t i = c->n_scopes; i < state->n_scopes; i++)
         scope_forget_callback(&state->scopes[i]);
+    if (state->paused == c) state->paused = c->paused;
     state->capture = c; /* also where a kernel of a running segment was left */
     if (c->running) {
         fail_running(c);
@@ -412,9 +413,13 @@ static Status check_strict(sn_function *fn) {
 /* A callee that is to run as it is: capture pauses, once everything that it may look at is made. */
 static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     TRY(capture_settle("a callee in mode SN_COMPILE_EAGER"));
-    Capture *const paused = capture_suspend();
+    sn_state *const state = state_get();
+    Capture *const c = capture_suspend();
+    c->paused = state->paused;
+    state->paused = c;
     const Status status = run_body(fn, in, n_in, out, n_out, NULL);
-    capture_resume(paused);
+    state->paused = c->paused;
+    capture_resume(c);
     return status;
 }
 

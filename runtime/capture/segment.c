@@ -32,8 +32,15 @@ Capture *capture_current(void) {
     return NULL;
 }
 
+/* Calls whose eager callee was left, and they with it. */
+static void abandon_paused(const sn_state *state) {
+    while (state->paused && frame_was_left(state->paused->cfa, capture_call_site()))
+        capture_abandon(state->paused);
+}
+
 Capture *capture_current_exactly(void) {
     Capture *const c = capture_current();
+    if (!c) abandon_paused(state_get());
     if (!c || !frame_was_left(c->cfa, capture_call_site())) return c;
     capture_abandon(c);
     return NULL;

@@ -58,6 +58,7 @@ struct sn_state {
     int n_free_blocks[BLOCK_CLASSES];
     uint64_t seed, sequence; /* the default generator: Philox(seed, sequence, element) */
     Capture *capture;        /* NULL: not inside sn_call */
+    Capture *paused;         /* the innermost one that waits for an eager callee; NULL */
     Capture *held; /* whose lock this thread holds, see runtime/capture/capture_thread.c */
     struct Emission *emission; /* a derivative body goes into a graph; else NULL */
     const void
