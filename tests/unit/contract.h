@@ -3,11 +3,12 @@
  * tests. A body reads what it needs from its closure; calls count the body's runs there. */
 #ifndef SINTER_TESTS_UNIT_CONTRACT_H
 #define SINTER_TESTS_UNIT_CONTRACT_H
-#include <check.h>
 #include <math.h>
 #include <sinter/sinter.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/unit/suite.h"
 
 /* n floats in [-2, 2), by seed. */
 static inline void fill_floats(float *to, int64_t n, uint64_t seed) {
@@ -129,16 +130,10 @@ static inline void expect_error(sn_status status, const char *text) {
 }
 
 static inline int contract_main(const char *name, const TTest *const *tests, int n) {
-    Suite *const suite = suite_create(name);
     TCase *const tcase = tcase_create(name);
     tcase_set_timeout(tcase, 60);
     for (int i = 0; i < n; i++) tcase_add_test(tcase, tests[i]);
-    suite_add_tcase(suite, tcase);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(name, tcase);
 }
 
 #endif

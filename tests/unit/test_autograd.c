@@ -1,16 +1,16 @@
 /* test_autograd.c: the tape and its engine: accumulation, order, modes, hooks, versions, in-place
  * ops and views, custom functions, gradients of gradients, listings [semantics G1, G5;
  * acceptance 3.03-3.16; 3.02, 3.09 and 3.11 are in test_accept_autograd.c]. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include <sinter/dispatch.h>
 
-#include "runtime/base/alloc.h"
-#include "runtime/base/text.h"
 #include "runtime/autograd/custom_function.h"
 #include "runtime/autograd/tape.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/text.h"
+#include "tests/unit/suite.h"
 
 #define OK(expr)  ck_assert_msg((expr) == 0, "%s: %s", #expr, sn_error_take()->message)
 #define DIMS(...) SN_INTS(__VA_ARGS__)
@@ -580,7 +580,6 @@ START_TEST(out_of_memory_anywhere_is_clean) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("autograd");
     TCase *const tests = tcase_create("autograd");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_set_timeout(tests, 60);
@@ -616,10 +615,5 @@ int main(void) {
                                 a3_06_backward_allocates_no_jacobian,
                                 out_of_memory_anywhere_is_clean};
     for (int i = 0; i < COUNT_OF(all); i++) tcase_add_test(tests, all[i]);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("autograd", tests);
 }

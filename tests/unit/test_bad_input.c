@@ -7,6 +7,7 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/state.h"
 #include "tests/unit/contract.h"
+#include "tests/unit/suite.h"
 
 typedef sn_tensor *Attempt(sn_tensor *x); /* x: f32[4,6] */
 
@@ -463,7 +464,6 @@ START_TEST(damaged_text) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("bad input");
     TCase *const tests = tcase_create("rows");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, eagerly, 0, ROWS);
@@ -481,10 +481,5 @@ int main(void) {
     tcase_add_test(tests, files_that_are_none);
     tcase_add_test(tests, text_that_does_not_parse);
     tcase_add_test(tests, damaged_text);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("bad input", tests);
 }

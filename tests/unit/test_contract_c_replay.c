@@ -2,6 +2,7 @@
  * through sn_sym_* or a meta rule stays free, so that other sizes need neither the body nor a compile; what a plain
  * getter showed specialises. Each test compares bits with eager and counts runs of the body and compiles. */
 #include "tests/unit/contract.h"
+#include "tests/unit/suite.h"
 
 typedef struct Host {
     int runs;
@@ -362,7 +363,6 @@ START_TEST(c5_misuse_of_symbols_is_an_error) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("test_contract_c_replay");
     TCase *const tests = tcase_create("replay");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, c6_symbolic_sizes_stay_free, 0, BODIES);
@@ -377,10 +377,5 @@ int main(void) {
     tcase_add_test(tests, c6_random_numbers_of_other_sizes);
     tcase_add_test(tests, c6_verified_calls_keep_their_share);
     tcase_add_test(tests, c5_misuse_of_symbols_is_an_error);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("test_contract_c_replay", tests);
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/core/state.h"
 #include "tests/unit/contract.h"
+#include "tests/unit/suite.h"
 
 typedef struct Host {
     sn_tensor *shown; /* what the body lets the other thread see */
@@ -483,7 +484,6 @@ START_TEST(c13_a_kernel_left_by_a_jump_holds_no_scope_open) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("test_contract_c_threads");
     TCase *const tests = tcase_create("threads");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, c13_another_thread_gets_the_value, 0, 3);
@@ -499,10 +499,5 @@ int main(void) {
     tcase_add_test(tests, c13_a_function_that_was_left_can_be_freed);
     tcase_add_test(tests, c13_a_running_body_may_not_end_a_scope_outside);
     tcase_add_test(tests, c13_a_kernel_left_by_a_jump_holds_no_scope_open);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("test_contract_c_threads", tests);
 }

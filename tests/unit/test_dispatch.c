@@ -1,11 +1,11 @@
 /* test_dispatch.c: the walk through key sets [acceptance 2.02, 2.04
  * to 2.06, 2.09, 2.10, 2.14, 2.18, 2.22], user's ops, overrides, fallbacks, modes, and callbacks'
  * scopes [semantics O1, O2]. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "runtime/core/dispatch.h"
 #include "runtime/core/frame.h"
+#include "tests/unit/suite.h"
 
 static char trace[512];
 static void note(const char *what) { strncat(trace, what, sizeof trace - strlen(trace) - 1); }
@@ -360,7 +360,6 @@ START_TEST(a2_14_keys_and_kernels_print) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("dispatch");
     TCase *const tc = tcase_create("dispatch");
     tcase_add_test(tc, a2_05_a_users_op_runs_by_its_schema);
     tcase_add_test(tc, a2_05_a_second_definition_is_an_error);
@@ -378,10 +377,5 @@ int main(void) {
     tcase_add_test(tc, a2_02_the_highest_key_runs);
     tcase_add_test(tc, schemas_and_names_are_found);
     tcase_add_test(tc, a2_14_keys_and_kernels_print);
-    suite_add_tcase(suite, tc);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run("dispatch", tc);
 }

@@ -1,6 +1,5 @@
 /* test_eager.c: ops through the CPU backend: forms, views, overlaps, casts, native kernels, caching
  * [acceptance 1.09, 2.11, 2.12; semantics B3: the control register]. */
-#include <check.h>
 #include <math.h>
 #include <sinter/ops.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/cpu/execute.h"
 #include "runtime/cpu/fpenv.h"
+#include "tests/unit/suite.h"
 
 static sn_tensor *call(const char *name, const sn_value *in, int n) {
     sn_tensor *const t = sn_op_call1(sn_op_find(name), in, n);
@@ -246,7 +246,6 @@ START_TEST(large_operands_are_split_alike) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("eager");
     TCase *const tc = tcase_create("eager");
     tcase_add_test(tc, pointwise);
     tcase_add_test(tc, equal_signatures_share_a_program);
@@ -262,10 +261,5 @@ int main(void) {
     tcase_add_test(tc, a_bad_position_writes_nothing);
     tcase_add_test(tc, the_control_register_is_ours_inside_and_theirs_after);
     tcase_add_test(tc, large_operands_are_split_alike);
-    suite_add_tcase(suite, tc);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run("eager", tc);
 }

@@ -1,11 +1,10 @@
 /* test_gradients.c: every derivative rule against central differences in f64, first and second order [acceptance 3.05].
  * A case is an op with its arguments; "t" arguments are made from fixed pseudo-random numbers. The loss is a fixed weighting
  * of all results, so that no two elements play the same part. A row with a derivative and without a case fails. */
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "runtime/autograd/tape.h"
+#include "tests/unit/suite.h"
 
 enum { MAX_TENSORS = 6, MAX_ELEMENTS = 128, MAX_CASE_RANK = 4 };
 
@@ -425,16 +424,10 @@ START_TEST(every_rule_has_a_case) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("gradients");
     TCase *const tests = tcase_create("gradients");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, a3_05_first_order, 0, COUNT_OF(cases));
     tcase_add_loop_test(tests, a3_05_second_order, 0, COUNT_OF(cases));
     tcase_add_test(tests, every_rule_has_a_case);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("gradients", tests);
 }

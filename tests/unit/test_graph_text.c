@@ -1,11 +1,11 @@
 /* test_graph_text.c: the op table is whole; graph text prints, parses back to the same bytes and verifies; errors name
  * line and column; meta rules give PyTorch's dtypes and strides. */
-#include <check.h>
 #include <stdio.h>
 
 #include "ir/graph.h"
 #include "ir/schema.h"
 #include "runtime/base/error.h"
+#include "tests/unit/suite.h"
 
 static Arena *arena;
 static void setup(void) { arena = arena_new(); }
@@ -119,17 +119,11 @@ START_TEST(test_metas) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("graph_text");
     TCase *tests = tcase_create("graph_text");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, test_rows);
     tcase_add_test(tests, test_identity);
     tcase_add_loop_test(tests, test_errors, 0, (int)(sizeof wrong / sizeof *wrong));
     tcase_add_loop_test(tests, test_metas, 0, (int)(sizeof metas / sizeof *metas));
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return suite_run("graph_text", tests);
 }

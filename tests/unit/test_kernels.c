@@ -3,8 +3,8 @@
  * 64k inputs, which other machines and other days must reproduce [semantics B3, B4, B8]. KERNEL_DIGESTS=1 prints the
  * table of kernel_digests.h. */
 #include "tests/unit/kernel_inputs.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -716,7 +716,6 @@ END_TEST
 
 int main(void) {
     if (getenv("KERNEL_DIGESTS")) return print_digests(), 0;
-    Suite *const suite = suite_create("kernels");
     TCase *const tests = tcase_create("kernels");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, primitives_agree_with_the_scalar_reference, 0, PRIM_COUNT);
@@ -732,10 +731,5 @@ int main(void) {
     tcase_add_test(tests, accumulate_is_elementwise);
     tcase_add_test(tests, philox_gives_the_published_vectors);
     tcase_add_test(tests, levels_are_named_and_chosen);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("kernels", tests);
 }

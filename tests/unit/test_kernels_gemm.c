@@ -2,8 +2,8 @@
  * packed operands and tile callbacks, at every instruction set. KERNEL_BENCH=1 prints speeds against the fma probe. */
 #include "runtime/base/alloc.h"
 #include "tests/unit/kernel_inputs.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -261,16 +261,10 @@ static int bench(void) {
 
 int main(void) {
     if (getenv("KERNEL_BENCH")) return bench();
-    Suite *const suite = suite_create("kernels_gemm");
     TCase *const tests = tcase_create("gemm");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, shapes_and_layouts_give_the_chain, 0, COUNT_OF(layouts));
     tcase_add_loop_test(tests, every_dtype_gives_the_chain, 0, 7);
     tcase_add_loop_test(tests, long_chains_are_cut_at_4096, 0, 4);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("kernels_gemm", tests);
 }

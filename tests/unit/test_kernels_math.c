@@ -1,8 +1,8 @@
 /* test_kernels_math.c: the transcendental primitives: error bounds against libm in a wider type, edges against libm,
  * the same at every instruction set [semantics B4]. The bounds are those stated in kernels/cpu/math_*.h. */
 #include "tests/unit/kernel_inputs.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -149,16 +149,9 @@ START_TEST(edges_agree_with_libm) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("kernels_math");
     TCase *const tests = tcase_create("math");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, errors_stay_within_the_stated_bounds, 0, COUNT_OF(sweeps));
     tcase_add_loop_test(tests, edges_agree_with_libm, 0, COUNT_OF(sweeps));
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_set_fork_status(runner, getenv("KERNEL_TEST_VERBOSE") ? CK_NOFORK : CK_FORK);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("kernels_math", tests);
 }

@@ -1,6 +1,5 @@
 /* test_llvm.c: nests through the LLVM module and our loader, bit for bit against the native kernels
  * and the canonical orders written out; all instruction sets the host has. */
-#include <check.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/llvm_module.h"
 #include "runtime/loader.h"
+#include "tests/unit/suite.h"
 
 static Arena *arena;
 
@@ -613,7 +613,6 @@ START_TEST(failures_have_reasons) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("llvm");
     TCase *maps = tcase_create("maps");
     tcase_add_checked_fixture(maps, setup, teardown);
     tcase_set_timeout(maps, 120);
@@ -630,10 +629,5 @@ int main(void) {
     tcase_add_test(maps, large_results_go_past_the_caches);
     tcase_add_test(maps, text_for_dumps);
     tcase_add_test(maps, failures_have_reasons);
-    suite_add_tcase(suite, maps);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return suite_run("llvm", maps);
 }

@@ -1,7 +1,6 @@
 /* test_llvm_nests.c: random nests through LLVM and our loader give the bits of the exact reference,
  * on every instruction set of this machine, whole and in parts of the outer rectangle.
  * SINTER_NEST_SEED and SINTER_NEST_COUNT choose other seeds. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "kernels/kernels.h"
@@ -10,6 +9,7 @@
 #include "runtime/loader.h"
 #include "tests/ref/random_nest.h"
 #include "tests/ref/ref_eval.h"
+#include "tests/unit/suite.h"
 
 static void fail_with(const RandomNest *nest, const char *what) {
     Text text = {0};
@@ -101,14 +101,8 @@ START_TEST(random_nests_give_the_exact_bits) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("llvm_nests");
     TCase *nests = tcase_create("nests");
     tcase_set_timeout(nests, 600);
     tcase_add_loop_test(nests, random_nests_give_the_exact_bits, 0, isa_host() + 1);
-    suite_add_tcase(suite, nests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return suite_run("llvm_nests", nests);
 }

@@ -1,6 +1,5 @@
 /* test_loader.c: the object loader: what a real object holds, what is refused, and that damaged
  * objects never crash. */
-#include <check.h>
 #include <elf.h>
 #include <stdlib.h>
 
@@ -10,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/llvm_module.h"
 #include "runtime/loader.h"
+#include "tests/unit/suite.h"
 
 static uint8_t *object;
 static size_t object_bytes;
@@ -186,7 +186,6 @@ START_TEST(objects_import_nothing) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("loader");
     TCase *tests = tcase_create("loader");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_set_timeout(tests, 120);
@@ -197,10 +196,5 @@ int main(void) {
     tcase_add_test(tests, flipped_bytes);
     tcase_add_test(tests, unknown_relocations_are_refused);
     tcase_add_loop_test(tests, objects_import_nothing, 0, ISA_COUNT);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return suite_run("loader", tests);
 }

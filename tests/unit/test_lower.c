@@ -1,11 +1,10 @@
 /* test_lower.c: scheduling and lowering: how many kernels a graph becomes, and the law that fusing
  * changes no bit: plans with and without fusion run on the interpreter and every result and
  * write-back is compared [semantics B1, C8]. */
-#include <check.h>
-#include <stdlib.h>
 
 #include "passes/passes.h"
 #include "runtime/cpu/execute.h"
+#include "tests/unit/suite.h"
 
 enum { MOST = 128 };
 
@@ -351,17 +350,11 @@ START_TEST(fusing_changes_no_bit) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("lower");
     TCase *const tests = tcase_create("lower");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, kernels_of_a_graph, 0, COUNT_OF(cases));
     tcase_add_test(tests, optimizer_is_one_kernel);
     tcase_add_test(tests, write_backs_keep_their_order);
     tcase_add_loop_test(tests, fusing_changes_no_bit, 0, 150);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run("lower", tests);
 }

@@ -1,6 +1,5 @@
 /* test_optim.c: optimizers against torch.optim's numbers, parameters, and dictionaries of tensors
  * [acceptance 3.01, 3.12]. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "runtime/autograd/tape.h"
 #include "tests/unit/optim_reference.h"
+#include "tests/unit/suite.h"
 
 #define OK(expr) ck_assert_msg((expr) == 0, "%s: %s", #expr, sn_error_take()->message)
 
@@ -199,7 +199,6 @@ START_TEST(copy_checks_names_and_sizes) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("optim");
     TCase *const tests = tcase_create("optim");
     tcase_add_checked_fixture(tests, NULL, teardown);
     TTest const *const all[] = {sgd_matches,
@@ -214,10 +213,5 @@ int main(void) {
                                 files_hold_every_tensor,
                                 copy_checks_names_and_sizes};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tcase_add_test(tests, all[i]);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("optim", tests);
 }

@@ -2,13 +2,13 @@
  * is a text graph in capture form; running it node by node (in-place ops write, sn::gradients walks
  * the tape) is the truth; then the same program is run after functionalize, after joint, and after
  * the whole pipeline [semantics G1, G2, G5, B1]. */
-#include <check.h>
 #include <sinter/autograd.h>
 
 #include "passes/passes.h"
 #include "runtime/base/error.h"
 #include "runtime/cpu/execute.h"
 #include "tests/ref/graph_eval.h"
+#include "tests/unit/suite.h"
 
 enum { MAX_ENDS = 8, MAX_BYTES = 4096 };
 
@@ -291,15 +291,9 @@ START_TEST(parts_are_the_joint_graph) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("passes");
     TCase *const tcase = tcase_create("bits");
     tcase_add_loop_test(tcase, passes_keep_the_bits, 0, COUNT_OF(programs));
     tcase_add_loop_test(tcase, plans_keep_the_bits, 0, COUNT_OF(programs));
     tcase_add_loop_test(tcase, parts_are_the_joint_graph, 0, COUNT_OF(forwards));
-    suite_add_tcase(suite, tcase);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("passes", tcase);
 }

@@ -1,11 +1,10 @@
 /* test_scope.c: who owns results [semantics O1], pending errors [O5], marks and unwinding [C13],
  * settings, states. */
-#include <check.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "runtime/base/log.h"
 #include "runtime/core/tensor.h"
+#include "tests/unit/suite.h"
 
 static sn_tensor *numbers(int64_t n) {
     float values[64] = {0};
@@ -253,7 +252,6 @@ START_TEST(texts_belong_to_scopes) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("scope");
     TCase *const tc = tcase_create("scope");
     tcase_add_test(tc, scope_end_frees_its_results);
     tcase_add_test(tc, an_ending_scope_leaves_the_root_alone);
@@ -272,10 +270,5 @@ int main(void) {
     tcase_add_test(tc, a_threads_state_dies_with_it);
     tcase_add_test(tc, settings_are_named_rows);
     tcase_add_test(tc, texts_belong_to_scopes);
-    suite_add_tcase(suite, tc);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run("scope", tc);
 }

@@ -1,12 +1,12 @@
 /* test_tensor.c: metadata, storage, user memory, values, text [acceptance 1.01
  * to 1.05, 1.08, 1.09, 1.11, 1.19]. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "frontend/dlpack.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/tensor.h"
+#include "tests/unit/suite.h"
 
 #define SIZES(...) ((sn_ints){(int64_t[]){__VA_ARGS__}, COUNT_OF(((int64_t[]){__VA_ARGS__}))})
 
@@ -248,7 +248,6 @@ START_TEST(text_is_pytorchs) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("tensor");
     TCase *const tc = tcase_create("tensor");
     tcase_add_test(tc, equal_metadata_is_one_object);
     tcase_add_test(tc, views_share_storage_and_version);
@@ -263,10 +262,5 @@ int main(void) {
     tcase_add_test(tc, retention_is_bounded);
     tcase_add_test(tc, dlpack_lends_and_takes_back);
     tcase_add_loop_test(tc, text_is_pytorchs, 0, COUNT_OF(repr_cases));
-    suite_add_tcase(suite, tc);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run("tensor", tc);
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "contract.h"
+#include "tests/unit/suite.h"
 
 enum { THREADS = 4, ROUNDS = 24 };
 
@@ -252,7 +253,6 @@ START_TEST(c13_threads_share_the_pool) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("threads");
     TCase *const tests = tcase_create("threads");
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, c13_first_calls_race, 0, CASES);
@@ -262,10 +262,5 @@ int main(void) {
     tcase_add_test(tests, c13_a_state_moves_between_threads);
     tcase_add_test(tests, the_pool_changes_no_bit);
     tcase_add_test(tests, c13_threads_share_the_pool);
-    suite_add_tcase(suite, tests);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return suite_run("threads", tests);
 }
