@@ -16,11 +16,12 @@
 #include "ir/schema.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/text_reader.h"
 
 enum { MAX_TEXT_RESULTS = 1024, MAX_TEXT_LIST = 4096 };
 
 typedef struct Parser {
-    const char *start, *at;
+    TextReader in;
     Arena *arena;
     Graph *graph;
     Map values; /* hash of a name -> GVal */
@@ -29,11 +30,8 @@ typedef struct Parser {
 static Status fail(const Parser *p, const char *format, ...) PRINTF_LIKE(2, 3);
 static Status fail(const Parser *p, const char *format, ...) {
     char message[512];
-    int line = 1, column = 1;
-    for (const char *c = p->start; c < p->at; c++) {
-        column = *c == '\n' ? 1 : column + 1;
-        line += *c == '\n';
-    }
+    int column;
+    const int line = reader_line(&p->in, &column);
     va_list list;
     va_start(list, format);
     vsnprintf(message, sizeof message, format, list);
@@ -52,66 +50,35 @@ static Status fail_again(const Parser *p) {
 
 /* tokens -------------------------------------------------------------------------------------- */
 
-static void skip_line(Parser *p) {
-    while (*p->at && *p->at != '\n') p->at++;
-}
-
-static void skip_space(Parser *p) {
-    for (;;) {
-        while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r') p->at++;
-        if (*p->at != '#' && (p->at[0] != '/' || p->at[1] != '/')) return;
-        skip_line(p);
-    }
-}
-
-static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-static bool accept(Parser *p, const char *token) {
-    skip_space(p);
-    const size_t n = strlen(token);
-    if (strncmp(p->at, token, n)) return false;
-    if (is_word(token[n - 1]) && is_word(p->at[n])) return false;
-    p->at += n;
-    return true;
-}
-
 static Status expect(Parser *p, const char *token) {
-    if (accept(p, token)) return ST_OK;
+    if (reader_eat(&p->in, token)) return ST_OK;
     return fail(p, "expected '%s'", token);
 }
 
 static Status read_word(Parser *p, const char **word, size_t *n) {
-    skip_space(p);
-    const char *begin = p->at;
-    while (is_word(*p->at)) p->at++;
-    if (p->at == begin) return fail(p, "expected a name");
-    *word = begin;
-    *n = (size_t)(p->at - begin);
-    return ST_OK;
+    return reader_word(&p->in, word, n) ? ST_OK : fail(p, "expected a name");
 }
 
 static Status read_count(Parser *p, int *out) {
     char *end;
-    skip_space(p);
-    const long value = strtol(p->at, &end, 10);
-    if (end == p->at || value < 0 || value > 1 << 28) return fail(p, "expected a count");
+    reader_skip(&p->in);
+    const long value = strtol(p->in.at, &end, 10);
+    if (end == p->in.at || value < 0 || value > 1 << 28) return fail(p, "expected a count");
     *out = (int)value;
-    p->at = end;
+    p->in.at = end;
     return ST_OK;
 }
 
 static Status read_sym(Parser *p, int64_t *out) {
     const char *end = NULL;
-    skip_space(p);
-    if (sym_parse(p->graph->env, p->at, &end, out) != ST_OK) return fail_again(p);
-    p->at = end;
+    reader_skip(&p->in);
+    if (sym_parse(p->graph->env, p->in.at, &end, out) != ST_OK) return fail_again(p);
+    p->in.at = end;
     return ST_OK;
 }
 
 static Status read_string(Parser *p, const char **out) {
-    const char *from = p->at + 1;
+    const char *from = p->in.at + 1;
     char *to = arena_alloc(p->arena, strlen(from) < 4096 ? strlen(from) + 1 : 4096);
     if (!to) return ST_MEMORY;
     *out = to;
@@ -121,16 +88,16 @@ static Status read_string(Parser *p, const char **out) {
         *to++ = *from;
     }
     if (!*from) return fail(p, "the text is not closed");
-    p->at = from + 1;
+    p->in.at = from + 1;
     return ST_OK;
 }
 
 /* values -------------------------------------------------------------------------------------- */
 
 static Status read_value_name(Parser *p, const char **name, size_t *n) {
-    skip_space(p);
-    if (*p->at != '%') return fail(p, "expected a value like %%0");
-    p->at++;
+    reader_skip(&p->in);
+    if (*p->in.at != '%') return fail(p, "expected a value like %%0");
+    p->in.at++;
     return read_word(p, name, n);
 }
 
@@ -140,7 +107,7 @@ static Status read_value(Parser *p, GVal **out) {
     TRY(read_value_name(p, &name, &n));
     *out = map_get(&p->values, hash_bytes(3, name, n));
     if (*out) return ST_OK;
-    p->at = name;
+    p->in.at = name;
     return fail(p, "%%%.*s is not defined above", (int)n, name);
 }
 
@@ -152,14 +119,14 @@ static Status define(Parser *p, const char *name, size_t n, GVal *value) {
 
 static Status read_meta(Parser *p, Meta **out) {
     const char *end = NULL;
-    skip_space(p);
-    if (meta_parse(p->arena, p->graph->env, p->at, &end, out) != ST_OK) return fail_again(p);
+    reader_skip(&p->in);
+    if (meta_parse(p->arena, p->graph->env, p->in.at, &end, out) != ST_OK) return fail_again(p);
     for (int d = 0; d < (*out)->rank; d++) {
         const int64_t size = (*out)->sizes[d];
         if (!sym_is(size) && size < 0)
             return fail(p, "size %lld of dim %d is negative", (long long)size, d);
     }
-    p->at = end;
+    p->in.at = end;
     return ST_OK;
 }
 
@@ -170,24 +137,24 @@ static bool is_value_list(ParamType type) { return type == PT_tensors || type ==
 static Status read_list_item(Parser *p, ParamType type, void *at) {
     if (is_value_list(type)) {
         GVal *value = NULL;
-        if (!accept(p, "None")) TRY(read_value(p, &value));
+        if (!reader_eat(&p->in, "None")) TRY(read_value(p, &value));
         *(Val **)at = &value->base;
         return ST_OK;
     }
     if (type != PT_floats_opt) return read_sym(p, at);
     char *end;
-    skip_space(p);
-    *(double *)at = strtod(p->at, &end);
-    if (end == p->at) return fail(p, "expected a number");
-    p->at = end;
+    reader_skip(&p->in);
+    *(double *)at = strtod(p->in.at, &end);
+    if (end == p->in.at) return fail(p, "expected a number");
+    p->in.at = end;
     return ST_OK;
 }
 
 static Status read_list(Parser *p, ParamType type, Arg *out) {
     VEC(int64_t) items = {0}; /* ints, floats and pointers have one size */
-    while (!accept(p, "]")) {
+    while (!reader_eat(&p->in, "]")) {
         int64_t item;
-        if (items.n && !accept(p, ",")) return fail(p, "expected ',' or ']'");
+        if (items.n && !reader_eat(&p->in, ",")) return fail(p, "expected ',' or ']'");
         if (items.n == MAX_TEXT_LIST) return fail(p, "the list is too long");
         TRY(read_list_item(p, type, &item));
         VEC_PUSH(p->arena, &items, item);
@@ -200,11 +167,11 @@ static Status read_list(Parser *p, ParamType type, Arg *out) {
 }
 
 static Status read_device(Parser *p, Arg *out) {
-    if (accept(p, "cpu"))
+    if (reader_eat(&p->in, "cpu"))
         *out = A_INT(DEV_cpu);
-    else if (accept(p, "meta"))
+    else if (reader_eat(&p->in, "meta"))
         *out = A_INT(DEV_meta);
-    else if (accept(p, "spare"))
+    else if (reader_eat(&p->in, "spare"))
         *out = A_INT(DEV_spare);
     else {
         int index = 0;
@@ -233,7 +200,7 @@ static Status read_named(Parser *p, ParamType type, Arg *out) {
     }
     *out = A_INT(value);
     if (value >= 0) return ST_OK;
-    p->at = word;
+    p->in.at = word;
     return fail(p, "no %s is called '%.*s'", param_type_name(type), (int)n, word);
 }
 
@@ -242,11 +209,11 @@ static Status read_runtime(Parser *p, Arg *out) {
     char *end;
     TRY(read_count(p, &index));
     TRY(expect(p, ","));
-    skip_space(p);
-    const double hint = strtod(p->at, &end);
-    if (end == p->at || index > p->graph->runtime_floats.n + MAX_TEXT_LIST)
+    reader_skip(&p->in);
+    const double hint = strtod(p->in.at, &end);
+    if (end == p->in.at || index > p->graph->runtime_floats.n + MAX_TEXT_LIST)
         return fail(p, "expected the hint of a runtime float");
-    p->at = end;
+    p->in.at = end;
     while (p->graph->runtime_floats.n <= index) VEC_PUSH(p->arena, &p->graph->runtime_floats, hint);
     p->graph->runtime_floats.at[index] = hint;
     *out = (Arg){.kind = ARG_runtime, .i = index};
@@ -256,11 +223,11 @@ static Status read_runtime(Parser *p, Arg *out) {
 /* A float has a point, an exponent or letters (inf, nan); all else is an int or an expression. */
 static Status read_number(Parser *p, Arg *out) {
     char *end;
-    const double value = strtod(p->at, &end);
+    const double value = strtod(p->in.at, &end);
     bool is_float = false;
-    for (const char *c = p->at; c < end; c++) is_float = is_float || strchr(".eEinfa", *c);
+    for (const char *c = p->in.at; c < end; c++) is_float = is_float || strchr(".eEinfa", *c);
     if (is_float) {
-        p->at = end;
+        p->in.at = end;
         *out = A_FLOAT(value);
         return ST_OK;
     }
@@ -275,17 +242,17 @@ static bool is_named(ParamType type) {
 
 static Status read_arg(Parser *p, ParamType type, Arg *out) {
     *out = (Arg){0};
-    if (accept(p, "None")) return *out = A_NONE, ST_OK;
-    if (accept(p, "True")) return *out = A_BOOL(1), ST_OK;
-    if (accept(p, "False")) return *out = A_BOOL(0), ST_OK;
-    if (accept(p, "default")) return *out = A_DEFAULT, ST_OK;
-    if (accept(p, "[")) return read_list(p, type, out);
-    if (accept(p, "runtime(")) return read_runtime(p, out);
-    if (*p->at == '\'') {
+    if (reader_eat(&p->in, "None")) return *out = A_NONE, ST_OK;
+    if (reader_eat(&p->in, "True")) return *out = A_BOOL(1), ST_OK;
+    if (reader_eat(&p->in, "False")) return *out = A_BOOL(0), ST_OK;
+    if (reader_eat(&p->in, "default")) return *out = A_DEFAULT, ST_OK;
+    if (reader_eat(&p->in, "[")) return read_list(p, type, out);
+    if (reader_eat(&p->in, "runtime(")) return read_runtime(p, out);
+    if (*p->in.at == '\'') {
         out->kind = ARG_string;
         return read_string(p, &out->string);
     }
-    if (*p->at == '%') {
+    if (*p->in.at == '%') {
         GVal *value;
         TRY(read_value(p, &value));
         *out = A_VAL(&value->base);
@@ -304,8 +271,8 @@ typedef struct CallText {
 
 /* "name=" before an argument; the parameter's index, -1: none, or n_params + k for out tensors. */
 static Status read_keyword(Parser *p, const CallText *call, int *index) {
-    const char *at = p->at, *word = at;
-    while (is_word(*at)) at++;
+    const char *at = p->in.at, *word = at;
+    while (is_word_char(*at)) at++;
     *index = -1;
     if (at == word || *at != '=') return ST_OK;
     char name[64];
@@ -317,15 +284,15 @@ static Status read_keyword(Parser *p, const CallText *call, int *index) {
     }
     if (*index < 0)
         return fail(p, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
-    p->at = at + 1;
+    p->in.at = at + 1;
     return ST_OK;
 }
 
 static Status read_args(Parser *p, CallText *call) {
     int position = 0;
-    while (!accept(p, ")")) {
+    while (!reader_eat(&p->in, ")")) {
         int index;
-        skip_space(p);
+        reader_skip(&p->in);
         TRY(read_keyword(p, call, &index));
         if (index >= call->row->n_params) {
             TRY(read_arg(p, PT_tensor, &call->out[index - call->row->n_params]));
@@ -338,7 +305,7 @@ static Status read_args(Parser *p, CallText *call) {
                 return fail(p, "'%s' is given twice", call->row->params[index].name);
             TRY(read_arg(p, call->row->params[index].type, &call->given[index]));
         }
-        if (!accept(p, ",")) return expect(p, ")");
+        if (!reader_eat(&p->in, ",")) return expect(p, ")");
     }
     return ST_OK;
 }
@@ -350,21 +317,21 @@ static Status read_attributes(Parser *p, int *random, int *kernel) {
     for (;;) {
         const char *word;
         size_t n;
-        if (accept(p, "no_grad"))
+        if (reader_eat(&p->in, "no_grad"))
             graph->modes |= NODE_no_grad;
-        else if (accept(p, "inference"))
+        else if (reader_eat(&p->in, "inference"))
             graph->modes |= NODE_inference;
-        else if (accept(p, "no_autocast"))
+        else if (reader_eat(&p->in, "no_autocast"))
             graph->modes |= NODE_no_autocast;
-        else if (accept(p, "order="))
+        else if (reader_eat(&p->in, "order="))
             TRY(read_word(p, &word, &n)); /* the meta rule's; the verifier compares */
-        else if (accept(p, "random="))
+        else if (reader_eat(&p->in, "random="))
             TRY(read_count(p, random));
-        else if (accept(p, "kernel="))
+        else if (reader_eat(&p->in, "kernel="))
             TRY(read_count(p, kernel));
-        else if (accept(p, "at=")) {
-            skip_space(p);
-            if (*p->at != '\'') return fail(p, "expected a quoted place");
+        else if (reader_eat(&p->in, "at=")) {
+            reader_skip(&p->in);
+            if (*p->in.at != '\'') return fail(p, "expected a quoted place");
             TRY(read_string(p, &graph->where));
         } else
             return ST_OK;
@@ -398,23 +365,23 @@ static Status make_node(Parser *p, CallText *call, int random, Node **out) {
 static Status read_call(Parser *p, Node **out) {
     CallText call = {0};
     int random = -1, kernel = -1;
-    skip_space(p);
-    const char *name = p->at;
-    while (is_word(*p->at) || *p->at == ':' || *p->at == '.') p->at++;
-    const size_t n = (size_t)(p->at - name);
+    reader_skip(&p->in);
+    const char *name = p->in.at;
+    while (is_word_char(*p->in.at) || *p->in.at == ':' || *p->in.at == '.') p->in.at++;
+    const size_t n = (size_t)(p->in.at - name);
     call.row = op_find(name, n, &call.form);
     if (!call.row) {
-        p->at = name;
+        p->in.at = name;
         return fail(p, "no op is called '%.*s'", (int)n, name);
     }
     TRY(expect(p, "("));
     TRY(read_args(p, &call));
     TRY(read_attributes(p, &random, &kernel));
-    const char *end = p->at;
-    p->at = name; /* errors of the op point at its name */
+    const char *end = p->in.at;
+    p->in.at = name; /* errors of the op point at its name */
     TRY(make_node(p, &call, random, out));
     (*out)->kernel = kernel + 1;
-    p->at = end;
+    p->in.at = end;
     return ST_OK;
 }
 
@@ -437,7 +404,7 @@ static Status bind_result(Parser *p, const ResultText *result, GVal *value) {
          !same_strides(meta, result->meta))) {
         Text text = {0};
         meta_print(p->graph->env, &text, meta);
-        p->at = result->name;
+        p->in.at = result->name;
         const Status status =
             fail(p, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
         text_free(&text);
@@ -451,15 +418,15 @@ static Status read_assignment(Parser *p) {
     do {
         ResultText result = {0};
         TRY(read_value_name(p, &result.name, &result.n));
-        if (accept(p, ":")) TRY(read_meta(p, &result.meta));
+        if (reader_eat(&p->in, ":")) TRY(read_meta(p, &result.meta));
         if (results.n == MAX_TEXT_RESULTS) return fail(p, "too many results");
         VEC_PUSH(p->arena, &results, result);
-    } while (accept(p, ","));
+    } while (reader_eat(&p->in, ","));
     TRY(expect(p, "="));
     Node *node;
     TRY(read_call(p, &node));
     if (node->n_outs != results.n) {
-        p->at = results.at[0].name;
+        p->in.at = results.at[0].name;
         return fail(p, "%s has %d results, not %d", op_form_name(node->row, node->form),
                     node->n_outs, results.n);
     }
@@ -489,20 +456,20 @@ static Status read_write(Parser *p) {
 
 static Status read_output(Parser *p) {
     Output output = {.kind = OUT_none};
-    if (!accept(p, "None")) {
+    if (!reader_eat(&p->in, "None")) {
         TRY(read_value(p, &output.value));
         output.kind = OUT_new;
     }
-    if (accept(p, "is")) {
+    if (reader_eat(&p->in, "is")) {
         TRY(expect(p, "input"));
         output.kind = OUT_input;
         TRY(read_count(p, &output.base));
-    } else if (accept(p, "views")) {
-        const bool of_input = accept(p, "input");
+    } else if (reader_eat(&p->in, "views")) {
+        const bool of_input = reader_eat(&p->in, "input");
         if (!of_input) TRY(expect(p, "output"));
         output.kind = of_input ? OUT_view_of_input : OUT_view_of_output;
         TRY(read_count(p, &output.base));
-        if (accept(p, "at")) TRY(read_sym(p, &output.offset));
+        if (reader_eat(&p->in, "at")) TRY(read_sym(p, &output.offset));
     }
     VEC_PUSH(p->arena, &p->graph->outputs, output);
     return ST_OK;
@@ -511,43 +478,43 @@ static Status read_output(Parser *p) {
 static Status read_return(Parser *p) {
     for (;;) {
         TRY(read_output(p));
-        if (accept(p, "|"))
+        if (reader_eat(&p->in, "|"))
             p->graph->n_forward_outputs = p->graph->outputs.n;
-        else if (!accept(p, ","))
+        else if (!reader_eat(&p->in, ","))
             return ST_OK;
     }
 }
 
 static Status read_line(Parser *p) {
-    if (*p->at == '%') return read_assignment(p);
-    if (accept(p, "random")) return read_random(p);
-    if (accept(p, "write")) return read_write(p);
-    if (accept(p, "return")) return read_return(p);
+    if (*p->in.at == '%') return read_assignment(p);
+    if (reader_eat(&p->in, "random")) return read_random(p);
+    if (reader_eat(&p->in, "write")) return read_write(p);
+    if (reader_eat(&p->in, "return")) return read_return(p);
     Node *node;
-    const char *line = p->at;
+    const char *line = p->in.at;
     TRY(read_call(p, &node));
     if (!node->n_outs) return ST_OK;
-    p->at = line;
+    p->in.at = line;
     return fail(p, "%s has %d results, not 0", op_form_name(node->row, node->form), node->n_outs);
 }
 
 /* header -------------------------------------------------------------------------------------- */
 
 static Status read_symbols(Parser *p) {
-    if (!accept(p, "[")) return ST_OK;
+    if (!reader_eat(&p->in, "[")) return ST_OK;
     do {
-        skip_space(p);
+        reader_skip(&p->in);
         int number = 0, hint = 2, low = 2;
-        if (*p->at != 's') return fail(p, "expected a symbol like s0");
-        p->at++;
+        if (*p->in.at != 's') return fail(p, "expected a symbol like s0");
+        p->in.at++;
         TRY(read_count(p, &number));
         if (number != sym_free_count(p->graph->env))
             return fail(p, "symbols are listed in order, s0 first");
         TRY(expect(p, "="));
         TRY(read_count(p, &hint));
-        if (accept(p, ">=")) TRY(read_count(p, &low));
+        if (reader_eat(&p->in, ">=")) TRY(read_count(p, &low));
         sym_free(p->graph->env, hint, low);
-    } while (accept(p, ","));
+    } while (reader_eat(&p->in, ","));
     return expect(p, "]");
 }
 
@@ -575,9 +542,9 @@ static Status read_header(Parser *p) {
     if (!p->graph) return ST_MEMORY;
     TRY(read_symbols(p));
     TRY(expect(p, "("));
-    while (!accept(p, ")")) {
+    while (!reader_eat(&p->in, ")")) {
         TRY(read_input(p));
-        if (!accept(p, ",")) {
+        if (!reader_eat(&p->in, ",")) {
             TRY(expect(p, ")"));
             break;
         }
@@ -588,23 +555,23 @@ static Status read_header(Parser *p) {
 static Status read_graph(Parser *p) {
     TRY(read_header(p));
     for (;;) {
-        skip_space(p);
-        if (accept(p, "}")) break;
-        if (!*p->at) return fail(p, "expected '}'");
+        reader_skip(&p->in);
+        if (reader_eat(&p->in, "}")) break;
+        if (!*p->in.at) return fail(p, "expected '}'");
         TRY(read_line(p));
     }
-    skip_space(p);
+    reader_skip(&p->in);
     p->graph->modes = 0;
     p->graph->where = NULL;
     p->graph->random = 0;
-    return *p->at ? fail(p, "text after the graph's end") : ST_OK;
+    return *p->in.at ? fail(p, "text after the graph's end") : ST_OK;
 }
 
 Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out) {
     char *copy = arena_alloc(arena, n + 1);
     if (!copy) return ST_MEMORY;
     memcpy(copy, text, n);
-    Parser p = {.start = copy, .at = copy, .arena = arena};
+    Parser p = {.in = {"graph text", BETWEEN_comments, copy, copy}, .arena = arena};
     const Status status = read_graph(&p);
     map_free(&p.values);
     if (status == ST_OK) *out = p.graph;

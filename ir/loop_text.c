@@ -24,7 +24,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/text_reader.h"
 
 /* printing ------------------------------------------------------------------------------------ */
 
@@ -223,7 +223,7 @@ enum { MAX_LIST = 64 };
 
 typedef struct Reader {
     Arena *arena;
-    const char *start, *at;
+    TextReader in;
     Kernel *kernel;
     VEC(Buf) bufs;
     VEC(bool) floats;
@@ -233,74 +233,38 @@ typedef struct Reader {
     Nest nest; /* the one being read */
 } Reader;
 
-static void skip(Reader *r) {
-    while (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' || *r->at == '\r') r->at++;
-}
-
-static Status expected(Reader *r, const char *what) {
-    int line = 1;
-    for (const char *p = r->start; p < r->at; p++) line += *p == '\n';
-    return error_raise(ST_PARSE, "kernel text, line %d: expected %s at \"%.16s\"", line, what,
-                       r->at);
-}
-
-static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/* Eats a punctuation mark, or a word that does not go on. */
-static bool eat(Reader *r, const char *word) {
-    skip(r);
-    const size_t n = strlen(word);
-    if (strncmp(r->at, word, n) || (is_word(word[n - 1]) && is_word(r->at[n]))) return false;
-    r->at += n;
-    return true;
-}
-
-#define EAT(r, word)                                                                               \
-    do {                                                                                           \
-        if (!eat((r), (word))) return expected((r), "\"" word "\"");                               \
-    } while (0)
-
 static Status read_word(Reader *r, const char **word, size_t *n) {
-    skip(r);
-    *word = r->at;
-    while (is_word(*r->at)) r->at++;
-    *n = (size_t)(r->at - *word);
-    return *n ? ST_OK : expected(r, "a word");
+    return reader_word(&r->in, word, n) ? ST_OK : reader_expected(&r->in, "a word");
 }
 
 /* A prefix and a number, like b3, p0, %12, i1. */
 static Status read_numbered(Reader *r, char prefix, int limit, int *number) {
-    skip(r);
+    reader_skip(&r->in);
     const char what[] = {prefix, '<', 'n', '>', '\0'};
-    if (*r->at != prefix || r->at[1] < '0' || r->at[1] > '9') return expected(r, what);
+    if (*r->in.at != prefix || r->in.at[1] < '0' || r->in.at[1] > '9')
+        return reader_expected(&r->in, what);
     char *end;
-    const long value = strtol(r->at + 1, &end, 10);
-    if (value >= limit) return expected(r, "a smaller number");
-    r->at = end;
+    const long value = strtol(r->in.at + 1, &end, 10);
+    if (value >= limit) return reader_expected(&r->in, "a smaller number");
+    r->in.at = end;
     *number = (int)value;
     return ST_OK;
 }
 
 static Status read_int(Reader *r, int64_t *out) {
-    skip(r);
-    if (*r->at == 'p') {
+    reader_skip(&r->in);
+    if (*r->in.at == 'p') {
         int param;
         TRY(read_numbered(r, 'p', r->floats.n, &param));
         *out = sym_make(param);
         return ST_OK;
     }
-    char *end;
-    *out = strtoll(r->at, &end, 10);
-    if (end == r->at) return expected(r, "an int");
-    r->at = end;
-    return ST_OK;
+    return reader_int(&r->in, out);
 }
 
 static Status read_ints(Reader *r, int64_t *list, int n) {
     for (int i = 0; i < n; i++) {
-        if (i) EAT(r, ",");
+        if (i) EAT(&r->in, ",");
         TRY(read_int(r, &list[i]));
     }
     return ST_OK;
@@ -311,7 +275,7 @@ static Status read_dtype(Reader *r, DType *out) {
     size_t n;
     TRY(read_word(r, &word, &n));
     *out = dtype_find(word, n);
-    return *out == DT_default ? expected(r, "a dtype before this") : ST_OK;
+    return *out == DT_default ? reader_expected(&r->in, "a dtype before this") : ST_OK;
 }
 
 static Status read_stype(Reader *r, SType *out) {
@@ -323,7 +287,7 @@ static Status read_stype(Reader *r, SType *out) {
         *out = (SType)i;
         return ST_OK;
     }
-    return expected(r, "a type before this");
+    return reader_expected(&r->in, "a type before this");
 }
 
 static Status read_operand(Reader *r, int16_t *out) {
@@ -335,29 +299,29 @@ static Status read_operand(Reader *r, int16_t *out) {
 
 static Status read_operands(Reader *r, Inst *inst) {
     TRY(read_operand(r, &inst->a));
-    if (!eat(r, ",")) return ST_OK;
+    if (!reader_eat(&r->in, ",")) return ST_OK;
     TRY(read_operand(r, &inst->b));
-    return eat(r, ",") ? read_operand(r, &inst->c) : ST_OK;
+    return reader_eat(&r->in, ",") ? read_operand(r, &inst->c) : ST_OK;
 }
 
 /* One summand of a place: [factor*]i<n>, [factor*]j<n>, factor*%<n>, or the offset. */
 static Status read_summand(Reader *r, Inst *inst) {
     int64_t factor = 1;
     int dim;
-    skip(r);
-    if (*r->at != 'i' && *r->at != 'j') {
+    reader_skip(&r->in);
+    if (*r->in.at != 'i' && *r->in.at != 'j') {
         TRY(read_int(r, &factor));
-        if (!eat(r, "*")) {
+        if (!reader_eat(&r->in, "*")) {
             inst->at->offset = factor;
             return ST_OK;
         }
-        skip(r);
+        reader_skip(&r->in);
     }
-    if (*r->at == '%') {
+    if (*r->in.at == '%') {
         inst->scale = factor;
         return read_operand(r, &inst->a);
     }
-    const bool outer = *r->at == 'i';
+    const bool outer = *r->in.at == 'i';
     TRY(read_numbered(r, outer ? 'i' : 'j', outer ? r->nest.n_outer : r->nest.n_inner, &dim));
     inst->at->coef[outer ? dim : r->nest.n_outer + dim] = factor;
     return ST_OK;
@@ -366,10 +330,10 @@ static Status read_summand(Reader *r, Inst *inst) {
 static Status read_place(Reader *r, Inst *inst) {
     inst->at = ARENA_NEW(r->arena, Affine);
     if (!inst->at) return ST_MEMORY;
-    EAT(r, "[");
+    EAT(&r->in, "[");
     do TRY(read_summand(r, inst));
-    while (eat(r, "+"));
-    EAT(r, "]");
+    while (reader_eat(&r->in, "+"));
+    EAT(&r->in, "]");
     return ST_OK;
 }
 
@@ -385,12 +349,13 @@ static Status read_load(Reader *r, Inst *inst) {
     DType dtype;
     TRY(read_dtype(r, &dtype));
     TRY(read_buffer(r, inst));
-    if (r->bufs.at[inst->buf].dtype != dtype) return expected(r, "the buffer's dtype before this");
+    if (r->bufs.at[inst->buf].dtype != dtype)
+        return reader_expected(&r->in, "the buffer's dtype before this");
     if (inst->op == LI_load) return ST_OK;
-    if (inst->a < 0) return expected(r, "an index instruction before this");
-    EAT(r, "below");
+    if (inst->a < 0) return reader_expected(&r->in, "an index instruction before this");
+    EAT(&r->in, "below");
     TRY(read_int(r, &inst->bound));
-    inst->wrap_negative = eat(r, "wrap");
+    inst->wrap_negative = reader_eat(&r->in, "wrap");
     return ST_OK;
 }
 
@@ -398,16 +363,16 @@ static Status read_constant(Reader *r, Inst *inst) {
     SType type;
     TRY(read_stype(r, &type));
     inst->type = (uint8_t)type;
-    const bool bits = eat(r, "bits");
+    const bool bits = reader_eat(&r->in, "bits");
     char *end;
-    skip(r);
+    reader_skip(&r->in);
     if (!bits && (type == S_f32 || type == S_f64))
-        inst->f = *r->at == 'n' ? NAN : strtod(r->at, &end);
+        inst->f = *r->in.at == 'n' ? NAN : strtod(r->in.at, &end);
     else
-        inst->i = strtoll(r->at, &end, 10);
-    if (*r->at == 'n') end = (char *)r->at + (strncmp(r->at, "nan", 3) ? 0 : 3);
-    if (end == r->at) return expected(r, "a number");
-    r->at = end;
+        inst->i = strtoll(r->in.at, &end, 10);
+    if (*r->in.at == 'n') end = (char *)r->in.at + (strncmp(r->in.at, "nan", 3) ? 0 : 3);
+    if (end == r->in.at) return reader_expected(&r->in, "a number");
+    r->in.at = end;
     return ST_OK;
 }
 
@@ -428,7 +393,7 @@ static Status read_index(Reader *r, Inst *inst) {
 
 static Status read_cast(Reader *r, Inst *inst) {
     SType type;
-    EAT(r, ".");
+    EAT(&r->in, ".");
     TRY(read_stype(r, &type));
     inst->type = (uint8_t)type;
     return read_operand(r, &inst->a);
@@ -443,8 +408,8 @@ static Status read_reduce(Reader *r, Inst *inst) {
     while (kind < RED_COUNT &&
            (strlen(red_name((RedKind)kind)) != n || memcmp(red_name((RedKind)kind), word, n)))
         kind++;
-    if (kind == RED_COUNT) return expected(r, "a reduction before this");
-    EAT(r, ".");
+    if (kind == RED_COUNT) return reader_expected(&r->in, "a reduction before this");
+    EAT(&r->in, ".");
     TRY(read_stype(r, &type));
     inst->prim = (uint8_t)kind;
     inst->type = kind == RED_argmax || kind == RED_argmin ? S_i64 : (uint8_t)type;
@@ -457,8 +422,8 @@ static Status read_prim(Reader *r, Inst *inst) {
     SType type;
     TRY(read_word(r, &word, &n));
     const int prim = prim_find(word, n);
-    if (prim < 0) return expected(r, "an instruction before this");
-    EAT(r, ".");
+    if (prim < 0) return reader_expected(&r->in, "an instruction before this");
+    EAT(&r->in, ".");
     TRY(read_stype(r, &type));
     inst->prim = (uint8_t)prim;
     inst->type = prim_returns_bool((Prim)prim) ? S_b : (uint8_t)type;
@@ -467,7 +432,7 @@ static Status read_prim(Reader *r, Inst *inst) {
 
 static Status read_store(Reader *r, Inst *inst) {
     TRY(read_buffer(r, inst));
-    EAT(r, ",");
+    EAT(&r->in, ",");
     return read_operand(r, &inst->a);
 }
 
@@ -494,13 +459,13 @@ static bool reads_inner(const Reader *r, const Inst *inst) {
 static Status read_inst(Reader *r, const Phase *phase) {
     Inst inst = {.op = LI_prim, .a = -1, .b = -1, .c = -1, .buf = -1, .param = -1, .source = -1};
     int number;
-    if (*r->at == '%') {
+    if (*r->in.at == '%') {
         TRY(read_numbered(r, '%', INT16_MAX, &number));
-        if (number != r->insts.n) return expected(r, "the next number before this");
-        EAT(r, "=");
+        if (number != r->insts.n) return reader_expected(&r->in, "the next number before this");
+        EAT(&r->in, "=");
     }
     size_t kind = 0;
-    while (kind < COUNT_OF(kinds) && !eat(r, kinds[kind].word)) kind++;
+    while (kind < COUNT_OF(kinds) && !reader_eat(&r->in, kinds[kind].word)) kind++;
     if (kind < COUNT_OF(kinds)) inst.op = (uint8_t)kinds[kind].op;
     TRY(kind < COUNT_OF(kinds) ? kinds[kind].read(r, &inst) : read_prim(r, &inst));
     inst.inner =
@@ -511,21 +476,21 @@ static Status read_inst(Reader *r, const Phase *phase) {
 
 static bool read_phase_head(Reader *r, Phase *phase) {
     *phase = (Phase){.first = r->insts.n};
-    if (eat(r, "reduce inner:"))
+    if (reader_eat(&r->in, "reduce inner:"))
         phase->kind = PHASE_reduce;
-    else if (eat(r, "map outer:"))
+    else if (reader_eat(&r->in, "map outer:"))
         phase->over_outer = true;
-    else if (!eat(r, "map inner:") && !eat(r, "map:"))
+    else if (!reader_eat(&r->in, "map inner:") && !reader_eat(&r->in, "map:"))
         return false;
     return true;
 }
 
 static Status read_phases(Reader *r) {
     Phase phase, next;
-    if (!read_phase_head(r, &phase)) return expected(r, "a phase");
+    if (!read_phase_head(r, &phase)) return reader_expected(&r->in, "a phase");
     for (;;) {
-        skip(r);
-        const bool end = *r->at == '}';
+        reader_skip(&r->in);
+        const bool end = *r->in.at == '}';
         const bool head = !end && read_phase_head(r, &next);
         if (end || head) {
             phase.n = r->insts.n - phase.first;
@@ -538,13 +503,13 @@ static Status read_phases(Reader *r) {
 }
 
 static Status read_extents(Reader *r, int64_t *list, int *n, int *before_semicolon) {
-    EAT(r, "(");
-    while (!eat(r, ")")) {
-        if (*n && eat(r, ";"))
+    EAT(&r->in, "(");
+    while (!reader_eat(&r->in, ")")) {
+        if (*n && reader_eat(&r->in, ";"))
             *before_semicolon = *n;
         else if (*n)
-            EAT(r, ",");
-        if (*n == MAX_LOOP_DIMS) return expected(r, "fewer dims");
+            EAT(&r->in, ",");
+        if (*n == MAX_LOOP_DIMS) return reader_expected(&r->in, "fewer dims");
         TRY(read_int(r, &list[(*n)++]));
     }
     return ST_OK;
@@ -554,18 +519,19 @@ static Status read_dims(Reader *r) {
     Nest *const nest = &r->nest;
     int64_t inner[MAX_LOOP_DIMS];
     int before = 0;
-    EAT(r, "outer");
+    EAT(&r->in, "outer");
     TRY(read_extents(r, nest->extent, &nest->n_outer, &before));
-    if (!eat(r, "inner")) return ST_OK;
+    if (!reader_eat(&r->in, "inner")) return ST_OK;
     before = 0;
     TRY(read_extents(r, inner, &nest->n_inner, &before));
-    if (nest->n_outer + nest->n_inner > MAX_LOOP_DIMS) return expected(r, "fewer dims before this");
+    if (nest->n_outer + nest->n_inner > MAX_LOOP_DIMS)
+        return reader_expected(&r->in, "fewer dims before this");
     memcpy(nest->extent + nest->n_outer, inner, sizeof *inner * (size_t)nest->n_inner);
-    EAT(r, "order");
+    EAT(&r->in, "order");
     nest->n_s = before;
-    if (eat(r, "L") || eat(r, "LS")) return ST_OK;
+    if (reader_eat(&r->in, "L") || reader_eat(&r->in, "LS")) return ST_OK;
     nest->n_s = nest->n_inner;
-    EAT(r, "S");
+    EAT(&r->in, "S");
     return ST_OK;
 }
 
@@ -578,17 +544,17 @@ static char *copy_word(Reader *r, const char *word, size_t n) {
 static Status read_nest(Reader *r) {
     r->nest = (Nest){0};
     r->insts.n = r->phases.n = 0;
-    skip(r);
-    if (strncmp(r->at, "outer(", 6)) {
+    reader_skip(&r->in);
+    if (strncmp(r->in.at, "outer(", 6)) {
         const char *word;
         size_t n;
         TRY(read_word(r, &word, &n));
         r->nest.name = copy_word(r, word, n);
     }
     TRY(read_dims(r));
-    EAT(r, "{");
+    EAT(&r->in, "{");
     TRY(read_phases(r));
-    EAT(r, "}");
+    EAT(&r->in, "}");
     r->nest.n_insts = r->insts.n;
     r->nest.n_phases = r->phases.n;
     r->nest.insts = arena_copy(r->arena, r->insts.at, sizeof(Inst) * (size_t)r->insts.n);
@@ -598,13 +564,13 @@ static Status read_nest(Reader *r) {
 }
 
 static Status read_matrix(Reader *r, int *buf, int64_t *offset, int64_t *strides) {
-    EAT(r, "=");
+    EAT(&r->in, "=");
     TRY(read_numbered(r, 'b', r->bufs.n, buf));
-    EAT(r, "[");
+    EAT(&r->in, "[");
     TRY(read_int(r, offset));
-    EAT(r, ";");
+    EAT(&r->in, ";");
     TRY(read_ints(r, strides, 3));
-    EAT(r, "]");
+    EAT(&r->in, "]");
     return ST_OK;
 }
 
@@ -614,16 +580,16 @@ static Status read_gemm(Reader *r) {
     if (!gemm) return ST_MEMORY;
     gemm->c = gemm->tile = gemm->tile_ld = -1;
     TRY(read_dtype(r, &gemm->dtype));
-    EAT(r, "[");
+    EAT(&r->in, "[");
     TRY(read_ints(r, sizes, 4));
-    EAT(r, "]");
-    EAT(r, "a");
+    EAT(&r->in, "]");
+    EAT(&r->in, "a");
     TRY(read_matrix(r, &gemm->a, &gemm->a_offset, gemm->a_stride));
-    EAT(r, "b");
+    EAT(&r->in, "b");
     TRY(read_matrix(r, &gemm->b, &gemm->b_offset, gemm->b_stride));
-    if (eat(r, "c")) TRY(read_matrix(r, &gemm->c, &gemm->c_offset, gemm->c_stride));
-    if (eat(r, "tile=")) TRY(read_numbered(r, 'b', r->bufs.n, &gemm->tile));
-    if (eat(r, "ld=")) TRY(read_numbered(r, 'p', r->floats.n, &gemm->tile_ld));
+    if (reader_eat(&r->in, "c")) TRY(read_matrix(r, &gemm->c, &gemm->c_offset, gemm->c_stride));
+    if (reader_eat(&r->in, "tile=")) TRY(read_numbered(r, 'b', r->bufs.n, &gemm->tile));
+    if (reader_eat(&r->in, "ld=")) TRY(read_numbered(r, 'p', r->floats.n, &gemm->tile_ld));
     gemm->batch = sizes[0];
     gemm->m = sizes[1];
     gemm->n = sizes[2];
@@ -637,11 +603,11 @@ static Status read_buf(Reader *r) {
     int number;
     Buf buf;
     TRY(read_numbered(r, 'b', INT16_MAX, &number));
-    if (number != r->bufs.n) return expected(r, "the next buffer before this");
-    EAT(r, ":");
+    if (number != r->bufs.n) return reader_expected(&r->in, "the next buffer before this");
+    EAT(&r->in, ":");
     int role = 0;
-    while (role < COUNT_OF(role_names) && !eat(r, role_names[role])) role++;
-    if (role == COUNT_OF(role_names)) return expected(r, "a role");
+    while (role < COUNT_OF(role_names) && !reader_eat(&r->in, role_names[role])) role++;
+    if (role == COUNT_OF(role_names)) return reader_expected(&r->in, "a role");
     buf.role = (BufRole)role;
     TRY(read_dtype(r, &buf.dtype));
     VEC_PUSH(r->arena, &r->bufs, buf);
@@ -651,40 +617,42 @@ static Status read_buf(Reader *r) {
 static Status read_parameter(Reader *r) {
     int number;
     TRY(read_numbered(r, 'p', INT16_MAX, &number));
-    if (number != r->floats.n) return expected(r, "the next parameter before this");
-    const bool is_float = eat(r, ":");
-    if (is_float) EAT(r, "float");
+    if (number != r->floats.n) return reader_expected(&r->in, "the next parameter before this");
+    const bool is_float = reader_eat(&r->in, ":");
+    if (is_float) EAT(&r->in, "float");
     VEC_PUSH(r->arena, &r->floats, is_float);
     return ST_OK;
 }
 
 static Status read_list(Reader *r, Status (*read)(Reader *)) {
-    EAT(r, "(");
-    if (eat(r, ")")) return ST_OK;
+    EAT(&r->in, "(");
+    if (reader_eat(&r->in, ")")) return ST_OK;
     do TRY(read(r));
-    while (eat(r, ","));
-    EAT(r, ")");
+    while (reader_eat(&r->in, ","));
+    EAT(&r->in, ")");
     return ST_OK;
 }
 
 static Status read_kernel(Reader *r) {
     const char *word;
     size_t n;
-    EAT(r, "kernel");
+    EAT(&r->in, "kernel");
     TRY(read_word(r, &word, &n));
     r->kernel->name = copy_word(r, word, n);
     TRY(read_list(r, read_buf));
-    if (eat(r, "params")) TRY(read_list(r, read_parameter));
-    r->kernel->independent = eat(r, "independent");
-    EAT(r, "{");
-    if (eat(r, "gemm")) TRY(read_gemm(r));
-    while (eat(r, "nest")) TRY(read_nest(r));
-    EAT(r, "}");
+    if (reader_eat(&r->in, "params")) TRY(read_list(r, read_parameter));
+    r->kernel->independent = reader_eat(&r->in, "independent");
+    EAT(&r->in, "{");
+    if (reader_eat(&r->in, "gemm")) TRY(read_gemm(r));
+    while (reader_eat(&r->in, "nest")) TRY(read_nest(r));
+    EAT(&r->in, "}");
     return ST_OK;
 }
 
 Status kernel_parse(Arena *arena, const char *text, const char **end, Kernel **out) {
-    Reader r = {.arena = arena, .start = text, .at = text, .kernel = ARENA_NEW(arena, Kernel)};
+    Reader r = {.in = {"kernel text", BETWEEN_blanks, text, text},
+                .arena = arena,
+                .kernel = ARENA_NEW(arena, Kernel)};
     if (!r.kernel) return ST_MEMORY;
     TRY(read_kernel(&r));
     r.kernel->n_bufs = r.bufs.n;
@@ -693,8 +661,8 @@ Status kernel_parse(Arena *arena, const char *text, const char **end, Kernel **o
     r.kernel->param_is_float = r.floats.at;
     r.kernel->n_nests = r.nests.n;
     r.kernel->nests = r.nests.at;
-    if (*r.at == '\n') r.at++;
-    if (end) *end = r.at;
+    if (*r.in.at == '\n') r.in.at++;
+    if (end) *end = r.in.at;
     *out = r.kernel;
     return ST_OK;
 }

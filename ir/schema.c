@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text_reader.h"
 
 typedef struct Reader {
     const char *start, *at;
@@ -91,10 +92,6 @@ static Status fail(const Reader *r, const char *what) {
                        (int)(r->at - r->start) + 1, what);
 }
 
-static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 static void skip_space(Reader *r) {
     while (*r->at == ' ') r->at++;
 }
@@ -123,7 +120,7 @@ static const char *keep(Reader *r, const char *from, size_t n) {
 static Status read_word(Reader *r, const char **out, size_t *n) {
     skip_space(r);
     const char *begin = r->at;
-    while (is_word(*r->at)) r->at++;
+    while (is_word_char(*r->at)) r->at++;
     if (r->at == begin) return fail(r, "a word is missing here");
     *out = begin;
     *n = (size_t)(r->at - begin);
@@ -258,7 +255,7 @@ static Status read_result(Reader *r) {
     *result = (Param){.name = ""};
     TRY(read_type(r, result));
     if (result->type == PT_tensors) s->returns_list = true;
-    if (*r->at != ' ' || !is_word(r->at[1])) return ST_OK;
+    if (*r->at != ' ' || !is_word_char(r->at[1])) return ST_OK;
     const char *word; /* a result's name, as in "Tensor values" */
     size_t n;
     TRY(read_word(r, &word, &n));

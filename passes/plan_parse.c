@@ -1,82 +1,50 @@
 /* plan_parse.c: reads what plan_text.c prints, strictly: kernels must verify, steps must name
  * kernels above them (in order) or ops of the table, slots must be in the memory table, lifetimes
  * within the steps. */
-#include <stdlib.h>
-
 #include "passes/plan_text.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text_reader.h"
 
 typedef struct Reader {
-    const char *start, *at;
+    TextReader in;
     int next_kernel;
     PlanLines lines;
 } Reader;
-
-static Status expected(const Reader *r, const char *what) {
-    int line = 1;
-    for (const char *p = r->start; p < r->at; p++) line += *p == '\n';
-    return error_raise(ST_PARSE, "plan text, line %d: expected %s at \"%.16s\"", line, what, r->at);
-}
-
-static bool eat(Reader *r, const char *word) {
-    const size_t n = strlen(word);
-    if (strncmp(r->at, word, n)) return false;
-    r->at += n;
-    return true;
-}
-
-#define EAT(r, word)                                                                               \
-    do {                                                                                           \
-        if (!eat((r), (word))) return expected((r), "\"" word "\"");                               \
-    } while (0)
-
-static Status read_count(Reader *r, int *out) {
-    char *end;
-    const long value = strtol(r->at, &end, 10);
-    if (end == r->at || value < 0 || value > INT32_MAX || *r->at == ' ')
-        return expected(r, "a count");
-    r->at = end;
-    *out = (int)value;
-    return ST_OK;
-}
 
 static const char *copy(Reader *r, const char *from, const char *to) {
     return arena_printf(r->lines.arena, "%.*s", (int)(to - from), from);
 }
 
-static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == ':' || c == '.';
-}
+static bool is_name_char(char c) { return is_word_char(c) || c == ':' || c == '.'; }
 
 static Status read_word(Reader *r, const char **out) {
-    const char *const from = r->at;
-    while (is_word(*r->at)) r->at++;
-    if (r->at == from) return expected(r, "a name");
-    *out = copy(r, from, r->at);
+    const char *const from = r->in.at;
+    while (is_name_char(*r->in.at)) r->in.at++;
+    if (r->in.at == from) return reader_expected(&r->in, "a name");
+    *out = copy(r, from, r->in.at);
     return *out ? ST_OK : ST_MEMORY;
 }
 
 /* One argument: up to a comma or the closing parenthesis outside brackets and quotes. */
 static Status read_arg(Reader *r, const char **out) {
-    const char *const from = r->at;
+    const char *const from = r->in.at;
     int depth = 0;
-    for (bool quoted = false; *r->at && *r->at != '\n'; r->at++) {
-        if (*r->at == '\'') quoted = !quoted;
+    for (bool quoted = false; *r->in.at && *r->in.at != '\n'; r->in.at++) {
+        if (*r->in.at == '\'') quoted = !quoted;
         if (quoted) continue;
-        if (depth == 0 && (*r->at == ',' || *r->at == ')')) break;
-        depth += (*r->at == '[' || *r->at == '(') - (*r->at == ']' || *r->at == ')');
+        if (depth == 0 && (*r->in.at == ',' || *r->in.at == ')')) break;
+        depth += (*r->in.at == '[' || *r->in.at == '(') - (*r->in.at == ']' || *r->in.at == ')');
     }
-    if (r->at == from) return expected(r, "an argument");
-    *out = copy(r, from, r->at);
+    if (r->in.at == from) return reader_expected(&r->in, "an argument");
+    *out = copy(r, from, r->in.at);
     return *out ? ST_OK : ST_MEMORY;
 }
 
 static Status read_args(Reader *r, StepLine *step) {
-    EAT(r, "(");
-    while (!eat(r, ")")) {
+    EAT(&r->in, "(");
+    while (!reader_eat(&r->in, ")")) {
         const char *arg = NULL;
-        if (step->args.n) EAT(r, ", ");
+        if (step->args.n) EAT(&r->in, ", ");
         TRY(read_arg(r, &arg));
         VEC_PUSH(r->lines.arena, &step->args, arg);
     }
@@ -84,20 +52,21 @@ static Status read_args(Reader *r, StepLine *step) {
 }
 
 static Status read_params(Reader *r, StepLine *step) {
-    while (!strncmp(r->at, step->params.n ? ", p" : "  p", 3)) {
+    while (!strncmp(r->in.at, step->params.n ? ", p" : "  p", 3)) {
         ParamLine param = {PARAM_int, 0};
         int number, index;
-        r->at += 3;
-        TRY(read_count(r, &number));
-        if (number != step->params.n) return expected(r, "the next parameter before this");
-        EAT(r, " = ");
-        if (eat(r, "tile row")) {
+        r->in.at += 3;
+        TRY(reader_count(&r->in, &number));
+        if (number != step->params.n)
+            return reader_expected(&r->in, "the next parameter before this");
+        EAT(&r->in, " = ");
+        if (reader_eat(&r->in, "tile row")) {
             param.kind = PARAM_tile;
-        } else if (eat(r, "float ")) {
-            TRY(read_count(r, &index));
+        } else if (reader_eat(&r->in, "float ")) {
+            TRY(reader_count(&r->in, &index));
             param = (ParamLine){PARAM_float, index};
         } else {
-            TRY(sym_parse(r->lines.env, r->at, &r->at, &param.value));
+            TRY(sym_parse(r->lines.env, r->in.at, &r->in.at, &param.value));
         }
         VEC_PUSH(r->lines.arena, &step->params, param);
     }
@@ -108,9 +77,9 @@ static Status check_kernel(Reader *r, const StepLine *step) {
     const Kernel *const kernel =
         r->next_kernel < r->lines.kernels.n ? r->lines.kernels.at[r->next_kernel++] : NULL;
     if (!kernel || strcmp(kernel->name, step->name))
-        return expected(r, "a call of the next kernel before this");
+        return reader_expected(&r->in, "a call of the next kernel before this");
     if (step->args.n != kernel->n_bufs || step->params.n != kernel->n_params)
-        return expected(r, "the kernel's buffers and parameters before this");
+        return reader_expected(&r->in, "the kernel's buffers and parameters before this");
     return ST_OK;
 }
 
@@ -118,7 +87,7 @@ static Status check_native(Reader *r, const StepLine *step) {
     OpForm form;
     const OpRow *const row = op_find(step->name, strlen(step->name), &form);
     if (!row || row->n_params != step->args.n || row->n_out != step->outs.n)
-        return expected(r, "a known op with its arguments and results before this");
+        return reader_expected(&r->in, "a known op with its arguments and results before this");
     return ST_OK;
 }
 
@@ -126,27 +95,29 @@ static Status check_native(Reader *r, const StepLine *step) {
 static Status read_step(Reader *r) {
     StepLine step = {0};
     int number;
-    TRY(read_count(r, &number));
-    if (number != r->lines.steps.n) return expected(r, "the next step before this");
-    EAT(r, "  ");
+    TRY(reader_count(&r->in, &number));
+    if (number != r->lines.steps.n) return reader_expected(&r->in, "the next step before this");
+    EAT(&r->in, "  ");
     for (;;) {
         const char *name = NULL;
         TRY(read_word(r, &name));
-        if (*r->at == '(') {
+        if (*r->in.at == '(') {
             step.name = name;
             break;
         }
         VEC_PUSH(r->lines.arena, &step.outs, name);
-        if (!eat(r, ", ") && !eat(r, " = ")) return expected(r, "\" = \"");
+        if (!reader_eat(&r->in, ", ") && !reader_eat(&r->in, " = "))
+            return reader_expected(&r->in, "\" = \"");
     }
     step.native = strstr(step.name, "::") != NULL;
     TRY(read_args(r, &step));
     TRY(read_params(r, &step));
-    EAT(r, "  ");
-    TRY(read_count(r, &step.n_ops));
-    if (!eat(r, step.n_ops == 1 ? " op" : " ops")) return expected(r, "\"ops\"");
-    step.write_back = eat(r, ", writes back");
-    EAT(r, "\n");
+    EAT(&r->in, "  ");
+    TRY(reader_count(&r->in, &step.n_ops));
+    if (!reader_eat(&r->in, step.n_ops == 1 ? " op" : " ops"))
+        return reader_expected(&r->in, "\"ops\"");
+    step.write_back = reader_eat(&r->in, ", writes back");
+    EAT(&r->in, "\n");
     TRY((step.native ? check_native : check_kernel)(r, &step));
     VEC_PUSH(r->lines.arena, &r->lines.steps, step);
     return ST_OK;
@@ -156,28 +127,28 @@ static Status read_slot(Reader *r) {
     SlotLine line = {.slot = {.first = -1}};
     Meta *meta;
     TRY(read_word(r, &line.name));
-    EAT(r, "  ");
-    TRY(meta_parse(r->lines.arena, r->lines.env, r->at, &r->at, &meta));
+    EAT(&r->in, "  ");
+    TRY(meta_parse(r->lines.arena, r->lines.env, r->in.at, &r->in.at, &meta));
     line.slot.meta = meta;
     line.slot.kind = !strncmp(line.name, "in", 2)    ? SLOT_input
                      : !strncmp(line.name, "out", 3) ? SLOT_output
                                                      : SLOT_arena;
     if (line.slot.kind == SLOT_arena) {
-        EAT(r, "  at ");
-        TRY(sym_parse(r->lines.env, r->at, &r->at, &line.slot.offset));
-        EAT(r, ", ");
-        TRY(sym_parse(r->lines.env, r->at, &r->at, &line.slot.bytes));
-        EAT(r, " bytes");
+        EAT(&r->in, "  at ");
+        TRY(sym_parse(r->lines.env, r->in.at, &r->in.at, &line.slot.offset));
+        EAT(&r->in, ", ");
+        TRY(sym_parse(r->lines.env, r->in.at, &r->in.at, &line.slot.bytes));
+        EAT(&r->in, " bytes");
     }
-    if (eat(r, ", steps ")) {
-        TRY(read_count(r, &line.slot.first));
-        EAT(r, "..");
-        TRY(read_count(r, &line.slot.last));
+    if (reader_eat(&r->in, ", steps ")) {
+        TRY(reader_count(&r->in, &line.slot.first));
+        EAT(&r->in, "..");
+        TRY(reader_count(&r->in, &line.slot.last));
         if (line.slot.last < line.slot.first ||
             (!r->lines.memory_only && line.slot.last >= r->lines.steps.n))
-            return expected(r, "steps of the list before this");
+            return reader_expected(&r->in, "steps of the list before this");
     }
-    EAT(r, "\n");
+    EAT(&r->in, "\n");
     VEC_PUSH(r->lines.arena, &r->lines.slots, line);
     return ST_OK;
 }
@@ -203,37 +174,39 @@ static Status check_slots(const Reader *r) {
 }
 
 static Status read_kernels_and_steps(Reader *r) {
-    EAT(r, "kernels\n");
-    while (!strncmp(r->at, "kernel ", 7)) {
+    EAT(&r->in, "kernels\n");
+    while (!strncmp(r->in.at, "kernel ", 7)) {
         Kernel *kernel;
-        TRY(kernel_parse(r->lines.arena, r->at, &r->at, &kernel));
+        TRY(kernel_parse(r->lines.arena, r->in.at, &r->in.at, &kernel));
         TRY(kernel_verify(kernel));
-        while (*r->at == '\n') r->at++;
+        while (*r->in.at == '\n') r->in.at++;
         VEC_PUSH(r->lines.arena, &r->lines.kernels, kernel);
     }
-    EAT(r, "steps\n");
-    while (eat(r, "  ")) TRY(read_step(r));
-    return r->next_kernel == r->lines.kernels.n ? ST_OK : expected(r, "a step for every kernel");
+    EAT(&r->in, "steps\n");
+    while (reader_eat(&r->in, "  ")) TRY(read_step(r));
+    return r->next_kernel == r->lines.kernels.n
+               ? ST_OK
+               : reader_expected(&r->in, "a step for every kernel");
 }
 
 static Status read_plan(Reader *r) {
     if (!r->lines.memory_only) TRY(read_kernels_and_steps(r));
-    EAT(r, "memory\n");
-    while (eat(r, "  ")) TRY(read_slot(r));
-    EAT(r, "arena ");
-    TRY(sym_parse(r->lines.env, r->at, &r->at, &r->lines.arena_bytes));
-    EAT(r, " bytes\n");
+    EAT(&r->in, "memory\n");
+    while (reader_eat(&r->in, "  ")) TRY(read_slot(r));
+    EAT(&r->in, "arena ");
+    TRY(sym_parse(r->lines.env, r->in.at, &r->in.at, &r->lines.arena_bytes));
+    EAT(&r->in, " bytes\n");
     return check_slots(r);
 }
 
 Status plan_reprint(const char *text, const char **end, Text *out) {
-    Reader r = {.start = text, .at = text, .lines.arena = arena_new()};
+    Reader r = {.in = {.what = "plan text", .start = text, .at = text}, .lines.arena = arena_new()};
     r.lines.memory_only = !strncmp(text, "memory\n", 7);
     r.lines.env = r.lines.arena ? sym_env_new(r.lines.arena) : NULL;
     const Status status = r.lines.env ? read_plan(&r) : ST_MEMORY;
     if (status == ST_OK) {
         plan_lines_print(&r.lines, out);
-        *end = r.at;
+        *end = r.in.at;
     }
     arena_free(r.lines.arena);
     return status;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text_reader.h"
 
 typedef struct GuardView {
     SymEnv *env;
@@ -127,42 +128,14 @@ void guards_print(const Variant *v, Text *text) {
 
 typedef struct Reader {
     Arena *arena;
-    const char *start, *at;
+    TextReader in;
     GuardView view;
 } Reader;
 
-static Status expected(const Reader *r, const char *what) {
-    int line = 1;
-    for (const char *p = r->start; p < r->at; p++) line += *p == '\n';
-    if (error_pending()) return error_pending();
-    return error_raise(ST_PARSE, "guards text, line %d: expected %s at \"%.16s\"", line, what,
-                       r->at);
-}
-
-static bool eat(Reader *r, const char *word) {
-    const size_t n = strlen(word);
-    if (strncmp(r->at, word, n)) return false;
-    r->at += n;
-    return true;
-}
-
-#define EAT(r, word)                                                                               \
-    do {                                                                                           \
-        if (!eat((r), (word))) return expected((r), "\"" word "\"");                               \
-    } while (0)
-
-static Status read_int(Reader *r, int64_t *out) {
-    char *end;
-    *out = strtoll(r->at, &end, 10);
-    if (end == r->at || *r->at == ' ') return expected(r, "an int");
-    r->at = end;
-    return ST_OK;
-}
-
 static Status read_index(Reader *r, int want) {
     int64_t number;
-    TRY(read_int(r, &number));
-    return number == want ? ST_OK : expected(r, "the next number before this");
+    TRY(reader_int(&r->in, &number));
+    return number == want ? ST_OK : reader_expected(&r->in, "the next number before this");
 }
 
 /* s0 >= 2: size 0 of input 1 */
@@ -170,20 +143,21 @@ static Status read_symbol(Reader *r) {
     SymBinding binding = {0};
     int64_t bound, input = 0, dim = 0;
     TRY(read_index(r, r->view.bindings.n));
-    EAT(r, " >= ");
-    TRY(read_int(r, &bound));
-    EAT(r, ": ");
+    EAT(&r->in, " >= ");
+    TRY(reader_int(&r->in, &bound));
+    EAT(&r->in, ": ");
     int kind = 0;
-    while (kind < COUNT_OF(binding_names) && !eat(r, binding_names[kind])) kind++;
-    if (kind == COUNT_OF(binding_names)) return expected(r, "where the symbol comes from");
+    while (kind < COUNT_OF(binding_names) && !reader_eat(&r->in, binding_names[kind])) kind++;
+    if (kind == COUNT_OF(binding_names))
+        return reader_expected(&r->in, "where the symbol comes from");
     binding.kind = kind;
     if (kind <= BIND_number) {
-        EAT(r, " ");
-        TRY(read_int(r, kind == BIND_number ? &input : &dim));
+        EAT(&r->in, " ");
+        TRY(reader_int(&r->in, kind == BIND_number ? &input : &dim));
     }
     if (kind <= BIND_stride) {
-        EAT(r, " of input ");
-        TRY(read_int(r, &input));
+        EAT(&r->in, " of input ");
+        TRY(reader_int(&r->in, &input));
     }
     binding.input = (int)input;
     binding.dim = (int)dim;
@@ -198,70 +172,71 @@ static Status read_input(Reader *r) {
     Meta *meta;
     int64_t storage;
     TRY(read_index(r, r->view.inputs.n));
-    EAT(r, ": ");
-    TRY(meta_parse(r->arena, r->view.env, r->at, &r->at, &meta));
+    EAT(&r->in, ": ");
+    TRY(meta_parse(r->arena, r->view.env, r->in.at, &r->in.at, &meta));
     in.meta = meta;
-    in.requires_grad = eat(r, " requires_grad");
-    in.is_leaf = eat(r, " leaf");
-    in.inference = eat(r, " inference");
-    in.wrapped = eat(r, " wrapped");
-    EAT(r, " storage ");
-    TRY(read_int(r, &storage));
+    in.requires_grad = reader_eat(&r->in, " requires_grad");
+    in.is_leaf = reader_eat(&r->in, " leaf");
+    in.inference = reader_eat(&r->in, " inference");
+    in.wrapped = reader_eat(&r->in, " wrapped");
+    EAT(&r->in, " storage ");
+    TRY(reader_int(&r->in, &storage));
     in.storage = (int)storage;
-    if (eat(r, " offset ")) TRY(read_int(r, &in.alias_offset));
+    if (reader_eat(&r->in, " offset ")) TRY(reader_int(&r->in, &in.alias_offset));
     VEC_PUSH(r->arena, &r->view.inputs, in);
     return ST_OK;
 }
 
 /* A float has a point or an exponent; symbols and operators have neither. */
 static Status read_value(Reader *r, int64_t *value) {
-    const size_t n = strcspn(r->at, " \n");
-    const bool is_float = strspn(r->at, "+-.0123456789e") == n && strcspn(r->at, ".e") < n;
-    if (!is_float) return sym_parse(r->view.env, r->at, &r->at, value);
+    const size_t n = strcspn(r->in.at, " \n");
+    const bool is_float = strspn(r->in.at, "+-.0123456789e") == n && strcspn(r->in.at, ".e") < n;
+    if (!is_float) return sym_parse(r->view.env, r->in.at, &r->in.at, value);
     char *end;
-    const double number = strtod(r->at, &end);
-    if (end != r->at + n) return expected(r, "a number");
-    r->at = end;
+    const double number = strtod(r->in.at, &end);
+    if (end != r->in.at + n) return reader_expected(&r->in, "a number");
+    r->in.at = end;
     memcpy(value, &number, sizeof number);
     return ST_OK;
 }
 
 /* Only the lines of numbers name an op. */
 static bool is_number_line(const Reader *r) {
-    const char *const colons = strstr(r->at, "::");
-    return colons && colons < r->at + strcspn(r->at, " \n");
+    const char *const colons = strstr(r->in.at, "::");
+    return colons && colons < r->in.at + strcspn(r->in.at, " \n");
 }
 
 /* Up to " == " or ": any". */
 static Status read_name(Reader *r) {
-    const size_t line = strcspn(r->at, "\n");
+    const size_t line = strcspn(r->in.at, "\n");
     for (size_t n = 0; n < line; n++) {
-        if (strncmp(r->at + n, " == ", 4) && strncmp(r->at + n, ": any ", 6)) continue;
-        char *const name = arena_copy(r->arena, r->at, n + 1);
+        if (strncmp(r->in.at + n, " == ", 4) && strncmp(r->in.at + n, ": any ", 6)) continue;
+        char *const name = arena_copy(r->arena, r->in.at, n + 1);
         if (!name) return ST_MEMORY;
         name[n] = '\0';
         VEC_PUSH(r->arena, &r->view.names, (const char *)name);
-        r->at += n;
+        r->in.at += n;
         return ST_OK;
     }
-    return expected(r, "a number's op and argument");
+    return reader_expected(&r->in, "a number's op and argument");
 }
 
 static Status read_number(Reader *r) {
     int64_t value = 0;
     uint8_t rule;
     TRY(read_name(r));
-    if (eat(r, ": any int"))
+    if (reader_eat(&r->in, ": any int"))
         rule = NUMBER_runtime_int;
-    else if (eat(r, ": any float"))
+    else if (reader_eat(&r->in, ": any float"))
         rule = NUMBER_runtime_float;
     else {
-        EAT(r, " == ");
+        EAT(&r->in, " == ");
         TRY(read_value(r, &value));
         rule = sym_is(value) ? NUMBER_expr : NUMBER_fixed;
     }
-    const bool guarded = eat(r, " but special ones");
-    if (guarded && rule == NUMBER_fixed) return expected(r, "the end of the line before this");
+    const bool guarded = reader_eat(&r->in, " but special ones");
+    if (guarded && rule == NUMBER_fixed)
+        return reader_expected(&r->in, "the end of the line before this");
     VEC_PUSH(r->arena, &r->view.numbers, value);
     VEC_PUSH(r->arena, &r->view.rules, rule);
     VEC_PUSH(r->arena, &r->view.guarded, guarded);
@@ -270,14 +245,14 @@ static Status read_number(Reader *r) {
 
 static Status read_relation(Reader *r) {
     SymGuard guard;
-    TRY(sym_parse(r->view.env, r->at, &r->at, &guard.a));
-    EAT(r, " ");
+    TRY(sym_parse(r->view.env, r->in.at, &r->in.at, &guard.a));
+    EAT(&r->in, " ");
     int rel = COUNT_OF(relation_names) - 1; /* "<=" before "<" */
-    while (rel >= 0 && !eat(r, relation_names[rel])) rel--;
-    if (rel < 0) return expected(r, "==, !=, < or <=");
-    EAT(r, " ");
+    while (rel >= 0 && !reader_eat(&r->in, relation_names[rel])) rel--;
+    if (rel < 0) return reader_expected(&r->in, "==, !=, < or <=");
+    EAT(&r->in, " ");
     guard.rel = (SymRel)rel;
-    TRY(sym_parse(r->view.env, r->at, &r->at, &guard.b));
+    TRY(sym_parse(r->view.env, r->in.at, &r->in.at, &guard.b));
     VEC_PUSH(r->arena, &r->view.relations, guard);
     return ST_OK;
 }
@@ -285,50 +260,50 @@ static Status read_relation(Reader *r) {
 static Status read_outputs(Reader *r) {
     do {
         int64_t value;
-        EAT(r, "%");
-        TRY(read_int(r, &value));
+        EAT(&r->in, "%");
+        TRY(reader_int(&r->in, &value));
         VEC_PUSH(r->arena, &r->view.outputs, value);
-    } while (eat(r, ", "));
+    } while (reader_eat(&r->in, ", "));
     return ST_OK;
 }
 
 /* A symbol's line is told from a relation's by its source. */
 static bool is_symbol_line(const Reader *r) {
-    const size_t n = strcspn(r->at, "\n:");
-    return r->at[0] == 's' && r->at[n] == ':';
+    const size_t n = strcspn(r->in.at, "\n:");
+    return r->in.at[0] == 's' && r->in.at[n] == ':';
 }
 
 static Status read_line(Reader *r) {
-    EAT(r, "  ");
-    if (eat(r, "input ")) return read_input(r);
-    if (eat(r, "outputs ")) return read_outputs(r);
+    EAT(&r->in, "  ");
+    if (reader_eat(&r->in, "input ")) return read_input(r);
+    if (reader_eat(&r->in, "outputs ")) return read_outputs(r);
     if (is_number_line(r)) return read_number(r);
-    if (is_symbol_line(r) && eat(r, "s")) return read_symbol(r);
+    if (is_symbol_line(r) && reader_eat(&r->in, "s")) return read_symbol(r);
     return read_relation(r);
 }
 
 static Status read_view(Reader *r) {
     int64_t epoch;
-    EAT(r, "guards {\n  dispatch table ");
-    TRY(read_int(r, &epoch));
+    EAT(&r->in, "guards {\n  dispatch table ");
+    TRY(reader_int(&r->in, &epoch));
     r->view.epoch = (uint32_t)epoch;
-    EAT(r, "\n");
-    r->view.writes = eat(r, "  writes memory\n");
-    while (!eat(r, "}\n")) {
+    EAT(&r->in, "\n");
+    r->view.writes = reader_eat(&r->in, "  writes memory\n");
+    while (!reader_eat(&r->in, "}\n")) {
         TRY(read_line(r));
-        EAT(r, "\n");
+        EAT(&r->in, "\n");
     }
     return ST_OK;
 }
 
 Status guards_reprint(const char *text, const char **end, Text *out) {
     Arena *const arena = arena_new();
-    Reader r = {.arena = arena, .start = text, .at = text};
+    Reader r = {.arena = arena, .in = {.what = "guards text", .start = text, .at = text}};
     r.view.env = arena ? sym_env_new(arena) : NULL;
     Status status = r.view.env ? read_view(&r) : ST_MEMORY;
     if (status == ST_OK) {
         print_view(&r.view, out);
-        *end = r.at;
+        *end = r.in.at;
     }
     arena_free(arena);
     return status;

@@ -1,0 +1,74 @@
+/* text_reader.c: see text_reader.h. Lines are counted only for an error. */
+#include "runtime/base/text_reader.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/error.h"
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+void reader_skip(TextReader *r) {
+    if (r->between == BETWEEN_nothing) return;
+    for (;;) {
+        while (is_blank(*r->at)) r->at++;
+        if (r->between != BETWEEN_comments) return;
+        if (*r->at != '#' && (r->at[0] != '/' || r->at[1] != '/')) return;
+        while (*r->at && *r->at != '\n') r->at++;
+    }
+}
+
+bool reader_eat(TextReader *r, const char *token) {
+    reader_skip(r);
+    const size_t n = strlen(token);
+    if (strncmp(r->at, token, n)) return false;
+    const bool whole = r->between != BETWEEN_nothing && is_word_char(token[n - 1]);
+    if (whole && is_word_char(r->at[n])) return false;
+    r->at += n;
+    return true;
+}
+
+bool reader_word(TextReader *r, const char **word, size_t *n) {
+    reader_skip(r);
+    *word = r->at;
+    while (is_word_char(*r->at)) r->at++;
+    *n = (size_t)(r->at - *word);
+    return *n > 0;
+}
+
+/* strtoll would skip more than stands between our tokens. */
+static bool read_number(TextReader *r, int64_t low, int64_t high, int64_t *out) {
+    char *end;
+    reader_skip(r);
+    const int64_t value = strtoll(r->at, &end, 10);
+    if (end == r->at || is_blank(*r->at) || value < low || value > high) return false;
+    r->at = end;
+    *out = value;
+    return true;
+}
+
+Status reader_int(TextReader *r, int64_t *out) {
+    return read_number(r, INT64_MIN, INT64_MAX, out) ? ST_OK : reader_expected(r, "an int");
+}
+
+Status reader_count(TextReader *r, int *out) {
+    int64_t value;
+    if (!read_number(r, 0, INT32_MAX, &value)) return reader_expected(r, "a count");
+    *out = (int)value;
+    return ST_OK;
+}
+
+int reader_line(const TextReader *r, int *column) {
+    int line = 1, at = 1;
+    for (const char *c = r->start; c < r->at; c++) {
+        at = *c == '\n' ? 1 : at + 1;
+        line += *c == '\n';
+    }
+    if (column) *column = at;
+    return line;
+}
+
+Status reader_expected(const TextReader *r, const char *what) {
+    if (error_pending()) return error_pending(); /* out of memory: the list lacks what was read */
+    return error_raise(ST_PARSE, "%s, line %d: expected %s at \"%.16s\"", r->what,
+                       reader_line(r, NULL), what, r->at);
+}
