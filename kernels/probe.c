@@ -1,8 +1,7 @@
 /* probe.c: what this machine can do on one thread, best of several runs: the figures beside every benchmark table. */
 #include "kernels/levels.h"
 #include "runtime/base/alloc.h"
-
-#include <time.h>
+#include "runtime/base/clock.h"
 
 static const ProbeLevel *level(void) {
     static const ProbeLevel *const levels[ISA_COUNT] = {&probe_level_v2, &probe_level_v3,
@@ -10,11 +9,7 @@ static const ProbeLevel *level(void) {
     return levels[isa_used()];
 }
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+static double seconds(void) { return 1e-9 * (double)clock_ns(); }
 
 double probe_fma_gflops(void) {
     const ProbeLevel *const probe = level();

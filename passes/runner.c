@@ -5,9 +5,8 @@
  *
  * A pass that fails raises the thread's error; here, in one place, that becomes a bail where the
  * graph has one. */
-#include <time.h>
-
 #include "passes/internal.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -48,12 +47,6 @@ static bool listed(const char *list, const char *name) {
     return false;
 }
 
-static int64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 static Status verify(Graph *graph, const PassRow *row, Stage stage, const char *when) {
     if (stage == STAGE_COUNT || graph_verify(graph, stage) == ST_OK) return ST_OK;
     ErrorSlot *const slot = error_slot();
@@ -81,9 +74,9 @@ static Status run_one(Graph *graph, const PassRow *row, const PassOptions *optio
         return error_raise(ST_INTERNAL, "failpoint %s", point);
     if (options->verify) TRY(verify(graph, row, row->in, "before"));
     const int before = node_count(graph);
-    const int64_t start = now_ns();
+    const int64_t start = clock_ns();
     const bool changed = row->run(graph, options);
-    const int64_t ns = now_ns() - start;
+    const int64_t ns = clock_ns() - start;
     TRY(error_pending());
     graph_number(graph);
     if (row->out != STAGE_COUNT) *stage = row->out;

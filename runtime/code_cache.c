@@ -10,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/llvm_module.h"
 #include "runtime/loader.h"

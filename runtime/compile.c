@@ -4,19 +4,12 @@
 #include "runtime/compile.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/code_cache.h"
 #include "runtime/llvm_module.h"
-
-int64_t clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void arena_bail(void *context) {
     bail(context, BAIL_memory, "out of memory while compiling");

@@ -63,6 +63,4 @@ char *compile_stage_text(const char *graph_text, const char *stage);
 bool compile_plan_text(Plan *plan, const char *stage, Text *text);
 const char *compile_stage_name(int i); /* NULL past the last */
 
-int64_t clock_ns(void);
-
 #endif

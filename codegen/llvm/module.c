@@ -20,11 +20,11 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "kernels/bitcode.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/bail.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 
 static const char PIPELINE[] =
@@ -40,12 +40,6 @@ typedef struct Job {
     LLVMTargetMachineRef machine;
     char complaint[256]; /* of LLVM's diagnostics */
 } Job;
-
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static Status fail(Job *job, Status status, int bail, const char *format, ...) PRINTF_LIKE(4, 5);
 static Status fail(Job *job, Status status, int bail, const char *format, ...) {
@@ -308,19 +302,19 @@ static Status run_passes(Job *job) {
 
 /* Everything up to the optimised module; close_job in any case. */
 static Status build(Job *job) {
-    const int64_t start = now_ns();
+    const int64_t start = clock_ns();
     TRY(open_job(job));
     TRY(emit_all(job));
-    const int64_t built = now_ns();
+    const int64_t built = clock_ns();
     job->result->times.build_ns = built - start;
     TRY(link_library(job));
     TRY(run_passes(job));
-    job->result->times.passes_ns = now_ns() - built;
+    job->result->times.passes_ns = clock_ns() - built;
     return ST_OK;
 }
 
 static Status emit_bytes(Job *job, bool assembly, LLVMMemoryBufferRef *out) {
-    const int64_t start = now_ns();
+    const int64_t start = clock_ns();
     char *text = NULL;
     if (fails_here(job, "emit")) return fail(job, ST_INTERNAL, BAIL_emit, "failpoint emit");
     if (LLVMTargetMachineEmitToMemoryBuffer(job->machine, job->e.module,
@@ -331,7 +325,7 @@ static Status emit_bytes(Job *job, bool assembly, LLVMMemoryBufferRef *out) {
         LLVMDisposeMessage(text);
         return status;
     }
-    job->result->times.emit_ns = now_ns() - start;
+    job->result->times.emit_ns = clock_ns() - start;
     return ST_OK;
 }
 

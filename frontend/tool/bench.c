@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "frontend/tool/target.h"
 #include "kernels/kernels.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/capture/explain.h"
 
@@ -36,11 +36,7 @@ typedef struct Report {
     double share;
 } Report;
 
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+static double now_ms(void) { return (double)clock_ns() * 1e-6; }
 
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/core/custom_op.h"

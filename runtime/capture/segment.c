@@ -7,6 +7,7 @@
  * its inputs [semantics C2]. */
 #include "runtime/capture/capture.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"

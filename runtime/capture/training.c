@@ -1,6 +1,8 @@
 /* training.c: see training.h. */
 #include "runtime/capture/training_parts.h"
 
+#include "runtime/base/clock.h"
+
 /* Which values carry gradients ---------------------------------------------------------------- */
 
 typedef struct Tracking {

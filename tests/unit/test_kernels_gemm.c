@@ -1,12 +1,12 @@
 /* test_kernels_gemm.c: GEMM against the scalar chain, bit for bit, over shapes, strides, dtypes, batches, row splits,
  * packed operands and tile callbacks, at every instruction set. KERNEL_BENCH=1 prints speeds against the fma probe. */
 #include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
 #include "tests/unit/kernel_inputs.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 static void convert_in(DType dtype, void *out, const void *src, int64_t i) {
     kernel_table()->load(dtype)(out, (const char *)src + i * dtype_bytes(dtype), 1, 1);
@@ -205,11 +205,7 @@ START_TEST(long_chains_are_cut_at_4096) {
 }
 END_TEST
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+static double seconds(void) { return 1e-9 * (double)clock_ns(); }
 
 static void bench_shape(int64_t m, int64_t n, int64_t k, DType dtype, const Layout *layout,
                         double probe) {

@@ -4,11 +4,11 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/bail.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/llvm_module.h"
 #include "runtime/loader.h"
@@ -400,11 +400,7 @@ START_TEST(every_conversion) {
 }
 END_TEST
 
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+static double now_ms(void) { return (double)clock_ns() * 1e-6; }
 
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
