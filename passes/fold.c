@@ -1,15 +1,16 @@
 /* fold.c: peepholes and constants, one walk in program order. Every rule keeps bits, dtype, sizes
  * and strides:
  *
- *   P1 view chains    a view that shows the same memory (offset, sizes, strides) as a value it
- * views: that value. So transposes of transposes, views and expands to the same sizes go. P2 view
- * of view   view(view(x, a), b) of a contiguous x: view(x, b). P3 copies         clone, _to_copy,
- * copy, restride that change neither dtype nor layout: their source. Outputs get their own memory
- * back by own_outputs. P4 neutral        x * 1, x / 1, x - 0 in x's dtype and layout: x. A NaN
- * stays a NaN, -0 stays -0 [semantics B1]. Not x + 0 nor x - -0 (-0 + 0 is +0), not x * 0 (NaN,
- * -0). P5 scattered      a view of sn::view_scatter at the same place, of src's layout: src. P6 constants
- * pointwise ops on uniform float tensors (full of a number): full of the number that the evaluator
- *                     computes with the interpreter, never the host compiler [B3].
+ *   P1 view chains   a view that shows the same memory (offset, sizes, strides) as a value it views:
+ *                    that value. So transposes of transposes, views and expands to the same sizes go.
+ *   P2 view of view  view(view(x, a), b) of a contiguous x: view(x, b).
+ *   P3 copies        clone, _to_copy, copy, restride that change neither dtype nor layout: their
+ *                    source. Outputs get their own memory back by own_outputs.
+ *   P4 neutral       x * 1, x / 1, x - 0 in x's dtype and layout: x. A NaN stays a NaN, -0 stays -0
+ *                    [semantics B1]. Not x + 0 nor x - -0 (-0 + 0 is +0), not x * 0 (NaN, -0).
+ *   P5 scattered     a view of sn::view_scatter at the same place, of src's layout: src.
+ *   P6 constants     pointwise ops on uniform float tensors (full of a number): full of the number
+ *                    that the evaluator computes with the interpreter, never the host compiler [B3].
  *
  * Views must not be cut before differentiation (detach is one): the pass takes joint graphs. */
 #include "passes/internal.h"

@@ -5,9 +5,10 @@
  * view ops on it:
  *
  *     %0 = slice(%x, 0, 0, 2)            alias 0 -> storage x, offset 0
- *     %1 = add_(%0, 1)                   %a = add(%0, 1); %x' = sn::view_scatter(%x, %a, sizes,
- * strides, offset) %2 = mul(%x, %x)                   mul(%x', %x') %3 = relu(%0) %b = slice(%x',
- * 0, 0, 2); relu(%b): the view is taken again
+ *     %1 = add_(%0, 1)                   %a = add(%0, 1);
+ *                                        %x' = sn::view_scatter(%x, %a, sizes, strides, offset)
+ *     %2 = mul(%x, %x)                   mul(%x', %x')
+ *     %3 = relu(%0)                      %b = slice(%x', 0, 0, 2); relu(%b): the view is taken again
  *
  * A read at an old version replays the chain on the new base, so a gradient flows as in eager,
  * where a view of a written base is a view of the new value [semantics G5]. At the end inputs whose

@@ -7,8 +7,8 @@
  *     marks     leaves are wanted; results of differentiable ops with a wanted argument are wanted
  *     seeds     each root's gradient is added to its sum, in order
  *     backward  a node of which a result has a gradient: its rule gives one contribution per wanted
- * argument; they are added to the arguments' sums in the order of the arguments: the first stands,
- * then sum = add(sum, next)
+ *               argument; they are added to the arguments' sums in the order of the arguments: the
+ *               first stands, then sum = add(sum, next)
  *
  * A gradient that nothing contributed to stays undefined. Nodes made in no_grad or inference mode,
  * ops without a derivative (detach, comparisons) and values that are not floats end the walk. The

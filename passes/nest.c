@@ -2,8 +2,9 @@
  * value that must be stored is evaluated backwards at its position; what the cluster defines is
  * computed on the way, everything else is loaded. Views and broadcasts only change positions.
  *
- *   store y at full:  y = e / s           e at full, s at full read through [rows, 1] = outer: the
- * reduction e = exp(x - m)      x: a load, m at outer: another reduction over the same rows
+ *   store y at full:  y = e / s        e at full, s at full read through [rows, 1] = outer: the
+ *                                      reduction
+ *                     e = exp(x - m)   x: a load, m at outer: another reduction over the same rows
  *
  * Between ops values are rounded as eager would have stored them, so the bits are those of one
  * kernel per node. If a position is not affine the writer stops, the domain's var is split, and it

@@ -3,9 +3,9 @@
  *
  * Every value is an edge of its size; a cut edge is a saved value:
  *
- *     source --many--> inputs, results that may not be recomputed       (they exist after the
- * forward) value in --bytes--> value out --many--> the results of its users  (a user is recomputed
- * from it) value out --many--> sink, where the backward reads it
+ *     source --many--> inputs, results that may not be recomputed (they exist after the forward)
+ *     value in --bytes--> value out --many--> the results of its users (a user is recomputed from it)
+ *     value out --many--> sink, where the backward reads it
  *
  * What lies behind the cut is recomputed in the backward, from saved values only, by the same ops
  * on the same bits: pointwise ops, views and creations. Random ones too: Philox depends on seed,

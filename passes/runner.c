@@ -1,7 +1,7 @@
 /* runner.c: runs a comma list of passes over a graph, one after the other:
  *
- *   names --> skip? limit? failpoint? --> verify(in) --> pass --> verify(out) --> log "cse: 41 ->
- * 36 nodes" --> trace
+ *   names --> skip? limit? failpoint? --> verify(in) --> pass --> verify(out)
+ *         --> log "cse: 41 -> 36 nodes" --> trace
  *
  * A pass that fails raises the thread's error; here, in one place, that becomes a bail where the
  * graph has one. */

@@ -2,15 +2,15 @@
  * saved.
  *
  *   1. vertical: in program order each node joins the clusters that produce its operands: pointwise
- * chains, reductions with their producers and consumers, a product's epilogue. A value that stays
- * inside is never stored.
+ *      chains, reductions with their producers and consumers, a product's epilogue. A value that
+ *      stays inside is never stored.
  *   2. siblings: clusters that read the same value over the same elements read it once.
  *   3. tails: a small nest over the row results of a reduction follows it in the same kernel (the
- * mean of losses).
+ *      mean of losses).
  *   4. updates: pointwise clusters whose results nothing in the graph reads share one kernel (an
- * optimizer's step).
+ *      optimizer's step).
  *   5. heads: scalars that one kernel alone reads are computed first in that kernel (a step's bias
- * corrections).
+ *      corrections).
  *
  * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at
  * it: it must exist, use a bounded number of buffers and compute nothing dear twice. Merging must

@@ -1,7 +1,7 @@
 /* loader.c: sections of an ELF64 relocatable object to executable memory.
  *
- *   one mapping:  [ code sections | pages | constant sections | pages ]     code becomes r-x,
- * constants r--
+ *   one mapping:  [ code sections | pages | constant sections | pages ]
+ *                   becomes r-x             becomes r--
  *
  * Every offset and index read from the object is checked before use: objects come from a disk cache
  * and may be damaged. Since all sections share one mapping, 32-bit relative relocations always

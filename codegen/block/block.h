@@ -3,8 +3,9 @@
  * Values live in slots: pointers to blocks of BLOCK_ROOM elements of the value's type. A value is
  *   uniform  constants and parameters: filled once per run;
  *   narrow   varies with the outer dims only, in a nest with inner dims: one element per outer
- * position of a tile; wide     varies with everything (all values of a nest without inner dims). A
- * wide step that uses a narrow value gets an expansion of it. Each phase has a head (narrow steps,
+ *            position of a tile;
+ *   wide     varies with everything (all values of a nest without inner dims).
+ * A wide step that uses a narrow value gets an expansion of it. Each phase has a head (narrow steps,
  * then expansions), run once per tile of outer positions, and a body (wide steps), run for every
  * block of inner positions.
  *

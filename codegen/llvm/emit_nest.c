@@ -1,7 +1,8 @@
 /* emit_nest.c: the loops of one nest: which dims merge, which way lanes run, and the phases inside.
  *
- *   columns:  for outer dims but the last group { for i by 4 vectors { phases }  for i by 1 masked
- * vector { phases } } rows:     for outer dims { phases, each with its own loops over S and L }
+ *   columns:  for outer dims but the last group { for i by 4 vectors { phases }
+ *                                                 for i by 1 masked vector { phases } }
+ *   rows:     for outer dims { phases, each with its own loops over S and L }
  *
  * Dims merge when every access walks them as one. The last outer group may only be run as one loop
  * where the caller's rectangle covers its trailing dims wholly, which is decided by the values of

@@ -2,8 +2,9 @@
  * [semantics B2].
  *
  *   L  chunks of 1,024; 64 lanes as 64/W vectors, lane = position mod 64, from +0; adjacent-pair
- * tree (bitcode); chunk results by the same rule (emit_fold.c) S  64 rows in order from +0 per
- * chunk, chunk results by the same rule: nested loops, one per level
+ *      tree (bitcode); chunk results by the same rule (emit_fold.c)
+ *   S  64 rows in order from +0 per chunk, chunk results by the same rule: nested loops, one per
+ *      level
  *
  * Lanes without an element keep their accumulator (select by mask): right for every kind, and free
  * where a row is whole vectors. Kinds that do not depend on order (max, min, ints, bools,

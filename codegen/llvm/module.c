@@ -2,12 +2,12 @@
  * bytes.
  *
  *   emit (emit_nest.c) -> verify -> link the bitcode functions it names -> always-inline, dce,
- * early-cse, instcombine, simplifycfg -> object
+ *   early-cse, instcombine, simplifycfg -> object
  *
  * Every function of the bitcode is a module of its own (library.c), read when it is first named.
- * Everything lives in one context per call; nothing here is global but LLVM's own initialisation. Failures come back as a Status and a message; what
- * LLVM itself calls fatal (a broken target, memory running out inside LLVM) still aborts the
- * process [semantics O4]. */
+ * Everything lives in one context per call; nothing here is global but LLVM's own initialisation.
+ * Failures come back as a Status and a message; what LLVM itself calls fatal (a broken target,
+ * memory running out inside LLVM) still aborts the process [semantics O4]. */
 #include "codegen/llvm/emit.h"
 
 #include <llvm-c/Analysis.h>

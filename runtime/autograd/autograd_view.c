@@ -4,7 +4,7 @@
  *
  *   base --(CopySlices)--> base'        base' = base with the written part replaced
  *   v = base[0]; v.mul_(w)              gradient of base' : to base with the part set to 0; the
- * part to MulBackward
+ *                                       part to MulBackward
  *
  * Views of that base are then stale (their generation differs) and get their history by replaying
  * their ops on the base, when it is next asked for. */

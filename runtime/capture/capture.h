@@ -4,8 +4,7 @@
  *   user code        capture                          at a break or the return
  *   sn_mm(x, w)  ->  trie: follow or add an edge   -> a variant whose guards hold: launch it,
  *   sn_relu(h)   ->  a placeholder with metadata      else run the pending ops eagerly, in order,
- *   sn_item(s)   ->  break                            and compile this segment after the function
- * returned
+ *   sn_item(s)   ->  break                            and compile this segment after the return
  *
  * Nothing runs while ops are pending, so a mismatch costs nothing [semantics C1]. A placeholder is
  * an ordinary tensor without storage; when its segment has run it is given storage in place

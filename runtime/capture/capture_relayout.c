@@ -65,8 +65,7 @@ void capture_exchanged(sn_tensor *self, sn_tensor *old) {
     if (!c) return;
     const bool entered = capture_enter(c);
     const struct Placeholder *const now = self->placeholder, *const before = old->placeholder;
-    if (now &&
-        before) { /* each list entry keeps its one reference: the handles have changed places */
+    if (now && before) { /* each entry keeps its one reference: the handles have changed places */
         now->trace->values.at[now->value] = self;
         before->trace->values.at[before->value] = old;
     } else {

@@ -160,8 +160,7 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step, int drawn
 }
 
 /* An op runs in the mode of its own call, not in that of the flush; the scope's end puts that one back. The computed
- * handles go once placeholders have taken their places. */
-/* drawn: random ops of the trace before it. */
+ * handles go once placeholders have taken their places. drawn: random ops of the trace before it. */
 static Status run_op(const Trace *trace, const TraceStep *step, int drawn) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));

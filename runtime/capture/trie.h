@@ -7,9 +7,8 @@
  * travel beside (Trace.numbers) and are judged by each variant at the segment's end, so that sizes
  * and positions may change from call to call [semantics C4].
  *
- *   root -- mm(in0, in1) -- relu(v0) -- sum(v1) *         * = a segment ended here: variants
- * compiled for it
- *                      \--- tanh(v0) *
+ *   root -- mm(in0, in1) -- relu(v0) -- sum(v1) *     * = a segment ended here: variants compiled
+ *                      \--- tanh(v0) *                     for it
  *
  * Nodes are immutable once published; children are added under the function's lock and read without
  * it [C13]. */

@@ -1,8 +1,8 @@
 /* dispatch.c: the table and the walk through a call's keys.
  *
- *   sn_add(x, y)   keys {cpu, autograd}        x requires grad; thread state adds or takes keys
- * away autograd     the tape's fallback         records a node, redispatches to {cpu} cpu eager's
- * fallback            runs the op's one-node program
+ *   sn_add(x, y)   keys {cpu, autograd}   x requires grad; thread state adds or takes keys away
+ *     autograd     the tape's fallback    records a node, redispatches to {cpu}
+ *     cpu          eager's fallback       runs the op's one-node program
  *
  * Composite rows have one entry more: at capture, autograd and every backend they expand into their
  * parts, each dispatched from the top, so the highest of those keys decides where. */

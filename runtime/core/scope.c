@@ -1,11 +1,10 @@
 /* scope.c: scopes own results and texts, and restore modes [semantics O1, C13].
  *
- *   handles  | root's | scope 1's | scope 2's |        one stack; a frame remembers where its part
- * begins mark     generation << 32 | state id << 20 | depth
+ *   handles  | root's | scope 1's | scope 2's |    one stack; a frame remembers where its part begins
+ *   mark     generation << 32 | state id << 20 | depth
  *
- * A tensor is held by one scope at most (scope_place), so leaving a scope early is
- * O(1): its slot is filled with the last handle when it is the innermost scope's, else left empty.
- */
+ * A tensor is held by one scope at most (scope_place), so leaving a scope early is O(1): its slot is
+ * filled with the last handle when it is the innermost scope's, else left empty. */
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"

@@ -1,15 +1,13 @@
 /* tensor.h: the runtime tensor: refcounted handle -> interned metadata, storage, autograd metadata.
  *
- *   sn_tensor --meta-->  Meta (interned, immutable, shared by all of equal dtype, device, sizes,
- * strides)
+ *   sn_tensor --meta---> Meta (interned, immutable, shared by all of equal dtype, device, sizes,
+ *                        strides)
  *             --storage-> Storage (bytes, version counter; shared by views)
  *
  * Header, storage and small payloads come from one size-class free list per thread:
  *
- *   | sn_tensor 64 | Storage 64 | payload 0, 128 or 512 bytes |     the block lives until its
- * storage dies | sn_tensor 64 |                                                views and
- * placeholders
- */
+ *   | sn_tensor 64 | Storage 64 | payload 0, 128 or 512 bytes |  lives until its storage dies
+ *   | sn_tensor 64 |                                             views and placeholders */
 #ifndef SINTER_RUNTIME_TENSOR_H
 #define SINTER_RUNTIME_TENSOR_H
 #include <stdatomic.h>

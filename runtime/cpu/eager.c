@@ -1,7 +1,7 @@
 /* eager.c: the CPU backend of the dispatcher: an op is a one-node program, found by its signature.
  *
- *   args -> signature (words, hash) -> entry -> outputs from interned metas -> one block kernel, or
- * the interpreter
+ *   args -> signature (words, hash) -> entry -> outputs from interned metas
+ *        -> one block kernel, or the interpreter
  *
  * Entries belong to the thread's state, so lookups take no lock. See eager.h for the files. */
 #include "runtime/cpu/eager.h"

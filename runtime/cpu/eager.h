@@ -2,7 +2,8 @@
  *
  *   eager.c        the backend's kernel: signature, lookup, run
  *   eager_build.c  what a new signature means: a view, a native kernel, or a one-node graph made
- * into a program eager_write.c  in-place and out forms: checks, overlaps, resizing
+ *                  into a program
+ *   eager_write.c  in-place and out forms: checks, overlaps, resizing
  *
  * A signature is everything that a program depends on: op, form, interned metas, which arguments
  * are one tensor, numbers, lists, strings. It never holds a data pointer, so minibatch slices share

@@ -3,7 +3,7 @@
  *   view          interned metas and offsets
  *   native        cpu_<body> on fresh outputs (rows that lowering does not know)
  *   the rest      graph of one node -> decompose -> plan -> interpreter programs; where that is one
- * primitive over contiguous operands of its compute type, the block kernel itself
+ *                 primitive over contiguous operands of its compute type, the block kernel itself
  *
  * In-place and out forms are the functional node, a cast where dtypes differ, and a write
  * [semantics G5]. */

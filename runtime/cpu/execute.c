@@ -1,8 +1,8 @@
 /* execute.c: runs plans. Per call: sizes evaluated, outputs and one arena allocated, steps run in
  * order.
  *
- *   inputs -> slots' pointers -> for each step: kernel (nests or a GEMM, split over the pool) or
- * native op
+ *   inputs -> slots' pointers -> for each step: kernel (nests or a GEMM, split over the pool),
+ *                                or native op
  *
  * A nest is split along one outer dim into parts whose results do not depend on the split: the
  * inner dims, which carry the canonical orders, stay whole. The first step with a failed check ends
