@@ -48,6 +48,7 @@ sn_tensor *sn_grad(sn_tensor *t) {
 sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     Status status = tensor_valid(t, "sn_grad_set");
     if (status == ST_OK && grad) status = tensor_valid(grad, "sn_grad_set");
+    if (status == ST_OK) status = capture_note_grad(t);
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
 }
 
@@ -108,9 +109,16 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
 
 int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
     if (tensor_ready(t, "sn_hook_add") != ST_OK) return 0; /* hooks belong to the node */
-    if (hook) return tape_hook_add(t, hook, closure);
-    error_raise(ST_ARGUMENT, "sn_hook_add: the hook is NULL");
-    return 0;
+    if (!hook) {
+        error_raise(ST_ARGUMENT, "sn_hook_add: the hook is NULL");
+        return 0;
+    }
+    const int64_t id = tape_hook_add(t, hook, closure);
+    if (id && capture_note_hook(t, id) != ST_OK) {
+        tape_hook_remove(t, id);
+        return 0;
+    }
+    return id;
 }
 
 void sn_hook_remove(sn_tensor *t, int64_t id) {

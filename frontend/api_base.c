@@ -87,7 +87,8 @@ sn_status sn_setting_set(const char *name, const char *value) {
     sn_state *const state = state_get();
     if (state->error.status != ST_OK) return (sn_status)state->error.status;
     if (!name) return (sn_status)error_raise(ST_ARGUMENT, "sn_setting_set: the name is NULL");
-    return (sn_status)setting_set(state, name, value);
+    const Status status = capture_before_event("sn_setting_set");
+    return (sn_status)(status == ST_OK ? setting_set(state, name, value) : status);
 }
 
 const char *sn_setting_get(const char *name) {

@@ -5,6 +5,7 @@
 #include "frontend/ops_call.h"
 #include "ir/schema.h"
 #include "passes/passes.h"
+#include "runtime/capture/capture.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
@@ -174,7 +175,8 @@ static sn_override * override(const OpRow *row, sn_key key, sn_body kernel, void
                     (int)key);
         return NULL;
     }
-    return override_new(row, (Key)internal, kernel, closure);
+    return capture_before_event(what) == ST_OK ? override_new(row, (Key)internal, kernel, closure)
+                                               : NULL;
 }
 
 sn_override *sn_op_override(const sn_op *op, sn_key key, sn_body kernel, void *closure) {
@@ -201,7 +203,8 @@ sn_status sn_user_mode_push(sn_body handler, void *closure) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!handler)
         return (sn_status)error_raise(ST_ARGUMENT, "sn_user_mode_push: the handler is NULL");
-    return (sn_status)user_mode_push(handler, closure);
+    const Status status = capture_before_event("sn_user_mode_push");
+    return (sn_status)(status == ST_OK ? user_mode_push(handler, closure) : status);
 }
 
 sn_status sn_user_mode_pop(void) { return (sn_status)user_mode_pop(); }

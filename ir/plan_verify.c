@@ -26,7 +26,7 @@ static Status check_native(const Plan *plan, int number, const Step *step) {
 
 /* A step that may fail on values: nothing visible outside may be written before it [C8]. */
 static bool may_fail(const Plan *plan, const Step *step) {
-    if (step->kind == STEP_native) return step->row->flags & OPF_check;
+    if (step->kind == STEP_native) return step->row->flags & OPF_may_fail;
     for (const Node *node = plan->graph->first; node; node = node->next)
         for (int i = 0; i < step->n_ops; i++)
             if (node->id == step->ops[i] && node->row->flags & OPF_check) return true;

@@ -95,7 +95,7 @@ static bool is_outlived(const Families *f, int input, int result) {
 
 static bool checks_after(const Node *node) {
     for (node = node->next; node; node = node->next)
-        if (node->row->flags & OPF_check) return true;
+        if (node->row->flags & OPF_may_fail) return true;
     return false;
 }
 

@@ -33,7 +33,7 @@ static Cluster *singleton(Lower *l, Node *node) {
     cluster->n_bufs = node->n_args + node->n_outs;
     VEC_PUSH(l->arena, &cluster->nodes, node);
     VEC_PUSH(l->arena, &group->clusters, cluster);
-    group->checked = node->row->flags & OPF_check;
+    group->checked = node->row->flags & OPF_may_fail;
     group->id = l->groups.n;
     VEC_PUSH(l->arena, &l->groups, group);
     return cluster;

@@ -235,15 +235,21 @@ Status tape_grad_set(sn_tensor *t, sn_tensor *grad) {
                                "sn_grad_set: the gradient must have the sizes of its tensor");
         tensor_retain(grad);
     }
-    AutogradMeta *const meta = tape_meta(t);
-    if (!meta) {
+    if (!tape_meta(t)) {
         tensor_release(grad);
         return ST_MEMORY;
     }
-    sn_tensor *const before = meta->grad;
-    meta->grad = grad;
+    sn_tensor *const before = t->autograd->grad;
+    t->autograd->grad = grad;
     tensor_release(before);
     return ST_OK;
+}
+
+void tape_grad_replace(sn_tensor *t, sn_tensor *grad) {
+    sn_tensor *const before = t->autograd->grad;
+    if (grad) tensor_retain(grad);
+    t->autograd->grad = grad;
+    tensor_release(before);
 }
 
 static void append_hook(TapeHook **at, TapeHook *hook) {

@@ -59,6 +59,7 @@ Status tape_requires_grad(sn_tensor *t, bool on); /* of a leaf of floating dtype
 sn_tensor *tape_grad(const sn_tensor *t);         /* borrowed; NULL: none */
 Status tape_grad_set(sn_tensor *t,
                      sn_tensor *grad); /* retains; NULL removes; checks dtype, sizes, device */
+void tape_grad_replace(sn_tensor *t, sn_tensor *grad); /* by one that it had; cannot fail */
 int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure); /* id > 0; 0 raised */
 void tape_hook_remove(sn_tensor *t, int64_t id);
 

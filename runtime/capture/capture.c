@@ -399,6 +399,14 @@ static void take_sequence(Capture *c) {
     state->sequence++;
 }
 
+static void note_flags(Capture *c, const OpRow *row) {
+    if (row->flags & OPF_random) take_sequence(c);
+    if (row->flags & OPF_ordered)
+        c->trace->ordered = true;
+    else
+        c->trace->fallible |= (row->flags & OPF_may_fail) != 0;
+}
+
 /* One step along the trie, to `node`. `symbolic`: the arguments before their numbers were made plain. */
 static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, const Arg *symbolic,
                              const int64_t *numbers, const Meta *const *metas) {
@@ -409,7 +417,7 @@ static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, con
     for (int i = 0, n = node->op.n_numbers; i < n; i++)
         VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
     trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state_get()->site};
-    if (UNLIKELY(call->row->flags & OPF_random)) take_sequence(c);
+    if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) note_flags(c, call->row);
     c->cursor = node;
     return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
 }
@@ -522,8 +530,17 @@ static inline bool bound_is_near(const Trace *trace, const sn_state *state) {
            trace->ops.n >= state->settings[SET_pending_ops].number;
 }
 
+/* A segment that fails runs again from its start, where an op with effects may not: what may fail, or writes, is not
+ * beside one [semantics C12]. */
+static bool repeats_effects(const Trace *trace, const OpCall *call) {
+    if (call->row->flags & OPF_ordered) return trace->fallible || trace->writes;
+    return trace->ordered && (call->row->flags & OPF_may_fail || call->form != FORM_functional);
+}
+
 /* NULL: there is room. */
-static const char *bound_reached(const Trace *trace, const sn_state *state) {
+static const char *bound_reached(const Trace *trace, const OpCall *call, const sn_state *state) {
+    if (UNLIKELY(repeats_effects(trace, call)))
+        return "an op with effects, and one that may fail or writes";
     if (LIKELY(!bound_is_near(trace, state))) return NULL;
     if (trace->ops.n >= state->settings[SET_pending_ops].number) return "too many ops are pending";
     return held_bytes(trace) > state->settings[SET_pending_mib].number << 20
@@ -541,7 +558,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     *outside = reason != NULL;
     if (UNLIKELY(reason != NULL)) return make_arguments(c, call, reason);
     TRY(error_pending());
-    const char *const bound = bound_reached(c->trace, state);
+    const char *const bound = bound_reached(c->trace, call, state);
     if (UNLIKELY(bound != NULL)) TRY(capture_flush(c, bound, state->site));
     TRY(record(c, call, symbolic, NULL, outside));
     if (LIKELY(!*outside)) return ST_OK;

@@ -63,6 +63,16 @@ typedef struct TraceStep {
     const void *site;  /* return address of the user's call */
 } TraceStep;
 
+typedef struct TraceEvent { /* done at once, see runtime/capture/capture_events.c */
+    enum { EVENT_grad, EVENT_hook, EVENT_seed } kind;
+    int after;         /* so many ops of the segment */
+    sn_tensor *tensor; /* retained, or NULL */
+    sn_tensor *before; /* its gradient; retained unless `borrowed` */
+    bool borrowed;     /* `before` is a value of the segment */
+    int64_t id;        /* of the hook */
+    uint64_t seed, sequence;
+} TraceEvent;
+
 struct Trace { /* one segment of one call */
     Capture *capture;
     TraceState state;
@@ -74,13 +84,17 @@ struct Trace { /* one segment of one call */
     VEC(sn_tensor *) values;          /* fresh results in order, each retained */
     uint8_t *marks;                   /* by value: VALUE_; made by trace_mark_needed */
     int n_storages;
-    uint64_t seed, sequence;      /* the generator's before the first random op */
-    int n_random, n_drawn;        /* drawn: by a run op by op, which may end early */
+    uint64_t seed, sequence; /* the generator's before the first random op */
+    int n_random, n_drawn;   /* drawn: by a run op by op, which may end early */
+    int n_done;              /* ops that had run when a run op by op ended */
+    VEC(TraceEvent) events;
     struct Sight *sights;         /* by value, of trace_views.c; NULL: not asked for */
     bool views;                   /* a view is among the ops */
     bool writes;                  /* an in-place or out form is among the ops */
     bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
     bool gradients;               /* sn::gradients is */
+    bool fallible;                /* an op that may fail for its values is, or a user's */
+    bool ordered;                 /* one with an effect is; then none of the others but pure ones */
     bool compile;                 /* ran eagerly; wants a variant after the return */
     Variant *variant;             /* that ran it */
     int64_t started_ns, ended_ns; /* of recording; 0: no op was new */
@@ -123,6 +137,14 @@ Status capture_flush(Capture *capture, const char *reason, const void *site);
 Status capture_flush_tensor(sn_tensor *tensor);
 /* The generator is about to start anew: random ops that are pending keep the old one. */
 Status capture_seed(void);
+/* capture_events.c: about to change leaf's .grad or the generator; hook `id` is now on t. Undone if an op before fails. */
+Status capture_note_grad(sn_tensor *leaf);
+Status capture_note_hook(sn_tensor *t, int64_t id);
+Status capture_note_seed(void);
+/* About to do what only ops behind it may see, and what is not undone: the pending ones run first. */
+Status capture_before_event(const char *what);
+void capture_undo_events(const Trace *trace); /* behind its n_done ops */
+void capture_forget_events(Trace *trace);
 /* Runs all that is pending and makes every value still held: host code writes memory next. */
 Status capture_settle(const char *why);
 /* With capture suspended: values of ended segments that are unmade but may be asked for are made, before something
@@ -188,8 +210,6 @@ Status gradients_run(const Arg *args, sn_tensor **outs);
 /* A segment that runs again does not repeat its captured backward (op number `gradients`): what the
  * backward used up of the history is used up in the new one. */
 Status capture_use_up(const Trace *trace, int gradients);
-/* Empties the .grad slots that wait for a segment which failed. */
-void capture_drop_gradients(const Trace *trace);
 void capture_start(void); /* registers the key's kernel and hooks */
 
 /* variant.c: does a variant fit this trace? If not and `why` is given, the guard that failed with

@@ -156,7 +156,10 @@ Status capture_use_up(const Trace *trace, int gradients) {
 
 static Status accumulate(sn_tensor *leaf, sn_tensor *grad) {
     sn_tensor *const old = tape_grad(leaf);
-    if (!old) return tape_grad_set(leaf, grad);
+    if (!old) {
+        TRY(capture_note_grad(leaf));
+        return tape_grad_set(leaf, grad);
+    }
     const Arg args[] = {A_VAL(&old->base), A_VAL(&grad->base), A_INT(1)};
     sn_tensor *sum;
     return dispatch(op_row(OP_add_Tensor), FORM_inplace, args, NULL, &sum);
@@ -192,16 +195,6 @@ static Status record(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) 
     for (int i = 0; i < n && status == ST_OK; i++) status = accumulate(leaves[i], outs[i]);
     state->grad_mode = mode;
     return status;
-}
-
-/* A step that failed writes no gradient: slots that were to take one are empty again. */
-void capture_drop_gradients(const Trace *trace) {
-    for (int i = 0; trace->gradients && i < trace->inputs.n; i++) {
-        sn_tensor *const leaf = trace->inputs.at[i].tensor;
-        const sn_tensor *const grad = leaf ? tape_grad(leaf) : NULL;
-        if (grad && grad->placeholder && grad->placeholder->trace == trace)
-            tape_grad_set(leaf, NULL);
-    }
 }
 
 /* The engine adds to gradients in place. */

@@ -237,6 +237,7 @@ static void compile_pending(sn_function *fn, Capture *c) {
 static void release_values(Capture *c) {
     for (int i = 0; i < c->traces.n; i++) {
         Trace *const trace = c->traces.at[i];
+        capture_forget_events(trace);
         for (int v = 0; v < trace->values.n; v++) {
             sn_tensor *const t = trace->values.at[v];
             if (!t) continue;

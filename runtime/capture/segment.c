@@ -9,6 +9,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
 
@@ -154,6 +155,8 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step, int drawn
         TRY(run_gradients(args, step->site, outs));
     else
         TRY(dispatch(op->row, op->form, args, op->form == FORM_out ? out_args : NULL, outs));
+    for (int i = 0; op_dynamic(op->row) && i < op->n_outs; i++)
+        TRY(custom_op_check_result(op->row, i, outs[i]->base.meta, values[i]->base.meta));
     for (int i = 0; i < op->n_outs; i++)
         if (values[i]->placeholder) tensor_bind(values[i], outs[i]);
     return ST_OK;
@@ -169,23 +172,36 @@ static Status run_op(const Trace *trace, const TraceStep *step, int drawn) {
     return status;
 }
 
-Status trace_run_eager(Trace *trace) {
+static void fail_values(const Trace *trace) {
+    for (int v = 0; v < trace->values.n; v++)
+        if (trace->values.at[v] && trace->values.at[v]->placeholder)
+            trace->values.at[v]->flags |= TF_error;
+}
+
+/* The first n ops. */
+static Status run_eager(Trace *trace, int n) {
     sn_state *const state = state_get();
     const uint64_t sequence = state->sequence, seed = state->seed;
     if (trace->n_random) state->seed = trace->seed; /* not this thread's, where another one asks */
     Status status = ST_OK;
-    trace->n_drawn = 0;
-    for (int i = 0; i < trace->ops.n && status == ST_OK; i++) {
-        const TraceStep *const step = &trace->ops.at[i];
+    trace->n_drawn = trace->n_done = 0;
+    while (trace->n_done < n) {
+        const TraceStep *const step = &trace->ops.at[trace->n_done];
         status = run_op(trace, step, trace->n_drawn);
-        trace->n_drawn += status == ST_OK && step->op->row->flags & OPF_random;
+        if (status != ST_OK) {
+            error_set_site(step->site);
+            break;
+        }
+        trace->n_drawn += (step->op->row->flags & OPF_random) != 0;
+        trace->n_done++;
     }
     state->sequence = sequence;
     state->seed = seed;
-    for (int v = 0; status != ST_OK && v < trace->values.n; v++)
-        if (trace->values.at[v]->placeholder) trace->values.at[v]->flags |= TF_error;
+    if (status != ST_OK) fail_values(trace);
     return status;
 }
+
+Status trace_run_eager(Trace *trace) { return run_eager(trace, trace->ops.n); }
 
 /* Compiled run -------------------------------------------------------------------------------- */
 
@@ -220,6 +236,21 @@ Status capture_before_write(Capture *c, const Storage *storage) {
     return ST_OK;
 }
 
+/* What failed has said why, and nothing was written; but effects have happened and may not happen again. What comes
+ * before the first of them runs as in eager; that and all that follows has failed. */
+static Status run_until_effect(Trace *trace, Status status) {
+    ErrorSlot *const slot = error_slot();
+    const ErrorSlot kept = *slot;
+    int n = 0;
+    while (!(trace->ops.at[n].op->row->flags & OPF_ordered)) n++;
+    error_clear();
+    const Status before = run_eager(trace, n);
+    if (before != ST_OK) return before;
+    *slot = kept;
+    fail_values(trace);
+    return status;
+}
+
 static Status run_compiled(Trace *trace, Variant *variant) {
     const Status status = variant_run(variant, trace);
     if (status == ST_OK) {
@@ -229,10 +260,15 @@ static Status run_compiled(Trace *trace, Variant *variant) {
         atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
         return trace_note_views(trace, variant);
     }
-    if (status != ST_VALUE && status != ST_MEMORY) return status;
-    error_clear(); /* a check failed and nothing was committed: eager says which op [semantics C8]
-                    */
+    if (status != ST_VALUE && status != ST_MEMORY && !trace->fallible && !trace->ordered)
+        return status;
+    /* A check or a user's kernel failed and nothing was committed: eager says which op [semantics C8]. */
     trace->state = TRACE_eager;
+    if (trace->ordered) {
+        trace->reason = "an op beside one with effects failed";
+        return run_until_effect(trace, status);
+    }
+    error_clear();
     trace->reason = "a value check failed or memory ran out";
     return trace_run_eager(trace);
 }
@@ -277,7 +313,7 @@ static void drop_dead(Trace *trace) {
 
 /* Ops behind the one that failed were recorded, but eager would not have called them. */
 static void undo(const Trace *trace) {
-    capture_drop_gradients(trace);
+    capture_undo_events(trace);
     if (trace->n_random) state_get()->sequence = trace->sequence + (uint64_t)trace->n_drawn;
 }
 
@@ -292,6 +328,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
     const Status status = run_trace(trace);
     c->running = false;
     if (status != ST_OK) undo(trace);
+    capture_forget_events(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);
     capture_resume(suspended);
     if (!capture_begin_trace(c)) return ST_MEMORY;
@@ -355,6 +392,6 @@ Status capture_seed(void) {
     Capture *const c = capture_current();
     if (!c) return ST_OK;
     c->outside = "sn_seed in the body";
-    return c->trace->n_random ? capture_flush(c, "sn_seed after random ops", state_get()->site)
-                              : ST_OK;
+    if (c->trace->n_random) TRY(capture_flush(c, "sn_seed after random ops", state_get()->site));
+    return capture_note_seed();
 }

@@ -129,6 +129,20 @@ static Status meta_rule(MetaCall *call) {
     return status;
 }
 
+Status custom_op_check_result(const OpRow *row, int result, const Meta *made, const Meta *said) {
+    if (meta_same_sizes(made, said) && made->dtype == said->dtype) return ST_OK;
+    Text texts[2] = {0};
+    meta_print(NULL, &texts[0], made);
+    meta_print(NULL, &texts[1], said);
+    const Status status = error_raise(
+        ST_SHAPE, "%s: its kernel returned %s as result %d, where its meta rule said %s", row->name,
+        text_str(&texts[0]), result, text_str(&texts[1]));
+    error_set_op(row->name);
+    text_free(&texts[0]);
+    text_free(&texts[1]);
+    return status;
+}
+
 /* registration -------------------------------------------------------------------------------- */
 
 static Status full_name(const Schema *schema, char *name, size_t room) {
@@ -180,6 +194,7 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
                       .samples = "",
                       .doc = "A user's op.",
                       .derivative = desc->derivative ? "custom" : NULL,
+                      .flags = OPF_user,
                       .n_params = schema.n_params,
                       .n_out = schema.n_out,
                       .returns_list = schema.returns_list,

@@ -19,6 +19,9 @@ struct DynamicOp {
 const DynamicOp *custom_op_register(const sn_op_desc *desc);
 const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the last */
 
+/* Is a kernel's result what the meta rule said, which the ops after it were recorded with? Raises what both are. */
+Status custom_op_check_result(const OpRow *row, int result, const Meta *made, const Meta *said);
+
 /* A derivative body that is being emitted into a graph (custom_derivative.c): capture's kernel passes
  * every op that the body calls to it. */
 typedef struct Emission Emission;

@@ -6,6 +6,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
+#include "runtime/core/custom_op.h"
 #include "runtime/cpu/cpu_gemm.h"
 #include "runtime/cpu/interp.h"
 
@@ -300,10 +301,7 @@ static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *o
     sn_tensor *made[MAX_OUTS] = {0};
     TRY(dispatch(row, FORM_functional, args, NULL, made));
     for (int i = 0; i < row->n_out; i++) {
-        if (!meta_same_sizes(made[i]->base.meta, outs[i]->base.meta) ||
-            made[i]->base.meta->dtype != outs[i]->base.meta->dtype)
-            return error_raise(ST_SHAPE, "%s: result %d is not what its meta rule said", row->name,
-                               i);
+        TRY(custom_op_check_result(row, i, made[i]->base.meta, outs[i]->base.meta));
         const Arg copy[] = {A_VAL(&outs[i]->base), A_VAL(&made[i]->base), A_BOOL(false)};
         sn_tensor *written;
         TRY(dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written));
