@@ -213,6 +213,21 @@ static sn_value value_of(const FzRun *run, const FzArg *a, int64_t *ints, sn_ten
     }
 }
 
+static int64_t span_of(sn_tensor *t) {
+    const sn_ints sizes = sn_sizes(t), strides = sn_strides(t);
+    int64_t span = 1;
+    for (int64_t d = 0; d < sizes.n; d++) span += (sizes.data[d] - 1) * strides.data[d];
+    return span;
+}
+
+/* What an op leaves unset is anything, also between the elements of memory that empty_strided makes,
+ * where as_strided may look. (Elsewhere sizes are not asked for: they may be symbols.) */
+static void zero_unset(sn_tensor *t, const char *op) {
+    const bool apart = strstr(op, "empty_strided") && !strstr(op, ".out");
+    const int64_t span = apart && sn_numel(t) > 0 ? span_of(t) : 0;
+    sn_zero_(span && span > sn_numel(t) ? sn_as_strided(t, SN_INTS(span), SN_INTS(1), 0) : t);
+}
+
 static void run_op(FzRun *run, const FzStep *step) {
     sn_value in[FZ_ARGS], out[8] = {{0}};
     int64_t ints[FZ_ARGS][FZ_LIST];
@@ -225,10 +240,8 @@ static void run_op(FzRun *run, const FzStep *step) {
     for (int i = 0; i < step->n_out; i++)
         run->values[step->out + i] =
             !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
-    if (strstr(step->op, "empty") && run->values[step->out]) { /* its contents are anything */
-        sn_value zero = sn_val(run->values[step->out]);
-        sn_op_call1(sn_op_find("aten::zero_"), &zero, 1);
-    }
+    if (strstr(step->op, "empty") && run->values[step->out])
+        zero_unset(run->values[step->out], step->op);
 }
 
 /* An item that a failed op leaves without a value is not seen: eager ended at the op; others may be, since code after the
