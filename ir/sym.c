@@ -159,6 +159,20 @@ int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound) {
     return made;
 }
 
+SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints) {
+    SymEnv *const copy = sym_env_new(arena);
+    for (int i = 0; copy && i < env->exprs.n; i++) {
+        const SymExpr *const e = &env->exprs.at[i];
+        if (e->op == SYM_free)
+            sym_free(copy, hints[e->a], e->b);
+        else
+            node(copy, e->op, e->a, e->b);
+    }
+    for (int i = 0; copy && i < env->guards.n; i++)
+        VEC_PUSH(arena, &copy->guards, env->guards.at[i]);
+    return copy;
+}
+
 /* the canonical order ------------------------------------------------------------------------- */
 
 static int compare(const SymEnv *env, int64_t a, int64_t b) {

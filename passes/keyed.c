@@ -30,6 +30,7 @@ static bool apply_rules(Keyed *k, Arena *arena) {
     k->held = ARENA_ARRAY(arena, GVal *, n + 1);
     if (!forward || !k->held) return false;
     forward->bail = k->spec->bail;
+    forward->env = forward->builder.env = k->spec->env;
     for (int i = 0; i < n; i++) k->held[i] = by_id(forward, k->spec->kept[i]);
     k->joint = joint_build(forward, &k->spec->joint);
     return k->joint != NULL;
@@ -86,9 +87,11 @@ KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec) {
     if (!k.out) return NULL;
     k.out->saved = ARENA_ARRAY(arena, int, spec->restore->inputs.n + 1);
     k.out->graph = graph_beside(spec->functional, arena, "backward");
-    if (k.out->graph) k.out->graph->bail = spec->bail;
-    if (!k.out->saved || !k.out->graph || !apply_rules(&k, arena) || !need_gradients(&k) ||
-        !restore(&k) || !append_rules(&k) || error_pending())
+    if (!k.out->saved || !k.out->graph) return NULL;
+    k.out->graph->bail = spec->bail;
+    k.out->graph->env = k.out->graph->builder.env = spec->env;
+    if (!apply_rules(&k, arena) || !need_gradients(&k) || !restore(&k) || !append_rules(&k) ||
+        error_pending())
         return NULL;
     graph_number(k.out->graph);
     return k.out;

@@ -86,6 +86,7 @@ typedef struct KeyedSpec {
     Graph *functional;
     const Graph *restore;
     const int *kept;
+    SymEnv *env; /* functional's or a copy: takes what the backward decides of sizes */
     JointSpec joint;
     Bail *bail; /* the exit of the compile */
 } KeyedSpec;

@@ -127,6 +127,8 @@ static Status make_usual(Training *t, const Graph *backward) {
                         .needs = t->want,
                         .partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1),
                         .metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1),
+                        .env = backward->env,
+                        .first_guard = sym_guard_count(backward->env),
                         .n_saved = t->partition->n_saved};
     if (!c->partial || !c->metas) return ST_MEMORY;
     int n = t->n_saved = t->partition->n_saved;

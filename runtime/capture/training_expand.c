@@ -65,7 +65,7 @@ static sn_tensor *handle_of(const Expansion *e, const GVal *value) {
     const int held = e->l->variant->training->tape.held_of[value->id];
     const sn_tensor *const data = held >= 0 ? e->held[held] : NULL;
     if (data) return *slot = tensor_from_storage(data->storage, data->base.meta, data->offset);
-    const Meta *const meta = training_meta(e->l->variant, value->base.meta, e->l->symbols);
+    const Meta *const meta = training_meta(e->run.graph->env, value->base.meta, e->l->symbols);
     return *slot = meta ? tensor_without_data(meta) : NULL;
 }
 

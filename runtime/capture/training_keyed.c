@@ -1,20 +1,24 @@
 /* training_keyed.c: the compiled backward of a call [semantics G1]. A case is keyed on which output
  * gradients are defined and how they are laid out, which partial sums are continued and which
  * gradients are wanted. The usual case was compiled with the forward; others are compiled when they
- * are first needed, up to a bound. A case that has no code (beyond the bound, of a forward with
- * symbolic sizes, or because compiling failed) expands into eager's nodes, with the same bits. */
+ * are first needed, up to a bound. What the rules of a later case decide of symbolic sizes are guards
+ * of its own, in a copy of the variant's symbols: the variant is in use. A case that has no code
+ * (beyond the bound, or because compiling failed) expands into eager's nodes, with the same bits. */
 #include "runtime/capture/training_parts.h"
 
 #include "runtime/base/alloc.h"
 
 enum { MAX_CASES = 8 };
 
-const Meta *training_meta(const Variant *v, const Meta *meta, const int64_t *symbols) {
+static int64_t value_of(const SymEnv *env, int64_t v, const int64_t *symbols) {
+    return sym_is(v) ? sym_eval(env, v, symbols) : v;
+}
+
+const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
-    const GraphRun run = {.graph = v->training->tape.functional, .symbols = symbols};
     for (int d = 0; d < meta->rank; d++) {
-        sizes[d] = graph_run_int(&run, meta->sizes[d]);
-        strides[d] = graph_run_int(&run, meta->strides[d]);
+        sizes[d] = value_of(env, meta->sizes[d], symbols);
+        strides[d] = value_of(env, meta->strides[d], symbols);
     }
     return meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, false);
 }
@@ -25,9 +29,15 @@ static const Meta *layout_of(const sn_tensor *grad) {
     return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, false);
 }
 
-static bool same_layout(const Variant *v, const Meta *want, const int64_t *symbols,
+static bool same_layout(const SymEnv *env, const Meta *want, const int64_t *symbols,
                         const sn_tensor *grad) {
-    return training_meta(v, want, symbols) == layout_of(grad);
+    return training_meta(env, want, symbols) == layout_of(grad);
+}
+
+static bool guards_hold(const BackwardCase *c, const int64_t *symbols) {
+    for (int i = c->first_guard; c->env && i < sym_guard_count(c->env); i++)
+        if (!sym_guard_holds(c->env, sym_guard_at(c->env, i), symbols)) return false;
+    return true;
 }
 
 /* exact: down to the layout of the gradients. */
@@ -42,10 +52,10 @@ static bool fits(const BackwardCase *c, const Variant *v, const int64_t *symbols
     for (int i = 0; i < t->n_user; i++) {
         const bool defined = t->out_tracked[i] && call->grad_out[i];
         if (defined != c->defined[i]) return false;
-        if (exact && defined && !same_layout(v, c->metas[i], symbols, call->grad_out[i]))
+        if (exact && defined && !same_layout(c->env, c->metas[i], symbols, call->grad_out[i]))
             return false;
     }
-    return true;
+    return guards_hold(c, symbols);
 }
 
 static const BackwardCase *find(const Variant *v, const int64_t *symbols, const TapeBackward *call,
@@ -59,35 +69,58 @@ static const BackwardCase *find(const Variant *v, const int64_t *symbols, const 
 
 typedef struct CaseJob {
     const Variant *variant;
+    const int64_t *symbols; /* of the call that needs it */
     BackwardCase *made;
     Graph *graph;
     Plan *plan;
 } CaseJob;
+
+/* A gradient of symbolic sizes comes in the layout of its output. */
+static JointSpec joint_spec(const CaseJob *job) {
+    const Training *const t = job->variant->training;
+    const BackwardCase *const c = job->made;
+    bool *const defined = ARENA_ARRAY(c->arena, bool, t->n_forward + 1);
+    const Meta **const metas = ARENA_ARRAY(c->arena, const Meta *, t->n_forward + 1);
+    if (defined) memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
+    if (metas) memcpy(metas, c->metas, sizeof *metas * (size_t)t->n_user);
+    return (JointSpec){.want = c->needs,
+                       .grad_defined = defined,
+                       .partial = c->partial,
+                       .grad_meta = job->variant->dynamic ? NULL : metas};
+}
+
+/* The layouts of its inputs after the saved values: the partial sums, then the gradients. */
+static void note_layouts(const Training *t, BackwardCase *c, const Graph *graph) {
+    int n = c->n_saved;
+    for (int i = 0; i < t->n_inputs; i++)
+        if (c->partial[i]) c->sums[i] = graph->inputs.at[n++]->base.meta;
+    for (int i = 0; i < t->n_user; i++)
+        if (c->defined[i]) c->metas[i] = graph->inputs.at[n++]->base.meta;
+}
 
 static Status plan_case(void *context) {
     CaseJob *const job = context;
     const Training *const t = job->variant->training;
     BackwardCase *const c = job->made;
     int *const kept = ARENA_ARRAY(c->arena, int, t->tape.held.n + 1);
-    if (!kept) return ST_MEMORY;
+    const SymEnv *const variant_env = t->tape.functional->env;
+    SymEnv *const env = sym_env_copy(variant_env, c->arena, job->symbols);
+    if (!kept || !env || error_pending()) return ST_MEMORY;
     for (int i = 0; i < t->tape.held.n; i++) kept[i] = t->tape.held.at[i].value->id;
-    bool *const defined = ARENA_ARRAY(c->arena, bool, t->n_forward + 1);
-    const Meta **const metas = ARENA_ARRAY(c->arena, const Meta *, t->n_forward + 1);
-    memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
-    memcpy(metas, c->metas, sizeof *metas * (size_t)t->n_user);
-    const KeyedSpec spec = {
-        .functional = t->tape.functional,
-        .restore = t->partition->restore,
-        .kept = kept,
-        .bail = job->graph->bail,
-        .joint = {
-            .want = c->needs, .grad_defined = defined, .partial = c->partial, .grad_meta = metas}};
+    const KeyedSpec spec = {.functional = t->tape.functional,
+                            .restore = t->partition->restore,
+                            .kept = kept,
+                            .env = env,
+                            .bail = job->graph->bail,
+                            .joint = joint_spec(job)};
+    if (error_pending()) return ST_MEMORY;
     KeyedBackward *const keyed = keyed_build(c->arena, &spec);
     if (!keyed) return error_pending() ? error_pending() : ST_UNSUPPORTED;
     c->saved = keyed->saved;
     c->n_saved = keyed->n_saved;
-    for (int i = 0, n = c->n_saved; i < t->n_inputs; i++)
-        if (c->partial[i]) c->sums[i] = keyed->graph->inputs.at[n++]->base.meta;
+    c->first_guard = sym_guard_count(variant_env);
+    c->env = env;
+    note_layouts(t, c, keyed->graph);
     const PassOptions options = compile_pass_options(NULL, &c->info);
     TRY(passes_run(keyed->graph, "decompose,fold,cse,dce,reinplace," PLAN_PASSES, &options));
     job->plan = keyed->graph->plan;
@@ -95,9 +128,10 @@ static Status plan_case(void *context) {
 }
 
 /* A failure leaves the case without code. */
-static void compile_case(const Variant *v, BackwardCase *c) {
+static void compile_case(const Variant *v, const int64_t *symbols, BackwardCase *c) {
     if (failpoint("backward")) return;
-    CaseJob job = {.variant = v, .made = c, .graph = graph_new(c->arena, "case")};
+    CaseJob job = {
+        .variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
     if (job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK)
         compile_plan(job.plan, &c->info, &c->run);
     error_clear();
@@ -131,14 +165,14 @@ static BackwardCase *case_new(const Variant *v, const TapeBackward *call) {
     return NULL;
 }
 
-/* Under the lock. With symbolic sizes the rules might add guards to a variant that is in use. */
+/* Under the lock. */
 static const BackwardCase *make(Variant *v, const int64_t *symbols, const TapeBackward *call) {
     Training *const t = v->training;
     const BackwardCase *const near = find(v, symbols, call, t->n_cases < MAX_CASES && !v->dynamic);
     if (near) return near; /* another thread's, or one of another layout */
     BackwardCase *const c = case_new(v, call);
     if (!c) return NULL;
-    if (!v->dynamic && t->n_cases < MAX_CASES) compile_case(v, c);
+    if (t->n_cases < MAX_CASES) compile_case(v, symbols, c);
     t->n_cases++;
     c->next = atomic_load_explicit(&t->cases, memory_order_relaxed);
     atomic_store_explicit(&t->cases, c, memory_order_release);

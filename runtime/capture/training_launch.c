@@ -43,7 +43,8 @@ static Status check_held(const Launch *l, const TapeStep *step, const Held *held
     const TapeSaved *const watched = &l->watched[held->watch];
     const uint32_t now = tensor_version(watched->tensor);
     if (now == watched->version) return ST_OK;
-    const Meta *const meta = training_meta(l->variant, held->value->base.meta, l->symbols);
+    const SymEnv *const env = l->variant->training->tape.functional->env;
+    const Meta *const meta = training_meta(env, held->value->base.meta, l->symbols);
     if (!meta) return error_pending();
     Text name = {0};
     tape_row_name(step->node->row, &name);
@@ -98,12 +99,12 @@ static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward 
     for (int i = 0; i < c->n_saved; i++) to[n++] = l->saved[c->saved ? c->saved[i] : i].tensor;
     for (int i = 0; i < t->n_inputs; i++) {
         if (!c->partial[i]) continue;
-        to[n] = laid_out(call->partial[i], training_meta(l->variant, c->sums[i], l->symbols));
+        to[n] = laid_out(call->partial[i], training_meta(c->env, c->sums[i], l->symbols));
         if (!to[n++]) return error_pending();
     }
     for (int i = 0; i < t->n_user; i++) {
         if (!c->defined[i]) continue;
-        to[n] = laid_out(call->grad_out[i], training_meta(l->variant, c->metas[i], l->symbols));
+        to[n] = laid_out(call->grad_out[i], training_meta(c->env, c->metas[i], l->symbols));
         if (!to[n++]) return error_pending();
     }
     return ST_OK;

@@ -44,14 +44,17 @@ typedef struct TapePlan {
 typedef struct BackwardCase BackwardCase;
 struct BackwardCase {
     BackwardCase *next;
-    Arena *arena;       /* of a later case; NULL: the variant's */
-    bool *defined;      /* by user output: has a gradient */
-    bool *needs;        /* by graph input: its gradient is wanted */
-    bool *partial;      /* by graph input: a sum is continued */
-    const Meta **metas; /* by user output: layout of its gradient; symbolic for the variant's own */
-    const Meta **sums;  /* by graph input: layout of its partial sum, where one is continued */
-    bool *ran;          /* by step: eager's node runs */
-    Executable *run;    /* NULL: expands */
+    Arena *arena;  /* of a later case; NULL: the variant's */
+    bool *defined; /* by user output: has a gradient */
+    bool *needs;   /* by graph input: its gradient is wanted */
+    bool *partial; /* by graph input: a sum is continued */
+    const Meta *
+        *metas; /* by user output: layout of its gradient, of symbols where the variant has some */
+    const Meta **sums; /* by graph input: layout of its partial sum, where one is continued */
+    const SymEnv *env; /* of those; a later case has a copy of the variant's */
+    int first_guard;   /* the guards of env from here on are the case's own */
+    bool *ran;         /* by step: eager's node runs */
+    Executable *run;   /* NULL: expands */
     int n_saved;
     const int *saved; /* which saved values it reads, in order; NULL: all */
     CompileInfo info;
@@ -94,8 +97,8 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const bool *defined, const 
 /* training_keyed.c: the case of a call, made on first need; NULL raises. */
 const BackwardCase *training_case(Variant *v, const int64_t *symbols, const TapeBackward *call);
 void training_cases_free(Training *t);
-/* A metadata of the graph with the launch's sizes. */
-const Meta *training_meta(const Variant *v, const Meta *meta, const int64_t *symbols);
+/* A metadata with the launch's sizes. */
+const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols);
 
 /* training_expand.c: a TapeCompiled's expand: eager's nodes take the launch's place for good. */
 Status training_become(void *launch, const TapeEdge *edges, TapeEdge *now);

@@ -170,6 +170,64 @@ START_TEST(g1_keys_are_bounded) {
 }
 END_TEST
 
+/* Symbolic sizes: a key is compiled once for all of them. */
+static sn_tensor *of_one_sized(sn_function *fn, int which, int64_t rows) {
+    sn_tensor *const x = LEAF(7, rows, 6);
+    sn_tensor *out[2];
+    ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+    sn_tensor *sum = sn_mul(out[which], sn_t(sn_contiguous(sn_t(out[which]))));
+    if (rows & 1) sum = sn_add(sum, sn_exp(x)); /* a partial sum */
+    backward(sn_sum(sum));
+    return sn_grad(x);
+}
+
+START_TEST(g1_a_key_of_symbolic_sizes_is_compiled_once) {
+    const Twin twin =
+        twin_new(two_outputs, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
+    of_one_sized(twin.fast, 0, 3);
+    for (int64_t rows = 2; rows < 18; rows++) {
+        const int which = (int)(rows / 2 & 1);
+        sn_tensor *const want = of_one_sized(twin.eager, which, rows);
+        ck_assert_msg(same_bits(of_one_sized(twin.fast, which, rows), want), "%d rows", (int)rows);
+    }
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+    EXPECT_KEYS(twin.fast, 4, 4);
+    twin_free(twin);
+}
+END_TEST
+
+/* What a rule decides of a size is the key's guard, not the forward's. */
+static sn_status two_sums(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const w = sn_in(f, 1);
+    sn_out(f, 1, sn_sum_dim(sn_mul(x, w), SN_INTS(0), false));
+    return sn_out(f, 0, sn_mm(sn_t(x), x));
+}
+
+static sn_tensor *of_two_sums(sn_function *fn, int which, int64_t rows) {
+    sn_tensor *const in[] = {LEAF(7, rows, 6), LEAF(8, rows, 1)};
+    sn_tensor *out[2];
+    ck_assert_int_eq(sn_call(fn, in, 2, out, 2), SN_OK);
+    backward(sn_sum(sn_mul(out[which], out[which])));
+    return sn_grad(in[0]);
+}
+
+START_TEST(g1_sizes_that_a_key_decides_are_its_own_guards) {
+    const Twin twin =
+        twin_new(two_sums, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
+    of_two_sums(twin.fast, 0, 3);
+    for (int64_t rows = 2; rows < 40; rows++) {
+        sn_tensor *const want = of_two_sums(twin.eager, rows & 1, rows);
+        ck_assert_msg(same_bits(of_two_sums(twin.fast, rows & 1, rows), want), "%d rows",
+                      (int)rows);
+    }
+    int kernels;
+    ck_assert_int_le(keys_of(twin.fast, &kernels), 8);
+    ck_assert_int_ge(keys_of(twin.fast, &kernels), 2);
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+    twin_free(twin);
+}
+END_TEST
+
 /* G3: what is saved --------------------------------------------------------------------------- */
 
 static sn_status gelu_of_sum(sn_frame *f) {
@@ -492,6 +550,8 @@ int main(void) {
         g1_partial_sums_are_arguments_of_the_compiled_backward,
         g1_only_wanted_gradients_are_computed,
         g1_keys_are_bounded,
+        g1_a_key_of_symbolic_sizes_is_compiled_once,
+        g1_sizes_that_a_key_decides_are_its_own_guards,
         g3_what_eager_does_not_hold_may_be_written,
         g3_the_version_error_names_the_node_of_eager,
         g3_nodes_are_used_up_one_by_one,
