@@ -122,7 +122,8 @@ static void measure(Runner *runners, int n, double seconds) {
 }
 
 static sn_function *compile(const Work *w, sn_compile_mode mode, const char *name) {
-    const sn_compile_options *const o = SN_COMPILE_OPTIONS(.mode = mode, .name = name);
+    const sn_compile_options *const o =
+        SN_COMPILE_OPTIONS(.mode = mode, .dynamic = w->dynamic, .name = name);
     return w->graph ? sn_graph_compile(w->graph, o) : sn_compile(w->body, w->closure, o);
 }
 
@@ -347,6 +348,7 @@ static bool wanted(const Options *o, const char *name) {
 /* Targets ------------------------------------------------------------------------------------- */
 
 static bool is_row(const char *prefix) {
+    if (!*prefix) return false;
     for (const BenchRow *row = bench_rows; row->name; row++)
         if (!strncmp(row->name, prefix, strlen(prefix))) return true;
     return false;
@@ -374,6 +376,7 @@ static void target_work(const Options *o, const Target *t, Work *w) {
                 .graph = t->graph,
                 .body = t->body,
                 .closure = t->closure,
+                .dynamic = o->target.compile.dynamic,
                 .n_in = t->n_in,
                 .n_out = t->n_out ? t->n_out : -1};
     if (t->n_in > WORK_INPUTS || t->n_out > WORK_OUTPUTS)
@@ -491,6 +494,17 @@ static bool take(Options *o, int argc, char **argv, int *i, const char **threads
     return true;
 }
 
+/* Options that would have no effect; NULL: none. */
+static const char *useless(const Options *o) {
+    const TargetOptions *const t = &o->target;
+    if (!is_target(o)) return t->given ? "inputs and modes are for a target, not for rows:" : NULL;
+    if (t->vary) return "sizes do not vary here:";
+    if (t->compile.mode == SN_COMPILE_EAGER) return "it is timed against eager, not as:";
+    return is_sample(o->names[0]) && (t->n_inputs || t->grad || t->outs_given)
+               ? "inputs, outputs and gradients are a sample's own:"
+               : NULL;
+}
+
 int command_bench(const Command *self, int argc, char **argv) {
     char *given[64], *names[64];
     if (argc > COUNT_OF(given)) return usage_error(self, "too many arguments after", argv[63]);
@@ -509,10 +523,7 @@ int command_bench(const Command *self, int argc, char **argv) {
             return usage_error(self, "a sample goes alone, not with", o.names[1]);
         return usage_error(self, "no row, sample, .sn file or library.so:symbol is", o.names[i]);
     }
-    const TargetOptions *const t = &o.target;
-    if (is_target(&o) && is_sample(o.names[0]) &&
-        (t->n_inputs || t->grad || t->vary || t->outs_given))
-        return usage_error(self, "inputs, outputs and gradients are its own: sample", o.names[0]);
+    if (useless(&o)) return usage_error(self, useless(&o), o.target.given);
     if (o.cold) return run_cold(&o);
     return is_target(&o) ? with_target(&o, time_target) : run_rows(&o);
 }

@@ -25,6 +25,7 @@ typedef struct Work {
     sn_body body;
     void *closure;
     void (*closure_free)(void *closure);
+    sn_dynamic dynamic;
     sn_tensor *in[WORK_INPUTS]; /* kept by the work */
     int n_in, n_out;            /* outputs; 0: what the kind of work gives; -1: none */
     int ops;                    /* overhead: ops in one run of the body */

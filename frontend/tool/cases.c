@@ -144,7 +144,7 @@ int command_cases(const Command *self, int argc, char **argv) {
     if (!report.overloads) return EXIT_environment;
     for (int i = 0; i < n_files; i++)
         if (cases_replay(argv[i], &options, &totals) != ST_OK)
-            code = report_error(EXIT_environment);
+            code = report_error(error_pending() == ST_PARSE ? EXIT_wrong : EXIT_environment);
     qsort(report.overloads, (size_t)report.n_overloads, sizeof *report.overloads, by_name);
     if (report.json)
         print_json(&report, &totals);

@@ -20,6 +20,7 @@
 
 typedef struct OptRun {
     const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library;
+    int most; /* `limit` as a number */
     bool trace;
 } OptRun;
 
@@ -145,7 +146,7 @@ static Status run_lists(void *context) {
     const OptRun *const opt = run->opt;
     const PassOptions options = {.verify = true,
                                  .skip = opt->skip,
-                                 .limit = atoi(opt->limit),
+                                 .limit = opt->most,
                                  .trace = opt->trace ? trace_pass : NULL,
                                  .trace_context = stderr};
     TRY(passes_run(run->graph, opt->passes, &options));
@@ -220,6 +221,7 @@ static int run_file(const OptRun *opt) {
     if (file_read(opt->path, &text, &n) != ST_OK) return report_error(EXIT_environment);
     const Status status = run(opt, text);
     mem_free(text);
+    if (status == ST_PARSE) error_add_path(opt->path);
     return status == ST_OK ? EXIT_done
                            : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);
 }
@@ -259,7 +261,7 @@ int command_opt(const Command *self, int argc, char **argv) {
     if (!opt.path) return usage_error(self, "no file given after", "opt");
     if (*opt.then && !opt.joint) return usage_error(self, "goes with --joint", "--then");
     if (stage_find(opt.stage) < 0) return unknown_stage(self, opt.stage);
-    if (!opt.limit[0] || opt.limit[strspn(opt.limit, "0123456789")])
+    if (!count_read(opt.limit, INT_MAX, &opt.most))
         return usage_error(self, "--limit wants a number, not", opt.limit);
     if (passes_check(opt.passes) != ST_OK || passes_check(opt.skip) != ST_OK ||
         passes_check(opt.then) != ST_OK)

@@ -17,6 +17,7 @@ enum { CALLS = 3 };
 /* The folder of this program's samples: bin/samples beside bin/sinter. */
 static bool sample_path(const char *name, char *out, size_t room) {
     char self[900];
+    if (!*name || *name == '.' || strchr(name, '/')) return false;
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return false;
     self[n] = '\0';
@@ -172,15 +173,18 @@ static int parse(const Command *self, int argc, char **argv, Job *job) {
     for (int i = 0; i < argc; i++) {
         const char *value;
         if (job->target.name && is_sample(job) && !strcmp(self->name, "run")) return EXIT_done;
-        if (!strcmp(argv[i], "--json"))
+        const bool dumps = !strcmp(self->name, "dump");
+        if (!dumps && !strcmp(argv[i], "--json"))
             job->json = true;
-        else if ((value = option_value(argv[i], "--stage")))
+        else if (dumps && (value = option_value(argv[i], "--stage")))
             job->stage = value;
         else if (!target_option(&job->target, argc, argv, &i))
             return usage_error(self, "unexpected", argv[i]);
     }
-    return job->target.name ? EXIT_done
-                            : usage_error(self, "a target is missing after", self->name);
+    if (!job->target.name) return usage_error(self, "a target is missing after", self->name);
+    if (is_sample(job) && job->target.given)
+        return usage_error(self, "a sample has inputs and modes of its own:", job->target.given);
+    return EXIT_done;
 }
 
 int command_run(const Command *self, int argc, char **argv) {

@@ -12,6 +12,8 @@
 #include "runtime/base/error.h"
 #include "samples/work.h"
 
+enum { MAX_SYMBOLS = 256 };
+
 static bool word_index(const char *const *words, int n, const char *word, int *index) {
     for (*index = 0; *index < n; (*index)++)
         if (!strcmp(words[*index], word)) return true;
@@ -20,10 +22,12 @@ static bool word_index(const char *const *words, int n, const char *word, int *i
 
 bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     const char *const a = argv[*i];
+    if (a[0] == '-' && a[1]) o->given = a;
     const char *value = option_value(a, "--input");
     if (!value && !strcmp(a, "--input") && *i + 1 < argc) value = argv[++*i];
     if (value) {
-        if (o->n_inputs < TARGET_INPUTS) o->inputs[o->n_inputs++] = value;
+        if (o->n_inputs == TARGET_INPUTS) return false;
+        o->inputs[o->n_inputs++] = value;
         return true;
     }
     if (!strcmp(a, "--grad")) return o->grad = true;
@@ -49,10 +53,14 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     return true;
 }
 
-static sn_tensor *random_tensor(const Meta *meta, int64_t symbol) {
-    int64_t sizes[MAX_RANK];
-    for (int d = 0; d < meta->rank; d++)
-        sizes[d] = sym_is(meta->sizes[d]) ? symbol : meta->sizes[d];
+static sn_tensor *random_tensor(const SymEnv *env, const Meta *meta, int64_t symbol) {
+    int64_t sizes[MAX_RANK], symbols[MAX_SYMBOLS];
+    if (sym_free_count(env) > MAX_SYMBOLS) {
+        error_raise(ST_UNSUPPORTED, "more than %d symbolic sizes", MAX_SYMBOLS);
+        return NULL;
+    }
+    for (int i = 0; i < MAX_SYMBOLS; i++) symbols[i] = symbol;
+    for (int d = 0; d < meta->rank; d++) sizes[d] = sym_eval(env, meta->sizes[d], symbols);
     const sn_ints list = {sizes, meta->rank};
     const DCategory category = dtype_category(meta->dtype);
     if (category == CAT_float) return sn_to(sn_randn(list, SN_F32), (sn_dtype)meta->dtype);
@@ -60,10 +68,19 @@ static sn_tensor *random_tensor(const Meta *meta, int64_t symbol) {
     return sn_to(sn_mul_scalar(sn_rand(list, SN_F32), sn_float(4)), (sn_dtype)meta->dtype);
 }
 
-static void add_input(const TargetOptions *o, Target *t, const Meta *meta) {
-    sn_tensor *const made = random_tensor(meta, t->symbol);
+static void add_input(const TargetOptions *o, Target *t, const SymEnv *env, const Meta *meta) {
+    sn_tensor *const made = random_tensor(env, meta, t->symbol);
     if (made && o->grad && dtype_is_float(meta->dtype)) sn_requires_grad_(made, true);
     if (made && t->n_in < TARGET_INPUTS) t->in[t->n_in++] = sn_keep(made);
+}
+
+/* The reader says what it wants where; this, of which option. */
+static void name_input(const char *given) {
+    ErrorSlot *const slot = error_slot();
+    char said[sizeof slot->message];
+    memcpy(said, slot->message, sizeof said);
+    snprintf(slot->message, sizeof slot->message, "--input '%.200s': %.*s", given,
+             (int)sizeof said - 256, said);
 }
 
 static void add_given(const TargetOptions *o, Target *t) {
@@ -73,13 +90,16 @@ static void add_given(const TargetOptions *o, Target *t) {
         Meta *meta;
         const char *end;
         t->exit_code = EXIT_usage;
-        if (meta_parse(arena, env, o->inputs[i], &end, &meta) != ST_OK) break;
+        if (meta_parse(arena, env, o->inputs[i], &end, &meta) != ST_OK) {
+            name_input(o->inputs[i]);
+            break;
+        }
         if (*end) {
             error_raise(ST_PARSE, "--input '%s': unexpected '%s'", o->inputs[i], end);
             break;
         }
         t->exit_code = EXIT_wrong;
-        add_input(o, t, meta);
+        add_input(o, t, env, meta);
     }
     arena_free(arena);
 }
@@ -91,7 +111,7 @@ static void add_of_graph(const TargetOptions *o, Target *t) {
     if (arena && graph_parse(arena, text, strlen(text), &graph) == ST_OK) {
         t->n_out = graph->outputs.n;
         for (int i = 0; !o->n_inputs && i < graph->inputs.n; i++)
-            add_input(o, t, graph->inputs.at[i]->base.meta);
+            add_input(o, t, graph->env, graph->inputs.at[i]->base.meta);
     }
     arena_free(arena);
 }
@@ -112,6 +132,7 @@ static void open_graph(const TargetOptions *o, Target *t) {
     t->exit_code = EXIT_wrong;
     t->graph = sn_graph_parse(text, n);
     mem_free(text);
+    if (sn_check() == SN_ERR_PARSE) error_add_path(o->name);
     if (t->graph) target_inputs(o, t, DEFAULT_SIZE);
 }
 

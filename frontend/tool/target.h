@@ -23,6 +23,7 @@ typedef struct Target {
 
 typedef struct TargetOptions {
     const char *name;
+    const char *given;                 /* the last option; NULL: none */
     const char *inputs[TARGET_INPUTS]; /* "f32[8,16]" */
     int n_inputs, n_out;
     bool outs_given; /* n_out is --outputs */

@@ -60,6 +60,12 @@ void error_set_site(const void *site) {
     if (slot->status != ST_OK && !slot->where[0] && !slot->site) slot->site = site;
 }
 
+void error_add_path(const char *path) {
+    ErrorSlot *const slot = error_slot();
+    const size_t used = strlen(slot->message);
+    snprintf(slot->message + used, sizeof slot->message - used, " in '%s'", path);
+}
+
 const char *error_op_suffix(const char *message, const char *op, char *room, size_t size) {
     if (!op[0] || strstr(message, op)) return "";
     snprintf(room, size, " [%s]", op);

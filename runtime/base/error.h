@@ -31,6 +31,7 @@ void error_clear(void);
 /* These three: if an error is pending that has none yet. A message that names nobody begins with the op then. */
 void error_set_op(const char *op);
 void error_set_where(const char *where);
+void error_add_path(const char *path); /* the message says of which file: " in 'path'" */
 void error_set_site(const void *site);
 /* " [op]" where the message does not say it, else "". */
 const char *error_op_suffix(const char *message, const char *op, char *room, size_t size);

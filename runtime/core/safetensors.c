@@ -28,13 +28,6 @@ static Status bad(const char *what, const char *name) {
     return error_raise(ST_PARSE, "safetensors: %s%s%s", what, *name ? " of tensor " : "", name);
 }
 
-/* An error of the content says which file it was. */
-static void add_path(const char *path) {
-    ErrorSlot *const slot = error_slot();
-    const size_t used = strlen(slot->message);
-    snprintf(slot->message + used, sizeof slot->message - used, " in '%s'", path);
-}
-
 static Status read_content(FILE *file, const char *path, SafeFile *out) {
     if (fseek(file, 0, SEEK_END)) return error_raise(ST_IO, "cannot read '%s'", path);
     const long size = ftell(file);
@@ -132,7 +125,7 @@ Status safetensors_open(const char *path, SafeFile **out) {
     if (file) file->arena = arena_new();
     if (file && file->arena) status = read_content(stream, path, file);
     fclose(stream);
-    if (status == ST_OK && (status = read_header(file)) == ST_PARSE) add_path(path);
+    if (status == ST_OK && (status = read_header(file)) == ST_PARSE) error_add_path(path);
     if (status == ST_OK)
         *out = file;
     else
