@@ -21,7 +21,7 @@ void sn_dict_free(sn_dict *d) {
     mem_free(d);
 }
 
-int dict_find(const sn_dict *d, const char *name) {
+static int find(const sn_dict *d, const char *name) {
     for (int i = 0; i < d->n; i++)
         if (!strcmp(d->entries[i].name, name)) return i;
     return -1;
@@ -46,7 +46,7 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     if (!d || !name)
         return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
     TRY(tensor_valid(t, "sn_dict_set"));
-    const int i = dict_find(d, name);
+    const int i = find(d, name);
     if (i < 0) return append(d, name, t);
     tensor_retain(t);
     tensor_release(d->entries[i].tensor);
@@ -114,7 +114,7 @@ sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
         error_raise(ST_ARGUMENT, "sn_dict_get: the dictionary or the name is NULL");
         return NULL;
     }
-    const int i = dict_find(d, name);
+    const int i = find(d, name);
     if (i >= 0) return d->entries[i].tensor;
     int near[NEAR];
     Text text = {0};

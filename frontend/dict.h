@@ -16,7 +16,6 @@ struct sn_dict {
     int n, room;
 };
 
-int dict_find(const sn_dict *d, const char *name); /* -1 when missing */
 Status dict_set(sn_dict *d, const char *name, sn_tensor *t);
 
 #endif

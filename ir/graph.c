@@ -30,7 +30,8 @@ bool arg_equal(const Arg *a, const Arg *b) {
     }
 }
 
-Arg arg_copy(Arena *arena, const Arg *arg) {
+/* Lists and strings into the arena. */
+static Arg arg_copy(Arena *arena, const Arg *arg) {
     Arg copy = *arg;
     switch (arg->kind) {
     case ARG_string:

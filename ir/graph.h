@@ -107,7 +107,6 @@ void node_each_input(Node *node, ValVisit *visit,
                      void *context); /* tensors and tensor lists, in order */
 bool arg_equal(const Arg *a,
                const Arg *b); /* same kind and value; floats by bits, tensors by identity */
-Arg arg_copy(Arena *arena, const Arg *arg); /* lists and strings into the arena */
 Arg arg_map_vals(Arena *arena, Arg arg, Val *(*map)(void *context, Val *val), void *context);
 
 void graph_print(Graph *graph, Text *text);

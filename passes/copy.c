@@ -44,7 +44,7 @@ static Val *mapped(void *context, Val *value) {
     return value ? &((Copy *)context)->map[gval(value)->id]->base : NULL;
 }
 
-bool copy_node(Copy *copy, const Node *node) {
+static bool copy_node(Copy *copy, const Node *node) {
     Arg *const args = ARENA_ARRAY(copy->to->arena, Arg, node->n_args + 1);
     if (!args) return false;
     for (int i = 0; i < node->n_args; i++)

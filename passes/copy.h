@@ -17,7 +17,6 @@ void copy_need(Copy *copy, const GVal *value);
 /* Marks what the needed values need, from the last node to the first; what is mapped already is
  * there. With `skip` (by value id: what is left out) also what has an effect. */
 void copy_need_inputs(Copy *copy, Graph *from, const bool *skip);
-bool copy_node(Copy *copy, const Node *node);
 bool copy_needed(Copy *copy, const Graph *from);
 void copy_output(Copy *copy, const Output *output);
 bool copy_input(Copy *copy, const char *name, const GVal *value);

@@ -40,7 +40,8 @@ static Status put_results(Graph *graph, Node *node, Val **outs) {
     return ST_OK;
 }
 
-bool decompose_node(Graph *graph, Node *node) {
+/* One call of op through its decomposition rule, in place of `node`; false (raised) on failure or without a rule. */
+static bool decompose_node(Graph *graph, Node *node) {
     DecompFn *const rule = decomp_rule(node->row);
     if (!rule) {
         error_raise(ST_UNSUPPORTED, "%s has no decomposition", node->row->name);

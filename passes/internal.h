@@ -29,9 +29,6 @@ bool is_seen_input(const GVal *value);         /* an input, or a view of one */
  * write changes: where one value would serve twice, a copy is inserted. Raises on failure. */
 void own_outputs(Graph *graph);
 
-/* One call of op through its decomposition rule, in place of `node`; false (raised) on failure or
- * without a rule. */
-bool decompose_node(Graph *graph, Node *node);
 /* Expands rows of KIND_composite to a fixpoint. */
 bool decompose_composites(Graph *graph);
 /* No effect, no check: it may go where its results are unused. */

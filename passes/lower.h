@@ -140,7 +140,6 @@ typedef struct Split { /* asked for when a position is not affine: var into (ext
     int64_t factor;
 } Split;
 
-Affine affine_var(const Domain *domain, int var);
 void affine_add(SymEnv *env, Affine *to, const Affine *term, int64_t scale);
 bool affine_equal(const Affine *a, const Affine *b);
 bool affine_is_bijection(const Domain *domain, const Affine *at, int64_t numel);

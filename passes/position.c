@@ -9,7 +9,7 @@
  * never a hint: no guard is recorded here. */
 #include "passes/lower.h"
 
-Affine affine_var(const Domain *domain, int var) {
+static Affine affine_var(const Domain *domain, int var) {
     Affine at = {0};
     at.coef[var] = domain->extent[var] == 1 ? 0 : 1; /* a dim of one element has index 0 */
     return at;

@@ -96,7 +96,8 @@ PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
     return options;
 }
 
-void compile_note_refusals(CompileInfo *info, Plan *plan) {
+/* What the scheduler refused to fuse in `plan`, added to info's. */
+static void note_refusals(CompileInfo *info, Plan *plan) {
     Text text = {0};
     if (info->refusals) text_puts(&text, info->refusals);
     for (int i = 0; i < plan->n_refusals; i++) {
@@ -140,7 +141,7 @@ static int count_kernels(const Plan *plan) {
 
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     info->kernels += count_kernels(plan);
-    compile_note_refusals(info, plan);
+    note_refusals(info, plan);
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */

@@ -39,8 +39,6 @@ void compile_info_free(CompileInfo *info);
 /* Options that note each pass' time in `info`; `base` may be NULL. */
 PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info);
 void compile_note_time(CompileInfo *info, const char *name, int64_t ns);
-/* What the scheduler refused to fuse in `plan`, added to info's. */
-void compile_note_refusals(CompileInfo *info, Plan *plan);
 
 /* Runs `step(context)` under the exit. An error that it raises stays pending; a bail leaves none,
  * but its code and message in `exit`. What the step owns outside the arena would leak there. */

@@ -110,8 +110,7 @@ void emit_use_context(Emitter *e,
 void emit_lockstep(
     Emitter *e); /* all contexts: the operands of the phase's stores and reductions */
 int emit_phase_cost(
-    const Emitter *e);           /* likewise, of what the current phase makes per inner index */
-int emit_cost(const Emitter *e); /* of one vector of the nest, in simple instructions */
+    const Emitter *e); /* likewise, of what the current phase makes per inner index */
 Value emit_const(Emitter *e, int64_t v);
 Value emit_add(Emitter *e, Value x, int64_t v);
 
@@ -173,11 +172,8 @@ void emit_reduce_phase(Emitter *e, const Phase *phase); /* leaves the results in
 typedef void EmitBody(Emitter *e, void *context); /* called with the frame set to one vector */
 void emit_walk_L(Emitter *e, EmitBody *body, void *context);
 void emit_walk_S(Emitter *e, EmitBody *body, void *context); /* frame set to one S row */
-void emit_set_L(Emitter *e, Value at,
-                Value end); /* frame to L position `at`; end: masks, or NULL */
 void emit_set_S(Emitter *e, Value row);
 Value emit_lanes_below(Emitter *e, Value end, Value at); /* the mask of lanes at + k < end */
-void emit_mark_full(Emitter *e, Value at, Value end); /* where the frame's mask may be all lanes */
 Value emit_least(Emitter *e, Value x, Value y);
 Value emit_L_total(Emitter *e, int64_t *plain);
 Value emit_S_total(Emitter *e, int64_t *plain);

@@ -176,7 +176,8 @@ static int inst_cost(const Emitter *e, const Inst *inst) {
     return emit_needs_symbol(e, room, inst->prim, inst->type) ? 12 : 1;
 }
 
-int emit_cost(const Emitter *e) {
+/* Of one vector of the nest, in simple instructions. */
+static int nest_cost(const Emitter *e) {
     int cost = 0;
     for (int i = 0; i < e->nest->n_insts; i++) cost += inst_cost(e, &e->nest->insts[i]);
     return cost;
@@ -420,7 +421,7 @@ static int repeats(const Emitter *e) {
 }
 
 static Columns column_plan(const Emitter *e) {
-    const int cost = emit_cost(e);
+    const int cost = nest_cost(e);
     int reds = 0;
     for (int i = 0; i < e->nest->n_insts; i++) reds += e->nest->insts[i].op == LI_reduce;
     if (e->nest->n_inner > 0 || cost < LONG_BODY)

@@ -176,7 +176,8 @@ static void split_lanes(Emitter *e, Value at) {
     }
 }
 
-void emit_set_L(Emitter *e, Value at, Value end) {
+/* The frame to L position `at`; end: masks, or NULL. */
+static void set_L(Emitter *e, Value at, Value end) {
     e->frame.row = at;
     e->frame.mask = end ? emit_lanes_below(e, end, at) : NULL;
     e->frame.full = NULL;
@@ -205,7 +206,8 @@ void emit_set_S(Emitter *e, Value row) {
     if (e->n_s_groups > 0) e->frame.base[e->n_outer_groups] = row;
 }
 
-void emit_mark_full(Emitter *e, Value at, Value end) {
+/* Where the frame's mask may be all lanes. */
+static void mark_full(Emitter *e, Value at, Value end) {
     e->frame.full = LLVMBuildICmp(e->b, LLVMIntSLE, emit_add(e, at, e->lanes), end, "");
 }
 
@@ -214,8 +216,8 @@ static void walk_either(Emitter *e, EmitBody *body, void *context, Value total) 
     Loop loop;
     emit_loop_begin(e, &loop, emit_const(e, 0), total);
     emit_loop_body(e, &loop);
-    emit_set_L(e, loop.i, total);
-    emit_mark_full(e, loop.i, total);
+    set_L(e, loop.i, total);
+    mark_full(e, loop.i, total);
     emit_fetch_ahead(e, 0);
     body(e, context);
     emit_loop_end(e, &loop, e->lanes, NULL);
@@ -227,12 +229,12 @@ static void walk_aligned(Emitter *e, EmitBody *body, void *context, Value total)
     Loop loop;
     emit_loop_begin(e, &loop, LLVMBuildNeg(e->b, e->lead, ""), total);
     emit_loop_body(e, &loop);
-    emit_set_L(e, loop.i, total);
+    set_L(e, loop.i, total);
     const Value first = LLVMBuildTrunc(e->b, LLVMBuildNeg(e->b, loop.i, ""), e->i32, "");
     const Value inside =
         LLVMBuildICmp(e->b, LLVMIntSGE, emit_iota(e, e->i32), emit_splat(e, first), "");
     e->frame.mask = LLVMBuildAnd(e->b, e->frame.mask, inside, "");
-    emit_mark_full(e, loop.i, total);
+    mark_full(e, loop.i, total);
     const Value begun = LLVMBuildICmp(e->b, LLVMIntSGE, loop.i, emit_const(e, 0), "");
     e->frame.full = LLVMBuildAnd(e->b, e->frame.full, begun, "");
     emit_fetch_ahead(e, 0);
@@ -262,7 +264,7 @@ void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
         emit_loop_begin(e, &loop, at, emit_add(e, total, 1 - step));
         emit_loop_body(e, &loop);
         for (int i = 0; i < copies; i++) {
-            emit_set_L(e, emit_add(e, loop.i, (int64_t)i * e->lanes), NULL);
+            set_L(e, emit_add(e, loop.i, (int64_t)i * e->lanes), NULL);
             emit_fetch_ahead(e, i);
             body(e, context);
         }
@@ -273,7 +275,7 @@ void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
         Loop tail;
         emit_loop_begin(e, &tail, at, total);
         emit_loop_body(e, &tail);
-        emit_set_L(e, tail.i, total);
+        set_L(e, tail.i, total);
         body(e, context);
         emit_loop_end(e, &tail, e->lanes, NULL);
     }
@@ -342,7 +344,7 @@ static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value
     const Parts at_head = *parts;
     emit_loop_body(e, &loop);
     for (int p = 0; p < n_parts; p++) {
-        emit_set_L(e, emit_add(e, loop.i, (int64_t)p * e->lanes), NULL);
+        set_L(e, emit_add(e, loop.i, (int64_t)p * e->lanes), NULL);
         emit_fetch_ahead(e, p);
         for (int r = 0; r < reds->n; r++)
             parts->at[r][p] = red_step(e, reds->inst[r], parts->at[r][p]);
@@ -361,7 +363,7 @@ static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value en
                               Parts *parts) {
     for (int p = 0; p * e->lanes < rest; p++) {
         const bool whole = (p + 1) * e->lanes <= rest;
-        emit_set_L(e, emit_add(e, from, (int64_t)p * e->lanes), whole ? NULL : end);
+        set_L(e, emit_add(e, from, (int64_t)p * e->lanes), whole ? NULL : end);
         for (int r = 0; r < reds->n; r++)
             parts->at[r][p] = red_step(e, reds->inst[r], parts->at[r][p]);
     }
@@ -414,8 +416,8 @@ static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Va
     Loop loop;
     emit_loop_begin(e, &loop, from, end);
     emit_loop_body(e, &loop);
-    emit_set_L(e, loop.i, lanes == LANES_whole ? NULL : end);
-    if (lanes == LANES_either) emit_mark_full(e, loop.i, end);
+    set_L(e, loop.i, lanes == LANES_whole ? NULL : end);
+    if (lanes == LANES_either) mark_full(e, loop.i, end);
     emit_fetch_ahead(e, 0);
     emit_lockstep(e);
     const Value lane = LLVMBuildAnd(e->b, loop.i, emit_const(e, LANES_L - 1), "");

@@ -30,7 +30,6 @@ static inline Val *saved(const Deriv *d, int arg) {
 }
 /* The value of a number argument; raises where it is only known at the call [semantics C4]. */
 Status deriv_number(const Deriv *d, int arg, double *out);
-bool deriv_is_number(const Arg *arg, double value); /* a constant of this value */
 
 /* Dims named by an int or a list, negative ones wrapped; None or empty: all. */
 typedef struct Dims {
@@ -39,10 +38,9 @@ typedef struct Dims {
     bool has[MAX_RANK];
 } Dims;
 
-Val *sum_to(Builder *b, Val *grad, const Meta *like); /* undoes broadcasting */
-Val *cast_to(Builder *b, Val *x, DType dtype);        /* x itself where it has the dtype */
-Val *compute_of(Builder *b, Val *x);                  /* bf16, f16: cast to f32 [semantics B5] */
-Val *zeros_of(Builder *b, const Meta *like);          /* of its sizes, dtype and device */
+Val *cast_to(Builder *b, Val *x, DType dtype); /* x itself where it has the dtype */
+Val *compute_of(Builder *b, Val *x);           /* bf16, f16: cast to f32 [semantics B5] */
+Val *zeros_of(Builder *b, const Meta *like);   /* of its sizes, dtype and device */
 Val *reshape_to(Builder *b, Val *x, const int64_t *sizes, int rank);
 Val *expand_to(Builder *b, Val *x, const int64_t *sizes, int rank);
 Val *sum_dims(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim);

@@ -13,7 +13,7 @@ Status deriv_number(const Deriv *d, int arg, double *out) {
     return ST_OK;
 }
 
-bool deriv_is_number(const Arg *arg, double value) {
+static bool is_constant(const Arg *arg, double value) {
     return (arg->kind == ARG_int || arg->kind == ARG_float || arg->kind == ARG_bool) &&
            arg_double(arg) == value;
 }
@@ -55,7 +55,8 @@ Val *sum_dims(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim) {
     return n ? E(b, sum_dim_IntList, V(x), A_INTS(dims, n), A_BOOL(keepdim)) : x;
 }
 
-Val *sum_to(Builder *b, Val *grad, const Meta *like) {
+/* Undoes broadcasting. */
+static Val *sum_to(Builder *b, Val *grad, const Meta *like) {
     if (!grad || meta_same_sizes(grad->meta, like)) return grad;
     const Meta *const from = grad->meta;
     const int extra = from->rank - like->rank;
@@ -91,7 +92,7 @@ Val *swap_dims(Builder *b, Val *x, int dim0, int dim1) {
 }
 
 Val *scaled(Builder *b, Val *x, const Arg *number) {
-    return deriv_is_number(number, 1) ? x : E(b, mul_Tensor, V(x), *number);
+    return is_constant(number, 1) ? x : E(b, mul_Tensor, V(x), *number);
 }
 
 Val *slice_of(Builder *b, Val *x, int64_t dim, int64_t start, int64_t length) {

@@ -82,7 +82,7 @@ struct Trace { /* one segment of one call */
     VEC(int64_t) numbers;
     VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */
     VEC(sn_tensor *) values;          /* fresh results in order, each retained */
-    uint8_t *marks;                   /* by value: VALUE_; made by trace_mark_needed */
+    uint8_t *marks;                   /* by value: VALUE_; made at the segment's end */
     int n_storages;
     uint64_t seed, sequence; /* the generator's before the first random op */
     int n_random, n_drawn;   /* drawn: by a run op by op, which may end early */
@@ -197,9 +197,6 @@ bool capture_follow(sn_state *state, OpCall *call, Status *status);
  * tape lays out .grad. */
 Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, int n);
 
-/* Which values of the trace must exist after it ran: held by someone else than the trace and open
- * scopes. */
-Status trace_mark_needed(Trace *trace);
 /* Runs the ops of a trace eagerly, in order, binding all of its values. */
 Status trace_run_eager(Trace *trace);
 /* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */

@@ -104,7 +104,8 @@ static bool overlap(const Storage *a, const Storage *b) {
            (char *)b->data < (char *)a->data + a->bytes;
 }
 
-bool trace_overlaps(const Trace *trace) {
+/* Two storages name the same bytes; only memory that users own can. */
+static bool storages_overlap(const Trace *trace) {
     for (int i = 0; i < trace->inputs.n; i++) {
         const Storage *const a = trace->inputs.at[i].storage;
         for (int k = 0; a && a->user_owned && k < trace->inputs.n; k++) {
@@ -131,7 +132,7 @@ static bool inputs_fit(const Check *c) {
             return false;
         if (v->writes && !offset_fits(c, i)) return false;
     }
-    if (!v->writes || !trace_overlaps(c->trace) || is_off(GUARD_overlap)) return true;
+    if (!v->writes || !storages_overlap(c->trace) || is_off(GUARD_overlap)) return true;
     if (c->why) text_puts(c->why, "written memory lies in two wrapped blocks");
     return false;
 }

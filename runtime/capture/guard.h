@@ -19,7 +19,5 @@ bool guard_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Te
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why);
 /* Elements from the first input of the same storage. */
 int64_t trace_alias_offset(const Trace *trace, int input);
-/* Two storages name the same bytes; only memory that users own can. */
-bool trace_overlaps(const Trace *trace);
 
 #endif

@@ -107,7 +107,8 @@ static void mark_gradients(Trace *trace) {
     }
 }
 
-Status trace_mark_needed(Trace *trace) {
+/* Which values of the trace must exist after it ran: held by someone else than the trace and open scopes. */
+static Status mark_needed(Trace *trace) {
     if (!trace->marks) trace->marks = arena_alloc(trace->capture->arena, (size_t)trace->values.n);
     if (!trace->marks) return ST_MEMORY;
     for (int v = 0; v < trace->values.n; v++)
@@ -276,7 +277,7 @@ static Status run_compiled(Trace *trace, Variant *variant) {
 static Status run_trace(Trace *trace) {
     Capture *const c = trace->capture;
     if (trace->writes) TRY(capture_before_write(c, NULL));
-    TRY(trace_mark_needed(trace));
+    TRY(mark_needed(trace));
     Variant *const variant = find_variant(trace);
     if (variant) return run_compiled(trace, variant);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
