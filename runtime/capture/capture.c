@@ -236,23 +236,6 @@ static TrieNode *follow(Capture *c, const OpCall *call, const Split *s, uint8_t 
     return child;
 }
 
-/* The meta rule's view of a call: out forms pass what they write behind the arguments. */
-static Status call_meta(const OpCall *call, MetaOut *metas, int *n_out) {
-    Arg args[MAX_ARGS + MAX_OUTS];
-    const int n = call->row->n_params;
-    memcpy(args, call->args, sizeof *args * (size_t)n);
-    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
-        args[n + i] = A_VAL(&call->out_args[i]->base);
-    MetaCall meta = {.row = call->row,
-                     .form = call->form,
-                     .args = args,
-                     .out = metas,
-                     .n_out = call->row->n_out};
-    TRY(op_meta(&meta));
-    *n_out = meta.n_out;
-    return ST_OK;
-}
-
 /* Under the lock. */
 static void set_outs(TrieNode *node, int n) {
     if (node->op.n_outs != n) node->op.n_outs = n; /* others read it once it is so */
@@ -299,13 +282,10 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split 
         return ST_OK;
     }
     MetaOut metas[MAX_OUTS];
-    int n;
-    TRY(call_meta(call, metas, &n));
-    for (int i = 0; i < n; i++) {
-        out[i] = meta_intern(metas[i].dtype, metas[i].device, metas[i].sizes, metas[i].strides,
-                             metas[i].rank, metas[i].wrapped);
-        if (!out[i]) return ST_MEMORY;
-    }
+    int n = call->row->n_out;
+    TRY(call_metas(call, 0, metas, &n));
+    for (int i = 0; i < n; i++)
+        if (!(out[i] = meta_intern_out(&metas[i]))) return ST_MEMORY;
     pthread_mutex_lock(&c->fn->lock);
     set_outs(node, call->form == FORM_functional ? n : 0);
     trie_metas_add(c->fn->arena, node,
@@ -481,8 +461,8 @@ static inline const char *refusal(const Capture *c, const OpCall *call, const sn
 /* Out tensors of other sizes than the result's are resized, which a segment cannot do. */
 static bool resizes(const OpCall *call) {
     MetaOut metas[MAX_OUTS];
-    int n;
-    if (call_meta(call, metas, &n) != ST_OK) return false;
+    int n = call->row->n_out;
+    if (call_metas(call, 0, metas, &n) != ST_OK) return false;
     for (int i = 0; i < n; i++) {
         const Meta *const now = call->out_args[i]->base.meta;
         if (now->rank != metas[i].rank ||

@@ -327,6 +327,28 @@ Builder *eager_builder(void) {
     return &builder;
 }
 
+/* Out forms pass what they write behind the arguments. */
+Status call_metas(const OpCall *call, int64_t base_offset, MetaOut *out, int *n) {
+    Arg args[MAX_ARGS + MAX_OUTS];
+    memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
+        args[call->row->n_params + i] = A_VAL(&call->out_args[i]->base);
+    MetaCall meta = {.row = call->row,
+                     .form = call->form,
+                     .args = args,
+                     .base_offset = base_offset,
+                     .out = out,
+                     .n_out = *n};
+    for (int i = 0; i < *n; i++) out[i].alias = -1, out[i].offset = 0, out[i].wrapped = false;
+    TRY(op_meta(&meta));
+    *n = meta.n_out;
+    return ST_OK;
+}
+
+const Meta *meta_intern_out(const MetaOut *out) {
+    return meta_intern(out->dtype, out->device, out->sizes, out->strides, out->rank, out->wrapped);
+}
+
 /* The meta rule says what is wrong with the arguments, and how many results a Tensor[] has. */
 static Status check_composite(OpCall *call, Symbols *symbols) {
     MetaOut outs[MAX_OUTS];

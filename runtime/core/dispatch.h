@@ -52,6 +52,10 @@ Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const
                 sn_tensor **outs);
 /* The in-place form of a view row: the handle changes (runtime/autograd/relayout.c). */
 Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs);
+/* What the row's meta rule says of the results. *n: the room, then how many there are. base_offset: where the first
+ * tensor begins in its storage, of which as_strided speaks. */
+Status call_metas(const OpCall *call, int64_t base_offset, MetaOut *out, int *n);
+const Meta *meta_intern_out(const MetaOut *out);
 /* The same, and how many results there are. */
 Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n_outs);
 Status redispatch(OpCall *call); /* to the keys below call->key */

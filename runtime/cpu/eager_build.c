@@ -10,42 +10,26 @@
 #include <stdio.h>
 
 #include "passes/passes.h"
-#include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
 #include "runtime/compile.h"
 #include "runtime/cpu/eager.h"
 #include "runtime/cpu/execute_step.h"
 
 /* metas --------------------------------------------------------------------------------------- */
 
-static const Meta *intern_out(const MetaOut *out) {
-    return meta_intern(out->dtype, out->device, out->sizes, out->strides, out->rank, out->wrapped);
-}
-
 Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *metas) {
-    Arg args[MAX_ARGS + MAX_OUTS];
-    for (int i = 0; i < call->row->n_params; i++) args[i] = call->args[i];
-    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
-        args[call->row->n_params + i] = A_VAL(&call->out_args[i]->base);
     const int room = call->row->returns_list ? MAX_LIST : call->row->n_out;
-    MetaOut few[MAX_OUTS], *const outs =
-                               room <= MAX_OUTS ? few : mem_alloc((size_t)room * sizeof *outs);
-    if (!outs) return ST_MEMORY;
-    MetaCall mc = {.row = call->row,
-                   .form = call->form,
-                   .args = args,
-                   .base_offset = base_offset,
-                   .out = outs,
-                   .n_out = room};
-    for (int i = 0; i < room; i++) outs[i].alias = -1, outs[i].offset = 0, outs[i].wrapped = false;
-    Status status = op_meta(&mc);
-    metas->n = call->row->returns_list ? mc.n_out : call->row->n_out;
+    MetaOut few[MAX_OUTS], *const outs = ROOM(few, room);
+    int n = room;
+    Status status = !outs ? ST_MEMORY : call_metas(call, base_offset, outs, &n);
+    metas->n = call->row->returns_list ? n : call->row->n_out;
     for (int i = 0; i < metas->n && status == ST_OK; i++) {
-        metas->metas[i] = intern_out(&outs[i]);
+        metas->metas[i] = meta_intern_out(&outs[i]);
         metas->offsets[i] = outs[i].offset;
         metas->alias[i] = outs[i].alias;
         if (!metas->metas[i]) status = error_pending();
     }
-    if (outs != few) mem_free(outs);
+    room_give(few, outs);
     return status;
 }
 
