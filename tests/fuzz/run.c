@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/fuzz/program.h"
+#include "tests/ref/nan.h"
 
 struct FzRun {
     const FzProgram *p;
@@ -93,30 +94,13 @@ static sn_tensor *make_input(const FzRun *run, int i, uint64_t *s) {
 
 /* Writing down -------------------------------------------------------------------------------- */
 
-static bool is_nan_at(const unsigned char *at, sn_dtype dtype) {
-    uint64_t bits = 0;
-    memcpy(&bits, at, (size_t)dtype_bytes((DType)dtype));
-    switch (dtype) {
-    case SN_F64:
-        return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
-    case SN_F32:
-        return (bits & 0x7fffffffu) > 0x7f800000u;
-    case SN_F16:
-        return (bits & 0x7fffu) > 0x7c00u;
-    case SN_BF16:
-        return (bits & 0x7fffu) > 0x7f80u;
-    default:
-        return false;
-    }
-}
-
 static void write_data(FzSeen *seen, sn_tensor *t) {
     const size_t item = (size_t)dtype_bytes((DType)sn_dtype_of(t)),
                  bytes = (size_t)sn_numel(t) * item;
     unsigned char *data = calloc(bytes + 1, 1);
     if (sn_read(t, data, bytes) == SN_OK) {
         for (size_t i = 0; i < bytes; i += item)
-            if (is_nan_at(data + i, sn_dtype_of(t))) memset(data + i, 0xff, item);
+            if (is_nan_at((DType)sn_dtype_of(t), data + i)) memset(data + i, 0xff, item);
         text_put(&seen->bytes, (const char *)data, bytes);
         text_puts(&seen->story, " =");
         for (size_t i = 0; i < bytes && i < 32 * item; i += item) {

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
+#include "tests/ref/nan.h"
 
 static const char *only_row;
 static int n_failed, n_cases, n_counted;
@@ -200,23 +201,6 @@ Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why) {
 
 /* what a tensor shows ------------------------------------------------------------------------- */
 
-static bool is_nan(const unsigned char *at, DType dtype) {
-    uint64_t bits = 0;
-    memcpy(&bits, at, (size_t)dtype_bytes(dtype));
-    switch (dtype) {
-    case DT_f64:
-        return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
-    case DT_f32:
-        return (bits & 0x7fffffffu) > 0x7f800000u;
-    case DT_f16:
-        return (bits & 0x7fffu) > 0x7c00u;
-    case DT_bf16:
-        return (bits & 0x7fffu) > 0x7f80u;
-    default:
-        return false;
-    }
-}
-
 void ops_show(Text *text, sn_tensor *t) {
     if (!t) {
         text_puts(text, "none\n");
@@ -229,7 +213,7 @@ void ops_show(Text *text, sn_tensor *t) {
     if (sn_read(t, data, bytes) == SN_OK)
         for (size_t i = 0; i < bytes; i += item) {
             text_puts(text, " ");
-            if (is_nan(data + i, dtype))
+            if (is_nan_at(dtype, data + i))
                 text_puts(text, "nan");
             else
                 for (size_t k = item; k-- > 0;) text_printf(text, "%02x", data[i + k]);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "runtime/base/hash.h"
+#include "tests/ref/nan.h"
 
 enum { MAX_POOL = 64 };
 
@@ -309,23 +310,6 @@ void **random_memory(Arena *arena, const RandomNest *nest, char **blocks) {
     return memory;
 }
 
-static bool is_nan(DType dtype, const char *at) {
-    uint64_t bits = 0;
-    memcpy(&bits, at, (size_t)dtype_bytes(dtype));
-    switch (dtype) {
-    case DT_f64:
-        return (bits & INT64_MAX) > UINT64_C(0x7ff0000000000000);
-    case DT_f32:
-        return (bits & INT32_MAX) > 0x7f800000;
-    case DT_f16:
-        return (bits & INT16_MAX) > 0x7c00;
-    case DT_bf16:
-        return (bits & INT16_MAX) > 0x7f80;
-    default:
-        return false;
-    }
-}
-
 bool random_same(const RandomNest *nest, char *const *a, char *const *b, int *buf,
                  int64_t *element) {
     for (*buf = 0; *buf < nest->kernel.n_bufs; ++*buf) {
@@ -333,7 +317,7 @@ bool random_same(const RandomNest *nest, char *const *a, char *const *b, int *bu
         const int64_t bytes = dtype_bytes(dtype);
         for (*element = 0; *element < nest->elements[*buf]; ++*element) {
             const char *const x = a[*buf] + *element * bytes, *const y = b[*buf] + *element * bytes;
-            if (memcmp(x, y, (size_t)bytes) && !(is_nan(dtype, x) && is_nan(dtype, y)))
+            if (memcmp(x, y, (size_t)bytes) && !(is_nan_at(dtype, x) && is_nan_at(dtype, y)))
                 return false;
         }
     }
