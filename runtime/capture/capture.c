@@ -364,9 +364,7 @@ static Status give_written(Capture *c, const OpCall *call, const TraceOp *op) {
     TRY(check_written(c->trace, op, call));
     c->trace->writes = true;
     c->trace->tracked_writes |= op_tracks(c->trace, op);
-    for (int i = 0; i < call->row->n_out; i++)
-        call->outs[i] =
-            call->form == FORM_inplace ? tensor_of(call->args[0].val) : call->out_args[i];
+    for (int i = 0; i < call->row->n_out; i++) call->outs[i] = call_written(call, i);
     return ST_OK;
 }
 

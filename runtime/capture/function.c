@@ -441,9 +441,9 @@ static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor *
 }
 
 static void report_eager(sn_function *fn, sn_state *state) {
-    pthread_mutex_lock(&fn->lock);
+    const bool locked = lock_shared(&fn->lock);
     fn->stats.calls++;
-    pthread_mutex_unlock(&fn->lock);
+    unlock_shared(&fn->lock, locked);
     state->last_path = SN_PATH_EAGER;
     state->last_reason = "compiling is switched off";
 }

@@ -35,6 +35,10 @@ typedef struct OpCall {
 } OpCall;
 typedef Status OpKernel(OpCall *call);
 
+/* What a form that writes has for result i: it is written, and given back. */
+static inline sn_tensor *call_written(const OpCall *call, int i) {
+    return call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
+}
 /* A call that is to be dispatched; aliases are resolved. */
 static inline OpCall op_call(const OpRow *row, OpForm form, const Arg *args,
                              sn_tensor *const *out_args, sn_tensor **outs) {

@@ -56,13 +56,8 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
     memset(outs, 0, sizeof *outs * (size_t)frame.n_out);
     TRY(frame_run(&frame, body));
     if (list) take_list(call, outs);
-    for (int i = 0; !list && i < call->row->n_out; i++) {
-        if (call->form == FORM_functional)
-            call->outs[i] = outs[i];
-        else
-            call->outs[i] =
-                call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
-    }
+    for (int i = 0; !list && i < call->row->n_out; i++)
+        call->outs[i] = call->form == FORM_functional ? outs[i] : call_written(call, i);
     return ST_OK;
 }
 

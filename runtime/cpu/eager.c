@@ -187,8 +187,7 @@ static inline void run_blocks(const Direct *direct, char *out, const char *const
 
 /* The caller's handles: an operand of the same memory may stand for one of them among ec->tensors. */
 static void written_outs(OpCall *call) {
-    for (int i = 0; i < call->row->n_out; i++)
-        call->outs[i] = call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
+    for (int i = 0; i < call->row->n_out; i++) call->outs[i] = call_written(call, i);
 }
 
 static inline Status run_direct(const EagerEntry *entry, EagerCall *ec) {

@@ -6,10 +6,6 @@
 #include "runtime/base/log.h"
 #include "runtime/cpu/eager.h"
 
-static sn_tensor *written(const OpCall *call, int i) {
-    return call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
-}
-
 static const char *written_name(const OpCall *call, int i) {
     static const char *const outs[] = {"out", "out1", "out2", "out3"};
     if (call->form == FORM_inplace) return call->row->params[0].name;
@@ -48,7 +44,7 @@ static Status separate(const OpCall *call, int i, Val **val, bool *copied) {
     sn_tensor *const t = tensor_of(*val);
     for (int w = 0; t && w < n_written(call); w++) {
         if (call->form == FORM_inplace && i == 0) continue;
-        if (!overlaps_partly(t, written(call, w))) continue;
+        if (!overlaps_partly(t, call_written(call, w))) continue;
         sn_tensor *const copy = copy_of(t);
         if (!copy) return error_pending();
         *val = &copy->base;
@@ -110,7 +106,7 @@ static Status overlapping(const OpCall *call, int i, const Meta *meta) {
 }
 
 static Status check_memory(const OpCall *call, int i) {
-    const sn_tensor *const t = written(call, i);
+    const sn_tensor *const t = call_written(call, i);
     if (t->storage && t->storage->read_only)
         return error_raise(ST_STATE, "%s: the memory to be written is read-only",
                            op_form_name(call->row, call->form));
@@ -124,11 +120,12 @@ Status eager_check_written(const OpCall *call) {
 }
 
 Status eager_prepare_write(OpCall *call) {
-    for (int i = 0; i < n_written(call); i++) TRY(tensor_ready(written(call, i), call->row->name));
+    for (int i = 0; i < n_written(call); i++)
+        TRY(tensor_ready(call_written(call, i), call->row->name));
     EagerMetas metas;
     TRY(eager_metas(call, 0, &metas));
     for (int i = 0; i < n_written(call); i++) {
-        sn_tensor *const t = written(call, i);
+        sn_tensor *const t = call_written(call, i);
         TRY(check_memory(call, i)); /* also what will be resized, as PyTorch does */
         if (t->base.meta != metas.metas[i] && !meta_same_sizes(t->base.meta, metas.metas[i])) {
             TRY(check_no_operand(call, t));
