@@ -56,6 +56,8 @@ static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, con
     TRY(error_pending());
     if (flags & ~(uint32_t)(SN_RETAIN_GRAPH | SN_CREATE_GRAPH | SN_ALLOW_UNUSED))
         return error_raise(ST_ARGUMENT, "%s: flags 0x%x are unknown", what, flags);
+    if (roots.n < 0 || roots.n > INT32_MAX)
+        return error_raise(ST_ARGUMENT, "%s: a list of %lld tensors", what, (long long)roots.n);
     if (roots.n && !roots.data)
         return error_raise(ST_ARGUMENT, "%s: the list of tensors is NULL", what);
     for (int64_t i = 0; i < roots.n; i++) TRY(tensor_valid(roots.data[i], what));
@@ -94,8 +96,10 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
                        sn_tensor **out) {
     for (int64_t i = 0; out && i < xs.n; i++) out[i] = NULL;
     Status status = check_call(ys, grad_ys, flags, "sn_gradients");
-    if (status == ST_OK && (xs.n < 1 || !xs.data || !out))
+    if (status == ST_OK && (xs.n < 1 || xs.n > INT32_MAX || !xs.data || !out))
         status = error_raise(ST_ARGUMENT, "sn_gradients: no tensors to differentiate by");
+    for (int64_t i = 0; status == ST_OK && i < xs.n; i++)
+        status = tensor_valid(xs.data[i], "sn_gradients");
     if (status != ST_OK) return (sn_status)status;
     const TapeRun run = {.roots = ys.data,
                          .n_roots = (int)ys.n,

@@ -71,10 +71,10 @@ enum { MAX_STACK_ARGS = 64 };
 static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out,
                               const void *site) {
     Arg args[MAX_STACK_ARGS];
+    if (in.n < 0 || in.n > MAX_STACK_ARGS)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %lld inputs; there may be %d",
+                                      (long long)in.n, MAX_STACK_ARGS);
     const int n_in = (int)in.n;
-    if (n_in < 0 || n_in > MAX_STACK_ARGS)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %d inputs; there may be %d", n_in,
-                                      MAX_STACK_ARGS);
     for (int i = 0; i < n_in; i++) {
         sn_tensor *const t = in.data ? in.data[i] : NULL;
         if (!t && !error_pending()) error_raise(ST_ARGUMENT, "sn_call: input %d is NULL", i);

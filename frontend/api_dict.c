@@ -129,8 +129,10 @@ sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
 /* Values in place, below autograd's sight. */
 sn_status sn_dict_copy(sn_dict *to, sn_dict *from) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
+    if (!to || !from)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_dict_copy: a dictionary is NULL");
     const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
-    for (int i = 0; to && from && i < to->n; i++) {
+    for (int i = 0; i < to->n; i++) {
         sn_tensor *const source = sn_dict_get(from, to->entries[i].name);
         if (!source) break;
         if (meta_same_sizes(source->base.meta, to->entries[i].tensor->base.meta))

@@ -58,6 +58,11 @@ sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
         error_raise(ST_ARGUMENT, "sn_graph_capture: the function is NULL");
         return NULL;
     }
+    if (n_in < 0 || (n_in && !in)) {
+        error_raise(ST_ARGUMENT, "sn_graph_capture: the list of %d inputs is %s", n_in,
+                    n_in < 0 ? "none" : "NULL");
+        return NULL;
+    }
     const char *text = NULL;
     const sn_scope scope = sn_scope_begin();
     const Status status = function_capture(fn, (const Arg *)(const void *)in, n_in, &text);

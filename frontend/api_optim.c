@@ -140,6 +140,9 @@ static Status make(sn_optim *o, const sn_dict *d, double lr) {
         return error_raise(ST_ARGUMENT,
                            "%s: a dictionary and a learning rate of at least 0 are needed",
                            made_by(o));
+    if (!(o->momentum >= 0) || !(o->weight_decay >= 0))
+        return error_raise(ST_ARGUMENT, "%s: the %s must be at least 0", made_by(o),
+                           o->step == sgd_step ? "momentum" : "weight decay");
     if (!(o->params = sn_dict_new()) || !(o->state = sn_dict_new())) return ST_MEMORY;
     TRY(take_params(o, d));
     if (!(o->lr = number(o->state, "lr", lr))) return error_pending();

@@ -117,6 +117,14 @@ static bool reach_back(Reach *r, int n) {
     return true;
 }
 
+/* Does root i have a gradient to start with? */
+static bool starts(const TapeRun *run, int i) {
+    const Meta *const root = run->roots[i]->base.meta;
+    const sn_tensor *const grad = run->grads ? run->grads[i] : NULL;
+    return grad ? meta_same_sizes(grad->base.meta, root) && grad->base.meta->dtype == root->dtype
+                : root->numel == 1;
+}
+
 /* Leaves that the roots reach through the pending ops, in the order of the trace's inputs. False:
  * the history goes on outside of the segment, or an op on the way is not differentiable by rule. */
 static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **leaves, int *n) {
@@ -125,8 +133,7 @@ static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **l
     for (int i = 0; i < run->n_roots; i++) {
         const struct Placeholder *const p = run->roots[i]->placeholder;
         if (!p || p->trace != trace) return false;
-        if (!(run->grads && run->grads[i]) && run->roots[i]->base.meta->numel != 1)
-            return false; /* an error, which the tape raises */
+        if (!starts(run, i)) return false; /* an error, which the tape raises */
         r.reached[r.class_of[p->value]] = true;
     }
     if (!reach_back(&r, trace->ops.n)) return false;

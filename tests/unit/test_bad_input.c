@@ -406,6 +406,65 @@ START_TEST(numbers_for_tensors) {
 }
 END_TEST
 
+/* What a body hands to calls that are no ops: the error is at the call, in eager and compiled. */
+static sn_tensor *leaf;
+static sn_tensor *root(void) { return sn_sum(sn_exp(leaf)); }
+static sn_status backward_of(sn_tensors roots, sn_tensors grads) {
+    return sn_backward_ex(roots, grads, 0);
+}
+static sn_status gradients_by(sn_tensors xs) {
+    sn_tensor *out[2];
+    return sn_gradients(SN_TENSORS(root()), xs, (sn_tensors){0}, 0, out);
+}
+static sn_status bad_calls(sn_frame *f) {
+    sn_tensor *const x = sn_relu(sn_in(f, 0));
+    ck_assert_int_ne(gradients_by(SN_TENSORS(NULL)), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "sn_gradients: the tensor is NULL");
+    ck_assert_int_ne(gradients_by((sn_tensors){&leaf, -1}), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "no tensors");
+    ck_assert_int_ne(backward_of((sn_tensors){&leaf, -1}, (sn_tensors){0}), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "a list of -1 tensors");
+    ck_assert_int_ne(backward_of(SN_TENSORS(root()), SN_TENSORS(F32(1, 3))), SN_OK);
+    expect_error(SN_ERR_SHAPE, "gradient 0 does not have the sizes");
+    ck_assert_int_ne(backward_of(SN_TENSORS(root()), SN_TENSORS(sn_to(root(), SN_F64))), SN_OK);
+    expect_error(SN_ERR_DTYPE, "gradient 0 is f64");
+    return sn_out(f, 0, sn_mul(x, x));
+}
+
+START_TEST(calls_in_a_body) {
+    leaf = LEAF(1, 4, 6);
+    const Twin twin = twin_new(bad_calls, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) TWIN_CALL(twin, F32(i, 4, 6));
+    twin_free(twin);
+}
+END_TEST
+
+START_TEST(lists_that_are_too_long_or_absent) {
+    sn_tensor *const x = F32(1, 3);
+    sn_function *const fn = sn_compile(body, (void *)&rows[0], NULL);
+    ck_assert_ptr_null(sn_call1(fn, (sn_tensors){&x, (INT64_C(1) << 32) + 1}));
+    expect_error(SN_ERR_ARGUMENT, "4294967297 inputs");
+    ck_assert_ptr_null(sn_graph_capture(fn, NULL, 1));
+    expect_error(SN_ERR_ARGUMENT, "the list of 1 inputs is NULL");
+    ck_assert_ptr_null(sn_graph_capture(fn, NULL, -1));
+    expect_error(SN_ERR_ARGUMENT, "the list of -1 inputs is none");
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(dictionaries_and_optimizers) {
+    sn_dict *const d = sn_dict_new();
+    ck_assert_int_ne(sn_dict_copy(NULL, d), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "sn_dict_copy");
+    sn_dict_set(d, "w", LEAF(1, 3));
+    ck_assert_ptr_null(sn_sgd(d, 0.1, -1));
+    expect_error(SN_ERR_ARGUMENT, "sn_sgd: the momentum must be at least 0");
+    ck_assert_ptr_null(sn_adamw(d, 0.1, NAN));
+    expect_error(SN_ERR_ARGUMENT, "sn_adamw: the weight decay must be at least 0");
+    sn_dict_free(d);
+}
+END_TEST
+
 START_TEST(files_that_are_none) {
     ck_assert_ptr_null(sn_dict_load("/nowhere/x"));
     expect_error(SN_ERR_IO, "/nowhere/x': No such file");
@@ -478,6 +537,9 @@ int main(void) {
     tcase_add_test(tests, null_strings);
     tcase_add_test(tests, flags_and_numbers_out_of_range);
     tcase_add_test(tests, numbers_for_tensors);
+    tcase_add_test(tests, calls_in_a_body);
+    tcase_add_test(tests, lists_that_are_too_long_or_absent);
+    tcase_add_test(tests, dictionaries_and_optimizers);
     tcase_add_test(tests, files_that_are_none);
     tcase_add_test(tests, text_that_does_not_parse);
     tcase_add_test(tests, damaged_text);
