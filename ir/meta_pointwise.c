@@ -21,14 +21,22 @@ static Status refuse_bool(const MetaCall *call, DType common) {
     return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
 }
 
-/* The usual shape of a rule: the promoted dtype, where `check` accepts it. */
+/* The usual shape of a rule: where `check` (NULL: anything goes) accepts the promoted dtype, the result has the one that
+ * `result` makes of it. */
 typedef Status DTypeCheck(const MetaCall *call, DType common);
-static Status keep_dtype(MetaCall *call, DTypeCheck *check) {
+typedef DType DTypeResult(DType common);
+static Status by_dtype(MetaCall *call, DTypeCheck *check, DTypeResult *result) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
     if (check) TRY(check(call, e.common));
-    return elementwise_out(call, &e, e.common);
+    return elementwise_out(call, &e, result(e.common));
 }
+
+static DType same(DType common) { return common; }
+static DType always_bool(DType common) { return DT_bool; }
+static DType int_of_bool(DType common) { return common == DT_bool ? DT_i64 : common; }
+
+static Status keep_dtype(MetaCall *call, DTypeCheck *check) { return by_dtype(call, check, same); }
 
 /* add, mul, maximum...: the promoted dtype. */
 Status meta_binary(MetaCall *call) { return keep_dtype(call, check_alpha); }
@@ -50,28 +58,20 @@ Status meta_unary(MetaCall *call) { return keep_dtype(call, NULL); }
 Status meta_unary_no_bool(MetaCall *call) { return keep_dtype(call, refuse_bool); }
 
 /* exp, sqrt...: ints and bools give the default float. */
-Status meta_unary_float(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    return elementwise_out(call, &e, default_float(e.common));
-}
+Status meta_unary_float(MetaCall *call) { return by_dtype(call, NULL, default_float); }
 
 /* gelu, silu: floats only. */
-Status meta_unary_float_only(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    if (!dtype_is_float(e.common))
+static Status check_activation(const MetaCall *call, DType common) {
+    if (!dtype_is_float(common))
         return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, 0),
-                         dtype_name(e.common));
+                         dtype_name(common));
     const int approximate = op_param_find(call->row, "approximate");
-    if (approximate >= 0) {
-        const char *how = call->args[approximate].string;
-        if (strcmp(how, "none") && strcmp(how, "tanh"))
-            return meta_fail(call, ST_ARGUMENT, "approximate must be 'none' or 'tanh', not '%s'",
-                             how);
-    }
-    return elementwise_out(call, &e, e.common);
+    const char *const how = approximate < 0 ? "none" : call->args[approximate].string;
+    if (strcmp(how, "none") && strcmp(how, "tanh"))
+        return meta_fail(call, ST_ARGUMENT, "approximate must be 'none' or 'tanh', not '%s'", how);
+    return ST_OK;
 }
+Status meta_unary_float_only(MetaCall *call) { return keep_dtype(call, check_activation); }
 
 /* copy: src in self's dtype, broadcast to self's sizes; strides are preserved from self where dense. */
 Status meta_copy(MetaCall *call) {
@@ -108,11 +108,7 @@ Status meta_div_mode(MetaCall *call) {
 }
 
 /* Comparisons: bool, whatever is compared. */
-Status meta_compare(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    return elementwise_out(call, &e, DT_bool);
-}
+Status meta_compare(MetaCall *call) { return by_dtype(call, NULL, always_bool); }
 
 Status meta_logical(MetaCall *call) { return meta_compare(call); }
 Status meta_test(MetaCall *call) { return meta_compare(call); }
@@ -130,24 +126,19 @@ static Status need_ints(const MetaCall *call, DType common) {
 Status meta_shift(MetaCall *call) { return keep_dtype(call, need_ints); }
 
 /* square is a power of 2, which makes an int of a bool. */
-Status meta_square(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    return elementwise_out(call, &e, e.common == DT_bool ? DT_i64 : e.common);
-}
+Status meta_square(MetaCall *call) { return by_dtype(call, NULL, int_of_bool); }
 
 /* Ints to a negative power have no int result; a number there is known now, elements are the user's matter. */
-Status meta_pow(MetaCall *call) {
-    Elementwise e = {0};
-    TRY(elementwise(call, &e));
-    TRY(refuse_bool(call, e.common));
+static Status check_exponent(const MetaCall *call, DType common) {
+    TRY(refuse_bool(call, common));
     const Arg *exponent = &call->args[1];
     const bool plain = exponent->kind == ARG_int && !sym_is(exponent->i);
-    if (plain && exponent->i < 0 && !dtype_is_float(e.common))
+    if (plain && exponent->i < 0 && !dtype_is_float(common))
         return meta_fail(call, ST_VALUE, "ints can't be raised to the negative power %lld",
                          (long long)exponent->i);
-    return elementwise_out(call, &e, e.common);
+    return ST_OK;
 }
+Status meta_pow(MetaCall *call) { return keep_dtype(call, check_exponent); }
 
 /* where: the dtype is that of the two choices. */
 Status meta_where(MetaCall *call) {
