@@ -64,8 +64,8 @@ typedef struct Output {
 } Output;
 
 typedef struct Graph {
-    Builder
-        builder; /* first: a graph is a builder; emit appends before `insert_at` (NULL: at the end) */
+    /* first: a graph is a builder; emit appends before `insert_at` (NULL: at the end) */
+    Builder builder;
     Arena *arena;
     SymEnv *env;
     Bail *bail; /* NULL outside a compile: errors are raised instead */
@@ -94,8 +94,8 @@ Graph *graph_new(Arena *arena, const char *name);
 GVal *graph_input(Graph *graph, const char *name, const Meta *meta);
 void graph_output(Graph *graph, GVal *value);
 void graph_write(Graph *graph, GVal *input, GVal *value);
-Node *graph_append(Graph *graph, const OpRow *row, OpForm form,
-                   const Arg *args);                     /* runs the meta rule; NULL on error */
+/* runs the meta rule; NULL on error */
+Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args);
 void graph_replace(Graph *graph, GVal *value, GVal *by); /* all uses, outputs and writes included */
 void graph_remove(Graph *graph, Node *node);             /* unlinks; its results must be unused */
 void graph_number(Graph *graph);                         /* dense ids in program order */
@@ -103,15 +103,15 @@ int *graph_use_counts(Graph *graph);     /* by value id, in the arena; outputs a
 uint64_t graph_hash(const Graph *graph); /* structural */
 
 typedef void ValVisit(void *context, GVal **slot);
-void node_each_input(Node *node, ValVisit *visit,
-                     void *context); /* tensors and tensor lists, in order */
-bool arg_equal(const Arg *a,
-               const Arg *b); /* same kind and value; floats by bits, tensors by identity */
+/* tensors and tensor lists, in order */
+void node_each_input(Node *node, ValVisit *visit, void *context);
+/* same kind and value; floats by bits, tensors by identity */
+bool arg_equal(const Arg *a, const Arg *b);
 Arg arg_map_vals(Arena *arena, Arg arg, Val *(*map)(void *context, Val *val), void *context);
 
 void graph_print(Graph *graph, Text *text);
-Status graph_parse(Arena *arena, const char *text, size_t n,
-                   Graph **out); /* errors name line and column */
+/* errors name line and column */
+Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out);
 void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type);
 
 /* The verifier [style: a table]: defs before uses, argument kinds, metadata = meta rule's, what the stage allows. */

@@ -118,8 +118,8 @@ typedef struct Nest {
 typedef enum BufRole { BUF_in, BUF_out, BUF_inout, BUF_temp, BUF_tile } BufRole;
 typedef struct Buf {
     DType dtype;
-    BufRole
-        role; /* tile: the accumulator tile of a template: f32/f64, base adjusted so that b[row*ld + col] is right */
+    /* tile: the accumulator tile of a template: f32/f64, base adjusted so that b[row*ld + col] is right */
+    BufRole role;
 } Buf;
 
 typedef enum KernelKind { KERNEL_loops, KERNEL_gemm } KernelKind;
@@ -141,8 +141,8 @@ typedef struct Kernel {
     const char *name; /* "k3_add_gelu_sum": what it fuses */
     int n_bufs, n_params, n_nests;
     Buf *bufs;
-    int64_t *
-        params; /* expressions of the graph's SymEnv, or NULL in a parsed kernel (then n_params are free) */
+    /* expressions of the graph's SymEnv, or NULL in a parsed kernel (then n_params are free) */
+    int64_t *params;
     bool *param_is_float; /* its value is a runtime float: params[i] is its index */
     Nest *nests;          /* gemm: nests[0] is the epilogue, if any */
     GemmDesc *gemm;
@@ -160,21 +160,21 @@ Status kernel_verify(
 /* Writing nests: loop_* append to a builder, phases are formed by loop_finish (each reduction's operands first). */
 typedef struct LoopBuilder LoopBuilder;
 LoopBuilder *loop_new(Arena *arena, int n_outer, int n_inner, int n_s, const int64_t *extent);
-int loop_const(LoopBuilder *b, SType type, double f,
-               int64_t i); /* f for floats, i for ints and bools */
+/* f for floats, i for ints and bools */
+int loop_const(LoopBuilder *b, SType type, double f, int64_t i);
 int loop_param(LoopBuilder *b, SType type, int param);
 int loop_index(LoopBuilder *b, const Affine *at);
 int loop_load(LoopBuilder *b, int buf, DType dtype, const Affine *at);
 int loop_gather(LoopBuilder *b, int buf, DType dtype, const Affine *at, int index, int64_t scale,
                 int64_t bound, bool wrap);
-int loop_prim(LoopBuilder *b, Prim prim, int x, int y,
-              int z); /* -1: none; folds nothing, shares equal instructions */
+/* -1: none; folds nothing, shares equal instructions */
+int loop_prim(LoopBuilder *b, Prim prim, int x, int y, int z);
 int loop_cast(LoopBuilder *b, SType to, int x);
 int loop_reduce(LoopBuilder *b, RedKind kind, int x, int y);
 void loop_store(LoopBuilder *b, int buf, DType dtype, const Affine *at, int x, bool over_outer);
 SType loop_type(const LoopBuilder *b, int inst);
-bool loop_ill_typed(
-    const LoopBuilder *b); /* some primitive does not exist for its operands' type */
+/* some primitive does not exist for its operands' type */
+bool loop_ill_typed(const LoopBuilder *b);
 void loop_source(LoopBuilder *b, int node); /* given to what follows */
 void loop_finish(LoopBuilder *b, Nest *out);
 

@@ -24,15 +24,15 @@ DType dtype_arg(const MetaCall *call, const char *name, DType fallback);
 DType default_float(DType dtype); /* itself, or f32 for ints and bool */
 
 /* Results. */
-void out_set(MetaOut *out, DType dtype, Device device, const int64_t *sizes,
-             int rank);                                  /* strides left alone */
+/* strides left alone */
+void out_set(MetaOut *out, DType dtype, Device device, const int64_t *sizes, int rank);
 void out_contiguous(const MetaCall *call, MetaOut *out); /* fills strides from sizes */
 void out_plain(const MetaCall *call, int i, DType dtype, Device device, const int64_t *sizes,
                int rank);
 void out_like(const MetaCall *call, int i, const Meta *meta, DType dtype); /* preserve_format */
 MetaOut *out_list(MetaCall *call, int i); /* the i-th of a Tensor[] result, NULL past the room */
-Status check_numel(const MetaCall *call, const int64_t *sizes,
-                   int n); /* sizes >= 0, product fits */
+/* sizes >= 0, product fits */
+Status check_numel(const MetaCall *call, const int64_t *sizes, int n);
 /* Strides that preserve_format gives: own ones if dense and non-overlapping, else by permutation. */
 void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides);
 bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
@@ -56,8 +56,8 @@ Status elementwise(MetaCall *call, Elementwise *e);
 bool broadcast_into(SymEnv *env, int64_t *sizes, int *rank, const int64_t *other, int other_rank);
 
 /* Dims. */
-Status wrap_dim(const MetaCall *call, int64_t dim, int rank, const char *name,
-                int *out); /* rank 0 counts as 1 */
+/* rank 0 counts as 1 */
+Status wrap_dim(const MetaCall *call, int64_t dim, int rank, const char *name, int *out);
 /* The set of reduced dims of an int list (None or empty: all); duplicates are errors. */
 Status wrap_dims(const MetaCall *call, const Arg *dims, int rank, bool reduced[MAX_RANK]);
 /* Sizes after reducing; the canonical order by B2. */

@@ -110,12 +110,12 @@ typedef struct MetaOut {
 typedef struct MetaCall {
     const OpRow *row;
     OpForm form;
-    const Arg *
-        args; /* n_params of them, defaults filled in; out form: followed by the n_out tensors to write */
+    /* n_params of them, defaults filled in; out form: followed by the n_out tensors to write */
+    const Arg *args;
     SymEnv *env;         /* NULL: everything is plain */
     int64_t base_offset; /* as_strided: the storage offset of the tensor argument */
-    MetaOut *
-        out; /* row->n_out of them; Tensor[] results: n_out is the room, then the count, which may be more */
+    /* row->n_out of them; Tensor[] results: n_out is the room, then the count, which may be more */
+    MetaOut *out;
     int n_out;
     Order order;
 } MetaCall;
@@ -136,8 +136,8 @@ struct OpRow {
     uint32_t flags;
     const char *body;       /* the bare word of the rule */
     const char *derivative; /* the bare word; NULL: not differentiable */
-    const char
-        *saves; /* "self/other other/self result": what it saves, and for whose gradient only */
+    /* "self/other other/self result": what it saves, and for whose gradient only */
+    const char *saves;
     const char *samples;   /* the bare word of the sample generator */
     const char *doc;       /* one sentence */
     const OpRow *alias_of; /* Scalar overloads: the row that does the work */

@@ -45,8 +45,8 @@ typedef struct Plan {
     VEC(Step) steps;
     Place *places;       /* by value id */
     int64_t arena_bytes; /* may be symbolic; 64-byte aligned parts */
-    int64_t
-        saved_bytes; /* bytes that unfused execution would move less what this plan moves: for explain */
+    /* bytes that unfused execution would move less what this plan moves: for explain */
+    int64_t saved_bytes;
     const char **refusals; /* "why not fused", one line each */
     int n_refusals;
 } Plan;

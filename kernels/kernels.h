@@ -72,8 +72,8 @@ size_t gemm_packed_bytes(const GemmCall *call);
 void gemm_pack_b(const GemmCall *call, void *packed);
 
 /* Vectors of the primitives and of the JIT; the bitcode itself is in kernels/bitcode.h. */
-int isa_lanes(
-    Isa isa); /* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */
+/* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */
+int isa_lanes(Isa isa);
 
 /* Probes for the benchmark, printed beside its table. */
 double probe_fma_gflops(void);    /* one thread, registers only */

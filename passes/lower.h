@@ -37,8 +37,8 @@ typedef struct ValInfo {
     GVal *base;     /* through all views; itself if not a view */
     int64_t offset; /* where it lies in its base's memory, elements */
     const int64_t *strides;
-    const int64_t
-        *relative; /* views: strides in the row-major space of `of`, with relative_offset */
+    /* views: strides in the row-major space of `of`, with relative_offset */
+    const int64_t *relative;
     int64_t relative_offset;
     GVal *home; /* bases: whose memory holds it: itself, or the input that it overwrites in place */
     int slot;   /* homes: -1 until the memory plan */
@@ -81,8 +81,8 @@ typedef struct Copy {
     int rank;
     int64_t offset; /* where it goes, elements */
     const int64_t *strides;
-    const int64_t
-        *from_strides; /* where in the row-major space of `from` it is read; NULL: all of it */
+    /* where in the row-major space of `from` it is read; NULL: all of it */
+    const int64_t *from_strides;
     int64_t from_offset;
     bool write; /* memory visible outside */
 } Copy;
@@ -144,8 +144,8 @@ void affine_add(SymEnv *env, Affine *to, const Affine *term, int64_t scale);
 bool affine_equal(const Affine *a, const Affine *b);
 bool affine_is_bijection(const Domain *domain, const Affine *at, int64_t numel);
 void domain_pointwise(Domain *domain, SymEnv *env, int64_t numel);
-bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input,
-                      const bool *reduced); /* false: too many dims */
+/* false: too many dims */
+bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input, const bool *reduced);
 void domain_gemm(Domain *domain, SymEnv *env, const int64_t *sizes, int rank);
 bool domain_split(Domain *domain, const Split *split); /* false: no room for another var */
 /* Sum of index * stride over the dims of the row-major position `at`; false: not affine, split says
@@ -186,11 +186,11 @@ typedef struct NestCost {
 
 /* Writes the cluster's nest; NULL and *why if it has none. `cost` may be NULL. */
 Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCost *cost);
-bool reduced_dims(const Node *node,
-                  bool *reduced); /* by input dim; false: the node is no reduction of its input */
+/* by input dim; false: the node is no reduction of its input */
+bool reduced_dims(const Node *node, bool *reduced);
 bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base);
-bool needs_memory(const Lower *l, const Cluster *cluster,
-                  const GVal *base); /* used outside of the cluster */
+/* used outside of the cluster */
+bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base);
 
 /* For bodies with an index of their own (gather, flip): the element of `arg` at a position of its
  * row-major space. */
@@ -208,13 +208,12 @@ int body_count(BodyCall *call, SType type); /* reductions: how many elements eac
 int body_nonzero(BodyCall *call, int divisor);
 
 /* kernel.c, order.c, pieces.c ----------------------------------------------------------------- */
-void order_groups(
-    Lower *l); /* write-backs in place where that is safe; then the groups in running order */
-const char *
-nest_overwrites(const Nest *nest,
-                int buf); /* why storing to what it also reads would be wrong, or NULL */
-const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel,
-                          NestCost *cost); /* why not, or NULL */
+/* write-backs in place where that is safe; then the groups in running order */
+void order_groups(Lower *l);
+/* why storing to what it also reads would be wrong, or NULL */
+const char *nest_overwrites(const Nest *nest, int buf);
+/* why not, or NULL */
+const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost);
 void lower_group(Lower *l, const Group *group, Step *step);
 bool gemm_known(const Node *node);          /* a product that KERNEL_gemm computes */
 int gemm_body(BodyCall *call, int product); /* epilogue of the op's own: alpha, beta */

@@ -43,8 +43,8 @@ Status passes_check(const char *names); /* raises the same */
 typedef struct JointSpec {
     const bool *want;         /* by input */
     const bool *grad_defined; /* by forward output */
-    const bool
-        *partial; /* by input: a partial sum of its gradient is passed in and continued (G1) */
+    /* by input: a partial sum of its gradient is passed in and continued (G1) */
+    const bool *partial;
     const Meta *const *grad_meta; /* by forward output: of its gradient; NULL: as the output */
 } JointSpec;
 Graph *joint_build(Graph *forward, const JointSpec *spec);
@@ -65,8 +65,8 @@ typedef struct Partition {
     Graph *backward; /* inputs: saved values, then output gradients and partial sums */
     Graph *restore;  /* inputs: saved values; outputs: the joint graph's of OUT_kept */
     int n_saved;
-    int *
-        saved_inputs; /* saved value i is forward input saved_inputs[i], or -1: forward output n_user + its rank */
+    /* saved value i is forward input saved_inputs[i], or -1: forward output n_user + its rank */
+    int *saved_inputs;
 } Partition;
 
 /* From a decomposed graph to graph->plan. */
@@ -102,8 +102,8 @@ typedef struct Deriv {
     const Arg *args;     /* saved tensors in place; unsaved ones NULL */
     Val *const *results; /* saved results; unsaved NULL */
     Val *const *grad_out;
-    const bool
-        *needs; /* by argument: a tensor argument whose gradient is wanted (a list: any of them) */
+    /* by argument: a tensor argument whose gradient is wanted (a list: any of them) */
+    const bool *needs;
     const Meta *const *arg_meta; /* by argument, also of unsaved tensors (NULL: not a tensor) */
     const Meta *const *result_meta;
     Val **grad_in;   /* by argument; lists: grad_list */
@@ -135,8 +135,8 @@ typedef struct BodyCall {
             *call); /* i64: row-major index of the element, for random numbers and arange */
     int (*random)(struct BodyCall *call,
                   int which); /* i64: 0 the seed, 1 the sequence number of this op */
-    void *
-        context; /* lowering's; index rules reach elements at other positions through passes/lower.h */
+    /* lowering's; index rules reach elements at other positions through passes/lower.h */
+    void *context;
 } BodyCall;
 typedef int BodyFn(BodyCall *call);
 BodyFn *body_rule(const OpRow *row);

@@ -86,8 +86,8 @@ typedef struct Emitter {
 } Emitter;
 
 /* module.c */
-Value emit_library(Emitter *e,
-                   const char *name); /* a declaration of a bitcode function; NULL: there is none */
+/* A declaration of a bitcode function; NULL: there is none. */
+Value emit_library(Emitter *e, const char *name);
 
 /* Address of element `index`. */
 static inline Value emit_gep(LLVMBuilderRef b, LLVMTypeRef type, Value pointer, Value index) {
@@ -95,8 +95,8 @@ static inline Value emit_gep(LLVMBuilderRef b, LLVMTypeRef type, Value pointer, 
 }
 
 /* refusal.c */
-const char *emit_refusal(const CodegenRequest *request,
-                         int nest); /* why it cannot be emitted, or NULL */
+/* why it cannot be emitted, or NULL */
+const char *emit_refusal(const CodegenRequest *request, int nest);
 
 /* emit_nest.c */
 void emit_nest(Emitter *e, const char *symbol);
@@ -105,12 +105,12 @@ Value emit_int(Emitter *e, int64_t v); /* i64: a plain number, or a parameter of
 Value emit_entry_alloca(Emitter *e, LLVMTypeRef type, int64_t n, int align);
 void emit_forget_inner(Emitter *e);
 void emit_phases_from(Emitter *e, int phase); /* at the current places */
-void emit_use_context(Emitter *e,
-                      int context); /* columns: which vector memo, place and frame are of */
-void emit_lockstep(
-    Emitter *e); /* all contexts: the operands of the phase's stores and reductions */
-int emit_phase_cost(
-    const Emitter *e); /* likewise, of what the current phase makes per inner index */
+/* columns: which vector memo, place and frame are of */
+void emit_use_context(Emitter *e, int context);
+/* all contexts: the operands of the phase's stores and reductions */
+void emit_lockstep(Emitter *e);
+/* likewise, of what the current phase makes per inner index */
+int emit_phase_cost(const Emitter *e);
 Value emit_const(Emitter *e, int64_t v);
 Value emit_add(Emitter *e, Value x, int64_t v);
 
@@ -122,8 +122,8 @@ typedef struct Loop {
     Value carried[2 * MAX_REDS * 16]; /* phis; after the loop: their last values */
 } Loop;
 void emit_loop_begin(Emitter *e, Loop *loop, Value from, Value to);
-Value emit_loop_carry(Emitter *e, Loop *loop,
-                      Value initial); /* after begin, before the body's first instruction */
+/* after begin, before the body's first instruction */
+Value emit_loop_carry(Emitter *e, Loop *loop, Value initial);
 void emit_loop_body(Emitter *e, Loop *loop);
 void emit_loop_end(Emitter *e, Loop *loop, int64_t step, const Value *next);
 
@@ -144,11 +144,11 @@ Value emit_zero(LLVMTypeRef type);
 
 /* emit_memory.c */
 Value emit_load(Emitter *e, int inst);
-void emit_loads(Emitter *e,
-                const bool *needed); /* the contiguous ones of all contexts, which may be partial */
+/* The contiguous ones of all contexts, which may be partial. */
+void emit_loads(Emitter *e, const bool *needed);
 Value emit_gather(Emitter *e, int inst);
-void emit_store_value(Emitter *e,
-                      int inst); /* what it stores, as it is in memory; before emit_store */
+/* What it stores, as it is in memory; before emit_store. */
+void emit_store_value(Emitter *e, int inst);
 void emit_store(Emitter *e, int inst);
 Value emit_index(Emitter *e, const Affine *at);
 void emit_places(Emitter *e); /* the outer part of every address, at the current outer indices */

@@ -71,8 +71,8 @@ bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec,
 /* Only dtype and sizes: random ops. */
 bool case_alike(sn_tensor *got, const Json *spec, Text *why);
 CaseTolerance case_tolerance(const Json *spec, sn_tensor *exact);
-CaseTolerance case_tolerance_of_dtype(const Json *spec,
-                                      sn_tensor *exact); /* for mutated tensors and gradients */
+/* for mutated tensors and gradients */
+CaseTolerance case_tolerance_of_dtype(const Json *spec, sn_tensor *exact);
 /* Equal bits; NaN equals NaN [semantics B1]. */
 bool case_same_bits(sn_tensor *a, sn_tensor *b, Text *why);
 

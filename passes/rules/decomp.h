@@ -14,10 +14,10 @@ static inline bool dtype_is_half(DType dtype) { return dtype == DT_f16 || dtype 
 Val *in_dtype(Builder *b, Val *x, DType dtype); /* x itself if it has the dtype */
 Val *widened(Builder *b, Val *x);               /* half dtypes to f32; NULL stays NULL */
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim); /* n 0: all dims */
-Val *reshaped(Builder *b, Val *x, const int64_t *sizes,
-              int n);               /* a view where strides allow, else of a copy */
-Val *optional(const Arg *a);        /* NULL where None */
-int dim_of(const Arg *a, int rank); /* wrapped; rank 0 counts as 1 */
+/* A view where strides allow, else of a copy. */
+Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n);
+Val *optional(const Arg *a);                               /* NULL where None */
+int dim_of(const Arg *a, int rank);                        /* wrapped; rank 0 counts as 1 */
 Status decomp_done(Val **outs, int n, Val *const *values); /* error_pending() if one is missing */
 static inline Status done1(Val **outs, Val *value) { return decomp_done(outs, 1, &value); }
 

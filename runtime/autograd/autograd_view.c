@@ -19,8 +19,8 @@ struct TapeView {
     int result;       /* of a Tensor[] op */
     TapeView *parent; /* the view that this one was made from; NULL: the base */
     const OpRow *row;
-    Arg args
-        []; /* [0] is the tensor: not set; as_strided's offset counts from the base's first element */
+    /* [0] is the tensor: not set; as_strided's offset counts from the base's first element */
+    Arg args[];
 };
 
 static TapeView *view_retain(TapeView *view) {

@@ -57,8 +57,8 @@ static inline bool tape_is_leaf(const sn_tensor *t) {
 AutogradMeta *tape_meta(sn_tensor *t);            /* made if absent; NULL: out of memory */
 Status tape_requires_grad(sn_tensor *t, bool on); /* of a leaf of floating dtype */
 sn_tensor *tape_grad(const sn_tensor *t);         /* borrowed; NULL: none */
-Status tape_grad_set(sn_tensor *t,
-                     sn_tensor *grad); /* retains; NULL removes; checks dtype, sizes, device */
+/* Retains; NULL removes; checks dtype, sizes, device. */
+Status tape_grad_set(sn_tensor *t, sn_tensor *grad);
 void tape_grad_replace(sn_tensor *t, sn_tensor *grad); /* by one that it had; cannot fail */
 int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure); /* id > 0; 0 raised */
 void tape_hook_remove(sn_tensor *t, int64_t id);
@@ -194,12 +194,11 @@ TapeView *tape_view_step(TapeView *from, const TapeViewOp *op);
 Status tape_view_set(sn_tensor *t, sn_tensor *self, TapeView *view); /* takes over the reference */
 /* t is a view of what nobody can reach: all of t stands for it. */
 Status tape_view_alone(sn_tensor *t, bool no_grad);
-Status
-tape_view_refresh(sn_tensor *t); /* a view whose base was written: its history is made anew */
+/* A view whose base was written: its history is made anew. */
+Status tape_view_refresh(sn_tensor *t);
 Status tape_check_inplace(const sn_tensor *t); /* may a recorded op write into it? */
-Status
-tape_view_rebase(sn_tensor *t,
-                 TapeNode *node); /* t was written in place by node: base and t get new histories */
+/* t was written in place by node: base and t get new histories */
+Status tape_view_rebase(sn_tensor *t, TapeNode *node);
 void tape_view_release(TapeView *view);
 /* self and old have exchanged what they stand for: where self is now a view of itself, it is one of old. */
 void tape_view_of_old(sn_tensor *self, sn_tensor *old);

@@ -14,11 +14,12 @@
 #include "runtime/capture/function.h"
 
 typedef struct Trace Trace;
-enum {                   /* of a value at the end of its segment */
-       VALUE_needed = 1, /* held, asked for, or used by later segments */
-       VALUE_viewed = 2, /* the memory of a needed view, seen in another way too */
-       VALUE_output = VALUE_needed | VALUE_viewed,
-       VALUE_alive = 4 /* it may still be asked for */
+/* Of a value at the end of its segment. */
+enum {
+    VALUE_needed = 1, /* held, asked for, or used by later segments */
+    VALUE_viewed = 2, /* the memory of a needed view, seen in another way too */
+    VALUE_output = VALUE_needed | VALUE_viewed,
+    VALUE_alive = 4 /* it may still be asked for */
 };
 typedef struct Symbols Symbols; /* runtime/capture/symbols.h */
 
@@ -28,8 +29,8 @@ struct Placeholder {
     Trace *trace;
     int value;
     bool tracks; /* would require gradients, had it been computed */
-    const Meta
-        *symbolic; /* in replay functions: sizes as expressions of the inputs'; NULL: plain */
+    /* in replay functions: sizes as expressions of the inputs'; NULL: plain */
+    const Meta *symbolic;
 };
 
 typedef struct TraceInput {
@@ -98,8 +99,8 @@ struct Trace { /* one segment of one call */
     bool compile;                 /* ran eagerly; wants a variant after the return */
     Variant *variant;             /* that ran it */
     int64_t started_ns, ended_ns; /* of recording; 0: no op was new */
-    const char
-        *reason; /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
+    /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
+    const char *reason;
 };
 
 struct Capture {
@@ -214,10 +215,10 @@ void capture_start(void); /* registers the key's kernel and hooks */
 bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
 /* Free symbols' values for a launch; room for sym_free_count of the env. */
 void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
-void variant_bind_floats(const Variant *variant, const Trace *trace,
-                         double *floats); /* n_runtime_floats */
-bool trace_op_is_view(
-    const TraceOp *op); /* its first result may share its first operand's memory */
+/* Room for n_runtime_floats. */
+void variant_bind_floats(const Variant *variant, const Trace *trace, double *floats);
+/* Its first result may share its first operand's memory. */
+bool trace_op_is_view(const TraceOp *op);
 /* A launch alone: results are what the modes of their ops make them, with the history that a captured backward left
  * them. */
 Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,

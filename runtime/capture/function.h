@@ -139,8 +139,8 @@ struct sn_function {
     int n_replay, n_programs;
 };
 
-sn_function *function_new(sn_body body, void *closure,
-                          const sn_compile_options *options); /* NULL raises */
+/* NULL raises */
+sn_function *function_new(sn_body body, void *closure, const sn_compile_options *options);
 void function_free(sn_function *fn);
 /* `in`: n_in values (tensors borrowed); out: scope-owned results, NULL on failure. */
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out);

@@ -48,8 +48,8 @@ struct BackwardCase {
     bool *defined; /* by user output: has a gradient */
     bool *needs;   /* by graph input: its gradient is wanted */
     bool *partial; /* by graph input: a sum is continued */
-    const Meta *
-        *metas; /* by user output: layout of its gradient, of symbols where the variant has some */
+    /* by user output: layout of its gradient, of symbols where the variant has some */
+    const Meta **metas;
     const Meta **sums; /* by graph input: layout of its partial sum, where one is continued */
     const SymEnv *env; /* of those; a later case has a copy of the variant's */
     int first_guard;   /* the guards of env from here on are the case's own */

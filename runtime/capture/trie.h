@@ -36,8 +36,8 @@ typedef struct TraceOp {
     int n_operands;
     const Operand *operands; /* tensors in argument order (lists flattened), then out tensors */
     int n_fixed;
-    const int64_t
-        *fixed; /* structural attributes: kinds with lengths, bools, dtypes, hashes of strings */
+    /* structural attributes: kinds with lengths, bools, dtypes, hashes of strings */
+    const int64_t *fixed;
     int n_numbers, first_number; /* in Trace.numbers: ints, and floats by their bits */
     int n_outs, first_value; /* in Trace.values: fresh results; in-place and out forms have none */
 } TraceOp;
@@ -87,8 +87,8 @@ static inline TrieNode *trie_newest(const TrieNode *node) { /* child, or NULL */
 static inline const MetaEntry *trie_newest_metas(const TrieNode *node) {
     return atomic_load_explicit(&node->metas, memory_order_acquire);
 }
-TrieNode *trie_find(const TrieNode *node, const TraceOp *op,
-                    uint64_t hash); /* NULL when absent; no lock */
+/* NULL when absent; no lock */
+TrieNode *trie_find(const TrieNode *node, const TraceOp *op, uint64_t hash);
 /* Under the function's lock; the arena is the function's. NULL when memory is out. */
 TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t hash, int id);
 const MetaEntry *trie_metas(const TrieNode *node, const Meta *const *in, const int64_t *numbers);

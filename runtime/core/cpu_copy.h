@@ -26,7 +26,7 @@ void tensor_copy_into(const sn_tensor *out, const sn_tensor *a);
  * (*owned_bytes > 0: cpu_free it). NULL raises. */
 void *compute_buffer(const sn_tensor *t, size_t *owned_bytes);
 DType compute_dtype(DType dtype); /* the dtype whose elements are the compute type's */
-void number_to_block(SType type, const Arg *number, void *block,
-                     int n); /* n <= BLOCK copies of it */
+/* n <= BLOCK copies of the number. */
+void number_to_block(SType type, const Arg *number, void *block, int n);
 
 #endif

@@ -64,11 +64,11 @@ const Meta *meta_intern_out(const MetaOut *out);
 Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n_outs);
 Status redispatch(OpCall *call); /* to the keys below call->key */
 Status redispatch_excluding(OpCall *call, uint64_t keys);
-OpKernel *dispatch_entry(const OpRow *row,
-                         Key key); /* what would run, after fallbacks; NULL: fall through */
+/* What would run, after fallbacks; NULL: fall through. */
+OpKernel *dispatch_entry(const OpRow *row, Key key);
 void dispatch_fallback(Key key, OpKernel *kernel); /* registration at start-up */
-void dispatch_register(const OpRow *row, Key key,
-                       OpKernel *kernel);          /* one entry; NULL removes it */
+/* One entry; NULL removes it. */
+void dispatch_register(const OpRow *row, Key key, OpKernel *kernel);
 OpKernel *dispatch_own(const OpRow *row, Key key); /* the entry itself, without fallbacks */
 OpKernel *dispatch_fallback_of(Key key);
 extern _Atomic uint32_t dispatch_epoch; /* bumped by overrides; a guard [C7] */

@@ -19,8 +19,8 @@ struct sn_frame {
     void *closure;
     const Arg *in; /* as sn_value; tensors borrowed */
     int n_in;
-    sn_tensor **
-        out; /* room n_out; NULL until set; while the body runs the frame holds a reference to each */
+    /* room n_out; NULL until set; while the body runs the frame holds a reference to each */
+    sn_tensor **out;
     int n_out;
     _Atomic int *running; /* a count of bodies that run, which this one's is part of; NULL: none */
     bool outs_optional;   /* hooks: output 0 need not be set */

@@ -18,8 +18,8 @@ typedef struct ScopeFrame {
     uint32_t first;      /* index of its first handle in the scope stack */
     uint32_t generation; /* checked against the mark */
     bool owned;          /* sn_scope_begin_owned: results go to the caller */
-    const void *
-        callback; /* opened around a callback, whose frame ends here: user code inside may not end it */
+    /* opened around a callback, whose frame ends here: user code inside may not end it */
+    const void *callback;
     _Atomic int *running; /* a count that this callback is part of until its scope ends; or NULL */
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
@@ -61,9 +61,9 @@ struct sn_state {
     Capture *paused;         /* the innermost one that waits for an eager callee; NULL */
     Capture *held; /* whose lock this thread holds, see runtime/capture/capture_thread.c */
     struct Emission *emission; /* a derivative body goes into a graph; else NULL */
-    const void
-        *site;     /* return address of the user's current op call: for graph breaks and errors */
-    int last_path; /* sn_path of the newest sn_call, for sn_last_call */
+    /* return address of the user's current op call: for graph breaks and errors */
+    const void *site;
+    int last_path;            /* sn_path of the newest sn_call, for sn_last_call */
     const char *last_reason;  /* lives as long as the function called */
     struct EagerCache *eager; /* one-op programs by signature */
     struct UserMode *modes;   /* stack of user modes, innermost first */
@@ -84,10 +84,10 @@ static inline sn_state *state_get(void) {
     return LIKELY(state_current) ? state_current : state_make();
 }
 
-const char *state_text(sn_state *state,
-                       char *malloced); /* hands a string to the innermost scope; NULL gives "" */
-void state_grad_mode_set(sn_state *state,
-                         sn_grad_mode mode); /* and the key that inference leaves out */
+/* Hands a string to the innermost scope; NULL gives "". */
+const char *state_text(sn_state *state, char *malloced);
+/* The mode, and the key that inference leaves out. */
+void state_grad_mode_set(sn_state *state, sn_grad_mode mode);
 
 /* Raises where a body is being captured: for functions of capture class `refused` [semantics C3]. */
 Status state_outside_body(const char *what);
@@ -103,8 +103,8 @@ extern StateDrop *state_drop_capture;
  * scope. */
 Status scope_push(sn_state *state, bool owned);
 void scope_pop(sn_state *state); /* the innermost; restores modes, releases its handles and texts */
-void scope_pop_to(sn_state *state,
-                  uint32_t depth);     /* so that `depth` are open; the root's results stay */
+/* So that `depth` are open; the root's results stay. */
+void scope_pop_to(sn_state *state, uint32_t depth);
 void scope_drop_root(sn_state *state); /* every scope, and what the root one holds */
 /* Gives a fresh reference to the innermost scope; an owned one leaves it to the caller. False: out
  * of memory, and the reference was released. */

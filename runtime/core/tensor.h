@@ -36,8 +36,8 @@ typedef struct Storage {
     Device device;
     bool user_owned, read_only;
     bool pointer_given; /* a mutable pointer left the library: never cache packed copies of it */
-    uint8_t
-        block; /* BLOCK_ class of the tensor block it is part of; BLOCK_header: it stands alone */
+    /* BLOCK_ class of the tensor block it is part of; BLOCK_header: it stands alone */
+    uint8_t block;
     void *data;
     size_t bytes;
     sn_free_fn free; /* user memory; NULL: the allocator's */
@@ -63,8 +63,8 @@ struct sn_tensor {
     int64_t offset;   /* elements */
     struct AutogradMeta *autograd;
     _Atomic(struct Placeholder *) placeholder; /* cleared when all else is in place */
-    _Atomic uint32_t
-        scope_place; /* 1 + its index in the handles of the state that holds it; 0: no scope does */
+    /* 1 + its index in the handles of the state that holds it; 0: no scope does */
+    _Atomic uint32_t scope_place;
 };
 static inline sn_tensor *tensor_of(Val *v) { return (sn_tensor *)v; }
 
@@ -109,10 +109,10 @@ sn_tensor *tensor_new(const Meta *meta); /* fresh uninitialised storage */
 sn_tensor *tensor_new_zero(const Meta *meta);
 sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset); /* shares storage */
 void tensor_mark_inference(sn_tensor *t); /* as if made in inference mode */
-sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta,
-                               int64_t offset); /* retains storage */
-sn_tensor *tensor_scalar(const Arg *number,
-                         DType dtype); /* 0-dim, wrapped; dtype DT_default: the number's */
+/* Retains storage. */
+sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta, int64_t offset);
+/* 0-dim, wrapped; dtype DT_default: the number's */
+sn_tensor *tensor_scalar(const Arg *number, DType dtype);
 
 /* Like tensor_new with no storage: a meta tensor, or one that is given its storage next. */
 sn_tensor *tensor_without_data(const Meta *meta);
@@ -186,12 +186,12 @@ Status tensor_ready(sn_tensor *t, const char *what);
 /* The same without data: metadata suffices. */
 Status tensor_valid(const sn_tensor *t, const char *what);
 
-Storage *storage_new(Device device,
-                     size_t bytes); /* one reference; from the caching allocator, 64-byte aligned */
-Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free,
-                      void *context); /* user memory */
-Status storage_resize(Storage *storage,
-                      size_t bytes); /* keeps the bytes; refused for user memory */
+/* One reference; from the caching allocator, 64-byte aligned. */
+Storage *storage_new(Device device, size_t bytes);
+/* The user's memory. */
+Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free, void *context);
+/* Keeps the bytes; refused for user memory. */
+Status storage_resize(Storage *storage, size_t bytes);
 static inline void storage_retain(Storage *storage) { refs_add(&storage->refs, 1); }
 void storage_release(Storage *storage);
 

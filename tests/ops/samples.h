@@ -39,8 +39,8 @@ typedef struct Samples {
 const Samples *samples_of(const OpRow *row); /* an alias': those of its row */
 /* The next line of a list that speaks of the row, from *at on; NULL at the end. */
 const char *samples_next(const OpRow *row, const char *const *lines, int *at);
-bool sample_is_for(const OpRow *row,
-                   const char *line); /* named or, where none of a list is, unnamed */
+/* Named or, where none of a list is, unnamed. */
+bool sample_is_for(const OpRow *row, const char *line);
 
 typedef enum Layout {
     LAYOUT_contiguous,
