@@ -123,6 +123,10 @@ static void saved_text(const Variant *v, Text *text) {
     if (keys)
         text_printf(text, "  backward compiled for %d other key%s: %d kernel%s\n", keys,
                     plural(keys), kernels, plural(kernels));
+    const char *why;
+    for (int i = 0; (why = training_keys_refused(v, i, &n)); i++)
+        text_printf(text, "  backward runs as eager's nodes for %d other key%s: %s\n", n, plural(n),
+                    why);
 }
 
 static void times_text(const Variant *v, Text *text) {

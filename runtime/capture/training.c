@@ -211,6 +211,26 @@ int training_keys(const Variant *v, int *kernels) {
     return n;
 }
 
+static bool refused_for(const BackwardCase *c, const char *why) {
+    return !c->run && !strcmp(c->info.reason, why);
+}
+
+const char *training_keys_refused(const Variant *v, int at, int *n) {
+    const BackwardCase *const first = v->training ? atomic_load(&v->training->cases) : NULL;
+    for (const BackwardCase *c = first; c; c = c->next) {
+        if (c->run) continue;
+        bool again = false;
+        for (const BackwardCase *before = first; before != c; before = before->next)
+            again |= refused_for(before, c->info.reason);
+        if (again || at-- > 0) continue;
+        *n = 0;
+        for (const BackwardCase *same = c; same; same = same->next)
+            *n += refused_for(same, c->info.reason);
+        return c->info.reason;
+    }
+    return NULL;
+}
+
 int training_saved(const Training *t) { return t ? t->n_saved : 0; }
 
 bool training_saved_at(const Variant *v, int i, SavedValue *out) {

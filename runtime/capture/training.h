@@ -29,6 +29,8 @@ Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *s
 bool training_stage(const Variant *variant, const char *stage, Text *text);
 /* For how many keys beside the usual one a backward was compiled, and its kernels. */
 int training_keys(const Variant *variant, int *kernels);
+/* Why the backward of n further keys runs as eager's nodes: the at-th reason, NULL past the last. */
+const char *training_keys_refused(const Variant *variant, int at, int *n);
 /* How many tensors a launch saves for its backward; NULL: 0. */
 int training_saved(const Training *training);
 /* What forward keeps for backward, by number; false past the last. */

@@ -6,9 +6,11 @@
  * (beyond the bound, or because compiling failed) expands into eager's nodes, with the same bits. */
 #include "runtime/capture/training_parts.h"
 
+#include <stdio.h>
+
 #include "runtime/base/alloc.h"
 
-enum { MAX_CASES = 8 };
+enum { MAX_CASES = 8 }; /* a text below says it */
 
 static int64_t value_of(const SymEnv *env, int64_t v, const int64_t *symbols) {
     return sym_is(v) ? sym_eval(env, v, symbols) : v;
@@ -127,9 +129,16 @@ static Status plan_case(void *context) {
     return ST_OK;
 }
 
-/* A failure leaves the case without code. */
+static void refuse(BackwardCase *c, const char *why) {
+    snprintf(c->info.reason, sizeof c->info.reason, "%s", why);
+}
+
+/* A failure leaves the case without code, and says why. */
 static void compile_case(const Variant *v, const int64_t *symbols, BackwardCase *c) {
-    if (failpoint("backward")) return;
+    if (failpoint("backward")) {
+        refuse(c, "failpoint backward");
+        return;
+    }
     CaseJob job = {
         .variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
     if (job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK)
@@ -172,7 +181,10 @@ static const BackwardCase *make(Variant *v, const int64_t *symbols, const TapeBa
     if (near) return near; /* another thread's, or one of another layout */
     BackwardCase *const c = case_new(v, call);
     if (!c) return NULL;
-    if (t->n_cases < MAX_CASES) compile_case(v, symbols, c);
+    if (t->n_cases < MAX_CASES)
+        compile_case(v, symbols, c);
+    else
+        refuse(c, "a backward is compiled for 8 other keys at most");
     t->n_cases++;
     c->next = atomic_load_explicit(&t->cases, memory_order_relaxed);
     atomic_store_explicit(&t->cases, c, memory_order_release);

@@ -166,6 +166,8 @@ START_TEST(g1_keys_are_bounded) {
         ck_assert_msg(same_bits(of_ten(twin.fast, i % 10), want), "call %d", i);
     }
     EXPECT_KEYS(twin.fast, 8, 8);
+    ck_assert_ptr_nonnull(
+        strstr(sn_explain(twin.fast), ": a backward is compiled for 8 other keys at most"));
     twin_free(twin);
 }
 END_TEST
@@ -451,6 +453,8 @@ START_TEST(g3_a_backward_that_does_not_compile_expands) {
     }
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED); /* the forward */
     EXPECT_KEYS(twin.fast, 0, 0);
+    ck_assert_ptr_nonnull(
+        strstr(sn_explain(twin.fast), "eager's nodes for 1 other key: failpoint backward"));
     failpoint_set("");
     twin_free(twin);
 }
