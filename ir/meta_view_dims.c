@@ -99,9 +99,13 @@ static int64_t slice_position(SymEnv *env, const Arg *given, int64_t fallback, i
 }
 
 /* How many steps begin within a span, both plain or symbolic. A plain step may be as large as it likes: the sum of a
- * symbolic span and such a one would not fit. */
+ * symbolic span and such a one would not fit, but few spans hold more than one. */
 static int64_t steps_in(SymEnv *env, int64_t span, int64_t step) {
-    if (sym_is(span) && !sym_is(step) && step > INT32_MAX) span = sym_concrete(env, span);
+    if (sym_is(span) && !sym_is(step) && step > INT32_MAX) {
+        if (sym_at_most(env, span, 0)) return 0;
+        if (sym_at_most(env, span, step)) return 1;
+        span = sym_concrete(env, span);
+    }
     if (!sym_is(span) && !sym_is(step)) return span / step + (span % step != 0);
     return sym_div(env, sym_add(env, span, sym_sub(env, step, 1)), step);
 }

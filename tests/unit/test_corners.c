@@ -137,9 +137,27 @@ START_TEST(a_step_may_be_larger_than_any_dim) {
 }
 END_TEST
 
+/* The number of steps is decided without a constant size. */
+static sn_status huge_steps(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const one = sn_slice(x, 0, 1, INT64_MAX, INT64_C(1) << 33);
+    return sn_out(f, 0, sn_mul(sn_exp(x), one));
+}
+
+START_TEST(a_huge_step_of_a_symbolic_size_compiles_once) {
+    const Twin twin =
+        twin_new(huge_steps, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
+    for (int64_t n = 2; n < 12; n++) TWIN_CALL(twin, F32((uint64_t)n, n));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
-        rows_without_keys_attend_to_nothing, as_strided_is_captured, as_strided_follows_the_storage,
-        as_strided_has_its_gradient_compiled, a_step_may_be_larger_than_any_dim};
+        rows_without_keys_attend_to_nothing, as_strided_is_captured,
+        as_strided_follows_the_storage,      as_strided_has_its_gradient_compiled,
+        a_step_may_be_larger_than_any_dim,   a_huge_step_of_a_symbolic_size_compiles_once};
     return contract_main("test_corners", tests, (int)(sizeof tests / sizeof *tests));
 }
