@@ -12,10 +12,19 @@
 #include "ir/schema.h"
 #include "runtime/base/error.h"
 
-typedef enum Style { STYLE_short, STYLE_ex, STYLE_inplace, STYLE_out, STYLE_out_ex } Style;
+typedef enum Style {
+    STYLE_short,
+    STYLE_ex,
+    STYLE_inplace,
+    STYLE_ex_inplace,
+    STYLE_out,
+    STYLE_out_ex
+} Style;
 
 static bool writes_out(Style style) { return style == STYLE_out || style == STYLE_out_ex; }
-static bool takes_all(Style style) { return style == STYLE_ex || style == STYLE_out_ex; }
+static bool takes_all(Style style) {
+    return style == STYLE_ex || style == STYLE_ex_inplace || style == STYLE_out_ex;
+}
 
 /* How a parameter looks in C, and how its Arg is made: %s is its name. */
 typedef struct CType {
@@ -114,7 +123,7 @@ static bool shows_all(const OpRow *row, Style style) {
 }
 
 static void name_print(Text *text, const OpRow *row, Style style) {
-    static const char *const suffix[] = {"", "_ex", "_", "_out", "_out_ex"};
+    static const char *const suffix[] = {"", "_ex", "_", "_ex_", "_out", "_out_ex"};
     text_printf(text, "sn_%s%s", row->c_name, suffix[style]);
 }
 
@@ -229,9 +238,9 @@ static void args_print(Text *text, const OpRow *row, Style style) {
 }
 
 static void call_print(Text *text, const OpRow *row, Style style, const char *id) {
-    const char *form = style == STYLE_inplace ? "inplace"
-                       : writes_out(style)    ? "out"
-                                              : "functional";
+    const char *form = writes_out(style)                                     ? "out"
+                       : style == STYLE_inplace || style == STYLE_ex_inplace ? "inplace"
+                                                                             : "functional";
     if (writes_out(style)) {
         text_printf(text, "    sn_tensor *const written[] = {");
         for (int i = 0; i < row->n_out; i++)
@@ -280,6 +289,8 @@ static void row_print(Text *text, const OpRow *row, bool source) {
     function_print(text, row, STYLE_short, source);
     if (!shows_all(row, STYLE_short)) function_print(text, row, STYLE_ex, source);
     if (row->inplace) function_print(text, row, STYLE_inplace, source);
+    if (row->inplace && !shows_all(row, STYLE_inplace))
+        function_print(text, row, STYLE_ex_inplace, source);
     if (!row->out_name) return;
     function_print(text, row, STYLE_out, source);
     if (!shows_all(row, STYLE_out)) function_print(text, row, STYLE_out_ex, source);
@@ -288,7 +299,8 @@ static void row_print(Text *text, const OpRow *row, bool source) {
 static const char header_head[] =
     "/* ops.h: generated from ir/ops.def [op]. sn_X takes the usual arguments, sn_X_ex all; sn_X_ "
     "works in place and returns\n"
-    "   self, sn_X_out writes to out, sn_X_out_ex with all arguments. The first result is "
+    "   self, sn_X_ex_ too with all arguments, sn_X_out writes to out, sn_X_out_ex with all "
+    "arguments. The first result is "
     "returned, "
     "NULL on error. */\n"
     "#ifndef SINTER_OPS_H\n#define SINTER_OPS_H\n#include <sinter/tensor.h>\nSN_BEGIN\n";

@@ -317,6 +317,27 @@ START_TEST(where_finds_positions) {
 }
 END_TEST
 
+/* In place with all arguments. */
+static sn_status scaled_in_place(sn_frame *f) {
+    sn_tensor *const x = sn_clone(sn_in(f, 0)), *const y = sn_in(f, 1);
+    sn_tensor *const z = sn_add_ex_(x, y, sn_float(0.25));
+    if (z != x) return sn_fail(SN_ERR_STATE, "in place returns self");
+    sn_sub_ex_(x, sn_exp(y), sn_int(3));
+    return sn_out(f, 0, sn_gelu_ex_(x, "tanh"));
+}
+
+START_TEST(in_place_forms_take_all_arguments) {
+    const Twin twin = twin_new(scaled_in_place, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = F32(i, 7), *const y = F32(i + 9, 7);
+        sn_tensor *const want =
+            sn_gelu_ex(sn_sub_ex(sn_add_ex(x, y, sn_float(0.25)), sn_exp(y), sn_int(3)), "tanh");
+        ck_assert(same_bits(TWIN_CALL(twin, x, y), want));
+    }
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {creation_takes_the_dtype_of_what_it_writes,
                                   what_like_resizes_is_contiguous,
@@ -331,6 +352,7 @@ int main(void) {
                                   memory_is_read_as_another_dtype,
                                   narrow_reads_where_it_starts,
                                   elements_of_another_size,
-                                  where_finds_positions};
+                                  where_finds_positions,
+                                  in_place_forms_take_all_arguments};
     return contract_main("test_forms", tests, (int)(sizeof tests / sizeof *tests));
 }
