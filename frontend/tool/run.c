@@ -14,15 +14,20 @@
 
 enum { CALLS = 3 };
 
-/* The folder of this program's samples: bin/samples beside bin/sinter. */
-static bool sample_path(const char *name, char *out, size_t room) {
-    char self[900];
-    if (!*name || *name == '.' || strchr(name, '/')) return false;
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+bool program_folder(char *out, size_t room) {
+    const ssize_t n = readlink("/proc/self/exe", out, room - 1);
     if (n <= 0) return false;
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    snprintf(out, room, "%s/samples/%s", self, name);
+    out[n] = '\0';
+    *strrchr(out, '/') = '\0';
+    return true;
+}
+
+/* Samples are in bin/samples beside bin/sinter. */
+static bool sample_path(const char *name, char *out, size_t room) {
+    char folder[900];
+    if (!*name || *name == '.' || strchr(name, '/')) return false;
+    if (!program_folder(folder, sizeof folder)) return false;
+    snprintf(out, room, "%s/samples/%s", folder, name);
     return access(out, X_OK) == 0;
 }
 

@@ -166,23 +166,7 @@ bool target_open(const TargetOptions *o, Target *out) {
     return true;
 }
 
-bool target_open_sample(const char *name, Target *out) {
-    char self[900], path[1100];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0) return false;
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    snprintf(path, sizeof path, "%s/../lib/samples/%s.so", self, name);
-    if (access(path, R_OK)) return false;
-    *out = (Target){.exit_code = EXIT_environment};
-    void *const module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *const symbol = module ? dlsym(module, "sample_work") : NULL;
-    if (!symbol) {
-        error_raise(ST_IO, "sample '%s' cannot be timed: %s", name, dlerror());
-        return true;
-    }
-    void (*make)(SampleWork * work);
-    memcpy(&make, &symbol, sizeof make);
+static void take_work(Target *out, void (*make)(SampleWork *work)) {
     SampleWork work = {0};
     make(&work);
     out->exit_code = EXIT_wrong;
@@ -193,6 +177,23 @@ bool target_open_sample(const char *name, Target *out) {
     out->step = work.kind == SAMPLE_STEP;
     out->n_out = work.n_out;
     for (int i = 0; i < work.n_in; i++) out->in[out->n_in++] = sn_keep(work.in[i]);
+}
+
+bool target_open_sample(const char *name, Target *out) {
+    char folder[900], path[1100];
+    if (!program_folder(folder, sizeof folder)) return false;
+    snprintf(path, sizeof path, "%s/../lib/samples/%s.so", folder, name);
+    if (access(path, R_OK)) return false;
+    *out = (Target){.exit_code = EXIT_environment};
+    void *const module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *const symbol = module ? dlsym(module, "sample_work") : NULL;
+    if (!symbol) {
+        error_raise(ST_IO, "sample '%s' cannot be timed: %s", name, dlerror());
+        return true;
+    }
+    void (*make)(SampleWork * work);
+    memcpy(&make, &symbol, sizeof make);
+    take_work(out, make);
     return true;
 }
 

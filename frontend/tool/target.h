@@ -49,6 +49,7 @@ bool target_open_sample(const char *name, Target *out);
 Status keep_stdin(void);
 void rewind_stdin(void);
 
+bool program_folder(char *out, size_t room); /* of this program, without a slash at its end */
 /* Samples: the programs of bin/samples beside this one. run_sample replaces this process; argv[0]
  * becomes the program's path. */
 bool sample_exists(const char *name);
