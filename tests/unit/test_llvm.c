@@ -12,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/llvm_module.h"
 #include "runtime/loader.h"
+#include "tests/unit/one_nest.h"
 #include "tests/unit/suite.h"
 
 static Arena *arena;
@@ -31,14 +32,9 @@ typedef struct Code {
 static Code compile_nest(const Nest *nest, const Buf *bufs, int isa) {
     const LlvmModuleTable *module = llvm_module();
     ck_assert_msg(module != NULL, "%s", llvm_module_reason());
-    const char *name = "kernel";
-    const CodegenRequest request = {.n_nests = 1,
-                                    .nests = &nest,
-                                    .bufs = &bufs,
-                                    .names = &name,
-                                    .isa = isa,
-                                    .l1_bytes = 32768,
-                                    .stack_bytes = 65536};
+    const OneNest one = {nest, bufs, "kernel"};
+    CodegenRequest request = one_nest_request(&one, isa);
+    request.l1_bytes = 32768;
     CodegenResult result;
     const Status status = module->compile(&request, &result);
     ck_assert_msg(status == ST_OK, "%s", result.message);
@@ -46,7 +42,7 @@ static Code compile_nest(const Nest *nest, const Buf *bufs, int isa) {
     ck_assert_msg(loader_load(result.object, result.bytes, &code.loaded) == ST_OK, "%s",
                   error_slot()->message);
     module->free_bytes(result.object);
-    code.run = (NestFn *)loader_symbol(code.loaded, name);
+    code.run = (NestFn *)loader_symbol(code.loaded, one.name);
     ck_assert(code.run != NULL);
     return code;
 }
@@ -422,16 +418,9 @@ START_TEST(compiling_is_deterministic) {
                false);
     Nest nest;
     loop_finish(b, &nest);
-    const Nest *nests = &nest;
-    const Buf *bufs = f32_bufs;
-    const char *name = "kernel";
-    const CodegenRequest request = {.n_nests = 1,
-                                    .nests = &nests,
-                                    .bufs = &bufs,
-                                    .names = &name,
-                                    .isa = _i,
-                                    .l1_bytes = 32768,
-                                    .stack_bytes = 65536};
+    const OneNest one = {&nest, f32_bufs, "kernel"};
+    CodegenRequest request = one_nest_request(&one, _i);
+    request.l1_bytes = 32768;
     CodegenResult first = {0}, result;
     double took[MOST];
     for (int k = 0; k < times; k++) {
@@ -471,15 +460,8 @@ static void *compile_in_thread(void *at) {
 START_TEST(threads_compile_at_once) {
     enum { THREADS = 6 };
     const Nest nest = row_sums(8, 5000, false);
-    const Nest *nests = &nest;
-    const Buf *bufs = f32_bufs;
-    const char *name = "kernel";
-    const CodegenRequest request = {.n_nests = 1,
-                                    .nests = &nests,
-                                    .bufs = &bufs,
-                                    .names = &name,
-                                    .isa = ISA_v3,
-                                    .stack_bytes = 65536};
+    const OneNest one = {&nest, f32_bufs, "kernel"};
+    const CodegenRequest request = one_nest_request(&one, ISA_v3);
     pthread_t threads[THREADS];
     Worker workers[THREADS];
     for (int i = 0; i < THREADS; i++) {
@@ -506,16 +488,9 @@ static char *sum_text(int64_t n, int out, int64_t stream_bytes) {
     Nest nest;
     loop_finish(b, &nest);
     static const Buf roles[3] = {{DT_f32, BUF_out}, {DT_f32, BUF_in}, {DT_f32, BUF_out}};
-    const Nest *nests = &nest;
-    const Buf *bufs = roles;
-    const char *name = "kernel";
-    const CodegenRequest request = {.n_nests = 1,
-                                    .nests = &nests,
-                                    .bufs = &bufs,
-                                    .names = &name,
-                                    .isa = ISA_v3,
-                                    .stack_bytes = 65536,
-                                    .stream_bytes = stream_bytes};
+    const OneNest one = {&nest, roles, "kernel"};
+    CodegenRequest request = one_nest_request(&one, ISA_v3);
+    request.stream_bytes = stream_bytes;
     return llvm_module()->text(&request, true);
 }
 
@@ -548,15 +523,8 @@ START_TEST(text_for_dumps) {
                false);
     Nest nest;
     loop_finish(b, &nest);
-    const Nest *nests = &nest;
-    const Buf *bufs = f32_bufs;
-    const char *name = "k7_fma";
-    const CodegenRequest request = {.n_nests = 1,
-                                    .nests = &nests,
-                                    .bufs = &bufs,
-                                    .names = &name,
-                                    .isa = ISA_v3,
-                                    .stack_bytes = 65536};
+    const OneNest one = {&nest, f32_bufs, "k7_fma"};
+    const CodegenRequest request = one_nest_request(&one, ISA_v3);
     char *ir = llvm_module()->text(&request, false),
          *assembly = llvm_module()->text(&request, true);
     ck_assert_ptr_nonnull(strstr(ir, "define void @k7_fma"));
@@ -580,15 +548,8 @@ START_TEST(failures_have_reasons) {
     loop_store(b, 2, DT_f32, &at, loop_load(b, 0, DT_f32, &at), false);
     Nest nest;
     loop_finish(b, &nest);
-    const Nest *nests = &nest;
-    const Buf *bufs = f32_bufs;
-    const char *name = "kernel";
-    CodegenRequest request = {.n_nests = 1,
-                              .nests = &nests,
-                              .bufs = &bufs,
-                              .names = &name,
-                              .isa = ISA_v2,
-                              .stack_bytes = 65536};
+    const OneNest one = {&nest, f32_bufs, "kernel"};
+    CodegenRequest request = one_nest_request(&one, ISA_v2);
     CodegenResult result;
     for (int i = 0; i < COUNT_OF(points); i++) {
         failpoint_set(points[i].point);

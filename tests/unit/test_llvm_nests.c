@@ -9,6 +9,7 @@
 #include "runtime/loader.h"
 #include "tests/ref/random_nest.h"
 #include "tests/ref/ref_eval.h"
+#include "tests/unit/one_nest.h"
 #include "tests/unit/suite.h"
 
 static void fail_with(const RandomNest *nest, const char *what) {
@@ -20,17 +21,11 @@ static void fail_with(const RandomNest *nest, const char *what) {
 }
 
 static LoadedCode *compile_nest(const RandomNest *nest, int isa) {
-    const Nest *nests = nest->kernel.nests;
-    const Buf *bufs = nest->kernel.bufs;
-    const char *name = "kernel";
-    const CodegenRequest request = {.n_nests = 1,
-                                    .nests = &nests,
-                                    .bufs = &bufs,
-                                    .names = &name,
-                                    .isa = isa,
-                                    .l1_bytes = 32768,
-                                    .stack_bytes = nest->seed % 3 ? 65536 : 0,
-                                    .stream_bytes = nest->seed % 2};
+    const OneNest one = {nest->kernel.nests, nest->kernel.bufs, "kernel"};
+    CodegenRequest request = one_nest_request(&one, isa);
+    request.l1_bytes = 32768;
+    request.stack_bytes = nest->seed % 3 ? 65536 : 0;
+    request.stream_bytes = nest->seed % 2;
     CodegenResult result;
     LoadedCode *code;
     if (llvm_module()->compile(&request, &result) != ST_OK) fail_with(nest, result.message);

@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/llvm_module.h"
 #include "runtime/loader.h"
+#include "tests/unit/one_nest.h"
 #include "tests/unit/suite.h"
 
 static uint8_t *object;
@@ -26,16 +27,10 @@ static void compile_object(int isa, RedKind red, Prim prim, SType type) {
     loop_store(b, 1, dtype, &to, loop_reduce(b, red, y, red == RED_dot ? x : -1), true);
     Nest nest;
     loop_finish(b, &nest);
-    const Nest *nests = &nest;
-    const Buf bufs[2] = {{dtype, BUF_in}, {dtype, BUF_out}}, *buf_list = bufs;
-    const char *name = "kernel";
-    const CodegenRequest request = {.n_nests = 1,
-                                    .nests = &nests,
-                                    .bufs = &buf_list,
-                                    .names = &name,
-                                    .isa = isa,
-                                    .l1_bytes = 32768,
-                                    .stack_bytes = 65536};
+    const Buf bufs[2] = {{dtype, BUF_in}, {dtype, BUF_out}};
+    const OneNest one = {&nest, bufs, "kernel"};
+    CodegenRequest request = one_nest_request(&one, isa);
+    request.l1_bytes = 32768;
     CodegenResult result;
     ck_assert_msg(llvm_module() != NULL, "%s", llvm_module_reason());
     ck_assert_msg(llvm_module()->compile(&request, &result) == ST_OK, "%s", result.message);
