@@ -32,6 +32,8 @@ Status capture_note_grad(sn_tensor *leaf) {
     sn_tensor *const before = tape_grad(leaf);
     /* A value of the segment is held by it already, and would be made if anybody else held it. */
     const bool own = before && before->placeholder && before->placeholder->trace == c->trace;
+    /* Only for the case that memory runs out, none is held: an old gradient goes at once, as in eager [semantics G5]. */
+    if (before && !own && !c->trace->fallible && !c->trace->ordered) return ST_OK;
     TRY(note(c,
              (TraceEvent){.kind = EVENT_grad, .tensor = leaf, .before = before, .borrowed = own}));
     tensor_retain(leaf);
