@@ -294,8 +294,9 @@ static Val *to_mirror(void *context, Val *val) {
 static Status emit_mirrored(Builder *self, const OpRow *row, const Arg *args, Val **outs) {
     Symbols *const s = ((MirrorBuilder *)self)->symbols;
     Arg real[MAX_ARGS];
-    sn_tensor *made[MAX_LIST] = {0};
+    sn_tensor *made[MAX_LIST];
     int n = row->n_out;
+    memset(made, 0, sizeof *made * (size_t)n);
     for (int i = 0; i < row->n_params; i++) {
         real[i] = args[i];
         if (!map_vals(s, &real[i], to_real, NULL)) return ST_MEMORY;

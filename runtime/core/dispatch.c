@@ -306,10 +306,7 @@ Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const
 }
 
 Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n_outs) {
-    OpCall call = {.row = row->alias_of ? row->alias_of : row,
-                   .args = args,
-                   .outs = outs,
-                   .n_outs = row->n_out};
+    OpCall call = op_call(row, FORM_functional, args, NULL, outs);
     TRY(finish(&call, start(&call)));
     *n_outs = call.n_outs;
     return ST_OK;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "tests/unit/contract.h"
+#include "tests/unit/suite.h"
 
 typedef struct Program Program;
 struct Program {
@@ -270,7 +271,6 @@ START_TEST(c12_a_result_that_the_meta_rule_did_not_say) {
 END_TEST
 
 int main(void) {
-    Suite *const suite = suite_create("test_contract_c_events");
     TCase *const tcase = tcase_create("events");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, a_failed_segment_leaves_what_eager_leaves, 0,
@@ -278,10 +278,5 @@ int main(void) {
     tcase_add_test(tcase, a_users_kernel_fails_after_writes);
     tcase_add_test(tcase, an_ordered_kernel_that_fails_runs_once);
     tcase_add_test(tcase, c12_a_result_that_the_meta_rule_did_not_say);
-    suite_add_tcase(suite, tcase);
-    SRunner *const runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run("test_contract_c_events", tcase);
 }
