@@ -26,6 +26,7 @@ typedef struct ReplayEntry {
     int *twin; /* by call input, then bound tensor: the first one that is the same tensor, or where
                   memory is written, shares its storage */
     bool all_distinct; /* no twins */
+    bool ordered;      /* has effects, which a second run would repeat */
     InputKey *in, *bound_keys;
     sn_tensor **bound; /* retained */
     int *source;       /* by graph input: call input, or n_in + bound */
@@ -139,8 +140,8 @@ static bool is_verified_now(sn_function *fn) {
 
 static Status run_entry(ReplayEntry *e, const Arg *in, sn_tensor **out, bool *ran) {
     const Status status = launch(e, in, out);
-    *ran = status != ST_VALUE; /* a failed check: the body says which op */
-    if (status == ST_VALUE) error_clear();
+    *ran = status != ST_VALUE || e->ordered; /* a failed check: the body says which op */
+    if (!*ran) error_clear();
     if (status != ST_OK) return *ran ? status : ST_OK;
     sn_state *const state = state_get();
     state->last_path = e->variant->info.interpreted ? SN_PATH_INTERPRETED : SN_PATH_COMPILED;
@@ -280,6 +281,7 @@ static const char *learn(sn_function *fn, Capture *c, const Trace *trace, const 
     if (!e) return NULL;
     e->variant = v;
     e->n_ops = trace->ops.n;
+    e->ordered = trace->ordered;
     if (!map_results(e, trace, out)) return "it returns an input";
     int results = 0;
     for (int i = 0; i < n_out; i++) results += e->result[i] >= 0;

@@ -13,7 +13,7 @@ struct ReplayProgram {
     Symbols *symbols; /* expressions, guards, the inputs as they may vary */
     TrieNode *end;
     int n_in, n_out, n_ops, n_random;
-    bool writes, free_scalars;
+    bool writes, free_scalars, ordered; /* ordered: has effects, which a second run would repeat */
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
     int n_inputs, n_bound;
@@ -246,8 +246,8 @@ static Status run(ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor **out
     Variant *const v = prepare(p, arena, in, &trace);
     if (!v) return ST_OK;
     const Status status = launch(p, v, arena, &trace, out);
-    *ran = status != ST_VALUE; /* a failed check: the body says which op */
-    if (status == ST_VALUE) error_clear();
+    *ran = status != ST_VALUE || p->ordered; /* a failed check: the body says which op */
+    if (!*ran) error_clear();
     if (status != ST_OK) return *ran ? status : ST_OK;
     sn_state *const state = state_get();
     state->last_path = v->info.interpreted ? SN_PATH_INTERPRETED : SN_PATH_COMPILED;
@@ -352,6 +352,7 @@ ReplayProgram *program_new(Capture *c, const Trace *trace, const Arg *in, int n_
     const sn_state *const state = state_get();
     p->end = trace->end;
     p->n_ops = trace->ops.n;
+    p->ordered = trace->ordered;
     p->n_random = trace->n_random;
     p->writes = trace->writes;
     p->grad_mode = state->grad_mode;

@@ -235,6 +235,34 @@ START_TEST(an_ordered_kernel_that_fails_runs_once) {
 }
 END_TEST
 
+static sn_status fails_for_negative(sn_frame *f) {
+    calls++;
+    if (sn_item(sn_sum(sn_in(f, 0))) < 0) return sn_fail(SN_ERR_VALUE, "a negative sum");
+    return sn_out(f, 0, sn_neg(sn_in(f, 0)));
+}
+static sn_status calls_ordered(sn_frame *f) {
+    const sn_value in = sn_val(sn_mul(sn_in(f, 0), sn_in(f, 1)));
+    return sn_out(f, 0, sn_exp(sn_op_call1(sn_closure(f), &in, 1)));
+}
+
+START_TEST(a_replayed_effect_happens_once) {
+    const sn_op *const op =
+        sn_op_register(SN_OP_DESC(.schema = "events::positive(Tensor x) -> Tensor",
+                                  .flags = SN_OP_ORDERED, .meta = like, .cpu = fails_for_negative));
+    sn_function *const fn = sn_compile(calls_ordered, (void *)(uintptr_t)op,
+                                       SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    for (int i = 0; i < 9; i++) {
+        sn_tensor *const one = sn_full(SN_INTS(3 + i / 6), sn_float(i % 3 == 2 ? -1 : 1), SN_F32);
+        calls = 0;
+        sn_tensor *const got = SN_CALL(fn, one, sn_abs(one));
+        ck_assert_int_eq(calls, 1);
+        ck_assert_int_eq(got != NULL, i % 3 != 2);
+        if (!got) expect_error(SN_ERR_VALUE, "a negative sum");
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
 /* C12: a meta rule that its kernel does not keep */
 static sn_status flattens(sn_frame *f) {
     return sn_out(f, 0, sn_view(sn_neg(sn_in(f, 0)), SN_INTS(12)));
@@ -277,6 +305,7 @@ int main(void) {
                         (int)(sizeof programs / sizeof *programs));
     tcase_add_test(tcase, a_users_kernel_fails_after_writes);
     tcase_add_test(tcase, an_ordered_kernel_that_fails_runs_once);
+    tcase_add_test(tcase, a_replayed_effect_happens_once);
     tcase_add_test(tcase, c12_a_result_that_the_meta_rule_did_not_say);
     return suite_run("test_contract_c_events", tcase);
 }
