@@ -11,7 +11,8 @@
  *     %3 = relu(%0)                      %b = slice(%x', 0, 0, 2); relu(%b): the view is taken again
  *
  * A read at an old version replays the chain on the new base, so a gradient flows as in eager,
- * where a view of a written base is a view of the new value [semantics G5]. At the end inputs whose
+ * where a view of a written base is a view of the new value [semantics G5], also one that was taken
+ * where gradients were off, if the write was recorded. At the end inputs whose
  * storage was written get a write, and outputs are classified: input, view of input, new, view of
  * another output. Two outputs that share a new storage whose whole is no output itself get that
  * whole as one more output behind the user's.
@@ -26,6 +27,7 @@ PassFn pass_functionalize;
 typedef struct Alias { /* by id of the original value */
     int same;          /* in-place results: the alias that they are; else its own id */
     int storage, version;
+    int made;       /* the storage's version when the view was taken */
     int parent;     /* the value viewed; -1: the whole storage */
     int64_t offset; /* elements from the base's first one */
     GVal *now;      /* its functional value, of `version` */
@@ -37,6 +39,7 @@ typedef struct Alias { /* by id of the original value */
 typedef struct Store {
     GVal *root, *base; /* the original value; the current functional one */
     int version;
+    int recorded;        /* the version of the last write where gradients were on */
     int input;           /* index of the graph input; -1: made in the graph */
     int output;          /* index of the output that is the whole of it; -1 */
     VEC(GVal *) earlier; /* bases before writes in no_grad mode: the same leaf [sn::gradients] */
@@ -76,6 +79,7 @@ static Val *read_for_replay(Rewrite *rewrite, const Alias *alias, Node *before, 
     memcpy(args, alias->view->args, sizeof(Arg) * (size_t)alias->view->row->n_params);
     args[0] = A_VAL(&parent->base);
     const NewNodes saved = nodes_like(graph, alias->view, before);
+    if (rewrite->stores.at[alias->storage].recorded > alias->made) graph->modes &= ~NODE_no_grad;
     Node *const node = graph_append(graph, alias->view->row, FORM_functional, args);
     nodes_restore(graph, saved);
     return node ? &node->outs[alias->index].base : NULL;
@@ -155,6 +159,7 @@ static Status record_results(Rewrite *rewrite, Node *node) {
         rewrite->aliases[out->id] = (Alias){.same = out->id,
                                             .storage = parent->storage,
                                             .version = rewrite->stores.at[parent->storage].version,
+                                            .made = rewrite->stores.at[parent->storage].version,
                                             .parent = (int)(parent - rewrite->aliases),
                                             .offset = sym_add(env, parent->offset, info[i].offset),
                                             .now = out,
@@ -204,6 +209,7 @@ static Status write_alias(Rewrite *rewrite, const Alias *alias, Val *value, bool
         store->earlier.n = 0;
     store->base = gval(base);
     store->version++;
+    if (!no_grad) store->recorded = store->version;
     return ST_OK;
 }
 

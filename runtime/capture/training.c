@@ -3,40 +3,6 @@
 
 #include "runtime/base/clock.h"
 
-/* Which values carry gradients ---------------------------------------------------------------- */
-
-typedef struct Tracking {
-    bool *tracked; /* by value id */
-    bool any;
-} Tracking;
-
-static void look(void *context, GVal **slot) {
-    Tracking *const t = context;
-    t->any |= t->tracked[(*slot)->id];
-}
-
-static bool *track(Graph *graph, const bool *want) {
-    graph_number(graph);
-    Tracking t = {.tracked = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
-    if (!t.tracked) return NULL;
-    for (int i = 0; i < graph->inputs.n; i++) t.tracked[graph->inputs.at[i]->id] = want[i];
-    for (Node *node = graph->first; node; node = node->next) {
-        t.any = false;
-        node_each_input(node, look, &t);
-        const bool stops = node->modes & (NODE_no_grad | NODE_inference) ||
-                           node->row->flags & OPF_nodiff || node->row->id == OP_detach ||
-                           node->row->id == OP_gradients;
-        bool *const self = node->form == FORM_inplace && node->args[0].val
-                               ? &t.tracked[gval(node->args[0].val)->id]
-                               : NULL;
-        const bool carries = (t.any && !stops) || (self && *self);
-        for (int i = 0; i < node->n_outs; i++)
-            t.tracked[node->outs[i].id] = carries && dtype_is_float(node->outs[i].base.meta->dtype);
-        if (self && carries) *self = true;
-    }
-    return t.tracked;
-}
-
 static bool *wants(const Graph *graph, const GraphInput *inputs, const Trace *trace) {
     bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
     for (int i = 0; want && i < graph->inputs.n; i++)
@@ -49,13 +15,15 @@ Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wante
     bool any = false;
     for (int i = 0; i < trace->inputs.n; i++) any |= trace->inputs.at[i].requires_grad;
     if (!any) return ST_OK;
-    const bool *const tracked = track(graph, wants(graph, v->graph_inputs, trace));
+    TapeMarks marks;
+    const bool *const want = wants(graph, v->graph_inputs, trace);
     v->used_up = ARENA_ARRAY(v->arena, const OpRow *, graph->outputs.n);
-    if (!tracked || !v->used_up) return ST_MEMORY;
-    const char *const why = training_refusal(graph, tracked, trace, v->graph_inputs, v->used_up);
+    if (!want || !v->used_up) return ST_MEMORY;
+    TRY(tape_marks_make(graph, want, &marks));
+    const char *const why = training_refusal(graph, &marks, trace, v->graph_inputs, v->used_up);
     if (why) return error_raise(ST_UNSUPPORTED, "%s", why);
     for (int i = 0; i < graph->outputs.n; i++)
-        *wanted |= tracked[graph->outputs.at[i].value->id] && !trace->gradients;
+        *wanted |= marks.tracked[graph->outputs.at[i].value->id] && !trace->gradients;
     return ST_OK;
 }
 
@@ -92,11 +60,12 @@ static GVal **values_by_id(Graph *graph) {
 static Status split_graphs(void *context) {
     Split *const s = context;
     Training *const t = s->training;
-    const bool *const tracked = track(s->graph, t->want);
+    TapeMarks marks;
+    TRY(tape_marks_make(s->graph, t->want, &marks));
     t->n_user = s->graph->outputs.n;
     t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
     for (int i = 0; i < t->n_user; i++)
-        t->out_tracked[i] = tracked[s->graph->outputs.at[i].value->id];
+        t->out_tracked[i] = marks.tracked[s->graph->outputs.at[i].value->id];
     const PassOptions options = compile_pass_options(NULL, &s->variant->info);
     TRY(passes_run(s->graph, "functionalize", &options));
     TRY(note_writes(t, s->graph));

@@ -11,12 +11,21 @@
 
 typedef struct Training Training;
 
+/* training_marks.c: what eager's tape would have of a captured graph. */
+typedef struct TapeMarks {
+    bool *tracked; /* by value id: it carries gradients when the segment ends */
+    uint32_t
+        *needs; /* by node id: the arguments (bits) for which the op is recorded; 0: it is not */
+} TapeMarks;
+/* want: by graph input. Numbers the graph. */
+Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks);
+
 /* Does a result of the captured graph carry a gradient to its inputs? ST_UNSUPPORTED where eager's
  * tape does what a compiled segment cannot. Sets variant->used_up. */
 Status training_wanted(Variant *variant, Graph *graph, const Trace *trace, bool *wanted);
 /* training_limits.c: why the segment must run eagerly, or NULL. used_up, by graph output: not NULL
  * where a captured backward has freed the history of the result; the row whose node says so. */
-const char *training_refusal(Graph *graph, const bool *tracked, const Trace *trace,
+const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace,
                              const GraphInput *inputs, const OpRow **used_up);
 /* Gives a result that history: it requires grad, and going backward is the error it is in eager. */
 Status training_attach_used_up(sn_tensor *t, const OpRow *row);

@@ -10,12 +10,12 @@
 
 typedef struct Limits {
     Graph *graph;
-    const bool *tracked; /* by value id */
-    int *class_of;       /* by value id: the value that stands for its memory */
-    bool *saved;         /* by class */
-    bool *history;       /* by class, so far */
-    bool *detached;      /* by value id: shares memory, not the history */
-    bool unseen;         /* a leaf was written with gradients on, yet not recorded */
+    const TapeMarks *marks;
+    int *class_of;  /* by value id: the value that stands for its memory */
+    bool *saved;    /* by class */
+    bool *history;  /* by class, so far */
+    bool *detached; /* by value id: shares memory, not the history */
+    bool unseen;    /* a leaf was written with gradients on, yet not recorded */
     const Node *gradients;
     const char *why;
 } Limits;
@@ -52,39 +52,18 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
         }
 }
 
-static uint32_t tracked_args(const Limits *l, const Node *node) {
-    uint32_t bits = 0;
-    for (int i = 0; i < node->row->n_params; i++) {
-        const Arg *const a = &node->args[i];
-        bool any = a->kind == ARG_tensor && a->val && l->tracked[gval(a->val)->id];
-        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            any |= a->vals[k] && l->tracked[gval(a->vals[k])->id];
-        if (any) bits |= 1u << i;
-    }
-    return bits;
-}
-
-/* Does eager's tape make a node? A comparison only where it writes into what is tracked. */
-static bool is_recorded(const Limits *l, const Node *node) {
-    if (node->modes & (NODE_no_grad | NODE_inference) || node->row->id == OP_gradients)
-        return false;
-    if (node->row->flags & OPF_nodiff)
-        return node->form == FORM_inplace && l->tracked[gval(node->args[0].val)->id];
-    return tracked_args(l, node) != 0;
-}
+static uint32_t needs_of(const Limits *l, const Node *node) { return l->marks->needs[node->id]; }
 
 /* Composites save through their parts, of which nothing is known here. */
 static bool saves_arg(const Limits *l, const Node *node, int i) {
-    return node->row->kind == KIND_composite
-               ? !is_view(node)
-               : tape_row_saves(node->row, i, -1, tracked_args(l, node));
+    return node->row->kind == KIND_composite ? !is_view(node)
+                                             : tape_row_saves(node->row, i, -1, needs_of(l, node));
 }
 
 static bool saves_result(const Limits *l, const Node *node, int i) {
     const bool product = node->row->id == OP_linear || node->row->id == OP_matmul;
-    return node->row->kind == KIND_composite
-               ? !is_view(node) && !product
-               : tape_row_saves(node->row, -1, i, tracked_args(l, node));
+    return node->row->kind == KIND_composite ? !is_view(node) && !product
+                                             : tape_row_saves(node->row, -1, i, needs_of(l, node));
 }
 
 static bool saves_any(const Limits *l, const Node *node) {
@@ -111,7 +90,7 @@ static void note_saved(Limits *l, const Node *node) {
 static void check_history(Limits *l, const Node *node, const GVal *to) {
     const int class = l->class_of[to->id];
     const bool input = class < l->graph->inputs.n;
-    if (is_recorded(l, node)) {
+    if (needs_of(l, node)) {
         if (input) l->why = "an input takes a history from what is written to it";
         if (l->detached[to->id]) l->why = "a write with a history to a detached view";
     } else if (l->history[class]) {
@@ -145,11 +124,11 @@ static void check_nodes(Limits *l) {
             memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
         }
         if (node->form != FORM_functional) check_writes(l, node);
-        if (!is_recorded(l, node)) continue;
+        if (!needs_of(l, node)) continue;
         if (lacks_derivative(node)) l->why = "an op without a derivative among those that need one";
         note_saved(l, node);
         for (int i = 0; i < node->n_outs; i++)
-            l->history[l->class_of[node->outs[i].id]] |= l->tracked[node->outs[i].id];
+            l->history[l->class_of[node->outs[i].id]] |= l->marks->tracked[node->outs[i].id];
     }
 }
 
@@ -171,7 +150,7 @@ static const OpRow *first_used_up(const Limits *l, const GVal *root) {
     for (const Node *node = l->gradients; node; node = node->prev) {
         bool any = false;
         for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
-        if (!any || !is_recorded(l, node)) continue;
+        if (!any || !needs_of(l, node)) continue;
         if (saves_any(l, node)) return node->row;
         for (int i = 0; i < node->row->n_params; i++) {
             const Arg *const a = &node->args[i];
@@ -192,16 +171,16 @@ static bool is_root(const Node *gradients, const GVal *value) {
 static void check_outputs(Limits *l, const OpRow **used_up) {
     for (int i = 0; i < l->graph->outputs.n; i++) {
         const GVal *const value = l->graph->outputs.at[i].value;
-        if (!l->gradients || !l->tracked[value->id]) continue;
+        if (!l->gradients || !l->marks->tracked[value->id]) continue;
         used_up[i] = is_root(l->gradients, value) ? first_used_up(l, value) : NULL;
         if (!used_up[i]) l->why = "results whose history goes on after a captured backward";
     }
 }
 
-const char *training_refusal(Graph *graph, const bool *tracked, const Trace *trace,
+const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace,
                              const GraphInput *inputs, const OpRow **used_up) {
     Limits l = {.graph = graph,
-                .tracked = tracked,
+                .marks = marks,
                 .class_of = ARENA_ARRAY(graph->arena, int, graph->n_vals),
                 .saved = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
                 .history = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
@@ -209,7 +188,7 @@ const char *training_refusal(Graph *graph, const bool *tracked, const Trace *tra
     if (!l.class_of || !l.saved || !l.history || !l.detached) return "out of memory";
     find_classes(&l, trace, inputs);
     for (int i = 0; i < graph->inputs.n; i++)
-        l.history[l.class_of[graph->inputs.at[i]->id]] |= tracked[graph->inputs.at[i]->id];
+        l.history[l.class_of[graph->inputs.at[i]->id]] |= marks->tracked[graph->inputs.at[i]->id];
     check_nodes(&l);
     check_bases(&l, trace, inputs);
     check_outputs(&l, used_up);

@@ -165,6 +165,141 @@ static sn_status strided_views(sn_frame *f) {
 START_TEST(g5_a_compiled_as_strided_is_written_by_places) { try_all(strided_views, 2); }
 END_TEST
 
+/* G5: what gets a history by a write -------------------------------------------------------------- */
+
+typedef struct Kept {
+    sn_tensor *base, *other; /* without a history; what the body keeps */
+} Kept;
+
+static sn_status copied_into_zeros(sn_frame *f) {
+    sn_tensor *const b = sn_zeros(SN_INTS(2, 3), SN_F32);
+    sn_copy_(sn_select(b, 0, 0), sn_in(f, 0));
+    return sn_out(f, 0, b);
+}
+
+static sn_status added_to_a_clone(sn_frame *f) {
+    sn_tensor *const b = sn_clone(((Kept *)sn_closure(f))->base);
+    sn_add_(sn_narrow(b, 0, 0, 1), sn_in(f, 0));
+    return sn_out(f, 0, sn_mul_scalar(b, sn_float(2)));
+}
+
+static sn_status used_after_a_break(sn_frame *f) {
+    sn_tensor *const b = sn_zeros(SN_INTS(2, 3), SN_F32);
+    sn_copy_(sn_select(b, 0, 1), sn_in(f, 0));
+    sn_graph_break("here");
+    return sn_out(f, 0, sn_mul_scalar(b, sn_float(2)));
+}
+
+/* A view that is older than the write, one of what was copied, and what was made before. */
+static sn_status older_views(sn_frame *f) {
+    sn_tensor *const b = sn_mul_scalar(((Kept *)sn_closure(f))->base, sn_float(3));
+    sn_tensor *const row = sn_select(b, 0, 1), *const copy = sn_reshape(sn_t(b), SN_INTS(6));
+    sn_tensor *const flat = sn_reshape(b, SN_INTS(6)), *const before = sn_mul(b, b);
+    sn_add_(sn_select(b, 0, 1), sn_in(f, 0));
+    sn_out(f, 1, row);
+    sn_out(f, 2, flat);
+    sn_out(f, 3, copy);
+    sn_out(f, 4, sn_detach(b));
+    sn_out(f, 5, before);
+    return sn_out(f, 0, sn_sum(sn_mul(b, before)));
+}
+
+static sn_status kept_and_returned(sn_frame *f) {
+    Kept *const kept = sn_closure(f);
+    sn_tensor *const b = sn_mul_scalar(kept->base, sn_float(2));
+    sn_add_(sn_select(b, 0, 0), sn_in(f, 0));
+    kept->other = sn_keep(b);
+    return sn_out(f, 0, sn_sum(b));
+}
+
+/* To the tape a view of nothing yet: made where gradients are off, written where they are on. */
+static sn_status older_view_without_gradients(sn_frame *f) {
+    sn_tensor *const b = sn_mul_scalar(((Kept *)sn_closure(f))->base, sn_float(3));
+    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const row = sn_select(b, 0, 0);
+    sn_grad_mode_set(before);
+    sn_tensor *const unused = sn_mul_scalar(row, sn_float(2));
+    sn_add_(b, sn_in(f, 0));
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const later = sn_select(b, 0, 0);
+    sn_grad_mode_set(before);
+    sn_out(f, 1, unused);
+    sn_out(f, 2, later);
+    return sn_out(f, 0, sn_mul(row, sn_select(b, 0, 1)));
+}
+
+static sn_status one_write_after_another(sn_frame *f) {
+    sn_tensor *const a = sn_zeros(SN_INTS(2, 3), SN_F32), *const b = sn_zeros(SN_INTS(6), SN_F32);
+    sn_copy_(sn_select(a, 0, 0), sn_in(f, 0));
+    sn_copy_(sn_view(b, SN_INTS(2, 3)), a);
+    sn_mul_scalar_(sn_narrow(b, 0, 1, 3), sn_float(5));
+    return sn_out(f, 0, b);
+}
+
+enum { GIVEN = 6 };
+
+typedef struct Given {
+    sn_tensor *out[GIVEN], *grad;
+    bool tracks[GIVEN];
+} Given;
+
+/* A backward from all results that require gradients. */
+static Given go_back(sn_function *fn, Kept *kept, uint64_t seed, int n_out) {
+    Given given = {.grad = NULL};
+    sn_tensor *const x = LEAF(seed, 3);
+    ck_assert_int_eq(sn_call(fn, &x, 1, given.out, n_out), SN_OK);
+    sn_tensor *loss = NULL;
+    if (kept->other) given.out[n_out++] = kept->other;
+    for (int i = 0; i < n_out; i++) {
+        if (!(given.tracks[i] = sn_requires_grad(given.out[i]))) continue;
+        sn_tensor *const part = sn_sum(sn_mul_scalar(given.out[i], sn_float(i + 0.5)));
+        loss = loss ? sn_add(loss, part) : part;
+    }
+    ck_assert_ptr_nonnull(loss);
+    ck_assert_msg(sn_backward(loss) == SN_OK, "%s", sn_error_take()->message);
+    given.grad = sn_grad(x);
+    sn_release(kept->other);
+    return given;
+}
+
+static void try_given(sn_body body, int n_out, const sn_compile_options *options) {
+    Kept fast = {.base = F32(9, 2, 3)}, slow = {.base = F32(9, 2, 3)};
+    const Twin twin = twin_new(body, &fast, &slow, options);
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        fast.other = slow.other = NULL;
+        const Given want = go_back(twin.eager, &slow, seed, n_out);
+        const Given got = go_back(twin.fast, &fast, seed, n_out);
+        for (int i = 0; i < n_out; i++) {
+            ck_assert_msg(got.tracks[i] == want.tracks[i], "result %d", i);
+            ck_assert_msg(same_bits(got.out[i], want.out[i]), "result %d", i);
+        }
+        ck_assert_ptr_nonnull(got.grad);
+        ck_assert(same_bits(got.grad, want.grad));
+    }
+    ck_assert_msg(last_path() == SN_PATH_COMPILED, "%s", last_reason());
+    twin_free(twin);
+}
+
+static void try_given_all(sn_body body, int n_out) {
+    try_given(body, n_out, NULL);
+    try_given(body, n_out, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+}
+
+START_TEST(g5_a_write_through_a_view_gives_its_base_a_history) {
+    try_given_all(copied_into_zeros, 1);
+    try_given_all(added_to_a_clone, 1);
+    try_given_all(used_after_a_break, 1);
+    try_given_all(one_write_after_another, 1);
+    try_given(kept_and_returned, 1, NULL);
+}
+END_TEST
+
+START_TEST(g5_older_views_of_a_written_base_have_its_history) {
+    try_given_all(older_views, 6);
+    try_given_all(older_view_without_gradients, 3);
+}
+END_TEST
+
 /* C2: one memory ------------------------------------------------------------------------------- */
 
 static sn_status whole_after_a_break(sn_frame *f) {
@@ -251,6 +386,8 @@ int main(void) {
                                   g5_a_write_through_as_strided_goes_back_by_places,
                                   g5_places_beside_the_base_have_zero_gradients,
                                   g5_a_compiled_as_strided_is_written_by_places,
+                                  g5_a_write_through_a_view_gives_its_base_a_history,
+                                  g5_older_views_of_a_written_base_have_its_history,
                                   c2_a_view_and_its_whole_are_one_memory_across_a_break,
                                   g3_versions_count_every_write_of_a_segment};
     return contract_main("test_views", tests, (int)(sizeof tests / sizeof *tests));
