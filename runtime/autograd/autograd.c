@@ -386,14 +386,14 @@ static Status make_node(Recording *r, const SavePlan *plan) {
 
 static Status set_edges(Recording *r) {
     const OpCall *const call = r->call;
-    TapeEdge *item = r->node->edges + call->row->n_params;
+    int item = call->row->n_params;
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
         r->row->arg_meta[i] = arg->kind == ARG_tensor && arg->val ? arg->val->meta : NULL;
         if (r->needs >> i & 1 && arg->kind == ARG_tensor)
-            TRY(tape_edge_set(&r->node->edges[i], tensor_of(arg->val)));
+            TRY(tape_node_link(r->node, i, tensor_of(arg->val)));
         for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
-            TRY(tape_edge_set(item++, tensor_of(arg->vals[k])));
+            TRY(tape_node_link(r->node, item++, tensor_of(arg->vals[k])));
     }
     return ST_OK;
 }

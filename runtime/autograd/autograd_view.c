@@ -177,6 +177,30 @@ Status tape_view_refresh(sn_tensor *t) {
     return status;
 }
 
+static Status refresh_if_due(sn_tensor *t, bool *due) {
+    if (!t || !tape_view_is_due(t)) return ST_OK;
+    if (due) return *due = true, ST_OK;
+    return tape_view_refresh(t);
+}
+
+/* due: only tells. */
+static Status refresh_args(const OpCall *call, bool *due) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor) TRY(refresh_if_due(tensor_of(a->val), due));
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            TRY(refresh_if_due(tensor_of(a->vals[k]), due));
+    }
+    return ST_OK;
+}
+
+bool tape_views_are_due(const OpCall *call) {
+    bool due = false;
+    return refresh_args(call, &due) == ST_OK && due;
+}
+
+Status tape_views_refresh(const OpCall *call) { return refresh_args(call, NULL); }
+
 /* CopySlices: edge 0 the base before, edge 1 the op that wrote the view ----------------------- */
 
 static TapeView *written_view(TapeNode *node) { return *(TapeView **)tape_node_extra(node); }
@@ -228,7 +252,7 @@ Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
         base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
     if (!slices) return ST_MEMORY;
     *(TapeView **)tape_node_extra(slices) = view_retain(meta->view);
-    Status status = tape_edge_set(&slices->edges[0], base);
+    Status status = tape_node_link(slices, 0, base);
     tape_node_retain(node);
     slices->edges[1] = (TapeEdge){.target = node};
     if (status == ST_OK) status = tape_attach(base, slices, 0);

@@ -149,7 +149,7 @@ static Status detach_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
 static Status record(TapeNode *node, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     TRY(separate(in, n_in, out, n_out));
     TRY(detach_saved(custom_of(node), out, n_out));
-    for (int i = 0; i < n_in; i++) TRY(tape_edge_set(&node->edges[i], in[i]));
+    for (int i = 0; i < n_in; i++) TRY(tape_node_link(node, i, in[i]));
     for (int i = 0; i < n_out; i++) {
         node->out_meta[i] = out[i]->base.meta;
         if (dtype_is_float(out[i]->base.meta->dtype)) TRY(tape_attach(out[i], node, i));
@@ -337,7 +337,7 @@ Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs,
     node->saves = !ops->frees;
     Status status = ST_OK;
     for (int i = 0; i < n_inputs && status == ST_OK; i++)
-        status = tape_edge_set(&node->edges[i], inputs[i]);
+        status = tape_node_link(node, i, inputs[i]);
     for (int i = 0; i < n_outs && status == ST_OK; i++) {
         if (!outs[i]) continue;
         node->out_meta[i] = outs[i]->base.meta;

@@ -151,6 +151,15 @@ Status tape_edge_set(TapeEdge *edge, sn_tensor *t) {
     return ST_OK;
 }
 
+Status tape_node_link(TapeNode *node, int i, sn_tensor *t) {
+    TapeEdge *const edge = &node->edges[i];
+    TRY(tape_edge_set(edge, t));
+    const TapeNode *const target = edge->leaf ? NULL : edge->target;
+    if (UNLIKELY(target && target->sequence > node->sequence))
+        node->sequence = ++state_get()->tape_sequence;
+    return ST_OK;
+}
+
 Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
     AutogradMeta *const meta = tape_meta(t);
     if (UNLIKELY(!meta)) return ST_MEMORY;

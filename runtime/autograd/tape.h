@@ -7,9 +7,9 @@
  *
  * A node points at the nodes that made its inputs, so a result keeps its whole history alive and
  * nothing else does. Leaves are edges without a node. Sequence numbers grow with every node of a
- * thread; the engine takes nodes in strictly decreasing order from a heap, so every contribution to
- * a node has arrived when its turn comes, and sums have one order. Nodes and metadata come from the
- * thread's free lists. */
+ * thread, and edges lead to older nodes (tape_node_link); the engine takes nodes in strictly
+ * decreasing order from a heap, so every contribution to a node has arrived when its turn comes, and
+ * sums have one order. Nodes and metadata come from the thread's free lists. */
 #ifndef SINTER_RUNTIME_TAPE_H
 #define SINTER_RUNTIME_TAPE_H
 #include "passes/passes.h"
@@ -132,6 +132,9 @@ void tape_node_drop(TapeNode *node); /* frees what it saved; the edges stay */
 /* Points an edge at t's history: nothing if t is not tracked. Brings a stale view up to date first.
  */
 Status tape_edge_set(TapeEdge *edge, sn_tensor *t);
+/* The same for edge i of node, whose sequence number then is above the target's: where a stale view got a newer
+ * history, node counts as made after that. */
+Status tape_node_link(TapeNode *node, int i, sn_tensor *t);
 /* The edge itself, or what stands there since its node was expanded. */
 static inline const TapeEdge *tape_edge_now(const TapeEdge *edge) {
     while (!edge->leaf && edge->target && ((TapeNode *)edge->target)->instead)
@@ -196,6 +199,12 @@ Status tape_view_set(sn_tensor *t, sn_tensor *self, TapeView *view); /* takes ov
 Status tape_view_alone(sn_tensor *t, bool no_grad);
 /* A view whose base was written: its history is made anew. */
 Status tape_view_refresh(sn_tensor *t);
+/* Has t, or an argument of call, to be brought up to date before a node leads there? */
+static inline bool tape_view_is_due(const sn_tensor *t) {
+    return t->autograd && t->autograd->view && tape_view_tracks(t);
+}
+bool tape_views_are_due(const OpCall *call);
+Status tape_views_refresh(const OpCall *call);
 Status tape_check_inplace(const sn_tensor *t); /* may a recorded op write into it? */
 /* t was written in place by node: base and t get new histories */
 Status tape_view_rebase(sn_tensor *t, TapeNode *node);

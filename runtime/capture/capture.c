@@ -526,6 +526,19 @@ static const char *bound_reached(const Trace *trace, const OpCall *call, const s
                : NULL;
 }
 
+/* Views whose base was written are brought up to date as in eager. Their new history has its place in the order of nodes
+ * [semantics G1]: what is pending comes before it. */
+static Status refresh_views(Capture *c, const OpCall *call, const sn_state *state) {
+    if (state->grad_mode != SN_GRAD_ON || call->row->flags & OPF_nodiff ||
+        !tape_views_are_due(call))
+        return ST_OK;
+    TRY(capture_flush(c, "a view of what was written since", state->site));
+    Capture *const suspended = capture_suspend();
+    const Status status = tape_views_refresh(call);
+    capture_resume(suspended);
+    return status;
+}
+
 /* *outside: it is to run at once, and everything is made for it. */
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     TRY(capture_take_over_error(c));
@@ -538,6 +551,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(error_pending());
     const char *const bound = bound_reached(c->trace, call, state);
     if (UNLIKELY(bound != NULL)) TRY(capture_flush(c, bound, state->site));
+    TRY(refresh_views(c, call, state));
     TRY(record(c, call, symbolic, NULL, outside));
     if (LIKELY(!*outside)) return ST_OK;
     function_note_limit(c->fn, NULL);
@@ -570,6 +584,7 @@ static inline bool match_tensor(Capture *c, Operand want, const Meta *meta, sn_t
     const Trace *const trace = c->trace;
     if (want >= 0) return trace->values.at[want] == t;
     const int input = operand_input(want);
+    if (UNLIKELY(tape_view_is_due(t))) return false;
     if (input < trace->inputs.n) return trace->inputs.at[input].tensor == t;
     Operand found;
     return !t->placeholder && !(t->flags & TF_error) && touch(c, t, &found) == ST_OK &&
