@@ -31,7 +31,9 @@ typedef struct Alias { /* by id of the original value */
     int parent;     /* the value viewed; -1: the whole storage */
     int64_t offset; /* elements from the base's first one */
     GVal *now;      /* its functional value, of `version` */
-    Node *view;     /* replayed to bring `now` up to date; result `index` of it */
+    GVal *plain;    /* of plain_version, for readers that the tape does not record; may be NULL */
+    int plain_version;
+    Node *view; /* replayed to bring `now` up to date; result `index` of it */
     int index;
     const Meta *meta;
 } Alias;
@@ -70,34 +72,41 @@ static void add_store(Rewrite *rewrite, GVal *value, int input) {
 
 /* reading ------------------------------------------------------------------------------------- */
 
-static GVal *read_alias(Rewrite *rewrite, Alias *alias, Node *before);
-
-static Val *read_for_replay(Rewrite *rewrite, const Alias *alias, Node *before, Arg *args) {
+/* The view chain again, from the base on, as eager gives a view of a written base a history of its own: no two views share
+ * the links of their chains, which would add their gradients in another order [semantics G1]. Depth: its length. */
+static GVal *replay(Rewrite *rewrite, const Alias *alias, Node *before) {
     Graph *const graph = rewrite->graph;
-    GVal *const parent = read_alias(rewrite, &rewrite->aliases[alias->parent], before);
+    if (alias->parent < 0) return rewrite->stores.at[alias->storage].base;
+    GVal *const parent = replay(rewrite, &rewrite->aliases[alias->parent], before);
     if (!parent) return NULL;
+    Arg args[MAX_ARGS];
     memcpy(args, alias->view->args, sizeof(Arg) * (size_t)alias->view->row->n_params);
     args[0] = A_VAL(&parent->base);
     const NewNodes saved = nodes_like(graph, alias->view, before);
     if (rewrite->stores.at[alias->storage].recorded > alias->made) graph->modes &= ~NODE_no_grad;
     Node *const node = graph_append(graph, alias->view->row, FORM_functional, args);
     nodes_restore(graph, saved);
-    return node ? &node->outs[alias->index].base : NULL;
+    return node ? &node->outs[alias->index] : NULL;
 }
 
-/* The functional value of an alias at its storage's version; NULL raised. Depth: the length of the
- * view chain. */
+/* Eager's tape looks at a view when an op that it records takes it: what others read is replayed for them alone. */
+static bool is_recorded(const Node *node) {
+    return !node ||
+           !(node->modes & (NODE_no_grad | NODE_inference) || node->row->flags & OPF_nodiff);
+}
+
+/* The functional value of an alias at its storage's version; NULL raised. */
 static GVal *read_alias(Rewrite *rewrite, Alias *alias, Node *before) {
-    const Store *const store = &rewrite->stores.at[alias->storage];
-    if (alias->version == store->version) return alias->now;
-    GVal *value = store->base;
-    if (alias->parent >= 0) {
-        Arg args[MAX_ARGS];
-        value = gval(read_for_replay(rewrite, alias, before, args));
-        if (!value) return NULL;
-    }
-    alias->now = value;
-    alias->version = store->version;
+    const int version = rewrite->stores.at[alias->storage].version;
+    if (alias->version == version) return alias->now;
+    const bool recorded = is_recorded(before);
+    if (!recorded && alias->plain && alias->plain_version == version) return alias->plain;
+    GVal *const value = replay(rewrite, alias, before);
+    if (!value) return NULL;
+    if (recorded)
+        alias->now = value, alias->version = version;
+    else
+        alias->plain = value, alias->plain_version = version;
     return value;
 }
 

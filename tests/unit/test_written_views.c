@@ -240,6 +240,29 @@ START_TEST(g1_a_stale_views_history_has_the_place_of_its_first_use) {
 }
 END_TEST
 
+/* Each stale view has a history of its own, from the base on, also where one is a view of another. */
+static sn_status views_of_views(sn_frame *f) {
+    sn_tensor *const y = times(sn_in(f, 0), 2);
+    sn_tensor *const v = sn_view(y, SN_INTS(8, 8)), *const w = sn_view(v, SN_INTS(64));
+    times_(y, .7);
+    sn_tensor *const a = sn_sin(w), *const b = sn_flatten(sn_exp(v), 0, 1);
+    sn_tensor *const c = sn_cos(y), *const d = times(w, .1);
+    sn_tensor *const e = sn_flatten(sn_sigmoid(v), 0, 1);
+    return sn_out(f, 0, sum3(a, b, sn_add(c, sn_add(d, e))));
+}
+
+START_TEST(g1_views_of_views_get_histories_of_their_own) {
+    const Twin twin = twin_new(views_of_views, NULL, NULL, NULL);
+    sn_tensor *const p = LEAF(1, 64), *const want = gradient_of(p, SN_CALL(twin.eager, p));
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const q = LEAF(1, 64);
+        ck_assert_msg(same_bits(gradient_of(q, SN_CALL(twin.fast, q)), want), "%d", i);
+    }
+    ck_assert_int_gt(stats_of(twin.fast).ops_generated, 0);
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     inner = sn_compile(weighted, NULL, NULL);
     TCase *const tcase = tcase_create("written views");
@@ -248,5 +271,6 @@ int main(void) {
     tcase_add_loop_test(tcase, g5_compiled_as_in_eager, 0, n);
     tcase_add_loop_test(tcase, g5_compiled_with_breaks_as_in_eager, 0, n);
     tcase_add_test(tcase, g1_a_stale_views_history_has_the_place_of_its_first_use);
+    tcase_add_test(tcase, g1_views_of_views_get_histories_of_their_own);
     return suite_run("written views", tcase);
 }
