@@ -176,6 +176,11 @@ sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
     return SN_OK;
 }
 
+int64_t sn_storage_offset(sn_tensor *t) {
+    state_get()->site = __builtin_return_address(0);
+    return tensor_ready(t, "sn_storage_offset") == ST_OK ? t->offset : 0;
+}
+
 static Status check_item(sn_tensor *t, const char *what) {
     TRY(tensor_ready(t, what));
     if (t->base.meta->numel == 1) return ST_OK;

@@ -10,7 +10,7 @@ static void expect_layout(sn_tensor *t, sn_ints sizes, sn_ints strides, int64_t 
         ck_assert_int_eq(sn_sizes(t).data[i], sizes.data[i]);
         ck_assert_int_eq(sn_strides(t).data[i], strides.data[i]);
     }
-    ck_assert_int_eq(t->offset, offset);
+    ck_assert_int_eq(sn_storage_offset(t), offset);
 }
 
 START_TEST(a1_01_a_copied_handle_is_a_reference) {

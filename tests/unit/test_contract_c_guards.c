@@ -60,6 +60,23 @@ START_TEST(c7_minibatch_slices_do_not_recompile) {
 }
 END_TEST
 
+/* An offset is no guard, so whoever asks for one gets that of the call. */
+static sn_status reads_offset(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const part = sn_narrow(x, 0, 2, 3);
+    const double places = (double)(sn_storage_offset(x) * 1000 + sn_storage_offset(part));
+    return sn_out(f, 0, sn_mul_scalar(sn_exp(part), sn_float(places)));
+}
+
+START_TEST(c7_an_offset_that_is_read_is_the_calls) {
+    for (int m = 0; m < 2; m++) {
+        const Twin twin = twin_new(reads_offset, NULL, NULL, SN_COMPILE_OPTIONS(.mode = modes[m]));
+        sn_tensor *const all = F32(1, 90, 7);
+        for (int i = 0; i < 9; i++) TWIN_CALL(twin, sn_narrow(all, 0, i * 10 + i % 2, 9));
+        twin_free(twin);
+    }
+}
+END_TEST
+
 /* User modes ---------------------------------------------------------------------------------- */
 
 static sn_status sees_ops(sn_frame *f) {
@@ -253,6 +270,7 @@ int main(void) {
     const TTest *const tests[] = {
         c7_alignment_of_data_is_no_case,
         c7_minibatch_slices_do_not_recompile,
+        c7_an_offset_that_is_read_is_the_calls,
         c7_user_modes_see_every_op,
         c7_grad_modes_are_cases,
         c7_results_are_of_the_mode_of_their_op,
