@@ -287,6 +287,8 @@ typedef struct CompiledNode {
 
 static CompiledNode *compiled_of(const TapeNode *node) { return tape_node_extra((TapeNode *)node); }
 
+void *tape_compiled_context(const TapeNode *node) { return compiled_of(node)->context; }
+
 static Status compiled_backward(TapeNode *node, TapeBackward *call) {
     const CompiledNode *const compiled = compiled_of(node);
     call->edges = node->edges;

@@ -252,6 +252,8 @@ typedef struct TapeCompiled {
 Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs,
                          const TapeCompiled *ops, void *context);
 
+void *tape_compiled_context(const TapeNode *node);
+
 /* listings ------------------------------------------------------------------------------------ */
 /* Every node reachable from t, newest first: "#7 MulBackward -> #5 AddBackward, AccumulateGrad;
  * saved self f32[2] v0 (8 bytes)". Then a line of totals. Storages count once. */

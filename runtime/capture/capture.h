@@ -98,6 +98,8 @@ struct Trace { /* one segment of one call */
     bool ordered;                 /* one with an effect is; then none of the others but pure ones */
     bool compile;                 /* ran eagerly; wants a variant after the return */
     Variant *variant;             /* that ran it */
+    struct TapeNode *node;        /* of a trained launch; retained while a value is unmade */
+    uint64_t tape_sequence;       /* before the launch: where eager's nodes would stand */
     int64_t started_ns, ended_ns; /* of recording; 0: no op was new */
     /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
     const char *reason;
@@ -127,6 +129,7 @@ struct Capture {
     const char *outside; /* what the call did beside its segments (an op, a value read), or NULL */
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
     bool eager_checks;   /* of the running function, or of a callee that is being inlined */
+    bool settles;        /* host code may look at all that is made by the segment that ends */
     bool final;          /* the body has returned and its scope has ended */
     sn_tensor **results; /* what the body returned; NULL entries: absent */
     int n_results;
@@ -200,6 +203,10 @@ Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, in
 
 /* Runs the ops of a trace eagerly, in order, binding all of its values. */
 Status trace_run_eager(Trace *trace);
+/* The same for values that a compiled run left unmade; `asked`: the one that is wanted, NULL: whoever may be asked
+ * for. A variant that has them as results is launched in the first one's place, made now if there is none. */
+Status trace_run_late(Trace *trace, const sn_tensor *asked);
+void trace_drop_node(Trace *trace);
 /* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */
 void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
 
@@ -226,6 +233,8 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
 /* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed.
  */
 Status variant_run(Variant *variant, Trace *trace);
+/* Where trace->variant has run: binds what `variant` gives beyond that, and takes its place on the tape. */
+Status variant_run_again(Variant *variant, Trace *trace);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
  * function. */
 void variant_compile(sn_function *fn, Trace *trace);

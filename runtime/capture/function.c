@@ -217,6 +217,17 @@ static void report(sn_function *fn, const Capture *c) {
     if (path == SN_PATH_COMPILED) state->last_reason = "";
 }
 
+static bool is_pending(const Trace *trace) { return trace->compile && trace->state == TRACE_eager; }
+
+/* What the call returns was not known to be a result when an earlier segment ran. */
+static void mark_results(Trace *trace) {
+    const Capture *const c = trace->capture;
+    for (int v = 0; trace->marks && v < trace->values.n; v++)
+        for (int i = 0; i < c->n_results; i++)
+            if (c->results[i] && c->results[i] == trace->values.at[v])
+                trace->marks[v] |= VALUE_needed;
+}
+
 static void compile_pending(sn_function *fn, Capture *c) {
     for (int i = 0; i < c->traces.n; i++) { /* what later segments used is an output of its maker */
         const Trace *const trace = c->traces.at[i];
@@ -226,7 +237,8 @@ static void compile_pending(sn_function *fn, Capture *c) {
         }
     }
     for (int i = 0; i < c->traces.n; i++) {
-        if (!c->traces.at[i]->compile || c->traces.at[i]->state != TRACE_eager) continue;
+        if (!is_pending(c->traces.at[i])) continue;
+        mark_results(c->traces.at[i]);
         if (trace_mark_viewed(c->traces.at[i]) != ST_OK) return;
         pthread_mutex_lock(&fn->compiling);
         variant_compile(fn, c->traces.at[i]);
@@ -238,6 +250,7 @@ static void release_values(Capture *c) {
     for (int i = 0; i < c->traces.n; i++) {
         Trace *const trace = c->traces.at[i];
         capture_forget_events(trace);
+        trace_drop_node(trace);
         for (int v = 0; v < trace->values.n; v++) {
             sn_tensor *const t = trace->values.at[v];
             if (!t) continue;

@@ -1,10 +1,11 @@
 /* segment.c: the end of a segment: find a variant and launch it, or run the pending ops eagerly.
  *
  * What must exist afterwards ("needed"): values that someone holds besides the trace and the open
- * scopes (returned, kept, a leaf's .grad), the value that a break asks for, and, where the segment
- * writes memory and more code may follow, every value still in scope: it could not be recomputed
- * later. Other placeholders stay unmade; asking for one later runs the segment's ops eagerly from
- * its inputs [semantics C2]. */
+ * scopes (returned, kept, a leaf's .grad), the value that a break asks for, and every value still in
+ * scope where the segment writes memory and more code may follow (it could not be recomputed later) or
+ * where host code may look at anything. Other placeholders stay unmade. Asking for one later computes
+ * it from the segment's inputs [semantics C2]: a variant with that result too is launched in the place
+ * of the one that ran, on the tape as well; only where there is none do the ops run eagerly. */
 #include "runtime/capture/capture.h"
 
 #include "runtime/base/clock.h"
@@ -91,7 +92,8 @@ static inline bool is_needed(const Trace *trace, const sn_tensor *t) {
     for (int i = 0; i < c->n_results; i++)
         if (c->results[i] == t) return true;
     const bool in_scope = tensor_in_scope(t);
-    return t == c->wanted || (trace->writes && !c->final) || others > in_scope;
+    const bool all = (trace->writes || c->settles) && !c->final;
+    return t == c->wanted || all || others > in_scope;
 }
 
 static uint8_t marks_of(const Trace *trace, const sn_tensor *t) {
@@ -213,6 +215,46 @@ static Variant *find_variant(const Trace *trace) {
     return variant;
 }
 
+static void mark_asked(Trace *trace, const sn_tensor *asked) {
+    for (int v = 0; v < trace->values.n; v++) {
+        const sn_tensor *const t = trace->values.at[v];
+        if (trace->variant->provides[v]) trace->marks[v] |= VALUE_needed;
+        if (!t || !t->placeholder) continue;
+        if (asked ? t == asked : refs_of(t) > 1) trace->marks[v] |= VALUE_needed;
+    }
+}
+
+/* Effects and writes happen once, and a node that eager's have replaced cannot be replaced again. */
+static bool may_run_again(const Trace *trace) {
+    return trace->variant && trace->marks && !trace->writes && !trace->gradients &&
+           !trace->ordered && !(trace->node && trace->node->instead);
+}
+
+static Variant *variant_with(Trace *trace) {
+    if (trace_mark_viewed(trace) != ST_OK) return NULL;
+    Variant *const variant = find_variant(trace);
+    if (variant) return variant;
+    sn_function *const fn = trace->capture->fn;
+    pthread_mutex_lock(&fn->compiling);
+    variant_compile(fn, trace);
+    pthread_mutex_unlock(&fn->compiling);
+    return find_variant(trace);
+}
+
+Status trace_run_late(Trace *trace, const sn_tensor *asked) {
+    if (may_run_again(trace)) {
+        mark_asked(trace, asked);
+        Variant *const variant = variant_with(trace);
+        if (variant) return variant_run_again(variant, trace);
+        TRY(error_pending());
+    }
+    if (trace->variant) {
+        trace->state = TRACE_eager;
+        trace->reason = "a value was asked for that no variant of its segment gives";
+    }
+    return trace_run_eager(trace);
+}
+
 static bool is_unmade(const Trace *trace) {
     if (trace->state != TRACE_compiled && trace->state != TRACE_interpreted) return false;
     for (int v = 0; v < trace->values.n; v++) {
@@ -232,7 +274,7 @@ Status capture_before_write(Capture *c, const Storage *storage) {
     for (int t = 0; t < c->traces.n - 1; t++) {
         Trace *const trace = c->traces.at[t];
         if (is_unmade(trace) && (!storage || has_input_in(trace, storage)))
-            TRY(trace_run_eager(trace));
+            TRY(trace_run_late(trace, NULL));
     }
     return ST_OK;
 }
@@ -293,10 +335,16 @@ static bool may_be_asked(const Trace *trace) {
     return false;
 }
 
+void trace_drop_node(Trace *trace) {
+    if (trace->node) tape_node_release(trace->node);
+    trace->node = NULL;
+}
+
 /* Memory that only the records of this call hold goes at once, as in eager; what is unmade and may
  * still be asked for keeps its segment's inputs. */
 static void drop_dead(Trace *trace) {
     if (may_be_asked(trace)) return;
+    trace_drop_node(trace);
     for (int v = 0; v < trace->values.n; v++) {
         sn_tensor *const t = trace->values.at[v];
         if (refs_of(t) > 1) continue;
@@ -344,11 +392,12 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
     return status;
 }
 
-/* Runs earlier segments again: all whose values wait, or one. */
-static Status run_again(Capture *c, Trace *trace) {
+/* Earlier segments: all values that wait, or one. */
+static Status run_again(Capture *c, const sn_tensor *asked) {
     Capture *const suspended = capture_suspend();
     c->running = true;
-    const Status status = trace ? trace_run_eager(trace) : capture_before_write(c, NULL);
+    const Status status =
+        asked ? trace_run_late(asked->placeholder->trace, asked) : capture_before_write(c, NULL);
     c->running = false;
     capture_resume(suspended);
     return status;
@@ -358,7 +407,9 @@ Status capture_settle(const char *why) {
     Capture *const c = capture_current();
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
+    c->settles = true;
     Status status = capture_flush(c, why, state_get()->site);
+    c->settles = false;
     if (status == ST_OK) status = run_again(c, NULL);
     capture_leave(c, entered);
     return status;
@@ -367,11 +418,20 @@ Status capture_settle(const char *why) {
 static Status flush_own(Capture *c, sn_tensor *t) {
     const struct Placeholder *const p = t->placeholder;
     if (!p && !c->trace->writes) return ST_OK;
-    if (p && p->trace != c->trace) return run_again(c, p->trace);
+    if (p && p->trace != c->trace) return run_again(c, t);
     c->wanted = t;
     const Status status = capture_flush(c, "a value is needed on the host", state_get()->site);
     c->wanted = NULL;
     return status;
+}
+
+/* In the call that records a segment its values are all made; that one was asked for is noted for its code. */
+static void note_asked(const Capture *c, const sn_tensor *t) {
+    for (int i = 0; i < c->traces.n; i++) {
+        Trace *const trace = c->traces.at[i];
+        for (int v = 0; trace->compile && trace->marks && v < trace->values.n; v++)
+            if (trace->values.at[v] == t) trace->marks[v] |= VALUE_needed;
+    }
 }
 
 /* A pending write may concern any tensor through an alias; without one only placeholders wait for
@@ -383,6 +443,7 @@ Status capture_flush_tensor(sn_tensor *t) {
     if (p && p->capture != c) return capture_flush_foreign(t);
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
+    if (!p) note_asked(c, t);
     Status status = capture_take_over_error(c);
     if (status == ST_OK) status = flush_own(c, t);
     capture_leave(c, entered);

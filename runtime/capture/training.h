@@ -34,6 +34,10 @@ Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
 /* Launches the forward and records the node; outs as execute gives them. */
 Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
                     const double *floats, sn_tensor **outs);
+/* A second launch of the same ops, with more results, stands where the first one stood: what was used up and what was
+ * written since then counts on, and edges to the first one's results lead to it. */
+Status training_take_place(struct TapeNode *was, const Variant *before, struct TapeNode *node,
+                           const Variant *variant);
 /* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
 bool training_stage(const Variant *variant, const char *stage, Text *text);
 /* For how many keys beside the usual one a backward was compiled, and its kernels. */

@@ -238,3 +238,46 @@ Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols
     room_give(few_tracked, tracked);
     return status;
 }
+
+/* A second launch ----------------------------------------------------------------------------- */
+
+static int output_of(const Variant *variant, Operand value) {
+    for (int i = 0; i < variant->n_outputs; i++)
+        if (variant->outputs[i] == value) return i;
+    return -1;
+}
+
+/* The first launch's handle of the same memory, with the version that it had then. */
+static void take_watched(Launch *l, const Launch *old) {
+    const Variant *const v = l->variant, *const before = old->variant;
+    for (int w = 0; w < l->n_watched; w++) {
+        const Watch *const to = &v->training->tape.watches.at[w];
+        const int index = to->output ? output_of(before, v->outputs[to->index]) : to->index;
+        for (int k = 0; index >= 0 && k < old->n_watched; k++) {
+            const Watch *const from = &before->training->tape.watches.at[k];
+            if (from->output != to->output || from->index != index) continue;
+            sn_release(l->watched[w].tensor);
+            l->watched[w] = old->watched[k];
+            tensor_retain(l->watched[w].tensor);
+        }
+    }
+}
+
+Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node,
+                           const Variant *variant) {
+    const Launch *const old = tape_compiled_context(was);
+    Launch *const l = tape_compiled_context(node);
+    TapeEdge *const now = mem_zero((size_t)was->n_outs * sizeof *now);
+    if (!now) return ST_MEMORY;
+    take_watched(l, old);
+    memcpy(l->used, old->used, (size_t)variant->training->tape.steps.n);
+    free_used(l);
+    for (int i = 0; i < before->n_outputs; i++) {
+        if (!before->training->out_tracked[i]) continue;
+        now[i] = (TapeEdge){.target = node, .output = output_of(variant, before->outputs[i])};
+        tape_node_retain(node);
+    }
+    const Status status = tape_node_expand(was, now);
+    mem_free(now);
+    return status;
+}

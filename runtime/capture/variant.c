@@ -85,6 +85,15 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
     return status == ST_OK ? finish(variant, outs) : status;
 }
 
+/* What is asked for later has its place on the tape among the nodes of this launch, even if it has none yet. */
+static void keep_place(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
+    if (trace->capture->final) return; /* nobody asks */
+    if (!variant->training) state_get()->tape_sequence += 2 * (uint64_t)trace->ops.n + 1;
+    for (int i = 0; variant->training && !trace->node && i < variant->n_outputs; i++)
+        if (outs[i] && outs[i]->autograd) trace->node = outs[i]->autograd->node;
+    if (trace->node) tape_node_retain(trace->node);
+}
+
 static Status run_inside(Variant *variant, Trace *trace) {
     Arena *const arena = trace->capture->arena;
     sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, variant->n_graph_inputs);
@@ -98,7 +107,9 @@ static Status run_inside(Variant *variant, Trace *trace) {
         inputs[i] = graph_input_tensor(&variant->graph_inputs[i], trace);
         if (!inputs[i]) return ST_MEMORY;
     }
+    trace->tape_sequence = state_get()->tape_sequence;
     TRY(variant_execute(variant, inputs, symbols, floats, outs));
+    keep_place(variant, trace, outs);
     bind_outputs(variant, trace, outs);
     return ST_OK;
 }
@@ -110,6 +121,22 @@ Status variant_run(Variant *variant, Trace *trace) {
     const Status status = run_inside(variant, trace);
     scope_pop(state);
     return status;
+}
+
+Status variant_run_again(Variant *variant, Trace *trace) {
+    sn_state *const state = state_get();
+    const Variant *const was = trace->variant;
+    TapeNode *const node = trace->node;
+    const uint64_t sequence = state->tape_sequence;
+    trace->node = NULL;
+    state->tape_sequence = trace->tape_sequence;
+    Status status = variant_run(variant, trace);
+    state->tape_sequence = sequence;
+    if (status == ST_OK && node && trace->node)
+        status = training_take_place(node, was, trace->node, variant);
+    if (node) tape_node_release(node);
+    trace->variant = variant;
+    return status == ST_OK ? trace_note_views(trace, variant) : status;
 }
 
 /* Compiling ----------------------------------------------------------------------------------- */
