@@ -4,6 +4,7 @@
 #include "runtime/code_cache.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/log.h"
 #include "runtime/llvm_module.h"
 #include "runtime/loader.h"
 
@@ -124,9 +126,17 @@ int64_t code_stream_bytes(void) {
     return last > 0 ? min_i64(last / 2, MOST) : MOST;
 }
 
+/* Said once: everything still runs, but as loop programs, and nothing else shows it. */
+static Status llvm_is_absent(CompileInfo *info) {
+    static atomic_bool said;
+    if (!atomic_exchange(&said, true))
+        LOG(compile, WARNING, "no code is generated: %s", llvm_module_reason());
+    return fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
+}
+
 static Status generate(const Wanted *wanted, CompileInfo *info) {
     const LlvmModuleTable *const llvm = llvm_module();
-    if (!llvm) return fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
+    if (!llvm) return llvm_is_absent(info);
     const CodegenRequest request = {.n_nests = wanted->nests.n,
                                     .nests = wanted->nests.at,
                                     .bufs = wanted->bufs.at,

@@ -5,8 +5,8 @@
 
 #include "runtime/base/error.h"
 
-static _Thread_local int64_t countdown __attribute__((tls_model("initial-exec"))) = -1;
-static _Thread_local int64_t made __attribute__((tls_model("initial-exec")));
+static HOT_THREAD_LOCAL int64_t countdown = -1;
+static HOT_THREAD_LOCAL int64_t made;
 
 void mem_fail_after(int64_t n) { countdown = n; }
 int64_t mem_count(void) { return made; }

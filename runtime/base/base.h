@@ -41,7 +41,15 @@ typedef enum Status {
 #define UNLIKELY(x)             __builtin_expect(!!(x), 0)
 #define COLD                    __attribute__((noinline, cold))
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
-#define NO_INT                  INT64_MIN /* None for an optional int; the public SN_NO_INT */
+/* A thread-local that every call reads: reached without asking the loader. Such a variable puts all of its library's
+ * thread-locals into memory that a program has little of for libraries it opens late (dlopen: plugins, bindings):
+ * pointers and counts only, nothing large, here and beside it. The LLVM module is always opened late and does without. */
+#ifdef SINTER_OPENED_LATE
+#define HOT_THREAD_LOCAL _Thread_local
+#else
+#define HOT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#endif
+#define NO_INT INT64_MIN /* None for an optional int; the public SN_NO_INT */
 
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -1,17 +1,43 @@
-/* error.c: see error.h. The slot is thread-local with a redirect, so that fibers and sessions can carry their own. */
+/* error.c: see error.h. A thread's own slot is made when it is first needed and freed with the thread; a redirect lets
+ * fibers and sessions carry theirs. The slots are no thread-locals themselves: see HOT_THREAD_LOCAL. */
 #include "runtime/base/error.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-static _Thread_local ErrorSlot own_slot __attribute__((tls_model("initial-exec")));
-_Thread_local ErrorSlot *error_slot_current __attribute__((tls_model("initial-exec")));
+HOT_THREAD_LOCAL ErrorSlot *error_slot_current;
+static HOT_THREAD_LOCAL ErrorSlot *own_slot; /* NULL: not made yet */
+static pthread_key_t own_key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static ErrorSlot emergency; /* where no slot can be made */
 
-ErrorSlot *error_slot(void) { return error_slot_current ? error_slot_current : &own_slot; }
+static void free_own(void *slot) {
+    if (error_slot_current == slot) error_slot_current = NULL;
+    own_slot = NULL;
+    free(slot);
+}
+
+static void make_key(void) { pthread_key_create(&own_key, free_own); }
+
+/* Not by mem_alloc, whose failing needs a slot. */
+static ErrorSlot *make_own(void) {
+    pthread_once(&key_once, make_key);
+    own_slot = calloc(1, sizeof *own_slot);
+    if (!own_slot) return &emergency;
+    pthread_setspecific(own_key, own_slot);
+    return own_slot;
+}
+
+ErrorSlot *error_slot(void) {
+    if (!error_slot_current) error_slot_current = own_slot ? own_slot : make_own();
+    return error_slot_current;
+}
 
 ErrorSlot *error_slot_use(ErrorSlot *slot) {
     ErrorSlot *const previous = error_slot_current;
-    error_slot_current = slot;
+    error_slot_current = slot ? slot : own_slot;
     return previous;
 }
 
@@ -29,7 +55,9 @@ Status error_raise(Status status, const char *format, ...) {
     return status;
 }
 
-void error_clear(void) { error_slot()->status = ST_OK; }
+void error_clear(void) {
+    if (error_pending() != ST_OK) error_slot()->status = ST_OK;
+}
 
 static void fill(char *field, size_t size, const char *text) {
     if (error_pending() != ST_OK && !field[0]) snprintf(field, size, "%s", text);
@@ -42,8 +70,9 @@ static bool names_someone(const char *message) {
 }
 
 void error_set_op(const char *op) {
+    if (error_pending() == ST_OK) return;
     ErrorSlot *const slot = error_slot();
-    if (slot->status == ST_OK || slot->op[0]) return;
+    if (slot->op[0]) return;
     fill(slot->op, sizeof slot->op, op);
     if (names_someone(slot->message)) return;
     char said[sizeof slot->message];
@@ -52,12 +81,13 @@ void error_set_op(const char *op) {
 }
 
 void error_set_where(const char *where) {
-    fill(error_slot()->where, sizeof error_slot()->where, where);
+    if (error_pending() != ST_OK) fill(error_slot()->where, sizeof error_slot()->where, where);
 }
 
 void error_set_site(const void *site) {
+    if (error_pending() == ST_OK) return;
     ErrorSlot *const slot = error_slot();
-    if (slot->status != ST_OK && !slot->where[0] && !slot->site) slot->site = site;
+    if (!slot->where[0] && !slot->site) slot->site = site;
 }
 
 void error_add_path(const char *path) {

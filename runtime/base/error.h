@@ -20,12 +20,12 @@ typedef struct ErrorSlot {
 
 /* Raises an error unless one is pending; always returns `status` so that `return error_raise(...)` reads well. */
 Status error_raise(Status status, const char *format, ...) PRINTF_LIKE(2, 3);
-ErrorSlot *error_slot(void); /* the thread's slot, never NULL */
-extern _Thread_local ErrorSlot *error_slot_current __attribute__((tls_model("initial-exec")));
+ErrorSlot *error_slot(void); /* the thread's slot, made on first need, never NULL */
+extern HOT_THREAD_LOCAL ErrorSlot *error_slot_current; /* NULL: none was needed yet */
 /* ST_OK or the pending error's status. */
 static inline Status error_pending(void) {
     const ErrorSlot *const slot = error_slot_current;
-    return LIKELY(slot != NULL) ? slot->status : error_slot()->status;
+    return LIKELY(slot != NULL) ? slot->status : ST_OK;
 }
 void error_clear(void);
 /* These three: if an error is pending that has none yet. A message that names nobody begins with the op then. */

@@ -14,7 +14,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"
 
-_Thread_local sn_state *state_current __attribute__((tls_model("initial-exec")));
+HOT_THREAD_LOCAL sn_state *state_current;
 StateDrop *state_drop_capture;
 
 static pthread_key_t own_key;

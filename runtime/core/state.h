@@ -76,7 +76,7 @@ struct sn_state {
     ErrorSlot taken_slot;
 };
 
-extern _Thread_local sn_state *state_current __attribute__((tls_model("initial-exec")));
+extern HOT_THREAD_LOCAL sn_state *state_current;
 sn_state *state_make(void); /* the slow path of state_get */
 /* The thread's state, made on first use. When memory is out: raises, and returns a process-wide
  * emergency state in which nothing can be made. */

@@ -20,7 +20,7 @@
 #include "runtime/cpu/fpenv.h"
 #include "runtime/cpu/interp.h"
 
-static _Thread_local ExecuteCounts counts __attribute__((tls_model("initial-exec")));
+static HOT_THREAD_LOCAL ExecuteCounts counts;
 ExecuteCounts *execute_counts(void) { return &counts; }
 
 /* building ------------------------------------------------------------------------------------ */

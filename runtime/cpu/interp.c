@@ -58,7 +58,7 @@ typedef struct Scratch {
     bool busy; /* a run inside a run takes a block of its own */
 } Scratch;
 
-static _Thread_local Scratch scratch;
+static HOT_THREAD_LOCAL Scratch scratch;
 static pthread_key_t scratch_key;
 static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
 

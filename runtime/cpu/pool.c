@@ -29,7 +29,7 @@ static Run *current; /* under lock */
 static uint64_t round_number;
 static int n_workers, busy, wanted = -1, stop_generation;
 static pthread_t workers[POOL_MOST_THREADS];
-static _Thread_local bool inside;
+static HOT_THREAD_LOCAL bool inside;
 
 static int host_cores(void) {
     cpu_set_t set;

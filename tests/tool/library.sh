@@ -9,7 +9,12 @@ has 'swiglu: 3 calls, 1 graph' "$explained"
 has 'k0_silu_mul: aten::silu, aten::mul.Tensor; 1536 bytes' "$explained"
 has 'aten::silu(%x0)' "$("$1" dump "$target" "${inputs[@]}" --stage=capture)"
 has 'aten::silu_backward' "$("$1" dump "$target" "${inputs[@]}" --grad --stage=backward)"
-has '"kernels": 1' "$("$1" bench "$target" "${inputs[@]}" --json --seconds=0.05)"
+! grep -q 'no generated code' <<<"$explained" || { echo "loop programs in: $explained"; exit 1; }
+benched=$("$1" bench "$target" "${inputs[@]}" --json --seconds=0.05)
+has '"kernels": 1' "$benched"
+has '"compiled_share": 1' "$benched"
+said=$(SINTER_LLVM_MODULE=/nowhere "$1" run "$target" "${inputs[@]}" --vary 2>&1 >/dev/null)
+[ "$(grep -c 'no code is generated: /nowhere' <<<"$said")" = 1 ] || { echo "a missing module: $said"; exit 1; }
 in_place=("$2:twice_in_place" --input 'f32[8]' --outputs=0)
 has '"results": \[\]' "$("$1" run "${in_place[@]}" --json)"
 has '"kernels": 1' "$("$1" bench "${in_place[@]}" --json --seconds=0.05)"
