@@ -99,19 +99,17 @@ int64_t trace_alias_offset(const Trace *trace, int input) {
     return 0;
 }
 
-static bool overlap(const Storage *a, const Storage *b) {
-    return (char *)a->data < (char *)b->data + b->bytes &&
+bool storages_overlap(const Storage *a, const Storage *b) {
+    return a && b && a != b && (a->user_owned || b->user_owned) &&
+           (char *)a->data < (char *)b->data + b->bytes &&
            (char *)b->data < (char *)a->data + a->bytes;
 }
 
-/* Two storages name the same bytes; only memory that users own can. */
-static bool storages_overlap(const Trace *trace) {
+static bool inputs_overlap(const Trace *trace) {
     for (int i = 0; i < trace->inputs.n; i++) {
         const Storage *const a = trace->inputs.at[i].storage;
-        for (int k = 0; a && a->user_owned && k < trace->inputs.n; k++) {
-            const Storage *const b = trace->inputs.at[k].storage;
-            if (b && b != a && overlap(a, b)) return true;
-        }
+        for (int k = 0; a && a->user_owned && k < trace->inputs.n; k++)
+            if (storages_overlap(a, trace->inputs.at[k].storage)) return true;
     }
     return false;
 }
@@ -132,7 +130,7 @@ static bool inputs_fit(const Check *c) {
             return false;
         if (v->writes && !offset_fits(c, i)) return false;
     }
-    if (!v->writes || !storages_overlap(c->trace) || is_off(GUARD_overlap)) return true;
+    if (!v->writes || !inputs_overlap(c->trace) || is_off(GUARD_overlap)) return true;
     if (c->why) text_puts(c->why, "written memory lies in two wrapped blocks");
     return false;
 }

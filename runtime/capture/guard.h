@@ -17,6 +17,8 @@ void guard_disable(uint32_t guards); /* tests only: a bit per GuardId; 0 enables
 /* Of variant_fits, for the search of a variant to generalise. */
 bool guard_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Text *why);
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why);
+/* Two storages name the same bytes; only memory that users own can. */
+bool storages_overlap(const Storage *a, const Storage *b);
 /* Elements from the first input of the same storage. */
 int64_t trace_alias_offset(const Trace *trace, int input);
 

@@ -4,6 +4,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/capture/guard.h"
 #include "runtime/capture/replay_program.h"
 #include "runtime/autograd/tape.h"
 
@@ -95,6 +96,19 @@ static bool twins_fit(const ReplayEntry *e, const Arg *in) {
     return true;
 }
 
+/* Where memory is written, no two storages may name the same bytes. */
+static bool memory_fits(const ReplayEntry *e, const Arg *in) {
+    for (int i = 0; e->variant->writes && i < e->n_in + e->n_bound; i++) {
+        const sn_tensor *const t = slot_tensor(e, in, i);
+        if (!t || !t->storage || !t->storage->user_owned) continue;
+        for (int k = 0; k < e->n_in + e->n_bound; k++) {
+            const sn_tensor *const other = slot_tensor(e, in, k);
+            if (other && storages_overlap(t->storage, other->storage)) return false;
+        }
+    }
+    return true;
+}
+
 static bool same_state(const ReplayEntry *e, const sn_state *state) {
     return state->grad_mode == e->grad_mode && state->include == e->include &&
            state->exclude == e->exclude && !state->modes;
@@ -106,7 +120,7 @@ static bool fits(const ReplayEntry *e, const Arg *in, int n_in, int n_out) {
         if (!same_key(&e->in[i], &in[i])) return false;
     for (int i = 0; i < e->n_bound; i++)
         if (!same_key(&e->bound_keys[i], &A_VAL(&e->bound[i]->base))) return false;
-    return twins_fit(e, in) &&
+    return twins_fit(e, in) && memory_fits(e, in) &&
            e->variant->epoch == atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
 }
 

@@ -84,6 +84,42 @@ static sn_status sees_ops(sn_frame *f) {
     return sn_redispatch(f);
 }
 
+static sn_status writes_one_reads_both(sn_frame *f) {
+    sn_add_(sn_in(f, 0), sn_in(f, 1));
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 1), sn_float(2)));
+}
+
+static float first_of_overlapping(sn_function *fn, float *memory, int offset) {
+    sn_tensor *const a = sn_wrap(SN_BLOB(.data = memory, .bytes = 64, .sizes = SN_INTS(16),
+                                         .dtype = SN_F32)),
+                     *const b = sn_wrap(SN_BLOB(.data = memory + offset, .bytes = 64,
+                                                .sizes = SN_INTS(16), .dtype = SN_F32));
+    sn_tensor *const out = sn_call1(fn, SN_TENSORS(a, b));
+    ck_assert_ptr_nonnull(out);
+    return *(const float *)sn_data(out, SN_F32);
+}
+
+/* Blocks of users' memory that lie apart at first, and then do not; either one may be the lower. */
+static void two_storages_of_the_same_bytes(sn_compile_mode mode) {
+    static const int offsets[] = {16, 16, 8, 16, 15, 0, 17, 16};
+    const Twin twin = twin_new(writes_one_reads_both, NULL, NULL, SN_COMPILE_OPTIONS(.mode = mode));
+    float fast[33], slow[33];
+    fill_floats(fast, 33, 3), memcpy(slow, fast, sizeof slow);
+    for (int i = 0; i < (int)(sizeof offsets / sizeof *offsets); i++) {
+        const float want = first_of_overlapping(twin.eager, slow, offsets[i]);
+        ck_assert_float_eq(first_of_overlapping(twin.fast, fast, offsets[i]), want);
+        ck_assert_mem_eq(fast, slow, sizeof slow);
+        ck_assert_int_eq(last_path() == SN_PATH_COMPILED, i > 0 && offsets[i] >= 16);
+    }
+    twin_free(twin);
+}
+
+START_TEST(c7_two_storages_of_the_same_bytes) {
+    two_storages_of_the_same_bytes(SN_COMPILE_VERIFY);
+    two_storages_of_the_same_bytes(SN_COMPILE_REPLAY);
+}
+END_TEST
+
 START_TEST(c7_user_modes_see_every_op) {
     for (int m = 0; m < 2; m++) {
         Host host = {0};
@@ -271,6 +307,7 @@ int main(void) {
         c7_alignment_of_data_is_no_case,
         c7_minibatch_slices_do_not_recompile,
         c7_an_offset_that_is_read_is_the_calls,
+        c7_two_storages_of_the_same_bytes,
         c7_user_modes_see_every_op,
         c7_grad_modes_are_cases,
         c7_results_are_of_the_mode_of_their_op,
