@@ -210,6 +210,14 @@ void trace_drop_node(Trace *trace);
 /* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */
 void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
 
+/* capture_reach.c: the histories that a backward from roots walks, through the first n_ops ops, as on eager's tape. */
+typedef struct Reach Reach;
+Reach *reach_new(const Trace *trace, int n_ops); /* NULL: out of memory */
+bool reach_root(Reach *reach, Operand root);     /* false: it has no history */
+/* From the roots back. False: an op on the way is not differentiable by rule. */
+bool reach_back(Reach *reach, int n_ops);
+bool reach_has(const Reach *reach, Operand operand);
+
 /* capture_backward.c: sn::gradients(roots, grad_roots, leaves) on computed tensors. */
 Status gradients_run(const Arg *args, sn_tensor **outs);
 /* A segment that runs again does not repeat its captured backward (op number `gradients`): what the

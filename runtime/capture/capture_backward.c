@@ -43,78 +43,9 @@ Status gradients_run(const Arg *args, sn_tensor **outs) {
     return ST_OK;
 }
 
-/* Which values and inputs the roots depend on, by memory: views and aliases of one storage are one
- * class, so that writes through any of them are seen. */
-typedef struct Reach {
-    const Trace *trace;
-    int *class_of; /* values, then inputs */
-    bool *reached; /* by class */
-} Reach;
-
-static int place_of(const Trace *trace, Operand o) {
-    return operand_is_input(o) ? trace->values.n + operand_input(o) : o;
-}
-
 bool trace_op_is_view(const TraceOp *op) {
     return op->n_outs > 0 && op->n_operands > 0 && op->operands[0] != OPERAND_ABSENT &&
            (op->row->kind == KIND_view || strstr(op->row->schema, "Tensor(a)"));
-}
-
-static bool reach_init(Reach *r, const Trace *trace) {
-    Arena *const arena = trace->capture->arena;
-    const int n = trace->values.n + trace->inputs.n;
-    *r = (Reach){trace, ARENA_ARRAY(arena, int, n + 1), ARENA_ARRAY(arena, bool, n + 1)};
-    if (!r->class_of || !r->reached) return false;
-    for (int i = 0; i < n; i++) r->class_of[i] = i;
-    for (int i = 0; i < trace->inputs.n; i++)
-        for (int k = 0; k < i; k++)
-            if (trace->inputs.at[k].storage_number == trace->inputs.at[i].storage_number)
-                r->class_of[trace->values.n + i] = r->class_of[trace->values.n + k];
-    for (int o = 0; o < trace->ops.n; o++) {
-        const TraceOp *const op = trace->ops.at[o].op;
-        for (int i = 0; trace_op_is_view(op) && i < op->n_outs; i++)
-            r->class_of[op->first_value + i] = r->class_of[place_of(trace, op->operands[0])];
-    }
-    return true;
-}
-
-/* A rule may have nothing to say of an argument when only a later result has a gradient
- * (nll_loss_forward's total weight): only a run of the tape can tell. */
-static bool lacks_first(const Reach *r, const TraceOp *op) {
-    return op->n_outs > 1 && !op->row->returns_list && !r->reached[r->class_of[op->first_value]];
-}
-
-/* Out forms never carry gradients; in-place ones do to whoever reads the memory later. */
-static bool is_reached(const Reach *r, const TraceOp *op) {
-    if (op->form == FORM_inplace)
-        return r->reached[r->class_of[place_of(r->trace, op->operands[0])]];
-    for (int i = 0; i < op->n_outs; i++)
-        if (r->reached[r->class_of[op->first_value + i]]) return true;
-    return false;
-}
-
-static void reach_operands(const Reach *r, const TraceOp *op) {
-    const Operand *operand = op->operands;
-    for (int i = 0; i < op->row->n_params; i++) {
-        const Arg *const a = &op->args[i];
-        const int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor;
-        for (int k = 0; k < n; k++, operand++)
-            if (*operand != OPERAND_ABSENT && deriv_reaches(op->row, i))
-                r->reached[r->class_of[place_of(r->trace, *operand)]] = true;
-    }
-}
-
-/* From the roots back over the first n ops. False: an op on the way is not differentiable by rule. */
-static bool reach_back(Reach *r, int n) {
-    for (int o = n - 1; o >= 0; o--) {
-        const TraceOp *const op = r->trace->ops.at[o].op;
-        if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_detach ||
-            op->row->id == OP_gradients || !is_reached(r, op))
-            continue;
-        if (lacks_first(r, op)) return false;
-        reach_operands(r, op);
-    }
-    return true;
 }
 
 /* Does root i have a gradient to start with? */
@@ -128,18 +59,17 @@ static bool starts(const TapeRun *run, int i) {
 /* Leaves that the roots reach through the pending ops, in the order of the trace's inputs. False:
  * the history goes on outside of the segment, or an op on the way is not differentiable by rule. */
 static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **leaves, int *n) {
-    Reach r;
-    if (!reach_init(&r, trace)) return false;
+    Reach *const r = reach_new(trace, trace->ops.n);
+    if (!r) return false;
     for (int i = 0; i < run->n_roots; i++) {
         const struct Placeholder *const p = run->roots[i]->placeholder;
         if (!p || p->trace != trace) return false;
-        if (!starts(run, i)) return false; /* an error, which the tape raises */
-        r.reached[r.class_of[p->value]] = true;
+        if (!starts(run, i) || !reach_root(r, p->value)) return false; /* errors of the tape's */
     }
-    if (!reach_back(&r, trace->ops.n)) return false;
+    if (!reach_back(r, trace->ops.n)) return false;
     for (int i = 0; i < trace->inputs.n; i++) {
         const TraceInput *const in = &trace->inputs.at[i];
-        if (!r.reached[r.class_of[trace->values.n + i]] || !in->requires_grad) continue;
+        if (!reach_has(r, -1 - i) || !in->requires_grad) continue;
         if (!in->is_leaf || in->tensor->autograd->hooks || *n == MAX_LEAVES) return false;
         leaves[(*n)++] = in->tensor;
     }
@@ -150,14 +80,13 @@ Status capture_use_up(const Trace *trace, int gradients) {
     const TraceOp *const backward = trace->ops.at[gradients].op;
     Arena *const arena = trace->capture->arena;
     sn_tensor **const reached = ARENA_ARRAY(arena, sn_tensor *, backward->first_value + 1);
-    Reach r;
+    Reach *const r = reach_new(trace, gradients);
     int n = 0;
-    if (!reached || !reach_init(&r, trace)) return ST_MEMORY;
-    for (int i = 0; i < backward->args[0].n; i++)
-        r.reached[r.class_of[place_of(trace, backward->operands[i])]] = true;
-    reach_back(&r, gradients);
+    if (!reached || !r) return ST_MEMORY;
+    for (int i = 0; i < backward->args[0].n; i++) reach_root(r, backward->operands[i]);
+    reach_back(r, gradients);
     for (int v = 0; v < backward->first_value; v++)
-        if (trace->values.at[v] && r.reached[r.class_of[v]]) reached[n++] = trace->values.at[v];
+        if (trace->values.at[v] && reach_has(r, v)) reached[n++] = trace->values.at[v];
     return tape_use_up(reached, n);
 }
 

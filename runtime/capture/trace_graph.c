@@ -1,7 +1,7 @@
 /* trace_graph.c: a trace becomes the capture graph: inputs in order of first touch, one node per
  * op.
  *
- * Inputs that share a storage which the segment writes become as_strided views of one 1-D base
+ * Inputs that share a storage which the segment may write become as_strided views of one 1-D base
  * input, so that functionalize sees the aliasing [semantics C7]. */
 #include "runtime/capture/capture.h"
 
@@ -12,9 +12,41 @@ typedef struct Making {
     Graph *graph;
     GVal **inputs, **values; /* by trace input and value */
     Node **nodes;            /* by op */
+    bool *written;           /* by storage number */
     VEC(GraphInput) graph_inputs;
     int next_number;
 } Making;
+
+/* What the operand is a view of, perhaps: a value, or an input. */
+static Operand root_of(const Operand *roots, Operand o) {
+    return o == OPERAND_ABSENT || operand_is_input(o) ? o : roots[o];
+}
+
+static void note_written(Making *m, const TraceOp *op, const Operand *roots) {
+    const int first = op->form == FORM_inplace ? 0 : op->n_operands - op->row->n_out,
+              last = op->form == FORM_inplace ? 1 : op->n_operands;
+    for (int k = first; op->form != FORM_functional && k < last; k++) {
+        const Operand root = root_of(roots, op->operands[k]);
+        if (operand_is_input(root))
+            m->written[m->trace->inputs.at[operand_input(root)].storage_number] = true;
+    }
+}
+
+/* The storages of inputs that in-place and out forms write, or may write through views. */
+static bool find_written(Making *m) {
+    const Trace *const trace = m->trace;
+    Operand *const roots = ARENA_ARRAY(m->arena, Operand, trace->values.n + 1); /* by value */
+    m->written = ARENA_ARRAY(m->arena, bool, trace->n_storages + 1);
+    if (!roots || !m->written) return false;
+    for (int i = 0; trace->writes && i < trace->ops.n; i++) {
+        const TraceOp *const op = trace->ops.at[i].op;
+        const bool view = trace_op_is_view(op);
+        for (int v = op->first_value; v < op->first_value + op->n_outs; v++)
+            roots[v] = view ? root_of(roots, op->operands[0]) : v;
+        note_written(m, op, roots);
+    }
+    return true;
+}
 
 static int group_size(const Trace *trace, int storage_number) {
     int n = 0;
@@ -82,7 +114,7 @@ static Status add_inputs(Making *m) {
     for (int i = 0; i < m->trace->inputs.n; i++) {
         if (m->inputs[i]) continue;
         const TraceInput *const input = &m->trace->inputs.at[i];
-        if (m->trace->writes && group_size(m->trace, input->storage_number) > 1) {
+        if (m->written[input->storage_number] && group_size(m->trace, input->storage_number) > 1) {
             TRY(add_group(m, i));
             continue;
         }
@@ -272,6 +304,7 @@ Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *
                 .nodes = ARENA_ARRAY(arena, Node *, trace->ops.n)};
     if (!out->graph || !m.inputs || !m.values || !m.nodes) return ST_MEMORY;
     out->graph->env = out->graph->builder.env = plan->env;
+    if (!find_written(&m)) return ST_MEMORY;
     TRY(add_inputs(&m));
     add_generator(&m);
     for (int i = 0; i < trace->ops.n; i++) TRY(add_op(&m, i));

@@ -1,0 +1,154 @@
+/* test_contract_g_captured.c: a backward inside of a compiled body [semantics G4]: it reaches what eager's
+ * tape would reach, and leaves the results' histories as eager leaves them. Bits are those of eager. */
+#include "tests/unit/contract.h"
+
+typedef struct Host {
+    sn_tensor *w, *b;    /* leaves */
+    sn_tensor *detached; /* w's memory, without its history */
+} Host;
+
+static Host host_new(void) {
+    sn_tensor *const w = LEAF(1, 4);
+    return (Host){.w = w, .b = LEAF(2, 4), .detached = sn_detach(w)};
+}
+
+/* G4: leaves that are not reached ---------------------------------------------------------------- */
+
+typedef sn_tensor *(*Loss)(const Host *host, sn_tensor *x);
+
+static sn_tensor *by_detach(const Host *h, sn_tensor *x) {
+    return sn_mul(sn_detach(sn_mul(h->w, x)), h->b);
+}
+
+static sn_tensor *by_outside_detach(const Host *h, sn_tensor *x) {
+    sn_tensor *const unused = sn_mul(h->w, x);
+    return sn_mul(sn_mul(h->detached, sn_detach(unused)), h->b);
+}
+
+static sn_tensor *without_gradients(const Host *h, sn_tensor *x) {
+    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const scale = sn_exp(sn_mul(h->w, x)), *const view = sn_view(h->w, SN_INTS(4));
+    sn_grad_mode_set(before);
+    return sn_mul(sn_mul(scale, view), h->b);
+}
+
+static sn_tensor *by_comparison(const Host *h, sn_tensor *x) {
+    return sn_mul(sn_to(sn_gt(sn_mul(h->w, x), x), SN_F32), h->b);
+}
+
+static sn_tensor *by_integers(const Host *h, sn_tensor *x) {
+    sn_tensor *const whole = sn_to(sn_mul_scalar(h->w, sn_float(3)), SN_I32);
+    return sn_mul(sn_mul(whole, h->b), x);
+}
+
+static sn_tensor *by_place(const Host *h, sn_tensor *x) {
+    return sn_mul(sn_index_select(h->b, 0, sn_argmax(sn_mul(h->w, x), 0, true)), x);
+}
+
+/* The loss has read what is multiplied by w afterwards. */
+static sn_tensor *before_the_write(const Host *h, sn_tensor *x) {
+    sn_tensor *const y = sn_mul_scalar(h->b, sn_float(3)), *const read = sn_add(y, x);
+    sn_mul_(y, h->w);
+    return read;
+}
+
+/* A copy, of which no write is seen; the view is written. */
+static sn_tensor *by_a_copy(const Host *h, sn_tensor *x) {
+    sn_tensor *const y = sn_expand(sn_mul_scalar(h->b, sn_float(3)), SN_INTS(2, 4));
+    sn_tensor *const copy = sn_reshape(sn_t(sn_clone(y)), SN_INTS(8));
+    sn_tensor *const z = sn_clone(y), *const flat = sn_reshape(sn_t(z), SN_INTS(8));
+    sn_mul_(sn_select(z, 0, 1), h->w);
+    return sn_add(sn_add(copy, flat), sn_sum(x));
+}
+
+static const struct {
+    const char *name;
+    Loss loss;
+} losses[] = {{"detach", by_detach},
+              {"detached outside", by_outside_detach},
+              {"no gradients", without_gradients},
+              {"comparison", by_comparison},
+              {"integers", by_integers},
+              {"argmax", by_place},
+              {"before the write", before_the_write},
+              {"copy", by_a_copy}};
+
+typedef struct Case {
+    Host host;
+    Loss loss;
+} Case;
+
+static sn_status goes_back(sn_frame *f) {
+    const Case *const c = sn_closure(f);
+    sn_tensor *const loss = sn_sum(c->loss(&c->host, sn_in(f, 0)));
+    sn_backward(loss);
+    return sn_out(f, 0, sn_detach(loss));
+}
+
+/* set: w has a gradient from elsewhere, which stays. */
+static void try_loss(int at, bool set) {
+    Case fast = {host_new(), losses[at].loss}, slow = {host_new(), losses[at].loss};
+    sn_tensor *const given = set ? F32(5, 4) : NULL;
+    sn_grad_set(fast.host.w, given), sn_grad_set(slow.host.w, given);
+    const Twin twin = twin_new(goes_back, &fast, &slow, NULL);
+    for (int i = 0; i < 4; i++) {
+        TWIN_CALL(twin, F32((uint64_t)i, 4));
+        ck_assert_msg(same_bits(sn_grad(fast.host.b), sn_grad(slow.host.b)), "%s, call %d",
+                      losses[at].name, i);
+        ck_assert_ptr_eq(sn_grad(slow.host.w), given);
+        ck_assert_msg(sn_grad(fast.host.w) == given, "%s, call %d", losses[at].name, i);
+    }
+    ck_assert_msg(last_path() == SN_PATH_COMPILED, "%s: %s", losses[at].name, last_reason());
+    twin_free(twin);
+}
+
+START_TEST(g4_a_leaf_that_is_not_reached_keeps_its_gradient) {
+    for (int at = 0; at < (int)(sizeof losses / sizeof *losses); at++)
+        for (int set = 0; set < 2; set++) try_loss(at, set);
+}
+END_TEST
+
+/* Two players, each with a loss and a step of its own. */
+static void step(sn_tensor *w) {
+    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    sn_sub_(w, sn_mul_scalar(sn_grad(w), sn_float(0.125)));
+    sn_grad_mode_set(before);
+    sn_grad_set(w, NULL);
+}
+
+static sn_status two_players(sn_frame *f) {
+    const Host *const h = sn_closure(f);
+    sn_tensor *const made = sn_tanh(sn_mul(h->w, sn_in(f, 0)));
+    sn_tensor *const first = sn_sum(sn_exp(sn_mul(sn_detach(made), h->b)));
+    sn_backward(first);
+    step(h->b);
+    sn_tensor *const second = sn_sum(sn_exp(sn_neg(sn_mul(made, h->b))));
+    sn_backward(second);
+    step(h->w);
+    sn_grad_set(h->b, NULL);
+    sn_out(f, 1, sn_detach(second));
+    return sn_out(f, 0, sn_detach(first));
+}
+
+START_TEST(g4_two_losses_of_one_body_reach_their_own_leaves) {
+    Host fast = host_new(), slow = host_new();
+    const Twin twin = twin_new(two_players, &fast, &slow, NULL);
+    for (int i = 0; i < 5; i++) {
+        sn_tensor *const x = F32((uint64_t)i, 4), *want[2], *got[2];
+        ck_assert_int_eq(sn_call(twin.eager, &x, 1, want, 2), SN_OK);
+        ck_assert_msg(sn_call(twin.fast, &x, 1, got, 2) == SN_OK, "%s", sn_error_take()->message);
+        for (int k = 0; k < 2; k++) ck_assert(same_bits(got[k], want[k]));
+        ck_assert(same_bits(fast.w, slow.w) && same_bits(fast.b, slow.b));
+    }
+    ck_assert_msg(last_path() == SN_PATH_COMPILED, "%s", last_reason());
+    twin_free(twin);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        g4_a_leaf_that_is_not_reached_keeps_its_gradient,
+        g4_two_losses_of_one_body_reach_their_own_leaves,
+    };
+    return contract_main("test_contract_g_captured", tests, (int)(sizeof tests / sizeof *tests));
+}
