@@ -181,7 +181,10 @@ static RowNode *row_node(const TapeNode *node) { return tape_node_extra((TapeNod
 
 static void row_drop(TapeNode *node) {
     RowNode *const row = row_node(node);
-    for (int i = 0; i < row->n_saved; i++) tensor_release(row->saved[i].tensor);
+    for (int i = 0; i < row->n_saved; i++) {
+        tensor_release(row->saved[i].tensor);
+        tensor_release(row->saved[i].memory);
+    }
     row->n_saved = 0;
 }
 
@@ -249,7 +252,7 @@ static Status written_since(const TapeNode *node, const TapeSaved *saved) {
     Text name = {0};
     row_name(node, &name);
     const Status status = tape_saved_error(then ? then : saved->tensor->base.meta, text_str(&name),
-                                           tensor_version(saved->tensor), saved->version);
+                                           tape_saved_version(saved), saved->version);
     text_free(&name);
     return status;
 }
@@ -260,7 +263,7 @@ static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
     memset(rc->results, 0, (size_t)node->n_outs * sizeof(Val *));
     for (int i = 0; i < row->n_saved; i++) {
         const TapeSaved *const saved = &row->saved[i];
-        if (UNLIKELY(tensor_version(saved->tensor) != saved->version))
+        if (UNLIKELY(tape_saved_version(saved) != saved->version))
             return written_since(node, saved);
         if (saved->result >= 0)
             TRY(saved_result(node, saved, call->create_graph, &rc->results[saved->result]));

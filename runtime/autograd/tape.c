@@ -353,7 +353,7 @@ Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32
 }
 
 Status tape_saved_check(const TapeSaved *saved, const char *node) {
-    const uint32_t now = tensor_version(saved->tensor);
+    const uint32_t now = tape_saved_version(saved);
     if (LIKELY(now == saved->version)) return ST_OK;
     return tape_saved_error(saved->tensor->base.meta, node, now, saved->version);
 }

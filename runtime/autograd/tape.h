@@ -66,11 +66,16 @@ void tape_hook_remove(sn_tensor *t, int64_t id);
 /* A tensor that a node needs in backward: its handle and the version it had. */
 typedef struct TapeSaved {
     sn_tensor *tensor; /* owned; NULL: nothing */
+    sn_tensor
+        *memory; /* whose version counts, where tensor is a copy of what is there; owned, or NULL */
     uint32_t version;
     int16_t arg, item; /* argument (and list item), or -1 */
     int16_t result;    /* or result number, -1 */
 } TapeSaved;
-Status tape_save(TapeSaved *saved, sn_tensor *t);                  /* refuses inference tensors */
+Status tape_save(TapeSaved *saved, sn_tensor *t);                   /* refuses inference tensors */
+static inline uint32_t tape_saved_version(const TapeSaved *saved) { /* now */
+    return tensor_version(UNLIKELY(saved->memory != NULL) ? saved->memory : saved->tensor);
+}
 Status tape_saved_check(const TapeSaved *saved, const char *node); /* the version counter error */
 Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32_t expected);
 Status tape_used_twice(const char *node); /* the error of a backward that finds nothing saved */

@@ -19,7 +19,40 @@ typedef struct Expansion {
     sn_tensor **held; /* by held value; NULL: not needed */
 } Expansion;
 
-static Status run_restore(const Expansion *e, const GraphRun *run) {
+/* `value` as a view of t, which is `whole`; NULL: it is none, or an error is pending. */
+static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *whole,
+                            sn_tensor *t) {
+    const Node *const node = value->def;
+    if (value == whole) return tensor_from_storage(t->storage, t->base.meta, t->offset);
+    if (!node || node->row->kind != KIND_view) return NULL;
+    if (node->row->id == OP_as_strided) return NULL; /* counts from where a storage begins */
+    sn_tensor *const viewed = view_from(e, gval(node->args[0].val), whole, t);
+    if (!viewed) return NULL;
+    Arg args[MAX_ARGS] = {A_VAL(&viewed->base)};
+    for (int i = 1; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
+    sn_tensor *outs[MAX_LIST];
+    if (dispatch(node->row, FORM_functional, args, NULL, outs) != ST_OK) return NULL;
+    return outs[value - node->outs];
+}
+
+/* A value that the caller has as a result, and has not written, is taken from there: what derivatives save of it is
+ * then that memory, whose next write they notice. */
+static Status take_results(Expansion *e) {
+    const TapePlan *const p = &e->l->variant->training->tape;
+    for (int i = 0; i < p->held.n; i++) {
+        const Held *const held = &p->held.at[i];
+        if (!e->held[i] || held->watch < 0 || !p->watches.at[held->watch].output) continue;
+        const TapeSaved *const watched = &e->l->watched[held->watch];
+        if (tensor_version(watched->tensor) != watched->version) continue;
+        const GVal *const whole = p->functional->outputs.at[p->watches.at[held->watch].index].value;
+        sn_tensor *const t = view_from(e, held->value, whole, watched->tensor);
+        TRY(error_pending());
+        if (t) e->held[i] = t;
+    }
+    return ST_OK;
+}
+
+static Status run_restore(Expansion *e, const GraphRun *run) {
     const Launch *const l = e->l;
     const Graph *const graph = run->graph;
     sn_state *const state = state_get();
@@ -30,12 +63,13 @@ static Status run_restore(const Expansion *e, const GraphRun *run) {
     for (int i = 0; i < l->variant->n_bindings; i++)
         if (l->variant->bindings[i].kind == BIND_seed) state->seed = (uint64_t)l->symbols[i];
     state->grad_mode = SN_GRAD_OFF;
-    const Status status = graph_run_nodes(run);
+    Status status = graph_run_nodes(run);
+    for (int i = 0; i < graph->outputs.n && status == ST_OK; i++)
+        e->held[i] = run->values[graph->outputs.at[i].value->id];
+    if (status == ST_OK) status = take_results(e);
     state->grad_mode = mode;
     state->seed = seed;
     state->sequence = sequence;
-    for (int i = 0; i < graph->outputs.n && status == ST_OK; i++)
-        e->held[i] = run->values[graph->outputs.at[i].value->id];
     return status;
 }
 
@@ -85,16 +119,30 @@ static void touch(void *context, GVal **slot) {
     if (*slot) handle_of(context, *slot);
 }
 
-/* Versions are those of the launch; what a backward has used up is gone. */
+static const GVal *saved_value(const Node *node, const TapeSaved *saved) {
+    if (saved->result >= 0) return &node->outs[saved->result];
+    const Arg *const a = &node->args[saved->arg];
+    return gval(saved->item < 0 ? a->val : a->vals[saved->item]);
+}
+
+/* Versions are those of the launch, and of the memory where the caller sees the value, whatever it was made again from. */
+static void settle_saved(const Expansion *e, const Node *node, TapeSaved *saved) {
+    const TapePlan *const p = &e->l->variant->training->tape;
+    const int held = p->held_of[saved_value(node, saved)->id];
+    const int watch = held < 0 ? -1 : p->held.at[held].watch;
+    if (watch < 0) return;
+    const TapeSaved *const watched = &e->l->watched[watch];
+    saved->memory = sn_retain(watched->tensor);
+    saved->version = watched->version;
+}
+
+/* What a backward has used up is gone. */
 static void settle_node(const Expansion *e, TapeNode *node, int s) {
+    const TapeStep *const step = &e->l->variant->training->tape.steps.at[s];
     int n;
     TapeSaved *const saved = (TapeSaved *)node->class->saved(node, &n);
-    for (int i = 0; i < n; i++)
-        for (int w = 0; w < e->l->n_watched; w++)
-            if (saved[i].tensor->storage == e->l->watched[w].tensor->storage)
-                saved[i].version = e->l->watched[w].version;
-    if (e->used && e->used[s] && e->l->variant->training->tape.steps.at[s].n_holds)
-        tape_node_drop(node);
+    for (int i = 0; i < n; i++) settle_saved(e, step->node, &saved[i]);
+    if (e->used && e->used[s] && step->n_holds) tape_node_drop(node);
 }
 
 static Status record_step(Expansion *e, int s) {

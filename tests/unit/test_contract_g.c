@@ -147,6 +147,47 @@ START_TEST(g3_a_compiled_node_expands_for_double_backward) {
 }
 END_TEST
 
+static sn_status two_sines(sn_frame *f) {
+    sn_tensor *const a = sn_sin(sn_in(f, 0));
+    sn_out(f, 1, a);
+    return sn_out(f, 0, sn_sin(a));
+}
+
+/* The result that backward needs is written before or after the first derivative. */
+static void write_saved(sn_function *fn, bool after, char *message) {
+    sn_tensor *const x = LEAF(1, 9), *out[2], *first = NULL;
+    ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+    sn_tensor *const y = sn_sum(out[0]);
+    for (int i = 0; i < 2 && !sn_check(); i++) {
+        if (i == after) {
+            const sn_grad_mode mode = sn_grad_mode_set(SN_GRAD_OFF);
+            sn_mul_scalar_(out[1], sn_float(2));
+            sn_grad_mode_set(mode);
+        }
+        if (i == 0)
+            sn_gradients(SN_TENSORS(y), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first);
+        else
+            sn_backward(sn_sum(first));
+    }
+    ck_assert_int_eq(sn_check(), SN_ERR_STATE);
+    strncpy(message, sn_error_take()->message, 255);
+}
+
+START_TEST(g3_versions_are_checked_where_eagers_nodes_took_over) {
+    for (int after = 0; after < 2; after++) {
+        const Twin twin = twin_new(two_sines, NULL, NULL, NULL);
+        char want[256] = "", got[256] = "";
+        write_saved(twin.eager, after, want);
+        ck_assert_ptr_nonnull(strstr(want, "but writes in place took it to version"));
+        for (int i = 0; i < 3; i++) {
+            write_saved(twin.fast, after, got);
+            ck_assert_str_eq(got, want);
+        }
+        twin_free(twin);
+    }
+}
+END_TEST
+
 START_TEST(g3_backward_twice_needs_retain_graph) {
     Host host = {.w = F32(3, 9)};
     sn_function *const fn = sn_compile(squares, &host, NULL);
@@ -514,6 +555,7 @@ int main(void) {
         g2_equal_parts_stay_two_contributions,
         g3_versions_of_saved_values_are_checked,
         g3_a_compiled_node_expands_for_double_backward,
+        g3_versions_are_checked_where_eagers_nodes_took_over,
         g3_backward_twice_needs_retain_graph,
         g3_a_backward_inside_may_retain_the_graph,
         g4_grad_slots_are_guarded_absent_or_present,
