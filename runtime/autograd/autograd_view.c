@@ -261,19 +261,25 @@ Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
     return status;
 }
 
-Status tape_check_inplace(const sn_tensor *t) {
-    const AutogradMeta *const meta = t->autograd;
-    if (!meta) return ST_OK;
-    if (meta->requires_grad && !meta->node)
-        return error_raise(ST_STATE, "a leaf that requires gradients would be written in place");
-    if (!meta->view) return ST_OK;
-    const AutogradMeta *const base = base_of(t->autograd)->autograd;
-    if (base && base->requires_grad && !base->node)
+static bool is_wanted_leaf(const sn_tensor *t) {
+    return t->autograd && t->autograd->requires_grad && !t->autograd->node;
+}
+
+Status tape_check_view(const sn_tensor *of, bool no_grad) {
+    const sn_tensor *const base = of ? tape_view_base(of) : NULL;
+    if (of && is_wanted_leaf(base ? base : of))
         return error_raise(ST_STATE,
                            "a view of a leaf that requires gradients would be written in place");
-    if (meta->view->no_grad)
+    if (no_grad)
         return error_raise(
             ST_STATE,
             "a view made while gradients were off would be written in place while they are on");
     return ST_OK;
+}
+
+Status tape_check_inplace(const sn_tensor *t) {
+    if (is_wanted_leaf(t))
+        return error_raise(ST_STATE, "a leaf that requires gradients would be written in place");
+    if (!t->autograd || !t->autograd->view) return ST_OK;
+    return tape_check_view(t, t->autograd->view->no_grad);
 }

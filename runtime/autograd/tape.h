@@ -211,6 +211,8 @@ static inline bool tape_view_is_due(const sn_tensor *t) {
 bool tape_views_are_due(const OpCall *call);
 Status tape_views_refresh(const OpCall *call);
 Status tape_check_inplace(const sn_tensor *t); /* may a recorded op write into it? */
+/* Into a view of `of` (or of a view's base; NULL: of what is no leaf), made while gradients were off? */
+Status tape_check_view(const sn_tensor *of, bool no_grad);
 /* t was written in place by node: base and t get new histories */
 Status tape_view_rebase(sn_tensor *t, TapeNode *node);
 void tape_view_release(TapeView *view);

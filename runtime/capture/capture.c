@@ -311,18 +311,25 @@ static inline sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint8_t m
     return t;
 }
 
+static bool operand_tracks(const Trace *trace, Operand o) {
+    if (o == OPERAND_ABSENT) return false;
+    return operand_is_input(o) ? trace->inputs.at[operand_input(o)].requires_grad
+                               : trace->values.at[o]->placeholder->tracks;
+}
+
 /* Whether the op's results will be recorded by the tape: its operands' flags and its modes say so
  * before it has run. */
 static bool op_tracks(const Trace *trace, const TraceOp *op) {
     if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_gradients) return false;
-    for (int i = 0; i < op->n_operands; i++) {
-        const Operand o = op->operands[i];
-        if (o == OPERAND_ABSENT) continue;
-        if (operand_is_input(o) ? trace->inputs.at[operand_input(o)].requires_grad
-                                : trace->values.at[o]->placeholder->tracks)
-            return true;
-    }
+    for (int i = 0; i < op->n_operands; i++)
+        if (operand_tracks(trace, op->operands[i])) return true;
     return false;
+}
+
+/* A comparison is recorded where it overwrites what has a history. */
+static bool write_is_recorded(const Trace *trace, const TraceOp *op) {
+    if (op->row->flags & OPF_nodiff) return !op->modes && operand_tracks(trace, op->operands[0]);
+    return op_tracks(trace, op);
 }
 
 bool capture_requires_grad(sn_tensor *t) {
@@ -337,11 +344,11 @@ bool capture_requires_grad(sn_tensor *t) {
     return tracks;
 }
 
-/* What eager refuses to write is refused at the call, for sizes that a variant was made for too. */
+/* What eager refuses to write is refused at the call, for sizes that a variant was made for too; the tape's reasons come
+ * before the backend's. */
 static Status check_written(const Trace *trace, const TraceOp *op, const OpCall *call) {
-    const sn_tensor *const t = tensor_of(call->args[0].val);
-    if (call->form == FORM_inplace && !t->placeholder && op_tracks(trace, op))
-        TRY(tape_check_inplace(t));
+    if (call->form == FORM_inplace && write_is_recorded(trace, op))
+        TRY(trace_check_inplace(trace, op->operands[0]));
     return eager_check_written(call);
 }
 

@@ -255,6 +255,8 @@ Status trace_mark_viewed(Trace *trace);
 /* A view that the variant makes and nobody has asked for, of memory that it does not provide: what
  * else sees that memory would be made apart from it. */
 bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value);
+/* May a recorded op write into it, as far as the tape is concerned (tape_check_inplace)? */
+Status trace_check_inplace(const Trace *trace, Operand operand);
 /* Is it of inference mode? A view is what its base is. */
 bool trace_is_inference(const Trace *trace, Operand operand);
 /* Which outputs of the variant are views, and of what. */

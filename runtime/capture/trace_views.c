@@ -94,6 +94,17 @@ static bool is_noted(const Trace *trace, const TraceOp *op) {
            !(op->modes & NODE_inference) && !trace_is_inference(trace, op->operands[0]);
 }
 
+Status trace_check_inplace(const Trace *trace, Operand o) {
+    if (operand_is_input(o)) return tape_check_inplace(trace->inputs.at[operand_input(o)].tensor);
+    if (!trace->views) return ST_OK;
+    const TraceOp *op = trace_maker(trace, o);
+    if (!is_noted(trace, op)) return ST_OK;
+    const bool no_grad = op->modes & NODE_no_grad;
+    for (; is_noted(trace, op); op = trace_maker(trace, o = op->operands[0])) {}
+    return tape_check_view(operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : NULL,
+                           no_grad);
+}
+
 static int output_of(const Variant *v, Operand value) {
     for (int i = 0; i < v->n_outputs; i++)
         if (v->outputs[i] == value) return i;

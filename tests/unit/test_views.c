@@ -110,6 +110,43 @@ START_TEST(g5_a_view_made_without_gradients_refuses_a_write_with_them) {
 }
 END_TEST
 
+/* Each of these writes has two things against it: the tape says its own first. */
+static sn_status of_a_leaf(sn_frame *f) {
+    sn_tensor *const rows = sn_expand(sn_select(sn_in(f, 0), 0, 1), SN_INTS(3, 6));
+    return sn_out(f, 0, sn_mul_scalar_(rows, sn_float(.5)));
+}
+
+static sn_status compared(sn_frame *f) {
+    sn_tensor *const rows = sn_expand(sn_select(sn_in(f, 0), 0, 1), SN_INTS(3, 6));
+    return sn_out(f, 0, sn_eq_scalar_(rows, sn_float(.5)));
+}
+
+static sn_status made_without_grad(sn_frame *f) {
+    sn_tensor *const h = sn_exp(sn_in(f, 0));
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const rows = sn_expand(sn_select(h, 0, 1), SN_INTS(3, 6));
+    sn_grad_mode_set(SN_GRAD_ON);
+    return sn_out(f, 0, sn_mul_(rows, sn_expand(sn_select(h, 0, 0), SN_INTS(3, 6))));
+}
+
+static void expect_same_error(sn_body body, const char *text) {
+    const Twin twin = twin_new(body, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(SN_CALL(twin.eager, LEAF(1, 4, 6)));
+        expect_error(SN_ERR_STATE, text);
+        ck_assert_ptr_null(SN_CALL(twin.fast, LEAF(1, 4, 6)));
+        expect_error(SN_ERR_STATE, text);
+    }
+    twin_free(twin);
+}
+
+START_TEST(g5_the_tape_refuses_a_write_before_the_backend_does) {
+    expect_same_error(of_a_leaf, "a view of a leaf that requires gradients");
+    expect_same_error(compared, "a view of a leaf that requires gradients");
+    expect_same_error(made_without_grad, "a view made while gradients were off");
+}
+END_TEST
+
 static sn_status in_inference(sn_frame *f) {
     sn_grad_mode_set(SN_INFERENCE);
     sn_tensor *const view = sn_select(sn_in(f, 0), 0, 1);
@@ -382,6 +419,7 @@ int main(void) {
                                   g5_a_compiled_view_may_be_written_alone,
                                   g5_views_of_what_was_detached_share_a_history,
                                   g5_a_view_made_without_gradients_refuses_a_write_with_them,
+                                  g5_the_tape_refuses_a_write_before_the_backend_does,
                                   g5_a_view_made_in_inference_mode_is_none_to_the_tape,
                                   g5_a_write_through_as_strided_goes_back_by_places,
                                   g5_places_beside_the_base_have_zero_gradients,
