@@ -51,5 +51,7 @@ static inline bool arg_is_number(const Arg *a) {
            a->kind == ARG_runtime;
 }
 static inline double arg_double(const Arg *a) { return a->kind == ARG_float ? a->f : (double)a->i; }
+/* A position as Python slices it: negative from the end, limited to 0..size. None: `fallback`. */
+int64_t slice_position(SymEnv *env, const Arg *given, int64_t fallback, int64_t size);
 
 #endif

@@ -88,8 +88,7 @@ Status meta_t(MetaCall *call) {
     return ST_OK;
 }
 
-/* A position as Python slices it: negative from the end, limited to 0..size. */
-static int64_t slice_position(SymEnv *env, const Arg *given, int64_t fallback, int64_t size) {
+int64_t slice_position(SymEnv *env, const Arg *given, int64_t fallback, int64_t size) {
     if (given->kind == ARG_none) return fallback;
     int64_t at = given->i;
     if (sym_identical(at, INT64_MAX)) return size;

@@ -111,11 +111,9 @@ static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
 static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
     const Meta *const meta = node->outs[0].base.meta;
     const int64_t dim = wrapped(node->args[2].i, meta->rank), size = meta->sizes[dim];
-    int64_t start = node->args[3].kind == ARG_int ? node->args[3].i : 0;
-    const int64_t step = node->args[5].kind == ARG_int ? node->args[5].i : 1;
-    if (room < 2 || sym_is(start) || sym_is(step)) return -1;
-    if (start < 0) start = sym_add(l->env, size, start);
-    if (!sym_is(size) && !sym_is(start)) start = max_i64(0, min_i64(start, size));
+    const int64_t step = node->args[5].kind == ARG_int ? sym_concrete(l->env, node->args[5].i) : 1;
+    if (room < 2) return -1;
+    const int64_t start = slice_position(l->env, &node->args[3], 0, size);
     const ValInfo *const info = val_info(l, &node->outs[0]);
     int64_t *const strides =
         arena_copy(l->arena, info->strides, sizeof(int64_t) * (size_t)meta->rank);
@@ -130,8 +128,8 @@ static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
     const Meta *const meta = node->outs[0].base.meta;
     const int64_t dim = wrapped(node->args[2].i, meta->rank);
     int64_t index = node->args[3].i;
-    if (room < 2 || sym_is(index)) return -1;
-    if (index < 0) index = sym_add(l->env, meta->sizes[dim], index);
+    if (room < 2) return -1;
+    if (sym_less(l->env, index, 0)) index = sym_add(l->env, meta->sizes[dim], index);
     const ValInfo *const info = val_info(l, &node->outs[0]);
     int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank);
     for (int d = 0, k = 0; d < meta->rank; d++)

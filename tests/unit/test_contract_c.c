@@ -556,6 +556,47 @@ START_TEST(c4_a_position_never_costs_a_recompile) {
 }
 END_TEST
 
+/* A part of the input, by `branch`, at a position; its gradient is put back at the same one, inside (`rounds`) or by the
+ * caller. */
+static sn_status part_with_gradient(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    const int64_t at = host->position;
+    sn_tensor *part = host->branch == 0   ? sn_narrow(x, 0, at, 4)
+                      : host->branch == 1 ? sn_select(x, 0, at)
+                                          : sn_slice(x, 0, at, at + 7, 2);
+    sn_tensor *const loss = sn_sum(sn_exp(part));
+    if (!host->rounds) return sn_out(f, 0, loss);
+    sn_backward(loss);
+    return sn_out(f, 0, sn_detach(loss));
+}
+
+static void positions_with_gradients(Host *host) {
+    const Twin twin = twin_new(part_with_gradient, host, host, NULL);
+    for (int i = 0; i < 100; i++) {
+        host->position = i;
+        sn_tensor *const fast = LEAF(i, 120, 3), *const slow = LEAF(i, 120, 3);
+        sn_tensor *const want = sn_call1(twin.eager, SN_TENSORS(slow)), *const got = sn_call1(
+                                                                            twin.fast,
+                                                                            SN_TENSORS(fast));
+        ck_assert_msg(i < 2 || last_path() == SN_PATH_COMPILED, "form %d, call %d: %s",
+                      host->branch, i, last_reason());
+        if (!host->rounds) sn_backward(want), sn_backward(got);
+        ck_assert(same_bits(got, want));
+        ck_assert(same_bits(sn_grad(fast), sn_grad(slow)));
+    }
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 2);
+    twin_free(twin);
+}
+
+START_TEST(c4_nor_does_one_where_gradients_flow) {
+    for (int i = 0; i < 6; i++) {
+        Host host = {.branch = i % 3, .rounds = i / 3};
+        positions_with_gradients(&host);
+    }
+}
+END_TEST
+
 static sn_status scalar_input(sn_frame *f) {
     return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_in_value(f, 1)));
 }
@@ -682,6 +723,7 @@ int main(void) {
         c4_what_rules_read_as_constants_specialises,
         c4_alpha_one_is_guarded,
         c4_a_position_never_costs_a_recompile,
+        c4_nor_does_one_where_gradients_flow,
         c4_scalar_inputs_are_runtime_values,
         c4_numbers_and_their_alpha_keep_the_bits_of_eager,
         c5_sizes_below_two_specialise,
