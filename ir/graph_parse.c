@@ -504,15 +504,16 @@ static Status read_symbols(Parser *p) {
     if (!reader_eat(&p->in, "[")) return ST_OK;
     do {
         reader_skip(&p->in);
-        int number = 0, hint = 2, low = 2;
+        int number = 0;
+        int64_t hint = 2, low = 2;
         if (*p->in.at != 's') return fail(p, "expected a symbol like s0");
         p->in.at++;
         TRY(read_count(p, &number));
         if (number != sym_free_count(p->graph->env))
             return fail(p, "symbols are listed in order, s0 first");
         TRY(expect(p, "="));
-        TRY(read_count(p, &hint));
-        if (reader_eat(&p->in, ">=")) TRY(read_count(p, &low));
+        TRY(reader_int(&p->in, &hint));
+        if (reader_eat(&p->in, ">=")) TRY(reader_int(&p->in, &low));
         sym_free(p->graph->env, hint, low);
     } while (reader_eat(&p->in, ","));
     return expect(p, "]");

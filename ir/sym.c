@@ -18,7 +18,7 @@
 #include "runtime/base/hash.h"
 
 enum { MAX_FACTORS = 16, TABLE_ROOM = 256 };
-#define FAR (INT64_C(1) << 60) /* ranges saturate here */
+#define FAR (-SYM_LEAST) /* ranges saturate here */
 
 typedef struct Slot {
     int id; /* of the expression, plus 1; 0: free */

@@ -40,6 +40,7 @@ typedef struct SymGuard {
 SymEnv *sym_env_new(Arena *arena);
 /* With the same ids and guards, and hints by free symbol: what is decided in the copy leaves env alone. */
 SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints);
+#define SYM_LEAST (-(INT64_C(1) << 60)) /* a lower bound that says nothing */
 int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound); /* a new free symbol */
 int sym_free_count(const SymEnv *env);
 int64_t sym_free_at(const SymEnv *env, int i); /* the i-th free symbol, "s<i>" */

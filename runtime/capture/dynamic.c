@@ -20,11 +20,17 @@ typedef struct Dynamic {
     VEC(Pair) pairs;
 } Dynamic;
 
+/* Sizes and strides of 0 and 1 are cases of their own; of numbers, positions counted from the end are negative. */
+static int64_t lower_bound(int64_t before, int64_t now, int32_t kind) {
+    if (kind != BIND_number) return 2;
+    return before < 0 && now < 0 ? SYM_LEAST : 0;
+}
+
 static int64_t symbol_for(Dynamic *d, int64_t before, int64_t now, SymBinding binding) {
     for (int i = 0; i < d->pairs.n; i++)
         if (d->pairs.at[i].before == before && d->pairs.at[i].now == now)
             return d->pairs.at[i].symbol;
-    const int64_t symbol = sym_free(d->plan->env, now, binding.kind == BIND_number ? 0 : 2);
+    const int64_t symbol = sym_free(d->plan->env, now, lower_bound(before, now, binding.kind));
     VEC_PUSH(d->arena, &d->pairs, ((Pair){before, now, symbol}));
     VEC_PUSH(d->arena, &d->plan->bindings, binding);
     return symbol;

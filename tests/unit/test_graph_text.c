@@ -41,6 +41,22 @@ START_TEST(test_rows) {
 }
 END_TEST
 
+/* A position counted from the end: its symbol may be negative, and so is its value here. */
+static const char from_end[] = "graph f[s0=-5>=-1152921504606846976](%x: f32[40,3]) {\n"
+                               "  %0 = aten::select.int(%x, 0, s0)\n"
+                               "  return %0\n"
+                               "}\n";
+
+START_TEST(test_negative_symbols) {
+    Graph *graph;
+    Text text = {0};
+    ck_assert_int_eq(graph_parse(arena, from_end, sizeof from_end - 1, &graph), ST_OK);
+    graph_print(graph, &text);
+    ck_assert_str_eq(text_str(&text), from_end);
+    text_free(&text);
+}
+END_TEST
+
 START_TEST(test_identity) {
     Graph *graph, *again;
     Text first = {0}, second = {0};
