@@ -138,6 +138,7 @@ int main(void) {
     TCase *tests = tcase_create("graph_text");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, test_rows);
+    tcase_add_test(tests, test_negative_symbols);
     tcase_add_test(tests, test_identity);
     tcase_add_loop_test(tests, test_errors, 0, (int)(sizeof wrong / sizeof *wrong));
     tcase_add_loop_test(tests, test_metas, 0, (int)(sizeof metas / sizeof *metas));
