@@ -83,8 +83,8 @@ struct Variant {
     int n_views;
     WriteCount *counts; /* versions that a launch adds to its own */
     int n_counts;
-    const OpRow **used_up;     /* by output, see training.h; NULL: nowhere */
     struct Training *training; /* split forward and backward, NULL: none wanted */
+    struct Training *history;  /* what a captured backward left to the results; NULL: nothing */
     CompileInfo info;
     int64_t trace_ns;
     _Atomic int64_t hits;

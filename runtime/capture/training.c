@@ -17,14 +17,15 @@ Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wante
     if (!any) return ST_OK;
     TapeMarks marks;
     const bool *const want = wants(graph, v->graph_inputs, trace);
-    v->used_up = ARENA_ARRAY(v->arena, const OpRow *, graph->outputs.n);
-    if (!want || !v->used_up) return ST_MEMORY;
+    if (!want) return ST_MEMORY;
     TRY(tape_marks_make(graph, want, &marks));
-    const char *const why = training_refusal(graph, &marks, trace, v->graph_inputs, v->used_up);
+    const char *const why = training_refusal(graph, &marks, trace, v->graph_inputs);
     if (why) return error_raise(ST_UNSUPPORTED, "%s", why);
     for (int i = 0; i < graph->outputs.n; i++)
-        *wanted |= marks.tracked[graph->outputs.at[i].value->id] && !trace->gradients;
-    return ST_OK;
+        *wanted |= marks.tracked[graph->outputs.at[i].value->id];
+    if (!*wanted || !trace->gradients) return ST_OK;
+    *wanted = false;
+    return training_history(v, graph, want);
 }
 
 /* Compiling ----------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *w
 /* A value that the caller has as a result, and has not written, is taken from there: what derivatives save of it is
  * then that memory, whose next write they notice. */
 static Status take_results(Expansion *e) {
-    const TapePlan *const p = &e->l->variant->training->tape;
+    const TapePlan *const p = &e->l->training->tape;
     for (int i = 0; i < p->held.n; i++) {
         const Held *const held = &p->held.at[i];
         if (!e->held[i] || held->watch < 0 || !p->watches.at[held->watch].output) continue;
@@ -76,7 +76,7 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
 /* Data for what the nodes hold, by the ops of the forward. */
 static Status restore(Expansion *e) {
     const Launch *const l = e->l;
-    const Training *const t = l->variant->training;
+    const Training *const t = l->training;
     bool any = false;
     for (int s = 0; s < t->tape.steps.n; s++)
         any |= e->ran[s] && t->tape.steps.at[s].n_holds && !(e->used && e->used[s]);
@@ -96,7 +96,7 @@ static Status restore(Expansion *e) {
 static sn_tensor *handle_of(const Expansion *e, const GVal *value) {
     sn_tensor **const slot = &e->run.values[value->id];
     if (*slot) return *slot;
-    const int held = e->l->variant->training->tape.held_of[value->id];
+    const int held = e->l->training->tape.held_of[value->id];
     const sn_tensor *const data = held >= 0 ? e->held[held] : NULL;
     if (data) return *slot = tensor_from_storage(data->storage, data->base.meta, data->offset);
     const Meta *const meta = training_meta(e->run.graph->env, value->base.meta, e->l->symbols);
@@ -127,7 +127,7 @@ static const GVal *saved_value(const Node *node, const TapeSaved *saved) {
 
 /* Versions are those of the launch, and of the memory where the caller sees the value, whatever it was made again from. */
 static void settle_saved(const Expansion *e, const Node *node, TapeSaved *saved) {
-    const TapePlan *const p = &e->l->variant->training->tape;
+    const TapePlan *const p = &e->l->training->tape;
     const int held = p->held_of[saved_value(node, saved)->id];
     const int watch = held < 0 ? -1 : p->held.at[held].watch;
     if (watch < 0) return;
@@ -138,7 +138,7 @@ static void settle_saved(const Expansion *e, const Node *node, TapeSaved *saved)
 
 /* What a backward has used up is gone. */
 static void settle_node(const Expansion *e, TapeNode *node, int s) {
-    const TapeStep *const step = &e->l->variant->training->tape.steps.at[s];
+    const TapeStep *const step = &e->l->training->tape.steps.at[s];
     int n;
     TapeSaved *const saved = (TapeSaved *)node->class->saved(node, &n);
     for (int i = 0; i < n; i++) settle_saved(e, step->node, &saved[i]);
@@ -146,7 +146,7 @@ static void settle_node(const Expansion *e, TapeNode *node, int s) {
 }
 
 static Status record_step(Expansion *e, int s) {
-    const Node *const node = e->l->variant->training->tape.steps.at[s].node;
+    const Node *const node = e->l->training->tape.steps.at[s].node;
     Arg args[MAX_ARGS];
     sn_tensor **const outs = ARENA_ARRAY(e->run.arena, sn_tensor *, node->n_outs + 1);
     if (!outs) return ST_MEMORY;
@@ -164,7 +164,7 @@ static Status record_step(Expansion *e, int s) {
 }
 
 static Status record_all(Expansion *e) {
-    const Training *const t = e->l->variant->training;
+    const Training *const t = e->l->training;
     for (int i = 0; i < t->n_inputs; i++)
         if (e->needs[i]) TRY(enter_input(e, i));
     for (int s = 0; s < t->tape.steps.n; s++)
@@ -184,7 +184,7 @@ static void add_root(Roots *r, sn_tensor *root, sn_tensor *grad) {
 
 static Status find_roots(const Expansion *e, const BackwardCase *c, const TapeBackward *call,
                          Roots *r) {
-    const Training *const t = e->l->variant->training;
+    const Training *const t = e->l->training;
     Arena *const arena = e->run.arena;
     const Graph *const g = e->run.graph;
     const int room = t->n_inputs + t->n_user + 1;
@@ -218,14 +218,14 @@ static Status run_nodes(const Expansion *e, const BackwardCase *c, TapeBackward 
                          .out = r.got,
                          .flags = TAPE_allow_unused | TAPE_stop};
     TRY(tape_run(&run));
-    for (int i = 0, k = 0; i < e->l->variant->training->n_inputs; i++)
+    for (int i = 0, k = 0; i < e->l->training->n_inputs; i++)
         if (c->needs[i]) call->grad_in[i] = r.got[k++];
     return ST_OK;
 }
 
 static bool expansion_begin(Expansion *e, const Launch *l, const TapeEdge *edges) {
     Arena *const arena = arena_new();
-    Graph *const graph = l->variant->training->tape.functional;
+    Graph *const graph = l->training->tape.functional;
     *e = (Expansion){.l = l,
                      .edges = edges,
                      .run = {.graph = graph,
@@ -248,7 +248,7 @@ Status training_expand(const Launch *l, const BackwardCase *c, TapeBackward *cal
 }
 
 static Status find_edges(const Expansion *e, TapeEdge *now) {
-    const Training *const t = e->l->variant->training;
+    const Training *const t = e->l->training;
     for (int i = 0; i < t->n_user; i++) {
         if (!t->out_tracked[i]) continue;
         sn_tensor *const root = handle_of(e, e->run.graph->outputs.at[i].value);
@@ -258,7 +258,7 @@ static Status find_edges(const Expansion *e, TapeEdge *now) {
 }
 
 static Status become(Expansion *e, TapeEdge *now) {
-    const Training *const t = e->l->variant->training;
+    const Training *const t = e->l->training;
     bool *const ran = ARENA_ARRAY(e->run.arena, bool, t->tape.steps.n + 1);
     if (!ran) return ST_MEMORY;
     memset(ran, true, (size_t)t->tape.steps.n);

@@ -43,9 +43,8 @@ static bool guards_hold(const BackwardCase *c, const int64_t *symbols) {
 }
 
 /* exact: down to the layout of the gradients. */
-static bool fits(const BackwardCase *c, const Variant *v, const int64_t *symbols,
+static bool fits(const BackwardCase *c, const Training *t, const int64_t *symbols,
                  const TapeBackward *call, bool exact) {
-    const Training *const t = v->training;
     for (int i = 0; i < t->n_inputs; i++) {
         const bool needs = t->want[i] && call->needs[i];
         if (needs != c->needs[i] || (needs && call->partial && call->partial[i]) != c->partial[i])
@@ -60,12 +59,11 @@ static bool fits(const BackwardCase *c, const Variant *v, const int64_t *symbols
     return guards_hold(c, symbols);
 }
 
-static const BackwardCase *find(const Variant *v, const int64_t *symbols, const TapeBackward *call,
+static const BackwardCase *find(const Training *t, const int64_t *symbols, const TapeBackward *call,
                                 bool exact) {
-    const Training *const t = v->training;
-    if (fits(&t->usual, v, symbols, call, exact)) return &t->usual;
+    if (fits(&t->usual, t, symbols, call, exact)) return &t->usual;
     const BackwardCase *c = atomic_load_explicit(&t->cases, memory_order_acquire);
-    while (c && !fits(c, v, symbols, call, exact)) c = c->next;
+    while (c && !fits(c, t, symbols, call, exact)) c = c->next;
     return c;
 }
 
@@ -146,8 +144,7 @@ static void compile_case(const Variant *v, const int64_t *symbols, BackwardCase 
     error_clear();
 }
 
-static BackwardCase *case_new(const Variant *v, const TapeBackward *call) {
-    const Training *const t = v->training;
+static BackwardCase *case_new(const Training *t, const TapeBackward *call) {
     Arena *const arena = arena_new();
     BackwardCase *const c = arena ? ARENA_NEW(arena, BackwardCase) : NULL;
     if (!c) {
@@ -175,13 +172,16 @@ static BackwardCase *case_new(const Variant *v, const TapeBackward *call) {
 }
 
 /* Under the lock. */
-static const BackwardCase *make(Variant *v, const int64_t *symbols, const TapeBackward *call) {
-    Training *const t = v->training;
-    const BackwardCase *const near = find(v, symbols, call, t->n_cases < MAX_CASES && !v->dynamic);
+static const BackwardCase *make(const Variant *v, Training *t, const int64_t *symbols,
+                                const TapeBackward *call) {
+    const bool exact = t->partition && t->n_cases < MAX_CASES && !v->dynamic;
+    const BackwardCase *const near = find(t, symbols, call, exact);
     if (near) return near; /* another thread's, or one of another layout */
-    BackwardCase *const c = case_new(v, call);
+    BackwardCase *const c = case_new(t, call);
     if (!c) return NULL;
-    if (t->n_cases < MAX_CASES)
+    if (!t->partition)
+        refuse(c, "a backward inside has used up its history");
+    else if (t->n_cases < MAX_CASES)
         compile_case(v, symbols, c);
     else
         refuse(c, "a backward is compiled for 8 other keys at most");
@@ -191,12 +191,12 @@ static const BackwardCase *make(Variant *v, const int64_t *symbols, const TapeBa
     return c;
 }
 
-const BackwardCase *training_case(Variant *v, const int64_t *symbols, const TapeBackward *call) {
-    Training *const t = v->training;
-    const BackwardCase *c = find(v, symbols, call, true);
+const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols,
+                                  const TapeBackward *call) {
+    const BackwardCase *c = find(t, symbols, call, true);
     if (c) return c;
     pthread_mutex_lock(&t->lock);
-    c = make(v, symbols, call);
+    c = make(v, t, symbols, call);
     pthread_mutex_unlock(&t->lock);
     if (!c && !error_pending()) error_raise(ST_MEMORY, "out of memory for a backward");
     return c;

@@ -43,7 +43,7 @@ static Status check_held(const Launch *l, const TapeStep *step, const Held *held
     const TapeSaved *const watched = &l->watched[held->watch];
     const uint32_t now = tensor_version(watched->tensor);
     if (now == watched->version) return ST_OK;
-    const SymEnv *const env = l->variant->training->tape.functional->env;
+    const SymEnv *const env = l->training->tape.functional->env;
     const Meta *const meta = training_meta(env, held->value->base.meta, l->symbols);
     if (!meta) return error_pending();
     Text name = {0};
@@ -55,7 +55,7 @@ static Status check_held(const Launch *l, const TapeStep *step, const Held *held
 
 /* As eager's engine meets them: the newest first; those before an error have run. */
 static Status check_steps(Launch *l, const BackwardCase *c, bool retain) {
-    const TapePlan *const p = &l->variant->training->tape;
+    const TapePlan *const p = &l->training->tape;
     for (int s = p->steps.n - 1; s >= 0; s--) {
         const TapeStep *const step = &p->steps.at[s];
         if (!c->ran[s] || !step->n_holds) continue;
@@ -68,7 +68,7 @@ static Status check_steps(Launch *l, const BackwardCase *c, bool retain) {
 }
 
 static void free_used(Launch *l) {
-    const TapePlan *const p = &l->variant->training->tape;
+    const TapePlan *const p = &l->training->tape;
     for (int s = 0; s < p->steps.n; s++)
         if (p->steps.at[s].n_holds && !l->used[s]) return;
     free_saved(l);
@@ -94,7 +94,7 @@ enum { FEW_TENSORS = 64 };
 
 static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward *call,
                      sn_tensor **to) {
-    const Training *const t = l->variant->training;
+    const Training *const t = l->training;
     int n = 0;
     for (int i = 0; i < c->n_saved; i++) to[n++] = l->saved[c->saved ? c->saved[i] : i].tensor;
     for (int i = 0; i < t->n_inputs; i++) {
@@ -112,7 +112,7 @@ static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward 
 
 static Status run_case(const Launch *l, const BackwardCase *c, TapeBackward *call,
                        sn_tensor **inputs, sn_tensor **outs) {
-    const Training *const t = l->variant->training;
+    const Training *const t = l->training;
     if (!inputs || !outs) return ST_MEMORY;
     TRY(gather(l, c, call, inputs));
     TRY(execute(c->run, inputs, l->symbols, l->floats, outs));
@@ -122,7 +122,7 @@ static Status run_case(const Launch *l, const BackwardCase *c, TapeBackward *cal
 }
 
 static Status run_compiled(const Launch *l, const BackwardCase *c, TapeBackward *call) {
-    const Training *const t = l->variant->training;
+    const Training *const t = l->training;
     sn_tensor *few_in[FEW_TENSORS], *few_out[FEW_TENSORS];
     sn_tensor **const inputs = ROOM(few_in, c->n_saved + t->n_inputs + t->n_user);
     sn_tensor **const outs = ROOM(few_out, t->n_inputs);
@@ -134,7 +134,7 @@ static Status run_compiled(const Launch *l, const BackwardCase *c, TapeBackward 
 
 static Status launch_backward(void *context, TapeBackward *call) {
     Launch *const l = context;
-    const BackwardCase *const c = training_case(l->variant, l->symbols, call);
+    const BackwardCase *const c = training_case(l->variant, l->training, l->symbols, call);
     if (!c) return error_pending();
     TRY(check_steps(l, c, call->retain));
     TRY(c->run ? run_compiled(l, c, call) : training_expand(l, c, call));
@@ -151,8 +151,7 @@ static const TapeCompiled compiled_class = {.name = "Compiled",
 
 /* Forward ------------------------------------------------------------------------------------- */
 
-static Launch *launch_new(Variant *v, const int64_t *symbols, const double *floats) {
-    const Training *const t = v->training;
+static Launch *launch_new(Variant *v, Training *t, const int64_t *symbols, const double *floats) {
     const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n),
                  n_ints = (size_t)(v->n_bindings + t->n_floats);
     Launch *const l = mem_zero(sizeof *l + n_saved * sizeof(TapeSaved) + n_ints * sizeof(int64_t) +
@@ -167,12 +166,13 @@ static Launch *launch_new(Variant *v, const int64_t *symbols, const double *floa
     if (t->n_floats) memcpy(l->floats, floats, sizeof *floats * (size_t)t->n_floats);
     variant_retain(v);
     l->variant = v;
+    l->training = t;
     return l;
 }
 
 /* Results are watched by handles of their own: a node must not hold what holds it. */
 static Status watch(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
-    const Training *const t = l->variant->training;
+    const Training *const t = l->training;
     for (; l->n_watched < t->tape.watches.n; l->n_watched++) {
         const Watch *const w = &t->tape.watches.at[l->n_watched];
         TapeSaved *const to = &l->watched[l->n_watched];
@@ -188,7 +188,7 @@ static Status watch(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs)
 }
 
 static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
-    const Training *const t = l->variant->training;
+    const Training *const t = l->training;
     for (int i = 0, extra = t->n_forward; i < t->n_saved; i++, l->n_saved++) {
         const int from = t->partition->saved_inputs[i];
         TRY(tape_save(&l->saved[i], from >= 0 ? inputs[from] : outs[extra++]));
@@ -196,25 +196,9 @@ static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const 
     return watch(l, inputs, outs);
 }
 
-/* all: what the forward makes, user outputs first; tracked: room for the user's. */
-static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
-                          const double *floats, sn_tensor **outs, sn_tensor **all,
-                          sn_tensor **tracked) {
-    const Training *const t = v->training;
-    if (!all || !tracked) return ST_MEMORY;
-    TRY(execute(v->run, inputs, symbols, floats, all));
-    variant_count_writes(v, inputs, all);
-    Launch *const l = launch_new(v, symbols, floats);
-    if (!l) return error_pending();
-    const Status saved = save_values(l, inputs, all);
-    if (saved != ST_OK) {
-        launch_release(l);
-        return saved;
-    }
-    for (int i = 0; i < t->n_user; i++) {
-        outs[i] = all[i];
-        tracked[i] = t->out_tracked[i] ? all[i] : NULL;
-    }
+/* tracked: the results that carry gradients; NULL: one does not. */
+static Status add_node(Launch *l, sn_tensor **tracked, sn_tensor *const *inputs) {
+    const Training *const t = l->training;
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
     l->sequence = state->tape_sequence;
@@ -227,6 +211,28 @@ static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *s
     return status;
 }
 
+/* all: what the forward makes, user outputs first; tracked: room for the user's. */
+static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
+                          const double *floats, sn_tensor **outs, sn_tensor **all,
+                          sn_tensor **tracked) {
+    const Training *const t = v->training;
+    if (!all || !tracked) return ST_MEMORY;
+    TRY(execute(v->run, inputs, symbols, floats, all));
+    variant_count_writes(v, inputs, all);
+    Launch *const l = launch_new(v, v->training, symbols, floats);
+    if (!l) return error_pending();
+    const Status saved = save_values(l, inputs, all);
+    if (saved != ST_OK) {
+        launch_release(l);
+        return saved;
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        outs[i] = all[i];
+        tracked[i] = t->out_tracked[i] ? all[i] : NULL;
+    }
+    return add_node(l, tracked, inputs);
+}
+
 Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
                     const double *floats, sn_tensor **outs) {
     const Training *const t = v->training;
@@ -236,6 +242,19 @@ Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols
     const Status status = run_forward(v, inputs, symbols, floats, outs, all, tracked);
     room_give(few_all, all);
     room_give(few_tracked, tracked);
+    return status;
+}
+
+Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
+                       const double *floats, sn_tensor *const *outs) {
+    Training *const t = v->history;
+    sn_tensor *few[FEW_TENSORS];
+    sn_tensor **const tracked = ROOM(few, t->n_user);
+    Launch *const l = tracked ? launch_new(v, t, symbols, floats) : NULL;
+    for (int s = 0; l && s < t->tape.steps.n; s++) l->used[s] = t->tape.steps.at[s].n_holds > 0;
+    for (int i = 0; l && i < t->n_user; i++) tracked[i] = t->out_tracked[i] ? outs[i] : NULL;
+    const Status status = l ? add_node(l, tracked, inputs) : ST_MEMORY;
+    room_give(few, tracked);
     return status;
 }
 

@@ -1,10 +1,10 @@
 /* training_limits.c: what eager's tape would do that a compiled segment cannot: such segments run
- * eagerly. And what is left of a tape that a captured backward has used up.
+ * eagerly.
  *
  * Values that share memory form one class (views, aliases among inputs). A tracked op that saves a
  * value marks its class; a later write into a marked class is what eager's version check finds in
- * backward [semantics G3]. sn::gradients uses up what its roots reach: marks end there, and a root
- * that the caller gets carries a node that says so. */
+ * backward [semantics G3]. sn::gradients uses up what its roots reach: marks end there
+ * (training_history.c: what that leaves to results). */
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/training.h"
 
@@ -16,7 +16,6 @@ typedef struct Limits {
     bool *history;  /* by class, so far */
     bool *detached; /* by value id: shares memory, not the history */
     bool unseen;    /* a leaf was written with gradients on, yet not recorded */
-    const Node *gradients;
     const char *why;
 } Limits;
 
@@ -66,14 +65,6 @@ static bool saves_result(const Limits *l, const Node *node, int i) {
                                              : tape_row_saves(node->row, -1, i, needs_of(l, node));
 }
 
-static bool saves_any(const Limits *l, const Node *node) {
-    for (int i = 0; i < node->row->n_params; i++)
-        if (saves_arg(l, node, i)) return true;
-    for (int i = 0; i < node->n_outs; i++)
-        if (saves_result(l, node, i)) return true;
-    return false;
-}
-
 static void note_saved(Limits *l, const Node *node) {
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
@@ -119,7 +110,6 @@ static bool lacks_derivative(const Node *node) {
 static void check_nodes(Limits *l) {
     for (const Node *node = l->graph->first; node; node = node->next) {
         if (node->row->id == OP_gradients) {
-            l->gradients = node;
             if (l->unseen) l->why = "a leaf written through a detached view before its backward";
             memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
         }
@@ -142,43 +132,8 @@ static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs)
                 l->why = "inputs that share memory and require gradients";
 }
 
-/* The first node that a second backward from this root meets and that has lost what it saved. */
-static const OpRow *first_used_up(const Limits *l, const GVal *root) {
-    bool *const reached = ARENA_ARRAY(l->graph->arena, bool, l->graph->n_vals);
-    if (!reached) return NULL;
-    reached[root->id] = true;
-    for (const Node *node = l->gradients; node; node = node->prev) {
-        bool any = false;
-        for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
-        if (!any || !needs_of(l, node)) continue;
-        if (saves_any(l, node)) return node->row;
-        for (int i = 0; i < node->row->n_params; i++) {
-            const Arg *const a = &node->args[i];
-            if (a->kind == ARG_tensor && a->val) reached[gval(a->val)->id] = true;
-            for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-                if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
-        }
-    }
-    return NULL;
-}
-
-static bool is_root(const Node *gradients, const GVal *value) {
-    for (int i = 0; gradients && i < gradients->args[0].n; i++)
-        if (gradients->args[0].vals[i] == &value->base) return true;
-    return false;
-}
-
-static void check_outputs(Limits *l, const OpRow **used_up) {
-    for (int i = 0; i < l->graph->outputs.n; i++) {
-        const GVal *const value = l->graph->outputs.at[i].value;
-        if (!l->gradients || !l->marks->tracked[value->id]) continue;
-        used_up[i] = is_root(l->gradients, value) ? first_used_up(l, value) : NULL;
-        if (!used_up[i]) l->why = "results whose history goes on after a captured backward";
-    }
-}
-
 const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace,
-                             const GraphInput *inputs, const OpRow **used_up) {
+                             const GraphInput *inputs) {
     Limits l = {.graph = graph,
                 .marks = marks,
                 .class_of = ARENA_ARRAY(graph->arena, int, graph->n_vals),
@@ -191,29 +146,5 @@ const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *
         l.history[l.class_of[graph->inputs.at[i]->id]] |= marks->tracked[graph->inputs.at[i]->id];
     check_nodes(&l);
     check_bases(&l, trace, inputs);
-    check_outputs(&l, used_up);
     return l.why;
-}
-
-/* Used up ------------------------------------------------------------------------------------- */
-
-static void used_up_name(const TapeNode *node, Text *text) {
-    tape_row_name(*(const OpRow *const *)node->extra, text);
-}
-
-static Status used_up_backward(TapeNode *node, TapeBackward *call) {
-    (void)node, (void)call;
-    return error_raise(ST_INTERNAL, "the backward of a used up node");
-}
-
-static const TapeClass used_up_class = {.backward = used_up_backward, .name = used_up_name};
-
-Status training_attach_used_up(sn_tensor *t, const OpRow *row) {
-    TapeNode *const node = tape_node_new(&used_up_class, 0, 1, sizeof row);
-    if (!node) return ST_MEMORY;
-    memcpy(node->extra, &row, sizeof row);
-    node->dropped = node->saves = true;
-    const Status status = tape_attach(t, node, 0);
-    tape_node_release(node);
-    return status;
 }

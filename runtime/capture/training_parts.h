@@ -3,7 +3,7 @@
  *   training.c          compiles forward and backward       training_limits.c  what must run eagerly
  *   training_saved.c    what eager's tape would hold        training_launch.c  a launch and its tape node
  *   training_keyed.c    the backward of one key             training_expand.c  eager's nodes instead
- *   training_marks.c    which values carry gradients
+ *   training_marks.c    which values carry gradients        training_history.c what a captured backward left
  */
 #ifndef SINTER_RUNTIME_TRAINING_PARTS_H
 #define SINTER_RUNTIME_TRAINING_PARTS_H
@@ -79,6 +79,7 @@ struct Training {
 
 typedef struct Launch { /* context of one tape node */
     Variant *variant;   /* retained */
+    Training *training; /* of the variant: what it compiled, or its history alone */
     TapeSaved *saved;   /* what backward reads; gone once all was used */
     TapeSaved *watched; /* by watch */
     int n_saved, n_watched;
@@ -96,7 +97,8 @@ Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values);
 bool *tape_plan_ran(const Training *t, Arena *arena, const bool *defined, const bool *needs);
 
 /* training_keyed.c: the case of a call, made on first need; NULL raises. */
-const BackwardCase *training_case(Variant *v, const int64_t *symbols, const TapeBackward *call);
+const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols,
+                                  const TapeBackward *call);
 void training_cases_free(Training *t);
 /* A metadata with the launch's sizes. */
 const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols);

@@ -58,20 +58,16 @@ static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const 
 }
 
 /* Results are what the modes of their own ops make them, not the mode of the launch. */
-static Status finish(const Variant *variant, sn_tensor *const *outs) {
+static void finish(const Variant *variant, sn_tensor *const *outs) {
     for (int i = 0; variant->inference && i < variant->n_outputs; i++)
         if (outs[i] && variant->inference[i]) tensor_mark_inference(outs[i]);
-    for (int i = 0; variant->used_up && i < variant->n_outputs; i++)
-        if (outs[i] && variant->used_up[i])
-            TRY(training_attach_used_up(outs[i], variant->used_up[i]));
-    return ST_OK;
 }
 
-static Status run(const Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
+static Status run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
                   const double *floats, sn_tensor **outs) {
     TRY(execute(variant->run, inputs, symbols, floats, outs));
     variant_count_writes(variant, inputs, outs);
-    return ST_OK;
+    return variant->history ? training_attach(variant, inputs, symbols, floats, outs) : ST_OK;
 }
 
 Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
@@ -82,7 +78,8 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
     const Status status = variant->training ? training_run(variant, inputs, symbols, floats, outs)
                                             : run(variant, inputs, symbols, floats, outs);
     if (inference) state_grad_mode_set(state, SN_INFERENCE);
-    return status == ST_OK ? finish(variant, outs) : status;
+    if (status == ST_OK) finish(variant, outs);
+    return status;
 }
 
 /* What is asked for later has its place on the tape among the nodes of this launch, even if it has none yet. */
@@ -249,6 +246,7 @@ void variant_retain(Variant *v) { atomic_fetch_add_explicit(&v->refs, 1, memory_
 void variant_free(Variant *v) {
     if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
     training_free(v->training);
+    training_free(v->history);
     Arena *const arena = v->arena;
     mem_free(v->text);
     compile_info_free(&v->info);

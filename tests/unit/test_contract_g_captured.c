@@ -145,10 +145,129 @@ START_TEST(g4_two_losses_of_one_body_reach_their_own_leaves) {
 }
 END_TEST
 
+/* G3: what a backward inside leaves to the results ------------------------------------------------ */
+
+enum { RESULTS = 3 };
+
+/* A training step that returns what it predicts, and what was made after the update. */
+static sn_status returns_predictions(sn_frame *f) {
+    const Host *const h = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const y = sn_add(sn_mul(x, h->w), h->b);
+    sn_tensor *const loss = sn_mean(sn_mul(y, y));
+    sn_backward(loss);
+    step(h->w);
+    step(h->b);
+    sn_out(f, 1, sn_unsqueeze(y, 0));
+    sn_out(f, 2, sn_add(h->w, x));
+    return sn_out(f, 0, loss);
+}
+
+/* Nothing on the way holds anything, so that each of these can be gone through again. */
+static sn_status returns_sums(sn_frame *f) {
+    const Host *const h = sn_closure(f);
+    sn_tensor *const y = sn_sub(h->w, sn_in(f, 0)), *const z = sn_zeros(SN_INTS(2, 4), SN_F32);
+    sn_copy_(sn_select(z, 0, 1), sn_neg(y));
+    sn_backward(sn_add(sn_sum(y), sn_sum(z)));
+    step(h->w);
+    sn_out(f, 1, z);
+    sn_out(f, 2, sn_sum(h->b));
+    return sn_out(f, 0, y);
+}
+
+/* What each way back gives, or the error it is. */
+typedef struct Way {
+    char error[256];
+    sn_tensor *grad;
+} Way;
+
+static Way way_of(sn_status status, sn_tensor *grad) {
+    Way way = {.grad = status == SN_OK ? grad : NULL};
+    const sn_error *const e = sn_error_take();
+    if (status != SN_OK) strncpy(way.error, e->message, sizeof way.error - 1);
+    return way;
+}
+
+/* From one result: to one leaf only, then with a graph of its own, then to all leaves, twice. */
+static int go_ways(const Host *h, sn_tensor *from, Way *to) {
+    int n = 0;
+    sn_tensor *const root = sn_sum(sn_mul_scalar(from, sn_float(1.5)));
+    sn_tensor *const xs[] = {h->w, h->b};
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *grad = NULL;
+        const sn_tensors x = {&xs[i & 1], 1};
+        const sn_status status =
+            sn_gradients(SN_TENSORS(root), x, (sn_tensors){0},
+                         SN_ALLOW_UNUSED | (i < 2 ? SN_RETAIN_GRAPH : SN_CREATE_GRAPH), &grad);
+        to[n++] = way_of(status, grad);
+    }
+    for (int i = 0; i < 2; i++) {
+        to[n++] = way_of(sn_backward(sn_sum(from)), NULL);
+        to[n++] = (Way){.grad = sn_grad(h->w)};
+        to[n++] = (Way){.grad = sn_grad(h->b)};
+    }
+    return n;
+}
+
+static void try_results(sn_body body) {
+    Host fast = host_new(), slow = host_new();
+    const Twin twin = twin_new(body, &fast, &slow, NULL);
+    for (int i = 0; i < 6; i++) {
+        sn_tensor *const x = F32((uint64_t)i, 4), *want[RESULTS], *got[RESULTS];
+        sn_grad_set(fast.b, NULL), sn_grad_set(slow.b, NULL);
+        sn_grad_set(fast.w, NULL), sn_grad_set(slow.w, NULL);
+        ck_assert_int_eq(sn_call(twin.eager, &x, 1, want, RESULTS), SN_OK);
+        ck_assert_int_eq(sn_call(twin.fast, &x, 1, got, RESULTS), SN_OK);
+        for (int k = 0; k < RESULTS; k++) {
+            ck_assert(same_bits(got[k], want[k]));
+            ck_assert_int_eq(sn_requires_grad(got[k]), sn_requires_grad(want[k]));
+        }
+        ck_assert(same_bits(fast.w, slow.w) && same_bits(fast.b, slow.b));
+        Way ways[2][16];
+        const int n = go_ways(&slow, want[i % RESULTS], ways[0]);
+        go_ways(&fast, got[i % RESULTS], ways[1]);
+        for (int k = 0; k < n; k++) {
+            ck_assert_str_eq(ways[1][k].error, ways[0][k].error);
+            ck_assert_msg(same_bits(ways[1][k].grad, ways[0][k].grad), "call %d, way %d", i, k);
+        }
+    }
+    ck_assert_msg(last_path() == SN_PATH_COMPILED, "%s", last_reason());
+    twin_free(twin);
+}
+
+START_TEST(g3_results_of_a_step_have_the_history_that_its_backward_left) {
+    try_results(returns_predictions);
+    try_results(returns_sums);
+}
+END_TEST
+
+/* A part that the backward has not reached still holds values: such a segment runs eagerly. */
+static sn_status returns_another(sn_frame *f) {
+    const Host *const h = sn_closure(f);
+    sn_tensor *const y = sn_mul(sn_in(f, 0), h->w);
+    sn_backward(sn_sum(y));
+    return sn_out(f, 0, sn_exp(h->b));
+}
+
+START_TEST(g3_a_result_that_the_backward_has_not_reached_keeps_its_history) {
+    Host fast = host_new(), slow = host_new();
+    const Twin twin = twin_new(returns_another, &fast, &slow, NULL);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(sn_backward(sn_sum(TWIN_CALL(twin, F32((uint64_t)i, 4)))), SN_OK);
+        ck_assert_int_eq(sn_backward(sn_sum(sn_exp(slow.b))), SN_OK);
+        ck_assert(same_bits(sn_grad(fast.b), sn_grad(slow.b)));
+    }
+    ck_assert_str_eq(last_reason(), "results whose history goes on after a captured backward");
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         g4_a_leaf_that_is_not_reached_keeps_its_gradient,
         g4_two_losses_of_one_body_reach_their_own_leaves,
+        g3_results_of_a_step_have_the_history_that_its_backward_left,
+        g3_a_result_that_the_backward_has_not_reached_keeps_its_history,
     };
     return contract_main("test_contract_g_captured", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -1,0 +1,152 @@
+/* training_history.c: results of a segment that has gone backward already [semantics G3, G4]. Eager's nodes of
+ * what the backward reached have given up what they held; the results still have them as their history:
+ *
+ *     y = linear(x, w);  l = sum(y * y);  backward(l);  returns y, l
+ *     a second backward from y: LinearBackward has nothing left, an error
+ *
+ * Such nodes need no data, nor do those that never hold any. So where a result's history is made of these
+ * alone, a launch records one node that can become all of them (training_expand.c), as a trained segment's
+ * does, with nothing saved. The functional graph that it expands by is that of the recorded ops: other
+ * writes are left out, since to the tape what they write stays what it was. */
+#include "runtime/capture/training_parts.h"
+
+#include "runtime/autograd/tape.h"
+
+typedef struct History {
+    Variant *variant;
+    Training *training;
+    Graph *graph; /* a copy of the captured one */
+} History;
+
+static const char refusal[] = "results whose history goes on after a captured backward";
+
+static void leave_out_writes(Graph *graph, const TapeMarks *marks) {
+    for (Node *node = graph->first, *next; node; node = next) {
+        next = node->next;
+        if (node->form != FORM_functional && !marks->needs[node->id]) graph_remove(graph, node);
+    }
+}
+
+/* The arguments of a step that its rule passes gradients to. */
+static void reach_args(const TapeStep *step, bool *reached) {
+    const Node *const node = step->node;
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (!(step->needs >> i & 1) || !deriv_reaches(node->row, i)) continue;
+        if (a->kind == ARG_tensor) reached[gval(a->val)->id] = true;
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
+    }
+}
+
+/* Marks the steps before node `end` (NULL: all) that a backward from what is reached runs. */
+static void walk_back(const TapePlan *p, const Node *end, bool *reached, bool *ran) {
+    for (int s = p->steps.n - 1; s >= 0; s--) {
+        const Node *const node = p->steps.at[s].node;
+        bool any = false;
+        for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
+        if (!any || (end && node->id > end->id)) continue;
+        ran[s] = true;
+        reach_args(&p->steps.at[s], reached);
+    }
+}
+
+/* The steps that the backwards of the body have run. */
+static bool *find_used(const TapePlan *p) {
+    Graph *const g = p->functional;
+    bool *const used = ARENA_ARRAY(g->arena, bool, p->steps.n + 1);
+    for (const Node *node = g->first; node; node = node->next) {
+        if (node->row->id != OP_gradients) continue;
+        bool *const reached = ARENA_ARRAY(g->arena, bool, g->n_vals + 1);
+        if (!used || !reached) return NULL;
+        for (int i = 0; i < node->args[0].n; i++) reached[gval(node->args[0].vals[i])->id] = true;
+        walk_back(p, node, reached, used);
+    }
+    return used;
+}
+
+/* Does some result lead to a step that still holds something? */
+static Status check_results(const Training *t, const bool *used) {
+    const TapePlan *const p = &t->tape;
+    const Graph *const g = p->functional;
+    bool *const reached = ARENA_ARRAY(g->arena, bool, g->n_vals + 1);
+    bool *const ran = ARENA_ARRAY(g->arena, bool, p->steps.n + 1);
+    if (!used || !reached || !ran) return ST_MEMORY;
+    for (int i = 0; i < t->n_user; i++) {
+        if (!t->out_tracked[i]) continue;
+        const GVal *const value = g->outputs.at[i].value;
+        if (!p->marks[value->id]) return error_raise(ST_UNSUPPORTED, refusal);
+        reached[value->id] = true;
+    }
+    walk_back(p, NULL, reached, ran);
+    for (int s = 0; s < p->steps.n; s++)
+        if (ran[s] && !used[s] && p->steps.at[s].n_holds)
+            return error_raise(ST_UNSUPPORTED, refusal);
+    return ST_OK;
+}
+
+/* One key for every call: without code a layout is no matter. */
+static Status make_usual(Training *t, Arena *arena) {
+    const Graph *const g = t->tape.functional;
+    BackwardCase *const c = &t->usual;
+    *c = (BackwardCase){.defined = t->out_tracked,
+                        .needs = t->want,
+                        .partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1),
+                        .metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1),
+                        .env = g->env,
+                        .first_guard = sym_guard_count(g->env)};
+    if (!c->partial || !c->metas) return ST_MEMORY;
+    for (int i = 0; i < t->n_user; i++)
+        if (t->out_tracked[i]) c->metas[i] = g->outputs.at[i].value->base.meta;
+    c->ran = tape_plan_ran(t, arena, c->defined, c->needs);
+    return c->ran ? ST_OK : ST_MEMORY;
+}
+
+/* What nothing holds may be written. */
+static void watch_nothing(TapePlan *p) {
+    p->watches.n = 0;
+    for (int i = 0; i < p->held.n; i++) p->held.at[i].watch = -1;
+}
+
+static Status plan(void *context) {
+    History *const h = context;
+    Training *const t = h->training;
+    Graph *const graph = h->graph;
+    TapeMarks marks;
+    TRY(tape_marks_make(graph, t->want, &marks));
+    t->out_tracked = ARENA_ARRAY(graph->arena, bool, t->n_user + 1);
+    t->written = ARENA_ARRAY(graph->arena, bool, t->n_inputs + 1);
+    if (!t->out_tracked || !t->written) return ST_MEMORY;
+    for (int i = 0; i < t->n_user; i++)
+        t->out_tracked[i] = marks.tracked[graph->outputs.at[i].value->id];
+    leave_out_writes(graph, &marks);
+    const PassOptions options = compile_pass_options(NULL, &h->variant->info);
+    TRY(passes_run(graph, "functionalize", &options));
+    TRY(joint_expand(graph));
+    TRY(tape_plan_make(t, graph));
+    watch_nothing(&t->tape);
+    TRY(check_results(t, find_used(&t->tape)));
+    return make_usual(t, graph->arena);
+}
+
+Status training_history(Variant *v, Graph *graph, const bool *want) {
+    Training *const t = ARENA_NEW(v->arena, Training);
+    Graph *const copy = graph_copy(graph, v->arena);
+    if (!t || !copy) return ST_MEMORY;
+    t->want = (bool *)want;
+    t->n_inputs = graph->inputs.n;
+    t->n_user = graph->outputs.n;
+    t->n_floats = v->n_runtime_floats;
+    t->n_symbols = sym_free_count(graph->env);
+    History history = {.variant = v, .training = t, .graph = copy};
+    CompileInfo info = {0};
+    const Status status = compile_guarded(copy, plan, &history, &info);
+    const Status raised =
+        status == ST_OK ? ST_OK
+                        : error_raise(ST_UNSUPPORTED, "%s", info.reason[0] ? info.reason : refusal);
+    compile_info_free(&info);
+    if (raised != ST_OK) return raised;
+    pthread_mutex_init(&t->lock, NULL);
+    v->history = t;
+    return ST_OK;
+}
