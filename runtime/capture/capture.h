@@ -190,6 +190,9 @@ Trace *capture_begin_trace(Capture *capture);
 /* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */
 Capture *capture_suspend(void);
 void capture_resume(Capture *capture);
+/* The same around user code that runs at once and may not return; NULL: there is no capture. */
+Capture *capture_pause(void);
+void capture_unpause(Capture *capture);
 /* sn_requires_grad: of a pending value too. */
 bool capture_requires_grad(sn_tensor *tensor);
 /* The kernel of KEY_capture: records or matches one op. */

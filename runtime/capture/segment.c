@@ -28,6 +28,21 @@ void capture_resume(Capture *capture) {
     if (capture) state->include |= KEY_BIT(capture);
 }
 
+Capture *capture_pause(void) {
+    Capture *const capture = capture_suspend();
+    sn_state *const state = state_get();
+    if (!capture) return NULL;
+    capture->paused = state->paused;
+    state->paused = capture;
+    return capture;
+}
+
+void capture_unpause(Capture *capture) {
+    if (!capture) return;
+    state_get()->paused = capture->paused;
+    capture_resume(capture);
+}
+
 Capture *capture_current(void) {
     Capture *const c = state_get()->capture;
     if (LIKELY(!c || !capture_was_left(c))) return c;

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/capture/capture.h"
 
 struct sn_override {
     const OpRow *row; /* NULL: a fallback */
@@ -42,6 +43,17 @@ static void take_list(OpCall *call, sn_tensor *const *outs) {
         call->outs[call->n_outs] = outs[call->n_outs];
 }
 
+static bool is_backend(Key key) { return KEYS_BACKEND >> key & 1; }
+
+/* What a backend's kernel does is below the tape: the op has its own derivative. Were the kernel's ops recorded, they
+ * would run later, and be differentiated then. */
+static Status run_at_once(sn_frame *frame, sn_body body) {
+    Capture *const paused = capture_pause();
+    const Status status = frame_run(frame, body);
+    capture_unpause(paused);
+    return status;
+}
+
 Status body_kernel(OpCall *call, sn_body body, void *closure) {
     sn_tensor *outs[MAX_LIST];
     const bool list = call->row->returns_list;
@@ -54,7 +66,7 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
                       .outs_optional = list,
                       .call = call};
     memset(outs, 0, sizeof *outs * (size_t)frame.n_out);
-    TRY(frame_run(&frame, body));
+    TRY(is_backend(call->key) ? run_at_once(&frame, body) : frame_run(&frame, body));
     if (list) take_list(call, outs);
     for (int i = 0; !list && i < call->row->n_out; i++)
         call->outs[i] = call->form == FORM_functional ? outs[i] : call_written(call, i);

@@ -270,6 +270,93 @@ START_TEST(b6_a_failed_check_draws_nothing) {
 }
 END_TEST
 
+/* C12, G1: kernels on the host that call ops themselves ------------------------------------------ */
+
+typedef struct Kernel {
+    int form;
+    sn_tensor *w;    /* a leaf that the kernel reads without having been given it */
+    sn_function *fn; /* compiled */
+} Kernel;
+static Kernel kernel;
+
+static sn_status triple(sn_frame *f) {
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(3)));
+}
+
+static sn_status kernel_of_ops(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    switch (kernel.form) {
+    case 0:
+        return triple(f);
+    case 1:
+        return sn_out(f, 0, sn_mul(x, kernel.w));
+    case 2:
+        return sn_out(f, 0, sn_add_(sn_clone(x), kernel.w));
+    case 3:
+        return sn_out(f, 0, sn_call1(kernel.fn, SN_TENSORS(x)));
+    default:
+        return sn_out(f, 0, sn_mul_scalar(x, sn_float(sn_item(sn_sum(sn_mul(x, x))))));
+    }
+}
+enum { KERNEL_FORMS = 5 };
+
+static sn_status hundredfold(sn_frame *f) {
+    return sn_set_grad_of(f, 0, sn_mul_scalar(sn_grad_of(f, 0), sn_float(100)));
+}
+
+static sn_tensor *host_op_loss(sn_frame *f) {
+    const sn_op *const op = *(const sn_op **)sn_closure(f);
+    const sn_value in[] = {sn_val(sn_exp(sn_in(f, 0)))};
+    return sn_sum(sn_op_call1(op, in, 1));
+}
+static sn_status loss_of_host_op(sn_frame *f) { return sn_out(f, 0, host_op_loss(f)); }
+static sn_status step_of_host_op(sn_frame *f) {
+    sn_tensor *const loss = host_op_loss(f);
+    sn_backward(loss);
+    return sn_out(f, 0, sn_detach(loss));
+}
+
+static sn_tensor *gradient_of(sn_function *fn, bool inside, sn_tensor **loss, sn_tensor **of_w) {
+    sn_tensor *const x = LEAF(7, 6);
+    kernel.w = LEAF(8, 6);
+    *loss = SN_CALL(fn, x);
+    ck_assert_msg(*loss != NULL, "%s", sn_error_take()->message);
+    if (!inside) sn_backward(*loss);
+    *of_w = sn_grad(kernel.w);
+    ck_assert_ptr_nonnull(sn_grad(x));
+    return sn_grad(x);
+}
+
+/* The op's own derivative counts, not those of what its kernel calls. */
+static void compare_kernels(const sn_op *op, bool inside) {
+    const Twin twin = twin_new(inside ? step_of_host_op : loss_of_host_op, &op, &op, NULL);
+    kernel.fn = sn_compile(triple, NULL, NULL);
+    for (int i = 0; i < 3 * KERNEL_FORMS; i++) {
+        kernel.form = i % KERNEL_FORMS;
+        sn_tensor *loss[2], *of_w[2];
+        sn_tensor *const want = gradient_of(twin.eager, inside, &loss[0], &of_w[0]);
+        ck_assert_msg(same_bits(gradient_of(twin.fast, inside, &loss[1], &of_w[1]), want),
+                      "form %d, call %d", kernel.form, i);
+        ck_assert(same_bits(loss[1], loss[0]) && same_bits(of_w[1], of_w[0]));
+    }
+    sn_function_free(kernel.fn);
+    twin_free(twin);
+}
+
+START_TEST(c12_what_a_kernel_calls_is_not_differentiated) {
+    const sn_op *const op =
+        sn_op_register(SN_OP_DESC(.schema = "effects::host(Tensor x) -> Tensor",
+                                  .cpu = kernel_of_ops, .derivative = hundredfold, .saves = ""));
+    const sn_op *const relu = sn_op_find("aten::relu");
+    for (int inside = 0; inside < 2; inside++) {
+        compare_kernels(op, inside);
+        sn_override *const override = sn_op_override(relu, SN_KEY_CPU, kernel_of_ops, NULL);
+        compare_kernels(relu, inside);
+        sn_override_free(override);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         c9_wrapped_memory_is_an_input_and_written,
@@ -277,6 +364,7 @@ int main(void) {
         c12_ordered_ops_keep_program_order,
         c12_ordered_ops_are_never_recomputed,
         c12_mutated_arguments_are_written_in_order,
+        c12_what_a_kernel_calls_is_not_differentiated,
         c3_a_result_becomes_a_leaf,
         c3_a_leaf_switched_off_and_on,
         c3_a_user_mode_sees_what_comes_after_it,
