@@ -16,14 +16,15 @@ static bool read_list(Arena *arena, const Json *list, sn_ints *out) {
     return items != NULL;
 }
 
-static sn_tensor *in_f64(sn_tensor *t) {
+static sn_tensor *in_f64(sn_tensor *t, bool magnitudes) {
     const sn_grad_mode mode = sn_grad_mode_set(SN_GRAD_OFF);
     sn_tensor *wide = sn_to(t, SN_F64);
+    if (magnitudes) wide = sn_abs(wide);
     sn_grad_mode_set(mode);
     return wide;
 }
 
-sn_tensor *case_tensor(const SafeFile *file, const Json *spec, bool widen) {
+sn_tensor *case_tensor(const SafeFile *file, const Json *spec, CaseFloats floats) {
     const SafeTensor *span = safetensors_find(file, json_string(json_get(spec, "t")));
     sn_ints sizes, strides;
     if (!span || !read_list(file->arena, json_get(spec, "size"), &sizes) ||
@@ -38,7 +39,7 @@ sn_tensor *case_tensor(const SafeFile *file, const Json *spec, bool widen) {
         sn_wrap(SN_BLOB(.data = data, .bytes = span->bytes, .sizes = sizes, .strides = strides,
                         .dtype = (sn_dtype)span->dtype, .device = SN_CPU, .free = free_data));
     if (!t) return free(data), NULL;
-    if (widen && dtype_is_float(span->dtype)) t = in_f64(t);
+    if (floats && dtype_is_float(span->dtype)) t = in_f64(t, floats == FLOATS_magnitudes);
     const Json *grad = json_get(spec, "requires_grad");
     return grad && grad->i ? sn_requires_grad_(t, true) : t;
 }
@@ -46,7 +47,7 @@ sn_tensor *case_tensor(const SafeFile *file, const Json *spec, bool widen) {
 static Status read_input(CaseCall *call, const Json *spec, sn_tensor **out) {
     if (call->n_inputs == MAX_CASE_INPUTS)
         return error_raise(ST_ARGUMENT, "more than %d tensor inputs", MAX_CASE_INPUTS);
-    *out = case_tensor(call->file, spec, call->widen);
+    *out = case_tensor(call->file, spec, call->floats);
     if (!*out) return error_pending();
     call->inputs[call->n_inputs++] = (CaseInput){*out, spec};
     return ST_OK;

@@ -19,6 +19,7 @@ typedef struct CaseRun {
     const Json *spec;
     const char *op;
     const Outcome *exact; /* of the call in f64, or NULL */
+    const Outcome *terms; /* of the call on magnitudes, of a sum of products; or NULL */
     Text why;
 } CaseRun;
 
@@ -27,10 +28,10 @@ static bool flag(const Json *spec, const char *key) {
     return value && value->i;
 }
 
-static Status prepare(CaseRun *run, Outcome *outcome, bool widen) {
+static Status prepare(CaseRun *run, Outcome *outcome, CaseFloats floats) {
     memset(outcome, 0, sizeof *outcome);
     CaseCall *call = &outcome->call;
-    call->widen = widen;
+    call->floats = floats;
     call->arena = run->arena;
     call->file = run->file;
     call->op = sn_op_find(run->op);
@@ -54,7 +55,7 @@ static Status run_backward(CaseRun *run, Outcome *outcome) {
         if (at < 0 || at >= outcome->n_outs)
             return error_raise(ST_PARSE, "the case's gradients are of no output");
         roots[n_roots] = outcome->outs[at];
-        with[n_roots++] = case_tensor(run->file, &incoming->items[i], outcome->call.widen);
+        with[n_roots++] = case_tensor(run->file, &incoming->items[i], outcome->call.floats);
     }
     for (int i = 0; i < outcome->call.n_inputs; i++)
         if (flag(outcome->call.inputs[i].spec, "requires_grad"))
@@ -71,10 +72,10 @@ static Status take_outs(Outcome *outcome, const sn_value *values, int n) {
     return ST_OK;
 }
 
-static Status run_eager(CaseRun *run, Outcome *outcome, bool widen) {
+static Status run_eager(CaseRun *run, Outcome *outcome, CaseFloats floats) {
     sn_value values[MAX_CASE_OUTS];
     int n = MAX_CASE_OUTS;
-    TRY(prepare(run, outcome, widen));
+    TRY(prepare(run, outcome, floats));
     sn_grad_mode_set(json_get(run->spec, "grad") ? SN_GRAD_ON : SN_GRAD_OFF);
     TRY((Status)sn_op_call(outcome->call.op, outcome->call.args, outcome->call.n_args, values, &n));
     TRY(take_outs(outcome, values, n));
@@ -112,7 +113,8 @@ static bool check_out(CaseRun *run, const Outcome *outcome, int i, const Json *s
         return text_printf(&run->why, "output %d should be no tensor", i), false;
     }
     if (flag(run->spec, "random")) return case_alike(outcome->outs[i], spec, &run->why);
-    const CaseTolerance tolerance = case_tolerance(spec, run->exact ? run->exact->outs[i] : NULL);
+    CaseTolerance tolerance = case_tolerance(spec, run->exact ? run->exact->outs[i] : NULL);
+    tolerance.terms = run->terms ? run->terms->outs[i] : NULL;
     return case_close(run->file, outcome->outs[i], spec, &tolerance, &run->why) &&
            check_alias(run, outcome, i, spec);
 }
@@ -158,18 +160,31 @@ static bool check_outcome(CaseRun *run, const Outcome *outcome) {
     return check_mutated(run, outcome) && check_grads(run, outcome);
 }
 
+static const Outcome *run_other(CaseRun *run, const Outcome *outcome, CaseFloats floats) {
+    Outcome *other = ARENA_NEW(run->arena, Outcome);
+    if (!other || error_pending() != ST_OK) return NULL;
+    const bool ran = run_eager(run, other, floats) == ST_OK && other->n_outs == outcome->n_outs;
+    sn_error_take();
+    return ran ? other : NULL;
+}
+
+/* Rows whose elements are sums of products of two inputs, and nothing else. */
+static bool is_product(const OpRow *row) {
+    static const OpId products[] = {OP_mm, OP_bmm, OP_mv, OP_dot, OP_matmul};
+    for (int i = 0; i < COUNT_OF(products); i++)
+        if (row->id == products[i]) return true;
+    return false;
+}
+
 /* Again, with the call's result in f64 at hand. */
 static bool check_with_exact(CaseRun *run, const Outcome *outcome) {
-    Outcome *exact = ARENA_NEW(run->arena, Outcome);
-    if (!exact || error_pending() != ST_OK) return false;
-    const bool ran = run_eager(run, exact, true) == ST_OK && exact->n_outs == outcome->n_outs;
-    sn_error_take();
-    if (!ran) return false;
+    run->exact = run_other(run, outcome, FLOATS_wide);
+    if (!run->exact) return false;
+    if (is_product(outcome->call.row)) run->terms = run_other(run, outcome, FLOATS_magnitudes);
     Text first = run->why;
     run->why = (Text){0};
-    run->exact = exact;
     const bool right = check_outcome(run, outcome);
-    run->exact = NULL;
+    run->exact = run->terms = NULL;
     text_free(&run->why);
     run->why = first;
     return right;
@@ -244,7 +259,7 @@ static bool compiled_agrees(CaseRun *run, const Outcome *eager, CaseCounts *coun
     bool same = fn != NULL;
     sn_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     for (int i = 0; same && i < 2; i++) {
-        same = prepare(run, outcome, false) == ST_OK &&
+        same = prepare(run, outcome, FLOATS_recorded) == ST_OK &&
                call_compiled(run, fn, outcome, eager->n_outs) == ST_OK;
         if (same) sn_function_stats(fn, i ? &after : &before);
         same = same && same_outcome(run, eager, outcome);
@@ -263,7 +278,7 @@ static bool compiled_agrees(CaseRun *run, const Outcome *eager, CaseCounts *coun
 
 /* An expected error must come; any other error is a failure. */
 static bool run_error_case(CaseRun *run, Outcome *outcome) {
-    const Status status = run_eager(run, outcome, false);
+    const Status status = run_eager(run, outcome, FLOATS_recorded);
     sn_error_take();
     if (status == ST_OK) text_puts(&run->why, "no error, though one is expected");
     return status != ST_OK;
@@ -281,7 +296,7 @@ static void run_case(CaseRun *run, const CaseOptions *options, CaseCounts *count
     if (json_get(run->spec, "error")) {
         passed = run_error_case(run, outcome);
     } else {
-        const bool ran = run_eager(run, outcome, false) == ST_OK;
+        const bool ran = run_eager(run, outcome, FLOATS_recorded) == ST_OK;
         if (!ran) text_puts(&run->why, sn_error_take()->message);
         passed = ran && check_outcome(run, outcome);
         off_reference = ran && !passed && check_with_exact(run, outcome);
