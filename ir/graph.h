@@ -58,9 +58,11 @@ typedef enum OutKind {
 } OutKind;
 typedef struct Output {
     GVal *value;
-    OutKind kind;   /* how the caller's result relates to memory */
-    int base;       /* input or output index for the last two */
+    OutKind kind; /* how the caller's result relates to memory */
+    int base; /* input or output index for views; OUT_kept: the input whose memory it is, or -1 */
     int64_t offset; /* views: elements from the base's offset; sizes and strides are value's meta */
+    bool
+        held; /* of a joint graph: eager's tape holds the caller's memory, and minds writes to it */
 } Output;
 
 typedef struct Graph {

@@ -13,8 +13,10 @@
  * saved: their base is. So gelu(x + b) saves the one tensor x + b.
  *
  * Where the joint graph says what eager's tape holds (OUT_kept), all of that can be made again from
- * what is saved, and nothing else of the caller's memory is: it may be written before the backward
- * without eager's version check minding [semantics G3].
+ * what is saved, and of the caller's memory only what eager's tape holds is read where it is: other
+ * memory may be written before the backward without eager's version check minding [semantics G3]. A
+ * value that passes made one with an input or a result (a clone, a common subexpression) is saved as a
+ * copy.
  *
  * Ties go to values that are there anyway: inputs and the caller's outputs weigh a hair less. */
 #include "passes/copy.h"
@@ -28,7 +30,7 @@ typedef struct Split {
     bool *backward; /* by value id: depends on an output gradient or a partial sum */
     bool *read;     /* by value id: the backward reads it */
     bool *saved;    /* by value id */
-    bool *eager;    /* by value id: eager's tape holds this memory; NULL: not known */
+    bool *eager;    /* by id of an input: eager's tape holds its memory; NULL: not known */
 } Split;
 
 /* what belongs where -------------------------------------------------------------------------- */
@@ -81,19 +83,15 @@ static void classify(Split *split) {
 
 static bool is_kept(const Output *output) { return output->kind == OUT_kept; }
 
-static const GVal *root_of(const GVal *value) {
-    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
-    return value;
-}
-
-/* Which memory eager's tape holds: that of the kept values. */
+/* Which inputs' memory eager's tape holds. */
 static bool find_eager(Split *split) {
     const Graph *const joint = split->joint;
     for (int i = 0; i < joint->outputs.n; i++) {
         if (!is_kept(&joint->outputs.at[i])) continue;
         if (!split->eager) split->eager = ARENA_ARRAY(joint->arena, bool, joint->n_vals + 1);
         if (!split->eager) return false;
-        split->eager[root_of(joint->outputs.at[i].value)->id] = true;
+        const int input = joint->outputs.at[i].base;
+        if (input >= 0) split->eager[joint->inputs.at[input]->id] = true;
     }
     return true;
 }
@@ -109,10 +107,14 @@ static bool can_recompute(const Node *node) {
 
 /* the cut ------------------------------------------------------------------------------------- */
 
-static bool is_user_output(const Split *split, const GVal *value) {
-    for (int i = 0; i < split->n_user; i++)
-        if (split->joint->outputs.at[i].value == value) return true;
-    return false;
+/* A result of the caller's, in memory whose writes eager's tape minds: the backward may read it there. */
+static int held_output(const Split *split, const GVal *value) {
+    for (int i = 0; i < split->n_user; i++) {
+        const Output *const output = &split->joint->outputs.at[i];
+        if (output->value == value && output->kind == OUT_new && (output->held || !split->eager))
+            return i;
+    }
+    return -1;
 }
 
 static bool is_written(const Graph *joint, const GVal *input) {
@@ -121,18 +123,17 @@ static bool is_written(const Graph *joint, const GVal *input) {
     return false;
 }
 
-/* May the caller write this memory without eager's tape minding? */
-static bool may_change(const Split *split, const GVal *value) {
-    return split->eager && !split->eager[value->id];
+/* An input that the backward may read where it is: its writes are minded by eager's tape. Of any other a copy is saved. */
+static bool stays(const Split *split, const GVal *value) {
+    return !value->def && !is_written(split->joint, value) &&
+           (!split->eager || split->eager[value->id]);
 }
 
 static int64_t weight(const Split *split, const GVal *value) {
     if (value->def && value->def->row->kind == KIND_view) return FLOW_MANY;
-    const bool input = !value->def && !is_written(split->joint, value);
-    if (input && may_change(split, value)) return FLOW_MANY;
     const int64_t numel = sym_hint(split->joint->env, value->base.meta->numel);
     const int64_t bytes = max_i64(1, numel) * dtype_bytes(value->base.meta->dtype);
-    const bool there = input || (is_user_output(split, value) && !may_change(split, value));
+    const bool there = stays(split, value) || held_output(split, value) >= 0;
     return min_i64(bytes, FLOW_MANY >> 8) * 4 - (there ? 1 : 0);
 }
 
@@ -179,15 +180,11 @@ static bool cut(Split *split) {
 
 /* the two graphs ------------------------------------------------------------------------------ */
 
-/* A saved value as an output of the forward: the memory of a user output where it is one, else its
- * own. */
+/* A saved value as an output of the forward: in the memory of a result that eager's tape holds, else in its own. */
 static Output saved_output(const Split *split, GVal *value) {
-    for (int i = 0; i < split->n_user; i++) {
-        const Output *const output = &split->joint->outputs.at[i];
-        if (output->value == value && output->kind == OUT_new && !may_change(split, value))
-            return (Output){value, OUT_view_of_output, i, 0};
-    }
-    return (Output){value, OUT_new, 0, 0};
+    const int there = held_output(split, value);
+    return there >= 0 ? (Output){.value = value, .kind = OUT_view_of_output, .base = there}
+                      : (Output){.value = value, .kind = OUT_new};
 }
 
 static Graph *beside(const Graph *joint, const char *suffix) {
@@ -253,8 +250,7 @@ static GVal **list_saved(const Split *split, Partition *partition) {
     partition->n_saved = saved.n;
     partition->saved_inputs = ARENA_ARRAY(joint->arena, int, saved.n + 1);
     for (int i = 0; partition->saved_inputs && i < saved.n; i++)
-        partition->saved_inputs[i] =
-            saved.at[i]->def || is_written(joint, saved.at[i]) ? -1 : saved.at[i]->index;
+        partition->saved_inputs[i] = stays(split, saved.at[i]) ? saved.at[i]->index : -1;
     return saved.at;
 }
 

@@ -73,9 +73,20 @@ Status tape_plan_make(Training *t, Graph *forward) {
     return error_pending();
 }
 
+/* A value that eager's tape holds, and whose memory that is: passes may make one value of it and of an input or a result
+ * that are other tensors in eager, with writes of their own. */
+static Output kept_output(Graph *joint, GVal *held) {
+    const GVal *const root = root_of(held);
+    for (int i = 0; i < joint->n_forward_outputs; i++) {
+        Output *const output = &joint->outputs.at[i];
+        output->held |= output->value && root_of(output->value) == root;
+    }
+    return (Output){.value = held, .kind = OUT_kept, .base = root->def ? -1 : root->index};
+}
+
 Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values) {
     for (int i = 0; i < t->tape.held.n; i++) {
-        const Output kept = {.value = values[t->tape.held.at[i].value->id], .kind = OUT_kept};
+        const Output kept = kept_output(joint, values[t->tape.held.at[i].value->id]);
         VEC_PUSH(joint->arena, &joint->outputs, kept);
     }
     return error_pending();

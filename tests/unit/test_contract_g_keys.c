@@ -257,6 +257,48 @@ START_TEST(g3_what_eager_does_not_hold_may_be_written) {
 }
 END_TEST
 
+/* To passes the value that a node holds is the same as an input's or a result's; to eager it is another tensor. */
+static sn_status holds_a_clone(sn_frame *f) {
+    sn_tensor *const c = sn_clone(sn_in(f, 0));
+    return sn_out(f, 0, sn_mul(c, sn_in(f, 1)));
+}
+
+static sn_status gives_a_clone(sn_frame *f) {
+    sn_tensor *const h = sn_exp(sn_in(f, 1));
+    sn_out(f, 1, sn_clone(h));
+    return sn_out(f, 0, sn_mul(h, sn_in(f, 0)));
+}
+
+static sn_status gives_its_twin(sn_frame *f) {
+    sn_tensor *const a = sn_mul_scalar(sn_in(f, 0), sn_float(2.5));
+    sn_tensor *const b = sn_mul_scalar(sn_in(f, 0), sn_float(2.5));
+    sn_out(f, 1, a);
+    return sn_out(f, 0, sn_mul(b, sn_in(f, 1)));
+}
+
+START_TEST(g3_what_another_tensor_holds_may_be_written) {
+    static const sn_body bodies[] = {holds_a_clone, gives_a_clone, gives_its_twin};
+    for (int n = 0; n < 3; n++) {
+        const Twin twin = twin_new(bodies[n], NULL, NULL, NULL);
+        for (int i = 0; i < 4; i++) {
+            sn_tensor *grads[2];
+            for (int k = 0; k < 2; k++) {
+                sn_tensor *const in[] = {F32((uint64_t)i, 5, 7), LEAF((uint64_t)i + 9, 5, 7)};
+                sn_tensor *out[2] = {NULL, NULL};
+                ck_assert_int_eq(sn_call(k ? twin.fast : twin.eager, in, 2, out, n ? 2 : 1), SN_OK);
+                const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+                sn_mul_scalar_(n ? out[1] : in[0], sn_float(3));
+                sn_grad_mode_set(before);
+                backward(sn_sum(out[0]));
+                grads[k] = sn_grad(in[1]);
+            }
+            ck_assert_msg(same_bits(grads[0], grads[1]), "body %d, call %d", n, i);
+        }
+        twin_free(twin);
+    }
+}
+END_TEST
+
 static sn_status exp_of_product(sn_frame *f) {
     return sn_out(f, 0, sn_exp(sn_mul(sn_in(f, 0), ((Host *)sn_closure(f))->w)));
 }
@@ -557,6 +599,7 @@ int main(void) {
         g1_a_key_of_symbolic_sizes_is_compiled_once,
         g1_sizes_that_a_key_decides_are_its_own_guards,
         g3_what_eager_does_not_hold_may_be_written,
+        g3_what_another_tensor_holds_may_be_written,
         g3_the_version_error_names_the_node_of_eager,
         g3_nodes_are_used_up_one_by_one,
         g3_hooks_on_intermediates_run,
