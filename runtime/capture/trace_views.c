@@ -75,6 +75,7 @@ bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value) {
 struct OutputView {
     int output;
     int input, base;          /* the trace input or output that it is a view of; -1: not this */
+    bool stale;               /* written through its base since, by a recorded op */
     VEC(const TraceOp *) ops; /* from the last one back to the base */
 };
 
@@ -134,6 +135,17 @@ Status variant_plan_views(Variant *v, const Trace *trace) {
     return error_pending();
 }
 
+void variant_note_stale(Variant *v, int output) {
+    for (int i = 0; i < v->n_views; i++)
+        if (v->views[i].output == output && v->views[i].base >= 0) v->views[i].stale = true;
+}
+
+bool variant_view_is_stale(const Variant *v, int output) {
+    for (int i = 0; i < v->n_views; i++)
+        if (v->views[i].output == output) return v->views[i].stale;
+    return false;
+}
+
 typedef struct Noting {
     const Trace *trace; /* NULL: no as_strided that counts from an input's start is among the ops */
     const int64_t *numbers;
@@ -151,7 +163,9 @@ static Status note_ops(const Noting *noting, const OutputView *view, sn_tensor *
         const TapeViewOp step = {.row = op->row, .args = args, .no_grad = op->modes & NODE_no_grad};
         if (!(made = tape_view_step(made, &step))) return ST_MEMORY;
     }
-    return tape_view_set(t, self, made);
+    TRY(tape_view_set(t, self, made));
+    if (view->stale) t->autograd->generation--; /* not that of the base */
+    return ST_OK;
 }
 
 static Status note_view(const Noting *noting, const OutputView *view, sn_tensor *t,

@@ -21,8 +21,10 @@ Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wante
     TRY(tape_marks_make(graph, want, &marks));
     const char *const why = training_refusal(graph, &marks, trace, v->graph_inputs);
     if (why) return error_raise(ST_UNSUPPORTED, "%s", why);
-    for (int i = 0; i < graph->outputs.n; i++)
+    for (int i = 0; i < graph->outputs.n; i++) {
         *wanted |= marks.tracked[graph->outputs.at[i].value->id];
+        if (marks.stale[graph->outputs.at[i].value->id]) variant_note_stale(v, i);
+    }
     if (!*wanted || !trace->gradients) return ST_OK;
     *wanted = false;
     return training_history(v, graph, want);
@@ -66,7 +68,8 @@ static Status split_graphs(void *context) {
     t->n_user = s->graph->outputs.n;
     t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
     for (int i = 0; i < t->n_user; i++)
-        t->out_tracked[i] = marks.tracked[s->graph->outputs.at[i].value->id];
+        t->out_tracked[i] = marks.tracked[s->graph->outputs.at[i].value->id] &&
+                            !variant_view_is_stale(s->variant, i);
     const PassOptions options = compile_pass_options(NULL, &s->variant->info);
     TRY(passes_run(s->graph, "functionalize", &options));
     TRY(note_writes(t, s->graph));

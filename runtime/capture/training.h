@@ -13,9 +13,9 @@ typedef struct Training Training;
 
 /* training_marks.c: what eager's tape would have of a captured graph. */
 typedef struct TapeMarks {
-    bool *tracked; /* by value id: it carries gradients when the segment ends */
-    uint32_t
-        *needs; /* by node id: the arguments (bits) for which the op is recorded; 0: it is not */
+    bool *tracked;   /* by value id: it carries gradients when the segment ends */
+    bool *stale;     /* by value id: a view, older than the last recorded write of its base */
+    uint32_t *needs; /* by node id: the arguments (bits) for which it is recorded; 0: it is not */
 } TapeMarks;
 /* want: by graph input. Numbers the graph. */
 Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks);

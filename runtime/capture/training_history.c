@@ -118,7 +118,8 @@ static Status plan(void *context) {
     t->written = ARENA_ARRAY(graph->arena, bool, t->n_inputs + 1);
     if (!t->out_tracked || !t->written) return ST_MEMORY;
     for (int i = 0; i < t->n_user; i++)
-        t->out_tracked[i] = marks.tracked[graph->outputs.at[i].value->id];
+        t->out_tracked[i] =
+            marks.tracked[graph->outputs.at[i].value->id] && !variant_view_is_stale(h->variant, i);
     leave_out_writes(graph, &marks);
     const PassOptions options = compile_pass_options(NULL, &h->variant->info);
     TRY(passes_run(graph, "functionalize", &options));

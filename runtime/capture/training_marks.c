@@ -72,7 +72,10 @@ static const GVal *viewed_by(Marking *m, const Node *node, int result) {
 /* All that is a view of what was written, and that itself. */
 static void mark_views(Marking *m, const GVal *written) {
     for (int v = 0; v < m->graph->n_vals; v++)
-        if (m->base[v] == m->base[written->id]) m->marks->tracked[v] = true;
+        if (m->base[v] == m->base[written->id]) {
+            m->marks->tracked[v] = true;
+            m->marks->stale[v] = m->base[v] != v;
+        }
 }
 
 static void visit(Marking *m, const Node *node) {
@@ -94,8 +97,9 @@ Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks) {
     Marking m = {
         .graph = graph, .marks = marks, .base = ARENA_ARRAY(graph->arena, int, graph->n_vals + 1)};
     *marks = (TapeMarks){.tracked = ARENA_ARRAY(graph->arena, bool, graph->n_vals + 1),
+                         .stale = ARENA_ARRAY(graph->arena, bool, graph->n_vals + 1),
                          .needs = ARENA_ARRAY(graph->arena, uint32_t, graph->n_nodes + 1)};
-    if (!m.base || !marks->tracked || !marks->needs) return ST_MEMORY;
+    if (!m.base || !marks->tracked || !marks->stale || !marks->needs) return ST_MEMORY;
     memset(m.base, -1, sizeof *m.base * (size_t)graph->n_vals); /* not made yet */
     for (int i = 0; i < graph->inputs.n; i++) {
         const int id = graph->inputs.at[i]->id;

@@ -273,6 +273,14 @@ static sn_status one_write_after_another(sn_frame *f) {
     return sn_out(f, 0, b);
 }
 
+/* A stale view's history begins where it is first used, after other uses of its base. */
+static sn_status stale_view_and_base(sn_frame *f) {
+    sn_tensor *const b = sn_zeros(SN_INTS(3), SN_F32), *const v = sn_view(b, SN_INTS(1, 3));
+    sn_add_(v, sn_in(f, 0));
+    sn_out(f, 1, v);
+    return sn_out(f, 0, b);
+}
+
 enum { GIVEN = 6 };
 
 typedef struct Given {
@@ -328,6 +336,28 @@ START_TEST(g5_a_write_through_a_view_gives_its_base_a_history) {
     try_given_all(used_after_a_break, 1);
     try_given_all(one_write_after_another, 1);
     try_given(kept_and_returned, 1, NULL);
+}
+END_TEST
+
+/* Sums of contributions to the base: in another order they have other bits. */
+static sn_tensor *use_both(sn_function *fn, uint64_t seed) {
+    sn_tensor *const x = LEAF(seed, 3), *out[2];
+    ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+    sn_tensor *const first = sn_sum(sn_mul(out[0], sn_sin(out[0])));
+    sn_tensor *const second = sn_sum(sn_mul_scalar(out[0], sn_float(1e8)));
+    sn_tensor *const third = sn_sum(sn_mul_scalar(out[1], sn_float(-1e8)));
+    ck_assert_int_eq(sn_backward(sn_add(sn_add(first, second), third)), SN_OK);
+    return sn_grad(x);
+}
+
+START_TEST(g1_a_stale_view_has_its_place_where_it_is_first_used) {
+    const Twin twin = twin_new(stale_view_and_base, NULL, NULL, NULL);
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        sn_tensor *const want = use_both(twin.eager, seed);
+        ck_assert(same_bits(use_both(twin.fast, seed), want));
+    }
+    ck_assert_msg(last_path() == SN_PATH_COMPILED, "%s", last_reason());
+    twin_free(twin);
 }
 END_TEST
 
@@ -426,6 +456,7 @@ int main(void) {
                                   g5_a_compiled_as_strided_is_written_by_places,
                                   g5_a_write_through_a_view_gives_its_base_a_history,
                                   g5_older_views_of_a_written_base_have_its_history,
+                                  g1_a_stale_view_has_its_place_where_it_is_first_used,
                                   c2_a_view_and_its_whole_are_one_memory_across_a_break,
                                   g3_versions_count_every_write_of_a_segment};
     return contract_main("test_views", tests, (int)(sizeof tests / sizeof *tests));
