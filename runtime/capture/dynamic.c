@@ -3,13 +3,26 @@
  * The first trace of an end is compiled as it is. When another one differs from it in sizes or
  * numbers only, each (old, new) pair of differing sizes becomes one symbol (equal pairs share it),
  * strides follow from sizes, and a differing int becomes an expression of the symbols that gives
- * both values, else a runtime value. A wrong guess is harmless: every number is compared with its
- * expression on every verified call. */
+ * both values, else a runtime value. What an older variant has learnt counts as a third example, with
+ * values made up for its symbols:
+ *
+ *     captured [4,6] and [8,6], compiled as [s0,6] with view(s0*6); now [8,10] with view(80)
+ *                        before   now   of the older one, s0 = 1009
+ *     size 0                8      8    1009      s0: it was symbolic and stays so
+ *     size 1                6     10       6      s1
+ *     view                 48     80    6054      s0*s1, not s1*8
+ *
+ * A wrong guess is harmless: every number is compared with its expression on every verified call. */
 #include "runtime/capture/capture.h"
 
-typedef struct Pair { /* a symbol by its two values */
-    int64_t before, now, symbol;
-} Pair;
+typedef struct Example { /* one place: in the older call, in this one, in one made up */
+    int64_t before, now, made_up;
+} Example;
+
+typedef struct Known {
+    Example at;
+    int64_t symbol;
+} Known;
 
 typedef struct Dynamic {
     const Trace *trace;
@@ -17,8 +30,26 @@ typedef struct Dynamic {
     bool always;
     Arena *arena;
     SymPlan *plan;
-    VEC(Pair) pairs;
+    int64_t *made_up; /* values of the older variant's symbols */
+    VEC(Known) known;
 } Dynamic;
+
+/* No two alike, nor near what sizes are or one another. */
+static Status make_up(Dynamic *d) {
+    const int n = d->older ? sym_free_count(d->older->env) : 0;
+    d->made_up = ARENA_ARRAY(d->arena, int64_t, n);
+    for (int i = 0; d->made_up && i < n; i++) d->made_up[i] = 1009 + 64 * i;
+    return d->made_up ? ST_OK : ST_MEMORY;
+}
+
+/* `older`: what the older variant has at this place. */
+static Example example(const Dynamic *d, int64_t before, int64_t now, int64_t older) {
+    return (Example){before, now, d->older ? sym_eval(d->older->env, older, d->made_up) : before};
+}
+
+static bool same_example(Example a, Example b) {
+    return a.before == b.before && a.now == b.now && a.made_up == b.made_up;
+}
 
 /* Sizes and strides of 0 and 1 are cases of their own; of numbers, positions counted from the end are negative. */
 static int64_t lower_bound(int64_t before, int64_t now, int32_t kind) {
@@ -26,18 +57,20 @@ static int64_t lower_bound(int64_t before, int64_t now, int32_t kind) {
     return before < 0 && now < 0 ? SYM_LEAST : 0;
 }
 
-static int64_t symbol_for(Dynamic *d, int64_t before, int64_t now, SymBinding binding) {
-    for (int i = 0; i < d->pairs.n; i++)
-        if (d->pairs.at[i].before == before && d->pairs.at[i].now == now)
-            return d->pairs.at[i].symbol;
-    const int64_t symbol = sym_free(d->plan->env, now, lower_bound(before, now, binding.kind));
-    VEC_PUSH(d->arena, &d->pairs, ((Pair){before, now, symbol}));
-    VEC_PUSH(d->arena, &d->plan->bindings, binding);
-    return symbol;
+static int64_t known_symbol(const Dynamic *d, Example of) {
+    for (int i = 0; i < d->known.n; i++)
+        if (same_example(d->known.at[i].at, of)) return d->known.at[i].symbol;
+    return 0;
 }
 
-static bool was_symbolic(const Dynamic *d, int input, int dim) {
-    return d->older && d->older->dynamic && sym_is(d->older->inputs[input].meta->sizes[dim]);
+static int64_t symbol_for(Dynamic *d, Example of, SymBinding binding) {
+    const int64_t known = known_symbol(d, of);
+    if (known) return known;
+    const int64_t symbol =
+        sym_free(d->plan->env, of.now, lower_bound(of.before, of.now, binding.kind));
+    VEC_PUSH(d->arena, &d->known, ((Known){of, symbol}));
+    VEC_PUSH(d->arena, &d->plan->bindings, binding);
+    return symbol;
 }
 
 static const Meta *before_meta(const Dynamic *d, int input) {
@@ -47,57 +80,60 @@ static const Meta *before_meta(const Dynamic *d, int input) {
 /* 0 and 1 stay plain: rules branch on them [semantics C5]. */
 static int64_t plan_size(Dynamic *d, int input, int dim) {
     const int64_t now = d->trace->inputs.at[input].meta->sizes[dim],
-                  before = before_meta(d, input)->sizes[dim];
-    const bool varies = d->always || before != now || was_symbolic(d, input, dim);
+                  before = before_meta(d, input)->sizes[dim],
+                  older = d->older ? d->older->inputs[input].meta->sizes[dim] : before;
+    const bool varies = d->always || before != now || sym_is(older);
     if (!varies || now < 2 || before < 2) return now;
-    return symbol_for(d, before, now, (SymBinding){BIND_size, input, dim});
+    return symbol_for(d, example(d, before, now, older), (SymBinding){BIND_size, input, dim});
 }
 
-/* factor * (a symbol, or a product of two) that gives both values; 0: none. */
-static int64_t scaled_symbol(const Dynamic *d, int64_t before, int64_t now, int64_t old_value,
-                             int64_t new_value, int64_t symbol) {
-    if (!new_value || !old_value || now % new_value || before % old_value) return 0;
-    if (now / new_value != before / old_value) return 0;
-    if (d->always && now != new_value) return 0; /* one example: a factor would be a guess */
-    return sym_mul(d->plan->env, symbol, now / new_value);
+/* Modulo 2^64, as symbols are: numbers may be anything. */
+static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t minus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+
+/* factor * (a symbol, or a product of two) that gives all three values; 0: none. */
+static int64_t scaled_symbol(const Dynamic *d, Example of, Example value, int64_t symbol) {
+    if (value.now < 1 || !value.before || of.now % value.now) return 0;
+    const int64_t factor = of.now / value.now;
+    if (d->always && factor != 1) return 0; /* one example: a factor would be a guess */
+    const Example scaled = {times(value.before, factor), of.now, times(value.made_up, factor)};
+    return same_example(scaled, of) ? sym_mul(d->plan->env, symbol, factor) : 0;
 }
 
-static int64_t product_for(const Dynamic *d, int64_t before, int64_t now) {
-    for (int i = 0; i < d->pairs.n; i++) /* the symbol itself goes before multiples of others */
-        if (d->pairs.at[i].before == before && d->pairs.at[i].now == now)
-            return d->pairs.at[i].symbol;
-    for (int i = 0; i < d->pairs.n; i++) {
-        const Pair *const p = &d->pairs.at[i];
-        const int64_t found = scaled_symbol(d, before, now, p->before, p->now, p->symbol);
-        if (found) return found;
-    }
-    for (int i = 0; i < d->pairs.n; i++)
-        for (int k = i; k < d->pairs.n; k++) {
-            const Pair *const p = &d->pairs.at[i], *const q = &d->pairs.at[k];
-            const int64_t found =
-                scaled_symbol(d, before, now, p->before * q->before, p->now * q->now,
-                              sym_mul(d->plan->env, p->symbol, q->symbol));
-            if (found) return found;
+static int64_t product_for(const Dynamic *d, Example of) {
+    int64_t found = known_symbol(d, of); /* before multiples of others */
+    for (int i = 0; i < d->known.n && !found; i++)
+        found = scaled_symbol(d, of, d->known.at[i].at, d->known.at[i].symbol);
+    for (int i = 0; i < d->known.n; i++)
+        for (int k = i; k < d->known.n && !found; k++) {
+            const Example p = d->known.at[i].at, q = d->known.at[k].at;
+            const Example product = {times(p.before, q.before), times(p.now, q.now),
+                                     times(p.made_up, q.made_up)};
+            found =
+                scaled_symbol(d, of, product,
+                              sym_mul(d->plan->env, d->known.at[i].symbol, d->known.at[k].symbol));
         }
-    return 0;
+    return found;
 }
 
 /* A symbol divided: half of the rows. */
-static int64_t quotient_for(const Dynamic *d, int64_t before, int64_t now) {
-    for (int i = 0; i < d->pairs.n && !d->always && before > 0 && now > 0; i++) {
-        const Pair *const p = &d->pairs.at[i];
-        const int64_t by = p->now / now;
-        if (by > 1 && p->now == by * now && p->before == by * before)
-            return sym_div(d->plan->env, p->symbol, by);
+static int64_t quotient_for(const Dynamic *d, Example of) {
+    for (int i = 0; i < d->known.n && !d->always && of.before > 0 && of.now > 0; i++) {
+        const Example p = d->known.at[i].at;
+        const int64_t by = p.now / of.now;
+        if (by > 1 && p.now == times(by, of.now) && p.before == times(by, of.before) &&
+            p.made_up / by == of.made_up)
+            return sym_div(d->plan->env, d->known.at[i].symbol, by);
     }
     return 0;
 }
 
-static int64_t shifted_for(const Dynamic *d, int64_t before, int64_t now) {
-    for (int i = 0; i < d->pairs.n; i++) {
-        const Pair *const p = &d->pairs.at[i];
-        if (now - p->now == before - p->before)
-            return sym_add(d->plan->env, p->symbol, now - p->now);
+static int64_t shifted_for(const Dynamic *d, Example of) {
+    for (int i = 0; i < d->known.n; i++) {
+        const Example p = d->known.at[i].at;
+        const int64_t by = minus(of.now, p.now);
+        if (minus(of.before, p.before) == by && minus(of.made_up, p.made_up) == by)
+            return sym_add(d->plan->env, d->known.at[i].symbol, by);
     }
     return 0;
 }
@@ -110,13 +146,15 @@ static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t 
     }
     for (int i = 0; i < now->rank; i++) {
         strides[i] = now->strides[i];
-        if (now->strides[i] == before->strides[i]) continue;
-        const int64_t product = product_for(d, before->strides[i], now->strides[i]);
+        const int64_t older =
+            d->older ? d->older->inputs[input].meta->strides[i] : before->strides[i];
+        if (now->strides[i] == before->strides[i] && !sym_is(older)) continue;
+        const Example of = example(d, before->strides[i], now->strides[i], older);
+        const int64_t product = product_for(d, of);
         if (product)
             strides[i] = product;
         else if (now->strides[i] > 1 && before->strides[i] > 1) /* 0 and 1 stay plain here too */
-            strides[i] = symbol_for(d, before->strides[i], now->strides[i],
-                                    (SymBinding){BIND_stride, input, i});
+            strides[i] = symbol_for(d, of, (SymBinding){BIND_stride, input, i});
     }
     return ST_OK;
 }
@@ -163,15 +201,16 @@ static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
     const bool varied =
         d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
     if (!d->always && before == now && !varied) return;
-    int64_t symbolic = product_for(d, before, now);
+    const Example of = example(d, before, now, d->older ? d->older->numbers[k] : before);
+    int64_t symbolic = product_for(d, of);
     if (d->always && (now < 2 || !symbolic))
         return; /* one example: only what equals a size follows it */
-    if (!symbolic) symbolic = quotient_for(d, before, now);
-    if (!symbolic) symbolic = shifted_for(d, before, now);
+    if (!symbolic) symbolic = quotient_for(d, of);
+    if (!symbolic) symbolic = shifted_for(d, of);
     d->plan->number_rules[k] = NUMBER_expr;
     if (!symbolic) {
         d->plan->number_rules[k] = NUMBER_runtime_int;
-        symbolic = symbol_for(d, before, now, (SymBinding){.kind = BIND_number, .input = k});
+        symbolic = symbol_for(d, of, (SymBinding){.kind = BIND_number, .input = k});
     }
     d->plan->numbers[k] = symbolic;
 }
@@ -233,6 +272,7 @@ Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *o
         return plan_static(trace, out);
     out->dynamic = true;
     Dynamic d = {.trace = trace, .older = older, .always = always, .arena = arena, .plan = out};
+    TRY(make_up(&d));
     for (int i = 0; i < trace->inputs.n; i++) TRY(plan_input(&d, i));
     plan_numbers(&d);
     return error_pending();

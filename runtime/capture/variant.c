@@ -138,18 +138,28 @@ Status variant_run_again(Variant *variant, Trace *trace) {
 
 /* Compiling ----------------------------------------------------------------------------------- */
 
-static Variant *newest_like(const Trace *trace) {
+static int count_free_sizes(const Variant *variant) {
+    int n = 0;
+    for (int i = 0; i < variant->n_bindings; i++)
+        n += variant->bindings[i].kind == BIND_size || variant->bindings[i].kind == BIND_stride;
+    return n;
+}
+
+/* The one with the most free sizes, of these the newest: what once became symbolic stays so. */
+static Variant *most_general_like(const Trace *trace) {
     Variant *v = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    Variant *found = NULL;
     for (; v; v = v->next) {
+        if (found && count_free_sizes(v) <= count_free_sizes(found)) continue;
         bool same_kinds = true; /* only sizes, strides and numbers may differ to generalise */
         for (int i = 0; i < v->n_inputs && same_kinds; i++) {
             const Meta *const a = v->example_metas[i], *const b = trace->inputs.at[i].meta;
             same_kinds = a->dtype == b->dtype && a->rank == b->rank &&
                          guard_flags_fit(&v->inputs[i], &trace->inputs.at[i], i, NULL);
         }
-        if (same_kinds && guard_outputs_fit(v, trace, NULL)) return v;
+        if (same_kinds && guard_outputs_fit(v, trace, NULL)) found = v;
     }
-    return NULL;
+    return found;
 }
 
 static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
@@ -344,7 +354,7 @@ void variant_compile(sn_function *fn, Trace *trace) {
         return;
     }
     atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);
-    const Variant *older = newest_like(trace);
+    const Variant *older = most_general_like(trace);
     Variant *v = NULL;
     Status status = make(fn, trace, older, &v);
     if (status != ST_OK && older)

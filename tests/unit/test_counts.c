@@ -214,6 +214,48 @@ END_TEST
 START_TEST(never_dynamic_costs_3) { ck_assert_int_eq(compiles_for_batches(SN_DYNAMIC_NEVER), 3); }
 END_TEST
 
+static sn_status flattens(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_tanh(sn_view(x, SN_INTS(sn_size(x, 0) * sn_size(x, 1)))));
+}
+static sn_status without_the_last(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_tanh(sn_narrow(x, 0, 0, sn_size(x, 0) - 1)));
+}
+
+enum { SHAPES = 8 };
+static int64_t compiles_for_shapes(sn_body body, const int64_t (*shapes)[2], bool grad) {
+    const Twin twin = twin_new(body, NULL, NULL, NULL);
+    for (int i = 0; i < SHAPES; i++) {
+        sn_tensor *const fast = F32(i, shapes[i][0], shapes[i][1]), *const slow = sn_clone(fast);
+        if (grad) sn_requires_grad_(fast, true), sn_requires_grad_(slow, true);
+        sn_tensor *const want = sn_call1(twin.eager, SN_TENSORS(slow)), *const got = sn_call1(
+                                                                            twin.fast,
+                                                                            SN_TENSORS(fast));
+        ck_assert(same_bits(got, want));
+        if (grad) sn_backward(sn_sum(want)), sn_backward(sn_sum(got));
+        ck_assert(!grad || same_bits(sn_grad(fast), sn_grad(slow)));
+    }
+    const int64_t compiles = stats_of(twin.fast).compiles;
+    twin_free(twin);
+    return compiles;
+}
+
+/* One as it is, one for each size that turns out to vary, whatever follows from both; and one for a size of 1, after which
+ * what varied still does. */
+START_TEST(two_sizes_that_vary_cost_3_compiles) {
+    static const int64_t shapes[SHAPES][2] = {{4, 6},   {8, 6}, {8, 10}, {7, 3},
+                                              {16, 16}, {5, 9}, {3, 3},  {9, 2}};
+    static const int64_t with_one[SHAPES][2] = {{4, 6}, {8, 6}, {1, 6},   {9, 10},
+                                                {7, 3}, {1, 6}, {16, 16}, {10, 9}};
+    static const sn_body bodies[] = {flattens, without_the_last};
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(compiles_for_shapes(bodies[i / 2], shapes, i % 2), 3);
+        ck_assert_int_eq(compiles_for_shapes(bodies[i / 2], with_one, i % 2), 4);
+    }
+}
+END_TEST
+
 START_TEST(a_hundred_equal_calls_cost_1) {
     Model m = {.w = F32(1, 64, 48), .b = F32(2, 64)};
     sn_function *const fn = sn_compile(linear_gelu, &m, NULL);
@@ -277,6 +319,7 @@ int main(void) {
         never_dynamic_costs_3,
         a_hundred_equal_calls_cost_1,
         a_hundred_positions_of_a_cache_cost_2,
+        two_sizes_that_vary_cost_3_compiles,
         equal_kernels_are_generated_once,
     };
     return contract_main("test_counts", tests, (int)(sizeof tests / sizeof *tests));
