@@ -101,6 +101,79 @@ static bool leaf_updates(const FzProgram *p) {
     return false;
 }
 
+static bool reads(const FzStep *step, int v) {
+    for (int k = 0; k < step->n_args; k++)
+        if (step->args[k].kind == FZ_value && step->args[k].value == v) return true;
+    return false;
+}
+
+/* Steps from `at` on that read one of the two. */
+static int reads_from(const FzProgram *p, int at, int v, int other) {
+    int n = 0;
+    for (int i = at; i < p->n_steps; i++)
+        n += p->steps[i].kind == FZ_op && (reads(&p->steps[i], v) || reads(&p->steps[i], other));
+    return n;
+}
+
+/* The first step from `at` on that writes v in place, or -1. */
+static int write_of(const FzProgram *p, int at, int v) {
+    for (int i = at; i < p->n_steps; i++) {
+        OpForm form;
+        if (row_of(&p->steps[i], &form) && form == FORM_inplace && p->steps[i].args[0].value == v)
+            return i;
+    }
+    return -1;
+}
+
+/* The value that the step makes a view of, or -1. */
+static int viewed_by(const FzStep *step) {
+    OpForm form;
+    const OpRow *const row = row_of(step, &form);
+    const bool is = row && row->kind == KIND_view && form == FORM_functional;
+    return is && step->args[0].kind == FZ_value ? step->args[0].value : -1;
+}
+
+static bool written_views(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++) {
+        const int base = viewed_by(&p->steps[i]), view = p->steps[i].out;
+        const int first = write_of(p, i, view), second = write_of(p, i, base);
+        const int written = first >= 0 ? first : second;
+        if (base >= 0 && written >= 0 && reads_from(p, written + 1, view, base) >= 3) return true;
+    }
+    return false;
+}
+
+static bool fresh_memory(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++) {
+        const int base = viewed_by(&p->steps[i]);
+        for (int k = 0; base >= 0 && k < i; k++)
+            if (p->steps[k].kind == FZ_op && p->steps[k].out == base &&
+                (strstr(p->steps[k].op, "zeros") || strstr(p->steps[k].op, "empty") ||
+                 strstr(p->steps[k].op, "clone")) &&
+                write_of(p, i, p->steps[i].out) >= 0)
+                return true;
+    }
+    return false;
+}
+
+static bool detached(const FzProgram *p) {
+    bool any = false;
+    for (int i = 0; i < p->n_steps; i++) {
+        any |= p->steps[i].kind == FZ_op && !strcmp(p->steps[i].op, "aten::detach");
+        if (any && p->steps[i].kind == FZ_backward) return true;
+    }
+    return false;
+}
+
+static bool around_a_break(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        for (int v = 0; p->steps[i].kind == FZ_break && v < p->n_inputs; v++) {
+            const int after = p->inputs[v].grad ? reads_from(p, i, v, v) : 0;
+            if (after && reads_from(p, 0, v, v) > after) return true;
+        }
+    return false;
+}
+
 static void count_reads(const FzProgram *p, Uses *uses) {
     *uses = (Uses){{0}};
     for (int i = 0; i < p->n_steps; i++)
@@ -185,6 +258,10 @@ static const struct {
                 {"gradients switched", grad_modes},
                 {"inference mode", inference},
                 {"leaves written without gradients", leaf_updates},
+                {"views used after a write", written_views},
+                {"fresh memory written through views", fresh_memory},
+                {"detach before a backward", detached},
+                {"leaves used around a break", around_a_break},
                 {"values used three times", used_often},
                 {"results returned twice", returns_twice},
                 {"inputs returned", returns_inputs},

@@ -29,6 +29,7 @@ typedef struct Gen {
     int64_t *uses; /* by form */
     bool grad_on;
     bool training; /* some inputs require gradients; then most ops write nothing */
+    int result;    /* a value to return; 0: any */
 } Gen;
 
 int64_t gen_below(Gen *g, int64_t n); /* 0 .. n - 1 */
@@ -46,6 +47,9 @@ bool gen_try(Gen *g, FzStep *step);
 /* A random dim: a number or a size variable. */
 FzInt gen_dim(Gen *g);
 DType gen_float(Gen *g);
+
+/* patterns.c: adds some steps that belong together, or the first of them. */
+void gen_pattern(Gen *g);
 
 /* propose.c: arguments for a row and form; false: nothing fits this time. */
 bool gen_propose(Gen *g, const OpRow *row, OpForm form, FzStep *step);

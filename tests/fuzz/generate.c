@@ -491,6 +491,7 @@ static void add_steps(Gen *g, int ops) {
     for (int i = 0, tries = 0; i < ops && tries < 4 * ops; tries++) {
         if (g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12) break;
         if (gen_chance(g, 9)) add_other(g);
+        if (g->training && gen_chance(g, 4)) gen_pattern(g);
         i += add_op(g);
     }
 }
@@ -552,6 +553,7 @@ static void choose_returns(Gen *g) {
         const int v = i || p->n_values == FZ_INPUTS ? gen_any(g) : p->n_values - 1;
         if (v >= 0 && gen_live(g, v)) p->returns[p->n_returns++] = v;
     }
+    if (g->result) p->returns[p->n_returns++] = g->result;
     p->outer_backward = gen_chance(g, 35);
     p->outer_write = gen_chance(g, 15);
 }

@@ -1,0 +1,130 @@
+/* patterns.c: groups of steps that single proposals rarely make together, about what the tape and capture must get right
+ * in common: views of memory that is written and then used on both sides, fresh memory that is filled through views,
+ * values without their history beside those with it, and leaves on both sides of a break. */
+#include <stdio.h>
+
+#include "tests/fuzz/gen.h"
+
+static FzArg of_value(int v) { return (FzArg){.kind = FZ_value, .value = v}; }
+static FzArg of_int(int64_t i) { return (FzArg){.kind = FZ_int, .i = {i, -1}}; }
+static FzArg of_float(double f) { return (FzArg){.kind = FZ_float, .f = f, .i.var = -1}; }
+
+/* The first result; -1: the op would fail, or there is no room. */
+static int call(Gen *g, const char *op, int n, const FzArg *args) {
+    FzStep step = {.kind = FZ_op, .n_args = n};
+    snprintf(step.op, sizeof step.op, "%s", op);
+    memcpy(step.args, args, sizeof *args * (size_t)n);
+    return gen_try(g, &step) ? step.out : -1;
+}
+#define CALL(g, op, ...)                                                                           \
+    call(g, op, (int)(sizeof((FzArg[]){__VA_ARGS__}) / sizeof(FzArg)), (FzArg[]){__VA_ARGS__})
+
+static int scaled(Gen *g, int v, double by) {
+    return CALL(g, "aten::mul.Tensor", of_value(v), of_float(by));
+}
+
+/* A float that has a gradient; -1: none was found. */
+static int tracked(Gen *g, bool leaf) {
+    for (int i = 0; i < 30; i++) {
+        const int v = leaf ? (int)gen_below(g, g->p->n_inputs) : gen_any(g);
+        if (v >= 0 && gen_live(g, v) && g->v[v].grad && dtype_is_float(gen_dtype(g, v)) &&
+            (!leaf || g->p->inputs[v].grad))
+            return v;
+    }
+    return -1;
+}
+
+static int view_of(Gen *g, int v) {
+    const int last = gen_rank(g, v) - 1;
+    switch (last < 0 ? 0 : gen_below(g, 5)) {
+    case 1:
+        return CALL(g, "aten::transpose.int", of_value(v), of_int(0), of_int(last));
+    case 2:
+        return CALL(g, "aten::select.int", of_value(v), of_int(gen_below(g, last + 1)), of_int(0));
+    case 3:
+        return CALL(g, "aten::slice.Tensor", of_value(v), of_int(last), of_int(0), of_int(1 << 20),
+                    of_int(2));
+    case 4:
+        return CALL(g, "aten::unsqueeze", of_value(v), of_int(0));
+    default:
+        return CALL(g, "aten::alias", of_value(v));
+    }
+}
+
+static void backward_from(Gen *g, int v) {
+    const int sum = g->grad_on && g->v[v].grad ? CALL(g, "aten::sum", of_value(v)) : -1;
+    if (sum >= 0 && g->p->n_steps < FZ_STEPS)
+        g->p->steps[g->p->n_steps++] = (FzStep){.kind = FZ_backward, .value = sum};
+}
+
+static void maybe_break(Gen *g, int percent) {
+    if (gen_chance(g, percent) && g->p->n_steps < FZ_STEPS)
+        g->p->steps[g->p->n_steps++] = (FzStep){.kind = FZ_break};
+}
+
+static int write(Gen *g, int v) {
+    switch (gen_below(g, 3)) {
+    case 0:
+        return CALL(g, "aten::mul_.Tensor", of_value(v), of_float(0.5));
+    case 1:
+        return CALL(g, "aten::sin_", of_value(v));
+    default:
+        return CALL(g, "aten::add_.Tensor", of_value(v), of_value(tracked(g, false)));
+    }
+}
+
+static int use(Gen *g, int v) {
+    return gen_chance(g, 60) ? scaled(g, v, 0.75) : CALL(g, "aten::tanh", of_value(v));
+}
+
+/* Base and views are used several times after either was written. */
+static void written_views(Gen *g) {
+    const int from = tracked(g, false), base = from < 0 ? -1 : scaled(g, from, 1.5);
+    const int view = base < 0 ? -1 : view_of(g, base);
+    if (view < 0) return;
+    const int other = gen_chance(g, 30) ? view_of(g, view) : view;
+    if (write(g, gen_chance(g, 50) ? base : view) < 0) return;
+    maybe_break(g, 5);
+    use(g, view), use(g, base), use(g, other < 0 ? view : other);
+    const int total = CALL(g, "aten::mul.Tensor", of_value(view), of_float(3));
+    if (total >= 0 && gen_chance(g, 25)) backward_from(g, total);
+}
+
+/* Memory made here is filled through views and returned. */
+static void fresh_memory(Gen *g) {
+    const int from = tracked(g, false);
+    if (from < 0) return;
+    const int memory = gen_chance(g, 40)   ? CALL(g, "aten::clone", of_value(from))
+                       : gen_chance(g, 50) ? CALL(g, "aten::zeros_like", of_value(from))
+                                           : CALL(g, "aten::empty_like", of_value(from));
+    const int view = memory < 0 ? -1 : view_of(g, memory), part = view < 0 ? -1 : view_of(g, from);
+    if (part < 0 || write(g, view) < 0) return;
+    CALL(g, gen_chance(g, 50) ? "aten::copy_" : "aten::add_.Tensor", of_value(view),
+         of_value(from));
+    g->result = gen_chance(g, 60) ? memory : view;
+}
+
+/* A leaf or what came of it loses its history before a backward. */
+static void detached(Gen *g) {
+    const int v = tracked(g, gen_chance(g, 50));
+    const int plain = v < 0 ? -1 : CALL(g, "aten::detach", of_value(v));
+    const int both = plain < 0 ? -1 : CALL(g, "aten::mul.Tensor", of_value(plain), of_value(v));
+    if (both >= 0 && gen_chance(g, 40)) backward_from(g, both);
+}
+
+static void around_a_break(Gen *g) {
+    const int leaf = tracked(g, true), before = leaf < 0 ? -1 : use(g, leaf);
+    if (before < 0) return;
+    maybe_break(g, 100);
+    const int after = use(g, leaf);
+    const int both =
+        after < 0 ? -1 : CALL(g, "aten::add.Tensor", of_value(before), of_value(after));
+    if (both >= 0 && gen_chance(g, 40)) backward_from(g, both);
+}
+
+void gen_pattern(Gen *g) {
+    static void (*const patterns[])(Gen *) = {written_views, written_views, fresh_memory, detached,
+                                              around_a_break};
+    if (g->p->n_steps < FZ_STEPS - 16 && g->p->n_values < FZ_VALUES - 16)
+        patterns[gen_below(g, COUNT_OF(patterns))](g);
+}
