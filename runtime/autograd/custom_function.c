@@ -7,6 +7,7 @@
 #include "runtime/autograd/custom_function.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/capture/capture.h"
 
 typedef struct CustomNode {
     sn_custom fn;
@@ -146,8 +147,19 @@ static Status detach_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
     return ST_OK;
 }
 
+/* The node comes behind those of all ops that were called before it [semantics G1], also of pending ones, which have no
+ * place yet. */
+static Status take_place(TapeNode *node) {
+    sn_state *const state = state_get();
+    Capture *const c = capture_current();
+    if (c) TRY(capture_flush(c, "the node of a custom function", state->site));
+    node->sequence = ++state->tape_sequence;
+    return ST_OK;
+}
+
 static Status record(TapeNode *node, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     TRY(separate(in, n_in, out, n_out));
+    TRY(take_place(node));
     TRY(detach_saved(custom_of(node), out, n_out));
     for (int i = 0; i < n_in; i++) TRY(tape_node_link(node, i, in[i]));
     for (int i = 0; i < n_out; i++) {

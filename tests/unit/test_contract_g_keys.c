@@ -446,6 +446,49 @@ START_TEST(g3_double_backward_goes_through_eagers_nodes) {
 }
 END_TEST
 
+/* A custom function's node is behind what was called before it, pending or not: three contributions to x tell. */
+static sn_status sine(sn_frame *f) {
+    sn_save(f, sn_in(f, 0));
+    return sn_out(f, 0, sn_sin(sn_in(f, 0)));
+}
+
+static sn_status sine_backward(sn_frame *f) {
+    return sn_set_grad_of(f, 0, sn_mul(sn_grad_of(f, 0), sn_cos(sn_saved(f, 0))));
+}
+
+static sn_status beside_a_custom_function(sn_frame *f) {
+    static const sn_custom custom = {
+        .size = sizeof custom, .name = "sine", .forward = sine, .backward = sine_backward};
+    sn_tensor *x = sn_in(f, 0);
+    sn_tensor *const a = sn_relu(x);
+    sn_tensor *b = NULL;
+    sn_custom_call(&custom, NULL, &x, 1, &b, 1);
+    sn_out(f, 1, a);
+    return sn_out(f, 0, b);
+}
+
+static sn_tensor *second_of_two(sn_function *fn, uint64_t seed) {
+    sn_tensor *const x = LEAF(seed, 5, 6);
+    sn_tensor *out[2], *grad;
+    ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+    sn_tensor *const first = sn_sum(sn_mul(out[1], sn_cos(out[1])));
+    sn_tensor *const sum = sn_add(first, sn_sum(sn_mul(out[0], sn_cos(out[0]))));
+    ck_assert_int_eq(
+        sn_gradients(SN_TENSORS(sum), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &grad),
+        SN_OK);
+    backward(sn_sum(sn_mul(grad, grad)));
+    return sn_grad(x);
+}
+
+START_TEST(g1_a_custom_node_comes_behind_what_was_pending) {
+    const Twin twin = twin_new(beside_a_custom_function, NULL, NULL, NULL);
+    for (uint64_t i = 0; i < 4; i++)
+        ck_assert_msg(same_bits(second_of_two(twin.fast, i), second_of_two(twin.eager, i)),
+                      "call %d", (int)i);
+    twin_free(twin);
+}
+END_TEST
+
 /* A hook on the result moves along, and the result itself may be what is derived by. */
 START_TEST(g3_an_expanded_node_keeps_hooks_and_results) {
     Host host = {.w = LEAF(1, 6, 6), .b = LEAF(2, 6)};
@@ -605,6 +648,7 @@ int main(void) {
         g3_hooks_on_intermediates_run,
         g3_results_that_are_intermediates_too,
         g3_double_backward_goes_through_eagers_nodes,
+        g1_a_custom_node_comes_behind_what_was_pending,
         g3_an_expanded_node_keeps_hooks_and_results,
         g3_a_backward_that_does_not_compile_expands,
         g5_a_training_step_takes_no_more_memory_than_eager,
