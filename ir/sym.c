@@ -374,9 +374,42 @@ static bool term_divide(const Term *term, const Term *by, Term *out) {
     return used == by->n;
 }
 
+/* from - part * by; false: a product has more factors than fit. */
+static bool subtract_product(SymEnv *env, Poly *from, const Term *part, const Poly *by) {
+    for (int i = 0; i < by->terms.n; i++) {
+        const Term *const factor = &by->terms.at[i];
+        Term term = *part;
+        if (term.n + factor->n > MAX_FACTORS) return false;
+        for (int k = 0; k < factor->n; k++) insert_factor(env, &term, factor->factors[k]);
+        term.coef = wrap_mul(wrap_mul(term.coef, factor->coef), -1);
+        poly_add_term(env, from, &term);
+    }
+    return true;
+}
+
+/* Whether a is a multiple of b, a sum: s0*s1 - s0 of s1 - 1. Leading terms are divided until nothing is left; the terms'
+ * order is a lexicographic one, so that finds every exact quotient. */
+static bool divide_exactly(SymEnv *env, int64_t a, const Poly *b, Poly *quotient) {
+    enum { MOST_TERMS = 64 };
+    Poly left = poly_of(env, a);
+    for (int i = 0; left.terms.n && i < MOST_TERMS; i++) {
+        Term part;
+        if (!term_divide(&left.terms.at[0], &b->terms.at[0], &part) ||
+            !subtract_product(env, &left, &part, b))
+            return false;
+        poly_add_term(env, quotient, &part);
+    }
+    return left.terms.n == 0;
+}
+
 /* a = quotient * b + rest; floor(a / b) = quotient + floor(rest / b) holds for any split. */
 static void split(SymEnv *env, int64_t a, int64_t b, Poly *quotient, Poly *rest) {
     const Poly x = poly_of(env, a), y = poly_of(env, b);
+    Poly exact = {0};
+    if (y.terms.n > 1 && divide_exactly(env, a, &y, &exact)) {
+        *quotient = exact;
+        return;
+    }
     for (int i = 0; i < x.terms.n; i++) {
         const Term *const term = &x.terms.at[i];
         Term part;
@@ -402,7 +435,8 @@ int64_t sym_div(SymEnv *env, int64_t a, int64_t b) {
     Poly quotient = {0}, remainder = {0};
     split(env, a, b, &quotient, &remainder);
     const int64_t rest = pack(env, &remainder);
-    if (!surely_within(env, rest, b)) poly_add(env, &quotient, node(env, SYM_div, rest, b), 1);
+    if (rest != 0 && !surely_within(env, rest, b))
+        poly_add(env, &quotient, node(env, SYM_div, rest, b), 1);
     return pack(env, &quotient);
 }
 
@@ -412,7 +446,7 @@ int64_t sym_mod(SymEnv *env, int64_t a, int64_t b) {
     Poly quotient = {0}, remainder = {0};
     split(env, a, b, &quotient, &remainder);
     const int64_t rest = pack(env, &remainder);
-    return surely_within(env, rest, b) ? rest : node(env, SYM_mod, rest, b);
+    return rest == 0 || surely_within(env, rest, b) ? rest : node(env, SYM_mod, rest, b);
 }
 
 static int64_t larger_or_smaller(SymEnv *env, SymOp op, int64_t a, int64_t b) {

@@ -46,6 +46,24 @@ START_TEST(equal_expressions_have_equal_ids) {
 }
 END_TEST
 
+START_TEST(multiples_of_sums_divide_exactly) {
+    const int64_t less = sym_sub(env, s1, 1), sum = sym_add(env, sym_mul(env, s0, 2), less);
+    ck_assert_int_eq(sym_div(env, sym_mul(env, s0, less), less), s0);
+    ck_assert_int_eq(sym_mod(env, sym_mul(env, s0, less), less), 0);
+    ck_assert_int_eq(sym_div(env, sym_mul(env, sum, less), sum), less);
+    ck_assert_int_eq(sym_div(env, sym_mul(env, sum, less), less), sum);
+    const int64_t more = sym_add(env, sym_mul(env, s0, less), 1); /* no multiple */
+    const int64_t quotient = sym_div(env, more, less), rest = sym_mod(env, more, less);
+    for (int64_t x = 2; x < 12; x++) {
+        for (int64_t y = 2; y < 12; y++) {
+            const int64_t a = x * (y - 1) + 1;
+            ck_assert_int_eq(sym_eval(env, quotient, (int64_t[]){x, y}), a / (y - 1));
+            ck_assert_int_eq(sym_eval(env, rest, (int64_t[]){x, y}), a % (y - 1));
+        }
+    }
+}
+END_TEST
+
 START_TEST(evaluation_agrees_with_arithmetic) {
     int64_t a = sym_add(env, sym_mul(env, s0, 5), -3);
     a = sym_add(env, sym_div(env, a, 4), sym_mod(env, sym_mul(env, a, s1), 7));
@@ -133,6 +151,7 @@ int main(void) {
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_test(all, plain_numbers_need_no_environment);
     tcase_add_test(all, equal_expressions_have_equal_ids);
+    tcase_add_test(all, multiples_of_sums_divide_exactly);
     tcase_add_test(all, evaluation_agrees_with_arithmetic);
     tcase_add_test(all, decisions_by_range_record_nothing);
     tcase_add_test(all, decisions_by_hint_record_what_held);
