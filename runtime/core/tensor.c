@@ -240,6 +240,7 @@ Status storage_resize(Storage *storage, size_t bytes) {
     if (!data) return ST_MEMORY;
     const size_t kept = storage->bytes < bytes ? storage->bytes : bytes;
     memcpy(data, storage->data, kept);
+    memset((char *)data + kept, 0, bytes - kept); /* an op that fails may leave it as it is */
     free_data(storage);
     storage->data = data;
     storage->bytes = bytes;
