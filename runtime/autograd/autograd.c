@@ -172,6 +172,8 @@ typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved an
                           */
     const OpRow *row;
     int n_saved;
+    DType
+        wide; /* of the functional form's result, where the written tensor's is another; else DT_default */
     Arg *args;
     const Meta **arg_meta;
     TapeSaved *saved;
@@ -293,9 +295,16 @@ static Status run_rule(const OpRow *row, Deriv *d) {
     return error_raise(ST_UNSUPPORTED, "%s has no derivative rule", row->name);
 }
 
+/* An in-place program's gradient is that of its functional form, whose result is cast to what is written [semantics G5]. */
+static Status widen(const RowNode *row, TapeBackward *call, Val **wide) {
+    *wide = E(eager_builder(), _to_copy, A_VAL(&call->grad_out[0]->base), A_INT(row->wide));
+    return *wide ? ST_OK : error_pending();
+}
+
 static Status row_backward(TapeNode *node, TapeBackward *call) {
     const RowNode *const row = row_node(node);
     RowCall rc;
+    Val *wide;
     TRY(unpack(node, call, &rc));
     if (!call->create_graph)
         state_get()->exclude |= KEY_BIT(autograd); /* until the engine closes this node's scope */
@@ -311,6 +320,10 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
                    .result_meta = node->out_meta,
                    .grad_in = rc.grad_in,
                    .grad_list = (Val **)(call->grad_in + row->row->n_params)};
+    if (UNLIKELY(row->wide != DT_default)) {
+        TRY(widen(row, call, &wide));
+        rc.d.grad_out = &wide;
+    }
     TRY(run_rule(row->row, &rc.d));
     for (int i = 0; i < row->row->n_params; i++)
         if (call->needs[i]) call->grad_in[i] = (sn_tensor *)rc.grad_in[i];
@@ -377,6 +390,7 @@ static Status make_node(Recording *r, const SavePlan *plan) {
     RowNode *const row = r->row = tape_node_extra(r->node);
     row->row = call->row;
     row->n_saved = 0;
+    row->wide = DT_default;
     row->args = (Arg *)(row + 1);
     row->arg_meta = (const Meta **)(row->args + n_params);
     row->saved = (TapeSaved *)(row->arg_meta + n_params);
@@ -461,6 +475,30 @@ static Status save_results(Recording *r, const SavePlan *plan) {
     return ST_OK;
 }
 
+static bool differentiable(const OpRow *row) { return !(row->flags & OPF_nodiff); }
+
+static bool mixes_floats(const OpCall *call, DType dtype) {
+    for (int i = 1; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        const bool tensor = a->kind == ARG_tensor && a->val;
+        if (tensor && dtype_is_float(a->val->meta->dtype) && a->val->meta->dtype != dtype)
+            return true;
+    }
+    return false;
+}
+
+static Status note_wide(Recording *r) {
+    const DType dtype = r->written->base.meta->dtype;
+    if (LIKELY(!mixes_floats(r->call, dtype)) || !differentiable(r->call->row)) return ST_OK;
+    OpCall functional = *r->call;
+    functional.form = FORM_functional;
+    MetaOut result;
+    int n = 1;
+    TRY(call_metas(&functional, 0, &result, &n));
+    if (result.dtype != dtype) r->row->wide = result.dtype;
+    return ST_OK;
+}
+
 static Status attach_written(sn_tensor *t, TapeNode *node) {
     node->out_meta[0] = t->base.meta;
     if (t->autograd && t->autograd->view) return tape_view_rebase(t, node);
@@ -484,6 +522,7 @@ static Status attach_results(Recording *r) {
 static Status record_into(Recording *r, const SavePlan *plan) {
     TRY(set_edges(r));
     TRY(save_arguments(r, plan));
+    if (r->written) TRY(note_wide(r));
     TRY(redispatch(r->call));
     TRY(attach_results(r));
     TRY(save_results(r, plan));
@@ -532,8 +571,6 @@ static Status record(OpCall *call, uint32_t needs) {
 }
 
 /* the kernel ---------------------------------------------------------------------------------- */
-
-static bool differentiable(const OpRow *row) { return !(row->flags & OPF_nodiff); }
 
 /* The arguments that make the call a node; of a comparison only the tensor that it writes. */
 static uint32_t recorded_args(const OpCall *call, uint32_t tracked) {

@@ -9,8 +9,10 @@ static FzArg of_value(int v) { return (FzArg){.kind = FZ_value, .value = v}; }
 static FzArg of_int(int64_t i) { return (FzArg){.kind = FZ_int, .i = {i, -1}}; }
 static FzArg of_float(double f) { return (FzArg){.kind = FZ_float, .f = f, .i.var = -1}; }
 
-/* The first result; -1: the op would fail, or there is no room. */
+/* The first result; -1: the op would fail, an argument is none, or there is no room. */
 static int call(Gen *g, const char *op, int n, const FzArg *args) {
+    for (int i = 0; i < n; i++)
+        if (args[i].kind == FZ_value && args[i].value < 0) return -1;
     FzStep step = {.kind = FZ_op, .n_args = n};
     snprintf(step.op, sizeof step.op, "%s", op);
     memcpy(step.args, args, sizeof *args * (size_t)n);
