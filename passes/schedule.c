@@ -140,6 +140,9 @@ static bool is_shared_scalar(const Lower *l, const Cluster *c, const Cluster *re
     return false;
 }
 
+/* A nest over it computes nothing, not even one element of something else. */
+static bool is_empty(const Lower *l, const Cluster *c) { return !sym_less(l->env, 0, c->full); }
+
 static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     if (a == b || !is_loop(a) || !is_loop(b)) return false;
     if (a->kind == VAL_gemm && b->kind == VAL_gemm) return false;
@@ -149,6 +152,10 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     }
     if (closes_cycle(l, a->group, b->group)) {
         refuse(l, a, b, "would close a cycle");
+        return false;
+    }
+    if (a->full != b->full && is_empty(l, a) != is_empty(l, b)) {
+        refuse(l, a, b, "one has no elements");
         return false;
     }
     Cluster *const both = merged(l, a, b);
