@@ -77,6 +77,28 @@ START_TEST(c7_an_offset_that_is_read_is_the_calls) {
 }
 END_TEST
 
+/* A size that is an int of the call may be 1, and then strides follow other rules. */
+static sn_status lays_out(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    const int64_t n = sn_size(x, 0), m = sn_size(x, 1);
+    sn_tensor *const flat = sn_view(x, SN_INTS(n * m));
+    sn_tensor *const turned = sn_as_strided(flat, SN_INTS(m, n), SN_INTS(1, m), 0);
+    return sn_out(f, 0, sn_add(turned, sn_t(sn_neg(x))));
+}
+
+START_TEST(c5_layouts_of_size_1_are_cases) {
+    static const int64_t sizes[][2] = {{4, 6}, {8, 6}, {8, 10}, {7, 3}, {2, 2}, {1, 5}, {5, 1}};
+    const Twin twin = twin_new(lays_out, NULL, NULL, NULL);
+    for (int i = 0; i < 14; i++) {
+        sn_tensor *const x = F32((uint64_t)i, sizes[i % 7][0], sizes[i % 7][1]);
+        const sn_ints got = sn_strides(SN_CALL(twin.fast, x));
+        const sn_ints want = sn_strides(SN_CALL(twin.eager, x));
+        ck_assert_msg(got.data[0] == want.data[0] && got.data[1] == want.data[1], "call %d", i);
+    }
+    twin_free(twin);
+}
+END_TEST
+
 /* User modes ---------------------------------------------------------------------------------- */
 
 static sn_status sees_ops(sn_frame *f) {
@@ -308,6 +330,7 @@ int main(void) {
         c7_minibatch_slices_do_not_recompile,
         c7_an_offset_that_is_read_is_the_calls,
         c7_two_storages_of_the_same_bytes,
+        c5_layouts_of_size_1_are_cases,
         c7_user_modes_see_every_op,
         c7_grad_modes_are_cases,
         c7_results_are_of_the_mode_of_their_op,
