@@ -217,7 +217,10 @@ int body_nonzero(BodyCall *call, int divisor) {
     LoopBuilder *const lb = call->lb;
     int buf = 0;
     while (buf < draft->bufs.n && draft->bufs.at[buf].role == BUF_tile) buf++;
-    if (buf == draft->bufs.n) return divisor; /* a constant divisor: meta rules see it */
+    if (buf == draft->bufs.n) /* of a number the meta rules see that it is 0 */
+        return call->args[1].kind == ARG_tensor
+                   ? body_stop(call, "no memory at hand to check a divisor with")
+                   : divisor;
     const int is_zero = loop_prim(lb, PRIM_eq, divisor, loop_const(lb, call->type, 0, 0), -1);
     const int index = loop_prim(lb, PRIM_select, is_zero, loop_const(lb, S_i64, 0, -1),
                                 loop_const(lb, S_i64, 0, 0));
