@@ -133,7 +133,6 @@ static bool reads_tensors(const OpRow *row) {
 typedef struct UseVisit {
     Lower *l;
     int node;
-    bool reads;
 } UseVisit;
 
 static void add_user(void *context, GVal **slot) {
@@ -142,15 +141,33 @@ static void add_user(void *context, GVal **slot) {
     if (!*slot) return;
     ValInfo *const base = val_info(l, val_info(l, *slot)->base);
     VEC_PUSH(l->arena, &base->users, visit->node);
-    base->read |= visit->reads;
 }
 
-/* A check whose result nobody reads is still made: its result gets memory. */
+static void mark_read(void *context, GVal **slot) {
+    Lower *const l = context;
+    if (*slot) val_info(l, val_info(l, *slot)->base)->read = true;
+}
+
+/* Is any of its results computed: a kernel's, one with memory, one that what is computed reads? */
+static bool is_computed(const Lower *l, const Node *node) {
+    if (node->row->kind == KIND_kernel) return true;
+    for (int r = 0; r < node->n_outs; r++) {
+        const ValInfo *const base = val_info(l, val_info(l, &node->outs[r])->base);
+        if (base->visible || base->read) return true;
+    }
+    return false;
+}
+
+/* A check whose result nothing computed reads is still made: its result gets memory. */
 static void see_checks(Lower *l) {
-    for (const Node *node = l->graph->first; node; node = node->next) {
-        if (!(node->row->flags & OPF_check) || !node->n_outs) continue;
-        ValInfo *const base = val_info(l, val_info(l, &node->outs[0])->base);
-        if (!base->read) base->visible = true;
+    for (Node *node = l->graph->last; node; node = node->prev) {
+        bool computed = is_computed(l, node);
+        if (!computed && node->row->flags & OPF_check && node->n_outs) {
+            val_info(l, val_info(l, &node->outs[0])->base)->visible = true;
+            computed = true;
+        }
+        if (computed && node->row->kind != KIND_view && reads_tensors(node->row))
+            node_each_input(node, mark_read, l);
     }
 }
 
@@ -161,7 +178,7 @@ void look_at_graph(Lower *l) {
     for (Node *node = graph->first; node; node = node->next) {
         for (int r = 0; r < node->n_outs; r++) look_at_value(l, &node->outs[r]);
         check_memory(l, node);
-        UseVisit visit = {l, node->id, reads_tensors(node->row)};
+        UseVisit visit = {l, node->id};
         if (node->row->kind != KIND_view) node_each_input(node, add_user, &visit);
     }
     for (int i = 0; i < graph->outputs.n; i++) {

@@ -83,6 +83,15 @@ void tape_view_of_old(sn_tensor *self, sn_tensor *old) {
     tensor_release(self);
 }
 
+void tape_view_end(sn_tensor *t) {
+    AutogradMeta *const meta = t->autograd;
+    if (!meta || !meta->view) return;
+    tape_view_release(meta->view);
+    tensor_release(meta->base);
+    meta->view = NULL;
+    meta->base = NULL;
+}
+
 static uint32_t generation_of(const sn_tensor *base) {
     return base->autograd ? base->autograd->generation : 0;
 }

@@ -218,6 +218,7 @@ Status tape_view_rebase(sn_tensor *t, TapeNode *node);
 void tape_view_release(TapeView *view);
 /* self and old have exchanged what they stand for: where self is now a view of itself, it is one of old. */
 void tape_view_of_old(sn_tensor *self, sn_tensor *old);
+void tape_view_end(sn_tensor *t);              /* t is no view any more */
 sn_tensor *tape_view_base(const sn_tensor *t); /* NULL: not a view */
 
 /* engine (backward.c) ------------------------------------------------------------------------- */
