@@ -8,6 +8,7 @@
 #define FUNCTIONS(X)                                                                               \
     X(sn_graph_parse)                                                                              \
     X(sn_graph_compile)                                                                            \
+    X(sn_graph_free)                                                                               \
     X(sn_from_data)                                                                                \
     X(sn_call1) X(sn_function_stats) X(sn_function_free) X(sn_explain) X(sn_error_take)
 #define X(name) static __typeof__(name) *call_##name;
@@ -24,7 +25,8 @@ static int say(const char *wrong) {
 
 /* Says what is wrong while it can: texts end with their thread. */
 static int compiles(void) {
-    sn_function *const fn = call_sn_graph_compile(call_sn_graph_parse(text, sizeof text - 1), NULL);
+    sn_graph *const graph = call_sn_graph_parse(text, sizeof text - 1);
+    sn_function *const fn = call_sn_graph_compile(graph, NULL);
     sn_tensor *const x = call_sn_from_data((float[]){1, 2, 3, 4}, SN_INTS(4), SN_F32);
     for (int i = 0; i < 3; i++)
         if (!call_sn_call1(fn, SN_TENSORS(x))) return say(call_sn_error_take()->message);
@@ -32,6 +34,7 @@ static int compiles(void) {
     call_sn_function_stats(fn, &stats);
     if (stats.ops_generated == 0) return say(call_sn_explain(fn));
     call_sn_function_free(fn);
+    call_sn_graph_free(graph);
     return 0;
 }
 
