@@ -173,7 +173,7 @@ typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved an
     const OpRow *row;
     int n_saved;
     DType
-        wide; /* of the functional form's result, where the written tensor's is another; else DT_default */
+        wide; /* the functional form's result, where what is written is another; else DT_default */
     Arg *args;
     const Meta **arg_meta;
     TapeSaved *saved;

@@ -210,6 +210,8 @@ Status trace_run_eager(Trace *trace);
  * for. A variant that has them as results is launched in the first one's place, made now if there is none. */
 Status trace_run_late(Trace *trace, const sn_tensor *asked);
 void trace_drop_node(Trace *trace);
+void trace_mark_asked(Trace *trace,
+                      const sn_tensor *t); /* if it is a value of the ended trace: it is needed */
 /* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */
 void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
 
@@ -244,6 +246,7 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
 /* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed.
  */
 Status variant_run(Variant *variant, Trace *trace);
+int variant_output_of(const Variant *variant, int value); /* which output a trace value is, or -1 */
 /* Where trace->variant has run: binds what `variant` gives beyond that, and takes its place on the tape. */
 Status variant_run_again(Variant *variant, Trace *trace);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the

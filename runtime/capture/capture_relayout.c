@@ -53,11 +53,9 @@ static void replace(sn_tensor **at, sn_tensor *old, sn_tensor *now) {
 
 /* Records of this call's segments meant what the handle was; its value exists for what comes later. */
 static void rename_in(Trace *trace, sn_tensor *self, sn_tensor *old) {
+    trace_mark_asked(trace, self);
     for (int i = 0; i < trace->inputs.n; i++) replace(&trace->inputs.at[i].tensor, self, old);
-    for (int v = 0; v < trace->values.n; v++) {
-        if (trace->values.at[v] == self && trace->marks) trace->marks[v] |= VALUE_needed;
-        replace(&trace->values.at[v], self, old);
-    }
+    for (int v = 0; v < trace->values.n; v++) replace(&trace->values.at[v], self, old);
 }
 
 void capture_exchanged(sn_tensor *self, sn_tensor *old) {

@@ -222,10 +222,8 @@ static bool is_pending(const Trace *trace) { return trace->compile && trace->sta
 /* What the call returns was not known to be a result when an earlier segment ran. */
 static void mark_results(Trace *trace) {
     const Capture *const c = trace->capture;
-    for (int v = 0; trace->marks && v < trace->values.n; v++)
-        for (int i = 0; i < c->n_results; i++)
-            if (c->results[i] && c->results[i] == trace->values.at[v])
-                trace->marks[v] |= VALUE_needed;
+    for (int i = 0; i < c->n_results; i++)
+        if (c->results[i]) trace_mark_asked(trace, c->results[i]);
 }
 
 static void compile_pending(sn_function *fn, Capture *c) {

@@ -216,12 +216,6 @@ bool program_fits(sn_function *fn, const ReplayProgram *p, const Arg *in, int n_
 
 /* Launch -------------------------------------------------------------------------------------- */
 
-static int output_of(const Variant *v, int value) {
-    for (int i = 0; i < v->n_outputs; i++)
-        if (v->outputs[i] == value) return i;
-    return -1;
-}
-
 static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Trace *trace,
                      sn_tensor **out) {
     sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, v->n_graph_inputs);
@@ -237,7 +231,7 @@ static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Tra
     TRY(variant_note_views(v, trace->numbers.at, inputs, outs));
     state_get()->sequence += (uint64_t)p->n_random;
     for (int i = 0; i < p->n_out; i++)
-        out[i] = p->result[i] < 0 ? NULL : outs[output_of(v, p->result[i])];
+        out[i] = p->result[i] < 0 ? NULL : outs[variant_output_of(v, p->result[i])];
     return ST_OK;
 }
 

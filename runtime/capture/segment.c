@@ -440,13 +440,15 @@ static Status flush_own(Capture *c, sn_tensor *t) {
     return status;
 }
 
+void trace_mark_asked(Trace *trace, const sn_tensor *t) {
+    for (int v = 0; trace->marks && v < trace->values.n; v++)
+        if (trace->values.at[v] == t) trace->marks[v] |= VALUE_needed;
+}
+
 /* In the call that records a segment its values are all made; that one was asked for is noted for its code. */
 static void note_asked(const Capture *c, const sn_tensor *t) {
-    for (int i = 0; i < c->traces.n; i++) {
-        Trace *const trace = c->traces.at[i];
-        for (int v = 0; trace->compile && trace->marks && v < trace->values.n; v++)
-            if (trace->values.at[v] == t) trace->marks[v] |= VALUE_needed;
-    }
+    for (int i = 0; i < c->traces.n; i++)
+        if (c->traces.at[i]->compile) trace_mark_asked(c->traces.at[i], t);
 }
 
 /* A pending write may concern any tensor through an alias; without one only placeholders wait for

@@ -106,12 +106,6 @@ Status trace_check_inplace(const Trace *trace, Operand o) {
                            no_grad);
 }
 
-static int output_of(const Variant *v, Operand value) {
-    for (int i = 0; i < v->n_outputs; i++)
-        if (v->outputs[i] == value) return i;
-    return -1;
-}
-
 static OutputView plan_view(const Variant *v, const Trace *trace, int output) {
     OutputView view = {.output = output, .input = -1, .base = -1};
     Operand at = v->outputs[output];
@@ -120,7 +114,7 @@ static OutputView plan_view(const Variant *v, const Trace *trace, int output) {
     if (operand_is_input(at))
         view.input = operand_input(at);
     else
-        view.base = output_of(v, at);
+        view.base = variant_output_of(v, at);
     return view;
 }
 

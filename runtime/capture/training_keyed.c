@@ -12,15 +12,11 @@
 
 enum { MAX_CASES = 8 }; /* a text below says it */
 
-static int64_t value_of(const SymEnv *env, int64_t v, const int64_t *symbols) {
-    return sym_is(v) ? sym_eval(env, v, symbols) : v;
-}
-
 const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int d = 0; d < meta->rank; d++) {
-        sizes[d] = value_of(env, meta->sizes[d], symbols);
-        strides[d] = value_of(env, meta->strides[d], symbols);
+        sizes[d] = sym_eval(env, meta->sizes[d], symbols);
+        strides[d] = sym_eval(env, meta->strides[d], symbols);
     }
     return meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, false);
 }

@@ -260,18 +260,12 @@ Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symb
 
 /* A second launch ----------------------------------------------------------------------------- */
 
-static int output_of(const Variant *variant, Operand value) {
-    for (int i = 0; i < variant->n_outputs; i++)
-        if (variant->outputs[i] == value) return i;
-    return -1;
-}
-
 /* The first launch's handle of the same memory, with the version that it had then. */
 static void take_watched(Launch *l, const Launch *old) {
     const Variant *const v = l->variant, *const before = old->variant;
     for (int w = 0; w < l->n_watched; w++) {
         const Watch *const to = &v->training->tape.watches.at[w];
-        const int index = to->output ? output_of(before, v->outputs[to->index]) : to->index;
+        const int index = to->output ? variant_output_of(before, v->outputs[to->index]) : to->index;
         for (int k = 0; index >= 0 && k < old->n_watched; k++) {
             const Watch *const from = &before->training->tape.watches.at[k];
             if (from->output != to->output || from->index != index) continue;
@@ -293,7 +287,8 @@ Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node,
     free_used(l);
     for (int i = 0; i < before->n_outputs; i++) {
         if (!before->training->out_tracked[i]) continue;
-        now[i] = (TapeEdge){.target = node, .output = output_of(variant, before->outputs[i])};
+        now[i] =
+            (TapeEdge){.target = node, .output = variant_output_of(variant, before->outputs[i])};
         tape_node_retain(node);
     }
     const Status status = tape_node_expand(was, now);

@@ -28,6 +28,12 @@ void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) 
     }
 }
 
+int variant_output_of(const Variant *variant, int value) {
+    for (int i = 0; i < variant->n_outputs; i++)
+        if (variant->outputs[i] == value) return i;
+    return -1;
+}
+
 /* Launch -------------------------------------------------------------------------------------- */
 
 static sn_tensor *graph_input_tensor(const GraphInput *in, const Trace *trace) {
