@@ -41,6 +41,12 @@ typedef enum Status {
 #define UNLIKELY(x)             __builtin_expect(!!(x), 0)
 #define COLD                    __attribute__((noinline, cold))
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
+/* A frame of its own, whoever compiles: not inlined and not copied (clang does not copy and does not know the word). */
+#ifdef __clang__
+#define OWN_FRAME __attribute__((noinline))
+#else
+#define OWN_FRAME __attribute__((noinline, noclone))
+#endif
 /* A thread-local that every call reads: reached without asking the loader. Such a variable puts all of its library's
  * thread-locals into memory that a program has little of for libraries it opens late (dlopen: plugins, bindings):
  * pointers and counts only, nothing large, here and beside it. The LLVM module is always opened late and does without. */

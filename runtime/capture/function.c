@@ -312,7 +312,7 @@ static void close_call(Capture *const *open) {
 
 /* Its frame holds a gap that no call from outside of the body reaches below unless it goes deep: whoever looks from
  * above the gap's end sees that the body was left (segment.c). */
-__attribute__((no_sanitize_address, noinline, noclone)) static Status
+__attribute__((no_sanitize_address)) OWN_FRAME static Status
 call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;

@@ -1,13 +1,29 @@
 /* training_saved.c: what eager's tape would hold of a segment [semantics G3]. The functional graph's
  * ops are those that the tape records; which arguments and results a node saves is in the op's row.
  * A held value is watched if it is memory that the caller has: an input, or what a result of the
- * segment is made of. What an in-place op overwrites the tape saves as a copy, so an input that the
- * segment writes is not watched for its old value. */
+ * segment is made of, also where an op wrote it there in place. What an in-place op overwrites the tape saves
+ * as a copy, so an input that the segment writes is not watched for its old value. */
 #include "runtime/capture/training_parts.h"
 
 static const GVal *root_of(const GVal *value) {
     while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
     return value;
+}
+
+/* The node by which functionalize puts what a written form made into its target's memory; NULL: it is that memory. */
+static const Node *put_by(const GVal *value) {
+    if (!value->def || !(value->def->modes & NODE_no_autocast)) return NULL;
+    for (const Node *node = value->def->next; node; node = node->next) {
+        if (node->row->id == OP_view_scatter && gval(node->args[1].val) == value) return node;
+        if (node->row->id == OP_restride && gval(node->args[0].val) == value) return node;
+    }
+    return NULL;
+}
+
+static const GVal *memory_of(const GVal *value) {
+    const GVal *memory = root_of(value);
+    for (const Node *put = put_by(memory); put; put = put_by(memory)) memory = &put->outs[0];
+    return memory;
 }
 
 static int add_watch(TapePlan *p, bool output, int index) {
@@ -20,7 +36,7 @@ static int add_watch(TapePlan *p, bool output, int index) {
 
 static int watch_of(TapePlan *p, const Training *t, const GVal *value) {
     const Graph *const g = p->functional;
-    const GVal *const root = root_of(value);
+    const GVal *const root = memory_of(value);
     for (int i = 0; i < g->writes.n; i++)
         if (root_of(g->writes.at[i].value) == root)
             return add_watch(p, false, g->writes.at[i].input->index);

@@ -61,8 +61,7 @@ static void close_scopes(const Passage *passage) {
     scope_pop_to(passage->state, passage->depth);
 }
 
-__attribute__((noinline, noclone)) static sn_status run_body(sn_frame *frame, sn_body body,
-                                                             sn_state *state) {
+OWN_FRAME static sn_status run_body(sn_frame *frame, sn_body body, sn_state *state) {
     ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
     scope->callback = __builtin_dwarf_cfa();
     if ((scope->running = frame->running)) atomic_fetch_add(scope->running, 1);
