@@ -76,7 +76,9 @@ void gemm_pack_b(const GemmCall *call, void *packed);
 int isa_lanes(Isa isa);
 
 /* Probes for the benchmark, printed beside its table. */
-double probe_fma_gflops(void);    /* one thread, registers only */
+double probe_fma_gflops(void); /* one thread, registers only; the best of several runs */
+double probe_fma_once(
+    void); /* the same from one run of about a millisecond: beside what it is compared with */
 double probe_bandwidth_gbs(void); /* one thread, a[i] = b[i] + c[i] over 96 MiB */
 
 #endif

@@ -20,7 +20,10 @@ enum {
     THIN_K = 64,      /* the same where B is packed on the way, piece by piece in L1 */
     THIN_ROWS = 24,   /* with at most so many rows, B is not packed whole */
     THIN_ROWS_SPREAD = 96, /* the same for a row-major B that can be walked in place */
-    CHUNK_K = 4096         /* of the canonical order */
+    LINE_BYTES = 64,
+    SOON_K =
+        8, /* k in which a tile asks for one line of the next panel: 32 tiles ask for all of it */
+    CHUNK_K = 4096 /* of the canonical order */
 };
 
 typedef struct GemmPlan {

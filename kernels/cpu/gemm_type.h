@@ -16,21 +16,38 @@ INLINE V N(fetch)(const E *p) {
     return v;
 }
 
-/* c = c or 0, then += a[i, p] * b[p, j] in ascending p; b_step elements from one k to the next. */
+/* acc += a[i, 0] * b[0, j] */
+INLINE void N(step)(int rows, int vectors, V acc[TILE_ROWS][TILE_VECTORS], const E *a, int64_t a_ld,
+                    const E *b, int64_t b_step) {
+    const int ahead = rows < 3 ? 24 : 8;
+    V row[TILE_VECTORS];
+    UNROLL for (int j = 0; j < vectors; j++) row[j] = N(fetch)(b + j * WIDTH);
+    UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(b + ahead * b_step + j * WIDTH);
+    UNROLL for (int i = 0; i < rows; i++) {
+        const V scalar = (V)a[i * a_ld];
+        UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = N(mac)(scalar, row[j], acc[i][j]);
+    }
+}
+
+/* c = c or 0, then += a[i, p] * b[p, j] in ascending p; b_step elements from one k to the next. On the way a share of the
+ * next panel, from `soon` on, comes into L2: a line per SOON_K, so that the loads are spread. One or two rows wait for
+ * nothing but B as it is. */
 INLINE void N(tile)(int rows, int vectors, int64_t k, const E *a, int64_t a_ld, const E *b,
-                    int64_t b_step, E *c, int64_t ld, bool carried) {
+                    int64_t b_step, E *c, int64_t ld, bool carried, const char *soon) {
     V acc[TILE_ROWS][TILE_VECTORS];
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) acc[i][j] =
         carried ? N(fetch)(c + i * ld + j * WIDTH) : (V)0;
-    const int ahead = rows < 3 ? 24 : 8;
-    _Pragma("clang loop unroll_count(2)") for (int64_t p = 0; p < k; p++) {
-        V row[TILE_VECTORS];
-        UNROLL for (int j = 0; j < vectors; j++) row[j] = N(fetch)(b + j * WIDTH);
-        UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(b + ahead * b_step + j * WIDTH);
-        UNROLL for (int i = 0; i < rows; i++) {
-            const V scalar = (V)a[i * a_ld + p];
-            UNROLL for (int j = 0; j < vectors; j++) acc[i][j] = N(mac)(scalar, row[j], acc[i][j]);
+    int64_t p = 0;
+    for (; rows >= 3 && p + SOON_K <= k; p += SOON_K) {
+        __builtin_prefetch(soon, 0, 2);
+        soon += LINE_BYTES;
+        _Pragma("clang loop unroll_count(2)") for (int q = 0; q < SOON_K; q++) {
+            N(step)(rows, vectors, acc, a + p + q, a_ld, b, b_step);
+            b += b_step;
         }
+    }
+    _Pragma("clang loop unroll_count(2)") for (; p < k; p++) {
+        N(step)(rows, vectors, acc, a + p, a_ld, b, b_step);
         b += b_step;
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++)
@@ -38,10 +55,11 @@ INLINE void N(tile)(int rows, int vectors, int64_t k, const E *a, int64_t a_ld, 
 }
 
 #define TILE_ARGS                                                                                  \
-    int64_t k, const E *a, int64_t a_ld, const E *b, int64_t b_step, E *c, int64_t ld, bool carried
+    int64_t k, const E *a, int64_t a_ld, const E *b, int64_t b_step, E *c, int64_t ld,             \
+        bool carried, const char *soon
 #define TILE(r, v)                                                                                 \
     static __attribute__((noinline)) void N(tile_##r##_##v)(TILE_ARGS) {                           \
-        N(tile)(r, v, k, a, a_ld, b, b_step, c, ld, carried);                                      \
+        N(tile)(r, v, k, a, a_ld, b, b_step, c, ld, carried, soon);                                \
     }
 #define TILES(r) TILE(r, 1) TILE(r, 2) TILE_WIDE(r)
 #define NAMES(r)                                                                                   \
@@ -63,7 +81,7 @@ static void N(tile_row)(int64_t rows, int64_t columns, TILE_ARGS) {
         const int64_t left = columns - j;
         const int64_t vectors =
             left >= TILE_VECTORS * WIDTH ? TILE_VECTORS : (left + WIDTH - 1) / WIDTH;
-        N(tiles)[rows - 1][vectors - 1](k, a, a_ld, b + j, b_step, c + j, ld, carried);
+        N(tiles)[rows - 1][vectors - 1](k, a, a_ld, b + j, b_step, c + j, ld, carried, soon);
     }
 }
 
@@ -141,6 +159,7 @@ typedef struct N(Panel) {
     int64_t a_ld, row, rows, column, columns, batch;
     const char *b;             /* B[0, column] as the caller has it */
     const E *packed;           /* the packed panel, or NULL */
+    const E *next;             /* that which is walked after it */
     E *total, *part, *scratch; /* accumulators; scratch for a k block of B */
     int64_t ld;                /* of total; part's is the panel */
     bool direct;               /* total is C itself */
@@ -234,13 +253,14 @@ static void N(panel)(const N(Panel) * p, int64_t from, int64_t until) {
         const bool first_chunk = k0 < CHUNK_K, last = end == k;
         int64_t step;
         const E *const b = N(b_block)(p, k0, now, &step);
+        const char *const soon = (const char *)(p->packed ? p->next + k0 * p->plan->panel : b);
         for (int64_t t = 0; t < tiles; t++) {
             const int64_t i = p->rows * t / tiles, rows = p->rows * (t + 1) / tiles - i;
             const int64_t ld = first_chunk ? p->ld : p->plan->panel;
             E *const acc = (first_chunk ? p->total : p->part) + i * ld;
             N(tile_row)
             (rows, p->columns, now, p->a + i * p->a_ld + k0, p->a_ld, b, step, acc, ld,
-             k0 % CHUNK_K != 0);
+             k0 % CHUNK_K != 0, soon + t * (now / SOON_K) * LINE_BYTES);
             if (!first_chunk && (last || end % CHUNK_K == 0)) N(add_part)(p, i, rows);
             if (last && !p->direct && !p->plan->turned) N(finish)(p, i, rows);
         }
@@ -286,7 +306,8 @@ static void N(rows)(const N(Panel) * block, int64_t first, int64_t end) {
             N(Panel) p = *block;
             p.column = j, p.columns = columns;
             p.b = block->b + j * call->b_col * bytes;
-            p.packed = block->packed ? block->packed + (j - first) * call->k : NULL;
+            if (block->packed) p.packed += (j - first) * call->k;
+            if (j + panel < end && block->packed) p.next = p.packed + panel * call->k;
             p.direct = to_c && columns == panel;
             p.total = p.direct ? c + j : block->total + carry;
             p.ld = p.direct ? call->c_row : panel;
@@ -317,6 +338,7 @@ static void N(slab)(const GemmCall *call, const GemmPlan *plan, int64_t batch, i
                      .a_ld = plan->pack_a ? plan->a_ld : call->a_row,
                      .b = (const char *)call->b + batch * call->b_batch * bytes,
                      .packed = packed,
+                     .next = packed,
                      .total = (E *)(space + plan->at_total),
                      .part = (E *)(space + plan->at_part),
                      .scratch = (E *)(space + plan->at_b)},
