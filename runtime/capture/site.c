@@ -1,6 +1,8 @@
 /* site.c: names of call sites. With libdw (elfutils) present at run time the file and line; else
  * what the dynamic linker knows. libdw is opened on first use: neither needed to build nor to run.
- */
+ *
+ * The line is that of the compile unit whose ranges hold the address. dwfl_module_getsrc would find
+ * the unit by .debug_aranges, which clang does not write. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -11,7 +13,8 @@
 
 typedef struct Dwfl Dwfl;
 typedef struct DwflModule DwflModule;
-typedef struct DwflLine DwflLine;
+typedef struct DwarfLine DwarfLine;
+typedef struct DwarfUnit DwarfUnit;
 typedef struct DwflCallbacks { /* layout of libdwfl.h's Dwfl_Callbacks */
     int (*find_elf)(void);
     int (*find_debuginfo)(void);
@@ -24,8 +27,12 @@ static struct {
     int (*report)(Dwfl *, pid_t);
     int (*report_end)(Dwfl *, void *, void *);
     DwflModule *(*module)(Dwfl *, uint64_t);
-    DwflLine *(*line)(DwflModule *, uint64_t);
-    const char *(*line_info)(DwflLine *, uint64_t *, int *, int *, uint64_t *, uint64_t *);
+    /* a unit is its Dwarf_Die; NULL: the first; the bias is what the addresses in memory are above those in the file */
+    DwarfUnit *(*next_unit)(DwflModule *, DwarfUnit *, uint64_t *bias);
+    int (*unit_has)(DwarfUnit *, uint64_t); /* 1, 0 or -1: an error */
+    DwarfLine *(*line)(DwarfUnit *, uint64_t);
+    const char *(*line_file)(DwarfLine *, uint64_t *, uint64_t *);
+    int (*line_number)(DwarfLine *, int *); /* 0: fine */
     DwflCallbacks callbacks;
     Dwfl *session;
 } dw;
@@ -45,8 +52,11 @@ static void open_libdw(void) {
                        find(library, "dwfl_linux_proc_report", &dw.report) &&
                        find(library, "dwfl_report_end", &dw.report_end) &&
                        find(library, "dwfl_addrmodule", &dw.module) &&
-                       find(library, "dwfl_module_getsrc", &dw.line) &&
-                       find(library, "dwfl_lineinfo", &dw.line_info) &&
+                       find(library, "dwfl_module_nextcu", &dw.next_unit) &&
+                       find(library, "dwarf_haspc", &dw.unit_has) &&
+                       find(library, "dwarf_getsrc_die", &dw.line) &&
+                       find(library, "dwarf_linesrc", &dw.line_file) &&
+                       find(library, "dwarf_lineno", &dw.line_number) &&
                        find(library, "dwfl_linux_proc_find_elf", &dw.callbacks.find_elf) &&
                        find(library, "dwfl_standard_find_debuginfo", &dw.callbacks.find_debuginfo);
     if (!whole) return;
@@ -55,14 +65,22 @@ static void open_libdw(void) {
         dw.session = NULL;
 }
 
+static DwarfLine *find_line(DwflModule *module, uint64_t address) {
+    uint64_t bias = 0;
+    DwarfUnit *unit = NULL;
+    while ((unit = dw.next_unit(module, unit, &bias)))
+        if (dw.unit_has(unit, address - bias) == 1) return dw.line(unit, address - bias);
+    return NULL;
+}
+
 static bool by_line(uint64_t address, char *out, size_t room) {
     pthread_once(&once, open_libdw);
     if (!dw.session) return false;
     DwflModule *const module = dw.module(dw.session, address);
-    DwflLine *const line = module ? dw.line(module, address) : NULL;
+    DwarfLine *const line = module ? find_line(module, address) : NULL;
+    const char *const file = line ? dw.line_file(line, NULL, NULL) : NULL;
     int number = 0;
-    const char *const file = line ? dw.line_info(line, NULL, &number, NULL, NULL, NULL) : NULL;
-    if (!file) return false;
+    if (!file || dw.line_number(line, &number)) return false;
     const char *const base = strrchr(file, '/');
     snprintf(out, room, "%s:%d", base ? base + 1 : file, number);
     return true;
