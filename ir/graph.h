@@ -63,6 +63,8 @@ typedef struct Output {
     int64_t offset; /* views: elements from the base's offset; sizes and strides are value's meta */
     bool
         held; /* of a joint graph: eager's tape holds the caller's memory, and minds writes to it */
+    /* OUT_kept: by forward input, then by forward output: was it looked at for writes before this value is read? */
+    const bool *minded;
 } Output;
 
 typedef struct Graph {

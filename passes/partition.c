@@ -13,29 +13,16 @@
  * saved: their base is. So gelu(x + b) saves the one tensor x + b.
  *
  * Where the joint graph says what eager's tape holds (OUT_kept), all of that can be made again from
- * what is saved, and of the caller's memory only what eager's tape holds is read where it is: other
- * memory may be written before the backward without eager's version check minding [semantics G3]. A
- * value that passes made one with an input or a result (a clone, a common subexpression) is saved as a
- * copy.
+ * what is saved. What is read in the caller's memory, not saved: partition_places.c.
  *
  * Ties go to values that are there anyway: inputs and the caller's outputs weigh a hair less. */
 #include "passes/copy.h"
 #include "passes/flow.h"
-#include "passes/internal.h"
+#include "passes/partition.h"
 #include "runtime/base/error.h"
-
-typedef struct Split {
-    Graph *joint;
-    int n_user;
-    bool *backward; /* by value id: depends on an output gradient or a partial sum */
-    bool *read;     /* by value id: the backward reads it */
-    bool *saved;    /* by value id */
-    bool *eager;    /* by id of an input: eager's tape holds its memory; NULL: not known */
-} Split;
 
 /* what belongs where -------------------------------------------------------------------------- */
 
-typedef void UseVisit(void *context, GVal *value);
 typedef struct UseContext {
     UseVisit *visit;
     void *context;
@@ -44,7 +31,7 @@ static void visit_slot(void *context, GVal **slot) {
     const UseContext *const use = context;
     if (*slot) use->visit(use->context, *slot);
 }
-static void each_use(Node *node, UseVisit *visit, void *context) {
+void each_use(Node *node, UseVisit *visit, void *context) {
     UseContext use = {visit, context};
     node_each_input(node, visit_slot, &use);
 }
@@ -81,22 +68,7 @@ static void classify(Split *split) {
         if (joint->outputs.at[i].value) mark_read(split, joint->outputs.at[i].value);
 }
 
-static bool is_kept(const Output *output) { return output->kind == OUT_kept; }
-
-/* Which inputs' memory eager's tape holds. */
-static bool find_eager(Split *split) {
-    const Graph *const joint = split->joint;
-    for (int i = 0; i < joint->outputs.n; i++) {
-        if (!is_kept(&joint->outputs.at[i])) continue;
-        if (!split->eager) split->eager = ARENA_ARRAY(joint->arena, bool, joint->n_vals + 1);
-        if (!split->eager) return false;
-        const int input = joint->outputs.at[i].base;
-        if (input >= 0) split->eager[joint->inputs.at[input]->id] = true;
-    }
-    return true;
-}
-
-static bool can_recompute(const Node *node) {
+bool can_recompute(const Node *node) {
     if (!node_is_pure(node)) return false;
     const OpKind kind = node->row->kind;
     if (kind == KIND_pointwise || kind == KIND_view) return true;
@@ -107,33 +79,11 @@ static bool can_recompute(const Node *node) {
 
 /* the cut ------------------------------------------------------------------------------------- */
 
-/* A result of the caller's, in memory whose writes eager's tape minds: the backward may read it there. */
-static int held_output(const Split *split, const GVal *value) {
-    for (int i = 0; i < split->n_user; i++) {
-        const Output *const output = &split->joint->outputs.at[i];
-        if (output->value == value && output->kind == OUT_new && (output->held || !split->eager))
-            return i;
-    }
-    return -1;
-}
-
-static bool is_written(const Graph *joint, const GVal *input) {
-    for (int i = 0; i < joint->writes.n; i++)
-        if (joint->writes.at[i].input == input) return true;
-    return false;
-}
-
-/* An input that the backward may read where it is: its writes are minded by eager's tape. Of any other a copy is saved. */
-static bool stays(const Split *split, const GVal *value) {
-    return !value->def && !is_written(split->joint, value) &&
-           (!split->eager || split->eager[value->id]);
-}
-
 static int64_t weight(const Split *split, const GVal *value) {
     if (value->def && value->def->row->kind == KIND_view) return FLOW_MANY;
     const int64_t numel = sym_hint(split->joint->env, value->base.meta->numel);
     const int64_t bytes = max_i64(1, numel) * dtype_bytes(value->base.meta->dtype);
-    const bool there = stays(split, value) || held_output(split, value) >= 0;
+    const bool there = stays_in_place(split, value) || held_output(split, value) >= 0;
     return min_i64(bytes, FLOW_MANY >> 8) * 4 - (there ? 1 : 0);
 }
 
@@ -166,7 +116,7 @@ static bool cut(Split *split) {
     for (int i = 0; i < joint->n_forward_inputs; i++) add_value(&net, joint->inputs.at[i], true);
     for (Node *node = joint->first; node; node = node->next) {
         if (!node->n_outs || split->backward[node->outs[0].id]) continue;
-        const bool recompute = can_recompute(node);
+        const bool recompute = can_recompute(node) && !split->fixed[node->id];
         for (int i = 0; i < node->n_outs; i++) add_value(&net, &node->outs[i], !recompute);
         net.user = node;
         if (recompute) each_use(node, connect_input, &net);
@@ -227,12 +177,13 @@ static Graph *build_backward(const Split *split, GVal *const *saved, int n_saved
     for (int i = joint->n_forward_inputs; !kept && i < joint->inputs.n; i++)
         if (!copy_input(&copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return NULL;
     for (int i = split->n_user; i < joint->outputs.n; i++)
-        if (joint->outputs.at[i].value && is_kept(&joint->outputs.at[i]) == kept)
+        if (joint->outputs.at[i].value && (joint->outputs.at[i].kind == OUT_kept) == kept)
             copy_need(&copy, joint->outputs.at[i].value);
     copy_need_inputs(&copy, joint, NULL);
     if (!copy_needed(&copy, joint)) return NULL;
     for (int i = split->n_user; i < joint->outputs.n; i++)
-        if (is_kept(&joint->outputs.at[i]) == kept) copy_output(&copy, &joint->outputs.at[i]);
+        if ((joint->outputs.at[i].kind == OUT_kept) == kept)
+            copy_output(&copy, &joint->outputs.at[i]);
     if (!kept) own_outputs(copy.to);
     return copy.to;
 }
@@ -250,7 +201,7 @@ static GVal **list_saved(const Split *split, Partition *partition) {
     partition->n_saved = saved.n;
     partition->saved_inputs = ARENA_ARRAY(joint->arena, int, saved.n + 1);
     for (int i = 0; partition->saved_inputs && i < saved.n; i++)
-        partition->saved_inputs[i] = stays(split, saved.at[i]) ? saved.at[i]->index : -1;
+        partition->saved_inputs[i] = stays_in_place(split, saved.at[i]) ? saved.at[i]->index : -1;
     return saved.at;
 }
 
@@ -264,7 +215,7 @@ static Partition *split_joint(Graph *joint) {
     Partition *const partition = ARENA_NEW(arena, Partition);
     if (!split.backward || !split.read || !split.saved || !partition) return NULL;
     classify(&split);
-    if (!find_eager(&split) || !cut(&split)) return NULL;
+    if (!partition_places(&split) || !cut(&split)) return NULL;
     GVal *const *const saved = list_saved(&split, partition);
     if (!partition->saved_inputs) return NULL;
     partition->forward = build_forward(&split, saved, partition);

@@ -4,6 +4,7 @@
  *   training_saved.c    what eager's tape would hold        training_launch.c  a launch and its tape node
  *   training_keyed.c    the backward of one key             training_expand.c  eager's nodes instead
  *   training_marks.c    which values carry gradients        training_history.c what a captured backward left
+ *   training_minded.c   what may be read where it lies
  */
 #ifndef SINTER_RUNTIME_TRAINING_PARTS_H
 #define SINTER_RUNTIME_TRAINING_PARTS_H
@@ -93,6 +94,10 @@ typedef struct Launch { /* context of one tape node */
  * forward values are those of `forward` (the functional graph was copied from it). */
 Status tape_plan_make(Training *t, Graph *forward);
 Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values);
+/* The value that stands for the memory of a value of the functional graph. */
+const GVal *tape_plan_memory(const GVal *value);
+/* training_minded.c: says of every kept output before whose memory's check it is never read (Output.minded). */
+Status tape_plan_mind(const Training *t, Graph *joint);
 /* Which of eager's nodes run for these gradients. */
 bool *tape_plan_ran(const Training *t, Arena *arena, const bool *defined, const bool *needs);
 

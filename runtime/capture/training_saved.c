@@ -20,7 +20,7 @@ static const Node *put_by(const GVal *value) {
     return NULL;
 }
 
-static const GVal *memory_of(const GVal *value) {
+const GVal *tape_plan_memory(const GVal *value) {
     const GVal *memory = root_of(value);
     for (const Node *put = put_by(memory); put; put = put_by(memory)) memory = &put->outs[0];
     return memory;
@@ -36,7 +36,7 @@ static int add_watch(TapePlan *p, bool output, int index) {
 
 static int watch_of(TapePlan *p, const Training *t, const GVal *value) {
     const Graph *const g = p->functional;
-    const GVal *const root = memory_of(value);
+    const GVal *const root = tape_plan_memory(value);
     for (int i = 0; i < g->writes.n; i++)
         if (root_of(g->writes.at[i].value) == root)
             return add_watch(p, false, g->writes.at[i].input->index);
@@ -105,7 +105,7 @@ Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values) {
         const Output kept = kept_output(joint, values[t->tape.held.at[i].value->id]);
         VEC_PUSH(joint->arena, &joint->outputs, kept);
     }
-    return error_pending();
+    return error_pending() ? error_pending() : tape_plan_mind(t, joint);
 }
 
 /* from the results back: an op whose result is reached passes the gradient to what it needs */

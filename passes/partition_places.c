@@ -1,0 +1,117 @@
+/* partition_places.c: which of the caller's memory the backward may read where it lies.
+ *
+ * Where the joint graph says what eager's tape holds (OUT_kept), that is memory that the tape holds too: other memory
+ * may be written before the backward without eager's version check minding [semantics G3]. And what is made again from
+ * it must be kept for ops that eager runs behind that check alone (Output.minded); else it is saved. A value that
+ * passes made one with an input or a result (a clone, a common subexpression) is saved as a copy. */
+#include "passes/partition.h"
+
+static bool is_kept(const Output *output) { return output->kind == OUT_kept; }
+
+/* Which inputs' memory eager's tape holds. */
+static bool find_eager(Split *split) {
+    const Graph *const joint = split->joint;
+    for (int i = 0; i < joint->outputs.n; i++) {
+        if (!is_kept(&joint->outputs.at[i])) continue;
+        if (!split->eager) split->eager = ARENA_ARRAY(joint->arena, bool, joint->n_vals + 1);
+        if (!split->eager) return false;
+        const int input = joint->outputs.at[i].base;
+        if (input >= 0) split->eager[joint->inputs.at[input]->id] = true;
+    }
+    return true;
+}
+
+int held_output(const Split *split, const GVal *value) {
+    for (int i = 0; i < split->n_user; i++) {
+        const Output *const output = &split->joint->outputs.at[i];
+        if (output->value == value && output->kind == OUT_new && (output->held || !split->eager))
+            return i;
+    }
+    return -1;
+}
+
+static bool is_written(const Graph *joint, const GVal *input) {
+    for (int i = 0; i < joint->writes.n; i++)
+        if (joint->writes.at[i].input == input) return true;
+    return false;
+}
+
+bool stays_in_place(const Split *split, const GVal *value) {
+    return !value->def && !is_written(split->joint, value) &&
+           (!split->eager || split->eager[value->id]);
+}
+
+/* Number of the forward input or (after those) output whose memory a value may be read in; -1: none. */
+static int place_of(const Split *split, const GVal *value) {
+    if (stays_in_place(split, value)) return value->index;
+    const int output = held_output(split, value);
+    return output < 0 ? -1 : split->joint->n_forward_inputs + output;
+}
+
+static GVal *root_of(GVal *value) {
+    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
+    return value;
+}
+
+/* A kept value that is a caller's memory itself, which is not minded for it: of that a copy is saved. */
+static void leave_place(Split *split, const Output *kept) {
+    const GVal *const root = root_of(kept->value);
+    for (int at = place_of(split, root); at >= 0 && !kept->minded[at]; at = place_of(split, root)) {
+        if (at < split->joint->n_forward_inputs)
+            split->eager[root->id] = false;
+        else
+            split->joint->outputs.at[at - split->joint->n_forward_inputs].held = false;
+    }
+}
+
+typedef struct Cone { /* of nodes that a kept value may be recomputed by */
+    Split *split;
+    const Output *kept;
+    int *seen, stamp; /* by node id */
+    Node **stack;
+    int n;
+    const Node *user; /* NULL: the kept value itself */
+} Cone;
+
+static void enter_cone(void *context, GVal *value) {
+    Cone *const cone = context;
+    const Split *const split = cone->split;
+    GVal *const root = root_of(value);
+    const int at = place_of(split, root);
+    if (at >= 0 && cone->user) split->fixed[cone->user->id] |= !cone->kept->minded[at];
+    Node *const node = root->def;
+    if (!node || split->backward[root->id] || !can_recompute(node)) return;
+    if (split->fixed[node->id] || cone->seen[node->id] == cone->stamp) return;
+    cone->seen[node->id] = cone->stamp;
+    cone->stack[cone->n++] = node;
+}
+
+static void fix_cone(Cone *cone) {
+    cone->stamp++;
+    cone->user = NULL;
+    enter_cone(cone, cone->kept->value);
+    while (cone->n) {
+        Node *const node = cone->stack[--cone->n];
+        cone->user = node;
+        each_use(node, enter_cone, cone);
+    }
+}
+
+static bool find_fixed(Split *split) {
+    Graph *const joint = split->joint;
+    split->fixed = ARENA_ARRAY(joint->arena, bool, joint->n_nodes + 1);
+    Cone cone = {.split = split,
+                 .seen = ARENA_ARRAY(joint->arena, int, joint->n_nodes + 1),
+                 .stack = ARENA_ARRAY(joint->arena, Node *, joint->n_nodes + 1)};
+    if (!split->fixed || !cone.seen || !cone.stack) return false;
+    for (int i = 0; i < joint->outputs.n; i++)
+        if (is_kept(&joint->outputs.at[i])) leave_place(split, &joint->outputs.at[i]);
+    for (int i = 0; i < joint->outputs.n; i++) {
+        if (!is_kept(&joint->outputs.at[i])) continue;
+        cone.kept = &joint->outputs.at[i];
+        fix_cone(&cone);
+    }
+    return true;
+}
+
+bool partition_places(Split *split) { return find_eager(split) && find_fixed(split); }
