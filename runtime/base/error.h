@@ -1,6 +1,6 @@
 /* error.h: the thread's pending error.
  *
- * The first error stays pending until error_take(): later raises are dropped, so the root cause survives. The slot
+ * The first error stays pending until sn_error_take(): later raises are dropped, so the root cause survives. The slot
  * is reached through one thread-local pointer, which the runtime repoints when a thread changes its sn_state.
  * `op` and `where` are filled by whoever knows them (the dispatcher knows the op, capture the call site). A call site is
  * kept as an address and named when the error is taken: most errors are handled without being read.

@@ -27,7 +27,8 @@ static struct {
     int (*report)(Dwfl *, pid_t);
     int (*report_end)(Dwfl *, void *, void *);
     DwflModule *(*module)(Dwfl *, uint64_t);
-    /* a unit is its Dwarf_Die; NULL: the first; the bias is what the addresses in memory are above those in the file */
+    /* a unit is its Dwarf_Die; after NULL comes the first; the bias is what the addresses in memory
+     * are above those in the file */
     DwarfUnit *(*next_unit)(DwflModule *, DwarfUnit *, uint64_t *bias);
     int (*unit_has)(DwarfUnit *, uint64_t); /* 1, 0 or -1: an error */
     DwarfLine *(*line)(DwarfUnit *, uint64_t);

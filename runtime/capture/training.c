@@ -94,24 +94,9 @@ static Status split_graphs(void *context) {
 
 /* The usual case: all gradients in the layouts of the backward's inputs. */
 static Status make_usual(Training *t, const Graph *backward) {
-    Arena *const arena = backward->arena;
-    BackwardCase *const c = &t->usual;
-    *c = (BackwardCase){.defined = t->out_tracked,
-                        .needs = t->want,
-                        .partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1),
-                        .metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1),
-                        .env = backward->env,
-                        .first_guard = sym_guard_count(backward->env),
-                        .n_saved = t->partition->n_saved};
-    if (!c->partial || !c->metas) return ST_MEMORY;
-    int n = t->n_saved = t->partition->n_saved;
-    for (int i = 0; i < t->n_user; i++)
-        if (t->out_tracked[i]) c->metas[i] = backward->inputs.at[n++]->base.meta;
-    if (backward->inputs.n != n)
-        return error_raise(ST_INTERNAL, "a backward graph of %d inputs, not %d", backward->inputs.n,
-                           n);
-    c->ran = tape_plan_ran(t, arena, c->defined, c->needs);
-    return c->ran ? ST_OK : error_pending();
+    TRY(training_usual(t, backward->arena, backward->env));
+    t->usual.n_saved = t->n_saved = t->partition->n_saved;
+    return training_note_layouts(t, &t->usual, backward);
 }
 
 static Status settle(Variant *v, Status status) {

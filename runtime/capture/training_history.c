@@ -88,18 +88,10 @@ static Status check_results(const Training *t, const bool *used) {
 /* One key for every call: without code a layout is no matter. */
 static Status make_usual(Training *t, Arena *arena) {
     const Graph *const g = t->tape.functional;
-    BackwardCase *const c = &t->usual;
-    *c = (BackwardCase){.defined = t->out_tracked,
-                        .needs = t->want,
-                        .partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1),
-                        .metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1),
-                        .env = g->env,
-                        .first_guard = sym_guard_count(g->env)};
-    if (!c->partial || !c->metas) return ST_MEMORY;
+    TRY(training_usual(t, arena, g->env));
     for (int i = 0; i < t->n_user; i++)
-        if (t->out_tracked[i]) c->metas[i] = g->outputs.at[i].value->base.meta;
-    c->ran = tape_plan_ran(t, arena, c->defined, c->needs);
-    return c->ran ? ST_OK : ST_MEMORY;
+        if (t->out_tracked[i]) t->usual.metas[i] = g->outputs.at[i].value->base.meta;
+    return ST_OK;
 }
 
 /* What nothing holds may be written. */

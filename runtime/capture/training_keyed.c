@@ -6,11 +6,12 @@
  * (beyond the bound, or because compiling failed) expands into eager's nodes, with the same bits. */
 #include "runtime/capture/training_parts.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
 
-enum { MAX_CASES = 8 }; /* a text below says it */
+enum { MAX_CASES = 8 };
 
 const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
@@ -85,13 +86,27 @@ static JointSpec joint_spec(const CaseJob *job) {
                        .grad_meta = job->variant->dynamic ? NULL : metas};
 }
 
-/* The layouts of its inputs after the saved values: the partial sums, then the gradients. */
-static void note_layouts(const Training *t, BackwardCase *c, const Graph *graph) {
+Status training_note_layouts(const Training *t, BackwardCase *c, const Graph *graph) {
     int n = c->n_saved;
     for (int i = 0; i < t->n_inputs; i++)
         if (c->partial[i]) c->sums[i] = graph->inputs.at[n++]->base.meta;
     for (int i = 0; i < t->n_user; i++)
         if (c->defined[i]) c->metas[i] = graph->inputs.at[n++]->base.meta;
+    if (graph->inputs.n == n) return ST_OK;
+    return error_raise(ST_INTERNAL, "a backward graph of %d inputs, not %d", graph->inputs.n, n);
+}
+
+Status training_usual(Training *t, Arena *arena, const SymEnv *env) {
+    BackwardCase *const c = &t->usual;
+    *c = (BackwardCase){.defined = t->out_tracked,
+                        .needs = t->want,
+                        .partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1),
+                        .metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1),
+                        .env = env,
+                        .first_guard = sym_guard_count(env)};
+    if (!c->partial || !c->metas) return ST_MEMORY;
+    c->ran = tape_plan_ran(t, arena, c->defined, c->needs);
+    return c->ran ? ST_OK : ST_MEMORY;
 }
 
 static Status plan_case(void *context) {
@@ -116,15 +131,18 @@ static Status plan_case(void *context) {
     c->n_saved = keyed->n_saved;
     c->first_guard = sym_guard_count(variant_env);
     c->env = env;
-    note_layouts(t, c, keyed->graph);
+    TRY(training_note_layouts(t, c, keyed->graph));
     const PassOptions options = compile_pass_options(NULL, &c->info);
     TRY(passes_run(keyed->graph, "decompose,fold,cse,dce,reinplace," PLAN_PASSES, &options));
     job->plan = keyed->graph->plan;
     return ST_OK;
 }
 
-static void refuse(BackwardCase *c, const char *why) {
-    snprintf(c->info.reason, sizeof c->info.reason, "%s", why);
+PRINTF_LIKE(2, 3) static void refuse(BackwardCase *c, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->info.reason, sizeof c->info.reason, format, args);
+    va_end(args);
 }
 
 /* A failure leaves the case without code, and says why. */
@@ -180,7 +198,7 @@ static const BackwardCase *make(const Variant *v, Training *t, const int64_t *sy
     else if (t->n_cases < MAX_CASES)
         compile_case(v, symbols, c);
     else
-        refuse(c, "a backward is compiled for 8 other keys at most");
+        refuse(c, "a backward is compiled for %d other keys at most", MAX_CASES);
     t->n_cases++;
     c->next = atomic_load_explicit(&t->cases, memory_order_relaxed);
     atomic_store_explicit(&t->cases, c, memory_order_release);

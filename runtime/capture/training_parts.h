@@ -105,6 +105,10 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const bool *defined, const 
 const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols,
                                   const TapeBackward *call);
 void training_cases_free(Training *t);
+/* Fills t->usual, but for the saved values and the layouts. */
+Status training_usual(Training *t, Arena *arena, const SymEnv *env);
+/* The layouts of a backward's inputs after the saved values: the partial sums, then the gradients. */
+Status training_note_layouts(const Training *t, BackwardCase *c, const Graph *graph);
 /* A metadata with the launch's sizes. */
 const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols);
 
