@@ -233,15 +233,23 @@ static Status saved_result(TapeNode *node, const TapeSaved *saved, bool create_g
     return ST_OK;
 }
 
-/* A saved argument again; its history is that of the call, though its handle may have been detached in place since. */
+static const TapeEdge *edge_of(const TapeNode *node, const TapeSaved *saved) {
+    const RowNode *const row = row_node(node);
+    if (saved->item < 0) return &node->edges[saved->arg];
+    int items = row->row->n_params;
+    for (int i = 0; i < saved->arg; i++)
+        if (row->args[i].kind == ARG_tensors) items += row->args[i].n;
+    return &node->edges[items + saved->item];
+}
+
+/* A saved argument again; its history is that of the call, whatever became of its handle since. */
 static Status saved_argument(TapeNode *node, const TapeSaved *saved, bool create_graph, Val **out) {
     sn_tensor *t = saved->tensor;
-    const TapeEdge *const edge = &node->edges[saved->arg], *const now = tape_edge_now(edge);
-    const bool own = edge->target && !edge->leaf && !now->leaf;
-    if (create_graph && own && !t->autograd) {
+    const TapeEdge *const edge = create_graph ? edge_of(node, saved) : NULL;
+    if (edge && edge->target && !edge->leaf) {
         t = tensor_from_storage(t->storage, t->base.meta, t->offset);
         if (!t) return ST_MEMORY;
-        TRY(tape_attach(t, now->target, now->output));
+        TRY(tape_attach(t, edge->target, edge->output));
     }
     *out = &t->base;
     return ST_OK;
@@ -272,7 +280,8 @@ static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
         else if (saved->item < 0)
             TRY(saved_argument(node, saved, call->create_graph, &rc->args[saved->arg].val));
         else
-            ((Val **)rc->args[saved->arg].vals)[saved->item] = &saved->tensor->base;
+            TRY(saved_argument(node, saved, call->create_graph,
+                               &((Val **)rc->args[saved->arg].vals)[saved->item]));
     }
     return ST_OK;
 }
@@ -434,12 +443,7 @@ static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item
     TRY(scope_push(state, false));
     state->exclude |= KEY_BIT(autograd);
     sn_tensor *const copy = tape_clone(t, NULL);
-    Status status = copy ? save_value(r, copy, item, list_item) : error_pending();
-    if (status == ST_OK &&
-        tape_tracks(t)) { /* for create_graph the copy stands for the value before */
-        const TapeEdge edge = r->node->edges[item.arg];
-        if (edge.target && !edge.leaf) status = tape_attach(copy, edge.target, edge.output);
-    }
+    const Status status = copy ? save_value(r, copy, item, list_item) : error_pending();
     scope_pop(state);
     return status;
 }
@@ -463,7 +467,7 @@ static Status save_results(Recording *r, const SavePlan *plan) {
         const SaveItem item = plan->items[i];
         if (item.result < 0 || !is_due(&item, r->needs) || item.result >= r->call->n_outs) continue;
         sn_tensor *const t = r->call->outs[item.result];
-        sn_tensor *const alias = t ? tape_alias(t) : NULL;
+        sn_tensor *const alias = t ? tensor_alias(t) : NULL;
         if (!alias) return error_pending();
         TapeSaved *const saved = &r->row->saved[r->row->n_saved++];
         *saved = (TapeSaved){.tensor = alias,

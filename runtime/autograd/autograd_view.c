@@ -270,13 +270,9 @@ Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
     return status;
 }
 
-static bool is_wanted_leaf(const sn_tensor *t) {
-    return t->autograd && t->autograd->requires_grad && !t->autograd->node;
-}
-
 Status tape_check_view(const sn_tensor *of, bool no_grad) {
     const sn_tensor *const base = of ? tape_view_base(of) : NULL;
-    if (of && is_wanted_leaf(base ? base : of))
+    if (of && tape_is_wanted_leaf(base ? base : of))
         return error_raise(ST_STATE,
                            "a view of a leaf that requires gradients would be written in place");
     if (no_grad)
@@ -287,7 +283,7 @@ Status tape_check_view(const sn_tensor *of, bool no_grad) {
 }
 
 Status tape_check_inplace(const sn_tensor *t) {
-    if (is_wanted_leaf(t))
+    if (tape_is_wanted_leaf(t))
         return error_raise(ST_STATE, "a leaf that requires gradients would be written in place");
     if (!t->autograd || !t->autograd->view) return ST_OK;
     return tape_check_view(t, t->autograd->view->no_grad);

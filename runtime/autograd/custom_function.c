@@ -131,18 +131,31 @@ static Status separate(sn_tensor *const *in, int n_in, sn_tensor **out, int n_ou
     return ST_OK;
 }
 
-/* A saved output is kept without history: the node must not hold itself. */
-static Status detach_saved(CustomNode *custom, sn_tensor *const *out, int n_out) {
+static int index_of(sn_tensor *const *list, int n, const sn_tensor *t) {
+    while (n-- > 0 && list[n] != t) {}
+    return n;
+}
+
+/* What a body saves need be no argument, so it has its history with it. A result has none: the node must not hold itself. */
+static Status settle(TapeSaved *saved) {
+    TapeEdge edge = {0};
+    if (saved->result < 0) TRY(tape_edge_set(&edge, saved->tensor));
+    sn_tensor *const kept = tape_kept(saved->tensor);
+    Status status = kept ? ST_OK : ST_MEMORY;
+    if (kept && edge.target && !edge.leaf) status = tape_attach(kept, edge.target, edge.output);
+    tape_edge_drop(&edge);
+    if (!kept) return status;
+    tensor_release(saved->tensor);
+    saved->tensor = kept;
+    return status;
+}
+
+/* Until now the node has held the tensors that the body named. */
+static Status settle_saved(CustomNode *custom, sn_tensor *const *out, int n_out) {
     for (int i = 0; i < custom->n_saved; i++) {
         TapeSaved *const saved = &custom->saved[i];
-        for (int k = 0; k < n_out; k++) {
-            if (saved->tensor != out[k]) continue;
-            sn_tensor *const alias = tape_alias(out[k]);
-            if (!alias) return ST_MEMORY;
-            tensor_release(saved->tensor);
-            saved->tensor = alias, saved->result = (int16_t)k;
-            break;
-        }
+        saved->result = (int16_t)index_of(out, n_out, saved->tensor);
+        TRY(settle(saved));
     }
     return ST_OK;
 }
@@ -160,7 +173,7 @@ static Status take_place(TapeNode *node) {
 static Status record(TapeNode *node, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     TRY(separate(in, n_in, out, n_out));
     TRY(take_place(node));
-    TRY(detach_saved(custom_of(node), out, n_out));
+    TRY(settle_saved(custom_of(node), out, n_out));
     for (int i = 0; i < n_in; i++) TRY(tape_node_link(node, i, in[i]));
     for (int i = 0; i < n_out; i++) {
         node->out_meta[i] = out[i]->base.meta;
@@ -224,10 +237,10 @@ Status custom_save(sn_frame *f, sn_tensor *t) {
         if (!saved) return ST_MEMORY;
         custom->saved = saved, custom->room_saved = room;
     }
-    TapeSaved *const saved = &custom->saved[custom->n_saved];
-    *saved = (TapeSaved){.arg = -1, .item = -1, .result = -1};
-    TRY(tape_save(saved, t));
-    custom->n_saved++;
+    TRY(tape_save_check(t));
+    tensor_retain(t);
+    custom->saved[custom->n_saved++] =
+        (TapeSaved){.tensor = t, .version = tensor_version(t), .arg = -1, .item = -1, .result = -1};
     return ST_OK;
 }
 

@@ -27,10 +27,6 @@ static void exchange(sn_tensor *a, sn_tensor *b) {
 }
 
 /* A leaf keeps its place in histories, its gradient and its hooks. */
-static bool stays_leaf(const sn_tensor *t) {
-    return t->autograd && t->autograd->requires_grad && !t->autograd->node;
-}
-
 static Status relayout_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) {
     if (row->id == OP_detach) return tape_requires_grad(self, false);
     self->base.meta = view->base.meta;
@@ -39,7 +35,7 @@ static Status relayout_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) 
 }
 
 static Status change(const OpRow *row, sn_tensor *self, sn_tensor *view, bool recorded) {
-    if (!recorded && stays_leaf(self)) {
+    if (!recorded && tape_is_wanted_leaf(self)) {
         TRY(relayout_leaf(row, self, view));
     } else {
         exchange(self, view);

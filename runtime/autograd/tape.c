@@ -183,15 +183,6 @@ AutogradMeta *tape_meta(sn_tensor *t) {
     return t->autograd = meta;
 }
 
-sn_tensor *tape_alias(const sn_tensor *t) {
-    sn_state *const state = state_get();
-    if (scope_push(state, false) != ST_OK) return NULL;
-    sn_tensor *const alias = tensor_from_storage(t->storage, t->base.meta, t->offset);
-    if (alias) tape_own(state, alias);
-    scope_pop(state);
-    return alias;
-}
-
 static void free_meta(sn_tensor *t) {
     AutogradMeta *const meta = t->autograd;
     t->autograd = NULL;
@@ -330,15 +321,24 @@ void tape_hook_remove(sn_tensor *t, int64_t id) {
 
 /* saved tensors ------------------------------------------------------------------------------- */
 
-Status tape_save(TapeSaved *saved, sn_tensor *t) {
-    if (UNLIKELY(t->flags & TF_inference))
-        return error_raise(ST_STATE,
-                           "backward would need a tensor of inference mode, which has no version; "
-                           "sn_clone it outside that mode first");
+Status tape_save_check(const sn_tensor *t) {
+    if (LIKELY(!(t->flags & TF_inference))) return ST_OK;
+    return error_raise(ST_STATE,
+                       "backward would need a tensor of inference mode, which has no version; "
+                       "sn_clone it outside that mode first");
+}
+
+sn_tensor *tape_kept(sn_tensor *t) {
+    if (!tape_is_wanted_leaf(t)) return tensor_alias(t);
     tensor_retain(t);
-    saved->tensor = t;
+    return t;
+}
+
+Status tape_save(TapeSaved *saved, sn_tensor *t) {
+    TRY(tape_save_check(t));
+    saved->tensor = tape_kept(t);
     saved->version = tensor_version(t);
-    return ST_OK;
+    return LIKELY(saved->tensor != NULL) ? ST_OK : ST_MEMORY;
 }
 
 Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32_t expected) {

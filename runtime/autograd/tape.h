@@ -53,6 +53,11 @@ static inline bool tape_is_leaf(const sn_tensor *t) {
     return !meta || (!meta->node && !(meta->view && tape_view_tracks(t)));
 }
 
+/* A leaf that requires gradients. */
+static inline bool tape_is_wanted_leaf(const sn_tensor *t) {
+    return t->autograd && t->autograd->requires_grad && !t->autograd->node;
+}
+
 /* tensors ------------------------------------------------------------------------------------- */
 AutogradMeta *tape_meta(sn_tensor *t);            /* made if absent; NULL: out of memory */
 Status tape_requires_grad(sn_tensor *t, bool on); /* of a leaf of floating dtype */
@@ -63,7 +68,7 @@ void tape_grad_replace(sn_tensor *t, sn_tensor *grad); /* by one that it had; ca
 int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure); /* id > 0; 0 raised */
 void tape_hook_remove(sn_tensor *t, int64_t id);
 
-/* A tensor that a node needs in backward: its handle and the version it had. */
+/* A tensor that a node needs in backward: a handle and the version it had. */
 typedef struct TapeSaved {
     sn_tensor *tensor; /* owned; NULL: nothing */
     sn_tensor
@@ -72,7 +77,14 @@ typedef struct TapeSaved {
     int16_t arg, item; /* argument (and list item), or -1 */
     int16_t result;    /* or result number, -1 */
 } TapeSaved;
-Status tape_save(TapeSaved *saved, sn_tensor *t);                   /* refuses inference tensors */
+/* What a node keeps of t, owned; NULL raises. A leaf is kept itself, as edges keep it. Else it is another handle of its
+ * memory without history, which the edges have: t, or what it views, may take a result of the node in place, and the node
+ * must not hold what holds it.
+ *
+ *     v = b[0]   u = v * w   b += u        b -> AddBackward -> MulBackward -> v's memory; v itself would hold b */
+sn_tensor *tape_kept(sn_tensor *t);
+Status tape_save_check(const sn_tensor *t);       /* refuses inference tensors */
+Status tape_save(TapeSaved *saved, sn_tensor *t); /* checks; the kept and its version */
 static inline uint32_t tape_saved_version(const TapeSaved *saved) { /* now */
     return tensor_version(UNLIKELY(saved->memory != NULL) ? saved->memory : saved->tensor);
 }
@@ -157,8 +169,6 @@ static inline void tape_own(sn_state *state, sn_tensor *t) {
     const bool innermost = tensor_in_scope(t) && tensor_scope_slot(t) >= first;
     if (!innermost || !scope_take(state, t)) tensor_retain(t);
 }
-/* Another handle of t's data without history, owned by the caller; NULL raises. */
-sn_tensor *tape_alias(const sn_tensor *t);
 void *tape_block_take(size_t bytes, uint16_t *class); /* uninitialised; NULL raises */
 void tape_block_give(void *block, uint16_t class);
 void tape_blocks_trim(sn_state *state);

@@ -180,7 +180,7 @@ static Status watch(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs)
             TRY(tape_save(to, inputs[w->index]));
             continue;
         }
-        *to = (TapeSaved){.tensor = tape_alias(outs[w->index]),
+        *to = (TapeSaved){.tensor = tensor_alias(outs[w->index]),
                           .version = tensor_version(outs[w->index])};
         if (!to->tensor) return error_pending();
     }

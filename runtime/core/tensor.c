@@ -135,6 +135,18 @@ sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset) {
     return t;
 }
 
+sn_tensor *tensor_alias(const sn_tensor *t) {
+    sn_tensor *const alias = tensor_block_take(state_get(), BLOCK_header);
+    if (UNLIKELY(!alias)) return NULL;
+    *alias = (sn_tensor){.base = t->base,
+                         .refs = 1,
+                         .flags = t->flags & TF_inference,
+                         .block = BLOCK_header,
+                         .keys = t->keys};
+    tensor_set_storage(alias, t->storage, t->offset);
+    return alias;
+}
+
 static void put_number(void *to, DType dtype, const Arg *number) {
     const int64_t i = number->kind == ARG_float ? (int64_t)number->f : number->i;
     const double f = arg_double(number);

@@ -109,6 +109,8 @@ sn_tensor *tensor_new(const Meta *meta); /* fresh uninitialised storage */
 sn_tensor *tensor_new_zero(const Meta *meta);
 sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset); /* shares storage */
 void tensor_mark_inference(sn_tensor *t); /* as if made in inference mode */
+/* Another handle of t's data, of the same mode, without history: the caller's, not a scope's. NULL raises. */
+sn_tensor *tensor_alias(const sn_tensor *t);
 /* Retains storage. */
 sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta, int64_t offset);
 /* 0-dim, wrapped; dtype DT_default: the number's */

@@ -147,6 +147,33 @@ START_TEST(g3_a_compiled_node_expands_for_double_backward) {
 }
 END_TEST
 
+static sn_status product(sn_frame *f) { return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_in(f, 1))); }
+
+/* The gradient of w in fn(x, w), which is x; x changes its place in histories in between. */
+static sn_tensor *value_back(sn_function *fn, sn_tensor *x, bool detach) {
+    sn_tensor *const w = LEAF(7, 9), *const y = SN_CALL(fn, x, w), *grad = NULL;
+    if (detach)
+        sn_detach_(x);
+    else
+        sn_requires_grad_(x, true);
+    sn_gradients(SN_TENSORS(sn_sum(y)), SN_TENSORS(w), (sn_tensors){0}, SN_CREATE_GRAPH, &grad);
+    ck_assert_msg(grad && same_bits(grad, x), "%s", sn_error_take()->message);
+    return grad;
+}
+
+START_TEST(g3_a_saved_value_has_the_history_of_the_call) {
+    const Twin twin = twin_new(product, NULL, NULL, NULL);
+    for (int i = 0; i < 6; i++) {
+        sn_function *const fn = i % 2 ? twin.fast : twin.eager;
+        ck_assert(!sn_requires_grad(value_back(fn, F32(1, 9), false)));
+        sn_tensor *const from = LEAF(2, 9), *const x = sn_mul_scalar(from, sn_float(2));
+        ck_assert_int_eq(sn_backward(sn_sum(value_back(fn, x, true))), SN_OK);
+        ck_assert(at(sn_grad(from), 0) == 2);
+    }
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status two_sines(sn_frame *f) {
     sn_tensor *const a = sn_sin(sn_in(f, 0));
     sn_out(f, 1, a);
@@ -555,6 +582,7 @@ int main(void) {
         g2_equal_parts_stay_two_contributions,
         g3_versions_of_saved_values_are_checked,
         g3_a_compiled_node_expands_for_double_backward,
+        g3_a_saved_value_has_the_history_of_the_call,
         g3_versions_are_checked_where_eagers_nodes_took_over,
         g3_backward_twice_needs_retain_graph,
         g3_a_backward_inside_may_retain_the_graph,
