@@ -1,6 +1,7 @@
 /* patterns.c: groups of steps that single proposals rarely make together, about what the tape and capture must get right
  * in common: views of memory that is written and then used on both sides, fresh memory that is filled through views,
- * values without their history beside those with it, and leaves on both sides of a break. */
+ * values without their history beside those with it, leaves on both sides of a break, and what a backward may not read
+ * any more. */
 #include <stdio.h>
 
 #include "tests/fuzz/gen.h"
@@ -53,15 +54,17 @@ static int view_of(Gen *g, int v) {
     }
 }
 
+static void add(Gen *g, FzStep step) {
+    if (g->p->n_steps < FZ_STEPS) g->p->steps[g->p->n_steps++] = step;
+}
+
 static void backward_from(Gen *g, int v) {
     const int sum = g->grad_on && g->v[v].grad ? CALL(g, "aten::sum", of_value(v)) : -1;
-    if (sum >= 0 && g->p->n_steps < FZ_STEPS)
-        g->p->steps[g->p->n_steps++] = (FzStep){.kind = FZ_backward, .value = sum};
+    if (sum >= 0) add(g, (FzStep){.kind = FZ_backward, .value = sum});
 }
 
 static void maybe_break(Gen *g, int percent) {
-    if (gen_chance(g, percent) && g->p->n_steps < FZ_STEPS)
-        g->p->steps[g->p->n_steps++] = (FzStep){.kind = FZ_break};
+    if (gen_chance(g, percent)) add(g, (FzStep){.kind = FZ_break});
 }
 
 static int write(Gen *g, int v) {
@@ -124,9 +127,32 @@ static void around_a_break(Gen *g) {
     if (both >= 0 && gen_chance(g, 40)) backward_from(g, both);
 }
 
+static int holds_it(Gen *g, int v) {
+    static const char *const ops[] = {"aten::cos", "aten::exp", "aten::tanh", "aten::relu"};
+    return CALL(g, ops[gen_below(g, COUNT_OF(ops))], of_value(v));
+}
+
+/* Memory that one op holds, and of which what another holds could be made again, is written before the backward; which
+ * of the two it comes to, if any, is left to chance. */
+static void written_meanwhile(Gen *g) {
+    const int from = tracked(g, gen_chance(g, 50));
+    const int memory = from < 0 || gen_chance(g, 50) ? from : scaled(g, from, 1.5);
+    const int far = memory < 0 ? -1 : gen_chance(g, 70) ? scaled(g, memory, 2) : memory;
+    const int first = far < 0 ? -1 : holds_it(g, memory),
+              second = first < 0 ? -1 : holds_it(g, far);
+    if (second < 0 || !g->grad_on) return;
+    const int root = gen_chance(g, 70) ? second : first;
+    const int sum = g->v[root].grad ? CALL(g, "aten::sum", of_value(root)) : -1;
+    maybe_break(g, 60);
+    add(g, (FzStep){.kind = FZ_grad_mode, .times = SN_GRAD_OFF});
+    CALL(g, "aten::mul_.Tensor", of_value(memory), of_float(0.5));
+    add(g, (FzStep){.kind = FZ_grad_mode, .times = SN_GRAD_ON});
+    if (sum >= 0) add(g, (FzStep){.kind = FZ_backward, .value = sum});
+}
+
 void gen_pattern(Gen *g) {
-    static void (*const patterns[])(Gen *) = {written_views, written_views, fresh_memory, detached,
-                                              around_a_break};
+    static void (*const patterns[])(Gen *) = {written_views, written_views,  fresh_memory,
+                                              detached,      around_a_break, written_meanwhile};
     if (g->p->n_steps < FZ_STEPS - 16 && g->p->n_values < FZ_VALUES - 16)
         patterns[gen_below(g, COUNT_OF(patterns))](g);
 }
