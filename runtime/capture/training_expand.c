@@ -103,16 +103,13 @@ static sn_tensor *handle_of(const Expansion *e, const GVal *value) {
     return *slot = meta ? tensor_without_data(meta) : NULL;
 }
 
-/* The input with the history that it has outside: its leaf, or a handle of the result that it was. */
+/* The input with the history that it had at the call: that of the result that it was, or a leaf's. What the caller's own
+ * leaf is by now counts for nothing: it may be switched off, or be a result since. */
 static Status enter_input(const Expansion *e, int i) {
     const TapeEdge *const edge = tape_edge_now(&e->edges[i]);
-    const GVal *const value = e->run.graph->inputs.at[i];
-    if (edge->leaf) {
-        e->run.values[value->id] = edge->target;
-        return ST_OK;
-    }
-    sn_tensor *const t = handle_of(e, value);
-    return t ? tape_attach(t, edge->target, edge->output) : error_pending();
+    sn_tensor *const t = handle_of(e, e->run.graph->inputs.at[i]);
+    if (!t) return error_pending();
+    return edge->leaf ? tape_requires_grad(t, true) : tape_attach(t, edge->target, edge->output);
 }
 
 static void touch(void *context, GVal **slot) {
@@ -145,6 +142,15 @@ static void settle_node(const Expansion *e, TapeNode *node, int s) {
     if (e->used && e->used[s] && step->n_holds) tape_node_drop(node);
 }
 
+/* The node of a step; NULL: none of its arguments has a history. */
+static TapeNode *recorded(const Expansion *e, const Node *node) {
+    for (int i = 0; i < node->n_outs; i++) {
+        const sn_tensor *const t = e->run.values[node->outs[i].id];
+        if (t->autograd && t->autograd->node) return t->autograd->node;
+    }
+    return NULL;
+}
+
 static Status record_step(Expansion *e, int s) {
     const Node *const node = e->l->training->tape.steps.at[s].node;
     Arg args[MAX_ARGS];
@@ -155,11 +161,8 @@ static Status record_step(Expansion *e, int s) {
     TRY(error_pending());
     for (int i = 0; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
     TRY(tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)s));
-    for (int i = 0; i < node->n_outs; i++)
-        if (outs[i]->autograd && outs[i]->autograd->node) {
-            settle_node(e, outs[i]->autograd->node, s);
-            break;
-        }
+    TapeNode *const made = recorded(e, node);
+    if (made) settle_node(e, made, s);
     return ST_OK;
 }
 
@@ -247,12 +250,41 @@ Status training_expand(const Launch *l, const BackwardCase *c, TapeBackward *cal
     return status;
 }
 
+/* Nodes that stay lead to the leaves themselves, and hold them, as eager's do: only while they are recorded, and in a
+ * run that ends there, handles stand for leaves. */
+
+static void put_leaf(const Expansion *e, const GVal *value, void **place) {
+    const bool wanted = value && !value->def && e->needs[value->index];
+    const TapeEdge *const edge = wanted ? tape_edge_now(&e->edges[value->index]) : NULL;
+    if (!edge || !edge->leaf || *place != e->run.values[value->id]) return;
+    tensor_retain(edge->target);
+    tensor_release(*place);
+    *place = edge->target;
+}
+
+static void put_leaves(const Expansion *e, const Node *node, TapeNode *made) {
+    int n, item = node->row->n_params;
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (a->kind == ARG_tensor) put_leaf(e, gval(a->val), &made->edges[i].target);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            put_leaf(e, gval(a->vals[k]), &made->edges[item++].target);
+    }
+    TapeSaved *const saved = (TapeSaved *)made->class->saved(made, &n);
+    for (int i = 0; i < n; i++) {
+        void *held = saved[i].tensor;
+        put_leaf(e, saved_value(node, &saved[i]), &held);
+        saved[i].tensor = held;
+    }
+}
+
 static Status find_edges(const Expansion *e, TapeEdge *now) {
     const Training *const t = e->l->training;
     for (int i = 0; i < t->n_user; i++) {
         if (!t->out_tracked[i]) continue;
         sn_tensor *const root = handle_of(e, e->run.graph->outputs.at[i].value);
         TRY(root ? tape_edge_set(&now[i], root) : error_pending());
+        put_leaf(e, e->run.graph->outputs.at[i].value, &now[i].target);
     }
     return ST_OK;
 }
@@ -265,6 +297,11 @@ static Status become(Expansion *e, TapeEdge *now) {
     e->ran = ran, e->needs = t->want, e->used = e->l->used;
     TRY(restore(e));
     TRY(record_all(e));
+    for (int s = 0; s < t->tape.steps.n; s++) {
+        const Node *const node = t->tape.steps.at[s].node;
+        TapeNode *const made = recorded(e, node);
+        if (made) put_leaves(e, node, made);
+    }
     return find_edges(e, now);
 }
 
