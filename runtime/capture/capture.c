@@ -344,12 +344,11 @@ bool capture_requires_grad(sn_tensor *t) {
     return tracks;
 }
 
-/* What eager refuses to write is refused at the call, for sizes that a variant was made for too; the tape's reasons come
- * before the backend's. */
-static Status check_written(const Trace *trace, const TraceOp *op, const OpCall *call) {
-    if (call->form == FORM_inplace && write_is_recorded(trace, op))
-        TRY(trace_check_inplace(trace, op->operands[0]));
-    return eager_check_written(call);
+/* What the tape refuses to write is refused at the call, for sizes that a variant was made for too. As in eager that comes
+ * before the meta rule, which may refuse the sizes, and the backend's reasons come last. */
+static inline Status check_recorded(const Trace *trace, const TraceOp *op) {
+    if (LIKELY(op->form != FORM_inplace) || !write_is_recorded(trace, op)) return ST_OK;
+    return trace_check_inplace(trace, op->operands[0]);
 }
 
 /* Results of a functional op are new placeholders. */
@@ -368,7 +367,7 @@ static inline Status give_results(Capture *c, const OpCall *call, const TraceOp 
 
 /* The other forms return what they write. */
 static Status give_written(Capture *c, const OpCall *call, const TraceOp *op) {
-    TRY(check_written(c->trace, op, call));
+    TRY(eager_check_written(call));
     c->trace->writes = true;
     c->trace->tracked_writes |= op_tracks(c->trace, op);
     for (int i = 0; i < call->row->n_out; i++) call->outs[i] = call_written(call, i);
@@ -414,6 +413,7 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
     TRY(split_call(c, call, &s));
     TrieNode *const node = follow(c, call, &s, current_modes(state_get()), full);
     if (!node) return full && *full ? ST_OK : ST_MEMORY;
+    TRY(check_recorded(c->trace, &node->op));
     const Meta *inferred[MAX_OUTS];
     if (!given)
         TRY(infer(c, node, call, &s, inferred));
@@ -650,7 +650,9 @@ static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, St
         return false;
     const int touched = c->trace->inputs.n;
     const bool matches = match(c, call, &node->op, entry);
-    if (LIKELY(matches)) *status = advance(c, call, node, call->args, entry->numbers, entry->out);
+    if (LIKELY(matches)) *status = check_recorded(c->trace, &node->op);
+    if (LIKELY(matches && *status == ST_OK))
+        *status = advance(c, call, node, call->args, entry->numbers, entry->out);
     if (LIKELY(matches && *status == ST_OK)) return true;
     untouch(c, touched);
     if (!matches) return false;
