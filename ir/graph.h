@@ -41,6 +41,7 @@ struct Node {
     GVal *outs;          /* array */
     const char *where;   /* user call site, or NULL */
     const OpRow *origin; /* the op that this one is a part of by decomposition; NULL: of none */
+    bool merged; /* by cse: it stands for a node of no_grad mode too, which may be a rule's */
     Node *prev, *next;
 };
 

@@ -54,6 +54,7 @@ bool pass_cse(Graph *graph, const PassOptions *options) {
         Node *const kept = find_equal(seen, node);
         if (kept) {
             for (int i = 0; i < node->n_outs; i++) table[node->outs[i].id] = &kept->outs[i];
+            kept->merged |= node->merged || node->modes & NODE_no_grad;
             changed = true;
             continue;
         }

@@ -28,6 +28,7 @@ typedef struct Tape {
     bool *wanted;     /* by value id */
     GVal **leaf; /* by value id: the leaf that a value is an earlier version of; NULL: itself */
     Val **sums;  /* by value id: the gradient so far */
+    bool *ran;   /* by node id: its rule was applied; NULL: nobody asks */
 } Tape;
 
 static bool tape_init(Tape *tape, Graph *graph, Node *end) {
@@ -132,6 +133,7 @@ static Status apply_rule(Tape *tape, Node *node) {
             arg_meta[i] = node->args[i].val->meta;
     }
     if (!any) return ST_OK;
+    if (tape->ran) tape->ran[node->id] = true;
     for (int i = 0; i < node->n_outs; i++) {
         results[i] = &node->outs[i].base;
         grad_out[i] = *sum_of(tape, &node->outs[i]);
@@ -218,9 +220,12 @@ static void mark_leaves(Tape *tape, const Node *node) {
     }
 }
 
-static Status expand_gradients(Graph *graph, Node *node) {
+/* ran: NULL, or gets the nodes (by their present ids) whose rules were applied. */
+static Status expand_gradients(Graph *graph, Node *node, const bool **ran) {
     Tape tape;
     if (!tape_init(&tape, graph, node)) return error_pending();
+    if (ran) *ran = tape.ran = ARENA_ARRAY(graph->arena, bool, graph->n_nodes + 1);
+    if (ran && !*ran) return ST_MEMORY;
     const int *const uses = graph_use_counts(graph);
     mark_leaves(&tape, node);
     mark(&tape);
@@ -242,7 +247,7 @@ bool pass_joint(Graph *graph, const PassOptions *options) {
         next = node->next;
         if (node->row->id != OP_gradients) continue;
         changed = true;
-        if (expand_gradients(graph, node) != ST_OK) break;
+        if (expand_gradients(graph, node, NULL) != ST_OK) break;
     }
     own_outputs(graph);
     return changed;
@@ -342,4 +347,43 @@ Graph *joint_build(Graph *forward, const JointSpec *spec) {
     own_outputs(forward);
     graph_number(forward);
     return error_pending() == ST_OK ? forward : NULL;
+}
+
+/* what a backward goes through ---------------------------------------------------------------- */
+
+static Graph *trial_copy(Graph *forward, Arena *arena, SymEnv *env) {
+    Graph *const graph = graph_copy(forward, arena);
+    if (!graph) return NULL;
+    graph->bail = NULL;
+    graph->insert_at = NULL;
+    graph->env = graph->builder.env = env;
+    return graph;
+}
+
+const bool *joint_ran(Graph *forward, Arena *arena, SymEnv *env, const JointSpec *spec) {
+    Graph *const graph = trial_copy(forward, arena, env);
+    Tape tape;
+    if (!graph || !tape_init(&tape, graph, NULL)) return NULL;
+    if (!(tape.ran = ARENA_ARRAY(arena, bool, graph->n_nodes + 1))) return NULL;
+    const Status status = seed_and_walk(&tape, spec);
+    if (status == ST_MEMORY) return NULL;
+    error_clear(); /* a rule's error ends the walk, as it ends the backward */
+    return tape.ran;
+}
+
+const bool *joint_used(Graph *forward, Arena *arena, SymEnv *env) {
+    Graph *const graph = trial_copy(forward, arena, env);
+    const int n = graph ? graph->n_nodes : 0;
+    Node **const nodes = ARENA_ARRAY(arena, Node *, n + 1);
+    bool *const used = ARENA_ARRAY(arena, bool, n + 1);
+    if (!graph || !nodes || !used) return NULL;
+    for (Node *node = graph->first; node; node = node->next) nodes[node->id] = node;
+    for (int at = 0; at < n; at++) {
+        const bool *ran;
+        if (nodes[at]->row->id != OP_gradients) continue;
+        if (expand_gradients(graph, nodes[at], &ran) != ST_OK) return NULL;
+        for (int i = 0; i < at; i++) /* ids are of the last numbering */
+            used[i] |= nodes[i]->row->id != OP_gradients && ran[nodes[i]->id];
+    }
+    return used;
 }

@@ -3,7 +3,8 @@
  * Where the joint graph says what eager's tape holds (OUT_kept), that is memory that the tape holds too: other memory
  * may be written before the backward without eager's version check minding [semantics G3]. And what is made again from
  * it must be kept for ops that eager runs behind that check alone (Output.minded); else it is saved. A value that
- * passes made one with an input or a result (a clone, a common subexpression) is saved as a copy. */
+ * passes made one with an input or a result (a clone, a common subexpression) is saved as a copy; so is a result that
+ * a derivative rule made again for an op that does not hold it. */
 #include "passes/partition.h"
 
 static bool is_kept(const Output *output) { return output->kind == OUT_kept; }
@@ -22,6 +23,7 @@ static bool find_eager(Split *split) {
 }
 
 int held_output(const Split *split, const GVal *value) {
+    if (split->eager && value->def && value->def->merged) return -1;
     for (int i = 0; i < split->n_user; i++) {
         const Output *const output = &split->joint->outputs.at[i];
         if (output->value == value && output->kind == OUT_new && (output->held || !split->eager))
@@ -53,7 +55,8 @@ static GVal *root_of(GVal *value) {
     return value;
 }
 
-/* A kept value that is a caller's memory itself, which is not minded for it: of that a copy is saved. */
+/* A kept value that is a caller's memory itself, which is not minded for it: of that a copy is saved. All kept values
+ * have their say before the first one asks for places. */
 static void leave_place(Split *split, const Output *kept) {
     const GVal *const root = root_of(kept->value);
     for (int at = place_of(split, root); at >= 0 && !kept->minded[at]; at = place_of(split, root)) {

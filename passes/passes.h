@@ -48,6 +48,11 @@ typedef struct JointSpec {
     const Meta *const *grad_meta; /* by forward output: of its gradient; NULL: as the output */
 } JointSpec;
 Graph *joint_build(Graph *forward, const JointSpec *spec);
+/* By node id: which ops' rules joint_build would apply. Rules leave out arguments by which results have gradients, so
+ * this is found by applying them, to a copy; `env`, a copy too, takes what they decide of sizes. NULL raises. */
+const bool *joint_ran(Graph *forward, Arena *arena, SymEnv *env, const JointSpec *spec);
+/* By node id: which ops' rules the graph's own sn::gradients apply. */
+const bool *joint_used(Graph *forward, Arena *arena, SymEnv *env);
 /* Expands composites, as joint_build does first, and numbers the graph: its nodes are then those that
  * the tape records. */
 Status joint_expand(Graph *forward);

@@ -39,30 +39,16 @@ static void reach_args(const TapeStep *step, bool *reached) {
     }
 }
 
-/* Marks the steps before node `end` (NULL: all) that a backward from what is reached runs. */
-static void walk_back(const TapePlan *p, const Node *end, bool *reached, bool *ran) {
+/* Marks the steps that a backward from what is reached may run. */
+static void walk_back(const TapePlan *p, bool *reached, bool *ran) {
     for (int s = p->steps.n - 1; s >= 0; s--) {
         const Node *const node = p->steps.at[s].node;
         bool any = false;
         for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
-        if (!any || (end && node->id > end->id)) continue;
+        if (!any) continue;
         ran[s] = true;
         reach_args(&p->steps.at[s], reached);
     }
-}
-
-/* The steps that the backwards of the body have run. */
-static bool *find_used(const TapePlan *p) {
-    Graph *const g = p->functional;
-    bool *const used = ARENA_ARRAY(g->arena, bool, p->steps.n + 1);
-    for (const Node *node = g->first; node; node = node->next) {
-        if (node->row->id != OP_gradients) continue;
-        bool *const reached = ARENA_ARRAY(g->arena, bool, g->n_vals + 1);
-        if (!used || !reached) return NULL;
-        for (int i = 0; i < node->args[0].n; i++) reached[gval(node->args[0].vals[i])->id] = true;
-        walk_back(p, node, reached, used);
-    }
-    return used;
 }
 
 /* Does some result lead to a step that still holds something? */
@@ -71,14 +57,14 @@ static Status check_results(const Training *t, const bool *used) {
     const Graph *const g = p->functional;
     bool *const reached = ARENA_ARRAY(g->arena, bool, g->n_vals + 1);
     bool *const ran = ARENA_ARRAY(g->arena, bool, p->steps.n + 1);
-    if (!used || !reached || !ran) return ST_MEMORY;
+    if (!used || !reached || !ran) return error_pending() ? error_pending() : ST_MEMORY;
     for (int i = 0; i < t->n_user; i++) {
         if (!t->out_tracked[i]) continue;
         const GVal *const value = g->outputs.at[i].value;
         if (!p->marks[value->id]) return error_raise(ST_UNSUPPORTED, refusal);
         reached[value->id] = true;
     }
-    walk_back(p, NULL, reached, ran);
+    walk_back(p, reached, ran);
     for (int s = 0; s < p->steps.n; s++)
         if (ran[s] && !used[s] && p->steps.at[s].n_holds)
             return error_raise(ST_UNSUPPORTED, refusal);
@@ -118,7 +104,7 @@ static Status plan(void *context) {
     TRY(joint_expand(graph));
     TRY(tape_plan_make(t, graph));
     watch_nothing(&t->tape);
-    TRY(check_results(t, find_used(&t->tape)));
+    TRY(check_results(t, tape_plan_used(&t->tape, graph->arena)));
     return make_usual(t, graph->arena);
 }
 

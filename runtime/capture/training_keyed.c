@@ -105,8 +105,8 @@ Status training_usual(Training *t, Arena *arena, const SymEnv *env) {
                         .env = env,
                         .first_guard = sym_guard_count(env)};
     if (!c->partial || !c->metas) return ST_MEMORY;
-    c->ran = tape_plan_ran(t, arena, c->defined, c->needs);
-    return c->ran ? ST_OK : ST_MEMORY;
+    c->ran = tape_plan_ran(t, arena, c, NULL);
+    return c->ran ? ST_OK : error_pending() ? error_pending() : ST_MEMORY;
 }
 
 static Status plan_case(void *context) {
@@ -158,7 +158,7 @@ static void compile_case(const Variant *v, const int64_t *symbols, BackwardCase 
     error_clear();
 }
 
-static BackwardCase *case_new(const Training *t, const TapeBackward *call) {
+static BackwardCase *case_new(const Training *t, const int64_t *symbols, const TapeBackward *call) {
     Arena *const arena = arena_new();
     BackwardCase *const c = arena ? ARENA_NEW(arena, BackwardCase) : NULL;
     if (!c) {
@@ -179,7 +179,7 @@ static BackwardCase *case_new(const Training *t, const TapeBackward *call) {
         c->needs[i] = t->want[i] && call->needs[i];
         c->partial[i] = c->needs[i] && call->partial && call->partial[i];
     }
-    c->ran = tape_plan_ran(t, arena, c->defined, c->needs);
+    c->ran = tape_plan_ran(t, arena, c, symbols);
     if (c->ran) return c;
     arena_free(arena);
     return NULL;
@@ -191,7 +191,7 @@ static const BackwardCase *make(const Variant *v, Training *t, const int64_t *sy
     const bool exact = t->partition && t->n_cases < MAX_CASES && !v->dynamic;
     const BackwardCase *const near = find(t, symbols, call, exact);
     if (near) return near; /* another thread's, or one of another layout */
-    BackwardCase *const c = case_new(t, call);
+    BackwardCase *const c = case_new(t, symbols, call);
     if (!c) return NULL;
     if (!t->partition)
         refuse(c, "a backward inside has used up its history");

@@ -44,7 +44,7 @@ static Status check_held(const Launch *l, const TapeStep *step, const Held *held
     const uint32_t now = tensor_version(watched->tensor);
     if (now == watched->version) return ST_OK;
     const SymEnv *const env = l->training->tape.functional->env;
-    const Meta *const meta = training_meta(env, held->value->base.meta, l->symbols);
+    const Meta *const meta = training_meta(env, held->meta, l->symbols);
     if (!meta) return error_pending();
     Text name = {0};
     tape_row_name(step->node->row, &name);

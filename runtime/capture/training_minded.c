@@ -27,11 +27,10 @@ static void open_args(const TapeStep *step, bool *open) {
     }
 }
 
-/* Clears `minded` of the held values that a step may read before the memory was looked at. */
-static Status follow(const Training *t, Arena *arena, int watch, bool *minded) {
+/* Clears `minded` of the held values that a step may read before the memory was looked at. open: room, by value id. */
+static void follow(const Training *t, int watch, bool *open, bool *minded) {
     const TapePlan *const p = &t->tape;
-    bool *const open = ARENA_ARRAY(arena, bool, p->functional->n_vals + 1);
-    if (!open) return ST_MEMORY;
+    memset(open, false, sizeof *open * (size_t)p->functional->n_vals);
     for (int i = 0; i < t->n_user; i++)
         if (t->out_tracked[i]) open[p->functional->outputs.at[i].value->id] = true;
     for (int s = p->steps.n - 1; s >= 0; s--) {
@@ -42,7 +41,6 @@ static Status follow(const Training *t, Arena *arena, int watch, bool *minded) {
         open_args(step, open);
         for (int i = 0; i < step->n_holds; i++) minded[p->holds.at[step->first_hold + i]] = false;
     }
-    return ST_OK;
 }
 
 static const GVal *memory_at(const TapePlan *p, bool output, int index) {
@@ -67,12 +65,13 @@ Status tape_plan_mind(const Training *t, Graph *joint) {
     const int n_places = n_inputs + joint->n_forward_outputs, n_cells = n_held * n_places;
     bool *const table = ARENA_ARRAY(joint->arena, bool, n_cells + 1);
     bool *const minded = ARENA_ARRAY(joint->arena, bool, n_held + 1);
-    if (!table || !minded) return ST_MEMORY;
+    bool *const open = ARENA_ARRAY(joint->arena, bool, t->tape.functional->n_vals + 1);
+    if (!table || !minded || !open) return ST_MEMORY;
     for (int place = 0; place < n_places; place++) {
         const int watch = watch_at(&t->tape, n_inputs, place);
         if (watch < 0) continue;
         memset(minded, true, (size_t)n_held);
-        TRY(follow(t, joint->arena, watch, minded));
+        follow(t, watch, open, minded);
         for (int i = 0; i < n_held; i++) table[i * n_places + place] = minded[i];
     }
     for (int i = 0; i < n_held; i++)

@@ -24,7 +24,8 @@ typedef struct TapeStep {
 
 typedef struct Held { /* a value that some node holds */
     const GVal *value;
-    int watch; /* whose memory it is, if a caller can write it; -1: the segment's own */
+    const Meta *meta; /* of eager's tensor: what was written through a view is held as that view */
+    int watch;        /* whose memory it is, if a caller can write it; -1: the segment's own */
 } Held;
 
 typedef struct Watch { /* memory of the caller */
@@ -98,8 +99,10 @@ Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values);
 const GVal *tape_plan_memory(const GVal *value);
 /* training_minded.c: says of every kept output before whose memory's check it is never read (Output.minded). */
 Status tape_plan_mind(const Training *t, Graph *joint);
-/* Which of eager's nodes run for these gradients. */
-bool *tape_plan_ran(const Training *t, Arena *arena, const bool *defined, const bool *needs);
+/* By step: which of eager's nodes run for the gradients of a case; symbols: of the call, or NULL: as at capture. */
+bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols);
+/* By step: which of eager's nodes the backwards inside of the segment run. */
+bool *tape_plan_used(const TapePlan *p, Arena *arena);
 
 /* training_keyed.c: the case of a call, made on first need; NULL raises. */
 const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols,

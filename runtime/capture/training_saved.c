@@ -47,10 +47,23 @@ static int watch_of(TapePlan *p, const Training *t, const GVal *value) {
     return -1;
 }
 
+static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
+    const Meta *meta = value->base.meta;
+    for (const Node *put = put_by(value); put; put = put_by(&put->outs[0])) {
+        const Arg *const sizes = &put->args[2], *const strides = &put->args[3];
+        if (put->row->id == OP_restride)
+            meta = put->outs[0].base.meta;
+        else
+            return meta_new(p->functional->arena, p->functional->env, meta->dtype, meta->device,
+                            sizes->ints, strides->ints, sizes->n);
+    }
+    return meta;
+}
+
 static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *value) {
     int *const number = &p->held_of[value->id];
     if (*number < 0) {
-        const Held held = {value, watch_of(p, t, value)};
+        const Held held = {value, meta_where_put(p, value), watch_of(p, t, value)};
         *number = p->held.n;
         VEC_PUSH(p->functional->arena, &p->held, held);
     }
@@ -108,30 +121,39 @@ Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values) {
     return error_pending() ? error_pending() : tape_plan_mind(t, joint);
 }
 
-/* from the results back: an op whose result is reached passes the gradient to what it needs */
-bool *tape_plan_ran(const Training *t, Arena *arena, const bool *defined, const bool *needs) {
+/* A copy of the functional graph's symbols for a trial; symbols: of a call, or NULL: as at capture. */
+static SymEnv *trial_env(const TapePlan *p, Arena *arena, const int64_t *symbols) {
+    const SymEnv *const env = p->functional->env;
+    int64_t *const hints = ARENA_ARRAY(arena, int64_t, sym_free_count(env) + 1);
+    for (int i = 0; hints && i < sym_free_count(env); i++)
+        hints[i] = symbols ? symbols[i] : sym_hint(env, sym_free_at(env, i));
+    return hints ? sym_env_copy(env, arena, hints) : NULL;
+}
+
+static bool *by_step(const TapePlan *p, Arena *arena, const bool *by_node) {
+    bool *const steps = by_node ? ARENA_ARRAY(arena, bool, p->steps.n + 1) : NULL;
+    for (int s = 0; steps && s < p->steps.n; s++) steps[s] = by_node[p->steps.at[s].node->id];
+    return steps;
+}
+
+bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c,
+                    const int64_t *symbols) {
     const TapePlan *const p = &t->tape;
-    const Graph *const g = p->functional;
-    bool *const ran = ARENA_ARRAY(arena, bool, p->steps.n + 1);
-    bool *const reached = ARENA_ARRAY(arena, bool, g->n_vals + 1);
-    const bool *const marks = joint_marks((Graph *)g, needs);
-    if (!ran || !reached || !marks) return NULL;
-    for (int i = 0; i < t->n_user; i++)
-        if (defined[i]) reached[g->outputs.at[i].value->id] = true;
-    for (int s = p->steps.n - 1; s >= 0; s--) {
-        const Node *const node = p->steps.at[s].node;
-        const uint32_t through = joint_needs(marks, node);
-        bool any = false;
-        for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
-        if (!any || !through) continue;
-        ran[s] = true;
-        for (int i = 0; i < node->row->n_params; i++) {
-            const Arg *const a = &node->args[i];
-            if (!(through >> i & 1)) continue;
-            if (a->kind == ARG_tensor) reached[gval(a->val)->id] = true;
-            for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-                if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
-        }
-    }
+    Arena *const trial = arena_new();
+    SymEnv *const env = trial ? trial_env(p, trial, symbols) : NULL;
+    bool *const defined = env ? ARENA_ARRAY(trial, bool, p->functional->outputs.n + 1) : NULL;
+    if (defined) memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
+    const JointSpec spec = {.want = c->needs, .grad_defined = defined};
+    bool *const ran =
+        by_step(p, arena, defined ? joint_ran(p->functional, trial, env, &spec) : NULL);
+    arena_free(trial);
     return ran;
+}
+
+bool *tape_plan_used(const TapePlan *p, Arena *arena) {
+    Arena *const trial = arena_new();
+    SymEnv *const env = trial ? trial_env(p, trial, NULL) : NULL;
+    bool *const used = by_step(p, arena, env ? joint_used(p->functional, trial, env) : NULL);
+    arena_free(trial);
+    return used;
 }
