@@ -491,7 +491,7 @@ static void add_steps(Gen *g, int ops) {
     for (int i = 0, tries = 0; i < ops && tries < 4 * ops; tries++) {
         if (g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12) break;
         if (gen_chance(g, 9)) add_other(g);
-        if (g->training && gen_chance(g, 4)) gen_pattern(g);
+        if (g->training && gen_chance(g, 3)) gen_pattern(g);
         i += add_op(g);
     }
 }

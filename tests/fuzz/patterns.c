@@ -151,7 +151,7 @@ static void written_meanwhile(Gen *g) {
 }
 
 void gen_pattern(Gen *g) {
-    static void (*const patterns[])(Gen *) = {written_views, written_views,  fresh_memory,
+    static void (*const patterns[])(Gen *) = {written_views, fresh_memory,   detached,
                                               detached,      around_a_break, written_meanwhile};
     if (g->p->n_steps < FZ_STEPS - 16 && g->p->n_values < FZ_VALUES - 16)
         patterns[gen_below(g, COUNT_OF(patterns))](g);
