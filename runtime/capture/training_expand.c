@@ -133,13 +133,16 @@ static void settle_saved(const Expansion *e, const Node *node, TapeSaved *saved)
     saved->version = watched->version;
 }
 
-/* What a backward has used up is gone. */
+/* What a backward has used up is gone, and where it has used up all, what was watched too. */
 static void settle_node(const Expansion *e, TapeNode *node, int s) {
     const TapeStep *const step = &e->l->training->tape.steps.at[s];
+    if (e->used && e->used[s] && step->n_holds) {
+        tape_node_drop(node);
+        return;
+    }
     int n;
     TapeSaved *const saved = (TapeSaved *)node->class->saved(node, &n);
     for (int i = 0; i < n; i++) settle_saved(e, step->node, &saved[i]);
-    if (e->used && e->used[s] && step->n_holds) tape_node_drop(node);
 }
 
 /* The node of a step; NULL: none of its arguments has a history. */

@@ -514,6 +514,28 @@ START_TEST(g3_an_expanded_node_keeps_hooks_and_results) {
 }
 END_TEST
 
+static sn_status product_exp(sn_frame *f) {
+    return sn_out(f, 0, sn_exp(sn_mul(sn_in(f, 0), sn_in(f, 1))));
+}
+
+/* Eager's nodes come used up, where nothing of the launch is left to make them from. */
+START_TEST(g3_a_used_up_node_expands) {
+    sn_function *const fn = sn_compile(product_exp, NULL, NULL);
+    for (uint64_t i = 0; i < 3; i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_tensor *const y = SN_CALL(fn, LEAF(i, 5, 6), LEAF(i + 9, 5, 6));
+        backward(sn_sum(y));
+        sn_tensor *const again = sn_sum(y);
+        ck_assert_int_ne(sn_backward_ex(SN_TENSORS(again), (sn_tensors){0}, SN_CREATE_GRAPH),
+                         SN_OK);
+        expect_error(SN_ERR_STATE, "ExpBackward: what it saved is gone");
+        sn_scope_end(scope);
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    sn_function_free(fn);
+}
+END_TEST
+
 static sn_status deep(sn_frame *f) { /* with a mask that is made again */
     const Host *const host = sn_closure(f);
     sn_tensor *const h = sn_gelu(sn_linear(sn_in(f, 0), host->w, host->b));
@@ -650,6 +672,7 @@ int main(void) {
         g3_double_backward_goes_through_eagers_nodes,
         g1_a_custom_node_comes_behind_what_was_pending,
         g3_an_expanded_node_keeps_hooks_and_results,
+        g3_a_used_up_node_expands,
         g3_a_backward_that_does_not_compile_expands,
         g5_a_training_step_takes_no_more_memory_than_eager,
         g5_an_optimizer_takes_no_more_memory_than_eager,
