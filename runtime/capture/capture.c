@@ -463,6 +463,24 @@ static inline const char *refusal(const Capture *c, const OpCall *call, const sn
     return UNLIKELY(call->row->id == OP_as_strided) ? strided_refusal(c->trace, call) : NULL;
 }
 
+static bool tracks(const sn_tensor *t) {
+    return t && (t->placeholder ? t->placeholder->tracks : tape_tracks(t));
+}
+
+/* An out form that the tape would have to record is refused by eager, before its sizes are looked at. */
+static bool out_tracks(const OpCall *call, const sn_state *state) {
+    if (LIKELY(call->form != FORM_out) || state->grad_mode != SN_GRAD_ON) return false;
+    for (int i = 0; i < call->row->n_out; i++)
+        if (tracks(call->out_args[i])) return true;
+    for (int i = 0; i < call->row->n_params && !(call->row->flags & OPF_nodiff); i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor && a->val && tracks(tensor_of(a->val))) return true;
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k] && tracks(tensor_of(a->vals[k]))) return true;
+    }
+    return false;
+}
+
 /* Out tensors of other sizes than the result's are resized, which a segment cannot do. */
 static bool resizes(const OpCall *call) {
     MetaOut metas[MAX_OUTS];
@@ -551,6 +569,8 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
     const char *reason = refusal(c, call, state);
+    if (UNLIKELY(!reason && out_tracks(call, state)))
+        reason = "an out form among ops that have gradients";
     if (UNLIKELY(!reason && call->form == FORM_out) && resizes(call))
         reason = "an out tensor is resized";
     *outside = reason != NULL;
@@ -646,7 +666,7 @@ static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, St
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
     if (UNLIKELY(!entry || node->op.row != call->row || node->op.form != call->form ||
-                 node->op.modes != current_modes(state) || !entry->args))
+                 node->op.modes != current_modes(state) || !entry->args || out_tracks(call, state)))
         return false;
     const int touched = c->trace->inputs.n;
     const bool matches = match(c, call, &node->op, entry);
