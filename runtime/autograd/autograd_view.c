@@ -15,7 +15,9 @@
 struct TapeView {
     _Atomic int32_t refs;
     uint16_t block;
-    bool no_grad;     /* made while grad mode was off */
+    bool no_grad; /* made while grad mode was off */
+    bool
+        of_leaf; /* made from a leaf that requires gradients and is a view itself, as parts of one buffer are */
     int result;       /* of a Tensor[] op */
     TapeView *parent; /* the view that this one was made from; NULL: the base */
     const OpRow *row;
@@ -105,6 +107,7 @@ Status tape_view_set(sn_tensor *t, sn_tensor *self, TapeView *view) {
     sn_tensor *const base = tape_view_base(self);
     meta->view = view;
     meta->base = base ? base : self;
+    view->of_leaf = base && (tape_is_wanted_leaf(self) || self->autograd->view->of_leaf);
     for (; view != (base ? self->autograd->view : NULL); view = view->parent)
         if (is_strided(view)) view->args[3].i -= meta->base->offset;
     tensor_retain(meta->base);
@@ -270,9 +273,14 @@ Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
     return status;
 }
 
+static bool leads_to_leaf(const sn_tensor *of) {
+    const sn_tensor *const base = tape_view_base(of);
+    return tape_is_wanted_leaf(of) ||
+           (base && (tape_is_wanted_leaf(base) || of->autograd->view->of_leaf));
+}
+
 Status tape_check_view(const sn_tensor *of, bool no_grad) {
-    const sn_tensor *const base = of ? tape_view_base(of) : NULL;
-    if (of && tape_is_wanted_leaf(base ? base : of))
+    if (of && leads_to_leaf(of))
         return error_raise(ST_STATE,
                            "a view of a leaf that requires gradients would be written in place");
     if (no_grad)

@@ -147,6 +147,24 @@ START_TEST(g5_the_tape_refuses_a_write_before_the_backend_does) {
 }
 END_TEST
 
+/* A leaf may be a view itself, as the parameters in one buffer are: what is viewed of it is no less of a leaf. */
+START_TEST(g5_a_view_of_a_leaf_that_is_a_view_refuses_a_write) {
+    const Twin twin = twin_new(of_a_leaf, NULL, NULL, NULL);
+    sn_function *const both[] = {twin.eager, twin.fast};
+    for (int i = 0; i < 6; i++) {
+        sn_tensor *const buffer = sn_zeros(SN_INTS(5, 6), SN_F32);
+        sn_tensor *const leaf = sn_requires_grad_(sn_narrow(buffer, 0, 1, 4), true);
+        ck_assert_ptr_null(SN_CALL(both[i % 2], leaf));
+        expect_error(SN_ERR_STATE, "a view of a leaf that requires gradients");
+        ck_assert(!sn_requires_grad(buffer));
+        sn_tensor *const row = sn_expand(sn_select(sn_alias(leaf), 0, 1), SN_INTS(1, 6));
+        ck_assert_ptr_null(sn_mul_scalar_(row, sn_float(.5)));
+        expect_error(SN_ERR_STATE, "a view of a leaf that requires gradients");
+    }
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status in_inference(sn_frame *f) {
     sn_grad_mode_set(SN_INFERENCE);
     sn_tensor *const view = sn_select(sn_in(f, 0), 0, 1);
@@ -450,6 +468,7 @@ int main(void) {
                                   g5_views_of_what_was_detached_share_a_history,
                                   g5_a_view_made_without_gradients_refuses_a_write_with_them,
                                   g5_the_tape_refuses_a_write_before_the_backend_does,
+                                  g5_a_view_of_a_leaf_that_is_a_view_refuses_a_write,
                                   g5_a_view_made_in_inference_mode_is_none_to_the_tape,
                                   g5_a_write_through_as_strided_goes_back_by_places,
                                   g5_places_beside_the_base_have_zero_gradients,
