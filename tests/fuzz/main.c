@@ -1,4 +1,4 @@
-/* main.c: fuzz --graphs N --seed S [--json] [--seconds T] [--save DIR] [--replay FILE...]
+/* main.c: fuzz --graphs N --seed S [--json] [--seconds T] [--save DIR] [--record DIR] [--replay FILE...]
  *
  * Programs are written here and run in batches by forked children, so that a crash costs one
  * program: the child says which program it begins and what came of it. A failing one is shrunk,
@@ -26,7 +26,7 @@ typedef struct Options {
     int64_t graphs, seconds;
     uint64_t seed;
     bool json, verbose;
-    const char *save;
+    const char *save, *record;
     int first_file;
 } Options;
 
@@ -254,6 +254,21 @@ static void campaign(const Options *o, Totals *totals) {
     free(cases);
 }
 
+/* The campaign's programs (without variants) are not compared but recorded: here, since what eager crashes at is found
+ * by a campaign. */
+static bool record_all(const Options *o) {
+    static Case c;
+    int64_t *const uses = calloc((size_t)fz_form_count(), sizeof *uses);
+    bool good = true;
+    for (int64_t i = 0; i < o->graphs && good; i++) {
+        write_case(&c, o->seed + (uint64_t)i, uses);
+        good = fz_record(&c.p, c.seed, o->record);
+    }
+    if (!good) fprintf(stderr, "cannot write to '%s': %s\n", o->record, strerror(errno));
+    free(uses);
+    return good;
+}
+
 static int count_used(const int64_t *uses, int n) {
     int used = 0;
     for (int i = 0; i < n; i++) used += uses[i] >= ENOUGH_USES;
@@ -292,6 +307,11 @@ static bool is_thorough(const Totals *t) {
     return good;
 }
 
+static Outcome replay(const Options *o, const Case *c, Text *story) {
+    if (!o->record) return run_one(c, story);
+    return fz_record(&c->p, c->seed, o->record) ? FINE : CRASHED;
+}
+
 static int replay_files(const Options *o, int n, char **files) {
     static Case c;
     int failed = 0;
@@ -300,7 +320,8 @@ static int replay_files(const Options *o, int n, char **files) {
         if (!text) fprintf(stderr, "cannot open '%s': %s\n", files[i], strerror(errno));
         Text story = {0};
         c = (Case){.seed = 1};
-        const Outcome outcome = text && parse_case(text, &c) ? run_one(&c, &story) : CRASHED;
+        const bool parsed = text && parse_case(text, &c);
+        const Outcome outcome = parsed ? replay(o, &c, &story) : CRASHED;
         printf("%s: %s\n%s", files[i], outcome == FINE ? "same" : "FAILS", text_str(&story));
         failed += outcome != FINE;
         text_free(&story);
@@ -336,6 +357,8 @@ static bool parse_options(Options *o, int n, char **words) {
             o->seconds = (int64_t)number, i++;
         } else if (value && !strcmp(words[i], "--save")) {
             o->save = words[++i];
+        } else if (value && !strcmp(words[i], "--record")) {
+            o->record = words[++i];
         } else {
             fprintf(stderr, "fuzz: unexpected '%s%s%s'\n", words[i], value ? " " : "",
                     value ? value : "");
@@ -350,10 +373,11 @@ int main(int n, char **words) {
     Totals totals = {.graphs = 0};
     if (!parse_options(&o, n, words)) {
         fprintf(stderr, "fuzz --graphs N --seed S [--json] [--verbose] [--seconds T] [--save DIR] "
-                        "[--replay FILE...]\n");
+                        "[--record DIR] [--replay FILE...]\n");
         return 2;
     }
     if (o.first_file) return replay_files(&o, n, words);
+    if (o.record) return !record_all(&o);
     totals.verbose = o.verbose;
     campaign(&o, &totals);
     print_totals(&o, &totals);

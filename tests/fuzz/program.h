@@ -134,16 +134,23 @@ typedef struct FzSeen {
     Text items;       /* what host code read in the body, in order */
     bool failed;      /* an error was raised */
     bool call_failed; /* by the call itself */
+    bool random;      /* the call took random numbers */
 } FzSeen;
 /* One call of fn (whose closure is the FzRun that fz_run_new made) with fresh inputs of this
  * setting and seed. */
 typedef struct FzRun FzRun;
 FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options);
+/* The stories of the calls that follow show every element, and the inputs before the call. */
+void fz_run_whole(FzRun *run);
 /* The calls that follow run this program, as if the function had taken another branch. */
 void fz_run_program(FzRun *run, const FzProgram *p);
 void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen);
 void fz_run_share(FzRun *run, int64_t *generated, int64_t *all); /* ops, the first call left out */
 void fz_run_free(FzRun *run);
 void fz_seen_free(FzSeen *seen);
+
+/* record.c: DIR/SEED.fz, the program, and DIR/SEED.txt, the whole story of its first call, eager: for comparing with other
+ * implementations (tests/oracle/torch_programs.py). Programs that take random numbers are left out. False: cannot write. */
+bool fz_record(const FzProgram *p, uint64_t seed, const char *dir);
 
 #endif

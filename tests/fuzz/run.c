@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/core/state.h"
+#include "runtime/core/tensor.h"
 #include "tests/fuzz/program.h"
 #include "tests/ref/nan.h"
 
@@ -21,6 +23,7 @@ struct FzRun {
         const char *from, *to;
     } places[FZ_VALUES]; /* memory of what was written down */
     int n_places;
+    bool whole; /* stories leave nothing out */
     FzSeen *seen;
 };
 
@@ -94,7 +97,10 @@ static sn_tensor *make_input(const FzRun *run, int i, uint64_t *s) {
 
 /* Writing down -------------------------------------------------------------------------------- */
 
-static void write_data(FzSeen *seen, sn_tensor *t) {
+enum { SHOWN = 32 }; /* elements in a story that is not whole */
+
+static void write_data(FzRun *run, sn_tensor *t) {
+    FzSeen *const seen = run->seen;
     const size_t item = (size_t)dtype_bytes((DType)sn_dtype_of(t)),
                  bytes = (size_t)sn_numel(t) * item;
     unsigned char *data = calloc(bytes + 1, 1);
@@ -103,7 +109,7 @@ static void write_data(FzSeen *seen, sn_tensor *t) {
             if (is_nan_at((DType)sn_dtype_of(t), data + i)) memset(data + i, 0xff, item);
         text_put(&seen->bytes, (const char *)data, bytes);
         text_puts(&seen->story, " =");
-        for (size_t i = 0; i < bytes && i < 32 * item; i += item) {
+        for (size_t i = 0; i < bytes && (run->whole || i < SHOWN * item); i += item) {
             text_puts(&seen->story, " ");
             for (size_t k = item; k-- > 0;) text_printf(&seen->story, "%02x", data[i + k]);
         }
@@ -154,9 +160,26 @@ static void see(FzRun *run, const char *what, int index, sn_tensor *t, bool layo
     text_puts(&seen->bytes, text_str(&head));
     text_puts(&seen->story, text_str(&head));
     text_free(&head);
-    if (t) write_data(seen, t);
+    if (t) write_data(run, t);
+    if (t && run->whole && sn_requires_grad(t)) text_puts(&seen->story, " grad");
     text_puts(&seen->bytes, "\n");
     text_puts(&seen->story, "\n");
+}
+
+/* An input before the call, with all of its memory, so that it can be made again elsewhere. */
+static void see_given(FzRun *run, int i) {
+    sn_tensor *const t = run->inputs[i];
+    Text *const story = &run->seen->story;
+    text_printf(story, "given %d: %s[", i, dtype_name((DType)sn_dtype_of(t)));
+    for (int d = 0; d < sn_rank(t); d++)
+        text_printf(story, "%s%lld", d ? "," : "", (long long)sn_size(t, d));
+    text_puts(story, "]{");
+    for (int d = 0; d < sn_rank(t); d++)
+        text_printf(story, "%s%lld", d ? "," : "", (long long)sn_strides(t).data[d]);
+    text_printf(story, "}+%lld = ", (long long)t->offset);
+    for (size_t k = 0; k < t->storage->bytes; k++)
+        text_printf(story, "%02x", ((const uint8_t *)t->storage->data)[k]);
+    text_puts(story, "\n");
 }
 
 static void see_error(FzRun *run, const char *where) {
@@ -340,7 +363,9 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     uint64_t s = seed;
     for (int i = 0; i < run->p->n_inputs; i++) run->inputs[i] = make_input(run, i, &s);
     if (sn_check()) see_error(run, "inputs");
+    for (int i = 0; run->whole && i < run->p->n_inputs && run->inputs[i]; i++) see_given(run, i);
     sn_seed(seed);
+    const uint64_t sequence = state_get()->sequence;
     sn_tensor *in[FZ_INPUTS], *out[8] = {NULL};
     int n = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
@@ -351,6 +376,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
         if (run->inputs[i] && sn_numel(run->inputs[i]))
             run->places[run->n_places++] = place_of(run->inputs[i]);
     seen->call_failed = !ok;
+    seen->random = state_get()->sequence != sequence;
     if (sn_check()) see_error(run, "call");
     see_all(run, out, ok);
     for (int i = 0; i < run->n_kept; i++) sn_release(run->kept[i]);
@@ -365,6 +391,8 @@ FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {
     run->fn = sn_compile(body, run, options);
     return run;
 }
+
+void fz_run_whole(FzRun *run) { run->whole = true; }
 
 void fz_run_program(FzRun *run, const FzProgram *p) { run->p = p; }
 

@@ -1,0 +1,31 @@
+/* record.c: programs and what eager gives for them, as files. Eager is the fuzzer's reference; what it gets wrong itself is
+ * seen only beside another implementation. */
+#include <stdio.h>
+
+#include "tests/fuzz/program.h"
+
+static bool write_file(const char *dir, uint64_t seed, const char *ending, const Text *text) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%llu.%s", dir, (unsigned long long)seed, ending);
+    FILE *const file = fopen(path, "wb");
+    if (!file) return false;
+    const bool written = fputs(text_str(text), file) >= 0;
+    return fclose(file) == 0 && written;
+}
+
+bool fz_record(const FzProgram *p, uint64_t seed, const char *dir) {
+    const sn_compile_options options = {.size = sizeof options, .mode = SN_COMPILE_EAGER};
+    FzRun *const run = fz_run_new(p, &options);
+    FzSeen seen;
+    Text program = {0};
+    fz_run_whole(run);
+    fz_run_call(run, 0, seed, &seen);
+    text_printf(&program, "# seed %llu\n", (unsigned long long)seed);
+    fz_print(p, &program);
+    const bool good = seen.random || (write_file(dir, seed, "fz", &program) &&
+                                      write_file(dir, seed, "txt", &seen.story));
+    text_free(&program);
+    fz_seen_free(&seen);
+    fz_run_free(run);
+    return good;
+}
