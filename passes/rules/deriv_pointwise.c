@@ -107,61 +107,82 @@ static Val *winner(Builder *b, Val *g, Val *loses, Val *tie) {
     return zero_where(b, loses, E(b, where_self, V(tie), V(div_n(b, g, 2)), V(g)));
 }
 
-static Status extremum(Deriv *d, bool largest) {
+/* of self and argument `at` */
+static Status extremum(Deriv *d, int at, bool largest) {
     Builder *const b = d->b;
     Val *const g = grad_of(d);
-    Val *const tie = E(b, eq_Tensor, d->args[0], d->args[1]);
-    Val *const below = E(b, lt_Tensor, d->args[0], d->args[1]);
-    Val *const above = E(b, gt_Tensor, d->args[0], d->args[1]);
+    Val *const tie = E(b, eq_Tensor, d->args[0], d->args[at]);
+    Val *const below = E(b, lt_Tensor, d->args[0], d->args[at]);
+    Val *const above = E(b, gt_Tensor, d->args[0], d->args[at]);
     if (wants(d, 0)) TRY(deriv_set(d, 0, winner(b, g, largest ? below : above, tie)));
-    if (wants(d, 1)) TRY(deriv_set(d, 1, winner(b, g, largest ? above : below, tie)));
+    if (wants(d, at)) TRY(deriv_set(d, at, winner(b, g, largest ? above : below, tie)));
     return ST_OK;
 }
-Status deriv_maximum(Deriv *d) { return extremum(d, true); }
-Status deriv_minimum(Deriv *d) { return extremum(d, false); }
+Status deriv_maximum(Deriv *d) { return extremum(d, 1, true); }
+Status deriv_minimum(Deriv *d) { return extremum(d, 1, false); }
 
 /* clamp --------------------------------------------------------------------------------------- */
 
-static Val *either(Builder *b, Val *x, Val *y) {
-    return !x ? y : !y ? x : E(b, logical_or, V(x), V(y));
+/* PyTorch loses the gradient at number bounds, also at a tie and at NaN. */
+static Status clamp_numbers(Deriv *d, const Arg *min, const Arg *max) {
+    Builder *const b = d->b;
+    Val *inside = NULL;
+    if (min) inside = E(b, gt_Tensor, d->args[0], *min);
+    if (max) {
+        Val *const below = E(b, lt_Tensor, d->args[0], *max);
+        inside = min ? E(b, logical_and, V(inside), V(below)) : below;
+    }
+    return deriv_set(d, 0, keep_where(b, inside, grad_of(d)));
 }
+
+/* g where the bound is the result, half of it where self is that too */
+static Val *bounds_share(Builder *b, Val *g, Val *mine, Val *tie) {
+    return E(b, where_self, V(tie), V(div_n(b, g, 2)), V(keep_where(b, mine, g)));
+}
+
+/* Both are tensors: ties share only where min < max, else self's; where min > max, max's. A NaN
+ * compares false: it takes no gradient from self. */
+static Status clamp_tensors(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg self = d->args[0], min = d->args[1], max = d->args[2];
+    Val *const g = grad_of(d), *const apart = E(b, lt_Tensor, min, max);
+    Val *const low = E(b, logical_and, V(apart), V(E(b, eq_Tensor, self, min)));
+    Val *const high = E(b, logical_and, V(apart), V(E(b, eq_Tensor, self, max)));
+    Val *const below = E(b, lt_Tensor, self, min), *const above = E(b, gt_Tensor, self, max);
+    if (wants(d, 0)) {
+        Val *const tie = E(b, logical_or, V(low), V(high));
+        TRY(deriv_set(d, 0, winner(b, g, E(b, logical_or, V(below), V(above)), tie)));
+    }
+    if (!wants(d, 1) && !wants(d, 2)) return ST_OK;
+    Val *const order = E(b, le_Tensor, min, max);
+    if (wants(d, 1)) {
+        Val *const mine = E(b, logical_and, V(order), V(below));
+        TRY(deriv_set(d, 1, bounds_share(b, g, mine, low)));
+    }
+    if (!wants(d, 2)) return ST_OK;
+    Val *const mine =
+        E(b, logical_or, V(E(b, logical_and, V(order), V(above))), V(E(b, gt_Tensor, min, max)));
+    return deriv_set(d, 2, bounds_share(b, g, mine, high));
+}
+
+/* The larger of self and a bound if `low`, else the smaller; bound: argument `at`. */
+static Status clamp_one(Deriv *d, int at, bool low) {
+    const Arg *const bound = &d->args[at];
+    if (bound->kind == ARG_tensor) return extremum(d, at, low);
+    return clamp_numbers(d, low ? bound : NULL, low ? NULL : bound);
+}
+Status deriv_clamp_min(Deriv *d) { return clamp_one(d, 1, true); }
+Status deriv_clamp_max(Deriv *d) { return clamp_one(d, 1, false); }
+
 static bool given(const Arg *arg) { return arg->kind != ARG_none && arg->kind != ARG_default; }
 
-/* (self, min?, max?), numbers or tensors. Inside the bounds the gradient is self's; where min >
- * max, max's. */
-Status deriv_clamp(Deriv *d) {
-    Builder *const b = d->b;
-    const Arg *const self = &d->args[0], *const min = &d->args[1], *const max = &d->args[2];
-    Val *const g = grad_of(d);
-    Val *const below = given(min) ? E(b, lt_Tensor, *self, *min) : NULL;
-    Val *const above = given(max) ? E(b, gt_Tensor, *self, *max) : NULL;
-    if (wants(d, 0)) {
-        Val *const outside = either(b, below, above);
-        TRY(deriv_set(d, 0, outside ? zero_where(b, outside, g) : g));
-    }
-    if (wants(d, 1)) {
-        Val *const mine =
-            given(max) ? E(b, logical_and, V(E(b, lt_Tensor, *min, *max)), V(below)) : below;
-        TRY(deriv_set(d, 1, keep_where(b, mine, g)));
-    }
-    if (wants(d, 2)) {
-        Val *const mine = given(min) ? either(b, above, E(b, lt_Tensor, *max, *min)) : above;
-        TRY(deriv_set(d, 2, keep_where(b, mine, g)));
-    }
-    return ST_OK;
+Status deriv_clamp(Deriv *d) { /* (self, min?, max?), numbers or tensors */
+    const Arg *const min = &d->args[1], *const max = &d->args[2];
+    if (!given(min) && !given(max)) return deriv_set(d, 0, grad_of(d));
+    if (!given(min) || !given(max)) return clamp_one(d, given(min) ? 1 : 2, given(min));
+    const bool tensors = min->kind == ARG_tensor || max->kind == ARG_tensor;
+    return tensors ? clamp_tensors(d) : clamp_numbers(d, min, max);
 }
-
-/* With a tensor bound ties share the gradient; with a number it is lost there (PyTorch's). */
-static Status clamp_one(Deriv *d, bool low) {
-    Builder *const b = d->b;
-    Val *const g = grad_of(d);
-    if (d->args[1].kind == ARG_tensor) return extremum(d, low);
-    Val *const inside =
-        low ? E(b, gt_Tensor, d->args[0], d->args[1]) : E(b, lt_Tensor, d->args[0], d->args[1]);
-    return deriv_set(d, 0, keep_where(b, inside, g));
-}
-Status deriv_clamp_min(Deriv *d) { return clamp_one(d, true); }
-Status deriv_clamp_max(Deriv *d) { return clamp_one(d, false); }
 
 /* selection ----------------------------------------------------------------------------------- */
 

@@ -1,0 +1,120 @@
+/* test_corner_gradients.c: gradients where a function has none by analysis: ties, bounds, zeros, NaN. The numbers are
+ * PyTorch's. Eagerly and compiled. */
+#include "tests/unit/contract.h"
+
+enum { MAX_INPUTS = 3, MAX_LENGTH = 12 };
+
+/* One call with what its inputs hold and the gradients of 3 sum(result). */
+typedef struct Corner {
+    const char *name;
+    sn_tensor *(*call)(sn_tensor *const *in);
+    int n_inputs, length;
+    float in[MAX_INPUTS][MAX_LENGTH], want[MAX_INPUTS][MAX_LENGTH];
+} Corner;
+
+static sn_status run(sn_frame *f) {
+    const Corner *const corner = sn_closure(f);
+    sn_tensor *in[MAX_INPUTS];
+    for (int i = 0; i < corner->n_inputs; i++) in[i] = sn_in(f, i);
+    return sn_out(f, 0, sn_sum(sn_mul_scalar(corner->call(in), sn_float(3))));
+}
+
+static void leaves(const Corner *c, sn_tensor **to) {
+    for (int i = 0; i < c->n_inputs; i++)
+        to[i] =
+            sn_requires_grad_(sn_from_data(c->in[i], (sn_ints){(int64_t[]){c->length}, 1}, SN_F32), true);
+}
+
+static void check_grad(const Corner *c, sn_tensor *leaf, int i) {
+    float got[MAX_LENGTH];
+    ck_assert_int_eq(sn_read(sn_grad(leaf), got, (size_t)c->length * sizeof *got), SN_OK);
+    for (int k = 0; k < c->length; k++) {
+        const float want = c->want[i][k];
+        ck_assert_msg(isnan(want) ? isnan(got[k]) : fabsf(got[k] - want) <= 1e-6f || got[k] == want,
+                      "%s: gradient of input %d at %d: %g, not %g", c->name, i, k, got[k], want);
+    }
+}
+
+static void check_corner(Corner *c) {
+    const Twin twin = twin_new(run, c, c, NULL);
+    for (int round = 0; round < 3; round++) {
+        sn_tensor *in[2][MAX_INPUTS];
+        for (int k = 0; k < 2; k++) {
+            leaves(c, in[k]);
+            sn_tensor *const loss =
+                sn_call1(k ? twin.fast : twin.eager, (sn_tensors){in[k], c->n_inputs});
+            ck_assert_msg(sn_backward(loss) == SN_OK, "%s: %s", c->name, sn_error_take()->message);
+        }
+        for (int i = 0; i < c->n_inputs; i++) {
+            check_grad(c, in[0][i], i);
+            ck_assert_msg(same_bits(sn_grad(in[0][i]), sn_grad(in[1][i])), "%s: compiled", c->name);
+        }
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+
+#define CALL(name, expr)                                                                           \
+    static sn_tensor *name(sn_tensor *const *in) { return expr; }
+static const sn_scalar none; /* an absent limit */
+
+/* clamp --------------------------------------------------------------------------------------- */
+
+CALL(at_least_0, sn_clamp(in[0], sn_float(0), none))
+CALL(at_most_1, sn_clamp(in[0], none, sn_float(1)))
+CALL(in_0_1, sn_clamp(in[0], sn_float(0), sn_float(1)))
+CALL(in_1_0, sn_clamp(in[0], sn_float(1), sn_float(0)))
+CALL(at_least_nan, sn_clamp(in[0], sn_float(NAN), none))
+CALL(min_0, sn_clamp_min(in[0], sn_float(0)))
+CALL(max_1, sn_clamp_max(in[0], sn_float(1)))
+#define NUMBERS 1, 6, {{-1, 0, 0.5f, 1, 2, NAN}}
+
+START_TEST(clamp_by_numbers_loses_the_gradient_at_a_bound) {
+    Corner corners[] = {
+        {"clamp(0, None)", at_least_0, NUMBERS, {{0, 0, 3, 3, 3, 0}}},
+        {"clamp(None, 1)", at_most_1, NUMBERS, {{3, 3, 3, 0, 0, 0}}},
+        {"clamp(0, 1)", in_0_1, NUMBERS, {{0, 0, 3, 0, 0, 0}}},
+        {"clamp(1, 0)", in_1_0, NUMBERS, {{0}}},
+        {"clamp(nan, None)", at_least_nan, NUMBERS, {{0}}},
+        {"clamp_min(0)", min_0, NUMBERS, {{0, 0, 3, 3, 3, 0}}},
+        {"clamp_max(1)", max_1, NUMBERS, {{3, 3, 3, 0, 0, 0}}},
+    };
+    for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) check_corner(&corners[i]);
+}
+END_TEST
+
+CALL(between, sn_clamp_tensor(in[0], in[1], in[2]))
+CALL(at_least, sn_clamp_tensor(in[0], in[1], NULL))
+CALL(at_most, sn_clamp_tensor(in[0], NULL, in[1]))
+CALL(min_tensor, sn_clamp_min_tensor(in[0], in[1]))
+CALL(max_tensor, sn_clamp_max_tensor(in[0], in[1]))
+#define PAIRS 2, 6, {{0, 0, 1, NAN, 0, 1}, {0, 1, 0, 0, NAN, NAN}}
+#define LOWER {{1.5f, 0, 3, 3, 3, 3}, {1.5f, 3, 0, 3, 3, 3}}
+#define UPPER {{1.5f, 3, 0, 3, 3, 3}, {1.5f, 0, 3, 3, 3, 3}}
+
+START_TEST(clamp_by_tensors_shares_the_gradient_at_a_bound) {
+    Corner corners[] = {
+        {"clamp(min, max)",
+         between,
+         3,
+         12,
+         {{0, 0, 0, 0, 1, 1, 1, 1, 2, NAN, NAN, NAN},
+          {0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, NAN},
+          {0, 1, 0, 1, 1, NAN, 0, 2, 0, 0, 1, 1}},
+         {{3, 1.5f, 0, 0, 1.5f, 3, 0, 1.5f, 0, 3, 3, 3},
+          {0, 1.5f, 0, 3, 0, 0, 0, 1.5f, 0, 0, 0, 0},
+          {0, 0, 3, 0, 1.5f, 0, 3, 0, 3, 3, 0, 0}}},
+        {"clamp(min, None)", at_least, PAIRS, LOWER},
+        {"clamp(None, max)", at_most, PAIRS, UPPER},
+        {"clamp_min(min)", min_tensor, PAIRS, LOWER},
+        {"clamp_max(max)", max_tensor, PAIRS, UPPER},
+    };
+    for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) check_corner(&corners[i]);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {clamp_by_numbers_loses_the_gradient_at_a_bound,
+                                  clamp_by_tensors_shares_the_gradient_at_a_bound};
+    return contract_main("test_corner_gradients", tests, (int)(sizeof tests / sizeof *tests));
+}
