@@ -246,18 +246,18 @@ Status deriv_lerp(Deriv *d) { /* self + weight (end - self); weight a tensor or 
     return wants(d, 2) ? deriv_set(d, 2, mul(b, g, sub(b, saved(d, 1), saved(d, 0)))) : ST_OK;
 }
 
-Status deriv_xlogy(Deriv *d) { /* self log(other), 0 where self is 0 and other is not NaN */
+/* self log(other), 0 where self is 0 and other is not NaN. There the slope by self would be log(other): PyTorch takes
+ * 0 where other <= 0, and of a number also where it is NaN. */
+Status deriv_xlogy(Deriv *d) {
     Builder *const b = d->b;
+    const Arg self = d->args[0], other = d->args[1];
     Val *const g = grad_of(d);
     if (wants(d, 0)) {
-        Val *const zero = E(b, logical_and, V(E(b, eq_Tensor, d->args[0], F(0))),
-                            V(E(b, le_Tensor, d->args[1], F(0))));
-        Val *const log = d->args[1].kind == ARG_tensor ? E(b, log, d->args[1]) : NULL;
-        if (!log)
-            return error_raise(ST_UNSUPPORTED, "derivative of %s by a tensor with a number",
-                               d->row->name);
-        TRY(deriv_set(d, 0, mul(b, g, zero_where(b, zero, log))));
+        Val *const flat = other.kind == ARG_tensor
+                              ? E(b, le_Tensor, other, F(0))
+                              : E(b, logical_not, V(E(b, lt_Tensor, self, other))); /* self is 0 */
+        Val *const zero = E(b, logical_and, V(E(b, eq_Tensor, self, F(0))), V(flat));
+        TRY(deriv_set(d, 0, zero_where(b, zero, E(b, xlogy_Tensor, V(g), other))));
     }
-    return wants(d, 1) ? deriv_set(d, 1, mul(b, g, E(b, div_Tensor, d->args[0], d->args[1])))
-                       : ST_OK;
+    return wants(d, 1) ? deriv_set(d, 1, mul(b, g, E(b, div_Tensor, self, other))) : ST_OK;
 }

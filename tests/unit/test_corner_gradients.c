@@ -21,8 +21,8 @@ static sn_status run(sn_frame *f) {
 
 static void leaves(const Corner *c, sn_tensor **to) {
     for (int i = 0; i < c->n_inputs; i++)
-        to[i] =
-            sn_requires_grad_(sn_from_data(c->in[i], (sn_ints){(int64_t[]){c->length}, 1}, SN_F32), true);
+        to[i] = sn_requires_grad_(
+            sn_from_data(c->in[i], (sn_ints){(int64_t[]){c->length}, 1}, SN_F32), true);
 }
 
 static void check_grad(const Corner *c, sn_tensor *leaf, int i) {
@@ -67,7 +67,10 @@ CALL(in_1_0, sn_clamp(in[0], sn_float(1), sn_float(0)))
 CALL(at_least_nan, sn_clamp(in[0], sn_float(NAN), none))
 CALL(min_0, sn_clamp_min(in[0], sn_float(0)))
 CALL(max_1, sn_clamp_max(in[0], sn_float(1)))
-#define NUMBERS 1, 6, {{-1, 0, 0.5f, 1, 2, NAN}}
+#define NUMBERS                                                                                    \
+    1, 6, {                                                                                        \
+        { -1, 0, 0.5f, 1, 2, NAN }                                                                 \
+    }
 
 START_TEST(clamp_by_numbers_loses_the_gradient_at_a_bound) {
     Corner corners[] = {
@@ -88,9 +91,18 @@ CALL(at_least, sn_clamp_tensor(in[0], in[1], NULL))
 CALL(at_most, sn_clamp_tensor(in[0], NULL, in[1]))
 CALL(min_tensor, sn_clamp_min_tensor(in[0], in[1]))
 CALL(max_tensor, sn_clamp_max_tensor(in[0], in[1]))
-#define PAIRS 2, 6, {{0, 0, 1, NAN, 0, 1}, {0, 1, 0, 0, NAN, NAN}}
-#define LOWER {{1.5f, 0, 3, 3, 3, 3}, {1.5f, 3, 0, 3, 3, 3}}
-#define UPPER {{1.5f, 3, 0, 3, 3, 3}, {1.5f, 0, 3, 3, 3, 3}}
+#define PAIRS                                                                                      \
+    2, 6, {                                                                                        \
+        {0, 0, 1, NAN, 0, 1}, { 0, 1, 0, 0, NAN, NAN }                                             \
+    }
+#define LOWER                                                                                      \
+    {                                                                                              \
+        {1.5f, 0, 3, 3, 3, 3}, { 1.5f, 3, 0, 3, 3, 3 }                                             \
+    }
+#define UPPER                                                                                      \
+    {                                                                                              \
+        {1.5f, 3, 0, 3, 3, 3}, { 1.5f, 0, 3, 3, 3, 3 }                                             \
+    }
 
 START_TEST(clamp_by_tensors_shares_the_gradient_at_a_bound) {
     Corner corners[] = {
@@ -113,8 +125,51 @@ START_TEST(clamp_by_tensors_shares_the_gradient_at_a_bound) {
 }
 END_TEST
 
+/* xlogy --------------------------------------------------------------------------------------- */
+
+static sn_tensor *xlogy_form(const char *form, sn_value self, sn_value other) {
+    return sn_op_call1(sn_op_find(form), (const sn_value[]){self, other}, 2);
+}
+#define BY_NUMBER(n) xlogy_form("aten::xlogy.Scalar_Other", sn_val(in[0]), sn_float(n))
+#define OF_NUMBER(n) xlogy_form("aten::xlogy.Scalar_Self", sn_float(n), sn_val(in[0]))
+CALL(xlogy_2, BY_NUMBER(2))
+CALL(xlogy_0, BY_NUMBER(0))
+CALL(xlogy_minus_1, BY_NUMBER(-1))
+CALL(xlogy_nan, BY_NUMBER(NAN))
+CALL(two_xlogy, OF_NUMBER(2))
+CALL(zero_xlogy, OF_NUMBER(0))
+CALL(both_xlogy, sn_xlogy(in[0], in[1]))
+CALL(unseen_xlogy_0, sn_mul_scalar(BY_NUMBER(0), sn_float(0)))
+#define SELF                                                                                       \
+    1, 5, {                                                                                        \
+        { -1, 0, 0.5f, 2, NAN }                                                                    \
+    }
+#define LOG8 2.07944154f /* 3 log 2 */
+
+START_TEST(xlogy_has_gradients_beside_numbers) {
+    Corner corners[] = {
+        {"xlogy(x, 2)", xlogy_2, SELF, {{LOG8, LOG8, LOG8, LOG8, LOG8}}},
+        {"xlogy(x, 0)", xlogy_0, SELF, {{-INFINITY, 0, -INFINITY, -INFINITY, -INFINITY}}},
+        {"xlogy(x, -1)", xlogy_minus_1, SELF, {{NAN, 0, NAN, NAN, NAN}}},
+        {"xlogy(x, nan)", xlogy_nan, SELF, {{NAN, 0, NAN, NAN, NAN}}},
+        {"0 xlogy(x, 0)", unseen_xlogy_0, SELF, {{0}}}, /* xlogy(gradient, other) */
+        {"xlogy(2, x)", two_xlogy, SELF, {{-6, INFINITY, 12, 3, NAN}}},
+        {"xlogy(0, x)", zero_xlogy, SELF, {{-0.0f, NAN, 0, 0, NAN}}},
+        {"xlogy(x, y)",
+         both_xlogy,
+         2,
+         8,
+         {{0, 0, 0, 0, 1, 1, NAN, NAN}, {0, 1, -1, NAN, 0, NAN, 0, NAN}},
+         {{0, 0, 0, NAN, -INFINITY, NAN, -INFINITY, NAN},
+          {NAN, 0, 0, NAN, INFINITY, NAN, NAN, NAN}}},
+    };
+    for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) check_corner(&corners[i]);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {clamp_by_numbers_loses_the_gradient_at_a_bound,
-                                  clamp_by_tensors_shares_the_gradient_at_a_bound};
+                                  clamp_by_tensors_shares_the_gradient_at_a_bound,
+                                  xlogy_has_gradients_beside_numbers};
     return contract_main("test_corner_gradients", tests, (int)(sizeof tests / sizeof *tests));
 }
