@@ -126,6 +126,29 @@ START_TEST(g3_versions_of_saved_values_are_checked) {
 }
 END_TEST
 
+/* Only a weight's gradient reads self and end. */
+static sn_status blend(sn_frame *f) {
+    sn_tensor *const end = ((Host *)sn_closure(f))->w;
+    return sn_out(f, 0, sn_lerp_scalar(sn_in(f, 0), end, sn_float(0.25)));
+}
+
+START_TEST(g3_lerp_by_a_number_saves_nothing) {
+    Host host = {.w = F32(3, 9)};
+    const Twin twin = twin_new(blend, &host, &host, NULL);
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const x = LEAF(1, 9);
+            sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, x);
+            sn_add_scalar_(host.w, sn_float(1));
+            ck_assert_int_eq(sn_backward(sn_sum(y)), SN_OK);
+            ck_assert(sn_item(sn_amin(sn_grad(x))) == 0.75);
+            ck_assert(sn_item(sn_amax(sn_grad(x))) == 0.75);
+        }
+    }
+    twin_free(twin);
+}
+END_TEST
+
 START_TEST(g3_a_compiled_node_expands_for_double_backward) {
     Host host = {.w = F32(3, 9)};
     const Twin twin = twin_new(squares, &host, &host, NULL);
@@ -581,6 +604,7 @@ int main(void) {
         g1_an_undefined_gradient_is_not_made_into_zeros,
         g2_equal_parts_stay_two_contributions,
         g3_versions_of_saved_values_are_checked,
+        g3_lerp_by_a_number_saves_nothing,
         g3_a_compiled_node_expands_for_double_backward,
         g3_a_saved_value_has_the_history_of_the_call,
         g3_versions_are_checked_where_eagers_nodes_took_over,
