@@ -51,14 +51,19 @@ Status decomp_var_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs)
     return done1(outs, var_of(b, args[0], args[1], unbiased(&args[2]), args[3]));
 }
 Status decomp_std(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return done1(outs, E(b, sqrt, V(var_of(b, args[0], args[1], args[2], args[3]))));
+    Val *const x = widened(b, args[0].val);
+    Val *const std = E(b, sqrt, V(var_of(b, V(x), args[1], args[2], args[3])));
+    return done1(outs, in_dtype(b, std, args[0].val->meta->dtype));
+}
+/* Whole in one row: its derivative is 0 where the deviation is, which that of a square root isn't. */
+static Val *std_of(Builder *b, Arg self, Arg dim, Arg correction, Arg keepdim) {
+    return E(b, std_correction, self, dim, correction, keepdim);
 }
 Status decomp_std_default(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return done1(outs,
-                 E(b, sqrt, V(var_of(b, args[0], A_NONE, unbiased(&args[1]), A_BOOL(false)))));
+    return done1(outs, std_of(b, args[0], A_NONE, unbiased(&args[1]), A_BOOL(false)));
 }
 Status decomp_std_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return done1(outs, E(b, sqrt, V(var_of(b, args[0], args[1], unbiased(&args[2]), args[3]))));
+    return done1(outs, std_of(b, args[0], args[1], unbiased(&args[2]), args[3]));
 }
 
 static Status var_and_mean(Builder *b, Val *var, Arg self, Arg dim, Arg keepdim, Val **outs) {

@@ -65,7 +65,7 @@ Status deriv_prod(Deriv *d) {
 }
 
 /* 2 g (x - mean) / (n - correction); (self, dim, *, correction, keepdim) */
-Status deriv_var(Deriv *d) {
+static Status variance(Deriv *d, Val *grad) {
     Builder *const b = d->b;
     const Dims dims = row_dims(d);
     double correction = 1;
@@ -77,9 +77,17 @@ Status deriv_var(Deriv *d) {
     const Arg under = correction == (double)(int64_t)correction
                           ? I(sym_max(b->env, sym_sub(b->env, n, (int64_t)correction), 0))
                           : F((double)sym_concrete(b->env, n) - correction);
-    Val *const g =
-        E(b, div_Tensor, V(mul_n(b, compute_of(b, restored(d, grad_of(d), &dims)), 2)), under);
+    Val *const g = E(b, div_Tensor, V(mul_n(b, compute_of(b, restored(d, grad, &dims)), 2)), under);
     return deriv_set(d, 0, mul(b, g, centred));
+}
+Status deriv_var(Deriv *d) { return variance(d, grad_of(d)); }
+
+/* Where all elements are the same there is no slope; 0, as in PyTorch. */
+Status deriv_std(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg result = V(d->results[0]);
+    Val *const slope = quotient(b, grad_of(d), mul_n(b, result.val, 2));
+    return variance(d, zero_where(b, E(b, eq_Tensor, result, F(0)), slope));
 }
 
 Status deriv_dot(Deriv *d) {

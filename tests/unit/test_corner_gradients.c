@@ -167,9 +167,38 @@ START_TEST(xlogy_has_gradients_beside_numbers) {
 }
 END_TEST
 
+/* reductions ---------------------------------------------------------------------------------- */
+
+static sn_tensor *rows_of(sn_tensor *x, int64_t columns) {
+    return sn_reshape(x, SN_INTS(-1, columns));
+}
+#define DEVIATION(correction)                                                                      \
+    sn_std_correction_ex(rows_of(in[0], 3), SN_INTS(1), sn_float(correction), false)
+CALL(std_all, sn_std(in[0]))
+CALL(std_rows, sn_std_dim(rows_of(in[0], 3), SN_INTS(1), true, true))
+CALL(std_correction_0, DEVIATION(0))
+CALL(std_correction_3, DEVIATION(3))
+
+START_TEST(std_of_equal_elements_has_no_slope) {
+    Corner corners[] = {
+        {"std()", std_all, 1, 3, {{2, 2, 2}}, {{0, 0, 0}}},
+        {"std(1)", std_rows, 1, 6, {{2, 2, 2, 1, 2, 3}}, {{0, 0, 0, -1.5f, 0, 1.5f}}},
+        {"correction 0",
+         std_correction_0,
+         1,
+         6,
+         {{2, 2, 2, 1, 2, 3}},
+         {{0, 0, 0, -1.22474480f, 0, 1.22474480f}}},
+        {"correction 3", std_correction_3, 1, 3, {{2, 2, 2}}, {{NAN, NAN, NAN}}},
+    };
+    for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) check_corner(&corners[i]);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {clamp_by_numbers_loses_the_gradient_at_a_bound,
-                                  clamp_by_tensors_shares_the_gradient_at_a_bound,
-                                  xlogy_has_gradients_beside_numbers};
+    const TTest *const tests[] = {
+        clamp_by_numbers_loses_the_gradient_at_a_bound,
+        clamp_by_tensors_shares_the_gradient_at_a_bound, xlogy_has_gradients_beside_numbers,
+        std_of_equal_elements_has_no_slope};
     return contract_main("test_corner_gradients", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -159,6 +159,8 @@ static const Case cases[] = {
     {OP_prod_dim_int, ARGS(X, I(1), A_BOOL(false)), {S(ANY, 2, 2, 3)}},
     {OP_var_correction, ARGS(X, DIMS(1), I(1)), {S(ANY, 2, 2, 4)}},
     {OP_var_correction, ARGS(X, A_NONE, I(0), A_BOOL(true)), {S(ANY, 2, 2, 4)}},
+    {OP_std_correction, ARGS(X, DIMS(1), I(1)), {S(ANY, 2, 2, 4)}},
+    {OP_std_correction, ARGS(X, A_NONE, I(0), A_BOOL(true)), {S(ANY, 2, 2, 4)}},
     {OP_dot, ARGS(X, X), {S(ANY, 1, 5), S(ANY, 1, 5)}},
     {OP_mv, ARGS(X, X), {S(ANY, 2, 3, 4), S(ANY, 1, 4)}},
 
