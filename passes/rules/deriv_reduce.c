@@ -44,6 +44,14 @@ Status deriv_amax(Deriv *d) {
 }
 Status deriv_amin(Deriv *d) { return deriv_amax(d); }
 
+/* max, min along a dim: all to the element that the index names, also at a tie; (self, dim, keepdim) */
+Status deriv_max_dim(Deriv *d) {
+    const Dims dims = row_dims(d);
+    return deriv_set(d, 0,
+                     E(d->b, scatter_src, V(zeros_of(d->b, d->arg_meta[0])), d->args[1],
+                       V(restored(d, d->results[1], &dims)), V(restored(d, grad_of(d), &dims))));
+}
+
 /* The product of the others: with the zeros taken as ones, divided by the element, where the
  * element is the only zero or there is none; else 0. */
 static Status product(Deriv *d, const Dims *dims) {

@@ -195,10 +195,28 @@ START_TEST(std_of_equal_elements_has_no_slope) {
 }
 END_TEST
 
+CALL(row_max, sn_max_dim(rows_of(in[0], 4), 1, false, NULL))
+CALL(row_min, sn_min_dim(rows_of(in[0], 4), -1, true, NULL))
+CALL(row_amax, sn_amax_ex(rows_of(in[0], 4), SN_INTS(1), false))
+#define ROWS                                                                                       \
+    1, 12, {                                                                                       \
+        { 1, 3, 3, 2, NAN, 0, NAN, 5, 0, -0.0f, 0, -1 }                                            \
+    }
+
+START_TEST(a_tie_is_the_named_elements_where_there_are_indices) {
+    Corner corners[] = {
+        {"max(1)", row_max, ROWS, {{0, 3, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0}}},
+        {"min(1)", row_min, ROWS, {{3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 3}}},
+        {"amax(1)", row_amax, 1, 4, {{1, 3, 3, 2}}, {{0, 1.5f, 1.5f, 0}}},
+    };
+    for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) check_corner(&corners[i]);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         clamp_by_numbers_loses_the_gradient_at_a_bound,
         clamp_by_tensors_shares_the_gradient_at_a_bound, xlogy_has_gradients_beside_numbers,
-        std_of_equal_elements_has_no_slope};
+        std_of_equal_elements_has_no_slope, a_tie_is_the_named_elements_where_there_are_indices};
     return contract_main("test_corner_gradients", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -161,6 +161,9 @@ static const Case cases[] = {
     {OP_var_correction, ARGS(X, A_NONE, I(0), A_BOOL(true)), {S(ANY, 2, 2, 4)}},
     {OP_std_correction, ARGS(X, DIMS(1), I(1)), {S(ANY, 2, 2, 4)}},
     {OP_std_correction, ARGS(X, A_NONE, I(0), A_BOOL(true)), {S(ANY, 2, 2, 4)}},
+    {OP_max_dim, ARGS(X, I(1)), {S(ANY, 2, 3, 4)}},
+    {OP_max_dim, ARGS(X, I(0)), {S(ANY, 0, 0)}},
+    {OP_min_dim, ARGS(X, I(-2), A_BOOL(true)), {S(ANY, 2, 3, 4)}},
     {OP_dot, ARGS(X, X), {S(ANY, 1, 5), S(ANY, 1, 5)}},
     {OP_mv, ARGS(X, X), {S(ANY, 2, 3, 4), S(ANY, 1, 4)}},
 
