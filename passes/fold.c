@@ -67,11 +67,16 @@ static GVal *fold_view_chain(Fold *fold, Node *node) {
     return NULL;
 }
 
+static bool is_reshape(const Node *node) {
+    return node->form == FORM_functional &&
+           (node->row->id == OP_view || node->row->id == OP__unsafe_view);
+}
+
 /* The inner view's source takes its place; the node stays. */
 static GVal *fold_view_of_view(Fold *fold, Node *node) {
-    if (node->row->id != OP_view) return NULL;
+    if (!is_reshape(node)) return NULL;
     const GVal *const inner = gval(node->args[0].val);
-    if (!inner->def || inner->def->row->id != OP_view) return NULL;
+    if (!inner->def || !is_reshape(inner->def)) return NULL;
     Val *const source = inner->def->args[0].val;
     if (!source->meta->contiguous || !node->outs[0].base.meta->contiguous) return NULL;
     node->args[0] = A_VAL(source);

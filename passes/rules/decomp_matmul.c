@@ -8,13 +8,13 @@
 DecompFn decomp_matmul, decomp_linear, decomp_outer, decomp_sdpa, decomp_mm_dtype, decomp_bmm_dtype,
     decomp_addmm_dtype, decomp_baddbmm_dtype;
 
-/* Leading sizes of x and the last of `last`. */
+/* Leading sizes of x and the last of `last`, for a y that nobody else has. */
 static Val *unfolded(Builder *b, Val *y, const Meta *x, int n_leading, const int64_t *last,
                      int n_last) {
     int64_t sizes[MAX_RANK];
     for (int d = 0; d < n_leading; d++) sizes[d] = x->sizes[d];
     for (int d = 0; d < n_last; d++) sizes[n_leading + d] = last[d];
-    return y ? E(b, view, V(y), A_INTS(sizes, n_leading + n_last)) : NULL;
+    return y ? E(b, _unsafe_view, V(y), A_INTS(sizes, n_leading + n_last)) : NULL;
 }
 
 static Val *as_rows(Builder *b, Val *x) {
@@ -71,7 +71,7 @@ static Status batch_product(Builder *b, Val *x, Val *y, Val **outs) {
     if (!z) return error_pending();
     sizes[n] = z->meta->sizes[1];
     sizes[n + 1] = z->meta->sizes[2];
-    return done1(outs, E(b, view, V(z), A_INTS(sizes, n + 2)));
+    return done1(outs, E(b, _unsafe_view, V(z), A_INTS(sizes, n + 2)));
 }
 
 Status decomp_matmul(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -93,7 +93,8 @@ Status decomp_matmul(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     const Arg wide[] = {V(E(b, unsqueeze, V(x), I(0))), args[1]};
     if (!wide[0].val) return error_pending();
     TRY(decomp_matmul(b, row, wide, &z));
-    return done1(outs, E(b, squeeze_dim, V(z), I(-2)));
+    if (!z) return error_pending();
+    return done1(outs, unfolded(b, z, y->meta, ry - 2, &y->meta->sizes[ry - 1], 1));
 }
 
 Status decomp_outer(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -88,12 +88,11 @@ Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **out
     Val *const x = widened(b, in_dtype(b, args[0].val, dtype));
     Val *const most = E(b, amax, V(x), args[1], A_BOOL(true));
     Val *const m = E(b, where_self, V(E(b, isinf, V(most))), F(0), V(most));
-    Val *const sum =
-        E(b, sum_dim_IntList, V(E(b, exp, V(E(b, sub_Tensor, V(x), V(m))))), args[1], A_BOOL(true));
-    Val *y = E(b, add_Tensor, V(E(b, log, V(sum))), V(m));
-    const bool keep = args[2].kind == ARG_bool && args[2].i;
-    if (!keep && args[0].val->meta->rank) y = E(b, squeeze_dims, V(y), args[1]);
-    return done1(outs, in_dtype(b, y, dtype));
+    const bool drop = !(args[2].kind == ARG_bool && args[2].i) && args[0].val->meta->rank;
+    Val *const sum = E(b, sum_dim_IntList, V(E(b, exp, V(E(b, sub_Tensor, V(x), V(m))))), args[1],
+                       A_BOOL(!drop));
+    Val *const above = drop ? E(b, squeeze_dims, V(m), args[1]) : m;
+    return done1(outs, in_dtype(b, E(b, add_Tensor, V(E(b, log, V(sum))), V(above)), dtype));
 }
 
 Status decomp_dropout(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -608,9 +608,7 @@ static Status kernel(OpCall *call) {
     if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record(call, needs);
     if (UNLIKELY(call->form == FORM_out)) return run_out(call);
     TRY(redispatch(call));
-    if (UNLIKELY(call->row->kind == KIND_view) && differentiable(call->row))
-        return tape_view_note(call);
-    return ST_OK;
+    return UNLIKELY(call->row->kind == KIND_view) ? tape_view_note(call) : ST_OK;
 }
 
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs) {

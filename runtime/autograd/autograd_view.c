@@ -122,7 +122,7 @@ static Status set_step(sn_tensor *t, sn_tensor *self, const TapeViewOp *op) {
 /* What an out form writes is no view, also where it shares the argument's storage already. */
 Status tape_view_note(OpCall *call) {
     if (call->row->n_params == 0 || call->args[0].kind != ARG_tensor) return ST_OK;
-    if (call->form == FORM_out) return ST_OK;
+    if (call->form == FORM_out || !tape_notes(call->row)) return ST_OK;
     sn_tensor *const self = tensor_of(call->args[0].val);
     for (int i = 0; i < call->n_outs; i++) {
         sn_tensor *const out = call->outs[i];

@@ -56,8 +56,7 @@ static bool shares(const Trace *trace, const TraceOp *op, int result) {
 
 /* Without writes it makes no difference for what may copy. */
 static bool is_tape_view(const Trace *trace, const TraceOp *op, int result) {
-    if (!trace_op_is_view(op) || op->row->flags & OPF_nodiff || op->modes & NODE_inference)
-        return false;
+    if (!trace_op_is_view(op) || !tape_notes(op->row) || op->modes & NODE_inference) return false;
     return op->row->kind == KIND_view || (trace->writes && shares(trace, op, result));
 }
 

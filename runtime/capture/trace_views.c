@@ -27,8 +27,7 @@ static Sight sight_of(const Sight *sights, const TraceOp *op, int value) {
     if (op->row->kind != KIND_view) return (Sight){.viewed = -1, .base = value};
     const Operand self = op->operands[0];
     const int viewed = operand_is_input(self) ? -1 : sights[self].base;
-    const bool detached = op->row->flags & OPF_nodiff; /* its views are views of it */
-    return (Sight){.viewed = viewed, .base = detached ? value : viewed};
+    return (Sight){.viewed = viewed, .base = tape_notes(op->row) ? viewed : value};
 }
 
 static Status find_viewed(Trace *trace) {
@@ -91,7 +90,7 @@ bool trace_is_inference(const Trace *trace, Operand o) {
 
 /* Does eager's tape note it? */
 static bool is_noted(const Trace *trace, const TraceOp *op) {
-    return op && op->row->kind == KIND_view && !(op->row->flags & OPF_nodiff) &&
+    return op && op->row->kind == KIND_view && tape_notes(op->row) &&
            !(op->modes & NODE_inference) && !trace_is_inference(trace, op->operands[0]);
 }
 

@@ -11,11 +11,13 @@
 typedef struct Limits {
     Graph *graph;
     const TapeMarks *marks;
-    int *class_of;  /* by value id: the value that stands for its memory */
-    bool *saved;    /* by class */
-    bool *history;  /* by class, so far */
-    bool *detached; /* by value id: shares memory, not the history */
-    bool unseen;    /* a leaf was written with gradients on, yet not recorded */
+    int *class_of;   /* by value id: the value that stands for its memory */
+    bool *saved;     /* by class */
+    bool *history;   /* by class, so far */
+    bool *detached;  /* by value id: shares memory, not the history */
+    const int *uses; /* by value id */
+    bool *parted;    /* by class: an _unsafe_view of what is no temporary: two histories */
+    bool unseen;     /* a leaf was written with gradients on, yet not recorded */
     const char *why;
 } Limits;
 
@@ -33,6 +35,11 @@ static const GVal *memory_of(const Node *node, int result) {
     return shares ? gval(node->args[0].val) : NULL;
 }
 
+/* Made here in memory of its own, and used once. */
+static bool is_temporary(const Limits *l, const GVal *value) {
+    return value->def && !memory_of(value->def, value->index) && l->uses[value->id] == 1;
+}
+
 static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs) {
     const Graph *const graph = l->graph;
     for (int i = 0; i < graph->n_vals; i++) l->class_of[i] = i;
@@ -48,6 +55,8 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
             const int id = node->outs[i].id;
             l->class_of[id] = l->class_of[memory->id];
             l->detached[id] = l->detached[memory->id] || node->row->id == OP_detach;
+            if (node->row->id == OP__unsafe_view)
+                l->parted[l->class_of[id]] |= !is_temporary(l, memory);
         }
 }
 
@@ -84,6 +93,8 @@ static void check_history(Limits *l, const Node *node, const GVal *to) {
     if (needs_of(l, node)) {
         if (input) l->why = "an input takes a history from what is written to it";
         if (l->detached[to->id]) l->why = "a write with a history to a detached view";
+        if (l->parted[class])
+            l->why = "a write with a history to memory that an _unsafe_view shares";
     } else if (l->history[class]) {
         if (!input) l->why = "a write that the tape does not see, to what has a history";
         l->unseen |= !(node->modes & (NODE_no_grad | NODE_inference));
@@ -136,11 +147,14 @@ const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *
                              const GraphInput *inputs) {
     Limits l = {.graph = graph,
                 .marks = marks,
+                .uses = graph_use_counts(graph),
                 .class_of = ARENA_ARRAY(graph->arena, int, graph->n_vals),
                 .saved = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
                 .history = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
-                .detached = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
-    if (!l.class_of || !l.saved || !l.history || !l.detached) return "out of memory";
+                .detached = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
+                .parted = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
+    if (!l.class_of || !l.saved || !l.history || !l.detached || !l.parted || !l.uses)
+        return "out of memory";
     find_classes(&l, trace, inputs);
     for (int i = 0; i < graph->inputs.n; i++)
         l.history[l.class_of[graph->inputs.at[i]->id]] |= marks->tracked[graph->inputs.at[i]->id];

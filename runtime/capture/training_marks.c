@@ -65,7 +65,7 @@ static const GVal *viewed_by(Marking *m, const Node *node, int result) {
     if (!first) return NULL;
     const GVal *const self = gval(node->args[0].val);
     if (node->form == FORM_inplace) return self;
-    const bool apart = node->row->flags & OPF_nodiff || node->modes & NODE_inference;
+    const bool apart = !tape_notes(node->row) || node->modes & NODE_inference;
     return !apart && shares(m, node, result) ? self : NULL;
 }
 

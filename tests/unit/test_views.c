@@ -110,6 +110,56 @@ START_TEST(g5_a_view_made_without_gradients_refuses_a_write_with_them) {
 }
 END_TEST
 
+/* Composites that end in another shape of what they made: no views to the tape. */
+enum { MADE = 9 };
+
+static sn_status made_by_composites(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const cube = sn_view(x, SN_INTS(2, 2, 6));
+    sn_tensor *const across = sn_transpose(x, 0, 1), *const row = sn_select(x, 0, 0);
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const made[MADE] = {
+        sn_matmul(cube, across),
+        sn_matmul(cube, sn_transpose(cube, 1, 2)),
+        sn_matmul(cube, row),
+        sn_matmul(row, across),
+        sn_linear(cube, x, NULL),
+        sn_reshape(across, SN_INTS(4, 6)),
+        sn_flatten(across, 0, 1),
+        sn_repeat(x, SN_INTS(2, 3)),
+        sn_logsumexp(x, SN_INTS(1), false),
+    };
+    sn_grad_mode_set(SN_GRAD_ON);
+    for (int i = 0; i < MADE; i++)
+        if (sn_out(f, i, made[i])) return sn_check();
+    return SN_OK;
+}
+
+static void write_made(sn_function *fn, sn_tensor **made, sn_tensor **grads) {
+    sn_tensor *const x = F32(1, 4, 6);
+    ck_assert_int_eq(sn_call(fn, &x, 1, made, MADE), SN_OK);
+    for (int i = 0; i < MADE; i++) {
+        sn_tensor *const w = LEAF(2, 1);
+        ck_assert_msg(sn_mul_(made[i], w) != NULL, "%d", i);
+        ck_assert_int_eq(sn_backward(sn_sum(made[i])), SN_OK);
+        grads[i] = sn_grad(w);
+    }
+}
+
+START_TEST(g5_what_a_composite_made_without_gradients_can_be_written_with_them) {
+    const Twin twin = twin_new(made_by_composites, NULL, NULL, NULL);
+    sn_tensor *want[2][MADE], *got[2][MADE];
+    write_made(twin.eager, want[0], want[1]);
+    for (int call = 0; call < 3; call++) {
+        write_made(twin.fast, got[0], got[1]);
+        for (int i = 0; i < MADE; i++)
+            ck_assert_msg(same_bits(got[0][i], want[0][i]) && same_bits(got[1][i], want[1][i]),
+                          "%d", i);
+    }
+    ck_assert_int_gt(stats_of(twin.fast).ops_generated + stats_of(twin.fast).ops_interpreted, 0);
+    twin_free(twin);
+}
+END_TEST
+
 /* Each of these writes has two things against it: the tape says its own first. */
 static sn_status of_a_leaf(sn_frame *f) {
     sn_tensor *const rows = sn_expand(sn_select(sn_in(f, 0), 0, 1), SN_INTS(3, 6));
@@ -461,22 +511,24 @@ START_TEST(g3_versions_count_every_write_of_a_segment) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {g5_a_write_through_a_compiled_view_reaches_the_input,
-                                  g5_a_write_through_a_compiled_view_reaches_its_whole,
-                                  g5_a_write_through_a_compiled_view_reaches_another_view,
-                                  g5_a_compiled_view_may_be_written_alone,
-                                  g5_views_of_what_was_detached_share_a_history,
-                                  g5_a_view_made_without_gradients_refuses_a_write_with_them,
-                                  g5_the_tape_refuses_a_write_before_the_backend_does,
-                                  g5_a_view_of_a_leaf_that_is_a_view_refuses_a_write,
-                                  g5_a_view_made_in_inference_mode_is_none_to_the_tape,
-                                  g5_a_write_through_as_strided_goes_back_by_places,
-                                  g5_places_beside_the_base_have_zero_gradients,
-                                  g5_a_compiled_as_strided_is_written_by_places,
-                                  g5_a_write_through_a_view_gives_its_base_a_history,
-                                  g5_older_views_of_a_written_base_have_its_history,
-                                  g1_a_stale_view_has_its_place_where_it_is_first_used,
-                                  c2_a_view_and_its_whole_are_one_memory_across_a_break,
-                                  g3_versions_count_every_write_of_a_segment};
+    const TTest *const tests[] = {
+        g5_a_write_through_a_compiled_view_reaches_the_input,
+        g5_a_write_through_a_compiled_view_reaches_its_whole,
+        g5_a_write_through_a_compiled_view_reaches_another_view,
+        g5_a_compiled_view_may_be_written_alone,
+        g5_views_of_what_was_detached_share_a_history,
+        g5_a_view_made_without_gradients_refuses_a_write_with_them,
+        g5_what_a_composite_made_without_gradients_can_be_written_with_them,
+        g5_the_tape_refuses_a_write_before_the_backend_does,
+        g5_a_view_of_a_leaf_that_is_a_view_refuses_a_write,
+        g5_a_view_made_in_inference_mode_is_none_to_the_tape,
+        g5_a_write_through_as_strided_goes_back_by_places,
+        g5_places_beside_the_base_have_zero_gradients,
+        g5_a_compiled_as_strided_is_written_by_places,
+        g5_a_write_through_a_view_gives_its_base_a_history,
+        g5_older_views_of_a_written_base_have_its_history,
+        g1_a_stale_view_has_its_place_where_it_is_first_used,
+        c2_a_view_and_its_whole_are_one_memory_across_a_break,
+        g3_versions_count_every_write_of_a_segment};
     return contract_main("test_views", tests, (int)(sizeof tests / sizeof *tests));
 }
