@@ -588,25 +588,12 @@ static bool writes_tracked(const OpCall *call) {
     return false;
 }
 
-/* An out tensor that is laid out anew is a view no more: its old view op does not lead there. */
-static Status run_out(OpCall *call) {
-    const Meta *before[MAX_OUTS];
-    for (int i = 0; i < call->row->n_out; i++)
-        before[i] = call->out_args[i] ? call->out_args[i]->base.meta : NULL;
-    TRY(redispatch(call));
-    for (int i = 0; i < call->row->n_out; i++)
-        if (before[i] && call->out_args[i]->base.meta != before[i])
-            tape_view_end(call->out_args[i]);
-    return ST_OK;
-}
-
 static Status kernel(OpCall *call) {
     const bool on = state_get()->grad_mode == SN_GRAD_ON;
     const uint32_t tracked = on ? tracked_args(call) : 0;
     const uint32_t needs = UNLIKELY(tracked) ? recorded_args(call, tracked) : 0;
     if (UNLIKELY(needs)) return record(call, needs);
     if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record(call, needs);
-    if (UNLIKELY(call->form == FORM_out)) return run_out(call);
     TRY(redispatch(call));
     return UNLIKELY(call->row->kind == KIND_view) ? tape_view_note(call) : ST_OK;
 }

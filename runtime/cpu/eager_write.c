@@ -2,6 +2,7 @@
  * tensor of other sizes is resized; memory that is written may not hold an element twice; an
  * operand that overlaps it in part is copied first (PyTorch refuses that), one that is the same
  * tensor is fine. */
+#include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/cpu/eager.h"
@@ -62,6 +63,7 @@ Status eager_separate(const OpCall *call, Arg args[MAX_ARGS], bool *copied) {
     return ST_OK;
 }
 
+/* What is laid out anew is a view no more, in any mode: its old view op does not lead there. */
 static Status resize(sn_tensor *out, const Meta *meta) {
     if (out->base.meta->numel)
         LOG(memory, INFO, "an out tensor with %lld elements was resized to %lld",
@@ -74,6 +76,7 @@ static Status resize(sn_tensor *out, const Meta *meta) {
                            (long long)out->offset);
     if ((size_t)needed > out->storage->bytes) TRY(storage_resize(out->storage, (size_t)needed));
     out->base.meta = meta;
+    tape_view_end(out);
     return ST_OK;
 }
 
