@@ -140,27 +140,28 @@ static Val *part(Builder *b, Val *x, int dim, int64_t start, int64_t length) {
     return E(b, slice_Tensor, V(x), I(dim), I(start), I(sym_add(b->env, start, length)));
 }
 
-static Status equal_parts(Builder *b, Val *x, int dim, int64_t each, Val **outs) {
+/* least: a dim of size 0 has as many empty parts. */
+static Status equal_parts(Builder *b, Val *x, int dim, int64_t each, int64_t least, Val **outs) {
     const int64_t size = sym_concrete(b->env, x->meta->sizes[dim]);
     int n = 0;
-    for (int64_t at = 0; at < size || n == 0; at += each) {
+    for (int64_t at = 0; at < size || n < least; at += each) {
         outs[n] = part(b, x, dim, at, min_i64(each, size - at));
         if (!outs[n++]) return error_pending();
-        if (each <= 0) break;
     }
     return ST_OK;
 }
 
 Status decomp_split(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int dim = dim_of(&args[2], args[0].val->meta->rank);
-    return equal_parts(b, args[0].val, dim, sym_concrete(b->env, args[1].i), outs);
+    return equal_parts(b, args[0].val, dim, sym_concrete(b->env, args[1].i), 1, outs);
 }
 
 Status decomp_chunk(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int dim = dim_of(&args[2], args[0].val->meta->rank);
     const int64_t size = sym_concrete(b->env, args[0].val->meta->sizes[dim]);
     const int64_t chunks = args[1].i; /* any number of them: no sum with it */
-    return equal_parts(b, args[0].val, dim, size / chunks + (size % chunks != 0), outs);
+    return equal_parts(b, args[0].val, dim, size / chunks + (size % chunks != 0), size ? 1 : chunks,
+                       outs);
 }
 
 Status decomp_split_with_sizes(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
