@@ -50,6 +50,19 @@ static const GVal *view_argument(const Node *node) {
     return NULL;
 }
 
+/* Rows that name parts of self's memory by strides and offset. */
+static bool speaks_of_memory(const Node *node) {
+    return node->row->id == OP_view_scatter || node->row->id == OP_view_of ||
+           node->row->id == OP_as_strided;
+}
+
+/* Is an element's place in memory its row-major number? */
+static bool is_row_major(const Meta *meta, const int64_t *dense) {
+    for (int d = 0; d < meta->rank; d++)
+        if (meta->sizes[d] != 1 && meta->strides[d] != dense[d]) return false;
+    return true;
+}
+
 void look_at_view(Lower *l, ValInfo *info, GVal *v) {
     const Meta *const meta = v->base.meta;
     info->of = (GVal *)view_argument(v->def);
@@ -62,10 +75,11 @@ void look_at_view(Lower *l, ValInfo *info, GVal *v) {
     if (!view_strides(l, v, &placed, of->offset, &info->offset, strides))
         lower_bail(l, v->def, "its stride rule failed");
     info->strides = strides;
-    if (!strcmp(v->def->row->base, "as_strided")) return; /* speaks of memory, not of elements */
+    if (v->def->row->id == OP_as_strided) return; /* counts from the storage's start */
     int64_t *const dense = ARENA_ARRAY(l->arena, int64_t, of_meta->rank + 1);
     int64_t *const relative = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
     row_major(l->env, of_meta->sizes, of_meta->rank, dense);
+    if (speaks_of_memory(v->def) && !is_row_major(of_meta, dense)) return; /* not of elements */
     placed.strides = dense;
     placed.contiguous = true;
     if (view_strides(l, v, &placed, 0, &info->relative_offset, relative)) info->relative = relative;
@@ -85,12 +99,6 @@ static bool is_dense(SymEnv *env, const Meta *meta) {
     for (int d = 0; d < meta->rank; d++)
         if (!used[d] && meta->sizes[d] != 1 && meta->sizes[d] != 0) return false;
     return true;
-}
-
-/* Rows that name parts of self's memory by strides and offset. */
-static bool speaks_of_memory(const Node *node) {
-    return node->row->id == OP_view_scatter || node->row->id == OP_view_of ||
-           node->row->id == OP_as_strided;
 }
 
 bool keeps_layout(const Lower *l, const GVal *v) {
