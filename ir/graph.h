@@ -45,6 +45,12 @@ struct Node {
     Node *prev, *next;
 };
 
+/* What a value is a view of, by however many view ops; itself: of nothing. */
+static inline GVal *view_root(const GVal *value) {
+    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
+    return (GVal *)value;
+}
+
 typedef struct Write { /* at the graph's end, input gets value */
     GVal *input, *value;
 } Write;

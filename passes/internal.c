@@ -94,10 +94,7 @@ static bool is_earlier_output(const Graph *graph, int index) {
     return false;
 }
 
-bool is_seen_input(const GVal *value) {
-    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
-    return !value->def;
-}
+bool is_seen_input(const GVal *value) { return !view_root(value)->def; }
 
 void own_outputs(Graph *graph) {
     const NewNodes saved = settings(graph);

@@ -306,6 +306,7 @@ Status joint_expand(Graph *forward) {
 static Status seed_and_walk(Tape *tape, const JointSpec *spec) {
     Graph *const graph = tape->graph;
     const int n_inputs = graph->inputs.n;
+    tape->ran = spec->ran;
     mark_inputs(tape, spec->want);
     for (int i = 0; i < n_inputs; i++) {
         GVal *const input = graph->inputs.at[i];
@@ -362,13 +363,14 @@ static Graph *trial_copy(Graph *forward, Arena *arena, SymEnv *env) {
 
 const bool *joint_ran(Graph *forward, Arena *arena, SymEnv *env, const JointSpec *spec) {
     Graph *const graph = trial_copy(forward, arena, env);
+    JointSpec trial = *spec;
     Tape tape;
     if (!graph || !tape_init(&tape, graph, NULL)) return NULL;
-    if (!(tape.ran = ARENA_ARRAY(arena, bool, graph->n_nodes + 1))) return NULL;
-    const Status status = seed_and_walk(&tape, spec);
+    if (!(trial.ran = ARENA_ARRAY(arena, bool, graph->n_nodes + 1))) return NULL;
+    const Status status = seed_and_walk(&tape, &trial);
     if (status == ST_MEMORY) return NULL;
     error_clear(); /* a rule's error ends the walk, as it ends the backward */
-    return tape.ran;
+    return trial.ran;
 }
 
 const bool *joint_used(Graph *forward, Arena *arena, SymEnv *env) {

@@ -177,13 +177,12 @@ static Graph *build_backward(const Split *split, GVal *const *saved, int n_saved
     for (int i = joint->n_forward_inputs; !kept && i < joint->inputs.n; i++)
         if (!copy_input(&copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return NULL;
     for (int i = split->n_user; i < joint->outputs.n; i++)
-        if (joint->outputs.at[i].value && (joint->outputs.at[i].kind == OUT_kept) == kept)
+        if (joint->outputs.at[i].value && is_kept(&joint->outputs.at[i]) == kept)
             copy_need(&copy, joint->outputs.at[i].value);
     copy_need_inputs(&copy, joint, NULL);
     if (!copy_needed(&copy, joint)) return NULL;
     for (int i = split->n_user; i < joint->outputs.n; i++)
-        if ((joint->outputs.at[i].kind == OUT_kept) == kept)
-            copy_output(&copy, &joint->outputs.at[i]);
+        if (is_kept(&joint->outputs.at[i]) == kept) copy_output(&copy, &joint->outputs.at[i]);
     if (!kept) own_outputs(copy.to);
     return copy.to;
 }

@@ -21,6 +21,7 @@ typedef struct Split {
 typedef void UseVisit(void *context, GVal *value);
 void each_use(Node *node, UseVisit *visit, void *context);
 bool can_recompute(const Node *node);
+static inline bool is_kept(const Output *output) { return output->kind == OUT_kept; }
 
 /* Fills eager and fixed; false raised. */
 bool partition_places(Split *split);

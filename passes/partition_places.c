@@ -7,8 +7,6 @@
  * a derivative rule made again for an op that does not hold it. */
 #include "passes/partition.h"
 
-static bool is_kept(const Output *output) { return output->kind == OUT_kept; }
-
 /* Which inputs' memory eager's tape holds. */
 static bool find_eager(Split *split) {
     const Graph *const joint = split->joint;
@@ -50,15 +48,10 @@ static int place_of(const Split *split, const GVal *value) {
     return output < 0 ? -1 : split->joint->n_forward_inputs + output;
 }
 
-static GVal *root_of(GVal *value) {
-    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
-    return value;
-}
-
 /* A kept value that is a caller's memory itself, which is not minded for it: of that a copy is saved. All kept values
  * have their say before the first one asks for places. */
 static void leave_place(Split *split, const Output *kept) {
-    const GVal *const root = root_of(kept->value);
+    const GVal *const root = view_root(kept->value);
     for (int at = place_of(split, root); at >= 0 && !kept->minded[at]; at = place_of(split, root)) {
         if (at < split->joint->n_forward_inputs)
             split->eager[root->id] = false;
@@ -79,7 +72,7 @@ typedef struct Cone { /* of nodes that a kept value may be recomputed by */
 static void enter_cone(void *context, GVal *value) {
     Cone *const cone = context;
     const Split *const split = cone->split;
-    GVal *const root = root_of(value);
+    GVal *const root = view_root(value);
     const int at = place_of(split, root);
     if (at >= 0 && cone->user) split->fixed[cone->user->id] |= !cone->kept->minded[at];
     Node *const node = root->def;

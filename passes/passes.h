@@ -46,6 +46,8 @@ typedef struct JointSpec {
     /* by input: a partial sum of its gradient is passed in and continued (G1) */
     const bool *partial;
     const Meta *const *grad_meta; /* by forward output: of its gradient; NULL: as the output */
+    bool
+        *ran; /* out, by node id of the numbered forward: its rule was applied; NULL: nobody asks */
 } JointSpec;
 Graph *joint_build(Graph *forward, const JointSpec *spec);
 /* By node id: which ops' rules joint_build would apply. Rules leave out arguments by which results have gradients, so

@@ -56,10 +56,9 @@ static bool speaks_of_memory(const Node *node) {
            node->row->id == OP_as_strided;
 }
 
-/* Is an element's place in memory its row-major number? */
-static bool is_row_major(const Meta *meta, const int64_t *dense) {
+static bool has_strides(const Meta *meta, const int64_t *strides) {
     for (int d = 0; d < meta->rank; d++)
-        if (meta->sizes[d] != 1 && meta->strides[d] != dense[d]) return false;
+        if (meta->sizes[d] != 1 && meta->strides[d] != strides[d]) return false;
     return true;
 }
 
@@ -79,7 +78,7 @@ void look_at_view(Lower *l, ValInfo *info, GVal *v) {
     int64_t *const dense = ARENA_ARRAY(l->arena, int64_t, of_meta->rank + 1);
     int64_t *const relative = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
     row_major(l->env, of_meta->sizes, of_meta->rank, dense);
-    if (speaks_of_memory(v->def) && !is_row_major(of_meta, dense)) return; /* not of elements */
+    if (speaks_of_memory(v->def) && !has_strides(of_meta, dense)) return; /* not of elements */
     placed.strides = dense;
     placed.contiguous = true;
     if (view_strides(l, v, &placed, 0, &info->relative_offset, relative)) info->relative = relative;
@@ -102,11 +101,7 @@ static bool is_dense(SymEnv *env, const Meta *meta) {
 }
 
 bool keeps_layout(const Lower *l, const GVal *v) {
-    const Meta *const meta = v->base.meta;
-    const int64_t *const strides = val_info(l, v)->strides;
-    for (int d = 0; d < meta->rank; d++)
-        if (meta->sizes[d] != 1 && strides[d] != meta->strides[d]) return false;
-    return true;
+    return has_strides(v->base.meta, val_info(l, v)->strides);
 }
 
 /* What they name is where the graph says only if self was not laid out anew. */

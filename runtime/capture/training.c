@@ -37,6 +37,7 @@ typedef struct Split {
     Graph *graph;
     Training *training;
     Graph *joint;
+    bool *ran; /* by node id of the functional graph: its rule was applied */
 } Split;
 
 /* Writes of memory that carries no gradient are fine: expanding then needs what was there before. */
@@ -77,10 +78,12 @@ static Status split_graphs(void *context) {
     bool *const defined = ARENA_ARRAY(s->graph->arena, bool, t->n_forward + 1);
     if (!defined) return ST_MEMORY;
     memcpy(defined, t->out_tracked, (size_t)t->n_user * sizeof *defined);
-    const JointSpec spec = {.want = t->want, .grad_defined = defined};
     const int64_t start = clock_ns();
     TRY(joint_expand(s->graph));
     TRY(tape_plan_make(t, s->graph));
+    s->ran = ARENA_ARRAY(s->graph->arena, bool, s->graph->n_nodes + 1);
+    if (!s->ran) return ST_MEMORY;
+    const JointSpec spec = {.want = t->want, .grad_defined = defined, .ran = s->ran};
     GVal **const values = values_by_id(s->graph);
     Graph *const joint = values ? joint_build(s->graph, &spec) : NULL;
     compile_note_time(&s->variant->info, "joint graph", clock_ns() - start);
@@ -93,8 +96,8 @@ static Status split_graphs(void *context) {
 }
 
 /* The usual case: all gradients in the layouts of the backward's inputs. */
-static Status make_usual(Training *t, const Graph *backward) {
-    TRY(training_usual(t, backward->arena, backward->env));
+static Status make_usual(Training *t, const Graph *backward, const bool *ran) {
+    TRY(training_usual(t, backward->arena, backward->env, ran));
     t->usual.n_saved = t->n_saved = t->partition->n_saved;
     return training_note_layouts(t, &t->usual, backward);
 }
@@ -130,7 +133,7 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     t->forward_plan = t->partition->forward->plan;
     t->backward_plan = t->partition->backward->plan;
     t->n_symbols = sym_free_count(graph->env);
-    TRY(settle(v, make_usual(t, t->partition->backward)));
+    TRY(settle(v, make_usual(t, t->partition->backward, split.ran)));
     TRY(settle(v, compile_plan(t->forward_plan, &v->info, &v->run)));
     compile_backward(v, t);
     return ST_OK;

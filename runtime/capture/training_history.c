@@ -27,30 +27,6 @@ static void leave_out_writes(Graph *graph, const TapeMarks *marks) {
     }
 }
 
-/* The arguments of a step that its rule passes gradients to. */
-static void reach_args(const TapeStep *step, bool *reached) {
-    const Node *const node = step->node;
-    for (int i = 0; i < node->row->n_params; i++) {
-        const Arg *const a = &node->args[i];
-        if (!(step->needs >> i & 1) || !deriv_reaches(node->row, i)) continue;
-        if (a->kind == ARG_tensor) reached[gval(a->val)->id] = true;
-        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
-    }
-}
-
-/* Marks the steps that a backward from what is reached may run. */
-static void walk_back(const TapePlan *p, bool *reached, bool *ran) {
-    for (int s = p->steps.n - 1; s >= 0; s--) {
-        const Node *const node = p->steps.at[s].node;
-        bool any = false;
-        for (int i = 0; i < node->n_outs; i++) any |= reached[node->outs[i].id];
-        if (!any) continue;
-        ran[s] = true;
-        reach_args(&p->steps.at[s], reached);
-    }
-}
-
 /* Does some result lead to a step that still holds something? */
 static Status check_results(const Training *t, const bool *used) {
     const TapePlan *const p = &t->tape;
@@ -64,7 +40,7 @@ static Status check_results(const Training *t, const bool *used) {
         if (!p->marks[value->id]) return error_raise(ST_UNSUPPORTED, refusal);
         reached[value->id] = true;
     }
-    walk_back(p, reached, ran);
+    tape_plan_walk(p, NO_WATCH, reached, ran);
     for (int s = 0; s < p->steps.n; s++)
         if (ran[s] && !used[s] && p->steps.at[s].n_holds)
             return error_raise(ST_UNSUPPORTED, refusal);
@@ -74,7 +50,7 @@ static Status check_results(const Training *t, const bool *used) {
 /* One key for every call: without code a layout is no matter. */
 static Status make_usual(Training *t, Arena *arena) {
     const Graph *const g = t->tape.functional;
-    TRY(training_usual(t, arena, g->env));
+    TRY(training_usual(t, arena, g->env, NULL));
     for (int i = 0; i < t->n_user; i++)
         if (t->out_tracked[i]) t->usual.metas[i] = g->outputs.at[i].value->base.meta;
     return ST_OK;

@@ -96,7 +96,7 @@ Status training_note_layouts(const Training *t, BackwardCase *c, const Graph *gr
     return error_raise(ST_INTERNAL, "a backward graph of %d inputs, not %d", graph->inputs.n, n);
 }
 
-Status training_usual(Training *t, Arena *arena, const SymEnv *env) {
+Status training_usual(Training *t, Arena *arena, const SymEnv *env, const bool *ran) {
     BackwardCase *const c = &t->usual;
     *c = (BackwardCase){.defined = t->out_tracked,
                         .needs = t->want,
@@ -105,7 +105,7 @@ Status training_usual(Training *t, Arena *arena, const SymEnv *env) {
                         .env = env,
                         .first_guard = sym_guard_count(env)};
     if (!c->partial || !c->metas) return ST_MEMORY;
-    c->ran = tape_plan_ran(t, arena, c, NULL);
+    c->ran = ran ? tape_plan_by_step(&t->tape, arena, ran) : tape_plan_ran(t, arena, c, NULL);
     return c->ran ? ST_OK : error_pending() ? error_pending() : ST_MEMORY;
 }
 

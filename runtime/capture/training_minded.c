@@ -15,32 +15,46 @@ static bool holds(const TapePlan *p, const TapeStep *step, int watch) {
     return any;
 }
 
-/* By value: a gradient may come to it before the watched memory was looked at. */
-static void open_args(const TapeStep *step, bool *open) {
+/* The arguments of a step that its rule passes gradients to. */
+static void reach_args(const TapeStep *step, bool *reached) {
     const Node *const node = step->node;
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
-        if (!(step->needs >> i & 1)) continue;
-        if (a->kind == ARG_tensor) open[gval(a->val)->id] = true;
+        if (!(step->needs >> i & 1) || !deriv_reaches(node->row, i)) continue;
+        if (a->kind == ARG_tensor) reached[gval(a->val)->id] = true;
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) open[gval(a->vals[k])->id] = true;
+            if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
     }
 }
 
-/* Clears `minded` of the held values that a step may read before the memory was looked at. open: room, by value id. */
-static void follow(const Training *t, int watch, bool *open, bool *minded) {
-    const TapePlan *const p = &t->tape;
-    memset(open, false, sizeof *open * (size_t)p->functional->n_vals);
-    for (int i = 0; i < t->n_user; i++)
-        if (t->out_tracked[i]) open[p->functional->outputs.at[i].value->id] = true;
+void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran) {
     for (int s = p->steps.n - 1; s >= 0; s--) {
         const TapeStep *const step = &p->steps.at[s];
         bool any = false;
-        for (int i = 0; i < step->node->n_outs; i++) any |= open[step->node->outs[i].id];
-        if (!any || holds(p, step, watch)) continue;
-        open_args(step, open);
-        for (int i = 0; i < step->n_holds; i++) minded[p->holds.at[step->first_hold + i]] = false;
+        for (int i = 0; i < step->node->n_outs; i++) any |= reached[step->node->outs[i].id];
+        if (!any || (watch != NO_WATCH && holds(p, step, watch))) continue;
+        ran[s] = true;
+        reach_args(step, reached);
     }
+}
+
+typedef struct Room { /* by value id, by step, by held value */
+    bool *reached, *ran, *minded;
+} Room;
+
+/* What no step may hold that runs before the memory was looked at. */
+static const bool *mind(const Training *t, int watch, const Room *room) {
+    const TapePlan *const p = &t->tape;
+    memset(room->reached, false, sizeof(bool) * (size_t)p->functional->n_vals);
+    memset(room->ran, false, sizeof(bool) * (size_t)p->steps.n);
+    memset(room->minded, true, sizeof(bool) * (size_t)p->held.n);
+    for (int i = 0; i < t->n_user; i++)
+        if (t->out_tracked[i]) room->reached[p->functional->outputs.at[i].value->id] = true;
+    tape_plan_walk(p, watch, room->reached, room->ran);
+    for (int s = 0; s < p->steps.n; s++)
+        for (int i = 0; room->ran[s] && i < p->steps.at[s].n_holds; i++)
+            room->minded[p->holds.at[p->steps.at[s].first_hold + i]] = false;
+    return room->minded;
 }
 
 static const GVal *memory_at(const TapePlan *p, bool output, int index) {
@@ -64,15 +78,14 @@ Status tape_plan_mind(const Training *t, Graph *joint) {
     const int n_held = t->tape.held.n, n_inputs = joint->n_forward_inputs;
     const int n_places = n_inputs + joint->n_forward_outputs, n_cells = n_held * n_places;
     bool *const table = ARENA_ARRAY(joint->arena, bool, n_cells + 1);
-    bool *const minded = ARENA_ARRAY(joint->arena, bool, n_held + 1);
-    bool *const open = ARENA_ARRAY(joint->arena, bool, t->tape.functional->n_vals + 1);
-    if (!table || !minded || !open) return ST_MEMORY;
+    const Room room = {ARENA_ARRAY(joint->arena, bool, t->tape.functional->n_vals + 1),
+                       ARENA_ARRAY(joint->arena, bool, t->tape.steps.n + 1),
+                       ARENA_ARRAY(joint->arena, bool, n_held + 1)};
+    if (!table || !room.reached || !room.ran || !room.minded) return ST_MEMORY;
     for (int place = 0; place < n_places; place++) {
         const int watch = watch_at(&t->tape, n_inputs, place);
-        if (watch < 0) continue;
-        memset(minded, true, (size_t)n_held);
-        follow(t, watch, open, minded);
-        for (int i = 0; i < n_held; i++) table[i * n_places + place] = minded[i];
+        const bool *const minded = watch < 0 ? NULL : mind(t, watch, &room);
+        for (int i = 0; minded && i < n_held; i++) table[i * n_places + place] = minded[i];
     }
     for (int i = 0; i < n_held; i++)
         joint->outputs.at[joint->outputs.n - n_held + i].minded = table + i * n_places;

@@ -99,6 +99,12 @@ Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values);
 const GVal *tape_plan_memory(const GVal *value);
 /* training_minded.c: says of every kept output before whose memory's check it is never read (Output.minded). */
 Status tape_plan_mind(const Training *t, Graph *joint);
+/* Marks the values and steps that a backward from what is reached may come to, but for steps that hold the watched
+ * memory and what lies behind them. reached: by value id. */
+enum { NO_WATCH = -2 };
+void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran);
+/* A table by node id of the functional graph, by step; NULL where that is. */
+bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node);
 /* By step: which of eager's nodes run for the gradients of a case; symbols: of the call, or NULL: as at capture. */
 bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols);
 /* By step: which of eager's nodes the backwards inside of the segment run. */
@@ -108,8 +114,8 @@ bool *tape_plan_used(const TapePlan *p, Arena *arena);
 const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols,
                                   const TapeBackward *call);
 void training_cases_free(Training *t);
-/* Fills t->usual, but for the saved values and the layouts. */
-Status training_usual(Training *t, Arena *arena, const SymEnv *env);
+/* Fills t->usual, but for the saved values and the layouts. ran: by node id of the functional graph, where it is known. */
+Status training_usual(Training *t, Arena *arena, const SymEnv *env, const bool *ran);
 /* The layouts of a backward's inputs after the saved values: the partial sums, then the gradients. */
 Status training_note_layouts(const Training *t, BackwardCase *c, const Graph *graph);
 /* A metadata with the launch's sizes. */

@@ -5,11 +5,6 @@
  * as a copy, so an input that the segment writes is not watched for its old value. */
 #include "runtime/capture/training_parts.h"
 
-static const GVal *root_of(const GVal *value) {
-    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
-    return value;
-}
-
 /* The node by which functionalize puts what a written form made into its target's memory; NULL: it is that memory. */
 static const Node *put_by(const GVal *value) {
     if (!value->def || !(value->def->modes & NODE_no_autocast)) return NULL;
@@ -21,7 +16,7 @@ static const Node *put_by(const GVal *value) {
 }
 
 const GVal *tape_plan_memory(const GVal *value) {
-    const GVal *memory = root_of(value);
+    const GVal *memory = view_root(value);
     for (const Node *put = put_by(memory); put; put = put_by(memory)) memory = &put->outs[0];
     return memory;
 }
@@ -38,11 +33,11 @@ static int watch_of(TapePlan *p, const Training *t, const GVal *value) {
     const Graph *const g = p->functional;
     const GVal *const root = tape_plan_memory(value);
     for (int i = 0; i < g->writes.n; i++)
-        if (root_of(g->writes.at[i].value) == root)
+        if (view_root(g->writes.at[i].value) == root)
             return add_watch(p, false, g->writes.at[i].input->index);
     if (!root->def) return t->written[root->index] ? -1 : add_watch(p, false, root->index);
     for (int i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i].value && root_of(g->outputs.at[i].value) == root)
+        if (g->outputs.at[i].value && view_root(g->outputs.at[i].value) == root)
             return add_watch(p, true, i);
     return -1;
 }
@@ -105,10 +100,10 @@ Status tape_plan_make(Training *t, Graph *forward) {
 /* A value that eager's tape holds, and whose memory that is: passes may make one value of it and of an input or a result
  * that are other tensors in eager, with writes of their own. */
 static Output kept_output(Graph *joint, GVal *held) {
-    const GVal *const root = root_of(held);
+    const GVal *const root = view_root(held);
     for (int i = 0; i < joint->n_forward_outputs; i++) {
         Output *const output = &joint->outputs.at[i];
-        output->held |= output->value && root_of(output->value) == root;
+        output->held |= output->value && view_root(output->value) == root;
     }
     return (Output){.value = held, .kind = OUT_kept, .base = root->def ? -1 : root->index};
 }
@@ -130,7 +125,7 @@ static SymEnv *trial_env(const TapePlan *p, Arena *arena, const int64_t *symbols
     return hints ? sym_env_copy(env, arena, hints) : NULL;
 }
 
-static bool *by_step(const TapePlan *p, Arena *arena, const bool *by_node) {
+bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node) {
     bool *const steps = by_node ? ARENA_ARRAY(arena, bool, p->steps.n + 1) : NULL;
     for (int s = 0; steps && s < p->steps.n; s++) steps[s] = by_node[p->steps.at[s].node->id];
     return steps;
@@ -145,7 +140,7 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c,
     if (defined) memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
     const JointSpec spec = {.want = c->needs, .grad_defined = defined};
     bool *const ran =
-        by_step(p, arena, defined ? joint_ran(p->functional, trial, env, &spec) : NULL);
+        tape_plan_by_step(p, arena, defined ? joint_ran(p->functional, trial, env, &spec) : NULL);
     arena_free(trial);
     return ran;
 }
@@ -153,7 +148,8 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c,
 bool *tape_plan_used(const TapePlan *p, Arena *arena) {
     Arena *const trial = arena_new();
     SymEnv *const env = trial ? trial_env(p, trial, NULL) : NULL;
-    bool *const used = by_step(p, arena, env ? joint_used(p->functional, trial, env) : NULL);
+    bool *const used =
+        tape_plan_by_step(p, arena, env ? joint_used(p->functional, trial, env) : NULL);
     arena_free(trial);
     return used;
 }
