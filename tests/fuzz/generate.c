@@ -314,7 +314,7 @@ static int add_input(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t l
     }
     in.grad = g->training && dtype_is_float(dtype) && gen_chance(g, 60);
     in.closed = gen_chance(g, 12);
-    if (rank == 4 && gen_chance(g, 30))
+    if (rank == 4 && gen_chance(g, 60))
         in.layout = FZ_channels_last;
     else if (gen_chance(g, 35))
         in.layout = (FzLayout)(1 + gen_below(g, gen_chance(g, 50) ? 2 : 3));
@@ -382,7 +382,7 @@ const char *fz_form_name(int i) { return op_form_name(forms[i].row, forms[i].for
 static int choose_form(Gen *g) {
     int best = (int)gen_below(g, n_forms);
     const bool view = gen_chance(g, 10);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 60; i++) {
         const int other = (int)gen_below(g, n_forms);
         if (view ? forms[other].row->kind == KIND_view : g->uses[other] < g->uses[best])
             best = other;

@@ -114,7 +114,7 @@ static void detached(Gen *g) {
     const int v = tracked(g, gen_chance(g, 50));
     const int plain = v < 0 ? -1 : CALL(g, "aten::detach", of_value(v));
     const int both = plain < 0 ? -1 : CALL(g, "aten::mul.Tensor", of_value(plain), of_value(v));
-    if (both >= 0 && gen_chance(g, 40)) backward_from(g, both);
+    if (both >= 0 && gen_chance(g, 80)) backward_from(g, both);
 }
 
 static void around_a_break(Gen *g) {
