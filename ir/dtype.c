@@ -27,6 +27,12 @@ DType dtype_find(const char *name, size_t n) {
     return DT_default;
 }
 
+int64_t dtype_largest(DType dtype) {
+    if (dtype == DT_u8) return UINT8_MAX;
+    return INT64_MAX >> (64 - 8 * rows[dtype].bytes);
+}
+int64_t dtype_least(DType dtype) { return dtype == DT_u8 ? 0 : -dtype_largest(dtype) - 1; }
+
 const char *stype_name(SType type) {
     static const char *const names[S_COUNT] = {"f32", "f64", "i32", "i64", "b"};
     return names[type];

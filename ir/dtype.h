@@ -28,6 +28,10 @@ int stype_bytes(SType type);        /* of one element of an interpreter block */
 static inline bool dtype_is_float(DType dtype) { return dtype_category(dtype) == CAT_float; }
 static inline bool dtype_is_int(DType dtype) { return dtype_category(dtype) == CAT_int; }
 
+/* Of an int dtype: its least and its largest value. */
+int64_t dtype_least(DType dtype);
+int64_t dtype_largest(DType dtype);
+
 /* PyTorch's promotion of two dtypes (torch.promote_types): f16 with bf16 gives f32, u8 with i8 gives i16. */
 DType dtype_promote(DType a, DType b);
 

@@ -152,6 +152,25 @@ Status meta_where(MetaCall *call) {
     return elementwise_out(call, &e, promoted(&choices));
 }
 
+/* A number beyond all values of an int dtype is no bound of any; the other way round it has no effect (body_clamp). */
+static Status check_bound(const MetaCall *call, int i, bool low, DType common) {
+    const Arg *const a = &call->args[i];
+    if (a->kind != ARG_int || !dtype_is_int(common)) return ST_OK;
+    if (low ? sym_at_most(call->env, a->i, dtype_largest(common))
+            : sym_at_most(call->env, dtype_least(common), a->i))
+        return ST_OK;
+    return meta_fail(call, ST_VALUE, "%s %lld is outside the range of %s", low ? "min" : "max",
+                     (long long)sym_hint(call->env, a->i), dtype_name(common));
+}
+static Status check_min(const MetaCall *call, DType common) {
+    return check_bound(call, 1, true, common);
+}
+static Status check_max(const MetaCall *call, DType common) {
+    return check_bound(call, 1, false, common);
+}
+Status meta_clamp_min(MetaCall *call) { return keep_dtype(call, check_min); }
+Status meta_clamp_max(MetaCall *call) { return keep_dtype(call, check_max); }
+
 /* clamp: at least one limit; absent ones take no part. */
 Status meta_clamp(MetaCall *call) {
     Elementwise e = {0};
@@ -160,6 +179,8 @@ Status meta_clamp(MetaCall *call) {
         if (arg_given(call, i)) elementwise_add(call, &e, i);
     if (e.n == 1) return meta_fail(call, ST_ARGUMENT, "at least one of min and max must be given");
     TRY(refuse_bool(call, promoted(&e)));
+    TRY(check_bound(call, 1, true, promoted(&e)));
+    TRY(check_bound(call, 2, false, promoted(&e)));
     return elementwise_out(call, &e, promoted(&e));
 }
 

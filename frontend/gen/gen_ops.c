@@ -68,6 +68,10 @@ typedef struct RuleDoc {
 static const RuleDoc rule_docs[] = {
     {"binary", "Sizes broadcast, dtypes promote (PyTorch's rules)."},
     {"binary_no_bool", "Sizes broadcast, dtypes promote; bool is a dtype error."},
+    {"clamp_min",
+     "Sizes broadcast, dtypes promote; a number above all of an int dtype is a value error."},
+    {"clamp_max",
+     "Sizes broadcast, dtypes promote; a number below all of an int dtype is a value error."},
     {"binary_float", "Sizes broadcast; ints and bools give f32."},
     {"compare", "Sizes broadcast; the result is bool."},
     {"logical", "Sizes broadcast; the result is bool."},

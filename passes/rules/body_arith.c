@@ -235,14 +235,33 @@ int body_fmin(BodyCall *c) {
 UNARY(relu, P2(max, x, K(0)))
 UNARY(relu6, P2(min, P2(max, x, K(0)), K(6)))
 
-BodyFn body_clamp, body_hardtanh, body_where, body_masked_fill, body_threshold;
+BodyFn body_clamp, body_clamp_min, body_clamp_max, body_hardtanh, body_where, body_masked_fill,
+    body_threshold;
 BodyFn body_threshold_backward, body_leaky_relu, body_nan_to_num;
 BodyFn body_hardsigmoid, body_hardswish;
+/* A number saturates: one below or above all of an int dtype's values must not wrap to one of them. */
+static int bound(BodyCall *c, int arg) {
+    const DType dtype = c->out_dtype;
+    if (!arg_is_number(&c->args[arg]) || !dtype_is_int(dtype) || dtype == DT_i64) return X(arg);
+    const int least = loop_const(c->lb, S_i64, 0, dtype_least(dtype));
+    const int largest = loop_const(c->lb, S_i64, 0, dtype_largest(dtype));
+    const int number = P2(max, c->number(c, arg, S_i64), least);
+    return as_type(c, P2(min, number, largest), c->type);
+}
+
 /* min(max(self, low), high), either absent. */
 int body_clamp(BodyCall *c) {
     int x = X(0);
-    if (body_has(c, 1)) x = P2(max, x, X(1));
-    return body_has(c, 2) ? P2(min, x, X(2)) : x;
+    if (body_has(c, 1)) x = P2(max, x, bound(c, 1));
+    return body_has(c, 2) ? P2(min, x, bound(c, 2)) : x;
+}
+int body_clamp_min(BodyCall *c) {
+    const int x = X(0), y = bound(c, 1);
+    return c->type == S_b ? P2(or, x, y) : P2(max, x, y);
+}
+int body_clamp_max(BodyCall *c) {
+    const int x = X(0), y = bound(c, 1);
+    return c->type == S_b ? P2(and, x, y) : P2(min, x, y);
 }
 int body_hardtanh(BodyCall *c) {
     const int x = X(0);

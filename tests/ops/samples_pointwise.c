@@ -83,7 +83,8 @@ const Samples samples_pow = {
 const Samples samples_clamp = {
     .good = LINES("x[4,5] u[4,5] p[4,5]", "x[4,5] u[5] none", "x[4,5] none p[]", "x[0] u[1] p[1]",
                   "x[1] u[1] none"),
-    .bad = BAD({"x[3] none none", ST_ARGUMENT, "min"}),
+    .bad = BAD({"x[3] none none", ST_ARGUMENT, "min"}, {"u8[3] none -1", ST_VALUE, "max -1"},
+               {"i8[3] 128 none", ST_VALUE, "min 128"}),
 };
 const Samples samples_lerp = {
     .good = LINES("x[4,5] x[4,5] p[4,5]", "x[4,5] x[5] p[]", "x[0] x[1] p[1]", "x[1] x[1] p[1]"),

@@ -154,10 +154,64 @@ START_TEST(a_huge_step_of_a_symbolic_size_compiles_once) {
 }
 END_TEST
 
+/* x is at least and at most a number. */
+static sn_status at_least(sn_frame *f) {
+    const int64_t *const number = sn_closure(f);
+    return sn_out(f, 0, sn_neg(sn_neg(sn_clamp_min(sn_in(f, 0), sn_int(*number)))));
+}
+static sn_status at_most(sn_frame *f) {
+    const int64_t *const number = sn_closure(f);
+    return sn_out(f, 0, sn_neg(sn_neg(sn_clamp_max(sn_in(f, 0), sn_int(*number)))));
+}
+static sn_status between(sn_frame *f) {
+    const int64_t *const number = sn_closure(f);
+    return sn_out(f, 0, sn_clamp(sn_in(f, 0), sn_int(-*number), sn_int(*number)));
+}
+
+static sn_tensor *narrow_ints(sn_dtype dtype) {
+    static const int32_t numbers[] = {0, 5, 100, 127};
+    return sn_to_copy(sn_from_data(numbers, SN_INTS(4), SN_I32), dtype);
+}
+
+/* As in PyTorch, eagerly and compiled: a bound that lies beyond all values has no effect, one that none reaches is an
+ * error; neither wraps. */
+static void check_bounds(sn_body body, sn_dtype dtype, const int64_t numbers[4], bool good) {
+    int64_t number;
+    const Twin twin = twin_new(body, &number, &number, NULL);
+    for (int i = 0; i < 4; i++) {
+        number = numbers[i];
+        sn_tensor *const x = narrow_ints(dtype);
+        if (good) {
+            TWIN_CALL(twin, x);
+            ck_assert(same_bits(SN_CALL(twin.fast, x), x));
+            continue;
+        }
+        ck_assert_ptr_null(SN_CALL(twin.eager, x));
+        const char *const says = sn_error_take()->message;
+        ck_assert_msg(strstr(says, "outside the range of"), "%s", says);
+        ck_assert_ptr_null(SN_CALL(twin.fast, x));
+        ck_assert_int_eq(sn_error_take()->status, SN_ERR_VALUE);
+    }
+    twin_free(twin);
+}
+
+START_TEST(clamp_by_numbers_outside_of_the_dtype) {
+    const int64_t below[] = {-1, -129, -300, INT64_MIN}, above[] = {256, 300, 70000, INT64_MAX};
+    check_bounds(at_least, SN_U8, below, true);
+    check_bounds(at_most, SN_U8, above, true);
+    check_bounds(at_most, SN_U8, below, false);
+    check_bounds(at_least, SN_U8, above, false);
+    check_bounds(between, SN_I8, above, true);
+    check_bounds(between, SN_I32,
+                 (const int64_t[]){127, INT64_C(1) << 31, INT64_C(1) << 32, INT64_MAX}, true);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
-        rows_without_keys_attend_to_nothing, as_strided_is_captured,
-        as_strided_follows_the_storage,      as_strided_has_its_gradient_compiled,
-        a_step_may_be_larger_than_any_dim,   a_huge_step_of_a_symbolic_size_compiles_once};
+        rows_without_keys_attend_to_nothing,  as_strided_is_captured,
+        as_strided_follows_the_storage,       as_strided_has_its_gradient_compiled,
+        a_step_may_be_larger_than_any_dim,    a_huge_step_of_a_symbolic_size_compiles_once,
+        clamp_by_numbers_outside_of_the_dtype};
     return contract_main("test_corners", tests, (int)(sizeof tests / sizeof *tests));
 }
