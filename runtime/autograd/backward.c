@@ -5,13 +5,15 @@
  *
  *   heap: [#9 Sum]  ->  #9 runs, gives #8 a gradient  ->  heap: [#8 Mul] -> ... -> leaves
  *
- * Entries hang on nodes and leaves for the time of the run; a run inside a run (a hook that calls
- * backward) shadows them. */
+ * A run's entry of a node or leaf hangs on that for the time of the run. Where another one's does already, that of an
+ * outer run (a hook calls backward) or of another thread that goes through the same leaf, the run keeps it in a map. */
 #include "runtime/autograd/tape.h"
 
 #include <stdlib.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/room.h"
 #include "runtime/core/frame.h"
 
 bool (*tape_capture_run)(const TapeRun *run, Status *status);
@@ -20,9 +22,7 @@ enum { SMALL = 8, BLOCK_ENTRIES = 64 };
 
 typedef struct Engine Engine;
 struct TapeEntry {
-    Engine *engine;
-    TapeEntry *shadowed; /* of an outer run */
-    TapeNode *node;      /* or a leaf: */
+    TapeNode *node; /* or a leaf: */
     sn_tensor *leaf;
     bool queued, needed;
     bool stop;         /* the run ends here: gradients are collected, nothing goes on */
@@ -41,6 +41,7 @@ struct Engine {
     sn_state *state;
     bool create, retain, selective; /* selective: only what leads to xs runs */
     EntryBlock *blocks, *last_block;
+    Map elsewhere; /* by slot: entries whose slot is another run's */
     TapeEntry **heap;
     int n_heap, room_heap;
     sn_tensor **found; /* selective: by x, owned */
@@ -60,45 +61,68 @@ static TapeEntry *entry_new(Engine *e) {
         e->last_block = block;
     }
     TapeEntry *const entry = &e->last_block->entries[e->last_block->n];
-    *entry = (TapeEntry){.engine = e, .grads = &entry->one};
+    *entry = (TapeEntry){.grads = &entry->one};
     e->last_block->n++;
     return entry;
 }
 
+static uint64_t slot_key(const TapeSlot *slot) { return (uint64_t)(uintptr_t)slot; }
+
+static TapeSlot *slot_of(const TapeEdge *edge) {
+    return edge->leaf ? &((sn_tensor *)edge->target)->autograd->slot
+                      : &((TapeNode *)edge->target)->slot;
+}
+
+/* The run's own; NULL: none yet. Only the owner finds itself in a slot, so that needs no order. */
+static TapeEntry *entry_find(const Engine *e, TapeSlot *slot) {
+    if (LIKELY(atomic_load_explicit(&slot->owner, memory_order_relaxed) == e)) return slot->entry;
+    return UNLIKELY(e->elsewhere.n) ? map_get(&e->elsewhere, slot_key(slot)) : NULL;
+}
+
+static bool entry_place(Engine *e, TapeSlot *slot, TapeEntry *entry) {
+    void *none = NULL;
+    if (!atomic_compare_exchange_strong(&slot->owner, &none, e))
+        return map_set(&e->elsewhere, slot_key(slot), entry);
+    slot->entry = entry;
+    return true;
+}
+
 static TapeEntry *entry_of_node(Engine *e, TapeNode *node) {
-    if (node->entry && node->entry->engine == e) return node->entry;
-    TapeEntry *const entry = entry_new(e);
-    if (!entry) return NULL;
+    TapeEntry *const found = entry_find(e, &node->slot), *const entry =
+                                                             found ? found : entry_new(e);
+    if (found || !entry) return found;
     if (node->n_outs != 1 &&
         !(entry->grads = mem_zero((size_t)node->n_outs * sizeof(sn_tensor *)))) {
         entry->grads = &entry->one;
         return NULL;
     }
-    entry->shadowed = node->entry;
     entry->node = node;
     tape_node_retain(node);
-    return node->entry = entry;
+    return entry_place(e, &node->slot, entry) ? entry : NULL;
 }
 
 static TapeEntry *entry_of_leaf(Engine *e, sn_tensor *leaf) {
-    AutogradMeta *const meta = leaf->autograd;
-    if (meta->entry && meta->entry->engine == e) return meta->entry;
-    TapeEntry *const entry = entry_new(e);
-    if (!entry) return NULL;
-    entry->shadowed = meta->entry;
+    TapeSlot *const slot = &leaf->autograd->slot;
+    TapeEntry *const found = entry_find(e, slot), *const entry = found ? found : entry_new(e);
+    if (found || !entry) return found;
     entry->leaf = leaf;
     tensor_retain(leaf);
-    return meta->entry = entry;
+    return entry_place(e, slot, entry) ? entry : NULL;
 }
 
-static void entry_close(TapeEntry *entry) {
+static void slot_leave(const Engine *e, TapeSlot *slot) {
+    if (atomic_load_explicit(&slot->owner, memory_order_relaxed) == e)
+        atomic_store(&slot->owner, NULL);
+}
+
+static void entry_close(Engine *e, TapeEntry *entry) {
     const int n = entry->node ? entry->node->n_outs : 1;
     for (int i = 0; i < n; i++) tensor_release(entry->grads[i]);
     if (entry->grads != &entry->one) mem_free(entry->grads);
     if (entry->node)
-        entry->node->entry = entry->shadowed;
+        slot_leave(e, &entry->node->slot);
     else if (entry->leaf)
-        entry->leaf->autograd->entry = entry->shadowed;
+        slot_leave(e, &entry->leaf->autograd->slot);
     tape_node_release(entry->node);
     tensor_release(entry->leaf);
 }
@@ -189,9 +213,8 @@ static bool edge_wanted(const Engine *e, const TapeEdge *edge) {
     edge = tape_edge_now(edge);
     if (!edge->target) return false;
     if (!e->selective) return true;
-    const TapeEntry *const entry = edge->leaf ? ((sn_tensor *)edge->target)->autograd->entry
-                                              : ((TapeNode *)edge->target)->entry;
-    return entry && entry->engine == e && entry->needed;
+    const TapeEntry *const entry = entry_find(e, slot_of(edge));
+    return entry && entry->needed;
 }
 
 static Status deliver(Engine *e, const TapeEdge *edge, sn_tensor *grad, bool whole) {
@@ -229,14 +252,36 @@ static Status run_hook(Engine *e, const TapeHook *hook, sn_tensor **grad) {
     return status;
 }
 
-/* Hooks of result `output`; a leaf's are all its own. A hook may remove itself. */
-static Status run_hooks(Engine *e, const TapeHook *hook, int output, sn_tensor **grad) {
-    while (hook && *grad) {
-        const TapeHook *const next = hook->next;
-        if (output < 0 || hook->output == output) TRY(run_hook(e, hook, grad));
-        hook = next;
+enum { FEW_HOOKS = 8 };
+
+static const TapeHook *find_hook(const TapeHook *hook, int64_t id) {
+    while (hook && hook->id != id) hook = hook->next;
+    return hook;
+}
+
+/* A hook may remove hooks and add some: each is looked up when its turn comes, and what is new waits for the next run. */
+static Status run_each(Engine *e, const TapeEdge *at, const int64_t *ids, int n, sn_tensor **grad) {
+    for (int i = 0; i < n && *grad; i++) {
+        const TapeEdge *const now = tape_edge_now(at);
+        const TapeHook *const hook = find_hook(tape_hooks(now), ids[i]);
+        if (!hook || (!now->leaf && hook->output != now->output)) continue;
+        const TapeHook copy = *hook;
+        TRY(run_hook(e, &copy, grad));
     }
     return ST_OK;
+}
+
+/* Hooks of a node's result or of a leaf. */
+static Status run_hooks(Engine *e, const TapeEdge *at, sn_tensor **grad) {
+    int n = 0, k = 0;
+    int64_t few[FEW_HOOKS];
+    for (const TapeHook *hook = tape_hooks(at); hook; hook = hook->next) n++;
+    int64_t *const ids = ROOM(few, n);
+    if (!ids) return ST_MEMORY;
+    for (const TapeHook *hook = tape_hooks(at); hook; hook = hook->next) ids[k++] = hook->id;
+    const Status status = run_each(e, at, ids, n, grad);
+    room_give(few, ids);
+    return status;
 }
 
 /* nodes --------------------------------------------------------------------------------------- */
@@ -325,7 +370,7 @@ static void collect_xs(Engine *e, const TapeEntry *entry) {
 static Status run_node(Engine *e, TapeEntry *entry) {
     TapeNode *const node = entry->node;
     for (int i = 0; UNLIKELY(node->hooks != NULL) && i < node->n_outs; i++)
-        TRY(run_hooks(e, node->hooks, i, &entry->grads[i]));
+        TRY(run_hooks(e, &(TapeEdge){.target = node, .output = i}, &entry->grads[i]));
     if (UNLIKELY(e->selective)) collect_xs(e, entry);
     if (UNLIKELY(node->dropped && node->saves)) return used_twice(node);
     CallArrays arrays;
@@ -381,7 +426,8 @@ static Status add_to_grad(Engine *e, sn_tensor *leaf, sn_tensor *sum) {
 static Status finish_leaf(Engine *e, TapeEntry *entry) {
     sn_tensor *const leaf = entry->leaf;
     if (!entry->one) return ST_OK;
-    TRY(run_hooks(e, leaf->autograd->hooks, -1, &entry->one));
+    if (UNLIKELY(leaf->autograd->hooks != NULL))
+        TRY(run_hooks(e, &(TapeEdge){.target = leaf, .leaf = true}, &entry->one));
     if (e->selective) {
         for (int i = 0; i < e->run->n_xs; i++) {
             if (e->run->xs[i] != leaf) continue;
@@ -423,22 +469,21 @@ static int by_sequence(const void *a, const void *b) {
     return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
-/* The entry of x's gradient, of any run, and the gradient's place there; NULL: none. */
-static TapeEntry *entry_of_x(const sn_tensor *x, int *output) {
-    const AutogradMeta *const meta = x->autograd;
+/* The entry of x's gradient, and the gradient's place there; NULL: none. */
+static TapeEntry *entry_of_x(const Engine *e, const sn_tensor *x, int *output) {
+    AutogradMeta *const meta = x->autograd;
     *output = 0;
-    if (!meta || !meta->node) return meta ? meta->entry : NULL;
+    if (!meta || !meta->node) return meta ? entry_find(e, &meta->slot) : NULL;
     const TapeEdge edge = {.target = meta->node, .output = meta->output};
     const TapeEdge *const now = tape_edge_now(&edge);
-    if (now->leaf) return ((sn_tensor *)now->target)->autograd->entry;
-    *output = now->output;
-    return ((TapeNode *)now->target)->entry;
+    if (!now->leaf) *output = now->output;
+    return entry_find(e, slot_of(now));
 }
 
 static void mark_x(Engine *e, sn_tensor *x) {
     int output;
-    TapeEntry *const entry = entry_of_x(x, &output);
-    if (entry && entry->engine == e) entry->needed = true;
+    TapeEntry *const entry = entry_of_x(e, x, &output);
+    if (entry) entry->needed = true;
 }
 
 /* Oldest first, a node is needed if one of its edges leads to something needed. */
@@ -535,7 +580,7 @@ static Status stop_at(Engine *e, sn_tensor *x) {
 static void collect_stops(Engine *e) {
     for (int i = 0; i < e->run->n_xs; i++) {
         int output;
-        const TapeEntry *const entry = entry_of_x(e->run->xs[i], &output);
+        const TapeEntry *const entry = entry_of_x(e, e->run->xs[i], &output);
         e->found[i] = entry->grads[output];
         if (e->found[i]) tensor_retain(e->found[i]);
     }
@@ -579,10 +624,11 @@ static Status walk(Engine *e) {
 static void engine_close(Engine *e) {
     for (EntryBlock *block = e->blocks; block;) {
         EntryBlock *const next = block->next;
-        for (int i = 0; i < block->n; i++) entry_close(&block->entries[i]);
+        for (int i = 0; i < block->n; i++) entry_close(e, &block->entries[i]);
         mem_free(block);
         block = next;
     }
+    map_free(&e->elsewhere);
     mem_free(e->heap);
 }
 

@@ -264,6 +264,8 @@ static TapeHook **hooks_at(const TapeEdge *edge) {
                       : &((TapeNode *)edge->target)->hooks;
 }
 
+const TapeHook *tape_hooks(const TapeEdge *edge) { return *hooks_at(edge); }
+
 static TapeHook **hooks_of(const AutogradMeta *meta, int *output) {
     *output = 0;
     if (!meta->node) return &((AutogradMeta *)meta)->hooks;

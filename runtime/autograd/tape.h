@@ -18,7 +18,12 @@
 
 typedef struct TapeNode TapeNode;
 typedef struct TapeEntry TapeEntry; /* a node or leaf within one run of the engine */
-typedef struct TapeView TapeView;   /* how a view was made from its base */
+typedef struct
+    TapeSlot { /* where the first run that comes to a node or leaf keeps its entry (backward.c) */
+    _Atomic(void *) owner; /* the run; NULL: free */
+    TapeEntry *entry;      /* the owner's to read */
+} TapeSlot;
+typedef struct TapeView TapeView; /* how a view was made from its base */
 
 typedef struct TapeHook {
     struct TapeHook *next; /* in order of registration */
@@ -38,7 +43,7 @@ typedef struct AutogradMeta {
     TapeView *view;      /* not NULL: in-place ops go through to the base, */
     sn_tensor *base;     /* which is owned */
     TapeHook *hooks;     /* of a leaf; those of other tensors belong to their node */
-    TapeEntry *entry;
+    TapeSlot slot;
 } AutogradMeta;
 
 bool tape_view_tracks(const sn_tensor *t); /* a view whose base was written by a recorded op */
@@ -99,6 +104,8 @@ typedef struct TapeEdge { /* where the gradient of one input goes */
     int output;           /* of the node */
     bool leaf;
 } TapeEdge;
+const TapeHook *
+tape_hooks(const TapeEdge *edge); /* of a leaf, or of all results of a node; NULL: none */
 
 /* One call of a node's backward. Results are references of the innermost scope, as ops give them.
  */
@@ -134,7 +141,7 @@ struct TapeNode {
     const Meta **out_meta; /* by result */
     void *extra;           /* behind them: what the class keeps */
     TapeHook *hooks;
-    TapeEntry *entry;
+    TapeSlot slot;
     TapeEdge *instead; /* by result: where gradients go since it was expanded; owned, NULL: not */
     TapeNode *dead;    /* while a graph is freed: the next to free */
 };

@@ -376,6 +376,44 @@ START_TEST(a_hook_may_run_backward) {
 }
 END_TEST
 
+typedef struct Removal { /* a hook that takes hooks of the tensor away, and the one that it adds */
+    sn_tensor *of;
+    int64_t ids[4];
+    int n, added;
+} Removal;
+
+static sn_status count_it(sn_frame *f) {
+    ++*(int *)sn_closure(f);
+    return SN_OK;
+}
+static sn_status remove_them(sn_frame *f) {
+    Removal *const r = sn_closure(f);
+    for (int i = 0; i < r->n; i++) sn_hook_remove(r->of, r->ids[i]);
+    r->n = 0;
+    sn_hook_add(r->of, count_it, &r->added);
+    return SN_OK;
+}
+/* Of a leaf, and of a result: later, earlier and the running one; what is new waits for the next run. */
+START_TEST(a_hook_may_remove_and_add_hooks) {
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const h = OP(mul_Tensor, T(x), A_FLOAT(3));
+    sn_tensor *const of[] = {x, h};
+    Removal r[2];
+    for (int k = 0; k < 2; k++) {
+        int early = 0, late = 0;
+        const int64_t first = sn_hook_add(of[k], count_it, &early),
+                      self = sn_hook_add(of[k], remove_them, &r[k]),
+                      next = sn_hook_add(of[k], count_it, &late),
+                      last = sn_hook_add(of[k], count_it, &late);
+        r[k] = (Removal){.of = of[k], .ids = {self, next, last, first}, .n = 4};
+        for (int i = 0; i < 2; i++)
+            OK(sn_backward_ex(SN_TENSORS(total(h)), (sn_tensors){0}, SN_RETAIN_GRAPH));
+        ck_assert_int_eq(early, 1);
+        ck_assert_int_eq(late, 0);
+        ck_assert_int_eq(r[k].added, 1);
+    }
+}
+END_TEST
+
 /* custom functions ---------------------------------------------------------------------------- */
 
 typedef struct Clamp {
@@ -606,6 +644,7 @@ int main(void) {
                                 a3_15_hooks_see_and_replace_gradients,
                                 a_failing_hook_stops_backward,
                                 a_hook_may_run_backward,
+                                a_hook_may_remove_and_add_hooks,
                                 a3_08_custom_function,
                                 a3_08_custom_functions_are_checked,
                                 custom_functions_differentiate_twice,

@@ -110,6 +110,46 @@ static void *train(void *context) {
     return NULL;
 }
 
+/* All threads go backward through one parameter, whose gradient nobody asks for; some calls break. */
+static sn_status through_a_parameter(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const h = sn_tanh(sn_mm(x, sn_closure(f)));
+    if (sn_size(x, 0) % 3 == 0) sn_graph_break("rows in threes");
+    return sn_out(f, 0, sn_sum(sn_mul(h, h)));
+}
+
+static sn_tensor *gradient(sn_function *fn, int call) {
+    sn_tensor *const x = LEAF((uint64_t)call, 2 + call * 7 % 9, 4), *out = NULL;
+    sn_tensor *const y = SN_CALL(fn, x);
+    sn_gradients(SN_TENSORS(y), SN_TENSORS(x), (sn_tensors){0}, 0, &out);
+    return out;
+}
+
+static sn_tensor *parameter_gradients[THREADS * ROUNDS]; /* by call, of one thread */
+
+static void *share_a_parameter(void *context) {
+    Job *const job = context;
+    pthread_barrier_wait(job->start);
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        const sn_scope scope = sn_scope_begin();
+        const int call = job->number * ROUNDS + i % ROUNDS;
+        sn_tensor *const got = gradient(i < ROUNDS ? job->fast : job->eager, call);
+        job->wrong += !got || !same_bits(got, parameter_gradients[call]);
+        job->wrong += sn_error_take()->status != SN_OK;
+        sn_scope_end(scope);
+    }
+    return NULL;
+}
+
+START_TEST(c13_backwards_share_a_parameter) {
+    sn_tensor *const w = LEAF(1, 4, 6);
+    const Twin twin = twin_new(through_a_parameter, w, w, NULL);
+    for (int i = 0; i < THREADS * ROUNDS; i++) parameter_gradients[i] = gradient(twin.eager, i);
+    for (int i = 0; i < 5; i++) run_jobs(share_a_parameter, twin.fast, twin.eager);
+    ck_assert_ptr_null(sn_grad(w));
+    twin_free(twin);
+}
+END_TEST
+
 START_TEST(c13_training_on_many_threads) {
     const Twin twin = twin_new(norm, NULL, NULL, NULL);
     run_jobs(train, twin.fast, twin.eager);
@@ -257,6 +297,7 @@ int main(void) {
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, c13_first_calls_race, 0, CASES);
     tcase_add_test(tests, c13_training_on_many_threads);
+    tcase_add_test(tests, c13_backwards_share_a_parameter);
     tcase_add_test(tests, c13_eager_ops_side_by_side);
     tcase_add_test(tests, c13_threads_share_a_tensor);
     tcase_add_test(tests, c13_a_state_moves_between_threads);
