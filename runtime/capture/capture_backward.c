@@ -164,6 +164,15 @@ static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
     return true;
 }
 
+/* Why it is a break. The results of sn_gradients are what eager's rules happen to make, layout and memory included; a
+ * captured backward only knows .grad's. */
+static const char *break_reason(const TapeRun *run) {
+    if (run->flags & TAPE_create) return "a backward that makes a graph of its own";
+    if (run->flags & TAPE_retain) return "a backward that retains the graph";
+    return run->xs ? "gradients that are returned"
+                   : "a backward that reaches outside of the segment";
+}
+
 /* tape_capture_run: takes a backward over while this thread captures; what it cannot record runs as
  * a break. */
 static bool capture_run(const TapeRun *run, Status *status) {
@@ -176,11 +185,7 @@ static bool capture_run(const TapeRun *run, Status *status) {
     const bool recorded = record_pending(c, run, status);
     capture_leave(c, entered);
     if (recorded) return true;
-    *status =
-        capture_flush(c,
-                      run->flags & TAPE_retain ? "a backward that retains the graph"
-                                               : "a backward that reaches outside of the segment",
-                      state_get()->site);
+    *status = capture_flush(c, break_reason(run), state_get()->site);
     for (int i = 0; i < run->n_roots && *status == ST_OK; i++)
         *status = capture_flush_tensor(run->roots[i]);
     for (int i = 0; i < run->n_xs && *status == ST_OK; i++)

@@ -262,12 +262,39 @@ START_TEST(g3_a_result_that_the_backward_has_not_reached_keeps_its_history) {
 }
 END_TEST
 
+/* What is not captured runs as a break that says what it was. */
+static sn_status asks_for_gradients(sn_frame *f) {
+    const int *const flags = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *grad = NULL;
+    sn_gradients(SN_TENSORS(sn_sum(sn_mul(sn_sin(x), x))), SN_TENSORS(x), (sn_tensors){0}, *flags,
+                 &grad);
+    return sn_out(f, 0, sn_mul(grad, grad));
+}
+
+START_TEST(g4_gradients_that_are_asked_for_break_and_say_so) {
+    static const struct {
+        int flags;
+        const char *reason;
+    } cases[] = {{0, "gradients that are returned"},
+                 {SN_RETAIN_GRAPH, "a backward that retains the graph"},
+                 {SN_CREATE_GRAPH, "a backward that makes a graph of its own"}};
+    for (int i = 0; i < 3; i++) {
+        int flags = cases[i].flags;
+        const Twin twin = twin_new(asks_for_gradients, &flags, &flags, NULL);
+        for (int k = 0; k < 3; k++) TWIN_CALL(twin, LEAF((uint64_t)k, 4));
+        ck_assert_msg(strstr(sn_explain(twin.fast), cases[i].reason), "%s", sn_explain(twin.fast));
+        twin_free(twin);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         g4_a_leaf_that_is_not_reached_keeps_its_gradient,
         g4_two_losses_of_one_body_reach_their_own_leaves,
         g3_results_of_a_step_have_the_history_that_its_backward_left,
         g3_a_result_that_the_backward_has_not_reached_keeps_its_history,
+        g4_gradients_that_are_asked_for_break_and_say_so,
     };
     return contract_main("test_contract_g_captured", tests, (int)(sizeof tests / sizeof *tests));
 }
