@@ -497,6 +497,19 @@ static sn_status square_backward(sn_frame *f) {
     sn_tensor *const slope = OP(mul_Tensor, T(sn_saved(f, 0)), A_FLOAT(2));
     return sn_set_grad_of(f, 0, OP(mul_Tensor, T(sn_grad_of(f, 0)), T(slope)));
 }
+START_TEST(a3_10_what_a_custom_function_saved_may_not_change) {
+    const sn_custom square = {sizeof square, "square", square_forward, square_backward, NULL};
+    sn_tensor *const p = leaf(FLOATS(1, 2)), *const x = OP(mul_Tensor, T(p), A_FLOAT(1));
+    sn_tensor *y;
+    OK(sn_custom_call(&square, NULL, &x, 1, &y, 1));
+    OP_(add_Tensor, T(x), A_FLOAT(1));
+    fails(sn_backward(total(y)), SN_ERR_STATE,
+          "square needs the f32[2] that it saved at version 0, but writes in place took it to "
+          "version 1");
+    ck_assert_ptr_null(sn_grad(p));
+}
+END_TEST
+
 START_TEST(custom_functions_differentiate_twice) {
     const sn_custom square = {sizeof square, "square", square_forward, square_backward, NULL};
     sn_tensor *const x = leaf(scalar(3)), *const in[] = {x}, *y, *first, *second;
@@ -647,6 +660,7 @@ int main(void) {
                                 a_hook_may_remove_and_add_hooks,
                                 a3_08_custom_function,
                                 a3_08_custom_functions_are_checked,
+                                a3_10_what_a_custom_function_saved_may_not_change,
                                 custom_functions_differentiate_twice,
                                 compiled_nodes_continue_sums,
                                 custom_ops_have_derivatives,

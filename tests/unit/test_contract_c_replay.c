@@ -340,6 +340,52 @@ START_TEST(c6_verified_calls_keep_their_share) {
 }
 END_TEST
 
+/* What an entry looks at besides sizes ---------------------------------------------------------- */
+
+static sn_status rectifies(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    return sn_out(f, 0, sn_relu(sn_in(f, 0)));
+}
+
+static sn_status zeros_instead(sn_frame *f) { return sn_out(f, 0, sn_zeros_like(sn_in(f, 0))); }
+
+START_TEST(c6_an_override_is_seen_by_what_was_learnt_before) {
+    Case c = {0};
+    case_begin(&c, rectifies, REPLAY(0));
+    sn_tensor *const x = F32(3, 10);
+    for (int i = 0; i < 4; i++) TWIN_CALL(c.twin, x);
+    const int learnt = c.fast.runs;
+    ck_assert_int_lt(learnt, 4);
+    sn_override *const zero =
+        sn_op_override(sn_op_find("aten::relu"), SN_KEY_CPU, zeros_instead, NULL);
+    for (int i = 0; i < 3; i++) ck_assert(same_bits(TWIN_CALL(c.twin, x), sn_zeros_like(x)));
+    ck_assert_int_gt(c.fast.runs, learnt);
+    sn_override_free(zero);
+    for (int i = 0; i < 3; i++) ck_assert(same_bits(TWIN_CALL(c.twin, x), sn_relu(x)));
+    twin_free(c.twin);
+}
+END_TEST
+
+static sn_tensor *gradient_of(sn_function *fn, uint64_t seed) {
+    sn_tensor *const x = LEAF(seed, 10), *const y = SN_CALL(fn, x);
+    ck_assert(sn_requires_grad(y));
+    ck_assert_int_eq(sn_backward(sn_sum(sn_mul(y, y))), SN_OK);
+    return sn_grad(x);
+}
+
+START_TEST(c6_a_leaf_does_not_fit_what_was_learnt_without_gradients) {
+    Case c = {0};
+    case_begin(&c, rectifies, REPLAY(0));
+    for (int i = 0; i < 3; i++) TWIN_CALL(c.twin, F32(i, 10));
+    for (int i = 0; i < 3; i++)
+        ck_assert(same_bits(gradient_of(c.twin.fast, i), gradient_of(c.twin.eager, i)));
+    const int runs = c.fast.runs;
+    for (int i = 0; i < 3; i++) ck_assert(!sn_requires_grad(TWIN_CALL(c.twin, F32(i, 10))));
+    ck_assert_int_eq(c.fast.runs, runs); /* the entry is still there */
+    twin_free(c.twin);
+}
+END_TEST
+
 static sn_status wrong_arithmetic(sn_frame *f) {
     const sn_sym n = sn_sym_size(sn_in(f, 0), 0);
     sn_sym_op(n, '%', sn_sym_op(n, '-', n));
@@ -376,6 +422,8 @@ int main(void) {
     tcase_add_test(tests, c6_an_offset_in_the_storage_is_no_program);
     tcase_add_test(tests, c6_random_numbers_of_other_sizes);
     tcase_add_test(tests, c6_verified_calls_keep_their_share);
+    tcase_add_test(tests, c6_an_override_is_seen_by_what_was_learnt_before);
+    tcase_add_test(tests, c6_a_leaf_does_not_fit_what_was_learnt_without_gradients);
     tcase_add_test(tests, c5_misuse_of_symbols_is_an_error);
     return suite_run("test_contract_c_replay", tests);
 }
