@@ -284,6 +284,40 @@ END_TEST
 
 /* O4: the LLVM module, loading ---------------------------------------------------------------- */
 
+/* Is the module, or a library of LLVM's, mapped? */
+static bool llvm_is_loaded(void) {
+    FILE *const maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    bool found = false;
+    ck_assert_ptr_nonnull(maps);
+    while (!found && fgets(line, sizeof line, maps))
+        found = strstr(line, "sinter-llvm") || strstr(line, "libLLVM");
+    fclose(maps);
+    return found;
+}
+
+static sn_status layer(sn_frame *f) {
+    return sn_out(f, 0, sn_relu(sn_linear(sn_in(f, 0), sn_in(f, 1), sn_in(f, 2))));
+}
+
+/* The first test of this file: with CK_FORK=no those before it would have loaded it. */
+START_TEST(o4_a_program_that_only_runs_eagerly_loads_no_llvm) {
+    const Twin twin = twin_new(layer, NULL, NULL, NULL);
+    sn_tensor *const x = F32(1, 8, 6), *const w = LEAF(2, 4, 6), *const b = LEAF(3, 4);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const y = sn_softmax(SN_CALL(twin.eager, x, w, b), 1);
+        ck_assert_int_eq(sn_backward(sn_sum(sn_mul(y, y))), SN_OK);
+        sn_sub_(sn_detach(w), sn_mul_scalar(sn_grad(w), sn_float(0.1)));
+    }
+    ck_assert_msg(!sn_check(), "%s", sn_error_take()->message);
+    ck_assert(!llvm_is_loaded());
+    for (int i = 0; i < 2; i++) SN_CALL(twin.fast, x, w, b);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    ck_assert(llvm_is_loaded());
+    twin_free(twin);
+}
+END_TEST
+
 START_TEST(o4_no_memory_is_writable_and_executable) {
     sn_function *const fn = sn_compile(hundred, NULL, NULL);
     for (int i = 0; i < 2; i++) SN_CALL(fn, F32(1, 4));
@@ -431,6 +465,7 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
+        o4_a_program_that_only_runs_eagerly_loads_no_llvm,
         o1_results_belong_to_the_innermost_scope,
         o1_keep_of_an_outer_tensor_retains,
         o1_an_owned_scope_gives_bindings_the_results,

@@ -215,6 +215,23 @@ START_TEST(a_bad_position_writes_nothing) {
 }
 END_TEST
 
+/* Pointwise ops and reductions are scalar graphs of the table, which loop IR is made of: no row has a C function for its
+ * tensors, by itself or as an entry of the key, and each row of KIND_kernel has one. */
+START_TEST(no_pointwise_op_or_reduction_has_a_function_of_its_own) {
+    int scalar_graphs = 0;
+    ck_assert_int_eq(sn_init(NULL), SN_OK);
+    for (int id = 0; id < OP_COUNT; id++) {
+        const OpRow *const row = op_row((OpId)id);
+        const bool is_graph = row->kind == KIND_pointwise || row->kind == KIND_reduction;
+        scalar_graphs += is_graph;
+        ck_assert_msg(!is_graph || (!cpu_kernel(row) && !dispatch_own(row, KEY_cpu)), "%s",
+                      row->base);
+        ck_assert_msg((row->kind == KIND_kernel) == (cpu_kernel(row) != NULL), "%s", row->base);
+    }
+    ck_assert_int_gt(scalar_graphs, 100);
+}
+END_TEST
+
 START_TEST(the_control_register_is_ours_inside_and_theirs_after) {
     const float tiny[] = {1e-40f, 1e-40f, 1, 1, 1, 1};
     sn_tensor *const x = f32(tiny, 2, 3);
@@ -253,6 +270,7 @@ int main(void) {
     tcase_add_test(tc, out_forms_resize_and_cast);
     tcase_add_test(tc, views_share_memory);
     tcase_add_test(tc, overlaps);
+    tcase_add_test(tc, no_pointwise_op_or_reduction_has_a_function_of_its_own);
     tcase_add_test(tc, products);
     tcase_add_test(tc, reductions);
     tcase_add_test(tc, dense_and_strided_rows_reduce_alike);
