@@ -17,21 +17,33 @@ typedef struct Report {
     int n;
 } Report;
 
-static void fact(Report *report, const char *name, const char *value) {
+static void begin_fact(Report *report, const char *name) {
     if (!report->json) {
-        text_printf(&report->text, "%s: %s\n", name, value);
+        text_printf(&report->text, "%s: ", name);
         return;
     }
     text_puts(&report->text, report->n++ ? ", " : "{");
     text_json_string(&report->text, name);
     text_puts(&report->text, ": ");
-    text_json_string(&report->text, value);
+}
+
+static void end_fact(Report *report) {
+    if (!report->json) text_puts(&report->text, "\n");
+}
+
+static void fact(Report *report, const char *name, const char *value) {
+    begin_fact(report, name);
+    if (report->json)
+        text_json_string(&report->text, value);
+    else
+        text_puts(&report->text, value);
+    end_fact(report);
 }
 
 static void fact_int(Report *report, const char *name, int64_t value) {
-    char digits[32];
-    snprintf(digits, sizeof digits, "%lld", (long long)value);
-    fact(report, name, digits);
+    begin_fact(report, name);
+    text_printf(&report->text, "%lld", (long long)value);
+    end_fact(report);
 }
 
 static void llvm_facts(Report *report) {
