@@ -3,6 +3,8 @@
  * one small function that names the instruction. */
 #include "ir/loop.h"
 
+#include <stdio.h>
+
 #include "runtime/base/error.h"
 
 typedef struct Check {
@@ -12,9 +14,14 @@ typedef struct Check {
 } Check;
 
 static Status refuse(const Check *c, const char *what) {
-    return error_raise(ST_INTERNAL, "kernel %s, nest %d, instruction %%%d: %s",
-                       c->kernel->name ? c->kernel->name : "?", c->nest_number, c->inst_number,
-                       what);
+    char where[64] = ""; /* within the kernel */
+    if (c->inst_number >= 0)
+        snprintf(where, sizeof where, ", nest %d, instruction %%%d", c->nest_number,
+                 c->inst_number);
+    else if (c->nest)
+        snprintf(where, sizeof where, ", nest %d", c->nest_number);
+    return error_raise(ST_INTERNAL, "kernel %s%s: %s", c->kernel->name ? c->kernel->name : "?",
+                       where, what);
 }
 
 #define NEED(condition, what)                                                                      \

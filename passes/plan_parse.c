@@ -173,12 +173,22 @@ static Status check_slots(const Reader *r) {
     return ST_OK;
 }
 
+/* What a verifier refuses of our own making is a bug; of a text, what the text says. */
+static Status verify_read(const TextReader *in, const Kernel *kernel) {
+    if (kernel_verify(kernel) == ST_OK) return ST_OK;
+    char said[sizeof error_slot()->message];
+    memcpy(said, error_slot()->message, sizeof said);
+    error_clear();
+    return error_raise(ST_PARSE, "%s, line %d: %s", in->what, reader_line(in, NULL), said);
+}
+
 static Status read_kernels_and_steps(Reader *r) {
     EAT(&r->in, "kernels\n");
     while (!strncmp(r->in.at, "kernel ", 7)) {
         Kernel *kernel;
+        const TextReader first = r->in; /* errors name the kernel's first line */
         TRY(kernel_parse(r->lines.arena, r->in.at, &r->in.at, &kernel));
-        TRY(kernel_verify(kernel));
+        TRY(verify_read(&first, kernel));
         while (*r->in.at == '\n') r->in.at++;
         VEC_PUSH(r->lines.arena, &r->lines.kernels, kernel);
     }
