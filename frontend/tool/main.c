@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/bail.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
+#include "runtime/core/state.h"
 
 static const Command commands[] = {
 #define COMMAND(name, arguments, doc) {#name, arguments, doc, command_##name},
@@ -73,13 +73,13 @@ Status file_read(const char *path, char **text, size_t *n) {
     return *text ? ST_OK : error_pending();
 }
 
-/* What the environment asks for: log topics and failpoints, the same variables that the library
- * reads. */
+/* Log topics are read here too, where a wrong one ends the program. The settings of the environment are read when a
+ * state is made, which not every command does by itself. */
 static Status environment_apply(void) {
     const char *const topics = getenv("SINTER_LOGS");
-    const char *const points = getenv("SINTER_FAILPOINTS");
-    if (points) failpoint_set(points);
-    return topics ? log_topics_set(topics) : ST_OK;
+    if (topics) TRY(log_topics_set(topics));
+    state_get();
+    return error_pending();
 }
 
 int main(int argc, char **argv) {

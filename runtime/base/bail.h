@@ -37,7 +37,8 @@ typedef struct Bail {
 _Noreturn void bail(Bail *to, BailCode code, const char *format, ...) PRINTF_LIKE(3, 4);
 const char *bail_name(BailCode code);
 
-/* Failpoints: SINTER_FAILPOINTS="pass:cse,emit" or failpoint_set make a named point fail; tests only. */
+/* Failpoints: the setting failpoints (SINTER_FAILPOINTS="pass:cse,emit") or failpoint_set make a named point fail;
+ * tests only. */
 bool failpoint(const char *name);
 void failpoint_set(const char *names);    /* comma list; NULL or "" clears */
 extern char failpoint_names[];            /* ",a,b,", so that a whole name can be searched */

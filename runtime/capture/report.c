@@ -34,13 +34,18 @@ static void warn_once(const char *report) {
             report);
 }
 
+/* Functions of mode EAGER and those never called have none. */
+static bool has_story(const sn_function *fn) {
+    return fn->variants.n || fn->failures.n || fn->breaks.n;
+}
+
 void function_report(sn_function *fn) {
     const char *const report = settings_environment("SINTER_REPORT"), *const path =
                                                                           settings_environment(
                                                                               "SINTER_REPORT_FILE");
     if (LIKELY(!report || !*report)) return;
     if (!is_report(report)) warn_once(report);
-    if (!fn->variants.n || !is_report(report)) return;
+    if (!has_story(fn) || !is_report(report)) return;
     Text text = {0};
     make_text(fn, report, &text);
     FILE *const file = path && *path ? fopen(path, "a") : stderr;

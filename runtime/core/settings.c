@@ -11,6 +11,7 @@
 
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/bail.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/execute.h"
@@ -89,6 +90,7 @@ static void read_initial(void) {
             "setting isa: '%s' in the environment is none that this CPU has; %s is used", isa,
             isa_name(isa_used()));
     if (initial[SET_dispatch_trace].number) log_threshold[LOG_dispatch] = LOG_INFO;
+    if (initial[SET_failpoints].text[0]) failpoint_set(initial[SET_failpoints].text);
     if (initial[SET_logs].text[0] && log_topics_set(initial[SET_logs].text) != ST_OK) {
         LOG(general, WARNING, "SINTER_LOGS: %s", error_slot()->message);
         error_clear();
@@ -130,6 +132,7 @@ static Status apply(int id, const Setting *setting) {
     if (id == SET_threads) pool_threads_set((int)setting->number);
     if (id == SET_dispatch_trace)
         log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
+    if (id == SET_failpoints) failpoint_set(setting->text);
     if (id == SET_memory_retain_mib) cpu_alloc_bound((size_t)setting->number << 20);
     return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
 }
