@@ -1,5 +1,8 @@
-/* gemm.c: GEMM for the level in use: how a call is blocked (cpu/gemm.h), and which level runs it. The
- * plan depends on the call alone, so a workspace asked for once serves every call of the same shape and strides. */
+/* gemm.c: GEMM for the level in use: how a call is blocked (cpu/gemm.h), and which level runs it. The plan is made for
+ * part_rows, never for the rows from row_begin to row_end, so that all parts of a product follow one plan and a workspace
+ * asked for once serves each of them: a part of fewer rows that chose for itself could pack what the others read in place. */
+#include <assert.h>
+
 #include "kernels/levels.h"
 
 static const GemmLevel *level(void) {
@@ -20,7 +23,7 @@ static GemmPlan plan_straight(const GemmCall *call) {
     const SType compute = dtype_compute(call->dtype);
     const int64_t size = stype_bytes(compute);
     const bool native = dtype_bytes(call->dtype) == size;
-    const int64_t rows = call->row_end - call->row_begin;
+    const int64_t rows = call->part_rows;
     GemmPlan plan = {.panel = PANEL_BYTES / size};
     const bool spread = native && call->b_col == 1 && call->b_row * size % 4096 != 0;
     plan.thin = rows <= (spread ? THIN_ROWS_SPREAD : THIN_ROWS) && !call->packed_b;
@@ -42,17 +45,17 @@ static GemmPlan plan_straight(const GemmCall *call) {
 
 /* Packing the rows of A instead of B, which is read in place, where they are fewer and fill registers. */
 static bool turns(const GemmCall *call) {
-    const int64_t rows = call->row_end - call->row_begin;
+    const int64_t rows = call->part_rows;
     const int64_t lanes = 4 * isa_lanes(isa_used()) / stype_bytes(dtype_compute(call->dtype));
     return call->b_row == 1 && call->b_col != 1 && !call->packed_b && rows > THIN_ROWS &&
            rows < call->n && round_up(rows, lanes) * 8 <= rows * 9;
 }
 
-/* C^T = B^T A^T for the rows of the call. */
-static GemmCall turn(const GemmCall *call) {
+/* C^T = B^T A^T for `rows` of the call from row_begin on. */
+static GemmCall turn(const GemmCall *call, int64_t rows) {
     const int64_t bytes = dtype_bytes(call->dtype), begin = call->row_begin;
     GemmCall turned = *call;
-    turned.m = turned.row_end = call->n, turned.row_begin = 0, turned.n = call->row_end - begin;
+    turned.m = turned.part_rows = turned.row_end = call->n, turned.row_begin = 0, turned.n = rows;
     turned.a = call->b, turned.b = (const char *)call->a + begin * call->a_row * bytes;
     turned.a_row = call->b_col, turned.a_col = call->b_row, turned.a_batch = call->b_batch;
     turned.b_row = call->a_col, turned.b_col = call->a_row, turned.b_batch = call->a_batch;
@@ -61,23 +64,18 @@ static GemmCall turn(const GemmCall *call) {
     return turned;
 }
 
-/* Replaces the call by the turned one if that is planned. */
-static GemmPlan plan_of(GemmCall *call) {
+static GemmPlan plan_of(const GemmCall *call) {
     if (!turns(call)) return plan_straight(call);
-    const int64_t row = call->row_begin;
-    *call = turn(call);
-    GemmPlan plan = plan_straight(call);
+    const GemmCall turned = turn(call, call->part_rows);
+    GemmPlan plan = plan_straight(&turned);
     plan.turned = true;
-    plan.row = row;
+    plan.row = call->row_begin;
     plan.at_turned =
         take(&plan.bytes, plan.panel * turned_ld(&plan) * stype_bytes(dtype_compute(call->dtype)));
     return plan;
 }
 
-size_t gemm_workspace(const GemmCall *call) {
-    GemmCall planned = *call;
-    return plan_of(&planned).bytes;
-}
+size_t gemm_workspace(const GemmCall *call) { return plan_of(call).bytes; }
 
 size_t gemm_packed_bytes(const GemmCall *call) {
     const GemmPlan plan = plan_straight(call);
@@ -90,7 +88,9 @@ void gemm_pack_b(const GemmCall *call, void *packed) {
 }
 
 void gemm(const GemmCall *call) {
-    GemmCall planned = *call;
-    const GemmPlan plan = plan_of(&planned);
+    const int64_t rows = call->row_end - call->row_begin;
+    assert(rows <= call->part_rows);
+    const GemmPlan plan = plan_of(call);
+    const GemmCall planned = plan.turned ? turn(call, rows) : *call;
     level()->run(&planned, &plan);
 }

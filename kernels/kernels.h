@@ -62,9 +62,10 @@ typedef struct GemmCall {
     int64_t a_batch, b_batch, c_batch;
     GemmTileFn *tile;
     void *context;
-    void *workspace;            /* gemm_workspace() bytes, 64-byte aligned, per thread */
-    const void *packed_b;       /* B already packed by gemm_pack_b for batch 1, or NULL */
-    int64_t row_begin, row_end; /* rows of every batch this call computes */
+    void *workspace; /* gemm_workspace() bytes, 64-byte aligned; one per thread serves any part */
+    const void *packed_b; /* B already packed by gemm_pack_b for batch 1, or NULL */
+    int64_t part_rows;    /* the most rows of a part: all parts follow the plan made for these */
+    int64_t row_begin, row_end; /* rows of every batch this call computes, at most part_rows */
 } GemmCall;
 size_t gemm_workspace(const GemmCall *call);
 void gemm(const GemmCall *call);

@@ -11,7 +11,6 @@ static const double PART_FLOPS = 1e6; /* below this a part is not worth a thread
 
 typedef struct Parts {
     GemmCall call;
-    int64_t rows;     /* of one part */
     size_t workspace; /* bytes for each */
     _Atomic bool no_memory;
 } Parts;
@@ -19,8 +18,8 @@ typedef struct Parts {
 static void run_part(void *context, int i) {
     Parts *const parts = context;
     GemmCall call = parts->call;
-    call.row_begin = parts->rows * i;
-    call.row_end = min_i64(call.row_begin + parts->rows, call.m);
+    call.row_begin = call.part_rows * i;
+    call.row_end = min_i64(call.row_begin + call.part_rows, call.m);
     char few[FEW_BYTES] __attribute__((aligned(64))); /* spares tiny products the allocator */
     const bool fits = parts->workspace <= sizeof few;
     call.workspace = fits ? few : cpu_alloc(parts->workspace);
@@ -42,9 +41,9 @@ static int64_t rows_of_part(const GemmCall *call) {
 
 Status gemm_run(const GemmCall *call) {
     if (!call->m || !call->n || !call->batch) return ST_OK;
-    Parts parts = {.call = *call, .rows = rows_of_part(call)};
-    parts.call.row_end = call->m;
-    const int n = (int)ceil_div(call->m, parts.rows);
+    Parts parts = {.call = *call};
+    parts.call.part_rows = rows_of_part(call);
+    const int n = (int)ceil_div(call->m, parts.call.part_rows);
     const size_t packed_bytes = n > 1 && call->batch == 1 && call->k ? gemm_packed_bytes(call) : 0;
     void *packed = NULL;
     if (packed_bytes) {
@@ -52,7 +51,7 @@ Status gemm_run(const GemmCall *call) {
         gemm_pack_b(call, packed);
         parts.call.packed_b = packed;
     }
-    parts.workspace = gemm_workspace(&parts.call) + 64;
+    parts.workspace = gemm_workspace(&parts.call);
     pool_run(n, run_part, &parts);
     cpu_free(packed, packed_bytes);
     return parts.no_memory

@@ -3,7 +3,7 @@
 #define SINTER_RUNTIME_CPU_GEMM_H
 #include "kernels/kernels.h"
 
-/* All rows of the call (row_begin, row_end, workspace and packed_b are filled in here). */
+/* All rows of the call (part_rows, row_begin, row_end, workspace and packed_b are filled in here). */
 Status gemm_run(const GemmCall *call);
 
 #endif
