@@ -17,6 +17,14 @@ typedef struct InputKey { /* of one call input or bound tensor */
     int32_t kind;
 } InputKey;
 
+/* Two relations, both by the first of the earlier slots: a graph input stands for one tensor, and code that writes for
+ * one layout of tensors in each memory. */
+typedef struct Alias {
+    int tensor;     /* the same one */
+    int storage;    /* where memory is written: of the same storage */
+    int64_t offset; /* in elements, from that one */
+} Alias;
+
 typedef struct ReplayEntry {
     struct ReplayEntry *next;
     Variant *variant;
@@ -24,14 +32,14 @@ typedef struct ReplayEntry {
     _Atomic int64_t hits;
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
-    int *twin; /* by call input, then bound tensor: the first one that is the same tensor, or where
-                  memory is written, shares its storage */
-    bool all_distinct; /* no twins */
+    Alias *alias;      /* by slot: call input, then bound tensor */
+    bool all_distinct; /* each slot is its own */
     bool ordered;      /* has effects, which a second run would repeat */
     InputKey *in, *bound_keys;
-    sn_tensor **bound; /* retained */
-    int *source;       /* by graph input: call input, or n_in + bound */
-    int *result;       /* by call output: graph output, or -1: absent */
+    GivenTensor *given; /* by call input */
+    sn_tensor **bound;  /* retained */
+    int *source;        /* by graph input: call input, or n_in + bound */
+    int *result;        /* by call output: graph output, or -1: absent */
     int64_t *symbols;
     double *floats;
     const int64_t *numbers; /* of the trace */
@@ -65,14 +73,22 @@ static const sn_tensor *slot_tensor(const ReplayEntry *e, const Arg *in, int i) 
     return in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
 }
 
-/* The alias guard: a graph input stands for one tensor, and one that is written for one memory. */
-static int twin_of(const ReplayEntry *e, const Arg *in, int i) {
+/* The alias guard. */
+static Alias alias_of(const ReplayEntry *e, const Arg *in, int i) {
     const sn_tensor *const t = slot_tensor(e, in, i);
+    Alias alias = {.tensor = i, .storage = i};
     for (int k = 0; t && k < i; k++) {
         const sn_tensor *const other = slot_tensor(e, in, k);
-        if (other == t || (other && e->variant->writes && other->storage == t->storage)) return k;
+        if (!other) continue;
+        if (alias.storage == i && e->variant->writes && other->storage == t->storage) {
+            alias.storage = k;
+            alias.offset = t->offset - other->offset;
+        }
+        if (other != t) continue;
+        alias.tensor = k;
+        break;
     }
-    return i;
+    return alias;
 }
 
 /* Whether no two are the same, for sure: they hash to different bits. Spares comparing all pairs. */
@@ -89,10 +105,13 @@ static bool surely_distinct(const ReplayEntry *e, const Arg *in) {
     return true;
 }
 
-static bool twins_fit(const ReplayEntry *e, const Arg *in) {
+static bool aliases_fit(const ReplayEntry *e, const Arg *in) {
     if (e->all_distinct && surely_distinct(e, in)) return true;
-    for (int i = 0; i < e->n_in + e->n_bound; i++)
-        if (twin_of(e, in, i) != e->twin[i]) return false;
+    for (int i = 0; i < e->n_in + e->n_bound; i++) {
+        const Alias want = e->alias[i], now = alias_of(e, in, i);
+        if (want.tensor != now.tensor || want.storage != now.storage || want.offset != now.offset)
+            return false;
+    }
     return true;
 }
 
@@ -117,10 +136,11 @@ static bool same_state(const ReplayEntry *e, const sn_state *state) {
 static bool fits(const ReplayEntry *e, const Arg *in, int n_in, int n_out) {
     if (e->n_in != n_in || e->n_out != n_out || !same_state(e, state_get())) return false;
     for (int i = 0; i < n_in; i++)
-        if (!same_key(&e->in[i], &in[i])) return false;
+        if (!same_key(&e->in[i], &in[i]) || !given_fits(&e->given[i], slot_tensor(e, in, i)))
+            return false;
     for (int i = 0; i < e->n_bound; i++)
         if (!same_key(&e->bound_keys[i], &A_VAL(&e->bound[i]->base))) return false;
-    return twins_fit(e, in) && memory_fits(e, in) &&
+    return aliases_fit(e, in) && memory_fits(e, in) &&
            e->variant->epoch == atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
 }
 
@@ -241,7 +261,8 @@ static ReplayEntry *entry_new(Arena *arena, const Variant *v, int n_in, int n_ou
     e->bound_keys = ARENA_ARRAY(arena, InputKey, v->n_graph_inputs);
     e->bound = ARENA_ARRAY(arena, sn_tensor *, v->n_graph_inputs);
     e->source = ARENA_ARRAY(arena, int, v->n_graph_inputs);
-    e->twin = ARENA_ARRAY(arena, int, n_in + v->n_graph_inputs);
+    e->given = ARENA_ARRAY(arena, GivenTensor, n_in);
+    e->alias = ARENA_ARRAY(arena, Alias, n_in + v->n_graph_inputs);
     e->result = ARENA_ARRAY(arena, int, n_out);
     e->symbols = ARENA_ARRAY(arena, int64_t, v->n_bindings);
     e->floats = ARENA_ARRAY(arena, double, v->n_runtime_floats);
@@ -269,18 +290,48 @@ static void map_inputs(ReplayEntry *e, const Trace *trace, const Arg *in) {
     }
 }
 
+static const sn_tensor *given_of(const ReplayEntry *e, int slot) {
+    return atomic_load_explicit(&e->given[slot], memory_order_relaxed);
+}
+
+/* Two calls of the same ops: what they use there is the input, whatever it is, if it was another tensor each time. */
+static bool agree(const ReplayEntry *a, const ReplayEntry *b, int graph_input) {
+    const int slot = a->source[graph_input];
+    return a->n_in == b->n_in && a->variant->end == b->variant->end &&
+           b->source[graph_input] == slot && given_of(a, slot) != given_of(b, slot);
+}
+
+/* A tensor that a call gives may be closed over too, and the body may mean that one at any call. So an entry is for this
+ * tensor only, until another call shows more. */
+static void map_given(const sn_function *fn, ReplayEntry *e, const Arg *in) {
+    for (int i = 0; i < e->variant->n_graph_inputs; i++) {
+        const int slot = e->source[i];
+        if (slot >= e->n_in) continue;
+        atomic_init(&e->given[slot], slot_tensor(e, in, slot));
+        bool any = false;
+        ReplayEntry *o = atomic_load_explicit(&fn->replay, memory_order_relaxed);
+        for (; o; o = o->next) {
+            if (!agree(e, o, i)) continue;
+            any = true;
+            atomic_store_explicit(&o->given[slot], NULL, memory_order_relaxed);
+        }
+        if (any) atomic_store_explicit(&e->given[slot], NULL, memory_order_relaxed);
+    }
+}
+
 static void publish(sn_function *fn, ReplayEntry *e) {
     e->next = atomic_load_explicit(&fn->replay, memory_order_relaxed);
     atomic_store_explicit(&fn->replay, e, memory_order_release);
     fn->n_replay++;
 }
 
-/* A program that is known already got a variant that it could not find before. */
+/* Beside the newest entry. A program that is known already got a variant that it could not find before. */
 static void learn_program(sn_function *fn, Capture *c, const Trace *trace, const Arg *in, int n_in,
                           sn_tensor *const *out, int n_out) {
     ReplayProgram *const p =
         fn->n_programs < MAX_ENTRIES ? program_new(c, trace, in, n_in, out, n_out) : NULL;
     if (!p) return;
+    program_give(p, atomic_load_explicit(&fn->replay, memory_order_relaxed)->given);
     *program_next(p) = atomic_load_explicit(&fn->programs, memory_order_relaxed);
     atomic_store_explicit(&fn->programs, p, memory_order_release);
     fn->n_programs++;
@@ -302,11 +353,12 @@ static const char *learn(sn_function *fn, Capture *c, const Trace *trace, const 
     for (int k = 0; k < trace->values.n; k++) results -= trace->marks[k] & VALUE_needed;
     if (results < 0) return "tensors are kept beside the results";
     map_inputs(e, trace, in);
+    map_given(fn, e, in);
     for (int i = 0; i < n_in; i++) e->in[i] = key_of(&in[i]);
     e->all_distinct = true;
     for (int i = 0; i < n_in + e->n_bound; i++) {
-        e->twin[i] = twin_of(e, in, i);
-        e->all_distinct &= e->twin[i] == i;
+        e->alias[i] = alias_of(e, in, i);
+        e->all_distinct &= e->alias[i].tensor == i && e->alias[i].storage == i;
     }
     e->grad_mode = state_get()->grad_mode;
     e->include = state_get()->include;

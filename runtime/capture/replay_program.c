@@ -17,9 +17,10 @@ struct ReplayProgram {
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
     int n_inputs, n_bound;
-    int *source;       /* by trace input: call input, or n_in + bound */
-    int *twin;         /* by call input: the first one that is the same tensor */
-    sn_tensor **bound; /* closed-over tensors, retained */
+    int *source;              /* by trace input: call input, or n_in + bound */
+    int *twin;                /* by call input: the first one that is the same tensor */
+    const GivenTensor *given; /* by call input */
+    sn_tensor **bound;        /* closed-over tensors, retained */
     int n_numbers, n_values;
     struct NumberSource *numbers;
     uint8_t *marks;          /* by trace value */
@@ -99,7 +100,7 @@ static bool inputs_fit(const ReplayProgram *p, const Arg *in, int n_in, int n_ou
         return false;
     for (int i = 0; i < n_in; i++)
         if (!input_fits(p->symbols, in, i) || twin_of(p, in, i) != p->twin[i] ||
-            (p->writes && overlaps(in, i)))
+            !given_fits(&p->given[i], tensor_at(in, i)) || (p->writes && overlaps(in, i)))
             return false;
     return true;
 }
@@ -357,6 +358,8 @@ ReplayProgram *program_new(Capture *c, const Trace *trace, const Arg *in, int n_
     c->symbols = NULL;
     return p;
 }
+
+void program_give(ReplayProgram *p, const GivenTensor *given) { p->given = given; }
 
 void program_free(ReplayProgram *p) {
     for (int i = 0; i < p->n_bound; i++) sn_release(p->bound[i]);
