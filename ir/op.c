@@ -165,6 +165,12 @@ static int find_options(const OpRow *row) {
     return 0;
 }
 
+int op_device_param(const OpRow *row) {
+    int i = row->n_params;
+    while (--i >= 0 && row->params[i].type != PT_device_opt) {}
+    return i;
+}
+
 static void row_init(OpRow *row) {
     if (row->alias_of) {
         const OpRow *of = row->alias_of;
@@ -179,6 +185,7 @@ static void row_init(OpRow *row) {
     row->base = s.base, row->overload = s.overload, row->params = s.params;
     row->n_params = s.n_params, row->n_out = s.n_out, row->returns_list = s.returns_list;
     row->options = find_options(row);
+    row->device = op_device_param(row);
     if (row->alias_of && reads_number(row)) row->flags |= OPF_host;
     const char **name = form_names[row->id], **schema = form_schemas[row->id];
     row->name = name[FORM_functional] = full_name(&s, "", s.overload);

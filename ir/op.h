@@ -143,6 +143,7 @@ struct OpRow {
     const OpRow *alias_of; /* Scalar overloads: the row that does the work */
     int n_params, n_out;
     int options; /* where dtype, layout, device and pin_memory begin; 0: it has none of them */
+    int device;  /* the parameter that says what the results are on, -1: it has none */
     bool returns_list; /* Tensor[] */
     const Param *params;
 };
@@ -165,6 +166,7 @@ const char *op_form_schema(const OpRow *row, OpForm form);
 /* OPF_check: the argument whose values are checked. */
 const char *op_checked_param(const OpRow *row);
 int op_param_find(const OpRow *row, const char *name); /* -1 when absent */
+int op_device_param(const OpRow *row);                 /* fills OpRow's field */
 /* How many parameters a form's schema has before its out tensors, and which of the row's the i-th is: an out form has no
  * options, which the tensor that it writes decides. */
 int op_form_params(const OpRow *row, OpForm form);

@@ -114,6 +114,15 @@ static Status check_enum(const OpRow *row, const Param *param, const Arg *given)
                        enums[param->type].what, (long long)given->i);
 }
 
+static Status check_device(const OpRow *row, const Param *param, const Arg *given) {
+    const int64_t device = given->i;
+    if (param->type != PT_device_opt || given->kind != ARG_int || device == DEV_cpu ||
+        device == DEV_meta || device == DEV_spare || (device >= DEV_cuda && device <= INT32_MAX))
+        return ST_OK;
+    return error_raise(ST_ARGUMENT, "%s: %s is no device: %lld", row->name, param->name,
+                       (long long)device);
+}
+
 static void convert(const Param *param, const Arg *given, Arg *out) {
     switch (param->type) {
     case PT_float:
@@ -169,6 +178,7 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
                            row->name, param->name);
     if (is_list(given)) TRY(check_list(row, param, given));
     TRY(check_enum(row, param, given));
+    TRY(check_device(row, param, given));
     convert(param, given, out);
     return ST_OK;
 }

@@ -448,6 +448,15 @@ static const char *row_refusal(const OpRow *row) {
     return NULL;
 }
 
+/* A row with a device argument runs on that device; its tensors may be on another. */
+static bool is_elsewhere(const OpCall *call) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu) return true;
+    }
+    return false;
+}
+
 /* What cannot be captured runs at once, after what is pending; NULL: it can. A row that the trie has an
  * edge of was asked about before. */
 static inline const char *refusal(const Capture *c, const OpCall *call, const sn_state *state) {
@@ -458,7 +467,8 @@ static inline const char *refusal(const Capture *c, const OpCall *call, const sn
     if (UNLIKELY(c->eager_checks && call->row->flags & OPF_check))
         return "an op that checks values, with eager_checks";
     if (override_covers(call->row)) return "the op is overridden";
-    if (UNLIKELY(call->keys & KEYS_BACKEND & ~KEY_BIT(cpu)))
+    if (UNLIKELY(call->keys & KEYS_BACKEND & ~KEY_BIT(cpu)) ||
+        UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
         return "a tensor that is not on the CPU";
     return UNLIKELY(call->row->id == OP_as_strided) ? strided_refusal(c->trace, call) : NULL;
 }

@@ -199,6 +199,7 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
                       .n_out = schema.n_out,
                       .returns_list = schema.returns_list,
                       .params = op->params};
+    op->row.device = op_device_param(&op->row);
     TRY(check_schema(&schema, copy, name));
     return tape_saves_check(&op->row);
 }

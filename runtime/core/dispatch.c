@@ -160,13 +160,11 @@ static inline Status union_of_keys(const OpCall *call, uint64_t *keys) {
     return LIKELY(!call->out_args) ? ST_OK : add_outs(call, keys);
 }
 
-/* A factory: its device argument decides, the CPU by default. */
-static uint64_t factory_keys(const OpCall *call) {
-    Device device = DEV_cpu;
-    for (int i = 0; i < call->row->n_params; i++)
-        if (call->row->params[i].type == PT_device_opt && call->args[i].kind == ARG_int)
-            device = (Device)call->args[i].i;
-    return key_of_device(device) | KEY_BIT(autograd);
+/* A device argument decides what the results are on, whatever the tensors are on. */
+static uint64_t keys_at_device(const OpCall *call, uint64_t keys) {
+    const Arg *const given = &call->args[call->row->device];
+    if (given->kind != ARG_int) return keys;
+    return (keys & ~KEYS_BACKEND) | key_of_device((Device)given->i);
 }
 
 static const char *device_name(Device device) {
@@ -176,25 +174,39 @@ static const char *device_name(Device device) {
                                 : "spare";
 }
 
-/* Two tensors on different devices; 0-dim CPU tensors go with any device. */
+/* The first tensor that says which device a call is on. */
+typedef struct Placed {
+    const sn_tensor *tensor;
+    const char *name;
+} Placed;
+
+static Status check_device(Placed *first, const sn_tensor *t, const char *name) {
+    if (!first->tensor) *first = (Placed){t, name};
+    if (first->tensor->base.meta->device == t->base.meta->device) return ST_OK;
+    return error_raise(ST_DEVICE, "all tensors must be on one device: '%s' is on %s, '%s' on %s",
+                       first->name, device_name(first->tensor->base.meta->device), name,
+                       device_name(t->base.meta->device));
+}
+
+static bool is_cpu_scalar(const sn_tensor *t) {
+    return t->base.meta->device == DEV_cpu && !t->base.meta->rank;
+}
+
+/* Tensors on different devices; 0-dim CPU tensors that are only read go with any device. */
 static Status check_devices(OpCall *call) {
-    const sn_tensor *first = NULL;
-    int first_arg = 0;
+    Placed first = {0};
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
         const int n = arg->kind == ARG_tensor ? 1 : arg->kind == ARG_tensors ? arg->n : 0;
+        const bool written = call->form == FORM_inplace && i == 0;
         for (int k = 0; k < n; k++) {
-            const sn_tensor *const t =
-                (const sn_tensor *)(arg->kind == ARG_tensor ? arg->val : arg->vals[k]);
-            if (!t || (t->base.meta->device == DEV_cpu && !t->base.meta->rank)) continue;
-            if (first && first->base.meta->device != t->base.meta->device)
-                return error_raise(
-                    ST_DEVICE, "all tensors must be on one device: '%s' is on %s, '%s' on %s",
-                    call->row->params[first_arg].name, device_name(first->base.meta->device),
-                    call->row->params[i].name, device_name(t->base.meta->device));
-            if (!first) first = t, first_arg = i;
+            const sn_tensor *const t = tensor_of(arg->kind == ARG_tensor ? arg->val : arg->vals[k]);
+            if (t && (written || !is_cpu_scalar(t)))
+                TRY(check_device(&first, t, call->row->params[i].name));
         }
     }
+    for (int i = 0; call->out_args && i < call->row->n_out; i++)
+        TRY(check_device(&first, call->out_args[i], "out"));
     call->keys &= ~KEY_BIT(cpu); /* what is left besides CPU scalars */
     return ST_OK;
 }
@@ -238,13 +250,14 @@ static Status start(OpCall *call) {
     if (UNLIKELY(state->error.status != ST_OK)) return state->error.status;
     uint64_t keys = 0;
     TRY(union_of_keys(call, &keys));
-    if (UNLIKELY(!keys)) keys = factory_keys(call);
+    if (UNLIKELY(!keys)) keys = KEY_BIT(cpu) | KEY_BIT(autograd);
     const uint64_t backends = keys & KEYS_BACKEND;
     if (UNLIKELY(backends & (backends - 1))) {
         call->keys = keys;
         TRY(check_devices(call));
         keys = call->keys;
     }
+    if (UNLIKELY(call->row->device >= 0)) keys = keys_at_device(call, keys);
     return run_highest(call, (keys | state->include) & ~state->exclude);
 }
 

@@ -1,7 +1,8 @@
 /* dispatch.h: a table [op][key], a 64-bit key set, the highest key's kernel runs and may redispatch
  * below itself.
  *
- * keys = (union of the tensor arguments' keys | thread include) & ~thread exclude. Priorities are
+ * keys = (union of the tensor arguments' keys | thread include) & ~thread exclude; a device argument
+ * takes the place of the tensors' backends. Priorities are
  * the order of keys.def, lowest first; a missing entry falls to the key's fallback, and where that
  * is absent, to the next key. */
 #ifndef SINTER_RUNTIME_DISPATCH_H

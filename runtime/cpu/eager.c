@@ -341,6 +341,45 @@ static Status eager_kernel(OpCall *call) {
     return status;
 }
 
+/* Rows that ask a tensor for its layout only, and give another tensor. */
+static bool takes_layout(const OpRow *row) {
+    return row->options && row->flags & OPF_nodiff && row->params[0].type == PT_tensor;
+}
+
+/* The layout of a tensor that has no data here, with none. */
+static sn_tensor *layout_of(const Meta *from) {
+    const Meta *const meta =
+        meta_intern(from->dtype, DEV_cpu, from->sizes, from->strides, from->rank, false);
+    Storage *const nothing = meta ? storage_wrap(DEV_cpu, NULL, 0, NULL, NULL) : NULL;
+    sn_tensor *const t = nothing ? tensor_from_storage(nothing, meta, 0) : NULL;
+    if (nothing) storage_release(nothing);
+    return t;
+}
+
+static Status run_with_layout(OpCall *call, const Meta *from) {
+    OpCall here = *call;
+    Arg args[MAX_ARGS];
+    sn_tensor *const layout = layout_of(from);
+    if (!layout) return error_pending();
+    memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
+    args[0] = A_VAL(&layout->base);
+    here.args = args;
+    return eager_kernel(&here);
+}
+
+/* zeros_like of a tensor on another device. */
+static Status layout_kernel(OpCall *call) {
+    const Arg *const self = &call->args[0];
+    if (LIKELY(self->kind != ARG_tensor || self->val->meta->device == DEV_cpu))
+        return eager_kernel(call);
+    sn_state *const state = state_get();
+    const uint32_t depth = state->n_scopes;
+    TRY(scope_push(state, false));
+    const Status status = run_with_layout(call, self->val->meta);
+    scope_pop_passing(state, depth, call->outs, status == ST_OK ? call->n_outs : 0);
+    return status;
+}
+
 /* the Meta device ----------------------------------------------------------------------------- */
 
 static sn_tensor *first_tensor(const OpCall *call, int arg) {
@@ -348,9 +387,19 @@ static sn_tensor *first_tensor(const OpCall *call, int arg) {
     return tensor_of(a->kind == ARG_tensors ? a->vals[0] : a->val);
 }
 
+/* A result elsewhere would be made of values, as copy's into a 0-dim tensor. */
+static Status check_without_data(const OpCall *call, const EagerMetas *metas) {
+    for (int i = 0; i < metas->n; i++)
+        if (metas->metas[i]->device != DEV_meta)
+            return error_raise(ST_DEVICE, "%s: a tensor on the meta device has no data",
+                               op_form_name(call->row, call->form));
+    return ST_OK;
+}
+
 static Status meta_kernel(OpCall *call) {
     EagerMetas metas;
     TRY(eager_metas(call, 0, &metas));
+    TRY(check_without_data(call, &metas));
     if (call->form != FORM_functional) {
         written_outs(call);
         return ST_OK;
@@ -373,5 +422,7 @@ void eager_start(void) {
         const OpRow *const row = op_row((OpId)op);
         if (row->flags & OPF_host && !row->alias_of)
             dispatch_register(row, KEY_cpu, cpu_kernel(row));
+        else if (takes_layout(row))
+            dispatch_register(row, KEY_cpu, layout_kernel);
     }
 }
