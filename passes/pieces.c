@@ -86,8 +86,7 @@ static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
     GVal *const self = gval(node->args[0].val);
     const Meta *const meta = self->base.meta;
     const Arg *const pad = &node->args[1];
-    int64_t *const sizes =
-        arena_copy(l->arena, meta->sizes, sizeof(int64_t) * (size_t)(meta->rank + 1));
+    int64_t *const sizes = arena_copy(l->arena, meta->sizes, sizeof(int64_t) * (size_t)meta->rank);
     const int64_t *const strides = val_info(l, &node->outs[0])->strides;
     int64_t to = 0, from = 0, dense[MAX_RANK];
     row_major(l->env, meta->sizes, meta->rank, dense);

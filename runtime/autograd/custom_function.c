@@ -87,13 +87,17 @@ static const TapeClass custom_class = {
 
 /* the forward call ---------------------------------------------------------------------------- */
 
-static Status check_inputs(const sn_custom *fn, sn_tensor *const *in, int n_in, int n_out) {
+static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn_tensor *const *out,
+                         int n_out) {
     if (!fn || fn->size < sizeof(sn_custom) || !fn->forward || !fn->backward)
         return error_raise(
             ST_ARGUMENT,
             "sn_custom_call: the function needs its size, a forward and a backward body");
     if (n_in < 0 || n_out < 1)
         return error_raise(ST_ARGUMENT, "%s: %d inputs and %d outputs", name_of(fn), n_in, n_out);
+    if ((n_in && !in) || !out)
+        return error_raise(ST_ARGUMENT, "%s: the list of %d %s is NULL", name_of(fn),
+                           out ? n_in : n_out, out ? "inputs" : "outputs");
     for (int i = 0; i < n_in; i++)
         if (in[i]) TRY(tensor_ready(in[i], name_of(fn)));
     return ST_OK;
@@ -197,9 +201,9 @@ static Status call_recorded(TapeNode *node, sn_tensor *const *in, const Arg *arg
 
 Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in,
                             sn_tensor **out, int n_out) {
-    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    for (int i = 0; out && i < n_out; i++) out[i] = NULL;
     TRY(error_pending());
-    TRY(check_inputs(fn, in, n_in, n_out));
+    TRY(check_call(fn, in, n_in, out, n_out));
     TapeNode *const node = tape_node_new(&custom_class, n_in, n_out, sizeof(CustomNode));
     Arg *const args = mem_alloc((size_t)(n_in + 1) * sizeof *args);
     if (!node || !args) {

@@ -42,7 +42,7 @@ const Samples samples_cat = {
 };
 const Samples samples_constant_pad_nd = {
     .good = LINES("x[3,4] [1,2] 3", "x[3,4] [1,-1,0,2]", "x[2,3] [-1,-1]", "x[0] [1,1] 2",
-                  "x[1] [0,0]"),
+                  "x[1] [0,0]", "x[] []", "x[2,3] []"),
     .bad = BAD({"x[3] [1]", ST_ARGUMENT, "pad"}, {"x[3] [1,1,1,1]", ST_ARGUMENT, "pad"},
                {"x[3] [-2,-2]", ST_SHAPE, ""}),
 };

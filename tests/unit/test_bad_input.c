@@ -327,6 +327,21 @@ START_TEST(lists_of_nothing) {
 }
 END_TEST
 
+static sn_status custom_body(sn_frame *f) { return sn_out(f, 0, F32(1, 1)); }
+
+START_TEST(a_custom_function_without_its_lists) {
+    const sn_custom fn = {
+        .size = sizeof fn, .name = "mine", .forward = custom_body, .backward = custom_body};
+    sn_tensor *x = F32(1, 1), *out = x;
+    ck_assert_int_eq(sn_custom_call(&fn, NULL, NULL, 1, &out, 1), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "mine: the list of 1 inputs is NULL");
+    ck_assert_ptr_null(out);
+    ck_assert_int_eq(sn_custom_call(&fn, NULL, &x, 1, NULL, 2), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "mine: the list of 2 outputs is NULL");
+    ck_assert_int_eq(sn_custom_call(&fn, NULL, NULL, 0, &out, 1), SN_OK);
+}
+END_TEST
+
 /* Optional: None; else an error. */
 START_TEST(null_strings) {
     sn_tensor *const x = F32(1, 2, 2), *const ids = sn_zeros(SN_INTS(2, 2), SN_I64);
@@ -534,6 +549,7 @@ int main(void) {
     tcase_add_test(tests, functions_and_calls);
     tcase_add_test(tests, options_without_effect);
     tcase_add_test(tests, lists_of_nothing);
+    tcase_add_test(tests, a_custom_function_without_its_lists);
     tcase_add_test(tests, null_strings);
     tcase_add_test(tests, flags_and_numbers_out_of_range);
     tcase_add_test(tests, numbers_for_tensors);

@@ -17,7 +17,8 @@ static sn_tensor *call(const char *op, const sn_value *in, int n) {
 #define CALL(op, ...)                                                                              \
     call(op, (sn_value[]){__VA_ARGS__}, sizeof((sn_value[]){__VA_ARGS__}) / sizeof(sn_value))
 
-typedef sn_tensor *Attempt(sn_tensor *x, sn_tensor *m); /* x: f32[2,3], m: the same on the Meta device */
+typedef sn_tensor *Attempt(sn_tensor *x,
+                           sn_tensor *m); /* x: f32[2,3], m: the same on the Meta device */
 #define TRIAL(name, expression)                                                                    \
     static sn_tensor *name(sn_tensor *x, sn_tensor *m) {                                           \
         (void)x, (void)m;                                                                          \
@@ -27,8 +28,7 @@ typedef sn_tensor *Attempt(sn_tensor *x, sn_tensor *m); /* x: f32[2,3], m: the s
 TRIAL(copy_there, sn_to_copy_ex(x, SN_F64, NONE, sn_int(META), NONE, false, NONE))
 TRIAL(to_there, CALL("aten::to.device", sn_val(x), sn_int(META), sn_int(SN_F64)))
 TRIAL(zeros_there, sn_zeros_like_ex(x, SN_F64, NONE, sn_int(META), NONE, NONE))
-TRIAL(full_there,
-      CALL("aten::full_like", sn_val(x), sn_int(3), sn_int(SN_F64), NONE, sn_int(META)))
+TRIAL(full_there, CALL("aten::full_like", sn_val(x), sn_int(3), sn_int(SN_F64), NONE, sn_int(META)))
 TRIAL(rand_there, CALL("aten::rand_like", sn_val(x), sn_int(SN_F64), NONE, sn_int(META)))
 TRIAL(empty_there, CALL("aten::empty_like", sn_val(x), sn_int(SN_F64), NONE, sn_int(META)))
 TRIAL(new_there, CALL("aten::new_zeros", sn_val(x),
@@ -113,7 +113,8 @@ typedef struct Bad {
 static const Bad bad[] = {
     {copy_back, SN_ERR_DEVICE, "aten::_to_copy: a tensor on the meta device has no data"},
     {to_back, SN_ERR_DEVICE, "a tensor on the meta device has no data"},
-    {out_here, SN_ERR_DEVICE, "aten::add.out: all tensors must be on one device: 'self' is on meta"},
+    {out_here, SN_ERR_DEVICE,
+     "aten::add.out: all tensors must be on one device: 'self' is on meta"},
     {out_there, SN_ERR_DEVICE, "'self' is on cpu, 'out' on meta"},
     {out_of_a_scalar, SN_ERR_DEVICE, "'other' is on meta, 'out' on cpu"},
     {zeros_out, SN_ERR_DEVICE, "'self' is on meta, 'out' on cpu"},
