@@ -93,8 +93,9 @@ typedef struct Lower {
     Arena *arena;
     Plan *plan;
     bool fuse;
-    ValInfo *vals;     /* by value id */
-    Cluster **cluster; /* by node id; NULL: views */
+    ValInfo *vals;            /* by value id */
+    Cluster **cluster;        /* by node id; NULL: views */
+    const Node **next_effect; /* by node id, of an op with effects: the next such op, or NULL */
     VEC(Group *) groups;
     VEC(ValInfo *) scattered; /* results of scatters in place: they live in their base's memory */
     Arena *scratch;           /* of nests tried, reset after each */

@@ -1,4 +1,4 @@
-/* order.c: write-backs in place, and the order of the groups.
+/* order.c: write-backs in place, and the order of the groups. Ops with effects keep theirs.
  *
  * A written value may be stored straight to the input's memory if every reader of the old contents
  * runs before (or reads just the element that it replaces), nothing else needs the old contents at
@@ -31,6 +31,15 @@ static void data_edges(Lower *l) {
             if (user != def && (user->after.n == 0 || user->after.at[user->after.n - 1] != def->id))
                 VEC_PUSH(l->arena, &user->after, def->id);
         }
+    }
+}
+
+static void effect_edges(Lower *l) {
+    for (const Node *node = l->graph->first; node; node = node->next) {
+        const Node *const next = l->next_effect[node->id];
+        if (next)
+            VEC_PUSH(l->arena, &l->cluster[next->id]->group->after,
+                     l->cluster[node->id]->group->id);
     }
 }
 
@@ -210,6 +219,7 @@ static void scatter_in_place(Lower *l, const Node *node) {
 
 void order_groups(Lower *l) {
     data_edges(l);
+    effect_edges(l);
     for (const Node *node = l->graph->first; node; node = node->next)
         if (node->form == FORM_inplace) scatter_in_place(l, node);
     for (int i = 0; i < l->graph->writes.n; i++) try_in_place(l, &l->graph->writes.at[i]);

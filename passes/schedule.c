@@ -14,7 +14,7 @@
  *
  * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at
  * it: it must exist, use a bounded number of buffers and compute nothing dear twice. Merging must
- * not close a cycle. Each refusal is noted. */
+ * not close a cycle, of data or of the order of ops with effects. Each refusal is noted. */
 #include "passes/internal.h"
 #include "passes/lower.h"
 
@@ -45,6 +45,17 @@ static void singletons(Lower *l) {
         if (node->row->kind != KIND_view) l->cluster[node->id] = singleton(l, node);
 }
 
+/* Ops with effects run in program order [semantics C12]. */
+static void chain_effects(Lower *l) {
+    l->next_effect = ARENA_ARRAY(l->arena, const Node *, l->graph->n_nodes + 1);
+    const Node *next = NULL;
+    for (const Node *node = l->graph->last; node; node = node->prev) {
+        if (!(node->row->flags & OPF_ordered)) continue;
+        l->next_effect[node->id] = next;
+        next = node;
+    }
+}
+
 static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why) {
     if (l->refusals.n >= MAX_REFUSALS) return;
     const Node *const from = a->nodes.at[a->nodes.n - 1], *const to = b->nodes.at[0];
@@ -56,21 +67,27 @@ static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why
 
 /* cycles -------------------------------------------------------------------------------------- */
 
-/* Whether a value computed in group `from` reaches group `to`, by way of another group if
+static bool reaches(Lower *l, Group *from, const Group *to, bool indirect, int mark);
+
+static bool leads_to(Lower *l, int node, const Group *to, bool indirect, int mark) {
+    Group *const next = l->cluster[node]->group;
+    if (next == to) return !indirect;
+    return next->mark != mark && reaches(l, next, to, false, mark);
+}
+
+/* Whether a value or an effect of group `from` reaches group `to`, by way of another group if
  * `indirect`. */
 static bool reaches(Lower *l, Group *from, const Group *to, bool indirect, int mark) {
     from->mark = mark;
     for (int c = 0; c < from->clusters.n; c++)
         for (int i = 0; i < from->clusters.at[c]->nodes.n; i++) {
             const Node *const node = from->clusters.at[c]->nodes.at[i];
+            const Node *const effect = l->next_effect[node->id];
+            if (effect && leads_to(l, effect->id, to, indirect, mark)) return true;
             for (int r = 0; r < node->n_outs; r++) {
                 const ValInfo *const info = val_info(l, &node->outs[r]);
-                for (int u = 0; u < info->users.n; u++) {
-                    Group *const next = l->cluster[info->users.at[u]]->group;
-                    if (next == to && !indirect) return true;
-                    if (next == to || next->mark == mark) continue;
-                    if (reaches(l, next, to, false, mark)) return true;
-                }
+                for (int u = 0; u < info->users.n; u++)
+                    if (leads_to(l, info->users.at[u], to, indirect, mark)) return true;
             }
         }
     return false;
@@ -347,6 +364,7 @@ static void fuse_heads(Lower *l) {
 
 static void make_groups(Lower *l) {
     singletons(l);
+    chain_effects(l);
     if (!l->fuse) return;
     fuse_vertical(l);
     fuse_siblings(l);
