@@ -66,6 +66,9 @@ Status emission_call(Emission *em, OpCall *call) {
     TRY(error_pending());
     if (call->form != FORM_functional || row->flags & (OPF_host | OPF_random) || row->returns_list)
         return error_raise(ST_UNSUPPORTED, "a derivative that writes, draws or reads a value");
+    /* A backward that is cut, pruned and made per key would not keep their number. */
+    if (row->flags & OPF_ordered)
+        return error_raise(ST_UNSUPPORTED, "a derivative with an op that has effects");
     Arg args[MAX_ARGS];
     for (int i = 0; i < row->n_params; i++) {
         args[i] = call->args[i];

@@ -445,6 +445,7 @@ static const char *row_refusal(const OpRow *row) {
     if (row->returns_list) return "an op that returns a list of tensors";
     if (!is_capturable(row)) return "an op without a meta rule, or not declared pure";
     if (op_dynamic(row) && op_dynamic(row)->mutates) return "a user's op that writes an argument";
+    if (!row->n_out) return "an op without results"; /* no graph holds one */
     return NULL;
 }
 

@@ -85,6 +85,8 @@ static Status run_for_owner(Capture *c, Trace *trace) {
 static Status flush_locked(Capture *c, sn_tensor *t) {
     const struct Placeholder *const p = t->placeholder;
     if (!p) return ST_OK; /* made while this thread waited */
+    /* It failed meanwhile: its ops do not run again. */
+    TRY(tensor_valid(t, "a value of another thread's call"));
     if (c->running)
         return error_raise(ST_STATE, "a tensor whose value its own thread is computing right now");
     sn_state *const state = state_get();

@@ -2,9 +2,9 @@
  *
  * What must exist afterwards ("needed"): values that someone holds besides the trace and the open
  * scopes (returned, kept, a leaf's .grad), the value that a break asks for, and every value still in
- * scope where the segment writes memory and more code may follow (it could not be recomputed later) or
- * where host code may look at anything. Other placeholders stay unmade. Asking for one later computes
- * it from the segment's inputs [semantics C2]: a variant with that result too is launched in the place
+ * scope where the segment writes memory and more code may follow (it could not be recomputed later),
+ * holds an op with effects (which happen once), or where host code may look at anything. Other
+ * placeholders stay unmade. Asking for one later computes it from the segment's inputs [semantics C2]: a variant with that result too is launched in the place
  * of the one that ran, on the tape as well; only where there is none do the ops run eagerly. */
 #include "runtime/capture/capture.h"
 
@@ -107,7 +107,7 @@ static inline bool is_needed(const Trace *trace, const sn_tensor *t) {
     for (int i = 0; i < c->n_results; i++)
         if (c->results[i] == t) return true;
     const bool in_scope = tensor_in_scope(t);
-    const bool all = (trace->writes || c->settles) && !c->final;
+    const bool all = trace->ordered || ((trace->writes || c->settles) && !c->final);
     return t == c->wanted || all || others > in_scope;
 }
 
@@ -239,10 +239,10 @@ static void mark_asked(Trace *trace, const sn_tensor *asked) {
     }
 }
 
-/* Effects and writes happen once, and a node that eager's have replaced cannot be replaced again. */
+/* Writes happen once, and a node that eager's have replaced cannot be replaced again. */
 static bool may_run_again(const Trace *trace) {
     return trace->variant && trace->marks && !trace->writes && !trace->gradients &&
-           !trace->ordered && !(trace->node && trace->node->instead);
+           !(trace->node && trace->node->instead);
 }
 
 static Variant *variant_with(Trace *trace) {
@@ -257,6 +257,8 @@ static Variant *variant_with(Trace *trace) {
 }
 
 Status trace_run_late(Trace *trace, const sn_tensor *asked) {
+    if (trace->ordered)
+        return error_raise(ST_INTERNAL, "a value of a segment with effects was left unmade");
     if (may_run_again(trace)) {
         mark_asked(trace, asked);
         Variant *const variant = variant_with(trace);

@@ -1,5 +1,6 @@
 /* test_contract_c_effects.c: what a body does besides computing [semantics C3, C9, C12]: memory of the host, users' ops with
  * effects, and that these keep their order, their number and their times. */
+#include <pthread.h>
 #include <stdio.h>
 
 #include "tests/unit/contract.h"
@@ -77,10 +78,14 @@ static sn_status says_b(sn_frame *f) {
     return sn_out(f, 0, sn_neg(sn_in(f, 0)));
 }
 static sn_status like(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
+static sn_status negates_grad(sn_frame *f) {
+    return sn_set_grad_of(f, 0, sn_neg(sn_grad_of(f, 0)));
+}
 
 static const sn_op *ordered(const char *schema, sn_body kernel) {
-    const sn_op *const op = sn_op_register(
-        SN_OP_DESC(.schema = schema, .flags = SN_OP_ORDERED, .meta = like, .cpu = kernel));
+    const sn_op *const op =
+        sn_op_register(SN_OP_DESC(.schema = schema, .flags = SN_OP_ORDERED, .meta = like,
+                                  .cpu = kernel, .derivative = negates_grad, .saves = ""));
     ck_assert_msg(op != NULL, "%s", sn_error_take()->message);
     return op;
 }
@@ -143,6 +148,201 @@ START_TEST(c12_ordered_ops_keep_program_order) { speaks_alike(speaks, 0); }
 END_TEST
 
 START_TEST(c12_ordered_ops_are_never_recomputed) { speaks_alike(speaks_and_breaks, 1); }
+END_TEST
+
+/* C12: once, whatever is asked for later, and by whom -------------------------------------------- */
+
+static sn_status writes_between(sn_frame *f) { /* nobody wants what is said */
+    const Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    speak(host->second, sn_sin(x));
+    speak(host->first, sn_sin(x));
+    sn_add_scalar_(x, sn_int(1));
+    speak(host->first, x);
+    return sn_out(f, 0, sn_exp(x));
+}
+
+static sn_status asks_after_a_write(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *const said = speak(host->first, sn_sin(x));
+    sn_add_scalar_(x, sn_int(1));
+    host->seen[0] = (float)sn_item(sn_sum(said));
+    return sn_out(f, 0, sn_exp(x));
+}
+
+static sn_status asks_at_times(sn_frame *f) { /* for what no variant gave until then */
+    Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_sin(sn_in(f, 0)), *const g = sn_exp(speak(host->first, h));
+    sn_graph_break("ends the segment");
+    if (host->branch == 3) sn_read(h, host->seen, sizeof host->seen);
+    if (host->branch == 4) sn_read(g, host->seen, sizeof host->seen);
+    return sn_out(f, 0, sn_neg(sn_in(f, 1)));
+}
+
+static sn_status checks_after(sn_frame *f) { /* the check of a later segment fails */
+    const Host *const host = sn_closure(f);
+    sn_tensor *const said = speak(host->first, sn_sin(sn_in(f, 0)));
+    const int64_t at = host->branch == 3 ? 99 : 1;
+    sn_tensor *const row = sn_index_select(said, 0, sn_from_data(&at, SN_INTS(1), SN_I64));
+    return sn_out(f, 0, sn_add(row, sn_in(f, 1)));
+}
+
+static sn_status checks_before(sn_frame *f) { /* eager does not come to the effect */
+    const Host *const host = sn_closure(f);
+    const int64_t at = host->branch == 3 ? 99 : 1;
+    sn_tensor *const row = sn_index_select(sn_in(f, 0), 0, sn_from_data(&at, SN_INTS(1), SN_I64));
+    return sn_out(f, 0, speak(host->first, row));
+}
+
+static void *reads_sum(void *tensor) {
+    static double sum;
+    sum = sn_item(sn_sum(tensor));
+    return &sum;
+}
+static float sum_elsewhere(sn_tensor *t) {
+    pthread_t thread;
+    void *sum;
+    ck_assert_int_eq(pthread_create(&thread, NULL, reads_sum, t), 0);
+    pthread_join(thread, &sum);
+    return (float)*(double *)sum;
+}
+static sn_status shows_another_thread(sn_frame *f) { /* of an ended segment, and pending */
+    Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_sin(sn_in(f, 0));
+    speak(host->first, h);
+    sn_graph_break("ends the segment");
+    host->seen[0] = sum_elsewhere(h);
+    sn_tensor *const said = speak(host->second, sn_in(f, 1));
+    host->seen[1] = sum_elsewhere(said);
+    return sn_out(f, 0, sn_neg(said));
+}
+
+static sn_status trains(sn_frame *f) { /* what the tape has is asked for after its launch */
+    Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_exp(sn_in(f, 0)), *const said = speak(host->first, sn_mul(h, h));
+    sn_graph_break("ends the segment");
+    if (host->branch > 2) sn_read(h, host->seen, sizeof host->seen);
+    return sn_out(f, 0, sn_mul(said, said));
+}
+
+static const struct Effects {
+    sn_body body;
+    bool leaf, by_hand; /* by_hand: some of it runs eagerly as the rules want it */
+} effects[] = {{writes_between, false, false}, {asks_after_a_write, false, false},
+               {asks_at_times, false, false},  {checks_after, false, true},
+               {checks_before, false, true},   {shows_another_thread, false, true},
+               {trains, true, false}};
+enum { EFFECTS = sizeof effects / sizeof *effects };
+
+static sn_tensor *call_speaking(sn_function *fn, Host *host, sn_tensor *const *in) {
+    memset(host->said, 0, sizeof host->said);
+    speaker = host;
+    sn_tensor *const got = SN_CALL(fn, in[0], in[1]);
+    if (got && sn_requires_grad(got)) sn_backward(sn_sum(got));
+    if (!got) expect_error(SN_ERR_VALUE, "index");
+    return got;
+}
+
+static void effects_alike(const struct Effects *now, int mode) {
+    Host fast = {0}, slow = {0};
+    register_speakers(&fast);
+    register_speakers(&slow);
+    const Twin twin = twin_new(now->body, &fast, &slow, SN_COMPILE_OPTIONS(.mode = mode));
+    for (int i = 0; i < 6; i++) {
+        fast.branch = slow.branch = i;
+        sn_tensor *const a[] = {F32(i, 6), F32(i + 9, 6)}, *const b[] = {F32(i, 6), F32(i + 9, 6)};
+        if (now->leaf) sn_requires_grad_(a[0], true), sn_requires_grad_(b[0], true);
+        sn_tensor *const want = call_speaking(twin.eager, &slow, a);
+        sn_tensor *const got = call_speaking(twin.fast, &fast, b);
+        ck_assert(same_bits(got, want) && same_bits(a[0], b[0]));
+        ck_assert(same_bits(sn_grad(a[0]), sn_grad(b[0])));
+        ck_assert_msg(!strcmp(fast.said, slow.said), "body %d, call %d: '%s', not '%s'",
+                      (int)(now - effects), i, fast.said, slow.said);
+        ck_assert(!memcmp(fast.seen, slow.seen, sizeof fast.seen));
+    }
+    const sn_stats stats = stats_of(twin.fast);
+    ck_assert_int_gt(stats.ops_generated, 0);
+    if (!now->by_hand) ck_assert_int_eq(stats.ops_eager, 0); /* C14 */
+    if (!now->by_hand) ck_assert_int_eq(stats.recompiles, 0);
+    twin_free(twin);
+}
+
+START_TEST(c12_effects_happen_once) {
+    effects_alike(&effects[_i / 2], _i % 2 ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY);
+}
+END_TEST
+
+/* C12: in program order, where fused ops run earlier or later than they were called */
+static sn_status speaks_beside_a_fused_op(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_sin(sn_in(f, 0)), *const a = speak(host->first, h);
+    sn_tensor *const b = speak(host->second, sn_in(f, 1));
+    return sn_out(f, 0,
+                  sn_add(sn_add(sn_exp(h), a), b)); /* exp could share h's nest: b came first */
+}
+static sn_status speaks_across_a_fused_op(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_sin(sn_in(f, 0)), *const a = speak(host->first, h);
+    sn_tensor *const b = speak(host->second, sn_in(f, 1));
+    return sn_out(f, 0, sn_mul(sn_add(h, b), a)); /* h in one nest with the sum would wait for b */
+}
+
+START_TEST(c12_fused_ops_leave_effects_in_order) {
+    speaks_alike(speaks_beside_a_fused_op, 0);
+    speaks_alike(speaks_across_a_fused_op, 0);
+}
+END_TEST
+
+/* An op for its effect alone has no results, and no place in a graph. */
+static sn_status says_only(sn_frame *f) {
+    (void)f;
+    say('c');
+    return SN_OK;
+}
+static sn_status returns_nothing(sn_frame *f) {
+    (void)f;
+    return SN_OK;
+}
+static sn_status speaks_for_the_effect(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    const sn_value in[] = {sn_val(sn_exp(speak(host->first, sn_in(f, 0))))};
+    sn_op_call(sn_op_find("effects::only"), in, 1, NULL, 0);
+    return sn_out(f, 0, sn_add(speak(host->second, sn_in(f, 0)), sn_in(f, 1)));
+}
+
+START_TEST(c12_an_op_without_results_breaks) {
+    ck_assert_ptr_nonnull(
+        sn_op_register(SN_OP_DESC(.schema = "effects::only(Tensor x) -> ()", .flags = SN_OP_ORDERED,
+                                  .meta = returns_nothing, .cpu = says_only)));
+    speaks_alike(speaks_for_the_effect, 0);
+}
+END_TEST
+
+/* A backward is cut, pruned and made per key: one with effects is eager's. */
+static sn_status says_its_grad(sn_frame *f) {
+    speak(sn_closure(f), sn_grad_of(f, 0)); /* for the effect alone */
+    return sn_set_grad_of(f, 0, sn_neg(sn_grad_of(f, 0)));
+}
+static sn_status speaks_backward(sn_frame *f) {
+    return sn_out(f, 0, sn_mul(speak(sn_op_find("effects::back"), sn_in(f, 0)), sn_in(f, 1)));
+}
+
+START_TEST(c12_a_derivative_keeps_its_effects) {
+    Host host = {0};
+    register_speakers(&host);
+    ck_assert_ptr_nonnull(sn_op_register(
+        SN_OP_DESC(.schema = "effects::back(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = like,
+                   .cpu = says_b, .derivative = says_its_grad, .saves = "",
+                   .closure = (void *)(uintptr_t)host.first)));
+    sn_function *const fn = sn_compile(speaks_backward, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const in[] = {LEAF(i, 6), F32(i + 9, 6)};
+        ck_assert_ptr_nonnull(call_speaking(fn, &host, in));
+        ck_assert_str_eq(host.said, "ba");
+    }
+    ck_assert_ptr_nonnull(strstr(sn_explain(fn), "a derivative with an op that has effects"));
+    sn_function_free(fn);
+}
 END_TEST
 
 /* An op that writes an argument, as its schema says, and is pure else. */
@@ -358,11 +558,16 @@ START_TEST(c12_what_a_kernel_calls_is_not_differentiated) {
 END_TEST
 
 int main(void) {
+    TCase *const tcase = tcase_create("test_contract_c_effects");
+    tcase_set_timeout(tcase, 60);
     const TTest *const tests[] = {
         c9_wrapped_memory_is_an_input_and_written,
         c9_data_sees_what_an_inner_call_wrote,
         c12_ordered_ops_keep_program_order,
         c12_ordered_ops_are_never_recomputed,
+        c12_fused_ops_leave_effects_in_order,
+        c12_an_op_without_results_breaks,
+        c12_a_derivative_keeps_its_effects,
         c12_mutated_arguments_are_written_in_order,
         c12_what_a_kernel_calls_is_not_differentiated,
         c3_a_result_becomes_a_leaf,
@@ -370,5 +575,7 @@ int main(void) {
         c3_a_user_mode_sees_what_comes_after_it,
         b6_a_failed_check_draws_nothing,
     };
-    return contract_main("test_contract_c_effects", tests, (int)(sizeof tests / sizeof *tests));
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(tcase, tests[i]);
+    tcase_add_loop_test(tcase, c12_effects_happen_once, 0, 2 * EFFECTS);
+    return suite_run("test_contract_c_effects", tcase);
 }
