@@ -132,6 +132,23 @@ int loop_prim(LoopBuilder *b, Prim prim, int x, int y, int z) {
     return append(b, inst, false);
 }
 
+const Inst *loop_inst(const LoopBuilder *b, int inst) { return &b->insts.at[inst]; }
+
+/* Operands come before what uses them. */
+bool loop_gathers(const LoopBuilder *b, int inst, int index, int64_t bound) {
+    bool *const needed = ARENA_ARRAY(b->arena, bool, inst + 1);
+    needed[inst] = true;
+    for (int i = inst; i >= 0; i--) {
+        const Inst *const at = &b->insts.at[i];
+        const int operands[] = {at->a, at->b, at->c};
+        if (!needed[i]) continue;
+        if (at->op == LI_gather && at->a == index && at->bound == bound) return true;
+        for (int k = 0; k < COUNT_OF(operands); k++)
+            if (operands[k] >= 0) needed[operands[k]] = true;
+    }
+    return false;
+}
+
 bool loop_ill_typed(const LoopBuilder *b) { return b->ill_typed; }
 
 int loop_cast(LoopBuilder *b, SType to, int x) {

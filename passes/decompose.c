@@ -10,6 +10,17 @@
 
 PassFn pass_decompose;
 
+/* A slice without elements has none that its read could check the position at. */
+static bool is_empty_read(const Node *node) {
+    return (node->row->id == OP_embedding || node->row->id == OP_index_select) &&
+           sym_identical(node->outs[0].base.meta->numel, 0) &&
+           !sym_identical(node->args[node->row->id == OP_embedding ? 1 : 2].val->meta->numel, 0);
+}
+
+static DecompFn *rule_of(const Node *node) {
+    return is_empty_read(node) ? decomp_empty_read : decomp_rule(node->row);
+}
+
 static Status same_shape(const Graph *graph, const Node *node, int i, const Meta *got) {
     const Meta *const want = node->outs[i].base.meta;
     if (got->dtype == want->dtype && got->rank == want->rank && meta_same_sizes(got, want))
@@ -42,7 +53,7 @@ static Status put_results(Graph *graph, Node *node, Val **outs) {
 
 /* One call of op through its decomposition rule, in place of `node`; false (raised) on failure or without a rule. */
 static bool decompose_node(Graph *graph, Node *node) {
-    DecompFn *const rule = decomp_rule(node->row);
+    DecompFn *const rule = rule_of(node);
     if (!rule) {
         error_raise(ST_UNSUPPORTED, "%s has no decomposition", node->row->name);
         return false;
@@ -70,7 +81,9 @@ static bool expand(Graph *graph, bool composites_only) {
         const OpKind kind = node->row->kind;
         const bool stays =
             node->row->id == OP_gradients || (composites_only && kind == KIND_decomposition);
-        if (stays || (kind != KIND_composite && kind != KIND_decomposition)) {
+        const bool has_parts = kind == KIND_composite || kind == KIND_decomposition ||
+                               (!composites_only && is_empty_read(node));
+        if (stays || !has_parts) {
             node = node->next;
             continue;
         }

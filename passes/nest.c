@@ -189,6 +189,26 @@ int body_stop(BodyCall *call, const char *why) {
     return stop(((Frame *)call->context)->w, why, call->type);
 }
 
+/* The load that an index comes from, through the cast to i64; NULL: it is computed. */
+static const Inst *loaded(const LoopBuilder *lb, int index) {
+    const Inst *inst = loop_inst(lb, index);
+    if (inst->op == LI_cast) inst = loop_inst(lb, inst->a);
+    return inst->op == LI_load ? inst : NULL;
+}
+
+/* An element that no read at `index` is part of (it is the same at every index: expanded, or a number) is checked
+ * by a read that the index does not move: of the index itself. */
+static int checked(Writer *w, BodyCall *call, int element, int index, int64_t bound) {
+    LoopBuilder *const lb = call->lb;
+    if (stopped(w) || loop_gathers(lb, element, index, bound)) return element;
+    const Inst *const load = loaded(lb, index);
+    if (!load) return body_stop(call, "no memory at hand to check an index with");
+    const DType dtype = w->draft->bufs.at[load->buf].dtype;
+    const int got = loop_gather(lb, load->buf, dtype, load->at, index, 0, bound, false);
+    const int missed = loop_prim(lb, PRIM_lt, index, loop_const(lb, S_i64, 0, 0), -1);
+    return loop_prim(lb, PRIM_select, missed, loop_cast(lb, loop_type(lb, element), got), element);
+}
+
 int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim) {
     Writer *const w = ((Frame *)call->context)->w;
     const Meta *const meta = call->args[arg].val->meta;
@@ -199,7 +219,8 @@ int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim) {
         sym_product(w->l->env, meta->sizes + dim + 1, meta->rank > dim ? meta->rank - 1 - dim : 0);
     rest.bound = meta->rank ? meta->sizes[dim] : 1;
     rest.wrap = false;
-    return body_element_at(call, arg, &rest);
+    const int64_t bound = draft_int(w->draft, rest.bound);
+    return checked(w, call, body_element_at(call, arg, &rest), index, bound);
 }
 
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out) {

@@ -124,6 +124,7 @@ extern DerivFn *deriv_made;                    /* of rows made at run time; the 
 /* Decomposition of one op call into others, on any builder. */
 typedef Status DecompFn(Builder *b, const OpRow *row, const Arg *args, Val **outs);
 DecompFn *decomp_rule(const OpRow *row); /* NULL: none */
+DecompFn decomp_empty_read;              /* of reads whose result has no elements */
 
 /* The scalar graph of a pointwise op or of a reduction: returns the instruction of the element at the call's position
  * (reductions: their LI_reduce). Results may have any compute type; lowering casts and rounds to out_dtype. */

@@ -130,6 +130,26 @@ Status decomp_gather_backward(Builder *b, const OpRow *row, const Arg *args, Val
     Val *const zeros = E(b, new_zeros, args[0], A_INTS(self->sizes, self->rank));
     return done1(outs, E(b, scatter_add, V(zeros), args[2], args[3], args[0]));
 }
+/* index_select and embedding where a row has no elements: the positions are checked among rows of one, which nobody
+ * reads. */
+Status decomp_empty_read(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const bool rows = row->id == OP_embedding;
+    const Meta *const self = args[0].val->meta;
+    Val *const index = args[rows ? 1 : 2].val;
+    const int dim = rows ? 0 : dim_of(&args[1], self->rank);
+    const int64_t flat[1] = {-1}, count[1] = {self->sizes[dim]};
+    int64_t sizes[MAX_RANK];
+    const int first = rows ? index->meta->rank : self->rank;
+    if (first)
+        memcpy(sizes, rows ? index->meta->sizes : self->sizes, sizeof *sizes * (size_t)first);
+    if (rows)
+        sizes[first] = self->sizes[1];
+    else
+        sizes[dim] = index->meta->numel;
+    E(b, index_select, V(E(b, new_zeros, args[0], A_INTS(count, 1))), I(0),
+      V(reshaped(b, index, flat, 1)));
+    return done1(outs, E(b, new_zeros, args[0], A_INTS(sizes, first + rows)));
+}
 Status decomp_embedding_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return done1(outs, E(b, embedding_dense_backward, args[0], args[1], args[2], args[3], args[4]));
 }

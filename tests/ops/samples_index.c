@@ -5,15 +5,18 @@
 #define BAD   SAMPLE_BAD
 
 const Samples samples_embedding = {
-    .good =
-        LINES("x[6,4] i<6[3]", "x[6,4] i<6[2,3]", "x[6,4] i<6[]", "x[6,4] i<6[0]", "x[1,1] i<1[1]"),
+    .good = LINES("x[6,4] i<6[3]", "x[6,4] i<6[2,3]", "x[6,4] i<6[]", "x[6,4] i<6[0]",
+                  "x[1,1] i<1[1]", "x[6,0] i<6[3]"),
     .batched = LINES("x[6,4] I<6[5]"),
-    .bad = BAD({"x[2,3] i<9[50]", ST_VALUE, "2 elements"}, {"x[3] i<3[2]", ST_SHAPE, "weight"},
-               {"x[3,2] f32[2]", ST_DTYPE, "f32"}),
+    .bad =
+        BAD({"x[2,3] i<9[50]", ST_VALUE, "2 elements"}, {"x[2,0] i<9[50]", ST_VALUE, "2 elements"},
+            {"x[3] i<3[2]", ST_SHAPE, "weight"}, {"x[3,2] f32[2]", ST_DTYPE, "f32"}),
 };
 const Samples samples_index_select = {
-    .good = LINES("x[6,4] 0 i<6[3]", "x[6,4] 1 i<4[5]", "x[6,4] -1 i<4[0]", "x[1] 0 i<1[1]"),
-    .bad = BAD({"x[2,3] 0 i<9[50]", ST_VALUE, "2 elements"}, {"x[3] 1 i<3[2]", ST_ARGUMENT, "1"},
+    .good = LINES("x[6,4] 0 i<6[3]", "x[6,4] 1 i<4[5]", "x[6,4] -1 i<4[0]", "x[1] 0 i<1[1]",
+                  "x[6,0] 0 i<6[3]"),
+    .bad = BAD({"x[2,3] 0 i<9[50]", ST_VALUE, "2 elements"},
+               {"x[2,0] 0 i<9[50]", ST_VALUE, "2 elements"}, {"x[3] 1 i<3[2]", ST_ARGUMENT, "1"},
                {"x[3] 0 i<3[2,2]", ST_SHAPE, "index"}),
 };
 const Samples samples_gather = {
