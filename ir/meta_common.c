@@ -99,6 +99,9 @@ Status check_numel(const MetaCall *call, const int64_t *sizes, int n) {
     if (!empty && (!fits || !mul_ok(product, 8, &bytes)))
         return meta_fail(call, ST_SHAPE, "%s holds more elements than memory can",
                          sizes_text(call, sizes, n).at);
+    if (!fits) /* strides count a size of 0 as 1 */
+        return meta_fail(call, ST_SHAPE, "the strides of %s overflow",
+                         sizes_text(call, sizes, n).at);
     return ST_OK;
 }
 

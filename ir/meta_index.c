@@ -313,6 +313,19 @@ Status meta_flip(MetaCall *call) {
     return ST_OK;
 }
 
+/* *size times a repeat; the error has what was given: a wrapped product says nothing. */
+static Status repeat_size(const MetaCall *call, int64_t times, int64_t *size) {
+    int64_t plain;
+    if (sym_is(times) || sym_is(*size) || mul_ok(times, *size, &plain)) {
+        *size = sym_mul(call->env, times, *size);
+        return ST_OK;
+    }
+    const Arg *const repeats = &call->args[1];
+    return meta_fail(call, ST_SHAPE, "repeats %s of self %s: more elements than memory can hold",
+                     sizes_text(call, repeats->ints, repeats->n).at,
+                     SIZES(call, tensor_meta(call, 0)));
+}
+
 Status meta_repeat(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     const Arg *times = &call->args[1];
@@ -324,10 +337,12 @@ Status meta_repeat(MetaCall *call) {
     for (int i = 0; i < times->n; i++) {
         if (sym_less(call->env, times->ints[i], 0))
             return meta_fail(call, ST_SHAPE, "repeats must not be negative");
-        sizes[i] = sym_mul(call->env, times->ints[i], i < lead ? 1 : self->sizes[i - lead]);
+        sizes[i] = i < lead ? 1 : self->sizes[i - lead];
+        TRY(repeat_size(call, times->ints[i], &sizes[i]));
     }
+    TRY(check_numel(call, sizes, times->n));
     out_plain(call, 0, self->dtype, self->device, sizes, times->n);
-    return check_numel(call, sizes, times->n);
+    return ST_OK;
 }
 
 /* Never asked: values decide how many positions there are (op_meta refuses OPF_host). */

@@ -79,18 +79,21 @@ static Table *roomier(Table *old) {
     return table;
 }
 
-/* Elements from the first to past the last; false: does not fit. */
+/* Elements from the first to past the last; false: does not fit. Nor may the strides of an empty tensor overflow, which
+ * count a size of 0 as 1. */
 static bool span_of(const Wanted *w, int64_t *numel, int64_t *span) {
+    int64_t bytes, step = 1;
     *numel = 1;
-    for (int i = 0; i < w->rank; i++)
-        if (!mul_ok(*numel, w->sizes[i], numel)) return false;
-    int64_t bytes;
+    for (int i = 0; i < w->rank; i++) {
+        if (!mul_ok(step, max_i64(w->sizes[i], 1), &step)) return false;
+        *numel *= w->sizes[i];
+    }
     return meta_span(w->sizes, w->strides, w->rank, span) &&
            mul_ok(*span, dtype_bytes(w->dtype), &bytes) && bytes < (INT64_C(1) << 60);
 }
 
-/* Whether two indices may share an element: dims by ascending stride must each reach past the ones
- * before. */
+/* Whether two indices may share an element, of which there are some: dims by ascending stride must each reach past the
+ * ones before. */
 static bool overlaps(const Wanted *w) {
     int64_t reach = 0; /* the largest offset that the dims so far can give */
     bool used[MAX_RANK] = {false};
@@ -133,7 +136,7 @@ static InternedMeta *make(const Wanted *w) {
     in->hash = w->hash;
     in->keys = key_of_device(w->device) | KEY_BIT(autograd);
     in->bytes = (size_t)span * (size_t)dtype_bytes(w->dtype);
-    in->overlaps = overlaps(w);
+    in->overlaps = numel && overlaps(w);
     return in;
 }
 

@@ -24,6 +24,7 @@ typedef struct Bad {
         return expression;                                                                         \
     }
 enum { HUGE_SIZE = 1 << 30 };
+#define WIDE (INT64_C(1) << 62)
 static sn_tensor *ids(int64_t value) { return sn_from_data(&value, SN_INTS(1), SN_I64); }
 
 BAD(shapes_differ, sn_add(x, F32(1, 4, 5)))
@@ -65,6 +66,11 @@ BAD(huge_expand, sn_expand(sn_view(sn_full(SN_INTS(1), sn_float(1), SN_F32), SN_
                            SN_INTS(HUGE_SIZE, HUGE_SIZE, HUGE_SIZE)))
 BAD(huge_zeros, sn_zeros(SN_INTS(HUGE_SIZE, HUGE_SIZE, HUGE_SIZE), SN_F32))
 BAD(huge_bytes, sn_zeros(SN_INTS(INT64_MAX / 2), SN_F32))
+BAD(huge_strides, sn_zeros(SN_INTS(0, WIDE, WIDE), SN_F32))
+BAD(huge_empty_expand, sn_expand(sn_zeros(SN_INTS(0, 1, 1), SN_F32), SN_INTS(0, WIDE, WIDE)))
+BAD(huge_empty_product,
+    sn_bmm(sn_zeros(SN_INTS(0, WIDE, 0), SN_F32), sn_zeros(SN_INTS(0, 0, WIDE), SN_F32)))
+BAD(huge_repeat, sn_repeat(x, SN_INTS(WIDE, WIDE)))
 BAD(negative_size, sn_zeros(SN_INTS(3, -2), SN_F32))
 BAD(unknown_dtype, sn_to(x, (sn_dtype)99))
 BAD(far_view, sn_as_strided(x, SN_INTS(4), SN_INTS(1), INT64_MAX - 3))
@@ -126,6 +132,14 @@ static const Bad rows[] = {
     {"an expand that overflows", huge_expand, SN_ERR_SHAPE, "expand", "1073741824"},
     {"zeros that overflow", huge_zeros, SN_ERR_SHAPE, "zeros", "1073741824"},
     {"bytes that overflow", huge_bytes, SN_ERR_SHAPE, "zeros", "4611686018427387903"},
+    {"strides that overflow", huge_strides, SN_ERR_SHAPE, "zeros",
+     "the strides of [0, 4611686018427387904, 4611686018427387904] overflow"},
+    {"strides of an expand", huge_empty_expand, SN_ERR_SHAPE, "expand",
+     "the strides of [0, 4611686018427387904, 4611686018427387904] overflow"},
+    {"strides of a product", huge_empty_product, SN_ERR_SHAPE, "bmm",
+     "[0,4611686018427387904,4611686018427387904] does not fit"},
+    {"repeats that overflow", huge_repeat, SN_ERR_SHAPE, "repeat",
+     "aten::repeat: repeats [4611686018427387904, 4611686018427387904] of self [4, 6]"},
     {"a negative size", negative_size, SN_ERR_SHAPE, "zeros", "-2"},
     {"an unknown dtype", unknown_dtype, SN_ERR_ARGUMENT, "to", "99"},
     {"a view past any address", far_view, SN_ERR_VALUE, "as_strided",
