@@ -71,7 +71,10 @@ static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, con
 static sn_status run_from(const void *site, const TapeRun *run) {
     state_get()->site = site;
     const Status status = tape_run(run);
-    if (status != ST_OK) error_set_op("sn_backward"), error_set_site(site);
+    if (status != ST_OK) {
+        error_set_op(run->xs ? "sn_gradients" : "sn_backward");
+        error_set_site(site);
+    }
     return (sn_status)status;
 }
 

@@ -2,6 +2,7 @@
  * runtime/core/scope.c, states in runtime/core/state.c: their public functions are the implementation. */
 #include <sinter/base.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/capture/capture.h"
 #include "runtime/base/log.h"
@@ -59,19 +60,26 @@ int sn_finish(void) {
     return failed;
 }
 
-sn_status sn_init(const sn_init_options *options) {
-    if (options && options->ignore_environment) settings_ignore_environment(); /* before a state */
-    if (state_outside_body("sn_init") != ST_OK) return sn_check();
-    if (options && options->log) log_handler_set(options->log, options->log_context);
-    sn_state *const state = state_get();
-    if (!options) return sn_check();
+static sn_status init_with(const sn_init_options *options) {
+    if (options->log) log_handler_set(options->log, options->log_context);
     char threads[24];
     snprintf(threads, sizeof threads, "%d", (int)options->threads);
     if (options->cache_dir && *options->cache_dir)
         return (sn_status)error_raise(
             ST_UNSUPPORTED, "sn_init: cache_dir '%s': compiled code is kept in memory only",
             options->cache_dir);
-    return (sn_status)setting_set(state, "threads", threads);
+    return (sn_status)setting_set(state_get(), "threads", threads);
+}
+
+sn_status sn_init(const sn_init_options *options) {
+    sn_init_options known = {0}; /* an older program's options are shorter */
+    if (options && options->size < sizeof options->size)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_init: options of size %zu", options->size);
+    if (options)
+        memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
+    if (known.ignore_environment) settings_ignore_environment(); /* before a state */
+    if (state_outside_body("sn_init") != ST_OK) return sn_check();
+    return options ? init_with(&known) : sn_check();
 }
 
 sn_status sn_shutdown(void) {

@@ -9,11 +9,12 @@
 
 #define OPTIONAL_TENSOR(t)  ((t) ? A_VAL((Val *)(t)) : A_NONE)
 #define OPTIONAL_INT(i)     ((i) == SN_NO_INT ? A_NONE : A_INT(i))
-#define INTS(list)          A_INTS((list).data, (list).n)
-#define OPTIONAL_INTS(list) ((list).data ? A_INTS((list).data, (list).n) : A_NONE)
+#define LIST_COUNT(n)       ((n) == (int32_t)(n) ? (int32_t)(n) : LIST_TOO_LONG)
+#define INTS(list)          A_INTS((list).data, LIST_COUNT((list).n))
+#define OPTIONAL_INTS(list) ((list).data ? INTS(list) : A_NONE)
 #define TENSORS(list)                                                                              \
     ((Arg){.kind = ARG_tensors,                                                                    \
-           .n = (int32_t)(list).n,                                                                 \
+           .n = LIST_COUNT((list).n),                                                              \
            .vals = (Val *const *)(const void *)(list).data})
 #define VALUE(value) (*(const Arg *)(const void *)&(value))
 #define TEXT(string) ((string) ? A_STR(string) : A_NONE)

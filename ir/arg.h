@@ -36,6 +36,9 @@ typedef struct Arg {
     };
 } Arg;
 
+/* n of a list whose public count does not fit it. */
+#define LIST_TOO_LONG INT32_MIN
+
 #define A_VAL(v)         ((Arg){.head = ARG_tensor, .val = (v)})
 #define A_INT(x)         ((Arg){.head = ARG_int, .i = (x)})
 #define A_FLOAT(x)       ((Arg){.head = ARG_float, .f = (x)})

@@ -87,6 +87,9 @@ static bool is_list(const Arg *given) {
 }
 
 static Status check_list(const OpRow *row, const Param *param, const Arg *given) {
+    if (given->n == LIST_TOO_LONG)
+        return error_raise(ST_ARGUMENT, "%s: %s is a list whose count does not fit 32 bits",
+                           row->name, param->name);
     if (given->n < 0 || (given->n && !given->vals))
         return error_raise(ST_ARGUMENT, "%s: %s is %s list of %d", row->name, param->name,
                            given->n < 0 ? "a" : "a NULL", given->n);

@@ -214,12 +214,15 @@ static Status check_devices(OpCall *call) {
 /* the walk ------------------------------------------------------------------------------------ */
 
 static Status no_kernel(const OpCall *call, uint64_t keys) {
+    const char *const name = op_form_name(call->row, call->form);
+    if (!keys)
+        return error_raise(ST_UNSUPPORTED, "%s: it has no key below %s", name,
+                           key_names[call->key]);
     Text list = {0};
     for (int key = KEY_COUNT - 1; key > 0; key--)
         if (keys >> key & 1) text_printf(&list, "%s%s", list.n ? ", " : "", key_names[key]);
     const Status status =
-        error_raise(ST_UNSUPPORTED, "%s is not implemented for key %s",
-                    op_form_name(call->row, call->form), list.n ? text_str(&list) : "none");
+        error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key %s", name, text_str(&list));
     text_free(&list);
     return status;
 }

@@ -71,6 +71,9 @@ BAD(huge_empty_expand, sn_expand(sn_zeros(SN_INTS(0, 1, 1), SN_F32), SN_INTS(0, 
 BAD(huge_empty_product,
     sn_bmm(sn_zeros(SN_INTS(0, WIDE, 0), SN_F32), sn_zeros(SN_INTS(0, 0, WIDE), SN_F32)))
 BAD(huge_repeat, sn_repeat(x, SN_INTS(WIDE, WIDE)))
+BAD(long_sizes, sn_zeros((sn_ints){SN_INTS(1).data, INT64_C(1) << 33}, SN_F32))
+BAD(long_dims, sn_sum_dim(x, (sn_ints){SN_INTS(1).data, INT64_C(1) << 33}, false))
+BAD(long_tensors, sn_cat((sn_tensors){&x, INT64_C(1) << 33}, 0))
 BAD(negative_size, sn_zeros(SN_INTS(3, -2), SN_F32))
 BAD(unknown_dtype, sn_to(x, (sn_dtype)99))
 BAD(far_view, sn_as_strided(x, SN_INTS(4), SN_INTS(1), INT64_MAX - 3))
@@ -140,6 +143,12 @@ static const Bad rows[] = {
      "[0,4611686018427387904,4611686018427387904] does not fit"},
     {"repeats that overflow", huge_repeat, SN_ERR_SHAPE, "repeat",
      "aten::repeat: repeats [4611686018427387904, 4611686018427387904] of self [4, 6]"},
+    {"a size list of 2^33", long_sizes, SN_ERR_ARGUMENT, "zeros",
+     "size is a list whose count does not fit 32 bits"},
+    {"a dim list of 2^33", long_dims, SN_ERR_ARGUMENT, "sum",
+     "dim is a list whose count does not fit 32 bits"},
+    {"a tensor list of 2^33", long_tensors, SN_ERR_ARGUMENT, "cat",
+     "tensors is a list whose count does not fit 32 bits"},
     {"a negative size", negative_size, SN_ERR_SHAPE, "zeros", "-2"},
     {"an unknown dtype", unknown_dtype, SN_ERR_ARGUMENT, "to", "99"},
     {"a view past any address", far_view, SN_ERR_VALUE, "as_strided",
@@ -320,6 +329,8 @@ START_TEST(options_without_effect) {
     ck_assert_int_eq(sn_init(SN_INIT_OPTIONS(.cache_dir = "/var/cache/x")), SN_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "cache_dir '/var/cache/x'"));
     ck_assert_int_eq(sn_init(SN_INIT_OPTIONS(.threads = 1, .cache_dir = "")), SN_OK);
+    ck_assert_int_eq(sn_init(&(sn_init_options){.size = 3}), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "sn_init: options of size 3");
 }
 END_TEST
 
@@ -338,6 +349,15 @@ START_TEST(lists_of_nothing) {
     expect_error(SN_ERR_ARGUMENT, "list of tensors is NULL");
     ck_assert_int_ne(sn_gradients(nothing, nothing, (sn_tensors){0}, 0, NULL), SN_OK);
     sn_error_take();
+}
+END_TEST
+
+START_TEST(gradients_name_their_call) {
+    sn_tensor *const x = LEAF(1, 2), *grad;
+    sn_gradients(SN_TENSORS(sn_exp(x)), SN_TENSORS(x), (sn_tensors){0}, 0, &grad);
+    ck_assert_str_eq(sn_error_take()->op, "sn_gradients");
+    sn_backward(sn_exp(x));
+    ck_assert_str_eq(sn_error_take()->op, "sn_backward");
 }
 END_TEST
 
@@ -564,6 +584,7 @@ int main(void) {
     tcase_add_test(tests, options_without_effect);
     tcase_add_test(tests, lists_of_nothing);
     tcase_add_test(tests, a_custom_function_without_its_lists);
+    tcase_add_test(tests, gradients_name_their_call);
     tcase_add_test(tests, null_strings);
     tcase_add_test(tests, flags_and_numbers_out_of_range);
     tcase_add_test(tests, numbers_for_tensors);

@@ -122,7 +122,7 @@ static const Bad bad[] = {
     {added_to_a_scalar, SN_ERR_DEVICE, "'self' is on cpu, 'other' on meta"},
     {filled_scalar, SN_ERR_DEVICE, "aten::fill.Tensor: a tensor on the meta device has no data"},
     {both_devices, SN_ERR_DEVICE, "'self' is on cpu, 'other' on meta"},
-    {no_backend, SN_ERR_UNSUPPORTED, "aten::_to_copy is not implemented for key spare"},
+    {no_backend, SN_ERR_UNSUPPORTED, "aten::_to_copy: it is not implemented for key spare"},
     {no_device, SN_ERR_ARGUMENT, "aten::_to_copy: device is no device: 3"},
     {negative_device, SN_ERR_ARGUMENT, "aten::zeros_like: device is no device: -1"},
     {wide_device, SN_ERR_ARGUMENT, "aten::zeros_like: device is no device: 4294967296"},

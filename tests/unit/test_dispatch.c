@@ -134,6 +134,16 @@ START_TEST(a2_04_an_override_runs_once_and_redispatches) {
 }
 END_TEST
 
+START_TEST(below_the_last_key_is_nothing) {
+    sn_override *const o = sn_op_override(scale_op(), SN_KEY_CPU, twice_then_on, NULL);
+    ck_assert_ptr_null(scale(pair(1, 2), 2));
+    const sn_error *const error = sn_error_take();
+    ck_assert_int_eq(error->status, SN_ERR_UNSUPPORTED);
+    ck_assert_str_eq(error->message, "test::scale: it has no key below cpu");
+    sn_override_free(o);
+}
+END_TEST
+
 static sn_status answer_seven(sn_frame *f) { return sn_out(f, 0, pair(7, 7)); }
 static sn_status answer_eight(sn_frame *f) { return sn_out(f, 0, pair(8, 8)); }
 static float first(sn_tensor *t) {
@@ -367,6 +377,7 @@ int main(void) {
     tcase_add_test(tc, null_arguments_name_op_and_argument);
     tcase_add_test(tc, an_error_tensor_counts_as_null);
     tcase_add_test(tc, a2_04_an_override_runs_once_and_redispatches);
+    tcase_add_test(tc, below_the_last_key_is_nothing);
     tcase_add_test(tc, a2_06_overrides_stack_and_restore);
     tcase_add_test(tc, a1_16_an_out_of_tree_device_runs_through_a_fallback);
     tcase_add_test(tc, the_meta_device_asks_the_meta_rule);
