@@ -1,9 +1,10 @@
 /* test_threads.c: many threads in one process [semantics C13]: first calls that race, eager ops side
  * by side, training, states that move between threads, and the fork-join pool, whose size changes
- * no bit. Run under the tsan preset to look for races; the bits are compared in every build. */
+ * no bit and hides no error. Run under the tsan preset to look for races; the bits are compared in every build. */
 #include <pthread.h>
 
 #include "contract.h"
+#include "runtime/base/bail.h"
 #include "tests/unit/suite.h"
 
 enum { THREADS = 4, ROUNDS = 24 };
@@ -295,6 +296,57 @@ START_TEST(the_pool_changes_no_bit) {
 }
 END_TEST
 
+/* Checks that only the last element of the second input fails, which only the pool's last part sees. */
+static sn_status pick(sn_frame *f) {
+    return sn_out(f, 0, sn_index_select(sn_in(f, 0), 0, sn_in(f, 1)));
+}
+
+static sn_status quotient(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_div_mode(sn_matmul(x, x), sn_in(f, 1), "trunc"));
+}
+
+typedef struct Checked {
+    sn_body body;
+    int64_t x; /* rows and columns */
+    int rank;
+    int64_t sizes[2], bad;     /* of the second input, and its last element */
+    const char *kernel, *says; /* parts of the kernel's text, and of the error's message */
+} Checked;
+
+static const Checked checked[] = {
+    {pick, 7, 1, {40000}, 7, "gather i64", "index 7 is out of range for 7 elements"},
+    {quotient, 120, 2, {120, 120}, 0, "tile i64", "an integer is divided by zero in other"}};
+enum { CHECKED = sizeof checked / sizeof *checked };
+
+static sn_tensor *ones_but_last(const Checked *c, int64_t last) {
+    sn_tensor *const t = sn_ones((sn_ints){c->sizes, c->rank}, SN_I64);
+    ((int64_t *)sn_data(t, SN_I64))[sn_numel(t) - 1] = last;
+    return t;
+}
+
+static void fails_for_the_last(const Checked *c, sn_compile_mode mode, sn_path path) {
+    sn_function *const fn = sn_compile(c->body, NULL, SN_COMPILE_OPTIONS(.mode = mode));
+    sn_tensor *const x = sn_ones(SN_INTS(c->x, c->x), SN_I64);
+    for (int i = 0; i < 2; i++) ck_assert_ptr_nonnull(SN_CALL(fn, x, ones_but_last(c, 1)));
+    ck_assert_int_eq(last_path(), path);
+    if (path != SN_PATH_EAGER) ck_assert_ptr_nonnull(strstr(sn_dump(fn, "loops"), c->kernel));
+    ck_assert_ptr_null(SN_CALL(fn, x, ones_but_last(c, c->bad)));
+    expect_error(SN_ERR_VALUE, c->says);
+    sn_function_free(fn);
+}
+
+START_TEST(the_pool_hides_no_error) {
+    const Checked *const c = &checked[_i];
+    sn_setting_set("threads", "2");
+    fails_for_the_last(c, SN_COMPILE_EAGER, SN_PATH_EAGER);
+    failpoint_set("codegen");
+    fails_for_the_last(c, SN_COMPILE_VERIFY, SN_PATH_INTERPRETED);
+    failpoint_set(NULL);
+    fails_for_the_last(c, SN_COMPILE_VERIFY, SN_PATH_COMPILED);
+}
+END_TEST
+
 static void *large_calls(void *context) {
     Job *const job = context;
     pthread_barrier_wait(job->start);
@@ -325,6 +377,7 @@ int main(void) {
     tcase_add_test(tests, c13_threads_share_a_tensor);
     tcase_add_test(tests, c13_a_state_moves_between_threads);
     tcase_add_loop_test(tests, the_pool_changes_no_bit, 0, POOLED);
+    tcase_add_loop_test(tests, the_pool_hides_no_error, 0, CHECKED);
     tcase_add_test(tests, c13_threads_share_the_pool);
     return suite_run("threads", tests);
 }
