@@ -194,8 +194,8 @@ bool emit_wide(Emitter *e, int i) {
         rows[inst->prim].arity * e->n_contexts > WIDE_ARGS ||
         !emit_needs_symbol(e, symbol, inst->prim, inst->type))
         return false;
-    const int operand[2] = {inst->a, inst->b}, arity = rows[inst->prim].arity;
-    LLVMTypeRef of[3];
+    const int operand[3] = {inst->a, inst->b, inst->c}, arity = rows[inst->prim].arity;
+    LLVMTypeRef of[4]; /* of the operands, of the result */
     for (int k = 0; k <= arity; k++) of[k] = emit_vector(e, inst->type);
     Value args[WIDE_ARGS];
     for (int k = 0; k < arity * e->n_contexts; k++) {
