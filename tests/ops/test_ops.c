@@ -6,7 +6,7 @@
  *   parts       rows that keep their identity against their decomposition run part by part: equal bits
  *   gradients   rows without a derivative of their own, in f64, by central differences, first and second order
  *   compiled    compiled against eager on the interpreter: equal bits
- *   native      the same by generated code, 1 and 2 threads, two instruction sets
+ *   native      the same by generated code, 1 and 2 threads, all instruction sets
  *   forms       in-place and out forms, compiled against eager
  *   rows        a row alone has the bits that it has in its batch
  *   text        graphs of the row at every stage, and its kernels, print and parse back to the same bytes
