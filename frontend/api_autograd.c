@@ -115,7 +115,10 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
 }
 
 int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
-    if (tensor_ready(t, "sn_hook_add") != ST_OK) return 0; /* hooks belong to the node */
+    /* Hooks belong to the node. */
+    if (tensor_valid(t, "sn_hook_add") != ST_OK || capture_make(t, "sn_hook_add") != ST_OK ||
+        tensor_ready(t, "sn_hook_add") != ST_OK)
+        return 0;
     if (!hook) {
         error_raise(ST_ARGUMENT, "sn_hook_add: the hook is NULL");
         return 0;

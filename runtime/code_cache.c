@@ -110,12 +110,15 @@ static Status fail(CompileInfo *info, Status status, int code, const char *text)
 static Status load(const Wanted *wanted, const CodegenResult *result, CompileInfo *info) {
     LoadedCode *code;
     const int64_t start = clock_ns();
-    Status status = loader_load(result->object, result->bytes, &code);
-    if (status == ST_OK && (status = publish(wanted, code)) != ST_OK) loader_free(code);
+    BailCode why = BAIL_load;
+    Status status = loader_load(result->object, result->bytes, &code, &why);
+    if (status == ST_OK && (status = publish(wanted, code)) != ST_OK) {
+        why = BAIL_memory;
+        loader_free(code);
+    }
     info->load_ns += clock_ns() - start;
     if (status == ST_OK) return ST_OK;
-    return fail(info, status, failpoint("exec_memory") ? BAIL_exec_memory : BAIL_load,
-                error_slot()->message);
+    return fail(info, status, why, error_slot()->message);
 }
 
 /* Half of the last cache: the other half is for what is loaded. At most 16 MiB: larger caches are

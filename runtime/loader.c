@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/bail.h"
 #include "runtime/base/error.h"
 
 enum { MAX_OBJECT = 1 << 30, SLOT_BYTES = 16 };
@@ -42,6 +41,7 @@ typedef struct Object {
     size_t strings_bytes, n_symbols;
     size_t slots; /* offset of the jump slots */
     LoadedCode *code;
+    BailCode why; /* a load fails, unless said otherwise */
 } Object;
 
 #define NOWHERE SIZE_MAX
@@ -128,6 +128,12 @@ static Status place_sections(Object *o, bool code, size_t *at) {
     return ST_OK;
 }
 
+/* By the system: limits, or a policy against memory that turns executable. */
+static Status refuse_memory(Object *o, const char *what) {
+    o->why = BAIL_exec_memory;
+    return error_raise(ST_MEMORY, "loading code: %s", what);
+}
+
 static Status map_sections(Object *o) {
     const int64_t page = sysconf(_SC_PAGESIZE);
     LoadedCode *code = o->code;
@@ -139,8 +145,7 @@ static Status map_sections(Object *o) {
     TRY(place_sections(o, false, &at));
     const size_t bytes = (size_t)round_up((int64_t)at, page);
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
-        return error_raise(ST_MEMORY, "loading code: no memory for %zu bytes", bytes);
+    if (base == MAP_FAILED) return refuse_memory(o, "no memory for its pages");
     code->base = base;
     code->bytes = bytes;
     for (int i = 0; i < o->n_sections; i++)
@@ -269,13 +274,13 @@ static Status keep_symbols(const Object *o) {
     return ST_OK;
 }
 
-static Status protect(const LoadedCode *code) {
-    if (failpoint("exec_memory"))
-        return error_raise(ST_MEMORY, "loading code: failpoint exec_memory");
+static Status protect(Object *o) {
+    const LoadedCode *const code = o->code;
+    if (failpoint("exec_memory")) return refuse_memory(o, "failpoint exec_memory");
     const size_t rest = code->bytes - code->code_bytes;
     if (mprotect(code->base, code->code_bytes, PROT_READ | PROT_EXEC) ||
         (rest && mprotect(code->base + code->code_bytes, rest, PROT_READ)))
-        return error_raise(ST_MEMORY, "loading code: executable memory was refused");
+        return refuse_memory(o, "executable memory was refused");
     return ST_OK;
 }
 
@@ -287,13 +292,14 @@ static Status load(Object *o) {
     write_slots(o);
     TRY(relocate_all(o));
     TRY(keep_symbols(o));
-    return protect(o->code);
+    return protect(o);
 }
 
-Status loader_load(const void *object, size_t bytes, LoadedCode **out) {
-    Object o = {.at = object, .bytes = bytes, .code = mem_zero(sizeof(LoadedCode))};
-    if (!o.code) return ST_MEMORY;
-    const Status status = load(&o);
+Status loader_load(const void *object, size_t bytes, LoadedCode **out, BailCode *why) {
+    Object o = {
+        .at = object, .bytes = bytes, .code = mem_zero(sizeof(LoadedCode)), .why = BAIL_load};
+    const Status status = o.code ? load(&o) : ST_MEMORY;
+    if (why) *why = status == ST_OK ? BAIL_none : o.why;
     mem_free(o.sections);
     mem_free(o.place);
     if (status == ST_OK)

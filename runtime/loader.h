@@ -7,12 +7,12 @@
  * nothing is left mapped. */
 #ifndef SINTER_RUNTIME_LOADER_H
 #define SINTER_RUNTIME_LOADER_H
-#include "runtime/base/base.h"
+#include "runtime/base/bail.h"
 
 typedef struct LoadedCode LoadedCode;
 
-/* Copies what it needs; `object` may go afterwards. Failpoints: load, exec_memory. */
-Status loader_load(const void *object, size_t bytes, LoadedCode **out);
+/* Copies what it needs; `object` may go afterwards. Failpoints: load, exec_memory. *why, which may be NULL: of a failure. */
+Status loader_load(const void *object, size_t bytes, LoadedCode **out, BailCode *why);
 void *loader_symbol(const LoadedCode *code, const char *name); /* an exported function, or NULL */
 size_t loader_bytes(const LoadedCode *code);                   /* mapped */
 void loader_free(LoadedCode *code);                            /* nobody may be running in it */

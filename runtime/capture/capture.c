@@ -512,8 +512,20 @@ static bool may_write(const OpCall *call) {
            override_covers(call->row);
 }
 
+/* A read of a value computes nothing. */
+static void count_outside(Capture *c, const OpCall *call, const char *reason) {
+    if (call->row->flags & OPF_host) return;
+    for (int i = 0; i < c->outside_ops.n; i++)
+        if (c->outside_ops.at[i].reason == reason) {
+            c->outside_ops.at[i].n++;
+            return;
+        }
+    VEC_PUSH(c->arena, &c->outside_ops, ((OutsideOps){reason, 1}));
+}
+
 static Status make_arguments(Capture *c, const OpCall *call, const char *reason) {
-    c->outside = reason;
+    capture_note_outside(c, reason);
+    count_outside(c, call, reason);
     if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
     TRY(may_write(call) ? capture_settle(reason) : capture_flush(c, reason, state_get()->site));
     for (int i = 0; i < call->row->n_params; i++) {
@@ -592,8 +604,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(refresh_views(c, call, state));
     TRY(record(c, call, symbolic, NULL, outside));
     if (LIKELY(!*outside)) return ST_OK;
-    function_note_limit(c->fn, NULL);
-    return make_arguments(c, call, "the accumulated recompile limit");
+    return make_arguments(c, call, function_note_limit(c->fn, false));
 }
 
 static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {

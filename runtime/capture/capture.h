@@ -105,6 +105,11 @@ struct Trace { /* one segment of one call */
     const char *reason;
 };
 
+typedef struct OutsideOps { /* that ran at once, beside the segments */
+    const char *reason;
+    int n;
+} OutsideOps;
+
 struct Capture {
     sn_function *fn;
     pthread_mutex_t lock; /* of all below, see runtime/capture/capture_thread.c */
@@ -124,9 +129,11 @@ struct Capture {
     TrieNode *cursor;
     StorageSlot *map; /* by hash: the storages that the current trace has touched */
     uint32_t map_room, stamp;
-    Symbols *symbols;    /* of a replay function's call; else NULL: numbers are as they are */
-    sn_tensor *wanted;   /* the placeholder whose value a break asks for */
-    const char *outside; /* what the call did beside its segments (an op, a value read), or NULL */
+    Symbols *symbols;  /* of a replay function's call; else NULL: numbers are as they are */
+    sn_tensor *wanted; /* the placeholder whose value a break asks for */
+    const char *
+        outside; /* the first thing that the call did beside its segments (an op, a value read), or NULL */
+    VEC(OutsideOps) outside_ops;
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
     bool eager_checks;   /* of the running function, or of a callee that is being inlined */
     bool settles;        /* host code may look at all that is made by the segment that ends */
@@ -139,6 +146,12 @@ struct Capture {
 Status capture_flush(Capture *capture, const char *reason, const void *site);
 /* Makes a tensor's data exist and current; the tensor_flush_hook of runtime/core/tensor.h. */
 Status capture_flush_tensor(sn_tensor *tensor);
+/* The same for something else than a value that is read; reason: static text of the break. */
+Status capture_make(sn_tensor *tensor, const char *reason);
+/* The call has done something that no segment repeats. What it does about it next is no other thing. */
+static inline void capture_note_outside(Capture *capture, const char *reason) {
+    if (!capture->outside) capture->outside = reason;
+}
 /* The generator is about to start anew: random ops that are pending keep the old one. */
 Status capture_seed(void);
 /* capture_events.c: about to change leaf's .grad or the generator; hook `id` is now on t. Undone if an op before fails. */

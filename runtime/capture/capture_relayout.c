@@ -24,7 +24,7 @@ static const char *refusal(const Capture *c, const sn_tensor *self) {
 }
 
 static Status break_for(Capture *c, sn_tensor *self, const char *reason) {
-    c->outside = reason;
+    capture_note_outside(c, reason);
     if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
     TRY(capture_settle(reason));
     return capture_flush_tensor(self);

@@ -92,7 +92,7 @@ static Status flush_locked(Capture *c, sn_tensor *t) {
     sn_state *const state = state_get();
     Capture *const own = capture_suspend();
     state->held = c;
-    c->outside = "another thread asked for a value";
+    capture_note_outside(c, "another thread asked for a value");
     const Status status = run_for_owner(c, p->trace);
     state->held = NULL;
     capture_resume(own);

@@ -91,38 +91,31 @@ void function_note_recompile(sn_function *fn, const char *text) {
     pthread_mutex_unlock(&fn->lock);
 }
 
-static void set_reason(sn_function *fn, const char *text) {
-    char *const copy = arena_strdup(fn->arena, text);
-    if (copy) state_get()->last_reason = copy;
-}
-
 void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text) {
     LOG(compile, WARNING, "%s: a segment runs eagerly: %s: %s", fn->name, bail_name(code), text);
     pthread_mutex_lock(&fn->lock);
     VEC_PUSH(fn->arena, &fn->failures,
              ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
     end->failure = arena_strdup(fn->arena, text);
-    set_reason(fn, text);
     pthread_mutex_unlock(&fn->lock);
 }
 
-void function_note_limit(sn_function *fn, const char *failure) {
+const char *function_note_limit(sn_function *fn, bool failed) {
     const bool full = function_is_full(fn);
     pthread_mutex_lock(&fn->lock);
     fn->limit_hits++;
-    const bool say = !fn->limit_said && !failure;
+    const bool say = !fn->limit_said && !failed;
     if (say) fn->limit_said = true;
     pthread_mutex_unlock(&fn->lock);
-    state_get()->last_reason =
-        failure ? failure
-        : full  ? "the accumulated recompile limit is reached; new paths run eagerly"
-                : "the recompile limit is reached; this case runs eagerly";
     if (say)
         LOG(recompiles, WARNING, "%s: %d %s; further cases run eagerly", fn->name,
             full ? (int)setting_number(SET_accumulated_recompile_limit)
                  : function_recompile_limit(fn),
             full ? "compiled segments: the accumulated recompile limit"
                  : "variants of one segment: the recompile limit");
+    return failed ? "its segment could not be compiled"
+           : full ? "the accumulated recompile limit is reached; new paths run eagerly"
+                  : "the recompile limit is reached; this case runs eagerly";
 }
 
 int function_recompile_limit(const sn_function *fn) {
@@ -176,20 +169,23 @@ static void flush_after_error(Capture *c) {
     if (capture_flush(c, NULL, NULL) == ST_OK) *slot = kept;
 }
 
-static void count_fallback(sn_function *fn, const Trace *trace) {
-    const char *const reason = trace->reason ? trace->reason : "an error ended the call";
+static const char *reason_of(const Trace *trace) {
+    return trace->reason ? trace->reason : "an error ended the call";
+}
+
+static void count_fallback(sn_function *fn, const char *reason, int64_t ops) {
     for (int i = 0; i < fn->fallbacks.n; i++)
         if (!strcmp(fn->fallbacks.at[i].reason, reason)) {
-            fn->fallbacks.at[i].ops += trace->ops.n;
+            fn->fallbacks.at[i].ops += ops;
             return;
         }
     char *const copy = arena_strdup(fn->arena, reason);
-    if (copy) VEC_PUSH(fn->arena, &fn->fallbacks, ((FallbackRow){copy, trace->ops.n}));
+    if (copy) VEC_PUSH(fn->arena, &fn->fallbacks, ((FallbackRow){copy, ops}));
 }
 
 static void count_trace(sn_function *fn, const Trace *trace) {
     if (fn->stats.calls <= 1) return; /* the first call is left out [semantics C14] */
-    if (trace->state != TRACE_compiled) count_fallback(fn, trace);
+    if (trace->state != TRACE_compiled) count_fallback(fn, reason_of(trace), trace->ops.n);
     if (trace->state == TRACE_compiled)
         fn->stats.ops_generated += trace->ops.n;
     else if (trace->state == TRACE_interpreted)
@@ -198,8 +194,30 @@ static void count_trace(sn_function *fn, const Trace *trace) {
         fn->stats.ops_eager += trace->ops.n;
 }
 
+static void count_outside(sn_function *fn, const OutsideOps *ops) {
+    if (fn->stats.calls <= 1) return;
+    fn->stats.ops_eager += ops->n;
+    count_fallback(fn, ops->reason, ops->n);
+}
+
+/* Why it was not compiled code that ran, as exactly as is known. */
+static const char *why_not(const Trace *trace) {
+    const bool failed = trace->compile && trace->state == TRACE_eager && trace->end->failures;
+    return failed && trace->end->failure ? trace->end->failure : reason_of(trace);
+}
+
+typedef struct Ran { /* a call, so far */
+    int kinds, path;
+    const char *reason; /* of the first part that was not compiled */
+} Ran;
+
+static void add_part(Ran *ran, int path, const char *reason) {
+    ran->path = ran->kinds++ && ran->path != path ? SN_PATH_MIXED : path;
+    if (path != SN_PATH_COMPILED && !*ran->reason) ran->reason = reason;
+}
+
 static void report(sn_function *fn, const Capture *c) {
-    int kinds = 0, path = SN_PATH_COMPILED;
+    Ran ran = {.path = SN_PATH_COMPILED, .reason = ""};
     const bool locked = lock_shared(&fn->lock);
     fn->stats.calls++;
     for (int i = 0; i < c->traces.n; i++) {
@@ -209,12 +227,16 @@ static void report(sn_function *fn, const Capture *c) {
         const int now = trace->state == TRACE_compiled      ? SN_PATH_COMPILED
                         : trace->state == TRACE_interpreted ? SN_PATH_INTERPRETED
                                                             : SN_PATH_EAGER;
-        path = kinds++ && path != now ? SN_PATH_MIXED : now;
+        add_part(&ran, now, why_not(trace));
+    }
+    for (int i = 0; i < c->outside_ops.n; i++) {
+        count_outside(fn, &c->outside_ops.at[i]);
+        add_part(&ran, SN_PATH_EAGER, c->outside_ops.at[i].reason);
     }
     unlock_shared(&fn->lock, locked);
     sn_state *const state = state_get();
-    state->last_path = path;
-    if (path == SN_PATH_COMPILED) state->last_reason = "";
+    state->last_path = ran.path;
+    state->last_reason = ran.reason;
 }
 
 static bool is_pending(const Trace *trace) { return trace->compile && trace->state == TRACE_eager; }
@@ -277,7 +299,6 @@ static void init_capture(Capture *c, sn_function *fn, Arena *arena) {
 
 static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out,
                            int n_out) {
-    sn_state *const state = state_get();
     if (!capture_begin_trace(c)) return ST_MEMORY;
     if (fn->options.mode == SN_COMPILE_REPLAY && !(c->symbols = symbols_new(in, n_in)))
         return ST_MEMORY;
@@ -294,7 +315,6 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     /* Values of earlier segments that are kept beyond the call are made now. */
     if (status == ST_OK) status = capture_settle(NULL);
     capture_suspend();
-    state->last_reason = "first call of this case: it was compiled afterwards";
     if (status == ST_OK) compile_pending(fn, c);
     if (status == ST_OK && fn->options.mode == SN_COMPILE_REPLAY)
         replay_learn(fn, c, in, n_in, out, n_out);

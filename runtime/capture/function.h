@@ -155,8 +155,9 @@ void function_note_break(sn_function *fn, const char *reason, const void *site);
 Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text);
 void function_note_recompile(sn_function *fn, const char *text);
 void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text);
-/* A case runs eagerly because of a limit, or of a failure that lives as long as fn: counted; a limit is said once, loudly. */
-void function_note_limit(sn_function *fn, const char *failure);
+/* A case runs eagerly because of a limit, or since its segment failed to compile: counted; a limit is said once, loudly.
+ * The reason, as static text. */
+const char *function_note_limit(sn_function *fn, bool failed);
 int function_recompile_limit(const sn_function *fn);
 /* So many segments were compiled that new paths run eagerly: a program that never takes the same path
  * twice neither compiles for ever nor fills memory [semantics C1]. */

@@ -179,7 +179,7 @@ static Status run_entry(ReplayEntry *e, const Arg *in, sn_tensor **out, bool *ra
     if (status != ST_OK) return *ran ? status : ST_OK;
     sn_state *const state = state_get();
     state->last_path = e->variant->info.interpreted ? SN_PATH_INTERPRETED : SN_PATH_COMPILED;
-    state->last_reason = "";
+    state->last_reason = e->variant->info.interpreted ? e->variant->info.reason : "";
     atomic_fetch_add_explicit(&e->hits, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->variant->hits, 1, memory_order_relaxed);
     return ST_OK;

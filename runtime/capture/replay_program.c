@@ -246,7 +246,7 @@ static Status run(ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor **out
     if (status != ST_OK) return *ran ? status : ST_OK;
     sn_state *const state = state_get();
     state->last_path = v->info.interpreted ? SN_PATH_INTERPRETED : SN_PATH_COMPILED;
-    state->last_reason = "";
+    state->last_reason = v->info.interpreted ? v->info.reason : "";
     atomic_fetch_add_explicit(&p->hits[v->info.interpreted], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&v->hits, 1, memory_order_relaxed);
     return ST_OK;

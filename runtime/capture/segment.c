@@ -432,12 +432,12 @@ Status capture_settle(const char *why) {
     return status;
 }
 
-static Status flush_own(Capture *c, sn_tensor *t) {
+static Status flush_own(Capture *c, sn_tensor *t, const char *reason) {
     const struct Placeholder *const p = t->placeholder;
     if (!p && !c->trace->writes) return ST_OK;
     if (p && p->trace != c->trace) return run_again(c, t);
     c->wanted = t;
-    const Status status = capture_flush(c, "a value is needed on the host", state_get()->site);
+    const Status status = capture_flush(c, reason, state_get()->site);
     c->wanted = NULL;
     return status;
 }
@@ -455,24 +455,28 @@ static void note_asked(const Capture *c, const sn_tensor *t) {
 
 /* A pending write may concern any tensor through an alias; without one only placeholders wait for
  * data. */
-Status capture_flush_tensor(sn_tensor *t) {
+Status capture_make(sn_tensor *t, const char *reason) {
     Capture *const c = capture_current();
     const struct Placeholder *const p = t->placeholder;
-    if (c) c->outside = "a value is needed on the host";
+    if (c) capture_note_outside(c, reason);
     if (p && p->capture != c) return capture_flush_foreign(t);
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
     if (!p) note_asked(c, t);
     Status status = capture_take_over_error(c);
-    if (status == ST_OK) status = flush_own(c, t);
+    if (status == ST_OK) status = flush_own(c, t, reason);
     capture_leave(c, entered);
     return status;
+}
+
+Status capture_flush_tensor(sn_tensor *t) {
+    return capture_make(t, "a value is needed on the host");
 }
 
 Status capture_seed(void) {
     Capture *const c = capture_current();
     if (!c) return ST_OK;
-    c->outside = "sn_seed in the body";
+    capture_note_outside(c, "sn_seed in the body");
     if (c->trace->n_random) TRY(capture_flush(c, "sn_seed after random ops", state_get()->site));
     return capture_note_seed();
 }

@@ -351,12 +351,9 @@ void variant_compile(sn_function *fn, Trace *trace) {
         function_note_recompile(fn, text_str(&why));
         text_free(&why);
     }
-    const bool full = function_is_full(fn);
-    if (end->failures || full || count_variants(end) >= function_recompile_limit(fn)) {
-        function_note_limit(fn, end->failures ? end->failure : NULL);
-        trace->reason = end->failures ? "its segment could not be compiled"
-                        : full        ? "the accumulated recompile limit"
-                                      : "the recompile limit";
+    if (end->failures || function_is_full(fn) ||
+        count_variants(end) >= function_recompile_limit(fn)) {
+        trace->reason = function_note_limit(fn, end->failures > 0);
         return;
     }
     atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);

@@ -1,4 +1,5 @@
 /* test_explain.c: what a program learns of its functions: explain as text and JSON, stages, stats. */
+#include <pthread.h>
 #include <stdio.h>
 
 #include "runtime/base/json.h"
@@ -157,6 +158,116 @@ START_TEST(fallbacks_say_why) {
 }
 END_TEST
 
+/* What a call says of itself: the newest one's path, reason and ops. */
+static void expect_report(sn_function *fn, sn_path path, const char *reason, int64_t eager) {
+    ck_assert_int_eq(last_path(), path);
+    ck_assert_msg(has(last_reason(), reason), "'%s', not '%s'", last_reason(), reason);
+    ck_assert_int_eq(stats_of(fn).ops_eager, eager);
+    if (eager) ck_assert(has(sn_explain(fn), reason));
+}
+
+static sn_status picks(sn_frame *f) {
+    return sn_out(f, 0, sn_sin(sn_index_select(sn_in(f, 0), 0, sn_in(f, 1))));
+}
+
+START_TEST(a_failed_value_check_is_the_reason) {
+    sn_function *const fn = sn_compile(picks, NULL, NULL);
+    for (int64_t i = 0; i < 3; i++) {
+        const int64_t at = i == 2 ? 9 : i;
+        SN_CALL(fn, F32(1, 5), sn_from_data(&at, SN_INTS(1), SN_I64));
+    }
+    expect_error(SN_ERR_VALUE, "index 9");
+    expect_report(fn, SN_PATH_EAGER, "a value check failed", 2);
+    sn_function_free(fn);
+}
+END_TEST
+
+static void *sums(void *t) {
+    sn_sum(t);
+    sn_finish();
+    return NULL;
+}
+
+static sn_status is_touched(sn_frame *f) {
+    sn_tensor *const h = sn_sin(sn_in(f, 0));
+    pthread_t other;
+    pthread_create(&other, NULL, sums, h);
+    pthread_join(other, NULL);
+    return sn_out(f, 0, sn_add(h, h));
+}
+
+START_TEST(a_touch_by_another_thread_is_the_reason) {
+    sn_function *const fn = sn_compile(is_touched, NULL, NULL);
+    for (int i = 0; i < 3; i++) SN_CALL(fn, F32(i, 5));
+    expect_report(fn, SN_PATH_MIXED, "another thread asked for a value", 2);
+    sn_function_free(fn);
+}
+END_TEST
+
+static sn_status passes(sn_frame *f) { return sn_redispatch(f); }
+
+START_TEST(a_user_mode_is_the_reason_and_its_ops_count) {
+    sn_function *const fn = sn_compile(softmax_chain, NULL, NULL);
+    for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 6, 6));
+    sn_user_mode_push(passes, NULL);
+    SN_CALL(fn, F32(2, 6, 6));
+    sn_user_mode_pop();
+    expect_report(fn, SN_PATH_EAGER, "a user mode is active", 3);
+    SN_CALL(fn, F32(3, 6, 6));
+    expect_report(fn, SN_PATH_COMPILED, "", 3);
+    sn_function_free(fn);
+}
+END_TEST
+
+static sn_status adds_a_hook(sn_frame *f) {
+    sn_tensor *const h = sn_sin(sn_in(f, 0));
+    sn_hook_add(h, passes, NULL);
+    return sn_out(f, 0, sn_mul(h, h));
+}
+
+START_TEST(a_hook_is_no_value_on_the_host) {
+    sn_function *const fn = sn_compile(adds_a_hook, NULL, NULL);
+    for (int i = 0; i < 3; i++) SN_CALL(fn, LEAF(i, 5));
+    ck_assert(has(sn_explain(fn), ": sn_hook_add (3 times)"));
+    ck_assert(!has(sn_explain(fn), "host"));
+    ck_assert_int_eq(stats_of(fn).breaks, 1);
+    sn_function_free(fn);
+}
+END_TEST
+
+/* Why replay turned into verify ---------------------------------------------------------------- */
+
+static char warned[512];
+static void note_warning(void *context, int level, const char *topic, const char *line) {
+    (void)context, (void)topic, (void)level;
+    if (has(line, "turned into verify")) snprintf(warned, sizeof warned, "%s", line);
+}
+
+static sn_status turns(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_transpose_(x, 0, 1);
+    return sn_out(f, 0, sn_sin(x));
+}
+
+static sn_status negates(sn_frame *f) { return sn_out(f, 0, sn_neg(sn_in(f, 0))); }
+
+static void expect_turned(sn_function *fn, const char *reason) {
+    warned[0] = '\0';
+    SN_CALL(fn, F32(1, 6, 6));
+    ck_assert_msg(has(warned, reason), "'%s', not '%s'", warned, reason);
+    sn_function_free(fn);
+}
+
+START_TEST(replay_says_why_it_turned_into_verify) {
+    const sn_compile_options *const replay = SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY);
+    sn_logging_set(note_warning, NULL, "");
+    expect_turned(sn_compile(turns, NULL, replay), "the layout of an older tensor changes");
+    sn_override *const override = sn_op_override(sn_op_find("aten::mm"), SN_KEY_CPU, negates, NULL);
+    expect_turned(sn_compile(softmax_chain, NULL, replay), "the op is overridden");
+    sn_override_free(override);
+}
+END_TEST
+
 START_TEST(every_stage_dumps_and_others_are_errors) {
     sn_function *const fn = sn_compile(softmax_chain, NULL, NULL);
     for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 8, 8));
@@ -202,6 +313,8 @@ int main(void) {
         kernels_have_their_ops_and_bytes,        every_compile_stage_has_its_time,
         split_graphs_list_what_they_save,        both_parts_write_scatters_in_place,
         breaks_and_recompiles_say_where_and_why, fallbacks_say_why,
-        every_stage_dumps_and_others_are_errors};
+        every_stage_dumps_and_others_are_errors, a_failed_value_check_is_the_reason,
+        a_touch_by_another_thread_is_the_reason, a_user_mode_is_the_reason_and_its_ops_count,
+        a_hook_is_no_value_on_the_host,          replay_says_why_it_turned_into_verify};
     return contract_main("explain", tests, COUNT_OF(tests));
 }

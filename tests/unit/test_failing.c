@@ -39,6 +39,8 @@ static void fails_at(const char *point, double number, const char *code) {
     ck_assert_int_ne(last_path(), SN_PATH_COMPILED);
     const char *const text = sn_explain(twin.fast);
     ck_assert_msg(strstr(text, code) != NULL, "%s: '%s' is not in: %s", point, code, text);
+    ck_assert_msg(*last_reason() && strstr(text, last_reason()), "%s: the call says '%s'", point,
+                  last_reason());
     ck_assert_int_eq(sn_check(), SN_OK);
     twin_free(twin);
 }
@@ -64,6 +66,22 @@ START_TEST(every_stage_of_code_generation_may_fail) {
     fails_at("emit", 10.3, "emit");
     fails_at("load", 10.4, "load");
     fails_at("exec_memory", 10.5, "exec_memory");
+}
+END_TEST
+
+START_TEST(replay_says_that_it_is_interpreted) {
+    Host host = {.number = 12.5};
+    sn_function *const fn =
+        sn_compile(numbered, &host, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    failpoint_set("codegen");
+    for (int i = 0; i < 6; i++) { /* one size, then any */
+        SN_CALL(fn, F32(i, i < 3 ? 5 : 5 + i, 40));
+        if (i == 0 || i == 3) continue;
+        ck_assert_int_eq(last_path(), SN_PATH_INTERPRETED);
+        ck_assert_msg(*last_reason() && strstr(sn_explain(fn), last_reason()), "%s", last_reason());
+    }
+    failpoint_set(NULL);
+    sn_function_free(fn);
 }
 END_TEST
 
@@ -494,6 +512,7 @@ int main(void) {
         capture_may_fail,
         every_pass_may_fail,
         every_stage_of_code_generation_may_fail,
+        replay_says_that_it_is_interpreted,
         without_llvm_the_interpreter_runs,
         a_failing_compile_leaves_gradients_right,
         full_graph_says_what_failed,

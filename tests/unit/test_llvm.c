@@ -39,7 +39,7 @@ static Code compile_nest(const Nest *nest, const Buf *bufs, int isa) {
     const Status status = module->compile(&request, &result);
     ck_assert_msg(status == ST_OK, "%s", result.message);
     Code code = {.bytes = result.bytes};
-    ck_assert_msg(loader_load(result.object, result.bytes, &code.loaded) == ST_OK, "%s",
+    ck_assert_msg(loader_load(result.object, result.bytes, &code.loaded, NULL) == ST_OK, "%s",
                   error_slot()->message);
     module->free_bytes(result.object);
     code.run = (NestFn *)loader_symbol(code.loaded, one.name);
@@ -427,7 +427,7 @@ START_TEST(compiling_is_deterministic) {
         const double start = now_ms();
         LoadedCode *code;
         ck_assert_int_eq(llvm_module()->compile(&request, &result), ST_OK);
-        ck_assert_int_eq(loader_load(result.object, result.bytes, &code), ST_OK);
+        ck_assert_int_eq(loader_load(result.object, result.bytes, &code, NULL), ST_OK);
         took[k] = now_ms() - start;
         loader_free(code);
         if (k == 0) {

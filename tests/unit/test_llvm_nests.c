@@ -29,7 +29,7 @@ static LoadedCode *compile_nest(const RandomNest *nest, int isa) {
     CodegenResult result;
     LoadedCode *code;
     if (llvm_module()->compile(&request, &result) != ST_OK) fail_with(nest, result.message);
-    if (loader_load(result.object, result.bytes, &code) != ST_OK)
+    if (loader_load(result.object, result.bytes, &code, NULL) != ST_OK)
         fail_with(nest, error_slot()->message);
     llvm_module()->free_bytes(result.object);
     return code;

@@ -2,6 +2,9 @@
  * objects never crash. */
 #include <elf.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
@@ -50,7 +53,7 @@ static void teardown(void) {
 
 START_TEST(loads_and_finds) {
     LoadedCode *code = NULL;
-    ck_assert_int_eq(loader_load(object, object_bytes, &code), ST_OK);
+    ck_assert_int_eq(loader_load(object, object_bytes, &code, NULL), ST_OK);
     ck_assert_ptr_nonnull(loader_symbol(code, "kernel"));
     ck_assert_ptr_null(loader_symbol(code, "fold_push_sum_f32")); /* internal */
     ck_assert_ptr_null(loader_symbol(code, "nothing"));
@@ -65,7 +68,7 @@ START_TEST(failpoints_leave_nothing) {
     for (int i = 0; i < COUNT_OF(points); i++) {
         LoadedCode *code = NULL;
         failpoint_set(points[i]);
-        ck_assert_int_ne(loader_load(object, object_bytes, &code), ST_OK);
+        ck_assert_int_ne(loader_load(object, object_bytes, &code, NULL), ST_OK);
         ck_assert_ptr_null(code);
         ck_assert_int_ne(error_pending(), ST_OK);
         error_clear();
@@ -74,11 +77,33 @@ START_TEST(failpoints_leave_nothing) {
 }
 END_TEST
 
+/* In libc's place: a system that lets no memory become executable. */
+static bool forbidden;
+int mprotect(void *at, size_t bytes, int rights) {
+    if (forbidden && rights & PROT_EXEC) return -1;
+    return (int)syscall(SYS_mprotect, at, bytes, rights);
+}
+
+START_TEST(failures_are_coded) {
+    LoadedCode *code = NULL;
+    BailCode why;
+    forbidden = true;
+    ck_assert_int_eq(loader_load(object, object_bytes, &code, &why), ST_MEMORY);
+    forbidden = false;
+    ck_assert_int_eq(why, BAIL_exec_memory);
+    error_clear();
+    ck_assert_int_eq(loader_load(object, object_bytes / 2, &code, &why), ST_IO);
+    ck_assert_int_eq(why, BAIL_load);
+    error_clear();
+    ck_assert_ptr_null(code);
+}
+END_TEST
+
 START_TEST(allocation_failures) {
     for (int n = 0; n < 6; n++) {
         LoadedCode *code = NULL;
         mem_fail_after(n);
-        const Status status = loader_load(object, object_bytes, &code);
+        const Status status = loader_load(object, object_bytes, &code, NULL);
         mem_fail_after(-1);
         if (status == ST_OK)
             loader_free(code);
@@ -97,7 +122,7 @@ static bool try_load(const uint8_t *bytes, size_t n) {
     uint8_t *exact = malloc(n ? n : 1);
     memcpy(exact, bytes, n);
     LoadedCode *code = NULL;
-    const Status status = loader_load(exact, n, &code);
+    const Status status = loader_load(exact, n, &code, NULL);
     free(exact);
     if (status == ST_OK)
         loader_free(code);
@@ -147,7 +172,7 @@ START_TEST(unknown_relocations_are_refused) {
     const uint64_t kept = rela->r_info;
     rela->r_info = ELF64_R_INFO(ELF64_R_SYM(kept), R_X86_64_GOTTPOFF);
     LoadedCode *code;
-    ck_assert_int_eq(loader_load(object, object_bytes, &code), ST_UNSUPPORTED);
+    ck_assert_int_eq(loader_load(object, object_bytes, &code, NULL), ST_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error_slot()->message, "relocation type 22"));
     rela->r_info = kept;
 }
@@ -186,6 +211,7 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, loads_and_finds);
     tcase_add_test(tests, failpoints_leave_nothing);
+    tcase_add_test(tests, failures_are_coded);
     tcase_add_test(tests, allocation_failures);
     tcase_add_test(tests, truncated_objects);
     tcase_add_test(tests, flipped_bytes);
