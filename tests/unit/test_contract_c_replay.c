@@ -475,6 +475,56 @@ START_TEST(c5_misuse_of_symbols_is_an_error) {
 }
 END_TEST
 
+static sn_status returns_an_input(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    sn_out(f, 0, sn_exp(sn_in(f, 0)));
+    return sn_out(f, 1, sn_in(f, 0));
+}
+static sn_status sets_gradients(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    host->runs++;
+    sn_tensor *const y = sn_mul(sn_in(f, 0), host->w);
+    sn_backward(sn_sum(y));
+    sn_out(f, 0, sn_detach(y));
+    return sn_out(f, 1, sn_exp(sn_in(f, 0)));
+}
+static sn_status wants_gradients(sn_frame *f) {
+    Host *const host = sn_closure(f);
+    host->runs++;
+    sn_out(f, 0, sn_mul(sn_in(f, 0), host->w));
+    return sn_out(f, 1, sn_exp(sn_in(f, 0)));
+}
+
+static const struct Verified {
+    sn_body body;
+    const char *why;
+} verified[] = {{returns_an_input, "it returns an input"},
+                {sets_gradients, "sn_backward"},
+                {wants_gradients, "gradients flow out"}};
+enum { VERIFIED = sizeof verified / sizeof *verified };
+
+static void count_reason(void *context, int level, const char *topic, const char *line) {
+    const struct Verified *const v = &verified[*(int *)context];
+    if (strstr(line, "turned into verify") && strstr(line, v->why)) ++((int *)context)[1];
+}
+
+/* As the comment of SN_COMPILE_REPLAY lists them; breaks and kept tensors are in test_contract_c_modes.c. */
+START_TEST(c6_what_replay_cannot_repeat_is_verified) {
+    static int said[2];
+    said[0] = _i, said[1] = 0;
+    sn_logging_set(count_reason, said, "");
+    Host host = {.w = sn_requires_grad_(F32(90, 6), true)};
+    sn_function *const fn = sn_compile(verified[_i].body, &host, REPLAY(0));
+    for (int i = 0; i < 5; i++) {
+        sn_tensor *x = F32(i, 6), *out[2];
+        ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+    }
+    ck_assert_int_eq(host.runs, 5);
+    ck_assert_int_eq(said[1], 1);
+    sn_function_free(fn);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("replay");
     tcase_set_timeout(tests, 60);
@@ -493,5 +543,6 @@ int main(void) {
     tcase_add_test(tests, c6_an_override_is_seen_by_what_was_learnt_before);
     tcase_add_test(tests, c6_a_leaf_does_not_fit_what_was_learnt_without_gradients);
     tcase_add_test(tests, c5_misuse_of_symbols_is_an_error);
+    tcase_add_loop_test(tests, c6_what_replay_cannot_repeat_is_verified, 0, VERIFIED);
     return suite_run("test_contract_c_replay", tests);
 }
