@@ -14,6 +14,8 @@
 #include "sample.h"
 #include "work.h"
 
+const char sample_arguments[] = "[--json] [--steps N]";
+
 enum { BATCH = 64, MAX_STEPS = 100000, PARAMS = 64 * 128 + 128 + 128 * 10 + 10 };
 
 typedef struct Model {
@@ -209,6 +211,13 @@ static void print_text(const Result *e, const Result *c, int steps, int64_t diff
            (unsigned long long)digest(e->params), (unsigned long long)digest(c->params));
 }
 
+/* A number of steps and nothing else; 0: it is none. */
+static int steps_read(const char *text) {
+    char *end;
+    const long steps = strtol(text, &end, 10);
+    return *end || steps < 1 || steps > MAX_STEPS ? 0 : (int)steps;
+}
+
 int main(int argc, char **argv) {
     int steps = 1000;
     bool json = false;
@@ -216,15 +225,15 @@ int main(int argc, char **argv) {
         if (!strcmp(argv[i], "--json")) {
             json = true;
         } else if (!strcmp(argv[i], "--steps") && i + 1 < argc) {
-            steps = atoi(argv[++i]);
+            steps = steps_read(argv[++i]);
         } else {
-            fprintf(stderr, "digits: unexpected '%s'; arguments: [--json] [--steps N]\n", argv[i]);
+            fprintf(stderr, "digits: unexpected '%s'; arguments: %s\n", argv[i], sample_arguments);
             return 2;
         }
-    }
-    if (steps < 1 || steps > MAX_STEPS) {
-        fprintf(stderr, "digits: --steps %d is not in 1..%d\n", steps, MAX_STEPS);
-        return 2;
+        if (!steps) {
+            fprintf(stderr, "digits: --steps wants 1 to %d, not '%s'\n", MAX_STEPS, argv[i]);
+            return 2;
+        }
     }
     static Result eager, compiled;
     Data data = {0};

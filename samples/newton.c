@@ -9,6 +9,8 @@
 
 enum { INPUTS = 1000, LENGTH = 256, WARM = 50 };
 
+const char sample_arguments[] = "[--json]";
+
 static sn_status newton(sn_frame *f) {
     sn_tensor *a = sn_in(f, 0);
     sn_tensor *x = sn_mul_scalar(sn_add_scalar(a, sn_float(1)), sn_float(0.5)); /* a first guess */
@@ -46,9 +48,10 @@ static int64_t compare(sn_function *eager, sn_function *fast, int i) {
 }
 
 int main(int argc, char **argv) {
-    const bool json = argc == 2 && !strcmp(argv[1], "--json");
-    if (argc > 1 && !json) {
-        fprintf(stderr, "newton: unexpected '%s'; arguments: [--json]\n", argv[1]);
+    const bool json = argc > 1 && !strcmp(argv[1], "--json");
+    if (argc > 1 + json) {
+        fprintf(stderr, "newton: unexpected '%s'; arguments: %s\n", argv[1 + json],
+                sample_arguments);
         return 2;
     }
     sn_function *eager = sn_compile(newton, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));

@@ -1,5 +1,6 @@
-/* work.h: what a sample gives `sinter bench SAMPLE` to time. The tool opens lib/samples/SAMPLE.so, made of the same file
- * as the program, and calls its sample_work; main uses the same one, so that what is timed is what runs. */
+/* work.h: what a sample gives `sinter bench SAMPLE` to time and `sinter run SAMPLE --json` to call. The tool opens
+ * lib/samples/SAMPLE.so, made of the same file as the program, and calls its sample_work; main uses the same one, so
+ * that what is timed is what runs. */
 #ifndef SINTER_SAMPLES_WORK_H
 #define SINTER_SAMPLES_WORK_H
 #include <sinter/sinter.h>
@@ -21,5 +22,9 @@ typedef struct SampleWork {
 
 /* Errors are left pending. */
 __attribute__((visibility("default"))) void sample_work(SampleWork *work);
+
+/* What the program takes, "[--json] [--steps N]"; without this one it takes nothing, and `sinter run` refuses the rest.
+ * With --json it prints its results as one JSON object. */
+__attribute__((visibility("default"))) extern const char sample_arguments[];
 
 #endif

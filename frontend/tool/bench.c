@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "frontend/tool/target.h"
+#include "frontend/tool/sample.h"
 #include "kernels/kernels.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"

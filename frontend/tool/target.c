@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "frontend/tool/sample.h"
 #include "ir/graph.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
@@ -19,6 +20,10 @@ static bool word_index(const char *const *words, int n, const char *word, int *i
         if (!strcmp(words[*index], word)) return true;
     return false;
 }
+
+static const char *const modes[] = {"verify", "replay", "eager"};
+
+const char *target_mode_name(sn_compile_mode mode) { return modes[mode]; }
 
 bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     const char *const a = argv[*i];
@@ -35,7 +40,6 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     if ((value = option_value(a, "--outputs"))) {
         return o->outs_given = count_read(value, TARGET_OUTPUTS, &o->n_out);
     }
-    static const char *const modes[] = {"verify", "replay", "eager"};
     static const char *const dynamics[] = {"auto", "always", "never"};
     int which = 0;
     if ((value = option_value(a, "--mode"))) {
@@ -180,15 +184,11 @@ static void take_work(Target *out, void (*make)(SampleWork *work)) {
 }
 
 bool target_open_sample(const char *name, Target *out) {
-    char folder[900], path[1100];
-    if (!program_folder(folder, sizeof folder)) return false;
-    snprintf(path, sizeof path, "%s/../lib/samples/%s.so", folder, name);
-    if (access(path, R_OK)) return false;
+    if (!sample_exists(name)) return false;
     *out = (Target){.exit_code = EXIT_environment};
-    void *const module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *const symbol = module ? dlsym(module, "sample_work") : NULL;
+    void *const symbol = sample_symbol(name, "sample_work");
     if (!symbol) {
-        error_raise(ST_IO, "sample '%s' cannot be timed: %s", name, dlerror());
+        error_raise(ST_IO, "sample '%s' gives nothing to call: %s", name, dlerror());
         return true;
     }
     void (*make)(SampleWork * work);
@@ -224,8 +224,10 @@ sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_
     sn_compile_options options = o->compile;
     options.size = sizeof options;
     options.mode = mode;
-    options.name = t->graph ? NULL : strrchr(o->name, ':') + 1; /* NULL: the graph's own */
-    return t->graph ? sn_graph_compile(t->graph, &options) : sn_compile(t->body, NULL, &options);
+    const char *const colon = strrchr(o->name, ':'); /* of library.so:symbol; a sample has none */
+    options.name = t->graph ? NULL : colon ? colon + 1 : o->name; /* NULL: the graph's own */
+    return t->graph ? sn_graph_compile(t->graph, &options)
+                    : sn_compile(t->body, t->closure, &options);
 }
 
 sn_status target_call(const Target *t, sn_function *fn, sn_tensor **out) {

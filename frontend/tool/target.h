@@ -1,7 +1,7 @@
 /* target.h: what a subcommand works on: a text graph (FILE.sn, or - for stdin), or a function of a library
  * (library.so:symbol) with inputs given as --input f32[8,16]; made into a compiled function with
- * random inputs. Samples are programs of their own: run.c starts them; bench opens their modules for what they
- * compile and with what inputs (samples/work.h). */
+ * random inputs. Samples are programs of their own (sample.h); what they compile and with what inputs is a target too
+ * (samples/work.h). */
 #ifndef SINTER_TOOL_TARGET_H
 #define SINTER_TOOL_TARGET_H
 #include <sinter/sinter.h>
@@ -39,6 +39,7 @@ bool target_open(const TargetOptions *o, Target *out);
 void target_close(Target *target);
 /* Makes the inputs anew, with this for symbolic sizes. */
 void target_inputs(const TargetOptions *o, Target *target, int64_t symbol);
+const char *target_mode_name(sn_compile_mode mode);
 sn_function *target_compile(const Target *target, const TargetOptions *o, sn_compile_mode mode);
 /* One call; results are the scope's. */
 sn_status target_call(const Target *target, sn_function *fn, sn_tensor **out);
@@ -48,12 +49,5 @@ bool target_open_sample(const char *name, Target *out);
 /* Stdin can be read again after rewind_stdin, by this process or one that it starts. */
 Status keep_stdin(void);
 void rewind_stdin(void);
-
-bool program_folder(char *out, size_t room); /* of this program, without a slash at its end */
-/* Samples: the programs of bin/samples beside this one. run_sample replaces this process; argv[0]
- * becomes the program's path. */
-bool sample_exists(const char *name);
-int run_sample(const char *name, char **argv);
-int no_such_target(const char *name);
 
 #endif
