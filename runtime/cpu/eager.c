@@ -327,7 +327,7 @@ static inline Status run_functional(EagerCall *ec) {
     return LIKELY(entry) ? run_entry(entry, ec) : build_and_run(ec);
 }
 
-static Status eager_kernel(OpCall *call) {
+static Status run_call(OpCall *call) {
     EagerCall ec;
     ec.call = call;
     ec.row = call->row;
@@ -364,20 +364,24 @@ static Status run_with_layout(OpCall *call, const Meta *from) {
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     args[0] = A_VAL(&layout->base);
     here.args = args;
-    return eager_kernel(&here);
+    return run_call(&here);
 }
 
-/* zeros_like of a tensor on another device. */
-static Status layout_kernel(OpCall *call) {
+/* A row with a device argument: zeros_like of a tensor on another device. */
+static Status run_at_device(OpCall *call) {
     const Arg *const self = &call->args[0];
-    if (LIKELY(self->kind != ARG_tensor || self->val->meta->device == DEV_cpu))
-        return eager_kernel(call);
+    if (!takes_layout(call->row) || self->kind != ARG_tensor || self->val->meta->device == DEV_cpu)
+        return run_call(call);
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
     const Status status = run_with_layout(call, self->val->meta);
     scope_pop_passing(state, depth, call->outs, status == ST_OK ? call->n_outs : 0);
     return status;
+}
+
+static Status eager_kernel(OpCall *call) {
+    return LIKELY(call->row->device < 0) ? run_call(call) : run_at_device(call);
 }
 
 /* the Meta device ----------------------------------------------------------------------------- */
@@ -422,7 +426,5 @@ void eager_start(void) {
         const OpRow *const row = op_row((OpId)op);
         if (row->flags & OPF_host && !row->alias_of)
             dispatch_register(row, KEY_cpu, cpu_kernel(row));
-        else if (takes_layout(row))
-            dispatch_register(row, KEY_cpu, layout_kernel);
     }
 }
