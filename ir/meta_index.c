@@ -175,21 +175,43 @@ static DType list_dtype(const Arg *list) {
     return dtype;
 }
 
-/* The format that all tensors agree on, else contiguous. */
-static void joined_strides(MetaCall *call, const Arg *list) {
-    bool last = call->out[0].rank == 4;
-    for (int i = 0; last && i < list->n; i++) {
-        const Meta *meta = list->vals[i]->meta;
-        if (is_skipped(call, meta)) continue;
-        last = !meta->contiguous &&
-               meta_is_channels_last(call->env, meta->sizes, meta->strides, meta->rank);
+/* PyTorch's suggest_memory_format: strides in the order of channels_last (of 4 or 5 dims), dense or not; a layout that
+ * is also contiguous is not meant. */
+static bool suggests_channels_last(SymEnv *env, const Meta *meta) {
+    const int rank = meta->rank;
+    int64_t least = 0;
+    if ((rank != 4 && rank != 5) || sym_identical(meta->strides[1], 0)) return false;
+    if (meta->contiguous && !sym_identical(meta->strides[1], 1) &&
+        !sym_identical(meta->sizes[rank - 1], 1))
+        return false;
+    for (int i = 0; i < rank; i++) { /* 1, the last ... 2, 0 */
+        const int d = i == 0 ? 1 : i == rank - 1 ? 0 : rank - i;
+        const int64_t size = meta->sizes[d], stride = meta->strides[d];
+        if (sym_same(env, size, 0) || sym_less(env, stride, least)) return false;
+        if (d == 0 && sym_same(env, least, meta->strides[1])) return false;
+        least = sym_less(env, 1, size) ? sym_mul(env, stride, size) : stride;
     }
-    MetaOut *out = &call->out[0];
+    return true;
+}
+
+/* The format that all parts agree on (those left out too), else contiguous; `deeper`: with a last dim of 1 more. */
+static void joined_strides(const MetaCall *call, const Arg *list, bool deeper, MetaOut *out) {
     out_contiguous(call, out);
-    if (!last) return;
-    out->strides[1] = 1, out->strides[3] = out->sizes[1];
-    out->strides[2] = sym_mul(call->env, out->sizes[3], out->sizes[1]);
-    out->strides[0] = sym_mul(call->env, out->sizes[2], out->strides[2]);
+    for (int i = 0; i < list->n; i++) {
+        Meta part = *list->vals[i]->meta;
+        int64_t sizes[MAX_RANK + 1], strides[MAX_RANK + 1];
+        if (part.rank) memcpy(sizes, part.sizes, sizeof *sizes * (size_t)part.rank);
+        if (part.rank) memcpy(strides, part.strides, sizeof *strides * (size_t)part.rank);
+        sizes[part.rank] = strides[part.rank] = 1;
+        part.sizes = sizes, part.strides = strides, part.rank += deeper;
+        if (part.rank != out->rank || !suggests_channels_last(call->env, &part)) return;
+    }
+    int64_t next = 1;
+    for (int i = 0; i < out->rank; i++) {
+        const int d = i == 0 ? 1 : i == out->rank - 1 ? 0 : out->rank - i;
+        out->strides[d] = next;
+        next = sym_mul(call->env, next, out->sizes[d]);
+    }
 }
 
 static Status cat_fits(const MetaCall *call, const Meta *first, const Meta *meta, int i, int dim) {
@@ -212,8 +234,10 @@ Status meta_cat(MetaCall *call) {
         if (!meta->rank) return meta_fail(call, ST_SHAPE, "tensors[%d] has 0 dims", i);
         if (!first && !is_skipped(call, meta)) first = meta;
     }
-    if (!first) first = list->vals[0]->meta;
-    TRY(wrap_dim(call, call->args[1].i, first->rank, "dim", &dim));
+    if (first) /* where all are left out, so is dim */
+        TRY(wrap_dim(call, call->args[1].i, first->rank, "dim", &dim));
+    else
+        first = list->vals[0]->meta;
     for (int i = 0; i < list->n; i++) {
         const Meta *meta = list->vals[i]->meta;
         if (is_skipped(call, meta)) continue;
@@ -223,10 +247,11 @@ Status meta_cat(MetaCall *call) {
     memcpy(sizes, first->sizes, sizeof *sizes * (size_t)first->rank);
     sizes[dim] = total;
     out_set(&call->out[0], list_dtype(list), first->device, sizes, first->rank);
-    joined_strides(call, list);
+    joined_strides(call, list, false, &call->out[0]);
     return check_numel(call, sizes, first->rank);
 }
 
+/* As PyTorch: a cat of them with its dim split in two; in a new last dim, of them with a dim of 1. */
 Status meta_stack(MetaCall *call) {
     const Arg *list = &call->args[0];
     if (!list->n) return meta_fail(call, ST_ARGUMENT, "tensors must not be empty");
@@ -238,7 +263,20 @@ Status meta_stack(MetaCall *call) {
     if (first->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
     for (int i = 0, from = 0; i <= first->rank; i++)
         sizes[i] = i == dim ? list->n : first->sizes[from++];
-    out_plain(call, 0, list_dtype(list), first->device, sizes, first->rank + 1);
+    MetaOut *const out = &call->out[0], whole;
+    out_set(out, list_dtype(list), first->device, sizes, first->rank + 1);
+    if (dim == first->rank) {
+        joined_strides(call, list, true, out);
+        return ST_OK;
+    }
+    out_set(&whole, out->dtype, first->device, first->sizes, first->rank);
+    whole.sizes[dim] = sym_mul(call->env, first->sizes[dim], list->n);
+    joined_strides(call, list, false, &whole);
+    out_contiguous(call, out);
+    const bool plain = meta_is_contiguous(call->env, whole.sizes, whole.strides, whole.rank);
+    for (int d = 0; d < out->rank && !plain; d++)
+        out->strides[d] = d == dim ? sym_mul(call->env, whole.strides[dim], first->sizes[dim])
+                                   : whole.strides[d - (d > dim)];
     return ST_OK;
 }
 

@@ -143,9 +143,31 @@ static Status matmul_out(MetaCall *call, int a, int b) {
 
 Status meta_matmul(MetaCall *call) { return matmul_out(call, 0, 1); }
 
-Status meta_linear(MetaCall *call) {
+/* bias broadcasts to the result; a 1-D input is a row of one. A 1-D weight is no matrix, which PyTorch wants of a
+ * weight wherever it adds the bias in the product. */
+static Status bias_fits(const MetaCall *call, const int64_t *sizes, int rank) {
     const Meta *input = tensor_meta(call, 0), *weight = tensor_meta(call, 1),
                *bias = tensor_meta(call, 2);
+    int64_t wide[MAX_RANK] = {1};
+    const bool row = input->rank == 1 && weight->rank == 2 && bias->rank == 2;
+    const int n = rank + row;
+    int wide_rank = n;
+    if (rank) memcpy(wide + row, sizes, sizeof *sizes * (size_t)rank);
+    TRY(want_same_dtype(call, 0, 2));
+    bool fits = weight->rank == 2 ||
+                (bias->rank == 0 ? input->rank != 2
+                                 : input->rank > 2 && (bias->rank > 1 || !input->contiguous));
+    fits = fits && bias->rank <= n &&
+           broadcast_into(call->env, wide, &wide_rank, bias->sizes, bias->rank);
+    for (int i = 0; fits && i < n; i++)
+        fits = sym_same(call->env, wide[i], i < row ? 1 : sizes[i - row]);
+    if (fits) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "bias %s does not fit input %s and weight %s",
+                     SIZES(call, bias), SIZES(call, input), SIZES(call, weight));
+}
+
+Status meta_linear(MetaCall *call) {
+    const Meta *input = tensor_meta(call, 0), *weight = tensor_meta(call, 1);
     int64_t sizes[MAX_RANK];
     if (!input->rank || weight->rank < 1 || weight->rank > 2)
         return meta_fail(call, ST_SHAPE, "input %s and weight %s don't fit", SIZES(call, input),
@@ -155,15 +177,7 @@ Status meta_linear(MetaCall *call) {
     memcpy(sizes, input->sizes, sizeof *sizes * (size_t)input->rank);
     int rank = input->rank - 1;
     if (weight->rank == 2) sizes[rank++] = weight->sizes[0];
-    if (bias) {
-        TRY(want_same_dtype(call, 0, 2));
-        if (bias->rank > 1 ||
-            (bias->rank &&
-             (weight->rank < 2 || (!sym_same(call->env, bias->sizes[0], 1) &&
-                                   !sym_same(call->env, bias->sizes[0], weight->sizes[0])))))
-            return meta_fail(call, ST_SHAPE, "bias %s does not match weight %s", SIZES(call, bias),
-                             SIZES(call, weight));
-    }
+    if (tensor_meta(call, 2)) TRY(bias_fits(call, sizes, rank));
     out_plain(call, 0, input->dtype, input->device, sizes, rank);
     return ST_OK;
 }

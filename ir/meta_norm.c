@@ -12,6 +12,13 @@ static Status want_float(const MetaCall *call, int i) {
                      dtype_name(meta->dtype));
 }
 
+/* Where there is nothing to compute PyTorch takes any dtype. */
+static Status want_float_softmax(const MetaCall *call, DType dtype) {
+    const Meta *self = tensor_meta(call, 0);
+    if (dtype_is_float(dtype) || sym_identical(self->numel, 0)) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(dtype));
+}
+
 static void out_same(MetaCall *call, int i, const Meta *like, DType dtype) {
     out_plain(call, i, dtype, like->device, like->sizes, like->rank);
 }
@@ -23,7 +30,7 @@ static Order order_of_dim(const Meta *in, int dim) {
 Status meta_softmax(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     int dim = 0;
-    TRY(want_float(call, 0));
+    TRY(want_float_softmax(call, self->dtype));
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
     if (call->args[2].i && self->dtype != DT_f16 && self->dtype != DT_bf16)
         return meta_fail(call, ST_DTYPE, "half_to_float needs f16 or bf16, not %s",
@@ -37,8 +44,7 @@ static Status softmax_in_dtype(MetaCall *call, int *dim) {
     const Meta *self = tensor_meta(call, 0);
     const DType dtype = dtype_arg(call, "dtype", self->dtype);
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", dim));
-    if (!dtype_is_float(dtype))
-        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(dtype));
+    TRY(want_float_softmax(call, dtype));
     out_same(call, 0, self, dtype);
     return ST_OK;
 }
@@ -174,14 +180,20 @@ Status meta_loss(MetaCall *call) {
     return ST_OK;
 }
 
-/* self [N,C] or [C] with target [N] or []; weight [C]. */
+/* [] or [1]: the target of a self of one row, [C]. */
+static bool is_one_target(const MetaCall *call, const Meta *self, const Meta *target) {
+    return self->rank == 1 && target->rank == 1 && sym_same(call->env, target->sizes[0], 1);
+}
+
+/* self [N,C] or [C] with target [N] or [], which may be [1]; weight [C]. */
 static Status class_args(const MetaCall *call, int self_arg, int target_arg, int weight_arg) {
     const Meta *self = tensor_meta(call, self_arg), *target = tensor_meta(call, target_arg),
                *weight = tensor_meta(call, weight_arg);
     TRY(want_float(call, self_arg));
     if (target->dtype != DT_i64 && target->dtype != DT_u8)
         return meta_fail(call, ST_DTYPE, "target must be i64, not %s", dtype_name(target->dtype));
-    if (self->rank < 1 || self->rank > 2 || target->rank != self->rank - 1)
+    if (self->rank < 1 || self->rank > 2 ||
+        (target->rank != self->rank - 1 && !is_one_target(call, self, target)))
         return meta_fail(call, ST_SHAPE,
                          "self %s and target %s don't fit: [N,C] with [N], or [C] with []",
                          SIZES(call, self), SIZES(call, target));
@@ -200,7 +212,7 @@ Status meta_nll_loss_forward(MetaCall *call) {
     int64_t reduction;
     TRY(check_reduction(call, &reduction));
     TRY(class_args(call, 0, 1, 2));
-    const int rank = reduction == REDUCTION_none ? target->rank : 0;
+    const int rank = reduction == REDUCTION_none ? self->rank - 1 : 0;
     out_plain(call, 0, self->dtype, self->device, target->sizes, rank);
     out_plain(call, 1, self->dtype, self->device, NULL, 0);
     call->order = ORDER_L;
@@ -226,7 +238,7 @@ static Status loss_of_classes(MetaCall *call, bool probabilities) {
     if (self->rank < 1) return meta_fail(call, ST_SHAPE, "self must have at least 1 dim");
     for (int i = 0; i < self->rank; i++)
         if (i != (self->rank > 1)) sizes[rank++] = self->sizes[i];
-    bool fits = probabilities || target->rank == rank;
+    bool fits = probabilities || target->rank == rank || is_one_target(call, self, target);
     for (int i = 0; fits && !probabilities && i < rank; i++)
         fits = sym_same(call->env, sizes[i], target->sizes[i]);
     if (!fits)
@@ -251,6 +263,11 @@ Status meta_cross_entropy(MetaCall *call) {
         return meta_fail(call, ST_VALUE, "label_smoothing must be between 0 and 1, not %g",
                          smoothing->f);
     if (probabilities) TRY(same_sizes(call, 0, 1));
+    if (!probabilities && tensor_meta(call, 0)->rank == 1 && target->rank && smoothing->f > 0)
+        return meta_fail(call, ST_SHAPE,
+                         "target %s of a self with 1 dim does not go with "
+                         "label_smoothing: it must have 0 dims",
+                         SIZES(call, target));
     return loss_of_classes(call, probabilities);
 }
 

@@ -53,6 +53,9 @@ Status meta_binary_no_bool(MetaCall *call) {
     return elementwise_out(call, &e, e.common);
 }
 
+/* fmod, remainder: bools beside other dtypes promote. */
+Status meta_modulo(MetaCall *call) { return keep_dtype(call, refuse_bool); }
+
 /* The operand's dtype; relu and neg refuse bool. */
 Status meta_unary(MetaCall *call) { return keep_dtype(call, NULL); }
 Status meta_unary_no_bool(MetaCall *call) { return keep_dtype(call, refuse_bool); }
@@ -130,8 +133,9 @@ Status meta_square(MetaCall *call) { return by_dtype(call, NULL, int_of_bool); }
 
 /* Ints to a negative power have no int result; a number there is known now, elements are the user's matter. */
 static Status check_exponent(const MetaCall *call, DType common) {
-    TRY(refuse_bool(call, common));
     const Arg *exponent = &call->args[1];
+    if (exponent->kind != ARG_bool || call->args[0].kind != ARG_tensor)
+        TRY(refuse_bool(call, common)); /* of bools only a number: themselves or all true */
     const bool plain = exponent->kind == ARG_int && !sym_is(exponent->i);
     if (plain && exponent->i < 0 && !dtype_is_float(common))
         return meta_fail(call, ST_VALUE, "ints can't be raised to the negative power %lld",
@@ -252,9 +256,6 @@ Status meta_masked_fill(MetaCall *call) {
     if (value->rank)
         return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s",
                          SIZES(call, value));
-    if (!can_cast(value->dtype, e.in[0]->dtype) && e.in[0]->dtype != DT_bool)
-        return meta_fail(call, ST_DTYPE, "value of %s can't be cast to self's %s",
-                         dtype_name(value->dtype), dtype_name(e.in[0]->dtype));
     return elementwise_out(call, &e, e.in[0]->dtype);
 }
 

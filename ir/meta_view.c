@@ -99,9 +99,9 @@ Status meta_expand(MetaCall *call) {
     for (int i = size->n - 1; i >= 0; i--) {
         int64_t want = size->ints[i];
         const int64_t own = i >= lead ? in->sizes[i - lead] : 1;
-        strides[i] = i >= lead         ? in->strides[i - lead]
-                     : i + 1 < size->n ? sym_mul(call->env, sizes[i + 1], strides[i + 1])
-                                       : 1;
+        strides[i] = i >= lead       ? in->strides[i - lead]
+                     : in->rank == 0 ? 0
+                                     : sym_mul(call->env, sizes[i + 1], strides[i + 1]);
         if (sym_identical(want, -1)) {
             if (i < lead)
                 return meta_fail(call, ST_SHAPE, "-1 is not allowed for the new dim %d", i);

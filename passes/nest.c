@@ -256,12 +256,14 @@ static bool takes_number(const OpRow *row, int param) {
 }
 
 /* The dtype that an op's operands have in common: its result's, or where that is bool, its
- * arguments'; a bool and an int number make an i64. */
+ * arguments'; a bool and an int number make an i64. A factor (alpha) is no operand: of bools it is a truth. */
 static DType common_dtype(const Node *node, DType out) {
     if (out != DT_bool) return out;
+    const int factor = op_param_find(node->row, "alpha");
     DType common = DT_default;
     bool any_int = false;
     for (int i = 0; i < node->n_args; i++) {
+        if (i == factor) continue;
         const Arg *const a = &node->args[i];
         DType dtype = DT_default;
         any_int |= a->kind == ARG_int && takes_number(node->row, i);

@@ -53,7 +53,8 @@ static int cat_pieces(Lower *l, Node *node, Copy *copies, int room) {
     const Arg *const list = &node->args[0];
     const int64_t *const strides = val_info(l, &node->outs[0])->strides;
     const int rank = node->outs[0].base.meta->rank;
-    const int64_t dim = wrapped(node->args[1].i, rank);
+    const int64_t given = wrapped(node->args[1].i, rank);
+    const int64_t dim = given < 0 || given >= rank ? 0 : given; /* any, of nothing but [0] */
     int64_t at = 0;
     int n = 0;
     if (list->n > room) return -1;

@@ -72,6 +72,7 @@ static const RuleDoc rule_docs[] = {
      "Sizes broadcast, dtypes promote; a number above all of an int dtype is a value error."},
     {"clamp_max",
      "Sizes broadcast, dtypes promote; a number below all of an int dtype is a value error."},
+    {"modulo", "Sizes broadcast, dtypes promote; bools alone are a dtype error."},
     {"binary_float", "Sizes broadcast; ints and bools give f32."},
     {"compare", "Sizes broadcast; the result is bool."},
     {"logical", "Sizes broadcast; the result is bool."},

@@ -138,6 +138,7 @@ int body_remainder(BodyCall *c) {
 
 /* Exponents that PyTorch computes without pow, where the exponent is a number known now. */
 static int power(BodyCall *c, int base, int exponent_arg) {
+    if (c->type == S_b) return P2(or, base, P1(not, N(exponent_arg)));
     if (!body_is_float(c)) return P2(ipow, base, X(exponent_arg));
     if (body_number_is(c, exponent_arg, 2)) return P2(mul, base, base);
     if (body_number_is(c, exponent_arg, 3)) return P2(mul, P2(mul, base, base), base);

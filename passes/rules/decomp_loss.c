@@ -9,8 +9,9 @@ enum { REDUCE_none, REDUCE_mean, REDUCE_sum };
 
 static bool is_ignored(const Arg *ignore_index) { return ignore_index->kind == ARG_int; }
 
-/* Targets with ignored ones made 0, and where they are. */
-static Val *safe_target(Builder *b, Val *target, const Arg *ignore_index, Val **ignored) {
+/* Targets with ignored ones made 0, and where they are; one target of one row of `rank` 1 may be [1]. */
+static Val *safe_target(Builder *b, Val *target, int rank, const Arg *ignore_index, Val **ignored) {
+    if (rank == 1 && target && target->meta->rank == 1) target = E(b, squeeze_dim, V(target), I(0));
     *ignored = is_ignored(ignore_index) ? E(b, eq_Tensor, V(target), *ignore_index) : NULL;
     return *ignored ? E(b, where_self, V(*ignored), I(0), V(target)) : target;
 }
@@ -40,7 +41,7 @@ Status decomp_nll_loss_forward(Builder *b, const OpRow *row, const Arg *args, Va
     if (!x) return error_pending();
     const DType dtype = args[0].val->meta->dtype;
     const int rank = x->meta->rank, class_dim = rank - 1;
-    Val *const safe = safe_target(b, args[1].val, &args[4], &ignored);
+    Val *const safe = safe_target(b, args[1].val, rank, &args[4], &ignored);
     Val *const index = E(b, unsqueeze, V(safe), I(class_dim));
     Val *const picked =
         E(b, squeeze_dim, V(E(b, gather, V(x), I(class_dim), V(index))), I(class_dim));
@@ -64,7 +65,7 @@ Status decomp_nll_loss_backward(Builder *b, const OpRow *row, const Arg *args, V
     if (!grad || !self) return error_pending();
     const int class_dim = self->meta->rank - 1;
     const int64_t classes = self->meta->sizes[class_dim];
-    Val *const safe = safe_target(b, args[2].val, &args[5], &ignored);
+    Val *const safe = safe_target(b, args[2].val, class_dim + 1, &args[5], &ignored);
     if (args[4].i == REDUCE_mean) grad = E(b, div_Tensor, V(grad), V(widened(b, args[6].val)));
     Val *const minus = E(b, neg, V(grad));
     Val *const like = E(b, zeros_like, V(safe), I(minus ? minus->meta->dtype : DT_f32));
@@ -145,7 +146,7 @@ static Status smoothed(Builder *b, Val *log_p, const Arg *args, int class_dim, V
     const double smoothing = arg_double(&args[5]);
     const int64_t dim = class_dim;
     Val *ignored, *const weight = optional(&args[2]);
-    Val *const safe = safe_target(b, args[1].val, &args[4], &ignored);
+    Val *const safe = safe_target(b, args[1].val, log_p->meta->rank, &args[4], &ignored);
     Val *const sum = sum_over(b, weighted_classes(b, log_p, weight, class_dim), &dim, 1, false);
     Val *soft = zero_where(b, ignored, E(b, neg, V(sum)));
     if (!soft || !hard) return error_pending();
@@ -174,8 +175,14 @@ Status decomp_cross_entropy(Builder *b, const OpRow *row, const Arg *args, Val *
     return smoothed(b, log_p, args, class_dim, outs[0], outs);
 }
 
+/* Bools can't be subtracted: they count as the other's 0 and 1. */
+static Val *counted(Builder *b, Val *x, const Val *beside) {
+    return x->meta->dtype == DT_bool ? in_dtype(b, x, beside->meta->dtype) : x;
+}
+
 Status decomp_mse_loss(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const away = E(b, sub_Tensor, args[0], args[1]);
+    Val *const self = args[0].val, *const target = args[1].val;
+    Val *const away = E(b, sub_Tensor, V(counted(b, self, target)), V(counted(b, target, self)));
     Val *const squares = E(b, mul_Tensor, V(away), V(away));
     if (args[2].i == REDUCE_none || !squares) return done1(outs, squares);
     return done1(outs, args[2].i == REDUCE_mean ? E(b, mean, V(squares)) : E(b, sum, V(squares)));

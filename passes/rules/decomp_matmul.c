@@ -24,15 +24,24 @@ static Val *as_rows(Builder *b, Val *x) {
     return reshaped(b, x, (const int64_t[]){sizes[1] == 0 ? rows : sizes[0], sizes[1]}, 2);
 }
 
+/* A bias of rows is added to the finished product, as PyTorch does. */
+static Status biased_product(Builder *b, Val *x, Val *w, Val *bias, Val **outs) {
+    Val *const y = E(b, matmul, V(x), V(w));
+    return done1(outs, bias ? E(b, add_Tensor, V(y), V(bias)) : y);
+}
+
 Status decomp_linear(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const x = args[0].val, *const weight = args[1].val, *const bias = optional(&args[2]);
-    if (weight->meta->rank != 2 || x->meta->rank == 0)
-        return error_raise(ST_SHAPE, "aten::linear: weight must have 2 dims, input at least 1");
+    Val *const x = args[0].val, *const weight = args[1].val, *bias = optional(&args[2]);
+    if (weight->meta->rank == 1) return biased_product(b, x, weight, bias, outs);
+    Val *const w = E(b, t, V(weight));
     if (x->meta->rank == 1) {
         Val *const y = E(b, mv, V(weight), V(x));
+        if (bias && bias->meta->rank == 2) bias = E(b, squeeze_dim, V(bias), I(0));
         return done1(outs, bias ? E(b, add_Tensor, V(y), V(bias)) : y);
     }
-    Val *const rows = as_rows(b, x), *const w = E(b, t, V(weight));
+    if (x->meta->rank > 2 && bias && bias->meta->rank > 1)
+        return biased_product(b, x, w, bias, outs);
+    Val *const rows = as_rows(b, x);
     Val *const y = bias ? E(b, addmm, V(bias), V(rows), V(w)) : E(b, mm, V(rows), V(w));
     if (x->meta->rank == 2) return done1(outs, y);
     return done1(outs, unfolded(b, y, x->meta, x->meta->rank - 1, &weight->meta->sizes[0], 1));

@@ -188,8 +188,15 @@ Status decomp_unbind(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
 /* copies -------------------------------------------------------------------------------------- */
 
 Status decomp_stack(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const first = args[0].vals[0]->meta;
+    const int rank = first->rank + 1, dim = dim_of(&args[1], rank);
+    if (dim < first->rank) {
+        int64_t sizes[MAX_RANK];
+        for (int d = 0; d < rank; d++)
+            sizes[d] = d == dim ? args[0].n : first->sizes[d - (d > dim)];
+        return done1(outs, E(b, view, V(E(b, cat, args[0], I(dim))), A_INTS(sizes, rank)));
+    }
     Val *few[32], **const parts = ROOM(few, args[0].n);
-    const int rank = args[0].vals[0]->meta->rank + 1, dim = dim_of(&args[1], rank);
     bool made = parts != NULL;
     for (int i = 0; made && i < args[0].n; i++)
         made = (parts[i] = E(b, unsqueeze, V(args[0].vals[i]), I(dim)));

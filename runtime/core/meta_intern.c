@@ -97,6 +97,8 @@ static bool span_of(const Wanted *w, int64_t *numel, int64_t *span) {
 static bool overlaps(const Wanted *w) {
     int64_t reach = 0; /* the largest offset that the dims so far can give */
     bool used[MAX_RANK] = {false};
+    for (int i = 0; i < w->rank; i++)
+        if (w->sizes[i] == 0) return false;
     for (int n = 0; n < w->rank; n++) {
         int least = -1;
         for (int i = 0; i < w->rank; i++)

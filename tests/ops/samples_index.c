@@ -30,7 +30,9 @@ const Samples samples_flip = {
     .bad = BAD({"x[3] [1]", ST_ARGUMENT, "1"}, {"x[3,2] [0,0]", ST_ARGUMENT, "dim"}),
 };
 const Samples samples_stack = {
-    .good = LINES("(x[2,3],x[2,3])", "(x[2,3],x[2,3],x[2,3]) -1", "(x[0],x[0]) 1", "(x[])"),
+    .good = LINES("(x[2,3],x[2,3])", "(x[2,3],x[2,3],x[2,3]) -1", "(x[0],x[0]) 1", "(x[])",
+                  "(x[0],x[0])", "(x[2,3,4],x[2,3,4]) 1", "(x[2,3,2]) 3",
+                  "(x[2,3,2,2],x[2,3,2,2]) 2"),
     .bad = BAD({"(x[2],x[3])", ST_SHAPE, "3"}),
 };
 const Samples samples_repeat = {
@@ -39,7 +41,7 @@ const Samples samples_repeat = {
 };
 const Samples samples_cat = {
     .good = LINES("(x[2,3],x[4,3])", "(x[2,3],x[2,1],x[2,2]) 1", "(x[2,3],f64[1,3])",
-                  "(x[0,3],x[2,3])", "(x[1])", "(x[0],x[3])"),
+                  "(x[0,3],x[2,3])", "(x[1])", "(x[0],x[3])", "(x[0],x[0]) 5"),
     .bad = BAD({"(x[2,3],x[2,4])", ST_SHAPE, "4"}, {"()", ST_ARGUMENT, "tensors"},
                {"(x[2],x[2]) 1", ST_ARGUMENT, "1"}),
 };

@@ -38,9 +38,14 @@ const Samples samples_matmul = {
 };
 const Samples samples_linear = {
     .good = LINES("x[4,5] x[3,5] x[3]", "x[4,5] x[3,5]", "x[2,4,5] x[3,5] x[3]", "x[5] x[3,5] x[3]",
-                  "x[0,5] x[3,5]", "x[1,1] x[1,1] x[1]"),
+                  "x[0,5] x[3,5]", "x[1,1] x[1,1] x[1]", "x[4,5] x[5]", "x[5] x[5] x[]",
+                  "x[2,4,5] x[5] x[]", "x[2,4,5] x[3,5] x[2,4,3]", "x[2,4,5] x[3,5] x[4,1]",
+                  "x[4,5] x[3,5] x[4,3]", "x[5] x[3,5] x[1,3]"),
     .batched = LINES("X[9,70] x[33,70] x[33]", "X[9,70] x[33,70]", "X[3,4,70] x[33,70] x[33]"),
-    .bad = BAD({"x[4,5] x[3,4]", ST_SHAPE, "4"}, {"x[4,5] x[3,5] x[4]", ST_SHAPE, "4"}),
+    .bad = BAD(
+        {"x[4,5] x[3,4]", ST_SHAPE, "4"}, {"x[4,5] x[3,5] x[4]", ST_SHAPE, "4"},
+        {"x[4,5] x[5] x[4]", ST_SHAPE, "bias"}, {"x[2,4,5] x[3,5] x[1,2,4,3]", ST_SHAPE, "bias"},
+        {"x[5] x[3,5] x[2,3]", ST_SHAPE, "bias"}, {"x[4,5] x[3,5] x[5,3]", ST_SHAPE, "bias"}),
 };
 const Samples samples_outer = {
     .good = LINES("x[4] x[5]", "x[0] x[2]", "x[1] x[1]"),

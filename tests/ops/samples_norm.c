@@ -31,7 +31,7 @@ const Samples samples_log_softmax_backward = {
 const Samples samples_softmax_int = {
     .good = LINES("x[4,5] 1", "x[4,5] 0 :f64", "x[0,3] 1", "x[1] 0"),
     .batched = LINES("X[4,70] 1"),
-    .bad = BAD({"x[3] 1", ST_ARGUMENT, "1"}),
+    .bad = BAD({"x[3] 1", ST_ARGUMENT, "1"}, {"i64[3] 0", ST_DTYPE, "i64"}),
 };
 const Samples samples_log_softmax_int = {
     .good = LINES("x[4,5] 1", "x[4,5] 0 :f64", "x[0,3] 1", "x[1] 0"),
@@ -60,9 +60,11 @@ const Samples samples_layer_norm = {
 };
 const Samples samples_nll_loss_forward = {
     .good = LINES("x[4,5] i<5[4] none 1 -100", "x[4,5] i<5[4] w[5] 2 1", "x[4,5] i<5[4] none 0 2",
-                  "x[5] i<5[] none 1 -100", "x[1,1] i<1[1] none 2 -100"),
+                  "x[5] i<5[] none 1 -100", "x[1,1] i<1[1] none 2 -100", "x[5] i<5[1] none 0 -100",
+                  "x[5] i<5[1] w[5] 1 -100"),
     .bad = BAD({"x[40,5] i<9[40] none 1 -100", ST_VALUE, "5"},
-               {"x[4,5] i<5[3] none 1 -100", ST_SHAPE, "3"}),
+               {"x[4,5] i<5[3] none 1 -100", ST_SHAPE, "3"},
+               {"x[5] i<5[2] none 1 -100", ST_SHAPE, "target"}),
 };
 const Samples samples_nll_loss_backward = {
     .good = LINES("x[] x[4,5] i<5[4] none 1 -100 w[]", "x[] x[4,5] i<5[4] w[5] 2 1 w[]",
@@ -74,11 +76,14 @@ const Samples samples_nll_loss = {
 };
 const Samples samples_cross_entropy = {
     .good = LINES("x[4,5] i<5[4]", "x[4,5] i<5[4] w[5] 2 1", "x[4,5] p[4,5]",
-                  "x[4,5] i<5[4] none 1 -100 0.1", "x[1,1] i<1[1]"),
-    .bad = BAD({"x[40,5] i<9[40]", ST_VALUE, "5"}),
+                  "x[4,5] i<5[4] none 1 -100 0.1", "x[1,1] i<1[1]", "x[5] i<5[1]",
+                  "x[5] i<5[1] none 0"),
+    .bad = BAD({"x[5] i<5[1] none 1 -100 0.1", ST_SHAPE, "target"},
+               {"x[40,5] i<9[40]", ST_VALUE, "5"}),
 };
 const Samples samples_mse_loss = {
-    .good = LINES("x[4,5] x[4,5]", "x[4,5] x[4,5] 0", "x[4,5] x[4,5] 2", "x[1] x[1]"),
+    .good = LINES("x[4,5] x[4,5]", "x[4,5] x[4,5] 0", "x[4,5] x[4,5] 2", "x[1] x[1]",
+                  "x[4,5] m[4,5]", "m[5] x[4,5] 0"),
     .bad = BAD({"x[4] x[3]", ST_SHAPE, "[3]"}),
 };
 const Samples samples_native_dropout = {

@@ -15,7 +15,8 @@ const Samples samples_view_dtype = {
     .bad = BAD({"f32[3,3] :f64", ST_SHAPE, "3"}, {"f32[] :i8", ST_SHAPE, "no dim"}),
 };
 const Samples samples_expand = {
-    .good = LINES("x[3,1] [3,4]", "x[3] [2,-1]", "x[1] [0]", "x[] [2,2]", "x[1,1] [1,1]"),
+    .good =
+        LINES("x[3,1] [3,4]", "x[3] [2,-1]", "x[1] [0]", "x[] [2,2]", "x[1,1] [1,1]", "x[] [1,1]"),
     .bad = BAD({"x[3] [4]", ST_SHAPE, "4"}, {"x[2,3] [3]", ST_SHAPE, "3"}),
 };
 const Samples samples_permute = {

@@ -119,6 +119,9 @@ START_TEST(overlaps) {
     ck_assert_ptr_nonnull(
         strstr(sn_error_take()->message,
                "self [1, 4] with strides [1, 0] has several elements at one place"));
+    sn_tensor *const none = sn_expand(sn_narrow(base, 0, 0, 0), (sn_ints){(int64_t[]){2, 0, 1}, 3});
+    ck_assert_ptr_eq(CALL("aten::add_.Tensor", T(none), sn_float(1)),
+                     none); /* nothing to share a place */
     /* a[1..6) += a[0..5): the operand is read as it was */
     sn_tensor *const a = sn_from_data(one_to_six, (sn_ints){(int64_t[]){6}, 1}, SN_F32);
     const Meta *const five = meta_intern_contiguous(DT_f32, DEV_cpu, (int64_t[]){5}, 1);
