@@ -97,7 +97,7 @@ Status meta_new_empty(MetaCall *call) {
     TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", self->dtype),
               device_arg(call, self->device)));
     out_contiguous(call, &call->out[0]);
-    return ST_OK;
+    return numbers_fit(call, call->out[0].dtype);
 }
 
 Status meta_new_empty_strided(MetaCall *call) {
@@ -111,12 +111,12 @@ Status meta_full(MetaCall *call) {
     TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", own),
               device_arg(call, DEV_cpu)));
     out_contiguous(call, &call->out[0]);
-    return ST_OK;
+    return numbers_fit(call, call->out[0].dtype);
 }
 
 Status meta_scalar_tensor(MetaCall *call) {
     out_plain(call, 0, dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu), NULL, 0);
-    return ST_OK;
+    return numbers_fit(call, call->out[0].dtype);
 }
 
 /* The number of steps from start to before end: exact in ints, by double division else. */
@@ -138,6 +138,8 @@ static Status arange_count(const MetaCall *call, const Arg *start, const Arg *en
         return ST_OK;
     }
     const double steps = (arg_double(end) - arg_double(start)) / arg_double(step);
+    if (!isfinite(arg_double(step)))
+        return meta_fail(call, ST_VALUE, "step must be finite, not %g", arg_double(step));
     if (arg_double(step) == 0) return meta_fail(call, ST_VALUE, "step must not be 0");
     if (!isfinite(steps) || steps < 0 || steps > 9e15)
         return meta_fail(call, ST_VALUE, "no sequence from %g to %g by %g", arg_double(start),
@@ -157,6 +159,7 @@ Status meta_arange(MetaCall *call) {
         start->kind == ARG_float || end->kind == ARG_float || step->kind == ARG_float;
     out_plain(call, 0, dtype_arg(call, "dtype", floats ? DT_f32 : DT_i64),
               device_arg(call, DEV_cpu), &count, 1);
+    if (call->out[0].dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
     return check_numel(call, &count, 1);
 }
 
@@ -164,6 +167,7 @@ Status meta_arange(MetaCall *call) {
 static Status like_self(MetaCall *call, const Meta *self, const Meta *options) {
     out_set(&call->out[0], dtype_arg(call, "dtype", options->dtype),
             device_arg(call, options->device), self->sizes, self->rank);
+    TRY(numbers_fit(call, call->out[0].dtype));
     return apply_format(call, format_arg(call, MF_preserve), self);
 }
 

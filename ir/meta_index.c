@@ -88,6 +88,7 @@ Status meta_scatter(MetaCall *call) {
         TRY(index_fits(call, index, 0, dim));
         if (src) TRY(index_fits(call, index, 3, -1));
     }
+    TRY(numbers_fit(call, self->dtype));
     out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
     call->order = ORDER_index;
     return ST_OK;
@@ -310,6 +311,7 @@ Status meta_constant_pad_nd(MetaCall *call) {
         TRY(add_pad(call, size, after_first ? before : after));
     }
     out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    TRY(numbers_fit(call, self->dtype));
     return check_numel(call, sizes, self->rank);
 }
 

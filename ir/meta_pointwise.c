@@ -21,6 +21,12 @@ static Status refuse_bool(const MetaCall *call, DType common) {
     return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
 }
 
+/* Numbers become the operand's dtype. */
+static Status refuse_bool_and_numbers(const MetaCall *call, DType common) {
+    TRY(refuse_bool(call, common));
+    return numbers_fit(call, common);
+}
+
 /* The usual shape of a rule: where `check` (NULL: anything goes) accepts the promoted dtype, the result has the one that
  * `result` makes of it. */
 typedef Status DTypeCheck(const MetaCall *call, DType common);
@@ -58,21 +64,31 @@ Status meta_modulo(MetaCall *call) { return keep_dtype(call, refuse_bool); }
 
 /* The operand's dtype; relu and neg refuse bool. */
 Status meta_unary(MetaCall *call) { return keep_dtype(call, NULL); }
-Status meta_unary_no_bool(MetaCall *call) { return keep_dtype(call, refuse_bool); }
+Status meta_unary_no_bool(MetaCall *call) { return keep_dtype(call, refuse_bool_and_numbers); }
+
+/* hardtanh: the limits are i64s, which need not be values of a narrow dtype. */
+static Status check_limits(const MetaCall *call, DType common) {
+    TRY(refuse_bool(call, common));
+    return numbers_fit(call, dtype_is_int(common) ? DT_i64 : common);
+}
+Status meta_hardtanh(MetaCall *call) { return keep_dtype(call, check_limits); }
 
 /* exp, sqrt...: ints and bools give the default float. */
 Status meta_unary_float(MetaCall *call) { return by_dtype(call, NULL, default_float); }
+
+static Status check_approximate(const MetaCall *call) {
+    const int approximate = op_param_find(call->row, "approximate");
+    const char *const how = approximate < 0 ? "none" : call->args[approximate].string;
+    if (!strcmp(how, "none") || !strcmp(how, "tanh")) return ST_OK;
+    return meta_fail(call, ST_ARGUMENT, "approximate must be 'none' or 'tanh', not '%s'", how);
+}
 
 /* gelu, silu: floats only. */
 static Status check_activation(const MetaCall *call, DType common) {
     if (!dtype_is_float(common))
         return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, 0),
                          dtype_name(common));
-    const int approximate = op_param_find(call->row, "approximate");
-    const char *const how = approximate < 0 ? "none" : call->args[approximate].string;
-    if (strcmp(how, "none") && strcmp(how, "tanh"))
-        return meta_fail(call, ST_ARGUMENT, "approximate must be 'none' or 'tanh', not '%s'", how);
-    return ST_OK;
+    return check_approximate(call);
 }
 Status meta_unary_float_only(MetaCall *call) { return keep_dtype(call, check_activation); }
 
@@ -229,9 +245,10 @@ Status meta_addcdiv(MetaCall *call) {
 }
 
 /* *_backward: grad_output and what was saved, alike. */
-Status meta_backward(MetaCall *call) { return keep_dtype(call, refuse_bool); }
+Status meta_backward(MetaCall *call) { return keep_dtype(call, refuse_bool_and_numbers); }
 
 static Status need_floats(const MetaCall *call, DType common) {
+    TRY(check_approximate(call));
     if (dtype_is_float(common)) return ST_OK;
     return meta_fail(call, ST_DTYPE, "needs floating point operands, not %s", dtype_name(common));
 }
@@ -256,6 +273,7 @@ Status meta_masked_fill(MetaCall *call) {
     if (value->rank)
         return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s",
                          SIZES(call, value));
+    TRY(number_fits(call, 2, e.in[0]->dtype));
     return elementwise_out(call, &e, e.in[0]->dtype);
 }
 
@@ -267,7 +285,7 @@ Status meta_fill(MetaCall *call) {
         return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s",
                          SIZES(call, value));
     out_like(call, 0, self, self->dtype);
-    return ST_OK;
+    return number_fits(call, 1, self->dtype);
 }
 
 Status meta_tril(MetaCall *call) {

@@ -86,6 +86,9 @@ Status meta_amax_all(MetaCall *call) {
 Status meta_any(MetaCall *call) {
     Reduce r;
     TRY(reduce_args(call, &r));
+    const int dim = op_param_find(call->row, "dim");
+    if (dim >= 0 && call->args[dim].kind == ARG_ints && !call->args[dim].n)
+        memset(r.reduced, false, sizeof r.reduced); /* no dims: the truth of each element */
     return reduce_out(call, &r, r.in->dtype == DT_u8 ? DT_u8 : DT_bool);
 }
 
@@ -101,6 +104,7 @@ Status meta_argmax(MetaCall *call) {
     Reduce r;
     TRY(reduce_args(call, &r));
     TRY(nothing_to_choose(call, &r));
+    if (r.in->dtype == DT_bool) return meta_fail(call, ST_DTYPE, "self must not be bool");
     if (call->args[1].kind == ARG_none &&
         call->args[2].i) { /* keepdim without dim: every dim stays as 1 */
         memset(r.reduced, true, sizeof r.reduced);

@@ -20,6 +20,10 @@ const Meta *arg_meta(const MetaCall *call, int i, Meta *number);
 const Meta *tensor_meta(const MetaCall *call, int i); /* NULL: None */
 static inline bool arg_given(const MetaCall *call, int i) { return call->args[i].kind != ARG_none; }
 DType number_dtype(const Arg *number); /* f32, i64 or bool */
+/* An argument that is a number becomes one of an int dtype only within its range (of u8 also as -1 to -255: the low bits),
+ * as in PyTorch; other arguments and dtypes pass. */
+Status number_fits(const MetaCall *call, int arg, DType dtype);
+Status numbers_fit(const MetaCall *call, DType dtype); /* all of the type Scalar */
 DType dtype_arg(const MetaCall *call, const char *name, DType fallback);
 DType default_float(DType dtype); /* itself, or f32 for ints and bool */
 

@@ -208,6 +208,11 @@ bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base) {
     return false;
 }
 
+/* No dims: any and all then reduce none, the others all. */
+static bool reduces_none(const OpRow *row) {
+    return !strcmp(row->base, "any") || !strcmp(row->base, "all");
+}
+
 bool reduced_dims(const Node *node, bool *reduced) {
     if (node->args[0].kind != ARG_tensor) return false;
     const Meta *const input = node->args[0].val->meta;
@@ -216,6 +221,7 @@ bool reduced_dims(const Node *node, bool *reduced) {
     int n = 0;
     memset(reduced, 0, sizeof(bool) * MAX_RANK);
     if (a && a->kind == ARG_ints) n = a->n;
+    if (a && a->kind == ARG_ints && !n && reduces_none(node->row)) return true;
     for (int i = 0; i < n; i++)
         reduced[a->ints[i] < 0 ? a->ints[i] + input->rank : a->ints[i]] = input->rank > 0;
     if (n) return true;

@@ -79,6 +79,7 @@ static const RuleDoc rule_docs[] = {
     {"bitwise", "Sizes broadcast; floats are a dtype error."},
     {"unary", "Sizes and dtype of self."},
     {"unary_no_bool", "Sizes and dtype of self; bool is a dtype error."},
+    {"hardtanh", "Sizes and dtype of self; bool is a dtype error."},
     {"unary_float", "Sizes of self; ints and bools give f32."},
     {"unary_float_only", "Sizes and dtype of self; only floats, else a dtype error."},
     {"sum", "Reduced dims go away unless keepdim; ints give i64."},

@@ -74,7 +74,7 @@ int body_lerp(BodyCall *c) {
 
 BINARY(mul, c->type == S_b ? P2(and, x, y) : P2(mul, x, y))
 UNARY(neg, P1(neg, x))
-UNARY(abs, c->type == S_b ? x : P1(abs, x))
+UNARY(abs, P1(abs, x))
 
 /* division ------------------------------------------------------------------------------------ */
 

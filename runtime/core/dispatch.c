@@ -368,7 +368,8 @@ static Status check_composite(OpCall *call, Symbols *symbols) {
     Arg args[MAX_ARGS];
     OpCall plain = *call;
     if (symbols) TRY(symbols_plain_call(symbols, call, &plain, args));
-    MetaCall meta = {.row = call->row, .args = plain.args, .out = outs};
+    const OpForm form = call->form == FORM_inplace ? FORM_inplace : FORM_functional;
+    MetaCall meta = {.row = call->row, .form = form, .args = plain.args, .out = outs};
     meta.n_out = call->row->returns_list ? MAX_OUTS : call->row->n_out;
     TRY(op_meta(&meta));
     if (meta.n_out > MAX_LIST)

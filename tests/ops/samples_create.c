@@ -20,11 +20,19 @@ const Samples samples_create = {
     .bad = BAD({"zeros: [-1]", ST_SHAPE, "-1"}, {"full: [-2] 1", ST_SHAPE, "-2"},
                {"arange.start_step: 0 5 0", ST_VALUE, "step"},
                {"arange.start_step: 0 5 -1", ST_VALUE, "step"},
-               {"rand: [2] dtype=:i64", ST_DTYPE, "i64"}),
+               {"rand: [2] dtype=:i64", ST_DTYPE, "i64"},
+               {"full: [2] nan dtype=:i32", ST_VALUE, "fill_value nan"},
+               {"full: [0] -inf dtype=:i64", ST_VALUE, "fill_value -inf"},
+               {"full: [2] 300 dtype=:u8", ST_VALUE, "fill_value 300"},
+               {"scalar_tensor: 3e9 dtype=:i32", ST_VALUE, "s 3e+09"},
+               {"new_full: i32[2] [2] inf", ST_VALUE, "fill_value inf"},
+               {"arange: 3 dtype=:bool", ST_DTYPE, "bool"},
+               {"arange.start_step: 0 5 inf", ST_VALUE, "step"}),
 };
 const Samples samples_like = {
     .good = LINES("x[4,5]", "x[4,5] dtype=:f64", "x[0]", "x[1]", "full_like: x[4,5] 2",
                   "full_like: x[4,5] 1.5 dtype=:f32", "full_like: x[0] 1"),
+    .bad = BAD({"full_like: i64[2] nan", ST_VALUE, "fill_value nan"}),
 };
 /* sn::gradients is no call that eager makes: the joint pass expands it (tests/golden/passes). */
 const Samples samples_none = {

@@ -30,9 +30,9 @@ const Samples samples_flip = {
     .bad = BAD({"x[3] [1]", ST_ARGUMENT, "1"}, {"x[3,2] [0,0]", ST_ARGUMENT, "dim"}),
 };
 const Samples samples_stack = {
-    .good = LINES("(x[2,3],x[2,3])", "(x[2,3],x[2,3],x[2,3]) -1", "(x[0],x[0]) 1", "(x[])",
-                  "(x[0],x[0])", "(x[2,3,4],x[2,3,4]) 1", "(x[2,3,2]) 3",
-                  "(x[2,3,2,2],x[2,3,2,2]) 2"),
+    .good =
+        LINES("(x[2,3],x[2,3])", "(x[2,3],x[2,3],x[2,3]) -1", "(x[0],x[0]) 1", "(x[])",
+              "(x[0],x[0])", "(x[2,3,4],x[2,3,4]) 1", "(x[2,3,2]) 3", "(x[2,3,2,2],x[2,3,2,2]) 2"),
     .bad = BAD({"(x[2],x[3])", ST_SHAPE, "3"}),
 };
 const Samples samples_repeat = {
@@ -49,7 +49,7 @@ const Samples samples_constant_pad_nd = {
     .good = LINES("x[3,4] [1,2] 3", "x[3,4] [1,-1,0,2]", "x[2,3] [-1,-1]", "x[0] [1,1] 2",
                   "x[1] [0,0]", "x[] []", "x[2,3] []"),
     .bad = BAD({"x[3] [1]", ST_ARGUMENT, "pad"}, {"x[3] [1,1,1,1]", ST_ARGUMENT, "pad"},
-               {"x[3] [-2,-2]", ST_SHAPE, ""}),
+               {"x[3] [-2,-2]", ST_SHAPE, ""}, {"i64[3] [1,1] nan", ST_VALUE, "value nan"}),
 };
 const Samples samples_slice_scatter = {
     .good = LINES("x[5,3] x[2,3] 0 1 3", "x[5,3] x[5,2] 1 0 3 2", "x[3] x[0] 0 3 3", "x[1] x[1]"),
@@ -73,6 +73,7 @@ const Samples samples_scatter = {
     .bad = BAD({"scatter_add: x[2,3] 1 i<9[2,30] x[2,30]", ST_VALUE, "3"},
                {"scatter_add: x[2,3] 1 i<3[2,3] x[2,2]", ST_SHAPE, "src"},
                {"scatter.value: x[2,3] 2 i<2[2,2] 1", ST_ARGUMENT, "2"},
+               {"scatter.value: i64[3] 0 i<3[2] inf", ST_VALUE, "value inf"},
                {"scatter.src: x[2,3] 1 i<3[2] x[2,3]", ST_SHAPE, "index"},
                {"scatter.reduce: x[2,3] 1 i<3[2,3] x[2,3] 'amax'", ST_ARGUMENT, "amax"},
                {"scatter.reduce: x[2,3] 1 i<9[2,30] x[2,30] 'add'", ST_VALUE, "3"}),

@@ -30,7 +30,8 @@ const Samples samples_round_decimals = {
 };
 const Samples samples_threshold = {
     .good = LINES("x[4,5] 0.5 2", "x[] 0 -1", "x[0] 0 1", "x[1] -1 3"),
-    .bad = BAD({"bool[3] 0 1", ST_DTYPE, "bool"}),
+    .bad = BAD({"bool[3] 0 1", ST_DTYPE, "bool"}, {"i64[3] inf 1", ST_VALUE, "threshold inf"},
+               {"i64[0] 0 nan", ST_VALUE, "value nan"}),
 };
 const Samples samples_gelu = {
     .good = LINES("x[4,5]", "x[4,5] approximate='tanh'", "x[0]", "x[1,1]", "x[]"),
@@ -48,6 +49,9 @@ const Samples samples_binary = {
     .bad = BAD({"mul.Tensor: x[2,3] x[4]", ST_SHAPE, "other [4]"},
                {"eq.Tensor: x[2,3] x[4]", ST_SHAPE, "other [4]"},
                {"gelu_backward: x[2,3] x[4]", ST_SHAPE, "self [4]"},
+               {"gelu_backward: x[3] x[3] approximate='x'", ST_ARGUMENT, "approximate"},
+               {"gelu_backward: i64[3] i64[3] approximate='x'", ST_ARGUMENT, "approximate"},
+               {"threshold_backward: i64[3] i64[3] inf", ST_VALUE, "threshold inf"},
                {"remainder.Tensor: i64[9] i64[9]", ST_VALUE, "divided by zero"},
                {"fmod.Tensor: i64[9] i64[9]", ST_VALUE, "divided by zero"},
                {"floor_divide: i64[9] i64[9]", ST_VALUE, "divided by zero"},
@@ -101,11 +105,13 @@ const Samples samples_where = {
 };
 const Samples samples_masked_fill = {
     .good = LINES("x[4,5] m[4,5] x[]", "x[4,5] m[5] x[]", "x[0] m[1] x[]", "x[1] m[1] x[]"),
-    .bad = BAD({"x[3] x[3] x[]", ST_DTYPE, "mask"}, {"x[3] m[3] x[3]", ST_SHAPE, "value"}),
+    .bad = BAD({"x[3] x[3] x[]", ST_DTYPE, "mask"}, {"x[3] m[3] x[3]", ST_SHAPE, "value"},
+               {"i64[3] m[3] inf", ST_VALUE, "value inf"}),
 };
 const Samples samples_fill = {
     .good = LINES("x[4,5] x[]", "x[0] x[]", "x[1] x[]"),
-    .bad = BAD({"x[3] x[3]", ST_SHAPE, "value"}),
+    .bad = BAD({"x[3] x[3]", ST_SHAPE, "value"}, {"i64[3] nan", ST_VALUE, "value nan"},
+               {"i8[3] 300", ST_VALUE, "value 300"}),
 };
 const Samples samples_copy = {
     .good = LINES("x[4,5] x[4,5]", "x[4,5] f64[5]", "x[4,5] i64[]", "x[0] x[1]", "x[1] x[1]"),

@@ -30,17 +30,33 @@ static sn_tensor *away_from_bools(sn_frame *f) {
     return sn_mse_loss_ex(sn_in(f, 3), sn_in(f, 0), 0);
 }
 
+static sn_tensor *truths(sn_frame *f) {
+    const int64_t none[1] = {0};
+    return sn_any_dims(sn_add_scalar(sn_in(f, 2), sn_int(-2)), (sn_ints){none, 0}, false);
+}
+static sn_tensor *all_truths(sn_frame *f) {
+    const int64_t none[1] = {0};
+    return sn_all_dims(sn_add_scalar(sn_in(f, 3), sn_float(-1)), (sn_ints){none, 0}, true);
+}
+
 typedef struct Corner {
     MakeFn *make;
     sn_dtype dtype;
     double want[4];
 } Corner;
 static const Corner corners[] = {
-    {bools_add_by_truth, SN_BOOL, {1, 1, 1, 0}},    {bools_add_in_place, SN_BOOL, {1, 1, 1, 0}},
-    {bools_to_true, SN_BOOL, {1, 1, 0, 0}},         {bools_to_false, SN_BOOL, {1, 1, 1, 1}},
-    {ints_filled, SN_I64, {-2, -2, 3, 4}},          {ints_filled_by_tensor, SN_I64, {5, 5, 3, 4}},
-    {ints_mod_bools, SN_I64, {0, 0, 0, 0}},         {bools_mod_ints, SN_I64, {0, 1, 0, 0}},
-    {floats_mod_true, SN_F32, {0.5, 0, 0.5, 0}},    {away_from_bools, SN_F32, {0.25, 0, 2.25, 4}},
+    {bools_add_by_truth, SN_BOOL, {1, 1, 1, 0}},
+    {bools_add_in_place, SN_BOOL, {1, 1, 1, 0}},
+    {bools_to_true, SN_BOOL, {1, 1, 0, 0}},
+    {bools_to_false, SN_BOOL, {1, 1, 1, 1}},
+    {ints_filled, SN_I64, {-2, -2, 3, 4}},
+    {ints_filled_by_tensor, SN_I64, {5, 5, 3, 4}},
+    {ints_mod_bools, SN_I64, {0, 0, 0, 0}},
+    {bools_mod_ints, SN_I64, {0, 1, 0, 0}},
+    {truths, SN_BOOL, {1, 0, 1, 1}},
+    {all_truths, SN_BOOL, {1, 0, 1, 1}},
+    {floats_mod_true, SN_F32, {0.5, 0, 0.5, 0}},
+    {away_from_bools, SN_F32, {0.25, 0, 2.25, 4}},
 };
 
 static sn_status corner_body(sn_frame *f) {
@@ -57,9 +73,9 @@ START_TEST(values_of_mixed_dtypes) {
         const Twin twin = twin_new(corner_body, &corner, &corner, NULL);
         sn_tensor *const want = sn_to(sn_from_data(corner.want, SN_INTS(4), SN_F64), corner.dtype);
         for (int call = 0; call < 3; call++) {
-            sn_tensor *const got =
-                TWIN_CALL(twin, sn_from_data(a, SN_INTS(4), SN_BOOL), sn_from_data(b, SN_INTS(4), SN_BOOL),
-                          sn_from_data(ints, SN_INTS(4), SN_I64), sn_from_data(floats, SN_INTS(4), SN_F32));
+            sn_tensor *const got = TWIN_CALL(
+                twin, sn_from_data(a, SN_INTS(4), SN_BOOL), sn_from_data(b, SN_INTS(4), SN_BOOL),
+                sn_from_data(ints, SN_INTS(4), SN_I64), sn_from_data(floats, SN_INTS(4), SN_F32));
             ck_assert_msg(same_bits(got, want), "corner %d: %s", (int)i, sn_repr(got));
         }
         twin_free(twin);
@@ -93,7 +109,21 @@ START_TEST(strides_of_stacks_and_expansions) {
 }
 END_TEST
 
+/* What a bool has no result of, in place too. */
+START_TEST(bools_that_are_refused) {
+    sn_tensor *const x = sn_ones(SN_INTS(2), SN_BOOL);
+    ck_assert(!sn_square_(x));
+    expect_error(SN_ERR_DTYPE, "bool");
+    ck_assert(!sn_abs(x));
+    expect_error(SN_ERR_DTYPE, "bool");
+    ck_assert(!sn_argmax(x, 0, false));
+    expect_error(SN_ERR_DTYPE, "bool");
+    ck_assert(sn_item(sn_sum(sn_square(x))) == 2);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {values_of_mixed_dtypes, strides_of_stacks_and_expansions};
+    const TTest *const tests[] = {values_of_mixed_dtypes, strides_of_stacks_and_expansions,
+                                  bools_that_are_refused};
     return contract_main("test_corner_values", tests, (int)(sizeof tests / sizeof *tests));
 }
