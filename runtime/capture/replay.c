@@ -12,7 +12,7 @@ enum { MAX_ENTRIES = 64, MAX_SYMBOLS = 512, MAX_TENSORS = 512 };
 
 typedef struct InputKey { /* of one call input or bound tensor */
     const Meta *meta;     /* NULL: a scalar or absent */
-    bool requires_grad;
+    bool requires_grad, inference;
     int64_t bits; /* scalars */
     int32_t kind;
 } InputKey;
@@ -54,6 +54,7 @@ static InputKey key_of(const Arg *a) {
     if (a->val) {
         key.meta = a->val->meta;
         key.requires_grad = tape_tracks(tensor_of(a->val));
+        key.inference = tensor_of(a->val)->flags & TF_inference;
     }
     return key;
 }
@@ -62,7 +63,7 @@ static bool same_key(const InputKey *want, const Arg *a) {
     if (want->kind != a->kind) return false;
     if (a->kind == ARG_tensor && a->val) {
         const sn_tensor *const t = tensor_of(a->val);
-        return t->base.meta == want->meta &&
+        return t->base.meta == want->meta && !(t->flags & TF_inference) == !want->inference &&
                (!t->autograd || tape_tracks(t) == want->requires_grad);
     }
     return key_of(a).bits == want->bits && !want->meta;

@@ -453,6 +453,29 @@ START_TEST(c6_a_leaf_does_not_fit_what_was_learnt_without_gradients) {
 }
 END_TEST
 
+static sn_status views_a_part(sn_frame *f) {
+    ((Host *)sn_closure(f))->runs++;
+    return sn_out(f, 0, sn_narrow(sn_in(f, 0), 0, 1, 2));
+}
+
+/* A view of a tensor of inference mode is one too, and ops on it are not recorded. */
+START_TEST(c6_tensors_of_inference_mode_do_not_fit_what_was_learnt_without) {
+    for (int first = 0; first < 2; first++) {
+        Case c = {0};
+        case_begin(&c, views_a_part, REPLAY(0));
+        for (int i = 0; i < 8; i++) {
+            const bool inference = first ^ (i >= 4);
+            const sn_grad_mode before = sn_grad_mode_set(inference ? SN_INFERENCE : SN_GRAD_ON);
+            sn_tensor *const x = F32(i, 4);
+            sn_grad_mode_set(before);
+            ck_assert_str_eq(sn_keys(TWIN_CALL(c.twin, x)), inference ? "cpu" : "autograd, cpu");
+        }
+        ck_assert_int_lt(c.fast.runs, 8); /* each kind has its entry */
+        twin_free(c.twin);
+    }
+}
+END_TEST
+
 static sn_status wrong_arithmetic(sn_frame *f) {
     const sn_sym n = sn_sym_size(sn_in(f, 0), 0);
     sn_sym_op(n, '%', sn_sym_op(n, '-', n));
@@ -542,6 +565,7 @@ int main(void) {
     tcase_add_test(tests, c6_verified_calls_keep_their_share);
     tcase_add_test(tests, c6_an_override_is_seen_by_what_was_learnt_before);
     tcase_add_test(tests, c6_a_leaf_does_not_fit_what_was_learnt_without_gradients);
+    tcase_add_test(tests, c6_tensors_of_inference_mode_do_not_fit_what_was_learnt_without);
     tcase_add_test(tests, c5_misuse_of_symbols_is_an_error);
     tcase_add_loop_test(tests, c6_what_replay_cannot_repeat_is_verified, 0, VERIFIED);
     return suite_run("test_contract_c_replay", tests);
