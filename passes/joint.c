@@ -181,12 +181,11 @@ static Status drop_undefined(Graph *graph, GVal *value, const int *uses) {
                        value->index);
 }
 
-/* A gradient has the layout of its leaf, as the tape gives it. */
+/* A gradient has the layout of its leaf, as the tape gives it: strides of dims of size 1 too, which sn_strides shows. */
 static Val *like_leaf(Graph *graph, Node *node, Val *sum, const GVal *wanted) {
     const Meta *const have = sum->meta, *const want = wanted->base.meta;
     bool same = true;
-    for (int d = 0; d < want->rank; d++)
-        same &= have->strides[d] == want->strides[d] || sym_identical(want->sizes[d], 1);
+    for (int d = 0; d < want->rank; d++) same &= have->strides[d] == want->strides[d];
     if (same) return sum;
     const NewNodes saved = nodes_like(graph, node, node);
     Val *const copy = E(&graph->builder, restride, V(sum), A_INTS(want->strides, want->rank));

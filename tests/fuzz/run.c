@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/autograd/tape.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 #include "tests/fuzz/program.h"
@@ -19,7 +20,7 @@ struct FzRun {
     sn_tensor *values[FZ_VALUES];
     sn_tensor *kept[FZ_STEPS];
     int n_kept;
-    struct Place {
+    struct Span {
         const char *from, *to;
     } places[FZ_VALUES]; /* memory of what was written down */
     int n_places;
@@ -117,12 +118,12 @@ static void write_data(FzRun *run, sn_tensor *t) {
     free(data);
 }
 
-static struct Place place_of(sn_tensor *t) {
+static struct Span span_in_memory(sn_tensor *t) {
     const int64_t item = dtype_bytes((DType)sn_dtype_of(t));
     const char *const at = sn_data_raw(t);
     int64_t last = 0;
     for (int d = 0; d < sn_rank(t); d++) last += (sn_size(t, d) - 1) * sn_strides(t).data[d];
-    return (struct Place){at, at + (last + 1) * item};
+    return (struct Span){at, at + (last + 1) * item};
 }
 
 /* The number of the first tensor written down whose memory meets this one's, and how far from its
@@ -130,7 +131,7 @@ static struct Place place_of(sn_tensor *t) {
 static int shared_with(FzRun *run, sn_tensor *t, int64_t *offset) {
     *offset = 0;
     if (!sn_numel(t)) return -1;
-    const struct Place here = place_of(t);
+    const struct Span here = span_in_memory(t);
     int i = 0;
     while (i < run->n_places && (here.from >= run->places[i].to || run->places[i].from >= here.to))
         i++;
@@ -139,29 +140,38 @@ static int shared_with(FzRun *run, sn_tensor *t, int64_t *offset) {
     return i;
 }
 
-static void see(FzRun *run, const char *what, int index, sn_tensor *t, bool layout) {
+static void put_list(Text *to, const char *ends, sn_ints list) {
+    text_printf(to, "%c", ends[0]);
+    for (int64_t d = 0; d < list.n; d++)
+        text_printf(to, "%s%lld", d ? "," : "", (long long)list.data[d]);
+    text_printf(to, "%c", ends[1]);
+}
+
+/* f32[2,3]{3,1} memory 1+0 grad made: strides as they are, also where no element tells; whose memory; whether it requires
+ * gradients, and is no leaf. Not sn_storage_offset: a view of a value that nobody can reach any more has memory of its
+ * own, of the view's elements alone, in compiled code, and begins there; eager keeps the whole value. */
+static void put_head(FzRun *run, Text *to, sn_tensor *t) {
+    int64_t distance;
+    const int place = shared_with(run, t, &distance);
+    text_puts(to, dtype_name((DType)sn_dtype_of(t)));
+    put_list(to, "[]", sn_sizes(t));
+    put_list(to, "{}", sn_strides(t));
+    text_printf(to, " memory %d+%lld%s%s", place, (long long)distance,
+                sn_requires_grad(t) ? " grad" : "", tape_is_leaf(t) ? "" : " made");
+}
+
+static void see(FzRun *run, const char *what, int index, sn_tensor *t) {
     FzSeen *seen = run->seen;
     Text head = {0};
     text_printf(&head, "%s %d: ", what, index);
-    if (!t)
+    if (t)
+        put_head(run, &head, t);
+    else
         text_puts(&head, "none");
-    else {
-        text_printf(&head, "%s[", dtype_name((DType)sn_dtype_of(t)));
-        for (int d = 0; d < sn_rank(t); d++)
-            text_printf(&head, "%s%lld", d ? "," : "", (long long)sn_size(t, d));
-        text_puts(&head, "]");
-        for (int d = 0; layout && d < sn_rank(t) && sn_numel(t) > 0; d++)
-            if (sn_size(t, d) > 1)
-                text_printf(&head, "%s%lld", d ? "," : "{", (long long)sn_strides(t).data[d]);
-        int64_t offset = 0;
-        const int place = layout ? shared_with(run, t, &offset) : -1;
-        if (layout) text_printf(&head, " memory %d+%lld", place, (long long)offset);
-    }
     text_puts(&seen->bytes, text_str(&head));
     text_puts(&seen->story, text_str(&head));
     text_free(&head);
     if (t) write_data(run, t);
-    if (t && run->whole && sn_requires_grad(t)) text_puts(&seen->story, " grad");
     text_puts(&seen->bytes, "\n");
     text_puts(&seen->story, "\n");
 }
@@ -170,13 +180,10 @@ static void see(FzRun *run, const char *what, int index, sn_tensor *t, bool layo
 static void see_given(FzRun *run, int i) {
     sn_tensor *const t = run->inputs[i];
     Text *const story = &run->seen->story;
-    text_printf(story, "given %d: %s[", i, dtype_name((DType)sn_dtype_of(t)));
-    for (int d = 0; d < sn_rank(t); d++)
-        text_printf(story, "%s%lld", d ? "," : "", (long long)sn_size(t, d));
-    text_puts(story, "]{");
-    for (int d = 0; d < sn_rank(t); d++)
-        text_printf(story, "%s%lld", d ? "," : "", (long long)sn_strides(t).data[d]);
-    text_printf(story, "}+%lld = ", (long long)t->offset);
+    text_printf(story, "given %d: %s", i, dtype_name((DType)sn_dtype_of(t)));
+    put_list(story, "[]", sn_sizes(t));
+    put_list(story, "{}", sn_strides(t));
+    text_printf(story, "+%lld = ", (long long)t->offset);
     for (size_t k = 0; k < t->storage->bytes; k++)
         text_printf(story, "%02x", ((const uint8_t *)t->storage->data)[k]);
     text_puts(story, "\n");
@@ -323,7 +330,7 @@ static void outer_write(FzRun *run, sn_tensor **out, sn_tensor *factor) {
         if (out[i] && dtype_is_float((DType)sn_dtype_of(out[i])) && !is_repeated(out, i))
             sn_mul_(out[i], factor);
     if (sn_check()) see_error(run, "write");
-    for (int i = 0; i < run->p->n_returns; i++) see(run, "written", i, out[i], true);
+    for (int i = 0; i < run->p->n_returns; i++) see(run, "written", i, out[i]);
 }
 
 static void outer_backward(FzRun *run, sn_tensor **out) {
@@ -340,17 +347,16 @@ static void go_on_outside(FzRun *run, sn_tensor **out) {
         sn_requires_grad_(sn_full((sn_ints){NULL, 0}, sn_float(1.5), SN_F32), true);
     if (run->p->outer_write) outer_write(run, out, factor);
     if (run->p->outer_backward) outer_backward(run, out);
-    if (run->p->outer_write) see(run, "grad of the factor", 0, sn_grad(factor), true);
+    if (run->p->outer_write) see(run, "grad of the factor", 0, sn_grad(factor));
 }
 
 static void see_all(FzRun *run, sn_tensor **out, bool ok) {
-    for (int i = 0; ok && i < run->p->n_returns; i++) see(run, "out", i, out[i], true);
-    for (int i = 0; ok && i < run->n_kept; i++) see(run, "kept", i, run->kept[i], true);
+    for (int i = 0; ok && i < run->p->n_returns; i++) see(run, "out", i, out[i]);
+    for (int i = 0; ok && i < run->n_kept; i++) see(run, "kept", i, run->kept[i]);
     if (ok) go_on_outside(run, out);
     for (int i = 0; i < run->p->n_inputs; i++) {
-        see(run, "input", i, run->inputs[i], false);
-        if (run->inputs[i] && run->p->inputs[i].grad)
-            see(run, "grad", i, sn_grad(run->inputs[i]), true);
+        see(run, "input", i, run->inputs[i]);
+        if (run->inputs[i] && run->p->inputs[i].grad) see(run, "grad", i, sn_grad(run->inputs[i]));
     }
     if (sn_check()) see_error(run, "afterwards");
 }
@@ -374,7 +380,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     run->n_places = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
         if (run->inputs[i] && sn_numel(run->inputs[i]))
-            run->places[run->n_places++] = place_of(run->inputs[i]);
+            run->places[run->n_places++] = span_in_memory(run->inputs[i]);
     seen->call_failed = !ok;
     seen->random = state_get()->sequence != sequence;
     if (sn_check()) see_error(run, "call");

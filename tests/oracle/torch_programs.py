@@ -232,6 +232,11 @@ def tracked(t):
         return False
 
 
+def telling(sizes, strides):
+    """Strides that some element's place depends on; of the others each library has its own."""
+    return [s for n, s in zip(sizes, strides) if n > 1] if 0 not in sizes else []
+
+
 class Run:
     def __init__(self, program, given):
         self.p, self.values, self.story, self.places, self.at = program, {}, [], [], None
@@ -331,7 +336,7 @@ class Run:
         self.note(t)
         seen = {"dtype": t.dtype, "sizes": list(t.shape), "grad": tracked(t), "data": t.detach().clone().contiguous()}
         if layout:
-            seen["strides"] = [s for n, s in zip(t.shape, t.stride()) if n > 1] if t.numel() else []
+            seen["strides"] = telling(t.shape, t.stride())
             seen["memory"] = self.place(t)
         self.story.append((what, seen))
 
@@ -410,17 +415,12 @@ def read_line(line):
     if rest == "none":
         return (what, None)
     head, _, data = rest.partition(" =")
-    m = re.fullmatch(r"(\w+)\[(.*?)\](?:[{,]([\d,]*))?(?: memory (-?\d+)\+(-?\d+))?", head)
-    words = data.split()
-    grad = bool(words) and words[-1] == "grad"
-    dtype, sizes = DT[m[1]], [int(w) for w in m[2].split(",") if w]
-    raw = bytearray(element_bytes(words[:-1] if grad else words))
+    m = re.fullmatch(r"(\w+)\[(.*?)\]\{(.*?)\} memory (-?\d+)\+(-?\d+)( grad)?( made)?", head)
+    dtype, sizes, strides = DT[m[1]], *([int(w) for w in g.split(",") if w] for g in (m[2], m[3]))
+    raw = bytearray(element_bytes(data.split()))
     flat = torch.frombuffer(raw, dtype=dtype) if raw else torch.empty(0, dtype=dtype)
-    seen = {"dtype": dtype, "sizes": sizes, "grad": grad, "data": flat.reshape(sizes)}
-    if m[4] is not None:
-        seen["strides"] = [int(w) for w in (m[3] or "").split(",") if w]
-        seen["memory"] = (int(m[4]), int(m[5]))
-    return (what, seen)
+    return (what, {"dtype": dtype, "sizes": sizes, "grad": bool(m[6]), "data": flat.reshape(sizes),
+                   "strides": telling(sizes, strides), "memory": (int(m[4]), int(m[5]))})
 
 
 def read_story(text):
@@ -484,8 +484,8 @@ def differences(ours, theirs, dtypes):
         if x is None or y is None:
             continue
         for key in ("dtype", "sizes", "grad", "strides", "memory"):
-            if x.get(key) != y.get(key):
-                yield key, f"{what}: {key} {x.get(key)} | {y.get(key)}"
+            if key in y and x[key] != y[key]:
+                yield key, f"{what}: {key} {x[key]} | {y[key]}"
         if x["sizes"] == y["sizes"] and x["dtype"] == y["dtype"]:
             count = far(x["data"], y["data"], tol)
             if count:
