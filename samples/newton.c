@@ -64,16 +64,18 @@ int main(int argc, char **argv) {
     }
     sn_function_stats(fast, &end);
     const int64_t after = end.compiles - warm.compiles;
+    const int64_t ops = end.ops_generated + end.ops_interpreted + end.ops_eager;
+    const double share = ops ? (double)end.ops_generated / (double)ops : 0;
     if (json)
         printf("{\"inputs\": %d, \"differing_values\": %lld, \"graphs\": %lld, \"breaks\": %lld, "
-               "\"compiles_after_warmup\": %lld}\n",
+               "\"compiles_after_warmup\": %lld, \"compiled_share\": %.4f}\n",
                INPUTS, (long long)differing, (long long)end.graphs, (long long)end.breaks,
-               (long long)after);
+               (long long)after, share);
     else
         printf("%d inputs of %d numbers: %lld values differ; %lld graphs, %lld breaks, %lld "
-               "compiles after warm-up\n",
+               "compiles after warm-up, compiled share %.4f\n",
                INPUTS, LENGTH, (long long)differing, (long long)end.graphs, (long long)end.breaks,
-               (long long)after);
+               (long long)after, share);
     if (differing && !sn_check()) sn_fail(SN_ERR_INTERNAL, "compiled and eager differ");
     sn_function_free(fast);
     sn_function_free(eager);

@@ -1,6 +1,7 @@
 #!/bin/bash
-# check.sh PROGRAM [ARG...] -- CONDITION...: runs a sample and checks fields of the JSON that it prints. A condition is
-# "FIELD OP VALUE", OP one of == >= <=, for example "differing_values == 0"; texts are compared with ==.
+# check.sh PROGRAM [ARG...] -- CONDITION...: runs a program and checks fields of the JSON that it prints. A condition is
+# "FIELD OP VALUE", OP one of == >= <=, for example "differing_values == 0"; texts are compared with ==. Of fields of the
+# same name the first counts.
 set -o pipefail
 command=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do command+=("$1") && shift; done
@@ -11,7 +12,7 @@ printf '%s\n' "$output"
 failed=0
 for condition in "$@"; do
     read -r field op want <<<"$condition"
-    got=$(grep -oE "\"$field\": *(\"[^\"]*\"|[^,}]*)" <<<"$output" | sed -E 's/^"[^"]*": *//; s/"//g')
+    got=$(grep -m 1 -oE "\"$field\": *(\"[^\"]*\"|[^,}]*)" <<<"$output" | head -n 1 | sed -E 's/^"[^"]*": *//; s/"//g')
     awk -v got="$got" -v want="$want" -v op="$op" 'BEGIN {
         ok = op == "==" ? got == want : got != "" && (op == ">=" ? got + 0 >= want + 0 : op == "<=" && got + 0 <= want + 0)
         exit !ok
