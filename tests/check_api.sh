@@ -2,7 +2,7 @@
 # check_api.sh LIBSINTER ROOT GENERATED CC: the public headers against the library.
 #  1. every function that a header declares is exported, and the other way round;
 #  2. each exported function outside the generated ops.h has one row in frontend/capture_class.def, with a class that
-#     semantics C3 lists, and no row is left over;
+#     semantics C3 lists, and no row is left over; the header's [class] says the same;
 #  3. each header alone is C11 without a warning, and a program that names every declared function links and runs.
 lib=$1 root=$2 generated=$3 cc=$4
 work=$(mktemp -d) || exit 2
@@ -39,6 +39,9 @@ complain "exported without a capture class" "$work/unclassed"
 complain "a class for a function that is not exported" "$work/left_over"
 complain "classed twice" "$work/twice"
 complain "not a capture class" "$work/odd"
+awk -f "$root/tests/api_tags.awk" "$root"/frontend/sinter/*.h | sort >"$work/tagged"
+sort "$work/rows" | comm -3 - "$work/tagged" >"$work/untrue"
+complain "capture_class.def, and (to the right) what the header says" "$work/untrue"
 
 for header in "$root"/frontend/sinter/*.h "$generated"/sinter/*.h; do
     echo "#include \"$header\"" |
