@@ -82,10 +82,19 @@ typedef struct Way {
     int down, threads; /* down: levels below the best */
 } Way;
 
+/* What breaks a graph by design: such a call of one op is eager. */
+static bool is_listed(const char *reason) {
+    static const char *const breaks[] = {"a view in another dtype",
+                                         "as_strided reaches beyond its argument"};
+    for (int i = 0; i < COUNT_OF(breaks); i++)
+        if (!strcmp(reason, breaks[i])) return true;
+    return false;
+}
+
 static bool ran_eagerly(void) {
     sn_call_report report = {.size = sizeof report};
     return sn_last_call(&report) == SN_OK && report.path != SN_PATH_COMPILED &&
-           report.path != SN_PATH_INTERPRETED;
+           report.path != SN_PATH_INTERPRETED && !is_listed(report.reason);
 }
 
 static void compare(const Case *c, const Way *way, OneOp *one, const MetaOut *like,
