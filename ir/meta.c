@@ -42,6 +42,13 @@ bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *stride
     return has_no_elements(env, sizes, rank) || is_dense(env, sizes, strides, rank, NULL);
 }
 
+bool meta_decide_contiguous(SymEnv *env, const Meta *meta) {
+    if (meta->contiguous) return true;
+    bool open = false;
+    for (int i = 0; i < meta->rank; i++) open |= sym_is(meta->sizes[i]) || sym_is(meta->strides[i]);
+    return open && meta_is_contiguous(env, meta->sizes, meta->strides, meta->rank);
+}
+
 bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank) {
     static const int nhwc[] = {0, 2, 3, 1}, ndhwc[] = {0, 2, 3, 4, 1};
     if (rank != 4 && rank != 5) return false;

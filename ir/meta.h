@@ -31,6 +31,8 @@ typedef struct Val {
 /* Row-major strides of sizes into strides[rank]. Size-0 and size-1 dims as PyTorch's (stride of max(size, 1) products). */
 void meta_contiguous_strides(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);
 bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
+/* Where structure leaves it open (symbolic strides): by hints, with guards. What a result's strides depend on asks this. */
+bool meta_decide_contiguous(SymEnv *env, const Meta *meta);
 bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
 /* The strides with which `in` shows itself in other sizes; false where only a copy can. A tensor without elements can. */
 bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank,

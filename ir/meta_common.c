@@ -215,7 +215,7 @@ static void layout_add(Layout *l, const Meta *meta) {
 }
 
 void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides) {
-    if (meta->contiguous) {
+    if (meta_decide_contiguous(env, meta)) {
         meta_contiguous_strides(env, meta->sizes, meta->rank, strides);
     } else if (dense_non_overlapping(env, meta->sizes, meta->strides, meta->rank)) {
         memcpy(strides, meta->strides, sizeof *strides * (size_t)meta->rank);
@@ -312,7 +312,7 @@ static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
     bool contiguous = true, channels_last = true;
     for (int i = 0; i < e->n; i++) {
         if (e->in[i]->rank != first->rank || !meta_same_sizes(e->in[i], first)) return false;
-        contiguous = contiguous && e->in[i]->contiguous;
+        contiguous = contiguous && meta_decide_contiguous(env, e->in[i]);
     }
     if (contiguous) {
         meta_contiguous_strides(env, first->sizes, first->rank, strides);

@@ -182,7 +182,7 @@ static bool suggests_channels_last(SymEnv *env, const Meta *meta) {
     const int rank = meta->rank;
     int64_t least = 0;
     if ((rank != 4 && rank != 5) || sym_identical(meta->strides[1], 0)) return false;
-    if (meta->contiguous && !sym_identical(meta->strides[1], 1) &&
+    if (meta_decide_contiguous(env, meta) && !sym_identical(meta->strides[1], 1) &&
         !sym_identical(meta->sizes[rank - 1], 1))
         return false;
     for (int i = 0; i < rank; i++) { /* 1, the last ... 2, 0 */

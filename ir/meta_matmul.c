@@ -157,7 +157,8 @@ static Status bias_fits(const MetaCall *call, const int64_t *sizes, int rank) {
     TRY(want_same_dtype(call, 0, 2));
     bool fits = weight->rank == 2 ||
                 (bias->rank == 0 ? input->rank != 2
-                                 : input->rank > 2 && (bias->rank > 1 || !input->contiguous));
+                                 : input->rank > 2 && (bias->rank > 1 ||
+                                                       !meta_decide_contiguous(call->env, input)));
     fits = fits && bias->rank <= n &&
            broadcast_into(call->env, wide, &wide_rank, bias->sizes, bias->rank);
     for (int i = 0; fits && i < n; i++)

@@ -51,7 +51,7 @@ bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int ra
         meta_contiguous_strides(env, sizes, rank, strides);
         return true;
     }
-    if (in->contiguous || !in->rank) {
+    if (meta_decide_contiguous(env, in) || !in->rank) {
         meta_contiguous_strides(env, sizes, rank, strides);
         return true;
     }

@@ -555,7 +555,7 @@ static bool out_arguments(Gen *g, const OpRow *row, FzStep *step) {
         const DType dtype = like[i].at[0].meta.dtype;
         FzArg *const a = &step->args[given + i];
         *a = (FzArg){.kind = FZ_value};
-        if (gen_chance(g, 6)) { /* resized */
+        if (gen_chance(g, 4)) { /* resized */
             const FzInt one = {1, -1};
             a->value = gen_value(g, dtype, &one, 1, 0, -1);
         } else {
