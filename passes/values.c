@@ -125,12 +125,19 @@ static void look_at_value(Lower *l, GVal *v) {
     }
 }
 
-/* Fresh values take no more of a tensor than its sizes: the nest that makes them never reads it. */
-static bool reads_tensors(const OpRow *row) {
+static bool has_body(const OpRow *row, const char *const *bodies, int n) {
+    for (int i = 0; row->kind == KIND_pointwise && i < n; i++)
+        if (!strcmp(row->body, bodies[i])) return true;
+    return false;
+}
+
+/* How many arguments, from the first on, give their sizes only: the nest never reads them. Of fresh values all do, of copies
+ * and fills the tensor that takes them. */
+static int unread_args(const Node *node) {
     static const char *const fresh[] = {"zeros", "ones", "full", "rand", "randn"};
-    for (int i = 0; row->kind == KIND_pointwise && i < COUNT_OF(fresh); i++)
-        if (!strcmp(row->body, fresh[i])) return false;
-    return true;
+    static const char *const into[] = {"copy", "fill"};
+    if (has_body(node->row, fresh, COUNT_OF(fresh))) return node->n_args;
+    return has_body(node->row, into, COUNT_OF(into));
 }
 
 typedef struct UseVisit {
@@ -146,9 +153,16 @@ static void add_user(void *context, GVal **slot) {
     VEC_PUSH(l->arena, &base->users, visit->node);
 }
 
-static void mark_read(void *context, GVal **slot) {
-    Lower *const l = context;
-    if (*slot) val_info(l, val_info(l, *slot)->base)->read = true;
+static void mark_read(Lower *l, Val *v) {
+    if (v) val_info(l, val_info(l, gval(v))->base)->read = true;
+}
+
+static void mark_args_read(Lower *l, const Node *node) {
+    for (int i = unread_args(node); i < node->n_args; i++) {
+        const Arg *const a = &node->args[i];
+        if (a->kind == ARG_tensor) mark_read(l, a->val);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) mark_read(l, a->vals[k]);
+    }
 }
 
 /* Is any of its results computed: a kernel's, one with memory, one that what is computed reads? */
@@ -169,8 +183,7 @@ static void see_checks(Lower *l) {
             val_info(l, val_info(l, &node->outs[0])->base)->visible = true;
             computed = true;
         }
-        if (computed && node->row->kind != KIND_view && reads_tensors(node->row))
-            node_each_input(node, mark_read, l);
+        if (computed && node->row->kind != KIND_view) mark_args_read(l, node);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/capture/capture.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
 #include "runtime/capture/explain.h"
 #include "runtime/capture/guard.h"
 #include "runtime/autograd/tape.h"
@@ -69,9 +70,25 @@ static void finish(const Variant *variant, sn_tensor *const *outs) {
         if (outs[i] && variant->inference[i]) tensor_mark_inference(outs[i]);
 }
 
+enum { FEW_RESULTS = 32 };
+
+/* Behind the variant's results come wholes that some of these view (passes/functionalize.c), which nobody asked for. */
+static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *const *inputs,
+                                  const int64_t *symbols, const double *floats, sn_tensor **outs) {
+    sn_tensor *few[FEW_RESULTS], **const all = ROOM(few, n);
+    if (!all) return ST_MEMORY;
+    const Status status = execute(variant->run, inputs, symbols, floats, all);
+    if (status == ST_OK) memcpy(outs, all, sizeof *outs * (size_t)variant->n_outputs);
+    room_give(few, all);
+    return status;
+}
+
 static Status run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
                   const double *floats, sn_tensor **outs) {
-    TRY(execute(variant->run, inputs, symbols, floats, outs));
+    const int n = executable_outputs(variant->run);
+    TRY(LIKELY(n == variant->n_outputs)
+            ? execute(variant->run, inputs, symbols, floats, outs)
+            : execute_with_wholes(variant, n, inputs, symbols, floats, outs));
     variant_count_writes(variant, inputs, outs);
     return variant->history ? training_attach(variant, inputs, symbols, floats, outs) : ST_OK;
 }

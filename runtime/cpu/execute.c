@@ -200,6 +200,8 @@ static Status run_steps(Launch *launch) {
     return ST_OK;
 }
 
+int executable_outputs(const Executable *e) { return e->plan->graph->outputs.n; }
+
 enum { FEW_SLOTS = 64 };
 
 Status execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols,

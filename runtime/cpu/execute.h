@@ -14,6 +14,7 @@ typedef NestFn *NativeFind(void *context, const Nest *nest);
 Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context,
                       Executable **out);
 void executable_free(Executable *executable);
+int executable_outputs(const Executable *executable); /* how many results execute gives */
 
 typedef struct ExecuteCounts { /* of this thread, for tests: launches, allocations, copies */
     int64_t launches, allocations, arena_allocations, copies;
