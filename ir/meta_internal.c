@@ -14,7 +14,9 @@ Status meta_gradients(MetaCall *call) {
         MetaOut *const out = out_list(call, i);
         if (!out) continue;
         out_plain(call, i, leaf->dtype, leaf->device, leaf->sizes, leaf->rank);
-        if (dense_non_overlapping(call->env, leaf->sizes, leaf->strides, leaf->rank))
+        if (meta_decide_contiguous(call->env,
+                                   leaf) || /* one without elements, whatever its strides */
+            dense_non_overlapping(call->env, leaf->sizes, leaf->strides, leaf->rank))
             memcpy(out->strides, leaf->strides, sizeof *leaf->strides * (size_t)leaf->rank);
     }
     call->n_out = leaves->n;

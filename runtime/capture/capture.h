@@ -19,7 +19,8 @@ enum {
     VALUE_needed = 1, /* held, asked for, or used by later segments */
     VALUE_viewed = 2, /* the memory of a needed view, seen in another way too */
     VALUE_output = VALUE_needed | VALUE_viewed,
-    VALUE_alive = 4 /* it may still be asked for */
+    VALUE_alive = 4, /* somebody has a handle */
+    VALUE_waits = 8  /* and may still ask: more of the call follows */
 };
 typedef struct Symbols Symbols; /* runtime/capture/symbols.h */
 
@@ -271,6 +272,8 @@ void variant_retain(Variant *variant);
 /* trace_views.c: views, as memory and as the tape knows them. Marks the values that needed ones are
  * views of, where there is another way to see their memory. */
 Status trace_mark_viewed(Trace *trace);
+/* The variant gives what the value views but not the value, which may still be asked for. */
+bool trace_lacks_view(const Trace *trace, const Variant *variant, int value);
 /* A view that the variant makes and nobody has asked for, of memory that it does not provide: what
  * else sees that memory would be made apart from it. */
 bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value);

@@ -112,7 +112,9 @@ static inline bool is_needed(const Trace *trace, const sn_tensor *t) {
 }
 
 static uint8_t marks_of(const Trace *trace, const sn_tensor *t) {
-    return (is_needed(trace, t) ? VALUE_needed : 0) | (refs_of(t) > 1 ? VALUE_alive : 0);
+    const bool alive = refs_of(t) > 1;
+    return (is_needed(trace, t) ? VALUE_needed : 0) | (alive ? VALUE_alive : 0) |
+           (alive && !trace->capture->final ? VALUE_waits : 0);
 }
 
 /* A segment that runs again cannot go backward again, so what its backward gave is there then. */
@@ -434,12 +436,14 @@ Status capture_settle(const char *why) {
 
 static Status flush_own(Capture *c, sn_tensor *t, const char *reason) {
     const struct Placeholder *const p = t->placeholder;
+    const bool earlier = p && p->trace != c->trace;
     if (!p && !c->trace->writes) return ST_OK;
-    if (p && p->trace != c->trace) return run_again(c, t);
+    if (earlier && !c->trace->writes) return run_again(c, t);
     c->wanted = t;
-    const Status status = capture_flush(c, reason, state_get()->site);
+    const Status status =
+        capture_flush(c, reason, state_get()->site); /* its writes make what waits */
     c->wanted = NULL;
-    return status;
+    return status == ST_OK && earlier && t->placeholder ? run_again(c, t) : status;
 }
 
 void trace_mark_asked(Trace *trace, const sn_tensor *t) {

@@ -5,6 +5,9 @@
  *
  *     h = x * x;  v = h[0];  sn_item(v);  v += 1;  h is asked for        v and h are one memory
  *
+ * So is a view of a needed value that may still be asked for: had it memory of its own, a write to the value would not
+ * be seen in it.
+ *
  * The tape: code makes memory and metadata; which view ops lead from the base to a result is noted
  * after the launch, as eager's tape notes it, so that a later write through the result reaches the
  * base's history [semantics G5]. A base that is no result can be reached by nobody, so any handle
@@ -56,7 +59,17 @@ Status trace_mark_viewed(Trace *trace) {
         if (trace->marks[viewed] & VALUE_alive || sights[viewed].n_seen > 1)
             trace->marks[viewed] |= VALUE_viewed;
     }
+    for (int v = 0; v < trace->values.n; v++)
+        if (sights[v].viewed >= 0 && trace->marks[v] & VALUE_waits &&
+            trace->marks[sights[v].viewed] & VALUE_output)
+            trace->marks[v] |= VALUE_viewed;
     return ST_OK;
+}
+
+bool trace_lacks_view(const Trace *trace, const Variant *variant, int value) {
+    const int viewed = trace->sights ? trace->sights[value].viewed : -1;
+    return viewed >= 0 && trace->marks[value] & VALUE_waits && variant->provides[viewed] &&
+           !variant->provides[value];
 }
 
 bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value) {
