@@ -7,9 +7,9 @@
 #include "runtime/capture/capture.h"
 
 typedef struct Root {
-    const Meta *meta;
-    int64_t offset; /* of its first element in the storage */
-    bool whole;     /* self is the root, not a view of it */
+    const Meta *meta; /* NULL: of a value that is gone */
+    int64_t offset;   /* of its first element in the storage */
+    bool whole;       /* self is the root, not a view of it */
 } Root;
 
 /* Views lead to what they view; results of kernels and loop programs start their storage; what a
@@ -20,7 +20,8 @@ static bool root_of_value(const Trace *trace, Operand at, Root *out) {
         const TraceOp *const op = trace_maker(trace, at);
         if (!op || op->row->kind == KIND_composite || at == OPERAND_ABSENT) return false;
         if (op->row->kind != KIND_view) {
-            out->meta = trace->values.at[at]->base.meta;
+            const sn_tensor *const value = trace->values.at[at]; /* may be gone when code is made */
+            out->meta = value ? value->base.meta : NULL;
             out->offset = 0;
             return true;
         }
