@@ -218,8 +218,14 @@ int body_sign(BodyCall *c) {
 
 /* selection ----------------------------------------------------------------------------------- */
 
-BINARY(maximum, c->type == S_b ? P2(or, x, y) : P2(max, x, y))
-BINARY(minimum, c->type == S_b ? P2(and, x, y) : P2(min, x, y))
+static int larger(BodyCall *c, int x, int y) {
+    return c->type == S_b ? P2(or, x, y) : P2(max, x, y);
+}
+static int smaller(BodyCall *c, int x, int y) {
+    return c->type == S_b ? P2(and, x, y) : P2(min, x, y);
+}
+BINARY(maximum, larger(c, x, y))
+BINARY(minimum, smaller(c, x, y))
 
 /* value, or where one operand is NaN, the other */
 static int unless_nan(BodyCall *c, int value) {
@@ -257,12 +263,12 @@ int body_clamp(BodyCall *c) {
     return body_has(c, 2) ? P2(min, x, bound(c, 2)) : x;
 }
 int body_clamp_min(BodyCall *c) {
-    const int x = X(0), y = bound(c, 1);
-    return c->type == S_b ? P2(or, x, y) : P2(max, x, y);
+    const int x = X(0);
+    return larger(c, x, bound(c, 1));
 }
 int body_clamp_max(BodyCall *c) {
-    const int x = X(0), y = bound(c, 1);
-    return c->type == S_b ? P2(and, x, y) : P2(min, x, y);
+    const int x = X(0);
+    return smaller(c, x, bound(c, 1));
 }
 int body_hardtanh(BodyCall *c) {
     const int x = X(0);

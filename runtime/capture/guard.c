@@ -209,7 +209,7 @@ static bool symbols_fit(const Check *c) {
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why) {
     for (int v = 0; v < variant->n_values; v++)
         if (((trace->marks[v] & VALUE_output && !variant->provides[v]) ||
-             trace_lacks_view(trace, variant, v)) &&
+             (trace->views && trace_lacks_view(trace, variant, v))) &&
             !is_off(GUARD_output)) {
             if (why) text_printf(why, "output: value %d is needed now", v);
             return false;

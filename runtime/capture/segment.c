@@ -440,8 +440,8 @@ static Status flush_own(Capture *c, sn_tensor *t, const char *reason) {
     if (!p && !c->trace->writes) return ST_OK;
     if (earlier && !c->trace->writes) return run_again(c, t);
     c->wanted = t;
-    const Status status =
-        capture_flush(c, reason, state_get()->site); /* its writes make what waits */
+    /* A pending write makes what waits of earlier segments, too. */
+    const Status status = capture_flush(c, reason, state_get()->site);
     c->wanted = NULL;
     return status == ST_OK && earlier && t->placeholder ? run_again(c, t) : status;
 }

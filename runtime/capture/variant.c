@@ -105,9 +105,10 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
     return status;
 }
 
-/* What is asked for later has its place on the tape among the nodes of this launch, even if it has none yet. */
+/* What is asked for later has its place on the tape among the nodes of this launch, even if it has none yet. A second
+ * launch (the trace has its first one's variant) takes the first one's place, also at the call's end. */
 static void keep_place(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
-    if (trace->capture->final && !trace->again) return; /* nobody asks */
+    if (trace->capture->final && !trace->variant) return; /* nobody asks */
     if (!variant->training) state_get()->tape_sequence += 2 * (uint64_t)trace->ops.n + 1;
     for (int i = 0; variant->training && !trace->node && i < variant->n_outputs; i++)
         if (outs[i] && outs[i]->autograd) trace->node = outs[i]->autograd->node;
@@ -149,7 +150,6 @@ Status variant_run_again(Variant *variant, Trace *trace) {
     TapeNode *const node = trace->node;
     const uint64_t sequence = state->tape_sequence;
     trace->node = NULL;
-    trace->again = true; /* its node takes the first one's place, also at the call's end */
     state->tape_sequence = trace->tape_sequence;
     Status status = variant_run(variant, trace);
     state->tape_sequence = sequence;
