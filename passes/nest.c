@@ -629,6 +629,26 @@ static void write_once(Writer *w) {
     }
 }
 
+static bool evaluated_whole(const Writer *w, int place) {
+    const Node *const node = w->cluster->nodes.at[place];
+    for (const Memo *m = w->memo[place]; m; m = m->next)
+        if (m->pos.gather < 0 &&
+            affine_is_bijection(&w->domain, &m->pos.at, node->outs[m->result].base.meta->numel))
+            return true;
+    return false;
+}
+
+/* A check is made of every element [semantics C8], also of those that no reader asks for: a slice's base, a gather's rows. */
+static bool checks_in_part(const Writer *w) {
+    for (int i = 0; i < w->cluster->nodes.n; i++) {
+        const Node *const node = w->cluster->nodes.at[i];
+        if (node->row->flags & OPF_check && node->row->kind == KIND_pointwise &&
+            !evaluated_whole(w, i))
+            return true;
+    }
+    return false;
+}
+
 static bool crowded(const Nest *nest) {
     for (int p = 0; p < nest->n_phases; p++) {
         int reductions = 0;
@@ -660,6 +680,10 @@ Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCos
     loop_finish(w.lb, nest);
     if (crowded(nest)) {
         *why = "too many reductions in one phase";
+        return NULL;
+    }
+    if (checks_in_part(&w)) {
+        *why = "a check would see a part of the elements";
         return NULL;
     }
     if (cost)

@@ -478,9 +478,11 @@ static bool tracks(const sn_tensor *t) {
     return t && (t->placeholder ? t->placeholder->tracks : tape_tracks(t));
 }
 
-/* An out form that the tape would have to record is refused by eager, before its sizes are looked at. */
-static bool out_tracks(const OpCall *call, const sn_state *state) {
+/* An out form that the tape would have to record is refused by eager, before its sizes are looked at. Which tensors have a
+ * history once a write that is recorded has run, its views among them, is known then. */
+static bool out_tracks(const Capture *c, const OpCall *call, const sn_state *state) {
     if (LIKELY(call->form != FORM_out) || state->grad_mode != SN_GRAD_ON) return false;
+    if (c->trace->tracked_writes) return true;
     for (int i = 0; i < call->row->n_out; i++)
         if (tracks(call->out_args[i])) return true;
     for (int i = 0; i < call->row->n_params && !(call->row->flags & OPF_nodiff); i++) {
@@ -592,7 +594,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
     const char *reason = refusal(c, call, state);
-    if (UNLIKELY(!reason && out_tracks(call, state)))
+    if (UNLIKELY(!reason && out_tracks(c, call, state)))
         reason = "an out form among ops that have gradients";
     if (UNLIKELY(!reason && call->form == FORM_out) && resizes(call))
         reason = "an out tensor is resized";
@@ -688,7 +690,8 @@ static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, St
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
     if (UNLIKELY(!entry || node->op.row != call->row || node->op.form != call->form ||
-                 node->op.modes != current_modes(state) || !entry->args || out_tracks(call, state)))
+                 node->op.modes != current_modes(state) || !entry->args ||
+                 out_tracks(c, call, state)))
         return false;
     const int touched = c->trace->inputs.n;
     const bool matches = match(c, call, &node->op, entry);
