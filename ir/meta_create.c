@@ -120,6 +120,11 @@ Status meta_scalar_tensor(MetaCall *call) {
 }
 
 /* The number of steps from start to before end: exact in ints, by double division else. */
+/* Float bounds are computed with as doubles: a symbolic number beside them is guarded. */
+static double number_now(const MetaCall *call, const Arg *a) {
+    return a->kind == ARG_int ? (double)sym_concrete(call->env, a->i) : arg_double(a);
+}
+
 static Status arange_count(const MetaCall *call, const Arg *start, const Arg *end, const Arg *step,
                            int64_t *count) {
     SymEnv *env = call->env;
@@ -137,13 +142,12 @@ static Status arange_count(const MetaCall *call, const Arg *start, const Arg *en
         *count = size == 1 ? span : sym_div(env, sym_add(env, span, size - 1), size);
         return ST_OK;
     }
-    const double steps = (arg_double(end) - arg_double(start)) / arg_double(step);
-    if (!isfinite(arg_double(step)))
-        return meta_fail(call, ST_VALUE, "step must be finite, not %g", arg_double(step));
-    if (arg_double(step) == 0) return meta_fail(call, ST_VALUE, "step must not be 0");
+    const double first = number_now(call, start), last = number_now(call, end),
+                 by = number_now(call, step), steps = (last - first) / by;
+    if (!isfinite(by)) return meta_fail(call, ST_VALUE, "step must be finite, not %g", by);
+    if (by == 0) return meta_fail(call, ST_VALUE, "step must not be 0");
     if (!isfinite(steps) || steps < 0 || steps > 9e15)
-        return meta_fail(call, ST_VALUE, "no sequence from %g to %g by %g", arg_double(start),
-                         arg_double(end), arg_double(step));
+        return meta_fail(call, ST_VALUE, "no sequence from %g to %g by %g", first, last, by);
     *count = (int64_t)ceil(steps);
     return ST_OK;
 }

@@ -103,17 +103,14 @@ static void untouch(Capture *c, int n) {
     }
 }
 
-/* A tensor argument as an operand; one that an earlier segment left unmade is made first. */
+/* A tensor argument as an operand: a value of this trace, or an input. */
 static inline Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
     *out = OPERAND_ABSENT;
     if (UNLIKELY(!t)) return ST_OK;
     const struct Placeholder *const p = t->placeholder;
-    if (LIKELY(p && p->trace == c->trace)) {
-        *out = p->value;
-        return ST_OK;
-    }
-    if (UNLIKELY(p != NULL)) TRY(capture_flush_tensor(t));
-    return touch(c, t, out);
+    if (UNLIKELY(!p)) return touch(c, t, out);
+    *out = p->value;
+    return ST_OK;
 }
 
 /* Splitting a call into structure and numbers ------------------------------------------------- */
@@ -406,6 +403,31 @@ static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, con
     return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
 }
 
+static bool is_earlier(const Capture *c, const Val *val) {
+    const struct Placeholder *const p = val ? tensor_of((Val *)val)->placeholder : NULL;
+    return p && p->trace != c->trace;
+}
+
+/* An argument that an earlier segment left unmade; NULL: none. */
+static sn_tensor *earlier_value(const Capture *c, const OpCall *call) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor && is_earlier(c, a->val)) return tensor_of(a->val);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (is_earlier(c, a->vals[k])) return tensor_of(a->vals[k]);
+    }
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
+        if (is_earlier(c, &call->out_args[i]->base)) return call->out_args[i];
+    return NULL;
+}
+
+/* They are made before anything is touched: behind pending writes that ends the segment, whose values are earlier ones then. */
+static Status make_earlier(Capture *c, const OpCall *call) {
+    sn_tensor *t;
+    while ((t = earlier_value(c, call)) != NULL) TRY(capture_flush_tensor(t));
+    return ST_OK;
+}
+
 /* `given`: the results' metadata where the caller knows it, else NULL: by rule. *full: see follow. */
 static Status record_touching(Capture *c, const OpCall *call, const Arg *symbolic,
                               const Meta *const *given, bool *full) {
@@ -425,6 +447,7 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
 /* An op that fails, or that there is no room for, is not part of the segment; nor is what only it touched. */
 static Status record(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given,
                      bool *full) {
+    if (UNLIKELY(c->traces.n > 1)) TRY(make_earlier(c, call));
     const int touched = c->trace->inputs.n;
     const Status status = record_touching(c, call, symbolic, given, full);
     if (status != ST_OK || (full && *full)) untouch(c, touched);

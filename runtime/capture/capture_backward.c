@@ -124,8 +124,8 @@ static Status record(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) 
                         A_VALS(NULL, 0),
                         A_INTS(NULL, 0),
                         A_BOOL(false)};
-    c->trace->gradients = true;
     TRY(capture_gradients(c, args, outs, n));
+    c->trace->gradients = true;
     state->grad_mode = SN_GRAD_OFF;
     Status status = ST_OK;
     for (int i = 0; i < n && status == ST_OK; i++) status = accumulate(leaves[i], outs[i]);
@@ -154,9 +154,20 @@ static Status make_foreign(const Capture *c, sn_tensor *const *ts, int n) {
     return ST_OK;
 }
 
+/* What the caller gives may be an earlier segment's value; to make it may end the roots' segment. */
+static Status make_grads(const Capture *c, const TapeRun *run) {
+    for (int i = 0; run->grads && i < run->n_roots; i++) {
+        const struct Placeholder *const p = run->grads[i] ? run->grads[i]->placeholder : NULL;
+        if (p && p->trace != c->trace) TRY(capture_flush_tensor(run->grads[i]));
+    }
+    return ST_OK;
+}
+
 static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
     sn_tensor *leaves[MAX_LEAVES];
     int n = 0;
+    *status = make_grads(c, run);
+    if (*status != ST_OK) return true;
     if (run->xs || run->flags & (TAPE_create | TAPE_retain) ||
         !pending_leaves(c->trace, run, leaves, &n))
         return false;
