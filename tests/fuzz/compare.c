@@ -5,7 +5,7 @@
 #include "runtime/base/bail.h"
 #include "tests/fuzz/compare.h"
 
-/* A A B B, then both again by what was compiled, seven times: the compiled share is that of a function in use, of whose calls
+/* A A B B, then both again by what was compiled, eleven times: the compiled share is that of a function in use, of whose calls
  * few are first ones. The variant takes its own way twice, and the program goes on as before. */
 typedef struct Call {
     bool variant;
@@ -14,8 +14,9 @@ typedef struct Call {
 static const Call calls[] = {{false, 0}, {false, 0}, {false, 1}, {false, 1}, {false, 0}, {false, 1},
                              {false, 0}, {false, 1}, {false, 0}, {false, 1}, {false, 0}, {false, 1},
                              {false, 0}, {false, 1}, {false, 0}, {false, 1}, {false, 0}, {false, 1},
-                             {true, 0},  {true, 0},  {false, 0}, {true, 1}};
-enum { PLAIN_CALLS = 18, ALL_CALLS = sizeof calls / sizeof *calls };
+                             {false, 0}, {false, 1}, {false, 0}, {false, 1}, {false, 0}, {false, 1},
+                             {false, 0}, {false, 1}, {true, 0},  {true, 0},  {false, 0}, {true, 1}};
+enum { PLAIN_CALLS = 26, ALL_CALLS = sizeof calls / sizeof *calls };
 
 typedef struct ModeRow {
     const char *name;
