@@ -1,6 +1,6 @@
 /* test_contract_c_guards.c: what compiled code was made for and what may differ without it [semantics C7]. That each row
  * of guard.def is needed is shown by test_failing.c; here stand the items of the rule that are no row: they are part of an
- * op's edge, follow the state at the call, or make no difference to code (runtime/README.md). */
+ * op's edge, follow the state at the call, or make no difference to code (runtime/capture/README.md). */
 #include "tests/unit/contract.h"
 
 typedef struct Host {
