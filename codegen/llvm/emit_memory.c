@@ -249,6 +249,21 @@ static void store_masked(Emitter *e, const char *how, Value v, Value pointer, in
     emit_intrinsic(e, how, types, 2, args, 4);
 }
 
+/* One element for all lanes, from the first: where that does not exist it may hold anything (of a gather). */
+static void store_first(Emitter *e, LLVMTypeRef type, Value v, Value pointer, int align) {
+    if (!e->frame.mask || e->frame.on_full) {
+        LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
+        return;
+    }
+    const Value exists = LLVMBuildExtractElement(e->b, e->frame.mask, emit_int(e, 0), "");
+    const LLVMTypeRef one = LLVMVectorType(type, 1);
+    LLVMTypeRef types[2] = {one, e->ptr};
+    Value args[4] = {LLVMBuildBitCast(e->b, emit_first_lane(e, v), one, ""), pointer,
+                     LLVMConstInt(e->i32, (unsigned)align, 0),
+                     LLVMBuildBitCast(e->b, exists, LLVMVectorType(e->i1, 1), "")};
+    emit_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
+}
+
 static void store_whole(Emitter *e, Value v, Value pointer, int align) {
     LLVMSetAlignment(LLVMBuildStore(e->b, v, pointer), (unsigned)align);
 }
@@ -267,7 +282,7 @@ void emit_store(Emitter *e, int i) {
     Value spread = NULL;
     const LaneKind kind = lanes_of(e, inst->at, &spread);
     if (kind == LANES_equal)
-        LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
+        store_first(e, type, v, pointer, dtype_bytes(dtype));
     else if (kind == LANES_next && e->streaming && emit_may_stream(e, i))
         emit_stream_store(e, i, v, pointer);
     else if (kind == LANES_next && (!e->frame.mask || e->frame.on_full))
