@@ -300,6 +300,14 @@ static Status broadcast_all(const MetaCall *call, const Elementwise *e, MetaOut 
     return ST_OK;
 }
 
+/* As the broadcast has decided: a size and a number may be equal only by a guard. */
+static bool same_sizes(SymEnv *env, const Meta *a, const Meta *b) {
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (!sym_same(env, a->sizes[i], b->sizes[i])) return false;
+    return true;
+}
+
 static bool same_layout(SymEnv *env, const Meta *a, const Meta *b) {
     for (int i = 0; i < a->rank; i++)
         if (!sym_same(env, a->strides[i], b->strides[i])) return false;
@@ -311,7 +319,7 @@ static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
     const Meta *first = e->in[0];
     bool contiguous = true, channels_last = true;
     for (int i = 0; i < e->n; i++) {
-        if (e->in[i]->rank != first->rank || !meta_same_sizes(e->in[i], first)) return false;
+        if (!same_sizes(env, e->in[i], first)) return false;
         contiguous = contiguous && meta_decide_contiguous(env, e->in[i]);
     }
     if (contiguous) {

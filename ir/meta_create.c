@@ -119,12 +119,12 @@ Status meta_scalar_tensor(MetaCall *call) {
     return numbers_fit(call, call->out[0].dtype);
 }
 
-/* The number of steps from start to before end: exact in ints, by double division else. */
 /* Float bounds are computed with as doubles: a symbolic number beside them is guarded. */
 static double number_now(const MetaCall *call, const Arg *a) {
     return a->kind == ARG_int ? (double)sym_concrete(call->env, a->i) : arg_double(a);
 }
 
+/* The number of steps from start to before end: exact in ints, by double division else. */
 static Status arange_count(const MetaCall *call, const Arg *start, const Arg *end, const Arg *step,
                            int64_t *count) {
     SymEnv *env = call->env;

@@ -1,4 +1,4 @@
-/* fold.c: peepholes and constants, one walk in program order. Every rule keeps bits, dtype, sizes
+/* fold.c: peepholes, one walk in program order. Every rule keeps bits, dtype, sizes
  * and strides:
  *
  *   P1 view chains   a view that shows the same memory (offset, sizes, strides) as a value it views:
@@ -9,8 +9,6 @@
  *   P4 neutral       x * 1, x / 1, x - 0 in x's dtype and layout: x. A NaN stays a NaN, -0 stays -0
  *                    [semantics B1]. Not x + 0 nor x - -0 (-0 + 0 is +0), not x * 0 (NaN, -0).
  *   P5 scattered     a view of sn::view_scatter at the same place, of src's layout: src.
- *   P6 constants     pointwise ops on uniform float tensors (full of a number): full of the number
- *                    that the evaluator computes with the interpreter, never the host compiler [B3].
  *
  * Views must not be cut before differentiation (detach is one): the pass takes joint graphs. */
 #include "passes/internal.h"
@@ -22,11 +20,8 @@ PassFn pass_fold;
 
 typedef struct Fold {
     Graph *graph;
-    const PassOptions *options;
     GVal **table;    /* by value id: what stands for it */
     int64_t *offset; /* by value id: from the value it is a view of, all the way up */
-    bool *uniform;   /* by value id: every element is `number` */
-    double *number;
 } Fold;
 
 static bool named(const Node *node, const char *base) { return !strcmp(node->row->base, base); }
@@ -137,73 +132,9 @@ static GVal *fold_neutral(Fold *fold, Node *node) {
     return NULL;
 }
 
-/* constants ----------------------------------------------------------------------------------- */
-
-static const OpRow *full_row(void) {
-    OpForm form;
-    return op_find("aten::full", 10, &form);
-}
-
-static void note_uniform(Fold *fold, const GVal *value, double number) {
-    fold->uniform[value->id] = true;
-    fold->number[value->id] = number;
-}
-
-static GVal *full_of(Fold *fold, Node *node, double number) {
-    const Meta *const meta = node->outs[0].base.meta;
-    const OpRow *const row = full_row();
-    Arg args[MAX_ARGS];
-    const Arg given[] = {A_INTS(meta->sizes, meta->rank), A_FLOAT(number), A_INT(meta->dtype)};
-    if (!row || op_args_normalize(row, given, COUNT_OF(given), args) != ST_OK) return NULL;
-    const NewNodes saved = nodes_like(fold->graph, node, node);
-    Node *const full = graph_append(fold->graph, row, FORM_functional, args);
-    nodes_restore(fold->graph, saved);
-    if (!full || !meta_equal(full->outs[0].base.meta, meta)) return NULL;
-    full->outs[0].id = node->outs[0].id; /* it stands for the old value in the tables */
-    return &full->outs[0];
-}
-
-/* The arguments with uniform tensors as numbers; false if a tensor is not uniform or none is there.
- */
-static bool numbers_for(const Fold *fold, const Node *node, Arg *args) {
-    int tensors = 0;
-    for (int i = 0; i < node->row->n_params; i++) {
-        args[i] = node->args[i];
-        if (args[i].kind == ARG_tensors || args[i].kind == ARG_runtime) return false;
-        if (args[i].kind != ARG_tensor || !args[i].val) continue;
-        const GVal *const value = gval(args[i].val);
-        if (!fold->uniform[value->id]) return false;
-        args[i] = A_FLOAT(fold->number[value->id]);
-        tensors++;
-    }
-    return tensors > 0;
-}
-
-static GVal *fold_constant(Fold *fold, Node *node) {
-    const GVal *const out = node->outs;
-    if (node->n_outs != 1 || !dtype_is_float(out->base.meta->dtype) || out->base.meta->wrapped)
-        return NULL;
-    if (node->row == full_row() && arg_is_number(&node->args[1]) &&
-        node->args[1].kind != ARG_runtime) {
-        note_uniform(fold, out, arg_double(&node->args[1]));
-        return NULL;
-    }
-    Arg args[MAX_ARGS];
-    double number;
-    const bool pure =
-        node->row->kind == KIND_pointwise && !(node->row->flags & (OPF_random | OPF_check));
-    if (!fold->options->evaluate || !pure || !numbers_for(fold, node, args)) return NULL;
-    if (!fold->options->evaluate(fold->options->evaluate_context, node, args, &number)) return NULL;
-    note_uniform(fold, out, number);
-    return full_of(fold, node, number);
-}
-
-/* -------------------------------------------------------------------------------------------------------------
- */
-
 typedef GVal *Peephole(Fold *fold, Node *node); /* what stands for the node's one result, or NULL */
-static Peephole *const peepholes[] = {fold_view_chain, fold_view_of_view, fold_scattered,
-                                      fold_copy,       fold_neutral,      fold_constant};
+static Peephole *const peepholes[] = {fold_view_chain, fold_view_of_view, fold_scattered, fold_copy,
+                                      fold_neutral};
 
 static bool fold_node(Fold *fold, Node *node) {
     for (int i = 0; i < COUNT_OF(peepholes); i++) {
@@ -215,43 +146,26 @@ static bool fold_node(Fold *fold, Node *node) {
     return false;
 }
 
-/* As `replaced`; a new constant has the id of what it stands for, and ends the chain. */
-static void replace_slot(void *context, GVal **slot) {
-    const Fold *const fold = context;
-    while (*slot && fold->table[(*slot)->id] && fold->table[(*slot)->id] != *slot)
-        *slot = fold->table[(*slot)->id];
-}
-
-static void replace_all_ends(Fold *fold) {
-    for (int i = 0; i < fold->graph->outputs.n; i++)
-        replace_slot(fold, &fold->graph->outputs.at[i].value);
-    for (int i = 0; i < fold->graph->writes.n; i++)
-        replace_slot(fold, &fold->graph->writes.at[i].value);
-}
-
 bool pass_fold(Graph *graph, const PassOptions *options) {
     graph_number(graph);
     Arena *const arena = graph->arena;
     Fold fold = {.graph = graph,
-                 .options = options,
                  .table = ARENA_ARRAY(arena, GVal *, graph->n_vals + 1),
-                 .offset = ARENA_ARRAY(arena, int64_t, graph->n_vals + 1),
-                 .uniform = ARENA_ARRAY(arena, bool, graph->n_vals + 1),
-                 .number = ARENA_ARRAY(arena, double, graph->n_vals + 1)};
-    if (!fold.table || !fold.offset || !fold.uniform || !fold.number) return false;
+                 .offset = ARENA_ARRAY(arena, int64_t, graph->n_vals + 1)};
+    if (!fold.table || !fold.offset) return false;
     bool changed = false;
     for (Node *node = graph->first, *next; node && error_pending() == ST_OK; node = next) {
         next = node->next;
-        node_each_input(node, replace_slot, &fold);
+        replace_uses(graph, node, fold.table);
         if (node->form == FORM_functional && node->n_outs == 1 && fold_node(&fold, node))
             changed = true;
     }
     if (!changed) return false;
-    replace_all_ends(&fold);
+    replace_ends(graph, fold.table);
     for (Node *node = graph->first, *next; node; node = next) {
         next = node->next;
         const GVal *const by = node->n_outs == 1 ? fold.table[node->outs[0].id] : NULL;
-        if (by && by != node->outs && node_is_pure(node)) graph_remove(graph, node);
+        if (by && node_is_pure(node)) graph_remove(graph, node);
     }
     own_outputs(graph);
     return true;

@@ -638,14 +638,18 @@ static bool evaluated_whole(const Writer *w, int place) {
     return false;
 }
 
-/* A check is made of every element [semantics C8], also of those that no reader asks for: a slice's base, a gather's rows. */
+/* Of pointwise rows: an index, or a divisor of ints. */
+static bool may_fail(const Node *node) {
+    if (!(node->row->flags & OPF_check) || node->row->kind != KIND_pointwise) return false;
+    return strcmp(op_checked_param(node->row), "other") != 0 ||
+           !dtype_is_float(node->outs[0].base.meta->dtype);
+}
+
+/* A check is made of every element [semantics C8], also of those that no reader asks for: a slice's base, a gather's rows.
+ * (A nest without elements has no check of any: is_empty in schedule.c.) */
 static bool checks_in_part(const Writer *w) {
-    for (int i = 0; i < w->cluster->nodes.n; i++) {
-        const Node *const node = w->cluster->nodes.at[i];
-        if (node->row->flags & OPF_check && node->row->kind == KIND_pointwise &&
-            !evaluated_whole(w, i))
-            return true;
-    }
+    for (int i = 0; i < w->cluster->nodes.n; i++)
+        if (may_fail(w->cluster->nodes.at[i]) && !evaluated_whole(w, i)) return true;
     return false;
 }
 

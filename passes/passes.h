@@ -29,9 +29,6 @@ struct PassOptions {
     int limit;        /* bisect: run only so many passes; 0: all */
     PassTrace *trace;
     void *trace_context;
-    bool (*evaluate)(void *context, Node *node, const Arg *args,
-                     double *result); /* fold's evaluator, may be NULL */
-    void *evaluate_context;
 };
 /* Runs a comma list ("decompose,cse"); raises ST_ARGUMENT with the list of valid names for an unknown one. */
 Status passes_run(Graph *graph, const char *names, const PassOptions *options);

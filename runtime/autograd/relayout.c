@@ -57,7 +57,9 @@ static Status relayout_inside(const OpRow *row, const Arg *args) {
     const bool checked = !recorded && row->id != OP_detach && state_get()->grad_mode == SN_GRAD_ON;
     if (checked && tape_tracks(self)) TRY(tape_check_inplace(self));
     Capture *const suspended = recorded ? NULL : capture_suspend();
+    if (recorded) capture_relays(row->id != OP_detach);
     const Status status = dispatch(row, FORM_functional, args, NULL, &view);
+    if (recorded) capture_relays(false);
     if (suspended) capture_resume(suspended);
     TRY(status);
     return change(row, self, view, recorded);

@@ -215,6 +215,7 @@ static TrieNode *follow(Capture *c, const OpCall *call, const Split *s, uint8_t 
     const TraceOp op = {.row = call->row,
                         .form = call->form,
                         .modes = modes,
+                        .relaid = c->relays,
                         .args = call->args,
                         .operands = s->operands,
                         .n_operands = s->n_operands,
@@ -353,6 +354,7 @@ static inline Status give_results(Capture *c, const OpCall *call, const TraceOp 
                                   const Meta *const *metas) {
     const bool tracks = !op->modes && op_tracks(c->trace, op);
     c->trace->views |= op->row->kind == KIND_view;
+    c->trace->relaid |= op->relaid;
     for (int i = 0, n = op->n_outs; i < n; i++) {
         sn_tensor *const t =
             placeholder_new(c, metas[i], op->modes, tracks && dtype_is_float(metas[i]->dtype));
@@ -403,6 +405,7 @@ static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, con
     return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
 }
 
+/* Of this capture: the dispatcher has made those of other threads. */
 static bool is_earlier(const Capture *c, const Val *val) {
     const struct Placeholder *const p = val ? tensor_of((Val *)val)->placeholder : NULL;
     return p && p->trace != c->trace;
@@ -501,8 +504,8 @@ static bool tracks(const sn_tensor *t) {
     return t && (t->placeholder ? t->placeholder->tracks : tape_tracks(t));
 }
 
-/* An out form that the tape would have to record is refused by eager, before its sizes are looked at. Which tensors have a
- * history once a write that is recorded has run, its views among them, is known then. */
+/* An out form that the tape would have to record is refused by eager, before its sizes are looked at. Behind a pending write
+ * that is recorded it is not known yet which tensors have a history (views of what is written too). */
 static bool out_tracks(const Capture *c, const OpCall *call, const sn_state *state) {
     if (LIKELY(call->form != FORM_out) || state->grad_mode != SN_GRAD_ON) return false;
     if (c->trace->tracked_writes) return true;
@@ -703,7 +706,7 @@ static inline bool is_plain(const Capture *c, const sn_state *state, const OpCal
     const Trace *const trace = c->trace;
     return state->include & ~state->exclude & KEY_BIT(capture) && state->error.status == ST_OK &&
            !state->emission && !state->modes && !capture_was_left(c) && !c->failed_elsewhere &&
-           !c->symbols && !(c->eager_checks && call->row->flags & OPF_check) &&
+           !c->symbols && !c->relays && !(c->eager_checks && call->row->flags & OPF_check) &&
            !override_covers(call->row) && !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set() &&
            !bound_is_near(trace, state);
 }

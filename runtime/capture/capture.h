@@ -93,6 +93,7 @@ struct Trace { /* one segment of one call */
     struct Sight *sights;         /* by value, of trace_views.c; NULL: not asked for */
     bool views;                   /* a view is among the ops */
     bool writes;                  /* an in-place or out form is among the ops */
+    bool relaid;                  /* the in-place form of a view is */
     bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
     bool gradients;               /* sn::gradients is */
     bool fallible;                /* an op that may fail for its values is, or a user's */
@@ -116,6 +117,8 @@ struct Capture {
     pthread_mutex_t lock; /* of all below, see runtime/capture/capture_thread.c */
     bool lock_taken;      /* else the process had one thread when it was entered */
     bool running;         /* a segment: its user code may not wait for another one's values */
+    bool
+        relays; /* the view that is recorded is what its argument becomes, and that counts as a write */
     const sn_state *owner;
     Capture *paused; /* the one around it that waited already when this one was paused */
     ErrorSlot *failed_elsewhere; /* raised while another thread ran a segment, or NULL */
@@ -352,6 +355,8 @@ int trace_root_input(const Trace *trace, Operand value);
 /* capture_relayout.c: self is about to change its layout in place. *recorded: it is a result of the current segment and the
  * view that it becomes is to be recorded; else self is made, and the view is not to be captured. */
 Status capture_relayout(sn_tensor *self, bool *recorded);
+/* Around the recording of that view: whether it counts as a write (that of detach_ doesn't). */
+void capture_relays(bool on);
 /* self and old have exchanged what they stand for. */
 void capture_exchanged(sn_tensor *self, sn_tensor *old);
 /* self is now such a view: the version of the input that it shows goes up at the call [semantics C3]. */

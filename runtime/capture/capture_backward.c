@@ -190,6 +190,7 @@ static bool capture_run(const TapeRun *run, Status *status) {
     Capture *const c = state_get()->capture;
     *status = make_foreign(c, run->roots, run->n_roots);
     if (*status == ST_OK && run->xs) *status = make_foreign(c, run->xs, run->n_xs);
+    if (*status == ST_OK && run->grads) *status = make_foreign(c, run->grads, run->n_roots);
     if (*status != ST_OK) return true;
     if (!c) return false;
     const bool entered = capture_enter(c);
@@ -201,6 +202,8 @@ static bool capture_run(const TapeRun *run, Status *status) {
         *status = capture_flush_tensor(run->roots[i]);
     for (int i = 0; i < run->n_xs && *status == ST_OK; i++)
         *status = capture_flush_tensor(run->xs[i]);
+    for (int i = 0; run->grads && i < run->n_roots && *status == ST_OK; i++)
+        if (run->grads[i]) *status = capture_flush_tensor(run->grads[i]);
     if (*status != ST_OK) return true;
     Capture *const suspended = capture_suspend();
     *status = before_accumulation(c, run);

@@ -44,6 +44,11 @@ Status capture_relayout(sn_tensor *self, bool *recorded) {
     return status;
 }
 
+void capture_relays(bool on) {
+    Capture *const c = capture_current();
+    if (c) c->relays = on;
+}
+
 static void replace(sn_tensor **at, sn_tensor *old, sn_tensor *now) {
     if (*at != old) return;
     tensor_retain(now);

@@ -224,6 +224,12 @@ static int memory_of(const Trace *trace, Operand o) {
     return -1 - trace->inputs.at[operand_input(o)].storage_number;
 }
 
+/* That of an input was counted at the call. */
+static void count_relaid(const Trace *trace, const TraceOp *op, int *by_value) {
+    const int memory = memory_of(trace, op->operands[0]);
+    if (memory >= 0) by_value[memory]++;
+}
+
 static void count_op(const Trace *trace, const TraceOp *op, int *by_value, int *by_storage) {
     const int first = op->form == FORM_inplace ? 0 : op->n_operands - op->row->n_out,
               last = op->form == FORM_inplace ? 1 : op->n_operands;
@@ -244,15 +250,20 @@ static void add_count(Variant *v, int input, int output, int *uncounted) {
 }
 
 Status variant_plan_writes(Variant *v, const Trace *trace) {
-    if (!trace->writes) return ST_OK;
+    if (!trace->writes && !trace->relaid) return ST_OK;
     int *const by_value = ARENA_ARRAY(v->arena, int, trace->values.n), *const by_storage =
                                                                            ARENA_ARRAY(
                                                                                v->arena, int,
                                                                                trace->n_storages);
     v->counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
     if (!by_value || !by_storage || !v->counts) return ST_MEMORY;
-    for (int i = 0; i < trace->ops.n; i++)
-        count_op(trace, trace->ops.at[i].op, by_value, by_storage);
+    for (int i = 0; i < trace->ops.n; i++) {
+        const TraceOp *const op = trace->ops.at[i].op;
+        if (op->relaid)
+            count_relaid(trace, op, by_value);
+        else
+            count_op(trace, op, by_value, by_storage);
+    }
     for (int s = 0; s < trace->n_storages; s++) by_storage[s]--; /* the launch's own */
     for (int i = 0; i < v->n_graph_inputs; i++)
         add_count(v, i, -1,

@@ -143,8 +143,10 @@ static Status add_list(const OpCall *call, int i, uint64_t *keys) {
 
 static Status add_outs(const OpCall *call, uint64_t *keys) {
     for (int i = 0; i < call->row->n_out; i++) {
-        if (!call->out_args[i]) return error_raise(ST_ARGUMENT, "argument 'out' is NULL");
-        *keys |= call->out_args[i]->keys;
+        sn_tensor *const out = call->out_args[i];
+        if (!out) return error_raise(ST_ARGUMENT, "argument 'out' is NULL");
+        if (UNLIKELY(out->placeholder != NULL)) TRY(make_foreign(out));
+        *keys |= out->keys;
     }
     return ST_OK;
 }

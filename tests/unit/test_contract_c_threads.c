@@ -121,6 +121,27 @@ START_TEST(c13_a_placeholder_of_one_call_is_an_input_of_another) {
 }
 END_TEST
 
+static sn_status writes_it(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const e = sn_exp(x), *const n = sn_neg(x);
+    sn_add_out(((Host *)sn_closure(f))->shown, x, x);
+    return sn_out(f, 0, sn_sum(sn_add(sn_mul(e, n), n)));
+}
+
+START_TEST(c13_a_placeholder_of_one_call_is_written_by_another) {
+    Host host = {0};
+    host.other = sn_compile(writes_it, &host, NULL);
+    sn_function *const fn = sn_compile(lends, &host, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const one = sn_ones(SN_INTS(6), SN_F32), *const n = sn_neg(one);
+        ck_assert(same_bits(SN_CALL(fn, F32(i, 6)), sn_full(SN_INTS(6), sn_float(4), SN_F32)));
+        ck_assert_int_eq(host.flag, SN_OK);
+        ck_assert(host.item == sn_item(sn_sum(sn_add(sn_mul(sn_exp(one), n), n))));
+    }
+    sn_function_free(fn);
+    sn_function_free(host.other);
+}
+END_TEST
+
 static void *goes_backward(void *context) { /* an op on it is recorded, and it has its history */
     Host *const host = context;
     const bool tracks = sn_requires_grad(host->shown);
@@ -488,6 +509,7 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, c13_another_thread_gets_the_value, 0, 3);
     tcase_add_test(tests, c13_a_placeholder_of_one_call_is_an_input_of_another);
+    tcase_add_test(tests, c13_a_placeholder_of_one_call_is_written_by_another);
     tcase_add_test(tests, c13_another_thread_gets_the_history);
     tcase_add_test(tests, c13_random_numbers_are_the_owners);
     tcase_add_test(tests, c13_an_error_reaches_both_threads);

@@ -288,6 +288,45 @@ START_TEST(g4_gradients_that_are_asked_for_break_and_say_so) {
 }
 END_TEST
 
+/* The root's gradient is a value of the segment, or of an earlier one behind a write to what it is computed from. */
+typedef struct Given {
+    sn_tensor *w;
+    int flags;
+    bool earlier;
+} Given;
+
+static sn_status goes_with_a_given_gradient(sn_frame *f) {
+    const Given *const g = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *const grad = sn_cos(x);
+    if (g->earlier) {
+        sn_graph_break("the gradient is of an earlier segment");
+        sn_add_scalar_(x, sn_float(1));
+    }
+    sn_tensor *const y = sn_mul(g->w, g->w);
+    sn_backward_ex(SN_TENSORS(y), SN_TENSORS(grad), (uint32_t)g->flags);
+    return sn_out(f, 0, sn_detach(y));
+}
+
+START_TEST(g4_a_gradient_that_is_given_may_be_pending) {
+    static const Given cases[] = {{.flags = 0},
+                                  {.flags = SN_RETAIN_GRAPH},
+                                  {.flags = SN_CREATE_GRAPH},
+                                  {.flags = 0, .earlier = true},
+                                  {.flags = SN_RETAIN_GRAPH, .earlier = true}};
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        Given fast = cases[i], slow = cases[i];
+        fast.w = LEAF(1, 4), slow.w = LEAF(1, 4);
+        const Twin twin = twin_new(goes_with_a_given_gradient, &fast, &slow, NULL);
+        for (int k = 0; k < 4; k++) {
+            sn_tensor *const a = F32((uint64_t)k, 4), *const b = sn_clone(a);
+            twin_call(twin, SN_TENSORS(a), SN_TENSORS(b));
+            ck_assert_msg(same_bits(sn_grad(fast.w), sn_grad(slow.w)), "case %d, call %d", i, k);
+        }
+        twin_free(twin);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         g4_a_leaf_that_is_not_reached_keeps_its_gradient,
@@ -295,6 +334,7 @@ int main(void) {
         g3_results_of_a_step_have_the_history_that_its_backward_left,
         g3_a_result_that_the_backward_has_not_reached_keeps_its_history,
         g4_gradients_that_are_asked_for_break_and_say_so,
+        g4_a_gradient_that_is_given_may_be_pending,
     };
     return contract_main("test_contract_g_captured", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -49,6 +49,18 @@ END_TEST
 
 static sn_status softmax(sn_frame *f) { return sn_out(f, 0, sn_softmax(sn_in(f, 0), -1)); }
 
+static sn_status part_of_remainder(sn_frame *f) {
+    sn_tensor *const part = sn_narrow(sn_remainder(sn_in(f, 0), sn_in(f, 1)), 0, 0, 3);
+    return sn_out(f, 0, sn_add(part, part));
+}
+
+/* That of ints would be made whole: a divisor may be 0 in the other rows [C8]. */
+START_TEST(a_part_of_a_float_remainder_is_1_kernel) {
+    sn_tensors in = SN_TENSORS(F32(1, 6, 8), F32(2, 6, 8));
+    ck_assert_int_eq(kernels_of(part_of_remainder, NULL, in), 1);
+}
+END_TEST
+
 START_TEST(softmax_is_1_kernel) {
     ck_assert_int_eq(kernels_of(softmax, NULL, SN_TENSORS(F32(1, 20, 100))), 1);
 }
@@ -313,6 +325,7 @@ int main(void) {
         a_times_2_plus_b_is_1_kernel,
         layer_norm_of_gelu_and_residual_is_1_kernel,
         softmax_is_1_kernel,
+        a_part_of_a_float_remainder_is_1_kernel,
         linear_bias_gelu_is_1_kernel,
         log_softmax_and_nll_loss_are_1_kernel,
         cross_entropy_is_1_kernel,
