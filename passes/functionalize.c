@@ -73,17 +73,21 @@ static void add_store(Rewrite *rewrite, GVal *value, int input) {
 /* reading ------------------------------------------------------------------------------------- */
 
 /* The view chain again, from the base on, as eager gives a view of a written base a history of its own: no two views share
- * the links of their chains, which would add their gradients in another order [semantics G1]. Depth: its length. */
+ * the links of their chains, which would add their gradients in another order [semantics G1]. To the tape an _unsafe_view is
+ * no view but a base. Depth: the chain's length. */
 static GVal *replay(Rewrite *rewrite, const Alias *alias, Node *before) {
     Graph *const graph = rewrite->graph;
-    if (alias->parent < 0) return rewrite->stores.at[alias->storage].base;
+    const Store *const store = &rewrite->stores.at[alias->storage];
+    if (alias->parent < 0) return store->base;
+    if (alias->view->row->id == OP__unsafe_view && alias->version == store->version)
+        return alias->now;
     GVal *const parent = replay(rewrite, &rewrite->aliases[alias->parent], before);
     if (!parent) return NULL;
     Arg args[MAX_ARGS];
     memcpy(args, alias->view->args, sizeof(Arg) * (size_t)alias->view->row->n_params);
     args[0] = A_VAL(&parent->base);
     const NewNodes saved = nodes_like(graph, alias->view, before);
-    if (rewrite->stores.at[alias->storage].recorded > alias->made) graph->modes &= ~NODE_no_grad;
+    if (store->recorded > alias->made) graph->modes &= ~NODE_no_grad;
     Node *const node = graph_append(graph, alias->view->row, FORM_functional, args);
     nodes_restore(graph, saved);
     return node ? &node->outs[alias->index] : NULL;
@@ -201,15 +205,35 @@ static Val *coerced(Graph *graph, Val *value, const Meta *layout, bool strides_t
              A_INT(layout->dtype));
 }
 
-static Status write_alias(Rewrite *rewrite, const Alias *alias, Val *value, bool no_grad) {
+/* _unsafe_view of a whole temporary: no view to the tape, so what is written has the history of the write alone. */
+static bool is_other_shape(const Rewrite *rewrite, const Alias *alias) {
+    if (alias->parent < 0 || alias->view->row->id != OP__unsafe_view) return false;
+    const Store *const store = &rewrite->stores.at[alias->storage];
+    return rewrite->aliases[alias->parent].parent < 0 && store->input < 0 &&
+           store->base->base.meta->contiguous && alias->meta->contiguous;
+}
+
+/* What the whole storage holds once `value` is written through the alias; NULL raised. */
+static Val *written_base(Rewrite *rewrite, Alias *alias, const Store *store, Val *value) {
+    Graph *const graph = rewrite->graph;
+    Builder *const b = &graph->builder;
+    const Meta *const meta = alias->meta, *const whole = store->base->base.meta;
+    const bool other_shape = is_other_shape(rewrite, alias);
+    Val *const own = coerced(graph, value, meta, alias->parent < 0 || other_shape);
+    if (!own || alias->parent < 0) return own;
+    if (!other_shape)
+        return E(b, view_scatter, V(&store->base->base), V(own), A_INTS(meta->sizes, meta->rank),
+                 A_INTS(meta->strides, meta->rank), I(alias->offset));
+    alias->now = gval(own);
+    alias->version = store->version + 1;
+    return E(b, _unsafe_view, V(own), A_INTS(whole->sizes, whole->rank));
+}
+
+static Status write_alias(Rewrite *rewrite, Alias *alias, Val *value, bool no_grad) {
     Graph *const graph = rewrite->graph;
     Store *const store = &rewrite->stores.at[alias->storage];
     const Meta *const meta = alias->meta;
-    Val *base = coerced(graph, value, meta, alias->parent < 0);
-    if (base && alias->parent >= 0)
-        base =
-            E(&graph->builder, view_scatter, V(&store->base->base), V(base),
-              A_INTS(meta->sizes, meta->rank), A_INTS(meta->strides, meta->rank), I(alias->offset));
+    Val *const base = written_base(rewrite, alias, store, value);
     if (!base)
         return error_raise(ST_INTERNAL, "a write of %s was not emitted", dtype_name(meta->dtype));
     if (no_grad)

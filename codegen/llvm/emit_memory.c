@@ -249,16 +249,29 @@ static void store_masked(Emitter *e, const char *how, Value v, Value pointer, in
     emit_intrinsic(e, how, types, 2, args, 4);
 }
 
-/* One element for all lanes, from the first: where that does not exist it may hold anything (of a gather). */
+/* The first lane that is set; none: the last one. */
+static Value first_set(Emitter *e, Value mask) {
+    const LLVMTypeRef bits_type = LLVMIntTypeInContext(e->context, (unsigned)e->lanes);
+    LLVMTypeRef types[1] = {bits_type};
+    const Value last = LLVMConstInt(bits_type, 1ull << (e->lanes - 1), 0);
+    Value args[2] = {LLVMBuildOr(e->b, LLVMBuildBitCast(e->b, mask, bits_type, ""), last, ""),
+                     LLVMConstInt(e->i1, 1, 0)};
+    const Value lane = emit_intrinsic(e, "llvm.cttz", types, 1, args, 2);
+    return LLVMBuildZExt(e->b, lane, e->i64, "");
+}
+
+/* One element for all lanes, from one that exists: the others may hold anything (of a gather). */
 static void store_first(Emitter *e, LLVMTypeRef type, Value v, Value pointer, int align) {
     if (!e->frame.mask || e->frame.on_full) {
         LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
         return;
     }
-    const Value exists = LLVMBuildExtractElement(e->b, e->frame.mask, emit_int(e, 0), "");
+    const Value lane = first_set(e, e->frame.mask),
+                element = LLVMBuildExtractElement(e->b, v, lane, ""),
+                exists = LLVMBuildExtractElement(e->b, e->frame.mask, lane, "");
     const LLVMTypeRef one = LLVMVectorType(type, 1);
     LLVMTypeRef types[2] = {one, e->ptr};
-    Value args[4] = {LLVMBuildBitCast(e->b, emit_first_lane(e, v), one, ""), pointer,
+    Value args[4] = {LLVMBuildBitCast(e->b, element, one, ""), pointer,
                      LLVMConstInt(e->i32, (unsigned)align, 0),
                      LLVMBuildBitCast(e->b, exists, LLVMVectorType(e->i1, 1), "")};
     emit_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
@@ -304,13 +317,9 @@ Value emit_index(Emitter *e, const Affine *at) {
 
 /* The block that reports lane k's index of gather i and returns. */
 static void miss(Emitter *e, int i, Value bad, Value index, Value bound) {
-    const LLVMTypeRef bits_type = LLVMIntTypeInContext(e->context, (unsigned)e->lanes);
-    LLVMTypeRef types[1] = {bits_type};
-    Value args[2] = {LLVMBuildBitCast(e->b, bad, bits_type, ""), LLVMConstInt(e->i1, 0, 0)};
-    const Value lane = emit_intrinsic(e, "llvm.cttz", types, 1, args, 2);
-    const Value wide = LLVMBuildZExt(e->b, lane, e->i64, "");
+    const Value lane = first_set(e, bad);
     LLVMBuildStore(e->b, LLVMConstInt(e->i32, (unsigned)i, 0), e->arg[4]);
-    const Value values[2] = {LLVMBuildExtractElement(e->b, index, wide, ""), bound};
+    const Value values[2] = {LLVMBuildExtractElement(e->b, index, lane, ""), bound};
     const size_t offsets[2] = {offsetof(NestError, index), offsetof(NestError, bound)};
     for (int k = 0; k < 2; k++) {
         const Value offset = LLVMConstInt(e->i64, offsets[k], 0);

@@ -716,7 +716,7 @@ static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, St
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
     if (UNLIKELY(!entry || node->op.row != call->row || node->op.form != call->form ||
-                 node->op.modes != current_modes(state) || !entry->args ||
+                 node->op.modes != current_modes(state) || node->op.relaid || !entry->args ||
                  out_tracks(c, call, state)))
         return false;
     const int touched = c->trace->inputs.n;

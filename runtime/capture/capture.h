@@ -117,8 +117,7 @@ struct Capture {
     pthread_mutex_t lock; /* of all below, see runtime/capture/capture_thread.c */
     bool lock_taken;      /* else the process had one thread when it was entered */
     bool running;         /* a segment: its user code may not wait for another one's values */
-    bool
-        relays; /* the view that is recorded is what its argument becomes, and that counts as a write */
+    bool relays;          /* what is recorded has TraceOp.relaid */
     const sn_state *owner;
     Capture *paused; /* the one around it that waited already when this one was paused */
     ErrorSlot *failed_elsewhere; /* raised while another thread ran a segment, or NULL */

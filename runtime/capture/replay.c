@@ -226,6 +226,15 @@ static Variant *variant_of(const Trace *trace) {
     return v;
 }
 
+/* Its version goes up at the call of the op. */
+static bool relays_an_input(const Trace *trace) {
+    for (int i = 0; trace->relaid && i < trace->ops.n; i++) {
+        const TraceOp *const op = trace->ops.at[i].op;
+        if (op->relaid && trace_root_input(trace, op->first_value) >= 0) return true;
+    }
+    return false;
+}
+
 static const char *refusal(const Capture *c, const Trace *trace, const Variant *v, int n_out) {
     for (int i = 0; i < c->traces.n; i++)
         if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return "the graph breaks";
@@ -233,6 +242,7 @@ static const char *refusal(const Capture *c, const Trace *trace, const Variant *
     if (!v) return NULL; /* not yet: the next call may do */
     if (strided_counts_from_an_input(trace)) return "as_strided counts from the storage's start";
     if (trace->gradients) return "sn_backward sets .grad, which replay would not";
+    if (relays_an_input(trace)) return "a view of an input changes its layout in place";
     if (v->training) return "gradients flow out of it";
     if (v->n_graph_inputs > MAX_TENSORS || v->n_outputs > MAX_TENSORS || n_out > MAX_TENSORS)
         return "too many tensors";

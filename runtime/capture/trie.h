@@ -31,9 +31,8 @@ static inline int operand_input(Operand o) { return -1 - o; }
 typedef struct TraceOp {
     const OpRow *row;
     OpForm form;
-    uint8_t modes; /* NODE_ bits of ir/graph.h */
-    bool
-        relaid; /* a view that its argument's handle becomes (t_): a write to the memory, for versions */
+    uint8_t modes;   /* NODE_ bits of ir/graph.h */
+    bool relaid;     /* a view that its argument's handle becomes (t_): counts as a write */
     const Arg *args; /* row->n_params: kinds, lengths, and what is structure */
     int n_operands;
     const Operand *operands; /* tensors in argument order (lists flattened), then out tensors */
