@@ -54,6 +54,10 @@ static inline bool arg_is_number(const Arg *a) {
            a->kind == ARG_runtime;
 }
 static inline double arg_double(const Arg *a) { return a->kind == ARG_float ? a->f : (double)a->i; }
+/* A symbolic int as it is now, by a guard. */
+static inline double arg_double_now(SymEnv *env, const Arg *a) {
+    return a->kind == ARG_int ? (double)sym_concrete(env, a->i) : arg_double(a);
+}
 /* A position as Python slices it: negative from the end, limited to 0..size. None: `fallback`. */
 int64_t slice_position(SymEnv *env, const Arg *given, int64_t fallback, int64_t size);
 

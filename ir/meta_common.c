@@ -300,27 +300,22 @@ static Status broadcast_all(const MetaCall *call, const Elementwise *e, MetaOut 
     return ST_OK;
 }
 
-/* As the broadcast has decided: a size and a number may be equal only by a guard. */
-static bool same_sizes(SymEnv *env, const Meta *a, const Meta *b) {
-    if (a->rank != b->rank) return false;
-    for (int i = 0; i < a->rank; i++)
-        if (!sym_same(env, a->sizes[i], b->sizes[i])) return false;
+bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n) {
+    for (int i = 0; i < n; i++)
+        if (!sym_same(env, a[i], b[i])) return false;
     return true;
 }
 
-static bool same_layout(SymEnv *env, const Meta *a, const Meta *b) {
-    for (int i = 0; i < a->rank; i++)
-        if (!sym_same(env, a->strides[i], b->strides[i])) return false;
-    return true;
-}
-
-/* PyTorch's fast set-up, for operands of equal sizes; false: none of its three cases. */
+/* PyTorch's fast set-up, for operands of equal sizes; false: none of its three cases. Sizes are equal as the broadcast has
+ * decided: a size and a number may be so only by a guard. */
 static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
     const Meta *first = e->in[0];
     bool contiguous = true, channels_last = true;
     for (int i = 0; i < e->n; i++) {
-        if (!same_sizes(env, e->in[i], first)) return false;
-        contiguous = contiguous && meta_decide_contiguous(env, e->in[i]);
+        const Meta *const in = e->in[i];
+        if (in->rank != first->rank || !all_same(env, in->sizes, first->sizes, in->rank))
+            return false;
+        contiguous = contiguous && meta_decide_contiguous(env, in);
     }
     if (contiguous) {
         meta_contiguous_strides(env, first->sizes, first->rank, strides);
@@ -332,7 +327,7 @@ static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
     for (int i = 0; !channels_last && i < e->n; i++) {
         if (!dense_non_overlapping(env, e->in[i]->sizes, e->in[i]->strides, first->rank))
             return false;
-        if (!same_layout(env, first, e->in[i])) return false;
+        if (!all_same(env, first->strides, e->in[i]->strides, first->rank)) return false;
     }
     if (!channels_last) {
         memcpy(strides, first->strides, sizeof *strides * (size_t)first->rank);

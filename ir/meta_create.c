@@ -119,11 +119,6 @@ Status meta_scalar_tensor(MetaCall *call) {
     return numbers_fit(call, call->out[0].dtype);
 }
 
-/* Float bounds are computed with as doubles: a symbolic number beside them is guarded. */
-static double number_now(const MetaCall *call, const Arg *a) {
-    return a->kind == ARG_int ? (double)sym_concrete(call->env, a->i) : arg_double(a);
-}
-
 /* The number of steps from start to before end: exact in ints, by double division else. */
 static Status arange_count(const MetaCall *call, const Arg *start, const Arg *end, const Arg *step,
                            int64_t *count) {
@@ -142,8 +137,8 @@ static Status arange_count(const MetaCall *call, const Arg *start, const Arg *en
         *count = size == 1 ? span : sym_div(env, sym_add(env, span, size - 1), size);
         return ST_OK;
     }
-    const double first = number_now(call, start), last = number_now(call, end),
-                 by = number_now(call, step), steps = (last - first) / by;
+    const double first = arg_double_now(env, start), last = arg_double_now(env, end),
+                 by = arg_double_now(env, step), steps = (last - first) / by;
     if (!isfinite(by)) return meta_fail(call, ST_VALUE, "step must be finite, not %g", by);
     if (by == 0) return meta_fail(call, ST_VALUE, "step must not be 0");
     if (!isfinite(steps) || steps < 0 || steps > 9e15)

@@ -37,6 +37,8 @@ void out_like(const MetaCall *call, int i, const Meta *meta, DType dtype); /* pr
 MetaOut *out_list(MetaCall *call, int i); /* the i-th of a Tensor[] result, NULL past the room */
 /* sizes >= 0, product fits */
 Status check_numel(const MetaCall *call, const int64_t *sizes, int n);
+/* Equal one by one; where structure leaves it open, by a guard. */
+bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n);
 /* Strides that preserve_format gives: own ones if dense and non-overlapping, else by permutation. */
 void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides);
 bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);

@@ -8,10 +8,7 @@ static Status check_cast(const MetaCall *call, DType from, DType to) {
 }
 
 static bool equal_sizes(SymEnv *env, const Meta *a, const MetaOut *b) {
-    if (a->rank != b->rank) return false;
-    for (int i = 0; i < a->rank; i++)
-        if (!sym_same(env, a->sizes[i], b->sizes[i])) return false;
-    return true;
+    return a->rank == b->rank && all_same(env, a->sizes, b->sizes, a->rank);
 }
 
 /* The result of a written form is what was written: its dtype and strides, the rule's sizes. */

@@ -162,9 +162,11 @@ static Value load_whole(Emitter *e, LLVMTypeRef vector, Value pointer, int align
     return v;
 }
 
+static bool all_exist(const Emitter *e) { return !e->frame.mask || e->frame.on_full; }
+
 /* Contiguous lanes: whole where they all exist, else masked. */
 static Value load_next(Emitter *e, LLVMTypeRef vector, Value pointer, int align) {
-    if (!e->frame.mask || e->frame.on_full) return load_whole(e, vector, pointer, align);
+    if (all_exist(e)) return load_whole(e, vector, pointer, align);
     return masked_load(e, vector, pointer, align);
 }
 
@@ -243,9 +245,10 @@ void emit_loads(Emitter *e, const bool *needed) {
     }
 }
 
-static void store_masked(Emitter *e, const char *how, Value v, Value pointer, int align) {
+static void store_masked(Emitter *e, const char *how, Value v, Value pointer, Value mask,
+                         int align) {
     LLVMTypeRef types[2] = {LLVMTypeOf(v), LLVMTypeOf(pointer)};
-    Value args[4] = {v, pointer, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e)};
+    Value args[4] = {v, pointer, LLVMConstInt(e->i32, (unsigned)align, 0), mask};
     emit_intrinsic(e, how, types, 2, args, 4);
 }
 
@@ -262,7 +265,7 @@ static Value first_set(Emitter *e, Value mask) {
 
 /* One element for all lanes, from one that exists: the others may hold anything (of a gather). */
 static void store_first(Emitter *e, LLVMTypeRef type, Value v, Value pointer, int align) {
-    if (!e->frame.mask || e->frame.on_full) {
+    if (all_exist(e)) {
         LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
         return;
     }
@@ -270,11 +273,8 @@ static void store_first(Emitter *e, LLVMTypeRef type, Value v, Value pointer, in
                 element = LLVMBuildExtractElement(e->b, v, lane, ""),
                 exists = LLVMBuildExtractElement(e->b, e->frame.mask, lane, "");
     const LLVMTypeRef one = LLVMVectorType(type, 1);
-    LLVMTypeRef types[2] = {one, e->ptr};
-    Value args[4] = {LLVMBuildBitCast(e->b, element, one, ""), pointer,
-                     LLVMConstInt(e->i32, (unsigned)align, 0),
-                     LLVMBuildBitCast(e->b, exists, LLVMVectorType(e->i1, 1), "")};
-    emit_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
+    store_masked(e, "llvm.masked.store", LLVMBuildBitCast(e->b, element, one, ""), pointer,
+                 LLVMBuildBitCast(e->b, exists, LLVMVectorType(e->i1, 1), ""), align);
 }
 
 static void store_whole(Emitter *e, Value v, Value pointer, int align) {
@@ -298,12 +298,12 @@ void emit_store(Emitter *e, int i) {
         store_first(e, type, v, pointer, dtype_bytes(dtype));
     else if (kind == LANES_next && e->streaming && emit_may_stream(e, i))
         emit_stream_store(e, i, v, pointer);
-    else if (kind == LANES_next && (!e->frame.mask || e->frame.on_full))
+    else if (kind == LANES_next && all_exist(e))
         store_whole(e, v, pointer, dtype_bytes(dtype));
     else if (kind == LANES_next)
-        store_masked(e, "llvm.masked.store", v, pointer, dtype_bytes(dtype));
+        store_masked(e, "llvm.masked.store", v, pointer, e->frame.mask, dtype_bytes(dtype));
     else
-        store_masked(e, "llvm.masked.scatter", v, element(e, type, pointer, spread),
+        store_masked(e, "llvm.masked.scatter", v, element(e, type, pointer, spread), mask_or_all(e),
                      dtype_bytes(dtype));
 }
 

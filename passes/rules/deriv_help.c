@@ -7,9 +7,7 @@ Status deriv_number(const Deriv *d, int arg, double *out) {
     if (d->args[arg].kind == ARG_runtime)
         return error_raise(ST_UNSUPPORTED, "derivative of %s: argument '%s' must be a constant",
                            d->row->name, d->row->params[arg].name);
-    const Arg *const a = &d->args[arg];
-    *out =
-        a->kind == ARG_int && sym_is(a->i) ? (double)sym_concrete(d->b->env, a->i) : arg_double(a);
+    *out = arg_double_now(d->b->env, &d->args[arg]);
     return ST_OK;
 }
 

@@ -405,29 +405,38 @@ static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, con
     return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
 }
 
-/* Of this capture: the dispatcher has made those of other threads. */
-static bool is_earlier(const Capture *c, const Val *val) {
-    const struct Placeholder *const p = val ? tensor_of((Val *)val)->placeholder : NULL;
-    return p && p->trace != c->trace;
-}
+typedef Status TensorVisit(Capture *c, sn_tensor *t);
 
-/* An argument that an earlier segment left unmade; NULL: none. */
-static sn_tensor *earlier_value(const Capture *c, const OpCall *call) {
+/* Arguments, list elements and out tensors. */
+static Status each_tensor(Capture *c, const OpCall *call, TensorVisit *visit) {
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor && is_earlier(c, a->val)) return tensor_of(a->val);
+        if (a->kind == ARG_tensor && a->val) TRY(visit(c, tensor_of(a->val)));
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (is_earlier(c, a->vals[k])) return tensor_of(a->vals[k]);
+            if (a->vals[k]) TRY(visit(c, tensor_of(a->vals[k])));
     }
     for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
-        if (is_earlier(c, &call->out_args[i]->base)) return call->out_args[i];
-    return NULL;
+        TRY(visit(c, call->out_args[i]));
+    return ST_OK;
 }
 
-/* They are made before anything is touched: behind pending writes that ends the segment, whose values are earlier ones then. */
+static Status make(Capture *c, sn_tensor *t) {
+    (void)c;
+    return capture_flush_tensor(t);
+}
+
+Status capture_make_earlier(Capture *c, sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    return p && p->trace != c->trace ? capture_flush_tensor(t) : ST_OK;
+}
+
+/* Before anything is touched: behind pending writes that ends the segment, whose values are earlier ones then. */
 static Status make_earlier(Capture *c, const OpCall *call) {
-    sn_tensor *t;
-    while ((t = earlier_value(c, call)) != NULL) TRY(capture_flush_tensor(t));
+    const Trace *before;
+    do {
+        before = c->trace;
+        TRY(each_tensor(c, call, capture_make_earlier));
+    } while (c->trace != before);
     return ST_OK;
 }
 
@@ -556,15 +565,7 @@ static Status make_arguments(Capture *c, const OpCall *call, const char *reason)
     count_outside(c, call, reason);
     if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
     TRY(may_write(call) ? capture_settle(reason) : capture_flush(c, reason, state_get()->site));
-    for (int i = 0; i < call->row->n_params; i++) {
-        const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor && a->val) TRY(capture_flush_tensor(tensor_of(a->val)));
-        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) TRY(capture_flush_tensor(tensor_of(a->vals[k])));
-    }
-    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
-        TRY(capture_flush_tensor(call->out_args[i]));
-    return ST_OK;
+    return each_tensor(c, call, make);
 }
 
 /* Bytes of inputs that nobody holds any more but this pending work. */
@@ -706,7 +707,7 @@ static inline bool is_plain(const Capture *c, const sn_state *state, const OpCal
     const Trace *const trace = c->trace;
     return state->include & ~state->exclude & KEY_BIT(capture) && state->error.status == ST_OK &&
            !state->emission && !state->modes && !capture_was_left(c) && !c->failed_elsewhere &&
-           !c->symbols && !c->relays && !(c->eager_checks && call->row->flags & OPF_check) &&
+           !c->symbols && !(c->eager_checks && call->row->flags & OPF_check) &&
            !override_covers(call->row) && !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set() &&
            !bound_is_near(trace, state);
 }
@@ -716,8 +717,8 @@ static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, St
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
     if (UNLIKELY(!entry || node->op.row != call->row || node->op.form != call->form ||
-                 node->op.modes != current_modes(state) || node->op.relaid || !entry->args ||
-                 out_tracks(c, call, state)))
+                 node->op.modes != current_modes(state) || node->op.relaid != c->relays ||
+                 !entry->args || out_tracks(c, call, state)))
         return false;
     const int touched = c->trace->inputs.n;
     const bool matches = match(c, call, &node->op, entry);

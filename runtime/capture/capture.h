@@ -151,6 +151,8 @@ Status capture_flush(Capture *capture, const char *reason, const void *site);
 Status capture_flush_tensor(sn_tensor *tensor);
 /* The same for something else than a value that is read; reason: static text of the break. */
 Status capture_make(sn_tensor *tensor, const char *reason);
+/* The same where it is a value of another segment than the current one, which that may end. */
+Status capture_make_earlier(Capture *capture, sn_tensor *tensor);
 /* The call has done something that no segment repeats. What it does about it next is no other thing. */
 static inline void capture_note_outside(Capture *capture, const char *reason) {
     if (!capture->outside) capture->outside = reason;
@@ -348,8 +350,8 @@ Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *
 const char *strided_refusal(const Trace *trace, const OpCall *call);
 int64_t strided_origin(const Trace *trace, Operand self);
 bool strided_counts_from_an_input(const Trace *trace);
-/* The input whose memory a value is a view of, by views alone; -1: none. */
-int trace_root_input(const Trace *trace, Operand value);
+/* The input, or the value, whose memory an operand is a view of, by views alone. */
+Operand trace_root(const Trace *trace, Operand at);
 
 /* capture_relayout.c: self is about to change its layout in place. *recorded: it is a result of the current segment and the
  * view that it becomes is to be recorded; else self is made, and the view is not to be captured. */

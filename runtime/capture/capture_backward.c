@@ -147,7 +147,7 @@ static Status before_accumulation(Capture *c, const TapeRun *run) {
 }
 
 static Status make_foreign(const Capture *c, sn_tensor *const *ts, int n) {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; ts && i < n; i++) {
         const struct Placeholder *const p = ts[i] ? ts[i]->placeholder : NULL;
         if (p && p->capture != c) TRY(capture_flush_foreign(ts[i]));
     }
@@ -155,11 +155,15 @@ static Status make_foreign(const Capture *c, sn_tensor *const *ts, int n) {
 }
 
 /* What the caller gives may be an earlier segment's value; to make it may end the roots' segment. */
-static Status make_grads(const Capture *c, const TapeRun *run) {
-    for (int i = 0; run->grads && i < run->n_roots; i++) {
-        const struct Placeholder *const p = run->grads[i] ? run->grads[i]->placeholder : NULL;
-        if (p && p->trace != c->trace) TRY(capture_flush_tensor(run->grads[i]));
-    }
+static Status make_grads(Capture *c, const TapeRun *run) {
+    for (int i = 0; run->grads && i < run->n_roots; i++)
+        if (run->grads[i]) TRY(capture_make_earlier(c, run->grads[i]));
+    return ST_OK;
+}
+
+static Status make_all(sn_tensor *const *ts, int n) {
+    for (int i = 0; ts && i < n; i++)
+        if (ts[i]) TRY(capture_flush_tensor(ts[i]));
     return ST_OK;
 }
 
@@ -189,8 +193,8 @@ static const char *break_reason(const TapeRun *run) {
 static bool capture_run(const TapeRun *run, Status *status) {
     Capture *const c = state_get()->capture;
     *status = make_foreign(c, run->roots, run->n_roots);
-    if (*status == ST_OK && run->xs) *status = make_foreign(c, run->xs, run->n_xs);
-    if (*status == ST_OK && run->grads) *status = make_foreign(c, run->grads, run->n_roots);
+    if (*status == ST_OK) *status = make_foreign(c, run->xs, run->n_xs);
+    if (*status == ST_OK) *status = make_foreign(c, run->grads, run->n_roots);
     if (*status != ST_OK) return true;
     if (!c) return false;
     const bool entered = capture_enter(c);
@@ -198,12 +202,9 @@ static bool capture_run(const TapeRun *run, Status *status) {
     capture_leave(c, entered);
     if (recorded) return true;
     *status = capture_flush(c, break_reason(run), state_get()->site);
-    for (int i = 0; i < run->n_roots && *status == ST_OK; i++)
-        *status = capture_flush_tensor(run->roots[i]);
-    for (int i = 0; i < run->n_xs && *status == ST_OK; i++)
-        *status = capture_flush_tensor(run->xs[i]);
-    for (int i = 0; run->grads && i < run->n_roots && *status == ST_OK; i++)
-        if (run->grads[i]) *status = capture_flush_tensor(run->grads[i]);
+    if (*status == ST_OK) *status = make_all(run->roots, run->n_roots);
+    if (*status == ST_OK) *status = make_all(run->xs, run->n_xs);
+    if (*status == ST_OK) *status = make_all(run->grads, run->n_roots);
     if (*status != ST_OK) return true;
     Capture *const suspended = capture_suspend();
     *status = before_accumulation(c, run);

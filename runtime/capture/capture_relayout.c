@@ -82,7 +82,7 @@ void capture_relaid(sn_tensor *self) {
     const struct Placeholder *const p = self->placeholder;
     if (!c || p->trace != c->trace) return;
     const bool entered = capture_enter(c);
-    const int input = trace_root_input(c->trace, p->value);
-    if (input >= 0) tensor_written(c->trace->inputs.at[input].tensor);
+    const Operand root = trace_root(c->trace, p->value);
+    if (operand_is_input(root)) tensor_written(c->trace->inputs.at[operand_input(root)].tensor);
     capture_leave(c, entered);
 }

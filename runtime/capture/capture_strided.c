@@ -66,13 +66,13 @@ const char *strided_refusal(const Trace *trace, const OpCall *call) {
     return NULL;
 }
 
-int trace_root_input(const Trace *trace, Operand at) {
-    while (!operand_is_input(at)) {
-        const TraceOp *const op = at == OPERAND_ABSENT ? NULL : trace_maker(trace, at);
-        if (!op || op->row->kind != KIND_view) return -1;
+Operand trace_root(const Trace *trace, Operand at) {
+    while (!operand_is_input(at) && at != OPERAND_ABSENT) {
+        const TraceOp *const op = trace_maker(trace, at);
+        if (!op || op->row->kind != KIND_view) return at;
         at = op->operands[0];
     }
-    return operand_input(at);
+    return at;
 }
 
 int64_t strided_origin(const Trace *trace, Operand self) {

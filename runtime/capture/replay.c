@@ -230,7 +230,7 @@ static Variant *variant_of(const Trace *trace) {
 static bool relays_an_input(const Trace *trace) {
     for (int i = 0; trace->relaid && i < trace->ops.n; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
-        if (op->relaid && trace_root_input(trace, op->first_value) >= 0) return true;
+        if (op->relaid && operand_is_input(trace_root(trace, op->first_value))) return true;
     }
     return false;
 }

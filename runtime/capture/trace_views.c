@@ -216,12 +216,9 @@ struct WriteCount {
 
 /* The value that has made the memory, or -1 - the number of an input's storage. */
 static int memory_of(const Trace *trace, Operand o) {
-    while (!operand_is_input(o)) {
-        const TraceOp *const op = trace_maker(trace, o);
-        if (!op || op->row->kind != KIND_view) return o;
-        o = op->operands[0];
-    }
-    return -1 - trace->inputs.at[operand_input(o)].storage_number;
+    const Operand root = trace_root(trace, o);
+    return operand_is_input(root) ? -1 - trace->inputs.at[operand_input(root)].storage_number
+                                  : root;
 }
 
 /* That of an input was counted at the call. */
