@@ -29,17 +29,16 @@ typedef struct CodegenRequest {
     const Nest *const *nests;
     const Buf *const *bufs; /* of each nest's kernel */
     const char *const *names;
-    int isa;                   /* Isa of kernels.h */
-    int l1_bytes, stack_bytes; /* tuning facts: what may be kept per row on the stack */
-    int64_t stream_bytes;      /* a nest that stores more does so past the caches; 0: none does */
+    int isa;                             /* Isa of kernels.h */
+    int l1_bytes, stack_bytes;           /* tuning facts: what may be kept per row on the stack */
+    int64_t stream_bytes;                /* a nest that stores more does so past the caches; 0: none does */
     bool (*failpoint)(const char *name); /* the caller's failpoint(), or NULL */
 } CodegenRequest;
 
 typedef struct LlvmModuleTable {
     uint32_t version;
     const char *(*llvm_version)(void);
-    Status (*compile)(const CodegenRequest *request,
-                      CodegenResult *result); /* thread-safe; own context per call */
+    Status (*compile)(const CodegenRequest *request, CodegenResult *result); /* thread-safe; own context per call */
     /* The text of the optimised module or its assembly, malloc'd; for dumps. NULL on failure. */
     char *(*text)(const CodegenRequest *request, bool assembly);
     void (*free_bytes)(void *bytes);

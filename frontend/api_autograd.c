@@ -8,8 +8,7 @@
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
 
-_Static_assert((int)SN_RETAIN_GRAPH == (int)TAPE_retain &&
-                   (int)SN_CREATE_GRAPH == (int)TAPE_create &&
+_Static_assert((int)SN_RETAIN_GRAPH == (int)TAPE_retain && (int)SN_CREATE_GRAPH == (int)TAPE_create &&
                    (int)SN_ALLOW_UNUSED == (int)TAPE_allow_unused,
                "flags are passed on as they are");
 
@@ -33,17 +32,11 @@ static Status switch_grad(sn_tensor *t, bool on) {
     return tape_requires_grad(t, on);
 }
 
-sn_tensor *sn_requires_grad_(sn_tensor *t, bool on) {
-    return switch_grad(t, on) == ST_OK ? t : NULL;
-}
+sn_tensor *sn_requires_grad_(sn_tensor *t, bool on) { return switch_grad(t, on) == ST_OK ? t : NULL; }
 
-bool sn_requires_grad(sn_tensor *t) {
-    return tensor_valid(t, "sn_requires_grad") == ST_OK && capture_requires_grad(t);
-}
+bool sn_requires_grad(sn_tensor *t) { return tensor_valid(t, "sn_requires_grad") == ST_OK && capture_requires_grad(t); }
 
-sn_tensor *sn_grad(sn_tensor *t) {
-    return tensor_valid(t, "sn_grad") == ST_OK ? tape_grad(t) : NULL;
-}
+sn_tensor *sn_grad(sn_tensor *t) { return tensor_valid(t, "sn_grad") == ST_OK ? tape_grad(t) : NULL; }
 
 sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     Status status = tensor_valid(t, "sn_grad_set");
@@ -58,12 +51,11 @@ static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, con
         return error_raise(ST_ARGUMENT, "%s: flags 0x%x are unknown", what, flags);
     if (roots.n < 0 || roots.n > INT32_MAX)
         return error_raise(ST_ARGUMENT, "%s: a list of %lld tensors", what, (long long)roots.n);
-    if (roots.n && !roots.data)
-        return error_raise(ST_ARGUMENT, "%s: the list of tensors is NULL", what);
+    if (roots.n && !roots.data) return error_raise(ST_ARGUMENT, "%s: the list of tensors is NULL", what);
     for (int64_t i = 0; i < roots.n; i++) TRY(tensor_valid(roots.data[i], what));
     if (grads.data && grads.n != roots.n)
-        return error_raise(ST_ARGUMENT, "%s: %lld gradients for %lld tensors", what,
-                           (long long)grads.n, (long long)roots.n);
+        return error_raise(ST_ARGUMENT, "%s: %lld gradients for %lld tensors", what, (long long)grads.n,
+                           (long long)roots.n);
     return ST_OK;
 }
 
@@ -81,8 +73,7 @@ static sn_status run_from(const void *site, const TapeRun *run) {
 static sn_status backward(sn_tensors roots, sn_tensors grads, uint32_t flags, const void *site) {
     const Status status = check_call(roots, grads, flags, "sn_backward");
     if (status != ST_OK) return (sn_status)status;
-    const TapeRun run = {
-        .roots = roots.data, .n_roots = (int)roots.n, .grads = grads.data, .flags = flags};
+    const TapeRun run = {.roots = roots.data, .n_roots = (int)roots.n, .grads = grads.data, .flags = flags};
     return run_from(site, &run);
 }
 
@@ -95,14 +86,12 @@ sn_status sn_backward_ex(sn_tensors roots, sn_tensors grads, uint32_t flags) {
     return backward(roots, grads, flags, __builtin_return_address(0));
 }
 
-sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_t flags,
-                       sn_tensor **out) {
+sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_t flags, sn_tensor **out) {
     for (int64_t i = 0; out && i < xs.n; i++) out[i] = NULL;
     Status status = check_call(ys, grad_ys, flags, "sn_gradients");
     if (status == ST_OK && (xs.n < 1 || xs.n > INT32_MAX || !xs.data || !out))
         status = error_raise(ST_ARGUMENT, "sn_gradients: no tensors to differentiate by");
-    for (int64_t i = 0; status == ST_OK && i < xs.n; i++)
-        status = tensor_valid(xs.data[i], "sn_gradients");
+    for (int64_t i = 0; status == ST_OK && i < xs.n; i++) status = tensor_valid(xs.data[i], "sn_gradients");
     if (status != ST_OK) return (sn_status)status;
     const TapeRun run = {.roots = ys.data,
                          .n_roots = (int)ys.n,
@@ -137,15 +126,14 @@ void sn_hook_remove(sn_tensor *t, int64_t id) {
 
 /* custom functions and derivatives of custom ops ---------------------------------------------- */
 
-sn_status sn_custom_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in,
-                         sn_tensor **out, int n_out) {
+sn_status sn_custom_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in, sn_tensor **out,
+                         int n_out) {
     return (sn_status)custom_function_call(fn, closure, in, n_in, out, n_out);
 }
 
 static bool has_custom(sn_frame *f) {
     if (f && f->custom) return true;
-    error_raise(ST_STATE, "%s: only bodies of custom functions and derivatives have gradients",
-                f ? f->what : "frame");
+    error_raise(ST_STATE, "%s: only bodies of custom functions and derivatives have gradients", f ? f->what : "frame");
     return false;
 }
 
@@ -163,16 +151,13 @@ sn_status sn_save(sn_frame *f, sn_tensor *t) {
 sn_tensor *sn_saved(sn_frame *f, int i) { return has_custom(f) ? custom_saved_at(f, i) : NULL; }
 
 bool sn_needs_grad(sn_frame *f, int input) {
-    if (f && f->deriv)
-        return deriv_index(f, "input", input, f->deriv->row->n_params) && f->deriv->needs[input];
+    if (f && f->deriv) return deriv_index(f, "input", input, f->deriv->row->n_params) && f->deriv->needs[input];
     return has_custom(f) && custom_needs_grad(f, input);
 }
 
 sn_tensor *sn_grad_of(sn_frame *f, int output) {
     if (f && f->deriv)
-        return deriv_index(f, "output", output, f->deriv->row->n_out)
-                   ? (sn_tensor *)f->deriv->grad_out[output]
-                   : NULL;
+        return deriv_index(f, "output", output, f->deriv->row->n_out) ? (sn_tensor *)f->deriv->grad_out[output] : NULL;
     return has_custom(f) ? custom_grad_of(f, output) : NULL;
 }
 
@@ -183,8 +168,7 @@ static Status set_deriv(sn_frame *f, int input, sn_tensor *grad) {
     if (!grad || !d->needs[input]) return ST_OK;
     const Meta *const meta = d->arg_meta[input];
     if (!meta_same_sizes(meta, grad->base.meta) || meta->dtype != grad->base.meta->dtype)
-        return error_raise(ST_SHAPE, "%s: the gradient of input %d must have its sizes and dtype",
-                           f->what, input);
+        return error_raise(ST_SHAPE, "%s: the gradient of input %d must have its sizes and dtype", f->what, input);
     tensor_retain(grad); /* past the end of the frame's scope; whoever made the frame gives it to
                             the scope outside */
     d->grad_in[input] = &grad->base;

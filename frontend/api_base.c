@@ -51,9 +51,8 @@ int sn_finish(void) {
     if (failed) {
         const sn_error *const error = sn_error_take();
         char op[128];
-        fprintf(stderr, "sinter: SN%d %s error: %s%s%s%s\n", (int)error->code,
-                status_name((Status)error->status), error->message,
-                error_op_suffix(error->message, error->op, op, sizeof op),
+        fprintf(stderr, "sinter: SN%d %s error: %s%s%s%s\n", (int)error->code, status_name((Status)error->status),
+                error->message, error_op_suffix(error->message, error->op, op, sizeof op),
                 error->where[0] ? " at " : "", error->where);
     }
     sn_scope_end(SN_SCOPE_ROOT);
@@ -65,9 +64,8 @@ static sn_status init_with(const sn_init_options *options) {
     char threads[24];
     snprintf(threads, sizeof threads, "%d", (int)options->threads);
     if (options->cache_dir && *options->cache_dir)
-        return (sn_status)error_raise(
-            ST_UNSUPPORTED, "sn_init: cache_dir '%s': compiled code is kept in memory only",
-            options->cache_dir);
+        return (sn_status)error_raise(ST_UNSUPPORTED, "sn_init: cache_dir '%s': compiled code is kept in memory only",
+                                      options->cache_dir);
     return (sn_status)setting_set(state_get(), "threads", threads);
 }
 
@@ -75,8 +73,7 @@ sn_status sn_init(const sn_init_options *options) {
     sn_init_options known = {0}; /* an older program's options are shorter */
     if (options && options->size < sizeof options->size)
         return (sn_status)error_raise(ST_ARGUMENT, "sn_init: options of size %zu", options->size);
-    if (options)
-        memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
+    if (options) memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
     if (known.ignore_environment) settings_ignore_environment(); /* before a state */
     if (state_outside_body("sn_init") != ST_OK) return sn_check();
     return options ? init_with(&known) : sn_check();

@@ -19,8 +19,7 @@ static Status check_options(const sn_compile_options *o) {
     if (o->check_every < 0) return out_of_range("check_every", o->check_every);
     if (o->recompile_limit < 0) return out_of_range("recompile_limit", o->recompile_limit);
     if (o->numerics == SN_FAST)
-        return error_raise(ST_UNSUPPORTED,
-                           "sn_compile: numerics SN_FAST is not in this version; use SN_EXACT");
+        return error_raise(ST_UNSUPPORTED, "sn_compile: numerics SN_FAST is not in this version; use SN_EXACT");
     if (o->background)
         return error_raise(ST_UNSUPPORTED, "sn_compile: background compiling is not in this "
                                            "version; leave background false");
@@ -34,8 +33,7 @@ sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *o
         return NULL;
     }
     sn_compile_options known = {0}; /* an older program's options are shorter */
-    if (options)
-        memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
+    if (options) memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
     return check_options(&known) == ST_OK ? function_new(body, closure, &known) : NULL;
 }
 
@@ -49,16 +47,14 @@ void sn_function_free(sn_function *fn) {
 }
 
 static Status check_lists(const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    if (n_in < 0 || n_out < 0)
-        return error_raise(ST_ARGUMENT, "sn_call: %d inputs and %d outputs", n_in, n_out);
+    if (n_in < 0 || n_out < 0) return error_raise(ST_ARGUMENT, "sn_call: %d inputs and %d outputs", n_in, n_out);
     if ((n_in && !in) || (n_out && !out))
-        return error_raise(ST_ARGUMENT, "sn_call: the list of %d %s is NULL",
-                           n_in && !in ? n_in : n_out, n_in && !in ? "inputs" : "outputs");
+        return error_raise(ST_ARGUMENT, "sn_call: the list of %d %s is NULL", n_in && !in ? n_in : n_out,
+                           n_in && !in ? "inputs" : "outputs");
     return ST_OK;
 }
 
-static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out,
-                      const void *site) {
+static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, const void *site) {
     state_get()->site = site;
     Status status = check_lists(in, n_in, out, n_out);
     if (status == ST_OK) status = function_call(fn, in, n_in, out, n_out);
@@ -68,12 +64,11 @@ static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out,
 
 enum { MAX_STACK_ARGS = 64 };
 
-static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out,
-                              const void *site) {
+static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out, const void *site) {
     Arg args[MAX_STACK_ARGS];
     if (in.n < 0 || in.n > MAX_STACK_ARGS)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %lld inputs; there may be %d",
-                                      (long long)in.n, MAX_STACK_ARGS);
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %lld inputs; there may be %d", (long long)in.n,
+                                      MAX_STACK_ARGS);
     const int n_in = (int)in.n;
     for (int i = 0; i < n_in; i++) {
         sn_tensor *const t = in.data ? in.data[i] : NULL;
@@ -87,8 +82,7 @@ sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **o
     return call_tensors(fn, (sn_tensors){in, n_in}, out, n_out, __builtin_return_address(0));
 }
 
-sn_status sn_call_values(sn_function *fn, const sn_value *in, int n_in, sn_tensor **out,
-                         int n_out) {
+sn_status sn_call_values(sn_function *fn, const sn_value *in, int n_in, sn_tensor **out, int n_out) {
     return call(fn, (const Arg *)in, n_in, out, n_out, __builtin_return_address(0));
 }
 
@@ -102,19 +96,17 @@ sn_status sn_graph_break(const char *reason) {
     Capture *const capture = state_get()->capture;
     if (!capture || error_pending()) return (sn_status)error_pending();
     char *const text = arena_strdup(capture->arena, reason ? reason : "sn_graph_break");
-    return (sn_status)capture_flush(capture, text ? text : "sn_graph_break",
-                                    __builtin_return_address(0));
+    return (sn_status)capture_flush(capture, text ? text : "sn_graph_break", __builtin_return_address(0));
 }
 
 /* Symbolic ints: while the body of a replay function is captured, `bits` may stand for an expression of the call's
- * inputs (runtime/capture/symbols.h); everywhere else it is the number itself, since verify mode compares every attribute. */
+ * inputs (runtime/capture/symbols.h); everywhere else it is the number itself, since verify mode compares every
+ * attribute. */
 sn_sym sn_sym_size(sn_tensor *t, int64_t dim) {
     if (tensor_valid(t, "sn_sym_size") != ST_OK) return (sn_sym){0};
     const int rank = t->base.meta->rank;
-    if (dim >= -rank && dim < rank)
-        return (sn_sym){symbols_size(t, (int)(dim < 0 ? dim + rank : dim))};
-    error_raise(ST_SHAPE, "sn_sym_size: dim %lld is out of range for a tensor of rank %d",
-                (long long)dim, rank);
+    if (dim >= -rank && dim < rank) return (sn_sym){symbols_size(t, (int)(dim < 0 ? dim + rank : dim))};
+    error_raise(ST_SHAPE, "sn_sym_size: dim %lld is out of range for a tensor of rank %d", (long long)dim, rank);
     return (sn_sym){0};
 }
 
@@ -128,8 +120,7 @@ static int64_t (*const sym_ops[128])(SymEnv *env, int64_t a, int64_t b) = {
 /* The divisor is not 0, now and (as a guard) on every replay. */
 static Status check_divisor(SymEnv *env, sn_sym a, char op, sn_sym b) {
     if ((op != '/' && op != '%') || !sym_same(env, b.bits, 0)) return ST_OK;
-    return error_raise(ST_VALUE, "sn_sym_op: %lld %c 0",
-                       (long long)(env ? sym_hint(env, a.bits) : a.bits), op);
+    return error_raise(ST_VALUE, "sn_sym_op: %lld %c 0", (long long)(env ? sym_hint(env, a.bits) : a.bits), op);
 }
 
 sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
@@ -200,8 +191,7 @@ const char *sn_explain_json(sn_function *fn) {
 
 const char *sn_dump(sn_function *fn, const char *stage) {
     Text text = {0};
-    if (given(fn, "sn_dump: the function") && given(stage, "sn_dump: the stage"))
-        explain_dump(fn, stage, &text);
+    if (given(fn, "sn_dump: the function") && given(stage, "sn_dump: the stage")) explain_dump(fn, stage, &text);
     return give(&text);
 }
 

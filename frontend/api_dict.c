@@ -43,8 +43,7 @@ static Status append(sn_dict *d, const char *name, sn_tensor *t) {
 
 Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     TRY(error_pending());
-    if (!d || !name)
-        return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
+    if (!d || !name) return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
     TRY(tensor_valid(t, "sn_dict_set"));
     const int i = find(d, name);
     if (i < 0) return append(d, name, t);
@@ -54,9 +53,7 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     return ST_OK;
 }
 
-sn_status sn_dict_set(sn_dict *d, const char *name, sn_tensor *t) {
-    return (sn_status)dict_set(d, name, t);
-}
+sn_status sn_dict_set(sn_dict *d, const char *name, sn_tensor *t) { return (sn_status)dict_set(d, name, t); }
 
 int sn_dict_count(sn_dict *d) { return d ? d->n : 0; }
 
@@ -66,12 +63,8 @@ static bool has_entry(const sn_dict *d, int i, const char *what) {
     return false;
 }
 
-const char *sn_dict_name(sn_dict *d, int i) {
-    return has_entry(d, i, "sn_dict_name") ? d->entries[i].name : "";
-}
-sn_tensor *sn_dict_at(sn_dict *d, int i) {
-    return has_entry(d, i, "sn_dict_at") ? d->entries[i].tensor : NULL;
-}
+const char *sn_dict_name(sn_dict *d, int i) { return has_entry(d, i, "sn_dict_name") ? d->entries[i].name : ""; }
+sn_tensor *sn_dict_at(sn_dict *d, int i) { return has_entry(d, i, "sn_dict_at") ? d->entries[i].tensor : NULL; }
 
 /* look-up with near names --------------------------------------------------------------------- */
 
@@ -119,8 +112,7 @@ sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
     int near[NEAR];
     Text text = {0};
     const int n = nearest(d, name, near);
-    for (int k = 0; k < n; k++)
-        text_printf(&text, "%s '%s'", k ? "," : "; near it:", d->entries[near[k]].name);
+    for (int k = 0; k < n; k++) text_printf(&text, "%s '%s'", k ? "," : "; near it:", d->entries[near[k]].name);
     error_raise(ST_ARGUMENT, "sn_dict_get: the dictionary has no '%s'%s", name, text_str(&text));
     text_free(&text);
     return NULL;
@@ -129,8 +121,7 @@ sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
 /* Values in place, below autograd's sight. */
 sn_status sn_dict_copy(sn_dict *to, sn_dict *from) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
-    if (!to || !from)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_dict_copy: a dictionary is NULL");
+    if (!to || !from) return (sn_status)error_raise(ST_ARGUMENT, "sn_dict_copy: a dictionary is NULL");
     const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
     for (int i = 0; i < to->n; i++) {
         sn_tensor *const source = sn_dict_get(from, to->entries[i].name);
@@ -149,8 +140,7 @@ sn_status sn_dict_copy(sn_dict *to, sn_dict *from) {
 static Status load_into(sn_dict *d, const SafeFile *file) {
     for (int i = 0; i < file->n; i++) {
         const SafeTensor *const from = &file->tensors[i];
-        sn_tensor *const t =
-            sn_from_data(from->data, (sn_ints){from->sizes, from->rank}, (sn_dtype)from->dtype);
+        sn_tensor *const t = sn_from_data(from->data, (sn_ints){from->sizes, from->rank}, (sn_dtype)from->dtype);
         if (!t) return error_pending();
         TRY(dict_set(d, from->name, t));
     }
@@ -193,15 +183,12 @@ static Status fill_safe(const DictEntry *entry, SafeTensor *out) {
 
 sn_status sn_dict_save(sn_dict *d, const char *path) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
-    if (!d || !path)
-        return (sn_status)error_raise(ST_ARGUMENT,
-                                      "sn_dict_save: the dictionary or the path is NULL");
+    if (!d || !path) return (sn_status)error_raise(ST_ARGUMENT, "sn_dict_save: the dictionary or the path is NULL");
     SafeTensor *const tensors = mem_alloc((size_t)(d->n + 1) * sizeof *tensors);
     if (!tensors) return SN_ERR_MEMORY;
     const sn_scope scope = sn_scope_begin();
     Status status = ST_OK;
-    for (int i = 0; i < d->n && status == ST_OK; i++)
-        status = fill_safe(&d->entries[i], &tensors[i]);
+    for (int i = 0; i < d->n && status == ST_OK; i++) status = fill_safe(&d->entries[i], &tensors[i]);
     if (status == ST_OK) status = safetensors_save(path, tensors, d->n, NULL, 0);
     sn_scope_end(scope);
     mem_free(tensors);
@@ -235,20 +222,17 @@ static sn_tensor *named_param(sn_dict *d, const char *name, const char *part, sn
     return t;
 }
 
-sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out, sn_tensor **weight,
-                          sn_tensor **bias) {
+sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out, sn_tensor **weight, sn_tensor **bias) {
     if (weight) *weight = NULL;
     if (bias) *bias = NULL;
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!d || !name || in < 1 || out < 1)
-        return (sn_status)error_raise(
-            ST_ARGUMENT,
-            "sn_param_linear: a dictionary, a name and sizes of at least 1 are needed");
+        return (sn_status)error_raise(ST_ARGUMENT,
+                                      "sn_param_linear: a dictionary, a name and sizes of at least 1 are needed");
     const double bound = 1 / sqrt((double)in);
     const sn_scope scope = sn_scope_begin();
     sn_tensor *const w = named_param(d, name, "weight", uniform(SN_INTS(out, in), bound));
-    sn_tensor *const b =
-        w && bias ? named_param(d, name, "bias", uniform(SN_INTS(out), bound)) : NULL;
+    sn_tensor *const b = w && bias ? named_param(d, name, "bias", uniform(SN_INTS(out), bound)) : NULL;
     sn_scope_end(scope);
     const sn_status status = sn_check();
     if (status != SN_OK) return status;

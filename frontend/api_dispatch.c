@@ -21,8 +21,7 @@ static sn_op user_handles[MAX_HANDLES]; /* written when registered */
 
 static void fill_handles(void) {
     for (int op = 0; op < OP_COUNT; op++)
-        for (int form = 0; form < FORM_COUNT; form++)
-            handles[op][form] = (sn_op){op_row((OpId)op), (OpForm)form};
+        for (int form = 0; form < FORM_COUNT; form++) handles[op][form] = (sn_op){op_row((OpId)op), (OpForm)form};
 }
 
 static const sn_op *handle_of(const OpRow *row, OpForm form) {
@@ -49,14 +48,12 @@ const char *sn_op_schema(const sn_op *op) {
 }
 
 static void list_row(Text *text, const OpRow *row, bool first) {
-    static const char *const kinds[] = {"pointwise", "reduction",     "view",
-                                        "kernel",    "decomposition", "composite"};
+    static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite"};
     text_puts(text, first ? "\n  {\"name\": " : ",\n  {\"name\": ");
     text_json_string(text, row->name);
     text_puts(text, ", \"schema\": ");
     text_json_string(text, row->schema);
-    text_printf(text,
-                ", \"kind\": \"%s\", \"core\": %s, \"inplace\": %s, \"out\": ", kinds[row->kind],
+    text_printf(text, ", \"kind\": \"%s\", \"core\": %s, \"inplace\": %s, \"out\": ", kinds[row->kind],
                 row->flags & OPF_core ? "true" : "false", row->inplace ? "true" : "false");
     if (row->out_name)
         text_json_string(text, row->out_name);
@@ -85,8 +82,7 @@ const char *sn_op_list(void) {
 
 static Status out_arguments(const sn_op *op, const sn_value *in, int n_in, sn_tensor **outs) {
     const int n = op->row->n_out, first = n_in - n;
-    if (first < 0)
-        return error_raise(ST_ARGUMENT, "%s: the out form ends in %d tensors", op->row->name, n);
+    if (first < 0) return error_raise(ST_ARGUMENT, "%s: the out form ends in %d tensors", op->row->name, n);
     for (int i = 0; i < n; i++) {
         if (in[first + i].kind != SN_KIND_TENSOR)
             return error_raise(ST_ARGUMENT, "%s: out is not a tensor", op->row->name);
@@ -102,8 +98,7 @@ typedef struct Results {
 
 static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *results) {
     TRY(error_pending());
-    if (!op || (n_in && !in))
-        return error_raise(ST_ARGUMENT, "sn_op_call: the op or its inputs are NULL");
+    if (!op || (n_in && !in)) return error_raise(ST_ARGUMENT, "sn_op_call: the op or its inputs are NULL");
     sn_tensor *written[MAX_OUTS] = {0};
     if (op->form == FORM_out) {
         TRY(out_arguments(op, in, n_in, written));
@@ -118,8 +113,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
     return dispatch(op->row, op->form, args, op->form == FORM_out ? written : NULL, results->at);
 }
 
-static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results,
-                      const void *site) {
+static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results, const void *site) {
     state_get()->site = site;
     const Status status = call_form(op, in, n_in, results);
     if (status != ST_OK) error_set_site(site);
@@ -131,11 +125,9 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
     Results results = {.n = 0};
     Status status = call_op(op, in, n_in, &results, __builtin_return_address(0));
     if (status == ST_OK && results.n > room)
-        status =
-            error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
+        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
     for (int i = 0; out && i < room; i++)
-        out[i] = status == ST_OK && i < results.n ? sn_val(results.at[i])
-                                                  : (sn_value){.kind = SN_KIND_NONE};
+        out[i] = status == ST_OK && i < results.n ? sn_val(results.at[i]) : (sn_value){.kind = SN_KIND_NONE};
     if (n_out) *n_out = status == ST_OK ? results.n : 0;
     return (sn_status)status;
 }
@@ -165,24 +157,18 @@ sn_tensor *sn_result(sn_frame *f, int output) {
     return tensor_of(deriv->results[output]);
 }
 
-static sn_override * override(const OpRow *row, sn_key key, sn_body kernel, void *closure,
-                              const char *what) {
+static sn_override * override(const OpRow *row, sn_key key, sn_body kernel, void *closure, const char *what) {
     if (error_pending() != ST_OK) return NULL;
     const int internal = key_of_public(key);
     if (internal < 0 || !kernel) {
-        error_raise(ST_ARGUMENT,
-                    kernel ? "%s: key %d is unknown" : "%s: the kernel is NULL (key %d)", what,
-                    (int)key);
+        error_raise(ST_ARGUMENT, kernel ? "%s: key %d is unknown" : "%s: the kernel is NULL (key %d)", what, (int)key);
         return NULL;
     }
-    return capture_before_event(what) == ST_OK ? override_new(row, (Key)internal, kernel, closure)
-                                               : NULL;
+    return capture_before_event(what) == ST_OK ? override_new(row, (Key)internal, kernel, closure) : NULL;
 }
 
 sn_override *sn_op_override(const sn_op *op, sn_key key, sn_body kernel, void *closure) {
-    if (op)
-        return override(op->row->alias_of ? op->row->alias_of : op->row, key, kernel, closure,
-                        "sn_op_override");
+    if (op) return override(op->row->alias_of ? op->row->alias_of : op->row, key, kernel, closure, "sn_op_override");
     error_raise(ST_ARGUMENT, "sn_op_override: the op is NULL");
     return NULL;
 }
@@ -201,8 +187,7 @@ const sn_op *sn_frame_op(sn_frame *f) {
 
 sn_status sn_user_mode_push(sn_body handler, void *closure) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
-    if (!handler)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_user_mode_push: the handler is NULL");
+    if (!handler) return (sn_status)error_raise(ST_ARGUMENT, "sn_user_mode_push: the handler is NULL");
     const Status status = capture_before_event("sn_user_mode_push");
     return (sn_status)(status == ST_OK ? user_mode_push(handler, closure) : status);
 }

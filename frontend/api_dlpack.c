@@ -16,8 +16,7 @@ static const TypeRow types[DT_COUNT] = {
 
 static DType dtype_of(DLDataType type) {
     for (int i = DT_default + 1; i < DT_COUNT; i++)
-        if (type.lanes == 1 && types[i].code == type.code && types[i].bits == type.bits)
-            return (DType)i;
+        if (type.lanes == 1 && types[i].code == type.code && types[i].bits == type.bits) return (DType)i;
     return DT_default;
 }
 
@@ -30,18 +29,15 @@ static void give_back(void *data, void *managed) {
 static Status check(const DLManagedTensorVersioned *m) {
     if (!m) return error_raise(ST_ARGUMENT, "sn_from_dlpack: the tensor is NULL");
     if (m->version.major != DLPACK_MAJOR)
-        return error_raise(ST_UNSUPPORTED, "sn_from_dlpack: version %u.%u, not 1.x",
-                           m->version.major, m->version.minor);
+        return error_raise(ST_UNSUPPORTED, "sn_from_dlpack: version %u.%u, not 1.x", m->version.major,
+                           m->version.minor);
     const DLTensor *const t = &m->dl_tensor;
     if (t->device.device_type != DLPACK_CPU)
-        return error_raise(ST_DEVICE, "sn_from_dlpack: device type %d is not the CPU",
-                           (int)t->device.device_type);
+        return error_raise(ST_DEVICE, "sn_from_dlpack: device type %d is not the CPU", (int)t->device.device_type);
     if (!dtype_of(t->dtype))
-        return error_raise(ST_DTYPE, "sn_from_dlpack: no dtype has code %d, %d bits and %d lanes",
-                           t->dtype.code, t->dtype.bits, t->dtype.lanes);
-    return t->ndim >= 0 && t->ndim <= MAX_RANK
-               ? ST_OK
-               : error_raise(ST_SHAPE, "sn_from_dlpack: rank %d", (int)t->ndim);
+        return error_raise(ST_DTYPE, "sn_from_dlpack: no dtype has code %d, %d bits and %d lanes", t->dtype.code,
+                           t->dtype.bits, t->dtype.lanes);
+    return t->ndim >= 0 && t->ndim <= MAX_RANK ? ST_OK : error_raise(ST_SHAPE, "sn_from_dlpack: rank %d", (int)t->ndim);
 }
 
 /* Bytes from the first to past the last element; the giver does not say. */
@@ -61,11 +57,10 @@ sn_tensor *sn_from_dlpack(struct DLManagedTensorVersioned *m) {
     if (error_pending() != ST_OK || check(m) != ST_OK) return NULL;
     const DLTensor *const t = &m->dl_tensor;
     const DType dtype = dtype_of(t->dtype);
-    return sn_wrap(
-        SN_BLOB(.data = t->data ? (char *)t->data + t->byte_offset : NULL,
-                .bytes = bytes_of(t, dtype), .sizes = {t->shape, t->ndim},
-                .strides = {t->strides, t->strides ? t->ndim : 0}, .dtype = (sn_dtype)dtype,
-                .read_only = (m->flags & DLPACK_READ_ONLY) != 0, .free = give_back, .context = m));
+    return sn_wrap(SN_BLOB(.data = t->data ? (char *)t->data + t->byte_offset : NULL, .bytes = bytes_of(t, dtype),
+                           .sizes = {t->shape, t->ndim}, .strides = {t->strides, t->strides ? t->ndim : 0},
+                           .dtype = (sn_dtype)dtype, .read_only = (m->flags & DLPACK_READ_ONLY) != 0, .free = give_back,
+                           .context = m));
 }
 
 static void release_export(DLManagedTensorVersioned *self) {
@@ -77,8 +72,7 @@ struct DLManagedTensorVersioned *sn_to_dlpack(sn_tensor *t) {
     if (tensor_ready(t, "sn_to_dlpack") != ST_OK) return NULL;
     DLManagedTensorVersioned *const m = mem_zero(sizeof *m);
     if (!m) return NULL;
-    const Meta *const meta =
-        t->base.meta; /* lives as long as the process, so its lists can be lent */
+    const Meta *const meta = t->base.meta; /* lives as long as the process, so its lists can be lent */
     const TypeRow type = types[meta->dtype];
     tensor_retain(t);
     t->storage->pointer_given = true;

@@ -20,15 +20,13 @@ static const Arg *input(sn_frame *f, int i) {
 }
 
 static const char *kind_name(int kind) {
-    static const char *const names[] = {"the default", "None",    "a tensor",       "an int",
-                                        "a float",     "a bool",  "a string",       "ints",
-                                        "floats",      "tensors", "a runtime float"};
+    static const char *const names[] = {"the default", "None", "a tensor", "an int",  "a float",        "a bool",
+                                        "a string",    "ints", "floats",   "tensors", "a runtime float"};
     return kind >= 0 && kind < COUNT_OF(names) ? names[kind] : "unknown";
 }
 
 static Status wrong_kind(const sn_frame *f, int i, const char *wanted, int kind) {
-    return error_raise(ST_ARGUMENT, "%s: input %d is %s, not %s", f->what, i, kind_name(kind),
-                       wanted);
+    return error_raise(ST_ARGUMENT, "%s: input %d is %s, not %s", f->what, i, kind_name(kind), wanted);
 }
 
 sn_tensor *sn_in_opt(sn_frame *f, int i) {
@@ -89,10 +87,8 @@ sn_status sn_out(sn_frame *f, int i, sn_tensor *t) {
     if (!f) return (sn_status)error_raise(ST_ARGUMENT, "the frame is NULL");
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (i < 0 || i >= f->n_out)
-        return (sn_status)error_raise(ST_ARGUMENT, "%s: there is no output %d, only %d", f->what, i,
-                                      f->n_out);
-    if (f->out[i])
-        return (sn_status)error_raise(ST_STATE, "%s: output %d is set already", f->what, i);
+        return (sn_status)error_raise(ST_ARGUMENT, "%s: there is no output %d, only %d", f->what, i, f->n_out);
+    if (f->out[i]) return (sn_status)error_raise(ST_STATE, "%s: output %d is set already", f->what, i);
     if (tensor_valid(t, "sn_out") != ST_OK) return (sn_status)error_pending();
     f->out[i] = sn_retain(t); /* whatever held it may let go before the call has ended */
     return SN_OK;

@@ -59,8 +59,7 @@ sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
         return NULL;
     }
     if (n_in < 0 || (n_in && !in)) {
-        error_raise(ST_ARGUMENT, "sn_graph_capture: the list of %d inputs is %s", n_in,
-                    n_in < 0 ? "none" : "NULL");
+        error_raise(ST_ARGUMENT, "sn_graph_capture: the list of %d inputs is %s", n_in, n_in < 0 ? "none" : "NULL");
         return NULL;
     }
     const char *text = NULL;
@@ -76,8 +75,7 @@ static sn_status body_of_graph(sn_frame *f) {
     sn_tensor *inputs[256], *outs[256];
     const int n = sn_in_count(f);
     if (n > COUNT_OF(inputs) || g->graph->outputs.n > COUNT_OF(outs))
-        return (sn_status)error_raise(ST_UNSUPPORTED, "graph %s: more than 256 inputs or outputs",
-                                      g->graph->name);
+        return (sn_status)error_raise(ST_UNSUPPORTED, "graph %s: more than 256 inputs or outputs", g->graph->name);
     for (int i = 0; i < n; i++) inputs[i] = sn_in(f, i);
     if (graph_run(g->graph, inputs, n, outs) != ST_OK) return sn_check();
     for (int i = 0; i < g->graph->outputs.n; i++) sn_out(f, i, outs[i]);
@@ -132,8 +130,7 @@ sn_status sn_graph_run(sn_graph *g, const char *passes) {
 
 static sn_node *handle(sn_graph *g, Node *node, GVal *input) {
     for (int i = 0; i < g->handles.n; i++)
-        if (g->handles.at[i]->node == node && g->handles.at[i]->input == input)
-            return g->handles.at[i];
+        if (g->handles.at[i]->node == node && g->handles.at[i]->input == input) return g->handles.at[i];
     sn_node *const made = ARENA_NEW(g->arena, sn_node);
     if (!made) return NULL;
     *made = (sn_node){.graph = g, .node = node, .input = input};
@@ -141,9 +138,7 @@ static sn_node *handle(sn_graph *g, Node *node, GVal *input) {
     return made;
 }
 
-static sn_node *handle_of_value(sn_graph *g, GVal *v) {
-    return v->def ? handle(g, v->def, NULL) : handle(g, NULL, v);
-}
+static sn_node *handle_of_value(sn_graph *g, GVal *v) { return v->def ? handle(g, v->def, NULL) : handle(g, NULL, v); }
 
 int sn_graph_count(sn_graph *g) {
     int n = g ? g->graph->inputs.n : 0;
@@ -175,16 +170,15 @@ static bool is_in(sn_graph *g, const sn_node *n) {
 
 static Status check_node(sn_graph *g, const sn_node *n, const char *what) {
     if (n && is_in(g, n)) return ST_OK;
-    return error_raise(ST_ARGUMENT, n ? "%s is no node of graph %s" : "%s of graph %s is NULL",
-                       what, g->graph->name);
+    return error_raise(ST_ARGUMENT, n ? "%s is no node of graph %s" : "%s of graph %s is NULL", what, g->graph->name);
 }
 
 /* One that stands for a value: an op may have no result. */
 static Status check_value(sn_graph *g, const sn_node *n, const char *what) {
     TRY(check_node(g, n, what));
-    return !n->node || n->node->n_outs ? ST_OK
-                                       : error_raise(ST_ARGUMENT, "%s, %s, has no result", what,
-                                                     op_form_name(n->node->row, n->node->form));
+    return !n->node || n->node->n_outs
+               ? ST_OK
+               : error_raise(ST_ARGUMENT, "%s, %s, has no result", what, op_form_name(n->node->row, n->node->form));
 }
 
 /* Inputs come first. */
@@ -201,27 +195,23 @@ static Status check_place(sn_graph *g, const sn_node *before) {
 }
 
 static Status check_nodes(sn_graph *g, const sn_node *before, sn_node *const *in, int n_in) {
-    if (n_in && !in)
-        return error_raise(ST_ARGUMENT, "sn_graph_insert: the list of %d nodes is NULL", n_in);
+    if (n_in && !in) return error_raise(ST_ARGUMENT, "sn_graph_insert: the list of %d nodes is NULL", n_in);
     for (int i = 0; i < n_in; i++) {
         char what[48];
         snprintf(what, sizeof what, "sn_graph_insert: argument %d", i);
         TRY(check_value(g, in[i], what));
         if (before && !comes_before(in[i]->node, before->node))
-            return error_raise(ST_ARGUMENT, "%s, %s, does not come before `before`", what,
-                               sn_node_op(in[i]));
+            return error_raise(ST_ARGUMENT, "%s, %s, does not come before `before`", what, sn_node_op(in[i]));
     }
     return ST_OK;
 }
 
 /* Tensors of a graph are its nodes; other kinds are checked with the op's parameters. */
 static Status check_rest(const sn_value *rest, int n_rest, int first) {
-    if (n_rest && !rest)
-        return error_raise(ST_ARGUMENT, "sn_graph_insert: the list of %d values is NULL", n_rest);
+    if (n_rest && !rest) return error_raise(ST_ARGUMENT, "sn_graph_insert: the list of %d values is NULL", n_rest);
     for (int i = 0; i < n_rest; i++)
         if ((rest[i].kind == SN_KIND_TENSOR && rest[i].tensor) || rest[i].kind == SN_KIND_TENSORS)
-            return error_raise(ST_ARGUMENT, "sn_graph_insert: argument %d is a tensor, not a node",
-                               first + i);
+            return error_raise(ST_ARGUMENT, "sn_graph_insert: argument %d is a tensor, not a node", first + i);
     return ST_OK;
 }
 
@@ -230,8 +220,7 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
     OpForm form;
     const OpRow *const row = g && op ? op_find(op, strlen(op), &form) : NULL;
     if (!row || n_in < 0 || n_rest < 0 || n_in + n_rest > MAX_ARGS) {
-        error_raise(ST_ARGUMENT, "sn_graph_insert: op '%s' is unknown or has too many arguments",
-                    op ? op : "NULL");
+        error_raise(ST_ARGUMENT, "sn_graph_insert: op '%s' is unknown or has too many arguments", op ? op : "NULL");
         return NULL;
     }
     if (form == FORM_out) {
@@ -245,8 +234,7 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
     Arg given[MAX_ARGS], args[MAX_ARGS + MAX_OUTS];
     for (int i = 0; i < n_in; i++) given[i] = A_VAL(&value_of(in[i])->base);
     for (int i = 0; i < n_rest; i++) memcpy(&given[n_in + i], &rest[i], sizeof *rest);
-    if (ops_values(row, given, n_in + n_rest) != ST_OK ||
-        op_args_normalize(row, given, n_in + n_rest, args) != ST_OK)
+    if (ops_values(row, given, n_in + n_rest) != ST_OK || op_args_normalize(row, given, n_in + n_rest, args) != ST_OK)
         return NULL;
     g->graph->insert_at = before ? before->node : NULL;
     Node *const node = graph_append(g->graph, row, form, args);
@@ -330,8 +318,7 @@ sn_status sn_node_erase(sn_node *n) {
     const int *const uses = graph_use_counts(graph);
     for (int i = 0; i < n->node->n_outs; i++)
         if (uses[n->node->outs[i].id])
-            return (sn_status)error_raise(ST_STATE, "sn_node_erase: result %d of %s is used", i,
-                                          sn_node_op(n));
+            return (sn_status)error_raise(ST_STATE, "sn_node_erase: result %d of %s is used", i, sn_node_op(n));
     graph_remove(graph, n->node);
     graph_number(graph);
     return SN_OK;

@@ -29,9 +29,8 @@ static Status write_op(OpId op, const Arg *args, int n) {
     TRY(op_args_normalize(op_row(op), args, n, full));
     return dispatch(op_row(op), FORM_inplace, full, NULL, outs);
 }
-#define WRITE(op, ...)                                                                             \
-    write_op(OP_##op, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
-#define T(t) A_VAL((Val *)(t))
+#define WRITE(op, ...) write_op(OP_##op, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+#define T(t)           A_VAL((Val *)(t))
 
 /* formulas ------------------------------------------------------------------------------------ */
 
@@ -60,16 +59,14 @@ typedef struct AdamScale { /* the same for every parameter of a step; 0-dim */
 } AdamScale;
 
 static sn_tensor *correction(const sn_optim *o, double beta) {
-    sn_tensor *const power =
-        (sn_tensor *)E(eager_builder(), pow_Tensor_Tensor, F(beta), T(o->count));
+    sn_tensor *const power = (sn_tensor *)E(eager_builder(), pow_Tensor_Tensor, F(beta), T(o->count));
     return sn_rsub_scalar(power, sn_int(1));
 }
 
 /* p *= 1 - lr wd;  m += (g - m)(1 - beta1);  v = beta2 v + (1 - beta2) g g;  p += size m / (sqrt(v)
  * / root + eps) */
 static Status adamw_param(const sn_optim *o, int i, const AdamScale *scale, sn_tensor *g) {
-    sn_tensor *const p = o->params->entries[i].tensor, *const m = o->first[i],
-                     *const v = o->second[i];
+    sn_tensor *const p = o->params->entries[i].tensor, *const m = o->first[i], *const v = o->second[i];
     if (scale->decay) TRY(WRITE(mul_Tensor, T(p), T(scale->decay)));
     TRY(WRITE(lerp_Tensor, T(m), T(g), F(1 - beta1)));
     TRY(WRITE(mul_Tensor, T(v), F(beta2)));
@@ -81,8 +78,7 @@ static Status adamw_param(const sn_optim *o, int i, const AdamScale *scale, sn_t
 static Status adamw_step(sn_optim *o) {
     TRY(WRITE(add_Tensor, T(o->count), I(1)));
     AdamScale scale = {0};
-    if (o->weight_decay != 0)
-        scale.decay = sn_rsub_scalar(sn_mul_scalar(o->lr, sn_float(o->weight_decay)), sn_int(1));
+    if (o->weight_decay != 0) scale.decay = sn_rsub_scalar(sn_mul_scalar(o->lr, sn_float(o->weight_decay)), sn_int(1));
     scale.size = sn_neg(sn_div(o->lr, correction(o, beta1)));
     scale.root = sn_sqrt(correction(o, beta2));
     for (int i = 0; i < o->params->n; i++) {
@@ -106,30 +102,24 @@ static Status add_slots(sn_optim *o, const char *kind, sn_tensor **slots) {
         Text name = {0};
         text_printf(&name, "%s.%s", kind, entry->name);
         slots[i] = sn_zeros_like(entry->tensor);
-        const Status status =
-            slots[i] ? dict_set(o->state, text_str(&name), slots[i]) : error_pending();
+        const Status status = slots[i] ? dict_set(o->state, text_str(&name), slots[i]) : error_pending();
         text_free(&name);
         TRY(status);
     }
     return ST_OK;
 }
 
-static const char *made_by(const sn_optim *o) {
-    return o->step == sgd_step ? "sn_sgd" : "sn_adamw";
-}
+static const char *made_by(const sn_optim *o) { return o->step == sgd_step ? "sn_sgd" : "sn_adamw"; }
 
 static Status take_params(sn_optim *o, const sn_dict *d) {
     for (int i = 0; i < d->n; i++) {
         sn_tensor *const t = d->entries[i].tensor;
         if (!tape_tracks(t)) continue;
-        if (!tape_is_leaf(t))
-            return error_raise(ST_ARGUMENT, "%s: '%s' is not a leaf", made_by(o),
-                               d->entries[i].name);
+        if (!tape_is_leaf(t)) return error_raise(ST_ARGUMENT, "%s: '%s' is not a leaf", made_by(o), d->entries[i].name);
         TRY(dict_set(o->params, d->entries[i].name, t));
     }
     if (o->params->n == 0)
-        return error_raise(ST_ARGUMENT, "%s: no tensor of the dictionary requires gradients",
-                           made_by(o));
+        return error_raise(ST_ARGUMENT, "%s: no tensor of the dictionary requires gradients", made_by(o));
     o->first = mem_zero((size_t)o->params->n * sizeof *o->first);
     o->second = mem_zero((size_t)o->params->n * sizeof *o->second);
     return o->first && o->second ? ST_OK : ST_MEMORY;
@@ -137,9 +127,7 @@ static Status take_params(sn_optim *o, const sn_dict *d) {
 
 static Status make(sn_optim *o, const sn_dict *d, double lr) {
     if (!d || !(lr >= 0))
-        return error_raise(ST_ARGUMENT,
-                           "%s: a dictionary and a learning rate of at least 0 are needed",
-                           made_by(o));
+        return error_raise(ST_ARGUMENT, "%s: a dictionary and a learning rate of at least 0 are needed", made_by(o));
     if (!(o->momentum >= 0) || !(o->weight_decay >= 0))
         return error_raise(ST_ARGUMENT, "%s: the %s must be at least 0", made_by(o),
                            o->step == sgd_step ? "momentum" : "weight decay");

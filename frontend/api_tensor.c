@@ -20,8 +20,7 @@ SAME(SN_KIND_TENSOR, ARG_tensor);
 SAME(SN_KIND_STRING, ARG_string);
 SAME(SN_KIND_TENSORS, ARG_tensors);
 SAME(SN_CUDA(0), DEV_cuda);
-_Static_assert(sizeof(sn_value) == sizeof(Arg) && offsetof(sn_value, tensor) == offsetof(Arg, val),
-               "one layout");
+_Static_assert(sizeof(sn_value) == sizeof(Arg) && offsetof(sn_value, tensor) == offsetof(Arg, val), "one layout");
 
 /* lifetime ------------------------------------------------------------------------------------ */
 
@@ -60,8 +59,7 @@ int64_t sn_size(sn_tensor *t, int64_t dim) {
         symbols_show_sizes(t, at, 1);
         return meta->sizes[at];
     }
-    error_raise(ST_SHAPE, "sn_size: dim %lld is out of range for a tensor of rank %d",
-                (long long)dim, meta->rank);
+    error_raise(ST_SHAPE, "sn_size: dim %lld is out of range for a tensor of rank %d", (long long)dim, meta->rank);
     return 0;
 }
 
@@ -105,25 +103,22 @@ bool sn_ok(sn_tensor *t) { return t && !(t->flags & TF_error); }
 static sn_status check_layout(sn_tensor *t, sn_dtype expected, const char *what) {
     const Meta *const meta = t->base.meta;
     if ((sn_dtype)meta->dtype != expected)
-        return (sn_status)error_raise(
-            ST_DTYPE, "%s: the tensor is %s, not %s", what, dtype_name(meta->dtype),
-            (int)expected > 0 && (int)expected < DT_COUNT ? dtype_name((DType)expected) : "that");
+        return (sn_status)error_raise(ST_DTYPE, "%s: the tensor is %s, not %s", what, dtype_name(meta->dtype),
+                                      (int)expected > 0 && (int)expected < DT_COUNT ? dtype_name((DType)expected)
+                                                                                    : "that");
     if (!meta->contiguous)
-        return (sn_status)error_raise(
-            ST_SHAPE, "%s: the tensor is not contiguous; take sn_contiguous(t)", what);
+        return (sn_status)error_raise(ST_SHAPE, "%s: the tensor is not contiguous; take sn_contiguous(t)", what);
     return SN_OK;
 }
 
 const void *sn_data(sn_tensor *t, sn_dtype expected) {
     state_get()->site = __builtin_return_address(0);
-    if (tensor_ready(t, "sn_data") != ST_OK || check_layout(t, expected, "sn_data") != SN_OK)
-        return NULL;
+    if (tensor_ready(t, "sn_data") != ST_OK || check_layout(t, expected, "sn_data") != SN_OK) return NULL;
     return tensor_data(t);
 }
 
 static Status check_writable(const sn_tensor *t, const char *what) {
-    return t->storage->read_only ? error_raise(ST_STATE, "%s: the memory is read-only", what)
-                                 : ST_OK;
+    return t->storage->read_only ? error_raise(ST_STATE, "%s: the memory is read-only", what) : ST_OK;
 }
 
 void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
@@ -139,16 +134,14 @@ void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
 
 void *sn_data_raw(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    if (tensor_settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK)
-        return NULL;
+    if (tensor_settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
     t->storage->pointer_given = true;
     return tensor_data(t);
 }
 
 sn_status sn_touch(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    if (tensor_settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK)
-        return sn_check();
+    if (tensor_settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
     tensor_written(t);
     return SN_OK;
 }
@@ -165,8 +158,8 @@ sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
     const Meta *const meta = t->base.meta;
     const size_t needed = (size_t)meta->numel * (size_t)dtype_bytes(meta->dtype);
     if (bytes != needed)
-        return (sn_status)error_raise(
-            ST_ARGUMENT, "sn_read: %zu bytes of room for a tensor of %zu bytes", bytes, needed);
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_read: %zu bytes of room for a tensor of %zu bytes", bytes,
+                                      needed);
     if (!needed) return SN_OK;
     if (!to) return (sn_status)error_raise(ST_ARGUMENT, "sn_read: the destination is NULL");
     if (meta->contiguous)
@@ -200,8 +193,7 @@ int64_t sn_item_int(sn_tensor *t) {
     const DType dtype = t->base.meta->dtype;
     if (!dtype_is_float(dtype)) return element_int(dtype, tensor_data(t));
     const double value = element_double(dtype, tensor_data(t));
-    if (value >= -0x1p63 && value < 0x1p63 && value == (double)(int64_t)value)
-        return (int64_t)value;
+    if (value >= -0x1p63 && value < 0x1p63 && value == (double)(int64_t)value) return (int64_t)value;
     error_raise(ST_VALUE, "sn_item_int: %g is not an integer", value);
     return 0;
 }
@@ -219,8 +211,7 @@ static void put_gradient(const sn_tensor *t, Text *text) {
 }
 
 const char *sn_repr(sn_tensor *t) {
-    const Status status = t && !t->storage && !t->placeholder ? tensor_valid(t, "sn_repr")
-                                                              : tensor_ready(t, "sn_repr");
+    const Status status = t && !t->storage && !t->placeholder ? tensor_valid(t, "sn_repr") : tensor_ready(t, "sn_repr");
     if (status != ST_OK) return "";
     Text gradient = {0}, text = {0};
     put_gradient(t, &gradient);
@@ -235,23 +226,19 @@ static Status check_sizes(sn_ints sizes, sn_dtype dtype, const char *what) {
     if ((int)dtype <= DT_default || (int)dtype >= DT_COUNT)
         return error_raise(ST_DTYPE, "%s: dtype %d is unknown", what, (int)dtype);
     if (sizes.n < 0 || sizes.n > MAX_RANK || (sizes.n && !sizes.data))
-        return error_raise(ST_SHAPE, "%s: a rank of %lld is not possible", what,
-                           (long long)sizes.n);
+        return error_raise(ST_SHAPE, "%s: a rank of %lld is not possible", what, (long long)sizes.n);
     for (int i = 0; i < sizes.n; i++)
         if (sym_is(sizes.data[i]))
-            return error_raise(ST_ARGUMENT, "%s: size of dim %d is symbolic; take sn_sym_value",
-                               what, i);
+            return error_raise(ST_ARGUMENT, "%s: size of dim %d is symbolic; take sn_sym_value", what, i);
     for (int i = 0; i < sizes.n; i++)
         if (sizes.data[i] < 0)
-            return error_raise(ST_SHAPE, "%s: size %lld of dim %d is negative", what,
-                               (long long)sizes.data[i], i);
+            return error_raise(ST_SHAPE, "%s: size %lld of dim %d is negative", what, (long long)sizes.data[i], i);
     return ST_OK;
 }
 
 sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
     if (error_pending() != ST_OK || check_sizes(sizes, dtype, "sn_from_data") != ST_OK) return NULL;
-    const Meta *const meta =
-        meta_intern_contiguous((DType)dtype, DEV_cpu, sizes.data, (int)sizes.n);
+    const Meta *const meta = meta_intern_contiguous((DType)dtype, DEV_cpu, sizes.data, (int)sizes.n);
     if (!meta) return error_set_op("sn_from_data"), NULL;
     if (!data && meta->numel) {
         error_raise(ST_ARGUMENT, "sn_from_data: the data is NULL");
@@ -264,8 +251,7 @@ sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
 
 static const Meta *blob_meta(const sn_blob *blob) {
     if (!blob->strides.data)
-        return meta_intern_contiguous((DType)blob->dtype, blob->device, blob->sizes.data,
-                                      (int)blob->sizes.n);
+        return meta_intern_contiguous((DType)blob->dtype, blob->device, blob->sizes.data, (int)blob->sizes.n);
     if (blob->strides.n != blob->sizes.n) {
         error_raise(ST_ARGUMENT, "sn_wrap: %lld strides for %lld sizes", (long long)blob->strides.n,
                     (long long)blob->sizes.n);
@@ -273,19 +259,17 @@ static const Meta *blob_meta(const sn_blob *blob) {
     }
     for (int i = 0; i < blob->strides.n; i++)
         if (blob->strides.data[i] < 0) {
-            error_raise(ST_ARGUMENT, "sn_wrap: stride %lld of dim %d is negative",
-                        (long long)blob->strides.data[i], i);
+            error_raise(ST_ARGUMENT, "sn_wrap: stride %lld of dim %d is negative", (long long)blob->strides.data[i], i);
             return NULL;
         }
-    return meta_intern((DType)blob->dtype, blob->device, blob->sizes.data, blob->strides.data,
-                       (int)blob->sizes.n, false);
+    return meta_intern((DType)blob->dtype, blob->device, blob->sizes.data, blob->strides.data, (int)blob->sizes.n,
+                       false);
 }
 
 static Status check_blob(const sn_blob *blob) {
     if (!blob || blob->size < sizeof(size_t))
         return error_raise(ST_ARGUMENT, "sn_wrap: the blob is NULL or has no size");
-    if (blob->device != SN_CPU)
-        return error_raise(ST_DEVICE, "sn_wrap: device %d is not the CPU", (int)blob->device);
+    if (blob->device != SN_CPU) return error_raise(ST_DEVICE, "sn_wrap: device %d is not the CPU", (int)blob->device);
     return check_sizes(blob->sizes, blob->dtype, "sn_wrap");
 }
 
@@ -295,8 +279,8 @@ sn_tensor *sn_wrap(const sn_blob *blob) {
     if (!meta) return error_set_op("sn_wrap"), NULL;
     const size_t align = (size_t)dtype_bytes(meta->dtype);
     if (meta_bytes(meta) > blob->bytes || (!blob->data && meta->numel)) {
-        error_raise(ST_ARGUMENT, "sn_wrap: sizes and strides need %zu bytes, the blob has %zu",
-                    meta_bytes(meta), blob->bytes);
+        error_raise(ST_ARGUMENT, "sn_wrap: sizes and strides need %zu bytes, the blob has %zu", meta_bytes(meta),
+                    blob->bytes);
         return NULL;
     }
     if ((uintptr_t)blob->data % align) {
@@ -305,8 +289,7 @@ sn_tensor *sn_wrap(const sn_blob *blob) {
         return NULL;
     }
     sn_tensor *const t = tensor_without_data(meta);
-    Storage *const storage =
-        t ? storage_wrap(DEV_cpu, blob->data, blob->bytes, NULL, blob->context) : NULL;
+    Storage *const storage = t ? storage_wrap(DEV_cpu, blob->data, blob->bytes, NULL, blob->context) : NULL;
     if (!storage) return NULL;
     storage->read_only = blob->read_only;
     storage->free = blob->free; /* from here on it is ours to free */
@@ -319,17 +302,14 @@ sn_status sn_memory_get(sn_device device, sn_memory *out) {
     if (!out || out->size < sizeof *out)
         return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: out is NULL or has no size");
     *out = (sn_memory){.size = sizeof *out};
-    if (device != SN_CPU)
-        return (sn_status)error_raise(ST_DEVICE, "sn_memory_get: there is no device %d",
-                                      (int)device);
+    if (device != SN_CPU) return (sn_status)error_raise(ST_DEVICE, "sn_memory_get: there is no device %d", (int)device);
     cpu_alloc_stats(out);
     return sn_check();
 }
 
 sn_status sn_memory_trim(sn_device device) {
     if (device != SN_CPU)
-        return (sn_status)error_raise(ST_DEVICE, "sn_memory_trim: there is no device %d",
-                                      (int)device);
+        return (sn_status)error_raise(ST_DEVICE, "sn_memory_trim: there is no device %d", (int)device);
     cpu_alloc_trim();
     return sn_check();
 }

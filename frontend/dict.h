@@ -1,5 +1,4 @@
-/* dict.h: the ordered dictionary of tensors behind sn_dict; the optimizers (api_optim.c) walk it.
- */
+/* dict.h: the ordered dictionary of tensors behind sn_dict; the optimizers (api_optim.c) walk it. */
 #ifndef SINTER_FRONTEND_DICT_H
 #define SINTER_FRONTEND_DICT_H
 #include <sinter/nn.h>

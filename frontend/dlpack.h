@@ -1,5 +1,5 @@
-/* dlpack.h: the structs of DLPack 1.x (https://dmlc.github.io/dlpack), as far as tensors on the CPU need them. Layouts are
- * fixed by that standard. */
+/* dlpack.h: the structs of DLPack 1.x (https://dmlc.github.io/dlpack), as far as tensors on the CPU need them. Layouts
+ * are fixed by that standard. */
 #ifndef SINTER_FRONTEND_DLPACK_H
 #define SINTER_FRONTEND_DLPACK_H
 #include <stdint.h>

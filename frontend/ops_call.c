@@ -19,8 +19,7 @@ static bool has_odd(const OpRow *row, const Arg *args) {
 Status ops_values(const OpRow *row, const Arg *in, int n) {
     for (int i = 0; i < n && i < row->n_params; i++) {
         if (in[i].kind <= SN_KIND_TENSORS) continue;
-        error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", row->name,
-                    row->params[i].name, in[i].kind);
+        error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", row->name, row->params[i].name, in[i].kind);
         error_set_op(row->name);
         return error_pending();
     }
@@ -59,8 +58,7 @@ sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tenso
     OpCall call = op_call(row, form, args, written, outs);
     sn_state *const state = state_get();
     Status status;
-    if (state->capture && plain && capture_follow(state, &call, &status) && status == ST_OK)
-        return outs[0];
+    if (state->capture && plain && capture_follow(state, &call, &status) && status == ST_OK) return outs[0];
     return call_checked(row, &call, plain);
 }
 
@@ -83,8 +81,7 @@ int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
     Status status = normalize(row, args, full);
     if (status == ST_OK) status = dispatch_list(row, full, outs, &n);
     if (status == ST_OK && n > room)
-        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n,
-                             (long long)room);
+        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n, (long long)room);
     for (int64_t i = 0; i < room; i++) out[i] = status == ST_OK && i < n ? outs[i] : NULL;
     if (status == ST_OK) return n;
     failed();

@@ -12,15 +12,12 @@
 #define LIST_COUNT(n)       ((n) == (int32_t)(n) ? (int32_t)(n) : LIST_TOO_LONG)
 #define INTS(list)          A_INTS((list).data, LIST_COUNT((list).n))
 #define OPTIONAL_INTS(list) ((list).data ? INTS(list) : A_NONE)
-#define TENSORS(list)                                                                              \
-    ((Arg){.kind = ARG_tensors,                                                                    \
-           .n = LIST_COUNT((list).n),                                                              \
-           .vals = (Val *const *)(const void *)(list).data})
+#define TENSORS(list)                                                                                                  \
+    ((Arg){.kind = ARG_tensors, .n = LIST_COUNT((list).n), .vals = (Val *const *)(const void *)(list).data})
 #define VALUE(value) (*(const Arg *)(const void *)&(value))
 #define TEXT(string) ((string) ? A_STR(string) : A_NONE)
 
-/* Every public op function says where it was called from: graph breaks and errors name the place.
- */
+/* Every public op function says where it was called from: graph breaks and errors name the place. */
 #define OPS_SITE() (state_get()->site = __builtin_return_address(0))
 
 /* Kinds that only graphs have are no public values'. */

@@ -50,8 +50,7 @@ typedef struct Arg {
 #define A_DEFAULT        ((Arg){.head = ARG_default})
 
 static inline bool arg_is_number(const Arg *a) {
-    return a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool ||
-           a->kind == ARG_runtime;
+    return a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool || a->kind == ARG_runtime;
 }
 static inline double arg_double(const Arg *a) { return a->kind == ARG_float ? a->f : (double)a->i; }
 /* A symbolic int as it is now, by a guard. */

@@ -20,7 +20,7 @@ Status emit(Builder *builder, OpId op, const Arg *args, int n_args, Val **outs);
 Val *emit1(Builder *builder, OpId op, const Arg *args, int n_args);
 
 /* E(b, mul_Tensor, V(x), V(y)): the short way, used by all rules. */
-#define E(builder, op, ...)                                                                        \
+#define E(builder, op, ...)                                                                                            \
     emit1((builder), OP_##op, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
 #define V A_VAL
 #define I A_INT

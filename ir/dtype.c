@@ -10,8 +10,7 @@ typedef struct DTypeRow {
 
 static const DTypeRow rows[DT_COUNT] = {
     [DT_default] = {"default", 0, CAT_float, S_f32},
-#define DTYPE(name, bytes, category, compute)                                                      \
-    [DT_##name] = {#name, bytes, CAT_##category, S_##compute},
+#define DTYPE(name, bytes, category, compute) [DT_##name] = {#name, bytes, CAT_##category, S_##compute},
 #include "ir/dtype.def"
 #undef DTYPE
 };

@@ -56,8 +56,7 @@ Arg arg_map_vals(Arena *arena, Arg arg, Val *(*map)(void *context, Val *val), vo
     if (arg.kind == ARG_tensor) arg.val = map(context, arg.val);
     if (arg.kind != ARG_tensors) return arg;
     Val **vals = ARENA_ARRAY(arena, Val *, arg.n);
-    for (int i = 0; vals && i < arg.n; i++)
-        vals[i] = arg.vals[i] ? map(context, arg.vals[i]) : NULL;
+    for (int i = 0; vals && i < arg.n; i++) vals[i] = arg.vals[i] ? map(context, arg.vals[i]) : NULL;
     arg.vals = vals;
     return arg;
 }
@@ -131,8 +130,8 @@ static void settle(SymEnv *env, int64_t *list, int n) {
         if (sym_is(list[d]) && sym_less(env, list[d], 2)) list[d] = sym_concrete(env, list[d]);
 }
 
-/* Layouts depend on sizes and strides of 0 and 1, and what looks for these is not guarded: an expression that may become
- * one is one by its hint, or never [semantics C5]. */
+/* Layouts depend on sizes and strides of 0 and 1, and what looks for these is not guarded: an expression that may
+ * become one is one by its hint, or never [semantics C5]. */
 static void settle_layout(SymEnv *env, MetaOut *out) {
     settle(env, out->sizes, out->rank);
     settle(env, out->strides, out->rank);
@@ -140,21 +139,18 @@ static void settle_layout(SymEnv *env, MetaOut *out) {
 
 static const Meta *meta_of_out(Graph *graph, MetaOut *out) {
     settle_layout(graph->env, out);
-    Meta *meta = meta_new(graph->arena, graph->env, out->dtype, out->device, out->sizes,
-                          out->strides, out->rank);
+    Meta *meta = meta_new(graph->arena, graph->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
     if (meta) meta->wrapped = out->wrapped;
     return meta;
 }
 
 /* Runs the meta rule; the room of a Tensor[] result grows to what the rule asks for. */
-static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args,
-                       MetaCall *call) {
+static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args, MetaCall *call) {
     int room = row->returns_list ? 16 : row->n_out;
     for (;;) {
         MetaOut *outs = ARENA_ARRAY(graph->arena, MetaOut, room ? room : 1);
         if (!outs) return ST_MEMORY;
-        *call = (MetaCall){
-            .row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = room};
+        *call = (MetaCall){.row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = room};
         TRY(op_meta(call));
         if (call->n_out <= room) return ST_OK;
         room = call->n_out;
@@ -191,8 +187,7 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     node->outs = ARENA_ARRAY(graph->arena, GVal, call.n_out ? call.n_out : 1);
     if (!node->outs) return ST_MEMORY;
     for (int i = 0; i < call.n_out; i++) {
-        node->outs[i] =
-            (GVal){.base.meta = meta_of_out(graph, &call.out[i]), .def = node, .index = i};
+        node->outs[i] = (GVal){.base.meta = meta_of_out(graph, &call.out[i]), .def = node, .index = i};
         if (!node->outs[i].base.meta) return ST_MEMORY;
     }
     return ST_OK;
@@ -235,8 +230,7 @@ static void replace_slot(void *context, GVal **slot) {
 
 void graph_replace(Graph *graph, GVal *value, GVal *by) {
     Replacement r = {value, by};
-    for (Node *node = graph->first; node; node = node->next)
-        node_each_input(node, replace_slot, &r);
+    for (Node *node = graph->first; node; node = node->next) node_each_input(node, replace_slot, &r);
     for (int i = 0; i < graph->outputs.n; i++) replace_slot(&r, &graph->outputs.at[i].value);
     for (int i = 0; i < graph->writes.n; i++) replace_slot(&r, &graph->writes.at[i].value);
 }
@@ -271,8 +265,7 @@ int *graph_use_counts(Graph *graph) {
     graph_number(graph);
     int *counts = ARENA_ARRAY(graph->arena, int, graph->n_vals + 1);
     if (!counts) return NULL;
-    for (Node *node = graph->first; node; node = node->next)
-        node_each_input(node, count_slot, counts);
+    for (Node *node = graph->first; node; node = node->next) node_each_input(node, count_slot, counts);
     for (int i = 0; i < graph->outputs.n; i++)
         if (graph->outputs.at[i].value) counts[graph->outputs.at[i].value->id]++;
     for (int i = 0; i < graph->writes.n; i++) counts[graph->writes.at[i].value->id]++;
@@ -282,8 +275,7 @@ int *graph_use_counts(Graph *graph) {
 /* hash ---------------------------------------------------------------------------------------- */
 
 static uint64_t hash_meta(uint64_t h, const Meta *meta) {
-    h = hash_mix(h, (uint64_t)meta->dtype << 40 ^ (uint64_t)(uint32_t)meta->device << 8 ^
-                        (uint64_t)meta->rank);
+    h = hash_mix(h, (uint64_t)meta->dtype << 40 ^ (uint64_t)(uint32_t)meta->device << 8 ^ (uint64_t)meta->rank);
     h = hash_bytes(h, meta->sizes, sizeof *meta->sizes * (size_t)meta->rank);
     return hash_bytes(h, meta->strides, sizeof *meta->strides * (size_t)meta->rank);
 }
@@ -316,8 +308,7 @@ static uint64_t hash_arg(uint64_t h, const Arg *arg) {
 
 static uint64_t hash_node(uint64_t h, const Node *node) {
     h = hash_bytes(h, node->row->name, strlen(node->row->name));
-    h = hash_mix(h,
-                 (uint64_t)node->form << 32 ^ (uint64_t)node->modes << 16 ^ (uint64_t)node->order);
+    h = hash_mix(h, (uint64_t)node->form << 32 ^ (uint64_t)node->modes << 16 ^ (uint64_t)node->order);
     h = hash_mix(h, (uint64_t)(uint32_t)node->random);
     for (int i = 0; i < node->n_args; i++) h = hash_arg(h, &node->args[i]);
     for (int i = 0; i < node->n_outs; i++) h = hash_meta(h, node->outs[i].base.meta);

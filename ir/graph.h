@@ -41,7 +41,7 @@ struct Node {
     GVal *outs;          /* array */
     const char *where;   /* user call site, or NULL */
     const OpRow *origin; /* the op that this one is a part of by decomposition; NULL: of none */
-    bool merged; /* by cse: it stands for a node of no_grad mode too, which may be a rule's */
+    bool merged;         /* by cse: it stands for a node of no_grad mode too, which may be a rule's */
     Node *prev, *next;
 };
 
@@ -65,11 +65,10 @@ typedef enum OutKind {
 } OutKind;
 typedef struct Output {
     GVal *value;
-    OutKind kind; /* how the caller's result relates to memory */
-    int base; /* input or output index for views; OUT_kept: the input whose memory it is, or -1 */
+    OutKind kind;   /* how the caller's result relates to memory */
+    int base;       /* input or output index for views; OUT_kept: the input whose memory it is, or -1 */
     int64_t offset; /* views: elements from the base's offset; sizes and strides are value's meta */
-    bool
-        held; /* of a joint graph: eager's tape holds the caller's memory, and minds writes to it */
+    bool held;      /* of a joint graph: eager's tape holds the caller's memory, and minds writes to it */
     /* OUT_kept: by forward input, then by forward output: was it looked at for writes before this value is read? */
     const bool *minded;
 } Output;
@@ -86,16 +85,15 @@ typedef struct Graph {
     VEC(Write) writes;
     VEC(double) runtime_floats; /* hints of ARG_runtime values */
     Node *first, *last, *insert_at;
-    int n_nodes, n_vals; /* after graph_number */
-    int64_t seed,
-        sequence; /* free symbols bound to the generator's on every call; 0: no random op [semantics B6] */
-    int n_random;        /* sequence numbers that a call takes, also for ops that were removed */
-    int random;          /* given to new random nodes (a decomposition's parts share their op's) */
-    uint8_t modes;       /* given to new nodes */
-    const char *where;   /* given to new nodes */
-    const OpRow *origin; /* given to new nodes */
+    int n_nodes, n_vals;    /* after graph_number */
+    int64_t seed, sequence; /* free symbols bound to the generator's on every call; 0: no random op [semantics B6] */
+    int n_random;           /* sequence numbers that a call takes, also for ops that were removed */
+    int random;             /* given to new random nodes (a decomposition's parts share their op's) */
+    uint8_t modes;          /* given to new nodes */
+    const char *where;      /* given to new nodes */
+    const OpRow *origin;    /* given to new nodes */
     int n_forward_outputs,
-        n_forward_inputs; /* joint graphs: those before gradients; before output gradients and sums */
+        n_forward_inputs;    /* joint graphs: those before gradients; before output gradients and sums */
     struct Partition *parts; /* after `partition`: forward and backward; later passes run on both */
     struct Lower *lowering;  /* after `schedule`: what `lower` goes on from */
     struct Plan *plan;       /* after `lower` */
@@ -110,8 +108,8 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
 void graph_replace(Graph *graph, GVal *value, GVal *by); /* all uses, outputs and writes included */
 void graph_remove(Graph *graph, Node *node);             /* unlinks; its results must be unused */
 void graph_number(Graph *graph);                         /* dense ids in program order */
-int *graph_use_counts(Graph *graph);     /* by value id, in the arena; outputs and writes count */
-uint64_t graph_hash(const Graph *graph); /* structural */
+int *graph_use_counts(Graph *graph);                     /* by value id, in the arena; outputs and writes count */
+uint64_t graph_hash(const Graph *graph);                 /* structural */
 
 typedef void ValVisit(void *context, GVal **slot);
 /* tensors and tensor lists, in order */

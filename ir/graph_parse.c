@@ -123,8 +123,7 @@ static Status read_meta(Parser *p, Meta **out) {
     if (meta_parse(p->arena, p->graph->env, p->in.at, &end, out) != ST_OK) return fail_again(p);
     for (int d = 0; d < (*out)->rank; d++) {
         const int64_t size = (*out)->sizes[d];
-        if (!sym_is(size) && size < 0)
-            return fail(p, "size %lld of dim %d is negative", (long long)size, d);
+        if (!sym_is(size) && size < 0) return fail(p, "size %lld of dim %d is negative", (long long)size, d);
     }
     p->in.at = end;
     return ST_OK;
@@ -236,8 +235,8 @@ static Status read_number(Parser *p, Arg *out) {
 }
 
 static bool is_named(ParamType type) {
-    return type == PT_dtype || type == PT_dtype_opt || type == PT_device_opt ||
-           type == PT_layout_opt || type == PT_memory_format_opt;
+    return type == PT_dtype || type == PT_dtype_opt || type == PT_device_opt || type == PT_layout_opt ||
+           type == PT_memory_format_opt;
 }
 
 static Status read_arg(Parser *p, ParamType type, Arg *out) {
@@ -282,8 +281,7 @@ static Status read_keyword(Parser *p, const CallText *call, int *index) {
         const int k = name[3] ? atoi(name + 3) : 0;
         if (k >= 0 && k < call->row->n_out) *index = call->row->n_params + k;
     }
-    if (*index < 0)
-        return fail(p, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
+    if (*index < 0) return fail(p, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
     p->in.at = at + 1;
     return ST_OK;
 }
@@ -299,8 +297,7 @@ static Status read_args(Parser *p, CallText *call) {
         } else {
             if (index < 0) index = position++;
             if (index >= call->row->n_params)
-                return fail(p, "%s takes %d arguments", op_form_name(call->row, call->form),
-                            call->row->n_params);
+                return fail(p, "%s takes %d arguments", op_form_name(call->row, call->form), call->row->n_params);
             if (call->given[index].kind != ARG_default)
                 return fail(p, "'%s' is given twice", call->row->params[index].name);
             TRY(read_arg(p, call->row->params[index].type, &call->given[index]));
@@ -356,8 +353,7 @@ static Status make_node(Parser *p, CallText *call, int random, Node **out) {
     const OpRow *row = call->row;
     TRY(give_random(p, row, random));
     if (op_args_normalize(row, call->given, row->n_params, args) != ST_OK) return fail_again(p);
-    if (call->form == FORM_out)
-        memcpy(args + row->n_params, call->out, sizeof *args * (size_t)row->n_out);
+    if (call->form == FORM_out) memcpy(args + row->n_params, call->out, sizeof *args * (size_t)row->n_out);
     *out = graph_append(p->graph, row, call->form, args);
     return *out ? ST_OK : fail_again(p);
 }
@@ -399,14 +395,12 @@ static bool same_strides(const Meta *a, const Meta *b) {
 
 static Status bind_result(Parser *p, const ResultText *result, GVal *value) {
     const Meta *meta = value->base.meta;
-    if (result->meta &&
-        (meta->dtype != result->meta->dtype || !meta_same_sizes(meta, result->meta) ||
-         !same_strides(meta, result->meta))) {
+    if (result->meta && (meta->dtype != result->meta->dtype || !meta_same_sizes(meta, result->meta) ||
+                         !same_strides(meta, result->meta))) {
         Text text = {0};
         meta_print(p->graph->env, &text, meta);
         p->in.at = result->name;
-        const Status status =
-            fail(p, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
+        const Status status = fail(p, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
         text_free(&text);
         return status;
     }
@@ -427,8 +421,7 @@ static Status read_assignment(Parser *p) {
     TRY(read_call(p, &node));
     if (node->n_outs != results.n) {
         p->in.at = results.at[0].name;
-        return fail(p, "%s has %d results, not %d", op_form_name(node->row, node->form),
-                    node->n_outs, results.n);
+        return fail(p, "%s has %d results, not %d", op_form_name(node->row, node->form), node->n_outs, results.n);
     }
     for (int i = 0; i < results.n; i++) TRY(bind_result(p, &results.at[i], &node->outs[i]));
     return ST_OK;
@@ -509,8 +502,7 @@ static Status read_symbols(Parser *p) {
         if (*p->in.at != 's') return fail(p, "expected a symbol like s0");
         p->in.at++;
         TRY(read_count(p, &number));
-        if (number != sym_free_count(p->graph->env))
-            return fail(p, "symbols are listed in order, s0 first");
+        if (number != sym_free_count(p->graph->env)) return fail(p, "symbols are listed in order, s0 first");
         TRY(expect(p, "="));
         TRY(reader_int(&p->in, &hint));
         if (reader_eat(&p->in, ">=")) TRY(reader_int(&p->in, &low));

@@ -3,9 +3,7 @@
 #include "ir/graph.h"
 #include "ir/schema.h"
 
-static int result_number(const Graph *graph, const GVal *value) {
-    return value->id - graph->inputs.n;
-}
+static int result_number(const Graph *graph, const GVal *value) { return value->id - graph->inputs.n; }
 
 static void val_print(Text *text, const Graph *graph, const Val *val) {
     const GVal *value = (const GVal *)val;
@@ -19,8 +17,7 @@ static void val_print(Text *text, const Graph *graph, const Val *val) {
 
 static void string_print(Text *text, const char *string) {
     text_puts(text, "'");
-    for (const char *c = string; *c; c++)
-        text_printf(text, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
+    for (const char *c = string; *c; c++) text_printf(text, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
     text_puts(text, "'");
 }
 
@@ -113,10 +110,8 @@ void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type) {
 static bool is_default(const Param *param, const Arg *arg) {
     if (param->fallback.kind == ARG_default) return arg->kind == ARG_default;
     if (arg_equal(&param->fallback, arg)) return true;
-    if (!arg_is_number(&param->fallback) || !arg_is_number(arg) || arg->kind == ARG_runtime)
-        return false;
-    const bool converted =
-        param->type != PT_scalar && param->type != PT_scalar_opt; /* int given for a float */
+    if (!arg_is_number(&param->fallback) || !arg_is_number(arg) || arg->kind == ARG_runtime) return false;
+    const bool converted = param->type != PT_scalar && param->type != PT_scalar_opt; /* int given for a float */
     return converted && arg_double(&param->fallback) == arg_double(arg);
 }
 
@@ -169,8 +164,7 @@ static void output_print(Text *text, const Graph *graph, const Output *output) {
     val_print(text, graph, output->value ? &output->value->base : NULL);
     if (output->kind == OUT_input) text_printf(text, " is input %d", output->base);
     if (output->kind != OUT_view_of_input && output->kind != OUT_view_of_output) return;
-    text_printf(text, " views %s %d", output->kind == OUT_view_of_input ? "input" : "output",
-                output->base);
+    text_printf(text, " views %s %d", output->kind == OUT_view_of_input ? "input" : "output", output->base);
     if (!output->offset) return;
     text_puts(text, " at ");
     sym_print(graph->env, text, output->offset);

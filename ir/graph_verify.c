@@ -22,8 +22,7 @@ static const StageSpec stages[STAGE_COUNT] = {
     [STAGE_functional] = {"functional", false, true, KINDS_ALL},
     [STAGE_joint] = {"joint", false, false, KINDS_ALL},
     [STAGE_decomposed] = {"decomposed", false, false, KINDS_LOWERED},
-    [STAGE_reinplaced] = {"reinplaced", true, false,
-                          KINDS_LOWERED}, /* scatters that write their base */
+    [STAGE_reinplaced] = {"reinplaced", true, false, KINDS_LOWERED}, /* scatters that write their base */
     [STAGE_scheduled] = {"scheduled", true, false, KINDS_LOWERED, true},
     [STAGE_lowered] = {"lowered", true, false, KINDS_LOWERED, true, true},
     [STAGE_planned] = {"planned", true, false, KINDS_LOWERED, true, true, true},
@@ -55,20 +54,16 @@ static bool defined(const Verify *v, const GVal *value) {
 
 static void check_use(void *context, GVal **slot) {
     Verify *v = context;
-    if (v->status == ST_OK && !defined(v, *slot))
-        fail(v, "uses a value that is not defined above it");
+    if (v->status == ST_OK && !defined(v, *slot)) fail(v, "uses a value that is not defined above it");
 }
 
 static Status check_stage(Verify *v) {
     const OpRow *row = v->node->row;
-    if (v->node->form != FORM_functional && !v->stage->forms)
-        return fail(v, "only functional forms are allowed");
-    if (row->id == OP_gradients && !v->stage->gradients)
-        return fail(v, "must be expanded before this stage");
+    if (v->node->form != FORM_functional && !v->stage->forms) return fail(v, "only functional forms are allowed");
+    if (row->id == OP_gradients && !v->stage->gradients) return fail(v, "must be expanded before this stage");
     if (!(v->stage->kinds & (1u << row->kind))) return fail(v, "must be decomposed at this stage");
     if (row->flags & OPF_random && v->node->random >= v->graph->n_random)
-        return fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random,
-                    v->graph->n_random);
+        return fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random, v->graph->n_random);
     return ST_OK;
 }
 
@@ -77,8 +72,7 @@ static Status check_args(Verify *v) {
     const OpRow *row = node->row;
     Arg normal[MAX_ARGS];
     const int expected = row->n_params + (node->form == FORM_out ? row->n_out : 0);
-    if (node->n_args != expected)
-        return fail(v, "has %d arguments, not %d", node->n_args, expected);
+    if (node->n_args != expected) return fail(v, "has %d arguments, not %d", node->n_args, expected);
     TRY(v->status = op_args_normalize(row, node->args, row->n_params, normal));
     for (int i = 0; i < row->n_params; i++)
         if (!arg_equal(&normal[i], &node->args[i]))
@@ -87,11 +81,9 @@ static Status check_args(Verify *v) {
 }
 
 static bool same_meta(const Meta *meta, const MetaOut *out) {
-    if (meta->dtype != out->dtype || meta->device != out->device || meta->rank != out->rank)
-        return false;
+    if (meta->dtype != out->dtype || meta->device != out->device || meta->rank != out->rank) return false;
     const size_t bytes = sizeof *out->sizes * (size_t)out->rank;
-    return !bytes ||
-           (!memcmp(meta->sizes, out->sizes, bytes) && !memcmp(meta->strides, out->strides, bytes));
+    return !bytes || (!memcmp(meta->sizes, out->sizes, bytes) && !memcmp(meta->strides, out->strides, bytes));
 }
 
 static Status check_meta(Verify *v) {
@@ -107,11 +99,9 @@ static Status check_meta(Verify *v) {
                      .out = outs,
                      .n_out = node->n_outs};
     TRY(v->status = op_meta(&call));
-    if (call.n_out != node->n_outs)
-        return fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
+    if (call.n_out != node->n_outs) return fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
     if (call.order != node->order)
-        return fail(v, "order %s, the rule says %s", order_name(node->order),
-                    order_name(call.order));
+        return fail(v, "order %s, the rule says %s", order_name(node->order), order_name(call.order));
     for (int i = 0; i < node->n_outs; i++)
         if (!same_meta(node->outs[i].base.meta, &outs[i]))
             return fail(v, "result %d is not what the meta rule says", i);
@@ -168,17 +158,14 @@ static Status check_ends(Verify *v) {
     for (int i = 0; i < graph->outputs.n; i++) {
         const Output *output = &graph->outputs.at[i];
         if (output->kind == OUT_none) continue;
-        if (!output->value || !defined(v, output->value))
-            return fail(v, "output %d is not defined", i);
+        if (!output->value || !defined(v, output->value)) return fail(v, "output %d is not defined", i);
         const int bases = output->kind == OUT_view_of_output ? graph->outputs.n : graph->inputs.n;
-        if (output->kind != OUT_new && output->kind != OUT_kept &&
-            (output->base < 0 || output->base >= bases))
+        if (output->kind != OUT_new && output->kind != OUT_kept && (output->base < 0 || output->base >= bases))
             return fail(v, "output %d refers to number %d of %d", i, output->base, bases);
     }
     for (int i = 0; i < graph->writes.n; i++) {
         const Write *write = &graph->writes.at[i];
-        if (!defined(v, write->input) || write->input->def)
-            return fail(v, "write %d is not to an input", i);
+        if (!defined(v, write->input) || write->input->def) return fail(v, "write %d is not to an input", i);
         if (!defined(v, write->value)) return fail(v, "write %d has no value", i);
         const Meta *to = write->input->base.meta, *from = write->value->base.meta;
         if (to->dtype != from->dtype || !meta_same_sizes(to, from))

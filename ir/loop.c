@@ -23,8 +23,7 @@ typedef struct PrimRow {
 } PrimRow;
 
 static const PrimRow rows[PRIM_COUNT] = {
-#define SCALAR(name, arity, types, result, llvm, doc)                                              \
-    {#name, arity, TYPES_##types, RESULT_##result},
+#define SCALAR(name, arity, types, result, llvm, doc) {#name, arity, TYPES_##types, RESULT_##result},
 #include "ir/scalar.def"
 #undef SCALAR
 };
@@ -38,9 +37,7 @@ static const int only[PRIM_COUNT] = {
 const char *prim_name(Prim prim) { return rows[prim].name; }
 int prim_arity(Prim prim) { return rows[prim].arity; }
 bool prim_returns_bool(Prim prim) { return rows[prim].result == RESULT_B; }
-bool prim_has_type(Prim prim, SType type) {
-    return ((only[prim] ? only[prim] : rows[prim].types) >> type) & 1;
-}
+bool prim_has_type(Prim prim, SType type) { return ((only[prim] ? only[prim] : rows[prim].types) >> type) & 1; }
 
 int prim_find(const char *name, size_t n) {
     for (int i = 0; i < PRIM_COUNT; i++)
@@ -49,8 +46,7 @@ int prim_find(const char *name, size_t n) {
 }
 
 const char *red_name(RedKind kind) {
-    static const char *const names[RED_COUNT] = {"sum", "dot", "prod",   "max",   "min",
-                                                 "any", "all", "argmax", "argmin"};
+    static const char *const names[RED_COUNT] = {"sum", "dot", "prod", "max", "min", "any", "all", "argmax", "argmin"};
     return names[kind];
 }
 
@@ -90,21 +86,16 @@ static uint64_t hash_gemm(uint64_t h, const GemmDesc *gemm) {
     h = mix_list(h, (const int64_t[]){gemm->dtype, gemm->batch, gemm->m, gemm->n, gemm->k}, 5);
     h = mix_list(mix_list(h, gemm->a_stride, 3), gemm->b_stride, 3);
     if (gemm->c >= 0) h = mix(mix_list(h, gemm->c_stride, 3), gemm->c_offset);
-    return mix_list(h,
-                    (const int64_t[]){gemm->a_offset, gemm->b_offset, gemm->a, gemm->b, gemm->c,
-                                      gemm->tile, gemm->tile_ld},
-                    7);
+    return mix_list(
+        h, (const int64_t[]){gemm->a_offset, gemm->b_offset, gemm->a, gemm->b, gemm->c, gemm->tile, gemm->tile_ld}, 7);
 }
 
 uint64_t kernel_hash(const Kernel *kernel) {
     uint64_t h = mix(mix(0xce11, kernel->kind), kernel->independent);
-    for (int i = 0; i < kernel->n_bufs; i++)
-        h = mix(h, kernel->bufs[i].dtype << 8 | kernel->bufs[i].role);
-    for (int i = 0; i < kernel->n_params; i++)
-        h = mix(h, kernel->param_is_float && kernel->param_is_float[i]);
+    for (int i = 0; i < kernel->n_bufs; i++) h = mix(h, kernel->bufs[i].dtype << 8 | kernel->bufs[i].role);
+    for (int i = 0; i < kernel->n_params; i++) h = mix(h, kernel->param_is_float && kernel->param_is_float[i]);
     h = mix(mix(h, kernel->n_bufs), kernel->n_params);
     if (kernel->gemm) h = hash_gemm(h, kernel->gemm);
-    for (int i = 0; i < kernel->n_nests; i++)
-        h = hash_mix(h, nest_hash(&kernel->nests[i], kernel->bufs));
+    for (int i = 0; i < kernel->n_nests; i++) h = hash_mix(h, nest_hash(&kernel->nests[i], kernel->bufs));
     return h;
 }

@@ -18,8 +18,8 @@
  *   - a `map` phase ends in stores, over (outer, inner) or, `over outer`, over the outer dims alone;
  *   - a later phase may use any earlier instruction: at the same index if it varies with the inner dims (the executor
  *     recomputes or keeps it, the bits are the same), else the value of the outer index.
- * Inner dims are the S dims, then the L dims (dims of a sequence are merged row-major) [semantics B2]: for each S index the
- * L sequence is reduced by order L, the results by order S. Nests with only stores have no inner dims.
+ * Inner dims are the S dims, then the L dims (dims of a sequence are merged row-major) [semantics B2]: for each S index
+ * the L sequence is reduced by order L, the results by order S. Nests with only stores have no inner dims.
  *
  * Ints (extents, coefficients) are plain or name a parameter p<k> of the kernel by the encoding of sym.h
  * (sym_make(k)); `params` says what each is, an expression of the graph's SymEnv evaluated on every call. Float
@@ -65,14 +65,14 @@ typedef enum RedKind {
 const char *red_name(RedKind kind);
 
 typedef enum LoopOp {
-    LI_const, /* type, f or i */
-    LI_param, /* type f64 or i64: parameter `param` (f64: its bits) */
-    LI_index, /* i64: value of the affine expression `at` (no buffer) */
-    LI_load,  /* buffer `buf` at `at`, converted to the compute type */
+    LI_const,  /* type, f or i */
+    LI_param,  /* type f64 or i64: parameter `param` (f64: its bits) */
+    LI_index,  /* i64: value of the affine expression `at` (no buffer) */
+    LI_load,   /* buffer `buf` at `at`, converted to the compute type */
     LI_gather, /* the same plus a[inst] * `scale`, where inst a (i64) is checked against [0, `bound`) with negative
                   values wrapped once if `wrap_negative`; a miss stops the nest with an error */
-    LI_prim, /* `prim` of a, b, c */
-    LI_cast, /* a to `type`: float to int (i32, i64) saturates, NaN to 0; to b: != 0; f64 to f32 rounds */
+    LI_prim,   /* `prim` of a, b, c */
+    LI_cast,   /* a to `type`: float to int (i32, i64) saturates, NaN to 0; to b: != 0; f64 to f32 rounds */
     LI_reduce, /* `red` of a (and b for dot) over the inner dims */
     LI_store   /* a to buffer `buf` at `at`, rounded to the buffer's dtype */
 } LoopOp;
@@ -127,8 +127,8 @@ typedef enum KernelKind { KERNEL_loops, KERNEL_gemm } KernelKind;
 /* C[b,m,n] = sum over k of A[b,m,k] B[b,k,n], ORDER_chain; then the epilogue nest runs over each tile's rectangle of
  * [m, n] (or [b, m, n]) with the tile as its BUF_tile. Without an epilogue the tile is stored to buffer c. */
 typedef struct GemmDesc {
-    DType dtype;            /* of A and B; computed in dtype_compute(dtype) */
-    int64_t batch, m, n, k; /* plain or parameters */
+    DType dtype;                                   /* of A and B; computed in dtype_compute(dtype) */
+    int64_t batch, m, n, k;                        /* plain or parameters */
     int64_t a_stride[3], b_stride[3], c_stride[3]; /* batch, row, column, elements */
     int64_t a_offset, b_offset, c_offset;
     int a, b, c; /* buffers; c -1: the epilogue stores */
@@ -153,9 +153,8 @@ uint64_t kernel_hash(const Kernel *kernel); /* structure only: equal kernels com
 uint64_t nest_hash(const Nest *nest, const Buf *bufs);
 void kernel_print(const Kernel *kernel, Text *text);
 Status kernel_parse(Arena *arena, const char *text, const char **end, Kernel **out);
-Status kernel_verify(
-    const Kernel
-        *kernel); /* types, phases, dims in range; raises ST_INTERNAL naming the instruction */
+Status
+kernel_verify(const Kernel *kernel); /* types, phases, dims in range; raises ST_INTERNAL naming the instruction */
 
 /* Writing nests: loop_* append to a builder, phases are formed by loop_finish (each reduction's operands first). */
 typedef struct LoopBuilder LoopBuilder;
@@ -165,8 +164,8 @@ int loop_const(LoopBuilder *b, SType type, double f, int64_t i);
 int loop_param(LoopBuilder *b, SType type, int param);
 int loop_index(LoopBuilder *b, const Affine *at);
 int loop_load(LoopBuilder *b, int buf, DType dtype, const Affine *at);
-int loop_gather(LoopBuilder *b, int buf, DType dtype, const Affine *at, int index, int64_t scale,
-                int64_t bound, bool wrap);
+int loop_gather(LoopBuilder *b, int buf, DType dtype, const Affine *at, int index, int64_t scale, int64_t bound,
+                bool wrap);
 /* -1: none; folds nothing, shares equal instructions */
 int loop_prim(LoopBuilder *b, Prim prim, int x, int y, int z);
 int loop_cast(LoopBuilder *b, SType to, int x);
@@ -186,7 +185,6 @@ typedef struct NestError {
     int32_t inst;         /* -1: none; else the gather that missed */
     int64_t index, bound; /* its value and bound */
 } NestError;
-typedef void NestFn(void *const *bufs, const int64_t *params, const int64_t *lo, const int64_t *hi,
-                    NestError *error);
+typedef void NestFn(void *const *bufs, const int64_t *params, const int64_t *lo, const int64_t *hi, NestError *error);
 
 #endif

@@ -33,14 +33,11 @@ LoopBuilder *loop_new(Arena *arena, int n_outer, int n_inner, int n_s, const int
 void loop_source(LoopBuilder *b, int node) { b->source = node; }
 SType loop_type(const LoopBuilder *b, int inst) { return (SType)b->insts.at[inst].type; }
 
-static bool same_place(const Affine *x, const Affine *y) {
-    return x == y || (x && y && !memcmp(x, y, sizeof *x));
-}
+static bool same_place(const Affine *x, const Affine *y) { return x == y || (x && y && !memcmp(x, y, sizeof *x)); }
 
 static bool same_inst(const Inst *x, const Inst *y) {
-    return x->op == y->op && x->type == y->type && x->prim == y->prim && x->a == y->a &&
-           x->b == y->b && x->c == y->c && x->buf == y->buf && x->param == y->param &&
-           x->i == y->i && x->scale == y->scale && x->bound == y->bound &&
+    return x->op == y->op && x->type == y->type && x->prim == y->prim && x->a == y->a && x->b == y->b && x->c == y->c &&
+           x->buf == y->buf && x->param == y->param && x->i == y->i && x->scale == y->scale && x->bound == y->bound &&
            x->wrap_negative == y->wrap_negative && same_place(x->at, y->at);
 }
 
@@ -50,9 +47,7 @@ static int find_same(const LoopBuilder *b, const Inst *inst) {
     return -1;
 }
 
-static bool operand_inner(const LoopBuilder *b, int inst) {
-    return inst >= 0 && b->insts.at[inst].inner;
-}
+static bool operand_inner(const LoopBuilder *b, int inst) { return inst >= 0 && b->insts.at[inst].inner; }
 
 static bool place_inner(const LoopBuilder *b, const Affine *at) {
     for (int i = b->n_outer; at && i < b->n_outer + b->n_inner; i++)
@@ -75,8 +70,8 @@ static int append(LoopBuilder *b, Inst inst, bool over_outer) {
     else if (is_store)
         inst.inner = !over_outer && b->n_inner > 0;
     else
-        inst.inner = operand_inner(b, inst.a) || operand_inner(b, inst.b) ||
-                     operand_inner(b, inst.c) || place_inner(b, inst.at);
+        inst.inner =
+            operand_inner(b, inst.a) || operand_inner(b, inst.b) || operand_inner(b, inst.c) || place_inner(b, inst.at);
     if (inst.at) inst.at = arena_copy(b->arena, &place, sizeof place);
     inst.source = b->source;
     VEC_PUSH(b->arena, &b->insts, inst);
@@ -111,8 +106,8 @@ int loop_load(LoopBuilder *b, int buf, DType dtype, const Affine *at) {
     return append(b, inst, false);
 }
 
-int loop_gather(LoopBuilder *b, int buf, DType dtype, const Affine *at, int index, int64_t scale,
-                int64_t bound, bool wrap) {
+int loop_gather(LoopBuilder *b, int buf, DType dtype, const Affine *at, int index, int64_t scale, int64_t bound,
+                bool wrap) {
     Inst inst = {.op = LI_gather, .type = (uint8_t)dtype_compute(dtype), BLANK, .at = (Affine *)at};
     inst.a = (int16_t)index;
     inst.buf = (int16_t)buf;
@@ -179,7 +174,7 @@ void loop_store(LoopBuilder *b, int buf, DType dtype, const Affine *at, int x, b
 typedef struct Sorter {
     LoopBuilder *b;
     Nest *out;
-    int *round; /* reductions: their reduce phase from 1; others: the phase after which they can be
+    int *round;     /* reductions: their reduce phase from 1; others: the phase after which they can be
                    computed */
     int16_t *place; /* new number, -1: not placed */
 } Sorter;
@@ -189,8 +184,7 @@ static void set_rounds(Sorter *s) {
     for (int i = 0; i < s->b->insts.n; i++) {
         const int operand[3] = {insts[i].a, insts[i].b, insts[i].c};
         for (int k = 0; k < 3; k++)
-            if (operand[k] >= 0 && s->round[operand[k]] > s->round[i])
-                s->round[i] = s->round[operand[k]];
+            if (operand[k] >= 0 && s->round[operand[k]] > s->round[i]) s->round[i] = s->round[operand[k]];
         if (insts[i].op == LI_reduce) s->round[i]++;
     }
 }

@@ -58,8 +58,7 @@ static void print_place(Text *text, const Nest *nest, const Inst *inst) {
     text_puts(text, "[");
     for (int i = 0; i < nest->n_outer + nest->n_inner; i++) {
         const bool outer = i < nest->n_outer;
-        print_term(text, &some, inst->at->coef[i], outer ? "i" : "j",
-                   outer ? i : i - nest->n_outer);
+        print_term(text, &some, inst->at->coef[i], outer ? "i" : "j", outer ? i : i - nest->n_outer);
     }
     if (inst->op == LI_gather) {
         if (some) text_puts(text, " + ");
@@ -90,8 +89,7 @@ static void print_constant(Text *text, const Inst *inst) {
 
 static void print_operands(Text *text, const Inst *inst) {
     const int16_t operand[3] = {inst->a, inst->b, inst->c};
-    for (int i = 0; i < 3 && operand[i] >= 0; i++)
-        text_printf(text, "%s%%%d", i ? ", " : " ", operand[i]);
+    for (int i = 0; i < 3 && operand[i] >= 0; i++) text_printf(text, "%s%%%d", i ? ", " : " ", operand[i]);
 }
 
 static void print_inst(Text *text, const Kernel *kernel, const Nest *nest, int number) {
@@ -123,8 +121,7 @@ static void print_inst(Text *text, const Kernel *kernel, const Nest *nest, int n
         break;
     case LI_prim: {
         const int16_t typed = inst->prim == PRIM_select ? inst->b : inst->a;
-        text_printf(text, "%s.%s", prim_name((Prim)inst->prim),
-                    stype_name((SType)nest->insts[typed].type));
+        text_printf(text, "%s.%s", prim_name((Prim)inst->prim), stype_name((SType)nest->insts[typed].type));
         print_operands(text, inst);
         break;
     }
@@ -133,8 +130,7 @@ static void print_inst(Text *text, const Kernel *kernel, const Nest *nest, int n
         print_operands(text, inst);
         break;
     case LI_reduce:
-        text_printf(text, "reduce %s.%s", red_name((RedKind)inst->prim),
-                    stype_name((SType)nest->insts[inst->a].type));
+        text_printf(text, "reduce %s.%s", red_name((RedKind)inst->prim), stype_name((SType)nest->insts[inst->a].type));
         print_operands(text, inst);
         break;
     case LI_store:
@@ -176,8 +172,7 @@ static void print_nest(Text *text, const Kernel *kernel, const Nest *nest) {
     text_puts(text, "  }\n");
 }
 
-static void print_matrix(Text *text, const char *name, int buf, int64_t offset,
-                         const int64_t *strides) {
+static void print_matrix(Text *text, const char *name, int buf, int64_t offset, const int64_t *strides) {
     if (buf < 0) return;
     text_printf(text, " %s=b%d[", name, buf);
     print_int(text, offset);
@@ -241,8 +236,7 @@ static Status read_word(Reader *r, const char **word, size_t *n) {
 static Status read_numbered(Reader *r, char prefix, int limit, int *number) {
     reader_skip(&r->in);
     const char what[] = {prefix, '<', 'n', '>', '\0'};
-    if (*r->in.at != prefix || r->in.at[1] < '0' || r->in.at[1] > '9')
-        return reader_expected(&r->in, what);
+    if (*r->in.at != prefix || r->in.at[1] < '0' || r->in.at[1] > '9') return reader_expected(&r->in, what);
     char *end;
     const long value = strtol(r->in.at + 1, &end, 10);
     if (value >= limit) return reader_expected(&r->in, "a smaller number");
@@ -349,8 +343,7 @@ static Status read_load(Reader *r, Inst *inst) {
     DType dtype;
     TRY(read_dtype(r, &dtype));
     TRY(read_buffer(r, inst));
-    if (r->bufs.at[inst->buf].dtype != dtype)
-        return reader_expected(&r->in, "the buffer's dtype before this");
+    if (r->bufs.at[inst->buf].dtype != dtype) return reader_expected(&r->in, "the buffer's dtype before this");
     if (inst->op == LI_load) return ST_OK;
     if (inst->a < 0) return reader_expected(&r->in, "an index instruction before this");
     EAT(&r->in, "below");
@@ -405,8 +398,7 @@ static Status read_reduce(Reader *r, Inst *inst) {
     SType type;
     int kind = 0;
     TRY(read_word(r, &word, &n));
-    while (kind < RED_COUNT &&
-           (strlen(red_name((RedKind)kind)) != n || memcmp(red_name((RedKind)kind), word, n)))
+    while (kind < RED_COUNT && (strlen(red_name((RedKind)kind)) != n || memcmp(red_name((RedKind)kind), word, n)))
         kind++;
     if (kind == RED_COUNT) return reader_expected(&r->in, "a reduction before this");
     EAT(&r->in, ".");
@@ -441,9 +433,8 @@ static const struct {
     LoopOp op;
     Status (*read)(Reader *r, Inst *inst);
 } kinds[] = {
-    {"const", LI_const, read_constant}, {"param", LI_param, read_param},
-    {"index", LI_index, read_index},    {"load", LI_load, read_load},
-    {"gather", LI_gather, read_load},   {"cast", LI_cast, read_cast},
+    {"const", LI_const, read_constant}, {"param", LI_param, read_param},  {"index", LI_index, read_index},
+    {"load", LI_load, read_load},       {"gather", LI_gather, read_load}, {"cast", LI_cast, read_cast},
     {"reduce", LI_reduce, read_reduce}, {"store", LI_store, read_store},
 };
 
@@ -468,8 +459,7 @@ static Status read_inst(Reader *r, const Phase *phase) {
     while (kind < COUNT_OF(kinds) && !reader_eat(&r->in, kinds[kind].word)) kind++;
     if (kind < COUNT_OF(kinds)) inst.op = (uint8_t)kinds[kind].op;
     TRY(kind < COUNT_OF(kinds) ? kinds[kind].read(r, &inst) : read_prim(r, &inst));
-    inst.inner =
-        inst.op == LI_store ? !phase->over_outer && r->nest.n_inner > 0 : reads_inner(r, &inst);
+    inst.inner = inst.op == LI_store ? !phase->over_outer && r->nest.n_inner > 0 : reads_inner(r, &inst);
     VEC_PUSH(r->arena, &r->insts, inst);
     return ST_OK;
 }
@@ -524,8 +514,7 @@ static Status read_dims(Reader *r) {
     if (!reader_eat(&r->in, "inner")) return ST_OK;
     before = 0;
     TRY(read_extents(r, inner, &nest->n_inner, &before));
-    if (nest->n_outer + nest->n_inner > MAX_LOOP_DIMS)
-        return reader_expected(&r->in, "fewer dims before this");
+    if (nest->n_outer + nest->n_inner > MAX_LOOP_DIMS) return reader_expected(&r->in, "fewer dims before this");
     memcpy(nest->extent + nest->n_outer, inner, sizeof *inner * (size_t)nest->n_inner);
     EAT(&r->in, "order");
     nest->n_s = before;
@@ -650,9 +639,7 @@ static Status read_kernel(Reader *r) {
 }
 
 Status kernel_parse(Arena *arena, const char *text, const char **end, Kernel **out) {
-    Reader r = {.in = {"kernel text", BETWEEN_blanks, text, text},
-                .arena = arena,
-                .kernel = ARENA_NEW(arena, Kernel)};
+    Reader r = {.in = {"kernel text", BETWEEN_blanks, text, text}, .arena = arena, .kernel = ARENA_NEW(arena, Kernel)};
     if (!r.kernel) return ST_MEMORY;
     TRY(read_kernel(&r));
     r.kernel->n_bufs = r.bufs.n;

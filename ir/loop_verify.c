@@ -16,17 +16,15 @@ typedef struct Check {
 static Status refuse(const Check *c, const char *what) {
     char where[64] = ""; /* within the kernel */
     if (c->inst_number >= 0)
-        snprintf(where, sizeof where, ", nest %d, instruction %%%d", c->nest_number,
-                 c->inst_number);
+        snprintf(where, sizeof where, ", nest %d, instruction %%%d", c->nest_number, c->inst_number);
     else if (c->nest)
         snprintf(where, sizeof where, ", nest %d", c->nest_number);
-    return error_raise(ST_INTERNAL, "kernel %s%s: %s", c->kernel->name ? c->kernel->name : "?",
-                       where, what);
+    return error_raise(ST_INTERNAL, "kernel %s%s: %s", c->kernel->name ? c->kernel->name : "?", where, what);
 }
 
-#define NEED(condition, what)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) return refuse(c, what);                                                  \
+#define NEED(condition, what)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) return refuse(c, what);                                                                      \
     } while (0)
 
 static bool int_ok(const Kernel *k, int64_t v) {
@@ -44,16 +42,14 @@ static Status check_place(const Check *c, const Inst *inst, bool over_outer) {
     for (int i = 0; i < MAX_LOOP_DIMS; i++) {
         NEED(int_ok(c->kernel, inst->at->coef[i]), "coefficient names no int parameter");
         NEED(i < n_dims || inst->at->coef[i] == 0, "coefficient of a dim that is not there");
-        NEED(!over_outer || i < nest->n_outer || inst->at->coef[i] == 0,
-             "inner dim in a phase over outer");
+        NEED(!over_outer || i < nest->n_outer || inst->at->coef[i] == 0, "inner dim in a phase over outer");
     }
     return ST_OK;
 }
 
 static Status check_buffer(const Check *c, const Inst *inst) {
     NEED(inst->buf >= 0 && inst->buf < c->kernel->n_bufs, "no such buffer");
-    NEED(inst->type == dtype_compute(c->kernel->bufs[inst->buf].dtype),
-         "type is not the buffer's compute type");
+    NEED(inst->type == dtype_compute(c->kernel->bufs[inst->buf].dtype), "type is not the buffer's compute type");
     return ST_OK;
 }
 
@@ -61,8 +57,7 @@ static Status check_store(const Check *c, const Inst *inst) {
     TRY(check_buffer(c, inst));
     const BufRole role = c->kernel->bufs[inst->buf].role;
     NEED(role != BUF_in && role != BUF_tile, "store to a buffer that is only read");
-    NEED(inst->a >= 0 && c->nest->insts[inst->a].type == inst->type,
-         "stored value has another type");
+    NEED(inst->a >= 0 && c->nest->insts[inst->a].type == inst->type, "stored value has another type");
     return ST_OK;
 }
 
@@ -81,8 +76,7 @@ static Status check_prim(const Check *c, const Inst *inst) {
     const int arity = prim_arity((Prim)inst->prim);
     for (int i = 0; i < 3; i++) NEED((operand[i] >= 0) == (i < arity), "wrong number of operands");
     const SType type = (SType)insts[is_select ? inst->b : inst->a].type;
-    for (int i = is_select ? 1 : 0; i < arity; i++)
-        NEED(insts[operand[i]].type == type, "operands of different types");
+    for (int i = is_select ? 1 : 0; i < arity; i++) NEED(insts[operand[i]].type == type, "operands of different types");
     NEED(!is_select || insts[inst->a].type == S_b, "condition is not a bool");
     NEED(prim_has_type((Prim)inst->prim, type), "primitive does not exist for this type");
     NEED(inst->type == (prim_returns_bool((Prim)inst->prim) ? S_b : type), "wrong result type");
@@ -91,8 +85,7 @@ static Status check_prim(const Check *c, const Inst *inst) {
 
 static Status check_reduce(const Check *c, const Inst *inst) {
     NEED(inst->prim < RED_COUNT, "no such reduction");
-    NEED(inst->a >= 0 && (inst->b >= 0) == (inst->prim == RED_dot) && inst->c < 0,
-         "wrong number of operands");
+    NEED(inst->a >= 0 && (inst->b >= 0) == (inst->prim == RED_dot) && inst->c < 0, "wrong number of operands");
     const Inst *const insts = c->nest->insts;
     const SType type = (SType)insts[inst->a].type;
     const bool position = inst->prim == RED_argmax || inst->prim == RED_argmin;
@@ -150,8 +143,7 @@ static bool varies_inside(const Nest *nest, const Inst *inst) {
 }
 
 static bool is_placed(const Inst *inst) {
-    return inst->op == LI_index || inst->op == LI_load || inst->op == LI_gather ||
-           inst->op == LI_store;
+    return inst->op == LI_index || inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store;
 }
 
 static Status check_inst(const Check *c, const Phase *phase, bool *ended) {
@@ -161,8 +153,7 @@ static Status check_inst(const Check *c, const Phase *phase, bool *ended) {
     for (int i = 0; i < 3; i++) {
         NEED(operand[i] < c->inst_number, "uses a later instruction");
         NEED(operand[i] < 0 || c->nest->insts[operand[i]].op != LI_store, "uses a store");
-        NEED(operand[i] < phase->first || phase->kind == PHASE_map ||
-                 c->nest->insts[operand[i]].op != LI_reduce,
+        NEED(operand[i] < phase->first || phase->kind == PHASE_map || c->nest->insts[operand[i]].op != LI_reduce,
              "uses a reduction of its own phase");
     }
     TRY(check_kind(c, inst));
@@ -171,16 +162,14 @@ static Status check_inst(const Check *c, const Phase *phase, bool *ended) {
     else
         NEED(!inst->at, "a place where none belongs");
     const bool is_end = inst->op == (phase->kind == PHASE_reduce ? LI_reduce : LI_store);
-    NEED(is_end || (inst->op != LI_reduce && inst->op != LI_store),
-         "a store or reduction in the wrong kind of phase");
+    NEED(is_end || (inst->op != LI_reduce && inst->op != LI_store), "a store or reduction in the wrong kind of phase");
     NEED(is_end || !*ended, "a phase ends in its stores or reductions");
     *ended = is_end;
     if (inst->op == LI_store)
         NEED(inst->inner == (!phase->over_outer && c->nest->n_inner > 0), "wrong inner flag");
     else
         NEED(inst->inner == varies_inside(c->nest, inst), "wrong inner flag");
-    NEED(!phase->over_outer || (inst->a < 0 || !c->nest->insts[inst->a].inner),
-         "inner value over outer");
+    NEED(!phase->over_outer || (inst->a < 0 || !c->nest->insts[inst->a].inner), "inner value over outer");
     return ST_OK;
 }
 
@@ -192,13 +181,11 @@ static Status check_phases(Check *c) {
         c->inst_number = next;
         NEED(phase->first == next && phase->n > 0 && phase->first + phase->n <= nest->n_insts,
              "phases do not cover the instructions");
-        NEED(!phase->over_outer || (phase->kind == PHASE_map && nest->n_inner > 0),
-             "a reduction over outer");
+        NEED(!phase->over_outer || (phase->kind == PHASE_map && nest->n_inner > 0), "a reduction over outer");
         NEED(phase->kind == PHASE_map || nest->n_inner > 0, "a reduction without inner dims");
         next += phase->n;
         bool ended = false;
-        for (c->inst_number = phase->first; c->inst_number < next; c->inst_number++)
-            TRY(check_inst(c, phase, &ended));
+        for (c->inst_number = phase->first; c->inst_number < next; c->inst_number++) TRY(check_inst(c, phase, &ended));
         NEED(ended, "a phase without stores or reductions");
     }
     NEED(next == nest->n_insts && next > 0, "phases do not cover the instructions");
@@ -218,8 +205,7 @@ static Status check_gemm(Check *c) {
     const Kernel *const k = c->kernel;
     const GemmDesc *const gemm = k->gemm;
     NEED(gemm && k->n_nests <= 1, "a gemm has a description and at most one nest");
-    NEED(gemm->a >= 0 && gemm->a < k->n_bufs && gemm->b >= 0 && gemm->b < k->n_bufs &&
-             gemm->c < k->n_bufs,
+    NEED(gemm->a >= 0 && gemm->a < k->n_bufs && gemm->b >= 0 && gemm->b < k->n_bufs && gemm->c < k->n_bufs,
          "gemm: no such buffer");
     NEED(k->bufs[gemm->a].dtype == gemm->dtype && k->bufs[gemm->b].dtype == gemm->dtype,
          "gemm: operands of another dtype");
@@ -230,8 +216,7 @@ static Status check_gemm(Check *c) {
     const int64_t sizes[4] = {gemm->batch, gemm->m, gemm->n, gemm->k};
     for (int i = 0; i < 4; i++) NEED(size_ok(k, sizes[i]), "gemm: bad size");
     for (int i = 0; i < 3; i++)
-        NEED(int_ok(k, gemm->a_stride[i]) && int_ok(k, gemm->b_stride[i]) &&
-                 int_ok(k, gemm->c_stride[i]),
+        NEED(int_ok(k, gemm->a_stride[i]) && int_ok(k, gemm->b_stride[i]) && int_ok(k, gemm->c_stride[i]),
              "gemm: bad stride");
     if (gemm->tile < 0) return ST_OK;
     const Nest *const nest = &k->nests[0];

@@ -26,8 +26,7 @@ static bool has_no_elements(SymEnv *env, const int64_t *sizes, int rank) {
 }
 
 /* Walks the dims from the fastest one; `dims` lists them slowest first, NULL: in order. */
-static bool is_dense(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank,
-                     const int *dims) {
+static bool is_dense(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank, const int *dims) {
     int64_t expected = 1;
     for (int i = rank - 1; i >= 0; i--) {
         const int dim = dims ? dims[i] : i;
@@ -75,8 +74,8 @@ static bool looks_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *s
     return dense;
 }
 
-Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int64_t *sizes,
-               const int64_t *strides, int rank) {
+Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int64_t *sizes, const int64_t *strides,
+               int rank) {
     Meta *const meta = ARENA_NEW(arena, Meta);
     int64_t *const dims = ARENA_ARRAY(arena, int64_t, 2 * rank);
     if (!meta || !dims) return NULL;
@@ -108,8 +107,7 @@ bool meta_span(const int64_t *sizes, const int64_t *strides, int rank, int64_t *
 
 /* text ---------------------------------------------------------------------------------------- */
 
-static void print_list(const SymEnv *env, Text *text, const int64_t *list, int n,
-                       const char *comma) {
+static void print_list(const SymEnv *env, Text *text, const int64_t *list, int n, const char *comma) {
     for (int i = 0; i < n; i++) {
         if (i) text_puts(text, comma);
         sym_print(env, text, list[i]);
@@ -157,8 +155,7 @@ void meta_print(const SymEnv *env, Text *text, const Meta *meta) {
 static Status parse_list(SymEnv *env, const char **at, char close, int64_t *list, int *n) {
     *n = 0;
     while (**at != close) {
-        if (*n && **at != ',')
-            return error_raise(ST_PARSE, "expected ',' or '%c' at \"%.20s\"", close, *at);
+        if (*n && **at != ',') return error_raise(ST_PARSE, "expected ',' or '%c' at \"%.20s\"", close, *at);
         if (*n) (*at)++;
         while (**at == ' ') (*at)++;
         if (*n == MAX_RANK) return error_raise(ST_PARSE, "more than %d dims", MAX_RANK);
@@ -188,8 +185,7 @@ static Status parse_device(const char **at, Device *device) {
 Status meta_parse(Arena *arena, SymEnv *env, const char *text, const char **end, Meta **out) {
     const char *at = text + strcspn(text, "[ \n");
     const DType dtype = dtype_find(text, (size_t)(at - text));
-    if (dtype == DT_default || *at != '[')
-        return error_raise(ST_PARSE, "expected dtype[sizes] at \"%.20s\"", text);
+    if (dtype == DT_default || *at != '[') return error_raise(ST_PARSE, "expected dtype[sizes] at \"%.20s\"", text);
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     int rank, n_strides;
     Device device;
@@ -199,8 +195,7 @@ Status meta_parse(Arena *arena, SymEnv *env, const char *text, const char **end,
     if (*at == '{') {
         at++;
         TRY(parse_list(env, &at, '}', strides, &n_strides));
-        if (n_strides != rank)
-            return error_raise(ST_PARSE, "%d strides for %d sizes", n_strides, rank);
+        if (n_strides != rank) return error_raise(ST_PARSE, "%d strides for %d sizes", n_strides, rank);
     }
     const bool wrapped = *at == '!';
     if (wrapped) at++;

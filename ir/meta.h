@@ -28,22 +28,24 @@ typedef struct Val {
     const Meta *meta;
 } Val;
 
-/* Row-major strides of sizes into strides[rank]. Size-0 and size-1 dims as PyTorch's (stride of max(size, 1) products). */
+/* Row-major strides of sizes into strides[rank]. Size-0 and size-1 dims as PyTorch's (stride of max(size, 1)
+ * products). */
 void meta_contiguous_strides(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);
 bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
-/* Where structure leaves it open (symbolic strides): by hints, with guards. What a result's strides depend on asks this. */
+/* Where structure leaves it open (symbolic strides): by hints, with guards. What a result's strides depend on asks
+ * this. */
 bool meta_decide_contiguous(SymEnv *env, const Meta *meta);
 bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
-/* The strides with which `in` shows itself in other sizes; false where only a copy can. A tensor without elements can. */
-bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank,
-                       int64_t *strides);
+/* The strides with which `in` shows itself in other sizes; false where only a copy can. A tensor without elements
+ * can. */
+bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank, int64_t *strides);
 /* Elements from the first to past the last, 0 where there are none; false: that does not fit. Plain numbers only. */
 bool meta_span(const int64_t *sizes, const int64_t *strides, int rank, int64_t *span);
 /* Same sizes without adding guards. */
 bool meta_same_sizes(const Meta *a, const Meta *b);
 /* A copy in the arena with contiguous and numel filled in. */
-Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int64_t *sizes,
-               const int64_t *strides, int rank);
+Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int64_t *sizes, const int64_t *strides,
+               int rank);
 /* "f32[2,3]"; with strides where they are not contiguous: "f32[2,3]{1,2}"; device appended if not cpu: "@meta". */
 void meta_print(const SymEnv *env, Text *text, const Meta *meta);
 Status meta_parse(Arena *arena, SymEnv *env, const char *text, const char **end, Meta **out);

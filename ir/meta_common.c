@@ -34,11 +34,11 @@ Status number_fits(const MetaCall *call, int arg, DType dtype) {
     const int64_t most = dtype_largest(dtype), least = dtype_least(dtype);
     if (a->kind == ARG_float) {
         if (a->f >= (double)least && a->f < (double)most + 1) return ST_OK;
-        return meta_fail(call, ST_VALUE, "%s %g can't be converted to %s", arg_name(call, arg),
-                         a->f, dtype_name(dtype));
+        return meta_fail(call, ST_VALUE, "%s %g can't be converted to %s", arg_name(call, arg), a->f,
+                         dtype_name(dtype));
     }
-    if (a->kind != ARG_int || (sym_at_most(call->env, dtype == DT_u8 ? -most : least, a->i) &&
-                               sym_at_most(call->env, a->i, most)))
+    if (a->kind != ARG_int ||
+        (sym_at_most(call->env, dtype == DT_u8 ? -most : least, a->i) && sym_at_most(call->env, a->i, most)))
         return ST_OK;
     return meta_fail(call, ST_VALUE, "%s %lld can't be converted to %s", arg_name(call, arg),
                      (long long)sym_hint(call->env, a->i), dtype_name(dtype));
@@ -54,8 +54,7 @@ DType default_float(DType dtype) { return dtype_is_float(dtype) ? dtype : DT_f32
 
 DType dtype_arg(const MetaCall *call, const char *name, DType fallback) {
     const int i = op_param_find(call->row, name);
-    return i >= 0 && call->args[i].kind == ARG_int && call->args[i].i ? (DType)call->args[i].i
-                                                                      : fallback;
+    return i >= 0 && call->args[i].kind == ARG_int && call->args[i].i ? (DType)call->args[i].i : fallback;
 }
 
 const char *arg_name(const MetaCall *call, int i) { return call->row->params[i].name; }
@@ -67,11 +66,7 @@ const Meta *tensor_meta(const MetaCall *call, int i) {
 const Meta *arg_meta(const MetaCall *call, int i, Meta *number) {
     const Arg *arg = &call->args[i];
     if (arg->kind == ARG_tensor) return arg->val->meta;
-    *number = (Meta){.dtype = number_dtype(arg),
-                     .device = DEV_cpu,
-                     .contiguous = true,
-                     .wrapped = true,
-                     .numel = 1};
+    *number = (Meta){.dtype = number_dtype(arg), .device = DEV_cpu, .contiguous = true, .wrapped = true, .numel = 1};
     return number;
 }
 
@@ -91,8 +86,7 @@ void out_contiguous(const MetaCall *call, MetaOut *out) {
     meta_contiguous_strides(call->env, out->sizes, out->rank, out->strides);
 }
 
-void out_plain(const MetaCall *call, int i, DType dtype, Device device, const int64_t *sizes,
-               int rank) {
+void out_plain(const MetaCall *call, int i, DType dtype, Device device, const int64_t *sizes, int rank) {
     out_set(&call->out[i], dtype, device, sizes, rank);
     out_contiguous(call, &call->out[i]);
 }
@@ -119,11 +113,9 @@ Status check_numel(const MetaCall *call, const int64_t *sizes, int n) {
     }
     int64_t bytes;
     if (!empty && (!fits || !mul_ok(product, 8, &bytes)))
-        return meta_fail(call, ST_SHAPE, "%s holds more elements than memory can",
-                         sizes_text(call, sizes, n).at);
+        return meta_fail(call, ST_SHAPE, "%s holds more elements than memory can", sizes_text(call, sizes, n).at);
     if (!fits) /* strides count a size of 0 as 1 */
-        return meta_fail(call, ST_SHAPE, "the strides of %s overflow",
-                         sizes_text(call, sizes, n).at);
+        return meta_fail(call, ST_SHAPE, "the strides of %s overflow", sizes_text(call, sizes, n).at);
     return ST_OK;
 }
 
@@ -136,8 +128,7 @@ bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *str
     for (int i = 1; i < rank; i++)
         for (int j = i; j > 0; j--) {
             const int a = perm[j - 1], b = perm[j];
-            const bool a_last = sizes[a] == 0 || sizes[a] == 1,
-                       b_last = sizes[b] == 0 || sizes[b] == 1;
+            const bool a_last = sizes[a] == 0 || sizes[a] == 1, b_last = sizes[b] == 0 || sizes[b] == 1;
             if (b_last || (!a_last && !sym_less(env, strides[b], strides[a]))) break;
             perm[j - 1] = b, perm[j] = a;
         }
@@ -208,8 +199,7 @@ static void layout_add(Layout *l, const Meta *meta) {
     const int lead = l->rank - meta->rank;
     int64_t *to = l->strides[l->n++];
     for (int i = 0; i < l->rank; i++) {
-        const bool own = i >= lead && (!sym_identical(meta->sizes[i - lead], 1) ||
-                                       sym_identical(l->sizes[i], 1));
+        const bool own = i >= lead && (!sym_identical(meta->sizes[i - lead], 1) || sym_identical(l->sizes[i], 1));
         to[i] = own ? meta->strides[i - lead] : 0;
     }
 }
@@ -276,8 +266,7 @@ bool broadcast_into(SymEnv *env, int64_t *sizes, int *rank, const int64_t *other
 
 Status same_device(const MetaCall *call, const Meta *a, const Meta *b) {
     if (a->device == b->device) return ST_OK;
-    return meta_fail(call, ST_DEVICE, "tensors are on different devices (%d and %d)",
-                     (int)a->device, (int)b->device);
+    return meta_fail(call, ST_DEVICE, "tensors are on different devices (%d and %d)", (int)a->device, (int)b->device);
 }
 
 static Status broadcast_all(const MetaCall *call, const Elementwise *e, MetaOut *out) {
@@ -286,8 +275,8 @@ static Status broadcast_all(const MetaCall *call, const Elementwise *e, MetaOut 
     for (int i = 0; i < e->n; i++) {
         const Meta *in = e->in[i];
         if (!broadcast_into(call->env, out->sizes, &out->rank, in->sizes, in->rank))
-            return meta_fail(call, ST_SHAPE, "%s %s does not broadcast with %s",
-                             arg_name(call, e->arg[i]), SIZES(call, in), SIZES(call, e->in[0]));
+            return meta_fail(call, ST_SHAPE, "%s %s does not broadcast with %s", arg_name(call, e->arg[i]),
+                             SIZES(call, in), SIZES(call, e->in[0]));
         if (in->rank && !e->in[0]->rank) device = in->device;
     }
     for (int i = 0; i < e->n; i++) { /* 0-dim cpu tensors go anywhere */
@@ -306,15 +295,14 @@ bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n) {
     return true;
 }
 
-/* PyTorch's fast set-up, for operands of equal sizes; false: none of its three cases. Sizes are equal as the broadcast has
- * decided: a size and a number may be so only by a guard. */
+/* PyTorch's fast set-up, for operands of equal sizes; false: none of its three cases. Sizes are equal as the broadcast
+ * has decided: a size and a number may be so only by a guard. */
 static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
     const Meta *first = e->in[0];
     bool contiguous = true, channels_last = true;
     for (int i = 0; i < e->n; i++) {
         const Meta *const in = e->in[i];
-        if (in->rank != first->rank || !all_same(env, in->sizes, first->sizes, in->rank))
-            return false;
+        if (in->rank != first->rank || !all_same(env, in->sizes, first->sizes, in->rank)) return false;
         contiguous = contiguous && meta_decide_contiguous(env, in);
     }
     if (contiguous) {
@@ -322,11 +310,9 @@ static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
         return true;
     }
     for (int i = 0; i < e->n; i++)
-        channels_last = channels_last &&
-                        meta_is_channels_last(env, e->in[i]->sizes, e->in[i]->strides, first->rank);
+        channels_last = channels_last && meta_is_channels_last(env, e->in[i]->sizes, e->in[i]->strides, first->rank);
     for (int i = 0; !channels_last && i < e->n; i++) {
-        if (!dense_non_overlapping(env, e->in[i]->sizes, e->in[i]->strides, first->rank))
-            return false;
+        if (!dense_non_overlapping(env, e->in[i]->sizes, e->in[i]->strides, first->rank)) return false;
         if (!all_same(env, first->strides, e->in[i]->strides, first->rank)) return false;
     }
     if (!channels_last) {
@@ -367,8 +353,8 @@ Status wrap_dim(const MetaCall *call, int64_t dim, int rank, const char *name, i
     const int64_t count = max_i64(rank, 1);
     if (sym_is(dim)) dim = sym_concrete(call->env, dim);
     if (dim < -count || dim >= count)
-        return meta_fail(call, ST_ARGUMENT, "%s %lld is out of range: expected %lld to %lld", name,
-                         (long long)dim, (long long)-count, (long long)count - 1);
+        return meta_fail(call, ST_ARGUMENT, "%s %lld is out of range: expected %lld to %lld", name, (long long)dim,
+                         (long long)-count, (long long)count - 1);
     *out = (int)(dim < 0 ? dim + count : dim);
     return ST_OK;
 }
@@ -386,8 +372,7 @@ Status wrap_dims(const MetaCall *call, const Arg *dims, int rank, bool reduced[M
 }
 
 /* Results of reductions keep the input's dim order, as TensorIterator makes them. */
-void reduced_out(MetaCall *call, int i, const Meta *in, const bool *reduced, bool keepdim,
-                 DType dtype) {
+void reduced_out(MetaCall *call, int i, const Meta *in, const bool *reduced, bool keepdim, DType dtype) {
     MetaOut *out = &call->out[i];
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     int rank = 0;

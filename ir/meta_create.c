@@ -1,5 +1,5 @@
-/* meta_create.c: fresh tensors and copies: sizes as given, dtype and device from their arguments or from `self`, strides
- * from memory_format (preserve_format by default where there is a self). */
+/* meta_create.c: fresh tensors and copies: sizes as given, dtype and device from their arguments or from `self`,
+ * strides from memory_format (preserve_format by default where there is a self). */
 #include <math.h>
 
 #include "ir/meta_rules.h"
@@ -31,12 +31,10 @@ static Status apply_format(MetaCall *call, int64_t format, const Meta *like) {
         preserved_strides(call->env, like, out->strides);
         return ST_OK;
     }
-    const int wanted_rank = format == MF_channels_last      ? 4
-                            : format == MF_channels_last_3d ? 5
-                                                            : out->rank;
+    const int wanted_rank = format == MF_channels_last ? 4 : format == MF_channels_last_3d ? 5 : out->rank;
     if (out->rank != wanted_rank)
-        return meta_fail(call, ST_ARGUMENT, "memory_format %s needs %d dims, not %d",
-                         memory_format_name(format), wanted_rank, out->rank);
+        return meta_fail(call, ST_ARGUMENT, "memory_format %s needs %d dims, not %d", memory_format_name(format),
+                         wanted_rank, out->rank);
     if (format == MF_channels_last || format == MF_channels_last_3d)
         channels_last_strides(call->env, out);
     else
@@ -57,15 +55,13 @@ static const Arg *arg_named(const MetaCall *call, const char *name) {
 
 /* empty, zeros, ones: the default dtype is f32. */
 Status meta_empty(MetaCall *call) {
-    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32),
-              device_arg(call, DEV_cpu)));
+    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu)));
     return apply_format(call, format_arg(call, MF_contiguous), NULL);
 }
 
 static Status want_float(const MetaCall *call) {
     if (dtype_is_float(call->out[0].dtype)) return ST_OK;
-    return meta_fail(call, ST_DTYPE, "dtype must be floating point, not %s",
-                     dtype_name(call->out[0].dtype));
+    return meta_fail(call, ST_DTYPE, "dtype must be floating point, not %s", dtype_name(call->out[0].dtype));
 }
 
 Status meta_empty_float(MetaCall *call) {
@@ -76,8 +72,7 @@ Status meta_empty_float(MetaCall *call) {
 static Status given_strides(MetaCall *call) {
     const Arg *size = arg_named(call, "size"), *stride = arg_named(call, "stride");
     if (size->n != stride->n)
-        return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n,
-                         stride->n);
+        return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n, stride->n);
     for (int i = 0; i < stride->n; i++) {
         if (!sym_is(stride->ints[i]) && stride->ints[i] < 0)
             return meta_fail(call, ST_ARGUMENT, "negative stride %lld", (long long)stride->ints[i]);
@@ -87,15 +82,13 @@ static Status given_strides(MetaCall *call) {
 }
 
 Status meta_empty_strided(MetaCall *call) {
-    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32),
-              device_arg(call, DEV_cpu)));
+    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu)));
     return given_strides(call);
 }
 
 Status meta_new_empty(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
-    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", self->dtype),
-              device_arg(call, self->device)));
+    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", self->dtype), device_arg(call, self->device)));
     out_contiguous(call, &call->out[0]);
     return numbers_fit(call, call->out[0].dtype);
 }
@@ -108,8 +101,7 @@ Status meta_new_empty_strided(MetaCall *call) {
 /* full: without a dtype the number decides. */
 Status meta_full(MetaCall *call) {
     const DType own = number_dtype(arg_named(call, "fill_value"));
-    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", own),
-              device_arg(call, DEV_cpu)));
+    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", own), device_arg(call, DEV_cpu)));
     out_contiguous(call, &call->out[0]);
     return numbers_fit(call, call->out[0].dtype);
 }
@@ -120,25 +112,22 @@ Status meta_scalar_tensor(MetaCall *call) {
 }
 
 /* The number of steps from start to before end: exact in ints, by double division else. */
-static Status arange_count(const MetaCall *call, const Arg *start, const Arg *end, const Arg *step,
-                           int64_t *count) {
+static Status arange_count(const MetaCall *call, const Arg *start, const Arg *end, const Arg *step, int64_t *count) {
     SymEnv *env = call->env;
     if (start->kind == ARG_runtime || end->kind == ARG_runtime || step->kind == ARG_runtime)
         return meta_fail(call, ST_UNSUPPORTED, "bounds must be known");
     if (start->kind != ARG_float && end->kind != ARG_float && step->kind != ARG_float) {
         const int64_t by = sym_is(step->i) ? sym_concrete(env, step->i) : step->i;
         if (!by) return meta_fail(call, ST_VALUE, "step must not be 0");
-        const int64_t span =
-            by > 0 ? sym_sub(env, end->i, start->i) : sym_sub(env, start->i, end->i);
+        const int64_t span = by > 0 ? sym_sub(env, end->i, start->i) : sym_sub(env, start->i, end->i);
         if (sym_less(env, span, 0))
-            return meta_fail(call, ST_VALUE, "start and end don't go with the sign of step %lld",
-                             (long long)by);
+            return meta_fail(call, ST_VALUE, "start and end don't go with the sign of step %lld", (long long)by);
         const int64_t size = by > 0 ? by : -by;
         *count = size == 1 ? span : sym_div(env, sym_add(env, span, size - 1), size);
         return ST_OK;
     }
-    const double first = arg_double_now(env, start), last = arg_double_now(env, end),
-                 by = arg_double_now(env, step), steps = (last - first) / by;
+    const double first = arg_double_now(env, start), last = arg_double_now(env, end), by = arg_double_now(env, step),
+                 steps = (last - first) / by;
     if (!isfinite(by)) return meta_fail(call, ST_VALUE, "step must be finite, not %g", by);
     if (by == 0) return meta_fail(call, ST_VALUE, "step must not be 0");
     if (!isfinite(steps) || steps < 0 || steps > 9e15)
@@ -154,18 +143,16 @@ Status meta_arange(MetaCall *call) {
               *end = arg_named(call, "end");
     int64_t count = 0;
     TRY(arange_count(call, start, end, step, &count));
-    const bool floats =
-        start->kind == ARG_float || end->kind == ARG_float || step->kind == ARG_float;
-    out_plain(call, 0, dtype_arg(call, "dtype", floats ? DT_f32 : DT_i64),
-              device_arg(call, DEV_cpu), &count, 1);
+    const bool floats = start->kind == ARG_float || end->kind == ARG_float || step->kind == ARG_float;
+    out_plain(call, 0, dtype_arg(call, "dtype", floats ? DT_f32 : DT_i64), device_arg(call, DEV_cpu), &count, 1);
     if (call->out[0].dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
     return check_numel(call, &count, 1);
 }
 
 /* Sizes and format of self; dtype and device as said, else those of `options`. */
 static Status like_self(MetaCall *call, const Meta *self, const Meta *options) {
-    out_set(&call->out[0], dtype_arg(call, "dtype", options->dtype),
-            device_arg(call, options->device), self->sizes, self->rank);
+    out_set(&call->out[0], dtype_arg(call, "dtype", options->dtype), device_arg(call, options->device), self->sizes,
+            self->rank);
     TRY(numbers_fit(call, call->out[0].dtype));
     return apply_format(call, format_arg(call, MF_preserve), self);
 }
@@ -194,8 +181,8 @@ Status meta_to(MetaCall *call) {
     TRY(like_self(call, self, other < 0 ? self : tensor_meta(call, other)));
     MetaOut *out = &call->out[0];
     const int copy = op_param_find(call->row, "copy");
-    const bool same = out->dtype == self->dtype && out->device == self->device &&
-                      format_arg(call, MF_preserve) == MF_preserve;
+    const bool same =
+        out->dtype == self->dtype && out->device == self->device && format_arg(call, MF_preserve) == MF_preserve;
     if (!same || (copy >= 0 && call->args[copy].i)) return ST_OK;
     if (self->rank) memcpy(out->strides, self->strides, sizeof *out->strides * (size_t)self->rank);
     out->alias = 0;
@@ -208,13 +195,11 @@ Status meta_contiguous(MetaCall *call) {
     const int64_t format = format_arg(call, MF_contiguous);
     if (format == MF_preserve)
         return meta_fail(call, ST_ARGUMENT, "memory_format preserve_format is not for contiguous");
-    const bool already =
-        format == MF_contiguous
-            ? meta_is_contiguous(call->env, self->sizes, self->strides, self->rank)
-            : meta_is_channels_last(call->env, self->sizes, self->strides, self->rank);
+    const bool already = format == MF_contiguous
+                             ? meta_is_contiguous(call->env, self->sizes, self->strides, self->rank)
+                             : meta_is_channels_last(call->env, self->sizes, self->strides, self->rank);
     if (!already) return apply_format(call, format, NULL);
-    if (self->rank)
-        memcpy(call->out[0].strides, self->strides, sizeof *self->strides * (size_t)self->rank);
+    if (self->rank) memcpy(call->out[0].strides, self->strides, sizeof *self->strides * (size_t)self->rank);
     call->out[0].alias = 0;
     return ST_OK;
 }

@@ -5,15 +5,12 @@
 Status meta_embedding(MetaCall *call) {
     const Meta *weight = tensor_meta(call, 0), *indices = tensor_meta(call, 1);
     if (weight->rank != 2)
-        return meta_fail(call, ST_SHAPE, "weight must have 2 dims, not sizes %s",
-                         SIZES(call, weight));
+        return meta_fail(call, ST_SHAPE, "weight must have 2 dims, not sizes %s", SIZES(call, weight));
     if (indices->dtype != DT_i64 && indices->dtype != DT_i32)
-        return meta_fail(call, ST_DTYPE, "indices must be i64 or i32, not %s",
-                         dtype_name(indices->dtype));
+        return meta_fail(call, ST_DTYPE, "indices must be i64 or i32, not %s", dtype_name(indices->dtype));
     TRY(same_device(call, weight, indices));
     int64_t sizes[MAX_RANK];
-    if (indices->rank + 1 > MAX_RANK)
-        return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    if (indices->rank + 1 > MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
     if (indices->rank) memcpy(sizes, indices->sizes, sizeof *sizes * (size_t)indices->rank);
     sizes[indices->rank] = weight->sizes[1];
     out_plain(call, 0, weight->dtype, weight->device, sizes, indices->rank + 1);
@@ -28,8 +25,7 @@ static Status index_dtype(const MetaCall *call, int i, bool i32_too) {
     const Meta *index = tensor_meta(call, i);
     if (index->dtype == DT_i64 || (i32_too && index->dtype == DT_i32)) return ST_OK;
     if (sym_identical(index->numel, 0)) return ST_OK; /* nothing to read */
-    return meta_fail(call, ST_DTYPE, "%s must be i64, not %s", arg_name(call, i),
-                     dtype_name(index->dtype));
+    return meta_fail(call, ST_DTYPE, "%s must be i64, not %s", arg_name(call, i), dtype_name(index->dtype));
 }
 
 /* Result: self's sizes with dim replaced by the number of positions. */
@@ -40,8 +36,7 @@ Status meta_index_select(MetaCall *call) {
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
     TRY(index_dtype(call, 2, true));
     if (index->rank > 1)
-        return meta_fail(call, ST_SHAPE, "index must have at most 1 dim, not sizes %s",
-                         SIZES(call, index));
+        return meta_fail(call, ST_SHAPE, "index must have at most 1 dim, not sizes %s", SIZES(call, index));
     if (self->rank) memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
     if (self->rank)
         sizes[dim] = index->numel;
@@ -55,8 +50,8 @@ Status meta_index_select(MetaCall *call) {
 static Status index_fits(const MetaCall *call, const Meta *index, int than, int except) {
     const Meta *meta = tensor_meta(call, than);
     if (max_i64(meta->rank, 1) != max_i64(index->rank, 1))
-        return meta_fail(call, ST_SHAPE, "index %s and %s %s must have the same number of dims",
-                         SIZES(call, index), arg_name(call, than), SIZES(call, meta));
+        return meta_fail(call, ST_SHAPE, "index %s and %s %s must have the same number of dims", SIZES(call, index),
+                         arg_name(call, than), SIZES(call, meta));
     for (int i = 0; i < index->rank && i < meta->rank; i++)
         if (i != except && sym_less(call->env, meta->sizes[i], index->sizes[i]))
             return meta_fail(call, ST_SHAPE, "index %s exceeds %s %s in dim %d", SIZES(call, index),
@@ -76,14 +71,12 @@ Status meta_gather(MetaCall *call) {
 
 /* scatter, scatter_add: self with something at (index, the other coordinates). */
 Status meta_scatter(MetaCall *call) {
-    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2),
-               *src = tensor_meta(call, 3);
+    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2), *src = tensor_meta(call, 3);
     int dim = 0;
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
     TRY(index_dtype(call, 2, true));
     if (src && src->dtype != self->dtype)
-        return meta_fail(call, ST_DTYPE, "src is %s, but self is %s", dtype_name(src->dtype),
-                         dtype_name(self->dtype));
+        return meta_fail(call, ST_DTYPE, "src is %s, but self is %s", dtype_name(src->dtype), dtype_name(self->dtype));
     if (!sym_same(call->env, index->numel, 0)) {
         TRY(index_fits(call, index, 0, dim));
         if (src) TRY(index_fits(call, index, 3, -1));
@@ -102,8 +95,7 @@ Status meta_scatter_reduce(MetaCall *call) {
 }
 
 Status meta_index_add(MetaCall *call) {
-    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2),
-               *source = tensor_meta(call, 3);
+    const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2), *source = tensor_meta(call, 3);
     int dim = 0;
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
     TRY(index_dtype(call, 2, true));
@@ -114,8 +106,8 @@ Status meta_index_add(MetaCall *call) {
     for (int i = 0; fits && i < self->rank; i++)
         fits = sym_same(call->env, source->sizes[i], i == dim ? index->numel : self->sizes[i]);
     if (!fits)
-        return meta_fail(call, ST_SHAPE, "source %s does not fit self %s with index %s",
-                         SIZES(call, source), SIZES(call, self), SIZES(call, index));
+        return meta_fail(call, ST_SHAPE, "source %s does not fit self %s with index %s", SIZES(call, source),
+                         SIZES(call, self), SIZES(call, index));
     out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
     call->order = ORDER_index;
     return ST_OK;
@@ -145,11 +137,10 @@ Status meta_embedding_dense_backward(MetaCall *call) {
     const Meta *grad = tensor_meta(call, 0), *indices = tensor_meta(call, 1);
     TRY(index_dtype(call, 1, true));
     bool fits = grad->rank == indices->rank + 1;
-    for (int i = 0; fits && i < indices->rank; i++)
-        fits = sym_same(call->env, grad->sizes[i], indices->sizes[i]);
+    for (int i = 0; fits && i < indices->rank; i++) fits = sym_same(call->env, grad->sizes[i], indices->sizes[i]);
     if (!fits)
-        return meta_fail(call, ST_SHAPE, "grad_output %s does not match indices %s",
-                         SIZES(call, grad), SIZES(call, indices));
+        return meta_fail(call, ST_SHAPE, "grad_output %s does not match indices %s", SIZES(call, grad),
+                         SIZES(call, indices));
     const int64_t sizes[2] = {arg_named(call, "num_weights")->i, grad->sizes[grad->rank - 1]};
     out_plain(call, 0, grad->dtype, grad->device, sizes, 2);
     call->order = ORDER_index;
@@ -220,8 +211,8 @@ static Status cat_fits(const MetaCall *call, const Meta *first, const Meta *meta
     for (int d = 0; fits && d < first->rank; d++)
         fits = d == dim || sym_same(call->env, first->sizes[d], meta->sizes[d]);
     if (fits) return same_device(call, first, meta);
-    return meta_fail(call, ST_SHAPE, "tensors[%d] %s does not match %s outside dim %d", i,
-                     SIZES(call, meta), SIZES(call, first), dim);
+    return meta_fail(call, ST_SHAPE, "tensors[%d] %s does not match %s outside dim %d", i, SIZES(call, meta),
+                     SIZES(call, first), dim);
 }
 
 Status meta_cat(MetaCall *call) {
@@ -262,8 +253,7 @@ Status meta_stack(MetaCall *call) {
     for (int i = 0; i < list->n; i++) TRY(cat_fits(call, first, list->vals[i]->meta, i, -1));
     int64_t sizes[MAX_RANK];
     if (first->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
-    for (int i = 0, from = 0; i <= first->rank; i++)
-        sizes[i] = i == dim ? list->n : first->sizes[from++];
+    for (int i = 0, from = 0; i <= first->rank; i++) sizes[i] = i == dim ? list->n : first->sizes[from++];
     MetaOut *const out = &call->out[0], whole;
     out_set(out, list_dtype(list), first->device, sizes, first->rank + 1);
     if (dim == first->rank) {
@@ -276,8 +266,8 @@ Status meta_stack(MetaCall *call) {
     out_contiguous(call, out);
     const bool plain = meta_is_contiguous(call->env, whole.sizes, whole.strides, whole.rank);
     for (int d = 0; d < out->rank && !plain; d++)
-        out->strides[d] = d == dim ? sym_mul(call->env, whole.strides[dim], first->sizes[dim])
-                                   : whole.strides[d - (d > dim)];
+        out->strides[d] =
+            d == dim ? sym_mul(call->env, whole.strides[dim], first->sizes[dim]) : whole.strides[d - (d > dim)];
     return ST_OK;
 }
 
@@ -290,8 +280,8 @@ static Status add_pad(const MetaCall *call, int64_t *size, int64_t by) {
         return meta_fail(call, ST_SHAPE, "pad %s makes self %s larger than memory can hold",
                          sizes_text(call, pad->ints, pad->n).at, SIZES(call, self));
     if (!sym_less(call->env, *size, 0)) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "pad %s leaves nothing of self %s",
-                     sizes_text(call, pad->ints, pad->n).at, SIZES(call, self));
+    return meta_fail(call, ST_SHAPE, "pad %s leaves nothing of self %s", sizes_text(call, pad->ints, pad->n).at,
+                     SIZES(call, self));
 }
 
 /* pad: pairs (before, after), last dim first. A negative one cuts, and first: at most what is there. */
@@ -315,23 +305,21 @@ Status meta_constant_pad_nd(MetaCall *call) {
     return check_numel(call, sizes, self->rank);
 }
 
-/* src must have the sizes of the view that it replaces; `rule` is that view's meta rule with src's argument left out. */
+/* src must have the sizes of the view that it replaces; `rule` is that view's meta rule with src's argument left
+ * out. */
 static Status scattered(MetaCall *call, OpId view) {
     const Meta *self = tensor_meta(call, 0), *src = tensor_meta(call, 1);
     MetaOut part;
     Arg args[MAX_ARGS];
     args[0] = call->args[0];
     for (int i = 2; i < call->row->n_params; i++) args[i - 1] = call->args[i];
-    MetaCall inner = {
-        .row = op_row(view), .args = args, .env = call->env, .out = &part, .n_out = 1};
+    MetaCall inner = {.row = op_row(view), .args = args, .env = call->env, .out = &part, .n_out = 1};
     TRY(inner.row->meta(&inner));
     bool fits = part.rank == src->rank;
-    for (int i = 0; fits && i < src->rank; i++)
-        fits = sym_same(call->env, src->sizes[i], part.sizes[i]);
+    for (int i = 0; fits && i < src->rank; i++) fits = sym_same(call->env, src->sizes[i], part.sizes[i]);
     if (!fits)
-        return meta_fail(call, ST_SHAPE,
-                         "src %s does not have the sizes %s of the part it replaces",
-                         SIZES(call, src), sizes_text(call, part.sizes, part.rank).at);
+        return meta_fail(call, ST_SHAPE, "src %s does not have the sizes %s of the part it replaces", SIZES(call, src),
+                         sizes_text(call, part.sizes, part.rank).at);
     out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
     return ST_OK;
 }
@@ -362,8 +350,7 @@ static Status repeat_size(const MetaCall *call, int64_t times, int64_t *size) {
     }
     const Arg *const repeats = &call->args[1];
     return meta_fail(call, ST_SHAPE, "repeats %s of self %s: more elements than memory can hold",
-                     sizes_text(call, repeats->ints, repeats->n).at,
-                     SIZES(call, tensor_meta(call, 0)));
+                     sizes_text(call, repeats->ints, repeats->n).at, SIZES(call, tensor_meta(call, 0)));
 }
 
 Status meta_repeat(MetaCall *call) {
@@ -375,8 +362,7 @@ Status meta_repeat(MetaCall *call) {
         return meta_fail(call, ST_SHAPE, "repeats %s has fewer dims than self %s",
                          sizes_text(call, times->ints, times->n).at, SIZES(call, self));
     for (int i = 0; i < times->n; i++) {
-        if (sym_less(call->env, times->ints[i], 0))
-            return meta_fail(call, ST_SHAPE, "repeats must not be negative");
+        if (sym_less(call->env, times->ints[i], 0)) return meta_fail(call, ST_SHAPE, "repeats must not be negative");
         sizes[i] = i < lead ? 1 : self->sizes[i - lead];
         TRY(repeat_size(call, times->ints[i], &sizes[i]));
     }

@@ -5,17 +5,14 @@ MetaFn meta_gradients, meta_restride, meta_zeros_strided, meta_view_of, meta_vie
 
 /* As the tape lays out what becomes .grad: like the leaf where that is dense, else row-major. */
 Status meta_gradients(MetaCall *call) {
-    const Arg *const roots = &call->args[0], *const grads = &call->args[1],
-                     *const leaves = &call->args[2];
-    if (roots->n != grads->n)
-        return meta_fail(call, ST_ARGUMENT, "%d roots with %d gradients", roots->n, grads->n);
+    const Arg *const roots = &call->args[0], *const grads = &call->args[1], *const leaves = &call->args[2];
+    if (roots->n != grads->n) return meta_fail(call, ST_ARGUMENT, "%d roots with %d gradients", roots->n, grads->n);
     for (int i = 0; i < leaves->n; i++) {
         const Meta *const leaf = leaves->vals[i]->meta;
         MetaOut *const out = out_list(call, i);
         if (!out) continue;
         out_plain(call, i, leaf->dtype, leaf->device, leaf->sizes, leaf->rank);
-        if (meta_decide_contiguous(call->env,
-                                   leaf) || /* one without elements, whatever its strides */
+        if (meta_decide_contiguous(call->env, leaf) || /* one without elements, whatever its strides */
             dense_non_overlapping(call->env, leaf->sizes, leaf->strides, leaf->rank))
             memcpy(out->strides, leaf->strides, sizeof *leaf->strides * (size_t)leaf->rank);
     }
@@ -27,8 +24,7 @@ Status meta_restride(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     const Arg *const strides = &call->args[1];
     if (strides->n != self->rank)
-        return meta_fail(call, ST_SHAPE, "%d strides for a tensor of sizes %s", strides->n,
-                         SIZES(call, self));
+        return meta_fail(call, ST_SHAPE, "%d strides for a tensor of sizes %s", strides->n, SIZES(call, self));
     MetaOut *const out = &call->out[0];
     out_set(out, dtype_arg(call, "dtype", self->dtype), self->device, self->sizes, self->rank);
     memcpy(out->strides, strides->ints, sizeof(int64_t) * (size_t)self->rank);
@@ -37,13 +33,11 @@ Status meta_restride(MetaCall *call) {
 
 Status meta_zeros_strided(MetaCall *call) {
     const Arg *const sizes = &call->args[0], *const strides = &call->args[1];
-    if (sizes->n != strides->n)
-        return meta_fail(call, ST_SHAPE, "%d sizes with %d strides", sizes->n, strides->n);
+    if (sizes->n != strides->n) return meta_fail(call, ST_SHAPE, "%d sizes with %d strides", sizes->n, strides->n);
     TRY(check_numel(call, sizes->ints, sizes->n));
     MetaOut *const out = &call->out[0];
     const Arg *const device = &call->args[3];
-    out_set(out, (DType)call->args[2].i, device->kind == ARG_int ? (Device)device->i : DEV_cpu,
-            sizes->ints, sizes->n);
+    out_set(out, (DType)call->args[2].i, device->kind == ARG_int ? (Device)device->i : DEV_cpu, sizes->ints, sizes->n);
     memcpy(out->strides, strides->ints, sizeof(int64_t) * (size_t)strides->n);
     return ST_OK;
 }
@@ -51,8 +45,7 @@ Status meta_zeros_strided(MetaCall *call) {
 Status meta_view_of(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     const Arg *const sizes = &call->args[1], *const strides = &call->args[2];
-    if (sizes->n != strides->n)
-        return meta_fail(call, ST_SHAPE, "%d sizes with %d strides", sizes->n, strides->n);
+    if (sizes->n != strides->n) return meta_fail(call, ST_SHAPE, "%d sizes with %d strides", sizes->n, strides->n);
     MetaOut *const out = &call->out[0];
     out_set(out, self->dtype, self->device, sizes->ints, sizes->n);
     memcpy(out->strides, strides->ints, sizeof(int64_t) * (size_t)strides->n);
@@ -65,15 +58,12 @@ Status meta_view_scatter(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0), *const src = tensor_meta(call, 1);
     const Arg *const sizes = &call->args[2];
     if (sizes->n != src->rank || call->args[3].n != src->rank)
-        return meta_fail(call, ST_SHAPE, "a view of rank %d for a source of sizes %s", sizes->n,
-                         SIZES(call, src));
+        return meta_fail(call, ST_SHAPE, "a view of rank %d for a source of sizes %s", sizes->n, SIZES(call, src));
     for (int i = 0; i < src->rank; i++)
         if (!sym_same(call->env, sizes->ints[i], src->sizes[i]))
-            return meta_fail(call, ST_SHAPE, "a view of other sizes than the source's %s",
-                             SIZES(call, src));
+            return meta_fail(call, ST_SHAPE, "a view of other sizes than the source's %s", SIZES(call, src));
     if (self->dtype != src->dtype)
-        return meta_fail(call, ST_DTYPE, "%s written into %s", dtype_name(src->dtype),
-                         dtype_name(self->dtype));
+        return meta_fail(call, ST_DTYPE, "%s written into %s", dtype_name(src->dtype), dtype_name(self->dtype));
     MetaOut *const out = &call->out[0];
     out_set(out, self->dtype, self->device, self->sizes, self->rank);
     memcpy(out->strides, self->strides, sizeof(int64_t) * (size_t)self->rank);

@@ -4,15 +4,14 @@
 static Status want_rank(const MetaCall *call, int i, int rank) {
     const Meta *meta = tensor_meta(call, i);
     if (meta->rank == rank) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "%s must have %d dims, not sizes %s", arg_name(call, i), rank,
-                     SIZES(call, meta));
+    return meta_fail(call, ST_SHAPE, "%s must have %d dims, not sizes %s", arg_name(call, i), rank, SIZES(call, meta));
 }
 
 static Status want_same_dtype(const MetaCall *call, int a, int b) {
     const Meta *left = tensor_meta(call, a), *right = tensor_meta(call, b);
     if (left->dtype != right->dtype)
-        return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, a),
-                         dtype_name(left->dtype), arg_name(call, b), dtype_name(right->dtype));
+        return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, a), dtype_name(left->dtype),
+                         arg_name(call, b), dtype_name(right->dtype));
     return same_device(call, left, right);
 }
 
@@ -20,9 +19,9 @@ static Status want_equal(const MetaCall *call, int a, int dim_a, int b, int dim_
     const Meta *left = tensor_meta(call, a), *right = tensor_meta(call, b);
     const int64_t x = left->sizes[dim_a], y = right->sizes[dim_b];
     if (sym_same(call->env, x, y)) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "%s %s does not match %s %s: %lld != %lld", arg_name(call, b),
-                     SIZES(call, right), arg_name(call, a), SIZES(call, left),
-                     (long long)sym_hint(call->env, x), (long long)sym_hint(call->env, y));
+    return meta_fail(call, ST_SHAPE, "%s %s does not match %s %s: %lld != %lld", arg_name(call, b), SIZES(call, right),
+                     arg_name(call, a), SIZES(call, left), (long long)sym_hint(call->env, x),
+                     (long long)sym_hint(call->env, y));
 }
 
 Status meta_mm(MetaCall *call) {
@@ -47,8 +46,7 @@ static Status bmm_operands(MetaCall *call, int a, int b) {
 Status meta_bmm(MetaCall *call) {
     TRY(bmm_operands(call, 0, 1));
     const Meta *a = tensor_meta(call, 0), *b = tensor_meta(call, 1);
-    out_plain(call, 0, a->dtype, a->device,
-              (const int64_t[]){a->sizes[0], a->sizes[1], b->sizes[2]}, 3);
+    out_plain(call, 0, a->dtype, a->device, (const int64_t[]){a->sizes[0], a->sizes[1], b->sizes[2]}, 3);
     call->order = ORDER_chain;
     return ST_OK;
 }
@@ -93,12 +91,11 @@ static Status check_added(MetaCall *call) {
             return meta_fail(call, ST_DTYPE, "%s must not be a float for %s", arg_name(call, i),
                              dtype_name(self->dtype));
     memcpy(sizes, out->sizes, sizeof *sizes * (size_t)rank);
-    bool fits =
-        self->rank <= rank && broadcast_into(call->env, sizes, &rank, self->sizes, self->rank);
+    bool fits = self->rank <= rank && broadcast_into(call->env, sizes, &rank, self->sizes, self->rank);
     for (int i = 0; fits && i < rank; i++) fits = sym_same(call->env, sizes[i], out->sizes[i]);
     if (fits) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "self %s does not broadcast to the product's sizes %s",
-                     SIZES(call, self), sizes_text(call, out->sizes, out->rank).at);
+    return meta_fail(call, ST_SHAPE, "self %s does not broadcast to the product's sizes %s", SIZES(call, self),
+                     sizes_text(call, out->sizes, out->rank).at);
 }
 
 Status meta_addmm(MetaCall *call) {
@@ -115,8 +112,7 @@ Status meta_addmm(MetaCall *call) {
 Status meta_baddbmm(MetaCall *call) {
     TRY(bmm_operands(call, 1, 2));
     const Meta *a = tensor_meta(call, 1), *b = tensor_meta(call, 2);
-    out_plain(call, 0, a->dtype, a->device,
-              (const int64_t[]){a->sizes[0], a->sizes[1], b->sizes[2]}, 3);
+    out_plain(call, 0, a->dtype, a->device, (const int64_t[]){a->sizes[0], a->sizes[1], b->sizes[2]}, 3);
     call->order = ORDER_chain;
     return check_added(call);
 }
@@ -126,16 +122,13 @@ static Status matmul_out(MetaCall *call, int a, int b) {
     const Meta *left = tensor_meta(call, a), *right = tensor_meta(call, b);
     int64_t sizes[MAX_RANK];
     int rank = left->rank > 2 ? left->rank - 2 : 0;
-    if (!left->rank || !right->rank)
-        return meta_fail(call, ST_SHAPE, "both operands must have at least 1 dim");
+    if (!left->rank || !right->rank) return meta_fail(call, ST_SHAPE, "both operands must have at least 1 dim");
     TRY(want_same_dtype(call, a, b));
     TRY(want_equal(call, a, left->rank - 1, b, right->rank > 1 ? right->rank - 2 : 0));
     if (rank) memcpy(sizes, left->sizes, sizeof *sizes * (size_t)rank);
-    if (!broadcast_into(call->env, sizes, &rank, right->sizes,
-                        right->rank > 2 ? right->rank - 2 : 0))
-        return meta_fail(call, ST_SHAPE, "leading dims of %s %s and %s %s don't broadcast",
-                         arg_name(call, a), SIZES(call, left), arg_name(call, b),
-                         SIZES(call, right));
+    if (!broadcast_into(call->env, sizes, &rank, right->sizes, right->rank > 2 ? right->rank - 2 : 0))
+        return meta_fail(call, ST_SHAPE, "leading dims of %s %s and %s %s don't broadcast", arg_name(call, a),
+                         SIZES(call, left), arg_name(call, b), SIZES(call, right));
     if (left->rank > 1) sizes[rank++] = left->sizes[left->rank - 2];
     if (right->rank > 1) sizes[rank++] = right->sizes[right->rank - 1];
     out_plain(call, 0, left->dtype, left->device, sizes, rank);
@@ -147,8 +140,7 @@ Status meta_matmul(MetaCall *call) { return matmul_out(call, 0, 1); }
 /* bias broadcasts to the result; a 1-D input is a row of one. A 1-D weight is no matrix, which PyTorch wants of a
  * weight wherever it adds the bias in the product. */
 static Status bias_fits(const MetaCall *call, const int64_t *sizes, int rank) {
-    const Meta *input = tensor_meta(call, 0), *weight = tensor_meta(call, 1),
-               *bias = tensor_meta(call, 2);
+    const Meta *input = tensor_meta(call, 0), *weight = tensor_meta(call, 1), *bias = tensor_meta(call, 2);
     int64_t wide[MAX_RANK] = {1};
     const bool row = input->rank == 1 && weight->rank == 2 && bias->rank == 2;
     const int n = rank + row;
@@ -157,23 +149,19 @@ static Status bias_fits(const MetaCall *call, const int64_t *sizes, int rank) {
     TRY(want_same_dtype(call, 0, 2));
     bool fits = weight->rank == 2 ||
                 (bias->rank == 0 ? input->rank != 2
-                                 : input->rank > 2 && (bias->rank > 1 ||
-                                                       !meta_decide_contiguous(call->env, input)));
-    fits = fits && bias->rank <= n &&
-           broadcast_into(call->env, wide, &wide_rank, bias->sizes, bias->rank);
-    for (int i = 0; fits && i < n; i++)
-        fits = sym_same(call->env, wide[i], i < row ? 1 : sizes[i - row]);
+                                 : input->rank > 2 && (bias->rank > 1 || !meta_decide_contiguous(call->env, input)));
+    fits = fits && bias->rank <= n && broadcast_into(call->env, wide, &wide_rank, bias->sizes, bias->rank);
+    for (int i = 0; fits && i < n; i++) fits = sym_same(call->env, wide[i], i < row ? 1 : sizes[i - row]);
     if (fits) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "bias %s does not fit input %s and weight %s",
-                     SIZES(call, bias), SIZES(call, input), SIZES(call, weight));
+    return meta_fail(call, ST_SHAPE, "bias %s does not fit input %s and weight %s", SIZES(call, bias),
+                     SIZES(call, input), SIZES(call, weight));
 }
 
 Status meta_linear(MetaCall *call) {
     const Meta *input = tensor_meta(call, 0), *weight = tensor_meta(call, 1);
     int64_t sizes[MAX_RANK];
     if (!input->rank || weight->rank < 1 || weight->rank > 2)
-        return meta_fail(call, ST_SHAPE, "input %s and weight %s don't fit", SIZES(call, input),
-                         SIZES(call, weight));
+        return meta_fail(call, ST_SHAPE, "input %s and weight %s don't fit", SIZES(call, input), SIZES(call, weight));
     TRY(want_same_dtype(call, 0, 1));
     TRY(want_equal(call, 0, input->rank - 1, 1, weight->rank - 1));
     memcpy(sizes, input->sizes, sizeof *sizes * (size_t)input->rank);
@@ -188,19 +176,15 @@ Status meta_outer(MetaCall *call) {
     TRY(want_rank(call, 0, 1));
     TRY(want_rank(call, 1, 1));
     const Meta *a = tensor_meta(call, 0), *b = tensor_meta(call, 1);
-    out_plain(call, 0, dtype_promote(a->dtype, b->dtype), a->device,
-              (const int64_t[]){a->sizes[0], b->sizes[0]}, 2);
+    out_plain(call, 0, dtype_promote(a->dtype, b->dtype), a->device, (const int64_t[]){a->sizes[0], b->sizes[0]}, 2);
     return ST_OK;
 }
 
 Status meta_sdpa(MetaCall *call) {
-    const Meta *query = tensor_meta(call, 0), *key = tensor_meta(call, 1),
-               *value = tensor_meta(call, 2);
+    const Meta *query = tensor_meta(call, 0), *key = tensor_meta(call, 1), *value = tensor_meta(call, 2);
     if (query->rank < 2 || key->rank != query->rank || value->rank != query->rank)
-        return meta_fail(
-            call, ST_SHAPE,
-            "query, key and value need one rank of at least 2, not sizes %s, %s and %s",
-            SIZES(call, query), SIZES(call, key), SIZES(call, value));
+        return meta_fail(call, ST_SHAPE, "query, key and value need one rank of at least 2, not sizes %s, %s and %s",
+                         SIZES(call, query), SIZES(call, key), SIZES(call, value));
     const int rank = query->rank;
     int64_t sizes[MAX_RANK];
     TRY(want_same_dtype(call, 0, 1));

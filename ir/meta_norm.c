@@ -8,8 +8,7 @@ static const Arg *arg_named(const MetaCall *call, const char *name) {
 static Status want_float(const MetaCall *call, int i) {
     const Meta *meta = tensor_meta(call, i);
     if (dtype_is_float(meta->dtype)) return ST_OK;
-    return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, i),
-                     dtype_name(meta->dtype));
+    return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, i), dtype_name(meta->dtype));
 }
 
 /* Where there is nothing to compute PyTorch takes any dtype. */
@@ -23,9 +22,7 @@ static void out_same(MetaCall *call, int i, const Meta *like, DType dtype) {
     out_plain(call, i, dtype, like->device, like->sizes, like->rank);
 }
 
-static Order order_of_dim(const Meta *in, int dim) {
-    return in->rank && dim != in->rank - 1 ? ORDER_S : ORDER_L;
-}
+static Order order_of_dim(const Meta *in, int dim) { return in->rank && dim != in->rank - 1 ? ORDER_S : ORDER_L; }
 
 Status meta_softmax(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
@@ -33,8 +30,7 @@ Status meta_softmax(MetaCall *call) {
     TRY(want_float_softmax(call, self->dtype));
     TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
     if (call->args[2].i && self->dtype != DT_f16 && self->dtype != DT_bf16)
-        return meta_fail(call, ST_DTYPE, "half_to_float needs f16 or bf16, not %s",
-                         dtype_name(self->dtype));
+        return meta_fail(call, ST_DTYPE, "half_to_float needs f16 or bf16, not %s", dtype_name(self->dtype));
     out_same(call, 0, self, call->args[2].i ? DT_f32 : self->dtype);
     call->order = order_of_dim(self, dim);
     return ST_OK;
@@ -64,11 +60,10 @@ Status meta_safe_softmax(MetaCall *call) {
 static Status same_sizes(const MetaCall *call, int a, int b) {
     const Meta *left = tensor_meta(call, a), *right = tensor_meta(call, b);
     bool same = left->rank == right->rank;
-    for (int i = 0; same && i < left->rank; i++)
-        same = sym_same(call->env, left->sizes[i], right->sizes[i]);
+    for (int i = 0; same && i < left->rank; i++) same = sym_same(call->env, left->sizes[i], right->sizes[i]);
     if (same) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "%s %s and %s %s must have the same sizes", arg_name(call, a),
-                     SIZES(call, left), arg_name(call, b), SIZES(call, right));
+    return meta_fail(call, ST_SHAPE, "%s %s and %s %s must have the same sizes", arg_name(call, a), SIZES(call, left),
+                     arg_name(call, b), SIZES(call, right));
 }
 
 Status meta_softmax_backward(MetaCall *call) {
@@ -86,22 +81,20 @@ Status meta_softmax_backward(MetaCall *call) {
 static Status ends_with(const MetaCall *call, const Meta *input, const Arg *shape) {
     const int lead = input->rank - shape->n;
     bool fits = lead >= 0 && shape->n > 0;
-    for (int i = 0; fits && i < shape->n; i++)
-        fits = sym_same(call->env, input->sizes[lead + i], shape->ints[i]);
+    for (int i = 0; fits && i < shape->n; i++) fits = sym_same(call->env, input->sizes[lead + i], shape->ints[i]);
     if (fits) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "input %s does not end in normalized_shape %s",
-                     SIZES(call, input), sizes_text(call, shape->ints, shape->n).at);
+    return meta_fail(call, ST_SHAPE, "input %s does not end in normalized_shape %s", SIZES(call, input),
+                     sizes_text(call, shape->ints, shape->n).at);
 }
 
 static Status has_shape(const MetaCall *call, int i, const Arg *shape) {
     const Meta *meta = tensor_meta(call, i);
     if (!meta) return ST_OK;
     bool fits = meta->rank == shape->n;
-    for (int k = 0; fits && k < shape->n; k++)
-        fits = sym_same(call->env, meta->sizes[k], shape->ints[k]);
+    for (int k = 0; fits && k < shape->n; k++) fits = sym_same(call->env, meta->sizes[k], shape->ints[k]);
     if (fits) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "%s %s must have sizes %s", arg_name(call, i),
-                     SIZES(call, meta), sizes_text(call, shape->ints, shape->n).at);
+    return meta_fail(call, ST_SHAPE, "%s %s must have sizes %s", arg_name(call, i), SIZES(call, meta),
+                     sizes_text(call, shape->ints, shape->n).at);
 }
 
 static Status norm_args(MetaCall *call, int input, const char *weight, const char *bias) {
@@ -120,16 +113,14 @@ Status meta_layer_norm(MetaCall *call) {
 }
 
 Status meta_native_layer_norm(MetaCall *call) {
-    const Meta *input = tensor_meta(call, 0),
-               *weight = tensor_meta(call, op_param_find(call->row, "weight"));
+    const Meta *input = tensor_meta(call, 0), *weight = tensor_meta(call, op_param_find(call->row, "weight"));
     const int lead = input->rank - arg_named(call, "normalized_shape")->n;
     int64_t sizes[MAX_RANK];
     TRY(norm_args(call, 0, "weight", "bias"));
     for (int i = 0; i < input->rank; i++) sizes[i] = i < lead ? input->sizes[i] : 1;
     out_same(call, 0, input, input->dtype);
     for (int i = 1; i < 3; i++)
-        out_plain(call, i, weight ? weight->dtype : input->dtype, input->device, sizes,
-                  input->rank);
+        out_plain(call, i, weight ? weight->dtype : input->dtype, input->device, sizes, input->rank);
     call->order = ORDER_L;
     return ST_OK;
 }
@@ -145,8 +136,7 @@ Status meta_native_layer_norm_backward(MetaCall *call) {
     const Meta *weight = tensor_meta(call, op_param_find(call->row, "weight"));
     const DType dtype = weight ? weight->dtype : input->dtype;
     for (int i = 0; i < 3; i++) { /* no gradient of what is absent */
-        const bool absent =
-            i && !tensor_meta(call, op_param_find(call->row, i == 1 ? "weight" : "bias"));
+        const bool absent = i && !tensor_meta(call, op_param_find(call->row, i == 1 ? "weight" : "bias"));
         if (!mask->ints[i] || absent)
             out_plain(call, i, i ? dtype : input->dtype, input->device, &none, 1);
         else if (i)
@@ -163,8 +153,7 @@ Status meta_native_layer_norm_backward(MetaCall *call) {
 static Status check_reduction(const MetaCall *call, int64_t *out) {
     *out = arg_named(call, "reduction")->i;
     if (*out >= REDUCTION_none && *out <= REDUCTION_sum) return ST_OK;
-    return meta_fail(call, ST_ARGUMENT, "reduction must be 0 (none), 1 (mean) or 2 (sum), not %lld",
-                     (long long)*out);
+    return meta_fail(call, ST_ARGUMENT, "reduction must be 0 (none), 1 (mean) or 2 (sum), not %lld", (long long)*out);
 }
 
 Status meta_loss(MetaCall *call) {
@@ -174,8 +163,7 @@ Status meta_loss(MetaCall *call) {
     TRY(check_reduction(call, &reduction));
     TRY(elementwise_out(call, &e, e.common));
     if (!dtype_is_float(e.common))
-        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s",
-                         dtype_name(e.common));
+        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(e.common));
     if (reduction != REDUCTION_none) out_plain(call, 0, e.common, e.in[0]->device, NULL, 0);
     return ST_OK;
 }
@@ -192,18 +180,14 @@ static Status class_args(const MetaCall *call, int self_arg, int target_arg, int
     TRY(want_float(call, self_arg));
     if (target->dtype != DT_i64 && target->dtype != DT_u8)
         return meta_fail(call, ST_DTYPE, "target must be i64, not %s", dtype_name(target->dtype));
-    if (self->rank < 1 || self->rank > 2 ||
-        (target->rank != self->rank - 1 && !is_one_target(call, self, target)))
-        return meta_fail(call, ST_SHAPE,
-                         "self %s and target %s don't fit: [N,C] with [N], or [C] with []",
+    if (self->rank < 1 || self->rank > 2 || (target->rank != self->rank - 1 && !is_one_target(call, self, target)))
+        return meta_fail(call, ST_SHAPE, "self %s and target %s don't fit: [N,C] with [N], or [C] with []",
                          SIZES(call, self), SIZES(call, target));
     if (self->rank == 2 && !sym_same(call->env, self->sizes[0], target->sizes[0]))
-        return meta_fail(call, ST_SHAPE, "target %s does not match self %s", SIZES(call, target),
+        return meta_fail(call, ST_SHAPE, "target %s does not match self %s", SIZES(call, target), SIZES(call, self));
+    if (weight && (weight->rank != 1 || !sym_same(call->env, weight->sizes[0], self->sizes[self->rank - 1])))
+        return meta_fail(call, ST_SHAPE, "weight %s must have one element per class of self %s", SIZES(call, weight),
                          SIZES(call, self));
-    if (weight &&
-        (weight->rank != 1 || !sym_same(call->env, weight->sizes[0], self->sizes[self->rank - 1])))
-        return meta_fail(call, ST_SHAPE, "weight %s must have one element per class of self %s",
-                         SIZES(call, weight), SIZES(call, self));
     return ST_OK;
 }
 
@@ -239,16 +223,13 @@ static Status loss_of_classes(MetaCall *call, bool probabilities) {
     for (int i = 0; i < self->rank; i++)
         if (i != (self->rank > 1)) sizes[rank++] = self->sizes[i];
     bool fits = probabilities || target->rank == rank || is_one_target(call, self, target);
-    for (int i = 0; fits && !probabilities && i < rank; i++)
-        fits = sym_same(call->env, sizes[i], target->sizes[i]);
+    for (int i = 0; fits && !probabilities && i < rank; i++) fits = sym_same(call->env, sizes[i], target->sizes[i]);
     if (!fits)
-        return meta_fail(call, ST_SHAPE, "target %s does not match self %s", SIZES(call, target),
-                         SIZES(call, self));
+        return meta_fail(call, ST_SHAPE, "target %s does not match self %s", SIZES(call, target), SIZES(call, self));
     const Meta *weight = tensor_meta(call, 2);
-    if (weight &&
-        (weight->rank != 1 || !sym_same(call->env, weight->sizes[0], self->sizes[self->rank > 1])))
-        return meta_fail(call, ST_SHAPE, "weight %s must have one element per class of self %s",
-                         SIZES(call, weight), SIZES(call, self));
+    if (weight && (weight->rank != 1 || !sym_same(call->env, weight->sizes[0], self->sizes[self->rank > 1])))
+        return meta_fail(call, ST_SHAPE, "weight %s must have one element per class of self %s", SIZES(call, weight),
+                         SIZES(call, self));
     out_plain(call, 0, self->dtype, self->device, sizes, reduction == REDUCTION_none ? rank : 0);
     return ST_OK;
 }
@@ -260,8 +241,7 @@ Status meta_cross_entropy(MetaCall *call) {
     const bool probabilities = dtype_is_float(target->dtype);
     const Arg *smoothing = arg_named(call, "label_smoothing");
     if (smoothing->kind == ARG_float && !(smoothing->f >= 0 && smoothing->f <= 1))
-        return meta_fail(call, ST_VALUE, "label_smoothing must be between 0 and 1, not %g",
-                         smoothing->f);
+        return meta_fail(call, ST_VALUE, "label_smoothing must be between 0 and 1, not %g", smoothing->f);
     if (probabilities) TRY(same_sizes(call, 0, 1));
     if (!probabilities && tensor_meta(call, 0)->rank == 1 && target->rank && smoothing->f > 0)
         return meta_fail(call, ST_SHAPE,

@@ -8,8 +8,7 @@ static Status check_alpha(const MetaCall *call, DType common) {
     if (i < 0) return ST_OK;
     const Arg *alpha = &call->args[i];
     if (alpha->kind == ARG_bool && common != DT_bool)
-        return meta_fail(call, ST_DTYPE, "a boolean alpha is only for boolean results, not %s",
-                         dtype_name(common));
+        return meta_fail(call, ST_DTYPE, "a boolean alpha is only for boolean results, not %s", dtype_name(common));
     if (alpha->kind == ARG_float && !dtype_is_float(common))
         return meta_fail(call, ST_DTYPE, "alpha must not be a float for %s", dtype_name(common));
     return ST_OK;
@@ -27,8 +26,8 @@ static Status refuse_bool_and_numbers(const MetaCall *call, DType common) {
     return numbers_fit(call, common);
 }
 
-/* The usual shape of a rule: where `check` (NULL: anything goes) accepts the promoted dtype, the result has the one that
- * `result` makes of it. */
+/* The usual shape of a rule: where `check` (NULL: anything goes) accepts the promoted dtype, the result has the one
+ * that `result` makes of it. */
 typedef Status DTypeCheck(const MetaCall *call, DType common);
 typedef DType DTypeResult(DType common);
 static Status by_dtype(MetaCall *call, DTypeCheck *check, DTypeResult *result) {
@@ -86,8 +85,7 @@ static Status check_approximate(const MetaCall *call) {
 /* gelu, silu: floats only. */
 static Status check_activation(const MetaCall *call, DType common) {
     if (!dtype_is_float(common))
-        return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, 0),
-                         dtype_name(common));
+        return meta_fail(call, ST_DTYPE, "%s must be floating point, not %s", arg_name(call, 0), dtype_name(common));
     return check_approximate(call);
 }
 Status meta_unary_float_only(MetaCall *call) { return keep_dtype(call, check_activation); }
@@ -104,8 +102,8 @@ Status meta_copy(MetaCall *call) {
     bool fits = src->rank <= rank && broadcast_into(call->env, sizes, &rank, src->sizes, src->rank);
     for (int i = 0; fits && i < rank; i++) fits = sym_same(call->env, sizes[i], self->sizes[i]);
     if (!fits)
-        return meta_fail(call, ST_SHAPE, "src %s does not broadcast to self's sizes %s",
-                         SIZES(call, src), SIZES(call, self));
+        return meta_fail(call, ST_SHAPE, "src %s does not broadcast to self's sizes %s", SIZES(call, src),
+                         SIZES(call, self));
     out_like(call, 0, self, self->dtype);
     return ST_OK;
 }
@@ -120,8 +118,7 @@ Status meta_div_mode(MetaCall *call) {
     const Arg *mode = &call->args[op_param_find(call->row, "rounding_mode")];
     if (mode->kind == ARG_none) return elementwise_out(call, &e, default_float(e.common));
     if (strcmp(mode->string, "trunc") && strcmp(mode->string, "floor"))
-        return meta_fail(call, ST_ARGUMENT,
-                         "rounding_mode must be None, 'trunc' or 'floor', not '%s'", mode->string);
+        return meta_fail(call, ST_ARGUMENT, "rounding_mode must be None, 'trunc' or 'floor', not '%s'", mode->string);
     TRY(refuse_bool(call, e.common));
     return elementwise_out(call, &e, e.common);
 }
@@ -154,8 +151,7 @@ static Status check_exponent(const MetaCall *call, DType common) {
         TRY(refuse_bool(call, common)); /* of bools only a number: themselves or all true */
     const bool plain = exponent->kind == ARG_int && !sym_is(exponent->i);
     if (plain && exponent->i < 0 && !dtype_is_float(common))
-        return meta_fail(call, ST_VALUE, "ints can't be raised to the negative power %lld",
-                         (long long)exponent->i);
+        return meta_fail(call, ST_VALUE, "ints can't be raised to the negative power %lld", (long long)exponent->i);
     return ST_OK;
 }
 Status meta_pow(MetaCall *call) { return keep_dtype(call, check_exponent); }
@@ -165,8 +161,7 @@ Status meta_where(MetaCall *call) {
     Elementwise e = {0}, choices = {0};
     TRY(elementwise(call, &e));
     if (e.in[0]->dtype != DT_bool && e.in[0]->dtype != DT_u8)
-        return meta_fail(call, ST_DTYPE, "condition must be bool, not %s",
-                         dtype_name(e.in[0]->dtype));
+        return meta_fail(call, ST_DTYPE, "condition must be bool, not %s", dtype_name(e.in[0]->dtype));
     elementwise_add(call, &choices, 1);
     elementwise_add(call, &choices, 2);
     return elementwise_out(call, &e, promoted(&choices));
@@ -176,18 +171,13 @@ Status meta_where(MetaCall *call) {
 static Status check_bound(const MetaCall *call, int i, bool low, DType common) {
     const Arg *const a = &call->args[i];
     if (a->kind != ARG_int || !dtype_is_int(common)) return ST_OK;
-    if (low ? sym_at_most(call->env, a->i, dtype_largest(common))
-            : sym_at_most(call->env, dtype_least(common), a->i))
+    if (low ? sym_at_most(call->env, a->i, dtype_largest(common)) : sym_at_most(call->env, dtype_least(common), a->i))
         return ST_OK;
     return meta_fail(call, ST_VALUE, "%s %lld is outside the range of %s", low ? "min" : "max",
                      (long long)sym_hint(call->env, a->i), dtype_name(common));
 }
-static Status check_min(const MetaCall *call, DType common) {
-    return check_bound(call, 1, true, common);
-}
-static Status check_max(const MetaCall *call, DType common) {
-    return check_bound(call, 1, false, common);
-}
+static Status check_min(const MetaCall *call, DType common) { return check_bound(call, 1, true, common); }
+static Status check_max(const MetaCall *call, DType common) { return check_bound(call, 1, false, common); }
 Status meta_clamp_min(MetaCall *call) { return keep_dtype(call, check_min); }
 Status meta_clamp_max(MetaCall *call) { return keep_dtype(call, check_max); }
 
@@ -210,8 +200,7 @@ static Status one_dtype(MetaCall *call, Elementwise *e) {
     for (int i = 1; i < e->n; i++)
         if (e->in[i]->dtype != e->in[0]->dtype && !e->in[i]->wrapped)
             return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, e->arg[i]),
-                             dtype_name(e->in[i]->dtype), arg_name(call, e->arg[0]),
-                             dtype_name(e->in[0]->dtype));
+                             dtype_name(e->in[i]->dtype), arg_name(call, e->arg[0]), dtype_name(e->in[0]->dtype));
     return ST_OK;
 }
 
@@ -219,8 +208,7 @@ Status meta_lerp(MetaCall *call) {
     Elementwise e = {0};
     TRY(one_dtype(call, &e));
     if (!dtype_is_float(e.in[0]->dtype))
-        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s",
-                         dtype_name(e.in[0]->dtype));
+        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(e.in[0]->dtype));
     return elementwise_out(call, &e, e.in[0]->dtype);
 }
 
@@ -237,10 +225,8 @@ Status meta_addcdiv(MetaCall *call) {
     Elementwise e = {0};
     TRY(elementwise(call, &e));
     if (!dtype_is_float(e.in[1]->dtype) && !dtype_is_float(e.in[2]->dtype))
-        return meta_fail(
-            call, ST_DTYPE,
-            "tensor1 and tensor2 are %s and %s; one must be a float (div divides ints)",
-            dtype_name(e.in[1]->dtype), dtype_name(e.in[2]->dtype));
+        return meta_fail(call, ST_DTYPE, "tensor1 and tensor2 are %s and %s; one must be a float (div divides ints)",
+                         dtype_name(e.in[1]->dtype), dtype_name(e.in[2]->dtype));
     return elementwise_out(call, &e, e.common);
 }
 
@@ -270,9 +256,7 @@ Status meta_masked_fill(MetaCall *call) {
     const Meta *value = arg_meta(call, 2, &number);
     if (e.in[1]->dtype != DT_bool)
         return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(e.in[1]->dtype));
-    if (value->rank)
-        return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s",
-                         SIZES(call, value));
+    if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
     TRY(number_fits(call, 2, e.in[0]->dtype));
     return elementwise_out(call, &e, e.in[0]->dtype);
 }
@@ -281,9 +265,7 @@ Status meta_masked_fill(MetaCall *call) {
 Status meta_fill(MetaCall *call) {
     Meta number, number_value;
     const Meta *self = arg_meta(call, 0, &number), *value = arg_meta(call, 1, &number_value);
-    if (value->rank)
-        return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s",
-                         SIZES(call, value));
+    if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
     out_like(call, 0, self, self->dtype);
     return number_fits(call, 1, self->dtype);
 }

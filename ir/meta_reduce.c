@@ -53,8 +53,7 @@ Status meta_amax(MetaCall *call) {
         for (int i = 0; i < r.in->rank; i++)
             if (r.reduced[i] && sym_same(call->env, r.in->sizes[i], 0)) empty_result = true;
         if (empty_result)
-            return meta_fail(call, ST_SHAPE, "self %s has no elements along a reduced dim",
-                             SIZES(call, r.in));
+            return meta_fail(call, ST_SHAPE, "self %s has no elements along a reduced dim", SIZES(call, r.in));
     }
     return reduce_out(call, &r, r.in->dtype);
 }
@@ -95,8 +94,7 @@ Status meta_any(MetaCall *call) {
 static Status nothing_to_choose(const MetaCall *call, const Reduce *r) {
     for (int i = 0; i < r->in->rank; i++)
         if (r->reduced[i] && sym_same(call->env, r->in->sizes[i], 0))
-            return meta_fail(call, ST_SHAPE, "self %s has no elements along a reduced dim",
-                             SIZES(call, r->in));
+            return meta_fail(call, ST_SHAPE, "self %s has no elements along a reduced dim", SIZES(call, r->in));
     return ST_OK;
 }
 
@@ -105,8 +103,7 @@ Status meta_argmax(MetaCall *call) {
     TRY(reduce_args(call, &r));
     TRY(nothing_to_choose(call, &r));
     if (r.in->dtype == DT_bool) return meta_fail(call, ST_DTYPE, "self must not be bool");
-    if (call->args[1].kind == ARG_none &&
-        call->args[2].i) { /* keepdim without dim: every dim stays as 1 */
+    if (call->args[1].kind == ARG_none && call->args[2].i) { /* keepdim without dim: every dim stays as 1 */
         memset(r.reduced, true, sizeof r.reduced);
     }
     return reduce_out(call, &r, DT_i64);
@@ -148,17 +145,16 @@ Status meta_logsumexp(MetaCall *call) {
 static Status products(MetaCall *call, int rank) {
     const Meta *a = tensor_meta(call, 0), *b = tensor_meta(call, 1);
     if (a->rank != rank || b->rank != 1)
-        return meta_fail(call, ST_SHAPE, "needs %d-D and 1-D operands, not sizes %s and %s", rank,
-                         SIZES(call, a), SIZES(call, b));
+        return meta_fail(call, ST_SHAPE, "needs %d-D and 1-D operands, not sizes %s and %s", rank, SIZES(call, a),
+                         SIZES(call, b));
     if (a->dtype != b->dtype)
-        return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, 0),
-                         dtype_name(a->dtype), arg_name(call, 1), dtype_name(b->dtype));
-    if (a->dtype == DT_bool)
-        return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
+        return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, 0), dtype_name(a->dtype),
+                         arg_name(call, 1), dtype_name(b->dtype));
+    if (a->dtype == DT_bool) return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
     TRY(same_device(call, a, b));
     if (!sym_same(call->env, a->sizes[rank - 1], b->sizes[0]))
-        return meta_fail(call, ST_SHAPE, "%s %s does not match %s %s", arg_name(call, 1),
-                         SIZES(call, b), arg_name(call, 0), SIZES(call, a));
+        return meta_fail(call, ST_SHAPE, "%s %s does not match %s %s", arg_name(call, 1), SIZES(call, b),
+                         arg_name(call, 0), SIZES(call, a));
     out_plain(call, 0, a->dtype, a->device, a->sizes, rank - 1);
     call->order = ORDER_L;
     return ST_OK;

@@ -20,8 +20,8 @@ const Meta *arg_meta(const MetaCall *call, int i, Meta *number);
 const Meta *tensor_meta(const MetaCall *call, int i); /* NULL: None */
 static inline bool arg_given(const MetaCall *call, int i) { return call->args[i].kind != ARG_none; }
 DType number_dtype(const Arg *number); /* f32, i64 or bool */
-/* An argument that is a number becomes one of an int dtype only within its range (of u8 also as -1 to -255: the low bits),
- * as in PyTorch; other arguments and dtypes pass. */
+/* An argument that is a number becomes one of an int dtype only within its range (of u8 also as -1 to -255: the low
+ * bits), as in PyTorch; other arguments and dtypes pass. */
 Status number_fits(const MetaCall *call, int arg, DType dtype);
 Status numbers_fit(const MetaCall *call, DType dtype); /* all of the type Scalar */
 DType dtype_arg(const MetaCall *call, const char *name, DType fallback);
@@ -31,8 +31,7 @@ DType default_float(DType dtype); /* itself, or f32 for ints and bool */
 /* strides left alone */
 void out_set(MetaOut *out, DType dtype, Device device, const int64_t *sizes, int rank);
 void out_contiguous(const MetaCall *call, MetaOut *out); /* fills strides from sizes */
-void out_plain(const MetaCall *call, int i, DType dtype, Device device, const int64_t *sizes,
-               int rank);
+void out_plain(const MetaCall *call, int i, DType dtype, Device device, const int64_t *sizes, int rank);
 void out_like(const MetaCall *call, int i, const Meta *meta, DType dtype); /* preserve_format */
 MetaOut *out_list(MetaCall *call, int i); /* the i-th of a Tensor[] result, NULL past the room */
 /* sizes >= 0, product fits */
@@ -67,8 +66,7 @@ Status wrap_dim(const MetaCall *call, int64_t dim, int rank, const char *name, i
 /* The set of reduced dims of an int list (None or empty: all); duplicates are errors. */
 Status wrap_dims(const MetaCall *call, const Arg *dims, int rank, bool reduced[MAX_RANK]);
 /* Sizes after reducing; the canonical order by B2. */
-void reduced_out(MetaCall *call, int i, const Meta *in, const bool *reduced, bool keepdim,
-                 DType dtype);
+void reduced_out(MetaCall *call, int i, const Meta *in, const bool *reduced, bool keepdim, DType dtype);
 Order reduction_order(const Meta *in, const bool *reduced);
 
 bool can_cast(DType from, DType to);

@@ -2,8 +2,8 @@
  * result by strides says so and names contiguous() or reshape(). */
 #include "ir/meta_rules.h"
 
-static void view_out(MetaCall *call, const Meta *in, const int64_t *sizes, const int64_t *strides,
-                     int rank, int64_t offset) {
+static void view_out(MetaCall *call, const Meta *in, const int64_t *sizes, const int64_t *strides, int rank,
+                     int64_t offset) {
     MetaOut *out = &call->out[0];
     out_set(out, in->dtype, in->device, sizes, rank);
     if (rank) memmove(out->strides, strides, sizeof *strides * (size_t)rank);
@@ -40,13 +40,12 @@ static Status infer_size(const MetaCall *call, const Meta *in, const Arg *size, 
         if (fits) sizes[unknown] = sym_div(env, in->numel, known);
     }
     if (fits) return ST_OK;
-    return meta_fail(call, ST_SHAPE, "sizes %s are invalid for self %s",
-                     sizes_text(call, size->ints, size->n).at, SIZES(call, in));
+    return meta_fail(call, ST_SHAPE, "sizes %s are invalid for self %s", sizes_text(call, size->ints, size->n).at,
+                     SIZES(call, in));
 }
 
 /* Old dims that lie like one are walked from the last; new dims must tile each such run (ATen computeStride). */
-bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank,
-                       int64_t *strides) {
+bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank, int64_t *strides) {
     if (sym_same(env, in->numel, 0)) {
         meta_contiguous_strides(env, sizes, rank, strides);
         return true;
@@ -103,16 +102,14 @@ Status meta_expand(MetaCall *call) {
                      : in->rank == 0 ? 0
                                      : sym_mul(call->env, sizes[i + 1], strides[i + 1]);
         if (sym_identical(want, -1)) {
-            if (i < lead)
-                return meta_fail(call, ST_SHAPE, "-1 is not allowed for the new dim %d", i);
+            if (i < lead) return meta_fail(call, ST_SHAPE, "-1 is not allowed for the new dim %d", i);
             want = own;
         }
-        if (!sym_is(want) && want < 0)
-            return meta_fail(call, ST_SHAPE, "size %lld is negative", (long long)want);
+        if (!sym_is(want) && want < 0) return meta_fail(call, ST_SHAPE, "size %lld is negative", (long long)want);
         if (!sym_same(call->env, own, want)) {
             if (!sym_same(call->env, own, 1))
-                return meta_fail(call, ST_SHAPE, "self %s does not expand to %s at dim %d",
-                                 SIZES(call, in), sizes_text(call, size->ints, size->n).at, i);
+                return meta_fail(call, ST_SHAPE, "self %s does not expand to %s at dim %d", SIZES(call, in),
+                                 sizes_text(call, size->ints, size->n).at, i);
             strides[i] = 0;
         }
         sizes[i] = want;
@@ -161,8 +158,7 @@ Status meta_flatten(MetaCall *call) {
     int64_t sizes[MAX_RANK], merged = 1;
     TRY(wrap_dim(call, call->args[1].i, in->rank, "start_dim", &first));
     TRY(wrap_dim(call, call->args[2].i, in->rank, "end_dim", &last));
-    if (first > last)
-        return meta_fail(call, ST_ARGUMENT, "start_dim %d comes after end_dim %d", first, last);
+    if (first > last) return meta_fail(call, ST_ARGUMENT, "start_dim %d comes after end_dim %d", first, last);
     if (!in->rank || first == last) {
         const Arg same = in->rank ? A_INTS(in->sizes, in->rank) : A_INTS(&merged, 1);
         if (!in->rank) return reshaped(call, in, &same);
@@ -208,11 +204,10 @@ static Status view_resized(MetaCall *call, const Meta *self, int from, int to) {
     const int last = self->rank - 1, ratio = from > to ? from / to : to / from;
     if (!self->rank) return meta_fail(call, ST_SHAPE, "self has no dim whose size could change");
     if (self->strides[last] != 1)
-        return meta_fail(call, ST_SHAPE, "self's last stride must be 1, not %lld",
-                         (long long)self->strides[last]);
+        return meta_fail(call, ST_SHAPE, "self's last stride must be 1, not %lld", (long long)self->strides[last]);
     if (from < to && self->sizes[last] % ratio)
-        return meta_fail(call, ST_SHAPE, "self's last size %lld is no multiple of %d",
-                         (long long)self->sizes[last], ratio);
+        return meta_fail(call, ST_SHAPE, "self's last size %lld is no multiple of %d", (long long)self->sizes[last],
+                         ratio);
     for (int i = 0; i < last; i++) {
         if (from < to && self->strides[i] % ratio)
             return meta_fail(call, ST_SHAPE, "self's stride %lld of dim %d is no multiple of %d",

@@ -82,8 +82,7 @@ Status meta_transpose(MetaCall *call) {
 Status meta_t(MetaCall *call) {
     const ViewDims v = begin(call);
     if (v.in->rank > 2)
-        return meta_fail(call, ST_SHAPE, "self must have at most 2 dims, not sizes %s",
-                         SIZES(call, v.in));
+        return meta_fail(call, ST_SHAPE, "self must have at most 2 dims, not sizes %s", SIZES(call, v.in));
     if (v.in->rank == 2) exchange(&v, 0, 1);
     return ST_OK;
 }
@@ -112,12 +111,11 @@ static int64_t steps_in(SymEnv *env, int64_t span, int64_t step) {
 static Status step_stride(const MetaCall *call, int64_t stride, int64_t step, int64_t *out) {
     if (sym_is(stride) || sym_is(step)) return *out = sym_mul(call->env, stride, step), ST_OK;
     if (mul_ok(stride, step, out)) return ST_OK;
-    return meta_fail(call, ST_VALUE, "step %lld is too large for a dim of stride %lld",
-                     (long long)step, (long long)stride);
+    return meta_fail(call, ST_VALUE, "step %lld is too large for a dim of stride %lld", (long long)step,
+                     (long long)stride);
 }
 
-static Status cut(MetaCall *call, const ViewDims *v, int dim, int64_t start, int64_t end,
-                  int64_t step) {
+static Status cut(MetaCall *call, const ViewDims *v, int dim, int64_t start, int64_t end, int64_t step) {
     SymEnv *env = call->env;
     MetaOut *out = v->out;
     if (sym_less(env, end, start)) end = start;
@@ -135,8 +133,7 @@ Status meta_slice(MetaCall *call) {
     const int64_t size = v.in->sizes[dim];
     int64_t step = arg_named(call, "step")->i;
     if (sym_is(step)) step = sym_concrete(call->env, step);
-    if (step <= 0)
-        return meta_fail(call, ST_VALUE, "step must be positive, not %lld", (long long)step);
+    if (step <= 0) return meta_fail(call, ST_VALUE, "step must be positive, not %lld", (long long)step);
     const int64_t start = slice_position(call->env, arg_named(call, "start"), 0, size);
     const int64_t end = slice_position(call->env, arg_named(call, "end"), size, size);
     return cut(call, &v, dim, start, end, step);
@@ -155,8 +152,8 @@ Status meta_narrow(MetaCall *call) {
     if (sym_less(env, start, 0)) start = sym_add(env, start, size);
     if (sym_less(env, start, 0) || sym_less(env, sym_sub(env, size, length), start))
         return meta_fail(call, ST_VALUE, "start %lld and length %lld exceed dim %d of size %lld",
-                         (long long)sym_hint(env, arg_named(call, "start")->i),
-                         (long long)sym_hint(env, length), dim, (long long)sym_hint(env, size));
+                         (long long)sym_hint(env, arg_named(call, "start")->i), (long long)sym_hint(env, length), dim,
+                         (long long)sym_hint(env, size));
     return cut(call, &v, dim, start, sym_add(env, start, length), 1);
 }
 
@@ -171,8 +168,7 @@ Status meta_select(MetaCall *call) {
     if (sym_less(env, index, 0)) index = sym_add(env, index, size);
     if (sym_less(env, index, 0) || !sym_less(env, index, size))
         return meta_fail(call, ST_VALUE, "index %lld is out of range for dim %d of size %lld",
-                         (long long)sym_hint(env, arg_named(call, "index")->i), dim,
-                         (long long)sym_hint(env, size));
+                         (long long)sym_hint(env, arg_named(call, "index")->i), dim, (long long)sym_hint(env, size));
     v.out->offset = sym_mul(env, index, v.in->strides[dim]);
     remove_dim(v.out, dim);
     return ST_OK;
@@ -204,8 +200,7 @@ Status meta_unsqueeze(MetaCall *call) {
     int dim = 0;
     if (v.in->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
     TRY(named_dim(call, "dim", v.in->rank + 1, &dim));
-    const int64_t stride =
-        dim < v.in->rank ? sym_mul(call->env, v.in->sizes[dim], v.in->strides[dim]) : 1;
+    const int64_t stride = dim < v.in->rank ? sym_mul(call->env, v.in->sizes[dim], v.in->strides[dim]) : 1;
     insert_dim(v.out, dim, 1, stride);
     return ST_OK;
 }
@@ -216,8 +211,7 @@ Status meta_as_strided(MetaCall *call) {
     const Arg *size = arg_named(call, "size"), *stride = arg_named(call, "stride"),
               *offset = arg_named(call, "storage_offset");
     if (size->n != stride->n || size->n > MAX_RANK)
-        return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n,
-                         stride->n);
+        return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n, stride->n);
     TRY(check_numel(call, size->ints, size->n));
     for (int i = 0; i < size->n; i++) {
         if (sym_less(call->env, stride->ints[i], 0))
@@ -227,8 +221,7 @@ Status meta_as_strided(MetaCall *call) {
     }
     v.out->rank = size->n;
     if (offset->kind == ARG_none) return ST_OK;
-    if (sym_less(call->env, offset->i, 0))
-        return meta_fail(call, ST_ARGUMENT, "storage_offset must not be negative");
+    if (sym_less(call->env, offset->i, 0)) return meta_fail(call, ST_ARGUMENT, "storage_offset must not be negative");
     v.out->offset = sym_sub(call->env, offset->i, call->base_offset);
     return ST_OK;
 }
@@ -247,8 +240,8 @@ Status meta_diagonal(MetaCall *call) {
     const int64_t length = sym_max(env, sym_min(env, rows, columns), 0);
     const int64_t stride = sym_add(env, v.in->strides[a], v.in->strides[b]);
     if (!sym_same(env, length, 0))
-        v.out->offset = above ? sym_mul(env, by, v.in->strides[b])
-                              : sym_mul(env, sym_sub(env, 0, by), v.in->strides[a]);
+        v.out->offset =
+            above ? sym_mul(env, by, v.in->strides[b]) : sym_mul(env, sym_sub(env, 0, by), v.in->strides[a]);
     remove_dim(v.out, a > b ? a : b);
     remove_dim(v.out, a > b ? b : a);
     insert_dim(v.out, v.out->rank, length, stride);
@@ -261,14 +254,12 @@ Status meta_unfold(MetaCall *call) {
     int dim = 0;
     TRY(named_dim(call, "dimension", v.in->rank, &dim));
     const int64_t window = arg_named(call, "size")->i, step = arg_named(call, "step")->i;
-    const int64_t have = v.in->rank ? v.in->sizes[dim] : 1,
-                  stride = v.in->rank ? v.in->strides[dim] : 1;
+    const int64_t have = v.in->rank ? v.in->sizes[dim] : 1, stride = v.in->rank ? v.in->strides[dim] : 1;
     if (sym_less(env, window, 0) || sym_less(env, have, window))
         return meta_fail(call, ST_SHAPE, "windows of %lld don't fit dim %d of size %lld",
                          (long long)sym_hint(env, window), dim, (long long)sym_hint(env, have));
     if (!sym_less(env, 0, step))
-        return meta_fail(call, ST_VALUE, "step must be positive, not %lld",
-                         (long long)sym_hint(env, step));
+        return meta_fail(call, ST_VALUE, "step must be positive, not %lld", (long long)sym_hint(env, step));
     if (v.in->rank) {
         v.out->sizes[dim] = sym_add(env, sym_div(env, sym_sub(env, have, window), step), 1);
         TRY(step_stride(call, stride, step, &v.out->strides[dim]));
@@ -281,20 +272,16 @@ static Arg as_list(const Arg *arg) { return arg->kind == ARG_ints ? *arg : A_INT
 
 Status meta_movedim(MetaCall *call) {
     const ViewDims v = begin(call);
-    const Arg from = as_list(arg_named(call, "source")),
-              to = as_list(arg_named(call, "destination"));
+    const Arg from = as_list(arg_named(call, "source")), to = as_list(arg_named(call, "destination"));
     int place[MAX_RANK]; /* by destination: source + 1 */
     bool moved[MAX_RANK] = {false};
     memset(place, 0, sizeof place);
-    if (from.n != to.n)
-        return meta_fail(call, ST_ARGUMENT, "source has %d dims, but destination has %d", from.n,
-                         to.n);
+    if (from.n != to.n) return meta_fail(call, ST_ARGUMENT, "source has %d dims, but destination has %d", from.n, to.n);
     for (int i = 0; i < from.n; i++) {
         int source = 0, destination = 0;
         TRY(wrap_dim(call, from.ints[i], v.in->rank, "source", &source));
         TRY(wrap_dim(call, to.ints[i], v.in->rank, "destination", &destination));
-        if (moved[source] || place[destination])
-            return meta_fail(call, ST_ARGUMENT, "a dim appears twice");
+        if (moved[source] || place[destination]) return meta_fail(call, ST_ARGUMENT, "a dim appears twice");
         moved[source] = true;
         place[destination] = source + 1;
     }
@@ -340,8 +327,7 @@ Status meta_split(MetaCall *call) {
     int dim = 0;
     TRY(piece_dim(call, in, &dim));
     int64_t size = call->args[1].i;
-    if (sym_less(call->env, size, 0))
-        return meta_fail(call, ST_VALUE, "split_size must not be negative");
+    if (sym_less(call->env, size, 0)) return meta_fail(call, ST_VALUE, "split_size must not be negative");
     if (sym_same(call->env, size, 0)) {
         if (!sym_same(call->env, in->sizes[dim], 0))
             return meta_fail(call, ST_VALUE, "split_size 0 needs a dim of size 0");
@@ -356,8 +342,7 @@ Status meta_chunk(MetaCall *call) {
     int dim = 0;
     TRY(piece_dim(call, in, &dim));
     const int64_t chunks = sym_concrete(call->env, call->args[1].i);
-    if (chunks <= 0)
-        return meta_fail(call, ST_VALUE, "chunks must be positive, not %lld", (long long)chunks);
+    if (chunks <= 0) return meta_fail(call, ST_VALUE, "chunks must be positive, not %lld", (long long)chunks);
     const int64_t whole = in->sizes[dim];
     const int64_t size = steps_in(call->env, whole, chunks);
     if (sym_same(call->env, size, 0)) return equal_pieces(call, in, dim, 0, (int)chunks);
@@ -372,8 +357,7 @@ Status meta_split_with_sizes(MetaCall *call) {
     int64_t start = 0;
     TRY(piece_dim(call, in, &dim));
     for (int i = 0; i < sizes->n; i++) {
-        if (sym_less(call->env, sizes->ints[i], 0))
-            return meta_fail(call, ST_VALUE, "sizes must not be negative");
+        if (sym_less(call->env, sizes->ints[i], 0)) return meta_fail(call, ST_VALUE, "sizes must not be negative");
         piece(call, i, in, dim, start, sizes->ints[i]);
         start = sym_add(call->env, start, sizes->ints[i]);
     }

@@ -20,30 +20,30 @@
 
 enum { INPLACE_NO_INPLACE = 0, INPLACE_INPLACE = 1 };
 OpRow op_rows[OP_COUNT] = {
-#define OP(id_, schema_, inplace_, out_, c_name_, c_short_, kind_, rule_, body_, derivative_,      \
-           saves_, flags_, samples_, doc_)                                                         \
-    [OP_##id_] = {.id = OP_##id_,                                                                  \
-                  .schema = schema_,                                                               \
-                  .inplace = INPLACE_##inplace_,                                                   \
-                  .out_name = out_,                                                                \
-                  .c_name = c_name_,                                                               \
-                  .c_short = c_short_,                                                             \
-                  .kind = KIND_##kind_,                                                            \
-                  .meta = meta_##rule_,                                                            \
-                  .body = #body_,                                                                  \
-                  .derivative = #derivative_,                                                      \
-                  .saves = saves_,                                                                 \
-                  .flags = flags_,                                                                 \
-                  .samples = #samples_,                                                            \
+#define OP(id_, schema_, inplace_, out_, c_name_, c_short_, kind_, rule_, body_, derivative_, saves_, flags_,          \
+           samples_, doc_)                                                                                             \
+    [OP_##id_] = {.id = OP_##id_,                                                                                      \
+                  .schema = schema_,                                                                                   \
+                  .inplace = INPLACE_##inplace_,                                                                       \
+                  .out_name = out_,                                                                                    \
+                  .c_name = c_name_,                                                                                   \
+                  .c_short = c_short_,                                                                                 \
+                  .kind = KIND_##kind_,                                                                                \
+                  .meta = meta_##rule_,                                                                                \
+                  .body = #body_,                                                                                      \
+                  .derivative = #derivative_,                                                                          \
+                  .saves = saves_,                                                                                     \
+                  .flags = flags_,                                                                                     \
+                  .samples = #samples_,                                                                                \
                   .doc = doc_},
-#define ALIAS(id_, schema_, inplace_, out_, c_name_, c_short_, of_, doc_)                          \
-    [OP_##id_] = {.id = OP_##id_,                                                                  \
-                  .schema = schema_,                                                               \
-                  .inplace = INPLACE_##inplace_,                                                   \
-                  .out_name = out_,                                                                \
-                  .c_name = c_name_,                                                               \
-                  .c_short = c_short_,                                                             \
-                  .alias_of = &op_rows[OP_##of_],                                                  \
+#define ALIAS(id_, schema_, inplace_, out_, c_name_, c_short_, of_, doc_)                                              \
+    [OP_##id_] = {.id = OP_##id_,                                                                                      \
+                  .schema = schema_,                                                                                   \
+                  .inplace = INPLACE_##inplace_,                                                                       \
+                  .out_name = out_,                                                                                    \
+                  .c_name = c_name_,                                                                                   \
+                  .c_short = c_short_,                                                                                 \
+                  .alias_of = &op_rows[OP_##of_],                                                                      \
                   .doc = doc_},
 #include "ir/ops.def"
 #undef OP
@@ -85,8 +85,7 @@ static void name_add(const char *name, OpId op, OpForm form) {
 }
 
 static size_t pool_used;
-static const char *pool_print(const char *format, const char *a, const char *b, const char *c,
-                              const char *d) {
+static const char *pool_print(const char *format, const char *a, const char *b, const char *c, const char *d) {
     char one[1280], *at = text_pool + pool_used;
     snprintf(one, sizeof one, format, a, b, c, d);
     memcpy(at, one, strlen(one) + 1);
@@ -154,8 +153,7 @@ static const char *inplace_overload(const Schema *s) {
 /* A tensor where the row that does the work has an int. */
 static bool reads_number(const OpRow *row) {
     for (int i = 0; i < row->n_params; i++)
-        if (row->params[i].type == PT_tensor && row->alias_of->params[i].type == PT_int)
-            return true;
+        if (row->params[i].type == PT_tensor && row->alias_of->params[i].type == PT_int) return true;
     return false;
 }
 
@@ -211,10 +209,8 @@ const OpRow *(*op_find_made)(const char *name, size_t n);
 
 static const NameSlot *find_slot(const char *name, size_t n) {
     if (n >= 6 && !memcmp(name, "aten::", 6)) name += 6, n -= 6;
-    for (size_t slot = name_hash(name, n) % NAME_SLOTS; names[slot].name;
-         slot = (slot + 1) % NAME_SLOTS)
-        if (strlen(names[slot].name) == n && !memcmp(names[slot].name, name, n))
-            return &names[slot];
+    for (size_t slot = name_hash(name, n) % NAME_SLOTS; names[slot].name; slot = (slot + 1) % NAME_SLOTS)
+        if (strlen(names[slot].name) == n && !memcmp(names[slot].name, name, n)) return &names[slot];
     return NULL;
 }
 
@@ -227,8 +223,7 @@ const OpRow *op_find(const char *name, size_t n, OpForm *form) {
 }
 
 const char *op_form_name(const OpRow *row, OpForm form) {
-    if (row->id < 0 || row->id >= OP_COUNT || row != &op_rows[row->id])
-        return row->name; /* a user's op */
+    if (row->id < 0 || row->id >= OP_COUNT || row != &op_rows[row->id]) return row->name; /* a user's op */
     return form_names[row->id][form] ? form_names[row->id][form] : row->name;
 }
 
@@ -243,13 +238,9 @@ int op_param_find(const OpRow *row, const char *name) {
     return -1;
 }
 
-static bool lacks_options(const OpRow *row, OpForm form) {
-    return form == FORM_out && row->options;
-}
+static bool lacks_options(const OpRow *row, OpForm form) { return form == FORM_out && row->options; }
 
-int op_form_params(const OpRow *row, OpForm form) {
-    return row->n_params - (lacks_options(row, form) ? N_OPTIONS : 0);
-}
+int op_form_params(const OpRow *row, OpForm form) { return row->n_params - (lacks_options(row, form) ? N_OPTIONS : 0); }
 
 int op_form_param(const OpRow *row, OpForm form, int i) {
     return i + (lacks_options(row, form) && i >= row->options ? N_OPTIONS : 0);

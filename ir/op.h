@@ -18,31 +18,28 @@ typedef enum OpId {
 } OpId;
 
 typedef enum OpKind {
-    KIND_pointwise, /* body_x: a scalar graph, one value per element of the broadcast inputs (passes/) */
-    KIND_reduction, /* body_x: scalar graph, then one reduction over the row's dims (passes/) */
-    KIND_view,      /* the meta rule is the stride rule; no data moves */
-    KIND_kernel,    /* cpu_x: native code on tensors (runtime/) */
+    KIND_pointwise,     /* body_x: a scalar graph, one value per element of the broadcast inputs (passes/) */
+    KIND_reduction,     /* body_x: scalar graph, then one reduction over the row's dims (passes/) */
+    KIND_view,          /* the meta rule is the stride rule; no data moves */
+    KIND_kernel,        /* cpu_x: native code on tensors (runtime/) */
     KIND_decomposition, /* decomp_x: other ops; lowered whole, run as one program; keeps its identity (passes/) */
-    KIND_composite /* decomp_x: expands above Autograd, in eager and capture alike (passes/) */
+    KIND_composite      /* decomp_x: expands above Autograd, in eager and capture alike (passes/) */
 } OpKind;
 
 typedef enum OpForm { FORM_functional, FORM_inplace, FORM_out, FORM_COUNT } OpForm;
 
-enum {                 /* flags */
-       OPF_core = 1,   /* in the core ATen set */
-       OPF_random = 2, /* takes one sequence number from the generator */
-       OPF_check = 4,  /* may raise an error that depends on values [semantics C8] */
-       OPF_nodiff = 8, /* results never require grad (comparisons, argmax, integer results) */
-       OPF_host =
-           16, /* reads values on the host: no graph holds it. Of an alias: it takes a tensor where
+enum {                      /* flags */
+       OPF_core = 1,        /* in the core ATen set */
+       OPF_random = 2,      /* takes one sequence number from the generator */
+       OPF_check = 4,       /* may raise an error that depends on values [semantics C8] */
+       OPF_nodiff = 8,      /* results never require grad (comparisons, argmax, integer results) */
+       OPF_host = 16,       /* reads values on the host: no graph holds it. Of an alias: it takes a tensor where
                           its row has a number */
-       OPF_maybe_copy =
-           32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
-       OPF_internal = 64, /* sn:: rows that only the IR uses */
-       OPF_bits = 256,    /* a view in another dtype: no graph holds one, it breaks */
-       OPF_ordered =
-           128, /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
-       OPF_user = 512, /* registered by the program: its kernel may fail for reasons of its own */
+       OPF_maybe_copy = 32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
+       OPF_internal = 64,   /* sn:: rows that only the IR uses */
+       OPF_bits = 256,      /* a view in another dtype: no graph holds one, it breaks */
+       OPF_ordered = 128,   /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
+       OPF_user = 512,      /* registered by the program: its kernel may fail for reasons of its own */
        OPF_may_fail = OPF_check | OPF_user
 };
 
@@ -76,8 +73,7 @@ typedef enum ParamType {
 
 typedef struct Param {
     const char *name;
-    const char *word, *alias,
-        *suffix; /* the type as written: SymInt, "" or a! (in parentheses), [2]? */
+    const char *word, *alias, *suffix; /* the type as written: SymInt, "" or a! (in parentheses), [2]? */
     ParamType type;
     Arg fallback;  /* the default; kind ARG_default: required */
     bool keyword;  /* after '*' */
@@ -142,8 +138,8 @@ struct OpRow {
     const char *doc;       /* one sentence */
     const OpRow *alias_of; /* Scalar overloads: the row that does the work */
     int n_params, n_out;
-    int options; /* where dtype, layout, device and pin_memory begin; 0: it has none of them */
-    int device;  /* the parameter that says what the results are on, -1: it has none */
+    int options;       /* where dtype, layout, device and pin_memory begin; 0: it has none of them */
+    int device;        /* the parameter that says what the results are on, -1: it has none */
     bool returns_list; /* Tensor[] */
     const Param *params;
 };
@@ -167,8 +163,8 @@ const char *op_form_schema(const OpRow *row, OpForm form);
 const char *op_checked_param(const OpRow *row);
 int op_param_find(const OpRow *row, const char *name); /* -1 when absent */
 int op_device_param(const OpRow *row);                 /* fills OpRow's field */
-/* How many parameters a form's schema has before its out tensors, and which of the row's the i-th is: an out form has no
- * options, which the tensor that it writes decides. */
+/* How many parameters a form's schema has before its out tensors, and which of the row's the i-th is: an out form has
+ * no options, which the tensor that it writes decides. */
 int op_form_params(const OpRow *row, OpForm form);
 int op_form_param(const OpRow *row, OpForm form, int i);
 

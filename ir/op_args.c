@@ -38,9 +38,8 @@ static const uint32_t accepted[] = {
 };
 
 static const char *kind_name(int kind) {
-    static const char *const names[] = {"default",    "None",        "Tensor",       "int",
-                                        "float",      "bool",        "str",          "int list",
-                                        "float list", "Tensor list", "runtime float"};
+    static const char *const names[] = {"default", "None",     "Tensor",     "int",         "float",        "bool",
+                                        "str",     "int list", "float list", "Tensor list", "runtime float"};
     return names[kind];
 }
 
@@ -51,10 +50,9 @@ static bool accepts(const Param *param, int kind) {
 
 static Status wrong_kind(const OpRow *row, const Param *param, const Arg *given) {
     if (given->kind < 0 || given->kind > ARG_runtime)
-        return error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", row->name,
-                           param->name, given->kind);
-    return error_raise(ST_ARGUMENT, "%s: %s must be %s, not %s", row->name, param->name,
-                       param_type_name(param->type), kind_name(given->kind));
+        return error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", row->name, param->name, given->kind);
+    return error_raise(ST_ARGUMENT, "%s: %s must be %s, not %s", row->name, param->name, param_type_name(param->type),
+                       kind_name(given->kind));
 }
 
 static Status missing(const OpRow *row, const Param *param) {
@@ -65,8 +63,7 @@ static Status missing(const OpRow *row, const Param *param) {
 /* Dims, sizes and positions speak of a tensor's layout, which a number has none of. */
 static bool has_positions(const OpRow *row) {
     for (int i = 0; i < row->n_params; i++)
-        if (row->params[i].type == PT_int || row->params[i].type == PT_ints ||
-            row->params[i].type == PT_int1)
+        if (row->params[i].type == PT_int || row->params[i].type == PT_ints || row->params[i].type == PT_int1)
             return true;
     return false;
 }
@@ -78,8 +75,7 @@ static bool number_for_tensor(const OpRow *row, const Param *param, const Arg *g
 }
 
 static bool is_null(const Arg *given) {
-    return (given->kind == ARG_tensor && !given->val) ||
-           (given->kind == ARG_string && !given->string);
+    return (given->kind == ARG_tensor && !given->val) || (given->kind == ARG_string && !given->string);
 }
 
 static bool is_list(const Arg *given) {
@@ -88,8 +84,7 @@ static bool is_list(const Arg *given) {
 
 static Status check_list(const OpRow *row, const Param *param, const Arg *given) {
     if (given->n == LIST_TOO_LONG)
-        return error_raise(ST_ARGUMENT, "%s: %s is a list whose count does not fit 32 bits",
-                           row->name, param->name);
+        return error_raise(ST_ARGUMENT, "%s: %s is a list whose count does not fit 32 bits", row->name, param->name);
     if (given->n < 0 || (given->n && !given->vals))
         return error_raise(ST_ARGUMENT, "%s: %s is %s list of %d", row->name, param->name,
                            given->n < 0 ? "a" : "a NULL", given->n);
@@ -113,17 +108,16 @@ static Status check_enum(const OpRow *row, const Param *param, const Arg *given)
     if (given->kind != ARG_int || param->type >= COUNT_OF(enums) || !enums[param->type].count ||
         (given->i >= 0 && given->i < enums[param->type].count))
         return ST_OK;
-    return error_raise(ST_ARGUMENT, "%s: %s is no %s: %lld", row->name, param->name,
-                       enums[param->type].what, (long long)given->i);
+    return error_raise(ST_ARGUMENT, "%s: %s is no %s: %lld", row->name, param->name, enums[param->type].what,
+                       (long long)given->i);
 }
 
 static Status check_device(const OpRow *row, const Param *param, const Arg *given) {
     const int64_t device = given->i;
-    if (param->type != PT_device_opt || given->kind != ARG_int || device == DEV_cpu ||
-        device == DEV_meta || device == DEV_spare || (device >= DEV_cuda && device <= INT32_MAX))
+    if (param->type != PT_device_opt || given->kind != ARG_int || device == DEV_cpu || device == DEV_meta ||
+        device == DEV_spare || (device >= DEV_cuda && device <= INT32_MAX))
         return ST_OK;
-    return error_raise(ST_ARGUMENT, "%s: %s is no device: %lld", row->name, param->name,
-                       (long long)device);
+    return error_raise(ST_ARGUMENT, "%s: %s is no device: %lld", row->name, param->name, (long long)device);
 }
 
 static void convert(const Param *param, const Arg *given, Arg *out) {
@@ -153,8 +147,8 @@ static void convert(const Param *param, const Arg *given, Arg *out) {
 }
 
 static bool takes_symbol(ParamType type) {
-    return type == PT_int || type == PT_int_opt || type == PT_int1 || type == PT_int1_opt ||
-           type == PT_scalar || type == PT_scalar_opt;
+    return type == PT_int || type == PT_int_opt || type == PT_int1 || type == PT_int1_opt || type == PT_scalar ||
+           type == PT_scalar_opt;
 }
 
 static Status normalize_one(const OpRow *row, const Param *param, const Arg *given, Arg *out) {
@@ -177,8 +171,7 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
     if (number_for_tensor(row, param, given)) return ST_OK;
     if (!accepts(param, given->kind)) return wrong_kind(row, param, given);
     if (given->kind == ARG_int && sym_is(given->i) && !takes_symbol(param->type))
-        return error_raise(ST_ARGUMENT, "%s: %s must be a plain number, not a symbolic int",
-                           row->name, param->name);
+        return error_raise(ST_ARGUMENT, "%s: %s must be a plain number, not a symbolic int", row->name, param->name);
     if (is_list(given)) TRY(check_list(row, param, given));
     TRY(check_enum(row, param, given));
     TRY(check_device(row, param, given));
@@ -188,8 +181,7 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
 
 static Status normalize_all(const OpRow *row, const Arg *given, int n_given, Arg *args) {
     if (n_given > row->n_params)
-        return error_raise(ST_ARGUMENT, "%s: %d arguments at most, not %d", row->name,
-                           row->n_params, n_given);
+        return error_raise(ST_ARGUMENT, "%s: %d arguments at most, not %d", row->name, row->n_params, n_given);
     for (int i = 0; i < row->n_params; i++)
         TRY(normalize_one(row, &row->params[i], i < n_given ? &given[i] : NULL, &args[i]));
     return ST_OK;
@@ -202,15 +194,14 @@ Status op_args_normalize(const OpRow *row, const Arg *given, int n_given, Arg *a
 }
 
 static Status too_many(const OpRow *row, OpForm form, int n_given) {
-    const Status status = error_raise(ST_ARGUMENT, "%s: %d arguments at most, not %d",
-                                      op_form_name(row, form), op_form_params(row, form), n_given);
+    const Status status = error_raise(ST_ARGUMENT, "%s: %d arguments at most, not %d", op_form_name(row, form),
+                                      op_form_params(row, form), n_given);
     error_set_op(op_form_name(row, form));
     return status;
 }
 
 Status op_args_of_form(const OpRow *row, OpForm form, const Arg *given, int n_given, Arg *args) {
-    if (op_form_params(row, form) == row->n_params)
-        return op_args_normalize(row, given, n_given, args);
+    if (op_form_params(row, form) == row->n_params) return op_args_normalize(row, given, n_given, args);
     if (n_given > op_form_params(row, form)) return too_many(row, form, n_given);
     Arg placed[MAX_ARGS];
     for (int i = 0; i < row->n_params; i++) placed[i] = A_DEFAULT;

@@ -3,8 +3,7 @@
 
 static Status check_cast(const MetaCall *call, DType from, DType to) {
     if (can_cast(from, to)) return ST_OK;
-    return meta_fail(call, ST_DTYPE, "a result of %s doesn't fit a tensor of %s", dtype_name(from),
-                     dtype_name(to));
+    return meta_fail(call, ST_DTYPE, "a result of %s doesn't fit a tensor of %s", dtype_name(from), dtype_name(to));
 }
 
 static bool equal_sizes(SymEnv *env, const Meta *a, const MetaOut *b) {
@@ -42,8 +41,7 @@ static Status check_same(const MetaCall *call, DType result, DType out) {
 static Status check_out(MetaCall *call) {
     for (int i = 0; i < call->row->n_out; i++) {
         const Arg *arg = &call->args[call->row->n_params + i];
-        if (arg->kind != ARG_tensor || !arg->val)
-            return meta_fail(call, ST_ARGUMENT, "out must be a tensor");
+        if (arg->kind != ARG_tensor || !arg->val) return meta_fail(call, ST_ARGUMENT, "out must be a tensor");
         const Meta *meta = arg->val->meta;
         TRY(check_cast(call, call->out[i].dtype, meta->dtype));
         if (call->row->kind != KIND_pointwise || call->row->flags & OPF_check)
@@ -61,12 +59,10 @@ static Status check_out(MetaCall *call) {
 Status op_meta(MetaCall *call) {
     const OpRow *row = call->row;
     if (call->form == FORM_inplace && row->kind == KIND_view)
-        return meta_fail(call, ST_UNSUPPORTED,
-                         "%s changes a handle, which graphs don't have; write %s",
+        return meta_fail(call, ST_UNSUPPORTED, "%s changes a handle, which graphs don't have; write %s",
                          op_form_name(row, FORM_inplace), row->name);
     if (row->flags & OPF_host)
-        return meta_fail(call, ST_UNSUPPORTED,
-                         "it reads values, which metadata and graphs don't have");
+        return meta_fail(call, ST_UNSUPPORTED, "it reads values, which metadata and graphs don't have");
     if (row->alias_of) call->row = row->alias_of;
     call->order = ORDER_none;
     Status status = call->row->meta(call);

@@ -51,10 +51,11 @@ typedef struct Plan {
     int n_refusals;
 } Plan;
 
-/* What an executor relies on: kernels that verify, buffers and values in slots that exist, write-backs after all checks;
- * `packed`: slots of the arena that are alive together do not overlap. Raises ST_INTERNAL naming the step or slot. */
+/* What an executor relies on: kernels that verify, buffers and values in slots that exist, write-backs after all
+ * checks; `packed`: slots of the arena that are alive together do not overlap. Raises ST_INTERNAL naming the step or
+ * slot. */
 Status plan_verify(const Plan *plan, bool packed);
-void plan_print(Plan *plan, Text *text); /* the stage "loops": kernels, call sequence, memory */
+void plan_print(Plan *plan, Text *text);              /* the stage "loops": kernels, call sequence, memory */
 void plan_print_memory(const Plan *plan, Text *text); /* the stage "memory" alone */
 /* Reads one text of either stage and prints it again; raises ST_PARSE naming the line. */
 Status plan_reprint(const char *text, const char **end, Text *out);

@@ -3,9 +3,7 @@
 
 #include "runtime/base/error.h"
 
-static Status refuse(int step, const char *what) {
-    return error_raise(ST_INTERNAL, "plan, step %d: %s", step, what);
-}
+static Status refuse(int step, const char *what) { return error_raise(ST_INTERNAL, "plan, step %d: %s", step, what); }
 
 static bool slot_exists(const Plan *plan, int slot) { return slot >= 0 && slot < plan->slots.n; }
 
@@ -38,8 +36,7 @@ static Status check_steps(const Plan *plan) {
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
         TRY(step->kind == STEP_kernel ? check_kernel(plan, i, step) : check_native(plan, i, step));
-        if (written && may_fail(plan, step))
-            return refuse(i, "a check after memory visible outside was written");
+        if (written && may_fail(plan, step)) return refuse(i, "a check after memory visible outside was written");
         written |= step->write_back;
     }
     return ST_OK;
@@ -51,9 +48,8 @@ static Status check_pair(const Slot *a, const Slot *b, int i, int k) {
     if (a->first > b->last || b->first > a->last) return ST_OK;
     const bool known = !sym_is(a->offset) && !sym_is(a->bytes) && !sym_is(b->offset) &&
                        !sym_is(b->bytes); /* symbolic ranges start at expressions of their own */
-    const bool apart = known
-                           ? a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset
-                           : a->offset != b->offset;
+    const bool apart =
+        known ? a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset : a->offset != b->offset;
     if (apart || a->bytes == 0 || b->bytes == 0) return ST_OK;
     return error_raise(ST_INTERNAL, "plan: slots %d and %d overlap while both are alive", i, k);
 }

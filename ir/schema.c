@@ -1,8 +1,7 @@
 /* schema.c: a recursive-descent reader of ATen's schema grammar, as far as the table uses it, and its printer.
  *
  *   schema = name "(" [param {"," param}] ")" "->" result        param = "*" | type name ["=" default]
- *   type   = word ["(" alias ")"] ["[" [int] "]"] ["?"]          result = type | "(" type {"," type} ")" | "()"
- */
+ *   type   = word ["(" alias ")"] ["[" [int] "]"] ["?"]          result = type | "(" type {"," type} ")" | "()" */
 #include "ir/schema.h"
 
 #include <stdio.h>
@@ -58,12 +57,10 @@ typedef struct EnumRow {
     const char *name;
     int value;
 } EnumRow;
-static const EnumRow formats[] = {
-    {"contiguous_format", MF_contiguous}, {"preserve_format", MF_preserve},
-    {"channels_last", MF_channels_last},  {"channels_last_3d", MF_channels_last_3d},
-    {"contiguous", MF_contiguous},        {"preserve", MF_preserve}};
-static const EnumRow words[] = {
-    {"Mean", REDUCTION_mean}, {"Sum", REDUCTION_sum}, {"None_", 0}, {"strided", 0}};
+static const EnumRow formats[] = {{"contiguous_format", MF_contiguous}, {"preserve_format", MF_preserve},
+                                  {"channels_last", MF_channels_last},  {"channels_last_3d", MF_channels_last_3d},
+                                  {"contiguous", MF_contiguous},        {"preserve", MF_preserve}};
+static const EnumRow words[] = {{"Mean", REDUCTION_mean}, {"Sum", REDUCTION_sum}, {"None_", 0}, {"strided", 0}};
 
 const char *param_type_name(ParamType type) {
     for (int i = 0; i < COUNT_OF(types); i++)
@@ -78,8 +75,7 @@ bool param_type_optional(ParamType type) {
 
 int memory_format_find(const char *name, size_t n) {
     for (int i = 0; i < COUNT_OF(formats); i++)
-        if (strlen(formats[i].name) == n && !memcmp(formats[i].name, name, n))
-            return formats[i].value;
+        if (strlen(formats[i].name) == n && !memcmp(formats[i].name, name, n)) return formats[i].value;
     return -1;
 }
 
@@ -88,8 +84,7 @@ const char *memory_format_name(int64_t format) {
 }
 
 static Status fail(const Reader *r, const char *what) {
-    return error_raise(ST_PARSE, "schema \"%s\", column %d: %s", r->start,
-                       (int)(r->at - r->start) + 1, what);
+    return error_raise(ST_PARSE, "schema \"%s\", column %d: %s", r->start, (int)(r->at - r->start) + 1, what);
 }
 
 static void skip_space(Reader *r) {
@@ -200,8 +195,7 @@ static Status read_number(Reader *r, ParamType type, Arg *out) {
     char *end;
     const double value = strtod(r->at, &end);
     if (end == r->at) return fail(r, "an unknown default");
-    const bool integral =
-        !memchr(r->at, '.', (size_t)(end - r->at)) && !memchr(r->at, 'e', (size_t)(end - r->at));
+    const bool integral = !memchr(r->at, '.', (size_t)(end - r->at)) && !memchr(r->at, 'e', (size_t)(end - r->at));
     r->at = end;
     const bool wants_float = type == PT_float || type == PT_float_opt;
     *out = integral && !wants_float ? A_INT((int64_t)value) : A_FLOAT(value);
@@ -334,8 +328,7 @@ static void default_print(Text *text, const Arg *a) {
         return;
     case ARG_ints:
         text_puts(text, "[");
-        for (int i = 0; i < a->n; i++)
-            text_printf(text, i ? ", %lld" : "%lld", (long long)a->ints[i]);
+        for (int i = 0; i < a->n; i++) text_printf(text, i ? ", %lld" : "%lld", (long long)a->ints[i]);
         text_puts(text, "]");
         return;
     default:

@@ -56,9 +56,7 @@ SymEnv *sym_env_new(Arena *arena) {
     return env->table ? env : NULL;
 }
 
-const SymExpr *sym_expr(const SymEnv *env, int64_t symbolic) {
-    return &env->exprs.at[sym_id(symbolic)];
-}
+const SymExpr *sym_expr(const SymEnv *env, int64_t symbolic) { return &env->exprs.at[sym_id(symbolic)]; }
 int sym_free_count(const SymEnv *env) { return env->frees.n; }
 int64_t sym_free_at(const SymEnv *env, int i) { return env->frees.at[i]; }
 int sym_guard_count(const SymEnv *env) { return env->guards.n; }
@@ -76,9 +74,7 @@ static int64_t floor_div(int64_t a, int64_t b) {
     return quotient - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-static int64_t floor_mod(int64_t a, int64_t b) {
-    return wrap_add(a, wrap_mul(-1, wrap_mul(floor_div(a, b), b)));
-}
+static int64_t floor_mod(int64_t a, int64_t b) { return wrap_add(a, wrap_mul(-1, wrap_mul(floor_div(a, b), b))); }
 
 static int64_t apply(SymOp op, int64_t a, int64_t b) {
     switch (op) {
@@ -168,8 +164,7 @@ SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints) {
         else
             node(copy, e->op, e->a, e->b);
     }
-    for (int i = 0; copy && i < env->guards.n; i++)
-        VEC_PUSH(arena, &copy->guards, env->guards.at[i]);
+    for (int i = 0; copy && i < env->guards.n; i++) VEC_PUSH(arena, &copy->guards, env->guards.at[i]);
     return copy;
 }
 
@@ -214,16 +209,14 @@ static void poly_add_term(SymEnv *env, Poly *poly, const Term *term) {
 
 static void insert_factor(const SymEnv *env, Term *term, int64_t factor) {
     int at = term->n++;
-    for (; at > 0 && compare(env, term->factors[at - 1], factor) > 0; at--)
-        term->factors[at] = term->factors[at - 1];
+    for (; at > 0 && compare(env, term->factors[at - 1], factor) > 0; at--) term->factors[at] = term->factors[at - 1];
     term->factors[at] = factor;
 }
 
 /* A canonical product as a term. What exceeds the room of a term stays one factor. */
 static Term term_of(SymEnv *env, int64_t a) {
     Term term = {.coef = 1};
-    for (; term.n < MAX_FACTORS - 1 && sym_is(a) && sym_expr(env, a)->op == SYM_mul;
-         a = sym_expr(env, a)->a) {
+    for (; term.n < MAX_FACTORS - 1 && sym_is(a) && sym_expr(env, a)->op == SYM_mul; a = sym_expr(env, a)->a) {
         const int64_t last = sym_expr(env, a)->b;
         if (sym_is(last))
             insert_factor(env, &term, last);
@@ -264,8 +257,7 @@ static int64_t pack_term(SymEnv *env, const Term *term) {
 static int64_t pack(SymEnv *env, const Poly *poly) {
     if (!poly->terms.n) return 0;
     int64_t sum = pack_term(env, &poly->terms.at[0]);
-    for (int i = 1; i < poly->terms.n; i++)
-        sum = node(env, SYM_add, sum, pack_term(env, &poly->terms.at[i]));
+    for (int i = 1; i < poly->terms.n; i++) sum = node(env, SYM_add, sum, pack_term(env, &poly->terms.at[i]));
     return sum;
 }
 
@@ -274,8 +266,8 @@ static int64_t pack(SymEnv *env, const Poly *poly) {
 static int64_t clip(__int128 v) { return v > FAR ? FAR : v < -FAR ? -FAR : (int64_t)v; }
 
 static Range range_product(Range a, Range b) {
-    const __int128 corner[4] = {(__int128)a.low * b.low, (__int128)a.low * b.high,
-                                (__int128)a.high * b.low, (__int128)a.high * b.high};
+    const __int128 corner[4] = {(__int128)a.low * b.low, (__int128)a.low * b.high, (__int128)a.high * b.low,
+                                (__int128)a.high * b.high};
     __int128 low = corner[0], high = corner[0];
     for (int i = 1; i < 4; i++) {
         if (corner[i] < low) low = corner[i];
@@ -314,12 +306,8 @@ static Range range_of(const SymEnv *env, int64_t a) {
 }
 
 /* A bound at FAR means unknown, so only bounds inside it decide. */
-static bool surely_below(Range a, Range b) {
-    return a.high < FAR && b.low > -FAR && a.high < b.low;
-}
-static bool surely_at_most(Range a, Range b) {
-    return a.high < FAR && b.low > -FAR && a.high <= b.low;
-}
+static bool surely_below(Range a, Range b) { return a.high < FAR && b.low > -FAR && a.high < b.low; }
+static bool surely_at_most(Range a, Range b) { return a.high < FAR && b.low > -FAR && a.high <= b.low; }
 
 /* arithmetic ---------------------------------------------------------------------------------- */
 
@@ -387,15 +375,14 @@ static bool subtract_product(SymEnv *env, Poly *from, const Term *part, const Po
     return true;
 }
 
-/* Whether a is a multiple of b, a sum: s0*s1 - s0 of s1 - 1. Leading terms are divided until nothing is left; the terms'
- * order is a lexicographic one, so that finds every exact quotient. */
+/* Whether a is a multiple of b, a sum: s0*s1 - s0 of s1 - 1. Leading terms are divided until nothing is left; the
+ * terms' order is a lexicographic one, so that finds every exact quotient. */
 static bool divide_exactly(SymEnv *env, int64_t a, const Poly *b, Poly *quotient) {
     enum { MOST_TERMS = 64 };
     Poly left = poly_of(env, a);
     for (int i = 0; left.terms.n && i < MOST_TERMS; i++) {
         Term part;
-        if (!term_divide(&left.terms.at[0], &b->terms.at[0], &part) ||
-            !subtract_product(env, &left, &part, b))
+        if (!term_divide(&left.terms.at[0], &b->terms.at[0], &part) || !subtract_product(env, &left, &part, b))
             return false;
         poly_add_term(env, quotient, &part);
     }
@@ -435,8 +422,7 @@ int64_t sym_div(SymEnv *env, int64_t a, int64_t b) {
     Poly quotient = {0}, remainder = {0};
     split(env, a, b, &quotient, &remainder);
     const int64_t rest = pack(env, &remainder);
-    if (rest != 0 && !surely_within(env, rest, b))
-        poly_add(env, &quotient, node(env, SYM_div, rest, b), 1);
+    if (rest != 0 && !surely_within(env, rest, b)) poly_add(env, &quotient, node(env, SYM_div, rest, b), 1);
     return pack(env, &quotient);
 }
 
@@ -536,8 +522,7 @@ bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *va
 /* text ---------------------------------------------------------------------------------------- */
 
 static void print_operand(const SymEnv *env, Text *text, int64_t a) {
-    const bool wrap =
-        sym_is(a) && (sym_expr(env, a)->op == SYM_add || sym_expr(env, a)->op == SYM_mul);
+    const bool wrap = sym_is(a) && (sym_expr(env, a)->op == SYM_add || sym_expr(env, a)->op == SYM_mul);
     if (wrap) text_puts(text, "(");
     sym_print(env, text, a);
     if (wrap) text_puts(text, ")");
@@ -654,8 +639,7 @@ static Status parse_factor(SymEnv *env, const char **at, int64_t *out) {
         char *end;
         errno = 0;
         *out = strtoll(*at, &end, 10);
-        if (errno == ERANGE || sym_is(*out))
-            return error_raise(ST_PARSE, "a number is out of range: %.24s", *at);
+        if (errno == ERANGE || sym_is(*out)) return error_raise(ST_PARSE, "a number is out of range: %.24s", *at);
         *at = end;
         return ST_OK;
     }
@@ -680,9 +664,7 @@ static Status parse_term(SymEnv *env, const char **at, int64_t *out) {
         if (!is_mul && !is_div && !eat(at, "%")) return ST_OK;
         TRY(parse_factor(env, at, &by));
         if (!is_mul && by == 0) return expected(*at, "a divisor that is not 0");
-        *out = is_mul   ? sym_mul(env, *out, by)
-               : is_div ? sym_div(env, *out, by)
-                        : sym_mod(env, *out, by);
+        *out = is_mul ? sym_mul(env, *out, by) : is_div ? sym_div(env, *out, by) : sym_mod(env, *out, by);
     }
 }
 

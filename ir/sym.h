@@ -5,10 +5,9 @@
  * arithmetic on one is a bug: go through sym_*, which fold plain numbers at no cost and need no environment for them.
  *
  * A decision on a symbolic value (sym_same, sym_less, sym_at_most, sym_decide) that structure and ranges leave open is
- * made by the hints and records a guard; guards are evaluated again on every call [semantics C5]. A free symbol is never
- * less than the lower bound it was made with. Expressions are hash-consed in canonical form (sums of products in a
- * structural order), so equal ones have equal ids.
- */
+ * made by the hints and records a guard; guards are evaluated again on every call [semantics C5]. A free symbol is
+ * never less than the lower bound it was made with. Expressions are hash-consed in canonical form (sums of products in
+ * a structural order), so equal ones have equal ids. */
 #ifndef SINTER_IR_SYM_H
 #define SINTER_IR_SYM_H
 #include "runtime/base/arena.h"
@@ -26,9 +25,8 @@ typedef enum SymOp { SYM_free, SYM_add, SYM_mul, SYM_div, SYM_mod, SYM_max, SYM_
 typedef enum SymRel { SYM_eq, SYM_ne, SYM_lt, SYM_le } SymRel;
 
 typedef struct SymExpr {
-    SymOp op; /* div and mod round toward minus infinity */
-    int64_t a,
-        b; /* operands, plain or symbolic; free: a = its number (s0, s1...), b = lower bound */
+    SymOp op;     /* div and mod round toward minus infinity */
+    int64_t a, b; /* operands, plain or symbolic; free: a = its number (s0, s1...), b = lower bound */
     int64_t hint; /* value under the hints */
 } SymExpr;
 
@@ -40,7 +38,7 @@ typedef struct SymGuard {
 SymEnv *sym_env_new(Arena *arena);
 /* With the same ids and guards, and hints by free symbol: what is decided in the copy leaves env alone. */
 SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints);
-#define SYM_LEAST (-(INT64_C(1) << 60)) /* a lower bound that says nothing */
+#define SYM_LEAST (-(INT64_C(1) << 60))                           /* a lower bound that says nothing */
 int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound); /* a new free symbol */
 int sym_free_count(const SymEnv *env);
 int64_t sym_free_at(const SymEnv *env, int i); /* the i-th free symbol, "s<i>" */

@@ -6,17 +6,16 @@
  * Results of type b are 0 or 1 per lane too. All functions are pure (memory(none), nounwind, willreturn), alwaysinline,
  * linkonce, take and return plain vectors by value, and have no target attributes: give the functions they are
  * inlined into target-cpu x86-64-v2/v3/v4, and for v4 "prefer-vector-width"="512". They may call internal helpers that
- * stay out of line (large sine arguments; fma of doubles on v2): those come with each function that needs them, linkonce.
- * They import nothing but llvm.* intrinsics that the level has instructions for.
+ * stay out of line (large sine arguments; fma of doubles on v2): those come with each function that needs them,
+ * linkonce. They import nothing but llvm.* intrinsics that the level has instructions for.
  *
- *   vR @sn_<prim>_<T>(vT...)        every row of ir/scalar.def whose llvm column is CALL, for each of its types; operands
- *                                   as in the row (select: vb, vT, vT)
+ *   vR @sn_<prim>_<T>(vT...)        every row of ir/scalar.def whose llvm column is CALL, for each of its types;
+ *                                   operands as in the row (select: vb, vT, vT)
  *   vB @sn_cast_<A>_<B>(vA)         every A != B: float to int saturates and NaN gives 0; to b is != 0
  *   <W x float> @sn_load_f16(<W x i16>)   <W x float> @sn_load_bf16(<W x i16>)      exact widening
  *   <W x i16> @sn_store_f16(<W x float>)  <W x i16> @sn_store_bf16(<W x float>)     rounded to nearest even
  *   T  @sn_tree_<red>_<T>(vT x 64/W)      joins the 64 lanes of order L, lanes 0..W-1 in the first operand and so on;
- *                                   red: sum prod max min dot for f32 f64 i32 i64, any all for b (T is then i8)
- */
+ *                                   red: sum prod max min dot for f32 f64 i32 i64, any all for b (T is then i8) */
 #ifndef SINTER_KERNELS_BITCODE_H
 #define SINTER_KERNELS_BITCODE_H
 #include "kernels/kernels.h"

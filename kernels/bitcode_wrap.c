@@ -29,8 +29,7 @@ static void wrap(const char *name, const char *result, int n, const char *const 
     for (int i = 0; i < n; i++) printf(i ? ", " : ""), vector_type(types[i]), printf(" %%a%d", i);
     printf(") #0 {\n  %%o = alloca "), vector_type(result), printf("\n");
     for (int i = 0; i < n; i++) printf("  %%p%d = alloca ", i), vector_type(types[i]), printf("\n");
-    for (int i = 0; i < n; i++)
-        printf("  store "), vector_type(types[i]), printf(" %%a%d, ptr %%p%d\n", i, i);
+    for (int i = 0; i < n; i++) printf("  store "), vector_type(types[i]), printf(" %%a%d, ptr %%p%d\n", i, i);
     printf("  call void @in_%s(ptr %%o", name);
     for (int i = 0; i < n; i++) printf(", ptr %%p%d", i);
     printf(")\n  %%r = load "), vector_type(result), printf(", ptr %%o\n  ret ");
@@ -71,11 +70,10 @@ int main(int argc, char **argv) {
     lanes = argc == 2 ? atoi(argv[1]) : 0;
     if (lanes != 4 && lanes != 8 && lanes != 16) return 2;
     printf("attributes #0 = { alwaysinline nounwind willreturn }\n");
-#define CALL      1
-#define OP(f, i)  0
-#define CMP(f, i) 0
-#define WRAP(T, name, arity, result, c)                                                            \
-    IF_PRESENT(name, T)(if (c) wrap_prim(#name, #T, arity, #result);)
+#define CALL                                          1
+#define OP(f, i)                                      0
+#define CMP(f, i)                                     0
+#define WRAP(T, name, arity, result, c)               IF_PRESENT(name, T)(if (c) wrap_prim(#name, #T, arity, #result);)
 #define SCALAR(name, arity, types, result, llvm, doc) EACH_##types(WRAP, name, arity, result, llvm)
 #include "ir/scalar.def"
 #undef SCALAR

@@ -1,13 +1,13 @@
 /* gemm.c: GEMM for the level in use: how a call is blocked (cpu/gemm.h), and which level runs it. The plan is made for
- * part_rows, never for the rows from row_begin to row_end, so that all parts of a product follow one plan and a workspace
- * asked for once serves each of them: a part of fewer rows that chose for itself could pack what the others read in place. */
+ * part_rows, never for the rows from row_begin to row_end, so that all parts of a product follow one plan and a
+ * workspace asked for once serves each of them: a part of fewer rows that chose for itself could pack what the others
+ * read in place. */
 #include <assert.h>
 
 #include "kernels/levels.h"
 
 static const GemmLevel *level(void) {
-    static const GemmLevel *const levels[ISA_COUNT] = {&gemm_level_v2, &gemm_level_v3,
-                                                       &gemm_level_v4};
+    static const GemmLevel *const levels[ISA_COUNT] = {&gemm_level_v2, &gemm_level_v3, &gemm_level_v4};
     return levels[isa_used()];
 }
 
@@ -37,8 +37,8 @@ static GemmPlan plan_straight(const GemmCall *call) {
     plan.at_total = take(&plan.bytes, plan.rows * carried * PANEL_BYTES);
     plan.at_part = take(&plan.bytes, call->k > CHUNK_K ? plan.rows * carried * PANEL_BYTES : 0);
     plan.at_a = take(&plan.bytes, plan.pack_a ? plan.rows * plan.a_ld * size : 0);
-    const int64_t packed = plan.thin ? min_i64(BLOCK_K, max_i64(1, call->k)) * PANEL_BYTES
-                                     : plan.slab_panels * panel_bytes;
+    const int64_t packed =
+        plan.thin ? min_i64(BLOCK_K, max_i64(1, call->k)) * PANEL_BYTES : plan.slab_panels * panel_bytes;
     plan.at_b = take(&plan.bytes, call->packed_b ? 0 : packed);
     return plan;
 }
@@ -47,8 +47,8 @@ static GemmPlan plan_straight(const GemmCall *call) {
 static bool turns(const GemmCall *call) {
     const int64_t rows = call->part_rows;
     const int64_t lanes = 4 * isa_lanes(isa_used()) / stype_bytes(dtype_compute(call->dtype));
-    return call->b_row == 1 && call->b_col != 1 && !call->packed_b && rows > THIN_ROWS &&
-           rows < call->n && round_up(rows, lanes) * 8 <= rows * 9;
+    return call->b_row == 1 && call->b_col != 1 && !call->packed_b && rows > THIN_ROWS && rows < call->n &&
+           round_up(rows, lanes) * 8 <= rows * 9;
 }
 
 /* C^T = B^T A^T for `rows` of the call from row_begin on. */
@@ -70,8 +70,7 @@ static GemmPlan plan_of(const GemmCall *call) {
     GemmPlan plan = plan_straight(&turned);
     plan.turned = true;
     plan.row = call->row_begin;
-    plan.at_turned =
-        take(&plan.bytes, plan.panel * turned_ld(&plan) * stype_bytes(dtype_compute(call->dtype)));
+    plan.at_turned = take(&plan.bytes, plan.panel * turned_ld(&plan) * stype_bytes(dtype_compute(call->dtype)));
     return plan;
 }
 

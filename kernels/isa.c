@@ -18,8 +18,8 @@ int isa_lanes(Isa isa) { return 4 << isa; }
 
 Isa isa_host(void) {
     __builtin_cpu_init();
-    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                    __builtin_cpu_supports("bmi2");
     const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
@@ -46,7 +46,6 @@ Isa isa_used(void) {
 void isa_force(int isa) { forced = isa; }
 
 const KernelTable *kernel_table(void) {
-    static const KernelTable *const tables[ISA_COUNT] = {&kernel_table_v2, &kernel_table_v3,
-                                                         &kernel_table_v4};
+    static const KernelTable *const tables[ISA_COUNT] = {&kernel_table_v2, &kernel_table_v3, &kernel_table_v4};
     return tables[isa_used()];
 }

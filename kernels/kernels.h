@@ -15,9 +15,7 @@ Isa isa_used(void);                /* host's, or SINTER_ISA's if lower */
 void isa_ignore_environment(void); /* before the first kernel runs */
 void isa_force(int isa);           /* tests: an Isa, or -1 to go back */
 
-enum {
-    BLOCK = 1024
-}; /* elements of an interpreter block; its memory is 64-byte aligned and holds BLOCK elements */
+enum { BLOCK = 1024 }; /* elements of an interpreter block; its memory is 64-byte aligned and holds BLOCK elements */
 
 /* out[i] = prim(a[i], b[i], c[i]), i < n <= BLOCK, elements of the compute type (bools: bytes 0/1). out may be one of
  * the operands. May not read or write past n elements. */
@@ -62,9 +60,9 @@ typedef struct GemmCall {
     int64_t a_batch, b_batch, c_batch;
     GemmTileFn *tile;
     void *context;
-    void *workspace; /* gemm_workspace() bytes, 64-byte aligned; one per thread serves any part */
-    const void *packed_b; /* B already packed by gemm_pack_b for batch 1, or NULL */
-    int64_t part_rows;    /* the most rows of a part: all parts follow the plan made for these */
+    void *workspace;            /* gemm_workspace() bytes, 64-byte aligned; one per thread serves any part */
+    const void *packed_b;       /* B already packed by gemm_pack_b for batch 1, or NULL */
+    int64_t part_rows;          /* the most rows of a part: all parts follow the plan made for these */
     int64_t row_begin, row_end; /* rows of every batch this call computes, at most part_rows */
 } GemmCall;
 size_t gemm_workspace(const GemmCall *call);
@@ -77,9 +75,8 @@ void gemm_pack_b(const GemmCall *call, void *packed);
 int isa_lanes(Isa isa);
 
 /* Probes for the benchmark, printed beside its table. */
-double probe_fma_gflops(void); /* one thread, registers only; the best of several runs */
-double probe_fma_once(
-    void); /* the same from one run of about a millisecond: beside what it is compared with */
+double probe_fma_gflops(void);    /* one thread, registers only; the best of several runs */
+double probe_fma_once(void);      /* the same from one run of about a millisecond: beside what it is compared with */
 double probe_bandwidth_gbs(void); /* one thread, a[i] = b[i] + c[i] over 96 MiB */
 
 #endif

@@ -4,8 +4,7 @@
 #include "runtime/base/clock.h"
 
 static const ProbeLevel *level(void) {
-    static const ProbeLevel *const levels[ISA_COUNT] = {&probe_level_v2, &probe_level_v3,
-                                                        &probe_level_v4};
+    static const ProbeLevel *const levels[ISA_COUNT] = {&probe_level_v2, &probe_level_v3, &probe_level_v4};
     return levels[isa_used()];
 }
 

@@ -31,24 +31,19 @@ void copy_need_inputs(Copy *copy, Graph *from, const bool *skip) {
     for (Node *node = from->last; node; node = node->prev) {
         if (!node->n_outs || (skip && skip[node->outs[0].id])) continue;
         bool wanted = !skip ? false : !node_is_pure(node);
-        for (int i = 0; i < node->n_outs; i++)
-            wanted |= copy->needed[node->outs[i].id] && !copy->map[node->outs[i].id];
+        for (int i = 0; i < node->n_outs; i++) wanted |= copy->needed[node->outs[i].id] && !copy->map[node->outs[i].id];
         if (!wanted) continue;
-        for (int i = 0; i < node->n_outs; i++)
-            copy->needed[node->outs[i].id] |= !copy->map[node->outs[i].id];
+        for (int i = 0; i < node->n_outs; i++) copy->needed[node->outs[i].id] |= !copy->map[node->outs[i].id];
         node_each_input(node, need_slot, copy);
     }
 }
 
-static Val *mapped(void *context, Val *value) {
-    return value ? &((Copy *)context)->map[gval(value)->id]->base : NULL;
-}
+static Val *mapped(void *context, Val *value) { return value ? &((Copy *)context)->map[gval(value)->id]->base : NULL; }
 
 static bool copy_node(Copy *copy, const Node *node) {
     Arg *const args = ARENA_ARRAY(copy->to->arena, Arg, node->n_args + 1);
     if (!args) return false;
-    for (int i = 0; i < node->n_args; i++)
-        args[i] = arg_map_vals(copy->to->arena, node->args[i], mapped, copy);
+    for (int i = 0; i < node->n_args; i++) args[i] = arg_map_vals(copy->to->arena, node->args[i], mapped, copy);
     const NewNodes saved = nodes_like(copy->to, node, NULL);
     Node *const made = graph_append(copy->to, node->row, node->form, args);
     nodes_restore(copy->to, saved);
@@ -60,8 +55,7 @@ static bool copy_node(Copy *copy, const Node *node) {
 bool copy_needed(Copy *copy, const Graph *from) {
     for (const Node *node = from->first; node; node = node->next) {
         bool wanted = false;
-        for (int i = 0; i < node->n_outs; i++)
-            wanted |= copy->needed[node->outs[i].id] && !copy->map[node->outs[i].id];
+        for (int i = 0; i < node->n_outs; i++) wanted |= copy->needed[node->outs[i].id] && !copy->map[node->outs[i].id];
         if (wanted && !copy_node(copy, node)) return false;
     }
     return true;
@@ -88,8 +82,7 @@ Graph *graph_copy(Graph *graph, Arena *arena) {
         if (!copy_node(&copy, node)) return NULL;
     for (int i = 0; i < graph->outputs.n; i++) copy_output(&copy, &graph->outputs.at[i]);
     for (int i = 0; i < graph->writes.n; i++)
-        graph_write(made, copy.map[graph->writes.at[i].input->id],
-                    copy.map[graph->writes.at[i].value->id]);
+        graph_write(made, copy.map[graph->writes.at[i].input->id], copy.map[graph->writes.at[i].value->id]);
     graph_number(made);
     return made;
 }

@@ -23,9 +23,7 @@ static uint64_t node_hash(const Node *node) {
 }
 
 static bool nodes_equal(const Node *a, const Node *b) {
-    if (a->row != b->row || a->order != b->order || a->n_args != b->n_args ||
-        a->n_outs != b->n_outs)
-        return false;
+    if (a->row != b->row || a->order != b->order || a->n_args != b->n_args || a->n_outs != b->n_outs) return false;
     if ((a->row->flags & OPF_random) && a->random != b->random) return false;
     for (int i = 0; i < a->n_args; i++)
         if (!arg_equal(&a->args[i], &b->args[i])) return false;
@@ -47,8 +45,7 @@ bool pass_cse(Graph *graph, const PassOptions *options) {
     for (Node *node = graph->first, *next; node; node = next) {
         next = node->next;
         replace_uses(graph, node, table);
-        if (node->form != FORM_functional || (node->row->flags & (OPF_host | OPF_ordered)))
-            continue;
+        if (node->form != FORM_functional || (node->row->flags & (OPF_host | OPF_ordered))) continue;
         const uint64_t hash = node_hash(node);
         Seen *const seen = map_get(&map, hash);
         Node *const kept = find_equal(seen, node);

@@ -17,14 +17,11 @@ static bool is_empty_read(const Node *node) {
            !sym_identical(node->args[node->row->id == OP_embedding ? 1 : 2].val->meta->numel, 0);
 }
 
-static DecompFn *rule_of(const Node *node) {
-    return is_empty_read(node) ? decomp_empty_read : decomp_rule(node->row);
-}
+static DecompFn *rule_of(const Node *node) { return is_empty_read(node) ? decomp_empty_read : decomp_rule(node->row); }
 
 static Status same_shape(const Graph *graph, const Node *node, int i, const Meta *got) {
     const Meta *const want = node->outs[i].base.meta;
-    if (got->dtype == want->dtype && got->rank == want->rank && meta_same_sizes(got, want))
-        return ST_OK;
+    if (got->dtype == want->dtype && got->rank == want->rank && meta_same_sizes(got, want)) return ST_OK;
     Text text = {0};
     text_printf(&text, "the decomposition of %s gave result %d as ", node->row->name, i);
     meta_print(graph->env, &text, got);
@@ -58,8 +55,7 @@ static bool decompose_node(Graph *graph, Node *node) {
         error_raise(ST_UNSUPPORTED, "%s has no decomposition", node->row->name);
         return false;
     }
-    Val **const outs =
-        ARENA_ARRAY(graph->arena, Val *, node->n_outs + MAX_OUTS); /* a list may be long */
+    Val **const outs = ARENA_ARRAY(graph->arena, Val *, node->n_outs + MAX_OUTS); /* a list may be long */
     if (!outs) return false;
     const NewNodes saved = nodes_like(graph, node, node);
     if (!graph->origin) graph->origin = node->row; /* errors name the op that was called */
@@ -79,10 +75,9 @@ static bool expand(Graph *graph, bool composites_only) {
     bool changed = false;
     for (Node *node = graph->first; node;) {
         const OpKind kind = node->row->kind;
-        const bool stays =
-            node->row->id == OP_gradients || (composites_only && kind == KIND_decomposition);
-        const bool has_parts = kind == KIND_composite || kind == KIND_decomposition ||
-                               (!composites_only && is_empty_read(node));
+        const bool stays = node->row->id == OP_gradients || (composites_only && kind == KIND_decomposition);
+        const bool has_parts =
+            kind == KIND_composite || kind == KIND_decomposition || (!composites_only && is_empty_read(node));
         if (stays || !has_parts) {
             node = node->next;
             continue;

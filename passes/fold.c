@@ -27,27 +27,23 @@ typedef struct Fold {
 static bool named(const Node *node, const char *base) { return !strcmp(node->row->base, base); }
 
 static GVal *viewed(const Node *node) {
-    return node->row->kind == KIND_view && node->n_args && node->args[0].kind == ARG_tensor
-               ? gval(node->args[0].val)
-               : NULL;
+    return node->row->kind == KIND_view && node->n_args && node->args[0].kind == ARG_tensor ? gval(node->args[0].val)
+                                                                                            : NULL;
 }
 
 /* views --------------------------------------------------------------------------------------- */
 
-/* Offsets of a view's results from the root of the chain; false where the meta rule does not say.
- */
+/* Offsets of a view's results from the root of the chain; false where the meta rule does not say. */
 static bool note_view(Fold *fold, Node *node) {
     const GVal *const base = viewed(node);
     MetaOut *const outs = ARENA_ARRAY(fold->graph->arena, MetaOut, node->n_outs + 1);
     if (!outs) return false;
-    MetaCall call = {node->row,        FORM_functional,        node->args,
-                     fold->graph->env, fold->offset[base->id], outs,
-                     node->n_outs};
+    MetaCall call = {node->row, FORM_functional, node->args, fold->graph->env, fold->offset[base->id],
+                     outs,      node->n_outs};
     if (op_meta(&call) != ST_OK) return false;
     for (int i = 0; i < node->n_outs; i++) {
         if (outs[i].alias != 0) return false;
-        fold->offset[node->outs[i].id] =
-            sym_add(fold->graph->env, fold->offset[base->id], outs[i].offset);
+        fold->offset[node->outs[i].id] = sym_add(fold->graph->env, fold->offset[base->id], outs[i].offset);
     }
     return true;
 }
@@ -56,15 +52,13 @@ static GVal *fold_view_chain(Fold *fold, Node *node) {
     if (!viewed(node) || !note_view(fold, node) || node->n_outs != 1) return NULL;
     const GVal *const out = &node->outs[0];
     for (GVal *value = viewed(node); value; value = value->def ? viewed(value->def) : NULL)
-        if (fold->offset[value->id] == fold->offset[out->id] &&
-            meta_equal(value->base.meta, out->base.meta))
+        if (fold->offset[value->id] == fold->offset[out->id] && meta_equal(value->base.meta, out->base.meta))
             return value;
     return NULL;
 }
 
 static bool is_reshape(const Node *node) {
-    return node->form == FORM_functional &&
-           (node->row->id == OP_view || node->row->id == OP__unsafe_view);
+    return node->form == FORM_functional && (node->row->id == OP_view || node->row->id == OP__unsafe_view);
 }
 
 /* The inner view's source takes its place; the node stays. */
@@ -80,13 +74,11 @@ static GVal *fold_view_of_view(Fold *fold, Node *node) {
 
 static GVal *fold_scattered(Fold *fold, Node *node) {
     const GVal *const base = viewed(node), *const out = node->outs;
-    if (!base || node->n_outs != 1 || !base->def || base->def->row->id != OP_view_scatter)
-        return NULL;
+    if (!base || node->n_outs != 1 || !base->def || base->def->row->id != OP_view_scatter) return NULL;
     const Arg *const args = base->def->args;
-    const bool same_place =
-        fold->offset[out->id] == args[4].i && args[2].n == out->base.meta->rank &&
-        !memcmp(args[2].ints, out->base.meta->sizes, sizeof(int64_t) * (size_t)args[2].n) &&
-        !memcmp(args[3].ints, out->base.meta->strides, sizeof(int64_t) * (size_t)args[3].n);
+    const bool same_place = fold->offset[out->id] == args[4].i && args[2].n == out->base.meta->rank &&
+                            !memcmp(args[2].ints, out->base.meta->sizes, sizeof(int64_t) * (size_t)args[2].n) &&
+                            !memcmp(args[3].ints, out->base.meta->strides, sizeof(int64_t) * (size_t)args[3].n);
     return same_place && meta_equal(args[1].val->meta, out->base.meta) ? gval(args[1].val) : NULL;
 }
 
@@ -98,19 +90,16 @@ static GVal *fold_copy(Fold *fold, Node *node) {
         int source;
     } copies[] = {{"clone", 0}, {"_to_copy", 0}, {"restride", 0}, {"copy", 1}};
     for (int i = 0; i < COUNT_OF(copies); i++) {
-        if (!named(node, copies[i].base) || node->args[copies[i].source].kind != ARG_tensor)
-            continue;
+        if (!named(node, copies[i].base) || node->args[copies[i].source].kind != ARG_tensor) continue;
         GVal *const source = gval(node->args[copies[i].source].val);
         return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
     }
     return NULL;
 }
 
-/* No rounding mode, and no alpha: a negative one turns x - 0 into x + 0, an infinite one into NaN.
- */
+/* No rounding mode, and no alpha: a negative one turns x - 0 into x + 0, an infinite one into NaN. */
 static bool plain(const Arg *arg) {
-    return arg->kind == ARG_none ||
-           (arg_is_number(arg) && arg->kind != ARG_runtime && arg_double(arg) == 1);
+    return arg->kind == ARG_none || (arg_is_number(arg) && arg->kind != ARG_runtime && arg_double(arg) == 1);
 }
 
 static GVal *fold_neutral(Fold *fold, Node *node) {
@@ -119,11 +108,10 @@ static GVal *fold_neutral(Fold *fold, Node *node) {
         double number;
     } neutral[] = {{"mul", 1}, {"div", 1}, {"sub", 0}};
     for (int i = 0; i < COUNT_OF(neutral); i++) {
-        if (!named(node, neutral[i].base) || node->n_args < 2 || node->args[0].kind != ARG_tensor)
-            continue;
+        if (!named(node, neutral[i].base) || node->n_args < 2 || node->args[0].kind != ARG_tensor) continue;
         const Arg *const other = &node->args[1];
-        if (!arg_is_number(other) || other->kind == ARG_runtime ||
-            arg_double(other) != neutral[i].number || signbit(arg_double(other)))
+        if (!arg_is_number(other) || other->kind == ARG_runtime || arg_double(other) != neutral[i].number ||
+            signbit(arg_double(other)))
             return NULL;
         if (node->n_args > 2 && !plain(&node->args[2])) return NULL;
         GVal *const source = gval(node->args[0].val);
@@ -133,8 +121,7 @@ static GVal *fold_neutral(Fold *fold, Node *node) {
 }
 
 typedef GVal *Peephole(Fold *fold, Node *node); /* what stands for the node's one result, or NULL */
-static Peephole *const peepholes[] = {fold_view_chain, fold_view_of_view, fold_scattered, fold_copy,
-                                      fold_neutral};
+static Peephole *const peepholes[] = {fold_view_chain, fold_view_of_view, fold_scattered, fold_copy, fold_neutral};
 
 static bool fold_node(Fold *fold, Node *node) {
     for (int i = 0; i < COUNT_OF(peepholes); i++) {
@@ -157,8 +144,7 @@ bool pass_fold(Graph *graph, const PassOptions *options) {
     for (Node *node = graph->first, *next; node && error_pending() == ST_OK; node = next) {
         next = node->next;
         replace_uses(graph, node, fold.table);
-        if (node->form == FORM_functional && node->n_outs == 1 && fold_node(&fold, node))
-            changed = true;
+        if (node->form == FORM_functional && node->n_outs == 1 && fold_node(&fold, node)) changed = true;
     }
     if (!changed) return false;
     replace_ends(graph, fold.table);

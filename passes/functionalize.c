@@ -62,25 +62,21 @@ static Alias *alias_of(Rewrite *rewrite, const GVal *value) {
 
 static void add_store(Rewrite *rewrite, GVal *value, int input) {
     const Store store = {.root = value, .base = value, .input = input, .output = -1};
-    rewrite->aliases[value->id] = (Alias){.same = value->id,
-                                          .storage = rewrite->stores.n,
-                                          .parent = -1,
-                                          .now = value,
-                                          .meta = value->base.meta};
+    rewrite->aliases[value->id] =
+        (Alias){.same = value->id, .storage = rewrite->stores.n, .parent = -1, .now = value, .meta = value->base.meta};
     VEC_PUSH(rewrite->graph->arena, &rewrite->stores, store);
 }
 
 /* reading ------------------------------------------------------------------------------------- */
 
-/* The view chain again, from the base on, as eager gives a view of a written base a history of its own: no two views share
- * the links of their chains, which would add their gradients in another order [semantics G1]. To the tape an _unsafe_view is
- * no view but a base. Depth: the chain's length. */
+/* The view chain again, from the base on, as eager gives a view of a written base a history of its own: no two views
+ * share the links of their chains, which would add their gradients in another order [semantics G1]. To the tape an
+ * _unsafe_view is no view but a base. Depth: the chain's length. */
 static GVal *replay(Rewrite *rewrite, const Alias *alias, Node *before) {
     Graph *const graph = rewrite->graph;
     const Store *const store = &rewrite->stores.at[alias->storage];
     if (alias->parent < 0) return store->base;
-    if (alias->view->row->id == OP__unsafe_view && alias->version == store->version)
-        return alias->now;
+    if (alias->view->row->id == OP__unsafe_view && alias->version == store->version) return alias->now;
     GVal *const parent = replay(rewrite, &rewrite->aliases[alias->parent], before);
     if (!parent) return NULL;
     Arg args[MAX_ARGS];
@@ -95,8 +91,7 @@ static GVal *replay(Rewrite *rewrite, const Alias *alias, Node *before) {
 
 /* Eager's tape looks at a view when an op that it records takes it: what others read is replayed for them alone. */
 static bool is_recorded(const Node *node) {
-    return !node ||
-           !(node->modes & (NODE_no_grad | NODE_inference) || node->row->flags & OPF_nodiff);
+    return !node || !(node->modes & (NODE_no_grad | NODE_inference) || node->row->flags & OPF_nodiff);
 }
 
 /* The functional value of an alias at its storage's version; NULL raised. */
@@ -155,8 +150,7 @@ static const MetaOut *alias_info(Rewrite *rewrite, const Node *node, int64_t bas
 /* Records the results of a functional node whose arguments are still the original ones. */
 static Status record_results(Rewrite *rewrite, Node *node) {
     SymEnv *const env = rewrite->graph->env;
-    const GVal *const viewed =
-        node->n_args && node->args[0].kind == ARG_tensor ? gval(node->args[0].val) : NULL;
+    const GVal *const viewed = node->n_args && node->args[0].kind == ARG_tensor ? gval(node->args[0].val) : NULL;
     Alias *const parent = viewed && may_alias(node->row) ? alias_of(rewrite, viewed) : NULL;
     const MetaOut *const info = parent ? alias_info(rewrite, node, parent->offset) : NULL;
     if (parent && !info) return error_pending();
@@ -167,8 +161,7 @@ static Status record_results(Rewrite *rewrite, Node *node) {
             continue;
         }
         if (info[i].alias != 0)
-            return error_raise(ST_UNSUPPORTED, "%s: a view of argument %d", node->row->name,
-                               info[i].alias);
+            return error_raise(ST_UNSUPPORTED, "%s: a view of argument %d", node->row->name, info[i].alias);
         rewrite->aliases[out->id] = (Alias){.same = out->id,
                                             .storage = parent->storage,
                                             .version = rewrite->stores.at[parent->storage].version,
@@ -198,19 +191,17 @@ static void rebase_as_strided(Rewrite *rewrite, Node *node) {
  * input's memory holds now (_unsafe_view.out), which a later write may change. */
 static Val *coerced(Graph *graph, Val *value, const Meta *layout, bool strides_too) {
     if (!value) return NULL;
-    const bool same =
-        strides_too ? meta_equal(value->meta, layout) : value->meta->dtype == layout->dtype;
+    const bool same = strides_too ? meta_equal(value->meta, layout) : value->meta->dtype == layout->dtype;
     if (same && !(strides_too && is_seen_input(gval(value)))) return value;
-    return E(&graph->builder, restride, V(value), A_INTS(layout->strides, layout->rank),
-             A_INT(layout->dtype));
+    return E(&graph->builder, restride, V(value), A_INTS(layout->strides, layout->rank), A_INT(layout->dtype));
 }
 
 /* _unsafe_view of a whole temporary: no view to the tape, so what is written has the history of the write alone. */
 static bool is_other_shape(const Rewrite *rewrite, const Alias *alias) {
     if (alias->parent < 0 || alias->view->row->id != OP__unsafe_view) return false;
     const Store *const store = &rewrite->stores.at[alias->storage];
-    return rewrite->aliases[alias->parent].parent < 0 && store->input < 0 &&
-           store->base->base.meta->contiguous && alias->meta->contiguous;
+    return rewrite->aliases[alias->parent].parent < 0 && store->input < 0 && store->base->base.meta->contiguous &&
+           alias->meta->contiguous;
 }
 
 /* What the whole storage holds once `value` is written through the alias; NULL raised. */
@@ -234,8 +225,7 @@ static Status write_alias(Rewrite *rewrite, Alias *alias, Val *value, bool no_gr
     Store *const store = &rewrite->stores.at[alias->storage];
     const Meta *const meta = alias->meta;
     Val *const base = written_base(rewrite, alias, store, value);
-    if (!base)
-        return error_raise(ST_INTERNAL, "a write of %s was not emitted", dtype_name(meta->dtype));
+    if (!base) return error_raise(ST_INTERNAL, "a write of %s was not emitted", dtype_name(meta->dtype));
     if (no_grad)
         VEC_PUSH(graph->arena, &store->earlier, store->base);
     else
@@ -254,14 +244,12 @@ static GVal *written(const Node *node, int i) {
 /* A comparison in place keeps the history of what it overwrites, which gets zeros, as on the tape. */
 static bool ends_history(const Node *node) {
     return node->form == FORM_inplace && node->row->flags & OPF_nodiff &&
-           !(node->modes & (NODE_no_grad | NODE_inference)) &&
-           dtype_is_float(node->args[0].val->meta->dtype);
+           !(node->modes & (NODE_no_grad | NODE_inference)) && dtype_is_float(node->args[0].val->meta->dtype);
 }
 
 static Val *result_of(Graph *graph, const Node *written, const Node *pure, int i) {
     Val *const result = &pure->outs[i].base;
-    return ends_history(written) ? E(&graph->builder, overwrite, V(pure->args[0].val), V(result))
-                                 : result;
+    return ends_history(written) ? E(&graph->builder, overwrite, V(pure->args[0].val), V(result)) : result;
 }
 
 static Status rewrite_form(Rewrite *rewrite, Node *node) {
@@ -339,8 +327,7 @@ static int whole_output(Rewrite *rewrite, Store *store) {
 
 static int outputs_sharing(Rewrite *rewrite, int storage, GVal *const *originals, int n) {
     int count = 0;
-    for (int i = 0; i < n; i++)
-        count += originals[i] && alias_of(rewrite, originals[i])->storage == storage;
+    for (int i = 0; i < n; i++) count += originals[i] && alias_of(rewrite, originals[i])->storage == storage;
     return count;
 }
 
@@ -377,8 +364,7 @@ static Status finish_outputs(Rewrite *rewrite) {
     if (!originals) return error_pending();
     for (int i = 0; i < n; i++) {
         originals[i] = graph->outputs.at[i].value;
-        if (originals[i] && !read_alias(rewrite, alias_of(rewrite, originals[i]), NULL))
-            return error_pending();
+        if (originals[i] && !read_alias(rewrite, alias_of(rewrite, originals[i]), NULL)) return error_pending();
     }
     find_whole_outputs(rewrite, originals, n);
     for (int i = 0; i < n; i++)
@@ -390,8 +376,7 @@ static void finish_writes(Rewrite *rewrite) {
     Graph *const graph = rewrite->graph;
     for (int i = 0; i < rewrite->stores.n; i++) {
         const Store *const store = &rewrite->stores.at[i];
-        if (store->input >= 0 && store->version)
-            graph_write(graph, graph->inputs.at[store->input], store->base);
+        if (store->input >= 0 && store->version) graph_write(graph, graph->inputs.at[store->input], store->base);
     }
 }
 
@@ -422,8 +407,7 @@ static Status rewrite_graph(Rewrite *rewrite) {
 
 bool pass_functionalize(Graph *graph, const PassOptions *options) {
     graph_number(graph);
-    Rewrite rewrite = {.graph = graph,
-                       .aliases = ARENA_ARRAY(graph->arena, Alias, graph->n_vals + 1)};
+    Rewrite rewrite = {.graph = graph, .aliases = ARENA_ARRAY(graph->arena, Alias, graph->n_vals + 1)};
     if (!rewrite.aliases) return false;
     rewrite_graph(&rewrite);
     return rewrite.changed || graph->writes.n;

@@ -81,15 +81,13 @@ bool meta_equal(const Meta *a, const Meta *b) {
 
 static GVal *copied(Graph *graph, GVal *value) {
     const Meta *const meta = value->base.meta;
-    Val *const copy =
-        E(&graph->builder, restride, V(&value->base), A_INTS(meta->strides, meta->rank));
+    Val *const copy = E(&graph->builder, restride, V(&value->base), A_INTS(meta->strides, meta->rank));
     return copy ? gval(copy) : value;
 }
 
 static bool is_earlier_output(const Graph *graph, int index) {
     for (int i = 0; i < index; i++)
-        if (graph->outputs.at[i].value == graph->outputs.at[index].value &&
-            graph->outputs.at[i].kind == OUT_new)
+        if (graph->outputs.at[i].value == graph->outputs.at[index].value && graph->outputs.at[i].kind == OUT_new)
             return true;
     return false;
 }
@@ -103,13 +101,11 @@ void own_outputs(Graph *graph) {
     for (int i = 0; i < graph->outputs.n; i++) {
         Output *const output = &graph->outputs.at[i];
         if (output->kind != OUT_new || !output->value) continue;
-        if (!output->value->def || is_earlier_output(graph, i))
-            output->value = copied(graph, output->value);
+        if (!output->value->def || is_earlier_output(graph, i)) output->value = copied(graph, output->value);
     }
     for (int i = 0; i < graph->writes.n; i++) {
         Write *const write = &graph->writes.at[i];
-        if (is_seen_input(write->value) && write->value != write->input)
-            write->value = copied(graph, write->value);
+        if (is_seen_input(write->value) && write->value != write->input) write->value = copied(graph, write->value);
     }
     nodes_restore(graph, saved);
 }

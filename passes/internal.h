@@ -33,8 +33,7 @@ void own_outputs(Graph *graph);
 bool decompose_composites(Graph *graph);
 /* No effect, no check: it may go where its results are unused. */
 static inline bool node_is_pure(const Node *node) {
-    return node->form == FORM_functional &&
-           !(node->row->flags & (OPF_check | OPF_host | OPF_ordered));
+    return node->form == FORM_functional && !(node->row->flags & (OPF_check | OPF_host | OPF_ordered));
 }
 int node_count(const Graph *graph);
 

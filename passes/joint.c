@@ -26,9 +26,9 @@ typedef struct Tape {
     Node *end, *last; /* nodes before `end` are walked (NULL: all); the last of them, before
                          gradients are emitted */
     bool *wanted;     /* by value id */
-    GVal **leaf; /* by value id: the leaf that a value is an earlier version of; NULL: itself */
-    Val **sums;  /* by value id: the gradient so far */
-    bool *ran;   /* by node id: its rule was applied; NULL: nobody asks */
+    GVal **leaf;      /* by value id: the leaf that a value is an earlier version of; NULL: itself */
+    Val **sums;       /* by value id: the gradient so far */
+    bool *ran;        /* by node id: its rule was applied; NULL: nobody asks */
 } Tape;
 
 static bool tape_init(Tape *tape, Graph *graph, Node *end) {
@@ -68,8 +68,7 @@ static void mark(Tape *tape) {
         for (int i = 0; i < node->n_args; i++) any |= arg_wanted(tape, &node->args[i]);
         if (!any || !differentiable(node)) continue;
         for (int i = 0; i < node->n_outs; i++)
-            if (dtype_is_float(node->outs[i].base.meta->dtype))
-                tape->wanted[node->outs[i].id] = true;
+            if (dtype_is_float(node->outs[i].base.meta->dtype)) tape->wanted[node->outs[i].id] = true;
     }
 }
 
@@ -77,8 +76,7 @@ static void mark(Tape *tape) {
 
 static Status contribute(Tape *tape, GVal *value, Val *gradient) {
     if (!gradient || !tape->wanted[value->id]) return ST_OK;
-    if (gradient->meta->dtype != value->base.meta->dtype ||
-        gradient->meta->rank != value->base.meta->rank)
+    if (gradient->meta->dtype != value->base.meta->dtype || gradient->meta->rank != value->base.meta->rank)
         return error_raise(ST_INTERNAL, "the gradient of a %s of rank %d is %s of rank %d",
                            dtype_name(value->base.meta->dtype), value->base.meta->rank,
                            dtype_name(gradient->meta->dtype), gradient->meta->rank);
@@ -129,8 +127,7 @@ static Status apply_rule(Tape *tape, Node *node) {
     bool any = false;
     for (int i = 0; i < n_params; i++) {
         any |= needs[i] = arg_wanted(tape, &node->args[i]);
-        if (node->args[i].kind == ARG_tensor && node->args[i].val)
-            arg_meta[i] = node->args[i].val->meta;
+        if (node->args[i].kind == ARG_tensor && node->args[i].val) arg_meta[i] = node->args[i].val->meta;
     }
     if (!any) return ST_OK;
     if (tape->ran) tape->ran[node->id] = true;
@@ -166,8 +163,7 @@ static Status walk_back(Tape *tape, uint8_t modes) {
 
 enum { G_roots, G_grads, G_leaves, G_earlier, G_of, G_create_graph };
 
-/* The result that nothing contributed to: undefined, as an output; anywhere else it has no meaning.
- */
+/* The result that nothing contributed to: undefined, as an output; anywhere else it has no meaning. */
 static Status drop_undefined(Graph *graph, GVal *value, const int *uses) {
     int outputs = 0;
     for (int i = 0; i < graph->outputs.n; i++) {
@@ -177,11 +173,11 @@ static Status drop_undefined(Graph *graph, GVal *value, const int *uses) {
         outputs++;
     }
     if (uses[value->id] == outputs) return ST_OK;
-    return error_raise(ST_UNSUPPORTED, "an undefined gradient (result %d of sn::gradients) is used",
-                       value->index);
+    return error_raise(ST_UNSUPPORTED, "an undefined gradient (result %d of sn::gradients) is used", value->index);
 }
 
-/* A gradient has the layout of its leaf, as the tape gives it: strides of dims of size 1 too, which sn_strides shows. */
+/* A gradient has the layout of its leaf, as the tape gives it: strides of dims of size 1 too, which sn_strides
+ * shows. */
 static Val *like_leaf(Graph *graph, Node *node, Val *sum, const GVal *wanted) {
     const Meta *const have = sum->meta, *const want = wanted->base.meta;
     bool same = true;
@@ -263,16 +259,14 @@ static const Meta *seed_meta(Graph *graph, const JointSpec *spec, int output) {
     int64_t strides[MAX_RANK];
     if (!value->def || value->def->row->kind != KIND_view) return meta;
     meta_contiguous_strides(graph->env, meta->sizes, meta->rank, strides);
-    return meta_new(graph->arena, graph->env, meta->dtype, meta->device, meta->sizes, strides,
-                    meta->rank);
+    return meta_new(graph->arena, graph->env, meta->dtype, meta->device, meta->sizes, strides, meta->rank);
 }
 
 /* A sum's memory is its own too: that of an input may name an element twice. */
 static const Meta *sum_meta(Graph *graph, const Meta *input) {
     int64_t strides[MAX_RANK];
     preserved_strides(graph->env, input, strides);
-    return meta_new(graph->arena, graph->env, input->dtype, input->device, input->sizes, strides,
-                    input->rank);
+    return meta_new(graph->arena, graph->env, input->dtype, input->device, input->sizes, strides, input->rank);
 }
 
 static void mark_inputs(Tape *tape, const bool *want) {
@@ -310,16 +304,15 @@ static Status seed_and_walk(Tape *tape, const JointSpec *spec) {
     for (int i = 0; i < n_inputs; i++) {
         GVal *const input = graph->inputs.at[i];
         if (!spec->partial || !spec->partial[i] || !spec->want[i]) continue;
-        GVal *const sum = graph_input(graph, arena_printf(graph->arena, "sum_%s", input->name),
-                                      sum_meta(graph, input->base.meta));
+        GVal *const sum =
+            graph_input(graph, arena_printf(graph->arena, "sum_%s", input->name), sum_meta(graph, input->base.meta));
         if (!sum) return error_pending();
         tape->sums[input->id] = &sum->base;
     }
     for (int i = 0; i < graph->outputs.n; i++) {
         if (!spec->grad_defined[i]) continue;
         GVal *const value = graph->outputs.at[i].value;
-        GVal *const seed =
-            graph_input(graph, arena_printf(graph->arena, "grad_%d", i), seed_meta(graph, spec, i));
+        GVal *const seed = graph_input(graph, arena_printf(graph->arena, "grad_%d", i), seed_meta(graph, spec, i));
         if (!seed) return error_pending();
         TRY(contribute(tape, value, &seed->base));
     }

@@ -7,9 +7,7 @@
 
 int draft_param(Draft *draft, int64_t value, bool is_float) {
     for (int i = 0; i < draft->params.n; i++)
-        if (draft->params.at[i] == value && draft->is_float.at[i] == is_float &&
-            i != draft->tile_param)
-            return i;
+        if (draft->params.at[i] == value && draft->is_float.at[i] == is_float && i != draft->tile_param) return i;
     VEC_PUSH(draft->arena, &draft->params, value);
     VEC_PUSH(draft->arena, &draft->is_float, is_float);
     return draft->params.n - 1;
@@ -29,8 +27,7 @@ int draft_buf(Draft *draft, const GVal *base, bool written) {
     }
     VEC_PUSH(draft->arena, &draft->homes, home);
     VEC_PUSH(draft->arena, &draft->slots, -1);
-    VEC_PUSH(draft->arena, &draft->bufs,
-             ((Buf){home->base.meta->dtype, written ? BUF_out : BUF_in}));
+    VEC_PUSH(draft->arena, &draft->bufs, ((Buf){home->base.meta->dtype, written ? BUF_out : BUF_in}));
     return draft->bufs.n - 1;
 }
 
@@ -42,8 +39,7 @@ typedef struct Product {
 } Product;
 
 static const Product *product_of(const Node *node) {
-    static const Product products[] = {
-        {"mm", 0, 1, -1}, {"bmm", 0, 1, -1}, {"addmm", 1, 2, 0}, {"baddbmm", 1, 2, 0}};
+    static const Product products[] = {{"mm", 0, 1, -1}, {"bmm", 0, 1, -1}, {"addmm", 1, 2, 0}, {"baddbmm", 1, 2, 0}};
     for (int i = 0; i < COUNT_OF(products); i++)
         if (!strcmp(node->row->base, products[i].base)) return &products[i];
     return NULL;
@@ -92,9 +88,7 @@ static int operand(Draft *draft, const GVal *v, int64_t stride[3], int64_t *offs
     return draft_buf(draft, info->base, written);
 }
 
-static DType compute_dtype(DType dtype) {
-    return dtype == DT_f16 || dtype == DT_bf16 ? DT_f32 : dtype;
-}
+static DType compute_dtype(DType dtype) { return dtype == DT_f16 || dtype == DT_bf16 ? DT_f32 : dtype; }
 
 static void gemm_begin(Draft *draft, const Node *node, GemmDesc *gemm, bool epilogue) {
     const Product *const p = product_of(node);
@@ -138,15 +132,13 @@ static const char *only_nest(Draft *draft, const Cluster *cluster, Kernel *kerne
     return NULL;
 }
 
-static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kernel,
-                              NestCost *cost) {
+static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
     Node *const node = gemm_node(draft->l, cluster);
     const bool plain = is_plain_product(cluster);
     const Product *const p = product_of(node);
     for (int side = 0; side < 2; side++) {
         const GVal *const v = gval(node->args[side ? p->b : p->a].val);
-        if (cluster_has(draft->l, cluster, val_info(draft->l, v)->base))
-            return "a product's operand must be in memory";
+        if (cluster_has(draft->l, cluster, val_info(draft->l, v)->base)) return "a product's operand must be in memory";
     }
     kernel->kind = KERNEL_gemm;
     kernel->gemm = ARENA_NEW(draft->arena, GemmDesc);
@@ -184,8 +176,7 @@ static void kernel_name(Lower *l, const Group *group, Kernel *kernel) {
     for (int k = 0; k < n && k < NAMES; k++) name = arena_printf(l->arena, "%s_%s", name, names[k]);
     if (n > NAMES) name = arena_printf(l->arena, "%s_more", name);
     kernel->name = name;
-    for (int i = 0; i < kernel->n_nests; i++)
-        kernel->nests[i].name = arena_printf(l->arena, "%s_n%d", name, i);
+    for (int i = 0; i < kernel->n_nests; i++) kernel->nests[i].name = arena_printf(l->arena, "%s_n%d", name, i);
 }
 
 static void group_ops(Lower *l, const Group *group, Step *step) {
@@ -252,14 +243,12 @@ void lower_group(Lower *l, const Group *group, Step *step) {
     kernel->nests = nests.at;
     kernel->n_nests = nests.n;
     const Cluster *const first = group->clusters.at[0];
-    kernel->independent =
-        group->independent || (first->kind == VAL_pieces && pieces_independent(first->nodes.at[0]));
+    kernel->independent = group->independent || (first->kind == VAL_pieces && pieces_independent(first->nodes.at[0]));
     kernel_finish(&draft, kernel);
     kernel_name(l, group, kernel);
     *step = (Step){.kind = STEP_kernel, .kernel = kernel, .write_back = group->write_back};
     step->bufs = ARENA_ARRAY(l->arena, int, draft.bufs.n + 1);
     for (int i = 0; i < draft.bufs.n; i++)
-        step->bufs[i] =
-            draft.homes.at[i] ? val_info(l, draft.homes.at[i])->slot : draft.slots.at[i];
+        step->bufs[i] = draft.homes.at[i] ? val_info(l, draft.homes.at[i])->slot : draft.slots.at[i];
     group_ops(l, group, step);
 }

@@ -19,8 +19,7 @@ typedef struct Keyed {
 static GVal *by_id(const Graph *graph, int id) {
     if (id < graph->inputs.n) return graph->inputs.at[id];
     for (Node *node = graph->first; node; node = node->next)
-        if (node->n_outs && id < node->outs[0].id + node->n_outs)
-            return &node->outs[id - node->outs[0].id];
+        if (node->n_outs && id < node->outs[0].id + node->n_outs) return &node->outs[id - node->outs[0].id];
     return NULL;
 }
 
@@ -76,8 +75,7 @@ static bool append_rules(Keyed *k) {
     for (int i = 0; i < k->spec->restore->outputs.n; i++)
         k->rules.map[k->held[i]->id] = k->restored.map[k->spec->restore->outputs.at[i].value->id];
     if (!copy_needed(&k->rules, joint)) return false;
-    for (int i = joint->n_forward_outputs; i < joint->outputs.n; i++)
-        copy_output(&k->rules, &joint->outputs.at[i]);
+    for (int i = joint->n_forward_outputs; i < joint->outputs.n; i++) copy_output(&k->rules, &joint->outputs.at[i]);
     own_outputs(k->out->graph);
     return true;
 }
@@ -90,8 +88,7 @@ KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec) {
     if (!k.out->saved || !k.out->graph) return NULL;
     k.out->graph->bail = spec->bail;
     k.out->graph->env = k.out->graph->builder.env = spec->env;
-    if (!apply_rules(&k, arena) || !need_gradients(&k) || !restore(&k) || !append_rules(&k) ||
-        error_pending())
+    if (!apply_rules(&k, arena) || !need_gradients(&k) || !restore(&k) || !append_rules(&k) || error_pending())
         return NULL;
     graph_number(k.out->graph);
     return k.out;

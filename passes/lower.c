@@ -1,6 +1,6 @@
-/* lower.c: the pass `lower`: a scheduled graph becomes a call sequence: where values live, then the steps, group by group.
- * A write-back goes straight to the input's memory where nothing reads the old contents later and no check comes after
- * [C8] (order.c decided that); else it is a copy at the end. */
+/* lower.c: the pass `lower`: a scheduled graph becomes a call sequence: where values live, then the steps, group by
+ * group. A write-back goes straight to the input's memory where nothing reads the old contents later and no check comes
+ * after [C8] (order.c decided that); else it is a copy at the end. */
 #include "passes/lower.h"
 
 #include "passes/internal.h"
@@ -60,8 +60,7 @@ static Group *copy_group(Lower *l, const Copy *copy) {
 static void add_copy(Lower *l, GVal *from, int slot, const int64_t *strides, bool write) {
     Copy *const copy = ARENA_NEW(l->arena, Copy);
     const Meta *const meta = from->base.meta;
-    *copy = (Copy){
-        .from = from, .slot = slot, .sizes = meta->sizes, .rank = meta->rank, .strides = strides};
+    *copy = (Copy){.from = from, .slot = slot, .sizes = meta->sizes, .rank = meta->rank, .strides = strides};
     copy->dtype = l->plan->slots.at[slot].meta->dtype;
     copy->write = write;
     copy_group(l, copy);
@@ -74,9 +73,7 @@ static bool is_packed(SymEnv *env, const Meta *meta) {
     for (int left = meta->rank; left; left--) {
         int found = -1;
         for (int d = 0; d < meta->rank && found < 0; d++)
-            if (!used[d] &&
-                (sym_identical(meta->sizes[d], 1) || sym_identical(meta->strides[d], step)))
-                found = d;
+            if (!used[d] && (sym_identical(meta->sizes[d], 1) || sym_identical(meta->strides[d], step))) found = d;
         if (found < 0) return false;
         used[found] = true;
         step = sym_mul(env, step, meta->sizes[found]);
@@ -89,16 +86,14 @@ static void place_outputs(Lower *l) {
         const Output *const out = &l->graph->outputs.at[i];
         if (out->kind != OUT_new || !out->value) continue;
         ValInfo *const info = val_info(l, out->value), *const base = val_info(l, info->base);
-        const bool whole = out->value == base->val ||
-                           (info->offset == 0 && is_packed(l->env, out->value->base.meta) &&
-                            out->value->base.meta->numel == base->val->base.meta->numel);
+        const bool whole = out->value == base->val || (info->offset == 0 && is_packed(l->env, out->value->base.meta) &&
+                                                       out->value->base.meta->numel == base->val->base.meta->numel);
         if (base->kind != VAL_input && base->slot < 0 && base->home == base->val && whole &&
             keeps_layout(l, base->val)) {
             base->slot = new_slot(l, SLOT_output, i, base->val->base.meta);
             continue;
         }
-        const Meta *const meta =
-            out->value->base.meta; /* eager's strides, those of an expanded view too */
+        const Meta *const meta = out->value->base.meta; /* eager's strides, those of an expanded view too */
         add_copy(l, out->value, new_slot(l, SLOT_output, i, meta), meta->strides, false);
     }
 }
@@ -107,8 +102,7 @@ static void place_outputs(Lower *l) {
 static void place_writes(Lower *l) {
     for (int i = 0; i < l->graph->writes.n; i++) {
         const Write *const write = &l->graph->writes.at[i];
-        if (val_info(l, write->value)->base == write->value &&
-            val_info(l, write->value)->home == write->input)
+        if (val_info(l, write->value)->base == write->value && val_info(l, write->value)->home == write->input)
             continue;
         if (write->value == write->input) continue;
         add_copy(l, write->value, write->input->index, write->input->base.meta->strides, true);
@@ -118,8 +112,7 @@ static void place_writes(Lower *l) {
 static void place_rest(Lower *l) {
     for (int i = 0; i < l->graph->n_vals; i++) {
         ValInfo *const info = &l->vals[i];
-        if (!info->val || info->kind == VAL_view || info->slot >= 0 || info->home != info->val)
-            continue;
+        if (!info->val || info->kind == VAL_view || info->slot >= 0 || info->home != info->val) continue;
         const Cluster *const cluster = l->cluster[info->val->def->id];
         const bool native = info->kind == VAL_native;
         if (native || needs_memory(l, cluster, info->val))
@@ -152,8 +145,7 @@ static void fill_places(Lower *l) {
 
 static void native_step(Lower *l, const Group *group, Step *step) {
     Node *const node = group->clusters.at[0]->nodes.at[0];
-    *step = (Step){
-        .kind = STEP_native, .row = node->row, .args = node->args, .write_back = group->write_back};
+    *step = (Step){.kind = STEP_native, .row = node->row, .args = node->args, .write_back = group->write_back};
     step->outs = ARENA_ARRAY(l->arena, GVal *, node->n_outs + 1);
     for (int r = 0; r < node->n_outs; r++) step->outs[r] = &node->outs[r];
     step->ops = ARENA_ARRAY(l->arena, int, 1);
@@ -187,8 +179,7 @@ typedef struct Traffic {
 static void add_read(void *context, GVal **slot) {
     Traffic *const traffic = context;
     if (!*slot) return;
-    const Meta *const base =
-        val_info(traffic->l, *slot)->base->base.meta; /* expanded views read less */
+    const Meta *const base = val_info(traffic->l, *slot)->base->base.meta; /* expanded views read less */
     const int64_t whole = bytes_of(traffic->l->env, base);
     traffic->bytes += min_i64(whole, bytes_of(traffic->l->env, (*slot)->base.meta));
 }
@@ -199,8 +190,7 @@ static int64_t saved_bytes(const Lower *l) {
     for (Node *node = l->graph->first; node; node = node->next) {
         if (node->row->kind == KIND_view) continue;
         node_each_input(node, add_read, &traffic);
-        for (int r = 0; r < node->n_outs; r++)
-            traffic.bytes += bytes_of(l->env, node->outs[r].base.meta);
+        for (int r = 0; r < node->n_outs; r++) traffic.bytes += bytes_of(l->env, node->outs[r].base.meta);
     }
     for (int i = 0; i < l->plan->steps.n; i++) {
         const Step *const step = &l->plan->steps.at[i];
@@ -208,15 +198,13 @@ static int64_t saved_bytes(const Lower *l) {
             Node *const node = step->outs[0]->def;
             Traffic native = {l, 0};
             node_each_input(node, add_read, &native);
-            for (int r = 0; r < node->n_outs; r++)
-                native.bytes += bytes_of(l->env, node->outs[r].base.meta);
+            for (int r = 0; r < node->n_outs; r++) native.bytes += bytes_of(l->env, node->outs[r].base.meta);
             traffic.bytes -= native.bytes;
             continue;
         }
         for (int b = 0; b < step->kernel->n_bufs; b++) {
             const int both = step->kernel->bufs[b].role == BUF_inout ? 2 : 1;
-            if (step->bufs[b] >= 0)
-                traffic.bytes -= both * bytes_of(l->env, l->plan->slots.at[step->bufs[b]].meta);
+            if (step->bufs[b] >= 0) traffic.bytes -= both * bytes_of(l->env, l->plan->slots.at[step->bufs[b]].meta);
         }
     }
     return traffic.bytes > 0 ? traffic.bytes : 0;
@@ -244,7 +232,6 @@ bool pass_lower(Graph *graph, const PassOptions *options) {
 
 const char *plan_refusals(Plan *plan) {
     const char *text = "";
-    for (int i = 0; i < plan->n_refusals; i++)
-        text = arena_printf(plan->arena, "%s%s\n", text, plan->refusals[i]);
+    for (int i = 0; i < plan->n_refusals; i++) text = arena_printf(plan->arena, "%s%s\n", text, plan->refusals[i]);
     return text;
 }

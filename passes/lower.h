@@ -40,8 +40,8 @@ typedef struct ValInfo {
     /* views: strides in the row-major space of `of`, with relative_offset */
     const int64_t *relative;
     int64_t relative_offset;
-    GVal *home; /* bases: whose memory holds it: itself, or the input that it overwrites in place */
-    int slot;   /* homes: -1 until the memory plan */
+    GVal *home;     /* bases: whose memory holds it: itself, or the input that it overwrites in place */
+    int slot;       /* homes: -1 until the memory plan */
     bool visible;   /* bases: an output or a write needs it (or a view of it) in memory */
     VEC(int) users; /* bases: nodes that are no views and take it or a view of it */
     bool read;      /* bases: by one of them, not for its sizes alone */
@@ -111,7 +111,7 @@ int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta);
 /* values.c ------------------------------------------------------------------------------------ */
 void look_at_graph(Lower *l);
 void look_at_view(Lower *l, ValInfo *info, GVal *v); /* where it lies, from its base's layout */
-bool keeps_layout(const Lower *l, const GVal *v); /* its memory is laid out as its metadata says */
+bool keeps_layout(const Lower *l, const GVal *v);    /* its memory is laid out as its metadata says */
 
 /* position.c ---------------------------------------------------------------------------------- */
 
@@ -120,7 +120,7 @@ typedef struct Domain {
     SymEnv *env;
     int n_vars, n_outer, n_s; /* the rest is L */
     int64_t extent[MAX_LOOP_DIMS];
-    Affine full; /* position in the reduction's input, or in the result of a pointwise nest */
+    Affine full;        /* position in the reduction's input, or in the result of a pointwise nest */
     Affine outer, s, l; /* positions among kept, S and L dims; pointwise: outer = full */
     int64_t full_numel, outer_numel, s_numel, l_numel;
     bool has_inner, fixed; /* fixed: a template's tile, vars may not be split */
@@ -151,13 +151,11 @@ void domain_gemm(Domain *domain, SymEnv *env, const int64_t *sizes, int rank);
 bool domain_split(Domain *domain, const Split *split); /* false: no room for another var */
 /* Sum of index * stride over the dims of the row-major position `at`; false: not affine, split says
  * what would help. */
-bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const int64_t *strides,
-             int rank, Affine *out, Split *split);
-/* The same for a position with a gather: its part goes to *gather_stride (0: the dim is broadcast).
- */
-bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes,
-                    const int64_t *strides, int rank, Affine *out, int64_t *gather_stride,
-                    Split *split);
+bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const int64_t *strides, int rank,
+             Affine *out, Split *split);
+/* The same for a position with a gather: its part goes to *gather_stride (0: the dim is broadcast). */
+bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes, const int64_t *strides, int rank,
+                    Affine *out, int64_t *gather_stride, Split *split);
 void row_major(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);
 int64_t dim_product(SymEnv *env, const int64_t *sizes, int rank);
 
@@ -196,15 +194,14 @@ bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base);
 /* For bodies with an index of their own (gather, flip): the element of `arg` at a position of its
  * row-major space. */
 int body_element_at(BodyCall *call, int arg, const Pos *pos);
-/* The element of `arg` at `rest` plus index (i64, checked) along `dim`; rest leaves that dim out.
- */
+/* The element of `arg` at `rest` plus index (i64, checked) along `dim`; rest leaves that dim out. */
 int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim);
 int body_stop(BodyCall *call, const char *why); /* no nest can be written */
 /* The index of the element along each dim of the result, times the strides given: position of
  * another space. */
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out);
 int body_index_inst(BodyCall *call, const Pos *pos); /* i64: the position as a number */
-int body_count(BodyCall *call, SType type); /* reductions: how many elements each result sums */
+int body_count(BodyCall *call, SType type);          /* reductions: how many elements each result sums */
 /* `divisor`, after raising a value error on every element where it is 0. */
 int body_nonzero(BodyCall *call, int divisor);
 

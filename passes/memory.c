@@ -42,9 +42,7 @@ static void lifetimes(Plan *plan) {
     }
 }
 
-static bool overlap_in_time(const Slot *a, const Slot *b) {
-    return a->first <= b->last && b->first <= a->last;
-}
+static bool overlap_in_time(const Slot *a, const Slot *b) { return a->first <= b->last && b->first <= a->last; }
 
 /* The lowest offset where `slot` fits beside the `n` placed ones. */
 static int64_t first_fit(Slot *const *placed, int n, const Slot *slot) {
@@ -53,8 +51,7 @@ static int64_t first_fit(Slot *const *placed, int n, const Slot *slot) {
         moved = false;
         for (int i = 0; i < n; i++) {
             const Slot *const other = placed[i];
-            const bool apart =
-                offset + slot->bytes <= other->offset || other->offset + other->bytes <= offset;
+            const bool apart = offset + slot->bytes <= other->offset || other->offset + other->bytes <= offset;
             if (apart || !overlap_in_time(other, slot)) continue;
             offset = round_up(other->offset + other->bytes, ALIGNMENT);
             moved = true;
@@ -93,9 +90,7 @@ static int64_t fill_range(Plan *plan, int first, int64_t offset, const Slot **me
     int n = 0;
     for (int i = first; i < plan->slots.n; i++) {
         Slot *const slot = &plan->slots.at[i];
-        if (slot->kind != SLOT_arena || slot->bytes != bytes || slot->offset >= 0 ||
-            slot->first < 0)
-            continue;
+        if (slot->kind != SLOT_arena || slot->bytes != bytes || slot->offset >= 0 || slot->first < 0) continue;
         if (!shares(slot, members, n)) continue;
         slot->offset = offset;
         members[n++] = slot;
@@ -109,13 +104,10 @@ static void pack(Plan *plan) {
     Slot **const order = ARENA_ARRAY(plan->arena, Slot *, plan->slots.n + 1);
     int64_t end = pack_plain(plan, order);
     for (int i = 0; i < plan->slots.n; i++)
-        if (plan->slots.at[i].kind == SLOT_arena && sym_is(plan->slots.at[i].bytes))
-            plan->slots.at[i].offset = -1;
+        if (plan->slots.at[i].kind == SLOT_arena && sym_is(plan->slots.at[i].bytes)) plan->slots.at[i].offset = -1;
     for (int i = 0; i < plan->slots.n; i++) {
         const Slot *const slot = &plan->slots.at[i];
-        if (slot->kind != SLOT_arena || !sym_is(slot->bytes) || slot->first < 0 ||
-            slot->offset != -1)
-            continue;
+        if (slot->kind != SLOT_arena || !sym_is(slot->bytes) || slot->first < 0 || slot->offset != -1) continue;
         end = fill_range(plan, i, end, (const Slot **)order);
     }
     plan->arena_bytes = end;

@@ -61,8 +61,7 @@ static Affine encoded(Writer *w, const Affine *at) {
 static bool moved(Writer *w, const Pos *pos, const Meta *space, const int64_t *strides, Pos *out) {
     Split split = {0};
     *out = *pos;
-    if (!address_gather(&w->domain, pos, space->sizes, strides, space->rank, &out->at, &out->stride,
-                        &split)) {
+    if (!address_gather(&w->domain, pos, space->sizes, strides, space->rank, &out->at, &out->stride, &split)) {
         if (split.wanted && !stopped(w)) w->split = split;
         if (!stopped(w)) w->why = "an index that is not affine";
         return false;
@@ -77,8 +76,7 @@ static bool broadcast(Writer *w, const Pos *pos, const Meta *space, const Meta *
     int64_t own[MAX_RANK], strides[MAX_RANK] = {0};
     row_major(w->l->env, to->sizes, to->rank, own);
     const int skip = space->rank - to->rank;
-    for (int d = 0; d < to->rank && skip >= 0; d++)
-        strides[skip + d] = to->sizes[d] == 1 ? 0 : own[d];
+    for (int d = 0; d < to->rank && skip >= 0; d++) strides[skip + d] = to->sizes[d] == 1 ? 0 : own[d];
     return moved(w, pos, space, strides, out);
 }
 
@@ -127,8 +125,7 @@ static int call_number(BodyCall *call, int arg, SType type) {
 static int call_element(BodyCall *call, int arg) {
     Frame *const frame = call->context;
     const Arg *const a = &call->args[arg];
-    if (arg_is_number(
-            a)) { /* wraps to narrow ints; half types compute with it in f32, as PyTorch */
+    if (arg_is_number(a)) { /* wraps to narrow ints; half types compute with it in f32, as PyTorch */
         const int number = call->number(call, arg, call->type);
         return dtype_is_int(frame->common) ? rounded(frame->w, frame->common, number) : number;
     }
@@ -147,10 +144,8 @@ static int position_inst(Writer *w, const Pos *pos) {
     const int index = loop_index(w->lb, &at);
     if (pos->gather < 0) return index;
     int stride = loop_const(w->lb, S_i64, 0, pos->stride);
-    if (sym_is(pos->stride))
-        stride = loop_param(w->lb, S_i64, draft_param(w->draft, pos->stride, false));
-    return loop_prim(w->lb, PRIM_add, index, loop_prim(w->lb, PRIM_mul, pos->gather, stride, -1),
-                     -1);
+    if (sym_is(pos->stride)) stride = loop_param(w->lb, S_i64, draft_param(w->draft, pos->stride, false));
+    return loop_prim(w->lb, PRIM_add, index, loop_prim(w->lb, PRIM_mul, pos->gather, stride, -1), -1);
 }
 
 static int call_position(BodyCall *call) {
@@ -158,9 +153,7 @@ static int call_position(BodyCall *call) {
     return position_inst(frame->w, &frame->pos);
 }
 
-int body_index_inst(BodyCall *call, const Pos *pos) {
-    return position_inst(((Frame *)call->context)->w, pos);
-}
+int body_index_inst(BodyCall *call, const Pos *pos) { return position_inst(((Frame *)call->context)->w, pos); }
 
 int body_count(BodyCall *call, SType type) {
     Writer *const w = ((Frame *)call->context)->w;
@@ -172,8 +165,7 @@ int body_count(BodyCall *call, SType type) {
 static int call_random(BodyCall *call, int which) {
     Frame *const frame = call->context;
     const Graph *const graph = frame->w->l->graph;
-    const int64_t value =
-        which == 0 ? graph->seed : sym_add(graph->env, graph->sequence, frame->node->random);
+    const int64_t value = which == 0 ? graph->seed : sym_add(graph->env, graph->sequence, frame->node->random);
     if (!sym_is(value)) return loop_const(call->lb, S_i64, 0, value);
     return loop_param(call->lb, S_i64, draft_param(frame->w->draft, value, false));
 }
@@ -185,9 +177,7 @@ int body_element_at(BodyCall *call, int arg, const Pos *pos) {
     return inst;
 }
 
-int body_stop(BodyCall *call, const char *why) {
-    return stop(((Frame *)call->context)->w, why, call->type);
-}
+int body_stop(BodyCall *call, const char *why) { return stop(((Frame *)call->context)->w, why, call->type); }
 
 /* The load that an index comes from, through the cast to i64; NULL: it is computed. */
 static const Inst *loaded(const LoopBuilder *lb, int index) {
@@ -212,11 +202,9 @@ static int checked(Writer *w, BodyCall *call, int element, int index, int64_t bo
 int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim) {
     Writer *const w = ((Frame *)call->context)->w;
     const Meta *const meta = call->args[arg].val->meta;
-    if (rest.gather >= 0)
-        return stop(w, "rows given by data within rows given by data", call->type);
+    if (rest.gather >= 0) return stop(w, "rows given by data within rows given by data", call->type);
     rest.gather = index;
-    rest.stride =
-        sym_product(w->l->env, meta->sizes + dim + 1, meta->rank > dim ? meta->rank - 1 - dim : 0);
+    rest.stride = sym_product(w->l->env, meta->sizes + dim + 1, meta->rank > dim ? meta->rank - 1 - dim : 0);
     rest.bound = meta->rank ? meta->sizes[dim] : 1;
     rest.wrap = false;
     const int64_t bound = draft_int(w->draft, rest.bound);
@@ -230,8 +218,7 @@ bool body_address(BodyCall *call, const int64_t *strides, Pos *out) {
 
 SymEnv *body_env(BodyCall *call) { return ((Frame *)call->context)->w->l->env; }
 
-/* A check is a gather whose index misses: of element 0 of a buffer at hand, where the divisor is 0.
- */
+/* A check is a gather whose index misses: of element 0 of a buffer at hand, where the divisor is 0. */
 int body_nonzero(BodyCall *call, int divisor) {
     const Frame *const frame = call->context;
     const Draft *const draft = frame->w->draft;
@@ -239,14 +226,11 @@ int body_nonzero(BodyCall *call, int divisor) {
     int buf = 0;
     while (buf < draft->bufs.n && draft->bufs.at[buf].role == BUF_tile) buf++;
     if (buf == draft->bufs.n) /* of a number the meta rules see that it is 0 */
-        return call->args[1].kind == ARG_tensor
-                   ? body_stop(call, "no memory at hand to check a divisor with")
-                   : divisor;
+        return call->args[1].kind == ARG_tensor ? body_stop(call, "no memory at hand to check a divisor with")
+                                                : divisor;
     const int is_zero = loop_prim(lb, PRIM_eq, divisor, loop_const(lb, call->type, 0, 0), -1);
-    const int index = loop_prim(lb, PRIM_select, is_zero, loop_const(lb, S_i64, 0, -1),
-                                loop_const(lb, S_i64, 0, 0));
-    const int got =
-        loop_gather(lb, buf, draft->bufs.at[buf].dtype, &(Affine){0}, index, 1, 1, false);
+    const int index = loop_prim(lb, PRIM_select, is_zero, loop_const(lb, S_i64, 0, -1), loop_const(lb, S_i64, 0, 0));
+    const int got = loop_gather(lb, buf, draft->bufs.at[buf].dtype, &(Affine){0}, index, 1, 1, false);
     return loop_prim(lb, PRIM_select, is_zero, loop_cast(lb, call->type, got), divisor);
 }
 
@@ -301,8 +285,7 @@ static Frame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos *po
 
 /* The part of an outer, S or L position that the input's dims of that class make, in the input's
  * row-major space. */
-static bool class_position(Writer *w, const Affine *at, const Meta *input, const bool *mine,
-                           Affine *sum) {
+static bool class_position(Writer *w, const Affine *at, const Meta *input, const bool *mine, Affine *sum) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     row_major(w->l->env, input->sizes, input->rank, strides);
     for (int d = 0; d < input->rank; d++) sizes[d] = mine[d] ? input->sizes[d] : 1;
@@ -319,8 +302,8 @@ static bool class_position(Writer *w, const Affine *at, const Meta *input, const
 
 static bool same_structure(const Domain *a, const Domain *b) {
     const int a_l = a->n_vars - a->n_outer - a->n_s, b_l = b->n_vars - b->n_outer - b->n_s;
-    return a->has_inner && a->outer_numel == b->outer_numel && a->s_numel == b->s_numel &&
-           a->l_numel == b->l_numel && (a->n_s > 0) == (b->n_s > 0) && (a_l > 0) == (b_l > 0);
+    return a->has_inner && a->outer_numel == b->outer_numel && a->s_numel == b->s_numel && a->l_numel == b->l_numel &&
+           (a->n_s > 0) == (b->n_s > 0) && (a_l > 0) == (b_l > 0);
 }
 
 static bool operand_position(Writer *w, const Meta *input, const bool *reduced, Pos *pos) {
@@ -374,8 +357,7 @@ static int computed(Writer *w, const GVal *v, const Pos *pos) {
     const ValInfo *const info = val_info(w->l, v);
     if (info->kind == VAL_reduction) return reduction(w, v, pos);
     if (info->kind == VAL_gemm) return product(w, v, pos);
-    if (info->kind != VAL_pointwise)
-        return stop(w, "it is no loop", dtype_compute(v->base.meta->dtype));
+    if (info->kind != VAL_pointwise) return stop(w, "it is no loop", dtype_compute(v->base.meta->dtype));
     Frame frame = frame_of(w, v, v->base.meta, pos);
     frame.call.context = &frame;
     const int result = body_rule(v->def->row)(&frame.call);
@@ -448,8 +430,7 @@ static int element(Writer *w, const GVal *v, const Pos *pos) {
         return rounded(w, dtype, inst);
     }
     Pos at;
-    if (!info->relative)
-        return stop(w, "a view by strides of a value that has none yet", dtype_compute(dtype));
+    if (!info->relative) return stop(w, "a view by strides of a value that has none yet", dtype_compute(dtype));
     if (!moved(w, pos, v->base.meta, info->relative, &at)) return stop(w, "", dtype_compute(dtype));
     at.at.offset = sym_add(w->l->env, at.at.offset, info->relative_offset);
     return element(w, info->of, &at);
@@ -469,8 +450,7 @@ static bool store_position(Writer *w, const GVal *v, Pos *pos) {
     const int64_t numel = v->base.meta->numel;
     *pos = (Pos){.gather = -1};
     for (const Memo *m = w->memo[cluster_index(w->cluster, v->def)]; m; m = m->next)
-        if (m->result == v->index && m->pos.gather < 0 &&
-            affine_is_bijection(&w->domain, &m->pos.at, numel)) {
+        if (m->result == v->index && m->pos.gather < 0 && affine_is_bijection(&w->domain, &m->pos.at, numel)) {
             *pos = m->pos;
             return true;
         }
@@ -511,8 +491,7 @@ static void store_copy(Writer *w, const Copy *copy) {
     Pos at, from = pos;
     if (copy->from_strides && !moved(w, &pos, &space, copy->from_strides, &from)) return;
     from.at.offset = sym_add(w->l->env, from.at.offset, copy->from_offset);
-    const int inst = like ? element(w, copy->from, &from)
-                          : loop_const(w->lb, type, copy->fill, (int64_t)copy->fill);
+    const int inst = like ? element(w, copy->from, &from) : loop_const(w->lb, type, copy->fill, (int64_t)copy->fill);
     if (stopped(w) || !moved(w, &pos, &space, copy->strides, &at)) return;
     int buf = w->draft->bufs.n;
     if (copy->to) {
@@ -537,8 +516,7 @@ static bool is_dear(Prim prim) {
 
 static bool node_is_dear(const Nest *nest, const Node *node) {
     for (int i = 0; i < nest->n_insts; i++)
-        if (nest->insts[i].source == node->id && nest->insts[i].op == LI_prim &&
-            is_dear(nest->insts[i].prim))
+        if (nest->insts[i].source == node->id && nest->insts[i].op == LI_prim && is_dear(nest->insts[i].prim))
             return true;
     return false;
 }
@@ -584,8 +562,7 @@ static bool first_domain(Writer *w) {
     const Lower *const l = w->l;
     const Cluster *const cluster = w->cluster;
     if (cluster->copy) {
-        domain_pointwise(&w->domain, l->env,
-                         dim_product(l->env, cluster->copy->sizes, cluster->copy->rank));
+        domain_pointwise(&w->domain, l->env, dim_product(l->env, cluster->copy->sizes, cluster->copy->rank));
         return true;
     }
     const Node *const gemm = first_of_kind(l, cluster, VAL_gemm);
@@ -610,16 +587,14 @@ static void write_once(Writer *w) {
     const Domain *const domain = &w->domain;
     int64_t extent[MAX_LOOP_DIMS];
     for (int i = 0; i < domain->n_vars; i++) extent[i] = draft_int(w->draft, domain->extent[i]);
-    w->lb = loop_new(w->draft->arena, domain->n_outer, domain->n_vars - domain->n_outer,
-                     domain->n_s, extent);
+    w->lb = loop_new(w->draft->arena, domain->n_outer, domain->n_vars - domain->n_outer, domain->n_s, extent);
     w->memo = ARENA_ARRAY(w->draft->arena, Memo *, w->cluster->nodes.n + 1);
     w->split = (Split){0};
     if (w->cluster->copy) {
         store_copy(w, w->cluster->copy);
         return;
     }
-    for (int i = w->cluster->nodes.n - 1; i >= 0 && !stopped(w);
-         i--) { /* consumers first: they say where */
+    for (int i = w->cluster->nodes.n - 1; i >= 0 && !stopped(w); i--) { /* consumers first: they say where */
         Node *const node = w->cluster->nodes.at[i];
         for (int r = node->n_outs - 1; r >= 0 && !stopped(w); r--)
             if (needs_memory(w->l, w->cluster, &node->outs[r])) {
@@ -632,8 +607,7 @@ static void write_once(Writer *w) {
 static bool evaluated_whole(const Writer *w, int place) {
     const Node *const node = w->cluster->nodes.at[place];
     for (const Memo *m = w->memo[place]; m; m = m->next)
-        if (m->pos.gather < 0 &&
-            affine_is_bijection(&w->domain, &m->pos.at, node->outs[m->result].base.meta->numel))
+        if (m->pos.gather < 0 && affine_is_bijection(&w->domain, &m->pos.at, node->outs[m->result].base.meta->numel))
             return true;
     return false;
 }
@@ -641,12 +615,11 @@ static bool evaluated_whole(const Writer *w, int place) {
 /* Of pointwise rows: an index, or a divisor of ints. */
 static bool may_fail(const Node *node) {
     if (!(node->row->flags & OPF_check) || node->row->kind != KIND_pointwise) return false;
-    return strcmp(op_checked_param(node->row), "other") != 0 ||
-           !dtype_is_float(node->outs[0].base.meta->dtype);
+    return strcmp(op_checked_param(node->row), "other") != 0 || !dtype_is_float(node->outs[0].base.meta->dtype);
 }
 
-/* A check is made of every element [semantics C8], also of those that no reader asks for: a slice's base, a gather's rows.
- * (A nest without elements has no check of any: is_empty in schedule.c.) */
+/* A check is made of every element [semantics C8], also of those that no reader asks for: a slice's base, a gather's
+ * rows. (A nest without elements has no check of any: is_empty in schedule.c.) */
 static bool checks_in_part(const Writer *w) {
     for (int i = 0; i < w->cluster->nodes.n; i++)
         if (may_fail(w->cluster->nodes.at[i]) && !evaluated_whole(w, i)) return true;
@@ -691,8 +664,7 @@ Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCos
         return NULL;
     }
     if (cost)
-        *cost = (NestCost){draft->bufs.n - n_bufs, w.domain.full_numel, w.domain.outer_numel,
-                           recomputed(&w, nest)};
+        *cost = (NestCost){draft->bufs.n - n_bufs, w.domain.full_numel, w.domain.outer_numel, recomputed(&w, nest)};
     return nest;
 }
 
@@ -710,17 +682,13 @@ const char *nest_overwrites(const Nest *nest, int buf) {
     bool loaded = false, inner = false; /* inner: stored while the inner dims are run over */
     for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
-        if ((inst->op != LI_load && inst->op != LI_store && inst->op != LI_gather) ||
-            inst->buf != buf)
-            continue;
+        if ((inst->op != LI_load && inst->op != LI_store && inst->op != LI_gather) || inst->buf != buf) continue;
         if (inst->op == LI_gather) return "rows given by data are read from memory that is written";
         if (!first) first = inst;
         loaded |= inst->op == LI_load;
         inner |= inst->op == LI_store && inst->inner;
-        if (!affine_equal(first->at, inst->at))
-            return "memory is read at another index than it is written";
+        if (!affine_equal(first->at, inst->at)) return "memory is read at another index than it is written";
     }
-    if (loaded && !visited_once(nest, first->at, inner))
-        return "memory is read and written more than once";
+    if (loaded && !visited_once(nest, first->at, inner)) return "memory is read and written more than once";
     return NULL;
 }

@@ -37,15 +37,11 @@ static void data_edges(Lower *l) {
 static void effect_edges(Lower *l) {
     for (const Node *node = l->graph->first; node; node = node->next) {
         const Node *const next = l->next_effect[node->id];
-        if (next)
-            VEC_PUSH(l->arena, &l->cluster[next->id]->group->after,
-                     l->cluster[node->id]->group->id);
+        if (next) VEC_PUSH(l->arena, &l->cluster[next->id]->group->after, l->cluster[node->id]->group->id);
     }
 }
 
-static const GVal *home_of(const Lower *l, const GVal *value) {
-    return val_info(l, val_info(l, value)->base)->home;
-}
+static const GVal *home_of(const Lower *l, const GVal *value) { return val_info(l, val_info(l, value)->base)->home; }
 
 /* What the input's memory holds is an output, or is written elsewhere at the end. */
 static bool read_at_end(const Lower *l, const GVal *input) {
@@ -61,8 +57,7 @@ static bool read_at_end(const Lower *l, const GVal *input) {
 static bool new_output(const Lower *l, const GVal *base) {
     for (int i = 0; i < l->graph->outputs.n; i++) {
         const Output *const out = &l->graph->outputs.at[i];
-        if (out->value && out->kind == OUT_new && val_info(l, out->value)->base == base)
-            return true;
+        if (out->value && out->kind == OUT_new && val_info(l, out->value)->base == base) return true;
     }
     return false;
 }
@@ -73,8 +68,7 @@ static bool nest_allows(Lower *l, const Cluster *cluster, const GVal *value) {
     Kernel kernel = {0};
     bool allowed = !draft_cluster(&draft, cluster, &kernel, NULL);
     const int buf = allowed ? draft_buf(&draft, value, true) : -1;
-    for (int i = 0; allowed && i < kernel.n_nests; i++)
-        allowed = !nest_overwrites(&kernel.nests[i], buf);
+    for (int i = 0; allowed && i < kernel.n_nests; i++) allowed = !nest_overwrites(&kernel.nests[i], buf);
     if (allowed && kernel.gemm) allowed = kernel.gemm->a != buf && kernel.gemm->b != buf;
     arena_reset(l->scratch);
     return allowed;
@@ -85,8 +79,7 @@ static bool follows_readers(Lower *l, const ValInfo *value, const Cluster *write
     for (int u = 0; u < value->users.n; u++) {
         const Cluster *const reader = l->cluster[value->users.at[u]];
         if (reader == writer) continue;
-        if (reader->group == writer->group || !can_follow(l, writer->group, reader->group))
-            return false;
+        if (reader->group == writer->group || !can_follow(l, writer->group, reader->group)) return false;
     }
     return true;
 }
@@ -94,13 +87,10 @@ static bool follows_readers(Lower *l, const ValInfo *value, const Cluster *write
 static bool readers_allow(Lower *l, const Write *write, const Cluster *writer) {
     if (!follows_readers(l, val_info(l, write->input), writer)) return false;
     for (int i = 0; i < l->scattered.n; i++)
-        if (l->scattered.at[i]->home == write->input &&
-            !follows_readers(l, l->scattered.at[i], writer))
-            return false;
+        if (l->scattered.at[i]->home == write->input && !follows_readers(l, l->scattered.at[i], writer)) return false;
     for (int i = 0; i < l->groups.n; i++) {
         Group *const group = l->groups.at[i];
-        if (group->checked && (group == writer->group || !can_follow(l, writer->group, group)))
-            return false;
+        if (group->checked && (group == writer->group || !can_follow(l, writer->group, group))) return false;
     }
     return true;
 }
@@ -134,8 +124,7 @@ static void try_in_place(Lower *l, const Write *write) {
     if (info->base != write->value || !write->value->def || info->home != info->val) return;
     const Cluster *const cluster = l->cluster[write->value->def->id];
     if (info->kind == VAL_native || info->kind == VAL_pieces || new_output(l, write->value)) return;
-    if (!same_layout(l, write) || read_at_end(l, write->input) || !readers_allow(l, write, cluster))
-        return;
+    if (!same_layout(l, write) || read_at_end(l, write->input) || !readers_allow(l, write, cluster)) return;
     const int64_t *const own = info->strides;
     info->home = write->input;
     info->strides = write->input->base.meta->strides;
@@ -206,8 +195,7 @@ static void scatter_in_place(Lower *l, const Node *node) {
     ValInfo *const out = val_info(l, &node->outs[0]);
     Group *const group = l->cluster[node->id]->group;
     const bool input = val_info(l, base->home)->kind == VAL_input;
-    if (base->base != base->val || group->clusters.n != 1 || !all_before(l, group, base, input))
-        return;
+    if (base->base != base->val || group->clusters.n != 1 || !all_before(l, group, base, input)) return;
     out->home = base->home;
     out->strides = base->strides;
     VEC_PUSH(l->arena, &l->scattered, out);

@@ -57,8 +57,7 @@ static void mark_read(void *context, GVal *value) {
 
 static void classify(Split *split) {
     Graph *const joint = split->joint;
-    for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++)
-        split->backward[joint->inputs.at[i]->id] = true;
+    for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++) split->backward[joint->inputs.at[i]->id] = true;
     for (Node *node = joint->first; node; node = node->next) {
         if (!any_input(node, split->backward)) continue;
         for (int i = 0; i < node->n_outs; i++) split->backward[node->outs[i].id] = true;
@@ -123,8 +122,7 @@ static bool cut(Split *split) {
     }
     const bool *const side = flow_cut(net.flow, net.source, net.sink);
     if (!side) return false;
-    for (int id = 0; id < n; id++)
-        split->saved[id] = !split->backward[id] && side[2 * id] && !side[2 * id + 1];
+    for (int id = 0; id < n; id++) split->saved[id] = !split->backward[id] && side[2 * id] && !side[2 * id + 1];
     return true;
 }
 
@@ -138,8 +136,7 @@ static Output saved_output(const Split *split, GVal *value) {
 }
 
 static Graph *beside(const Graph *joint, const char *suffix) {
-    return graph_beside(joint, joint->arena,
-                        arena_printf(joint->arena, "%s_%s", joint->name, suffix));
+    return graph_beside(joint, joint->arena, arena_printf(joint->arena, "%s_%s", joint->name, suffix));
 }
 
 static Graph *build_forward(const Split *split, GVal *const *saved, Partition *partition) {
@@ -156,8 +153,7 @@ static Graph *build_forward(const Split *split, GVal *const *saved, Partition *p
     if (!copy_needed(&copy, joint)) return NULL;
     for (int i = 0; i < split->n_user; i++) copy_output(&copy, &joint->outputs.at[i]);
     for (int i = 0; i < joint->writes.n; i++)
-        graph_write(copy.to, copy.map[joint->writes.at[i].input->id],
-                    copy.map[joint->writes.at[i].value->id]);
+        graph_write(copy.to, copy.map[joint->writes.at[i].input->id], copy.map[joint->writes.at[i].value->id]);
     for (int i = 0; i < partition->n_saved; i++) {
         const Output output = saved_output(split, saved[i]);
         if (partition->saved_inputs[i] < 0) copy_output(&copy, &output);
@@ -192,8 +188,7 @@ static GVal **list_saved(const Split *split, Partition *partition) {
     Graph *const joint = split->joint;
     VEC(GVal *) saved = {0};
     for (int i = 0; i < joint->n_forward_inputs; i++)
-        if (split->saved[joint->inputs.at[i]->id])
-            VEC_PUSH(joint->arena, &saved, joint->inputs.at[i]);
+        if (split->saved[joint->inputs.at[i]->id]) VEC_PUSH(joint->arena, &saved, joint->inputs.at[i]);
     for (Node *node = joint->first; node; node = node->next)
         for (int i = 0; i < node->n_outs; i++)
             if (split->saved[node->outs[i].id]) VEC_PUSH(joint->arena, &saved, &node->outs[i]);
@@ -218,10 +213,8 @@ static Partition *split_joint(Graph *joint) {
     GVal *const *const saved = list_saved(&split, partition);
     if (!partition->saved_inputs) return NULL;
     partition->forward = build_forward(&split, saved, partition);
-    partition->backward =
-        partition->forward ? build_backward(&split, saved, partition->n_saved, false) : NULL;
-    partition->restore =
-        partition->backward ? build_backward(&split, saved, partition->n_saved, true) : NULL;
+    partition->backward = partition->forward ? build_backward(&split, saved, partition->n_saved, false) : NULL;
+    partition->restore = partition->backward ? build_backward(&split, saved, partition->n_saved, true) : NULL;
     return partition->restore ? partition : NULL;
 }
 

@@ -1,8 +1,7 @@
 /* partition.h: what the files of the partitioner share.
  *
  *   partition.c         the cut, and the two graphs
- *   partition_places.c  which of the caller's memory the backward may read where it lies
- */
+ *   partition_places.c  which of the caller's memory the backward may read where it lies */
 #ifndef SINTER_PASSES_PARTITION_H
 #define SINTER_PASSES_PARTITION_H
 #include "passes/internal.h"
@@ -14,7 +13,7 @@ typedef struct Split {
     bool *read;     /* by value id: the backward reads it */
     bool *saved;    /* by value id */
     bool *eager;    /* by id of an input: eager's tape holds its memory; NULL: not known */
-    bool *fixed; /* by node id: reads memory that is not minded by then, so it is not recomputed */
+    bool *fixed;    /* by node id: reads memory that is not minded by then, so it is not recomputed */
 } Split;
 
 /* Every value that a node takes. */
@@ -25,9 +24,11 @@ static inline bool is_kept(const Output *output) { return output->kind == OUT_ke
 
 /* Fills eager and fixed; false raised. */
 bool partition_places(Split *split);
-/* An input that the backward may read where it is: its writes are minded by eager's tape. Of any other a copy is saved. */
+/* An input that the backward may read where it is: its writes are minded by eager's tape. Of any other a copy is
+ * saved. */
 bool stays_in_place(const Split *split, const GVal *value);
-/* A result of the caller's, in memory whose writes eager's tape minds: the backward may read it there. Its number, or -1. */
+/* A result of the caller's, in memory whose writes eager's tape minds: the backward may read it there. Its number, or
+ * -1. */
 int held_output(const Split *split, const GVal *value);
 
 #endif

@@ -24,8 +24,7 @@ int held_output(const Split *split, const GVal *value) {
     if (split->eager && value->def && value->def->merged) return -1;
     for (int i = 0; i < split->n_user; i++) {
         const Output *const output = &split->joint->outputs.at[i];
-        if (output->value == value && output->kind == OUT_new && (output->held || !split->eager))
-            return i;
+        if (output->value == value && output->kind == OUT_new && (output->held || !split->eager)) return i;
     }
     return -1;
 }
@@ -37,8 +36,7 @@ static bool is_written(const Graph *joint, const GVal *input) {
 }
 
 bool stays_in_place(const Split *split, const GVal *value) {
-    return !value->def && !is_written(split->joint, value) &&
-           (!split->eager || split->eager[value->id]);
+    return !value->def && !is_written(split->joint, value) && (!split->eager || split->eager[value->id]);
 }
 
 /* Number of the forward input or (after those) output whose memory a value may be read in; -1: none. */

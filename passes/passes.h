@@ -15,12 +15,9 @@ typedef struct PassRow {
     Stage in, out; /* STAGE_COUNT: any; kept */
 } PassRow;
 /* From the graph to its plan: the rows from `schedule` on, which leave the nodes alone. */
-static inline bool pass_plans(const PassRow *pass) {
-    return pass->out >= STAGE_scheduled && pass->out < STAGE_COUNT;
-}
+static inline bool pass_plans(const PassRow *pass) { return pass->out >= STAGE_scheduled && pass->out < STAGE_COUNT; }
 
-typedef void PassTrace(void *context, const PassRow *pass, Graph *graph,
-                       int64_t ns); /* after each pass */
+typedef void PassTrace(void *context, const PassRow *pass, Graph *graph, int64_t ns); /* after each pass */
 struct PassOptions {
     bool verify;      /* the verifier after every pass (on in tests) */
     bool unfused;     /* schedule: one kernel per node */
@@ -34,8 +31,8 @@ struct PassOptions {
 Status passes_run(Graph *graph, const char *names, const PassOptions *options);
 Status passes_check(const char *names); /* raises the same */
 
-/* The joint graph [semantics G]: `forward` is functional; want[i] says whether input i needs a gradient. Adds one input per
- * defined output gradient (and per present partial sum), and the gradients of wanted inputs as outputs after the
+/* The joint graph [semantics G]: `forward` is functional; want[i] says whether input i needs a gradient. Adds one input
+ * per defined output gradient (and per present partial sum), and the gradients of wanted inputs as outputs after the
  * forward ones. */
 typedef struct JointSpec {
     const bool *want;         /* by input */
@@ -43,8 +40,7 @@ typedef struct JointSpec {
     /* by input: a partial sum of its gradient is passed in and continued (G1) */
     const bool *partial;
     const Meta *const *grad_meta; /* by forward output: of its gradient; NULL: as the output */
-    bool
-        *ran; /* out, by node id of the numbered forward: its rule was applied; NULL: nobody asks */
+    bool *ran;                    /* out, by node id of the numbered forward: its rule was applied; NULL: nobody asks */
 } JointSpec;
 Graph *joint_build(Graph *forward, const JointSpec *spec);
 /* By node id: which ops' rules joint_build would apply. Rules leave out arguments by which results have gradients, so
@@ -62,8 +58,8 @@ uint32_t joint_needs(const bool *marks, const Node *node);
 /* A copy with the same ids that shares only immutable parts. */
 Graph *graph_copy(Graph *graph, Arena *arena);
 
-/* What the pass `partition` leaves in graph->parts: a joint graph split by minimum cut over bytes; recompute starts only
- * from saved values. */
+/* What the pass `partition` leaves in graph->parts: a joint graph split by minimum cut over bytes; recompute starts
+ * only from saved values. */
 typedef struct Partition {
     Graph *forward;  /* outputs: the user's, then the saved values */
     Graph *backward; /* inputs: saved values, then output gradients and partial sums */
@@ -134,12 +130,9 @@ typedef struct BodyCall {
     int (*element)(struct BodyCall *call,
                    int arg); /* broadcast element of a tensor argument, in its own compute type */
     int (*number)(struct BodyCall *call, int arg,
-                  SType type); /* instruction of a number argument, runtime or constant */
-    int (*position)(
-        struct BodyCall
-            *call); /* i64: row-major index of the element, for random numbers and arange */
-    int (*random)(struct BodyCall *call,
-                  int which); /* i64: 0 the seed, 1 the sequence number of this op */
+                  SType type);              /* instruction of a number argument, runtime or constant */
+    int (*position)(struct BodyCall *call); /* i64: row-major index of the element, for random numbers and arange */
+    int (*random)(struct BodyCall *call, int which); /* i64: 0 the seed, 1 the sequence number of this op */
     /* lowering's; index rules reach elements at other positions through passes/lower.h */
     void *context;
 } BodyCall;

@@ -29,9 +29,7 @@ static const PiecesRow *pieces_row(const Node *node) {
 
 bool pieces_known(const Node *node) { return pieces_row(node) != NULL; }
 bool pieces_independent(const Node *node) { return pieces_row(node)->independent; }
-int pieces_of(Lower *l, Node *node, Copy *copies, int room) {
-    return pieces_row(node)->pieces(l, node, copies, room);
-}
+int pieces_of(Lower *l, Node *node, Copy *copies, int room) { return pieces_row(node)->pieces(l, node, copies, room); }
 
 /* All of `from` to the result's elements that start at `offset` with these strides. */
 static Copy piece(Node *node, GVal *from, int64_t offset, const int64_t *strides) {
@@ -115,12 +113,10 @@ static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
     if (room < 2) return -1;
     const int64_t start = slice_position(l->env, &node->args[3], 0, size);
     const ValInfo *const info = val_info(l, &node->outs[0]);
-    int64_t *const strides =
-        arena_copy(l->arena, info->strides, sizeof(int64_t) * (size_t)meta->rank);
+    int64_t *const strides = arena_copy(l->arena, info->strides, sizeof(int64_t) * (size_t)meta->rank);
     strides[dim] = sym_mul(l->env, strides[dim], step);
     copies[0] = piece(node, gval(node->args[0].val), 0, info->strides);
-    copies[1] =
-        piece(node, gval(node->args[1].val), sym_mul(l->env, start, info->strides[dim]), strides);
+    copies[1] = piece(node, gval(node->args[1].val), sym_mul(l->env, start, info->strides[dim]), strides);
     return 2;
 }
 
@@ -135,8 +131,7 @@ static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
     for (int d = 0, k = 0; d < meta->rank; d++)
         if (d != dim) strides[k++] = info->strides[d];
     copies[0] = piece(node, gval(node->args[0].val), 0, info->strides);
-    copies[1] =
-        piece(node, gval(node->args[1].val), sym_mul(l->env, index, info->strides[dim]), strides);
+    copies[1] = piece(node, gval(node->args[1].val), sym_mul(l->env, index, info->strides[dim]), strides);
     return 2;
 }
 

@@ -57,8 +57,7 @@ static Status read_params(Reader *r, StepLine *step) {
         int number, index;
         r->in.at += 3;
         TRY(reader_count(&r->in, &number));
-        if (number != step->params.n)
-            return reader_expected(&r->in, "the next parameter before this");
+        if (number != step->params.n) return reader_expected(&r->in, "the next parameter before this");
         EAT(&r->in, " = ");
         if (reader_eat(&r->in, "tile row")) {
             param.kind = PARAM_tile;
@@ -74,8 +73,7 @@ static Status read_params(Reader *r, StepLine *step) {
 }
 
 static Status check_kernel(Reader *r, const StepLine *step) {
-    const Kernel *const kernel =
-        r->next_kernel < r->lines.kernels.n ? r->lines.kernels.at[r->next_kernel++] : NULL;
+    const Kernel *const kernel = r->next_kernel < r->lines.kernels.n ? r->lines.kernels.at[r->next_kernel++] : NULL;
     if (!kernel || strcmp(kernel->name, step->name))
         return reader_expected(&r->in, "a call of the next kernel before this");
     if (step->args.n != kernel->n_bufs || step->params.n != kernel->n_params)
@@ -106,16 +104,14 @@ static Status read_step(Reader *r) {
             break;
         }
         VEC_PUSH(r->lines.arena, &step.outs, name);
-        if (!reader_eat(&r->in, ", ") && !reader_eat(&r->in, " = "))
-            return reader_expected(&r->in, "\" = \"");
+        if (!reader_eat(&r->in, ", ") && !reader_eat(&r->in, " = ")) return reader_expected(&r->in, "\" = \"");
     }
     step.native = strstr(step.name, "::") != NULL;
     TRY(read_args(r, &step));
     TRY(read_params(r, &step));
     EAT(&r->in, "  ");
     TRY(reader_count(&r->in, &step.n_ops));
-    if (!reader_eat(&r->in, step.n_ops == 1 ? " op" : " ops"))
-        return reader_expected(&r->in, "\"ops\"");
+    if (!reader_eat(&r->in, step.n_ops == 1 ? " op" : " ops")) return reader_expected(&r->in, "\"ops\"");
     step.write_back = reader_eat(&r->in, ", writes back");
     EAT(&r->in, "\n");
     TRY((step.native ? check_native : check_kernel)(r, &step));
@@ -144,8 +140,7 @@ static Status read_slot(Reader *r) {
         TRY(reader_count(&r->in, &line.slot.first));
         EAT(&r->in, "..");
         TRY(reader_count(&r->in, &line.slot.last));
-        if (line.slot.last < line.slot.first ||
-            (!r->lines.memory_only && line.slot.last >= r->lines.steps.n))
+        if (line.slot.last < line.slot.first || (!r->lines.memory_only && line.slot.last >= r->lines.steps.n))
             return reader_expected(&r->in, "steps of the list before this");
     }
     EAT(&r->in, "\n");
@@ -194,9 +189,7 @@ static Status read_kernels_and_steps(Reader *r) {
     }
     EAT(&r->in, "steps\n");
     while (reader_eat(&r->in, "  ")) TRY(read_step(r));
-    return r->next_kernel == r->lines.kernels.n
-               ? ST_OK
-               : reader_expected(&r->in, "a step for every kernel");
+    return r->next_kernel == r->lines.kernels.n ? ST_OK : reader_expected(&r->in, "a step for every kernel");
 }
 
 static Status read_plan(Reader *r) {

@@ -31,15 +31,12 @@ static const char *slot_name(Arena *arena, const Plan *plan, int slot) {
 
 static const char *native_arg(Arena *arena, const Plan *plan, const Step *step, int a) {
     const Arg *const arg = &step->args[a];
-    if (arg->kind == ARG_tensor && arg->val)
-        return slot_name(arena, plan, plan->places[gval(arg->val)->id].slot);
+    if (arg->kind == ARG_tensor && arg->val) return slot_name(arena, plan, plan->places[gval(arg->val)->id].slot);
     Text text = {0};
     if (arg->kind == ARG_tensors) {
         for (int i = 0; i < arg->n; i++)
             text_printf(&text, "%s%s", i ? ", " : "[",
-                        arg->vals[i]
-                            ? slot_name(arena, plan, plan->places[gval(arg->vals[i])->id].slot)
-                            : "None");
+                        arg->vals[i] ? slot_name(arena, plan, plan->places[gval(arg->vals[i])->id].slot) : "None");
         text_puts(&text, arg->n ? "]" : "[]");
     } else {
         arg_print(&text, plan->graph, arg, step->row->params[a].type);
@@ -53,8 +50,7 @@ static void native_line(PlanLines *lines, const Plan *plan, const Step *step, St
     line->name = step->row->name;
     line->native = true;
     for (int r = 0; r < step->row->n_out; r++)
-        VEC_PUSH(lines->arena, &line->outs,
-                 slot_name(lines->arena, plan, plan->places[step->outs[r]->id].slot));
+        VEC_PUSH(lines->arena, &line->outs, slot_name(lines->arena, plan, plan->places[step->outs[r]->id].slot));
     for (int a = 0; a < step->row->n_params; a++)
         VEC_PUSH(lines->arena, &line->args, native_arg(lines->arena, plan, step, a));
 }
@@ -86,8 +82,7 @@ static void add_steps(PlanLines *lines, const Plan *plan) {
 
 static void add_memory(PlanLines *lines, const Plan *plan) {
     for (int i = 0; i < plan->slots.n; i++)
-        VEC_PUSH(lines->arena, &lines->slots,
-                 ((SlotLine){slot_name(lines->arena, plan, i), plan->slots.at[i]}));
+        VEC_PUSH(lines->arena, &lines->slots, ((SlotLine){slot_name(lines->arena, plan, i), plan->slots.at[i]}));
     lines->arena_bytes = plan->arena_bytes;
 }
 

@@ -19,8 +19,7 @@ void affine_add(SymEnv *env, Affine *to, const Affine *term, int64_t scale) {
     if (scale == 0) return;
     to->offset = sym_add(env, to->offset, sym_mul(env, term->offset, scale));
     for (int i = 0; i < MAX_LOOP_DIMS; i++)
-        if (term->coef[i])
-            to->coef[i] = sym_add(env, to->coef[i], sym_mul(env, term->coef[i], scale));
+        if (term->coef[i]) to->coef[i] = sym_add(env, to->coef[i], sym_mul(env, term->coef[i], scale));
 }
 
 bool affine_equal(const Affine *a, const Affine *b) { return !memcmp(a, b, sizeof *a); }
@@ -33,9 +32,7 @@ void row_major(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides) {
     }
 }
 
-int64_t dim_product(SymEnv *env, const int64_t *sizes, int rank) {
-    return sym_product(env, sizes, rank);
-}
+int64_t dim_product(SymEnv *env, const int64_t *sizes, int rank) { return sym_product(env, sizes, rank); }
 
 /* a = quotient * by + rest, where that holds by structure; else all of it is rest. */
 static void divide(SymEnv *env, int64_t a, int64_t by, int64_t *quotient, int64_t *rest) {
@@ -78,12 +75,10 @@ static bool stays_below(const Domain *domain, const Affine *at, int64_t bound) {
     return !sym_is(low) && low >= 0 && !sym_is(room) && room < 0;
 }
 
-static bool affine_split(const Domain *domain, const Affine *at, int64_t by, Affine *quotient,
-                         Affine *rest) {
+static bool affine_split(const Domain *domain, const Affine *at, int64_t by, Affine *quotient, Affine *rest) {
     *quotient = *rest = (Affine){0};
     divide(domain->env, at->offset, by, &quotient->offset, &rest->offset);
-    for (int i = 0; i < domain->n_vars; i++)
-        divide(domain->env, at->coef[i], by, &quotient->coef[i], &rest->coef[i]);
+    for (int i = 0; i < domain->n_vars; i++) divide(domain->env, at->coef[i], by, &quotient->coef[i], &rest->coef[i]);
     return stays_below(domain, rest, by);
 }
 
@@ -104,8 +99,8 @@ static void want_split(const Domain *domain, const Affine *at, int64_t by, Split
     }
 }
 
-bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const int64_t *strides,
-             int rank, Affine *out, Split *split) {
+bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const int64_t *strides, int rank,
+             Affine *out, Split *split) {
     SymEnv *const env = domain->env;
     int64_t run_size[MAX_RANK], run_stride[MAX_RANK];
     int n = 0;
@@ -147,9 +142,8 @@ static bool spans(SymEnv *env, const int64_t *sizes, const int64_t *strides, int
     return reach == bound || bound == 1; /* index 0 moves nothing */
 }
 
-bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes,
-                    const int64_t *strides, int rank, Affine *out, int64_t *gather_stride,
-                    Split *split) {
+bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes, const int64_t *strides, int rank,
+                    Affine *out, int64_t *gather_stride, Split *split) {
     *gather_stride = 0;
     if (!address(domain, &pos->at, sizes, strides, rank, out, split)) return false;
     if (pos->gather < 0) return true;
@@ -184,8 +178,7 @@ bool affine_is_bijection(const Domain *domain, const Affine *at, int64_t numel) 
 }
 
 void domain_pointwise(Domain *domain, SymEnv *env, int64_t numel) {
-    *domain =
-        (Domain){.env = env, .n_vars = 1, .n_outer = 1, .full_numel = numel, .outer_numel = numel};
+    *domain = (Domain){.env = env, .n_vars = 1, .n_outer = 1, .full_numel = numel, .outer_numel = numel};
     domain->s_numel = domain->l_numel = 1;
     domain->extent[0] = numel;
     domain->full = domain->outer = affine_var(domain, 0);
@@ -204,8 +197,7 @@ static void dim_classes(const Meta *input, const bool *reduced, uint8_t *classes
 }
 
 /* Vars of one class: a run of neighbouring dims of the class is one var. */
-static int64_t class_vars(Domain *domain, const Meta *input, const uint8_t *classes, int class,
-                          Affine *inside) {
+static int64_t class_vars(Domain *domain, const Meta *input, const uint8_t *classes, int class, Affine *inside) {
     SymEnv *const env = domain->env;
     int64_t total = 1;
     for (int d = input->rank - 1; d >= 0;) { /* from the right: strides within the class grow */
@@ -247,8 +239,7 @@ bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input, const bool
     int runs = 0;
     for (int d = 0; d < input->rank; d++) runs += d == 0 || classes[d] != classes[d - 1];
     if (runs >= MAX_LOOP_DIMS) return false;
-    *domain = (Domain){
-        .env = env, .has_inner = true, .full_numel = dim_product(env, input->sizes, input->rank)};
+    *domain = (Domain){.env = env, .has_inner = true, .full_numel = dim_product(env, input->sizes, input->rank)};
     domain->outer_numel = class_vars(domain, input, classes, CLASS_outer, &domain->outer);
     reverse_vars(domain, 0, domain->n_vars, &domain->outer);
     domain->n_outer = domain->n_vars;
@@ -258,14 +249,12 @@ bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input, const bool
     const int first_l = domain->n_vars;
     domain->l_numel = class_vars(domain, input, classes, CLASS_l, &domain->l);
     reverse_vars(domain, first_l, domain->n_vars, &domain->l);
-    if (domain->n_vars == domain->n_outer)
-        domain->extent[domain->n_vars++] = 1; /* a 0-dim input: one element of L */
+    if (domain->n_vars == domain->n_outer) domain->extent[domain->n_vars++] = 1; /* a 0-dim input: one element of L */
     return true;
 }
 
 void domain_gemm(Domain *domain, SymEnv *env, const int64_t *sizes, int rank) {
-    *domain = (Domain){
-        .env = env, .n_vars = rank, .n_outer = rank, .fixed = true, .s_numel = 1, .l_numel = 1};
+    *domain = (Domain){.env = env, .n_vars = rank, .n_outer = rank, .fixed = true, .s_numel = 1, .l_numel = 1};
     int64_t strides[MAX_RANK];
     row_major(env, sizes, rank, strides);
     for (int d = 0; d < rank; d++) {

@@ -23,14 +23,13 @@ static bool families_init(Families *f, Graph *graph) {
     graph_number(graph);
     Arena *const arena = graph->arena;
     const int n = graph->n_vals + 1;
-    *f = (Families){graph, ARENA_ARRAY(arena, int, n), ARENA_ARRAY(arena, int, n),
-                    ARENA_ARRAY(arena, bool, n), ARENA_ARRAY(arena, bool, n)};
+    *f = (Families){graph, ARENA_ARRAY(arena, int, n), ARENA_ARRAY(arena, int, n), ARENA_ARRAY(arena, bool, n),
+                    ARENA_ARRAY(arena, bool, n)};
     return f->root && f->last_read && f->leaves && f->is_input;
 }
 
 static bool shares_first(const Node *node) {
-    return node->row->kind == KIND_view || (node->row->flags & OPF_maybe_copy) ||
-           node->form == FORM_inplace;
+    return node->row->kind == KIND_view || (node->row->flags & OPF_maybe_copy) || node->form == FORM_inplace;
 }
 
 typedef struct ReadContext {
@@ -50,11 +49,9 @@ static void find_families(Families *f) {
         f->is_input[id] = true;
     }
     for (Node *node = graph->first; node; node = node->next) {
-        const bool shares = node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val &&
-                            shares_first(node);
+        const bool shares = node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val && shares_first(node);
         for (int i = 0; i < node->n_outs; i++)
-            f->root[node->outs[i].id] =
-                shares ? f->root[gval(node->args[0].val)->id] : node->outs[i].id;
+            f->root[node->outs[i].id] = shares ? f->root[gval(node->args[0].val)->id] : node->outs[i].id;
         ReadContext read = {f, node->id};
         node_each_input(node, note_read, &read);
     }
@@ -76,9 +73,7 @@ static bool read_at_end(const Families *f, int root) {
     const Graph *const graph = f->graph;
     for (int i = 0; i < graph->writes.n; i++) {
         const GVal *const value = graph->writes.at[i].value;
-        if (f->root[value->id] == root &&
-            !(f->is_input[root] && graph->writes.at[i].input->id == root))
-            return true;
+        if (f->root[value->id] == root && !(f->is_input[root] && graph->writes.at[i].input->id == root)) return true;
     }
     return false;
 }
@@ -87,9 +82,7 @@ static bool read_at_end(const Families *f, int root) {
 static bool is_outlived(const Families *f, int input, int result) {
     const Graph *const graph = f->graph;
     for (int i = 0; i < graph->writes.n; i++)
-        if (graph->writes.at[i].input->id == input &&
-            f->root[graph->writes.at[i].value->id] == result)
-            return false;
+        if (graph->writes.at[i].input->id == input && f->root[graph->writes.at[i].value->id] == result) return false;
     return f->leaves[result] || read_at_end(f, result);
 }
 
@@ -100,8 +93,7 @@ static bool checks_after(const Node *node) {
 }
 
 static bool can_write(const Families *f, const Node *node) {
-    const GVal *const base = gval(node->args[0].val), *const src = gval(node->args[1].val),
-                      *const out = node->outs;
+    const GVal *const base = gval(node->args[0].val), *const src = gval(node->args[1].val), *const out = node->outs;
     const int root = f->root[base->id];
     if (!meta_equal(base->base.meta, out->base.meta)) return false;
     if (f->last_read[root] != node->id || f->root[src->id] == root || f->leaves[root]) return false;
@@ -117,9 +109,7 @@ bool pass_reinplace(Graph *graph, const PassOptions *options) {
     find_families(&families);
     bool changed = false;
     for (Node *node = graph->first; node; node = node->next) {
-        if (node->row->id != OP_view_scatter || node->form != FORM_functional ||
-            !can_write(&families, node))
-            continue;
+        if (node->row->id != OP_view_scatter || node->form != FORM_functional || !can_write(&families, node)) continue;
         node->form = FORM_inplace;
         changed = true;
     }

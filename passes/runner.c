@@ -28,10 +28,8 @@ static const PassRow *find(const char *name, size_t n) {
 
 static Status unknown_pass(const char *name, size_t n) {
     Text list = {0};
-    for (int i = 0; i < COUNT_OF(rows); i++)
-        text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
-    const Status status = error_raise(ST_ARGUMENT, "pass '%.*s' is unknown; passes: %s", (int)n,
-                                      name, text_str(&list));
+    for (int i = 0; i < COUNT_OF(rows); i++) text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
+    const Status status = error_raise(ST_ARGUMENT, "pass '%.*s' is unknown; passes: %s", (int)n, name, text_str(&list));
     text_free(&list);
     return status;
 }
@@ -54,8 +52,7 @@ static Status verify(Graph *graph, const PassRow *row, Stage stage, const char *
     char message[sizeof slot->message];
     memcpy(message, slot->message, sizeof message);
     error_clear();
-    return error_raise(status, "the verifier refused the graph %s pass '%s': %.800s", when,
-                       row->name, message);
+    return error_raise(status, "the verifier refused the graph %s pass '%s': %.800s", when, row->name, message);
 }
 
 /* A graph that changed has to be scheduled again. */
@@ -70,8 +67,7 @@ static void unschedule(Graph *graph) {
 static Status run_one(Graph *graph, const PassRow *row, const PassOptions *options, Stage *stage) {
     char point[64] = "pass:";
     strncat(point, row->name, sizeof point - 6);
-    if (!options->must_run && failpoint(point))
-        return error_raise(ST_INTERNAL, "failpoint %s", point);
+    if (!options->must_run && failpoint(point)) return error_raise(ST_INTERNAL, "failpoint %s", point);
     if (options->verify) TRY(verify(graph, row, row->in, "before"));
     const int before = node_count(graph);
     const int64_t start = clock_ns();
@@ -81,8 +77,7 @@ static Status run_one(Graph *graph, const PassRow *row, const PassOptions *optio
     graph_number(graph);
     if (row->out != STAGE_COUNT) *stage = row->out;
     if (changed && !pass_plans(row)) unschedule(graph);
-    if (options->verify)
-        TRY(verify(graph, row, *stage == STAGE_COUNT ? STAGE_capture : *stage, "after"));
+    if (options->verify) TRY(verify(graph, row, *stage == STAGE_COUNT ? STAGE_capture : *stage, "after"));
     if (changed)
         LOG(passes, INFO, "%s: %d -> %d nodes", row->name, before, graph->n_nodes);
     else
@@ -100,8 +95,7 @@ Status passes_check(const char *names) {
     return ST_OK;
 }
 
-static Status run_list(Graph *graph, const char *names, const PassOptions *options, Stage stage,
-                       int done) {
+static Status run_list(Graph *graph, const char *names, const PassOptions *options, Stage stage, int done) {
     for (const char *p = names; *p;) {
         const size_t length = strcspn(p, ",");
         const PassRow *const row = find(p, length);
@@ -120,8 +114,7 @@ static Status run_list(Graph *graph, const char *names, const PassOptions *optio
 Status passes_run(Graph *graph, const char *names, const PassOptions *options) {
     static const PassOptions defaults = {0};
     Status status = error_pending();
-    if (status == ST_OK)
-        status = run_list(graph, names, options ? options : &defaults, STAGE_COUNT, 0);
+    if (status == ST_OK) status = run_list(graph, names, options ? options : &defaults, STAGE_COUNT, 0);
     if (status == ST_OK || !graph->bail) return status;
     char message[sizeof error_slot()->message];
     memcpy(message, error_slot()->message, sizeof message);

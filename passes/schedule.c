@@ -59,9 +59,9 @@ static void chain_effects(Lower *l) {
 static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why) {
     if (l->refusals.n >= MAX_REFUSALS) return;
     const Node *const from = a->nodes.at[a->nodes.n - 1], *const to = b->nodes.at[0];
-    const char *const line = arena_printf(l->arena, "%s (%%%d) with %s (%%%d): %s", from->row->base,
-                                          from->outs[0].id - l->graph->inputs.n, to->row->base,
-                                          to->outs[0].id - l->graph->inputs.n, why);
+    const char *const line =
+        arena_printf(l->arena, "%s (%%%d) with %s (%%%d): %s", from->row->base, from->outs[0].id - l->graph->inputs.n,
+                     to->row->base, to->outs[0].id - l->graph->inputs.n, why);
     VEC_PUSH(l->arena, &l->refusals, line);
 }
 
@@ -107,8 +107,7 @@ static Cluster *merged(Lower *l, Cluster *a, Cluster *b) {
     Cluster *const both = ARENA_NEW(l->arena, Cluster);
     int i = 0, k = 0;
     while (i < a->nodes.n || k < b->nodes.n) {
-        const bool first =
-            k == b->nodes.n || (i < a->nodes.n && a->nodes.at[i]->id < b->nodes.at[k]->id);
+        const bool first = k == b->nodes.n || (i < a->nodes.n && a->nodes.at[i]->id < b->nodes.at[k]->id);
         Node *const node = first ? a->nodes.at[i++] : b->nodes.at[k++];
         VEC_PUSH(l->arena, &both->nodes, node);
     }
@@ -223,8 +222,7 @@ static void fuse_vertical(Lower *l) {
 }
 
 static bool same_elements(const Cluster *a, const Cluster *b) {
-    return is_loop(a) && is_loop(b) && a->full == b->full && a->kind != VAL_gemm &&
-           b->kind != VAL_gemm;
+    return is_loop(a) && is_loop(b) && a->full == b->full && a->kind != VAL_gemm && b->kind != VAL_gemm;
 }
 
 /* Readers of one large value; small ones (a bias, a table) save nothing. */
@@ -233,8 +231,7 @@ static void fuse_siblings(Lower *l) {
         const ValInfo *const info = &l->vals[v];
         if (!info->val || info->base != info->val) continue;
         for (int u = 1; u < info->users.n; u++) {
-            Cluster *const a = l->cluster[info->users.at[u - 1]], *const b =
-                                                                      l->cluster[info->users.at[u]];
+            Cluster *const a = l->cluster[info->users.at[u - 1]], *const b = l->cluster[info->users.at[u]];
             const int64_t numel = sym_hint(l->env, info->val->base.meta->numel);
             if (a == b || !same_elements(a, b) || numel * 2 < sym_hint(l->env, a->full)) continue;
             try_merge(l, a, b);
@@ -261,16 +258,13 @@ static int group_bufs(const Group *group) {
 
 static bool group_loops(const Group *group) {
     for (int i = 0; i < group->clusters.n; i++)
-        if (group->clusters.at[i]->kind != VAL_pointwise &&
-            group->clusters.at[i]->kind != VAL_reduction)
-            return false;
+        if (group->clusters.at[i]->kind != VAL_pointwise && group->clusters.at[i]->kind != VAL_reduction) return false;
     return group->clusters.n > 0;
 }
 
 /* b works on at most one element per row of a reduction in a. */
 static bool is_tail(const Lower *l, const Group *a, const Group *b) {
-    if (!group_loops(a) || !group_loops(b) || group_bufs(a) + group_bufs(b) > MAX_KERNEL_BUFS)
-        return false;
+    if (!group_loops(a) || !group_loops(b) || group_bufs(a) + group_bufs(b) > MAX_KERNEL_BUFS) return false;
     const Cluster *const rows = a->clusters.at[0], *const tail = b->clusters.at[0];
     return rows->kind == VAL_reduction && b->clusters.n == 1 &&
            sym_hint(l->env, tail->full) <= sym_hint(l->env, rows->outer);
@@ -282,9 +276,7 @@ static void fuse_tails(Lower *l) {
         Producers producers = {.l = l};
         node_each_input(node, add_producer, &producers);
         for (int i = 0; i < producers.nodes.n; i++) {
-            Group *const a = l->cluster[producers.nodes.at[i]]->group, *const b =
-                                                                           l->cluster[node->id]
-                                                                               ->group;
+            Group *const a = l->cluster[producers.nodes.at[i]]->group, *const b = l->cluster[node->id]->group;
             if (a != b && is_tail(l, a, b) && !closes_cycle(l, a, b)) append_group(l, a, b);
         }
     }
@@ -346,8 +338,7 @@ static void prepend_group(Lower *l, Group *to, Group *head) {
     to->clusters.at = NULL;
     to->clusters.n = to->clusters.room = 0;
     append_group(l, to, head);
-    for (int i = 0; i < rest.clusters.n; i++)
-        VEC_PUSH(l->arena, &to->clusters, rest.clusters.at[i]);
+    for (int i = 0; i < rest.clusters.n; i++) VEC_PUSH(l->arena, &to->clusters, rest.clusters.at[i]);
     to->independent = false;
 }
 
@@ -402,8 +393,7 @@ bool pass_schedule(Graph *graph, const PassOptions *options) {
     Lower *const l = lower_new(graph, options);
     look_at_graph(l);
     for (int i = 0; i < graph->inputs.n; i++)
-        val_info(l, graph->inputs.at[i])->slot =
-            new_slot(l, SLOT_input, i, graph->inputs.at[i]->base.meta);
+        val_info(l, graph->inputs.at[i])->slot = new_slot(l, SLOT_input, i, graph->inputs.at[i]->base.meta);
     l->scratch = arena_new();
     if (!l->scratch) bail(graph->bail, BAIL_memory, "scheduling");
     if (graph->bail) graph->bail->scratch = l->scratch;

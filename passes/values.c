@@ -17,14 +17,12 @@ static ValKind kind_of(const Lower *l, const Node *node) {
     default:
         break;
     }
-    bail(l->graph->bail, BAIL_unsupported, "%s must be decomposed before lowering",
-         node->row->name);
+    bail(l->graph->bail, BAIL_unsupported, "%s must be decomposed before lowering", node->row->name);
 }
 
-/* The strides of view `v` of a tensor whose sizes are of's and whose strides and offset are given.
- */
-static bool view_strides(Lower *l, const GVal *v, const Meta *of, int64_t offset,
-                         int64_t *out_offset, int64_t *strides) {
+/* The strides of view `v` of a tensor whose sizes are of's and whose strides and offset are given. */
+static bool view_strides(Lower *l, const GVal *v, const Meta *of, int64_t offset, int64_t *out_offset,
+                         int64_t *strides) {
     const Node *const node = v->def;
     Arg *const args = arena_copy(l->arena, node->args, sizeof(Arg) * (size_t)node->n_args);
     Val *const base = ARENA_NEW(l->arena, Val);
@@ -35,8 +33,7 @@ static bool view_strides(Lower *l, const GVal *v, const Meta *of, int64_t offset
             break;
         }
     MetaOut *const outs = ARENA_ARRAY(l->arena, MetaOut, max_i64(node->n_outs, MAX_OUTS));
-    MetaCall call = {
-        .row = node->row, .args = args, .env = l->env, .base_offset = offset, .out = outs};
+    MetaCall call = {.row = node->row, .args = args, .env = l->env, .base_offset = offset, .out = outs};
     call.n_out = node->n_outs;
     if (op_meta(&call) != ST_OK) return false;
     *out_offset = sym_add(l->env, offset, outs[v->index].offset);
@@ -52,8 +49,7 @@ static const GVal *view_argument(const Node *node) {
 
 /* Rows that name parts of self's memory by strides and offset. */
 static bool speaks_of_memory(const Node *node) {
-    return node->row->id == OP_view_scatter || node->row->id == OP_view_of ||
-           node->row->id == OP_as_strided;
+    return node->row->id == OP_view_scatter || node->row->id == OP_view_of || node->row->id == OP_as_strided;
 }
 
 static bool has_strides(const Meta *meta, const int64_t *strides) {
@@ -100,15 +96,12 @@ static bool is_dense(SymEnv *env, const Meta *meta) {
     return true;
 }
 
-bool keeps_layout(const Lower *l, const GVal *v) {
-    return has_strides(v->base.meta, val_info(l, v)->strides);
-}
+bool keeps_layout(const Lower *l, const GVal *v) { return has_strides(v->base.meta, val_info(l, v)->strides); }
 
 /* What they name is where the graph says only if self was not laid out anew. */
 static void check_memory(Lower *l, const Node *node) {
     if (!speaks_of_memory(node)) return;
-    if (!keeps_layout(l, view_argument(node)))
-        lower_bail(l, node, "a part of memory that is laid out anew");
+    if (!keeps_layout(l, view_argument(node))) lower_bail(l, node, "a part of memory that is laid out anew");
 }
 
 static void look_at_value(Lower *l, GVal *v) {
@@ -131,8 +124,8 @@ static bool has_body(const OpRow *row, const char *const *bodies, int n) {
     return false;
 }
 
-/* How many arguments, from the first on, give their sizes only: the nest never reads them. Of fresh values all do, of copies
- * and fills the tensor that takes them. */
+/* How many arguments, from the first on, give their sizes only: the nest never reads them. Of fresh values all do, of
+ * copies and fills the tensor that takes them. */
 static int unread_args(const Node *node) {
     static const char *const fresh[] = {"zeros", "ones", "full", "rand", "randn"};
     static const char *const into[] = {"copy", "fill"};
@@ -199,11 +192,9 @@ void look_at_graph(Lower *l) {
     }
     for (int i = 0; i < graph->outputs.n; i++) {
         const Output *const out = &graph->outputs.at[i];
-        if (out->value && out->kind != OUT_none)
-            val_info(l, val_info(l, out->value)->base)->visible = true;
+        if (out->value && out->kind != OUT_none) val_info(l, val_info(l, out->value)->base)->visible = true;
     }
-    for (int i = 0; i < graph->writes.n; i++)
-        val_info(l, val_info(l, graph->writes.at[i].value)->base)->visible = true;
+    for (int i = 0; i < graph->writes.n; i++) val_info(l, val_info(l, graph->writes.at[i].value)->base)->visible = true;
     see_checks(l);
 }
 
@@ -222,9 +213,7 @@ bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base) {
 }
 
 /* No dims: any and all then reduce none, the others all. */
-static bool reduces_none(const OpRow *row) {
-    return !strcmp(row->base, "any") || !strcmp(row->base, "all");
-}
+static bool reduces_none(const OpRow *row) { return !strcmp(row->base, "any") || !strcmp(row->base, "all"); }
 
 bool reduced_dims(const Node *node, bool *reduced) {
     if (node->args[0].kind != ARG_tensor) return false;
@@ -235,16 +224,13 @@ bool reduced_dims(const Node *node, bool *reduced) {
     memset(reduced, 0, sizeof(bool) * MAX_RANK);
     if (a && a->kind == ARG_ints) n = a->n;
     if (a && a->kind == ARG_ints && !n && reduces_none(node->row)) return true;
-    for (int i = 0; i < n; i++)
-        reduced[a->ints[i] < 0 ? a->ints[i] + input->rank : a->ints[i]] = input->rank > 0;
+    for (int i = 0; i < n; i++) reduced[a->ints[i] < 0 ? a->ints[i] + input->rank : a->ints[i]] = input->rank > 0;
     if (n) return true;
     if (a && a->kind == ARG_int) {
         if (input->rank) reduced[a->i < 0 ? a->i + input->rank : a->i] = true;
         return true;
     }
-    const int kept =
-        dim >= 0 ? 0
-                 : node->outs[0].base.meta->rank; /* mv, dot and whole reductions: the last dims */
+    const int kept = dim >= 0 ? 0 : node->outs[0].base.meta->rank; /* mv, dot and whole reductions: the last dims */
     for (int d = kept; d < input->rank; d++) reduced[d] = true;
     return true;
 }

@@ -80,8 +80,7 @@ static void want_all(Wanted *wanted, const Plan *plan, CompileInfo *info) {
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
         if (step->kind != STEP_kernel) continue;
-        for (int k = 0; k < step->kernel->n_nests; k++)
-            want(wanted, step->kernel, &step->kernel->nests[k], info);
+        for (int k = 0; k < step->kernel->n_nests; k++) want(wanted, step->kernel, &step->kernel->nests[k], info);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -94,8 +93,7 @@ static Status publish(const Wanted *wanted, LoadedCode *code) {
     modules = module;
     Status status = ST_OK;
     for (int i = 0; i < wanted->keys.n; i++)
-        if (!map_set(&functions, wanted->keys.at[i], loader_symbol(code, wanted->names.at[i])))
-            status = ST_MEMORY;
+        if (!map_set(&functions, wanted->keys.at[i], loader_symbol(code, wanted->names.at[i]))) status = ST_MEMORY;
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -132,8 +130,7 @@ int64_t code_stream_bytes(void) {
 /* Said once: everything still runs, but as loop programs, and nothing else shows it. */
 static Status llvm_is_absent(CompileInfo *info) {
     static atomic_bool said;
-    if (!atomic_exchange(&said, true))
-        LOG(compile, WARNING, "no code is generated: %s", llvm_module_reason());
+    if (!atomic_exchange(&said, true)) LOG(compile, WARNING, "no code is generated: %s", llvm_module_reason());
     return fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
 }
 
@@ -155,8 +152,7 @@ static Status generate(const Wanted *wanted, CompileInfo *info) {
     info->build_ns += result.times.build_ns;
     info->optimise_ns += result.times.passes_ns;
     info->emit_ns += result.times.emit_ns;
-    if (status != ST_OK)
-        return fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
+    if (status != ST_OK) return fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
     const Status loaded = load(wanted, &result, info);
     llvm->free_bytes(result.object);
     if (loaded == ST_OK) info->generated += wanted->nests.n;

@@ -11,9 +11,7 @@
 #include "runtime/code_cache.h"
 #include "runtime/llvm_module.h"
 
-static void arena_bail(void *context) {
-    bail(context, BAIL_memory, "out of memory while compiling");
-}
+static void arena_bail(void *context) { bail(context, BAIL_memory, "out of memory while compiling"); }
 
 static void note(CompileInfo *info, BailCode code, const char *text) {
     info->failure = code;
@@ -58,8 +56,7 @@ Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, 
     return status;
 }
 
-Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context,
-                       CompileInfo *info) {
+Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info) {
     Bail exit;
     const Status status = compile_exit(graph, step, context, &exit);
     if (exit.code == BAIL_none) return settle(status, info);
@@ -102,8 +99,7 @@ static void note_refusals(CompileInfo *info, Plan *plan) {
     if (info->refusals) text_puts(&text, info->refusals);
     for (int i = 0; i < plan->n_refusals; i++) {
         bool said = false;
-        for (int k = i - 1; k >= 0 && k > i - 8 && !said; k--)
-            said = !strcmp(plan->refusals[k], plan->refusals[i]);
+        for (int k = i - 1; k >= 0 && k > i - 8 && !said; k--) said = !strcmp(plan->refusals[k], plan->refusals[i]);
         if (!said) text_printf(&text, "%s\n", plan->refusals[i]);
     }
     mem_free(info->refusals);
@@ -150,8 +146,7 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     return settle(executable_new(plan, false, interpreted ? NULL : find_code, plan, out), info);
 }
 
-Status compile_graph(Graph *graph, const PassOptions *options, Executable **out,
-                     CompileInfo *info) {
+Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {
     PassRun job = {.graph = graph, .passes = COMPILE_PASSES, .options = options, .info = info};
     TRY(compile_guarded(graph, run_passes, &job, info));
     return compile_plan(graph->plan, info, out);
@@ -183,16 +178,13 @@ static const StageRow stages[] = {
     {"asm", COMPILE_PASSES, TEXT_asm},
 };
 
-const char *compile_stage_name(int i) {
-    return i >= 0 && i < COUNT_OF(stages) ? stages[i].name : NULL;
-}
+const char *compile_stage_name(int i) { return i >= 0 && i < COUNT_OF(stages) ? stages[i].name : NULL; }
 
 static const StageRow *find_stage(const char *name) {
     for (int i = 0; i < COUNT_OF(stages); i++)
         if (!strcmp(stages[i].name, name)) return &stages[i];
     Text list = {0};
-    for (int i = 0; i < COUNT_OF(stages); i++)
-        text_printf(&list, "%s%s", i ? ", " : "", stages[i].name);
+    for (int i = 0; i < COUNT_OF(stages); i++) text_printf(&list, "%s%s", i ? ", " : "", stages[i].name);
     error_raise(ST_ARGUMENT, "stage '%s' is unknown; stages: %s", name, text_str(&list));
     text_free(&list);
     return NULL;
@@ -256,8 +248,7 @@ static Status print_stage(void *context) {
     const StageText *const job = context;
     if (*job->row->passes) TRY(passes_run(job->graph, job->row->passes, NULL));
     if (!strcmp(job->row->name, "backward")) {
-        text_puts(job->text,
-                  "# no backward of its own: gradients do not flow out of this segment\n");
+        text_puts(job->text, "# no backward of its own: gradients do not flow out of this segment\n");
         return ST_OK;
     }
     if (job->row->kind == TEXT_graph) {

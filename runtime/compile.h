@@ -20,8 +20,7 @@ typedef struct CompileInfo {
     int64_t build_ns, optimise_ns, emit_ns; /* the parts of codegen_ns inside LLVM */
     PassTime pass_times[MAX_PASS_TIMES];
     int n_pass_times;
-    Plan *plans
-        [MAX_PLANS]; /* forward and backward where split; they live as long as the graph's arena */
+    Plan *plans[MAX_PLANS]; /* forward and backward where split; they live as long as the graph's arena */
     int n_plans;
     int kernels, nests;    /* entries of the call sequence; distinct loop nests in them */
     int generated, reused; /* nests compiled now; nests whose code was there already */
@@ -47,8 +46,7 @@ Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, 
 Bail *compile_disarm(Graph *graph);
 void compile_arm(Graph *graph, Bail *exit);
 /* The same for compiling: bails and raised errors end up in info, and nothing stays pending. */
-Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context,
-                       CompileInfo *info);
+Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info);
 
 /* The passes that every captured graph goes through, as passes_run takes them. */
 #define GRAPH_PASSES   "functionalize,joint,decompose,fold,cse,dce,reinplace"

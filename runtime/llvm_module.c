@@ -24,8 +24,7 @@ static Status compile(const CodegenRequest *request, CodegenResult *result) {
     CodegenRequest asked = *request;
     asked.failpoint = failpoint;
     const Status status = inner->compile(&asked, result);
-    return status == ST_OK ? ST_OK
-                           : error_raise(status, "compiling with LLVM: %s", result->message);
+    return status == ST_OK ? ST_OK : error_raise(status, "compiling with LLVM: %s", result->message);
 }
 
 static void find_path(char *path, size_t room) {
@@ -65,8 +64,7 @@ static void open_module(void) {
     }
     const LlvmModuleTable *table = dlsym(handle, LLVM_MODULE_SYMBOL);
     if (!table || table->version != LLVM_MODULE_VERSION) {
-        because("%s: version %u, this library wants %u", path, table ? table->version : 0,
-                LLVM_MODULE_VERSION);
+        because("%s: version %u, this library wants %u", path, table ? table->version : 0, LLVM_MODULE_VERSION);
         dlclose(handle);
         return;
     }

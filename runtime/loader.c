@@ -67,14 +67,12 @@ static bool is_ours(const Elf64_Ehdr *h) {
 }
 
 static Status read_sections(Object *o) {
-    if (o->bytes < sizeof(Elf64_Ehdr) || o->bytes > MAX_OBJECT)
-        return refuse("the object is truncated");
+    if (o->bytes < sizeof(Elf64_Ehdr) || o->bytes > MAX_OBJECT) return refuse("the object is truncated");
     o->header = (const Elf64_Ehdr *)o->at;
     if (!is_ours(o->header)) return refuse("not a relocatable x86-64 object");
     o->n_sections = o->header->e_shnum;
     const size_t bytes = sizeof(Elf64_Shdr) * (size_t)o->n_sections;
-    if (o->n_sections == 0 || !inside(o, o->header->e_shoff, bytes))
-        return refuse("the section table is truncated");
+    if (o->n_sections == 0 || !inside(o, o->header->e_shoff, bytes)) return refuse("the section table is truncated");
     o->sections = mem_alloc(bytes);
     o->place = mem_alloc(sizeof(size_t) * (size_t)o->n_sections);
     if (!o->sections || !o->place) return ST_MEMORY;
@@ -82,8 +80,7 @@ static Status read_sections(Object *o) {
     for (int i = 0; i < o->n_sections; i++) {
         const Elf64_Shdr *s = &o->sections[i];
         o->place[i] = NOWHERE;
-        if (s->sh_type != SHT_NOBITS && s->sh_type != SHT_NULL &&
-            !inside(o, s->sh_offset, s->sh_size))
+        if (s->sh_type != SHT_NOBITS && s->sh_type != SHT_NULL && !inside(o, s->sh_offset, s->sh_size))
             return refuse("a section is truncated");
     }
     return ST_OK;
@@ -96,8 +93,7 @@ static Status read_symbols(Object *o) {
     if (o->symtab->sh_entsize != sizeof(Elf64_Sym) || o->symtab->sh_link >= (uint32_t)o->n_sections)
         return refuse("the symbol table is damaged");
     const Elf64_Shdr *names = &o->sections[o->symtab->sh_link];
-    if (names->sh_type != SHT_STRTAB || names->sh_size == 0)
-        return refuse("the symbol table has no names");
+    if (names->sh_type != SHT_STRTAB || names->sh_size == 0) return refuse("the symbol table has no names");
     o->strings = (const char *)o->at + names->sh_offset;
     o->strings_bytes = names->sh_size;
     if (o->strings[o->strings_bytes - 1] != 0) return refuse("the symbol names are not terminated");
@@ -117,8 +113,7 @@ static Status place_sections(Object *o, bool code, size_t *at) {
         if (!is_loaded(s) || ((s->sh_flags & SHF_EXECINSTR) != 0) != code) continue;
         if (s->sh_flags & (SHF_WRITE | SHF_TLS)) return refuse("the object has writable data");
         const uint64_t align = s->sh_addralign ? s->sh_addralign : 1;
-        if ((align & (align - 1)) || align > 4096)
-            return refuse("a section has a strange alignment");
+        if ((align & (align - 1)) || align > 4096) return refuse("a section has a strange alignment");
         if (s->sh_size > MAX_OBJECT) return refuse("a section is too large");
         *at = (size_t)round_up((int64_t)*at, (int64_t)align);
         o->place[i] = *at;
@@ -150,8 +145,7 @@ static Status map_sections(Object *o) {
     code->bytes = bytes;
     for (int i = 0; i < o->n_sections; i++)
         if (o->place[i] != NOWHERE && o->sections[i].sh_type == SHT_PROGBITS)
-            memcpy(code->base + o->place[i], o->at + o->sections[i].sh_offset,
-                   o->sections[i].sh_size);
+            memcpy(code->base + o->place[i], o->at + o->sections[i].sh_offset, o->sections[i].sh_size);
     return ST_OK;
 }
 
@@ -191,8 +185,7 @@ static Status symbol_address(const Object *o, size_t i, uint64_t *address) {
     if (symbol.st_shndx == SHN_UNDEF) return import(o, symbol_name(o, &symbol), address);
     if (symbol.st_shndx >= o->n_sections || o->place[symbol.st_shndx] == NOWHERE)
         return refuse("a relocation names a section that is not loaded");
-    if (symbol.st_value > o->sections[symbol.st_shndx].sh_size)
-        return refuse("a symbol lies outside its section");
+    if (symbol.st_value > o->sections[symbol.st_shndx].sh_size) return refuse("a symbol lies outside its section");
     *address = (uint64_t)(o->code->base + o->place[symbol.st_shndx]) + symbol.st_value;
     return ST_OK;
 }
@@ -210,12 +203,10 @@ static int field_bytes(uint32_t type) {
     }
 }
 
-static Status relocate(const Object *o, const Elf64_Shdr *target, size_t place,
-                       const Elf64_Rela *rela) {
+static Status relocate(const Object *o, const Elf64_Shdr *target, size_t place, const Elf64_Rela *rela) {
     const uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
     const int bytes = field_bytes(type);
-    if (bytes == 0)
-        return error_raise(ST_UNSUPPORTED, "loading code: relocation type %u is not known", type);
+    if (bytes == 0) return error_raise(ST_UNSUPPORTED, "loading code: relocation type %u is not known", type);
     if (rela->r_offset > target->sh_size || target->sh_size - rela->r_offset < (uint64_t)bytes)
         return refuse("a relocation lies outside its section");
     uint64_t value = 0;
@@ -223,8 +214,7 @@ static Status relocate(const Object *o, const Elf64_Shdr *target, size_t place,
     uint8_t *const field = o->code->base + place + rela->r_offset;
     value += (uint64_t)rela->r_addend;
     if (type != R_X86_64_64) value -= (uint64_t)field;
-    if (bytes == 4 && (int64_t)value != (int32_t)value)
-        return refuse("a relocation does not reach");
+    if (bytes == 4 && (int64_t)value != (int32_t)value) return refuse("a relocation does not reach");
     memcpy(field, &value, (size_t)bytes);
     return ST_OK;
 }
@@ -233,8 +223,7 @@ static Status relocate_section(const Object *o, const Elf64_Shdr *s) {
     if (s->sh_info >= (uint32_t)o->n_sections) return refuse("a relocation section is damaged");
     const size_t place = o->place[s->sh_info];
     if (place == NOWHERE) return ST_OK; /* of a section that is not loaded */
-    if (s->sh_type == SHT_REL || s->sh_entsize != sizeof(Elf64_Rela))
-        return refuse("relocations without addends");
+    if (s->sh_type == SHT_REL || s->sh_entsize != sizeof(Elf64_Rela)) return refuse("relocations without addends");
     for (size_t i = 0; i < s->sh_size / sizeof(Elf64_Rela); i++) {
         Elf64_Rela rela;
         memcpy(&rela, o->at + s->sh_offset + i * sizeof rela, sizeof rela);
@@ -252,9 +241,8 @@ static Status relocate_all(const Object *o) {
 }
 
 static bool is_exported(const Object *o, const Elf64_Sym *symbol) {
-    return ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL &&
-           ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
-           symbol->st_shndx < o->n_sections && o->place[symbol->st_shndx] != NOWHERE &&
+    return ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+           symbol->st_shndx != SHN_UNDEF && symbol->st_shndx < o->n_sections && o->place[symbol->st_shndx] != NOWHERE &&
            (o->sections[symbol->st_shndx].sh_flags & SHF_EXECINSTR) &&
            symbol->st_value < o->sections[symbol->st_shndx].sh_size;
 }
@@ -296,8 +284,7 @@ static Status load(Object *o) {
 }
 
 Status loader_load(const void *object, size_t bytes, LoadedCode **out, BailCode *why) {
-    Object o = {
-        .at = object, .bytes = bytes, .code = mem_zero(sizeof(LoadedCode)), .why = BAIL_load};
+    Object o = {.at = object, .bytes = bytes, .code = mem_zero(sizeof(LoadedCode)), .why = BAIL_load};
     const Status status = o.code ? load(&o) : ST_MEMORY;
     if (why) *why = status == ST_OK ? BAIL_none : o.why;
     mem_free(o.sections);

@@ -11,7 +11,8 @@
 
 typedef struct LoadedCode LoadedCode;
 
-/* Copies what it needs; `object` may go afterwards. Failpoints: load, exec_memory. *why, which may be NULL: of a failure. */
+/* Copies what it needs; `object` may go afterwards. Failpoints: load, exec_memory. *why, which may be NULL: of a
+ * failure. */
 Status loader_load(const void *object, size_t bytes, LoadedCode **out, BailCode *why);
 void *loader_symbol(const LoadedCode *code, const char *name); /* an exported function, or NULL */
 size_t loader_bytes(const LoadedCode *code);                   /* mapped */

@@ -54,10 +54,8 @@ static sn_status clamp_backward(sn_frame *f) {
 }
 
 static sn_status loss(sn_frame *f) {
-    static const sn_custom clamp = {.size = sizeof clamp,
-                                    .name = "clamp_scale",
-                                    .forward = clamp_forward,
-                                    .backward = clamp_backward};
+    static const sn_custom clamp = {
+        .size = sizeof clamp, .name = "clamp_scale", .forward = clamp_forward, .backward = clamp_backward};
     sn_tensor *h = swish(sn_in(f, 0), 1.5), *y;
     sn_custom_call(&clamp, sn_closure(f), &h, 1, &y, 1);
     return sn_out(f, 0, sn_sum(y));
@@ -71,20 +69,18 @@ static sn_status gradient(sn_function *fn, sn_tensor *x, float *to) {
 
 void sample_work(SampleWork *work) {
     static Clamp c = {-1, 1, 0.5};
-    swish_op = sn_op_register(SN_OP_DESC(.schema = "my::swish(Tensor x, float beta=1.0) -> Tensor",
-                                         .flags = SN_OP_PURE, .meta = swish_meta, .cpu = swish_cpu,
-                                         .derivative = swish_derivative, .saves = "x, result"));
+    swish_op = sn_op_register(SN_OP_DESC(.schema = "my::swish(Tensor x, float beta=1.0) -> Tensor", .flags = SN_OP_PURE,
+                                         .meta = swish_meta, .cpu = swish_cpu, .derivative = swish_derivative,
+                                         .saves = "x, result"));
     sn_tensor *x = sn_requires_grad_(sn_randn(SN_INTS(LENGTH), SN_F32), true);
-    *work = (SampleWork){
-        .kind = SAMPLE_BACKWARD, .body = loss, .closure = &c, .in = {x}, .n_in = 1, .n_out = 1};
+    *work = (SampleWork){.kind = SAMPLE_BACKWARD, .body = loss, .closure = &c, .in = {x}, .n_in = 1, .n_out = 1};
 }
 
 int main(void) {
     SampleWork work;
     sample_work(&work);
     sn_tensor *x = work.in[0];
-    sn_function *eager =
-        sn_compile(work.body, work.closure, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_function *eager = sn_compile(work.body, work.closure, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
     sn_function *fast = sn_compile(work.body, work.closure, SN_COMPILE_OPTIONS(.name = "loss"));
     float want[LENGTH] = {0}, got[LENGTH] = {0};
     gradient(eager, x, want);

@@ -102,8 +102,7 @@ static void model_free(Model *m) {
 void sample_work(SampleWork *work) {
     static Data d;
     static Model m;
-    *work =
-        (SampleWork){.kind = SAMPLE_STEP, .body = train_step, .closure = &m, .n_in = 2, .n_out = 1};
+    *work = (SampleWork){.kind = SAMPLE_STEP, .body = train_step, .closure = &m, .n_in = 2, .n_out = 1};
     if (!load(&d)) return;
     model_new(&m);
     batch_at(&d, 0, work->in);
@@ -147,10 +146,8 @@ static bool run(sn_compile_mode mode, const Data *d, int steps, Result *r) {
     Model m;
     model_new(&m);
     r->losses = calloc((size_t)steps, sizeof *r->losses);
-    sn_function *step =
-        sn_compile(train_step, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "train"));
-    sn_function *count =
-        sn_compile(count_right, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "test"));
+    sn_function *step = sn_compile(train_step, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "train"));
+    sn_function *count = sn_compile(count_right, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "test"));
     train(step, d, steps, r);
     r->accuracy = test(count, d);
     read_params(&m, r->params);
@@ -185,30 +182,27 @@ static void print_json(const Result *e, const Result *c, int64_t differing, int6
            "\"kernels_per_step\": %lld, "
            "\"eager_ms_per_step\": %.4f, \"compiled_ms_per_step\": %.4f, \"compile_ms\": %.3f, "
            "\"compiled_share\": %.4f, \"digest\": \"%016llx\"}\n",
-           c->accuracy, (long long)differing, (long long)compared, (long long)s->kernels,
-           e->step_ms, c->step_ms, (double)(s->passes_ns + s->codegen_ns) * 1e-6, c->share,
-           (unsigned long long)digest(c->params));
+           c->accuracy, (long long)differing, (long long)compared, (long long)s->kernels, e->step_ms, c->step_ms,
+           (double)(s->passes_ns + s->codegen_ns) * 1e-6, c->share, (unsigned long long)digest(c->params));
 }
 
-static void print_text(const Result *e, const Result *c, int steps, int64_t differing,
-                       int64_t compared) {
+static void print_text(const Result *e, const Result *c, int steps, int64_t differing, int64_t compared) {
     const sn_stats *s = &c->stats;
     printf("%-8s %-12s %-12s\n", "step", "eager loss", "compiled loss");
     for (int i = 0; i<steps; i += steps> 10 ? steps / 10 : 1)
         printf("%-8d %-12.6f %-12.6f\n", i, (double)e->losses[i], (double)c->losses[i]);
-    printf("test accuracy            eager %.2f %%, compiled %.2f %%\n", 100 * e->accuracy,
-           100 * c->accuracy);
-    printf("values that differ       %lld of %lld (parameters and every loss, to the last bit)\n",
-           (long long)differing, (long long)compared);
-    printf("kernels per step         %lld in %lld graph%s\n", (long long)s->kernels,
-           (long long)s->graphs, s->graphs == 1 ? "" : "s");
-    printf("time per step            eager %.3f ms, compiled %.3f ms (%.2f times)\n", e->step_ms,
-           c->step_ms, e->step_ms / c->step_ms);
-    printf("compile time             trace %.2f ms, passes %.2f ms, code %.2f ms\n",
-           (double)s->trace_ns * 1e-6, (double)s->passes_ns * 1e-6, (double)s->codegen_ns * 1e-6);
+    printf("test accuracy            eager %.2f %%, compiled %.2f %%\n", 100 * e->accuracy, 100 * c->accuracy);
+    printf("values that differ       %lld of %lld (parameters and every loss, to the last bit)\n", (long long)differing,
+           (long long)compared);
+    printf("kernels per step         %lld in %lld graph%s\n", (long long)s->kernels, (long long)s->graphs,
+           s->graphs == 1 ? "" : "s");
+    printf("time per step            eager %.3f ms, compiled %.3f ms (%.2f times)\n", e->step_ms, c->step_ms,
+           e->step_ms / c->step_ms);
+    printf("compile time             trace %.2f ms, passes %.2f ms, code %.2f ms\n", (double)s->trace_ns * 1e-6,
+           (double)s->passes_ns * 1e-6, (double)s->codegen_ns * 1e-6);
     printf("compiled share           %.3f of all ops after the first call\n", c->share);
-    printf("digest of the parameters eager %016llx, compiled %016llx\n",
-           (unsigned long long)digest(e->params), (unsigned long long)digest(c->params));
+    printf("digest of the parameters eager %016llx, compiled %016llx\n", (unsigned long long)digest(e->params),
+           (unsigned long long)digest(c->params));
 }
 
 /* A number of steps and nothing else; 0: it is none. */
@@ -237,8 +231,7 @@ int main(int argc, char **argv) {
     }
     static Result eager, compiled;
     Data data = {0};
-    if (load(&data) && run(SN_COMPILE_EAGER, &data, steps, &eager) &&
-        run(SN_COMPILE_VERIFY, &data, steps, &compiled)) {
+    if (load(&data) && run(SN_COMPILE_EAGER, &data, steps, &eager) && run(SN_COMPILE_VERIFY, &data, steps, &compiled)) {
         const int64_t differing = count_differing(eager.losses, compiled.losses, steps) +
                                   count_differing(eager.params, compiled.params, PARAMS);
         if (json)

@@ -31,9 +31,7 @@ static sn_tensor *input(int i) {
     return i % 10 ? a : sn_mul_scalar(a, sn_float(100));
 }
 
-void sample_work(SampleWork *work) {
-    *work = (SampleWork){.body = newton, .in = {input(0)}, .n_in = 1, .n_out = 1};
-}
+void sample_work(SampleWork *work) { *work = (SampleWork){.body = newton, .in = {input(0)}, .n_in = 1, .n_out = 1}; }
 
 static int64_t compare(sn_function *eager, sn_function *fast, int i) {
     float want[LENGTH] = {0}, got[LENGTH] = {0};
@@ -50,8 +48,7 @@ static int64_t compare(sn_function *eager, sn_function *fast, int i) {
 int main(int argc, char **argv) {
     const bool json = argc > 1 && !strcmp(argv[1], "--json");
     if (argc > 1 + json) {
-        fprintf(stderr, "newton: unexpected '%s'; arguments: %s\n", argv[1 + json],
-                sample_arguments);
+        fprintf(stderr, "newton: unexpected '%s'; arguments: %s\n", argv[1 + json], sample_arguments);
         return 2;
     }
     sn_function *eager = sn_compile(newton, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
@@ -69,13 +66,12 @@ int main(int argc, char **argv) {
     if (json)
         printf("{\"inputs\": %d, \"differing_values\": %lld, \"graphs\": %lld, \"breaks\": %lld, "
                "\"compiles_after_warmup\": %lld, \"compiled_share\": %.4f}\n",
-               INPUTS, (long long)differing, (long long)end.graphs, (long long)end.breaks,
-               (long long)after, share);
+               INPUTS, (long long)differing, (long long)end.graphs, (long long)end.breaks, (long long)after, share);
     else
         printf("%d inputs of %d numbers: %lld values differ; %lld graphs, %lld breaks, %lld "
                "compiles after warm-up, compiled share %.4f\n",
-               INPUTS, LENGTH, (long long)differing, (long long)end.graphs, (long long)end.breaks,
-               (long long)after, share);
+               INPUTS, LENGTH, (long long)differing, (long long)end.graphs, (long long)end.breaks, (long long)after,
+               share);
     if (differing && !sn_check()) sn_fail(SN_ERR_INTERNAL, "compiled and eager differ");
     sn_function_free(fast);
     sn_function_free(eager);

@@ -1,6 +1,6 @@
 /* check_layers.c: every #include "..." line of the tree against the table of layers (design section 2). A file's folder
- * has the layer of the longest prefix that matches; it may include the prefixes that its row lists. <sinter/...> counts as
- * frontend/sinter/. Usage: check_layers ROOT. Prints "file:line: why", exits 1 if there was one. */
+ * has the layer of the longest prefix that matches; it may include the prefixes that its row lists. <sinter/...> counts
+ * as frontend/sinter/. Usage: check_layers ROOT. Prints "file:line: why", exits 1 if there was one. */
 #define _XOPEN_SOURCE 700
 #include <dirent.h>
 #include <stdbool.h>
@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 
 typedef struct Layer {
-    const char *folder,
-        *may; /* `may`: prefixes separated by spaces; a folder may always include itself */
+    const char *folder, *may; /* `may`: prefixes separated by spaces; a folder may always include itself */
 } Layer;
 
 static const Layer layers[] = {
@@ -19,8 +18,7 @@ static const Layer layers[] = {
     {"kernels/", "runtime/base/ ir/dtype.h ir/dtype.def ir/scalar.def"},
     {"passes/", "runtime/base/ ir/"},
     {"codegen/", "runtime/base/ ir/"},
-    {"codegen/llvm/",
-     "runtime/base/ ir/ codegen/codegen.h kernels/bitcode.h kernels/kernels.h kernels/levels.h"},
+    {"codegen/llvm/", "runtime/base/ ir/ codegen/codegen.h kernels/bitcode.h kernels/kernels.h kernels/levels.h"},
     /* the public headers declare what the runtime implements */
     {"runtime/", "runtime/base/ ir/ kernels/ passes/passes.h passes/rules/ frontend/sinter/ "
                  "codegen/codegen.h codegen/block/"},
@@ -37,20 +35,16 @@ static const Layer layers[] = {
 };
 
 /* The only files that may name LLVM or the CUDA driver. */
-static const Layer foreign[] = {
-    {"llvm-c/", "codegen/llvm/"}, {"cuda", "runtime/cuda/"}, {"nvrtc", "runtime/cuda/"}};
+static const Layer foreign[] = {{"llvm-c/", "codegen/llvm/"}, {"cuda", "runtime/cuda/"}, {"nvrtc", "runtime/cuda/"}};
 
 static int problems;
 
-static bool starts(const char *text, const char *prefix) {
-    return !strncmp(text, prefix, strlen(prefix));
-}
+static bool starts(const char *text, const char *prefix) { return !strncmp(text, prefix, strlen(prefix)); }
 
 static const Layer *layer_of(const char *path) {
     const Layer *best = NULL;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        if (starts(path, layers[i].folder) &&
-            (!best || strlen(layers[i].folder) > strlen(best->folder)))
+        if (starts(path, layers[i].folder) && (!best || strlen(layers[i].folder) > strlen(best->folder)))
             best = &layers[i];
     return best;
 }
@@ -72,14 +66,12 @@ static void complain(const char *path, int line, const char *included, const cha
 
 static void check_include(const char *path, int line, const char *included) {
     char target[512];
-    snprintf(target, sizeof target, "%s%s", starts(included, "sinter/") ? "frontend/" : "",
-             included);
+    snprintf(target, sizeof target, "%s%s", starts(included, "sinter/") ? "frontend/" : "", included);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (starts(included, foreign[i].folder) && !starts(path, foreign[i].may))
             complain(path, line, included, "not here");
     const Layer *const layer = layer_of(path);
-    if (!layer || !strchr(target, '/') || !layer_of(target))
-        return; /* system headers, generated files */
+    if (!layer || !strchr(target, '/') || !layer_of(target)) return; /* system headers, generated files */
     if (!allowed(layer, target)) complain(path, line, included, "not in the table of layers");
 }
 

@@ -1,12 +1,13 @@
-/* check_sizes.c: no file above 1,000 lines, no function above 100 (style). A function of the house format begins at a
- * line in the first column that ends in "{" and holds a "(", and ends at the next line that is "}". Usage: check_sizes ROOT. */
+/* check_sizes.c: no file above 1,000 lines, no function above 100, no line above 120 (style). A function of the house
+ * format begins at a line in the first column that ends in "{" and holds a "(", and ends at the next line that is "}".
+ * Usage: check_sizes ROOT. */
 #define _GNU_SOURCE
 #include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_LINES = 1000, FUNCTION_LINES = 100 };
+enum { FILE_LINES = 1000, FUNCTION_LINES = 100, LINE_COLUMNS = 120 };
 
 static int problems;
 
@@ -15,15 +16,21 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && !strcmp(text + n - m, end);
 }
 
-static bool opens_body(const char *line) {
-    return strchr("# \t/*}\n", line[0]) == NULL && ends_with(line, "{\n");
-}
+static bool opens_body(const char *line) { return strchr("# \t/*}\n", line[0]) == NULL && ends_with(line, "{\n"); }
 
 static void check_function(const char *path, const char *head, int first, int last) {
     const int lines = last - first + 1;
     if (lines <= FUNCTION_LINES || !strchr(head, '(')) return;
-    printf("%s:%d: a function of %d lines (at most %d): %s", path, first, lines, FUNCTION_LINES,
-           head);
+    printf("%s:%d: a function of %d lines (at most %d): %s", path, first, lines, FUNCTION_LINES, head);
+    problems++;
+}
+
+/* Columns, not bytes: the tail of a UTF-8 character takes none. */
+static void check_line(const char *path, int line, const char *text) {
+    int columns = 0;
+    for (const char *p = text; *p && *p != '\n'; p++) columns += (*p & 0xc0) != 0x80;
+    if (columns <= LINE_COLUMNS) return;
+    printf("%s:%d: %d columns (at most %d)\n", path, line, columns, LINE_COLUMNS);
     problems++;
 }
 
@@ -34,12 +41,12 @@ static void check_file(const char *path) {
     int line = 0, start = 0, signature = 0;
     while (fgets(text, sizeof text, file)) {
         line++;
+        check_line(path, line, text);
         if (strchr("# \t/*}\n", text[0]) == NULL && !start && strchr(text, '(')) {
             memcpy(head, text, sizeof head); /* a signature may take several lines */
             signature = line;
         }
-        if (!start && ends_with(text, "{\n") &&
-            (opens_body(text) || (signature && line - signature < 6)))
+        if (!start && ends_with(text, "{\n") && (opens_body(text) || (signature && line - signature < 6)))
             start = strchr(text, '(') || !signature ? line : signature;
         if (start && !strcmp(text, "}\n")) {
             check_function(path, head, start, line);
@@ -58,9 +65,8 @@ static void check_file(const char *path) {
 static int visit(const char *path, const struct stat *info, int type, struct FTW *ftw) {
     (void)info;
     const char *const name = path + ftw->base;
-    if (type == FTW_D && ftw->level > 0 && (name[0] == '.' || !strncmp(name, "build", 5)))
-        return FTW_SKIP_SUBTREE;
-    if (type == FTW_F && (ends_with(name, ".c") || ends_with(name, ".h"))) check_file(path);
+    if (type == FTW_D && ftw->level > 0 && (name[0] == '.' || !strncmp(name, "build", 5))) return FTW_SKIP_SUBTREE;
+    if (type == FTW_F && (ends_with(name, ".c") || ends_with(name, ".h") || ends_with(name, ".def"))) check_file(path);
     return FTW_CONTINUE;
 }
 

@@ -43,7 +43,7 @@ typedef struct BlockStep {
     int16_t out, a, b, c; /* slots, -1: none */
     int16_t access;       /* load, gather, index, store */
     int16_t number;       /* param: which; reduce: which state; gather: the nest's instruction */
-    int16_t direct; /* prim, cast: the access of a store that this step writes itself when the place
+    int16_t direct;       /* prim, cast: the access of a store that this step writes itself when the place
                        allows, -1 */
     union {
         double f;
@@ -99,8 +99,7 @@ struct BlockProgram {
     int64_t extent[MAX_LOOP_DIMS];
     bool has_params; /* some int is a parameter */
     int32_t n_phases, n_steps, n_accesses, n_slots, n_reductions, n_init;
-    int32_t steps, accesses, slots,
-        phases; /* byte offsets; the first n_init steps fill the uniform values */
+    int32_t steps, accesses, slots, phases; /* byte offsets; the first n_init steps fill the uniform values */
     int64_t scratch_bytes;
     BlockFastPath fast;
 };
@@ -122,7 +121,6 @@ static inline const BlockPhase *block_phases(const BlockProgram *p, int variant)
  * block_fast_constants, each a block of fast->n elements (rounded up to 64 bytes) from `offset` on;
  * it returns the bytes they take, program NULL: only measures. */
 void block_fast_plan(const Nest *nest, const Buf *bufs, BlockFastPath *fast);
-size_t block_fast_constants(const Nest *nest, BlockFastPath *fast, size_t offset,
-                            BlockProgram *program);
+size_t block_fast_constants(const Nest *nest, BlockFastPath *fast, size_t offset, BlockProgram *program);
 
 #endif

@@ -65,13 +65,8 @@ static int16_t access_of(Emitter *e, int number) {
 
 static void expand(Emitter *e, int number) {
     const SType type = (SType)e->nest->insts[number].type;
-    BlockStep step = {.op = BO_expand,
-                      .type = (uint8_t)type,
-                      .wide = true,
-                      .b = -1,
-                      .c = -1,
-                      .access = -1,
-                      .direct = -1};
+    BlockStep step = {
+        .op = BO_expand, .type = (uint8_t)type, .wide = true, .b = -1, .c = -1, .access = -1, .direct = -1};
     step.a = e->fixed[number];
     step.out = e->expanded[number] = fixed_slot(e, type);
     VEC_PUSH(e->arena, &e->head, step);
@@ -88,17 +83,12 @@ static int16_t operand(Emitter *e, int number, bool for_wide) {
 }
 
 static BlockStep step_of(Emitter *e, int number, bool wide) {
-    static const uint8_t ops[] = {
-        [LI_const] = BO_const, [LI_param] = BO_param,   [LI_index] = BO_index,
-        [LI_load] = BO_load,   [LI_gather] = BO_gather, [LI_prim] = BO_prim,
-        [LI_cast] = BO_cast,   [LI_reduce] = BO_reduce, [LI_store] = BO_store};
+    static const uint8_t ops[] = {[LI_const] = BO_const, [LI_param] = BO_param,   [LI_index] = BO_index,
+                                  [LI_load] = BO_load,   [LI_gather] = BO_gather, [LI_prim] = BO_prim,
+                                  [LI_cast] = BO_cast,   [LI_reduce] = BO_reduce, [LI_store] = BO_store};
     const Inst *const inst = &e->nest->insts[number];
-    BlockStep step = {.op = ops[inst->op],
-                      .type = inst->type,
-                      .prim = inst->prim,
-                      .wide = wide,
-                      .direct = -1,
-                      .out = -1};
+    BlockStep step = {
+        .op = ops[inst->op], .type = inst->type, .prim = inst->prim, .wide = wide, .direct = -1, .out = -1};
     step.a = operand(e, inst->a, wide);
     step.b = operand(e, inst->b, wide);
     step.c = operand(e, inst->c, wide);
@@ -118,8 +108,7 @@ static void emit_wide(Emitter *e, int number, bool again) {
     const int16_t operands[3] = {inst->a, inst->b, inst->c};
     if (e->wide[number] >= 0) return;
     for (int i = 0; again && i < 3; i++)
-        if (operands[i] >= 0 && is_wide(e, &e->nest->insts[operands[i]]))
-            emit_wide(e, operands[i], true);
+        if (operands[i] >= 0 && is_wide(e, &e->nest->insts[operands[i]])) emit_wide(e, operands[i], true);
     BlockStep step = step_of(e, number, true);
     if (inst->op == LI_reduce)
         step.out = e->fixed[number];
@@ -167,13 +156,9 @@ static void emit_phase(Emitter *e, const Phase *phase, bool again) {
 
 /* aliasing ------------------------------------------------------------------------------------ */
 
-static bool uses(const BlockStep *step, int16_t slot) {
-    return step->a == slot || step->b == slot || step->c == slot;
-}
+static bool uses(const BlockStep *step, int16_t slot) { return step->a == slot || step->b == slot || step->c == slot; }
 
-static bool is_compute_dtype(DType dtype) {
-    return dtype_bytes(dtype) == stype_bytes(dtype_compute(dtype));
-}
+static bool is_compute_dtype(DType dtype) { return dtype_bytes(dtype) == stype_bytes(dtype_compute(dtype)); }
 
 /* A load may point into its buffer unless something is stored, or written directly, before its last
  * use: the buffer may be the one stored to, at the same index. */
@@ -184,8 +169,7 @@ static void mark_aliases(Emitter *e, int first, int n) {
         if (steps[i].op == BO_store) first_write = i;
     for (int i = 0; i < n; i++) {
         BlockStep *const load = &steps[i];
-        if (load->op != BO_load || !is_compute_dtype((DType)e->accesses.at[load->access].dtype))
-            continue;
+        if (load->op != BO_load || !is_compute_dtype((DType)e->accesses.at[load->access].dtype)) continue;
         load->alias = true;
         for (int k = first_write + 1; k < n; k++)
             if (uses(&steps[k], load->out)) load->alias = false;
@@ -222,8 +206,7 @@ static void mark_direct(Emitter *e, int first, int n) {
     while (maker >= 0 && steps[maker].out != steps[store].a) maker--;
     if (maker < 0 || (steps[maker].op != BO_prim && steps[maker].op != BO_cast)) return;
     for (int i = maker + 1; i < n; i++)
-        if (steps[i].op == BO_load || steps[i].op == BO_gather || reads_alias(steps, n, &steps[i]))
-            return;
+        if (steps[i].op == BO_load || steps[i].op == BO_gather || reads_alias(steps, n, &steps[i])) return;
     for (int i = store + 1; i < n; i++)
         if (steps[i].op == BO_store && steps[i].a == steps[store].a) return;
     steps[maker].direct = steps[store].access;
@@ -236,14 +219,11 @@ typedef struct Pool {
     int n[3];
 } Pool;
 
-static int size_class(SType type) {
-    return stype_bytes(type) == 1 ? 0 : stype_bytes(type) == 4 ? 1 : 2;
-}
+static int size_class(SType type) { return stype_bytes(type) == 1 ? 0 : stype_bytes(type) == 4 ? 1 : 2; }
 
 static void give(Emitter *e, Pool *pool, int16_t slot) {
     const int size = size_class((SType)e->slots.at[slot].type);
-    if (pool->n[size] < COUNT_OF(pool->free[size]))
-        pool->free[size][pool->n[size]++] = e->slots.at[slot].offset;
+    if (pool->n[size] < COUNT_OF(pool->free[size])) pool->free[size][pool->n[size]++] = e->slots.at[slot].offset;
 }
 
 static void take(Emitter *e, Pool *pool, int16_t slot, int64_t *top) {
@@ -269,22 +249,19 @@ static void place_region(Emitter *e, int first, int n, int64_t base, int64_t *hi
             if (slots[k] >= 0) last[slots[k]] = i;
         if (steps[i].out >= 0) last[steps[i].out] = i;
     }
-    bool *const moving =
-        ARENA_ARRAY(e->arena, bool, e->slots.n + 1); /* placed by this scan and not given back */
+    bool *const moving = ARENA_ARRAY(e->arena, bool, e->slots.n + 1); /* placed by this scan and not given back */
     if (!moving) return;
     for (int i = 0; i < n; i++) {
         const int16_t slots[4] = {steps[i].a, steps[i].b, steps[i].c, steps[i].out};
         const bool in_place = steps[i].op == BO_prim && steps[i].from == steps[i].type;
         for (int pass = 0; pass < 2; pass++) {
-            if (pass == (in_place ? 1 : 0) && steps[i].out >= 0 &&
-                e->slots.at[steps[i].out].offset < 0) {
+            if (pass == (in_place ? 1 : 0) && steps[i].out >= 0 && e->slots.at[steps[i].out].offset < 0) {
                 take(e, &pool, steps[i].out, &top);
                 moving[steps[i].out] = true;
             }
             if (pass == (in_place ? 0 : 1))
                 for (int k = 0; k < 4; k++)
-                    if (slots[k] >= 0 && moving[slots[k]] && last[slots[k]] == i &&
-                        (k < 3 || !in_place)) {
+                    if (slots[k] >= 0 && moving[slots[k]] && last[slots[k]] == i && (k < 3 || !in_place)) {
                         moving[slots[k]] = false;
                         give(e, &pool, slots[k]);
                     }
@@ -349,8 +326,7 @@ static int32_t lay(BlockProgram *program, size_t *at, const void *from, size_t b
 static size_t assemble(const Emitter *e, BlockProgram *header, BlockProgram *program) {
     size_t at = (sizeof *header + 63) / 64 * 64;
     header->steps = lay(program, &at, e->steps.at, sizeof(BlockStep) * (size_t)e->steps.n);
-    header->accesses =
-        lay(program, &at, e->accesses.at, sizeof(BlockAccess) * (size_t)e->accesses.n);
+    header->accesses = lay(program, &at, e->accesses.at, sizeof(BlockAccess) * (size_t)e->accesses.n);
     header->slots = lay(program, &at, e->slots.at, sizeof(BlockSlot) * (size_t)e->slots.n);
     header->phases = lay(program, &at, e->phases.at, sizeof(BlockPhase) * (size_t)e->phases.n);
     return at + block_fast_constants(e->nest, &header->fast, at, program);
@@ -379,8 +355,8 @@ static Status build(Emitter *e, BlockProgram **out) {
     bool *const is_moving = ARENA_ARRAY(e->arena, bool, e->slots.n + 1);
     if (!is_moving) return ST_MEMORY;
     for (int i = 0; i < e->steps.n; i++)
-        if (e->steps.at[i].wide && e->steps.at[i].op != BO_expand &&
-            e->steps.at[i].op != BO_reduce && e->steps.at[i].out >= 0)
+        if (e->steps.at[i].wide && e->steps.at[i].op != BO_expand && e->steps.at[i].op != BO_reduce &&
+            e->steps.at[i].out >= 0)
             is_moving[e->steps.at[i].out] = true;
     for (int i = 0; i < e->slots.n; i++)
         if (is_moving[i]) e->slots.at[i].offset += (int32_t)fixed;
@@ -403,8 +379,7 @@ static Status build(Emitter *e, BlockProgram **out) {
 }
 
 Status block_compile(const Nest *nest, const Buf *bufs, BlockProgram **out) {
-    if (nest->n_insts > INT16_MAX / 4)
-        return error_raise(ST_UNSUPPORTED, "a nest of %d instructions", nest->n_insts);
+    if (nest->n_insts > INT16_MAX / 4) return error_raise(ST_UNSUPPORTED, "a nest of %d instructions", nest->n_insts);
     Arena *const arena = arena_new();
     if (!arena) return ST_MEMORY;
     Emitter e = {.arena = arena, .nest = nest, .bufs = bufs};

@@ -14,9 +14,7 @@ typedef struct Planner {
     int pointer[64]; /* by instruction: pointer index */
 } Planner;
 
-static bool compute_sized(DType dtype) {
-    return dtype_bytes(dtype) == stype_bytes(dtype_compute(dtype));
-}
+static bool compute_sized(DType dtype) { return dtype_bytes(dtype) == stype_bytes(dtype_compute(dtype)); }
 
 static bool is_contiguous(const Nest *nest, const Affine *at) {
     int64_t expected = 1;
@@ -56,8 +54,7 @@ static int add_place(Planner *p, const Inst *inst) {
 static bool shape_ok(const Planner *p) {
     const Nest *const nest = p->nest;
     const int last = nest->n_insts - 1;
-    if (nest->n_inner || nest->n_phases != 1 || nest->n_insts > BLOCK_FAST_STEPS || last < 1)
-        return false;
+    if (nest->n_inner || nest->n_phases != 1 || nest->n_insts > BLOCK_FAST_STEPS || last < 1) return false;
     for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
         if (inst->op == LI_load && place_ok(p, inst)) continue;
@@ -73,8 +70,7 @@ static void add_step(Planner *p, int number) {
     const Inst *const inst = &p->nest->insts[number];
     const int typed = inst->op == LI_prim && inst->prim == PRIM_select ? inst->b : inst->a;
     BlockFast *const step = &p->fast->step[p->fast->n_steps++];
-    *step = (BlockFast){
-        .op = inst->op == LI_prim ? BO_prim : BO_cast, .type = inst->type, .prim = inst->prim};
+    *step = (BlockFast){.op = inst->op == LI_prim ? BO_prim : BO_cast, .type = inst->type, .prim = inst->prim};
     step->from = p->nest->insts[typed].type;
     step->out = (uint8_t)p->pointer[number];
     step->a = (uint8_t)p->pointer[inst->a];
@@ -119,8 +115,7 @@ static void fill(const Inst *inst, char *block, int64_t n) {
     for (int64_t i = 0; i < n; i++) memcpy(block + i * size, value, (size_t)size);
 }
 
-size_t block_fast_constants(const Nest *nest, BlockFastPath *fast, size_t offset,
-                            BlockProgram *program) {
+size_t block_fast_constants(const Nest *nest, BlockFastPath *fast, size_t offset, BlockProgram *program) {
     const size_t first = offset;
     for (int i = fast->n_places; i < fast->n_ptrs; i++) {
         if (!fast->constant[i]) continue;

@@ -1,12 +1,14 @@
 /* emit.h: the inside of the LLVM emitter: one nest becomes one function of explicit vector IR.
  *
  * Every value is a vector of `lanes` elements of its compute type (bools: i1), also where all lanes
- * are equal. What a lane means is the mode's choice: columns  no L dims: lanes run along the last
- * outer dim; S reductions add row after row [semantics B2] rows     L dims: outer dims are plain
- * loops, lanes run along the merged L sequence, lane = position mod 64 The frame says which index
- * values the lanes of the current vector have. Files: emit_nest.c (loops, phases), emit_value.c
- * (instructions), emit_memory.c (loads, stores, gathers), emit_reduce.c (orders L and S),
- * emit_fold.c (sums of more chunks than one level holds), module.c (linking, passes, object bytes).
+ * are equal. What a lane means is the mode's choice:
+ *   columns  no L dims: lanes run along the last outer dim; S reductions add row after row [semantics B2]
+ *   rows     L dims: outer dims are plain loops, lanes run along the merged L sequence, lane = position mod 64
+ * The frame says which index values the lanes of the current vector have.
+ *
+ *   emit_nest.c    loops, phases                    emit_reduce.c  orders L and S
+ *   emit_value.c   instructions                     emit_fold.c    sums of more chunks than one level holds
+ *   emit_memory.c  loads, stores, gathers           module.c       linking, passes, object bytes
  */
 #ifndef SINTER_CODEGEN_LLVM_EMIT_H
 #define SINTER_CODEGEN_LLVM_EMIT_H
@@ -40,11 +42,11 @@ typedef struct Frame {
     Value base[MAX_LOOP_DIMS]; /* per group: i64, index of lane 0 */
     Value each[MAX_LOOP_DIMS]; /* per group: one i64 per lane, instead of base; NULL: base */
     int linear;                /* the group in which lane k is at base + k; -1: none */
-    Value full;   /* i1, with a mask: all lanes exist (of all contexts); stores then branch around
+    Value full;                /* i1, with a mask: all lanes exist (of all contexts); stores then branch around
                        masking, which is slow */
-    bool on_full; /* inside that branch */
-    Value mask;   /* <lanes x i1> of lanes that exist; NULL: all do */
-    Value row, s_row; /* i64: positions in the L sequence (of lane 0) and the S sequence */
+    bool on_full;              /* inside that branch */
+    Value mask;                /* <lanes x i1> of lanes that exist; NULL: all do */
+    Value row, s_row;          /* i64: positions in the L sequence (of lane 0) and the S sequence */
 } Frame;
 
 typedef struct Emitter {
@@ -67,19 +69,19 @@ typedef struct Emitter {
     int n_contexts; /* columns: vectors side by side, each with its own memo and place */
     Value *memos[MAX_UNROLL], *places[MAX_UNROLL];
     Value masks[MAX_UNROLL]; /* columns: of lanes that exist, per context; NULL: all do */
-    Value column;      /* columns: index of the first context's lane 0 in the last outer group */
-    Value *memo;       /* per instruction, of the current lane context */
-    Value *place;      /* per instruction: address without the inner dims' part */
-    Value *row_buffer; /* per instruction: kept values of the row, or NULL */
-    int *kept_in;      /* per instruction: phase that fills its row buffer, -1: none */
-    int *first_phase;  /* per instruction: phase that needs it first, -1: none */
-    int *fetched_in;   /* per load: phase in which the next row's is fetched, -1: none */
-    bool fetch_near;   /* into the first level */
-    Value large;       /* i1: the nest touches more than the caches keep; NULL: it does not */
-    Value streams;     /* i1, here: stores go past the caches; NULL: none */
-    Value lead;     /* ragged rows: elements from an aligned address to the row; NULL: not ragged */
-    bool streaming; /* inside that branch */
-    bool streamed;  /* there is such a branch */
+    Value column;            /* columns: index of the first context's lane 0 in the last outer group */
+    Value *memo;             /* per instruction, of the current lane context */
+    Value *place;            /* per instruction: address without the inner dims' part */
+    Value *row_buffer;       /* per instruction: kept values of the row, or NULL */
+    int *kept_in;            /* per instruction: phase that fills its row buffer, -1: none */
+    int *first_phase;        /* per instruction: phase that needs it first, -1: none */
+    int *fetched_in;         /* per load: phase in which the next row's is fetched, -1: none */
+    bool fetch_near;         /* into the first level */
+    Value large;             /* i1: the nest touches more than the caches keep; NULL: it does not */
+    Value streams;           /* i1, here: stores go past the caches; NULL: none */
+    Value lead;              /* ragged rows: elements from an aligned address to the row; NULL: not ragged */
+    bool streaming;          /* inside that branch */
+    bool streamed;           /* there is such a branch */
     int phase;
     Arena *arena;
     char missing[64]; /* a bitcode function that was asked for and is not there */
@@ -137,8 +139,7 @@ bool emit_wide(Emitter *e, int inst);   /* one call for all contexts; false: not
 Value emit_prim(Emitter *e, int prim, SType type, Value x, Value y, Value z);
 Value emit_first_lane(Emitter *e, Value vector);
 Value emit_call(Emitter *e, const char *name, const Value *operands, int n, LLVMTypeRef result);
-Value emit_intrinsic(Emitter *e, const char *name, LLVMTypeRef *types, int n_types, Value *args,
-                     int n);
+Value emit_intrinsic(Emitter *e, const char *name, LLVMTypeRef *types, int n_types, Value *args, int n);
 const char *emit_needs_symbol(const Emitter *e, char *room, int prim, SType type);
 Value emit_zero(LLVMTypeRef type);
 
@@ -169,7 +170,7 @@ void emit_fetch_ahead(Emitter *e, int copy); /* at the frame's vector, the `copy
 
 /* emit_reduce.c */
 void emit_reduce_phase(Emitter *e, const Phase *phase); /* leaves the results in memo */
-typedef void EmitBody(Emitter *e, void *context); /* called with the frame set to one vector */
+typedef void EmitBody(Emitter *e, void *context);       /* called with the frame set to one vector */
 void emit_walk_L(Emitter *e, EmitBody *body, void *context);
 void emit_walk_S(Emitter *e, EmitBody *body, void *context); /* frame set to one S row */
 void emit_set_S(Emitter *e, Value row);
@@ -183,12 +184,12 @@ typedef struct Acc {
     Value v, at;
 } Acc;
 Acc red_identity(Emitter *e, const Inst *red, bool vector);
-Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b); /* of two partial results, vectors */
-Acc red_step(Emitter *e, const Inst *red, Acc acc);      /* one more element per lane */
-Acc red_start(Emitter *e, const Inst *red, int level, Value total); /* of S, `total` rows in all */
+Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b);                        /* of two partial results, vectors */
+Acc red_step(Emitter *e, const Inst *red, Acc acc);                             /* one more element per lane */
+Acc red_start(Emitter *e, const Inst *red, int level, Value total);             /* of S, `total` rows in all */
 int red_levels(const Emitter *e, const Inst *const *red, int n, int64_t plain); /* that S needs */
-int64_t red_width(int level);                                /* rows of a chunk one level below */
-Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n); /* 64 lanes in n vectors -> splat */
+int64_t red_width(int level);                                                   /* rows of a chunk one level below */
+Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n);                    /* 64 lanes in n vectors -> splat */
 
 /* emit_panel.c */
 bool emit_panel_fits(Emitter *e);

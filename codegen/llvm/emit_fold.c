@@ -12,9 +12,7 @@
 
 enum { FOLD_LANES_AT = 64, FOLD_LEVEL_BYTES = 64 * 8 };
 
-static LLVMTypeRef fold_type(Emitter *e, const Inst *red) {
-    return emit_scalar(e, e->nest->insts[red->a].type);
-}
+static LLVMTypeRef fold_type(Emitter *e, const Inst *red) { return emit_scalar(e, e->nest->insts[red->a].type); }
 
 Value fold_new(Emitter *e, const Inst *red) {
     return emit_entry_alloca(e, e->i8, FOLD_LANES_AT + FOLD_LEVELS * FOLD_LEVEL_BYTES, 64);
@@ -25,13 +23,9 @@ void fold_reset(Emitter *e, Value state) {
     LLVMSetAlignment(LLVMBuildStore(e->b, emit_zero(counts), state), 64);
 }
 
-static Value byte_at(Emitter *e, Value state, Value offset) {
-    return emit_gep(e->b, e->i8, state, offset);
-}
+static Value byte_at(Emitter *e, Value state, Value offset) { return emit_gep(e->b, e->i8, state, offset); }
 
-static Value count_slot(Emitter *e, Value state, Value level) {
-    return emit_gep(e->b, e->i64, state, level);
-}
+static Value count_slot(Emitter *e, Value state, Value level) { return emit_gep(e->b, e->i64, state, level); }
 
 static Value lanes_slot(Emitter *e, Value state, Value level) {
     const Value offset = LLVMBuildMul(e->b, level, emit_const(e, FOLD_LEVEL_BYTES), "");
@@ -61,8 +55,7 @@ static void clear_lanes(Emitter *e, const Inst *red, Value lanes) {
 }
 
 static Value add_one(Emitter *e, const Inst *red, Value sum, Value v) {
-    return red->prim == RED_prod ? LLVMBuildFMul(e->b, sum, v, "")
-                                 : LLVMBuildFAdd(e->b, sum, v, "");
+    return red->prim == RED_prod ? LLVMBuildFMul(e->b, sum, v, "") : LLVMBuildFAdd(e->b, sum, v, "");
 }
 
 static LLVMBasicBlockRef fold_block(Emitter *e, Value f, const char *name) {
@@ -72,15 +65,13 @@ static LLVMBasicBlockRef fold_block(Emitter *e, Value f, const char *name) {
 /* void push(ptr state, i64 level, T v) */
 static void write_push(Emitter *e, const Inst *red, Value f) {
     LLVMBasicBlockRef entry = fold_block(e, f, "entry"), head = fold_block(e, f, "head");
-    LLVMBasicBlockRef first = fold_block(e, f, "first"), add = fold_block(e, f, "add"),
-                      done = fold_block(e, f, "done");
+    LLVMBasicBlockRef first = fold_block(e, f, "first"), add = fold_block(e, f, "add"), done = fold_block(e, f, "done");
     const Value state = LLVMGetParam(f, 0);
     Value from = LLVMGetParam(f, 1), pushed = LLVMGetParam(f, 2);
     LLVMPositionBuilderAtEnd(e->b, entry);
     LLVMBuildBr(e->b, head);
     LLVMPositionBuilderAtEnd(e->b, head);
-    const Value level = LLVMBuildPhi(e->b, e->i64, "level"),
-                v = LLVMBuildPhi(e->b, fold_type(e, red), "v");
+    const Value level = LLVMBuildPhi(e->b, e->i64, "level"), v = LLVMBuildPhi(e->b, fold_type(e, red), "v");
     const Value slot = count_slot(e, state, level), lanes = lanes_slot(e, state, level);
     const Value count = LLVMBuildLoad2(e->b, e->i64, slot, "count");
     const Value within = LLVMBuildAnd(e->b, count, emit_const(e, CHUNK_L - 1), "");
@@ -138,8 +129,7 @@ static Value fold_function(Emitter *e, const Inst *red, const char *verb, LLVMTy
                            void (*write)(Emitter *, const Inst *, Value)) {
     char name[64];
     const SType of = e->nest->insts[red->a].type;
-    snprintf(name, sizeof name, "fold_%s_%s_%s", verb, red->prim == RED_prod ? "prod" : "sum",
-             stype_name(of));
+    snprintf(name, sizeof name, "fold_%s_%s_%s", verb, red->prim == RED_prod ? "prod" : "sum", stype_name(of));
     Value f = LLVMGetNamedFunction(e->module, name);
     if (f) return f;
     LLVMBasicBlockRef back = LLVMGetInsertBlock(e->b);

@@ -69,9 +69,7 @@ static Value times(Emitter *e, int64_t coefficient, Value index) {
     return LLVMBuildMul(e->b, emit_int(e, coefficient), index, "");
 }
 
-static Value plus(Emitter *e, Value sum, Value term) {
-    return sum ? LLVMBuildAdd(e->b, sum, term, "") : term;
-}
+static Value plus(Emitter *e, Value sum, Value term) { return sum ? LLVMBuildAdd(e->b, sum, term, "") : term; }
 
 /* Offset and the scalar parts of groups first..last-1; NULL when that is nothing. */
 static Value scalar_part(Emitter *e, const Affine *at, int first, int last, Value sum) {
@@ -151,8 +149,7 @@ static LaneKind lanes_of(Emitter *e, const Affine *at, Value *spread) {
 
 static Value masked_load(Emitter *e, LLVMTypeRef vector, Value pointer, int align) {
     LLVMTypeRef types[2] = {vector, e->ptr};
-    Value args[4] = {pointer, LLVMConstInt(e->i32, (unsigned)align, 0), e->frame.mask,
-                     emit_zero(vector)};
+    Value args[4] = {pointer, LLVMConstInt(e->i32, (unsigned)align, 0), e->frame.mask, emit_zero(vector)};
     return emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
 }
 
@@ -177,8 +174,7 @@ static Value mask_or_all(Emitter *e) {
 
 static Value gather_lanes(Emitter *e, LLVMTypeRef vector, Value pointers, int align) {
     LLVMTypeRef types[2] = {vector, LLVMTypeOf(pointers)};
-    Value args[4] = {pointers, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e),
-                     emit_zero(vector)};
+    Value args[4] = {pointers, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e), emit_zero(vector)};
     return emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
 }
 
@@ -245,8 +241,7 @@ void emit_loads(Emitter *e, const bool *needed) {
     }
 }
 
-static void store_masked(Emitter *e, const char *how, Value v, Value pointer, Value mask,
-                         int align) {
+static void store_masked(Emitter *e, const char *how, Value v, Value pointer, Value mask, int align) {
     LLVMTypeRef types[2] = {LLVMTypeOf(v), LLVMTypeOf(pointer)};
     Value args[4] = {v, pointer, LLVMConstInt(e->i32, (unsigned)align, 0), mask};
     emit_intrinsic(e, how, types, 2, args, 4);
@@ -269,8 +264,7 @@ static void store_first(Emitter *e, LLVMTypeRef type, Value v, Value pointer, in
         LLVMBuildStore(e->b, emit_first_lane(e, v), pointer);
         return;
     }
-    const Value lane = first_set(e, e->frame.mask),
-                element = LLVMBuildExtractElement(e->b, v, lane, ""),
+    const Value lane = first_set(e, e->frame.mask), element = LLVMBuildExtractElement(e->b, v, lane, ""),
                 exists = LLVMBuildExtractElement(e->b, e->frame.mask, lane, "");
     const LLVMTypeRef one = LLVMVectorType(type, 1);
     store_masked(e, "llvm.masked.store", LLVMBuildBitCast(e->b, element, one, ""), pointer,
@@ -350,8 +344,7 @@ Value emit_gather(Emitter *e, int i) {
     const Value index = emit_value(e, inst->a), bound = emit_int(e, inst->bound);
     Value wrapped = index;
     if (inst->wrap_negative) {
-        const Value negative =
-            LLVMBuildICmp(e->b, LLVMIntSLT, index, emit_zero(LLVMTypeOf(index)), "");
+        const Value negative = LLVMBuildICmp(e->b, LLVMIntSLT, index, emit_zero(LLVMTypeOf(index)), "");
         const Value up = LLVMBuildAdd(e->b, index, emit_splat(e, bound), "");
         wrapped = LLVMBuildSelect(e->b, negative, up, index, "");
     }
@@ -362,16 +355,12 @@ Value emit_gather(Emitter *e, int i) {
     if (kind == LANES_next) spread = emit_iota(e, e->i64);
     if (spread) offset = LLVMBuildAdd(e->b, offset, spread, "");
     const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
-    const Value v =
-        gather_lanes(e, vector, element(e, type, address(e, i), offset), dtype_bytes(dtype));
+    const Value v = gather_lanes(e, vector, element(e, type, address(e, i), offset), dtype_bytes(dtype));
     return widen(e, dtype, v);
 }
 
-/* Row buffers: values of a row that later phases need again, on the stack. Bools are bytes there.
- */
-static Value row_slot(Emitter *e, int i, LLVMTypeRef type) {
-    return element(e, type, e->row_buffer[i], e->frame.row);
-}
+/* Row buffers: values of a row that later phases need again, on the stack. Bools are bytes there. */
+static Value row_slot(Emitter *e, int i, LLVMTypeRef type) { return element(e, type, e->row_buffer[i], e->frame.row); }
 
 static LLVMTypeRef row_type(Emitter *e, int i) {
     const SType type = e->nest->insts[i].type;
@@ -379,15 +368,12 @@ static LLVMTypeRef row_type(Emitter *e, int i) {
 }
 
 /* Of an element: ragged rows are walked from anywhere. */
-static unsigned row_align(Emitter *e, int i) {
-    return (unsigned)stype_bytes((SType)e->nest->insts[i].type);
-}
+static unsigned row_align(Emitter *e, int i) { return (unsigned)stype_bytes((SType)e->nest->insts[i].type); }
 
 void emit_row_keep(Emitter *e, int i) {
     Value v = e->memo[i];
     const LLVMTypeRef type = row_type(e, i);
-    if (e->nest->insts[i].type == S_b)
-        v = LLVMBuildZExt(e->b, v, LLVMVectorType(type, (unsigned)e->lanes), "");
+    if (e->nest->insts[i].type == S_b) v = LLVMBuildZExt(e->b, v, LLVMVectorType(type, (unsigned)e->lanes), "");
     LLVMSetAlignment(LLVMBuildStore(e->b, v, row_slot(e, i, type)), row_align(e, i));
 }
 

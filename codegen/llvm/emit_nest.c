@@ -12,9 +12,7 @@
 
 Value emit_const(Emitter *e, int64_t v) { return LLVMConstInt(e->i64, (unsigned long long)v, 1); }
 
-Value emit_add(Emitter *e, Value x, int64_t v) {
-    return v == 0 ? x : LLVMBuildAdd(e->b, x, emit_const(e, v), "");
-}
+Value emit_add(Emitter *e, Value x, int64_t v) { return v == 0 ? x : LLVMBuildAdd(e->b, x, emit_const(e, v), ""); }
 
 static Value load_entry(Emitter *e, Value array, int i) {
     const Value index = emit_const(e, i);
@@ -40,10 +38,8 @@ LLVMBasicBlockRef emit_block(Emitter *e, const char *name) {
 }
 
 void emit_loop_begin(Emitter *e, Loop *loop, Value from, Value to) {
-    *loop = (Loop){.to = to,
-                   .head = emit_block(e, "head"),
-                   .body = emit_block(e, "body"),
-                   .exit = emit_block(e, "exit")};
+    *loop =
+        (Loop){.to = to, .head = emit_block(e, "head"), .body = emit_block(e, "body"), .exit = emit_block(e, "exit")};
     LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
     LLVMBuildBr(e->b, loop->head);
     LLVMPositionBuilderAtEnd(e->b, loop->head);
@@ -87,22 +83,19 @@ void emit_loop_end(Emitter *e, Loop *loop, int64_t step, const Value *next) {
 
 /* Merging dims: dim d joins the group to its right when stepping d is stepping the group by its
  * whole extent. */
-static bool steps_whole(int64_t coefficient, int64_t of_group, const Group *group,
-                        const int64_t *extent) {
+static bool steps_whole(int64_t coefficient, int64_t of_group, const Group *group, const int64_t *extent) {
     if (coefficient == 0 && of_group == 0) return true;
     if (sym_is(of_group)) return false;
     int64_t whole;
     if (group->plain >= 0)
-        return !sym_is(coefficient) && mul_ok(of_group, group->plain, &whole) &&
-               coefficient == whole;
+        return !sym_is(coefficient) && mul_ok(of_group, group->plain, &whole) && coefficient == whole;
     return group->n == 1 && of_group == 1 && coefficient == extent[group->coef];
 }
 
 static bool joins(const Nest *nest, int d, const Group *group) {
     for (int i = 0; i < nest->n_insts; i++) {
         const Affine *at = nest->insts[i].at;
-        if (at && !steps_whole(at->coef[d], at->coef[group->coef], group, nest->extent))
-            return false;
+        if (at && !steps_whole(at->coef[d], at->coef[group->coef], group, nest->extent)) return false;
     }
     return true;
 }
@@ -112,8 +105,7 @@ static void absorb(Group *group, int d, int64_t extent) {
         group->coef = d;
         group->plain = sym_is(extent) ? -1 : extent;
     } else if (extent != 1) {
-        if (sym_is(extent) || group->plain < 0 || !mul_ok(group->plain, extent, &group->plain))
-            group->plain = -1;
+        if (sym_is(extent) || group->plain < 0 || !mul_ok(group->plain, extent, &group->plain)) group->plain = -1;
     }
     group->first = d;
     group->n++;
@@ -295,8 +287,7 @@ static void emit_stores(Emitter *e, void *context) {
         store_all(e);
         return;
     }
-    LLVMBasicBlockRef whole = emit_block(e, "whole"), part = emit_block(e, "part"),
-                      stored = emit_block(e, "stored");
+    LLVMBasicBlockRef whole = emit_block(e, "whole"), part = emit_block(e, "part"), stored = emit_block(e, "stored");
     LLVMBuildCondBr(e->b, e->frame.full, whole, part);
     LLVMPositionBuilderAtEnd(e->b, whole);
     e->frame.on_full = true;
@@ -319,9 +310,7 @@ static void stores_of_contexts(Emitter *e, void *context) {
 
 static void stores_of_row(Emitter *e, void *context) { emit_walk_L(e, emit_stores, context); }
 
-static bool has_inner_loops(const Emitter *e, const Phase *phase) {
-    return !phase->over_outer && e->nest->n_inner > 0;
-}
+static bool has_inner_loops(const Emitter *e, const Phase *phase) { return !phase->over_outer && e->nest->n_inner > 0; }
 
 static void emit_map_phase(Emitter *e, const Phase *phase) {
     if (!has_inner_loops(e, phase))
@@ -380,8 +369,7 @@ static Value runs_whole(Emitter *e, const Rect *rect, const Group *group) {
 }
 
 /* The range of the last group's merged index at the current indices of its leading dims. */
-static void column_range(Emitter *e, const Rect *rect, const Group *group, Value *begin,
-                         Value *end) {
+static void column_range(Emitter *e, const Rect *rect, const Group *group, Value *begin, Value *end) {
     const int last = group->first + group->n - 1;
     Value at = emit_const(e, 0), inside = emit_const(e, 1);
     for (int d = group->first; d <= last; d++) {
@@ -393,8 +381,7 @@ static void column_range(Emitter *e, const Rect *rect, const Group *group, Value
     const Value part = LLVMBuildSub(e->b, rect->hi[last], rect->lo[last], "");
     Value leading = LLVMBuildSub(e->b, rect->hi[group->first], rect->lo[group->first], "");
     leading = LLVMBuildMul(e->b, leading, inside, "");
-    const Value count =
-        group->n == 1 ? part : LLVMBuildSelect(e->b, rect->whole, leading, part, "");
+    const Value count = group->n == 1 ? part : LLVMBuildSelect(e->b, rect->whole, leading, part, "");
     *begin = at;
     *end = LLVMBuildAdd(e->b, at, count, "");
 }
@@ -452,10 +439,8 @@ static void masked_columns(Emitter *e, Value begin, Value end, const Columns *pl
     emit_loop_begin(e, &loop, begin, end);
     emit_loop_body(e, &loop);
     e->column = loop.i;
-    for (int c = 0; c < n; c++)
-        e->masks[c] = emit_lanes_below(e, end, emit_add(e, loop.i, (int64_t)c * e->lanes));
-    if (plan->masked)
-        e->frame.full = LLVMBuildICmp(e->b, LLVMIntSLE, emit_add(e, loop.i, step), end, "");
+    for (int c = 0; c < n; c++) e->masks[c] = emit_lanes_below(e, end, emit_add(e, loop.i, (int64_t)c * e->lanes));
+    if (plan->masked) e->frame.full = LLVMBuildICmp(e->b, LLVMIntSLE, emit_add(e, loop.i, step), end, "");
     emit_phases(e);
     emit_loop_end(e, &loop, step, NULL);
     memset(e->masks, 0, sizeof e->masks);
@@ -536,8 +521,7 @@ static int *row_costs(Emitter *e) {
         for (int k = 0; k < 3; k++)
             if (operands[k] >= 0 && e->nest->insts[operands[k]].inner) cost[i] += cost[operands[k]];
         cost[i] += inst->op == LI_gather ? 6 : 1;
-        if (inst->op == LI_prim && emit_needs_symbol(e, room, inst->prim, inst->type))
-            cost[i] += 12;
+        if (inst->op == LI_prim && emit_needs_symbol(e, room, inst->prim, inst->type)) cost[i] += 12;
         cost[i] = cost[i] > 1000 ? 1000 : cost[i];
     }
     return cost;
@@ -552,8 +536,7 @@ static void choose_kept(Emitter *e) {
     int64_t plain;
     emit_L_total(e, &plain);
     if (!e->rows || e->nest->n_s > 0 || plain < 0) return;
-    Keeper k = {
-        .e = e, .cost = row_costs(e), .room = e->request->stack_bytes, .row = round_up(plain, 64)};
+    Keeper k = {.e = e, .cost = row_costs(e), .room = e->request->stack_bytes, .row = round_up(plain, 64)};
     for (k.phase = 0; k.phase < e->nest->n_phases; k.phase++) {
         const Phase *phase = &e->nest->phases[k.phase];
         k.needed = ARENA_ARRAY(e->arena, bool, n + 1);
@@ -592,8 +575,7 @@ void emit_nest(Emitter *e, const char *symbol) {
     emit_stream_begin(e);
     Rect rect;
     load_rect(e, &rect);
-    if (!e->rows && e->n_outer_groups > 0)
-        rect.whole = runs_whole(e, &rect, &e->group[e->n_outer_groups - 1]);
+    if (!e->rows && e->n_outer_groups > 0) rect.whole = runs_whole(e, &rect, &e->group[e->n_outer_groups - 1]);
     run_outer(e, &rect, 0);
     emit_stream_end(e);
     LLVMBuildRetVoid(e->b);

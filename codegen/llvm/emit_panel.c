@@ -93,8 +93,7 @@ static void set_columns(Emitter *e, const Panel *p, Value at) {
 static void clear(Emitter *e, const Panel *p, int level) {
     Loop loop;
     begin_vectors(e, p, &loop);
-    for (int r = 0; r < p->n; r++)
-        put(e, p, level, r, loop.i, red_start(e, p->red[r], level, p->total));
+    for (int r = 0; r < p->n; r++) put(e, p, level, r, loop.i, red_start(e, p->red[r], level, p->total));
     end_vectors(e, &loop);
 }
 
@@ -172,8 +171,7 @@ Value emit_panels(Emitter *e, Value begin, Value end) {
     p.levels = red_levels(e, p.red, p.n, rows);
     for (int level = 0; level < p.levels; level++)
         for (int r = 0; r < p.n; r++)
-            p.acc[level][r] = emit_entry_alloca(e, emit_scalar(e, e->nest->insts[p.red[r]->a].type),
-                                                PANEL_COLUMNS, 64);
+            p.acc[level][r] = emit_entry_alloca(e, emit_scalar(e, e->nest->insts[p.red[r]->a].type), PANEL_COLUMNS, 64);
     e->n_contexts = 1;
     e->column = begin;
     emit_use_context(e, 0);

@@ -27,9 +27,7 @@ typedef struct Columns {
     Acc at[MAX_REDS][MAX_UNROLL];
 } Columns;
 
-static bool positional(const Inst *red) {
-    return red->prim == RED_argmax || red->prim == RED_argmin;
-}
+static bool positional(const Inst *red) { return red->prim == RED_argmax || red->prim == RED_argmin; }
 
 /* The type that is accumulated: of the operand. */
 static SType acc_type(const Emitter *e, const Inst *red) { return e->nest->insts[red->a].type; }
@@ -49,8 +47,7 @@ static Value identity(Emitter *e, const Inst *red) {
     const SType type = acc_type(e, red);
     const LLVMTypeRef scalar = emit_scalar(e, type);
     const bool largest = red->prim == RED_max || red->prim == RED_argmax;
-    if (red->prim == RED_prod)
-        return float_acc(e, red) ? LLVMConstReal(scalar, 1) : LLVMConstInt(scalar, 1, 0);
+    if (red->prim == RED_prod) return float_acc(e, red) ? LLVMConstReal(scalar, 1) : LLVMConstInt(scalar, 1, 0);
     if (red->prim == RED_all) return LLVMConstInt(scalar, 1, 0);
     if (largest || red->prim == RED_min || red->prim == RED_argmin) {
         if (float_acc(e, red)) return LLVMConstReal(scalar, largest ? -INFINITY : INFINITY);
@@ -89,11 +86,9 @@ Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b) {
     static const int prim[RED_COUNT] = {
         [RED_sum] = PRIM_add, [RED_dot] = PRIM_add, [RED_prod] = PRIM_mul, [RED_max] = PRIM_max,
         [RED_min] = PRIM_min, [RED_any] = PRIM_or,  [RED_all] = PRIM_and};
-    if (!positional(red))
-        return (Acc){emit_prim(e, prim[red->prim], acc_type(e, red), a.v, b.v, NULL), NULL};
+    if (!positional(red)) return (Acc){emit_prim(e, prim[red->prim], acc_type(e, red), a.v, b.v, NULL), NULL};
     const Value b_wins = wins(e, red, a, b);
-    return (Acc){LLVMBuildSelect(e->b, b_wins, b.v, a.v, ""),
-                 LLVMBuildSelect(e->b, b_wins, b.at, a.at, "")};
+    return (Acc){LLVMBuildSelect(e->b, b_wins, b.v, a.v, ""), LLVMBuildSelect(e->b, b_wins, b.at, a.at, "")};
 }
 
 /* Positions join in any order: halves of a vector, again and again. */
@@ -102,15 +97,13 @@ static Acc tree_of_positions(Emitter *e, const Inst *red, Acc *part, int n) {
     for (int i = 1; i < n; i++) all = red_join(e, red, all, part[i]);
     for (int half = e->lanes / 2; half >= 1; half /= 2) {
         Value lane[64];
-        for (int i = 0; i < e->lanes; i++)
-            lane[i] = LLVMConstInt(e->i32, (unsigned)((i + half) % e->lanes), 0);
+        for (int i = 0; i < e->lanes; i++) lane[i] = LLVMConstInt(e->i32, (unsigned)((i + half) % e->lanes), 0);
         const Value order = LLVMConstVector(lane, (unsigned)e->lanes);
         const Acc other = {LLVMBuildShuffleVector(e->b, all.v, all.v, order, ""),
                            LLVMBuildShuffleVector(e->b, all.at, all.at, order, "")};
         all = red_join(e, red, all, other);
     }
-    return (Acc){emit_splat(e, emit_first_lane(e, all.v)),
-                 emit_splat(e, emit_first_lane(e, all.at))};
+    return (Acc){emit_splat(e, emit_first_lane(e, all.v)), emit_splat(e, emit_first_lane(e, all.at))};
 }
 
 Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n) {
@@ -132,20 +125,14 @@ static Value total_of(Emitter *e, int first, int last, int64_t *plain) {
     Value total = emit_const(e, 1);
     *plain = 1;
     for (int g = first; g < last; g++) {
-        total =
-            g == first ? e->group[g].extent : LLVMBuildMul(e->entry, total, e->group[g].extent, "");
-        if (*plain < 0 || e->group[g].plain < 0 || !mul_ok(*plain, e->group[g].plain, plain))
-            *plain = -1;
+        total = g == first ? e->group[g].extent : LLVMBuildMul(e->entry, total, e->group[g].extent, "");
+        if (*plain < 0 || e->group[g].plain < 0 || !mul_ok(*plain, e->group[g].plain, plain)) *plain = -1;
     }
     return total;
 }
 
-Value emit_L_total(Emitter *e, int64_t *plain) {
-    return total_of(e, L_first(e), e->n_groups, plain);
-}
-Value emit_S_total(Emitter *e, int64_t *plain) {
-    return total_of(e, e->n_outer_groups, L_first(e), plain);
-}
+Value emit_L_total(Emitter *e, int64_t *plain) { return total_of(e, L_first(e), e->n_groups, plain); }
+Value emit_S_total(Emitter *e, int64_t *plain) { return total_of(e, e->n_outer_groups, L_first(e), plain); }
 
 Value emit_least(Emitter *e, Value x, Value y) {
     return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
@@ -167,8 +154,7 @@ static void split_lanes(Emitter *e, Value at) {
     Value index = emit_splat(e, LLVMBuildIntCast2(e->b, at, type, 1, ""));
     index = LLVMBuildAdd(e->b, index, emit_iota(e, type), "");
     for (int g = e->n_groups - 1; g >= L_first(e); g--) {
-        const Value extent =
-            emit_splat(e, LLVMBuildIntCast2(e->b, e->group[g].extent, type, 1, ""));
+        const Value extent = emit_splat(e, LLVMBuildIntCast2(e->b, e->group[g].extent, type, 1, ""));
         const bool first = g == L_first(e);
         const Value mine = first ? index : LLVMBuildURem(e->b, index, extent, "");
         e->frame.each[g] = LLVMBuildIntCast2(e->b, mine, wide, 1, "");
@@ -231,8 +217,7 @@ static void walk_aligned(Emitter *e, EmitBody *body, void *context, Value total)
     emit_loop_body(e, &loop);
     set_L(e, loop.i, total);
     const Value first = LLVMBuildTrunc(e->b, LLVMBuildNeg(e->b, loop.i, ""), e->i32, "");
-    const Value inside =
-        LLVMBuildICmp(e->b, LLVMIntSGE, emit_iota(e, e->i32), emit_splat(e, first), "");
+    const Value inside = LLVMBuildICmp(e->b, LLVMIntSGE, emit_iota(e, e->i32), emit_splat(e, first), "");
     e->frame.mask = LLVMBuildAnd(e->b, e->frame.mask, inside, "");
     mark_full(e, loop.i, total);
     const Value begun = LLVMBuildICmp(e->b, LLVMIntSGE, loop.i, emit_const(e, 0), "");
@@ -308,14 +293,13 @@ Acc red_step(Emitter *e, const Inst *red, Acc acc) {
     const Value x = emit_value(e, red->a);
     Acc next;
     if (red->prim == RED_dot)
-        next = (Acc){emit_prim(e, float_acc(e, red) ? PRIM_fma : PRIM_mul, acc_type(e, red), x,
-                               emit_value(e, red->b), acc.v),
-                     NULL};
+        next = (Acc){
+            emit_prim(e, float_acc(e, red) ? PRIM_fma : PRIM_mul, acc_type(e, red), x, emit_value(e, red->b), acc.v),
+            NULL};
     else
         next = red_join(e, red, acc, (Acc){x, positional(red) ? positions(e) : NULL});
     if (red->prim == RED_dot && !float_acc(e, red)) next.v = LLVMBuildAdd(e->b, next.v, acc.v, "");
-    if (!e->frame.mask || !e->rows)
-        return next; /* in columns a lane that does not exist is never stored */
+    if (!e->frame.mask || !e->rows) return next; /* in columns a lane that does not exist is never stored */
     next.v = LLVMBuildSelect(e->b, e->frame.mask, next.v, acc.v, "");
     if (next.at) next.at = LLVMBuildSelect(e->b, e->frame.mask, next.at, acc.at, "");
     return next;
@@ -334,8 +318,7 @@ static void push_next(Value *next, int *n, Acc acc) {
 static int parts_of(const Emitter *e) { return LANES_L / e->lanes; }
 
 /* Whole groups of 64 elements, accumulators in registers; returns the position after the last. */
-static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value end,
-                                 Parts *parts) {
+static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value end, Parts *parts) {
     Loop loop;
     const int n_parts = parts_of(e);
     emit_loop_begin(e, &loop, from, emit_add(e, end, 1 - LANES_L));
@@ -346,8 +329,7 @@ static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value
     for (int p = 0; p < n_parts; p++) {
         set_L(e, emit_add(e, loop.i, (int64_t)p * e->lanes), NULL);
         emit_fetch_ahead(e, p);
-        for (int r = 0; r < reds->n; r++)
-            parts->at[r][p] = red_step(e, reds->inst[r], parts->at[r][p]);
+        for (int r = 0; r < reds->n; r++) parts->at[r][p] = red_step(e, reds->inst[r], parts->at[r][p]);
     }
     Value next[COUNT_OF(loop.carried)];
     int n = 0;
@@ -359,13 +341,11 @@ static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value
 }
 
 /* The last, partial group of a row of known length: one copy per vector. */
-static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value end, int rest,
-                              Parts *parts) {
+static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value end, int rest, Parts *parts) {
     for (int p = 0; p * e->lanes < rest; p++) {
         const bool whole = (p + 1) * e->lanes <= rest;
         set_L(e, emit_add(e, from, (int64_t)p * e->lanes), whole ? NULL : end);
-        for (int r = 0; r < reds->n; r++)
-            parts->at[r][p] = red_step(e, reds->inst[r], parts->at[r][p]);
+        for (int r = 0; r < reds->n; r++) parts->at[r][p] = red_step(e, reds->inst[r], parts->at[r][p]);
     }
 }
 
@@ -385,12 +365,9 @@ static LLVMTypeRef slot_type(Emitter *e, const Inst *red) {
 
 static void spill_acc(Emitter *e, const Inst *red, const Spilled *to, int r, Value lane, Acc acc) {
     const LLVMTypeRef type = slot_type(e, red);
-    if (type == e->i8)
-        acc.v = LLVMBuildZExt(e->b, acc.v, LLVMVectorType(type, (unsigned)e->lanes), "");
-    LLVMSetAlignment(LLVMBuildStore(e->b, acc.v, lane_slot(e, to->v[r], type, lane)),
-                     (unsigned)e->lanes);
-    if (acc.at)
-        LLVMSetAlignment(LLVMBuildStore(e->b, acc.at, lane_slot(e, to->at[r], e->i64, lane)), 8);
+    if (type == e->i8) acc.v = LLVMBuildZExt(e->b, acc.v, LLVMVectorType(type, (unsigned)e->lanes), "");
+    LLVMSetAlignment(LLVMBuildStore(e->b, acc.v, lane_slot(e, to->v[r], type, lane)), (unsigned)e->lanes);
+    if (acc.at) LLVMSetAlignment(LLVMBuildStore(e->b, acc.at, lane_slot(e, to->at[r], e->i64, lane)), 8);
 }
 
 static Acc reload_acc(Emitter *e, const Inst *red, const Spilled *from, int r, Value lane) {
@@ -399,8 +376,7 @@ static Acc reload_acc(Emitter *e, const Inst *red, const Spilled *from, int r, V
     LLVMSetAlignment(acc.v, (unsigned)e->lanes);
     if (type == e->i8) acc.v = LLVMBuildTrunc(e->b, acc.v, emit_vector(e, S_b), "");
     if (!positional(red)) return acc;
-    acc.at =
-        LLVMBuildLoad2(e->b, emit_vector(e, S_i64), lane_slot(e, from->at[r], e->i64, lane), "");
+    acc.at = LLVMBuildLoad2(e->b, emit_vector(e, S_i64), lane_slot(e, from->at[r], e->i64, lane), "");
     LLVMSetAlignment(acc.at, 8);
     return acc;
 }
@@ -411,8 +387,7 @@ typedef enum Lanes {
     LANES_either
 } Lanes; /* either: a masked body that knows when all exist */
 
-static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Value from, Value end,
-                        Lanes lanes) {
+static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Value from, Value end, Lanes lanes) {
     Loop loop;
     emit_loop_begin(e, &loop, from, end);
     emit_loop_body(e, &loop);
@@ -428,22 +403,18 @@ static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Va
     emit_loop_end(e, &loop, e->lanes, NULL);
 }
 
-static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, Lanes lanes,
-                           Parts *parts) {
+static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, Lanes lanes, Parts *parts) {
     Spilled spilled;
     for (int r = 0; r < reds->n; r++) {
         spilled.v[r] = emit_entry_alloca(e, slot_type(e, reds->inst[r]), LANES_L, 64);
-        spilled.at[r] =
-            positional(reds->inst[r]) ? emit_entry_alloca(e, e->i64, LANES_L, 64) : NULL;
+        spilled.at[r] = positional(reds->inst[r]) ? emit_entry_alloca(e, e->i64, LANES_L, 64) : NULL;
         for (int p = 0; p < parts_of(e); p++)
-            spill_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes),
-                      parts->at[r][p]);
+            spill_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes), parts->at[r][p]);
     }
     memory_loop(e, reds, &spilled, from, end, lanes);
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < parts_of(e); p++)
-            parts->at[r][p] =
-                reload_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes));
+            parts->at[r][p] = reload_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes));
 }
 
 /* One chunk [from, end) of L; `plain` is its length where known, else -1. Chunks begin at multiples
@@ -455,8 +426,7 @@ static void chunk(Emitter *e, const Reds *reds, Value from, Value end, int64_t p
     const bool heavy = emit_phase_cost(e) * parts_of(e) > MAX_COPIES_COST;
     const int rest = plain < 0 ? -1 : (int)(plain % LANES_L);
     if (heavy) {
-        rest_in_memory(e, reds, from, end,
-                       plain >= 0 && plain % e->lanes == 0 ? LANES_whole : LANES_either, &parts);
+        rest_in_memory(e, reds, from, end, plain >= 0 && plain % e->lanes == 0 ? LANES_whole : LANES_either, &parts);
     } else {
         if (plain < 0 || plain >= LANES_L) from = groups_in_registers(e, reds, from, end, &parts);
         if (rest > 0) rest_in_registers(e, reds, from, end, rest, &parts);
@@ -483,11 +453,7 @@ static void chunks(Emitter *e, const Reds *reds, Value total, int64_t plain, Acc
     const bool whole = plain >= 0 && plain % CHUNK_L == 0;
     Value end = emit_add(e, loop.i, CHUNK_L);
     if (!whole) end = emit_least(e, end, total);
-    chunk(e, reds, loop.i, end,
-          whole                                ? CHUNK_L
-          : plain >= 0 && plain % LANES_L == 0 ? LANES_L * 16
-                                               : -1,
-          one);
+    chunk(e, reds, loop.i, end, whole ? CHUNK_L : plain >= 0 && plain % LANES_L == 0 ? LANES_L * 16 : -1, one);
     Value next[COUNT_OF(loop.carried)];
     int n = 0;
     for (int r = 0; r < reds->n; r++) {
@@ -521,10 +487,8 @@ Acc red_start(Emitter *e, const Inst *red, int level, Value total) {
     Acc acc = red_identity(e, red, true);
     if (level == 0 || red->prim != RED_dot || !float_acc(e, red)) return acc;
     const Value minus = emit_splat(e, LLVMConstReal(emit_scalar(e, acc_type(e, red)), -0.0));
-    const Value others =
-        emit_add(e, total, -1); /* unsigned: no rows at all are not a single chunk */
-    const Value single =
-        LLVMBuildICmp(e->b, LLVMIntULT, others, emit_const(e, red_width(level)), "");
+    const Value others = emit_add(e, total, -1); /* unsigned: no rows at all are not a single chunk */
+    const Value single = LLVMBuildICmp(e->b, LLVMIntULT, others, emit_const(e, red_width(level)), "");
     acc.v = LLVMBuildSelect(e->b, single, minus, acc.v, "");
     return acc;
 }
@@ -533,8 +497,7 @@ static void one_row(Emitter *e, const Reds *reds, Columns *acc) {
     if (e->rows) {
         Acc value[MAX_REDS];
         reduce_L(e, reds, value);
-        for (int r = 0; r < reds->n; r++)
-            acc->at[r][0] = red_join(e, reds->inst[r], acc->at[r][0], value[r]);
+        for (int r = 0; r < reds->n; r++) acc->at[r][0] = red_join(e, reds->inst[r], acc->at[r][0], value[r]);
         return;
     }
     for (int c = 0; c < e->n_contexts; c++) {
@@ -550,12 +513,10 @@ static void one_row(Emitter *e, const Reds *reds, Columns *acc) {
 }
 
 /* Rows [from, to) as one chunk of `level`, whose parts are chunks of the level below. */
-static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value to, Value total,
-                     Columns *out) {
+static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value to, Value total, Columns *out) {
     Columns acc;
     for (int r = 0; r < reds->n; r++)
-        for (int c = 0; c < e->n_contexts; c++)
-            acc.at[r][c] = red_start(e, reds->inst[r], level, total);
+        for (int c = 0; c < e->n_contexts; c++) acc.at[r][c] = red_start(e, reds->inst[r], level, total);
     Loop loop;
     emit_loop_begin(e, &loop, from, to);
     for (int r = 0; r < reds->n; r++)
@@ -609,8 +570,7 @@ void emit_reduce_phase(Emitter *e, const Phase *phase) {
     if (e->n_s_groups > 0 || !e->rows) {
         int64_t plain;
         const Value total = emit_S_total(e, &plain);
-        reduce_S(e, &reds, red_levels(e, reds.inst, reds.n, plain) - 1, emit_const(e, 0), total,
-                 total, &result);
+        reduce_S(e, &reds, red_levels(e, reds.inst, reds.n, plain) - 1, emit_const(e, 0), total, total, &result);
     } else {
         Acc value[MAX_REDS];
         reduce_L(e, &reds, value);

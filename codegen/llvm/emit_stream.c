@@ -13,9 +13,7 @@
 
 enum { LINE = 64, FETCH_BYTES = 256 << 10, NEAR_BYTES = 16 << 10 };
 
-static bool accesses(const Inst *inst) {
-    return inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store;
-}
+static bool accesses(const Inst *inst) { return inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store; }
 
 static bool has_tile(const Emitter *e) {
     for (int i = 0; i < e->nest->n_insts; i++) {
@@ -65,8 +63,7 @@ void emit_stream_begin(Emitter *e) {
     if (!e->request->stream_bytes || has_tile(e)) return;
     Value sum = emit_const(e, 0);
     for (int i = 0; i < e->nest->n_insts; i++)
-        if (can_stream(e, i))
-            sum = LLVMBuildAdd(e->entry, sum, bytes_of(e, &e->nest->insts[i]), "");
+        if (can_stream(e, i)) sum = LLVMBuildAdd(e->entry, sum, bytes_of(e, &e->nest->insts[i]), "");
     const Value limit = emit_const(e, e->request->stream_bytes);
     const Value large = LLVMBuildICmp(e->entry, LLVMIntSGT, sum, limit, "");
     if (!LLVMIsConstant(large) || LLVMConstIntGetZExtValue(large)) e->large = large;
@@ -142,8 +139,7 @@ static int next_dim(const Emitter *e) {
 
 static bool loads_ahead(const Emitter *e, int i, int dim) {
     const Inst *inst = &e->nest->insts[i];
-    return inst->op == LI_load && inst->inner && runs_along(e, inst) && inst->at->coef[dim] &&
-           e->first_phase[i] >= 0;
+    return inst->op == LI_load && inst->inner && runs_along(e, inst) && inst->at->coef[dim] && e->first_phase[i] >= 0;
 }
 
 /* The reduction that computes longest, if one is long, else the phase after the first use; -1:
@@ -171,8 +167,7 @@ void emit_choose_fetched(Emitter *e) {
     if (!e->rows || dim < 0) return;
     emit_L_total(e, &plain);
     for (int i = 0; i < n; i++)
-        if (loads_ahead(e, i, dim))
-            bytes += plain * dtype_bytes(e->bufs[e->nest->insts[i].buf].dtype);
+        if (loads_ahead(e, i, dim)) bytes += plain * dtype_bytes(e->bufs[e->nest->insts[i].buf].dtype);
     if (bytes <= 0 || bytes > FETCH_BYTES) return;
     e->fetch_near = bytes <= NEAR_BYTES;
     for (int i = 0; i < n; i++)
@@ -181,8 +176,8 @@ void emit_choose_fetched(Emitter *e) {
 
 static void fetch(Emitter *e, Value pointer) {
     LLVMTypeRef types[1] = {e->ptr};
-    Value args[4] = {pointer, LLVMConstInt(e->i32, 0, 0),
-                     LLVMConstInt(e->i32, e->fetch_near ? 3 : 2, 0), LLVMConstInt(e->i32, 1, 0)};
+    Value args[4] = {pointer, LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, e->fetch_near ? 3 : 2, 0),
+                     LLVMConstInt(e->i32, 1, 0)};
     emit_intrinsic(e, "llvm.prefetch", types, 1, args, 4);
 }
 

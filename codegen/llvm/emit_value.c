@@ -32,9 +32,7 @@ LLVMTypeRef emit_scalar(Emitter *e, SType type) {
     return types[type];
 }
 
-LLVMTypeRef emit_vector(Emitter *e, SType type) {
-    return LLVMVectorType(emit_scalar(e, type), (unsigned)e->lanes);
-}
+LLVMTypeRef emit_vector(Emitter *e, SType type) { return LLVMVectorType(emit_scalar(e, type), (unsigned)e->lanes); }
 
 Value emit_zero(LLVMTypeRef type) { return LLVMConstNull(type); }
 
@@ -45,8 +43,7 @@ Value emit_splat(Emitter *e, Value scalar) {
         for (int i = 0; i < e->lanes; i++) same[i] = scalar;
         return LLVMConstVector(same, (unsigned)e->lanes);
     }
-    const Value one =
-        LLVMBuildInsertElement(e->b, LLVMGetPoison(vector), scalar, LLVMConstInt(e->i64, 0, 0), "");
+    const Value one = LLVMBuildInsertElement(e->b, LLVMGetPoison(vector), scalar, LLVMConstInt(e->i64, 0, 0), "");
     const LLVMTypeRef lanes_i32 = LLVMVectorType(e->i32, (unsigned)e->lanes);
     return LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(vector), emit_zero(lanes_i32), "");
 }
@@ -101,8 +98,7 @@ static const char *intrinsic_of(const Emitter *e, int prim) {
     }
 }
 
-Value emit_intrinsic(Emitter *e, const char *name, LLVMTypeRef *types, int n_types, Value *args,
-                     int n) {
+Value emit_intrinsic(Emitter *e, const char *name, LLVMTypeRef *types, int n_types, Value *args, int n) {
     const unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     const Value f = LLVMGetIntrinsicDeclaration(e->module, id, types, (size_t)n_types);
     const LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, types, (size_t)n_types);
@@ -132,8 +128,7 @@ const char *emit_prim_symbol(char *room, int prim, SType type) {
 
 /* Bools order as 0 < 1; LLVM's signed compare of i1 would have -1. */
 static Value compare(Emitter *e, int prim, SType type, Value x, Value y) {
-    if (type == S_f32 || type == S_f64)
-        return LLVMBuildFCmp(e->b, (LLVMRealPredicate)rows[prim].on_float, x, y, "");
+    if (type == S_f32 || type == S_f64) return LLVMBuildFCmp(e->b, (LLVMRealPredicate)rows[prim].on_float, x, y, "");
     if (type == S_b) {
         const LLVMTypeRef wide = LLVMVectorType(e->i8, (unsigned)e->lanes);
         x = LLVMBuildZExt(e->b, x, wide, "");
@@ -152,8 +147,7 @@ Value emit_prim(Emitter *e, int prim, SType type, Value x, Value y, Value z) {
     if (direct) return direct;
     char name[64];
     const Value operands[3] = {x, y, z};
-    return emit_call(e, emit_prim_symbol(name, prim, type), operands, row->arity,
-                     prim_result(e, prim, type));
+    return emit_call(e, emit_prim_symbol(name, prim, type), operands, row->arity, prim_result(e, prim, type));
 }
 
 /* A library primitive as an internal function of all contexts' vectors: x0 x1.. y0 y1.. ->
@@ -191,8 +185,7 @@ bool emit_wide(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     char symbol[64];
     if (inst->op != LI_prim || inst->prim == PRIM_select || stype_bytes(inst->type) != 4 ||
-        rows[inst->prim].arity * e->n_contexts > WIDE_ARGS ||
-        !emit_needs_symbol(e, symbol, inst->prim, inst->type))
+        rows[inst->prim].arity * e->n_contexts > WIDE_ARGS || !emit_needs_symbol(e, symbol, inst->prim, inst->type))
         return false;
     const int operand[3] = {inst->a, inst->b, inst->c}, arity = rows[inst->prim].arity;
     LLVMTypeRef of[4]; /* of the operands, of the result */
@@ -204,10 +197,8 @@ bool emit_wide(Emitter *e, int i) {
         if (LLVMTypeOf(args[k]) != of[0]) return false;
     }
     const Value f = wide_function(e, symbol, of, arity);
-    const Value all = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args,
-                                     (unsigned)(arity * e->n_contexts), "");
-    for (int c = 0; c < e->n_contexts; c++)
-        e->memos[c][i] = LLVMBuildExtractValue(e->b, all, (unsigned)c, "");
+    const Value all = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, (unsigned)(arity * e->n_contexts), "");
+    for (int c = 0; c < e->n_contexts; c++) e->memos[c][i] = LLVMBuildExtractValue(e->b, all, (unsigned)c, "");
     return true;
 }
 
@@ -219,11 +210,9 @@ static Value cast(Emitter *e, Value x, SType from, SType to) {
     if (to == S_b)
         return from_float ? LLVMBuildFCmp(e->b, LLVMRealUNE, x, emit_zero(have), "")
                           : LLVMBuildICmp(e->b, LLVMIntNE, x, emit_zero(have), "");
-    if (from == S_b)
-        return to_float ? LLVMBuildUIToFP(e->b, x, want, "") : LLVMBuildZExt(e->b, x, want, "");
+    if (from == S_b) return to_float ? LLVMBuildUIToFP(e->b, x, want, "") : LLVMBuildZExt(e->b, x, want, "");
     if (from_float && to_float)
-        return to == S_f64 ? LLVMBuildFPExt(e->b, x, want, "")
-                           : LLVMBuildFPTrunc(e->b, x, want, "");
+        return to == S_f64 ? LLVMBuildFPExt(e->b, x, want, "") : LLVMBuildFPTrunc(e->b, x, want, "");
     if (to_float) return LLVMBuildSIToFP(e->b, x, want, "");
     if (from_float) {
         LLVMTypeRef types[2] = {want, have};
@@ -236,9 +225,7 @@ static Value constant(Emitter *e, const Inst *inst) {
     const LLVMTypeRef type = emit_scalar(e, inst->type);
     const bool is_float = inst->type == S_f32 || inst->type == S_f64;
     if (!is_float)
-        return emit_splat(
-            e, LLVMConstInt(type, (unsigned long long)(inst->type == S_b ? inst->i != 0 : inst->i),
-                            1));
+        return emit_splat(e, LLVMConstInt(type, (unsigned long long)(inst->type == S_b ? inst->i != 0 : inst->i), 1));
     /* bits, so that NaN payloads and -0 arrive as they are */
     uint64_t bits = 0;
     const float narrow = (float)inst->f;
@@ -295,8 +282,7 @@ Value emit_value(Emitter *e, int i) {
 const char *emit_needs_symbol(const Emitter *e, char *room, int prim, SType type) {
     const bool is_float = type == S_f32 || type == S_f64;
     if (rows[prim].on_float || rows[prim].on_int || rows[prim].compare) return NULL;
-    if (prim == PRIM_select || prim == PRIM_neg || prim == PRIM_not || intrinsic_of(e, prim))
-        return NULL;
+    if (prim == PRIM_select || prim == PRIM_neg || prim == PRIM_not || intrinsic_of(e, prim)) return NULL;
     if (prim == PRIM_abs && is_float) return NULL;
     return emit_prim_symbol(room, prim, type);
 }

@@ -10,9 +10,8 @@ typedef struct Part {
     size_t at, bytes;
 } Part;
 
-#define PARTS(level)                                                                               \
-    __asm__(".section .rodata\n.balign 16\nsn_parts_" #level ":\n.incbin \"" PARTS_AT #level       \
-            ".bin\"\n.previous\n");                                                                \
+#define PARTS(level)                                                                                                   \
+    __asm__(".section .rodata\n.balign 16\nsn_parts_" #level ":\n.incbin \"" PARTS_AT #level ".bin\"\n.previous\n");   \
     extern const char sn_parts_##level[];
 PARTS(v2)
 PARTS(v3)
@@ -28,9 +27,7 @@ static const Part index_v4[] = {
 #include "parts_v4.inc"
 };
 
-static int by_name(const void *name, const void *part) {
-    return strcmp(name, ((const Part *)part)->name);
-}
+static int by_name(const void *name, const void *part) { return strcmp(name, ((const Part *)part)->name); }
 
 const void *kernels_bitcode(Isa isa, const char *name, size_t *bytes) {
     const char *const base[ISA_COUNT] = {sn_parts_v2, sn_parts_v3, sn_parts_v4};

@@ -100,11 +100,9 @@ static Value open_part(Emitter *e, const char *name) {
     size_t bytes;
     const void *bitcode = kernels_bitcode((Isa)e->isa, name, &bytes);
     if (!bitcode || e->n_parts == EMIT_MAX_PARTS) return NULL;
-    LLVMMemoryBufferRef buffer =
-        LLVMCreateMemoryBufferWithMemoryRange(bitcode, bytes, "bitcode", 0);
+    LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRange(bitcode, bytes, "bitcode", 0);
     LLVMModuleRef part;
-    if (LLVMGetBitcodeModuleInContext2(e->context, buffer, &part))
-        return NULL; /* takes the buffer */
+    if (LLVMGetBitcodeModuleInContext2(e->context, buffer, &part)) return NULL; /* takes the buffer */
     e->parts[e->n_parts++] = part;
     return LLVMGetNamedFunction(part, name);
 }
@@ -154,17 +152,13 @@ static Status open_machine(Job *job) {
     LLVMTargetRef target;
     char *text = NULL;
     if (LLVMGetTargetFromTriple(TRIPLE, &target, &text)) {
-        const Status status =
-            fail(job, ST_UNSUPPORTED, BAIL_codegen, "LLVM has no x86-64 target: %s", text);
+        const Status status = fail(job, ST_UNSUPPORTED, BAIL_codegen, "LLVM has no x86-64 target: %s", text);
         LLVMDisposeMessage(text);
         return status;
     }
-    job->machine =
-        LLVMCreateTargetMachine(target, TRIPLE, cpus[job->request->isa], "",
-                                LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
-    return job->machine
-               ? ST_OK
-               : fail(job, ST_UNSUPPORTED, BAIL_codegen, "no target machine for %s", TRIPLE);
+    job->machine = LLVMCreateTargetMachine(target, TRIPLE, cpus[job->request->isa], "", LLVMCodeGenLevelDefault,
+                                           LLVMRelocPIC, LLVMCodeModelSmall);
+    return job->machine ? ST_OK : fail(job, ST_UNSUPPORTED, BAIL_codegen, "no target machine for %s", TRIPLE);
 }
 
 static void name_types(Emitter *e) {
@@ -178,8 +172,7 @@ static void name_types(Emitter *e) {
 static Status open_job(Job *job) {
     Emitter *e = &job->e;
     if (job->request->isa < 0 || job->request->isa >= ISA_COUNT)
-        return fail(job, ST_ARGUMENT, BAIL_codegen, "instruction set %d is not known",
-                    job->request->isa);
+        return fail(job, ST_ARGUMENT, BAIL_codegen, "instruction set %d is not known", job->request->isa);
     TRY(open_machine(job));
     e->request = job->request;
     e->isa = job->request->isa;
@@ -214,28 +207,23 @@ static void close_job(Job *job) {
 
 static Status emit_all(Job *job) {
     Emitter *e = &job->e;
-    if (fails_here(job, "codegen"))
-        return fail(job, ST_INTERNAL, BAIL_codegen, "failpoint codegen");
+    if (fails_here(job, "codegen")) return fail(job, ST_INTERNAL, BAIL_codegen, "failpoint codegen");
     for (int i = 0; i < job->request->n_nests; i++) {
         const char *refusal = emit_refusal(job->request, i);
-        if (refusal)
-            return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: %s", job->request->names[i],
-                        refusal);
+        if (refusal) return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: %s", job->request->names[i], refusal);
         e->nest = job->request->nests[i];
         e->bufs = job->request->bufs[i];
         emit_nest(e, job->request->names[i]);
-        if (error_pending())
-            return fail(job, ST_MEMORY, BAIL_memory, "out of memory in %s", job->request->names[i]);
+        if (error_pending()) return fail(job, ST_MEMORY, BAIL_memory, "out of memory in %s", job->request->names[i]);
         if (e->missing[0])
-            return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: no bitcode function %s",
-                        job->request->names[i], e->missing);
+            return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: no bitcode function %s", job->request->names[i],
+                        e->missing);
     }
     char *text = NULL;
     const bool broken = LLVMVerifyModule(e->module, LLVMReturnStatusAction, &text);
     Status status = ST_OK;
     if (broken || fails_here(job, "llvm_verify"))
-        status = fail(job, ST_INTERNAL, BAIL_llvm_verify, "LLVM's verifier: %.400s",
-                      broken ? text : "failpoint");
+        status = fail(job, ST_INTERNAL, BAIL_llvm_verify, "LLVM's verifier: %.400s", broken ? text : "failpoint");
     LLVMDisposeMessage(text);
     return status;
 }
@@ -252,8 +240,7 @@ static void drop_attribute(Value f, const char *name) {
 
 static void add_enum_attribute(LLVMContextRef context, Value f, const char *name) {
     const unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
-                            LLVMCreateEnumAttribute(context, kind, 0));
+    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(context, kind, 0));
 }
 
 /* One fixed feature set for all functions, else they could not be inlined into each other. */
@@ -261,8 +248,7 @@ static void set_attributes(Job *job) {
     const LLVMContextRef context = job->e.context;
     for (Value f = LLVMGetFirstFunction(job->e.module); f; f = LLVMGetNextFunction(f)) {
         if (LLVMIsDeclaration(f)) continue;
-        drop_attribute(f, "target-features"), drop_attribute(f, "target-cpu"),
-            drop_attribute(f, "tune-cpu");
+        drop_attribute(f, "target-features"), drop_attribute(f, "target-cpu"), drop_attribute(f, "tune-cpu");
         drop_attribute(f, "min-legal-vector-width"), drop_attribute(f, "prefer-vector-width");
         LLVMAddTargetDependentFunctionAttr(f, "target-cpu", cpus[job->request->isa]);
         LLVMAddTargetDependentFunctionAttr(f, "prefer-vector-width", "512");
@@ -270,8 +256,7 @@ static void set_attributes(Job *job) {
         LLVMAddTargetDependentFunctionAttr(f, "no-builtins", "");
         add_enum_attribute(context, f, "nounwind");
         size_t n;
-        if (!exported(job->request, LLVMGetValueName2(f, &n)))
-            LLVMSetLinkage(f, LLVMInternalLinkage);
+        if (!exported(job->request, LLVMGetValueName2(f, &n))) LLVMSetLinkage(f, LLVMInternalLinkage);
     }
 }
 
@@ -280,8 +265,7 @@ static Status link_library(Job *job) {
     for (int i = 0; i < e->n_parts; i++) {
         const bool failed = LLVMLinkModules2(e->module, e->parts[i]);
         e->parts[i] = NULL; /* taken, also on failure */
-        if (failed)
-            return fail(job, ST_INTERNAL, BAIL_codegen, "linking the bitcode: %s", job->complaint);
+        if (failed) return fail(job, ST_INTERNAL, BAIL_codegen, "linking the bitcode: %s", job->complaint);
     }
     set_attributes(job);
     for (Value g = LLVMGetFirstGlobal(e->module); g; g = LLVMGetNextGlobal(g))
@@ -317,11 +301,9 @@ static Status emit_bytes(Job *job, bool assembly, LLVMMemoryBufferRef *out) {
     const int64_t start = clock_ns();
     char *text = NULL;
     if (fails_here(job, "emit")) return fail(job, ST_INTERNAL, BAIL_emit, "failpoint emit");
-    if (LLVMTargetMachineEmitToMemoryBuffer(job->machine, job->e.module,
-                                            assembly ? LLVMAssemblyFile : LLVMObjectFile, &text,
-                                            out)) {
-        const Status status =
-            fail(job, ST_INTERNAL, BAIL_emit, "emitting the object: %.400s", text);
+    if (LLVMTargetMachineEmitToMemoryBuffer(job->machine, job->e.module, assembly ? LLVMAssemblyFile : LLVMObjectFile,
+                                            &text, out)) {
+        const Status status = fail(job, ST_INTERNAL, BAIL_emit, "emitting the object: %.400s", text);
         LLVMDisposeMessage(text);
         return status;
     }
@@ -334,8 +316,7 @@ static Status copy_bytes(Job *job, LLVMMemoryBufferRef buffer) {
     void *copy = mem_alloc(bytes);
     if (copy) memcpy(copy, LLVMGetBufferStart(buffer), bytes);
     LLVMDisposeMemoryBuffer(buffer);
-    if (!copy)
-        return fail(job, ST_MEMORY, BAIL_memory, "out of memory for %zu bytes of object", bytes);
+    if (!copy) return fail(job, ST_MEMORY, BAIL_memory, "out of memory for %zu bytes of object", bytes);
     job->result->object = copy;
     job->result->bytes = bytes;
     return ST_OK;

@@ -30,8 +30,7 @@ static int operands_wanted(const Inst *inst) {
 static const char *refuse_inst(const Nest *nest, const Buf *bufs, int i) {
     const Inst *inst = &nest->insts[i];
     const int wanted = operands_wanted(inst);
-    if (!operand_ok(nest, i, inst->a) || !operand_ok(nest, i, inst->b) ||
-        !operand_ok(nest, i, inst->c))
+    if (!operand_ok(nest, i, inst->a) || !operand_ok(nest, i, inst->b) || !operand_ok(nest, i, inst->c))
         return "an operand comes after its use";
     if ((wanted > 0 && inst->a < 0) || (wanted > 1 && inst->b < 0) || (wanted > 2 && inst->c < 0))
         return "an operand is missing";
@@ -40,10 +39,8 @@ static const char *refuse_inst(const Nest *nest, const Buf *bufs, int i) {
     if (accesses && (inst->buf < 0 || inst->buf >= EMIT_MAX_BUFS)) return "too many buffers";
     if (inst->op == LI_store && nest->insts[inst->a].type != dtype_compute(bufs[inst->buf].dtype))
         return "a stored value is not of its buffer's compute type";
-    if (inst->op == LI_gather && nest->insts[inst->a].type != S_i64)
-        return "a gather's index is not i64";
-    if (inst->op == LI_param && (inst->param < 0 || inst->param >= EMIT_MAX_PARAMS))
-        return "too many parameters";
+    if (inst->op == LI_gather && nest->insts[inst->a].type != S_i64) return "a gather's index is not i64";
+    if (inst->op == LI_param && (inst->param < 0 || inst->param >= EMIT_MAX_PARAMS)) return "too many parameters";
     return NULL;
 }
 

@@ -35,9 +35,8 @@ sn_tensor *case_tensor(const SafeFile *file, const Json *spec, CaseFloats floats
     void *data = aligned_alloc(64, (span->bytes + 64) / 64 * 64);
     if (!data) return error_raise(ST_MEMORY, "out of memory"), NULL;
     memcpy(data, span->data, span->bytes);
-    sn_tensor *t =
-        sn_wrap(SN_BLOB(.data = data, .bytes = span->bytes, .sizes = sizes, .strides = strides,
-                        .dtype = (sn_dtype)span->dtype, .device = SN_CPU, .free = free_data));
+    sn_tensor *t = sn_wrap(SN_BLOB(.data = data, .bytes = span->bytes, .sizes = sizes, .strides = strides,
+                                   .dtype = (sn_dtype)span->dtype, .device = SN_CPU, .free = free_data));
     if (!t) return free(data), NULL;
     if (floats && dtype_is_float(span->dtype)) t = in_f64(t, floats == FLOATS_magnitudes);
     const Json *grad = json_get(spec, "requires_grad");
@@ -134,8 +133,7 @@ static Status read_arg(CaseCall *call, const Json *spec, ParamType type, sn_valu
     if (!json_get(spec, "t")) return read_scalar(spec, out);
     sn_tensor *tensor = NULL;
     TRY(read_input(call, spec, &tensor));
-    *out = type == PT_int ? sn_int(sn_item_int(tensor))
-                          : sn_val(tensor); /* PyTorch reads a 0-dim tensor there */
+    *out = type == PT_int ? sn_int(sn_item_int(tensor)) : sn_val(tensor); /* PyTorch reads a 0-dim tensor there */
     return ST_OK;
 }
 
@@ -147,8 +145,7 @@ static ParamType type_at(const CaseCall *call, int i) {
 
 static int find_param(const CaseCall *call, const char *name) {
     for (int i = 0; i < op_form_params(call->row, call->form); i++)
-        if (!strcmp(call->row->params[op_form_param(call->row, call->form, i)].name, name))
-            return i;
+        if (!strcmp(call->row->params[op_form_param(call->row, call->form, i)].name, name)) return i;
     return -1;
 }
 
@@ -159,16 +156,13 @@ Status case_call_make(CaseCall *call, const Json *spec) {
     int n_out = 0;
     call->n_args = n_params + (call->form == FORM_out ? row->n_out : 0);
     for (int i = 0; args && i < args->n; i++) {
-        if (i >= call->n_args)
-            return error_raise(ST_ARGUMENT, "%d arguments for %d parameters", args->n,
-                               call->n_args);
+        if (i >= call->n_args) return error_raise(ST_ARGUMENT, "%d arguments for %d parameters", args->n, call->n_args);
         TRY(read_arg(call, &args->items[i], type_at(call, i), &call->args[i]));
     }
     for (int i = 0; kwargs && i < kwargs->n; i++) {
         int at = find_param(call, kwargs->items[i].key);
         if (at < 0 && call->form == FORM_out && n_out < row->n_out) at = n_params + n_out++;
-        if (at < 0)
-            return error_raise(ST_ARGUMENT, "no argument is called '%s'", kwargs->items[i].key);
+        if (at < 0) return error_raise(ST_ARGUMENT, "no argument is called '%s'", kwargs->items[i].key);
         TRY(read_arg(call, &kwargs->items[i], type_at(call, at), &call->args[at]));
     }
     return ST_OK;

@@ -58,17 +58,14 @@ static double value_at(DType dtype, const char *at) {
 CaseTolerance case_tolerance(const Json *spec, sn_tensor *exact) {
     const Json *tol = json_get(spec, "tol");
     const bool given = tol && tol->kind == JSON_list && tol->n == 2;
-    return (CaseTolerance){.rtol = given ? tol->items[0].number : 0,
-                           .atol = given ? tol->items[1].number : 0,
-                           .exact = exact};
+    return (CaseTolerance){
+        .rtol = given ? tol->items[0].number : 0, .atol = given ? tol->items[1].number : 0, .exact = exact};
 }
 
 /* 1e-5, or the dtype's usual tolerance where that is looser. */
 CaseTolerance case_tolerance_of_dtype(const Json *spec, sn_tensor *exact) {
     const char *name = json_string(json_get(spec, "dtype"));
-    const double rtol = name && !strcmp(name, "bf16")  ? 1.6e-2
-                        : name && !strcmp(name, "f16") ? 1e-3
-                                                       : 1e-5;
+    const double rtol = name && !strcmp(name, "bf16") ? 1.6e-2 : name && !strcmp(name, "f16") ? 1e-3 : 1e-5;
     return (CaseTolerance){.rtol = rtol, .atol = 1e-5, .exact = exact};
 }
 
@@ -79,16 +76,14 @@ bool case_alike(sn_tensor *got, const Json *spec, Text *why) {
     if (!name || !size) return text_puts(why, "the case's tensor is incomplete"), false;
     const sn_ints sizes = sn_sizes(got);
     if (strcmp(dtype_name((DType)sn_dtype_of(got)), name))
-        return text_printf(why, "dtype %s, not %s", dtype_name((DType)sn_dtype_of(got)), name),
-               false;
+        return text_printf(why, "dtype %s, not %s", dtype_name((DType)sn_dtype_of(got)), name), false;
     bool same = sizes.n == size->n;
     for (int i = 0; same && i < size->n; i++) same = sizes.data[i] == size->items[i].i;
     if (same) return true;
     text_puts(why, "sizes ");
     sizes_print(NULL, why, sizes.data, (int)sizes.n);
     text_puts(why, ", not [");
-    for (int i = 0; i < size->n; i++)
-        text_printf(why, i ? ", %lld" : "%lld", (long long)size->items[i].i);
+    for (int i = 0; i < size->n; i++) text_printf(why, i ? ", %lld" : "%lld", (long long)size->items[i].i);
     text_puts(why, "]");
     return false;
 }
@@ -106,8 +101,7 @@ static bool is_within(double got, double want, const CaseTolerance *tolerance) {
     return got == want || fabs(got - want) <= tolerance->atol + tolerance->rtol * fabs(want);
 }
 
-static bool number_close(DType dtype, const char *got, const char *want,
-                         const CaseTolerance *tolerance) {
+static bool number_close(DType dtype, const char *got, const char *want, const CaseTolerance *tolerance) {
     if (!dtype_is_float(dtype) && tolerance->rtol == 0 && tolerance->atol == 0)
         return int_at(dtype, got) == int_at(dtype, want);
     return is_within(value_at(dtype, got), value_at(dtype, want), tolerance);
@@ -139,9 +133,7 @@ typedef struct Values { /* two dense views of a result */
     int64_t numel;
 } Values;
 
-static const char *want_at(const Values *v, int64_t e) {
-    return v->span + v->offsets[e] * dtype_bytes(v->dtype);
-}
+static const char *want_at(const Values *v, int64_t e) { return v->span + v->offsets[e] * dtype_bytes(v->dtype); }
 static const char *got_at(const Values *v, int64_t e) { return v->got + e * dtype_bytes(v->dtype); }
 
 /* The recorded value is wrong by its own tolerance, and ours is not. */
@@ -152,17 +144,16 @@ static bool is_off_reference(const Values *v, int64_t e, const CaseTolerance *to
 
 /* Right to what is allowed of the terms that it is the small difference of. */
 static bool is_cancelled(const Values *v, int64_t e, const CaseTolerance *tolerance) {
-    return v->terms && fabs(value_at(v->dtype, got_at(v, e)) - v->exact[e]) <=
-                           tolerance->atol + tolerance->rtol * v->terms[e];
+    return v->terms &&
+           fabs(value_at(v->dtype, got_at(v, e)) - v->exact[e]) <= tolerance->atol + tolerance->rtol * v->terms[e];
 }
 
 static bool values_close(const Values *v, const CaseTolerance *tolerance, Text *why) {
     for (int64_t e = 0; e < v->numel; e++) {
         if (number_close(v->dtype, got_at(v, e), want_at(v, e), tolerance)) continue;
-        if (v->exact && (is_off_reference(v, e, tolerance) || is_cancelled(v, e, tolerance)))
-            continue;
-        text_printf(why, "element %lld is %.9g, not %.9g", (long long)e,
-                    value_at(v->dtype, got_at(v, e)), value_at(v->dtype, want_at(v, e)));
+        if (v->exact && (is_off_reference(v, e, tolerance) || is_cancelled(v, e, tolerance))) continue;
+        text_printf(why, "element %lld is %.9g, not %.9g", (long long)e, value_at(v->dtype, got_at(v, e)),
+                    value_at(v->dtype, want_at(v, e)));
         return false;
     }
     return true;
@@ -175,8 +166,7 @@ static double *read_f64(sn_tensor *t, sn_tensor *like) {
     return read_all(t, &bytes);
 }
 
-bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec,
-                const CaseTolerance *tolerance, Text *why) {
+bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, const CaseTolerance *tolerance, Text *why) {
     if (!case_alike(got, spec, why)) return false;
     const char *name = json_string(json_get(spec, "t"));
     const SafeTensor *span = name ? safetensors_find(file, name) : NULL;
@@ -207,10 +197,9 @@ static bool bits_same(DType dtype, const char *a, const char *b, int64_t n, Text
     const size_t width = (size_t)dtype_bytes(dtype);
     for (int64_t i = 0; i < n; i++, a += width, b += width) {
         if (!memcmp(a, b, width)) continue;
-        if (dtype_is_float(dtype) && isnan(value_at(dtype, a)) && isnan(value_at(dtype, b)))
-            continue;
-        text_printf(why, "element %lld is %.17g compiled, %.17g eager", (long long)i,
-                    value_at(dtype, b), value_at(dtype, a));
+        if (dtype_is_float(dtype) && isnan(value_at(dtype, a)) && isnan(value_at(dtype, b))) continue;
+        text_printf(why, "element %lld is %.17g compiled, %.17g eager", (long long)i, value_at(dtype, b),
+                    value_at(dtype, a));
         return false;
     }
     return true;

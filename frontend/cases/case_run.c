@@ -52,22 +52,19 @@ static Status run_backward(CaseRun *run, Outcome *outcome) {
         return error_raise(ST_PARSE, "the case's gradients are incomplete");
     for (int i = 0; i < outputs->n; i++) {
         const int64_t at = outputs->items[i].i;
-        if (at < 0 || at >= outcome->n_outs)
-            return error_raise(ST_PARSE, "the case's gradients are of no output");
+        if (at < 0 || at >= outcome->n_outs) return error_raise(ST_PARSE, "the case's gradients are of no output");
         roots[n_roots] = outcome->outs[at];
         with[n_roots++] = case_tensor(run->file, &incoming->items[i], outcome->call.floats);
     }
     for (int i = 0; i < outcome->call.n_inputs; i++)
         if (flag(outcome->call.inputs[i].spec, "requires_grad"))
             leaves[outcome->n_grads++] = outcome->call.inputs[i].tensor;
-    return (Status)sn_gradients((sn_tensors){roots, n_roots},
-                                (sn_tensors){leaves, outcome->n_grads}, (sn_tensors){with, n_roots},
-                                SN_ALLOW_UNUSED, outcome->grads);
+    return (Status)sn_gradients((sn_tensors){roots, n_roots}, (sn_tensors){leaves, outcome->n_grads},
+                                (sn_tensors){with, n_roots}, SN_ALLOW_UNUSED, outcome->grads);
 }
 
 static Status take_outs(Outcome *outcome, const sn_value *values, int n) {
-    for (int i = 0; i < n; i++)
-        outcome->outs[i] = values[i].kind == SN_KIND_TENSOR ? values[i].tensor : NULL;
+    for (int i = 0; i < n; i++) outcome->outs[i] = values[i].kind == SN_KIND_TENSOR ? values[i].tensor : NULL;
     outcome->n_outs = n;
     return ST_OK;
 }
@@ -101,9 +98,7 @@ static bool check_alias(CaseRun *run, const Outcome *outcome, int i, const Json 
     }
     const bool shares = alias->i >= 0 && alias->i < outcome->call.n_inputs &&
                         outcome->call.inputs[alias->i].tensor->storage == t->storage;
-    if (!shares)
-        text_printf(&run->why, "output %d does not share input %lld's memory", i,
-                    (long long)alias->i);
+    if (!shares) text_printf(&run->why, "output %d does not share input %lld's memory", i, (long long)alias->i);
     return shares;
 }
 
@@ -115,8 +110,7 @@ static bool check_out(CaseRun *run, const Outcome *outcome, int i, const Json *s
     if (flag(run->spec, "random")) return case_alike(outcome->outs[i], spec, &run->why);
     CaseTolerance tolerance = case_tolerance(spec, run->exact ? run->exact->outs[i] : NULL);
     tolerance.terms = run->terms ? run->terms->outs[i] : NULL;
-    return case_close(run->file, outcome->outs[i], spec, &tolerance, &run->why) &&
-           check_alias(run, outcome, i, spec);
+    return case_close(run->file, outcome->outs[i], spec, &tolerance, &run->why) && check_alias(run, outcome, i, spec);
 }
 
 static bool check_mutated(CaseRun *run, const Outcome *outcome) {
@@ -125,8 +119,8 @@ static bool check_mutated(CaseRun *run, const Outcome *outcome) {
         const Json *spec = &mutated->items[i], *input = json_get(spec, "tensor_input");
         if (!input || input->i < 0 || input->i >= outcome->call.n_inputs)
             return text_puts(&run->why, "bad tensor_input"), false;
-        const CaseTolerance tolerance = case_tolerance_of_dtype(
-            spec, run->exact ? run->exact->call.inputs[input->i].tensor : NULL);
+        const CaseTolerance tolerance =
+            case_tolerance_of_dtype(spec, run->exact ? run->exact->call.inputs[input->i].tensor : NULL);
         sn_tensor *got = outcome->call.inputs[input->i].tensor;
         if (case_close(run->file, got, spec, &tolerance, &run->why)) continue;
         text_printf(&run->why, " (input %lld after the call)", (long long)input->i);
@@ -141,8 +135,7 @@ static bool check_grads(CaseRun *run, const Outcome *outcome) {
         const Json *spec = &grads->items[i];
         if (!spec_is_tensor(spec)) continue;
         if (i >= outcome->n_grads) return text_puts(&run->why, "gradients are missing"), false;
-        const CaseTolerance tolerance =
-            case_tolerance_of_dtype(spec, run->exact ? run->exact->grads[i] : NULL);
+        const CaseTolerance tolerance = case_tolerance_of_dtype(spec, run->exact ? run->exact->grads[i] : NULL);
         if (case_close(run->file, outcome->grads[i], spec, &tolerance, &run->why)) continue;
         text_printf(&run->why, " (gradient %d)", i);
         return false;
@@ -153,8 +146,7 @@ static bool check_grads(CaseRun *run, const Outcome *outcome) {
 static bool check_outcome(CaseRun *run, const Outcome *outcome) {
     const Json *outs = json_get(run->spec, "out");
     if (!outs || outs->n != outcome->n_outs)
-        return text_printf(&run->why, "%d outputs, not %d", outcome->n_outs, outs ? outs->n : 0),
-               false;
+        return text_printf(&run->why, "%d outputs, not %d", outcome->n_outs, outs ? outs->n : 0), false;
     for (int i = 0; i < outs->n; i++)
         if (!check_out(run, outcome, i, &outs->items[i])) return false;
     return check_mutated(run, outcome) && check_grads(run, outcome);
@@ -203,16 +195,14 @@ static sn_status body(sn_frame *f) {
         args[i] = call->args[i];
         if (args[i].kind == SN_KIND_TENSOR) args[i].tensor = sn_in(f, next++);
         if (args[i].kind != SN_KIND_TENSORS) continue;
-        for (int k = 0; k < args[i].n; k++)
-            lists[used + k] = args[i].tensors[k] ? sn_in(f, next++) : NULL;
+        for (int k = 0; k < args[i].n; k++) lists[used + k] = args[i].tensors[k] ? sn_in(f, next++) : NULL;
         args[i].tensors = lists + used;
         used += args[i].n;
     }
     const sn_status status = sn_op_call(call->op, args, call->n_args, values, &n);
     if (status != SN_OK) return status;
     for (int i = 0; i < n; i++)
-        if (values[i].kind == SN_KIND_TENSOR && sn_out(f, i, values[i].tensor) != SN_OK)
-            return sn_check();
+        if (values[i].kind == SN_KIND_TENSOR && sn_out(f, i, values[i].tensor) != SN_OK) return sn_check();
     return SN_OK;
 }
 
@@ -230,21 +220,18 @@ static int inputs_in_order(const CaseCall *call, sn_tensor **inputs) {
 static Status call_compiled(CaseRun *run, sn_function *fn, Outcome *outcome, int n_outs) {
     sn_tensor *inputs[MAX_CASE_INPUTS];
     sn_grad_mode_set(json_get(run->spec, "grad") ? SN_GRAD_ON : SN_GRAD_OFF);
-    TRY((Status)sn_call(fn, inputs, inputs_in_order(&outcome->call, inputs), outcome->outs,
-                        n_outs));
+    TRY((Status)sn_call(fn, inputs, inputs_in_order(&outcome->call, inputs), outcome->outs, n_outs));
     outcome->n_outs = n_outs;
     return json_get(run->spec, "grad") ? run_backward(run, outcome) : ST_OK;
 }
 
 static bool same_outcome(CaseRun *run, const Outcome *eager, const Outcome *compiled) {
-    const bool unset = flag(run->spec, "random") &&
-                       !(eager->call.row->flags & OPF_random); /* empty and its kind */
+    const bool unset = flag(run->spec, "random") && !(eager->call.row->flags & OPF_random); /* empty and its kind */
     for (int i = 0; !unset && i < eager->n_outs; i++)
         if (!case_same_bits(eager->outs[i], compiled->outs[i], &run->why))
             return text_printf(&run->why, " (compiled output %d)", i), false;
     for (int i = 0; i < eager->call.n_inputs; i++)
-        if (!case_same_bits(eager->call.inputs[i].tensor, compiled->call.inputs[i].tensor,
-                            &run->why))
+        if (!case_same_bits(eager->call.inputs[i].tensor, compiled->call.inputs[i].tensor, &run->why))
             return text_printf(&run->why, " (compiled, input %d after the call)", i), false;
     for (int i = 0; i < eager->n_grads; i++)
         if (!case_same_bits(eager->grads[i], compiled->grads[i], &run->why))
@@ -259,8 +246,8 @@ static bool compiled_agrees(CaseRun *run, const Outcome *eager, CaseCounts *coun
     bool same = fn != NULL;
     sn_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     for (int i = 0; same && i < 2; i++) {
-        same = prepare(run, outcome, FLOATS_recorded) == ST_OK &&
-               call_compiled(run, fn, outcome, eager->n_outs) == ST_OK;
+        same =
+            prepare(run, outcome, FLOATS_recorded) == ST_OK && call_compiled(run, fn, outcome, eager->n_outs) == ST_OK;
         if (same) sn_function_stats(fn, i ? &after : &before);
         same = same && same_outcome(run, eager, outcome);
     }
@@ -317,8 +304,8 @@ static void add(CaseCounts *to, const CaseCounts *more) {
         to->ops_eager += more->ops_eager;
 }
 
-static Status replay_case(const char *path, const SafeFile *file, const Json *spec,
-                          const CaseOptions *options, CaseCounts *totals) {
+static Status replay_case(const char *path, const SafeFile *file, const Json *spec, const CaseOptions *options,
+                          CaseCounts *totals) {
     const char *op = json_string(json_get(spec, "op")), *note = json_string(json_get(spec, "note"));
     if (!op || (options->op && strcmp(op, options->op))) return ST_OK;
     CaseRun run = {.arena = arena_new(), .file = file, .spec = spec, .op = op};
@@ -332,8 +319,7 @@ static Status replay_case(const char *path, const SafeFile *file, const Json *sp
     sn_grad_mode_set(mode);
     const bool failed = counts.failed + counts.compiled_differing > 0;
     if ((failed || counts.off_reference) && options->found)
-        options->found(options->context,
-                       &(CaseFinding){path, op, note ? note : "", text_str(&run.why), failed});
+        options->found(options->context, &(CaseFinding){path, op, note ? note : "", text_str(&run.why), failed});
     if (options->counted) options->counted(options->context, op, &counts);
     add(totals, &counts);
     text_free(&run.why);

@@ -4,10 +4,10 @@
  * Values are held to |got - want| <= atol + rtol |want|, and nothing else is a pass. A few recorded results are off by
  * more than that themselves (a cancelled sum, x rstd - mean rstd in a row of one element). So a case outside of the
  * tolerance is called again with its floats in f64; where PyTorch's elements that differ are outside of the tolerance
- * around that result and ours are inside, the case counts as `off_reference`: neither passed nor failed. So does an element
- * of a matrix product that is a small difference of large terms, where ours is within the tolerance's share of these (the
- * same call on the inputs' magnitudes): no order of the sum is held to more. The f64 calls are held to PyTorch's f64
- * results by cases of their own. */
+ * around that result and ours are inside, the case counts as `off_reference`: neither passed nor failed. So does an
+ * element of a matrix product that is a small difference of large terms, where ours is within the tolerance's share of
+ * these (the same call on the inputs' magnitudes): no order of the sum is held to more. The f64 calls are held to
+ * PyTorch's f64 results by cases of their own. */
 #ifndef SINTER_FRONTEND_CASES_CASES_H
 #define SINTER_FRONTEND_CASES_CASES_H
 #include <sinter/sinter.h>
@@ -18,7 +18,7 @@
 
 typedef struct CaseCounts {
     int64_t passed, failed, unsupported, compiled, compiled_differing;
-    int64_t off_reference; /* the recorded result or the tolerance around it is not right */
+    int64_t off_reference;                             /* the recorded result or the tolerance around it is not right */
     int64_t ops_generated, ops_interpreted, ops_eager; /* of compiled calls, first ones left out */
 } CaseCounts;
 
@@ -39,11 +39,7 @@ typedef struct CaseOptions {
 Status cases_replay(const char *path, const CaseOptions *options, CaseCounts *totals);
 
 /* One call of a case, ready to be made. */
-typedef enum CaseFloats {
-    FLOATS_recorded,
-    FLOATS_wide,
-    FLOATS_magnitudes
-} CaseFloats; /* the latter in f64 */
+typedef enum CaseFloats { FLOATS_recorded, FLOATS_wide, FLOATS_magnitudes } CaseFloats; /* the latter in f64 */
 enum { MAX_CASE_INPUTS = 256 };
 typedef struct CaseInput {
     sn_tensor *tensor;
@@ -74,8 +70,7 @@ typedef struct CaseTolerance {
     sn_tensor *terms; /* NULL, or the sums of the magnitudes of an element's terms, in f64 */
 } CaseTolerance;
 /* Whether `got` has dtype, sizes and values of the spec; else says why. */
-bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec,
-                const CaseTolerance *tolerance, Text *why);
+bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, const CaseTolerance *tolerance, Text *why);
 /* Only dtype and sizes: random ops. */
 bool case_alike(sn_tensor *got, const Json *spec, Text *why);
 CaseTolerance case_tolerance(const Json *spec, sn_tensor *exact);

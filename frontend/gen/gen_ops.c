@@ -3,8 +3,8 @@
  *   gen_ops header PATH | gen_ops source PATH
  *
  * A row with a C name gives sn_<name>(its first c_short parameters), sn_<name>_ex(all), sn_<name>_
- * in place, sn_<name>_out(out, the same parameters) and sn_<name>_out_ex(out, all). Further results come by trailing nullable pointers,
- * Tensor[] results fill an array. The C functions build normalised arguments where their types
+ * in place, sn_<name>_out(out, the same parameters) and sn_<name>_out_ex(out, all). Further results come by trailing
+ * nullable pointers, Tensor[] results fill an array. The C functions build normalised arguments where their types
  * allow it, so that a call costs one table load. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,19 +12,10 @@
 #include "ir/schema.h"
 #include "runtime/base/error.h"
 
-typedef enum Style {
-    STYLE_short,
-    STYLE_ex,
-    STYLE_inplace,
-    STYLE_ex_inplace,
-    STYLE_out,
-    STYLE_out_ex
-} Style;
+typedef enum Style { STYLE_short, STYLE_ex, STYLE_inplace, STYLE_ex_inplace, STYLE_out, STYLE_out_ex } Style;
 
 static bool writes_out(Style style) { return style == STYLE_out || style == STYLE_out_ex; }
-static bool takes_all(Style style) {
-    return style == STYLE_ex || style == STYLE_ex_inplace || style == STYLE_out_ex;
-}
+static bool takes_all(Style style) { return style == STYLE_ex || style == STYLE_ex_inplace || style == STYLE_out_ex; }
 
 /* How a parameter looks in C, and how its Arg is made: %s is its name. */
 typedef struct CType {
@@ -68,10 +59,8 @@ typedef struct RuleDoc {
 static const RuleDoc rule_docs[] = {
     {"binary", "Sizes broadcast, dtypes promote (PyTorch's rules)."},
     {"binary_no_bool", "Sizes broadcast, dtypes promote; bool is a dtype error."},
-    {"clamp_min",
-     "Sizes broadcast, dtypes promote; a number above all of an int dtype is a value error."},
-    {"clamp_max",
-     "Sizes broadcast, dtypes promote; a number below all of an int dtype is a value error."},
+    {"clamp_min", "Sizes broadcast, dtypes promote; a number above all of an int dtype is a value error."},
+    {"clamp_max", "Sizes broadcast, dtypes promote; a number below all of an int dtype is a value error."},
     {"modulo", "Sizes broadcast, dtypes promote; bools alone are a dtype error."},
     {"binary_float", "Sizes broadcast; ints and bools give f32."},
     {"compare", "Sizes broadcast; the result is bool."},
@@ -94,8 +83,7 @@ static const RuleDoc rule_docs[] = {
     {"mm", "2-D operands of one dtype; inner sizes must agree."},
     {"bmm", "3-D operands of one dtype; inner and batch sizes must agree."},
     {"addmm", "2-D mat1 and mat2 of one dtype; self broadcasts to the product."},
-    {"embedding",
-     "Sizes of indices, then weight's second; an index out of range is a value error."},
+    {"embedding", "Sizes of indices, then weight's second; an index out of range is a value error."},
     {"gather", "Sizes of index; a position out of range is a value error."},
 };
 
@@ -150,13 +138,11 @@ static void declaration(Text *text, const OpRow *row, Style style) {
     text_puts(text, "(");
     if (writes_out(style)) {
         for (int i = 0; i < row->n_out; i++, separator = ", ")
-            text_printf(text, row->n_out == 1 ? "%ssn_tensor *out" : "%ssn_tensor *out%d",
-                        separator, i);
+            text_printf(text, row->n_out == 1 ? "%ssn_tensor *out" : "%ssn_tensor *out%d", separator, i);
     }
     for (int i = 0; i < shown(row, style); i++) {
         if (hidden(row, style, i)) continue;
-        text_printf(text, "%s%s%s", separator, ctype(row->params[i].type)->declared,
-                    row->params[i].name);
+        text_printf(text, "%s%s%s", separator, ctype(row->params[i].type)->declared, row->params[i].name);
         separator = ", ";
     }
     for (int i = 1; !writes_out(style) && !row->returns_list && i < row->n_out; i++) {
@@ -173,12 +159,10 @@ static void doc_print(Text *text, const OpRow *row) {
     text_printf(text, "\n/* %s%s%s\n", row->doc, more ? "\n   " : "", more ? more : "");
     for (int i = 0; i < row->n_params; i++) {
         const char *absent = ctype(row->params[i].type)->absent;
-        if (absent && i < row->c_short)
-            text_printf(text, "   %s %s.\n", row->params[i].name, absent);
+        if (absent && i < row->c_short) text_printf(text, "   %s %s.\n", row->params[i].name, absent);
     }
     if (row->n_out > 1) text_puts(text, "   Pointers to further results may be NULL.\n");
-    if (row->returns_list)
-        text_puts(text, "   Fills out, which has this room; returns the count, -1 on error.\n");
+    if (row->returns_list) text_puts(text, "   Fills out, which has this room; returns the count, -1 on error.\n");
     text_printf(text, "   %s */\n", row->schema);
 }
 
@@ -222,9 +206,7 @@ static bool is_plain(const OpRow *row, Style style) {
     for (int i = 0; i < row->n_params; i++) {
         const Param *param = &row->params[i];
         const bool given = i < shown(row, style) && !hidden(row, style, i);
-        if (given ? !ctype(param->type)->plain
-                  : param->fallback.kind == ARG_ints && param->fallback.n)
-            return false;
+        if (given ? !ctype(param->type)->plain : param->fallback.kind == ARG_ints && param->fallback.n) return false;
     }
     return true;
 }
@@ -249,16 +231,14 @@ static void call_print(Text *text, const OpRow *row, Style style, const char *id
                                                                              : "functional";
     if (writes_out(style)) {
         text_printf(text, "    sn_tensor *const written[] = {");
-        for (int i = 0; i < row->n_out; i++)
-            text_printf(text, row->n_out == 1 ? "out" : "%sout%d", i ? ", " : "", i);
+        for (int i = 0; i < row->n_out; i++) text_printf(text, row->n_out == 1 ? "out" : "%sout%d", i ? ", " : "", i);
         text_puts(text, "};\n");
     }
     if (row->returns_list) {
         text_printf(text, "    OPS_SITE();\n    return ops_list(OP_%s, args, out, room);\n", id);
     } else if (row->n_out == 1 || writes_out(style)) {
-        text_printf(text, "    OPS_SITE();\n    return ops_call1(OP_%s, FORM_%s, args, %s, %s);\n",
-                    id, form, is_plain(row, style) ? "true" : "false",
-                    writes_out(style) ? "written" : "NULL");
+        text_printf(text, "    OPS_SITE();\n    return ops_call1(OP_%s, FORM_%s, args, %s, %s);\n", id, form,
+                    is_plain(row, style) ? "true" : "false", writes_out(style) ? "written" : "NULL");
     } else {
         text_puts(text, "    sn_tensor **const more[] = {");
         for (int i = 1; i < row->n_out; i++) {
@@ -295,8 +275,7 @@ static void row_print(Text *text, const OpRow *row, bool source) {
     function_print(text, row, STYLE_short, source);
     if (!shows_all(row, STYLE_short)) function_print(text, row, STYLE_ex, source);
     if (row->inplace) function_print(text, row, STYLE_inplace, source);
-    if (row->inplace && !shows_all(row, STYLE_inplace))
-        function_print(text, row, STYLE_ex_inplace, source);
+    if (row->inplace && !shows_all(row, STYLE_inplace)) function_print(text, row, STYLE_ex_inplace, source);
     if (!row->out_name) return;
     function_print(text, row, STYLE_out, source);
     if (!shows_all(row, STYLE_out)) function_print(text, row, STYLE_out_ex, source);
@@ -310,9 +289,8 @@ static const char header_head[] =
     "returned, "
     "NULL on error. */\n"
     "#ifndef SINTER_OPS_H\n#define SINTER_OPS_H\n#include <sinter/tensor.h>\nSN_BEGIN\n";
-static const char source_head[] =
-    "/* ops_api.c: generated from ir/ops.def: the functions of sinter/ops.h. */\n"
-    "#include \"frontend/ops_call.h\"\n\n";
+static const char source_head[] = "/* ops_api.c: generated from ir/ops.def: the functions of sinter/ops.h. */\n"
+                                  "#include \"frontend/ops_call.h\"\n\n";
 
 int main(int argc, char **argv) {
     if (argc != 3) return fprintf(stderr, "usage: gen_ops header|source PATH\n"), 2;
@@ -321,14 +299,12 @@ int main(int argc, char **argv) {
     text_puts(&text, source ? source_head : header_head);
     for (int i = 0; i < OP_COUNT; i++) {
         const OpRow *row = op_row((OpId)i);
-        if (!row->name)
-            return fprintf(stderr, "gen_ops: row %s: %s\n", op_ids[i], error_slot()->message), 1;
+        if (!row->name) return fprintf(stderr, "gen_ops: row %s: %s\n", op_ids[i], error_slot()->message), 1;
         row_print(&text, row, source);
     }
     if (!source) text_puts(&text, "SN_END\n#endif\n");
     FILE *file = fopen(argv[2], "w");
-    if (!file || fwrite(text.at, 1, text.n, file) != text.n || fclose(file))
-        return perror(argv[2]), 1;
+    if (!file || fwrite(text.at, 1, text.n, file) != text.n || fclose(file)) return perror(argv[2]), 1;
     text_free(&text);
     return 0;
 }

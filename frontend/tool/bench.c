@@ -31,8 +31,8 @@ typedef struct Options {
 } Options;
 
 typedef struct Report {
-    double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, compile_min, ns,
-        ns_min, verify_ns, verify_min, call_ns, call_min, fma, fma_best;
+    double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, compile_min, ns, ns_min, verify_ns,
+        verify_min, call_ns, call_min, fma, fma_best;
     int64_t kernels, gemm_flops, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
     double share;
 } Report;
@@ -68,8 +68,7 @@ static void run_backward(const Runner *r, sn_tensor *const *out) {
         roots[n_roots] = out[i];
         grads[n_roots++] = r->grads[i];
     }
-    sn_gradients((sn_tensors){roots, n_roots}, (sn_tensors){leaves, n},
-                 (sn_tensors){grads, n_roots}, 0, got);
+    sn_gradients((sn_tensors){roots, n_roots}, (sn_tensors){leaves, n}, (sn_tensors){grads, n_roots}, 0, got);
 }
 
 /* Runs the work once, results dropped. */
@@ -125,8 +124,7 @@ static void measure(Runner *runners, int n, double seconds, double *fma) {
 }
 
 static sn_function *compile(const Work *w, sn_compile_mode mode, const char *name) {
-    const sn_compile_options *const o =
-        SN_COMPILE_OPTIONS(.mode = mode, .dynamic = w->dynamic, .name = name);
+    const sn_compile_options *const o = SN_COMPILE_OPTIONS(.mode = mode, .dynamic = w->dynamic, .name = name);
     return w->graph ? sn_graph_compile(w->graph, o) : sn_compile(w->body, w->closure, o);
 }
 
@@ -176,8 +174,7 @@ static void bench_overhead(const Work *w, const Options *o, Report *report) {
     sn_function_free(r.fn);
 }
 
-static void bench_pair(const Work *w, const Options *o, sn_compile_mode first,
-                       sn_compile_mode second, Report *report) {
+static void bench_pair(const Work *w, const Options *o, sn_compile_mode first, sn_compile_mode second, Report *report) {
     static Runner r[2];
     sn_tensor *grads[WORK_OUTPUTS];
     output_gradients(w, grads);
@@ -279,8 +276,7 @@ static double spawn_cold(char **argv) {
 static void bench_row(const BenchRow *row, const Options *o, Report *report) {
     Work w;
     work_make(row, &w);
-    if (!strncmp(row->name, "gemm/", 5))
-        report->gemm_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
+    if (!strncmp(row->name, "gemm/", 5)) report->gemm_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
     if (w.kind == WORK_overhead)
         bench_overhead(&w, o, report);
     else if (w.kind == WORK_call)
@@ -291,8 +287,7 @@ static void bench_row(const BenchRow *row, const Options *o, Report *report) {
         bench_pair(&w, o, SN_COMPILE_EAGER, SN_COMPILE_VERIFY, report);
     work_free(&w);
     if (report->compiled_ms > 0)
-        report->cold_ms =
-            spawn_cold((char *[]){"sinter", "bench", "--cold", (char *)row->name, NULL});
+        report->cold_ms = spawn_cold((char *[]){"sinter", "bench", "--cold", (char *)row->name, NULL});
 }
 
 /* Output -------------------------------------------------------------------------------------- */
@@ -301,8 +296,7 @@ static void number(const char *name, double value) {
     if (value > 0) printf(", \"%s\": %.6g", name, value);
 }
 
-static void print_json(const char *name, const Report *r, int threads, double fma,
-                       double bandwidth) {
+static void print_json(const char *name, const Report *r, int threads, double fma, double bandwidth) {
     Text row = {0};
     text_json_string(&row, name);
     printf("{\"peer\": \"sinter\", \"row\": %s, \"threads\": %d", text_str(&row), threads);
@@ -318,8 +312,7 @@ static void print_json(const char *name, const Report *r, int threads, double fm
     number("moved_bytes", (double)r->moved_bytes), number("saved_bytes", (double)r->saved_bytes);
     number("arena_bytes", (double)r->arena_bytes);
     if (r->compiled_ms > 0) /* 0 is a figure: tensors of few elements live in blocks of their own */
-        printf(", \"peak_bytes\": %lld, \"eager_peak_bytes\": %lld", (long long)r->peak,
-               (long long)r->eager_peak);
+        printf(", \"peak_bytes\": %lld, \"eager_peak_bytes\": %lld", (long long)r->peak, (long long)r->eager_peak);
     number("row_fma_gflops", r->fma), number("row_fma_gflops_best", r->fma_best);
     number("probe_fma_gflops", fma), number("probe_bandwidth_gbs", bandwidth);
     puts("}");
@@ -332,14 +325,13 @@ static void print_text(const char *name, const Report *r) {
     else if (r->call_ns > 0)
         printf("%-30s replay %.0f ns, verify %.0f ns per call\n", name, r->call_ns, r->verify_ns);
     else if (r->compile_min > 0)
-        printf("%-30s loop IR to callable %.3f ms (min %.3f)\n", name, r->compile_ms,
-               r->compile_min);
+        printf("%-30s loop IR to callable %.3f ms (min %.3f)\n", name, r->compile_ms, r->compile_min);
     else {
         printf("%-30s eager %9.4f ms  compiled %9.4f ms (min %.4f)  cold %7.1f ms  kernels %lld  "
                "%lld bytes moved, %lld saved  peak bytes %lld, eager %lld  share %.2f",
-               name, r->eager_ms, r->compiled_ms, r->compiled_min, r->cold_ms,
-               (long long)r->kernels, (long long)r->moved_bytes, (long long)r->saved_bytes,
-               (long long)r->peak, (long long)r->eager_peak, r->share);
+               name, r->eager_ms, r->compiled_ms, r->compiled_min, r->cold_ms, (long long)r->kernels,
+               (long long)r->moved_bytes, (long long)r->saved_bytes, (long long)r->peak, (long long)r->eager_peak,
+               r->share);
         if (r->gemm_flops)
             printf("  %.0f GFLOP/s, %.0f %% of the probe in turn with it, %.0f %% best of best",
                    (double)r->gemm_flops / r->compiled_ms * 1e-6,
@@ -365,17 +357,11 @@ static bool is_row(const char *prefix) {
     return false;
 }
 
-static bool is_file(const char *name) {
-    return strstr(name, ".so:") || strstr(name, ".sn") || !strcmp(name, "-");
-}
+static bool is_file(const char *name) { return strstr(name, ".so:") || strstr(name, ".sn") || !strcmp(name, "-"); }
 
-static bool is_sample(const char *name) {
-    return !is_file(name) && !is_row(name) && sample_exists(name);
-}
+static bool is_sample(const char *name) { return !is_file(name) && !is_row(name) && sample_exists(name); }
 
-static bool is_target(const Options *o) {
-    return o->n_names == 1 && (is_file(o->names[0]) || is_sample(o->names[0]));
-}
+static bool is_target(const Options *o) { return o->n_names == 1 && (is_file(o->names[0]) || is_sample(o->names[0])); }
 
 static WorkKind kind_of(const Options *o, const Target *t) {
     if (t->step) return WORK_step;
@@ -391,8 +377,8 @@ static void target_work(const Options *o, const Target *t, Work *w) {
                 .n_in = t->n_in,
                 .n_out = t->n_out ? t->n_out : -1};
     if (t->n_in > WORK_INPUTS || t->n_out > WORK_OUTPUTS)
-        error_raise(ST_UNSUPPORTED, "bench times at most %d inputs and %d outputs, not %d and %d",
-                    WORK_INPUTS, WORK_OUTPUTS, t->n_in, t->n_out);
+        error_raise(ST_UNSUPPORTED, "bench times at most %d inputs and %d outputs, not %d and %d", WORK_INPUTS,
+                    WORK_OUTPUTS, t->n_in, t->n_out);
     else
         memcpy(w->in, t->in, sizeof *t->in * (size_t)t->n_in);
 }
@@ -411,8 +397,8 @@ static int with_target(const Options *o, void (*done)(const Options *o, const Wo
     Target target;
     Work w;
     if (!strcmp(options.name, "-") && keep_stdin() != ST_OK) return report_error(EXIT_environment);
-    const bool found = is_file(options.name) ? target_open(&options, &target)
-                                             : target_open_sample(options.name, &target);
+    const bool found =
+        is_file(options.name) ? target_open(&options, &target) : target_open_sample(options.name, &target);
     if (!found) return no_such_target(options.name);
     if (!sn_check()) target_work(o, &target, &w);
     if (!sn_check()) done(o, &w);
@@ -434,16 +420,14 @@ typedef struct Probes {
 } Probes;
 
 static Probes run_probes(const Options *o) {
-    const Probes p = {
-        .fma = probe_fma_gflops(), .bandwidth = probe_bandwidth_gbs(), .threads = pool_threads()};
+    const Probes p = {.fma = probe_fma_gflops(), .bandwidth = probe_bandwidth_gbs(), .threads = pool_threads()};
     if (!o->json)
-        printf("probes: fma %.1f GFLOP/s, bandwidth %.1f GB/s, %d thread(s), %s\n", p.fma,
-               p.bandwidth, p.threads, isa_name(isa_used()));
+        printf("probes: fma %.1f GFLOP/s, bandwidth %.1f GB/s, %d thread(s), %s\n", p.fma, p.bandwidth, p.threads,
+               isa_name(isa_used()));
     return p;
 }
 
-static void print_report(const Options *o, const char *name, const Report *report,
-                         const Probes *p) {
+static void print_report(const Options *o, const char *name, const Report *report, const Probes *p) {
     if (o->json)
         print_json(name, report, p->threads, p->fma, p->bandwidth);
     else
@@ -453,8 +437,7 @@ static void print_report(const Options *o, const char *name, const Report *repor
 static void time_target(const Options *o, const Work *w) {
     const Probes probes = run_probes(o);
     Report report = {0};
-    const sn_compile_mode mode =
-        o->target.compile.mode == SN_COMPILE_REPLAY ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY;
+    const sn_compile_mode mode = o->target.compile.mode == SN_COMPILE_REPLAY ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY;
     bench_pair(w, o, SN_COMPILE_EAGER, mode, &report);
     if (sn_check()) return;
     report.cold_ms = target_cold_ms(o);
@@ -525,13 +508,11 @@ int command_bench(const Command *self, int argc, char **argv) {
     int n_threads;
     for (int i = 0; i < argc; i++)
         if (!take(&o, argc, argv, &i, &threads)) return usage_error(self, "unknown", argv[i]);
-    if (!count_read(threads, INT32_MAX, &n_threads) || !n_threads ||
-        sn_setting_set("threads", threads) != SN_OK)
+    if (!count_read(threads, INT32_MAX, &n_threads) || !n_threads || sn_setting_set("threads", threads) != SN_OK)
         return usage_error(self, "--threads wants 1 to 256, not", threads);
     for (int i = 0; i < o.n_names && !is_target(&o); i++) {
         if (is_row(o.names[i])) continue;
-        if (!i && sample_exists(o.names[0]))
-            return usage_error(self, "a sample goes alone, not with", o.names[1]);
+        if (!i && sample_exists(o.names[0])) return usage_error(self, "a sample goes alone, not with", o.names[1]);
         return usage_error(self, "no row, sample, .sn file or library.so:symbol is", o.names[i]);
     }
     if (useless(&o)) return usage_error(self, useless(&o), o.target.given);

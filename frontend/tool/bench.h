@@ -16,7 +16,7 @@ typedef enum WorkKind {
                       requires one */
     WORK_step,     /* the body is a whole training step */
     WORK_call,     /* ns per compiled call: verify and replay */
-    WORK_compile /* ms from loop IR to a callable kernel; the closure is a double, another one each time */
+    WORK_compile   /* ms from loop IR to a callable kernel; the closure is a double, another one each time */
 } WorkKind;
 
 typedef struct Work {

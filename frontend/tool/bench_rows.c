@@ -21,15 +21,15 @@ static sn_status add16(sn_frame *f) {
     }
     return sn_check();
 }
-#define UNARY_LOOP(name, call)                                                                     \
-    static sn_status name(sn_frame *f) {                                                           \
-        sn_tensor *a = sn_in(f, 0);                                                                \
-        for (int i = 0; i < LOOP / CHAIN; i++) {                                                   \
-            sn_scope scope = sn_scope_begin();                                                     \
-            for (int k = 0; k < CHAIN; k++) call;                                                  \
-            sn_scope_end(scope);                                                                   \
-        }                                                                                          \
-        return sn_check();                                                                         \
+#define UNARY_LOOP(name, call)                                                                                         \
+    static sn_status name(sn_frame *f) {                                                                               \
+        sn_tensor *a = sn_in(f, 0);                                                                                    \
+        for (int i = 0; i < LOOP / CHAIN; i++) {                                                                       \
+            sn_scope scope = sn_scope_begin();                                                                         \
+            for (int k = 0; k < CHAIN; k++) call;                                                                      \
+            sn_scope_end(scope);                                                                                       \
+        }                                                                                                              \
+        return sn_check();                                                                                             \
     }
 UNARY_LOOP(relu16, sn_relu(a))
 UNARY_LOOP(view16, sn_view(a, SN_INTS(4, 4)))
@@ -58,18 +58,10 @@ static void make_add16_grad(Work *w, const int64_t *s) {
     leaf(w, SN_INTS(s[0]));
     normal(w, SN_INTS(s[0]));
 }
-static void make_relu16(Work *w, const int64_t *s) {
-    overhead(w, relu16, LOOP), normal(w, SN_INTS(s[0]));
-}
-static void make_view16(Work *w, const int64_t *s) {
-    overhead(w, view16, LOOP), normal(w, SN_INTS(s[0]));
-}
-static void make_sum16(Work *w, const int64_t *s) {
-    overhead(w, sum16, LOOP), normal(w, SN_INTS(s[0]));
-}
-static void make_mm4(Work *w, const int64_t *s) {
-    overhead(w, mm4, LOOP), normal(w, SN_INTS(s[0], s[0]));
-}
+static void make_relu16(Work *w, const int64_t *s) { overhead(w, relu16, LOOP), normal(w, SN_INTS(s[0])); }
+static void make_view16(Work *w, const int64_t *s) { overhead(w, view16, LOOP), normal(w, SN_INTS(s[0])); }
+static void make_sum16(Work *w, const int64_t *s) { overhead(w, sum16, LOOP), normal(w, SN_INTS(s[0])); }
+static void make_mm4(Work *w, const int64_t *s) { overhead(w, mm4, LOOP), normal(w, SN_INTS(s[0], s[0])); }
 static void make_chain100(Work *w, const int64_t *s) {
     overhead(w, chain100, CHAIN);
     leaf(w, SN_INTS(s[0]));
@@ -105,9 +97,7 @@ static void make_compile(Work *w, const int64_t *s) {
 
 static sn_status residual_norm(sn_frame *f, const char *approximate) {
     sn_tensor *h = sn_gelu_ex(sn_add(sn_in(f, 0), sn_in(f, 1)), approximate);
-    return sn_out(
-        f, 0,
-        sn_layer_norm(sn_add(h, sn_in(f, 2)), SN_INTS(sn_size(h, 1)), sn_in(f, 3), sn_in(f, 4)));
+    return sn_out(f, 0, sn_layer_norm(sn_add(h, sn_in(f, 2)), SN_INTS(sn_size(h, 1)), sn_in(f, 3), sn_in(f, 4)));
 }
 static sn_status residual_norm_tanh(sn_frame *f) { return residual_norm(f, "tanh"); }
 static sn_status residual_norm_erf(sn_frame *f) { return residual_norm(f, "none"); }
@@ -120,16 +110,10 @@ static void residual_inputs(Work *w, const int64_t *s) {
     normal(w, SN_INTS(s[1]));
     normal(w, SN_INTS(s[1]));
 }
-static void make_residual_tanh(Work *w, const int64_t *s) {
-    residual_inputs(w, s), w->body = residual_norm_tanh;
-}
-static void make_residual_erf(Work *w, const int64_t *s) {
-    residual_inputs(w, s), w->body = residual_norm_erf;
-}
+static void make_residual_tanh(Work *w, const int64_t *s) { residual_inputs(w, s), w->body = residual_norm_tanh; }
+static void make_residual_erf(Work *w, const int64_t *s) { residual_inputs(w, s), w->body = residual_norm_erf; }
 
-static sn_status silu_mul(sn_frame *f) {
-    return sn_out(f, 0, sn_mul(sn_silu(sn_in(f, 0)), sn_in(f, 1)));
-}
+static sn_status silu_mul(sn_frame *f) { return sn_out(f, 0, sn_mul(sn_silu(sn_in(f, 0)), sn_in(f, 1))); }
 static sn_status chain20(sn_frame *f) {
     sn_tensor *x = sn_in(f, 0);
     for (int i = 0; i < 5; i++) {
@@ -143,12 +127,8 @@ static sn_status layer_norm(sn_frame *f) {
     sn_tensor *x = sn_in(f, 0);
     return sn_out(f, 0, sn_layer_norm(x, SN_INTS(sn_size(x, 1)), sn_in(f, 1), sn_in(f, 2)));
 }
-static sn_status col_sum(sn_frame *f) {
-    return sn_out(f, 0, sn_sum_dim(sn_in(f, 0), SN_INTS(0), false));
-}
-static sn_status cross_entropy(sn_frame *f) {
-    return sn_out(f, 0, sn_cross_entropy(sn_in(f, 0), sn_in(f, 1)));
-}
+static sn_status col_sum(sn_frame *f) { return sn_out(f, 0, sn_sum_dim(sn_in(f, 0), SN_INTS(0), false)); }
+static sn_status cross_entropy(sn_frame *f) { return sn_out(f, 0, sn_cross_entropy(sn_in(f, 0), sn_in(f, 1))); }
 
 static void forward(Work *w, sn_body body) {
     w->kind = WORK_forward;
@@ -159,15 +139,9 @@ static void make_silu_mul(Work *w, const int64_t *s) {
     normal(w, SN_INTS(s[0], s[1]));
     normal(w, SN_INTS(s[0], s[1]));
 }
-static void make_chain20(Work *w, const int64_t *s) {
-    forward(w, chain20), normal(w, SN_INTS(s[0], s[1]));
-}
-static void make_softmax(Work *w, const int64_t *s) {
-    forward(w, softmax), normal(w, SN_INTS(s[0], s[1]));
-}
-static void make_col_sum(Work *w, const int64_t *s) {
-    forward(w, col_sum), normal(w, SN_INTS(s[0], s[1]));
-}
+static void make_chain20(Work *w, const int64_t *s) { forward(w, chain20), normal(w, SN_INTS(s[0], s[1])); }
+static void make_softmax(Work *w, const int64_t *s) { forward(w, softmax), normal(w, SN_INTS(s[0], s[1])); }
+static void make_col_sum(Work *w, const int64_t *s) { forward(w, col_sum), normal(w, SN_INTS(s[0], s[1])); }
 static void make_layer_norm(Work *w, const int64_t *s) {
     forward(w, layer_norm);
     normal(w, SN_INTS(s[0], s[1]));
@@ -194,16 +168,12 @@ static void make_cross_entropy_backward(Work *w, const int64_t *s) {
 
 /* matrix products ----------------------------------------------------------------------------- */
 
-static sn_status linear(sn_frame *f) {
-    return sn_out(f, 0, sn_linear(sn_in(f, 0), sn_in(f, 1), NULL));
-}
+static sn_status linear(sn_frame *f) { return sn_out(f, 0, sn_linear(sn_in(f, 0), sn_in(f, 1), NULL)); }
 static sn_status linear_gelu(sn_frame *f) {
     return sn_out(f, 0, sn_gelu_ex(sn_linear(sn_in(f, 0), sn_in(f, 1), sn_in(f, 2)), "tanh"));
 }
 static sn_status product(sn_frame *f) { return sn_out(f, 0, sn_mm(sn_in(f, 0), sn_in(f, 1))); }
-static sn_status product_transposed(sn_frame *f) {
-    return sn_out(f, 0, sn_mm(sn_t(sn_in(f, 0)), sn_in(f, 1)));
-}
+static sn_status product_transposed(sn_frame *f) { return sn_out(f, 0, sn_mm(sn_t(sn_in(f, 0)), sn_in(f, 1))); }
 
 static void make_linear(Work *w, const int64_t *s) { /* M, N, K */
     forward(w, linear);
@@ -269,8 +239,7 @@ static void make_mlp_step(Work *w, const int64_t *s) {
     static const char *const names[] = {"fc1", "fc2", "fc3"};
     Net *net = net_new(w, mlp_step);
     for (int i = 0; i < 3; i++)
-        sn_param_linear(net->params, names[i], widths[i], widths[i + 1], &net->weight[i],
-                        &net->bias[i]);
+        sn_param_linear(net->params, names[i], widths[i], widths[i + 1], &net->weight[i], &net->bias[i]);
     net->opt = sn_adamw(net->params, 1e-3, 0.01);
     normal(w, SN_INTS(s[0], 784));
     classes(w, s[0], 10);
@@ -292,9 +261,9 @@ static void make_adamw(Work *w, const int64_t *s) {
     net->opt = sn_adamw(net->params, 1e-3, 0.01);
 }
 
-#define GEMM(m, n, k)                                                                              \
-    {                                                                                              \
-        "gemm/" #m "x" #n "x" #k, make_linear, { m, n, k }                                         \
+#define GEMM(m, n, k)                                                                                                  \
+    {                                                                                                                  \
+        "gemm/" #m "x" #n "x" #k, make_linear, { m, n, k }                                                             \
     }
 #define GEMMS(m) GEMM(m, 768, 768), GEMM(m, 3072, 768), GEMM(m, 768, 3072)
 

@@ -1,5 +1,5 @@
-/* cases.c: `sinter cases`: replays recorded op cases and reports per overload and in total. Failures go to stderr as they
- * come (data goes to stdout); with --json everything is one object. */
+/* cases.c: `sinter cases`: replays recorded op cases and reports per overload and in total. Failures go to stderr as
+ * they come (data goes to stdout); with --json everything is one object. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,12 +23,10 @@ static void on_finding(void *context, const CaseFinding *f) {
     Report *report = context;
     if (!report->json) {
         if (!report->quiet)
-            fprintf(stderr, "%s: %s: %s%s\n", f->op, f->note,
-                    f->failed ? "" : "off reference: ", f->why);
+            fprintf(stderr, "%s: %s: %s%s\n", f->op, f->note, f->failed ? "" : "off reference: ", f->why);
         return;
     }
-    const char *const fields[][2] = {
-        {"file", f->file}, {"op", f->op}, {"note", f->note}, {"reason", f->why}};
+    const char *const fields[][2] = {{"file", f->file}, {"op", f->op}, {"note", f->note}, {"reason", f->why}};
     Text *list = f->failed ? &report->failures : &report->off_references;
     text_puts(list, text_str(list)[0] ? ",\n  {" : "\n  {");
     for (int i = 0; i < COUNT_OF(fields); i++) {
@@ -68,13 +66,11 @@ static double share_of(const CaseCounts *counts) {
 }
 
 static void counts_print(Text *text, const CaseCounts *counts) {
-    text_printf(
-        text,
-        "\"passed\": %lld, \"off_reference\": %lld, \"failed\": %lld, \"unsupported\": %lld, "
-        "\"compiled\": %lld, \"compiled_differing\": %lld",
-        (long long)counts->passed, (long long)counts->off_reference, (long long)counts->failed,
-        (long long)counts->unsupported, (long long)counts->compiled,
-        (long long)counts->compiled_differing);
+    text_printf(text,
+                "\"passed\": %lld, \"off_reference\": %lld, \"failed\": %lld, \"unsupported\": %lld, "
+                "\"compiled\": %lld, \"compiled_differing\": %lld",
+                (long long)counts->passed, (long long)counts->off_reference, (long long)counts->failed,
+                (long long)counts->unsupported, (long long)counts->compiled, (long long)counts->compiled_differing);
 }
 
 static void print_json(Report *report, const CaseCounts *totals) {
@@ -89,8 +85,8 @@ static void print_json(Report *report, const CaseCounts *totals) {
         counts_print(&text, &report->overloads[i].counts);
         text_puts(&text, "}");
     }
-    text_printf(&text, "},\n \"failures\": [%s],\n \"off_references\": [%s]}\n",
-                text_str(&report->failures), text_str(&report->off_references));
+    text_printf(&text, "},\n \"failures\": [%s],\n \"off_references\": [%s]}\n", text_str(&report->failures),
+                text_str(&report->off_references));
     fputs(text_str(&text), stdout);
     text_free(&text);
 }
@@ -99,20 +95,18 @@ static void print_lines(const Report *report, const CaseCounts *totals) {
     for (int i = 0; i < report->n_overloads; i++) {
         const CaseCounts *c = &report->overloads[i].counts;
         if (c->unsupported) continue;
-        printf("%-44s %6lld passed %5lld failed %5lld compiled differing\n",
-               report->overloads[i].op, (long long)c->passed, (long long)c->failed,
-               (long long)c->compiled_differing);
+        printf("%-44s %6lld passed %5lld failed %5lld compiled differing\n", report->overloads[i].op,
+               (long long)c->passed, (long long)c->failed, (long long)c->compiled_differing);
     }
     printf("%lld passed, %lld off reference, %lld failed, %lld unsupported, %lld of %lld compiled "
            "differing, compiled share %.4f\n",
            (long long)totals->passed, (long long)totals->off_reference, (long long)totals->failed,
-           (long long)totals->unsupported, (long long)totals->compiled_differing,
-           (long long)totals->compiled, share_of(totals));
+           (long long)totals->unsupported, (long long)totals->compiled_differing, (long long)totals->compiled,
+           share_of(totals));
 }
 
 /* Fills options and moves the file names to the front; their count, or -1 after a usage error. */
-static int read_options(const Command *self, int argc, char **argv, CaseOptions *options,
-                        Report *report) {
+static int read_options(const Command *self, int argc, char **argv, CaseOptions *options, Report *report) {
     int n_files = 0;
     for (int i = 0; i < argc; i++) {
         if (!strcmp(argv[i], "--json"))
@@ -134,8 +128,7 @@ static int read_options(const Command *self, int argc, char **argv, CaseOptions 
 
 int command_cases(const Command *self, int argc, char **argv) {
     Report report = {0};
-    CaseOptions options = {
-        .compiled = true, .found = on_finding, .counted = on_counted, .context = &report};
+    CaseOptions options = {.compiled = true, .found = on_finding, .counted = on_counted, .context = &report};
     CaseCounts totals = {0};
     int code = EXIT_done;
     const int n_files = read_options(self, argc, argv, &options, &report);
@@ -153,7 +146,5 @@ int command_cases(const Command *self, int argc, char **argv) {
     text_free(&report.failures);
     text_free(&report.off_references);
     free(report.overloads);
-    return code != EXIT_done                            ? code
-           : totals.failed || totals.compiled_differing ? EXIT_wrong
-                                                        : EXIT_done;
+    return code != EXIT_done ? code : totals.failed || totals.compiled_differing ? EXIT_wrong : EXIT_done;
 }

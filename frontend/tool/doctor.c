@@ -59,8 +59,7 @@ int command_doctor(const Command *self, int argc, char **argv) {
         report.json = true;
     }
     char version[32];
-    snprintf(version, sizeof version, "%d.%d.%d", SN_VERSION >> 16, SN_VERSION >> 8 & 255,
-             SN_VERSION & 255);
+    snprintf(version, sizeof version, "%d.%d.%d", SN_VERSION >> 16, SN_VERSION >> 8 & 255, SN_VERSION & 255);
     fact(&report, "version", version);
     fact(&report, "isa of the machine", isa_name(isa_host()));
     fact(&report, "isa in use", isa_name(isa_used()));

@@ -20,10 +20,8 @@ static const Command commands[] = {
 static void print_usage(FILE *to) {
     fputs("usage: sinter COMMAND ...\n", to);
     for (int i = 0; i < COUNT_OF(commands); i++)
-        fprintf(to, "  %-8s %s\n           %s\n", commands[i].name, commands[i].arguments,
-                commands[i].doc);
-    fputs("exit codes: 0 done, 1 wrong input or result, 2 wrong usage, 3 file or environment\n",
-          to);
+        fprintf(to, "  %-8s %s\n           %s\n", commands[i].name, commands[i].arguments, commands[i].doc);
+    fputs("exit codes: 0 done, 1 wrong input or result, 2 wrong usage, 3 file or environment\n", to);
 }
 
 const char *option_value(const char *argument, const char *name) {
@@ -40,8 +38,8 @@ bool count_read(const char *text, int most, int *value) {
 }
 
 int usage_error(const Command *command, const char *problem, const char *what) {
-    fprintf(stderr, "sinter %s: %s '%s'\nusage: sinter %s %s\n", command->name, problem, what,
-            command->name, command->arguments);
+    fprintf(stderr, "sinter %s: %s '%s'\nusage: sinter %s %s\n", command->name, problem, what, command->name,
+            command->arguments);
     return EXIT_usage;
 }
 
@@ -93,8 +91,7 @@ int main(int argc, char **argv) {
         return EXIT_done;
     }
     for (int i = 0; i < COUNT_OF(commands); i++)
-        if (!strcmp(commands[i].name, argv[1]))
-            return commands[i].run(&commands[i], argc - 2, argv + 2);
+        if (!strcmp(commands[i].name, argv[1])) return commands[i].run(&commands[i], argc - 2, argv + 2);
     fprintf(stderr, "sinter: '%s' is no command\n", argv[1]);
     print_usage(stderr);
     return EXIT_usage;

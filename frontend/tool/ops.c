@@ -10,8 +10,7 @@
 
 #include "frontend/tool/tool.h"
 
-static const char *const kinds[] = {"pointwise", "reduction",     "view",
-                                    "kernel",    "decomposition", "composite"};
+static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite"};
 
 static void json_string(Text *text, const char *key, const char *value) {
     text_printf(text, "\"%s\": ", key);
@@ -33,25 +32,21 @@ static const char *const meta_rules[OP_COUNT] = {
 static const struct {
     uint32_t bit;
     const char *name;
-} flag_names[] = {
-    {OPF_core, "core"},         {OPF_random, "random"},   {OPF_check, "check"},
-    {OPF_nodiff, "nodiff"},     {OPF_host, "host"},       {OPF_bits, "bits"},
-    {OPF_internal, "internal"}, {OPF_ordered, "ordered"}, {OPF_maybe_copy, "maybe_copy"}};
+} flag_names[] = {{OPF_core, "core"},         {OPF_random, "random"},   {OPF_check, "check"},
+                  {OPF_nodiff, "nodiff"},     {OPF_host, "host"},       {OPF_bits, "bits"},
+                  {OPF_internal, "internal"}, {OPF_ordered, "ordered"}, {OPF_maybe_copy, "maybe_copy"}};
 
 /* A rule's word, or NULL where the row does without. */
 static const char *rule_of(const OpRow *row, const char *word) {
     return row->alias_of || !word || !strcmp(word, "none") ? NULL : word;
 }
 
-static const char *body_of(const OpRow *row) {
-    return row->kind == KIND_view ? NULL : rule_of(row, row->body);
-}
+static const char *body_of(const OpRow *row) { return row->kind == KIND_view ? NULL : rule_of(row, row->body); }
 
 static void json_flags(Text *text, const OpRow *row) {
     text_puts(text, "\"flags\": [");
     for (int i = 0, n = 0; i < COUNT_OF(flag_names); i++)
-        if (row->flags & flag_names[i].bit)
-            text_printf(text, "%s\"%s\"", n++ ? ", " : "", flag_names[i].name);
+        if (row->flags & flag_names[i].bit) text_printf(text, "%s\"%s\"", n++ ? ", " : "", flag_names[i].name);
     text_puts(text, "], ");
 }
 
@@ -70,8 +65,7 @@ static void json_row(Text *text, const OpRow *row) {
     json_string(text, "c", row->c_name);
     json_string(text, "doc", row->doc);
     json_string(text, "alias_of", row->alias_of ? row->alias_of->name : NULL);
-    text_printf(text, "\"short\": %d, \"inplace\": %s}", row->c_short,
-                row->inplace ? "true" : "false");
+    text_printf(text, "\"short\": %d, \"inplace\": %s}", row->c_short, row->inplace ? "true" : "false");
 }
 
 static void text_rules(Text *text, const OpRow *row) {
@@ -79,10 +73,7 @@ static void text_rules(Text *text, const OpRow *row) {
     const char *const saves = rule_of(row, row->saves);
     text_printf(text, "    meta %s", meta_rules[row->id]);
     if (body) text_printf(text, ", body %s", body);
-    text_printf(text, ", derivative %s",
-                derivative                ? derivative
-                : row->flags & OPF_nodiff ? "never"
-                                          : "none");
+    text_printf(text, ", derivative %s", derivative ? derivative : row->flags & OPF_nodiff ? "never" : "none");
     if (derivative && saves && *saves) text_printf(text, " (saves %s)", saves);
     for (int i = 0; i < COUNT_OF(flag_names); i++)
         if (row->flags & flag_names[i].bit) text_printf(text, ", %s", flag_names[i].name);
@@ -90,8 +81,7 @@ static void text_rules(Text *text, const OpRow *row) {
 }
 
 static void text_row(Text *text, const OpRow *row) {
-    text_printf(text, "%s\n    %s%s%s%s%s\n", row->schema,
-                row->alias_of ? "alias of " : kinds[row->kind],
+    text_printf(text, "%s\n    %s%s%s%s%s\n", row->schema, row->alias_of ? "alias of " : kinds[row->kind],
                 row->alias_of ? row->alias_of->name : "", row->inplace ? ", in place too" : "",
                 row->out_name ? ", out form " : "", row->out_name ? row->out_name : "");
     if (!row->alias_of) text_rules(text, row);

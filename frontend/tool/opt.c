@@ -107,8 +107,7 @@ static Graph *add_gradients(Graph *graph, const char *wanted) {
     if (!want || !defined) return NULL;
     for (int i = 0; i < graph->inputs.n; i++) want[i] = listed(wanted, graph->inputs.at[i]->name);
     for (int i = 0; i < graph->outputs.n; i++)
-        defined[i] = graph->outputs.at[i].value &&
-                     dtype_is_float(graph->outputs.at[i].value->base.meta->dtype);
+        defined[i] = graph->outputs.at[i].value && dtype_is_float(graph->outputs.at[i].value->base.meta->dtype);
     const JointSpec spec = {.want = want, .grad_defined = defined};
     return joint_build(graph, &spec);
 }
@@ -161,8 +160,7 @@ static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_
     TRY(graph_verify(run.graph, stages[stage_find(opt->stage)].verified));
     Bail exit;
     const Status status = compile_exit(run.graph, run_lists, &run, &exit);
-    if (exit.code != BAIL_none)
-        return error_raise(ST_UNSUPPORTED, "%s: %s", bail_name(exit.code), exit.message);
+    if (exit.code != BAIL_none) return error_raise(ST_UNSUPPORTED, "%s: %s", bail_name(exit.code), exit.message);
     TRY(status);
     if (run.graph->parts)
         print_parts(run.graph);
@@ -172,8 +170,8 @@ static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_
 }
 
 static bool is_head(const char *line) {
-    return !strncmp(line, "# graph ", 8) || !strncmp(line, "# forward", 9) ||
-           !strncmp(line, "# backward", 10) || !strncmp(line, "# no backward", 13);
+    return !strncmp(line, "# graph ", 8) || !strncmp(line, "# forward", 9) || !strncmp(line, "# backward", 10) ||
+           !strncmp(line, "# no backward", 13);
 }
 
 static bool is_blank(const char *text) { /* comments count as nothing */
@@ -222,8 +220,7 @@ static int run_file(const OptRun *opt) {
     const Status status = run(opt, text);
     mem_free(text);
     if (status == ST_PARSE) error_add_path(opt->path);
-    return status == ST_OK ? EXIT_done
-                           : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);
+    return status == ST_OK ? EXIT_done : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);
 }
 
 /* One argument into the run; false: unknown. */
@@ -261,10 +258,8 @@ int command_opt(const Command *self, int argc, char **argv) {
     if (!opt.path) return usage_error(self, "no file given after", "opt");
     if (*opt.then && !opt.joint) return usage_error(self, "goes with --joint", "--then");
     if (stage_find(opt.stage) < 0) return unknown_stage(self, opt.stage);
-    if (!count_read(opt.limit, INT_MAX, &opt.most))
-        return usage_error(self, "--limit wants a number, not", opt.limit);
-    if (passes_check(opt.passes) != ST_OK || passes_check(opt.skip) != ST_OK ||
-        passes_check(opt.then) != ST_OK)
+    if (!count_read(opt.limit, INT_MAX, &opt.most)) return usage_error(self, "--limit wants a number, not", opt.limit);
+    if (passes_check(opt.passes) != ST_OK || passes_check(opt.skip) != ST_OK || passes_check(opt.then) != ST_OK)
         return report_error(EXIT_usage);
     const int code = opt.library ? open_library(opt.library) : EXIT_done;
     return code == EXIT_done ? run_file(&opt) : code;

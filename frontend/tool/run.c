@@ -45,18 +45,15 @@ typedef struct Job {
 } Job;
 
 static bool is_sample(const Job *job) {
-    return !strstr(job->target.name, ".so:") && !strstr(job->target.name, ".sn") &&
-           strcmp(job->target.name, "-");
+    return !strstr(job->target.name, ".so:") && !strstr(job->target.name, ".sn") && strcmp(job->target.name, "-");
 }
 
-static int with_target(const Job *job,
-                       int (*done)(const Job *job, sn_function *fn, sn_tensor **out, int n_out)) {
+static int with_target(const Job *job, int (*done)(const Job *job, sn_function *fn, sn_tensor **out, int n_out)) {
     Target target;
-    const bool found = is_sample(job) ? target_open_sample(job->target.name, &target)
-                                      : target_open(&job->target, &target);
+    const bool found =
+        is_sample(job) ? target_open_sample(job->target.name, &target) : target_open(&job->target, &target);
     if (!found) return no_such_target(job->target.name);
-    sn_function *fn =
-        sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
+    sn_function *fn = sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
     sn_tensor *out[TARGET_OUTPUTS] = {NULL};
     for (int i = 0; i < CALLS && !sn_check(); i++) {
         if (i && job->target.vary) target_inputs(&job->target, &target, DEFAULT_SIZE * (i + 1));
@@ -152,8 +149,7 @@ static int run_sample_job(const Command *self, Job *job, int argc, char **argv) 
         if (!*takes) return usage_error(self, "the sample does not take", argv[i]);
         if (job->json) return usage_error(self, "with --json the sample does not take", argv[i]);
     }
-    return job->json && !own_json ? with_target(job, show_results_json)
-                                  : run_sample(job->target.name, passed);
+    return job->json && !own_json ? with_target(job, show_results_json) : run_sample(job->target.name, passed);
 }
 
 int command_run(const Command *self, int argc, char **argv) {
@@ -169,8 +165,7 @@ int command_explain(const Command *self, int argc, char **argv) {
     const int code = parse(self, argc, argv, &job);
     if (code != EXIT_done) return code;
     if (!is_sample(&job)) return with_target(&job, show_explain);
-    return job.json ? explain_sample_json(job.target.name)
-                    : report_sample(job.target.name, "explain");
+    return job.json ? explain_sample_json(job.target.name) : report_sample(job.target.name, "explain");
 }
 
 int command_dump(const Command *self, int argc, char **argv) {

@@ -83,8 +83,7 @@ static void name_input(const char *given) {
     ErrorSlot *const slot = error_slot();
     char said[sizeof slot->message];
     memcpy(said, slot->message, sizeof said);
-    snprintf(slot->message, sizeof slot->message, "--input '%.200s': %.*s", given,
-             (int)sizeof said - 256, said);
+    snprintf(slot->message, sizeof slot->message, "--input '%.200s': %.*s", given, (int)sizeof said - 256, said);
 }
 
 static void add_given(const TargetOptions *o, Target *t) {
@@ -202,8 +201,7 @@ Status keep_stdin(void) {
     char part[4096];
     size_t n;
     while (copy && (n = fread(part, 1, sizeof part, stdin)) > 0) fwrite(part, 1, n, copy);
-    const bool kept =
-        copy && !fflush(copy) && !ferror(stdin) && dup2(fileno(copy), STDIN_FILENO) >= 0;
+    const bool kept = copy && !fflush(copy) && !ferror(stdin) && dup2(fileno(copy), STDIN_FILENO) >= 0;
     if (copy) fclose(copy);
     if (!kept) return error_raise(ST_IO, "cannot read '-'");
     rewind_stdin();
@@ -224,10 +222,9 @@ sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_
     sn_compile_options options = o->compile;
     options.size = sizeof options;
     options.mode = mode;
-    const char *const colon = strrchr(o->name, ':'); /* of library.so:symbol; a sample has none */
+    const char *const colon = strrchr(o->name, ':');              /* of library.so:symbol; a sample has none */
     options.name = t->graph ? NULL : colon ? colon + 1 : o->name; /* NULL: the graph's own */
-    return t->graph ? sn_graph_compile(t->graph, &options)
-                    : sn_compile(t->body, t->closure, &options);
+    return t->graph ? sn_graph_compile(t->graph, &options) : sn_compile(t->body, t->closure, &options);
 }
 
 sn_status target_call(const Target *t, sn_function *fn, sn_tensor **out) {

@@ -11,10 +11,10 @@
 enum { TARGET_INPUTS = 64, TARGET_OUTPUTS = 256, DEFAULT_SIZE = 8 /* of what is symbolic */ };
 
 typedef struct Target {
-    sn_graph *graph;     /* text graphs */
-    sn_body body;        /* library functions, samples */
-    void *closure;       /* samples */
-    bool backward, step; /* samples: gradients are part of the work; or the body does all of it */
+    sn_graph *graph;              /* text graphs */
+    sn_body body;                 /* library functions, samples */
+    void *closure;                /* samples */
+    bool backward, step;          /* samples: gradients are part of the work; or the body does all of it */
     sn_tensor *in[TARGET_INPUTS]; /* kept */
     int n_in, n_out;
     int64_t symbol; /* what symbolic sizes are now */

@@ -10,8 +10,7 @@ enum { EXIT_done, EXIT_wrong, EXIT_usage, EXIT_environment };
 
 typedef struct Command {
     const char *name, *arguments, *doc;
-    int (*run)(const struct Command *self, int argc,
-               char **argv); /* argv[0]: the first argument after the name */
+    int (*run)(const struct Command *self, int argc, char **argv); /* argv[0]: the first argument after the name */
 } Command;
 
 /* "--passes=a,b" gives "a,b"; NULL where `argument` is another option. */
@@ -24,8 +23,7 @@ int report_error(int code);
 /* A whole file ("-": stdin), malloc'd and NUL-terminated; raises ST_IO. */
 Status file_read(const char *path, char **text, size_t *n);
 
-#define COMMAND(name, arguments, doc)                                                              \
-    int command_##name(const Command *self, int argc, char **argv);
+#define COMMAND(name, arguments, doc) int command_##name(const Command *self, int argc, char **argv);
 #include "frontend/tool/commands.def"
 #undef COMMAND
 #endif

@@ -9,14 +9,12 @@
 #define FIRST_fma(T)    T
 #define FIRST_philox(T) T
 
-#define INNER_1(name, R, X)                                                                        \
+#define INNER_1(name, R, X)                                                                                            \
     ENTRY void in_##name(v_##R *out, const v_##X *a) { *out = vec_##name(*a); }
-#define INNER_2(name, R, X)                                                                        \
+#define INNER_2(name, R, X)                                                                                            \
     ENTRY void in_##name(v_##R *out, const v_##X *a, const v_##X *b) { *out = vec_##name(*a, *b); }
-#define INNER_3(name, R, X, Y)                                                                     \
-    ENTRY void in_##name(v_##R *out, const v_##X *a, const v_##Y *b, const v_##Y *c) {             \
-        *out = vec_##name(*a, *b, *c);                                                             \
-    }
+#define INNER_3(name, R, X, Y)                                                                                         \
+    ENTRY void in_##name(v_##R *out, const v_##X *a, const v_##Y *b, const v_##Y *c) { *out = vec_##name(*a, *b, *c); }
 #define INNER_1_(name, R, X)                          INNER_1(name, R, X)
 #define INNER_2_(name, R, X)                          INNER_2(name, R, X)
 #define INNER_3_(name, R, X, Y)                       INNER_3(name, R, X, Y)
@@ -28,10 +26,8 @@
 #include "ir/scalar.def"
 #undef SCALAR
 
-#define CAST_INNER(from, to)                                                                       \
-    ENTRY void in_cast_##from##_##to(v_##to *out, const v_##from *a) {                             \
-        *out = cast_##from##_##to(*a);                                                             \
-    }
+#define CAST_INNER(from, to)                                                                                           \
+    ENTRY void in_cast_##from##_##to(v_##to *out, const v_##from *a) { *out = cast_##from##_##to(*a); }
 EACH_CAST(CAST_INNER)
 
 ENTRY void in_load_f16(v_f32 *out, const v_u16 *a) { *out = f32_of_f16(*a); }
@@ -39,8 +35,6 @@ ENTRY void in_load_bf16(v_f32 *out, const v_u16 *a) { *out = f32_of_bf16(*a); }
 ENTRY void in_store_f16(v_u16 *out, const v_f32 *a) { *out = f16_of_f32(*a); }
 ENTRY void in_store_bf16(v_u16 *out, const v_f32 *a) { *out = bf16_of_f32(*a); }
 
-#define TREE_INNER(name, T)                                                                        \
-    ENTRY void in_tree_##name##_##T(e_##T *out, const v_##T *lanes) {                              \
-        *out = tree_##name##_##T(lanes);                                                           \
-    }
+#define TREE_INNER(name, T)                                                                                            \
+    ENTRY void in_tree_##name##_##T(e_##T *out, const v_##T *lanes) { *out = tree_##name##_##T(lanes); }
 EACH_REDUCTION(TREE_INNER, TREE_INNER)

@@ -7,19 +7,19 @@
 
 /* Out-of-range lanes are made 0 before converting (converting them is undefined), then patched. `limit` is 2^(bits-1),
  * the first value too large; -limit itself converts. */
-#define SATURATE(from, to, limit, low, high)                                                       \
-    INLINE v_##to cast_##from##_##to(v_##from a) {                                                 \
-        const m_##from inside = (a >= -(limit)) & (a < (limit));                                   \
-        const v_##to exact = CONVERT(inside ? a : (v_##from)0, v_##to);                            \
-        const v_##to above = CONVERT(a >= (limit), v_##to) & (high);                               \
-        return exact | above | (CONVERT(a < -(limit), v_##to) & (low));                            \
+#define SATURATE(from, to, limit, low, high)                                                                           \
+    INLINE v_##to cast_##from##_##to(v_##from a) {                                                                     \
+        const m_##from inside = (a >= -(limit)) & (a < (limit));                                                       \
+        const v_##to exact = CONVERT(inside ? a : (v_##from)0, v_##to);                                                \
+        const v_##to above = CONVERT(a >= (limit), v_##to) & (high);                                                   \
+        return exact | above | (CONVERT(a < -(limit), v_##to) & (low));                                                \
     }
 SATURATE(f32, i32, 0x1p31f, INT32_MIN, INT32_MAX)
 SATURATE(f32, i64, 0x1p63f, INT64_MIN, INT64_MAX)
 SATURATE(f64, i32, 0x1p31, INT32_MIN, INT32_MAX)
 SATURATE(f64, i64, 0x1p63, INT64_MIN, INT64_MAX)
 
-#define PLAIN_CAST(from, to)                                                                       \
+#define PLAIN_CAST(from, to)                                                                                           \
     INLINE v_##to cast_##from##_##to(v_##from a) { return CONVERT(a, v_##to); }
 PLAIN_CAST(f32, f64)
 PLAIN_CAST(f64, f32)

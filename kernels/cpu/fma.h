@@ -15,8 +15,7 @@ INLINE v_f32 soft_fma_f32(v_f32 a, v_f32 b, v_f32 c) {
     const v_f64 error = (p - (sum - back)) + (addend - back); /* sum + error is exact */
     const v_i64 bits = bits_f64(sum);
     const v_i64 inexact = (error < 0.0) | (error > 0.0); /* false where sum is inf or NaN */
-    const v_i64 away =
-        ((error > 0.0) == (sum > 0.0)); /* -1: the exact value has the larger magnitude */
+    const v_i64 away = ((error > 0.0) == (sum > 0.0));   /* -1: the exact value has the larger magnitude */
     const v_i64 odd = (bits & 1) != 0 ? bits : (away ? bits + 1 : bits - 1);
     return CONVERT(double_of(inexact ? odd : bits), v_f32);
 }
@@ -46,8 +45,7 @@ INLINE uint64_t pack_f64(u128 value, int64_t exponent) {
     const int64_t top = high ? 127 - __builtin_clzll(high) : 63 - __builtin_clzll(low);
     const int64_t scale = top + exponent; /* value is in [2^scale, 2^(scale+1)) */
     if (scale > 1023) return 0x7ffull << 52;
-    const int64_t last =
-        scale - 52 < -1074 ? -1074 : scale - 52; /* weight of the result's last bit */
+    const int64_t last = scale - 52 < -1074 ? -1074 : scale - 52; /* weight of the result's last bit */
     const int64_t shift = last - exponent;
     uint64_t mantissa;
     if (shift <= 0) {

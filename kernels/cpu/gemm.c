@@ -36,9 +36,7 @@ OUTLINE double mac_one_f64(double a, double b, double acc) { return soft_fma_one
 INLINE r_f64 mac_f64(r_f64 a, r_f64 b, r_f64 acc) {
     return (r_f64){mac_one_f64(a[0], b[0], acc[0]), mac_one_f64(a[1], b[1], acc[1])};
 }
-INLINE float mac_one_f32(float a, float b, float acc) {
-    return vec_fma_f32((v_f32)a, (v_f32)b, (v_f32)acc)[0];
-}
+INLINE float mac_one_f32(float a, float b, float acc) { return vec_fma_f32((v_f32)a, (v_f32)b, (v_f32)acc)[0]; }
 #endif
 INLINE r_i32 mac_i32(r_i32 a, r_i32 b, r_i32 acc) { return a * b + acc; }
 INLINE r_i64 mac_i64(r_i64 a, r_i64 b, r_i64 acc) { return a * b + acc; }
@@ -52,11 +50,11 @@ INLINE int64_t mac_one_i64(int64_t a, int64_t b, int64_t acc) { return a * b + a
 #define INDEX_4(F, s, n, j)  INDEX_2(F, s, n, j), INDEX_2(F, s, n, (j) + 2)
 #define INDEX_8(F, s, n, j)  INDEX_4(F, s, n, j), INDEX_4(F, s, n, (j) + 4)
 #define INDEX_16(F, s, n, j) INDEX_8(F, s, n, j), INDEX_8(F, s, n, (j) + 8)
-#define SWAP_STAGE(r, n, s)                                                                        \
-    UNROLL for (int i = 0; i < n; i++) if (!(i & s)) {                                             \
-        const __typeof__(r[0]) x = r[i], y = r[i + s];                                             \
-        r[i] = __builtin_shufflevector(x, y, PASTE(INDEX_, n)(LOW_OF, s, n, 0));                   \
-        r[i + s] = __builtin_shufflevector(x, y, PASTE(INDEX_, n)(HIGH_OF, s, n, 0));              \
+#define SWAP_STAGE(r, n, s)                                                                                            \
+    UNROLL for (int i = 0; i < n; i++) if (!(i & s)) {                                                                 \
+        const __typeof__(r[0]) x = r[i], y = r[i + s];                                                                 \
+        r[i] = __builtin_shufflevector(x, y, PASTE(INDEX_, n)(LOW_OF, s, n, 0));                                       \
+        r[i + s] = __builtin_shufflevector(x, y, PASTE(INDEX_, n)(HIGH_OF, s, n, 0));                                  \
     }
 #define TRANSPOSE_2(r, n)  SWAP_STAGE(r, n, 1)
 #define TRANSPOSE_4(r, n)  TRANSPOSE_2(r, n) SWAP_STAGE(r, n, 2)
@@ -99,11 +97,8 @@ static void run(const GemmCall *call, const GemmPlan *plan) {
 }
 
 static void pack_b(const GemmCall *call, const GemmPlan *plan, void *packed) {
-    void (*const packs[S_COUNT])(const GemmCall *, const GemmPlan *,
-                                 void *) = {[S_f32] = pack_all_f32,
-                                            [S_f64] = pack_all_f64,
-                                            [S_i32] = pack_all_i32,
-                                            [S_i64] = pack_all_i64};
+    void (*const packs[S_COUNT])(const GemmCall *, const GemmPlan *, void *) = {
+        [S_f32] = pack_all_f32, [S_f64] = pack_all_f64, [S_i32] = pack_all_i32, [S_i64] = pack_all_i64};
     packs[compute_type[call->dtype]](call, plan, packed);
 }
 

@@ -6,8 +6,8 @@
  *      | |tile   |       |   rows in blocks of      carry: accumulators of a block of rows x one panel, or one
  *      v |.......|       |   BLOCK_ROWS             slab when k needs several blocks, where C cannot hold them
  *
- * A product with fewer rows than columns and k contiguous in B (a linear layer) is computed turned, C^T = B^T A^T: then B
- * is read where it lies, and the smaller A is packed. */
+ * A product with fewer rows than columns and k contiguous in B (a linear layer) is computed turned, C^T = B^T A^T: then
+ * B is read where it lies, and the smaller A is packed. */
 #ifndef SINTER_KERNELS_CPU_GEMM_H
 #define SINTER_KERNELS_CPU_GEMM_H
 #include "kernels/kernels.h"
@@ -15,14 +15,13 @@
 enum {
     PANEL_BYTES = 256, /* 64 columns of 4 bytes, 32 of 8 */
     TILE_ROWS = 6,
-    BLOCK_ROWS = 192, /* at least; more where L2 holds them */
-    BLOCK_K = 1024,   /* k of packed panels that is walked at once: 256 KiB each, a part of L2 */
-    THIN_K = 64,      /* the same where B is packed on the way, piece by piece in L1 */
-    THIN_ROWS = 24,   /* with at most so many rows, B is not packed whole */
+    BLOCK_ROWS = 192,      /* at least; more where L2 holds them */
+    BLOCK_K = 1024,        /* k of packed panels that is walked at once: 256 KiB each, a part of L2 */
+    THIN_K = 64,           /* the same where B is packed on the way, piece by piece in L1 */
+    THIN_ROWS = 24,        /* with at most so many rows, B is not packed whole */
     THIN_ROWS_SPREAD = 96, /* the same for a row-major B that can be walked in place */
     LINE_BYTES = 64,
-    SOON_K =
-        8, /* k in which a tile asks for one line of the next panel: 32 tiles ask for all of it */
+    SOON_K = 8,    /* k in which a tile asks for one line of the next panel: 32 tiles ask for all of it */
     CHUNK_K = 4096 /* of the canonical order */
 };
 

@@ -1,8 +1,8 @@
-/* gemm_type.h: GEMM for one compute type; a template, included by gemm.c with T (f32, f64, i32, i64) and WIDTH (elements
- * of a register) defined. The path of a call, outermost first:
+/* gemm_type.h: GEMM for one compute type; a template, included by gemm.c with T (f32, f64, i32, i64) and WIDTH
+ * (elements of a register) defined. The path of a call, outermost first:
  *
- *   run     small problems go to a plain loop; else batches, slabs of packed panels, blocks of rows, blocks of k that never
- *           cross a chunk of the order
+ *   run     small problems go to a plain loop; else batches, slabs of packed panels, blocks of rows, blocks of k that
+ *           never cross a chunk of the order
  *   panel   one panel x one block of rows over a block of k
  *   tile    1-6 rows x up to TILE_VECTORS registers: the fma chains
  *   finish  hands a finished tile (if turned: the turned panel) to the caller's function or stores it */
@@ -17,8 +17,8 @@ INLINE V N(fetch)(const E *p) {
 }
 
 /* acc += a[i, 0] * b[0, j] */
-INLINE void N(step)(int rows, int vectors, V acc[TILE_ROWS][TILE_VECTORS], const E *a, int64_t a_ld,
-                    const E *b, int64_t b_step) {
+INLINE void N(step)(int rows, int vectors, V acc[TILE_ROWS][TILE_VECTORS], const E *a, int64_t a_ld, const E *b,
+                    int64_t b_step) {
     const int ahead = rows < 3 ? 24 : 8;
     V row[TILE_VECTORS];
     UNROLL for (int j = 0; j < vectors; j++) row[j] = N(fetch)(b + j * WIDTH);
@@ -29,11 +29,11 @@ INLINE void N(step)(int rows, int vectors, V acc[TILE_ROWS][TILE_VECTORS], const
     }
 }
 
-/* c = c or 0, then += a[i, p] * b[p, j] in ascending p; b_step elements from one k to the next. On the way a share of the
- * next panel, from `soon` on, comes into L2: a line per SOON_K, so that the loads are spread. One or two rows wait for
- * nothing but B as it is. */
-INLINE void N(tile)(int rows, int vectors, int64_t k, const E *a, int64_t a_ld, const E *b,
-                    int64_t b_step, E *c, int64_t ld, bool carried, const char *soon) {
+/* c = c or 0, then += a[i, p] * b[p, j] in ascending p; b_step elements from one k to the next. On the way a share of
+ * the next panel, from `soon` on, comes into L2: a line per SOON_K, so that the loads are spread. One or two rows wait
+ * for nothing but B as it is. */
+INLINE void N(tile)(int rows, int vectors, int64_t k, const E *a, int64_t a_ld, const E *b, int64_t b_step, E *c,
+                    int64_t ld, bool carried, const char *soon) {
     V acc[TILE_ROWS][TILE_VECTORS];
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) acc[i][j] =
         carried ? N(fetch)(c + i * ld + j * WIDTH) : (V)0;
@@ -54,15 +54,14 @@ INLINE void N(tile)(int rows, int vectors, int64_t k, const E *a, int64_t a_ld, 
         memcpy(c + i * ld + j * WIDTH, &acc[i][j], sizeof(V));
 }
 
-#define TILE_ARGS                                                                                  \
-    int64_t k, const E *a, int64_t a_ld, const E *b, int64_t b_step, E *c, int64_t ld,             \
-        bool carried, const char *soon
-#define TILE(r, v)                                                                                 \
-    static __attribute__((noinline)) void N(tile_##r##_##v)(TILE_ARGS) {                           \
-        N(tile)(r, v, k, a, a_ld, b, b_step, c, ld, carried, soon);                                \
+#define TILE_ARGS                                                                                                      \
+    int64_t k, const E *a, int64_t a_ld, const E *b, int64_t b_step, E *c, int64_t ld, bool carried, const char *soon
+#define TILE(r, v)                                                                                                     \
+    static __attribute__((noinline)) void N(tile_##r##_##v)(TILE_ARGS) {                                               \
+        N(tile)(r, v, k, a, a_ld, b, b_step, c, ld, carried, soon);                                                    \
     }
 #define TILES(r) TILE(r, 1) TILE(r, 2) TILE_WIDE(r)
-#define NAMES(r)                                                                                   \
+#define NAMES(r)                                                                                                       \
     { N(tile_##r##_1), N(tile_##r##_2) NAMES_WIDE(r) }
 #if defined(__AVX512F__)
 #define TILE_WIDE(r)  TILE(r, 3) TILE(r, 4)
@@ -72,29 +71,26 @@ INLINE void N(tile)(int rows, int vectors, int64_t k, const E *a, int64_t a_ld, 
 #define NAMES_WIDE(r)
 #endif
 TILES(1) TILES(2) TILES(3) TILES(4) TILES(5) TILES(6) typedef void N(TileFn)(TILE_ARGS);
-static N(TileFn) *const N(tiles)[TILE_ROWS][TILE_VECTORS] = {NAMES(1), NAMES(2), NAMES(3),
-                                                             NAMES(4), NAMES(5), NAMES(6)};
+static N(TileFn) *const
+    N(tiles)[TILE_ROWS][TILE_VECTORS] = {NAMES(1), NAMES(2), NAMES(3), NAMES(4), NAMES(5), NAMES(6)};
 
 /* A row of tiles that covers `columns` of a panel. */
 static void N(tile_row)(int64_t rows, int64_t columns, TILE_ARGS) {
     for (int64_t j = 0; j < columns; j += TILE_VECTORS * WIDTH) {
         const int64_t left = columns - j;
-        const int64_t vectors =
-            left >= TILE_VECTORS * WIDTH ? TILE_VECTORS : (left + WIDTH - 1) / WIDTH;
+        const int64_t vectors = left >= TILE_VECTORS * WIDTH ? TILE_VECTORS : (left + WIDTH - 1) / WIDTH;
         N(tiles)[rows - 1][vectors - 1](k, a, a_ld, b + j, b_step, c + j, ld, carried, soon);
     }
 }
 
 /* to[c * to_ld + r] = from[r * from_ld + c]; whole squares of WIDTH in registers. */
-static void N(transpose)(const E *from, int64_t from_ld, E *to, int64_t to_ld, int64_t rows,
-                         int64_t columns) {
+static void N(transpose)(const E *from, int64_t from_ld, E *to, int64_t to_ld, int64_t rows, int64_t columns) {
     int64_t r = 0;
     for (; r + WIDTH <= rows; r += WIDTH) {
         int64_t c = 0;
         for (; c + WIDTH <= columns; c += WIDTH) {
             V square[WIDTH];
-            UNROLL for (int i = 0; i < WIDTH; i++) square[i] =
-                N(fetch)(from + (r + i) * from_ld + c);
+            UNROLL for (int i = 0; i < WIDTH; i++) square[i] = N(fetch)(from + (r + i) * from_ld + c);
             PASTE(TRANSPOSE_, WIDTH)
             (square, WIDTH) UNROLL for (int i = 0; i < WIDTH; i++)
                 memcpy(to + (c + i) * to_ld + r, &square[i], sizeof(V));
@@ -107,8 +103,7 @@ static void N(transpose)(const E *from, int64_t from_ld, E *to, int64_t to_ld, i
 }
 
 /* k rows of one panel of B, zeros behind its columns. `from` is B[k0, j0]. */
-static void N(pack_panel)(const GemmCall *call, const char *from, int64_t k, int64_t columns,
-                          int64_t panel, E *to) {
+static void N(pack_panel)(const GemmCall *call, const char *from, int64_t k, int64_t columns, int64_t panel, E *to) {
     const int64_t bytes = element_bytes[call->dtype];
     LoadFn *const load = PASTE(kernel_table_, KERNEL_LEVEL).load(call->dtype);
     const bool native = (size_t)bytes == sizeof(E);
@@ -124,11 +119,9 @@ static void N(pack_panel)(const GemmCall *call, const char *from, int64_t k, int
             N(transpose)(converted, THIN_K, to + p * panel, panel, columns, part);
         }
     } else if (call->b_col == 1 && native && columns == panel) {
-        for (int64_t p = 0; p < k; p++)
-            memcpy(to + p * panel, (const E *)from + p * call->b_row, PANEL_BYTES);
+        for (int64_t p = 0; p < k; p++) memcpy(to + p * panel, (const E *)from + p * call->b_row, PANEL_BYTES);
     } else {
-        for (int64_t p = 0; p < k; p++)
-            load(to + p * panel, from + p * call->b_row * bytes, call->b_col, columns);
+        for (int64_t p = 0; p < k; p++) load(to + p * panel, from + p * call->b_row * bytes, call->b_col, columns);
     }
 }
 
@@ -140,15 +133,14 @@ static void N(pack_a)(const GemmCall *call, const char *from, int64_t rows, int6
         N(transpose)((const E *)from, call->a_col, to, ld, call->k, rows);
         return;
     }
-    for (int64_t i = 0; i < rows; i++)
-        load(to + i * ld, from + i * call->a_row * bytes, call->a_col, call->k);
+    for (int64_t i = 0; i < rows; i++) load(to + i * ld, from + i * call->a_row * bytes, call->a_col, call->k);
 }
 
 static void N(pack_all)(const GemmCall *call, const GemmPlan *plan, void *packed) {
     const int64_t bytes = element_bytes[call->dtype];
     for (int64_t j = 0; j < call->n; j += plan->panel) N(pack_panel)
-    (call, (const char *)call->b + j * call->b_col * bytes, call->k,
-     min_i64(plan->panel, call->n - j), plan->panel, (E *)packed + j * call->k);
+    (call, (const char *)call->b + j * call->b_col * bytes, call->k, min_i64(plan->panel, call->n - j), plan->panel,
+     (E *)packed + j * call->k);
 }
 
 /* One panel of columns for one block of rows. */
@@ -175,8 +167,7 @@ static bool N(crowded)(const GemmCall *call) {
 static bool N(in_place)(const N(Panel) * p) {
     const GemmCall *const call = p->call;
     const bool native = (size_t)element_bytes[call->dtype] == sizeof(E);
-    return call->b_col == 1 && native && p->columns == p->plan->panel &&
-           (p->rows <= TILE_ROWS || !N(crowded)(call));
+    return call->b_col == 1 && native && p->columns == p->plan->panel && (p->rows <= TILE_ROWS || !N(crowded)(call));
 }
 
 /* k that is walked at once: packing on the way stays in L1, but long streams help where sets are crowded. */
@@ -212,8 +203,8 @@ static void N(deliver)(const N(Panel) * p, const GemmTile *tile) {
     StoreFn *const store = PASTE(kernel_table_, KERNEL_LEVEL).store(call->dtype);
     char *const c = (char *)call->c + (tile->batch * call->c_batch + tile->column * c_col) * bytes;
     for (int64_t i = 0; i < tile->rows; i++)
-        store(c + (tile->row - p->plan->row + i) * c_row * bytes, c_col,
-              (const E *)tile->at + i * tile->ld, tile->columns);
+        store(c + (tile->row - p->plan->row + i) * c_row * bytes, c_col, (const E *)tile->at + i * tile->ld,
+              tile->columns);
 }
 
 static void N(finish)(const N(Panel) * p, int64_t first, int64_t rows) {
@@ -239,8 +230,7 @@ static void N(finish_turned)(const N(Panel) * p) {
 
 static void N(add_part)(const N(Panel) * p, int64_t first, int64_t rows) {
     for (int64_t i = first; i < first + rows; i++)
-        for (int64_t j = 0; j < p->columns; j++)
-            p->total[i * p->ld + j] += p->part[i * p->plan->panel + j];
+        for (int64_t j = 0; j < p->columns; j++) p->total[i * p->ld + j] += p->part[i * p->plan->panel + j];
 }
 
 /* k from `from` up to `until`: one block of packed panels, or all of it. */
@@ -259,8 +249,8 @@ static void N(panel)(const N(Panel) * p, int64_t from, int64_t until) {
             const int64_t ld = first_chunk ? p->ld : p->plan->panel;
             E *const acc = (first_chunk ? p->total : p->part) + i * ld;
             N(tile_row)
-            (rows, p->columns, now, p->a + i * p->a_ld + k0, p->a_ld, b, step, acc, ld,
-             k0 % CHUNK_K != 0, soon + t * (now / SOON_K) * LINE_BYTES);
+            (rows, p->columns, now, p->a + i * p->a_ld + k0, p->a_ld, b, step, acc, ld, k0 % CHUNK_K != 0,
+             soon + t * (now / SOON_K) * LINE_BYTES);
             if (!first_chunk && (last || end % CHUNK_K == 0)) N(add_part)(p, i, rows);
             if (last && !p->direct && !p->plan->turned) N(finish)(p, i, rows);
         }
@@ -271,15 +261,14 @@ static void N(panel)(const N(Panel) * p, int64_t from, int64_t until) {
 
 /* Few enough operations that blocking costs more than it gives: plain chains, native types, one chunk of k. */
 static void N(small)(const GemmCall *call, int64_t batch) {
-    const E *const a = (const E *)call->a + batch * call->a_batch, *const b = (const E *)call->b +
-                                                                              batch * call->b_batch;
+    const E *const a = (const E *)call->a + batch * call->a_batch, *const b =
+                                                                       (const E *)call->b + batch * call->b_batch;
     E *const c = (E *)call->c + batch * call->c_batch;
     for (int64_t i = call->row_begin; i < call->row_end; i++)
         for (int64_t j = 0; j < call->n; j++) {
             E sum = 0;
             for (int64_t p = 0; p < call->k; p++)
-                sum = N(mac_one)(a[i * call->a_row + p * call->a_col],
-                                 b[p * call->b_row + j * call->b_col], sum);
+                sum = N(mac_one)(a[i * call->a_row + p * call->a_col], b[p * call->b_row + j * call->b_col], sum);
             c[i * call->c_row + j * call->c_col] = sum;
         }
 }
@@ -319,8 +308,8 @@ static void N(rows)(const N(Panel) * block, int64_t first, int64_t end) {
 }
 
 /* All rows of the call for the panels of one slab; `packed` is its first panel or NULL. */
-static void N(slab)(const GemmCall *call, const GemmPlan *plan, int64_t batch, int64_t first,
-                    int64_t end, const E *packed) {
+static void N(slab)(const GemmCall *call, const GemmPlan *plan, int64_t batch, int64_t first, int64_t end,
+                    const E *packed) {
     const int64_t bytes = element_bytes[call->dtype];
     char *const space = call->workspace;
     const char *const a = (const char *)call->a + batch * call->a_batch * bytes;
@@ -359,14 +348,12 @@ static void N(run)(const GemmCall *call, const GemmPlan *plan) {
             continue;
         }
         const char *const b = (const char *)call->b + batch * call->b_batch * bytes;
-        const bool kept = batch > 0 && call->b_batch == 0 &&
-                          width >= call->n; /* the last batch's panels serve again */
+        const bool kept = batch > 0 && call->b_batch == 0 && width >= call->n; /* the last batch's panels serve again */
         for (int64_t j = 0; j < call->n; j += width) {
             const int64_t end = min_i64(j + width, call->n);
-            for (int64_t p = j; p < end && !plan->thin && !given && !kept; p += plan->panel)
-                N(pack_panel)
-            (call, b + p * call->b_col * bytes, call->k, min_i64(plan->panel, call->n - p),
-             plan->panel, packed + (p - j) * call->k);
+            for (int64_t p = j; p < end && !plan->thin && !given && !kept; p += plan->panel) N(pack_panel)
+            (call, b + p * call->b_col * bytes, call->k, min_i64(plan->panel, call->n - p), plan->panel,
+             packed + (p - j) * call->k);
             N(slab)
             (call, plan, batch, j, end, given ? given + j * call->k : plan->thin ? NULL : packed);
         }

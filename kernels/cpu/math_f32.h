@@ -9,14 +9,13 @@
 /* Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits. */
 #define ROUNDER_F32 0x1.8p23f
 
-/* twice / 2 * 2^n, rounded once; n = shifted - ROUNDER_F32, -272 <= n <= 128, twice in [1, 4). Where n <= -126 the product
- * is counted in units of 2^-149: adding -2^24 rounds it to a whole number, which is the bit pattern of the result, so no
- * operation makes a subnormal (processors take 150 cycles for one). NaN passes. */
+/* twice / 2 * 2^n, rounded once; n = shifted - ROUNDER_F32, -272 <= n <= 128, twice in [1, 4). Where n <= -126 the
+ * product is counted in units of 2^-149: adding -2^24 rounds it to a whole number, which is the bit pattern of the
+ * result, so no operation makes a subnormal (processors take 150 cycles for one). NaN passes. */
 INLINE v_f32 scale_f32(v_f32 twice, v_f32 shifted) {
     const v_i32 low = shifted <= ROUNDER_F32 - 126.0f;
     const v_i32 factor = (bits_f32(shifted) << 23) + (126 << 23) + (low & (149 << 23));
-    const v_f32 wide =
-        vec_fma_f32(twice, float_of(factor), float_of(low & bits_f32((v_f32)-0x1p24f)));
+    const v_f32 wide = vec_fma_f32(twice, float_of(factor), float_of(low & bits_f32((v_f32)-0x1p24f)));
     return float_of(low ? CONVERT(wide, v_i32) + (1 << 24) : bits_f32(wide));
 }
 
@@ -143,10 +142,8 @@ INLINE Turn_f32 turn_f32(v_f32 a) {
 INLINE v_f32 wave_f32(Turn_f32 turn, int64_t quarter) {
     const v_f64 r = turn.angle, z = r * r;
     const v_i64 quadrant = turn.quadrant + quarter;
-    const v_f64 s =
-        ((0x1.6dbddf4aff6bep-19 * z - 0x1.a013a73e99fb2p-13) * z + 0x1.11110def1cca5p-7) * z;
-    const v_f64 c =
-        (-0x1.25242c7003f0bp-22 * z + 0x1.a015c42d21ae5p-16) * z - 0x1.6c16bf54c5b91p-10;
+    const v_f64 s = ((0x1.6dbddf4aff6bep-19 * z - 0x1.a013a73e99fb2p-13) * z + 0x1.11110def1cca5p-7) * z;
+    const v_f64 c = (-0x1.25242c7003f0bp-22 * z + 0x1.a015c42d21ae5p-16) * z - 0x1.6c16bf54c5b91p-10;
     const v_f64 sine = r + r * z * (s - 0x1.555555545e230p-3);
     const v_f64 cosine = 1.0 - 0.5 * z + z * z * (c * z + 0x1.5555555502d16p-5);
     const v_f64 size = (quadrant & 1) != 0 ? cosine : sine;

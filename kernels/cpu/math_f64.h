@@ -1,6 +1,6 @@
-/* math_f64.h: transcendental functions of f64 vectors, and what math_f32.h shares with them: argument reduction of large
- * angles, the split of a number into 2^e m, the edges of pow. Polynomials are minimax fits (Remez, 60 digits) of the
- * functions named beside them. Error bounds are against the exact value, found by the tests' sweeps. */
+/* math_f64.h: transcendental functions of f64 vectors, and what math_f32.h shares with them: argument reduction of
+ * large angles, the split of a number into 2^e m, the edges of pow. Polynomials are minimax fits (Remez, 60 digits) of
+ * the functions named beside them. Error bounds are against the exact value, found by the tests' sweeps. */
 #ifndef SINTER_KERNELS_CPU_MATH_F64_H
 #define SINTER_KERNELS_CPU_MATH_F64_H
 #include "kernels/cpu/fma.h"
@@ -32,9 +32,8 @@ INLINE v_f64 scale_f64(v_f64 x, v_i64 n) {
 /* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2. */
 #define X
 static const double exp_terms[] = {
-    0x1.af634376dccecp-26, 0x1.2891978353304p-22, 0x1.71ddf6a6df6e0p-19, 0x1.a019b8fdbd75ep-16,
-    0x1.a01a01b010cbap-13, 0x1.6c16c1788fe15p-10, 0x1.111111110f7fap-7,  0x1.5555555553d58p-5,
-    0x1.5555555555558p-3,  0x1.0000000000001p-1};
+    0x1.af634376dccecp-26, 0x1.2891978353304p-22, 0x1.71ddf6a6df6e0p-19, 0x1.a019b8fdbd75ep-16, 0x1.a01a01b010cbap-13,
+    0x1.6c16c1788fe15p-10, 0x1.111111110f7fap-7,  0x1.5555555553d58p-5,  0x1.5555555555558p-3,  0x1.0000000000001p-1};
 #define LN2_HIGH 0x1.62e42feep-1 /* 32 bits: n * LN2_HIGH is exact */
 #define LN2_LOW  0x1.a39ef35793c76p-33
 #define LOG2_E   0x1.71547652b82fep+0
@@ -55,10 +54,10 @@ INLINE v_f64 vec_exp_f64(v_f64 a) { return exp_sum(a, (v_f64)0.0); }
 
 /* (2^r - 1) / r on |r| <= 1/2. */
 #define X
-static const double exp2_terms[] = {
-    0x1.c4c8e41ffd8ffp-36, 0x1.e9ec3e20a98f5p-32, 0x1.e4cef687a85e4p-28, 0x1.b524ebc0203b7p-24,
-    0x1.62c022494e350p-20, 0x1.ffcbfc6dad99bp-17, 0x1.430912f86a0cep-13, 0x1.5d87fe78a3f8bp-10,
-    0x1.3b2ab6fba4e7dp-7,  0x1.c6b08d704a0c6p-5,  0x1.ebfbdff82c58fp-3,  0x1.62e42fefa39efp-1};
+static const double exp2_terms[] = {0x1.c4c8e41ffd8ffp-36, 0x1.e9ec3e20a98f5p-32, 0x1.e4cef687a85e4p-28,
+                                    0x1.b524ebc0203b7p-24, 0x1.62c022494e350p-20, 0x1.ffcbfc6dad99bp-17,
+                                    0x1.430912f86a0cep-13, 0x1.5d87fe78a3f8bp-10, 0x1.3b2ab6fba4e7dp-7,
+                                    0x1.c6b08d704a0c6p-5,  0x1.ebfbdff82c58fp-3,  0x1.62e42fefa39efp-1};
 
 /* exp2, at most 1 ulp: a = n + r exactly. */
 INLINE v_f64 vec_exp2_f64(v_f64 a) {
@@ -81,8 +80,7 @@ INLINE Split_f64 split_f64(v_f64 a) {
     const v_i64 root = (v_i64)0x3fe6a09e667f3bcd; /* sqrt(1/2) */
     const v_i64 bits = bits_f64(x) - root;
     const v_i64 e = (bits >> 52) - (small & 52);
-    return (Split_f64){CONVERT(CONVERT(e, v_i32), v_f64),
-                       double_of((bits & ((1ll << 52) - 1)) + root) - 1.0};
+    return (Split_f64){CONVERT(CONVERT(e, v_i32), v_f64), double_of((bits & ((1ll << 52) - 1)) + root) - 1.0};
 }
 
 /* (2 atanh(s) - 2 s) / (s z), z = s^2, for s up to (sqrt(2) - 1) / (sqrt(2) + 1). */
@@ -121,18 +119,18 @@ INLINE v_f64 vec_tanh_f64(v_f64 a) {
 
 /* erf(x)/x - 1 in z = x^2 <= 1, and erfc(x) e^(x^2) in (x - 4)/(x + 4) for 1 <= x <= 6. */
 #define X
-static const double erf_terms[] = {
-    0x1.0627890b92f43p-34, -0x1.38ac32d8ed106p-30, 0x1.f7b9a24bdfaf0p-27, -0x1.5f1f41608c1ffp-23,
-    0x1.b9df3066e20fep-20, -0x1.f4d1e4355e24fp-17, 0x1.f9a321e4be396p-14, -0x1.c02db3db49905p-11,
-    0x1.565bcd0dbd920p-8,  -0x1.b82ce31284f38p-6,  0x1.ce2f21a042b34p-4,  -0x1.812746b0379e6p-2,
-    0x1.06eba8214db69p-3};
+static const double erf_terms[] = {0x1.0627890b92f43p-34,  -0x1.38ac32d8ed106p-30, 0x1.f7b9a24bdfaf0p-27,
+                                   -0x1.5f1f41608c1ffp-23, 0x1.b9df3066e20fep-20,  -0x1.f4d1e4355e24fp-17,
+                                   0x1.f9a321e4be396p-14,  -0x1.c02db3db49905p-11, 0x1.565bcd0dbd920p-8,
+                                   -0x1.b82ce31284f38p-6,  0x1.ce2f21a042b34p-4,   -0x1.812746b0379e6p-2,
+                                   0x1.06eba8214db69p-3};
 #define X
-static const double erfc_terms[] = {
-    -0x1.ba12585ae1d83p-25, -0x1.110ae4be116e0p-21, -0x1.335a160701cb5p-21, 0x1.83f15c86f93d6p-19,
-    -0x1.fe7635801d104p-20, -0x1.7a4f9d9f756e3p-16, 0x1.4b493e74a51fap-14,  -0x1.6d1aa9f6a5670p-16,
-    -0x1.a2f8fffcdba53p-11, 0x1.0a17eb75f1069p-8,   -0x1.a4ded4125847dp-7,  0x1.0066e1049fadap-5,
-    -0x1.027d5744b7a34p-4,  0x1.be502c36582dbp-4,   -0x1.506666f69e51ep-3,  0x1.bff01a5f90863p-3,
-    -0x1.094922737431ap-2,  0x1.18932bf08e154p-3};
+static const double erfc_terms[] = {-0x1.ba12585ae1d83p-25, -0x1.110ae4be116e0p-21, -0x1.335a160701cb5p-21,
+                                    0x1.83f15c86f93d6p-19,  -0x1.fe7635801d104p-20, -0x1.7a4f9d9f756e3p-16,
+                                    0x1.4b493e74a51fap-14,  -0x1.6d1aa9f6a5670p-16, -0x1.a2f8fffcdba53p-11,
+                                    0x1.0a17eb75f1069p-8,   -0x1.a4ded4125847dp-7,  0x1.0066e1049fadap-5,
+                                    -0x1.027d5744b7a34p-4,  0x1.be502c36582dbp-4,   -0x1.506666f69e51ep-3,
+                                    0x1.bff01a5f90863p-3,   -0x1.094922737431ap-2,  0x1.18932bf08e154p-3};
 
 /* erf, at most 1.5 ulp. */
 INLINE v_f64 vec_erf_f64(v_f64 a) {

@@ -35,9 +35,9 @@ INLINE Pair pair_product(Pair a, Pair b) {
 }
 
 /* ((2 atanh(s) - 2 s)/(s z) - 2/3)/z, z = s^2. */
-static const double log_pair_terms[] = {
-    0x1.e0533fdb7d1e0p-4, 0x1.df792d194ad57p-4, 0x1.1118d9a1f288ep-3, 0x1.3b13957be162ap-3,
-    0x1.745d177b6c625p-3, 0x1.c71c71c6e9a43p-3, 0x1.2492492492525p-2, 0x1.999999999999ap-2};
+static const double log_pair_terms[] = {0x1.e0533fdb7d1e0p-4, 0x1.df792d194ad57p-4, 0x1.1118d9a1f288ep-3,
+                                        0x1.3b13957be162ap-3, 0x1.745d177b6c625p-3, 0x1.c71c71c6e9a43p-3,
+                                        0x1.2492492492525p-2, 0x1.999999999999ap-2};
 
 /* log(2^e (1 + f)) = e ln2 + 2 s + s z (2/3 + z P(z)), s = f / (2 + f). */
 INLINE Pair log_pair(Split_f64 split) {

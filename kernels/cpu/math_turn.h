@@ -57,8 +57,7 @@ INLINE Turn turn_of_fraction(uint64_t f2, uint64_t f1, uint64_t f0) {
     double scale;
     memcpy(&scale, &bits, 8);
     const double high = (double)(int64_t)(top >> 75) * 0x1p-53 * scale;
-    const double low =
-        (double)(int64_t)((uint64_t)(top >> 22) & ((1ull << 53) - 1)) * 0x1p-106 * scale;
+    const double low = (double)(int64_t)((uint64_t)(top >> 22) & ((1ull << 53) - 1)) * 0x1p-106 * scale;
     const double r = high * HALF_PI_1;
     return (Turn){r, fma_one(high, HALF_PI_1, -r) + (high * HALF_PI_2 + low * HALF_PI_1), 0};
 }
@@ -73,8 +72,7 @@ INLINE Turn turn_one(double x) {
     const uint64_t *const word = two_over_pi + (start >> 6);
     const int shift = (int)(start & 63);
     uint64_t w[3];
-    for (int i = 0; i < 3; i++)
-        w[i] = shift ? word[i] << shift | word[i + 1] >> (64 - shift) : word[i];
+    for (int i = 0; i < 3; i++) w[i] = shift ? word[i] << shift | word[i + 1] >> (64 - shift) : word[i];
     const u128 p0 = (u128)m * w[2], p1 = (u128)m * w[1] + (uint64_t)(p0 >> 64);
     const uint64_t r0 = (uint64_t)p0, r1 = (uint64_t)p1, r2 = m * w[0] + (uint64_t)(p1 >> 64);
     uint64_t f2 = r2 << 2 | r1 >> 62, f1 = r1 << 2 | r0 >> 62, f0 = r0 << 2;
@@ -122,12 +120,10 @@ INLINE Turn_f64 turn_f64(v_f64 x) {
 }
 
 /* (sin(r)/r - 1)/z without its first term, and (cos(r) - 1 + z/2)/z^2, in z = r^2. */
-static const double sin_terms[] = {0x1.5e0adc398c393p-33, -0x1.ae600a5d2fb9bp-26,
-                                   0x1.71de3795f2442p-19, -0x1.a01a019e833cfp-13,
-                                   0x1.1111111110bb1p-7};
-static const double cos_terms[] = {-0x1.907d6377646c8p-37, 0x1.1eeb689319b53p-29,
-                                   -0x1.27e4fa178a844p-22, 0x1.a01a019f4e75ep-16,
-                                   -0x1.6c16c16c16966p-10, 0x1.5555555555555p-5};
+static const double sin_terms[] = {0x1.5e0adc398c393p-33, -0x1.ae600a5d2fb9bp-26, 0x1.71de3795f2442p-19,
+                                   -0x1.a01a019e833cfp-13, 0x1.1111111110bb1p-7};
+static const double cos_terms[] = {-0x1.907d6377646c8p-37, 0x1.1eeb689319b53p-29,  -0x1.27e4fa178a844p-22,
+                                   0x1.a01a019f4e75ep-16,  -0x1.6c16c16c16966p-10, 0x1.5555555555555p-5};
 
 /* sin(angle + quadrant * pi/2), with the low part's first-order terms (fdlibm's k_sin.c and k_cos.c). */
 INLINE v_f64 wave_f64(Turn_f64 turn, int64_t quarter) {

@@ -39,17 +39,17 @@ enum { KR_sum, KR_dot, KR_prod, KR_max, KR_min, KR_any, KR_all, KR_COUNT };
 
 /* M(from, to) for every cast. */
 #define CASTS_FROM(M, from, t1, t2, t3, t4) M(from, t1) M(from, t2) M(from, t3) M(from, t4)
-#define EACH_CAST(M)                                                                               \
-    CASTS_FROM(M, f32, f64, i32, i64, b)                                                           \
-    CASTS_FROM(M, f64, f32, i32, i64, b)                                                           \
-    CASTS_FROM(M, i32, f32, f64, i64, b)                                                           \
+#define EACH_CAST(M)                                                                                                   \
+    CASTS_FROM(M, f32, f64, i32, i64, b)                                                                               \
+    CASTS_FROM(M, f64, f32, i32, i64, b)                                                                               \
+    CASTS_FROM(M, i32, f32, f64, i64, b)                                                                               \
     CASTS_FROM(M, i64, f32, f64, i32, b) CASTS_FROM(M, b, f32, f64, i32, i64)
 
 /* M1(name, type) for reductions of one operand, M2 for those of two. */
 #define EACH_REDUCTION_OF(T, M1, M2) M1(sum, T) M1(prod, T) M1(max, T) M1(min, T) M2(dot, T)
-#define EACH_REDUCTION(M1, M2)                                                                     \
-    EACH_REDUCTION_OF(f32, M1, M2)                                                                 \
-    EACH_REDUCTION_OF(f64, M1, M2)                                                                 \
+#define EACH_REDUCTION(M1, M2)                                                                                         \
+    EACH_REDUCTION_OF(f32, M1, M2)                                                                                     \
+    EACH_REDUCTION_OF(f64, M1, M2)                                                                                     \
     EACH_REDUCTION_OF(i32, M1, M2) EACH_REDUCTION_OF(i64, M1, M2) M1(any, b) M1(all, b)
 
 #endif

@@ -1,5 +1,6 @@
 /* prims.h: the scalar primitives of ir/scalar.def on vectors, name_type(...) for every row and type; the edges are part
- * of the meaning and stated there. Transcendentals are in math_f32.h and math_f64.h. Compiled with -fwrapv: ints wrap. */
+ * of the meaning and stated there. Transcendentals are in math_f32.h and math_f64.h. Compiled with -fwrapv: ints
+ * wrap. */
 #ifndef SINTER_KERNELS_CPU_PRIMS_H
 #define SINTER_KERNELS_CPU_PRIMS_H
 #include "kernels/cpu/convert.h"
@@ -7,9 +8,9 @@
 #include "kernels/cpu/math_f32.h"
 #include "kernels/cpu/math_f64.h"
 
-#define BINARY(name, T, expression)                                                                \
+#define BINARY(name, T, expression)                                                                                    \
     INLINE v_##T vec_##name##_##T(v_##T a, v_##T b) { return expression; }
-#define UNARY(name, T, expression)                                                                 \
+#define UNARY(name, T, expression)                                                                                     \
     INLINE v_##T vec_##name##_##T(v_##T a) { return expression; }
 #define ARITHMETIC(T) BINARY(add, T, a + b) BINARY(sub, T, a - b) BINARY(mul, T, a *b)
 ARITHMETIC(f32)
@@ -28,23 +29,23 @@ UNARY(abs, f32, float_of(bits_f32(a) & INT32_MAX))
 UNARY(abs, i32, a < 0 ? -a : a)
 UNARY(abs, i64, a < 0 ? -a : a)
 
-#define ROUNDING(T)                                                                                \
-    UNARY(sqrt, T, __builtin_elementwise_sqrt(a))                                                  \
-    UNARY(floor, T, __builtin_elementwise_floor(a))                                                \
-    UNARY(ceil, T, __builtin_elementwise_ceil(a))                                                  \
-    UNARY(trunc, T, __builtin_elementwise_trunc(a))                                                \
+#define ROUNDING(T)                                                                                                    \
+    UNARY(sqrt, T, __builtin_elementwise_sqrt(a))                                                                      \
+    UNARY(floor, T, __builtin_elementwise_floor(a))                                                                    \
+    UNARY(ceil, T, __builtin_elementwise_ceil(a))                                                                      \
+    UNARY(trunc, T, __builtin_elementwise_trunc(a))                                                                    \
     UNARY(rint, T, __builtin_elementwise_roundeven(a))
 ROUNDING(f32)
 ROUNDING(f64)
 
 /* Equal operands may be zeros of both signs: `and` of the bits gives +0, `or` gives -0. A NaN b is what the first
  * select leaves; a NaN a is put back last. */
-#define EXTREME(name, T, wins, join)                                                               \
-    INLINE v_##T vec_##name##_##T(v_##T a, v_##T b) {                                              \
-        const v_##T ordered = a wins b ? a : b;                                                    \
-        const v_##T zeros = (v_##T)((m_##T)a join(m_##T) b);                                       \
-        const v_##T number = a == b ? zeros : ordered;                                             \
-        return a != a ? a : number;                                                                \
+#define EXTREME(name, T, wins, join)                                                                                   \
+    INLINE v_##T vec_##name##_##T(v_##T a, v_##T b) {                                                                  \
+        const v_##T ordered = a wins b ? a : b;                                                                        \
+        const v_##T zeros = (v_##T)((m_##T)a join(m_##T) b);                                                           \
+        const v_##T number = a == b ? zeros : ordered;                                                                 \
+        return a != a ? a : number;                                                                                    \
     }
 EXTREME(max, f32, >, &)
 EXTREME(max, f64, >, &)
@@ -55,10 +56,10 @@ BINARY(max, i64, a > b ? a : b)
 BINARY(min, i32, a < b ? a : b)
 BINARY(min, i64, a < b ? a : b)
 
-#define COMPARE(name, T, op)                                                                       \
+#define COMPARE(name, T, op)                                                                                           \
     INLINE v_b vec_##name##_##T(v_##T a, v_##T b) { return bool_##T(a op b); }
-#define COMPARES(T)                                                                                \
-    COMPARE(lt, T, <)                                                                              \
+#define COMPARES(T)                                                                                                    \
+    COMPARE(lt, T, <)                                                                                                  \
     COMPARE(le, T, <=) COMPARE(gt, T, >) COMPARE(ge, T, >=) COMPARE(eq, T, ==) COMPARE(ne, T, !=)
 COMPARES(f32)
 COMPARES(f64)
@@ -74,7 +75,7 @@ UNARY(not, i32, ~a)
 UNARY(not, i64, ~a)
 UNARY(not, b, a ^ (v_b)1)
 
-#define SELECT(T)                                                                                  \
+#define SELECT(T)                                                                                                      \
     INLINE v_##T vec_select_##T(v_b a, v_##T b, v_##T c) { return mask_##T(a) ? b : c; }
 SELECT(f32)
 SELECT(f64)
@@ -83,14 +84,12 @@ SELECT(i64)
 SELECT(b)
 
 /* A count outside 0..width-1, negative ones included, shifts everything out. */
-#define SHIFTS(T, U, width)                                                                        \
-    INLINE v_##T vec_shl_##T(v_##T a, v_##T b) {                                                   \
-        const m_##T fits = (b >= 0) & (b < (width));                                               \
-        return fits ? a << (fits ? b : (v_##T)0) : (v_##T)0;                                       \
-    }                                                                                              \
-    INLINE v_##T vec_shr_##T(v_##T a, v_##T b) {                                                   \
-        return a >> (((b >= 0) & (b < (width))) ? b : (v_##T)((width)-1));                         \
-    }
+#define SHIFTS(T, U, width)                                                                                            \
+    INLINE v_##T vec_shl_##T(v_##T a, v_##T b) {                                                                       \
+        const m_##T fits = (b >= 0) & (b < (width));                                                                   \
+        return fits ? a << (fits ? b : (v_##T)0) : (v_##T)0;                                                           \
+    }                                                                                                                  \
+    INLINE v_##T vec_shr_##T(v_##T a, v_##T b) { return a >> (((b >= 0) & (b < (width))) ? b : (v_##T)((width)-1)); }
 SHIFTS(i32, u32, 32)
 SHIFTS(i64, u64, 64)
 
@@ -110,14 +109,13 @@ BINARY(imod, i32, b == 0 ? (v_i32)0 : a - b * vec_idiv_i32(a, b))
 BINARY(imod, i64, b == 0 ? (v_i64)0 : a - b * vec_idiv_i64(a, b))
 
 /* Squares until the largest exponent is used up. Negative exponents: 1 for base 1, +-1 for base -1, else 0. */
-#define INT_POWER(T)                                                                               \
-    INLINE v_##T vec_ipow_##T(v_##T a, v_##T b) {                                                  \
-        v_##T result = (v_##T)1, square = a, left = b < 0 ? (v_##T)0 : b;                          \
-        for (; any_##T(left); left >>= 1, square *= square)                                        \
-            result = (left & 1) != 0 ? result * square : result;                                   \
-        const v_##T sign = (b & 1) != 0 ? (v_##T) - 1 : (v_##T)1;                                  \
-        const v_##T inverse = a == 1 ? (v_##T)1 : (a == -1 ? sign : (v_##T)0);                     \
-        return b < 0 ? inverse : result;                                                           \
+#define INT_POWER(T)                                                                                                   \
+    INLINE v_##T vec_ipow_##T(v_##T a, v_##T b) {                                                                      \
+        v_##T result = (v_##T)1, square = a, left = b < 0 ? (v_##T)0 : b;                                              \
+        for (; any_##T(left); left >>= 1, square *= square) result = (left & 1) != 0 ? result * square : result;       \
+        const v_##T sign = (b & 1) != 0 ? (v_##T) - 1 : (v_##T)1;                                                      \
+        const v_##T inverse = a == 1 ? (v_##T)1 : (a == -1 ? sign : (v_##T)0);                                         \
+        return b < 0 ? inverse : result;                                                                               \
     }
 INT_POWER(i32)
 INT_POWER(i64)

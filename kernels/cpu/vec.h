@@ -1,8 +1,8 @@
 /* vec.h: the vector types that all of kernels/cpu is written in: LANES elements of each scalar type of loop IR.
  *
  * LANES depends on the instruction set only (4, 8, 16) and is the same for every element type, so a f64 vector is two
- * registers wide and a bool vector is LANES bytes of 0/1. A vector `?:` looks at the sign bit of its condition, so that must
- * be a mask (0 or -1), as comparisons give. Only clang's vector extensions and elementwise builtins are
+ * registers wide and a bool vector is LANES bytes of 0/1. A vector `?:` looks at the sign bit of its condition, so that
+ * must be a mask (0 or -1), as comparisons give. Only clang's vector extensions and elementwise builtins are
  * used: the same text gives the native block kernels, the JIT's bitcode, and the same bits at every level. */
 #ifndef SINTER_KERNELS_CPU_VEC_H
 #define SINTER_KERNELS_CPU_VEC_H
@@ -19,9 +19,8 @@ enum { LANES = 4 };
 #define HAVE_FMA 0
 #endif
 
-#define INLINE static inline __attribute__((always_inline, unused))
-#define OUTLINE                                                                                    \
-    static __attribute__((noinline, unused)) /* rare paths: kept out of the JIT's kernels */
+#define INLINE  static inline __attribute__((always_inline, unused))
+#define OUTLINE static __attribute__((noinline, unused)) /* rare paths: kept out of the JIT's kernels */
 
 /* Elements and vectors by the names of SType, so that tables can paste them; m_T is what comparing v_T gives. */
 typedef float e_f32;
@@ -66,22 +65,20 @@ INLINE bool any_i32(v_i32 mask) { return __builtin_reduce_or(mask) != 0; }
 INLINE bool any_i64(v_i64 mask) { return __builtin_reduce_or(mask) != 0; }
 
 /* Whole and partial vectors in memory; i and n count elements. A partial load fills the rest with zeros. */
-#define MEMORY_OF(T)                                                                               \
-    INLINE v_##T get_##T(const void *p, int64_t i) {                                               \
-        v_##T v;                                                                                   \
-        memcpy(&v, (const e_##T *)p + i, sizeof(e_##T) * LANES);                                   \
-        return v;                                                                                  \
-    }                                                                                              \
-    INLINE void put_##T(void *p, int64_t i, v_##T v) {                                             \
-        memcpy((e_##T *)p + i, &v, sizeof(e_##T) * LANES);                                         \
-    }                                                                                              \
-    INLINE v_##T get_part_##T(const void *p, int64_t i, int64_t n) {                               \
-        v_##T v = (v_##T)0;                                                                        \
-        memcpy(&v, (const e_##T *)p + i, sizeof(e_##T) * (size_t)n);                               \
-        return v;                                                                                  \
-    }                                                                                              \
-    INLINE void put_part_##T(void *p, int64_t i, int64_t n, v_##T v) {                             \
-        memcpy((e_##T *)p + i, &v, sizeof(e_##T) * (size_t)n);                                     \
+#define MEMORY_OF(T)                                                                                                   \
+    INLINE v_##T get_##T(const void *p, int64_t i) {                                                                   \
+        v_##T v;                                                                                                       \
+        memcpy(&v, (const e_##T *)p + i, sizeof(e_##T) * LANES);                                                       \
+        return v;                                                                                                      \
+    }                                                                                                                  \
+    INLINE void put_##T(void *p, int64_t i, v_##T v) { memcpy((e_##T *)p + i, &v, sizeof(e_##T) * LANES); }            \
+    INLINE v_##T get_part_##T(const void *p, int64_t i, int64_t n) {                                                   \
+        v_##T v = (v_##T)0;                                                                                            \
+        memcpy(&v, (const e_##T *)p + i, sizeof(e_##T) * (size_t)n);                                                   \
+        return v;                                                                                                      \
+    }                                                                                                                  \
+    INLINE void put_part_##T(void *p, int64_t i, int64_t n, v_##T v) {                                                 \
+        memcpy((e_##T *)p + i, &v, sizeof(e_##T) * (size_t)n);                                                         \
     }
 typedef uint16_t e_u16;
 typedef int16_t e_i16;

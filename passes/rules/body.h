@@ -23,8 +23,7 @@ static inline bool body_number_is(BodyCall *c, int arg, double v) {
     const Arg *const a = &c->args[arg];
     if (a->kind == ARG_int && sym_is(a->i))
         return v == (double)(int64_t)v && sym_decide(body_env(c), SYM_eq, a->i, (int64_t)v);
-    return (a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool) &&
-           arg_double(a) == v;
+    return (a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool) && arg_double(a) == v;
 }
 
 #define X(i)              body_arg(c, (i))

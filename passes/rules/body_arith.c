@@ -2,17 +2,17 @@
  * without approximation. Integer division by zero is a value error [semantics B3]. */
 #include "passes/rules/body_math.h"
 
-#define UNARY(name, result)                                                                        \
-    BodyFn body_##name;                                                                            \
-    int body_##name(BodyCall *c) {                                                                 \
-        const int x = X(0);                                                                        \
-        return result;                                                                             \
+#define UNARY(name, result)                                                                                            \
+    BodyFn body_##name;                                                                                                \
+    int body_##name(BodyCall *c) {                                                                                     \
+        const int x = X(0);                                                                                            \
+        return result;                                                                                                 \
     }
-#define BINARY(name, result)                                                                       \
-    BodyFn body_##name;                                                                            \
-    int body_##name(BodyCall *c) {                                                                 \
-        const int x = X(0), y = X(1);                                                              \
-        return result;                                                                             \
+#define BINARY(name, result)                                                                                           \
+    BodyFn body_##name;                                                                                                \
+    int body_##name(BodyCall *c) {                                                                                     \
+        const int x = X(0), y = X(1);                                                                                  \
+        return result;                                                                                                 \
     }
 
 /* sums and products --------------------------------------------------------------------------- */
@@ -115,8 +115,7 @@ int body_div_mode(BodyCall *c) {
     if (mode->kind != ARG_string) return body_div(c);
     if (!strcmp(mode->string, "floor")) return divide_floor(c);
     const int x = X(0), y = X(1);
-    return body_is_float(c) ? P1(trunc, in_out_dtype(c, P2(div, x, y)))
-                            : P2(idiv, x, body_nonzero(c, y));
+    return body_is_float(c) ? P1(trunc, in_out_dtype(c, P2(div, x, y))) : P2(idiv, x, body_nonzero(c, y));
 }
 
 int body_floor_divide(BodyCall *c) { return divide_floor(c); }
@@ -202,8 +201,7 @@ BodyFn body_round_decimals;
 int body_round_decimals(BodyCall *c) {
     const int64_t decimals = sym_concrete(body_env(c), c->args[1].i);
     double power = 1;
-    for (int64_t i = decimals < 0 ? -decimals : decimals; i > 0 && power < INFINITY; i--)
-        power *= 10;
+    for (int64_t i = decimals < 0 ? -decimals : decimals; i > 0 && power < INFINITY; i--) power *= 10;
     const int x = X(0), ten = in_out_dtype(c, K(power));
     if (decimals < 0) return P2(mul, P1(rint, in_out_dtype(c, P2(div, x, ten))), ten);
     return P2(div, P1(rint, in_out_dtype(c, P2(mul, x, ten))), ten);
@@ -218,12 +216,8 @@ int body_sign(BodyCall *c) {
 
 /* selection ----------------------------------------------------------------------------------- */
 
-static int larger(BodyCall *c, int x, int y) {
-    return c->type == S_b ? P2(or, x, y) : P2(max, x, y);
-}
-static int smaller(BodyCall *c, int x, int y) {
-    return c->type == S_b ? P2(and, x, y) : P2(min, x, y);
-}
+static int larger(BodyCall *c, int x, int y) { return c->type == S_b ? P2(or, x, y) : P2(max, x, y); }
+static int smaller(BodyCall *c, int x, int y) { return c->type == S_b ? P2(and, x, y) : P2(min, x, y); }
 BINARY(maximum, larger(c, x, y))
 BINARY(minimum, smaller(c, x, y))
 
@@ -233,17 +227,12 @@ static int unless_nan(BodyCall *c, int value) {
     return P3(select, P2(ne, x, x), y, P3(select, P2(ne, y, y), x, value));
 }
 BodyFn body_fmax, body_fmin;
-int body_fmax(BodyCall *c) {
-    return body_is_float(c) ? unless_nan(c, body_maximum(c)) : body_maximum(c);
-}
-int body_fmin(BodyCall *c) {
-    return body_is_float(c) ? unless_nan(c, body_minimum(c)) : body_minimum(c);
-}
+int body_fmax(BodyCall *c) { return body_is_float(c) ? unless_nan(c, body_maximum(c)) : body_maximum(c); }
+int body_fmin(BodyCall *c) { return body_is_float(c) ? unless_nan(c, body_minimum(c)) : body_minimum(c); }
 UNARY(relu, P2(max, x, K(0)))
 UNARY(relu6, P2(min, P2(max, x, K(0)), K(6)))
 
-BodyFn body_clamp, body_clamp_min, body_clamp_max, body_hardtanh, body_where, body_masked_fill,
-    body_threshold;
+BodyFn body_clamp, body_clamp_min, body_clamp_max, body_hardtanh, body_where, body_masked_fill, body_threshold;
 BodyFn body_threshold_backward, body_leaky_relu, body_nan_to_num;
 BodyFn body_hardsigmoid, body_hardswish;
 /* A number saturates: one below or above all of an int dtype's values must not wrap to one of them. */
@@ -325,8 +314,7 @@ int body_nan_to_num(BodyCall *c) {
     const double most = largest(c->out_dtype);
     const int nan = body_has(c, 1) ? N(1) : K(0);
     const int high = body_has(c, 2) ? N(2) : K(most), low = body_has(c, 3) ? N(3) : K(-most);
-    const int ends =
-        P3(select, P2(eq, x, K(INFINITY)), high, P3(select, P2(eq, x, K(-INFINITY)), low, x));
+    const int ends = P3(select, P2(eq, x, K(INFINITY)), high, P3(select, P2(eq, x, K(-INFINITY)), low, x));
     return P3(select, P2(ne, x, x), nan, ends);
 }
 

@@ -23,9 +23,7 @@ int body_arange(BodyCall *c) {
     return start >= 0 ? P2(add, c->number(c, start, type), value) : value;
 }
 
-static int random_bits(BodyCall *c) {
-    return P3(philox, c->random(c, 0), c->random(c, 1), c->position(c));
-}
+static int random_bits(BodyCall *c) { return P3(philox, c->random(c, 0), c->random(c, 1), c->position(c)); }
 
 static int long_const(BodyCall *c, int64_t value) { return loop_const(c->lb, S_i64, 0, value); }
 
@@ -37,16 +35,12 @@ static int high_bits(BodyCall *c, int bits, int n) {
 
 /* As many bits as the dtype's significand has, so that 1 is never reached by rounding. */
 int body_rand(BodyCall *c) {
-    const int n = c->out_dtype == DT_f64    ? 53
-                  : c->out_dtype == DT_f16  ? 11
-                  : c->out_dtype == DT_bf16 ? 8
-                                            : 24;
+    const int n = c->out_dtype == DT_f64 ? 53 : c->out_dtype == DT_f16 ? 11 : c->out_dtype == DT_bf16 ? 8 : 24;
     const int bits = high_bits(c, random_bits(c), n);
     return P2(mul, as_type(c, bits, c->type), K(1.0 / (double)(INT64_C(1) << n)));
 }
 
-/* Box and Muller: sqrt(-2 ln u) cos(2 pi v), u in (0, 1] and v in [0, 1) of 32 bits each, in f64.
- */
+/* Box and Muller: sqrt(-2 ln u) cos(2 pi v), u in (0, 1] and v in [0, 1) of 32 bits each, in f64. */
 int body_randn(BodyCall *c) {
     const int bits = random_bits(c);
     const int high = loop_cast(c->lb, S_f64, high_bits(c, bits, 32));

@@ -6,9 +6,7 @@
 
 BodyFn body_embedding, body_index_select, body_gather, body_flip, body_tril, body_triu;
 
-static int wrapped_dim(const Arg *dim, int rank) {
-    return (int)(dim->i < 0 ? dim->i + rank : dim->i);
-}
+static int wrapped_dim(const Arg *dim, int rank) { return (int)(dim->i < 0 ? dim->i + rank : dim->i); }
 
 /* weight[indices[...], j]: the last dim of the result is weight's. */
 int body_embedding(BodyCall *c) {

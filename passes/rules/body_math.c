@@ -5,11 +5,11 @@
 #include "passes/rules/body_math.h"
 
 /* A body of one operand x. */
-#define UNARY(name, result)                                                                        \
-    BodyFn body_##name;                                                                            \
-    int body_##name(BodyCall *c) {                                                                 \
-        const int x = X(0);                                                                        \
-        return result;                                                                             \
+#define UNARY(name, result)                                                                                            \
+    BodyFn body_##name;                                                                                                \
+    int body_##name(BodyCall *c) {                                                                                     \
+        const int x = X(0);                                                                                            \
+        return result;                                                                                                 \
     }
 
 /* shared pieces ------------------------------------------------------------------------------- */
@@ -52,9 +52,8 @@ static int polynomial(BodyCall *c, int z, const double *coefficients, int n) {
 
 /* atan of x >= 0, after Cephes' atan: reduced to |x| <= 0.66, then a rational function of x^2. */
 static int atan_positive(BodyCall *c, int x) {
-    static const double p[] = {-8.750608600031904122785E-1, -1.615753718733365076637E1,
-                               -7.500855792314704667340E1, -1.228866684490136173410E2,
-                               -6.485021904942025371773E1};
+    static const double p[] = {-8.750608600031904122785E-1, -1.615753718733365076637E1, -7.500855792314704667340E1,
+                               -1.228866684490136173410E2, -6.485021904942025371773E1};
     static const double q[] = {1.0,
                                2.485846490142306297962E1,
                                1.650270098316988542046E2,
@@ -65,8 +64,7 @@ static int atan_positive(BodyCall *c, int x) {
     const int turned = P2(div, P2(sub, x, K(1)), P2(add, x, K(1)));
     const int inverse = P2(div, K(-1), x);
     const int t = P3(select, large, inverse, P3(select, middle, turned, x));
-    const int base = P3(select, large, K(1.57079632679489661923),
-                        P3(select, middle, K(0.78539816339744830962), K(0)));
+    const int base = P3(select, large, K(1.57079632679489661923), P3(select, middle, K(0.78539816339744830962), K(0)));
     const int z = P2(mul, t, t);
     const int ratio = P2(div, P2(mul, z, polynomial(c, z, p, 5)), polynomial(c, z, q, 6));
     return P2(add, base, P3(fma, t, ratio, t));
@@ -93,8 +91,7 @@ int math_softplus(BodyCall *c, int x, int beta, int threshold) {
     return P3(select, P2(gt, scaled, threshold), x, soft);
 }
 
-/* a - b trunc(a / b), twice so that quotients up to 2^48 (f32) leave an exact remainder; sign of a.
- */
+/* a - b trunc(a / b), twice so that quotients up to 2^48 (f32) leave an exact remainder; sign of a. */
 int math_fmod(BodyCall *c, int a, int b) {
     int rest = a;
     for (int round = 0; round < 2; round++) {
@@ -102,8 +99,8 @@ int math_fmod(BodyCall *c, int a, int b) {
         const int next = P3(fma, P1(neg, quotient), b, rest);
         rest = P3(select, P2(lt, P1(abs, rest), P1(abs, b)), rest, next);
     }
-    const int wrong = P2(and, P2(ne, rest, K(0)),
-                         P2(ne, P2(lt, rest, K(0)), P2(lt, a, K(0)))); /* quotient rounded up */
+    const int wrong =
+        P2(and, P2(ne, rest, K(0)), P2(ne, P2(lt, rest, K(0)), P2(lt, a, K(0)))); /* quotient rounded up */
     const int step = P3(select, P2(lt, a, K(0)), P1(neg, P1(abs, b)), P1(abs, b));
     const int exact = math_copysign(c, P3(select, wrong, P2(add, rest, step), rest), a);
     const int invalid = P2(or, P2(eq, b, K(0)), P2(eq, P1(abs, a), K(INFINITY)));
@@ -211,8 +208,7 @@ static int gelu_form(const BodyCall *c, int arg) {
 
 /* 1 + e^(-2 sqrt(2/pi) (x + 0.044715 x^3)), the exponent in base 2. */
 static int gelu_tanh_divisor(BodyCall *c, int x) {
-    const double c0 = -2.302208198144325,
-                 c1 = -0.1029432396800385; /* -2 sqrt(2/pi) log2(e), 0.044715 of it */
+    const double c0 = -2.302208198144325, c1 = -0.1029432396800385; /* -2 sqrt(2/pi) log2(e), 0.044715 of it */
     return P2(add, K(1), P1(exp2, P2(mul, x, P3(fma, P2(mul, x, x), K(c1), K(c0)))));
 }
 
@@ -230,8 +226,7 @@ int body_gelu_backward(BodyCall *c) {
     const int grad = X(0), x = X(1);
     if (gelu_form(c, 2) == GELU_tanh) {
         const int s = P2(div, K(1), gelu_tanh_divisor(c, x));
-        const int slope =
-            P3(fma, P2(mul, x, x), K(0.21406612274), K(1.5957691216057308)); /* 2 u' */
+        const int slope = P3(fma, P2(mul, x, x), K(0.21406612274), K(1.5957691216057308)); /* 2 u' */
         const int side = P2(mul, P2(mul, x, slope), P2(mul, s, P2(sub, K(1), s)));
         return P2(mul, grad, P2(add, s, side));
     }

@@ -3,8 +3,8 @@
 #include "passes/lower.h"
 #include "passes/rules/body.h"
 
-BodyFn body_sum, body_sum_of_squares, body_mean, body_prod, body_amax, body_amin, body_any,
-    body_all, body_argmax, body_argmin, body_dot;
+BodyFn body_sum, body_sum_of_squares, body_mean, body_prod, body_amax, body_amin, body_any, body_all, body_argmax,
+    body_argmin, body_dot;
 
 static int truth(BodyCall *c) { return as_type(c, c->element(c, 0), S_b); }
 
@@ -31,12 +31,10 @@ int body_mean(BodyCall *c) {
 }
 
 int body_amax(BodyCall *c) {
-    return c->type == S_b ? loop_reduce(c->lb, RED_any, truth(c), -1)
-                          : loop_reduce(c->lb, RED_max, X(0), -1);
+    return c->type == S_b ? loop_reduce(c->lb, RED_any, truth(c), -1) : loop_reduce(c->lb, RED_max, X(0), -1);
 }
 int body_amin(BodyCall *c) {
-    return c->type == S_b ? loop_reduce(c->lb, RED_all, truth(c), -1)
-                          : loop_reduce(c->lb, RED_min, X(0), -1);
+    return c->type == S_b ? loop_reduce(c->lb, RED_all, truth(c), -1) : loop_reduce(c->lb, RED_min, X(0), -1);
 }
 
 int body_any(BodyCall *c) { return loop_reduce(c->lb, RED_any, truth(c), -1); }

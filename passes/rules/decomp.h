@@ -11,8 +11,8 @@
 
 static inline bool dtype_is_half(DType dtype) { return dtype == DT_f16 || dtype == DT_bf16; }
 
-Val *in_dtype(Builder *b, Val *x, DType dtype); /* x itself if it has the dtype */
-Val *widened(Builder *b, Val *x);               /* half dtypes to f32; NULL stays NULL */
+Val *in_dtype(Builder *b, Val *x, DType dtype);                              /* x itself if it has the dtype */
+Val *widened(Builder *b, Val *x);                                            /* half dtypes to f32; NULL stays NULL */
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim); /* n 0: all dims */
 /* A view where strides allow, else of a copy. */
 Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n);

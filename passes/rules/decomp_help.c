@@ -5,9 +5,7 @@ Val *in_dtype(Builder *b, Val *x, DType dtype) {
     return !x || x->meta->dtype == dtype ? x : E(b, _to_copy, V(x), I(dtype));
 }
 
-Val *widened(Builder *b, Val *x) {
-    return x && dtype_is_half(x->meta->dtype) ? in_dtype(b, x, DT_f32) : x;
-}
+Val *widened(Builder *b, Val *x) { return x && dtype_is_half(x->meta->dtype) ? in_dtype(b, x, DT_f32) : x; }
 
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim) {
     return E(b, sum_dim_IntList, V(x), n ? A_INTS(dims, n) : A_NONE, A_BOOL(keepdim));
@@ -23,8 +21,7 @@ int dim_of(const Arg *a, int rank) {
 Status decomp_done(Val **outs, int n, Val *const *values) {
     for (int i = 0; i < n; i++)
         if (!values[i])
-            return error_pending() ? error_pending()
-                                   : error_raise(ST_INTERNAL, "a decomposition lost a value");
+            return error_pending() ? error_pending() : error_raise(ST_INTERNAL, "a decomposition lost a value");
     for (int i = 0; i < n; i++) outs[i] = values[i];
     return ST_OK;
 }
@@ -45,7 +42,6 @@ Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n) {
             known = sym_mul(b->env, known, sizes[d]);
     }
     if (hole >= 0 && known != 0) full[hole] = sym_div(b->env, x->meta->numel, known);
-    if (meta_view_strides(b->env, x->meta, full, n, strides))
-        return E(b, view, V(x), A_INTS(sizes, n));
+    if (meta_view_strides(b->env, x->meta, full, n, strides)) return E(b, view, V(x), A_INTS(sizes, n));
     return E(b, _unsafe_view, V(E(b, clone, V(x), I(0))), A_INTS(sizes, n));
 }

@@ -2,8 +2,7 @@
  * ignored targets read class 0 and count 0. Sums are over rows in order L. */
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_nll_loss_forward, decomp_nll_loss_backward, decomp_nll_loss, decomp_cross_entropy,
-    decomp_mse_loss;
+DecompFn decomp_nll_loss_forward, decomp_nll_loss_backward, decomp_nll_loss, decomp_cross_entropy, decomp_mse_loss;
 
 enum { REDUCE_none, REDUCE_mean, REDUCE_sum };
 
@@ -26,10 +25,8 @@ static Val *row_weights(Builder *b, Val *weight, Val *safe, Val *ignored, Val *l
     if (weight && safe->meta->rank) {
         rows = E(b, index_select, V(widened(b, weight)), I(0), V(safe));
     } else if (weight) {
-        rows =
-            E(b, squeeze_dim,
-              V(E(b, index_select, V(widened(b, weight)), I(0), V(E(b, unsqueeze, V(safe), I(0))))),
-              I(0));
+        rows = E(b, squeeze_dim, V(E(b, index_select, V(widened(b, weight)), I(0), V(E(b, unsqueeze, V(safe), I(0))))),
+                 I(0));
     } else {
         rows = E(b, ones_like, V(like));
     }
@@ -43,8 +40,7 @@ Status decomp_nll_loss_forward(Builder *b, const OpRow *row, const Arg *args, Va
     const int rank = x->meta->rank, class_dim = rank - 1;
     Val *const safe = safe_target(b, args[1].val, rank, &args[4], &ignored);
     Val *const index = E(b, unsqueeze, V(safe), I(class_dim));
-    Val *const picked =
-        E(b, squeeze_dim, V(E(b, gather, V(x), I(class_dim), V(index))), I(class_dim));
+    Val *const picked = E(b, squeeze_dim, V(E(b, gather, V(x), I(class_dim), V(index))), I(class_dim));
     Val *const minus = E(b, neg, V(picked));
     Val *const weights = row_weights(b, optional(&args[2]), safe, ignored, minus);
     Val *loss = zero_where(b, ignored, minus);
@@ -54,8 +50,7 @@ Status decomp_nll_loss_forward(Builder *b, const OpRow *row, const Arg *args, Va
     if (reduction == REDUCE_none && rank == 2) total = E(b, zeros_like, V(total)); /* as PyTorch */
     if (reduction != REDUCE_none) loss = E(b, sum_dim_IntList, V(loss), A_NONE);
     if (reduction == REDUCE_mean) loss = E(b, div_Tensor, V(loss), V(total));
-    return decomp_done(outs, 2,
-                       (Val *const[]){in_dtype(b, loss, dtype), in_dtype(b, total, dtype)});
+    return decomp_done(outs, 2, (Val *const[]){in_dtype(b, loss, dtype), in_dtype(b, total, dtype)});
 }
 
 /* -weight grad at the target's class, 0 elsewhere and where ignored; mean: divided by the total
@@ -130,8 +125,7 @@ static Status probabilities(Builder *b, Val *log_p, const Arg *args, int class_d
         Val *const kept = E(b, mul_Tensor, V(target), F(1 - smoothing));
         target = E(b, add_Tensor, V(kept), F(smoothing / (double)sym_concrete(b->env, classes)));
     }
-    Val *const parts =
-        E(b, mul_Tensor, V(weighted_classes(b, log_p, optional(&args[2]), class_dim)), V(target));
+    Val *const parts = E(b, mul_Tensor, V(weighted_classes(b, log_p, optional(&args[2]), class_dim)), V(target));
     Val *loss = E(b, neg, V(sum_over(b, parts, &dim, 1, false)));
     if (!loss) return error_pending();
     const int64_t rows = loss->meta->numel;
@@ -141,8 +135,7 @@ static Status probabilities(Builder *b, Val *log_p, const Arg *args, int class_d
 }
 
 /* smoothing / C of the mean over classes, where not ignored; the rest of nll_loss. */
-static Status smoothed(Builder *b, Val *log_p, const Arg *args, int class_dim, Val *hard,
-                       Val **outs) {
+static Status smoothed(Builder *b, Val *log_p, const Arg *args, int class_dim, Val *hard, Val **outs) {
     const double smoothing = arg_double(&args[5]);
     const int64_t dim = class_dim;
     Val *ignored, *const weight = optional(&args[2]);
@@ -152,16 +145,14 @@ static Status smoothed(Builder *b, Val *log_p, const Arg *args, int class_dim, V
     if (!soft || !hard) return error_pending();
     if (args[3].i != REDUCE_none) soft = sum_over(b, soft, NULL, 0, false);
     if (args[3].i == REDUCE_mean) {
-        Val *const flat_safe = flat(b, safe), *const flat_ignored =
-                                                  ignored ? flat(b, ignored) : NULL;
+        Val *const flat_safe = flat(b, safe), *const flat_ignored = ignored ? flat(b, ignored) : NULL;
         Val *const like = E(b, zeros_like, V(flat_safe), I(soft->meta->dtype));
         Val *const rows = row_weights(b, weight, flat_safe, flat_ignored, like);
         soft = E(b, div_Tensor, V(soft), V(sum_over(b, rows, NULL, 0, false)));
     }
     const double classes = (double)sym_concrete(b->env, log_p->meta->sizes[class_dim]);
     Val *const a = E(b, mul_Tensor, V(hard), F(1 - smoothing));
-    return done1(outs,
-                 E(b, add_Tensor, V(a), V(E(b, mul_Tensor, V(soft), F(smoothing / classes)))));
+    return done1(outs, E(b, add_Tensor, V(a), V(E(b, mul_Tensor, V(soft), F(smoothing / classes)))));
 }
 
 Status decomp_cross_entropy(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

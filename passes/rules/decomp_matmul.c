@@ -5,12 +5,11 @@
 
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_matmul, decomp_linear, decomp_outer, decomp_sdpa, decomp_mm_dtype, decomp_bmm_dtype,
-    decomp_addmm_dtype, decomp_baddbmm_dtype;
+DecompFn decomp_matmul, decomp_linear, decomp_outer, decomp_sdpa, decomp_mm_dtype, decomp_bmm_dtype, decomp_addmm_dtype,
+    decomp_baddbmm_dtype;
 
 /* Leading sizes of x and the last of `last`, for a y that nobody else has. */
-static Val *unfolded(Builder *b, Val *y, const Meta *x, int n_leading, const int64_t *last,
-                     int n_last) {
+static Val *unfolded(Builder *b, Val *y, const Meta *x, int n_leading, const int64_t *last, int n_last) {
     int64_t sizes[MAX_RANK];
     for (int d = 0; d < n_leading; d++) sizes[d] = x->sizes[d];
     for (int d = 0; d < n_last; d++) sizes[n_leading + d] = last[d];
@@ -39,8 +38,7 @@ Status decomp_linear(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
         if (bias && bias->meta->rank == 2) bias = E(b, squeeze_dim, V(bias), I(0));
         return done1(outs, bias ? E(b, add_Tensor, V(y), V(bias)) : y);
     }
-    if (x->meta->rank > 2 && bias && bias->meta->rank > 1)
-        return biased_product(b, x, w, bias, outs);
+    if (x->meta->rank > 2 && bias && bias->meta->rank > 1) return biased_product(b, x, w, bias, outs);
     Val *const rows = as_rows(b, x);
     Val *const y = bias ? E(b, addmm, V(bias), V(rows), V(w)) : E(b, mm, V(rows), V(w));
     if (x->meta->rank == 2) return done1(outs, y);
@@ -86,13 +84,11 @@ static Status batch_product(Builder *b, Val *x, Val *y, Val **outs) {
 Status decomp_matmul(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const x = args[0].val, *const y = args[1].val;
     const int rx = x->meta->rank, ry = y->meta->rank;
-    if (rx == 0 || ry == 0)
-        return error_raise(ST_SHAPE, "aten::matmul: both operands need at least 1 dim");
+    if (rx == 0 || ry == 0) return error_raise(ST_SHAPE, "aten::matmul: both operands need at least 1 dim");
     if (rx == 1 && ry == 1) return done1(outs, E(b, dot, V(x), V(y)));
     if (rx == 2 && ry == 1) return done1(outs, E(b, mv, V(x), V(y)));
     if (rx == 2 && ry == 2) return done1(outs, E(b, mm, V(x), V(y)));
-    if (ry == 1)
-        return done1(outs, unfolded(b, E(b, mv, V(as_rows(b, x)), V(y)), x->meta, rx - 1, NULL, 0));
+    if (ry == 1) return done1(outs, unfolded(b, E(b, mv, V(as_rows(b, x)), V(y)), x->meta, rx - 1, NULL, 0));
     if (ry == 2 && rx > 2) {
         Val *const z = E(b, mm, V(as_rows(b, x)), V(y));
         return done1(outs, unfolded(b, z, x->meta, rx - 1, &y->meta->sizes[1], 1));
@@ -140,8 +136,7 @@ static Val *repeat_heads(Builder *b, Val *x, int64_t heads) {
         sizes[k++] = meta->sizes[d];
         if (d == h) sizes[k++] = sym_div(b->env, heads, meta->sizes[h]);
     }
-    Val *const wide =
-        E(b, expand, V(E(b, unsqueeze, V(x), I(h + 1))), A_INTS(sizes, meta->rank + 1));
+    Val *const wide = E(b, expand, V(E(b, unsqueeze, V(x), I(h + 1))), A_INTS(sizes, meta->rank + 1));
     for (int d = 0; d < meta->rank; d++) sizes[d] = d == h ? heads : meta->sizes[d];
     return reshaped(b, wide, sizes, meta->rank);
 }
@@ -168,8 +163,7 @@ Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const key = grouped ? repeat_heads(b, args[1].val, q->sizes[q->rank - 3]) : args[1].val;
     Val *const value = grouped ? repeat_heads(b, args[2].val, q->sizes[q->rank - 3]) : args[2].val;
     const int64_t width = q->sizes[q->rank - 1];
-    const double scale =
-        args[6].kind == ARG_float ? args[6].f : 1 / sqrt((double)sym_concrete(b->env, width));
+    const double scale = args[6].kind == ARG_float ? args[6].f : 1 / sqrt((double)sym_concrete(b->env, width));
     Val *const scores = E(b, matmul, V(query), V(E(b, transpose_int, V(key), I(-2), I(-1))));
     Val *const scaled = masked_scores(b, E(b, mul_Tensor, V(scores), F(scale)), args);
     Val *p = E(b, _safe_softmax, V(scaled), I(-1));

@@ -1,15 +1,13 @@
 /* decomp_misc.c: composites of arithmetic and reductions. */
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, decomp_var_default,
-    decomp_var_dim, decomp_std, decomp_std_default, decomp_std_dim, decomp_var_mean,
-    decomp_var_mean_default, decomp_var_mean_dim, decomp_logsumexp, decomp_dropout,
-    decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int, decomp_index_select_backward,
-    decomp_gather_backward, decomp_embedding_backward;
+DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, decomp_var_default, decomp_var_dim,
+    decomp_std, decomp_std_default, decomp_std_dim, decomp_var_mean, decomp_var_mean_default, decomp_var_mean_dim,
+    decomp_logsumexp, decomp_dropout, decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int,
+    decomp_index_select_backward, decomp_gather_backward, decomp_embedding_backward;
 
 Status decomp_square(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    const bool is_bool =
-        args[0].val->meta->dtype == DT_bool; /* a power of 2, an int, joins in PyTorch */
+    const bool is_bool = args[0].val->meta->dtype == DT_bool; /* a power of 2, an int, joins in PyTorch */
     const Arg x = V(is_bool ? in_dtype(b, args[0].val, DT_i64) : args[0].val);
     return done1(outs, E(b, mul_Tensor, x, x));
 }
@@ -22,20 +20,16 @@ Status decomp_min(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 }
 
 /* argmax takes no bools. */
-static Val *comparable(Builder *b, Val *x) {
-    return x->meta->dtype == DT_bool ? in_dtype(b, x, DT_u8) : x;
-}
+static Val *comparable(Builder *b, Val *x) { return x->meta->dtype == DT_bool ? in_dtype(b, x, DT_u8) : x; }
 
 /* values by amax, indices by argmax: the first of the largest. */
 Status decomp_max_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const index = E(b, argmax, V(comparable(b, args[0].val)), args[1], args[2]);
-    return decomp_done(outs, 2,
-                       (Val *const[]){E(b, amax, args[0], A_INTS(&args[1].i, 1), args[2]), index});
+    return decomp_done(outs, 2, (Val *const[]){E(b, amax, args[0], A_INTS(&args[1].i, 1), args[2]), index});
 }
 Status decomp_min_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const index = E(b, argmin, V(comparable(b, args[0].val)), args[1], args[2]);
-    return decomp_done(outs, 2,
-                       (Val *const[]){E(b, amin, args[0], A_INTS(&args[1].i, 1), args[2]), index});
+    return decomp_done(outs, 2, (Val *const[]){E(b, amin, args[0], A_INTS(&args[1].i, 1), args[2]), index});
 }
 
 static Arg unbiased(const Arg *a) { return I(a->kind == ARG_bool && !a->i ? 0 : 1); }
@@ -70,8 +64,7 @@ static Status var_and_mean(Builder *b, Val *var, Arg self, Arg dim, Arg keepdim,
     return decomp_done(outs, 2, (Val *const[]){var, E(b, mean_dim, self, dim, keepdim)});
 }
 Status decomp_var_mean(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return var_and_mean(b, var_of(b, args[0], args[1], args[2], args[3]), args[0], args[1], args[3],
-                        outs);
+    return var_and_mean(b, var_of(b, args[0], args[1], args[2], args[3]), args[0], args[1], args[3], outs);
 }
 Status decomp_var_mean_default(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const var = var_of(b, args[0], A_NONE, unbiased(&args[1]), A_BOOL(false));
@@ -89,8 +82,7 @@ Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **out
     Val *const most = E(b, amax, V(x), args[1], A_BOOL(true));
     Val *const m = E(b, where_self, V(E(b, isinf, V(most))), F(0), V(most));
     const bool drop = !(args[2].kind == ARG_bool && args[2].i) && args[0].val->meta->rank;
-    Val *const sum = E(b, sum_dim_IntList, V(E(b, exp, V(E(b, sub_Tensor, V(x), V(m))))), args[1],
-                       A_BOOL(!drop));
+    Val *const sum = E(b, sum_dim_IntList, V(E(b, exp, V(E(b, sub_Tensor, V(x), V(m))))), args[1], A_BOOL(!drop));
     Val *const above = drop ? E(b, squeeze_dims, V(m), args[1]) : m;
     return done1(outs, in_dtype(b, E(b, add_Tensor, V(E(b, log, V(sum))), V(above)), dtype));
 }
@@ -109,8 +101,7 @@ Status decomp_layer_norm(Builder *b, const OpRow *row, const Arg *args, Val **ou
 }
 
 static Status softmax_as(Builder *b, OpId op, const Arg *args, Val **outs) {
-    Val *const x =
-        args[2].kind == ARG_int ? in_dtype(b, args[0].val, (DType)args[2].i) : args[0].val;
+    Val *const x = args[2].kind == ARG_int ? in_dtype(b, args[0].val, (DType)args[2].i) : args[0].val;
     return done1(outs, x ? emit1(b, op, (const Arg[]){V(x), args[1], A_BOOL(false)}, 3) : NULL);
 }
 Status decomp_softmax_int(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -122,8 +113,7 @@ Status decomp_log_softmax_int(Builder *b, const OpRow *row, const Arg *args, Val
 
 /* Gradients of reads: added up at the positions read, as the derivative rules do. */
 Status decomp_index_select_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return done1(outs,
-                 E(b, index_add, V(E(b, new_zeros, args[0], args[1])), args[2], args[3], args[0]));
+    return done1(outs, E(b, index_add, V(E(b, new_zeros, args[0], args[1])), args[2], args[3], args[0]));
 }
 Status decomp_gather_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const self = args[1].val->meta;
@@ -140,14 +130,12 @@ Status decomp_empty_read(Builder *b, const OpRow *row, const Arg *args, Val **ou
     const int64_t flat[1] = {-1}, count[1] = {self->sizes[dim]};
     int64_t sizes[MAX_RANK];
     const int first = rows ? index->meta->rank : self->rank;
-    if (first)
-        memcpy(sizes, rows ? index->meta->sizes : self->sizes, sizeof *sizes * (size_t)first);
+    if (first) memcpy(sizes, rows ? index->meta->sizes : self->sizes, sizeof *sizes * (size_t)first);
     if (rows)
         sizes[first] = self->sizes[1];
     else
         sizes[dim] = index->meta->numel;
-    E(b, index_select, V(E(b, new_zeros, args[0], A_INTS(count, 1))), I(0),
-      V(reshaped(b, index, flat, 1)));
+    E(b, index_select, V(E(b, new_zeros, args[0], A_INTS(count, 1))), I(0), V(reshaped(b, index, flat, 1)));
     return done1(outs, E(b, new_zeros, args[0], A_INTS(sizes, first + rows)));
 }
 Status decomp_embedding_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -5,18 +5,14 @@
 
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_softmax, decomp_safe_softmax, decomp_log_softmax, decomp_softmax_backward,
-    decomp_log_softmax_backward;
-DecompFn decomp_native_layer_norm, decomp_native_layer_norm_backward, decomp_native_dropout,
-    decomp_var;
+DecompFn decomp_softmax, decomp_safe_softmax, decomp_log_softmax, decomp_softmax_backward, decomp_log_softmax_backward;
+DecompFn decomp_native_layer_norm, decomp_native_layer_norm_backward, decomp_native_dropout, decomp_var;
 
 static DType softmax_dtype(const Arg *args) { /* half_to_float */
     return args[2].kind == ARG_bool && args[2].i ? DT_f32 : args[0].val->meta->dtype;
 }
 
-static Val *max_over(Builder *b, Val *x, int64_t dim) {
-    return E(b, amax, V(x), A_INTS(&dim, 1), A_BOOL(true));
-}
+static Val *max_over(Builder *b, Val *x, int64_t dim) { return E(b, amax, V(x), A_INTS(&dim, 1), A_BOOL(true)); }
 
 /* exp(x - max) / sum */
 static Val *exponentials(Builder *b, Val *x, Val *max, int64_t dim) {
@@ -106,8 +102,7 @@ static NormDims norm_dims(Builder *b, const Meta *x, const Arg *shape) {
 static DType statistics_dtype(const Arg *args) {
     const DType dtype = args[0].val->meta->dtype;
     for (int i = 2; i <= 3; i++)
-        if (args[i].kind == ARG_tensor && args[i].val && args[i].val->meta->dtype == DT_f32)
-            return DT_f32;
+        if (args[i].kind == ARG_tensor && args[i].val && args[i].val->meta->dtype == DT_f32) return DT_f32;
     return dtype;
 }
 
@@ -116,25 +111,20 @@ Status decomp_native_layer_norm(Builder *b, const OpRow *row, const Arg *args, V
     if (!x) return error_pending();
     Val *const weight = optional(&args[2]), *const bias = optional(&args[3]);
     const NormDims dims = norm_dims(b, x->meta, &args[1]);
-    Val *const mean =
-        E(b, div_Tensor, V(sum_over(b, x, dims.inner, dims.n_inner, true)), I(dims.count));
+    Val *const mean = E(b, div_Tensor, V(sum_over(b, x, dims.inner, dims.n_inner, true)), I(dims.count));
     Val *const away = E(b, sub_Tensor, V(x), V(mean));
-    Val *const squares =
-        E(b, sum_of_squares, V(away), A_INTS(dims.inner, dims.n_inner), A_BOOL(true));
+    Val *const squares = E(b, sum_of_squares, V(away), A_INTS(dims.inner, dims.n_inner), A_BOOL(true));
     Val *const var = E(b, div_Tensor, V(squares), I(dims.count));
     Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), F(arg_double(&args[4])))));
     Val *y = E(b, mul_Tensor, V(away), V(rstd));
     if (weight) y = E(b, mul_Tensor, V(y), V(widened(b, weight)));
     if (bias) y = E(b, add_Tensor, V(y), V(widened(b, bias)));
     const DType kept = statistics_dtype(args);
-    Val *const values[] = {in_dtype(b, y, args[0].val->meta->dtype), in_dtype(b, mean, kept),
-                           in_dtype(b, rstd, kept)};
+    Val *const values[] = {in_dtype(b, y, args[0].val->meta->dtype), in_dtype(b, mean, kept), in_dtype(b, rstd, kept)};
     return decomp_done(outs, 3, values);
 }
 
-static bool masked_in(const Arg *mask, int i) {
-    return mask->kind != ARG_ints || mask->ints[i] != 0;
-}
+static bool masked_in(const Arg *mask, int i) { return mask->kind != ARG_ints || mask->ints[i] != 0; }
 
 /* With h = (x - mean) rstd and g = grad weight: dx = rstd (g - (sum(g) + h sum(g h)) / n), dweight
  * = sum over rows of grad h, dbias = sum over rows of grad. */
@@ -144,11 +134,9 @@ static Val *nothing(Builder *b, DType dtype) {
     return E(b, zeros, A_INTS(&none, 1), I(dtype));
 }
 
-Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg *args,
-                                         Val **outs) {
+Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const grad = widened(b, args[0].val), *const x = widened(b, args[1].val);
-    Val *const rstd = widened(b, args[4].val), *const weight = optional(&args[5]),
-               *const bias = optional(&args[6]);
+    Val *const rstd = widened(b, args[4].val), *const weight = optional(&args[5]), *const bias = optional(&args[6]);
     if (!grad || !x || !rstd) return error_pending();
     const NormDims dims = norm_dims(b, x->meta, &args[2]);
     const Arg *const mask = &args[7];
@@ -167,8 +155,7 @@ Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg
         outs[1] = in_dtype(b, sum, weight->meta->dtype);
     }
     if (masked_in(mask, 2) && bias) {
-        Val *const sum = dims.n_outer ? sum_over(b, grad, dims.outer, dims.n_outer, false)
-                                      : E(b, clone, V(grad));
+        Val *const sum = dims.n_outer ? sum_over(b, grad, dims.outer, dims.n_outer, false) : E(b, clone, V(grad));
         outs[2] = in_dtype(b, sum, bias->meta->dtype);
     }
     const DType dtype = weight ? weight->meta->dtype : args[1].val->meta->dtype;
@@ -183,14 +170,12 @@ Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg
 static Arg var_divisor(Builder *b, const Meta *x, const Arg *dims, const Arg *correction) {
     int64_t n = dims->kind == ARG_ints && dims->n ? 1 : x->numel;
     for (int i = 0; dims->kind == ARG_ints && i < dims->n && x->rank; i++)
-        n = sym_mul(b->env, n,
-                    x->sizes[dims->ints[i] < 0 ? dims->ints[i] + x->rank : dims->ints[i]]);
+        n = sym_mul(b->env, n, x->sizes[dims->ints[i] < 0 ? dims->ints[i] + x->rank : dims->ints[i]]);
     if (correction->kind == ARG_float) {
         const double left = (double)sym_concrete(b->env, n) - correction->f;
         return F(left > 0 ? left : 0);
     }
-    return I(
-        sym_max(b->env, sym_sub(b->env, n, correction->kind == ARG_none ? 1 : correction->i), 0));
+    return I(sym_max(b->env, sym_sub(b->env, n, correction->kind == ARG_none ? 1 : correction->i), 0));
 }
 
 Status decomp_var(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -4,10 +4,8 @@
 
 #include "runtime/base/room.h"
 
-DecompFn decomp_reshape, decomp_flatten, decomp_contiguous, decomp_to, decomp_narrow,
-    decomp_view_as, decomp_reshape_as;
-DecompFn decomp_expand_as, decomp_broadcast_to, decomp_movedim, decomp_unflatten, decomp_split,
-    decomp_split_with_sizes;
+DecompFn decomp_reshape, decomp_flatten, decomp_contiguous, decomp_to, decomp_narrow, decomp_view_as, decomp_reshape_as;
+DecompFn decomp_expand_as, decomp_broadcast_to, decomp_movedim, decomp_unflatten, decomp_split, decomp_split_with_sizes;
 DecompFn decomp_chunk, decomp_unbind, decomp_stack, decomp_repeat;
 
 Status decomp_reshape(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -20,9 +18,7 @@ Status decomp_flatten(Builder *b, const OpRow *row, const Arg *args, Val **outs)
     int64_t sizes[MAX_RANK + 1] = {1};
     int n = 0;
     if (meta->rank == 0) return done1(outs, E(b, view, args[0], A_INTS(sizes, 1)));
-    if (first > last)
-        return error_raise(ST_ARGUMENT, "aten::flatten: start_dim %d is after end_dim %d", first,
-                           last);
+    if (first > last) return error_raise(ST_ARGUMENT, "aten::flatten: start_dim %d is after end_dim %d", first, last);
     for (int d = 0; d < meta->rank; d++) {
         if (d > first && d <= last)
             sizes[n - 1] = sym_mul(b->env, sizes[n - 1], meta->sizes[d]);
@@ -35,8 +31,7 @@ Status decomp_flatten(Builder *b, const OpRow *row, const Arg *args, Val **outs)
 
 Status decomp_contiguous(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const meta = args[0].val->meta;
-    const bool done =
-        args[1].i == 0 && meta_is_contiguous(b->env, meta->sizes, meta->strides, meta->rank);
+    const bool done = args[1].i == 0 && meta_is_contiguous(b->env, meta->sizes, meta->strides, meta->rank);
     return done1(outs, done ? args[0].val : E(b, clone, args[0], I(args[1].i)));
 }
 
@@ -48,20 +43,16 @@ static const Arg *named(const OpRow *row, const Arg *args, const char *name) {
 Status decomp_to(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const meta = args[0].val->meta;
     const Arg *const other = named(row, args, "other");
-    const Arg others[] = {other ? I(other->val->meta->dtype) : A_NONE,
-                          other ? I(other->val->meta->device) : A_NONE};
-    const Arg *const dtype = other ? &others[0] : named(row, args, "dtype"),
-                     *const device = other ? &others[1] : named(row, args, "device");
-    const Arg *const copy = named(row, args, "copy"), *const format =
-                                                          named(row, args, "memory_format");
-    const bool same =
-        (!dtype || dtype->i == (int64_t)meta->dtype) && (!device || device->i == meta->device);
-    const bool kept =
-        !format || format->i == 1 /* preserve_format */ || (format->i == 0 && meta->contiguous);
+    const Arg others[] = {other ? I(other->val->meta->dtype) : A_NONE, other ? I(other->val->meta->device) : A_NONE};
+    const Arg *const dtype = other ? &others[0] : named(row, args, "dtype"), *const device =
+                                                                                 other ? &others[1]
+                                                                                       : named(row, args, "device");
+    const Arg *const copy = named(row, args, "copy"), *const format = named(row, args, "memory_format");
+    const bool same = (!dtype || dtype->i == (int64_t)meta->dtype) && (!device || device->i == meta->device);
+    const bool kept = !format || format->i == 1 /* preserve_format */ || (format->i == 0 && meta->contiguous);
     if (same && !(copy && copy->i) && kept) return done1(outs, args[0].val);
-    const Arg full[] = {
-        args[0],       dtype ? *dtype : A_NONE,  A_NONE, device ? *device : A_NONE, A_NONE,
-        A_BOOL(false), format ? *format : A_NONE};
+    const Arg full[] = {args[0],       dtype ? *dtype : A_NONE,  A_NONE, device ? *device : A_NONE, A_NONE,
+                        A_BOOL(false), format ? *format : A_NONE};
     return done1(outs, emit1(b, OP__to_copy, full, COUNT_OF(full)));
 }
 
@@ -72,8 +63,7 @@ Status decomp_narrow(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     if (sym_less(b->env, start, 0)) start = sym_add(b->env, start, meta->sizes[dim]);
     const int64_t end = sym_add(b->env, start, args[3].i);
     if (sym_less(b->env, args[3].i, 0) || sym_less(b->env, meta->sizes[dim], end))
-        return error_raise(ST_ARGUMENT, "aten::narrow: start and length exceed the size of dim %d",
-                           dim);
+        return error_raise(ST_ARGUMENT, "aten::narrow: start and length exceed the size of dim %d", dim);
     return done1(outs, E(b, slice_Tensor, args[0], I(dim), I(start), I(end)));
 }
 
@@ -97,8 +87,7 @@ Status decomp_movedim(Builder *b, const OpRow *row, const Arg *args, Val **outs)
     const int rank = args[0].val->meta->rank;
     const bool list = args[1].kind == ARG_ints; /* else an int each */
     const int64_t *const source = list ? args[1].ints : &args[1].i, *const destination =
-                                                                        list ? args[2].ints
-                                                                             : &args[2].i;
+                                                                        list ? args[2].ints : &args[2].i;
     int64_t order[MAX_RANK];
     bool moved[MAX_RANK] = {false};
     for (int d = 0; d < rank; d++) order[d] = -1;
@@ -160,8 +149,7 @@ Status decomp_chunk(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int dim = dim_of(&args[2], args[0].val->meta->rank);
     const int64_t size = sym_concrete(b->env, args[0].val->meta->sizes[dim]);
     const int64_t chunks = args[1].i; /* any number of them: no sum with it */
-    return equal_parts(b, args[0].val, dim, size / chunks + (size % chunks != 0), size ? 1 : chunks,
-                       outs);
+    return equal_parts(b, args[0].val, dim, size / chunks + (size % chunks != 0), size ? 1 : chunks, outs);
 }
 
 Status decomp_split_with_sizes(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -192,14 +180,12 @@ Status decomp_stack(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int rank = first->rank + 1, dim = dim_of(&args[1], rank);
     if (dim < first->rank) {
         int64_t sizes[MAX_RANK];
-        for (int d = 0; d < rank; d++)
-            sizes[d] = d == dim ? args[0].n : first->sizes[d - (d > dim)];
+        for (int d = 0; d < rank; d++) sizes[d] = d == dim ? args[0].n : first->sizes[d - (d > dim)];
         return done1(outs, E(b, view, V(E(b, cat, args[0], I(dim))), A_INTS(sizes, rank)));
     }
     Val *few[32], **const parts = ROOM(few, args[0].n);
     bool made = parts != NULL;
-    for (int i = 0; made && i < args[0].n; i++)
-        made = (parts[i] = E(b, unsqueeze, V(args[0].vals[i]), I(dim)));
+    for (int i = 0; made && i < args[0].n; i++) made = (parts[i] = E(b, unsqueeze, V(args[0].vals[i]), I(dim)));
     Val *const joined = made ? E(b, cat, A_VALS(parts, args[0].n), I(dim)) : NULL;
     room_give(few, parts);
     return done1(outs, joined);
@@ -211,8 +197,7 @@ Status decomp_repeat(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     const int n = args[1].n, extra = n - meta->rank;
     int64_t ones[MAX_RANK], wide[MAX_RANK], merged[MAX_RANK];
     if (extra < 0 || 2 * n > MAX_RANK)
-        return error_raise(ST_ARGUMENT, "aten::repeat: %d repeats for a tensor of %d dims", n,
-                           meta->rank);
+        return error_raise(ST_ARGUMENT, "aten::repeat: %d repeats for a tensor of %d dims", n, meta->rank);
     for (int d = 0; d < n; d++) {
         const int64_t size = d < extra ? 1 : meta->sizes[d - extra];
         ones[2 * d] = 1;

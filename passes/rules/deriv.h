@@ -12,8 +12,7 @@
 #include "passes/passes.h"
 #include "runtime/base/error.h"
 
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, ...)           \
-    DerivFn deriv_##derivative;
+#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, ...) DerivFn deriv_##derivative;
 #define ALIAS(id, ...)
 #include "ir/ops.def"
 #undef OP
@@ -25,9 +24,7 @@ Status deriv_set(Deriv *d, int arg, Val *grad);
 /* As deriv_set where the argument wants one, nothing (and nothing emitted) otherwise. */
 static inline bool wants(const Deriv *d, int arg) { return d->needs[arg]; }
 static inline Val *grad_of(const Deriv *d) { return d->grad_out[0]; }
-static inline Val *saved(const Deriv *d, int arg) {
-    return d->args[arg].kind == ARG_tensor ? d->args[arg].val : NULL;
-}
+static inline Val *saved(const Deriv *d, int arg) { return d->args[arg].kind == ARG_tensor ? d->args[arg].val : NULL; }
 /* The value of a number argument; raises where it is only known at the call [semantics C4]. */
 Status deriv_number(const Deriv *d, int arg, double *out);
 
@@ -54,9 +51,7 @@ int64_t dims_count(Builder *b, const Dims *dims, const Meta *meta); /* elements 
 /* A reduction's result (or its gradient) with its reduced dims back as size 1, then ready to
  * broadcast. */
 Val *restore_dims(Builder *b, Val *x, const Dims *dims, const Meta *full, bool keepdim);
-static inline int64_t dim_wrap(int64_t dim, int rank) {
-    return dim < 0 ? dim + (rank ? rank : 1) : dim;
-}
+static inline int64_t dim_wrap(int64_t dim, int rank) { return dim < 0 ? dim + (rank ? rank : 1) : dim; }
 
 static inline Val *add(Builder *b, Val *x, Val *y) { return E(b, add_Tensor, V(x), V(y)); }
 static inline Val *sub(Builder *b, Val *x, Val *y) { return E(b, sub_Tensor, V(x), V(y)); }
@@ -69,11 +64,7 @@ static inline Val *div_n(Builder *b, Val *x, double n) { return E(b, div_Tensor,
 static inline Val *n_minus(Builder *b, double n, Val *x) { return add_n(b, negate(b, x), n); }
 static inline Val *square_of(Builder *b, Val *x) { return mul(b, x, x); }
 /* condition ? x : 0 and the other way round */
-static inline Val *keep_where(Builder *b, Val *condition, Val *x) {
-    return E(b, where_self, V(condition), V(x), F(0));
-}
-static inline Val *zero_where(Builder *b, Val *condition, Val *x) {
-    return E(b, where_self, V(condition), F(0), V(x));
-}
+static inline Val *keep_where(Builder *b, Val *condition, Val *x) { return E(b, where_self, V(condition), V(x), F(0)); }
+static inline Val *zero_where(Builder *b, Val *condition, Val *x) { return E(b, where_self, V(condition), F(0), V(x)); }
 
 #endif

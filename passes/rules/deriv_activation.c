@@ -14,8 +14,7 @@ typedef struct Pair { /* of a backward op: g is the gradient of its result, go i
 
 static Pair pair(const Deriv *d, int at) {
     Builder *const b = d->b;
-    return (Pair){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)),
-                  compute_of(b, saved(d, at))};
+    return (Pair){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)), compute_of(b, saved(d, at))};
 }
 
 /* result = go * slope(x): the two gradients from slope and its own slope. */
@@ -32,8 +31,7 @@ Status deriv_relu(Deriv *d) {
 }
 /* Piecewise linear: its point has no gradient but zero. */
 Status deriv_threshold_backward(Deriv *d) {
-    if (wants(d, 0))
-        TRY(deriv_set(d, 0, E(d->b, threshold_backward, V(grad_of(d)), d->args[1], d->args[2])));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(d->b, threshold_backward, V(grad_of(d)), d->args[1], d->args[2])));
     return wants(d, 1) ? deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])) : ST_OK;
 }
 
@@ -47,25 +45,19 @@ Status deriv_leaky_relu(Deriv *d) {
 /* 0 at and beyond the limits */
 Status deriv_hardtanh(Deriv *d) {
     Builder *const b = d->b;
-    Val *const low = E(b, le_Tensor, d->args[0], d->args[1]), *const high =
-                                                                  E(b, ge_Tensor, d->args[0],
-                                                                    d->args[2]);
+    Val *const low = E(b, le_Tensor, d->args[0], d->args[1]), *const high = E(b, ge_Tensor, d->args[0], d->args[2]);
     return deriv_set(d, 0, zero_where(b, E(b, logical_or, V(low), V(high)), grad_of(d)));
 }
 
 /* sigmoid, tanh: by the result ---------------------------------------------------------------- */
 
-Status deriv_sigmoid(Deriv *d) {
-    return deriv_set(d, 0, E(d->b, sigmoid_backward, V(grad_of(d)), V(d->results[0])));
-}
+Status deriv_sigmoid(Deriv *d) { return deriv_set(d, 0, E(d->b, sigmoid_backward, V(grad_of(d)), V(d->results[0]))); }
 Status deriv_sigmoid_backward(Deriv *d) { /* go y (1 - y) */
     const Pair p = pair(d, 1);
     Val *const rest = n_minus(p.b, 1, p.x);
     return set_pair(d, p, 1, mul(p.b, rest, p.x), sub(p.b, rest, p.x));
 }
-Status deriv_tanh(Deriv *d) {
-    return deriv_set(d, 0, E(d->b, tanh_backward, V(grad_of(d)), V(d->results[0])));
-}
+Status deriv_tanh(Deriv *d) { return deriv_set(d, 0, E(d->b, tanh_backward, V(grad_of(d)), V(d->results[0]))); }
 Status deriv_tanh_backward(Deriv *d) { /* go (1 - y y) */
     const Pair p = pair(d, 1);
     return set_pair(d, p, 1, n_minus(p.b, 1, square_of(p.b, p.x)), mul_n(p.b, p.x, -2));
@@ -73,9 +65,7 @@ Status deriv_tanh_backward(Deriv *d) { /* go (1 - y y) */
 
 /* gelu ---------------------------------------------------------------------------------------- */
 
-Status deriv_gelu(Deriv *d) {
-    return deriv_set(d, 0, E(d->b, gelu_backward, V(grad_of(d)), d->args[0], d->args[1]));
-}
+Status deriv_gelu(Deriv *d) { return deriv_set(d, 0, E(d->b, gelu_backward, V(grad_of(d)), d->args[0], d->args[1])); }
 
 /* slope = cdf + x pdf, bend = pdf (2 - x x) */
 static Status gelu_erf(Deriv *d, Pair p) {
@@ -111,9 +101,7 @@ Status deriv_gelu_backward(Deriv *d) {
 
 /* silu, softplus, elu ------------------------------------------------------------------------- */
 
-Status deriv_silu(Deriv *d) {
-    return deriv_set(d, 0, E(d->b, silu_backward, V(grad_of(d)), d->args[0]));
-}
+Status deriv_silu(Deriv *d) { return deriv_set(d, 0, E(d->b, silu_backward, V(grad_of(d)), d->args[0])); }
 Status deriv_silu_backward(Deriv *d) { /* go s (1 + x (1 - s)), s = sigmoid(x) */
     const Pair p = pair(d, 1);
     Val *const s = E(p.b, sigmoid, V(p.x)), *const rest = n_minus(p.b, 1, s);
@@ -140,8 +128,7 @@ Status deriv_elu(Deriv *d) {
     Builder *const b = d->b;
     Val *const x = compute_of(b, saved(d, 0)), *const g = compute_of(b, grad_of(d));
     Val *const curve = mul_n(b, mul(b, g, E(b, exp, V(mul_n(b, x, inner)))), inner * alpha * scale);
-    return deriv_set(
-        d, 0, E(b, where_self, V(E(b, le_Tensor, V(x), F(0))), V(curve), V(mul_n(b, g, scale))));
+    return deriv_set(d, 0, E(b, where_self, V(E(b, le_Tensor, V(x), F(0))), V(curve), V(mul_n(b, g, scale))));
 }
 
 /* dropout ------------------------------------------------------------------------------------- */
@@ -152,12 +139,9 @@ Status deriv_native_dropout(Deriv *d) { /* (input, p, train) -> (output, mask) *
     TRY(deriv_number(d, 1, &p));
     const bool train = d->args[2].kind == ARG_none || d->args[2].i;
     const double scale = !train ? 1 : p == 1 ? 0 : 1 / (1 - p);
-    return deriv_set(d, 0,
-                     E(d->b, native_dropout_backward, V(grad_of(d)), V(d->results[1]), F(scale)));
+    return deriv_set(d, 0, E(d->b, native_dropout_backward, V(grad_of(d)), V(d->results[1]), F(scale)));
 }
 Status deriv_native_dropout_backward(Deriv *d) {
-    return wants(d, 0)
-               ? deriv_set(d, 0,
-                           E(d->b, native_dropout_backward, V(grad_of(d)), d->args[1], d->args[2]))
-               : ST_OK;
+    return wants(d, 0) ? deriv_set(d, 0, E(d->b, native_dropout_backward, V(grad_of(d)), d->args[1], d->args[2]))
+                       : ST_OK;
 }

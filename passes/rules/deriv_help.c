@@ -5,15 +5,14 @@
 
 Status deriv_number(const Deriv *d, int arg, double *out) {
     if (d->args[arg].kind == ARG_runtime)
-        return error_raise(ST_UNSUPPORTED, "derivative of %s: argument '%s' must be a constant",
-                           d->row->name, d->row->params[arg].name);
+        return error_raise(ST_UNSUPPORTED, "derivative of %s: argument '%s' must be a constant", d->row->name,
+                           d->row->params[arg].name);
     *out = arg_double_now(d->b->env, &d->args[arg]);
     return ST_OK;
 }
 
 static bool is_constant(const Arg *arg, double value) {
-    return (arg->kind == ARG_int || arg->kind == ARG_float || arg->kind == ARG_bool) &&
-           arg_double(arg) == value;
+    return (arg->kind == ARG_int || arg->kind == ARG_float || arg->kind == ARG_bool) && arg_double(arg) == value;
 }
 
 Val *cast_to(Builder *b, Val *x, DType dtype) {
@@ -27,8 +26,7 @@ Val *compute_of(Builder *b, Val *x) {
 }
 
 Val *zeros_of(Builder *b, const Meta *like) {
-    return E(b, full, A_INTS(like->sizes, like->rank), F(0), I(like->dtype), A_NONE,
-             I(like->device));
+    return E(b, full, A_INTS(like->sizes, like->rank), F(0), I(like->dtype), A_NONE, I(like->device));
 }
 
 static bool sizes_are(Builder *b, const Meta *meta, const int64_t *sizes, int rank) {
@@ -61,8 +59,8 @@ static Val *sum_to(Builder *b, Val *grad, const Meta *like) {
     int64_t dims[MAX_RANK];
     int n = 0;
     for (int i = 0; i < from->rank; i++) {
-        const bool spread = i < extra || (sym_same(b->env, like->sizes[i - extra], 1) &&
-                                          !sym_same(b->env, from->sizes[i], 1));
+        const bool spread =
+            i < extra || (sym_same(b->env, like->sizes[i - extra], 1) && !sym_same(b->env, from->sizes[i], 1));
         if (spread) dims[n++] = i;
     }
     return reshape_to(b, sum_dims(b, grad, dims, n, true), like->sizes, like->rank);
@@ -73,9 +71,7 @@ Status deriv_set(Deriv *d, int arg, Val *grad) {
     grad = cast_to(d->b, sum_to(d->b, grad, meta), meta->dtype);
     if (!grad) {
         const Status pending = error_pending();
-        return pending
-                   ? pending
-                   : error_raise(ST_INTERNAL, "derivative of %s gave no gradient", d->row->name);
+        return pending ? pending : error_raise(ST_INTERNAL, "derivative of %s gave no gradient", d->row->name);
     }
     d->grad_in[arg] = grad;
     return ST_OK;

@@ -5,17 +5,13 @@
 /* (weight, indices, padding_idx, scale_grad_by_freq, sparse) */
 Status deriv_embedding(Deriv *d) {
     const Arg rows = I(d->arg_meta[0]->sizes[0]);
-    return deriv_set(
-        d, 0,
-        E(d->b, embedding_dense_backward, V(grad_of(d)), d->args[1], rows, d->args[2], d->args[3]));
+    return deriv_set(d, 0, E(d->b, embedding_dense_backward, V(grad_of(d)), d->args[1], rows, d->args[2], d->args[3]));
 }
 /* (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq): rows that were not added
  * get none. */
 Status deriv_embedding_dense_backward(Deriv *d) {
     Builder *const b = d->b;
-    if (d->args[4].i)
-        return error_raise(ST_UNSUPPORTED,
-                           "second derivative of embedding with scale_grad_by_freq");
+    if (d->args[4].i) return error_raise(ST_UNSUPPORTED, "second derivative of embedding with scale_grad_by_freq");
     Val *const rows = E(b, embedding, V(grad_of(d)), d->args[1]);
     if (d->args[3].i < 0) return deriv_set(d, 0, rows);
     Val *const padding = E(b, unsqueeze, V(E(b, eq_Tensor, d->args[1], d->args[3])), I(-1));
@@ -38,8 +34,7 @@ Status deriv_index_add(Deriv *d) {
     Val *const g = grad_of(d);
     if (wants(d, 0)) TRY(deriv_set(d, 0, g));
     if (!wants(d, 3)) return ST_OK;
-    return deriv_set(d, 3,
-                     scaled(b, E(b, index_select, V(g), d->args[1], d->args[2]), &d->args[4]));
+    return deriv_set(d, 3, scaled(b, E(b, index_select, V(g), d->args[1], d->args[2]), &d->args[4]));
 }
 
 /* The part of src that index names: src may be larger. */
@@ -64,10 +59,7 @@ Status deriv_scatter_add(Deriv *d) {
     return wants(d, 3) ? source(d) : ST_OK;
 }
 Status deriv_scatter_value(Deriv *d) {
-    return wants(d, 0)
-               ? deriv_set(d, 0,
-                           E(d->b, scatter_value, V(grad_of(d)), d->args[1], d->args[2], F(0)))
-               : ST_OK;
+    return wants(d, 0) ? deriv_set(d, 0, E(d->b, scatter_value, V(grad_of(d)), d->args[1], d->args[2], F(0))) : ST_OK;
 }
 Status deriv_scatter_src(Deriv *d) {
     TRY(deriv_scatter_value(d));

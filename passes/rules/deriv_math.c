@@ -29,12 +29,8 @@ Status deriv_atanh(Deriv *d) {
     Builder *const b = d->b;
     return deriv_set(d, 0, quotient(b, grad_of(d), n_minus(b, 1, square_of(b, saved(d, 0)))));
 }
-Status deriv_sinh(Deriv *d) {
-    return deriv_set(d, 0, mul(d->b, grad_of(d), E(d->b, cosh, d->args[0])));
-}
-Status deriv_cosh(Deriv *d) {
-    return deriv_set(d, 0, mul(d->b, grad_of(d), E(d->b, sinh, d->args[0])));
-}
+Status deriv_sinh(Deriv *d) { return deriv_set(d, 0, mul(d->b, grad_of(d), E(d->b, cosh, d->args[0]))); }
+Status deriv_cosh(Deriv *d) { return deriv_set(d, 0, mul(d->b, grad_of(d), E(d->b, sinh, d->args[0]))); }
 Status deriv_erfc(Deriv *d) { /* -2 / sqrt(pi) exp(-x^2) */
     Builder *const b = d->b;
     Val *const bell = E(b, exp, V(negate(b, square_of(b, saved(d, 0)))));

@@ -19,12 +19,10 @@ typedef struct Second { /* of (grad_output, output, dim, input_dtype): h is the 
 static Second second(const Deriv *d) {
     Builder *const b = d->b;
     const int rank = d->arg_meta[0]->rank;
-    return (Second){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)),
-                    compute_of(b, saved(d, 1)), dim_wrap(d->args[2].i, rank)};
+    return (Second){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)), compute_of(b, saved(d, 1)),
+                    dim_wrap(d->args[2].i, rank)};
 }
-static Val *total(const Second *s, Val *x) {
-    return x && x->meta->rank ? sum_dims(s->b, x, &s->dim, 1, true) : x;
-}
+static Val *total(const Second *s, Val *x) { return x && x->meta->rank ? sum_dims(s->b, x, &s->dim, 1, true) : x; }
 
 /* y (g - sum(y g)) */
 Status deriv_softmax_backward(Deriv *d) {
@@ -187,12 +185,9 @@ Status deriv_native_layer_norm_backward(Deriv *d) {
 /* (self, target, weight, reduction, ignore_index) -> (output, total_weight) */
 Status deriv_nll_loss(Deriv *d) {
     if (!grad_of(d)) return ST_OK;
-    if (wants(d, 2))
-        return error_raise(ST_UNSUPPORTED, "%s has no derivative for weight", d->row->name);
+    if (wants(d, 2)) return error_raise(ST_UNSUPPORTED, "%s has no derivative for weight", d->row->name);
     const Arg *const a = d->args;
-    return deriv_set(
-        d, 0,
-        E(d->b, nll_loss_backward, V(grad_of(d)), a[0], a[1], a[2], a[3], a[4], V(d->results[1])));
+    return deriv_set(d, 0, E(d->b, nll_loss_backward, V(grad_of(d)), a[0], a[1], a[2], a[3], a[4], V(d->results[1])));
 }
 
 /* (grad_output, self, target, weight, reduction, ignore_index, total_weight): linear in

@@ -87,8 +87,7 @@ static Status pow_exponent(Deriv *d) {
     if (base) {
         zero = E(b, logical_and, V(E(b, eq_Tensor, V(base), F(0))), V(nonnegative));
     } else { /* a number to a tensor's power */
-        base = E(b, full, A_INTS(NULL, 0), d->args[0], I(d->arg_meta[1]->dtype), A_NONE,
-                 I(d->arg_meta[1]->device));
+        base = E(b, full, A_INTS(NULL, 0), d->args[0], I(d->arg_meta[1]->dtype), A_NONE, I(d->arg_meta[1]->device));
         zero = E(b, logical_and, V(E(b, eq_Tensor, V(base), F(0))), V(nonnegative));
     }
     Val *const slope = mul(b, grad_of(d), mul(b, d->results[0], E(b, log, V(base))));
@@ -160,8 +159,7 @@ static Status clamp_tensors(Deriv *d) {
         TRY(deriv_set(d, 1, bounds_share(b, g, mine, low)));
     }
     if (!wants(d, 2)) return ST_OK;
-    Val *const mine =
-        E(b, logical_or, V(E(b, logical_and, V(order), V(above))), V(E(b, gt_Tensor, min, max)));
+    Val *const mine = E(b, logical_or, V(E(b, logical_and, V(order), V(above))), V(E(b, gt_Tensor, min, max)));
     return deriv_set(d, 2, bounds_share(b, g, mine, high));
 }
 
@@ -218,8 +216,7 @@ Status deriv_addcmul(Deriv *d) { /* self + value tensor1 tensor2 */
     Val *const g = grad_of(d);
     if (wants(d, 0)) TRY(deriv_set(d, 0, g));
     for (int i = 1; i <= 2; i++)
-        if (wants(d, i))
-            TRY(deriv_set(d, i, mul(b, g, E(b, mul_Tensor, d->args[3 - i], d->args[3]))));
+        if (wants(d, i)) TRY(deriv_set(d, i, mul(b, g, E(b, mul_Tensor, d->args[3 - i], d->args[3]))));
     return ST_OK;
 }
 
@@ -253,9 +250,8 @@ Status deriv_xlogy(Deriv *d) {
     const Arg self = d->args[0], other = d->args[1];
     Val *const g = grad_of(d);
     if (wants(d, 0)) {
-        Val *const flat = other.kind == ARG_tensor
-                              ? E(b, le_Tensor, other, F(0))
-                              : E(b, logical_not, V(E(b, lt_Tensor, self, other))); /* self is 0 */
+        Val *const flat = other.kind == ARG_tensor ? E(b, le_Tensor, other, F(0))
+                                                   : E(b, logical_not, V(E(b, lt_Tensor, self, other))); /* self is 0 */
         Val *const zero = E(b, logical_and, V(E(b, eq_Tensor, self, F(0))), V(flat));
         TRY(deriv_set(d, 0, zero_where(b, zero, E(b, xlogy_Tensor, V(g), other))));
     }

@@ -17,9 +17,7 @@ static bool row_keeps(const Deriv *d) {
 static Val *restored(const Deriv *d, Val *x, const Dims *dims) {
     return restore_dims(d->b, x, dims, d->arg_meta[0], row_keeps(d));
 }
-static Val *spread(const Deriv *d, Val *x) {
-    return expand_to(d->b, x, d->arg_meta[0]->sizes, d->arg_meta[0]->rank);
-}
+static Val *spread(const Deriv *d, Val *x) { return expand_to(d->b, x, d->arg_meta[0]->sizes, d->arg_meta[0]->rank); }
 
 Status deriv_sum(Deriv *d) {
     const Dims dims = row_dims(d);
@@ -60,8 +58,7 @@ static Status product(Deriv *d, const Dims *dims) {
     Val *const zero = E(b, eq_Tensor, V(x), F(0));
     Val *const safe = E(b, where_self, V(zero), F(1), V(x));
     Val *whole = safe;
-    for (int i = 0; i < dims->n; i++)
-        whole = E(b, prod_dim_int, V(whole), I(dims->at[i]), A_BOOL(true));
+    for (int i = 0; i < dims->n; i++) whole = E(b, prod_dim_int, V(whole), I(dims->at[i]), A_BOOL(true));
     Val *const zeros = sum_dims(b, zero, dims->at, dims->n, true);
     Val *const alone = E(b, eq_Tensor, V(zeros), V(cast_to(b, zero, DT_i64)));
     Val *const others = keep_where(b, alone, quotient(b, whole, safe));
@@ -77,8 +74,7 @@ static Status variance(Deriv *d, Val *grad) {
     Builder *const b = d->b;
     const Dims dims = row_dims(d);
     double correction = 1;
-    if (d->args[2].kind != ARG_none && d->args[2].kind != ARG_default)
-        TRY(deriv_number(d, 2, &correction));
+    if (d->args[2].kind != ARG_none && d->args[2].kind != ARG_default) TRY(deriv_number(d, 2, &correction));
     Val *const x = compute_of(b, saved(d, 0));
     Val *const centred = sub(b, x, mean_of(b, x, &dims));
     const int64_t n = dims_count(b, &dims, d->arg_meta[0]);
@@ -110,6 +106,5 @@ Status deriv_mv(Deriv *d) { /* (self [n, k], vec [k]) */
     Builder *const b = d->b;
     Val *const g = grad_of(d);
     if (wants(d, 0)) TRY(deriv_set(d, 0, mul(b, column(b, g), saved(d, 1))));
-    return wants(d, 1) ? deriv_set(d, 1, E(b, mv, V(swap_dims(b, saved(d, 0), 0, 1)), V(g)))
-                       : ST_OK;
+    return wants(d, 1) ? deriv_set(d, 1, E(b, mv, V(swap_dims(b, saved(d, 0), 0, 1)), V(g))) : ST_OK;
 }

@@ -3,13 +3,10 @@
 #include "passes/rules/deriv.h"
 
 /* Never called: deriv_rule answers NULL for it. */
-Status deriv_none(Deriv *d) {
-    return error_raise(ST_INTERNAL, "%s has no derivative", d->row->name);
-}
+Status deriv_none(Deriv *d) { return error_raise(ST_INTERNAL, "%s has no derivative", d->row->name); }
 
 static DerivFn *const rules[OP_COUNT] = {
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, ...)           \
-    [OP_##id] = deriv_##derivative,
+#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, ...) [OP_##id] = deriv_##derivative,
 #define ALIAS(id, ...)
 #include "ir/ops.def"
 #undef OP

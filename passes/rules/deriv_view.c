@@ -34,20 +34,18 @@ Status deriv_t(Deriv *d) { return deriv_set(d, 0, E(d->b, t, V(grad_of(d)))); }
 Status deriv_slice(Deriv *d) {
     Val *const zeros = zeros_of(d->b, d->arg_meta[0]);
     return deriv_set(d, 0,
-                     E(d->b, slice_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2],
-                       d->args[3], d->args[4]));
+                     E(d->b, slice_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2], d->args[3], d->args[4]));
 }
 Status deriv_select(Deriv *d) {
     Val *const zeros = zeros_of(d->b, d->arg_meta[0]);
-    return deriv_set(d, 0,
-                     E(d->b, select_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2]));
+    return deriv_set(d, 0, E(d->b, select_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2]));
 }
 
 /* Zeros with src where the view (size, stride, offset) of row-major memory is. */
 static Val *placed(Deriv *d, const int64_t *stride, int64_t offset) {
     Val *const g = grad_of(d), *const zeros = zeros_of(d->b, d->arg_meta[0]);
-    return E(d->b, view_scatter, V(zeros), V(g), A_INTS(g->meta->sizes, g->meta->rank),
-             A_INTS(stride, g->meta->rank), I(offset));
+    return E(d->b, view_scatter, V(zeros), V(g), A_INTS(g->meta->sizes, g->meta->rank), A_INTS(stride, g->meta->rank),
+             I(offset));
 }
 
 /* (self, offset, dim1, dim2): the diagonal is the last dim of the result. */
@@ -56,15 +54,13 @@ Status deriv_diagonal(Deriv *d) {
     const Meta *const meta = d->arg_meta[0];
     int64_t all[MAX_RANK], stride[MAX_RANK];
     meta_contiguous_strides(env, meta->sizes, meta->rank, all);
-    const int64_t dim1 = dim_wrap(d->args[2].i, meta->rank),
-                  dim2 = dim_wrap(d->args[3].i, meta->rank);
+    const int64_t dim1 = dim_wrap(d->args[2].i, meta->rank), dim2 = dim_wrap(d->args[3].i, meta->rank);
     const int64_t shift = d->args[1].i;
     int n = 0;
     for (int i = 0; i < meta->rank; i++)
         if (i != dim1 && i != dim2) stride[n++] = all[i];
     stride[n] = sym_add(env, all[dim1], all[dim2]);
-    const int64_t offset =
-        shift >= 0 ? sym_mul(env, shift, all[dim2]) : sym_mul(env, -shift, all[dim1]);
+    const int64_t offset = shift >= 0 ? sym_mul(env, shift, all[dim2]) : sym_mul(env, -shift, all[dim1]);
     return deriv_set(d, 0, placed(d, stride, offset));
 }
 
@@ -75,14 +71,13 @@ Status deriv_unfold(Deriv *d) {
     const Meta *const meta = d->arg_meta[0];
     Val *const g = grad_of(d), *sum = NULL;
     if (meta->rank == 0) return deriv_set(d, 0, reshape_to(b, g, meta->sizes, 0));
-    const int64_t dim = dim_wrap(d->args[1].i, meta->rank), size = d->args[2].i,
-                  step = d->args[3].i;
+    const int64_t dim = dim_wrap(d->args[1].i, meta->rank), size = d->args[2].i, step = d->args[3].i;
     const int64_t windows = g->meta->sizes[dim],
                   span = sym_add(b->env, sym_mul(b->env, sym_sub(b->env, windows, 1), step), 1);
     for (int64_t k = 0; k < size; k++) {
         Val *const part = E(b, select_int, V(g), I(g->meta->rank - 1), I(k));
-        Val *const back = E(b, slice_scatter, V(zeros_of(b, meta)), V(part), I(dim), I(k),
-                            I(sym_add(b->env, span, k)), I(step));
+        Val *const back =
+            E(b, slice_scatter, V(zeros_of(b, meta)), V(part), I(dim), I(k), I(sym_add(b->env, span, k)), I(step));
         sum = sum ? add(b, sum, back) : back;
     }
     return deriv_set(d, 0, sum ? sum : zeros_of(b, meta));
@@ -114,8 +109,7 @@ static bool names_twice(SymEnv *env, const Meta *meta) {
     for (int left = meta->rank; left; left--) {
         int next = -1;
         for (int d = 0; d < meta->rank; d++)
-            if (!used[d] && (next < 0 || sym_less(env, meta->strides[d], meta->strides[next])))
-                next = d;
+            if (!used[d] && (next < 0 || sym_less(env, meta->strides[d], meta->strides[next]))) next = d;
         used[next] = true;
         if (!sym_less(env, 1, meta->sizes[next])) continue;
         if (!sym_less(env, reach, meta->strides[next])) return true;
@@ -128,11 +122,11 @@ static bool names_twice(SymEnv *env, const Meta *meta) {
 /* Zeros with each element of x added at its place. */
 static Val *added_up(const Window *w, Val *x, const Meta *layout, int64_t offset) {
     Builder *const b = w->b;
-    Val *const zeros = E(b, zeros_strided, A_INTS(&w->n, 1), A_INTS(&(int64_t){1}, 1),
-                         I(w->meta->dtype), I(w->meta->device));
+    Val *const zeros =
+        E(b, zeros_strided, A_INTS(&w->n, 1), A_INTS(&(int64_t){1}, 1), I(w->meta->dtype), I(w->meta->device));
     Val *const all = E(b, arange, I(w->n), I(DT_i64), A_NONE, I(w->meta->device));
-    Val *const places = E(b, view_of, V(all), A_INTS(layout->sizes, layout->rank),
-                          A_INTS(layout->strides, layout->rank), I(offset));
+    Val *const places =
+        E(b, view_of, V(all), A_INTS(layout->sizes, layout->rank), A_INTS(layout->strides, layout->rank), I(offset));
     Val *const index = reshape_to(b, places, &layout->numel, 1);
     Val *const source = reshape_to(b, x, &layout->numel, 1);
     return index && source ? E(b, index_add, V(zeros), I(0), V(index), V(source)) : NULL;
@@ -145,19 +139,17 @@ Status deriv_as_strided(Deriv *d) {
     const int64_t shift = d->args[3].kind == ARG_int ? d->args[3].i : 0;
     const int64_t before = sym_less(env, shift, 0) ? sym_sub(env, 0, shift) : 0;
     const int64_t start = sym_add(env, before, shift);
-    const Window w = {.b = d->b,
-                      .meta = self,
-                      .n = sym_max(env, sym_add(env, before, span_of(env, self)),
-                                   sym_add(env, start, span_of(env, out)))};
+    const Window w = {
+        .b = d->b,
+        .meta = self,
+        .n = sym_max(env, sym_add(env, before, span_of(env, self)), sym_add(env, start, span_of(env, out)))};
     Val *sum = added_up(&w, grad_of(d), out, start);
     if (names_twice(env, self)) {
-        Val *const ones = E(d->b, full, A_INTS(self->sizes, self->rank), F(1), I(self->dtype),
-                            A_NONE, I(self->device));
+        Val *const ones = E(d->b, full, A_INTS(self->sizes, self->rank), F(1), I(self->dtype), A_NONE, I(self->device));
         sum = sum ? quotient(d->b, sum, added_up(&w, ones, self, before)) : NULL;
     }
-    return deriv_set(d, 0,
-                     E(d->b, view_of, V(sum), A_INTS(self->sizes, self->rank),
-                       A_INTS(self->strides, self->rank), I(before)));
+    return deriv_set(
+        d, 0, E(d->b, view_of, V(sum), A_INTS(self->sizes, self->rank), A_INTS(self->strides, self->rank), I(before)));
 }
 
 /* new tensors of old parts -------------------------------------------------------------------- */
@@ -193,8 +185,7 @@ Status deriv_slice_scatter(Deriv *d) {
     Builder *const b = d->b;
     const Arg g = V(grad_of(d)), *const a = d->args;
     if (wants(d, 0))
-        TRY(deriv_set(
-            d, 0, E(b, slice_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3], a[4], a[5])));
+        TRY(deriv_set(d, 0, E(b, slice_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3], a[4], a[5])));
     return wants(d, 1) ? deriv_set(d, 1, E(b, slice_Tensor, g, a[2], a[3], a[4], a[5])) : ST_OK;
 }
 
@@ -202,8 +193,7 @@ Status deriv_slice_scatter(Deriv *d) {
 Status deriv_select_scatter(Deriv *d) {
     Builder *const b = d->b;
     const Arg g = V(grad_of(d)), *const a = d->args;
-    if (wants(d, 0))
-        TRY(deriv_set(d, 0, E(b, select_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3])));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, select_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3])));
     return wants(d, 1) ? deriv_set(d, 1, E(b, select_int, g, a[2], a[3])) : ST_OK;
 }
 

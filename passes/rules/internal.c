@@ -16,8 +16,8 @@ Status decomp_gradients(Builder *b, const OpRow *row, const Arg *args, Val **out
 Status deriv_restride(Deriv *d) { return deriv_set(d, 0, grad_of(d)); }
 
 static Val *zeros_like_meta(Builder *b, const Meta *meta) {
-    return E(b, zeros_strided, A_INTS(meta->sizes, meta->rank), A_INTS(meta->strides, meta->rank),
-             I(meta->dtype), I(meta->device));
+    return E(b, zeros_strided, A_INTS(meta->sizes, meta->rank), A_INTS(meta->strides, meta->rank), I(meta->dtype),
+             I(meta->device));
 }
 
 /* A gradient in the layout of the value it belongs to, so that (size, stride, offset) name the same
@@ -33,8 +33,7 @@ static Val *in_layout_of(Builder *b, Val *grad, const Meta *meta) {
 /* The viewed elements get the gradient, all others zero. */
 Status deriv_view_of(Deriv *d) {
     Val *const zeros = zeros_like_meta(d->b, d->arg_meta[0]);
-    return deriv_set(
-        d, 0, E(d->b, view_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2], d->args[3]));
+    return deriv_set(d, 0, E(d->b, view_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2], d->args[3]));
 }
 
 /* self: the gradient but zero where src was written; src: the gradient there. */
@@ -43,8 +42,7 @@ Status deriv_view_scatter(Deriv *d) {
     Val *const grad = in_layout_of(b, grad_of(d), d->result_meta[0]);
     if (wants(d, 0)) {
         Val *const zeros = zeros_like_meta(b, d->arg_meta[1]);
-        TRY(deriv_set(d, 0,
-                      E(b, view_scatter, V(grad), V(zeros), d->args[2], d->args[3], d->args[4])));
+        TRY(deriv_set(d, 0, E(b, view_scatter, V(grad), V(zeros), d->args[2], d->args[3], d->args[4])));
     }
     if (!wants(d, 1)) return ST_OK;
     return deriv_set(d, 1, E(b, view_of, V(grad), d->args[2], d->args[3], d->args[4]));

@@ -18,7 +18,7 @@
 enum { MAX_SAVES = 12 };
 typedef struct SaveItem {
     int16_t arg, result; /* one of them, the other -1 */
-    uint32_t when; /* bits of arguments: saved if any of their gradients is wanted; 0: always */
+    uint32_t when;       /* bits of arguments: saved if any of their gradients is wanted; 0: always */
 } SaveItem;
 typedef struct SavePlan {
     int n;
@@ -40,8 +40,7 @@ static int param_index(const OpRow *row, const char *word, size_t n) {
 /* "self/other": one item; returns its end. */
 static const char *parse_item(const OpRow *row, const char *at, SaveItem *item) {
     size_t n = strcspn(at, " ,/");
-    *item =
-        (SaveItem){.arg = (int16_t)param_index(row, at, n), .result = (int16_t)result_index(at, n)};
+    *item = (SaveItem){.arg = (int16_t)param_index(row, at, n), .result = (int16_t)result_index(at, n)};
     if (item->arg >= 0) item->result = -1;
     at += n;
     while (*at == '/') {
@@ -66,8 +65,7 @@ static void parse_saves(const OpRow *row, SavePlan *plan) {
 /* "x", "result", "result1": one word that is an argument's or a result's name. */
 static bool names_one(const OpRow *row, const char *at, const char *end) {
     SaveItem item;
-    if (end == at || parse_item(row, at, &item) != end || memchr(at, '/', (size_t)(end - at)))
-        return false;
+    if (end == at || parse_item(row, at, &item) != end || memchr(at, '/', (size_t)(end - at))) return false;
     return item.arg >= 0 || (end - at <= 7 && item.result >= 0 && item.result < row->n_out);
 }
 
@@ -77,8 +75,7 @@ Status tape_saves_check(const OpRow *row) {
     for (bool more = *at != '\0'; more; n++) {
         const char *const end = at + strcspn(at, " ,");
         if (!names_one(row, at, end) || n == MAX_SAVES)
-            return error_raise(ST_ARGUMENT,
-                               "%s: saves \"%s\": '%.*s' is no argument or result, or one too many",
+            return error_raise(ST_ARGUMENT, "%s: saves \"%s\": '%.*s' is no argument or result, or one too many",
                                row->name, row->saves, (int)(end - at), at);
         at = end + strspn(end, " ");
         more = *at != '\0'; /* after a comma there is another in any case */
@@ -94,23 +91,17 @@ static const SavePlan *plan_of(const OpRow *row, SavePlan *room) {
     return room;
 }
 
-static inline bool is_due(const SaveItem *item, uint32_t needs) {
-    return !item->when || (item->when & needs);
-}
+static inline bool is_due(const SaveItem *item, uint32_t needs) { return !item->when || (item->when & needs); }
 
 bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs) {
     SavePlan room;
     const SavePlan *const plan = plan_of(row->alias_of ? row->alias_of : row, &room);
     for (int i = 0; i < plan->n; i++)
-        if (plan->items[i].arg == arg && plan->items[i].result == result &&
-            is_due(&plan->items[i], needs))
-            return true;
+        if (plan->items[i].arg == arg && plan->items[i].result == result && is_due(&plan->items[i], needs)) return true;
     return false;
 }
 
-bool tape_row_differentiable(const OpRow *row) {
-    return deriv_rule(row->alias_of ? row->alias_of : row) != NULL;
-}
+bool tape_row_differentiable(const OpRow *row) { return deriv_rule(row->alias_of ? row->alias_of : row) != NULL; }
 
 /* copies of arguments ------------------------------------------------------------------------- */
 
@@ -158,8 +149,7 @@ void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory) {
         if (args[i].kind == ARG_tensors) {
             copy_list(&args[i], &to[i], at);
         } else {
-            memcpy(at, args[i].ints,
-                   args[i].kind == ARG_string ? strlen(args[i].string) + 1 : bytes);
+            memcpy(at, args[i].ints, args[i].kind == ARG_string ? strlen(args[i].string) + 1 : bytes);
             to[i].ints = (const int64_t *)at;
         }
         at += bytes;
@@ -168,12 +158,10 @@ void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory) {
 
 /* row nodes ----------------------------------------------------------------------------------- */
 
-typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved and what args point at
-                          */
+typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved and what args point at */
     const OpRow *row;
     int n_saved;
-    DType
-        wide; /* the functional form's result, where what is written is another; else DT_default */
+    DType wide; /* the functional form's result, where what is written is another; else DT_default */
     Arg *args;
     const Meta **arg_meta;
     TapeSaved *saved;
@@ -273,15 +261,13 @@ static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
     memset(rc->results, 0, (size_t)node->n_outs * sizeof(Val *));
     for (int i = 0; i < row->n_saved; i++) {
         const TapeSaved *const saved = &row->saved[i];
-        if (UNLIKELY(tape_saved_version(saved) != saved->version))
-            return written_since(node, saved);
+        if (UNLIKELY(tape_saved_version(saved) != saved->version)) return written_since(node, saved);
         if (saved->result >= 0)
             TRY(saved_result(node, saved, call->create_graph, &rc->results[saved->result]));
         else if (saved->item < 0)
             TRY(saved_argument(node, saved, call->create_graph, &rc->args[saved->arg].val));
         else
-            TRY(saved_argument(node, saved, call->create_graph,
-                               &((Val **)rc->args[saved->arg].vals)[saved->item]));
+            TRY(saved_argument(node, saved, call->create_graph, &((Val **)rc->args[saved->arg].vals)[saved->item]));
     }
     return ST_OK;
 }
@@ -292,8 +278,7 @@ static void gather_needs(const RowNode *row, const TapeBackward *call, bool *nee
     for (int i = 0; i < row->row->n_params; i++) {
         needs[i] = call->needs[i];
         if (row->args[i].kind != ARG_tensors) continue;
-        for (int k = 0; k < row->args[i].n; k++)
-            needs[i] |= call->needs[row->row->n_params + items++];
+        for (int k = 0; k < row->args[i].n; k++) needs[i] |= call->needs[row->row->n_params + items++];
     }
 }
 
@@ -304,7 +289,8 @@ static Status run_rule(const OpRow *row, Deriv *d) {
     return error_raise(ST_UNSUPPORTED, "%s has no derivative rule", row->name);
 }
 
-/* An in-place program's gradient is that of its functional form, whose result is cast to what is written [semantics G5]. */
+/* An in-place program's gradient is that of its functional form, whose result is cast to what is written [semantics
+ * G5]. */
 static Status widen(const RowNode *row, TapeBackward *call, Val **wide) {
     *wide = E(eager_builder(), _to_copy, A_VAL(&call->grad_out[0]->base), A_INT(row->wide));
     return *wide ? ST_OK : error_pending();
@@ -315,8 +301,7 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
     RowCall rc;
     Val *wide;
     TRY(unpack(node, call, &rc));
-    if (!call->create_graph)
-        state_get()->exclude |= KEY_BIT(autograd); /* until the engine closes this node's scope */
+    if (!call->create_graph) state_get()->exclude |= KEY_BIT(autograd); /* until the engine closes this node's scope */
     memset(rc.grad_in, 0, sizeof rc.grad_in);
     gather_needs(row, call, rc.needs);
     rc.d = (Deriv){.b = eager_builder(),
@@ -339,8 +324,7 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
     return error_pending();
 }
 
-static const TapeClass row_class = {
-    .backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved};
+static const TapeClass row_class = {.backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved};
 
 /* recording ----------------------------------------------------------------------------------- */
 
@@ -390,11 +374,11 @@ static int saves_room(const OpCall *call, const SavePlan *plan) {
 static Status make_node(Recording *r, const SavePlan *plan) {
     const OpCall *const call = r->call;
     const int n_params = call->row->n_params, n_saved = saves_room(call, plan);
-    const size_t fixed = sizeof(RowNode) + (size_t)n_params * (sizeof(Arg) + sizeof(Meta *)) +
-                         (size_t)n_saved * sizeof(TapeSaved);
+    const size_t fixed =
+        sizeof(RowNode) + (size_t)n_params * (sizeof(Arg) + sizeof(Meta *)) + (size_t)n_saved * sizeof(TapeSaved);
     const int n_outs = call->row->returns_list ? MAX_LIST : call->row->n_out;
-    r->node = tape_node_new(&row_class, n_params + list_items(call), n_outs,
-                            fixed + tape_args_bytes(call->row, call->args));
+    r->node =
+        tape_node_new(&row_class, n_params + list_items(call), n_outs, fixed + tape_args_bytes(call->row, call->args));
     if (!r->node) return ST_MEMORY;
     RowNode *const row = r->row = tape_node_extra(r->node);
     row->row = call->row;
@@ -404,8 +388,7 @@ static Status make_node(Recording *r, const SavePlan *plan) {
     row->arg_meta = (const Meta **)(row->args + n_params);
     row->saved = (TapeSaved *)(row->arg_meta + n_params);
     tape_args_copy(call->row, call->args, row->args, row->saved + n_saved);
-    if (call->row->id == OP_as_strided &&
-        row->args[3].kind == ARG_int) /* as in graphs: from self */
+    if (call->row->id == OP_as_strided && row->args[3].kind == ARG_int) /* as in graphs: from self */
         row->args[3].i -= tensor_of(call->args[0].val)->offset;
     return ST_OK;
 }
@@ -416,8 +399,7 @@ static Status set_edges(Recording *r) {
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
         r->row->arg_meta[i] = arg->kind == ARG_tensor && arg->val ? arg->val->meta : NULL;
-        if (r->needs >> i & 1 && arg->kind == ARG_tensor)
-            TRY(tape_node_link(r->node, i, tensor_of(arg->val)));
+        if (r->needs >> i & 1 && arg->kind == ARG_tensor) TRY(tape_node_link(r->node, i, tensor_of(arg->val)));
         for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
             TRY(tape_node_link(r->node, item++, tensor_of(arg->vals[k])));
     }
@@ -437,8 +419,7 @@ static Status save_value(Recording *r, sn_tensor *t, SaveItem item, int list_ite
 static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item) {
     sn_tensor *t = tensor_of(val);
     if (!t) return ST_OK;
-    if (LIKELY(!r->written || t->storage != r->written->storage))
-        return save_value(r, t, item, list_item);
+    if (LIKELY(!r->written || t->storage != r->written->storage)) return save_value(r, t, item, list_item);
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
     state->exclude |= KEY_BIT(autograd);
@@ -454,14 +435,12 @@ static Status save_arguments(Recording *r, const SavePlan *plan) {
         if (item.arg < 0 || !is_due(&item, r->needs)) continue;
         const Arg *const arg = &r->call->args[item.arg];
         if (arg->kind == ARG_tensor) TRY(save_argument(r, arg->val, item, -1));
-        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
-            TRY(save_argument(r, arg->vals[k], item, k));
+        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++) TRY(save_argument(r, arg->vals[k], item, k));
     }
     return ST_OK;
 }
 
-/* A saved result is another handle of its data, without history: else the node would hold itself.
- */
+/* A saved result is another handle of its data, without history: else the node would hold itself. */
 static Status save_results(Recording *r, const SavePlan *plan) {
     for (int i = 0; i < plan->n; i++) {
         const SaveItem item = plan->items[i];
@@ -470,11 +449,8 @@ static Status save_results(Recording *r, const SavePlan *plan) {
         sn_tensor *const alias = t ? tensor_alias(t) : NULL;
         if (!alias) return error_pending();
         TapeSaved *const saved = &r->row->saved[r->row->n_saved++];
-        *saved = (TapeSaved){.tensor = alias,
-                             .version = tensor_version(t),
-                             .arg = -1,
-                             .item = -1,
-                             .result = item.result};
+        *saved =
+            (TapeSaved){.tensor = alias, .version = tensor_version(t), .arg = -1, .item = -1, .result = item.result};
     }
     return ST_OK;
 }
@@ -485,8 +461,7 @@ static bool mixes_floats(const OpCall *call, DType dtype) {
     for (int i = 1; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
         const bool tensor = a->kind == ARG_tensor && a->val;
-        if (tensor && dtype_is_float(a->val->meta->dtype) && a->val->meta->dtype != dtype)
-            return true;
+        if (tensor && dtype_is_float(a->val->meta->dtype) && a->val->meta->dtype != dtype) return true;
     }
     return false;
 }
@@ -534,8 +509,7 @@ static Status record_into(Recording *r, const SavePlan *plan) {
     return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
 }
 
-Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs,
-                   uint64_t sequence) {
+Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs, uint64_t sequence) {
     OpCall call = {.row = row->alias_of ? row->alias_of : row,
                    .form = FORM_functional,
                    .args = args,
@@ -562,9 +536,8 @@ static Status record(OpCall *call, uint32_t needs) {
         r.written = tensor_of(call->args[0].val);
         TRY(tape_check_inplace(r.written));
     } else if (call->form == FORM_out) {
-        return error_raise(
-            ST_UNSUPPORTED,
-            "an argument requires gradients, and out forms record none; use the functional form");
+        return error_raise(ST_UNSUPPORTED,
+                           "an argument requires gradients, and out forms record none; use the functional form");
     }
     SavePlan room;
     const SavePlan *const plan = plan_of(call->row, &room);
@@ -609,20 +582,16 @@ Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *
 
 static Status copy_into(sn_tensor *to, sn_tensor *from) {
     sn_tensor *written;
-    return tape_dispatch(op_row(OP_copy), FORM_inplace,
-                         (const Arg[]){V(&to->base), V(&from->base), A_BOOL(false)}, &written);
+    return tape_dispatch(op_row(OP_copy), FORM_inplace, (const Arg[]){V(&to->base), V(&from->base), A_BOOL(false)},
+                         &written);
 }
 
-static bool has_gaps(const Meta *meta) {
-    return meta_bytes(meta) > (size_t)(meta->numel * dtype_bytes(meta->dtype));
-}
+static bool has_gaps(const Meta *meta) { return meta_bytes(meta) > (size_t)(meta->numel * dtype_bytes(meta->dtype)); }
 
 sn_tensor *tape_clone(sn_tensor *t, const Meta *meta) {
     const Meta *const from = t->base.meta;
     if (!meta) meta = meta_intern_contiguous(from->dtype, from->device, from->sizes, from->rank);
-    sn_tensor *const copy = !meta            ? NULL
-                            : has_gaps(meta) ? tensor_new_zero(meta)
-                                             : tensor_new(meta);
+    sn_tensor *const copy = !meta ? NULL : has_gaps(meta) ? tensor_new_zero(meta) : tensor_new(meta);
     return copy && copy_into(copy, t) == ST_OK ? copy : NULL;
 }
 

@@ -15,9 +15,8 @@
 struct TapeView {
     _Atomic int32_t refs;
     uint16_t block;
-    bool no_grad; /* made while grad mode was off */
-    bool
-        of_leaf; /* made from a leaf that requires gradients and is a view itself, as parts of one buffer are */
+    bool no_grad;     /* made while grad mode was off */
+    bool of_leaf;     /* made from a leaf that requires gradients and is a view itself, as parts of one buffer are */
     int result;       /* of a Tensor[] op */
     TapeView *parent; /* the view that this one was made from; NULL: the base */
     const OpRow *row;
@@ -30,28 +29,19 @@ static TapeView *view_retain(TapeView *view) {
     return view;
 }
 
-static bool is_strided(const TapeView *view) {
-    return view->row->id == OP_as_strided && view->args[3].kind == ARG_int;
-}
+static bool is_strided(const TapeView *view) { return view->row->id == OP_as_strided && view->args[3].kind == ARG_int; }
 
-TapeView *tape_view_of(const sn_tensor *self) {
-    return view_retain(self->autograd ? self->autograd->view : NULL);
-}
+TapeView *tape_view_of(const sn_tensor *self) { return view_retain(self->autograd ? self->autograd->view : NULL); }
 
 TapeView *tape_view_step(TapeView *parent, const TapeViewOp *op) {
     const size_t list = (size_t)op->row->n_params * sizeof(Arg);
     uint16_t block;
-    TapeView *const view =
-        tape_block_take(sizeof *view + list + tape_args_bytes(op->row, op->args), &block);
+    TapeView *const view = tape_block_take(sizeof *view + list + tape_args_bytes(op->row, op->args), &block);
     if (!view) {
         tape_view_release(parent);
         return NULL;
     }
-    *view = (TapeView){.block = block,
-                       .result = op->result,
-                       .row = op->row,
-                       .parent = parent,
-                       .no_grad = op->no_grad};
+    *view = (TapeView){.block = block, .result = op->result, .row = op->row, .parent = parent, .no_grad = op->no_grad};
     atomic_init(&view->refs, 1);
     tape_args_copy(op->row, op->args, view->args, view->args + op->row->n_params);
     view->args[0] = A_NONE;
@@ -94,9 +84,7 @@ void tape_view_end(sn_tensor *t) {
     meta->base = NULL;
 }
 
-static uint32_t generation_of(const sn_tensor *base) {
-    return base->autograd ? base->autograd->generation : 0;
-}
+static uint32_t generation_of(const sn_tensor *base) { return base->autograd ? base->autograd->generation : 0; }
 
 Status tape_view_set(sn_tensor *t, sn_tensor *self, TapeView *view) {
     AutogradMeta *const meta = view ? tape_meta(t) : NULL;
@@ -127,10 +115,8 @@ Status tape_view_note(OpCall *call) {
     for (int i = 0; i < call->n_outs; i++) {
         sn_tensor *const out = call->outs[i];
         if (!out || out == self || out->storage != self->storage || tape_view_base(out)) continue;
-        const TapeViewOp op = {.row = call->row,
-                               .args = call->args,
-                               .result = i,
-                               .no_grad = state_get()->grad_mode != SN_GRAD_ON};
+        const TapeViewOp op = {
+            .row = call->row, .args = call->args, .result = i, .no_grad = state_get()->grad_mode != SN_GRAD_ON};
         TRY(set_step(out, self, &op));
     }
     return ST_OK;
@@ -143,22 +129,17 @@ Status tape_view_alone(sn_tensor *t, bool no_grad) {
     TRY(scope_push(state, false));
     sn_tensor *const base = tensor_view(t, t->base.meta, t->offset);
     Status status = base ? ST_OK : error_pending();
-    if (base && t->autograd && t->autograd->node)
-        status = tape_attach(base, t->autograd->node, t->autograd->output);
+    if (base && t->autograd && t->autograd->node) status = tape_attach(base, t->autograd->node, t->autograd->output);
     if (status == ST_OK) status = set_step(t, base, &op);
     scope_pop(state);
     return status;
 }
 
-sn_tensor *tape_view_base(const sn_tensor *t) {
-    return t->autograd && t->autograd->view ? base_of(t->autograd) : NULL;
-}
+sn_tensor *tape_view_base(const sn_tensor *t) { return t->autograd && t->autograd->view ? base_of(t->autograd) : NULL; }
 
 static bool stale(AutogradMeta *meta) { return meta->generation != generation_of(base_of(meta)); }
 
-bool tape_view_tracks(const sn_tensor *t) {
-    return stale(t->autograd) && tape_tracks(base_of(t->autograd));
-}
+bool tape_view_tracks(const sn_tensor *t) { return stale(t->autograd) && tape_tracks(base_of(t->autograd)); }
 
 /* The view's ops on another tensor of the base's sizes; a result of the innermost scope. */
 static Status replay(const TapeView *view, sn_tensor *base, sn_tensor **out) {
@@ -200,8 +181,7 @@ static Status refresh_args(const OpCall *call, bool *due) {
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
         if (a->kind == ARG_tensor) TRY(refresh_if_due(tensor_of(a->val), due));
-        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            TRY(refresh_if_due(tensor_of(a->vals[k]), due));
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) TRY(refresh_if_due(tensor_of(a->vals[k]), due));
     }
     return ST_OK;
 }
@@ -233,8 +213,7 @@ static Status part_of(const TapeView *view, sn_tensor *grad, const Meta *layout,
 }
 
 /* grad with the written part set to 0, in memory of its own. */
-static Status without_part(const TapeView *view, sn_tensor *grad, const Meta *layout,
-                           sn_tensor **out) {
+static Status without_part(const TapeView *view, sn_tensor *grad, const Meta *layout, sn_tensor **out) {
     sn_tensor *const copy = tape_clone(grad, layout), *part;
     if (!copy) return error_pending();
     TRY(replay(view, copy, &part));
@@ -253,15 +232,13 @@ static Status slices_backward(TapeNode *node, TapeBackward *call) {
 
 static void slices_drop(TapeNode *node) { tape_view_release(written_view(node)); }
 static void slices_name(const TapeNode *node, Text *text) { text_puts(text, "CopySlices"); }
-static const TapeClass slices_class = {
-    .backward = slices_backward, .drop = slices_drop, .name = slices_name};
+static const TapeClass slices_class = {.backward = slices_backward, .drop = slices_drop, .name = slices_name};
 
 Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
     AutogradMeta *const meta = t->autograd;
     sn_tensor *const base = base_of(meta);
     AutogradMeta *const base_meta = tape_meta(base);
-    TapeNode *const slices =
-        base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
+    TapeNode *const slices = base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
     if (!slices) return ST_MEMORY;
     *(TapeView **)tape_node_extra(slices) = view_retain(meta->view);
     Status status = tape_node_link(slices, 0, base);
@@ -275,18 +252,15 @@ Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
 
 static bool leads_to_leaf(const sn_tensor *of) {
     const sn_tensor *const base = tape_view_base(of);
-    return tape_is_wanted_leaf(of) ||
-           (base && (tape_is_wanted_leaf(base) || of->autograd->view->of_leaf));
+    return tape_is_wanted_leaf(of) || (base && (tape_is_wanted_leaf(base) || of->autograd->view->of_leaf));
 }
 
 Status tape_check_view(const sn_tensor *of, bool no_grad) {
     if (of && leads_to_leaf(of))
-        return error_raise(ST_STATE,
-                           "a view of a leaf that requires gradients would be written in place");
+        return error_raise(ST_STATE, "a view of a leaf that requires gradients would be written in place");
     if (no_grad)
-        return error_raise(
-            ST_STATE,
-            "a view made while gradients were off would be written in place while they are on");
+        return error_raise(ST_STATE,
+                           "a view made while gradients were off would be written in place while they are on");
     return ST_OK;
 }
 

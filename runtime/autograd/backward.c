@@ -69,8 +69,7 @@ static TapeEntry *entry_new(Engine *e) {
 static uint64_t slot_key(const TapeSlot *slot) { return (uint64_t)(uintptr_t)slot; }
 
 static TapeSlot *slot_of(const TapeEdge *edge) {
-    return edge->leaf ? &((sn_tensor *)edge->target)->autograd->slot
-                      : &((TapeNode *)edge->target)->slot;
+    return edge->leaf ? &((sn_tensor *)edge->target)->autograd->slot : &((TapeNode *)edge->target)->slot;
 }
 
 /* The run's own; NULL: none yet. Only the owner finds itself in a slot, so that needs no order. */
@@ -81,18 +80,15 @@ static TapeEntry *entry_find(const Engine *e, TapeSlot *slot) {
 
 static bool entry_place(Engine *e, TapeSlot *slot, TapeEntry *entry) {
     void *none = NULL;
-    if (!atomic_compare_exchange_strong(&slot->owner, &none, e))
-        return map_set(&e->elsewhere, slot_key(slot), entry);
+    if (!atomic_compare_exchange_strong(&slot->owner, &none, e)) return map_set(&e->elsewhere, slot_key(slot), entry);
     slot->entry = entry;
     return true;
 }
 
 static TapeEntry *entry_of_node(Engine *e, TapeNode *node) {
-    TapeEntry *const found = entry_find(e, &node->slot), *const entry =
-                                                             found ? found : entry_new(e);
+    TapeEntry *const found = entry_find(e, &node->slot), *const entry = found ? found : entry_new(e);
     if (found || !entry) return found;
-    if (node->n_outs != 1 &&
-        !(entry->grads = mem_zero((size_t)node->n_outs * sizeof(sn_tensor *)))) {
+    if (node->n_outs != 1 && !(entry->grads = mem_zero((size_t)node->n_outs * sizeof(sn_tensor *)))) {
         entry->grads = &entry->one;
         return NULL;
     }
@@ -111,8 +107,7 @@ static TapeEntry *entry_of_leaf(Engine *e, sn_tensor *leaf) {
 }
 
 static void slot_leave(const Engine *e, TapeSlot *slot) {
-    if (atomic_load_explicit(&slot->owner, memory_order_relaxed) == e)
-        atomic_store(&slot->owner, NULL);
+    if (atomic_load_explicit(&slot->owner, memory_order_relaxed) == e) atomic_store(&slot->owner, NULL);
 }
 
 static void entry_close(Engine *e, TapeEntry *entry) {
@@ -129,9 +124,7 @@ static void entry_close(Engine *e, TapeEntry *entry) {
 
 /* the heap ------------------------------------------------------------------------------------ */
 
-static bool newer(const TapeEntry *a, const TapeEntry *b) {
-    return a->node->sequence > b->node->sequence;
-}
+static bool newer(const TapeEntry *a, const TapeEntry *b) { return a->node->sequence > b->node->sequence; }
 
 static Status heap_push(Engine *e, TapeEntry *entry) {
     if (e->n_heap == e->room_heap) {
@@ -141,8 +134,7 @@ static Status heap_push(Engine *e, TapeEntry *entry) {
         e->heap = heap, e->room_heap = room;
     }
     int at = e->n_heap++;
-    for (int up; at > 0 && newer(entry, e->heap[up = (at - 1) / 2]); at = up)
-        e->heap[at] = e->heap[up];
+    for (int up; at > 0 && newer(entry, e->heap[up = (at - 1) / 2]); at = up) e->heap[at] = e->heap[up];
     e->heap[at] = entry;
     entry->queued = true;
     return ST_OK;
@@ -175,10 +167,9 @@ static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
     }
     const Arg args[] = {V(&(*sum)->base), V(&grad->base), A_INT(1)};
     sn_tensor *total;
-    const bool in_place = !e->create && sole(*sum) && (*sum)->base.meta == grad->base.meta &&
-                          !meta_overlaps(grad->base.meta);
-    TRY(dispatch(op_row(OP_add_Tensor), in_place ? FORM_inplace : FORM_functional, args, NULL,
-                 &total));
+    const bool in_place =
+        !e->create && sole(*sum) && (*sum)->base.meta == grad->base.meta && !meta_overlaps(grad->base.meta);
+    TRY(dispatch(op_row(OP_add_Tensor), in_place ? FORM_inplace : FORM_functional, args, NULL, &total));
     if (in_place) return ST_OK;
     tape_own(e->state, total);
     tensor_release(*sum);
@@ -241,10 +232,8 @@ static Status run_hook(Engine *e, const TapeHook *hook, sn_tensor **grad) {
     TRY(scope_push(e->state, false));
     Status status = frame_run(&frame, hook->body);
     if (status == ST_OK && out && out != *grad) {
-        if (!meta_same_sizes(out->base.meta, (*grad)->base.meta) ||
-            out->base.meta->dtype != (*grad)->base.meta->dtype)
-            status = error_raise(
-                ST_CALLBACK, "a gradient hook must give a gradient of the same sizes and dtype");
+        if (!meta_same_sizes(out->base.meta, (*grad)->base.meta) || out->base.meta->dtype != (*grad)->base.meta->dtype)
+            status = error_raise(ST_CALLBACK, "a gradient hook must give a gradient of the same sizes and dtype");
         else
             status = replace(e, grad, out);
     }
@@ -259,7 +248,8 @@ static const TapeHook *find_hook(const TapeHook *hook, int64_t id) {
     return hook;
 }
 
-/* A hook may remove hooks and add some: each is looked up when its turn comes, and what is new waits for the next run. */
+/* A hook may remove hooks and add some: each is looked up when its turn comes, and what is new waits for the next
+ * run. */
 static Status run_each(Engine *e, const TapeEdge *at, const int64_t *ids, int n, sn_tensor **grad) {
     for (int i = 0; i < n && *grad; i++) {
         const TapeEdge *const now = tape_edge_now(at);
@@ -307,8 +297,7 @@ static Status arrays_begin(CallArrays *a, int n) {
     a->block = NULL;
     a->needs = a->small_needs, a->grad_in = a->small_in, a->partial = a->small_partial;
     if (n > SMALL * 2) {
-        if (!(a->block = mem_alloc((size_t)n * (2 * sizeof(sn_tensor *) + sizeof(bool)))))
-            return ST_MEMORY;
+        if (!(a->block = mem_alloc((size_t)n * (2 * sizeof(sn_tensor *) + sizeof(bool))))) return ST_MEMORY;
         a->grad_in = a->block, a->partial = a->grad_in + n, a->needs = (bool *)(a->partial + n);
     }
     memset(a->grad_in, 0, (size_t)n * sizeof *a->grad_in);
@@ -342,8 +331,7 @@ static Status call_backward(Engine *e, TapeEntry *entry, CallArrays *a) {
                          .retain = e->retain};
     TRY(node->class->backward(node, &call));
     for (int i = 0; i < node->n_edges; i++)
-        if (a->needs[i] && a->grad_in[i])
-            TRY(deliver(e, &node->edges[i], a->grad_in[i], node->class->continues));
+        if (a->needs[i] && a->grad_in[i]) TRY(deliver(e, &node->edges[i], a->grad_in[i], node->class->continues));
     return ST_OK;
 }
 
@@ -358,8 +346,7 @@ static void release_grads(TapeEntry *entry) {
 static void collect_xs(Engine *e, const TapeEntry *entry) {
     for (int i = 0; i < e->run->n_xs; i++) {
         const AutogradMeta *const meta = e->run->xs[i]->autograd;
-        const TapeEdge edge = {.target = meta ? meta->node : NULL,
-                               .output = meta ? meta->output : 0};
+        const TapeEdge edge = {.target = meta ? meta->node : NULL, .output = meta ? meta->output : 0};
         const TapeEdge *const now = tape_edge_now(&edge);
         if (now->target != entry->node || !entry->grads[now->output]) continue;
         tensor_retain(entry->grads[now->output]);
@@ -391,10 +378,9 @@ static Status run_node(Engine *e, TapeEntry *entry) {
 /* The strides that .grad should have: the leaf's own where those are dense, else row-major. */
 const Meta *tape_grad_meta(const sn_tensor *leaf) {
     const Meta *const meta = leaf->base.meta;
-    if (meta->contiguous || (!meta_overlaps(meta) &&
-                             meta_bytes(meta) == (size_t)(meta->numel * dtype_bytes(meta->dtype))))
-        return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank,
-                           false);
+    if (meta->contiguous ||
+        (!meta_overlaps(meta) && meta_bytes(meta) == (size_t)(meta->numel * dtype_bytes(meta->dtype))))
+        return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, false);
     return meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
 }
 
@@ -418,8 +404,7 @@ static Status add_to_grad(Engine *e, sn_tensor *leaf, sn_tensor *sum) {
     sn_tensor **const grad = &leaf->autograd->grad;
     const Arg args[] = {V(&(*grad)->base), V(&sum->base), A_INT(1)};
     sn_tensor *total;
-    TRY(dispatch(op_row(OP_add_Tensor), e->create ? FORM_functional : FORM_inplace, args, NULL,
-                 &total));
+    TRY(dispatch(op_row(OP_add_Tensor), e->create ? FORM_functional : FORM_inplace, args, NULL, &total));
     return e->create ? replace(e, grad, total) : ST_OK;
 }
 
@@ -437,8 +422,7 @@ static Status finish_leaf(Engine *e, TapeEntry *entry) {
         return ST_OK;
     }
     TRY(scope_push(e->state, false));
-    const Status status =
-        leaf->autograd->grad ? add_to_grad(e, leaf, entry->one) : first_grad(e, leaf, &entry->one);
+    const Status status = leaf->autograd->grad ? add_to_grad(e, leaf, entry->one) : first_grad(e, leaf, &entry->one);
     scope_pop(e->state);
     return status;
 }
@@ -464,8 +448,7 @@ static Status reach_all(Engine *e) {
 }
 
 static int by_sequence(const void *a, const void *b) {
-    const TapeNode *const x = (*(TapeEntry *const *)a)->node, *const y =
-                                                                  (*(TapeEntry *const *)b)->node;
+    const TapeNode *const x = (*(TapeEntry *const *)a)->node, *const y = (*(TapeEntry *const *)b)->node;
     return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
@@ -500,8 +483,7 @@ static Status mark_needed(Engine *e) {
             if (block->entries[i].node && !block->entries[i].stop) nodes[n++] = &block->entries[i];
     qsort(nodes, (size_t)n, sizeof *nodes, by_sequence);
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < nodes[i]->node->n_edges; k++)
-            nodes[i]->needed |= edge_wanted(e, &nodes[i]->node->edges[k]);
+        for (int k = 0; k < nodes[i]->node->n_edges; k++) nodes[i]->needed |= edge_wanted(e, &nodes[i]->node->edges[k]);
     mem_free(nodes);
     return ST_OK;
 }
@@ -509,37 +491,33 @@ static Status mark_needed(Engine *e) {
 /* roots --------------------------------------------------------------------------------------- */
 
 static sn_tensor *one_like(const Meta *meta) {
-    sn_tensor *const one =
-        tensor_new(meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank));
+    sn_tensor *const one = tensor_new(meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank));
     return one && tape_fill(one, 1) == ST_OK ? one : NULL;
 }
 
 static Status check_root(sn_tensor *root, sn_tensor *grad, int i) {
     TRY(tensor_valid(root, "backward"));
     if (!tape_tracks(root))
-        return error_raise(ST_STATE,
-                           "root %d requires no gradients: no op recorded how it was made", i);
+        return error_raise(ST_STATE, "root %d requires no gradients: no op recorded how it was made", i);
     const Meta *const meta = root->base.meta;
     if (!grad)
-        return meta->numel == 1
-                   ? ST_OK
-                   : error_raise(ST_ARGUMENT,
-                                 "a root of %lld elements needs a gradient to start from; "
-                                 "only one of one element starts from 1",
-                                 (long long)meta->numel);
+        return meta->numel == 1 ? ST_OK
+                                : error_raise(ST_ARGUMENT,
+                                              "a root of %lld elements needs a gradient to start from; "
+                                              "only one of one element starts from 1",
+                                              (long long)meta->numel);
     if (!meta_same_sizes(meta, grad->base.meta)) {
         Text text = {0};
         meta_print(NULL, &text, grad->base.meta);
         text_puts(&text, " for ");
         meta_print(NULL, &text, meta);
-        error_raise(ST_SHAPE, "gradient %d does not have the sizes of its tensor: %s", i,
-                    text_str(&text));
+        error_raise(ST_SHAPE, "gradient %d does not have the sizes of its tensor: %s", i, text_str(&text));
         text_free(&text);
         return ST_SHAPE;
     }
     if (meta->dtype != grad->base.meta->dtype)
-        return error_raise(ST_DTYPE, "gradient %d is %s, its tensor %s", i,
-                           dtype_name(grad->base.meta->dtype), dtype_name(meta->dtype));
+        return error_raise(ST_DTYPE, "gradient %d is %s, its tensor %s", i, dtype_name(grad->base.meta->dtype),
+                           dtype_name(meta->dtype));
     return ST_OK;
 }
 
@@ -551,8 +529,7 @@ static Status seed_root(Engine *e, int i) {
     TRY(tape_edge_set(&edge, root));
     Status status = ST_OK;
     if (!e->selective || edge_wanted(e, &edge)) {
-        status = grad || (grad = one_like(root->base.meta)) ? deliver(e, &edge, grad, false)
-                                                            : error_pending();
+        status = grad || (grad = one_like(root->base.meta)) ? deliver(e, &edge, grad, false) : error_pending();
     }
     tape_edge_drop(&edge);
     return status;
@@ -597,8 +574,7 @@ static Status seed(Engine *e) {
     for (int i = 0; e->selective && i < e->run->n_xs; i++) {
         sn_tensor *const x = e->run->xs[i];
         TRY(tensor_valid(x, "gradients"));
-        if (!tape_tracks(x))
-            return error_raise(ST_STATE, "tensor %d of xs does not require gradients", i);
+        if (!tape_tracks(x)) return error_raise(ST_STATE, "tensor %d of xs does not require gradients", i);
         if (x->autograd->view) TRY(tape_view_refresh(x));
         TRY(e->run->flags & TAPE_stop ? stop_at(e, x) : open_segment(x));
     }
@@ -638,8 +614,7 @@ static sn_tensor *give(Engine *e, sn_tensor *t) {
     if (!tensor_in_scope(t)) return scope_adopt(e->state, t) ? t : NULL;
     sn_tensor *alias = tensor_from_storage(t->storage, t->base.meta, t->offset);
     const AutogradMeta *const meta = t->autograd;
-    if (alias && meta && meta->node && tape_attach(alias, meta->node, meta->output) != ST_OK)
-        alias = NULL;
+    if (alias && meta && meta->node && tape_attach(alias, meta->node, meta->output) != ST_OK) alias = NULL;
     tensor_release(t);
     return alias;
 }
@@ -649,9 +624,7 @@ static Status give_found(Engine *e, Status status) {
     for (int i = 0; status == ST_OK && i < e->run->n_xs; i++)
         if (!e->found[i] && !(e->run->flags & TAPE_allow_unused))
             status = error_raise(
-                ST_ARGUMENT,
-                "nothing leads from the roots to tensor %d of xs; pass SN_ALLOW_UNUSED to get NULL",
-                i);
+                ST_ARGUMENT, "nothing leads from the roots to tensor %d of xs; pass SN_ALLOW_UNUSED to get NULL", i);
     for (int i = 0; i < e->run->n_xs; i++) {
         e->run->out[i] = NULL;
         if (status == ST_OK && e->found[i])
@@ -673,8 +646,7 @@ Status tape_run(const TapeRun *run) {
                 .create = create,
                 .retain = create || run->flags & TAPE_retain,
                 .selective = run->xs != NULL};
-    if (e.selective && !(e.found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e.found)))
-        return ST_MEMORY;
+    if (e.selective && !(e.found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e.found))) return ST_MEMORY;
     TRY(scope_push(state, false));
     state_grad_mode_set(state, create ? SN_GRAD_ON : SN_GRAD_OFF);
     status = walk(&e);
@@ -715,8 +687,7 @@ Status tape_use_up(sn_tensor *const *roots, int n) {
     const Status status = reach_from(&e, roots, n);
     for (EntryBlock *block = e.blocks; status == ST_OK && block; block = block->next)
         for (int i = 0; i < block->n; i++)
-            if (block->entries[i].node && block->entries[i].node->saves)
-                tape_node_drop(block->entries[i].node);
+            if (block->entries[i].node && block->entries[i].node->saves) tape_node_drop(block->entries[i].node);
     engine_close(&e);
     return status;
 }

@@ -2,7 +2,8 @@
  *
  * Eager backward calls the body on tensors. When a joint graph is built, the body runs once on handles without data:
  *
- *     handle of grad_out, x, y   ->  body: sn_mul(g, x)  ->  dispatch: key capture  ->  graph builder: aten::mul(%g, %x)
+ *     handle of grad_out, x, y   ->  body: sn_mul(g, x)  ->  dispatch: key capture  ->  graph builder: aten::mul(%g,
+ *     %x)
  *                                                            a new handle with the node's metadata
  *
  * so what it emits is compiled like any other rule. What a graph cannot say (a value on the host, a tensor from
@@ -42,8 +43,8 @@ static sn_tensor *handle_of(Emission *em, Val *val) {
             error_raise(ST_UNSUPPORTED, "the derivative of a user's op under symbolic sizes");
             return NULL;
         }
-    const Meta *const plain = meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides,
-                                          meta->rank, meta->wrapped);
+    const Meta *const plain =
+        meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, meta->wrapped);
     sn_tensor *const t = plain ? tensor_without_data(plain) : NULL;
     if (!t) return NULL;
     em->at[em->n].tensor = sn_retain(t);
@@ -52,13 +53,10 @@ static sn_tensor *handle_of(Emission *em, Val *val) {
 }
 
 static Status emitted_arg(const Emission *em, Arg *arg) {
-    if (arg->kind == ARG_tensors)
-        return error_raise(ST_UNSUPPORTED, "a derivative with an op on a list of tensors");
+    if (arg->kind == ARG_tensors) return error_raise(ST_UNSUPPORTED, "a derivative with an op on a list of tensors");
     if (arg->kind != ARG_tensor || !arg->val) return ST_OK;
     arg->val = val_of(em, tensor_of(arg->val));
-    return arg->val ? ST_OK
-                    : error_raise(ST_UNSUPPORTED,
-                                  "a derivative that reads a tensor which is not its own");
+    return arg->val ? ST_OK : error_raise(ST_UNSUPPORTED, "a derivative that reads a tensor which is not its own");
 }
 
 Status emission_call(Emission *em, OpCall *call) {
@@ -67,8 +65,7 @@ Status emission_call(Emission *em, OpCall *call) {
     if (call->form != FORM_functional || row->flags & (OPF_host | OPF_random) || row->returns_list)
         return error_raise(ST_UNSUPPORTED, "a derivative that writes, draws or reads a value");
     /* A backward that is cut, pruned and made per key would not keep their number. */
-    if (row->flags & OPF_ordered)
-        return error_raise(ST_UNSUPPORTED, "a derivative with an op that has effects");
+    if (row->flags & OPF_ordered) return error_raise(ST_UNSUPPORTED, "a derivative with an op that has effects");
     Arg args[MAX_ARGS];
     for (int i = 0; i < row->n_params; i++) {
         args[i] = call->args[i];
@@ -97,8 +94,7 @@ static Status make_handles(Emission *em, const Deriv *d, Handles *h) {
     for (int i = 0; i < d->row->n_params; i++) {
         h->args[i] = d->args[i];
         if (h->args[i].kind == ARG_tensors)
-            return error_raise(ST_UNSUPPORTED,
-                               "the derivative of a user's op on a list of tensors");
+            return error_raise(ST_UNSUPPORTED, "the derivative of a user's op on a list of tensors");
         if (h->args[i].kind == ARG_tensor) TRY(as_handle(em, d->args[i].val, &h->args[i].val));
     }
     for (int i = 0; i < d->row->n_out; i++) {
@@ -111,11 +107,8 @@ static Status make_handles(Emission *em, const Deriv *d, Handles *h) {
 /* Gradients were retained past the end of the body's frame. */
 static Status run_body(Deriv *d) {
     const DynamicOp *const op = op_dynamic(d->row);
-    sn_frame frame = {.what = d->row->name,
-                      .closure = op->closure,
-                      .in = d->args,
-                      .n_in = d->row->n_params,
-                      .deriv = d};
+    sn_frame frame = {
+        .what = d->row->name, .closure = op->closure, .in = d->args, .n_in = d->row->n_params, .deriv = d};
     return frame_run(&frame, op->derivative);
 }
 
@@ -178,8 +171,6 @@ static Status run_emitting(Deriv *d) {
     return status;
 }
 
-static Status run_rule(Deriv *d) {
-    return d->b == eager_builder() ? run_eagerly(d) : run_emitting(d);
-}
+static Status run_rule(Deriv *d) { return d->b == eager_builder() ? run_eagerly(d) : run_emitting(d); }
 
 void custom_derivative_start(void) { deriv_made = run_rule; }

@@ -87,24 +87,20 @@ static const TapeClass custom_class = {
 
 /* the forward call ---------------------------------------------------------------------------- */
 
-static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn_tensor *const *out,
-                         int n_out) {
+static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn_tensor *const *out, int n_out) {
     if (!fn || fn->size < sizeof(sn_custom) || !fn->forward || !fn->backward)
-        return error_raise(
-            ST_ARGUMENT,
-            "sn_custom_call: the function needs its size, a forward and a backward body");
+        return error_raise(ST_ARGUMENT, "sn_custom_call: the function needs its size, a forward and a backward body");
     if (n_in < 0 || n_out < 1)
         return error_raise(ST_ARGUMENT, "%s: %d inputs and %d outputs", name_of(fn), n_in, n_out);
     if ((n_in && !in) || !out)
-        return error_raise(ST_ARGUMENT, "%s: the list of %d %s is NULL", name_of(fn),
-                           out ? n_in : n_out, out ? "inputs" : "outputs");
+        return error_raise(ST_ARGUMENT, "%s: the list of %d %s is NULL", name_of(fn), out ? n_in : n_out,
+                           out ? "inputs" : "outputs");
     for (int i = 0; i < n_in; i++)
         if (in[i]) TRY(tensor_ready(in[i], name_of(fn)));
     return ST_OK;
 }
 
-static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, const Arg *args,
-                          sn_tensor **out) {
+static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, const Arg *args, sn_tensor **out) {
     sn_state *const state = state_get();
     sn_frame frame = {.what = name_of(fn),
                       .closure = closure,
@@ -128,8 +124,7 @@ static Status separate(sn_tensor *const *in, int n_in, sn_tensor **out, int n_ou
         bool shared = false;
         for (int k = 0; k < n_in; k++) shared |= in[k] == out[i];
         for (int k = 0; k < i; k++) shared |= out[k] == out[i];
-        if (shared &&
-            !(out[i] = tensor_from_storage(out[i]->storage, out[i]->base.meta, out[i]->offset)))
+        if (shared && !(out[i] = tensor_from_storage(out[i]->storage, out[i]->base.meta, out[i]->offset)))
             return ST_MEMORY;
     }
     return ST_OK;
@@ -140,7 +135,8 @@ static int index_of(sn_tensor *const *list, int n, const sn_tensor *t) {
     return n;
 }
 
-/* What a body saves need be no argument, so it has its history with it. A result has none: the node must not hold itself. */
+/* What a body saves need be no argument, so it has its history with it. A result has none: the node must not hold
+ * itself. */
 static Status settle(TapeSaved *saved) {
     TapeEdge edge = {0};
     if (saved->result < 0) TRY(tape_edge_set(&edge, saved->tensor));
@@ -192,15 +188,14 @@ static bool any_tracked(sn_tensor *const *in, int n_in) {
     return false;
 }
 
-static Status call_recorded(TapeNode *node, sn_tensor *const *in, const Arg *args, CustomCall *call,
-                            sn_tensor **out) {
+static Status call_recorded(TapeNode *node, sn_tensor *const *in, const Arg *args, CustomCall *call, sn_tensor **out) {
     CustomNode *const custom = custom_of(node);
     TRY(run_forward(&custom->fn, custom->closure, call, args, out));
     return call->tracked ? record(node, in, call->n_inputs, out, call->n_outputs) : ST_OK;
 }
 
-Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in,
-                            sn_tensor **out, int n_out) {
+Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in, sn_tensor **out,
+                            int n_out) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
     TRY(error_pending());
     TRY(check_call(fn, in, n_in, out, n_out));
@@ -230,8 +225,7 @@ Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const
 Status custom_save(sn_frame *f, sn_tensor *t) {
     CustomCall *const call = f->custom;
     if (!call || call->backward)
-        return error_raise(ST_STATE, "%s: sn_save belongs into a custom function's forward",
-                           f->what);
+        return error_raise(ST_STATE, "%s: sn_save belongs into a custom function's forward", f->what);
     TRY(tensor_ready(t, "sn_save"));
     if (!call->tracked) return ST_OK;
     CustomNode *const custom = custom_of(call->node);
@@ -255,14 +249,11 @@ static Status check_index(const sn_frame *f, const char *what, int i, int n) {
 
 static Status check_backward(const sn_frame *f) {
     if (f->custom && f->custom->backward) return ST_OK;
-    return error_raise(ST_STATE, "%s: this belongs into the backward of a custom function",
-                       f->what);
+    return error_raise(ST_STATE, "%s: this belongs into the backward of a custom function", f->what);
 }
 
 sn_tensor *custom_saved_at(sn_frame *f, int i) {
-    if (check_backward(f) != ST_OK ||
-        check_index(f, "saved tensor", i, f->custom->n_values) != ST_OK)
-        return NULL;
+    if (check_backward(f) != ST_OK || check_index(f, "saved tensor", i, f->custom->n_values) != ST_OK) return NULL;
     return f->custom->values[i];
 }
 
@@ -274,9 +265,7 @@ bool custom_needs_grad(sn_frame *f, int input) {
 }
 
 sn_tensor *custom_grad_of(sn_frame *f, int output) {
-    if (check_backward(f) != ST_OK ||
-        check_index(f, "output", output, f->custom->n_outputs) != ST_OK)
-        return NULL;
+    if (check_backward(f) != ST_OK || check_index(f, "output", output, f->custom->n_outputs) != ST_OK) return NULL;
     return f->custom->call->grad_out[output];
 }
 
@@ -288,15 +277,14 @@ Status custom_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {
     if (!grad || !call->needs[input]) return ST_OK;
     TRY(tensor_ready(grad, "sn_set_grad_of"));
     const TapeEdge *const edge = &f->custom->node->edges[input];
-    const Meta *const meta = edge->leaf ? ((sn_tensor *)edge->target)->base.meta
-                                        : ((TapeNode *)edge->target)->out_meta[edge->output];
+    const Meta *const meta =
+        edge->leaf ? ((sn_tensor *)edge->target)->base.meta : ((TapeNode *)edge->target)->out_meta[edge->output];
     if (!meta_same_sizes(meta, grad->base.meta) || meta->dtype != grad->base.meta->dtype) {
         Text text = {0};
         meta_print(NULL, &text, grad->base.meta);
         text_puts(&text, ", the input is ");
         meta_print(NULL, &text, meta);
-        error_raise(ST_SHAPE, "%s: the gradient of input %d is %s", f->what, input,
-                    text_str(&text));
+        error_raise(ST_SHAPE, "%s: the gradient of input %d is %s", f->what, input, text_str(&text));
         text_free(&text);
         return ST_SHAPE;
     }
@@ -333,8 +321,7 @@ static void compiled_name(const TapeNode *node, Text *text) {
 static const TapeSaved *compiled_saved(const TapeNode *node, int *n) {
     const CompiledNode *const compiled = compiled_of(node);
     *n = 0;
-    return compiled->ops->saved && !node->dropped ? compiled->ops->saved(compiled->context, n)
-                                                  : NULL;
+    return compiled->ops->saved && !node->dropped ? compiled->ops->saved(compiled->context, n) : NULL;
 }
 
 static Status compiled_expand(TapeNode *node) {
@@ -355,11 +342,10 @@ static const TapeClass compiled_class = {.expand = compiled_expand,
                                          .saved = compiled_saved,
                                          .continues = true};
 
-Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs,
-                         const TapeCompiled *ops, void *context) {
+Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs, const TapeCompiled *ops,
+                         void *context) {
     const bool wanted = state_get()->grad_mode == SN_GRAD_ON && any_tracked(inputs, n_inputs);
-    TapeNode *const node =
-        wanted ? tape_node_new(&compiled_class, n_inputs, n_outs, sizeof(CompiledNode)) : NULL;
+    TapeNode *const node = wanted ? tape_node_new(&compiled_class, n_inputs, n_outs, sizeof(CompiledNode)) : NULL;
     if (!node) {
         if (ops->release) ops->release(context);
         return wanted ? ST_MEMORY : ST_OK;
@@ -367,8 +353,7 @@ Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs,
     *compiled_of(node) = (CompiledNode){.ops = ops, .context = context};
     node->saves = !ops->frees;
     Status status = ST_OK;
-    for (int i = 0; i < n_inputs && status == ST_OK; i++)
-        status = tape_node_link(node, i, inputs[i]);
+    for (int i = 0; i < n_inputs && status == ST_OK; i++) status = tape_node_link(node, i, inputs[i]);
     for (int i = 0; i < n_outs && status == ST_OK; i++) {
         if (!outs[i]) continue;
         node->out_meta[i] = outs[i]->base.meta;

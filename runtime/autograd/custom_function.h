@@ -14,8 +14,8 @@ typedef struct CustomCall { /* a frame's `custom`: one run of forward or backwar
     sn_tensor **values;       /* backward: what forward saved */
 } CustomCall;
 
-Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in,
-                            sn_tensor **out, int n_out);
+Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in, sn_tensor **out,
+                            int n_out);
 Status custom_save(sn_frame *f, sn_tensor *t);
 sn_tensor *custom_saved_at(sn_frame *f, int i);
 bool custom_needs_grad(sn_frame *f, int input);

@@ -1,5 +1,5 @@
-/* relayout.c: in-place forms of views (t_, unsqueeze_, as_strided_, detach_). They write no memory: the handle changes what
- * it stands for.
+/* relayout.c: in-place forms of views (t_, unsqueeze_, as_strided_, detach_). They write no memory: the handle changes
+ * what it stands for.
  *
  *   h.t_()   v = t(h) by the functional row, recorded or run as any other; then h and v exchange what they stand
  *            for: h is the view, v, a temporary, what h was. Views of h, its history and records of a capture that
@@ -69,8 +69,7 @@ Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs) {
     sn_state *const state = state_get();
     TRY(error_pending());
     outs[0] = NULL;
-    if (args[0].kind != ARG_tensor || tensor_valid(tensor_of(args[0].val), row->name) != ST_OK)
-        return error_pending();
+    if (args[0].kind != ARG_tensor || tensor_valid(tensor_of(args[0].val), row->name) != ST_OK) return error_pending();
     TRY(scope_push(state, false));
     const Status status = relayout_inside(row, args);
     scope_pop(state);

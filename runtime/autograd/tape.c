@@ -56,8 +56,7 @@ void tape_blocks_trim(sn_state *state) {
 /* nodes --------------------------------------------------------------------------------------- */
 
 TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t extra) {
-    const size_t head =
-        sizeof(TapeNode) + (size_t)n_edges * sizeof(TapeEdge) + (size_t)n_outs * sizeof(Meta *);
+    const size_t head = sizeof(TapeNode) + (size_t)n_edges * sizeof(TapeEdge) + (size_t)n_outs * sizeof(Meta *);
     uint16_t block;
     char *const memory = tape_block_take(head + extra, &block);
     if (!memory) return NULL;
@@ -76,9 +75,7 @@ TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t 
     return node;
 }
 
-void tape_node_retain(TapeNode *node) {
-    atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
-}
+void tape_node_retain(TapeNode *node) { atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed); }
 
 void tape_node_drop(TapeNode *node) {
     if (node->dropped) return;
@@ -155,8 +152,7 @@ Status tape_node_link(TapeNode *node, int i, sn_tensor *t) {
     TapeEdge *const edge = &node->edges[i];
     TRY(tape_edge_set(edge, t));
     const TapeNode *const target = edge->leaf ? NULL : edge->target;
-    if (UNLIKELY(target && target->sequence > node->sequence))
-        node->sequence = ++state_get()->tape_sequence;
+    if (UNLIKELY(target && target->sequence > node->sequence)) node->sequence = ++state_get()->tape_sequence;
     return ST_OK;
 }
 
@@ -199,16 +195,14 @@ static void free_meta(sn_tensor *t) {
 
 Status tape_requires_grad(sn_tensor *t, bool on) {
     if (on && !dtype_is_float(t->base.meta->dtype))
-        return error_raise(ST_DTYPE,
-                           "sn_requires_grad_: gradients need a float dtype, the tensor is %s",
+        return error_raise(ST_DTYPE, "sn_requires_grad_: gradients need a float dtype, the tensor is %s",
                            dtype_name(t->base.meta->dtype));
     if (!on && !tape_is_leaf(t))
         return error_raise(ST_STATE, "sn_requires_grad_: the result of an op can't be switched "
                                      "off; sn_detach gives a tensor without history");
     if (on && (t->flags & TF_inference) && state_get()->grad_mode != SN_INFERENCE)
-        return error_raise(ST_STATE,
-                           "sn_requires_grad_: the tensor was made in inference mode and has no "
-                           "version to check; sn_clone it first");
+        return error_raise(ST_STATE, "sn_requires_grad_: the tensor was made in inference mode and has no "
+                                     "version to check; sn_clone it first");
     if (!on && !t->autograd) return ST_OK;
     AutogradMeta *const meta = tape_meta(t);
     if (!meta) return ST_MEMORY;
@@ -222,17 +216,14 @@ Status tape_grad_set(sn_tensor *t, sn_tensor *grad) {
     if (!grad && !t->autograd) return ST_OK;
     if (grad) {
         const Meta *const a = t->base.meta, *const b = grad->base.meta;
-        if (t == grad)
-            return error_raise(ST_ARGUMENT, "sn_grad_set: a tensor can't be its own gradient");
+        if (t == grad) return error_raise(ST_ARGUMENT, "sn_grad_set: a tensor can't be its own gradient");
         if (a->dtype != b->dtype || a->device != b->device)
-            return error_raise(
-                ST_DTYPE,
-                "sn_grad_set: the gradient of a tensor of %s must be %s on its device, "
-                "not %s",
-                dtype_name(a->dtype), dtype_name(a->dtype), dtype_name(b->dtype));
+            return error_raise(ST_DTYPE,
+                               "sn_grad_set: the gradient of a tensor of %s must be %s on its device, "
+                               "not %s",
+                               dtype_name(a->dtype), dtype_name(a->dtype), dtype_name(b->dtype));
         if (!meta_same_sizes(a, b))
-            return error_raise(ST_SHAPE,
-                               "sn_grad_set: the gradient must have the sizes of its tensor");
+            return error_raise(ST_SHAPE, "sn_grad_set: the gradient must have the sizes of its tensor");
         tensor_retain(grad);
     }
     if (!tape_meta(t)) {
@@ -260,8 +251,7 @@ static void append_hook(TapeHook **at, TapeHook *hook) {
 
 /* Hooks of a tensor with history belong to its node (ops may outlive the handle). */
 static TapeHook **hooks_at(const TapeEdge *edge) {
-    return edge->leaf ? &((sn_tensor *)edge->target)->autograd->hooks
-                      : &((TapeNode *)edge->target)->hooks;
+    return edge->leaf ? &((sn_tensor *)edge->target)->autograd->hooks : &((TapeNode *)edge->target)->hooks;
 }
 
 const TapeHook *tape_hooks(const TapeEdge *edge) { return *hooks_at(edge); }
@@ -301,10 +291,7 @@ int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure) {
     if (!hook) return 0;
     int output;
     TapeHook **const hooks = hooks_of(t->autograd, &output);
-    *hook = (TapeHook){.id = atomic_fetch_add(&hook_ids, 1) + 1,
-                       .output = output,
-                       .body = body,
-                       .closure = closure};
+    *hook = (TapeHook){.id = atomic_fetch_add(&hook_ids, 1) + 1, .output = output, .body = body, .closure = closure};
     append_hook(hooks, hook);
     return hook->id;
 }
@@ -325,9 +312,8 @@ void tape_hook_remove(sn_tensor *t, int64_t id) {
 
 Status tape_save_check(const sn_tensor *t) {
     if (LIKELY(!(t->flags & TF_inference))) return ST_OK;
-    return error_raise(ST_STATE,
-                       "backward would need a tensor of inference mode, which has no version; "
-                       "sn_clone it outside that mode first");
+    return error_raise(ST_STATE, "backward would need a tensor of inference mode, which has no version; "
+                                 "sn_clone it outside that mode first");
 }
 
 sn_tensor *tape_kept(sn_tensor *t) {

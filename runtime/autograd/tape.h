@@ -18,10 +18,9 @@
 
 typedef struct TapeNode TapeNode;
 typedef struct TapeEntry TapeEntry; /* a node or leaf within one run of the engine */
-typedef struct
-    TapeSlot { /* where the first run that comes to a node or leaf keeps its entry (backward.c) */
-    _Atomic(void *) owner; /* the run; NULL: free */
-    TapeEntry *entry;      /* the owner's to read */
+typedef struct TapeSlot {           /* where the first run that comes to a node or leaf keeps its entry (backward.c) */
+    _Atomic(void *) owner;          /* the run; NULL: free */
+    TapeEntry *entry;               /* the owner's to read */
 } TapeSlot;
 typedef struct TapeView TapeView; /* how a view was made from its base */
 
@@ -69,27 +68,26 @@ Status tape_requires_grad(sn_tensor *t, bool on); /* of a leaf of floating dtype
 sn_tensor *tape_grad(const sn_tensor *t);         /* borrowed; NULL: none */
 /* Retains; NULL removes; checks dtype, sizes, device. */
 Status tape_grad_set(sn_tensor *t, sn_tensor *grad);
-void tape_grad_replace(sn_tensor *t, sn_tensor *grad); /* by one that it had; cannot fail */
+void tape_grad_replace(sn_tensor *t, sn_tensor *grad);            /* by one that it had; cannot fail */
 int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure); /* id > 0; 0 raised */
 void tape_hook_remove(sn_tensor *t, int64_t id);
 
 /* A tensor that a node needs in backward: a handle and the version it had. */
 typedef struct TapeSaved {
     sn_tensor *tensor; /* owned; NULL: nothing */
-    sn_tensor
-        *memory; /* whose version counts, where tensor is a copy of what is there; owned, or NULL */
+    sn_tensor *memory; /* whose version counts, where tensor is a copy of what is there; owned, or NULL */
     uint32_t version;
     int16_t arg, item; /* argument (and list item), or -1 */
     int16_t result;    /* or result number, -1 */
 } TapeSaved;
 /* What a node keeps of t, owned; NULL raises. A leaf is kept itself, as edges keep it. Else it is another handle of its
- * memory without history, which the edges have: t, or what it views, may take a result of the node in place, and the node
- * must not hold what holds it.
+ * memory without history, which the edges have: t, or what it views, may take a result of the node in place, and the
+ * node must not hold what holds it.
  *
  *     v = b[0]   u = v * w   b += u        b -> AddBackward -> MulBackward -> v's memory; v itself would hold b */
 sn_tensor *tape_kept(sn_tensor *t);
-Status tape_save_check(const sn_tensor *t);       /* refuses inference tensors */
-Status tape_save(TapeSaved *saved, sn_tensor *t); /* checks; the kept and its version */
+Status tape_save_check(const sn_tensor *t);                         /* refuses inference tensors */
+Status tape_save(TapeSaved *saved, sn_tensor *t);                   /* checks; the kept and its version */
 static inline uint32_t tape_saved_version(const TapeSaved *saved) { /* now */
     return tensor_version(UNLIKELY(saved->memory != NULL) ? saved->memory : saved->tensor);
 }
@@ -104,17 +102,14 @@ typedef struct TapeEdge { /* where the gradient of one input goes */
     int output;           /* of the node */
     bool leaf;
 } TapeEdge;
-const TapeHook *
-tape_hooks(const TapeEdge *edge); /* of a leaf, or of all results of a node; NULL: none */
+const TapeHook *tape_hooks(const TapeEdge *edge); /* of a leaf, or of all results of a node; NULL: none */
 
-/* One call of a node's backward. Results are references of the innermost scope, as ops give them.
- */
+/* One call of a node's backward. Results are references of the innermost scope, as ops give them. */
 typedef struct TapeBackward {
     sn_tensor *const *grad_out; /* by result: NULL undefined; at least one is not */
     const bool *needs;          /* by edge */
-    sn_tensor *const
-        *partial;        /* by edge: the sum so far; NULL none yet. Only for nodes with continues */
-    sn_tensor **grad_in; /* by edge: contribution, NULL undefined; continues: the new sum instead */
+    sn_tensor *const *partial;  /* by edge: the sum so far; NULL none yet. Only for nodes with continues */
+    sn_tensor **grad_in;        /* by edge: contribution, NULL undefined; continues: the new sum instead */
     bool create_graph, retain;
     const TapeEdge *edges; /* of compiled nodes */
 } TapeBackward;
@@ -124,7 +119,7 @@ typedef struct TapeClass {
     void (*drop)(TapeNode *node); /* frees saved values and context; called once */
     void (*name)(const TapeNode *node, Text *text);
     const TapeSaved *(*saved)(const TapeNode *node, int *n); /* for listings; may be NULL */
-    bool continues; /* takes partial sums and returns new ones [G1] */
+    bool continues;                                          /* takes partial sums and returns new ones [G1] */
     /* Sets `instead`: nodes that do the same and can be differentiated; may be NULL. */
     Status (*expand)(TapeNode *node);
 } TapeClass;
@@ -153,8 +148,7 @@ static inline void *tape_node_extra(TapeNode *node) { return node->extra; }
 void tape_node_retain(TapeNode *node);
 void tape_node_release(TapeNode *node);
 void tape_node_drop(TapeNode *node); /* frees what it saved; the edges stay */
-/* Points an edge at t's history: nothing if t is not tracked. Brings a stale view up to date first.
- */
+/* Points an edge at t's history: nothing if t is not tracked. Brings a stale view up to date first. */
 Status tape_edge_set(TapeEdge *edge, sn_tensor *t);
 /* The same for edge i of node, whose sequence number then is above the target's: where a stale view got a newer
  * history, node counts as made after that. */
@@ -184,8 +178,8 @@ void tape_blocks_trim(sn_state *state);
 size_t tape_args_bytes(const OpRow *row, const Arg *args);
 /* Copies args with what their lists and strings point at into `memory` of that many bytes. */
 void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory);
-/* A copy in memory of its own, row-major or as `meta` says, zeros between its elements; has a history where grad mode is on and
- * t has one. */
+/* A copy in memory of its own, row-major or as `meta` says, zeros between its elements; has a history where grad mode
+ * is on and t has one. */
 sn_tensor *tape_clone(sn_tensor *t, const Meta *meta);
 Status tape_fill(sn_tensor *t, double value); /* in place, an op */
 /* Does the row's node save argument `arg` (or, with arg -1, result `result`) where the arguments
@@ -196,8 +190,7 @@ Status tape_saves_check(const OpRow *row);
 void tape_row_name(const OpRow *row, Text *text); /* add.Tensor: AddBackward */
 /* Records the node of a call that does not run: outs are there, as handles without history; what
  * the node does not save needs no data. Its place in the order is `sequence`. */
-Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs,
-                   uint64_t sequence);
+Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs, uint64_t sequence);
 bool tape_row_differentiable(const OpRow *row); /* it has a derivative rule */
 /* The layout that a leaf's .grad has: the leaf's own where that is dense, else row-major. */
 const Meta *tape_grad_meta(const sn_tensor *leaf);
@@ -207,9 +200,7 @@ Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *
 /* views (autograd_view.c) --------------------------------------------------------------------- */
 /* Are the row's results views to the tape? Not those of _unsafe_view, which is for temporaries: it has their history,
  * but a write into one does not reach the other's. */
-static inline bool tape_notes(const OpRow *row) {
-    return !(row->flags & OPF_nodiff) && row->id != OP__unsafe_view;
-}
+static inline bool tape_notes(const OpRow *row) { return !(row->flags & OPF_nodiff) && row->id != OP__unsafe_view; }
 Status tape_view_note(OpCall *call); /* results of a view op that share their argument's storage */
 typedef struct TapeViewOp {
     const OpRow *row;
@@ -245,8 +236,9 @@ sn_tensor *tape_view_base(const sn_tensor *t); /* NULL: not a view */
 
 /* engine (backward.c) ------------------------------------------------------------------------- */
 enum { TAPE_retain = 1, TAPE_create = 2, TAPE_allow_unused = 4, TAPE_stop = 8 };
-/* TAPE_stop: the run ends at xs: what made them does not run, nor do their hooks. roots get grads[i] (NULL: 1, for one element). xs NULL: accumulate into leaves. Else the
- * gradients of xs go to out (scope-owned, NULL where unused is allowed) and no leaf is touched. */
+/* TAPE_stop: the run ends at xs: what made them does not run, nor do their hooks. roots get grads[i] (NULL: 1, for one
+ * element). xs NULL: accumulate into leaves. Else the gradients of xs go to out (scope-owned, NULL where unused is
+ * allowed) and no leaf is touched. */
 typedef struct TapeRun {
     sn_tensor *const *roots, *const *grads;
     int n_roots;
@@ -270,8 +262,8 @@ Status tape_use_up(sn_tensor *const *tensors, int n);
 typedef struct TapeCompiled {
     const char *name;
     Status (*backward)(void *context, TapeBackward *call); /* edges are the inputs */
-    void (*release)(void *context); /* once: after a backward without retain, or with the node */
-    const TapeSaved *(*saved)(void *context, int *n); /* for listings; may be NULL */
+    void (*release)(void *context);                        /* once: after a backward without retain, or with the node */
+    const TapeSaved *(*saved)(void *context, int *n);      /* for listings; may be NULL */
     /* Fills now, by result, with edges to the nodes that stand for it under create_graph; or NULL. */
     Status (*expand)(void *context, const TapeEdge *edges, TapeEdge *now);
     bool frees; /* backward itself frees what it has used; release comes with the node */
@@ -279,8 +271,8 @@ typedef struct TapeCompiled {
 /* Makes outs (those of floating dtype, NULL skipped) the results of one node over inputs (NULL or
  * untracked ones allowed). Nothing is recorded, and context released, where no input is tracked or
  * grad mode is off. */
-Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs,
-                         const TapeCompiled *ops, void *context);
+Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs, const TapeCompiled *ops,
+                         void *context);
 
 void *tape_compiled_context(const TapeNode *node);
 

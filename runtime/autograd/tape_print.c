@@ -50,8 +50,7 @@ static bool add_node(Walk *walk, int after, TapeNode *node) {
     for (int i = low; i < walk->n && walk->nodes[i]->sequence == node->sequence; i++)
         if (walk->nodes[i] == node) return true;
     if (!grow((void **)&walk->nodes, walk->n, &walk->room, sizeof *walk->nodes)) return false;
-    memmove(walk->nodes + low + 1, walk->nodes + low,
-            (size_t)(walk->n - low) * sizeof *walk->nodes);
+    memmove(walk->nodes + low + 1, walk->nodes + low, (size_t)(walk->n - low) * sizeof *walk->nodes);
     walk->nodes[low] = node;
     walk->n++;
     return true;
@@ -67,22 +66,17 @@ static void add_storages(Walk *walk, const TapeNode *node) {
     const TapeSaved *const saved = saved_of(node, &n);
     for (int i = 0; i < n; i++) {
         if (!saved[i].tensor || !saved[i].tensor->storage) continue;
-        if (!grow((void **)&walk->storages, walk->n_storages, &walk->room_storages,
-                  sizeof *walk->storages))
-            return;
+        if (!grow((void **)&walk->storages, walk->n_storages, &walk->room_storages, sizeof *walk->storages)) return;
         walk->storages[walk->n_storages++] = saved[i].tensor->storage;
     }
 }
 
 static void walk_from(Walk *walk, sn_tensor *t) {
-    if (!t || !tape_tracks(t) || !t->autograd->node || !add_node(walk, 0, t->autograd->node))
-        return;
+    if (!t || !tape_tracks(t) || !t->autograd->node || !add_node(walk, 0, t->autograd->node)) return;
     for (int i = 0; i < walk->n; i++) {
         const TapeNode *const node = walk->nodes[i];
         for (int k = 0; k < node->n_edges; k++)
-            if (node->edges[k].target && !node->edges[k].leaf &&
-                !add_node(walk, i + 1, node->edges[k].target))
-                return;
+            if (node->edges[k].target && !node->edges[k].leaf && !add_node(walk, i + 1, node->edges[k].target)) return;
         add_storages(walk, node);
     }
     walk->n_storages = unique(walk->storages, walk->n_storages);

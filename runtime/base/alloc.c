@@ -24,12 +24,8 @@ static void *checked(void *block, size_t bytes) {
     return block;
 }
 
-void *mem_alloc(size_t bytes) {
-    return checked(refused() ? NULL : malloc(bytes ? bytes : 1), bytes);
-}
-void *mem_zero(size_t bytes) {
-    return checked(refused() ? NULL : calloc(1, bytes ? bytes : 1), bytes);
-}
+void *mem_alloc(size_t bytes) { return checked(refused() ? NULL : malloc(bytes ? bytes : 1), bytes); }
+void *mem_zero(size_t bytes) { return checked(refused() ? NULL : calloc(1, bytes ? bytes : 1), bytes); }
 
 void *mem_resize(void *block, size_t bytes) {
     return checked(refused() ? NULL : realloc(block, bytes ? bytes : 1), bytes);
@@ -37,8 +33,7 @@ void *mem_resize(void *block, size_t bytes) {
 
 void *mem_aligned(size_t alignment, size_t bytes) {
     const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    return checked(refused() ? NULL : aligned_alloc(alignment, rounded ? rounded : alignment),
-                   bytes);
+    return checked(refused() ? NULL : aligned_alloc(alignment, rounded ? rounded : alignment), bytes);
 }
 
 void mem_free(void *block) { free(block); }

@@ -4,9 +4,9 @@
 #define SINTER_RUNTIME_BASE_ALLOC_H
 #include "runtime/base/base.h"
 
-void *mem_alloc(size_t bytes);               /* uninitialised; 0 bytes gives a valid pointer */
-void *mem_zero(size_t bytes);                /* zeroed */
-void *mem_resize(void *block, size_t bytes); /* the old block stays valid on failure */
+void *mem_alloc(size_t bytes);                     /* uninitialised; 0 bytes gives a valid pointer */
+void *mem_zero(size_t bytes);                      /* zeroed */
+void *mem_resize(void *block, size_t bytes);       /* the old block stays valid on failure */
 void *mem_aligned(size_t alignment, size_t bytes); /* uninitialised; freed by mem_free */
 void mem_free(void *block);
 char *mem_strdup(const char *text);

@@ -82,9 +82,7 @@ void *arena_copy(Arena *arena, const void *from, size_t bytes) {
     return to;
 }
 
-char *arena_strdup(Arena *arena, const char *text) {
-    return arena_copy(arena, text, strlen(text) + 1);
-}
+char *arena_strdup(Arena *arena, const char *text) { return arena_copy(arena, text, strlen(text) + 1); }
 
 char *arena_printf(Arena *arena, const char *format, ...) {
     va_list args, again;

@@ -40,23 +40,21 @@ size_t arena_bytes(const Arena *arena);
 
 /* A growable array in an arena: `VEC(Node *) nodes;` then VEC_PUSH(arena, &nodes, node); old storage is simply left
  * behind. Zero-initialised means empty. */
-#define VEC(type)                                                                                  \
-    struct {                                                                                       \
-        type *at;                                                                                  \
-        int n, room;                                                                               \
+#define VEC(type)                                                                                                      \
+    struct {                                                                                                           \
+        type *at;                                                                                                      \
+        int n, room;                                                                                                   \
     }
-#define VEC_PUSH(arena, vec, item)                                                                 \
-    (VEC_ROOM(arena, vec) ? (void)((vec)->at[(vec)->n++] = (item)) : (void)0)
+#define VEC_PUSH(arena, vec, item) (VEC_ROOM(arena, vec) ? (void)((vec)->at[(vec)->n++] = (item)) : (void)0)
 /* Room for one more item; false when memory is out. */
-#define VEC_ROOM(arena, vec)                                                                       \
-    (LIKELY((vec)->n < (vec)->room) ||                                                             \
+#define VEC_ROOM(arena, vec)                                                                                           \
+    (LIKELY((vec)->n < (vec)->room) ||                                                                                 \
      vec_reserve((arena), (void **)&(vec)->at, (vec)->n, &(vec)->room, sizeof *(vec)->at))
 /* The place of the next item, to be filled there and then counted (n++); NULL: memory is out. */
 #define VEC_NEXT(arena, vec) (VEC_ROOM(arena, vec) ? &(vec)->at[(vec)->n] : NULL)
 /* Room for n items in an empty array, where that many are likely; does nothing when memory is out. */
-#define VEC_START(arena, vec, count)                                                               \
-    ((vec)->at = arena_take((arena), sizeof *(vec)->at * (count)),                                 \
-     (vec)->room = (vec)->at ? (count) : 0)
+#define VEC_START(arena, vec, count)                                                                                   \
+    ((vec)->at = arena_take((arena), sizeof *(vec)->at * (count)), (vec)->room = (vec)->at ? (count) : 0)
 /* Makes room for one more; false when memory is out. */
 bool vec_reserve(Arena *arena, void **at, int n, int *room, size_t item_bytes);
 

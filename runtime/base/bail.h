@@ -7,17 +7,17 @@
 
 #include "runtime/base/base.h"
 
-#define BAIL_CODES(X)                                                                              \
-    X(memory, "out of memory while compiling")                                                     \
-    X(unsupported, "an op or form that compiling does not know")                                   \
-    X(verify, "the verifier refused a graph")                                                      \
-    X(lower, "no loop program for a group of ops")                                                 \
-    X(codegen, "code generation failed")                                                           \
-    X(llvm_absent, "libsinter-llvm is not there")                                                  \
-    X(llvm_verify, "LLVM's verifier refused a module")                                             \
-    X(emit, "LLVM could not emit an object")                                                       \
-    X(load, "the object could not be loaded")                                                      \
-    X(exec_memory, "executable memory was refused")                                                \
+#define BAIL_CODES(X)                                                                                                  \
+    X(memory, "out of memory while compiling")                                                                         \
+    X(unsupported, "an op or form that compiling does not know")                                                       \
+    X(verify, "the verifier refused a graph")                                                                          \
+    X(lower, "no loop program for a group of ops")                                                                     \
+    X(codegen, "code generation failed")                                                                               \
+    X(llvm_absent, "libsinter-llvm is not there")                                                                      \
+    X(llvm_verify, "LLVM's verifier refused a module")                                                                 \
+    X(emit, "LLVM could not emit an object")                                                                           \
+    X(load, "the object could not be loaded")                                                                          \
+    X(exec_memory, "executable memory was refused")                                                                    \
     X(failpoint, "a test's failpoint")
 typedef enum BailCode {
     BAIL_none,

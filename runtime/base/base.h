@@ -3,8 +3,7 @@
  * Conventions of the whole code base (said once, here and in README.md):
  *   - a fallible internal function returns Status; it has raised the thread's error (error.h) unless ST_OK;
  *   - internal out parameters are written only on success;
- *   - create = you own it; getters = borrowed; whoever stores it retains.
- */
+ *   - create = you own it; getters = borrowed; whoever stores it retains. */
 #ifndef SINTER_RUNTIME_BASE_BASE_H
 #define SINTER_RUNTIME_BASE_BASE_H
 #include <stdbool.h>
@@ -30,10 +29,10 @@ typedef enum Status {
     ST_INTERNAL
 } Status;
 
-#define TRY(expr)                                                                                  \
-    do {                                                                                           \
-        const Status try_status_ = (expr);                                                         \
-        if (try_status_ != ST_OK) return try_status_;                                              \
+#define TRY(expr)                                                                                                      \
+    do {                                                                                                               \
+        const Status try_status_ = (expr);                                                                             \
+        if (try_status_ != ST_OK) return try_status_;                                                                  \
     } while (0)
 
 #define COUNT_OF(array)         ((int)(sizeof(array) / sizeof((array)[0])))
@@ -49,7 +48,8 @@ typedef enum Status {
 #endif
 /* A thread-local that every call reads: reached without asking the loader. Such a variable puts all of its library's
  * thread-locals into memory that a program has little of for libraries it opens late (dlopen: plugins, bindings):
- * pointers and counts only, nothing large, here and beside it. The LLVM module is always opened late and does without. */
+ * pointers and counts only, nothing large, here and beside it. The LLVM module is always opened late and does
+ * without. */
 #ifdef SINTER_OPENED_LATE
 #define HOT_THREAD_LOCAL _Thread_local
 #else
@@ -62,11 +62,7 @@ static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 /* False when the product or sum does not fit; *out is then undefined. */
-static inline bool mul_ok(int64_t a, int64_t b, int64_t *out) {
-    return !__builtin_mul_overflow(a, b, out);
-}
-static inline bool add_ok(int64_t a, int64_t b, int64_t *out) {
-    return !__builtin_add_overflow(a, b, out);
-}
+static inline bool mul_ok(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool add_ok(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
 
 #endif

@@ -103,8 +103,7 @@ const char *error_op_suffix(const char *message, const char *op, char *room, siz
 }
 
 const char *status_name(Status status) {
-    static const char *const names[] = {"ok",    "argument", "shape",       "dtype",   "device",
-                                        "value", "memory",   "unsupported", "state",   "parse",
-                                        "io",    "strict",   "callback",    "internal"};
+    static const char *const names[] = {"ok",          "argument", "shape", "dtype", "device", "value",    "memory",
+                                        "unsupported", "state",    "parse", "io",    "strict", "callback", "internal"};
     return (unsigned)status < (unsigned)COUNT_OF(names) ? names[status] : "unknown";
 }

@@ -2,9 +2,8 @@
  *
  * The first error stays pending until sn_error_take(): later raises are dropped, so the root cause survives. The slot
  * is reached through one thread-local pointer, which the runtime repoints when a thread changes its sn_state.
- * `op` and `where` are filled by whoever knows them (the dispatcher knows the op, capture the call site). A call site is
- * kept as an address and named when the error is taken: most errors are handled without being read.
- */
+ * `op` and `where` are filled by whoever knows them (the dispatcher knows the op, capture the call site). A call site
+ * is kept as an address and named when the error is taken: most errors are handled without being read. */
 #ifndef SINTER_RUNTIME_BASE_ERROR_H
 #define SINTER_RUNTIME_BASE_ERROR_H
 #include "runtime/base/base.h"
@@ -20,7 +19,7 @@ typedef struct ErrorSlot {
 
 /* Raises an error unless one is pending; always returns `status` so that `return error_raise(...)` reads well. */
 Status error_raise(Status status, const char *format, ...) PRINTF_LIKE(2, 3);
-ErrorSlot *error_slot(void); /* the thread's slot, made on first need, never NULL */
+ErrorSlot *error_slot(void);                           /* the thread's slot, made on first need, never NULL */
 extern HOT_THREAD_LOCAL ErrorSlot *error_slot_current; /* NULL: none was needed yet */
 /* ST_OK or the pending error's status. */
 static inline Status error_pending(void) {

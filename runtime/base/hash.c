@@ -24,9 +24,7 @@ static size_t slot_of(const Map *map, uint64_t key) {
     return i;
 }
 
-void *map_get(const Map *map, uint64_t key) {
-    return map->room ? map->values[slot_of(map, stored(key))] : NULL;
-}
+void *map_get(const Map *map, uint64_t key) { return map->room ? map->values[slot_of(map, stored(key))] : NULL; }
 
 static bool grow(Map *map) {
     Map bigger = {.room = map->room ? map->room * 2 : 16};

@@ -21,8 +21,7 @@ static Status fail(const Reader *r, const char *what) {
 }
 
 static void skip_space(Reader *r) {
-    while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r'))
-        r->at++;
+    while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) r->at++;
 }
 
 static bool accept(Reader *r, const char *token) {
@@ -71,11 +70,9 @@ static Status read_unicode(Reader *r, char **to) {
     if (!read_hex4(r, &code) || !code) return fail(r, "bad \\u escape");
     if (code >= 0xDC00 && code < 0xE000) return fail(r, "a lone surrogate");
     if (code >= 0xD800 && code < 0xDC00) {
-        if (r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u')
-            return fail(r, "a lone surrogate");
+        if (r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u') return fail(r, "a lone surrogate");
         r->at += 2;
-        if (!read_hex4(r, &low) || low < 0xDC00 || low >= 0xE000)
-            return fail(r, "a lone surrogate");
+        if (!read_hex4(r, &low) || low < 0xDC00 || low >= 0xE000) return fail(r, "a lone surrogate");
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
     *to = put_utf8(*to, code);
@@ -217,6 +214,4 @@ const Json *json_get(const Json *object, const char *key) {
     return NULL;
 }
 
-const char *json_string(const Json *value) {
-    return value && value->kind == JSON_string ? value->string : NULL;
-}
+const char *json_string(const Json *value) { return value && value->kind == JSON_string ? value->string : NULL; }

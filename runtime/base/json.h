@@ -4,14 +4,7 @@
 #define SINTER_RUNTIME_BASE_JSON_H
 #include "runtime/base/arena.h"
 
-typedef enum JsonKind {
-    JSON_null,
-    JSON_bool,
-    JSON_number,
-    JSON_string,
-    JSON_list,
-    JSON_object
-} JsonKind;
+typedef enum JsonKind { JSON_null, JSON_bool, JSON_number, JSON_string, JSON_list, JSON_object } JsonKind;
 typedef struct Json {
     JsonKind kind;
     bool is_int;        /* numbers: `i` is exact */

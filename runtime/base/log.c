@@ -50,10 +50,9 @@ static int find_topic(const char *name, size_t n) {
 
 static Status unknown_topic(const char *name, size_t n) {
     Text list = {0};
-    for (int i = 0; i < LOG_TOPIC_COUNT; i++)
-        text_printf(&list, "%s%s", i ? ", " : "", topic_names[i]);
-    const Status status = error_raise(ST_ARGUMENT, "log topic '%.*s' is unknown; topics: %s",
-                                      (int)n, name, text_str(&list));
+    for (int i = 0; i < LOG_TOPIC_COUNT; i++) text_printf(&list, "%s%s", i ? ", " : "", topic_names[i]);
+    const Status status =
+        error_raise(ST_ARGUMENT, "log topic '%.*s' is unknown; topics: %s", (int)n, name, text_str(&list));
     text_free(&list);
     return status;
 }

@@ -4,12 +4,12 @@
 #define SINTER_RUNTIME_BASE_LOG_H
 #include "runtime/base/base.h"
 
-#define LOG_TOPICS(X)                                                                              \
-    X(general)                                                                                     \
-    X(graph)                                                                                       \
-    X(guards)                                                                                      \
-    X(graph_breaks)                                                                                \
-    X(recompiles)                                                                                  \
+#define LOG_TOPICS(X)                                                                                                  \
+    X(general)                                                                                                         \
+    X(graph)                                                                                                           \
+    X(guards)                                                                                                          \
+    X(graph_breaks)                                                                                                    \
+    X(recompiles)                                                                                                      \
     X(fusion) X(output_code) X(passes) X(aot_graphs) X(dispatch) X(autograd) X(memory) X(compile)
 typedef enum LogTopic {
 #define X(name) LOG_##name,
@@ -23,10 +23,9 @@ typedef void LogHandler(void *context, int level, const char *topic, const char 
 extern uint8_t log_threshold[LOG_TOPIC_COUNT]; /* messages below are not made */
 static inline bool log_on(LogTopic topic, LogLevel level) { return level >= log_threshold[topic]; }
 void log_line(LogTopic topic, LogLevel level, const char *format, ...) PRINTF_LIKE(3, 4);
-#define LOG(topic, level, ...)                                                                     \
-    do {                                                                                           \
-        if (UNLIKELY(log_on(LOG_##topic, LOG_##level)))                                            \
-            log_line(LOG_##topic, LOG_##level, __VA_ARGS__);                                       \
+#define LOG(topic, level, ...)                                                                                         \
+    do {                                                                                                               \
+        if (UNLIKELY(log_on(LOG_##topic, LOG_##level))) log_line(LOG_##topic, LOG_##level, __VA_ARGS__);               \
     } while (0)
 
 void log_handler_set(LogHandler *handler, void *context); /* NULL: the default */

@@ -4,8 +4,7 @@
 #include "runtime/base/alloc.h"
 
 /* `usual` or a block of n items; NULL raises ST_MEMORY. */
-#define ROOM(usual, n)                                                                             \
-    ((__typeof__(&(usual)[0]))room_take(usual, sizeof(usual), (size_t)(n) * sizeof *(usual)))
+#define ROOM(usual, n) ((__typeof__(&(usual)[0]))room_take(usual, sizeof(usual), (size_t)(n) * sizeof *(usual)))
 static inline void *room_take(void *usual, size_t usual_bytes, size_t bytes) {
     return bytes <= usual_bytes ? usual : mem_alloc(bytes);
 }

@@ -69,6 +69,5 @@ int reader_line(const TextReader *r, int *column) {
 
 Status reader_expected(const TextReader *r, const char *what) {
     if (error_pending()) return error_pending(); /* out of memory: the list lacks what was read */
-    return error_raise(ST_PARSE, "%s, line %d: expected %s at \"%.16s\"", r->what,
-                       reader_line(r, NULL), what, r->at);
+    return error_raise(ST_PARSE, "%s, line %d: expected %s at \"%.16s\"", r->what, reader_line(r, NULL), what, r->at);
 }

@@ -38,9 +38,9 @@ int reader_line(const TextReader *r, int *column);
 /* ST_PARSE: "plan text, line 3: expected a count at "..."". */
 Status reader_expected(const TextReader *r, const char *what);
 
-#define EAT(reader, token)                                                                         \
-    do {                                                                                           \
-        if (!reader_eat((reader), (token))) return reader_expected((reader), "\"" token "\"");     \
+#define EAT(reader, token)                                                                                             \
+    do {                                                                                                               \
+        if (!reader_eat((reader), (token))) return reader_expected((reader), "\"" token "\"");                         \
     } while (0)
 
 #endif

@@ -29,8 +29,7 @@ enum {
 
 static inline StorageSlot *map_slot(const Capture *c, const Storage *storage) {
     uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)storage) & (c->map_room - 1);
-    while (c->map[i].stamp == c->stamp && c->map[i].storage != storage)
-        i = (i + 1) & (c->map_room - 1);
+    while (c->map[i].stamp == c->stamp && c->map[i].storage != storage) i = (i + 1) & (c->map_room - 1);
     return &c->map[i];
 }
 
@@ -58,8 +57,7 @@ static void find_maker(const Capture *c, TraceInput *input) {
 }
 
 static int find_input(const Trace *trace, int newest, const sn_tensor *t) {
-    while (newest >= 0 && trace->inputs.at[newest].tensor != t)
-        newest = trace->inputs.at[newest].same_storage;
+    while (newest >= 0 && trace->inputs.at[newest].tensor != t) newest = trace->inputs.at[newest].same_storage;
     return newest;
 }
 
@@ -146,9 +144,7 @@ static Status split_tensor(Capture *c, Split *s, sn_tensor *t) {
     return ST_OK;
 }
 
-static int64_t string_word(const Arg *a) {
-    return (int64_t)hash_bytes(1, a->string, strlen(a->string));
-}
+static int64_t string_word(const Arg *a) { return (int64_t)hash_bytes(1, a->string, strlen(a->string)); }
 
 static Status split_list(Capture *c, Split *s, const Arg *a) {
     for (int i = 0; i < a->n; i++) {
@@ -170,8 +166,7 @@ static void put_number(const Capture *c, Split *s, const OpRow *row, const Arg *
 static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg *a) {
     s->fixed[s->n_fixed++] = a->head;
     if (a->kind == ARG_tensor) return split_tensor(c, s, tensor_of(a->val));
-    if (a->kind == ARG_ints || a->kind == ARG_floats || a->kind == ARG_tensors)
-        return split_list(c, s, a);
+    if (a->kind == ARG_ints || a->kind == ARG_floats || a->kind == ARG_tensors) return split_list(c, s, a);
     if (trace_arg_is_number(row, i, a))
         put_number(c, s, row, a);
     else if (a->kind == ARG_int || a->kind == ARG_bool)
@@ -183,18 +178,15 @@ static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg
 
 static Status split_call(Capture *c, const OpCall *call, Split *s) {
     TRY(split_begin(c, call, s));
-    for (int i = 0; i < call->row->n_params; i++)
-        TRY(split_arg(c, s, call->row, i, &call->args[i]));
-    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
-        TRY(split_tensor(c, s, call->out_args[i]));
+    for (int i = 0; i < call->row->n_params; i++) TRY(split_arg(c, s, call->row, i, &call->args[i]));
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++) TRY(split_tensor(c, s, call->out_args[i]));
     return ST_OK;
 }
 
 /* Following the trie -------------------------------------------------------------------------- */
 
 static inline uint8_t current_modes(const sn_state *state) {
-    static const uint8_t modes[] = {
-        [SN_GRAD_ON] = 0, [SN_GRAD_OFF] = NODE_no_grad, [SN_INFERENCE] = NODE_inference};
+    static const uint8_t modes[] = {[SN_GRAD_ON] = 0, [SN_GRAD_OFF] = NODE_no_grad, [SN_INFERENCE] = NODE_inference};
     return modes[state->grad_mode];
 }
 
@@ -263,17 +255,14 @@ static const ExpectedArg *expected_args(Arena *arena, const OpCall *call, const 
         if (a->kind == ARG_tensor) expect_tensor(&args[i], s, operand++);
         if (a->kind == ARG_string) args[i].word = string_word(a);
         operand += tensors ? a->n : 0;
-        number += a->kind == ARG_ints || a->kind == ARG_floats
-                      ? a->n
-                      : trace_arg_is_number(call->row, i, a);
+        number += a->kind == ARG_ints || a->kind == ARG_floats ? a->n : trace_arg_is_number(call->row, i, a);
     }
     for (int i = 0; i < n_outs; i++) expect_tensor(&args[n + i], s, operand + i);
     return args;
 }
 
 /* Result metadata: from the edge, or by the meta rule. */
-static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split *s,
-                    const Meta **out) {
+static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split *s, const Meta **out) {
     const MetaEntry *const seen = trie_metas(node, s->metas, s->numbers);
     if (seen) {
         for (int i = 0; i < node->op.n_outs; i++) out[i] = seen->out[i];
@@ -286,11 +275,9 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split 
         if (!(out[i] = meta_intern_out(&metas[i]))) return ST_MEMORY;
     pthread_mutex_lock(&c->fn->lock);
     set_outs(node, call->form == FORM_functional ? n : 0);
-    trie_metas_add(c->fn->arena, node,
-                   &(MetaEntry){.in = s->metas,
-                                .numbers = s->numbers,
-                                .out = out,
-                                .args = expected_args(c->fn->arena, call, s)});
+    trie_metas_add(
+        c->fn->arena, node,
+        &(MetaEntry){.in = s->metas, .numbers = s->numbers, .out = out, .args = expected_args(c->fn->arena, call, s)});
     pthread_mutex_unlock(&c->fn->lock);
     return ST_OK;
 }
@@ -300,8 +287,7 @@ static inline sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint8_t m
     Trace *const trace = c->trace;
     struct Placeholder *const p = arena_take(c->arena, sizeof *p);
     if (UNLIKELY(!p || !VEC_ROOM(c->arena, &trace->values))) return NULL;
-    *p = (struct Placeholder){
-        .capture = c, .trace = trace, .value = trace->values.n, .tracks = tracks};
+    *p = (struct Placeholder){.capture = c, .trace = trace, .value = trace->values.n, .tracks = tracks};
     const bool inference = modes & NODE_inference;
     const uint64_t keys = KEY_BIT(cpu) | (inference ? 0 : KEY_BIT(autograd));
     sn_tensor *const t = tensor_pending(state_get(), meta, inference, keys, p);
@@ -342,22 +328,20 @@ bool capture_requires_grad(sn_tensor *t) {
     return tracks;
 }
 
-/* What the tape refuses to write is refused at the call, for sizes that a variant was made for too. As in eager that comes
- * before the meta rule, which may refuse the sizes, and the backend's reasons come last. */
+/* What the tape refuses to write is refused at the call, for sizes that a variant was made for too. As in eager that
+ * comes before the meta rule, which may refuse the sizes, and the backend's reasons come last. */
 static inline Status check_recorded(const Trace *trace, const TraceOp *op) {
     if (LIKELY(op->form != FORM_inplace) || !write_is_recorded(trace, op)) return ST_OK;
     return trace_check_inplace(trace, op->operands[0]);
 }
 
 /* Results of a functional op are new placeholders. */
-static inline Status give_results(Capture *c, const OpCall *call, const TraceOp *op,
-                                  const Meta *const *metas) {
+static inline Status give_results(Capture *c, const OpCall *call, const TraceOp *op, const Meta *const *metas) {
     const bool tracks = !op->modes && op_tracks(c->trace, op);
     c->trace->views |= op->row->kind == KIND_view;
     c->trace->relaid |= op->relaid;
     for (int i = 0, n = op->n_outs; i < n; i++) {
-        sn_tensor *const t =
-            placeholder_new(c, metas[i], op->modes, tracks && dtype_is_float(metas[i]->dtype));
+        sn_tensor *const t = placeholder_new(c, metas[i], op->modes, tracks && dtype_is_float(metas[i]->dtype));
         if (UNLIKELY(!t)) return ST_MEMORY;
         call->outs[i] = t;
     }
@@ -397,8 +381,7 @@ static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, con
     if (UNLIKELY(!VEC_ROOM(c->arena, &trace->ops))) return ST_MEMORY;
     TRY(LIKELY(call->form == FORM_functional) ? give_results(c, call, &node->op, metas)
                                               : give_written(c, call, &node->op));
-    for (int i = 0, n = node->op.n_numbers; i < n; i++)
-        VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
+    for (int i = 0, n = node->op.n_numbers; i < n; i++) VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
     trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state_get()->site};
     if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) note_flags(c, call->row);
     c->cursor = node;
@@ -415,8 +398,7 @@ static Status each_tensor(Capture *c, const OpCall *call, TensorVisit *visit) {
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
             if (a->vals[k]) TRY(visit(c, tensor_of(a->vals[k])));
     }
-    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
-        TRY(visit(c, call->out_args[i]));
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++) TRY(visit(c, call->out_args[i]));
     return ST_OK;
 }
 
@@ -441,8 +423,8 @@ static Status make_earlier(Capture *c, const OpCall *call) {
 }
 
 /* `given`: the results' metadata where the caller knows it, else NULL: by rule. *full: see follow. */
-static Status record_touching(Capture *c, const OpCall *call, const Arg *symbolic,
-                              const Meta *const *given, bool *full) {
+static Status record_touching(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given,
+                              bool *full) {
     Split s;
     TRY(split_call(c, call, &s));
     TrieNode *const node = follow(c, call, &s, current_modes(state_get()), full);
@@ -457,8 +439,7 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
 }
 
 /* An op that fails, or that there is no room for, is not part of the segment; nor is what only it touched. */
-static Status record(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given,
-                     bool *full) {
+static Status record(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given, bool *full) {
     if (UNLIKELY(c->traces.n > 1)) TRY(make_earlier(c, call));
     const int touched = c->trace->inputs.n;
     const Status status = record_touching(c, call, symbolic, given, full);
@@ -469,8 +450,7 @@ static Status record(Capture *c, const OpCall *call, const Arg *symbolic, const 
 /* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
 static bool is_capturable(const OpRow *row) {
     const DynamicOp *const custom = op_dynamic(row);
-    return custom ? custom->meta && custom->flags & (SN_OP_PURE | SN_OP_ORDERED)
-                  : row->meta != NULL;
+    return custom ? custom->meta && custom->flags & (SN_OP_PURE | SN_OP_ORDERED) : row->meta != NULL;
 }
 
 /* Why no call of a row is captured; NULL: calls are. */
@@ -500,21 +480,17 @@ static inline const char *refusal(const Capture *c, const OpCall *call, const sn
     const char *const never = likely && likely->op.row == call->row ? NULL : row_refusal(call->row);
     if (UNLIKELY(never != NULL)) return never;
     if (UNLIKELY(state->modes != NULL)) return "a user mode is active";
-    if (UNLIKELY(c->eager_checks && call->row->flags & OPF_check))
-        return "an op that checks values, with eager_checks";
+    if (UNLIKELY(c->eager_checks && call->row->flags & OPF_check)) return "an op that checks values, with eager_checks";
     if (override_covers(call->row)) return "the op is overridden";
-    if (UNLIKELY(call->keys & KEYS_BACKEND & ~KEY_BIT(cpu)) ||
-        UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
+    if (UNLIKELY(call->keys & KEYS_BACKEND & ~KEY_BIT(cpu)) || UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
         return "a tensor that is not on the CPU";
     return UNLIKELY(call->row->id == OP_as_strided) ? strided_refusal(c->trace, call) : NULL;
 }
 
-static bool tracks(const sn_tensor *t) {
-    return t && (t->placeholder ? t->placeholder->tracks : tape_tracks(t));
-}
+static bool tracks(const sn_tensor *t) { return t && (t->placeholder ? t->placeholder->tracks : tape_tracks(t)); }
 
-/* An out form that the tape would have to record is refused by eager, before its sizes are looked at. Behind a pending write
- * that is recorded it is not known yet which tensors have a history (views of what is written too). */
+/* An out form that the tape would have to record is refused by eager, before its sizes are looked at. Behind a pending
+ * write that is recorded it is not known yet which tensors have a history (views of what is written too). */
 static bool out_tracks(const Capture *c, const OpCall *call, const sn_state *state) {
     if (LIKELY(call->form != FORM_out) || state->grad_mode != SN_GRAD_ON) return false;
     if (c->trace->tracked_writes) return true;
@@ -536,8 +512,7 @@ static bool resizes(const OpCall *call) {
     if (call_metas(call, 0, metas, &n) != ST_OK) return false;
     for (int i = 0; i < n; i++) {
         const Meta *const now = call->out_args[i]->base.meta;
-        if (now->rank != metas[i].rank ||
-            memcmp(now->sizes, metas[i].sizes, sizeof(int64_t) * (size_t)now->rank) != 0)
+        if (now->rank != metas[i].rank || memcmp(now->sizes, metas[i].sizes, sizeof(int64_t) * (size_t)now->rank) != 0)
             return true;
     }
     return false;
@@ -545,8 +520,7 @@ static bool resizes(const OpCall *call) {
 
 /* Of memory that is older than its results; a user's code may, whatever it says. */
 static bool may_write(const OpCall *call) {
-    return call->form != FORM_functional || op_dynamic(call->row) || state_get()->modes ||
-           override_covers(call->row);
+    return call->form != FORM_functional || op_dynamic(call->row) || state_get()->modes || override_covers(call->row);
 }
 
 /* A read of a value computes nothing. */
@@ -573,16 +547,14 @@ static int64_t held_bytes(const Trace *trace) {
     int64_t bytes = 0;
     for (int i = 0; i < trace->inputs.n; i++) {
         const sn_tensor *const t = trace->inputs.at[i].tensor;
-        if (atomic_load_explicit(&t->refs, memory_order_relaxed) == 1)
-            bytes += (int64_t)meta_bytes(t->base.meta);
+        if (atomic_load_explicit(&t->refs, memory_order_relaxed) == 1) bytes += (int64_t)meta_bytes(t->base.meta);
     }
     return bytes;
 }
 
 /* Pending work is bounded [semantics C10]: is it time to look? */
 static inline bool bound_is_near(const Trace *trace, const sn_state *state) {
-    return trace->ops.n % HELD_CHECK == HELD_CHECK - 1 ||
-           trace->ops.n >= state->settings[SET_pending_ops].number;
+    return trace->ops.n % HELD_CHECK == HELD_CHECK - 1 || trace->ops.n >= state->settings[SET_pending_ops].number;
 }
 
 /* A segment that fails runs again from its start, where an op with effects may not: what may fail, or writes, is not
@@ -594,8 +566,7 @@ static bool repeats_effects(const Trace *trace, const OpCall *call) {
 
 /* NULL: there is room. */
 static const char *bound_reached(const Trace *trace, const OpCall *call, const sn_state *state) {
-    if (UNLIKELY(repeats_effects(trace, call)))
-        return "an op with effects, and one that may fail or writes";
+    if (UNLIKELY(repeats_effects(trace, call))) return "an op with effects, and one that may fail or writes";
     if (LIKELY(!bound_is_near(trace, state))) return NULL;
     if (trace->ops.n >= state->settings[SET_pending_ops].number) return "too many ops are pending";
     return held_bytes(trace) > state->settings[SET_pending_mib].number << 20
@@ -603,12 +574,10 @@ static const char *bound_reached(const Trace *trace, const OpCall *call, const s
                : NULL;
 }
 
-/* Views whose base was written are brought up to date as in eager. Their new history has its place in the order of nodes
- * [semantics G1]: what is pending comes before it. */
+/* Views whose base was written are brought up to date as in eager. Their new history has its place in the order of
+ * nodes [semantics G1]: what is pending comes before it. */
 static Status refresh_views(Capture *c, const OpCall *call, const sn_state *state) {
-    if (state->grad_mode != SN_GRAD_ON || call->row->flags & OPF_nodiff ||
-        !tape_views_are_due(call))
-        return ST_OK;
+    if (state->grad_mode != SN_GRAD_ON || call->row->flags & OPF_nodiff || !tape_views_are_due(call)) return ST_OK;
     TRY(capture_flush(c, "a view of what was written since", state->site));
     Capture *const suspended = capture_suspend();
     const Status status = tape_views_refresh(call);
@@ -621,10 +590,8 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
     const char *reason = refusal(c, call, state);
-    if (UNLIKELY(!reason && out_tracks(c, call, state)))
-        reason = "an out form among ops that have gradients";
-    if (UNLIKELY(!reason && call->form == FORM_out) && resizes(call))
-        reason = "an out tensor is resized";
+    if (UNLIKELY(!reason && out_tracks(c, call, state))) reason = "an out form among ops that have gradients";
+    if (UNLIKELY(!reason && call->form == FORM_out) && resizes(call)) reason = "an out tensor is resized";
     *outside = reason != NULL;
     if (UNLIKELY(reason != NULL)) return make_arguments(c, call, reason);
     TRY(error_pending());
@@ -665,36 +632,30 @@ static inline bool match_tensor(Capture *c, Operand want, const Meta *meta, sn_t
     if (UNLIKELY(tape_view_is_due(t))) return false;
     if (input < trace->inputs.n) return trace->inputs.at[input].tensor == t;
     Operand found;
-    return !t->placeholder && !(t->flags & TF_error) && touch(c, t, &found) == ST_OK &&
-           found == want;
+    return !t->placeholder && !(t->flags & TF_error) && touch(c, t, &found) == ST_OK && found == want;
 }
 
 /* Lists, and what is of one kind only. */
-static bool match_items(Capture *c, const TraceOp *op, const MetaEntry *entry,
-                        const ExpectedArg *want, const Arg *a) {
+static bool match_items(Capture *c, const TraceOp *op, const MetaEntry *entry, const ExpectedArg *want, const Arg *a) {
     if (!a->val) return !a->n && a->kind != ARG_string;
     if (a->kind == ARG_string) return string_word(a) == want->word;
     for (int i = 0; i < a->n; i++) {
         const int k = want->first + i;
-        if (a->kind == ARG_tensors
-                ? !match_tensor(c, op->operands[k], entry->in[k], tensor_of(a->vals[i]))
-                : a->ints[i] != entry->numbers[k])
+        if (a->kind == ARG_tensors ? !match_tensor(c, op->operands[k], entry->in[k], tensor_of(a->vals[i]))
+                                   : a->ints[i] != entry->numbers[k])
             return false;
     }
     return true;
 }
 
-static inline bool match(Capture *c, const OpCall *call, const TraceOp *op,
-                         const MetaEntry *entry) {
+static inline bool match(Capture *c, const OpCall *call, const TraceOp *op, const MetaEntry *entry) {
     const ExpectedArg *want = entry->args;
     const Arg *a = call->args;
     for (const Arg *const end = a + call->row->n_params; a < end; a++, want++) {
         if (UNLIKELY(a->head != want->head)) return false;
-        const bool fits = LIKELY(a->kind == ARG_tensor)
-                              ? match_tensor(c, want->operand, want->meta, tensor_of(a->val))
-                          : a->kind >= ARG_int && a->kind <= ARG_bool
-                              ? a->i == want->word
-                              : match_items(c, op, entry, want, a);
+        const bool fits = LIKELY(a->kind == ARG_tensor) ? match_tensor(c, want->operand, want->meta, tensor_of(a->val))
+                          : a->kind >= ARG_int && a->kind <= ARG_bool ? a->i == want->word
+                                                                      : match_items(c, op, entry, want, a);
         if (UNLIKELY(!fits)) return false;
     }
     for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++, want++)
@@ -705,11 +666,10 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op,
 /* Whether all is as ever around a call: what the dispatcher and capture_call would ask before they record it. */
 static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
     const Trace *const trace = c->trace;
-    return state->include & ~state->exclude & KEY_BIT(capture) && state->error.status == ST_OK &&
-           !state->emission && !state->modes && !capture_was_left(c) && !c->failed_elsewhere &&
-           !c->symbols && !(c->eager_checks && call->row->flags & OPF_check) &&
-           !override_covers(call->row) && !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set() &&
-           !bound_is_near(trace, state);
+    return state->include & ~state->exclude & KEY_BIT(capture) && state->error.status == ST_OK && !state->emission &&
+           !state->modes && !capture_was_left(c) && !c->failed_elsewhere && !c->symbols &&
+           !(c->eager_checks && call->row->flags & OPF_check) && !override_covers(call->row) &&
+           !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set() && !bound_is_near(trace, state);
 }
 
 /* Under the lock, if there is one. */
@@ -717,14 +677,13 @@ static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, St
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
     if (UNLIKELY(!entry || node->op.row != call->row || node->op.form != call->form ||
-                 node->op.modes != current_modes(state) || node->op.relaid != c->relays ||
-                 !entry->args || out_tracks(c, call, state)))
+                 node->op.modes != current_modes(state) || node->op.relaid != c->relays || !entry->args ||
+                 out_tracks(c, call, state)))
         return false;
     const int touched = c->trace->inputs.n;
     const bool matches = match(c, call, &node->op, entry);
     if (LIKELY(matches)) *status = check_recorded(c->trace, &node->op);
-    if (LIKELY(matches && *status == ST_OK))
-        *status = advance(c, call, node, call->args, entry->numbers, entry->out);
+    if (LIKELY(matches && *status == ST_OK)) *status = advance(c, call, node, call->args, entry->numbers, entry->out);
     if (LIKELY(matches && *status == ST_OK)) return true;
     untouch(c, touched);
     if (!matches) return false;
@@ -748,8 +707,7 @@ Status capture_op(OpCall *call) {
     if (UNLIKELY(state->emission != NULL)) return emission_call(state->emission, call);
     Capture *const c = capture_current();
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
-    return UNLIKELY(c->symbols != NULL) ? capture_symbolic(c, call)
-                                        : capture_call(c, call, call->args);
+    return UNLIKELY(c->symbols != NULL) ? capture_symbolic(c, call) : capture_call(c, call, call->args);
 }
 
 Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {

@@ -52,13 +52,7 @@ typedef struct StorageSlot {
     uint32_t stamp; /* of the trace that touched it; another one: the slot is free */
 } StorageSlot;
 
-typedef enum TraceState {
-    TRACE_pending,
-    TRACE_compiled,
-    TRACE_interpreted,
-    TRACE_eager,
-    TRACE_failed
-} TraceState;
+typedef enum TraceState { TRACE_pending, TRACE_compiled, TRACE_interpreted, TRACE_eager, TRACE_failed } TraceState;
 
 typedef struct TraceStep {
     const TraceOp *op; /* of a trie node */
@@ -119,7 +113,7 @@ struct Capture {
     bool running;         /* a segment: its user code may not wait for another one's values */
     bool relays;          /* what is recorded has TraceOp.relaid */
     const sn_state *owner;
-    Capture *paused; /* the one around it that waited already when this one was paused */
+    Capture *paused;             /* the one around it that waited already when this one was paused */
     ErrorSlot *failed_elsewhere; /* raised while another thread ran a segment, or NULL */
     const void *frame;           /* of the sn_call that owns it; NULL: not to be judged */
     volatile uint64_t *cookie;   /* in that frame: a number that later frames overwrite */
@@ -132,10 +126,9 @@ struct Capture {
     TrieNode *cursor;
     StorageSlot *map; /* by hash: the storages that the current trace has touched */
     uint32_t map_room, stamp;
-    Symbols *symbols;  /* of a replay function's call; else NULL: numbers are as they are */
-    sn_tensor *wanted; /* the placeholder whose value a break asks for */
-    const char *
-        outside; /* the first thing that the call did beside its segments (an op, a value read), or NULL */
+    Symbols *symbols;    /* of a replay function's call; else NULL: numbers are as they are */
+    sn_tensor *wanted;   /* the placeholder whose value a break asks for */
+    const char *outside; /* the first thing that the call did beside its segments (an op, a value read), or NULL */
     VEC(OutsideOps) outside_ops;
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
     bool eager_checks;   /* of the running function, or of a callee that is being inlined */
@@ -159,7 +152,8 @@ static inline void capture_note_outside(Capture *capture, const char *reason) {
 }
 /* The generator is about to start anew: random ops that are pending keep the old one. */
 Status capture_seed(void);
-/* capture_events.c: about to change leaf's .grad or the generator; hook `id` is now on t. Undone if an op before fails. */
+/* capture_events.c: about to change leaf's .grad or the generator; hook `id` is now on t. Undone if an op before
+ * fails. */
 Status capture_note_grad(sn_tensor *leaf);
 Status capture_note_hook(sn_tensor *t, int64_t id);
 Status capture_note_seed(void);
@@ -228,8 +222,7 @@ Status trace_run_eager(Trace *trace);
  * for. A variant that has them as results is launched in the first one's place, made now if there is none. */
 Status trace_run_late(Trace *trace, const sn_tensor *asked);
 void trace_drop_node(Trace *trace);
-void trace_mark_asked(Trace *trace,
-                      const sn_tensor *t); /* if it is a value of the ended trace: it is needed */
+void trace_mark_asked(Trace *trace, const sn_tensor *t); /* if it is a value of the ended trace: it is needed */
 /* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */
 void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
 
@@ -259,10 +252,9 @@ void variant_bind_floats(const Variant *variant, const Trace *trace, double *flo
 bool trace_op_is_view(const TraceOp *op);
 /* A launch alone: results are what the modes of their ops make them, with the history that a captured backward left
  * them. */
-Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
-                       const double *floats, sn_tensor **outs);
-/* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed.
- */
+Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                       sn_tensor **outs);
+/* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed. */
 Status variant_run(Variant *variant, Trace *trace);
 int variant_output_of(const Variant *variant, int value); /* which output a trace value is, or -1 */
 /* Where trace->variant has run: binds what `variant` gives beyond that, and takes its place on the tape. */
@@ -293,8 +285,8 @@ Status trace_note_views(const Trace *trace, const Variant *variant);
 Status variant_note_views(const Variant *variant, const int64_t *numbers, sn_tensor *const *inputs,
                           sn_tensor *const *outs);
 
-/* An output that is a view, written through its base since, has no history of its own: it is made from that of the base,
- * if that is an output too, when it is first asked for, as in eager. */
+/* An output that is a view, written through its base since, has no history of its own: it is made from that of the
+ * base, if that is an output too, when it is first asked for, as in eager. */
 void variant_note_stale(Variant *variant, int output);
 bool variant_view_is_stale(const Variant *variant, int output);
 
@@ -327,12 +319,10 @@ typedef struct TraceGraph {
     GVal **values; /* by trace value */
     Node **nodes;  /* by op of the trace */
 } TraceGraph;
-/* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length.
- */
+/* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length. */
 static inline bool trace_arg_is_number(const OpRow *row, int i, const Arg *a) {
-    const uint32_t structural = 1u << PT_bool | 1u << PT_bool_opt | 1u << PT_dtype |
-                                1u << PT_dtype_opt | 1u << PT_device_opt | 1u << PT_layout_opt |
-                                1u << PT_memory_format_opt;
+    const uint32_t structural = 1u << PT_bool | 1u << PT_bool_opt | 1u << PT_dtype | 1u << PT_dtype_opt |
+                                1u << PT_device_opt | 1u << PT_layout_opt | 1u << PT_memory_format_opt;
     return (a->kind == ARG_int || a->kind == ARG_float) && !(structural >> row->params[i].type & 1);
 }
 /* What number `number` of the trace is in this op, which has it. */
@@ -353,8 +343,8 @@ bool strided_counts_from_an_input(const Trace *trace);
 /* The input, or the value, whose memory an operand is a view of, by views alone. */
 Operand trace_root(const Trace *trace, Operand at);
 
-/* capture_relayout.c: self is about to change its layout in place. *recorded: it is a result of the current segment and the
- * view that it becomes is to be recorded; else self is made, and the view is not to be captured. */
+/* capture_relayout.c: self is about to change its layout in place. *recorded: it is a result of the current segment and
+ * the view that it becomes is to be recorded; else self is made, and the view is not to be captured. */
 Status capture_relayout(sn_tensor *self, bool *recorded);
 /* Around the recording of that view: whether it counts as a write (that of detach_ doesn't). */
 void capture_relays(bool on);
@@ -367,7 +357,6 @@ void capture_relaid(sn_tensor *self);
 bool number_is_special(bool is_float, int64_t bits);
 /* Static for the first trace of an end (or symbolic sizes throughout with SN_DYNAMIC_ALWAYS), else what differs from
  * `older` becomes symbols and runtime numbers. */
-Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena,
-                     SymPlan *out);
+Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena, SymPlan *out);
 
 #endif

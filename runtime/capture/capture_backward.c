@@ -24,8 +24,7 @@ static Status own_gradient(const sn_tensor *leaf, sn_tensor **outs, int i) {
 Status gradients_run(const Arg *args, sn_tensor **outs) {
     sn_tensor *roots[MAX_LEAVES], *grads[MAX_LEAVES], *xs[MAX_LEAVES];
     const Arg *const r = &args[0], *const g = &args[1], *const x = &args[2];
-    if (r->n > MAX_LEAVES || x->n > MAX_LEAVES)
-        return error_raise(ST_UNSUPPORTED, "sn::gradients: too many tensors");
+    if (r->n > MAX_LEAVES || x->n > MAX_LEAVES) return error_raise(ST_UNSUPPORTED, "sn::gradients: too many tensors");
     for (int i = 0; i < r->n; i++) {
         roots[i] = tensor_of(r->vals[i]);
         grads[i] = i < g->n && g->kind == ARG_tensors ? tensor_of(g->vals[i]) : NULL;
@@ -52,8 +51,7 @@ bool trace_op_is_view(const TraceOp *op) {
 static bool starts(const TapeRun *run, int i) {
     const Meta *const root = run->roots[i]->base.meta;
     const sn_tensor *const grad = run->grads ? run->grads[i] : NULL;
-    return grad ? meta_same_sizes(grad->base.meta, root) && grad->base.meta->dtype == root->dtype
-                : root->numel == 1;
+    return grad ? meta_same_sizes(grad->base.meta, root) && grad->base.meta->dtype == root->dtype : root->numel == 1;
 }
 
 /* Leaves that the roots reach through the pending ops, in the order of the trace's inputs. False:
@@ -112,8 +110,7 @@ static Status record(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) 
     state->grad_mode = SN_GRAD_OFF;
     for (int i = 0; i < run->n_roots; i++) {
         roots[i] = &run->roots[i]->base;
-        grads[i] = run->grads && run->grads[i] ? &run->grads[i]->base
-                                               : E(eager_builder(), ones_like, V(roots[i]));
+        grads[i] = run->grads && run->grads[i] ? &run->grads[i]->base : E(eager_builder(), ones_like, V(roots[i]));
     }
     state->grad_mode = mode;
     if (error_pending()) return error_pending();
@@ -172,9 +169,7 @@ static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
     int n = 0;
     *status = make_grads(c, run);
     if (*status != ST_OK) return true;
-    if (run->xs || run->flags & (TAPE_create | TAPE_retain) ||
-        !pending_leaves(c->trace, run, leaves, &n))
-        return false;
+    if (run->xs || run->flags & (TAPE_create | TAPE_retain) || !pending_leaves(c->trace, run, leaves, &n)) return false;
     *status = record(c, run, leaves, n);
     return true;
 }
@@ -184,8 +179,7 @@ static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
 static const char *break_reason(const TapeRun *run) {
     if (run->flags & TAPE_create) return "a backward that makes a graph of its own";
     if (run->flags & TAPE_retain) return "a backward that retains the graph";
-    return run->xs ? "gradients that are returned"
-                   : "a backward that reaches outside of the segment";
+    return run->xs ? "gradients that are returned" : "a backward that reaches outside of the segment";
 }
 
 /* tape_capture_run: takes a backward over while this thread captures; what it cannot record runs as

@@ -5,8 +5,8 @@
  *   return y                        the segment runs; op 0 fails: w has its gradient again
  *
  * In eager nothing after a failed op has an effect. So each event is noted with the number of ops before it; when a
- * segment ends with an error, those behind the op that failed are undone, newest first, and those before it stay. Events
- * that are rare and concern the ops that follow end the segment instead (capture_before_event). */
+ * segment ends with an error, those behind the op that failed are undone, newest first, and those before it stay.
+ * Events that are rare and concern the ops that follow end the segment instead (capture_before_event). */
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/capture.h"
 
@@ -32,10 +32,10 @@ Status capture_note_grad(sn_tensor *leaf) {
     sn_tensor *const before = tape_grad(leaf);
     /* A value of the segment is held by it already, and would be made if anybody else held it. */
     const bool own = before && before->placeholder && before->placeholder->trace == c->trace;
-    /* Only for the case that memory runs out, none is held: an old gradient goes at once, as in eager [semantics G5]. */
+    /* Only for the case that memory runs out, none is held: an old gradient goes at once, as in eager [semantics
+     * G5]. */
     if (before && !own && !c->trace->fallible && !c->trace->ordered) return ST_OK;
-    TRY(note(c,
-             (TraceEvent){.kind = EVENT_grad, .tensor = leaf, .before = before, .borrowed = own}));
+    TRY(note(c, (TraceEvent){.kind = EVENT_grad, .tensor = leaf, .before = before, .borrowed = own}));
     tensor_retain(leaf);
     if (before && !own) tensor_retain(before);
     return ST_OK;
@@ -52,10 +52,7 @@ Status capture_note_hook(sn_tensor *t, int64_t id) {
 Status capture_note_seed(void) {
     Capture *const c = undecided();
     const sn_state *const state = state_get();
-    return c ? note(c, (TraceEvent){.kind = EVENT_seed,
-                                    .seed = state->seed,
-                                    .sequence = state->sequence})
-             : ST_OK;
+    return c ? note(c, (TraceEvent){.kind = EVENT_seed, .seed = state->seed, .sequence = state->sequence}) : ST_OK;
 }
 
 Status capture_before_event(const char *what) {

@@ -65,8 +65,7 @@ static bool is_float(const sn_tensor *t) { return t && dtype_is_float(t->base.me
 static void visit_results(Reach *r, const TraceOp *op, int at) {
     for (int i = 0; i < op->n_outs; i++) {
         const int value = op->first_value + i;
-        r->base[value] =
-            is_tape_view(r->trace, op, i) ? r->base[place_of(r, op->operands[0])] : value;
+        r->base[value] = is_tape_view(r->trace, op, i) ? r->base[place_of(r, op->operands[0])] : value;
         r->tracked[value] = r->recorded[at] && is_float(r->trace->values.at[value]);
         r->made[value] = at + 1;
     }
@@ -74,15 +73,13 @@ static void visit_results(Reach *r, const TraceOp *op, int at) {
 
 static bool visit(Reach *r, int at) {
     const TraceOp *const op = r->trace->ops.at[at].op;
-    bool *const flows = r->flows[at] =
-        ARENA_ARRAY(r->trace->capture->arena, bool, op->n_operands + 1);
+    bool *const flows = r->flows[at] = ARENA_ARRAY(r->trace->capture->arena, bool, op->n_operands + 1);
     if (!flows) return false;
     for (int i = 0; i < op->n_operands; i++)
         flows[i] = op->operands[i] != OPERAND_ABSENT && has_history(r, op->operands[i]);
     r->recorded[at] = is_recorded(op, flows);
     visit_results(r, op, at);
-    if (op->form == FORM_inplace && r->recorded[at])
-        r->written[r->base[place_of(r, op->operands[0])]] = at + 1;
+    if (op->form == FORM_inplace && r->recorded[at]) r->written[r->base[place_of(r, op->operands[0])]] = at + 1;
     return true;
 }
 
@@ -117,9 +114,7 @@ Reach *reach_new(const Trace *trace, int n_ops) {
                  .recorded = ARENA_ARRAY(arena, bool, n_ops + 1),
                  .flows = ARENA_ARRAY(arena, bool *, n_ops + 1),
                  .reached = ARENA_ARRAY(arena, bool, n)};
-    if (!r->base || !r->tracked || !r->made || !r->written || !r->recorded || !r->flows ||
-        !r->reached)
-        return NULL;
+    if (!r->base || !r->tracked || !r->made || !r->written || !r->recorded || !r->flows || !r->reached) return NULL;
     visit_inputs(r);
     for (int o = 0; o < n_ops; o++)
         if (!visit(r, o)) return NULL;
@@ -134,9 +129,7 @@ bool reach_root(Reach *r, Operand root) {
     return true;
 }
 
-bool reach_has(const Reach *r, Operand o) {
-    return has_history(r, o) && r->reached[r->base[place_of(r, o)]];
-}
+bool reach_has(const Reach *r, Operand o) { return has_history(r, o) && r->reached[r->base[place_of(r, o)]]; }
 
 static bool result_reached(const Reach *r, const TraceOp *op, int i) {
     return r->reached[r->base[op->first_value + i]];
@@ -161,8 +154,7 @@ static void reach_operands(Reach *r, const TraceOp *op, const bool *flows) {
         const Arg *const a = &op->args[i];
         const int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor;
         for (int k = 0; k < n; k++, at++)
-            if (flows[at] && deriv_reaches(op->row, i))
-                r->reached[r->base[place_of(r, op->operands[at])]] = true;
+            if (flows[at] && deriv_reaches(op->row, i)) r->reached[r->base[place_of(r, op->operands[at])]] = true;
     }
 }
 

@@ -9,8 +9,7 @@
 static bool tracks_anything(const Trace *trace) {
     if (trace->tracked_writes || trace->gradients) return true;
     for (int v = 0; v < trace->values.n; v++) {
-        const struct Placeholder *const p =
-            trace->values.at[v] ? trace->values.at[v]->placeholder : NULL;
+        const struct Placeholder *const p = trace->values.at[v] ? trace->values.at[v]->placeholder : NULL;
         if (p && p->tracks) return true;
     }
     return false;
@@ -19,8 +18,7 @@ static bool tracks_anything(const Trace *trace) {
 static const char *refusal(const Capture *c, const sn_tensor *self) {
     const struct Placeholder *const p = self->placeholder;
     if (!p || p->trace != c->trace) return "the layout of an older tensor changes in place";
-    return tracks_anything(c->trace) ? "a layout changes in place among ops that have gradients"
-                                     : NULL;
+    return tracks_anything(c->trace) ? "a layout changes in place among ops that have gradients" : NULL;
 }
 
 static Status break_for(Capture *c, sn_tensor *self, const char *reason) {

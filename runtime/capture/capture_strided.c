@@ -51,8 +51,7 @@ static bool is_sane(const Arg *size, const Arg *stride, int64_t *span) {
 
 const char *strided_refusal(const Trace *trace, const OpCall *call) {
     const sn_tensor *const self = tensor_of(call->args[0].val);
-    const Arg *const size = &call->args[1], *const stride = &call->args[2],
-                     *const offset = &call->args[3];
+    const Arg *const size = &call->args[1], *const stride = &call->args[2], *const offset = &call->args[3];
     Root root;
     if (!self || !root_of(trace, self, &root)) return "as_strided of what may be a view";
     if (!root.whole && (offset->kind == ARG_none || capture_requires_grad((sn_tensor *)self)))
@@ -60,8 +59,8 @@ const char *strided_refusal(const Trace *trace, const OpCall *call) {
     int64_t span, whole;
     if (!is_sane(size, stride, &span)) return "as_strided of no valid layout";
     const int64_t at = offset->kind == ARG_none ? root.offset : offset->i;
-    if (!meta_span(root.meta->sizes, root.meta->strides, root.meta->rank, &whole) ||
-        whole != root.meta->numel || at < root.offset || at - root.offset > whole - span)
+    if (!meta_span(root.meta->sizes, root.meta->strides, root.meta->rank, &whole) || whole != root.meta->numel ||
+        at < root.offset || at - root.offset > whole - span)
         return "as_strided reaches beyond its argument";
     return NULL;
 }

@@ -1,15 +1,16 @@
 /* capture_thread.c: a placeholder that another thread touches [semantics C13].
  *
  * A capture belongs to the thread that runs the body. Its lock is held while an op is recorded or a segment runs, never
- * while user code does, so that a body may wait for a thread that asks for a pending value: that thread runs the pending
- * ops in the owner's place, all eagerly, and goes on with a tensor like any other; the owner finds its segment ended.
+ * while user code does, so that a body may wait for a thread that asks for a pending value: that thread runs the
+ * pending ops in the owner's place, all eagerly, and goes on with a tensor like any other; the owner finds its segment
+ * ended.
  *
  *   owner    [record] body [record] body ........ waits ........ body [record]
  *   other                                [touch: lock, run, bind, unlock]
  *
  * Order of locks: `touching`, then one capture's lock, then a function's. A thread that holds a capture's lock asks for
- * no other one: the dispatcher makes foreign arguments before a key runs, and what user code asks for from within a running
- * segment is an error. A call ends under `touching`, for placeholders live in its arena. */
+ * no other one: the dispatcher makes foreign arguments before a key runs, and what user code asks for from within a
+ * running segment is an error. A call ends under `touching`, for placeholders live in its arena. */
 #include <pthread.h>
 
 #include "runtime/base/error.h"
@@ -87,8 +88,7 @@ static Status flush_locked(Capture *c, sn_tensor *t) {
     if (!p) return ST_OK; /* made while this thread waited */
     /* It failed meanwhile: its ops do not run again. */
     TRY(tensor_valid(t, "a value of another thread's call"));
-    if (c->running)
-        return error_raise(ST_STATE, "a tensor whose value its own thread is computing right now");
+    if (c->running) return error_raise(ST_STATE, "a tensor whose value its own thread is computing right now");
     sn_state *const state = state_get();
     Capture *const own = capture_suspend();
     state->held = c;

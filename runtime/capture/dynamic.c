@@ -66,8 +66,7 @@ static int64_t known_symbol(const Dynamic *d, Example of) {
 static int64_t symbol_for(Dynamic *d, Example of, SymBinding binding) {
     const int64_t known = known_symbol(d, of);
     if (known) return known;
-    const int64_t symbol =
-        sym_free(d->plan->env, of.now, lower_bound(of.before, of.now, binding.kind));
+    const int64_t symbol = sym_free(d->plan->env, of.now, lower_bound(of.before, of.now, binding.kind));
     VEC_PUSH(d->arena, &d->known, ((Known){of, symbol}));
     VEC_PUSH(d->arena, &d->plan->bindings, binding);
     return symbol;
@@ -79,8 +78,7 @@ static const Meta *before_meta(const Dynamic *d, int input) {
 
 /* 0 and 1 stay plain: rules branch on them [semantics C5]. */
 static int64_t plan_size(Dynamic *d, int input, int dim) {
-    const int64_t now = d->trace->inputs.at[input].meta->sizes[dim],
-                  before = before_meta(d, input)->sizes[dim],
+    const int64_t now = d->trace->inputs.at[input].meta->sizes[dim], before = before_meta(d, input)->sizes[dim],
                   older = d->older ? d->older->inputs[input].meta->sizes[dim] : before;
     const bool varies = d->always || before != now || sym_is(older);
     if (!varies || now < 2 || before < 2) return now;
@@ -107,11 +105,8 @@ static int64_t product_for(const Dynamic *d, Example of) {
     for (int i = 0; i < d->known.n; i++)
         for (int k = i; k < d->known.n && !found; k++) {
             const Example p = d->known.at[i].at, q = d->known.at[k].at;
-            const Example product = {times(p.before, q.before), times(p.now, q.now),
-                                     times(p.made_up, q.made_up)};
-            found =
-                scaled_symbol(d, of, product,
-                              sym_mul(d->plan->env, d->known.at[i].symbol, d->known.at[k].symbol));
+            const Example product = {times(p.before, q.before), times(p.now, q.now), times(p.made_up, q.made_up)};
+            found = scaled_symbol(d, of, product, sym_mul(d->plan->env, d->known.at[i].symbol, d->known.at[k].symbol));
         }
     return found;
 }
@@ -121,8 +116,7 @@ static int64_t quotient_for(const Dynamic *d, Example of) {
     for (int i = 0; i < d->known.n && !d->always && of.before > 0 && of.now > 0; i++) {
         const Example p = d->known.at[i].at;
         const int64_t by = p.now / of.now;
-        if (by > 1 && p.now == times(by, of.now) && p.before == times(by, of.before) &&
-            p.made_up / by == of.made_up)
+        if (by > 1 && p.now == times(by, of.now) && p.before == times(by, of.before) && p.made_up / by == of.made_up)
             return sym_div(d->plan->env, d->known.at[i].symbol, by);
     }
     return 0;
@@ -146,8 +140,7 @@ static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t 
     }
     for (int i = 0; i < now->rank; i++) {
         strides[i] = now->strides[i];
-        const int64_t older =
-            d->older ? d->older->inputs[input].meta->strides[i] : before->strides[i];
+        const int64_t older = d->older ? d->older->inputs[input].meta->strides[i] : before->strides[i];
         if (now->strides[i] == before->strides[i] && !sym_is(older)) continue;
         const Example of = example(d, before->strides[i], now->strides[i], older);
         const int64_t product = product_for(d, of);
@@ -164,8 +157,7 @@ static Status plan_input(Dynamic *d, int input) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int i = 0; i < now->rank; i++) sizes[i] = plan_size(d, input, i);
     TRY(plan_strides(d, input, sizes, strides));
-    Meta *const meta =
-        meta_new(d->arena, d->plan->env, now->dtype, now->device, sizes, strides, now->rank);
+    Meta *const meta = meta_new(d->arena, d->plan->env, now->dtype, now->device, sizes, strides, now->rank);
     if (!meta) return ST_MEMORY;
     meta->wrapped = now->wrapped;
     d->plan->metas[input] = meta;
@@ -198,13 +190,11 @@ bool number_is_special(bool is_float, int64_t bits) {
 /* Numbers ------------------------------------------------------------------------------------- */
 
 static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
-    const bool varied =
-        d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
+    const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
     if (!d->always && before == now && !varied) return;
     const Example of = example(d, before, now, d->older ? d->older->numbers[k] : before);
     int64_t symbolic = product_for(d, of);
-    if (d->always && (now < 2 || !symbolic))
-        return; /* one example: only what equals a size follows it */
+    if (d->always && (now < 2 || !symbolic)) return; /* one example: only what equals a size follows it */
     if (!symbolic) symbolic = quotient_for(d, of);
     if (!symbolic) symbolic = shifted_for(d, of);
     d->plan->number_rules[k] = NUMBER_expr;
@@ -216,8 +206,7 @@ static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
 }
 
 static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
-    const bool varied =
-        d->older && d->older->number_rules && d->older->number_rules[k] == NUMBER_runtime_float;
+    const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] == NUMBER_runtime_float;
     if (d->always || (before == now && !varied)) return;
     d->plan->number_rules[k] = NUMBER_runtime_float;
     d->plan->numbers[k] = d->plan->n_runtime_floats++;
@@ -239,8 +228,7 @@ static void plan_number(Dynamic *d, const TraceOp *op, int k) {
 static void plan_numbers(Dynamic *d) {
     for (int o = 0; o < d->trace->ops.n; o++) {
         const TraceOp *const op = d->trace->ops.at[o].op;
-        for (int k = op->first_number; k < op->first_number + op->n_numbers; k++)
-            plan_number(d, op, k);
+        for (int k = op->first_number; k < op->first_number + op->n_numbers; k++) plan_number(d, op, k);
     }
 }
 
@@ -256,20 +244,16 @@ static bool has_floats_list(const Trace *trace) {
     return false;
 }
 
-Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena,
-                     SymPlan *out) {
+Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena, SymPlan *out) {
     const sn_dynamic mode = fn->options.dynamic;
-    *out = (SymPlan){
-        .env = sym_env_new(arena),
-        .metas = ARENA_ARRAY(arena, const Meta *, trace->inputs.n),
-        .numbers = arena_copy(arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n),
-        .number_rules = arena_alloc(arena, (size_t)trace->numbers.n),
-        .number_guarded = ARENA_ARRAY(arena, bool, trace->numbers.n)};
-    if (!out->env || !out->metas || !out->numbers || !out->number_rules || !out->number_guarded)
-        return ST_MEMORY;
+    *out = (SymPlan){.env = sym_env_new(arena),
+                     .metas = ARENA_ARRAY(arena, const Meta *, trace->inputs.n),
+                     .numbers = arena_copy(arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n),
+                     .number_rules = arena_alloc(arena, (size_t)trace->numbers.n),
+                     .number_guarded = ARENA_ARRAY(arena, bool, trace->numbers.n)};
+    if (!out->env || !out->metas || !out->numbers || !out->number_rules || !out->number_guarded) return ST_MEMORY;
     const bool always = mode == SN_DYNAMIC_ALWAYS && !older;
-    if (mode == SN_DYNAMIC_NEVER || (!older && !always) || has_floats_list(trace))
-        return plan_static(trace, out);
+    if (mode == SN_DYNAMIC_NEVER || (!older && !always) || has_floats_list(trace)) return plan_static(trace, out);
     out->dynamic = true;
     Dynamic d = {.trace = trace, .older = older, .always = always, .arena = arena, .plan = out};
     TRY(make_up(&d));

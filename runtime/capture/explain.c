@@ -89,18 +89,15 @@ static void step_text(const Plan *plan, const Step *step, Text *text) {
         const OpRow *const row = plan_step_op(plan, step, i);
         text_printf(text, "%s%s", i ? ", " : "", row ? row->name : "?");
     }
-    text_printf(text, "%s%lld bytes\n", step->n_ops ? "; " : "a copy; ",
-                (long long)plan_step_bytes(plan, step));
+    text_printf(text, "%s%lld bytes\n", step->n_ops ? "; " : "a copy; ", (long long)plan_step_bytes(plan, step));
 }
 
 static void plan_text(const Variant *v, int part, Text *text) {
     const Plan *const plan = v->info.plans[part];
-    text_printf(text, "  kernels of %s:\n",
-                v->info.n_plans < 2 ? "the graph" : plan_part_name(v, part));
+    text_printf(text, "  kernels of %s:\n", v->info.n_plans < 2 ? "the graph" : plan_part_name(v, part));
     for (int i = 0; i < plan->steps.n; i++) step_text(plan, &plan->steps.at[i], text);
-    text_printf(text, "    %lld bytes moved, %lld saved by fusion, arena %lld\n",
-                (long long)plan_moved_bytes(plan), (long long)plan->saved_bytes,
-                (long long)sym_hint(plan->graph->env, plan->arena_bytes));
+    text_printf(text, "    %lld bytes moved, %lld saved by fusion, arena %lld\n", (long long)plan_moved_bytes(plan),
+                (long long)plan->saved_bytes, (long long)sym_hint(plan->graph->env, plan->arena_bytes));
 }
 
 static void saved_text(const Variant *v, Text *text) {
@@ -108,11 +105,9 @@ static void saved_text(const Variant *v, Text *text) {
     int n = 0;
     int64_t all = 0;
     for (; training_saved_at(v, n, &saved); n++) {
-        const int64_t bytes =
-            sym_hint(saved.env, saved.meta->numel) * dtype_bytes(saved.meta->dtype);
+        const int64_t bytes = sym_hint(saved.env, saved.meta->numel) * dtype_bytes(saved.meta->dtype);
         if (!n) text_puts(text, "  saved for backward:\n");
-        text_printf(text, "    %s%s ", saved.name ? "%" : "result of ",
-                    saved.name ? saved.name : saved.op->name);
+        text_printf(text, "    %s%s ", saved.name ? "%" : "result of ", saved.name ? saved.name : saved.op->name);
         meta_print(saved.env, text, saved.meta);
         text_printf(text, ", %lld bytes\n", (long long)bytes);
         all += bytes;
@@ -121,36 +116,32 @@ static void saved_text(const Variant *v, Text *text) {
     int kernels;
     const int keys = training_keys(v, &kernels);
     if (keys)
-        text_printf(text, "  backward compiled for %d other key%s: %d kernel%s\n", keys,
-                    plural(keys), kernels, plural(kernels));
+        text_printf(text, "  backward compiled for %d other key%s: %d kernel%s\n", keys, plural(keys), kernels,
+                    plural(kernels));
     const char *why;
     for (int i = 0; (why = training_keys_refused(v, i, &n)); i++)
-        text_printf(text, "  backward runs as eager's nodes for %d other key%s: %s\n", n, plural(n),
-                    why);
+        text_printf(text, "  backward runs as eager's nodes for %d other key%s: %s\n", n, plural(n), why);
 }
 
 static void times_text(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
-    text_printf(text, "  ms: trace %.3f, passes %.3f, lower %.3f (", ms(v->trace_ns),
-                ms(info->passes_ns), ms(info->lower_ns));
+    text_printf(text, "  ms: trace %.3f, passes %.3f, lower %.3f (", ms(v->trace_ns), ms(info->passes_ns),
+                ms(info->lower_ns));
     for (int i = 0; i < info->n_pass_times; i++)
-        text_printf(text, "%s%s %.3f", i ? ", " : "", info->pass_times[i].name,
-                    ms(info->pass_times[i].ns));
-    text_printf(text, "), codegen %.3f (build %.3f, optimise %.3f, emit %.3f), load %.3f\n",
-                ms(info->codegen_ns), ms(info->build_ns), ms(info->optimise_ns), ms(info->emit_ns),
-                ms(info->load_ns));
-    text_printf(text, "  %d loop nest%s: %d generated, %d had code already\n", info->nests,
-                plural(info->nests), info->generated, info->reused);
+        text_printf(text, "%s%s %.3f", i ? ", " : "", info->pass_times[i].name, ms(info->pass_times[i].ns));
+    text_printf(text, "), codegen %.3f (build %.3f, optimise %.3f, emit %.3f), load %.3f\n", ms(info->codegen_ns),
+                ms(info->build_ns), ms(info->optimise_ns), ms(info->emit_ns), ms(info->load_ns));
+    text_printf(text, "  %d loop nest%s: %d generated, %d had code already\n", info->nests, plural(info->nests),
+                info->generated, info->reused);
 }
 
 static void graph_text(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
-    text_printf(text, "graph %d: %d op%s, %d kernel%s%s%s, hit %lld time%s\n", v->id, v->n_ops,
-                plural(v->n_ops), info->kernels, plural(info->kernels),
-                v->dynamic ? ", symbolic sizes" : "", info->interpreted ? ", interpreted" : "",
-                (long long)atomic_load(&v->hits), plural(atomic_load(&v->hits)));
-    if (info->interpreted)
-        text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
+    text_printf(text, "graph %d: %d op%s, %d kernel%s%s%s, hit %lld time%s\n", v->id, v->n_ops, plural(v->n_ops),
+                info->kernels, plural(info->kernels), v->dynamic ? ", symbolic sizes" : "",
+                info->interpreted ? ", interpreted" : "", (long long)atomic_load(&v->hits),
+                plural(atomic_load(&v->hits)));
+    if (info->interpreted) text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
     for (int i = 0; i < info->n_plans; i++) plan_text(v, i, text);
     saved_text(v, text);
     times_text(v, text);
@@ -166,9 +157,8 @@ static void graph_text(const Variant *v, Text *text) {
 
 static void fallbacks_text(const sn_function *fn, Text *text) {
     for (int i = 0; i < fn->fallbacks.n; i++)
-        text_printf(text, "not from a compiled call sequence: %lld op%s: %s\n",
-                    (long long)fn->fallbacks.at[i].ops, plural(fn->fallbacks.at[i].ops),
-                    fn->fallbacks.at[i].reason);
+        text_printf(text, "not from a compiled call sequence: %lld op%s: %s\n", (long long)fn->fallbacks.at[i].ops,
+                    plural(fn->fallbacks.at[i].ops), fn->fallbacks.at[i].reason);
 }
 
 static void breaks_text(const sn_function *fn, Text *text) {
@@ -178,11 +168,9 @@ static void breaks_text(const sn_function *fn, Text *text) {
         text_printf(text, "break at %s: %s (%lld time%s)\n", where, fn->breaks.at[i].reason,
                     (long long)fn->breaks.at[i].count, plural(fn->breaks.at[i].count));
     }
-    for (int i = 0; i < fn->recompiles.n; i++)
-        text_printf(text, "recompile: %s\n", fn->recompiles.at[i].text);
+    for (int i = 0; i < fn->recompiles.n; i++) text_printf(text, "recompile: %s\n", fn->recompiles.at[i].text);
     for (int i = 0; i < fn->failures.n; i++)
-        text_printf(text, "not compiled: %s: %s\n", bail_name(fn->failures.at[i].code),
-                    fn->failures.at[i].text);
+        text_printf(text, "not compiled: %s: %s\n", bail_name(fn->failures.at[i].code), fn->failures.at[i].text);
     if (fn->limit_hits)
         text_printf(text, "recompile limit: %lld call%s ran eagerly\n", (long long)fn->limit_hits,
                     plural(fn->limit_hits));
@@ -196,10 +184,9 @@ void explain_text(sn_function *fn, Text *text) {
                 "%s: %lld call%s, %d graph%s, %lld compile%s, %lld recompile%s, %lld break%s, "
                 "compiled share %.4f\n"
                 "ops after the first call: %lld compiled, %lld interpreted, %lld eager\n",
-                fn->name, (long long)s->calls, plural(s->calls), fn->variants.n,
-                plural(fn->variants.n), (long long)s->compiles, plural(s->compiles),
-                (long long)s->recompiles, plural(s->recompiles), (long long)s->breaks,
-                plural(s->breaks), explain_share(s), (long long)s->ops_generated,
+                fn->name, (long long)s->calls, plural(s->calls), fn->variants.n, plural(fn->variants.n),
+                (long long)s->compiles, plural(s->compiles), (long long)s->recompiles, plural(s->recompiles),
+                (long long)s->breaks, plural(s->breaks), explain_share(s), (long long)s->ops_generated,
                 (long long)s->ops_interpreted, (long long)s->ops_eager);
     fallbacks_text(fn, text);
     breaks_text(fn, text);
@@ -231,10 +218,9 @@ static Status dump_one(const Variant *v, const char *stage, Text *text) {
 
 static Status unknown_stage(const char *stage) {
     Text list = {0};
-    for (int i = 0; explain_stage_name(i); i++)
-        text_printf(&list, "%s%s", i ? ", " : "", explain_stage_name(i));
-    const Status status = error_raise(ST_ARGUMENT, "sn_dump: stage '%s' is unknown; stages: %s",
-                                      stage, text_str(&list));
+    for (int i = 0; explain_stage_name(i); i++) text_printf(&list, "%s%s", i ? ", " : "", explain_stage_name(i));
+    const Status status =
+        error_raise(ST_ARGUMENT, "sn_dump: stage '%s' is unknown; stages: %s", stage, text_str(&list));
     text_free(&list);
     return status;
 }
@@ -245,8 +231,7 @@ Status explain_dump(sn_function *fn, const char *stage, Text *text) {
     if (!known) return unknown_stage(stage);
     Status status = ST_OK;
     pthread_mutex_lock(&fn->lock);
-    for (int i = 0; i < fn->variants.n && status == ST_OK; i++)
-        status = dump_one(fn->variants.at[i], stage, text);
+    for (int i = 0; i < fn->variants.n && status == ST_OK; i++) status = dump_one(fn->variants.at[i], stage, text);
     pthread_mutex_unlock(&fn->lock);
     return status;
 }

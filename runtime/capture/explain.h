@@ -17,7 +17,7 @@ int64_t plan_moved_bytes(const Plan *plan);
 const char *plan_step_name(const Step *step);
 const OpRow *plan_step_op(const Plan *plan, const Step *step, int i); /* i < step->n_ops */
 const char *plan_part_name(const Variant *v, int i);                  /* graph, forward, backward */
-int64_t variant_arena_bytes(const Variant *v); /* the most that one launch takes, by the hints */
+int64_t variant_arena_bytes(const Variant *v);                        /* the most that one launch takes, by the hints */
 
 /* ops run from compiled call sequences over all ops, the first call left out [semantics C14]; 0
  * before. */

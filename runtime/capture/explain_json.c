@@ -16,9 +16,7 @@ static void put_number(Text *text, const char *key, int64_t value) {
     text_printf(text, ", \"%s\": %lld", key, (long long)value);
 }
 
-static void put_ms(Text *text, const char *key, int64_t ns) {
-    text_printf(text, ", \"%s\": %.4f", key, ms(ns));
-}
+static void put_ms(Text *text, const char *key, int64_t ns) { text_printf(text, ", \"%s\": %.4f", key, ms(ns)); }
 
 /* A text's lines as a list of strings. */
 static void put_lines(Text *text, const char *lines) {
@@ -78,8 +76,7 @@ static void saved_json(const Variant *v, Text *text) {
         put_key(text, saved.name ? "input" : "op", saved.name ? saved.name : saved.op->name);
         text_puts(text, ", ");
         put_key(text, "type", text_str(&type));
-        put_number(text, "bytes",
-                   sym_hint(saved.env, saved.meta->numel) * dtype_bytes(saved.meta->dtype));
+        put_number(text, "bytes", sym_hint(saved.env, saved.meta->numel) * dtype_bytes(saved.meta->dtype));
         text_puts(text, "}");
         text_free(&type);
     }
@@ -108,10 +105,8 @@ static void times_json(const Variant *v, Text *text) {
 
 static void graph_json(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
-    text_printf(text,
-                "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s",
-                v->id, v->n_ops, info->kernels, v->dynamic ? "true" : "false",
-                info->interpreted ? "true" : "false");
+    text_printf(text, "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s", v->id,
+                v->n_ops, info->kernels, v->dynamic ? "true" : "false", info->interpreted ? "true" : "false");
     put_number(text, "hits", atomic_load(&v->hits));
     put_number(text, "nests", info->nests);
     put_number(text, "generated", info->generated);

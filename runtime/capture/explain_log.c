@@ -31,11 +31,10 @@ static void log_fusion(const sn_function *fn, const Variant *v) {
             }
             text_puts(&text, "\n");
         }
-        text_printf(&text, "%s: %d kernels, %lld bytes moved, %lld saved\n", plan_part_name(v, i),
-                    plan->steps.n, (long long)plan_moved_bytes(plan), (long long)plan->saved_bytes);
+        text_printf(&text, "%s: %d kernels, %lld bytes moved, %lld saved\n", plan_part_name(v, i), plan->steps.n,
+                    (long long)plan_moved_bytes(plan), (long long)plan->saved_bytes);
     }
-    if (v->info.refusals && *v->info.refusals)
-        text_printf(&text, "not fused:\n%s", v->info.refusals);
+    if (v->info.refusals && *v->info.refusals) text_printf(&text, "not fused:\n%s", v->info.refusals);
     log_text(LOG_fusion, fn, v, &text);
 }
 

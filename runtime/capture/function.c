@@ -77,8 +77,7 @@ void function_note_break(sn_function *fn, const char *reason, const void *site) 
         }
     }
     fn->stats.breaks++;
-    VEC_PUSH(fn->arena, &fn->breaks,
-             ((BreakRow){.reason = mem_strdup(reason), .site = site, .count = 1}));
+    VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = mem_strdup(reason), .site = site, .count = 1}));
 done:
     pthread_mutex_unlock(&fn->lock);
 }
@@ -86,16 +85,14 @@ done:
 void function_note_recompile(sn_function *fn, const char *text) {
     LOG(recompiles, INFO, "%s: %s", fn->name, text);
     pthread_mutex_lock(&fn->lock);
-    if (fn->recompiles.n < 256)
-        VEC_PUSH(fn->arena, &fn->recompiles, ((RecompileRow){.text = mem_strdup(text)}));
+    if (fn->recompiles.n < 256) VEC_PUSH(fn->arena, &fn->recompiles, ((RecompileRow){.text = mem_strdup(text)}));
     pthread_mutex_unlock(&fn->lock);
 }
 
 void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text) {
     LOG(compile, WARNING, "%s: a segment runs eagerly: %s: %s", fn->name, bail_name(code), text);
     pthread_mutex_lock(&fn->lock);
-    VEC_PUSH(fn->arena, &fn->failures,
-             ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
+    VEC_PUSH(fn->arena, &fn->failures, ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
     end->failure = arena_strdup(fn->arena, text);
     pthread_mutex_unlock(&fn->lock);
 }
@@ -109,8 +106,7 @@ const char *function_note_limit(sn_function *fn, bool failed) {
     pthread_mutex_unlock(&fn->lock);
     if (say)
         LOG(recompiles, WARNING, "%s: %d %s; further cases run eagerly", fn->name,
-            full ? (int)setting_number(SET_accumulated_recompile_limit)
-                 : function_recompile_limit(fn),
+            full ? (int)setting_number(SET_accumulated_recompile_limit) : function_recompile_limit(fn),
             full ? "compiled segments: the accumulated recompile limit"
                  : "variants of one segment: the recompile limit");
     return failed ? "its segment could not be compiled"
@@ -130,8 +126,7 @@ bool function_is_full(const sn_function *fn) {
 
 /* A call -------------------------------------------------------------------------------------- */
 
-static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out,
-                       Capture *capture) {
+static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, Capture *capture) {
     sn_frame frame = {.what = fn->name,
                       .closure = fn->closure,
                       .in = in,
@@ -169,9 +164,7 @@ static void flush_after_error(Capture *c) {
     if (capture_flush(c, NULL, NULL) == ST_OK) *slot = kept;
 }
 
-static const char *reason_of(const Trace *trace) {
-    return trace->reason ? trace->reason : "an error ended the call";
-}
+static const char *reason_of(const Trace *trace) { return trace->reason ? trace->reason : "an error ended the call"; }
 
 static void count_fallback(sn_function *fn, const char *reason, int64_t ops) {
     for (int i = 0; i < fn->fallbacks.n; i++)
@@ -274,9 +267,8 @@ static void release_values(Capture *c) {
         for (int v = 0; v < trace->values.n; v++) {
             sn_tensor *const t = trace->values.at[v];
             if (!t) continue;
-            atomic_store_explicit(
-                &t->placeholder, NULL,
-                memory_order_relaxed); /* unmade and held by nobody who may ask: the arena goes */
+            atomic_store_explicit(&t->placeholder, NULL,
+                                  memory_order_relaxed); /* unmade and held by nobody who may ask: the arena goes */
             tensor_release(t);
         }
         for (int k = 0; k < trace->inputs.n; k++) tensor_release(trace->inputs.at[k].tensor);
@@ -292,16 +284,13 @@ static void release_all(Capture *c) {
 }
 
 static void init_capture(Capture *c, sn_function *fn, Arena *arena) {
-    *c = (Capture){
-        .fn = fn, .arena = arena, .owner = state_get(), .eager_checks = fn->options.eager_checks};
+    *c = (Capture){.fn = fn, .arena = arena, .owner = state_get(), .eager_checks = fn->options.eager_checks};
     pthread_mutex_init(&c->lock, NULL);
 }
 
-static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out,
-                           int n_out) {
+static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     if (!capture_begin_trace(c)) return ST_MEMORY;
-    if (fn->options.mode == SN_COMPILE_REPLAY && !(c->symbols = symbols_new(in, n_in)))
-        return ST_MEMORY;
+    if (fn->options.mode == SN_COMPILE_REPLAY && !(c->symbols = symbols_new(in, n_in))) return ST_MEMORY;
     capture_resume(c);
     Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
     c->final = true;
@@ -316,8 +305,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     if (status == ST_OK) status = capture_settle(NULL);
     capture_suspend();
     if (status == ST_OK) compile_pending(fn, c);
-    if (status == ST_OK && fn->options.mode == SN_COMPILE_REPLAY)
-        replay_learn(fn, c, in, n_in, out, n_out);
+    if (status == ST_OK && fn->options.mode == SN_COMPILE_REPLAY) replay_learn(fn, c, in, n_in, out, n_out);
     report(fn, c);
     release_all(c);
     symbols_free(c->symbols);
@@ -332,8 +320,8 @@ static void close_call(Capture *const *open) {
 
 /* Its frame holds a gap that no call from outside of the body reaches below unless it goes deep: whoever looks from
  * above the gap's end sees that the body was left (segment.c). */
-__attribute__((no_sanitize_address)) OWN_FRAME static Status
-call_captured(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+__attribute__((no_sanitize_address)) OWN_FRAME static Status call_captured(sn_function *fn, const Arg *in, int n_in,
+                                                                           sn_tensor **out, int n_out) {
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
     Capture *const capture = ARENA_NEW(arena, Capture); /* outlives a body that jumps out */
@@ -372,13 +360,10 @@ static void fail_running(Capture *c) {
 
 void capture_abandon(Capture *c) {
     sn_function *const fn = c->fn;
-    LOG(general, WARNING,
-        "%s: its body did not return (a jump or an exception); what was pending runs now",
-        fn->name);
+    LOG(general, WARNING, "%s: its body did not return (a jump or an exception); what was pending runs now", fn->name);
     c->frame = NULL;
     sn_state *const state = state_get();
-    for (uint32_t i = c->n_scopes; i < state->n_scopes; i++)
-        scope_forget_callback(&state->scopes[i]);
+    for (uint32_t i = c->n_scopes; i < state->n_scopes; i++) scope_forget_callback(&state->scopes[i]);
     if (state->paused == c) state->paused = c->paused;
     state->capture = c; /* also where a kernel of a running segment was left */
     if (c->running) {
@@ -401,13 +386,11 @@ static Status graph_text(sn_function *fn, const Capture *c, const char **text) {
     int n = 0;
     for (int i = 0; i < c->traces.n; i++)
         if (c->traces.at[i]->ops.n) only = c->traces.at[i], n++;
-    if (n != 1)
-        return error_raise(ST_UNSUPPORTED, "%s: the call has %d graphs, not one", fn->name, n);
+    if (n != 1) return error_raise(ST_UNSUPPORTED, "%s: the call has %d graphs, not one", fn->name, n);
     const Variant *const v = atomic_load_explicit(&only->end->variants, memory_order_acquire);
     if (!v && !only->variant)
         return error_raise(ST_UNSUPPORTED, "%s: no graph: %s", fn->name,
-                           fn->failures.n ? fn->failures.at[fn->failures.n - 1].text
-                                          : only->reason);
+                           fn->failures.n ? fn->failures.at[fn->failures.n - 1].text : only->reason);
     *text = only->variant ? only->variant->text : v->text;
     return ST_OK;
 }
@@ -415,8 +398,7 @@ static Status graph_text(sn_function *fn, const Capture *c, const char **text) {
 Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text) {
     sn_tensor *outs[MAX_LIST] = {0};
     TRY(error_pending());
-    if (state_get()->capture)
-        return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
+    if (state_get()->capture) return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
     Capture capture;
@@ -433,8 +415,8 @@ static Status check_strict(sn_function *fn) {
     if (fn->breaks.n) {
         char where[256];
         site_name(fn->breaks.at[0].site, where, sizeof where);
-        return error_raise(ST_STRICT, "%s: full_graph, but the graph breaks at %s: %s", fn->name,
-                           where, fn->breaks.at[0].reason);
+        return error_raise(ST_STRICT, "%s: full_graph, but the graph breaks at %s: %s", fn->name, where,
+                           fn->breaks.at[0].reason);
     }
     if (fn->failures.n)
         return error_raise(ST_STRICT, "%s: full_graph, but nothing was compiled: %s", fn->name,
@@ -463,8 +445,7 @@ static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor *
     c->eager_checks = eager_checks;
     TRY(status);
     if (!fn->options.full_graph || c->traces.n == traces) return ST_OK;
-    return error_raise(ST_STRICT, "%s: full_graph, but its graph breaks inside %s", fn->name,
-                       c->fn->name);
+    return error_raise(ST_STRICT, "%s: full_graph, but its graph breaks inside %s", fn->name, c->fn->name);
 }
 
 static void report_eager(sn_function *fn, sn_state *state) {

@@ -13,18 +13,13 @@
 
 /* Where a graph input comes from when a variant is launched. */
 typedef struct GraphInput {
-    int touched; /* the trace's input of this number */
-    bool base;   /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
+    int touched;         /* the trace's input of this number */
+    bool base;           /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
     int64_t base_offset; /* base: first element, relative to the storage */
     const Meta *meta;    /* base: of the 1-D tensor */
 } GraphInput;
 
-typedef enum NumberRule {
-    NUMBER_fixed,
-    NUMBER_expr,
-    NUMBER_runtime_int,
-    NUMBER_runtime_float
-} NumberRule;
+typedef enum NumberRule { NUMBER_fixed, NUMBER_expr, NUMBER_runtime_int, NUMBER_runtime_float } NumberRule;
 
 /* What a touched tensor must be. Static variants compare the interned metadata; dynamic ones sizes
  * and strides. */
@@ -63,7 +58,7 @@ struct Variant {
     int64_t *numbers;          /* fixed: the value (floats by bits); expr: an expression of env */
     uint8_t *number_rules;     /* NumberRule; NULL: all fixed */
     const char **number_names; /* "aten::mul.Tensor %3 other" */
-    bool *number_guarded; /* runtime: must not be a number that a rule has code of its own for */
+    bool *number_guarded;      /* runtime: must not be a number that a rule has code of its own for */
     int n_runtime_floats;
     uint32_t epoch; /* dispatch table's [C7] */
     int n_graph_inputs;
@@ -132,8 +127,7 @@ struct sn_function {
     sn_stats stats;    /* under the lock */
     bool limit_said, mode_said;
     _Atomic(struct ReplayEntry *) replay;
-    _Atomic(struct ReplayProgram *)
-        programs; /* replays for any sizes, see runtime/capture/replay_program.h */
+    _Atomic(struct ReplayProgram *) programs; /* replays for any sizes, see runtime/capture/replay_program.h */
     _Atomic int64_t replays;
     _Atomic int running; /* bodies, and what follows them in captured calls; 0: it may be freed */
     int n_replay, n_programs;
@@ -155,8 +149,8 @@ void function_note_break(sn_function *fn, const char *reason, const void *site);
 Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text);
 void function_note_recompile(sn_function *fn, const char *text);
 void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text);
-/* A case runs eagerly because of a limit, or since its segment failed to compile: counted; a limit is said once, loudly.
- * The reason, as static text. */
+/* A case runs eagerly because of a limit, or since its segment failed to compile: counted; a limit is said once,
+ * loudly. The reason, as static text. */
 const char *function_note_limit(sn_function *fn, bool failed);
 int function_recompile_limit(const sn_function *fn);
 /* So many segments were compiled that new paths run eagerly: a program that never takes the same path

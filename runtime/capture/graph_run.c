@@ -17,8 +17,8 @@ static Status mismatch(const Run *run, int input, const Meta *want, const Meta *
     meta_print(run->run.graph->env, &text, want);
     text_puts(&text, ", got ");
     meta_print(NULL, &text, got);
-    const Status status = error_raise(ST_SHAPE, "graph %s: input %d wants %s", run->run.graph->name,
-                                      input, text_str(&text));
+    const Status status =
+        error_raise(ST_SHAPE, "graph %s: input %d wants %s", run->run.graph->name, input, text_str(&text));
     text_free(&text);
     return status;
 }
@@ -37,8 +37,7 @@ static bool bind_size(Run *run, int64_t want, int64_t got) {
 static Status bind_input(Run *run, int i, sn_tensor *t) {
     const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
     bool fits = want->dtype == got->dtype && want->rank == got->rank;
-    for (int d = 0; fits && d < want->rank; d++)
-        fits = bind_size(run, want->sizes[d], got->sizes[d]);
+    for (int d = 0; fits && d < want->rank; d++) fits = bind_size(run, want->sizes[d], got->sizes[d]);
     if (!fits) return mismatch(run, i, want, got);
     run->run.values[run->run.graph->inputs.at[i]->id] = t;
     return ST_OK;
@@ -48,9 +47,7 @@ int64_t graph_run_int(const GraphRun *run, int64_t v) {
     return sym_is(v) ? sym_eval(run->graph->env, v, run->symbols) : v;
 }
 
-static sn_tensor *tensor_for(const GraphRun *run, Val *v) {
-    return v ? run->values[gval(v)->id] : NULL;
-}
+static sn_tensor *tensor_for(const GraphRun *run, Val *v) { return v ? run->values[gval(v)->id] : NULL; }
 
 Arg graph_run_arg(const GraphRun *run, Arg a) {
     if (a.kind == ARG_tensor) {
@@ -82,8 +79,7 @@ static Status run_node(const GraphRun *run, const Node *node) {
     for (int i = 0; i < row->n_params; i++) args[i] = graph_run_arg(run, node->args[i]);
     for (int i = 0; node->form == FORM_out && i < row->n_out; i++)
         out_args[i] = tensor_for(run, node->args[row->n_params + i].val);
-    if (run->seeded && row->flags & OPF_random)
-        state_get()->sequence = run->sequence + (uint64_t)node->random;
+    if (run->seeded && row->flags & OPF_random) state_get()->sequence = run->sequence + (uint64_t)node->random;
     if (row->id == OP_gradients)
         TRY(gradients_run(args, outs));
     else
@@ -115,8 +111,7 @@ static Status run_all(Run *r, sn_tensor *const *inputs, sn_tensor **outs) {
 
 Status graph_run(Graph *graph, sn_tensor *const *inputs, int n_inputs, sn_tensor **outs) {
     if (n_inputs != graph->inputs.n)
-        return error_raise(ST_ARGUMENT, "graph %s: %d inputs wanted, %d given", graph->name,
-                           graph->inputs.n, n_inputs);
+        return error_raise(ST_ARGUMENT, "graph %s: %d inputs wanted, %d given", graph->name, graph->inputs.n, n_inputs);
     Arena *const arena = arena_new();
     Run *const run = arena ? ARENA_NEW(arena, Run) : NULL;
     Status status = ST_MEMORY;

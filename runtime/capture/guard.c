@@ -28,8 +28,7 @@ static bool is_off(GuardId guard) { return disabled >> guard & 1; }
 static bool differ(Text *why, GuardId guard, int input, int64_t want, int64_t got) {
     if (is_off(guard)) return true;
     if (why)
-        text_printf(why, "%s of input %d: %lld, now %lld", guard_name(guard), input,
-                    (long long)want, (long long)got);
+        text_printf(why, "%s of input %d: %lld, now %lld", guard_name(guard), input, (long long)want, (long long)got);
     return false;
 }
 
@@ -47,8 +46,7 @@ static bool expect(const Check *c, int64_t want, int64_t got) {
 }
 
 static bool same_meta(const Check *c, const Meta *want, const Meta *got) {
-    if ((want->dtype != got->dtype || want->device != got->device) && !is_off(GUARD_dtype))
-        return false;
+    if ((want->dtype != got->dtype || want->device != got->device) && !is_off(GUARD_dtype)) return false;
     if (want->wrapped != got->wrapped && !is_off(GUARD_wrapped)) return false;
     if (want->rank != got->rank) return is_off(GUARD_rank);
     for (int d = 0; d < want->rank; d++) {
@@ -59,8 +57,7 @@ static bool same_meta(const Check *c, const Meta *want, const Meta *got) {
 }
 
 static bool other_meta_fits(const Check *c, int input) {
-    const Meta *const want = c->variant->inputs[input].meta, *const got =
-                                                                 c->trace->inputs.at[input].meta;
+    const Meta *const want = c->variant->inputs[input].meta, *const got = c->trace->inputs.at[input].meta;
     if (same_meta(c, want, got)) return true;
     if (!c->why) return false;
     text_printf(c->why, "input %d: ", input);
@@ -81,11 +78,9 @@ bool guard_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Te
     if (guard->requires_grad != input->requires_grad &&
         !differ(why, GUARD_requires_grad, i, guard->requires_grad, input->requires_grad))
         return false;
-    if (guard->is_leaf != input->is_leaf &&
-        !differ(why, GUARD_is_leaf, i, guard->is_leaf, input->is_leaf))
+    if (guard->is_leaf != input->is_leaf && !differ(why, GUARD_is_leaf, i, guard->is_leaf, input->is_leaf))
         return false;
-    if (guard->inference != input->inference &&
-        !differ(why, GUARD_inference, i, guard->inference, input->inference))
+    if (guard->inference != input->inference && !differ(why, GUARD_inference, i, guard->inference, input->inference))
         return false;
     return guard->storage == input->storage_number ||
            differ(why, GUARD_aliasing, i, guard->storage, input->storage_number);
@@ -94,14 +89,12 @@ bool guard_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Te
 int64_t trace_alias_offset(const Trace *trace, int input) {
     const TraceInput *const in = &trace->inputs.at[input];
     for (int k = 0; k < input; k++)
-        if (trace->inputs.at[k].storage_number == in->storage_number)
-            return in->offset - trace->inputs.at[k].offset;
+        if (trace->inputs.at[k].storage_number == in->storage_number) return in->offset - trace->inputs.at[k].offset;
     return 0;
 }
 
 bool storages_overlap(const Storage *a, const Storage *b) {
-    return a && b && a != b && (a->user_owned || b->user_owned) &&
-           (char *)a->data < (char *)b->data + b->bytes &&
+    return a && b && a != b && (a->user_owned || b->user_owned) && (char *)a->data < (char *)b->data + b->bytes &&
            (char *)b->data < (char *)a->data + a->bytes;
 }
 
@@ -126,8 +119,7 @@ static bool inputs_fit(const Check *c) {
         const InputGuard *const guard = &v->inputs[i];
         const TraceInput *const input = &c->trace->inputs.at[i];
         if (UNLIKELY(guard->meta != input->meta) && !other_meta_fits(c, i)) return false;
-        if (UNLIKELY(!same_flags(guard, input)) && !guard_flags_fit(guard, input, i, c->why))
-            return false;
+        if (UNLIKELY(!same_flags(guard, input)) && !guard_flags_fit(guard, input, i, c->why)) return false;
         if (v->writes && !offset_fits(c, i)) return false;
     }
     if (!v->writes || !inputs_overlap(c->trace) || is_off(GUARD_overlap)) return true;
@@ -141,11 +133,10 @@ static bool number_fits(const Check *c, int k) {
     const Variant *const v = c->variant;
     const int rule = v->number_rules ? v->number_rules[k] : NUMBER_fixed;
     const int64_t now = c->trace->numbers.at[k];
-    if (rule != NUMBER_fixed && v->number_guarded[k] &&
-        number_is_special(rule == NUMBER_runtime_float, now) && !is_off(GUARD_special)) {
+    if (rule != NUMBER_fixed && v->number_guarded[k] && number_is_special(rule == NUMBER_runtime_float, now) &&
+        !is_off(GUARD_special)) {
         if (c->why) {
-            text_printf(c->why, "%s: any but those with code of their own, now ",
-                        v->number_names[k]);
+            text_printf(c->why, "%s: any but those with code of their own, now ", v->number_names[k]);
             guard_number_print(c->why, now);
         }
         return false;
@@ -176,11 +167,9 @@ static bool ranges_fit(const Check *c) {
     const Variant *const v = c->variant;
     for (int i = 0; i < v->n_bindings; i++) {
         const SymExpr *const s = sym_expr(v->env, sym_free_at(v->env, i));
-        if (v->bindings[i].kind >= BIND_seed || c->symbols[i] >= s->b || is_off(GUARD_range))
-            continue;
+        if (v->bindings[i].kind >= BIND_seed || c->symbols[i] >= s->b || is_off(GUARD_range)) continue;
         if (c->why)
-            text_printf(c->why, "range of s%d: at least %lld, now %lld", i, (long long)s->b,
-                        (long long)c->symbols[i]);
+            text_printf(c->why, "range of s%d: at least %lld, now %lld", i, (long long)s->b, (long long)c->symbols[i]);
         return false;
     }
     return true;
@@ -218,8 +207,7 @@ bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why) {
 }
 
 bool variant_fits(const Variant *variant, const Trace *trace, Text *why) {
-    if (variant->epoch != atomic_load_explicit(&dispatch_epoch, memory_order_relaxed) &&
-        !is_off(GUARD_epoch)) {
+    if (variant->epoch != atomic_load_explicit(&dispatch_epoch, memory_order_relaxed) && !is_off(GUARD_epoch)) {
         if (why) text_puts(why, "the dispatch table was changed");
         return false;
     }

@@ -35,8 +35,7 @@ static const char *const binding_names[] = {"size", "stride", "number", "seed", 
 static void print_symbols(const GuardView *g, Text *text) {
     for (int i = 0; i < g->bindings.n; i++) {
         const SymBinding *const b = &g->bindings.at[i];
-        text_printf(text, "  s%d >= %lld: %s", i, (long long)g->bounds.at[i],
-                    binding_names[b->kind]);
+        text_printf(text, "  s%d >= %lld: %s", i, (long long)g->bounds.at[i], binding_names[b->kind]);
         if (b->kind == BIND_number) text_printf(text, " %d", b->input);
         if (b->kind <= BIND_stride) text_printf(text, " %d of input %d", b->dim, b->input);
         text_puts(text, "\n");
@@ -47,11 +46,9 @@ static void print_input(const GuardView *g, int i, Text *text) {
     const InputGuard *const in = &g->inputs.at[i];
     text_printf(text, "  input %d: ", i);
     meta_print(g->env, text, in->meta);
-    text_printf(text, "%s%s%s%s storage %d", in->requires_grad ? " requires_grad" : "",
-                in->is_leaf ? " leaf" : "", in->inference ? " inference" : "",
-                in->wrapped ? " wrapped" : "", in->storage);
-    if (g->writes && in->alias_offset)
-        text_printf(text, " offset %lld", (long long)in->alias_offset);
+    text_printf(text, "%s%s%s%s storage %d", in->requires_grad ? " requires_grad" : "", in->is_leaf ? " leaf" : "",
+                in->inference ? " inference" : "", in->wrapped ? " wrapped" : "", in->storage);
+    if (g->writes && in->alias_offset) text_printf(text, " offset %lld", (long long)in->alias_offset);
     text_puts(text, "\n");
 }
 
@@ -116,8 +113,7 @@ void guards_print(const Variant *v, Text *text) {
         VEC_PUSH(arena, &g.rules, v->number_rules ? v->number_rules[k] : (uint8_t)NUMBER_fixed);
         VEC_PUSH(arena, &g.guarded, v->number_rules && v->number_guarded[k]);
     }
-    for (int i = 0; v->env && i < sym_guard_count(v->env); i++)
-        VEC_PUSH(arena, &g.relations, *sym_guard_at(v->env, i));
+    for (int i = 0; v->env && i < sym_guard_count(v->env); i++) VEC_PUSH(arena, &g.relations, *sym_guard_at(v->env, i));
     for (int i = 0; i < v->n_values; i++)
         if (v->provides[i]) VEC_PUSH(arena, &g.outputs, (int64_t)v->value_ids[i]);
     print_view(&g, text);
@@ -148,8 +144,7 @@ static Status read_symbol(Reader *r) {
     EAT(&r->in, ": ");
     int kind = 0;
     while (kind < COUNT_OF(binding_names) && !reader_eat(&r->in, binding_names[kind])) kind++;
-    if (kind == COUNT_OF(binding_names))
-        return reader_expected(&r->in, "where the symbol comes from");
+    if (kind == COUNT_OF(binding_names)) return reader_expected(&r->in, "where the symbol comes from");
     binding.kind = kind;
     if (kind <= BIND_number) {
         EAT(&r->in, " ");
@@ -235,8 +230,7 @@ static Status read_number(Reader *r) {
         rule = sym_is(value) ? NUMBER_expr : NUMBER_fixed;
     }
     const bool guarded = reader_eat(&r->in, " but special ones");
-    if (guarded && rule == NUMBER_fixed)
-        return reader_expected(&r->in, "the end of the line before this");
+    if (guarded && rule == NUMBER_fixed) return reader_expected(&r->in, "the end of the line before this");
     VEC_PUSH(r->arena, &r->view.numbers, value);
     VEC_PUSH(r->arena, &r->view.rules, rule);
     VEC_PUSH(r->arena, &r->view.guarded, guarded);

@@ -110,8 +110,7 @@ static bool aliases_fit(const ReplayEntry *e, const Arg *in) {
     if (e->all_distinct && surely_distinct(e, in)) return true;
     for (int i = 0; i < e->n_in + e->n_bound; i++) {
         const Alias want = e->alias[i], now = alias_of(e, in, i);
-        if (want.tensor != now.tensor || want.storage != now.storage || want.offset != now.offset)
-            return false;
+        if (want.tensor != now.tensor || want.storage != now.storage || want.offset != now.offset) return false;
     }
     return true;
 }
@@ -130,15 +129,14 @@ static bool memory_fits(const ReplayEntry *e, const Arg *in) {
 }
 
 static bool same_state(const ReplayEntry *e, const sn_state *state) {
-    return state->grad_mode == e->grad_mode && state->include == e->include &&
-           state->exclude == e->exclude && !state->modes;
+    return state->grad_mode == e->grad_mode && state->include == e->include && state->exclude == e->exclude &&
+           !state->modes;
 }
 
 static bool fits(const ReplayEntry *e, const Arg *in, int n_in, int n_out) {
     if (e->n_in != n_in || e->n_out != n_out || !same_state(e, state_get())) return false;
     for (int i = 0; i < n_in; i++)
-        if (!same_key(&e->in[i], &in[i]) || !given_fits(&e->given[i], slot_tensor(e, in, i)))
-            return false;
+        if (!same_key(&e->in[i], &in[i]) || !given_fits(&e->given[i], slot_tensor(e, in, i))) return false;
     for (int i = 0; i < e->n_bound; i++)
         if (!same_key(&e->bound_keys[i], &A_VAL(&e->bound[i]->base))) return false;
     return aliases_fit(e, in) && memory_fits(e, in) &&
@@ -198,8 +196,7 @@ Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int
         if (!p || is_verified_now(fn)) return ST_OK;
     }
     Status status = ST_OK;
-    for (; p && !*ran && status == ST_OK; p = *program_next(p))
-        status = program_try(fn, p, in, n_in, out, n_out, ran);
+    for (; p && !*ran && status == ST_OK; p = *program_next(p)) status = program_try(fn, p, in, n_in, out, n_out, ran);
     return status;
 }
 
@@ -212,8 +209,7 @@ void replay_count(const sn_function *fn, sn_stats *stats) {
         else
             stats->ops_generated += hits * e->n_ops;
     }
-    for (ReplayProgram *p = atomic_load(&fn->programs); p; p = *program_next(p))
-        program_count(p, stats);
+    for (ReplayProgram *p = atomic_load(&fn->programs); p; p = *program_next(p)) program_count(p, stats);
 }
 
 /* Learning ------------------------------------------------------------------------------------ */
@@ -244,8 +240,7 @@ static const char *refusal(const Capture *c, const Trace *trace, const Variant *
     if (trace->gradients) return "sn_backward sets .grad, which replay would not";
     if (relays_an_input(trace)) return "a view of an input changes its layout in place";
     if (v->training) return "gradients flow out of it";
-    if (v->n_graph_inputs > MAX_TENSORS || v->n_outputs > MAX_TENSORS || n_out > MAX_TENSORS)
-        return "too many tensors";
+    if (v->n_graph_inputs > MAX_TENSORS || v->n_outputs > MAX_TENSORS || n_out > MAX_TENSORS) return "too many tensors";
     for (int i = 0; i < v->n_graph_inputs; i++)
         if (v->graph_inputs[i].base) return "written inputs share memory";
     return NULL;
@@ -308,12 +303,12 @@ static const sn_tensor *given_of(const ReplayEntry *e, int slot) {
 /* Two calls of the same ops: what they use there is the input, whatever it is, if it was another tensor each time. */
 static bool agree(const ReplayEntry *a, const ReplayEntry *b, int graph_input) {
     const int slot = a->source[graph_input];
-    return a->n_in == b->n_in && a->variant->end == b->variant->end &&
-           b->source[graph_input] == slot && given_of(a, slot) != given_of(b, slot);
+    return a->n_in == b->n_in && a->variant->end == b->variant->end && b->source[graph_input] == slot &&
+           given_of(a, slot) != given_of(b, slot);
 }
 
-/* A tensor that a call gives may be closed over too, and the body may mean that one at any call. So an entry is for this
- * tensor only, until another call shows more. */
+/* A tensor that a call gives may be closed over too, and the body may mean that one at any call. So an entry is for
+ * this tensor only, until another call shows more. */
 static void map_given(const sn_function *fn, ReplayEntry *e, const Arg *in) {
     for (int i = 0; i < e->variant->n_graph_inputs; i++) {
         const int slot = e->source[i];
@@ -339,8 +334,7 @@ static void publish(sn_function *fn, ReplayEntry *e) {
 /* Beside the newest entry. A program that is known already got a variant that it could not find before. */
 static void learn_program(sn_function *fn, Capture *c, const Trace *trace, const Arg *in, int n_in,
                           sn_tensor *const *out, int n_out) {
-    ReplayProgram *const p =
-        fn->n_programs < MAX_ENTRIES ? program_new(c, trace, in, n_in, out, n_out) : NULL;
+    ReplayProgram *const p = fn->n_programs < MAX_ENTRIES ? program_new(c, trace, in, n_in, out, n_out) : NULL;
     if (!p) return;
     program_give(p, atomic_load_explicit(&fn->replay, memory_order_relaxed)->given);
     *program_next(p) = atomic_load_explicit(&fn->programs, memory_order_relaxed);
@@ -376,9 +370,8 @@ static const char *learn(sn_function *fn, Capture *c, const Trace *trace, const 
     e->exclude = state_get()->exclude;
     variant_bind(v, trace, e->symbols);
     variant_bind_floats(v, trace, e->floats);
-    e->numbers = v->n_views ? arena_copy(fn->arena, trace->numbers.at,
-                                         sizeof *e->numbers * (size_t)trace->numbers.n)
-                            : NULL;
+    e->numbers =
+        v->n_views ? arena_copy(fn->arena, trace->numbers.at, sizeof *e->numbers * (size_t)trace->numbers.n) : NULL;
     if (v->n_views && !e->numbers) return NULL;
     publish(fn, e);
     return NULL;
@@ -390,8 +383,7 @@ static bool is_program_known(sn_function *fn, const Arg *in, int n_in, int n_out
     return p != NULL;
 }
 
-void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor *const *out,
-                  int n_out) {
+void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor *const *out, int n_out) {
     const Trace *trace = NULL;
     for (int i = 0; i < c->traces.n && !trace; i++)
         if (c->traces.at[i]->ops.n) trace = c->traces.at[i];

@@ -12,8 +12,7 @@
 /* Runs the call from an entry if one fits: *ran tells. */
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran);
 /* After a verified call: makes an entry, or says once why this function cannot be replayed. */
-void replay_learn(sn_function *fn, Capture *capture, const Arg *in, int n_in, sn_tensor *const *out,
-                  int n_out);
+void replay_learn(sn_function *fn, Capture *capture, const Arg *in, int n_in, sn_tensor *const *out, int n_out);
 void replay_count(const sn_function *fn, sn_stats *stats); /* adds the calls that ran no body */
 void replay_free(sn_function *fn);
 

@@ -51,8 +51,7 @@ static bool tensor_fits(const Symbols *s, const Meta *want, const sn_tensor *t) 
         return false;
     for (int d = 0; d < want->rank; d++) {
         if (!size_fits(s->env, want->sizes[d], got->sizes[d])) return false;
-        if (!want->contiguous && !size_fits(s->env, want->strides[d], got->strides[d]))
-            return false;
+        if (!want->contiguous && !size_fits(s->env, want->strides[d], got->strides[d])) return false;
     }
     return true;
 }
@@ -95,8 +94,8 @@ static bool overlaps(const Arg *in, int i) {
 
 static bool inputs_fit(const ReplayProgram *p, const Arg *in, int n_in, int n_out) {
     const sn_state *const state = state_get();
-    if (p->n_in != n_in || p->n_out != n_out || state->grad_mode != p->grad_mode ||
-        state->include != p->include || state->exclude != p->exclude || state->modes)
+    if (p->n_in != n_in || p->n_out != n_out || state->grad_mode != p->grad_mode || state->include != p->include ||
+        state->exclude != p->exclude || state->modes)
         return false;
     for (int i = 0; i < n_in; i++)
         if (!input_fits(p->symbols, in, i) || twin_of(p, in, i) != p->twin[i] ||
@@ -126,8 +125,7 @@ static bool guards_hold(const ReplayProgram *p, const int64_t *values) {
 
 static int storage_number(Trace *trace, int input) {
     for (int k = 0; k < input; k++)
-        if (trace->inputs.at[k].storage == trace->inputs.at[input].storage)
-            return trace->inputs.at[k].storage_number;
+        if (trace->inputs.at[k].storage == trace->inputs.at[input].storage) return trace->inputs.at[k].storage_number;
     return trace->n_storages++;
 }
 
@@ -149,8 +147,7 @@ static int64_t number_now(const ReplayProgram *p, int k, const Arg *in, const in
 }
 
 /* False: memory is out, which is raised, or a tensor has no data. */
-static bool make_trace(const ReplayProgram *p, Arena *arena, const Arg *in, const int64_t *values,
-                       Trace *trace) {
+static bool make_trace(const ReplayProgram *p, Arena *arena, const Arg *in, const int64_t *values, Trace *trace) {
     *trace = (Trace){.end = p->end,
                      .marks = p->marks,
                      .n_random = p->n_random,
@@ -161,8 +158,7 @@ static bool make_trace(const ReplayProgram *p, Arena *arena, const Arg *in, cons
     if (!trace->inputs.at || !trace->numbers.at) return false;
     for (int i = 0; i < p->n_inputs; i++) {
         const int source = p->source[i];
-        sn_tensor *const t =
-            source < p->n_in ? tensor_of(in[source].val) : p->bound[source - p->n_in];
+        sn_tensor *const t = source < p->n_in ? tensor_of(in[source].val) : p->bound[source - p->n_in];
         if (!t->storage) return false;
         set_input(trace, i, t);
     }
@@ -172,8 +168,8 @@ static bool make_trace(const ReplayProgram *p, Arena *arena, const Arg *in, cons
     return true;
 }
 
-/* Host code may have looked into a value that it passed on (sn_in_value): where scalars are free, a number that has been
- * seen to vary is known only if it comes from the inputs. */
+/* Host code may have looked into a value that it passed on (sn_in_value): where scalars are free, a number that has
+ * been seen to vary is known only if it comes from the inputs. */
 static bool numbers_known(const ReplayProgram *p, const Variant *v) {
     if (!p->free_scalars) return true;
     for (int k = 0; v->number_rules && k < v->n_numbers; k++) {
@@ -192,8 +188,7 @@ static bool has_base(const Variant *v) {
 
 static Variant *find_variant(const ReplayProgram *p, const Trace *trace) {
     Variant *v = atomic_load_explicit(&p->end->variants, memory_order_acquire);
-    while (v && (!v->run || v->training || has_base(v) || !numbers_known(p, v) ||
-                 !variant_fits(v, trace, NULL)))
+    while (v && (!v->run || v->training || has_base(v) || !numbers_known(p, v) || !variant_fits(v, trace, NULL)))
         v = v->next;
     return v;
 }
@@ -217,8 +212,7 @@ bool program_fits(sn_function *fn, const ReplayProgram *p, const Arg *in, int n_
 
 /* Launch -------------------------------------------------------------------------------------- */
 
-static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Trace *trace,
-                     sn_tensor **out) {
+static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Trace *trace, sn_tensor **out) {
     sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, v->n_graph_inputs);
     sn_tensor **const outs = ARENA_ARRAY(arena, sn_tensor *, v->n_outputs);
     double *const floats = ARENA_ARRAY(arena, double, v->n_runtime_floats);
@@ -226,13 +220,11 @@ static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Tra
     int64_t symbols[MAX_SYMBOLS];
     variant_bind(v, trace, symbols);
     variant_bind_floats(v, trace, floats);
-    for (int i = 0; i < v->n_graph_inputs; i++)
-        inputs[i] = trace->inputs.at[v->graph_inputs[i].touched].tensor;
+    for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = trace->inputs.at[v->graph_inputs[i].touched].tensor;
     TRY(variant_execute(v, inputs, symbols, floats, outs));
     TRY(variant_note_views(v, trace->numbers.at, inputs, outs));
     state_get()->sequence += (uint64_t)p->n_random;
-    for (int i = 0; i < p->n_out; i++)
-        out[i] = p->result[i] < 0 ? NULL : outs[variant_output_of(v, p->result[i])];
+    for (int i = 0; i < p->n_out; i++) out[i] = p->result[i] < 0 ? NULL : outs[variant_output_of(v, p->result[i])];
     return ST_OK;
 }
 
@@ -252,8 +244,7 @@ static Status run(ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor **out
     return ST_OK;
 }
 
-Status program_try(sn_function *fn, ReplayProgram *p, const Arg *in, int n_in, sn_tensor **out,
-                   int n_out, bool *ran) {
+Status program_try(sn_function *fn, ReplayProgram *p, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
     if (!inputs_fit(p, in, n_in, n_out)) return ST_OK;
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
@@ -330,18 +321,15 @@ static ReplayProgram *allocate(Symbols *s, const Trace *trace, int n_in, int n_o
     p->source = ARENA_ARRAY(s->arena, int, p->n_inputs);
     p->twin = ARENA_ARRAY(s->arena, int, n_in);
     p->bound = ARENA_ARRAY(s->arena, sn_tensor *, p->n_inputs);
-    p->numbers =
-        arena_copy(s->arena, trace->sources.at, sizeof *p->numbers * (size_t)trace->sources.n);
+    p->numbers = arena_copy(s->arena, trace->sources.at, sizeof *p->numbers * (size_t)trace->sources.n);
     p->marks = arena_copy(s->arena, trace->marks, (size_t)p->n_values);
     p->result = ARENA_ARRAY(s->arena, int, n_out);
     return p->source && p->twin && p->bound && p->numbers && p->marks && p->result ? p : NULL;
 }
 
-ReplayProgram *program_new(Capture *c, const Trace *trace, const Arg *in, int n_in,
-                           sn_tensor *const *out, int n_out) {
+ReplayProgram *program_new(Capture *c, const Trace *trace, const Arg *in, int n_in, sn_tensor *const *out, int n_out) {
     Symbols *const s = c->symbols;
-    if (!s || s->lost || s->frees.n > MAX_SYMBOLS || trace->sources.n != trace->numbers.n)
-        return NULL;
+    if (!s || s->lost || s->frees.n > MAX_SYMBOLS || trace->sources.n != trace->numbers.n) return NULL;
     ReplayProgram *const p = allocate(s, trace, n_in, n_out);
     if (!p || !find_results(p, trace, out)) return NULL;
     const sn_state *const state = state_get();

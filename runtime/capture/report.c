@@ -35,14 +35,11 @@ static void warn_once(const char *report) {
 }
 
 /* Functions of mode EAGER and those never called have none. */
-static bool has_story(const sn_function *fn) {
-    return fn->variants.n || fn->failures.n || fn->breaks.n;
-}
+static bool has_story(const sn_function *fn) { return fn->variants.n || fn->failures.n || fn->breaks.n; }
 
 void function_report(sn_function *fn) {
     const char *const report = settings_environment("SINTER_REPORT"), *const path =
-                                                                          settings_environment(
-                                                                              "SINTER_REPORT_FILE");
+                                                                          settings_environment("SINTER_REPORT_FILE");
     if (LIKELY(!report || !*report)) return;
     if (!is_report(report)) warn_once(report);
     if (!has_story(fn) || !is_report(report)) return;

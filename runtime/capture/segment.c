@@ -4,8 +4,9 @@
  * scopes (returned, kept, a leaf's .grad), the value that a break asks for, and every value still in
  * scope where the segment writes memory and more code may follow (it could not be recomputed later),
  * holds an op with effects (which happen once), or where host code may look at anything. Other
- * placeholders stay unmade. Asking for one later computes it from the segment's inputs [semantics C2]: a variant with that result too is launched in the place
- * of the one that ran, on the tape as well; only where there is none do the ops run eagerly. */
+ * placeholders stay unmade. Asking for one later computes it from the segment's inputs [semantics C2]: a variant with
+ * that result too is launched in the place of the one that ran, on the tape as well; only where there is none do the
+ * ops run eagerly. */
 #include "runtime/capture/capture.h"
 
 #include "runtime/base/clock.h"
@@ -52,8 +53,7 @@ Capture *capture_current(void) {
 
 /* Calls whose eager callee was left, and they with it. */
 static void abandon_paused(const sn_state *state) {
-    while (state->paused && frame_was_left(state->paused->cfa, capture_call_site()))
-        capture_abandon(state->paused);
+    while (state->paused && frame_was_left(state->paused->cfa, capture_call_site())) capture_abandon(state->paused);
 }
 
 Capture *capture_current_exactly(void) {
@@ -96,9 +96,7 @@ void tensor_bind(sn_tensor *placeholder, sn_tensor *computed) {
     atomic_store_explicit(&placeholder->placeholder, NULL, memory_order_release);
 }
 
-static int32_t refs_of(const sn_tensor *t) {
-    return atomic_load_explicit(&t->refs, memory_order_acquire);
-}
+static int32_t refs_of(const sn_tensor *t) { return atomic_load_explicit(&t->refs, memory_order_acquire); }
 
 static inline bool is_needed(const Trace *trace, const sn_tensor *t) {
     const Capture *const c = trace->capture;
@@ -163,12 +161,10 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step, int drawn
     state->site = step->site;
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)drawn;
     if (all_bound(op, values))
-        return op->row->id == OP_gradients ? capture_use_up(trace, (int)(step - trace->ops.at))
-                                           : ST_OK;
+        return op->row->id == OP_gradients ? capture_use_up(trace, (int)(step - trace->ops.at)) : ST_OK;
     Arg args[MAX_ARGS];
     sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL}; /* sn::gradients has many */
-    sn_tensor **const outs =
-        op->n_outs <= MAX_OUTS ? few : ARENA_ARRAY(trace->capture->arena, sn_tensor *, op->n_outs);
+    sn_tensor **const outs = op->n_outs <= MAX_OUTS ? few : ARENA_ARRAY(trace->capture->arena, sn_tensor *, op->n_outs);
     if (!outs) return ST_MEMORY;
     TRY(trace_args(trace, op, args, out_args));
     if (op->row->id == OP_gradients)
@@ -196,8 +192,7 @@ static Status run_op(const Trace *trace, const TraceStep *step, int drawn) {
 
 static void fail_values(const Trace *trace) {
     for (int v = 0; v < trace->values.n; v++)
-        if (trace->values.at[v] && trace->values.at[v]->placeholder)
-            trace->values.at[v]->flags |= TF_error;
+        if (trace->values.at[v] && trace->values.at[v]->placeholder) trace->values.at[v]->flags |= TF_error;
 }
 
 /* The first n ops. */
@@ -229,8 +224,7 @@ Status trace_run_eager(Trace *trace) { return run_eager(trace, trace->ops.n); }
 
 static Variant *find_variant(const Trace *trace) {
     Variant *variant = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
-    while (variant && !(variant->run && variant_fits(variant, trace, NULL)))
-        variant = variant->next;
+    while (variant && !(variant->run && variant_fits(variant, trace, NULL))) variant = variant->next;
     return variant;
 }
 
@@ -261,8 +255,7 @@ static Variant *variant_with(Trace *trace) {
 }
 
 Status trace_run_late(Trace *trace, const sn_tensor *asked) {
-    if (trace->ordered)
-        return error_raise(ST_INTERNAL, "a value of a segment with effects was left unmade");
+    if (trace->ordered) return error_raise(ST_INTERNAL, "a value of a segment with effects was left unmade");
     if (may_run_again(trace)) {
         mark_asked(trace, asked);
         Variant *const variant = variant_with(trace);
@@ -294,8 +287,7 @@ static bool has_input_in(const Trace *trace, const Storage *storage) {
 Status capture_before_write(Capture *c, const Storage *storage) {
     for (int t = 0; t < c->traces.n - 1; t++) {
         Trace *const trace = c->traces.at[t];
-        if (is_unmade(trace) && (!storage || has_input_in(trace, storage)))
-            TRY(trace_run_late(trace, NULL));
+        if (is_unmade(trace) && (!storage || has_input_in(trace, storage))) TRY(trace_run_late(trace, NULL));
     }
     return ST_OK;
 }
@@ -324,8 +316,7 @@ static Status run_compiled(Trace *trace, Variant *variant) {
         atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
         return trace_note_views(trace, variant);
     }
-    if (status != ST_VALUE && status != ST_MEMORY && !trace->fallible && !trace->ordered)
-        return status;
+    if (status != ST_VALUE && status != ST_MEMORY && !trace->fallible && !trace->ordered) return status;
     /* A check or a user's kernel failed and nothing was committed: eager says which op [semantics C8]. */
     trace->state = TRACE_eager;
     if (trace->ordered) {
@@ -417,8 +408,7 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
 static Status run_again(Capture *c, const sn_tensor *asked) {
     Capture *const suspended = capture_suspend();
     c->running = true;
-    const Status status =
-        asked ? trace_run_late(asked->placeholder->trace, asked) : capture_before_write(c, NULL);
+    const Status status = asked ? trace_run_late(asked->placeholder->trace, asked) : capture_before_write(c, NULL);
     c->running = false;
     capture_resume(suspended);
     return status;
@@ -475,9 +465,7 @@ Status capture_make(sn_tensor *t, const char *reason) {
     return status;
 }
 
-Status capture_flush_tensor(sn_tensor *t) {
-    return capture_make(t, "a value is needed on the host");
-}
+Status capture_flush_tensor(sn_tensor *t) { return capture_make(t, "a value is needed on the host"); }
 
 Status capture_seed(void) {
     Capture *const c = capture_current();

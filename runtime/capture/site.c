@@ -49,21 +49,17 @@ static bool find(void *library, const char *name, void *slot) {
 static void open_libdw(void) {
     void *const library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return;
-    const bool whole = find(library, "dwfl_begin", &dw.begin) &&
-                       find(library, "dwfl_linux_proc_report", &dw.report) &&
-                       find(library, "dwfl_report_end", &dw.report_end) &&
-                       find(library, "dwfl_addrmodule", &dw.module) &&
-                       find(library, "dwfl_module_nextcu", &dw.next_unit) &&
-                       find(library, "dwarf_haspc", &dw.unit_has) &&
-                       find(library, "dwarf_getsrc_die", &dw.line) &&
-                       find(library, "dwarf_linesrc", &dw.line_file) &&
-                       find(library, "dwarf_lineno", &dw.line_number) &&
-                       find(library, "dwfl_linux_proc_find_elf", &dw.callbacks.find_elf) &&
-                       find(library, "dwfl_standard_find_debuginfo", &dw.callbacks.find_debuginfo);
+    const bool whole =
+        find(library, "dwfl_begin", &dw.begin) && find(library, "dwfl_linux_proc_report", &dw.report) &&
+        find(library, "dwfl_report_end", &dw.report_end) && find(library, "dwfl_addrmodule", &dw.module) &&
+        find(library, "dwfl_module_nextcu", &dw.next_unit) && find(library, "dwarf_haspc", &dw.unit_has) &&
+        find(library, "dwarf_getsrc_die", &dw.line) && find(library, "dwarf_linesrc", &dw.line_file) &&
+        find(library, "dwarf_lineno", &dw.line_number) &&
+        find(library, "dwfl_linux_proc_find_elf", &dw.callbacks.find_elf) &&
+        find(library, "dwfl_standard_find_debuginfo", &dw.callbacks.find_debuginfo);
     if (!whole) return;
     dw.session = dw.begin(&dw.callbacks);
-    if (dw.session && (dw.report(dw.session, getpid()) || dw.report_end(dw.session, NULL, NULL)))
-        dw.session = NULL;
+    if (dw.session && (dw.report(dw.session, getpid()) || dw.report_end(dw.session, NULL, NULL))) dw.session = NULL;
 }
 
 static DwarfLine *find_line(DwflModule *module, uint64_t address) {
@@ -96,8 +92,7 @@ static void by_symbol(const void *site, char *out, size_t room) {
     const char *const slash = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
     const char *const module = slash ? slash + 1 : info.dli_fname ? info.dli_fname : "?";
     const void *const base = info.dli_sname ? info.dli_saddr : info.dli_fbase;
-    snprintf(out, room, "%s%s%s+0x%zx", module, info.dli_sname ? ":" : "",
-             info.dli_sname ? info.dli_sname : "",
+    snprintf(out, room, "%s%s%s+0x%zx", module, info.dli_sname ? ":" : "", info.dli_sname ? info.dli_sname : "",
              (size_t)((const char *)site - (const char *)base));
 }
 

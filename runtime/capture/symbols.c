@@ -11,23 +11,20 @@ Symbols *symbols_current(void) {
 /* The inputs of a call ------------------------------------------------------------------------ */
 
 static int64_t fresh(Symbols *s, int64_t value, int64_t lower_bound, SymSource source) {
-    if (value < lower_bound)
-        return value; /* rules branch on 0 and 1; guarded to stay as they are */
+    if (value < lower_bound) return value; /* rules branch on 0 and 1; guarded to stay as they are */
     VEC_PUSH(s->arena, &s->frees, source);
     return sym_free(s->env, value, lower_bound);
 }
 
 static const Meta *input_meta(Symbols *s, int input, const Meta *meta) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
-    for (int d = 0; d < meta->rank; d++)
-        sizes[d] = fresh(s, meta->sizes[d], 2, (SymSource){SOURCE_size, input, d});
+    for (int d = 0; d < meta->rank; d++) sizes[d] = fresh(s, meta->sizes[d], 2, (SymSource){SOURCE_size, input, d});
     if (meta->contiguous)
         meta_contiguous_strides(s->env, sizes, meta->rank, strides);
     else
         for (int d = 0; d < meta->rank; d++)
             strides[d] = fresh(s, meta->strides[d], 2, (SymSource){SOURCE_stride, input, d});
-    Meta *const made =
-        meta_new(s->arena, s->env, meta->dtype, meta->device, sizes, strides, meta->rank);
+    Meta *const made = meta_new(s->arena, s->env, meta->dtype, meta->device, sizes, strides, meta->rank);
     if (!made) return NULL;
     made->wrapped = meta->wrapped;
     made->contiguous = meta->contiguous;
@@ -117,8 +114,7 @@ static const Meta *meta_of(const Symbols *s, const sn_tensor *t) {
     if (p) return p->symbolic ? p->symbolic : t->base.meta;
     for (int i = 0; i < s->n_in; i++)
         if (s->in[i].kind == ARG_tensor && s->in[i].val == &t->base)
-            return t->base.meta == s->plain[i] ? s->metas[i]
-                                               : t->base.meta; /* an out op's resize */
+            return t->base.meta == s->plain[i] ? s->metas[i] : t->base.meta; /* an out op's resize */
     return t->base.meta;
 }
 
@@ -175,8 +171,7 @@ static void record_numbers(Capture *c, const OpRow *row, const Arg *symbolic) {
         const Arg *const arg = &symbolic[i];
         const bool list = arg->kind == ARG_ints || arg->kind == ARG_floats;
         for (int k = 0; list && k < arg->n; k++) add_source(c, arg->ints[k], -1); /* by bits */
-        if (trace_arg_is_number(row, i, arg))
-            add_source(c, expression_of(s, arg), float_input(s, arg));
+        if (trace_arg_is_number(row, i, arg)) add_source(c, expression_of(s, arg), float_input(s, arg));
     }
 }
 
@@ -202,23 +197,21 @@ static Arg *mirror_args(Symbols *s, const OpCall *call, const Arg *symbolic) {
         for (int k = 0; k < arg->n; k++) vals[k] = mirror(s, symbolic[i].vals[k]);
         arg->vals = vals;
     }
-    for (int i = 0; args && i < n_outs; i++)
-        args[n + i] = A_VAL(mirror(s, &call->out_args[i]->base));
+    for (int i = 0; args && i < n_outs; i++) args[n + i] = A_VAL(mirror(s, &call->out_args[i]->base));
     return args;
 }
 
 static bool agrees(const Symbols *s, const MetaOut *out, const Meta *meta) {
     bool same = out->rank == meta->rank && out->dtype == meta->dtype;
     for (int d = 0; same && d < out->rank; d++)
-        same = sym_hint(s->env, out->sizes[d]) == meta->sizes[d] &&
-               sym_hint(s->env, out->strides[d]) == meta->strides[d];
+        same =
+            sym_hint(s->env, out->sizes[d]) == meta->sizes[d] && sym_hint(s->env, out->strides[d]) == meta->strides[d];
     return same;
 }
 
 static bool give_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
     if (!agrees(s, out, t->base.meta)) return false;
-    Meta *const meta =
-        meta_new(s->arena, s->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
+    Meta *const meta = meta_new(s->arena, s->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
     if (!meta) return false;
     meta->wrapped = out->wrapped;
     t->placeholder->symbolic = meta;
@@ -230,12 +223,8 @@ static bool record_metas(Symbols *s, const OpCall *call, const Arg *symbolic, co
     MetaOut metas[MAX_OUTS];
     const Arg *const args = mirror_args(s, call, symbolic);
     if (!args) return false;
-    MetaCall meta = {.row = call->row,
-                     .form = call->form,
-                     .args = args,
-                     .env = s->env,
-                     .out = metas,
-                     .n_out = call->row->n_out};
+    MetaCall meta = {
+        .row = call->row, .form = call->form, .args = args, .env = s->env, .out = metas, .n_out = call->row->n_out};
     bool fine = op_meta(&meta) == ST_OK && (op->n_outs == 0 || op->n_outs == meta.n_out);
     for (int i = 0; fine && i < op->n_outs; i++) fine = give_meta(s, &metas[i], call->outs[i]);
     return fine;
@@ -287,9 +276,7 @@ static Val *to_real(void *context, Val *val) {
     (void)context;
     return real_of(val);
 }
-static Val *to_mirror(void *context, Val *val) {
-    return val ? mirror_new(context, tensor_of(val)) : NULL;
-}
+static Val *to_mirror(void *context, Val *val) { return val ? mirror_new(context, tensor_of(val)) : NULL; }
 
 static Status emit_mirrored(Builder *self, const OpRow *row, const Arg *args, Val **outs) {
     Symbols *const s = ((MirrorBuilder *)self)->symbols;
@@ -301,8 +288,7 @@ static Status emit_mirrored(Builder *self, const OpRow *row, const Arg *args, Va
         real[i] = args[i];
         if (!map_vals(s, &real[i], to_real, NULL)) return ST_MEMORY;
     }
-    TRY(row->returns_list ? dispatch_list(row, real, made, &n)
-                          : dispatch(row, FORM_functional, real, NULL, made));
+    TRY(row->returns_list ? dispatch_list(row, real, made, &n) : dispatch(row, FORM_functional, real, NULL, made));
     for (int i = 0; i < n; i++)
         if (made[i] && !(outs[i] = mirror_new(s, made[i]))) return ST_MEMORY;
     return ST_OK;
@@ -313,8 +299,7 @@ Status symbols_expand(Symbols *s, DecompFn *rule, const OpCall *call, Val **outs
     Arg args[MAX_ARGS];
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
-        if (args[i].kind == ARG_float)
-            symbols_pin(&args[i]), args[i].n = 0; /* rules branch on it */
+        if (args[i].kind == ARG_float) symbols_pin(&args[i]), args[i].n = 0; /* rules branch on it */
         if (args[i].kind == ARG_int) args[i] = A_INT(expression_of(s, &call->args[i]));
         if (!map_vals(s, &args[i], to_mirror, s)) return ST_MEMORY;
     }

@@ -8,7 +8,8 @@
  *   sn_sym n = sn_sym_size(x, 0)       s0                       op(..., sn_sym_arg(n))   source s0, value 8
  *   sn_numel(x)                        guard s0 * 4 == 32
  *
- * Ops see plain values only: an int that stands for an expression (ir/sym.h) is replaced where the call enters capture. */
+ * Ops see plain values only: an int that stands for an expression (ir/sym.h) is replaced where the call enters
+ * capture. */
 #ifndef SINTER_RUNTIME_SYMBOLS_H
 #define SINTER_RUNTIME_SYMBOLS_H
 #include "runtime/capture/capture.h"
@@ -23,12 +24,12 @@ struct Symbols {
     Arena *arena; /* its own: a replay program takes it over */
     SymEnv *env;
     int n_in;
-    const Arg *in;      /* the call's, as the body sees them: a number's n is 1 + its index here */
-    const Meta **metas; /* by call input: symbolic where it may vary; NULL: no tensor */
-    const Meta **plain; /* as it was when the call began */
-    int64_t *ints;      /* by call input: the symbol of an int, or the number itself */
-    bool *pinned;       /* floats: host code has read the number */
-    bool lost; /* some op's results have no symbolic metadata: nothing is known to be free */
+    const Arg *in;        /* the call's, as the body sees them: a number's n is 1 + its index here */
+    const Meta **metas;   /* by call input: symbolic where it may vary; NULL: no tensor */
+    const Meta **plain;   /* as it was when the call began */
+    int64_t *ints;        /* by call input: the symbol of an int, or the number itself */
+    bool *pinned;         /* floats: host code has read the number */
+    bool lost;            /* some op's results have no symbolic metadata: nothing is known to be free */
     VEC(SymSource) frees; /* by free symbol */
 };
 

@@ -27,8 +27,7 @@ static void note_written(Making *m, const TraceOp *op, const Operand *roots) {
               last = op->form == FORM_inplace ? 1 : op->n_operands;
     for (int k = first; op->form != FORM_functional && k < last; k++) {
         const Operand root = root_of(roots, op->operands[k]);
-        if (operand_is_input(root))
-            m->written[m->trace->inputs.at[operand_input(root)].storage_number] = true;
+        if (operand_is_input(root)) m->written[m->trace->inputs.at[operand_input(root)].storage_number] = true;
     }
 }
 
@@ -50,8 +49,7 @@ static bool find_written(Making *m) {
 
 static int group_size(const Trace *trace, int storage_number) {
     int n = 0;
-    for (int i = 0; i < trace->inputs.n; i++)
-        n += trace->inputs.at[i].storage_number == storage_number;
+    for (int i = 0; i < trace->inputs.n; i++) n += trace->inputs.at[i].storage_number == storage_number;
     return n;
 }
 
@@ -63,8 +61,7 @@ static void group_span(const Trace *trace, int storage_number, int64_t *low, int
         const TraceInput *const input = &trace->inputs.at[i];
         if (input->storage_number != storage_number || input->meta->numel == 0) continue;
         int64_t last = input->offset;
-        for (int d = 0; d < input->meta->rank; d++)
-            last += (input->meta->sizes[d] - 1) * input->meta->strides[d];
+        for (int d = 0; d < input->meta->rank; d++) last += (input->meta->sizes[d] - 1) * input->meta->strides[d];
         *low = min_i64(*low, input->offset);
         *high = max_i64(*high, last + 1);
     }
@@ -74,8 +71,7 @@ static void group_span(const Trace *trace, int storage_number, int64_t *low, int
 static Status check_group(const Making *m, int first) {
     const Trace *const trace = m->trace;
     const int number = trace->inputs.at[first].storage_number;
-    if (m->plan->dynamic)
-        return error_raise(ST_UNSUPPORTED, "written inputs share memory under symbolic sizes");
+    if (m->plan->dynamic) return error_raise(ST_UNSUPPORTED, "written inputs share memory under symbolic sizes");
     for (int i = first; i < trace->inputs.n; i++)
         if (trace->inputs.at[i].storage_number == number &&
             trace->inputs.at[i].meta->dtype != trace->inputs.at[first].meta->dtype)
@@ -90,21 +86,17 @@ static Status add_group(Making *m, int first) {
     int64_t low, high;
     group_span(trace, head->storage_number, &low, &high);
     const int64_t size = high - low, stride = 1;
-    const Meta *const meta =
-        meta_intern(head->meta->dtype, head->meta->device, &size, &stride, 1, false);
+    const Meta *const meta = meta_intern(head->meta->dtype, head->meta->device, &size, &stride, 1, false);
     if (!meta) return ST_MEMORY;
-    GVal *const base =
-        graph_input(m->graph, arena_printf(m->arena, "m%d", head->storage_number), meta);
+    GVal *const base = graph_input(m->graph, arena_printf(m->arena, "m%d", head->storage_number), meta);
     VEC_PUSH(m->arena, &m->graph_inputs,
-             ((GraphInput){
-                 .touched = first, .base = true, .base_offset = low - head->offset, .meta = meta}));
+             ((GraphInput){.touched = first, .base = true, .base_offset = low - head->offset, .meta = meta}));
     for (int i = first; i < trace->inputs.n; i++) {
         const TraceInput *const input = &trace->inputs.at[i];
         if (input->storage_number != head->storage_number) continue;
         const Meta *const view = input->meta;
-        m->inputs[i] =
-            gval(E(&m->graph->builder, view_of, V(&base->base), A_INTS(view->sizes, view->rank),
-                   A_INTS(view->strides, view->rank), I(input->offset - low)));
+        m->inputs[i] = gval(E(&m->graph->builder, view_of, V(&base->base), A_INTS(view->sizes, view->rank),
+                              A_INTS(view->strides, view->rank), I(input->offset - low)));
         if (!m->inputs[i]) return error_pending();
     }
     return ST_OK;
@@ -128,8 +120,7 @@ static Status add_inputs(Making *m) {
 
 static Val *value_of(const Making *m, Operand operand) {
     if (operand == OPERAND_ABSENT) return NULL;
-    GVal *const v =
-        operand_is_input(operand) ? m->inputs[operand_input(operand)] : m->values[operand];
+    GVal *const v = operand_is_input(operand) ? m->inputs[operand_input(operand)] : m->values[operand];
     return &v->base;
 }
 
@@ -138,8 +129,7 @@ static int64_t take_int(Making *m) { return m->plan->numbers[m->next_number++]; 
 static Arg take_float(Making *m, Arg a) {
     const int k = m->next_number++;
     if (m->plan->number_rules[k] != NUMBER_runtime_float) return a;
-    while (m->graph->runtime_floats.n <= m->plan->numbers[k])
-        VEC_PUSH(m->arena, &m->graph->runtime_floats, 0.0);
+    while (m->graph->runtime_floats.n <= m->plan->numbers[k]) VEC_PUSH(m->arena, &m->graph->runtime_floats, 0.0);
     m->graph->runtime_floats.at[m->plan->numbers[k]] = a.f;
     return (Arg){.kind = ARG_runtime, .i = m->plan->numbers[k]};
 }
@@ -154,8 +144,7 @@ const TraceOp *trace_maker(const Trace *trace, Operand value) {
 
 static Val *operand_at(const Trace *trace, Operand o) {
     if (o == OPERAND_ABSENT) return NULL;
-    sn_tensor *const t =
-        operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : trace->values.at[o];
+    sn_tensor *const t = operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : trace->values.at[o];
     return t ? &t->base : NULL;
 }
 
@@ -286,8 +275,8 @@ static void add_outputs(Making *m, TraceGraph *out) {
 static const char *word_of(Arena *arena, const char *name) {
     char *const word = arena_strdup(arena, name);
     for (char *p = word; p && *p; p++) {
-        const bool fine = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' ||
-                          (p > word && *p >= '0' && *p <= '9');
+        const bool fine =
+            (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' || (p > word && *p >= '0' && *p <= '9');
         if (!fine) *p = '_';
     }
     return word;

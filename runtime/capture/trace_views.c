@@ -50,34 +50,29 @@ Status trace_mark_viewed(Trace *trace) {
     Sight *const sights = trace->sights;
     for (int v = 0; v < trace->values.n; v++) sights[v].n_seen = sights[v].below = 0;
     for (int v = trace->values.n - 1; v >= 0; v--)
-        if (sights[v].viewed >= 0 && (trace->marks[v] || sights[v].n_seen))
-            sights[sights[v].viewed].n_seen++;
+        if (sights[v].viewed >= 0 && (trace->marks[v] || sights[v].n_seen)) sights[sights[v].viewed].n_seen++;
     for (int v = trace->values.n - 1; v >= 0; v--) {
         const int viewed = sights[v].viewed;
         if (viewed < 0 || !(trace->marks[v] & VALUE_output || sights[v].below)) continue;
         sights[viewed].below = true;
-        if (trace->marks[viewed] & VALUE_alive || sights[viewed].n_seen > 1)
-            trace->marks[viewed] |= VALUE_viewed;
+        if (trace->marks[viewed] & VALUE_alive || sights[viewed].n_seen > 1) trace->marks[viewed] |= VALUE_viewed;
     }
     for (int v = 0; v < trace->values.n; v++)
-        if (sights[v].viewed >= 0 && trace->marks[v] & VALUE_waits &&
-            trace->marks[sights[v].viewed] & VALUE_output)
+        if (sights[v].viewed >= 0 && trace->marks[v] & VALUE_waits && trace->marks[sights[v].viewed] & VALUE_output)
             trace->marks[v] |= VALUE_viewed;
     return ST_OK;
 }
 
 bool trace_lacks_view(const Trace *trace, const Variant *variant, int value) {
     const int viewed = trace->sights ? trace->sights[value].viewed : -1;
-    return viewed >= 0 && trace->marks[value] & VALUE_waits && variant->provides[viewed] &&
-           !variant->provides[value];
+    return viewed >= 0 && trace->marks[value] & VALUE_waits && variant->provides[viewed] && !variant->provides[value];
 }
 
 bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value) {
     const int viewed = trace->sights ? trace->sights[value].viewed : -1;
     if (viewed < 0 || trace->marks[value] & VALUE_output || variant->provides[viewed]) return false;
     for (int v = viewed; v < trace->values.n; v++)
-        if (v != value && trace->marks[v] & VALUE_alive &&
-            (v == viewed || trace->sights[v].viewed == viewed))
+        if (v != value && trace->marks[v] & VALUE_alive && (v == viewed || trace->sights[v].viewed == viewed))
             return true;
     return false;
 }
@@ -103,8 +98,8 @@ bool trace_is_inference(const Trace *trace, Operand o) {
 
 /* Does eager's tape note it? */
 static bool is_noted(const Trace *trace, const TraceOp *op) {
-    return op && op->row->kind == KIND_view && tape_notes(op->row) &&
-           !(op->modes & NODE_inference) && !trace_is_inference(trace, op->operands[0]);
+    return op && op->row->kind == KIND_view && tape_notes(op->row) && !(op->modes & NODE_inference) &&
+           !trace_is_inference(trace, op->operands[0]);
 }
 
 Status trace_check_inplace(const Trace *trace, Operand o) {
@@ -114,8 +109,7 @@ Status trace_check_inplace(const Trace *trace, Operand o) {
     if (!is_noted(trace, op)) return ST_OK;
     const bool no_grad = op->modes & NODE_no_grad;
     for (; is_noted(trace, op); op = trace_maker(trace, o = op->operands[0])) {}
-    return tape_check_view(operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : NULL,
-                           no_grad);
+    return tape_check_view(operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : NULL, no_grad);
 }
 
 static OutputView plan_view(const Variant *v, const Trace *trace, int output) {
@@ -157,8 +151,7 @@ typedef struct Noting {
     const int64_t *numbers;
 } Noting;
 
-static Status note_ops(const Noting *noting, const OutputView *view, sn_tensor *t,
-                       sn_tensor *self) {
+static Status note_ops(const Noting *noting, const OutputView *view, sn_tensor *t, sn_tensor *self) {
     TapeView *made = tape_view_of(self);
     for (int i = view->ops.n - 1; i >= 0; i--) {
         const TraceOp *const op = view->ops.at[i];
@@ -174,22 +167,18 @@ static Status note_ops(const Noting *noting, const OutputView *view, sn_tensor *
     return ST_OK;
 }
 
-static Status note_view(const Noting *noting, const OutputView *view, sn_tensor *t,
-                        sn_tensor *self) {
+static Status note_view(const Noting *noting, const OutputView *view, sn_tensor *t, sn_tensor *self) {
     if (!t || !t->storage || tape_view_base(t)) return ST_OK;
     if (self && self->storage) return note_ops(noting, view, t, self);
     const bool no_grad = view->ops.at[0]->modes & NODE_no_grad;
     return no_grad || tape_tracks(t) ? tape_view_alone(t, no_grad) : ST_OK;
 }
 
-Status variant_note_views(const Variant *v, const int64_t *numbers, sn_tensor *const *inputs,
-                          sn_tensor *const *outs) {
+Status variant_note_views(const Variant *v, const int64_t *numbers, sn_tensor *const *inputs, sn_tensor *const *outs) {
     const Noting noting = {.numbers = numbers};
     for (int i = 0; i < v->n_views; i++) {
         const OutputView *const view = &v->views[i];
-        sn_tensor *const self = view->input >= 0  ? inputs[view->input]
-                                : view->base >= 0 ? outs[view->base]
-                                                  : NULL;
+        sn_tensor *const self = view->input >= 0 ? inputs[view->input] : view->base >= 0 ? outs[view->base] : NULL;
         TRY(note_view(&noting, view, outs[view->output], self));
     }
     return ST_OK;
@@ -217,8 +206,7 @@ struct WriteCount {
 /* The value that has made the memory, or -1 - the number of an input's storage. */
 static int memory_of(const Trace *trace, Operand o) {
     const Operand root = trace_root(trace, o);
-    return operand_is_input(root) ? -1 - trace->inputs.at[operand_input(root)].storage_number
-                                  : root;
+    return operand_is_input(root) ? -1 - trace->inputs.at[operand_input(root)].storage_number : root;
 }
 
 /* That of an input was counted at the call. */
@@ -248,10 +236,8 @@ static void add_count(Variant *v, int input, int output, int *uncounted) {
 
 Status variant_plan_writes(Variant *v, const Trace *trace) {
     if (!trace->writes && !trace->relaid) return ST_OK;
-    int *const by_value = ARENA_ARRAY(v->arena, int, trace->values.n), *const by_storage =
-                                                                           ARENA_ARRAY(
-                                                                               v->arena, int,
-                                                                               trace->n_storages);
+    int *const by_value = ARENA_ARRAY(v->arena, int, trace->values.n), *const by_storage = ARENA_ARRAY(
+                                                                           v->arena, int, trace->n_storages);
     v->counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
     if (!by_value || !by_storage || !v->counts) return ST_MEMORY;
     for (int i = 0; i < trace->ops.n; i++) {
@@ -263,8 +249,7 @@ Status variant_plan_writes(Variant *v, const Trace *trace) {
     }
     for (int s = 0; s < trace->n_storages; s++) by_storage[s]--; /* the launch's own */
     for (int i = 0; i < v->n_graph_inputs; i++)
-        add_count(v, i, -1,
-                  &by_storage[trace->inputs.at[v->graph_inputs[i].touched].storage_number]);
+        add_count(v, i, -1, &by_storage[trace->inputs.at[v->graph_inputs[i].touched].storage_number]);
     for (int i = 0; i < v->n_outputs; i++) {
         const int memory = memory_of(trace, v->outputs[i]);
         if (memory >= 0) add_count(v, -1, i, &by_value[memory]);

@@ -5,8 +5,7 @@
 
 static bool *wants(const Graph *graph, const GraphInput *inputs, const Trace *trace) {
     bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
-    for (int i = 0; want && i < graph->inputs.n; i++)
-        want[i] = trace->inputs.at[inputs[i].touched].requires_grad;
+    for (int i = 0; want && i < graph->inputs.n; i++) want[i] = trace->inputs.at[inputs[i].touched].requires_grad;
     return want;
 }
 
@@ -47,8 +46,7 @@ static Status note_writes(Training *t, const Graph *graph) {
     for (int i = 0; i < graph->writes.n; i++) {
         const int input = graph->writes.at[i].input->index;
         t->written[input] = true;
-        if (t->want[input])
-            return error_raise(ST_UNSUPPORTED, "a write to an input that wants a gradient");
+        if (t->want[input]) return error_raise(ST_UNSUPPORTED, "a write to an input that wants a gradient");
     }
     return ST_OK;
 }
@@ -69,8 +67,7 @@ static Status split_graphs(void *context) {
     t->n_user = s->graph->outputs.n;
     t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
     for (int i = 0; i < t->n_user; i++)
-        t->out_tracked[i] = marks.tracked[s->graph->outputs.at[i].value->id] &&
-                            !variant_view_is_stale(s->variant, i);
+        t->out_tracked[i] = marks.tracked[s->graph->outputs.at[i].value->id] && !variant_view_is_stale(s->variant, i);
     const PassOptions options = compile_pass_options(NULL, &s->variant->info);
     TRY(passes_run(s->graph, "functionalize", &options));
     TRY(note_writes(t, s->graph));
@@ -172,9 +169,7 @@ int training_keys(const Variant *v, int *kernels) {
     return n;
 }
 
-static bool refused_for(const BackwardCase *c, const char *why) {
-    return !c->run && !strcmp(c->info.reason, why);
-}
+static bool refused_for(const BackwardCase *c, const char *why) { return !c->run && !strcmp(c->info.reason, why); }
 
 const char *training_keys_refused(const Variant *v, int at, int *n) {
     const BackwardCase *const first = v->training ? atomic_load(&v->training->cases) : NULL;
@@ -185,8 +180,7 @@ const char *training_keys_refused(const Variant *v, int at, int *n) {
             again |= refused_for(before, c->info.reason);
         if (again || at-- > 0) continue;
         *n = 0;
-        for (const BackwardCase *same = c; same; same = same->next)
-            *n += refused_for(same, c->info.reason);
+        for (const BackwardCase *same = c; same; same = same->next) *n += refused_for(same, c->info.reason);
         return c->info.reason;
     }
     return NULL;
@@ -201,8 +195,7 @@ bool training_saved_at(const Variant *v, int i, SavedValue *out) {
     int output = t->n_forward;
     for (int k = 0; k < i; k++) output += t->partition->saved_inputs[k] < 0;
     const Graph *const forward = t->partition->forward;
-    const GVal *const value =
-        from >= 0 ? forward->inputs.at[from] : forward->outputs.at[output].value;
+    const GVal *const value = from >= 0 ? forward->inputs.at[from] : forward->outputs.at[output].value;
     *out = (SavedValue){.name = value->def ? NULL : value->name,
                         .op = value->def ? value->def->row : NULL,
                         .meta = value->base.meta,

@@ -24,23 +24,21 @@ Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks);
  * tape does what a compiled segment cannot. Sets variant->history. */
 Status training_wanted(Variant *variant, Graph *graph, const Trace *trace, bool *wanted);
 /* training_limits.c: why the segment must run eagerly, or NULL. */
-const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace,
-                             const GraphInput *inputs);
+const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace, const GraphInput *inputs);
 /* training_history.c: sets variant->history, for results that carry gradients in a segment that has gone
  * backward. ST_UNSUPPORTED where some of it still holds values. want: by graph input. */
 Status training_history(Variant *variant, Graph *graph, const bool *want);
 /* Sets variant->run (forward) and variant->training. */
 Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
 /* Launches the forward and records the node; outs as execute gives them. */
-Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
-                    const double *floats, sn_tensor **outs);
+Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                    sn_tensor **outs);
 /* A second launch of the same ops, with more results, stands where the first one stood: what was used up and what was
  * written since then counts on, and edges to the first one's results lead to it. */
-Status training_take_place(struct TapeNode *was, const Variant *before, struct TapeNode *node,
-                           const Variant *variant);
+Status training_take_place(struct TapeNode *was, const Variant *before, struct TapeNode *node, const Variant *variant);
 /* The node of a launch of variant->history; outs: its results. */
-Status training_attach(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
-                       const double *floats, sn_tensor *const *outs);
+Status training_attach(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                       sn_tensor *const *outs);
 /* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
 bool training_stage(const Variant *variant, const char *stage, Text *text);
 /* For how many keys beside the usual one a backward was compiled, and its kernels. */

@@ -20,8 +20,7 @@ typedef struct Expansion {
 } Expansion;
 
 /* `value` as a view of t, which is `whole`; NULL: it is none, or an error is pending. */
-static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *whole,
-                            sn_tensor *t) {
+static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *whole, sn_tensor *t) {
     const Node *const node = value->def;
     if (value == whole) return tensor_from_storage(t->storage, t->base.meta, t->offset);
     if (!node || node->row->kind != KIND_view) return NULL;
@@ -58,8 +57,7 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
     sn_state *const state = state_get();
     const uint64_t seed = state->seed, sequence = state->sequence;
     const sn_grad_mode mode = state->grad_mode;
-    for (int i = 0; i < graph->inputs.n; i++)
-        run->values[graph->inputs.at[i]->id] = l->saved[i].tensor;
+    for (int i = 0; i < graph->inputs.n; i++) run->values[graph->inputs.at[i]->id] = l->saved[i].tensor;
     for (int i = 0; i < l->variant->n_bindings; i++)
         if (l->variant->bindings[i].kind == BIND_seed) state->seed = (uint64_t)l->symbols[i];
     state->grad_mode = SN_GRAD_OFF;
@@ -103,8 +101,8 @@ static sn_tensor *handle_of(const Expansion *e, const GVal *value) {
     return *slot = meta ? tensor_without_data(meta) : NULL;
 }
 
-/* The input with the history that it had at the call: that of the result that it was, or a leaf's. What the caller's own
- * leaf is by now counts for nothing: it may be switched off, or be a result since. */
+/* The input with the history that it had at the call: that of the result that it was, or a leaf's. What the caller's
+ * own leaf is by now counts for nothing: it may be switched off, or be a result since. */
 static Status enter_input(const Expansion *e, int i) {
     const TapeEdge *const edge = tape_edge_now(&e->edges[i]);
     sn_tensor *const t = handle_of(e, e->run.graph->inputs.at[i]);
@@ -122,7 +120,8 @@ static const GVal *saved_value(const Node *node, const TapeSaved *saved) {
     return gval(saved->item < 0 ? a->val : a->vals[saved->item]);
 }
 
-/* Versions are those of the launch, and of the memory where the caller sees the value, whatever it was made again from. */
+/* Versions are those of the launch, and of the memory where the caller sees the value, whatever it was made again
+ * from. */
 static void settle_saved(const Expansion *e, const Node *node, TapeSaved *saved) {
     const TapePlan *const p = &e->l->training->tape;
     const int held = p->held_of[saved_value(node, saved)->id];
@@ -188,8 +187,7 @@ static void add_root(Roots *r, sn_tensor *root, sn_tensor *grad) {
     r->grads[r->n++] = grad;
 }
 
-static Status find_roots(const Expansion *e, const BackwardCase *c, const TapeBackward *call,
-                         Roots *r) {
+static Status find_roots(const Expansion *e, const BackwardCase *c, const TapeBackward *call, Roots *r) {
     const Training *const t = e->l->training;
     Arena *const arena = e->run.arena;
     const Graph *const g = e->run.graph;

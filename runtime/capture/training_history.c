@@ -42,8 +42,7 @@ static Status check_results(const Training *t, const bool *used) {
     }
     tape_plan_walk(p, NO_WATCH, reached, ran);
     for (int s = 0; s < p->steps.n; s++)
-        if (ran[s] && !used[s] && p->steps.at[s].n_holds)
-            return error_raise(ST_UNSUPPORTED, refusal);
+        if (ran[s] && !used[s] && p->steps.at[s].n_holds) return error_raise(ST_UNSUPPORTED, refusal);
     return ST_OK;
 }
 
@@ -72,8 +71,7 @@ static Status plan(void *context) {
     t->written = ARENA_ARRAY(graph->arena, bool, t->n_inputs + 1);
     if (!t->out_tracked || !t->written) return ST_MEMORY;
     for (int i = 0; i < t->n_user; i++)
-        t->out_tracked[i] =
-            marks.tracked[graph->outputs.at[i].value->id] && !variant_view_is_stale(h->variant, i);
+        t->out_tracked[i] = marks.tracked[graph->outputs.at[i].value->id] && !variant_view_is_stale(h->variant, i);
     leave_out_writes(graph, &marks);
     const PassOptions options = compile_pass_options(NULL, &h->variant->info);
     TRY(passes_run(graph, "functionalize", &options));
@@ -97,8 +95,7 @@ Status training_history(Variant *v, Graph *graph, const bool *want) {
     CompileInfo info = {0};
     const Status status = compile_guarded(copy, plan, &history, &info);
     const Status raised =
-        status == ST_OK ? ST_OK
-                        : error_raise(ST_UNSUPPORTED, "%s", info.reason[0] ? info.reason : refusal);
+        status == ST_OK ? ST_OK : error_raise(ST_UNSUPPORTED, "%s", info.reason[0] ? info.reason : refusal);
     compile_info_free(&info);
     if (raised != ST_OK) return raised;
     pthread_mutex_init(&t->lock, NULL);

@@ -28,8 +28,7 @@ static const Meta *layout_of(const sn_tensor *grad) {
     return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, false);
 }
 
-static bool same_layout(const SymEnv *env, const Meta *want, const int64_t *symbols,
-                        const sn_tensor *grad) {
+static bool same_layout(const SymEnv *env, const Meta *want, const int64_t *symbols, const sn_tensor *grad) {
     return training_meta(env, want, symbols) == layout_of(grad);
 }
 
@@ -40,24 +39,21 @@ static bool guards_hold(const BackwardCase *c, const int64_t *symbols) {
 }
 
 /* exact: down to the layout of the gradients. */
-static bool fits(const BackwardCase *c, const Training *t, const int64_t *symbols,
-                 const TapeBackward *call, bool exact) {
+static bool fits(const BackwardCase *c, const Training *t, const int64_t *symbols, const TapeBackward *call,
+                 bool exact) {
     for (int i = 0; i < t->n_inputs; i++) {
         const bool needs = t->want[i] && call->needs[i];
-        if (needs != c->needs[i] || (needs && call->partial && call->partial[i]) != c->partial[i])
-            return false;
+        if (needs != c->needs[i] || (needs && call->partial && call->partial[i]) != c->partial[i]) return false;
     }
     for (int i = 0; i < t->n_user; i++) {
         const bool defined = t->out_tracked[i] && call->grad_out[i];
         if (defined != c->defined[i]) return false;
-        if (exact && defined && !same_layout(c->env, c->metas[i], symbols, call->grad_out[i]))
-            return false;
+        if (exact && defined && !same_layout(c->env, c->metas[i], symbols, call->grad_out[i])) return false;
     }
     return guards_hold(c, symbols);
 }
 
-static const BackwardCase *find(const Training *t, const int64_t *symbols, const TapeBackward *call,
-                                bool exact) {
+static const BackwardCase *find(const Training *t, const int64_t *symbols, const TapeBackward *call, bool exact) {
     if (fits(&t->usual, t, symbols, call, exact)) return &t->usual;
     const BackwardCase *c = atomic_load_explicit(&t->cases, memory_order_acquire);
     while (c && !fits(c, t, symbols, call, exact)) c = c->next;
@@ -151,8 +147,7 @@ static void compile_case(const Variant *v, const int64_t *symbols, BackwardCase 
         refuse(c, "failpoint backward");
         return;
     }
-    CaseJob job = {
-        .variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
+    CaseJob job = {.variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
     if (job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK)
         compile_plan(job.plan, &c->info, &c->run);
     error_clear();
@@ -186,8 +181,7 @@ static BackwardCase *case_new(const Training *t, const int64_t *symbols, const T
 }
 
 /* Under the lock. */
-static const BackwardCase *make(const Variant *v, Training *t, const int64_t *symbols,
-                                const TapeBackward *call) {
+static const BackwardCase *make(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
     const bool exact = t->partition && t->n_cases < MAX_CASES && !v->dynamic;
     const BackwardCase *const near = find(t, symbols, call, exact);
     if (near) return near; /* another thread's, or one of another layout */
@@ -205,8 +199,7 @@ static const BackwardCase *make(const Variant *v, Training *t, const int64_t *sy
     return c;
 }
 
-const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols,
-                                  const TapeBackward *call) {
+const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
     const BackwardCase *c = find(t, symbols, call, true);
     if (c) return c;
     pthread_mutex_lock(&t->lock);

@@ -80,8 +80,7 @@ static void free_used(Launch *l) {
 static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
     const Meta *const meta = grad->base.meta;
     if (!want) return NULL;
-    if (meta_same_sizes(meta, want) &&
-        !memcmp(meta->strides, want->strides, sizeof(int64_t) * (size_t)want->rank))
+    if (meta_same_sizes(meta, want) && !memcmp(meta->strides, want->strides, sizeof(int64_t) * (size_t)want->rank))
         return grad;
     sn_tensor *const copy = tensor_new(want);
     if (!copy) return NULL;
@@ -92,8 +91,7 @@ static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
 
 enum { FEW_TENSORS = 64 };
 
-static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward *call,
-                     sn_tensor **to) {
+static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward *call, sn_tensor **to) {
     const Training *const t = l->training;
     int n = 0;
     for (int i = 0; i < c->n_saved; i++) to[n++] = l->saved[c->saved ? c->saved[i] : i].tensor;
@@ -110,8 +108,8 @@ static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward 
     return ST_OK;
 }
 
-static Status run_case(const Launch *l, const BackwardCase *c, TapeBackward *call,
-                       sn_tensor **inputs, sn_tensor **outs) {
+static Status run_case(const Launch *l, const BackwardCase *c, TapeBackward *call, sn_tensor **inputs,
+                       sn_tensor **outs) {
     const Training *const t = l->training;
     if (!inputs || !outs) return ST_MEMORY;
     TRY(gather(l, c, call, inputs));
@@ -152,10 +150,9 @@ static const TapeCompiled compiled_class = {.name = "Compiled",
 /* Forward ------------------------------------------------------------------------------------- */
 
 static Launch *launch_new(Variant *v, Training *t, const int64_t *symbols, const double *floats) {
-    const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n),
-                 n_ints = (size_t)(v->n_bindings + t->n_floats);
-    Launch *const l = mem_zero(sizeof *l + n_saved * sizeof(TapeSaved) + n_ints * sizeof(int64_t) +
-                               (size_t)t->tape.steps.n);
+    const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n), n_ints = (size_t)(v->n_bindings + t->n_floats);
+    Launch *const l =
+        mem_zero(sizeof *l + n_saved * sizeof(TapeSaved) + n_ints * sizeof(int64_t) + (size_t)t->tape.steps.n);
     if (!l) return NULL;
     l->saved = (TapeSaved *)(l + 1);
     l->watched = l->saved + t->n_saved;
@@ -180,8 +177,7 @@ static Status watch(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs)
             TRY(tape_save(to, inputs[w->index]));
             continue;
         }
-        *to = (TapeSaved){.tensor = tensor_alias(outs[w->index]),
-                          .version = tensor_version(outs[w->index])};
+        *to = (TapeSaved){.tensor = tensor_alias(outs[w->index]), .version = tensor_version(outs[w->index])};
         if (!to->tensor) return error_pending();
     }
     return ST_OK;
@@ -205,16 +201,14 @@ static Status add_node(Launch *l, sn_tensor **tracked, sn_tensor *const *inputs)
     state->tape_sequence += (uint64_t)t->tape.steps.n;
     state->grad_mode = SN_GRAD_ON; /* whether gradients flow is in the graph, not in the mode at the
                                       segment's end */
-    const Status status =
-        tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
+    const Status status = tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
     state->grad_mode = mode;
     return status;
 }
 
 /* all: what the forward makes, user outputs first; tracked: room for the user's. */
-static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
-                          const double *floats, sn_tensor **outs, sn_tensor **all,
-                          sn_tensor **tracked) {
+static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                          sn_tensor **outs, sn_tensor **all, sn_tensor **tracked) {
     const Training *const t = v->training;
     if (!all || !tracked) return ST_MEMORY;
     TRY(execute(v->run, inputs, symbols, floats, all));
@@ -233,8 +227,8 @@ static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *s
     return add_node(l, tracked, inputs);
 }
 
-Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
-                    const double *floats, sn_tensor **outs) {
+Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                    sn_tensor **outs) {
     const Training *const t = v->training;
     sn_tensor *few_all[FEW_TENSORS], *few_tracked[FEW_TENSORS];
     sn_tensor **const all = ROOM(few_all, t->n_forward + t->n_saved);
@@ -245,8 +239,8 @@ Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols
     return status;
 }
 
-Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symbols,
-                       const double *floats, sn_tensor *const *outs) {
+Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                       sn_tensor *const *outs) {
     Training *const t = v->history;
     sn_tensor *few[FEW_TENSORS];
     sn_tensor **const tracked = ROOM(few, t->n_user);
@@ -276,8 +270,7 @@ static void take_watched(Launch *l, const Launch *old) {
     }
 }
 
-Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node,
-                           const Variant *variant) {
+Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node, const Variant *variant) {
     const Launch *const old = tape_compiled_context(was);
     Launch *const l = tape_compiled_context(node);
     TapeEdge *const now = mem_zero((size_t)was->n_outs * sizeof *now);
@@ -287,8 +280,7 @@ Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node,
     free_used(l);
     for (int i = 0; i < before->n_outputs; i++) {
         if (!before->training->out_tracked[i]) continue;
-        now[i] =
-            (TapeEdge){.target = node, .output = variant_output_of(variant, before->outputs[i])};
+        now[i] = (TapeEdge){.target = node, .output = variant_output_of(variant, before->outputs[i])};
         tape_node_retain(node);
     }
     const Status status = tape_node_expand(was, now);

@@ -22,10 +22,9 @@ typedef struct Limits {
 } Limits;
 
 static bool is_view(const Node *node) {
-    return node->form == FORM_functional && node->n_args && node->args[0].kind == ARG_tensor &&
-           node->args[0].val &&
-           (node->row->kind == KIND_view || node->row->flags & OPF_maybe_copy ||
-            node->row->returns_list || strstr(node->row->schema, "Tensor(a)"));
+    return node->form == FORM_functional && node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val &&
+           (node->row->kind == KIND_view || node->row->flags & OPF_maybe_copy || node->row->returns_list ||
+            strstr(node->row->schema, "Tensor(a)"));
 }
 
 /* The value whose memory a result has, or NULL: its own. */
@@ -55,8 +54,7 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
             const int id = node->outs[i].id;
             l->class_of[id] = l->class_of[memory->id];
             l->detached[id] = l->detached[memory->id] || node->row->id == OP_detach;
-            if (node->row->id == OP__unsafe_view)
-                l->parted[l->class_of[id]] |= !is_temporary(l, memory);
+            if (node->row->id == OP__unsafe_view) l->parted[l->class_of[id]] |= !is_temporary(l, memory);
         }
 }
 
@@ -64,8 +62,7 @@ static uint32_t needs_of(const Limits *l, const Node *node) { return l->marks->n
 
 /* Composites save through their parts, of which nothing is known here. */
 static bool saves_arg(const Limits *l, const Node *node, int i) {
-    return node->row->kind == KIND_composite ? !is_view(node)
-                                             : tape_row_saves(node->row, i, -1, needs_of(l, node));
+    return node->row->kind == KIND_composite ? !is_view(node) : tape_row_saves(node->row, i, -1, needs_of(l, node));
 }
 
 static bool saves_result(const Limits *l, const Node *node, int i) {
@@ -93,8 +90,7 @@ static void check_history(Limits *l, const Node *node, const GVal *to) {
     if (needs_of(l, node)) {
         if (input) l->why = "an input takes a history from what is written to it";
         if (l->detached[to->id]) l->why = "a write with a history to a detached view";
-        if (l->parted[class])
-            l->why = "a write with a history to memory that an _unsafe_view shares";
+        if (l->parted[class]) l->why = "a write with a history to memory that an _unsafe_view shares";
     } else if (l->history[class]) {
         if (!input) l->why = "a write that the tape does not see, to what has a history";
         l->unseen |= !(node->modes & (NODE_no_grad | NODE_inference));
@@ -107,15 +103,13 @@ static void check_writes(Limits *l, const Node *node) {
     for (int i = 0; i < n; i++) {
         const GVal *const to = gval(node->args[first + i].val);
         if (!to) continue;
-        if (l->saved[l->class_of[to->id]])
-            l->why = "a write to what the tape saved: its backward is an error";
+        if (l->saved[l->class_of[to->id]]) l->why = "a write to what the tape saved: its backward is an error";
         check_history(l, node, to);
     }
 }
 
 static bool lacks_derivative(const Node *node) {
-    return node->row->kind != KIND_composite && !(node->row->flags & OPF_nodiff) &&
-           !tape_row_differentiable(node->row);
+    return node->row->kind != KIND_composite && !(node->row->flags & OPF_nodiff) && !tape_row_differentiable(node->row);
 }
 
 static void check_nodes(Limits *l) {
@@ -138,13 +132,11 @@ static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs)
     for (int i = 0; i < l->graph->inputs.n; i++)
         for (int k = 0; inputs[i].base && k < trace->inputs.n; k++)
             if (trace->inputs.at[k].requires_grad &&
-                trace->inputs.at[k].storage_number ==
-                    trace->inputs.at[inputs[i].touched].storage_number)
+                trace->inputs.at[k].storage_number == trace->inputs.at[inputs[i].touched].storage_number)
                 l->why = "inputs that share memory and require gradients";
 }
 
-const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace,
-                             const GraphInput *inputs) {
+const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace, const GraphInput *inputs) {
     Limits l = {.graph = graph,
                 .marks = marks,
                 .uses = graph_use_counts(graph),
@@ -153,8 +145,7 @@ const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *
                 .history = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
                 .detached = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
                 .parted = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
-    if (!l.class_of || !l.saved || !l.history || !l.detached || !l.parted || !l.uses)
-        return "out of memory";
+    if (!l.class_of || !l.saved || !l.history || !l.detached || !l.parted || !l.uses) return "out of memory";
     find_classes(&l, trace, inputs);
     for (int i = 0; i < graph->inputs.n; i++)
         l.history[l.class_of[graph->inputs.at[i]->id]] |= marks->tracked[graph->inputs.at[i]->id];

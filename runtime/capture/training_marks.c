@@ -25,8 +25,7 @@ static uint32_t tracked_args(const bool *tracked, const Node *node) {
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
         bool any = a->kind == ARG_tensor && a->val && tracked[gval(a->val)->id];
-        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            any |= a->vals[k] && tracked[gval(a->vals[k])->id];
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) any |= a->vals[k] && tracked[gval(a->vals[k])->id];
         if (any) bits |= 1u << i;
     }
     return bits;
@@ -84,9 +83,8 @@ static void visit(Marking *m, const Node *node) {
     for (int i = 0; i < node->n_outs; i++) {
         const GVal *const out = &node->outs[i], *const viewed = viewed_by(m, node, i);
         m->base[out->id] = viewed ? m->base[viewed->id] : out->id;
-        tracked[out->id] = node->form == FORM_functional
-                               ? needs && dtype_is_float(out->base.meta->dtype)
-                               : tracked[viewed->id];
+        tracked[out->id] =
+            node->form == FORM_functional ? needs && dtype_is_float(out->base.meta->dtype) : tracked[viewed->id];
     }
     if (node->form == FORM_inplace && needs && dtype_is_float(node->args[0].val->meta->dtype))
         mark_views(m, gval(node->args[0].val));
@@ -94,8 +92,7 @@ static void visit(Marking *m, const Node *node) {
 
 Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks) {
     graph_number(graph);
-    Marking m = {
-        .graph = graph, .marks = marks, .base = ARENA_ARRAY(graph->arena, int, graph->n_vals + 1)};
+    Marking m = {.graph = graph, .marks = marks, .base = ARENA_ARRAY(graph->arena, int, graph->n_vals + 1)};
     *marks = (TapeMarks){.tracked = ARENA_ARRAY(graph->arena, bool, graph->n_vals + 1),
                          .stale = ARENA_ARRAY(graph->arena, bool, graph->n_vals + 1),
                          .needs = ARENA_ARRAY(graph->arena, uint32_t, graph->n_nodes + 1)};
@@ -106,7 +103,6 @@ Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks) {
         m.base[id] = id;
         marks->tracked[id] = want[i];
     }
-    for (const Node *node = graph->first; node && m.status == ST_OK; node = node->next)
-        visit(&m, node);
+    for (const Node *node = graph->first; node && m.status == ST_OK; node = node->next) visit(&m, node);
     return m.status;
 }

@@ -4,14 +4,12 @@
  * the memory where it lies:
  *
  *     y = x * sigmoid(x)           a gradient comes to sigmoid by mul alone, which holds x and sigmoid(x)
- *     cos(x);  y = sin(2 * x)      none comes to cos, whose result is dropped: x may be written, 2 * x is saved
- */
+ *     cos(x);  y = sin(2 * x)      none comes to cos, whose result is dropped: x may be written, 2 * x is saved */
 #include "runtime/capture/training_parts.h"
 
 static bool holds(const TapePlan *p, const TapeStep *step, int watch) {
     bool any = false;
-    for (int i = 0; i < step->n_holds; i++)
-        any |= p->held.at[p->holds.at[step->first_hold + i]].watch == watch;
+    for (int i = 0; i < step->n_holds; i++) any |= p->held.at[p->holds.at[step->first_hold + i]].watch == watch;
     return any;
 }
 
@@ -58,8 +56,7 @@ static const bool *mind(const Training *t, int watch, const Room *room) {
 }
 
 static const GVal *memory_at(const TapePlan *p, bool output, int index) {
-    const GVal *const value =
-        output ? p->functional->outputs.at[index].value : p->functional->inputs.at[index];
+    const GVal *const value = output ? p->functional->outputs.at[index].value : p->functional->inputs.at[index];
     return value ? tape_plan_memory(value) : NULL;
 }
 
@@ -87,7 +84,6 @@ Status tape_plan_mind(const Training *t, Graph *joint) {
         const bool *const minded = watch < 0 ? NULL : mind(t, watch, &room);
         for (int i = 0; minded && i < n_held; i++) table[i * n_places + place] = minded[i];
     }
-    for (int i = 0; i < n_held; i++)
-        joint->outputs.at[joint->outputs.n - n_held + i].minded = table + i * n_places;
+    for (int i = 0; i < n_held; i++) joint->outputs.at[joint->outputs.n - n_held + i].minded = table + i * n_places;
     return ST_OK;
 }

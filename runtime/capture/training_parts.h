@@ -4,8 +4,7 @@
  *   training_saved.c    what eager's tape would hold        training_launch.c  a launch and its tape node
  *   training_keyed.c    the backward of one key             training_expand.c  eager's nodes instead
  *   training_marks.c    which values carry gradients        training_history.c what a captured backward left
- *   training_minded.c   what may be read where it lies
- */
+ *   training_minded.c   what may be read where it lies */
 #ifndef SINTER_RUNTIME_TRAINING_PARTS_H
 #define SINTER_RUNTIME_TRAINING_PARTS_H
 #include <pthread.h>
@@ -111,10 +110,10 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, cons
 bool *tape_plan_used(const TapePlan *p, Arena *arena);
 
 /* training_keyed.c: the case of a call, made on first need; NULL raises. */
-const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols,
-                                  const TapeBackward *call);
+const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call);
 void training_cases_free(Training *t);
-/* Fills t->usual, but for the saved values and the layouts. ran: by node id of the functional graph, where it is known. */
+/* Fills t->usual, but for the saved values and the layouts. ran: by node id of the functional graph, where it is
+ * known. */
 Status training_usual(Training *t, Arena *arena, const SymEnv *env, const bool *ran);
 /* The layouts of a backward's inputs after the saved values: the partial sums, then the gradients. */
 Status training_note_layouts(const Training *t, BackwardCase *c, const Graph *graph);

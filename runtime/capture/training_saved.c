@@ -33,12 +33,10 @@ static int watch_of(TapePlan *p, const Training *t, const GVal *value) {
     const Graph *const g = p->functional;
     const GVal *const root = tape_plan_memory(value);
     for (int i = 0; i < g->writes.n; i++)
-        if (view_root(g->writes.at[i].value) == root)
-            return add_watch(p, false, g->writes.at[i].input->index);
+        if (view_root(g->writes.at[i].value) == root) return add_watch(p, false, g->writes.at[i].input->index);
     if (!root->def) return t->written[root->index] ? -1 : add_watch(p, false, root->index);
     for (int i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i].value && view_root(g->outputs.at[i].value) == root)
-            return add_watch(p, true, i);
+        if (g->outputs.at[i].value && view_root(g->outputs.at[i].value) == root) return add_watch(p, true, i);
     return -1;
 }
 
@@ -49,8 +47,8 @@ static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
         if (put->row->id == OP_restride)
             meta = put->outs[0].base.meta;
         else
-            return meta_new(p->functional->arena, p->functional->env, meta->dtype, meta->device,
-                            sizes->ints, strides->ints, sizes->n);
+            return meta_new(p->functional->arena, p->functional->env, meta->dtype, meta->device, sizes->ints,
+                            strides->ints, sizes->n);
     }
     return meta;
 }
@@ -97,8 +95,8 @@ Status tape_plan_make(Training *t, Graph *forward) {
     return error_pending();
 }
 
-/* A value that eager's tape holds, and whose memory that is: passes may make one value of it and of an input or a result
- * that are other tensors in eager, with writes of their own. */
+/* A value that eager's tape holds, and whose memory that is: passes may make one value of it and of an input or a
+ * result that are other tensors in eager, with writes of their own. */
 static Output kept_output(Graph *joint, GVal *held) {
     const GVal *const root = view_root(held);
     for (int i = 0; i < joint->n_forward_outputs; i++) {
@@ -131,16 +129,14 @@ bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node) {
     return steps;
 }
 
-bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c,
-                    const int64_t *symbols) {
+bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols) {
     const TapePlan *const p = &t->tape;
     Arena *const trial = arena_new();
     SymEnv *const env = trial ? trial_env(p, trial, symbols) : NULL;
     bool *const defined = env ? ARENA_ARRAY(trial, bool, p->functional->outputs.n + 1) : NULL;
     if (defined) memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
     const JointSpec spec = {.want = c->needs, .grad_defined = defined};
-    bool *const ran =
-        tape_plan_by_step(p, arena, defined ? joint_ran(p->functional, trial, env, &spec) : NULL);
+    bool *const ran = tape_plan_by_step(p, arena, defined ? joint_ran(p->functional, trial, env, &spec) : NULL);
     arena_free(trial);
     return ran;
 }
@@ -148,8 +144,7 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c,
 bool *tape_plan_used(const TapePlan *p, Arena *arena) {
     Arena *const trial = arena_new();
     SymEnv *const env = trial ? trial_env(p, trial, NULL) : NULL;
-    bool *const used =
-        tape_plan_by_step(p, arena, env ? joint_used(p->functional, trial, env) : NULL);
+    bool *const used = tape_plan_by_step(p, arena, env ? joint_used(p->functional, trial, env) : NULL);
     arena_free(trial);
     return used;
 }

@@ -9,8 +9,8 @@ enum { MAX_META_ENTRIES = 16 };
 TrieNode *trie_root(Arena *arena) { return ARENA_NEW(arena, TrieNode); }
 
 uint64_t trie_hash(const TraceOp *op) {
-    uint64_t h = hash_mix((uint64_t)(uintptr_t)op->row,
-                          (uint64_t)op->form << 9 | (uint64_t)op->relaid << 8 | op->modes);
+    uint64_t h =
+        hash_mix((uint64_t)(uintptr_t)op->row, (uint64_t)op->form << 9 | (uint64_t)op->relaid << 8 | op->modes);
     for (int i = 0; i < op->n_operands; i++) h = hash_mix(h, (uint64_t)(uint32_t)op->operands[i]);
     for (int i = 0; i < op->n_fixed; i++) h = hash_mix(h, (uint64_t)op->fixed[i]);
     return hash_mix(h, (uint64_t)op->n_numbers);
@@ -30,10 +30,9 @@ static inline bool same_operands(const TraceOp *a, const TraceOp *b) {
 }
 
 static inline bool same_op(const TraceOp *a, const TraceOp *b) {
-    return a->row == b->row && a->form == b->form && a->modes == b->modes &&
-           a->relaid == b->relaid && a->n_operands == b->n_operands && a->n_fixed == b->n_fixed &&
-           a->n_numbers == b->n_numbers && same_operands(a, b) &&
-           same_words(a->fixed, b->fixed, a->n_fixed);
+    return a->row == b->row && a->form == b->form && a->modes == b->modes && a->relaid == b->relaid &&
+           a->n_operands == b->n_operands && a->n_fixed == b->n_fixed && a->n_numbers == b->n_numbers &&
+           same_operands(a, b) && same_words(a->fixed, b->fixed, a->n_fixed);
 }
 
 TrieNode *trie_find(const TrieNode *node, const TraceOp *op, uint64_t hash) {
@@ -45,8 +44,7 @@ TrieNode *trie_find(const TrieNode *node, const TraceOp *op, uint64_t hash) {
 static const Arg *copy_args(Arena *arena, const TraceOp *op) {
     Arg *const args = arena_copy(arena, op->args, sizeof *args * (size_t)op->row->n_params);
     for (int i = 0; args && i < op->row->n_params; i++)
-        if (args[i].kind == ARG_string && !(args[i].string = arena_strdup(arena, args[i].string)))
-            return NULL;
+        if (args[i].kind == ARG_string && !(args[i].string = arena_strdup(arena, args[i].string))) return NULL;
     return args;
 }
 
@@ -55,8 +53,7 @@ TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t has
     if (!child) return NULL;
     child->hash = hash;
     child->op = *op;
-    child->op.operands =
-        arena_copy(arena, op->operands, sizeof *op->operands * (size_t)op->n_operands);
+    child->op.operands = arena_copy(arena, op->operands, sizeof *op->operands * (size_t)op->n_operands);
     child->op.fixed = arena_copy(arena, op->fixed, sizeof *op->fixed * (size_t)op->n_fixed);
     if (!child->op.operands || !child->op.fixed) return NULL;
     if (!(child->op.args = copy_args(arena, op))) return NULL;
@@ -79,17 +76,14 @@ static inline bool same_metas(const Meta *const *a, const Meta *const *b, int n)
 const MetaEntry *trie_metas(const TrieNode *node, const Meta *const *in, const int64_t *numbers) {
     const TraceOp *const op = &node->op;
     for (const MetaEntry *entry = trie_newest_metas(node); entry; entry = entry->next)
-        if (same_metas(entry->in, in, op->n_operands) &&
-            same_words(entry->numbers, numbers, op->n_numbers))
+        if (same_metas(entry->in, in, op->n_operands) && same_words(entry->numbers, numbers, op->n_numbers))
             return entry;
     return NULL;
 }
 
 static int count_entries(const TrieNode *node) {
     int n = 0;
-    for (const MetaEntry *e = atomic_load_explicit(&node->metas, memory_order_relaxed); e;
-         e = e->next)
-        n++;
+    for (const MetaEntry *e = atomic_load_explicit(&node->metas, memory_order_relaxed); e; e = e->next) n++;
     return n;
 }
 
@@ -99,8 +93,7 @@ void trie_metas_add(Arena *arena, TrieNode *node, const MetaEntry *entry) {
     MetaEntry *const made = ARENA_NEW(arena, MetaEntry);
     if (!made) return;
     made->in = arena_copy(arena, entry->in, sizeof *entry->in * (size_t)op->n_operands);
-    made->numbers =
-        arena_copy(arena, entry->numbers, sizeof *entry->numbers * (size_t)op->n_numbers);
+    made->numbers = arena_copy(arena, entry->numbers, sizeof *entry->numbers * (size_t)op->n_numbers);
     made->out = arena_copy(arena, entry->out, sizeof *entry->out * (size_t)op->n_outs);
     made->args = entry->args;
     if (!made->in || !made->numbers || !made->out) return;

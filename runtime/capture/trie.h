@@ -19,8 +19,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/core/dispatch.h"
 
-/* An operand as the segment sees it: value v of an earlier op, or the k-th tensor touched (-1 - k).
- */
+/* An operand as the segment sees it: value v of an earlier op, or the k-th tensor touched (-1 - k). */
 typedef int32_t Operand;
 enum { OPERAND_ABSENT = INT32_MIN };
 static inline bool operand_is_input(Operand o) { return o < 0 && o != OPERAND_ABSENT; }
@@ -40,7 +39,7 @@ typedef struct TraceOp {
     /* structural attributes: kinds with lengths, bools, dtypes, hashes of strings */
     const int64_t *fixed;
     int n_numbers, first_number; /* in Trace.numbers: ints, and floats by their bits */
-    int n_outs, first_value; /* in Trace.values: fresh results; in-place and out forms have none */
+    int n_outs, first_value;     /* in Trace.values: fresh results; in-place and out forms have none */
 } TraceOp;
 
 typedef struct MetaEntry MetaEntry;

@@ -58,8 +58,7 @@ void variant_bind_floats(const Variant *variant, const Trace *trace, double *flo
 static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
     for (int i = 0; i < variant->n_outputs; i++) {
         sn_tensor *const value = trace->values.at[variant->outputs[i]];
-        if (outs[i] && value->placeholder &&
-            !trace_stays_unmade(trace, variant, variant->outputs[i]))
+        if (outs[i] && value->placeholder && !trace_stays_unmade(trace, variant, variant->outputs[i]))
             tensor_bind(value, outs[i]);
     }
 }
@@ -73,8 +72,8 @@ static void finish(const Variant *variant, sn_tensor *const *outs) {
 enum { FEW_RESULTS = 32 };
 
 /* Behind the variant's results come wholes that some of these view (passes/functionalize.c), which nobody asked for. */
-static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *const *inputs,
-                                  const int64_t *symbols, const double *floats, sn_tensor **outs) {
+static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *const *inputs, const int64_t *symbols,
+                                  const double *floats, sn_tensor **outs) {
     sn_tensor *few[FEW_RESULTS], **const all = ROOM(few, n);
     if (!all) return ST_MEMORY;
     const Status status = execute(variant->run, inputs, symbols, floats, all);
@@ -83,18 +82,17 @@ static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *cons
     return status;
 }
 
-static Status run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
-                  const double *floats, sn_tensor **outs) {
+static Status run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                  sn_tensor **outs) {
     const int n = executable_outputs(variant->run);
-    TRY(LIKELY(n == variant->n_outputs)
-            ? execute(variant->run, inputs, symbols, floats, outs)
-            : execute_with_wholes(variant, n, inputs, symbols, floats, outs));
+    TRY(LIKELY(n == variant->n_outputs) ? execute(variant->run, inputs, symbols, floats, outs)
+                                        : execute_with_wholes(variant, n, inputs, symbols, floats, outs));
     variant_count_writes(variant, inputs, outs);
     return variant->history ? training_attach(variant, inputs, symbols, floats, outs) : ST_OK;
 }
 
-Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
-                       const double *floats, sn_tensor **outs) {
+Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                       sn_tensor **outs) {
     sn_state *const state = state_get();
     const bool inference = state->grad_mode == SN_INFERENCE;
     if (inference) state_grad_mode_set(state, SN_GRAD_OFF);
@@ -153,8 +151,7 @@ Status variant_run_again(Variant *variant, Trace *trace) {
     state->tape_sequence = trace->tape_sequence;
     Status status = variant_run(variant, trace);
     state->tape_sequence = sequence;
-    if (status == ST_OK && node && trace->node)
-        status = training_take_place(node, was, trace->node, variant);
+    if (status == ST_OK && node && trace->node) status = training_take_place(node, was, trace->node, variant);
     if (node) tape_node_release(node);
     trace->variant = variant;
     return status == ST_OK ? trace_note_views(trace, variant) : status;
@@ -205,8 +202,7 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
     v->numbers = plan->numbers;
     v->number_rules = plan->dynamic ? plan->number_rules : NULL;
     v->number_guarded = plan->number_guarded;
-    v->example_numbers =
-        arena_copy(v->arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n);
+    v->example_numbers = arena_copy(v->arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n);
     v->n_runtime_floats = plan->n_runtime_floats;
     v->dynamic = plan->dynamic;
     v->env = plan->env;
@@ -258,8 +254,7 @@ static Status name_values(Variant *v, const Trace *trace, const TraceGraph *made
     for (int i = 0; i < trace->ops.n; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
         for (int k = op->first_number; k < op->first_number + op->n_numbers; k++)
-            if (!(v->number_names[k] = number_name(v->arena, op, made->nodes[i], k, n_in)))
-                return ST_MEMORY;
+            if (!(v->number_names[k] = number_name(v->arena, op, made->nodes[i], k, n_in))) return ST_MEMORY;
     }
     return ST_OK;
 }
@@ -288,8 +283,8 @@ void variant_free(Variant *v) {
     arena_free(arena);
 }
 
-static Status make_graph(sn_function *fn, const Trace *trace, const Variant *older, Variant *v,
-                         SymPlan *plan, TraceGraph *made) {
+static Status make_graph(sn_function *fn, const Trace *trace, const Variant *older, Variant *v, SymPlan *plan,
+                         TraceGraph *made) {
     if (failpoint("capture")) {
         v->info.failure = BAIL_failpoint;
         return error_raise(ST_INTERNAL, "failpoint capture");
@@ -337,9 +332,7 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
 
 static int count_variants(const TrieNode *end) {
     int n = 0;
-    for (const Variant *v = atomic_load_explicit(&end->variants, memory_order_acquire); v;
-         v = v->next)
-        n++;
+    for (const Variant *v = atomic_load_explicit(&end->variants, memory_order_acquire); v; v = v->next) n++;
     return n;
 }
 
@@ -361,16 +354,14 @@ void variant_compile(sn_function *fn, Trace *trace) {
     TrieNode *const end = trace->end;
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
     for (const Variant *v = newest; v; v = v->next)
-        if (variant_fits(v, trace, NULL))
-            return; /* another thread, or an earlier round of this call */
+        if (variant_fits(v, trace, NULL)) return; /* another thread, or an earlier round of this call */
     if (newest) {
         Text why = {0};
         variant_fits(newest, trace, &why);
         function_note_recompile(fn, text_str(&why));
         text_free(&why);
     }
-    if (end->failures || function_is_full(fn) ||
-        count_variants(end) >= function_recompile_limit(fn)) {
+    if (end->failures || function_is_full(fn) || count_variants(end) >= function_recompile_limit(fn)) {
         trace->reason = function_note_limit(fn, end->failures > 0);
         return;
     }
@@ -378,8 +369,7 @@ void variant_compile(sn_function *fn, Trace *trace) {
     const Variant *older = most_general_like(trace);
     Variant *v = NULL;
     Status status = make(fn, trace, older, &v);
-    if (status != ST_OK && older)
-        status = make(fn, trace, NULL, &v); /* no symbols: this case as it is */
+    if (status != ST_OK && older) status = make(fn, trace, NULL, &v); /* no symbols: this case as it is */
     if (status == ST_OK)
         publish(fn, end, v, trace);
     else {

@@ -31,8 +31,7 @@ static int class_of(size_t bytes, size_t *rounded) {
     if (bytes < ALIGNMENT) bytes = ALIGNMENT;
     const int log = 63 - __builtin_clzll(bytes);
     const size_t step = ((size_t)1 << log) / STEPS;
-    const size_t up =
-        (bytes - ((size_t)1 << log) + step - 1) / step; /* 0 to STEPS: STEPS is the next power */
+    const size_t up = (bytes - ((size_t)1 << log) + step - 1) / step; /* 0 to STEPS: STEPS is the next power */
     *rounded = ((size_t)1 << log) + up * step;
     return (log - 6) * STEPS + (int)up;
 }
@@ -46,8 +45,7 @@ static void count(int64_t bytes) {
 static void *fresh(size_t bytes) {
     void *const block = mem_aligned(bytes >= HUGE ? HUGE : ALIGNMENT, bytes);
     if (!block) return NULL;
-    if (bytes >= HUGE)
-        madvise(block, bytes / HUGE * HUGE, MADV_HUGEPAGE); /* only advice: failure costs speed */
+    if (bytes >= HUGE) madvise(block, bytes / HUGE * HUGE, MADV_HUGEPAGE); /* only advice: failure costs speed */
     atomic_fetch_add_explicit(&reserved, (int64_t)bytes, memory_order_relaxed);
     return block;
 }

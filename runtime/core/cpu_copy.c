@@ -2,9 +2,7 @@
  * to the compute type, cast, store. */
 #include "runtime/core/cpu_copy.h"
 
-Span span_of(const sn_tensor *t) {
-    return (Span){tensor_data(t), t->base.meta->dtype, t->base.meta->strides};
-}
+Span span_of(const sn_tensor *t) { return (Span){tensor_data(t), t->base.meta->dtype, t->base.meta->strides}; }
 
 DType compute_dtype(DType dtype) {
     static const DType of[S_COUNT] = {DT_f32, DT_f64, DT_i32, DT_i64, DT_bool};
@@ -15,18 +13,15 @@ typedef struct Block {
     _Alignas(64) char at[BLOCK * 8];
 } Block;
 
-static void copy_same(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n,
-                      int64_t bytes) {
+static void copy_same(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n, int64_t bytes) {
     if (to_stride == 1 && from_stride == 1) {
         memcpy(to, from, (size_t)(n * bytes));
         return;
     }
-    for (int64_t i = 0; i < n; i++)
-        memcpy(to + i * to_stride * bytes, from + i * from_stride * bytes, (size_t)bytes);
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride * bytes, from + i * from_stride * bytes, (size_t)bytes);
 }
 
-static void copy_run(const Span *to, int64_t to_stride, const Span *from, int64_t from_stride,
-                     int64_t n) {
+static void copy_run(const Span *to, int64_t to_stride, const Span *from, int64_t from_stride, int64_t n) {
     const int64_t to_bytes = dtype_bytes(to->dtype), from_bytes = dtype_bytes(from->dtype);
     if (to->dtype == from->dtype) {
         copy_same(to->at, to_stride, from->at, from_stride, n, to_bytes);
@@ -37,18 +32,15 @@ static void copy_run(const Span *to, int64_t to_stride, const Span *from, int64_
     Block loaded, cast;
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t some = min_i64(BLOCK, n - i);
-        table->load(from->dtype)(loaded.at, from->at + i * from_stride * from_bytes, from_stride,
-                                 some);
+        table->load(from->dtype)(loaded.at, from->at + i * from_stride * from_bytes, from_stride, some);
         if (a != b) table->cast(a, b)(cast.at, loaded.at, NULL, NULL, some);
-        table->store(to->dtype)(to->at + i * to_stride * to_bytes, to_stride,
-                                a != b ? cast.at : loaded.at, some);
+        table->store(to->dtype)(to->at + i * to_stride * to_bytes, to_stride, a != b ? cast.at : loaded.at, some);
     }
 }
 
 void span_copy(const Span *to, const Span *from, const int64_t *sizes, int rank) {
     if (rank <= 1) {
-        copy_run(to, rank ? to->strides[0] : 1, from, rank ? from->strides[0] : 1,
-                 rank ? sizes[0] : 1);
+        copy_run(to, rank ? to->strides[0] : 1, from, rank ? from->strides[0] : 1, rank ? sizes[0] : 1);
         return;
     }
     Span t = {to->at, to->dtype, to->strides + 1}, f = {from->at, from->dtype, from->strides + 1};

@@ -18,13 +18,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(DynamicOp *) ops[MAX_OPS];
 static _Atomic int n_ops;
 
-const DynamicOp *custom_op_at(int i) {
-    return i >= 0 && i < atomic_load(&n_ops) ? atomic_load(&ops[i]) : NULL;
-}
+const DynamicOp *custom_op_at(int i) { return i >= 0 && i < atomic_load(&n_ops) ? atomic_load(&ops[i]) : NULL; }
 
-const DynamicOp *op_dynamic(const OpRow *row) {
-    return row->id >= OP_COUNT ? (const DynamicOp *)row : NULL;
-}
+const DynamicOp *op_dynamic(const OpRow *row) { return row->id >= OP_COUNT ? (const DynamicOp *)row : NULL; }
 
 static const OpRow *find_dynamic(const char *name, size_t n) {
     const DynamicOp *op;
@@ -62,10 +58,8 @@ static Val *on_meta(const MetaCall *call, const Val *val, Device *device) {
     const Meta *const meta = val->meta;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int d = 0; d < meta->rank; d++) {
-        sizes[d] =
-            sym_is(meta->sizes[d]) ? sym_concrete(call->env, meta->sizes[d]) : meta->sizes[d];
-        strides[d] =
-            sym_is(meta->strides[d]) ? sym_concrete(call->env, meta->strides[d]) : meta->strides[d];
+        sizes[d] = sym_is(meta->sizes[d]) ? sym_concrete(call->env, meta->sizes[d]) : meta->sizes[d];
+        strides[d] = sym_is(meta->strides[d]) ? sym_concrete(call->env, meta->strides[d]) : meta->strides[d];
     }
     *device = meta->device;
     const Meta *const copy = meta_intern(meta->dtype, DEV_meta, sizes, strides, meta->rank, false);
@@ -76,8 +70,7 @@ static Status meta_args(const MetaCall *call, Arg *args, Device *device) {
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
         if (args[i].kind == ARG_tensors)
-            return error_raise(ST_UNSUPPORTED, "%s: tensor lists are known only when it runs",
-                               call->row->name);
+            return error_raise(ST_UNSUPPORTED, "%s: tensor lists are known only when it runs", call->row->name);
         if (args[i].kind != ARG_tensor || !args[i].val) continue;
         if (!(args[i].val = on_meta(call, args[i].val, device))) return error_pending();
     }
@@ -115,8 +108,7 @@ static Status ask_body(MetaCall *call) {
 
 static Status meta_rule(MetaCall *call) {
     if (!op_dynamic(call->row)->meta)
-        return error_raise(ST_UNSUPPORTED,
-                           "%s has no meta rule: its results are known only when it runs",
+        return error_raise(ST_UNSUPPORTED, "%s has no meta rule: its results are known only when it runs",
                            call->row->name);
     sn_state *const state = state_get();
     Capture *const capture = capture_suspend(); /* ops of the body are none of the function's */
@@ -134,9 +126,8 @@ Status custom_op_check_result(const OpRow *row, int result, const Meta *made, co
     Text texts[2] = {0};
     meta_print(NULL, &texts[0], made);
     meta_print(NULL, &texts[1], said);
-    const Status status = error_raise(
-        ST_SHAPE, "%s: its kernel returned %s as result %d, where its meta rule said %s", row->name,
-        text_str(&texts[0]), result, text_str(&texts[1]));
+    const Status status = error_raise(ST_SHAPE, "%s: its kernel returned %s as result %d, where its meta rule said %s",
+                                      row->name, text_str(&texts[0]), result, text_str(&texts[1]));
     error_set_op(row->name);
     text_free(&texts[0]);
     text_free(&texts[1]);
@@ -147,20 +138,16 @@ Status custom_op_check_result(const OpRow *row, int result, const Meta *made, co
 
 static Status full_name(const Schema *schema, char *name, size_t room) {
     const bool overloaded = schema->overload[0] != '\0';
-    const int n = snprintf(name, room, "%s::%s%s%s", schema->name_space, schema->base,
-                           overloaded ? "." : "", schema->overload);
-    return n > 0 && (size_t)n < room
-               ? ST_OK
-               : error_raise(ST_ARGUMENT, "the name of op %s is too long", schema->base);
+    const int n =
+        snprintf(name, room, "%s::%s%s%s", schema->name_space, schema->base, overloaded ? "." : "", schema->overload);
+    return n > 0 && (size_t)n < room ? ST_OK : error_raise(ST_ARGUMENT, "the name of op %s is too long", schema->base);
 }
 
 static Status check_schema(const Schema *schema, const char *text, const char *name) {
     if (!memchr(text, ':', strcspn(text, "(")))
-        return error_raise(ST_ARGUMENT, "schema \"%s\": the name needs a namespace, as in my::%s",
-                           text, schema->base);
+        return error_raise(ST_ARGUMENT, "schema \"%s\": the name needs a namespace, as in my::%s", text, schema->base);
     if (schema->n_out > MAX_OUTS || schema->returns_list)
-        return error_raise(ST_UNSUPPORTED, "%s: a user's op returns at most %d tensors and no list",
-                           name, MAX_OUTS);
+        return error_raise(ST_UNSUPPORTED, "%s: a user's op returns at most %d tensors and no list", name, MAX_OUTS);
     for (int i = 0; i < schema->n_out; i++)
         if (schema->results[i].type != PT_tensor)
             return error_raise(ST_ARGUMENT, "%s: result %d is %s, not Tensor", name, i,
@@ -168,8 +155,7 @@ static Status check_schema(const Schema *schema, const char *text, const char *n
     for (int i = 0; i < schema->n_params; i++)
         for (int k = 0; k < i; k++)
             if (!strcmp(schema->params[i].name, schema->params[k].name))
-                return error_raise(ST_ARGUMENT, "%s: two parameters are called %s", name,
-                                   schema->params[i].name);
+                return error_raise(ST_ARGUMENT, "%s: two parameters are called %s", name, schema->params[i].name);
     return ST_OK;
 }
 
@@ -206,8 +192,7 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
 
 static void register_kernels(const DynamicOp *op) {
     const OpRow *const row = &op->row;
-    if (op->decomposition && !op->derivative)
-        dispatch_register(row, KEY_autograd, run_decomposition);
+    if (op->decomposition && !op->derivative) dispatch_register(row, KEY_autograd, run_decomposition);
     if (op->decomposition && !op->derivative && !op->cpu)
         dispatch_register(row, KEY_capture, run_decomposition); /* its parts are captured */
     if (op->decomposition) dispatch_register(row, KEY_cpu, run_decomposition);
@@ -220,19 +205,17 @@ static void register_kernels(const DynamicOp *op) {
 
 static Status check_desc(const sn_op_desc *desc) {
     if (!desc || desc->size < sizeof *desc || !desc->schema)
-        return error_raise(ST_ARGUMENT,
-                           "sn_op_register: the description is NULL, or has no size or schema");
+        return error_raise(ST_ARGUMENT, "sn_op_register: the description is NULL, or has no size or schema");
     if (desc->flags > SN_OP_ORDERED)
-        return error_raise(ST_ARGUMENT, "%s: flags are SN_OP_PURE, SN_OP_ORDERED or 0, not 0x%x",
-                           desc->schema, desc->flags);
+        return error_raise(ST_ARGUMENT, "%s: flags are SN_OP_PURE, SN_OP_ORDERED or 0, not 0x%x", desc->schema,
+                           desc->flags);
     if (desc->cpu || desc->cuda || desc->decomposition) return ST_OK;
     return error_raise(ST_ARGUMENT, "%s: an op needs a kernel or a decomposition", desc->schema);
 }
 
 static Status publish(DynamicOp *op) {
     const size_t n = strlen(op->row.name);
-    if (op_find(op->row.name, n, NULL))
-        return error_raise(ST_ARGUMENT, "op %s exists already", op->row.name);
+    if (op_find(op->row.name, n, NULL)) return error_raise(ST_ARGUMENT, "op %s exists already", op->row.name);
     const int i = atomic_load(&n_ops);
     if (i == MAX_OPS) return error_raise(ST_UNSUPPORTED, "more than %d user's ops", MAX_OPS);
     op->row.id = (OpId)(OP_COUNT + i);

@@ -59,8 +59,7 @@ static Entry *entries_of(const OpRow *row) {
 }
 
 static inline OpKernel *entry_at(Entry *entries, Key key) {
-    OpKernel *const kernel =
-        entries ? atomic_load_explicit(&entries[key], memory_order_relaxed) : NULL;
+    OpKernel *const kernel = entries ? atomic_load_explicit(&entries[key], memory_order_relaxed) : NULL;
     return kernel ? kernel : atomic_load_explicit(&fallbacks[key], memory_order_relaxed);
 }
 
@@ -70,8 +69,7 @@ static const uint64_t composite_keys = KEYS_BACKEND | KEY_BIT(autograd) | KEY_BI
 static void fill_composites(void) {
     for (int op = 0; op < OP_COUNT; op++) {
         const OpRow *const row = op_row((OpId)op);
-        for (int key = 0; key < KEY_COUNT && row && row->kind == KIND_composite && !row->alias_of;
-             key++)
+        for (int key = 0; key < KEY_COUNT && row && row->kind == KIND_composite && !row->alias_of; key++)
             if (composite_keys >> key & 1) atomic_store(&table[op][key], expand_composite);
     }
 }
@@ -105,13 +103,11 @@ void dispatch_register(const OpRow *row, Key key, OpKernel *kernel) {
 /* key sets ------------------------------------------------------------------------------------ */
 
 static Status null_argument(const OpCall *call, int i) {
-    return error_raise(ST_ARGUMENT, "%s: %s is missing", call->row->name,
-                       call->row->params[i].name);
+    return error_raise(ST_ARGUMENT, "%s: %s is missing", call->row->name, call->row->params[i].name);
 }
 
 static Status failed_argument(const OpCall *call, int i) {
-    return error_raise(ST_STATE, "argument '%s' is the result of an op that failed",
-                       call->row->params[i].name);
+    return error_raise(ST_STATE, "argument '%s' is the result of an op that failed", call->row->params[i].name);
 }
 
 static Status unusable(const OpCall *call, int i, const sn_tensor *t) {
@@ -136,8 +132,7 @@ static inline Status add_tensor(const OpCall *call, int i, Val *val, uint64_t *k
 static Status add_list(const OpCall *call, int i, uint64_t *keys) {
     const Arg *const arg = &call->args[i];
     for (int k = 0; k < arg->n; k++)
-        if (arg->vals[k] || call->row->params[i].type == PT_tensors)
-            TRY(add_tensor(call, i, arg->vals[k], keys));
+        if (arg->vals[k] || call->row->params[i].type == PT_tensors) TRY(add_tensor(call, i, arg->vals[k], keys));
     return ST_OK;
 }
 
@@ -170,10 +165,7 @@ static uint64_t keys_at_device(const OpCall *call, uint64_t keys) {
 }
 
 static const char *device_name(Device device) {
-    return device == DEV_cpu    ? "cpu"
-           : device == DEV_meta ? "meta"
-           : device >= DEV_cuda ? "cuda"
-                                : "spare";
+    return device == DEV_cpu ? "cpu" : device == DEV_meta ? "meta" : device >= DEV_cuda ? "cuda" : "spare";
 }
 
 /* The first tensor that says which device a call is on. */
@@ -185,14 +177,11 @@ typedef struct Placed {
 static Status check_device(Placed *first, const sn_tensor *t, const char *name) {
     if (!first->tensor) *first = (Placed){t, name};
     if (first->tensor->base.meta->device == t->base.meta->device) return ST_OK;
-    return error_raise(ST_DEVICE, "all tensors must be on one device: '%s' is on %s, '%s' on %s",
-                       first->name, device_name(first->tensor->base.meta->device), name,
-                       device_name(t->base.meta->device));
+    return error_raise(ST_DEVICE, "all tensors must be on one device: '%s' is on %s, '%s' on %s", first->name,
+                       device_name(first->tensor->base.meta->device), name, device_name(t->base.meta->device));
 }
 
-static bool is_cpu_scalar(const sn_tensor *t) {
-    return t->base.meta->device == DEV_cpu && !t->base.meta->rank;
-}
+static bool is_cpu_scalar(const sn_tensor *t) { return t->base.meta->device == DEV_cpu && !t->base.meta->rank; }
 
 /* Tensors on different devices; 0-dim CPU tensors that are only read go with any device. */
 static Status check_devices(OpCall *call) {
@@ -203,12 +192,10 @@ static Status check_devices(OpCall *call) {
         const bool written = call->form == FORM_inplace && i == 0;
         for (int k = 0; k < n; k++) {
             const sn_tensor *const t = tensor_of(arg->kind == ARG_tensor ? arg->val : arg->vals[k]);
-            if (t && (written || !is_cpu_scalar(t)))
-                TRY(check_device(&first, t, call->row->params[i].name));
+            if (t && (written || !is_cpu_scalar(t))) TRY(check_device(&first, t, call->row->params[i].name));
         }
     }
-    for (int i = 0; call->out_args && i < call->row->n_out; i++)
-        TRY(check_device(&first, call->out_args[i], "out"));
+    for (int i = 0; call->out_args && i < call->row->n_out; i++) TRY(check_device(&first, call->out_args[i], "out"));
     call->keys &= ~KEY_BIT(cpu); /* what is left besides CPU scalars */
     return ST_OK;
 }
@@ -217,14 +204,11 @@ static Status check_devices(OpCall *call) {
 
 static Status no_kernel(const OpCall *call, uint64_t keys) {
     const char *const name = op_form_name(call->row, call->form);
-    if (!keys)
-        return error_raise(ST_UNSUPPORTED, "%s: it has no key below %s", name,
-                           key_names[call->key]);
+    if (!keys) return error_raise(ST_UNSUPPORTED, "%s: it has no key below %s", name, key_names[call->key]);
     Text list = {0};
     for (int key = KEY_COUNT - 1; key > 0; key--)
         if (keys >> key & 1) text_printf(&list, "%s%s", list.n ? ", " : "", key_names[key]);
-    const Status status =
-        error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key %s", name, text_str(&list));
+    const Status status = error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key %s", name, text_str(&list));
     text_free(&list);
     return status;
 }
@@ -246,9 +230,7 @@ static inline Status run_highest(OpCall *call, uint64_t keys) {
 }
 
 Status redispatch(OpCall *call) { return run_highest(call, call->keys); }
-Status redispatch_excluding(OpCall *call, uint64_t keys) {
-    return run_highest(call, call->keys & ~keys);
-}
+Status redispatch_excluding(OpCall *call, uint64_t keys) { return run_highest(call, call->keys & ~keys); }
 
 static Status start(OpCall *call) {
     sn_state *const state = state_get();
@@ -276,8 +258,7 @@ static Status finish(OpCall *call, Status status) {
 }
 
 /* The tensor that a creation row's out form writes decides the dtype and the device. */
-static const Arg *options_of_out(const OpRow *row, const Arg *args, const sn_tensor *out,
-                                 Arg *full) {
+static const Arg *options_of_out(const OpRow *row, const Arg *args, const sn_tensor *out, Arg *full) {
     memcpy(full, args, sizeof *full * (size_t)row->n_params);
     if (out) op_args_take_options(row, out->base.meta, full);
     return full;
@@ -289,8 +270,8 @@ static Status read_number(const OpRow *row, int i, Arg *arg) {
     TRY(tensor_ready(t, row->name));
     const DType dtype = t->base.meta->dtype;
     if (t->base.meta->rank || !dtype_is_int(dtype))
-        return error_raise(ST_ARGUMENT, "%s: %s must be a 0-dim tensor of ints, not %s of %d dims",
-                           row->name, row->params[i].name, dtype_name(dtype), t->base.meta->rank);
+        return error_raise(ST_ARGUMENT, "%s: %s must be a 0-dim tensor of ints, not %s of %d dims", row->name,
+                           row->params[i].name, dtype_name(dtype), t->base.meta->rank);
     *arg = A_INT(element_int(dtype, tensor_data(t)));
     return ST_OK;
 }
@@ -305,8 +286,7 @@ static Status read_numbers(const OpRow *row, const Arg *args, Arg *full) {
     return status;
 }
 
-Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
-                sn_tensor **outs) {
+Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
     Arg full[MAX_ARGS];
     if (UNLIKELY(row->alias_of && row->flags & OPF_host)) {
         outs[0] = NULL;
@@ -314,8 +294,7 @@ Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const
         args = full;
     }
     if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view)) return relayout(row, args, outs);
-    if (UNLIKELY(form == FORM_out && row->options))
-        args = options_of_out(row, args, out_args[0], full);
+    if (UNLIKELY(form == FORM_out && row->options)) args = options_of_out(row, args, out_args[0], full);
     OpCall call = op_call(row, form, args, out_args, outs);
     Status status;
     sn_state *const state = state_get();
@@ -348,12 +327,8 @@ Status call_metas(const OpCall *call, int64_t base_offset, MetaOut *out, int *n)
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
         args[call->row->n_params + i] = A_VAL(&call->out_args[i]->base);
-    MetaCall meta = {.row = call->row,
-                     .form = call->form,
-                     .args = args,
-                     .base_offset = base_offset,
-                     .out = out,
-                     .n_out = *n};
+    MetaCall meta = {
+        .row = call->row, .form = call->form, .args = args, .base_offset = base_offset, .out = out, .n_out = *n};
     for (int i = 0; i < *n; i++) out[i].alias = -1, out[i].offset = 0, out[i].wrapped = false;
     TRY(op_meta(&meta));
     *n = meta.n_out;
@@ -375,8 +350,7 @@ static Status check_composite(OpCall *call, Symbols *symbols) {
     meta.n_out = call->row->returns_list ? MAX_OUTS : call->row->n_out;
     TRY(op_meta(&meta));
     if (meta.n_out > MAX_LIST)
-        return error_raise(ST_UNSUPPORTED, "%s: %d results; at most %d", call->row->name,
-                           meta.n_out, MAX_LIST);
+        return error_raise(ST_UNSUPPORTED, "%s: %d results; at most %d", call->row->name, meta.n_out, MAX_LIST);
     call->n_outs = meta.n_out;
     return ST_OK;
 }
@@ -409,10 +383,9 @@ static Status expand_composite(OpCall *call) {
     TRY(scope_push(state, false));
     Val *outs[MAX_LIST];
     memset(outs, 0, sizeof *outs * (size_t)call->n_outs);
-    Status status = symbols ? symbols_expand(symbols, rule, call, outs)
-                            : rule(eager_builder(), call->row, call->args, outs);
-    for (int i = 0; i < call->n_outs; i++)
-        call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
+    Status status =
+        symbols ? symbols_expand(symbols, rule, call, outs) : rule(eager_builder(), call->row, call->args, outs);
+    for (int i = 0; i < call->n_outs; i++) call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
     if (status == ST_OK && call->form == FORM_inplace) status = write_composite(call);
     if (status == ST_OK && call->form == FORM_out) status = write_outs(call);
     scope_pop_passing(state, depth, call->outs, call->n_outs);

@@ -28,11 +28,11 @@ typedef struct OpCall {
     OpForm form;
     const Arg *args;            /* row->n_params, normalised; in-place: args[0] is written */
     sn_tensor *const *out_args; /* out form: row->n_out tensors to write */
-    sn_tensor **outs; /* results, scope-owned; in-place and out forms: the written tensors;
+    sn_tensor **outs;           /* results, scope-owned; in-place and out forms: the written tensors;
                          Tensor[]: room MAX_LIST */
-    int n_outs;       /* results so far: row->n_out, or the length of a Tensor[] */
-    uint64_t keys;    /* this call's key set; redispatch clears from the running key up */
-    Key key;          /* the running key */
+    int n_outs;                 /* results so far: row->n_out, or the length of a Tensor[] */
+    uint64_t keys;              /* this call's key set; redispatch clears from the running key up */
+    Key key;                    /* the running key */
 } OpCall;
 typedef Status OpKernel(OpCall *call);
 
@@ -41,8 +41,8 @@ static inline sn_tensor *call_written(const OpCall *call, int i) {
     return call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
 }
 /* A call that is to be dispatched; aliases are resolved. */
-static inline OpCall op_call(const OpRow *row, OpForm form, const Arg *args,
-                             sn_tensor *const *out_args, sn_tensor **outs) {
+static inline OpCall op_call(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                             sn_tensor **outs) {
     return (OpCall){.row = UNLIKELY(row->alias_of != NULL) ? row->alias_of : row,
                     .form = form,
                     .args = args,
@@ -53,8 +53,7 @@ static inline OpCall op_call(const OpRow *row, OpForm form, const Arg *args,
 /* The boxed entry that everything goes through; outs receives results (row->n_out; Tensor[]: at
  * most MAX_LIST). Resolves aliases. Does nothing while an error is pending; on failure the error
  * names the op and outs are NULL. */
-Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
-                sn_tensor **outs);
+Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs);
 /* The in-place form of a view row: the handle changes (runtime/autograd/relayout.c). */
 Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs);
 /* What the row's meta rule says of the results. *n: the room, then how many there are. base_offset: where the first

@@ -3,8 +3,7 @@
 #include "runtime/core/element.h"
 
 static float half_to_float(uint16_t h) {
-    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31,
-                   fraction = h & 1023;
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
     float value;
     if (!exponent) {
         value = (float)fraction * 0x1p-24f;

@@ -12,11 +12,9 @@
 static Status check_result(const sn_frame *frame, sn_status returned) {
     TRY(error_pending());
     if (returned != SN_OK)
-        return error_raise(ST_CALLBACK, "%s: the callback returned '%s'", frame->what,
-                           status_name((Status)returned));
+        return error_raise(ST_CALLBACK, "%s: the callback returned '%s'", frame->what, status_name((Status)returned));
     for (int i = 0; i < frame->n_out && !frame->outs_optional; i++)
-        if (!frame->out[i])
-            return error_raise(ST_CALLBACK, "%s: the callback set no output %d", frame->what, i);
+        if (!frame->out[i]) return error_raise(ST_CALLBACK, "%s: the callback set no output %d", frame->what, i);
     return ST_OK;
 }
 
@@ -65,8 +63,7 @@ OWN_FRAME static sn_status run_body(sn_frame *frame, sn_body body, sn_state *sta
     ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
     scope->callback = __builtin_dwarf_cfa();
     if ((scope->running = frame->running)) atomic_fetch_add(scope->running, 1);
-    __attribute__((cleanup(close_scopes)))
-    Passage passage = {state, frame, state->n_scopes - 1, false};
+    __attribute__((cleanup(close_scopes))) Passage passage = {state, frame, state->n_scopes - 1, false};
     const sn_status status = body(frame);
     passage.returned = true;
     return status;
@@ -102,8 +99,7 @@ static bool is_output_before(const sn_frame *frame, int i) {
 /* Whether output i, now that the callback's scopes have ended, is somebody's without the frame's reference: a scope's;
  * or, where results are the caller's to release, given already or what the caller gave. */
 static bool is_held(const sn_frame *frame, int i, const sn_state *state) {
-    if (LIKELY(!state->n_scopes || !state->scopes[state->n_scopes - 1].owned))
-        return tensor_in_scope(frame->out[i]);
+    if (LIKELY(!state->n_scopes || !state->scopes[state->n_scopes - 1].owned)) return tensor_in_scope(frame->out[i]);
     return is_output_before(frame, i) || is_input(frame, frame->out[i]);
 }
 

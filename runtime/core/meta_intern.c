@@ -32,10 +32,8 @@ static _Atomic(Table *) current;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t hash_of(const Wanted *w) {
-    uint64_t h = hash_mix((uint64_t)w->dtype << 1 | w->wrapped,
-                          (uint64_t)(uint32_t)w->device << 8 | (uint64_t)w->rank);
-    for (int i = 0; i < w->rank; i++)
-        h = hash_mix(hash_mix(h, (uint64_t)w->sizes[i]), (uint64_t)w->strides[i]);
+    uint64_t h = hash_mix((uint64_t)w->dtype << 1 | w->wrapped, (uint64_t)(uint32_t)w->device << 8 | (uint64_t)w->rank);
+    for (int i = 0; i < w->rank; i++) h = hash_mix(hash_mix(h, (uint64_t)w->sizes[i]), (uint64_t)w->strides[i]);
     return h;
 }
 
@@ -43,13 +41,11 @@ static bool equal(const InternedMeta *in, const Wanted *w) {
     const size_t bytes = (size_t)w->rank * sizeof(int64_t);
     return in->hash == w->hash && in->meta.dtype == w->dtype && in->meta.device == w->device &&
            in->meta.rank == w->rank && in->meta.wrapped == w->wrapped &&
-           (!bytes || (!memcmp(in->meta.sizes, w->sizes, bytes) &&
-                       !memcmp(in->meta.strides, w->strides, bytes)));
+           (!bytes || (!memcmp(in->meta.sizes, w->sizes, bytes) && !memcmp(in->meta.strides, w->strides, bytes)));
 }
 
 static InternedMeta *lookup(Table *table, const Wanted *w) {
-    for (size_t i = table ? w->hash & (table->room - 1) : 0; table;
-         i = (i + 1) & (table->room - 1)) {
+    for (size_t i = table ? w->hash & (table->room - 1) : 0; table; i = (i + 1) & (table->room - 1)) {
         InternedMeta *const in = atomic_load_explicit(&table->slots[i], memory_order_acquire);
         if (!in) return NULL;
         if (equal(in, w)) return in;
@@ -59,8 +55,7 @@ static InternedMeta *lookup(Table *table, const Wanted *w) {
 
 static void put(Table *table, InternedMeta *in) {
     size_t i = in->hash & (table->room - 1);
-    while (atomic_load_explicit(&table->slots[i], memory_order_relaxed))
-        i = (i + 1) & (table->room - 1);
+    while (atomic_load_explicit(&table->slots[i], memory_order_relaxed)) i = (i + 1) & (table->room - 1);
     atomic_store_explicit(&table->slots[i], in, memory_order_release);
     table->n++;
 }
@@ -88,8 +83,8 @@ static bool span_of(const Wanted *w, int64_t *numel, int64_t *span) {
         if (!mul_ok(step, max_i64(w->sizes[i], 1), &step)) return false;
         *numel *= w->sizes[i];
     }
-    return meta_span(w->sizes, w->strides, w->rank, span) &&
-           mul_ok(*span, dtype_bytes(w->dtype), &bytes) && bytes < (INT64_C(1) << 60);
+    return meta_span(w->sizes, w->strides, w->rank, span) && mul_ok(*span, dtype_bytes(w->dtype), &bytes) &&
+           bytes < (INT64_C(1) << 60);
 }
 
 /* Whether two indices may share an element, of which there are some: dims by ascending stride must each reach past the
@@ -102,8 +97,7 @@ static bool overlaps(const Wanted *w) {
     for (int n = 0; n < w->rank; n++) {
         int least = -1;
         for (int i = 0; i < w->rank; i++)
-            if (!used[i] && w->sizes[i] > 1 && (least < 0 || w->strides[i] < w->strides[least]))
-                least = i;
+            if (!used[i] && w->sizes[i] > 1 && (least < 0 || w->strides[i] < w->strides[least])) least = i;
         if (least < 0) return false;
         used[least] = true;
         if (w->strides[least] <= reach) return true;
@@ -116,8 +110,7 @@ static InternedMeta *make(const Wanted *w) {
     int64_t numel, span;
     if (!span_of(w, &numel, &span)) {
         Text sizes = {0};
-        for (int i = 0; i < w->rank; i++)
-            text_printf(&sizes, "%s%lld", i ? "," : "", (long long)w->sizes[i]);
+        for (int i = 0; i < w->rank; i++) text_printf(&sizes, "%s%lld", i ? "," : "", (long long)w->sizes[i]);
         error_raise(ST_SHAPE, "a tensor of sizes [%s] does not fit in memory", text_str(&sizes));
         text_free(&sizes);
         return NULL;
@@ -152,8 +145,8 @@ static const Meta *insert(const Wanted *w) {
     return in ? &in->meta : NULL;
 }
 
-const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides,
-                        int rank, bool wrapped) {
+const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides, int rank,
+                        bool wrapped) {
     Wanted w = {dtype, device, sizes, strides, rank, wrapped, 0};
     w.hash = hash_of(&w);
     const InternedMeta *const in = lookup(atomic_load_explicit(&current, memory_order_acquire), &w);

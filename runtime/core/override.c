@@ -102,9 +102,7 @@ sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure
     if (!override) return NULL;
     pthread_mutex_lock(&lock);
     const sn_override *const older = newest(row, key);
-    OpKernel *const before = older ? older->before
-                             : row ? dispatch_own(row, key)
-                                   : dispatch_fallback_of(key);
+    OpKernel *const before = older ? older->before : row ? dispatch_own(row, key) : dispatch_fallback_of(key);
     *override = (sn_override){row, key, body, closure, before, overrides};
     overrides = override;
     atomic_fetch_add(&override_count, 1);
@@ -147,14 +145,12 @@ static Status run_mode(OpCall *call) {
 
 Status frame_redispatch(sn_frame *frame) {
     OpCall *const call = frame->call;
-    if (!call)
-        return error_raise(ST_STATE, "%s: only a kernel or a mode can redispatch", frame->what);
+    if (!call) return error_raise(ST_STATE, "%s: only a kernel or a mode can redispatch", frame->what);
     TRY(error_pending());
     frame_drop_outs(frame);
     OpCall next = *call;
     next.outs = frame->out;
-    const Status status =
-        call->key == KEY_mode && state_get()->modes ? run_mode(&next) : redispatch(&next);
+    const Status status = call->key == KEY_mode && state_get()->modes ? run_mode(&next) : redispatch(&next);
     for (int i = 0; i < frame->n_out; i++) /* the kernel's are the scope's */
         frame->out[i] = status == ST_OK ? sn_retain(frame->out[i]) : NULL;
     return status;

@@ -29,8 +29,7 @@ typedef struct Walk { /* a sub-tensor: dims from `dim` on, at `at` */
 } Walk;
 
 static Walk inner(const Walk *w, int64_t i) {
-    return (Walk){w->meta, w->at + i * w->meta->strides[w->dim] * dtype_bytes(w->meta->dtype),
-                  w->dim + 1};
+    return (Walk){w->meta, w->at + i * w->meta->strides[w->dim] * dtype_bytes(w->meta->dtype), w->dim + 1};
 }
 
 /* Which indices of a dim are printed: printed_index is -1 where the dots stand. */
@@ -69,8 +68,7 @@ static void look(Format *f, const char *element) {
 
 static int print_element(const Format *f, const char *element, char *text, size_t room) {
     if (f->dtype == DT_bool) return snprintf(text, room, "%s", *element ? "True" : "False");
-    if (!dtype_is_float(f->dtype))
-        return snprintf(text, room, "%lld", (long long)element_int(f->dtype, element));
+    if (!dtype_is_float(f->dtype)) return snprintf(text, room, "%lld", (long long)element_int(f->dtype, element));
     const double value = element_double(f->dtype, element);
     if (isnan(value)) return snprintf(text, room, "nan");
     if (isinf(value)) return snprintf(text, room, value < 0 ? "-inf" : "inf");
@@ -87,14 +85,10 @@ static void measure(Format *f, const char *element) {
 }
 
 static Format decide(const Walk *whole) {
-    Format f = {.dtype = whole->meta->dtype,
-                .summarize = whole->meta->numel > THRESHOLD,
-                .integers = true,
-                .width = 1};
+    Format f = {.dtype = whole->meta->dtype, .summarize = whole->meta->numel > THRESHOLD, .integers = true, .width = 1};
     if (dtype_is_float(f.dtype)) {
         each_printed(&f, whole, look);
-        f.scientific =
-            f.any && (f.most / f.least > 1000 || f.most > 1e8 || (!f.integers && f.least < 1e-4));
+        f.scientific = f.any && (f.most / f.least > 1000 || f.most > 1e8 || (!f.integers && f.least < 1e-4));
     }
     each_printed(&f, whole, measure);
     return f;
@@ -112,8 +106,7 @@ static void put_element(const Format *f, const char *element, Text *text) {
 }
 
 static void put_vector(const Format *f, const Walk *w, int indent, Text *text) {
-    const int64_t n = w->meta->sizes[w->dim],
-                  per_line = max_i64(1, (LINE_WIDTH - indent) / (f->width + 2));
+    const int64_t n = w->meta->sizes[w->dim], per_line = max_i64(1, (LINE_WIDTH - indent) / (f->width + 2));
     text_puts(text, "[");
     for (int64_t k = 0; k < printed_count(f, n); k++) {
         if (k && k % per_line == 0) {
@@ -193,8 +186,7 @@ static void put_suffix(Suffixes *s, const char *suffix) {
 static void put_size(Suffixes *s, const Meta *meta) {
     Text size = {0};
     text_puts(&size, "size=(");
-    for (int d = 0; d < meta->rank; d++)
-        text_printf(&size, "%s%lld", d ? ", " : "", (long long)meta->sizes[d]);
+    for (int d = 0; d < meta->rank; d++) text_printf(&size, "%s%lld", d ? ", " : "", (long long)meta->sizes[d]);
     text_puts(&size, meta->rank == 1 ? ",)" : ")");
     put_suffix(s, text_str(&size));
     text_free(&size);
@@ -205,8 +197,8 @@ static void put_suffixes(sn_tensor *t, bool with_data, const char *gradient, Tex
     Suffixes s = {text, last_line(text)};
     char dtype[40];
     snprintf(dtype, sizeof dtype, "dtype=%s", torch_dtype(meta->dtype));
-    const bool plain = meta->dtype == DT_f32 || (meta->numel && with_data &&
-                                                 (meta->dtype == DT_i64 || meta->dtype == DT_bool));
+    const bool plain =
+        meta->dtype == DT_f32 || (meta->numel && with_data && (meta->dtype == DT_i64 || meta->dtype == DT_bool));
     if (!with_data) put_suffix(&s, meta->device == DEV_meta ? "device='meta'" : "device='spare'");
     if (!with_data || (!meta->numel && meta->rank != 1)) put_size(&s, meta);
     if (!plain) put_suffix(&s, dtype);

@@ -36,21 +36,18 @@ static Status read_content(FILE *file, const char *path, SafeFile *out) {
     out->content = mem_alloc((size_t)size + 1);
     if (!out->content) return ST_MEMORY;
     out->bytes = (size_t)size;
-    if (fread(out->content, 1, out->bytes, file) != out->bytes)
-        return error_raise(ST_IO, "cannot read '%s'", path);
+    if (fread(out->content, 1, out->bytes, file) != out->bytes) return error_raise(ST_IO, "cannot read '%s'", path);
     return ST_OK;
 }
 
 static Status read_sizes(SafeFile *file, const Json *shape, SafeTensor *tensor) {
-    if (!shape || shape->kind != JSON_list || shape->n > MAX_SAFE_RANK)
-        return bad("bad shape", tensor->name);
+    if (!shape || shape->kind != JSON_list || shape->n > MAX_SAFE_RANK) return bad("bad shape", tensor->name);
     int64_t *sizes = ARENA_ARRAY(file->arena, int64_t, shape->n ? shape->n : 1);
     if (!sizes) return ST_MEMORY;
     int64_t bytes = dtype_bytes(tensor->dtype);
     for (int i = 0; i < shape->n; i++) {
         const Json *size = &shape->items[i];
-        if (size->kind != JSON_number || !size->is_int || size->i < 0)
-            return bad("bad shape", tensor->name);
+        if (size->kind != JSON_number || !size->is_int || size->i < 0) return bad("bad shape", tensor->name);
         sizes[i] = size->i;
         if (!mul_ok(bytes, size->i, &bytes)) return bad("the shape is too large", tensor->name);
     }
@@ -72,8 +69,7 @@ static Status read_tensor(SafeFile *file, const Json *entry, size_t data_at, Saf
     const int64_t begin = offsets->items[0].i, end = offsets->items[1].i;
     if (begin < 0 || end < begin || (uint64_t)end > file->bytes - data_at)
         return bad("data_offsets outside the file", tensor->name);
-    if ((uint64_t)(end - begin) != tensor->bytes)
-        return bad("data_offsets do not fit the shape", tensor->name);
+    if ((uint64_t)(end - begin) != tensor->bytes) return bad("data_offsets do not fit the shape", tensor->name);
     tensor->data = file->content + data_at + begin;
     return ST_OK;
 }
@@ -89,8 +85,7 @@ static int by_data(const void *a, const void *b) {
 static Status check_tiling(const SafeFile *file, size_t data_at) {
     const char *at = file->content + data_at;
     for (int i = 0; i < file->n; i++) {
-        if (file->tensors[i].data != at)
-            return bad("a hole or an overlap before the data", file->tensors[i].name);
+        if (file->tensors[i].data != at) return bad("a hole or an overlap before the data", file->tensors[i].name);
         at += file->tensors[i].bytes;
     }
     return at == file->content + file->bytes ? ST_OK : bad("bytes behind the last tensor", "");
@@ -100,8 +95,7 @@ static Status read_header(SafeFile *file) {
     uint64_t length = 0;
     if (file->bytes < 8) return bad("the file is too short", "");
     for (int i = 0; i < 8; i++) length |= (uint64_t)(unsigned char)file->content[i] << 8 * i;
-    if (length > MAX_HEADER || length > file->bytes - 8)
-        return bad("the header is longer than the file", "");
+    if (length > MAX_HEADER || length > file->bytes - 8) return bad("the header is longer than the file", "");
     const Json *header;
     TRY(json_parse(file->arena, file->content + 8, length, &header));
     if (header->kind != JSON_object) return bad("the header is no object", "");
@@ -159,8 +153,8 @@ static void metadata_print(Text *text, const char *const (*metadata)[2], int n) 
     text_puts(text, "}");
 }
 
-static void header_print(Text *text, const SafeTensor *tensors, int n,
-                         const char *const (*metadata)[2], int n_metadata) {
+static void header_print(Text *text, const SafeTensor *tensors, int n, const char *const (*metadata)[2],
+                         int n_metadata) {
     size_t at = 0;
     text_puts(text, "{");
     if (n_metadata) metadata_print(text, metadata, n_metadata);
@@ -169,8 +163,7 @@ static void header_print(Text *text, const SafeTensor *tensors, int n,
         text_puts(text, i || n_metadata ? "," : "");
         text_json_string(text, tensor->name);
         text_printf(text, ":{\"dtype\":\"%s\",\"shape\":[", names[tensor->dtype]);
-        for (int k = 0; k < tensor->rank; k++)
-            text_printf(text, k ? ",%lld" : "%lld", (long long)tensor->sizes[k]);
+        for (int k = 0; k < tensor->rank; k++) text_printf(text, k ? ",%lld" : "%lld", (long long)tensor->sizes[k]);
         text_printf(text, "],\"data_offsets\":[%zu,%zu]}", at, at + tensor->bytes);
         at += tensor->bytes;
     }
@@ -181,16 +174,13 @@ static void header_print(Text *text, const SafeTensor *tensors, int n,
 static bool write_all(FILE *file, const Text *header, const SafeTensor *tensors, int n) {
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)(header->n >> 8 * i);
-    bool ok =
-        fwrite(length, 1, 8, file) == 8 && fwrite(header->at, 1, header->n, file) == header->n;
+    bool ok = fwrite(length, 1, 8, file) == 8 && fwrite(header->at, 1, header->n, file) == header->n;
     for (int i = 0; ok && i < n; i++)
-        ok = !tensors[i].bytes ||
-             fwrite(tensors[i].data, 1, tensors[i].bytes, file) == tensors[i].bytes;
+        ok = !tensors[i].bytes || fwrite(tensors[i].data, 1, tensors[i].bytes, file) == tensors[i].bytes;
     return ok && !fflush(file) && !fsync(fileno(file));
 }
 
-static Status save_to(const char *path, const char *temporary, const Text *header,
-                      const SafeTensor *tensors, int n) {
+static Status save_to(const char *path, const char *temporary, const Text *header, const SafeTensor *tensors, int n) {
     FILE *file = fopen(temporary, "wb");
     if (!file) return error_raise(ST_IO, "cannot write '%s'", path);
     const bool written = write_all(file, header, tensors, n);
@@ -201,8 +191,8 @@ static Status save_to(const char *path, const char *temporary, const Text *heade
     return ST_OK;
 }
 
-Status safetensors_save(const char *path, const SafeTensor *tensors, int n,
-                        const char *const (*metadata)[2], int n_metadata) {
+Status safetensors_save(const char *path, const SafeTensor *tensors, int n, const char *const (*metadata)[2],
+                        int n_metadata) {
     Text header = {0}, temporary = {0};
     header_print(&header, tensors, n, metadata, n_metadata);
     text_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());

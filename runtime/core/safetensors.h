@@ -1,5 +1,6 @@
 /* safetensors.h: a strict reader and a writer of safetensors files (the format's own README): an 8-byte little-endian
- * header length, a JSON header, then the tensors' bytes without holes. Used by sn_dict_load/save and the case replayer. */
+ * header length, a JSON header, then the tensors' bytes without holes. Used by sn_dict_load/save and the case
+ * replayer. */
 #ifndef SINTER_RUNTIME_SAFETENSORS_H
 #define SINTER_RUNTIME_SAFETENSORS_H
 #include "ir/dtype.h"
@@ -29,7 +30,7 @@ void safetensors_close(SafeFile *file); /* NULL is allowed */
 const SafeTensor *safetensors_find(const SafeFile *file, const char *name);
 
 /* Writes next to `path` and renames, so that a reader never sees half a file. metadata: pairs key, value. */
-Status safetensors_save(const char *path, const SafeTensor *tensors, int n,
-                        const char *const (*metadata)[2], int n_metadata);
+Status safetensors_save(const char *path, const SafeTensor *tensors, int n, const char *const (*metadata)[2],
+                        int n_metadata);
 
 #endif

@@ -109,12 +109,9 @@ static bool grow_handles(sn_state *state) {
 }
 
 static void warn_root(sn_state *state) {
-    if (state->root_warned ||
-        state->n_handles < (uint64_t)state->settings[SET_root_scope_warning].number)
-        return;
+    if (state->root_warned || state->n_handles < (uint64_t)state->settings[SET_root_scope_warning].number) return;
     state->root_warned = true;
-    LOG(memory, WARNING,
-        "%u results are held by the root scope; open a scope (sn_scope_begin) around repeated work",
+    LOG(memory, WARNING, "%u results are held by the root scope; open a scope (sn_scope_begin) around repeated work",
         state->n_handles);
 }
 
@@ -156,8 +153,7 @@ void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, in
     sn_tensor *small[16], **taken = n <= 16 ? small : mem_alloc((size_t)n * sizeof *taken);
     int n_taken = 0;
     for (int i = 0; i < n && taken; i++)
-        if (ts[i] && tensor_in_scope(ts[i]) && tensor_scope_slot(ts[i]) >= first &&
-            scope_take(state, ts[i]))
+        if (ts[i] && tensor_in_scope(ts[i]) && tensor_scope_slot(ts[i]) >= first && scope_take(state, ts[i]))
             taken[n_taken++] = ts[i];
     while (state->n_scopes > depth) scope_pop(state);
     for (int i = 0; i < n_taken; i++) scope_adopt(state, taken[i]);
@@ -180,8 +176,7 @@ const char *state_text(sn_state *state, char *malloced) {
 
 static sn_scope mark_of(const sn_state *state) {
     const uint64_t id = state->id & ((1u << ID_BITS) - 1);
-    return (uint64_t)state->scopes[state->n_scopes - 1].generation << 32 | id << DEPTH_BITS |
-           state->n_scopes;
+    return (uint64_t)state->scopes[state->n_scopes - 1].generation << 32 | id << DEPTH_BITS | state->n_scopes;
 }
 
 static sn_scope begin(bool owned) {
@@ -206,8 +201,7 @@ static uint32_t callback_depth(const sn_state *state) {
 /* Callbacks that a jump went through may not hold scopes open for ever. */
 void scope_forget_left(sn_state *state) {
     capture_current_exactly();
-    for (uint32_t depth = callback_depth(state);
-         depth && frame_callback_was_left(state->scopes[depth - 1].callback);
+    for (uint32_t depth = callback_depth(state); depth && frame_callback_was_left(state->scopes[depth - 1].callback);
          depth = callback_depth(state))
         scope_forget_callback(&state->scopes[depth - 1]);
 }
@@ -220,8 +214,7 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
         error_raise(ST_STATE, "%s: the scope belongs to another thread or sn_state", what);
         return 0;
     }
-    if (!depth || depth > state->n_scopes ||
-        state->scopes[depth - 1].generation != (uint32_t)(mark >> 32)) {
+    if (!depth || depth > state->n_scopes || state->scopes[depth - 1].generation != (uint32_t)(mark >> 32)) {
         error_raise(ST_STATE, "%s: the scope has ended already", what);
         return 0;
     }

@@ -41,9 +41,7 @@ void settings_ignore_environment(void) {
     isa_ignore_environment();
 }
 
-const char *settings_environment(const char *variable) {
-    return no_environment ? NULL : getenv(variable);
-}
+const char *settings_environment(const char *variable) { return no_environment ? NULL : getenv(variable); }
 
 static long long most(const SettingRow *row) {
     if (row->kind == SETTING_flag) return 1;
@@ -73,8 +71,7 @@ static void read_initial(void) {
     for (int i = 0; i < SET_COUNT; i++) {
         const char *text = from_environment(rows[i].name);
         if (text && !parse_number(&rows[i], text, &initial[i].number)) {
-            LOG(general, WARNING,
-                "setting %s: '%s' in the environment is not a number from 0 to %lld; %s is used",
+            LOG(general, WARNING, "setting %s: '%s' in the environment is not a number from 0 to %lld; %s is used",
                 rows[i].name, text, most(&rows[i]), rows[i].value);
             text = NULL;
         }
@@ -86,8 +83,7 @@ static void read_initial(void) {
     }
     const char *const isa = initial[SET_isa].text;
     if (isa[0] && strcmp(isa, isa_name(isa_used())))
-        LOG(general, WARNING,
-            "setting isa: '%s' in the environment is none that this CPU has; %s is used", isa,
+        LOG(general, WARNING, "setting isa: '%s' in the environment is none that this CPU has; %s is used", isa,
             isa_name(isa_used()));
     if (initial[SET_dispatch_trace].number) log_threshold[LOG_dispatch] = LOG_INFO;
     if (initial[SET_failpoints].text[0]) failpoint_set(initial[SET_failpoints].text);
@@ -130,8 +126,7 @@ static int find(const char *name) {
 /* What process-wide settings do when they are set. */
 static Status apply(int id, const Setting *setting) {
     if (id == SET_threads) pool_threads_set((int)setting->number);
-    if (id == SET_dispatch_trace)
-        log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
+    if (id == SET_dispatch_trace) log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
     if (id == SET_failpoints) failpoint_set(setting->text);
     if (id == SET_memory_retain_mib) cpu_alloc_bound((size_t)setting->number << 20);
     return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
@@ -142,8 +137,8 @@ Status setting_set(sn_state *state, const char *name, const char *value) {
     if (id < 0) return error_pending();
     Setting setting = {0};
     if (!value || !parse_number(&rows[id], value, &setting.number))
-        return error_raise(ST_ARGUMENT, "setting %s: '%s' is not a number from 0 to %lld", name,
-                           value ? value : "NULL", most(&rows[id]));
+        return error_raise(ST_ARGUMENT, "setting %s: '%s' is not a number from 0 to %lld", name, value ? value : "NULL",
+                           most(&rows[id]));
     setting.text = mem_strdup(value);
     if (!setting.text) return ST_MEMORY;
     const Status status = apply(id, &setting);

@@ -74,9 +74,7 @@ Status state_outside_body(const char *what) {
     return error_raise(ST_STATE, "%s: not inside a compiled function", what);
 }
 
-sn_state *sn_state_use(sn_state *state) {
-    return state_outside_body("sn_state_use") == ST_OK ? use(state) : NULL;
-}
+sn_state *sn_state_use(sn_state *state) { return state_outside_body("sn_state_use") == ST_OK ? use(state) : NULL; }
 
 void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
     state->grad_mode = mode;

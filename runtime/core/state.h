@@ -11,8 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/core/settings.h"
 
-typedef struct Capture
-    Capture; /* runtime/capture/capture.h: the recording or matching in progress on this thread */
+typedef struct Capture Capture; /* runtime/capture/capture.h: the recording or matching in progress on this thread */
 
 typedef struct ScopeFrame {
     uint32_t first;      /* index of its first handle in the scope stack */
@@ -27,17 +26,9 @@ typedef struct ScopeFrame {
     struct TextOwned *texts; /* newest text when it began */
 } ScopeFrame;
 
-enum {
-    BLOCK_header,
-    BLOCK_small,
-    BLOCK_medium,
-    BLOCK_large,
-    BLOCK_CLASSES
-}; /* tensor blocks, runtime/core/tensor.c */
+enum { BLOCK_header, BLOCK_small, BLOCK_medium, BLOCK_large, BLOCK_CLASSES }; /* tensor blocks, runtime/core/tensor.c */
 
-enum {
-    TAPE_CLASSES = 16
-}; /* blocks of tape nodes, in classes of 64 bytes, runtime/autograd/tape.c */
+enum { TAPE_CLASSES = 16 }; /* blocks of tape nodes, in classes of 64 bytes, runtime/autograd/tape.c */
 typedef struct TapeBlocks {
     void *first; /* linked through their first word */
     int n;
@@ -56,10 +47,10 @@ struct sn_state {
     void *free_blocks[BLOCK_CLASSES]; /* tensor blocks kept for reuse, linked through their first
                                          word */
     int n_free_blocks[BLOCK_CLASSES];
-    uint64_t seed, sequence; /* the default generator: Philox(seed, sequence, element) */
-    Capture *capture;        /* NULL: not inside sn_call */
-    Capture *paused;         /* the innermost one that waits for an eager callee; NULL */
-    Capture *held; /* whose lock this thread holds, see runtime/capture/capture_thread.c */
+    uint64_t seed, sequence;   /* the default generator: Philox(seed, sequence, element) */
+    Capture *capture;          /* NULL: not inside sn_call */
+    Capture *paused;           /* the innermost one that waits for an eager callee; NULL */
+    Capture *held;             /* whose lock this thread holds, see runtime/capture/capture_thread.c */
     struct Emission *emission; /* a derivative body goes into a graph; else NULL */
     /* return address of the user's current op call: for graph breaks and errors */
     const void *site;
@@ -80,9 +71,7 @@ extern HOT_THREAD_LOCAL sn_state *state_current;
 sn_state *state_make(void); /* the slow path of state_get */
 /* The thread's state, made on first use. When memory is out: raises, and returns a process-wide
  * emergency state in which nothing can be made. */
-static inline sn_state *state_get(void) {
-    return LIKELY(state_current) ? state_current : state_make();
-}
+static inline sn_state *state_get(void) { return LIKELY(state_current) ? state_current : state_make(); }
 
 /* Hands a string to the innermost scope; NULL gives "". */
 const char *state_text(sn_state *state, char *malloced);
@@ -116,8 +105,7 @@ void scope_forget_left(sn_state *state);
 /* Ends all scopes above `depth` of them; those of ts (NULL allowed) that they hold pass to the
  * scope that is then the innermost. */
 void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, int n);
-/* Takes t out of whichever scope of this state holds it; true: the caller now has that reference.
- */
+/* Takes t out of whichever scope of this state holds it; true: the caller now has that reference. */
 bool scope_take(sn_state *state, sn_tensor *t);
 
 #endif

@@ -72,8 +72,7 @@ static inline sn_tensor *begin(sn_state *state, void *block, int class, const Me
     return t;
 }
 
-static Status fill_storage(Storage *storage, void *payload, int class, Device device,
-                           size_t bytes) {
+static Status fill_storage(Storage *storage, void *payload, int class, Device device, size_t bytes) {
     *storage = (Storage){.device = device, .block = (uint8_t) class, .bytes = bytes};
     atomic_init(&storage->refs, 1);
     storage->data = class == BLOCK_large || class == BLOCK_header ? cpu_alloc(bytes) : payload;
@@ -138,11 +137,8 @@ sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset) {
 sn_tensor *tensor_alias(const sn_tensor *t) {
     sn_tensor *const alias = tensor_block_take(state_get(), BLOCK_header);
     if (UNLIKELY(!alias)) return NULL;
-    *alias = (sn_tensor){.base = t->base,
-                         .refs = 1,
-                         .flags = t->flags & TF_inference,
-                         .block = BLOCK_header,
-                         .keys = t->keys};
+    *alias = (sn_tensor){
+        .base = t->base, .refs = 1, .flags = t->flags & TF_inference, .block = BLOCK_header, .keys = t->keys};
     tensor_set_storage(alias, t->storage, t->offset);
     return alias;
 }
@@ -245,8 +241,7 @@ static void free_data(Storage *storage) {
 
 Status storage_resize(Storage *storage, size_t bytes) {
     if (storage->user_owned)
-        return error_raise(ST_UNSUPPORTED,
-                           "memory of %zu bytes that the program owns cannot be resized",
+        return error_raise(ST_UNSUPPORTED, "memory of %zu bytes that the program owns cannot be resized",
                            storage->bytes);
     void *const data = cpu_alloc(bytes);
     if (!data) return ST_MEMORY;

@@ -46,7 +46,7 @@ typedef struct Storage {
 
 enum {                   /* sn_tensor.flags */
        TF_inference = 1, /* made in inference mode */
-       TF_error = 2 /* a handle of an op that failed after the fact [C8]: every function treats it
+       TF_error = 2      /* a handle of an op that failed after the fact [C8]: every function treats it
                         as NULL */
 };
 
@@ -87,8 +87,8 @@ static inline void scope_put(sn_state *state, sn_tensor *t) {
 
 /* Interned metadata; NULL raises (sizes that overflow, out of memory). Lives until the process
  * ends. */
-const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides,
-                        int rank, bool wrapped);
+const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides, int rank,
+                        bool wrapped);
 const Meta *meta_intern_contiguous(DType dtype, Device device, const int64_t *sizes, int rank);
 /* What every interned Meta is the beginning of. */
 typedef struct InternedMeta {
@@ -100,15 +100,13 @@ typedef struct InternedMeta {
 } InternedMeta;
 static inline size_t meta_bytes(const Meta *meta) { return ((const InternedMeta *)meta)->bytes; }
 static inline uint64_t meta_keys(const Meta *meta) { return ((const InternedMeta *)meta)->keys; }
-static inline bool meta_overlaps(const Meta *meta) {
-    return ((const InternedMeta *)meta)->overlaps;
-}
+static inline bool meta_overlaps(const Meta *meta) { return ((const InternedMeta *)meta)->overlaps; }
 
 /* All return tensors owned by the innermost scope, NULL on error. */
 sn_tensor *tensor_new(const Meta *meta); /* fresh uninitialised storage */
 sn_tensor *tensor_new_zero(const Meta *meta);
 sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset); /* shares storage */
-void tensor_mark_inference(sn_tensor *t); /* as if made in inference mode */
+void tensor_mark_inference(sn_tensor *t);                                  /* as if made in inference mode */
 /* Another handle of t's data, of the same mode, without history: the caller's, not a scope's. NULL raises. */
 sn_tensor *tensor_alias(const sn_tensor *t);
 /* Retains storage. */
@@ -140,15 +138,14 @@ static inline void *tensor_block_take(sn_state *state, int class) {
 /* To the innermost scope goes one reference; NULL when memory is out. */
 static inline sn_tensor *tensor_adopt(sn_state *state, sn_tensor *t) {
     const bool plain = state->n_scopes && !state->scopes[state->n_scopes - 1].owned;
-    if (UNLIKELY(!plain || state->n_handles == state->room_handles))
-        return scope_adopt(state, t) ? t : NULL;
+    if (UNLIKELY(!plain || state->n_handles == state->room_handles)) return scope_adopt(state, t) ? t : NULL;
     scope_put(state, t);
     return t;
 }
 
 /* A tensor whose value is not computed yet: the scope holds it, and the caller a second reference. */
-static inline sn_tensor *tensor_pending(sn_state *state, const Meta *meta, bool inference,
-                                        uint64_t keys, struct Placeholder *placeholder) {
+static inline sn_tensor *tensor_pending(sn_state *state, const Meta *meta, bool inference, uint64_t keys,
+                                        struct Placeholder *placeholder) {
     sn_tensor *const t = tensor_block_take(state, BLOCK_header);
     if (UNLIKELY(!t)) return NULL;
     *t = (sn_tensor){.base = {meta},
@@ -169,9 +166,7 @@ static inline void *tensor_data(const sn_tensor *t) {
     return LIKELY(!t->offset) ? data : data + t->offset * dtype_bytes(t->base.meta->dtype);
 }
 void tensor_written(sn_tensor *t); /* bumps the version */
-static inline uint32_t tensor_version(const sn_tensor *t) {
-    return t->storage ? atomic_load(&t->storage->version) : 0;
-}
+static inline uint32_t tensor_version(const sn_tensor *t) { return t->storage ? atomic_load(&t->storage->version) : 0; }
 
 /* Computes a placeholder's value [semantics C2]; set by capture at start-up. */
 extern Status (*tensor_flush_hook)(sn_tensor *t);

@@ -17,16 +17,13 @@ typedef struct Positions { /* what an index may say */
 static const int64_t nothing_else = INT64_MIN;
 
 static Status bad_index(const OpRow *row, int64_t index, const Positions *of) {
-    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld elements of dim %d",
-                       row->name, op_checked_param(row), (long long)index, (long long)of->size,
-                       of->dim);
+    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld elements of dim %d", row->name,
+                       op_checked_param(row), (long long)index, (long long)of->size, of->dim);
 }
 
 static int wrap(int64_t dim, int rank) { return (int)(dim < 0 ? dim + (rank ? rank : 1) : dim); }
 
-static const sn_tensor *tensor_arg(const OpCall *call, int i) {
-    return tensor_of(call->args[i].val);
-}
+static const sn_tensor *tensor_arg(const OpCall *call, int i) { return tensor_of(call->args[i].val); }
 
 /* rows: acc[o, index[n], :] += alpha * source[o, n, :] -------------------------------------------- */
 
@@ -45,8 +42,7 @@ typedef struct Rows {
 static void scale(const Rows *rows, const Arg *by, char *block, const char *from, int64_t n) {
     _Alignas(64) char splat[BLOCK * 8];
     number_to_block(rows->type, by, splat, (int)n);
-    kernel_table()->prim(rows->type == S_b ? PRIM_and : PRIM_mul, rows->type)(block, from, splat,
-                                                                              NULL, n);
+    kernel_table()->prim(rows->type == S_b ? PRIM_and : PRIM_mul, rows->type)(block, from, splat, NULL, n);
 }
 
 static void add_run(const Rows *rows, char *to, const char *from, int64_t n, int64_t target) {
@@ -76,8 +72,7 @@ static void add_columns(void *context, int part) {
 static void add_rows(Rows *rows) {
     const bool large = rows->outer * rows->n * rows->inner >= 1 << 16;
     const int parts = large ? (int)min_i64(pool_threads(), ceil_div(rows->inner, 64)) : 1;
-    rows->columns =
-        parts > 1 ? round_up(ceil_div(rows->inner, parts), 64) : max_i64(rows->inner, 1);
+    rows->columns = parts > 1 ? round_up(ceil_div(rows->inner, parts), 64) : max_i64(rows->inner, 1);
     pool_run((int)ceil_div(max_i64(rows->inner, 1), rows->columns), add_columns, rows);
 }
 
@@ -136,8 +131,7 @@ Status cpu_index_add(OpCall *call) {
     const int dim = wrap(call->args[1].i, meta->rank);
     const int64_t size = meta->rank ? meta->sizes[dim] : 1;
     size_t bytes;
-    int64_t *const values =
-        read_index(call->row, index, (Positions){dim, size, nothing_else}, &bytes);
+    int64_t *const values = read_index(call->row, index, (Positions){dim, size, nothing_else}, &bytes);
     if (!values) return error_pending();
     tensor_copy_into(out, tensor_arg(call, 0));
     const Arg *const alpha = &call->args[4];
@@ -162,9 +156,8 @@ Status cpu_embedding_dense_backward(OpCall *call) {
     const sn_tensor *const grad = tensor_arg(call, 0), *const index = tensor_arg(call, 1);
     const int64_t size = call->args[2].i, padding = call->args[3].i;
     size_t bytes, counts_bytes = 0;
-    int64_t *const values = read_index(call->row, index,
-                                       (Positions){0, size, padding < 0 ? nothing_else : padding},
-                                       &bytes),
+    int64_t *const values =
+                       read_index(call->row, index, (Positions){0, size, padding < 0 ? nothing_else : padding}, &bytes),
                    *counts = NULL;
     if (!values) return error_pending();
     if (call->args[4].i && (counts = cpu_alloc(counts_bytes = (size_t)(size + 1) * sizeof *counts)))
@@ -334,6 +327,4 @@ static Status scatter_joining(OpCall *call, bool multiply) {
 
 Status cpu_scatter_add(OpCall *call) { return scatter_joining(call, false); }
 
-Status cpu_scatter_reduce(OpCall *call) {
-    return scatter_joining(call, !strcmp(call->args[4].string, "multiply"));
-}
+Status cpu_scatter_reduce(OpCall *call) { return scatter_joining(call, !strcmp(call->args[4].string, "multiply")); }

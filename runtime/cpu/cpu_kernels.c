@@ -10,8 +10,7 @@
 #define CPU_composite(body)     NULL
 
 static OpKernel *const kernels[OP_COUNT] = {
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, ...)                       \
-    [OP_##id] = CPU_##kind(body),
+#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, ...) [OP_##id] = CPU_##kind(body),
 #define ALIAS(id, ...)
 #include "ir/ops.def"
 #undef OP

@@ -10,8 +10,7 @@
 #define CPU_DECLARE_view(body)
 #define CPU_DECLARE_decomposition(body)
 #define CPU_DECLARE_composite(body)
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, ...)                       \
-    CPU_DECLARE_##kind(body)
+#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, ...) CPU_DECLARE_##kind(body)
 #define ALIAS(id, ...)
 #include "ir/ops.def"
 #undef OP

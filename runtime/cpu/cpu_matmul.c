@@ -15,9 +15,7 @@ static Operand operand(const sn_tensor *t) {
     return (Operand){tensor_data(t), {meta->rank == 3 ? meta->strides[0] : 0, s[0], s[1]}};
 }
 
-static bool is_wide(DType dtype) {
-    return dtype_is_float(dtype) || dtype == DT_i64 || dtype == DT_i32;
-}
+static bool is_wide(DType dtype) { return dtype_is_float(dtype) || dtype == DT_i64 || dtype == DT_i32; }
 
 static Status product_wide(const Operand *a, const Operand *b, const Operand *c, GemmCall call) {
     call.a = a->at, call.b = b->at, call.c = c->at;
@@ -31,8 +29,7 @@ static const void *at(const Operand *o, int bytes, int64_t batch, int64_t row, i
     return o->at + (batch * o->stride[0] + row * o->stride[1] + column * o->stride[2]) * bytes;
 }
 
-static void product_narrow(const Operand *a, const Operand *b, const Operand *c,
-                           const GemmCall *call) {
+static void product_narrow(const Operand *a, const Operand *b, const Operand *c, const GemmCall *call) {
     const int bytes = dtype_bytes(call->dtype);
     for (int64_t s = 0; s < call->batch; s++)
         for (int64_t i = 0; i < call->m; i++)
@@ -46,11 +43,9 @@ static void product_narrow(const Operand *a, const Operand *b, const Operand *c,
 }
 
 static Status product(OpCall *call) {
-    const sn_tensor *const a = tensor_of(call->args[0].val), *const b =
-                                                                 tensor_of(call->args[1].val);
+    const sn_tensor *const a = tensor_of(call->args[0].val), *const b = tensor_of(call->args[1].val);
     const Meta *const ma = a->base.meta, *const mb = b->base.meta;
-    if (ma->dtype == DT_bool)
-        return error_raise(ST_DTYPE, "%s is not implemented for dtype bool", call->row->name);
+    if (ma->dtype == DT_bool) return error_raise(ST_DTYPE, "%s is not implemented for dtype bool", call->row->name);
     const GemmCall sizes = {.dtype = ma->dtype,
                             .m = ma->sizes[ma->rank - 2],
                             .k = ma->sizes[ma->rank - 1],
@@ -75,8 +70,7 @@ static Operand broadcast_operand(const sn_tensor *t, int rank) {
     const Meta *const meta = t->base.meta;
     Operand o = {tensor_data(t), {0}};
     for (int d = 0; d < meta->rank && d < rank; d++)
-        if (meta->sizes[meta->rank - 1 - d] != 1)
-            o.stride[2 - d] = meta->strides[meta->rank - 1 - d];
+        if (meta->sizes[meta->rank - 1 - d] != 1) o.stride[2 - d] = meta->strides[meta->rank - 1 - d];
     return o;
 }
 
@@ -86,13 +80,11 @@ static Status add_product(OpCall *call) {
     const sn_tensor *const out = call->outs[0];
     const Meta *const meta = out->base.meta;
     if (is_wide(meta->dtype) || meta->dtype == DT_bool)
-        return error_raise(ST_DTYPE, "%s has no native kernel for dtype %s", call->row->name,
-                           dtype_name(meta->dtype));
+        return error_raise(ST_DTYPE, "%s has no native kernel for dtype %s", call->row->name, dtype_name(meta->dtype));
     OpCall inner = *call;
     inner.args = call->args + 1;
     TRY(product(&inner));
-    const Operand self = broadcast_operand(tensor_of(call->args[0].val), meta->rank),
-                  c = operand(out);
+    const Operand self = broadcast_operand(tensor_of(call->args[0].val), meta->rank), c = operand(out);
     const int64_t alpha = factor(call, "alpha"), beta = factor(call, "beta");
     const int64_t batch = meta->rank == 3 ? meta->sizes[0] : 1, rows = meta->sizes[meta->rank - 2];
     const int64_t columns = meta->sizes[meta->rank - 1];
@@ -101,9 +93,8 @@ static Status add_product(OpCall *call) {
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j++) {
                 void *const to = (void *)(uintptr_t)at(&c, bytes, s, i, j);
-                const uint64_t sum =
-                    (uint64_t)alpha * (uint64_t)element_int(meta->dtype, to) +
-                    (uint64_t)beta * (uint64_t)element_int(meta->dtype, at(&self, bytes, s, i, j));
+                const uint64_t sum = (uint64_t)alpha * (uint64_t)element_int(meta->dtype, to) +
+                                     (uint64_t)beta * (uint64_t)element_int(meta->dtype, at(&self, bytes, s, i, j));
                 memcpy(to, &sum, (size_t)bytes);
             }
     return ST_OK;

@@ -11,8 +11,7 @@ typedef struct Strided {
 } Strided;
 
 static void copy_row(char *to, const char *from, const Strided *s) {
-    const int64_t n = s->sizes[s->rank - 1], a = s->to[s->rank - 1] * s->bytes,
-                  b = s->from[s->rank - 1] * s->bytes;
+    const int64_t n = s->sizes[s->rank - 1], a = s->to[s->rank - 1] * s->bytes, b = s->from[s->rank - 1] * s->bytes;
     if (a == s->bytes && b == s->bytes) {
         memcpy(to, from, (size_t)(n * s->bytes));
         return;
@@ -27,19 +26,16 @@ static void copy_dims(char *to, const char *from, const Strided *s, int dim) {
         copy_row(to, from, s);
     else
         for (int64_t i = 0; i < s->sizes[dim]; i++)
-            copy_dims(to + i * s->to[dim] * s->bytes, from + i * s->from[dim] * s->bytes, s,
-                      dim + 1);
+            copy_dims(to + i * s->to[dim] * s->bytes, from + i * s->from[dim] * s->bytes, s, dim + 1);
 }
 
 Status cpu_view_scatter(OpCall *call) {
-    const sn_tensor *const self = tensor_of(call->args[0].val), *const src =
-                                                                    tensor_of(call->args[1].val);
+    const sn_tensor *const self = tensor_of(call->args[0].val), *const src = tensor_of(call->args[1].val);
     const Meta *const base = self->base.meta, *const part = src->base.meta;
     const int bytes = dtype_bytes(base->dtype);
     char *const out = tensor_data(call->outs[0]);
     if (out != tensor_data(self) && base->numel) {
-        const Strided whole = {base->sizes, call->outs[0]->base.meta->strides, base->strides,
-                               base->rank, bytes};
+        const Strided whole = {base->sizes, call->outs[0]->base.meta->strides, base->strides, base->rank, bytes};
         copy_dims(out, tensor_data(self), &whole, 0);
     }
     if (!part->numel) return ST_OK;

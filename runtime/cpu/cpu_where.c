@@ -1,5 +1,6 @@
 /* cpu_where.c: where with a condition alone: one i64 tensor per dim with the positions of what is not 0, in row-major
- * order. How many there are is known from the values only, so this is no program: the row's kernel is the key's entry. */
+ * order. How many there are is known from the values only, so this is no program: the row's kernel is the key's
+ * entry. */
 #include "runtime/core/element.h"
 #include "runtime/cpu/cpu_kernels.h"
 

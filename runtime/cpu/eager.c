@@ -35,8 +35,7 @@ static COLD bool more_words(EagerCall *ec) {
     return more_room((void **)&ec->words, &ec->words_room, ec->usual_words, sizeof *ec->words);
 }
 static COLD bool more_tensors(EagerCall *ec) {
-    return more_room((void **)&ec->tensors, &ec->tensors_room, ec->usual_tensors,
-                     sizeof *ec->tensors);
+    return more_room((void **)&ec->tensors, &ec->tensors_room, ec->usual_tensors, sizeof *ec->tensors);
 }
 
 static inline void put(EagerCall *ec, uint64_t word) {
@@ -45,8 +44,7 @@ static inline void put(EagerCall *ec, uint64_t word) {
 }
 
 static inline bool same_tensor(const sn_tensor *a, const sn_tensor *b) {
-    return a == b ||
-           (a->storage == b->storage && a->offset == b->offset && a->base.meta == b->base.meta);
+    return a == b || (a->storage == b->storage && a->offset == b->offset && a->base.meta == b->base.meta);
 }
 
 /* The tensor's number among the distinct ones, -1: no memory. */
@@ -97,8 +95,7 @@ static inline Status sign(EagerCall *ec) {
     const OpCall *const call = ec->call;
     put(ec, (uint64_t)(uintptr_t)ec->row ^ (uint64_t)call->form);
     for (int i = 0; i < ec->row->n_params; i++) TRY(put_arg(ec, &call->args[i]));
-    for (int i = 0; call->form == FORM_out && i < ec->row->n_out; i++)
-        TRY(put_tensor(ec, call->out_args[i]));
+    for (int i = 0; call->form == FORM_out && i < ec->row->n_out; i++) TRY(put_tensor(ec, call->out_args[i]));
     return LIKELY(ec->n_words <= ec->words_room) ? ST_OK : ST_MEMORY;
 }
 
@@ -166,22 +163,19 @@ void eager_cache_free(sn_state *state) {
 
 static inline const void *operand_at(const Direct *direct, const EagerCall *ec, int i) {
     const int operand = direct->operand[i];
-    return operand == DIRECT_const ? direct->constant[i]
-           : operand < 0           ? NULL
-                                   : tensor_data(ec->tensors[operand]);
+    return operand == DIRECT_const ? direct->constant[i] : operand < 0 ? NULL : tensor_data(ec->tensors[operand]);
 }
 
 static void reduce_rows(const Direct *direct, char *out, const char *from) {
     for (int64_t i = 0; i < direct->n; i++)
-        direct->reduce(out + i * direct->out_bytes, from + i * direct->row * direct->bytes[0], NULL,
-                       direct->row);
+        direct->reduce(out + i * direct->out_bytes, from + i * direct->row * direct->bytes[0], NULL, direct->row);
 }
 
 static inline void run_blocks(const Direct *direct, char *out, const char *const at[MAX_DIRECT]) {
     for (int64_t i = 0; i < direct->n; i += BLOCK) {
         const int64_t n = min_i64(BLOCK, direct->n - i);
-        direct->fn(out + i * direct->out_bytes, at[0] + i * direct->bytes[0],
-                   at[1] + i * direct->bytes[1], at[2] + i * direct->bytes[2], n);
+        direct->fn(out + i * direct->out_bytes, at[0] + i * direct->bytes[0], at[1] + i * direct->bytes[1],
+                   at[2] + i * direct->bytes[2], n);
     }
 }
 
@@ -192,8 +186,7 @@ static void written_outs(OpCall *call) {
 
 static inline Status run_direct(const EagerEntry *entry, EagerCall *ec) {
     const Direct *const direct = &entry->direct;
-    sn_tensor *const out =
-        direct->target < 0 ? tensor_new(entry->metas[0]) : ec->tensors[direct->target];
+    sn_tensor *const out = direct->target < 0 ? tensor_new(entry->metas[0]) : ec->tensors[direct->target];
     if (UNLIKELY(!out)) return error_pending();
     const uint32_t fp = fp_enter();
     const char *const at[MAX_DIRECT] = {operand_at(direct, ec, 0), operand_at(direct, ec, 1),
@@ -233,8 +226,8 @@ static Status check_inside(OpCall *call) {
     const double end = (double)view->offset * dtype_bytes(meta->dtype) + (double)meta_bytes(meta);
     if (view->offset >= 0 && (!meta->numel || end <= (double)view->storage->bytes)) return ST_OK;
     call->outs[0] = NULL;
-    return error_raise(ST_VALUE, "%s: the view ends %.0f bytes into a storage of %zu bytes",
-                       call->row->name, end, view->storage->bytes);
+    return error_raise(ST_VALUE, "%s: the view ends %.0f bytes into a storage of %zu bytes", call->row->name, end,
+                       view->storage->bytes);
 }
 
 /* Where base begins, in elements of a view's dtype. */
@@ -248,12 +241,10 @@ static Status run_bits(const EagerEntry *entry, EagerCall *ec) {
     const DType from = base->base.meta->dtype, to = entry->metas[0]->dtype;
     const int64_t offset = offset_in(base, entry->metas[0]);
     if (offset * dtype_bytes(to) != base->offset * dtype_bytes(from))
-        return error_raise(
-            ST_VALUE, "%s: the storage offset %lld of %s is no multiple of %s's size",
-            ec->row->name, (long long)base->offset, dtype_name(from), dtype_name(to));
+        return error_raise(ST_VALUE, "%s: the storage offset %lld of %s is no multiple of %s's size", ec->row->name,
+                           (long long)base->offset, dtype_name(from), dtype_name(to));
     if ((uintptr_t)tensor_data(base) % (uintptr_t)dtype_bytes(to) && entry->metas[0]->numel)
-        return error_raise(ST_VALUE, "%s: the memory is not aligned for %s", ec->row->name,
-                           dtype_name(to));
+        return error_raise(ST_VALUE, "%s: the memory is not aligned for %s", ec->row->name, dtype_name(to));
     ec->call->outs[0] = tensor_view(base, entry->metas[0], offset);
     return ec->call->outs[0] ? ST_OK : error_pending();
 }
@@ -262,8 +253,7 @@ static Status run_view(const EagerEntry *entry, EagerCall *ec) {
     sn_tensor *const base = ec->tensors[entry->base];
     if (UNLIKELY(ec->row->flags & OPF_bits)) return run_bits(entry, ec);
     for (int i = 0; i < entry->n_outs; i++)
-        if (!(ec->call->outs[i] =
-                  tensor_view(base, entry->metas[i], base->offset + entry->offsets[i])))
+        if (!(ec->call->outs[i] = tensor_view(base, entry->metas[i], base->offset + entry->offsets[i])))
             return error_pending();
     if (UNLIKELY(ec->call->row->id == OP_as_strided)) TRY(check_inside(ec->call));
     ec->call->n_outs = entry->n_outs;
@@ -283,8 +273,7 @@ static Status run_native(const EagerEntry *entry, EagerCall *ec) {
 
 static inline Status run_entry(const EagerEntry *entry, EagerCall *ec) {
     if (LIKELY(entry->kind == RUN_direct))
-        return LIKELY(entry->direct.n * entry->direct.row <= DIRECT_MOST) ? run_direct(entry, ec)
-                                                                          : run_plan(entry, ec);
+        return LIKELY(entry->direct.n * entry->direct.row <= DIRECT_MOST) ? run_direct(entry, ec) : run_plan(entry, ec);
     if (entry->kind == RUN_view) return run_view(entry, ec);
     return entry->kind == RUN_plan ? run_plan(entry, ec) : run_native(entry, ec);
 }
@@ -334,8 +323,7 @@ static Status run_call(OpCall *call) {
     ec.n_tensors = ec.n_words = 0;
     ec.tensors = ec.usual_tensors, ec.tensors_room = USUAL_TENSORS;
     ec.words = ec.usual_words, ec.words_room = USUAL_WORDS;
-    const Status status =
-        LIKELY(call->form == FORM_functional) ? run_functional(&ec) : run_form(call, &ec);
+    const Status status = LIKELY(call->form == FORM_functional) ? run_functional(&ec) : run_form(call, &ec);
     if (UNLIKELY(ec.tensors != ec.usual_tensors)) mem_free(ec.tensors);
     if (UNLIKELY(ec.words != ec.usual_words)) mem_free(ec.words);
     return status;
@@ -348,8 +336,7 @@ static bool takes_layout(const OpRow *row) {
 
 /* The layout of a tensor that has no data here, with none. */
 static sn_tensor *layout_of(const Meta *from) {
-    const Meta *const meta =
-        meta_intern(from->dtype, DEV_cpu, from->sizes, from->strides, from->rank, false);
+    const Meta *const meta = meta_intern(from->dtype, DEV_cpu, from->sizes, from->strides, from->rank, false);
     Storage *const nothing = meta ? storage_wrap(DEV_cpu, NULL, 0, NULL, NULL) : NULL;
     sn_tensor *const t = nothing ? tensor_from_storage(nothing, meta, 0) : NULL;
     if (nothing) storage_release(nothing);
@@ -410,8 +397,7 @@ static Status meta_kernel(OpCall *call) {
     }
     for (int i = 0; i < metas.n; i++) {
         sn_tensor *const base = metas.alias[i] < 0 ? NULL : first_tensor(call, metas.alias[i]);
-        call->outs[i] = base ? tensor_view(base, metas.metas[i],
-                                           offset_in(base, metas.metas[i]) + metas.offsets[i])
+        call->outs[i] = base ? tensor_view(base, metas.metas[i], offset_in(base, metas.metas[i]) + metas.offsets[i])
                              : tensor_without_data(metas.metas[i]);
         if (!call->outs[i]) return error_pending();
     }
@@ -424,7 +410,6 @@ void eager_start(void) {
     dispatch_fallback(KEY_meta, meta_kernel);
     for (int op = 0; op < OP_COUNT; op++) { /* results of unknown sizes: no program, the kernel */
         const OpRow *const row = op_row((OpId)op);
-        if (row->flags & OPF_host && !row->alias_of)
-            dispatch_register(row, KEY_cpu, cpu_kernel(row));
+        if (row->flags & OPF_host && !row->alias_of) dispatch_register(row, KEY_cpu, cpu_kernel(row));
     }
 }

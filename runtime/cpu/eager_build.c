@@ -73,8 +73,8 @@ static int tensor_number(const EagerCall *ec, const Val *val) {
     const sn_tensor *const t = (const sn_tensor *)val;
     for (int i = 0; i < ec->n_tensors; i++) {
         const sn_tensor *const other = ec->tensors[i];
-        if (other == t || (other->storage == t->storage && other->offset == t->offset &&
-                           other->base.meta == t->base.meta))
+        if (other == t ||
+            (other->storage == t->storage && other->offset == t->offset && other->base.meta == t->base.meta))
             return i;
     }
     return -1;
@@ -91,8 +91,7 @@ static bool depends_on_offset(const OpCall *call, int64_t offset, const EagerMet
     return moved.n && moved.offsets[0] != metas->offsets[0];
 }
 
-static Status build_view(EagerCall *ec, const EagerMetas *metas, EagerEntry **out,
-                         bool *transient) {
+static Status build_view(EagerCall *ec, const EagerMetas *metas, EagerEntry **out, bool *transient) {
     const Arg *const arg = &ec->call->args[metas->alias[0]];
     const Val *const base = arg->kind == ARG_tensors ? arg->vals[0] : arg->val;
     EagerEntry *const entry = entry_of_metas(ec, RUN_view, metas);
@@ -152,8 +151,7 @@ static Status make_graph(OneNode *one) {
     if (!one->inputs) return ST_MEMORY;
     make_inputs(one);
     make_random(graph, ec->row);
-    for (int i = 0; i < ec->row->n_params; i++)
-        args[i] = arg_map_vals(graph->arena, ec->call->args[i], input_of, one);
+    for (int i = 0; i < ec->row->n_params; i++) args[i] = arg_map_vals(graph->arena, ec->call->args[i], input_of, one);
     Node *const node = graph_append(graph, ec->row, FORM_functional, args);
     if (!node) return error_pending();
     for (int i = 0; i < node->n_outs; i++) {
@@ -179,16 +177,14 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
     OneNode one = {.ec = ec, .graph = graph_new(arena, ec->row->base)};
     Bail exit = {.code = BAIL_none};
     Status status = one.graph ? compile_exit(one.graph, make_plan, &one, &exit) : ST_MEMORY;
-    if (exit.code != BAIL_none)
-        error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
+    if (exit.code != BAIL_none) error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
     if (status == ST_OK) status = executable_new(one.graph->plan, true, NULL, NULL, &entry->run);
     if (status != ST_OK) {
         arena_free(arena);
         return status;
     }
     if (one.graph->seed) entry->seed = (int)sym_expr(one.graph->env, one.graph->seed)->a;
-    if (one.graph->sequence)
-        entry->sequence = (int)sym_expr(one.graph->env, one.graph->sequence)->a;
+    if (one.graph->sequence) entry->sequence = (int)sym_expr(one.graph->env, one.graph->sequence)->a;
     return ST_OK;
 }
 
@@ -281,12 +277,8 @@ static bool find_reduction(const EagerEntry *entry, Direct *direct) {
     const Inst *const reduce = store ? &nest->insts[store->a] : NULL;
     if (!reduce || reduce->op != LI_reduce || reduce->b >= 0) return false;
     direct->row = product(nest->extent + nest->n_outer, nest->n_inner);
-    if (direct->row < 1 || direct->row > CHUNK_L ||
-        !direct_operand(plan, nest, reduce->a, direct, 0))
-        return false;
-    if (direct->operand[0] == DIRECT_const || reduce->prim == RED_argmax ||
-        reduce->prim == RED_argmin)
-        return false;
+    if (direct->row < 1 || direct->row > CHUNK_L || !direct_operand(plan, nest, reduce->a, direct, 0)) return false;
+    if (direct->operand[0] == DIRECT_const || reduce->prim == RED_argmax || reduce->prim == RED_argmin) return false;
     direct->operand[1] = direct->operand[2] = -1;
     direct->reduce = kernel_table()->reduce_L(reduce->prim, (SType)reduce->type);
     return direct->reduce != NULL;
@@ -309,8 +301,7 @@ static bool find_direct(const EagerEntry *entry, Direct *direct) {
         n_used += !counted;
     }
     if (n_used != nest->n_insts) return false;
-    const SType operand_type =
-        (SType)nest->insts[prim->prim == PRIM_select ? prim->b : prim->a].type;
+    const SType operand_type = (SType)nest->insts[prim->prim == PRIM_select ? prim->b : prim->a].type;
     direct->fn = kernel_table()->prim(prim->prim, operand_type);
     return direct->fn != NULL;
 }
@@ -328,8 +319,8 @@ static void try_direct(EagerEntry *entry) {
 /* A plan of nothing but the op itself: its kernel is called without the plan. */
 static bool is_native(const EagerCall *ec, const Executable *run) {
     const Plan *const plan = run->plan;
-    return ec->call->form == FORM_functional && plan->steps.n == 1 &&
-           plan->steps.at[0].kind == STEP_native && plan->steps.at[0].row == ec->row;
+    return ec->call->form == FORM_functional && plan->steps.n == 1 && plan->steps.at[0].kind == STEP_native &&
+           plan->steps.at[0].row == ec->row;
 }
 
 static Status fill_entry(EagerCall *ec, EagerEntry *entry) {

@@ -29,15 +29,13 @@ static bool overlaps_partly(const sn_tensor *a, const sn_tensor *b) {
 
 static sn_tensor *copy_of(sn_tensor *t) {
     const Meta *const meta = t->base.meta;
-    const Meta *const plain =
-        meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
+    const Meta *const plain = meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
     sn_tensor *const copy = plain ? tensor_new(plain) : NULL;
     if (!copy) return NULL;
     const OpRow *const row = op_row(OP_copy);
     const Arg args[] = {A_VAL(&copy->base), A_VAL(&t->base), A_BOOL(0)};
     sn_tensor *outs[MAX_OUTS];
-    OpCall call = {
-        .row = row, .form = FORM_inplace, .args = args, .outs = outs, .n_outs = 1, .key = KEY_cpu};
+    OpCall call = {.row = row, .form = FORM_inplace, .args = args, .outs = outs, .n_outs = 1, .key = KEY_cpu};
     return dispatch_entry(row, KEY_cpu)(&call) == ST_OK ? copy : NULL;
 }
 
@@ -66,13 +64,12 @@ Status eager_separate(const OpCall *call, Arg args[MAX_ARGS], bool *copied) {
 /* What is laid out anew is a view no more, in any mode: its old view op does not lead there. */
 static Status resize(sn_tensor *out, const Meta *meta) {
     if (out->base.meta->numel)
-        LOG(memory, INFO, "an out tensor with %lld elements was resized to %lld",
-            (long long)out->base.meta->numel, (long long)meta->numel);
+        LOG(memory, INFO, "an out tensor with %lld elements was resized to %lld", (long long)out->base.meta->numel,
+            (long long)meta->numel);
     int64_t needed; /* an empty view may begin anywhere */
     if (out->offset < 0 || !mul_ok(out->offset, dtype_bytes(meta->dtype), &needed) ||
         !add_ok(needed, (int64_t)meta_bytes(meta), &needed))
-        return error_raise(ST_VALUE,
-                           "an out tensor at element %lld of its storage can't be resized",
+        return error_raise(ST_VALUE, "an out tensor at element %lld of its storage can't be resized",
                            (long long)out->offset);
     if ((size_t)needed > out->storage->bytes) TRY(storage_resize(out->storage, (size_t)needed));
     out->base.meta = meta;
@@ -88,8 +85,7 @@ static Status check_no_operand(const OpCall *call, const sn_tensor *out) {
         for (int k = 0; k < n; k++) {
             const Val *const val = a->kind == ARG_tensors ? a->vals[k] : a->val;
             if (val && tensor_of((Val *)val)->storage == out->storage)
-                return error_raise(ST_VALUE,
-                                   "%s: an out tensor that has to be resized shares memory with %s",
+                return error_raise(ST_VALUE, "%s: an out tensor that has to be resized shares memory with %s",
                                    op_form_name(call->row, call->form), call->row->params[i].name);
         }
     }
@@ -101,9 +97,9 @@ static Status overlapping(const OpCall *call, int i, const Meta *meta) {
     sizes_print(NULL, &text, meta->sizes, meta->rank);
     text_puts(&text, " with strides ");
     sizes_print(NULL, &text, meta->strides, meta->rank);
-    const Status status = error_raise(
-        ST_VALUE, "%s: %s %s has several elements at one place in memory; clone() it first",
-        op_form_name(call->row, call->form), written_name(call, i), text_str(&text));
+    const Status status =
+        error_raise(ST_VALUE, "%s: %s %s has several elements at one place in memory; clone() it first",
+                    op_form_name(call->row, call->form), written_name(call, i), text_str(&text));
     text_free(&text);
     return status;
 }
@@ -111,8 +107,7 @@ static Status overlapping(const OpCall *call, int i, const Meta *meta) {
 static Status check_memory(const OpCall *call, int i) {
     const sn_tensor *const t = call_written(call, i);
     if (t->storage && t->storage->read_only)
-        return error_raise(ST_STATE, "%s: the memory to be written is read-only",
-                           op_form_name(call->row, call->form));
+        return error_raise(ST_STATE, "%s: the memory to be written is read-only", op_form_name(call->row, call->form));
     if (!meta_overlaps(t->base.meta)) return ST_OK;
     return overlapping(call, i, t->base.meta);
 }
@@ -123,8 +118,7 @@ Status eager_check_written(const OpCall *call) {
 }
 
 Status eager_prepare_write(OpCall *call) {
-    for (int i = 0; i < n_written(call); i++)
-        TRY(tensor_ready(call_written(call, i), call->row->name));
+    for (int i = 0; i < n_written(call); i++) TRY(tensor_ready(call_written(call, i), call->row->name));
     EagerMetas metas;
     TRY(eager_metas(call, 0, &metas));
     for (int i = 0; i < n_written(call); i++) {

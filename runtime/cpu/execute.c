@@ -25,8 +25,7 @@ ExecuteCounts *execute_counts(void) { return &counts; }
 
 /* building ------------------------------------------------------------------------------------ */
 
-static Status code_for(const Kernel *kernel, const Nest *nest, NativeFind *native, void *context,
-                       NestCode *code) {
+static Status code_for(const Kernel *kernel, const Nest *nest, NativeFind *native, void *context, NestCode *code) {
     code->native = native ? native(context, nest) : NULL;
     if (code->native) return ST_OK;
     BlockProgram *program;
@@ -59,15 +58,13 @@ static Status build_metas(Executable *e) {
         if (output->kind == OUT_none) continue;
         const Meta *const meta = output->value->base.meta;
         if (!plain_meta(meta)) continue;
-        e->out_metas[i] = meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides,
-                                      meta->rank, meta->wrapped);
+        e->out_metas[i] = meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, meta->wrapped);
         if (!e->out_metas[i]) return error_pending();
     }
     return ST_OK;
 }
 
-Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context,
-                      Executable **out) {
+Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context, Executable **out) {
     int n_codes = 0;
     for (int s = 0; s < plan->steps.n; s++)
         if (plan->steps.at[s].kind == STEP_kernel) n_codes += plan->steps.at[s].kernel->n_nests;
@@ -93,8 +90,7 @@ Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *cont
 
 void executable_free(Executable *e) {
     if (!e) return;
-    for (int i = 0; e->codes && i < e->n_codes; i++)
-        mem_free((void *)(uintptr_t)e->codes[i].program);
+    for (int i = 0; e->codes && i < e->n_codes; i++) mem_free((void *)(uintptr_t)e->codes[i].program);
     if (e->own_arena) arena_free(e->plan->arena);
     mem_free(e->codes);
     mem_free(e->first_code);
@@ -125,8 +121,8 @@ static sn_tensor *make_output(const Launch *launch, int i) {
         counts.allocations++;
         return tensor_new(meta);
     }
-    sn_tensor *const base = output->kind == OUT_view_of_input ? launch->inputs[output->base]
-                                                              : launch->outs[output->base];
+    sn_tensor *const base =
+        output->kind == OUT_view_of_input ? launch->inputs[output->base] : launch->outs[output->base];
     return tensor_view(base, meta, base->offset + launch_int(launch, output->offset));
 }
 
@@ -138,8 +134,7 @@ static Status make_outputs(Launch *launch) {
             const OutKind kind = graph->outputs.at[i].kind;
             if (kind == OUT_none)
                 launch->outs[i] = NULL;
-            else if ((kind == OUT_view_of_output) == (pass == 1) &&
-                     !(launch->outs[i] = make_output(launch, i)))
+            else if ((kind == OUT_view_of_output) == (pass == 1) && !(launch->outs[i] = make_output(launch, i)))
                 return error_pending();
         }
     }
@@ -166,16 +161,14 @@ static void place_slots(Launch *launch) {
         else if (slot->kind == SLOT_output)
             at = tensor_data(launch->outs[slot->index]);
         else
-            at = launch->arena ? (char *)launch->arena->data + launch_int(launch, slot->offset)
-                               : NULL;
+            at = launch->arena ? (char *)launch->arena->data + launch_int(launch, slot->offset) : NULL;
         launch->slots[i] = at;
     }
 }
 
 static void count_writes(const Launch *launch) {
     const Graph *const graph = launch->e->plan->graph;
-    for (int i = 0; i < graph->writes.n; i++)
-        tensor_written(launch->inputs[graph->writes.at[i].input->index]);
+    for (int i = 0; i < graph->writes.n; i++) tensor_written(launch->inputs[graph->writes.at[i].input->index]);
 }
 
 /* Code is made for layouts, not for memory; eager says which op it was. */
@@ -204,14 +197,12 @@ int executable_outputs(const Executable *e) { return e->plan->graph->outputs.n; 
 
 enum { FEW_SLOTS = 64 };
 
-Status execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols,
-               const double *floats, sn_tensor **outs) {
+Status execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+               sn_tensor **outs) {
     void *few[FEW_SLOTS];
     const bool many = e->plan->slots.n > FEW_SLOTS;
-    Launch launch = {
-        .e = e, .inputs = inputs, .symbols = symbols, .floats = floats, .outs = outs, .slots = few};
-    if (many && !(launch.slots = mem_alloc((size_t)e->plan->slots.n * sizeof(void *))))
-        return ST_MEMORY;
+    Launch launch = {.e = e, .inputs = inputs, .symbols = symbols, .floats = floats, .outs = outs, .slots = few};
+    if (many && !(launch.slots = mem_alloc((size_t)e->plan->slots.n * sizeof(void *)))) return ST_MEMORY;
     const uint32_t fp = fp_enter();
     const Status status = run_steps(&launch);
     fp_leave(fp);

@@ -11,8 +11,7 @@ typedef struct Executable Executable;
  * native NULL: every nest on the interpreter. Otherwise native(nest) gives its function or NULL
  * (interpreter). */
 typedef NestFn *NativeFind(void *context, const Nest *nest);
-Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context,
-                      Executable **out);
+Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context, Executable **out);
 void executable_free(Executable *executable);
 int executable_outputs(const Executable *executable); /* how many results execute gives */
 
@@ -25,8 +24,8 @@ ExecuteCounts *execute_counts(void);
  * free symbols, floats: runtime floats. outs: one new reference each (scope-owned), for OUT_none
  * NULL. Writes are committed only after all checks; a failed check raises ST_VALUE and has
  * committed nothing. */
-Status execute(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols,
-               const double *floats, sn_tensor **outs);
+Status execute(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+               sn_tensor **outs);
 
 /* The fork-join pool: calls body(context, i) for i < n on `threads` (setting) threads; nested calls
  * run serially. */

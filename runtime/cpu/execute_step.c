@@ -35,8 +35,7 @@ static void bound_end(Bound *bound) {
 
 static void bind(const Launch *launch, const Step *step, Bound *bound) {
     const Kernel *const kernel = step->kernel;
-    for (int i = 0; i < kernel->n_bufs; i++)
-        bound->bufs[i] = step->bufs[i] < 0 ? NULL : launch->slots[step->bufs[i]];
+    for (int i = 0; i < kernel->n_bufs; i++) bound->bufs[i] = step->bufs[i] < 0 ? NULL : launch->slots[step->bufs[i]];
     for (int i = 0; i < kernel->n_params; i++) {
         if (kernel->param_is_float && kernel->param_is_float[i])
             memcpy(&bound->params[i], &launch->floats[kernel->params[i]], sizeof(int64_t));
@@ -50,8 +49,8 @@ static int64_t kernel_int(const Bound *bound, int64_t value) {
     return sym_is(value) ? bound->params[sym_id(value)] : value;
 }
 
-static inline void run_code(const NestCode *code, const Bound *bound, const int64_t *lo,
-                            const int64_t *hi, NestError *error) {
+static inline void run_code(const NestCode *code, const Bound *bound, const int64_t *lo, const int64_t *hi,
+                            NestError *error) {
     nest_run(code, bound->bufs, bound->params, lo, hi, error);
 }
 
@@ -63,17 +62,15 @@ static const OpRow *checked_op(const Graph *graph, const Nest *nest, int inst) {
     return NULL;
 }
 
-static Status raise_check(const Launch *launch, const Step *step, const Nest *nest,
-                          const NestError *error) {
+static Status raise_check(const Launch *launch, const Step *step, const Nest *nest, const NestError *error) {
     if (error->inst == INTERP_NO_MEMORY) return ST_MEMORY;
     const OpRow *const row = checked_op(launch->e->plan->graph, nest, error->inst);
     const char *const op = row ? row->name : step->kernel->name;
     const char *const param = row ? op_checked_param(row) : "index";
     if (!strcmp(param, "other")) /* the check of body_nonzero */
         return error_raise(ST_VALUE, "%s: an integer is divided by zero in other", op);
-    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld %s", op, param,
-                       (long long)error->index, (long long)error->bound,
-                       strcmp(param, "target") ? "elements" : "classes");
+    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld %s", op, param, (long long)error->index,
+                       (long long)error->bound, strcmp(param, "target") ? "elements" : "classes");
 }
 
 /* nests --------------------------------------------------------------------------------------- */
@@ -118,8 +115,7 @@ static void decide(const Nest *nest, Split *split, int64_t inner) {
     split->n_parts = (int)ceil_div(split->extent[split->dim], split->part);
 }
 
-static Status run_nest(Launch *launch, const Step *step, const Nest *nest, const NestCode *code,
-                       const Bound *bound) {
+static Status run_nest(Launch *launch, const Step *step, const Nest *nest, const NestCode *code, const Bound *bound) {
     NestError errors[FEW];
     Split split = {.code = code, .bound = bound, .n_outer = nest->n_outer, .errors = errors};
     int64_t inner = 1;
@@ -157,10 +153,8 @@ static void bind_tile(const Product *product, const GemmTile *tile, Bound *bound
     const GemmDesc *const desc = product->kernel->gemm;
     const int bytes = stype_bytes(dtype_compute(desc->dtype));
     memcpy(bound->bufs, product->bound->bufs, (size_t)product->kernel->n_bufs * sizeof(void *));
-    memcpy(bound->params, product->bound->params,
-           (size_t)product->kernel->n_params * sizeof(int64_t));
-    bound->bufs[desc->tile] =
-        (char *)(uintptr_t)tile->at - (tile->row * tile->ld + tile->column) * bytes;
+    memcpy(bound->params, product->bound->params, (size_t)product->kernel->n_params * sizeof(int64_t));
+    bound->bufs[desc->tile] = (char *)(uintptr_t)tile->at - (tile->row * tile->ld + tile->column) * bytes;
     if (desc->tile_ld >= 0) bound->params[desc->tile_ld] = tile->ld;
 }
 
@@ -169,8 +163,8 @@ static void run_tile(void *context, const GemmTile *tile) {
     Product *const product = context;
     Bound bound;
     NestError error = {.inst = -1};
-    const int64_t lo[3] = {product->batched ? tile->batch : tile->row,
-                           product->batched ? tile->row : tile->column, tile->column};
+    const int64_t lo[3] = {product->batched ? tile->batch : tile->row, product->batched ? tile->row : tile->column,
+                           tile->column};
     const int64_t hi[3] = {product->batched ? tile->batch + 1 : tile->row + tile->rows,
                            product->batched ? tile->row + tile->rows : tile->column + tile->columns,
                            tile->column + tile->columns};
@@ -203,9 +197,7 @@ static void describe(const GemmDesc *desc, const Bound *bound, GemmCall *call) {
         .batch = kernel_int(bound, desc->batch),
         .a = offset_by(bound->bufs[desc->a], kernel_int(bound, desc->a_offset), desc->dtype),
         .b = offset_by(bound->bufs[desc->b], kernel_int(bound, desc->b_offset), desc->dtype),
-        .c = desc->c < 0
-                 ? NULL
-                 : offset_by(bound->bufs[desc->c], kernel_int(bound, desc->c_offset), desc->dtype),
+        .c = desc->c < 0 ? NULL : offset_by(bound->bufs[desc->c], kernel_int(bound, desc->c_offset), desc->dtype),
         .a_batch = a[0],
         .a_row = a[1],
         .a_col = a[2],
@@ -218,12 +210,9 @@ static void describe(const GemmDesc *desc, const Bound *bound, GemmCall *call) {
     };
 }
 
-static Status run_gemm(Launch *launch, const Step *step, const NestCode *codes,
-                       const Bound *bound) {
+static Status run_gemm(Launch *launch, const Step *step, const NestCode *codes, const Bound *bound) {
     const Kernel *const kernel = step->kernel;
-    Product product = {.kernel = kernel,
-                       .bound = bound,
-                       .batched = kernel->n_nests && kernel->nests[0].n_outer == 3};
+    Product product = {.kernel = kernel, .bound = bound, .batched = kernel->n_nests && kernel->nests[0].n_outer == 3};
     describe(kernel->gemm, bound, &product.call);
     if (kernel->gemm->tile >= 0) {
         product.epilogue = &codes[0];
@@ -247,13 +236,11 @@ static sn_tensor *wrap_value(Launch *launch, const GVal *value) {
         sizes[d] = launch_int(launch, meta->sizes[d]);
         strides[d] = launch_int(launch, place->strides ? place->strides[d] : meta->strides[d]);
     }
-    const Meta *const plain =
-        meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, meta->wrapped);
+    const Meta *const plain = meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, meta->wrapped);
     if (!plain) return NULL;
     const int64_t offset = launch_int(launch, place->offset);
     if (slot->kind != SLOT_arena) {
-        sn_tensor *const of =
-            slot->kind == SLOT_input ? launch->inputs[slot->index] : launch->outs[slot->index];
+        sn_tensor *const of = slot->kind == SLOT_input ? launch->inputs[slot->index] : launch->outs[slot->index];
         return tensor_view(of, plain, of->offset + offset);
     }
     const int64_t at = launch_int(launch, slot->offset) / dtype_bytes(meta->dtype);
@@ -291,8 +278,7 @@ static Arg wrap_arg(Wrapped *wrapped, Arg arg) {
     if (arg.kind == ARG_ints) return wrap_ints(wrapped, arg);
     if (arg.kind != ARG_tensors) return arg;
     Val **const list = wrapped->list + wrapped->n_list;
-    for (int i = 0; i < arg.n; i++)
-        wrapped->list[wrapped->n_list++] = wrap_one(wrapped, arg.vals[i]);
+    for (int i = 0; i < arg.n; i++) wrapped->list[wrapped->n_list++] = wrap_one(wrapped, arg.vals[i]);
     return A_VALS(list, arg.n);
 }
 
@@ -318,11 +304,9 @@ static Status call_wrapped(Wrapped *wrapped, const Step *step) {
         if (!(outs[i] = wrap_value(launch, step->outs[i]))) return error_pending();
     TRY(wrapped->status);
     if (op_dynamic(step->row)) return call_custom(step->row, args, outs);
-    OpCall call = {
-        .row = step->row, .args = args, .outs = outs, .n_outs = step->row->n_out, .key = KEY_cpu};
+    OpCall call = {.row = step->row, .args = args, .outs = outs, .n_outs = step->row->n_out, .key = KEY_cpu};
     OpKernel *const kernel = cpu_kernel(step->row);
-    return kernel ? kernel(&call)
-                  : error_raise(ST_INTERNAL, "%s has no native kernel", step->row->name);
+    return kernel ? kernel(&call) : error_raise(ST_INTERNAL, "%s has no native kernel", step->row->name);
 }
 
 static Status call_native(Launch *launch, const Step *step) {
@@ -346,8 +330,7 @@ static Status run_native(Launch *launch, const Step *step) {
     return status;
 }
 
-static Status run_kernel(Launch *launch, const Step *step, const NestCode *codes,
-                         const Bound *bound) {
+static Status run_kernel(Launch *launch, const Step *step, const NestCode *codes, const Bound *bound) {
     if (step->kernel->kind == KERNEL_gemm) return run_gemm(launch, step, codes, bound);
     for (int i = 0; i < step->kernel->n_nests; i++)
         TRY(run_nest(launch, step, &step->kernel->nests[i], &codes[i], bound));

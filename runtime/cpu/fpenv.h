@@ -17,9 +17,7 @@ static inline uint32_t fp_get(void) {
     __asm__ volatile("mrs %0, fpcr" : "=r"(value));
     return (uint32_t)value;
 }
-static inline void fp_set(uint32_t value) {
-    __asm__ volatile("msr fpcr, %0" ::"r"((uint64_t)value));
-}
+static inline void fp_set(uint32_t value) { __asm__ volatile("msr fpcr, %0" ::"r"((uint64_t)value)); }
 #else
 enum { FP_DEFAULT = 0, FP_CONTROL = 0 };
 static inline uint32_t fp_get(void) { return 0; }

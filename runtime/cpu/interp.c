@@ -23,10 +23,8 @@ static pthread_mutex_t resolving = PTHREAD_MUTEX_INITIALIZER;
 
 static void resolve_kernels(Kernels *to, const KernelTable *table) {
     for (int type = 0; type < S_COUNT; type++) {
-        for (int prim = 0; prim < PRIM_COUNT; prim++)
-            to->prim[prim][type] = table->prim(prim, (SType)type);
-        for (int from = 0; from < S_COUNT; from++)
-            to->cast[from][type] = table->cast((SType)from, (SType)type);
+        for (int prim = 0; prim < PRIM_COUNT; prim++) to->prim[prim][type] = table->prim(prim, (SType)type);
+        for (int from = 0; from < S_COUNT; from++) to->cast[from][type] = table->cast((SType)from, (SType)type);
         for (int red = 0; red < RED_argmax; red++) {
             to->reduce[red][type] = table->reduce_L(red, (SType)type);
             to->accumulate[red][type] = table->accumulate(red, (SType)type);
@@ -41,8 +39,7 @@ static void resolve_kernels(Kernels *to, const KernelTable *table) {
 static const Kernels *kernels_now(void) {
     const KernelTable *const table = kernel_table();
     Kernels *const kernels = &resolved[table->isa];
-    if (LIKELY(atomic_load_explicit(&is_resolved[table->isa], memory_order_acquire)))
-        return kernels;
+    if (LIKELY(atomic_load_explicit(&is_resolved[table->isa], memory_order_acquire))) return kernels;
     pthread_mutex_lock(&resolving);
     if (!atomic_load(&is_resolved[table->isa])) resolve_kernels(kernels, table);
     atomic_store_explicit(&is_resolved[table->isa], true, memory_order_release);
@@ -99,11 +96,9 @@ static bool is_whole(const BlockProgram *p, const int64_t *lo, const int64_t *hi
 static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs) {
     const BlockFastPath *const fast = &p->fast;
     void *at[BLOCK_FAST_PTRS];
-    for (int i = 0; i < fast->n_places; i++)
-        at[i] = (char *)bufs[fast->place[i].buf] + fast->place[i].offset;
+    for (int i = 0; i < fast->n_places; i++) at[i] = (char *)bufs[fast->place[i].buf] + fast->place[i].offset;
     char *block = NULL;
-    if (fast->n_scratch && !(block = scratch_take((size_t)fast->n_scratch * BLOCK * 8)))
-        return false;
+    if (fast->n_scratch && !(block = scratch_take((size_t)fast->n_scratch * BLOCK * 8))) return false;
     char *next = block;
     for (int i = fast->n_places; i < fast->n_ptrs; i++) {
         at[i] = fast->constant[i] ? (char *)p + fast->constant[i] : next;
@@ -111,8 +106,7 @@ static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs)
     }
     for (int i = 0; i < fast->n_steps; i++) {
         const BlockFast *const s = &fast->step[i];
-        BlockFn *const fn =
-            s->op == BO_prim ? k->prim[s->prim][s->from] : k->cast[s->from][s->type];
+        BlockFn *const fn = s->op == BO_prim ? k->prim[s->prim][s->from] : k->cast[s->from][s->type];
         fn(at[s->out], at[s->a], at[s->b], at[s->c], fast->n);
     }
     if (block) scratch_give(block);
@@ -142,15 +136,12 @@ static Dims resolve_dims(const Frame *f, const int64_t *lo, const int64_t *hi) {
 static void resolve_place(Frame *f, const Dims *dims, int number, void *const *bufs) {
     const BlockAccess *const access = &block_accesses(f->program)[number];
     Place *const place = &f->places[number];
-    *place = (Place){.dtype = (DType)access->dtype,
-                     .bytes = access->bytes,
-                     .offset = resolve(f, access->at.offset)};
+    *place = (Place){.dtype = (DType)access->dtype, .bytes = access->bytes, .offset = resolve(f, access->at.offset)};
     place->base = access->buf >= 0 ? bufs[access->buf] : NULL;
     for (int i = 0; i < dims->n; i++) {
         const int64_t coef = resolve(f, access->at.coef[i]);
         const bool outer = i < f->program->n_outer;
-        place->stride[outer ? GROUP_outer : GROUP_inner][outer ? i : i - f->program->n_outer] =
-            coef;
+        place->stride[outer ? GROUP_outer : GROUP_inner][outer ? i : i - f->program->n_outer] = coef;
         place->offset += dims->low[i] * coef;
     }
 }
@@ -166,8 +157,7 @@ static bool all_walk_evenly(const Frame *f, int g, int slow, int fast, int64_t e
 }
 
 static void move_dim(Frame *f, int g, int to, int from) {
-    for (int i = 0; i < f->program->n_accesses; i++)
-        f->places[i].stride[g][to] = f->places[i].stride[g][from];
+    for (int i = 0; i < f->program->n_accesses; i++) f->places[i].stride[g][to] = f->places[i].stride[g][from];
 }
 
 /* Drops dims of one and merges neighbours that every place walks evenly. */
@@ -225,9 +215,8 @@ static size_t reduction_bytes(const BlockProgram *p) {
 }
 
 static size_t frame_bytes(const BlockProgram *p) {
-    return round64(sizeof(Place) * (size_t)p->n_accesses) +
-           2 * round64(sizeof(void *) * (size_t)p->n_slots) + round64((size_t)p->scratch_bytes) +
-           2 * BLOCK * 8 + reduction_bytes(p) + 256;
+    return round64(sizeof(Place) * (size_t)p->n_accesses) + 2 * round64(sizeof(void *) * (size_t)p->n_slots) +
+           round64((size_t)p->scratch_bytes) + 2 * BLOCK * 8 + reduction_bytes(p) + 256;
 }
 
 static void lay_reductions(Frame *f, char **at) {
@@ -286,8 +275,7 @@ static void run_expand(Frame *f, const BlockStep *step, int64_t n) {
     const int64_t tile = f->narrow.n, each = n / tile;
     LoadFn *const load = f->kernels->load[dtype_of((SType)step->type)];
     if (f->columns)
-        for (int64_t r = 0; r < each; r++)
-            memcpy(out + r * tile * size, from, (size_t)(tile * size));
+        for (int64_t r = 0; r < each; r++) memcpy(out + r * tile * size, from, (size_t)(tile * size));
     else
         for (int64_t r = 0; r < tile; r++) load(out + r * each * size, from + r * size, 0, each);
 }
@@ -298,8 +286,8 @@ static void run_compute(Frame *f, const BlockStep *step, const Shape *shape) {
         void *const there = frame_contiguous(f, step->direct, shape);
         if (there) out = there;
     }
-    BlockFn *const fn = step->op == BO_prim ? f->kernels->prim[step->prim][step->from]
-                                            : f->kernels->cast[step->from][step->type];
+    BlockFn *const fn =
+        step->op == BO_prim ? f->kernels->prim[step->prim][step->from] : f->kernels->cast[step->from][step->type];
     fn(out, step->a >= 0 ? f->slot[step->a] : NULL, step->b >= 0 ? f->slot[step->b] : NULL,
        step->c >= 0 ? f->slot[step->c] : NULL, shape->n);
     f->slot[step->out] = out;
@@ -377,7 +365,7 @@ static bool run_body(Frame *f, const BlockPhase *phase) {
 }
 
 static bool run_phase(Frame *f, const BlockPhase *phase) {
-    f->wide.n = 0; /* no inner positions: expansions fill nothing */
+    f->wide.n = 0;                                    /* no inner positions: expansions fill nothing */
     if (f->group[GROUP_inner].total) set_block(f, 0); /* the longest block: expansions fill it */
     if (!run_steps(f, phase->head, phase->n_head)) return false;
     if (!phase->reduce) return run_body(f, phase);
@@ -435,14 +423,13 @@ static void run_tiles(Frame *f) {
 
 /* Constants fill as much of their blocks as any shape of this run can use. */
 static void fill_uniforms(Frame *f) {
-    const __int128 positions =
-        (__int128)f->group[GROUP_outer].total * max_i64(f->group[GROUP_inner].total, 1);
+    const __int128 positions = (__int128)f->group[GROUP_outer].total * max_i64(f->group[GROUP_inner].total, 1);
     const int64_t n = positions < BLOCK ? (int64_t)positions : BLOCK;
     for (int i = 0; i < f->program->n_init; i++) fill_uniform(f, &f->steps[i], n);
 }
 
-void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *params,
-                const int64_t *lo, const int64_t *hi, NestError *error) {
+void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *params, const int64_t *lo,
+                const int64_t *hi, NestError *error) {
     const Kernels *const kernels = kernels_now();
     if (program->fast.n && is_whole(program, lo, hi) && run_fast(program, kernels, bufs)) return;
     char *const block = scratch_take(frame_bytes(program));

@@ -69,29 +69,23 @@ typedef struct Rect {
 typedef void RectFn(const Frame *f, const Place *place, char *block, const Rect *rect);
 
 /* A fast span of several rows: one rectangle of those for each slow position. */
-static void each_fast_row(const Frame *f, const Place *place, char *block, Rect rect,
-                          const Walk *fast, RectFn *visit) {
+static void each_fast_row(const Frame *f, const Place *place, char *block, Rect rect, const Walk *fast, RectFn *visit) {
     const int64_t slow_n = rect.rows, slow_step = rect.row_step, slow_pitch = rect.pitch;
     rect.rows = fast->rows;
     rect.row_step = fast->row_step;
     rect.pitch = fast->run;
-    for (int64_t i = 0; i < slow_n; i++, rect.at += slow_pitch, rect.offset += slow_step)
-        visit(f, place, block, &rect);
+    for (int64_t i = 0; i < slow_n; i++, rect.at += slow_pitch, rect.offset += slow_step) visit(f, place, block, &rect);
 }
 
-static void each_rect(const Frame *f, const Place *place, const Shape *shape, char *block,
-                      RectFn *visit) {
+static void each_rect(const Frame *f, const Place *place, const Shape *shape, char *block, RectFn *visit) {
     int64_t row = 0;
-    for (Walk slow = walk_begin(f, place, shape->slow); walk_run(&slow);
-         row += slow.run * slow.rows) {
+    for (Walk slow = walk_begin(f, place, shape->slow); walk_run(&slow); row += slow.run * slow.rows) {
         int64_t column = 0;
-        for (Walk fast = walk_begin(f, place, shape->fast); walk_run(&fast);
-             column += fast.run * fast.rows) {
+        for (Walk fast = walk_begin(f, place, shape->fast); walk_run(&fast); column += fast.run * fast.rows) {
             for (int64_t again = 0; again < slow.rows; again++) {
                 Rect rect = {.at = (row + again * slow.run) * shape->fast.n + column,
                              .pitch = shape->fast.n,
-                             .offset =
-                                 place->offset + slow.offset + again * slow.row_step + fast.offset,
+                             .offset = place->offset + slow.offset + again * slow.row_step + fast.offset,
                              .rows = slow.run,
                              .columns = fast.run,
                              .row_step = slow.step,
@@ -119,11 +113,10 @@ void *frame_contiguous(Frame *f, int access, const Shape *shape) {
 
 enum { SHORT_ROW = 16 };
 
-#define COPY_RECT(T, to, to_row, to_step, from, from_row, from_step)                               \
-    for (int64_t r = 0; r < rect->rows; r++)                                                       \
-        for (int64_t c = 0; c < rect->columns; c++)                                                \
-            ((T *)(to))[r * (to_row) + c * (to_step)] =                                            \
-                ((const T *)(from))[r * (from_row) + c * (from_step)];
+#define COPY_RECT(T, to, to_row, to_step, from, from_row, from_step)                                                   \
+    for (int64_t r = 0; r < rect->rows; r++)                                                                           \
+        for (int64_t c = 0; c < rect->columns; c++)                                                                    \
+            ((T *)(to))[r * (to_row) + c * (to_step)] = ((const T *)(from))[r * (from_row) + c * (from_step)];
 
 /* Short rows of compute types: one loop over both, no call per row. */
 static void copy_in(const Rect *rect, int bytes, void *to, const void *from) {
@@ -158,8 +151,7 @@ static void load_rect(const Frame *f, const Place *place, char *block, const Rec
     }
     LoadFn *const load = f->kernels->load[place->dtype];
     for (int64_t r = 0; r < rect->rows; r++)
-        load(to + r * rect->pitch * size, from + r * rect->row_step * place->bytes, rect->step,
-             rect->columns);
+        load(to + r * rect->pitch * size, from + r * rect->row_step * place->bytes, rect->step, rect->columns);
 }
 
 void frame_load(Frame *f, const BlockStep *step, const Shape *shape) {
@@ -207,7 +199,7 @@ static bool add_indices(Frame *f, const BlockStep *step, int64_t n) {
     return true;
 }
 
-#define PICK(T)                                                                                    \
+#define PICK(T)                                                                                                        \
     for (int64_t i = 0; i < n; i++) ((T *)to)[i] = ((const T *)from)[f->offsets[i]];
 
 static void pick(const Frame *f, char *to, const char *from, int bytes, int64_t n) {
@@ -245,8 +237,7 @@ static void store_rect(const Frame *f, const Place *place, char *block, const Re
     }
     StoreFn *const store = f->kernels->store[place->dtype];
     for (int64_t r = 0; r < rect->rows; r++)
-        store(to + r * rect->row_step * place->bytes, rect->step, from + r * rect->pitch * size,
-              rect->columns);
+        store(to + r * rect->row_step * place->bytes, rect->step, from + r * rect->pitch * size, rect->columns);
 }
 
 void frame_store(Frame *f, const BlockStep *step, const Shape *shape) {

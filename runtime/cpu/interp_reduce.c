@@ -20,13 +20,10 @@ static void fill_identity(const Frame *f, RedKind kind, SType type, char *out, i
 
 /* order S ------------------------------------------------------------------------------------- */
 
-static char *sums_at(const Reduction *r, int level) {
-    return r->sums + (int64_t)level * BLOCK * stype_bytes(r->type);
-}
+static char *sums_at(const Reduction *r, int level) { return r->sums + (int64_t)level * BLOCK * stype_bytes(r->type); }
 
 /* b: the second operand of a dot whose rows come from memory; sums of sums are plain. */
-static void push_row(const Frame *f, Reduction *r, int level, const char *a, const char *b,
-                     int64_t n) {
+static void push_row(const Frame *f, Reduction *r, int level, const char *a, const char *b, int64_t n) {
     const RedKind kind = b ? r->kind : joining(r->kind);
     char *const sums = sums_at(r, level);
     if (r->n_rows[level] == CHUNK_S) {
@@ -84,18 +81,18 @@ static void finish_partials(const Frame *f, Reduction *r, char *out) {
 /* positions ----------------------------------------------------------------------------------- */
 
 /* Largest or smallest so far of one column or row; NaN beats all, the first of equals stays. */
-#define BEST(T)                                                                                    \
-    static void best_##T(Reduction *r, int64_t at, const void *values, int64_t n, int64_t first) { \
-        const bool largest = r->kind == RED_argmax;                                                \
-        T best = ((T *)r->best)[at];                                                               \
-        int64_t position = r->position[at];                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            const T x = ((const T *)values)[i];                                                    \
-            const bool beats = largest ? x > best : x < best;                                      \
-            if (position < 0 || beats || (x != x && best == best)) best = x, position = first + i; \
-        }                                                                                          \
-        ((T *)r->best)[at] = best;                                                                 \
-        r->position[at] = position;                                                                \
+#define BEST(T)                                                                                                        \
+    static void best_##T(Reduction *r, int64_t at, const void *values, int64_t n, int64_t first) {                     \
+        const bool largest = r->kind == RED_argmax;                                                                    \
+        T best = ((T *)r->best)[at];                                                                                   \
+        int64_t position = r->position[at];                                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const T x = ((const T *)values)[i];                                                                        \
+            const bool beats = largest ? x > best : x < best;                                                          \
+            if (position < 0 || beats || (x != x && best == best)) best = x, position = first + i;                     \
+        }                                                                                                              \
+        ((T *)r->best)[at] = best;                                                                                     \
+        r->position[at] = position;                                                                                    \
     }
 BEST(float)
 BEST(double)
@@ -104,8 +101,7 @@ BEST(int64_t)
 BEST(uint8_t)
 
 typedef void BestFn(Reduction *r, int64_t at, const void *values, int64_t n, int64_t first);
-static BestFn *const best_of[S_COUNT] = {best_float, best_double, best_int32_t, best_int64_t,
-                                         best_uint8_t};
+static BestFn *const best_of[S_COUNT] = {best_float, best_double, best_int32_t, best_int64_t, best_uint8_t};
 
 /* Once a NaN is best, `x > best` is false and x != x no longer wins: the first NaN stays. */
 static void position_step(Frame *f, Reduction *r, const char *values) {
@@ -124,9 +120,7 @@ static void position_step(Frame *f, Reduction *r, const char *values) {
 
 /* steps --------------------------------------------------------------------------------------- */
 
-static bool finds_position(const Reduction *r) {
-    return r->kind == RED_argmax || r->kind == RED_argmin;
-}
+static bool finds_position(const Reduction *r) { return r->kind == RED_argmax || r->kind == RED_argmin; }
 
 void reduction_begin(Frame *f, Reduction *r) {
     memset(r->n_partial, 0, sizeof r->n_partial);
@@ -137,8 +131,7 @@ void reduction_begin(Frame *f, Reduction *r) {
 }
 
 /* The L rows inside one outer position of this block. */
-static void reduce_rows(Frame *f, Reduction *r, const char *a, const char *b, int64_t n,
-                        char *out) {
+static void reduce_rows(Frame *f, Reduction *r, const char *a, const char *b, int64_t n, char *out) {
     const int size = stype_bytes(r->type);
     ReduceFn *const reduce = f->kernels->reduce[r->kind][r->type];
     const bool chunked = f->n_l > CHUNK_L;
@@ -174,8 +167,7 @@ void reduction_step(Frame *f, const BlockStep *step) {
     }
     char *const out = f->home[step->out];
     for (int64_t row = 0; row < f->wide.slow.n; row++) {
-        reduce_rows(f, r, a + row * columns * size, b ? b + row * columns * size : NULL, columns,
-                    out + row * size);
+        reduce_rows(f, r, a + row * columns * size, b ? b + row * columns * size : NULL, columns, out + row * size);
         if (f->program->n_s && f->keep) finish_rows(f, r, out + row * size, 1);
     }
 }

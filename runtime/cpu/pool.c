@@ -21,8 +21,7 @@ typedef struct Run {
     _Atomic int next;
 } Run;
 
-static pthread_mutex_t running =
-    PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose run uses the workers */
+static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose run uses the workers */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
 static Run *current; /* under lock */
@@ -108,8 +107,7 @@ void pool_threads_set(int threads) {
 
 static void start_workers(int n) {
     void *const born = (void *)(intptr_t)stop_generation; /* changes under `running` only */
-    while (n_workers < n && pthread_create(&workers[n_workers], NULL, worker, born) == 0)
-        n_workers++;
+    while (n_workers < n && pthread_create(&workers[n_workers], NULL, worker, born) == 0) n_workers++;
 }
 
 static void run_serially(int n, void (*body)(void *context, int i), void *context) {

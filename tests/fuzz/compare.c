@@ -5,8 +5,8 @@
 #include "runtime/base/bail.h"
 #include "tests/fuzz/compare.h"
 
-/* A A B B, then both again by what was compiled, eleven times: the compiled share is that of a function in use, of whose calls
- * few are first ones. The variant takes its own way twice, and the program goes on as before. */
+/* A A B B, then both again by what was compiled, eleven times: the compiled share is that of a function in use, of
+ * whose calls few are first ones. The variant takes its own way twice, and the program goes on as before. */
 typedef struct Call {
     bool variant;
     int setting;
@@ -38,9 +38,7 @@ static bool varies(const FzArg *a) {
     return false;
 }
 
-static bool sizes_change(const FzProgram *p) {
-    return memcmp(p->sizes[0], p->sizes[1], sizeof p->sizes[0]) != 0;
-}
+static bool sizes_change(const FzProgram *p) { return memcmp(p->sizes[0], p->sizes[1], sizeof p->sizes[0]) != 0; }
 
 /* Replay binds closed-over tensors by identity and does not run the body [semantics C6]: programs
  * that close over fresh tensors, keep values or compute attributes from anything but the sizes of
@@ -57,10 +55,9 @@ static bool replayable(const FzProgram *p) {
 }
 
 /* The seed of a call's inputs: those that repeat a setting get other data. */
-static void run_calls(const FzProgram *p, const FzProgram *variant, const ModeRow *mode,
-                      uint64_t seed, FzSeen *seen, FzResult *result) {
-    const sn_compile_options options = {.size = sizeof options,
-                                        .mode = mode ? mode->mode : SN_COMPILE_EAGER};
+static void run_calls(const FzProgram *p, const FzProgram *variant, const ModeRow *mode, uint64_t seed, FzSeen *seen,
+                      FzResult *result) {
+    const sn_compile_options options = {.size = sizeof options, .mode = mode ? mode->mode : SN_COMPILE_EAGER};
     FzRun *const run = fz_run_new(p, &options);
     failpoint_set(mode ? mode->failpoint : "");
     for (int i = 0; i < call_count(variant); i++) {
@@ -83,8 +80,7 @@ static bool begins_with(const Text *text, const Text *head) {
 /* Where eager ended at an op, compiled host code may have read more before the error came up. */
 static bool same(const FzSeen *want, const FzSeen *got) {
     return want->bytes.n == got->bytes.n && begins_with(&got->bytes, &want->bytes) &&
-           (want->items.n == got->items.n || want->call_failed) &&
-           begins_with(&got->items, &want->items);
+           (want->items.n == got->items.n || want->call_failed) && begins_with(&got->items, &want->items);
 }
 
 static const char *line_end(const char *at) { return at + strcspn(at, "\n"); }
@@ -92,15 +88,14 @@ static const char *line_end(const char *at) { return at + strcspn(at, "\n"); }
 /* The first lines that differ. */
 static void explain(Text *out, const char *mode, int call, const FzSeen *want, const FzSeen *got) {
     const char *a = text_str(&want->story), *b = text_str(&got->story);
-    while (*a && *b && line_end(a) - a == line_end(b) - b &&
-           !memcmp(a, b, (size_t)(line_end(a) - a))) {
+    while (*a && *b && line_end(a) - a == line_end(b) - b && !memcmp(a, b, (size_t)(line_end(a) - a))) {
         a = line_end(a), b = line_end(b);
         if (*a) a++;
         if (*b) b++;
     }
     text_printf(out, "%s, call %d (%s%c):\n  eager    %.*s\n  compiled %.*s\n", mode, call + 1,
-                calls[call].variant ? "variant " : "", 'A' + calls[call].setting,
-                (int)(line_end(a) - a), a, (int)(line_end(b) - b), b);
+                calls[call].variant ? "variant " : "", 'A' + calls[call].setting, (int)(line_end(a) - a), a,
+                (int)(line_end(b) - b), b);
 }
 
 static void free_seen(FzSeen *seen, int n) {
@@ -114,8 +109,7 @@ static void note_error(const FzSeen *seen, FzResult *result) {
     if (at) snprintf(result->error, sizeof result->error, "%.*s", (int)(line_end(at) - at), at);
 }
 
-void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result,
-                Text *story) {
+void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result, Text *story) {
     FzSeen want[ALL_CALLS], got[ALL_CALLS];
     const int n = call_count(variant);
     *result = (FzResult){.differs = false};
@@ -134,8 +128,7 @@ void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzR
     if (story && result->errors)
         for (int i = 0; i < n; i++)
             if (want[i].failed) {
-                text_printf(story, "eager call %d ends in an error\n%s", i + 1,
-                            text_str(&want[i].story));
+                text_printf(story, "eager call %d ends in an error\n%s", i + 1, text_str(&want[i].story));
                 break;
             }
     free_seen(want, n);

@@ -10,7 +10,6 @@ typedef struct FzResult {
 } FzResult;
 
 /* variant NULL: none. story NULL: not wanted; else the first difference, for people. */
-void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result,
-                Text *story);
+void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result, Text *story);
 
 #endif

@@ -1,4 +1,5 @@
-/* features.c: what a program is made of besides ops, so that a campaign can say what it covered: a table of predicates. */
+/* features.c: what a program is made of besides ops, so that a campaign can say what it covered: a table of
+ * predicates. */
 #include "tests/fuzz/program.h"
 
 typedef struct Uses { /* of a program's values */
@@ -119,8 +120,7 @@ static int reads_from(const FzProgram *p, int at, int v, int other) {
 static int write_of(const FzProgram *p, int at, int v) {
     for (int i = at; i < p->n_steps; i++) {
         OpForm form;
-        if (row_of(&p->steps[i], &form) && form == FORM_inplace && p->steps[i].args[0].value == v)
-            return i;
+        if (row_of(&p->steps[i], &form) && form == FORM_inplace && p->steps[i].args[0].value == v) return i;
     }
     return -1;
 }
@@ -205,15 +205,12 @@ static bool returns_inputs(const FzProgram *p) {
     return false;
 }
 
-static bool sizes_change(const FzProgram *p) {
-    return memcmp(p->sizes[0], p->sizes[1], sizeof p->sizes[0]) != 0;
-}
+static bool sizes_change(const FzProgram *p) { return memcmp(p->sizes[0], p->sizes[1], sizeof p->sizes[0]) != 0; }
 
 static bool zero_sizes(const FzProgram *p) {
     for (int i = 0; i < p->n_inputs; i++)
         for (int d = 0; d < p->inputs[i].rank; d++)
-            if (!fz_int(p, p->inputs[i].sizes[d], 0) || !fz_int(p, p->inputs[i].sizes[d], 1))
-                return true;
+            if (!fz_int(p, p->inputs[i].sizes[d], 0) || !fz_int(p, p->inputs[i].sizes[d], 1)) return true;
     return false;
 }
 
@@ -221,8 +218,7 @@ static bool changes(const FzProgram *p, FzKind kind) {
     for (int i = 0; i < p->n_steps; i++)
         for (int k = 0; k < p->steps[i].n_args; k++) {
             const FzArg *const a = &p->steps[i].args[k];
-            if (a->kind == kind && a->i.var >= 0 && p->sizes[0][a->i.var] != p->sizes[1][a->i.var])
-                return true;
+            if (a->kind == kind && a->i.var >= 0 && p->sizes[0][a->i.var] != p->sizes[1][a->i.var]) return true;
         }
     return false;
 }

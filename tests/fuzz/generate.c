@@ -29,8 +29,8 @@ int gen_rank(const Gen *g, int v) { return g->v[v].at[0].meta.rank; }
 int gen_any(Gen *g) {
     for (int i = 0; i < 20; i++) {
         const int n = g->p->n_values;
-        const int v = gen_chance(g, 50) && n > FZ_INPUTS ? n - 1 - (int)gen_below(g, min_i64(5, n))
-                                                         : (int)gen_below(g, n);
+        const int v =
+            gen_chance(g, 50) && n > FZ_INPUTS ? n - 1 - (int)gen_below(g, min_i64(5, n)) : (int)gen_below(g, n);
         if (gen_live(g, v)) return v;
     }
     return -1;
@@ -43,8 +43,7 @@ FzInt gen_dim(Gen *g) {
 }
 
 DType gen_float(Gen *g) {
-    static const uint8_t dtypes[] = {DT_f32, DT_f32, DT_f32,  DT_f32,
-                                     DT_f32, DT_f64, DT_bf16, DT_f16};
+    static const uint8_t dtypes[] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f32, DT_f64, DT_bf16, DT_f16};
     return (DType)dtypes[gen_below(g, COUNT_OF(dtypes))];
 }
 
@@ -64,14 +63,13 @@ static void set_meta(Gen *g, int v, int setting, const MetaOut *out) {
     memcpy(val->at[setting].sizes, out->sizes, sizeof val->at[setting].sizes);
     memcpy(val->at[setting].strides, out->strides, sizeof val->at[setting].strides);
     const int64_t *const sizes = val->at[setting].sizes, *const strides = val->at[setting].strides;
-    val->at[setting].meta =
-        (Meta){.dtype = out->dtype,
-               .device = DEV_cpu,
-               .rank = out->rank,
-               .contiguous = meta_is_contiguous(NULL, sizes, strides, out->rank),
-               .numel = sym_product(NULL, sizes, out->rank),
-               .sizes = sizes,
-               .strides = strides};
+    val->at[setting].meta = (Meta){.dtype = out->dtype,
+                                   .device = DEV_cpu,
+                                   .rank = out->rank,
+                                   .contiguous = meta_is_contiguous(NULL, sizes, strides, out->rank),
+                                   .numel = sym_product(NULL, sizes, out->rank),
+                                   .sizes = sizes,
+                                   .strides = strides};
     val->at[setting].val.meta = &val->at[setting].meta;
     val->overlaps = false;
     for (int d = 0; d < out->rank; d++) {
@@ -161,9 +159,7 @@ static Arg as_arg(Gen *g, const FzArg *a, int s, int64_t *ints, Val **vals) {
 }
 
 /* t_ and the like: the handle gets what the functional row says. */
-static bool changes_handle(const OpRow *row, OpForm form) {
-    return form == FORM_inplace && row->kind == KIND_view;
-}
+static bool changes_handle(const OpRow *row, OpForm form) { return form == FORM_inplace && row->kind == KIND_view; }
 
 /* Runs the meta rule under one setting; *n: room, then results. */
 static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
@@ -173,8 +169,7 @@ static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
     const OpRow *const row = op_find(step->op, strlen(step->op), &form);
     const int written = row && form == FORM_out ? row->n_out : 0;
     if (!row || step->n_args < written) return false;
-    for (int i = 0; i < step->n_args; i++)
-        given[i] = as_arg(g, &step->args[i], s, lists.ints[i], lists.vals[i]);
+    for (int i = 0; i < step->n_args; i++) given[i] = as_arg(g, &step->args[i], s, lists.ints[i], lists.vals[i]);
     const int plain = step->n_args - written;
     Status status = op_args_of_form(row, form, given, plain, args);
     for (int i = 0; i < written; i++) args[row->n_params + i] = given[plain + i];
@@ -199,45 +194,37 @@ static bool any_grad(const Gen *g, const FzStep *step) {
 }
 
 static bool may_write(const Gen *g, int v, bool grad) {
-    return !g->v[v].overlaps && !(g->v[v].leaf && g->grad_on) &&
-           !(grad && !dtype_is_float(gen_dtype(g, v)));
+    return !g->v[v].overlaps && !(g->v[v].leaf && g->grad_on) && !(grad && !dtype_is_float(gen_dtype(g, v)));
 }
 
 static bool writes_allowed(const Gen *g, const FzStep *step, const OpRow *row, OpForm form) {
     const bool grad = g->grad_on && any_grad(g, step);
     if (form == FORM_inplace) return may_write(g, step->args[0].value, grad);
     for (int i = 0; form == FORM_out && i < row->n_out; i++)
-        if (grad || !may_write(g, step->args[step->n_args - row->n_out + i].value, false))
-            return false;
+        if (grad || !may_write(g, step->args[step->n_args - row->n_out + i].value, false)) return false;
     return true;
 }
 
 /* The argument that result i is or may be a view of; NULL: none. */
-static const GenVal *shares_with(const Gen *g, const FzStep *step, const OpRow *row, OpForm form,
-                                 int i, int alias) {
+static const GenVal *shares_with(const Gen *g, const FzStep *step, const OpRow *row, OpForm form, int i, int alias) {
     const bool maybe = (row->flags & OPF_maybe_copy) != 0;
-    const int at = form == FORM_out                ? step->n_args - row->n_out + i
-                   : maybe || form == FORM_inplace ? 0
-                                                   : alias;
+    const int at = form == FORM_out ? step->n_args - row->n_out + i : maybe || form == FORM_inplace ? 0 : alias;
     const bool of_value = at >= 0 && at < step->n_args && step->args[at].kind == FZ_value;
     return of_value ? &g->v[step->args[at].value] : NULL;
 }
 
 /* What is known of results besides their metadata. */
-static void note_results(Gen *g, const FzStep *step, const OpRow *row, OpForm form,
-                         const MetaOut *outs) {
+static void note_results(Gen *g, const FzStep *step, const OpRow *row, OpForm form, const MetaOut *outs) {
     const bool grad = g->grad_on && any_grad(g, step) && !(row->flags & OPF_nodiff);
     for (int i = 0; i < step->n_out; i++) {
         GenVal *const out = &g->v[step->out + i];
         const int alias = outs[i].alias;
-        const bool of_value =
-            alias >= 0 && alias < step->n_args && step->args[alias].kind == FZ_value;
+        const bool of_value = alias >= 0 && alias < step->n_args && step->args[alias].kind == FZ_value;
         const GenVal *const source = of_value ? &g->v[step->args[alias].value] : NULL;
         out->grad = (grad && dtype_is_float(outs[i].dtype)) || (source && source->grad);
         out->leaf = source && source->leaf;
         if (source) out->overlaps |= source->overlaps;
-        if (row->flags & OPF_maybe_copy)
-            out->leaf = step->args[0].kind == FZ_value && g->v[step->args[0].value].leaf;
+        if (row->flags & OPF_maybe_copy) out->leaf = step->args[0].kind == FZ_value && g->v[step->args[0].value].leaf;
         const GenVal *const shared = shares_with(g, step, row, form, i, alias);
         out->memory = shared ? shared->memory : step->out + i;
         out->handle = shared && form != FORM_functional ? shared->handle : step->out + i;
@@ -286,11 +273,9 @@ bool gen_try(Gen *g, FzStep *step) {
 
 /* Values on demand ---------------------------------------------------------------------------- */
 
-static bool fits(const Gen *g, int v, DType dtype, const FzInt *dims, int rank, int64_t low,
-                 int64_t high) {
+static bool fits(const Gen *g, int v, DType dtype, const FzInt *dims, int rank, int64_t low, int64_t high) {
     if (!gen_live(g, v) || gen_dtype(g, v) != dtype || gen_rank(g, v) != rank) return false;
-    if (low <= high && !(g->v[v].low <= g->v[v].high && g->v[v].low >= low && g->v[v].high <= high))
-        return false;
+    if (low <= high && !(g->v[v].low <= g->v[v].high && g->v[v].low >= low && g->v[v].high <= high)) return false;
     for (int s = 0; s < FZ_SETTINGS; s++)
         for (int d = 0; d < rank; d++)
             if (g->v[v].at[s].sizes[d] != fz_int(g->p, dims[d], s)) return false;
@@ -328,9 +313,8 @@ static int make_step(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t l
     FzStep step = {.kind = FZ_op, .op = "aten::full", .n_args = 3};
     step.args[0] = (FzArg){.kind = FZ_ints, .n = rank};
     memcpy(step.args[0].ints, dims, sizeof *dims * (size_t)rank);
-    step.args[1] = dtype_is_float(dtype)
-                       ? (FzArg){.kind = FZ_float, .f = 0.75, .i.var = -1}
-                       : (FzArg){.kind = FZ_int, .i = {low <= high ? low : 1, -1}};
+    step.args[1] = dtype_is_float(dtype) ? (FzArg){.kind = FZ_float, .f = 0.75, .i.var = -1}
+                                         : (FzArg){.kind = FZ_int, .i = {low <= high ? low : 1, -1}};
     step.args[2] = (FzArg){.kind = FZ_int, .i = {dtype, -1}};
     if (!gen_try(g, &step)) return -1;
     const int v = step.out;
@@ -363,8 +347,7 @@ static void list_forms(void) {
     if (n_forms) return;
     for (int i = 0; i < OP_COUNT; i++) {
         const OpRow *const row = op_row((OpId)i);
-        if (row->flags & (OPF_internal | OPF_host | OPF_bits))
-            continue; /* bits: NaNs show theirs */
+        if (row->flags & (OPF_internal | OPF_host | OPF_bits)) continue; /* bits: NaNs show theirs */
         forms[n_forms++] = (FormRow){row, FORM_functional};
         if (row->inplace) forms[n_forms++] = (FormRow){row, FORM_inplace};
         if (row->out_name) forms[n_forms++] = (FormRow){row, FORM_out};
@@ -384,8 +367,7 @@ static int choose_form(Gen *g) {
     const bool view = gen_chance(g, 10);
     for (int i = 0; i < 60; i++) {
         const int other = (int)gen_below(g, n_forms);
-        if (view ? forms[other].row->kind == KIND_view : g->uses[other] < g->uses[best])
-            best = other;
+        if (view ? forms[other].row->kind == KIND_view : g->uses[other] < g->uses[best]) best = other;
     }
     return best;
 }
@@ -428,16 +410,14 @@ static int scalar_value(Gen *g, bool grad) {
 /* The next round would find another layout. */
 static bool changes_layout(const FzStep *step) {
     OpForm form;
-    const OpRow *const row =
-        step->kind == FZ_op ? op_find(step->op, strlen(step->op), &form) : NULL;
+    const OpRow *const row = step->kind == FZ_op ? op_find(step->op, strlen(step->op), &form) : NULL;
     return row && changes_handle(row, form);
 }
 
 static void add_loop(Gen *g) {
     const int from = (int)gen_below(g, max_i64(g->p->n_steps, 1));
     for (int i = from; i < g->p->n_steps; i++)
-        if (g->p->steps[i].kind == FZ_loop || g->p->steps[i].kind == FZ_backward ||
-            changes_layout(&g->p->steps[i]))
+        if (g->p->steps[i].kind == FZ_loop || g->p->steps[i].kind == FZ_backward || changes_layout(&g->p->steps[i]))
             return;
     const int v = gen_chance(g, 40) ? scalar_value(g, false) : -1;
     if (v >= 0) add_plain(g, (FzStep){.kind = FZ_item, .value = v}); /* each round breaks */
@@ -529,10 +509,8 @@ static void choose_inputs(Gen *g) {
     for (int i = 0; i < n; i++) { /* trailing dims in common, some of size 1: they broadcast */
         FzInt dims[4];
         int rank = gen_chance(g, 10) ? 0 : 1 + (int)gen_below(g, highest);
-        for (int d = 0; d < rank; d++)
-            dims[d] = gen_chance(g, 12) ? (FzInt){1, -1} : rows[4 - rank + d];
-        while (is_too_large(g->p, dims, rank))
-            memmove(dims, dims + 1, sizeof *dims * (size_t)--rank);
+        for (int d = 0; d < rank; d++) dims[d] = gen_chance(g, 12) ? (FzInt){1, -1} : rows[4 - rank + d];
+        while (is_too_large(g->p, dims, rank)) memmove(dims, dims + 1, sizeof *dims * (size_t)--rank);
         const DType dtype = gen_chance(g, 80) ? gen_float(g) : (DType)others[gen_below(g, 6)];
         add_input(g, dtype, dims, rank, 0, -1);
     }

@@ -216,8 +216,7 @@ static void write_case(Case *c, uint64_t seed, int64_t *uses) {
     fz_generate(&c->p, seed, uses);
     c->has_variant = seed % 4 == 0;
     if (c->has_variant)
-        fz_variant(&c->p, (int)(seed / 4 % (uint64_t)(c->p.n_steps + 1)), seed ^ 0x5bd1e995, uses,
-                   &c->variant);
+        fz_variant(&c->p, (int)(seed / 4 % (uint64_t)(c->p.n_steps + 1)), seed ^ 0x5bd1e995, uses, &c->variant);
 }
 
 static void note_features(const FzProgram *p, Totals *totals) {
@@ -247,8 +246,7 @@ static void campaign(const Options *o, Totals *totals) {
     for (int64_t done = 0; done < o->graphs; done += BATCH) {
         if (o->seconds && time(NULL) - start >= o->seconds) break;
         const int n = (int)(o->graphs - done < BATCH ? o->graphs - done : BATCH);
-        for (int i = 0; i < n; i++)
-            write_case(&cases[i], o->seed + (uint64_t)(done + i), totals->uses);
+        for (int i = 0; i < n; i++) write_case(&cases[i], o->seed + (uint64_t)(done + i), totals->uses);
         run_all(o, cases, n, totals);
     }
     free(cases);
@@ -275,9 +273,7 @@ static int count_used(const int64_t *uses, int n) {
     return used;
 }
 
-static double compiled_share(const Totals *t) {
-    return t->ops ? (double)t->ops_generated / (double)t->ops : 0;
-}
+static double compiled_share(const Totals *t) { return t->ops ? (double)t->ops_generated / (double)t->ops : 0; }
 
 static void print_totals(const Options *o, const Totals *t) {
     printf(o->json ? "{\"graphs\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, "
@@ -285,9 +281,9 @@ static void print_totals(const Options *o, const Totals *t) {
                      "\"features_used\": %d, \"features\": %d}\n"
                    : "%lld graphs: %lld differing, %lld crashed, %lld end in an error; compiled "
                      "share %.3f; %d of %d forms and %d of %d features used at least 5 times\n",
-           (long long)t->graphs, (long long)t->differing, (long long)t->crashed,
-           (long long)t->errors, compiled_share(t), count_used(t->uses, fz_form_count()),
-           fz_form_count(), count_used(t->features, fz_feature_count()), fz_feature_count());
+           (long long)t->graphs, (long long)t->differing, (long long)t->crashed, (long long)t->errors,
+           compiled_share(t), count_used(t->uses, fz_form_count()), fz_form_count(),
+           count_used(t->features, fz_feature_count()), fz_feature_count());
     for (int i = 0; o->verbose && i < fz_feature_count(); i++)
         fprintf(stderr, "%s: %lld\n", fz_feature_name(i), (long long)t->features[i]);
 }
@@ -360,8 +356,7 @@ static bool parse_options(Options *o, int n, char **words) {
         } else if (value && !strcmp(words[i], "--record")) {
             o->record = words[++i];
         } else {
-            fprintf(stderr, "fuzz: unexpected '%s%s%s'\n", words[i], value ? " " : "",
-                    value ? value : "");
+            fprintf(stderr, "fuzz: unexpected '%s%s%s'\n", words[i], value ? " " : "", value ? value : "");
             return false;
         }
     }

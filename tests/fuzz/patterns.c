@@ -1,7 +1,7 @@
-/* patterns.c: groups of steps that single proposals rarely make together, about what the tape and capture must get right
- * in common: views of memory that is written and then used on both sides, fresh memory that is filled through views,
- * values without their history beside those with it, leaves on both sides of a break, and what a backward may not read
- * any more. */
+/* patterns.c: groups of steps that single proposals rarely make together, about what the tape and capture must get
+ * right in common: views of memory that is written and then used on both sides, fresh memory that is filled through
+ * views, values without their history beside those with it, leaves on both sides of a break, and what a backward may
+ * not read any more. */
 #include <stdio.h>
 
 #include "tests/fuzz/gen.h"
@@ -19,12 +19,9 @@ static int call(Gen *g, const char *op, int n, const FzArg *args) {
     memcpy(step.args, args, sizeof *args * (size_t)n);
     return gen_try(g, &step) ? step.out : -1;
 }
-#define CALL(g, op, ...)                                                                           \
-    call(g, op, (int)(sizeof((FzArg[]){__VA_ARGS__}) / sizeof(FzArg)), (FzArg[]){__VA_ARGS__})
+#define CALL(g, op, ...) call(g, op, (int)(sizeof((FzArg[]){__VA_ARGS__}) / sizeof(FzArg)), (FzArg[]){__VA_ARGS__})
 
-static int scaled(Gen *g, int v, double by) {
-    return CALL(g, "aten::mul.Tensor", of_value(v), of_float(by));
-}
+static int scaled(Gen *g, int v, double by) { return CALL(g, "aten::mul.Tensor", of_value(v), of_float(by)); }
 
 /* A float that has a gradient; -1: none was found. */
 static int tracked(Gen *g, bool leaf) {
@@ -45,8 +42,7 @@ static int view_of(Gen *g, int v) {
     case 2:
         return CALL(g, "aten::select.int", of_value(v), of_int(gen_below(g, last + 1)), of_int(0));
     case 3:
-        return CALL(g, "aten::slice.Tensor", of_value(v), of_int(last), of_int(0), of_int(1 << 20),
-                    of_int(2));
+        return CALL(g, "aten::slice.Tensor", of_value(v), of_int(last), of_int(0), of_int(1 << 20), of_int(2));
     case 4:
         return CALL(g, "aten::unsqueeze", of_value(v), of_int(0));
     default:
@@ -78,9 +74,7 @@ static int write(Gen *g, int v) {
     }
 }
 
-static int use(Gen *g, int v) {
-    return gen_chance(g, 60) ? scaled(g, v, 0.75) : CALL(g, "aten::tanh", of_value(v));
-}
+static int use(Gen *g, int v) { return gen_chance(g, 60) ? scaled(g, v, 0.75) : CALL(g, "aten::tanh", of_value(v)); }
 
 /* Base and views are used several times after either was written. */
 static void written_views(Gen *g) {
@@ -104,8 +98,7 @@ static void fresh_memory(Gen *g) {
                                            : CALL(g, "aten::empty_like", of_value(from));
     const int view = memory < 0 ? -1 : view_of(g, memory), part = view < 0 ? -1 : view_of(g, from);
     if (part < 0 || write(g, view) < 0) return;
-    CALL(g, gen_chance(g, 50) ? "aten::copy_" : "aten::add_.Tensor", of_value(view),
-         of_value(from));
+    CALL(g, gen_chance(g, 50) ? "aten::copy_" : "aten::add_.Tensor", of_value(view), of_value(from));
     g->result = gen_chance(g, 60) ? memory : view;
 }
 
@@ -122,8 +115,7 @@ static void around_a_break(Gen *g) {
     if (before < 0) return;
     maybe_break(g, 100);
     const int after = use(g, leaf);
-    const int both =
-        after < 0 ? -1 : CALL(g, "aten::add.Tensor", of_value(before), of_value(after));
+    const int both = after < 0 ? -1 : CALL(g, "aten::add.Tensor", of_value(before), of_value(after));
     if (both >= 0 && gen_chance(g, 40)) backward_from(g, both);
 }
 
@@ -138,8 +130,7 @@ static void written_meanwhile(Gen *g) {
     const int from = tracked(g, gen_chance(g, 50));
     const int memory = from < 0 || gen_chance(g, 50) ? from : scaled(g, from, 1.5);
     const int far = memory < 0 ? -1 : gen_chance(g, 70) ? scaled(g, memory, 2) : memory;
-    const int first = far < 0 ? -1 : holds_it(g, memory),
-              second = first < 0 ? -1 : holds_it(g, far);
+    const int first = far < 0 ? -1 : holds_it(g, memory), second = first < 0 ? -1 : holds_it(g, far);
     if (second < 0 || !g->grad_on) return;
     const int root = gen_chance(g, 70) ? second : first;
     const int sum = g->v[root].grad ? CALL(g, "aten::sum", of_value(root)) : -1;
@@ -153,6 +144,5 @@ static void written_meanwhile(Gen *g) {
 void gen_pattern(Gen *g) {
     static void (*const patterns[])(Gen *) = {written_views, fresh_memory,   detached,
                                               detached,      around_a_break, written_meanwhile};
-    if (g->p->n_steps < FZ_STEPS - 16 && g->p->n_values < FZ_VALUES - 16)
-        patterns[gen_below(g, COUNT_OF(patterns))](g);
+    if (g->p->n_steps < FZ_STEPS - 16 && g->p->n_values < FZ_VALUES - 16) patterns[gen_below(g, COUNT_OF(patterns))](g);
 }

@@ -13,8 +13,7 @@
  *   keep v5                                  a reference that outlives the call
  *   return v3 v5
  *   outer_write
- *   outer_backward
- */
+ *   outer_backward */
 #ifndef SINTER_TESTS_FUZZ_PROGRAM_H
 #define SINTER_TESTS_FUZZ_PROGRAM_H
 #include <sinter/sinter.h>
@@ -22,31 +21,14 @@
 #include "ir/op.h"
 #include "runtime/base/text.h"
 
-enum {
-    FZ_INPUTS = 6,
-    FZ_STEPS = 40,
-    FZ_VALUES = 80,
-    FZ_ARGS = 12,
-    FZ_LIST = 6,
-    FZ_SIZES = 4,
-    FZ_SETTINGS = 2
-};
+enum { FZ_INPUTS = 6, FZ_STEPS = 40, FZ_VALUES = 80, FZ_ARGS = 12, FZ_LIST = 6, FZ_SIZES = 4, FZ_SETTINGS = 2 };
 
 typedef struct FzInt { /* var < 0: value; else value * size variable */
     int64_t value;
     int var;
 } FzInt;
 
-typedef enum FzKind {
-    FZ_none,
-    FZ_value,
-    FZ_int,
-    FZ_float,
-    FZ_bool,
-    FZ_string,
-    FZ_ints,
-    FZ_values
-} FzKind;
+typedef enum FzKind { FZ_none, FZ_value, FZ_int, FZ_float, FZ_bool, FZ_string, FZ_ints, FZ_values } FzKind;
 typedef struct FzArg {
     FzKind kind;
     int n;
@@ -76,15 +58,7 @@ typedef struct FzInput {
     int64_t low, high; /* ints: range of values */
 } FzInput;
 
-typedef enum FzStepKind {
-    FZ_op,
-    FZ_item,
-    FZ_break,
-    FZ_loop,
-    FZ_backward,
-    FZ_grad_mode,
-    FZ_keep
-} FzStepKind;
+typedef enum FzStepKind { FZ_op, FZ_item, FZ_break, FZ_loop, FZ_backward, FZ_grad_mode, FZ_keep } FzStepKind;
 typedef struct FzStep {
     FzStepKind kind;
     char op[64]; /* with its form: "aten::add_.Tensor" */
@@ -149,8 +123,9 @@ void fz_run_share(FzRun *run, int64_t *generated, int64_t *all); /* ops, the fir
 void fz_run_free(FzRun *run);
 void fz_seen_free(FzSeen *seen);
 
-/* record.c: DIR/SEED.fz, the program, and DIR/SEED.txt, the whole story of its first call, eager: for comparing with other
- * implementations (tests/oracle/torch_programs.py). Programs that take random numbers are left out. False: cannot write. */
+/* record.c: DIR/SEED.fz, the program, and DIR/SEED.txt, the whole story of its first call, eager: for comparing with
+ * other implementations (tests/oracle/torch_programs.py). Programs that take random numbers are left out. False: cannot
+ * write. */
 bool fz_record(const FzProgram *p, uint64_t seed, const char *dir);
 
 #endif

@@ -160,12 +160,10 @@ static bool start_from(Gen *g, Letters *l, const char *word, int v) {
     for (int d = 0; d < rank; d++) {
         const FzInt dim = g->v[v].dims[d];
         if (dim.var >= FZ_SIZES) return false;
-        if (isdigit((unsigned char)word[d]) && (dim.var >= 0 || dim.value != word[d] - '0'))
-            return false;
+        if (isdigit((unsigned char)word[d]) && (dim.var >= 0 || dim.value != word[d] - '0')) return false;
     }
     for (int d = 0; d < rank; d++)
-        if (!isdigit((unsigned char)word[d]))
-            l->size[(int)word[d]] = g->v[v].dims[d], l->bound[(int)word[d]] = true;
+        if (!isdigit((unsigned char)word[d])) l->size[(int)word[d]] = g->v[v].dims[d], l->bound[(int)word[d]] = true;
     l->dtype = gen_dtype(g, v);
     return true;
 }
@@ -196,8 +194,7 @@ static bool tensor_word(Gen *g, Letters *l, const char *word, size_t n, FzArg *a
 
 static bool index_word(Gen *g, Letters *l, const char *word, FzArg *a) {
     const FzInt bound = letter(g, l, word[1]);
-    const int64_t high =
-        bound.var >= FZ_SIZES ? 0 : min_i64(fz_int(g->p, bound, 0), fz_int(g->p, bound, 1));
+    const int64_t high = bound.var >= FZ_SIZES ? 0 : min_i64(fz_int(g->p, bound, 0), fz_int(g->p, bound, 1));
     FzInt dims[4];
     int rank = 0;
     for (const char *c = word + 2; *c && rank < 4; c++) dims[rank++] = letter(g, l, *c);
@@ -281,9 +278,7 @@ static bool word_argument(Gen *g, Letters *l, const char *word, FzArg *a) {
 
 static FzArg plain_int(int64_t value) { return (FzArg){.kind = FZ_int, .i = {value, -1}}; }
 static FzArg plain_bool(bool value) { return (FzArg){.kind = FZ_bool, .i = {value, -1}}; }
-static FzArg plain_float(double value) {
-    return (FzArg){.kind = FZ_float, .f = value, .i = {1, -1}};
-}
+static FzArg plain_float(double value) { return (FzArg){.kind = FZ_float, .f = value, .i = {1, -1}}; }
 
 static bool same_shape(Gen *g, const GenVal *v, DType dtype, FzArg *a) {
     FzInt dims[GEN_RANK];
@@ -305,8 +300,7 @@ static bool first_tensor(Gen *g, const FzStep *step, FzArg *a) {
     for (int i = 0; ints && i < 8 && a->value >= 0 && dtype_is_float(gen_dtype(g, a->value)); i++)
         a->value = gen_any(g);
     if (a->value < 0) return false;
-    return !ints || !dtype_is_float(gen_dtype(g, a->value)) ||
-           same_shape(g, &g->v[a->value], DT_i64, a);
+    return !ints || !dtype_is_float(gen_dtype(g, a->value)) || same_shape(g, &g->v[a->value], DT_i64, a);
 }
 
 static bool tensor_argument(Gen *g, const FzStep *step, const Param *param, FzArg *a) {
@@ -332,8 +326,7 @@ static FzArg number_argument(Gen *g, const Gen *unused, bool ints_only) {
         if (gen_chance(g, 15)) a.i.var = (int)gen_below(g, g->p->n_sizes);
         return a;
     }
-    if (gen_chance(g, 15))
-        return (FzArg){.kind = FZ_int, .i = {1, (int)gen_below(g, g->p->n_sizes)}};
+    if (gen_chance(g, 15)) return (FzArg){.kind = FZ_int, .i = {1, (int)gen_below(g, g->p->n_sizes)}};
     return plain_int(gen_below(g, 5) - 1);
 }
 
@@ -343,8 +336,7 @@ static int self_rank(const Gen *g, const FzStep *step) {
 
 static FzArg int_argument(Gen *g, const FzStep *step, const char *name) {
     const int rank = (int)max_i64(self_rank(g, step), 1);
-    if (!strncmp(name, "dim", 3) || strstr(name, "_dim"))
-        return plain_int(gen_below(g, 2 * rank) - rank);
+    if (!strncmp(name, "dim", 3) || strstr(name, "_dim")) return plain_int(gen_below(g, 2 * rank) - rank);
     if (!strcmp(name, "reduction")) return plain_int(gen_below(g, 3));
     if (!strcmp(name, "ignore_index")) return plain_int(gen_chance(g, 70) ? -100 : 1);
     if (!strcmp(name, "padding_idx")) return plain_int(gen_chance(g, 70) ? -1 : 0);
@@ -435,8 +427,8 @@ static bool typed_argument(Gen *g, const FzStep *step, const Param *param, FzArg
         if (gen_chance(g, 30)) return true;
         return *a = number_argument(g, g, !strcmp(param->name, "correction")), true;
     case PT_scalar: {
-        const bool ints = step->n_args && step->args[0].kind == FZ_value &&
-                          !dtype_is_float(gen_dtype(g, step->args[0].value));
+        const bool ints =
+            step->n_args && step->args[0].kind == FZ_value && !dtype_is_float(gen_dtype(g, step->args[0].value));
         return *a = number_argument(g, g, ints && gen_chance(g, 70)), true;
     }
     case PT_int_opt:
@@ -519,8 +511,7 @@ static bool arguments(Gen *g, const OpRow *row, FzStep *step) {
             *a = (FzArg){.kind = FZ_none};
         else if (word && takes_word(param, word)) {
             if (!word_argument(g, &l, word, a)) return false;
-        } else if (is_device(param) && row->params[i].type == PT_device_opt &&
-                   !strcmp(row->base, "to")) {
+        } else if (is_device(param) && row->params[i].type == PT_device_opt && !strcmp(row->base, "to")) {
             *a = plain_int(DEV_cpu);
         } else if (!typed_argument(g, step, param, a)) {
             return false;

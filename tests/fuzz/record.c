@@ -1,5 +1,5 @@
-/* record.c: programs and what eager gives for them, as files. Eager is the fuzzer's reference; what it gets wrong itself is
- * seen only beside another implementation. */
+/* record.c: programs and what eager gives for them, as files. Eager is the fuzzer's reference; what it gets wrong
+ * itself is seen only beside another implementation. */
 #include <stdio.h>
 
 #include "tests/fuzz/program.h"
@@ -22,8 +22,8 @@ bool fz_record(const FzProgram *p, uint64_t seed, const char *dir) {
     fz_run_call(run, 0, seed, &seen);
     text_printf(&program, "# seed %llu\n", (unsigned long long)seed);
     fz_print(p, &program);
-    const bool good = seen.random || (write_file(dir, seed, "fz", &program) &&
-                                      write_file(dir, seed, "txt", &seen.story));
+    const bool good =
+        seen.random || (write_file(dir, seed, "fz", &program) && write_file(dir, seed, "txt", &seen.story));
     text_free(&program);
     fz_seen_free(&seen);
     fz_run_free(run);

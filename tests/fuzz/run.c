@@ -40,8 +40,7 @@ static double uniform(uint64_t *s) { return (double)(next(s) >> 11) * 0x1p-53; }
 
 /* Mostly tame numbers, now and then a special one. */
 static double float_value(uint64_t *s) {
-    static const double special[] = {0.0,       -0.0, 1.0,   -1.0, INFINITY,
-                                     -INFINITY, NAN,  1e-40, 3e38, 0.5};
+    static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 1e-40, 3e38, 0.5};
     if (next(s) % 64 == 0) return special[next(s) % (sizeof special / sizeof *special)];
     return uniform(s) * 4 - 2;
 }
@@ -52,9 +51,8 @@ static sn_tensor *fresh(const FzInput *in, const int64_t *sizes, int rank, uint6
     const bool is_float = dtype_is_float((DType)in->dtype);
     double *data = malloc((size_t)(n + 1) * sizeof *data);
     for (int64_t i = 0; i < n; i++)
-        data[i] = is_float
-                      ? float_value(s)
-                      : (double)(in->low + (int64_t)(next(s) % (uint64_t)(in->high - in->low + 1)));
+        data[i] =
+            is_float ? float_value(s) : (double)(in->low + (int64_t)(next(s) % (uint64_t)(in->high - in->low + 1)));
     sn_tensor *t = sn_from_data(data, (sn_ints){sizes, rank}, SN_F64);
     free(data);
     return sn_to(t, in->dtype);
@@ -102,8 +100,7 @@ enum { SHOWN = 32 }; /* elements in a story that is not whole */
 
 static void write_data(FzRun *run, sn_tensor *t) {
     FzSeen *const seen = run->seen;
-    const size_t item = (size_t)dtype_bytes((DType)sn_dtype_of(t)),
-                 bytes = (size_t)sn_numel(t) * item;
+    const size_t item = (size_t)dtype_bytes((DType)sn_dtype_of(t)), bytes = (size_t)sn_numel(t) * item;
     unsigned char *data = calloc(bytes + 1, 1);
     if (sn_read(t, data, bytes) == SN_OK) {
         for (size_t i = 0; i < bytes; i += item)
@@ -133,8 +130,7 @@ static int shared_with(FzRun *run, sn_tensor *t, int64_t *offset) {
     if (!sn_numel(t)) return -1;
     const struct Span here = span_in_memory(t);
     int i = 0;
-    while (i < run->n_places && (here.from >= run->places[i].to || run->places[i].from >= here.to))
-        i++;
+    while (i < run->n_places && (here.from >= run->places[i].to || run->places[i].from >= here.to)) i++;
     if (i == run->n_places && i < FZ_VALUES) run->places[run->n_places++] = here;
     *offset = here.from - run->places[i].from;
     return i;
@@ -142,22 +138,21 @@ static int shared_with(FzRun *run, sn_tensor *t, int64_t *offset) {
 
 static void put_list(Text *to, const char *ends, sn_ints list) {
     text_printf(to, "%c", ends[0]);
-    for (int64_t d = 0; d < list.n; d++)
-        text_printf(to, "%s%lld", d ? "," : "", (long long)list.data[d]);
+    for (int64_t d = 0; d < list.n; d++) text_printf(to, "%s%lld", d ? "," : "", (long long)list.data[d]);
     text_printf(to, "%c", ends[1]);
 }
 
-/* f32[2,3]{3,1} memory 1+0 grad made: strides as they are, also where no element tells; whose memory; whether it requires
- * gradients, and is no leaf. Not sn_storage_offset: a view of a value that nobody can reach any more has memory of its
- * own, of the view's elements alone, in compiled code, and begins there; eager keeps the whole value. */
+/* f32[2,3]{3,1} memory 1+0 grad made: strides as they are, also where no element tells; whose memory; whether it
+ * requires gradients, and is no leaf. Not sn_storage_offset: a view of a value that nobody can reach any more has
+ * memory of its own, of the view's elements alone, in compiled code, and begins there; eager keeps the whole value. */
 static void put_head(FzRun *run, Text *to, sn_tensor *t) {
     int64_t distance;
     const int place = shared_with(run, t, &distance);
     text_puts(to, dtype_name((DType)sn_dtype_of(t)));
     put_list(to, "[]", sn_sizes(t));
     put_list(to, "{}", sn_strides(t));
-    text_printf(to, " memory %d+%lld%s%s", place, (long long)distance,
-                sn_requires_grad(t) ? " grad" : "", tape_is_leaf(t) ? "" : " made");
+    text_printf(to, " memory %d+%lld%s%s", place, (long long)distance, sn_requires_grad(t) ? " grad" : "",
+                tape_is_leaf(t) ? "" : " made");
 }
 
 static void see(FzRun *run, const char *what, int index, sn_tensor *t) {
@@ -184,18 +179,15 @@ static void see_given(FzRun *run, int i) {
     put_list(story, "[]", sn_sizes(t));
     put_list(story, "{}", sn_strides(t));
     text_printf(story, "+%lld = ", (long long)t->offset);
-    for (size_t k = 0; k < t->storage->bytes; k++)
-        text_printf(story, "%02x", ((const uint8_t *)t->storage->data)[k]);
+    for (size_t k = 0; k < t->storage->bytes; k++) text_printf(story, "%02x", ((const uint8_t *)t->storage->data)[k]);
     text_puts(story, "\n");
 }
 
 static void see_error(FzRun *run, const char *where) {
     const sn_error *e = sn_error_take();
     run->seen->failed = true;
-    text_printf(&run->seen->bytes, "%s: error %d %s %s\n", where, (int)e->status, e->op,
-                e->message);
-    text_printf(&run->seen->story, "%s: error %d %s %s\n", where, (int)e->status, e->op,
-                e->message);
+    text_printf(&run->seen->bytes, "%s: error %d %s %s\n", where, (int)e->status, e->op, e->message);
+    text_printf(&run->seen->story, "%s: error %d %s %s\n", where, (int)e->status, e->op, e->message);
 }
 
 /* Steps --------------------------------------------------------------------------------------- */
@@ -246,20 +238,17 @@ static void run_op(FzRun *run, const FzStep *step) {
     sn_value in[FZ_ARGS], out[8] = {{0}};
     int64_t ints[FZ_ARGS][FZ_LIST];
     sn_tensor *tensors[FZ_ARGS][FZ_LIST];
-    for (int i = 0; i < step->n_args; i++)
-        in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
+    for (int i = 0; i < step->n_args; i++) in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
     const sn_op *op = sn_op_find(step->op);
     int n = 8;
     sn_op_call(op, in, step->n_args, out, &n);
     for (int i = 0; i < step->n_out; i++)
-        run->values[step->out + i] =
-            !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
-    if (strstr(step->op, "empty") && run->values[step->out])
-        zero_unset(run->values[step->out], step->op);
+        run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
+    if (strstr(step->op, "empty") && run->values[step->out]) zero_unset(run->values[step->out], step->op);
 }
 
-/* An item that a failed op leaves without a value is not seen: eager ended at the op; others may be, since code after the
- * op has run [semantics C8]. */
+/* An item that a failed op leaves without a value is not seen: eager ended at the op; others may be, since code after
+ * the op has run [semantics C8]. */
 static void see_item(FzRun *run, int value) {
     sn_tensor *t = run->values[value];
     if (!t || sn_numel(t) != 1) return;
@@ -301,8 +290,7 @@ static sn_status body(sn_frame *f) {
     FzRun *run = sn_closure(f);
     const FzProgram *p = run->p;
     memset(run->values, 0, sizeof run->values);
-    for (int i = 0, k = 0; i < p->n_inputs; i++)
-        run->values[i] = p->inputs[i].closed ? run->inputs[i] : sn_in(f, k++);
+    for (int i = 0, k = 0; i < p->n_inputs; i++) run->values[i] = p->inputs[i].closed ? run->inputs[i] : sn_in(f, k++);
     int rounds[FZ_STEPS] = {0};
     for (int i = 0; i < p->n_steps && !sn_check(); i++) {
         const FzStep *step = &p->steps[i];
@@ -327,8 +315,7 @@ static bool is_repeated(sn_tensor **out, int i) {
 /* Through a result, what it views is written too; `factor` is a leaf. */
 static void outer_write(FzRun *run, sn_tensor **out, sn_tensor *factor) {
     for (int i = 0; i < run->p->n_returns && !sn_check(); i++)
-        if (out[i] && dtype_is_float((DType)sn_dtype_of(out[i])) && !is_repeated(out, i))
-            sn_mul_(out[i], factor);
+        if (out[i] && dtype_is_float((DType)sn_dtype_of(out[i])) && !is_repeated(out, i)) sn_mul_(out[i], factor);
     if (sn_check()) see_error(run, "write");
     for (int i = 0; i < run->p->n_returns; i++) see(run, "written", i, out[i]);
 }
@@ -343,8 +330,7 @@ static void outer_backward(FzRun *run, sn_tensor **out) {
 }
 
 static void go_on_outside(FzRun *run, sn_tensor **out) {
-    sn_tensor *const factor =
-        sn_requires_grad_(sn_full((sn_ints){NULL, 0}, sn_float(1.5), SN_F32), true);
+    sn_tensor *const factor = sn_requires_grad_(sn_full((sn_ints){NULL, 0}, sn_float(1.5), SN_F32), true);
     if (run->p->outer_write) outer_write(run, out, factor);
     if (run->p->outer_backward) outer_backward(run, out);
     if (run->p->outer_write) see(run, "grad of the factor", 0, sn_grad(factor));
@@ -379,8 +365,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
     run->n_places = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
-        if (run->inputs[i] && sn_numel(run->inputs[i]))
-            run->places[run->n_places++] = span_in_memory(run->inputs[i]);
+        if (run->inputs[i] && sn_numel(run->inputs[i])) run->places[run->n_places++] = span_in_memory(run->inputs[i]);
     seen->call_failed = !ok;
     seen->random = state_get()->sequence != sequence;
     if (sn_check()) see_error(run, "call");

@@ -47,8 +47,7 @@ static void replace_value(FzProgram *p, int from, int to) {
 
 static void drop_step(FzProgram *p, int at, int argument) {
     const FzStep *const step = &p->steps[at];
-    if (argument >= 0 && argument < step->n_args && step->args[argument].kind == FZ_value &&
-        step->n_out == 1)
+    if (argument >= 0 && argument < step->n_args && step->args[argument].kind == FZ_value && step->n_out == 1)
         replace_value(p, step->out, step->args[argument].value);
     memmove(&p->steps[at], &p->steps[at + 1], sizeof *p->steps * (size_t)(p->n_steps - at - 1));
     p->n_steps--;
@@ -83,8 +82,7 @@ static void drop_returns(Shrinker *s) {
             Case *const c = begin(s);
             FzProgram *const p = which ? &c->variant : &c->p;
             if (i >= p->n_returns || p->n_returns < 2) continue;
-            memmove(&p->returns[i], &p->returns[i + 1],
-                    sizeof *p->returns * (size_t)(p->n_returns - i - 1));
+            memmove(&p->returns[i], &p->returns[i + 1], sizeof *p->returns * (size_t)(p->n_returns - i - 1));
             p->n_returns--;
             attempt(s);
         }
@@ -160,13 +158,9 @@ static void drop_whole_parts(Shrinker *s) {
 }
 
 void fz_shrink(FzProgram *p, FzProgram *variant, FzFails *fails, void *context) {
-    Shrinker s = {.now = calloc(1, sizeof(Case)),
-                  .next = calloc(1, sizeof(Case)),
-                  .fails = fails,
-                  .context = context};
+    Shrinker s = {.now = calloc(1, sizeof(Case)), .next = calloc(1, sizeof(Case)), .fails = fails, .context = context};
     s.now->p = *p;
-    if (variant->n_steps || variant->n_returns)
-        s.now->variant = *variant, s.now->has_variant = true;
+    if (variant->n_steps || variant->n_returns) s.now->variant = *variant, s.now->has_variant = true;
     for (int round = 0; round < 6; round++) {
         s.changed = false;
         drop_whole_parts(&s);

@@ -7,8 +7,7 @@
 
 #include "tests/fuzz/program.h"
 
-static const char *const layouts[] = {"contiguous", "transposed", "sliced", "expanded",
-                                      "channels_last"};
+static const char *const layouts[] = {"contiguous", "transposed", "sliced", "expanded", "channels_last"};
 
 /* Printing ------------------------------------------------------------------------------------ */
 
@@ -76,8 +75,7 @@ static void print_input(Text *t, const FzInput *in) {
     if (in->closed) text_puts(t, " closed");
     if (in->layout) text_printf(t, " %s", layouts[in->layout]);
     if (in->alias >= 0) text_printf(t, " alias %d", in->alias);
-    if (in->low || in->high)
-        text_printf(t, " range %lld %lld", (long long)in->low, (long long)in->high);
+    if (in->low || in->high) text_printf(t, " range %lld %lld", (long long)in->low, (long long)in->high);
     text_puts(t, "\n");
 }
 
@@ -88,8 +86,7 @@ static void print_op(Text *t, const FzStep *step) {
 }
 
 static void print_step(Text *t, const FzStep *step) {
-    static const char *const words[] = {
-        [FZ_item] = "item", [FZ_backward] = "backward", [FZ_keep] = "keep"};
+    static const char *const words[] = {[FZ_item] = "item", [FZ_backward] = "backward", [FZ_keep] = "keep"};
     if (step->kind == FZ_op)
         print_op(t, step);
     else if (step->kind == FZ_break)

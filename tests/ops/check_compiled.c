@@ -1,7 +1,7 @@
-/* check_compiled.c: a function of one op, compiled against eager, bit for bit [semantics B1]: results with their metadata,
- * inputs afterwards, errors; floats with NaNs, infinities, zeros and denormals among them. Every dtype contiguous, every
- * layout in f32; by generated code every dtype of a row's first sample, and each other sample in f32; 1 and 2 threads at the
- * best instruction set there is (SINTER_ISA lowers it), and those below it. */
+/* check_compiled.c: a function of one op, compiled against eager, bit for bit [semantics B1]: results with their
+ * metadata, inputs afterwards, errors; floats with NaNs, infinities, zeros and denormals among them. Every dtype
+ * contiguous, every layout in f32; by generated code every dtype of a row's first sample, and each other sample in f32;
+ * 1 and 2 threads at the best instruction set there is (SINTER_ISA lowers it), and those below it. */
 #include "kernels/kernels.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
@@ -37,19 +37,15 @@ static sn_status body(sn_frame *f) {
     sn_value in[MAX_ARGS + MAX_OUTS], out[MAX_LIST];
     sn_tensor *list[SAMPLE_TENSORS];
     int n = op_form_params(row, one->form), n_out = MAX_LIST;
-    for (int i = 0; i < n; i++)
-        in[i] = value_of(f, call, &call->args[op_form_param(row, one->form, i)], list);
-    for (int i = 0; one->form == FORM_out && i < row->n_out; i++)
-        in[n++] = sn_val(sn_in(f, call->n_tensors + i));
-    if (sn_op_call(sn_op_find(op_form_name(row, one->form)), in, n, out, &n_out) != SN_OK)
-        return sn_check();
+    for (int i = 0; i < n; i++) in[i] = value_of(f, call, &call->args[op_form_param(row, one->form, i)], list);
+    for (int i = 0; one->form == FORM_out && i < row->n_out; i++) in[n++] = sn_val(sn_in(f, call->n_tensors + i));
+    if (sn_op_call(sn_op_find(op_form_name(row, one->form)), in, n, out, &n_out) != SN_OK) return sn_check();
     for (int i = 0; i < n_out; i++) sn_out(f, i, out[i].tensor);
     return sn_check();
 }
 
 /* Inputs are made anew for every call: forms write them. */
-static void prepare(const Case *c, OneOp *one, SampleCall *call, sn_tensor **in,
-                    const MetaOut *like) {
+static void prepare(const Case *c, OneOp *one, SampleCall *call, sn_tensor **in, const MetaOut *like) {
     sample_make(c->row, c->line, &c->style, call);
     memcpy(in, call->tensors, sizeof *in * (size_t)call->n_tensors);
     one->n_in = call->n_tensors;
@@ -84,8 +80,7 @@ typedef struct Way {
 
 /* What breaks a graph by design: such a call of one op is eager. */
 static bool is_listed(const char *reason) {
-    static const char *const breaks[] = {"a view in another dtype",
-                                         "as_strided reaches beyond its argument"};
+    static const char *const breaks[] = {"a view in another dtype", "as_strided reaches beyond its argument"};
     for (int i = 0; i < COUNT_OF(breaks); i++)
         if (!strcmp(reason, breaks[i])) return true;
     return false;
@@ -93,12 +88,11 @@ static bool is_listed(const char *reason) {
 
 static bool ran_eagerly(void) {
     sn_call_report report = {.size = sizeof report};
-    return sn_last_call(&report) == SN_OK && report.path != SN_PATH_COMPILED &&
-           report.path != SN_PATH_INTERPRETED && !is_listed(report.reason);
+    return sn_last_call(&report) == SN_OK && report.path != SN_PATH_COMPILED && report.path != SN_PATH_INTERPRETED &&
+           !is_listed(report.reason);
 }
 
-static void compare(const Case *c, const Way *way, OneOp *one, const MetaOut *like,
-                    const char *want) {
+static void compare(const Case *c, const Way *way, OneOp *one, const MetaOut *like, const char *want) {
     sn_function *const fn = sn_compile(body, one, NULL);
     failpoint_set(way->failpoint);
     isa_force((int)isa_used() - way->down);
@@ -107,9 +101,8 @@ static void compare(const Case *c, const Way *way, OneOp *one, const MetaOut *li
         Text got = {0};
         see_call(c, fn, one, like, &got);
         if (strcmp(want, text_str(&got)))
-            ops_fail(c, "%s %s, %s, call %d\n  eager    %.400s\n  compiled %.400s", way->name,
-                     isa_name(isa_used()), op_form_name(c->row, one->form), i + 1, want,
-                     text_str(&got));
+            ops_fail(c, "%s %s, %s, call %d\n  eager    %.400s\n  compiled %.400s", way->name, isa_name(isa_used()),
+                     op_form_name(c->row, one->form), i + 1, want, text_str(&got));
         text_free(&got);
     }
     sn_stats stats = {.size = sizeof stats};
@@ -122,9 +115,7 @@ static void compare(const Case *c, const Way *way, OneOp *one, const MetaOut *li
     sn_function_free(fn);
 }
 
-static bool unset(const OpRow *row) {
-    return row->kind == KIND_kernel && !strcmp(row->body, "empty");
-}
+static bool unset(const OpRow *row) { return row->kind == KIND_kernel && !strcmp(row->body, "empty"); }
 
 /* Metadata of the results, for out tensors. False: the case is refused. */
 static bool shapes_of(const Case *c, MetaOut *like, int *n) {

@@ -1,4 +1,5 @@
-/* check_errors.c: listed bad inputs give the listed error: its status, the op's name, the argument or value at fault. */
+/* check_errors.c: listed bad inputs give the listed error: its status, the op's name, the argument or value at
+ * fault. */
 #include "runtime/base/error.h"
 #include "tests/ops/ops.h"
 
@@ -21,8 +22,7 @@ static void check_error(const Case *c) {
     if (status == ST_OK)
         ops_fail(c, "no error");
     else if (status != current->status || (Status)error->status != status)
-        ops_fail(c, "%s, not %s: %s", status_name(status), status_name(current->status),
-                 error->message);
+        ops_fail(c, "%s, not %s: %s", status_name(status), status_name(current->status), error->message);
     else if (!strstr(error->message, current->says))
         ops_fail(c, "the message does not say '%s': %s", current->says, error->message);
     else if (!names_op(c->row, error))

@@ -1,6 +1,6 @@
 /* check_gradients.c: rows that no case of tests/unit/test_gradients.c covers, because they are composites (their parts
- * have the rules), random (the seed is set before every call: a fixed mask) or internal: first and second derivatives in
- * f64 against central differences. Losses are weighted sums of all float results. */
+ * have the rules), random (the seed is set before every call: a fixed mask) or internal: first and second derivatives
+ * in f64 against central differences. Losses are weighted sums of all float results. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,8 +17,7 @@ static bool is_covered(const OpRow *row) {
 static sn_tensor *weighted(sn_tensor *t, int which) {
     double weights[MOST];
     const int64_t n = sn_numel(t);
-    for (int64_t i = 0; i < n; i++)
-        weights[i] = 0.5 + fmod((double)(i + 1) * 0.618034 + which * 0.37, 1.0);
+    for (int64_t i = 0; i < n; i++) weights[i] = 0.5 + fmod((double)(i + 1) * 0.618034 + which * 0.37, 1.0);
     return sn_sum(sn_mul(t, sn_from_data(weights, sn_sizes(t), SN_F64)));
 }
 
@@ -45,8 +44,8 @@ static sn_tensor *loss_of(const SampleCall *call, const Leaves *leaves) {
 }
 
 static bool slopes_of(sn_tensor *loss, const Leaves *leaves, uint32_t flags, sn_tensor **grads) {
-    return sn_gradients((sn_tensors){&loss, 1}, (sn_tensors){leaves->at, leaves->n},
-                        (sn_tensors){0}, flags | SN_ALLOW_UNUSED, grads) == SN_OK;
+    return sn_gradients((sn_tensors){&loss, 1}, (sn_tensors){leaves->at, leaves->n}, (sn_tensors){0},
+                        flags | SN_ALLOW_UNUSED, grads) == SN_OK;
 }
 
 static sn_tensor *slope_of(const SampleCall *call, const Leaves *leaves) {
@@ -75,8 +74,8 @@ static int64_t element(const sn_tensor *t, int64_t number) {
     return at;
 }
 
-static void check_leaf(const Case *c, Loss *loss, const SampleCall *call, const Leaves *leaves,
-                       int k, sn_tensor *grad) {
+static void check_leaf(const Case *c, Loss *loss, const SampleCall *call, const Leaves *leaves, int k,
+                       sn_tensor *grad) {
     sn_tensor *const leaf = leaves->at[k];
     double got[MOST] = {0};
     if (grad && sn_read(grad, got, (size_t)sn_numel(grad) * sizeof *got) != SN_OK) return;
@@ -89,8 +88,8 @@ static void check_leaf(const Case *c, Loss *loss, const SampleCall *call, const 
         const double below = value_of(loss, call, leaves), want = (above - below) / (2 * step);
         *x = middle;
         if (fabs(got[i] - want) <= 2e-6 + 1e-5 * fabs(want)) continue;
-        ops_fail(c, "%s gradient of tensor %d, element %lld: %g, difference %g",
-                 loss == loss_of ? "first" : "second", k, (long long)i, got[i], want);
+        ops_fail(c, "%s gradient of tensor %d, element %lld: %g, difference %g", loss == loss_of ? "first" : "second",
+                 k, (long long)i, got[i], want);
         return;
     }
 }
@@ -99,8 +98,7 @@ static void check_order(const Case *c, Loss *loss, const SampleCall *call, const
     sn_tensor *grads[SAMPLE_TENSORS] = {NULL}, *const root = loss(call, leaves);
     if (sn_check() != SN_OK) return;
     if (root && sn_requires_grad(root) && !slopes_of(root, leaves, 0, grads)) return;
-    for (int k = 0; root && k < leaves->n && sn_check() == SN_OK; k++)
-        check_leaf(c, loss, call, leaves, k, grads[k]);
+    for (int k = 0; root && k < leaves->n && sn_check() == SN_OK; k++) check_leaf(c, loss, call, leaves, k, grads[k]);
 }
 
 void check_gradients(const Case *c) {

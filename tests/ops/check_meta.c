@@ -2,9 +2,7 @@
 #include "runtime/base/error.h"
 #include "tests/ops/ops.h"
 
-static int64_t offset_of_first(const SampleCall *call) {
-    return call->n_tensors ? call->tensors[0]->offset : 0;
-}
+static int64_t offset_of_first(const SampleCall *call) { return call->n_tensors ? call->tensors[0]->offset : 0; }
 
 static bool equal_lists(const int64_t *a, const int64_t *b, int n) {
     return !n || !memcmp(a, b, (size_t)n * sizeof *a);
@@ -13,13 +11,12 @@ static bool equal_lists(const int64_t *a, const int64_t *b, int n) {
 static void compare(const Case *c, int i, const MetaOut *out, sn_tensor *t) {
     const Meta *const meta = t->base.meta;
     if (out->dtype != meta->dtype)
-        ops_fail(c, "result %d: the rule says %s, eager %s", i, dtype_name(out->dtype),
-                 dtype_name(meta->dtype));
+        ops_fail(c, "result %d: the rule says %s, eager %s", i, dtype_name(out->dtype), dtype_name(meta->dtype));
     else if (out->rank != meta->rank || !equal_lists(out->sizes, meta->sizes, meta->rank))
         ops_fail(c, "result %d: sizes differ", i);
     else if (!equal_lists(out->strides, meta->strides, meta->rank))
-        ops_fail(c, "result %d: strides differ: rank %d, %lld.. and %lld..", i, meta->rank,
-                 (long long)out->strides[0], (long long)meta->strides[0]);
+        ops_fail(c, "result %d: strides differ: rank %d, %lld.. and %lld..", i, meta->rank, (long long)out->strides[0],
+                 (long long)meta->strides[0]);
 }
 
 static const sn_tensor *aliased(const SampleCall *call, const MetaOut *out) {
@@ -27,8 +24,7 @@ static const sn_tensor *aliased(const SampleCall *call, const MetaOut *out) {
     return !arg ? NULL : tensor_of(arg->kind == ARG_tensors ? arg->vals[0] : arg->val);
 }
 
-static void compare_storage(const Case *c, const SampleCall *call, int i, const MetaOut *out,
-                            const sn_tensor *t) {
+static void compare_storage(const Case *c, const SampleCall *call, int i, const MetaOut *out, const sn_tensor *t) {
     const sn_tensor *const base = aliased(call, out);
     bool shares = false;
     for (int k = 0; k < call->n_tensors; k++) shares |= call->tensors[k]->storage == t->storage;
@@ -37,8 +33,7 @@ static void compare_storage(const Case *c, const SampleCall *call, int i, const 
     const int64_t bytes = base->offset * dtype_bytes(base->base.meta->dtype),
                   offset = bytes / dtype_bytes(t->base.meta->dtype) + out->offset;
     if (t->offset != offset)
-        ops_fail(c, "result %d: the rule says offset %lld, eager %lld", i, (long long)offset,
-                 (long long)t->offset);
+        ops_fail(c, "result %d: the rule says offset %lld, eager %lld", i, (long long)offset, (long long)t->offset);
 }
 
 void check_meta(const Case *c) {

@@ -25,8 +25,7 @@ void check_parts(const Case *c) {
         ops_show(&whole, flat(outs[i]));
         ops_show(&split, flat(tensor_of(parts[i])));
         if (strcmp(text_str(&whole), text_str(&split)))
-            ops_fail(c, "result %d\n  whole %.300s\n  parts %.300s", i, text_str(&whole),
-                     text_str(&split));
+            ops_fail(c, "result %d\n  whole %.300s\n  parts %.300s", i, text_str(&whole), text_str(&split));
         text_free(&whole);
         text_free(&split);
     }

@@ -25,8 +25,8 @@ static void compare(const Case *c, int i, DType coarsest, sn_tensor *got, sn_ten
         sn_read(sn_to(got, SN_I64), a, bytes), sn_read(sn_to(want, SN_I64), b, bytes);
         for (int64_t k = 0; k < sn_numel(got); k++)
             if (a[k] != b[k]) {
-                ops_fail(c, "result %d, element %lld: %lld, reference %lld", i, (long long)k,
-                         (long long)a[k], (long long)b[k]);
+                ops_fail(c, "result %d, element %lld: %lld, reference %lld", i, (long long)k, (long long)a[k],
+                         (long long)b[k]);
                 break;
             }
         free(a), free(b);
@@ -37,8 +37,7 @@ static void compare(const Case *c, int i, DType coarsest, sn_tensor *got, sn_ten
     sn_read(sn_to(got, SN_F64), a, bytes), sn_read(sn_to(want, SN_F64), b, bytes);
     for (int64_t k = 0; k < sn_numel(got); k++)
         if (!close_enough(a[k], b[k], within)) {
-            ops_fail(c, "result %d, element %lld: %.17g, reference %.17g", i, (long long)k, a[k],
-                     b[k]);
+            ops_fail(c, "result %d, element %lld: %.17g, reference %.17g", i, (long long)k, a[k], b[k]);
             break;
         }
     free(a), free(b);
@@ -55,8 +54,7 @@ static void evaluate(const Case *c, const SampleCall *call, Arena *arena, sn_ten
     const int64_t symbols[] = {3, 0};
     const char *why = NULL;
     Bail exit;
-    Plan *const plan =
-        graph ? ops_plan(graph, "functionalize,decompose,dce," PLAN_PASSES, &exit, &why) : NULL;
+    Plan *const plan = graph ? ops_plan(graph, "functionalize,decompose,dce," PLAN_PASSES, &exit, &why) : NULL;
     if (!plan) {
         ops_fail(c, "no plan: %s", graph ? why : sn_error_take()->message);
         return;
@@ -67,8 +65,7 @@ static void evaluate(const Case *c, const SampleCall *call, Arena *arena, sn_ten
     }
     for (int i = 0; i < graph->outputs.n; i++)
         if (want[i])
-            compare(c, i, dtype_is_float(c->style.dtype) ? c->style.dtype : DT_f64, outs[i],
-                    want[i]);
+            compare(c, i, dtype_is_float(c->style.dtype) ? c->style.dtype : DT_f64, outs[i], want[i]);
         else if (sn_numel(outs[i]))
             ops_fail(c, "result %d has no place in the plan", i);
 }

@@ -1,5 +1,5 @@
-/* check_rows.c: batch invariance [semantics B7]: each index of the batch dim, computed alone, gives the bits that it has
- * in its batch. */
+/* check_rows.c: batch invariance [semantics B7]: each index of the batch dim, computed alone, gives the bits that it
+ * has in its batch. */
 #include "runtime/base/error.h"
 #include "tests/ops/ops.h"
 
@@ -16,8 +16,8 @@ static void compare(const Case *c, int64_t row, int i, sn_tensor *all, sn_tensor
     ops_show(&in_batch, sn_contiguous(sn_narrow(all, 0, row, 1)));
     ops_show(&by_itself, sn_contiguous(alone));
     if (strcmp(text_str(&in_batch), text_str(&by_itself)))
-        ops_fail(c, "row %lld, result %d\n  in its batch %.200s\n  alone        %.200s",
-                 (long long)row, i, text_str(&in_batch), text_str(&by_itself));
+        ops_fail(c, "row %lld, result %d\n  in its batch %.200s\n  alone        %.200s", (long long)row, i,
+                 text_str(&in_batch), text_str(&by_itself));
     text_free(&in_batch);
     text_free(&by_itself);
 }
@@ -30,8 +30,7 @@ static void check_row(const Case *c, const SampleCall *call, int64_t row, sn_ten
     int n_results;
     for (int i = 0; i < call->n_tensors; i++)
         parts[i] = call->batched[i] ? sn_narrow(call->tensors[i], 0, row, 1) : call->tensors[i];
-    for (int i = 0; i < c->row->n_params; i++)
-        alone.args[i] = arg_map_vals(arena, call->args[i], part_of, context);
+    for (int i = 0; i < c->row->n_params; i++) alone.args[i] = arg_map_vals(arena, call->args[i], part_of, context);
     if (sample_run(&alone, results, &n_results) != ST_OK)
         ops_fail(c, "row %lld alone: %s", (long long)row, sn_error_take()->message);
     else
@@ -45,6 +44,5 @@ void check_rows(const Case *c) {
     int n, first = 0;
     if (!ops_run(c, &call, outs, &n)) return;
     while (!call.batched[first]) first++;
-    for (int64_t row = 0; row < sn_size(call.tensors[first], 0); row++)
-        check_row(c, &call, row, outs, n);
+    for (int64_t row = 0; row < sn_size(call.tensors[first], 0); row++) check_row(c, &call, row, outs, n);
 }

@@ -1,5 +1,5 @@
-/* check_text.c: print, parse, print gives the same bytes: a row's one-node graph as captured, functional and decomposed,
- * and the kernels that it becomes. */
+/* check_text.c: print, parse, print gives the same bytes: a row's one-node graph as captured, functional and
+ * decomposed, and the kernels that it becomes. */
 #include "runtime/base/error.h"
 #include "tests/ops/ops.h"
 
@@ -15,8 +15,7 @@ static void check_graph(const Case *c, Graph *graph, Stage stage, const char *na
         graph_number(again);
         graph_print(again, &second);
         if (strcmp(text_str(&first), text_str(&second)))
-            ops_fail(c, "%s graph\n%.500sis read as\n%.500s", name, text_str(&first),
-                     text_str(&second));
+            ops_fail(c, "%s graph\n%.500sis read as\n%.500s", name, text_str(&first), text_str(&second));
         if (graph_verify(again, stage) != ST_OK)
             ops_fail(c, "%s graph: %s\n%.500s", name, sn_error_take()->message, text_str(&first));
     }
@@ -30,8 +29,7 @@ static void check_kernel(const Case *c, const Kernel *kernel) {
     Text first = {0}, second = {0};
     Kernel *again;
     kernel_print(kernel, &first);
-    if (kernel_verify(kernel) != ST_OK ||
-        kernel_parse(arena, text_str(&first), NULL, &again) != ST_OK) {
+    if (kernel_verify(kernel) != ST_OK || kernel_parse(arena, text_str(&first), NULL, &again) != ST_OK) {
         ops_fail(c, "kernel: %s\n%.900s", sn_error_take()->message, text_str(&first));
     } else {
         kernel_print(again, &second);
@@ -51,8 +49,7 @@ static void check_kernel(const Case *c, const Kernel *kernel) {
 static bool run_passes(const Case *c, Graph *graph, const char *passes) {
     Bail exit = {.code = BAIL_none};
     graph->bail = &exit;
-    const bool done =
-        !setjmp(exit.exit) && passes_run(graph, passes, &(PassOptions){.verify = true}) == ST_OK;
+    const bool done = !setjmp(exit.exit) && passes_run(graph, passes, &(PassOptions){.verify = true}) == ST_OK;
     graph->bail = NULL;
     if (!done) ops_fail(c, "%s: %s", passes, exit.code ? exit.message : sn_error_take()->message);
     return done;

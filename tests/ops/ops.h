@@ -34,8 +34,8 @@ Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why);
 /* Writes metadata and elements, NaNs of arithmetic made equal [B1]; equal texts are equal results. */
 void ops_show(Text *text, sn_tensor *t);
 
-CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled, check_native_code,
-    check_forms, check_rows, check_text;
+CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled, check_native_code, check_forms,
+    check_rows, check_text;
 void check_errors(void);
 
 #endif

@@ -7,15 +7,13 @@
 
 #include "runtime/base/error.h"
 
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, saves, flags,  \
-           samples, doc)                                                                           \
+#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, saves, flags, samples, doc)        \
     extern const Samples samples_##samples;
 #define ALIAS(...)
 #include "ir/ops.def"
 #undef OP
 
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, saves, flags,  \
-           samples, doc)                                                                           \
+#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, saves, flags, samples, doc)        \
     [OP_##id] = &samples_##samples,
 static const Samples *const table[OP_COUNT] = {
 #include "ir/ops.def"
@@ -23,9 +21,7 @@ static const Samples *const table[OP_COUNT] = {
 #undef OP
 #undef ALIAS
 
-const Samples *samples_of(const OpRow *row) {
-    return table[row->alias_of ? row->alias_of->id : row->id];
-}
+const Samples *samples_of(const OpRow *row) { return table[row->alias_of ? row->alias_of->id : row->id]; }
 
 /* The length of "name:" at the head of a line, 0 without one. */
 static size_t head_length(const char *line) {
@@ -41,9 +37,7 @@ static bool names_row(const OpRow *row, const char *line) {
     return n == strlen(name) && !strncmp(line, name, n);
 }
 
-bool sample_is_for(const OpRow *row, const char *line) {
-    return !head_length(line) || names_row(row, line);
-}
+bool sample_is_for(const OpRow *row, const char *line) { return !head_length(line) || names_row(row, line); }
 
 const char *samples_next(const OpRow *row, const char *const *lines, int *at) {
     bool named = false;
@@ -66,8 +60,7 @@ static double uniform(uint64_t *seed) {
     return (double)(*seed >> 11) / 9007199254740992.0;
 }
 
-static double draw(const SampleStyle *style, char kind, int64_t below, DType dtype,
-                   uint64_t *seed) {
+static double draw(const SampleStyle *style, char kind, int64_t below, DType dtype, uint64_t *seed) {
     static const double specials[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, 65504, 1};
     const double r = uniform(seed);
     if (kind == 'i') return floor(r * (double)below);
@@ -115,8 +108,7 @@ static Status read_ints(Reader *r, int64_t **out, int *n) {
     return ST_OK;
 }
 
-static sn_tensor *fresh(Reader *r, char kind, int64_t below, DType dtype, const int64_t *sizes,
-                        int rank) {
+static sn_tensor *fresh(Reader *r, char kind, int64_t below, DType dtype, const int64_t *sizes, int rank) {
     int64_t n = 1;
     for (int d = 0; d < rank; d++) n *= sizes[d];
     double *const data = calloc((size_t)n + 1, sizeof *data);
@@ -128,8 +120,7 @@ static sn_tensor *fresh(Reader *r, char kind, int64_t below, DType dtype, const 
 }
 
 /* A tensor of these sizes in the style's layout, as a view of a larger or permuted one. */
-static sn_tensor *laid_out(Reader *r, char kind, int64_t below, DType dtype, const int64_t *sizes,
-                           int rank) {
+static sn_tensor *laid_out(Reader *r, char kind, int64_t below, DType dtype, const int64_t *sizes, int rank) {
     const Layout layout = rank ? r->style->layout : LAYOUT_contiguous;
     int64_t other[MAX_RANK], dims[MAX_RANK];
     for (int d = 0; d < rank; d++) {
@@ -242,13 +233,9 @@ static Status read_arg(Reader *r, Arg *arg) {
 }
 
 /* The number that an alias takes in place of a tensor. */
-static Arg number_for(const SampleStyle *style) {
-    return dtype_is_float(style->dtype) ? A_FLOAT(1.5) : A_INT(2);
-}
+static Arg number_for(const SampleStyle *style) { return dtype_is_float(style->dtype) ? A_FLOAT(1.5) : A_INT(2); }
 
-static bool is_number_param(const Param *param) {
-    return param->type == PT_scalar || param->type == PT_scalar_opt;
-}
+static bool is_number_param(const Param *param) { return param->type == PT_scalar || param->type == PT_scalar_opt; }
 
 static Status read_args(Reader *r, Arg *given) {
     const OpRow *const row = r->call->row;

@@ -1,51 +1,47 @@
-/* samples_matmul.c: samples of ir/ops/matmul.def: sizes below, at and above the tiles of the kernels, nothing to add up,
- * one row; rows alone against rows in their batch. */
+/* samples_matmul.c: samples of ir/ops/matmul.def: sizes below, at and above the tiles of the kernels, nothing to add
+ * up, one row; rows alone against rows in their batch. */
 #include "tests/ops/samples.h"
 
 #define LINES SAMPLE_LINES
 #define BAD   SAMPLE_BAD
 
 const Samples samples_mm = {
-    .good = LINES("x[4,5] x[5,3]", "u[17,40] u[40,33]", "u[150,90] u[90,200]", "x[1,1] x[1,1]",
-                  "x[3,0] x[0,2]", "x[0,3] x[3,2]", "x[1,7] x[7,5]"),
+    .good = LINES("x[4,5] x[5,3]", "u[17,40] u[40,33]", "u[150,90] u[90,200]", "x[1,1] x[1,1]", "x[3,0] x[0,2]",
+                  "x[0,3] x[3,2]", "x[1,7] x[7,5]"),
     .batched = LINES("X[9,70] x[70,33]", "X[3,5] x[5,1]"),
     .bad = BAD({"x[4,5] x[4,3]", ST_SHAPE, "[4, 5]"}, {"x[4,5] x[5]", ST_SHAPE, "2"}),
 };
 const Samples samples_bmm = {
-    .good =
-        LINES("x[2,4,5] x[2,5,3]", "x[1,1,1] x[1,1,1]", "x[0,2,3] x[0,3,2]", "x[2,3,0] x[2,0,2]"),
+    .good = LINES("x[2,4,5] x[2,5,3]", "x[1,1,1] x[1,1,1]", "x[0,2,3] x[0,3,2]", "x[2,3,0] x[2,0,2]"),
     .batched = LINES("X[3,4,70] X[3,70,5]"),
     .bad = BAD({"x[2,4,5] x[3,5,3]", ST_SHAPE, "3"}, {"x[2,4,5] x[2,4,3]", ST_SHAPE, "5"}),
 };
 const Samples samples_addmm = {
-    .good = LINES("x[3] x[4,5] x[5,3]", "x[4,3] x[4,5] x[5,3] beta=2 alpha=3",
-                  "x[4,1] x[4,5] x[5,3] beta=0", "x[2] x[3,0] x[0,2]", "x[1] x[1,1] x[1,1]"),
+    .good = LINES("x[3] x[4,5] x[5,3]", "x[4,3] x[4,5] x[5,3] beta=2 alpha=3", "x[4,1] x[4,5] x[5,3] beta=0",
+                  "x[2] x[3,0] x[0,2]", "x[1] x[1,1] x[1,1]"),
     .batched = LINES("x[33] X[9,70] x[70,33]", "X[9,33] X[9,70] x[70,33] beta=2 alpha=3"),
     .bad = BAD({"x[4] x[4,5] x[5,3]", ST_SHAPE, "4"}, {"x[3] x[4,5] x[4,3]", ST_SHAPE, "[4, 5]"}),
 };
 const Samples samples_baddbmm = {
-    .good = LINES("x[2,4,3] x[2,4,5] x[2,5,3]", "x[3] x[2,4,5] x[2,5,3] beta=2 alpha=3",
-                  "x[1] x[1,1,1] x[1,1,1]", "x[2,3,2] x[2,3,0] x[2,0,2]"),
+    .good = LINES("x[2,4,3] x[2,4,5] x[2,5,3]", "x[3] x[2,4,5] x[2,5,3] beta=2 alpha=3", "x[1] x[1,1,1] x[1,1,1]",
+                  "x[2,3,2] x[2,3,0] x[2,0,2]"),
     .batched = LINES("X[3,4,5] X[3,4,70] X[3,70,5]"),
     .bad = BAD({"x[4] x[2,4,5] x[2,5,3]", ST_SHAPE, "4"}),
 };
 const Samples samples_matmul = {
-    .good = LINES("x[4,5] x[5,3]", "x[5] x[5]", "x[4,5] x[5]", "x[5] x[5,3]", "x[2,4,5] x[5,3]",
-                  "x[2,1,4,5] x[3,5,2]", "x[2,4,5] x[5]", "x[0,3] x[3]", "x[1] x[1]"),
-    .batched =
-        LINES("X[9,70] x[70,33]", "X[9,70] x[70]", "X[3,4,70] x[70,5]", "X[3,4,70] X[3,70,5]"),
+    .good = LINES("x[4,5] x[5,3]", "x[5] x[5]", "x[4,5] x[5]", "x[5] x[5,3]", "x[2,4,5] x[5,3]", "x[2,1,4,5] x[3,5,2]",
+                  "x[2,4,5] x[5]", "x[0,3] x[3]", "x[1] x[1]"),
+    .batched = LINES("X[9,70] x[70,33]", "X[9,70] x[70]", "X[3,4,70] x[70,5]", "X[3,4,70] X[3,70,5]"),
     .bad = BAD({"x[4,5] x[4,3]", ST_SHAPE, "4"}, {"x[] x[3]", ST_SHAPE, "1"}),
 };
 const Samples samples_linear = {
-    .good = LINES("x[4,5] x[3,5] x[3]", "x[4,5] x[3,5]", "x[2,4,5] x[3,5] x[3]", "x[5] x[3,5] x[3]",
-                  "x[0,5] x[3,5]", "x[1,1] x[1,1] x[1]", "x[4,5] x[5]", "x[5] x[5] x[]",
-                  "x[2,4,5] x[5] x[]", "x[2,4,5] x[3,5] x[2,4,3]", "x[2,4,5] x[3,5] x[4,1]",
-                  "x[4,5] x[3,5] x[4,3]", "x[5] x[3,5] x[1,3]"),
+    .good = LINES("x[4,5] x[3,5] x[3]", "x[4,5] x[3,5]", "x[2,4,5] x[3,5] x[3]", "x[5] x[3,5] x[3]", "x[0,5] x[3,5]",
+                  "x[1,1] x[1,1] x[1]", "x[4,5] x[5]", "x[5] x[5] x[]", "x[2,4,5] x[5] x[]", "x[2,4,5] x[3,5] x[2,4,3]",
+                  "x[2,4,5] x[3,5] x[4,1]", "x[4,5] x[3,5] x[4,3]", "x[5] x[3,5] x[1,3]"),
     .batched = LINES("X[9,70] x[33,70] x[33]", "X[9,70] x[33,70]", "X[3,4,70] x[33,70] x[33]"),
-    .bad = BAD(
-        {"x[4,5] x[3,4]", ST_SHAPE, "4"}, {"x[4,5] x[3,5] x[4]", ST_SHAPE, "4"},
-        {"x[4,5] x[5] x[4]", ST_SHAPE, "bias"}, {"x[2,4,5] x[3,5] x[1,2,4,3]", ST_SHAPE, "bias"},
-        {"x[5] x[3,5] x[2,3]", ST_SHAPE, "bias"}, {"x[4,5] x[3,5] x[5,3]", ST_SHAPE, "bias"}),
+    .bad = BAD({"x[4,5] x[3,4]", ST_SHAPE, "4"}, {"x[4,5] x[3,5] x[4]", ST_SHAPE, "4"},
+               {"x[4,5] x[5] x[4]", ST_SHAPE, "bias"}, {"x[2,4,5] x[3,5] x[1,2,4,3]", ST_SHAPE, "bias"},
+               {"x[5] x[3,5] x[2,3]", ST_SHAPE, "bias"}, {"x[4,5] x[3,5] x[5,3]", ST_SHAPE, "bias"}),
 };
 const Samples samples_outer = {
     .good = LINES("x[4] x[5]", "x[0] x[2]", "x[1] x[1]"),
@@ -61,29 +57,26 @@ const Samples samples_sdpa = {
 };
 /* The products with an out_dtype of their own. */
 const Samples samples_mm_dtype = {
-    .good = LINES("x[4,5] x[5,3] :x", "bf16[4,5] bf16[5,3] :f32", "f16[1,5] f16[5,3] :f32",
-                  "x[3,0] x[0,2] :x", "x[1,1] x[1,1] :x"),
+    .good = LINES("x[4,5] x[5,3] :x", "bf16[4,5] bf16[5,3] :f32", "f16[1,5] f16[5,3] :f32", "x[3,0] x[0,2] :x",
+                  "x[1,1] x[1,1] :x"),
     .batched = LINES("X[9,70] x[70,33] :x"),
     .bad = BAD({"x[4,5] x[5,3] :f64", ST_DTYPE, "f64"}, {"x[4,5] x[4,3] :f32", ST_SHAPE, "4"}),
 };
 const Samples samples_bmm_dtype = {
-    .good = LINES("x[2,4,5] x[2,5,3] :x", "bf16[2,4,5] bf16[2,5,3] :f32", "x[0,2,3] x[0,3,2] :x",
-                  "x[1,1,1] x[1,1,1] :x"),
+    .good =
+        LINES("x[2,4,5] x[2,5,3] :x", "bf16[2,4,5] bf16[2,5,3] :f32", "x[0,2,3] x[0,3,2] :x", "x[1,1,1] x[1,1,1] :x"),
     .batched = LINES("X[3,4,70] X[3,70,5] :x"),
     .bad = BAD({"x[2,4,5] x[2,5,3] :bf16", ST_DTYPE, "bf16"}),
 };
 const Samples samples_addmm_dtype = {
     .good = LINES("x[3] x[4,5] x[5,3] :x beta=2", "f32[3] bf16[4,5] bf16[5,3] :f32",
-                  "f16[4,3] f16[4,5] f16[5,3] :f32 alpha=2", "x[2] x[3,0] x[0,2] :x",
-                  "x[1] x[1,1] x[1,1] :x"),
+                  "f16[4,3] f16[4,5] f16[5,3] :f32 alpha=2", "x[2] x[3,0] x[0,2] :x", "x[1] x[1,1] x[1,1] :x"),
     .batched = LINES("x[33] X[9,70] x[70,33] :x"),
-    .bad = BAD({"f64[3] bf16[4,5] bf16[5,3] :f32", ST_DTYPE, "f64"},
-               {"x[4] x[4,5] x[5,3] :x", ST_SHAPE, "4"}),
+    .bad = BAD({"f64[3] bf16[4,5] bf16[5,3] :f32", ST_DTYPE, "f64"}, {"x[4] x[4,5] x[5,3] :x", ST_SHAPE, "4"}),
 };
 const Samples samples_baddbmm_dtype = {
-    .good =
-        LINES("x[2,4,3] x[2,4,5] x[2,5,3] :x", "f32[3] bf16[2,4,5] bf16[2,5,3] :f32 beta=2 alpha=3",
-              "x[2,3,2] x[2,3,0] x[2,0,2] :x", "x[1] x[1,1,1] x[1,1,1] :x"),
+    .good = LINES("x[2,4,3] x[2,4,5] x[2,5,3] :x", "f32[3] bf16[2,4,5] bf16[2,5,3] :f32 beta=2 alpha=3",
+                  "x[2,3,2] x[2,3,0] x[2,0,2] :x", "x[1] x[1,1,1] x[1,1,1] :x"),
     .batched = LINES("X[3,4,5] X[3,4,70] X[3,70,5] :x"),
     .bad = BAD({"x[3] x[2,4,5] x[2,5,3] :f64", ST_DTYPE, "f64"}),
 };

@@ -10,13 +10,12 @@ const Samples samples_view = {
 };
 /* To elements of another size only dense rows can be viewed: tests/unit/test_forms.c. */
 const Samples samples_view_dtype = {
-    .good = LINES("x[4,8] :x", "f32[4,8] :i32", "i16[3] :bf16", "f16[2,3] :i16", "i64[3] :f64",
-                  "f32[0,4] :i32", "x[1] :x"),
+    .good =
+        LINES("x[4,8] :x", "f32[4,8] :i32", "i16[3] :bf16", "f16[2,3] :i16", "i64[3] :f64", "f32[0,4] :i32", "x[1] :x"),
     .bad = BAD({"f32[3,3] :f64", ST_SHAPE, "3"}, {"f32[] :i8", ST_SHAPE, "no dim"}),
 };
 const Samples samples_expand = {
-    .good =
-        LINES("x[3,1] [3,4]", "x[3] [2,-1]", "x[1] [0]", "x[] [2,2]", "x[1,1] [1,1]", "x[] [1,1]"),
+    .good = LINES("x[3,1] [3,4]", "x[3] [2,-1]", "x[1] [0]", "x[] [2,2]", "x[1,1] [1,1]", "x[] [1,1]"),
     .bad = BAD({"x[3] [4]", ST_SHAPE, "4"}, {"x[2,3] [3]", ST_SHAPE, "3"}),
 };
 const Samples samples_permute = {
@@ -32,8 +31,7 @@ const Samples samples_t = {
     .bad = BAD({"x[2,3,4]", ST_SHAPE, "3"}),
 };
 const Samples samples_slice = {
-    .good = LINES("x[5,4]", "x[5,4] 0 1 4", "x[5,4] 1 -3 none 2", "x[5] 0 3 2", "x[1] 0 0 1",
-                  "x[0] 0 0 1"),
+    .good = LINES("x[5,4]", "x[5,4] 0 1 4", "x[5,4] 1 -3 none 2", "x[5] 0 3 2", "x[1] 0 0 1", "x[0] 0 0 1"),
     .bad = BAD({"x[3] 1", ST_ARGUMENT, "1"}, {"x[3] 0 0 2 0", ST_VALUE, "step"}),
 };
 const Samples samples_select = {
@@ -41,9 +39,9 @@ const Samples samples_select = {
     .bad = BAD({"x[3] 0 3", ST_VALUE, "index 3"}, {"x[3] 1 0", ST_ARGUMENT, "1"}),
 };
 const Samples samples_squeeze = {
-    .good = LINES("squeeze: x[2,1,3,1]", "squeeze: x[1]", "squeeze: x[0,1]",
-                  "squeeze.dim: x[2,1,3] 1", "squeeze.dim: x[2,1,3] 0", "squeeze.dim: x[0,1] -1",
-                  "squeeze.dims: x[2,1,1] [1,2]", "squeeze.dims: x[2,1,1] [0]"),
+    .good = LINES("squeeze: x[2,1,3,1]", "squeeze: x[1]", "squeeze: x[0,1]", "squeeze.dim: x[2,1,3] 1",
+                  "squeeze.dim: x[2,1,3] 0", "squeeze.dim: x[0,1] -1", "squeeze.dims: x[2,1,1] [1,2]",
+                  "squeeze.dims: x[2,1,1] [0]"),
     .bad = BAD({"squeeze.dim: x[2] 1", ST_ARGUMENT, "1"}),
 };
 const Samples samples_unsqueeze = {
@@ -74,11 +72,10 @@ const Samples samples_flatten = {
 };
 const Samples samples_contiguous = {.good = LINES("x[4,5]", "x[]", "x[0,2]", "x[1,1]")};
 const Samples samples_to = {
-    .good = LINES("to.dtype: x[4,5] :f32", "to.dtype: x[4,5] :f64", "to.dtype: x[4,5] :i64",
-                  "to.dtype: x[3] :x", "to.dtype: x[3] :x false true", "to.dtype: x[0] :bool",
-                  "to.dtype_layout: x[4,5] dtype=:f64", "to.dtype_layout: x[4,5]",
-                  "to.device: x[4,5] 0 :f64", "to.device: x[1] 0 :x", "to.other: x[4,5] f64[2]",
-                  "to.other: x[3] x[1] copy=true", "to.other: x[0] i64[3]",
+    .good = LINES("to.dtype: x[4,5] :f32", "to.dtype: x[4,5] :f64", "to.dtype: x[4,5] :i64", "to.dtype: x[3] :x",
+                  "to.dtype: x[3] :x false true", "to.dtype: x[0] :bool", "to.dtype_layout: x[4,5] dtype=:f64",
+                  "to.dtype_layout: x[4,5]", "to.device: x[4,5] 0 :f64", "to.device: x[1] 0 :x",
+                  "to.other: x[4,5] f64[2]", "to.other: x[3] x[1] copy=true", "to.other: x[0] i64[3]",
                   "type_as: x[4,5] f64[2]", "type_as: x[3] x[1]", "type_as: x[0] i32[1]"),
 };
 const Samples samples_narrow = {
@@ -90,8 +87,8 @@ const Samples samples_reshape_as = {.good = LINES("x[4,6] x[8,3]", "x[1] x[]", "
 const Samples samples_expand_as = {.good = LINES("x[3,1] x[3,4]", "x[] x[2]", "x[1] x[0]")};
 const Samples samples_movedim = {
     .good = LINES("movedim.intlist: x[2,3,4] [0] [2]", "movedim.intlist: x[2,3,4] [0,1] [1,2]",
-                  "movedim.intlist: x[0,1] [0] [1]", "movedim.int: x[2,3,4] 0 -1",
-                  "movedim.int: x[2,3,4] -1 1", "movedim.int: x[0,1] 0 1"),
+                  "movedim.intlist: x[0,1] [0] [1]", "movedim.int: x[2,3,4] 0 -1", "movedim.int: x[2,3,4] -1 1",
+                  "movedim.int: x[0,1] 0 1"),
     .bad = BAD({"movedim.intlist: x[2,3] [0,1] [0]", ST_ARGUMENT, "destination"},
                {"movedim.int: x[2,3] 0 2", ST_ARGUMENT, "destination"}),
 };

@@ -1,5 +1,5 @@
-/* test_ops.c: the op tests that come from the op table: every row of ir/ops.def with the samples of its word, over dtypes
- * and layouts. `test_ops MODE [ROW]` runs one mode (of one row):
+/* test_ops.c: the op tests that come from the op table: every row of ir/ops.def with the samples of its word, over
+ * dtypes and layouts. `test_ops MODE [ROW]` runs one mode (of one row):
  *
  *   meta        the shape rule gives the real result's dtype, sizes, strides and storage
  *   reference   eager against the op's loop program computed in double, one element at a time
@@ -30,8 +30,7 @@ static bool counted;
 void ops_fail(const Case *c, const char *format, ...) {
     va_list args;
     if (++n_failed > 60) return;
-    printf("%s  '%s'  %s %s: ", c->row->name, c->line, dtype_name(c->style.dtype),
-           layout_name(c->style.layout));
+    printf("%s  '%s'  %s %s: ", c->row->name, c->line, dtype_name(c->style.dtype), layout_name(c->style.layout));
     va_start(args, format);
     vprintf(format, args);
     va_end(args);
@@ -47,8 +46,7 @@ static bool is_for_ints(const OpRow *row) { return !strncmp(row->base, "bitwise_
 
 bool ops_refused(const Case *c) {
     const sn_error *const error = sn_error_take();
-    if (is_refusal((Status)error->status) && (c->style.dtype != DT_f32 || is_for_ints(c->row)))
-        return true;
+    if (is_refusal((Status)error->status) && (c->style.dtype != DT_f32 || is_for_ints(c->row))) return true;
     ops_fail(c, "error %s: %s", status_name((Status)error->status), error->message);
     return false;
 }
@@ -100,9 +98,7 @@ static void run_case(const Case *c, CaseFn *fn) {
 }
 
 /* Internal views count from their argument's first element in its memory, gaps included: dense ones only. */
-static bool names_memory(const OpRow *row) {
-    return row->id == OP_view_of || row->id == OP_view_scatter;
-}
+static bool names_memory(const OpRow *row) { return row->id == OP_view_of || row->id == OP_view_scatter; }
 
 static void run_line(const OpRow *row, const char *line, int number, int what, CaseFn *fn) {
     const bool dtypes = what & EACH_dtype && has_dtype(line);
@@ -152,8 +148,7 @@ static Val *input_of(void *context, Val *val) {
 /* Composites draw in their parts. */
 static bool takes_random(const OpRow *row) {
     return row->flags & OPF_random ||
-           (row->kind == KIND_composite &&
-            (op_param_find(row, "p") >= 0 || op_param_find(row, "dropout_p") >= 0));
+           (row->kind == KIND_composite && (op_param_find(row, "p") >= 0 || op_param_find(row, "dropout_p") >= 0));
 }
 
 /* Gradients that output_mask leaves out are no values. */
@@ -169,15 +164,13 @@ Graph *ops_graph(const SampleCall *call, Arena *arena) {
     Arg args[MAX_ARGS];
     if (!graph) return NULL;
     for (int i = 0; i < call->n_tensors; i++)
-        inputs.values[i] =
-            graph_input(graph, arena_printf(arena, "x%d", i), call->tensors[i]->base.meta);
+        inputs.values[i] = graph_input(graph, arena_printf(arena, "x%d", i), call->tensors[i]->base.meta);
     if (takes_random(row)) {
         graph->seed = sym_free(graph->env, 1, 0);
         graph->sequence = sym_free(graph->env, 1, 0);
         graph->n_random = 1;
     }
-    for (int i = 0; i < call->row->n_params; i++)
-        args[i] = arg_map_vals(arena, call->args[i], input_of, &inputs);
+    for (int i = 0; i < call->row->n_params; i++) args[i] = arg_map_vals(arena, call->args[i], input_of, &inputs);
     if (op_args_normalize(row, args, call->row->n_params, args) != ST_OK) return NULL;
     Node *const node = graph_append(graph, row, FORM_functional, args);
     for (int i = 0; node && i < node->n_outs; i++)
@@ -229,14 +222,10 @@ static const struct {
     CaseFn *fn;
     int what;
 } modes[] = {
-    {"meta", check_meta, EACH_dtype | EACH_layout},
-    {"reference", check_reference, EACH_dtype | EACH_layout},
-    {"parts", check_parts, EACH_dtype | EACH_layout},
-    {"gradients", check_gradients, EACH_layout},
-    {"compiled", check_compiled, EACH_dtype | EACH_layout},
-    {"native", check_native_code, EACH_dtype | EACH_layout},
-    {"forms", check_forms, EACH_dtype | EACH_layout},
-    {"rows", check_rows, EACH_batched | EACH_dtype},
+    {"meta", check_meta, EACH_dtype | EACH_layout},         {"reference", check_reference, EACH_dtype | EACH_layout},
+    {"parts", check_parts, EACH_dtype | EACH_layout},       {"gradients", check_gradients, EACH_layout},
+    {"compiled", check_compiled, EACH_dtype | EACH_layout}, {"native", check_native_code, EACH_dtype | EACH_layout},
+    {"forms", check_forms, EACH_dtype | EACH_layout},       {"rows", check_rows, EACH_batched | EACH_dtype},
     {"text", check_text, EACH_dtype | EACH_layout},
 };
 

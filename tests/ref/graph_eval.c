@@ -35,8 +35,7 @@ static Arg evaluated(Eval *eval, Arg arg) {
 /* The tape's answer; undefined gradients stay NULL. */
 static Status eval_gradients(const Arg *args, int n_outs, sn_tensor **outs) {
     sn_tensor *roots[64], *leaves[64], *grads[64];
-    for (int i = 0; i < args[0].n; i++)
-        roots[i] = tensor_of(args[0].vals[i]), grads[i] = tensor_of(args[1].vals[i]);
+    for (int i = 0; i < args[0].n; i++) roots[i] = tensor_of(args[0].vals[i]), grads[i] = tensor_of(args[1].vals[i]);
     for (int i = 0; i < args[2].n; i++) leaves[i] = tensor_of(args[2].vals[i]);
     const uint32_t flags = SN_RETAIN_GRAPH | SN_ALLOW_UNUSED | (args[5].i ? SN_CREATE_GRAPH : 0);
     return (Status)sn_gradients((sn_tensors){roots, args[0].n}, (sn_tensors){leaves, n_outs},
@@ -46,8 +45,7 @@ static Status eval_gradients(const Arg *args, int n_outs, sn_tensor **outs) {
 static Status eval_op(const Node *node, const Arg *args, sn_tensor **outs) {
     if (node->row->id == OP_gradients) return eval_gradients(args, node->n_outs, outs);
     sn_tensor *written[MAX_OUTS] = {NULL};
-    for (int i = node->row->n_params; i < node->n_args; i++)
-        written[i - node->row->n_params] = tensor_of(args[i].val);
+    for (int i = node->row->n_params; i < node->n_args; i++) written[i - node->row->n_params] = tensor_of(args[i].val);
     if (!node->row->returns_list)
         return dispatch(node->row, node->form, args, node->form == FORM_out ? written : NULL, outs);
     int n;
@@ -77,8 +75,7 @@ static Status eval_writes(Eval *eval) {
     Status status = ST_OK;
     for (int i = 0; i < graph->writes.n && status == ST_OK; i++) {
         const Write *const write = &graph->writes.at[i];
-        sn_tensor *const to = eval->values[write->input->id], *const from =
-                                                                  eval->values[write->value->id];
+        sn_tensor *const to = eval->values[write->input->id], *const from = eval->values[write->value->id];
         if (to->storage == from->storage) continue; /* written in place */
         const Arg args[] = {A_VAL(&to->base), A_VAL(&from->base), A_BOOL(false)};
         sn_tensor *out;
@@ -88,11 +85,9 @@ static Status eval_writes(Eval *eval) {
     return status;
 }
 
-Status graph_eval(Graph *graph, sn_tensor *const *inputs, const int64_t *symbols,
-                  sn_tensor **outs) {
+Status graph_eval(Graph *graph, sn_tensor *const *inputs, const int64_t *symbols, sn_tensor **outs) {
     graph_number(graph);
-    Eval eval = {graph, symbols, ARENA_ARRAY(graph->arena, sn_tensor *, graph->n_vals + 1),
-                 state_get()->sequence};
+    Eval eval = {graph, symbols, ARENA_ARRAY(graph->arena, sn_tensor *, graph->n_vals + 1), state_get()->sequence};
     if (!eval.values) return ST_MEMORY;
     for (int i = 0; i < graph->inputs.n; i++) eval.values[graph->inputs.at[i]->id] = inputs[i];
     for (const Node *node = graph->first; node; node = node->next) TRY(eval_node(&eval, node));

@@ -41,16 +41,16 @@ static void half_set(DType dtype, void *at, double value) {
     memcpy(at, &high, sizeof high);
 }
 
-#define EACH_PLAIN(X)                                                                              \
-    X(f64, double)                                                                                 \
-    X(f32, float)                                                                                  \
+#define EACH_PLAIN(X)                                                                                                  \
+    X(f64, double)                                                                                                     \
+    X(f32, float)                                                                                                      \
     X(i64, int64_t) X(i32, int32_t) X(i16, int16_t) X(i8, int8_t) X(u8, uint8_t) X(bool, bool)
 
 double wide_get(const WideTensor *t, const int64_t *index) {
     const char *const at = (const char *)t->data + place(t, index);
     switch (t->dtype) {
-#define X(name, type)                                                                              \
-    case DT_##name:                                                                                \
+#define X(name, type)                                                                                                  \
+    case DT_##name:                                                                                                    \
         return (double)*(const type *)at;
         EACH_PLAIN(X)
 #undef X
@@ -142,8 +142,7 @@ static double in_dtype_of(const WideTensor *self, double value) {
     return dtype_is_float(self->dtype) ? value : trunc(value);
 }
 
-static double joined(const OpRow *row, const Arg *args, const WideTensor *out, double to,
-                     double value) {
+static double joined(const OpRow *row, const Arg *args, const WideTensor *out, double to, double value) {
     const bool reduces = row->id == OP_scatter_reduce || row->id == OP_scatter_value_reduce;
     const bool multiplies = reduces && !strcmp(args[4].string, "multiply");
     if (multiplies) return to * value;
@@ -152,8 +151,7 @@ static double joined(const OpRow *row, const Arg *args, const WideTensor *out, d
 }
 
 /* scatter_add, scatter.src, .value, .reduce, .value_reduce: (self, dim, index, src or value, how) */
-static Status eval_scatter(const OpRow *row, const Arg *args, const WideTensor *in,
-                           const WideTensor *out) {
+static Status eval_scatter(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
     const WideTensor *const index = &in[2], *const src = &in[3];
     const int64_t dim = wrapped(args[1].i, in[0].rank);
     Sums sums;
@@ -161,8 +159,7 @@ static Status eval_scatter(const OpRow *row, const Arg *args, const WideTensor *
     if (!sums_new(&sums, &in[0], out)) return ST_MEMORY;
     for (int64_t i = 0; i < wide_numel(index); i++) {
         wide_index(index, i, at);
-        const double value =
-            src->data ? wide_get(src, at) : in_dtype_of(&in[0], arg_double(&args[3]));
+        const double value = src->data ? wide_get(src, at) : in_dtype_of(&in[0], arg_double(&args[3]));
         const int64_t to = (int64_t)wide_get(index, at);
         if (out->rank) at[dim] = to;
         double *const sum = &sums.at[number_of(out, at)];
@@ -173,8 +170,7 @@ static Status eval_scatter(const OpRow *row, const Arg *args, const WideTensor *
 }
 
 /* (self, dim, index, source, alpha) */
-static Status eval_index_add(const OpRow *row, const Arg *args, const WideTensor *in,
-                             const WideTensor *out) {
+static Status eval_index_add(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
     const WideTensor *const index = &in[2], *const source = &in[3];
     const int64_t dim = wrapped(args[1].i, in[0].rank);
     Sums sums;
@@ -191,8 +187,7 @@ static Status eval_index_add(const OpRow *row, const Arg *args, const WideTensor
 }
 
 /* (grad_output, indices, num_weights, padding_idx, scale) */
-static Status eval_embedding_backward(const OpRow *row, const Arg *args, const WideTensor *in,
-                                      const WideTensor *out) {
+static Status eval_embedding_backward(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
     const WideTensor none = {0};
     Sums sums;
     int64_t at[MAX_RANK];
@@ -200,16 +195,14 @@ static Status eval_embedding_backward(const OpRow *row, const Arg *args, const W
     for (int64_t i = 0; i < wide_numel(&in[0]); i++) {
         wide_index(&in[0], i, at);
         const int64_t to = (int64_t)wide_get(&in[1], at);
-        if (to != args[3].i)
-            sums.at[to * out->sizes[1] + at[in[0].rank - 1]] += wide_get(&in[0], at);
+        if (to != args[3].i) sums.at[to * out->sizes[1] + at[in[0].rank - 1]] += wide_get(&in[0], at);
     }
     sums_end(&sums);
     return ST_OK;
 }
 
 /* (self, src, size, stride, offset) */
-static Status eval_view_scatter(const OpRow *row, const Arg *args, const WideTensor *in,
-                                const WideTensor *out) {
+static Status eval_view_scatter(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
     WideTensor view = *out;
     int64_t index[MAX_RANK];
     copy_all(&in[0], out);
@@ -225,8 +218,7 @@ static Status eval_view_scatter(const OpRow *row, const Arg *args, const WideTen
 }
 
 /* mm, bmm (a, b) and addmm, baddbmm (self, a, b, beta, alpha) */
-static Status eval_product(const OpRow *row, const Arg *args, const WideTensor *in,
-                           const WideTensor *out) {
+static Status eval_product(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
     const int first = row->n_params > 2;
     const WideTensor *const a = &in[first], *const b = &in[first + 1];
     const int r = out->rank;
@@ -241,8 +233,7 @@ static Status eval_product(const OpRow *row, const Arg *args, const WideTensor *
             sum += wide_get(a, left) * wide_get(b, right);
         }
         if (first) {
-            for (int d = 0; d < in[0].rank; d++)
-                self[d] = in[0].sizes[d] == 1 ? 0 : at[r - in[0].rank + d];
+            for (int d = 0; d < in[0].rank; d++) self[d] = in[0].sizes[d] == 1 ? 0 : at[r - in[0].rank + d];
             const double beta = arg_double(&args[3]);
             sum = arg_double(&args[4]) * sum + (beta != 0 ? beta * wide_get(&in[0], self) : 0);
         }

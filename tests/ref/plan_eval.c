@@ -21,9 +21,7 @@ static int64_t plain(const Eval *eval, int64_t v) {
     return sym_is(v) ? sym_eval(eval->plan->graph->env, v, eval->symbols) : v;
 }
 
-static int64_t kernel_int(const Eval *eval, int64_t v) {
-    return sym_is(v) ? eval->params[sym_id(v)] : v;
-}
+static int64_t kernel_int(const Eval *eval, int64_t v) { return sym_is(v) ? eval->params[sym_id(v)] : v; }
 
 static void run_nest(const Eval *eval, const Kernel *kernel, const Nest *nest, NestError *error) {
     int64_t lo[MAX_LOOP_DIMS] = {0}, hi[MAX_LOOP_DIMS] = {0};
@@ -33,15 +31,13 @@ static void run_nest(const Eval *eval, const Kernel *kernel, const Nest *nest, N
 
 /* matrix products: the operands as [batch, row, column] --------------------------------------- */
 
-static WideTensor matrix(const Eval *eval, DType dtype, int buf, int64_t offset,
-                         const int64_t *stride, int64_t *room) {
+static WideTensor matrix(const Eval *eval, DType dtype, int buf, int64_t offset, const int64_t *stride, int64_t *room) {
     for (int i = 0; i < 3; i++) room[i] = kernel_int(eval, stride[i]);
     char *const at = eval->bufs[buf];
     return (WideTensor){dtype, 3, NULL, room, at + kernel_int(eval, offset) * dtype_bytes(dtype)};
 }
 
-static double product(const WideTensor *a, const WideTensor *b, int64_t batch, int64_t row,
-                      int64_t column, int64_t k) {
+static double product(const WideTensor *a, const WideTensor *b, int64_t batch, int64_t row, int64_t column, int64_t k) {
     double sum = 0;
     for (int64_t i = 0; i < k; i++)
         sum += wide_get(a, (int64_t[]){batch, row, i}) * wide_get(b, (int64_t[]){batch, i, column});
@@ -63,8 +59,8 @@ static DType tile_dtype(DType dtype) {
 
 static Status run_gemm(Eval *eval, const Kernel *kernel, NestError *error) {
     const GemmDesc *const gemm = kernel->gemm;
-    const int64_t sizes[] = {kernel_int(eval, gemm->batch), kernel_int(eval, gemm->m),
-                             kernel_int(eval, gemm->n), kernel_int(eval, gemm->k)};
+    const int64_t sizes[] = {kernel_int(eval, gemm->batch), kernel_int(eval, gemm->m), kernel_int(eval, gemm->n),
+                             kernel_int(eval, gemm->k)};
     int64_t sa[3], sb[3], sc[3] = {0, sizes[2], 1};
     const WideTensor a = matrix(eval, gemm->dtype, gemm->a, gemm->a_offset, gemm->a_stride, sa),
                      b = matrix(eval, gemm->dtype, gemm->b, gemm->b_offset, gemm->b_stride, sb);
@@ -75,13 +71,11 @@ static Status run_gemm(Eval *eval, const Kernel *kernel, NestError *error) {
         if (tile) c.data = tile;
         for (int64_t row = 0; row < sizes[1]; row++)
             for (int64_t column = 0; column < sizes[2]; column++)
-                wide_set(&c, (int64_t[]){tile ? 0 : batch, row, column},
-                         product(&a, &b, batch, row, column, sizes[3]));
+                wide_set(&c, (int64_t[]){tile ? 0 : batch, row, column}, product(&a, &b, batch, row, column, sizes[3]));
         if (!tile) continue;
         const Nest *const nest = &kernel->nests[0];
         const bool batched = nest->n_outer == 3;
-        int64_t lo[3] = {batched ? batch : 0},
-                hi[3] = {batched ? batch + 1 : sizes[1], sizes[2 - batched], sizes[2]};
+        int64_t lo[3] = {batched ? batch : 0}, hi[3] = {batched ? batch + 1 : sizes[1], sizes[2 - batched], sizes[2]};
         eval->bufs[gemm->tile] = tile;
         if (gemm->tile_ld >= 0) eval->params[gemm->tile_ld] = sizes[2];
         ref_double(nest, kernel->bufs, eval->bufs, eval->params, lo, hi, error);
@@ -93,21 +87,17 @@ static Status run_gemm(Eval *eval, const Kernel *kernel, NestError *error) {
 static Status run_kernel(Eval *eval, const Step *step) {
     const Kernel *const kernel = step->kernel;
     NestError error = {.inst = -1};
-    if (kernel->n_params > MOST || kernel->n_bufs > MOST)
-        return error_raise(ST_UNSUPPORTED, "too large");
-    for (int i = 0; i < kernel->n_bufs; i++)
-        eval->bufs[i] = step->bufs[i] < 0 ? NULL : eval->slots[step->bufs[i]];
+    if (kernel->n_params > MOST || kernel->n_bufs > MOST) return error_raise(ST_UNSUPPORTED, "too large");
+    for (int i = 0; i < kernel->n_bufs; i++) eval->bufs[i] = step->bufs[i] < 0 ? NULL : eval->slots[step->bufs[i]];
     for (int i = 0; i < kernel->n_params; i++)
-        eval->params[i] =
-            kernel->gemm && kernel->gemm->tile_ld == i ? 0 : plain(eval, kernel->params[i]);
+        eval->params[i] = kernel->gemm && kernel->gemm->tile_ld == i ? 0 : plain(eval, kernel->params[i]);
     if (kernel->kind == KERNEL_gemm) {
         TRY(run_gemm(eval, kernel, &error));
     } else {
         for (int i = 0; i < kernel->n_nests; i++) run_nest(eval, kernel, &kernel->nests[i], &error);
     }
     if (error.inst != -1)
-        return error_raise(ST_VALUE, "index %lld of %lld", (long long)error.index,
-                           (long long)error.bound);
+        return error_raise(ST_VALUE, "index %lld of %lld", (long long)error.index, (long long)error.bound);
     return ST_OK;
 }
 
@@ -117,16 +107,14 @@ static WideTensor at_place(const Eval *eval, const GVal *value) {
     const Place *const place = &eval->plan->places[value->id];
     const Meta *const meta = value->base.meta;
     char *const base = eval->slots[place->slot];
-    return (WideTensor){meta->dtype, meta->rank, meta->sizes,
-                        place->strides ? place->strides : meta->strides,
+    return (WideTensor){meta->dtype, meta->rank, meta->sizes, place->strides ? place->strides : meta->strides,
                         base + place->offset * dtype_bytes(meta->dtype)};
 }
 
 static Status run_native(const Eval *eval, const Step *step) {
     WideTensor in[MAX_ARGS] = {{0}}, out[MAX_OUTS];
     for (int i = 0; i < step->row->n_params; i++)
-        if (step->args[i].kind == ARG_tensor && step->args[i].val)
-            in[i] = at_place(eval, gval(step->args[i].val));
+        if (step->args[i].kind == ARG_tensor && step->args[i].val) in[i] = at_place(eval, gval(step->args[i].val));
     for (int i = 0; i < step->row->n_out; i++) out[i] = at_place(eval, step->outs[i]);
     return native_eval(step->row, step->args, in, out);
 }
@@ -149,8 +137,7 @@ static Status make_slots(Eval *eval, sn_tensor *const *inputs) {
     for (int i = 0; i < n; i++) {
         const Slot *const slot = &eval->plan->slots.at[i];
         eval->owned[i] = slot->kind != SLOT_input;
-        eval->slots[i] = eval->owned[i] ? calloc((size_t)slot_bytes(eval, slot), 1)
-                                        : tensor_data(inputs[slot->index]);
+        eval->slots[i] = eval->owned[i] ? calloc((size_t)slot_bytes(eval, slot), 1) : tensor_data(inputs[slot->index]);
     }
     return ST_OK;
 }
@@ -185,8 +172,7 @@ static Status run_steps(Eval *eval) {
     return ST_OK;
 }
 
-Status plan_eval(const Plan *plan, sn_tensor *const *inputs, const int64_t *symbols,
-                 sn_tensor **outs) {
+Status plan_eval(const Plan *plan, sn_tensor *const *inputs, const int64_t *symbols, sn_tensor **outs) {
     Eval eval = {.plan = plan, .symbols = symbols};
     TRY(make_slots(&eval, inputs));
     const Status status = run_steps(&eval);

@@ -1,5 +1,5 @@
-/* plan_eval.h: a plan computed slowly in double: loop nests by ref_double, matrix products and native ops by plain loops
- * of their own. What lowering makes of an op, without any executor. */
+/* plan_eval.h: a plan computed slowly in double: loop nests by ref_double, matrix products and native ops by plain
+ * loops of their own. What lowering makes of an op, without any executor. */
 #ifndef SINTER_TESTS_REF_PLAN_EVAL_H
 #define SINTER_TESTS_REF_PLAN_EVAL_H
 #include "ir/plan.h"
@@ -16,10 +16,9 @@ void wide_set(const WideTensor *t, const int64_t *index, double value);
 int64_t wide_numel(const WideTensor *t);
 void wide_index(const WideTensor *t, int64_t number, int64_t *index); /* row-major */
 
-/* Plain numbers only (a graph of fixed sizes); symbols: the values of the free ones, or NULL. outs: fresh tensors of the
- * innermost scope, row-major. Raises ST_UNSUPPORTED for a native op that has no reference here. */
-Status plan_eval(const Plan *plan, sn_tensor *const *inputs, const int64_t *symbols,
-                 sn_tensor **outs);
+/* Plain numbers only (a graph of fixed sizes); symbols: the values of the free ones, or NULL. outs: fresh tensors of
+ * the innermost scope, row-major. Raises ST_UNSUPPORTED for a native op that has no reference here. */
+Status plan_eval(const Plan *plan, sn_tensor *const *inputs, const int64_t *symbols, sn_tensor **outs);
 
 /* The reference of a native op: operands by parameter (data NULL: absent or no tensor). */
 Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out);

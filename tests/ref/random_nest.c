@@ -99,9 +99,7 @@ static int new_buffer(Maker *m, DType dtype, BufRole role, int64_t low, int64_t 
     return buf;
 }
 
-static DType some_dtype(Maker *m) {
-    return chance(m, 45) ? DT_f32 : (DType)(1 + below(m, DT_COUNT - 1));
-}
+static DType some_dtype(Maker *m) { return chance(m, 45) ? DT_f32 : (DType)(1 + below(m, DT_COUNT - 1)); }
 
 static void push(Maker *m, int inst) {
     if (m->n_pool < MAX_POOL)
@@ -152,8 +150,8 @@ static void add_leaf(Maker *m) {
     else if (kind < 7)
         add_gather(m);
     else if (kind < 8)
-        push(m, loop_const(m->b, type, floats[below(m, COUNT_OF(floats))],
-                           type == S_b ? below(m, 2) : below(m, 20) - 5));
+        push(m,
+             loop_const(m->b, type, floats[below(m, COUNT_OF(floats))], type == S_b ? below(m, 2) : below(m, 20) - 5));
     else if (kind < 9) {
         const Layout l = some_layout(m, n_dims(m), false);
         push(m, loop_index(m->b, &l.at));
@@ -174,8 +172,7 @@ static int some_value(Maker *m, SType type) {
 
 static void add_prim(Maker *m) {
     const Prim prim = (Prim)below(m, PRIM_COUNT);
-    const SType type =
-        chance(m, 45) && prim_has_type(prim, S_f32) ? S_f32 : (SType)below(m, S_COUNT);
+    const SType type = chance(m, 45) && prim_has_type(prim, S_f32) ? S_f32 : (SType)below(m, S_COUNT);
     if (!prim_has_type(prim, type)) return;
     const int arity = prim_arity(prim);
     const int x = some_value(m, prim == PRIM_select ? S_b : type);
@@ -185,10 +182,8 @@ static void add_prim(Maker *m) {
 
 static void add_reduction(Maker *m) {
     const SType type = chance(m, 60) ? S_f32 : (SType)below(m, S_COUNT);
-    static const RedKind kinds[] = {RED_sum, RED_sum, RED_dot,    RED_prod,
-                                    RED_max, RED_min, RED_argmax, RED_argmin};
-    const RedKind kind =
-        type == S_b ? (chance(m, 50) ? RED_any : RED_all) : kinds[below(m, COUNT_OF(kinds))];
+    static const RedKind kinds[] = {RED_sum, RED_sum, RED_dot, RED_prod, RED_max, RED_min, RED_argmax, RED_argmin};
+    const RedKind kind = type == S_b ? (chance(m, 50) ? RED_any : RED_all) : kinds[below(m, COUNT_OF(kinds))];
     const int x = some_value(m, type), y = kind == RED_dot ? some_value(m, type) : -1;
     push(m, loop_reduce(m->b, kind, x, y));
 }
@@ -199,8 +194,7 @@ static void add_store(Maker *m, bool over_outer) {
     const int value = m->pool[m->n_pool - 1 - below(m, (int)min_i64(m->n_pool, 3))];
     if (!over_outer && m->inplace >= 0) {
         const DType there = m->bufs[m->inplace].dtype;
-        loop_store(m->b, m->inplace, there, &m->inplace_at,
-                   loop_cast(m->b, dtype_compute(there), value), false);
+        loop_store(m->b, m->inplace, there, &m->inplace_at, loop_cast(m->b, dtype_compute(there), value), false);
         m->inplace = -1;
         return;
     }
@@ -244,9 +238,8 @@ RandomNest *random_nest(Arena *arena, uint64_t seed) {
     if (!out || !nest) return NULL;
     Maker m = {.arena = arena, .state = seed * 1000003, .out = out};
     out->seed = seed;
-    out->kernel = (Kernel){.name = arena_printf(arena, "random_%llu", (unsigned long long)seed),
-                           .nests = nest,
-                           .n_nests = 1};
+    out->kernel =
+        (Kernel){.name = arena_printf(arena, "random_%llu", (unsigned long long)seed), .nests = nest, .n_nests = 1};
     out->kernel.param_is_float = ARENA_ARRAY(arena, bool, RANDOM_MAX_PARAMS);
     choose_shape(&m);
     m.b = loop_new(arena, m.n_outer, m.n_inner, m.n_s, m.given);
@@ -263,9 +256,7 @@ RandomNest *random_nest(Arena *arena, uint64_t seed) {
 
 static void fill_ints(Maker *m, DType dtype, char *at, int64_t bound) {
     const int64_t small = below(m, 13) - 4, large = (int64_t)next(m);
-    const int64_t value = bound           ? (int64_t)(next(m) >> 8) % (2 * bound) - bound
-                          : chance(m, 90) ? small
-                                          : large;
+    const int64_t value = bound ? (int64_t)(next(m) >> 8) % (2 * bound) - bound : chance(m, 90) ? small : large;
     const int64_t stored = dtype == DT_bool ? value & 1 : value;
     memcpy(at, &stored, (size_t)dtype_bytes(dtype));
 }
@@ -310,15 +301,13 @@ void **random_memory(Arena *arena, const RandomNest *nest, char **blocks) {
     return memory;
 }
 
-bool random_same(const RandomNest *nest, char *const *a, char *const *b, int *buf,
-                 int64_t *element) {
+bool random_same(const RandomNest *nest, char *const *a, char *const *b, int *buf, int64_t *element) {
     for (*buf = 0; *buf < nest->kernel.n_bufs; ++*buf) {
         const DType dtype = nest->kernel.bufs[*buf].dtype;
         const int64_t bytes = dtype_bytes(dtype);
         for (*element = 0; *element < nest->elements[*buf]; ++*element) {
             const char *const x = a[*buf] + *element * bytes, *const y = b[*buf] + *element * bytes;
-            if (memcmp(x, y, (size_t)bytes) && !(is_nan_at(dtype, x) && is_nan_at(dtype, y)))
-                return false;
+            if (memcmp(x, y, (size_t)bytes) && !(is_nan_at(dtype, x) && is_nan_at(dtype, y))) return false;
         }
     }
     return true;

@@ -12,11 +12,10 @@ typedef struct RandomNest {
     Kernel kernel; /* one nest */
     uint64_t seed;
     int64_t params[RANDOM_MAX_PARAMS];
-    int64_t elements[RANDOM_MAX_BUFS],
-        origin[RANDOM_MAX_BUFS];          /* the pointer passed is at element `origin` */
-    int64_t index_bound[RANDOM_MAX_BUFS]; /* i64 buffers used as indices: values lie in [-bound,
+    int64_t elements[RANDOM_MAX_BUFS], origin[RANDOM_MAX_BUFS]; /* the pointer passed is at element `origin` */
+    int64_t index_bound[RANDOM_MAX_BUFS];                       /* i64 buffers used as indices: values lie in [-bound,
                                              bound); 0: any */
-    bool may_miss;                        /* some index may lie outside */
+    bool may_miss;                                              /* some index may lie outside */
 } RandomNest;
 
 /* NULL when memory is out. */
@@ -26,7 +25,6 @@ RandomNest *random_nest(Arena *arena, uint64_t seed);
 void **random_memory(Arena *arena, const RandomNest *nest, char **blocks);
 /* The first element where two memories differ in a stored buffer (NaN equals NaN): false, with
  * where; else true. */
-bool random_same(const RandomNest *nest, char *const *a, char *const *b, int *buf,
-                 int64_t *element);
+bool random_same(const RandomNest *nest, char *const *a, char *const *b, int *buf, int64_t *element);
 
 #endif

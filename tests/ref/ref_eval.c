@@ -21,11 +21,9 @@ typedef struct Mode {
     void (*constant)(const Inst *inst, Value *out);
     void (*load)(DType dtype, const void *from, Value *out);
     void (*store)(DType dtype, void *to, const Value *value);
-    void (*prim)(const Inst *inst, SType type, const Value *a, const Value *b, const Value *c,
-                 Value *out);
+    void (*prim)(const Inst *inst, SType type, const Value *a, const Value *b, const Value *c, Value *out);
     void (*cast)(SType from, SType to, const Value *a, Value *out);
-    void (*reduce)(Run *run, const Inst *inst, SType type, const Value *a, const Value *b,
-                   Value *out);
+    void (*reduce)(Run *run, const Inst *inst, SType type, const Value *a, const Value *b, Value *out);
 } Mode;
 
 struct Run {
@@ -45,8 +43,7 @@ static int64_t plain(const Run *run, int64_t v) { return sym_is(v) ? run->params
 
 static int64_t place(const Run *run, const Affine *at) {
     int64_t sum = plain(run, at->offset);
-    for (int i = 0; i < run->nest->n_outer + run->nest->n_inner; i++)
-        sum += plain(run, at->coef[i]) * run->index[i];
+    for (int i = 0; i < run->nest->n_outer + run->nest->n_inner; i++) sum += plain(run, at->coef[i]) * run->index[i];
     return sum;
 }
 
@@ -84,16 +81,14 @@ static bool compute(Run *run, int number) {
         break;
     case LI_gather:
         if (!gather_offset(run, inst, &offset)) return false;
-        run->mode->load(run->bufs[inst->buf].dtype,
-                        address(run, inst, place(run, inst->at) + offset), out);
+        run->mode->load(run->bufs[inst->buf].dtype, address(run, inst, place(run, inst->at) + offset), out);
         break;
     case LI_load:
         run->mode->load(run->bufs[inst->buf].dtype, address(run, inst, place(run, inst->at)), out);
         break;
     case LI_prim:
-        run->mode->prim(inst,
-                        (SType)run->nest->insts[inst->prim == PRIM_select ? inst->b : inst->a].type,
-                        a, b, c, out);
+        run->mode->prim(inst, (SType)run->nest->insts[inst->prim == PRIM_select ? inst->b : inst->a].type, a, b, c,
+                        out);
         break;
     case LI_cast:
         run->mode->cast((SType)run->nest->insts[inst->a].type, (SType)inst->type, a, out);
@@ -110,9 +105,7 @@ static bool compute(Run *run, int number) {
 static bool compute_all(Run *run, int end, bool inside) {
     for (int i = 0; i < end; i++) {
         const Inst *const inst = &run->nest->insts[i];
-        if (run->known[i] || inst->op == LI_reduce || inst->op == LI_store ||
-            (inst->inner && !inside))
-            continue;
+        if (run->known[i] || inst->op == LI_reduce || inst->op == LI_store || (inst->inner && !inside)) continue;
         if (!compute(run, i)) return false;
         run->known[i] = !inst->inner;
     }
@@ -140,8 +133,7 @@ static bool run_reduce(Run *run, const Phase *phase) {
         const Inst *const inst = &run->nest->insts[i];
         if (inst->op != LI_reduce) continue;
         const Value *const b = inst->b >= 0 ? kept + inst->b * n : NULL;
-        run->mode->reduce(run, inst, (SType)run->nest->insts[inst->a].type, kept + inst->a * n, b,
-                          &run->value[i]);
+        run->mode->reduce(run, inst, (SType)run->nest->insts[inst->a].type, kept + inst->a * n, b, &run->value[i]);
         run->known[i] = true;
     }
     free(kept);
@@ -172,8 +164,7 @@ static bool run_phases(Run *run) {
     memset(run->known, 0, sizeof *run->known * (size_t)run->nest->n_insts);
     for (int i = 0; i < run->nest->n_phases; i++) {
         const Phase *const phase = &run->nest->phases[i];
-        if (!(phase->kind == PHASE_reduce ? run_reduce(run, phase) : run_map(run, phase)))
-            return false;
+        if (!(phase->kind == PHASE_reduce ? run_reduce(run, phase) : run_map(run, phase))) return false;
     }
     return true;
 }
@@ -187,8 +178,7 @@ static void run_nest(Run *run, const int64_t *lo, const int64_t *hi) {
         if (i >= nest->n_outer)
             *(i < nest->n_outer + nest->n_s ? &run->n_s : &run->n_l) *= run->extent[i];
         else
-            low[i] = lo ? lo[i] : 0, size[i] = lo ? hi[i] - lo[i] : run->extent[i],
-            total *= size[i];
+            low[i] = lo ? lo[i] : 0, size[i] = lo ? hi[i] - lo[i] : run->extent[i], total *= size[i];
     }
     run->value = calloc((size_t)nest->n_insts, sizeof(Value));
     run->known = calloc((size_t)nest->n_insts, sizeof(bool));
@@ -208,13 +198,11 @@ static void run_nest(Run *run, const int64_t *lo, const int64_t *hi) {
 
 static bool beats(SType type, bool largest, Value x, Value best, bool wide) {
     if (type == S_f32 || type == S_f64) {
-        const double a = type == S_f32 && !wide ? x.f : x.d,
-                     b = type == S_f32 && !wide ? best.f : best.d;
+        const double a = type == S_f32 && !wide ? x.f : x.d, b = type == S_f32 && !wide ? best.f : best.d;
         if (isnan(b)) return false;
         return isnan(a) || (largest ? a > b : a < b);
     }
-    const int64_t a = type == S_i32 && !wide ? x.i : x.l,
-                  b = type == S_i32 && !wide ? best.i : best.l;
+    const int64_t a = type == S_i32 && !wide ? x.i : x.l, b = type == S_i32 && !wide ? best.i : best.l;
     return largest ? a > b : a < b;
 }
 
@@ -240,14 +228,9 @@ static void exact_constant(const Inst *inst, Value *out) {
         out->l = inst->i;
 }
 
-static void exact_load(DType dtype, const void *from, Value *out) {
-    kernel_table()->load(dtype)(out, from, 1, 1);
-}
-static void exact_store(DType dtype, void *to, const Value *value) {
-    kernel_table()->store(dtype)(to, 1, value, 1);
-}
-static void exact_prim(const Inst *inst, SType type, const Value *a, const Value *b, const Value *c,
-                       Value *out) {
+static void exact_load(DType dtype, const void *from, Value *out) { kernel_table()->load(dtype)(out, from, 1, 1); }
+static void exact_store(DType dtype, void *to, const Value *value) { kernel_table()->store(dtype)(to, 1, value, 1); }
+static void exact_prim(const Inst *inst, SType type, const Value *a, const Value *b, const Value *c, Value *out) {
     kernel_table()->prim(inst->prim, type)(out, a, b, c, 1);
 }
 static void exact_cast(SType from, SType to, const Value *a, Value *out) {
@@ -260,10 +243,7 @@ static void exact_cast(SType from, SType to, const Value *a, Value *out) {
 static void identity(RedKind kind, SType type, Value *out) {
     const bool is_int = type == S_i32 || type == S_i64;
     *out = (Value){.l = 0};
-    double start = kind == RED_prod  ? 1
-                   : kind == RED_max ? -INFINITY
-                   : kind == RED_min ? INFINITY
-                                     : 0;
+    double start = kind == RED_prod ? 1 : kind == RED_max ? -INFINITY : kind == RED_min ? INFINITY : 0;
     if (kind == RED_all)
         out->b = 1;
     else if (type == S_f32)
@@ -303,8 +283,7 @@ static Value chunk_L(RedKind kind, SType type, const Value *a, const Value *b, i
     for (int i = 0; i < LANES_L; i++) identity(kind, type, &lane[i]);
     for (int64_t i = 0; i < n; i++) join(kind, type, &lane[i % LANES_L], &a[i], b ? &b[i] : NULL);
     for (int apart = 1; apart < LANES_L; apart *= 2)
-        for (int i = 0; i < LANES_L; i += 2 * apart)
-            join(plain_kind(kind), type, &lane[i], &lane[i + apart], NULL);
+        for (int i = 0; i < LANES_L; i += 2 * apart) join(plain_kind(kind), type, &lane[i], &lane[i + apart], NULL);
     return lane[0];
 }
 
@@ -317,21 +296,20 @@ static Value chunk_S(RedKind kind, SType type, const Value *a, const Value *b, i
 
 typedef Value ChunkFn(RedKind kind, SType type, const Value *a, const Value *b, int64_t n);
 
-static Value by_chunks(ChunkFn *chunk, int64_t size, RedKind kind, SType type, const Value *a,
-                       const Value *b, int64_t n) {
+static Value by_chunks(ChunkFn *chunk, int64_t size, RedKind kind, SType type, const Value *a, const Value *b,
+                       int64_t n) {
     if (n <= size) return chunk(kind, type, a, b, n);
     const int64_t n_chunks = (n + size - 1) / size;
     Value *const results = malloc(sizeof(Value) * (size_t)n_chunks);
     for (int64_t i = 0; i < n_chunks; i++)
-        results[i] = chunk(kind, type, a + i * size, b ? b + i * size : NULL,
-                           n - i * size < size ? n - i * size : size);
+        results[i] =
+            chunk(kind, type, a + i * size, b ? b + i * size : NULL, n - i * size < size ? n - i * size : size);
     const Value whole = by_chunks(chunk, size, plain_kind(kind), type, results, NULL, n_chunks);
     free(results);
     return whole;
 }
 
-static void exact_reduce(Run *run, const Inst *inst, SType type, const Value *a, const Value *b,
-                         Value *out) {
+static void exact_reduce(Run *run, const Inst *inst, SType type, const Value *a, const Value *b, Value *out) {
     const RedKind kind = (RedKind)inst->prim;
     const Nest *const nest = run->nest;
     if (kind == RED_argmax || kind == RED_argmin) {
@@ -344,24 +322,16 @@ static void exact_reduce(Run *run, const Inst *inst, SType type, const Value *a,
     }
     Value *const rows = malloc(sizeof(Value) * (size_t)(run->n_s + 1));
     for (int64_t s = 0; s < run->n_s; s++)
-        rows[s] = by_chunks(chunk_L, CHUNK_L, kind, type, a + s * run->n_l,
-                            b ? b + s * run->n_l : NULL, run->n_l);
-    *out = nest->n_s ? by_chunks(chunk_S, CHUNK_S, plain_kind(kind), type, rows, NULL, run->n_s)
-                     : rows[0];
+        rows[s] = by_chunks(chunk_L, CHUNK_L, kind, type, a + s * run->n_l, b ? b + s * run->n_l : NULL, run->n_l);
+    *out = nest->n_s ? by_chunks(chunk_S, CHUNK_S, plain_kind(kind), type, rows, NULL, run->n_s) : rows[0];
     free(rows);
 }
 
-static const Mode exact = {exact_constant, exact_load, exact_store,
-                           exact_prim,     exact_cast, exact_reduce};
+static const Mode exact = {exact_constant, exact_load, exact_store, exact_prim, exact_cast, exact_reduce};
 
-void ref_exact(const Nest *nest, const Buf *bufs, void *const *memory, const int64_t *params,
-               const int64_t *lo, const int64_t *hi, NestError *error) {
-    Run run = {.mode = &exact,
-               .nest = nest,
-               .bufs = bufs,
-               .memory = memory,
-               .params = params,
-               .error = error};
+void ref_exact(const Nest *nest, const Buf *bufs, void *const *memory, const int64_t *params, const int64_t *lo,
+               const int64_t *hi, NestError *error) {
+    Run run = {.mode = &exact, .nest = nest, .bufs = bufs, .memory = memory, .params = params, .error = error};
     run_nest(&run, lo, hi);
 }
 
@@ -405,9 +375,7 @@ static void double_store(DType dtype, void *to, const Value *value) {
     exact_store(dtype, to, &copy);
 }
 
-static double pick(bool first, double a, double b) {
-    return isnan(a) || isnan(b) ? NAN : first ? a : b;
-}
+static double pick(bool first, double a, double b) { return isnan(a) || isnan(b) ? NAN : first ? a : b; }
 
 static bool float_prim(int prim, double a, double b, double c, double *out) {
     switch (prim) {
@@ -500,18 +468,15 @@ static bool compare(int prim, int order, bool unordered) {
     }
 }
 
-static void double_prim(const Inst *inst, SType type, const Value *a, const Value *b,
-                        const Value *c, Value *out) {
+static void double_prim(const Inst *inst, SType type, const Value *a, const Value *b, const Value *c, Value *out) {
     if (inst->prim == PRIM_select) {
         *out = a->l ? *b : *c;
     } else if (prim_returns_bool((Prim)inst->prim)) {
         const bool floats = is_float(type);
         const int order = floats ? (a->d > b->d) - (a->d < b->d) : (a->l > b->l) - (a->l < b->l);
         out->l = compare(inst->prim, order, floats && (isnan(a->d) || isnan(b->d)));
-    } else if (!is_float(type) ||
-               !float_prim(inst->prim, a->d, b ? b->d : 0, c ? c->d : 0, &out->d)) {
-        Value x = *a, y = b ? *b : *a,
-              z = c ? *c : *a; /* ints and roundings are exact: no other reference is needed */
+    } else if (!is_float(type) || !float_prim(inst->prim, a->d, b ? b->d : 0, c ? c->d : 0, &out->d)) {
+        Value x = *a, y = b ? *b : *a, z = c ? *c : *a; /* ints and roundings are exact: no other reference is needed */
         narrow(type, &x);
         narrow(type, &y);
         narrow(type, &z);
@@ -531,8 +496,7 @@ static void double_cast(SType from, SType to, const Value *a, Value *out) {
     widen(to, out);
 }
 
-static void double_reduce(Run *run, const Inst *inst, SType type, const Value *a, const Value *b,
-                          Value *out) {
+static void double_reduce(Run *run, const Inst *inst, SType type, const Value *a, const Value *b, Value *out) {
     const RedKind kind = (RedKind)inst->prim;
     const int64_t n = run->n_s * run->n_l;
     if (kind == RED_argmax || kind == RED_argmin) {
@@ -560,16 +524,10 @@ static void double_reduce(Run *run, const Inst *inst, SType type, const Value *a
     }
 }
 
-static const Mode in_double = {double_constant, double_load, double_store,
-                               double_prim,     double_cast, double_reduce};
+static const Mode in_double = {double_constant, double_load, double_store, double_prim, double_cast, double_reduce};
 
-void ref_double(const Nest *nest, const Buf *bufs, void *const *memory, const int64_t *params,
-                const int64_t *lo, const int64_t *hi, NestError *error) {
-    Run run = {.mode = &in_double,
-               .nest = nest,
-               .bufs = bufs,
-               .memory = memory,
-               .params = params,
-               .error = error};
+void ref_double(const Nest *nest, const Buf *bufs, void *const *memory, const int64_t *params, const int64_t *lo,
+                const int64_t *hi, NestError *error) {
+    Run run = {.mode = &in_double, .nest = nest, .bufs = bufs, .memory = memory, .params = params, .error = error};
     run_nest(&run, lo, hi);
 }

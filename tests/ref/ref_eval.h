@@ -8,9 +8,9 @@
 #define SINTER_TESTS_REF_EVAL_H
 #include "ir/loop.h"
 
-void ref_exact(const Nest *nest, const Buf *bufs, void *const *memory, const int64_t *params,
-               const int64_t *lo, const int64_t *hi, NestError *error);
-void ref_double(const Nest *nest, const Buf *bufs, void *const *memory, const int64_t *params,
-                const int64_t *lo, const int64_t *hi, NestError *error);
+void ref_exact(const Nest *nest, const Buf *bufs, void *const *memory, const int64_t *params, const int64_t *lo,
+               const int64_t *hi, NestError *error);
+void ref_double(const Nest *nest, const Buf *bufs, void *const *memory, const int64_t *params, const int64_t *lo,
+                const int64_t *hi, NestError *error);
 
 #endif

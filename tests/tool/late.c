@@ -1,15 +1,15 @@
-/* late.c LIBRARY: a program that does not link the library but opens it when it already runs, as plugins and bindings of
- * other languages do; what it compiles is generated code, on a thread of its own too, which outlives a dlclose. */
+/* late.c LIBRARY: a program that does not link the library but opens it when it already runs, as plugins and bindings
+ * of other languages do; what it compiles is generated code, on a thread of its own too, which outlives a dlclose. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sinter/sinter.h>
 #include <stdio.h>
 
-#define FUNCTIONS(X)                                                                               \
-    X(sn_graph_parse)                                                                              \
-    X(sn_graph_compile)                                                                            \
-    X(sn_graph_free)                                                                               \
-    X(sn_from_data)                                                                                \
+#define FUNCTIONS(X)                                                                                                   \
+    X(sn_graph_parse)                                                                                                  \
+    X(sn_graph_compile)                                                                                                \
+    X(sn_graph_free)                                                                                                   \
+    X(sn_from_data)                                                                                                    \
     X(sn_call1) X(sn_function_stats) X(sn_function_free) X(sn_explain) X(sn_error_take)
 #define X(name) static __typeof__(name) *call_##name;
 FUNCTIONS(X)
@@ -50,14 +50,13 @@ static void *on_a_thread(void *wrong) {
 int main(int n_args, char **args) {
     library = n_args > 1 ? dlopen(args[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) return say(n_args > 1 ? dlerror() : "late LIBRARY");
-#define X(name)                                                                                    \
+#define X(name)                                                                                                        \
     if (!(call_##name = (__typeof__(call_##name))dlsym(library, #name))) return say(#name);
     FUNCTIONS(X)
 #undef X
     int wrong = compiles();
     if (wrong) return wrong;
     pthread_t thread;
-    if (pthread_create(&thread, NULL, on_a_thread, &wrong) || pthread_join(thread, NULL))
-        return say("no thread");
+    if (pthread_create(&thread, NULL, on_a_thread, &wrong) || pthread_join(thread, NULL)) return say("no thread");
     return wrong;
 }

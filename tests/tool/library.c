@@ -1,5 +1,5 @@
-/* library.c: a user's library, for `sinter run library.so:swiglu` and `sinter opt --library`: it sees the public headers
- * and takes the functions of the program that opens it. */
+/* library.c: a user's library, for `sinter run library.so:swiglu` and `sinter opt --library`: it sees the public
+ * headers and takes the functions of the program that opens it. */
 #include <sinter/sinter.h>
 
 __attribute__((visibility("default"))) sn_status swiglu(sn_frame *f);
@@ -17,11 +17,9 @@ sn_status swiglu(sn_frame *f) {
 }
 
 static sn_status same_layout(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
-static sn_status triple(sn_frame *f) {
-    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(3)));
-}
+static sn_status triple(sn_frame *f) { return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(3))); }
 
 __attribute__((constructor)) static void register_ops(void) {
-    sn_op_register(SN_OP_DESC(.schema = "my::triple(Tensor x) -> Tensor", .flags = SN_OP_PURE,
-                              .meta = same_layout, .cpu = triple));
+    sn_op_register(SN_OP_DESC(.schema = "my::triple(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = same_layout,
+                              .cpu = triple));
 }

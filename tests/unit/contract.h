@@ -65,8 +65,7 @@ static inline bool same_bits(sn_tensor *a, sn_tensor *b) {
     if (as.n && memcmp(as.data, bs.data, (size_t)as.n * sizeof *as.data)) return false;
     const int64_t width = item_bytes(dtype), n = sn_numel(a);
     char *const x = malloc((size_t)(n * width + 1)), *const y = malloc((size_t)(n * width + 1));
-    bool same =
-        sn_read(a, x, (size_t)(n * width)) == SN_OK && sn_read(b, y, (size_t)(n * width)) == SN_OK;
+    bool same = sn_read(a, x, (size_t)(n * width)) == SN_OK && sn_read(b, y, (size_t)(n * width)) == SN_OK;
     for (int64_t i = 0; i < n && same; i++)
         same = !memcmp(x + i * width, y + i * width, (size_t)width) ||
                (is_nan_at(dtype, x + i * width) && is_nan_at(dtype, y + i * width));
@@ -98,8 +97,7 @@ typedef struct Twin {
     sn_function *fast, *eager;
 } Twin;
 
-static inline Twin twin_new(sn_body body, void *fast, void *eager,
-                            const sn_compile_options *options) {
+static inline Twin twin_new(sn_body body, void *fast, void *eager, const sn_compile_options *options) {
     return (Twin){sn_compile(body, fast, options),
                   sn_compile(body, eager, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER))};
 }
@@ -123,10 +121,9 @@ static inline sn_tensor *twin_call(Twin twin, sn_tensors fast, sn_tensors eager)
 /* Takes the pending error and asserts its status and that its message or op has the text. */
 static inline void expect_error(sn_status status, const char *text) {
     const sn_error *const error = sn_error_take();
-    ck_assert_msg(error->status == status, "status %d, not %d: %s", error->status, status,
+    ck_assert_msg(error->status == status, "status %d, not %d: %s", error->status, status, error->message);
+    ck_assert_msg(strstr(error->message, text) || strstr(error->op, text), "'%s' is not in: %s: %s", text, error->op,
                   error->message);
-    ck_assert_msg(strstr(error->message, text) || strstr(error->op, text), "'%s' is not in: %s: %s",
-                  text, error->op, error->message);
 }
 
 static inline int contract_main(const char *name, const TTest *const *tests, int n) {

@@ -1,4 +1,5 @@
-/* kernel_inputs.h: inputs of the kernel tests: a counter-based generator that every platform shares, and edge values. */
+/* kernel_inputs.h: inputs of the kernel tests: a counter-based generator that every platform shares, and edge
+ * values. */
 #ifndef SINTER_TESTS_UNIT_KERNEL_INPUTS_H
 #define SINTER_TESTS_UNIT_KERNEL_INPUTS_H
 #include "ir/loop.h"
@@ -69,10 +70,10 @@ static const double edge_doubles[] = {0.0,
                                       0x1.fffffffffffffp1023,
                                       3.14159265358979,
                                       1e22};
-static const int64_t edge_ints[] = {
-    0,     1,     -1,     2,     -2,        3,         7,         -7,        31,      32,   33,
-    63,    64,    65,     -31,   -64,       127,       128,       255,       256,     -128, -129,
-    32767, 32768, -32768, 65535, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 1000003, -99};
+static const int64_t edge_ints[] = {0,      1,     -1,        2,         -2,        3,         7,       -7,
+                                    31,     32,    33,        63,        64,        65,        -31,     -64,
+                                    127,    128,   255,       256,       -128,      -129,      32767,   32768,
+                                    -32768, 65535, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 1000003, -99};
 
 /* Fills n elements: edges first, then bit patterns of every exponent and moderate values in turn. */
 static inline void fill_input(SType type, uint64_t seed, void *out, int n) {
@@ -85,21 +86,15 @@ static inline void fill_input(SType type, uint64_t seed, void *out, int n) {
         if (type == S_f32) {
             float value;
             memcpy(&value, &bits, 4);
-            ((float *)out)[i] = use_edge ? (float)edge_doubles[edge]
-                                : i & 1  ? (float)moderate
-                                         : value;
+            ((float *)out)[i] = use_edge ? (float)edge_doubles[edge] : i & 1 ? (float)moderate : value;
         } else if (type == S_f64) {
             double value;
             memcpy(&value, &bits, 8);
             ((double *)out)[i] = use_edge ? edge_doubles[edge] : i & 1 ? moderate : value;
         } else if (type == S_i32) {
-            ((int32_t *)out)[i] = (int32_t)(use_edge ? (uint64_t)edge_ints[edge]
-                                            : i & 1  ? bits % 41 - 20
-                                                     : bits);
+            ((int32_t *)out)[i] = (int32_t)(use_edge ? (uint64_t)edge_ints[edge] : i & 1 ? bits % 41 - 20 : bits);
         } else if (type == S_i64) {
-            ((int64_t *)out)[i] = (int64_t)(use_edge ? (uint64_t)edge_ints[edge]
-                                            : i & 1  ? bits % 41 - 20
-                                                     : bits);
+            ((int64_t *)out)[i] = (int64_t)(use_edge ? (uint64_t)edge_ints[edge] : i & 1 ? bits % 41 - 20 : bits);
         } else {
             ((uint8_t *)out)[i] = bits & 1;
         }

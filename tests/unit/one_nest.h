@@ -10,12 +10,8 @@ typedef struct OneNest {
 } OneNest;
 
 static inline CodegenRequest one_nest_request(const OneNest *one, int isa) {
-    return (CodegenRequest){.n_nests = 1,
-                            .nests = &one->nest,
-                            .bufs = &one->bufs,
-                            .names = &one->name,
-                            .isa = isa,
-                            .stack_bytes = 65536};
+    return (CodegenRequest){
+        .n_nests = 1, .nests = &one->nest, .bufs = &one->bufs, .names = &one->name, .isa = isa, .stack_bytes = 65536};
 }
 
 #endif

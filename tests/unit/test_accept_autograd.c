@@ -1,5 +1,5 @@
-/* test_accept_autograd.c: rows of the acceptance list about autograd whose tests need compiled functions or threads, named by
- * their number; the others are in test_autograd.c, 3.01 in test_optim.c, 3.05 in test_gradients.c. */
+/* test_accept_autograd.c: rows of the acceptance list about autograd whose tests need compiled functions or threads,
+ * named by their number; the others are in test_autograd.c, 3.01 in test_optim.c, 3.05 in test_gradients.c. */
 #include "runtime/autograd/tape.h"
 #include "tests/unit/contract.h"
 
@@ -28,16 +28,14 @@ static sn_status block_body(sn_frame *f) {
 
 START_TEST(a3_02_saved_memory_is_reported_per_op) {
     const Block b = block_new();
-    sn_function *const fn =
-        sn_compile(block_body, (void *)&b, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_function *const fn = sn_compile(block_body, (void *)&b, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
     sn_tensor *const y = SN_CALL(fn, F32(6, ROWS, WIDTH));
     Text text = {0};
     tape_print(&text, y);
     static const char *const ops[] = {"SoftmaxBackward", "NativeLayerNormBackward", "GeluBackward"};
     for (int i = 0; i < (int)(sizeof ops / sizeof *ops); i++) {
         const char *const line = strstr(text_str(&text), ops[i]);
-        ck_assert_msg(line && strcspn(line, "\n") > strcspn(line, ";"), "%s in: %s", ops[i],
-                      text_str(&text));
+        ck_assert_msg(line && strcspn(line, "\n") > strcspn(line, ";"), "%s in: %s", ops[i], text_str(&text));
         const char *const bytes = strstr(line, " bytes)");
         ck_assert_msg(bytes && bytes < line + strcspn(line, "\n"), "%s", line);
     }
@@ -66,8 +64,8 @@ START_TEST(a3_09_saving_and_recomputing_give_equal_gradients) {
     }
     ck_assert(same_bits(sn_grad(blocks[0].up), sn_grad(blocks[1].up)));
     ck_assert(same_bits(sn_grad(blocks[0].gain), sn_grad(blocks[1].gain)));
-    ck_assert_msg(saved[0] > 0 && saved[0] < saved[1], "compiled saves %lld bytes, eager %lld",
-                  (long long)saved[0], (long long)saved[1]);
+    ck_assert_msg(saved[0] > 0 && saved[0] < saved[1], "compiled saves %lld bytes, eager %lld", (long long)saved[0],
+                  (long long)saved[1]);
     twin_free(twin);
 }
 END_TEST

@@ -44,8 +44,7 @@ static sn_status counts_then_on(sn_frame *f) {
 }
 
 START_TEST(a2_04_a_wrapper_runs_once_then_the_next_key) {
-    sn_override *const o =
-        sn_op_override(sn_op_find("aten::add.Tensor"), SN_KEY_AUTOGRAD, counts_then_on, NULL);
+    sn_override *const o = sn_op_override(sn_op_find("aten::add.Tensor"), SN_KEY_AUTOGRAD, counts_then_on, NULL);
     sn_tensor *const x = F32(1, 4);
     trace[0] = '\0';
     sn_tensor *const y = sn_add(x, x);
@@ -55,14 +54,11 @@ START_TEST(a2_04_a_wrapper_runs_once_then_the_next_key) {
 }
 END_TEST
 
-static sn_status constant_seven(sn_frame *f) {
-    return sn_out(f, 0, sn_full_like(sn_in(f, 0), sn_int(7)));
-}
+static sn_status constant_seven(sn_frame *f) { return sn_out(f, 0, sn_full_like(sn_in(f, 0), sn_int(7))); }
 
 START_TEST(a2_06_a_built_in_op_is_replaced_and_restored) {
     sn_tensor *const x = F32(1, 4), *const want = sn_add(x, x);
-    sn_override *const o =
-        sn_op_override(sn_op_find("aten::add.Tensor"), SN_KEY_CPU, constant_seven, NULL);
+    sn_override *const o = sn_op_override(sn_op_find("aten::add.Tensor"), SN_KEY_CPU, constant_seven, NULL);
     ck_assert(sn_item(sn_amax(sn_add(x, x))) == 7);
     sn_override_free(o);
     ck_assert(same_bits(sn_add(x, x), want));
@@ -71,10 +67,8 @@ END_TEST
 
 static sn_tensor *factory(const char *name, sn_device device) {
     const int64_t sizes[] = {2, 3};
-    const sn_value in[] = {{.kind = SN_KIND_INTS, .n = 2, .ints = sizes},
-                           sn_int(SN_F32),
-                           {.kind = SN_KIND_NONE},
-                           sn_int(device)};
+    const sn_value in[] = {
+        {.kind = SN_KIND_INTS, .n = 2, .ints = sizes}, sn_int(SN_F32), {.kind = SN_KIND_NONE}, sn_int(device)};
     return sn_op_call1(sn_op_find(name), in, 4);
 }
 
@@ -138,9 +132,8 @@ START_TEST(a2_09_one_boxed_fallback_serves_every_schema) {
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
         ck_assert_msg(results[i] != NULL, "%zu: %s", i, sn_error_take()->message);
     ck_assert_int_ge(logged, 10);
-    static const char *const seen[] = {
-        "aten::add.Tensor(", "aten::mm(",          "aten::cat(",  "aten::where.self(",
-        "aten::ones(",       "aten::add_.Tensor(", "aten::split", "aten::layer_norm("};
+    static const char *const seen[] = {"aten::add.Tensor(", "aten::mm(",          "aten::cat(",  "aten::where.self(",
+                                       "aten::ones(",       "aten::add_.Tensor(", "aten::split", "aten::layer_norm("};
     for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
         ck_assert_msg(strstr(trace, seen[i]) != NULL, "%s is not in:\n%s", seen[i], trace);
 }
@@ -250,8 +243,8 @@ START_TEST(a2_10_every_schema_parses_and_marks_what_it_writes) {
             ck_assert_int_eq(schema.n_params, n_params + (form == FORM_out ? row->n_out : 0));
             for (int i = 0; i < n_params; i++) {
                 const Param *const of = &row->params[op_form_param(row, (OpForm)form, i)];
-                ck_assert_msg(params[i].type == of->type && !strcmp(params[i].name, of->name),
-                              "%s: parameter %d", text, i);
+                ck_assert_msg(params[i].type == of->type && !strcmp(params[i].name, of->name), "%s: parameter %d", text,
+                              i);
             }
             ck_assert_msg((form != FORM_functional) == (strstr(text, "!)") != NULL), "%s", text);
             free(room);
@@ -265,8 +258,7 @@ static bool is_tensor(ParamType type) { return type == PT_tensor || type == PT_t
 
 static bool takes_tensors_only(const OpRow *row) {
     for (int i = 0; i < row->n_params; i++)
-        if (row->params[i].type != PT_tensor && row->params[i].fallback.kind == ARG_default)
-            return false;
+        if (row->params[i].type != PT_tensor && row->params[i].fallback.kind == ARG_default) return false;
     return row->n_params <= MAX_ARGS;
 }
 
@@ -383,8 +375,7 @@ static sn_status in_bf16(sn_frame *f) {
     sn_state *const state = state_get();
     const uint64_t include = state->include;
     state->include &= ~KEY_BIT(autocast);
-    const sn_value in[] = {sn_val(sn_to(sn_in(f, 0), SN_BF16)),
-                           sn_val(sn_to(sn_in(f, 1), SN_BF16))};
+    const sn_value in[] = {sn_val(sn_to(sn_in(f, 0), SN_BF16)), sn_val(sn_to(sn_in(f, 1), SN_BF16))};
     sn_tensor *const y = sn_op_call1(sn_frame_op(f), in, 2);
     state->include = include;
     return sn_out(f, 0, y);

@@ -56,9 +56,8 @@ START_TEST(a1_03_only_own_storage_grows) {
     expect_layout(small, SN_INTS(2, 3), SN_INTS(3, 1), 0);
     ck_assert_uint_ge(small->storage->bytes, 6 * sizeof(float));
     static float memory[2] = {5, 6};
-    sn_tensor *const theirs =
-        sn_wrap(SN_BLOB(.data = memory, .bytes = sizeof memory, .dtype = SN_F32,
-                        .sizes = SN_INTS(2), .free = give_back));
+    sn_tensor *const theirs = sn_wrap(
+        SN_BLOB(.data = memory, .bytes = sizeof memory, .dtype = SN_F32, .sizes = SN_INTS(2), .free = give_back));
     ck_assert(theirs->storage->user_owned);
     ck_assert_ptr_null(sn_add_out(theirs, x, x));
     ck_assert_int_ne(sn_error_take()->status, SN_OK);
@@ -70,8 +69,7 @@ END_TEST
 START_TEST(a1_06_views_have_the_listed_layouts) {
     sn_tensor *const x = F32(1, 2, 3, 4);
     expect_layout(x, SN_INTS(2, 3, 4), SN_INTS(12, 4, 1), 0);
-    sn_tensor *const views[] = {sn_transpose(x, 0, 2), sn_narrow(x, 1, 1, 2), sn_unsqueeze(x, 0),
-                                sn_unsqueeze(x, 3)};
+    sn_tensor *const views[] = {sn_transpose(x, 0, 2), sn_narrow(x, 1, 1, 2), sn_unsqueeze(x, 0), sn_unsqueeze(x, 3)};
     expect_layout(views[0], SN_INTS(4, 3, 2), SN_INTS(1, 4, 12), 0);
     expect_layout(views[1], SN_INTS(2, 2, 4), SN_INTS(12, 4, 1), 4);
     expect_layout(views[2], SN_INTS(1, 2, 3, 4), SN_INTS(24, 12, 4, 1), 0);
@@ -164,8 +162,7 @@ START_TEST(a1_17_access_patterns_agree) {
     const float *const at = (const float *)sn_data_raw(v), *const flat = sn_data(copy, SN_F32);
     for (int64_t i = 0; i < sn_size(v, 0); i++)
         for (int64_t k = 0; k < sn_size(v, 1); k++)
-            ck_assert(at[i * sn_strides(v).data[0] + k * sn_strides(v).data[1]] ==
-                      flat[i * sn_size(v, 1) + k]);
+            ck_assert(at[i * sn_strides(v).data[0] + k * sn_strides(v).data[1]] == flat[i * sn_size(v, 1) + k]);
 }
 END_TEST
 

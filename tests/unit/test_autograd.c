@@ -29,11 +29,9 @@ static sn_tensor *op(OpId id, OpForm form, const Arg *args, int n) {
     if (op_args_normalize(op_row(id), args, n, full) != ST_OK) return NULL;
     return dispatch(op_row(id), form, full, NULL, outs) == ST_OK ? outs[0] : NULL;
 }
-#define OP(id, ...)                                                                                \
-    op(OP_##id, FORM_functional, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
-#define OP_(id, ...)                                                                               \
-    op(OP_##id, FORM_inplace, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
-#define T(t) A_VAL(&(t)->base)
+#define OP(id, ...)  op(OP_##id, FORM_functional, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+#define OP_(id, ...) op(OP_##id, FORM_inplace, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+#define T(t)         A_VAL(&(t)->base)
 
 static sn_tensor *floats(int64_t n, const float *values) {
     sn_tensor *const t = sn_from_data(values, (sn_ints){&n, 1}, SN_F32);
@@ -144,8 +142,7 @@ START_TEST(roots_are_checked) {
     fails(sn_backward(x), SN_ERR_ARGUMENT, "one element");
     fails(sn_backward(total(FLOATS(1, 2))), SN_ERR_STATE, "requires no gradients");
     sn_tensor *const y = OP(mul_Tensor, T(x), T(x));
-    fails(sn_backward_ex(SN_TENSORS(y), SN_TENSORS(FLOATS(1, 2, 3)), 0), SN_ERR_SHAPE,
-          "f32[3] for f32[2]");
+    fails(sn_backward_ex(SN_TENSORS(y), SN_TENSORS(FLOATS(1, 2, 3)), 0), SN_ERR_SHAPE, "f32[3] for f32[2]");
 }
 END_TEST
 
@@ -167,8 +164,7 @@ START_TEST(a3_07_double_backward) { /* d2/dx2 of x^3 is 6x */
     sn_tensor *first, *second, *third;
     OK(sn_gradients(SN_TENSORS(cube), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first));
     ck_assert_float_eq(at(first, 1), 75);
-    OK(sn_gradients(SN_TENSORS(total(first)), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH,
-                    &second));
+    OK(sn_gradients(SN_TENSORS(total(first)), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &second));
     ck_assert_float_eq(at(second, 0), 12);
     ck_assert_float_eq(at(second, 1), 30);
     OK(sn_gradients(SN_TENSORS(total(second)), SN_TENSORS(x), (sn_tensors){0}, 0, &third));
@@ -180,8 +176,7 @@ END_TEST
 START_TEST(double_backward_through_a_saved_result) { /* exp saves its result */
     sn_tensor *const x = leaf(scalar(0.5f));
     sn_tensor *first, *second;
-    OK(sn_gradients(SN_TENSORS(OP(exp, T(x))), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH,
-                    &first));
+    OK(sn_gradients(SN_TENSORS(OP(exp, T(x))), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first));
     OK(sn_gradients(SN_TENSORS(first), SN_TENSORS(x), (sn_tensors){0}, 0, &second));
     ck_assert_float_eq(at(first, 0), at(second, 0));
     ck_assert_float_eq_tol(at(second, 0), expf(0.5f), 1e-6);
@@ -189,8 +184,7 @@ START_TEST(double_backward_through_a_saved_result) { /* exp saves its result */
 END_TEST
 
 START_TEST(gradients_touch_only_what_was_asked) {
-    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = leaf(FLOATS(3, 4)),
-                     *const other = leaf(FLOATS(1, 1));
+    sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = leaf(FLOATS(3, 4)), *const other = leaf(FLOATS(1, 1));
     sn_tensor *const h = OP(mul_Tensor, T(x), T(w)), *const y = total(OP(mul_Tensor, T(h), T(h)));
     sn_tensor *out[2];
     OK(sn_gradients(SN_TENSORS(y), SN_TENSORS(h, x), (sn_tensors){0}, SN_RETAIN_GRAPH, out));
@@ -198,8 +192,8 @@ START_TEST(gradients_touch_only_what_was_asked) {
     ck_assert_float_eq(at(out[1], 1), 64);
     ck_assert_ptr_null(sn_grad(x));
     ck_assert_ptr_null(sn_grad(w));
-    fails(sn_gradients(SN_TENSORS(y), SN_TENSORS(x, other), (sn_tensors){0}, SN_RETAIN_GRAPH, out),
-          SN_ERR_ARGUMENT, "nothing leads from the roots to tensor 1");
+    fails(sn_gradients(SN_TENSORS(y), SN_TENSORS(x, other), (sn_tensors){0}, SN_RETAIN_GRAPH, out), SN_ERR_ARGUMENT,
+          "nothing leads from the roots to tensor 1");
     ck_assert_ptr_null(out[0]);
     OK(sn_gradients(SN_TENSORS(y), SN_TENSORS(x, other), (sn_tensors){0}, SN_ALLOW_UNUSED, out));
     ck_assert_ptr_nonnull(out[0]);
@@ -209,8 +203,7 @@ END_TEST
 
 START_TEST(gradients_of_the_same_tensor_twice) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *out[2];
-    OK(sn_gradients(SN_TENSORS(total(OP(mul_Tensor, T(x), T(x)))), SN_TENSORS(x, x),
-                    (sn_tensors){0}, 0, out));
+    OK(sn_gradients(SN_TENSORS(total(OP(mul_Tensor, T(x), T(x)))), SN_TENSORS(x, x), (sn_tensors){0}, 0, out));
     ck_assert_float_eq(at(out[0], 1), 4);
     ck_assert_float_eq(at(out[1], 1), 4);
 }
@@ -230,8 +223,7 @@ START_TEST(a3_13_requires_grad_propagates) {
     sn_grad_mode_set(SN_GRAD_ON);
     const int64_t n = 1, whole = 3;
     ck_assert_ptr_null(sn_requires_grad_(sn_from_data(&whole, (sn_ints){&n, 1}, SN_I64), true));
-    fails(sn_check(), SN_ERR_DTYPE,
-          "sn_requires_grad_: gradients need a float dtype, the tensor is i64");
+    fails(sn_check(), SN_ERR_DTYPE, "sn_requires_grad_: gradients need a float dtype, the tensor is i64");
 }
 END_TEST
 
@@ -261,8 +253,7 @@ START_TEST(a3_10_a_saved_tensor_may_not_change) {
     sn_tensor *const y = total(OP(mul_Tensor, T(x), T(w)));
     OP_(add_Tensor, T(w), A_FLOAT(1));
     OP_(add_Tensor, T(w), A_FLOAT(1));
-    fails(sn_backward(y), SN_ERR_STATE,
-          "saved at version 0, but writes in place took it to version 2");
+    fails(sn_backward(y), SN_ERR_STATE, "saved at version 0, but writes in place took it to version 2");
 }
 END_TEST
 
@@ -335,8 +326,7 @@ START_TEST(a3_15_hooks_see_and_replace_gradients) {
     float two = 2, five = 5;
     hook_calls = 0;
     ck_assert_int_gt(sn_hook_add(h, double_it, &two), 0);
-    const int64_t on_leaf = sn_hook_add(x, double_it, &five),
-                  looking = sn_hook_add(x, look_at_it, NULL);
+    const int64_t on_leaf = sn_hook_add(x, double_it, &five), looking = sn_hook_add(x, look_at_it, NULL);
     OK(sn_backward_ex(SN_TENSORS(total(h)), (sn_tensors){0}, SN_RETAIN_GRAPH));
     ck_assert_int_eq(hook_calls, 3);
     ck_assert_float_eq(at(sn_grad(x), 0), 30);
@@ -400,13 +390,10 @@ START_TEST(a_hook_may_remove_and_add_hooks) {
     Removal r[2];
     for (int k = 0; k < 2; k++) {
         int early = 0, late = 0;
-        const int64_t first = sn_hook_add(of[k], count_it, &early),
-                      self = sn_hook_add(of[k], remove_them, &r[k]),
-                      next = sn_hook_add(of[k], count_it, &late),
-                      last = sn_hook_add(of[k], count_it, &late);
+        const int64_t first = sn_hook_add(of[k], count_it, &early), self = sn_hook_add(of[k], remove_them, &r[k]),
+                      next = sn_hook_add(of[k], count_it, &late), last = sn_hook_add(of[k], count_it, &late);
         r[k] = (Removal){.of = of[k], .ids = {self, next, last, first}, .n = 4};
-        for (int i = 0; i < 2; i++)
-            OK(sn_backward_ex(SN_TENSORS(total(h)), (sn_tensors){0}, SN_RETAIN_GRAPH));
+        for (int i = 0; i < 2; i++) OK(sn_backward_ex(SN_TENSORS(total(h)), (sn_tensors){0}, SN_RETAIN_GRAPH));
         ck_assert_int_eq(early, 1);
         ck_assert_int_eq(late, 0);
         ck_assert_int_eq(r[k].added, 1);
@@ -440,8 +427,7 @@ static void count_free(void *closure, void *context) {
     (void)context;
     ((Clamp *)closure)->freed++;
 }
-static const sn_custom clamp = {sizeof clamp, "fused_scale_clamp", clamp_forward, clamp_backward,
-                                count_free};
+static const sn_custom clamp = {sizeof clamp, "fused_scale_clamp", clamp_forward, clamp_backward, count_free};
 
 START_TEST(a3_08_custom_function) {
     Clamp c = {-1, 1, 0.5, 0};
@@ -535,10 +521,9 @@ static sn_status cube_derivative(sn_frame *f) { /* 3 y / x */
 }
 
 START_TEST(custom_ops_have_derivatives) {
-    const sn_op *const cube =
-        sn_op_register(SN_OP_DESC(.schema = "my::cube(Tensor x, float k=3.0) -> Tensor",
-                                  .flags = SN_OP_PURE, .meta = cube_meta, .cpu = cube_cpu,
-                                  .derivative = cube_derivative, .saves = "x, result"));
+    const sn_op *const cube = sn_op_register(SN_OP_DESC(.schema = "my::cube(Tensor x, float k=3.0) -> Tensor",
+                                                        .flags = SN_OP_PURE, .meta = cube_meta, .cpu = cube_cpu,
+                                                        .derivative = cube_derivative, .saves = "x, result"));
     ck_assert_msg(cube != NULL, "%s", sn_error_take()->message);
     sn_tensor *const x = leaf(FLOATS(1, 2));
     sn_tensor *const y = sn_op_call1(cube, (const sn_value[]){sn_val(x)}, 1);
@@ -550,16 +535,14 @@ END_TEST
 
 /* compiled nodes ------------------------------------------------------------------------------ */
 
-static Status triple_backward(void *context,
-                              TapeBackward *call) { /* continues the partial sum [G1] */
+static Status triple_backward(void *context, TapeBackward *call) { /* continues the partial sum [G1] */
     (*(int *)context)++;
     sn_tensor *const part = OP(mul_Tensor, T(call->grad_out[0]), A_FLOAT(3));
     call->grad_in[0] = call->partial[0] ? OP(add_Tensor, T(call->partial[0]), T(part)) : part;
     return ST_OK;
 }
 static void triple_release(void *context) { *(int *)context += 100; }
-static const TapeCompiled triple = {
-    .name = "Triple", .backward = triple_backward, .release = triple_release};
+static const TapeCompiled triple = {.name = "Triple", .backward = triple_backward, .release = triple_release};
 
 START_TEST(compiled_nodes_continue_sums) {
     int calls = 0;
@@ -601,9 +584,8 @@ START_TEST(a3_06_backward_allocates_no_jacobian) {
     const int64_t n = 1024;
     sn_memory before = {.size = sizeof before}, after = before;
     float *const zeros = calloc((size_t)(n * n), sizeof *zeros);
-    sn_tensor *const x = leaf(sn_from_data(zeros, DIMS(n, n), SN_F32)), *const w = sn_from_data(
-                                                                            zeros, DIMS(n, n),
-                                                                            SN_F32);
+    sn_tensor *const x = leaf(sn_from_data(zeros, DIMS(n, n), SN_F32)), *const w =
+                                                                            sn_from_data(zeros, DIMS(n, n), SN_F32);
     free(zeros);
     sn_memory_get(SN_CPU, &before);
     OK(sn_backward(total(OP(mul_Tensor, T(x), T(w)))));
@@ -617,9 +599,7 @@ START_TEST(out_of_memory_anywhere_is_clean) {
     for (int n = 0, done = 0; !done && n < 400; n++) {
         const sn_scope scope = sn_scope_begin();
         mem_fail_after(n);
-        sn_tensor *const h = OP(mul_Tensor, T(x), T(w)), *const y =
-                                                             h ? total(OP(mul_Tensor, T(h), T(x)))
-                                                               : NULL;
+        sn_tensor *const h = OP(mul_Tensor, T(x), T(w)), *const y = h ? total(OP(mul_Tensor, T(h), T(x))) : NULL;
         done = y && sn_backward(y) == SN_OK;
         mem_fail_after(-1);
         sn_error_take();

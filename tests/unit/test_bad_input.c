@@ -18,10 +18,10 @@ typedef struct Bad {
     const char *op, *says; /* parts of the error's op, and of its message */
 } Bad;
 
-#define BAD(name, expression)                                                                      \
-    static sn_tensor *name(sn_tensor *x) {                                                         \
-        (void)x;                                                                                   \
-        return expression;                                                                         \
+#define BAD(name, expression)                                                                                          \
+    static sn_tensor *name(sn_tensor *x) {                                                                             \
+        (void)x;                                                                                                       \
+        return expression;                                                                                             \
     }
 enum { HUGE_SIZE = 1 << 30 };
 #define WIDE (INT64_C(1) << 62)
@@ -68,8 +68,7 @@ BAD(huge_zeros, sn_zeros(SN_INTS(HUGE_SIZE, HUGE_SIZE, HUGE_SIZE), SN_F32))
 BAD(huge_bytes, sn_zeros(SN_INTS(INT64_MAX / 2), SN_F32))
 BAD(huge_strides, sn_zeros(SN_INTS(0, WIDE, WIDE), SN_F32))
 BAD(huge_empty_expand, sn_expand(sn_zeros(SN_INTS(0, 1, 1), SN_F32), SN_INTS(0, WIDE, WIDE)))
-BAD(huge_empty_product,
-    sn_bmm(sn_zeros(SN_INTS(0, WIDE, 0), SN_F32), sn_zeros(SN_INTS(0, 0, WIDE), SN_F32)))
+BAD(huge_empty_product, sn_bmm(sn_zeros(SN_INTS(0, WIDE, 0), SN_F32), sn_zeros(SN_INTS(0, 0, WIDE), SN_F32)))
 BAD(huge_repeat, sn_repeat(x, SN_INTS(WIDE, WIDE)))
 BAD(long_sizes, sn_zeros((sn_ints){SN_INTS(1).data, INT64_C(1) << 33}, SN_F32))
 BAD(long_dims, sn_sum_dim(x, (sn_ints){SN_INTS(1).data, INT64_C(1) << 33}, false))
@@ -127,8 +126,7 @@ static const Bad rows[] = {
      "aten::index_add: index 9 is out of range for 4 elements of dim 0"},
     {"in place, a larger result", in_place_shape, SN_ERR_SHAPE, "add_", "4"},
     {"in place, floats to ints", in_place_dtype, SN_ERR_DTYPE, "add_", "i64"},
-    {"addcdiv of ints", addcdiv_ints, SN_ERR_DTYPE, "addcdiv",
-     "tensor1 and tensor2 are i64 and i32"},
+    {"addcdiv of ints", addcdiv_ints, SN_ERR_DTYPE, "addcdiv", "tensor1 and tensor2 are i64 and i32"},
     {"a normalized shape", norm_shape, SN_ERR_SHAPE, "layer_norm", "5"},
     {"a probability of 1.5", dropout_p, SN_ERR_VALUE, "dropout", "1.5"},
     {"an unknown approximation", gelu_mode, SN_ERR_ARGUMENT, "gelu", "sideways"},
@@ -143,10 +141,8 @@ static const Bad rows[] = {
      "[0,4611686018427387904,4611686018427387904] does not fit"},
     {"repeats that overflow", huge_repeat, SN_ERR_SHAPE, "repeat",
      "aten::repeat: repeats [4611686018427387904, 4611686018427387904] of self [4, 6]"},
-    {"a size list of 2^33", long_sizes, SN_ERR_ARGUMENT, "zeros",
-     "size is a list whose count does not fit 32 bits"},
-    {"a dim list of 2^33", long_dims, SN_ERR_ARGUMENT, "sum",
-     "dim is a list whose count does not fit 32 bits"},
+    {"a size list of 2^33", long_sizes, SN_ERR_ARGUMENT, "zeros", "size is a list whose count does not fit 32 bits"},
+    {"a dim list of 2^33", long_dims, SN_ERR_ARGUMENT, "sum", "dim is a list whose count does not fit 32 bits"},
     {"a tensor list of 2^33", long_tensors, SN_ERR_ARGUMENT, "cat",
      "tensors is a list whose count does not fit 32 bits"},
     {"a negative size", negative_size, SN_ERR_SHAPE, "zeros", "-2"},
@@ -176,12 +172,12 @@ enum { ROWS = sizeof rows / sizeof *rows };
 static void check(const Bad *row, const char *how) {
     const sn_error *const error = sn_error_take();
     ck_assert_msg(error->status != SN_OK, "%s, %s: no error", row->name, how);
-    ck_assert_msg(error->status == row->status, "%s, %s: status %d: %s: %s", row->name, how,
-                  error->status, error->op, error->message);
-    ck_assert_msg(strstr(error->op, row->op) != NULL, "%s, %s: op '%s' lacks '%s': %s", row->name,
-                  how, error->op, row->op, error->message);
-    ck_assert_msg(strstr(error->message, row->says) != NULL, "%s, %s: '%s' is not in: %s",
-                  row->name, how, row->says, error->message);
+    ck_assert_msg(error->status == row->status, "%s, %s: status %d: %s: %s", row->name, how, error->status, error->op,
+                  error->message);
+    ck_assert_msg(strstr(error->op, row->op) != NULL, "%s, %s: op '%s' lacks '%s': %s", row->name, how, error->op,
+                  row->op, error->message);
+    ck_assert_msg(strstr(error->message, row->says) != NULL, "%s, %s: '%s' is not in: %s", row->name, how, row->says,
+                  error->message);
 }
 
 START_TEST(eagerly) {
@@ -219,8 +215,7 @@ START_TEST(memory_from_outside) {
     expect_error(SN_ERR_DTYPE, "77");
     ck_assert_ptr_null(sn_from_data(data, SN_INTS(INT64_MAX, 8), SN_F32));
     expect_error(SN_ERR_SHAPE, "9223372036854775807");
-    ck_assert_ptr_null(
-        sn_wrap(SN_BLOB(.data = data, .bytes = sizeof data, .sizes = SN_INTS(5), .dtype = SN_F32)));
+    ck_assert_ptr_null(sn_wrap(SN_BLOB(.data = data, .bytes = sizeof data, .sizes = SN_INTS(5), .dtype = SN_F32)));
     expect_error(SN_ERR_ARGUMENT, "20");
     ck_assert_ptr_null(sn_wrap(NULL));
     expect_error(SN_ERR_ARGUMENT, "sn_wrap");
@@ -364,8 +359,7 @@ END_TEST
 static sn_status custom_body(sn_frame *f) { return sn_out(f, 0, F32(1, 1)); }
 
 START_TEST(a_custom_function_without_its_lists) {
-    const sn_custom fn = {
-        .size = sizeof fn, .name = "mine", .forward = custom_body, .backward = custom_body};
+    const sn_custom fn = {.size = sizeof fn, .name = "mine", .forward = custom_body, .backward = custom_body};
     sn_tensor *x = F32(1, 1), *out = x;
     ck_assert_int_eq(sn_custom_call(&fn, NULL, NULL, 1, &out, 1), SN_ERR_ARGUMENT);
     expect_error(SN_ERR_ARGUMENT, "mine: the list of 1 inputs is NULL");
@@ -381,8 +375,7 @@ START_TEST(null_strings) {
     sn_tensor *const x = F32(1, 2, 2), *const ids = sn_zeros(SN_INTS(2, 2), SN_I64);
     const sn_value null = {.kind = SN_KIND_STRING};
     const sn_value divided[] = {sn_val(x), sn_val(x), null};
-    ck_assert(
-        same_bits(sn_op_call1(sn_op_find("aten::div.Tensor_mode"), divided, 3), sn_div(x, x)));
+    ck_assert(same_bits(sn_op_call1(sn_op_find("aten::div.Tensor_mode"), divided, 3), sn_div(x, x)));
     const sn_value scattered[] = {sn_val(x), sn_int(0), sn_val(ids), sn_val(x), null};
     ck_assert_ptr_null(sn_op_call1(sn_op_find("aten::scatter.reduce"), scattered, 5));
     expect_error(SN_ERR_ARGUMENT, "aten::scatter.reduce: reduce is missing");
@@ -445,8 +438,7 @@ START_TEST(numbers_for_tensors) {
         int n_out = MAX_LIST;
         sn_op_call(sn_op_find(row->name), in, row->n_params, out, &n_out);
         const sn_error *const error = sn_error_take();
-        ck_assert_msg(error->status == SN_OK || strchr(error->message, ':'), "%s: %s", row->name,
-                      error->message);
+        ck_assert_msg(error->status == SN_OK || strchr(error->message, ':'), "%s: %s", row->name, error->message);
     }
     sn_value gather[] = {sn_int(5), sn_int(0), sn_val(sn_zeros(SN_INTS(3), SN_I64))};
     ck_assert_ptr_null(sn_op_call1(sn_op_find("aten::gather"), gather, 3));
@@ -458,9 +450,7 @@ END_TEST
 /* What a body hands to calls that are no ops: the error is at the call, in eager and compiled. */
 static sn_tensor *leaf;
 static sn_tensor *root(void) { return sn_sum(sn_exp(leaf)); }
-static sn_status backward_of(sn_tensors roots, sn_tensors grads) {
-    return sn_backward_ex(roots, grads, 0);
-}
+static sn_status backward_of(sn_tensors roots, sn_tensors grads) { return sn_backward_ex(roots, grads, 0); }
 static sn_status gradients_by(sn_tensors xs) {
     sn_tensor *out[2];
     return sn_gradients(SN_TENSORS(root()), xs, (sn_tensors){0}, 0, out);

@@ -14,9 +14,7 @@ static uint32_t bits_at(sn_tensor *t, int64_t i) {
     return bits[i];
 }
 
-static sn_tensor *from_bits(const uint32_t *bits, int64_t n) {
-    return sn_from_data(bits, SN_INTS(n), SN_F32);
-}
+static sn_tensor *from_bits(const uint32_t *bits, int64_t n) { return sn_from_data(bits, SN_INTS(n), SN_F32); }
 
 static sn_status moves(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
@@ -39,16 +37,11 @@ START_TEST(b1_moving_ops_keep_payloads_and_zero_signs) {
 }
 END_TEST
 
-static sn_status row_sums(sn_frame *f) {
-    return sn_out(f, 0, sn_sum_dim(sn_in(f, 0), SN_INTS(1), false));
-}
-static sn_status column_sums(sn_frame *f) {
-    return sn_out(f, 0, sn_sum_dim(sn_in(f, 0), SN_INTS(0), false));
-}
+static sn_status row_sums(sn_frame *f) { return sn_out(f, 0, sn_sum_dim(sn_in(f, 0), SN_INTS(1), false)); }
+static sn_status column_sums(sn_frame *f) { return sn_out(f, 0, sn_sum_dim(sn_in(f, 0), SN_INTS(0), false)); }
 
 START_TEST(b2_order_never_depends_on_strides) {
-    const Twin rows = twin_new(row_sums, NULL, NULL, NULL),
-               columns = twin_new(column_sums, NULL, NULL, NULL);
+    const Twin rows = twin_new(row_sums, NULL, NULL, NULL), columns = twin_new(column_sums, NULL, NULL, NULL);
     sn_tensor *const x = F32(1, 70, 1500);
     sn_tensor *const turned = sn_t(sn_contiguous(sn_t(x)));
     ck_assert(!sn_is_contiguous(turned));
@@ -149,9 +142,7 @@ START_TEST(b3_the_control_register_is_checked) {
 }
 END_TEST
 
-static sn_status divides(sn_frame *f) {
-    return sn_out(f, 0, sn_div_mode(sn_in(f, 0), sn_in(f, 1), "trunc"));
-}
+static sn_status divides(sn_frame *f) { return sn_out(f, 0, sn_div_mode(sn_in(f, 0), sn_in(f, 1), "trunc")); }
 
 START_TEST(b3_integer_division_by_zero_is_a_value_error) {
     sn_function *const fn = sn_compile(divides, NULL, NULL);
@@ -199,8 +190,8 @@ START_TEST(b5_half_addends_are_stored_first) {
     sn_function *const fn = sn_compile(scaled_addends, NULL, NULL);
     for (int i = 0; i < 9; i++) {
         const sn_dtype dtype = types[i % 3];
-        sn_tensor *const x = sn_to(F32((uint64_t)i, 100), dtype),
-                         *const y = sn_to(F32((uint64_t)i + 50, 100), dtype), *outs[4];
+        sn_tensor *const x = sn_to(F32((uint64_t)i, 100), dtype), *const y = sn_to(F32((uint64_t)i + 50, 100), dtype),
+                         *outs[4];
         sn_tensor *const alpha = sn_full(SN_INTS(), sn_float(-3.1234567), dtype);
         sn_tensor *const number = sn_full(SN_INTS(), sn_float(0.93290707), dtype);
         sn_tensor *const term = sn_mul(y, alpha), *const other = sn_mul(x, alpha);
@@ -296,8 +287,7 @@ static uint64_t digest(sn_tensor *t, uint64_t h) {
     float data[256];
     sn_read(t, data, (size_t)sn_numel(t) * sizeof *data);
     const unsigned char *const bytes = (const unsigned char *)data;
-    for (size_t i = 0; i < (size_t)sn_numel(t) * sizeof *data; i++)
-        h = (h ^ bytes[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < (size_t)sn_numel(t) * sizeof *data; i++) h = (h ^ bytes[i]) * 0x100000001b3u;
     return h;
 }
 

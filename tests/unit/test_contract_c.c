@@ -308,8 +308,7 @@ static sn_tensor *gradient_through(sn_function *fn, uint64_t seed) {
 START_TEST(c3_grad_mode_belongs_to_each_node) {
     const Twin twin = twin_new(half_without_grad, NULL, NULL, NULL);
     for (int i = 0; i < 3; i++) {
-        sn_tensor *const want = gradient_through(twin.eager, 20 + i), *const got = gradient_through(
-                                                                          twin.fast, 20 + i);
+        sn_tensor *const want = gradient_through(twin.eager, 20 + i), *const got = gradient_through(twin.fast, 20 + i);
         ck_assert(same_bits(got, want));
         sn_tensor *const six = sn_mul_scalar(F32(20 + i, 12), sn_float(6));
         ck_assert(same_bits(got, six)); /* 3 * 2x: the half without gradients adds nothing */
@@ -367,8 +366,7 @@ static void free_in_the_callee(sn_compile_mode outer, sn_compile_mode inner, boo
 
 /* In every mode of an outer function and its callee, of both. */
 START_TEST(c3_freeing_a_function_whose_body_runs_is_refused) {
-    for (int i = 0; i < 18; i++)
-        free_in_the_callee((sn_compile_mode)(i % 3), (sn_compile_mode)(i / 3 % 3), i < 9);
+    for (int i = 0; i < 18; i++) free_in_the_callee((sn_compile_mode)(i % 3), (sn_compile_mode)(i / 3 % 3), i < 9);
 }
 END_TEST
 
@@ -385,16 +383,15 @@ static sn_status calls_refused(sn_frame *f) {
     case 3:
         return !sn_state_use(NULL) ? sn_check() : sn_out(f, 0, h);
     default:
-        return !sn_op_register(SN_OP_DESC(.schema = "contract::late(Tensor x) -> Tensor",
-                                          .decomposition = frees_itself))
+        return !sn_op_register(
+                   SN_OP_DESC(.schema = "contract::late(Tensor x) -> Tensor", .decomposition = frees_itself))
                    ? sn_check()
                    : sn_out(f, 0, h);
     }
 }
 
 START_TEST(c3_process_wide_calls_are_refused_in_bodies) {
-    static const char *const names[] = {"sn_init", "sn_shutdown", "sn_finish", "sn_state_use",
-                                        "sn_op_register"};
+    static const char *const names[] = {"sn_init", "sn_shutdown", "sn_finish", "sn_state_use", "sn_op_register"};
     int which = 0;
     sn_function *const fn = sn_compile(calls_refused, &which, NULL);
     for (which = 0; which < 5; which++) {
@@ -418,8 +415,7 @@ static sn_status metadata_only(sn_frame *f) {
 
 START_TEST(c3_metadata_is_answered_at_once) {
     Host host = {0};
-    sn_function *const fn =
-        sn_compile(metadata_only, &host, SN_COMPILE_OPTIONS(.full_graph = true));
+    sn_function *const fn = sn_compile(metadata_only, &host, SN_COMPILE_OPTIONS(.full_graph = true));
     for (int i = 0; i < 2; i++) {
         ck_assert_ptr_nonnull(SN_CALL(fn, F32(1, 3, 5)));
         ck_assert_int_eq(host.position, 532);
@@ -441,14 +437,12 @@ static sn_status seeds_itself(sn_frame *f) {
 START_TEST(c3_a_seed_in_the_body_is_in_order) {
     for (int replay = 0; replay < 2; replay++) {
         Host host = {0}, slow = {0};
-        const Twin twin =
-            twin_new(seeds_itself, &host, &slow,
-                     SN_COMPILE_OPTIONS(.mode = replay ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY));
+        const Twin twin = twin_new(seeds_itself, &host, &slow,
+                                   SN_COMPILE_OPTIONS(.mode = replay ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY));
         sn_tensor *const x = F32(1, 6);
         for (uint64_t i = 0; i < 4; i++) {
             sn_seed(90 + i);
-            sn_tensor *const want = SN_CALL(twin.eager, x), *const then =
-                                                                sn_rand(SN_INTS(6), SN_F32);
+            sn_tensor *const want = SN_CALL(twin.eager, x), *const then = sn_rand(SN_INTS(6), SN_F32);
             sn_seed(90 + i);
             ck_assert(same_bits(SN_CALL(twin.fast, x), want));
             ck_assert(same_bits(sn_rand(SN_INTS(6), SN_F32), then));
@@ -463,8 +457,7 @@ END_TEST
 
 static sn_status scaled(sn_frame *f) {
     const Host *const host = sn_closure(f);
-    return sn_out(
-        f, 0, sn_add_scalar(sn_mul_scalar(sn_in(f, 0), sn_float(host->number)), sn_float(0.25)));
+    return sn_out(f, 0, sn_add_scalar(sn_mul_scalar(sn_in(f, 0), sn_float(host->number)), sn_float(0.25)));
 }
 
 START_TEST(c4_a_float_that_differs_is_a_runtime_value) {
@@ -556,8 +549,8 @@ START_TEST(c4_a_position_never_costs_a_recompile) {
 }
 END_TEST
 
-/* A part of the input, by `branch`, at a position; its gradient is put back at the same one, inside (`rounds`) or by the
- * caller. */
+/* A part of the input, by `branch`, at a position; its gradient is put back at the same one, inside (`rounds`) or by
+ * the caller. */
 static sn_status part_with_gradient(sn_frame *f) {
     const Host *const host = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0);
@@ -577,11 +570,9 @@ static void positions_with_gradients(Host *host) {
     for (int i = 0; i < 100; i++) {
         host->position = i;
         sn_tensor *const fast = LEAF(i, 120, 3), *const slow = LEAF(i, 120, 3);
-        sn_tensor *const want = sn_call1(twin.eager, SN_TENSORS(slow)), *const got = sn_call1(
-                                                                            twin.fast,
-                                                                            SN_TENSORS(fast));
-        ck_assert_msg(i < 2 || last_path() == SN_PATH_COMPILED, "form %d, call %d: %s",
-                      host->branch, i, last_reason());
+        sn_tensor *const want = sn_call1(twin.eager, SN_TENSORS(slow)), *const got =
+                                                                            sn_call1(twin.fast, SN_TENSORS(fast));
+        ck_assert_msg(i < 2 || last_path() == SN_PATH_COMPILED, "form %d, call %d: %s", host->branch, i, last_reason());
         if (!host->rounds) sn_backward(want), sn_backward(got);
         ck_assert(same_bits(got, want));
         ck_assert(same_bits(sn_grad(fast), sn_grad(slow)));
@@ -598,9 +589,7 @@ START_TEST(c4_nor_does_one_where_gradients_flow) {
 }
 END_TEST
 
-static sn_status scalar_input(sn_frame *f) {
-    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_in_value(f, 1)));
-}
+static sn_status scalar_input(sn_frame *f) { return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_in_value(f, 1))); }
 
 START_TEST(c4_scalar_inputs_are_runtime_values) {
     sn_function *const fn = sn_compile(scalar_input, NULL, NULL);
@@ -659,8 +648,7 @@ static sn_status row_means(sn_frame *f) {
 }
 
 START_TEST(c5_sizes_below_two_specialise) {
-    const Twin twin =
-        twin_new(row_means, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
+    const Twin twin = twin_new(row_means, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
     static const int64_t rows[] = {8, 16, 1, 32, 0, 5, 2}, columns[] = {7, 9, 9, 1, 4, 64, 2};
     for (int i = 0; i < 7; i++) TWIN_CALL(twin, F32(i, rows[i], columns[i]));
     ck_assert_int_eq(stats_of(twin.fast).compiles, 4); /* any, 1 row, 1 column, no row */

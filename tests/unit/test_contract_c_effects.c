@@ -1,5 +1,5 @@
-/* test_contract_c_effects.c: what a body does besides computing [semantics C3, C9, C12]: memory of the host, users' ops with
- * effects, and that these keep their order, their number and their times. */
+/* test_contract_c_effects.c: what a body does besides computing [semantics C3, C9, C12]: memory of the host, users' ops
+ * with effects, and that these keep their order, their number and their times. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -17,8 +17,8 @@ typedef struct Host {
 /* C9: memory of the host that is wrapped in the body */
 static sn_status wraps(sn_frame *f) {
     Host *const host = sn_closure(f);
-    sn_tensor *const mine = sn_wrap(SN_BLOB(.data = host->memory, .bytes = sizeof host->memory,
-                                            .sizes = SN_INTS(6), .dtype = SN_F32));
+    sn_tensor *const mine =
+        sn_wrap(SN_BLOB(.data = host->memory, .bytes = sizeof host->memory, .sizes = SN_INTS(6), .dtype = SN_F32));
     sn_tensor *const y = sn_mul(sn_in(f, 0), mine);
     sn_add_(mine, y); /* done when the call returns */
     return sn_out(f, 0, y);
@@ -79,21 +79,16 @@ static sn_status says_b(sn_frame *f) {
     return sn_out(f, 0, sn_neg(sn_in(f, 0)));
 }
 static sn_status like(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
-static sn_status negates_grad(sn_frame *f) {
-    return sn_set_grad_of(f, 0, sn_neg(sn_grad_of(f, 0)));
-}
+static sn_status negates_grad(sn_frame *f) { return sn_set_grad_of(f, 0, sn_neg(sn_grad_of(f, 0))); }
 
 static const sn_op *ordered(const char *schema, sn_body kernel) {
-    const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = schema, .flags = SN_OP_ORDERED, .meta = like,
-                                  .cpu = kernel, .derivative = negates_grad, .saves = ""));
+    const sn_op *const op = sn_op_register(SN_OP_DESC(.schema = schema, .flags = SN_OP_ORDERED, .meta = like,
+                                                      .cpu = kernel, .derivative = negates_grad, .saves = ""));
     ck_assert_msg(op != NULL, "%s", sn_error_take()->message);
     return op;
 }
 
-static sn_tensor *speak(const sn_op *op, sn_tensor *x) {
-    return sn_op_call1(op, (sn_value[]){sn_val(x)}, 1);
-}
+static sn_tensor *speak(const sn_op *op, sn_tensor *x) { return sn_op_call1(op, (sn_value[]){sn_val(x)}, 1); }
 
 /* On independent values, one of them twice, one unused: any order would compute the same. */
 static sn_status speaks(sn_frame *f) {
@@ -138,8 +133,7 @@ static void speaks_alike(sn_body body, int late) {
         speaker = &fast;
         ck_assert_int_eq(sn_call(twin.fast, in, 2, &got, 1), SN_OK);
         ck_assert(same_bits(got, want));
-        ck_assert_msg(!strcmp(fast.said, slow.said), "call %d: '%s', not '%s'", i, fast.said,
-                      slow.said);
+        ck_assert_msg(!strcmp(fast.said, slow.said), "call %d: '%s', not '%s'", i, fast.said, slow.said);
         ck_assert(!memcmp(fast.seen, slow.seen, sizeof fast.seen));
     }
     twin_free(twin);
@@ -229,9 +223,8 @@ static sn_status trains(sn_frame *f) { /* what the tape has is asked for after i
 static const struct Effects {
     sn_body body;
     bool leaf, by_hand; /* by_hand: some of it runs eagerly as the rules want it */
-} effects[] = {{writes_between, false, false}, {asks_after_a_write, false, false},
-               {asks_at_times, false, false},  {checks_after, false, true},
-               {checks_before, false, true},   {shows_another_thread, false, true},
+} effects[] = {{writes_between, false, false}, {asks_after_a_write, false, false}, {asks_at_times, false, false},
+               {checks_after, false, true},    {checks_before, false, true},       {shows_another_thread, false, true},
                {trains, true, false}};
 enum { EFFECTS = sizeof effects / sizeof *effects };
 
@@ -257,8 +250,8 @@ static sn_stats effects_alike(const struct Effects *now, int mode) {
         sn_tensor *const got = call_speaking(twin.fast, &fast, b);
         ck_assert(same_bits(got, want) && same_bits(a[0], b[0]));
         ck_assert(same_bits(sn_grad(a[0]), sn_grad(b[0])));
-        ck_assert_msg(!strcmp(fast.said, slow.said), "body %d, call %d: '%s', not '%s'",
-                      (int)(now - effects), i, fast.said, slow.said);
+        ck_assert_msg(!strcmp(fast.said, slow.said), "body %d, call %d: '%s', not '%s'", (int)(now - effects), i,
+                      fast.said, slow.said);
         ck_assert(!memcmp(fast.seen, slow.seen, sizeof fast.seen));
     }
     const sn_stats stats = stats_of(twin.fast);
@@ -289,8 +282,7 @@ static sn_status speaks_beside_a_fused_op(sn_frame *f) {
     const Host *const host = sn_closure(f);
     sn_tensor *const h = sn_sin(sn_in(f, 0)), *const a = speak(host->first, h);
     sn_tensor *const b = speak(host->second, sn_in(f, 1));
-    return sn_out(f, 0,
-                  sn_add(sn_add(sn_exp(h), a), b)); /* exp could share h's nest: b came first */
+    return sn_out(f, 0, sn_add(sn_add(sn_exp(h), a), b)); /* exp could share h's nest: b came first */
 }
 static sn_status speaks_across_a_fused_op(sn_frame *f) {
     const Host *const host = sn_closure(f);
@@ -323,9 +315,8 @@ static sn_status speaks_for_the_effect(sn_frame *f) {
 }
 
 START_TEST(c12_an_op_without_results_breaks) {
-    ck_assert_ptr_nonnull(
-        sn_op_register(SN_OP_DESC(.schema = "effects::only(Tensor x) -> ()", .flags = SN_OP_ORDERED,
-                                  .meta = returns_nothing, .cpu = says_only)));
+    ck_assert_ptr_nonnull(sn_op_register(SN_OP_DESC(.schema = "effects::only(Tensor x) -> ()", .flags = SN_OP_ORDERED,
+                                                    .meta = returns_nothing, .cpu = says_only)));
     speaks_alike(speaks_for_the_effect, 0);
 }
 END_TEST
@@ -342,10 +333,9 @@ static sn_status speaks_backward(sn_frame *f) {
 START_TEST(c12_a_derivative_keeps_its_effects) {
     Host host = {0};
     register_speakers(&host);
-    ck_assert_ptr_nonnull(sn_op_register(
-        SN_OP_DESC(.schema = "effects::back(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = like,
-                   .cpu = says_b, .derivative = says_its_grad, .saves = "",
-                   .closure = (void *)(uintptr_t)host.first)));
+    ck_assert_ptr_nonnull(sn_op_register(SN_OP_DESC(.schema = "effects::back(Tensor x) -> Tensor", .flags = SN_OP_PURE,
+                                                    .meta = like, .cpu = says_b, .derivative = says_its_grad,
+                                                    .saves = "", .closure = (void *)(uintptr_t)host.first)));
     sn_function *const fn = sn_compile(speaks_backward, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         sn_tensor *const in[] = {LEAF(i, 6), F32(i + 9, 6)};
@@ -366,16 +356,14 @@ static sn_status writes_its_argument(sn_frame *f) {
     const Host *const host = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0), *const before = sn_exp(x);
     const sn_value in[] = {sn_val(x), sn_val(before)};
-    sn_tensor *const y = sn_op_call1(host->first, in, 2), *const z =
-                                                              sn_op_call1(host->first, in, 2);
+    sn_tensor *const y = sn_op_call1(host->first, in, 2), *const z = sn_op_call1(host->first, in, 2);
     return sn_out(f, 0, sn_add(sn_sub(x, before), sn_mul(y, z)));
 }
 
 START_TEST(c12_mutated_arguments_are_written_in_order) {
     Host host = {0};
-    host.first =
-        sn_op_register(SN_OP_DESC(.schema = "effects::into(Tensor(a!) x, Tensor y) -> Tensor",
-                                  .flags = SN_OP_PURE, .meta = like, .cpu = adds_into));
+    host.first = sn_op_register(SN_OP_DESC(.schema = "effects::into(Tensor(a!) x, Tensor y) -> Tensor",
+                                           .flags = SN_OP_PURE, .meta = like, .cpu = adds_into));
     ck_assert_msg(host.first != NULL, "%s", sn_error_take()->message);
     const Twin twin = twin_new(writes_its_argument, &host, &host, NULL);
     for (int i = 0; i < 4; i++) {
@@ -392,8 +380,7 @@ END_TEST
 static sn_status penalty(sn_frame *f) { /* a leaf that the body makes of its own result */
     sn_tensor *const x = sn_requires_grad_(sn_detach(sn_mul(sn_in(f, 0), sn_in(f, 0))), true);
     sn_tensor *grad;
-    sn_gradients(SN_TENSORS(sn_sum(sn_exp(x))), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH,
-                 &grad);
+    sn_gradients(SN_TENSORS(sn_sum(sn_exp(x))), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &grad);
     return sn_out(f, 0, sn_sum(sn_mul(grad, grad)));
 }
 
@@ -491,9 +478,7 @@ typedef struct Kernel {
 } Kernel;
 static Kernel kernel;
 
-static sn_status triple(sn_frame *f) {
-    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(3)));
-}
+static sn_status triple(sn_frame *f) { return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(3))); }
 
 static sn_status kernel_of_ops(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
@@ -547,8 +532,8 @@ static void compare_kernels(const sn_op *op, bool inside) {
         kernel.form = i % KERNEL_FORMS;
         sn_tensor *loss[2], *of_w[2];
         sn_tensor *const want = gradient_of(twin.eager, inside, &loss[0], &of_w[0]);
-        ck_assert_msg(same_bits(gradient_of(twin.fast, inside, &loss[1], &of_w[1]), want),
-                      "form %d, call %d", kernel.form, i);
+        ck_assert_msg(same_bits(gradient_of(twin.fast, inside, &loss[1], &of_w[1]), want), "form %d, call %d",
+                      kernel.form, i);
         ck_assert(same_bits(loss[1], loss[0]) && same_bits(of_w[1], of_w[0]));
     }
     sn_function_free(kernel.fn);
@@ -556,9 +541,8 @@ static void compare_kernels(const sn_op *op, bool inside) {
 }
 
 START_TEST(c12_what_a_kernel_calls_is_not_differentiated) {
-    const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = "effects::host(Tensor x) -> Tensor",
-                                  .cpu = kernel_of_ops, .derivative = hundredfold, .saves = ""));
+    const sn_op *const op = sn_op_register(SN_OP_DESC(.schema = "effects::host(Tensor x) -> Tensor",
+                                                      .cpu = kernel_of_ops, .derivative = hundredfold, .saves = ""));
     const sn_op *const relu = sn_op_find("aten::relu");
     for (int inside = 0; inside < 2; inside++) {
         compare_kernels(op, inside);

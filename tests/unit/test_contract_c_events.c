@@ -1,5 +1,6 @@
-/* test_contract_c_events.c: a segment that fails leaves what eager leaves [semantics C8, C12]: of what its body did at once
- * (gradients set, hooks, seeds), that behind the op that failed is undone; writes are made once; effects happen once. */
+/* test_contract_c_events.c: a segment that fails leaves what eager leaves [semantics C8, C12]: of what its body did at
+ * once (gradients set, hooks, seeds), that behind the op that failed is undone; writes are made once; effects happen
+ * once. */
 #include <stdio.h>
 
 #include "tests/unit/contract.h"
@@ -97,20 +98,18 @@ static sn_status speaks(sn_frame *f) {
 static const sn_op *speaker(void) {
     static const sn_op *op;
     if (!op)
-        op = sn_op_register(SN_OP_DESC(.schema = "events::speak(Tensor x) -> Tensor",
-                                       .flags = SN_OP_ORDERED, .meta = like, .cpu = speaks));
+        op = sn_op_register(SN_OP_DESC(.schema = "events::speak(Tensor x) -> Tensor", .flags = SN_OP_ORDERED,
+                                       .meta = like, .cpu = speaks));
     return op;
 }
 static sn_tensor *speak(sn_tensor *x) { return sn_op_call1(speaker(), (sn_value[]){sn_val(x)}, 1); }
 static sn_tensor *speaks_before(const Program *p, sn_tensor *x, sn_tensor *index) {
     return pick(p, speak(sn_exp(x)), index);
 }
-static sn_tensor *speaks_after(const Program *p, sn_tensor *x, sn_tensor *index) {
-    return speak(pick(p, x, index));
-}
+static sn_tensor *speaks_after(const Program *p, sn_tensor *x, sn_tensor *index) { return speak(pick(p, x, index)); }
 
 static Program programs[] = {
-#define PROGRAM(name)                                                                              \
+#define PROGRAM(name)                                                                                                  \
     { #name, name, NULL, 0, 0, 0 }
     PROGRAM(zeroes_before),
     PROGRAM(zeroes_after),
@@ -227,10 +226,9 @@ END_TEST
 
 START_TEST(an_ordered_kernel_that_fails_runs_once) {
     int most;
-    fails_like_eager(
-        sn_op_register(SN_OP_DESC(.schema = "events::ordered(Tensor x, int at) -> Tensor",
-                                  .flags = SN_OP_ORDERED, .meta = like, .cpu = may_fail)),
-        &most);
+    fails_like_eager(sn_op_register(SN_OP_DESC(.schema = "events::ordered(Tensor x, int at) -> Tensor",
+                                               .flags = SN_OP_ORDERED, .meta = like, .cpu = may_fail)),
+                     &most);
     ck_assert_int_eq(most, 2);
 }
 END_TEST
@@ -246,11 +244,10 @@ static sn_status calls_ordered(sn_frame *f) {
 }
 
 START_TEST(a_replayed_effect_happens_once) {
-    const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = "events::positive(Tensor x) -> Tensor",
-                                  .flags = SN_OP_ORDERED, .meta = like, .cpu = fails_for_negative));
-    sn_function *const fn = sn_compile(calls_ordered, (void *)(uintptr_t)op,
-                                       SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    const sn_op *const op = sn_op_register(SN_OP_DESC(.schema = "events::positive(Tensor x) -> Tensor",
+                                                      .flags = SN_OP_ORDERED, .meta = like, .cpu = fails_for_negative));
+    sn_function *const fn =
+        sn_compile(calls_ordered, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
     for (int i = 0; i < 9; i++) {
         sn_tensor *const one = sn_full(SN_INTS(3 + i / 6), sn_float(i % 3 == 2 ? -1 : 1), SN_F32);
         calls = 0;
@@ -264,9 +261,7 @@ START_TEST(a_replayed_effect_happens_once) {
 END_TEST
 
 /* C12: a meta rule that its kernel does not keep */
-static sn_status flattens(sn_frame *f) {
-    return sn_out(f, 0, sn_view(sn_neg(sn_in(f, 0)), SN_INTS(12)));
-}
+static sn_status flattens(sn_frame *f) { return sn_out(f, 0, sn_view(sn_neg(sn_in(f, 0)), SN_INTS(12))); }
 static sn_status widens(sn_frame *f) { return sn_out(f, 0, sn_to(sn_neg(sn_in(f, 0)), SN_F64)); }
 static sn_status calls_it(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
@@ -275,8 +270,8 @@ static sn_status calls_it(sn_frame *f) {
 }
 
 static void refuses(const char *schema, sn_body kernel, const char *name, const char *says) {
-    const sn_op *const op = sn_op_register(
-        SN_OP_DESC(.schema = schema, .flags = SN_OP_PURE, .meta = like, .cpu = kernel));
+    const sn_op *const op =
+        sn_op_register(SN_OP_DESC(.schema = schema, .flags = SN_OP_PURE, .meta = like, .cpu = kernel));
     sn_function *const fn = sn_compile(calls_it, (void *)(uintptr_t)op, NULL);
     for (int i = 0; i < 3; i++) {
         ck_assert_ptr_null(SN_CALL(fn, F32(1, 4, 3)));
@@ -301,8 +296,7 @@ END_TEST
 int main(void) {
     TCase *const tcase = tcase_create("events");
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, a_failed_segment_leaves_what_eager_leaves, 0,
-                        (int)(sizeof programs / sizeof *programs));
+    tcase_add_loop_test(tcase, a_failed_segment_leaves_what_eager_leaves, 0, (int)(sizeof programs / sizeof *programs));
     tcase_add_test(tcase, a_users_kernel_fails_after_writes);
     tcase_add_test(tcase, an_ordered_kernel_that_fails_runs_once);
     tcase_add_test(tcase, a_replayed_effect_happens_once);

@@ -1,6 +1,6 @@
-/* test_contract_c_guards.c: what compiled code was made for and what may differ without it [semantics C7]. That each row
- * of guard.def is needed is shown by test_failing.c; here stand the items of the rule that are no row: they are part of an
- * op's edge, follow the state at the call, or make no difference to code (runtime/capture/README.md). */
+/* test_contract_c_guards.c: what compiled code was made for and what may differ without it [semantics C7]. That each
+ * row of guard.def is needed is shown by test_failing.c; here stand the items of the rule that are no row: they are
+ * part of an op's edge, follow the state at the call, or make no difference to code (runtime/capture/README.md). */
 #include "tests/unit/contract.h"
 
 typedef struct Host {
@@ -29,10 +29,8 @@ START_TEST(c7_alignment_of_data_is_no_case) {
     for (int m = 0; m < 2; m++) {
         const Twin twin = twin_new(normed, NULL, NULL, SN_COMPILE_OPTIONS(.mode = modes[m]));
         for (int i = 0; i < 20; i++) {
-            sn_tensor *const a = at_offset(memory[0], 30, i), *const w =
-                                                                  at_offset(memory[1], 17, 19 - i);
-            sn_tensor *const b = at_offset(memory[2], 30, i), *const v =
-                                                                  at_offset(memory[3], 17, 19 - i);
+            sn_tensor *const a = at_offset(memory[0], 30, i), *const w = at_offset(memory[1], 17, 19 - i);
+            sn_tensor *const b = at_offset(memory[2], 30, i), *const v = at_offset(memory[3], 17, 19 - i);
             twin_call(twin, SN_TENSORS(a, w), SN_TENSORS(b, v));
             ck_assert(same_bits(w, v));
         }
@@ -112,10 +110,9 @@ static sn_status writes_one_reads_both(sn_frame *f) {
 }
 
 static float first_of_overlapping(sn_function *fn, float *memory, int offset) {
-    sn_tensor *const a = sn_wrap(SN_BLOB(.data = memory, .bytes = 64, .sizes = SN_INTS(16),
-                                         .dtype = SN_F32)),
-                     *const b = sn_wrap(SN_BLOB(.data = memory + offset, .bytes = 64,
-                                                .sizes = SN_INTS(16), .dtype = SN_F32));
+    sn_tensor *const a = sn_wrap(SN_BLOB(.data = memory, .bytes = 64, .sizes = SN_INTS(16), .dtype = SN_F32)),
+                     *const b =
+                         sn_wrap(SN_BLOB(.data = memory + offset, .bytes = 64, .sizes = SN_INTS(16), .dtype = SN_F32));
     sn_tensor *const out = sn_call1(fn, SN_TENSORS(a, b));
     ck_assert_ptr_nonnull(out);
     return *(const float *)sn_data(out, SN_F32);
@@ -214,8 +211,7 @@ START_TEST(c7_results_are_of_the_mode_of_their_op) {
     for (int k = 0; k < 9 * 2 * 2; k++) {
         sn_grad_mode each[] = {(sn_grad_mode)(k % 3), (sn_grad_mode)(k / 3 % 3)};
         const bool tracked = k / 9 % 2;
-        sn_function *const fn =
-            sn_compile(changes_mode, each, SN_COMPILE_OPTIONS(.mode = modes[k / 18]));
+        sn_function *const fn = sn_compile(changes_mode, each, SN_COMPILE_OPTIONS(.mode = modes[k / 18]));
         for (int i = 0; i < 4; i++) {
             sn_tensor *const x = sn_requires_grad_(F32(i, 2, 3), tracked), *outs[2];
             sn_tensor *const in[] = {x, F32(i, 2)};
@@ -233,9 +229,7 @@ END_TEST
 
 /* Generators: the one of the state that calls ------------------------------------------------- */
 
-static sn_status noisy(sn_frame *f) {
-    return sn_out(f, 0, sn_add(sn_in(f, 0), sn_rand(SN_INTS(10), SN_F32)));
-}
+static sn_status noisy(sn_frame *f) { return sn_out(f, 0, sn_add(sn_in(f, 0), sn_rand(SN_INTS(10), SN_F32))); }
 
 START_TEST(c7_the_generator_is_the_callers) {
     for (int m = 0; m < 2; m++) {
@@ -246,8 +240,7 @@ START_TEST(c7_the_generator_is_the_callers) {
             sn_state *const before = sn_state_use(states[i % 2]);
             sn_seed(40 + (uint64_t)(i / 4));
             if (i % 2) sn_rand(SN_INTS(1), SN_F32);
-            sn_tensor *const want = SN_CALL(twin.eager, x), *const after =
-                                                                sn_rand(SN_INTS(3), SN_F32);
+            sn_tensor *const want = SN_CALL(twin.eager, x), *const after = sn_rand(SN_INTS(3), SN_F32);
             sn_seed(40 + (uint64_t)(i / 4));
             if (i % 2) sn_rand(SN_INTS(1), SN_F32);
             ck_assert(same_bits(SN_CALL(twin.fast, x), want));

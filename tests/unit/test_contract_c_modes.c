@@ -43,10 +43,8 @@ static sn_status reads_first(sn_frame *f) {
 /* One segment is not all of a call that also runs ops or reads values outside of it. */
 START_TEST(c6_what_runs_outside_of_segments_is_not_replayed) {
     Host fast = {0}, slow = {0};
-    const Twin twin = twin_new(works_outside, &fast, &slow,
-                               SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY)),
-               reads =
-                   twin_new(reads_first, NULL, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    const Twin twin = twin_new(works_outside, &fast, &slow, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY)),
+               reads = twin_new(reads_first, NULL, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
     for (int i = 0; i < 6; i++) {
         TWIN_CALL(twin, F32(i, 10));
         TWIN_CALL(reads, F32(i, 10), sn_full(SN_INTS(1), sn_float(i % 2 ? 1 : -1), SN_F32));
@@ -208,9 +206,7 @@ static sn_status looks_up(sn_frame *f) {
     return sn_out(f, 0, rows);
 }
 
-static sn_tensor *indices(int64_t a, int64_t b) {
-    return sn_from_data((int64_t[]){a, b}, SN_INTS(2), SN_I64);
-}
+static sn_tensor *indices(int64_t a, int64_t b) { return sn_from_data((int64_t[]){a, b}, SN_INTS(2), SN_I64); }
 
 START_TEST(c8_a_failed_check_commits_what_eager_would) {
     const Twin twin = twin_new(looks_up, NULL, NULL, NULL);
@@ -228,7 +224,7 @@ START_TEST(c8_a_failed_check_commits_what_eager_would) {
     ck_assert_int_eq(error->status, SN_ERR_VALUE);
     ck_assert_ptr_nonnull(strstr(error->op, "index_select"));
     ck_assert_ptr_nonnull(strstr(error->message, "5"));
-    ck_assert(same_bits(a, b)); /* the first write happened once, the second did not */
+    ck_assert(same_bits(a, b));                                  /* the first write happened once, the second did not */
     ck_assert_ptr_nonnull(SN_CALL(twin.fast, a, indices(0, 0))); /* and it works again */
     twin_free(twin);
 }
@@ -241,8 +237,8 @@ static sn_status doubles_in_place(sn_frame *f) {
 }
 
 static sn_tensor *wrapped(float *data, int64_t stride, bool read_only) {
-    return sn_wrap(SN_BLOB(.data = data, .bytes = 64, .sizes = SN_INTS(2, 3),
-                           .strides = SN_INTS(stride, 2), .dtype = SN_F32, .read_only = read_only));
+    return sn_wrap(SN_BLOB(.data = data, .bytes = 64, .sizes = SN_INTS(2, 3), .strides = SN_INTS(stride, 2),
+                           .dtype = SN_F32, .read_only = read_only));
 }
 
 /* Code exists for these sizes and strides when memory comes that must not be written so. */
@@ -250,11 +246,9 @@ START_TEST(c8_what_may_not_be_written_is_refused_by_compiled_code_too) {
     float data[16] = {1, 2, 3, 4}, kept[16];
     for (int replay = 0; replay < 2; replay++) {
         Host host = {0};
-        sn_function *const fn =
-            sn_compile(doubles_in_place, &host,
-                       SN_COMPILE_OPTIONS(.mode = replay ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY));
-        for (int i = 0; i < 4; i++)
-            ck_assert_ptr_nonnull(SN_CALL(fn, wrapped(data, 6 + i % 2, false)));
+        sn_function *const fn = sn_compile(doubles_in_place, &host,
+                                           SN_COMPILE_OPTIONS(.mode = replay ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY));
+        for (int i = 0; i < 4; i++) ck_assert_ptr_nonnull(SN_CALL(fn, wrapped(data, 6 + i % 2, false)));
         ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
         memcpy(kept, data, sizeof data);
         ck_assert_ptr_null(SN_CALL(fn, wrapped(data, 6, true)));
@@ -316,8 +310,7 @@ END_TEST
 
 START_TEST(c8_eager_checks_answer_at_the_op) {
     Host host = {0};
-    sn_function *const fn =
-        sn_compile(holds_the_failed, &host, SN_COMPILE_OPTIONS(.eager_checks = true));
+    sn_function *const fn = sn_compile(holds_the_failed, &host, SN_COMPILE_OPTIONS(.eager_checks = true));
     sn_tensor *const x = F32(1, 5, 3);
     for (int i = 0; i < 3; i++) {
         ck_assert_ptr_null(SN_CALL(fn, x, indices(0, 9)));
@@ -392,11 +385,7 @@ START_TEST(c9_touch_announces_writes_by_own_pointers) {
     const Twin twin = twin_new(own_pointer, a, b, NULL);
     const sn_blob blobs[] = {
         {.size = sizeof *blobs, .data = a, .bytes = sizeof a, .sizes = SN_INTS(4), .dtype = SN_F32},
-        {.size = sizeof *blobs,
-         .data = b,
-         .bytes = sizeof b,
-         .sizes = SN_INTS(4),
-         .dtype = SN_F32}};
+        {.size = sizeof *blobs, .data = b, .bytes = sizeof b, .sizes = SN_INTS(4), .dtype = SN_F32}};
     sn_tensor *const x = sn_wrap(&blobs[0]), *const y = sn_wrap(&blobs[1]);
     for (int i = 0; i < 4; i++) twin_call(twin, SN_TENSORS(x), SN_TENSORS(y));
     ck_assert(a[0] == 41);
@@ -411,8 +400,7 @@ static sn_status adds_one(sn_frame *f) {
 
 START_TEST(c9_writes_are_done_when_the_call_returns) {
     float memory[4] = {0, 0, 0, 0};
-    sn_tensor *const x = sn_wrap(
-        SN_BLOB(.data = memory, .bytes = sizeof memory, .sizes = SN_INTS(4), .dtype = SN_F32));
+    sn_tensor *const x = sn_wrap(SN_BLOB(.data = memory, .bytes = sizeof memory, .sizes = SN_INTS(4), .dtype = SN_F32));
     sn_function *const fn = sn_compile(adds_one, NULL, NULL);
     for (int i = 1; i <= 4; i++) {
         ck_assert_int_eq(sn_call(fn, &x, 1, NULL, 0), SN_OK);
@@ -528,9 +516,7 @@ START_TEST(c11_an_eager_callee_runs_as_it_is) {
 }
 END_TEST
 
-static sn_status picks(sn_frame *f) {
-    return sn_out(f, 0, sn_index_select(sn_in(f, 0), 0, sn_in(f, 1)));
-}
+static sn_status picks(sn_frame *f) { return sn_out(f, 0, sn_index_select(sn_in(f, 0), 0, sn_in(f, 1))); }
 static sn_status outer_picks(sn_frame *f) {
     const Host *const host = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0), *const y = SN_CALL(host->callee, sn_relu(x), sn_in(f, 1));
@@ -544,8 +530,8 @@ START_TEST(c11_demands_of_a_callee_hold_for_its_ops) {
     for (int i = 0; i < 2; i++) ck_assert_ptr_nonnull(SN_CALL(fn, x, at));
     ck_assert_int_eq(stats_of(fn).breaks, 1); /* at the callee's op, not at the caller's */
     sn_function_free(host.callee);
-    host.callee = sn_compile(
-        picks, NULL, SN_COMPILE_OPTIONS(.eager_checks = true, .name = "picks", .full_graph = true));
+    host.callee =
+        sn_compile(picks, NULL, SN_COMPILE_OPTIONS(.eager_checks = true, .name = "picks", .full_graph = true));
     ck_assert_ptr_null(SN_CALL(fn, x, at));
     expect_error(SN_ERR_STRICT, "picks");
     sn_function_free(host.callee);
@@ -578,9 +564,7 @@ static sn_status twice_cpu(sn_frame *f) {
     return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2)));
 }
 
-static sn_status like_meta(sn_frame *f) {
-    return sn_out(f, 0, tensor_without_data(sn_in(f, 0)->base.meta));
-}
+static sn_status like_meta(sn_frame *f) { return sn_out(f, 0, tensor_without_data(sn_in(f, 0)->base.meta)); }
 
 static const sn_op *pure_op, *plain_op, *ordered_op;
 
@@ -594,13 +578,11 @@ static sn_status uses_ops(sn_frame *f) {
 
 static void register_ops(void) {
     if (pure_op) return;
-    pure_op = sn_op_register(SN_OP_DESC(.schema = "contract::pure(Tensor x) -> Tensor",
-                                        .flags = SN_OP_PURE, .meta = like_meta, .cpu = twice_cpu));
-    plain_op = sn_op_register(
-        SN_OP_DESC(.schema = "contract::plain(Tensor x) -> Tensor", .cpu = twice_cpu));
-    ordered_op =
-        sn_op_register(SN_OP_DESC(.schema = "contract::ordered(Tensor x) -> Tensor",
-                                  .flags = SN_OP_ORDERED, .meta = like_meta, .cpu = twice_cpu));
+    pure_op = sn_op_register(SN_OP_DESC(.schema = "contract::pure(Tensor x) -> Tensor", .flags = SN_OP_PURE,
+                                        .meta = like_meta, .cpu = twice_cpu));
+    plain_op = sn_op_register(SN_OP_DESC(.schema = "contract::plain(Tensor x) -> Tensor", .cpu = twice_cpu));
+    ordered_op = sn_op_register(SN_OP_DESC(.schema = "contract::ordered(Tensor x) -> Tensor", .flags = SN_OP_ORDERED,
+                                           .meta = like_meta, .cpu = twice_cpu));
     ck_assert(pure_op && plain_op && ordered_op);
 }
 
@@ -691,9 +673,8 @@ static void compare_gradients(const sn_op *op, sn_body body, bool inside) {
 
 START_TEST(c12_derivatives_of_users_ops_are_compiled) {
     const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = "contract::cube(Tensor x, float k) -> Tensor",
-                                  .flags = SN_OP_PURE, .meta = cube_meta, .cpu = cube_cpu,
-                                  .derivative = cube_derivative, .saves = "x"));
+        sn_op_register(SN_OP_DESC(.schema = "contract::cube(Tensor x, float k) -> Tensor", .flags = SN_OP_PURE,
+                                  .meta = cube_meta, .cpu = cube_cpu, .derivative = cube_derivative, .saves = "x"));
     compare_gradients(op, sum_of_op, false);
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
     compare_gradients(op, step_of_op, true);
@@ -703,9 +684,8 @@ END_TEST
 
 START_TEST(c12_derivatives_that_no_graph_can_say_run_eagerly) {
     const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = "contract::host(Tensor x, float k) -> Tensor",
-                                  .flags = SN_OP_PURE, .meta = cube_meta, .cpu = cube_cpu,
-                                  .derivative = host_derivative, .saves = "x"));
+        sn_op_register(SN_OP_DESC(.schema = "contract::host(Tensor x, float k) -> Tensor", .flags = SN_OP_PURE,
+                                  .meta = cube_meta, .cpu = cube_cpu, .derivative = host_derivative, .saves = "x"));
     compare_gradients(op, sum_of_op, false);
     ck_assert_int_ne(last_path(), SN_PATH_COMPILED);
     compare_gradients(op, step_of_op, true);
@@ -713,15 +693,13 @@ START_TEST(c12_derivatives_that_no_graph_can_say_run_eagerly) {
 END_TEST
 
 START_TEST(c12_a_missing_meta_rule_breaks_with_its_reason) {
-    const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = "contract::unknown(Tensor x, float k) -> Tensor",
-                                  .flags = SN_OP_PURE, .cpu = cube_cpu));
+    const sn_op *const op = sn_op_register(
+        SN_OP_DESC(.schema = "contract::unknown(Tensor x, float k) -> Tensor", .flags = SN_OP_PURE, .cpu = cube_cpu));
     sn_function *const fn = sn_compile(sum_of_op, (void *)&op, NULL);
     for (int i = 0; i < 3; i++) ck_assert_ptr_nonnull(SN_CALL(fn, F32(1, 6)));
     ck_assert_int_ge(stats_of(fn).breaks, 1);
     ck_assert_ptr_nonnull(strstr(sn_explain(fn), "an op without a meta rule"));
-    sn_function *const strict =
-        sn_compile(sum_of_op, (void *)&op, SN_COMPILE_OPTIONS(.full_graph = true));
+    sn_function *const strict = sn_compile(sum_of_op, (void *)&op, SN_COMPILE_OPTIONS(.full_graph = true));
     ck_assert_ptr_null(SN_CALL(strict, F32(1, 6)));
     expect_error(SN_ERR_STRICT, "an op without a meta rule");
     sn_function_free(strict);
@@ -731,14 +709,11 @@ END_TEST
 
 START_TEST(c12_a_decomposition_is_captured_as_its_parts) {
     const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = "contract::parts(Tensor x, float k) -> Tensor",
-                                  .decomposition = cube_cpu));
+        sn_op_register(SN_OP_DESC(.schema = "contract::parts(Tensor x, float k) -> Tensor", .decomposition = cube_cpu));
     compare_gradients(op, sum_of_op, false);
     compare_gradients(op, step_of_op, true);
-    sn_function *const fn =
-        sn_compile(sum_of_op, (void *)&op, SN_COMPILE_OPTIONS(.full_graph = true));
-    for (int i = 0; i < 2; i++)
-        ck_assert_msg(SN_CALL(fn, F32(1, 6)) != NULL, "%s", sn_error_take()->message);
+    sn_function *const fn = sn_compile(sum_of_op, (void *)&op, SN_COMPILE_OPTIONS(.full_graph = true));
+    for (int i = 0; i < 2; i++) ck_assert_msg(SN_CALL(fn, F32(1, 6)) != NULL, "%s", sn_error_take()->message);
     ck_assert_ptr_null(strstr(sn_dump(fn, "capture"), "contract::parts"));
     sn_function_free(fn);
 }
@@ -860,8 +835,8 @@ START_TEST(c14_every_call_says_its_path) {
 END_TEST
 
 START_TEST(c14_the_recompile_limit_is_counted_and_said) {
-    sn_function *const fn = sn_compile(
-        four_times, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER, .recompile_limit = 3));
+    sn_function *const fn =
+        sn_compile(four_times, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER, .recompile_limit = 3));
     for (int64_t n = 2; n < 9; n++) {
         sn_tensor *const x = F32(1, n);
         ck_assert(same_bits(SN_CALL(fn, x), sn_mul_scalar(x, sn_float(4))));
@@ -878,8 +853,7 @@ END_TEST
 
 START_TEST(c14_the_setting_of_the_limit_counts) {
     ck_assert_int_eq(sn_setting_set("recompile_limit", "2"), SN_OK);
-    sn_function *const fn =
-        sn_compile(four_times, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
+    sn_function *const fn = sn_compile(four_times, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
     for (int64_t n = 2; n < 7; n++) SN_CALL(fn, F32(1, n));
     ck_assert_int_eq(stats_of(fn).compiles, 2);
     sn_function_free(fn);

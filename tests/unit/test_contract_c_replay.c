@@ -103,12 +103,10 @@ static sn_status composites(sn_frame *f) {
     Host *const host = sn_closure(f);
     host->runs++;
     sn_tensor *const h = sn_linear(sn_in(f, 0), sn_t(host->w), NULL);
-    return sn_out(f, 0,
-                  sn_flatten(sn_softmax(sn_layer_norm(h, SN_INTS(4), NULL, NULL), -1), 0, -1));
+    return sn_out(f, 0, sn_flatten(sn_softmax(sn_layer_norm(h, SN_INTS(4), NULL, NULL), -1), 0, -1));
 }
 
-static const sn_body bodies[] = {views,      expands, counts_up, slices,
-                                 of_results, divides, composites};
+static const sn_body bodies[] = {views, expands, counts_up, slices, of_results, divides, composites};
 enum { BODIES = sizeof bodies / sizeof *bodies };
 
 START_TEST(c6_symbolic_sizes_stay_free) { batches_replay(bodies[_i]); }
@@ -139,16 +137,14 @@ static void both_with(Case *c, sn_tensor *x, sn_value value) {
 }
 
 START_TEST(c4_a_position_is_replayed) {
-    Case c = {.fast.cache = sn_zeros(SN_INTS(64, 6), SN_F32),
-              .slow.cache = sn_zeros(SN_INTS(64, 6), SN_F32)};
+    Case c = {.fast.cache = sn_zeros(SN_INTS(64, 6), SN_F32), .slow.cache = sn_zeros(SN_INTS(64, 6), SN_F32)};
     case_begin(&c, decodes, REPLAY(0));
     for (int i = 0; i < 64; i++) {
         both_with(&c, F32(i, 1, 6), sn_int(i));
         ck_assert(same_bits(c.fast.cache, c.slow.cache));
     }
     ck_assert_msg(c.fast.runs <= 4, "%d runs", c.fast.runs);
-    ck_assert_int_le(stats_of(c.twin.fast).compiles,
-                     4); /* lengths 1 and 2 are cases of their own */
+    ck_assert_int_le(stats_of(c.twin.fast).compiles, 4); /* lengths 1 and 2 are cases of their own */
     twin_free(c.twin);
 }
 END_TEST
@@ -162,8 +158,7 @@ START_TEST(c4_scalars_that_are_passed_on_stay_free) {
     for (int kind = 0; kind < 2; kind++) {
         Case c = {0};
         case_begin(&c, passes_on, REPLAY(0));
-        for (int i = 0; i < 8; i++)
-            both_with(&c, F32(i, 10), kind ? sn_float(0.3 + i * 0.7) : sn_int(3 + 5 * i));
+        for (int i = 0; i < 8; i++) both_with(&c, F32(i, 10), kind ? sn_float(0.3 + i * 0.7) : sn_int(3 + 5 * i));
         case_end(&c, 2);
     }
 }
@@ -296,8 +291,7 @@ START_TEST(c6_an_offset_in_the_storage_is_no_program) {
     case_begin(&c, strides_itself, REPLAY(0));
     sn_tensor *const all = F32(3, 40, 6);
     for (int i = 0; i < 8; i++) {
-        TWIN_CALL(c.twin,
-                  i % 2 ? sn_narrow(all, 0, 0, 8 + i) : sn_narrow(all, 0, i % 4 / 2, 9 + i));
+        TWIN_CALL(c.twin, i % 2 ? sn_narrow(all, 0, 0, 8 + i) : sn_narrow(all, 0, i % 4 / 2, 9 + i));
         TWIN_CALL(c.twin, F32(i, 12 + i, 6));
     }
     twin_free(c.twin);
@@ -327,8 +321,7 @@ static sn_tensor *lying(sn_tensor *memory, sn_tensor *first, Lying how) {
 }
 
 /* One call on fresh memory, or on what the function closed over. */
-static void call_lying(sn_function *fn, sn_tensor *memory, sn_tensor *bound, Lying how,
-                       sn_tensor **out) {
+static void call_lying(sn_function *fn, sn_tensor *memory, sn_tensor *bound, Lying how, sn_tensor **out) {
     sn_tensor *const first = bound ? bound : sn_narrow(memory, 0, 6, 6);
     sn_tensor *const second = lying(memory, first, how), *in[2] = {first, second};
     if (bound) in[0] = second;
@@ -343,9 +336,8 @@ static void both_lying(Case *c, const Lying *order, int n) {
         sn_tensor *want, *got;
         call_lying(c->twin.eager, slow, c->slow.w, order[i], &want);
         call_lying(c->twin.fast, fast, c->fast.w, order[i], &got);
-        ck_assert_msg(same_bits(got, want) && same_bits(fast, slow),
-                      "call %d, as %d after %d: replay and eager differ", i, order[i],
-                      order[i ? i - 1 : 0]);
+        ck_assert_msg(same_bits(got, want) && same_bits(fast, slow), "call %d, as %d after %d: replay and eager differ",
+                      i, order[i], order[i ? i - 1 : 0]);
     }
 }
 
@@ -365,8 +357,7 @@ START_TEST(c7_replay_knows_how_written_inputs_lie) {
     both_lying(&c, (Lying[]){learnt, learnt, other, learnt, other}, 5);
     const bool grouped[LYINGS] = {[SAME_PLACE] = 1, [FAR] = 1, [BEFORE] = 1, [HALF_OVER] = 1};
     if (!grouped[learnt] && !grouped[other])
-        ck_assert_int_eq(c.fast.runs,
-                         runs_of(learnt, bound) + (other == learnt ? 0 : runs_of(other, bound)));
+        ck_assert_int_eq(c.fast.runs, runs_of(learnt, bound) + (other == learnt ? 0 : runs_of(other, bound)));
     twin_free(c.twin);
 }
 END_TEST
@@ -423,8 +414,7 @@ START_TEST(c6_an_override_is_seen_by_what_was_learnt_before) {
     for (int i = 0; i < 4; i++) TWIN_CALL(c.twin, x);
     const int learnt = c.fast.runs;
     ck_assert_int_lt(learnt, 4);
-    sn_override *const zero =
-        sn_op_override(sn_op_find("aten::relu"), SN_KEY_CPU, zeros_instead, NULL);
+    sn_override *const zero = sn_op_override(sn_op_find("aten::relu"), SN_KEY_CPU, zeros_instead, NULL);
     for (int i = 0; i < 3; i++) ck_assert(same_bits(TWIN_CALL(c.twin, x), sn_zeros_like(x)));
     ck_assert_int_gt(c.fast.runs, learnt);
     sn_override_free(zero);
@@ -444,8 +434,7 @@ START_TEST(c6_a_leaf_does_not_fit_what_was_learnt_without_gradients) {
     Case c = {0};
     case_begin(&c, rectifies, REPLAY(0));
     for (int i = 0; i < 3; i++) TWIN_CALL(c.twin, F32(i, 10));
-    for (int i = 0; i < 3; i++)
-        ck_assert(same_bits(gradient_of(c.twin.fast, i), gradient_of(c.twin.eager, i)));
+    for (int i = 0; i < 3; i++) ck_assert(same_bits(gradient_of(c.twin.fast, i), gradient_of(c.twin.eager, i)));
     const int runs = c.fast.runs;
     for (int i = 0; i < 3; i++) ck_assert(!sn_requires_grad(TWIN_CALL(c.twin, F32(i, 10))));
     ck_assert_int_eq(c.fast.runs, runs); /* the entry is still there */

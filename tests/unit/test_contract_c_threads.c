@@ -86,8 +86,7 @@ static sn_status squares(sn_frame *f) {
     return sn_out(f, 0, sn_sum(sn_add(sn_mul(x, shown), x)));
 }
 
-static void *
-calls_with_it(void *context) { /* the other thread is inside a compiled function of its own */
+static void *calls_with_it(void *context) { /* the other thread is inside a compiled function of its own */
     Host *const host = context;
     const sn_scope scope = sn_scope_begin();
     sn_tensor *const y = SN_CALL(host->other, sn_ones(SN_INTS(6), SN_F32));
@@ -109,8 +108,7 @@ START_TEST(c13_a_placeholder_of_one_call_is_an_input_of_another) {
     host.other = sn_compile(squares, &host, NULL);
     sn_function *const fn = sn_compile(lends, &host, NULL);
     for (int i = 0; i < 4; i++) {
-        sn_tensor *const x = F32(i, 6), *const e = sn_exp(x),
-                         *const one = sn_ones(SN_INTS(6), SN_F32);
+        sn_tensor *const x = F32(i, 6), *const e = sn_exp(x), *const one = sn_ones(SN_INTS(6), SN_F32);
         ck_assert(same_bits(SN_CALL(fn, x), sn_add(e, e)));
         ck_assert_int_eq(host.flag, SN_OK);
         ck_assert(host.item == sn_item(sn_sum(sn_add(sn_mul(one, e), one))));
@@ -180,8 +178,7 @@ static sn_status random_body(sn_frame *f) {
 START_TEST(c13_random_numbers_are_the_owners) {
     Host fast = {0}, slow = {0};
     sn_function *const fn = sn_compile(random_body, &fast, NULL);
-    sn_function *const eager =
-        sn_compile(random_body, &slow, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_function *const eager = sn_compile(random_body, &slow, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
     sn_tensor *const x = F32(1, 6);
     for (uint64_t i = 0; i < 3; i++) {
         sn_seed(70 + i);
@@ -234,8 +231,7 @@ START_TEST(c13_a_value_that_is_being_computed_is_an_error_not_a_deadlock) {
     Host host = {0};
     kernel_host = &host;
     ck_assert_ptr_nonnull(sn_op_register(SN_OP_DESC(.schema = "contract::waits(Tensor x) -> Tensor",
-                                                    .flags = SN_OP_PURE, .meta = waiting_meta,
-                                                    .cpu = waiting_kernel)));
+                                                    .flags = SN_OP_PURE, .meta = waiting_meta, .cpu = waiting_kernel)));
     sn_function *const fn = sn_compile(runs_waiting_kernel, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         sn_tensor *const x = F32(i, 6), *const y = SN_CALL(fn, x);
@@ -335,12 +331,10 @@ typedef struct Exit {
 static Exit out;
 
 static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
-                                struct _Unwind_Exception *exception,
-                                struct _Unwind_Context *context, void *to) {
+                                struct _Unwind_Exception *exception, struct _Unwind_Context *context, void *to) {
     (void)version, (void)class, (void)exception;
     Exit *const there = to;
-    if ((const char *)_Unwind_GetCFA(context) < there->target && !(actions & _UA_END_OF_STACK))
-        return _URC_NO_REASON;
+    if ((const char *)_Unwind_GetCFA(context) < there->target && !(actions & _UA_END_OF_STACK)) return _URC_NO_REASON;
     longjmp(there->by_jump, 1); /* all cleanups below have run: as a catch clause does */
 }
 
@@ -451,8 +445,8 @@ START_TEST(c13_a_function_that_was_left_can_be_freed) {
     float memory[4] = {1, 2, 3, 4};
     for (volatile int i = 0; i < 6; i++) {
         how = i < 3 ? JUMPS : THROWS;
-        sn_function *const fn = sn_compile(
-            leaves, &how, SN_COMPILE_OPTIONS(.mode = i % 3 ? SN_COMPILE_EAGER : SN_COMPILE_VERIFY));
+        sn_function *const fn =
+            sn_compile(leaves, &how, SN_COMPILE_OPTIONS(.mode = i % 3 ? SN_COMPILE_EAGER : SN_COMPILE_VERIFY));
         Host host = {.other = fn};
         sn_function *const outer = sn_compile(calls_other, &host, NULL);
         out.target = (const char *)__builtin_frame_address(0);
@@ -491,8 +485,7 @@ static sn_status kernel_that_jumps(sn_frame *f) {
 /* Other callbacks: eager kernels, modes, hooks. */
 START_TEST(c13_a_kernel_left_by_a_jump_holds_no_scope_open) {
     const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = "contract::jumps(Tensor x, float by) -> Tensor",
-                                  .cpu = kernel_that_jumps));
+        sn_op_register(SN_OP_DESC(.schema = "contract::jumps(Tensor x, float by) -> Tensor", .cpu = kernel_that_jumps));
     sn_tensor *const x = sn_keep(F32(1, 4));
     for (volatile int i = 0; i < 2; i++) {
         out.outside = sn_scope_begin();

@@ -45,8 +45,7 @@ static sn_tensor *around(sn_function *fn, uint64_t seed) {
 START_TEST(g1_a_compiled_segment_continues_partial_sums) {
     const Twin twin = twin_new(three_uses, NULL, NULL, NULL);
     for (int i = 0; i < 4; i++) {
-        sn_tensor *const want = around(twin.eager, (uint64_t)i), *const got =
-                                                                     around(twin.fast, (uint64_t)i);
+        sn_tensor *const want = around(twin.eager, (uint64_t)i), *const got = around(twin.fast, (uint64_t)i);
         ck_assert_msg(same_bits(got, want), "call %d", i);
     }
     twin_free(twin);
@@ -95,10 +94,8 @@ static sn_tensor *gradient(sn_function *fn, sn_tensor *x) {
 START_TEST(g2_equal_parts_stay_two_contributions) {
     const Twin twin = twin_new(equal_parts, NULL, NULL, NULL);
     for (int i = 0; i < 3; i++) {
-        sn_tensor *const want = gradient(twin.eager, F32((uint64_t)i, 50)), *const got = gradient(
-                                                                                twin.fast,
-                                                                                F32((uint64_t)i,
-                                                                                    50));
+        sn_tensor *const want = gradient(twin.eager, F32((uint64_t)i, 50)), *const got = gradient(twin.fast,
+                                                                                                  F32((uint64_t)i, 50));
         ck_assert(same_bits(got, want));
     }
     twin_free(twin);
@@ -158,8 +155,7 @@ START_TEST(g3_a_compiled_node_expands_for_double_backward) {
             sn_tensor *const x = LEAF((uint64_t)i, 9);
             sn_tensor *const y = sn_sum(SN_CALL(k ? twin.fast : twin.eager, x));
             sn_tensor *first;
-            ck_assert_msg(sn_gradients(SN_TENSORS(y), SN_TENSORS(x), (sn_tensors){0},
-                                       SN_CREATE_GRAPH, &first) == SN_OK,
+            ck_assert_msg(sn_gradients(SN_TENSORS(y), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first) == SN_OK,
                           "%s", sn_error_take()->message);
             ck_assert_int_eq(sn_backward(sn_sum(sn_mul(first, first))), SN_OK);
             second[k] = sn_grad(x);
@@ -379,10 +375,8 @@ static sn_status goes_back_twice(sn_frame *f) {
 /* Row-major for a leaf that is not dense: expanded, or a transposed part. */
 START_TEST(g4_a_captured_gradient_has_the_layout_of_the_tapes) {
     for (int k = 0; k < 2; k++) {
-        sn_tensor *const fast =
-            sn_requires_grad_(k ? sn_expand(F32(1, 1, 4), SN_INTS(3, 4))
-                                : sn_transpose(sn_narrow(F32(1, 4, 6), 1, 2, 3), 0, 1),
-                              true);
+        sn_tensor *const fast = sn_requires_grad_(
+            k ? sn_expand(F32(1, 1, 4), SN_INTS(3, 4)) : sn_transpose(sn_narrow(F32(1, 4, 6), 1, 2, 3), 0, 1), true);
         Host host = {.w = fast}, other = {.w = sn_requires_grad_(sn_alias(sn_detach(fast)), true)};
         const Twin twin = twin_new(goes_back_twice, &host, &other, NULL);
         for (int i = 0; i < 3; i++) {
@@ -455,8 +449,7 @@ static sn_status functional(sn_frame *f) {
 }
 
 START_TEST(g5_in_place_gradients_are_those_of_the_functional_form) {
-    const Twin written = twin_new(in_place, NULL, NULL, NULL),
-               pure = twin_new(functional, NULL, NULL, NULL);
+    const Twin written = twin_new(in_place, NULL, NULL, NULL), pure = twin_new(functional, NULL, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         sn_tensor *const want = gradient(pure.eager, F32((uint64_t)i, 4, 5));
         ck_assert(same_bits(gradient(written.eager, F32((uint64_t)i, 4, 5)), want));
@@ -519,8 +512,7 @@ START_TEST(g5_a_write_that_the_tape_does_not_see_keeps_the_history) {
             for (int k = 0; k < 6; k++) ck_assert(at(want, k) == at(x, k) * 3 * 5 * 2 * 3);
             ck_assert_msg(same_bits(gradient(twin.fast, F32((uint64_t)i, 6)), want), "case %d", c);
         }
-        ck_assert_msg(strstr(last_reason(), "a write that the tape does not see"), "%s",
-                      last_reason());
+        ck_assert_msg(strstr(last_reason(), "a write that the tape does not see"), "%s", last_reason());
         twin_free(twin);
     }
 }
@@ -566,8 +558,7 @@ START_TEST(g5_a_leaf_written_where_gradients_are_off_stays_one_leaf) {
         }
         ck_assert(same_bits(fast.w, slow.w));
         if (cases[c].detached)
-            ck_assert_str_eq(last_reason(),
-                             "a leaf written through a detached view before its backward");
+            ck_assert_str_eq(last_reason(), "a leaf written through a detached view before its backward");
         else
             ck_assert_msg(last_path() == SN_PATH_COMPILED, "case %d: %s", c, last_reason());
         twin_free(twin);

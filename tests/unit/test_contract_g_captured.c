@@ -16,9 +16,7 @@ static Host host_new(void) {
 
 typedef sn_tensor *(*Loss)(const Host *host, sn_tensor *x);
 
-static sn_tensor *by_detach(const Host *h, sn_tensor *x) {
-    return sn_mul(sn_detach(sn_mul(h->w, x)), h->b);
-}
+static sn_tensor *by_detach(const Host *h, sn_tensor *x) { return sn_mul(sn_detach(sn_mul(h->w, x)), h->b); }
 
 static sn_tensor *by_outside_detach(const Host *h, sn_tensor *x) {
     sn_tensor *const unused = sn_mul(h->w, x);
@@ -93,8 +91,7 @@ static void try_loss(int at, bool set) {
     const Twin twin = twin_new(goes_back, &fast, &slow, NULL);
     for (int i = 0; i < 4; i++) {
         TWIN_CALL(twin, F32((uint64_t)i, 4));
-        ck_assert_msg(same_bits(sn_grad(fast.host.b), sn_grad(slow.host.b)), "%s, call %d",
-                      losses[at].name, i);
+        ck_assert_msg(same_bits(sn_grad(fast.host.b), sn_grad(slow.host.b)), "%s, call %d", losses[at].name, i);
         ck_assert_ptr_eq(sn_grad(slow.host.w), given);
         ck_assert_msg(sn_grad(fast.host.w) == given, "%s, call %d", losses[at].name, i);
     }
@@ -196,9 +193,8 @@ static int go_ways(const Host *h, sn_tensor *from, Way *to) {
     for (int i = 0; i < 4; i++) {
         sn_tensor *grad = NULL;
         const sn_tensors x = {&xs[i & 1], 1};
-        const sn_status status =
-            sn_gradients(SN_TENSORS(root), x, (sn_tensors){0},
-                         SN_ALLOW_UNUSED | (i < 2 ? SN_RETAIN_GRAPH : SN_CREATE_GRAPH), &grad);
+        const sn_status status = sn_gradients(SN_TENSORS(root), x, (sn_tensors){0},
+                                              SN_ALLOW_UNUSED | (i < 2 ? SN_RETAIN_GRAPH : SN_CREATE_GRAPH), &grad);
         to[n++] = way_of(status, grad);
     }
     for (int i = 0; i < 2; i++) {
@@ -266,8 +262,7 @@ END_TEST
 static sn_status asks_for_gradients(sn_frame *f) {
     const int *const flags = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0), *grad = NULL;
-    sn_gradients(SN_TENSORS(sn_sum(sn_mul(sn_sin(x), x))), SN_TENSORS(x), (sn_tensors){0}, *flags,
-                 &grad);
+    sn_gradients(SN_TENSORS(sn_sum(sn_mul(sn_sin(x), x))), SN_TENSORS(x), (sn_tensors){0}, *flags, &grad);
     return sn_out(f, 0, sn_mul(grad, grad));
 }
 

@@ -28,16 +28,14 @@ static int keys_of(const sn_function *fn, int *kernels) {
     return n;
 }
 
-#define EXPECT_KEYS(fn, want, want_kernels)                                                        \
-    do {                                                                                           \
-        int kernels;                                                                               \
-        ck_assert_int_eq(keys_of(fn, &kernels), want);                                             \
-        ck_assert_int_eq(kernels, want_kernels);                                                   \
+#define EXPECT_KEYS(fn, want, want_kernels)                                                                            \
+    do {                                                                                                               \
+        int kernels;                                                                                                   \
+        ck_assert_int_eq(keys_of(fn, &kernels), want);                                                                 \
+        ck_assert_int_eq(kernels, want_kernels);                                                                       \
     } while (0)
 
-static void backward(sn_tensor *root) {
-    ck_assert_msg(sn_backward(root) == SN_OK, "%s", sn_error_take()->message);
-}
+static void backward(sn_tensor *root) { ck_assert_msg(sn_backward(root) == SN_OK, "%s", sn_error_take()->message); }
 
 /* G1: one backward per key -------------------------------------------------------------------- */
 
@@ -125,8 +123,7 @@ static sn_tensor *one_wanted(sn_function *fn, int which) {
     sn_tensor *const in[] = {LEAF(1, 12), LEAF(2, 12)};
     sn_tensor *y, *grad;
     ck_assert_int_eq(sn_call(fn, in, 2, &y, 1), SN_OK);
-    ck_assert_int_eq(sn_gradients(SN_TENSORS(sn_sum(sn_mul(y, y))), SN_TENSORS(in[which]),
-                                  (sn_tensors){0}, 0, &grad),
+    ck_assert_int_eq(sn_gradients(SN_TENSORS(sn_sum(sn_mul(y, y))), SN_TENSORS(in[which]), (sn_tensors){0}, 0, &grad),
                      SN_OK);
     return grad;
 }
@@ -166,8 +163,7 @@ START_TEST(g1_keys_are_bounded) {
         ck_assert_msg(same_bits(of_ten(twin.fast, i % 10), want), "call %d", i);
     }
     EXPECT_KEYS(twin.fast, 8, 8);
-    ck_assert_ptr_nonnull(
-        strstr(sn_explain(twin.fast), ": a backward is compiled for 8 other keys at most"));
+    ck_assert_ptr_nonnull(strstr(sn_explain(twin.fast), ": a backward is compiled for 8 other keys at most"));
     twin_free(twin);
 }
 END_TEST
@@ -184,8 +180,7 @@ static sn_tensor *of_one_sized(sn_function *fn, int which, int64_t rows) {
 }
 
 START_TEST(g1_a_key_of_symbolic_sizes_is_compiled_once) {
-    const Twin twin =
-        twin_new(two_outputs, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
+    const Twin twin = twin_new(two_outputs, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
     of_one_sized(twin.fast, 0, 3);
     for (int64_t rows = 2; rows < 18; rows++) {
         const int which = (int)(rows / 2 & 1);
@@ -214,13 +209,11 @@ static sn_tensor *of_two_sums(sn_function *fn, int which, int64_t rows) {
 }
 
 START_TEST(g1_sizes_that_a_key_decides_are_its_own_guards) {
-    const Twin twin =
-        twin_new(two_sums, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
+    const Twin twin = twin_new(two_sums, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
     of_two_sums(twin.fast, 0, 3);
     for (int64_t rows = 2; rows < 40; rows++) {
         sn_tensor *const want = of_two_sums(twin.eager, rows & 1, rows);
-        ck_assert_msg(same_bits(of_two_sums(twin.fast, rows & 1, rows), want), "%d rows",
-                      (int)rows);
+        ck_assert_msg(same_bits(of_two_sums(twin.fast, rows & 1, rows), want), "%d rows", (int)rows);
     }
     int kernels;
     ck_assert_int_le(keys_of(twin.fast, &kernels), 8);
@@ -314,9 +307,8 @@ START_TEST(g3_the_version_error_names_the_node_of_eager) {
             sn_add_scalar_(i & 1 ? host.w : y, sn_float(1));
             sn_grad_mode_set(before);
             ck_assert_int_ne(sn_backward(sn_sum(y)), SN_OK);
-            expect_error(SN_ERR_STATE,
-                         i & 1 ? "MulBackward needs the f32[9] that it saved at version"
-                               : "ExpBackward needs the f32[9] that it saved at version 0");
+            expect_error(SN_ERR_STATE, i & 1 ? "MulBackward needs the f32[9] that it saved at version"
+                                             : "ExpBackward needs the f32[9] that it saved at version 0");
             ck_assert_ptr_null(sn_grad(x));
         }
     twin_free(twin);
@@ -334,8 +326,7 @@ START_TEST(g3_nodes_are_used_up_one_by_one) {
             backward(sn_sum(out[0]));
             backward(sn_sum(out[1])); /* other nodes */
             ck_assert_int_ne(sn_backward(sn_sum(out[1])), SN_OK);
-            expect_error(SN_ERR_STATE,
-                         "ExpBackward: what it saved is gone since the first backward");
+            expect_error(SN_ERR_STATE, "ExpBackward: what it saved is gone since the first backward");
             grads[k] = sn_grad(x);
         }
         ck_assert(same_bits(grads[0], grads[1]));
@@ -378,9 +369,7 @@ static sn_status sum_and_intermediate(sn_frame *f) {
     sn_out(f, 1, h);
     return sn_out(f, 0, sn_sum(sn_exp(h)));
 }
-static sn_status triple(sn_frame *f) {
-    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(3)));
-}
+static sn_status triple(sn_frame *f) { return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(3))); }
 
 /* A hook on a result, and a gradient at it, where the gradient comes from another result of the same segment. */
 START_TEST(g3_results_that_are_intermediates_too) {
@@ -397,12 +386,8 @@ START_TEST(g3_results_that_are_intermediates_too) {
         ck_assert(same_bits(sn_grad(fast.w), sn_grad(slow.w)));
         ck_assert_int_eq(sn_call(twin.fast, &x, 1, got, 2), SN_OK);
         ck_assert_int_eq(sn_call(twin.eager, &x, 1, want, 2), SN_OK);
-        ck_assert_int_eq(
-            sn_gradients(SN_TENSORS(got[0]), SN_TENSORS(got[1]), (sn_tensors){0}, 0, &got_grad),
-            SN_OK);
-        ck_assert_int_eq(
-            sn_gradients(SN_TENSORS(want[0]), SN_TENSORS(want[1]), (sn_tensors){0}, 0, &want_grad),
-            SN_OK);
+        ck_assert_int_eq(sn_gradients(SN_TENSORS(got[0]), SN_TENSORS(got[1]), (sn_tensors){0}, 0, &got_grad), SN_OK);
+        ck_assert_int_eq(sn_gradients(SN_TENSORS(want[0]), SN_TENSORS(want[1]), (sn_tensors){0}, 0, &want_grad), SN_OK);
         ck_assert(same_bits(got_grad, want_grad));
     }
     twin_free(twin);
@@ -420,14 +405,13 @@ static void second(sn_function *fn, const Host *host, uint64_t seed, sn_tensor *
     sn_tensor *const x = LEAF(seed, 5, 6);
     sn_tensor *const y = sn_add(SN_CALL(fn, x), sn_mul(x, x));
     sn_tensor *first[3];
-    ck_assert_msg(sn_gradients(SN_TENSORS(sn_sum(sn_mul(y, y))), SN_TENSORS(x, host->w, host->b),
-                               (sn_tensors){0}, SN_CREATE_GRAPH, first) == SN_OK,
+    ck_assert_msg(sn_gradients(SN_TENSORS(sn_sum(sn_mul(y, y))), SN_TENSORS(x, host->w, host->b), (sn_tensors){0},
+                               SN_CREATE_GRAPH, first) == SN_OK,
                   "%s", sn_error_take()->message);
     sn_tensor *sum = sn_sum(sn_mul(first[0], first[0]));
     sum = sn_add(sum, sn_sum(sn_mul(first[1], first[1])));
     sum = sn_add(sum, sn_sum(first[2]));
-    ck_assert_msg(sn_gradients(SN_TENSORS(sum), SN_TENSORS(x, host->w, host->b), (sn_tensors){0}, 0,
-                               out) == SN_OK,
+    ck_assert_msg(sn_gradients(SN_TENSORS(sum), SN_TENSORS(x, host->w, host->b), (sn_tensors){0}, 0, out) == SN_OK,
                   "%s", sn_error_take()->message);
 }
 
@@ -438,8 +422,7 @@ START_TEST(g3_double_backward_goes_through_eagers_nodes) {
         sn_tensor *want[3], *got[3];
         second(twin.eager, &host, i, want);
         second(twin.fast, &host, i, got);
-        for (int k = 0; k < 3; k++)
-            ck_assert_msg(same_bits(got[k], want[k]), "call %d, gradient %d", (int)i, k);
+        for (int k = 0; k < 3; k++) ck_assert_msg(same_bits(got[k], want[k]), "call %d, gradient %d", (int)i, k);
     }
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
     twin_free(twin);
@@ -457,8 +440,7 @@ static sn_status sine_backward(sn_frame *f) {
 }
 
 static sn_status beside_a_custom_function(sn_frame *f) {
-    static const sn_custom custom = {
-        .size = sizeof custom, .name = "sine", .forward = sine, .backward = sine_backward};
+    static const sn_custom custom = {.size = sizeof custom, .name = "sine", .forward = sine, .backward = sine_backward};
     sn_tensor *x = sn_in(f, 0);
     sn_tensor *const a = sn_relu(x);
     sn_tensor *b = NULL;
@@ -473,9 +455,7 @@ static sn_tensor *second_of_two(sn_function *fn, uint64_t seed) {
     ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
     sn_tensor *const first = sn_sum(sn_mul(out[1], sn_cos(out[1])));
     sn_tensor *const sum = sn_add(first, sn_sum(sn_mul(out[0], sn_cos(out[0]))));
-    ck_assert_int_eq(
-        sn_gradients(SN_TENSORS(sum), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &grad),
-        SN_OK);
+    ck_assert_int_eq(sn_gradients(SN_TENSORS(sum), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &grad), SN_OK);
     backward(sn_sum(sn_mul(grad, grad)));
     return sn_grad(x);
 }
@@ -483,8 +463,7 @@ static sn_tensor *second_of_two(sn_function *fn, uint64_t seed) {
 START_TEST(g1_a_custom_node_comes_behind_what_was_pending) {
     const Twin twin = twin_new(beside_a_custom_function, NULL, NULL, NULL);
     for (uint64_t i = 0; i < 4; i++)
-        ck_assert_msg(same_bits(second_of_two(twin.fast, i), second_of_two(twin.eager, i)),
-                      "call %d", (int)i);
+        ck_assert_msg(same_bits(second_of_two(twin.fast, i), second_of_two(twin.eager, i)), "call %d", (int)i);
     twin_free(twin);
 }
 END_TEST
@@ -500,8 +479,8 @@ START_TEST(g3_an_expanded_node_keeps_hooks_and_results) {
             sn_tensor *const x = LEAF(i, 5, 6);
             sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, x);
             const int64_t hook = sn_hook_add(y, count_hook, &seen[k]);
-            ck_assert_int_eq(sn_gradients(SN_TENSORS(sn_sum(sn_mul(y, y))), SN_TENSORS(x, y),
-                                          (sn_tensors){0}, SN_CREATE_GRAPH, got[k]),
+            ck_assert_int_eq(sn_gradients(SN_TENSORS(sn_sum(sn_mul(y, y))), SN_TENSORS(x, y), (sn_tensors){0},
+                                          SN_CREATE_GRAPH, got[k]),
                              SN_OK);
             sn_hook_remove(y, hook);
             backward(sn_sum(sn_mul(got[k][0], got[k][1])));
@@ -514,9 +493,7 @@ START_TEST(g3_an_expanded_node_keeps_hooks_and_results) {
 }
 END_TEST
 
-static sn_status product_exp(sn_frame *f) {
-    return sn_out(f, 0, sn_exp(sn_mul(sn_in(f, 0), sn_in(f, 1))));
-}
+static sn_status product_exp(sn_frame *f) { return sn_out(f, 0, sn_exp(sn_mul(sn_in(f, 0), sn_in(f, 1)))); }
 
 /* Eager's nodes come used up, where nothing of the launch is left to make them from. */
 START_TEST(g3_a_used_up_node_expands) {
@@ -526,8 +503,7 @@ START_TEST(g3_a_used_up_node_expands) {
         sn_tensor *const y = SN_CALL(fn, LEAF(i, 5, 6), LEAF(i + 9, 5, 6));
         backward(sn_sum(y));
         sn_tensor *const again = sn_sum(y);
-        ck_assert_int_ne(sn_backward_ex(SN_TENSORS(again), (sn_tensors){0}, SN_CREATE_GRAPH),
-                         SN_OK);
+        ck_assert_int_ne(sn_backward_ex(SN_TENSORS(again), (sn_tensors){0}, SN_CREATE_GRAPH), SN_OK);
         expect_error(SN_ERR_STATE, "ExpBackward: what it saved is gone");
         sn_scope_end(scope);
     }
@@ -560,8 +536,7 @@ START_TEST(g3_a_backward_that_does_not_compile_expands) {
     }
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED); /* the forward */
     EXPECT_KEYS(twin.fast, 0, 0);
-    ck_assert_ptr_nonnull(
-        strstr(sn_explain(twin.fast), "eager's nodes for 1 other key: failpoint backward"));
+    ck_assert_ptr_nonnull(strstr(sn_explain(twin.fast), "eager's nodes for 1 other key: failpoint backward"));
     failpoint_set("");
     twin_free(twin);
 }
@@ -617,8 +592,8 @@ static void train(sn_function *fn, Host *host, int n) {
 START_TEST(g5_a_training_step_takes_no_more_memory_than_eager) {
     const int64_t eager = peak_of(mlp, train, SN_COMPILE_EAGER);
     const int64_t compiled = peak_of(mlp, train, SN_COMPILE_VERIFY);
-    ck_assert_msg(compiled > 0 && compiled <= eager, "compiled %lld, eager %lld",
-                  (long long)compiled, (long long)eager);
+    ck_assert_msg(compiled > 0 && compiled <= eager, "compiled %lld, eager %lld", (long long)compiled,
+                  (long long)eager);
 }
 END_TEST
 
@@ -630,8 +605,7 @@ static sn_optim *adamw_of_20(void) {
     for (int i = 0; i < 20; i++) {
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
-        sn_grad_set(sn_param(params, name, F32((uint64_t)i, 32 + i, 64)),
-                    F32((uint64_t)i + 50, 32 + i, 64));
+        sn_grad_set(sn_param(params, name, F32((uint64_t)i, 32 + i, 64)), F32((uint64_t)i + 50, 32 + i, 64));
     }
     return sn_adamw(params, 1e-3, 0.01);
 }
@@ -649,8 +623,8 @@ static void update(sn_function *fn, Host *host, int n) {
 START_TEST(g5_an_optimizer_takes_no_more_memory_than_eager) {
     const int64_t eager = peak_of(adamw_step, update, SN_COMPILE_EAGER);
     const int64_t compiled = peak_of(adamw_step, update, SN_COMPILE_VERIFY);
-    ck_assert_msg(compiled >= 0 && compiled * 100 <= eager, "compiled %lld, eager %lld",
-                  (long long)compiled, (long long)eager);
+    ck_assert_msg(compiled >= 0 && compiled * 100 <= eager, "compiled %lld, eager %lld", (long long)compiled,
+                  (long long)eager);
 }
 END_TEST
 

@@ -13,8 +13,7 @@ static int freed;
 static void count_free(void *data, void *context) { (void)data, (void)context, freed++; }
 
 static sn_tensor *counted(float *memory) {
-    return sn_wrap(SN_BLOB(.data = memory, .bytes = 16, .sizes = SN_INTS(4), .dtype = SN_F32,
-                           .free = count_free));
+    return sn_wrap(SN_BLOB(.data = memory, .bytes = 16, .sizes = SN_INTS(4), .dtype = SN_F32, .free = count_free));
 }
 
 /* O1: scopes ---------------------------------------------------------------------------------- */
@@ -101,8 +100,7 @@ typedef struct Ways {
 static sn_status lets_go(sn_frame *f) {
     const Ways *const ways = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0);
-    const sn_scope inner =
-        ways->which == OF_AN_OWNED_SCOPE ? sn_scope_begin_owned() : sn_scope_begin();
+    const sn_scope inner = ways->which == OF_AN_OWNED_SCOPE ? sn_scope_begin_owned() : sn_scope_begin();
     sn_tensor *const y = ways->which == RELEASED ? sn_keep(sn_exp(x)) : sn_exp(x);
     if (ways->which == OF_A_DICT) {
         sn_dict *const dict = sn_dict_new();
@@ -137,8 +135,7 @@ START_TEST(o1_an_output_lives_though_the_body_lets_go_of_it) {
     Ways ways = {.leaf = sn_keep(LEAF(1, 700))};
     for (int i = 0; i < 3 * WAYS; i++) {
         ways.which = i / 3;
-        sn_function *const fn =
-            sn_compile(lets_go, &ways, SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)(i % 3)));
+        sn_function *const fn = sn_compile(lets_go, &ways, SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)(i % 3)));
         check_letting_go(fn);
         sn_function_free(fn);
     }
@@ -161,8 +158,8 @@ START_TEST(o1_a_call_gives_back_what_its_outputs_held) {
         for (int k = 0; k < 2; k++) shown[k] = i < 6 ? sn_keep(F32(1, 4)) : shown[k];
         if (i >= 6) shown[0] = shown[1] = sn_keep(F32(1, 4)); /* both outputs are one */
         set_twice = i >= 3 && i < 6;
-        sn_function *const fn = sn_compile(sets_what_is_shown, NULL,
-                                           SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)(i % 3)));
+        sn_function *const fn =
+            sn_compile(sets_what_is_shown, NULL, SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)(i % 3)));
         sn_tensor *out[2];
         const sn_status status = sn_call(fn, NULL, 0, out, 2);
         ck_assert_int_eq(status, set_twice ? SN_ERR_STATE : SN_OK);
@@ -213,8 +210,7 @@ static sn_status scalar_of_a_tensor(sn_frame *f) {
 }
 
 START_TEST(o2_accessors_check_counts_and_types) {
-    static const sn_body bodies[] = {asks_for_input_3, sets_output_2, sets_nothing, sets_twice,
-                                     scalar_of_a_tensor};
+    static const sn_body bodies[] = {asks_for_input_3, sets_output_2, sets_nothing, sets_twice, scalar_of_a_tensor};
     for (int i = 0; i < 5; i++) {
         sn_function *const fn = sn_compile(bodies[i], NULL, SN_COMPILE_OPTIONS(.name = "mine"));
         for (int k = 0; k < 2; k++) {
@@ -290,15 +286,12 @@ static bool llvm_is_loaded(void) {
     char line[512];
     bool found = false;
     ck_assert_ptr_nonnull(maps);
-    while (!found && fgets(line, sizeof line, maps))
-        found = strstr(line, "sinter-llvm") || strstr(line, "libLLVM");
+    while (!found && fgets(line, sizeof line, maps)) found = strstr(line, "sinter-llvm") || strstr(line, "libLLVM");
     fclose(maps);
     return found;
 }
 
-static sn_status layer(sn_frame *f) {
-    return sn_out(f, 0, sn_relu(sn_linear(sn_in(f, 0), sn_in(f, 1), sn_in(f, 2))));
-}
+static sn_status layer(sn_frame *f) { return sn_out(f, 0, sn_relu(sn_linear(sn_in(f, 0), sn_in(f, 1), sn_in(f, 2)))); }
 
 /* The first test of this file: with CK_FORK=no those before it would have loaded it. */
 START_TEST(o4_a_program_that_only_runs_eagerly_loads_no_llvm) {
@@ -325,8 +318,7 @@ START_TEST(o4_no_memory_is_writable_and_executable) {
     FILE *const maps = fopen("/proc/self/maps", "r");
     char line[512];
     int lines = 0;
-    for (; maps && fgets(line, sizeof line, maps); lines++)
-        ck_assert_msg(!strstr(line, " rwx"), "%s", line);
+    for (; maps && fgets(line, sizeof line, maps); lines++) ck_assert_msg(!strstr(line, " rwx"), "%s", line);
     ck_assert_int_gt(lines, 3);
     fclose(maps);
     ck_assert_ptr_nonnull(llvm_module());
@@ -337,8 +329,7 @@ END_TEST
 
 static sn_status polynomial(sn_frame *f) {
     sn_tensor *x = sn_in(f, 0);
-    for (int i = 0; i < *(int *)sn_closure(f); i++)
-        x = sn_add_scalar(sn_mul(x, x), sn_float(i + 0.5));
+    for (int i = 0; i < *(int *)sn_closure(f); i++) x = sn_add_scalar(sn_mul(x, x), sn_float(i + 0.5));
     return sn_out(f, 0, x);
 }
 
@@ -420,8 +411,7 @@ START_TEST(o5_errors_name_op_and_call_site) {
     ck_assert_int_eq(none->status, SN_OK);
     ck_assert(none->message && none->op && none->where && !none->where[0]);
     sn_tensor *const leaf = LEAF(1, 3);
-    ck_assert_ptr_null(
-        sn_exp_(leaf)); /* raised where no op is known: the message names it all the same */
+    ck_assert_ptr_null(sn_exp_(leaf)); /* raised where no op is known: the message names it all the same */
     ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "aten::exp_: "));
     ck_assert_int_ne(sn_backward(leaf), SN_OK);
     ck_assert_ptr_nonnull(strstr(sn_error_take()->where, "test_contract_o"));
@@ -448,8 +438,8 @@ START_TEST(o5_nothing_prints_but_the_log_handler) {
     dup2(fileno(file), 1);
     dup2(fileno(file), 2);
     sn_logging_set(count_lines, NULL, "");
-    sn_function *const fn = sn_compile(
-        hundred, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER, .recompile_limit = 1));
+    sn_function *const fn =
+        sn_compile(hundred, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER, .recompile_limit = 1));
     for (int64_t n = 2; n < 5; n++) SN_CALL(fn, F32(1, n)); /* says the limit once */
     sn_add(F32(1, 4), F32(1, 3));
     sn_error_take();

@@ -21,8 +21,7 @@ static sn_status run(sn_frame *f) {
 
 static void leaves(const Corner *c, sn_tensor **to) {
     for (int i = 0; i < c->n_inputs; i++)
-        to[i] = sn_requires_grad_(
-            sn_from_data(c->in[i], (sn_ints){(int64_t[]){c->length}, 1}, SN_F32), true);
+        to[i] = sn_requires_grad_(sn_from_data(c->in[i], (sn_ints){(int64_t[]){c->length}, 1}, SN_F32), true);
 }
 
 static void check_grad(const Corner *c, sn_tensor *leaf, int i) {
@@ -41,8 +40,7 @@ static void check_corner(Corner *c) {
         sn_tensor *in[2][MAX_INPUTS];
         for (int k = 0; k < 2; k++) {
             leaves(c, in[k]);
-            sn_tensor *const loss =
-                sn_call1(k ? twin.fast : twin.eager, (sn_tensors){in[k], c->n_inputs});
+            sn_tensor *const loss = sn_call1(k ? twin.fast : twin.eager, (sn_tensors){in[k], c->n_inputs});
             ck_assert_msg(sn_backward(loss) == SN_OK, "%s: %s", c->name, sn_error_take()->message);
         }
         for (int i = 0; i < c->n_inputs; i++) {
@@ -54,7 +52,7 @@ static void check_corner(Corner *c) {
     twin_free(twin);
 }
 
-#define CALL(name, expr)                                                                           \
+#define CALL(name, expr)                                                                                               \
     static sn_tensor *name(sn_tensor *const *in) { return expr; }
 static const sn_scalar none; /* an absent limit */
 
@@ -67,9 +65,9 @@ CALL(in_1_0, sn_clamp(in[0], sn_float(1), sn_float(0)))
 CALL(at_least_nan, sn_clamp(in[0], sn_float(NAN), none))
 CALL(min_0, sn_clamp_min(in[0], sn_float(0)))
 CALL(max_1, sn_clamp_max(in[0], sn_float(1)))
-#define NUMBERS                                                                                    \
-    1, 6, {                                                                                        \
-        { -1, 0, 0.5f, 1, 2, NAN }                                                                 \
+#define NUMBERS                                                                                                        \
+    1, 6, {                                                                                                            \
+        { -1, 0, 0.5f, 1, 2, NAN }                                                                                     \
     }
 
 START_TEST(clamp_by_numbers_loses_the_gradient_at_a_bound) {
@@ -91,17 +89,17 @@ CALL(at_least, sn_clamp_tensor(in[0], in[1], NULL))
 CALL(at_most, sn_clamp_tensor(in[0], NULL, in[1]))
 CALL(min_tensor, sn_clamp_min_tensor(in[0], in[1]))
 CALL(max_tensor, sn_clamp_max_tensor(in[0], in[1]))
-#define PAIRS                                                                                      \
-    2, 6, {                                                                                        \
-        {0, 0, 1, NAN, 0, 1}, { 0, 1, 0, 0, NAN, NAN }                                             \
+#define PAIRS                                                                                                          \
+    2, 6, {                                                                                                            \
+        {0, 0, 1, NAN, 0, 1}, { 0, 1, 0, 0, NAN, NAN }                                                                 \
     }
-#define LOWER                                                                                      \
-    {                                                                                              \
-        {1.5f, 0, 3, 3, 3, 3}, { 1.5f, 3, 0, 3, 3, 3 }                                             \
+#define LOWER                                                                                                          \
+    {                                                                                                                  \
+        {1.5f, 0, 3, 3, 3, 3}, { 1.5f, 3, 0, 3, 3, 3 }                                                                 \
     }
-#define UPPER                                                                                      \
-    {                                                                                              \
-        {1.5f, 3, 0, 3, 3, 3}, { 1.5f, 0, 3, 3, 3, 3 }                                             \
+#define UPPER                                                                                                          \
+    {                                                                                                                  \
+        {1.5f, 3, 0, 3, 3, 3}, { 1.5f, 0, 3, 3, 3, 3 }                                                                 \
     }
 
 START_TEST(clamp_by_tensors_shares_the_gradient_at_a_bound) {
@@ -140,9 +138,9 @@ CALL(two_xlogy, OF_NUMBER(2))
 CALL(zero_xlogy, OF_NUMBER(0))
 CALL(both_xlogy, sn_xlogy(in[0], in[1]))
 CALL(unseen_xlogy_0, sn_mul_scalar(BY_NUMBER(0), sn_float(0)))
-#define SELF                                                                                       \
-    1, 5, {                                                                                        \
-        { -1, 0, 0.5f, 2, NAN }                                                                    \
+#define SELF                                                                                                           \
+    1, 5, {                                                                                                            \
+        { -1, 0, 0.5f, 2, NAN }                                                                                        \
     }
 #define LOG8 2.07944154f /* 3 log 2 */
 
@@ -160,8 +158,7 @@ START_TEST(xlogy_has_gradients_beside_numbers) {
          2,
          8,
          {{0, 0, 0, 0, 1, 1, NAN, NAN}, {0, 1, -1, NAN, 0, NAN, 0, NAN}},
-         {{0, 0, 0, NAN, -INFINITY, NAN, -INFINITY, NAN},
-          {NAN, 0, 0, NAN, INFINITY, NAN, NAN, NAN}}},
+         {{0, 0, 0, NAN, -INFINITY, NAN, -INFINITY, NAN}, {NAN, 0, 0, NAN, INFINITY, NAN, NAN, NAN}}},
     };
     for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) check_corner(&corners[i]);
 }
@@ -169,11 +166,8 @@ END_TEST
 
 /* reductions ---------------------------------------------------------------------------------- */
 
-static sn_tensor *rows_of(sn_tensor *x, int64_t columns) {
-    return sn_reshape(x, SN_INTS(-1, columns));
-}
-#define DEVIATION(correction)                                                                      \
-    sn_std_correction_ex(rows_of(in[0], 3), SN_INTS(1), sn_float(correction), false)
+static sn_tensor *rows_of(sn_tensor *x, int64_t columns) { return sn_reshape(x, SN_INTS(-1, columns)); }
+#define DEVIATION(correction) sn_std_correction_ex(rows_of(in[0], 3), SN_INTS(1), sn_float(correction), false)
 CALL(std_all, sn_std(in[0]))
 CALL(std_rows, sn_std_dim(rows_of(in[0], 3), SN_INTS(1), true, true))
 CALL(std_correction_0, DEVIATION(0))
@@ -183,12 +177,7 @@ START_TEST(std_of_equal_elements_has_no_slope) {
     Corner corners[] = {
         {"std()", std_all, 1, 3, {{2, 2, 2}}, {{0, 0, 0}}},
         {"std(1)", std_rows, 1, 6, {{2, 2, 2, 1, 2, 3}}, {{0, 0, 0, -1.5f, 0, 1.5f}}},
-        {"correction 0",
-         std_correction_0,
-         1,
-         6,
-         {{2, 2, 2, 1, 2, 3}},
-         {{0, 0, 0, -1.22474480f, 0, 1.22474480f}}},
+        {"correction 0", std_correction_0, 1, 6, {{2, 2, 2, 1, 2, 3}}, {{0, 0, 0, -1.22474480f, 0, 1.22474480f}}},
         {"correction 3", std_correction_3, 1, 3, {{2, 2, 2}}, {{NAN, NAN, NAN}}},
     };
     for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) check_corner(&corners[i]);
@@ -198,9 +187,9 @@ END_TEST
 CALL(row_max, sn_max_dim(rows_of(in[0], 4), 1, false, NULL))
 CALL(row_min, sn_min_dim(rows_of(in[0], 4), -1, true, NULL))
 CALL(row_amax, sn_amax_ex(rows_of(in[0], 4), SN_INTS(1), false))
-#define ROWS                                                                                       \
-    1, 12, {                                                                                       \
-        { 1, 3, 3, 2, NAN, 0, NAN, 5, 0, -0.0f, 0, -1 }                                            \
+#define ROWS                                                                                                           \
+    1, 12, {                                                                                                           \
+        { 1, 3, 3, 2, NAN, 0, NAN, 5, 0, -0.0f, 0, -1 }                                                                \
     }
 
 START_TEST(a_tie_is_the_named_elements_where_there_are_indices) {
@@ -214,9 +203,9 @@ START_TEST(a_tie_is_the_named_elements_where_there_are_indices) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        clamp_by_numbers_loses_the_gradient_at_a_bound,
-        clamp_by_tensors_shares_the_gradient_at_a_bound, xlogy_has_gradients_beside_numbers,
-        std_of_equal_elements_has_no_slope, a_tie_is_the_named_elements_where_there_are_indices};
+    const TTest *const tests[] = {clamp_by_numbers_loses_the_gradient_at_a_bound,
+                                  clamp_by_tensors_shares_the_gradient_at_a_bound, xlogy_has_gradients_beside_numbers,
+                                  std_of_equal_elements_has_no_slope,
+                                  a_tie_is_the_named_elements_where_there_are_indices};
     return contract_main("test_corner_gradients", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -5,30 +5,18 @@
 /* In 0 and 1: bools 1 1 0 0 and 1 0 1 0; in 2: 1 2 3 4; in 3: 0.5 1 1.5 2. */
 typedef sn_tensor *MakeFn(sn_frame *f);
 
-static sn_tensor *bools_add_by_truth(sn_frame *f) {
-    return sn_add_ex(sn_in(f, 0), sn_in(f, 1), sn_int(-1));
-}
-static sn_tensor *bools_add_in_place(sn_frame *f) {
-    return sn_add_ex_(sn_clone(sn_in(f, 0)), sn_in(f, 1), sn_int(-2));
-}
+static sn_tensor *bools_add_by_truth(sn_frame *f) { return sn_add_ex(sn_in(f, 0), sn_in(f, 1), sn_int(-1)); }
+static sn_tensor *bools_add_in_place(sn_frame *f) { return sn_add_ex_(sn_clone(sn_in(f, 0)), sn_in(f, 1), sn_int(-2)); }
 static sn_tensor *bools_to_true(sn_frame *f) { return sn_pow_scalar(sn_in(f, 0), sn_bool(true)); }
 static sn_tensor *bools_to_false(sn_frame *f) { return sn_pow_scalar(sn_in(f, 0), sn_bool(false)); }
-static sn_tensor *ints_filled(sn_frame *f) {
-    return sn_masked_fill(sn_in(f, 2), sn_in(f, 0), sn_float(-2.7));
-}
+static sn_tensor *ints_filled(sn_frame *f) { return sn_masked_fill(sn_in(f, 2), sn_in(f, 0), sn_float(-2.7)); }
 static sn_tensor *ints_filled_by_tensor(sn_frame *f) {
     return sn_masked_fill_tensor(sn_in(f, 2), sn_in(f, 0), sn_sum(sn_in(f, 3)));
 }
-static sn_tensor *ints_mod_bools(sn_frame *f) {
-    return sn_fmod(sn_in(f, 2), sn_eq(sn_in(f, 2), sn_in(f, 2)));
-}
+static sn_tensor *ints_mod_bools(sn_frame *f) { return sn_fmod(sn_in(f, 2), sn_eq(sn_in(f, 2), sn_in(f, 2))); }
 static sn_tensor *bools_mod_ints(sn_frame *f) { return sn_remainder(sn_in(f, 0), sn_in(f, 2)); }
-static sn_tensor *floats_mod_true(sn_frame *f) {
-    return sn_fmod_scalar(sn_in(f, 3), sn_bool(true));
-}
-static sn_tensor *away_from_bools(sn_frame *f) {
-    return sn_mse_loss_ex(sn_in(f, 3), sn_in(f, 0), 0);
-}
+static sn_tensor *floats_mod_true(sn_frame *f) { return sn_fmod_scalar(sn_in(f, 3), sn_bool(true)); }
+static sn_tensor *away_from_bools(sn_frame *f) { return sn_mse_loss_ex(sn_in(f, 3), sn_in(f, 0), 0); }
 
 static sn_tensor *truths(sn_frame *f) {
     const int64_t none[1] = {0};
@@ -73,9 +61,9 @@ START_TEST(values_of_mixed_dtypes) {
         const Twin twin = twin_new(corner_body, &corner, &corner, NULL);
         sn_tensor *const want = sn_to(sn_from_data(corner.want, SN_INTS(4), SN_F64), corner.dtype);
         for (int call = 0; call < 3; call++) {
-            sn_tensor *const got = TWIN_CALL(
-                twin, sn_from_data(a, SN_INTS(4), SN_BOOL), sn_from_data(b, SN_INTS(4), SN_BOOL),
-                sn_from_data(ints, SN_INTS(4), SN_I64), sn_from_data(floats, SN_INTS(4), SN_F32));
+            sn_tensor *const got =
+                TWIN_CALL(twin, sn_from_data(a, SN_INTS(4), SN_BOOL), sn_from_data(b, SN_INTS(4), SN_BOOL),
+                          sn_from_data(ints, SN_INTS(4), SN_I64), sn_from_data(floats, SN_INTS(4), SN_F32));
             ck_assert_msg(same_bits(got, want), "corner %d: %s", (int)i, sn_repr(got));
         }
         twin_free(twin);
@@ -88,9 +76,7 @@ static bool has_strides(sn_tensor *t, sn_ints want) {
     return got.n == want.n && !memcmp(got.data, want.data, (size_t)got.n * sizeof *got.data);
 }
 
-static sn_tensor *stacked(sn_tensor *a, sn_tensor *b, int64_t dim) {
-    return sn_stack(SN_TENSORS(a, b), dim);
-}
+static sn_tensor *stacked(sn_tensor *a, sn_tensor *b, int64_t dim) { return sn_stack(SN_TENSORS(a, b), dim); }
 
 /* A stack keeps the format that a cat of its tensors has. */
 START_TEST(strides_of_stacks_and_expansions) {
@@ -123,7 +109,6 @@ START_TEST(bools_that_are_refused) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {values_of_mixed_dtypes, strides_of_stacks_and_expansions,
-                                  bools_that_are_refused};
+    const TTest *const tests[] = {values_of_mixed_dtypes, strides_of_stacks_and_expansions, bools_that_are_refused};
     return contract_main("test_corner_values", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -6,13 +6,10 @@
 static sn_status attend(sn_frame *f) {
     sn_tensor *const q = sn_in(f, 0), *const mask = sn_in(f, 1);
     return sn_out(f, 0,
-                  sn_scaled_dot_product_attention_ex(q, q, q, mask, 0, false,
-                                                     (sn_value){.kind = SN_KIND_NONE}, false));
+                  sn_scaled_dot_product_attention_ex(q, q, q, mask, 0, false, (sn_value){.kind = SN_KIND_NONE}, false));
 }
 
-static bool all_are(sn_tensor *t, double value) {
-    return sn_item(sn_amax(t)) == value && sn_item(sn_amin(t)) == value;
-}
+static bool all_are(sn_tensor *t, double value) { return sn_item(sn_amax(t)) == value && sn_item(sn_amin(t)) == value; }
 
 /* PyTorch's attention gives 0 there (_safe_softmax), its softmax NaN. */
 START_TEST(rows_without_keys_attend_to_nothing) {
@@ -74,8 +71,7 @@ static sn_status from_storage(sn_frame *f) {
 /* The same numbers, but x starts elsewhere: in replay mode too. What lies outside of x breaks. */
 START_TEST(as_strided_follows_the_storage) {
     const Twin verify = twin_new(from_storage, NULL, NULL, NULL);
-    const Twin replay =
-        twin_new(from_storage, NULL, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    const Twin replay = twin_new(from_storage, NULL, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
     sn_tensor *const all = F32(1, 48);
     for (int i = 0; i < 16; i++) {
         sn_tensor *const x = sn_narrow(all, 0, i % 4 * 4, 20);
@@ -145,8 +141,7 @@ static sn_status huge_steps(sn_frame *f) {
 }
 
 START_TEST(a_huge_step_of_a_symbolic_size_compiles_once) {
-    const Twin twin =
-        twin_new(huge_steps, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
+    const Twin twin = twin_new(huge_steps, NULL, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_ALWAYS));
     for (int64_t n = 2; n < 12; n++) TWIN_CALL(twin, F32((uint64_t)n, n));
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
     ck_assert_int_eq(stats_of(twin.fast).compiles, 1);
@@ -202,13 +197,12 @@ START_TEST(clamp_by_numbers_outside_of_the_dtype) {
     check_bounds(at_most, SN_U8, below, false);
     check_bounds(at_least, SN_U8, above, false);
     check_bounds(between, SN_I8, above, true);
-    check_bounds(between, SN_I32,
-                 (const int64_t[]){127, INT64_C(1) << 31, INT64_C(1) << 32, INT64_MAX}, true);
+    check_bounds(between, SN_I32, (const int64_t[]){127, INT64_C(1) << 31, INT64_C(1) << 32, INT64_MAX}, true);
 }
 END_TEST
 
-/* Both results view what bmm made, which is none: the launch gives that too. The number, a runtime float, lies behind the
- * room for results. */
+/* Both results view what bmm made, which is none: the launch gives that too. The number, a runtime float, lies behind
+ * the room for results. */
 static sn_status parts_and_a_number(sn_frame *f) {
     const double *const number = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0), *const y = sn_matmul(x, x);
@@ -220,12 +214,10 @@ static sn_status parts_and_a_number(sn_frame *f) {
 START_TEST(a_whole_behind_the_results_has_room) {
     double number;
     for (sn_compile_mode mode = SN_COMPILE_VERIFY; mode <= SN_COMPILE_REPLAY; mode++) {
-        const Twin twin =
-            twin_new(parts_and_a_number, &number, &number, SN_COMPILE_OPTIONS(.mode = mode));
+        const Twin twin = twin_new(parts_and_a_number, &number, &number, SN_COMPILE_OPTIONS(.mode = mode));
         for (int i = 0; i < 6; i++) {
             number = mode == SN_COMPILE_REPLAY ? 0.5 : 0.5 + i;
-            sn_tensor *const x = F32((uint64_t)i, 2, 3, 3), *a[] = {x, F32(9, 5)},
-                             *b[] = {x, F32(9, 5)};
+            sn_tensor *const x = F32((uint64_t)i, 2, 3, 3), *a[] = {x, F32(9, 5)}, *b[] = {x, F32(9, 5)};
             sn_tensor *want[2], *got[2];
             ck_assert_int_eq(sn_call(twin.eager, a, 2, want, 2), SN_OK);
             ck_assert_int_eq(sn_call(twin.fast, b, 2, got, 2), SN_OK);
@@ -249,9 +241,8 @@ static sn_status overwritten_quotient(sn_frame *f) {
 START_TEST(an_overwritten_quotient_is_checked) {
     const Twin twin = twin_new(overwritten_quotient, NULL, NULL, NULL);
     for (int i = 0; i < 6; i++) {
-        sn_tensor *const x = sn_full(SN_INTS(9), sn_int(7), SN_I64), *const by = sn_full(
-                                                                         (sn_ints){0},
-                                                                         sn_int(i % 3), SN_I64);
+        sn_tensor *const x = sn_full(SN_INTS(9), sn_int(7), SN_I64), *const by =
+                                                                         sn_full((sn_ints){0}, sn_int(i % 3), SN_I64);
         sn_tensor *const got = SN_CALL(twin.fast, x, by);
         ck_assert_int_eq(sn_error_take()->status, i % 3 ? SN_OK : SN_ERR_VALUE);
         ck_assert(i % 3 ? sn_item_int(got) == i % 3 : !got);
@@ -261,11 +252,10 @@ START_TEST(an_overwritten_quotient_is_checked) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        rows_without_keys_attend_to_nothing,  as_strided_is_captured,
-        as_strided_follows_the_storage,       as_strided_has_its_gradient_compiled,
-        a_step_may_be_larger_than_any_dim,    a_huge_step_of_a_symbolic_size_compiles_once,
-        a_whole_behind_the_results_has_room,  an_overwritten_quotient_is_checked,
-        clamp_by_numbers_outside_of_the_dtype};
+    const TTest *const tests[] = {rows_without_keys_attend_to_nothing,  as_strided_is_captured,
+                                  as_strided_follows_the_storage,       as_strided_has_its_gradient_compiled,
+                                  a_step_may_be_larger_than_any_dim,    a_huge_step_of_a_symbolic_size_compiles_once,
+                                  a_whole_behind_the_results_has_room,  an_overwritten_quotient_is_checked,
+                                  clamp_by_numbers_outside_of_the_dtype};
     return contract_main("test_corners", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -61,9 +61,7 @@ START_TEST(a_part_of_a_float_remainder_is_1_kernel) {
 }
 END_TEST
 
-START_TEST(softmax_is_1_kernel) {
-    ck_assert_int_eq(kernels_of(softmax, NULL, SN_TENSORS(F32(1, 20, 100))), 1);
-}
+START_TEST(softmax_is_1_kernel) { ck_assert_int_eq(kernels_of(softmax, NULL, SN_TENSORS(F32(1, 20, 100))), 1); }
 END_TEST
 
 static sn_status linear_gelu(sn_frame *f) {
@@ -92,9 +90,7 @@ START_TEST(log_softmax_and_nll_loss_are_1_kernel) {
 }
 END_TEST
 
-static sn_status entropy(sn_frame *f) {
-    return sn_out(f, 0, sn_cross_entropy(sn_in(f, 0), sn_in(f, 1)));
-}
+static sn_status entropy(sn_frame *f) { return sn_out(f, 0, sn_cross_entropy(sn_in(f, 0), sn_in(f, 1))); }
 
 START_TEST(cross_entropy_is_1_kernel) {
     ck_assert_int_eq(kernels_of(entropy, NULL, SN_TENSORS(F32(1, 32, 10), classes(32, 10))), 1);
@@ -126,8 +122,7 @@ static void trainer_free(Trainer *t) {
 }
 
 static void set_gradients(const Trainer *t, int step) {
-    for (int i = 0; i < TENSORS; i++)
-        sn_grad_set(t->params[i], F32((uint64_t)(100 * step + i), 3 + i % 5, 8 + i));
+    for (int i = 0; i < TENSORS; i++) sn_grad_set(t->params[i], F32((uint64_t)(100 * step + i), 3 + i % 5, 8 + i));
 }
 
 static sn_status optimize(sn_frame *f) { return sn_optim_step(((Trainer *)sn_closure(f))->optim); }
@@ -139,8 +134,7 @@ START_TEST(adamw_over_20_tensors_is_1_kernel) {
         set_gradients(&fast, step);
         set_gradients(&slow, step);
         ck_assert_int_eq(sn_call(twin.eager, NULL, 0, NULL, 0), SN_OK);
-        ck_assert_msg(sn_call(twin.fast, NULL, 0, NULL, 0) == SN_OK, "%s",
-                      sn_error_take()->message);
+        ck_assert_msg(sn_call(twin.fast, NULL, 0, NULL, 0) == SN_OK, "%s", sn_error_take()->message);
         for (int i = 0; i < TENSORS; i++)
             ck_assert_msg(same_bits(fast.params[i], slow.params[i]), "step %d, tensor %d", step, i);
     }
@@ -156,15 +150,12 @@ END_TEST
 
 /* Training ------------------------------------------------------------------------------------ */
 
-static sn_status gelu_of_sum(sn_frame *f) {
-    return sn_out(f, 0, sn_gelu(sn_add(sn_in(f, 0), sn_in(f, 1))));
-}
+static sn_status gelu_of_sum(sn_frame *f) { return sn_out(f, 0, sn_gelu(sn_add(sn_in(f, 0), sn_in(f, 1)))); }
 
 START_TEST(a_chain_saves_one_tensor) {
     const Twin twin = twin_new(gelu_of_sum, NULL, NULL, NULL);
     for (int i = 0; i < 3; i++) {
-        sn_tensor *const x = LEAF(1, 30), *const b = LEAF(2, 30), *const p = LEAF(1, 30),
-                         *const q = LEAF(2, 30);
+        sn_tensor *const x = LEAF(1, 30), *const b = LEAF(2, 30), *const p = LEAF(1, 30), *const q = LEAF(2, 30);
         sn_tensor *const y = twin_call(twin, SN_TENSORS(x, b), SN_TENSORS(p, q));
         ck_assert_int_eq(sn_backward(sn_sum(y)), SN_OK);
         ck_assert_int_eq(sn_backward(sn_sum(SN_CALL(twin.eager, p, q))), SN_OK);
@@ -215,9 +206,7 @@ static int64_t compiles_for_batches(sn_dynamic dynamic) {
     return compiles;
 }
 
-START_TEST(batch_sizes_cost_2_compiles) {
-    ck_assert_int_eq(compiles_for_batches(SN_DYNAMIC_AUTO), 2);
-}
+START_TEST(batch_sizes_cost_2_compiles) { ck_assert_int_eq(compiles_for_batches(SN_DYNAMIC_AUTO), 2); }
 END_TEST
 
 START_TEST(always_dynamic_costs_1) { ck_assert_int_eq(compiles_for_batches(SN_DYNAMIC_ALWAYS), 1); }
@@ -245,9 +234,8 @@ static int64_t compiles_for_shapes(sn_body body, const int64_t (*shapes)[2], boo
     for (int i = 0; i < SHAPES; i++) {
         sn_tensor *const fast = F32(i, shapes[i][0], shapes[i][1]), *const slow = sn_clone(fast);
         if (grad) sn_requires_grad_(fast, true), sn_requires_grad_(slow, true);
-        sn_tensor *const want = sn_call1(twin.eager, SN_TENSORS(slow)), *const got = sn_call1(
-                                                                            twin.fast,
-                                                                            SN_TENSORS(fast));
+        sn_tensor *const want = sn_call1(twin.eager, SN_TENSORS(slow)), *const got =
+                                                                            sn_call1(twin.fast, SN_TENSORS(fast));
         ck_assert(same_bits(got, want));
         if (grad) sn_backward(sn_sum(want)), sn_backward(sn_sum(got));
         ck_assert(!grad || same_bits(sn_grad(fast), sn_grad(slow)));
@@ -257,13 +245,11 @@ static int64_t compiles_for_shapes(sn_body body, const int64_t (*shapes)[2], boo
     return compiles;
 }
 
-/* One as it is, one for each size that turns out to vary, whatever follows from both; and one for a size of 1, after which
- * what varied still does. */
+/* One as it is, one for each size that turns out to vary, whatever follows from both; and one for a size of 1, after
+ * which what varied still does. */
 START_TEST(two_sizes_that_vary_cost_3_compiles) {
-    static const int64_t shapes[SHAPES][2] = {{4, 6},   {8, 6}, {8, 10}, {7, 3},
-                                              {16, 16}, {5, 9}, {3, 3},  {9, 4}};
-    static const int64_t with_one[SHAPES][2] = {{4, 6}, {8, 6}, {1, 6},   {9, 10},
-                                                {7, 3}, {1, 6}, {16, 16}, {10, 9}};
+    static const int64_t shapes[SHAPES][2] = {{4, 6}, {8, 6}, {8, 10}, {7, 3}, {16, 16}, {5, 9}, {3, 3}, {9, 4}};
+    static const int64_t with_one[SHAPES][2] = {{4, 6}, {8, 6}, {1, 6}, {9, 10}, {7, 3}, {1, 6}, {16, 16}, {10, 9}};
     static const sn_body bodies[] = {flattens, without_the_last, without_the_last_column};
     for (int i = 0; i < 6; i++) {
         ck_assert_int_eq(compiles_for_shapes(bodies[i / 2], shapes, i % 2), 3);
@@ -306,8 +292,7 @@ END_TEST
 
 START_TEST(equal_kernels_are_generated_once) {
     Model m = {.w = F32(1, 40, 40)};
-    sn_function *const one = sn_compile(two_results, &m, NULL), *const two = sn_compile(two_results,
-                                                                                        &m, NULL);
+    sn_function *const one = sn_compile(two_results, &m, NULL), *const two = sn_compile(two_results, &m, NULL);
     sn_tensor *const x = F32(2, 30, 40), *out[2];
     for (int i = 0; i < 2; i++) sn_call(one, &x, 1, out, 2);
     for (int i = 0; i < 2; i++) sn_call(two, &x, 1, out, 2);

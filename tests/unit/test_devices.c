@@ -10,19 +10,15 @@ static sn_tensor *on(int64_t device) {
     return sn_zeros_like_ex(F32(1, 2, 3), SN_F32, none, sn_int(device), none, none);
 }
 
-static sn_tensor *call(const char *op, const sn_value *in, int n) {
-    return sn_op_call1(sn_op_find(op), in, n);
-}
-#define NONE ((sn_value){.kind = SN_KIND_NONE})
-#define CALL(op, ...)                                                                              \
-    call(op, (sn_value[]){__VA_ARGS__}, sizeof((sn_value[]){__VA_ARGS__}) / sizeof(sn_value))
+static sn_tensor *call(const char *op, const sn_value *in, int n) { return sn_op_call1(sn_op_find(op), in, n); }
+#define NONE          ((sn_value){.kind = SN_KIND_NONE})
+#define CALL(op, ...) call(op, (sn_value[]){__VA_ARGS__}, sizeof((sn_value[]){__VA_ARGS__}) / sizeof(sn_value))
 
-typedef sn_tensor *Attempt(sn_tensor *x,
-                           sn_tensor *m); /* x: f32[2,3], m: the same on the Meta device */
-#define TRIAL(name, expression)                                                                    \
-    static sn_tensor *name(sn_tensor *x, sn_tensor *m) {                                           \
-        (void)x, (void)m;                                                                          \
-        return expression;                                                                         \
+typedef sn_tensor *Attempt(sn_tensor *x, sn_tensor *m); /* x: f32[2,3], m: the same on the Meta device */
+#define TRIAL(name, expression)                                                                                        \
+    static sn_tensor *name(sn_tensor *x, sn_tensor *m) {                                                               \
+        (void)x, (void)m;                                                                                              \
+        return expression;                                                                                             \
     }
 
 TRIAL(copy_there, sn_to_copy_ex(x, SN_F64, NONE, sn_int(META), NONE, false, NONE))
@@ -31,12 +27,11 @@ TRIAL(zeros_there, sn_zeros_like_ex(x, SN_F64, NONE, sn_int(META), NONE, NONE))
 TRIAL(full_there, CALL("aten::full_like", sn_val(x), sn_int(3), sn_int(SN_F64), NONE, sn_int(META)))
 TRIAL(rand_there, CALL("aten::rand_like", sn_val(x), sn_int(SN_F64), NONE, sn_int(META)))
 TRIAL(empty_there, CALL("aten::empty_like", sn_val(x), sn_int(SN_F64), NONE, sn_int(META)))
-TRIAL(new_there, CALL("aten::new_zeros", sn_val(x),
-                      ((sn_value){.kind = SN_KIND_INTS, .n = 2, .ints = (int64_t[]){2, 3}}),
-                      sn_int(SN_F64), NONE, sn_int(META)))
+TRIAL(new_there,
+      CALL("aten::new_zeros", sn_val(x), ((sn_value){.kind = SN_KIND_INTS, .n = 2, .ints = (int64_t[]){2, 3}}),
+           sn_int(SN_F64), NONE, sn_int(META)))
 
-static Attempt *const there[] = {copy_there, to_there,    zeros_there, full_there,
-                                 rand_there, empty_there, new_there};
+static Attempt *const there[] = {copy_there, to_there, zeros_there, full_there, rand_there, empty_there, new_there};
 enum { THERE = sizeof there / sizeof *there };
 
 static sn_status attempt_body(sn_frame *f) {
@@ -66,11 +61,9 @@ END_TEST
 TRIAL(zeros_back, sn_zeros_like_ex(m, SN_F32, NONE, sn_int(CPU), NONE, NONE))
 TRIAL(full_back, CALL("aten::full_like", sn_val(m), sn_int(0), NONE, NONE, sn_int(CPU)))
 TRIAL(new_back, CALL("aten::new_zeros", sn_val(m),
-                     ((sn_value){.kind = SN_KIND_INTS, .n = 2, .ints = (int64_t[]){2, 3}}), NONE,
-                     NONE, sn_int(CPU)))
+                     ((sn_value){.kind = SN_KIND_INTS, .n = 2, .ints = (int64_t[]){2, 3}}), NONE, NONE, sn_int(CPU)))
 TRIAL(empty_back, sn_zero_(CALL("aten::empty_like", sn_val(m), NONE, NONE, sn_int(CPU))))
-TRIAL(rand_back,
-      sn_mul_scalar(CALL("aten::rand_like", sn_val(m), NONE, NONE, sn_int(CPU)), sn_int(0)))
+TRIAL(rand_back, sn_mul_scalar(CALL("aten::rand_like", sn_val(m), NONE, NONE, sn_int(CPU)), sn_int(0)))
 
 static Attempt *const back[] = {zeros_back, full_back, new_back, empty_back, rand_back};
 enum { BACK = sizeof back / sizeof *back };
@@ -84,9 +77,7 @@ START_TEST(like_a_tensor_of_the_meta_device) {
 }
 END_TEST
 
-static sn_tensor *number(int64_t device) {
-    return sn_empty_ex((sn_ints){0}, SN_F32, NONE, sn_int(device), NONE, NONE);
-}
+static sn_tensor *number(int64_t device) { return sn_empty_ex((sn_ints){0}, SN_F32, NONE, sn_int(device), NONE, NONE); }
 
 TRIAL(copy_back, sn_to_copy_ex(m, SN_F32, NONE, sn_int(CPU), NONE, false, NONE))
 TRIAL(to_back, CALL("aten::to.device", sn_val(m), sn_int(CPU), sn_int(SN_F32)))
@@ -113,8 +104,7 @@ typedef struct Bad {
 static const Bad bad[] = {
     {copy_back, SN_ERR_DEVICE, "aten::_to_copy: a tensor on the meta device has no data"},
     {to_back, SN_ERR_DEVICE, "a tensor on the meta device has no data"},
-    {out_here, SN_ERR_DEVICE,
-     "aten::add.out: all tensors must be on one device: 'self' is on meta"},
+    {out_here, SN_ERR_DEVICE, "aten::add.out: all tensors must be on one device: 'self' is on meta"},
     {out_there, SN_ERR_DEVICE, "'self' is on cpu, 'out' on meta"},
     {out_of_a_scalar, SN_ERR_DEVICE, "'other' is on meta, 'out' on cpu"},
     {zeros_out, SN_ERR_DEVICE, "'self' is on meta, 'out' on cpu"},

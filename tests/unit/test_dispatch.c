@@ -11,9 +11,7 @@ static char trace[512];
 static void note(const char *what) { strncat(trace, what, sizeof trace - strlen(trace) - 1); }
 static void reset(void) { trace[0] = '\0'; }
 
-static sn_tensor *pair(float a, float b) {
-    return sn_from_data((float[]){a, b}, (sn_ints){(int64_t[]){2}, 1}, SN_F32);
-}
+static sn_tensor *pair(float a, float b) { return sn_from_data((float[]){a, b}, (sn_ints){(int64_t[]){2}, 1}, SN_F32); }
 
 /* test::scale(Tensor x, float by=2.0) -> Tensor on the host. */
 static sn_status scale_cpu(sn_frame *f) {
@@ -30,8 +28,8 @@ static sn_status scale_meta(sn_frame *f) {
 static const sn_op *scale_op(void) {
     static const sn_op *op;
     if (!op)
-        op = sn_op_register(SN_OP_DESC(.schema = "test::scale(Tensor x, float by=2.0) -> Tensor",
-                                       .flags = SN_OP_PURE, .meta = scale_meta, .cpu = scale_cpu));
+        op = sn_op_register(SN_OP_DESC(.schema = "test::scale(Tensor x, float by=2.0) -> Tensor", .flags = SN_OP_PURE,
+                                       .meta = scale_meta, .cpu = scale_cpu));
     return op;
 }
 
@@ -45,8 +43,7 @@ START_TEST(a2_05_a_users_op_runs_by_its_schema) {
     sn_tensor *const x = pair(1, 2);
     ck_assert(((const float *)sn_data(scale(x, 3), SN_F32))[1] == 6);
     const sn_value in[] = {sn_val(x)}; /* the default of the rest */
-    ck_assert(((const float *)sn_data(sn_op_call1(sn_op_find("test::scale"), in, 1), SN_F32))[1] ==
-              4);
+    ck_assert(((const float *)sn_data(sn_op_call1(sn_op_find("test::scale"), in, 1), SN_F32))[1] == 4);
     ck_assert_str_eq(trace, "cpu;cpu;");
     ck_assert_str_eq(sn_op_schema(scale_op()), "test::scale(Tensor x, float by=2.0) -> Tensor");
 }
@@ -54,13 +51,11 @@ END_TEST
 
 START_TEST(a2_05_a_second_definition_is_an_error) {
     scale_op();
-    ck_assert_ptr_null(
-        sn_op_register(SN_OP_DESC(.schema = "test::scale(Tensor x) -> Tensor", .cpu = scale_cpu)));
+    ck_assert_ptr_null(sn_op_register(SN_OP_DESC(.schema = "test::scale(Tensor x) -> Tensor", .cpu = scale_cpu)));
     ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "exists already"));
     ck_assert_ptr_null(sn_op_register(SN_OP_DESC(.schema = "test::nothing(Tensor x) -> Tensor")));
     ck_assert_int_eq(sn_error_take()->status, SN_ERR_ARGUMENT);
-    ck_assert_ptr_null(
-        sn_op_register(SN_OP_DESC(.schema = "test::broken(Tensor", .cpu = scale_cpu)));
+    ck_assert_ptr_null(sn_op_register(SN_OP_DESC(.schema = "test::broken(Tensor", .cpu = scale_cpu)));
     ck_assert_int_eq(sn_error_take()->status, SN_ERR_PARSE);
 }
 END_TEST
@@ -77,8 +72,7 @@ static void refused(sn_op_desc desc, const char *says) {
 START_TEST(descriptions_of_nothing_real) {
     const char *const schema = "test::odd(Tensor x, Tensor y) -> Tensor";
     refused((sn_op_desc){.schema = "odd(Tensor x) -> Tensor"}, "namespace, as in my::odd");
-    refused((sn_op_desc){.schema = "test::odd(Tensor x, int x) -> Tensor"},
-            "test::odd: two parameters are called x");
+    refused((sn_op_desc){.schema = "test::odd(Tensor x, int x) -> Tensor"}, "test::odd: two parameters are called x");
     refused((sn_op_desc){.schema = "test::odd(Tensor x) -> (Tensor, int)"}, "result 1 is int");
     refused((sn_op_desc){.schema = schema, .flags = SN_OP_PURE | SN_OP_ORDERED}, "not 0x3");
     refused((sn_op_desc){.schema = schema, .flags = 64}, "not 0x40");
@@ -86,8 +80,8 @@ START_TEST(descriptions_of_nothing_real) {
     refused((sn_op_desc){.schema = schema, .saves = "x,,"}, "'' is no argument");
     refused((sn_op_desc){.schema = schema, .saves = "result1"}, "'result1' is no argument");
     refused((sn_op_desc){.schema = schema, .saves = "x/y"}, "'x/y' is no argument");
-    ck_assert_ptr_nonnull(sn_op_register(
-        SN_OP_DESC(.schema = schema, .cpu = scale_cpu, .saves = " x result,result0 , y")));
+    ck_assert_ptr_nonnull(
+        sn_op_register(SN_OP_DESC(.schema = schema, .cpu = scale_cpu, .saves = " x result,result0 , y")));
 }
 END_TEST
 
@@ -203,8 +197,7 @@ END_TEST
 START_TEST(a2_22_mixed_devices_name_both) {
     const Meta *const meta = meta_intern_contiguous(DT_f32, DEV_meta, (int64_t[]){2}, 1);
     static const sn_op *op;
-    op = sn_op_register(
-        SN_OP_DESC(.schema = "test::both(Tensor x, Tensor y) -> Tensor", .cpu = scale_cpu));
+    op = sn_op_register(SN_OP_DESC(.schema = "test::both(Tensor x, Tensor y) -> Tensor", .cpu = scale_cpu));
     const sn_value in[] = {sn_val(pair(1, 2)), sn_val(tensor_without_data(meta))};
     ck_assert_ptr_null(sn_op_call1(op, in, 2));
     const sn_error *const error = sn_error_take();
@@ -228,8 +221,7 @@ START_TEST(a2_18_modes_see_every_op_inner_first) {
     ck_assert_int_eq(sn_user_mode_push(logger, "inner:"), SN_OK);
     reset();
     ck_assert(first(scale(x, 2)) == 2);
-    const char *const inner = strstr(trace, "inner:test::scale"), *const outer = strstr(
-                                                                      trace, "outer:test::scale");
+    const char *const inner = strstr(trace, "inner:test::scale"), *const outer = strstr(trace, "outer:test::scale");
     ck_assert(inner && outer && inner < outer);
     ck_assert_ptr_nonnull(strstr(outer, "cpu;"));
     sn_scope_end(scope); /* a scope pops the modes pushed in it */
@@ -271,8 +263,7 @@ START_TEST(callbacks_are_checked) {
     outside = sn_scope_begin();
     ck_assert_ptr_nonnull(strstr(error_of(forgets_its_output)->message, "set no output 0"));
     ck_assert_ptr_nonnull(strstr(error_of(fails_silently)->message, "returned 'io'"));
-    ck_assert_ptr_nonnull(
-        strstr(error_of(ends_the_callers_scope)->message, "outside the running callback"));
+    ck_assert_ptr_nonnull(strstr(error_of(ends_the_callers_scope)->message, "outside the running callback"));
     ck_assert_ptr_nonnull(strstr(error_of(reads_too_far)->message, "no input 2; the call has 2"));
     ck_assert_int_eq(sn_scope_end(outside), SN_OK);
 }
@@ -307,8 +298,7 @@ static Status record_run(OpCall *call) {
 }
 
 START_TEST(a2_02_the_highest_key_runs) {
-    const sn_op *const op =
-        sn_op_register(SN_OP_DESC(.schema = "test::walk(Tensor x) -> Tensor", .cpu = scale_cpu));
+    const sn_op *const op = sn_op_register(SN_OP_DESC(.schema = "test::walk(Tensor x) -> Tensor", .cpu = scale_cpu));
     ck_assert_ptr_nonnull(op);
     OpForm form;
     const OpRow *const row = op_find("test::walk", 10, &form);
@@ -317,8 +307,7 @@ START_TEST(a2_02_the_highest_key_runs) {
     srand(7);
     for (int round = 0; round < 2000; round++) {
         uint64_t have = 0, sets[3];
-        for (int i = 0; i < 3; i++)
-            sets[i] = (uint64_t)rand() % (UINT64_C(1) << KEY_COUNT) & ~(KEYS_BACKEND | 1);
+        for (int i = 0; i < 3; i++) sets[i] = (uint64_t)rand() % (UINT64_C(1) << KEY_COUNT) & ~(KEYS_BACKEND | 1);
         for (int key = 1; key < KEY_COUNT; key++) {
             const bool has = key == KEY_cpu || rand() % 2;
             if (has) have |= UINT64_C(1) << key;
@@ -330,8 +319,7 @@ START_TEST(a2_02_the_highest_key_runs) {
             const bool in_set = ((sets[0] | KEY_BIT(cpu) | sets[1]) & ~sets[2] & bit) != 0;
             if (in_set && ((have & bit) || dispatch_fallback_of((Key)key))) expected = key;
         }
-        if (expected != KEY_cpu && !(have >> expected & 1))
-            continue; /* a fallback of the library would run */
+        if (expected != KEY_cpu && !(have >> expected & 1)) continue; /* a fallback of the library would run */
         x->keys = sets[0] | KEY_BIT(cpu);
         state_get()->include = sets[1];
         state_get()->exclude = sets[2];

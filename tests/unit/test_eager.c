@@ -14,12 +14,9 @@ static sn_tensor *call(const char *name, const sn_value *in, int n) {
     sn_tensor *const t = sn_op_call1(sn_op_find(name), in, n);
     return t;
 }
-#define CALL(name, ...)                                                                            \
-    call(name, (const sn_value[]){__VA_ARGS__}, COUNT_OF(((const sn_value[]){__VA_ARGS__})))
-#define T sn_val
-static sn_value ints(const int64_t *at, int n) {
-    return (sn_value){.kind = SN_KIND_INTS, .n = n, .ints = at};
-}
+#define CALL(name, ...) call(name, (const sn_value[]){__VA_ARGS__}, COUNT_OF(((const sn_value[]){__VA_ARGS__})))
+#define T               sn_val
+static sn_value ints(const int64_t *at, int n) { return (sn_value){.kind = SN_KIND_INTS, .n = n, .ints = at}; }
 
 static sn_tensor *f32(const float *data, int64_t rows, int64_t columns) {
     return sn_from_data(data, (sn_ints){(int64_t[]){rows, columns}, 2}, SN_F32);
@@ -34,8 +31,7 @@ static void expect(sn_tensor *t, const float *wanted, int n) {
         if (memcmp(&got[i], &wanted[i], 4))
             ck_abort_msg("element %d is %g, not %g", i, (double)got[i], (double)wanted[i]);
 }
-#define EXPECT(t, ...)                                                                             \
-    expect(t, (const float[]){__VA_ARGS__}, COUNT_OF(((const float[]){__VA_ARGS__})))
+#define EXPECT(t, ...) expect(t, (const float[]){__VA_ARGS__}, COUNT_OF(((const float[]){__VA_ARGS__})))
 
 static const float one_to_six[] = {1, 2, 3, 4, 5, 6};
 
@@ -44,8 +40,7 @@ START_TEST(pointwise) {
     EXPECT(CALL("aten::add.Tensor", T(x), T(x)), 2, 4, 6, 8, 10, 12);
     EXPECT(CALL("aten::add.Tensor", T(x), T(x), sn_int(3)), 4, 8, 12, 16, 20, 24);
     EXPECT(CALL("aten::mul.Scalar", T(x), sn_float(0.5)), 0.5f, 1, 1.5f, 2, 2.5f, 3);
-    EXPECT(CALL("aten::add.Tensor", T(x), T(f32(one_to_six, 1, 3))), 2, 4, 6, 5, 7,
-           9); /* broadcast */
+    EXPECT(CALL("aten::add.Tensor", T(x), T(f32(one_to_six, 1, 3))), 2, 4, 6, 5, 7, 9); /* broadcast */
     EXPECT(CALL("aten::relu", T(CALL("aten::mul.Scalar", T(x), sn_int(-1)))), 0, 0, 0, 0, 0, 0);
 }
 END_TEST
@@ -74,8 +69,7 @@ START_TEST(in_place_writes_and_counts) {
     EXPECT(x, 2, 4, 6, 8, 10, 12);
     sn_tensor *const bytes = sn_from_data((int32_t[]){1, 2}, (sn_ints){(int64_t[]){2}, 1}, SN_I32);
     ck_assert_ptr_null(CALL("aten::mul_.Tensor", T(bytes), sn_float(1.5)));
-    ck_assert_ptr_nonnull(
-        strstr(sn_error_take()->message, "a result of f32 doesn't fit a tensor of"));
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "a result of f32 doesn't fit a tensor of"));
 }
 END_TEST
 
@@ -92,8 +86,7 @@ START_TEST(out_forms_resize_and_cast) {
     ck_assert_ptr_eq(sn_data(same, SN_F32), at);
     EXPECT(same, 1, 4, 9, 16, 25, 36);
     sn_tensor *const other = sn_alias(x); /* of an operand's memory: yet it is what comes back */
-    for (int i = 0; i < 2; i++)
-        ck_assert_ptr_eq(CALL("aten::mul.out", T(x), T(x), T(other)), other);
+    for (int i = 0; i < 2; i++) ck_assert_ptr_eq(CALL("aten::mul.out", T(x), T(x), T(other)), other);
 }
 END_TEST
 
@@ -117,11 +110,9 @@ START_TEST(overlaps) {
     sn_tensor *const expanded = CALL("aten::expand", T(base), ints(wide, 2));
     ck_assert_ptr_null(CALL("aten::add_.Tensor", T(expanded), sn_float(1)));
     ck_assert_ptr_nonnull(
-        strstr(sn_error_take()->message,
-               "self [1, 4] with strides [1, 0] has several elements at one place"));
+        strstr(sn_error_take()->message, "self [1, 4] with strides [1, 0] has several elements at one place"));
     sn_tensor *const none = sn_expand(sn_narrow(base, 0, 0, 0), (sn_ints){(int64_t[]){2, 0, 1}, 3});
-    ck_assert_ptr_eq(CALL("aten::add_.Tensor", T(none), sn_float(1)),
-                     none); /* nothing to share a place */
+    ck_assert_ptr_eq(CALL("aten::add_.Tensor", T(none), sn_float(1)), none); /* nothing to share a place */
     /* a[1..6) += a[0..5): the operand is read as it was */
     sn_tensor *const a = sn_from_data(one_to_six, (sn_ints){(int64_t[]){6}, 1}, SN_F32);
     const Meta *const five = meta_intern_contiguous(DT_f32, DEV_cpu, (int64_t[]){5}, 1);
@@ -166,11 +157,9 @@ START_TEST(dense_and_strided_rows_reduce_alike) {
             sn_tensor *const a = CALL(ops[i], T(x), ints((int64_t[]){1}, 1));
             sn_tensor *const b = CALL(ops[i], T(strided), ints((int64_t[]){1}, 1));
             ck_assert(a && b);
-            ck_assert_msg(!memcmp(sn_data(a, SN_F32), sn_data(b, SN_F32), 12), "%s, %lld", ops[i],
-                          (long long)n);
+            ck_assert_msg(!memcmp(sn_data(a, SN_F32), sn_data(b, SN_F32), 12), "%s, %lld", ops[i], (long long)n);
         }
-        sn_tensor *const all = CALL("aten::sum", T(x)), *const other =
-                                                            CALL("aten::sum", T(strided));
+        sn_tensor *const all = CALL("aten::sum", T(x)), *const other = CALL("aten::sum", T(strided));
         ck_assert(!memcmp(sn_data(all, SN_F32), sn_data(other, SN_F32), 4));
     }
 }
@@ -192,12 +181,9 @@ END_TEST
 START_TEST(scattered_additions_keep_their_order) {
     /* in f32 (1e8 + 1) - 1e8 is 0 and (1e8 - 1e8) + 1 is 1: the order of the index shows [B2] */
     sn_tensor *const zero = sn_from_data((float[]){0, 0}, (sn_ints){(int64_t[]){2}, 1}, SN_F32);
-    sn_tensor *const index =
-        sn_from_data((int64_t[]){1, 1, 1}, (sn_ints){(int64_t[]){3}, 1}, SN_I64);
-    sn_tensor *const a =
-        sn_from_data((float[]){1e8f, 1, -1e8f}, (sn_ints){(int64_t[]){3}, 1}, SN_F32);
-    sn_tensor *const b =
-        sn_from_data((float[]){1e8f, -1e8f, 1}, (sn_ints){(int64_t[]){3}, 1}, SN_F32);
+    sn_tensor *const index = sn_from_data((int64_t[]){1, 1, 1}, (sn_ints){(int64_t[]){3}, 1}, SN_I64);
+    sn_tensor *const a = sn_from_data((float[]){1e8f, 1, -1e8f}, (sn_ints){(int64_t[]){3}, 1}, SN_F32);
+    sn_tensor *const b = sn_from_data((float[]){1e8f, -1e8f, 1}, (sn_ints){(int64_t[]){3}, 1}, SN_F32);
     EXPECT(CALL("aten::scatter_add", T(zero), sn_int(0), T(index), T(a)), 0, 0);
     EXPECT(CALL("aten::scatter_add", T(zero), sn_int(0), T(index), T(b)), 0, 1);
     EXPECT(CALL("aten::index_add", T(zero), sn_int(0), T(index), T(a)), 0, 0);
@@ -208,18 +194,16 @@ END_TEST
 START_TEST(a_bad_position_writes_nothing) {
     sn_tensor *const x = f32(one_to_six, 2, 3);
     sn_tensor *const index = sn_from_data((int64_t[]){0, 2}, (sn_ints){(int64_t[]){2}, 1}, SN_I64);
-    ck_assert_ptr_null(
-        CALL("aten::index_add_", T(x), sn_int(0), T(index), T(f32(one_to_six, 2, 3))));
+    ck_assert_ptr_null(CALL("aten::index_add_", T(x), sn_int(0), T(index), T(f32(one_to_six, 2, 3))));
     const sn_error *const error = sn_error_take();
     ck_assert_int_eq(error->status, SN_ERR_VALUE);
-    ck_assert_ptr_nonnull(
-        strstr(error->message, "index 2 is out of range for 2 elements of dim 0"));
+    ck_assert_ptr_nonnull(strstr(error->message, "index 2 is out of range for 2 elements of dim 0"));
     EXPECT(x, 1, 2, 3, 4, 5, 6);
 }
 END_TEST
 
-/* Pointwise ops and reductions are scalar graphs of the table, which loop IR is made of: no row has a C function for its
- * tensors, by itself or as an entry of the key, and each row of KIND_kernel has one. */
+/* Pointwise ops and reductions are scalar graphs of the table, which loop IR is made of: no row has a C function for
+ * its tensors, by itself or as an entry of the key, and each row of KIND_kernel has one. */
 START_TEST(no_pointwise_op_or_reduction_has_a_function_of_its_own) {
     int scalar_graphs = 0;
     ck_assert_int_eq(sn_init(NULL), SN_OK);
@@ -227,8 +211,7 @@ START_TEST(no_pointwise_op_or_reduction_has_a_function_of_its_own) {
         const OpRow *const row = op_row((OpId)id);
         const bool is_graph = row->kind == KIND_pointwise || row->kind == KIND_reduction;
         scalar_graphs += is_graph;
-        ck_assert_msg(!is_graph || (!cpu_kernel(row) && !dispatch_own(row, KEY_cpu)), "%s",
-                      row->base);
+        ck_assert_msg(!is_graph || (!cpu_kernel(row) && !dispatch_own(row, KEY_cpu)), "%s", row->base);
         ck_assert_msg((row->kind == KIND_kernel) == (cpu_kernel(row) != NULL), "%s", row->base);
     }
     ck_assert_int_gt(scalar_graphs, 100);

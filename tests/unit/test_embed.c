@@ -49,8 +49,7 @@ typedef struct {
 
 static sn_status denoise(sn_frame *f) { /* writes input 1: the server's memory */
     const Denoiser *d = sn_closure(f);
-    sn_tensor *mask =
-        sn_sigmoid(sn_linear(sn_relu(sn_linear(sn_in(f, 0), d->w1, NULL)), d->w2, NULL));
+    sn_tensor *mask = sn_sigmoid(sn_linear(sn_relu(sn_linear(sn_in(f, 0), d->w1, NULL)), d->w2, NULL));
     sn_copy_(sn_in(f, 1), sn_mul(sn_in(f, 0), mask));
     return sn_check();
 }
@@ -61,10 +60,9 @@ static bool good(Server *server, const char *doing) { /* errors: logged, handled
     return false;
 }
 
-static bool denoiser_open(Denoiser *d, Server *server,
-                          const char *path) { /* before threads start */
-    sn_init(SN_INIT_OPTIONS(.ignore_environment = true, .threads = 1, .cache_dir = "",
-                            .log = server_log, .log_context = server));
+static bool denoiser_open(Denoiser *d, Server *server, const char *path) { /* before threads start */
+    sn_init(SN_INIT_OPTIONS(.ignore_environment = true, .threads = 1, .cache_dir = "", .log = server_log,
+                            .log_context = server));
     d->weights = sn_dict_load(path);
     d->w1 = sn_dict_get(d->weights, "w1");
     d->w2 = sn_dict_get(d->weights, "w2");
@@ -78,9 +76,8 @@ static void give_back(void *samples, void *buffer) {
 }
 
 static sn_tensor *wrap(Buffer *b) {
-    sn_tensor *t =
-        sn_wrap(SN_BLOB(.data = b->samples, .bytes = SAMPLES * sizeof(float), .dtype = SN_F32,
-                        .sizes = SN_INTS(1, SAMPLES), .free = give_back, .context = buffer_ref(b)));
+    sn_tensor *t = sn_wrap(SN_BLOB(.data = b->samples, .bytes = SAMPLES * sizeof(float), .dtype = SN_F32,
+                                   .sizes = SN_INTS(1, SAMPLES), .free = give_back, .context = buffer_ref(b)));
     if (!t) buffer_unref(b); /* failed: took nothing over */
     return sn_keep(t);
 }
@@ -155,12 +152,10 @@ static void *work(void *context) {
 }
 
 static void expect_samples(const Denoiser *d, float *want) {
-    sn_function *const eager =
-        sn_compile(denoise, (void *)d, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_function *const eager = sn_compile(denoise, (void *)d, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
     for (int round = 0; round < ROUNDS; round++) {
         const sn_scope scope = sn_scope_begin();
-        sn_tensor *const in[] = {F32(100 + (uint64_t)round, 1, SAMPLES),
-                                 sn_empty(SN_INTS(1, SAMPLES), SN_F32)};
+        sn_tensor *const in[] = {F32(100 + (uint64_t)round, 1, SAMPLES), sn_empty(SN_INTS(1, SAMPLES), SN_F32)};
         ck_assert_int_eq(sn_call(eager, in, 2, NULL, 0), SN_OK);
         sn_read(in[1], want + (int64_t)round * SAMPLES, SAMPLES * sizeof(float));
         sn_scope_end(scope);
@@ -191,17 +186,14 @@ START_TEST(a_denoiser_in_an_audio_server) {
     Client clients[STREAMS];
     for (int i = 0; i < STREAMS; i++) {
         for (int k = 0; k < 2; k++) buffers[i][k] = (Buffer){memory[i][k], 1};
-        ck_assert_msg(stream_open(&streams[i], &server, &buffers[i][0], &buffers[i][1]), "%s",
-                      server.last);
+        ck_assert_msg(stream_open(&streams[i], &server, &buffers[i][0], &buffers[i][1]), "%s", server.last);
         ck_assert_int_eq(buffers[i][0].references, 2);
-        clients[i] =
-            (Client){&server, &denoiser, &streams[i], &buffers[i][0], &buffers[i][1], want, 0, 0};
+        clients[i] = (Client){&server, &denoiser, &streams[i], &buffers[i][0], &buffers[i][1], want, 0, 0};
     }
     run_threads(clients);
     run_threads(clients); /* other threads, the same states */
     for (int i = 0; i < STREAMS; i++) {
-        ck_assert_msg(clients[i].wrong == 0, "stream %d: %d wrong; %s", i, clients[i].wrong,
-                      server.last);
+        ck_assert_msg(clients[i].wrong == 0, "stream %d: %d wrong; %s", i, clients[i].wrong, server.last);
         stream_close(&streams[i]);
         for (int k = 0; k < 2; k++) ck_assert_int_eq(buffers[i][k].references, 1);
     }

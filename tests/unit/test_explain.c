@@ -68,9 +68,8 @@ START_TEST(every_compile_stage_has_its_time) {
     for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 9, 9));
     Arena *const arena = arena_new();
     const Json *const graph = &get(explained(arena, fn), "graphs")->items[0];
-    static const char *const names[] = {"functionalize", "joint", "decompose", "fold",
-                                        "cse",           "dce",   "reinplace", "schedule",
-                                        "lower",         "memory"};
+    static const char *const names[] = {"functionalize", "joint",     "decompose", "fold",  "cse",
+                                        "dce",           "reinplace", "schedule",  "lower", "memory"};
     const Json *const passes = get(graph, "passes");
     ck_assert_int_eq(passes->n, (int)(sizeof names / sizeof *names));
     double sum = 0;
@@ -78,8 +77,7 @@ START_TEST(every_compile_stage_has_its_time) {
         ck_assert_str_eq(json_string(get(&passes->items[i], "name")), names[i]);
         sum += get(&passes->items[i], "ms")->number;
     }
-    ck_assert_double_le(sum,
-                        get(graph, "passes_ms")->number + get(graph, "lower_ms")->number + 0.001);
+    ck_assert_double_le(sum, get(graph, "passes_ms")->number + get(graph, "lower_ms")->number + 0.001);
     ck_assert_double_gt(get(graph, "codegen_ms")->number, 0);
     ck_assert_double_gt(get(graph, "codegen_build_ms")->number, 0);
     ck_assert_double_gt(get(graph, "codegen_emit_ms")->number, 0);
@@ -123,8 +121,7 @@ static sn_status breaks(sn_frame *f) {
 enum { BREAK_LINE = __LINE__ - 3 };
 
 START_TEST(breaks_and_recompiles_say_where_and_why) {
-    sn_function *const fn =
-        sn_compile(breaks, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
+    sn_function *const fn = sn_compile(breaks, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
     for (int i = 0; i < 4; i++) SN_CALL(fn, F32(7, 4 + i / 2));
     Arena *const arena = arena_new();
     const Json *const json = explained(arena, fn);
@@ -136,8 +133,7 @@ START_TEST(breaks_and_recompiles_say_where_and_why) {
     ck_assert_int_eq(get(row, "count")->i, 4);
     ck_assert(has(json_string(get(row, "reason")), "host"));
     ck_assert(get(json, "recompiles")->n >= 1);
-    ck_assert_str_eq(json_string(&get(json, "recompiles")->items[0]),
-                     "input 0: f32[4], now f32[5]");
+    ck_assert_str_eq(json_string(&get(json, "recompiles")->items[0]), "input 0: f32[4], now f32[5]");
     const Json *const fallbacks = get(json, "fallbacks"); /* the second size's first calls */
     ck_assert_int_eq(fallbacks->n, 1);
     ck_assert(has(json_string(get(&fallbacks->items[0], "reason")), "first run"));
@@ -149,8 +145,7 @@ END_TEST
 
 START_TEST(fallbacks_say_why) {
     sn_setting_set("recompile_limit", "1");
-    sn_function *const fn =
-        sn_compile(softmax_chain, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
+    sn_function *const fn = sn_compile(softmax_chain, NULL, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
     for (int i = 0; i < 4; i++) SN_CALL(fn, F32(i, 4 + i, 4 + i));
     ck_assert(has(sn_explain(fn), "not from a compiled call sequence: 9 ops: the recompile limit"));
     sn_function_free(fn);
@@ -166,9 +161,7 @@ static void expect_report(sn_function *fn, sn_path path, const char *reason, int
     if (eager) ck_assert(has(sn_explain(fn), reason));
 }
 
-static sn_status picks(sn_frame *f) {
-    return sn_out(f, 0, sn_sin(sn_index_select(sn_in(f, 0), 0, sn_in(f, 1))));
-}
+static sn_status picks(sn_frame *f) { return sn_out(f, 0, sn_sin(sn_index_select(sn_in(f, 0), 0, sn_in(f, 1)))); }
 
 START_TEST(a_failed_value_check_is_the_reason) {
     sn_function *const fn = sn_compile(picks, NULL, NULL);
@@ -295,8 +288,7 @@ static sn_status writes_rows(sn_frame *f) {
 START_TEST(both_parts_write_scatters_in_place) {
     const Twin twin = twin_new(writes_rows, NULL, NULL, NULL);
     for (int i = 0; i < 3; i++) {
-        sn_tensor *const fast[] = {LEAF(i, 2, 4), LEAF(9, 4, 6)}, *const eager[] = {LEAF(i, 2, 4),
-                                                                                    LEAF(9, 4, 6)};
+        sn_tensor *const fast[] = {LEAF(i, 2, 4), LEAF(9, 4, 6)}, *const eager[] = {LEAF(i, 2, 4), LEAF(9, 4, 6)};
         sn_backward(sn_sum(SN_CALL(twin.fast, fast[0], fast[1])));
         sn_backward(sn_sum(SN_CALL(twin.eager, eager[0], eager[1])));
         for (int k = 0; k < 2; k++) ck_assert(same_bits(sn_grad(fast[k]), sn_grad(eager[k])));
@@ -309,12 +301,11 @@ START_TEST(both_parts_write_scatters_in_place) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        kernels_have_their_ops_and_bytes,        every_compile_stage_has_its_time,
-        split_graphs_list_what_they_save,        both_parts_write_scatters_in_place,
-        breaks_and_recompiles_say_where_and_why, fallbacks_say_why,
-        every_stage_dumps_and_others_are_errors, a_failed_value_check_is_the_reason,
-        a_touch_by_another_thread_is_the_reason, a_user_mode_is_the_reason_and_its_ops_count,
-        a_hook_is_no_value_on_the_host,          replay_says_why_it_turned_into_verify};
+    const TTest *const tests[] = {kernels_have_their_ops_and_bytes,        every_compile_stage_has_its_time,
+                                  split_graphs_list_what_they_save,        both_parts_write_scatters_in_place,
+                                  breaks_and_recompiles_say_where_and_why, fallbacks_say_why,
+                                  every_stage_dumps_and_others_are_errors, a_failed_value_check_is_the_reason,
+                                  a_touch_by_another_thread_is_the_reason, a_user_mode_is_the_reason_and_its_ops_count,
+                                  a_hook_is_no_value_on_the_host,          replay_says_why_it_turned_into_verify};
     return contract_main("explain", tests, COUNT_OF(tests));
 }

@@ -39,8 +39,7 @@ static void fails_at(const char *point, double number, const char *code) {
     ck_assert_int_ne(last_path(), SN_PATH_COMPILED);
     const char *const text = sn_explain(twin.fast);
     ck_assert_msg(strstr(text, code) != NULL, "%s: '%s' is not in: %s", point, code, text);
-    ck_assert_msg(*last_reason() && strstr(text, last_reason()), "%s: the call says '%s'", point,
-                  last_reason());
+    ck_assert_msg(*last_reason() && strstr(text, last_reason()), "%s: the call says '%s'", point, last_reason());
     ck_assert_int_eq(sn_check(), SN_OK);
     twin_free(twin);
 }
@@ -49,9 +48,8 @@ START_TEST(capture_may_fail) { fails_at("capture", 0.2, "failpoint: failpoint ca
 END_TEST
 
 START_TEST(every_pass_may_fail) {
-    static const char *const passes[] = {"functionalize", "joint", "decompose", "fold",
-                                         "cse",           "dce",   "reinplace", "schedule",
-                                         "lower",         "memory"};
+    static const char *const passes[] = {"functionalize", "joint",     "decompose", "fold",  "cse",
+                                         "dce",           "reinplace", "schedule",  "lower", "memory"};
     for (int i = 0; i < COUNT_OF(passes); i++) {
         char point[64];
         snprintf(point, sizeof point, "pass:%s", passes[i]);
@@ -71,8 +69,7 @@ END_TEST
 
 START_TEST(replay_says_that_it_is_interpreted) {
     Host host = {.number = 12.5};
-    sn_function *const fn =
-        sn_compile(numbered, &host, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    sn_function *const fn = sn_compile(numbered, &host, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
     failpoint_set("codegen");
     for (int i = 0; i < 6; i++) { /* one size, then any */
         SN_CALL(fn, F32(i, i < 3 ? 5 : 5 + i, 40));
@@ -99,15 +96,13 @@ static sn_tensor *gradient_of(sn_function *fn, uint64_t seed) {
 }
 
 START_TEST(a_failing_compile_leaves_gradients_right) {
-    static const char *const points[] = {"capture",        "pass:functionalize", "pass:decompose",
-                                         "pass:partition", "pass:schedule",      "pass:memory",
-                                         "codegen",        "exec_memory"};
+    static const char *const points[] = {"capture",       "pass:functionalize", "pass:decompose", "pass:partition",
+                                         "pass:schedule", "pass:memory",        "codegen",        "exec_memory"};
     for (int i = 0; i < COUNT_OF(points); i++) {
         Host host = {.number = 20.5 + i};
         const Twin twin = twin_new(numbered, &host, &host, NULL);
         failpoint_set(points[i]);
-        for (int k = 0; k < 3; k++)
-            ck_assert(same_bits(gradient_of(twin.fast, 3), gradient_of(twin.eager, 3)));
+        for (int k = 0; k < 3; k++) ck_assert(same_bits(gradient_of(twin.fast, 3), gradient_of(twin.eager, 3)));
         failpoint_set(NULL);
         ck_assert_int_eq(stats_of(twin.fast).ops_generated, 0);
         twin_free(twin);
@@ -186,9 +181,7 @@ static sn_status powers(sn_frame *f) {
     return sn_out(f, 0, sn_pow_scalar(sn_in(f, 0), sn_float(((Host *)sn_closure(f))->number)));
 }
 static sn_status squeezed(sn_frame *f) { return sn_out(f, 0, sn_relu(sn_squeeze(sn_in(f, 0)))); }
-static sn_status first_ten(sn_frame *f) {
-    return sn_out(f, 0, sn_exp(sn_slice(sn_in(f, 0), 0, 0, 10, 1)));
-}
+static sn_status first_ten(sn_frame *f) { return sn_out(f, 0, sn_exp(sn_slice(sn_in(f, 0), 0, 0, 10, 1))); }
 static sn_status rectified(sn_frame *f) { return sn_out(f, 0, sn_relu(sn_in(f, 0))); }
 
 static sn_dynamic guard_dynamic = SN_DYNAMIC_NEVER;
@@ -224,11 +217,11 @@ static bool right(sn_body body, MakeInputs *make, double before, double after, i
     return all;
 }
 
-#define INPUTS(name, ...)                                                                          \
-    static Inputs name(int step) {                                                                 \
-        const bool late = step >= 2;                                                               \
-        (void)late;                                                                                \
-        return (Inputs)__VA_ARGS__;                                                                \
+#define INPUTS(name, ...)                                                                                              \
+    static Inputs name(int step) {                                                                                     \
+        const bool late = step >= 2;                                                                                   \
+        (void)late;                                                                                                    \
+        return (Inputs)__VA_ARGS__;                                                                                    \
     }
 INPUTS(plain, {{F32(1, 24)}, 1})
 INPUTS(other_dtype, {{late ? sn_to(F32(1, 24), SN_F64) : F32(1, 24)}, 1})
@@ -255,8 +248,7 @@ static Inputs nearer_later(int step) {
 }
 static Inputs wrapped_later(int step) {
     const Arg two = A_FLOAT(2.1);
-    sn_tensor *const number =
-        step >= 2 ? sn_scalar_tensor(sn_float(2.1), SN_F64) : tensor_scalar(&two, DT_f64);
+    sn_tensor *const number = step >= 2 ? sn_scalar_tensor(sn_float(2.1), SN_F64) : tensor_scalar(&two, DT_f64);
     return (Inputs){{sn_scalar_tensor(sn_float(0.7), SN_F32), number}, 2};
 }
 static Inputs overlapping_later(int step) {
@@ -317,9 +309,8 @@ static bool keeping_is_told_apart(void) {
 }
 
 static bool guarded_program(GuardId guard) {
-    guard_dynamic = guard == GUARD_range || guard == GUARD_symbol || guard == GUARD_special
-                        ? SN_DYNAMIC_AUTO
-                        : SN_DYNAMIC_NEVER;
+    guard_dynamic =
+        guard == GUARD_range || guard == GUARD_symbol || guard == GUARD_special ? SN_DYNAMIC_AUTO : SN_DYNAMIC_NEVER;
     switch (guard) {
     case GUARD_epoch:
         return told_apart(normal, with_another_table);
@@ -384,8 +375,7 @@ static bool passes_without(uint32_t off, GuardId guard) {
 
 START_TEST(c7_each_guard_keeps_a_program_right) {
     for (int guard = 0; guard < GUARD_COUNT; guard++)
-        ck_assert_msg(passes_without(0, (GuardId)guard), "wrong with guard %s",
-                      guard_name((GuardId)guard));
+        ck_assert_msg(passes_without(0, (GuardId)guard), "wrong with guard %s", guard_name((GuardId)guard));
 }
 END_TEST
 
@@ -421,11 +411,9 @@ static void sweep(Action *action, void *context, sn_tensor *want) {
         ck_assert_uint_eq(state->n_scopes, scopes);
         ck_assert_ptr_null(state->capture);
         const sn_status status = sn_error_take()->status;
-        ck_assert_msg(ok == (status == SN_OK), "allocation %lld: %d and status %d", (long long)n,
-                      ok, status);
+        ck_assert_msg(ok == (status == SN_OK), "allocation %lld: %d and status %d", (long long)n, ok, status);
         if (ok) ck_assert_msg(same_bits(got, want), "allocation %lld: wrong result", (long long)n);
-        if (!ok)
-            ck_assert_msg(status == SN_ERR_MEMORY, "allocation %lld: %d", (long long)n, status);
+        if (!ok) ck_assert_msg(status == SN_ERR_MEMORY, "allocation %lld: %d", (long long)n, status);
         ck_assert_int_eq(sn_scope_end(scope), SN_OK);
         if (!reached) break;
         ck_assert_int_lt(n, 20000);

@@ -1,5 +1,6 @@
 /* test_forms.c: forms of rows that the generic tests of forms cannot judge by the functional row alone: out forms of
- * creation, whose tensor decides dtype and device; in-place forms of views, which change a handle. Eagerly and compiled. */
+ * creation, whose tensor decides dtype and device; in-place forms of views, which change a handle. Eagerly and
+ * compiled. */
 #include "runtime/core/tensor.h"
 #include "tests/unit/contract.h"
 
@@ -12,8 +13,7 @@ static sn_status create_into(sn_frame *f) {
 }
 
 static void check_created(sn_function *fn) {
-    sn_tensor *const whole = sn_zeros(SN_INTS(2, 3), SN_I64),
-                     *const wide = sn_zeros(SN_INTS(6), SN_F64),
+    sn_tensor *const whole = sn_zeros(SN_INTS(2, 3), SN_I64), *const wide = sn_zeros(SN_INTS(6), SN_F64),
                      *const half = sn_zeros(SN_INTS(2, 3), SN_BF16);
     sn_tensor *in[] = {whole, wide, half}, *out[3];
     ck_assert_int_eq(sn_call(fn, in, 3, out, 3), SN_OK);
@@ -48,12 +48,10 @@ END_TEST
 START_TEST(boxed_calls_follow_the_schema_of_the_form) {
     sn_tensor *const out = sn_empty(SN_INTS(1, 2, 2, 2), SN_F64);
     const sn_value channels_last = sn_int(2);
-    const sn_value in[] = {{.kind = SN_KIND_INTS, .n = 4, .ints = (const int64_t[]){1, 2, 2, 2}},
-                           channels_last,
-                           sn_val(out)};
+    const sn_value in[] = {
+        {.kind = SN_KIND_INTS, .n = 4, .ints = (const int64_t[]){1, 2, 2, 2}}, channels_last, sn_val(out)};
     ck_assert_ptr_eq(sn_op_call1(sn_op_find("aten::empty.out"), in, 3), out);
-    const sn_value more[] = {in[0],     sn_int(SN_F64), sn_int(0),
-                             sn_int(0), sn_bool(false), sn_val(out)};
+    const sn_value more[] = {in[0], sn_int(SN_F64), sn_int(0), sn_int(0), sn_bool(false), sn_val(out)};
     ck_assert_ptr_null(sn_op_call1(sn_op_find("aten::empty.out"), more, 6));
     ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "aten::empty.out: 2 arguments at most"));
 }
@@ -68,13 +66,9 @@ START_TEST(products_may_keep_what_halves_would_round) {
 }
 END_TEST
 
-static sn_tensor *scatter_reduce(sn_tensor *self, sn_tensor *index, sn_tensor *src,
-                                 const char *how) {
-    const sn_value in[] = {sn_val(self),
-                           sn_int(0),
-                           sn_val(index),
-                           sn_val(src),
-                           {.kind = SN_KIND_STRING, .string = how}};
+static sn_tensor *scatter_reduce(sn_tensor *self, sn_tensor *index, sn_tensor *src, const char *how) {
+    const sn_value in[] = {
+        sn_val(self), sn_int(0), sn_val(index), sn_val(src), {.kind = SN_KIND_STRING, .string = how}};
     return sn_op_call1(sn_op_find("aten::scatter.reduce"), in, 5);
 }
 
@@ -91,8 +85,7 @@ START_TEST(scattered_products_and_their_gradients) {
         sn_tensor *const x = sn_requires_grad_(sn_ones(SN_INTS(3), SN_F32), true);
         sn_tensor *const y = SN_CALL(twin.fast, x, index, src);
         ck_assert_int_eq(sn_backward(sn_sum(y)), SN_OK);
-        ck_assert(
-            same_bits(sn_grad(x), sn_from_data((const float[]){10, 1, 3}, SN_INTS(3), SN_F32)));
+        ck_assert(same_bits(sn_grad(x), sn_from_data((const float[]){10, 1, 3}, SN_INTS(3), SN_F32)));
         sn_tensor *const s = sn_requires_grad_(sn_clone(src), true);
         ck_assert_int_ne(sn_backward(sn_sum(SN_CALL(twin.fast, x, index, s))), SN_OK);
         ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "derivative of scatter.reduce"));
@@ -140,7 +133,8 @@ static sn_status relay_input(sn_frame *f) {
     return sn_out(f, 0, sn_mm(x, y));
 }
 
-/* An older tensor breaks the graph: what was made of it before keeps its sizes, the caller's handle has the new ones. */
+/* An older tensor breaks the graph: what was made of it before keeps its sizes, the caller's handle has the new
+ * ones. */
 START_TEST(an_input_changes_its_layout_after_a_break) {
     const Twin twin = twin_new(relay_input, NULL, NULL, NULL);
     for (int i = 0; i < 3; i++) {
@@ -148,8 +142,7 @@ START_TEST(an_input_changes_its_layout_after_a_break) {
         ck_assert(same_bits(SN_CALL(twin.eager, a), SN_CALL(twin.fast, b)));
         ck_assert(same_bits(a, b) && sn_size(b, 0) == 3 && tensor_version(b) == 1);
     }
-    ck_assert_ptr_nonnull(
-        strstr(sn_explain(twin.fast), "the layout of an older tensor changes in place"));
+    ck_assert_ptr_nonnull(strstr(sn_explain(twin.fast), "the layout of an older tensor changes in place"));
     twin_free(twin);
 }
 END_TEST
@@ -204,8 +197,7 @@ START_TEST(detach_in_place_keeps_older_histories) {
     ck_assert(!sn_requires_grad(h) && tensor_version(h) == 0);
     sn_tensor *grad[1], *again[1], *roots[] = {y}, *leaves[] = {x};
     const sn_tensors of = {leaves, 1};
-    ck_assert_int_eq(
-        sn_gradients((sn_tensors){roots, 1}, of, (sn_tensors){0}, SN_CREATE_GRAPH, grad), SN_OK);
+    ck_assert_int_eq(sn_gradients((sn_tensors){roots, 1}, of, (sn_tensors){0}, SN_CREATE_GRAPH, grad), SN_OK);
     roots[0] = sn_sum(grad[0]);
     ck_assert_int_eq(sn_gradients((sn_tensors){roots, 1}, of, (sn_tensors){0}, 0, again), SN_OK);
     sn_tensor *const want = sn_mul_scalar(sn_mul(sn_detach(x), sn_detach(x)), sn_float(12));
@@ -256,8 +248,7 @@ START_TEST(elements_of_another_size) {
     ck_assert_ptr_eq(tensor_data(narrow), tensor_data(x));
     ck_assert(same_bits(sn_view_dtype(sn_contiguous(wide), SN_F32), sn_contiguous(x)));
     ck_assert_int_eq(sn_size(sn_view_dtype(sn_zeros(SN_INTS(0, 4), SN_F32), SN_F64), 1), 2);
-    sn_tensor *const refused[] = {sn_t(x), sn_narrow(x, 1, 0, 3),
-                                  sn_as_strided(x, SN_INTS(2, 2), SN_INTS(3, 1), 0)};
+    sn_tensor *const refused[] = {sn_t(x), sn_narrow(x, 1, 0, 3), sn_as_strided(x, SN_INTS(2, 2), SN_INTS(3, 1), 0)};
     for (int i = 0; i < 3; i++) {
         ck_assert_ptr_null(sn_view_dtype(refused[i], SN_F64));
         ck_assert_int_eq(sn_error_take()->status, SN_ERR_SHAPE);
@@ -330,8 +321,7 @@ START_TEST(in_place_forms_take_all_arguments) {
     const Twin twin = twin_new(scaled_in_place, NULL, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         sn_tensor *const x = F32(i, 7), *const y = F32(i + 9, 7);
-        sn_tensor *const want =
-            sn_gelu_ex(sn_sub_ex(sn_add_ex(x, y, sn_float(0.25)), sn_exp(y), sn_int(3)), "tanh");
+        sn_tensor *const want = sn_gelu_ex(sn_sub_ex(sn_add_ex(x, y, sn_float(0.25)), sn_exp(y), sn_int(3)), "tanh");
         ck_assert(same_bits(TWIN_CALL(twin, x, y), want));
     }
     twin_free(twin);

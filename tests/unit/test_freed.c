@@ -1,7 +1,7 @@
-/* test_freed.c: a program's tape and memory go with its handles, whatever it wrote in place: what an op saved does not hold
- * what is made of its result, also where a tensor that was saved, or what it views, takes that result in place. No program
- * goes backward, which would free what the nodes save; there the write is the version error. Each runs eagerly and
- * compiled, and in a compiled function with breaks. */
+/* test_freed.c: a program's tape and memory go with its handles, whatever it wrote in place: what an op saved does not
+ * hold what is made of its result, also where a tensor that was saved, or what it views, takes that result in place. No
+ * program goes backward, which would free what the nodes save; there the write is the version error. Each runs eagerly
+ * and compiled, and in a compiled function with breaks. */
 #include "runtime/autograd/tape.h"
 #include "tests/unit/contract.h"
 
@@ -44,9 +44,7 @@ static sn_tensor *data_takes_it(sn_tensor *x, sn_tensor *d) {
     return sn_add_(b, product(b, x));
 }
 
-static sn_tensor *the_argument_takes_it(sn_tensor *x, sn_tensor *d) {
-    return sn_add_(d, product(d, x));
-}
+static sn_tensor *the_argument_takes_it(sn_tensor *x, sn_tensor *d) { return sn_add_(d, product(d, x)); }
 
 static sn_tensor *a_view_of_the_argument_is_saved(sn_tensor *x, sn_tensor *d) {
     return sn_add_(d, product(sn_narrow(d, 0, 0, N), x));
@@ -55,8 +53,7 @@ static sn_tensor *a_view_of_the_argument_is_saved(sn_tensor *x, sn_tensor *d) {
 static sn_tensor *rounds_of_it(sn_tensor *x, sn_tensor *d) {
     sn_tensor *const b = sn_mul(x, d);
     for (int i = 0; i < 3; i++)
-        sn_add_(sn_narrow(b, 0, 0, N / 2),
-                product(sn_narrow(b, 0, 1, N / 2), sn_narrow(x, 0, 0, N / 2)));
+        sn_add_(sn_narrow(b, 0, 0, N / 2), product(sn_narrow(b, 0, 1, N / 2), sn_narrow(x, 0, 0, N / 2)));
     return b;
 }
 
@@ -64,13 +61,10 @@ static sn_status wave(sn_frame *f) {
     for (int i = 0; i < 2; i++) sn_save(f, sn_in(f, i));
     return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_in(f, 1)));
 }
-static sn_status wave_backward(sn_frame *f) {
-    return sn_set_grad_of(f, 0, sn_mul(sn_grad_of(f, 0), sn_saved(f, 1)));
-}
+static sn_status wave_backward(sn_frame *f) { return sn_set_grad_of(f, 0, sn_mul(sn_grad_of(f, 0), sn_saved(f, 1))); }
 
 static sn_tensor *custom_of(sn_tensor *a, sn_tensor *b) {
-    static const sn_custom fn = {
-        .size = sizeof fn, .name = "wave", .forward = wave, .backward = wave_backward};
+    static const sn_custom fn = {.size = sizeof fn, .name = "wave", .forward = wave, .backward = wave_backward};
     sn_tensor *out = NULL;
     sn_custom_call(&fn, NULL, (sn_tensor *const[]){a, b}, 2, &out, 1);
     return out;
@@ -126,15 +120,11 @@ static void expect_freed(int i, Run run, void *how) {
     ck_assert_msg(sn_requires_grad(y) && held().nodes > before.nodes, "program %d", i);
     sn_scope_end(scope);
     const Held after = held();
-    ck_assert_msg(after.nodes == before.nodes, "program %d: %d nodes are left", i,
-                  (int)(after.nodes - before.nodes));
-    ck_assert_msg(after.bytes == before.bytes, "program %d: %d bytes are left", i,
-                  (int)(after.bytes - before.bytes));
+    ck_assert_msg(after.nodes == before.nodes, "program %d: %d nodes are left", i, (int)(after.nodes - before.nodes));
+    ck_assert_msg(after.bytes == before.bytes, "program %d: %d bytes are left", i, (int)(after.bytes - before.bytes));
 }
 
-static sn_tensor *run_eagerly(void *how, sn_tensor *x, sn_tensor *d) {
-    return ((const Program *)how)[0](x, d);
-}
+static sn_tensor *run_eagerly(void *how, sn_tensor *x, sn_tensor *d) { return ((const Program *)how)[0](x, d); }
 
 static sn_tensor *run_compiled(void *how, sn_tensor *x, sn_tensor *d) { return SN_CALL(how, x, d); }
 

@@ -1,6 +1,7 @@
 /* test_gradients.c: every derivative rule against central differences in f64, first and second order [acceptance 3.05].
- * A case is an op with its arguments; "t" arguments are made from fixed pseudo-random numbers. The loss is a fixed weighting
- * of all results, so that no two elements play the same part. A row with a derivative and without a case fails. */
+ * A case is an op with its arguments; "t" arguments are made from fixed pseudo-random numbers. The loss is a fixed
+ * weighting of all results, so that no two elements play the same part. A row with a derivative and without a case
+ * fails. */
 #include <math.h>
 
 #include "runtime/autograd/tape.h"
@@ -24,25 +25,22 @@ typedef struct Case {
 } Case;
 
 #define X ((Arg){.kind = ARG_tensor})
-#define DIMS(...)                                                                                  \
-    {                                                                                              \
-        .kind = ARG_ints, .n = COUNT_OF(((const int64_t[]){__VA_ARGS__})),                         \
-        .ints = (const int64_t[]) {                                                                \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
+#define DIMS(...)                                                                                                      \
+    {                                                                                                                  \
+        .kind = ARG_ints, .n = COUNT_OF(((const int64_t[]){__VA_ARGS__})), .ints = (const int64_t[]) { __VA_ARGS__ }   \
     }
 #define ARGS(...) .args = {__VA_ARGS__} /* the others are their defaults */
-#define S(domain, rank, ...)                                                                       \
+#define S(domain, rank, ...)                                                                                           \
     { domain, rank, {__VA_ARGS__}, 0 }
-#define AT(below, rank, ...)                                                                       \
+#define AT(below, rank, ...)                                                                                           \
     { INDEX, rank, {__VA_ARGS__}, below }
-#define UNARY(id, domain)                                                                          \
-    {                                                                                              \
-        OP_##id, ARGS(X), { S(domain, 2, 2, 3) }                                                   \
+#define UNARY(id, domain)                                                                                              \
+    {                                                                                                                  \
+        OP_##id, ARGS(X), { S(domain, 2, 2, 3) }                                                                       \
     }
-#define BINARY(id, domain)                                                                         \
-    {                                                                                              \
-        OP_##id, ARGS(X, X), { S(domain, 2, 2, 3), S(domain, 1, 3) }                               \
+#define BINARY(id, domain)                                                                                             \
+    {                                                                                                                  \
+        OP_##id, ARGS(X, X), { S(domain, 2, 2, 3), S(domain, 1, 3) }                                                   \
     }
 
 static const Case cases[] = {
@@ -189,53 +187,36 @@ static const Case cases[] = {
     {OP_select_scatter, ARGS(X, X, I(1), I(1)), {S(ANY, 2, 2, 3), S(ANY, 1, 2)}},
 
     {OP_embedding, ARGS(X, X), {S(ANY, 2, 4, 2), AT(4, 2, 2, 3)}},
-    {OP_embedding_dense_backward,
-     ARGS(X, X, I(4), I(-1), A_BOOL(false)),
-     {S(ANY, 2, 5, 2), AT(4, 1, 5)}},
-    {OP_embedding_dense_backward,
-     ARGS(X, X, I(4), I(1), A_BOOL(false)),
-     {S(ANY, 2, 5, 2), AT(4, 1, 5)}},
+    {OP_embedding_dense_backward, ARGS(X, X, I(4), I(-1), A_BOOL(false)), {S(ANY, 2, 5, 2), AT(4, 1, 5)}},
+    {OP_embedding_dense_backward, ARGS(X, X, I(4), I(1), A_BOOL(false)), {S(ANY, 2, 5, 2), AT(4, 1, 5)}},
     {OP_index_select, ARGS(X, I(1), X), {S(ANY, 2, 2, 4), AT(4, 1, 3)}},
     {OP_gather, ARGS(X, I(1), X), {S(ANY, 2, 2, 4), AT(4, 2, 2, 3)}},
     {OP_index_add, ARGS(X, I(0), X, X, F(1.5)), {S(ANY, 2, 4, 2), AT(4, 1, 3), S(ANY, 2, 3, 2)}},
     {OP_scatter_add, ARGS(X, I(1), X, X), {S(ANY, 2, 2, 4), AT(4, 2, 2, 3), S(ANY, 2, 3, 4)}},
     {OP_scatter_value, ARGS(X, I(1), X, F(2)), {S(ANY, 2, 2, 4), AT(4, 2, 2, 3)}},
     {OP_scatter_src, ARGS(X, I(1), X, X), {S(ANY, 2, 2, 4), AT(4, 2, 2, 1), S(ANY, 2, 2, 3)}},
-    {OP_scatter_reduce,
-     ARGS(X, I(1), X, X, A_STR("add")),
-     {S(ANY, 2, 2, 4), AT(4, 2, 2, 3), S(ANY, 2, 3, 4)}},
-    {OP_scatter_value_reduce,
-     ARGS(X, I(1), X, F(2), A_STR("add")),
-     {S(ANY, 2, 2, 4), AT(4, 2, 2, 3)}},
-    {OP_scatter_value_reduce,
-     ARGS(X, I(1), X, F(2), A_STR("multiply")),
-     {S(ANY, 2, 2, 4), AT(4, 2, 2, 3)}},
+    {OP_scatter_reduce, ARGS(X, I(1), X, X, A_STR("add")), {S(ANY, 2, 2, 4), AT(4, 2, 2, 3), S(ANY, 2, 3, 4)}},
+    {OP_scatter_value_reduce, ARGS(X, I(1), X, F(2), A_STR("add")), {S(ANY, 2, 2, 4), AT(4, 2, 2, 3)}},
+    {OP_scatter_value_reduce, ARGS(X, I(1), X, F(2), A_STR("multiply")), {S(ANY, 2, 2, 4), AT(4, 2, 2, 3)}},
 
     {OP_mm, ARGS(X, X), {S(ANY, 2, 2, 3), S(ANY, 2, 3, 4)}},
     {OP_bmm, ARGS(X, X), {S(ANY, 3, 2, 2, 3), S(ANY, 3, 2, 3, 2)}},
     {OP_addmm, ARGS(X, X, X, F(0.5), F(2)), {S(ANY, 1, 4), S(ANY, 2, 2, 3), S(ANY, 2, 3, 4)}},
-    {OP_baddbmm,
-     ARGS(X, X, X, F(0.5), F(2)),
-     {S(ANY, 3, 2, 2, 2), S(ANY, 3, 2, 2, 3), S(ANY, 3, 2, 3, 2)}},
+    {OP_baddbmm, ARGS(X, X, X, F(0.5), F(2)), {S(ANY, 3, 2, 2, 2), S(ANY, 3, 2, 2, 3), S(ANY, 3, 2, 3, 2)}},
 
     {OP__softmax, ARGS(X, I(1), A_BOOL(false)), {S(ANY, 2, 2, 4)}},
     {OP__safe_softmax, ARGS(X, I(1)), {S(ANY, 2, 2, 4)}},
     {OP__log_softmax, ARGS(X, I(0), A_BOOL(false)), {S(ANY, 2, 3, 2)}},
     {OP__softmax_backward_data, ARGS(X, X, I(1), I(DT_f64)), {S(ANY, 2, 2, 4), S(UNIT, 2, 2, 4)}},
-    {OP__log_softmax_backward_data,
-     ARGS(X, X, I(1), I(DT_f64)),
-     {S(ANY, 2, 2, 4), S(UNIT, 2, 2, 4)}},
-    {OP_native_layer_norm,
-     ARGS(X, DIMS(4), X, X, F(1e-5)),
-     {S(ANY, 2, 2, 4), S(ANY, 1, 4), S(ANY, 1, 4)}},
+    {OP__log_softmax_backward_data, ARGS(X, X, I(1), I(DT_f64)), {S(ANY, 2, 2, 4), S(UNIT, 2, 2, 4)}},
+    {OP_native_layer_norm, ARGS(X, DIMS(4), X, X, F(1e-5)), {S(ANY, 2, 2, 4), S(ANY, 1, 4), S(ANY, 1, 4)}},
     {OP_native_layer_norm, ARGS(X, DIMS(2, 3), A_NONE, A_NONE, F(1e-5)), {S(ANY, 3, 2, 2, 3)}},
     {OP_native_layer_norm_backward,
      ARGS(X, X, DIMS(3), X, X, X, A_NONE, DIMS(1, 1, 0)),
      {S(ANY, 2, 2, 3), S(ANY, 2, 2, 3), S(ANY, 2, 2, 1), S(POSITIVE, 2, 2, 1), S(ANY, 1, 3)}},
     {OP_native_layer_norm_backward,
      ARGS(X, X, DIMS(3), X, X, X, X, DIMS(0, 1, 1)),
-     {S(ANY, 2, 2, 3), S(ANY, 2, 2, 3), S(ANY, 2, 2, 1), S(POSITIVE, 2, 2, 1), S(ANY, 1, 3),
-      S(ANY, 1, 3)}},
+     {S(ANY, 2, 2, 3), S(ANY, 2, 2, 3), S(ANY, 2, 2, 1), S(POSITIVE, 2, 2, 1), S(ANY, 1, 3), S(ANY, 1, 3)}},
     {OP_native_layer_norm_backward,
      ARGS(X, X, DIMS(2, 3), X, X, A_NONE, A_NONE, DIMS(1, 0, 0)),
      {S(ANY, 3, 2, 2, 3), S(ANY, 3, 2, 2, 3), S(ANY, 3, 2, 1, 1), S(POSITIVE, 3, 2, 1, 1)}},
@@ -243,9 +224,7 @@ static const Case cases[] = {
     {OP_nll_loss_backward,
      ARGS(X, X, X, A_NONE, I(2), I(-100), X),
      {S(ANY, 0, 0), S(ANY, 2, 3, 4), AT(4, 1, 3), S(FIXED, 0, 0)}},
-    {OP_nll_loss_forward,
-     ARGS(X, X, X, I(2), I(1)),
-     {S(ANY, 2, 3, 4), AT(4, 1, 3), S(FIXED, 1, 4)}},
+    {OP_nll_loss_forward, ARGS(X, X, X, I(2), I(1)), {S(ANY, 2, 3, 4), AT(4, 1, 3), S(FIXED, 1, 4)}},
 };
 
 /* tensors of a case --------------------------------------------------------------------------- */
@@ -292,8 +271,7 @@ static Made make_all(const Case *c) {
     Made made = {.weights = 99};
     uint64_t seed = 7;
     int wanted = c->list;
-    for (int i = c->list ? 1 : 0; i < op_row(c->op)->n_params; i++)
-        wanted += c->args[i].kind == ARG_tensor;
+    for (int i = c->list ? 1 : 0; i < op_row(c->op)->n_params; i++) wanted += c->args[i].kind == ARG_tensor;
     for (; made.n < wanted; made.n++) {
         sn_tensor *const t = made.all[made.n] = make(&c->tensors[made.n], &seed);
         ck_assert_msg(t != NULL, "%s: %s", op_row(c->op)->name, sn_error_take()->message);
@@ -314,17 +292,13 @@ static sn_tensor *weighted(sn_tensor *t, uint64_t *seed) {
     double weights[MAX_ELEMENTS];
     for (int64_t i = 0; i < sn_numel(t); i++) weights[i] = 0.5 + next_random(seed);
     sn_tensor *const w = sn_from_data(weights, sn_sizes(t), SN_F64), *outs[1];
-    sn_tensor *const product =
-        op(OP_mul_Tensor, (const Arg[]){A_VAL(&t->base), A_VAL(&w->base)}, 2, outs);
-    return product ? op(OP_sum_dim_IntList, (const Arg[]){A_VAL(&product->base), A_NONE}, 2, outs)
-                   : NULL;
+    sn_tensor *const product = op(OP_mul_Tensor, (const Arg[]){A_VAL(&t->base), A_VAL(&w->base)}, 2, outs);
+    return product ? op(OP_sum_dim_IntList, (const Arg[]){A_VAL(&product->base), A_NONE}, 2, outs) : NULL;
 }
 
 static sn_tensor *plus(sn_tensor *a, sn_tensor *b) {
     sn_tensor *outs[1];
-    return !a   ? b
-           : !b ? a
-                : op(OP_add_Tensor, (const Arg[]){A_VAL(&a->base), A_VAL(&b->base)}, 2, outs);
+    return !a ? b : !b ? a : op(OP_add_Tensor, (const Arg[]){A_VAL(&a->base), A_VAL(&b->base)}, 2, outs);
 }
 
 /* The weighted sum of the case's first result (others are by-products). */
@@ -346,8 +320,8 @@ static sn_tensor *loss_of(const Case *c, const Made *made) {
 /* A weighted sum of the first gradients: its gradients are second derivatives. */
 static sn_tensor *slope_of(const Case *c, const Made *made) {
     sn_tensor *grads[MAX_TENSORS], *sum = NULL, *const loss = loss_of(c, made);
-    if (!loss || sn_gradients((sn_tensors){&loss, 1}, (sn_tensors){made->leaves, made->n_leaves},
-                              (sn_tensors){0}, SN_CREATE_GRAPH | SN_ALLOW_UNUSED, grads))
+    if (!loss || sn_gradients((sn_tensors){&loss, 1}, (sn_tensors){made->leaves, made->n_leaves}, (sn_tensors){0},
+                              SN_CREATE_GRAPH | SN_ALLOW_UNUSED, grads))
         return NULL;
     uint64_t seed = 1234;
     for (int i = 0; i < made->n_leaves; i++)
@@ -365,8 +339,7 @@ static double value_of(Loss *loss, const Case *c, const Made *made) {
     return value;
 }
 
-static void check_element(Loss *loss, const Case *c, const Made *made, sn_tensor *leaf,
-                          sn_tensor *grad, int64_t i) {
+static void check_element(Loss *loss, const Case *c, const Made *made, sn_tensor *leaf, sn_tensor *grad, int64_t i) {
     const double step = 1e-5;
     double *const x = tensor_data(leaf), middle = x[i];
     x[i] = middle + step;
@@ -377,22 +350,19 @@ static void check_element(Loss *loss, const Case *c, const Made *made, sn_tensor
     double all[MAX_ELEMENTS] = {0};
     if (grad) ck_assert_int_eq(sn_read(grad, all, (size_t)sn_numel(grad) * sizeof *all), SN_OK);
     const double got = all[i], want = (above - below) / (2 * step);
-    ck_assert_msg(fabs(got - want) <= 1e-6 + 1e-5 * fabs(want),
-                  "%s case %d, %s: element %d is %g, difference %g", op_row(c->op)->name,
-                  (int)(c - cases), loss == loss_of ? "gradient" : "second gradient", (int)i, got,
+    ck_assert_msg(fabs(got - want) <= 1e-6 + 1e-5 * fabs(want), "%s case %d, %s: element %d is %g, difference %g",
+                  op_row(c->op)->name, (int)(c - cases), loss == loss_of ? "gradient" : "second gradient", (int)i, got,
                   want);
 }
 
 static void check(Loss *loss, const Case *c, const Made *made) {
     sn_tensor *grads[MAX_TENSORS] = {0}, *const root = loss(c, made);
-    ck_assert_msg(root != NULL || sn_check() == SN_OK, "%s case %d: %s", op_row(c->op)->name,
-                  (int)(c - cases), sn_error_take()->message);
+    ck_assert_msg(root != NULL || sn_check() == SN_OK, "%s case %d: %s", op_row(c->op)->name, (int)(c - cases),
+                  sn_error_take()->message);
     if (root && sn_requires_grad(root)) {
-        const sn_status status =
-            sn_gradients((sn_tensors){&root, 1}, (sn_tensors){made->leaves, made->n_leaves},
-                         (sn_tensors){0}, SN_ALLOW_UNUSED, grads);
-        ck_assert_msg(!status, "%s case %d: %s", op_row(c->op)->name, (int)(c - cases),
-                      sn_error_take()->message);
+        const sn_status status = sn_gradients((sn_tensors){&root, 1}, (sn_tensors){made->leaves, made->n_leaves},
+                                              (sn_tensors){0}, SN_ALLOW_UNUSED, grads);
+        ck_assert_msg(!status, "%s case %d: %s", op_row(c->op)->name, (int)(c - cases), sn_error_take()->message);
     }
     for (int k = 0; k < made->n_leaves; k++)
         for (int64_t i = 0; root && i < sn_numel(made->leaves[k]); i++)
@@ -414,9 +384,7 @@ START_TEST(a3_05_second_order) {
 END_TEST
 
 /* Rows whose rule has no case here, with the reason. */
-static bool excused(const OpRow *row) {
-    return row->flags & OPF_internal || row->flags & OPF_random;
-}
+static bool excused(const OpRow *row) { return row->flags & OPF_internal || row->flags & OPF_random; }
 
 START_TEST(every_rule_has_a_case) {
     for (int id = 0; id < OP_COUNT; id++) {

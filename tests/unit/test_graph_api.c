@@ -127,9 +127,8 @@ END_TEST
 static sn_status silent(sn_frame *f) { return SN_OK; }
 
 START_TEST(a_node_without_results_is_no_value) {
-    ck_assert_ptr_nonnull(
-        sn_op_register(SN_OP_DESC(.schema = "test::silent(Tensor x) -> ()", .flags = SN_OP_ORDERED,
-                                  .cpu = silent, .meta = silent)));
+    ck_assert_ptr_nonnull(sn_op_register(
+        SN_OP_DESC(.schema = "test::silent(Tensor x) -> ()", .flags = SN_OP_ORDERED, .cpu = silent, .meta = silent)));
     sn_node *n[3];
     sn_graph *const g = chain(n);
     sn_node *const none = sn_graph_insert(g, NULL, "test::silent", n, 1, NULL, 0);
@@ -157,8 +156,7 @@ START_TEST(a_call_of_several_graphs_is_refused) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {a5_22_an_op_is_replaced, text_parses_back_and_passes_run,
-                                  edits_that_make_no_graph, a_node_without_results_is_no_value,
-                                  a_call_of_several_graphs_is_refused};
+    const TTest *const tests[] = {a5_22_an_op_is_replaced, text_parses_back_and_passes_run, edits_that_make_no_graph,
+                                  a_node_without_results_is_no_value, a_call_of_several_graphs_is_refused};
     return contract_main("test_graph_api", tests, (int)(sizeof tests / sizeof *tests));
 }

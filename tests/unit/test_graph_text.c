@@ -77,18 +77,14 @@ END_TEST
 static const struct {
     const char *line, *error;
 } wrong[] = {
-    {"%0 = aten::mm(%x, %x)",
-     "line 2, column 8: aten::mm: mat2 [2, 3] does not match self [2, 3]: 3 != 2"},
+    {"%0 = aten::mm(%x, %x)", "line 2, column 8: aten::mm: mat2 [2, 3] does not match self [2, 3]: 3 != 2"},
     {"%0 = aten::foo(%x)", "line 2, column 8: no op is called 'aten::foo'"},
     {"%0 = aten::add.Tensor(%x, %z)", "line 2, column 30: %z is not defined above"},
     {"%0 = aten::add.Tensor(%x)", "line 2, column 8: aten::add.Tensor: other is missing"},
-    {"%0 = aten::exp_(%i)",
-     "line 2, column 8: aten::exp_: a result of f32 doesn't fit a tensor of i64"},
-    {"%0 = aten::add.Tensor(%x, %i)",
-     "line 2, column 8: aten::add.Tensor: other [4] does not broadcast with [2, 3]"},
+    {"%0 = aten::exp_(%i)", "line 2, column 8: aten::exp_: a result of f32 doesn't fit a tensor of i64"},
+    {"%0 = aten::add.Tensor(%x, %i)", "line 2, column 8: aten::add.Tensor: other [4] does not broadcast with [2, 3]"},
     {"%0: f32[2] = aten::relu(%x)", "line 2, column 4: %0 is f32[2,3]"},
-    {"%0 = aten::sum.dim_IntList(%x, [1, -1])",
-     "line 2, column 8: aten::sum.dim_IntList: dim 1 appears twice"},
+    {"%0 = aten::sum.dim_IntList(%x, [1, -1])", "line 2, column 8: aten::sum.dim_IntList: dim 1 appears twice"},
     {"%0 = aten::view(%t, [6])", "line 2, column 8: aten::view: sizes [6] are not a view of self "
                                  "[3, 2] with its strides; use reshape(), or contiguous() first"},
 };
@@ -96,8 +92,7 @@ static const struct {
 START_TEST(test_errors) {
     char text[512];
     Graph *graph;
-    const int n = snprintf(text, sizeof text,
-                           "graph g(%%x: f32[2,3], %%i: i64[4], %%t: f32[3,2]{1,3}) {\n  %s\n}\n",
+    const int n = snprintf(text, sizeof text, "graph g(%%x: f32[2,3], %%i: i64[4], %%t: f32[3,2]{1,3}) {\n  %s\n}\n",
                            wrong[_i].line);
     ck_assert_int_eq(graph_parse(arena, text, (size_t)n, &graph), ST_PARSE);
     ck_assert_str_eq(error_slot()->message, wrong[_i].error);
@@ -109,8 +104,7 @@ static const struct {
 } metas[] = {
     {"aten::add.Tensor(%i, 2.5)", "f32[4]"},
     {"aten::add.Tensor(%h, 2.5)", "bf16[2,3]"},
-    {"aten::add.Tensor(%h, %d)",
-     "bf16[2,3]"}, /* a 0-dim tensor of the same category does not promote */
+    {"aten::add.Tensor(%h, %d)", "bf16[2,3]"}, /* a 0-dim tensor of the same category does not promote */
     {"aten::exp(%i)", "f32[4]"},
     {"aten::mul.Tensor(%t, %t)", "f32[3,2]{1,3}"}, /* dense operands keep their strides */
     {"aten::add.Tensor(%t, 1)", "f32[3,2]{1,3}"},
@@ -126,8 +120,7 @@ START_TEST(test_metas) {
                            "graph g(%%x: f32[2,3], %%i: i64[4], %%t: f32[3,2]{1,3}, %%h: "
                            "bf16[2,3], %%d: f64[]) {\n  %%0 = %s\n}\n",
                            metas[_i].call);
-    ck_assert_msg(graph_parse(arena, text, (size_t)n, &graph) == ST_OK, "%s",
-                  error_slot()->message);
+    ck_assert_msg(graph_parse(arena, text, (size_t)n, &graph) == ST_OK, "%s", error_slot()->message);
     meta_print(graph->env, &printed, graph->first->outs[0].base.meta);
     ck_assert_str_eq(text_str(&printed), metas[_i].meta);
     text_free(&printed);

@@ -5,8 +5,7 @@
 /* Reads of what is the same at every index, of rows without elements, and at an index that is computed. */
 static sn_status reads(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const index = sn_in(f, 1);
-    sn_tensor *const wide = sn_expand(x, SN_INTS(3)), *const seven =
-                                                          sn_full(SN_INTS(3), sn_float(7), SN_F32);
+    sn_tensor *const wide = sn_expand(x, SN_INTS(3)), *const seven = sn_full(SN_INTS(3), sn_float(7), SN_F32);
     sn_tensor *const none = sn_expand(sn_narrow(x, 0, 0, 0), SN_INTS(3, 0));
     switch (*(const int *)sn_closure(f)) {
     case 0:
@@ -18,9 +17,7 @@ static sn_status reads(sn_frame *f) {
     case 3:
         return sn_out(f, 0, sn_mul(x, sn_index_select(seven, 0, index)));
     case 4:
-        return sn_out(
-            f, 0,
-            sn_mul(x, sn_gather(sn_arange(sn_int(0), sn_int(3), sn_int(1), SN_F32), 0, index)));
+        return sn_out(f, 0, sn_mul(x, sn_gather(sn_arange(sn_int(0), sn_int(3), sn_int(1), SN_F32), 0, index)));
     case 5:
         return sn_out(f, 0, sn_index_select(wide, 0, sn_add_scalar(index, sn_int(0))));
     case 6:

@@ -18,13 +18,12 @@ static void fail_with(const RandomNest *nest, const BlockProgram *program, const
     Text text = {0};
     kernel_print(&nest->kernel, &text);
     if (program) block_print(program, &text);
-    for (int i = 0; i < nest->kernel.n_params; i++)
-        text_printf(&text, "p%d = %lld\n", i, (long long)nest->params[i]);
+    for (int i = 0; i < nest->kernel.n_params; i++) text_printf(&text, "p%d = %lld\n", i, (long long)nest->params[i]);
     ck_abort_msg("seed %llu: %s\n%s", (unsigned long long)nest->seed, what, text_str(&text));
 }
 
-static void run_parts(const BlockProgram *program, const Nest *nest, void *const *memory,
-                      const int64_t *params, NestError *error) {
+static void run_parts(const BlockProgram *program, const Nest *nest, void *const *memory, const int64_t *params,
+                      NestError *error) {
     int64_t lo[MAX_LOOP_DIMS] = {0}, hi[MAX_LOOP_DIMS];
     for (int i = 0; i < nest->n_outer; i++)
         hi[i] = sym_is(nest->extent[i]) ? params[sym_id(nest->extent[i])] : nest->extent[i];
@@ -43,23 +42,19 @@ static void run_parts(const BlockProgram *program, const Nest *nest, void *const
 static void compare_once(const RandomNest *nest, const BlockProgram *program, bool parts) {
     Arena *const arena = arena_new();
     char *wanted[RANDOM_MAX_BUFS], *got[RANDOM_MAX_BUFS];
-    void **const memory = random_memory(arena, nest, wanted),
-                 **const own = random_memory(arena, nest, got);
+    void **const memory = random_memory(arena, nest, wanted), **const own = random_memory(arena, nest, got);
     NestError missed = {.inst = -1}, error = {.inst = -1};
     ref_exact(nest->kernel.nests, nest->kernel.bufs, memory, nest->params, NULL, NULL, &missed);
     if (parts)
         run_parts(program, nest->kernel.nests, own, nest->params, &error);
     else
         interp_run(program, own, nest->params, NULL, NULL, &error);
-    if ((missed.inst >= 0) != (error.inst >= 0))
-        fail_with(nest, program, "one of both missed an index");
+    if ((missed.inst >= 0) != (error.inst >= 0)) fail_with(nest, program, "one of both missed an index");
     if (missed.inst >= 0 && !nest->may_miss) fail_with(nest, program, "an index was missed");
     int buf;
     int64_t element;
     if (missed.inst < 0 && !random_same(nest, wanted, got, &buf, &element))
-        fail_with(
-            nest, program,
-            arena_printf(arena, "buffer b%d differs at element %lld", buf, (long long)element));
+        fail_with(nest, program, arena_printf(arena, "buffer b%d differs at element %lld", buf, (long long)element));
     arena_free(arena);
 }
 
@@ -76,13 +71,11 @@ static void compare_seed(uint64_t seed) {
 }
 
 START_TEST(random_nests_give_the_exact_bits) {
-    static const uint64_t found[] = {
-        210, 30035}; /* empty argmax; a parameter in a small contiguous map */
+    static const uint64_t found[] = {210, 30035}; /* empty argmax; a parameter in a small contiguous map */
     isa_force(_i);
     for (int i = 0; i < COUNT_OF(found); i++) compare_seed(found[i]);
     if (isa_used() == (Isa)_i)
-        for (int seed = first_seed; seed < first_seed + n_seeds; seed++)
-            compare_seed((uint64_t)seed);
+        for (int seed = first_seed; seed < first_seed + n_seeds; seed++) compare_seed((uint64_t)seed);
     isa_force(-1);
 }
 END_TEST
@@ -95,8 +88,7 @@ START_TEST(random_nests_print_and_parse) {
         Text first = {0}, second = {0};
         Kernel *again;
         kernel_print(&nest->kernel, &first);
-        if (kernel_parse(arena, text_str(&first), NULL, &again) != ST_OK)
-            fail_with(nest, NULL, error_slot()->message);
+        if (kernel_parse(arena, text_str(&first), NULL, &again) != ST_OK) fail_with(nest, NULL, error_slot()->message);
         kernel_print(again, &second);
         ck_assert_str_eq(text_str(&first), text_str(&second));
         ck_assert_uint_eq(kernel_hash(&nest->kernel), kernel_hash(again));
@@ -159,8 +151,7 @@ START_TEST(the_double_reference_is_near) {
     ck_assert_int_eq(block_compile(&kernel->nests[0], kernel->bufs, &program), ST_OK);
     interp_run(program, (void *[]){x, got}, NULL, NULL, NULL, &error);
     ref_double(&kernel->nests[0], kernel->bufs, (void *[]){x, wanted}, NULL, NULL, NULL, &error);
-    for (int i = 0; i < COUNT_OF(x); i++)
-        ck_assert_double_eq_tol(got[i], wanted[i], 2e-6 * wanted[i]);
+    for (int i = 0; i < COUNT_OF(x); i++) ck_assert_double_eq_tol(got[i], wanted[i], 2e-6 * wanted[i]);
     mem_free(program);
     arena_free(arena);
 }

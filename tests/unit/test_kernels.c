@@ -26,16 +26,10 @@ static Value value_at(SType type, const void *array, int64_t i) {
     return value;
 }
 static double as_double(SType type, Value v) { return type == S_f32 ? (double)v.f32 : v.f64; }
-static int64_t as_int(SType type, Value v) {
-    return type == S_i32 ? v.i32 : type == S_i64 ? v.i64 : v.b;
-}
-static Value of_double(SType type, double x) {
-    return type == S_f32 ? (Value){.f32 = (float)x} : (Value){.f64 = x};
-}
+static int64_t as_int(SType type, Value v) { return type == S_i32 ? v.i32 : type == S_i64 ? v.i64 : v.b; }
+static Value of_double(SType type, double x) { return type == S_f32 ? (Value){.f32 = (float)x} : (Value){.f64 = x}; }
 static Value of_int(SType type, int64_t x) {
-    return type == S_i32   ? (Value){.i32 = (int32_t)x}
-           : type == S_i64 ? (Value){.i64 = x}
-                           : (Value){.b = (uint8_t)x};
+    return type == S_i32 ? (Value){.i32 = (int32_t)x} : type == S_i64 ? (Value){.i64 = x} : (Value){.b = (uint8_t)x};
 }
 
 /* NaN if either; equal operands are told apart by sign. */
@@ -80,8 +74,7 @@ static bool float_reference(Prim prim, SType type, const Value *v, Value *out) {
         r = a / b;
         break;
     case PRIM_fma:
-        *out = type == S_f32 ? (Value){.f32 = fmaf(v[0].f32, v[1].f32, v[2].f32)}
-                             : (Value){.f64 = fma(a, b, c)};
+        *out = type == S_f32 ? (Value){.f32 = fmaf(v[0].f32, v[1].f32, v[2].f32)} : (Value){.f64 = fma(a, b, c)};
         return true;
     case PRIM_neg:
         r = -a;
@@ -131,15 +124,12 @@ static int64_t power(int64_t a, int64_t b) {
     return (int64_t)result;
 }
 
-static int64_t quotient(int64_t a, int64_t b) {
-    return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
-}
+static int64_t quotient(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b; }
 
 /* Salmon et al. 2011, one word at a time. */
 static int64_t philox_reference(uint64_t seed, uint64_t sequence, uint64_t element) {
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    uint32_t x[4] = {(uint32_t)element, (uint32_t)(element >> 32), (uint32_t)sequence,
-                     (uint32_t)(sequence >> 32)};
+    uint32_t x[4] = {(uint32_t)element, (uint32_t)(element >> 32), (uint32_t)sequence, (uint32_t)(sequence >> 32)};
     for (int round = 0; round < 10; round++) {
         const uint64_t p0 = (uint64_t)0xD2511F53 * x[0], p1 = (uint64_t)0xCD9E8D57 * x[2];
         const uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ x[1] ^ key[0], (uint32_t)p1,
@@ -226,8 +216,7 @@ static bool compare_reference(Prim prim, SType type, const Value *v, Value *out)
     const bool real = type <= S_f64;
     const double a = as_double(type, v[0]), b = as_double(type, v[1]);
     const int64_t x = as_int(type, v[0]), y = as_int(type, v[1]);
-    const bool less = real ? a < b : x < y, equal = real ? a == b : x == y,
-               more = real ? a > b : x > y;
+    const bool less = real ? a < b : x < y, equal = real ? a == b : x == y, more = real ? a > b : x > y;
     const bool results[] = {less, less || equal, more, more || equal, equal, !equal};
     if (prim < PRIM_lt || prim > PRIM_ne) return false;
     *out = (Value){.b = results[prim - PRIM_lt]};
@@ -272,8 +261,7 @@ enum { ROUNDS = 64 };
 static void fill_operands(Prim prim, SType type, int round, char operands[3][BLOCK * 8]) {
     for (int k = 0; k < 3; k++) {
         const uint64_t seed = (uint64_t)(round * 3 + k);
-        fill_input(operand_type(prim, type, k), round ? seed + 1000 : (uint64_t)(k == 0),
-                   operands[k], BLOCK);
+        fill_input(operand_type(prim, type, k), round ? seed + 1000 : (uint64_t)(k == 0), operands[k], BLOCK);
     }
 }
 
@@ -284,20 +272,19 @@ START_TEST(primitives_agree_with_the_scalar_reference) {
         for (int level = 0; level < levels(); level++) {
             isa_force(level);
             BlockFn *const fn = kernel_table()->prim(prim, (SType)type);
-            ck_assert_msg((fn != NULL) == expected_to_exist(prim, (SType)type), "%s.%s",
-                          prim_names[prim], stype_name((SType)type));
+            ck_assert_msg((fn != NULL) == expected_to_exist(prim, (SType)type), "%s.%s", prim_names[prim],
+                          stype_name((SType)type));
             for (int round = 0; fn && round < 4; round++) {
                 fill_operands(prim, (SType)type, round, operands);
                 fn(out, operands[0], operands[1], operands[2], BLOCK);
                 for (int i = 0; i < BLOCK; i++) {
                     Value v[3], want, got = value_at(gives_bool(prim) ? S_b : (SType)type, out, i);
-                    for (int k = 0; k < 3; k++)
-                        v[k] = value_at(operand_type(prim, (SType)type, k), operands[k], i);
+                    for (int k = 0; k < 3; k++) v[k] = value_at(operand_type(prim, (SType)type, k), operands[k], i);
                     if (!reference(prim, (SType)type, v, &want)) continue;
                     EXPECT_MSG(same_value(gives_bool(prim) ? S_b : (SType)type, &got, &want),
-                               "%s.%s(%lx, %lx, %lx) = %lx, not %lx, at %s", prim_names[prim],
-                               stype_name((SType)type), (long)v[0].i64, (long)v[1].i64,
-                               (long)v[2].i64, (long)got.i64, (long)want.i64, isa_name((Isa)level));
+                               "%s.%s(%lx, %lx, %lx) = %lx, not %lx, at %s", prim_names[prim], stype_name((SType)type),
+                               (long)v[0].i64, (long)v[1].i64, (long)v[2].i64, (long)got.i64, (long)want.i64,
+                               isa_name((Isa)level));
                 }
             }
         }
@@ -324,8 +311,7 @@ START_TEST(tails_touch_nothing_beyond_n) {
                 fn(out, operands[0], operands[1], operands[2], n);
                 bool same = !memcmp(out + (size_t)n * bytes, blank, sizeof out - (size_t)n * bytes);
                 for (size_t i = 0; i < (size_t)n; i++)
-                    same &= same_value(bytes == 1 ? S_b : (SType)type, out + i * bytes,
-                                       whole + i * bytes);
+                    same &= same_value(bytes == 1 ? S_b : (SType)type, out + i * bytes, whole + i * bytes);
                 EXPECT_MSG(same, "%s.%s of %d at %s", prim_names[prim], stype_name((SType)type), n,
                            isa_name((Isa)level));
             }
@@ -342,8 +328,7 @@ END_TEST
 
 /* Few-bit factors around every magnitude: products and sums fall on ties, cancel, underflow. */
 static double awkward(SType type, uint64_t bits, int center) {
-    const int digits = (int)(bits % (type == S_f32 ? 24 : 53)) + 1,
-              exponent = (int)(bits >> 8 & 63) - 32 + center;
+    const int digits = (int)(bits % (type == S_f32 ? 24 : 53)) + 1, exponent = (int)(bits >> 8 & 63) - 32 + center;
     const uint64_t mantissa = (bits >> 11 | 1) & ((1ull << digits) - 1);
     return ldexp(bits >> 7 & 1 ? (double)mantissa : -(double)mantissa, exponent);
 }
@@ -357,8 +342,7 @@ START_TEST(fma_rounds_once_on_ties_and_underflow) {
         for (int i = 0; i < BLOCK; i++)
             for (int k = 0; k < 3; k++) {
                 const uint64_t bits = random_bits((uint64_t)((round * BLOCK + i) * 3 + k));
-                const Value v = of_double(
-                    type, awkward(type, bits, k == 2 ? 2 * center + (int)(bits >> 60) : center));
+                const Value v = of_double(type, awkward(type, bits, k == 2 ? 2 * center + (int)(bits >> 60) : center));
                 memcpy(operands[k] + i * stype_bytes(type), &v, (size_t)stype_bytes(type));
             }
         for (int level = 0; level < levels(); level++) {
@@ -368,9 +352,9 @@ START_TEST(fma_rounds_once_on_ties_and_underflow) {
                 Value v[3], want = {.i64 = 0}, got = value_at(type, out, i);
                 for (int k = 0; k < 3; k++) v[k] = value_at(type, operands[k], i);
                 float_reference(PRIM_fma, type, v, &want);
-                EXPECT_MSG(same_value(type, &got, &want), "fma(%a, %a, %a) = %a, not %a, at %s",
-                           as_double(type, v[0]), as_double(type, v[1]), as_double(type, v[2]),
-                           as_double(type, got), as_double(type, want), isa_name((Isa)level));
+                EXPECT_MSG(same_value(type, &got, &want), "fma(%a, %a, %a) = %a, not %a, at %s", as_double(type, v[0]),
+                           as_double(type, v[1]), as_double(type, v[2]), as_double(type, got), as_double(type, want),
+                           isa_name((Isa)level));
             }
         }
     }
@@ -413,8 +397,8 @@ START_TEST(digests_are_the_same_everywhere) {
     for (int level = 0; level < levels(); level++) {
         isa_force(level);
         const uint64_t got = digest_of(digest->prim, digest->type);
-        ck_assert_msg(got == digest->value, "%s.%s at %s: 0x%016lx", prim_names[digest->prim],
-                      stype_name(digest->type), isa_name((Isa)level), (unsigned long)got);
+        ck_assert_msg(got == digest->value, "%s.%s at %s: 0x%016lx", prim_names[digest->prim], stype_name(digest->type),
+                      isa_name((Isa)level), (unsigned long)got);
     }
     isa_force(-1);
 }
@@ -460,15 +444,12 @@ START_TEST(casts_saturate_wrap_and_round) {
                 isa_force(level);
                 for (int round = 0; round < 8; round++) {
                     fill_input((SType)from, (uint64_t)round * 2 + 1, in, BLOCK);
-                    kernel_table()->cast((SType)from, (SType)to)(out, in, NULL, NULL,
-                                                                 BLOCK - round);
+                    kernel_table()->cast((SType)from, (SType)to)(out, in, NULL, NULL, BLOCK - round);
                     for (int i = 0; i < BLOCK - round; i++) {
-                        const Value v = value_at((SType)from, in, i),
-                                    want = cast_reference((SType)from, (SType)to, v);
+                        const Value v = value_at((SType)from, in, i), want = cast_reference((SType)from, (SType)to, v);
                         const Value got = value_at((SType)to, out, i);
-                        EXPECT_MSG(same_value((SType)to, &got, &want),
-                                   "%s(%lx) to %s: %lx, not %lx", stype_name((SType)from),
-                                   (long)v.i64, stype_name((SType)to), (long)got.i64,
+                        EXPECT_MSG(same_value((SType)to, &got, &want), "%s(%lx) to %s: %lx, not %lx",
+                                   stype_name((SType)from), (long)v.i64, stype_name((SType)to), (long)got.i64,
                                    (long)want.i64);
                     }
                 }
@@ -491,18 +472,15 @@ START_TEST(half_formats_round_trip) {
                 kernel_table()->store(dtype)(back, 1, wide, BLOCK);
                 for (int i = 0; i < BLOCK; i++) {
                     const int digits = format ? 7 : 10, bias = format ? 127 : 15;
-                    const int exponent = in[i] >> digits & (format ? 255 : 31),
-                              fraction = in[i] & ((1 << digits) - 1);
+                    const int exponent = in[i] >> digits & (format ? 255 : 31), fraction = in[i] & ((1 << digits) - 1);
                     const bool special = exponent == (format ? 255 : 31);
                     const double size = special ? (fraction ? NAN : INFINITY)
                                                 : ldexp(fraction + (exponent ? 1 << digits : 0),
                                                         (exponent ? exponent : 1) - bias - digits);
                     const float want = (float)(in[i] & 0x8000 ? -size : size);
-                    EXPECT_MSG(same_value(S_f32, &wide[i], &want), "%s %04x", dtype_name(dtype),
-                               in[i]);
-                    EXPECT(isnan(want)
-                               ? isnan(wide[i]) && (back[i] & 0x7fff) > (format ? 0x7f80 : 0x7c00)
-                               : back[i] == in[i]);
+                    EXPECT_MSG(same_value(S_f32, &wide[i], &want), "%s %04x", dtype_name(dtype), in[i]);
+                    EXPECT(isnan(want) ? isnan(wide[i]) && (back[i] & 0x7fff) > (format ? 0x7f80 : 0x7c00)
+                                       : back[i] == in[i]);
                 }
             }
         }
@@ -518,24 +496,22 @@ START_TEST(loads_and_stores_follow_strides) {
             for (int s = 0; s < COUNT_OF(strides); s++) {
                 isa_force(level);
                 const int64_t stride = strides[s], n = 100, base = stride < 0 ? -stride * n : 0;
-                const int bytes = dtype_bytes((DType)dtype),
-                          size = stype_bytes(dtype_compute((DType)dtype));
+                const int bytes = dtype_bytes((DType)dtype), size = stype_bytes(dtype_compute((DType)dtype));
                 uint8_t memory[800 * 8], copy[800 * 8];
                 for (size_t i = 0; i < sizeof memory; i++)
                     memory[i] = (uint8_t)(random_bits(i) % (dtype == DT_bool ? 2 : 120));
                 char one[BLOCK * 8], values[BLOCK * 8];
                 kernel_table()->load((DType)dtype)(values, memory + base * bytes, stride, n);
                 for (int64_t i = 0; i < n; i++) {
-                    kernel_table()->load((DType)dtype)(one, memory + (base + i * stride) * bytes, 1,
-                                                       1);
+                    kernel_table()->load((DType)dtype)(one, memory + (base + i * stride) * bytes, 1, 1);
                     EXPECT(!memcmp(one, values + i * size, (size_t)size));
                 }
                 if (stride == 0) continue;
                 memset(copy, 0xee, sizeof copy);
                 kernel_table()->store((DType)dtype)(copy + base * bytes, stride, values, n);
                 for (int64_t i = 0; i < 800; i++) {
-                    const bool touched = (i - base) % stride == 0 && (i - base) / stride >= 0 &&
-                                         (i - base) / stride < n;
+                    const bool touched =
+                        (i - base) % stride == 0 && (i - base) / stride >= 0 && (i - base) / stride < n;
                     for (int k = 0; k < bytes; k++)
                         EXPECT(copy[i * bytes + k] == (touched ? memory[i * bytes + k] : 0xee));
                 }
@@ -570,27 +546,23 @@ static Value reduce_reference(RedKind red, SType type, const void *a, const void
     for (int i = 0; i < n; i++) {
         Value *const lane = &lanes[i & 63], x = value_at(type, a, i);
         if (red == RED_dot && real)
-            EXPECT(
-                reference(PRIM_fma, type, (const Value[]){x, value_at(type, b, i), *lane}, lane));
+            EXPECT(reference(PRIM_fma, type, (const Value[]){x, value_at(type, b, i), *lane}, lane));
         else if (red == RED_dot) {
             Value product = {.i64 = 0};
-            EXPECT(
-                reference(PRIM_mul, type, (const Value[]){x, value_at(type, b, i), x}, &product));
+            EXPECT(reference(PRIM_mul, type, (const Value[]){x, value_at(type, b, i), x}, &product));
             *lane = join(red, type, *lane, product);
         } else
             *lane = join(red, type, *lane, x);
     }
     for (int step = 1; step < 64; step *= 2)
-        for (int i = 0; i < 64; i += 2 * step)
-            lanes[i] = join(red, type, lanes[i], lanes[i + step]);
+        for (int i = 0; i < 64; i += 2 * step) lanes[i] = join(red, type, lanes[i], lanes[i + step]);
     return lanes[0];
 }
 
 static void fill_summands(SType type, uint64_t seed, void *out) {
     for (int i = 0; i < BLOCK; i++) {
         const uint64_t bits = random_bits(seed * 77 + (uint64_t)i);
-        const double x =
-            bits % 7 == 0 ? -0.0 : random_between(bits, -2, 2) * (bits % 31 ? 1 : 1e-30);
+        const double x = bits % 7 == 0 ? -0.0 : random_between(bits, -2, 2) * (bits % 31 ? 1 : 1e-30);
         const Value v = type <= S_f64 ? of_double(type, x)
                         : type == S_b ? (Value){.b = bits % 200 != 0}
                                       : of_int(type, (int64_t)bits);
@@ -611,9 +583,8 @@ START_TEST(order_L_is_its_definition) {
                 isa_force(level);
                 Value got = {.i64 = 0};
                 kernel_table()->reduce_L(red, (SType)type)(&got, a, b, n);
-                EXPECT_MSG(same_value((SType)type, &got, &want), "%d.%s of %d at %s: %lx, not %lx",
-                           red, stype_name((SType)type), n, isa_name((Isa)level), (long)got.i64,
-                           (long)want.i64);
+                EXPECT_MSG(same_value((SType)type, &got, &want), "%d.%s of %d at %s: %lx, not %lx", red,
+                           stype_name((SType)type), n, isa_name((Isa)level), (long)got.i64, (long)want.i64);
             }
         }
         for (int level = 0; level < levels(); level++) {
@@ -661,8 +632,7 @@ START_TEST(accumulate_is_elementwise) {
                 isa_force(level);
                 BlockFn *const fn = kernel_table()->accumulate(red, (SType)type);
                 if (!fn) continue;
-                fill_summands((SType)type, 3, old), fill_summands((SType)type, 4, a),
-                    fill_summands((SType)type, 5, b);
+                fill_summands((SType)type, 3, old), fill_summands((SType)type, 4, a), fill_summands((SType)type, 5, b);
                 memcpy(acc, old, sizeof acc);
                 fn(acc, acc, a, b, 1001);
                 for (int i = 0; i < BLOCK; i++) {
@@ -670,12 +640,11 @@ START_TEST(accumulate_is_elementwise) {
                                 start = value_at((SType)type, old, i);
                     Value want = start, got = value_at((SType)type, acc, i);
                     if (i < 1001 && red == RED_dot && type <= S_f64)
-                        EXPECT(
-                            reference(PRIM_fma, (SType)type, (const Value[]){x, y, start}, &want));
+                        EXPECT(reference(PRIM_fma, (SType)type, (const Value[]){x, y, start}, &want));
                     else if (i < 1001 && red == RED_dot)
-                        want = of_int((SType)type, (int64_t)((uint64_t)as_int((SType)type, start) +
-                                                             (uint64_t)as_int((SType)type, x) *
-                                                                 (uint64_t)as_int((SType)type, y)));
+                        want = of_int((SType)type,
+                                      (int64_t)((uint64_t)as_int((SType)type, start) +
+                                                (uint64_t)as_int((SType)type, x) * (uint64_t)as_int((SType)type, y)));
                     else if (i < 1001)
                         want = join((RedKind)red, (SType)type, start, x);
                     EXPECT(same_value((SType)type, &got, &want));
@@ -687,16 +656,15 @@ END_TEST
 
 /* Random123's kat_vectors, philox4x32 10. */
 START_TEST(philox_gives_the_published_vectors) {
-    static const int64_t rows[][4] = {{0, 0, 0, (int64_t)0xe169c58d6627e8d5},
-                                      {-1, -1, -1, (int64_t)0x41c83b0e408f276d},
-                                      {0x299f31d0a4093822, 0x0370734413198a2e,
-                                       (int64_t)0x85a308d3243f6a88, (int64_t)0x94fdccebd16cfe09}};
+    static const int64_t rows[][4] = {
+        {0, 0, 0, (int64_t)0xe169c58d6627e8d5},
+        {-1, -1, -1, (int64_t)0x41c83b0e408f276d},
+        {0x299f31d0a4093822, 0x0370734413198a2e, (int64_t)0x85a308d3243f6a88, (int64_t)0x94fdccebd16cfe09}};
     for (int level = 0; level < levels(); level++)
         for (int i = 0; i < COUNT_OF(rows); i++) {
             isa_force(level);
             int64_t out;
-            kernel_table()->prim(PRIM_philox, S_i64)(&out, &rows[i][0], &rows[i][1], &rows[i][2],
-                                                     1);
+            kernel_table()->prim(PRIM_philox, S_i64)(&out, &rows[i][0], &rows[i][1], &rows[i][2], 1);
             ck_assert_int_eq(out, rows[i][3]);
         }
     isa_force(-1);

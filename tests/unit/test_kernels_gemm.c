@@ -13,8 +13,7 @@ static void convert_in(DType dtype, void *out, const void *src, int64_t i) {
 }
 
 /* C[i,j] by the definition: chains of 4,096 in the compute type, their results added in order. */
-static void reference_element(const GemmCall *call, int64_t batch, int64_t i, int64_t j,
-                              void *out) {
+static void reference_element(const GemmCall *call, int64_t batch, int64_t i, int64_t j, void *out) {
     const SType type = dtype_compute(call->dtype);
     double f64 = 0, total64 = 0;
     float f32 = 0, total32 = 0;
@@ -26,10 +25,8 @@ static void reference_element(const GemmCall *call, int64_t batch, int64_t i, in
             int32_t i32;
             int64_t i64;
         } a, b;
-        convert_in(call->dtype, &a, call->a,
-                   batch * call->a_batch + i * call->a_row + p * call->a_col);
-        convert_in(call->dtype, &b, call->b,
-                   batch * call->b_batch + p * call->b_row + j * call->b_col);
+        convert_in(call->dtype, &a, call->a, batch * call->a_batch + i * call->a_row + p * call->a_col);
+        convert_in(call->dtype, &b, call->b, batch * call->b_batch + p * call->b_row + j * call->b_col);
         if (p % 4096 == 0 && p) {
             total32 = p == 4096 ? f32 : total32 + f32, total64 = p == 4096 ? f64 : total64 + f64;
             f32 = 0, f64 = 0;
@@ -52,8 +49,7 @@ static void reference_element(const GemmCall *call, int64_t batch, int64_t i, in
 static void fill_matrix(DType dtype, void *at, int64_t n, uint64_t seed) {
     for (int64_t i = 0; i < n; i++) {
         const uint64_t bits = random_bits(seed * 7919 + (uint64_t)i);
-        const double value =
-            bits % 61 == 0 ? -0.0 : random_between(bits, -2, 2) * (bits % 53 ? 1 : 0x1p-140);
+        const double value = bits % 61 == 0 ? -0.0 : random_between(bits, -2, 2) * (bits % 53 ? 1 : 0x1p-140);
         const int32_t whole = (int32_t)bits;
         const float single = (float)value;
         const int64_t wide = (int64_t)bits;
@@ -77,18 +73,15 @@ static const Layout layouts[] = {{"NN", false, false, false, 0},
                                  {"TT", true, true, true, 1},
                                  {"NN to turned C", false, false, true, 0}};
 
-static GemmCall call_of(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k,
-                        const Layout *layout) {
+static GemmCall call_of(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, const Layout *layout) {
     const int64_t gap = layout->gap;
-    GemmCall call = {
-        .dtype = dtype, .m = m, .n = n, .k = k, .batch = batch, .part_rows = m, .row_end = m};
+    GemmCall call = {.dtype = dtype, .m = m, .n = n, .k = k, .batch = batch, .part_rows = m, .row_end = m};
     const int64_t a_ld = (layout->a_turned ? m : k) + gap, b_ld = (layout->b_turned ? k : n) + gap;
     const int64_t c_ld = (layout->c_turned ? m : n) + gap;
     call.a_row = layout->a_turned ? 1 : a_ld, call.a_col = layout->a_turned ? a_ld : 1;
     call.b_row = layout->b_turned ? 1 : b_ld, call.b_col = layout->b_turned ? b_ld : 1;
     call.c_row = layout->c_turned ? 1 : c_ld, call.c_col = layout->c_turned ? c_ld : 1;
-    call.a_batch = a_ld * (layout->a_turned ? k : m),
-    call.b_batch = b_ld * (layout->b_turned ? n : k);
+    call.a_batch = a_ld * (layout->a_turned ? k : m), call.b_batch = b_ld * (layout->b_turned ? n : k);
     call.c_batch = c_ld * (layout->c_turned ? n : m);
     return call;
 }
@@ -103,11 +96,9 @@ static void collect_tile(void *context, const GemmTile *tile) {
     const GemmCall *const call = collect->call;
     const int size = stype_bytes(dtype_compute(call->dtype)), bytes = dtype_bytes(call->dtype);
     for (int64_t i = 0; i < tile->rows; i++) {
-        const int64_t at = tile->batch * call->c_batch + (tile->row + i) * call->c_row +
-                           tile->column * call->c_col;
+        const int64_t at = tile->batch * call->c_batch + (tile->row + i) * call->c_row + tile->column * call->c_col;
         kernel_table()->store(call->dtype)((char *)call->c + at * bytes, call->c_col,
-                                           (const char *)tile->at + i * tile->ld * size,
-                                           tile->columns);
+                                           (const char *)tile->at + i * tile->ld * size, tile->columns);
         collect->elements += tile->columns;
     }
 }
@@ -126,13 +117,13 @@ static void run_parts(GemmCall call, int64_t rows) {
         call.row_end = min_i64(call.row_begin + rows, call.m);
         gemm(&call);
         ck_assert_msg(!memcmp(workspace + bytes, canaries, sizeof canaries),
-                      "rows %ld to %ld wrote behind their workspace", (long)call.row_begin,
-                      (long)call.row_end);
+                      "rows %ld to %ld wrote behind their workspace", (long)call.row_begin, (long)call.row_end);
     }
     mem_free(workspace);
 }
 
-/* In thirds, with a shorter part at the end where m is not a multiple; by tiles in parts of 64 rows, as a pool has them. */
+/* In thirds, with a shorter part at the end where m is not a multiple; by tiles in parts of 64 rows, as a pool has
+ * them. */
 typedef enum Way { WAY_whole, WAY_rows, WAY_packed, WAY_tiles, WAY_COUNT } Way;
 
 static void run_way(GemmCall call, Way way) {
@@ -149,13 +140,13 @@ static void run_way(GemmCall call, Way way) {
     mem_free(packed);
 }
 
-static void check_case(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k,
-                       const Layout *layout) {
+static void check_case(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, const Layout *layout) {
     GemmCall call = call_of(dtype, batch, m, n, k, layout);
     const int bytes = dtype_bytes(dtype);
     const size_t c_bytes = (size_t)(call.c_batch * batch * bytes);
-    char *const a = mem_zero((size_t)(call.a_batch * batch * bytes) + 64),
-                *const b = mem_zero((size_t)(call.b_batch * batch * bytes) + 64);
+    char *const a = mem_zero((size_t)(call.a_batch * batch * bytes) + 64), *const b = mem_zero(
+                                                                               (size_t)(call.b_batch * batch * bytes) +
+                                                                               64);
     char *const c = mem_zero(c_bytes + 64), *const want = mem_zero(c_bytes + 64);
     fill_matrix(dtype, a, call.a_batch * batch, 1), fill_matrix(dtype, b, call.b_batch * batch, 2);
     call.a = a, call.b = b, call.c = c;
@@ -174,9 +165,8 @@ static void check_case(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t
             isa_force(level);
             memset(c, 0x55, c_bytes + 64);
             run_way(call, (Way)way);
-            ck_assert_msg(!memcmp(c, want, c_bytes + 64),
-                          "%s %s %ldx%ldx%ld batch %ld, way %d at %s", dtype_name(dtype),
-                          layout->name, (long)m, (long)n, (long)k, (long)batch, way,
+            ck_assert_msg(!memcmp(c, want, c_bytes + 64), "%s %s %ldx%ldx%ld batch %ld, way %d at %s",
+                          dtype_name(dtype), layout->name, (long)m, (long)n, (long)k, (long)batch, way,
                           isa_name((Isa)level));
         }
     isa_force(-1);
@@ -184,21 +174,20 @@ static void check_case(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t
 }
 
 START_TEST(shapes_and_layouts_give_the_chain) {
-    static const int64_t shapes[][3] = {
-        {1, 1, 1},     {4, 4, 4},    {1, 64, 7},    {3, 65, 33},   {6, 128, 16},  {7, 130, 70},
-        {13, 17, 100}, {20, 64, 64}, {37, 100, 50}, {30, 1024, 5}, {9, 1024, 70}, {200, 3, 9},
-        {2, 200, 130}, {5, 3, 0},    {47, 100, 33}, {80, 300, 9},  {1, 200, 70}};
+    static const int64_t shapes[][3] = {{1, 1, 1},     {4, 4, 4},     {1, 64, 7},    {3, 65, 33},   {6, 128, 16},
+                                        {7, 130, 70},  {13, 17, 100}, {20, 64, 64},  {37, 100, 50}, {30, 1024, 5},
+                                        {9, 1024, 70}, {200, 3, 9},   {2, 200, 130}, {5, 3, 0},     {47, 100, 33},
+                                        {80, 300, 9},  {1, 200, 70}};
     for (int i = 0; i < COUNT_OF(shapes); i++) {
         check_case(DT_f32, 1, shapes[i][0], shapes[i][1], shapes[i][2], &layouts[_i]);
-        if (i % 3 == 0)
-            check_case(DT_f32, 3, shapes[i][0], shapes[i][1], shapes[i][2], &layouts[_i]);
+        if (i % 3 == 0) check_case(DT_f32, 3, shapes[i][0], shapes[i][1], shapes[i][2], &layouts[_i]);
         check_case(DT_f64, 1, shapes[i][0], shapes[i][1], shapes[i][2], &layouts[_i]);
     }
 }
 END_TEST
 
-/* B's k stride is 1. 64 rows of A are packed and B is read in place; of the 33 that are left, alone, nobody would, and B
- * packed is larger than the workspace of the others. */
+/* B's k stride is 1. 64 rows of A are packed and B is read in place; of the 33 that are left, alone, nobody would, and
+ * B packed is larger than the workspace of the others. */
 START_TEST(the_last_part_follows_the_plan_of_all) {
     check_case(DT_f32, 2, 97, 1100, 40, &layouts[1]);
     check_case(DT_f64, 2, 97, 1100, 20, &layouts[1]);
@@ -273,24 +262,21 @@ static void bench_shape(int64_t m, int64_t n, int64_t k, DType dtype, const Layo
         probe[samples++] = probe_fma_once() / width;
     }
     const double usual = median(took, samples), able = median(probe, samples);
-    printf(
-        "%s %-4s %-4s %5ldx%-5ldx%-5ld %10.2f us (min %.2f) %6.1f GFLOP/s  %5.1f %% of the probe, "
-        "B at %5.1f GB/s\n",
-        isa_name(isa_used()), dtype_name(dtype), layout->name, (long)m, (long)n, (long)k,
-        usual * 1e6, took[0] * 1e6, flops / usual * 1e-9, flops / usual * 1e-7 / able,
-        (double)(n * k * bytes) / usual * 1e-9);
+    printf("%s %-4s %-4s %5ldx%-5ldx%-5ld %10.2f us (min %.2f) %6.1f GFLOP/s  %5.1f %% of the probe, "
+           "B at %5.1f GB/s\n",
+           isa_name(isa_used()), dtype_name(dtype), layout->name, (long)m, (long)n, (long)k, usual * 1e6, took[0] * 1e6,
+           flops / usual * 1e-9, flops / usual * 1e-7 / able, (double)(n * k * bytes) / usual * 1e-9);
     mem_free(a), mem_free(b), mem_free(c), mem_free(workspace);
 }
 
 static int bench(void) {
-    static const int64_t shapes[][3] = {
-        {1024, 1024, 1024}, {1024, 3072, 768}, {256, 768, 3072}, {64, 768, 768}, {16, 4096, 4096},
-        {64, 4096, 1024},   {16, 768, 768},    {8, 3072, 768},   {4, 3072, 768}, {1, 3072, 768},
-        {1, 768, 3072},     {64, 64, 64},      {16, 16, 16},     {4, 4, 4}};
+    static const int64_t shapes[][3] = {{1024, 1024, 1024}, {1024, 3072, 768}, {256, 768, 3072}, {64, 768, 768},
+                                        {16, 4096, 4096},   {64, 4096, 1024},  {16, 768, 768},   {8, 3072, 768},
+                                        {4, 3072, 768},     {1, 3072, 768},    {1, 768, 3072},   {64, 64, 64},
+                                        {16, 16, 16},       {4, 4, 4}};
     for (int level = ISA_v3; level < levels(); level++) {
         isa_force(level);
-        printf("%s: probe %.1f GFLOP/s, %.1f GB/s\n", isa_name((Isa)level), probe_fma_gflops(),
-               probe_bandwidth_gbs());
+        printf("%s: probe %.1f GFLOP/s, %.1f GB/s\n", isa_name((Isa)level), probe_fma_gflops(), probe_bandwidth_gbs());
         for (int i = 0; i < COUNT_OF(shapes); i++)
             for (int layout = 0; layout < 2; layout++)
                 bench_shape(shapes[i][0], shapes[i][1], shapes[i][2], DT_f32, &layouts[layout]);

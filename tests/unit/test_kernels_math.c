@@ -29,7 +29,7 @@ typedef struct Sweep {
     double ulp_f32, ulp_f64;        /* allowed errors */
 } Sweep;
 
-#define ROW(name, ...)                                                                             \
+#define ROW(name, ...)                                                                                                 \
     { #name, PRIM_##name, ref_##name, __VA_ARGS__ }
 static const Sweep sweeps[] = {
     ROW(exp, -104, 89, 0, 0, false, 1.25, 1.25), ROW(exp, -745, 709.7, 0, 0, false, 1.25, 1.25),
@@ -73,8 +73,7 @@ static void set_element(SType type, void *at, int i, double value) {
 static double sample(const Sweep *sweep, uint64_t counter) {
     if (!sweep->spread) return random_between(counter, sweep->low, sweep->high);
     const double size = exp2(random_between(counter, sweep->low, sweep->high));
-    return sweep->reference == ref_log || sweep->reference == ref_pow || (counter & 1) ? size
-                                                                                       : -size;
+    return sweep->reference == ref_log || sweep->reference == ref_pow || (counter & 1) ? size : -size;
 }
 
 static double worst_of(const Sweep *sweep, SType type, int rounds) {
@@ -85,8 +84,7 @@ static double worst_of(const Sweep *sweep, SType type, int rounds) {
         for (int i = 0; i < BLOCK; i++) {
             const uint64_t counter = (uint64_t)round * BLOCK + (uint64_t)i;
             set_element(type, a, i, sample(sweep, counter));
-            set_element(type, b, i,
-                        random_between(~counter, sweep->second_low, sweep->second_high));
+            set_element(type, b, i, random_between(~counter, sweep->second_low, sweep->second_high));
         }
         fn(out, a, b, NULL, BLOCK);
         for (int i = 0; i < BLOCK; i++) {
@@ -94,8 +92,8 @@ static double worst_of(const Sweep *sweep, SType type, int rounds) {
             const double error = ulps(type, element(type, out, i), want);
             if (error > worst) worst = error;
             if (error > 1e6 && getenv("KERNEL_TEST_VERBOSE"))
-                printf("  %s(%a, %a) = %a, want %La\n", sweep->name, element(type, a, i),
-                       element(type, b, i), element(type, out, i), want);
+                printf("  %s(%a, %a) = %a, want %La\n", sweep->name, element(type, a, i), element(type, b, i),
+                       element(type, out, i), want);
         }
     }
     return worst;
@@ -106,13 +104,9 @@ START_TEST(errors_stay_within_the_stated_bounds) {
     const bool verbose = getenv("KERNEL_TEST_VERBOSE") != NULL;
     const int rounds = verbose ? 400 : 30;
     const double f32 = worst_of(sweep, S_f32, rounds), f64 = worst_of(sweep, S_f64, rounds);
-    if (verbose)
-        printf("%-5s [%g, %g] f32 %.3f ulp, f64 %.3f ulp\n", sweep->name, sweep->low, sweep->high,
-               f32, f64);
-    ck_assert_msg(f32 <= sweep->ulp_f32, "%s.f32 on [%g, %g]: %g ulp", sweep->name, sweep->low,
-                  sweep->high, f32);
-    ck_assert_msg(f64 <= sweep->ulp_f64, "%s.f64 on [%g, %g]: %g ulp", sweep->name, sweep->low,
-                  sweep->high, f64);
+    if (verbose) printf("%-5s [%g, %g] f32 %.3f ulp, f64 %.3f ulp\n", sweep->name, sweep->low, sweep->high, f32, f64);
+    ck_assert_msg(f32 <= sweep->ulp_f32, "%s.f32 on [%g, %g]: %g ulp", sweep->name, sweep->low, sweep->high, f32);
+    ck_assert_msg(f64 <= sweep->ulp_f64, "%s.f64 on [%g, %g]: %g ulp", sweep->name, sweep->low, sweep->high, f64);
 }
 END_TEST
 
@@ -134,12 +128,10 @@ START_TEST(edges_agree_with_libm) {
                     const double x = element((SType)type, a, i), y = element((SType)type, b, i);
                     const double got = element((SType)type, out, i);
                     const long double want = sweep->reference(x, y);
-                    ck_assert_msg(ulps((SType)type, got, want) <= 2,
-                                  "%s.%s(%a, %a) = %a, not %La at %s", sweep->name,
+                    ck_assert_msg(ulps((SType)type, got, want) <= 2, "%s.%s(%a, %a) = %a, not %La at %s", sweep->name,
                                   stype_name((SType)type), x, y, got, want, isa_name((Isa)level));
                     if (got == 0 && !isnan(want))
-                        ck_assert_msg(!signbit(got) == !signbit(want), "sign of %s(%a, %a)",
-                                      sweep->name, x, y);
+                        ck_assert_msg(!signbit(got) == !signbit(want), "sign of %s(%a, %a)", sweep->name, x, y);
                 }
             }
         }

@@ -77,9 +77,8 @@ START_TEST(g1_a_value_that_is_asked_for_late_has_its_place_on_the_tape) {
     static const int orders[][6] = {{0, 0, 1, 1, 2, 3}, {0, 2, 3, 1, 0, 2}, {1, 0, 3, 3, 2, 0}};
     for (int o = 0; o < 6; o++) {
         Host host = {.w = LEAF(3, 5, 7)};
-        const Twin twin =
-            twin_new(asks_later, &host, &host,
-                     SN_COMPILE_OPTIONS(.mode = o < 3 ? SN_COMPILE_VERIFY : SN_COMPILE_REPLAY));
+        const Twin twin = twin_new(asks_later, &host, &host,
+                                   SN_COMPILE_OPTIONS(.mode = o < 3 ? SN_COMPILE_VERIFY : SN_COMPILE_REPLAY));
         for (int i = 0; i < 6; i++) {
             host.asks = orders[o % 3][i];
             expect_gradients(twin, &host, (uint64_t)i);
@@ -151,8 +150,7 @@ START_TEST(g3_a_late_value_knows_what_backward_has_used_up) {
         for (int k = 0; k < 2; k++) {
             sn_tensor *const x = LEAF((uint64_t)i, 9);
             sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, x);
-            if (sn_backward(sn_sum(y)) != SN_OK)
-                strncpy(text[k], sn_error_take()->message, sizeof text[k] - 1);
+            if (sn_backward(sn_sum(y)) != SN_OK) strncpy(text[k], sn_error_take()->message, sizeof text[k] - 1);
             grad[k] = sn_grad(x);
         }
         ck_assert_str_eq(text[1], text[0]);

@@ -39,16 +39,14 @@ static Code compile_nest(const Nest *nest, const Buf *bufs, int isa) {
     const Status status = module->compile(&request, &result);
     ck_assert_msg(status == ST_OK, "%s", result.message);
     Code code = {.bytes = result.bytes};
-    ck_assert_msg(loader_load(result.object, result.bytes, &code.loaded, NULL) == ST_OK, "%s",
-                  error_slot()->message);
+    ck_assert_msg(loader_load(result.object, result.bytes, &code.loaded, NULL) == ST_OK, "%s", error_slot()->message);
     module->free_bytes(result.object);
     code.run = (NestFn *)loader_symbol(code.loaded, one.name);
     ck_assert(code.run != NULL);
     return code;
 }
 
-static void run_rect(const Code *code, void *const *bufs, const int64_t *params, const int64_t *lo,
-                     const int64_t *hi) {
+static void run_rect(const Code *code, void *const *bufs, const int64_t *params, const int64_t *lo, const int64_t *hi) {
     NestError error = {.inst = -1};
     code->run(bufs, params, lo, hi, &error);
     ck_assert_int_eq(error.inst, -1);
@@ -57,8 +55,7 @@ static void run_rect(const Code *code, void *const *bufs, const int64_t *params,
 static const int64_t zeros[MAX_LOOP_DIMS];
 
 /* Compiles and runs over the whole of the outer extents. */
-static void run_nest(const Nest *nest, const Buf *bufs, int isa, void *const *data,
-                     const int64_t *params) {
+static void run_nest(const Nest *nest, const Buf *bufs, int isa, void *const *data, const int64_t *params) {
     const Code code = compile_nest(nest, bufs, isa);
     int64_t hi[MAX_LOOP_DIMS];
     for (int d = 0; d < nest->n_outer; d++)
@@ -76,9 +73,7 @@ static uint64_t next_random(uint64_t *state) {
     return *state >> 11;
 }
 
-static float random_float(uint64_t *state) {
-    return (float)((double)next_random(state) / (1ull << 52) * 4 - 2);
-}
+static float random_float(uint64_t *state) { return (float)((double)next_random(state) / (1ull << 52) * 4 - 2); }
 
 static float *random_floats(int64_t n, uint64_t seed) {
     float *x = mem_aligned(64, (size_t)n * 4 + 64);
@@ -97,17 +92,14 @@ static bool same_floats(const float *a, const float *b, int64_t n) {
     return true;
 }
 
-static const Buf f32_bufs[4] = {
-    {DT_f32, BUF_in}, {DT_f32, BUF_in}, {DT_f32, BUF_out}, {DT_f32, BUF_out}};
+static const Buf f32_bufs[4] = {{DT_f32, BUF_in}, {DT_f32, BUF_in}, {DT_f32, BUF_out}, {DT_f32, BUF_out}};
 
 START_TEST(map_one_dim) {
     for (int64_t n = 0; n <= 150; n += n < 70 ? 1 : 13) {
         LoopBuilder *b = loop_new(arena, 1, 0, 0, &n);
         const Affine at = at1(0, 1, 0, 0);
-        const int sum =
-            loop_prim(b, PRIM_add, loop_load(b, 0, DT_f32, &at), loop_load(b, 1, DT_f32, &at), -1);
-        loop_store(b, 2, DT_f32, &at, loop_prim(b, PRIM_mul, sum, loop_const(b, S_f32, 0.5, 0), -1),
-                   false);
+        const int sum = loop_prim(b, PRIM_add, loop_load(b, 0, DT_f32, &at), loop_load(b, 1, DT_f32, &at), -1);
+        loop_store(b, 2, DT_f32, &at, loop_prim(b, PRIM_mul, sum, loop_const(b, S_f32, 0.5, 0), -1), false);
         Nest nest;
         loop_finish(b, &nest);
         float *x = random_floats(n, 1), *y = random_floats(n, 2), *out = random_floats(n + 8, 3),
@@ -143,8 +135,7 @@ START_TEST(long_chain) {
               *want = random_floats(n + 8, 3);
         run_nest(&chain, f32_bufs, _i, (void *[]){x, y, out}, NULL);
         run_nest(&link, f32_bufs, _i, (void *[]){x, y, want}, NULL);
-        for (int i = 1; i < LINKS; i++)
-            run_nest(&link, f32_bufs, _i, (void *[]){want, y, want}, NULL);
+        for (int i = 1; i < LINKS; i++) run_nest(&link, f32_bufs, _i, (void *[]){want, y, want}, NULL);
         ck_assert(same_floats(out, want, n + 8));
         mem_free(x), mem_free(y), mem_free(out), mem_free(want);
     }
@@ -172,14 +163,12 @@ static float order_L(const float *a, const float *b, int64_t n) {
 static float order_S(const float *a, const float *b, int64_t n, int64_t stride) {
     if (n <= CHUNK_S) {
         float sum = 0;
-        for (int64_t i = 0; i < n; i++)
-            sum = b ? fmaf(a[i * stride], b[i * stride], sum) : sum + a[i * stride];
+        for (int64_t i = 0; i < n; i++) sum = b ? fmaf(a[i * stride], b[i * stride], sum) : sum + a[i * stride];
         return sum;
     }
     float *part = mem_alloc((size_t)ceil_div(n, CHUNK_S) * 4);
     for (int64_t i = 0; i < n; i += CHUNK_S)
-        part[i / CHUNK_S] =
-            order_S(a + i * stride, b ? b + i * stride : NULL, min_i64(n - i, CHUNK_S), stride);
+        part[i / CHUNK_S] = order_S(a + i * stride, b ? b + i * stride : NULL, min_i64(n - i, CHUNK_S), stride);
     const float sum = order_S(part, NULL, ceil_div(n, CHUNK_S), 1);
     mem_free(part);
     return sum;
@@ -200,8 +189,8 @@ static Nest row_sums(int64_t rows, int64_t n, bool symbolic) {
 
 static void check_row_sums(int64_t rows, int64_t n, bool symbolic, int isa) {
     const Nest nest = row_sums(rows, n, symbolic);
-    float *x = random_floats(rows * n, 5), *y = random_floats(rows * n, 6),
-          *sum = random_floats(rows, 7), *dot = random_floats(rows, 8);
+    float *x = random_floats(rows * n, 5), *y = random_floats(rows * n, 6), *sum = random_floats(rows, 7),
+          *dot = random_floats(rows, 8);
     if (n == 1) x[0] = -1e-30f, y[0] = 1e-30f; /* the chain's result is -0 */
     run_nest(&nest, f32_bufs, isa, (void *[]){x, y, sum, dot}, &n);
     for (int64_t r = 0; r < rows; r++) {
@@ -213,11 +202,9 @@ static void check_row_sums(int64_t rows, int64_t n, bool symbolic, int isa) {
 }
 
 START_TEST(order_L_sums) {
-    static const int64_t lengths[] = {0,   1,    3,    17,   63,   64,   65,  100,
-                                      768, 1000, 1024, 1025, 2048, 2112, 5000};
+    static const int64_t lengths[] = {0, 1, 3, 17, 63, 64, 65, 100, 768, 1000, 1024, 1025, 2048, 2112, 5000};
     for (int k = 0; k < COUNT_OF(lengths); k++)
-        for (int symbolic = 0; symbolic < 2; symbolic++)
-            check_row_sums(3, lengths[k], symbolic, _i);
+        for (int symbolic = 0; symbolic < 2; symbolic++) check_row_sums(3, lengths[k], symbolic, _i);
     check_row_sums(1, 1024 * 1024 + 5, false, _i);
     check_row_sums(1, 2 * 1024 * 1024 + 1025, true, _i);
 }
@@ -232,15 +219,14 @@ static void check_column_sums(int64_t rows, int64_t n, bool symbolic, int isa) {
     loop_store(b, 3, DT_f32, &to, loop_reduce(b, RED_dot, x, y), true);
     Nest nest;
     loop_finish(b, &nest);
-    float *px = random_floats(rows * n, 5), *py = random_floats(rows * n, 6),
-          *sum = random_floats(n, 7), *dot = random_floats(n, 8);
+    float *px = random_floats(rows * n, 5), *py = random_floats(rows * n, 6), *sum = random_floats(n, 7),
+          *dot = random_floats(n, 8);
     if (rows == 1) px[0] = -1e-30f, py[0] = 1e-30f;
     run_nest(&nest, f32_bufs, isa, (void *[]){px, py, sum, dot}, &rows);
     for (int64_t c = 0; c < n; c++) {
         const float want[2] = {order_S(px + c, NULL, rows, n), order_S(px + c, py + c, rows, n)};
         const float have[2] = {sum[c], dot[c]};
-        ck_assert_msg(same_floats(have, want, 2), "rows %lld symbolic %d", (long long)rows,
-                      symbolic);
+        ck_assert_msg(same_floats(have, want, 2), "rows %lld symbolic %d", (long long)rows, symbolic);
     }
     mem_free(px), mem_free(py), mem_free(sum), mem_free(dot);
 }
@@ -265,8 +251,7 @@ START_TEST(order_S_of_L) {
     loop_store(b, 2, DT_f32, &to, loop_reduce(b, RED_sum, x, -1), true);
     Nest nest;
     loop_finish(b, &nest);
-    float *px = random_floats(a * m * n, 5), *sum = random_floats(m, 7),
-          *part = random_floats(a, 1);
+    float *px = random_floats(a * m * n, 5), *sum = random_floats(m, 7), *part = random_floats(a, 1);
     run_nest(&nest, f32_bufs, _i, (void *[]){px, NULL, sum}, NULL);
     for (int64_t c = 0; c < m; c++) {
         for (int64_t s = 0; s < a; s++) part[s] = order_L(px + (s * m + c) * n, NULL, n);
@@ -279,15 +264,12 @@ END_TEST
 
 /* Operands that reach the edges of every type. */
 static void fill_edges(void *at, SType type, int64_t n, uint64_t seed) {
-    static const double edges[] = {
-        0,    -0.0, 1,   -1,  0.5, 2,    INFINITY,    -INFINITY, NAN,   1e-40, -1e-310,
-        1e30, 87,   -90, 700, 3.5, -2.5, 2147483648., 1e19,      -1e19, 65504, 65520};
+    static const double edges[] = {0,    -0.0, 1,   -1,  0.5, 2,    INFINITY,    -INFINITY, NAN,   1e-40, -1e-310,
+                                   1e30, 87,   -90, 700, 3.5, -2.5, 2147483648., 1e19,      -1e19, 65504, 65520};
     for (int64_t i = 0; i < n; i++) {
         const uint64_t r = next_random(&seed);
-        const double f = r % 3 ? (double)random_float(&seed) * (double)(1 + r % 17)
-                               : edges[r / 3 % COUNT_OF(edges)];
-        const int64_t v =
-            r % 3 ? (int64_t)(r % 41) - 20 : (int64_t)(r << (r % 12)) * (r % 2 ? 1 : -1);
+        const double f = r % 3 ? (double)random_float(&seed) * (double)(1 + r % 17) : edges[r / 3 % COUNT_OF(edges)];
+        const int64_t v = r % 3 ? (int64_t)(r % 41) - 20 : (int64_t)(r << (r % 12)) * (r % 2 ? 1 : -1);
         switch (type) {
         case S_f32:
             ((float *)at)[i] = (float)f;
@@ -313,8 +295,7 @@ static bool same_values(const void *a, const void *b, SType type, int64_t n) {
         const size_t bytes = (size_t)stype_bytes(type), at = bytes * (size_t)i;
         if (!memcmp((const char *)a + at, (const char *)b + at, bytes)) continue;
         if (type == S_f32 && isnan(((const float *)a)[i]) && isnan(((const float *)b)[i])) continue;
-        if (type == S_f64 && isnan(((const double *)a)[i]) && isnan(((const double *)b)[i]))
-            continue;
+        if (type == S_f64 && isnan(((const double *)a)[i]) && isnan(((const double *)b)[i])) continue;
         return false;
     }
     return true;
@@ -324,8 +305,7 @@ static const DType dtype_of[S_COUNT] = {DT_f32, DT_f64, DT_i32, DT_i64, DT_bool}
 
 static void check_prim(Prim prim, SType type, int isa) {
     enum { N = 1000 };
-    const SType first = prim == PRIM_select ? S_b : type,
-                result = prim_returns_bool(prim) ? S_b : type;
+    const SType first = prim == PRIM_select ? S_b : type, result = prim_returns_bool(prim) ? S_b : type;
     const DType dtypes[4] = {dtype_of[first], dtype_of[type], dtype_of[type], dtype_of[result]};
     Buf bufs[4];
     for (int k = 0; k < 4; k++) bufs[k] = (Buf){dtypes[k], k < 3 ? BUF_in : BUF_out};
@@ -338,12 +318,10 @@ static void check_prim(Prim prim, SType type, int isa) {
     Nest nest;
     loop_finish(b, &nest);
     static _Alignas(64) char data[5][BLOCK * 8];
-    fill_edges(data[0], first, N, 11), fill_edges(data[1], type, N, 12),
-        fill_edges(data[2], type, N, 13);
+    fill_edges(data[0], first, N, 11), fill_edges(data[1], type, N, 12), fill_edges(data[2], type, N, 13);
     run_nest(&nest, bufs, isa, (void *[]){data[0], data[1], data[2], data[3]}, NULL);
     kernel_table()->prim(prim, type)(data[4], data[0], data[1], data[2], N);
-    ck_assert_msg(same_values(data[3], data[4], result, N), "%s.%s isa %d", prim_name(prim),
-                  stype_name(type), isa);
+    ck_assert_msg(same_values(data[3], data[4], result, N), "%s.%s isa %d", prim_name(prim), stype_name(type), isa);
 }
 
 START_TEST(every_primitive) {
@@ -364,8 +342,7 @@ static void check_convert(DType from, DType to, int isa) {
     loop_store(b, 1, to, &at, loop_cast(b, dtype_compute(to), loop_load(b, 0, from, &back)), false);
     Nest nest;
     loop_finish(b, &nest);
-    static _Alignas(64) char in[BLOCK * 8], wide[BLOCK * 8], cast[BLOCK * 8], want[BLOCK * 8],
-        have[BLOCK * 8];
+    static _Alignas(64) char in[BLOCK * 8], wide[BLOCK * 8], cast[BLOCK * 8], want[BLOCK * 8], have[BLOCK * 8];
     uint64_t seed = 5;
     if (dtype_bytes(from) <= 2)
         for (int i = 0; i < 2 * N; i++)
@@ -386,8 +363,8 @@ static void check_convert(DType from, DType to, int isa) {
         ck_assert_msg(same_values(have, want, c, N), "%s to %s", dtype_name(from), dtype_name(to));
         return;
     }
-    ck_assert_msg(!memcmp(have, want, (size_t)(N * dtype_bytes(to))), "%s to %s isa %d",
-                  dtype_name(from), dtype_name(to), isa);
+    ck_assert_msg(!memcmp(have, want, (size_t)(N * dtype_bytes(to))), "%s to %s isa %d", dtype_name(from),
+                  dtype_name(to), isa);
 }
 
 START_TEST(every_conversion) {
@@ -411,11 +388,9 @@ START_TEST(compiling_is_deterministic) {
     const int64_t extent[2] = {8192, 768};
     LoopBuilder *b = loop_new(arena, 2, 0, 0, extent);
     const Affine at = at1(0, 768, 1, 0), column = at1(0, 0, 1, 0);
-    const int x =
-        loop_prim(b, PRIM_add, loop_load(b, 0, DT_f32, &at), loop_load(b, 2, DT_f32, &column), -1);
+    const int x = loop_prim(b, PRIM_add, loop_load(b, 0, DT_f32, &at), loop_load(b, 2, DT_f32, &column), -1);
     const int y = loop_prim(b, PRIM_mul, x, loop_prim(b, PRIM_tanh, x, -1, -1), -1);
-    loop_store(b, 3, DT_f32, &at, loop_prim(b, PRIM_add, y, loop_load(b, 1, DT_f32, &at), -1),
-               false);
+    loop_store(b, 3, DT_f32, &at, loop_prim(b, PRIM_add, y, loop_load(b, 1, DT_f32, &at), -1), false);
     Nest nest;
     loop_finish(b, &nest);
     const OneNest one = {&nest, f32_bufs, "kernel"};
@@ -440,8 +415,8 @@ START_TEST(compiling_is_deterministic) {
     }
     llvm_module()->free_bytes(first.object);
     qsort(took, (size_t)times, sizeof *took, by_value);
-    printf("%s: a fused pointwise kernel compiles and loads in %.2f ms (median of %d)\n",
-           isa_name((Isa)_i), took[times / 2], times);
+    printf("%s: a fused pointwise kernel compiles and loads in %.2f ms (median of %d)\n", isa_name((Isa)_i),
+           took[times / 2], times);
 }
 END_TEST
 
@@ -472,8 +447,7 @@ START_TEST(threads_compile_at_once) {
     for (int i = 0; i < THREADS; i++) {
         ck_assert_int_eq(workers[i].status, ST_OK);
         ck_assert_uint_eq(workers[i].result.bytes, workers[0].result.bytes);
-        ck_assert_int_eq(
-            memcmp(workers[i].result.object, workers[0].result.object, workers[0].result.bytes), 0);
+        ck_assert_int_eq(memcmp(workers[i].result.object, workers[0].result.object, workers[0].result.bytes), 0);
     }
     for (int i = 0; i < THREADS; i++) llvm_module()->free_bytes(workers[i].result.object);
 }
@@ -517,16 +491,15 @@ START_TEST(text_for_dumps) {
     const int64_t n = 100;
     LoopBuilder *b = loop_new(arena, 1, 0, 0, &n);
     const Affine at = at1(0, 1, 0, 0);
-    loop_store(b, 2, DT_f32, &at,
-               loop_prim(b, PRIM_fma, loop_load(b, 0, DT_f32, &at), loop_load(b, 1, DT_f32, &at),
-                         loop_const(b, S_f32, 3, 0)),
-               false);
+    loop_store(
+        b, 2, DT_f32, &at,
+        loop_prim(b, PRIM_fma, loop_load(b, 0, DT_f32, &at), loop_load(b, 1, DT_f32, &at), loop_const(b, S_f32, 3, 0)),
+        false);
     Nest nest;
     loop_finish(b, &nest);
     const OneNest one = {&nest, f32_bufs, "k7_fma"};
     const CodegenRequest request = one_nest_request(&one, ISA_v3);
-    char *ir = llvm_module()->text(&request, false),
-         *assembly = llvm_module()->text(&request, true);
+    char *ir = llvm_module()->text(&request, false), *assembly = llvm_module()->text(&request, true);
     ck_assert_ptr_nonnull(strstr(ir, "define void @k7_fma"));
     ck_assert_ptr_nonnull(strstr(ir, "<8 x float>"));
     ck_assert_ptr_nonnull(strstr(assembly, "k7_fma:"));
@@ -540,8 +513,7 @@ START_TEST(failures_have_reasons) {
     static const struct {
         const char *point;
         int bail;
-    } points[] = {
-        {"codegen", BAIL_codegen}, {"llvm_verify", BAIL_llvm_verify}, {"emit", BAIL_emit}};
+    } points[] = {{"codegen", BAIL_codegen}, {"llvm_verify", BAIL_llvm_verify}, {"emit", BAIL_emit}};
     const int64_t n = 100;
     LoopBuilder *b = loop_new(arena, 1, 0, 0, &n);
     const Affine at = at1(0, 1, 0, 0);

@@ -15,8 +15,7 @@
 static void fail_with(const RandomNest *nest, const char *what) {
     Text text = {0};
     kernel_print(&nest->kernel, &text);
-    for (int i = 0; i < nest->kernel.n_params; i++)
-        text_printf(&text, "p%d = %lld\n", i, (long long)nest->params[i]);
+    for (int i = 0; i < nest->kernel.n_params; i++) text_printf(&text, "p%d = %lld\n", i, (long long)nest->params[i]);
     ck_abort_msg("seed %llu: %s\n%s", (unsigned long long)nest->seed, what, text_str(&text));
 }
 
@@ -29,15 +28,13 @@ static LoadedCode *compile_nest(const RandomNest *nest, int isa) {
     CodegenResult result;
     LoadedCode *code;
     if (llvm_module()->compile(&request, &result) != ST_OK) fail_with(nest, result.message);
-    if (loader_load(result.object, result.bytes, &code, NULL) != ST_OK)
-        fail_with(nest, error_slot()->message);
+    if (loader_load(result.object, result.bytes, &code, NULL) != ST_OK) fail_with(nest, error_slot()->message);
     llvm_module()->free_bytes(result.object);
     return code;
 }
 
 /* The rectangle cut in two along `cut`, or whole where that is -1. */
-static void run_parts(const RandomNest *random, NestFn *run, void *const *memory, int cut,
-                      NestError *error) {
+static void run_parts(const RandomNest *random, NestFn *run, void *const *memory, int cut, NestError *error) {
     const Nest *nest = random->kernel.nests;
     int64_t lo[MAX_LOOP_DIMS] = {0}, hi[MAX_LOOP_DIMS];
     for (int i = 0; i < nest->n_outer; i++)
@@ -56,19 +53,16 @@ static void run_parts(const RandomNest *random, NestFn *run, void *const *memory
 static void compare(const RandomNest *nest, NestFn *run, int cut) {
     Arena *const arena = arena_new();
     char *wanted[RANDOM_MAX_BUFS], *got[RANDOM_MAX_BUFS];
-    void **const memory = random_memory(arena, nest, wanted),
-                 **const own = random_memory(arena, nest, got);
+    void **const memory = random_memory(arena, nest, wanted), **const own = random_memory(arena, nest, got);
     NestError missed = {.inst = -1}, error = {.inst = -1};
     ref_exact(nest->kernel.nests, nest->kernel.bufs, memory, nest->params, NULL, NULL, &missed);
     run_parts(nest, run, own, cut, &error);
     if ((missed.inst >= 0) != (error.inst >= 0)) fail_with(nest, "one of both missed an index");
-    if (error.inst >= 0 && error.index >= 0 && error.index < error.bound)
-        fail_with(nest, "the miss is none");
+    if (error.inst >= 0 && error.index >= 0 && error.index < error.bound) fail_with(nest, "the miss is none");
     int buf;
     int64_t element;
     if (missed.inst < 0 && !random_same(nest, wanted, got, &buf, &element))
-        fail_with(nest, arena_printf(arena, "cut %d: b%d differs at element %lld", cut, buf,
-                                     (long long)element));
+        fail_with(nest, arena_printf(arena, "cut %d: b%d differs at element %lld", cut, buf, (long long)element));
     arena_free(arena);
 }
 
@@ -89,8 +83,7 @@ static int setting(const char *name, int otherwise) {
 
 START_TEST(random_nests_give_the_exact_bits) {
     ck_assert_msg(llvm_module() != NULL, "%s", llvm_module_reason());
-    const int first = setting("SINTER_NEST_SEED", 1 + 1000 * _i),
-              n = setting("SINTER_NEST_COUNT", 120);
+    const int first = setting("SINTER_NEST_SEED", 1 + 1000 * _i), n = setting("SINTER_NEST_COUNT", 120);
     for (int seed = first; seed < first + n; seed++) compare_seed((uint64_t)seed, _i);
 }
 END_TEST

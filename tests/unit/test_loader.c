@@ -25,8 +25,7 @@ static void compile_object(int isa, RedKind red, Prim prim, SType type) {
     const DType dtype = type == S_f64 ? DT_f64 : DT_f32;
     const Affine at = {.coef = {sym_make(1), 1}}, to = {.coef = {1}};
     const int x = loop_load(b, 0, dtype, &at);
-    const int y =
-        loop_prim(b, prim, x, prim_arity(prim) > 1 ? x : -1, prim_arity(prim) > 2 ? x : -1);
+    const int y = loop_prim(b, prim, x, prim_arity(prim) > 1 ? x : -1, prim_arity(prim) > 2 ? x : -1);
     loop_store(b, 1, dtype, &to, loop_reduce(b, red, y, red == RED_dot ? x : -1), true);
     Nest nest;
     loop_finish(b, &nest);
@@ -134,8 +133,7 @@ static bool try_load(const uint8_t *bytes, size_t n) {
 
 /* Everything that is loaded lies before the section table at the end, so any cut is noticed. */
 START_TEST(truncated_objects) {
-    for (size_t n = 0; n < object_bytes; n++)
-        ck_assert_msg(!try_load(object, n), "cut at %zu of %zu", n, object_bytes);
+    for (size_t n = 0; n < object_bytes; n++) ck_assert_msg(!try_load(object, n), "cut at %zu of %zu", n, object_bytes);
 }
 END_TEST
 
@@ -192,9 +190,7 @@ static const char *imported(void) {
 
 START_TEST(objects_import_nothing) {
     for (int prim = 0; prim < PRIM_COUNT; prim++) {
-        if (!prim_has_type((Prim)prim, S_f32) || prim == PRIM_select ||
-            prim_returns_bool((Prim)prim))
-            continue;
+        if (!prim_has_type((Prim)prim, S_f32) || prim == PRIM_select || prim_returns_bool((Prim)prim)) continue;
         if (prim == PRIM_round_f16 || prim == PRIM_round_bf16) continue;
         for (int type = S_f32; type <= S_f64; type++) {
             free(object);

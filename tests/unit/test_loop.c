@@ -56,29 +56,26 @@ static const char mixed_text[] = "kernel k1(b0: in bf16, b1: in i64, b2: out f32
                                  "  }\n"
                                  "}\n";
 
-static const char gemm_text[] =
-    "kernel k2_mm_relu(b0: in f32, b1: in f32, b2: out f32, b3: tile f32) params(p0) {\n"
-    "  gemm f32 [1, p0, 768, 64] a=b0[0; 0, 64, 1] b=b1[8; 0, 1, 64] tile=b3\n"
-    "  nest outer(p0, 768) {\n"
-    "    map:\n"
-    "      %0 = load f32 b3[768*i0 + i1]\n"
-    "      %1 = const f32 0.0\n"
-    "      %2 = max.f32 %0, %1\n"
-    "      store b2[768*i0 + i1], %2\n"
-    "  }\n"
-    "}\n";
+static const char gemm_text[] = "kernel k2_mm_relu(b0: in f32, b1: in f32, b2: out f32, b3: tile f32) params(p0) {\n"
+                                "  gemm f32 [1, p0, 768, 64] a=b0[0; 0, 64, 1] b=b1[8; 0, 1, 64] tile=b3\n"
+                                "  nest outer(p0, 768) {\n"
+                                "    map:\n"
+                                "      %0 = load f32 b3[768*i0 + i1]\n"
+                                "      %1 = const f32 0.0\n"
+                                "      %2 = max.f32 %0, %1\n"
+                                "      store b2[768*i0 + i1], %2\n"
+                                "  }\n"
+                                "}\n";
 
-static const char plain_gemm_text[] =
-    "kernel k3(b0: in bf16, b1: in bf16, b2: out bf16) {\n"
-    "  gemm bf16 [2, 5, 6, 7] a=b0[0; 35, 7, 1] b=b1[0; 42, 6, 1] c=b2[0; 30, 6, 1]\n"
-    "}\n";
+static const char plain_gemm_text[] = "kernel k3(b0: in bf16, b1: in bf16, b2: out bf16) {\n"
+                                      "  gemm bf16 [2, 5, 6, 7] a=b0[0; 35, 7, 1] b=b1[0; 42, 6, 1] c=b2[0; 30, 6, 1]\n"
+                                      "}\n";
 
 static void expect_identity(const char *text) {
     Kernel *kernel, *again;
     const char *end;
     Text printed = {0};
-    if (kernel_parse(arena, text, &end, &kernel) != ST_OK)
-        ck_abort_msg("%s", error_slot()->message);
+    if (kernel_parse(arena, text, &end, &kernel) != ST_OK) ck_abort_msg("%s", error_slot()->message);
     ck_assert(*end == '\0');
     if (kernel_verify(kernel) != ST_OK) ck_abort_msg("%s", error_slot()->message);
     kernel_print(kernel, &printed);
@@ -103,11 +100,9 @@ START_TEST(finish_forms_the_fewest_phases) {
     const Affine at = {.coef = {768, 1}};
     const int x = loop_load(b, 0, DT_f32, &at);
     loop_prim(b, PRIM_sqrt, x, -1, -1);
-    const int e = loop_prim(b, PRIM_exp,
-                            loop_prim(b, PRIM_sub, x, loop_reduce(b, RED_max, x, -1), -1), -1, -1);
+    const int e = loop_prim(b, PRIM_exp, loop_prim(b, PRIM_sub, x, loop_reduce(b, RED_max, x, -1), -1), -1, -1);
     ck_assert_int_eq(loop_load(b, 0, DT_f32, &at), x);
-    loop_store(b, 1, DT_f32, &at, loop_prim(b, PRIM_div, e, loop_reduce(b, RED_sum, e, -1), -1),
-               false);
+    loop_store(b, 1, DT_f32, &at, loop_prim(b, PRIM_div, e, loop_reduce(b, RED_sum, e, -1), -1), false);
     Nest nest;
     loop_finish(b, &nest);
     nest.name = "k0_n0";
@@ -162,14 +157,12 @@ END_TEST
 static void expect_refusal(const char *text, const char *from, const char *to, const char *why) {
     const char *const at = strstr(text, from);
     ck_assert_ptr_nonnull(at);
-    const char *const changed =
-        arena_printf(arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    const char *const changed = arena_printf(arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
     Kernel *kernel;
     Status status = kernel_parse(arena, changed, NULL, &kernel);
     if (status == ST_OK) status = kernel_verify(kernel);
     ck_assert_msg(status != ST_OK, "accepted: %s", changed);
-    ck_assert_msg(strstr(error_slot()->message, why) != NULL, "\"%s\" for \"%s\"",
-                  error_slot()->message, to);
+    ck_assert_msg(strstr(error_slot()->message, why) != NULL, "\"%s\" for \"%s\"", error_slot()->message, to);
     error_clear();
 }
 

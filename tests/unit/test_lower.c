@@ -21,8 +21,8 @@ static void build(Built *built, const char *text, bool fuse) {
         ck_abort_msg("%s\n%.2000s", error_slot()->message, text);
     built->graph->bail = &built->bail;
     if (setjmp(built->bail.exit)) ck_abort_msg("%s\n%.2000s", built->bail.message, text);
-    if (passes_run(built->graph, "decompose,cse,dce," PLAN_PASSES,
-                   &(PassOptions){.verify = true, .unfused = !fuse}) != ST_OK)
+    if (passes_run(built->graph, "decompose,cse,dce," PLAN_PASSES, &(PassOptions){.verify = true, .unfused = !fuse}) !=
+        ST_OK)
         ck_abort_msg("%s\n%.2000s", error_slot()->message, text);
     built->plan = built->graph->plan;
 }
@@ -36,8 +36,7 @@ static uint32_t next_random(void) {
 }
 
 static sn_tensor *random_input(const Meta *meta) {
-    const Meta *const own =
-        meta_intern(meta->dtype, DEV_cpu, meta->sizes, meta->strides, meta->rank, false);
+    const Meta *const own = meta_intern(meta->dtype, DEV_cpu, meta->sizes, meta->strides, meta->rank, false);
     sn_tensor *const t = tensor_new(own);
     for (int64_t i = 0; i < meta->numel; i++) {
         const uint32_t r = next_random();
@@ -81,16 +80,14 @@ static Result run(const char *text, bool fuse, uint64_t seed) {
     Result result = {0};
     sn_tensor *inputs[MOST], *outs[MOST] = {0};
     const Graph *const graph = built.graph;
-    for (int i = 0; i < graph->inputs.n; i++)
-        inputs[i] = random_input(graph->inputs.at[i]->base.meta);
+    for (int i = 0; i < graph->inputs.n; i++) inputs[i] = random_input(graph->inputs.at[i]->base.meta);
     Executable *executable;
     ck_assert_int_eq(executable_new(built.plan, false, NULL, NULL, &executable), ST_OK);
     if (execute(executable, inputs, NULL, NULL, outs) != ST_OK)
         ck_abort_msg("%s\n%.2000s", error_slot()->message, text);
     for (int i = 0; i < graph->outputs.n; i++)
         if (outs[i]) result.at[result.n++] = outs[i];
-    for (int i = 0; i < graph->writes.n; i++)
-        result.at[result.n++] = inputs[graph->writes.at[i].input->index];
+    for (int i = 0; i < graph->writes.n; i++) result.at[result.n++] = inputs[graph->writes.at[i].input->index];
     executable_free(executable);
     arena_free(built.arena);
     return result;
@@ -102,8 +99,7 @@ static bool same_element(DType dtype, const char *a, const char *b) {
     if (!memcmp(a, b, bytes)) return true;
     float x, y;
     if (dtype == DT_bf16) {
-        const uint32_t wide_a = (uint32_t) * (const uint16_t *)a << 16,
-                       wide_b = (uint32_t) * (const uint16_t *)b << 16;
+        const uint32_t wide_a = (uint32_t) * (const uint16_t *)a << 16, wide_b = (uint32_t) * (const uint16_t *)b << 16;
         memcpy(&x, &wide_a, 4);
         memcpy(&y, &wide_b, 4);
         return x != x && y != y;
@@ -150,8 +146,7 @@ static const Case cases[] = {
      "%3, %4, %5 = aten::native_layer_norm(%2, [70], %w, %c, 1e-05)\n return %3, %4, %5 }",
      1},
     {"softmax", "graph g(%x: f32[5,130]) { %0 = aten::_softmax(%x, -1, False)\n return %0 }", 1},
-    {"softmax over rows",
-     "graph g(%x: bf16[130,5]) { %0 = aten::_softmax(%x, 0, False)\n return %0 }", 1},
+    {"softmax over rows", "graph g(%x: bf16[130,5]) { %0 = aten::_softmax(%x, 0, False)\n return %0 }", 1},
     {"linear, gelu",
      "graph g(%x: f32[2,7,16], %w: f32[24,16], %b: f32[24]) { %0 = aten::linear(%x, %w, %b)\n %1 = "
      "aten::gelu(%0)\n return %1 }",
@@ -164,8 +159,7 @@ static const Case cases[] = {
      "graph g(%x: f32[2,3,8], %w: f32[8,8], %r: f32[2,3,8]) { %0 = aten::matmul(%x, %w)\n %1 = "
      "aten::add.Tensor(%0, %r)\n return %1 }",
      1},
-    {"cat of two",
-     "graph g(%x: f32[2,3], %y: f32[2,5]) { %0 = aten::cat([%x, %y], 1)\n return %0 }", 1},
+    {"cat of two", "graph g(%x: f32[2,3], %y: f32[2,5]) { %0 = aten::cat([%x, %y], 1)\n return %0 }", 1},
 };
 
 START_TEST(kernels_of_a_graph) {
@@ -175,8 +169,8 @@ START_TEST(kernels_of_a_graph) {
     if (built.plan->steps.n != c->kernels) {
         Text text = {0};
         plan_print(built.plan, &text);
-        ck_abort_msg("%s: %d steps, not %d\n%s%s", c->what, built.plan->steps.n, c->kernels,
-                     text_str(&text), plan_refusals(built.plan));
+        ck_abort_msg("%s: %d steps, not %d\n%s%s", c->what, built.plan->steps.n, c->kernels, text_str(&text),
+                     plan_refusals(built.plan));
     }
     arena_free(built.arena);
     same_bits(c->text, 7);
@@ -189,19 +183,18 @@ START_TEST(optimizer_is_one_kernel) {
     enum { TENSORS = 20 };
     text_puts(&text, "graph g(");
     for (int i = 0; i < TENSORS; i++)
-        text_printf(&text, "%s%%p%d: f32[%d], %%g%d: f32[%d], %%m%d: f32[%d], %%v%d: f32[%d]",
-                    i ? ", " : "", i, 5 + i, i, 5 + i, i, 5 + i, i, 5 + i);
+        text_printf(&text, "%s%%p%d: f32[%d], %%g%d: f32[%d], %%m%d: f32[%d], %%v%d: f32[%d]", i ? ", " : "", i, 5 + i,
+                    i, 5 + i, i, 5 + i, i, 5 + i);
     text_puts(&text, ") {\n");
     for (int i = 0, n = 0; i < TENSORS; i++, n += 8)
-        text_printf(
-            &text,
-            "%%%d = aten::lerp.Tensor(%%m%d, %%g%d, 0.1)\n%%%d = aten::mul.Tensor(%%v%d, 0.99)\n"
-            "%%%d = aten::addcmul(%%%d, %%g%d, %%g%d, value=0.01)\n%%%d = aten::sqrt(%%%d)\n"
-            "%%%d = aten::add.Tensor(%%%d, 1e-08)\n%%%d = aten::mul.Tensor(%%p%d, 0.999)\n"
-            "%%%d = aten::addcdiv(%%%d, %%%d, %%%d, value=-0.001)\n%%%d = aten::relu(%%%d)\n"
-            "write %%p%d = %%%d\nwrite %%m%d = %%%d\nwrite %%v%d = %%%d\n",
-            n, i, i, n + 1, i, n + 2, n + 1, i, i, n + 3, n + 2, n + 4, n + 3, n + 5, i, n + 6,
-            n + 5, n, n + 4, n + 7, n + 6, i, n + 6, i, n, i, n + 2);
+        text_printf(&text,
+                    "%%%d = aten::lerp.Tensor(%%m%d, %%g%d, 0.1)\n%%%d = aten::mul.Tensor(%%v%d, 0.99)\n"
+                    "%%%d = aten::addcmul(%%%d, %%g%d, %%g%d, value=0.01)\n%%%d = aten::sqrt(%%%d)\n"
+                    "%%%d = aten::add.Tensor(%%%d, 1e-08)\n%%%d = aten::mul.Tensor(%%p%d, 0.999)\n"
+                    "%%%d = aten::addcdiv(%%%d, %%%d, %%%d, value=-0.001)\n%%%d = aten::relu(%%%d)\n"
+                    "write %%p%d = %%%d\nwrite %%m%d = %%%d\nwrite %%v%d = %%%d\n",
+                    n, i, i, n + 1, i, n + 2, n + 1, i, i, n + 3, n + 2, n + 4, n + 3, n + 5, i, n + 6, n + 5, n, n + 4,
+                    n + 7, n + 6, i, n + 6, i, n, i, n + 2);
     text_puts(&text, "}\n");
     Built built;
     build(&built, text_str(&text), true);
@@ -217,10 +210,9 @@ END_TEST
 
 /* A write must not be seen by readers of the old contents, nor come before a check. */
 START_TEST(write_backs_keep_their_order) {
-    same_bits(
-        "graph g(%x: f32[4,4], %y: f32[4,4]) { %0 = aten::add.Tensor(%x, %y)\n %1 = aten::t(%x)\n"
-        "%2 = aten::mul.Tensor(%1, %0)\n write %x = %0\n return %2 }",
-        11);
+    same_bits("graph g(%x: f32[4,4], %y: f32[4,4]) { %0 = aten::add.Tensor(%x, %y)\n %1 = aten::t(%x)\n"
+              "%2 = aten::mul.Tensor(%1, %0)\n write %x = %0\n return %2 }",
+              11);
     Built built;
     build(&built,
           "graph g(%x: f32[4], %w: f32[4,4], %i: i64[3]) { %0 = aten::mul.Tensor(%x, 2.0)\n %1 = "
@@ -229,8 +221,8 @@ START_TEST(write_backs_keep_their_order) {
           true);
     bool written = false;
     for (int i = 0; i < built.plan->steps.n; i++) {
-        ck_assert(!(written && built.graph->first->next->row->flags & OPF_check &&
-                    !built.plan->steps.at[i].write_back));
+        ck_assert(
+            !(written && built.graph->first->next->row->flags & OPF_check && !built.plan->steps.at[i].write_back));
         written |= built.plan->steps.at[i].write_back;
     }
     ck_assert(written && built.plan->steps.at[built.plan->steps.n - 1].write_back);
@@ -289,8 +281,7 @@ static void add_reduction(RandomGraph *g) {
     int64_t sizes[4];
     memcpy(sizes, g->sizes[x], sizeof sizes);
     sizes[dim] = 1;
-    text_printf(&g->text, "%%%d = aten::%s(%%%d, [%d], True)\n", g->n, names[next_random() % 3], x,
-                dim);
+    text_printf(&g->text, "%%%d = aten::%s(%%%d, [%d], True)\n", g->n, names[next_random() % 3], x, dim);
     result(g, sizes, g->rank[x]);
 }
 
@@ -303,8 +294,7 @@ static void add_view(RandomGraph *g) {
         result(g, sizes, 3);
     } else if (g->rank[x] == 3) {
         sizes[0] = g->sizes[x][0] * g->sizes[x][1], sizes[1] = g->sizes[x][2];
-        text_printf(&g->text, "%%%d = aten::reshape(%%%d, [%d, %d])\n", g->n, x, (int)sizes[0],
-                    (int)sizes[1]);
+        text_printf(&g->text, "%%%d = aten::reshape(%%%d, [%d, %d])\n", g->n, x, (int)sizes[0], (int)sizes[1]);
         result(g, sizes, 2);
     } else {
         sizes[0] = g->sizes[x][0], sizes[1] = 1, sizes[2] = g->sizes[x][1];
@@ -323,9 +313,8 @@ static void add_softmax(RandomGraph *g) {
 static void random_graph(RandomGraph *g, const char *dtype) {
     static void (*const adders[])(RandomGraph *) = {add_unary,     add_binary, add_binary,
                                                     add_reduction, add_view,   add_softmax};
-    text_printf(&g->text,
-                "graph g(%%a: %s[4,3,70], %%b: %s[1,3,70], %%c: %s[4,1,1], %%d: %s[12,70]) {\n",
-                dtype, dtype, dtype, dtype);
+    text_printf(&g->text, "graph g(%%a: %s[4,3,70], %%b: %s[1,3,70], %%c: %s[4,1,1], %%d: %s[12,70]) {\n", dtype, dtype,
+                dtype, dtype);
     static const int64_t sizes[4][4] = {{4, 3, 70}, {1, 3, 70}, {4, 1, 1}, {12, 70}};
     static const char *const names[] = {"a", "b", "c", "d"};
     for (int i = 0; i < 4; i++) {
@@ -334,9 +323,8 @@ static void random_graph(RandomGraph *g, const char *dtype) {
     }
     const int length = 6 + (int)(next_random() % 14);
     for (int i = 0; i < length; i++) adders[next_random() % 6](g);
-    text_printf(&g->text,
-                "%%%d = aten::clone(%%%d)\n%%%d = aten::clone(%%%d)\nreturn %%%d, %%%d }\n", g->n,
-                g->n - 1, g->n + 1, g->n / 2, g->n, g->n + 1);
+    text_printf(&g->text, "%%%d = aten::clone(%%%d)\n%%%d = aten::clone(%%%d)\nreturn %%%d, %%%d }\n", g->n, g->n - 1,
+                g->n + 1, g->n / 2, g->n, g->n + 1);
 }
 
 START_TEST(fusing_changes_no_bit) {

@@ -40,9 +40,8 @@ START_TEST(symbolic_strides_are_found_contiguous_without_guards) {
 END_TEST
 
 START_TEST(text_reads_back) {
-    static const char *const lines[] = {
-        "f32[2,3]",     "f32[2,3]{1,2}",          "bf16[s0,768]@cuda:1", "i64[]!",
-        "bool[0]@meta", "f64[s0*2+1,s1]{s1*4,4}", "u8[2,1]{5,1}@spare"};
+    static const char *const lines[] = {"f32[2,3]",     "f32[2,3]{1,2}",          "bf16[s0,768]@cuda:1", "i64[]!",
+                                        "bool[0]@meta", "f64[s0*2+1,s1]{s1*4,4}", "u8[2,1]{5,1}@spare"};
     for (int i = 0; i < COUNT_OF(lines); i++) {
         Meta *meta;
         const char *end;
@@ -57,8 +56,7 @@ START_TEST(text_reads_back) {
 END_TEST
 
 START_TEST(bad_text_is_refused) {
-    static const char *const lines[] = {"f33[2]",  "f32",         "f32[2",
-                                        "f32[2,]", "f32[2]{1,1}", "f32[2]@moon"};
+    static const char *const lines[] = {"f33[2]", "f32", "f32[2", "f32[2,]", "f32[2]{1,1}", "f32[2]@moon"};
     for (int i = 0; i < COUNT_OF(lines); i++) {
         Meta *meta;
         const char *end;

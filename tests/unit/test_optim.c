@@ -14,9 +14,7 @@
 
 #define OK(expr) ck_assert_msg((expr) == 0, "%s: %s", #expr, sn_error_take()->message)
 
-static sn_tensor *floats(const float *values, int64_t n) {
-    return sn_from_data(values, (sn_ints){&n, 1}, SN_F32);
-}
+static sn_tensor *floats(const float *values, int64_t n) { return sn_from_data(values, (sn_ints){&n, 1}, SN_F32); }
 static float at(sn_tensor *t, int i) {
     float values[256];
     ck_assert_msg(t != NULL, "no tensor: %s", sn_error_take()->message);
@@ -25,8 +23,7 @@ static float at(sn_tensor *t, int i) {
 }
 static void fails(const char *text) {
     const sn_error *const error = sn_error_take();
-    ck_assert_msg(error->status != SN_OK && strstr(error->message, text), "'%s' lacks '%s'",
-                  error->message, text);
+    ck_assert_msg(error->status != SN_OK && strstr(error->message, text), "'%s' lacks '%s'", error->message, text);
 }
 static void teardown(void) {
     sn_scope_end(SN_SCOPE_ROOT);
@@ -97,8 +94,7 @@ START_TEST(a_saved_state_continues_exactly) {
     OK(sn_dict_copy(sn_optim_dict(second), sn_optim_dict(first)));
     one_step(first, sn_dict_get(a, "p"));
     one_step(second, sn_dict_get(b, "p"));
-    for (int i = 0; i < 4; i++)
-        ck_assert_float_eq(at(sn_dict_get(a, "p"), i), at(sn_dict_get(b, "p"), i));
+    for (int i = 0; i < 4; i++) ck_assert_float_eq(at(sn_dict_get(a, "p"), i), at(sn_dict_get(b, "p"), i));
     sn_optim_free(first), sn_optim_free(second), sn_dict_free(a), sn_dict_free(b);
 }
 END_TEST
@@ -152,8 +148,7 @@ END_TEST
 
 START_TEST(a_missing_name_says_what_is_near) {
     sn_dict *const d = sn_dict_new();
-    const char *const names[] = {"layer1.weight", "layer1.bias", "layer2.weight", "head",
-                                 "embedding"};
+    const char *const names[] = {"layer1.weight", "layer1.bias", "layer2.weight", "head", "embedding"};
     for (int i = 0; i < 5; i++) OK(sn_dict_set(d, names[i], floats(start, 4)));
     ck_assert_ptr_null(sn_dict_get(d, "layer1.wieght"));
     fails("no 'layer1.wieght'; near it: 'layer1.weight', 'layer2.weight', 'layer1.bias'");
@@ -168,8 +163,7 @@ START_TEST(files_hold_every_tensor) {
     close(mkstemp(path));
     sn_dict *const d = sn_dict_new();
     OK(sn_dict_set(d, "x", floats(start, 4)));
-    OK(sn_dict_set(d, "columns",
-                   sn_t(sn_view(floats(target, 4), SN_INTS(2, 2))))); /* saved row-major */
+    OK(sn_dict_set(d, "columns", sn_t(sn_view(floats(target, 4), SN_INTS(2, 2))))); /* saved row-major */
     const int64_t whole = 42;
     OK(sn_dict_set(d, "count", sn_from_data(&whole, (sn_ints){(const int64_t[]){0}, 0}, SN_I64)));
     OK(sn_dict_save(d, path));

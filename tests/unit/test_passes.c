@@ -78,13 +78,11 @@ static const char *const programs[] = {
 
 static Graph *parsed(Arena *arena, const char *text) {
     Graph *graph = NULL;
-    ck_assert_msg(graph_parse(arena, text, strlen(text), &graph) == ST_OK, "%s",
-                  error_slot()->message);
+    ck_assert_msg(graph_parse(arena, text, strlen(text), &graph) == ST_OK, "%s", error_slot()->message);
     return graph;
 }
 
-/* The same inputs for every run: floats in (-1, 1) from a small generator, never NaN; ints in 0..2.
- */
+/* The same inputs for every run: floats in (-1, 1) from a small generator, never NaN; ints in 0..2. */
 static sn_tensor *input(const Meta *meta, uint32_t seed, bool leaf) {
     float floats[256];
     int64_t ints[256];
@@ -95,8 +93,8 @@ static sn_tensor *input(const Meta *meta, uint32_t seed, bool leaf) {
         ints[i] = seed >> 16 & 1 ? 2 : 0;
     }
     const bool is_int = meta->dtype == DT_i64;
-    sn_tensor *const t = sn_from_data(is_int ? (const void *)ints : floats,
-                                      (sn_ints){meta->sizes, meta->rank}, is_int ? SN_I64 : SN_F32);
+    sn_tensor *const t = sn_from_data(is_int ? (const void *)ints : floats, (sn_ints){meta->sizes, meta->rank},
+                                      is_int ? SN_I64 : SN_F32);
     ck_assert(t);
     return leaf ? sn_requires_grad_(t, true) : t;
 }
@@ -114,9 +112,7 @@ static void keep(Ends *ends, sn_tensor *t) {
     ck_assert_int_lt(ends->n, MAX_ENDS * 2);
     const int at = ends->n++;
     ends->bytes[at] = t ? (size_t)(sn_numel(t) * dtype_bytes((DType)sn_dtype_of(t))) : 0;
-    if (t)
-        ck_assert_msg(sn_read(t, ends->data[at], ends->bytes[at]) == SN_OK, "%s",
-                      error_slot()->message);
+    if (t) ck_assert_msg(sn_read(t, ends->data[at], ends->bytes[at]) == SN_OK, "%s", error_slot()->message);
 }
 
 static void run(const char *text, const char *passes, Ends *ends) {
@@ -124,15 +120,14 @@ static void run(const char *text, const char *passes, Ends *ends) {
     Graph *const capture = parsed(arena, text), *const graph = parsed(arena, text);
     const int n_user = capture->outputs.n;
     const PassOptions options = {.verify = true};
-    ck_assert_msg(passes_run(graph, passes, &options) == ST_OK, "%s: %s", passes,
-                  error_slot()->message);
+    ck_assert_msg(passes_run(graph, passes, &options) == ST_OK, "%s: %s", passes, error_slot()->message);
     const sn_scope scope = sn_scope_begin();
     sn_tensor *inputs[MAX_ENDS], *outs[MAX_ENDS];
     for (int i = 0; i < graph->inputs.n; i++)
         inputs[i] = input(graph->inputs.at[i]->base.meta, 17u + (uint32_t)i,
                           !*passes && is_leaf(capture, capture->inputs.at[i]->name));
-    ck_assert_msg(graph_eval(graph, inputs, NULL, outs) == ST_OK, "%s %s: %s", capture->name,
-                  passes, error_slot()->message);
+    ck_assert_msg(graph_eval(graph, inputs, NULL, outs) == ST_OK, "%s %s: %s", capture->name, passes,
+                  error_slot()->message);
     for (int i = 0; i < n_user; i++) keep(ends, outs[i]);
     for (int i = 0; i < graph->inputs.n; i++) keep(ends, inputs[i]);
     sn_scope_end(scope);
@@ -140,8 +135,7 @@ static void run(const char *text, const char *passes, Ends *ends) {
 }
 
 START_TEST(passes_keep_the_bits) {
-    static const char *const pipelines[] = {"functionalize,joint",
-                                            "functionalize,joint,decompose,fold,cse,dce",
+    static const char *const pipelines[] = {"functionalize,joint", "functionalize,joint,decompose,fold,cse,dce",
                                             "functionalize,joint,decompose,fold,cse,dce,reinplace"};
     static Ends truth, got;
     truth.n = 0;
@@ -152,8 +146,8 @@ START_TEST(passes_keep_the_bits) {
         ck_assert_int_eq(got.n, truth.n);
         for (int k = 0; k < truth.n; k++) {
             ck_assert_uint_eq(got.bytes[k], truth.bytes[k]);
-            ck_assert_msg(!memcmp(got.data[k], truth.data[k], truth.bytes[k]),
-                          "program %d, value %d after %s", _i, k, pipelines[i]);
+            ck_assert_msg(!memcmp(got.data[k], truth.data[k], truth.bytes[k]), "program %d, value %d after %s", _i, k,
+                          pipelines[i]);
         }
     }
 }
@@ -175,17 +169,14 @@ static void run_plan(const char *text, const char *passes, Ends *ends) {
     Arena *const arena = arena_new();
     Graph *const graph = parsed(arena, text);
     const int n_user = graph->outputs.n;
-    ck_assert_msg(passes_run(graph, passes, &(PassOptions){.verify = true}) == ST_OK, "%s",
-                  error_slot()->message);
+    ck_assert_msg(passes_run(graph, passes, &(PassOptions){.verify = true}) == ST_OK, "%s", error_slot()->message);
     Executable *executable = NULL;
-    ck_assert_msg(executable_new(planned(graph), false, NULL, NULL, &executable) == ST_OK, "%s",
-                  error_slot()->message);
+    ck_assert_msg(executable_new(planned(graph), false, NULL, NULL, &executable) == ST_OK, "%s", error_slot()->message);
     const sn_scope scope = sn_scope_begin();
     sn_tensor *inputs[MAX_ENDS], *outs[MAX_ENDS];
     for (int i = 0; i < graph->inputs.n; i++)
         inputs[i] = input(graph->inputs.at[i]->base.meta, 17u + (uint32_t)i, false);
-    ck_assert_msg(execute(executable, inputs, NULL, NULL, outs) == ST_OK, "%s",
-                  error_slot()->message);
+    ck_assert_msg(execute(executable, inputs, NULL, NULL, outs) == ST_OK, "%s", error_slot()->message);
     for (int i = 0; i < n_user; i++) keep(ends, outs[i]);
     for (int i = 0; i < graph->inputs.n; i++) keep(ends, inputs[i]);
     sn_scope_end(scope);
@@ -204,8 +195,7 @@ START_TEST(plans_keep_the_bits) {
         run_plan(programs[_i], pipelines[i], &got);
         ck_assert_int_eq(got.n, truth.n);
         for (int k = 0; k < truth.n; k++)
-            ck_assert_msg(got.bytes[k] == truth.bytes[k] &&
-                              !memcmp(got.data[k], truth.data[k], truth.bytes[k]),
+            ck_assert_msg(got.bytes[k] == truth.bytes[k] && !memcmp(got.data[k], truth.data[k], truth.bytes[k]),
                           "program %d, value %d as a plan after %s", _i, k, pipelines[i]);
     }
 }
@@ -234,15 +224,13 @@ static Graph *joint_of(Arena *arena, const char *text, int *n_user) {
     const bool want[N_IN] = {true, true, false}, defined[] = {true, true};
     const JointSpec spec = {.want = want, .grad_defined = defined};
     Graph *const joint = joint_build(graph, &spec);
-    ck_assert_msg(joint && passes_run(joint, "decompose,fold,cse,dce",
-                                      &(PassOptions){.verify = true}) == ST_OK,
-                  "%s", error_slot()->message);
+    ck_assert_msg(joint && passes_run(joint, "decompose,fold,cse,dce", &(PassOptions){.verify = true}) == ST_OK, "%s",
+                  error_slot()->message);
     return joint;
 }
 
 static void inputs_of(const Graph *graph, int first, int n, sn_tensor **to) {
-    for (int i = first; i < first + n; i++)
-        to[i] = input(graph->inputs.at[i]->base.meta, 40u + (uint32_t)i, false);
+    for (int i = first; i < first + n; i++) to[i] = input(graph->inputs.at[i]->base.meta, 40u + (uint32_t)i, false);
 }
 
 /* Forward, then backward on what it saved. */
@@ -256,8 +244,7 @@ static void run_parts(const Partition *parts, const Graph *joint, int n_user, En
     ck_assert_int_eq(extra, parts->forward->outputs.n);
     for (int i = N_IN; i < joint->inputs.n; i++) back[n_back++] = in[i];
     ck_assert_int_eq(n_back, parts->backward->inputs.n);
-    ck_assert_msg(graph_eval(parts->backward, back, NULL, grads) == ST_OK, "%s",
-                  error_slot()->message);
+    ck_assert_msg(graph_eval(parts->backward, back, NULL, grads) == ST_OK, "%s", error_slot()->message);
     for (int i = 0; i < n_user; i++) keep(ends, outs[i]);
     for (int i = 0; i < parts->backward->outputs.n; i++) keep(ends, grads[i]);
 }
@@ -273,8 +260,7 @@ START_TEST(parts_are_the_joint_graph) {
     inputs_of(joint, 0, joint->inputs.n, in);
     ck_assert_msg(graph_eval(joint, in, NULL, outs) == ST_OK, "%s", error_slot()->message);
     for (int i = 0; i < joint->outputs.n; i++) keep(&truth, outs[i]);
-    ck_assert_msg(passes_run(joint, "partition", &(PassOptions){.verify = true}) == ST_OK, "%s",
-                  error_slot()->message);
+    ck_assert_msg(passes_run(joint, "partition", &(PassOptions){.verify = true}) == ST_OK, "%s", error_slot()->message);
     const Partition *const parts = joint->parts;
     ck_assert_int_eq(graph_verify(parts->forward, STAGE_decomposed), ST_OK);
     ck_assert_int_eq(graph_verify(parts->backward, STAGE_decomposed), ST_OK);
@@ -282,8 +268,7 @@ START_TEST(parts_are_the_joint_graph) {
     ck_assert_int_eq(got.n, truth.n);
     for (int k = 0; k < truth.n; k++) {
         ck_assert_uint_eq(got.bytes[k], truth.bytes[k]);
-        ck_assert_msg(!memcmp(got.data[k], truth.data[k], truth.bytes[k]), "forward %d, value %d",
-                      _i, k);
+        ck_assert_msg(!memcmp(got.data[k], truth.data[k], truth.bytes[k]), "forward %d, value %d", _i, k);
     }
     sn_scope_end(scope);
     arena_free(arena);

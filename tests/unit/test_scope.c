@@ -150,8 +150,7 @@ END_TEST
 static int warnings;
 static void count_warning(void *context, int level, const char *topic, const char *line) {
     (void)context;
-    warnings +=
-        level == LOG_WARNING && !strcmp(topic, "memory") && strstr(line, "root scope") != NULL;
+    warnings += level == LOG_WARNING && !strcmp(topic, "memory") && strstr(line, "root scope") != NULL;
 }
 
 START_TEST(root_scope_warns_once) {
@@ -236,8 +235,7 @@ START_TEST(settings_are_named_rows) {
     ck_assert_int_eq(sn_setting_set("recompile_limit", "many"), SN_ERR_ARGUMENT);
     sn_error_take();
     ck_assert_int_eq(sn_setting_set("no_such", "1"), SN_ERR_ARGUMENT);
-    ck_assert_ptr_nonnull(
-        strstr(sn_error_take()->message, "recompile_limit")); /* lists the valid ones */
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "recompile_limit")); /* lists the valid ones */
     sn_setting_set("recompile_limit", "8");
 }
 END_TEST

@@ -1,5 +1,6 @@
-/* test_switched_off.c: what the caller makes of a leaf after the call says nothing about the history of the call [semantics
- * G3]: where a compiled node becomes eager's nodes, these lead to the leaves that there were, as eager's own do. */
+/* test_switched_off.c: what the caller makes of a leaf after the call says nothing about the history of the call
+ * [semantics G3]: where a compiled node becomes eager's nodes, these lead to the leaves that there were, as eager's own
+ * do. */
 #include "runtime/base/bail.h"
 #include "tests/unit/contract.h"
 

@@ -38,8 +38,7 @@ START_TEST(equal_expressions_have_equal_ids) {
     ck_assert_int_eq(a, b);
     ck_assert_int_eq(sym_sub(env, a, b), 0);
     ck_assert_int_eq(sym_add(env, s1, s0), sym_add(env, s0, s1));
-    ck_assert_int_eq(sym_div(env, sym_mul(env, sym_mul(env, s0, s1), 6), sym_mul(env, s1, 3)),
-                     sym_mul(env, s0, 2));
+    ck_assert_int_eq(sym_div(env, sym_mul(env, sym_mul(env, s0, s1), 6), sym_mul(env, s1, 3)), sym_mul(env, s0, 2));
     ck_assert_int_eq(sym_mod(env, sym_add(env, sym_mul(env, s0, 8), 3), 4), 3);
     ck_assert_int_eq(sym_max(env, s0, 1), s0);
     ck_assert_int_eq(sym_min(env, s0, sym_add(env, s0, s1)), s0);
@@ -102,9 +101,8 @@ START_TEST(decisions_by_hint_record_what_held) {
 END_TEST
 
 START_TEST(text_reads_back_in_a_fresh_environment) {
-    static const char *const lines[] = {
-        "s0*768+1",         "s0*s1-s1*3",     "-s0+5", "((s0+1)//2)*768",
-        "max(s0,(s1*3)%5)", "min(s0*2-1,s1)", "-17",   "s3*s3*s3-s2"};
+    static const char *const lines[] = {"s0*768+1",         "s0*s1-s1*3",     "-s0+5", "((s0+1)//2)*768",
+                                        "max(s0,(s1*3)%5)", "min(s0*2-1,s1)", "-17",   "s3*s3*s3-s2"};
     static const char *const wanted[] = {"s0*768+1", "s0*s1-s1*3",     "-s0+5", "((s0+1)//2)*768",
                                          NULL,       "min(s1,s0*2-1)", "-17",   NULL};
     for (int i = 0; i < COUNT_OF(lines); i++) {

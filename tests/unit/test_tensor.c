@@ -17,17 +17,14 @@ START_TEST(equal_metadata_is_one_object) {
     ck_assert_ptr_ne(a->base.meta, sn_from_data((float[6]){0}, SIZES(3, 2), SN_F32)->base.meta);
     ck_assert_int_eq(sn_strides(a).data[0], 3);
     ck_assert_int_eq(sn_size(a, -1), 3);
-    for (int64_t n = 1; n < 3000; n++)
-        ck_assert_ptr_nonnull(meta_intern_contiguous(DT_f32, DEV_cpu, &n, 1));
-    ck_assert_ptr_eq(meta_intern_contiguous(DT_f32, DEV_cpu, (int64_t[]){2, 3}, 2),
-                     a->base.meta); /* the table grew */
+    for (int64_t n = 1; n < 3000; n++) ck_assert_ptr_nonnull(meta_intern_contiguous(DT_f32, DEV_cpu, &n, 1));
+    ck_assert_ptr_eq(meta_intern_contiguous(DT_f32, DEV_cpu, (int64_t[]){2, 3}, 2), a->base.meta); /* the table grew */
 }
 END_TEST
 
 START_TEST(views_share_storage_and_version) {
     sn_tensor *const a = sn_from_data((float[6]){0, 1, 2, 3, 4, 5}, SIZES(2, 3), SN_F32);
-    const Meta *const column =
-        meta_intern(DT_f32, DEV_cpu, (int64_t[]){2}, (int64_t[]){3}, 1, false);
+    const Meta *const column = meta_intern(DT_f32, DEV_cpu, (int64_t[]){2}, (int64_t[]){3}, 1, false);
     sn_tensor *const v = tensor_view(a, column, 1);
     ck_assert_ptr_eq(tensor_data(v), (float *)tensor_data(a) + 1);
     float got[2];
@@ -49,11 +46,9 @@ START_TEST(a_view_outlives_its_base) {
         data[3] = 7;
         const sn_scope scope = sn_scope_begin();
         sn_tensor *const base = sn_from_data(data, SIZES(n), SN_F32);
-        sn_tensor *const v = sn_keep(
-            tensor_view(base, meta_intern_contiguous(DT_f32, DEV_cpu, (int64_t[]){1}, 1), 3));
+        sn_tensor *const v = sn_keep(tensor_view(base, meta_intern_contiguous(DT_f32, DEV_cpu, (int64_t[]){1}, 1), 3));
         sn_scope_end(scope);
-        for (int i = 0; i < 50; i++)
-            sn_from_data(data, SIZES(n), SN_F32); /* would reuse a freed block */
+        for (int i = 0; i < 50; i++) sn_from_data(data, SIZES(n), SN_F32); /* would reuse a freed block */
         ck_assert(sn_item(v) == 7);
         sn_release(v);
         free(data);
@@ -73,13 +68,11 @@ START_TEST(addresses_follow_strides) {
         float *const memory = malloc((size_t)(room + 1) * sizeof *memory);
         for (int64_t i = 0; i <= room; i++) memory[i] = (float)i;
         sn_tensor *const base = sn_from_data(memory, SIZES(room + 1), SN_F32);
-        sn_tensor *const v =
-            tensor_view(base, meta_intern(DT_f32, DEV_cpu, sizes, strides, rank, false), offset);
+        sn_tensor *const v = tensor_view(base, meta_intern(DT_f32, DEV_cpu, sizes, strides, rank, false), offset);
         float got[256];
         ck_assert_int_eq(sn_read(v, got, (size_t)sn_numel(v) * 4), SN_OK);
         int64_t logical = 0, physical = offset;
-        for (int d = 0; d < rank; d++)
-            logical = logical * sizes[d] + at[d], physical += at[d] * strides[d];
+        for (int d = 0; d < rank; d++) logical = logical * sizes[d] + at[d], physical += at[d] * strides[d];
         ck_assert(got[logical] == (float)physical);
         free(memory);
     }
@@ -92,9 +85,9 @@ static void count_free(void *data, void *context) { freed += data == context; }
 START_TEST(user_memory_is_freed_once) {
     static float memory[6] = {1, 2, 3, 4, 5, 6};
     const sn_scope scope = sn_scope_begin();
-    sn_tensor *const t = sn_wrap(SN_BLOB(.data = memory, .bytes = sizeof memory,
-                                         .sizes = SIZES(2, 2), .strides = SIZES(3, 1),
-                                         .dtype = SN_F32, .free = count_free, .context = memory));
+    sn_tensor *const t =
+        sn_wrap(SN_BLOB(.data = memory, .bytes = sizeof memory, .sizes = SIZES(2, 2), .strides = SIZES(3, 1),
+                        .dtype = SN_F32, .free = count_free, .context = memory));
     ck_assert_ptr_eq(sn_data_raw(t), memory);
     float got[4];
     sn_read(t, got, sizeof got);
@@ -102,8 +95,8 @@ START_TEST(user_memory_is_freed_once) {
     ck_assert_int_eq(freed, 0);
     sn_scope_end(scope);
     ck_assert_int_eq(freed, 1);
-    ck_assert_ptr_null(sn_wrap(SN_BLOB(.data = memory, .bytes = 8, .sizes = SIZES(3),
-                                       .dtype = SN_F32, .free = count_free, .context = memory)));
+    ck_assert_ptr_null(sn_wrap(SN_BLOB(.data = memory, .bytes = 8, .sizes = SIZES(3), .dtype = SN_F32,
+                                       .free = count_free, .context = memory)));
     ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "12 bytes"));
     ck_assert_int_eq(freed, 1); /* a failed wrap takes nothing over */
 }
@@ -111,8 +104,8 @@ END_TEST
 
 START_TEST(read_only_memory_is_not_handed_out) {
     static const float memory[2] = {1, 2};
-    sn_tensor *const t = sn_wrap(SN_BLOB(.data = (void *)(uintptr_t)memory, .bytes = sizeof memory,
-                                         .sizes = SIZES(2), .dtype = SN_F32, .read_only = true));
+    sn_tensor *const t = sn_wrap(SN_BLOB(.data = (void *)(uintptr_t)memory, .bytes = sizeof memory, .sizes = SIZES(2),
+                                         .dtype = SN_F32, .read_only = true));
     ck_assert_ptr_nonnull(sn_data(t, SN_F32));
     ck_assert_ptr_null(sn_data_mut(t, SN_F32));
     ck_assert_int_eq(sn_error_take()->status, SN_ERR_STATE);
@@ -121,8 +114,7 @@ END_TEST
 
 START_TEST(items) {
     ck_assert(sn_item(sn_from_data((double[]){0.1}, (sn_ints){NULL, 0}, SN_F64)) == 0.1);
-    ck_assert_int_eq(sn_item_int(sn_from_data((int64_t[]){INT64_MAX - 1}, SIZES(1), SN_I64)),
-                     INT64_MAX - 1);
+    ck_assert_int_eq(sn_item_int(sn_from_data((int64_t[]){INT64_MAX - 1}, SIZES(1), SN_I64)), INT64_MAX - 1);
     ck_assert(sn_item(sn_from_data((uint16_t[]){0xC248}, SIZES(1), SN_BF16)) == -50.0);
     ck_assert(sn_item(sn_from_data((uint16_t[]){0x0001}, SIZES(1), SN_F16)) == 0x1p-24);
     ck_assert(isnan(sn_item(sn_from_data((float[]){1, 2}, SIZES(2), SN_F32))));
@@ -240,10 +232,8 @@ START_TEST(text_is_pytorchs) {
     static char data[16384];
     int64_t n = 1;
     for (int d = 0; d < c->rank; d++) n *= c->sizes[d];
-    for (int64_t i = 0; i < n; i++)
-        put(c, i, c->step != 0 ? c->step * (double)i : c->values[i], data);
-    ck_assert_str_eq(sn_repr(sn_from_data(data, (sn_ints){c->sizes, c->rank}, (sn_dtype)c->dtype)),
-                     c->text);
+    for (int64_t i = 0; i < n; i++) put(c, i, c->step != 0 ? c->step * (double)i : c->values[i], data);
+    ck_assert_str_eq(sn_repr(sn_from_data(data, (sn_ints){c->sizes, c->rank}, (sn_dtype)c->dtype)), c->text);
 }
 END_TEST
 

@@ -39,8 +39,7 @@ static sn_status norm(sn_frame *f) {
 
 static sn_status halves(sn_frame *f) {
     sn_tensor *x = sn_in(f, 0);
-    for (int i = 0; i < 8 && sn_item(sn_amax(sn_abs(x))) > 0.5; i++)
-        x = sn_mul_scalar(x, sn_float(0.5));
+    for (int i = 0; i < 8 && sn_item(sn_amax(sn_abs(x))) > 0.5; i++) x = sn_mul_scalar(x, sn_float(0.5));
     return sn_out(f, 0, sn_exp(x));
 }
 
@@ -171,8 +170,7 @@ static void *eager_ops(void *context) {
         sn_tensor *const x = sn_from_data(data, SN_INTS(n), SN_F32);
         sn_tensor *const y = sn_add(sn_mul(x, x), sn_neg(x));
         sn_read(sn_flip(y, SN_INTS(0)), out, (size_t)n * sizeof *out);
-        for (int64_t k = 0; k < n; k++)
-            job->wrong += out[n - 1 - k] != data[k] * data[k] + -data[k];
+        for (int64_t k = 0; k < n; k++) job->wrong += out[n - 1 - k] != data[k] * data[k] + -data[k];
         job->wrong += sn_scope_end(scope) != SN_OK;
     }
     return NULL;
@@ -249,7 +247,8 @@ static sn_status large(sn_frame *f) {
     return sn_out(f, 0, sn_softmax(h, -1));
 }
 
-/* Batches of q k^T, whose second operand has its k contiguous: as they are, with an epilogue, and the other way round. */
+/* Batches of q k^T, whose second operand has its k contiguous: as they are, with an epilogue, and the other way
+ * round. */
 static sn_status scores(sn_frame *f) {
     sn_tensor *const q = sn_in(f, 0), *const k = sn_in(f, 1);
     sn_out(f, 1, sn_gelu(sn_bmm(q, sn_transpose(k, 1, 2))));
@@ -297,9 +296,7 @@ START_TEST(the_pool_changes_no_bit) {
 END_TEST
 
 /* Checks that only the last element of the second input fails, which only the pool's last part sees. */
-static sn_status pick(sn_frame *f) {
-    return sn_out(f, 0, sn_index_select(sn_in(f, 0), 0, sn_in(f, 1)));
-}
+static sn_status pick(sn_frame *f) { return sn_out(f, 0, sn_index_select(sn_in(f, 0), 0, sn_in(f, 1))); }
 
 static sn_status quotient(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);

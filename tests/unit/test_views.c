@@ -19,8 +19,7 @@ static Seen write_first(sn_function *fn, bool grad, int n_out) {
     seen.out[n_out] = x;
     sn_mul_(seen.out[0], w);
     sn_tensor *loss = sn_sum(sn_sin(seen.out[0]));
-    for (int i = 1; i <= n_out; i++)
-        loss = sn_add(loss, sn_sum(sn_mul_scalar(sn_exp(seen.out[i]), sn_float(i))));
+    for (int i = 1; i <= n_out; i++) loss = sn_add(loss, sn_sum(sn_mul_scalar(sn_exp(seen.out[i]), sn_float(i))));
     if (!sn_check()) sn_backward(loss);
     if (sn_check()) strncpy(seen.error, sn_error_take()->message, sizeof seen.error - 1);
     seen.grads[0] = grad ? sn_grad(leaf) : NULL;
@@ -31,8 +30,7 @@ static Seen write_first(sn_function *fn, bool grad, int n_out) {
 static void expect_same(const Seen *want, const Seen *got, int n_out) {
     ck_assert_str_eq(got->error, want->error);
     for (int i = 0; i <= n_out; i++) ck_assert_msg(same_bits(got->out[i], want->out[i]), "%d", i);
-    for (int i = 0; i < 2; i++)
-        ck_assert_msg(same_bits(got->grads[i], want->grads[i]), "grad %d", i);
+    for (int i = 0; i < 2; i++) ck_assert_msg(same_bits(got->grads[i], want->grads[i]), "grad %d", i);
 }
 
 static void try_body(sn_body body, bool grad, int n_out, const sn_compile_options *options) {
@@ -70,9 +68,7 @@ static sn_status two_views(sn_frame *f) {
     return sn_out(f, 0, sn_slice(h, 0, 1, 3, 1));
 }
 
-static sn_status lone_view(sn_frame *f) {
-    return sn_out(f, 0, sn_unsqueeze(sn_exp(sn_in(f, 0)), 0));
-}
+static sn_status lone_view(sn_frame *f) { return sn_out(f, 0, sn_unsqueeze(sn_exp(sn_in(f, 0)), 0)); }
 
 static sn_status detached_views(sn_frame *f) {
     sn_tensor *const d = sn_detach(sn_exp(sn_in(f, 0)));
@@ -152,8 +148,7 @@ START_TEST(g5_what_a_composite_made_without_gradients_can_be_written_with_them) 
     for (int call = 0; call < 3; call++) {
         write_made(twin.fast, got[0], got[1]);
         for (int i = 0; i < MADE; i++)
-            ck_assert_msg(same_bits(got[0][i], want[0][i]) && same_bits(got[1][i], want[1][i]),
-                          "%d", i);
+            ck_assert_msg(same_bits(got[0][i], want[0][i]) && same_bits(got[1][i], want[1][i]), "%d", i);
     }
     ck_assert_int_gt(stats_of(twin.fast).ops_generated + stats_of(twin.fast).ops_interpreted, 0);
     twin_free(twin);
@@ -228,8 +223,8 @@ END_TEST
 /* The same write by transpose and by as_strided, which names places of the base's memory; the
  * gradient comes in another layout than the base's. */
 static void write_transposed(sn_tensor *base, int64_t offset, bool strided, sn_tensor *w) {
-    sn_tensor *const view = strided ? sn_as_strided(base, SN_INTS(2, 4), SN_INTS(1, 2), offset)
-                                    : sn_transpose(base, 0, 1);
+    sn_tensor *const view =
+        strided ? sn_as_strided(base, SN_INTS(2, 4), SN_INTS(1, 2), offset) : sn_transpose(base, 0, 1);
     sn_mul_(view, w);
     sn_tensor *const flat = sn_contiguous(sn_transpose(base, 0, 1));
     ck_assert_int_eq(sn_backward(sn_sum(sn_mul(flat, F32(5, 2, 4)))), SN_OK);
@@ -460,8 +455,7 @@ static sn_status detached_after_a_break(sn_frame *f) {
 }
 
 START_TEST(c2_a_view_and_its_whole_are_one_memory_across_a_break) {
-    static const sn_body bodies[] = {whole_after_a_break, view_after_a_break,
-                                     detached_after_a_break};
+    static const sn_body bodies[] = {whole_after_a_break, view_after_a_break, detached_after_a_break};
     for (int i = 0; i < 3; i++) {
         const Twin twin = twin_new(bodies[i], NULL, NULL, NULL);
         for (int k = 0; k < 3; k++) TWIN_CALL(twin, F32((uint64_t)k, 4));
@@ -511,24 +505,23 @@ START_TEST(g3_versions_count_every_write_of_a_segment) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        g5_a_write_through_a_compiled_view_reaches_the_input,
-        g5_a_write_through_a_compiled_view_reaches_its_whole,
-        g5_a_write_through_a_compiled_view_reaches_another_view,
-        g5_a_compiled_view_may_be_written_alone,
-        g5_views_of_what_was_detached_share_a_history,
-        g5_a_view_made_without_gradients_refuses_a_write_with_them,
-        g5_what_a_composite_made_without_gradients_can_be_written_with_them,
-        g5_the_tape_refuses_a_write_before_the_backend_does,
-        g5_a_view_of_a_leaf_that_is_a_view_refuses_a_write,
-        g5_a_view_made_in_inference_mode_is_none_to_the_tape,
-        g5_a_write_through_as_strided_goes_back_by_places,
-        g5_places_beside_the_base_have_zero_gradients,
-        g5_a_compiled_as_strided_is_written_by_places,
-        g5_a_write_through_a_view_gives_its_base_a_history,
-        g5_older_views_of_a_written_base_have_its_history,
-        g1_a_stale_view_has_its_place_where_it_is_first_used,
-        c2_a_view_and_its_whole_are_one_memory_across_a_break,
-        g3_versions_count_every_write_of_a_segment};
+    const TTest *const tests[] = {g5_a_write_through_a_compiled_view_reaches_the_input,
+                                  g5_a_write_through_a_compiled_view_reaches_its_whole,
+                                  g5_a_write_through_a_compiled_view_reaches_another_view,
+                                  g5_a_compiled_view_may_be_written_alone,
+                                  g5_views_of_what_was_detached_share_a_history,
+                                  g5_a_view_made_without_gradients_refuses_a_write_with_them,
+                                  g5_what_a_composite_made_without_gradients_can_be_written_with_them,
+                                  g5_the_tape_refuses_a_write_before_the_backend_does,
+                                  g5_a_view_of_a_leaf_that_is_a_view_refuses_a_write,
+                                  g5_a_view_made_in_inference_mode_is_none_to_the_tape,
+                                  g5_a_write_through_as_strided_goes_back_by_places,
+                                  g5_places_beside_the_base_have_zero_gradients,
+                                  g5_a_compiled_as_strided_is_written_by_places,
+                                  g5_a_write_through_a_view_gives_its_base_a_history,
+                                  g5_older_views_of_a_written_base_have_its_history,
+                                  g1_a_stale_view_has_its_place_where_it_is_first_used,
+                                  c2_a_view_and_its_whole_are_one_memory_across_a_break,
+                                  g3_versions_count_every_write_of_a_segment};
     return contract_main("test_views", tests, (int)(sizeof tests / sizeof *tests));
 }

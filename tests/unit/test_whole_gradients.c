@@ -1,7 +1,7 @@
-/* test_whole_gradients.c: gradients of whole random programs against central differences, so that eager itself is checked
- * and not only "compiled equals eager" [semantics G5]. A program of doubles takes views, writes through them, into what
- * they view and into fresh memory, and goes on using all of them; some go backward twice. It follows from its number
- * alone, so that it runs again on other inputs, inside a compiled function, with breaks or without. */
+/* test_whole_gradients.c: gradients of whole random programs against central differences, so that eager itself is
+ * checked and not only "compiled equals eager" [semantics G5]. A program of doubles takes views, writes through them,
+ * into what they view and into fresh memory, and goes on using all of them; some go backward twice. It follows from its
+ * number alone, so that it runs again on other inputs, inside a compiled function, with breaks or without. */
 #include "tests/unit/contract.h"
 
 enum { N = 6, MOST_VALUES = 40, PROGRAMS = 2000 };
@@ -82,8 +82,7 @@ static sn_status wave_backward(sn_frame *f) {
 }
 
 static sn_tensor *pure(Program *p, sn_tensor *t) {
-    static const sn_custom fn = {
-        .size = sizeof fn, .name = "wave", .forward = wave, .backward = wave_backward};
+    static const sn_custom fn = {.size = sizeof fn, .name = "wave", .forward = wave, .backward = wave_backward};
     sn_tensor *out = NULL;
     switch (below(p, 6)) {
     case 0:
@@ -143,8 +142,7 @@ static sn_tensor *loss_of(Program *p) {
     sn_tensor *loss = NULL;
     for (int i = 0; i < 2 * p->n; i++) {
         sn_tensor *const t = p->values[(i * 7 + below(p, 2)) % p->n];
-        sn_tensor *const part =
-            sn_sum(below(p, 3) ? sn_mul_scalar(t, sn_float(0.3 + i)) : sn_sin(t));
+        sn_tensor *const part = sn_sum(below(p, 3) ? sn_mul_scalar(t, sn_float(0.3 + i)) : sn_sin(t));
         loss = loss ? sn_add(loss, part) : part;
     }
     return loss;
@@ -165,9 +163,7 @@ static sn_tensor *run(uint64_t number, sn_tensor *x) {
 
 static const double somewhere[N] = {0.3, -0.7, 1.1, 0.45, -0.2, 0.9};
 
-static sn_tensor *leaf_at(const double *x) {
-    return sn_requires_grad_(sn_from_data(x, SN_INTS(2, 3), SN_F64), true);
-}
+static sn_tensor *leaf_at(const double *x) { return sn_requires_grad_(sn_from_data(x, SN_INTS(2, 3), SN_F64), true); }
 
 static double value_at(uint64_t number, const double *x) {
     const sn_scope scope = sn_scope_begin();
@@ -190,8 +186,8 @@ static double difference(uint64_t number, int i, double step) {
 static bool expect_derivative(uint64_t number, int i, double got) {
     const double want = difference(number, i, 0x1p-17), other = difference(number, i, 0x1p-15);
     if (!(fabs(want - other) < 1e-5 * (1 + fabs(want)))) return false;
-    ck_assert_msg(fabs(got - want) < 1e-4 * (1 + fabs(want)),
-                  "program %d: %g for x[%d], differences say %g", (int)number, got, i, want);
+    ck_assert_msg(fabs(got - want) < 1e-4 * (1 + fabs(want)), "program %d: %g for x[%d], differences say %g",
+                  (int)number, got, i, want);
     return true;
 }
 

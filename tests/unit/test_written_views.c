@@ -16,9 +16,7 @@ static sn_tensor *times_(sn_tensor *t, double by) {
 }
 static sn_tensor *flat(sn_tensor *t) { return sn_view(t, SN_INTS(N)); }
 static sn_tensor *sum2(sn_tensor *a, sn_tensor *b) { return sn_sum(sn_add(a, b)); }
-static sn_tensor *sum3(sn_tensor *a, sn_tensor *b, sn_tensor *c) {
-    return sn_sum(sn_add(sn_add(a, b), c));
-}
+static sn_tensor *sum3(sn_tensor *a, sn_tensor *b, sn_tensor *c) { return sn_sum(sn_add(sn_add(a, b), c)); }
 
 static sn_tensor *view_used_twice(sn_tensor *x) {
     sn_tensor *const v = flat(times(x, 2));
@@ -100,8 +98,7 @@ static sn_status cube_backward(sn_frame *f) {
 }
 
 static sn_tensor *custom_functions(sn_tensor *x) {
-    static const sn_custom fn = {
-        .size = sizeof fn, .name = "cube", .forward = cube, .backward = cube_backward};
+    static const sn_custom fn = {.size = sizeof fn, .name = "cube", .forward = cube, .backward = cube_backward};
     sn_tensor *const y = times(x, 2), *const v = flat(y);
     times_(y, .5);
     sn_tensor *a = NULL, *b = NULL;
@@ -115,8 +112,7 @@ static sn_tensor *second_derivative(sn_tensor *x) { /* of v^3 + y^3 with v = y =
     times_(v, .5);
     sn_tensor *const f = sum2(sn_mul(v, sn_mul(v, v)), sn_mul(y, sn_mul(v, y)));
     sn_tensor *grad = NULL;
-    if (sn_gradients(SN_TENSORS(f), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &grad))
-        return NULL;
+    if (sn_gradients(SN_TENSORS(f), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &grad)) return NULL;
     return sn_sum(grad);
 }
 
@@ -131,8 +127,7 @@ static sn_function *inner;
 static sn_tensor *into_a_compiled_function(sn_tensor *x) {
     sn_tensor *const y = times(x, 2), *const v = flat(y);
     times_(v, .5);
-    sn_tensor *const a = SN_CALL(inner, v), *const b = SN_CALL(inner, y),
-                     *const c = SN_CALL(inner, v);
+    sn_tensor *const a = SN_CALL(inner, v), *const b = SN_CALL(inner, y), *const c = SN_CALL(inner, v);
     return sum3(a, b, sn_add(c, times(v, 3)));
 }
 
@@ -142,7 +137,7 @@ typedef struct Case {
     double grad[N]; /* at x = 3 */
 } Case;
 
-#define EVERY(g)                                                                                   \
+#define EVERY(g)                                                                                                       \
     { g, g, g, g }
 #define COS_3 (-0.98999249660044545727)
 static const Case cases[] = {
@@ -161,9 +156,7 @@ static const Case cases[] = {
     {"into a compiled function", into_a_compiled_function, EVERY(9 + 3 * COS_3)},
 };
 
-static sn_tensor *leaf_of(const double *at) {
-    return sn_requires_grad_(sn_from_data(at, SN_INTS(N), SN_F64), true);
-}
+static sn_tensor *leaf_of(const double *at) { return sn_requires_grad_(sn_from_data(at, SN_INTS(N), SN_F64), true); }
 
 static double value_at(const Case *c, const double *at) {
     return *(const double *)sn_data(c->program(leaf_of(at)), SN_F64);
@@ -181,22 +174,19 @@ START_TEST(g5_what_is_written_and_seen_through_views) {
     sn_tensor *const leaf = leaf_of(x);
     const double *const grad = sn_data(gradient_of(leaf, c->program(leaf)), SN_F64);
     for (int i = 0; i < N; i++) {
-        ck_assert_msg(fabs(grad[i] - c->grad[i]) < 1e-12, "%s: %g, not %g", c->name, grad[i],
-                      c->grad[i]);
+        ck_assert_msg(fabs(grad[i] - c->grad[i]) < 1e-12, "%s: %g, not %g", c->name, grad[i], c->grad[i]);
         x[i] = 3 + step;
         const double above = value_at(c, x);
         x[i] = 3 - step;
         const double difference = (above - value_at(c, x)) / (2 * step);
         x[i] = 3;
-        ck_assert_msg(fabs(difference - c->grad[i]) < 1e-5, "%s: %g by differences, not %g",
-                      c->name, difference, c->grad[i]);
+        ck_assert_msg(fabs(difference - c->grad[i]) < 1e-5, "%s: %g by differences, not %g", c->name, difference,
+                      c->grad[i]);
     }
 }
 END_TEST
 
-static sn_status run_case(sn_frame *f) {
-    return sn_out(f, 0, ((const Case *)sn_closure(f))->program(sn_in(f, 0)));
-}
+static sn_status run_case(sn_frame *f) { return sn_out(f, 0, ((const Case *)sn_closure(f))->program(sn_in(f, 0))); }
 
 static void compiled_as_eager(const Case *c) {
     const double x[N] = {3, -0.7, 1.1, 1e-3};

@@ -38,13 +38,9 @@ static LLVMModuleRef read_module(LLVMContextRef context, const char *path) {
     return module;
 }
 
-static bool is_primitive(LLVMValueRef f) {
-    return !LLVMIsDeclaration(f) && LLVMGetLinkage(f) == LLVMExternalLinkage;
-}
+static bool is_primitive(LLVMValueRef f) { return !LLVMIsDeclaration(f) && LLVMGetLinkage(f) == LLVMExternalLinkage; }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* Of all primitives, sorted; never freed. */
 static int read_names(const char *path, char **names) {
@@ -74,8 +70,7 @@ static void run_passes(LLVMModuleRef module, const char *pipeline) {
 static void keep_only(LLVMModuleRef module, const char *name) {
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
         size_t length;
-        if (is_primitive(f) && strcmp(LLVMGetValueName2(f, &length), name) != 0)
-            LLVMSetLinkage(f, LLVMInternalLinkage);
+        if (is_primitive(f) && strcmp(LLVMGetValueName2(f, &length), name) != 0) LLVMSetLinkage(f, LLVMInternalLinkage);
     }
     run_passes(module, "globaldce,strip-dead-prototypes");
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f))
