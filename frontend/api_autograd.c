@@ -3,7 +3,7 @@
 #include <sinter/autograd.h>
 #include <sinter/dispatch.h>
 
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 #include "runtime/autograd/custom_function.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 #include "runtime/base/log.h"
-#include "runtime/cpu/execute.h"
-#include "runtime/capture/function.h"
+#include "runtime/device/execute.h"
+#include "runtime/capture/function/function.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 

@@ -1,11 +1,11 @@
 /* api_compile.c: the public functions of <sinter/compile.h>, thin over runtime/. */
 #include <sinter/compile.h>
 
-#include "runtime/capture/capture.h"
-#include "runtime/capture/explain.h"
+#include "runtime/capture/record/capture.h"
+#include "runtime/capture/function/explain.h"
 #include "runtime/core/frame.h"
-#include "runtime/capture/replay.h"
-#include "runtime/capture/symbols.h"
+#include "runtime/capture/replay/replay.h"
+#include "runtime/capture/variant/symbols.h"
 
 static Status out_of_range(const char *option, long long value) {
     return error_raise(ST_ARGUMENT, "sn_compile: %s has no value %lld", option, value);
@@ -100,7 +100,7 @@ sn_status sn_graph_break(const char *reason) {
 }
 
 /* Symbolic ints: while the body of a replay function is captured, `bits` may stand for an expression of the call's
- * inputs (runtime/capture/symbols.h); everywhere else it is the number itself, since verify mode compares every
+ * inputs (runtime/capture/variant/symbols.h); everywhere else it is the number itself, since verify mode compares every
  * attribute. */
 sn_sym sn_sym_size(sn_tensor *t, int64_t dim) {
     if (tensor_valid(t, "sn_sym_size") != ST_OK) return (sn_sym){0};

@@ -5,7 +5,7 @@
 #include "frontend/ops_call.h"
 #include "ir/schema.h"
 #include "passes/passes.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"

@@ -9,8 +9,8 @@
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/frame.h"
-#include "runtime/capture/function.h"
-#include "runtime/capture/graph_run.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/capture/function/graph_run.h"
 
 struct sn_node {
     sn_graph *graph;

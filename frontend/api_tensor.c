@@ -4,7 +4,7 @@
 
 #include "runtime/core/element.h"
 #include "runtime/core/repr.h"
-#include "runtime/capture/symbols.h"
+#include "runtime/capture/variant/symbols.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"
 

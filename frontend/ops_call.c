@@ -2,7 +2,7 @@
 #include "frontend/ops_call.h"
 
 #include "runtime/base/error.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 
 static bool is_odd(const Arg *arg) { /* a NULL, or a list that is not one */
     if (arg->kind == ARG_tensor) return !arg->val;

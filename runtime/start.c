@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "runtime/core/dispatch.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 #include "runtime/autograd/tape.h"
 
 static void start_all(void) {

@@ -25,8 +25,12 @@ static const Layer layers[] = {
     {"runtime/core/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h"},
     {"runtime/cpu/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h "
                      "codegen/codegen.h codegen/block/"},
+    {"runtime/device/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h codegen/codegen.h "
+                        "codegen/block/"},
+    {"runtime/eager/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h codegen/codegen.h "
+                       "codegen/block/"},
     {"runtime/autograd/", "runtime/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
-    {"runtime/capture/", "runtime/ ir/ frontend/sinter/"}, /* through runtime/compile.h */
+    {"runtime/capture/", "runtime/ ir/ frontend/sinter/"}, /* through runtime/compile/compile.h */
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
     {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h frontend/ samples/work.h"},
     {"frontend/sinter/", ""},

@@ -8,8 +8,7 @@
  *
  *   emit_nest.c    loops, phases                    emit_reduce.c  orders L and S
  *   emit_value.c   instructions                     emit_fold.c    sums of more chunks than one level holds
- *   emit_memory.c  loads, stores, gathers           module.c       linking, passes, object bytes
- */
+ *   emit_memory.c  loads, stores, gathers           module.c       linking, passes, object bytes */
 #ifndef SINTER_CODEGEN_LLVM_EMIT_H
 #define SINTER_CODEGEN_LLVM_EMIT_H
 #include <llvm-c/Core.h>

@@ -14,7 +14,7 @@
 #include "kernels/kernels.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
-#include "runtime/capture/explain.h"
+#include "runtime/capture/function/explain.h"
 
 extern char **environ;
 

@@ -8,7 +8,7 @@
 #include "kernels/kernels.h"
 #include "passes/passes.h"
 #include "runtime/base/error.h"
-#include "runtime/llvm_module.h"
+#include "runtime/compile/llvm_module.h"
 #include <sinter/base.h>
 
 typedef struct Report {

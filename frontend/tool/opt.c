@@ -15,8 +15,8 @@
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
-#include "runtime/compile.h"
-#include "runtime/capture/guards_text.h"
+#include "runtime/compile/compile.h"
+#include "runtime/capture/function/guards_text.h"
 
 typedef struct OptRun {
     const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library;

@@ -10,8 +10,8 @@
  * elsewhere, symbolic sizes, an op in place) is an error, and the segment then runs eagerly. */
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
-#include "runtime/capture/capture.h"
-#include "runtime/compile.h"
+#include "runtime/capture/record/capture.h"
+#include "runtime/compile/compile.h"
 #include "runtime/core/custom_op.h"
 
 enum { MAX_HANDLES = 512 };

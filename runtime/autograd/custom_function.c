@@ -7,7 +7,7 @@
 #include "runtime/autograd/custom_function.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 
 typedef struct CustomNode {
     sn_custom fn;

@@ -1,7 +1,7 @@
 /* arena.h: bump allocation with one free at the end; everything made while compiling lives in one.
  *
  * An arena that runs out of memory raises ST_MEMORY and returns NULL, unless a bail-out is set: then it calls that
- * instead and never returns NULL (runtime/compile.c sets one around a compile, see codegen and passes). */
+ * instead and never returns NULL (runtime/compile/compile.c sets one around a compile, see codegen and passes). */
 #ifndef SINTER_RUNTIME_BASE_ARENA_H
 #define SINTER_RUNTIME_BASE_ARENA_H
 #include "runtime/base/base.h"

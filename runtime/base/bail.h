@@ -1,6 +1,6 @@
-/* bail.h: the one exit of a failing compile. runtime/compile.c sets the single setjmp; passes and codegen call bail().
- * What lives outside the compile's arena (LLVM objects, mappings, files) belongs to code that returns Status and calls
- * nothing that can bail. A bail never crosses a user callback. */
+/* bail.h: the one exit of a failing compile. runtime/compile/compile.c sets the single setjmp; passes and codegen call
+ * bail(). What lives outside the compile's arena (LLVM objects, mappings, files) belongs to code that returns Status
+ * and calls nothing that can bail. A bail never crosses a user callback. */
 #ifndef SINTER_RUNTIME_BASE_BAIL_H
 #define SINTER_RUNTIME_BASE_BAIL_H
 #include <setjmp.h>

@@ -10,7 +10,7 @@
 #include "ir/schema.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 #include "runtime/core/override.h"
 
 enum { MAX_OPS = 4096 };

@@ -15,7 +15,7 @@
 #include "runtime/base/log.h"
 #include "runtime/core/element.h"
 #include "runtime/core/override.h"
-#include "runtime/capture/symbols.h"
+#include "runtime/capture/variant/symbols.h"
 
 enum { MAX_DYNAMIC = 4096 };
 typedef _Atomic(OpKernel *) Entry;

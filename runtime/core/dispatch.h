@@ -105,7 +105,7 @@ const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
 /* User modes (runtime/core/override.c): pops modes until `until` is the innermost. */
 void user_modes_pop_to(sn_state *state, struct UserMode *until);
 
-/* One-op programs by signature (runtime/cpu/eager.c). */
+/* One-op programs by signature (runtime/eager/eager.c). */
 void eager_cache_free(sn_state *state);
 
 #endif

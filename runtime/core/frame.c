@@ -4,7 +4,7 @@
 
 #include <unwind.h>
 
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 #include "runtime/core/override.h"
 #include "runtime/core/tensor.h"
 

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 
 struct sn_override {
     const OpRow *row; /* NULL: a fallback */

@@ -9,7 +9,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/tensor.h"

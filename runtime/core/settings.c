@@ -14,7 +14,7 @@
 #include "runtime/base/bail.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
-#include "runtime/cpu/execute.h"
+#include "runtime/device/execute.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 

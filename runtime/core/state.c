@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture/record/capture.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"

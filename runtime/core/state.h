@@ -11,7 +11,8 @@
 #include "runtime/base/error.h"
 #include "runtime/core/settings.h"
 
-typedef struct Capture Capture; /* runtime/capture/capture.h: the recording or matching in progress on this thread */
+typedef struct Capture
+    Capture; /* runtime/capture/record/capture.h: the recording or matching in progress on this thread */
 
 typedef struct ScopeFrame {
     uint32_t first;      /* index of its first handle in the scope stack */
@@ -50,7 +51,7 @@ struct sn_state {
     uint64_t seed, sequence;   /* the default generator: Philox(seed, sequence, element) */
     Capture *capture;          /* NULL: not inside sn_call */
     Capture *paused;           /* the innermost one that waits for an eager callee; NULL */
-    Capture *held;             /* whose lock this thread holds, see runtime/capture/capture_thread.c */
+    Capture *held;             /* whose lock this thread holds, see runtime/capture/record/capture_thread.c */
     struct Emission *emission; /* a derivative body goes into a graph; else NULL */
     /* return address of the user's current op call: for graph breaks and errors */
     const void *site;

@@ -51,7 +51,7 @@ enum {                   /* sn_tensor.flags */
 };
 
 struct AutogradMeta; /* runtime/autograd/tape.h; NULL until needed */
-struct Placeholder;  /* runtime/capture/capture.h; non-NULL: data not computed yet */
+struct Placeholder;  /* runtime/capture/record/capture.h; non-NULL: data not computed yet */
 
 struct sn_tensor {
     Val base; /* first: an sn_tensor is a Val; meta is interned */
@@ -192,7 +192,7 @@ Status storage_resize(Storage *storage, size_t bytes);
 static inline void storage_retain(Storage *storage) { refs_add(&storage->refs, 1); }
 void storage_release(Storage *storage);
 
-/* The CPU caching allocator (runtime/core/alloc_cpu.c): size classes, huge pages above 2 MiB, bounded
+/* The CPU caching allocator (runtime/device/alloc_cpu.c): size classes, huge pages above 2 MiB, bounded
  * retention. */
 void *cpu_alloc(size_t bytes);            /* 64-byte aligned, uninitialised; NULL raises */
 void cpu_free(void *block, size_t bytes); /* bytes as given to cpu_alloc */

@@ -8,7 +8,7 @@
 #include "runtime/core/cpu_copy.h"
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/core/element.h"
-#include "runtime/cpu/execute.h"
+#include "runtime/device/execute.h"
 
 typedef struct Positions { /* what an index may say */
     int dim;

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "runtime/cpu/execute.h"
+#include "runtime/device/execute.h"
 #include "runtime/cpu/fpenv.h"
 
 typedef struct Run {

@@ -5,7 +5,7 @@
 #include "kernels/kernels.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
-#include "runtime/cpu/execute.h"
+#include "runtime/device/execute.h"
 #include "tests/ops/ops.h"
 
 typedef struct OneOp { /* the closure of the function */

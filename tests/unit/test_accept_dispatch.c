@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "ir/schema.h"
-#include "runtime/compile.h"
+#include "runtime/compile/compile.h"
 #include "tests/unit/contract.h"
 
 static char trace[8192];

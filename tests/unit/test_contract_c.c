@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "runtime/cpu/execute.h"
-#include "runtime/capture/function.h"
+#include "runtime/device/execute.h"
+#include "runtime/capture/function/function.h"
 #include "tests/unit/contract.h"
 
 typedef struct Host { /* a closure: what host code sees and does */

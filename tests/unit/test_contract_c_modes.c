@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "runtime/core/dispatch.h"
-#include "runtime/cpu/execute.h"
-#include "runtime/capture/function.h"
+#include "runtime/device/execute.h"
+#include "runtime/capture/function/function.h"
 #include "tests/unit/contract.h"
 
 typedef struct Host {

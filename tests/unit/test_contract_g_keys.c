@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/capture/function.h"
-#include "runtime/capture/training.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/capture/training/training.h"
 #include "tests/unit/contract.h"
 
 typedef struct Host {

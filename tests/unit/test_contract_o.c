@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "runtime/llvm_module.h"
+#include "runtime/compile/llvm_module.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 #include "tests/unit/contract.h"

@@ -2,9 +2,9 @@
  * backward, memory taken by a call, compiles. Each number is asserted, not timed. */
 #include <stdio.h>
 
-#include "runtime/cpu/execute.h"
-#include "runtime/capture/function.h"
-#include "runtime/capture/training.h"
+#include "runtime/device/execute.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/capture/training/training.h"
 #include "tests/unit/contract.h"
 
 typedef struct Model {

@@ -6,7 +6,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/core/dispatch.h"
-#include "runtime/cpu/execute.h"
+#include "runtime/device/execute.h"
 #include "runtime/cpu/fpenv.h"
 #include "tests/unit/suite.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "kernels/kernels.h"
-#include "runtime/llvm_module.h"
+#include "runtime/compile/llvm_module.h"
 #include "tests/unit/contract.h"
 
 /* what the server offers ---------------------------------------------------------------------- */

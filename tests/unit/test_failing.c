@@ -7,7 +7,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/bail.h"
-#include "runtime/capture/guard.h"
+#include "runtime/capture/variant/guard.h"
 #include "tests/unit/contract.h"
 
 typedef struct Host {

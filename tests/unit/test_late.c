@@ -1,7 +1,7 @@
 /* test_late.c: values of an earlier segment that are returned, or asked for only after it has run [semantics C2]:
  * results of its code, with eager's place on the tape [G1] and what backward has used up or the caller has written
  * since [G3]. */
-#include "runtime/capture/function.h"
+#include "runtime/capture/function/function.h"
 #include "tests/unit/contract.h"
 
 typedef struct Host {

@@ -5,8 +5,8 @@
 
 #include "kernels/kernels.h"
 #include "runtime/base/error.h"
-#include "runtime/llvm_module.h"
-#include "runtime/loader.h"
+#include "runtime/compile/llvm_module.h"
+#include "runtime/compile/loader.h"
 #include "tests/ref/random_nest.h"
 #include "tests/ref/ref_eval.h"
 #include "tests/unit/one_nest.h"

@@ -10,8 +10,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
-#include "runtime/llvm_module.h"
-#include "runtime/loader.h"
+#include "runtime/compile/llvm_module.h"
+#include "runtime/compile/loader.h"
 #include "tests/unit/one_nest.h"
 #include "tests/unit/suite.h"
 

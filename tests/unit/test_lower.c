@@ -3,7 +3,7 @@
  * write-back is compared [semantics B1, C8]. */
 
 #include "passes/passes.h"
-#include "runtime/cpu/execute.h"
+#include "runtime/device/execute.h"
 #include "tests/unit/suite.h"
 
 enum { MOST = 128 };

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "tests/unit/contract.h"
-#include "runtime/capture/function.h"
+#include "runtime/capture/function/function.h"
 
 enum { LIST = 700, LAYERS = 150 };
 

@@ -6,7 +6,7 @@
 
 #include "passes/passes.h"
 #include "runtime/base/error.h"
-#include "runtime/cpu/execute.h"
+#include "runtime/device/execute.h"
 #include "tests/ref/graph_eval.h"
 #include "tests/unit/suite.h"
 

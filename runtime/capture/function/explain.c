@@ -1,0 +1,237 @@
+/* explain.c: see explain.h: what both forms share, and the text. Everything printed comes from the
+ * function's own tables, under its lock; bytes of symbolic sizes are those of the sizes that the
+ * graph was captured with. */
+#include "runtime/capture/function/explain.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/capture/training/training.h"
+#include "runtime/capture/replay/replay.h"
+
+static double ms(int64_t ns) { return (double)ns * 1e-6; }
+
+static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
+double explain_share(const sn_stats *s) {
+    const int64_t all = s->ops_generated + s->ops_interpreted + s->ops_eager;
+    return all ? (double)s->ops_generated / (double)all : 0.0;
+}
+
+/* Plans --------------------------------------------------------------------------------------- */
+
+static int64_t bytes_of(const Plan *plan, const Meta *meta) {
+    return sym_hint(plan->graph->env, meta->numel) * dtype_bytes(meta->dtype);
+}
+
+static int64_t native_bytes(const Plan *plan, const Step *step) {
+    int64_t bytes = 0;
+    for (int i = 0; i < step->row->n_params; i++) {
+        const Arg *const a = &step->args[i];
+        if (a->kind == ARG_tensor && a->val) bytes += bytes_of(plan, a->val->meta);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) bytes += bytes_of(plan, a->vals[k]->meta);
+    }
+    for (int i = 0; i < step->row->n_out; i++) bytes += bytes_of(plan, step->outs[i]->base.meta);
+    return bytes;
+}
+
+int64_t plan_step_bytes(const Plan *plan, const Step *step) {
+    if (step->kind == STEP_native) return native_bytes(plan, step);
+    int64_t bytes = 0;
+    for (int i = 0; i < step->kernel->n_bufs; i++) {
+        const int times = step->kernel->bufs[i].role == BUF_inout ? 2 : 1;
+        if (step->bufs[i] >= 0) bytes += times * bytes_of(plan, plan->slots.at[step->bufs[i]].meta);
+    }
+    return bytes;
+}
+
+int64_t plan_moved_bytes(const Plan *plan) {
+    int64_t bytes = 0;
+    for (int i = 0; i < plan->steps.n; i++) bytes += plan_step_bytes(plan, &plan->steps.at[i]);
+    return bytes;
+}
+
+const char *plan_step_name(const Step *step) {
+    return step->kind == STEP_kernel ? step->kernel->name : step->row->name;
+}
+
+const OpRow *plan_step_op(const Plan *plan, const Step *step, int i) {
+    for (const Node *node = plan->graph->first; node; node = node->next)
+        if (node->id == step->ops[i]) return node->row;
+    return NULL;
+}
+
+const char *plan_part_name(const Variant *v, int i) {
+    return v->info.n_plans < 2 ? "graph" : i ? "backward" : "forward";
+}
+
+int64_t variant_arena_bytes(const Variant *v) {
+    int64_t most = 0;
+    for (int i = 0; i < v->info.n_plans; i++) {
+        const Plan *const plan = v->info.plans[i];
+        most = max_i64(most, sym_hint(plan->graph->env, plan->arena_bytes));
+    }
+    return most;
+}
+
+/* Text ---------------------------------------------------------------------------------------- */
+
+static void put_indented(Text *text, const char *indent, const char *lines) {
+    while (*lines) {
+        const size_t n = strcspn(lines, "\n");
+        text_printf(text, "%s%.*s\n", indent, (int)n, lines);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
+static void step_text(const Plan *plan, const Step *step, Text *text) {
+    text_printf(text, "    %s: ", plan_step_name(step));
+    for (int i = 0; i < step->n_ops; i++) {
+        const OpRow *const row = plan_step_op(plan, step, i);
+        text_printf(text, "%s%s", i ? ", " : "", row ? row->name : "?");
+    }
+    text_printf(text, "%s%lld bytes\n", step->n_ops ? "; " : "a copy; ", (long long)plan_step_bytes(plan, step));
+}
+
+static void plan_text(const Variant *v, int part, Text *text) {
+    const Plan *const plan = v->info.plans[part];
+    text_printf(text, "  kernels of %s:\n", v->info.n_plans < 2 ? "the graph" : plan_part_name(v, part));
+    for (int i = 0; i < plan->steps.n; i++) step_text(plan, &plan->steps.at[i], text);
+    text_printf(text, "    %lld bytes moved, %lld saved by fusion, arena %lld\n", (long long)plan_moved_bytes(plan),
+                (long long)plan->saved_bytes, (long long)sym_hint(plan->graph->env, plan->arena_bytes));
+}
+
+static void saved_text(const Variant *v, Text *text) {
+    SavedValue saved;
+    int n = 0;
+    int64_t all = 0;
+    for (; training_saved_at(v, n, &saved); n++) {
+        const int64_t bytes = sym_hint(saved.env, saved.meta->numel) * dtype_bytes(saved.meta->dtype);
+        if (!n) text_puts(text, "  saved for backward:\n");
+        text_printf(text, "    %s%s ", saved.name ? "%" : "result of ", saved.name ? saved.name : saved.op->name);
+        meta_print(saved.env, text, saved.meta);
+        text_printf(text, ", %lld bytes\n", (long long)bytes);
+        all += bytes;
+    }
+    if (n) text_printf(text, "    %d tensor%s, %lld bytes\n", n, plural(n), (long long)all);
+    int kernels;
+    const int keys = training_keys(v, &kernels);
+    if (keys)
+        text_printf(text, "  backward compiled for %d other key%s: %d kernel%s\n", keys, plural(keys), kernels,
+                    plural(kernels));
+    const char *why;
+    for (int i = 0; (why = training_keys_refused(v, i, &n)); i++)
+        text_printf(text, "  backward runs as eager's nodes for %d other key%s: %s\n", n, plural(n), why);
+}
+
+static void times_text(const Variant *v, Text *text) {
+    const CompileInfo *const info = &v->info;
+    text_printf(text, "  ms: trace %.3f, passes %.3f, lower %.3f (", ms(v->trace_ns), ms(info->passes_ns),
+                ms(info->lower_ns));
+    for (int i = 0; i < info->n_pass_times; i++)
+        text_printf(text, "%s%s %.3f", i ? ", " : "", info->pass_times[i].name, ms(info->pass_times[i].ns));
+    text_printf(text, "), codegen %.3f (build %.3f, optimise %.3f, emit %.3f), load %.3f\n", ms(info->codegen_ns),
+                ms(info->build_ns), ms(info->optimise_ns), ms(info->emit_ns), ms(info->load_ns));
+    text_printf(text, "  %d loop nest%s: %d generated, %d had code already\n", info->nests, plural(info->nests),
+                info->generated, info->reused);
+}
+
+static void graph_text(const Variant *v, Text *text) {
+    const CompileInfo *const info = &v->info;
+    text_printf(text, "graph %d: %d op%s, %d kernel%s%s%s, hit %lld time%s\n", v->id, v->n_ops, plural(v->n_ops),
+                info->kernels, plural(info->kernels), v->dynamic ? ", symbolic sizes" : "",
+                info->interpreted ? ", interpreted" : "", (long long)atomic_load(&v->hits),
+                plural(atomic_load(&v->hits)));
+    if (info->interpreted) text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
+    for (int i = 0; i < info->n_plans; i++) plan_text(v, i, text);
+    saved_text(v, text);
+    times_text(v, text);
+    if (info->refusals && *info->refusals) {
+        text_puts(text, "  not fused:\n");
+        put_indented(text, "    ", info->refusals);
+    }
+    Text guards = {0};
+    guards_print(v, &guards);
+    put_indented(text, "  ", text_str(&guards));
+    text_free(&guards);
+}
+
+static void fallbacks_text(const sn_function *fn, Text *text) {
+    for (int i = 0; i < fn->fallbacks.n; i++)
+        text_printf(text, "not from a compiled call sequence: %lld op%s: %s\n", (long long)fn->fallbacks.at[i].ops,
+                    plural(fn->fallbacks.at[i].ops), fn->fallbacks.at[i].reason);
+}
+
+static void breaks_text(const sn_function *fn, Text *text) {
+    for (int i = 0; i < fn->breaks.n; i++) {
+        char where[256];
+        site_name(fn->breaks.at[i].site, where, sizeof where);
+        text_printf(text, "break at %s: %s (%lld time%s)\n", where, fn->breaks.at[i].reason,
+                    (long long)fn->breaks.at[i].count, plural(fn->breaks.at[i].count));
+    }
+    for (int i = 0; i < fn->recompiles.n; i++) text_printf(text, "recompile: %s\n", fn->recompiles.at[i].text);
+    for (int i = 0; i < fn->failures.n; i++)
+        text_printf(text, "not compiled: %s: %s\n", bail_name(fn->failures.at[i].code), fn->failures.at[i].text);
+    if (fn->limit_hits)
+        text_printf(text, "recompile limit: %lld call%s ran eagerly\n", (long long)fn->limit_hits,
+                    plural(fn->limit_hits));
+}
+
+void explain_text(sn_function *fn, Text *text) {
+    pthread_mutex_lock(&fn->lock);
+    sn_stats stats = fn->stats, *const s = &stats;
+    replay_count(fn, s);
+    text_printf(text,
+                "%s: %lld call%s, %d graph%s, %lld compile%s, %lld recompile%s, %lld break%s, "
+                "compiled share %.4f\n"
+                "ops after the first call: %lld compiled, %lld interpreted, %lld eager\n",
+                fn->name, (long long)s->calls, plural(s->calls), fn->variants.n, plural(fn->variants.n),
+                (long long)s->compiles, plural(s->compiles), (long long)s->recompiles, plural(s->recompiles),
+                (long long)s->breaks, plural(s->breaks), explain_share(s), (long long)s->ops_generated,
+                (long long)s->ops_interpreted, (long long)s->ops_eager);
+    fallbacks_text(fn, text);
+    breaks_text(fn, text);
+    for (int i = 0; i < fn->variants.n; i++) graph_text(fn->variants.at[i], text);
+    pthread_mutex_unlock(&fn->lock);
+}
+
+/* Stages -------------------------------------------------------------------------------------- */
+
+const char *explain_stage_name(int i) {
+    int n = 0;
+    while (compile_stage_name(n)) n++;
+    return i == n ? "guards" : compile_stage_name(i);
+}
+
+static Status dump_one(const Variant *v, const char *stage, Text *text) {
+    text_printf(text, "# graph %d\n", v->id);
+    if (!strcmp(stage, "guards")) {
+        guards_print(v, text);
+        return ST_OK;
+    }
+    if (v->training && training_stage(v, stage, text)) return ST_OK;
+    char *const one = compile_stage_text(v->text, stage);
+    if (!one) return error_pending();
+    text_puts(text, one);
+    mem_free(one);
+    return ST_OK;
+}
+
+static Status unknown_stage(const char *stage) {
+    Text list = {0};
+    for (int i = 0; explain_stage_name(i); i++) text_printf(&list, "%s%s", i ? ", " : "", explain_stage_name(i));
+    const Status status =
+        error_raise(ST_ARGUMENT, "sn_dump: stage '%s' is unknown; stages: %s", stage, text_str(&list));
+    text_free(&list);
+    return status;
+}
+
+Status explain_dump(sn_function *fn, const char *stage, Text *text) {
+    bool known = false;
+    for (int i = 0; explain_stage_name(i); i++) known |= !strcmp(explain_stage_name(i), stage);
+    if (!known) return unknown_stage(stage);
+    Status status = ST_OK;
+    pthread_mutex_lock(&fn->lock);
+    for (int i = 0; i < fn->variants.n && status == ST_OK; i++) status = dump_one(fn->variants.at[i], stage, text);
+    pthread_mutex_unlock(&fn->lock);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* explain.h: what happened to a compiled function, as text and as JSON (stable keys). */
+#ifndef SINTER_RUNTIME_EXPLAIN_H
+#define SINTER_RUNTIME_EXPLAIN_H
+#include "runtime/capture/function/guards_text.h"
+
+void explain_text(sn_function *fn, Text *text);
+void explain_json(sn_function *fn, Text *text);
+/* One stage of every variant, or "guards"; raises ST_ARGUMENT for an unknown stage. */
+Status explain_dump(sn_function *fn, const char *stage, Text *text);
+const char *explain_stage_name(int i); /* NULL past the last */
+/* Log topics graph, guards, fusion, output_code, aot_graphs: what was just compiled. */
+void explain_log(const sn_function *fn, const Variant *v);
+
+/* What the two forms share. */
+int64_t plan_step_bytes(const Plan *plan, const Step *step); /* read and written, by the hints */
+int64_t plan_moved_bytes(const Plan *plan);
+const char *plan_step_name(const Step *step);
+const OpRow *plan_step_op(const Plan *plan, const Step *step, int i); /* i < step->n_ops */
+const char *plan_part_name(const Variant *v, int i);                  /* graph, forward, backward */
+int64_t variant_arena_bytes(const Variant *v);                        /* the most that one launch takes, by the hints */
+
+/* ops run from compiled call sequences over all ops, the first call left out [semantics C14]; 0
+ * before. */
+double explain_share(const sn_stats *stats);
+
+#endif

@@ -1,0 +1,193 @@
+/* explain_json.c: explain as one JSON object. The keys are stable: new ones may come, none goes
+ * (listed in frontend/README.md). */
+#include "runtime/base/alloc.h"
+#include "runtime/capture/function/explain.h"
+#include "runtime/capture/training/training.h"
+#include "runtime/capture/replay/replay.h"
+
+static double ms(int64_t ns) { return (double)ns * 1e-6; }
+
+static void put_key(Text *text, const char *key, const char *value) {
+    text_printf(text, "\"%s\": ", key);
+    text_json_string(text, value);
+}
+
+static void put_number(Text *text, const char *key, int64_t value) {
+    text_printf(text, ", \"%s\": %lld", key, (long long)value);
+}
+
+static void put_ms(Text *text, const char *key, int64_t ns) { text_printf(text, ", \"%s\": %.4f", key, ms(ns)); }
+
+/* A text's lines as a list of strings. */
+static void put_lines(Text *text, const char *lines) {
+    text_puts(text, "[");
+    for (bool first = true; *lines; first = false) {
+        const size_t n = strcspn(lines, "\n");
+        Text one = {0};
+        text_put(&one, lines, n);
+        text_puts(text, first ? "" : ", ");
+        text_json_string(text, text_str(&one));
+        text_free(&one);
+        lines += n + (lines[n] == '\n');
+    }
+    text_puts(text, "]");
+}
+
+static void kernel_json(const Plan *plan, const Step *step, Text *text) {
+    text_puts(text, "{");
+    put_key(text, "name", plan_step_name(step));
+    text_printf(text, ", \"kind\": \"%s\", \"ops\": [",
+                step->kind == STEP_native           ? "native"
+                : step->kernel->kind == KERNEL_gemm ? "gemm"
+                                                    : "loops");
+    for (int i = 0; i < step->n_ops; i++) {
+        const OpRow *const row = plan_step_op(plan, step, i);
+        text_puts(text, i ? ", " : "");
+        text_json_string(text, row ? row->name : "?");
+    }
+    text_puts(text, "]");
+    put_number(text, "bytes", plan_step_bytes(plan, step));
+    text_puts(text, "}");
+}
+
+static void part_json(const Variant *v, int i, Text *text) {
+    const Plan *const plan = v->info.plans[i];
+    text_puts(text, "{");
+    put_key(text, "part", plan_part_name(v, i));
+    text_puts(text, ", \"kernels\": [");
+    for (int k = 0; k < plan->steps.n; k++) {
+        text_puts(text, k ? ", " : "");
+        kernel_json(plan, &plan->steps.at[k], text);
+    }
+    text_puts(text, "]");
+    put_number(text, "moved_bytes", plan_moved_bytes(plan));
+    put_number(text, "saved_bytes", plan->saved_bytes);
+    put_number(text, "arena_bytes", sym_hint(plan->graph->env, plan->arena_bytes));
+    text_puts(text, "}");
+}
+
+static void saved_json(const Variant *v, Text *text) {
+    SavedValue saved;
+    text_puts(text, ", \"saved_tensors\": [");
+    for (int i = 0; training_saved_at(v, i, &saved); i++) {
+        Text type = {0};
+        meta_print(saved.env, &type, saved.meta);
+        text_puts(text, i ? ", {" : "{");
+        put_key(text, saved.name ? "input" : "op", saved.name ? saved.name : saved.op->name);
+        text_puts(text, ", ");
+        put_key(text, "type", text_str(&type));
+        put_number(text, "bytes", sym_hint(saved.env, saved.meta->numel) * dtype_bytes(saved.meta->dtype));
+        text_puts(text, "}");
+        text_free(&type);
+    }
+    text_puts(text, "]");
+}
+
+static void times_json(const Variant *v, Text *text) {
+    const CompileInfo *const info = &v->info;
+    put_ms(text, "trace_ms", v->trace_ns);
+    put_ms(text, "passes_ms", info->passes_ns);
+    put_ms(text, "lower_ms", info->lower_ns);
+    put_ms(text, "codegen_ms", info->codegen_ns);
+    put_ms(text, "codegen_build_ms", info->build_ns);
+    put_ms(text, "codegen_optimise_ms", info->optimise_ns);
+    put_ms(text, "codegen_emit_ms", info->emit_ns);
+    put_ms(text, "load_ms", info->load_ns);
+    text_puts(text, ", \"passes\": [");
+    for (int i = 0; i < info->n_pass_times; i++) {
+        text_puts(text, i ? ", {" : "{");
+        put_key(text, "name", info->pass_times[i].name);
+        put_ms(text, "ms", info->pass_times[i].ns);
+        text_puts(text, "}");
+    }
+    text_puts(text, "]");
+}
+
+static void graph_json(const Variant *v, Text *text) {
+    const CompileInfo *const info = &v->info;
+    text_printf(text, "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s", v->id,
+                v->n_ops, info->kernels, v->dynamic ? "true" : "false", info->interpreted ? "true" : "false");
+    put_number(text, "hits", atomic_load(&v->hits));
+    put_number(text, "nests", info->nests);
+    put_number(text, "generated", info->generated);
+    put_number(text, "reused", info->reused);
+    put_number(text, "arena_bytes", variant_arena_bytes(v));
+    times_json(v, text);
+    text_puts(text, ", ");
+    put_key(text, "reason", info->reason);
+    text_puts(text, ", \"parts\": [");
+    for (int i = 0; i < info->n_plans; i++) {
+        text_puts(text, i ? ", " : "");
+        part_json(v, i, text);
+    }
+    text_puts(text, "]");
+    saved_json(v, text);
+    text_puts(text, ", \"not_fused\": ");
+    put_lines(text, info->refusals ? info->refusals : "");
+    text_puts(text, ", \"guards\": ");
+    Text guards = {0};
+    guards_print(v, &guards);
+    text_json_string(text, text_str(&guards));
+    text_free(&guards);
+    text_puts(text, "}");
+}
+
+static void breaks_json(const sn_function *fn, Text *text) {
+    text_puts(text, "\"breaks\": [");
+    for (int i = 0; i < fn->breaks.n; i++) {
+        char where[256];
+        site_name(fn->breaks.at[i].site, where, sizeof where);
+        text_puts(text, i ? ", {" : "{");
+        put_key(text, "where", where);
+        text_puts(text, ", ");
+        put_key(text, "reason", fn->breaks.at[i].reason);
+        put_number(text, "count", fn->breaks.at[i].count);
+        text_puts(text, "}");
+    }
+    text_puts(text, "], \"recompiles\": [");
+    for (int i = 0; i < fn->recompiles.n; i++) {
+        text_puts(text, i ? ", " : "");
+        text_json_string(text, fn->recompiles.at[i].text);
+    }
+    text_puts(text, "], \"failures\": [");
+    for (int i = 0; i < fn->failures.n; i++) {
+        text_puts(text, i ? ", {" : "{");
+        put_key(text, "code", bail_name(fn->failures.at[i].code));
+        text_puts(text, ", ");
+        put_key(text, "reason", fn->failures.at[i].text);
+        text_puts(text, "}");
+    }
+    text_puts(text, "], \"fallbacks\": [");
+    for (int i = 0; i < fn->fallbacks.n; i++) {
+        text_puts(text, i ? ", {" : "{");
+        put_key(text, "reason", fn->fallbacks.at[i].reason);
+        put_number(text, "ops", fn->fallbacks.at[i].ops);
+        text_puts(text, "}");
+    }
+    text_puts(text, "]");
+}
+
+void explain_json(sn_function *fn, Text *text) {
+    pthread_mutex_lock(&fn->lock);
+    sn_stats stats = fn->stats, *const s = &stats;
+    replay_count(fn, s);
+    text_puts(text, "{");
+    put_key(text, "name", fn->name);
+    put_number(text, "calls", s->calls);
+    put_number(text, "compiles", s->compiles);
+    put_number(text, "recompiles_count", s->recompiles);
+    put_number(text, "limit_hits", fn->limit_hits);
+    text_printf(text, ", \"compiled_share\": %.4f", explain_share(s));
+    put_number(text, "ops_generated", s->ops_generated);
+    put_number(text, "ops_interpreted", s->ops_interpreted);
+    put_number(text, "ops_eager", s->ops_eager);
+    text_puts(text, ", \"graphs\": [");
+    for (int i = 0; i < fn->variants.n; i++) {
+        text_puts(text, i ? ", " : "");
+        graph_json(fn->variants.at[i], text);
+    }
+    text_puts(text, "], ");
+    breaks_json(fn, text);
+    text_puts(text, "}");
+    pthread_mutex_unlock(&fn->lock);
+}

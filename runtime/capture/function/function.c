@@ -1,0 +1,478 @@
+/* function.c: compiled functions and their calls. A call runs the body under the capture key, ends
+ * the last segment once the body's scope is closed (so that only what survives it is an output
+ * [semantics C2]), and then compiles the segments that ran eagerly. */
+#include "runtime/capture/function/function.h"
+
+#include <stdio.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/capture/record/capture.h"
+#include "runtime/core/frame.h"
+#include "runtime/capture/replay/replay.h"
+#include "runtime/capture/variant/symbols.h"
+
+/* Making and freeing -------------------------------------------------------------------------- */
+
+static void init_recursive(pthread_mutex_t *mutex) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+sn_function *function_new(sn_body body, void *closure, const sn_compile_options *options) {
+    Arena *const arena = arena_new();
+    sn_function *const fn = mem_zero(sizeof *fn);
+    if (!arena || !fn) goto fail;
+    fn->body = body;
+    fn->closure = closure;
+    if (options) fn->options = *options;
+    fn->name = mem_strdup(fn->options.name && *fn->options.name ? fn->options.name : "fn");
+    fn->arena = arena;
+    fn->root = trie_root(arena);
+    if (!fn->name || !fn->root) goto fail;
+    fn->stats.size = sizeof fn->stats;
+    pthread_mutex_init(&fn->lock, NULL);
+    init_recursive(&fn->compiling);
+    return fn;
+fail:
+    if (fn) mem_free(fn->name);
+    mem_free(fn);
+    arena_free(arena);
+    return NULL;
+}
+
+void function_free(sn_function *fn) {
+    if (!fn) return;
+    function_report(fn);
+    replay_free(fn);
+    for (int i = 0; i < fn->variants.n; i++) variant_free(fn->variants.at[i]);
+    for (int i = 0; i < fn->breaks.n; i++) mem_free(fn->breaks.at[i].reason);
+    for (int i = 0; i < fn->recompiles.n; i++) mem_free(fn->recompiles.at[i].text);
+    if (fn->options.closure_free) fn->options.closure_free(fn->closure, NULL);
+    pthread_mutex_destroy(&fn->lock);
+    pthread_mutex_destroy(&fn->compiling);
+    mem_free(fn->name);
+    arena_free(fn->arena);
+    if (fn->call_arena) arena_free(fn->call_arena);
+    mem_free(fn);
+}
+
+/* What happened ------------------------------------------------------------------------------- */
+
+void function_note_break(sn_function *fn, const char *reason, const void *site) {
+    if (UNLIKELY(log_on(LOG_graph_breaks, LOG_INFO))) {
+        char where[256];
+        site_name(site, where, sizeof where);
+        log_line(LOG_graph_breaks, LOG_INFO, "%s: break at %s: %s", fn->name, where, reason);
+    }
+    pthread_mutex_lock(&fn->lock);
+    for (int i = 0; i < fn->breaks.n; i++) {
+        BreakRow *const row = &fn->breaks.at[i];
+        if (row->site == site && !strcmp(row->reason, reason)) {
+            row->count++;
+            goto done;
+        }
+    }
+    fn->stats.breaks++;
+    VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = mem_strdup(reason), .site = site, .count = 1}));
+done:
+    pthread_mutex_unlock(&fn->lock);
+}
+
+void function_note_recompile(sn_function *fn, const char *text) {
+    LOG(recompiles, INFO, "%s: %s", fn->name, text);
+    pthread_mutex_lock(&fn->lock);
+    if (fn->recompiles.n < 256) VEC_PUSH(fn->arena, &fn->recompiles, ((RecompileRow){.text = mem_strdup(text)}));
+    pthread_mutex_unlock(&fn->lock);
+}
+
+void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text) {
+    LOG(compile, WARNING, "%s: a segment runs eagerly: %s: %s", fn->name, bail_name(code), text);
+    pthread_mutex_lock(&fn->lock);
+    VEC_PUSH(fn->arena, &fn->failures, ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
+    end->failure = arena_strdup(fn->arena, text);
+    pthread_mutex_unlock(&fn->lock);
+}
+
+const char *function_note_limit(sn_function *fn, bool failed) {
+    const bool full = function_is_full(fn);
+    pthread_mutex_lock(&fn->lock);
+    fn->limit_hits++;
+    const bool say = !fn->limit_said && !failed;
+    if (say) fn->limit_said = true;
+    pthread_mutex_unlock(&fn->lock);
+    if (say)
+        LOG(recompiles, WARNING, "%s: %d %s; further cases run eagerly", fn->name,
+            full ? (int)setting_number(SET_accumulated_recompile_limit) : function_recompile_limit(fn),
+            full ? "compiled segments: the accumulated recompile limit"
+                 : "variants of one segment: the recompile limit");
+    return failed ? "its segment could not be compiled"
+           : full ? "the accumulated recompile limit is reached; new paths run eagerly"
+                  : "the recompile limit is reached; this case runs eagerly";
+}
+
+int function_recompile_limit(const sn_function *fn) {
+    if (fn->options.recompile_limit > 0) return fn->options.recompile_limit;
+    return (int)setting_number(SET_recompile_limit);
+}
+
+bool function_is_full(const sn_function *fn) {
+    return atomic_load_explicit(&fn->n_compiled, memory_order_relaxed) >=
+           (int)setting_number(SET_accumulated_recompile_limit);
+}
+
+/* A call -------------------------------------------------------------------------------------- */
+
+static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, Capture *capture) {
+    sn_frame frame = {.what = fn->name,
+                      .closure = fn->closure,
+                      .in = in,
+                      .n_in = n_in,
+                      .out = out,
+                      .n_out = n_out,
+                      .running = &fn->running,
+                      .outs_optional = capture && capture->outs_open};
+    return frame_run(&frame, fn->body);
+}
+
+Arena *function_arena_take(sn_function *fn) {
+    const bool locked = lock_shared(&fn->lock);
+    Arena *const spare = fn->call_arena;
+    fn->call_arena = NULL;
+    unlock_shared(&fn->lock, locked);
+    return spare ? spare : arena_new();
+}
+
+void function_arena_give(sn_function *fn, Arena *arena) {
+    arena_reset(arena);
+    const bool locked = lock_shared(&fn->lock);
+    Arena *const extra = fn->call_arena ? arena : NULL;
+    if (!extra) fn->call_arena = arena;
+    unlock_shared(&fn->lock, locked);
+    arena_free(extra);
+}
+
+/* The ops before an error have had their effects in eager; so they have here. One of them may fail:
+ * then its error is the first one. */
+static void flush_after_error(Capture *c) {
+    ErrorSlot *const slot = error_slot();
+    const ErrorSlot kept = *slot;
+    error_clear();
+    if (capture_flush(c, NULL, NULL) == ST_OK) *slot = kept;
+}
+
+static const char *reason_of(const Trace *trace) { return trace->reason ? trace->reason : "an error ended the call"; }
+
+static void count_fallback(sn_function *fn, const char *reason, int64_t ops) {
+    for (int i = 0; i < fn->fallbacks.n; i++)
+        if (!strcmp(fn->fallbacks.at[i].reason, reason)) {
+            fn->fallbacks.at[i].ops += ops;
+            return;
+        }
+    char *const copy = arena_strdup(fn->arena, reason);
+    if (copy) VEC_PUSH(fn->arena, &fn->fallbacks, ((FallbackRow){copy, ops}));
+}
+
+static void count_trace(sn_function *fn, const Trace *trace) {
+    if (fn->stats.calls <= 1) return; /* the first call is left out [semantics C14] */
+    if (trace->state != TRACE_compiled) count_fallback(fn, reason_of(trace), trace->ops.n);
+    if (trace->state == TRACE_compiled)
+        fn->stats.ops_generated += trace->ops.n;
+    else if (trace->state == TRACE_interpreted)
+        fn->stats.ops_interpreted += trace->ops.n;
+    else
+        fn->stats.ops_eager += trace->ops.n;
+}
+
+static void count_outside(sn_function *fn, const OutsideOps *ops) {
+    if (fn->stats.calls <= 1) return;
+    fn->stats.ops_eager += ops->n;
+    count_fallback(fn, ops->reason, ops->n);
+}
+
+/* Why it was not compiled code that ran, as exactly as is known. */
+static const char *why_not(const Trace *trace) {
+    const bool failed = trace->compile && trace->state == TRACE_eager && trace->end->failures;
+    return failed && trace->end->failure ? trace->end->failure : reason_of(trace);
+}
+
+typedef struct Ran { /* a call, so far */
+    int kinds, path;
+    const char *reason; /* of the first part that was not compiled */
+} Ran;
+
+static void add_part(Ran *ran, int path, const char *reason) {
+    ran->path = ran->kinds++ && ran->path != path ? SN_PATH_MIXED : path;
+    if (path != SN_PATH_COMPILED && !*ran->reason) ran->reason = reason;
+}
+
+static void report(sn_function *fn, const Capture *c) {
+    Ran ran = {.path = SN_PATH_COMPILED, .reason = ""};
+    const bool locked = lock_shared(&fn->lock);
+    fn->stats.calls++;
+    for (int i = 0; i < c->traces.n; i++) {
+        const Trace *const trace = c->traces.at[i];
+        if (!trace->ops.n) continue;
+        count_trace(fn, trace);
+        const int now = trace->state == TRACE_compiled      ? SN_PATH_COMPILED
+                        : trace->state == TRACE_interpreted ? SN_PATH_INTERPRETED
+                                                            : SN_PATH_EAGER;
+        add_part(&ran, now, why_not(trace));
+    }
+    for (int i = 0; i < c->outside_ops.n; i++) {
+        count_outside(fn, &c->outside_ops.at[i]);
+        add_part(&ran, SN_PATH_EAGER, c->outside_ops.at[i].reason);
+    }
+    unlock_shared(&fn->lock, locked);
+    sn_state *const state = state_get();
+    state->last_path = ran.path;
+    state->last_reason = ran.reason;
+}
+
+static bool is_pending(const Trace *trace) { return trace->compile && trace->state == TRACE_eager; }
+
+/* What the call returns was not known to be a result when an earlier segment ran. */
+static void mark_results(Trace *trace) {
+    const Capture *const c = trace->capture;
+    for (int i = 0; i < c->n_results; i++)
+        if (c->results[i]) trace_mark_asked(trace, c->results[i]);
+}
+
+static void compile_pending(sn_function *fn, Capture *c) {
+    for (int i = 0; i < c->traces.n; i++) { /* what later segments used is an output of its maker */
+        const Trace *const trace = c->traces.at[i];
+        for (int k = 0; k < trace->inputs.n; k++) {
+            const TraceInput *const in = &trace->inputs.at[k];
+            if (in->maker && in->maker->marks) in->maker->marks[in->maker_value] |= VALUE_needed;
+        }
+    }
+    for (int i = 0; i < c->traces.n; i++) {
+        if (!is_pending(c->traces.at[i])) continue;
+        mark_results(c->traces.at[i]);
+        if (trace_mark_viewed(c->traces.at[i]) != ST_OK) return;
+        pthread_mutex_lock(&fn->compiling);
+        variant_compile(fn, c->traces.at[i]);
+        pthread_mutex_unlock(&fn->compiling);
+    }
+}
+
+static void release_values(Capture *c) {
+    for (int i = 0; i < c->traces.n; i++) {
+        Trace *const trace = c->traces.at[i];
+        capture_forget_events(trace);
+        trace_drop_node(trace);
+        for (int v = 0; v < trace->values.n; v++) {
+            sn_tensor *const t = trace->values.at[v];
+            if (!t) continue;
+            atomic_store_explicit(&t->placeholder, NULL,
+                                  memory_order_relaxed); /* unmade and held by nobody who may ask: the arena goes */
+            tensor_release(t);
+        }
+        for (int k = 0; k < trace->inputs.n; k++) tensor_release(trace->inputs.at[k].tensor);
+    }
+}
+
+/* Nobody else is looking at its placeholders, nor will. */
+static void release_all(Capture *c) {
+    capture_retire_begin(state_get());
+    release_values(c);
+    capture_retire_end(state_get());
+    pthread_mutex_destroy(&c->lock);
+}
+
+static void init_capture(Capture *c, sn_function *fn, Arena *arena) {
+    *c = (Capture){.fn = fn, .arena = arena, .owner = state_get(), .eager_checks = fn->options.eager_checks};
+    pthread_mutex_init(&c->lock, NULL);
+}
+
+static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    if (!capture_begin_trace(c)) return ST_MEMORY;
+    if (fn->options.mode == SN_COMPILE_REPLAY && !(c->symbols = symbols_new(in, n_in))) return ST_MEMORY;
+    capture_resume(c);
+    Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
+    c->final = true;
+    atomic_fetch_add(&fn->running, 1); /* as its body did until now: what follows runs kernels */
+    c->results = out;
+    c->n_results = n_out;
+    if (status != ST_OK)
+        flush_after_error(c);
+    else
+        status = capture_flush(c, NULL, NULL);
+    /* Values of earlier segments that are kept beyond the call are made now. */
+    if (status == ST_OK) status = capture_settle(NULL);
+    capture_suspend();
+    if (status == ST_OK) compile_pending(fn, c);
+    if (status == ST_OK && fn->options.mode == SN_COMPILE_REPLAY) replay_learn(fn, c, in, n_in, out, n_out);
+    report(fn, c);
+    release_all(c);
+    symbols_free(c->symbols);
+    atomic_fetch_sub(&fn->running, 1);
+    return status;
+}
+
+/* The body's frames go by an exception: what was pending runs now. */
+static void close_call(Capture *const *open) {
+    if (UNLIKELY(*open != NULL)) capture_abandon(*open);
+}
+
+/* Its frame holds a gap that no call from outside of the body reaches below unless it goes deep: whoever looks from
+ * above the gap's end sees that the body was left (segment.c). */
+__attribute__((no_sanitize_address)) OWN_FRAME static Status call_captured(sn_function *fn, const Arg *in, int n_in,
+                                                                           sn_tensor **out, int n_out) {
+    Arena *const arena = function_arena_take(fn);
+    if (!arena) return ST_MEMORY;
+    Capture *const capture = ARENA_NEW(arena, Capture); /* outlives a body that jumps out */
+    static _Atomic uint64_t calls = UINT64_C(0x5117e45117e4);
+    __attribute__((cleanup(close_call))) Capture *open = NULL;
+    volatile char gap[1024];
+    gap[0] = 0;
+    volatile uint64_t cookie = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    Status status = ST_MEMORY;
+    if (capture) {
+        init_capture(capture, fn, arena);
+        capture->frame = (const void *)&gap[0];
+        capture->cookie = &cookie;
+        capture->cookie_value = cookie;
+        capture->n_scopes = state_get()->n_scopes;
+        capture->cfa = __builtin_dwarf_cfa();
+        open = capture;
+        status = run_captured(fn, capture, in, n_in, out, n_out);
+        open = NULL;
+    }
+    function_arena_give(fn, arena);
+    return status;
+}
+
+const void *capture_call_site(void) { return (const void *)call_captured; }
+
+/* A segment whose kernel did not return cannot run again: some of its ops may have written. */
+static void fail_running(Capture *c) {
+    c->running = false;
+    for (int t = 0; t < c->traces.n; t++)
+        for (int v = 0; v < c->traces.at[t]->values.n; v++) {
+            sn_tensor *const value = c->traces.at[t]->values.at[v];
+            if (value && value->placeholder) value->flags |= TF_error;
+        }
+}
+
+void capture_abandon(Capture *c) {
+    sn_function *const fn = c->fn;
+    LOG(general, WARNING, "%s: its body did not return (a jump or an exception); what was pending runs now", fn->name);
+    c->frame = NULL;
+    sn_state *const state = state_get();
+    for (uint32_t i = c->n_scopes; i < state->n_scopes; i++) scope_forget_callback(&state->scopes[i]);
+    if (state->paused == c) state->paused = c->paused;
+    state->capture = c; /* also where a kernel of a running segment was left */
+    if (c->running) {
+        fail_running(c);
+    } else {
+        flush_after_error(c);
+        capture_settle(NULL);
+    }
+    capture_suspend();
+    report(fn, c);
+    release_all(c);
+    symbols_free(c->symbols);
+    if (c->final) atomic_fetch_sub(&fn->running, 1);
+    function_arena_give(fn, c->arena);
+}
+
+/* The graph of the one segment that this call was. */
+static Status graph_text(sn_function *fn, const Capture *c, const char **text) {
+    const Trace *only = NULL;
+    int n = 0;
+    for (int i = 0; i < c->traces.n; i++)
+        if (c->traces.at[i]->ops.n) only = c->traces.at[i], n++;
+    if (n != 1) return error_raise(ST_UNSUPPORTED, "%s: the call has %d graphs, not one", fn->name, n);
+    const Variant *const v = atomic_load_explicit(&only->end->variants, memory_order_acquire);
+    if (!v && !only->variant)
+        return error_raise(ST_UNSUPPORTED, "%s: no graph: %s", fn->name,
+                           fn->failures.n ? fn->failures.at[fn->failures.n - 1].text : only->reason);
+    *text = only->variant ? only->variant->text : v->text;
+    return ST_OK;
+}
+
+Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text) {
+    sn_tensor *outs[MAX_LIST] = {0};
+    TRY(error_pending());
+    if (state_get()->capture) return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
+    Arena *const arena = function_arena_take(fn);
+    if (!arena) return ST_MEMORY;
+    Capture capture;
+    init_capture(&capture, fn, arena);
+    capture.outs_open = true;
+    Status status = run_captured(fn, &capture, in, n_in, outs, MAX_LIST);
+    if (status == ST_OK) status = graph_text(fn, &capture, text);
+    function_arena_give(fn, arena);
+    return status;
+}
+
+static Status check_strict(sn_function *fn) {
+    if (!fn->options.full_graph) return ST_OK;
+    if (fn->breaks.n) {
+        char where[256];
+        site_name(fn->breaks.at[0].site, where, sizeof where);
+        return error_raise(ST_STRICT, "%s: full_graph, but the graph breaks at %s: %s", fn->name, where,
+                           fn->breaks.at[0].reason);
+    }
+    if (fn->failures.n)
+        return error_raise(ST_STRICT, "%s: full_graph, but nothing was compiled: %s", fn->name,
+                           fn->failures.at[0].text);
+    return ST_OK;
+}
+
+/* A callee that is to run as it is: capture pauses, once everything that it may look at is made. */
+static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    TRY(capture_settle("a callee in mode SN_COMPILE_EAGER"));
+    Capture *const paused = capture_pause();
+    const Status status = run_body(fn, in, n_in, out, n_out, NULL);
+    capture_unpause(paused);
+    return status;
+}
+
+/* Inside another compiled function [semantics C11]: the ops become the caller's; what the callee demands of its
+ * ops, eager checks and an unbroken graph, holds for them. */
+static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    Capture *const c = state_get()->capture;
+    if (fn->options.mode == SN_COMPILE_EAGER) return call_paused(fn, in, n_in, out, n_out);
+    const bool eager_checks = c->eager_checks;
+    const int traces = c->traces.n;
+    c->eager_checks |= fn->options.eager_checks;
+    const Status status = run_body(fn, in, n_in, out, n_out, c);
+    c->eager_checks = eager_checks;
+    TRY(status);
+    if (!fn->options.full_graph || c->traces.n == traces) return ST_OK;
+    return error_raise(ST_STRICT, "%s: full_graph, but its graph breaks inside %s", fn->name, c->fn->name);
+}
+
+static void report_eager(sn_function *fn, sn_state *state) {
+    const bool locked = lock_shared(&fn->lock);
+    fn->stats.calls++;
+    unlock_shared(&fn->lock, locked);
+    state->last_path = SN_PATH_EAGER;
+    state->last_reason = "compiling is switched off";
+}
+
+Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    if (error_pending()) return error_pending();
+    if (!fn) return error_raise(ST_ARGUMENT, "sn_call: the function is NULL");
+    sn_state *const state = state_get();
+    Status status;
+    if (capture_current()) {
+        status = call_inlined(fn, in, n_in, out, n_out);
+    } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {
+        status = run_body(fn, in, n_in, out, n_out, NULL);
+        report_eager(fn, state);
+    } else {
+        bool ran = false;
+        status = replay_try(fn, in, n_in, out, n_out, &ran);
+        if (!ran) status = call_captured(fn, in, n_in, out, n_out);
+        if (status == ST_OK) status = check_strict(fn);
+    }
+    for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
+    return status;
+}

@@ -1,0 +1,304 @@
+/* guards_text.c: see guards_text.h. Printing goes from a view that both a variant and the parser
+ * fill, so that what is parsed is what was printed.
+ *
+ * A fixed number whose bits are those of an ordinary float prints as one ("0.5", "1.0"): ints of
+ * that size do not occur as attributes, and either form reads back to the same bits. */
+#include "runtime/capture/function/guards_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text_reader.h"
+
+typedef struct GuardView {
+    SymEnv *env;
+    uint32_t epoch;
+    bool writes;
+    VEC(SymBinding) bindings;
+    VEC(int64_t) bounds; /* by free symbol */
+    VEC(InputGuard) inputs;
+    VEC(int64_t) numbers;
+    VEC(const char *) names; /* of the numbers */
+    VEC(uint8_t) rules;
+    VEC(bool) guarded;
+    VEC(SymGuard) relations;
+    VEC(int64_t) outputs;
+} GuardView;
+
+static const char *const relation_names[] = {"==", "!=", "<", "<="};
+static const char *const binding_names[] = {"size", "stride", "number", "seed", "sequence"};
+
+/* Printing ------------------------------------------------------------------------------------ */
+
+static void print_symbols(const GuardView *g, Text *text) {
+    for (int i = 0; i < g->bindings.n; i++) {
+        const SymBinding *const b = &g->bindings.at[i];
+        text_printf(text, "  s%d >= %lld: %s", i, (long long)g->bounds.at[i], binding_names[b->kind]);
+        if (b->kind == BIND_number) text_printf(text, " %d", b->input);
+        if (b->kind <= BIND_stride) text_printf(text, " %d of input %d", b->dim, b->input);
+        text_puts(text, "\n");
+    }
+}
+
+static void print_input(const GuardView *g, int i, Text *text) {
+    const InputGuard *const in = &g->inputs.at[i];
+    text_printf(text, "  input %d: ", i);
+    meta_print(g->env, text, in->meta);
+    text_printf(text, "%s%s%s%s storage %d", in->requires_grad ? " requires_grad" : "", in->is_leaf ? " leaf" : "",
+                in->inference ? " inference" : "", in->wrapped ? " wrapped" : "", in->storage);
+    if (g->writes && in->alias_offset) text_printf(text, " offset %lld", (long long)in->alias_offset);
+    text_puts(text, "\n");
+}
+
+void guard_number_print(Text *text, int64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    const int exponent = (int)((uint64_t)bits >> 52 & 0x7ff);
+    if (exponent > 0 && exponent < 0x7ff && !(bits < 0 && exponent > 0x7f0)) {
+        text_double(text, value);
+    } else {
+        text_printf(text, "%lld", (long long)bits);
+    }
+}
+
+static void print_number(const GuardView *g, int k, Text *text) {
+    const int rule = g->rules.at[k];
+    text_printf(text, "  %s", g->names.at[k]);
+    if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) {
+        text_printf(text, ": any %s", rule == NUMBER_runtime_int ? "int" : "float");
+    } else {
+        text_puts(text, " == ");
+        if (sym_is(g->numbers.at[k]))
+            sym_print(g->env, text, g->numbers.at[k]);
+        else
+            guard_number_print(text, g->numbers.at[k]);
+    }
+    text_puts(text, g->guarded.at[k] && rule != NUMBER_fixed ? " but special ones\n" : "\n");
+}
+
+static void print_relation(const GuardView *g, const SymGuard *r, Text *text) {
+    text_puts(text, "  ");
+    sym_print(g->env, text, r->a);
+    text_printf(text, " %s ", relation_names[r->rel]);
+    sym_print(g->env, text, r->b);
+    text_puts(text, "\n");
+}
+
+static void print_view(const GuardView *g, Text *text) {
+    text_printf(text, "guards {\n  dispatch table %u\n", g->epoch);
+    if (g->writes) text_puts(text, "  writes memory\n");
+    print_symbols(g, text);
+    for (int i = 0; i < g->inputs.n; i++) print_input(g, i, text);
+    for (int k = 0; k < g->numbers.n; k++) print_number(g, k, text);
+    for (int i = 0; i < g->relations.n; i++) print_relation(g, &g->relations.at[i], text);
+    for (int i = 0; i < g->outputs.n; i++)
+        text_printf(text, "%s%%%lld", i ? ", " : "  outputs ", (long long)g->outputs.at[i]);
+    text_puts(text, g->outputs.n ? "\n}\n" : "}\n");
+}
+
+void guards_print(const Variant *v, Text *text) {
+    Arena *const arena = arena_new();
+    if (!arena) return;
+    GuardView g = {.env = v->env, .epoch = v->epoch, .writes = v->writes};
+    for (int i = 0; i < v->n_bindings; i++) {
+        VEC_PUSH(arena, &g.bindings, v->bindings[i]);
+        VEC_PUSH(arena, &g.bounds, sym_expr(v->env, sym_free_at(v->env, i))->b);
+    }
+    for (int i = 0; i < v->n_inputs; i++) VEC_PUSH(arena, &g.inputs, v->inputs[i]);
+    for (int k = 0; k < v->n_numbers; k++) {
+        VEC_PUSH(arena, &g.numbers, v->numbers[k]);
+        VEC_PUSH(arena, &g.names, v->number_names[k]);
+        VEC_PUSH(arena, &g.rules, v->number_rules ? v->number_rules[k] : (uint8_t)NUMBER_fixed);
+        VEC_PUSH(arena, &g.guarded, v->number_rules && v->number_guarded[k]);
+    }
+    for (int i = 0; v->env && i < sym_guard_count(v->env); i++) VEC_PUSH(arena, &g.relations, *sym_guard_at(v->env, i));
+    for (int i = 0; i < v->n_values; i++)
+        if (v->provides[i]) VEC_PUSH(arena, &g.outputs, (int64_t)v->value_ids[i]);
+    print_view(&g, text);
+    arena_free(arena);
+}
+
+/* Parsing ------------------------------------------------------------------------------------- */
+
+typedef struct Reader {
+    Arena *arena;
+    TextReader in;
+    GuardView view;
+} Reader;
+
+static Status read_index(Reader *r, int want) {
+    int64_t number;
+    TRY(reader_int(&r->in, &number));
+    return number == want ? ST_OK : reader_expected(&r->in, "the next number before this");
+}
+
+/* s0 >= 2: size 0 of input 1 */
+static Status read_symbol(Reader *r) {
+    SymBinding binding = {0};
+    int64_t bound, input = 0, dim = 0;
+    TRY(read_index(r, r->view.bindings.n));
+    EAT(&r->in, " >= ");
+    TRY(reader_int(&r->in, &bound));
+    EAT(&r->in, ": ");
+    int kind = 0;
+    while (kind < COUNT_OF(binding_names) && !reader_eat(&r->in, binding_names[kind])) kind++;
+    if (kind == COUNT_OF(binding_names)) return reader_expected(&r->in, "where the symbol comes from");
+    binding.kind = kind;
+    if (kind <= BIND_number) {
+        EAT(&r->in, " ");
+        TRY(reader_int(&r->in, kind == BIND_number ? &input : &dim));
+    }
+    if (kind <= BIND_stride) {
+        EAT(&r->in, " of input ");
+        TRY(reader_int(&r->in, &input));
+    }
+    binding.input = (int)input;
+    binding.dim = (int)dim;
+    sym_free(r->view.env, max_i64(bound, 2), bound);
+    VEC_PUSH(r->arena, &r->view.bindings, binding);
+    VEC_PUSH(r->arena, &r->view.bounds, bound);
+    return ST_OK;
+}
+
+static Status read_input(Reader *r) {
+    InputGuard in = {0};
+    Meta *meta;
+    int64_t storage;
+    TRY(read_index(r, r->view.inputs.n));
+    EAT(&r->in, ": ");
+    TRY(meta_parse(r->arena, r->view.env, r->in.at, &r->in.at, &meta));
+    in.meta = meta;
+    in.requires_grad = reader_eat(&r->in, " requires_grad");
+    in.is_leaf = reader_eat(&r->in, " leaf");
+    in.inference = reader_eat(&r->in, " inference");
+    in.wrapped = reader_eat(&r->in, " wrapped");
+    EAT(&r->in, " storage ");
+    TRY(reader_int(&r->in, &storage));
+    in.storage = (int)storage;
+    if (reader_eat(&r->in, " offset ")) TRY(reader_int(&r->in, &in.alias_offset));
+    VEC_PUSH(r->arena, &r->view.inputs, in);
+    return ST_OK;
+}
+
+/* A float has a point or an exponent; symbols and operators have neither. */
+static Status read_value(Reader *r, int64_t *value) {
+    const size_t n = strcspn(r->in.at, " \n");
+    const bool is_float = strspn(r->in.at, "+-.0123456789e") == n && strcspn(r->in.at, ".e") < n;
+    if (!is_float) return sym_parse(r->view.env, r->in.at, &r->in.at, value);
+    char *end;
+    const double number = strtod(r->in.at, &end);
+    if (end != r->in.at + n) return reader_expected(&r->in, "a number");
+    r->in.at = end;
+    memcpy(value, &number, sizeof number);
+    return ST_OK;
+}
+
+/* Only the lines of numbers name an op. */
+static bool is_number_line(const Reader *r) {
+    const char *const colons = strstr(r->in.at, "::");
+    return colons && colons < r->in.at + strcspn(r->in.at, " \n");
+}
+
+/* Up to " == " or ": any". */
+static Status read_name(Reader *r) {
+    const size_t line = strcspn(r->in.at, "\n");
+    for (size_t n = 0; n < line; n++) {
+        if (strncmp(r->in.at + n, " == ", 4) && strncmp(r->in.at + n, ": any ", 6)) continue;
+        char *const name = arena_copy(r->arena, r->in.at, n + 1);
+        if (!name) return ST_MEMORY;
+        name[n] = '\0';
+        VEC_PUSH(r->arena, &r->view.names, (const char *)name);
+        r->in.at += n;
+        return ST_OK;
+    }
+    return reader_expected(&r->in, "a number's op and argument");
+}
+
+static Status read_number(Reader *r) {
+    int64_t value = 0;
+    uint8_t rule;
+    TRY(read_name(r));
+    if (reader_eat(&r->in, ": any int"))
+        rule = NUMBER_runtime_int;
+    else if (reader_eat(&r->in, ": any float"))
+        rule = NUMBER_runtime_float;
+    else {
+        EAT(&r->in, " == ");
+        TRY(read_value(r, &value));
+        rule = sym_is(value) ? NUMBER_expr : NUMBER_fixed;
+    }
+    const bool guarded = reader_eat(&r->in, " but special ones");
+    if (guarded && rule == NUMBER_fixed) return reader_expected(&r->in, "the end of the line before this");
+    VEC_PUSH(r->arena, &r->view.numbers, value);
+    VEC_PUSH(r->arena, &r->view.rules, rule);
+    VEC_PUSH(r->arena, &r->view.guarded, guarded);
+    return ST_OK;
+}
+
+static Status read_relation(Reader *r) {
+    SymGuard guard;
+    TRY(sym_parse(r->view.env, r->in.at, &r->in.at, &guard.a));
+    EAT(&r->in, " ");
+    int rel = COUNT_OF(relation_names) - 1; /* "<=" before "<" */
+    while (rel >= 0 && !reader_eat(&r->in, relation_names[rel])) rel--;
+    if (rel < 0) return reader_expected(&r->in, "==, !=, < or <=");
+    EAT(&r->in, " ");
+    guard.rel = (SymRel)rel;
+    TRY(sym_parse(r->view.env, r->in.at, &r->in.at, &guard.b));
+    VEC_PUSH(r->arena, &r->view.relations, guard);
+    return ST_OK;
+}
+
+static Status read_outputs(Reader *r) {
+    do {
+        int64_t value;
+        EAT(&r->in, "%");
+        TRY(reader_int(&r->in, &value));
+        VEC_PUSH(r->arena, &r->view.outputs, value);
+    } while (reader_eat(&r->in, ", "));
+    return ST_OK;
+}
+
+/* A symbol's line is told from a relation's by its source. */
+static bool is_symbol_line(const Reader *r) {
+    const size_t n = strcspn(r->in.at, "\n:");
+    return r->in.at[0] == 's' && r->in.at[n] == ':';
+}
+
+static Status read_line(Reader *r) {
+    EAT(&r->in, "  ");
+    if (reader_eat(&r->in, "input ")) return read_input(r);
+    if (reader_eat(&r->in, "outputs ")) return read_outputs(r);
+    if (is_number_line(r)) return read_number(r);
+    if (is_symbol_line(r) && reader_eat(&r->in, "s")) return read_symbol(r);
+    return read_relation(r);
+}
+
+static Status read_view(Reader *r) {
+    int64_t epoch;
+    EAT(&r->in, "guards {\n  dispatch table ");
+    TRY(reader_int(&r->in, &epoch));
+    r->view.epoch = (uint32_t)epoch;
+    EAT(&r->in, "\n");
+    r->view.writes = reader_eat(&r->in, "  writes memory\n");
+    while (!reader_eat(&r->in, "}\n")) {
+        TRY(read_line(r));
+        EAT(&r->in, "\n");
+    }
+    return ST_OK;
+}
+
+Status guards_reprint(const char *text, const char **end, Text *out) {
+    Arena *const arena = arena_new();
+    Reader r = {.arena = arena, .in = {.what = "guards text", .start = text, .at = text}};
+    r.view.env = arena ? sym_env_new(arena) : NULL;
+    Status status = r.view.env ? read_view(&r) : ST_MEMORY;
+    if (status == ST_OK) {
+        print_view(&r.view, out);
+        *end = r.in.at;
+    }
+    arena_free(arena);
+    return status;
+}

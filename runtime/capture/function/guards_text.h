@@ -1,0 +1,30 @@
+/* guards_text.h: the guards of a variant as text that parses back to the same bytes.
+ *
+ *   guards {
+ *     dispatch table 3
+ *     s0 >= 2: size 0 of input 0
+ *     s1 >= 0: seed
+ *     input 0: f32[s0,768] requires_grad leaf storage 0
+ *     input 1: f32[768] leaf storage 1 offset 16
+ *     aten::view %0 size[1] == s0*2
+ *     aten::mul.Tensor %1 other == 0.5
+ *     aten::slice.Tensor %2 start: any int but special ones
+ *     s0 <= 17
+ *     outputs %0, %2
+ *   }
+ *
+ * Numbers are the int and float attributes of the captured calls, in order, with the op, its first
+ * result in the text of the stage "capture", and the argument; `outputs` lists the values that may
+ * be asked for afterwards. A segment that writes memory says so first, and then the
+ * offsets between tensors of one storage count. */
+#ifndef SINTER_RUNTIME_GUARDS_TEXT_H
+#define SINTER_RUNTIME_GUARDS_TEXT_H
+#include "runtime/capture/function/function.h"
+
+void guards_print(const Variant *variant, Text *text);
+/* A number of a trace: an int, or a float by its bits, with a point or an exponent. */
+void guard_number_print(Text *text, int64_t bits);
+/* Reads one guards text and prints it again, into `out`; raises ST_PARSE naming the line. */
+Status guards_reprint(const char *text, const char **end, Text *out);
+
+#endif

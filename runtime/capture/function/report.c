@@ -1,0 +1,55 @@
+/* report.c: SINTER_REPORT: what a function says of itself when it is freed, so that any program can
+ * be explained from outside: "explain", "explain-json" or "dump:<stage>", appended to
+ * SINTER_REPORT_FILE (absent: stderr). */
+#include <stdio.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "runtime/base/log.h"
+#include "runtime/capture/function/explain.h"
+#include "runtime/core/settings.h"
+
+static void make_text(sn_function *fn, const char *report, Text *text) {
+    if (!strcmp(report, "explain"))
+        explain_text(fn, text);
+    else if (!strcmp(report, "explain-json"))
+        explain_json(fn, text);
+    else if (!strncmp(report, "dump:", 5))
+        explain_dump(fn, report + 5, text);
+}
+
+static bool is_report(const char *report) {
+    if (!strcmp(report, "explain") || !strcmp(report, "explain-json")) return true;
+    for (int i = 0; explain_stage_name(i); i++)
+        if (!strncmp(report, "dump:", 5) && !strcmp(report + 5, explain_stage_name(i))) return true;
+    return false;
+}
+
+static void warn_once(const char *report) {
+    static atomic_bool warned;
+    if (!atomic_exchange(&warned, true))
+        LOG(general, WARNING,
+            "SINTER_REPORT: '%s' is none of explain, explain-json and dump:STAGE with a stage of "
+            "`sinter dump`",
+            report);
+}
+
+/* Functions of mode EAGER and those never called have none. */
+static bool has_story(const sn_function *fn) { return fn->variants.n || fn->failures.n || fn->breaks.n; }
+
+void function_report(sn_function *fn) {
+    const char *const report = settings_environment("SINTER_REPORT"), *const path =
+                                                                          settings_environment("SINTER_REPORT_FILE");
+    if (LIKELY(!report || !*report)) return;
+    if (!is_report(report)) warn_once(report);
+    if (!has_story(fn) || !is_report(report)) return;
+    Text text = {0};
+    make_text(fn, report, &text);
+    FILE *const file = path && *path ? fopen(path, "a") : stderr;
+    if (file) {
+        fputs(text_str(&text), file);
+        if (text.n && text.at[text.n - 1] != '\n') fputc('\n', file);
+        if (file != stderr) fclose(file);
+    }
+    text_free(&text);
+}

@@ -1,0 +1,86 @@
+/* capture_relayout.c: a handle changes its layout in place inside a call (runtime/autograd/relayout.c). A result of the
+ * current segment does so by name only: the view is recorded, the two placeholders exchange. What comes from outside
+ * of the segment, or may have been saved by an op of it that has a history, breaks the graph: versions and saved
+ * values are the tape's then. */
+#include "runtime/capture/record/capture.h"
+
+#include "runtime/autograd/tape.h"
+
+static bool tracks_anything(const Trace *trace) {
+    if (trace->tracked_writes || trace->gradients) return true;
+    for (int v = 0; v < trace->values.n; v++) {
+        const struct Placeholder *const p = trace->values.at[v] ? trace->values.at[v]->placeholder : NULL;
+        if (p && p->tracks) return true;
+    }
+    return false;
+}
+
+static const char *refusal(const Capture *c, const sn_tensor *self) {
+    const struct Placeholder *const p = self->placeholder;
+    if (!p || p->trace != c->trace) return "the layout of an older tensor changes in place";
+    return tracks_anything(c->trace) ? "a layout changes in place among ops that have gradients" : NULL;
+}
+
+static Status break_for(Capture *c, sn_tensor *self, const char *reason) {
+    capture_note_outside(c, reason);
+    if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
+    TRY(capture_settle(reason));
+    return capture_flush_tensor(self);
+}
+
+Status capture_relayout(sn_tensor *self, bool *recorded) {
+    Capture *const c = capture_current();
+    const struct Placeholder *const p = self->placeholder;
+    *recorded = false;
+    if (p && p->capture != c) return capture_flush_foreign(self);
+    if (!c) return ST_OK;
+    const bool entered = capture_enter(c);
+    const char *const reason = refusal(c, self);
+    const Status status = reason ? break_for(c, self, reason) : ST_OK;
+    *recorded = !reason;
+    capture_leave(c, entered);
+    return status;
+}
+
+void capture_relays(bool on) {
+    Capture *const c = capture_current();
+    if (c) c->relays = on;
+}
+
+static void replace(sn_tensor **at, sn_tensor *old, sn_tensor *now) {
+    if (*at != old) return;
+    tensor_retain(now);
+    tensor_release(old);
+    *at = now;
+}
+
+/* Records of this call's segments meant what the handle was; its value exists for what comes later. */
+static void rename_in(Trace *trace, sn_tensor *self, sn_tensor *old) {
+    trace_mark_asked(trace, self);
+    for (int i = 0; i < trace->inputs.n; i++) replace(&trace->inputs.at[i].tensor, self, old);
+    for (int v = 0; v < trace->values.n; v++) replace(&trace->values.at[v], self, old);
+}
+
+void capture_exchanged(sn_tensor *self, sn_tensor *old) {
+    Capture *const c = capture_current();
+    if (!c) return;
+    const bool entered = capture_enter(c);
+    const struct Placeholder *const now = self->placeholder, *const before = old->placeholder;
+    if (now && before) { /* each entry keeps its one reference: the handles have changed places */
+        now->trace->values.at[now->value] = self;
+        before->trace->values.at[before->value] = old;
+    } else {
+        for (int t = 0; t < c->traces.n; t++) rename_in(c->traces.at[t], self, old);
+    }
+    capture_leave(c, entered);
+}
+
+void capture_relaid(sn_tensor *self) {
+    Capture *const c = capture_current();
+    const struct Placeholder *const p = self->placeholder;
+    if (!c || p->trace != c->trace) return;
+    const bool entered = capture_enter(c);
+    const Operand root = trace_root(c->trace, p->value);
+    if (operand_is_input(root)) tensor_written(c->trace->inputs.at[operand_input(root)].tensor);
+    capture_leave(c, entered);
+}

@@ -1,0 +1,119 @@
+/* capture_thread.c: a placeholder that another thread touches [semantics C13].
+ *
+ * A capture belongs to the thread that runs the body. Its lock is held while an op is recorded or a segment runs, never
+ * while user code does, so that a body may wait for a thread that asks for a pending value: that thread runs the
+ * pending ops in the owner's place, all eagerly, and goes on with a tensor like any other; the owner finds its segment
+ * ended.
+ *
+ *   owner    [record] body [record] body ........ waits ........ body [record]
+ *   other                                [touch: lock, run, bind, unlock]
+ *
+ * Order of locks: `touching`, then one capture's lock, then a function's. A thread that holds a capture's lock asks for
+ * no other one: the dispatcher makes foreign arguments before a key runs, and what user code asks for from within a
+ * running segment is an error. A call ends under `touching`, for placeholders live in its arena. */
+#include <pthread.h>
+
+#include "runtime/base/error.h"
+#include "runtime/capture/record/capture.h"
+
+static pthread_mutex_t touching = PTHREAD_MUTEX_INITIALIZER;
+
+/* While the process has one thread nobody else can ask; user code cannot start one while this holds. */
+bool capture_enter(Capture *c) {
+    sn_state *const state = state_get();
+    if (state->held == c) return false;
+    const bool alone = __libc_single_threaded;
+    if (!alone) pthread_mutex_lock(&c->lock);
+    c->lock_taken = !alone;
+    state->held = c;
+    return true;
+}
+
+void capture_leave(Capture *c, bool entered) {
+    if (!entered) return;
+    state_get()->held = NULL;
+    if (c->lock_taken) pthread_mutex_unlock(&c->lock);
+}
+
+Capture *capture_leave_for_callback(sn_state *state) {
+    Capture *const c = state->held;
+    if (!c || c->owner != state || !c->running) return NULL;
+    capture_leave(c, true);
+    return c;
+}
+
+void capture_enter_after_callback(Capture *c) {
+    if (c) capture_enter(c);
+}
+
+void capture_retire_begin(const sn_state *state) {
+    if (!state->held) pthread_mutex_lock(&touching);
+}
+
+void capture_retire_end(const sn_state *state) {
+    if (!state->held) pthread_mutex_unlock(&touching);
+}
+
+/* What failed in the owner's place is the owner's error too. */
+static void tell_owner(Capture *c) {
+    c->failed_elsewhere = ARENA_NEW(c->arena, ErrorSlot);
+    if (c->failed_elsewhere) *c->failed_elsewhere = *error_slot();
+}
+
+Status capture_take_over_error(Capture *c) {
+    if (LIKELY(!c->failed_elsewhere)) return ST_OK;
+    if (error_pending() == ST_OK) *error_slot() = *c->failed_elsewhere;
+    c->failed_elsewhere = NULL;
+    return error_pending();
+}
+
+/* All values, since which ones the owner needs is not for this thread to look at. */
+static Status run_for_owner(Capture *c, Trace *trace) {
+    const bool current = trace == c->trace;
+    if (current) {
+        function_note_break(c->fn, "another thread asks for a value", state_get()->site);
+        trace->end = c->cursor;
+        trace->reason = "another thread asked for a value";
+        if (trace->writes) TRY(capture_before_write(c, NULL));
+    }
+    const Status status = trace_run_eager(trace);
+    if (!current) return status;
+    trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
+    if (status != ST_OK) tell_owner(c);
+    return capture_begin_trace(c) ? status : ST_MEMORY;
+}
+
+static Status flush_locked(Capture *c, sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    if (!p) return ST_OK; /* made while this thread waited */
+    /* It failed meanwhile: its ops do not run again. */
+    TRY(tensor_valid(t, "a value of another thread's call"));
+    if (c->running) return error_raise(ST_STATE, "a tensor whose value its own thread is computing right now");
+    sn_state *const state = state_get();
+    Capture *const own = capture_suspend();
+    state->held = c;
+    capture_note_outside(c, "another thread asked for a value");
+    const Status status = run_for_owner(c, p->trace);
+    state->held = NULL;
+    capture_resume(own);
+    return status;
+}
+
+Status capture_flush_foreign(sn_tensor *t) {
+    if (state_get()->held)
+        return error_raise(ST_STATE, "a tensor of another thread's call has no value yet, and this "
+                                     "one is running a segment");
+    TRY(error_pending());
+    pthread_mutex_lock(&touching);
+    const struct Placeholder *const p = t->placeholder;
+    Capture *const c = p ? p->capture : NULL;
+    Status status = ST_OK;
+    if (c) {
+        pthread_mutex_lock(&c->lock);
+        c->lock_taken = true;
+        status = flush_locked(c, t);
+        pthread_mutex_unlock(&c->lock);
+    }
+    pthread_mutex_unlock(&touching);
+    return status;
+}

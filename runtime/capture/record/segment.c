@@ -1,0 +1,476 @@
+/* segment.c: the end of a segment: find a variant and launch it, or run the pending ops eagerly.
+ *
+ * What must exist afterwards ("needed"): values that someone holds besides the trace and the open
+ * scopes (returned, kept, a leaf's .grad), the value that a break asks for, and every value still in
+ * scope where the segment writes memory and more code may follow (it could not be recomputed later),
+ * holds an op with effects (which happen once), or where host code may look at anything. Other
+ * placeholders stay unmade. Asking for one later computes it from the segment's inputs [semantics C2]: a variant with
+ * that result too is launched in the place of the one that ran, on the tape as well; only where there is none do the
+ * ops run eagerly. */
+#include "runtime/capture/record/capture.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/core/custom_op.h"
+#include "runtime/core/frame.h"
+#include "runtime/autograd/tape.h"
+
+Capture *capture_suspend(void) {
+    sn_state *const state = state_get();
+    Capture *const capture = state->capture;
+    state->capture = NULL;
+    state->include &= ~KEY_BIT(capture);
+    return capture;
+}
+
+void capture_resume(Capture *capture) {
+    sn_state *const state = state_get();
+    state->capture = capture;
+    if (capture) state->include |= KEY_BIT(capture);
+}
+
+Capture *capture_pause(void) {
+    Capture *const capture = capture_suspend();
+    sn_state *const state = state_get();
+    if (!capture) return NULL;
+    capture->paused = state->paused;
+    state->paused = capture;
+    return capture;
+}
+
+void capture_unpause(Capture *capture) {
+    if (!capture) return;
+    state_get()->paused = capture->paused;
+    capture_resume(capture);
+}
+
+Capture *capture_current(void) {
+    Capture *const c = state_get()->capture;
+    if (LIKELY(!c || !capture_was_left(c))) return c;
+    capture_abandon(c);
+    return NULL;
+}
+
+/* Calls whose eager callee was left, and they with it. */
+static void abandon_paused(const sn_state *state) {
+    while (state->paused && frame_was_left(state->paused->cfa, capture_call_site())) capture_abandon(state->paused);
+}
+
+Capture *capture_current_exactly(void) {
+    Capture *const c = capture_current();
+    if (!c) abandon_paused(state_get());
+    if (!c || !frame_was_left(c->cfa, capture_call_site())) return c;
+    capture_abandon(c);
+    return NULL;
+}
+
+enum { LIKELY_OPS = 32 };
+
+Trace *capture_begin_trace(Capture *c) {
+    Trace *const trace = ARENA_NEW(c->arena, Trace);
+    if (!trace) return NULL;
+    const int n = c->traces.n;
+    VEC_PUSH(c->arena, &c->traces, trace);
+    if (c->traces.n == n) return NULL;
+    VEC_START(c->arena, &trace->ops, LIKELY_OPS);
+    VEC_START(c->arena, &trace->inputs, LIKELY_OPS);
+    VEC_START(c->arena, &trace->numbers, LIKELY_OPS);
+    VEC_START(c->arena, &trace->values, LIKELY_OPS);
+    trace->capture = c;
+    c->trace = trace;
+    c->cursor = c->fn->root;
+    c->stamp++;
+    return trace;
+}
+
+void tensor_bind(sn_tensor *placeholder, sn_tensor *computed) {
+    if (placeholder->base.meta != computed->base.meta) placeholder->base.meta = computed->base.meta;
+    placeholder->storage = computed->storage;
+    if (placeholder->storage) storage_retain(placeholder->storage);
+    placeholder->offset = computed->offset;
+    /* Its own thread may be looking at these: they are as they were, and then not written. */
+    if (placeholder->keys != computed->keys) placeholder->keys = computed->keys;
+    if ((computed->flags ^ placeholder->flags) & TF_inference) placeholder->flags ^= TF_inference;
+    placeholder->autograd = computed->autograd; /* nodes point at inputs, never at their results */
+    computed->autograd = NULL;
+    atomic_store_explicit(&placeholder->placeholder, NULL, memory_order_release);
+}
+
+static int32_t refs_of(const sn_tensor *t) { return atomic_load_explicit(&t->refs, memory_order_acquire); }
+
+static inline bool is_needed(const Trace *trace, const sn_tensor *t) {
+    const Capture *const c = trace->capture;
+    const int32_t others = refs_of(t) - 1;
+    if (LIKELY(others == 0)) return t == c->wanted; /* only this trace holds it */
+    for (int i = 0; i < c->n_results; i++)
+        if (c->results[i] == t) return true;
+    const bool in_scope = tensor_in_scope(t);
+    const bool all = trace->ordered || ((trace->writes || c->settles) && !c->final);
+    return t == c->wanted || all || others > in_scope;
+}
+
+static uint8_t marks_of(const Trace *trace, const sn_tensor *t) {
+    const bool alive = refs_of(t) > 1;
+    return (is_needed(trace, t) ? VALUE_needed : 0) | (alive ? VALUE_alive : 0) |
+           (alive && !trace->capture->final ? VALUE_waits : 0);
+}
+
+/* A segment that runs again cannot go backward again, so what its backward gave is there then. */
+static void mark_gradients(Trace *trace) {
+    for (int i = 0; i < trace->ops.n; i++) {
+        const TraceOp *const op = trace->ops.at[i].op;
+        if (op->row->id != OP_gradients) continue;
+        for (int k = 0; k < op->n_outs; k++) trace->marks[op->first_value + k] |= VALUE_needed;
+    }
+}
+
+/* Which values of the trace must exist after it ran: held by someone else than the trace and open scopes. */
+static Status mark_needed(Trace *trace) {
+    if (!trace->marks) trace->marks = arena_alloc(trace->capture->arena, (size_t)trace->values.n);
+    if (!trace->marks) return ST_MEMORY;
+    for (int v = 0; v < trace->values.n; v++)
+        if (trace->values.at[v]) trace->marks[v] |= marks_of(trace, trace->values.at[v]);
+    if (trace->gradients && !trace->capture->final) mark_gradients(trace);
+    return trace_mark_viewed(trace);
+}
+
+/* Eager run ----------------------------------------------------------------------------------- */
+
+static bool all_bound(const TraceOp *op, sn_tensor *const *values) {
+    for (int i = 0; i < op->n_outs; i++)
+        if (values[i]->placeholder) return false;
+    return op->n_outs > 0;
+}
+
+static sn_grad_mode grad_mode_of(uint8_t modes) {
+    return modes & NODE_inference ? SN_INFERENCE : modes & NODE_no_grad ? SN_GRAD_OFF : SN_GRAD_ON;
+}
+
+/* A backward's error names the call, as in eager. */
+static Status run_gradients(const Arg *args, const void *site, sn_tensor **outs) {
+    const Status status = gradients_run(args, outs);
+    if (status != ST_OK) error_set_op("sn_backward"), error_set_site(site);
+    return status;
+}
+
+static Status run_op_inside(const Trace *trace, const TraceStep *step, int drawn) {
+    const TraceOp *const op = step->op;
+    sn_tensor *const *const values = trace->values.at + op->first_value;
+    sn_state *const state = state_get();
+    state_grad_mode_set(state, grad_mode_of(op->modes));
+    state->site = step->site;
+    if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)drawn;
+    if (all_bound(op, values))
+        return op->row->id == OP_gradients ? capture_use_up(trace, (int)(step - trace->ops.at)) : ST_OK;
+    Arg args[MAX_ARGS];
+    sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL}; /* sn::gradients has many */
+    sn_tensor **const outs = op->n_outs <= MAX_OUTS ? few : ARENA_ARRAY(trace->capture->arena, sn_tensor *, op->n_outs);
+    if (!outs) return ST_MEMORY;
+    TRY(trace_args(trace, op, args, out_args));
+    if (op->row->id == OP_gradients)
+        TRY(run_gradients(args, step->site, outs));
+    else
+        TRY(dispatch(op->row, op->form, args, op->form == FORM_out ? out_args : NULL, outs));
+    for (int i = 0; op_dynamic(op->row) && i < op->n_outs; i++)
+        TRY(custom_op_check_result(op->row, i, outs[i]->base.meta, values[i]->base.meta));
+    for (int i = 0; i < op->n_outs; i++)
+        if (values[i]->placeholder) tensor_bind(values[i], outs[i]);
+    if (op->relaid && !trace->variant && !operand_is_input(trace_root(trace, op->first_value)))
+        tensor_written(values[0]); /* of an input at the call; of a launch's results by it */
+    return ST_OK;
+}
+
+/* An op runs in the mode of its own call, not in that of the flush; the scope's end puts that one back. The computed
+ * handles go once placeholders have taken their places. drawn: random ops of the trace before it. */
+static Status run_op(const Trace *trace, const TraceStep *step, int drawn) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    const Status status = run_op_inside(trace, step, drawn);
+    scope_pop(state);
+    return status;
+}
+
+static void fail_values(const Trace *trace) {
+    for (int v = 0; v < trace->values.n; v++)
+        if (trace->values.at[v] && trace->values.at[v]->placeholder) trace->values.at[v]->flags |= TF_error;
+}
+
+/* The first n ops. */
+static Status run_eager(Trace *trace, int n) {
+    sn_state *const state = state_get();
+    const uint64_t sequence = state->sequence, seed = state->seed;
+    if (trace->n_random) state->seed = trace->seed; /* not this thread's, where another one asks */
+    Status status = ST_OK;
+    trace->n_drawn = trace->n_done = 0;
+    while (trace->n_done < n) {
+        const TraceStep *const step = &trace->ops.at[trace->n_done];
+        status = run_op(trace, step, trace->n_drawn);
+        if (status != ST_OK) {
+            error_set_site(step->site);
+            break;
+        }
+        trace->n_drawn += (step->op->row->flags & OPF_random) != 0;
+        trace->n_done++;
+    }
+    state->sequence = sequence;
+    state->seed = seed;
+    if (status != ST_OK) fail_values(trace);
+    return status;
+}
+
+Status trace_run_eager(Trace *trace) { return run_eager(trace, trace->ops.n); }
+
+/* Compiled run -------------------------------------------------------------------------------- */
+
+static Variant *find_variant(const Trace *trace) {
+    Variant *variant = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    while (variant && !(variant->run && variant_fits(variant, trace, NULL))) variant = variant->next;
+    return variant;
+}
+
+static void mark_asked(Trace *trace, const sn_tensor *asked) {
+    for (int v = 0; v < trace->values.n; v++) {
+        const sn_tensor *const t = trace->values.at[v];
+        if (trace->variant->provides[v]) trace->marks[v] |= VALUE_needed;
+        if (!t || !t->placeholder) continue;
+        if (asked ? t == asked : refs_of(t) > 1) trace->marks[v] |= VALUE_needed;
+    }
+}
+
+/* Writes happen once, and a node that eager's have replaced cannot be replaced again. */
+static bool may_run_again(const Trace *trace) {
+    return trace->variant && trace->marks && !trace->writes && !trace->gradients &&
+           !(trace->node && trace->node->instead);
+}
+
+static Variant *variant_with(Trace *trace) {
+    if (trace_mark_viewed(trace) != ST_OK) return NULL;
+    Variant *const variant = find_variant(trace);
+    if (variant) return variant;
+    sn_function *const fn = trace->capture->fn;
+    pthread_mutex_lock(&fn->compiling);
+    variant_compile(fn, trace);
+    pthread_mutex_unlock(&fn->compiling);
+    return find_variant(trace);
+}
+
+Status trace_run_late(Trace *trace, const sn_tensor *asked) {
+    if (trace->ordered) return error_raise(ST_INTERNAL, "a value of a segment with effects was left unmade");
+    if (may_run_again(trace)) {
+        mark_asked(trace, asked);
+        Variant *const variant = variant_with(trace);
+        if (variant) return variant_run_again(variant, trace);
+        TRY(error_pending());
+    }
+    if (trace->variant) {
+        trace->state = TRACE_eager;
+        trace->reason = "a value was asked for that no variant of its segment gives";
+    }
+    return trace_run_eager(trace);
+}
+
+static bool is_unmade(const Trace *trace) {
+    if (trace->state != TRACE_compiled && trace->state != TRACE_interpreted) return false;
+    for (int v = 0; v < trace->values.n; v++) {
+        const sn_tensor *const value = trace->values.at[v];
+        if (value && value->placeholder && refs_of(value) > 1) return true;
+    }
+    return false;
+}
+
+static bool has_input_in(const Trace *trace, const Storage *storage) {
+    for (int i = 0; i < trace->inputs.n; i++)
+        if (trace->inputs.at[i].storage == storage) return true;
+    return false;
+}
+
+Status capture_before_write(Capture *c, const Storage *storage) {
+    for (int t = 0; t < c->traces.n - 1; t++) {
+        Trace *const trace = c->traces.at[t];
+        if (is_unmade(trace) && (!storage || has_input_in(trace, storage))) TRY(trace_run_late(trace, NULL));
+    }
+    return ST_OK;
+}
+
+/* What failed has said why, and nothing was written; but effects have happened and may not happen again. What comes
+ * before the first of them runs as in eager; that and all that follows has failed. */
+static Status run_until_effect(Trace *trace, Status status) {
+    ErrorSlot *const slot = error_slot();
+    const ErrorSlot kept = *slot;
+    int n = 0;
+    while (!(trace->ops.at[n].op->row->flags & OPF_ordered)) n++;
+    error_clear();
+    const Status before = run_eager(trace, n);
+    if (before != ST_OK) return before;
+    *slot = kept;
+    fail_values(trace);
+    return status;
+}
+
+static Status run_compiled(Trace *trace, Variant *variant) {
+    const Status status = variant_run(variant, trace);
+    if (status == ST_OK) {
+        trace->variant = variant;
+        trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
+        if (variant->info.interpreted) trace->reason = variant->info.reason;
+        atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
+        return trace_note_views(trace, variant);
+    }
+    if (status != ST_VALUE && status != ST_MEMORY && !trace->fallible && !trace->ordered) return status;
+    /* A check or a user's kernel failed and nothing was committed: eager says which op [semantics C8]. */
+    trace->state = TRACE_eager;
+    if (trace->ordered) {
+        trace->reason = "an op beside one with effects failed";
+        return run_until_effect(trace, status);
+    }
+    error_clear();
+    trace->reason = "a value check failed or memory ran out";
+    return trace_run_eager(trace);
+}
+
+static Status run_trace(Trace *trace) {
+    Capture *const c = trace->capture;
+    if (trace->writes) TRY(capture_before_write(c, NULL));
+    TRY(mark_needed(trace));
+    Variant *const variant = find_variant(trace);
+    if (variant) return run_compiled(trace, variant);
+    trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
+    trace->reason = "the first run of its case, compiled afterwards";
+    const Status status = trace_run_eager(trace);
+    trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
+    return status;
+}
+
+static bool may_be_asked(const Trace *trace) {
+    for (int v = 0; v < trace->values.n; v++)
+        if (trace->values.at[v]->placeholder && refs_of(trace->values.at[v]) > 1) return true;
+    return false;
+}
+
+void trace_drop_node(Trace *trace) {
+    if (trace->node) tape_node_release(trace->node);
+    trace->node = NULL;
+}
+
+/* Memory that only the records of this call hold goes at once, as in eager; what is unmade and may
+ * still be asked for keeps its segment's inputs. */
+static void drop_dead(Trace *trace) {
+    if (may_be_asked(trace)) return;
+    trace_drop_node(trace);
+    for (int v = 0; v < trace->values.n; v++) {
+        sn_tensor *const t = trace->values.at[v];
+        if (refs_of(t) > 1) continue;
+        atomic_store_explicit(&t->placeholder, NULL, memory_order_relaxed);
+        trace->values.at[v] = NULL;
+        sn_release(t);
+    }
+    for (int i = 0; i < trace->inputs.n; i++) {
+        sn_tensor *const t = trace->inputs.at[i].tensor;
+        if (refs_of(t) > 1) continue;
+        trace->inputs.at[i].tensor = NULL;
+        sn_release(t);
+    }
+}
+
+/* Ops behind the one that failed were recorded, but eager would not have called them. */
+static void undo(const Trace *trace) {
+    capture_undo_events(trace);
+    if (trace->n_random) state_get()->sequence = trace->sequence + (uint64_t)trace->n_drawn;
+}
+
+static Status flush(Capture *c, const char *reason, const void *site) {
+    Trace *const trace = c->trace;
+    if (trace->ops.n == 0) return ST_OK;
+    if (reason) function_note_break(c->fn, reason, site);
+    trace->end = c->cursor;
+    if (trace->started_ns) trace->ended_ns = clock_ns();
+    Capture *const suspended = capture_suspend();
+    c->running = true;
+    const Status status = run_trace(trace);
+    c->running = false;
+    if (status != ST_OK) undo(trace);
+    capture_forget_events(trace);
+    if (!c->final && status == ST_OK) drop_dead(trace);
+    capture_resume(suspended);
+    if (!capture_begin_trace(c)) return ST_MEMORY;
+    return status;
+}
+
+Status capture_flush(Capture *c, const char *reason, const void *site) {
+    const bool entered = capture_enter(c);
+    Status status = capture_take_over_error(c);
+    if (status == ST_OK) status = flush(c, reason, site);
+    capture_leave(c, entered);
+    return status;
+}
+
+/* Earlier segments: all values that wait, or one. */
+static Status run_again(Capture *c, const sn_tensor *asked) {
+    Capture *const suspended = capture_suspend();
+    c->running = true;
+    const Status status = asked ? trace_run_late(asked->placeholder->trace, asked) : capture_before_write(c, NULL);
+    c->running = false;
+    capture_resume(suspended);
+    return status;
+}
+
+Status capture_settle(const char *why) {
+    Capture *const c = capture_current();
+    if (!c) return ST_OK;
+    const bool entered = capture_enter(c);
+    c->settles = true;
+    Status status = capture_flush(c, why, state_get()->site);
+    c->settles = false;
+    if (status == ST_OK) status = run_again(c, NULL);
+    capture_leave(c, entered);
+    return status;
+}
+
+static Status flush_own(Capture *c, sn_tensor *t, const char *reason) {
+    const struct Placeholder *const p = t->placeholder;
+    const bool earlier = p && p->trace != c->trace;
+    if (!p && !c->trace->writes) return ST_OK;
+    if (earlier && !c->trace->writes) return run_again(c, t);
+    c->wanted = t;
+    /* A pending write makes what waits of earlier segments, too. */
+    const Status status = capture_flush(c, reason, state_get()->site);
+    c->wanted = NULL;
+    return status == ST_OK && earlier && t->placeholder ? run_again(c, t) : status;
+}
+
+void trace_mark_asked(Trace *trace, const sn_tensor *t) {
+    for (int v = 0; trace->marks && v < trace->values.n; v++)
+        if (trace->values.at[v] == t) trace->marks[v] |= VALUE_needed;
+}
+
+/* In the call that records a segment its values are all made; that one was asked for is noted for its code. */
+static void note_asked(const Capture *c, const sn_tensor *t) {
+    for (int i = 0; i < c->traces.n; i++)
+        if (c->traces.at[i]->compile) trace_mark_asked(c->traces.at[i], t);
+}
+
+/* A pending write may concern any tensor through an alias; without one only placeholders wait for
+ * data. */
+Status capture_make(sn_tensor *t, const char *reason) {
+    Capture *const c = capture_current();
+    const struct Placeholder *const p = t->placeholder;
+    if (c) capture_note_outside(c, reason);
+    if (p && p->capture != c) return capture_flush_foreign(t);
+    if (!c) return ST_OK;
+    const bool entered = capture_enter(c);
+    if (!p) note_asked(c, t);
+    Status status = capture_take_over_error(c);
+    if (status == ST_OK) status = flush_own(c, t, reason);
+    capture_leave(c, entered);
+    return status;
+}
+
+Status capture_flush_tensor(sn_tensor *t) { return capture_make(t, "a value is needed on the host"); }
+
+Status capture_seed(void) {
+    Capture *const c = capture_current();
+    if (!c) return ST_OK;
+    capture_note_outside(c, "sn_seed in the body");
+    if (c->trace->n_random) TRY(capture_flush(c, "sn_seed after random ops", state_get()->site));
+    return capture_note_seed();
+}

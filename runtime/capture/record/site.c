@@ -1,0 +1,110 @@
+/* site.c: names of call sites. With libdw (elfutils) present at run time the file and line; else
+ * what the dynamic linker knows. libdw is opened on first use: neither needed to build nor to run.
+ *
+ * The line is that of the compile unit whose ranges hold the address. dwfl_module_getsrc would find
+ * the unit by .debug_aranges, which clang does not write. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "runtime/capture/function/function.h"
+
+typedef struct Dwfl Dwfl;
+typedef struct DwflModule DwflModule;
+typedef struct DwarfLine DwarfLine;
+typedef struct DwarfUnit DwarfUnit;
+typedef struct DwflCallbacks { /* layout of libdwfl.h's Dwfl_Callbacks */
+    int (*find_elf)(void);
+    int (*find_debuginfo)(void);
+    int (*section_address)(void);
+    char **debuginfo_path;
+} DwflCallbacks;
+
+static struct {
+    Dwfl *(*begin)(const DwflCallbacks *);
+    int (*report)(Dwfl *, pid_t);
+    int (*report_end)(Dwfl *, void *, void *);
+    DwflModule *(*module)(Dwfl *, uint64_t);
+    /* a unit is its Dwarf_Die; after NULL comes the first; the bias is what the addresses in memory
+     * are above those in the file */
+    DwarfUnit *(*next_unit)(DwflModule *, DwarfUnit *, uint64_t *bias);
+    int (*unit_has)(DwarfUnit *, uint64_t); /* 1, 0 or -1: an error */
+    DwarfLine *(*line)(DwarfUnit *, uint64_t);
+    const char *(*line_file)(DwarfLine *, uint64_t *, uint64_t *);
+    int (*line_number)(DwarfLine *, int *); /* 0: fine */
+    DwflCallbacks callbacks;
+    Dwfl *session;
+} dw;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool find(void *library, const char *name, void *slot) {
+    void *const symbol = dlsym(library, name);
+    memcpy(slot, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static void open_libdw(void) {
+    void *const library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return;
+    const bool whole =
+        find(library, "dwfl_begin", &dw.begin) && find(library, "dwfl_linux_proc_report", &dw.report) &&
+        find(library, "dwfl_report_end", &dw.report_end) && find(library, "dwfl_addrmodule", &dw.module) &&
+        find(library, "dwfl_module_nextcu", &dw.next_unit) && find(library, "dwarf_haspc", &dw.unit_has) &&
+        find(library, "dwarf_getsrc_die", &dw.line) && find(library, "dwarf_linesrc", &dw.line_file) &&
+        find(library, "dwarf_lineno", &dw.line_number) &&
+        find(library, "dwfl_linux_proc_find_elf", &dw.callbacks.find_elf) &&
+        find(library, "dwfl_standard_find_debuginfo", &dw.callbacks.find_debuginfo);
+    if (!whole) return;
+    dw.session = dw.begin(&dw.callbacks);
+    if (dw.session && (dw.report(dw.session, getpid()) || dw.report_end(dw.session, NULL, NULL))) dw.session = NULL;
+}
+
+static DwarfLine *find_line(DwflModule *module, uint64_t address) {
+    uint64_t bias = 0;
+    DwarfUnit *unit = NULL;
+    while ((unit = dw.next_unit(module, unit, &bias)))
+        if (dw.unit_has(unit, address - bias) == 1) return dw.line(unit, address - bias);
+    return NULL;
+}
+
+static bool by_line(uint64_t address, char *out, size_t room) {
+    pthread_once(&once, open_libdw);
+    if (!dw.session) return false;
+    DwflModule *const module = dw.module(dw.session, address);
+    DwarfLine *const line = module ? find_line(module, address) : NULL;
+    const char *const file = line ? dw.line_file(line, NULL, NULL) : NULL;
+    int number = 0;
+    if (!file || dw.line_number(line, &number)) return false;
+    const char *const base = strrchr(file, '/');
+    snprintf(out, room, "%s:%d", base ? base + 1 : file, number);
+    return true;
+}
+
+static void by_symbol(const void *site, char *out, size_t room) {
+    Dl_info info;
+    if (!dladdr(site, &info)) {
+        snprintf(out, room, "%p", site);
+        return;
+    }
+    const char *const slash = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    const char *const module = slash ? slash + 1 : info.dli_fname ? info.dli_fname : "?";
+    const void *const base = info.dli_sname ? info.dli_saddr : info.dli_fbase;
+    snprintf(out, room, "%s%s%s+0x%zx", module, info.dli_sname ? ":" : "", info.dli_sname ? info.dli_sname : "",
+             (size_t)((const char *)site - (const char *)base));
+}
+
+void site_name(const void *site, char *out, size_t room) {
+    out[0] = '\0';
+    if (!site) {
+        snprintf(out, room, "an unknown place");
+        return;
+    }
+    const char *const call = (const char *)site - 1; /* a return address is just past its call */
+    pthread_mutex_lock(&lock);
+    const bool found = by_line((uint64_t)(uintptr_t)call, out, room);
+    pthread_mutex_unlock(&lock);
+    if (!found) by_symbol(call, out, room);
+}

@@ -1,0 +1,209 @@
+/* training.c: see training.h. */
+#include "runtime/capture/training/training_parts.h"
+
+#include "runtime/base/clock.h"
+
+static bool *wants(const Graph *graph, const GraphInput *inputs, const Trace *trace) {
+    bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
+    for (int i = 0; want && i < graph->inputs.n; i++) want[i] = trace->inputs.at[inputs[i].touched].requires_grad;
+    return want;
+}
+
+Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wanted) {
+    *wanted = false;
+    bool any = false;
+    for (int i = 0; i < trace->inputs.n; i++) any |= trace->inputs.at[i].requires_grad;
+    if (!any) return ST_OK;
+    TapeMarks marks;
+    const bool *const want = wants(graph, v->graph_inputs, trace);
+    if (!want) return ST_MEMORY;
+    TRY(tape_marks_make(graph, want, &marks));
+    const char *const why = training_refusal(graph, &marks, trace, v->graph_inputs);
+    if (why) return error_raise(ST_UNSUPPORTED, "%s", why);
+    for (int i = 0; i < graph->outputs.n; i++) {
+        *wanted |= marks.tracked[graph->outputs.at[i].value->id];
+        if (marks.stale[graph->outputs.at[i].value->id]) variant_note_stale(v, i);
+    }
+    if (!*wanted || !trace->gradients) return ST_OK;
+    *wanted = false;
+    return training_history(v, graph, want);
+}
+
+/* Compiling ----------------------------------------------------------------------------------- */
+
+typedef struct Split {
+    Variant *variant;
+    Graph *graph;
+    Training *training;
+    Graph *joint;
+    bool *ran; /* by node id of the functional graph: its rule was applied */
+} Split;
+
+/* Writes of memory that carries no gradient are fine: expanding then needs what was there before. */
+static Status note_writes(Training *t, const Graph *graph) {
+    t->written = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
+    if (!t->written) return ST_MEMORY;
+    for (int i = 0; i < graph->writes.n; i++) {
+        const int input = graph->writes.at[i].input->index;
+        t->written[input] = true;
+        if (t->want[input]) return error_raise(ST_UNSUPPORTED, "a write to an input that wants a gradient");
+    }
+    return ST_OK;
+}
+
+static GVal **values_by_id(Graph *graph) {
+    GVal **const values = ARENA_ARRAY(graph->arena, GVal *, graph->n_vals + 1);
+    for (int i = 0; values && i < graph->inputs.n; i++) values[i] = graph->inputs.at[i];
+    for (Node *node = graph->first; values && node; node = node->next)
+        for (int i = 0; i < node->n_outs; i++) values[node->outs[i].id] = &node->outs[i];
+    return values;
+}
+
+static Status split_graphs(void *context) {
+    Split *const s = context;
+    Training *const t = s->training;
+    TapeMarks marks;
+    TRY(tape_marks_make(s->graph, t->want, &marks));
+    t->n_user = s->graph->outputs.n;
+    t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
+    for (int i = 0; i < t->n_user; i++)
+        t->out_tracked[i] = marks.tracked[s->graph->outputs.at[i].value->id] && !variant_view_is_stale(s->variant, i);
+    const PassOptions options = compile_pass_options(NULL, &s->variant->info);
+    TRY(passes_run(s->graph, "functionalize", &options));
+    TRY(note_writes(t, s->graph));
+    t->n_forward = s->graph->outputs.n;
+    bool *const defined = ARENA_ARRAY(s->graph->arena, bool, t->n_forward + 1);
+    if (!defined) return ST_MEMORY;
+    memcpy(defined, t->out_tracked, (size_t)t->n_user * sizeof *defined);
+    const int64_t start = clock_ns();
+    TRY(joint_expand(s->graph));
+    TRY(tape_plan_make(t, s->graph));
+    s->ran = ARENA_ARRAY(s->graph->arena, bool, s->graph->n_nodes + 1);
+    if (!s->ran) return ST_MEMORY;
+    const JointSpec spec = {.want = t->want, .grad_defined = defined, .ran = s->ran};
+    GVal **const values = values_by_id(s->graph);
+    Graph *const joint = values ? joint_build(s->graph, &spec) : NULL;
+    compile_note_time(&s->variant->info, "joint graph", clock_ns() - start);
+    s->variant->info.passes_ns += clock_ns() - start;
+    if (!joint) return error_pending() ? error_pending() : ST_UNSUPPORTED;
+    TRY(tape_plan_keep(t, joint, values));
+    joint->bail = s->graph->bail;
+    s->joint = joint;
+    return passes_run(joint, "decompose,fold,cse,dce,partition,reinplace," PLAN_PASSES, &options);
+}
+
+/* The usual case: all gradients in the layouts of the backward's inputs. */
+static Status make_usual(Training *t, const Graph *backward, const bool *ran) {
+    TRY(training_usual(t, backward->arena, backward->env, ran));
+    t->usual.n_saved = t->n_saved = t->partition->n_saved;
+    return training_note_layouts(t, &t->usual, backward);
+}
+
+static Status settle(Variant *v, Status status) {
+    if (status == ST_OK || v->info.failure != BAIL_none) return status;
+    v->info.failure = BAIL_unsupported;
+    memcpy(v->info.reason, error_slot()->message, sizeof v->info.reason - 1);
+    return status;
+}
+
+/* Without code for it a launch's node expands into eager's. */
+static void compile_backward(Variant *v, Training *t) {
+    if (failpoint("backward")) return;
+    CompileInfo before = v->info;
+    if (compile_plan(t->backward_plan, &v->info, &t->usual.run) == ST_OK) return;
+    error_clear();
+    v->info.failure = before.failure;
+}
+
+Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
+    Training *const t = ARENA_NEW(v->arena, Training);
+    if (!t) return ST_MEMORY;
+    t->want = wants(graph, v->graph_inputs, trace);
+    t->n_inputs = graph->inputs.n;
+    t->n_floats = v->n_runtime_floats;
+    Split split = {.variant = v, .graph = graph, .training = t};
+    pthread_mutex_init(&t->lock, NULL);
+    v->training = t;
+    TRY(compile_guarded(graph, split_graphs, &split, &v->info));
+    t->joint = split.joint;
+    t->partition = t->joint->parts;
+    t->forward_plan = t->partition->forward->plan;
+    t->backward_plan = t->partition->backward->plan;
+    t->n_symbols = sym_free_count(graph->env);
+    TRY(settle(v, make_usual(t, t->partition->backward, split.ran)));
+    TRY(settle(v, compile_plan(t->forward_plan, &v->info, &v->run)));
+    compile_backward(v, t);
+    return ST_OK;
+}
+
+bool training_stage(const Variant *v, const char *stage, Text *text) {
+    const Training *const t = v->training;
+    if (!strcmp(stage, "joint"))
+        graph_print(t->joint, text);
+    else if (!strcmp(stage, "forward"))
+        graph_print(t->partition->forward, text);
+    else if (!strcmp(stage, "backward"))
+        graph_print(t->partition->backward, text);
+    else {
+        Text plan = {0};
+        const bool known = compile_plan_text(t->forward_plan, stage, &plan);
+        if (known) {
+            text_printf(text, "# forward\n%s# backward\n", text_str(&plan));
+            compile_plan_text(t->backward_plan, stage, text);
+        }
+        text_free(&plan);
+        return known;
+    }
+    return true;
+}
+
+int training_keys(const Variant *v, int *kernels) {
+    int n = 0;
+    *kernels = 0;
+    if (!v->training) return 0;
+    for (const BackwardCase *c = atomic_load(&v->training->cases); c; c = c->next) {
+        if (!c->run) continue;
+        n++;
+        *kernels += c->info.kernels;
+    }
+    return n;
+}
+
+static bool refused_for(const BackwardCase *c, const char *why) { return !c->run && !strcmp(c->info.reason, why); }
+
+const char *training_keys_refused(const Variant *v, int at, int *n) {
+    const BackwardCase *const first = v->training ? atomic_load(&v->training->cases) : NULL;
+    for (const BackwardCase *c = first; c; c = c->next) {
+        if (c->run) continue;
+        bool again = false;
+        for (const BackwardCase *before = first; before != c; before = before->next)
+            again |= refused_for(before, c->info.reason);
+        if (again || at-- > 0) continue;
+        *n = 0;
+        for (const BackwardCase *same = c; same; same = same->next) *n += refused_for(same, c->info.reason);
+        return c->info.reason;
+    }
+    return NULL;
+}
+
+int training_saved(const Training *t) { return t ? t->n_saved : 0; }
+
+bool training_saved_at(const Variant *v, int i, SavedValue *out) {
+    const Training *const t = v->training;
+    if (!t || !v->run || i >= t->n_saved) return false;
+    const int from = t->partition->saved_inputs[i];
+    int output = t->n_forward;
+    for (int k = 0; k < i; k++) output += t->partition->saved_inputs[k] < 0;
+    const Graph *const forward = t->partition->forward;
+    const GVal *const value = from >= 0 ? forward->inputs.at[from] : forward->outputs.at[output].value;
+    *out = (SavedValue){.name = value->def ? NULL : value->name,
+                        .op = value->def ? value->def->row : NULL,
+                        .meta = value->base.meta,
+                        .env = forward->env};
+    return true;
+}
+
+void training_free(Training *t) {
+    if (!t) return;
+    training_cases_free(t);
+}

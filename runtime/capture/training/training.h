@@ -1,0 +1,60 @@
+/* training.h: a segment whose results carry gradients: a forward and a backward executable, split
+ * by the partitioner, and one tape node per launch.
+ *
+ * The backward compiled with it serves the usual case: every differentiable result has a gradient, all
+ * are wanted, no partial sums exist. Other cases get a compiled backward of their own on first need
+ * [semantics G1]; create_graph, and what has no code, expands into eager's nodes, made from the saved
+ * values [semantics G3]. */
+#ifndef SINTER_RUNTIME_TRAINING_H
+#define SINTER_RUNTIME_TRAINING_H
+#include "runtime/capture/record/capture.h"
+
+typedef struct Training Training;
+
+/* training_marks.c: what eager's tape would have of a captured graph. */
+typedef struct TapeMarks {
+    bool *tracked;   /* by value id: it carries gradients when the segment ends */
+    bool *stale;     /* by value id: a view, older than the last recorded write of its base */
+    uint32_t *needs; /* by node id: the arguments (bits) for which it is recorded; 0: it is not */
+} TapeMarks;
+/* want: by graph input. Numbers the graph. */
+Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks);
+
+/* Does a result of the captured graph carry a gradient to its inputs? ST_UNSUPPORTED where eager's
+ * tape does what a compiled segment cannot. Sets variant->history. */
+Status training_wanted(Variant *variant, Graph *graph, const Trace *trace, bool *wanted);
+/* training_limits.c: why the segment must run eagerly, or NULL. */
+const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace, const GraphInput *inputs);
+/* training_history.c: sets variant->history, for results that carry gradients in a segment that has gone
+ * backward. ST_UNSUPPORTED where some of it still holds values. want: by graph input. */
+Status training_history(Variant *variant, Graph *graph, const bool *want);
+/* Sets variant->run (forward) and variant->training. */
+Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
+/* Launches the forward and records the node; outs as execute gives them. */
+Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                    sn_tensor **outs);
+/* A second launch of the same ops, with more results, stands where the first one stood: what was used up and what was
+ * written since then counts on, and edges to the first one's results lead to it. */
+Status training_take_place(struct TapeNode *was, const Variant *before, struct TapeNode *node, const Variant *variant);
+/* The node of a launch of variant->history; outs: its results. */
+Status training_attach(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                       sn_tensor *const *outs);
+/* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
+bool training_stage(const Variant *variant, const char *stage, Text *text);
+/* For how many keys beside the usual one a backward was compiled, and its kernels. */
+int training_keys(const Variant *variant, int *kernels);
+/* Why the backward of n further keys runs as eager's nodes: the at-th reason, NULL past the last. */
+const char *training_keys_refused(const Variant *variant, int at, int *n);
+/* How many tensors a launch saves for its backward; NULL: 0. */
+int training_saved(const Training *training);
+/* What forward keeps for backward, by number; false past the last. */
+typedef struct SavedValue {
+    const char *name; /* of the input it is, or NULL */
+    const OpRow *op;  /* that made it, or NULL */
+    const Meta *meta;
+    const SymEnv *env;
+} SavedValue;
+bool training_saved_at(const Variant *variant, int i, SavedValue *out);
+void training_free(Training *training);
+
+#endif

@@ -1,0 +1,319 @@
+/* training_expand.c: a compiled node becomes eager's [semantics G3]: what eager's tape holds is made
+ * from what the launch saved, and the nodes are recorded over it. Under create_graph they take the
+ * compiled node's place for good, and double backward goes on from there; where only code is missing
+ * they serve one call.
+ *
+ *     input 0 and its history -- mul -- h -- exp -- y <-- gradient      handles, with data only
+ *                                                                       where a node holds it
+ *
+ * The nodes take the sequence numbers that eager's would have had, and the run ends at the inputs.
+ * Partial sums are roots too, so they come first. */
+#include "runtime/capture/training/training_parts.h"
+
+typedef struct Expansion {
+    const Launch *l;
+    const bool *ran, *needs; /* which steps to record, by which inputs */
+    const bool *used;        /* steps that have given up what they held; NULL: none */
+    const TapeEdge *edges;
+    GraphRun run;     /* of the functional graph; values: the handles */
+    sn_tensor **held; /* by held value; NULL: not needed */
+} Expansion;
+
+/* `value` as a view of t, which is `whole`; NULL: it is none, or an error is pending. */
+static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *whole, sn_tensor *t) {
+    const Node *const node = value->def;
+    if (value == whole) return tensor_from_storage(t->storage, t->base.meta, t->offset);
+    if (!node || node->row->kind != KIND_view) return NULL;
+    if (node->row->id == OP_as_strided) return NULL; /* counts from where a storage begins */
+    sn_tensor *const viewed = view_from(e, gval(node->args[0].val), whole, t);
+    if (!viewed) return NULL;
+    Arg args[MAX_ARGS] = {A_VAL(&viewed->base)};
+    for (int i = 1; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
+    sn_tensor *outs[MAX_LIST];
+    if (dispatch(node->row, FORM_functional, args, NULL, outs) != ST_OK) return NULL;
+    return outs[value - node->outs];
+}
+
+/* A value that the caller has as a result, and has not written, is taken from there: what derivatives save of it is
+ * then that memory, whose next write they notice. */
+static Status take_results(Expansion *e) {
+    const TapePlan *const p = &e->l->training->tape;
+    for (int i = 0; i < p->held.n; i++) {
+        const Held *const held = &p->held.at[i];
+        if (!e->held[i] || held->watch < 0 || !p->watches.at[held->watch].output) continue;
+        const TapeSaved *const watched = &e->l->watched[held->watch];
+        if (tensor_version(watched->tensor) != watched->version) continue;
+        const GVal *const whole = p->functional->outputs.at[p->watches.at[held->watch].index].value;
+        sn_tensor *const t = view_from(e, held->value, whole, watched->tensor);
+        TRY(error_pending());
+        if (t) e->held[i] = t;
+    }
+    return ST_OK;
+}
+
+static Status run_restore(Expansion *e, const GraphRun *run) {
+    const Launch *const l = e->l;
+    const Graph *const graph = run->graph;
+    sn_state *const state = state_get();
+    const uint64_t seed = state->seed, sequence = state->sequence;
+    const sn_grad_mode mode = state->grad_mode;
+    for (int i = 0; i < graph->inputs.n; i++) run->values[graph->inputs.at[i]->id] = l->saved[i].tensor;
+    for (int i = 0; i < l->variant->n_bindings; i++)
+        if (l->variant->bindings[i].kind == BIND_seed) state->seed = (uint64_t)l->symbols[i];
+    state->grad_mode = SN_GRAD_OFF;
+    Status status = graph_run_nodes(run);
+    for (int i = 0; i < graph->outputs.n && status == ST_OK; i++)
+        e->held[i] = run->values[graph->outputs.at[i].value->id];
+    if (status == ST_OK) status = take_results(e);
+    state->grad_mode = mode;
+    state->seed = seed;
+    state->sequence = sequence;
+    return status;
+}
+
+/* Data for what the nodes hold, by the ops of the forward. */
+static Status restore(Expansion *e) {
+    const Launch *const l = e->l;
+    const Training *const t = l->training;
+    bool any = false;
+    for (int s = 0; s < t->tape.steps.n; s++)
+        any |= e->ran[s] && t->tape.steps.at[s].n_holds && !(e->used && e->used[s]);
+    e->held = ARENA_ARRAY(e->run.arena, sn_tensor *, t->tape.held.n + 1);
+    if (!e->held) return ST_MEMORY;
+    if (!any) return ST_OK;
+    GraphRun run = e->run;
+    run.graph = t->partition->restore;
+    run.values = ARENA_ARRAY(run.arena, sn_tensor *, run.graph->n_vals + 1);
+    run.seeded = true;
+    for (int i = 0; i < l->variant->n_bindings; i++)
+        if (l->variant->bindings[i].kind == BIND_sequence) run.sequence = (uint64_t)l->symbols[i];
+    return run.values ? run_restore(e, &run) : ST_MEMORY;
+}
+
+/* A handle of the value, without history. */
+static sn_tensor *handle_of(const Expansion *e, const GVal *value) {
+    sn_tensor **const slot = &e->run.values[value->id];
+    if (*slot) return *slot;
+    const int held = e->l->training->tape.held_of[value->id];
+    const sn_tensor *const data = held >= 0 ? e->held[held] : NULL;
+    if (data) return *slot = tensor_from_storage(data->storage, data->base.meta, data->offset);
+    const Meta *const meta = training_meta(e->run.graph->env, value->base.meta, e->l->symbols);
+    return *slot = meta ? tensor_without_data(meta) : NULL;
+}
+
+/* The input with the history that it had at the call: that of the result that it was, or a leaf's. What the caller's
+ * own leaf is by now counts for nothing: it may be switched off, or be a result since. */
+static Status enter_input(const Expansion *e, int i) {
+    const TapeEdge *const edge = tape_edge_now(&e->edges[i]);
+    sn_tensor *const t = handle_of(e, e->run.graph->inputs.at[i]);
+    if (!t) return error_pending();
+    return edge->leaf ? tape_requires_grad(t, true) : tape_attach(t, edge->target, edge->output);
+}
+
+static void touch(void *context, GVal **slot) {
+    if (*slot) handle_of(context, *slot);
+}
+
+static const GVal *saved_value(const Node *node, const TapeSaved *saved) {
+    if (saved->result >= 0) return &node->outs[saved->result];
+    const Arg *const a = &node->args[saved->arg];
+    return gval(saved->item < 0 ? a->val : a->vals[saved->item]);
+}
+
+/* Versions are those of the launch, and of the memory where the caller sees the value, whatever it was made again
+ * from. */
+static void settle_saved(const Expansion *e, const Node *node, TapeSaved *saved) {
+    const TapePlan *const p = &e->l->training->tape;
+    const int held = p->held_of[saved_value(node, saved)->id];
+    const int watch = held < 0 ? -1 : p->held.at[held].watch;
+    if (watch < 0) return;
+    const TapeSaved *const watched = &e->l->watched[watch];
+    saved->memory = sn_retain(watched->tensor);
+    saved->version = watched->version;
+}
+
+/* What a backward has used up is gone, and where it has used up all, what was watched too. */
+static void settle_node(const Expansion *e, TapeNode *node, int s) {
+    const TapeStep *const step = &e->l->training->tape.steps.at[s];
+    if (e->used && e->used[s] && step->n_holds) {
+        tape_node_drop(node);
+        return;
+    }
+    int n;
+    TapeSaved *const saved = (TapeSaved *)node->class->saved(node, &n);
+    for (int i = 0; i < n; i++) settle_saved(e, step->node, &saved[i]);
+}
+
+/* The node of a step; NULL: none of its arguments has a history. */
+static TapeNode *recorded(const Expansion *e, const Node *node) {
+    for (int i = 0; i < node->n_outs; i++) {
+        const sn_tensor *const t = e->run.values[node->outs[i].id];
+        if (t->autograd && t->autograd->node) return t->autograd->node;
+    }
+    return NULL;
+}
+
+static Status record_step(Expansion *e, int s) {
+    const Node *const node = e->l->training->tape.steps.at[s].node;
+    Arg args[MAX_ARGS];
+    sn_tensor **const outs = ARENA_ARRAY(e->run.arena, sn_tensor *, node->n_outs + 1);
+    if (!outs) return ST_MEMORY;
+    node_each_input((Node *)node, touch, e);
+    for (int i = 0; i < node->n_outs; i++) outs[i] = handle_of(e, &node->outs[i]);
+    TRY(error_pending());
+    for (int i = 0; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
+    TRY(tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)s));
+    TapeNode *const made = recorded(e, node);
+    if (made) settle_node(e, made, s);
+    return ST_OK;
+}
+
+static Status record_all(Expansion *e) {
+    const Training *const t = e->l->training;
+    for (int i = 0; i < t->n_inputs; i++)
+        if (e->needs[i]) TRY(enter_input(e, i));
+    for (int s = 0; s < t->tape.steps.n; s++)
+        if (e->ran[s]) TRY(record_step(e, s));
+    return ST_OK;
+}
+
+typedef struct Roots {
+    sn_tensor **roots, **grads, **xs, **got;
+    int n, n_xs;
+} Roots;
+
+static void add_root(Roots *r, sn_tensor *root, sn_tensor *grad) {
+    r->roots[r->n] = root;
+    r->grads[r->n++] = grad;
+}
+
+static Status find_roots(const Expansion *e, const BackwardCase *c, const TapeBackward *call, Roots *r) {
+    const Training *const t = e->l->training;
+    Arena *const arena = e->run.arena;
+    const Graph *const g = e->run.graph;
+    const int room = t->n_inputs + t->n_user + 1;
+    *r = (Roots){.roots = ARENA_ARRAY(arena, sn_tensor *, room),
+                 .grads = ARENA_ARRAY(arena, sn_tensor *, room),
+                 .xs = ARENA_ARRAY(arena, sn_tensor *, room),
+                 .got = ARENA_ARRAY(arena, sn_tensor *, room)};
+    if (!r->roots || !r->grads || !r->xs || !r->got) return ST_MEMORY;
+    for (int i = 0; i < t->n_inputs; i++) {
+        if (!c->needs[i]) continue;
+        sn_tensor *const x = r->xs[r->n_xs++] = handle_of(e, g->inputs.at[i]);
+        if (c->partial[i]) add_root(r, x, call->partial[i]);
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        if (!c->defined[i]) continue;
+        sn_tensor *const root = handle_of(e, g->outputs.at[i].value);
+        if (!root) return ST_MEMORY;
+        if (tape_tracks(root)) add_root(r, root, call->grad_out[i]);
+    }
+    return ST_OK;
+}
+
+static Status run_nodes(const Expansion *e, const BackwardCase *c, TapeBackward *call) {
+    Roots r;
+    TRY(find_roots(e, c, call, &r));
+    const TapeRun run = {.roots = r.roots,
+                         .grads = r.grads,
+                         .n_roots = r.n,
+                         .xs = r.xs,
+                         .n_xs = r.n_xs,
+                         .out = r.got,
+                         .flags = TAPE_allow_unused | TAPE_stop};
+    TRY(tape_run(&run));
+    for (int i = 0, k = 0; i < e->l->training->n_inputs; i++)
+        if (c->needs[i]) call->grad_in[i] = r.got[k++];
+    return ST_OK;
+}
+
+static bool expansion_begin(Expansion *e, const Launch *l, const TapeEdge *edges) {
+    Arena *const arena = arena_new();
+    Graph *const graph = l->training->tape.functional;
+    *e = (Expansion){.l = l,
+                     .edges = edges,
+                     .run = {.graph = graph,
+                             .arena = arena,
+                             .values = ARENA_ARRAY(arena, sn_tensor *, graph->n_vals + 1),
+                             .symbols = l->symbols,
+                             .floats = l->floats}};
+    return e->run.values != NULL;
+}
+
+Status training_expand(const Launch *l, const BackwardCase *c, TapeBackward *call) {
+    Expansion e;
+    Status status = expansion_begin(&e, l, call->edges) ? ST_OK : ST_MEMORY;
+    e.ran = c->ran, e.needs = c->needs;
+    if (status == ST_OK) status = restore(&e);
+    if (status == ST_OK) status = record_all(&e);
+    if (status == ST_OK) status = run_nodes(&e, c, call);
+    arena_free(e.run.arena);
+    return status;
+}
+
+/* Nodes that stay lead to the leaves themselves, and hold them, as eager's do: only while they are recorded, and in a
+ * run that ends there, handles stand for leaves. */
+
+static void put_leaf(const Expansion *e, const GVal *value, void **place) {
+    const bool wanted = value && !value->def && e->needs[value->index];
+    const TapeEdge *const edge = wanted ? tape_edge_now(&e->edges[value->index]) : NULL;
+    if (!edge || !edge->leaf || *place != e->run.values[value->id]) return;
+    tensor_retain(edge->target);
+    tensor_release(*place);
+    *place = edge->target;
+}
+
+static void put_leaves(const Expansion *e, const Node *node, TapeNode *made) {
+    int n, item = node->row->n_params;
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (a->kind == ARG_tensor) put_leaf(e, gval(a->val), &made->edges[i].target);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            put_leaf(e, gval(a->vals[k]), &made->edges[item++].target);
+    }
+    TapeSaved *const saved = (TapeSaved *)made->class->saved(made, &n);
+    for (int i = 0; i < n; i++) {
+        void *held = saved[i].tensor;
+        put_leaf(e, saved_value(node, &saved[i]), &held);
+        saved[i].tensor = held;
+    }
+}
+
+static Status find_edges(const Expansion *e, TapeEdge *now) {
+    const Training *const t = e->l->training;
+    for (int i = 0; i < t->n_user; i++) {
+        if (!t->out_tracked[i]) continue;
+        sn_tensor *const root = handle_of(e, e->run.graph->outputs.at[i].value);
+        TRY(root ? tape_edge_set(&now[i], root) : error_pending());
+        put_leaf(e, e->run.graph->outputs.at[i].value, &now[i].target);
+    }
+    return ST_OK;
+}
+
+static Status become(Expansion *e, TapeEdge *now) {
+    const Training *const t = e->l->training;
+    bool *const ran = ARENA_ARRAY(e->run.arena, bool, t->tape.steps.n + 1);
+    if (!ran) return ST_MEMORY;
+    memset(ran, true, (size_t)t->tape.steps.n);
+    e->ran = ran, e->needs = t->want, e->used = e->l->used;
+    TRY(restore(e));
+    TRY(record_all(e));
+    for (int s = 0; s < t->tape.steps.n; s++) {
+        const Node *const node = t->tape.steps.at[s].node;
+        TapeNode *const made = recorded(e, node);
+        if (made) put_leaves(e, node, made);
+    }
+    return find_edges(e, now);
+}
+
+Status training_become(void *launch, const TapeEdge *edges, TapeEdge *now) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    Expansion e;
+    const sn_grad_mode mode = state->grad_mode;
+    const Status status = expansion_begin(&e, launch, edges) ? become(&e, now) : ST_MEMORY;
+    state->grad_mode = mode;
+    arena_free(e.run.arena);
+    scope_pop(state);
+    return status;
+}

@@ -1,0 +1,289 @@
+/* training_launch.c: one launch of a trained segment: the forward runs, what the backward reads is
+ * saved, and one tape node stands for all of eager's.
+ *
+ * Of eager's nodes it knows what can be seen from outside: which of them a backward runs, which held
+ * values the caller has written meanwhile (the version error, in the name of eager's node), and which
+ * nodes have given up what they held to a backward without retain [semantics G3]. */
+#include "runtime/capture/training/training_parts.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
+
+static void free_saved(Launch *l) {
+    for (int i = 0; i < l->n_saved; i++) sn_release(l->saved[i].tensor);
+    for (int i = 0; i < l->n_watched; i++) sn_release(l->watched[i].tensor);
+    l->n_saved = l->n_watched = 0;
+}
+
+static void launch_release(void *context) {
+    Launch *const l = context;
+    free_saved(l);
+    variant_free(l->variant);
+    mem_free(l);
+}
+
+static const TapeSaved *launch_saved(void *context, int *n) {
+    const Launch *const l = context;
+    *n = l->n_saved;
+    return l->saved;
+}
+
+/* Checks -------------------------------------------------------------------------------------- */
+
+static Status step_used_twice(const TapeStep *step) {
+    Text name = {0};
+    tape_row_name(step->node->row, &name);
+    const Status status = tape_used_twice(text_str(&name));
+    text_free(&name);
+    return status;
+}
+
+static Status check_held(const Launch *l, const TapeStep *step, const Held *held) {
+    if (held->watch < 0) return ST_OK;
+    const TapeSaved *const watched = &l->watched[held->watch];
+    const uint32_t now = tensor_version(watched->tensor);
+    if (now == watched->version) return ST_OK;
+    const SymEnv *const env = l->training->tape.functional->env;
+    const Meta *const meta = training_meta(env, held->meta, l->symbols);
+    if (!meta) return error_pending();
+    Text name = {0};
+    tape_row_name(step->node->row, &name);
+    const Status status = tape_saved_error(meta, text_str(&name), now, watched->version);
+    text_free(&name);
+    return status;
+}
+
+/* As eager's engine meets them: the newest first; those before an error have run. */
+static Status check_steps(Launch *l, const BackwardCase *c, bool retain) {
+    const TapePlan *const p = &l->training->tape;
+    for (int s = p->steps.n - 1; s >= 0; s--) {
+        const TapeStep *const step = &p->steps.at[s];
+        if (!c->ran[s] || !step->n_holds) continue;
+        if (l->used[s]) return step_used_twice(step);
+        for (int i = 0; i < step->n_holds; i++)
+            TRY(check_held(l, step, &p->held.at[p->holds.at[step->first_hold + i]]));
+        if (!retain) l->used[s] = true;
+    }
+    return ST_OK;
+}
+
+static void free_used(Launch *l) {
+    const TapePlan *const p = &l->training->tape;
+    for (int s = 0; s < p->steps.n; s++)
+        if (p->steps.at[s].n_holds && !l->used[s]) return;
+    free_saved(l);
+}
+
+/* Backward ------------------------------------------------------------------------------------ */
+
+/* The gradient in the layout that the backward was compiled for; bits do not change. */
+static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
+    const Meta *const meta = grad->base.meta;
+    if (!want) return NULL;
+    if (meta_same_sizes(meta, want) && !memcmp(meta->strides, want->strides, sizeof(int64_t) * (size_t)want->rank))
+        return grad;
+    sn_tensor *const copy = tensor_new(want);
+    if (!copy) return NULL;
+    const Arg args[] = {A_VAL(&copy->base), A_VAL(&grad->base), A_BOOL(false)};
+    sn_tensor *out;
+    return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, &out) == ST_OK ? out : NULL;
+}
+
+enum { FEW_TENSORS = 64 };
+
+static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward *call, sn_tensor **to) {
+    const Training *const t = l->training;
+    int n = 0;
+    for (int i = 0; i < c->n_saved; i++) to[n++] = l->saved[c->saved ? c->saved[i] : i].tensor;
+    for (int i = 0; i < t->n_inputs; i++) {
+        if (!c->partial[i]) continue;
+        to[n] = laid_out(call->partial[i], training_meta(c->env, c->sums[i], l->symbols));
+        if (!to[n++]) return error_pending();
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        if (!c->defined[i]) continue;
+        to[n] = laid_out(call->grad_out[i], training_meta(c->env, c->metas[i], l->symbols));
+        if (!to[n++]) return error_pending();
+    }
+    return ST_OK;
+}
+
+static Status run_case(const Launch *l, const BackwardCase *c, TapeBackward *call, sn_tensor **inputs,
+                       sn_tensor **outs) {
+    const Training *const t = l->training;
+    if (!inputs || !outs) return ST_MEMORY;
+    TRY(gather(l, c, call, inputs));
+    TRY(execute(c->run, inputs, l->symbols, l->floats, outs));
+    for (int i = 0, k = 0; i < t->n_inputs; i++)
+        if (c->needs[i]) call->grad_in[i] = outs[k++];
+    return ST_OK;
+}
+
+static Status run_compiled(const Launch *l, const BackwardCase *c, TapeBackward *call) {
+    const Training *const t = l->training;
+    sn_tensor *few_in[FEW_TENSORS], *few_out[FEW_TENSORS];
+    sn_tensor **const inputs = ROOM(few_in, c->n_saved + t->n_inputs + t->n_user);
+    sn_tensor **const outs = ROOM(few_out, t->n_inputs);
+    const Status status = run_case(l, c, call, inputs, outs);
+    room_give(few_in, inputs);
+    room_give(few_out, outs);
+    return status;
+}
+
+static Status launch_backward(void *context, TapeBackward *call) {
+    Launch *const l = context;
+    const BackwardCase *const c = training_case(l->variant, l->training, l->symbols, call);
+    if (!c) return error_pending();
+    TRY(check_steps(l, c, call->retain));
+    TRY(c->run ? run_compiled(l, c, call) : training_expand(l, c, call));
+    if (!call->retain) free_used(l);
+    return ST_OK;
+}
+
+static const TapeCompiled compiled_class = {.name = "Compiled",
+                                            .backward = launch_backward,
+                                            .release = launch_release,
+                                            .saved = launch_saved,
+                                            .expand = training_become,
+                                            .frees = true};
+
+/* Forward ------------------------------------------------------------------------------------- */
+
+static Launch *launch_new(Variant *v, Training *t, const int64_t *symbols, const double *floats) {
+    const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n), n_ints = (size_t)(v->n_bindings + t->n_floats);
+    Launch *const l =
+        mem_zero(sizeof *l + n_saved * sizeof(TapeSaved) + n_ints * sizeof(int64_t) + (size_t)t->tape.steps.n);
+    if (!l) return NULL;
+    l->saved = (TapeSaved *)(l + 1);
+    l->watched = l->saved + t->n_saved;
+    l->symbols = (int64_t *)(l->watched + t->tape.watches.n);
+    l->floats = (double *)(l->symbols + v->n_bindings);
+    l->used = (bool *)(l->floats + t->n_floats);
+    memcpy(l->symbols, symbols, sizeof *symbols * (size_t)v->n_bindings);
+    if (t->n_floats) memcpy(l->floats, floats, sizeof *floats * (size_t)t->n_floats);
+    variant_retain(v);
+    l->variant = v;
+    l->training = t;
+    return l;
+}
+
+/* Results are watched by handles of their own: a node must not hold what holds it. */
+static Status watch(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
+    const Training *const t = l->training;
+    for (; l->n_watched < t->tape.watches.n; l->n_watched++) {
+        const Watch *const w = &t->tape.watches.at[l->n_watched];
+        TapeSaved *const to = &l->watched[l->n_watched];
+        if (!w->output) {
+            TRY(tape_save(to, inputs[w->index]));
+            continue;
+        }
+        *to = (TapeSaved){.tensor = tensor_alias(outs[w->index]), .version = tensor_version(outs[w->index])};
+        if (!to->tensor) return error_pending();
+    }
+    return ST_OK;
+}
+
+static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
+    const Training *const t = l->training;
+    for (int i = 0, extra = t->n_forward; i < t->n_saved; i++, l->n_saved++) {
+        const int from = t->partition->saved_inputs[i];
+        TRY(tape_save(&l->saved[i], from >= 0 ? inputs[from] : outs[extra++]));
+    }
+    return watch(l, inputs, outs);
+}
+
+/* tracked: the results that carry gradients; NULL: one does not. */
+static Status add_node(Launch *l, sn_tensor **tracked, sn_tensor *const *inputs) {
+    const Training *const t = l->training;
+    sn_state *const state = state_get();
+    const sn_grad_mode mode = state->grad_mode;
+    l->sequence = state->tape_sequence;
+    state->tape_sequence += (uint64_t)t->tape.steps.n;
+    state->grad_mode = SN_GRAD_ON; /* whether gradients flow is in the graph, not in the mode at the
+                                      segment's end */
+    const Status status = tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
+    state->grad_mode = mode;
+    return status;
+}
+
+/* all: what the forward makes, user outputs first; tracked: room for the user's. */
+static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                          sn_tensor **outs, sn_tensor **all, sn_tensor **tracked) {
+    const Training *const t = v->training;
+    if (!all || !tracked) return ST_MEMORY;
+    TRY(execute(v->run, inputs, symbols, floats, all));
+    variant_count_writes(v, inputs, all);
+    Launch *const l = launch_new(v, v->training, symbols, floats);
+    if (!l) return error_pending();
+    const Status saved = save_values(l, inputs, all);
+    if (saved != ST_OK) {
+        launch_release(l);
+        return saved;
+    }
+    for (int i = 0; i < t->n_user; i++) {
+        outs[i] = all[i];
+        tracked[i] = t->out_tracked[i] ? all[i] : NULL;
+    }
+    return add_node(l, tracked, inputs);
+}
+
+Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                    sn_tensor **outs) {
+    const Training *const t = v->training;
+    sn_tensor *few_all[FEW_TENSORS], *few_tracked[FEW_TENSORS];
+    sn_tensor **const all = ROOM(few_all, t->n_forward + t->n_saved);
+    sn_tensor **const tracked = ROOM(few_tracked, t->n_user);
+    const Status status = run_forward(v, inputs, symbols, floats, outs, all, tracked);
+    room_give(few_all, all);
+    room_give(few_tracked, tracked);
+    return status;
+}
+
+Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                       sn_tensor *const *outs) {
+    Training *const t = v->history;
+    sn_tensor *few[FEW_TENSORS];
+    sn_tensor **const tracked = ROOM(few, t->n_user);
+    Launch *const l = tracked ? launch_new(v, t, symbols, floats) : NULL;
+    for (int s = 0; l && s < t->tape.steps.n; s++) l->used[s] = t->tape.steps.at[s].n_holds > 0;
+    for (int i = 0; l && i < t->n_user; i++) tracked[i] = t->out_tracked[i] ? outs[i] : NULL;
+    const Status status = l ? add_node(l, tracked, inputs) : ST_MEMORY;
+    room_give(few, tracked);
+    return status;
+}
+
+/* A second launch ----------------------------------------------------------------------------- */
+
+/* The first launch's handle of the same memory, with the version that it had then. */
+static void take_watched(Launch *l, const Launch *old) {
+    const Variant *const v = l->variant, *const before = old->variant;
+    for (int w = 0; w < l->n_watched; w++) {
+        const Watch *const to = &v->training->tape.watches.at[w];
+        const int index = to->output ? variant_output_of(before, v->outputs[to->index]) : to->index;
+        for (int k = 0; index >= 0 && k < old->n_watched; k++) {
+            const Watch *const from = &before->training->tape.watches.at[k];
+            if (from->output != to->output || from->index != index) continue;
+            sn_release(l->watched[w].tensor);
+            l->watched[w] = old->watched[k];
+            tensor_retain(l->watched[w].tensor);
+        }
+    }
+}
+
+Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node, const Variant *variant) {
+    const Launch *const old = tape_compiled_context(was);
+    Launch *const l = tape_compiled_context(node);
+    TapeEdge *const now = mem_zero((size_t)was->n_outs * sizeof *now);
+    if (!now) return ST_MEMORY;
+    take_watched(l, old);
+    memcpy(l->used, old->used, (size_t)variant->training->tape.steps.n);
+    free_used(l);
+    for (int i = 0; i < before->n_outputs; i++) {
+        if (!before->training->out_tracked[i]) continue;
+        now[i] = (TapeEdge){.target = node, .output = variant_output_of(variant, before->outputs[i])};
+        tape_node_retain(node);
+    }
+    const Status status = tape_node_expand(was, now);
+    mem_free(now);
+    return status;
+}

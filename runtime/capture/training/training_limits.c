@@ -1,0 +1,155 @@
+/* training_limits.c: what eager's tape would do that a compiled segment cannot: such segments run
+ * eagerly.
+ *
+ * Values that share memory form one class (views, aliases among inputs). A tracked op that saves a
+ * value marks its class; a later write into a marked class is what eager's version check finds in
+ * backward [semantics G3]. sn::gradients uses up what its roots reach: marks end there
+ * (training_history.c: what that leaves to results). */
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/training/training.h"
+
+typedef struct Limits {
+    Graph *graph;
+    const TapeMarks *marks;
+    int *class_of;   /* by value id: the value that stands for its memory */
+    bool *saved;     /* by class */
+    bool *history;   /* by class, so far */
+    bool *detached;  /* by value id: shares memory, not the history */
+    const int *uses; /* by value id */
+    bool *parted;    /* by class: an _unsafe_view of what is no temporary: two histories */
+    bool unseen;     /* a leaf was written with gradients on, yet not recorded */
+    const char *why;
+} Limits;
+
+static bool is_view(const Node *node) {
+    return node->form == FORM_functional && node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val &&
+           (node->row->kind == KIND_view || node->row->flags & OPF_maybe_copy || node->row->returns_list ||
+            strstr(node->row->schema, "Tensor(a)"));
+}
+
+/* The value whose memory a result has, or NULL: its own. */
+static const GVal *memory_of(const Node *node, int result) {
+    if (node->form == FORM_out) return gval(node->args[node->row->n_params + result].val);
+    const bool shares = node->form == FORM_inplace || is_view(node);
+    return shares ? gval(node->args[0].val) : NULL;
+}
+
+/* Made here in memory of its own, and used once. */
+static bool is_temporary(const Limits *l, const GVal *value) {
+    return value->def && !memory_of(value->def, value->index) && l->uses[value->id] == 1;
+}
+
+static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs) {
+    const Graph *const graph = l->graph;
+    for (int i = 0; i < graph->n_vals; i++) l->class_of[i] = i;
+    for (int i = 0; i < graph->inputs.n; i++)
+        for (int k = 0; k < i; k++)
+            if (trace->inputs.at[inputs[i].touched].storage_number ==
+                trace->inputs.at[inputs[k].touched].storage_number)
+                l->class_of[graph->inputs.at[i]->id] = l->class_of[graph->inputs.at[k]->id];
+    for (const Node *node = graph->first; node; node = node->next)
+        for (int i = 0; i < node->n_outs; i++) {
+            const GVal *const memory = memory_of(node, i);
+            if (!memory) continue;
+            const int id = node->outs[i].id;
+            l->class_of[id] = l->class_of[memory->id];
+            l->detached[id] = l->detached[memory->id] || node->row->id == OP_detach;
+            if (node->row->id == OP__unsafe_view) l->parted[l->class_of[id]] |= !is_temporary(l, memory);
+        }
+}
+
+static uint32_t needs_of(const Limits *l, const Node *node) { return l->marks->needs[node->id]; }
+
+/* Composites save through their parts, of which nothing is known here. */
+static bool saves_arg(const Limits *l, const Node *node, int i) {
+    return node->row->kind == KIND_composite ? !is_view(node) : tape_row_saves(node->row, i, -1, needs_of(l, node));
+}
+
+static bool saves_result(const Limits *l, const Node *node, int i) {
+    const bool product = node->row->id == OP_linear || node->row->id == OP_matmul;
+    return node->row->kind == KIND_composite ? !is_view(node) && !product
+                                             : tape_row_saves(node->row, -1, i, needs_of(l, node));
+}
+
+static void note_saved(Limits *l, const Node *node) {
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (!saves_arg(l, node, i)) continue;
+        if (a->kind == ARG_tensor && a->val) l->saved[l->class_of[gval(a->val)->id]] = true;
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) l->saved[l->class_of[gval(a->vals[k])->id]] = true;
+    }
+    for (int i = 0; i < node->n_outs; i++)
+        if (saves_result(l, node, i)) l->saved[l->class_of[node->outs[i].id]] = true;
+}
+
+/* The graph's new value has the history of what wrote it; eager's tensor that of the recorded ops. */
+static void check_history(Limits *l, const Node *node, const GVal *to) {
+    const int class = l->class_of[to->id];
+    const bool input = class < l->graph->inputs.n;
+    if (needs_of(l, node)) {
+        if (input) l->why = "an input takes a history from what is written to it";
+        if (l->detached[to->id]) l->why = "a write with a history to a detached view";
+        if (l->parted[class]) l->why = "a write with a history to memory that an _unsafe_view shares";
+    } else if (l->history[class]) {
+        if (!input) l->why = "a write that the tape does not see, to what has a history";
+        l->unseen |= !(node->modes & (NODE_no_grad | NODE_inference));
+    }
+}
+
+static void check_writes(Limits *l, const Node *node) {
+    const int first = node->form == FORM_inplace ? 0 : node->row->n_params;
+    const int n = node->form == FORM_inplace ? 1 : node->n_args - first;
+    for (int i = 0; i < n; i++) {
+        const GVal *const to = gval(node->args[first + i].val);
+        if (!to) continue;
+        if (l->saved[l->class_of[to->id]]) l->why = "a write to what the tape saved: its backward is an error";
+        check_history(l, node, to);
+    }
+}
+
+static bool lacks_derivative(const Node *node) {
+    return node->row->kind != KIND_composite && !(node->row->flags & OPF_nodiff) && !tape_row_differentiable(node->row);
+}
+
+static void check_nodes(Limits *l) {
+    for (const Node *node = l->graph->first; node; node = node->next) {
+        if (node->row->id == OP_gradients) {
+            if (l->unseen) l->why = "a leaf written through a detached view before its backward";
+            memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
+        }
+        if (node->form != FORM_functional) check_writes(l, node);
+        if (!needs_of(l, node)) continue;
+        if (lacks_derivative(node)) l->why = "an op without a derivative among those that need one";
+        note_saved(l, node);
+        for (int i = 0; i < node->n_outs; i++)
+            l->history[l->class_of[node->outs[i].id]] |= l->marks->tracked[node->outs[i].id];
+    }
+}
+
+/* Inputs that share written memory enter the graph as one plain tensor, which has no history. */
+static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs) {
+    for (int i = 0; i < l->graph->inputs.n; i++)
+        for (int k = 0; inputs[i].base && k < trace->inputs.n; k++)
+            if (trace->inputs.at[k].requires_grad &&
+                trace->inputs.at[k].storage_number == trace->inputs.at[inputs[i].touched].storage_number)
+                l->why = "inputs that share memory and require gradients";
+}
+
+const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace, const GraphInput *inputs) {
+    Limits l = {.graph = graph,
+                .marks = marks,
+                .uses = graph_use_counts(graph),
+                .class_of = ARENA_ARRAY(graph->arena, int, graph->n_vals),
+                .saved = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
+                .history = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
+                .detached = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
+                .parted = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
+    if (!l.class_of || !l.saved || !l.history || !l.detached || !l.parted || !l.uses) return "out of memory";
+    find_classes(&l, trace, inputs);
+    for (int i = 0; i < graph->inputs.n; i++)
+        l.history[l.class_of[graph->inputs.at[i]->id]] |= marks->tracked[graph->inputs.at[i]->id];
+    check_nodes(&l);
+    check_bases(&l, trace, inputs);
+    return l.why;
+}

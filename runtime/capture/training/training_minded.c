@@ -1,0 +1,89 @@
+/* training_minded.c: whose memory a backward has looked at before it reads a held value [semantics G3]. It meets
+ * eager's nodes newest first, and each looks at the versions of what it holds. So some memory is minded for a step that
+ * holds it, and for one to which gradients come by such steps alone. What only those steps hold may be made again from
+ * the memory where it lies:
+ *
+ *     y = x * sigmoid(x)           a gradient comes to sigmoid by mul alone, which holds x and sigmoid(x)
+ *     cos(x);  y = sin(2 * x)      none comes to cos, whose result is dropped: x may be written, 2 * x is saved */
+#include "runtime/capture/training/training_parts.h"
+
+static bool holds(const TapePlan *p, const TapeStep *step, int watch) {
+    bool any = false;
+    for (int i = 0; i < step->n_holds; i++) any |= p->held.at[p->holds.at[step->first_hold + i]].watch == watch;
+    return any;
+}
+
+/* The arguments of a step that its rule passes gradients to. */
+static void reach_args(const TapeStep *step, bool *reached) {
+    const Node *const node = step->node;
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (!(step->needs >> i & 1) || !deriv_reaches(node->row, i)) continue;
+        if (a->kind == ARG_tensor) reached[gval(a->val)->id] = true;
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
+    }
+}
+
+void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran) {
+    for (int s = p->steps.n - 1; s >= 0; s--) {
+        const TapeStep *const step = &p->steps.at[s];
+        bool any = false;
+        for (int i = 0; i < step->node->n_outs; i++) any |= reached[step->node->outs[i].id];
+        if (!any || (watch != NO_WATCH && holds(p, step, watch))) continue;
+        ran[s] = true;
+        reach_args(step, reached);
+    }
+}
+
+typedef struct Room { /* by value id, by step, by held value */
+    bool *reached, *ran, *minded;
+} Room;
+
+/* What no step may hold that runs before the memory was looked at. */
+static const bool *mind(const Training *t, int watch, const Room *room) {
+    const TapePlan *const p = &t->tape;
+    memset(room->reached, false, sizeof(bool) * (size_t)p->functional->n_vals);
+    memset(room->ran, false, sizeof(bool) * (size_t)p->steps.n);
+    memset(room->minded, true, sizeof(bool) * (size_t)p->held.n);
+    for (int i = 0; i < t->n_user; i++)
+        if (t->out_tracked[i]) room->reached[p->functional->outputs.at[i].value->id] = true;
+    tape_plan_walk(p, watch, room->reached, room->ran);
+    for (int s = 0; s < p->steps.n; s++)
+        for (int i = 0; room->ran[s] && i < p->steps.at[s].n_holds; i++)
+            room->minded[p->holds.at[p->steps.at[s].first_hold + i]] = false;
+    return room->minded;
+}
+
+static const GVal *memory_at(const TapePlan *p, bool output, int index) {
+    const GVal *const value = output ? p->functional->outputs.at[index].value : p->functional->inputs.at[index];
+    return value ? tape_plan_memory(value) : NULL;
+}
+
+/* The watch of a forward input (from 0) or output (from n_inputs) of the joint graph; -1: none. */
+static int watch_at(const TapePlan *p, int n_inputs, int place) {
+    const bool output = place >= n_inputs;
+    const GVal *const memory = memory_at(p, output, output ? place - n_inputs : place);
+    for (int w = 0; w < p->watches.n; w++) {
+        const Watch *const watch = &p->watches.at[w];
+        if (watch->output == output && memory_at(p, output, watch->index) == memory) return w;
+    }
+    return -1;
+}
+
+Status tape_plan_mind(const Training *t, Graph *joint) {
+    const int n_held = t->tape.held.n, n_inputs = joint->n_forward_inputs;
+    const int n_places = n_inputs + joint->n_forward_outputs, n_cells = n_held * n_places;
+    bool *const table = ARENA_ARRAY(joint->arena, bool, n_cells + 1);
+    const Room room = {ARENA_ARRAY(joint->arena, bool, t->tape.functional->n_vals + 1),
+                       ARENA_ARRAY(joint->arena, bool, t->tape.steps.n + 1),
+                       ARENA_ARRAY(joint->arena, bool, n_held + 1)};
+    if (!table || !room.reached || !room.ran || !room.minded) return ST_MEMORY;
+    for (int place = 0; place < n_places; place++) {
+        const int watch = watch_at(&t->tape, n_inputs, place);
+        const bool *const minded = watch < 0 ? NULL : mind(t, watch, &room);
+        for (int i = 0; minded && i < n_held; i++) table[i * n_places + place] = minded[i];
+    }
+    for (int i = 0; i < n_held; i++) joint->outputs.at[joint->outputs.n - n_held + i].minded = table + i * n_places;
+    return ST_OK;
+}

@@ -1,0 +1,128 @@
+/* training_parts.h: what the files of a trained segment share.
+ *
+ *   training.c          compiles forward and backward       training_limits.c  what must run eagerly
+ *   training_saved.c    what eager's tape would hold        training_launch.c  a launch and its tape node
+ *   training_keyed.c    the backward of one key             training_expand.c  eager's nodes instead
+ *   training_marks.c    which values carry gradients        training_history.c what a captured backward left
+ *   training_minded.c   what may be read where it lies */
+#ifndef SINTER_RUNTIME_TRAINING_PARTS_H
+#define SINTER_RUNTIME_TRAINING_PARTS_H
+#include <pthread.h>
+
+#include "runtime/capture/function/graph_run.h"
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/training/training.h"
+
+/* Eager's tape, as a table: the functional graph's ops that it records, in order, and which values
+ * their nodes hold. */
+typedef struct TapeStep {
+    const Node *node;
+    uint32_t needs; /* bits of arguments */
+    int first_hold, n_holds;
+} TapeStep;
+
+typedef struct Held { /* a value that some node holds */
+    const GVal *value;
+    const Meta *meta; /* of eager's tensor: what was written through a view is held as that view */
+    int watch;        /* whose memory it is, if a caller can write it; -1: the segment's own */
+} Held;
+
+typedef struct Watch { /* memory of the caller */
+    bool output;
+    int index; /* of the graph input, or of the forward's output */
+} Watch;
+
+typedef struct TapePlan {
+    Graph *functional; /* composites expanded; its values have ids */
+    const bool *marks; /* by value id: carries a gradient */
+    VEC(TapeStep) steps;
+    VEC(int) holds; /* numbers in `held`, by step */
+    VEC(Held) held; /* in the order of the joint graph's kept outputs */
+    VEC(Watch) watches;
+    int *held_of; /* by value id: number in `held`, or -1 */
+} TapePlan;
+
+/* One key and its backward. Immutable once published. */
+typedef struct BackwardCase BackwardCase;
+struct BackwardCase {
+    BackwardCase *next;
+    Arena *arena;  /* of a later case; NULL: the variant's */
+    bool *defined; /* by user output: has a gradient */
+    bool *needs;   /* by graph input: its gradient is wanted */
+    bool *partial; /* by graph input: a sum is continued */
+    /* by user output: layout of its gradient, of symbols where the variant has some */
+    const Meta **metas;
+    const Meta **sums; /* by graph input: layout of its partial sum, where one is continued */
+    const SymEnv *env; /* of those; a later case has a copy of the variant's */
+    int first_guard;   /* the guards of env from here on are the case's own */
+    bool *ran;         /* by step: eager's node runs */
+    Executable *run;   /* NULL: expands */
+    int n_saved;
+    const int *saved; /* which saved values it reads, in order; NULL: all */
+    CompileInfo info;
+};
+
+struct Training {
+    const Partition *partition;
+    Graph *joint;
+    Plan *forward_plan, *backward_plan; /* in the variant's arena, for dumps */
+    int n_user, n_saved;
+    int n_forward;        /* user outputs, then wholes that some of them view */
+    bool *out_tracked;    /* by user output: carries a gradient */
+    bool *want, *written; /* by graph input */
+    int n_inputs, n_symbols, n_floats;
+    TapePlan tape;
+    BackwardCase usual; /* every gradient defined and wanted, no sums: compiled with the forward */
+    _Atomic(BackwardCase *) cases;
+    int n_cases;
+    pthread_mutex_t lock; /* of making cases */
+};
+
+typedef struct Launch { /* context of one tape node */
+    Variant *variant;   /* retained */
+    Training *training; /* of the variant: what it compiled, or its history alone */
+    TapeSaved *saved;   /* what backward reads; gone once all was used */
+    TapeSaved *watched; /* by watch */
+    int n_saved, n_watched;
+    bool *used;        /* by step: a backward without retain has run eager's node */
+    uint64_t sequence; /* before the segment's interval on the tape: one number per step, its own */
+    int64_t *symbols;
+    double *floats;
+} Launch;
+
+/* training_saved.c: fills t->tape; adds what the tape holds as kept outputs of the joint graph, whose
+ * forward values are those of `forward` (the functional graph was copied from it). */
+Status tape_plan_make(Training *t, Graph *forward);
+Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values);
+/* The value that stands for the memory of a value of the functional graph. */
+const GVal *tape_plan_memory(const GVal *value);
+/* training_minded.c: says of every kept output before whose memory's check it is never read (Output.minded). */
+Status tape_plan_mind(const Training *t, Graph *joint);
+/* Marks the values and steps that a backward from what is reached may come to, but for steps that hold the watched
+ * memory and what lies behind them. reached: by value id. */
+enum { NO_WATCH = -2 };
+void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran);
+/* A table by node id of the functional graph, by step; NULL where that is. */
+bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node);
+/* By step: which of eager's nodes run for the gradients of a case; symbols: of the call, or NULL: as at capture. */
+bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols);
+/* By step: which of eager's nodes the backwards inside of the segment run. */
+bool *tape_plan_used(const TapePlan *p, Arena *arena);
+
+/* training_keyed.c: the case of a call, made on first need; NULL raises. */
+const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call);
+void training_cases_free(Training *t);
+/* Fills t->usual, but for the saved values and the layouts. ran: by node id of the functional graph, where it is
+ * known. */
+Status training_usual(Training *t, Arena *arena, const SymEnv *env, const bool *ran);
+/* The layouts of a backward's inputs after the saved values: the partial sums, then the gradients. */
+Status training_note_layouts(const Training *t, BackwardCase *c, const Graph *graph);
+/* A metadata with the launch's sizes. */
+const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols);
+
+/* training_expand.c: a TapeCompiled's expand: eager's nodes take the launch's place for good. */
+Status training_become(void *launch, const TapeEdge *edges, TapeEdge *now);
+/* Eager's nodes for one call, and the engine on them. */
+Status training_expand(const Launch *l, const BackwardCase *c, TapeBackward *call);
+
+#endif

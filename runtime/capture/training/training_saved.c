@@ -1,0 +1,150 @@
+/* training_saved.c: what eager's tape would hold of a segment [semantics G3]. The functional graph's
+ * ops are those that the tape records; which arguments and results a node saves is in the op's row.
+ * A held value is watched if it is memory that the caller has: an input, or what a result of the
+ * segment is made of, also where an op wrote it there in place. What an in-place op overwrites the tape saves
+ * as a copy, so an input that the segment writes is not watched for its old value. */
+#include "runtime/capture/training/training_parts.h"
+
+/* The node by which functionalize puts what a written form made into its target's memory; NULL: it is that memory. */
+static const Node *put_by(const GVal *value) {
+    if (!value->def || !(value->def->modes & NODE_no_autocast)) return NULL;
+    for (const Node *node = value->def->next; node; node = node->next) {
+        if (node->row->id == OP_view_scatter && gval(node->args[1].val) == value) return node;
+        if (node->row->id == OP_restride && gval(node->args[0].val) == value) return node;
+    }
+    return NULL;
+}
+
+const GVal *tape_plan_memory(const GVal *value) {
+    const GVal *memory = view_root(value);
+    for (const Node *put = put_by(memory); put; put = put_by(memory)) memory = &put->outs[0];
+    return memory;
+}
+
+static int add_watch(TapePlan *p, bool output, int index) {
+    for (int i = 0; i < p->watches.n; i++)
+        if (p->watches.at[i].output == output && p->watches.at[i].index == index) return i;
+    const Watch watch = {output, index};
+    VEC_PUSH(p->functional->arena, &p->watches, watch);
+    return p->watches.n - 1;
+}
+
+static int watch_of(TapePlan *p, const Training *t, const GVal *value) {
+    const Graph *const g = p->functional;
+    const GVal *const root = tape_plan_memory(value);
+    for (int i = 0; i < g->writes.n; i++)
+        if (view_root(g->writes.at[i].value) == root) return add_watch(p, false, g->writes.at[i].input->index);
+    if (!root->def) return t->written[root->index] ? -1 : add_watch(p, false, root->index);
+    for (int i = 0; i < g->outputs.n; i++)
+        if (g->outputs.at[i].value && view_root(g->outputs.at[i].value) == root) return add_watch(p, true, i);
+    return -1;
+}
+
+static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
+    const Meta *meta = value->base.meta;
+    for (const Node *put = put_by(value); put; put = put_by(&put->outs[0])) {
+        const Arg *const sizes = &put->args[2], *const strides = &put->args[3];
+        if (put->row->id == OP_restride)
+            meta = put->outs[0].base.meta;
+        else
+            return meta_new(p->functional->arena, p->functional->env, meta->dtype, meta->device, sizes->ints,
+                            strides->ints, sizes->n);
+    }
+    return meta;
+}
+
+static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *value) {
+    int *const number = &p->held_of[value->id];
+    if (*number < 0) {
+        const Held held = {value, meta_where_put(p, value), watch_of(p, t, value)};
+        *number = p->held.n;
+        VEC_PUSH(p->functional->arena, &p->held, held);
+    }
+    VEC_PUSH(p->functional->arena, &p->holds, *number);
+    step->n_holds++;
+}
+
+static void hold_all(TapePlan *p, const Training *t, TapeStep *step) {
+    const Node *const node = step->node;
+    for (int i = 0; i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (!tape_row_saves(node->row, i, -1, step->needs)) continue;
+        if (a->kind == ARG_tensor && a->val) hold(p, t, step, gval(a->val));
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) hold(p, t, step, gval(a->vals[k]));
+    }
+    for (int i = 0; i < node->n_outs; i++)
+        if (tape_row_saves(node->row, -1, i, step->needs)) hold(p, t, step, &node->outs[i]);
+}
+
+Status tape_plan_make(Training *t, Graph *forward) {
+    TapePlan *const p = &t->tape;
+    Graph *const g = p->functional = graph_copy(forward, forward->arena);
+    if (g) g->bail = NULL; /* it outlives the compile */
+    p->marks = g ? joint_marks(g, t->want) : NULL;
+    p->held_of = p->marks ? ARENA_ARRAY(g->arena, int, g->n_vals + 1) : NULL;
+    if (!p->held_of) return error_pending() ? error_pending() : ST_MEMORY;
+    memset(p->held_of, -1, sizeof *p->held_of * (size_t)g->n_vals);
+    for (const Node *node = g->first; node; node = node->next) {
+        TapeStep step = {.node = node, .needs = joint_needs(p->marks, node)};
+        if (!step.needs) continue;
+        step.first_hold = p->holds.n;
+        hold_all(p, t, &step);
+        VEC_PUSH(g->arena, &p->steps, step);
+    }
+    return error_pending();
+}
+
+/* A value that eager's tape holds, and whose memory that is: passes may make one value of it and of an input or a
+ * result that are other tensors in eager, with writes of their own. */
+static Output kept_output(Graph *joint, GVal *held) {
+    const GVal *const root = view_root(held);
+    for (int i = 0; i < joint->n_forward_outputs; i++) {
+        Output *const output = &joint->outputs.at[i];
+        output->held |= output->value && view_root(output->value) == root;
+    }
+    return (Output){.value = held, .kind = OUT_kept, .base = root->def ? -1 : root->index};
+}
+
+Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values) {
+    for (int i = 0; i < t->tape.held.n; i++) {
+        const Output kept = kept_output(joint, values[t->tape.held.at[i].value->id]);
+        VEC_PUSH(joint->arena, &joint->outputs, kept);
+    }
+    return error_pending() ? error_pending() : tape_plan_mind(t, joint);
+}
+
+/* A copy of the functional graph's symbols for a trial; symbols: of a call, or NULL: as at capture. */
+static SymEnv *trial_env(const TapePlan *p, Arena *arena, const int64_t *symbols) {
+    const SymEnv *const env = p->functional->env;
+    int64_t *const hints = ARENA_ARRAY(arena, int64_t, sym_free_count(env) + 1);
+    for (int i = 0; hints && i < sym_free_count(env); i++)
+        hints[i] = symbols ? symbols[i] : sym_hint(env, sym_free_at(env, i));
+    return hints ? sym_env_copy(env, arena, hints) : NULL;
+}
+
+bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node) {
+    bool *const steps = by_node ? ARENA_ARRAY(arena, bool, p->steps.n + 1) : NULL;
+    for (int s = 0; steps && s < p->steps.n; s++) steps[s] = by_node[p->steps.at[s].node->id];
+    return steps;
+}
+
+bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols) {
+    const TapePlan *const p = &t->tape;
+    Arena *const trial = arena_new();
+    SymEnv *const env = trial ? trial_env(p, trial, symbols) : NULL;
+    bool *const defined = env ? ARENA_ARRAY(trial, bool, p->functional->outputs.n + 1) : NULL;
+    if (defined) memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
+    const JointSpec spec = {.want = c->needs, .grad_defined = defined};
+    bool *const ran = tape_plan_by_step(p, arena, defined ? joint_ran(p->functional, trial, env, &spec) : NULL);
+    arena_free(trial);
+    return ran;
+}
+
+bool *tape_plan_used(const TapePlan *p, Arena *arena) {
+    Arena *const trial = arena_new();
+    SymEnv *const env = trial ? trial_env(p, trial, NULL) : NULL;
+    bool *const used = tape_plan_by_step(p, arena, env ? joint_used(p->functional, trial, env) : NULL);
+    arena_free(trial);
+    return used;
+}

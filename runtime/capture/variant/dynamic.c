@@ -1,0 +1,263 @@
+/* dynamic.c: which sizes and numbers of a trace are symbolic [semantics C4, C5].
+ *
+ * The first trace of an end is compiled as it is. When another one differs from it in sizes or
+ * numbers only, each (old, new) pair of differing sizes becomes one symbol (equal pairs share it),
+ * strides follow from sizes, and a differing int becomes an expression of the symbols that gives
+ * both values, else a runtime value. What an older variant has learnt counts as a third example, with
+ * values made up for its symbols:
+ *
+ *     captured [4,6] and [8,6], compiled as [s0,6] with view(s0*6); now [8,10] with view(80)
+ *                        before   now   of the older one, s0 = 1009
+ *     size 0                8      8    1009      s0: it was symbolic and stays so
+ *     size 1                6     10       6      s1
+ *     view                 48     80    6054      s0*s1, not s1*8
+ *
+ * A wrong guess is harmless: every number is compared with its expression on every verified call. */
+#include "runtime/capture/record/capture.h"
+
+typedef struct Example { /* one place: in the older call, in this one, in one made up */
+    int64_t before, now, made_up;
+} Example;
+
+typedef struct Known {
+    Example at;
+    int64_t symbol;
+} Known;
+
+typedef struct Dynamic {
+    const Trace *trace;
+    const Variant *older;
+    bool always;
+    Arena *arena;
+    SymPlan *plan;
+    int64_t *made_up; /* values of the older variant's symbols */
+    VEC(Known) known;
+} Dynamic;
+
+/* No two alike, nor near what sizes are or one another. */
+static Status make_up(Dynamic *d) {
+    const int n = d->older ? sym_free_count(d->older->env) : 0;
+    d->made_up = ARENA_ARRAY(d->arena, int64_t, n);
+    for (int i = 0; d->made_up && i < n; i++) d->made_up[i] = 1009 + 64 * i;
+    return d->made_up ? ST_OK : ST_MEMORY;
+}
+
+/* `older`: what the older variant has at this place. */
+static Example example(const Dynamic *d, int64_t before, int64_t now, int64_t older) {
+    return (Example){before, now, d->older ? sym_eval(d->older->env, older, d->made_up) : before};
+}
+
+static bool same_example(Example a, Example b) {
+    return a.before == b.before && a.now == b.now && a.made_up == b.made_up;
+}
+
+/* Sizes and strides of 0 and 1 are cases of their own; of numbers, positions counted from the end are negative. */
+static int64_t lower_bound(int64_t before, int64_t now, int32_t kind) {
+    if (kind != BIND_number) return 2;
+    return before < 0 && now < 0 ? SYM_LEAST : 0;
+}
+
+static int64_t known_symbol(const Dynamic *d, Example of) {
+    for (int i = 0; i < d->known.n; i++)
+        if (same_example(d->known.at[i].at, of)) return d->known.at[i].symbol;
+    return 0;
+}
+
+static int64_t symbol_for(Dynamic *d, Example of, SymBinding binding) {
+    const int64_t known = known_symbol(d, of);
+    if (known) return known;
+    const int64_t symbol = sym_free(d->plan->env, of.now, lower_bound(of.before, of.now, binding.kind));
+    VEC_PUSH(d->arena, &d->known, ((Known){of, symbol}));
+    VEC_PUSH(d->arena, &d->plan->bindings, binding);
+    return symbol;
+}
+
+static const Meta *before_meta(const Dynamic *d, int input) {
+    return d->older ? d->older->example_metas[input] : d->trace->inputs.at[input].meta;
+}
+
+/* 0 and 1 stay plain: rules branch on them [semantics C5]. */
+static int64_t plan_size(Dynamic *d, int input, int dim) {
+    const int64_t now = d->trace->inputs.at[input].meta->sizes[dim], before = before_meta(d, input)->sizes[dim],
+                  older = d->older ? d->older->inputs[input].meta->sizes[dim] : before;
+    const bool varies = d->always || before != now || sym_is(older);
+    if (!varies || now < 2 || before < 2) return now;
+    return symbol_for(d, example(d, before, now, older), (SymBinding){BIND_size, input, dim});
+}
+
+/* Modulo 2^64, as symbols are: numbers may be anything. */
+static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t minus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+
+/* factor * (a symbol, or a product of two) that gives all three values; 0: none. */
+static int64_t scaled_symbol(const Dynamic *d, Example of, Example value, int64_t symbol) {
+    if (value.now < 1 || !value.before || of.now % value.now) return 0;
+    const int64_t factor = of.now / value.now;
+    if (d->always && factor != 1) return 0; /* one example: a factor would be a guess */
+    const Example scaled = {times(value.before, factor), of.now, times(value.made_up, factor)};
+    return same_example(scaled, of) ? sym_mul(d->plan->env, symbol, factor) : 0;
+}
+
+static int64_t product_for(const Dynamic *d, Example of) {
+    int64_t found = known_symbol(d, of); /* before multiples of others */
+    for (int i = 0; i < d->known.n && !found; i++)
+        found = scaled_symbol(d, of, d->known.at[i].at, d->known.at[i].symbol);
+    for (int i = 0; i < d->known.n; i++)
+        for (int k = i; k < d->known.n && !found; k++) {
+            const Example p = d->known.at[i].at, q = d->known.at[k].at;
+            const Example product = {times(p.before, q.before), times(p.now, q.now), times(p.made_up, q.made_up)};
+            found = scaled_symbol(d, of, product, sym_mul(d->plan->env, d->known.at[i].symbol, d->known.at[k].symbol));
+        }
+    return found;
+}
+
+/* A symbol divided: half of the rows. */
+static int64_t quotient_for(const Dynamic *d, Example of) {
+    for (int i = 0; i < d->known.n && !d->always && of.before > 0 && of.now > 0; i++) {
+        const Example p = d->known.at[i].at;
+        const int64_t by = p.now / of.now;
+        if (by > 1 && p.now == times(by, of.now) && p.before == times(by, of.before) && p.made_up / by == of.made_up)
+            return sym_div(d->plan->env, d->known.at[i].symbol, by);
+    }
+    return 0;
+}
+
+static int64_t shifted_for(const Dynamic *d, Example of) {
+    for (int i = 0; i < d->known.n; i++) {
+        const Example p = d->known.at[i].at;
+        const int64_t by = minus(of.now, p.now);
+        if (minus(of.before, p.before) == by && minus(of.made_up, p.made_up) == by)
+            return sym_add(d->plan->env, d->known.at[i].symbol, by);
+    }
+    return 0;
+}
+
+static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t *strides) {
+    const Meta *const now = d->trace->inputs.at[input].meta, *const before = before_meta(d, input);
+    if (now->contiguous && before->contiguous) {
+        meta_contiguous_strides(d->plan->env, sizes, now->rank, strides);
+        return ST_OK;
+    }
+    for (int i = 0; i < now->rank; i++) {
+        strides[i] = now->strides[i];
+        const int64_t older = d->older ? d->older->inputs[input].meta->strides[i] : before->strides[i];
+        if (now->strides[i] == before->strides[i] && !sym_is(older)) continue;
+        const Example of = example(d, before->strides[i], now->strides[i], older);
+        const int64_t product = product_for(d, of);
+        if (product)
+            strides[i] = product;
+        else if (now->strides[i] > 1 && before->strides[i] > 1) /* 0 and 1 stay plain here too */
+            strides[i] = symbol_for(d, of, (SymBinding){BIND_stride, input, i});
+    }
+    return ST_OK;
+}
+
+static Status plan_input(Dynamic *d, int input) {
+    const Meta *const now = d->trace->inputs.at[input].meta;
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    for (int i = 0; i < now->rank; i++) sizes[i] = plan_size(d, input, i);
+    TRY(plan_strides(d, input, sizes, strides));
+    Meta *const meta = meta_new(d->arena, d->plan->env, now->dtype, now->device, sizes, strides, now->rank);
+    if (!meta) return ST_MEMORY;
+    meta->wrapped = now->wrapped;
+    d->plan->metas[input] = meta;
+    return ST_OK;
+}
+
+/* which numbers may vary -------------------------------------------------------------------------- */
+/* Rules read the other ones as constants: a dim, a reduction's mode, an epsilon. */
+
+/* Sizes and positions, and the scalars of ops whose bodies read them element by element. */
+static bool may_vary(const TraceOp *op, const Param *param) {
+    const bool by_element = op->row->kind == KIND_pointwise || op->row->id == OP_full;
+    return param->symbolic || (by_element && param->type != PT_int && param->type != PT_int_opt);
+}
+
+/* A rule branches on it: some values are computed in a way of their own. */
+static bool is_guarded(const TraceOp *op, const Param *param) {
+    return op->row->id == OP_pow_Tensor_Tensor && !param->symbolic;
+}
+
+bool number_is_special(bool is_float, int64_t bits) {
+    static const double special[] = {-2, -1, -0.5, 0, 0.5, 1, 2, 3};
+    double value = (double)bits;
+    if (is_float) memcpy(&value, &bits, sizeof value);
+    for (int i = 0; i < COUNT_OF(special); i++)
+        if (value == special[i]) return true;
+    return false;
+}
+
+/* Numbers ------------------------------------------------------------------------------------- */
+
+static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
+    const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
+    if (!d->always && before == now && !varied) return;
+    const Example of = example(d, before, now, d->older ? d->older->numbers[k] : before);
+    int64_t symbolic = product_for(d, of);
+    if (d->always && (now < 2 || !symbolic)) return; /* one example: only what equals a size follows it */
+    if (!symbolic) symbolic = quotient_for(d, of);
+    if (!symbolic) symbolic = shifted_for(d, of);
+    d->plan->number_rules[k] = NUMBER_expr;
+    if (!symbolic) {
+        d->plan->number_rules[k] = NUMBER_runtime_int;
+        symbolic = symbol_for(d, of, (SymBinding){.kind = BIND_number, .input = k});
+    }
+    d->plan->numbers[k] = symbolic;
+}
+
+static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
+    const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] == NUMBER_runtime_float;
+    if (d->always || (before == now && !varied)) return;
+    d->plan->number_rules[k] = NUMBER_runtime_float;
+    d->plan->numbers[k] = d->plan->n_runtime_floats++;
+}
+
+static void plan_number(Dynamic *d, const TraceOp *op, int k) {
+    const int64_t now = d->trace->numbers.at[k];
+    const int64_t before = d->older ? d->older->example_numbers[k] : now;
+    const NumberPlace place = trace_number_place(op, k);
+    if (!place.param || !may_vary(op, place.param)) return;
+    d->plan->number_guarded[k] = is_guarded(op, place.param);
+    if (d->plan->number_guarded[k] && number_is_special(place.is_float, now)) return;
+    if (place.is_float)
+        plan_float(d, k, before, now);
+    else
+        plan_int(d, k, before, now);
+}
+
+static void plan_numbers(Dynamic *d) {
+    for (int o = 0; o < d->trace->ops.n; o++) {
+        const TraceOp *const op = d->trace->ops.at[o].op;
+        for (int k = op->first_number; k < op->first_number + op->n_numbers; k++) plan_number(d, op, k);
+    }
+}
+
+static Status plan_static(const Trace *trace, SymPlan *plan) {
+    for (int i = 0; i < trace->inputs.n; i++) plan->metas[i] = trace->inputs.at[i].meta;
+    return ST_OK;
+}
+
+static bool has_floats_list(const Trace *trace) {
+    for (int o = 0; o < trace->ops.n; o++)
+        for (int i = 0; i < trace->ops.at[o].op->row->n_params; i++)
+            if (trace->ops.at[o].op->args[i].kind == ARG_floats) return true;
+    return false;
+}
+
+Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena, SymPlan *out) {
+    const sn_dynamic mode = fn->options.dynamic;
+    *out = (SymPlan){.env = sym_env_new(arena),
+                     .metas = ARENA_ARRAY(arena, const Meta *, trace->inputs.n),
+                     .numbers = arena_copy(arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n),
+                     .number_rules = arena_alloc(arena, (size_t)trace->numbers.n),
+                     .number_guarded = ARENA_ARRAY(arena, bool, trace->numbers.n)};
+    if (!out->env || !out->metas || !out->numbers || !out->number_rules || !out->number_guarded) return ST_MEMORY;
+    const bool always = mode == SN_DYNAMIC_ALWAYS && !older;
+    if (mode == SN_DYNAMIC_NEVER || (!older && !always) || has_floats_list(trace)) return plan_static(trace, out);
+    out->dynamic = true;
+    Dynamic d = {.trace = trace, .older = older, .always = always, .arena = arena, .plan = out};
+    TRY(make_up(&d));
+    for (int i = 0; i < trace->inputs.n; i++) TRY(plan_input(&d, i));
+    plan_numbers(&d);
+    return error_pending();
+}

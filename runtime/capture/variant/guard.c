@@ -1,0 +1,220 @@
+/* guard.c: see guard.h and guard.def.
+ *
+ * Static guards are pointer compares of interned metadata; where pointers differ, the parts tell
+ * which guard failed. Dynamic ones bind the free symbols first, then compare sizes, strides and
+ * numbers with their expressions and evaluate the recorded guards. */
+#include "runtime/capture/variant/guard.h"
+
+#include "runtime/capture/function/guards_text.h"
+
+enum { MAX_SYMBOLS = 512 };
+
+static uint32_t disabled;
+
+void guard_disable(uint32_t guards) { disabled = guards; }
+
+const char *guard_name(GuardId guard) {
+    static const char *const names[] = {
+#define GUARD(name, doc) #name,
+#include "runtime/capture/variant/guard.def"
+#undef GUARD
+    };
+    return names[guard];
+}
+
+/* By a test. */
+static bool is_off(GuardId guard) { return disabled >> guard & 1; }
+
+static bool differ(Text *why, GuardId guard, int input, int64_t want, int64_t got) {
+    if (is_off(guard)) return true;
+    if (why)
+        text_printf(why, "%s of input %d: %lld, now %lld", guard_name(guard), input, (long long)want, (long long)got);
+    return false;
+}
+
+/* Metadata ------------------------------------------------------------------------------------ */
+
+typedef struct Check {
+    const Variant *variant;
+    const Trace *trace;
+    const int64_t *symbols;
+    Text *why;
+} Check;
+
+static bool expect(const Check *c, int64_t want, int64_t got) {
+    return sym_is(want) ? sym_eval(c->variant->env, want, c->symbols) == got : want == got;
+}
+
+static bool same_meta(const Check *c, const Meta *want, const Meta *got) {
+    if ((want->dtype != got->dtype || want->device != got->device) && !is_off(GUARD_dtype)) return false;
+    if (want->wrapped != got->wrapped && !is_off(GUARD_wrapped)) return false;
+    if (want->rank != got->rank) return is_off(GUARD_rank);
+    for (int d = 0; d < want->rank; d++) {
+        if (!expect(c, want->sizes[d], got->sizes[d]) && !is_off(GUARD_size)) return false;
+        if (!expect(c, want->strides[d], got->strides[d]) && !is_off(GUARD_stride)) return false;
+    }
+    return true;
+}
+
+static bool other_meta_fits(const Check *c, int input) {
+    const Meta *const want = c->variant->inputs[input].meta, *const got = c->trace->inputs.at[input].meta;
+    if (same_meta(c, want, got)) return true;
+    if (!c->why) return false;
+    text_printf(c->why, "input %d: ", input);
+    meta_print(c->variant->env, c->why, want);
+    text_puts(c->why, ", now ");
+    meta_print(NULL, c->why, got);
+    return false;
+}
+
+/* The rest of an input ------------------------------------------------------------------------ */
+
+static inline bool same_flags(const InputGuard *guard, const TraceInput *input) {
+    return guard->requires_grad == input->requires_grad && guard->is_leaf == input->is_leaf &&
+           guard->inference == input->inference && guard->storage == input->storage_number;
+}
+
+bool guard_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Text *why) {
+    if (guard->requires_grad != input->requires_grad &&
+        !differ(why, GUARD_requires_grad, i, guard->requires_grad, input->requires_grad))
+        return false;
+    if (guard->is_leaf != input->is_leaf && !differ(why, GUARD_is_leaf, i, guard->is_leaf, input->is_leaf))
+        return false;
+    if (guard->inference != input->inference && !differ(why, GUARD_inference, i, guard->inference, input->inference))
+        return false;
+    return guard->storage == input->storage_number ||
+           differ(why, GUARD_aliasing, i, guard->storage, input->storage_number);
+}
+
+int64_t trace_alias_offset(const Trace *trace, int input) {
+    const TraceInput *const in = &trace->inputs.at[input];
+    for (int k = 0; k < input; k++)
+        if (trace->inputs.at[k].storage_number == in->storage_number) return in->offset - trace->inputs.at[k].offset;
+    return 0;
+}
+
+bool storages_overlap(const Storage *a, const Storage *b) {
+    return a && b && a != b && (a->user_owned || b->user_owned) && (char *)a->data < (char *)b->data + b->bytes &&
+           (char *)b->data < (char *)a->data + a->bytes;
+}
+
+static bool inputs_overlap(const Trace *trace) {
+    for (int i = 0; i < trace->inputs.n; i++) {
+        const Storage *const a = trace->inputs.at[i].storage;
+        for (int k = 0; a && a->user_owned && k < trace->inputs.n; k++)
+            if (storages_overlap(a, trace->inputs.at[k].storage)) return true;
+    }
+    return false;
+}
+
+static bool offset_fits(const Check *c, int i) {
+    const int64_t want = c->variant->inputs[i].alias_offset;
+    const int64_t offset = trace_alias_offset(c->trace, i);
+    return want == offset || differ(c->why, GUARD_offset, i, want, offset);
+}
+
+static bool inputs_fit(const Check *c) {
+    const Variant *const v = c->variant;
+    for (int i = 0; i < v->n_inputs; i++) {
+        const InputGuard *const guard = &v->inputs[i];
+        const TraceInput *const input = &c->trace->inputs.at[i];
+        if (UNLIKELY(guard->meta != input->meta) && !other_meta_fits(c, i)) return false;
+        if (UNLIKELY(!same_flags(guard, input)) && !guard_flags_fit(guard, input, i, c->why)) return false;
+        if (v->writes && !offset_fits(c, i)) return false;
+    }
+    if (!v->writes || !inputs_overlap(c->trace) || is_off(GUARD_overlap)) return true;
+    if (c->why) text_puts(c->why, "written memory lies in two wrapped blocks");
+    return false;
+}
+
+/* Numbers and symbols ------------------------------------------------------------------------- */
+
+static bool number_fits(const Check *c, int k) {
+    const Variant *const v = c->variant;
+    const int rule = v->number_rules ? v->number_rules[k] : NUMBER_fixed;
+    const int64_t now = c->trace->numbers.at[k];
+    if (rule != NUMBER_fixed && v->number_guarded[k] && number_is_special(rule == NUMBER_runtime_float, now) &&
+        !is_off(GUARD_special)) {
+        if (c->why) {
+            text_printf(c->why, "%s: any but those with code of their own, now ", v->number_names[k]);
+            guard_number_print(c->why, now);
+        }
+        return false;
+    }
+    if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) return true;
+    if (expect(c, v->numbers[k], now) || is_off(GUARD_number)) return true;
+    if (!c->why) return false;
+    text_printf(c->why, "%s: ", v->number_names[k]);
+    if (sym_is(v->numbers[k]))
+        sym_print(v->env, c->why, v->numbers[k]);
+    else
+        guard_number_print(c->why, v->numbers[k]);
+    text_puts(c->why, ", now ");
+    guard_number_print(c->why, now);
+    return false;
+}
+
+static bool numbers_fit(const Check *c) {
+    const Variant *const v = c->variant;
+    for (int k = 0; k < v->n_numbers; k++) {
+        if (!v->number_rules && v->numbers[k] == c->trace->numbers.at[k]) continue;
+        if (!number_fits(c, k)) return false;
+    }
+    return true;
+}
+
+static bool ranges_fit(const Check *c) {
+    const Variant *const v = c->variant;
+    for (int i = 0; i < v->n_bindings; i++) {
+        const SymExpr *const s = sym_expr(v->env, sym_free_at(v->env, i));
+        if (v->bindings[i].kind >= BIND_seed || c->symbols[i] >= s->b || is_off(GUARD_range)) continue;
+        if (c->why)
+            text_printf(c->why, "range of s%d: at least %lld, now %lld", i, (long long)s->b, (long long)c->symbols[i]);
+        return false;
+    }
+    return true;
+}
+
+static bool symbols_fit(const Check *c) {
+    static const char *const rel[] = {"==", "!=", "<", "<="};
+    const SymEnv *const env = c->variant->env;
+    for (int i = 0; i < sym_guard_count(env); i++) {
+        const SymGuard *const guard = sym_guard_at(env, i);
+        if (sym_guard_holds(env, guard, c->symbols) || is_off(GUARD_symbol)) continue;
+        if (!c->why) return false;
+        text_puts(c->why, "guard ");
+        sym_print(env, c->why, guard->a);
+        text_printf(c->why, " %s ", rel[guard->rel]);
+        sym_print(env, c->why, guard->b);
+        text_printf(c->why, ", now %lld and %lld", (long long)sym_eval(env, guard->a, c->symbols),
+                    (long long)sym_eval(env, guard->b, c->symbols));
+        return false;
+    }
+    return true;
+}
+
+/* All ----------------------------------------------------------------------------------------- */
+
+bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why) {
+    for (int v = 0; v < variant->n_values; v++)
+        if (((trace->marks[v] & VALUE_output && !variant->provides[v]) ||
+             (trace->views && trace_lacks_view(trace, variant, v))) &&
+            !is_off(GUARD_output)) {
+            if (why) text_printf(why, "output: value %d is needed now", v);
+            return false;
+        }
+    return true;
+}
+
+bool variant_fits(const Variant *variant, const Trace *trace, Text *why) {
+    if (variant->epoch != atomic_load_explicit(&dispatch_epoch, memory_order_relaxed) && !is_off(GUARD_epoch)) {
+        if (why) text_puts(why, "the dispatch table was changed");
+        return false;
+    }
+    int64_t symbols[MAX_SYMBOLS];
+    if (variant->n_bindings) variant_bind(variant, trace, symbols);
+    const Check check = {variant, trace, symbols, why};
+    return inputs_fit(&check) && numbers_fit(&check) &&
+           (!variant->n_bindings || (ranges_fit(&check) && symbols_fit(&check))) &&
+           guard_outputs_fit(variant, trace, why);
+}

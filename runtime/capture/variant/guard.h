@@ -1,0 +1,25 @@
+/* guard.h: does a variant fit a call? Rows of guard.def; each can be switched off by a test, which
+ * shows that something else would then go wrong. */
+#ifndef SINTER_RUNTIME_GUARD_H
+#define SINTER_RUNTIME_GUARD_H
+#include "runtime/capture/record/capture.h"
+
+typedef enum GuardId {
+#define GUARD(name, doc) GUARD_##name,
+#include "runtime/capture/variant/guard.def"
+#undef GUARD
+    GUARD_COUNT
+} GuardId;
+
+const char *guard_name(GuardId guard);
+void guard_disable(uint32_t guards); /* tests only: a bit per GuardId; 0 enables all */
+
+/* Of variant_fits, for the search of a variant to generalise. */
+bool guard_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Text *why);
+bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why);
+/* Two storages name the same bytes; only memory that users own can. */
+bool storages_overlap(const Storage *a, const Storage *b);
+/* Elements from the first input of the same storage. */
+int64_t trace_alias_offset(const Trace *trace, int input);
+
+#endif

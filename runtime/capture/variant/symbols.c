@@ -1,0 +1,309 @@
+/* symbols.c: see symbols.h. */
+#include "runtime/capture/variant/symbols.h"
+
+#include "runtime/base/alloc.h"
+
+Symbols *symbols_current(void) {
+    const Capture *const c = state_get()->capture;
+    return c ? c->symbols : NULL;
+}
+
+/* The inputs of a call ------------------------------------------------------------------------ */
+
+static int64_t fresh(Symbols *s, int64_t value, int64_t lower_bound, SymSource source) {
+    if (value < lower_bound) return value; /* rules branch on 0 and 1; guarded to stay as they are */
+    VEC_PUSH(s->arena, &s->frees, source);
+    return sym_free(s->env, value, lower_bound);
+}
+
+static const Meta *input_meta(Symbols *s, int input, const Meta *meta) {
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    for (int d = 0; d < meta->rank; d++) sizes[d] = fresh(s, meta->sizes[d], 2, (SymSource){SOURCE_size, input, d});
+    if (meta->contiguous)
+        meta_contiguous_strides(s->env, sizes, meta->rank, strides);
+    else
+        for (int d = 0; d < meta->rank; d++)
+            strides[d] = fresh(s, meta->strides[d], 2, (SymSource){SOURCE_stride, input, d});
+    Meta *const made = meta_new(s->arena, s->env, meta->dtype, meta->device, sizes, strides, meta->rank);
+    if (!made) return NULL;
+    made->wrapped = meta->wrapped;
+    made->contiguous = meta->contiguous;
+    return made;
+}
+
+static bool add_input(Symbols *s, Arg *arg, int i) {
+    if (arg->kind == ARG_tensor && arg->val) {
+        s->plain[i] = arg->val->meta;
+        s->metas[i] = input_meta(s, i, arg->val->meta);
+        return s->metas[i] != NULL;
+    }
+    if (arg->kind == ARG_int) s->ints[i] = fresh(s, arg->i, 0, (SymSource){SOURCE_scalar, i, 0});
+    if (arg->kind == ARG_int || arg->kind == ARG_float) arg->n = 1 + i;
+    return true;
+}
+
+Symbols *symbols_new(const Arg *in, int n_in) {
+    Arena *const arena = arena_new();
+    if (!arena) return NULL;
+    Symbols *const s = ARENA_NEW(arena, Symbols);
+    Arg *const args = ARENA_ARRAY(arena, Arg, n_in);
+    bool fine = s && args;
+    if (fine) {
+        *s = (Symbols){.arena = arena,
+                       .env = sym_env_new(arena),
+                       .n_in = n_in,
+                       .in = args,
+                       .metas = ARENA_ARRAY(arena, const Meta *, n_in),
+                       .plain = ARENA_ARRAY(arena, const Meta *, n_in),
+                       .ints = ARENA_ARRAY(arena, int64_t, n_in),
+                       .pinned = ARENA_ARRAY(arena, bool, n_in)};
+        fine = s->env && s->metas && s->plain && s->ints && s->pinned;
+    }
+    for (int i = 0; i < n_in && fine; i++) {
+        args[i] = in[i];
+        fine = add_input(s, &args[i], i);
+    }
+    if (fine) return s;
+    arena_free(arena);
+    return NULL;
+}
+
+void symbols_free(Symbols *symbols) {
+    if (symbols) arena_free(symbols->arena);
+}
+
+/* Numbers ------------------------------------------------------------------------------------- */
+
+int64_t symbols_concrete(int64_t value) {
+    Symbols *const s = symbols_current();
+    return s && sym_is(value) ? sym_concrete(s->env, value) : value;
+}
+
+/* What an int argument stands for: an input that was passed on, an expression, or itself. */
+static int64_t expression_of(const Symbols *s, const Arg *arg) {
+    const bool passed_on = arg->kind == ARG_int && arg->n > 0 && arg->n <= s->n_in;
+    return passed_on && s->in[arg->n - 1].i == arg->i ? s->ints[arg->n - 1] : arg->i;
+}
+
+int64_t symbols_int(const Arg *arg) {
+    const Symbols *const s = symbols_current();
+    return s ? symbols_concrete(expression_of(s, arg)) : arg->i;
+}
+
+sn_sym symbols_sym(const Arg *arg) {
+    const Symbols *const s = symbols_current();
+    return (sn_sym){s ? expression_of(s, arg) : arg->i};
+}
+
+static int float_input(const Symbols *s, const Arg *arg) {
+    if (arg->kind != ARG_float || arg->n <= 0 || arg->n > s->n_in) return -1;
+    return s->in[arg->n - 1].i == arg->i ? arg->n - 1 : -1; /* by bits */
+}
+
+void symbols_pin(const Arg *arg) {
+    Symbols *const s = symbols_current();
+    const int input = s ? float_input(s, arg) : -1;
+    if (input >= 0) s->pinned[input] = true;
+}
+
+/* Metadata ------------------------------------------------------------------------------------ */
+
+/* As this capture knows t; closed-over tensors are what they are. */
+static const Meta *meta_of(const Symbols *s, const sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    if (p) return p->symbolic ? p->symbolic : t->base.meta;
+    for (int i = 0; i < s->n_in; i++)
+        if (s->in[i].kind == ARG_tensor && s->in[i].val == &t->base)
+            return t->base.meta == s->plain[i] ? s->metas[i] : t->base.meta; /* an out op's resize */
+    return t->base.meta;
+}
+
+int64_t symbols_size(sn_tensor *t, int dim) {
+    const Symbols *const s = symbols_current();
+    return (s ? meta_of(s, t) : t->base.meta)->sizes[dim];
+}
+
+void symbols_show_sizes(sn_tensor *t, int first, int n) {
+    const Symbols *const s = symbols_current();
+    const int64_t *const sizes = s ? meta_of(s, t)->sizes : NULL;
+    for (int d = first; sizes && d < first + n; d++) symbols_concrete(sizes[d]);
+}
+
+void symbols_show_strides(sn_tensor *t) {
+    const Symbols *const s = symbols_current();
+    const Meta *const meta = s ? meta_of(s, t) : NULL;
+    for (int d = 0; meta && d < meta->rank; d++) symbols_concrete(meta->strides[d]);
+}
+
+/* A call with plain numbers ------------------------------------------------------------------- */
+
+static Status plain_arg(Symbols *s, Arg *arg) {
+    if (arg->kind == ARG_int || arg->kind == ARG_float) arg->n = 0;
+    if (arg->kind == ARG_int) arg->i = sym_hint(s->env, arg->i);
+    if (arg->kind != ARG_ints) return ST_OK;
+    int64_t *const ints = ARENA_ARRAY(s->arena, int64_t, arg->n);
+    if (!ints) return ST_MEMORY;
+    for (int i = 0; i < arg->n; i++) ints[i] = sym_hint(s->env, arg->ints[i]);
+    arg->ints = ints;
+    return ST_OK;
+}
+
+Status symbols_plain_call(Symbols *s, const OpCall *call, OpCall *plain, Arg *args) {
+    *plain = *call;
+    plain->args = args;
+    for (int i = 0; i < call->row->n_params; i++) {
+        args[i] = call->args[i];
+        TRY(plain_arg(s, &args[i]));
+    }
+    return ST_OK;
+}
+
+/* Recording ----------------------------------------------------------------------------------- */
+
+static void add_source(Capture *c, int64_t value, int input) {
+    VEC_PUSH(c->arena, &c->trace->sources, ((struct NumberSource){value, input}));
+}
+
+/* In the order of the trace's numbers. */
+static void record_numbers(Capture *c, const OpRow *row, const Arg *symbolic) {
+    const Symbols *const s = c->symbols;
+    for (int i = 0; i < row->n_params; i++) {
+        const Arg *const arg = &symbolic[i];
+        const bool list = arg->kind == ARG_ints || arg->kind == ARG_floats;
+        for (int k = 0; list && k < arg->n; k++) add_source(c, arg->ints[k], -1); /* by bits */
+        if (trace_arg_is_number(row, i, arg)) add_source(c, expression_of(s, arg), float_input(s, arg));
+    }
+}
+
+static Val *mirror(Symbols *s, const Val *val) {
+    Val *const made = val ? ARENA_NEW(s->arena, Val) : NULL;
+    if (made) made->meta = meta_of(s, (const sn_tensor *)val);
+    return made;
+}
+
+/* The arguments as a meta rule reads them, out tensors of an out form behind. */
+static Arg *mirror_args(Symbols *s, const OpCall *call, const Arg *symbolic) {
+    const int n = call->row->n_params, n_outs = call->form == FORM_out ? call->row->n_out : 0;
+    Arg *const args = ARENA_ARRAY(s->arena, Arg, n + n_outs);
+    for (int i = 0; args && i < n; i++) {
+        Arg *const arg = &args[i];
+        *arg = symbolic[i];
+        if (arg->kind == ARG_int) *arg = A_INT(expression_of(s, &symbolic[i]));
+        if (arg->kind == ARG_float) arg->n = 0;
+        if (arg->kind == ARG_tensor) arg->val = mirror(s, arg->val);
+        if (arg->kind != ARG_tensors) continue;
+        Val **const vals = ARENA_ARRAY(s->arena, Val *, arg->n);
+        if (!vals) return NULL;
+        for (int k = 0; k < arg->n; k++) vals[k] = mirror(s, symbolic[i].vals[k]);
+        arg->vals = vals;
+    }
+    for (int i = 0; args && i < n_outs; i++) args[n + i] = A_VAL(mirror(s, &call->out_args[i]->base));
+    return args;
+}
+
+static bool agrees(const Symbols *s, const MetaOut *out, const Meta *meta) {
+    bool same = out->rank == meta->rank && out->dtype == meta->dtype;
+    for (int d = 0; same && d < out->rank; d++)
+        same =
+            sym_hint(s->env, out->sizes[d]) == meta->sizes[d] && sym_hint(s->env, out->strides[d]) == meta->strides[d];
+    return same;
+}
+
+static bool give_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
+    if (!agrees(s, out, t->base.meta)) return false;
+    Meta *const meta = meta_new(s->arena, s->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
+    if (!meta) return false;
+    meta->wrapped = out->wrapped;
+    t->placeholder->symbolic = meta;
+    return true;
+}
+
+/* The meta rule once more, on expressions: what it decides by them becomes guards. */
+static bool record_metas(Symbols *s, const OpCall *call, const Arg *symbolic, const TraceOp *op) {
+    MetaOut metas[MAX_OUTS];
+    const Arg *const args = mirror_args(s, call, symbolic);
+    if (!args) return false;
+    MetaCall meta = {
+        .row = call->row, .form = call->form, .args = args, .env = s->env, .out = metas, .n_out = call->row->n_out};
+    bool fine = op_meta(&meta) == ST_OK && (op->n_outs == 0 || op->n_outs == meta.n_out);
+    for (int i = 0; fine && i < op->n_outs; i++) fine = give_meta(s, &metas[i], call->outs[i]);
+    return fine;
+}
+
+Status symbols_record(Capture *c, const OpCall *call, const Arg *symbolic, const TraceOp *op) {
+    Symbols *const s = c->symbols;
+    record_numbers(c, call->row, symbolic);
+    if (c->trace->sources.n != op->first_number + op->n_numbers) return ST_MEMORY;
+    if (s->lost || record_metas(s, call, symbolic, op)) return ST_OK;
+    error_clear(); /* the call itself is fine: the rule knows plain sizes only */
+    s->lost = true;
+    return ST_OK;
+}
+
+/* Composites: the rule's values mirror tensors ------------------------------------------------ */
+
+typedef struct Mirror {
+    Val base; /* symbolic */
+    sn_tensor *tensor;
+} Mirror;
+
+typedef struct MirrorBuilder {
+    Builder base;
+    Symbols *symbols;
+} MirrorBuilder;
+
+static Val *mirror_new(Symbols *s, sn_tensor *t) {
+    Mirror *const made = t ? ARENA_NEW(s->arena, Mirror) : NULL;
+    if (!made) return NULL;
+    *made = (Mirror){.base.meta = meta_of(s, t), .tensor = t};
+    return &made->base;
+}
+
+static Val *real_of(Val *val) { return val ? &((Mirror *)val)->tensor->base : NULL; }
+
+typedef Val *MapVal(void *context, Val *val);
+
+static bool map_vals(Symbols *s, Arg *arg, MapVal *map, void *context) {
+    if (arg->kind == ARG_tensor) arg->val = map(context, arg->val);
+    if (arg->kind != ARG_tensors) return true;
+    Val **const vals = ARENA_ARRAY(s->arena, Val *, arg->n);
+    for (int k = 0; vals && k < arg->n; k++) vals[k] = map(context, arg->vals[k]);
+    arg->vals = vals;
+    return vals != NULL;
+}
+
+static Val *to_real(void *context, Val *val) {
+    (void)context;
+    return real_of(val);
+}
+static Val *to_mirror(void *context, Val *val) { return val ? mirror_new(context, tensor_of(val)) : NULL; }
+
+static Status emit_mirrored(Builder *self, const OpRow *row, const Arg *args, Val **outs) {
+    Symbols *const s = ((MirrorBuilder *)self)->symbols;
+    Arg real[MAX_ARGS];
+    sn_tensor *made[MAX_LIST];
+    int n = row->n_out;
+    memset(made, 0, sizeof *made * (size_t)n);
+    for (int i = 0; i < row->n_params; i++) {
+        real[i] = args[i];
+        if (!map_vals(s, &real[i], to_real, NULL)) return ST_MEMORY;
+    }
+    TRY(row->returns_list ? dispatch_list(row, real, made, &n) : dispatch(row, FORM_functional, real, NULL, made));
+    for (int i = 0; i < n; i++)
+        if (made[i] && !(outs[i] = mirror_new(s, made[i]))) return ST_MEMORY;
+    return ST_OK;
+}
+
+Status symbols_expand(Symbols *s, DecompFn *rule, const OpCall *call, Val **outs) {
+    MirrorBuilder builder = {{.emit = emit_mirrored, .env = s->env}, s};
+    Arg args[MAX_ARGS];
+    for (int i = 0; i < call->row->n_params; i++) {
+        args[i] = call->args[i];
+        if (args[i].kind == ARG_float) symbols_pin(&args[i]), args[i].n = 0; /* rules branch on it */
+        if (args[i].kind == ARG_int) args[i] = A_INT(expression_of(s, &call->args[i]));
+        if (!map_vals(s, &args[i], to_mirror, s)) return ST_MEMORY;
+    }
+    TRY(rule(&builder.base, call->row, args, outs));
+    for (int i = 0; i < call->n_outs; i++) outs[i] = real_of(outs[i]);
+    return ST_OK;
+}

@@ -1,0 +1,66 @@
+/* symbols.h: how the numbers of a replay function's call follow from its inputs [semantics C6].
+ *
+ * While the body of such a function is captured, every size >= 2 and every int among its inputs is a free symbol, and
+ * each op's meta rule runs a second time on symbolic metadata. So a number that came through sn_sym_* or a meta rule is
+ * recorded as an expression, and what a plain getter (sn_size, sn_in_int) showed to host code becomes a guard that it
+ * is the same again:
+ *
+ *   sn_sym n = sn_sym_size(x, 0)       s0                       op(..., sn_sym_arg(n))   source s0, value 8
+ *   sn_numel(x)                        guard s0 * 4 == 32
+ *
+ * Ops see plain values only: an int that stands for an expression (ir/sym.h) is replaced where the call enters
+ * capture. */
+#ifndef SINTER_RUNTIME_SYMBOLS_H
+#define SINTER_RUNTIME_SYMBOLS_H
+#include "runtime/capture/record/capture.h"
+
+/* Where a free symbol's value comes from: a size or stride of a call input, or an int input. */
+typedef struct SymSource {
+    enum { SOURCE_size, SOURCE_stride, SOURCE_scalar } kind;
+    int input, dim;
+} SymSource;
+
+struct Symbols {
+    Arena *arena; /* its own: a replay program takes it over */
+    SymEnv *env;
+    int n_in;
+    const Arg *in;        /* the call's, as the body sees them: a number's n is 1 + its index here */
+    const Meta **metas;   /* by call input: symbolic where it may vary; NULL: no tensor */
+    const Meta **plain;   /* as it was when the call began */
+    int64_t *ints;        /* by call input: the symbol of an int, or the number itself */
+    bool *pinned;         /* floats: host code has read the number */
+    bool lost;            /* some op's results have no symbolic metadata: nothing is known to be free */
+    VEC(SymSource) frees; /* by free symbol */
+};
+
+/* The value of one number of a trace: a constant, an expression, or the float input of this index. */
+struct NumberSource {
+    int64_t value;
+    int input; /* -1: value */
+};
+
+Symbols *symbols_new(const Arg *in, int n_in); /* NULL raises */
+void symbols_free(Symbols *symbols);
+/* The calling thread's, or NULL: it does not capture a replay function. */
+Symbols *symbols_current(void);
+
+/* Specialises: the value, with a guard that it stays this one. */
+int64_t symbols_concrete(int64_t value);
+/* An int input of a frame as an int, as a symbol; a float input that host code reads. */
+int64_t symbols_int(const Arg *arg);
+sn_sym symbols_sym(const Arg *arg);
+void symbols_pin(const Arg *arg);
+/* Size dim (in range) of t as an expression; NULL symbols: as it is. */
+int64_t symbols_size(sn_tensor *t, int dim);
+/* Host code sees these plain. */
+void symbols_show_sizes(sn_tensor *t, int first, int n);
+void symbols_show_strides(sn_tensor *t);
+
+/* The call with plain numbers; `args` has room for row->n_params. */
+Status symbols_plain_call(Symbols *symbols, const OpCall *call, OpCall *plain, Arg *args);
+/* After op, whose arguments `symbolic` were, was recorded: where its numbers come from, what its results are. */
+Status symbols_record(Capture *capture, const OpCall *call, const Arg *symbolic, const TraceOp *op);
+/* Runs the rule of a composite so that sizes it computes stay expressions. */
+Status symbols_expand(Symbols *symbols, DecompFn *rule, const OpCall *call, Val **outs);
+
+#endif

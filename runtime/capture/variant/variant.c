@@ -1,0 +1,379 @@
+/* variant.c: a segment compiled for one set of guards (runtime/capture/variant/guard.c): how it is made, and its
+ * launch. */
+#include "runtime/capture/record/capture.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
+#include "runtime/capture/function/explain.h"
+#include "runtime/capture/variant/guard.h"
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/training/training.h"
+
+enum { MAX_SYMBOLS = 512 };
+
+static const int64_t *sizes_or_strides(const Meta *meta, int kind) {
+    return kind == BIND_size ? meta->sizes : meta->strides;
+}
+
+void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) {
+    for (int i = 0; i < variant->n_bindings; i++) {
+        const SymBinding *const b = &variant->bindings[i];
+        if (b->kind == BIND_seed)
+            symbols[i] = (int64_t)state_get()->seed;
+        else if (b->kind == BIND_sequence)
+            symbols[i] = (int64_t)trace->sequence;
+        else if (b->kind == BIND_number)
+            symbols[i] = trace->numbers.at[b->input];
+        else
+            symbols[i] = sizes_or_strides(trace->inputs.at[b->input].meta, b->kind)[b->dim];
+    }
+}
+
+int variant_output_of(const Variant *variant, int value) {
+    for (int i = 0; i < variant->n_outputs; i++)
+        if (variant->outputs[i] == value) return i;
+    return -1;
+}
+
+/* Launch -------------------------------------------------------------------------------------- */
+
+static sn_tensor *graph_input_tensor(const GraphInput *in, const Trace *trace) {
+    const TraceInput *const touched = &trace->inputs.at[in->touched];
+    if (!in->base) return touched->tensor;
+    return tensor_from_storage(touched->storage, in->meta, touched->offset + in->base_offset);
+}
+
+static double float_of(int64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+void variant_bind_floats(const Variant *variant, const Trace *trace, double *floats) {
+    for (int k = 0; variant->n_runtime_floats && k < variant->n_numbers; k++)
+        if (variant->number_rules[k] == NUMBER_runtime_float)
+            floats[variant->numbers[k]] = float_of(trace->numbers.at[k]);
+}
+
+static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
+    for (int i = 0; i < variant->n_outputs; i++) {
+        sn_tensor *const value = trace->values.at[variant->outputs[i]];
+        if (outs[i] && value->placeholder && !trace_stays_unmade(trace, variant, variant->outputs[i]))
+            tensor_bind(value, outs[i]);
+    }
+}
+
+/* Results are what the modes of their own ops make them, not the mode of the launch. */
+static void finish(const Variant *variant, sn_tensor *const *outs) {
+    for (int i = 0; variant->inference && i < variant->n_outputs; i++)
+        if (outs[i] && variant->inference[i]) tensor_mark_inference(outs[i]);
+}
+
+enum { FEW_RESULTS = 32 };
+
+/* Behind the variant's results come wholes that some of these view (passes/functionalize.c), which nobody asked for. */
+static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *const *inputs, const int64_t *symbols,
+                                  const double *floats, sn_tensor **outs) {
+    sn_tensor *few[FEW_RESULTS], **const all = ROOM(few, n);
+    if (!all) return ST_MEMORY;
+    const Status status = execute(variant->run, inputs, symbols, floats, all);
+    if (status == ST_OK) memcpy(outs, all, sizeof *outs * (size_t)variant->n_outputs);
+    room_give(few, all);
+    return status;
+}
+
+static Status run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                  sn_tensor **outs) {
+    const int n = executable_outputs(variant->run);
+    TRY(LIKELY(n == variant->n_outputs) ? execute(variant->run, inputs, symbols, floats, outs)
+                                        : execute_with_wholes(variant, n, inputs, symbols, floats, outs));
+    variant_count_writes(variant, inputs, outs);
+    return variant->history ? training_attach(variant, inputs, symbols, floats, outs) : ST_OK;
+}
+
+Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                       sn_tensor **outs) {
+    sn_state *const state = state_get();
+    const bool inference = state->grad_mode == SN_INFERENCE;
+    if (inference) state_grad_mode_set(state, SN_GRAD_OFF);
+    const Status status = variant->training ? training_run(variant, inputs, symbols, floats, outs)
+                                            : run(variant, inputs, symbols, floats, outs);
+    if (inference) state_grad_mode_set(state, SN_INFERENCE);
+    if (status == ST_OK) finish(variant, outs);
+    return status;
+}
+
+/* What is asked for later has its place on the tape among the nodes of this launch, even if it has none yet. A second
+ * launch (the trace has its first one's variant) takes the first one's place, also at the call's end. */
+static void keep_place(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
+    if (trace->capture->final && !trace->variant) return; /* nobody asks */
+    if (!variant->training) state_get()->tape_sequence += 2 * (uint64_t)trace->ops.n + 1;
+    for (int i = 0; variant->training && !trace->node && i < variant->n_outputs; i++)
+        if (outs[i] && outs[i]->autograd) trace->node = outs[i]->autograd->node;
+    if (trace->node) tape_node_retain(trace->node);
+}
+
+static Status run_inside(Variant *variant, Trace *trace) {
+    Arena *const arena = trace->capture->arena;
+    sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, variant->n_graph_inputs);
+    sn_tensor **const outs = ARENA_ARRAY(arena, sn_tensor *, variant->n_outputs);
+    double *const floats = ARENA_ARRAY(arena, double, variant->n_runtime_floats);
+    if (!inputs || !outs || !floats) return ST_MEMORY;
+    int64_t symbols[MAX_SYMBOLS];
+    variant_bind(variant, trace, symbols);
+    variant_bind_floats(variant, trace, floats);
+    for (int i = 0; i < variant->n_graph_inputs; i++) {
+        inputs[i] = graph_input_tensor(&variant->graph_inputs[i], trace);
+        if (!inputs[i]) return ST_MEMORY;
+    }
+    trace->tape_sequence = state_get()->tape_sequence;
+    TRY(variant_execute(variant, inputs, symbols, floats, outs));
+    keep_place(variant, trace, outs);
+    bind_outputs(variant, trace, outs);
+    return ST_OK;
+}
+
+/* The handles of outputs go once placeholders have taken their places. */
+Status variant_run(Variant *variant, Trace *trace) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    const Status status = run_inside(variant, trace);
+    scope_pop(state);
+    return status;
+}
+
+Status variant_run_again(Variant *variant, Trace *trace) {
+    sn_state *const state = state_get();
+    const Variant *const was = trace->variant;
+    TapeNode *const node = trace->node;
+    const uint64_t sequence = state->tape_sequence;
+    trace->node = NULL;
+    state->tape_sequence = trace->tape_sequence;
+    Status status = variant_run(variant, trace);
+    state->tape_sequence = sequence;
+    if (status == ST_OK && node && trace->node) status = training_take_place(node, was, trace->node, variant);
+    if (node) tape_node_release(node);
+    trace->variant = variant;
+    return status == ST_OK ? trace_note_views(trace, variant) : status;
+}
+
+/* Compiling ----------------------------------------------------------------------------------- */
+
+static int count_free_sizes(const Variant *variant) {
+    int n = 0;
+    for (int i = 0; i < variant->n_bindings; i++)
+        n += variant->bindings[i].kind == BIND_size || variant->bindings[i].kind == BIND_stride;
+    return n;
+}
+
+/* The one with the most free sizes, of these the newest: what once became symbolic stays so. */
+static Variant *most_general_like(const Trace *trace) {
+    Variant *v = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    Variant *found = NULL;
+    for (; v; v = v->next) {
+        if (found && count_free_sizes(v) <= count_free_sizes(found)) continue;
+        bool same_kinds = true; /* only sizes, strides and numbers may differ to generalise */
+        for (int i = 0; i < v->n_inputs && same_kinds; i++) {
+            const Meta *const a = v->example_metas[i], *const b = trace->inputs.at[i].meta;
+            same_kinds = a->dtype == b->dtype && a->rank == b->rank &&
+                         guard_flags_fit(&v->inputs[i], &trace->inputs.at[i], i, NULL);
+        }
+        if (same_kinds && guard_outputs_fit(v, trace, NULL)) found = v;
+    }
+    return found;
+}
+
+static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
+    v->n_inputs = trace->inputs.n;
+    v->n_storages = trace->n_storages;
+    v->inputs = ARENA_ARRAY(v->arena, InputGuard, v->n_inputs);
+    v->example_metas = ARENA_ARRAY(v->arena, const Meta *, v->n_inputs);
+    for (int i = 0; i < v->n_inputs; i++) {
+        const TraceInput *const in = &trace->inputs.at[i];
+        v->inputs[i] = (InputGuard){.meta = plan->metas[i],
+                                    .requires_grad = in->requires_grad,
+                                    .is_leaf = in->is_leaf,
+                                    .inference = in->inference,
+                                    .storage = in->storage_number,
+                                    .alias_offset = trace_alias_offset(trace, i)};
+        v->example_metas[i] = in->meta;
+    }
+    v->n_numbers = trace->numbers.n;
+    v->numbers = plan->numbers;
+    v->number_rules = plan->dynamic ? plan->number_rules : NULL;
+    v->number_guarded = plan->number_guarded;
+    v->example_numbers = arena_copy(v->arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n);
+    v->n_runtime_floats = plan->n_runtime_floats;
+    v->dynamic = plan->dynamic;
+    v->env = plan->env;
+    v->bindings = plan->bindings.at;
+    v->n_bindings = plan->bindings.n;
+}
+
+static void note_inference(Variant *v, const Trace *trace) {
+    for (int i = 0; i < v->n_outputs; i++) {
+        if (!trace_is_inference(trace, v->outputs[i])) continue;
+        if (!v->inference) v->inference = ARENA_ARRAY(v->arena, bool, v->n_outputs);
+        if (v->inference) v->inference[i] = true;
+    }
+}
+
+static void copy_outputs(Variant *v, const Trace *trace, const TraceGraph *made) {
+    v->graph_inputs = made->inputs;
+    v->n_graph_inputs = made->n_inputs;
+    v->outputs = made->outputs;
+    v->n_outputs = made->n_outputs;
+    v->n_values = trace->values.n;
+    v->provides = arena_alloc(v->arena, (size_t)v->n_values);
+    for (int i = 0; i < v->n_outputs; i++) v->provides[v->outputs[i]] = 1;
+    v->writes = trace->writes;
+    v->n_ops = trace->ops.n;
+    v->n_random = trace->n_random;
+    v->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
+}
+
+static const char *number_name(Arena *arena, const TraceOp *op, const Node *node, int k, int n_in) {
+    const NumberPlace place = trace_number_place(op, k);
+    Text name = {0};
+    text_puts(&name, op_form_name(op->row, op->form));
+    if (node->n_outs) text_printf(&name, " %%%d", node->outs[0].id - n_in);
+    text_printf(&name, " %s", place.param->name);
+    if (place.item >= 0) text_printf(&name, "[%d]", place.item);
+    const char *const copy = arena_strdup(arena, text_str(&name));
+    text_free(&name);
+    return copy;
+}
+
+/* As the text of the capture graph, just printed, calls them. */
+static Status name_values(Variant *v, const Trace *trace, const TraceGraph *made) {
+    const int n_in = made->graph->inputs.n;
+    v->number_names = ARENA_ARRAY(v->arena, const char *, v->n_numbers);
+    v->value_ids = ARENA_ARRAY(v->arena, int, v->n_values);
+    if (!v->number_names || !v->value_ids) return ST_MEMORY;
+    for (int i = 0; i < v->n_values; i++) v->value_ids[i] = made->values[i]->id - n_in;
+    for (int i = 0; i < trace->ops.n; i++) {
+        const TraceOp *const op = trace->ops.at[i].op;
+        for (int k = op->first_number; k < op->first_number + op->n_numbers; k++)
+            if (!(v->number_names[k] = number_name(v->arena, op, made->nodes[i], k, n_in))) return ST_MEMORY;
+    }
+    return ST_OK;
+}
+
+static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *made) {
+    Text text = {0};
+    graph_print(made->graph, &text);
+    v->text = text.at;
+    TRY(name_values(v, trace, made));
+    bool training;
+    TRY(training_wanted(v, made->graph, trace, &training));
+    if (training) return training_compile(v, made->graph, trace);
+    return compile_graph(made->graph, NULL, &v->run, &v->info);
+}
+
+void variant_retain(Variant *v) { atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed); }
+
+void variant_free(Variant *v) {
+    if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
+    training_free(v->training);
+    training_free(v->history);
+    Arena *const arena = v->arena;
+    mem_free(v->text);
+    compile_info_free(&v->info);
+    executable_free(v->run);
+    arena_free(arena);
+}
+
+static Status make_graph(sn_function *fn, const Trace *trace, const Variant *older, Variant *v, SymPlan *plan,
+                         TraceGraph *made) {
+    if (failpoint("capture")) {
+        v->info.failure = BAIL_failpoint;
+        return error_raise(ST_INTERNAL, "failpoint capture");
+    }
+    TRY(sym_plan_make(fn, trace, older, v->arena, plan));
+    return trace_graph(trace, v->arena, plan, made);
+}
+
+/* Guards, expressions and the graph live in one arena, which outlives the executable: its plan
+ * refers to them. */
+static Status make(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
+    Arena *const arena = arena_new();
+    Variant *const v = arena ? ARENA_NEW(arena, Variant) : NULL;
+    if (!v) {
+        arena_free(arena);
+        return ST_MEMORY;
+    }
+    v->arena = arena;
+    atomic_init(&v->refs, 1);
+    v->end = trace->end;
+    SymPlan plan;
+    TraceGraph made;
+    Status status = make_graph(fn, trace, older, v, &plan, &made);
+    if (status == ST_OK) {
+        copy_guards(v, trace, &plan);
+        copy_outputs(v, trace, &made);
+        note_inference(v, trace);
+        status = variant_plan_views(v, trace);
+        if (status == ST_OK) status = variant_plan_writes(v, trace);
+        if (status == ST_OK) status = compile_into(v, trace, &made);
+        v->n_bindings = plan.bindings.n;
+        v->bindings = plan.bindings.at;
+    }
+    if (status != ST_OK) {
+        if (!older) /* else the case is tried as it is */
+            function_note_failure(fn, trace->end, v->info.failure,
+                                  v->info.reason[0] ? v->info.reason : error_slot()->message);
+        error_clear();
+        variant_free(v);
+        return status;
+    }
+    *out = v;
+    return ST_OK;
+}
+
+static int count_variants(const TrieNode *end) {
+    int n = 0;
+    for (const Variant *v = atomic_load_explicit(&end->variants, memory_order_acquire); v; v = v->next) n++;
+    return n;
+}
+
+static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace) {
+    pthread_mutex_lock(&fn->lock);
+    v->id = fn->variants.n;
+    v->trace_ns = trace->ended_ns - trace->started_ns;
+    VEC_PUSH(fn->arena, &fn->variants, v);
+    v->next = atomic_load_explicit(&end->variants, memory_order_relaxed);
+    atomic_store_explicit(&end->variants, v, memory_order_release);
+    end->compiles++;
+    fn->stats.compiles++;
+    if (v->next) fn->stats.recompiles++;
+    pthread_mutex_unlock(&fn->lock);
+    explain_log(fn, v);
+}
+
+void variant_compile(sn_function *fn, Trace *trace) {
+    TrieNode *const end = trace->end;
+    const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
+    for (const Variant *v = newest; v; v = v->next)
+        if (variant_fits(v, trace, NULL)) return; /* another thread, or an earlier round of this call */
+    if (newest) {
+        Text why = {0};
+        variant_fits(newest, trace, &why);
+        function_note_recompile(fn, text_str(&why));
+        text_free(&why);
+    }
+    if (end->failures || function_is_full(fn) || count_variants(end) >= function_recompile_limit(fn)) {
+        trace->reason = function_note_limit(fn, end->failures > 0);
+        return;
+    }
+    atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);
+    const Variant *older = most_general_like(trace);
+    Variant *v = NULL;
+    Status status = make(fn, trace, older, &v);
+    if (status != ST_OK && older) status = make(fn, trace, NULL, &v); /* no symbols: this case as it is */
+    if (status == ST_OK)
+        publish(fn, end, v, trace);
+    else {
+        end->failures++;
+        trace->reason = "its segment could not be compiled";
+    }
+}

@@ -1,0 +1,169 @@
+/* code_cache.c: see code_cache.h. The key is the structural hash of a nest with its buffers' types
+ * and the instruction set; the code of one module stays mapped until the process ends, since any function
+ * may have come to share parts of it. */
+#include "runtime/compile/code_cache.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "codegen/codegen.h"
+#include "kernels/kernels.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/compile/llvm_module.h"
+#include "runtime/compile/loader.h"
+
+typedef struct Module {
+    struct Module *next;
+    LoadedCode *code;
+} Module;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Map functions; /* key -> NestFn */
+static Module *modules;
+static int next_name;
+
+static uint64_t key_of(const Nest *nest, const Buf *bufs) {
+    return hash_mix(nest_hash(nest, bufs), (uint64_t)isa_used());
+}
+
+static NestFn *find_locked(uint64_t key) {
+    void *const found = map_get(&functions, key);
+    NestFn *fn;
+    memcpy(&fn, &found, sizeof fn);
+    return fn;
+}
+
+NestFn *code_find(const Nest *nest, const Buf *bufs) {
+    const uint64_t key = key_of(nest, bufs);
+    pthread_mutex_lock(&lock);
+    NestFn *const fn = find_locked(key);
+    pthread_mutex_unlock(&lock);
+    return fn;
+}
+
+/* What one module is asked for: each distinct nest once. */
+typedef struct Wanted {
+    Arena *arena;
+    VEC(const Nest *) nests;
+    VEC(const Buf *) bufs;
+    VEC(const char *) names;
+    VEC(uint64_t) keys;
+} Wanted;
+
+static bool wants(const Wanted *wanted, uint64_t key) {
+    for (int i = 0; i < wanted->keys.n; i++)
+        if (wanted->keys.at[i] == key) return true;
+    return false;
+}
+
+static void want(Wanted *wanted, const Kernel *kernel, const Nest *nest, CompileInfo *info) {
+    const uint64_t key = key_of(nest, kernel->bufs);
+    if (wants(wanted, key)) return;
+    info->nests++;
+    if (find_locked(key)) {
+        info->reused++;
+        return;
+    }
+    VEC_PUSH(wanted->arena, &wanted->nests, nest);
+    VEC_PUSH(wanted->arena, &wanted->bufs, kernel->bufs);
+    VEC_PUSH(wanted->arena, &wanted->names, arena_printf(wanted->arena, "n%d", next_name++));
+    VEC_PUSH(wanted->arena, &wanted->keys, key);
+}
+
+static void want_all(Wanted *wanted, const Plan *plan, CompileInfo *info) {
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < plan->steps.n; i++) {
+        const Step *const step = &plan->steps.at[i];
+        if (step->kind != STEP_kernel) continue;
+        for (int k = 0; k < step->kernel->n_nests; k++) want(wanted, step->kernel, &step->kernel->nests[k], info);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static Status publish(const Wanted *wanted, LoadedCode *code) {
+    Module *const module = mem_alloc(sizeof *module);
+    if (!module) return ST_MEMORY;
+    pthread_mutex_lock(&lock);
+    *module = (Module){.next = modules, .code = code};
+    modules = module;
+    Status status = ST_OK;
+    for (int i = 0; i < wanted->keys.n; i++)
+        if (!map_set(&functions, wanted->keys.at[i], loader_symbol(code, wanted->names.at[i]))) status = ST_MEMORY;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static Status fail(CompileInfo *info, Status status, int code, const char *text) {
+    info->failure = (BailCode)code;
+    snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, text);
+    error_clear();
+    return status;
+}
+
+static Status load(const Wanted *wanted, const CodegenResult *result, CompileInfo *info) {
+    LoadedCode *code;
+    const int64_t start = clock_ns();
+    BailCode why = BAIL_load;
+    Status status = loader_load(result->object, result->bytes, &code, &why);
+    if (status == ST_OK && (status = publish(wanted, code)) != ST_OK) {
+        why = BAIL_memory;
+        loader_free(code);
+    }
+    info->load_ns += clock_ns() - start;
+    if (status == ST_OK) return ST_OK;
+    return fail(info, status, why, error_slot()->message);
+}
+
+/* Half of the last cache: the other half is for what is loaded. At most 16 MiB: larger caches are
+ * shared with more cores, and in a virtual machine with its neighbours. */
+int64_t code_stream_bytes(void) {
+    enum { MOST = 16 << 20 };
+    const long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return last > 0 ? min_i64(last / 2, MOST) : MOST;
+}
+
+/* Said once: everything still runs, but as loop programs, and nothing else shows it. */
+static Status llvm_is_absent(CompileInfo *info) {
+    static atomic_bool said;
+    if (!atomic_exchange(&said, true)) LOG(compile, WARNING, "no code is generated: %s", llvm_module_reason());
+    return fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
+}
+
+static Status generate(const Wanted *wanted, CompileInfo *info) {
+    const LlvmModuleTable *const llvm = llvm_module();
+    if (!llvm) return llvm_is_absent(info);
+    const CodegenRequest request = {.n_nests = wanted->nests.n,
+                                    .nests = wanted->nests.at,
+                                    .bufs = wanted->bufs.at,
+                                    .names = wanted->names.at,
+                                    .isa = isa_used(),
+                                    .l1_bytes = 32 << 10,
+                                    .stack_bytes = 64 << 10,
+                                    .stream_bytes = code_stream_bytes()};
+    CodegenResult result = {0};
+    const int64_t start = clock_ns();
+    const Status status = llvm->compile(&request, &result);
+    info->codegen_ns += clock_ns() - start;
+    info->build_ns += result.times.build_ns;
+    info->optimise_ns += result.times.passes_ns;
+    info->emit_ns += result.times.emit_ns;
+    if (status != ST_OK) return fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
+    const Status loaded = load(wanted, &result, info);
+    llvm->free_bytes(result.object);
+    if (loaded == ST_OK) info->generated += wanted->nests.n;
+    return loaded;
+}
+
+Status code_generate(const Plan *plan, CompileInfo *info) {
+    Wanted wanted = {.arena = arena_new()};
+    if (!wanted.arena) return fail(info, ST_MEMORY, BAIL_memory, "out of memory");
+    want_all(&wanted, plan, info);
+    const Status status = wanted.nests.n ? generate(&wanted, info) : ST_OK;
+    arena_free(wanted.arena);
+    return status;
+}

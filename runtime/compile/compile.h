@@ -1,0 +1,62 @@
+/* compile.h: the compile driver: a captured graph to an Executable. The only place that knows
+ * passes and codegen both, and the only setjmp: whatever fails on the way leaves by one exit with a
+ * reason code. */
+#ifndef SINTER_RUNTIME_COMPILE_H
+#define SINTER_RUNTIME_COMPILE_H
+#include "passes/passes.h"
+#include "runtime/device/execute.h"
+
+typedef struct PassTime {
+    const char *name; /* of the pass, or of what joins passes: "joint graph", "partition" */
+    int64_t ns;
+} PassTime;
+
+enum { MAX_PASS_TIMES = 16, MAX_PLANS = 2 };
+
+typedef struct CompileInfo {
+    BailCode failure; /* BAIL_none: compiled */
+    char reason[512]; /* of the failure, or why code is interpreted */
+    int64_t passes_ns, lower_ns, codegen_ns, load_ns;
+    int64_t build_ns, optimise_ns, emit_ns; /* the parts of codegen_ns inside LLVM */
+    PassTime pass_times[MAX_PASS_TIMES];
+    int n_pass_times;
+    Plan *plans[MAX_PLANS]; /* forward and backward where split; they live as long as the graph's arena */
+    int n_plans;
+    int kernels, nests;    /* entries of the call sequence; distinct loop nests in them */
+    int generated, reused; /* nests compiled now; nests whose code was there already */
+    bool interpreted;      /* no generated code: the interpreter runs the same kernels */
+    char *refusals;        /* why not fused, malloc'd */
+} CompileInfo;
+
+/* Runs the pass pipeline on `graph` (whose arena must outlive the executable), lowers, generates
+ * code. Returns ST_OK with *out set, or a status with no error pending and info->failure set: the
+ * caller runs eagerly. */
+Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info);
+/* Code for a plan whose graph went through the passes; adds to info. */
+Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
+void compile_info_free(CompileInfo *info);
+/* Options that note each pass' time in `info`; `base` may be NULL. */
+PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info);
+void compile_note_time(CompileInfo *info, const char *name, int64_t ns);
+
+/* Runs `step(context)` under the exit. An error that it raises stays pending; a bail leaves none,
+ * but its code and message in `exit`. What the step owns outside the arena would leak there. */
+Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, Bail *exit);
+/* Around a user's callback: between them nothing bails, and failures come back as Status. */
+Bail *compile_disarm(Graph *graph);
+void compile_arm(Graph *graph, Bail *exit);
+/* The same for compiling: bails and raised errors end up in info, and nothing stays pending. */
+Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info);
+
+/* The passes that every captured graph goes through, as passes_run takes them. */
+#define GRAPH_PASSES   "functionalize,joint,decompose,fold,cse,dce,reinplace"
+#define COMPILE_PASSES GRAPH_PASSES "," PLAN_PASSES
+
+/* Text of one stage of a captured graph, made anew on a copy of it: "capture", "functional",
+ * "joint", "fused", "loops", "llvm", "asm", "memory". malloc'd; NULL raises. */
+char *compile_stage_text(const char *graph_text, const char *stage);
+/* The stages that show a plan: loops, memory, llvm, asm; false: another stage. */
+bool compile_plan_text(Plan *plan, const char *stage, Text *text);
+const char *compile_stage_name(int i); /* NULL past the last */
+
+#endif

@@ -1,0 +1,212 @@
+/* execute.c: runs plans. Per call: sizes evaluated, outputs and one arena allocated, steps run in
+ * order.
+ *
+ *   inputs -> slots' pointers -> for each step: kernel (nests or a GEMM, split over the pool),
+ *                                or native op
+ *
+ * A nest is split along one outer dim into parts whose results do not depend on the split: the
+ * inner dims, which carry the canonical orders, stay whole. The first step with a failed check ends
+ * the call; lowering has put everything that is visible outside after all checks, so nothing was
+ * committed then [semantics C8]. */
+#include "runtime/device/execute.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "codegen/codegen.h"
+#include "kernels/kernels.h"
+#include "runtime/base/alloc.h"
+#include "runtime/device/execute_step.h"
+#include "runtime/cpu/fpenv.h"
+#include "runtime/cpu/interp.h"
+
+static HOT_THREAD_LOCAL ExecuteCounts counts;
+ExecuteCounts *execute_counts(void) { return &counts; }
+
+/* building ------------------------------------------------------------------------------------ */
+
+static Status code_for(const Kernel *kernel, const Nest *nest, NativeFind *native, void *context, NestCode *code) {
+    code->native = native ? native(context, nest) : NULL;
+    if (code->native) return ST_OK;
+    BlockProgram *program;
+    TRY(block_compile(nest, kernel->bufs, &program));
+    code->program = program;
+    return ST_OK;
+}
+
+static Status build_codes(Executable *e, NativeFind *native, void *context) {
+    int at = 0;
+    for (int s = 0; s < e->plan->steps.n; s++) {
+        const Step *const step = &e->plan->steps.at[s];
+        e->first_code[s] = at;
+        for (int k = 0; step->kind == STEP_kernel && k < step->kernel->n_nests; k++, at++)
+            TRY(code_for(step->kernel, &step->kernel->nests[k], native, context, &e->codes[at]));
+    }
+    return ST_OK;
+}
+
+static bool plain_meta(const Meta *meta) {
+    for (int i = 0; i < meta->rank; i++)
+        if (sym_is(meta->sizes[i]) || sym_is(meta->strides[i])) return false;
+    return true;
+}
+
+/* Metas of the outputs: interned now where nothing in them is symbolic. */
+static Status build_metas(Executable *e) {
+    for (int i = 0; i < e->plan->graph->outputs.n; i++) {
+        const Output *const output = &e->plan->graph->outputs.at[i];
+        if (output->kind == OUT_none) continue;
+        const Meta *const meta = output->value->base.meta;
+        if (!plain_meta(meta)) continue;
+        e->out_metas[i] = meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, meta->wrapped);
+        if (!e->out_metas[i]) return error_pending();
+    }
+    return ST_OK;
+}
+
+Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context, Executable **out) {
+    int n_codes = 0;
+    for (int s = 0; s < plan->steps.n; s++)
+        if (plan->steps.at[s].kind == STEP_kernel) n_codes += plan->steps.at[s].kernel->n_nests;
+    Executable *const e = mem_zero(sizeof *e);
+    if (!e) return ST_MEMORY;
+    *e = (Executable){.plan = plan, .n_codes = n_codes};
+    e->codes = mem_zero(((size_t)n_codes + 1) * sizeof *e->codes);
+    e->first_code = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->first_code);
+    e->out_metas = mem_zero(((size_t)plan->graph->outputs.n + 1) * sizeof *e->out_metas);
+    Status status = e->codes && e->first_code && e->out_metas ? ST_OK : ST_MEMORY;
+    for (int s = 0; s < plan->steps.n && status == ST_OK; s++)
+        if (plan->steps.at[s].kernel) status = kernel_verify(plan->steps.at[s].kernel);
+    if (status == ST_OK) status = build_codes(e, native, context);
+    if (status == ST_OK) status = build_metas(e);
+    if (status != ST_OK) {
+        executable_free(e);
+        return status;
+    }
+    e->own_arena = own_arena;
+    *out = e;
+    return ST_OK;
+}
+
+void executable_free(Executable *e) {
+    if (!e) return;
+    for (int i = 0; e->codes && i < e->n_codes; i++) mem_free((void *)(uintptr_t)e->codes[i].program);
+    if (e->own_arena) arena_free(e->plan->arena);
+    mem_free(e->codes);
+    mem_free(e->first_code);
+    mem_free(e->out_metas);
+    mem_free(e);
+}
+
+/* outputs ------------------------------------------------------------------------------------- */
+
+static const Meta *output_meta(const Launch *launch, int i) {
+    const Executable *const e = launch->e;
+    if (e->out_metas[i]) return e->out_metas[i];
+    const Meta *const meta = e->plan->graph->outputs.at[i].value->base.meta;
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    for (int d = 0; d < meta->rank; d++) {
+        sizes[d] = launch_int(launch, meta->sizes[d]);
+        strides[d] = launch_int(launch, meta->strides[d]);
+    }
+    return meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, meta->wrapped);
+}
+
+static sn_tensor *make_output(const Launch *launch, int i) {
+    const Output *const output = &launch->e->plan->graph->outputs.at[i];
+    if (output->kind == OUT_input) return launch->inputs[output->base];
+    const Meta *const meta = output_meta(launch, i);
+    if (!meta) return NULL;
+    if (output->kind == OUT_new) {
+        counts.allocations++;
+        return tensor_new(meta);
+    }
+    sn_tensor *const base =
+        output->kind == OUT_view_of_input ? launch->inputs[output->base] : launch->outs[output->base];
+    return tensor_view(base, meta, base->offset + launch_int(launch, output->offset));
+}
+
+/* New ones first: views of outputs may come before their base. */
+static Status make_outputs(Launch *launch) {
+    const Graph *const graph = launch->e->plan->graph;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < graph->outputs.n; i++) {
+            const OutKind kind = graph->outputs.at[i].kind;
+            if (kind == OUT_none)
+                launch->outs[i] = NULL;
+            else if ((kind == OUT_view_of_output) == (pass == 1) && !(launch->outs[i] = make_output(launch, i)))
+                return error_pending();
+        }
+    }
+    return ST_OK;
+}
+
+/* slots --------------------------------------------------------------------------------------- */
+
+static Status make_arena(Launch *launch) {
+    const int64_t bytes = launch_int(launch, launch->e->plan->arena_bytes);
+    if (!bytes) return ST_OK;
+    counts.arena_allocations++;
+    launch->arena = storage_new(DEV_cpu, (size_t)bytes);
+    return launch->arena ? ST_OK : ST_MEMORY;
+}
+
+static void place_slots(Launch *launch) {
+    const Plan *const plan = launch->e->plan;
+    for (int i = 0; i < plan->slots.n; i++) {
+        const Slot *const slot = &plan->slots.at[i];
+        void *at;
+        if (slot->kind == SLOT_input)
+            at = tensor_data(launch->inputs[slot->index]);
+        else if (slot->kind == SLOT_output)
+            at = tensor_data(launch->outs[slot->index]);
+        else
+            at = launch->arena ? (char *)launch->arena->data + launch_int(launch, slot->offset) : NULL;
+        launch->slots[i] = at;
+    }
+}
+
+static void count_writes(const Launch *launch) {
+    const Graph *const graph = launch->e->plan->graph;
+    for (int i = 0; i < graph->writes.n; i++) tensor_written(launch->inputs[graph->writes.at[i].input->index]);
+}
+
+/* Code is made for layouts, not for memory; eager says which op it was. */
+static Status check_writable(const Launch *launch) {
+    const Graph *const graph = launch->e->plan->graph;
+    for (int i = 0; i < graph->writes.n; i++)
+        if (launch->inputs[graph->writes.at[i].input->index]->storage->read_only)
+            return error_raise(ST_VALUE, "a tensor in read-only memory would be written");
+    return ST_OK;
+}
+
+static Status run_steps(Launch *launch) {
+    TRY(check_writable(launch));
+    TRY(make_arena(launch));
+    TRY(make_outputs(launch));
+    place_slots(launch);
+    for (int s = 0; s < launch->e->plan->steps.n; s++) {
+        counts.launches++;
+        TRY(step_run(launch, s));
+    }
+    count_writes(launch);
+    return ST_OK;
+}
+
+int executable_outputs(const Executable *e) { return e->plan->graph->outputs.n; }
+
+enum { FEW_SLOTS = 64 };
+
+Status execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+               sn_tensor **outs) {
+    void *few[FEW_SLOTS];
+    const bool many = e->plan->slots.n > FEW_SLOTS;
+    Launch launch = {.e = e, .inputs = inputs, .symbols = symbols, .floats = floats, .outs = outs, .slots = few};
+    if (many && !(launch.slots = mem_alloc((size_t)e->plan->slots.n * sizeof(void *)))) return ST_MEMORY;
+    const uint32_t fp = fp_enter();
+    const Status status = run_steps(&launch);
+    fp_leave(fp);
+    if (launch.arena) storage_release(launch.arena);
+    if (many) mem_free(launch.slots);
+    return status;
+}

@@ -1,0 +1,351 @@
+/* execute_step.c: one step of a plan: loop nests, a GEMM with its epilogue, or a native op on
+ * tensors over the slots. */
+#include "runtime/device/execute_step.h"
+
+#include <stdatomic.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
+#include "runtime/core/custom_op.h"
+#include "runtime/cpu/cpu_gemm.h"
+#include "runtime/cpu/interp.h"
+
+enum {
+    FEW = 256, /* buffers that fusion puts into one kernel; a long cat of its own has more */
+    PART_WORK = 1 << 16
+}; /* instruction-elements below which a part is not worth a thread */
+
+typedef struct Bound { /* a kernel's buffers and parameters for this call */
+    void **bufs;
+    int64_t *params;
+    void *few_bufs[FEW];
+    int64_t few_params[FEW];
+} Bound;
+
+static bool bound_begin(Bound *bound, const Kernel *kernel) {
+    bound->bufs = ROOM(bound->few_bufs, kernel->n_bufs);
+    bound->params = ROOM(bound->few_params, kernel->n_params);
+    return bound->bufs && bound->params;
+}
+
+static void bound_end(Bound *bound) {
+    room_give(bound->few_bufs, bound->bufs);
+    room_give(bound->few_params, bound->params);
+}
+
+static void bind(const Launch *launch, const Step *step, Bound *bound) {
+    const Kernel *const kernel = step->kernel;
+    for (int i = 0; i < kernel->n_bufs; i++) bound->bufs[i] = step->bufs[i] < 0 ? NULL : launch->slots[step->bufs[i]];
+    for (int i = 0; i < kernel->n_params; i++) {
+        if (kernel->param_is_float && kernel->param_is_float[i])
+            memcpy(&bound->params[i], &launch->floats[kernel->params[i]], sizeof(int64_t));
+        else
+            bound->params[i] = launch_int(launch, kernel->params[i]);
+    }
+}
+
+/* Kernel ints are plain or name a parameter. */
+static int64_t kernel_int(const Bound *bound, int64_t value) {
+    return sym_is(value) ? bound->params[sym_id(value)] : value;
+}
+
+static inline void run_code(const NestCode *code, const Bound *bound, const int64_t *lo, const int64_t *hi,
+                            NestError *error) {
+    nest_run(code, bound->bufs, bound->params, lo, hi, error);
+}
+
+/* The op that the user called and that the failed instruction comes from; NULL: unknown. */
+static const OpRow *checked_op(const Graph *graph, const Nest *nest, int inst) {
+    const int source = inst >= 0 && inst < nest->n_insts ? nest->insts[inst].source : -1;
+    for (const Node *node = graph->first; node; node = node->next)
+        if (node->id == source) return node->origin ? node->origin : node->row;
+    return NULL;
+}
+
+static Status raise_check(const Launch *launch, const Step *step, const Nest *nest, const NestError *error) {
+    if (error->inst == INTERP_NO_MEMORY) return ST_MEMORY;
+    const OpRow *const row = checked_op(launch->e->plan->graph, nest, error->inst);
+    const char *const op = row ? row->name : step->kernel->name;
+    const char *const param = row ? op_checked_param(row) : "index";
+    if (!strcmp(param, "other")) /* the check of body_nonzero */
+        return error_raise(ST_VALUE, "%s: an integer is divided by zero in other", op);
+    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld %s", op, param, (long long)error->index,
+                       (long long)error->bound, strcmp(param, "target") ? "elements" : "classes");
+}
+
+/* nests --------------------------------------------------------------------------------------- */
+
+typedef struct Split {
+    const NestCode *code;
+    const Bound *bound;
+    int dim, n_outer, n_parts;
+    int64_t extent[MAX_LOOP_DIMS], part; /* part: iterations of `dim` each */
+    NestError *errors;
+} Split;
+
+static void run_part(void *context, int i) {
+    const Split *const split = context;
+    int64_t lo[MAX_LOOP_DIMS] = {0}, hi[MAX_LOOP_DIMS];
+    for (int d = 0; d < split->n_outer; d++) hi[d] = split->extent[d];
+    if (split->n_outer) {
+        lo[split->dim] = split->part * i;
+        hi[split->dim] = min_i64(split->part * (i + 1), split->extent[split->dim]);
+    }
+    run_code(split->code, split->bound, lo, hi, &split->errors[i]);
+}
+
+/* The outer dim with the most iterations, in parts of whole blocks where it is the last one. Columns
+ * of a reduction over rows get one part per thread: narrow ones read short pieces of every row. */
+static void decide(const Nest *nest, Split *split, int64_t inner) {
+    int64_t total = inner * nest->n_insts;
+    for (int d = 0; d < nest->n_outer; d++) {
+        total *= split->extent[d];
+        if (split->extent[d] > split->extent[split->dim]) split->dim = d;
+    }
+    split->n_parts = 1;
+    split->part = nest->n_outer ? split->extent[split->dim] : 1;
+    const int64_t most = total / PART_WORK;
+    if (!nest->n_outer || most < 2 || pool_threads() == 1) return;
+    const bool last = split->dim == nest->n_outer - 1;
+    const bool elements = last && !nest->n_inner;
+    const bool columns = last && nest->n_inner && nest->n_s == nest->n_inner;
+    const int64_t parts = pool_threads() * (columns ? 1 : 4);
+    const int64_t wanted = min_i64(min_i64(most, parts), FEW);
+    split->part = round_up(ceil_div(split->part, wanted), elements ? BLOCK : columns ? LANES_L : 1);
+    split->n_parts = (int)ceil_div(split->extent[split->dim], split->part);
+}
+
+static Status run_nest(Launch *launch, const Step *step, const Nest *nest, const NestCode *code, const Bound *bound) {
+    NestError errors[FEW];
+    Split split = {.code = code, .bound = bound, .n_outer = nest->n_outer, .errors = errors};
+    int64_t inner = 1;
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++) {
+        const int64_t extent = kernel_int(bound, nest->extent[d]);
+        if (d >= nest->n_outer)
+            inner *= extent;
+        else if (!extent)
+            return ST_OK;
+        else
+            split.extent[d] = extent;
+    }
+    decide(nest, &split, inner ? inner : 1);
+    for (int i = 0; i < split.n_parts; i++) errors[i] = (NestError){.inst = -1};
+    pool_run(split.n_parts, run_part, &split);
+    for (int i = 0; i < split.n_parts; i++)
+        if (UNLIKELY(errors[i].inst != -1)) return raise_check(launch, step, nest, &errors[i]);
+    return ST_OK;
+}
+
+/* GEMM ---------------------------------------------------------------------------------------- */
+
+typedef struct Product {
+    GemmCall call;
+    const Kernel *kernel;
+    const NestCode *epilogue; /* NULL: stored by gemm() */
+    const Bound *bound;
+    bool batched;
+    NestError error; /* an epilogue's failed check; any of them, the message names one */
+    _Atomic int failed;
+} Product;
+
+/* The epilogue sees the tile as a buffer based so that b[row * ld + column] is right. */
+static void bind_tile(const Product *product, const GemmTile *tile, Bound *bound) {
+    const GemmDesc *const desc = product->kernel->gemm;
+    const int bytes = stype_bytes(dtype_compute(desc->dtype));
+    memcpy(bound->bufs, product->bound->bufs, (size_t)product->kernel->n_bufs * sizeof(void *));
+    memcpy(bound->params, product->bound->params, (size_t)product->kernel->n_params * sizeof(int64_t));
+    bound->bufs[desc->tile] = (char *)(uintptr_t)tile->at - (tile->row * tile->ld + tile->column) * bytes;
+    if (desc->tile_ld >= 0) bound->params[desc->tile_ld] = tile->ld;
+}
+
+/* One finished tile. */
+static void run_tile(void *context, const GemmTile *tile) {
+    Product *const product = context;
+    Bound bound;
+    NestError error = {.inst = -1};
+    const int64_t lo[3] = {product->batched ? tile->batch : tile->row, product->batched ? tile->row : tile->column,
+                           tile->column};
+    const int64_t hi[3] = {product->batched ? tile->batch + 1 : tile->row + tile->rows,
+                           product->batched ? tile->row + tile->rows : tile->column + tile->columns,
+                           tile->column + tile->columns};
+    if (LIKELY(bound_begin(&bound, product->kernel))) {
+        bind_tile(product, tile, &bound);
+        run_code(product->epilogue, &bound, lo, hi, &error);
+    } else {
+        error.inst = INTERP_NO_MEMORY;
+    }
+    bound_end(&bound);
+    if (UNLIKELY(error.inst != -1) && !atomic_exchange(&product->failed, 1)) product->error = error;
+}
+
+static void *offset_by(void *base, int64_t elements, DType dtype) {
+    return base ? (char *)base + elements * dtype_bytes(dtype) : NULL;
+}
+
+static void describe(const GemmDesc *desc, const Bound *bound, GemmCall *call) {
+    int64_t a[3], b[3], c[3];
+    for (int i = 0; i < 3; i++) {
+        a[i] = kernel_int(bound, desc->a_stride[i]);
+        b[i] = kernel_int(bound, desc->b_stride[i]);
+        c[i] = kernel_int(bound, desc->c_stride[i]);
+    }
+    *call = (GemmCall){
+        .dtype = desc->dtype,
+        .m = kernel_int(bound, desc->m),
+        .n = kernel_int(bound, desc->n),
+        .k = kernel_int(bound, desc->k),
+        .batch = kernel_int(bound, desc->batch),
+        .a = offset_by(bound->bufs[desc->a], kernel_int(bound, desc->a_offset), desc->dtype),
+        .b = offset_by(bound->bufs[desc->b], kernel_int(bound, desc->b_offset), desc->dtype),
+        .c = desc->c < 0 ? NULL : offset_by(bound->bufs[desc->c], kernel_int(bound, desc->c_offset), desc->dtype),
+        .a_batch = a[0],
+        .a_row = a[1],
+        .a_col = a[2],
+        .b_batch = b[0],
+        .b_row = b[1],
+        .b_col = b[2],
+        .c_batch = c[0],
+        .c_row = c[1],
+        .c_col = c[2],
+    };
+}
+
+static Status run_gemm(Launch *launch, const Step *step, const NestCode *codes, const Bound *bound) {
+    const Kernel *const kernel = step->kernel;
+    Product product = {.kernel = kernel, .bound = bound, .batched = kernel->n_nests && kernel->nests[0].n_outer == 3};
+    describe(kernel->gemm, bound, &product.call);
+    if (kernel->gemm->tile >= 0) {
+        product.epilogue = &codes[0];
+        product.call.tile = run_tile;
+        product.call.context = &product;
+    }
+    TRY(gemm_run(&product.call));
+    return product.failed ? raise_check(launch, step, &kernel->nests[0], &product.error) : ST_OK;
+}
+
+/* native ops ---------------------------------------------------------------------------------- */
+
+/* A tensor over a value's place in its slot. */
+static sn_tensor *wrap_value(Launch *launch, const GVal *value) {
+    const Plan *const plan = launch->e->plan;
+    const Place *const place = &plan->places[value->id];
+    const Slot *const slot = &plan->slots.at[place->slot];
+    const Meta *const meta = value->base.meta;
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    for (int d = 0; d < meta->rank; d++) {
+        sizes[d] = launch_int(launch, meta->sizes[d]);
+        strides[d] = launch_int(launch, place->strides ? place->strides[d] : meta->strides[d]);
+    }
+    const Meta *const plain = meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, meta->wrapped);
+    if (!plain) return NULL;
+    const int64_t offset = launch_int(launch, place->offset);
+    if (slot->kind != SLOT_arena) {
+        sn_tensor *const of = slot->kind == SLOT_input ? launch->inputs[slot->index] : launch->outs[slot->index];
+        return tensor_view(of, plain, of->offset + offset);
+    }
+    const int64_t at = launch_int(launch, slot->offset) / dtype_bytes(meta->dtype);
+    if (!launch->arena && !(launch->arena = storage_new(DEV_cpu, 0)))
+        return NULL; /* every value in the arena is empty */
+    return tensor_from_storage(launch->arena, plain, at + offset);
+}
+
+/* Arguments of a native op for one call; the arrays have room for all its lists. */
+typedef struct Wrapped {
+    Launch *launch;
+    Val **list;
+    int64_t *ints; /* symbolic lists under this call's sizes */
+    int n_list, n_ints;
+    Status status;
+} Wrapped;
+
+static Val *wrap_one(Wrapped *wrapped, const Val *val) {
+    sn_tensor *const t = val ? wrap_value(wrapped->launch, (const GVal *)val) : NULL;
+    if (val && !t) wrapped->status = error_pending();
+    return t ? &t->base : NULL;
+}
+
+static Arg wrap_ints(Wrapped *wrapped, Arg arg) {
+    int64_t *const ints = wrapped->ints + wrapped->n_ints;
+    for (int i = 0; i < arg.n; i++) ints[i] = launch_int(wrapped->launch, arg.ints[i]);
+    wrapped->n_ints += arg.n;
+    return A_INTS(ints, arg.n);
+}
+
+static Arg wrap_arg(Wrapped *wrapped, Arg arg) {
+    if (arg.kind == ARG_tensor) return A_VAL(wrap_one(wrapped, arg.val));
+    if (arg.kind == ARG_runtime) return A_FLOAT(wrapped->launch->floats[arg.i]);
+    if (arg.kind == ARG_int) return A_INT(launch_int(wrapped->launch, arg.i));
+    if (arg.kind == ARG_ints) return wrap_ints(wrapped, arg);
+    if (arg.kind != ARG_tensors) return arg;
+    Val **const list = wrapped->list + wrapped->n_list;
+    for (int i = 0; i < arg.n; i++) wrapped->list[wrapped->n_list++] = wrap_one(wrapped, arg.vals[i]);
+    return A_VALS(list, arg.n);
+}
+
+/* A user's op makes its own results, which are copied to where the plan wants them. */
+static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *outs) {
+    sn_tensor *made[MAX_OUTS] = {0};
+    TRY(dispatch(row, FORM_functional, args, NULL, made));
+    for (int i = 0; i < row->n_out; i++) {
+        TRY(custom_op_check_result(row, i, made[i]->base.meta, outs[i]->base.meta));
+        const Arg copy[] = {A_VAL(&outs[i]->base), A_VAL(&made[i]->base), A_BOOL(false)};
+        sn_tensor *written;
+        TRY(dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written));
+    }
+    return ST_OK;
+}
+
+static Status call_wrapped(Wrapped *wrapped, const Step *step) {
+    Launch *const launch = wrapped->launch;
+    Arg args[MAX_ARGS];
+    sn_tensor *outs[MAX_OUTS] = {0};
+    for (int i = 0; i < step->row->n_params; i++) args[i] = wrap_arg(wrapped, step->args[i]);
+    for (int i = 0; i < step->row->n_out; i++)
+        if (!(outs[i] = wrap_value(launch, step->outs[i]))) return error_pending();
+    TRY(wrapped->status);
+    if (op_dynamic(step->row)) return call_custom(step->row, args, outs);
+    OpCall call = {.row = step->row, .args = args, .outs = outs, .n_outs = step->row->n_out, .key = KEY_cpu};
+    OpKernel *const kernel = cpu_kernel(step->row);
+    return kernel ? kernel(&call) : error_raise(ST_INTERNAL, "%s has no native kernel", step->row->name);
+}
+
+static Status call_native(Launch *launch, const Step *step) {
+    Val *few_values[32];
+    int64_t few_ints[32];
+    int n = 0;
+    for (int i = 0; i < step->row->n_params; i++) n += step->args[i].n;
+    Wrapped wrapped = {.launch = launch, .list = ROOM(few_values, n), .ints = ROOM(few_ints, n)};
+    const Status status = wrapped.list && wrapped.ints ? call_wrapped(&wrapped, step) : ST_MEMORY;
+    room_give(few_values, wrapped.list);
+    room_give(few_ints, wrapped.ints);
+    return status;
+}
+
+static Status run_native(Launch *launch, const Step *step) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the mode back */
+    const Status status = call_native(launch, step);
+    scope_pop(state);
+    return status;
+}
+
+static Status run_kernel(Launch *launch, const Step *step, const NestCode *codes, const Bound *bound) {
+    if (step->kernel->kind == KERNEL_gemm) return run_gemm(launch, step, codes, bound);
+    for (int i = 0; i < step->kernel->n_nests; i++)
+        TRY(run_nest(launch, step, &step->kernel->nests[i], &codes[i], bound));
+    return ST_OK;
+}
+
+Status step_run(Launch *launch, int at) {
+    const Step *const step = &launch->e->plan->steps.at[at];
+    if (step->kind == STEP_native) return run_native(launch, step);
+    Bound bound;
+    Status status = ST_MEMORY;
+    if (LIKELY(bound_begin(&bound, step->kernel))) {
+        bind(launch, step, &bound);
+        status = run_kernel(launch, step, &launch->e->codes[launch->e->first_code[at]], &bound);
+    }
+    bound_end(&bound);
+    return status;
+}

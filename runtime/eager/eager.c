@@ -1,0 +1,415 @@
+/* eager.c: the CPU backend of the dispatcher: an op is a one-node program, found by its signature.
+ *
+ *   args -> signature (words, hash) -> entry -> outputs from interned metas
+ *        -> one block kernel, or the interpreter
+ *
+ * Entries belong to the thread's state, so lookups take no lock. See eager.h for the files. */
+#include "runtime/eager/eager.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/cpu/fpenv.h"
+
+enum { BUCKETS = 2048, RECENT = 512, MOST_ENTRIES = 8192, DIRECT_MOST = 1 << 15 };
+
+typedef struct EagerCache {
+    EagerEntry *buckets[BUCKETS];
+    EagerEntry *recent[RECENT]; /* by op */
+    int n;
+} EagerCache;
+
+/* signatures ---------------------------------------------------------------------------------- */
+
+/* More room for a signature with long lists: *at moves to the heap. No room at all once memory was out. */
+static COLD bool more_room(void **at, int *room, const void *usual, size_t item) {
+    void *const wider = *room ? mem_alloc((size_t)*room * 2 * item) : NULL;
+    if (!wider) return *room = 0, false;
+    memcpy(wider, *at, (size_t)*room * item);
+    if (*at != usual) mem_free(*at);
+    *at = wider;
+    *room *= 2;
+    return true;
+}
+
+static COLD bool more_words(EagerCall *ec) {
+    return more_room((void **)&ec->words, &ec->words_room, ec->usual_words, sizeof *ec->words);
+}
+static COLD bool more_tensors(EagerCall *ec) {
+    return more_room((void **)&ec->tensors, &ec->tensors_room, ec->usual_tensors, sizeof *ec->tensors);
+}
+
+static inline void put(EagerCall *ec, uint64_t word) {
+    if (LIKELY(ec->n_words < ec->words_room) || more_words(ec)) ec->words[ec->n_words] = word;
+    ec->n_words++;
+}
+
+static inline bool same_tensor(const sn_tensor *a, const sn_tensor *b) {
+    return a == b || (a->storage == b->storage && a->offset == b->offset && a->base.meta == b->base.meta);
+}
+
+/* The tensor's number among the distinct ones, -1: no memory. */
+static inline int number_of(EagerCall *ec, sn_tensor *t) {
+    for (int i = 0; i < ec->n_tensors; i++)
+        if (same_tensor(ec->tensors[i], t)) return i;
+    if (UNLIKELY(ec->n_tensors == ec->tensors_room) && !more_tensors(ec)) return -1;
+    ec->tensors[ec->n_tensors] = t;
+    return ec->n_tensors++;
+}
+
+static inline Status put_tensor(EagerCall *ec, sn_tensor *t) {
+    if (!t) {
+        put(ec, ARG_none);
+        return ST_OK;
+    }
+    if (UNLIKELY(t->placeholder != NULL || !t->storage)) TRY(tensor_ready(t, ec->row->name));
+    const int number = number_of(ec, t);
+    if (UNLIKELY(number < 0)) return ST_MEMORY;
+    put(ec, (uint64_t)(uintptr_t)t->base.meta << 8 ^ (uint64_t)number);
+    return ST_OK;
+}
+
+static Status put_list(EagerCall *ec, const Arg *arg) {
+    put(ec, (uint64_t)arg->kind << 32 | (uint32_t)arg->n);
+    for (int i = 0; i < arg->n; i++) {
+        if (arg->kind == ARG_tensors)
+            TRY(put_tensor(ec, (sn_tensor *)arg->vals[i]));
+        else
+            put(ec, (uint64_t)arg->ints[i]); /* floats: their bits */
+    }
+    return ST_OK;
+}
+
+static inline Status put_arg(EagerCall *ec, const Arg *arg) {
+    if (LIKELY(arg->kind == ARG_tensor)) return put_tensor(ec, (sn_tensor *)arg->val);
+    put(ec, (uint64_t)arg->kind);
+    if (arg->kind == ARG_int || arg->kind == ARG_float || arg->kind == ARG_bool)
+        put(ec, (uint64_t)arg->i);
+    else if (arg->kind == ARG_string)
+        put(ec, hash_bytes(0, arg->string, strlen(arg->string)));
+    else if (arg->kind == ARG_ints || arg->kind == ARG_floats || arg->kind == ARG_tensors)
+        return put_list(ec, arg);
+    return ST_OK;
+}
+
+static inline Status sign(EagerCall *ec) {
+    const OpCall *const call = ec->call;
+    put(ec, (uint64_t)(uintptr_t)ec->row ^ (uint64_t)call->form);
+    for (int i = 0; i < ec->row->n_params; i++) TRY(put_arg(ec, &call->args[i]));
+    for (int i = 0; call->form == FORM_out && i < ec->row->n_out; i++) TRY(put_tensor(ec, call->out_args[i]));
+    return LIKELY(ec->n_words <= ec->words_room) ? ST_OK : ST_MEMORY;
+}
+
+/* the cache ----------------------------------------------------------------------------------- */
+
+static inline bool equal(const EagerEntry *entry, const EagerCall *ec) {
+    if (entry->n_words != ec->n_words) return false;
+    for (int i = 0; i < ec->n_words; i++)
+        if (entry->words[i] != ec->words[i]) return false;
+    return true;
+}
+
+static size_t bucket_of(const EagerCall *ec) {
+    uint64_t hash = 0;
+    for (int i = 0; i < ec->n_words; i++) hash = hash_mix(hash, ec->words[i]);
+    return hash % BUCKETS;
+}
+
+static EagerEntry *search(EagerCache *cache, const EagerCall *ec) {
+    for (EagerEntry *entry = cache->buckets[bucket_of(ec)]; entry; entry = entry->next)
+        if (equal(entry, ec)) return cache->recent[ec->row->id & (RECENT - 1)] = entry;
+    return NULL;
+}
+
+/* The op's most recent program is tried first: no hash, and its address is known early. */
+static inline const EagerEntry *find(EagerCache *cache, const EagerCall *ec) {
+    if (UNLIKELY(!cache)) return NULL;
+    const EagerEntry *const recent = cache->recent[ec->row->id & (RECENT - 1)];
+    return LIKELY(recent && equal(recent, ec)) ? recent : search(cache, ec);
+}
+
+static void clear(EagerCache *cache) {
+    for (int i = 0; i < BUCKETS; i++) {
+        for (EagerEntry *entry = cache->buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            eager_entry_free(entry);
+        }
+        cache->buckets[i] = NULL;
+    }
+    memset(cache->recent, 0, sizeof cache->recent);
+    cache->n = 0;
+}
+
+/* A full cache starts anew: programs are cheap to make, and a program that needs so many is not
+ * helped by any of them. */
+static bool insert(sn_state *state, const EagerCall *ec, EagerEntry *entry) {
+    if (!state->eager && !(state->eager = mem_zero(sizeof *state->eager))) return false;
+    EagerCache *const cache = state->eager;
+    if (cache->n >= MOST_ENTRIES) clear(cache);
+    const size_t bucket = bucket_of(ec);
+    entry->next = cache->buckets[bucket];
+    cache->buckets[bucket] = cache->recent[ec->row->id & (RECENT - 1)] = entry;
+    cache->n++;
+    return true;
+}
+
+void eager_cache_free(sn_state *state) {
+    if (!state->eager) return;
+    clear(state->eager);
+    mem_free(state->eager);
+    state->eager = NULL;
+}
+
+/* running ------------------------------------------------------------------------------------- */
+
+static inline const void *operand_at(const Direct *direct, const EagerCall *ec, int i) {
+    const int operand = direct->operand[i];
+    return operand == DIRECT_const ? direct->constant[i] : operand < 0 ? NULL : tensor_data(ec->tensors[operand]);
+}
+
+static void reduce_rows(const Direct *direct, char *out, const char *from) {
+    for (int64_t i = 0; i < direct->n; i++)
+        direct->reduce(out + i * direct->out_bytes, from + i * direct->row * direct->bytes[0], NULL, direct->row);
+}
+
+static inline void run_blocks(const Direct *direct, char *out, const char *const at[MAX_DIRECT]) {
+    for (int64_t i = 0; i < direct->n; i += BLOCK) {
+        const int64_t n = min_i64(BLOCK, direct->n - i);
+        direct->fn(out + i * direct->out_bytes, at[0] + i * direct->bytes[0], at[1] + i * direct->bytes[1],
+                   at[2] + i * direct->bytes[2], n);
+    }
+}
+
+/* The caller's handles: an operand of the same memory may stand for one of them among ec->tensors. */
+static void written_outs(OpCall *call) {
+    for (int i = 0; i < call->row->n_out; i++) call->outs[i] = call_written(call, i);
+}
+
+static inline Status run_direct(const EagerEntry *entry, EagerCall *ec) {
+    const Direct *const direct = &entry->direct;
+    sn_tensor *const out = direct->target < 0 ? tensor_new(entry->metas[0]) : ec->tensors[direct->target];
+    if (UNLIKELY(!out)) return error_pending();
+    const uint32_t fp = fp_enter();
+    const char *const at[MAX_DIRECT] = {operand_at(direct, ec, 0), operand_at(direct, ec, 1),
+                                        operand_at(direct, ec, 2)};
+    if (direct->reduce)
+        reduce_rows(direct, tensor_data(out), at[0]);
+    else
+        run_blocks(direct, tensor_data(out), at);
+    fp_leave(fp);
+    if (direct->target < 0) {
+        ec->call->outs[0] = out;
+        return ST_OK;
+    }
+    tensor_written(out);
+    written_outs(ec->call);
+    return ST_OK;
+}
+
+enum { MOST_SYMBOLS = 4 };
+
+static Status run_plan(const EagerEntry *entry, EagerCall *ec) {
+    sn_state *const state = state_get();
+    int64_t symbols[MOST_SYMBOLS] = {0};
+    if (entry->seed >= 0) symbols[entry->seed] = (int64_t)state->seed;
+    if (entry->sequence >= 0) symbols[entry->sequence] = (int64_t)state->sequence;
+    TRY(execute(entry->run, ec->tensors, symbols, NULL, ec->call->outs));
+    if (ec->row->flags & OPF_random) state->sequence++;
+    if (ec->call->form != FORM_functional) written_outs(ec->call);
+    return ST_OK;
+}
+
+/* Only as_strided can name memory that its argument does not cover. The end is a double: no offset overflows it, and it
+ * is exact for any that memory can have. */
+static Status check_inside(OpCall *call) {
+    const sn_tensor *const view = call->outs[0];
+    const Meta *const meta = view->base.meta;
+    const double end = (double)view->offset * dtype_bytes(meta->dtype) + (double)meta_bytes(meta);
+    if (view->offset >= 0 && (!meta->numel || end <= (double)view->storage->bytes)) return ST_OK;
+    call->outs[0] = NULL;
+    return error_raise(ST_VALUE, "%s: the view ends %.0f bytes into a storage of %zu bytes", call->row->name, end,
+                       view->storage->bytes);
+}
+
+/* Where base begins, in elements of a view's dtype. */
+static int64_t offset_in(const sn_tensor *base, const Meta *view) {
+    return base->offset * dtype_bytes(base->base.meta->dtype) / dtype_bytes(view->dtype);
+}
+
+/* view.dtype: the same first byte, which must be a place for such an element. */
+static Status run_bits(const EagerEntry *entry, EagerCall *ec) {
+    sn_tensor *const base = ec->tensors[entry->base];
+    const DType from = base->base.meta->dtype, to = entry->metas[0]->dtype;
+    const int64_t offset = offset_in(base, entry->metas[0]);
+    if (offset * dtype_bytes(to) != base->offset * dtype_bytes(from))
+        return error_raise(ST_VALUE, "%s: the storage offset %lld of %s is no multiple of %s's size", ec->row->name,
+                           (long long)base->offset, dtype_name(from), dtype_name(to));
+    if ((uintptr_t)tensor_data(base) % (uintptr_t)dtype_bytes(to) && entry->metas[0]->numel)
+        return error_raise(ST_VALUE, "%s: the memory is not aligned for %s", ec->row->name, dtype_name(to));
+    ec->call->outs[0] = tensor_view(base, entry->metas[0], offset);
+    return ec->call->outs[0] ? ST_OK : error_pending();
+}
+
+static Status run_view(const EagerEntry *entry, EagerCall *ec) {
+    sn_tensor *const base = ec->tensors[entry->base];
+    if (UNLIKELY(ec->row->flags & OPF_bits)) return run_bits(entry, ec);
+    for (int i = 0; i < entry->n_outs; i++)
+        if (!(ec->call->outs[i] = tensor_view(base, entry->metas[i], base->offset + entry->offsets[i])))
+            return error_pending();
+    if (UNLIKELY(ec->call->row->id == OP_as_strided)) TRY(check_inside(ec->call));
+    ec->call->n_outs = entry->n_outs;
+    return ST_OK;
+}
+
+static Status run_native(const EagerEntry *entry, EagerCall *ec) {
+    OpCall *const call = ec->call;
+    for (int i = 0; i < entry->n_outs; i++)
+        if (!(call->outs[i] = tensor_new(entry->metas[i]))) return error_pending();
+    call->n_outs = entry->n_outs;
+    const uint32_t fp = fp_enter();
+    const Status status = cpu_kernel(ec->row)(call);
+    fp_leave(fp);
+    return status;
+}
+
+static inline Status run_entry(const EagerEntry *entry, EagerCall *ec) {
+    if (LIKELY(entry->kind == RUN_direct))
+        return LIKELY(entry->direct.n * entry->direct.row <= DIRECT_MOST) ? run_direct(entry, ec) : run_plan(entry, ec);
+    if (entry->kind == RUN_view) return run_view(entry, ec);
+    return entry->kind == RUN_plan ? run_plan(entry, ec) : run_native(entry, ec);
+}
+
+static Status build_and_run(EagerCall *ec) {
+    EagerEntry *entry;
+    bool transient = false;
+    TRY(eager_build(ec, &entry, &transient));
+    const Status status = run_entry(entry, ec);
+    if (transient || !insert(state_get(), ec, entry)) eager_entry_free(entry);
+    return status;
+}
+
+/* Operands that overlap what is written only in part are replaced by copies; then the signature is
+ * made anew. */
+static Status run_written(OpCall *call, EagerCall *ec) {
+    TRY(eager_prepare_write(call));
+    ec->n_words = ec->n_tensors = 0;
+    TRY(sign(ec));
+    const EagerEntry *const entry = find(state_get()->eager, ec);
+    return entry ? run_entry(entry, ec) : build_and_run(ec);
+}
+
+static Status run_form(OpCall *call, EagerCall *ec) {
+    Arg args[MAX_ARGS];
+    OpCall separated = *call;
+    bool copied = false;
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    Status status = eager_separate(call, args, &copied);
+    if (copied) separated.args = args, ec->call = &separated;
+    if (status == ST_OK) status = run_written(ec->call, ec);
+    scope_pop(state); /* results are the caller's tensors: nothing of this scope leaves it */
+    return status;
+}
+
+static inline Status run_functional(EagerCall *ec) {
+    TRY(sign(ec));
+    const EagerEntry *const entry = find(state_get()->eager, ec);
+    return LIKELY(entry) ? run_entry(entry, ec) : build_and_run(ec);
+}
+
+static Status run_call(OpCall *call) {
+    EagerCall ec;
+    ec.call = call;
+    ec.row = call->row;
+    ec.n_tensors = ec.n_words = 0;
+    ec.tensors = ec.usual_tensors, ec.tensors_room = USUAL_TENSORS;
+    ec.words = ec.usual_words, ec.words_room = USUAL_WORDS;
+    const Status status = LIKELY(call->form == FORM_functional) ? run_functional(&ec) : run_form(call, &ec);
+    if (UNLIKELY(ec.tensors != ec.usual_tensors)) mem_free(ec.tensors);
+    if (UNLIKELY(ec.words != ec.usual_words)) mem_free(ec.words);
+    return status;
+}
+
+/* Rows that ask a tensor for its layout only, and give another tensor. */
+static bool takes_layout(const OpRow *row) {
+    return row->options && row->flags & OPF_nodiff && row->params[0].type == PT_tensor;
+}
+
+/* The layout of a tensor that has no data here, with none. */
+static sn_tensor *layout_of(const Meta *from) {
+    const Meta *const meta = meta_intern(from->dtype, DEV_cpu, from->sizes, from->strides, from->rank, false);
+    Storage *const nothing = meta ? storage_wrap(DEV_cpu, NULL, 0, NULL, NULL) : NULL;
+    sn_tensor *const t = nothing ? tensor_from_storage(nothing, meta, 0) : NULL;
+    if (nothing) storage_release(nothing);
+    return t;
+}
+
+static Status run_with_layout(OpCall *call, const Meta *from) {
+    OpCall here = *call;
+    Arg args[MAX_ARGS];
+    sn_tensor *const layout = layout_of(from);
+    if (!layout) return error_pending();
+    memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
+    args[0] = A_VAL(&layout->base);
+    here.args = args;
+    return run_call(&here);
+}
+
+/* A row with a device argument: zeros_like of a tensor on another device. */
+static Status run_at_device(OpCall *call) {
+    const Arg *const self = &call->args[0];
+    if (!takes_layout(call->row) || self->kind != ARG_tensor || self->val->meta->device == DEV_cpu)
+        return run_call(call);
+    sn_state *const state = state_get();
+    const uint32_t depth = state->n_scopes;
+    TRY(scope_push(state, false));
+    const Status status = run_with_layout(call, self->val->meta);
+    scope_pop_passing(state, depth, call->outs, status == ST_OK ? call->n_outs : 0);
+    return status;
+}
+
+static Status eager_kernel(OpCall *call) {
+    return LIKELY(call->row->device < 0) ? run_call(call) : run_at_device(call);
+}
+
+/* the Meta device ----------------------------------------------------------------------------- */
+
+static sn_tensor *first_tensor(const OpCall *call, int arg) {
+    const Arg *const a = &call->args[arg];
+    return tensor_of(a->kind == ARG_tensors ? a->vals[0] : a->val);
+}
+
+/* A result elsewhere would be made of values, as copy's into a 0-dim tensor. */
+static Status check_without_data(const OpCall *call, const EagerMetas *metas) {
+    for (int i = 0; i < metas->n; i++)
+        if (metas->metas[i]->device != DEV_meta)
+            return error_raise(ST_DEVICE, "%s: a tensor on the meta device has no data",
+                               op_form_name(call->row, call->form));
+    return ST_OK;
+}
+
+static Status meta_kernel(OpCall *call) {
+    EagerMetas metas;
+    TRY(eager_metas(call, 0, &metas));
+    TRY(check_without_data(call, &metas));
+    if (call->form != FORM_functional) {
+        written_outs(call);
+        return ST_OK;
+    }
+    for (int i = 0; i < metas.n; i++) {
+        sn_tensor *const base = metas.alias[i] < 0 ? NULL : first_tensor(call, metas.alias[i]);
+        call->outs[i] = base ? tensor_view(base, metas.metas[i], offset_in(base, metas.metas[i]) + metas.offsets[i])
+                             : tensor_without_data(metas.metas[i]);
+        if (!call->outs[i]) return error_pending();
+    }
+    call->n_outs = metas.n;
+    return ST_OK;
+}
+
+void eager_start(void) {
+    dispatch_fallback(KEY_cpu, eager_kernel);
+    dispatch_fallback(KEY_meta, meta_kernel);
+    for (int op = 0; op < OP_COUNT; op++) { /* results of unknown sizes: no program, the kernel */
+        const OpRow *const row = op_row((OpId)op);
+        if (row->flags & OPF_host && !row->alias_of) dispatch_register(row, KEY_cpu, cpu_kernel(row));
+    }
+}
