@@ -28,6 +28,9 @@ typedef struct Val {
     const Meta *meta;
 } Val;
 
+/* A dim that the meta rules let pass, counted from the front; a tensor of rank 0 is spoken of as if it had one dim. */
+static inline int64_t dim_wrap(int64_t dim, int rank) { return dim < 0 ? dim + (rank ? rank : 1) : dim; }
+
 /* Row-major strides of sizes into strides[rank]. Size-0 and size-1 dims as PyTorch's (stride of max(size, 1)
  * products). */
 void meta_contiguous_strides(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);

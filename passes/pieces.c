@@ -45,7 +45,7 @@ static Copy piece(Node *node, GVal *from, int64_t offset, const int64_t *strides
                   .strides = strides};
 }
 
-static int64_t wrapped(int64_t dim, int rank) { return !sym_is(dim) && dim < 0 ? dim + rank : dim; }
+static int64_t wrapped(int64_t dim, int rank) { return sym_is(dim) ? dim : dim_wrap(dim, rank); }
 
 static int cat_pieces(Lower *l, Node *node, Copy *copies, int room) {
     const Arg *const list = &node->args[0];

@@ -224,10 +224,10 @@ bool reduced_dims(const Node *node, bool *reduced) {
     memset(reduced, 0, sizeof(bool) * MAX_RANK);
     if (a && a->kind == ARG_ints) n = a->n;
     if (a && a->kind == ARG_ints && !n && reduces_none(node->row)) return true;
-    for (int i = 0; i < n; i++) reduced[a->ints[i] < 0 ? a->ints[i] + input->rank : a->ints[i]] = input->rank > 0;
+    for (int i = 0; i < n; i++) reduced[dim_wrap(a->ints[i], input->rank)] = input->rank > 0;
     if (n) return true;
     if (a && a->kind == ARG_int) {
-        if (input->rank) reduced[a->i < 0 ? a->i + input->rank : a->i] = true;
+        reduced[dim_wrap(a->i, input->rank)] = input->rank > 0;
         return true;
     }
     const int kept = dim >= 0 ? 0 : node->outs[0].base.meta->rank; /* mv, dot and whole reductions: the last dims */

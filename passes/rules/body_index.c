@@ -6,7 +6,7 @@
 
 BodyFn body_embedding, body_index_select, body_gather, body_flip, body_tril, body_triu;
 
-static int wrapped_dim(const Arg *dim, int rank) { return (int)(dim->i < 0 ? dim->i + rank : dim->i); }
+static int wrapped_dim(const Arg *dim, int rank) { return (int)dim_wrap(dim->i, rank); }
 
 /* weight[indices[...], j]: the last dim of the result is weight's. */
 int body_embedding(BodyCall *c) {
@@ -55,7 +55,7 @@ int body_flip(BodyCall *c) {
     int64_t strides[MAX_RANK] = {0}, offset = 0;
     row_major(env, self->sizes, self->rank, strides);
     for (int i = 0; i < dims->n && self->rank; i++) {
-        const int d = (int)(dims->ints[i] < 0 ? dims->ints[i] + self->rank : dims->ints[i]);
+        const int d = (int)dim_wrap(dims->ints[i], self->rank);
         if (self->sizes[d] == 0) return c->element(c, 0);
         offset = sym_add(env, offset, sym_mul(env, sym_sub(env, self->sizes[d], 1), strides[d]));
         strides[d] = sym_mul(env, strides[d], -1);

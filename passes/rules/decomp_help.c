@@ -13,10 +13,7 @@ Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim) {
 
 Val *optional(const Arg *a) { return a->kind == ARG_tensor ? a->val : NULL; }
 
-int dim_of(const Arg *a, int rank) {
-    const int64_t count = rank ? rank : 1;
-    return (int)(a->i < 0 ? a->i + count : a->i);
-}
+int dim_of(const Arg *a, int rank) { return (int)dim_wrap(a->i, rank); }
 
 Status decomp_done(Val **outs, int n, Val *const *values) {
     for (int i = 0; i < n; i++)

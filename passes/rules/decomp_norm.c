@@ -170,7 +170,7 @@ Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg
 static Arg var_divisor(Builder *b, const Meta *x, const Arg *dims, const Arg *correction) {
     int64_t n = dims->kind == ARG_ints && dims->n ? 1 : x->numel;
     for (int i = 0; dims->kind == ARG_ints && i < dims->n && x->rank; i++)
-        n = sym_mul(b->env, n, x->sizes[dims->ints[i] < 0 ? dims->ints[i] + x->rank : dims->ints[i]]);
+        n = sym_mul(b->env, n, x->sizes[dim_wrap(dims->ints[i], x->rank)]);
     if (correction->kind == ARG_float) {
         const double left = (double)sym_concrete(b->env, n) - correction->f;
         return F(left > 0 ? left : 0);

@@ -51,7 +51,6 @@ int64_t dims_count(Builder *b, const Dims *dims, const Meta *meta); /* elements 
 /* A reduction's result (or its gradient) with its reduced dims back as size 1, then ready to
  * broadcast. */
 Val *restore_dims(Builder *b, Val *x, const Dims *dims, const Meta *full, bool keepdim);
-static inline int64_t dim_wrap(int64_t dim, int rank) { return dim < 0 ? dim + (rank ? rank : 1) : dim; }
 
 static inline Val *add(Builder *b, Val *x, Val *y) { return E(b, add_Tensor, V(x), V(y)); }
 static inline Val *sub(Builder *b, Val *x, Val *y) { return E(b, sub_Tensor, V(x), V(y)); }

@@ -21,7 +21,7 @@ static Status bad_index(const OpRow *row, int64_t index, const Positions *of) {
                        op_checked_param(row), (long long)index, (long long)of->size, of->dim);
 }
 
-static int wrap(int64_t dim, int rank) { return (int)(dim < 0 ? dim + (rank ? rank : 1) : dim); }
+static int wrap(int64_t dim, int rank) { return (int)dim_wrap(dim, rank); }
 
 static const sn_tensor *tensor_arg(const OpCall *call, int i) { return tensor_of(call->args[i].val); }
 

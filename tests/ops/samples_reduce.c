@@ -6,15 +6,15 @@
 #define BAD   SAMPLE_BAD
 
 const Samples samples_reduce = {
-    .good =
-        LINES("x[4,5]", "x[3,4,5]", "u[1100]", "x[]", "x[1,1]", "sum: x[4,5]", "sum: u[1100]", "sum: x[0,3]",
-              "sum: x[]", "sum: x[4,5] dtype=:f64", "mean: x[4,5]", "mean: u[1100]", "mean: x[]", "prod: p[3,5]",
-              "prod: x[0]", "amin: x[4,5] [1]", "amin: x[4,5] [0] true", "amin: x[3,4,5] [0,2]", "amin: x[4]",
-              "argmax: x[4,5]", "argmax: x[4,5] 1", "argmax: x[4,5] 0 true", "argmin: x[4,5]", "argmin: x[4,5] -1",
-              "argmin: x[4,5] 0 true", "dot: x[7] x[7]", "dot: u[1100] u[1100]", "dot: x[0] x[0]", "dot: x[1] x[1]",
-              "mv: x[4,5] x[5]", "mv: u[3,1100] u[1100]", "mv: x[4,0] x[0]", "mv: x[1,1] x[1]", "logsumexp: x[4,5] [1]",
-              "logsumexp: x[4,5] [0] true", "logsumexp: x[4,5] [0,1]", "var: x[4,5]", "var: x[4,5] false",
-              "std: x[4,5]", "std: x[4,5] false", "var_mean: x[4,5]", "var_mean: x[4,5] false"),
+    .good = LINES("x[4,5]", "x[3,4,5]", "u[1100]", "x[]", "x[1,1]", "sum: x[4,5]", "sum: u[1100]", "sum: x[0,3]",
+                  "sum: x[]", "sum: x[4,5] dtype=:f64", "mean: x[4,5]", "mean: u[1100]", "mean: x[]", "prod: p[3,5]",
+                  "prod: x[0]", "amin: x[4,5] [1]", "amin: x[4,5] [0] true", "amin: x[3,4,5] [0,2]", "amin: x[4]",
+                  "amin: x[] [-1]", "argmax: x[] -1", "logsumexp: x[] [-1]", "argmax: x[4,5]", "argmax: x[4,5] 1",
+                  "argmax: x[4,5] 0 true", "argmin: x[4,5]", "argmin: x[4,5] -1", "argmin: x[4,5] 0 true",
+                  "dot: x[7] x[7]", "dot: u[1100] u[1100]", "dot: x[0] x[0]", "dot: x[1] x[1]", "mv: x[4,5] x[5]",
+                  "mv: u[3,1100] u[1100]", "mv: x[4,0] x[0]", "mv: x[1,1] x[1]", "logsumexp: x[4,5] [1]",
+                  "logsumexp: x[4,5] [0] true", "logsumexp: x[4,5] [0,1]", "var: x[4,5]", "var: x[4,5] false",
+                  "std: x[4,5]", "std: x[4,5] false", "var_mean: x[4,5]", "var_mean: x[4,5] false"),
     .batched = LINES("mv: X[4,70] x[70]", "amin: X[4,70] [1]", "argmax: X[4,70] 1", "argmin: X[4,70] 1",
                      "logsumexp: X[4,70] [1]"),
     .bad = BAD({"amin: x[0] [0]", ST_SHAPE, "amin"}, {"amin: x[3] [2]", ST_ARGUMENT, "2"},
@@ -25,7 +25,10 @@ const Samples samples_reduce = {
 const Samples samples_reduce_dims = {
     .good =
         LINES("x[4,5] [1]", "x[4,5] [0]", "x[3,4,5] [0,2] true", "x[4,5] [-1]", "u[2,1100] [1]", "u[70,3] [0]",
-              "x[4,5] []", "x[1,5] [0]", "x[3] [0] true", "all.dim: x[4,5] 1", "all.dim: x[4,5] 0 true",
+              "x[4,5] []", "x[1,5] [0]", "x[3] [0] true", "x[] [-1]", "x[] [0] true", "all.dim: x[] -1",
+              "any.dim: x[] -1", "max.dim: x[] -1", "min.dim: x[] 0 true", "prod.dim_int: p[] -1",
+              "sum.dim_IntList: x[] [-1]", "all.dims: x[] [-1]", "var.dim: x[] [-1] false",
+              "var_mean.correction: x[] [-1] correction=0", "all.dim: x[4,5] 1", "all.dim: x[4,5] 0 true",
               "any.dim: x[4,5] 1", "any.dim: x[4,5] 0 true", "all.dims: x[4,5] [0,1]", "all.dims: x[3,4] none",
               "any.dims: x[4,5] [0,1]", "any.dims: x[3,4] none", "any.dims: x[3,4] []", "all.dims: x[3,4] [] true",
               "any.dims: x[] []", "max.dim: x[4,5] 1", "max.dim: x[4,5] 0 true", "min.dim: x[4,5] 1",

@@ -2,7 +2,9 @@
  * changes no bit: plans with and without fusion run on the interpreter and every result and
  * write-back is compared [semantics B1, C8]. */
 
-#include "passes/passes.h"
+#include <stdio.h>
+
+#include "passes/lower.h"
 #include "runtime/device/execute.h"
 #include "tests/unit/suite.h"
 
@@ -337,6 +339,27 @@ START_TEST(fusing_changes_no_bit) {
 }
 END_TEST
 
+/* The only dim of a tensor without dims may be named [-1]: nothing is reduced, and nothing beside the array written. */
+START_TEST(reduced_dims_of_rank_0) {
+    static const char *const calls[] = {"sum.dim_IntList(%x, [-1])",
+                                        "mean.dim(%x, [-1])",
+                                        "amax(%x, [-1])",
+                                        "amin(%x, [0])",
+                                        "argmax(%x, -1)",
+                                        "all.dim(%x, -1)"};
+    char text[200];
+    snprintf(text, sizeof text, "graph g(%%x: f32[]) {\n%%0 = aten::%s\nreturn %%0 }\n", calls[_i]);
+    Arena *const arena = arena_new();
+    Graph *graph;
+    ck_assert_int_eq(graph_parse(arena, text, strlen(text), &graph), ST_OK);
+    bool around[MAX_RANK + 2] = {[0] = true, [MAX_RANK + 1] = true};
+    ck_assert(reduced_dims(graph->first, around + 1));
+    ck_assert(around[0] && around[MAX_RANK + 1]);
+    for (int d = 1; d <= MAX_RANK; d++) ck_assert(!around[d]);
+    arena_free(arena);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("lower");
     tcase_set_timeout(tests, 60);
@@ -344,5 +367,6 @@ int main(void) {
     tcase_add_test(tests, optimizer_is_one_kernel);
     tcase_add_test(tests, write_backs_keep_their_order);
     tcase_add_loop_test(tests, fusing_changes_no_bit, 0, 150);
+    tcase_add_loop_test(tests, reduced_dims_of_rank_0, 0, 6);
     return suite_run("lower", tests);
 }
