@@ -23,6 +23,8 @@ enum { MAX_SAMPLES = 400 };
 typedef struct Options {
     bool json, cold;
     double seconds;
+    const char *against;
+    int rounds;
     int n_names;
     char **names;
     TargetOptions target; /* inputs and modes of a target; its name is names[0] */
@@ -254,23 +256,34 @@ static void work_free(Work *w) {
     if (w->closure_free) w->closure_free(w->closure);
 }
 
-/* Runs `sinter bench --cold ...` and reads its one number. */
-static double spawn_cold(char **argv) {
+static bool ended_well(pid_t child) {
+    int status;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+bool bench_spawn(const char *program, char **argv, Text *out) {
     int pipes[2];
-    if (pipe(pipes)) return 0;
+    if (pipe(pipes)) return false;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&actions, pipes[0]);
     pid_t child;
-    const int failed = posix_spawn(&child, "/proc/self/exe", &actions, NULL, argv, environ);
+    const int failed = posix_spawn(&child, program, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(pipes[1]);
-    char text[64] = {0};
-    const ssize_t n = failed ? 0 : read(pipes[0], text, sizeof text - 1);
+    char part[4096];
+    for (ssize_t n; !failed && (n = read(pipes[0], part, sizeof part)) > 0;) text_put(out, part, (size_t)n);
     close(pipes[0]);
-    if (!failed) waitpid(child, NULL, 0);
-    return n > 0 ? atof(text) : 0;
+    return !failed && ended_well(child);
+}
+
+/* Runs `sinter bench --cold ...` and reads its one number. */
+static double spawn_cold(char **argv) {
+    Text text = {0};
+    const double ms = bench_spawn("/proc/self/exe", argv, &text) ? atof(text_str(&text)) : 0;
+    text_free(&text);
+    return ms;
 }
 
 static void bench_row(const BenchRow *row, const Options *o, Report *report) {
@@ -483,6 +496,9 @@ static bool take(Options *o, int argc, char **argv, int *i, const char **threads
     if (!strcmp(a, "--cold")) return o->cold = true;
     if ((value = option_value(a, "--seconds"))) return seconds_read(value, &o->seconds);
     if ((value = option_value(a, "--threads"))) return (*threads = value) != NULL;
+    if ((value = option_value(a, "--rounds"))) return count_read(value, 99, &o->rounds) && o->rounds > 0;
+    if ((value = option_value(a, "--against"))) return (o->against = value) != NULL;
+    if (!strcmp(a, "--against")) return *i + 1 < argc && (o->against = argv[++*i]) != NULL;
     if (a[0] == '-' && a[1]) return target_option(&o->target, argc, argv, i);
     o->names[o->n_names++] = argv[*i];
     return true;
@@ -491,6 +507,7 @@ static bool take(Options *o, int argc, char **argv, int *i, const char **threads
 /* Options that would have no effect; NULL: none. */
 static const char *useless(const Options *o) {
     const TargetOptions *const t = &o->target;
+    if (o->against && t->given) return "two builds time rows and samples as they are:";
     if (!is_target(o)) return t->given ? "inputs and modes are for a target, not for rows:" : NULL;
     if (t->vary) return "sizes do not vary here:";
     if (t->compile.mode == SN_COMPILE_EAGER) return "it is timed against eager, not as:";
@@ -503,7 +520,7 @@ int command_bench(const Command *self, int argc, char **argv) {
     char *given[64], *names[64];
     if (argc > COUNT_OF(given)) return usage_error(self, "too many arguments after", argv[63]);
     memcpy(given, argv, sizeof *argv * (size_t)argc);
-    Options o = {.seconds = 0.5, .names = names, .argv = given, .argc = argc};
+    Options o = {.seconds = 0.5, .rounds = 7, .names = names, .argv = given, .argc = argc};
     const char *threads = "1";
     int n_threads;
     for (int i = 0; i < argc; i++)
@@ -511,11 +528,14 @@ int command_bench(const Command *self, int argc, char **argv) {
     if (!count_read(threads, INT32_MAX, &n_threads) || !n_threads || sn_setting_set("threads", threads) != SN_OK)
         return usage_error(self, "--threads wants 1 to 256, not", threads);
     for (int i = 0; i < o.n_names && !is_target(&o); i++) {
-        if (is_row(o.names[i])) continue;
+        if (is_row(o.names[i]) || (o.against && is_sample(o.names[i]))) continue;
         if (!i && sample_exists(o.names[0])) return usage_error(self, "a sample goes alone, not with", o.names[1]);
         return usage_error(self, "no row, sample, .sn file or library.so:symbol is", o.names[i]);
     }
     if (useless(&o)) return usage_error(self, useless(&o), o.target.given);
+    if (o.against && (!o.n_names || is_file(o.names[0])))
+        return usage_error(self, "--against wants rows or samples, not", o.n_names ? o.names[0] : "nothing");
+    if (o.against) return bench_against(&(Against){o.against, o.seconds, o.rounds, o.json}, o.names, o.n_names);
     if (o.cold) return run_cold(&o);
     return is_target(&o) ? with_target(&o, time_target) : run_rows(&o);
 }

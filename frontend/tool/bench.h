@@ -7,6 +7,8 @@
 #define SINTER_TOOL_BENCH_H
 #include <sinter/sinter.h>
 
+#include "runtime/base/text.h"
+
 enum { WORK_INPUTS = 24, WORK_OUTPUTS = 16 };
 
 typedef enum WorkKind {
@@ -42,5 +44,17 @@ extern const BenchRow bench_rows[]; /* ends with a NULL name */
 typedef struct Timing {
     double median, min;
 } Timing;
+
+/* Runs a program of this tool and reads all that it prints. False: it could not be started, or failed. */
+bool bench_spawn(const char *program, char **argv, Text *out);
+
+/* bench_against.c: two builds in turn. */
+typedef struct Against {
+    const char *program; /* the other build: its folder or its program; NULL: none */
+    double seconds;
+    int rounds;
+    bool json;
+} Against;
+int bench_against(Against *a, char **names, int n);
 
 #endif

@@ -196,6 +196,45 @@ static void make_product_transposed(Work *w, const int64_t *s) {
     normal(w, SN_INTS(s[2], s[1]));
 }
 
+/* A pre-norm GPT-2 block: gelu by tanh, causal. Inputs: x, then norm 1, qkv, projection, norm 2, both layers of the
+ * perceptron, each a weight and a bias. */
+enum { WIDTH = 768, HEADS = 12 };
+
+static sn_tensor *block_norm(sn_frame *f, sn_tensor *x, int at) {
+    return sn_layer_norm(x, SN_INTS(WIDTH), sn_in(f, at), sn_in(f, at + 1));
+}
+static sn_tensor *block_linear(sn_frame *f, sn_tensor *x, int at) {
+    return sn_linear(x, sn_in(f, at), sn_in(f, at + 1));
+}
+static sn_tensor *block_attention(sn_frame *f, sn_tensor *x) {
+    const int64_t b = sn_size(x, 0), t = sn_size(x, 1);
+    sn_tensor *parts = sn_view(block_linear(f, x, 3), SN_INTS(b, t, 3, HEADS, WIDTH / HEADS));
+    parts = sn_permute(parts, SN_INTS(2, 0, 3, 1, 4));
+    sn_tensor *q = sn_select(parts, 0, 0), *k = sn_select(parts, 0, 1), *v = sn_select(parts, 0, 2);
+    sn_tensor *y = sn_scaled_dot_product_attention_ex(q, k, v, NULL, 0, true, (sn_value){0}, false);
+    return block_linear(f, sn_reshape(sn_transpose(y, 1, 2), SN_INTS(b, t, WIDTH)), 5);
+}
+static sn_status gpt2_block(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0);
+    x = sn_add(x, block_attention(f, block_norm(f, x, 1)));
+    sn_tensor *h = sn_gelu_ex(block_linear(f, block_norm(f, x, 7), 9), "tanh");
+    return sn_out(f, 0, sn_add(x, block_linear(f, h, 11)));
+}
+static void make_gpt2_block(Work *w, const int64_t *s) {
+    static const int64_t layers[][2] = {{0, 0}, {3 * WIDTH, WIDTH}, {WIDTH, WIDTH},
+                                        {0, 0}, {4 * WIDTH, WIDTH}, {WIDTH, 4 * WIDTH}};
+    const bool grad = s[2] != 0;
+    w->kind = grad ? WORK_backward : WORK_forward;
+    w->body = gpt2_block;
+    keep(w, sn_requires_grad_(sn_randn(SN_INTS(s[0], s[1], WIDTH), SN_F32), grad));
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        const int64_t rows = layers[i][0], columns = layers[i][1];
+        sn_tensor *weight = rows ? sn_randn(SN_INTS(rows, columns), SN_F32) : sn_randn(SN_INTS(WIDTH), SN_F32);
+        keep(w, sn_requires_grad_(sn_mul_scalar(weight, sn_float(rows ? 0.02 : 1)), grad));
+        keep(w, sn_requires_grad_(sn_randn(SN_INTS(rows ? rows : WIDTH), SN_F32), grad));
+    }
+}
+
 /* training steps ------------------------------------------------------------------------------ */
 
 typedef struct Net {
@@ -296,6 +335,8 @@ const BenchRow bench_rows[] = {
     {"gemm/nn_1024", make_product, {1024, 1024, 1024}},
     {"gemm/tn_1024", make_product_transposed, {1024, 1024, 1024}},
     {"model/mlp_step", make_mlp_step, {256}},
+    {"model/gpt2_block_fwd", make_gpt2_block, {4, 256, 0}},
+    {"model/gpt2_block_fwd_bwd", make_gpt2_block, {4, 256, 1}},
     {"optim/adamw", make_adamw, {512, 1024}},
     {NULL, NULL, {0}},
 };
