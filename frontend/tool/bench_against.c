@@ -1,6 +1,6 @@
-/* bench_against.c: `sinter bench --against BUILD NAME...`: this program and that of another build time the same rows and
- * samples in turn, each in fresh processes, and every figure's ratio, this / that, is the median of the rounds'. Which of
- * the two goes first alternates, so that a slow moment of the machine hits both. */
+/* bench_against.c: `sinter bench --against BUILD NAME...`: this program and that of another build time the same rows
+ * and samples in turn, each in fresh processes, and every figure's ratio, this / that, is the median of the rounds'.
+ * Which of the two goes first alternates, so that a slow moment of the machine hits both. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "frontend/tool/ops.h"
 #include "frontend/tool/tool.h"
 
 static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite"};
@@ -94,16 +95,20 @@ static bool is_named(const OpRow *row, const char *name) {
 }
 
 int command_ops(const Command *self, int argc, char **argv) {
-    bool json = false;
+    bool json = false, core = false;
     const char *name = NULL;
     for (int i = 0; i < argc; i++) {
         if (!strcmp(argv[i], "--json"))
             json = true;
+        else if (!strcmp(argv[i], "--core"))
+            core = true;
         else if (argv[i][0] != '-' && !name)
             name = argv[i];
         else
             return usage_error(self, "unexpected argument", argv[i]);
     }
+    if (core && name) return usage_error(self, "--core is of the whole table, not of", name);
+    if (core) return ops_print_core(json), EXIT_done;
     Text text = {0};
     int shown = 0;
     if (json) text_puts(&text, "[");
