@@ -62,7 +62,11 @@ static Status relayout_inside(const OpRow *row, const Arg *args) {
     if (recorded) capture_relays(false);
     if (suspended) capture_resume(suspended);
     TRY(status);
-    return change(row, self, view, recorded);
+    Capture *const c = capture_current();
+    const bool entered = c && capture_enter(c); /* another thread that ends the segment binds the handles */
+    const Status changed = change(row, self, view, recorded);
+    capture_leave(c, entered);
+    return changed;
 }
 
 Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs) {

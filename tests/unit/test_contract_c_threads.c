@@ -292,9 +292,26 @@ static sn_status counts(sn_frame *f) {
     return sn_out(f, 0, x);
 }
 
-START_TEST(c13_owner_and_other_at_once) {
+static sn_tensor *noted_leaf;
+
+/* What is noted at once beside pending ops, and layouts that change by name: each looks at the segment that the other
+ * thread may just be ending. */
+static sn_status notes(sn_frame *f) {
+    Slot *const slot = sn_closure(f);
+    sn_tensor *x = sn_in(f, 0);
+    for (int i = 1; i <= OPS; i++) {
+        x = sn_add_scalar(x, sn_float(1));
+        put(slot, x, (float)i);
+        if (i % 4 == 0) sn_seed(i);
+        if (i % 4 == 1) sn_grad_set(noted_leaf, i % 8 == 1 ? sn_in(f, 0) : NULL);
+        if (i % 4 == 2) sn_squeeze_(sn_unsqueeze(x, 0));
+    }
+    return sn_out(f, 0, x);
+}
+
+static void run_both(sn_body body) {
     Slot slot = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    sn_function *const fn = sn_compile(counts, &slot, SN_COMPILE_OPTIONS(.recompile_limit = 2));
+    sn_function *const fn = sn_compile(body, &slot, SN_COMPILE_OPTIONS(.recompile_limit = 2));
     pthread_t thread;
     ck_assert_int_eq(pthread_create(&thread, NULL, takes, &slot), 0);
     for (int i = 0; i < ROUNDS; i++) {
@@ -311,6 +328,15 @@ START_TEST(c13_owner_and_other_at_once) {
     ck_assert_int_gt(slot.taken, 0);
     sn_release(slot.tensor);
     sn_function_free(fn);
+}
+
+START_TEST(c13_owner_and_other_at_once) { run_both(counts); }
+END_TEST
+
+START_TEST(c13_owner_notes_events_as_the_other_ends_segments) {
+    noted_leaf = sn_requires_grad_(sn_keep(F32(1, 6)), true);
+    run_both(notes);
+    sn_release(noted_leaf);
 }
 END_TEST
 
@@ -508,6 +534,7 @@ int main(void) {
     tcase_add_test(tests, c13_an_error_reaches_both_threads);
     tcase_add_test(tests, c13_a_value_that_is_being_computed_is_an_error_not_a_deadlock);
     tcase_add_test(tests, c13_owner_and_other_at_once);
+    tcase_add_test(tests, c13_owner_notes_events_as_the_other_ends_segments);
     tcase_add_test(tests, c13_an_exception_flushes_as_it_passes);
     tcase_add_test(tests, c13_a_thread_that_ends_in_a_body_flushes);
     tcase_add_test(tests, c13_marks_end_what_a_jump_left);

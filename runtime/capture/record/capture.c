@@ -663,20 +663,24 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op, cons
     return true;
 }
 
-/* Whether all is as ever around a call: what the dispatcher and capture_call would ask before they record it. */
+/* Whether all is as ever around a call: what the dispatcher and capture_call would ask before they record it. Only what
+ * the owner alone writes: no lock is held yet. */
 static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
-    const Trace *const trace = c->trace;
     return state->include & ~state->exclude & KEY_BIT(capture) && state->error.status == ST_OK && !state->emission &&
-           !state->modes && !capture_was_left(c) && !c->failed_elsewhere && !c->symbols &&
-           !(c->eager_checks && call->row->flags & OPF_check) && !override_covers(call->row) &&
-           !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set() && !bound_is_near(trace, state);
+           !state->modes && !capture_was_left(c) && !c->symbols && !(c->eager_checks && call->row->flags & OPF_check) &&
+           !override_covers(call->row) && !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set();
+}
+
+/* The rest of it: what another thread that runs the segment changes, under the lock [semantics C13]. */
+static inline bool is_undisturbed(const Capture *c, const sn_state *state) {
+    return !c->failed_elsewhere && !bound_is_near(c->trace, state);
 }
 
 /* Under the lock, if there is one. */
 static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, Status *status) {
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
-    if (UNLIKELY(!entry || node->op.row != call->row || node->op.form != call->form ||
+    if (UNLIKELY(!entry || !is_undisturbed(c, state) || node->op.row != call->row || node->op.form != call->form ||
                  node->op.modes != current_modes(state) || node->op.relaid != c->relays || !entry->args ||
                  out_tracks(c, call, state)))
         return false;

@@ -126,9 +126,10 @@ struct Capture {
     TrieNode *cursor;
     StorageSlot *map; /* by hash: the storages that the current trace has touched */
     uint32_t map_room, stamp;
-    Symbols *symbols;    /* of a replay function's call; else NULL: numbers are as they are */
-    sn_tensor *wanted;   /* the placeholder whose value a break asks for */
-    const char *outside; /* the first thing that the call did beside its segments (an op, a value read), or NULL */
+    Symbols *symbols;  /* of a replay function's call; else NULL: numbers are as they are */
+    sn_tensor *wanted; /* the placeholder whose value a break asks for */
+    /* The first thing that the call did beside its segments (an op, a value read), or NULL; without the lock. */
+    const char *_Atomic outside;
     VEC(OutsideOps) outside_ops;
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
     bool eager_checks;   /* of the running function, or of a callee that is being inlined */
@@ -148,7 +149,8 @@ Status capture_make(sn_tensor *tensor, const char *reason);
 Status capture_make_earlier(Capture *capture, sn_tensor *tensor);
 /* The call has done something that no segment repeats. What it does about it next is no other thing. */
 static inline void capture_note_outside(Capture *capture, const char *reason) {
-    if (!capture->outside) capture->outside = reason;
+    const char *none = NULL;
+    atomic_compare_exchange_strong(&capture->outside, &none, reason);
 }
 /* The generator is about to start anew: random ops that are pending keep the old one. */
 Status capture_seed(void);

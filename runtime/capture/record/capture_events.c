@@ -10,25 +10,28 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
 
-/* The capture whose current segment may still fail; NULL: an event is final. */
-static Capture *undecided(void) {
+/* Under the lock, if there is one: another thread may end the segment at any time. */
+static bool is_undecided(const Capture *c) { return c->trace->ops.n != 0; }
+
+/* The capture whose current segment may still fail, with its lock; NULL, without: an event is final. */
+static Capture *enter_undecided(bool *entered) {
     Capture *const c = state_get()->capture;
-    return c && c->trace->ops.n ? c : NULL;
+    if (!c) return NULL;
+    *entered = capture_enter(c);
+    if (is_undecided(c)) return c;
+    capture_leave(c, *entered);
+    return NULL;
 }
 
 static Status note(Capture *c, TraceEvent event) {
-    const bool entered = capture_enter(c);
     Trace *const trace = c->trace;
     event.after = trace->ops.n;
-    const bool room = VEC_ROOM(c->arena, &trace->events);
-    if (room) trace->events.at[trace->events.n++] = event;
-    capture_leave(c, entered);
-    return room ? ST_OK : ST_MEMORY;
+    if (!VEC_ROOM(c->arena, &trace->events)) return ST_MEMORY;
+    trace->events.at[trace->events.n++] = event;
+    return ST_OK;
 }
 
-Status capture_note_grad(sn_tensor *leaf) {
-    Capture *const c = undecided();
-    if (!c) return ST_OK;
+static Status note_grad(Capture *c, sn_tensor *leaf) {
     sn_tensor *const before = tape_grad(leaf);
     /* A value of the segment is held by it already, and would be made if anybody else held it. */
     const bool own = before && before->placeholder && before->placeholder->trace == c->trace;
@@ -41,23 +44,42 @@ Status capture_note_grad(sn_tensor *leaf) {
     return ST_OK;
 }
 
-Status capture_note_hook(sn_tensor *t, int64_t id) {
-    Capture *const c = undecided();
+Status capture_note_grad(sn_tensor *leaf) {
+    bool entered;
+    Capture *const c = enter_undecided(&entered);
     if (!c) return ST_OK;
-    TRY(note(c, (TraceEvent){.kind = EVENT_hook, .tensor = t, .id = id}));
-    tensor_retain(t);
-    return ST_OK;
+    const Status status = note_grad(c, leaf);
+    capture_leave(c, entered);
+    return status;
+}
+
+Status capture_note_hook(sn_tensor *t, int64_t id) {
+    bool entered;
+    Capture *const c = enter_undecided(&entered);
+    if (!c) return ST_OK;
+    const Status status = note(c, (TraceEvent){.kind = EVENT_hook, .tensor = t, .id = id});
+    if (status == ST_OK) tensor_retain(t);
+    capture_leave(c, entered);
+    return status;
 }
 
 Status capture_note_seed(void) {
-    Capture *const c = undecided();
+    bool entered;
     const sn_state *const state = state_get();
-    return c ? note(c, (TraceEvent){.kind = EVENT_seed, .seed = state->seed, .sequence = state->sequence}) : ST_OK;
+    Capture *const c = enter_undecided(&entered);
+    if (!c) return ST_OK;
+    const Status status = note(c, (TraceEvent){.kind = EVENT_seed, .seed = state->seed, .sequence = state->sequence});
+    capture_leave(c, entered);
+    return status;
 }
 
 Status capture_before_event(const char *what) {
-    Capture *const c = undecided();
-    return c ? capture_flush(c, what, state_get()->site) : ST_OK;
+    bool entered;
+    Capture *const c = enter_undecided(&entered);
+    if (!c) return ST_OK;
+    const Status status = capture_flush(c, what, state_get()->site);
+    capture_leave(c, entered);
+    return status;
 }
 
 static void undo(const TraceEvent *event) {

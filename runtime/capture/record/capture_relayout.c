@@ -77,10 +77,11 @@ void capture_exchanged(sn_tensor *self, sn_tensor *old) {
 
 void capture_relaid(sn_tensor *self) {
     Capture *const c = capture_current();
-    const struct Placeholder *const p = self->placeholder;
-    if (!c || p->trace != c->trace) return;
+    if (!c) return;
     const bool entered = capture_enter(c);
-    const Operand root = trace_root(c->trace, p->value);
-    if (operand_is_input(root)) tensor_written(c->trace->inputs.at[operand_input(root)].tensor);
+    const struct Placeholder *const p = self->placeholder;
+    const Operand root = p && p->trace == c->trace ? trace_root(c->trace, p->value) : OPERAND_ABSENT;
+    if (root != OPERAND_ABSENT && operand_is_input(root))
+        tensor_written(c->trace->inputs.at[operand_input(root)].tensor);
     capture_leave(c, entered);
 }

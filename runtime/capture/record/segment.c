@@ -471,6 +471,9 @@ Status capture_seed(void) {
     Capture *const c = capture_current();
     if (!c) return ST_OK;
     capture_note_outside(c, "sn_seed in the body");
-    if (c->trace->n_random) TRY(capture_flush(c, "sn_seed after random ops", state_get()->site));
-    return capture_note_seed();
+    const bool entered = capture_enter(c);
+    Status status = c->trace->n_random ? capture_flush(c, "sn_seed after random ops", state_get()->site) : ST_OK;
+    if (status == ST_OK) status = capture_note_seed();
+    capture_leave(c, entered);
+    return status;
 }
