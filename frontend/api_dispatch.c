@@ -36,8 +36,10 @@ static const sn_op *handle_of(const OpRow *row, OpForm form) {
 const sn_op *sn_op_find(const char *name) {
     OpForm form = FORM_functional;
     const OpRow *const row = name ? op_find(name, strlen(name), &form) : NULL;
-    if (row) return handle_of(row, form);
-    error_raise(ST_ARGUMENT, "sn_op_find: op '%s' is unknown", name ? name : "NULL");
+    if (row && !(row->flags & OPF_internal)) return handle_of(row, form);
+    error_raise(ST_ARGUMENT,
+                row ? "sn_op_find: op '%s' is one that only graphs have" : "sn_op_find: op '%s' is unknown",
+                name ? name : "NULL");
     return NULL;
 }
 
@@ -99,6 +101,7 @@ typedef struct Results {
 static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *results) {
     TRY(error_pending());
     if (!op || (n_in && !in)) return error_raise(ST_ARGUMENT, "sn_op_call: the op or its inputs are NULL");
+    if (n_in < 0) return error_raise(ST_ARGUMENT, "%s: %d arguments", op_form_name(op->row, op->form), n_in);
     sn_tensor *written[MAX_OUTS] = {0};
     if (op->form == FORM_out) {
         TRY(out_arguments(op, in, n_in, written));
@@ -106,7 +109,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
     }
     Arg args[MAX_ARGS];
     const Arg *const given = (const Arg *)(const void *)in;
-    TRY(ops_values(op->row, given, n_in));
+    TRY(ops_values(op->row, op->form, given, n_in));
     TRY(op_args_of_form(op->row, op->form, given, n_in, args));
     results->n = op->row->n_out;
     if (op->row->returns_list) return dispatch_list(op->row, args, results->at, &results->n);

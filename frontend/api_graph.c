@@ -223,6 +223,10 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
         error_raise(ST_ARGUMENT, "sn_graph_insert: op '%s' is unknown or has too many arguments", op ? op : "NULL");
         return NULL;
     }
+    if (row->flags & OPF_internal) {
+        error_raise(ST_ARGUMENT, "sn_graph_insert: %s is made by captures and passes alone", row->name);
+        return NULL;
+    }
     if (form == FORM_out) {
         error_raise(ST_ARGUMENT, "sn_graph_insert: %s is an out form; insert the functional one",
                     op_form_name(row, form));
@@ -234,7 +238,8 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
     Arg given[MAX_ARGS], args[MAX_ARGS + MAX_OUTS];
     for (int i = 0; i < n_in; i++) given[i] = A_VAL(&value_of(in[i])->base);
     for (int i = 0; i < n_rest; i++) memcpy(&given[n_in + i], &rest[i], sizeof *rest);
-    if (ops_values(row, given, n_in + n_rest) != ST_OK || op_args_normalize(row, given, n_in + n_rest, args) != ST_OK)
+    if (ops_values(row, form, given, n_in + n_rest) != ST_OK ||
+        op_args_normalize(row, given, n_in + n_rest, args) != ST_OK)
         return NULL;
     g->graph->insert_at = before ? before->node : NULL;
     Node *const node = graph_append(g->graph, row, form, args);

@@ -16,11 +16,12 @@ static bool has_odd(const OpRow *row, const Arg *args) {
     return false;
 }
 
-Status ops_values(const OpRow *row, const Arg *in, int n) {
-    for (int i = 0; i < n && i < row->n_params; i++) {
+Status ops_values(const OpRow *row, OpForm form, const Arg *in, int n) {
+    for (int i = 0; i < n && i < op_form_params(row, form); i++) {
         if (in[i].kind <= SN_KIND_TENSORS) continue;
-        error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", row->name, row->params[i].name, in[i].kind);
-        error_set_op(row->name);
+        const char *const name = op_form_name(row, form), *const param = row->params[op_form_param(row, form, i)].name;
+        error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", name, param, in[i].kind);
+        error_set_op(name);
         return error_pending();
     }
     return ST_OK;
@@ -29,7 +30,7 @@ Status ops_values(const OpRow *row, const Arg *in, int n) {
 /* A call's own arguments to the row's. */
 static Status normalize(const OpRow *row, const Arg *args, Arg *full) {
     Status status = error_pending();
-    if (status == ST_OK) status = ops_values(row, args, row->n_params);
+    if (status == ST_OK) status = ops_values(row, FORM_functional, args, row->n_params);
     return status == ST_OK ? op_args_normalize(row, args, row->n_params, full) : status;
 }
 

@@ -21,7 +21,7 @@
 #define OPS_SITE() (state_get()->site = __builtin_return_address(0))
 
 /* Kinds that only graphs have are no public values'. */
-Status ops_values(const OpRow *row, const Arg *in, int n);
+Status ops_values(const OpRow *row, OpForm form, const Arg *in, int n);
 /* One result. `plain`: args are normalised but for NULL tensors. written: the out form's tensors,
  * else NULL. */
 sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tensor *const *written);

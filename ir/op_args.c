@@ -105,8 +105,9 @@ static Status check_enum(const OpRow *row, const Param *param, const Arg *given)
                  [PT_dtype_opt] = {"dtype", DT_COUNT},
                  [PT_layout_opt] = {"layout", 1},
                  [PT_memory_format_opt] = {"memory format", MF_channels_last_3d + 1}};
+    const int first = param->type == PT_dtype; /* DT_default is none where one must be given */
     if (given->kind != ARG_int || param->type >= COUNT_OF(enums) || !enums[param->type].count ||
-        (given->i >= 0 && given->i < enums[param->type].count))
+        (given->i >= first && given->i < enums[param->type].count))
         return ST_OK;
     return error_raise(ST_ARGUMENT, "%s: %s is no %s: %lld", row->name, param->name, enums[param->type].what,
                        (long long)given->i);
@@ -200,13 +201,27 @@ static Status too_many(const OpRow *row, OpForm form, int n_given) {
     return status;
 }
 
-Status op_args_of_form(const OpRow *row, OpForm form, const Arg *given, int n_given, Arg *args) {
+/* A number may stand for a tensor, but not for one that is written. */
+static Status check_written(const OpRow *row, const Arg *self) {
+    if (self->kind == ARG_tensor) return ST_OK;
+    const Status status = error_raise(ST_ARGUMENT, "%s: %s must be a Tensor, which is written, not %s",
+                                      op_form_name(row, FORM_inplace), row->params[0].name, kind_name(self->kind));
+    error_set_op(op_form_name(row, FORM_inplace));
+    return status;
+}
+
+static Status place_args(const OpRow *row, OpForm form, const Arg *given, int n_given, Arg *args) {
     if (op_form_params(row, form) == row->n_params) return op_args_normalize(row, given, n_given, args);
     if (n_given > op_form_params(row, form)) return too_many(row, form, n_given);
     Arg placed[MAX_ARGS];
     for (int i = 0; i < row->n_params; i++) placed[i] = A_DEFAULT;
     for (int i = 0; i < n_given; i++) placed[op_form_param(row, form, i)] = given[i];
     return op_args_normalize(row, placed, row->n_params, args);
+}
+
+Status op_args_of_form(const OpRow *row, OpForm form, const Arg *given, int n_given, Arg *args) {
+    TRY(place_args(row, form, given, n_given, args));
+    return form == FORM_inplace ? check_written(row, &args[0]) : ST_OK;
 }
 
 void op_args_take_options(const OpRow *row, const Meta *out, Arg *args) {

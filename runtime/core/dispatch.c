@@ -254,7 +254,7 @@ static Status finish(OpCall *call, Status status) {
     error_set_site(state_get()->site);
     for (int i = 0; i < call->row->n_out; i++) call->outs[i] = NULL;
     call->n_outs = 0;
-    return status;
+    return error_pending() ? error_pending() : status; /* the first one raised is the call's */
 }
 
 /* The tensor that a creation row's out form writes decides the dtype and the device. */

@@ -118,10 +118,22 @@ static Status give_outs(sn_frame *frame, sn_state *state) {
     return status;
 }
 
+/* An override that calls its own op, a function that calls itself: each level takes some kilobytes of the stack, whose
+ * end nobody can catch. */
+enum { MAX_NESTED = 128 };
+
+static Status enter_scope(const sn_frame *frame, sn_state *state) {
+    TRY(scope_push(state, false));
+    if (LIKELY(++state->scopes[state->n_scopes - 1].nested <= MAX_NESTED)) return ST_OK;
+    scope_pop(state);
+    return error_raise(ST_CALLBACK, "%s: %d callbacks run one in the other; does one call itself?", frame->what,
+                       MAX_NESTED);
+}
+
 Status frame_run(sn_frame *frame, sn_body body) {
     TRY(error_pending());
     sn_state *const state = state_get();
-    TRY(scope_push(state, false));
+    TRY(enter_scope(frame, state));
     const uint32_t depth = state->n_scopes - 1;
     Capture *const left = UNLIKELY(state->held != NULL) ? capture_leave_for_callback(state) : NULL;
     const sn_status returned = run_body(frame, body, state);

@@ -36,7 +36,9 @@ static bool grow_scopes(sn_state *state) {
 
 Status scope_push(sn_state *state, bool owned) {
     if (UNLIKELY(state->n_scopes == state->room_scopes) && !grow_scopes(state)) return ST_MEMORY;
+    const uint16_t nested = state->n_scopes ? state->scopes[state->n_scopes - 1].nested : 0;
     state->scopes[state->n_scopes++] = (ScopeFrame){
+        .nested = nested,
         .first = state->n_handles,
         .generation = state->generation++,
         .owned = owned,

@@ -18,6 +18,7 @@ typedef struct ScopeFrame {
     uint32_t first;      /* index of its first handle in the scope stack */
     uint32_t generation; /* checked against the mark */
     bool owned;          /* sn_scope_begin_owned: results go to the caller */
+    uint16_t nested;     /* callbacks that run here, one in the other */
     /* opened around a callback, whose frame ends here: user code inside may not end it */
     const void *callback;
     _Atomic int *running; /* a count that this callback is part of until its scope ends; or NULL */

@@ -13,11 +13,14 @@ typedef struct Case {
 } Case;
 typedef void CaseFn(const Case *c);
 
-enum { EACH_dtype = 1, EACH_layout = 2, EACH_batched = 4 };
+enum { EACH_dtype = 1, EACH_layout = 2, EACH_batched = 4, EACH_host = 8 };
 /* Calls fn for the samples of every row, in a scope of its own each: f32 and contiguous alone unless `what` says so;
- * EACH_batched: the lines of `batched` instead of `good`. A row none of whose cases counted (ops_count) fails. */
+ * EACH_batched: the lines of `batched` instead of `good`; EACH_host: rows that read values on the host,
+ * too. A row none of whose cases counted (ops_count) fails. */
 void ops_each(int what, CaseFn *fn);
 void ops_count(void); /* the running case was checked, not refused for its dtype */
+/* What the running case does now, for the report of a crash: a text that stays, or NULL. */
+void ops_now(const char *what);
 void ops_fail(const Case *c, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Makes the call and runs it. False: the dtype was refused, with the right kind of error; or the case failed. */
@@ -35,7 +38,7 @@ Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why);
 void ops_show(Text *text, sn_tensor *t);
 
 CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled, check_native_code, check_forms,
-    check_rows, check_text;
+    check_rows, check_text, check_wrong;
 void check_errors(void);
 
 #endif

@@ -237,6 +237,15 @@ static Arg number_for(const SampleStyle *style) { return dtype_is_float(style->d
 
 static bool is_number_param(const Param *param) { return param->type == PT_scalar || param->type == PT_scalar_opt; }
 
+/* What an alias takes for its row's number or int. */
+static void suit_alias(const Reader *r, int at, Arg *given) {
+    const OpRow *const row = r->call->row;
+    if (!row->alias_of) return;
+    if (is_number_param(&row->params[at]) && given->kind == ARG_tensor) *given = number_for(r->style);
+    if (row->params[at].type == PT_tensor && given->kind == ARG_int)
+        *given = A_VAL(&sn_full((sn_ints){(const int64_t[]){0}, 0}, sn_int(given->i), SN_I64)->base);
+}
+
 static Status read_args(Reader *r, Arg *given) {
     const OpRow *const row = r->call->row;
     int next = 0;
@@ -253,8 +262,7 @@ static Status read_args(Reader *r, Arg *given) {
         }
         if (at < 0 || at >= row->n_params) return mistake(r, "a parameter");
         TRY(read_arg(r, &given[at]));
-        if (row->alias_of && is_number_param(&row->params[at]) && given[at].kind == ARG_tensor)
-            given[at] = number_for(r->style);
+        suit_alias(r, at, &given[at]);
         while (eat(r, ' ')) {}
     }
     return ST_OK;

@@ -10,6 +10,7 @@
  *   forms       in-place and out forms, compiled against eager
  *   rows        a row alone has the bits that it has in its batch
  *   text        graphs of the row at every stage, and its kernels, print and parse back to the same bytes
+ *   wrong       every kind of wrong argument, boxed, in every form: an error or a result
  *   errors      listed bad inputs give the listed error
  *
  * tests/unit/test_gradients.c covers the derivative rules themselves. */
@@ -76,16 +77,20 @@ static bool has_dtype(const char *line) {
 
 /* A crash names its case. */
 static const Case *running;
+static const char *doing;
+
+void ops_now(const char *what) { doing = what; }
 
 static void on_crash(int number) {
     signal(number, SIG_DFL);
-    if (running) ops_fail(running, "signal %d", number);
+    if (running) ops_fail(running, "signal %d%s%s", number, doing ? " in " : "", doing ? doing : "");
     fflush(stdout);
     raise(number);
 }
 
 static void run_case(const Case *c, CaseFn *fn) {
     running = c;
+    doing = NULL;
     const sn_scope scope = sn_scope_begin();
     const int failed = n_failed;
     n_cases++;
@@ -127,7 +132,7 @@ void ops_each(int what, CaseFn *fn) {
     for (int id = 0; id < OP_COUNT; id++) {
         const OpRow *const row = op_row((OpId)id);
         if (only_row && strcmp(only_row, row->name)) continue;
-        if (id != OP_gradients && !(row->flags & OPF_host)) run_row(row, what, fn);
+        if (id != OP_gradients && (what & EACH_host || !(row->flags & OPF_host))) run_row(row, what, fn);
     }
 }
 
@@ -226,7 +231,7 @@ static const struct {
     {"parts", check_parts, EACH_dtype | EACH_layout},       {"gradients", check_gradients, EACH_layout},
     {"compiled", check_compiled, EACH_dtype | EACH_layout}, {"native", check_native_code, EACH_dtype | EACH_layout},
     {"forms", check_forms, EACH_dtype | EACH_layout},       {"rows", check_rows, EACH_batched | EACH_dtype},
-    {"text", check_text, EACH_dtype | EACH_layout},
+    {"text", check_text, EACH_dtype | EACH_layout},         {"wrong", check_wrong, EACH_host},
 };
 
 static bool run_mode(const char *name) {

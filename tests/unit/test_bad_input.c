@@ -75,6 +75,13 @@ BAD(long_dims, sn_sum_dim(x, (sn_ints){SN_INTS(1).data, INT64_C(1) << 33}, false
 BAD(long_tensors, sn_cat((sn_tensors){&x, INT64_C(1) << 33}, 0))
 BAD(negative_size, sn_zeros(SN_INTS(3, -2), SN_F32))
 BAD(unknown_dtype, sn_to(x, (sn_dtype)99))
+static sn_tensor *number_as_self(const char *op) {
+    const sn_value numbers[] = {sn_float(1.5), sn_float(2)};
+    return sn_op_call1(sn_op_find(op), numbers, strstr(op, "add") ? 2 : 1);
+}
+BAD(written_number, number_as_self("aten::relu_"))
+BAD(written_number_of_two, number_as_self("aten::add_.Tensor"))
+BAD(bits_of_no_dtype, sn_view_dtype(x, SN_DTYPE_DEFAULT))
 BAD(far_view, sn_as_strided(x, SN_INTS(4), SN_INTS(1), INT64_MAX - 3))
 BAD(far_element, sn_as_strided(x, SN_INTS(1), SN_INTS(1), INT64_C(1) << 62))
 BAD(far_out, sn_add_out(sn_as_strided(sn_clone(x), SN_INTS(0), SN_INTS(1), INT64_MAX - 3), x, x))
@@ -147,6 +154,9 @@ static const Bad rows[] = {
      "tensors is a list whose count does not fit 32 bits"},
     {"a negative size", negative_size, SN_ERR_SHAPE, "zeros", "-2"},
     {"an unknown dtype", unknown_dtype, SN_ERR_ARGUMENT, "to", "99"},
+    {"a number that would be written", written_number, SN_ERR_ARGUMENT, "relu_", "self must be a Tensor"},
+    {"a number that would be added to", written_number_of_two, SN_ERR_ARGUMENT, "add_.Tensor", "self"},
+    {"bits as no dtype", bits_of_no_dtype, SN_ERR_ARGUMENT, "view.dtype", "dtype is no dtype: 0"},
     {"a view past any address", far_view, SN_ERR_VALUE, "as_strided",
      "the view ends 36893488147419103232 bytes into a storage"},
     {"an element past any address", far_element, SN_ERR_VALUE, "as_strided",
