@@ -6,6 +6,7 @@
 
 #include "runtime/capture/record/capture.h"
 #include "runtime/base/log.h"
+#include "runtime/device/alloc_cpu.h"
 #include "runtime/device/execute.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/core/state.h"

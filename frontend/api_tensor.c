@@ -7,6 +7,7 @@
 #include "runtime/capture/variant/symbols.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"
+#include "runtime/device/alloc_cpu.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
 SAME(SN_F64, DT_f64);

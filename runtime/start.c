@@ -1,11 +1,13 @@
-/* start.c: what every module sets up once per process, in one place and a fixed order: its kernels
- * in the dispatch table and its hooks. Runs before the first thread state is made, so no op runs
- * earlier. */
+/* start.c: the one file that knows every layer. It fills the table of hooks while the library is loaded, and sets up
+ * each module, in a fixed order, before the first thread state is made, so no op runs earlier. */
 #include <pthread.h>
 
-#include "runtime/core/dispatch.h"
-#include "runtime/capture/record/capture.h"
 #include "runtime/autograd/tape.h"
+#include "runtime/capture/record/capture.h"
+#include "runtime/core/hooks.h"
+#include "runtime/device/alloc_cpu.h"
+#include "runtime/device/execute.h"
+#include "runtime/eager/eager.h"
 
 static void start_all(void) {
     dispatch_start();
@@ -20,4 +22,40 @@ static void start_all(void) {
 void runtime_start(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_all);
+}
+
+static void *device_allocate(Device device, size_t bytes) { return (void)device, cpu_alloc(bytes); }
+static void device_free(Device device, void *block, size_t bytes) { (void)device, cpu_free(block, bytes); }
+
+__attribute__((constructor)) static void fill_hooks(void) {
+    runtime_hooks = (RuntimeHooks){
+        .runtime_start = runtime_start,
+
+        .device_allocate = device_allocate,
+        .device_free = device_free,
+        .cpu_alloc_bound = cpu_alloc_bound,
+        .pool_threads_set = pool_threads_set,
+
+        .eager_cache_free = eager_cache_free,
+
+        .tape_meta_free = tape_meta_free,
+        .tape_blocks_trim = tape_blocks_trim,
+        .tape_view_end = tape_view_end,
+        .tape_saves_check = tape_saves_check,
+
+        .capture_flush_tensor = capture_flush_tensor,
+        .capture_make_foreign = capture_make_foreign,
+        .capture_settle = capture_settle,
+        .capture_end_segment = capture_end_segment,
+        .capture_follow = capture_follow,
+        .capture_run = capture_run,
+        .relayout = relayout,
+        .capture_current_exactly = capture_current_exactly,
+        .capture_suspend = capture_suspend,
+        .capture_resume = capture_resume,
+        .capture_pause = capture_pause,
+        .capture_unpause = capture_unpause,
+        .capture_leave_for_callback = capture_leave_for_callback,
+        .capture_enter_after_callback = capture_enter_after_callback,
+    };
 }

@@ -22,14 +22,15 @@ static const Layer layers[] = {
     /* the public headers declare what the runtime implements */
     {"runtime/", "runtime/base/ ir/ kernels/ passes/passes.h passes/rules/ frontend/sinter/ "
                  "codegen/codegen.h codegen/block/"},
-    {"runtime/core/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h"},
+    {"runtime/core/", "runtime/base/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h"},
     {"runtime/cpu/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h "
                      "codegen/codegen.h codegen/block/"},
     {"runtime/device/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h codegen/codegen.h "
                         "codegen/block/"},
     {"runtime/eager/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h codegen/codegen.h "
                        "codegen/block/"},
-    {"runtime/autograd/", "runtime/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
+    {"runtime/autograd/",
+     "runtime/base/ runtime/core/ runtime/compile/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
     {"runtime/capture/", "runtime/ ir/ frontend/sinter/"}, /* through runtime/compile/compile.h */
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
     {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h frontend/ samples/work.h"},

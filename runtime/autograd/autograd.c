@@ -606,6 +606,5 @@ void tape_start(void) {
         const OpRow *const row = op_row((OpId)op);
         if (row && !row->alias_of) parse_saves(row, &plans[op]);
     }
-    tape_free_hook_set();
     dispatch_fallback(KEY_autograd, kernel);
 }

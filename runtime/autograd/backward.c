@@ -15,8 +15,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/room.h"
 #include "runtime/core/frame.h"
-
-bool (*tape_capture_run)(const TapeRun *run, Status *status);
+#include "runtime/core/hooks.h"
 
 enum { SMALL = 8, BLOCK_ENTRIES = 64 };
 
@@ -638,7 +637,7 @@ static Status give_found(Engine *e, Status status) {
 Status tape_run(const TapeRun *run) {
     TRY(error_pending());
     Status status = ST_OK;
-    if (tape_capture_run && tape_capture_run(run, &status)) return status;
+    if (runtime_hooks.capture_run(run, &status)) return status;
     sn_state *const state = state_get();
     const bool create = run->flags & TAPE_create;
     Engine e = {.run = run,

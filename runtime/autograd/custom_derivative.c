@@ -10,9 +10,10 @@
  * elsewhere, symbolic sizes, an op in place) is an error, and the segment then runs eagerly. */
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/capture.h"
+#include "runtime/autograd/tape.h"
 #include "runtime/compile/compile.h"
 #include "runtime/core/custom_op.h"
+#include "runtime/core/hooks.h"
 
 enum { MAX_HANDLES = 512 };
 
@@ -47,7 +48,7 @@ static sn_tensor *handle_of(Emission *em, Val *val) {
         meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, meta->wrapped);
     sn_tensor *const t = plain ? tensor_without_data(plain) : NULL;
     if (!t) return NULL;
-    em->at[em->n].tensor = sn_retain(t);
+    em->at[em->n].tensor = tensor_retained(t);
     em->at[em->n++].val = val;
     return t;
 }
@@ -154,7 +155,7 @@ static Status run_emitting(Deriv *d) {
     em->builder = d->b;
     Graph *const graph = (Graph *)d->b;
     Bail *const exit = compile_disarm(graph);
-    Capture *const capture = capture_suspend();
+    Capture *const capture = runtime_hooks.capture_suspend();
     struct Emission *const before = state->emission;
     Status status = scope_push(state, false);
     if (status == ST_OK) {
@@ -164,7 +165,7 @@ static Status run_emitting(Deriv *d) {
         state->emission = before;
         scope_pop(state); /* and the keys as they were */
     }
-    capture_resume(capture);
+    runtime_hooks.capture_resume(capture);
     compile_arm(graph, exit);
     for (int i = 0; i < em->n; i++) tensor_release(em->at[i].tensor);
     mem_free(em);

@@ -7,7 +7,7 @@
 #include "runtime/autograd/custom_function.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/capture.h"
+#include "runtime/core/hooks.h"
 
 typedef struct CustomNode {
     sn_custom fn;
@@ -164,8 +164,7 @@ static Status settle_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
  * place yet. */
 static Status take_place(TapeNode *node) {
     sn_state *const state = state_get();
-    Capture *const c = capture_current();
-    if (c) TRY(capture_flush(c, "the node of a custom function", state->site));
+    if (state->capture) TRY(runtime_hooks.capture_end_segment("the node of a custom function"));
     node->sequence = ++state->tape_sequence;
     return ST_OK;
 }

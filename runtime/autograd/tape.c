@@ -179,7 +179,7 @@ AutogradMeta *tape_meta(sn_tensor *t) {
     return t->autograd = meta;
 }
 
-static void free_meta(sn_tensor *t) {
+void tape_meta_free(sn_tensor *t) {
     AutogradMeta *const meta = t->autograd;
     t->autograd = NULL;
     TapeNode *const node = meta->node;
@@ -352,5 +352,3 @@ Status tape_used_twice(const char *node) {
                        "SN_RETAIN_GRAPH there to go twice",
                        node);
 }
-
-void tape_free_hook_set(void) { tensor_autograd_free = free_meta; }

@@ -248,9 +248,6 @@ typedef struct TapeRun {
     uint32_t flags;
 } TapeRun;
 Status tape_run(const TapeRun *run);
-/* Instead of tape_run while capture records; set by capture at start-up. True: it took the call
- * over. */
-extern bool (*tape_capture_run)(const TapeRun *run, Status *status);
 
 /* For capture of a backward: leaves that the roots reach, in the order that a walk first touches
  * them; borrowed. Returns how many there are, filling at most `room`. */
@@ -276,6 +273,12 @@ Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs,
 
 void *tape_compiled_context(const TapeNode *node);
 
+/* derivatives of users' ops (custom_derivative.c) ------------------------------------------------ */
+/* A body that is being emitted into a graph: capture's kernel passes every op that the body calls to it. */
+typedef struct Emission Emission;
+Status emission_call(Emission *emission, OpCall *call);
+void custom_derivative_start(void);
+
 /* listings ------------------------------------------------------------------------------------ */
 /* Every node reachable from t, newest first: "#7 MulBackward -> #5 AddBackward, AccumulateGrad;
  * saved self f32[2] v0 (8 bytes)". Then a line of totals. Storages count once. */
@@ -286,7 +289,7 @@ typedef struct TapeTotals {
 TapeTotals tape_totals(sn_tensor *t);
 int64_t tape_live_nodes(void); /* of the process */
 
-void tape_free_hook_set(void);
-void tape_start(void); /* registers the key's kernel and hooks */
+void tape_meta_free(sn_tensor *t); /* t dies: its tape metadata goes */
+void tape_start(void);             /* registers the key's kernel */
 
 #endif

@@ -8,9 +8,8 @@
 #include <stdio.h>
 
 #include "ir/schema.h"
-#include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/capture.h"
+#include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 
 enum { MAX_OPS = 4096 };
@@ -111,13 +110,13 @@ static Status meta_rule(MetaCall *call) {
         return error_raise(ST_UNSUPPORTED, "%s has no meta rule: its results are known only when it runs",
                            call->row->name);
     sn_state *const state = state_get();
-    Capture *const capture = capture_suspend(); /* ops of the body are none of the function's */
+    Capture *const capture = runtime_hooks.capture_suspend(); /* ops of the body are none of the function's */
     Status status = scope_push(state, false);
     if (status == ST_OK) {
         status = ask_body(call);
         scope_pop(state);
     }
-    capture_resume(capture);
+    runtime_hooks.capture_resume(capture);
     return status;
 }
 
@@ -187,7 +186,7 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
                       .params = op->params};
     op->row.device = op_device_param(&op->row);
     TRY(check_schema(&schema, copy, name));
-    return tape_saves_check(&op->row);
+    return runtime_hooks.tape_saves_check(&op->row);
 }
 
 static void register_kernels(const DynamicOp *op) {

@@ -22,9 +22,4 @@ const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the
 /* Is a kernel's result what the meta rule said, which the ops after it were recorded with? Raises what both are. */
 Status custom_op_check_result(const OpRow *row, int result, const Meta *made, const Meta *said);
 
-/* A derivative body that is being emitted into a graph (custom_derivative.c): capture's kernel passes
- * every op that the body calls to it. */
-typedef struct Emission Emission;
-Status emission_call(Emission *emission, OpCall *call);
-
 #endif

@@ -14,8 +14,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/core/element.h"
+#include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
-#include "runtime/capture/variant/symbols.h"
 
 enum { MAX_DYNAMIC = 4096 };
 typedef _Atomic(OpKernel *) Entry;
@@ -63,18 +63,17 @@ static inline OpKernel *entry_at(Entry *entries, Key key) {
     return kernel ? kernel : atomic_load_explicit(&fallbacks[key], memory_order_relaxed);
 }
 
-static Status expand_composite(OpCall *call);
-static const uint64_t composite_keys = KEYS_BACKEND | KEY_BIT(autograd) | KEY_BIT(capture);
-
-static void fill_composites(void) {
+void dispatch_composites(uint64_t keys, OpKernel *kernel) {
     for (int op = 0; op < OP_COUNT; op++) {
         const OpRow *const row = op_row((OpId)op);
         for (int key = 0; key < KEY_COUNT && row && row->kind == KIND_composite && !row->alias_of; key++)
-            if (composite_keys >> key & 1) atomic_store(&table[op][key], expand_composite);
+            if (keys >> key & 1) atomic_store(&table[op][key], kernel);
     }
 }
 
-void dispatch_start(void) { fill_composites(); }
+static Status expand_eagerly(OpCall *call) { return composite_expand(call, call->args, NULL, NULL); }
+
+void dispatch_start(void) { dispatch_composites(KEYS_BACKEND | KEY_BIT(autograd), expand_eagerly); }
 
 OpKernel *dispatch_entry(const OpRow *row, Key key) { return entry_at(entries_of(row), key); }
 
@@ -115,16 +114,10 @@ static Status unusable(const OpCall *call, int i, const sn_tensor *t) {
     return call->row->params[i].type == PT_tensor_opt ? ST_OK : null_argument(call, i);
 }
 
-/* A value that another thread's call has not computed yet: keys and history come with it. */
-static Status make_foreign(sn_tensor *t) {
-    const struct Placeholder *const p = t->placeholder;
-    return p && p->capture != state_get()->capture ? capture_flush_foreign(t) : ST_OK;
-}
-
 static inline Status add_tensor(const OpCall *call, int i, Val *val, uint64_t *keys) {
     sn_tensor *const t = (sn_tensor *)val;
     if (UNLIKELY(!t || t->flags & TF_error)) return unusable(call, i, t);
-    if (UNLIKELY(t->placeholder != NULL)) TRY(make_foreign(t));
+    if (UNLIKELY(t->placeholder != NULL)) TRY(runtime_hooks.capture_make_foreign(t));
     *keys |= t->keys;
     return ST_OK;
 }
@@ -140,7 +133,7 @@ static Status add_outs(const OpCall *call, uint64_t *keys) {
     for (int i = 0; i < call->row->n_out; i++) {
         sn_tensor *const out = call->out_args[i];
         if (!out) return error_raise(ST_ARGUMENT, "argument 'out' is NULL");
-        if (UNLIKELY(out->placeholder != NULL)) TRY(make_foreign(out));
+        if (UNLIKELY(out->placeholder != NULL)) TRY(runtime_hooks.capture_make_foreign(out));
         *keys |= out->keys;
     }
     return ST_OK;
@@ -293,12 +286,12 @@ Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const
         TRY(read_numbers(row, args, full));
         args = full;
     }
-    if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view)) return relayout(row, args, outs);
+    if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view)) return runtime_hooks.relayout(row, args, outs);
     if (UNLIKELY(form == FORM_out && row->options)) args = options_of_out(row, args, out_args[0], full);
     OpCall call = op_call(row, form, args, out_args, outs);
     Status status;
     sn_state *const state = state_get();
-    if (!state->capture || !capture_follow(state, &call, &status)) status = start(&call);
+    if (!state->capture || !runtime_hooks.capture_follow(state, &call, &status)) status = start(&call);
     return LIKELY(status == ST_OK) ? ST_OK : finish(&call, status);
 }
 
@@ -340,13 +333,10 @@ const Meta *meta_intern_out(const MetaOut *out) {
 }
 
 /* The meta rule says what is wrong with the arguments, and how many results a Tensor[] has. */
-static Status check_composite(OpCall *call, Symbols *symbols) {
+static Status check_composite(OpCall *call, const Arg *plain) {
     MetaOut outs[MAX_OUTS];
-    Arg args[MAX_ARGS];
-    OpCall plain = *call;
-    if (symbols) TRY(symbols_plain_call(symbols, call, &plain, args));
     const OpForm form = call->form == FORM_inplace ? FORM_inplace : FORM_functional;
-    MetaCall meta = {.row = call->row, .form = form, .args = plain.args, .out = outs};
+    MetaCall meta = {.row = call->row, .form = form, .args = plain, .out = outs};
     meta.n_out = call->row->returns_list ? MAX_OUTS : call->row->n_out;
     TRY(op_meta(&meta));
     if (meta.n_out > MAX_LIST)
@@ -371,20 +361,16 @@ static Status write_outs(OpCall *call) {
 }
 
 /* Parts are temporaries of a scope of their own; results pass to the caller's. */
-static Status expand_composite(OpCall *call) {
-    if (call->key == KEY_capture && override_covers(call->row)) /* the user's comes first */
-        return dispatch_fallback_of(KEY_capture)(call);
+Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
     DecompFn *const rule = decomp_rule(call->row);
     if (!rule) return no_kernel(call, KEY_BIT(autograd));
     sn_state *const state = state_get();
-    Symbols *const symbols = call->key == KEY_capture ? symbols_current() : NULL;
-    TRY(check_composite(call, symbols));
+    TRY(check_composite(call, plain));
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
     Val *outs[MAX_LIST];
     memset(outs, 0, sizeof *outs * (size_t)call->n_outs);
-    Status status =
-        symbols ? symbols_expand(symbols, rule, call, outs) : rule(eager_builder(), call->row, call->args, outs);
+    Status status = parts ? parts(context, call, outs) : rule(eager_builder(), call->row, call->args, outs);
     for (int i = 0; i < call->n_outs; i++) call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
     if (status == ST_OK && call->form == FORM_inplace) status = write_composite(call);
     if (status == ST_OK && call->form == FORM_out) status = write_outs(call);

@@ -54,8 +54,6 @@ static inline OpCall op_call(const OpRow *row, OpForm form, const Arg *args, sn_
  * most MAX_LIST). Resolves aliases. Does nothing while an error is pending; on failure the error
  * names the op and outs are NULL. */
 Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs);
-/* The in-place form of a view row: the handle changes (runtime/autograd/relayout.c). */
-Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs);
 /* What the row's meta rule says of the results. *n: the room, then how many there are. base_offset: where the first
  * tensor begins in its storage, of which as_strided speaks. */
 Status call_metas(const OpCall *call, int64_t base_offset, MetaOut *out, int *n);
@@ -71,18 +69,21 @@ void dispatch_fallback(Key key, OpKernel *kernel); /* registration at start-up *
 void dispatch_register(const OpRow *row, Key key, OpKernel *kernel);
 OpKernel *dispatch_own(const OpRow *row, Key key); /* the entry itself, without fallbacks */
 OpKernel *dispatch_fallback_of(Key key);
+/* The entry of all composite rows at some keys. */
+void dispatch_composites(uint64_t keys, OpKernel *kernel);
+/* Such an entry's body: the row's rule expands the call into its parts, each dispatched from the top. plain: the
+ * arguments with plain numbers, which the meta rule checks; parts, with its context: who runs the rule, NULL: the eager
+ * builder. */
+typedef Status CompositeParts(void *context, const OpCall *call, Val **outs);
+Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, void *context);
 extern _Atomic uint32_t dispatch_epoch; /* bumped by overrides; a guard [C7] */
 
 const char *key_name(Key key);
 int key_of_public(sn_key key);         /* a Key, or -1 */
 uint64_t key_of_device(Device device); /* the backend key's bit */
 
-/* Once per process, before the first state is made: every module's kernels and hooks
- * (runtime/start.c). */
-void runtime_start(void);
-void dispatch_start(void);
+void dispatch_start(void); /* by start.c, as every module's x_start */
 void override_start(void);
-void eager_start(void);
 
 /* Eager as a builder: emit dispatches; results belong to the innermost scope. */
 Builder *eager_builder(void);
@@ -98,14 +99,10 @@ OpKernel *cpu_kernel(const OpRow *row);
 /* Rows made at run time (runtime/core/custom_op.c): op_find finds them after the built-in ones; ids from
  * OP_COUNT up. */
 void custom_op_start(void);
-void custom_derivative_start(void);
 typedef struct DynamicOp DynamicOp;
 const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
 
 /* User modes (runtime/core/override.c): pops modes until `until` is the innermost. */
 void user_modes_pop_to(sn_state *state, struct UserMode *until);
-
-/* One-op programs by signature (runtime/eager/eager.c). */
-void eager_cache_free(sn_state *state);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <unwind.h>
 
-#include "runtime/capture/record/capture.h"
+#include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 #include "runtime/core/tensor.h"
 
@@ -135,9 +135,9 @@ Status frame_run(sn_frame *frame, sn_body body) {
     sn_state *const state = state_get();
     TRY(enter_scope(frame, state));
     const uint32_t depth = state->n_scopes - 1;
-    Capture *const left = UNLIKELY(state->held != NULL) ? capture_leave_for_callback(state) : NULL;
+    Capture *const left = UNLIKELY(state->held != NULL) ? runtime_hooks.capture_leave_for_callback(state) : NULL;
     const sn_status returned = run_body(frame, body, state);
-    capture_enter_after_callback(left);
+    if (UNLIKELY(left != NULL)) runtime_hooks.capture_enter_after_callback(left);
     const Status status = check_result(frame, returned);
     if (state_current != state) sn_state_use(state); /* the callback left another one in place */
     if (status != ST_OK) frame_drop_outs(frame);

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/capture.h"
+#include "runtime/core/hooks.h"
 
 struct sn_override {
     const OpRow *row; /* NULL: a fallback */
@@ -48,9 +48,9 @@ static bool is_backend(Key key) { return KEYS_BACKEND >> key & 1; }
 /* What a backend's kernel does is below the tape: the op has its own derivative. Were the kernel's ops recorded, they
  * would run later, and be differentiated then. */
 static Status run_at_once(sn_frame *frame, sn_body body) {
-    Capture *const paused = capture_pause();
+    Capture *const paused = runtime_hooks.capture_pause();
     const Status status = frame_run(frame, body);
-    capture_unpause(paused);
+    runtime_hooks.capture_unpause(paused);
     return status;
 }
 
@@ -152,7 +152,7 @@ Status frame_redispatch(sn_frame *frame) {
     next.outs = frame->out;
     const Status status = call->key == KEY_mode && state_get()->modes ? run_mode(&next) : redispatch(&next);
     for (int i = 0; i < frame->n_out; i++) /* the kernel's are the scope's */
-        frame->out[i] = status == ST_OK ? sn_retain(frame->out[i]) : NULL;
+        frame->out[i] = status == ST_OK ? tensor_retained(frame->out[i]) : NULL;
     return status;
 }
 

@@ -9,9 +9,9 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
-#include "runtime/capture/record/capture.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/frame.h"
+#include "runtime/core/hooks.h"
 #include "runtime/core/tensor.h"
 
 enum { DEPTH_BITS = 20, ID_BITS = 12 };
@@ -202,7 +202,7 @@ static uint32_t callback_depth(const sn_state *state) {
 
 /* Callbacks that a jump went through may not hold scopes open for ever. */
 void scope_forget_left(sn_state *state) {
-    capture_current_exactly();
+    runtime_hooks.capture_current_exactly();
     for (uint32_t depth = callback_depth(state); depth && frame_callback_was_left(state->scopes[depth - 1].callback);
          depth = callback_depth(state))
         scope_forget_callback(&state->scopes[depth - 1]);

@@ -14,7 +14,7 @@
 #include "runtime/base/bail.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
-#include "runtime/device/execute.h"
+#include "runtime/core/hooks.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 
@@ -45,7 +45,7 @@ const char *settings_environment(const char *variable) { return no_environment ?
 
 static long long most(const SettingRow *row) {
     if (row->kind == SETTING_flag) return 1;
-    return row == &rows[SET_threads] ? POOL_MOST_THREADS : INT32_MAX;
+    return row == &rows[SET_threads] ? SETTING_MOST_THREADS : INT32_MAX;
 }
 
 static bool parse_number(const SettingRow *row, const char *text, int64_t *out) {
@@ -125,10 +125,10 @@ static int find(const char *name) {
 
 /* What process-wide settings do when they are set. */
 static Status apply(int id, const Setting *setting) {
-    if (id == SET_threads) pool_threads_set((int)setting->number);
+    if (id == SET_threads) runtime_hooks.pool_threads_set((int)setting->number);
     if (id == SET_dispatch_trace) log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
     if (id == SET_failpoints) failpoint_set(setting->text);
-    if (id == SET_memory_retain_mib) cpu_alloc_bound((size_t)setting->number << 20);
+    if (id == SET_memory_retain_mib) runtime_hooks.cpu_alloc_bound((size_t)setting->number << 20);
     return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
 }
 

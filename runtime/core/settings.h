@@ -16,6 +16,8 @@ typedef struct Setting {
     int64_t number;
 } Setting;
 
+enum { SETTING_MOST_THREADS = 256 }; /* of `threads` */
+
 struct sn_state;
 void settings_init(struct sn_state *state); /* the initial values */
 void settings_free(struct sn_state *state);

@@ -9,13 +9,11 @@
 #include <stdatomic.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/capture.h"
 #include "runtime/core/dispatch.h"
-#include "runtime/autograd/tape.h"
+#include "runtime/core/hooks.h"
 #include "runtime/core/tensor.h"
 
 HOT_THREAD_LOCAL sn_state *state_current;
-StateDrop *state_drop_capture;
 
 static pthread_key_t own_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -31,7 +29,7 @@ static void free_own(void *state) { state_free(state); }
 static void make_key(void) { pthread_key_create(&own_key, free_own); }
 
 sn_state *sn_state_new(void) {
-    runtime_start();
+    runtime_hooks.runtime_start();
     sn_state *const state = mem_zero(sizeof *state);
     if (!state) return NULL;
     state->id = atomic_fetch_add(&next_id, 1);
@@ -70,7 +68,7 @@ static sn_state *use(sn_state *state) {
 }
 
 Status state_outside_body(const char *what) {
-    if (!capture_current_exactly()) return ST_OK;
+    if (!runtime_hooks.capture_current_exactly()) return ST_OK;
     return error_raise(ST_STATE, "%s: not inside a compiled function", what);
 }
 
@@ -86,7 +84,7 @@ void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
 
 static void free_lists(sn_state *state) {
     tensor_blocks_trim(state);
-    tape_blocks_trim(state);
+    runtime_hooks.tape_blocks_trim(state);
     mem_free(state->handles);
     mem_free(state->scopes);
     settings_free(state);
@@ -97,8 +95,7 @@ static void state_free(sn_state *state) {
     sn_state *const before = state_current;
     enter(state); /* what dies below belongs to it */
     scope_drop_root(state);
-    if (state_drop_capture) state_drop_capture(state);
-    eager_cache_free(state);
+    runtime_hooks.eager_cache_free(state);
     free_lists(state);
     const bool was_current = before == state || !before;
     state_current = was_current ? NULL : before;

@@ -83,11 +83,6 @@ void state_grad_mode_set(sn_state *state, sn_grad_mode mode);
 /* Raises where a body is being captured: for functions of capture class `refused` [semantics C3]. */
 Status state_outside_body(const char *what);
 
-/* Called for each state that dies, before its memory goes (tape, capture, eager cache); set at
- * start-up. */
-typedef void StateDrop(sn_state *state);
-extern StateDrop *state_drop_capture;
-
 /* scopes -------------------------------------------------------------------------------------- */
 
 /* Internal scopes: cheap, and temporaries inside are released at the end, also inside an owned

@@ -9,16 +9,13 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/core/dispatch.h"
+#include "runtime/core/hooks.h"
 
 enum { HEADER_BYTES = 64, KEEP = 1024 };
 _Static_assert(sizeof(sn_tensor) == HEADER_BYTES, "the storage begins at 64");
 _Static_assert(sizeof(Storage) <= HEADER_BYTES, "the payload begins at 128");
 
 static const size_t payload_bytes[BLOCK_CLASSES] = {0, 128, 512, 0};
-
-Status (*tensor_flush_hook)(sn_tensor *t);
-Status (*tensor_settle_hook)(const char *why);
-void (*tensor_autograd_free)(sn_tensor *t);
 
 static inline int block_class(size_t bytes) {
     return bytes <= payload_bytes[BLOCK_small]    ? BLOCK_small
@@ -75,7 +72,8 @@ static inline sn_tensor *begin(sn_state *state, void *block, int class, const Me
 static Status fill_storage(Storage *storage, void *payload, int class, Device device, size_t bytes) {
     *storage = (Storage){.device = device, .block = (uint8_t) class, .bytes = bytes};
     atomic_init(&storage->refs, 1);
-    storage->data = class == BLOCK_large || class == BLOCK_header ? cpu_alloc(bytes) : payload;
+    storage->data =
+        class == BLOCK_large || class == BLOCK_header ? runtime_hooks.device_allocate(device, bytes) : payload;
     return storage->data ? ST_OK : ST_MEMORY;
 }
 
@@ -171,7 +169,7 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
 }
 
 void tensor_free(sn_tensor *t) {
-    if (UNLIKELY(t->autograd != NULL) && tensor_autograd_free) tensor_autograd_free(t);
+    if (UNLIKELY(t->autograd != NULL)) runtime_hooks.tape_meta_free(t);
     Storage *const storage = t->storage;
     if (t->block == BLOCK_header) block_give(t, BLOCK_header);
     if (storage) storage_release(storage);
@@ -179,6 +177,10 @@ void tensor_free(sn_tensor *t) {
 
 void tensor_written(sn_tensor *t) {
     if (t->storage) atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+}
+
+Status tensor_settle(const char *why) {
+    return UNLIKELY(state_get()->capture != NULL) ? runtime_hooks.capture_settle(why) : ST_OK;
 }
 
 Status tensor_valid(const sn_tensor *t, const char *what) {
@@ -191,8 +193,7 @@ Status tensor_valid(const sn_tensor *t, const char *what) {
 
 Status tensor_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
-    if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL) && tensor_flush_hook)
-        TRY(tensor_flush_hook(t));
+    if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(runtime_hooks.capture_flush_tensor(t));
     if (t->storage) return ST_OK;
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what,
                        t->base.meta->device == DEV_meta ? "meta" : "spare");
@@ -234,7 +235,7 @@ static bool data_is_payload(Storage *storage) {
 static void free_data(Storage *storage) {
     if (data_is_payload(storage)) return;
     if (!storage->user_owned)
-        cpu_free(storage->data, storage->bytes);
+        runtime_hooks.device_free(storage->device, storage->data, storage->bytes);
     else if (storage->free)
         storage->free(storage->data, storage->context);
 }
@@ -243,7 +244,7 @@ Status storage_resize(Storage *storage, size_t bytes) {
     if (storage->user_owned)
         return error_raise(ST_UNSUPPORTED, "memory of %zu bytes that the program owns cannot be resized",
                            storage->bytes);
-    void *const data = cpu_alloc(bytes);
+    void *const data = runtime_hooks.device_allocate(storage->device, bytes);
     if (!data) return ST_MEMORY;
     const size_t kept = storage->bytes < bytes ? storage->bytes : bytes;
     memcpy(data, storage->data, kept);

@@ -120,6 +120,10 @@ sn_tensor *tensor_without_data(const Meta *meta);
 void tensor_set_storage(sn_tensor *t, Storage *storage, int64_t offset);
 
 static inline void tensor_retain(sn_tensor *t) { refs_add(&t->refs, 1); }
+static inline sn_tensor *tensor_retained(sn_tensor *t) { /* t with one reference more; NULL allowed */
+    if (t) tensor_retain(t);
+    return t;
+}
 void tensor_free(sn_tensor *t);                   /* whose last reference has gone */
 static inline void tensor_release(sn_tensor *t) { /* NULL allowed */
     if (t && refs_drop(&t->refs)) tensor_free(t);
@@ -168,15 +172,8 @@ static inline void *tensor_data(const sn_tensor *t) {
 void tensor_written(sn_tensor *t); /* bumps the version */
 static inline uint32_t tensor_version(const sn_tensor *t) { return t->storage ? atomic_load(&t->storage->version) : 0; }
 
-/* Computes a placeholder's value [semantics C2]; set by capture at start-up. */
-extern Status (*tensor_flush_hook)(sn_tensor *t);
 /* Host code is about to write memory that any tensor may depend on: what is pending runs first. */
-extern Status (*tensor_settle_hook)(const char *why);
-static inline Status tensor_settle(const char *why) {
-    return UNLIKELY(state_get()->capture != NULL) ? tensor_settle_hook(why) : ST_OK;
-}
-/* Frees tape metadata; set by autograd at start-up. Called when t dies. */
-extern void (*tensor_autograd_free)(sn_tensor *t);
+Status tensor_settle(const char *why);
 /* t usable by a function that needs its data: not NULL, not an error handle, flushed. Raises,
  * naming `what`. */
 Status tensor_ready(sn_tensor *t, const char *what);
@@ -191,15 +188,6 @@ Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free, 
 Status storage_resize(Storage *storage, size_t bytes);
 static inline void storage_retain(Storage *storage) { refs_add(&storage->refs, 1); }
 void storage_release(Storage *storage);
-
-/* The CPU caching allocator (runtime/device/alloc_cpu.c): size classes, huge pages above 2 MiB, bounded
- * retention. */
-void *cpu_alloc(size_t bytes);            /* 64-byte aligned, uninitialised; NULL raises */
-void cpu_free(void *block, size_t bytes); /* bytes as given to cpu_alloc */
-void cpu_alloc_bound(size_t bytes);       /* how much may be kept; frees what is above */
-void cpu_alloc_trim(void);                /* gives all kept memory back */
-void cpu_alloc_stats(sn_memory *out);
-void cpu_alloc_peak_begin(void); /* `peak` is from now on that of what is current now */
 
 void tensor_blocks_trim(sn_state *state); /* frees the thread's kept blocks */
 

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "runtime/device/alloc_cpu.h"
 #include "runtime/device/execute.h"
 
 enum { TILE_ROWS = 6, PARTS_PER_THREAD = 2, FEW_BYTES = 8 << 10 };

@@ -5,9 +5,10 @@
 #include <stdatomic.h>
 
 #include "ir/loop.h"
-#include "runtime/core/cpu_copy.h"
+#include "runtime/cpu/cpu_copy.h"
 #include "runtime/cpu/cpu_kernels.h"
 #include "runtime/core/element.h"
+#include "runtime/device/alloc_cpu.h"
 #include "runtime/device/execute.h"
 
 typedef struct Positions { /* what an index may say */

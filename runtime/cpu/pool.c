@@ -27,7 +27,7 @@ static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITI
 static Run *current; /* under lock */
 static uint64_t round_number;
 static int n_workers, busy, wanted = -1, stop_generation;
-static pthread_t workers[POOL_MOST_THREADS];
+static pthread_t workers[SETTING_MOST_THREADS];
 static HOT_THREAD_LOCAL bool inside;
 
 static int host_cores(void) {
@@ -94,7 +94,7 @@ int pool_threads(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, first_time);
     const int n = wanted > 0 ? wanted : host_cores();
-    return n < POOL_MOST_THREADS ? n : POOL_MOST_THREADS;
+    return n < SETTING_MOST_THREADS ? n : SETTING_MOST_THREADS;
 }
 
 void pool_threads_set(int threads) {

@@ -6,11 +6,12 @@
  * aligned to 2 MiB and advised to be huge pages. At most `bound` bytes are kept; what would exceed
  * it goes back to the system at once. Under sanitizers, and with SINTER_PLAIN_MALLOC=1, nothing is
  * kept. */
+#include "runtime/device/alloc_cpu.h"
+
 #include <pthread.h>
 #include <sys/mman.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/core/tensor.h"
 
 enum { STEPS = 8, CLASSES = 48 * STEPS, ALIGNMENT = 64 };
 static const size_t HUGE = (size_t)2 << 20;

@@ -30,7 +30,6 @@ Status execute(Executable *executable, sn_tensor *const *inputs, const int64_t *
 /* The fork-join pool: calls body(context, i) for i < n on `threads` (setting) threads; nested calls
  * run serially. */
 void pool_run(int n, void (*body)(void *context, int i), void *context);
-enum { POOL_MOST_THREADS = 256 };
 int pool_threads(void);
 void pool_threads_set(int threads); /* 0: all cores */
 

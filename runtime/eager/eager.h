@@ -77,4 +77,7 @@ Status eager_check_written(const OpCall *call);
  * place. */
 Status eager_separate(const OpCall *call, Arg args[MAX_ARGS], bool *copied);
 
+void eager_cache_free(sn_state *state); /* one-op programs of a thread's state */
+void eager_start(void);                 /* registers the keys' kernels */
+
 #endif

@@ -2,9 +2,9 @@
  * tensor of other sizes is resized; memory that is written may not hold an element twice; an
  * operand that overlaps it in part is copied first (PyTorch refuses that), one that is the same
  * tensor is fine. */
-#include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/core/hooks.h"
 #include "runtime/eager/eager.h"
 
 static const char *written_name(const OpCall *call, int i) {
@@ -73,7 +73,7 @@ static Status resize(sn_tensor *out, const Meta *meta) {
                            (long long)out->offset);
     if ((size_t)needed > out->storage->bytes) TRY(storage_resize(out->storage, (size_t)needed));
     out->base.meta = meta;
-    tape_view_end(out);
+    if (out->autograd) runtime_hooks.tape_view_end(out);
     return ST_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "frontend/dlpack.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/tensor.h"
+#include "runtime/device/alloc_cpu.h"
 #include "tests/unit/suite.h"
 
 #define SIZES(...) ((sn_ints){(int64_t[]){__VA_ARGS__}, COUNT_OF(((int64_t[]){__VA_ARGS__}))})

@@ -714,6 +714,11 @@ Status capture_op(OpCall *call) {
     return UNLIKELY(c->symbols != NULL) ? capture_symbolic(c, call) : capture_call(c, call, call->args);
 }
 
+void capture_start(void) {
+    dispatch_fallback(KEY_capture, capture_op);
+    dispatch_composites(KEY_BIT(capture), symbols_composite);
+}
+
 Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     const Meta **const metas = ARENA_ARRAY(c->arena, const Meta *, n);
     if (!metas) return ST_MEMORY;

@@ -11,6 +11,7 @@
  * ("bound") and is an ordinary tensor. */
 #ifndef SINTER_RUNTIME_CAPTURE_H
 #define SINTER_RUNTIME_CAPTURE_H
+#include "runtime/autograd/tape.h"
 #include "runtime/capture/function/function.h"
 
 typedef struct Trace Trace;
@@ -141,7 +142,9 @@ struct Capture {
 
 /* Ends the current segment: runs it. `reason` (static text) NULL: the return. */
 Status capture_flush(Capture *capture, const char *reason, const void *site);
-/* Makes a tensor's data exist and current; the tensor_flush_hook of runtime/core/tensor.h. */
+/* The same of this thread's capture, if there is one. */
+Status capture_end_segment(const char *why);
+/* Makes a tensor's data exist and current. */
 Status capture_flush_tensor(sn_tensor *tensor);
 /* The same for something else than a value that is read; reason: static text of the break. */
 Status capture_make(sn_tensor *tensor, const char *reason);
@@ -193,6 +196,8 @@ void capture_retire_end(const sn_state *state);
 Status capture_take_over_error(Capture *capture);
 /* Makes the data of another thread's placeholder. */
 Status capture_flush_foreign(sn_tensor *tensor);
+/* The same if it is one that this thread's call does not compute: keys and history come with it. */
+Status capture_make_foreign(sn_tensor *tensor);
 /* The same, by walking the stack where the cheap signs say nothing: for calls that would be errors
  * inside of a body. A microsecond. */
 Capture *capture_current_exactly(void);
@@ -241,7 +246,9 @@ Status gradients_run(const Arg *args, sn_tensor **outs);
 /* A segment that runs again does not repeat its captured backward (op number `gradients`): what the
  * backward used up of the history is used up in the new one. */
 Status capture_use_up(const Trace *trace, int gradients);
-void capture_start(void); /* registers the key's kernel and hooks */
+/* Takes a backward over while this thread captures (true); what it cannot record runs as a break. */
+bool capture_run(const TapeRun *run, Status *status);
+void capture_start(void); /* registers the key's kernels */
 
 /* variant.c: does a variant fit this trace? If not and `why` is given, the guard that failed with
  * both values. */
@@ -347,6 +354,8 @@ Operand trace_root(const Trace *trace, Operand at);
 
 /* capture_relayout.c: self is about to change its layout in place. *recorded: it is a result of the current segment and
  * the view that it becomes is to be recorded; else self is made, and the view is not to be captured. */
+/* relayout.c: the in-place form of a view row: the handle changes. */
+Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs);
 Status capture_relayout(sn_tensor *self, bool *recorded);
 /* Around the recording of that view: whether it counts as a write (that of detach_ doesn't). */
 void capture_relays(bool on);

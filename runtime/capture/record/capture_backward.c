@@ -182,9 +182,7 @@ static const char *break_reason(const TapeRun *run) {
     return run->xs ? "gradients that are returned" : "a backward that reaches outside of the segment";
 }
 
-/* tape_capture_run: takes a backward over while this thread captures; what it cannot record runs as
- * a break. */
-static bool capture_run(const TapeRun *run, Status *status) {
+bool capture_run(const TapeRun *run, Status *status) {
     Capture *const c = state_get()->capture;
     *status = make_foreign(c, run->roots, run->n_roots);
     if (*status == ST_OK) *status = make_foreign(c, run->xs, run->n_xs);
@@ -205,11 +203,4 @@ static bool capture_run(const TapeRun *run, Status *status) {
     if (*status == ST_OK) *status = tape_run(run);
     capture_resume(suspended);
     return true;
-}
-
-void capture_start(void) {
-    dispatch_fallback(KEY_capture, capture_op);
-    tensor_flush_hook = capture_flush_tensor;
-    tensor_settle_hook = capture_settle;
-    tape_capture_run = capture_run;
 }

@@ -117,3 +117,8 @@ Status capture_flush_foreign(sn_tensor *t) {
     pthread_mutex_unlock(&touching);
     return status;
 }
+
+Status capture_make_foreign(sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    return p && p->capture != state_get()->capture ? capture_flush_foreign(t) : ST_OK;
+}

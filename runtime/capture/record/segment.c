@@ -362,13 +362,13 @@ static void drop_dead(Trace *trace) {
         if (refs_of(t) > 1) continue;
         atomic_store_explicit(&t->placeholder, NULL, memory_order_relaxed);
         trace->values.at[v] = NULL;
-        sn_release(t);
+        tensor_release(t);
     }
     for (int i = 0; i < trace->inputs.n; i++) {
         sn_tensor *const t = trace->inputs.at[i].tensor;
         if (refs_of(t) > 1) continue;
         trace->inputs.at[i].tensor = NULL;
-        sn_release(t);
+        tensor_release(t);
     }
 }
 
@@ -424,6 +424,11 @@ Status capture_settle(const char *why) {
     if (status == ST_OK) status = run_again(c, NULL);
     capture_leave(c, entered);
     return status;
+}
+
+Status capture_end_segment(const char *why) {
+    Capture *const c = capture_current();
+    return c ? capture_flush(c, why, state_get()->site) : ST_OK;
 }
 
 static Status flush_own(Capture *c, sn_tensor *t, const char *reason) {

@@ -292,7 +292,7 @@ static void map_inputs(ReplayEntry *e, const Trace *trace, const Arg *in) {
         e->source[i] = found >= 0 ? found : e->n_in + e->n_bound;
         if (found >= 0) continue;
         e->bound_keys[e->n_bound] = key_of(&A_VAL(&t->base));
-        e->bound[e->n_bound++] = sn_retain(t);
+        e->bound[e->n_bound++] = tensor_retained(t);
     }
 }
 
@@ -401,7 +401,7 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
 
 void replay_free(sn_function *fn) {
     for (ReplayEntry *e = atomic_load(&fn->replay); e; e = e->next)
-        for (int i = 0; i < e->n_bound; i++) sn_release(e->bound[i]);
+        for (int i = 0; i < e->n_bound; i++) tensor_release(e->bound[i]);
     for (ReplayProgram *p = atomic_load(&fn->programs), *next; p; p = next) {
         next = *program_next(p);
         program_free(p);

@@ -266,7 +266,7 @@ static void bind_inputs(ReplayProgram *p, const Trace *trace, const Arg *in) {
         sn_tensor *const t = trace->inputs.at[i].tensor;
         const int found = find_input(in, p->n_in, t);
         p->source[i] = found >= 0 ? found : p->n_in + p->n_bound;
-        if (found < 0) p->bound[p->n_bound++] = sn_retain(t);
+        if (found < 0) p->bound[p->n_bound++] = tensor_retained(t);
     }
     for (int i = 0; i < p->n_in; i++) p->twin[i] = twin_of(p, in, i);
 }
@@ -350,6 +350,6 @@ ReplayProgram *program_new(Capture *c, const Trace *trace, const Arg *in, int n_
 void program_give(ReplayProgram *p, const GivenTensor *given) { p->given = given; }
 
 void program_free(ReplayProgram *p) {
-    for (int i = 0; i < p->n_bound; i++) sn_release(p->bound[i]);
+    for (int i = 0; i < p->n_bound; i++) tensor_release(p->bound[i]);
     symbols_free(p->symbols);
 }

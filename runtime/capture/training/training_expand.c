@@ -128,7 +128,7 @@ static void settle_saved(const Expansion *e, const Node *node, TapeSaved *saved)
     const int watch = held < 0 ? -1 : p->held.at[held].watch;
     if (watch < 0) return;
     const TapeSaved *const watched = &e->l->watched[watch];
-    saved->memory = sn_retain(watched->tensor);
+    saved->memory = tensor_retained(watched->tensor);
     saved->version = watched->version;
 }
 

@@ -10,8 +10,8 @@
 #include "runtime/base/room.h"
 
 static void free_saved(Launch *l) {
-    for (int i = 0; i < l->n_saved; i++) sn_release(l->saved[i].tensor);
-    for (int i = 0; i < l->n_watched; i++) sn_release(l->watched[i].tensor);
+    for (int i = 0; i < l->n_saved; i++) tensor_release(l->saved[i].tensor);
+    for (int i = 0; i < l->n_watched; i++) tensor_release(l->watched[i].tensor);
     l->n_saved = l->n_watched = 0;
 }
 
@@ -263,7 +263,7 @@ static void take_watched(Launch *l, const Launch *old) {
         for (int k = 0; index >= 0 && k < old->n_watched; k++) {
             const Watch *const from = &before->training->tape.watches.at[k];
             if (from->output != to->output || from->index != index) continue;
-            sn_release(l->watched[w].tensor);
+            tensor_release(l->watched[w].tensor);
             l->watched[w] = old->watched[k];
             tensor_retain(l->watched[w].tensor);
         }

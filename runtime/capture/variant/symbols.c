@@ -2,6 +2,7 @@
 #include "runtime/capture/variant/symbols.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/override.h"
 
 Symbols *symbols_current(void) {
     const Capture *const c = state_get()->capture;
@@ -294,7 +295,8 @@ static Status emit_mirrored(Builder *self, const OpRow *row, const Arg *args, Va
     return ST_OK;
 }
 
-Status symbols_expand(Symbols *s, DecompFn *rule, const OpCall *call, Val **outs) {
+static Status expand_mirrored(void *symbols, const OpCall *call, Val **outs) {
+    Symbols *const s = symbols;
     MirrorBuilder builder = {{.emit = emit_mirrored, .env = s->env}, s};
     Arg args[MAX_ARGS];
     for (int i = 0; i < call->row->n_params; i++) {
@@ -303,7 +305,17 @@ Status symbols_expand(Symbols *s, DecompFn *rule, const OpCall *call, Val **outs
         if (args[i].kind == ARG_int) args[i] = A_INT(expression_of(s, &call->args[i]));
         if (!map_vals(s, &args[i], to_mirror, s)) return ST_MEMORY;
     }
-    TRY(rule(&builder.base, call->row, args, outs));
+    TRY(decomp_rule(call->row)(&builder.base, call->row, args, outs));
     for (int i = 0; i < call->n_outs; i++) outs[i] = real_of(outs[i]);
     return ST_OK;
+}
+
+Status symbols_composite(OpCall *call) {
+    if (override_covers(call->row)) return dispatch_fallback_of(KEY_capture)(call); /* the user's comes first */
+    Symbols *const s = symbols_current();
+    if (!s) return composite_expand(call, call->args, NULL, NULL);
+    OpCall plain;
+    Arg args[MAX_ARGS];
+    TRY(symbols_plain_call(s, call, &plain, args));
+    return composite_expand(call, plain.args, expand_mirrored, s);
 }

@@ -60,7 +60,7 @@ void symbols_show_strides(sn_tensor *t);
 Status symbols_plain_call(Symbols *symbols, const OpCall *call, OpCall *plain, Arg *args);
 /* After op, whose arguments `symbolic` were, was recorded: where its numbers come from, what its results are. */
 Status symbols_record(Capture *capture, const OpCall *call, const Arg *symbolic, const TraceOp *op);
-/* Runs the rule of a composite so that sizes it computes stay expressions. */
-Status symbols_expand(Symbols *symbols, DecompFn *rule, const OpCall *call, Val **outs);
+/* The capture key's kernel of composite rows: the rule runs so that sizes it computes stay expressions. */
+Status symbols_composite(OpCall *call);
 
 #endif

@@ -1,6 +1,8 @@
 /* cpu_copy.c: see cpu_copy.h. Copies go dim by dim down to runs along the last one, in blocks: load
  * to the compute type, cast, store. */
-#include "runtime/core/cpu_copy.h"
+#include "runtime/cpu/cpu_copy.h"
+
+#include "runtime/device/alloc_cpu.h"
 
 Span span_of(const sn_tensor *t) { return (Span){tensor_data(t), t->base.meta->dtype, t->base.meta->strides}; }
 

@@ -1,0 +1,52 @@
+/* hooks.h: what a lower layer of the runtime asks of a higher one. These are the only calls that go up; all others go
+ * down the list in runtime/README.md, which tests/check_cycles.c holds against the objects. start.c, the one file that
+ * knows every layer, fills the table while the library is loaded, so that no row is ever NULL and nobody asks.
+ *
+ *   tensor_ready (core)  ->  runtime_hooks.capture_flush_tensor(t)  ->  capture/record
+ *
+ * A row has the name of the function that fills it, whose header says what it does. */
+#ifndef SINTER_RUNTIME_HOOKS_H
+#define SINTER_RUNTIME_HOOKS_H
+#include "runtime/core/dispatch.h"
+
+struct TapeRun;
+
+typedef struct RuntimeHooks {
+    /* start: every module's kernels and tables; once per process, before the first state is made */
+    void (*runtime_start)(void);
+
+    /* device */
+    void *(*device_allocate)(Device device, size_t bytes); /* NULL raises */
+    void (*device_free)(Device device, void *block, size_t bytes);
+    void (*cpu_alloc_bound)(size_t bytes); /* setting memory_retain_mib */
+    void (*pool_threads_set)(int threads); /* setting threads */
+
+    /* eager */
+    void (*eager_cache_free)(sn_state *state);
+
+    /* autograd */
+    void (*tape_meta_free)(sn_tensor *t);         /* t dies and has tape metadata */
+    void (*tape_blocks_trim)(sn_state *state);    /* a state dies */
+    void (*tape_view_end)(sn_tensor *t);          /* t is laid out anew: no view any more */
+    Status (*tape_saves_check)(const OpRow *row); /* of a user's op that is registered */
+
+    /* capture: asked where state->capture or a placeholder says that there is one, or seldom */
+    Status (*capture_flush_tensor)(sn_tensor *t);   /* the value of a placeholder is needed [semantics C2] */
+    Status (*capture_make_foreign)(sn_tensor *t);   /* the same, of another thread's call only */
+    Status (*capture_settle)(const char *why);      /* host code writes memory that any tensor may depend on */
+    Status (*capture_end_segment)(const char *why); /* what comes now has its place behind all pending ops */
+    bool (*capture_follow)(sn_state *state, OpCall *call, Status *status);
+    bool (*capture_run)(const struct TapeRun *run, Status *status);          /* takes a backward over, or not */
+    Status (*relayout)(const OpRow *row, const Arg *args, sn_tensor **outs); /* in-place form of a view */
+    Capture *(*capture_current_exactly)(void);
+    Capture *(*capture_suspend)(void);
+    void (*capture_resume)(Capture *capture);
+    Capture *(*capture_pause)(void);
+    void (*capture_unpause)(Capture *capture);
+    Capture *(*capture_leave_for_callback)(sn_state *state);
+    void (*capture_enter_after_callback)(Capture *capture);
+} RuntimeHooks;
+
+extern RuntimeHooks runtime_hooks;
+
+#endif
