@@ -394,6 +394,41 @@ START_TEST(g3_results_that_are_intermediates_too) {
 }
 END_TEST
 
+/* Gradients of [6,4] in layouts of their own: the first ones name an element several times, later ones are dense. */
+static sn_tensor *laid_out_as(int i) {
+    sn_tensor *const g = F32(31, 6, 40), *const line = F32(32, 40);
+    const int64_t steps[] = {0, 0, 0, 1, 1, 2, 3, 40, 40, 1, 41, 4};
+    const int64_t others[] = {0, 1, 2, 0, 1, 1, 1, 1, 2, 6, 1, 1};
+    sn_tensor *const from = i < 7 ? line : sn_reshape(g, SN_INTS(-1));
+    if (i >= 12) return sn_slice(sn_slice(g, 1, i - 12, i - 8, 1), 0, 0, 6, 1);
+    return sn_as_strided(i == 10 ? F32(33, 300) : from, SN_INTS(6, 4), SN_INTS(steps[i], others[i]), 0);
+}
+
+static sn_status square_and_sine(sn_frame *f) { return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_sin(sn_in(f, 0)))); }
+
+/* Beyond the bound of keys a gradient of another layout runs as eager's nodes do: code made for strides of 0 cannot
+ * take a dense one. */
+START_TEST(g1_beyond_the_keys_every_layout_of_a_gradient_is_served) {
+    const Twin twin = twin_new(square_and_sine, NULL, NULL, NULL);
+    sn_tensor *const x = LEAF(7, 6, 4);
+    for (int i = 0; i < 3; i++) backward(sn_sum(SN_CALL(twin.fast, x)));
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 12; i++) {
+            sn_tensor *const g = laid_out_as(i);
+            sn_tensor *got, *want;
+            sn_tensor *const fast = SN_CALL(twin.fast, x), *const slow = SN_CALL(twin.eager, x);
+            ck_assert_msg(sn_gradients(SN_TENSORS(fast), SN_TENSORS(x), SN_TENSORS(g), 0, &got) == SN_OK,
+                          "layout %d: %s", i, sn_error_take()->message);
+            ck_assert_int_eq(sn_gradients(SN_TENSORS(slow), SN_TENSORS(x), SN_TENSORS(g), 0, &want), SN_OK);
+            ck_assert_msg(same_bits(got, want), "layout %d", i);
+            for (int d = 0; d < 2; d++) ck_assert_int_eq(sn_strides(got).data[d], sn_strides(want).data[d]);
+        }
+    int kernels;
+    ck_assert_int_eq(keys_of(twin.fast, &kernels), 8);
+    twin_free(twin);
+}
+END_TEST
+
 static sn_status attention(sn_frame *f) {
     const Host *const host = sn_closure(f);
     sn_tensor *const h = sn_gelu(sn_linear(sn_in(f, 0), host->w, host->b));
@@ -635,6 +670,7 @@ int main(void) {
         g1_partial_sums_are_arguments_of_the_compiled_backward,
         g1_only_wanted_gradients_are_computed,
         g1_keys_are_bounded,
+        g1_beyond_the_keys_every_layout_of_a_gradient_is_served,
         g1_a_key_of_symbolic_sizes_is_compiled_once,
         g1_sizes_that_a_key_decides_are_its_own_guards,
         g3_what_eager_does_not_hold_may_be_written,

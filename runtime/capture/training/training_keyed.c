@@ -180,11 +180,26 @@ static BackwardCase *case_new(const Training *t, const int64_t *symbols, const T
     return NULL;
 }
 
+/* What has no code expands, which serves gradients of any layout. */
+static const BackwardCase *find_without_code(const Training *t, const int64_t *symbols, const TapeBackward *call) {
+    const BackwardCase *c = atomic_load_explicit(&t->cases, memory_order_acquire);
+    while (c && (c->run || !fits(c, t, symbols, call, false))) c = c->next;
+    return c;
+}
+
+/* Another thread's; with symbols one for each set of gradients, which come in the layout of the outputs: row-major
+ * where those name an element twice, so that any gradient can be laid out so. Code that was made for one gradient's
+ * layout serves no other: into strides of 0 nothing can be copied. */
+static const BackwardCase *find_again(const Variant *v, const Training *t, const int64_t *symbols,
+                                      const TapeBackward *call) {
+    const BackwardCase *const c = find(t, symbols, call, !v->dynamic);
+    return c || (t->partition && t->n_cases < MAX_CASES) ? c : find_without_code(t, symbols, call);
+}
+
 /* Under the lock. */
 static const BackwardCase *make(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
-    const bool exact = t->partition && t->n_cases < MAX_CASES && !v->dynamic;
-    const BackwardCase *const near = find(t, symbols, call, exact);
-    if (near) return near; /* another thread's, or one of another layout */
+    const BackwardCase *const again = find_again(v, t, symbols, call);
+    if (again) return again;
     BackwardCase *const c = case_new(t, symbols, call);
     if (!c) return NULL;
     if (!t->partition)
