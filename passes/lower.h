@@ -4,6 +4,8 @@
  *   schedule.c    which nodes share a nest (Cluster) and which nests share a kernel (Group)
  *   lower.c       where values live; the groups' steps
  *   values.c      what is known of each value
+ *   plain.c       pointwise clusters that fit without a trial
+ *   group_order.c the groups in an order that can run, while they grow
  *   order.c       write-backs in place; the order of the groups
  *   position.c    affine arithmetic: positions through broadcasts, views and strides
  *   nest.c        one cluster to one nest, by evaluating stored values backwards
@@ -40,14 +42,19 @@ typedef struct ValInfo {
     /* views: strides in the row-major space of `of`, with relative_offset */
     const int64_t *relative;
     int64_t relative_offset;
-    GVal *home;     /* bases: whose memory holds it: itself, or the input that it overwrites in place */
-    int slot;       /* homes: -1 until the memory plan */
+    GVal *home;                /* bases: whose memory holds it: itself, or the input that it overwrites in place */
+    int slot;                  /* homes: -1 until the memory plan */
+    struct ValInfo *scattered; /* homes: a result of a scatter in place that lives there; more by next_scattered */
+    struct ValInfo *next_scattered;
     bool visible;   /* bases: an output or a write needs it (or a view of it) in memory */
     VEC(int) users; /* bases: nodes that are no views and take it or a view of it */
     bool read;      /* bases: by one of them, not for its sizes alone */
 } ValInfo;
 
 typedef struct Group Group;
+typedef VEC(Group *) Groups;
+typedef struct GroupOrder GroupOrder;
+typedef struct Plain Plain;
 
 /* Nodes lowered into one nest. */
 typedef struct Cluster {
@@ -57,6 +64,8 @@ typedef struct Cluster {
     const struct Copy *copy; /* the cluster is this copy; or NULL */
     int n_bufs;
     int64_t full, outer; /* elements of its nest, and of its rows where it reduces */
+    const Plain *plain;  /* plain.c: what shows without a trial that others fit; NULL: nothing */
+    bool tried;          /* a single node: `plain` is known */
 } Cluster;
 
 /* Clusters in one step. */
@@ -65,8 +74,12 @@ struct Group {
     bool independent;
     bool checked;    /* may fail on values */
     bool write_back; /* writes memory visible outside */
-    int id, mark;
-    VEC(int) after; /* groups that must come before */
+    /* group_order.c: its place in the running order kept so far, the mark of the last search that came to it, and what
+     * must come before and after it beside data and effects */
+    Group *prev, *next;
+    int64_t tag;
+    int mark;
+    Groups after, before;
 };
 
 /* A value copied into memory, cast where dtypes differ: write-backs that could not be done in
@@ -96,11 +109,13 @@ typedef struct Lower {
     ValInfo *vals;            /* by value id */
     Cluster **cluster;        /* by node id; NULL: views */
     const Node **next_effect; /* by node id, of an op with effects: the next such op, or NULL */
-    VEC(Group *) groups;
-    VEC(ValInfo *) scattered; /* results of scatters in place: they live in their base's memory */
-    Arena *scratch;           /* of nests tried, reset after each */
+    Groups groups;
+    GroupOrder *order;
+    Arena *scratch; /* of nests tried, reset after each */
     VEC(const char *) refusals;
-    int mark; /* of searches over groups */
+    struct LowerWork {
+        int64_t trials, visits; /* nests tried; groups looked at to see whether a cycle would close */
+    } work;
 } Lower;
 
 static inline ValInfo *val_info(const Lower *l, const GVal *v) { return &l->vals[v->id]; }
@@ -178,15 +193,27 @@ int draft_param(Draft *draft, int64_t value, bool is_float);
 int draft_buf(Draft *draft, const GVal *base, bool written);
 
 typedef struct NestCost {
-    int n_bufs;
     int64_t full, outer;
     const char *recomputed; /* why its work would be done several times over, or NULL */
+    bool elsewhere;         /* a body reads elements at another position than its own */
+    int n_vars;             /* of the domain that all positions are affine in */
+    int64_t extent[MAX_LOOP_DIMS];
 } NestCost;
 
 /* Writes the cluster's nest; NULL and *why if it has none. `cost` may be NULL. */
 Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCost *cost);
 /* by input dim; false: the node is no reduction of its input */
 bool reduced_dims(const Node *node, bool *reduced);
+/* plain.c ------------------------------------------------------------------------------------- */
+
+/* What a trial of one pointwise node shows; NULL: nothing that helps. */
+const Plain *plain_of(Lower *l, const Cluster *cluster, const Draft *draft, const NestCost *cost);
+/* What both clusters, relabelled as `both`, are together; NULL: only a trial can say whether they fit. */
+const Plain *plain_both(Lower *l, const Cluster *both, const Plain *a, const Plain *b);
+/* The same after a trial did. */
+const Plain *plain_tried(Lower *l, const Cluster *both, const Plain *a, const Plain *b, const NestCost *cost);
+int plain_bufs(const Plain *plain);
+
 bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base);
 /* used outside of the cluster */
 bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base);

@@ -27,6 +27,7 @@ typedef struct Writer {
     Memo **memo; /* by place of the node in the cluster */
     Split split;
     const char *why; /* set once: the nest cannot be written */
+    bool elsewhere;  /* a body asked for elements at positions of its own */
 } Writer;
 
 /* One op call being written. */
@@ -172,6 +173,7 @@ static int call_random(BodyCall *call, int which) {
 
 int body_element_at(BodyCall *call, int arg, const Pos *pos) {
     Frame *const frame = call->context;
+    frame->w->elsewhere = true;
     const int inst = element(frame->w, gval(call->args[arg].val), pos);
     loop_source(call->lb, frame->node->id);
     return inst;
@@ -663,8 +665,14 @@ Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCos
         *why = "a check would see a part of the elements";
         return NULL;
     }
-    if (cost)
-        *cost = (NestCost){draft->bufs.n - n_bufs, w.domain.full_numel, w.domain.outer_numel, recomputed(&w, nest)};
+    if (cost) {
+        *cost = (NestCost){.full = w.domain.full_numel,
+                           .outer = w.domain.outer_numel,
+                           .recomputed = recomputed(&w, nest),
+                           .elsewhere = w.elsewhere,
+                           .n_vars = w.domain.n_vars};
+        memcpy(cost->extent, w.domain.extent, sizeof cost->extent);
+    }
     return nest;
 }
 

@@ -4,62 +4,47 @@
  * runs before (or reads just the element that it replaces), nothing else needs the old contents at
  * the end, and no check comes later [C8]. Each of these is an edge between groups; an edge that
  * would close a cycle means: copy at the end instead. */
-#include "passes/lower.h"
+#include "passes/group_order.h"
 
-static bool waits_for(Lower *l, Group *group, const Group *other, int mark) {
-    if (group == other) return true;
-    group->mark = mark;
-    for (int i = 0; i < group->after.n; i++) {
-        Group *const before = l->groups.at[group->after.at[i]];
-        if (before->mark != mark && waits_for(l, before, other, mark)) return true;
-    }
-    return false;
-}
+typedef struct Ends {
+    int *outputs;  /* by base: outputs that are new tensors and views of it */
+    int *writes;   /* by base: writes whose value it is, or a view of it */
+    int *home;     /* by home: both, of all bases that live there */
+    Group *checks; /* after all checked groups: write-backs come after it; NULL: there are none */
+} Ends;
 
-/* `group` must come after `before`; false: impossible. */
-static bool can_follow(Lower *l, const Group *group, Group *before) {
-    return group == before || !waits_for(l, before, group, ++l->mark);
-}
-
-static void data_edges(Lower *l) {
-    for (int v = 0; v < l->graph->n_vals; v++) {
-        const ValInfo *const info = &l->vals[v];
-        if (!info->val || info->base != info->val || !info->val->def) continue;
-        const Group *const def = l->cluster[info->val->def->id]->group;
-        for (int u = 0; u < info->users.n; u++) {
-            Group *const user = l->cluster[info->users.at[u]]->group;
-            if (user != def && (user->after.n == 0 || user->after.at[user->after.n - 1] != def->id))
-                VEC_PUSH(l->arena, &user->after, def->id);
-        }
-    }
-}
-
-static void effect_edges(Lower *l) {
-    for (const Node *node = l->graph->first; node; node = node->next) {
-        const Node *const next = l->next_effect[node->id];
-        if (next) VEC_PUSH(l->arena, &l->cluster[next->id]->group->after, l->cluster[node->id]->group->id);
-    }
-}
-
-static const GVal *home_of(const Lower *l, const GVal *value) { return val_info(l, val_info(l, value)->base)->home; }
-
-/* What the input's memory holds is an output, or is written elsewhere at the end. */
-static bool read_at_end(const Lower *l, const GVal *input) {
+static void count_ends(Lower *l, Ends *ends) {
+    const int n = l->graph->n_vals;
+    ends->outputs = ARENA_ARRAY(l->arena, int, n + 1);
+    ends->writes = ARENA_ARRAY(l->arena, int, n + 1);
+    ends->home = ARENA_ARRAY(l->arena, int, n + 1);
     for (int i = 0; i < l->graph->outputs.n; i++) {
         const Output *const out = &l->graph->outputs.at[i];
-        if (out->value && out->kind == OUT_new && home_of(l, out->value) == input) return true;
+        if (out->value && out->kind == OUT_new) ends->outputs[val_info(l, out->value)->base->id]++;
     }
-    for (int i = 0; i < l->graph->writes.n; i++)
-        if (home_of(l, l->graph->writes.at[i].value) == input) return true;
-    return false;
+    for (int i = 0; i < l->graph->writes.n; i++) ends->writes[val_info(l, l->graph->writes.at[i].value)->base->id]++;
+    for (int i = 0; i < n; i++)
+        if (l->vals[i].val) ends->home[l->vals[i].home->id] += ends->outputs[i] + ends->writes[i];
 }
 
-static bool new_output(const Lower *l, const GVal *base) {
-    for (int i = 0; i < l->graph->outputs.n; i++) {
-        const Output *const out = &l->graph->outputs.at[i];
-        if (out->value && out->kind == OUT_new && val_info(l, out->value)->base == base) return true;
-    }
-    return false;
+/* Moves a base into memory that is not its own, or back. */
+static void set_home(const Ends *ends, ValInfo *base, GVal *home, const int64_t *strides) {
+    const int n = ends->outputs[base->val->id] + ends->writes[base->val->id];
+    ends->home[base->home->id] -= n;
+    ends->home[home->id] += n;
+    base->home = home;
+    base->strides = strides;
+}
+
+static void find_checks(Lower *l, Ends *ends) {
+    Group *last = NULL;
+    for (Group *group = group_order_first(l); group; group = group->next)
+        if (group->checked) last = group;
+    if (!last) return;
+    ends->checks = ARENA_NEW(l->arena, Group);
+    group_order_insert(l, last, ends->checks);
+    for (Group *group = group_order_first(l); group != ends->checks; group = group->next)
+        if (group->checked) group_follow(l, ends->checks, group);
 }
 
 /* Reads and writes of the shared memory within the value's own nest. */
@@ -79,20 +64,22 @@ static bool follows_readers(Lower *l, const ValInfo *value, const Cluster *write
     for (int u = 0; u < value->users.n; u++) {
         const Cluster *const reader = l->cluster[value->users.at[u]];
         if (reader == writer) continue;
-        if (reader->group == writer->group || !can_follow(l, writer->group, reader->group)) return false;
+        if (reader->group == writer->group || !group_can_follow(l, writer->group, reader->group)) return false;
     }
     return true;
 }
 
-static bool readers_allow(Lower *l, const Write *write, const Cluster *writer) {
-    if (!follows_readers(l, val_info(l, write->input), writer)) return false;
-    for (int i = 0; i < l->scattered.n; i++)
-        if (l->scattered.at[i]->home == write->input && !follows_readers(l, l->scattered.at[i], writer)) return false;
-    for (int i = 0; i < l->groups.n; i++) {
-        Group *const group = l->groups.at[i];
-        if (group->checked && (group == writer->group || !can_follow(l, writer->group, group))) return false;
-    }
-    return true;
+/* A write-back: may all checks come before? */
+static bool checks_allow(Lower *l, const Ends *ends, Group *writer) {
+    return !ends->checks || (!writer->checked && group_can_follow(l, writer, ends->checks));
+}
+
+static bool readers_allow(Lower *l, const Ends *ends, const Write *write, const Cluster *writer) {
+    const ValInfo *const input = val_info(l, write->input);
+    if (!follows_readers(l, input, writer)) return false;
+    for (const ValInfo *s = input->scattered; s; s = s->next_scattered)
+        if (!follows_readers(l, s, writer)) return false;
+    return checks_allow(l, ends, writer->group);
 }
 
 static bool same_layout(const Lower *l, const Write *write) {
@@ -105,35 +92,32 @@ static bool same_layout(const Lower *l, const Write *write) {
 
 static void follow_readers(Lower *l, const ValInfo *value, Group *writer) {
     for (int u = 0; u < value->users.n; u++) {
-        const Group *const reader = l->cluster[value->users.at[u]]->group;
-        if (reader != writer) VEC_PUSH(l->arena, &writer->after, reader->id);
+        Group *const reader = l->cluster[value->users.at[u]]->group;
+        if (reader != writer) group_follow(l, writer, reader);
     }
 }
 
-static void add_edges(Lower *l, const Write *write, Group *writer) {
-    follow_readers(l, val_info(l, write->input), writer);
-    for (int i = 0; i < l->scattered.n; i++)
-        if (l->scattered.at[i]->home == write->input) follow_readers(l, l->scattered.at[i], writer);
-    for (int i = 0; i < l->groups.n; i++)
-        if (l->groups.at[i]->checked) VEC_PUSH(l->arena, &writer->after, i);
+static void add_edges(Lower *l, const Ends *ends, const Write *write, Group *writer) {
+    const ValInfo *const input = val_info(l, write->input);
+    follow_readers(l, input, writer);
+    for (const ValInfo *s = input->scattered; s; s = s->next_scattered) follow_readers(l, s, writer);
+    if (ends->checks) group_follow(l, writer, ends->checks);
     writer->write_back = true;
 }
 
-static void try_in_place(Lower *l, const Write *write) {
+static void try_in_place(Lower *l, const Ends *ends, const Write *write) {
     ValInfo *const info = val_info(l, write->value);
     if (info->base != write->value || !write->value->def || info->home != info->val) return;
     const Cluster *const cluster = l->cluster[write->value->def->id];
-    if (info->kind == VAL_native || info->kind == VAL_pieces || new_output(l, write->value)) return;
-    if (!same_layout(l, write) || read_at_end(l, write->input) || !readers_allow(l, write, cluster)) return;
+    if (info->kind == VAL_native || info->kind == VAL_pieces || ends->outputs[write->value->id]) return;
+    /* Is what the input's memory holds an output, or written elsewhere at the end? */
+    if (!same_layout(l, write) || ends->home[write->input->id] || !readers_allow(l, ends, write, cluster)) return;
     const int64_t *const own = info->strides;
-    info->home = write->input;
-    info->strides = write->input->base.meta->strides;
-    if (!nest_allows(l, cluster, write->value)) {
-        info->home = info->val;
-        info->strides = own;
-        return;
-    }
-    add_edges(l, write, cluster->group);
+    set_home(ends, info, write->input, write->input->base.meta->strides);
+    if (nest_allows(l, cluster, write->value))
+        add_edges(l, ends, write, cluster->group);
+    else
+        set_home(ends, info, info->val, own);
 }
 
 static int last_node(const Group *group) {
@@ -146,70 +130,87 @@ static int last_node(const Group *group) {
     return last;
 }
 
-static bool ready(const Lower *l, const Group *group, const bool *done) {
-    for (int i = 0; i < group->after.n; i++)
-        if (!done[group->after.at[i]]) return false;
-    return true;
+/* A heap of groups by their last node, lowest first. */
+typedef struct Ready {
+    Group **at;
+    int *key;
+    int n;
+} Ready;
+
+static void swap_ready(Ready *ready, int a, int b) {
+    Group *const group = ready->at[a];
+    const int key = ready->key[a];
+    ready->at[a] = ready->at[b];
+    ready->key[a] = ready->key[b];
+    ready->at[b] = group;
+    ready->key[b] = key;
+}
+
+static void push_ready(Ready *ready, Group *group) {
+    int i = ready->n++;
+    ready->at[i] = group;
+    ready->key[i] = last_node(group);
+    for (; i > 0 && ready->key[(i - 1) / 2] > ready->key[i]; i = (i - 1) / 2) swap_ready(ready, i, (i - 1) / 2);
+}
+
+static Group *pop_ready(Ready *ready) {
+    Group *const group = ready->at[0];
+    swap_ready(ready, 0, --ready->n);
+    for (int i = 0, least = 0;; i = least) {
+        for (int child = 2 * i + 1; child <= 2 * i + 2 && child < ready->n; child++)
+            if (ready->key[child] < ready->key[least]) least = child;
+        if (least == i) return group;
+        swap_ready(ready, i, least);
+    }
 }
 
 /* Running order: data and hazards first, then program order of the last node. */
 static void sort_groups(Lower *l) {
-    const int n = l->groups.n;
-    bool *const done = ARENA_ARRAY(l->arena, bool, n + 1);
-    Group **const sorted = ARENA_ARRAY(l->arena, Group *, n + 1);
-    int n_sorted = 0;
-    for (;;) {
-        int best = -1;
-        for (int i = 0; i < n; i++) {
-            const Group *const group = l->groups.at[i];
-            if (done[i] || (group->clusters.n && !ready(l, group, done))) continue;
-            if (group->clusters.n == 0)
-                done[i] = true;
-            else if (best < 0 || last_node(group) < last_node(l->groups.at[best]))
-                best = i;
-        }
-        if (best < 0) break;
-        done[best] = true;
-        sorted[n_sorted++] = l->groups.at[best];
+    const int n = l->groups.n + 1; /* and the checks */
+    Ready ready = {ARENA_ARRAY(l->arena, Group *, n + 1), ARENA_ARRAY(l->arena, int, n + 1), 0};
+    for (Group *group = group_order_first(l); group; group = group->next) group->mark = 0;
+    for (Group *group = group_order_first(l); group; group = group->next) { /* what waits for it */
+        const Groups *const next = group_neighbours(l, group, true);
+        for (int i = 0; i < next->n; i++) next->at[i]->mark++;
     }
-    l->groups.at = sorted;
-    l->groups.n = l->groups.room = n_sorted;
-}
-
-static bool all_before(Lower *l, const Group *group, const ValInfo *base, bool checks) {
-    for (int u = 0; u < base->users.n; u++) {
-        Group *const reader = l->cluster[base->users.at[u]]->group;
-        if (!can_follow(l, group, reader)) return false;
+    for (Group *group = group_order_first(l); group; group = group->next)
+        if (!group->mark) push_ready(&ready, group);
+    l->groups.n = 0;
+    while (ready.n) {
+        Group *const group = pop_ready(&ready);
+        if (group->clusters.n) VEC_PUSH(l->arena, &l->groups, group);
+        const Groups *const next = group_neighbours(l, group, true);
+        for (int i = 0; i < next->n; i++)
+            if (--next->at[i]->mark == 0) push_ready(&ready, next->at[i]);
     }
-    for (int i = 0; checks && i < l->groups.n; i++) {
-        Group *const other = l->groups.at[i];
-        if (other->checked && (other == group || !can_follow(l, group, other))) return false;
-    }
-    return true;
 }
 
 /* A scatter that the reinplace pass let write its base: the result lives where the base does. Readers of the base run
  * before; into an input's memory it is a write-back, so all checks come before too. */
-static void scatter_in_place(Lower *l, const Node *node) {
+static void scatter_in_place(Lower *l, const Ends *ends, const Node *node) {
     const ValInfo *const base = val_info(l, gval(node->args[0].val));
-    ValInfo *const out = val_info(l, &node->outs[0]);
-    Group *const group = l->cluster[node->id]->group;
-    const bool input = val_info(l, base->home)->kind == VAL_input;
-    if (base->base != base->val || group->clusters.n != 1 || !all_before(l, group, base, input)) return;
-    out->home = base->home;
-    out->strides = base->strides;
-    VEC_PUSH(l->arena, &l->scattered, out);
+    ValInfo *const out = val_info(l, &node->outs[0]), *const home = val_info(l, base->home);
+    const Cluster *const cluster = l->cluster[node->id];
+    Group *const group = cluster->group;
+    const bool input = home->kind == VAL_input;
+    if (base->base != base->val || group->clusters.n != 1) return;
+    for (int u = 0; u < base->users.n; u++)
+        if (!group_can_follow(l, group, l->cluster[base->users.at[u]]->group)) return;
+    if (input && !checks_allow(l, ends, group)) return;
+    set_home(ends, out, base->home, base->strides);
+    out->next_scattered = home->scattered;
+    home->scattered = out;
     follow_readers(l, base, group);
-    for (int i = 0; input && i < l->groups.n; i++)
-        if (l->groups.at[i]->checked) VEC_PUSH(l->arena, &group->after, i);
+    if (input && ends->checks) group_follow(l, group, ends->checks);
     group->write_back |= input;
 }
 
 void order_groups(Lower *l) {
-    data_edges(l);
-    effect_edges(l);
+    Ends ends = {0};
+    count_ends(l, &ends);
+    find_checks(l, &ends);
     for (const Node *node = l->graph->first; node; node = node->next)
-        if (node->form == FORM_inplace) scatter_in_place(l, node);
-    for (int i = 0; i < l->graph->writes.n; i++) try_in_place(l, &l->graph->writes.at[i]);
+        if (node->form == FORM_inplace) scatter_in_place(l, &ends, node);
+    for (int i = 0; i < l->graph->writes.n; i++) try_in_place(l, &ends, &l->graph->writes.at[i]);
     sort_groups(l);
 }

@@ -15,8 +15,8 @@
  * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at
  * it: it must exist, use a bounded number of buffers and compute nothing dear twice. Merging must
  * not close a cycle, of data or of the order of ops with effects. Each refusal is noted. */
+#include "passes/group_order.h"
 #include "passes/internal.h"
-#include "passes/lower.h"
 
 /* Buffers of a nest (registers hold their addresses), of a kernel. */
 enum { MAX_BUFS = 30, MAX_KERNEL_BUFS = 256, MAX_NODES = 128, MAX_REFUSALS = 256 };
@@ -34,7 +34,6 @@ static Cluster *singleton(Lower *l, Node *node) {
     VEC_PUSH(l->arena, &cluster->nodes, node);
     VEC_PUSH(l->arena, &group->clusters, cluster);
     group->checked = node->row->flags & OPF_may_fail;
-    group->id = l->groups.n;
     VEC_PUSH(l->arena, &l->groups, group);
     return cluster;
 }
@@ -65,38 +64,6 @@ static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why
     VEC_PUSH(l->arena, &l->refusals, line);
 }
 
-/* cycles -------------------------------------------------------------------------------------- */
-
-static bool reaches(Lower *l, Group *from, const Group *to, bool indirect, int mark);
-
-static bool leads_to(Lower *l, int node, const Group *to, bool indirect, int mark) {
-    Group *const next = l->cluster[node]->group;
-    if (next == to) return !indirect;
-    return next->mark != mark && reaches(l, next, to, false, mark);
-}
-
-/* Whether a value or an effect of group `from` reaches group `to`, by way of another group if
- * `indirect`. */
-static bool reaches(Lower *l, Group *from, const Group *to, bool indirect, int mark) {
-    from->mark = mark;
-    for (int c = 0; c < from->clusters.n; c++)
-        for (int i = 0; i < from->clusters.at[c]->nodes.n; i++) {
-            const Node *const node = from->clusters.at[c]->nodes.at[i];
-            const Node *const effect = l->next_effect[node->id];
-            if (effect && leads_to(l, effect->id, to, indirect, mark)) return true;
-            for (int r = 0; r < node->n_outs; r++) {
-                const ValInfo *const info = val_info(l, &node->outs[r]);
-                for (int u = 0; u < info->users.n; u++)
-                    if (leads_to(l, info->users.at[u], to, indirect, mark)) return true;
-            }
-        }
-    return false;
-}
-
-static bool closes_cycle(Lower *l, Group *a, Group *b) {
-    return reaches(l, a, b, true, ++l->mark) || reaches(l, b, a, true, ++l->mark);
-}
-
 /* merging ------------------------------------------------------------------------------------- */
 
 static bool is_loop(const Cluster *c) {
@@ -106,6 +73,10 @@ static bool is_loop(const Cluster *c) {
 static Cluster *merged(Lower *l, Cluster *a, Cluster *b) {
     Cluster *const both = ARENA_NEW(l->arena, Cluster);
     int i = 0, k = 0;
+    if (a->nodes.at[a->nodes.n - 1]->id < b->nodes.at[0]->id) { /* grows a's own array: a is done, or b's are dropped */
+        memcpy(&both->nodes, &a->nodes, sizeof both->nodes);
+        i = a->nodes.n;
+    }
     while (i < a->nodes.n || k < b->nodes.n) {
         const bool first = k == b->nodes.n || (i < a->nodes.n && a->nodes.at[i]->id < b->nodes.at[k]->id);
         Node *const node = first ? a->nodes.at[i++] : b->nodes.at[k++];
@@ -121,11 +92,13 @@ static void relabel(Lower *l, const Cluster *nodes, Cluster *to) {
 }
 
 /* Writes the nest that the cluster would be and looks at it; NULL: it is fine. */
-static const char *try_nest(Lower *l, Cluster *cluster) {
+static const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b) {
     Draft draft = {.l = l, .arena = l->scratch, .tile = -1, .tile_param = -1};
     Kernel kernel = {0};
     NestCost cost = {0};
+    l->work.trials++;
     const char *why = draft_cluster(&draft, cluster, &kernel, &cost);
+    if (!why) cluster->plain = a ? plain_tried(l, cluster, a, b, &cost) : plain_of(l, cluster, &draft, &cost);
     if (!why && draft.bufs.n > MAX_BUFS) why = "too many buffers";
     if (!why && cost.recomputed) why = "a dear value would be computed several times";
     cluster->full = cost.full;
@@ -135,8 +108,30 @@ static const char *try_nest(Lower *l, Cluster *cluster) {
     return why;
 }
 
+/* What is known of a pointwise cluster; of a single node found out here, once. */
+static const Plain *look_at_cluster(Lower *l, Cluster *cluster) {
+    if (cluster->kind == VAL_pointwise && cluster->nodes.n == 1 && !cluster->tried) {
+        Cluster alone = *cluster;
+        try_nest(l, &alone, NULL, NULL);
+        cluster->plain = alone.plain;
+        cluster->tried = true;
+    }
+    return cluster->plain;
+}
+
+/* Both as one nest; NULL: fine. Where it is obvious no nest is tried. */
+static const char *fit(Lower *l, Cluster *both, const Cluster *a, const Plain *plain_a, const Plain *plain_b) {
+    both->plain = plain_both(l, both, plain_a, plain_b);
+    if (!both->plain) return try_nest(l, both, plain_a && plain_b ? plain_a : NULL, plain_b);
+    both->full = a->full;
+    both->outer = a->outer;
+    both->n_bufs = plain_bufs(both->plain);
+    return both->n_bufs > MAX_BUFS ? "too many buffers" : NULL;
+}
+
 /* The group of `b` disappears into that of `a`: here both hold one cluster each. */
 static void join_groups(Lower *l, Group *a, Group *b) {
+    groups_join(l, a, b);
     a->checked |= b->checked;
     b->clusters.n = 0;
 }
@@ -166,7 +161,7 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
         refuse(l, a, b, "too many ops for one nest");
         return false;
     }
-    if (closes_cycle(l, a->group, b->group)) {
+    if (groups_close_cycle(l, a->group, b->group)) {
         refuse(l, a, b, "would close a cycle");
         return false;
     }
@@ -174,9 +169,10 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
         refuse(l, a, b, "one has no elements");
         return false;
     }
+    const Plain *const plain_a = look_at_cluster(l, a), *const plain_b = look_at_cluster(l, b);
     Cluster *const both = merged(l, a, b);
     relabel(l, both, both);
-    const char *const why = try_nest(l, both);
+    const char *const why = fit(l, both, a, plain_a, plain_b);
     if (why) {
         relabel(l, a, a);
         relabel(l, b, b);
@@ -188,34 +184,13 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     return true;
 }
 
-typedef struct Producers {
-    Lower *l;
-    VEC(int) nodes; /* that compute the operands, latest first, each once */
-} Producers;
-
-static void add_producer(void *context, GVal **slot) {
-    Producers *const p = context;
-    if (!*slot) return;
-    const Node *const def = val_info(p->l, *slot)->base->def;
-    if (!def) return;
-    for (int i = 0; i < p->nodes.n; i++)
-        if (p->nodes.at[i] == def->id) return;
-    VEC_PUSH(p->l->arena, &p->nodes, def->id);
-    int *const at = p->nodes.at;
-    for (int i = p->nodes.n - 1; i > 0 && at[i] > at[i - 1]; i--) {
-        const int id = at[i];
-        at[i] = at[i - 1];
-        at[i - 1] = id;
-    }
-}
-
 static void fuse_vertical(Lower *l) {
     for (Node *node = l->graph->first; node; node = node->next) {
         if (!l->cluster[node->id]) continue;
-        Producers producers = {.l = l};
-        node_each_input(node, add_producer, &producers);
-        for (int i = 0; i < producers.nodes.n; i++) {
-            Cluster *const a = l->cluster[producers.nodes.at[i]], *const b = l->cluster[node->id];
+        const int *producers;
+        const int n = node_feeds(l, node, &producers);
+        for (int i = 0; i < n; i++) {
+            Cluster *const a = l->cluster[producers[i]], *const b = l->cluster[node->id];
             if (!is_shared_scalar(l, a, b)) try_merge(l, a, b);
         }
     }
@@ -242,6 +217,7 @@ static void fuse_siblings(Lower *l) {
 /* groups of several nests --------------------------------------------------------------------- */
 
 static void append_group(Lower *l, Group *to, Group *from) {
+    groups_join(l, to, from);
     for (int i = 0; i < from->clusters.n; i++) {
         from->clusters.at[i]->group = to;
         VEC_PUSH(l->arena, &to->clusters, from->clusters.at[i]);
@@ -273,11 +249,11 @@ static bool is_tail(const Lower *l, const Group *a, const Group *b) {
 static void fuse_tails(Lower *l) {
     for (Node *node = l->graph->first; node; node = node->next) {
         if (!l->cluster[node->id]) continue;
-        Producers producers = {.l = l};
-        node_each_input(node, add_producer, &producers);
-        for (int i = 0; i < producers.nodes.n; i++) {
-            Group *const a = l->cluster[producers.nodes.at[i]]->group, *const b = l->cluster[node->id]->group;
-            if (a != b && is_tail(l, a, b) && !closes_cycle(l, a, b)) append_group(l, a, b);
+        const int *producers;
+        const int n = node_feeds(l, node, &producers);
+        for (int i = 0; i < n; i++) {
+            Group *const a = l->cluster[producers[i]]->group, *const b = l->cluster[node->id]->group;
+            if (a != b && is_tail(l, a, b) && !groups_close_cycle(l, a, b)) append_group(l, a, b);
         }
     }
 }
@@ -304,7 +280,7 @@ static void fuse_updates(Lower *l) {
     for (int i = 0; i < l->groups.n; i++) {
         Group *const group = l->groups.at[i];
         if (!is_final(l, group)) continue;
-        if (into && group_bufs(into) + group_bufs(group) <= MAX_KERNEL_BUFS) {
+        if (into && group_bufs(into) + group_bufs(group) <= MAX_KERNEL_BUFS && !groups_close_cycle(l, into, group)) {
             append_group(l, into, group);
             into->independent = true;
         } else {
@@ -349,13 +325,14 @@ static void fuse_heads(Lower *l) {
         Group *const reader = reader_of_scalars(l, group);
         if (!reader || !group_loops(reader)) continue;
         if (group_bufs(group) + group_bufs(reader) > MAX_KERNEL_BUFS) continue;
-        if (!closes_cycle(l, group, reader)) prepend_group(l, reader, group);
+        if (!groups_close_cycle(l, group, reader)) prepend_group(l, reader, group);
     }
 }
 
 static void make_groups(Lower *l) {
     singletons(l);
     chain_effects(l);
+    group_order_new(l);
     if (!l->fuse) return;
     fuse_vertical(l);
     fuse_siblings(l);

@@ -4,6 +4,8 @@
  * are parsed, checked and printed again. --library opens a user's library first, whose constructors register the ops
  * that the text has.
  *
+ * --times runs everything RUNS times, each from a fresh parse, and prints the median time of each pass instead.
+ *
  * A file is one text, or several under the head lines that `sinter dump` writes ("# graph 1",
  * "# backward"): each is taken by itself, and the head lines stay. */
 #include <dlfcn.h>
@@ -21,7 +23,7 @@
 typedef struct OptRun {
     const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library;
     int most; /* `limit` as a number */
-    bool trace;
+    bool trace, times;
 } OptRun;
 
 typedef Status Reprint(const char *text, const char **end, Text *out);
@@ -135,37 +137,96 @@ static Status reprint(Reprint *read, const char *text) {
     return status;
 }
 
+/* times --------------------------------------------------------------------------------------- */
+
+enum { RUNS = 9, MOST_PASSES = 32 };
+
+typedef struct PassMedian {
+    const PassRow *pass;
+    int after;        /* nodes that it leaves, of all parts together */
+    int64_t ns[RUNS]; /* a pass that runs on several parts: their sum */
+} PassMedian;
+
+typedef struct Times {
+    PassMedian rows[MOST_PASSES];
+    int n, run;
+} Times;
+
+static void take_time(void *context, const PassRow *pass, Graph *graph, int64_t ns) {
+    Times *const times = context;
+    int i = 0;
+    while (i < times->n && times->rows[i].pass != pass) i++;
+    if (i == MOST_PASSES) return;
+    if (i == times->n) times->rows[times->n++].pass = pass;
+    times->rows[i].ns[times->run] += ns;
+    if (!times->run) times->rows[i].after += graph->n_nodes;
+}
+
+static int by_ns(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void print_times(Times *times) {
+    double total = 0;
+    printf("%-16s %8s %12s\n", "pass", "nodes", "ms");
+    for (int i = 0; i < times->n; i++) {
+        PassMedian *const row = &times->rows[i];
+        qsort(row->ns, RUNS, sizeof *row->ns, by_ns);
+        const double ms = (double)row->ns[RUNS / 2] * 1e-6;
+        printf("%-16s %8d %12.3f\n", row->pass->name, row->after, ms);
+        total += ms;
+    }
+    printf("%-16s %8s %12.3f\n", "together", "", total);
+}
+
 typedef struct GraphRun {
     const OptRun *opt;
     Graph *graph;
+    Times *times; /* NULL: the result is printed */
 } GraphRun;
 
 static Status run_lists(void *context) {
     const GraphRun *const run = context;
     const OptRun *const opt = run->opt;
-    const PassOptions options = {.verify = true,
+    const PassOptions options = {.verify = !run->times,
                                  .skip = opt->skip,
                                  .limit = opt->most,
-                                 .trace = opt->trace ? trace_pass : NULL,
-                                 .trace_context = stderr};
+                                 .trace = run->times   ? take_time
+                                          : opt->trace ? trace_pass
+                                                       : NULL,
+                                 .trace_context = run->times ? (void *)run->times : stderr};
     TRY(passes_run(run->graph, opt->passes, &options));
     if (!opt->joint) return ST_OK;
     if (!add_gradients(run->graph, opt->joint)) return error_pending();
     return passes_run(run->graph, opt->then, &options);
 }
 
-static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_t n) {
-    GraphRun run = {.opt = opt};
+static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_t n, Times *times) {
+    GraphRun run = {.opt = opt, .times = times};
     TRY(graph_parse(arena, text, n, &run.graph));
     TRY(graph_verify(run.graph, stages[stage_find(opt->stage)].verified));
     Bail exit;
     const Status status = compile_exit(run.graph, run_lists, &run, &exit);
     if (exit.code != BAIL_none) return error_raise(ST_UNSUPPORTED, "%s: %s", bail_name(exit.code), exit.message);
     TRY(status);
+    if (times) return ST_OK;
     if (run.graph->parts)
         print_parts(run.graph);
     else
         print_result(run.graph);
+    return ST_OK;
+}
+
+static Status run_times(const OptRun *opt, const char *text, size_t n) {
+    Times times = {0};
+    for (; times.run < RUNS; times.run++) {
+        Arena *const arena = arena_new();
+        const Status status = arena ? run_graph(arena, opt, text, n, &times) : ST_MEMORY;
+        arena_free(arena);
+        TRY(status);
+    }
+    print_times(&times);
     return ST_OK;
 }
 
@@ -190,7 +251,8 @@ static Status run_piece(const OptRun *opt, const char *text, size_t n, bool only
     const Status status = !piece                     ? ST_MEMORY
                           : is_blank(piece) && !only ? ST_OK
                           : read                     ? reprint(read, piece)
-                                                     : run_graph(arena, opt, piece, strlen(piece));
+                          : opt->times               ? run_times(opt, piece, strlen(piece))
+                                                     : run_graph(arena, opt, piece, strlen(piece), NULL);
     arena_free(arena);
     return status;
 }
@@ -237,8 +299,10 @@ static bool take(OptRun *opt, const char *argument) {
     }
     const bool is_path = (argument[0] != '-' || !argument[1]) && !opt->path;
     if (is_path) opt->path = argument;
-    opt->trace |= !strcmp(argument, "--trace");
-    return is_path || !strcmp(argument, "--trace");
+    const bool trace = !strcmp(argument, "--trace"), times = !strcmp(argument, "--times");
+    opt->trace |= trace;
+    opt->times |= times;
+    return is_path || trace || times;
 }
 
 /* It stays open: rows of its ops live as long as the process. */
