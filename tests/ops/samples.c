@@ -69,6 +69,7 @@ static double draw(const SampleStyle *style, char kind, int64_t below, DType dty
     if (!dtype_is_float(dtype))
         return kind == 'p' || kind == 'w' || dtype == DT_u8 ? 1 + floor(6 * r) : floor(12 * r) - 6;
     if (style->special && uniform(seed) < 0.15) return specials[(int)(uniform(seed) * 8)];
+    if (style->wide && kind != 'u') return (kind == 'x' && uniform(seed) < 0.5 ? -1 : 1) * pow(10, 13 * r - 3);
     if (kind == 'p' || kind == 'w') return 0.2 + 1.8 * r;
     return kind == 'u' ? 1.8 * r - 0.9 : 4 * r - 2;
 }
@@ -271,7 +272,7 @@ static Status read_args(Reader *r, Arg *given) {
 Status sample_make(const OpRow *row, const char *line, const SampleStyle *style, SampleCall *call) {
     const size_t head = head_length(line);
     *call = (SampleCall){.row = row};
-    Reader r = {head ? line + head + 1 : line, line, style, call, 7};
+    Reader r = {head ? line + head + 1 : line, line, style, call, 7 + style->seed * 1000003};
     Arg given[MAX_ARGS];
     TRY(read_args(&r, given));
     return op_args_normalize(row, given, row->n_params, call->args);

@@ -69,6 +69,8 @@ typedef struct SampleStyle {
     Layout layout;
     bool special; /* NaNs, infinities, zeros and denormals among the floats */
     bool leaves;  /* floats require gradients */
+    bool wide;    /* x and p: sizes from 0.001 to 10^10 */
+    uint64_t seed;
 } SampleStyle;
 
 /* Makes the call; the error of op_args_normalize stays pending. Tensors belong to the innermost scope. */

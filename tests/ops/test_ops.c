@@ -3,6 +3,7 @@
  *
  *   meta        the shape rule gives the real result's dtype, sizes, strides and storage
  *   reference   eager against the op's loop program computed in double, one element at a time
+ *   precise     bodies that round, in f64, against their formulas in long double
  *   parts       rows that keep their identity against their decomposition run part by part: equal bits
  *   gradients   rows without a derivative of their own, in f64, by central differences, first and second order
  *   compiled    compiled against eager on the interpreter: equal bits
@@ -227,11 +228,17 @@ static const struct {
     CaseFn *fn;
     int what;
 } modes[] = {
-    {"meta", check_meta, EACH_dtype | EACH_layout},         {"reference", check_reference, EACH_dtype | EACH_layout},
-    {"parts", check_parts, EACH_dtype | EACH_layout},       {"gradients", check_gradients, EACH_layout},
-    {"compiled", check_compiled, EACH_dtype | EACH_layout}, {"native", check_native_code, EACH_dtype | EACH_layout},
-    {"forms", check_forms, EACH_dtype | EACH_layout},       {"rows", check_rows, EACH_batched | EACH_dtype},
-    {"text", check_text, EACH_dtype | EACH_layout},         {"wrong", check_wrong, EACH_host},
+    {"meta", check_meta, EACH_dtype | EACH_layout},
+    {"reference", check_reference, EACH_dtype | EACH_layout},
+    {"parts", check_parts, EACH_dtype | EACH_layout},
+    {"gradients", check_gradients, EACH_layout},
+    {"compiled", check_compiled, EACH_dtype | EACH_layout},
+    {"native", check_native_code, EACH_dtype | EACH_layout},
+    {"forms", check_forms, EACH_dtype | EACH_layout},
+    {"rows", check_rows, EACH_batched | EACH_dtype},
+    {"text", check_text, EACH_dtype | EACH_layout},
+    {"wrong", check_wrong, EACH_host},
+    {"precise", check_precise, 0},
 };
 
 static bool run_mode(const char *name) {

@@ -1,0 +1,325 @@
+/* check_precise.c: every body that rounds, in f64, against its formula in long double (64 bits of significand): what a
+ * literal that is wrong in its seventh digit, or a formula that loses digits, would show. A body is listed in `bodies`
+ * with its formula and its error, in units of the last place; or in `exact`: what moves, compares or selects. One that
+ * is in neither fails by name.
+ *
+ * Samples are drawn as in the other modes and, where the bound holds for all of them, over many orders of magnitude. */
+#include "tests/ops/ops.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define PI 3.14159265358979323846264338327950288L
+
+typedef long double Real;
+typedef struct Point {
+    Real a[MAX_ARGS]; /* by argument: an element, or a number; NaN where there is none */
+    bool tanh;        /* gelu's form */
+} Point;
+typedef Real Formula(const Point *p);
+
+/* formulas ------------------------------------------------------------------------------------ */
+
+#define FORMULA(name, result)                                                                                          \
+    static Real name(const Point *p) {                                                                                 \
+        const Real x = p->a[0], y = p->a[1], z = p->a[2], w = p->a[3];                                                 \
+        (void)x, (void)y, (void)z, (void)w;                                                                            \
+        return result;                                                                                                 \
+    }
+
+static Real sigmoid(Real x) { return 1 / (1 + expl(-x)); }
+static Real phi(Real x) { return erfcl(-x / sqrtl(2)) / 2; }
+static Real gelu_inner(Real x) { return sqrtl(2 / PI) * (x + 0.044715L * x * x * x); }
+static Real gelu(const Point *p, Real x) { return x * (p->tanh ? sigmoid(2 * gelu_inner(x)) : phi(x)); }
+static Real gelu_slope(const Point *p, Real x) {
+    if (!p->tanh) return phi(x) + x * expl(-x * x / 2) / sqrtl(2 * PI);
+    const Real s = sigmoid(2 * gelu_inner(x));
+    return s + x * 2 * sqrtl(2 / PI) * (1 + 3 * 0.044715L * x * x) * s * sigmoid(-2 * gelu_inner(x));
+}
+static Real softplus(Real x) { return fmaxl(x, 0) + log1pl(expl(-fabsl(x))); }
+static Real hard(Real x) { return fminl(fmaxl(x + 3, 0), 6) / 6; }
+static Real floor_mod(Real x, Real y) {
+    const Real rest = fmodl(x, y);
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+FORMULA(f_add, x + z * y)
+FORMULA(f_sub, x - z * y)
+FORMULA(f_rsub, y - z * x)
+FORMULA(f_mul, x *y)
+FORMULA(f_div, x / y)
+FORMULA(f_fmod, fmodl(x, y))
+FORMULA(f_remainder, floor_mod(x, y))
+FORMULA(f_floor_divide, floorl(x / y))
+FORMULA(f_pow, powl(x, y))
+FORMULA(f_lerp, x + z * (y - x))
+FORMULA(f_addcmul, x + w * y * z)
+FORMULA(f_addcdiv, x + w * y / z)
+FORMULA(f_xlogy, x == 0 ? 0 : x * logl(y))
+FORMULA(f_log, logl(x))
+FORMULA(f_log2, log2l(x))
+FORMULA(f_log10, log10l(x))
+FORMULA(f_log1p, log1pl(x))
+FORMULA(f_exp, expl(x))
+FORMULA(f_exp2, exp2l(x))
+FORMULA(f_expm1, expm1l(x))
+FORMULA(f_sqrt, sqrtl(x))
+FORMULA(f_rsqrt, 1 / sqrtl(x))
+FORMULA(f_reciprocal, 1 / x)
+FORMULA(f_sin, sinl(x))
+FORMULA(f_cos, cosl(x))
+FORMULA(f_tan, tanl(x))
+FORMULA(f_asin, asinl(x))
+FORMULA(f_acos, acosl(x))
+FORMULA(f_atan, atanl(x))
+FORMULA(f_atan2, atan2l(x, y))
+FORMULA(f_sinh, sinhl(x))
+FORMULA(f_cosh, coshl(x))
+FORMULA(f_tanh, tanhl(x))
+FORMULA(f_asinh, asinhl(x))
+FORMULA(f_acosh, acoshl(x))
+FORMULA(f_atanh, atanhl(x))
+FORMULA(f_erf, erfl(x))
+FORMULA(f_erfc, erfcl(x))
+FORMULA(f_hypot, hypotl(x, y))
+FORMULA(f_logaddexp, fmaxl(x, y) + log1pl(expl(-fabsl(x - y))))
+FORMULA(f_frac, x - truncl(x))
+FORMULA(f_round_decimals, rintl(x *powl(10, y)) / powl(10, y))
+FORMULA(f_sigmoid, sigmoid(x))
+FORMULA(f_log_sigmoid, -softplus(-x))
+FORMULA(f_silu, x *sigmoid(x))
+FORMULA(f_mish, x *tanhl(softplus(x)))
+FORMULA(f_gelu, gelu(p, x))
+FORMULA(f_hardsigmoid, hard(x))
+FORMULA(f_hardswish, x *hard(x))
+FORMULA(f_leaky_relu, x > 0 ? x : x * y)
+FORMULA(f_elu, z *(x > 0 ? x : y * expm1l(x * w)))
+FORMULA(f_softplus, x *y > z ? x : softplus(x * y) / y)
+FORMULA(f_sigmoid_backward, x *y *(1 - y))
+FORMULA(f_tanh_backward, x *(1 - y * y))
+FORMULA(f_gelu_backward, x *gelu_slope(p, y))
+FORMULA(f_silu_backward, x *sigmoid(y) * (1 + y * sigmoid(-y)))
+FORMULA(f_native_dropout_backward, x *y *z)
+
+/* bounds -------------------------------------------------------------------------------------- */
+
+typedef enum Beside {
+    OWN,
+    ONE,
+    MOST
+} Beside; /* an ulp of the result, of 1 at least, of the largest argument at least */
+
+typedef struct Body {
+    const char *name;
+    Formula *formula;
+    double ulps;
+    Beside beside;
+    bool wide; /* the bound holds for arguments of any size */
+} Body;
+
+static const Body bodies[] = {
+    {"add", f_add, 1, OWN, true},
+    {"sub", f_sub, 1, OWN, true},
+    {"rsub", f_rsub, 1, OWN, true},
+    {"mul", f_mul, 0.5, OWN, true},
+    {"div", f_div, 0.5, OWN, true},
+    {"fmod", f_fmod, 0, OWN, true},
+    {"remainder", f_remainder, 0.5, OWN, true},
+    {"floor_divide", f_floor_divide, 0, OWN, false},
+    {"pow", f_pow, 1.25, OWN, true},
+    {"lerp", f_lerp, 3, MOST, true},
+    {"addcmul", f_addcmul, 4, MOST, false},
+    {"addcdiv", f_addcdiv, 8, MOST, false},
+    {"xlogy", f_xlogy, 2, OWN, true},
+    {"log", f_log, 1, OWN, true},
+    {"log2", f_log2, 2.5, OWN, true},
+    {"log10", f_log10, 2.5, OWN, true},
+    {"log1p", f_log1p, 4, OWN, true},
+    {"exp", f_exp, 1.25, OWN, true},
+    {"exp2", f_exp2, 1, OWN, true},
+    {"expm1", f_expm1, 4, OWN, true},
+    {"sqrt", f_sqrt, 0.5, OWN, true},
+    {"rsqrt", f_rsqrt, 1.5, OWN, true},
+    {"reciprocal", f_reciprocal, 0.5, OWN, true},
+    {"sin", f_sin, 1, OWN, true},
+    {"cos", f_cos, 1, OWN, true},
+    {"tan", f_tan, 3, OWN, true},
+    {"asin", f_asin, 4, OWN, false},
+    {"acos", f_acos, 4, OWN, false},
+    {"atan", f_atan, 3, OWN, true},
+    {"atan2", f_atan2, 4, OWN, true},
+    {"sinh", f_sinh, 4, OWN, true},
+    {"cosh", f_cosh, 4, OWN, true},
+    {"tanh", f_tanh, 1.5, OWN, true},
+    {"asinh", f_asinh, 4, OWN, true},
+    {"acosh", f_acosh, 4, OWN, true},
+    {"atanh", f_atanh, 4, OWN, false},
+    {"erf", f_erf, 1.5, OWN, true},
+    {"erfc", f_erfc, 1.5, ONE, true},
+    {"hypot", f_hypot, 3, OWN, true},
+    {"logaddexp", f_logaddexp, 3, MOST, true},
+    {"frac", f_frac, 0, OWN, true},
+    {"round_decimals", f_round_decimals, 1, OWN, false},
+    {"sigmoid", f_sigmoid, 3, OWN, true},
+    {"log_sigmoid", f_log_sigmoid, 4, OWN, true},
+    {"silu", f_silu, 3, OWN, true},
+    {"mish", f_mish, 5, OWN, true},
+    {"gelu", f_gelu, 3, MOST, true},
+    {"hardsigmoid", f_hardsigmoid, 1.5, ONE, true},
+    {"hardswish", f_hardswish, 3, MOST, true},
+    {"leaky_relu", f_leaky_relu, 0.5, OWN, true},
+    {"elu", f_elu, 5, OWN, true},
+    {"softplus", f_softplus, 5, OWN, true},
+    {"sigmoid_backward", f_sigmoid_backward, 3, MOST, true},
+    {"tanh_backward", f_tanh_backward, 3, MOST, false},
+    {"gelu_backward", f_gelu_backward, 6, MOST, true},
+    {"silu_backward", f_silu_backward, 4, MOST, false},
+    {"native_dropout_backward", f_native_dropout_backward, 1, OWN, true},
+};
+
+/* Nothing is computed, or drawn (rand, randn: their digests are constants), or counted (arange). div_mode is div and
+ * floor_divide. */
+static const char *const exact[] = {"relu",
+                                    "relu6",
+                                    "copy",
+                                    "clone",
+                                    "cast",
+                                    "fill",
+                                    "zeros",
+                                    "ones",
+                                    "full",
+                                    "maximum",
+                                    "minimum",
+                                    "fmax",
+                                    "fmin",
+                                    "where",
+                                    "clamp",
+                                    "clamp_min",
+                                    "clamp_max",
+                                    "hardtanh",
+                                    "masked_fill",
+                                    "tril",
+                                    "triu",
+                                    "eq",
+                                    "ne",
+                                    "lt",
+                                    "le",
+                                    "gt",
+                                    "ge",
+                                    "logical_and",
+                                    "logical_or",
+                                    "logical_xor",
+                                    "logical_not",
+                                    "bitwise_and",
+                                    "bitwise_or",
+                                    "bitwise_xor",
+                                    "bitwise_left_shift",
+                                    "bitwise_not",
+                                    "neg",
+                                    "abs",
+                                    "floor",
+                                    "ceil",
+                                    "trunc",
+                                    "round",
+                                    "sign",
+                                    "signbit",
+                                    "isnan",
+                                    "isinf",
+                                    "isfinite",
+                                    "nan_to_num",
+                                    "threshold",
+                                    "copysign",
+                                    "embedding",
+                                    "index_select",
+                                    "gather",
+                                    "flip",
+                                    "pieces",
+                                    "restride",
+                                    "rand",
+                                    "randn",
+                                    "zeros_strided",
+                                    "arange",
+                                    "div_mode",
+                                    "threshold_backward",
+                                    "bitwise_right_shift"};
+
+static const Body *body_of(const Case *c) {
+    for (int i = 0; i < COUNT_OF(bodies); i++)
+        if (!strcmp(bodies[i].name, c->row->body)) return &bodies[i];
+    for (int i = 0; i < COUNT_OF(exact); i++)
+        if (!strcmp(exact[i], c->row->body)) return NULL;
+    ops_fail(c, "body_%s has no formula in tests/ops/check_precise.c", c->row->body);
+    return NULL;
+}
+
+/* comparing ----------------------------------------------------------------------------------- */
+
+static double *elements(sn_tensor *t, const sn_tensor *like) {
+    const Meta *const meta = like->base.meta;
+    double *const data = calloc((size_t)meta->numel + 1, sizeof *data);
+    sn_tensor *const wide = sn_to(sn_expand(t, (sn_ints){meta->sizes, meta->rank}), SN_F64);
+    if (sn_read(wide, data, (size_t)meta->numel * sizeof *data) == SN_OK) return data;
+    free(data);
+    return NULL;
+}
+
+/* One unit of the last place of a number, denormals included. */
+static double ulp(double x) {
+    const double size = fabs(x);
+    return isfinite(size) ? fmax(nextafter(size, 0) == 0 ? 0 : size - nextafter(size, 0), DBL_TRUE_MIN) : 0;
+}
+
+static bool is_near(const Body *body, const Point *p, int n, double got, Real exactly) {
+    const double want = (double)exactly;
+    if (isnan(got) || isnan(want)) return isnan(got) && isnan(want);
+    if (got == want) return true;
+    double size = fabs(want);
+    if (body->beside == ONE) size = fmax(size, 1);
+    for (int i = 0; i < n && body->beside == MOST; i++)
+        if (isfinite(p->a[i])) size = fmax(size, (double)fabsl(p->a[i]));
+    return fabsl((Real)got - exactly) <= (Real)((body->ulps + 1e-3) * ulp(size));
+}
+
+static bool is_precise(const Case *c, const Body *body, const SampleCall *call, sn_tensor *out) {
+    Point p = {0};
+    double *of[MAX_ARGS] = {NULL}, *const got = elements(out, out);
+    const int n = c->row->n_params;
+    for (int i = 0; i < n; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor && a->val) of[i] = elements(tensor_of(a->val), out);
+        p.a[i] = arg_is_number(a) ? (Real)arg_double(a) : (Real)NAN;
+        p.tanh |= a->kind == ARG_string && !strcmp(a->string, "tanh");
+    }
+    bool good = true;
+    for (int64_t k = 0; good && k < out->base.meta->numel; k++) {
+        for (int i = 0; i < n; i++)
+            if (of[i]) p.a[i] = of[i][k];
+        const Real want = body->formula(&p);
+        good = is_near(body, &p, n, got[k], want);
+        if (good) continue;
+        ops_fail(c, "element %lld: %.17g, exactly %.20Lg (%.2f ulp) of %.17g, %.17g", (long long)k, got[k], want,
+                 (double)(fabsl((Real)got[k] - want) / (Real)ulp((double)want)), (double)p.a[0], (double)p.a[1]);
+    }
+    for (int i = 0; i < n; i++) free(of[i]);
+    free(got);
+    return good;
+}
+
+enum { SEEDS = 24 };
+
+void check_precise(const Case *c) {
+    Case own = *c;
+    if (c->row->kind != KIND_pointwise || c->row->alias_of) return;
+    const Body *const body = body_of(c);
+    own.style.dtype = DT_f64;
+    for (int i = 0; body && i < (body->wide ? 2 * SEEDS : SEEDS); i++) {
+        SampleCall call;
+        sn_tensor *outs[MAX_LIST];
+        int n;
+        own.style.seed = (uint64_t)i;
+        own.style.wide = i >= SEEDS;
+        if (!ops_run(&own, &call, outs, &n) || !outs[0] || outs[0]->base.meta->dtype != DT_f64) return;
+        if (!is_precise(&own, body, &call, outs[0])) return;
+    }
+}
