@@ -57,8 +57,8 @@ static void list_row(Text *text, const OpRow *row, bool first) {
     text_json_string(text, row->schema);
     text_printf(text, ", \"kind\": \"%s\", \"core\": %s, \"inplace\": %s, \"out\": ", kinds[row->kind],
                 row->flags & OPF_core ? "true" : "false", row->inplace ? "true" : "false");
-    if (row->out_name)
-        text_json_string(text, row->out_name);
+    if (row->out)
+        text_json_string(text, row->out);
     else
         text_puts(text, "null");
     text_puts(text, ", \"derivative\": ");

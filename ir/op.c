@@ -12,43 +12,54 @@
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 
-#define OP(id, schema, inplace, out, c_name, c_short, kind, rule, ...) MetaFn meta_##rule;
+/* The meta rules. */
+#define META(rule)                     MetaFn meta_##rule;
+#define META_pointwise(rule, _)        META(rule)
+#define META_reduction(rule, _)        META(rule)
+#define META_view(rule)                META(rule)
+#define META_kernel(rule, _)           META(rule)
+#define META_decomposition(rule, _)    META(rule)
+#define META_composite(rule, _)        META(rule)
+#define OP(id, schema, doc, kind, ...) META_##kind
 #define ALIAS(...)
 #include "ir/ops.def"
 #undef OP
 #undef ALIAS
 
-enum { INPLACE_NO_INPLACE = 0, INPLACE_INPLACE = 1 };
+#define RULES(kind_, rule, body_)        .kind = KIND_##kind_, .meta = meta_##rule, .meta_rule = #rule, .body = body_
+#define RULES_pointwise(rule, body)      RULES(pointwise, rule, #body)
+#define RULES_reduction(rule, body)      RULES(reduction, rule, #body)
+#define RULES_view(rule)                 RULES(view, rule, NULL)
+#define RULES_kernel(rule, body)         RULES(kernel, rule, #body)
+#define RULES_decomposition(rule, body)  RULES(decomposition, rule, #body)
+#define RULES_composite(rule, body)      RULES(composite, rule, #body)
+#define COLUMNS(id_, schema_, doc_, ...) [OP_##id_] = {.id = OP_##id_, .schema = schema_, .doc = doc_, __VA_ARGS__},
+#define OP(id, schema, doc, kind, samples_, ...)                                                                       \
+    COLUMNS(id, schema, doc, RULES_##kind, .samples = #samples_, __VA_ARGS__)
+#define ALIAS(id, schema, doc, of, ...) COLUMNS(id, schema, doc, .alias_of = &op_rows[OP_##of], __VA_ARGS__)
 OpRow op_rows[OP_COUNT] = {
-#define OP(id_, schema_, inplace_, out_, c_name_, c_short_, kind_, rule_, body_, derivative_, saves_, flags_,          \
-           samples_, doc_)                                                                                             \
-    [OP_##id_] = {.id = OP_##id_,                                                                                      \
-                  .schema = schema_,                                                                                   \
-                  .inplace = INPLACE_##inplace_,                                                                       \
-                  .out_name = out_,                                                                                    \
-                  .c_name = c_name_,                                                                                   \
-                  .c_short = c_short_,                                                                                 \
-                  .kind = KIND_##kind_,                                                                                \
-                  .meta = meta_##rule_,                                                                                \
-                  .body = #body_,                                                                                      \
-                  .derivative = #derivative_,                                                                          \
-                  .saves = saves_,                                                                                     \
-                  .flags = flags_,                                                                                     \
-                  .samples = #samples_,                                                                                \
-                  .doc = doc_},
-#define ALIAS(id_, schema_, inplace_, out_, c_name_, c_short_, of_, doc_)                                              \
-    [OP_##id_] = {.id = OP_##id_,                                                                                      \
-                  .schema = schema_,                                                                                   \
-                  .inplace = INPLACE_##inplace_,                                                                       \
-                  .out_name = out_,                                                                                    \
-                  .c_name = c_name_,                                                                                   \
-                  .c_short = c_short_,                                                                                 \
-                  .alias_of = &op_rows[OP_##of_],                                                                      \
-                  .doc = doc_},
+#include "ir/ops.def"
+};
+#undef OP
+#undef ALIAS
+
+static const struct {
+    const char *rule, *saves;
+} derivatives[OP_COUNT] = {
+#define DERIV(id, rule, saves) [OP_##id] = {#rule, saves},
+#include "ir/ops/derivatives.def"
+#undef DERIV
+};
+
+enum {
+    ROWS = 0
+#define OP(...)    +1
+#define ALIAS(...) +1
 #include "ir/ops.def"
 #undef OP
 #undef ALIAS
 };
+_Static_assert(ROWS == (int)OP_COUNT, "a row that op_ids.cmake doesn't see: each begins its line");
 
 /* Room for names, defaults and the schemas of three forms of every row. */
 enum {
@@ -127,7 +138,7 @@ static const char *written_schema(const OpRow *row, OpForm form, const char *nam
     const bool keywords = strstr(params, "*,") || (n && params[n - 1] == '*');
     if (!keywords) strcat(outs, ", *");
     if (row->n_out == 1) { /* a backward op's out tensor and overload share a name */
-        const char *const named = !strcmp(row->out_name, "grad_input") ? "grad_input" : "out";
+        const char *const named = !strcmp(row->out, "grad_input") ? "grad_input" : "out";
         strcat(strcat(outs, ", Tensor(a!) "), named);
         return pool_print("%s(%s%s%s", name, params, outs, ") -> Tensor(a!)");
     }
@@ -173,9 +184,11 @@ static void row_init(OpRow *row) {
     if (row->alias_of) {
         const OpRow *of = row->alias_of;
         row->kind = of->kind, row->meta = of->meta, row->flags = of->flags, row->body = of->body;
-        row->derivative = of->derivative, row->saves = of->saves, row->samples = of->samples;
+        row->samples = of->samples;
     }
-    if (row->derivative && !strcmp(row->derivative, "none")) row->derivative = NULL;
+    const OpId worker = row->alias_of ? row->alias_of->id : row->id;
+    row->derivative = derivatives[worker].rule;
+    row->saves = derivatives[worker].saves ? derivatives[worker].saves : "";
     pool_used = (pool_used + 15) & ~(size_t)15;
     Schema s = {.params = param_pool[row->id], .text = text_pool + pool_used};
     if (schema_parse(row->schema, &s) != ST_OK) return;
@@ -190,7 +203,7 @@ static void row_init(OpRow *row) {
     row->schema = schema[FORM_functional] =
         pool_print("%s%s%s%s", strstr(row->schema, "::") ? "" : "aten::", row->schema, "", "");
     if (row->inplace) name[FORM_inplace] = full_name(&s, "_", inplace_overload(&s));
-    if (row->out_name) name[FORM_out] = full_name(&s, "", row->out_name);
+    if (row->out) name[FORM_out] = full_name(&s, "", row->out);
     for (int form = 0; form < FORM_COUNT; form++) {
         if (!name[form]) continue;
         if (form != FORM_functional) schema[form] = written_schema(row, (OpForm)form, name[form]);

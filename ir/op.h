@@ -1,5 +1,7 @@
 /* op.h: the op table. ir/ops.def (and the family files it includes) is the only list of ops; everything that needs to
- * know something about an op asks its row. See the head of ops.def for the columns. */
+ * know something about an op asks its row. See the head of ops.def for the columns. Only op.c and the tables of rules
+ * paste rows; all other code sees their ids (op_ids.def, which the build writes when one comes or goes), so that an
+ * edit of a row rebuilds a few files. */
 #ifndef SINTER_IR_OP_H
 #define SINTER_IR_OP_H
 #include <stdatomic.h>
@@ -9,11 +11,9 @@
 enum { MAX_ARGS = 16, MAX_OUTS = 8 };
 
 typedef enum OpId {
-#define OP(id, ...)    OP_##id,
-#define ALIAS(id, ...) OP_##id,
-#include "ir/ops.def"
-#undef OP
-#undef ALIAS
+#define ID(id) OP_##id,
+#include "ir/op_ids.def"
+#undef ID
     OP_COUNT
 } OpId;
 
@@ -124,15 +124,18 @@ struct OpRow {
     const char *overload; /* "Tensor" or "" */
     const char *schema;   /* whole: "aten::add.Tensor(Tensor self, ...) -> Tensor" */
     OpKind kind;
-    bool inplace;         /* the form base_ exists */
-    const char *out_name; /* overload name of the out form, NULL: none */
-    const char *c_name;   /* "add": sn_add, sn_add_ex, sn_add_, sn_add_out; NULL: boxed only */
-    int c_short;          /* arguments of the short form */
+    bool inplace;    /* the form base_ exists */
+    const char *out; /* overload name of the out form, NULL: none */
+    struct {
+        const char *name; /* "add": sn_add, sn_add_ex, sn_add_, sn_add_out; NULL: boxed only */
+        int shown;        /* arguments of the short form */
+    } c;
     MetaFn *meta;
     uint32_t flags;
-    const char *body;       /* the bare word of the rule */
+    const char *meta_rule;  /* the bare word of the rule; NULL of an alias */
+    const char *body;       /* the bare word of the rule; NULL of a view */
     const char *derivative; /* the bare word; NULL: not differentiable */
-    /* "self/other other/self result": what it saves, and for whose gradient only */
+    /* "self/other other/self result": what it saves, and for whose gradient only; "" without one */
     const char *saves;
     const char *samples;   /* the bare word of the sample generator */
     const char *doc;       /* one sentence */

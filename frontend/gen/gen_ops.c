@@ -1,8 +1,11 @@
 /* gen_ops.c: writes the public header sinter/ops.h and its C file from the op table, at build time.
  *
- *   gen_ops header PATH | gen_ops source PATH
+ *   gen_ops header PATH | gen_ops documented PATH | gen_ops source PATH
  *
- * A row with a C name gives sn_<name>(its first c_short parameters), sn_<name>_ex(all), sn_<name>_
+ * The documented header is the one to install; the tree itself is built against the bare declarations, so that an
+ * edited doc compiles nothing else. A file is written only where it changes: what includes it is rebuilt only then.
+ *
+ * A row with a C name gives sn_<name>(its first parameters, as many as the row shows), sn_<name>_ex(all), sn_<name>_
  * in place, sn_<name>_out(out, the same parameters) and sn_<name>_out_ex(out, all). Further results come by trailing
  * nullable pointers, Tensor[] results fill an array. The C functions build normalised arguments where their types
  * allow it, so that a call costs one table load. */
@@ -88,21 +91,14 @@ static const RuleDoc rule_docs[] = {
 };
 
 static const char *rule_doc(const OpRow *row) {
-#define OP(id_, schema, inplace, out, c_name, c_short, kind, rule, ...) [OP_##id_] = #rule,
-#define ALIAS(...)
-    static const char *const rules[OP_COUNT] = {
-#include "ir/ops.def"
-    };
-#undef OP
-#undef ALIAS
-    const char *rule = rules[row->alias_of ? row->alias_of->id : row->id];
+    const char *const rule = row->alias_of ? row->alias_of->meta_rule : row->meta_rule;
     for (int i = 0; i < COUNT_OF(rule_docs); i++)
         if (!strcmp(rule_docs[i].meta, rule)) return rule_docs[i].doc;
     return NULL;
 }
 
 static int shown(const OpRow *row, Style style) {
-    return takes_all(style) || row->c_short > row->n_params ? row->n_params : row->c_short;
+    return takes_all(style) || row->c.shown > row->n_params ? row->n_params : row->c.shown;
 }
 
 /* Parameters that this function's form does not have. */
@@ -118,7 +114,7 @@ static bool shows_all(const OpRow *row, Style style) {
 
 static void name_print(Text *text, const OpRow *row, Style style) {
     static const char *const suffix[] = {"", "_ex", "_", "_ex_", "_out", "_out_ex"};
-    text_printf(text, "sn_%s%s", row->c_name, suffix[style]);
+    text_printf(text, "sn_%s%s", row->c.name, suffix[style]);
 }
 
 /* The name of result i in the schema ("(Tensor values, Tensor indices)"), or result<i>. */
@@ -159,7 +155,7 @@ static void doc_print(Text *text, const OpRow *row) {
     text_printf(text, "\n/* %s%s%s\n", row->doc, more ? "\n   " : "", more ? more : "");
     for (int i = 0; i < row->n_params; i++) {
         const char *absent = ctype(row->params[i].type)->absent;
-        if (absent && i < row->c_short) text_printf(text, "   %s %s.\n", row->params[i].name, absent);
+        if (absent && i < row->c.shown) text_printf(text, "   %s %s.\n", row->params[i].name, absent);
     }
     if (row->n_out > 1) text_puts(text, "   Pointers to further results may be NULL.\n");
     if (row->returns_list) text_puts(text, "   Fills out, which has this room; returns the count, -1 on error.\n");
@@ -250,11 +246,9 @@ static void call_print(Text *text, const OpRow *row, Style style, const char *id
 }
 
 static const char *op_ids[OP_COUNT] = {
-#define OP(id, ...)    [OP_##id] = #id,
-#define ALIAS(id, ...) [OP_##id] = #id,
-#include "ir/ops.def"
-#undef OP
-#undef ALIAS
+#define ID(id) [OP_##id] = #id,
+#include "ir/op_ids.def"
+#undef ID
 };
 
 static void function_print(Text *text, const OpRow *row, Style style, bool source) {
@@ -269,14 +263,18 @@ static void function_print(Text *text, const OpRow *row, Style style, bool sourc
     text_puts(text, "}\n");
 }
 
-static void row_print(Text *text, const OpRow *row, bool source) {
-    if (!row->c_name || row->flags & OPF_internal) return;
-    if (!source) doc_print(text, row);
+typedef enum Output { OUTPUT_header, OUTPUT_documented, OUTPUT_source, OUTPUT_COUNT } Output;
+static const char *const output_names[] = {"header", "documented", "source"};
+
+static void row_print(Text *text, const OpRow *row, Output output) {
+    const bool source = output == OUTPUT_source;
+    if (!row->c.name || row->flags & OPF_internal) return;
+    if (output == OUTPUT_documented) doc_print(text, row);
     function_print(text, row, STYLE_short, source);
     if (!shows_all(row, STYLE_short)) function_print(text, row, STYLE_ex, source);
     if (row->inplace) function_print(text, row, STYLE_inplace, source);
     if (row->inplace && !shows_all(row, STYLE_inplace)) function_print(text, row, STYLE_ex_inplace, source);
-    if (!row->out_name) return;
+    if (!row->out) return;
     function_print(text, row, STYLE_out, source);
     if (!shows_all(row, STYLE_out)) function_print(text, row, STYLE_out_ex, source);
 }
@@ -292,19 +290,36 @@ static const char header_head[] =
 static const char source_head[] = "/* ops_api.c: generated from ir/ops.def: the functions of sinter/ops.h. */\n"
                                   "#include \"frontend/ops_call.h\"\n\n";
 
+static bool holds_already(const char *path, const Text *text) {
+    FILE *const file = fopen(path, "r");
+    if (!file) return false;
+    size_t n = 0;
+    int c;
+    while ((c = fgetc(file)) != EOF && n < text->n && c == (unsigned char)text->at[n]) n++;
+    fclose(file);
+    return c == EOF && n == text->n;
+}
+
+static bool write_file(const char *path, const Text *text) {
+    FILE *const file = fopen(path, "w");
+    return file && fwrite(text->at, 1, text->n, file) == text->n && !fclose(file);
+}
+
 int main(int argc, char **argv) {
-    if (argc != 3) return fprintf(stderr, "usage: gen_ops header|source PATH\n"), 2;
-    const bool source = !strcmp(argv[1], "source");
+    Output output = OUTPUT_header;
+    while (argc == 3 && output < OUTPUT_COUNT && strcmp(argv[1], output_names[output])) output++;
+    if (argc != 3 || output == OUTPUT_COUNT)
+        return fprintf(stderr, "usage: gen_ops header|documented|source PATH\n"), 2;
+    const bool source = output == OUTPUT_source;
     Text text = {0};
     text_puts(&text, source ? source_head : header_head);
     for (int i = 0; i < OP_COUNT; i++) {
         const OpRow *row = op_row((OpId)i);
         if (!row->name) return fprintf(stderr, "gen_ops: row %s: %s\n", op_ids[i], error_slot()->message), 1;
-        row_print(&text, row, source);
+        row_print(&text, row, output);
     }
     if (!source) text_puts(&text, "SN_END\n#endif\n");
-    FILE *file = fopen(argv[2], "w");
-    if (!file || fwrite(text.at, 1, text.n, file) != text.n || fclose(file)) return perror(argv[2]), 1;
+    if (!holds_already(argv[2], &text) && !write_file(argv[2], &text)) return perror(argv[2]), 1;
     text_free(&text);
     return 0;
 }

@@ -22,14 +22,6 @@ static void json_string(Text *text, const char *key, const char *value) {
     text_puts(text, ", ");
 }
 
-static const char *const meta_rules[OP_COUNT] = {
-#define OP(id, schema, inplace, out, c_name, c_short, kind, rule, ...) [OP_##id] = #rule,
-#define ALIAS(...)
-#include "ir/ops.def"
-#undef OP
-#undef ALIAS
-};
-
 static const struct {
     uint32_t bit;
     const char *name;
@@ -41,8 +33,6 @@ static const struct {
 static const char *rule_of(const OpRow *row, const char *word) {
     return row->alias_of || !word || !strcmp(word, "none") ? NULL : word;
 }
-
-static const char *body_of(const OpRow *row) { return row->kind == KIND_view ? NULL : rule_of(row, row->body); }
 
 static void json_flags(Text *text, const OpRow *row) {
     text_puts(text, "\"flags\": [");
@@ -56,23 +46,23 @@ static void json_row(Text *text, const OpRow *row) {
     json_string(text, "name", row->name);
     json_string(text, "schema", row->schema);
     json_string(text, "kind", kinds[row->kind]);
-    json_string(text, "meta", meta_rules[row->id]);
-    json_string(text, "body", body_of(row));
+    json_string(text, "meta", row->meta_rule);
+    json_string(text, "body", rule_of(row, row->body));
     json_string(text, "derivative", rule_of(row, row->derivative));
     json_string(text, "saves", rule_of(row, row->saves));
     json_string(text, "samples", rule_of(row, row->samples));
     json_flags(text, row);
-    json_string(text, "out", row->out_name);
-    json_string(text, "c", row->c_name);
+    json_string(text, "out", row->out);
+    json_string(text, "c", row->c.name);
     json_string(text, "doc", row->doc);
     json_string(text, "alias_of", row->alias_of ? row->alias_of->name : NULL);
-    text_printf(text, "\"short\": %d, \"inplace\": %s}", row->c_short, row->inplace ? "true" : "false");
+    text_printf(text, "\"short\": %d, \"inplace\": %s}", row->c.shown, row->inplace ? "true" : "false");
 }
 
 static void text_rules(Text *text, const OpRow *row) {
-    const char *const derivative = rule_of(row, row->derivative), *const body = body_of(row);
+    const char *const derivative = rule_of(row, row->derivative), *const body = rule_of(row, row->body);
     const char *const saves = rule_of(row, row->saves);
-    text_printf(text, "    meta %s", meta_rules[row->id]);
+    text_printf(text, "    meta %s", row->meta_rule);
     if (body) text_printf(text, ", body %s", body);
     text_printf(text, ", derivative %s", derivative ? derivative : row->flags & OPF_nodiff ? "never" : "none");
     if (derivative && saves && *saves) text_printf(text, " (saves %s)", saves);
@@ -84,7 +74,7 @@ static void text_rules(Text *text, const OpRow *row) {
 static void text_row(Text *text, const OpRow *row) {
     text_printf(text, "%s\n    %s%s%s%s%s\n", row->schema, row->alias_of ? "alias of " : kinds[row->kind],
                 row->alias_of ? row->alias_of->name : "", row->inplace ? ", in place too" : "",
-                row->out_name ? ", out form " : "", row->out_name ? row->out_name : "");
+                row->out ? ", out form " : "", row->out ? row->out : "");
     if (!row->alias_of) text_rules(text, row);
     if (row->doc) text_printf(text, "    %s\n", row->doc);
 }

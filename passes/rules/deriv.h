@@ -12,11 +12,9 @@
 #include "passes/passes.h"
 #include "runtime/base/error.h"
 
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, ...) DerivFn deriv_##derivative;
-#define ALIAS(id, ...)
-#include "ir/ops.def"
-#undef OP
-#undef ALIAS
+#define DERIV(id, rule, saves) DerivFn deriv_##rule;
+#include "ir/ops/derivatives.def"
+#undef DERIV
 
 /* The gradient of argument `arg` is `grad`: summed to its sizes, cast to its dtype. NULL is the
  * pending error. */

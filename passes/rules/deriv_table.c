@@ -1,24 +1,18 @@
-/* deriv_table.c: the derivative of each row of the op table. Rows without one name `none`; aliases
- * never reach the tape (their row does). */
+/* deriv_table.c: the derivative of each row that ir/ops/derivatives.def lists; aliases never reach the tape (their row
+ * does). */
 #include "passes/rules/deriv.h"
 
-/* Never called: deriv_rule answers NULL for it. */
-Status deriv_none(Deriv *d) { return error_raise(ST_INTERNAL, "%s has no derivative", d->row->name); }
-
 static DerivFn *const rules[OP_COUNT] = {
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, ...) [OP_##id] = deriv_##derivative,
-#define ALIAS(id, ...)
-#include "ir/ops.def"
-#undef OP
-#undef ALIAS
+#define DERIV(id, rule, saves) [OP_##id] = deriv_##rule,
+#include "ir/ops/derivatives.def"
+#undef DERIV
 };
 
 DerivFn *deriv_made;
 
 DerivFn *deriv_rule(const OpRow *row) {
     if (row->id >= OP_COUNT) return row->derivative ? deriv_made : NULL;
-    DerivFn *const rule = rules[row->alias_of ? row->alias_of->id : row->id];
-    return rule == deriv_none ? NULL : rule;
+    return rules[row->alias_of ? row->alias_of->id : row->id];
 }
 
 /* Floats that count as constants, as in PyTorch. */

@@ -1,25 +1,25 @@
 /* rules.c: the tables of bodies and decompositions, pasted from the op table: a row whose rule
- * nobody wrote does not compile. */
+ * nobody wrote does not link. */
 #include "passes/passes.h"
 
-#define DECLARE_pointwise(rule)     BodyFn body_##rule;
-#define DECLARE_reduction(rule)     BodyFn body_##rule;
-#define DECLARE_decomposition(rule) DecompFn decomp_##rule;
-#define DECLARE_composite(rule)     DecompFn decomp_##rule;
-#define DECLARE_view(rule)
-#define DECLARE_kernel(rule)
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, ...) DECLARE_##kind(body)
 #define ALIAS(...)
+#define DECLARE_pointwise(meta, rule)     BodyFn body_##rule;
+#define DECLARE_reduction(meta, rule)     BodyFn body_##rule;
+#define DECLARE_decomposition(meta, rule) DecompFn decomp_##rule;
+#define DECLARE_composite(meta, rule)     DecompFn decomp_##rule;
+#define DECLARE_view(meta)
+#define DECLARE_kernel(meta, rule)
+#define OP(id, schema, doc, kind, ...) DECLARE_##kind
 #include "ir/ops.def"
 #undef OP
 
-#define BODY_pointwise(rule)                                                 body_##rule
-#define BODY_reduction(rule)                                                 body_##rule
-#define BODY_decomposition(rule)                                             NULL
-#define BODY_composite(rule)                                                 NULL
-#define BODY_view(rule)                                                      NULL
-#define BODY_kernel(rule)                                                    NULL
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, ...) [OP_##id] = BODY_##kind(body),
+#define BODY_pointwise(meta, rule)     body_##rule
+#define BODY_reduction(meta, rule)     body_##rule
+#define BODY_decomposition(meta, rule) NULL
+#define BODY_composite(meta, rule)     NULL
+#define BODY_view(meta)                NULL
+#define BODY_kernel(meta, rule)        NULL
+#define OP(id, schema, doc, kind, ...) [OP_##id] = BODY_##kind,
 BodyFn *body_rule(const OpRow *row) {
     static BodyFn *const table[OP_COUNT] = {
 #include "ir/ops.def"
@@ -28,13 +28,13 @@ BodyFn *body_rule(const OpRow *row) {
 }
 #undef OP
 
-#define DECOMP_pointwise(rule)                                               NULL
-#define DECOMP_reduction(rule)                                               NULL
-#define DECOMP_decomposition(rule)                                           decomp_##rule
-#define DECOMP_composite(rule)                                               decomp_##rule
-#define DECOMP_view(rule)                                                    NULL
-#define DECOMP_kernel(rule)                                                  NULL
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, ...) [OP_##id] = DECOMP_##kind(body),
+#define DECOMP_pointwise(meta, rule)     NULL
+#define DECOMP_reduction(meta, rule)     NULL
+#define DECOMP_decomposition(meta, rule) decomp_##rule
+#define DECOMP_composite(meta, rule)     decomp_##rule
+#define DECOMP_view(meta)                NULL
+#define DECOMP_kernel(meta, rule)        NULL
+#define OP(id, schema, doc, kind, ...)   [OP_##id] = DECOMP_##kind,
 DecompFn *decomp_rule(const OpRow *row) {
     static DecompFn *const table[OP_COUNT] = {
 #include "ir/ops.def"

@@ -172,7 +172,6 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
                       .overload = schema.overload,
                       .schema = copy,
                       .kind = KIND_kernel,
-                      .c_name = NULL,
                       .meta = meta_rule,
                       .body = "custom",
                       .saves = desc->saves ? desc->saves : "",

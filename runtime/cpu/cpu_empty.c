@@ -1,5 +1,5 @@
 /* cpu_empty.c: the kernel of rows that only give fresh memory; its elements are not set. */
-#include "runtime/cpu/cpu_kernels.h"
+#include "runtime/core/dispatch.h"
 
 Status cpu_empty(OpCall *call) {
     (void)call;

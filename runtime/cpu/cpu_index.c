@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 
 #include "ir/loop.h"
-#include "runtime/cpu/cpu_copy.h"
-#include "runtime/cpu/cpu_kernels.h"
+#include "runtime/core/dispatch.h"
 #include "runtime/core/element.h"
+#include "runtime/cpu/cpu_copy.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/execute.h"
 

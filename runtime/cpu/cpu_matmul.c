@@ -1,7 +1,7 @@
 /* cpu_matmul.c: native products of matrices [semantics B2: ORDER_chain]. Floats and wide ints go to
  * gemm(); the narrow int types, which nobody tunes for, are summed with wrap in plain loops. */
 #include "runtime/cpu/cpu_gemm.h"
-#include "runtime/cpu/cpu_kernels.h"
+#include "runtime/core/dispatch.h"
 #include "runtime/core/element.h"
 
 typedef struct Operand { /* [batch, row, column] */

@@ -2,7 +2,7 @@
  * order. How many there are is known from the values only, so this is no program: the row's kernel is the key's
  * entry. */
 #include "runtime/core/element.h"
-#include "runtime/cpu/cpu_kernels.h"
+#include "runtime/core/dispatch.h"
 
 typedef struct Found {
     const Meta *meta;

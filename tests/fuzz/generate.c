@@ -350,7 +350,7 @@ static void list_forms(void) {
         if (row->flags & (OPF_internal | OPF_host | OPF_bits)) continue; /* bits: NaNs show theirs */
         forms[n_forms++] = (FormRow){row, FORM_functional};
         if (row->inplace) forms[n_forms++] = (FormRow){row, FORM_inplace};
-        if (row->out_name) forms[n_forms++] = (FormRow){row, FORM_out};
+        if (row->out) forms[n_forms++] = (FormRow){row, FORM_out};
     }
 }
 

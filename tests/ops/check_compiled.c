@@ -180,5 +180,5 @@ void check_forms(const Case *c) {
     ops_count();
     if (!tells_most(c)) return;
     if (c->row->inplace) check_form(c, FORM_inplace);
-    if (c->row->out_name) check_form(c, FORM_out);
+    if (c->row->out) check_form(c, FORM_out);
 }

@@ -267,7 +267,7 @@ static void check_internal(const Case *c) {
 }
 
 static bool has_form(const OpRow *row, OpForm form) {
-    return form == FORM_functional || (form == FORM_inplace ? row->inplace : row->out_name != NULL);
+    return form == FORM_functional || (form == FORM_inplace ? row->inplace : row->out != NULL);
 }
 
 void check_wrong(const Case *c) {

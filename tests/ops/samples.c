@@ -7,14 +7,12 @@
 
 #include "runtime/base/error.h"
 
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, saves, flags, samples, doc)        \
-    extern const Samples samples_##samples;
 #define ALIAS(...)
+#define OP(id, schema, doc, kind, samples, ...) extern const Samples samples_##samples;
 #include "ir/ops.def"
 #undef OP
 
-#define OP(id, schema, inplace, out, c_name, c_short, kind, meta, body, derivative, saves, flags, samples, doc)        \
-    [OP_##id] = &samples_##samples,
+#define OP(id, schema, doc, kind, samples, ...) [OP_##id] = &samples_##samples,
 static const Samples *const table[OP_COUNT] = {
 #include "ir/ops.def"
 };

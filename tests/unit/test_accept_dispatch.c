@@ -232,8 +232,8 @@ START_TEST(a2_10_every_schema_parses_and_marks_what_it_writes) {
     for (int id = 0; id < OP_COUNT; id++) {
         const OpRow *const row = op_row((OpId)id);
         for (int form = 0; form < FORM_COUNT; form++) {
-            const bool exists = form == FORM_functional || (form == FORM_inplace && row->inplace) ||
-                                (form == FORM_out && row->out_name);
+            const bool exists =
+                form == FORM_functional || (form == FORM_inplace && row->inplace) || (form == FORM_out && row->out);
             if (!exists) continue;
             const char *const text = op_form_schema(row, (OpForm)form);
             Param params[MAX_ARGS + MAX_OUTS];
@@ -276,8 +276,8 @@ START_TEST(a2_11_every_form_of_a_row_agrees) {
     int checked = 0;
     for (int id = 0; id < OP_COUNT; id++) {
         const OpRow *const row = op_row((OpId)id);
-        if (row->alias_of || row->kind != KIND_pointwise || !row->inplace || !row->out_name ||
-            row->flags & OPF_random || !takes_tensors_only(row))
+        if (row->alias_of || row->kind != KIND_pointwise || !row->inplace || !row->out || row->flags & OPF_random ||
+            !takes_tensors_only(row))
             continue;
         const sn_scope scope = sn_scope_begin();
         sn_tensor *const want = call_form(row, FORM_functional, F32(1, 2, 3), NULL);

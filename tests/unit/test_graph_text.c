@@ -35,7 +35,7 @@ START_TEST(test_rows) {
             OpForm found;
             ck_assert_msg(op_find(name, strlen(name), &found) == row, "%s finds another row", name);
         }
-        ck_assert_msg(!row->c_name || row->c_short <= row->n_params, "%s: c_short", row->name);
+        ck_assert_msg(!row->c.name || row->c.shown <= row->n_params, "%s: c", row->name);
     }
     ck_assert_ptr_null(op_find("aten::no_such_op", 16, NULL));
 }

@@ -1,0 +1,22 @@
+# op_ids.cmake: ID(add_Tensor) for every row of ops.def, in its order, into OUTPUT, which is written only when an id comes or
+# goes: what includes it (everything, through op.h) is not rebuilt when a row's columns change.
+#   cmake -DROOT=. -DOUTPUT=op_ids.def -P op_ids.cmake
+file(READ ${ROOT}/ir/ops.def list)
+string(REGEX MATCHALL "\n#include \"[a-z_/]+\\.def\"" families "${list}")
+set(ids "/* The ids of ir/ops.def, written by ir/op_ids.cmake. */\n")
+foreach(family ${families})
+  string(REGEX REPLACE ".*\"(.*)\"" "\\1" family ${family})
+  file(READ ${ROOT}/${family} rows)
+  string(REGEX MATCHALL "\n(OP|ALIAS)\\([A-Za-z0-9_]+" rows "${rows}")
+  foreach(row ${rows})
+    string(REGEX REPLACE ".*\\(" "" id ${row})
+    string(APPEND ids "ID(${id})\n")
+  endforeach()
+endforeach()
+set(before "")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} before)
+endif()
+if(NOT before STREQUAL ids)
+  file(WRITE ${OUTPUT} "${ids}")
+endif()

@@ -1,0 +1,55 @@
+#!/bin/sh
+# check_rebuild.sh NINJA CMAKE CC ROOT BUILD GENERATOR-OBJECTS: what an edit of one row of the op table rebuilds.
+#  1. By ninja's record of what each object has read, at most 20 objects read any one file of rows. (A dry run would not
+#     do: it takes every generated header for changed.)
+#  2. The files generated from the rows, which all code includes, stay untouched when a doc, a body, a derivative or a flag
+#     changes: both generators run here on edited copies of the rows, op.c compiled anew for one of them.
+set -eu
+ninja=$1 cmake=$2 cc=$3 root=$4 build=$5 objects=$6
+limit=20
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "$*"; exit 1; }
+
+"$ninja" -n -C "$build" -t deps >"$work/deps"
+for rows in "$root"/ir/ops.def "$root"/ir/ops/*.def; do
+    file=${rows#"$root"/}
+    awk -v file="/$file" '
+        /^[^ ].*: #deps/ { object = $1; live = !/STALE/ }
+        /^ / && live && substr($1, length($1) - length(file) + 1) == file { print object }' "$work/deps" |
+        sort -u >"$work/readers"
+    n=$(wc -l <"$work/readers")
+    [ "$n" -ge 1 ] || fail "no object reads $file: is the build whole?"
+    [ "$n" -le $limit ] || { cat "$work/readers"; fail "$n objects read $file, more than $limit"; }
+    echo "$file: $n objects"
+done
+
+mkdir -p "$work/ir"
+cp -R "$root/ir/ops.def" "$root/ir/ops" "$work/ir"
+rows=$work/ir/ops/pointwise.def
+sed -i -e 's/"self \* other\."/"A sentence that nobody wrote."/' -e 's/pointwise(binary, mul)/pointwise(binary, add)/' \
+    -e '/^OP(exp,/,/^OP(/s/OPF_core/OPF_core | OPF_random/' "$rows"
+sed -i 's/^DERIV(exp, exp, "result")/DERIV(exp, log, "self")/' "$work/ir/ops/derivatives.def"
+for file in pointwise derivatives; do
+    ! cmp -s "$work/ir/ops/$file.def" "$root/ir/ops/$file.def" || fail "the edits of $file.def found no row: adapt them"
+done
+[ "$(diff "$rows" "$root/ir/ops/pointwise.def" | grep -c '^<')" = 3 ] || fail "three edits of pointwise.def were meant"
+
+untouched() { # FILE COMMAND...: the file is as it was, and not written
+    file=$1
+    shift
+    cp "$build/$file" "$work/out"
+    touch -d 2001-01-01 "$work/out"
+    "$@"
+    cmp "$work/out" "$build/$file" || fail "$file changes with a row's columns"
+    [ -z "$(find "$work/out" -newermt 2001-01-02)" ] || fail "$file is written though nothing in it changes"
+}
+untouched generated/ir/op_ids.def "$cmake" -DROOT="$work" -DOUTPUT="$work/out" -P "$root/ir/op_ids.cmake"
+"$cc" -std=gnu17 -I "$work" -I "$root" -I "$root/frontend" -I "$build/include" -I "$build/generated" -c "$root/ir/op.c" \
+    -o "$work/op.o"
+# shellcheck disable=SC2086  # a list
+"$cc" $objects "$work/op.o" -o "$work/gen_ops" -lm -lpthread
+untouched include/sinter/ops.h "$work/gen_ops" header "$work/out"
+untouched generated/ops_api.c "$work/gen_ops" source "$work/out"
+"$work/gen_ops" documented "$work/documented"
+grep -q 'A sentence that nobody wrote' "$work/documented" || fail "the edited doc is not in the documented header"
