@@ -26,6 +26,7 @@ sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
 static Status switch_grad(sn_tensor *t, bool on) {
     TRY(tensor_valid(t, "sn_requires_grad_"));
     if (state_get()->capture && capture_requires_grad(t) != on) {
+        capture_note_event("sn_requires_grad_ changes a tensor");
         TRY(tensor_settle("sn_requires_grad_ changes a tensor"));
         if (t->placeholder) TRY(tensor_ready(t, "sn_requires_grad_"));
     }
@@ -42,6 +43,7 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     Status status = tensor_valid(t, "sn_grad_set");
     if (status == ST_OK && grad) status = tensor_valid(grad, "sn_grad_set");
     if (status == ST_OK) status = capture_note_grad(t);
+    if (status == ST_OK) capture_note_event("sn_grad_set in the body");
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
 }
 
@@ -121,7 +123,9 @@ int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
 }
 
 void sn_hook_remove(sn_tensor *t, int64_t id) {
-    if (t) tape_hook_remove(t, id);
+    if (!t) return;
+    capture_note_event("sn_hook_remove");
+    tape_hook_remove(t, id);
 }
 
 /* custom functions and derivatives of custom ops ---------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "frontend/dict.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
+#include "runtime/capture/record/capture.h"
 #include "runtime/core/safetensors.h"
 #include "runtime/autograd/tape.h"
 
@@ -45,6 +46,7 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     TRY(error_pending());
     if (!d || !name) return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
     TRY(tensor_valid(t, "sn_dict_set"));
+    capture_note_event("a dictionary is changed in the body");
     const int i = find(d, name);
     if (i < 0) return append(d, name, t);
     tensor_retain(t);

@@ -180,7 +180,10 @@ sn_override *sn_fallback_set(sn_key key, sn_body kernel, void *closure) {
     return override(NULL, key, kernel, closure, "sn_fallback_set");
 }
 
-void sn_override_free(sn_override *o) { override_free(o); }
+void sn_override_free(sn_override *o) {
+    capture_note_event("sn_override_free");
+    override_free(o);
+}
 
 const sn_op *sn_frame_op(sn_frame *f) {
     if (f && f->call) return handle_of(f->call->row, f->call->form);
@@ -195,7 +198,10 @@ sn_status sn_user_mode_push(sn_body handler, void *closure) {
     return (sn_status)(status == ST_OK ? user_mode_push(handler, closure) : status);
 }
 
-sn_status sn_user_mode_pop(void) { return (sn_status)user_mode_pop(); }
+sn_status sn_user_mode_pop(void) {
+    capture_note_event("sn_user_mode_pop");
+    return (sn_status)user_mode_pop();
+}
 
 /* texts --------------------------------------------------------------------------------------- */
 

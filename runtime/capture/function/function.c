@@ -426,7 +426,9 @@ static Status check_strict(sn_function *fn) {
 
 /* A callee that is to run as it is: capture pauses, once everything that it may look at is made. */
 static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    TRY(capture_settle("a callee in mode SN_COMPILE_EAGER"));
+    static const char why[] = "a callee in mode SN_COMPILE_EAGER";
+    capture_note_break(state_get()->capture, why);
+    TRY(capture_settle(why));
     Capture *const paused = capture_pause();
     const Status status = run_body(fn, in, n_in, out, n_out, NULL);
     capture_unpause(paused);

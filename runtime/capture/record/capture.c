@@ -535,9 +535,8 @@ static void count_outside(Capture *c, const OpCall *call, const char *reason) {
 }
 
 static Status make_arguments(Capture *c, const OpCall *call, const char *reason) {
-    capture_note_outside(c, reason);
+    capture_note_break(c, reason);
     count_outside(c, call, reason);
-    if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
     TRY(may_write(call) ? capture_settle(reason) : capture_flush(c, reason, state_get()->site));
     return each_tensor(c, call, make);
 }

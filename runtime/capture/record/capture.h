@@ -155,6 +155,11 @@ static inline void capture_note_outside(Capture *capture, const char *reason) {
     const char *none = NULL;
     atomic_compare_exchange_strong(&capture->outside, &none, reason);
 }
+/* The same of the calling thread's call, if it is one: it changes what belongs to the program. */
+void capture_note_event(const char *what);
+/* The call is about to do something that no segment repeats: a break in any case, also where nothing is pending and the
+ * flush that follows notes none. */
+void capture_note_break(Capture *capture, const char *reason);
 /* The generator is about to start anew: random ops that are pending keep the old one. */
 Status capture_seed(void);
 /* capture_events.c: about to change leaf's .grad or the generator; hook `id` is now on t. Undone if an op before

@@ -193,6 +193,7 @@ bool capture_run(const TapeRun *run, Status *status) {
     const bool recorded = record_pending(c, run, status);
     capture_leave(c, entered);
     if (recorded) return true;
+    capture_note_break(c, break_reason(run));
     *status = capture_flush(c, break_reason(run), state_get()->site);
     if (*status == ST_OK) *status = make_all(run->roots, run->n_roots);
     if (*status == ST_OK) *status = make_all(run->xs, run->n_xs);

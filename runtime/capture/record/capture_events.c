@@ -63,6 +63,14 @@ Status capture_note_hook(sn_tensor *t, int64_t id) {
     return status;
 }
 
+void capture_note_event(const char *what) {
+    Capture *const c = state_get()->capture;
+    if (!c) return;
+    const bool entered = capture_enter(c);
+    capture_note_outside(c, what);
+    capture_leave(c, entered);
+}
+
 Status capture_note_seed(void) {
     bool entered;
     const sn_state *const state = state_get();
@@ -74,6 +82,7 @@ Status capture_note_seed(void) {
 }
 
 Status capture_before_event(const char *what) {
+    capture_note_event(what);
     bool entered;
     Capture *const c = enter_undecided(&entered);
     if (!c) return ST_OK;

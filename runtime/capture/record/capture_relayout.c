@@ -22,8 +22,7 @@ static const char *refusal(const Capture *c, const sn_tensor *self) {
 }
 
 static Status break_for(Capture *c, sn_tensor *self, const char *reason) {
-    capture_note_outside(c, reason);
-    if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
+    capture_note_break(c, reason);
     TRY(capture_settle(reason));
     return capture_flush_tensor(self);
 }

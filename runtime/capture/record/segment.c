@@ -431,6 +431,13 @@ Status capture_end_segment(const char *why) {
     return c ? capture_flush(c, why, state_get()->site) : ST_OK;
 }
 
+void capture_note_break(Capture *c, const char *reason) {
+    const bool entered = capture_enter(c);
+    capture_note_outside(c, reason);
+    if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
+    capture_leave(c, entered);
+}
+
 static Status flush_own(Capture *c, sn_tensor *t, const char *reason) {
     const struct Placeholder *const p = t->placeholder;
     const bool earlier = p && p->trace != c->trace;

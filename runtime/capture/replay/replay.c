@@ -387,11 +387,12 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
     const Trace *trace = NULL;
     for (int i = 0; i < c->traces.n && !trace; i++)
         if (c->traces.at[i]->ops.n) trace = c->traces.at[i];
-    if (!trace) return;
     const bool program_known = is_program_known(fn, in, n_in, n_out);
     pthread_mutex_lock(&fn->lock);
     const int learnt = fn->n_replay;
-    const char *const why = learn(fn, c, trace, in, n_in, out, n_out);
+    const char *const why = trace        ? learn(fn, c, trace, in, n_in, out, n_out)
+                            : c->outside ? c->outside
+                                         : "its body calls no op";
     if (fn->n_replay > learnt && !program_known) learn_program(fn, c, trace, in, n_in, out, n_out);
     const bool say = why && !fn->mode_said;
     if (say) fn->mode_said = true;
