@@ -14,6 +14,16 @@ static inline bool dtype_is_half(DType dtype) { return dtype == DT_f16 || dtype 
 Val *in_dtype(Builder *b, Val *x, DType dtype);                              /* x itself if it has the dtype */
 Val *widened(Builder *b, Val *x);                                            /* half dtypes to f32; NULL stays NULL */
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim); /* n 0: all dims */
+/* The first two moments of floats over dims, in x's dtype, for every op that normalises or gives a variance. The mean
+ * is rounded, so the deviations from it do not add up to 0: what that adds to their squares is taken off again (their
+ * sum squared over n), which matters where values differ little beside their mean. Never below 0, infinite where a
+ * square overflows. Both sums belong to one phase of a kernel. */
+typedef struct Moments {
+    Val *mean, *away; /* with size-1 dims; x - mean */
+    Val *squares;     /* sum of away * away, corrected; with size-1 dims if `keepdim` */
+} Moments;
+/* count: how many elements are under one mean; dims: ints or A_NONE for all. */
+Moments moments_over(Builder *b, Val *x, Arg dims, Arg count, Arg keepdim);
 /* A view where strides allow, else of a copy. */
 Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n);
 Val *optional(const Arg *a);                               /* NULL where None */

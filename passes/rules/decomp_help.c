@@ -1,6 +1,8 @@
 /* decomp_help.c: pieces that decompositions share. */
 #include "passes/rules/decomp.h"
 
+#include <float.h>
+
 Val *in_dtype(Builder *b, Val *x, DType dtype) {
     return !x || x->meta->dtype == dtype ? x : E(b, _to_copy, V(x), I(dtype));
 }
@@ -9,6 +11,18 @@ Val *widened(Builder *b, Val *x) { return x && dtype_is_half(x->meta->dtype) ? i
 
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim) {
     return E(b, sum_dim_IntList, V(x), n ? A_INTS(dims, n) : A_NONE, A_BOOL(keepdim));
+}
+
+Moments moments_over(Builder *b, Val *x, Arg dims, Arg count, Arg keepdim) {
+    if (!x) return (Moments){0};
+    const double largest = x->meta->dtype == DT_f64 ? DBL_MAX : FLT_MAX;
+    Val *const mean = E(b, div_Tensor, V(E(b, sum_dim_IntList, V(x), dims, A_BOOL(true))), count);
+    Val *const away = E(b, sub_Tensor, V(x), V(mean));
+    Val *const squares = E(b, sum_of_squares, V(away), dims, keepdim);
+    Val *const rest = E(b, sum_dim_IntList, V(away), dims, keepdim);
+    Val *const excess = E(b, mul_Tensor, V(E(b, div_Tensor, V(rest), count)), V(rest));
+    Val *const finite = E(b, clamp_max, V(excess), F(largest)); /* inf - inf would be no number */
+    return (Moments){mean, away, E(b, clamp_min, V(E(b, sub_Tensor, V(squares), V(finite))), F(0))};
 }
 
 Val *optional(const Arg *a) { return a->kind == ARG_tensor ? a->val : NULL; }

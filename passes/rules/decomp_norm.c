@@ -1,5 +1,5 @@
 /* decomp_norm.c: softmax, layer_norm, variance, dropout and their backward, in the canonical sums
- * [semantics B2]: mean = sum / n, variance in two passes with fused squares, softmax = exp(x - max)
+ * [semantics B2]: mean = sum / n, variance in two passes with fused squares (moments_over), softmax = exp(x - max)
  * / sum. */
 #include <math.h>
 
@@ -111,16 +111,16 @@ Status decomp_native_layer_norm(Builder *b, const OpRow *row, const Arg *args, V
     if (!x) return error_pending();
     Val *const weight = optional(&args[2]), *const bias = optional(&args[3]);
     const NormDims dims = norm_dims(b, x->meta, &args[1]);
-    Val *const mean = E(b, div_Tensor, V(sum_over(b, x, dims.inner, dims.n_inner, true)), I(dims.count));
-    Val *const away = E(b, sub_Tensor, V(x), V(mean));
-    Val *const squares = E(b, sum_of_squares, V(away), A_INTS(dims.inner, dims.n_inner), A_BOOL(true));
-    Val *const var = E(b, div_Tensor, V(squares), I(dims.count));
+    const Arg inner = dims.n_inner ? A_INTS(dims.inner, dims.n_inner) : A_NONE;
+    const Moments m = moments_over(b, x, inner, I(dims.count), A_BOOL(true));
+    Val *const var = E(b, div_Tensor, V(m.squares), I(dims.count));
     Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), F(arg_double(&args[4])))));
-    Val *y = E(b, mul_Tensor, V(away), V(rstd));
+    Val *y = E(b, mul_Tensor, V(m.away), V(rstd));
     if (weight) y = E(b, mul_Tensor, V(y), V(widened(b, weight)));
     if (bias) y = E(b, add_Tensor, V(y), V(widened(b, bias)));
     const DType kept = statistics_dtype(args);
-    Val *const values[] = {in_dtype(b, y, args[0].val->meta->dtype), in_dtype(b, mean, kept), in_dtype(b, rstd, kept)};
+    Val *const values[] = {in_dtype(b, y, args[0].val->meta->dtype), in_dtype(b, m.mean, kept),
+                           in_dtype(b, rstd, kept)};
     return decomp_done(outs, 3, values);
 }
 
@@ -182,11 +182,8 @@ Status decomp_var(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const x = widened(b, args[0].val);
     if (!x) return error_pending();
     const Arg one = I(0), dims = args[1].kind == ARG_ints && args[1].n ? args[1] : A_NONE;
-    Val *const sum = E(b, sum_dim_IntList, V(x), dims, A_BOOL(true));
-    Val *const mean = E(b, div_Tensor, V(sum), var_divisor(b, x->meta, &dims, &one));
-    Val *const away = E(b, sub_Tensor, V(x), V(mean));
-    Val *const squares = E(b, sum_of_squares, V(away), dims, args[3]);
-    Val *const var = E(b, div_Tensor, V(squares), var_divisor(b, x->meta, &dims, &args[2]));
+    const Moments m = moments_over(b, x, dims, var_divisor(b, x->meta, &dims, &one), args[3]);
+    Val *const var = E(b, div_Tensor, V(m.squares), var_divisor(b, x->meta, &dims, &args[2]));
     return done1(outs, in_dtype(b, var, args[0].val->meta->dtype));
 }
 
