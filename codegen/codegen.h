@@ -2,13 +2,14 @@
  *
  * block/: a nest becomes a flat step array that runtime/cpu/interp.c runs with the block kernels: the eager engine for
  *         pointwise ops and reductions, and the fallback of everything compiled.
+ * shape/: what shape a nest takes on a machine: decided before code is written, for every emitter.
  * llvm/:  kernels become object bytes; the module is opened by the runtime on first use and reached through one
  *         versioned table, so that a program that only runs eagerly never loads LLVM [semantics O4]. */
 #ifndef SINTER_CODEGEN_CODEGEN_H
 #define SINTER_CODEGEN_CODEGEN_H
 #include "ir/loop.h"
 
-#define LLVM_MODULE_VERSION 1
+#define LLVM_MODULE_VERSION 2
 #define LLVM_MODULE_SYMBOL  "sinter_llvm_module"
 
 typedef struct CodegenTimes {
@@ -23,15 +24,17 @@ typedef struct CodegenResult {
     int bail;          /* BailCode of the failure */
 } CodegenResult;
 
+typedef struct NestShape NestShape; /* codegen/shape/shape.h */
+typedef struct Machine Machine;
+
 /* Each nest i of the request becomes the exported symbol names[i] with NestFn's signature. */
 typedef struct CodegenRequest {
     int n_nests;
     const Nest *const *nests;
-    const Buf *const *bufs; /* of each nest's kernel */
+    const Buf *const *bufs;         /* of each nest's kernel */
+    const NestShape *const *shapes; /* of each nest, on this machine: from shape_decide, or checked by shape_verify */
     const char *const *names;
-    int isa;                             /* Isa of kernels.h */
-    int l1_bytes, stack_bytes;           /* tuning facts: what may be kept per row on the stack */
-    int64_t stream_bytes;                /* a nest that stores more does so past the caches; 0: none does */
+    const Machine *machine;              /* its level is an Isa of kernels.h */
     bool (*failpoint)(const char *name); /* the caller's failpoint(), or NULL */
 } CodegenRequest;
 

@@ -29,6 +29,8 @@ typedef struct Step {
     bool write_back;  /* writes memory that is visible outside */
     int n_ops;        /* graph nodes in it: for shares and names */
     int *ops;         /* their ids in the graph given to lowering */
+    const struct NestShape *
+        *shapes; /* kernel: of each nest, on the plan's machine; NULL: not decided [codegen/shape] */
 } Step;
 
 /* How a value of the lowered graph lies in a slot (views share their base's). */
@@ -49,6 +51,7 @@ typedef struct Plan {
     int64_t saved_bytes;
     const char **refusals; /* "why not fused", one line each */
     int n_refusals;
+    const struct Machine *machine; /* that the steps' shapes are for; NULL: not decided */
 } Plan;
 
 /* What an executor relies on: kernels that verify, buffers and values in slots that exist, write-backs after all

@@ -18,10 +18,12 @@ static const Layer layers[] = {
     {"kernels/", "runtime/base/ ir/dtype.h ir/dtype.def ir/scalar.def"},
     {"passes/", "runtime/base/ ir/"},
     {"codegen/", "runtime/base/ ir/"},
-    {"codegen/llvm/", "runtime/base/ ir/ codegen/codegen.h kernels/bitcode.h kernels/kernels.h kernels/levels.h"},
+    {"codegen/shape/", "runtime/base/ ir/"},
+    {"codegen/llvm/", "runtime/base/ ir/ codegen/codegen.h codegen/shape/ kernels/bitcode.h kernels/kernels.h "
+                      "kernels/levels.h"},
     /* the public headers declare what the runtime implements */
     {"runtime/", "runtime/base/ ir/ kernels/ passes/passes.h passes/rules/ frontend/sinter/ "
-                 "codegen/codegen.h codegen/block/"},
+                 "codegen/codegen.h codegen/shape/ codegen/block/"},
     {"runtime/core/", "runtime/base/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h"},
     {"runtime/cpu/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h "
                      "codegen/codegen.h codegen/block/"},
@@ -33,7 +35,7 @@ static const Layer layers[] = {
      "runtime/base/ runtime/core/ runtime/compile/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
     {"runtime/capture/", "runtime/ ir/ frontend/sinter/"}, /* through runtime/compile/compile.h */
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
-    {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h frontend/ samples/work.h"},
+    {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ frontend/ samples/work.h"},
     {"frontend/sinter/", ""},
     {"samples/", "frontend/sinter/"},
     {"tests/", "runtime/ ir/ kernels/ passes/ codegen/ frontend/ tests/"},

@@ -1,9 +1,8 @@
-/* emit.h: the inside of the LLVM emitter: one nest becomes one function of explicit vector IR.
+/* emit.h: the inside of the LLVM emitter: one nest and its shape [codegen/shape] become one function of explicit vector
+ * IR. Nothing is decided here: what shape a nest takes is in the record, this spells it.
  *
  * Every value is a vector of `lanes` elements of its compute type (bools: i1), also where all lanes
- * are equal. What a lane means is the mode's choice:
- *   columns  no L dims: lanes run along the last outer dim; S reductions add row after row [semantics B2]
- *   rows     L dims: outer dims are plain loops, lanes run along the merged L sequence, lane = position mod 64
+ * are equal. What a lane means is the shape's mode: columns, panels or rows.
  * The frame says which index values the lanes of the current vector have.
  *
  *   emit_nest.c    loops, phases                    emit_reduce.c  orders L and S
@@ -14,27 +13,19 @@
 #include <llvm-c/Core.h>
 
 #include "codegen/codegen.h"
+#include "codegen/shape/shape.h"
 
 typedef LLVMValueRef Value;
 
 enum {
     MAX_REDS = MAX_PHASE_REDS,
-    MAX_UNROLL = 4,
-    LONG_BODY = 12,
+    MAX_UNROLL = SHAPE_COPIES,
     FOLD_LEVELS = 4,
     S_LEVELS = 5,
     EMIT_MAX_BUFS = 256,
     EMIT_MAX_PARAMS = 256,
     EMIT_MAX_PARTS = 256
 };
-
-/* Consecutive dims that every access walks as one: coefficients are those of dim `coef`. */
-typedef struct Group {
-    int first, n;  /* dims */
-    int coef;      /* the dim whose coefficients count */
-    int64_t plain; /* product of extents, or -1 when it is known at run time only */
-    Value extent;
-} Group;
 
 /* Where the lanes of the current vector are. */
 typedef struct Frame {
@@ -51,6 +42,7 @@ typedef struct Frame {
 typedef struct Emitter {
     const Nest *nest;
     const Buf *bufs;
+    const NestShape *shape;
     const CodegenRequest *request;
     LLVMContextRef context;
     LLVMModuleRef module;
@@ -58,12 +50,10 @@ typedef struct Emitter {
     int n_parts;
     LLVMBuilderRef b, entry; /* entry: the end of the first block, for what never changes */
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr;
-    int lanes, isa;
+    int lanes;
     Value function, arg[5];                           /* bufs, params, lo, hi, error */
     Value buf[EMIT_MAX_BUFS], param[EMIT_MAX_PARAMS]; /* loaded on first use, in the entry block */
-    Group group[MAX_LOOP_DIMS];
-    int n_groups, n_outer_groups, n_s_groups;
-    bool rows; /* mode */
+    Value extent[MAX_LOOP_DIMS];                      /* of the shape's groups */
     Frame frame;
     int n_contexts; /* columns: vectors side by side, each with its own memo and place */
     Value *memos[MAX_UNROLL], *places[MAX_UNROLL];
@@ -72,10 +62,6 @@ typedef struct Emitter {
     Value *memo;             /* per instruction, of the current lane context */
     Value *place;            /* per instruction: address without the inner dims' part */
     Value *row_buffer;       /* per instruction: kept values of the row, or NULL */
-    int *kept_in;            /* per instruction: phase that fills its row buffer, -1: none */
-    int *first_phase;        /* per instruction: phase that needs it first, -1: none */
-    int *fetched_in;         /* per load: phase in which the next row's is fetched, -1: none */
-    bool fetch_near;         /* into the first level */
     Value large;             /* i1: the nest touches more than the caches keep; NULL: it does not */
     Value streams;           /* i1, here: stores go past the caches; NULL: none */
     Value lead;              /* ragged rows: elements from an aligned address to the row; NULL: not ragged */
@@ -110,8 +96,6 @@ void emit_phases_from(Emitter *e, int phase); /* at the current places */
 void emit_use_context(Emitter *e, int context);
 /* all contexts: the operands of the phase's stores and reductions */
 void emit_lockstep(Emitter *e);
-/* likewise, of what the current phase makes per inner index */
-int emit_phase_cost(const Emitter *e);
 Value emit_const(Emitter *e, int64_t v);
 Value emit_add(Emitter *e, Value x, int64_t v);
 
@@ -134,12 +118,11 @@ LLVMTypeRef emit_vector(Emitter *e, SType type);
 Value emit_splat(Emitter *e, Value scalar);
 Value emit_iota(Emitter *e, LLVMTypeRef element);
 Value emit_value(Emitter *e, int inst); /* of the current frame, made at most once per frame */
-bool emit_wide(Emitter *e, int inst);   /* one call for all contexts; false: not of that kind */
+void emit_wide(Emitter *e, int inst);   /* a shared primitive: one call for all contexts */
 Value emit_prim(Emitter *e, int prim, SType type, Value x, Value y, Value z);
 Value emit_first_lane(Emitter *e, Value vector);
 Value emit_call(Emitter *e, const char *name, const Value *operands, int n, LLVMTypeRef result);
 Value emit_intrinsic(Emitter *e, const char *name, LLVMTypeRef *types, int n_types, Value *args, int n);
-const char *emit_needs_symbol(const Emitter *e, char *room, int prim, SType type);
 Value emit_zero(LLVMTypeRef type);
 
 /* emit_memory.c */
@@ -164,7 +147,6 @@ void emit_stream_end(Emitter *e);
 bool emit_streams_in(const Emitter *e, const Phase *phase);
 bool emit_may_stream(const Emitter *e, int inst);
 void emit_stream_store(Emitter *e, int inst, Value v, Value pointer);
-void emit_choose_fetched(Emitter *e);
 void emit_fetch_ahead(Emitter *e, int copy); /* at the frame's vector, the `copy`-th of a turn */
 
 /* emit_reduce.c */
@@ -175,23 +157,22 @@ void emit_walk_S(Emitter *e, EmitBody *body, void *context); /* frame set to one
 void emit_set_S(Emitter *e, Value row);
 Value emit_lanes_below(Emitter *e, Value end, Value at); /* the mask of lanes at + k < end */
 Value emit_least(Emitter *e, Value x, Value y);
-Value emit_L_total(Emitter *e, int64_t *plain);
-Value emit_S_total(Emitter *e, int64_t *plain);
+Value emit_L_total(Emitter *e);
+Value emit_S_total(Emitter *e);
 
 /* One partial result: a vector or scalar, for argmax and argmin with its position. */
 typedef struct Acc {
     Value v, at;
 } Acc;
 Acc red_identity(Emitter *e, const Inst *red, bool vector);
-Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b);                        /* of two partial results, vectors */
-Acc red_step(Emitter *e, const Inst *red, Acc acc);                             /* one more element per lane */
-Acc red_start(Emitter *e, const Inst *red, int level, Value total);             /* of S, `total` rows in all */
-int red_levels(const Emitter *e, const Inst *const *red, int n, int64_t plain); /* that S needs */
-int64_t red_width(int level);                                                   /* rows of a chunk one level below */
-Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n);                    /* 64 lanes in n vectors -> splat */
+Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b);            /* of two partial results, vectors */
+Acc red_step(Emitter *e, const Inst *red, Acc acc);                 /* one more element per lane */
+Acc red_start(Emitter *e, const Inst *red, int level, Value total); /* of S, `total` rows in all */
+int red_levels(const Emitter *e, const Inst *const *red, int n);    /* that S needs */
+int64_t red_width(int level);                                       /* rows of a chunk one level below */
+Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n);        /* 64 lanes in n vectors -> splat */
 
 /* emit_panel.c */
-bool emit_panel_fits(Emitter *e);
 Value emit_panels(Emitter *e, Value begin, Value end); /* the first column not done */
 
 /* emit_fold.c: partial sums of more than one chunk */

@@ -74,7 +74,7 @@ static Value plus(Emitter *e, Value sum, Value term) { return sum ? LLVMBuildAdd
 /* Offset and the scalar parts of groups first..last-1; NULL when that is nothing. */
 static Value scalar_part(Emitter *e, const Affine *at, int first, int last, Value sum) {
     for (int g = first; g < last; g++) {
-        const int64_t coefficient = at->coef[e->group[g].coef];
+        const int64_t coefficient = at->coef[e->shape->group[g].coef];
         if (coefficient == 0 || e->frame.each[g]) continue;
         sum = plus(e, sum, times(e, coefficient, e->frame.base[g]));
     }
@@ -84,8 +84,8 @@ static Value scalar_part(Emitter *e, const Affine *at, int first, int last, Valu
 /* Per-lane parts: groups with an index per lane. NULL: none. */
 static Value lane_part(Emitter *e, const Affine *at) {
     Value sum = NULL;
-    for (int g = 0; g < e->n_groups; g++) {
-        const int64_t coefficient = at->coef[e->group[g].coef];
+    for (int g = 0; g < e->shape->n_groups; g++) {
+        const int64_t coefficient = at->coef[e->shape->group[g].coef];
         if (coefficient == 0 || !e->frame.each[g]) continue;
         const Value scale = emit_splat(e, emit_int(e, coefficient));
         sum = plus(e, sum, LLVMBuildMul(e->b, scale, e->frame.each[g], ""));
@@ -106,7 +106,7 @@ static Value buffer(Emitter *e, int b) {
 
 static Value outer_address(Emitter *e, const Inst *inst) {
     const Value offset = inst->at->offset ? emit_int(e, inst->at->offset) : NULL;
-    const Value index = scalar_part(e, inst->at, 0, e->n_outer_groups, offset);
+    const Value index = scalar_part(e, inst->at, 0, e->shape->n_outer_groups, offset);
     return element(e, memory_type(e, e->bufs[inst->buf].dtype), buffer(e, inst->buf), index);
 }
 
@@ -121,7 +121,7 @@ void emit_places(Emitter *e) {
 /* Address of lane 0, before per-lane parts. */
 static Value address(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
-    const Value index = scalar_part(e, inst->at, e->n_outer_groups, e->n_groups, NULL);
+    const Value index = scalar_part(e, inst->at, e->shape->n_outer_groups, e->shape->n_groups, NULL);
     return element(e, memory_type(e, e->bufs[inst->buf].dtype), e->place[i], index);
 }
 
@@ -136,7 +136,7 @@ typedef enum LaneKind { LANES_equal, LANES_next, LANES_spread } LaneKind;
  * needed. */
 static LaneKind lanes_of(Emitter *e, const Affine *at, Value *spread) {
     Value each = lane_part(e, at);
-    const int64_t step = e->frame.linear < 0 ? 0 : at->coef[e->group[e->frame.linear].coef];
+    const int64_t step = e->frame.linear < 0 ? 0 : at->coef[e->shape->group[e->frame.linear].coef];
     if (!each && step == 0) return LANES_equal;
     if (!each && step == 1) return LANES_next;
     if (step != 0) {
@@ -200,9 +200,9 @@ Value emit_load(Emitter *e, int i) {
 
 static bool loads_next(const Emitter *e, const Inst *inst) {
     if (inst->op != LI_load || e->frame.linear < 0) return false;
-    for (int g = 0; g < e->n_groups; g++)
-        if (inst->at->coef[e->group[g].coef] && e->frame.each[g]) return false;
-    return inst->at->coef[e->group[e->frame.linear].coef] == 1;
+    for (int g = 0; g < e->shape->n_groups; g++)
+        if (inst->at->coef[e->shape->group[g].coef] && e->frame.each[g]) return false;
+    return inst->at->coef[e->shape->group[e->frame.linear].coef] == 1;
 }
 
 /* One branch for all loads: masked ones are slower. */
@@ -302,7 +302,7 @@ void emit_store(Emitter *e, int i) {
 }
 
 Value emit_index(Emitter *e, const Affine *at) {
-    const Value scalar = scalar_part(e, at, 0, e->n_groups, emit_int(e, at->offset));
+    const Value scalar = scalar_part(e, at, 0, e->shape->n_groups, emit_int(e, at->offset));
     Value v = emit_splat(e, scalar), spread = NULL;
     const LaneKind kind = lanes_of(e, at, &spread);
     if (kind == LANES_next) spread = emit_iota(e, e->i64);

@@ -12,7 +12,7 @@
  * streams from memory, and share a load and a store of the accumulator. */
 #include "codegen/llvm/emit.h"
 
-enum { PANEL_COLUMNS = 1024, PANEL_ROWS = 4, PANEL_REDS = 4, MIN_VECTORS = 5 };
+enum { PANEL_COLUMNS = 1024, PANEL_ROWS = 4 };
 
 typedef struct Panel {
     const Phase *phase;
@@ -22,42 +22,13 @@ typedef struct Panel {
     Value column, width, total;      /* first column, columns, S rows */
 } Panel;
 
-static bool collect(const Emitter *e, Panel *p) {
+static void collect(const Emitter *e, Panel *p) {
     p->phase = &e->nest->phases[0];
     for (int i = p->phase->first; i < p->phase->first + p->phase->n; i++) {
-        const Inst *inst = &e->nest->insts[i];
-        if (inst->op != LI_reduce) continue;
-        const SType type = e->nest->insts[inst->a].type;
-        const bool other = inst->prim == RED_argmax || inst->prim == RED_argmin || type == S_b;
-        if (other || p->n == PANEL_REDS) return false;
+        if (e->nest->insts[i].op != LI_reduce) continue;
         p->id[p->n] = i;
-        p->red[p->n++] = inst;
+        p->red[p->n++] = &e->nest->insts[i];
     }
-    return true;
-}
-
-/* Rows of memory run along the columns. */
-static bool reads_along(const Emitter *e, const Inst *inst) {
-    if (!inst->inner || (inst->op != LI_load && inst->op != LI_gather)) return true;
-    const int64_t step = inst->at->coef[e->group[e->n_outer_groups - 1].coef];
-    return inst->op == LI_load && (step == 0 || step == 1);
-}
-
-bool emit_panel_fits(Emitter *e) {
-    const Nest *nest = e->nest;
-    Panel p = {.n = 0};
-    int64_t rows;
-    if (e->rows || e->n_s_groups == 0 || e->n_outer_groups == 0) return false;
-    if (nest->phases[0].kind != PHASE_reduce || !collect(e, &p)) return false;
-    for (int i = 1; i < nest->n_phases; i++)
-        if (!nest->phases[i].over_outer) return false;
-    for (int i = 0; i < nest->n_insts; i++)
-        if (!reads_along(e, &nest->insts[i])) return false;
-    const int64_t columns = e->group[e->n_outer_groups - 1].plain;
-    emit_S_total(e, &rows);
-    e->phase = 0;
-    return emit_phase_cost(e) < LONG_BODY && (rows < 0 || rows >= 2 * PANEL_ROWS) &&
-           (columns < 0 || columns >= (int64_t)MIN_VECTORS * e->lanes);
 }
 
 static Value slot(Emitter *e, const Panel *p, int level, int r, Value at) {
@@ -110,9 +81,9 @@ static void add_rows(Emitter *e, const Panel *p, Value row, int n) {
     Acc acc[PANEL_REDS];
     for (int r = 0; r < p->n; r++) acc[r] = get(e, p, 0, r, loop.i);
     for (int k = 0; k < n; k++) {
-        const Value column = e->frame.base[e->n_outer_groups - 1];
+        const Value column = e->frame.base[e->shape->n_outer_groups - 1];
         e->frame = at[k];
-        e->frame.base[e->n_outer_groups - 1] = column;
+        e->frame.base[e->shape->n_outer_groups - 1] = column;
         emit_forget_inner(e);
         for (int r = 0; r < p->n; r++) acc[r] = red_step(e, p->red[r], acc[r]);
     }
@@ -165,10 +136,10 @@ static void finish(Emitter *e, const Panel *p) {
 
 Value emit_panels(Emitter *e, Value begin, Value end) {
     Panel p = {.n = 0};
-    int64_t rows;
+    e->phase = 0;
     collect(e, &p);
-    p.total = emit_S_total(e, &rows);
-    p.levels = red_levels(e, p.red, p.n, rows);
+    p.total = emit_S_total(e);
+    p.levels = red_levels(e, p.red, p.n);
     for (int level = 0; level < p.levels; level++)
         for (int r = 0; r < p.n; r++)
             p.acc[level][r] = emit_entry_alloca(e, emit_scalar(e, e->nest->insts[p.red[r]->a].type), PANEL_COLUMNS, 64);

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MAX_COPIES_COST = 60, PARTS = LANES_L / 4 };
+enum { PARTS = LANES_L / 4 };
 
 typedef struct Reds {
     const Inst *inst[MAX_REDS];
@@ -119,20 +119,15 @@ Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n) {
     return (Acc){emit_splat(e, v), NULL};
 }
 
-static int L_first(const Emitter *e) { return e->n_outer_groups + e->n_s_groups; }
-
-static Value total_of(Emitter *e, int first, int last, int64_t *plain) {
+static Value total_of(Emitter *e, int first, int last) {
     Value total = emit_const(e, 1);
-    *plain = 1;
-    for (int g = first; g < last; g++) {
-        total = g == first ? e->group[g].extent : LLVMBuildMul(e->entry, total, e->group[g].extent, "");
-        if (*plain < 0 || e->group[g].plain < 0 || !mul_ok(*plain, e->group[g].plain, plain)) *plain = -1;
-    }
+    for (int g = first; g < last; g++)
+        total = g == first ? e->extent[g] : LLVMBuildMul(e->entry, total, e->extent[g], "");
     return total;
 }
 
-Value emit_L_total(Emitter *e, int64_t *plain) { return total_of(e, L_first(e), e->n_groups, plain); }
-Value emit_S_total(Emitter *e, int64_t *plain) { return total_of(e, e->n_outer_groups, L_first(e), plain); }
+Value emit_L_total(Emitter *e) { return total_of(e, shape_L_first(e->shape), e->shape->n_groups); }
+Value emit_S_total(Emitter *e) { return total_of(e, e->shape->n_outer_groups, shape_L_first(e->shape)); }
 
 Value emit_least(Emitter *e, Value x, Value y) {
     return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
@@ -147,15 +142,14 @@ Value emit_lanes_below(Emitter *e, Value end, Value at) {
 /* L dims that do not merge: each lane's position is taken apart; in 32 bits where that holds all
  * positions. */
 static void split_lanes(Emitter *e, Value at) {
-    int64_t plain;
-    emit_L_total(e, &plain);
+    const int64_t plain = shape_L_total(e->shape);
     const LLVMTypeRef type = plain >= 0 && plain < INT32_MAX - 64 ? e->i32 : e->i64;
     const LLVMTypeRef wide = LLVMVectorType(e->i64, (unsigned)e->lanes);
     Value index = emit_splat(e, LLVMBuildIntCast2(e->b, at, type, 1, ""));
     index = LLVMBuildAdd(e->b, index, emit_iota(e, type), "");
-    for (int g = e->n_groups - 1; g >= L_first(e); g--) {
-        const Value extent = emit_splat(e, LLVMBuildIntCast2(e->b, e->group[g].extent, type, 1, ""));
-        const bool first = g == L_first(e);
+    for (int g = e->shape->n_groups - 1; g >= shape_L_first(e->shape); g--) {
+        const Value extent = emit_splat(e, LLVMBuildIntCast2(e->b, e->extent[g], type, 1, ""));
+        const bool first = g == shape_L_first(e->shape);
         const Value mine = first ? index : LLVMBuildURem(e->b, index, extent, "");
         e->frame.each[g] = LLVMBuildIntCast2(e->b, mine, wide, 1, "");
         if (!first) index = LLVMBuildUDiv(e->b, index, extent, "");
@@ -168,12 +162,12 @@ static void set_L(Emitter *e, Value at, Value end) {
     e->frame.mask = end ? emit_lanes_below(e, end, at) : NULL;
     e->frame.full = NULL;
     emit_forget_inner(e);
-    if (e->n_groups - L_first(e) > 1) {
+    if (e->shape->n_groups - shape_L_first(e->shape) > 1) {
         split_lanes(e, at);
         return;
     }
-    e->frame.linear = L_first(e);
-    e->frame.base[L_first(e)] = at;
+    e->frame.linear = shape_L_first(e->shape);
+    e->frame.base[shape_L_first(e->shape)] = at;
 }
 
 static void leave_L(Emitter *e) {
@@ -185,11 +179,11 @@ static void leave_L(Emitter *e) {
 void emit_set_S(Emitter *e, Value row) {
     e->frame.s_row = row;
     emit_forget_inner(e);
-    for (int g = L_first(e) - 1; g > e->n_outer_groups; g--) {
-        e->frame.base[g] = LLVMBuildURem(e->b, row, e->group[g].extent, "");
-        row = LLVMBuildUDiv(e->b, row, e->group[g].extent, "");
+    for (int g = shape_L_first(e->shape) - 1; g > e->shape->n_outer_groups; g--) {
+        e->frame.base[g] = LLVMBuildURem(e->b, row, e->extent[g], "");
+        row = LLVMBuildUDiv(e->b, row, e->extent[g], "");
     }
-    if (e->n_s_groups > 0) e->frame.base[e->n_outer_groups] = row;
+    if (e->shape->n_s_groups > 0) e->frame.base[e->shape->n_outer_groups] = row;
 }
 
 /* Where the frame's mask may be all lanes. */
@@ -229,26 +223,24 @@ static void walk_aligned(Emitter *e, EmitBody *body, void *context, Value total)
 }
 
 void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
-    int64_t plain;
-    const Value total = emit_L_total(e, &plain);
-    const bool long_body = emit_phase_cost(e) >= 12;
+    const int64_t plain = shape_L_total(e->shape);
+    const Value total = emit_L_total(e);
+    const PhaseShape *shape = &e->shape->phase[e->phase];
     if (e->lead && emit_streams_in(e, &e->nest->phases[e->phase])) {
         walk_aligned(e, body, context, total);
         return;
     }
-    if (long_body && (plain < 0 || plain % e->lanes)) {
+    if (shape->walk == WALK_masked) {
         walk_either(e, body, context, total);
         return;
     }
-    int copies = long_body ? 1 : 4;
-    while (copies > 1 && plain >= 0 && plain % (copies * e->lanes)) copies /= 2;
-    const int64_t step = (int64_t)copies * e->lanes;
+    const int64_t step = (int64_t)shape->copies * e->lanes;
     Value at = emit_const(e, 0);
     if (plain < 0 || plain >= step) {
         Loop loop;
         emit_loop_begin(e, &loop, at, emit_add(e, total, 1 - step));
         emit_loop_body(e, &loop);
-        for (int i = 0; i < copies; i++) {
+        for (int i = 0; i < shape->copies; i++) {
             set_L(e, emit_add(e, loop.i, (int64_t)i * e->lanes), NULL);
             emit_fetch_ahead(e, i);
             body(e, context);
@@ -268,8 +260,7 @@ void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
 }
 
 void emit_walk_S(Emitter *e, EmitBody *body, void *context) {
-    int64_t plain;
-    const Value total = emit_S_total(e, &plain);
+    const Value total = emit_S_total(e);
     Loop loop;
     emit_loop_begin(e, &loop, emit_const(e, 0), total);
     emit_loop_body(e, &loop);
@@ -280,10 +271,9 @@ void emit_walk_S(Emitter *e, EmitBody *body, void *context) {
 
 /* Of each lane in the merged sequence of inner dims. */
 static Value positions(Emitter *e) {
-    int64_t plain;
-    Value row = e->n_s_groups > 0 ? e->frame.s_row : emit_const(e, 0);
-    if (!e->rows) return emit_splat(e, row);
-    row = LLVMBuildMul(e->b, row, emit_L_total(e, &plain), "");
+    Value row = e->shape->n_s_groups > 0 ? e->frame.s_row : emit_const(e, 0);
+    if (!shape_is_rows(e->shape)) return emit_splat(e, row);
+    row = LLVMBuildMul(e->b, row, emit_L_total(e), "");
     row = LLVMBuildAdd(e->b, row, e->frame.row, "");
     return LLVMBuildAdd(e->b, emit_splat(e, row), emit_iota(e, e->i64), "");
 }
@@ -299,7 +289,8 @@ Acc red_step(Emitter *e, const Inst *red, Acc acc) {
     else
         next = red_join(e, red, acc, (Acc){x, positional(red) ? positions(e) : NULL});
     if (red->prim == RED_dot && !float_acc(e, red)) next.v = LLVMBuildAdd(e->b, next.v, acc.v, "");
-    if (!e->frame.mask || !e->rows) return next; /* in columns a lane that does not exist is never stored */
+    if (!e->frame.mask || !shape_is_rows(e->shape))
+        return next; /* in columns a lane that does not exist is never stored */
     next.v = LLVMBuildSelect(e->b, e->frame.mask, next.v, acc.v, "");
     if (next.at) next.at = LLVMBuildSelect(e->b, e->frame.mask, next.at, acc.at, "");
     return next;
@@ -423,9 +414,8 @@ static void chunk(Emitter *e, const Reds *reds, Value from, Value end, int64_t p
     Parts parts;
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < parts_of(e); p++) parts.at[r][p] = red_identity(e, reds->inst[r], true);
-    const bool heavy = emit_phase_cost(e) * parts_of(e) > MAX_COPIES_COST;
     const int rest = plain < 0 ? -1 : (int)(plain % LANES_L);
-    if (heavy) {
+    if (e->shape->phase[e->phase].walk == WALK_memory) {
         rest_in_memory(e, reds, from, end, plain >= 0 && plain % e->lanes == 0 ? LANES_whole : LANES_either, &parts);
     } else {
         if (plain < 0 || plain >= LANES_L) from = groups_in_registers(e, reds, from, end, &parts);
@@ -471,8 +461,8 @@ static void chunks(Emitter *e, const Reds *reds, Value total, int64_t plain, Acc
 }
 
 static void reduce_L(Emitter *e, const Reds *reds, Acc *out) {
-    int64_t plain;
-    const Value total = emit_L_total(e, &plain);
+    const int64_t plain = shape_L_total(e->shape);
+    const Value total = emit_L_total(e);
     if (plain >= 0 && plain <= CHUNK_L)
         chunk(e, reds, emit_const(e, 0), total, plain, out);
     else
@@ -494,7 +484,7 @@ Acc red_start(Emitter *e, const Inst *red, int level, Value total) {
 }
 
 static void one_row(Emitter *e, const Reds *reds, Columns *acc) {
-    if (e->rows) {
+    if (shape_is_rows(e->shape)) {
         Acc value[MAX_REDS];
         reduce_L(e, reds, value);
         for (int r = 0; r < reds->n; r++) acc->at[r][0] = red_join(e, reds->inst[r], acc->at[r][0], value[r]);
@@ -541,7 +531,8 @@ static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value 
     emit_loop_end(e, &loop, red_width(level), next);
 }
 
-int red_levels(const Emitter *e, const Inst *const *red, int n, int64_t plain) {
+int red_levels(const Emitter *e, const Inst *const *red, int n) {
+    const int64_t plain = shape_S_total(e->shape);
     bool any_ordered = false;
     for (int r = 0; r < n; r++) any_ordered |= ordered(e, red[r]);
     if (!any_ordered) return 1;
@@ -567,10 +558,9 @@ void emit_reduce_phase(Emitter *e, const Phase *phase) {
         reds.inst[reds.n++] = &e->nest->insts[i];
     }
     Columns result;
-    if (e->n_s_groups > 0 || !e->rows) {
-        int64_t plain;
-        const Value total = emit_S_total(e, &plain);
-        reduce_S(e, &reds, red_levels(e, reds.inst, reds.n, plain) - 1, emit_const(e, 0), total, total, &result);
+    if (e->shape->n_s_groups > 0 || !shape_is_rows(e->shape)) {
+        const Value total = emit_S_total(e);
+        reduce_S(e, &reds, red_levels(e, reds.inst, reds.n) - 1, emit_const(e, 0), total, total, &result);
     } else {
         Acc value[MAX_REDS];
         reduce_L(e, &reds, value);

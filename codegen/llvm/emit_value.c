@@ -77,9 +77,8 @@ Value emit_call(Emitter *e, const char *name, const Value *operands, int n, LLVM
     return holds_bools(e, result) ? LLVMBuildTrunc(e->b, v, result, "") : v;
 }
 
-/* CALL rows with one exact instruction on every instruction set (fma: only where the hardware has
- * it). */
-static const char *intrinsic_of(const Emitter *e, int prim) {
+/* CALL rows with one exact instruction where machine_calls says so. */
+static const char *intrinsic_of(int prim) {
     switch (prim) {
     case PRIM_sqrt:
         return "llvm.sqrt";
@@ -92,7 +91,7 @@ static const char *intrinsic_of(const Emitter *e, int prim) {
     case PRIM_rint:
         return "llvm.roundeven";
     case PRIM_fma:
-        return e->isa >= 1 ? "llvm.fma" : NULL;
+        return "llvm.fma";
     default:
         return NULL;
     }
@@ -111,10 +110,9 @@ static Value native(Emitter *e, int prim, SType type, Value x, Value y, Value z)
     if (prim == PRIM_select) return LLVMBuildSelect(e->b, x, y, z, "");
     if (prim == PRIM_neg) return is_float ? LLVMBuildFNeg(e->b, x, "") : LLVMBuildNeg(e->b, x, "");
     if (prim == PRIM_not) return LLVMBuildNot(e->b, x, "");
-    if (prim == PRIM_abs && is_float) return emit_intrinsic(e, "llvm.fabs", &vector, 1, &x, 1);
-    const char *name = intrinsic_of(e, prim);
+    if (prim == PRIM_abs) return emit_intrinsic(e, "llvm.fabs", &vector, 1, &x, 1);
     Value args[3] = {x, y, z};
-    return name ? emit_intrinsic(e, name, &vector, 1, args, rows[prim].arity) : NULL;
+    return emit_intrinsic(e, intrinsic_of(prim), &vector, 1, args, rows[prim].arity);
 }
 
 static LLVMTypeRef prim_result(Emitter *e, int prim, SType type) {
@@ -143,8 +141,7 @@ Value emit_prim(Emitter *e, int prim, SType type, Value x, Value y, Value z) {
     const bool is_float = type == S_f32 || type == S_f64;
     if (row->on_float || row->on_int)
         return LLVMBuildBinOp(e->b, (LLVMOpcode)(is_float ? row->on_float : row->on_int), x, y, "");
-    const Value direct = native(e, prim, type, x, y, z);
-    if (direct) return direct;
+    if (!machine_calls(e->request->machine, prim, type)) return native(e, prim, type, x, y, z);
     char name[64];
     const Value operands[3] = {x, y, z};
     return emit_call(e, emit_prim_symbol(name, prim, type), operands, row->arity, prim_result(e, prim, type));
@@ -181,12 +178,10 @@ static Value wide_function(Emitter *e, const char *symbol, LLVMTypeRef *of, int 
     return f;
 }
 
-bool emit_wide(Emitter *e, int i) {
+void emit_wide(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     char symbol[64];
-    if (inst->op != LI_prim || inst->prim == PRIM_select || stype_bytes(inst->type) != 4 ||
-        rows[inst->prim].arity * e->n_contexts > WIDE_ARGS || !emit_needs_symbol(e, symbol, inst->prim, inst->type))
-        return false;
+    emit_prim_symbol(symbol, inst->prim, inst->type);
     const int operand[3] = {inst->a, inst->b, inst->c}, arity = rows[inst->prim].arity;
     LLVMTypeRef of[4]; /* of the operands, of the result */
     for (int k = 0; k <= arity; k++) of[k] = emit_vector(e, inst->type);
@@ -194,12 +189,10 @@ bool emit_wide(Emitter *e, int i) {
     for (int k = 0; k < arity * e->n_contexts; k++) {
         emit_use_context(e, k % e->n_contexts);
         args[k] = emit_value(e, operand[k / e->n_contexts]);
-        if (LLVMTypeOf(args[k]) != of[0]) return false;
     }
     const Value f = wide_function(e, symbol, of, arity);
     const Value all = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, (unsigned)(arity * e->n_contexts), "");
     for (int c = 0; c < e->n_contexts; c++) e->memos[c][i] = LLVMBuildExtractValue(e->b, all, (unsigned)c, "");
-    return true;
 }
 
 /* Float to int saturates, NaN gives 0; to bool is != 0. */
@@ -270,19 +263,9 @@ static Value make(Emitter *e, int i) {
 
 Value emit_value(Emitter *e, int i) {
     if (e->memo[i]) return e->memo[i];
-    const bool kept = e->kept_in[i] >= 0 && e->kept_in[i] < e->phase;
+    const bool kept = e->shape->inst[i].kept_in >= 0 && e->shape->inst[i].kept_in < e->phase;
     const Value v = kept ? emit_row_read(e, i) : make(e, i);
     e->memo[i] = v;
-    if (e->kept_in[i] == e->phase) emit_row_keep(e, i);
+    if (e->shape->inst[i].kept_in == e->phase) emit_row_keep(e, i);
     return v;
-}
-
-/* The symbol of a CALL primitive that is reached through the library, or NULL: used to refuse
- * early. */
-const char *emit_needs_symbol(const Emitter *e, char *room, int prim, SType type) {
-    const bool is_float = type == S_f32 || type == S_f64;
-    if (rows[prim].on_float || rows[prim].on_int || rows[prim].compare) return NULL;
-    if (prim == PRIM_select || prim == PRIM_neg || prim == PRIM_not || intrinsic_of(e, prim)) return NULL;
-    if (prim == PRIM_abs && is_float) return NULL;
-    return emit_prim_symbol(room, prim, type);
 }

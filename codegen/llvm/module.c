@@ -31,7 +31,6 @@ static const char PIPELINE[] =
     "always-inline,globaldce,function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
 static const char TRIPLE[] = "x86_64-unknown-linux-gnu";
 static const char *const cpus[ISA_COUNT] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
-static const int lane_counts[ISA_COUNT] = {4, 8, 16};
 
 typedef struct Job {
     Emitter e;
@@ -98,7 +97,7 @@ static void complain(LLVMDiagnosticInfoRef info, void *context) {
 /* The function of one part, lazily; the part is linked when all is emitted. */
 static Value open_part(Emitter *e, const char *name) {
     size_t bytes;
-    const void *bitcode = kernels_bitcode((Isa)e->isa, name, &bytes);
+    const void *bitcode = kernels_bitcode((Isa)e->request->machine->level, name, &bytes);
     if (!bitcode || e->n_parts == EMIT_MAX_PARTS) return NULL;
     LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRange(bitcode, bytes, "bitcode", 0);
     LLVMModuleRef part;
@@ -147,7 +146,7 @@ static void give_machine(int isa, LLVMTargetMachineRef machine) {
 static Status open_machine(Job *job) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, initialise);
-    job->machine = take_machine(job->request->isa);
+    job->machine = take_machine(job->request->machine->level);
     if (job->machine) return ST_OK;
     LLVMTargetRef target;
     char *text = NULL;
@@ -156,8 +155,8 @@ static Status open_machine(Job *job) {
         LLVMDisposeMessage(text);
         return status;
     }
-    job->machine = LLVMCreateTargetMachine(target, TRIPLE, cpus[job->request->isa], "", LLVMCodeGenLevelDefault,
-                                           LLVMRelocPIC, LLVMCodeModelSmall);
+    job->machine = LLVMCreateTargetMachine(target, TRIPLE, cpus[job->request->machine->level], "",
+                                           LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
     return job->machine ? ST_OK : fail(job, ST_UNSUPPORTED, BAIL_codegen, "no target machine for %s", TRIPLE);
 }
 
@@ -171,12 +170,11 @@ static void name_types(Emitter *e) {
 
 static Status open_job(Job *job) {
     Emitter *e = &job->e;
-    if (job->request->isa < 0 || job->request->isa >= ISA_COUNT)
-        return fail(job, ST_ARGUMENT, BAIL_codegen, "instruction set %d is not known", job->request->isa);
+    if (job->request->machine->level < 0 || job->request->machine->level >= ISA_COUNT)
+        return fail(job, ST_ARGUMENT, BAIL_codegen, "instruction set %d is not known", job->request->machine->level);
     TRY(open_machine(job));
     e->request = job->request;
-    e->isa = job->request->isa;
-    e->lanes = lane_counts[e->isa];
+    e->lanes = job->request->machine->lanes;
     e->arena = arena_new();
     if (!e->arena) return fail(job, ST_MEMORY, BAIL_memory, "out of memory");
     e->context = LLVMContextCreate();
@@ -200,7 +198,7 @@ static void close_job(Job *job) {
         if (e->parts[i]) LLVMDisposeModule(e->parts[i]);
     if (e->module) LLVMDisposeModule(e->module);
     if (e->context) LLVMContextDispose(e->context);
-    if (job->machine) give_machine(job->request->isa, job->machine);
+    if (job->machine) give_machine(job->request->machine->level, job->machine);
     if (e->arena) arena_free(e->arena);
     error_clear(); /* the module's own slot: the message is in the result */
 }
@@ -213,6 +211,7 @@ static Status emit_all(Job *job) {
         if (refusal) return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: %s", job->request->names[i], refusal);
         e->nest = job->request->nests[i];
         e->bufs = job->request->bufs[i];
+        e->shape = job->request->shapes[i];
         emit_nest(e, job->request->names[i]);
         if (error_pending()) return fail(job, ST_MEMORY, BAIL_memory, "out of memory in %s", job->request->names[i]);
         if (e->missing[0])
@@ -250,7 +249,7 @@ static void set_attributes(Job *job) {
         if (LLVMIsDeclaration(f)) continue;
         drop_attribute(f, "target-features"), drop_attribute(f, "target-cpu"), drop_attribute(f, "tune-cpu");
         drop_attribute(f, "min-legal-vector-width"), drop_attribute(f, "prefer-vector-width");
-        LLVMAddTargetDependentFunctionAttr(f, "target-cpu", cpus[job->request->isa]);
+        LLVMAddTargetDependentFunctionAttr(f, "target-cpu", cpus[job->request->machine->level]);
         LLVMAddTargetDependentFunctionAttr(f, "prefer-vector-width", "512");
         LLVMAddTargetDependentFunctionAttr(f, "min-legal-vector-width", "512");
         LLVMAddTargetDependentFunctionAttr(f, "no-builtins", "");

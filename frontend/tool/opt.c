@@ -1,8 +1,8 @@
-/* opt.c: `sinter opt`: parse a text graph, verify it, run passes with the verifier between them,
- * print the result. The golden tests are made of this. --stage says what the file is verified as
- * (capture: anything goes), or that it holds another of dump's texts: loops, memory, guards, which
- * are parsed, checked and printed again. --library opens a user's library first, whose constructors register the ops
- * that the text has.
+/* opt.c: `sinter opt`: parse a text graph, verify it, run passes with the verifier between them, print the result. The
+ * golden tests are made of this. --stage says what the file is verified as (capture: anything goes), or that it holds
+ * another of dump's texts: loops, memory, shapes, guards, which are parsed, checked and printed again. --machine says
+ * on which machine shapes are decided: of a plan that the passes end in, which is then printed as that stage, or anew
+ * for those of a text. --library opens a user's library first, whose constructors register the ops that the text has.
  *
  * --times runs everything RUNS times, each from a fresh parse, and prints the median time of each pass instead.
  *
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "codegen/shape/plan_shapes.h"
 #include "frontend/tool/tool.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
@@ -21,22 +22,36 @@
 #include "runtime/capture/function/guards_text.h"
 
 typedef struct OptRun {
-    const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library;
-    int most; /* `limit` as a number */
+    const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library, *on;
+    int most;               /* `limit` as a number */
+    const Machine *machine; /* of the name `on`; NULL: none was given */
     bool trace, times;
 } OptRun;
 
-typedef Status Reprint(const char *text, const char **end, Text *out);
+typedef Status Reprint(const OptRun *opt, const char *text, const char **end, Text *out);
+
+static Status reprint_plan(const OptRun *opt, const char *text, const char **end, Text *out) {
+    return plan_reprint(text, end, out);
+}
+
+static Status reprint_shapes(const OptRun *opt, const char *text, const char **end, Text *out) {
+    return shapes_reprint(text, end, opt->machine, out);
+}
+
+static Status reprint_guards(const OptRun *opt, const char *text, const char **end, Text *out) {
+    return guards_reprint(text, end, out);
+}
 
 static const struct StageRow {
     const char *name;
     Stage verified;   /* as which a graph is */
     Reprint *reprint; /* NULL: a graph */
-} stages[] = {{"capture", STAGE_capture, NULL},      {"functional", STAGE_functional, NULL},
-              {"joint", STAGE_joint, NULL},          {"decomposed", STAGE_decomposed, NULL},
-              {"fused", STAGE_scheduled, NULL},      {"forward", STAGE_scheduled, NULL},
-              {"backward", STAGE_scheduled, NULL},   {"loops", STAGE_COUNT, plan_reprint},
-              {"memory", STAGE_COUNT, plan_reprint}, {"guards", STAGE_COUNT, guards_reprint}};
+} stages[] = {{"capture", STAGE_capture, NULL},       {"functional", STAGE_functional, NULL},
+              {"joint", STAGE_joint, NULL},           {"decomposed", STAGE_decomposed, NULL},
+              {"fused", STAGE_scheduled, NULL},       {"forward", STAGE_scheduled, NULL},
+              {"backward", STAGE_scheduled, NULL},    {"loops", STAGE_COUNT, reprint_plan},
+              {"memory", STAGE_COUNT, reprint_plan},  {"shapes", STAGE_COUNT, reprint_shapes},
+              {"guards", STAGE_COUNT, reprint_guards}};
 
 static int unknown_stage(const Command *self, const char *name) {
     char names[160] = "";
@@ -66,14 +81,17 @@ static void trace_pass(void *context, const PassRow *pass, Graph *graph, int64_t
     print_graph(context, graph);
 }
 
-/* The graph, or the plan that it became. */
-static void print_result(Graph *graph) {
+/* The graph, or the plan that it became; on a machine, the shapes of the plan. */
+static void print_result(const OptRun *opt, Graph *graph) {
     if (!graph->plan) {
         print_graph(stdout, graph);
         return;
     }
     Text text = {0};
-    plan_print(graph->plan, &text);
+    if (opt->machine)
+        shapes_print(graph->plan, opt->machine, &text);
+    else
+        plan_print(graph->plan, &text);
     fputs(text_str(&text), stdout);
     text_free(&text);
 }
@@ -114,10 +132,10 @@ static Graph *add_gradients(Graph *graph, const char *wanted) {
     return joint_build(graph, &spec);
 }
 
-static void print_parts(const Graph *joint) {
+static void print_parts(const OptRun *opt, const Graph *joint) {
     const Partition *const parts = joint->parts;
-    print_result(parts->forward);
-    print_result(parts->backward);
+    print_result(opt, parts->forward);
+    print_result(opt, parts->backward);
     int64_t bytes = 0;
     for (int i = 0; i < parts->n_saved; i++) {
         const Meta *const meta = parts->backward->inputs.at[i]->base.meta;
@@ -126,10 +144,10 @@ static void print_parts(const Graph *joint) {
     printf("# saved: %d values, %lld bytes\n", parts->n_saved, (long long)bytes);
 }
 
-static Status reprint(Reprint *read, const char *text) {
+static Status reprint(const OptRun *opt, Reprint *read, const char *text) {
     Text out = {0};
     const char *end = text;
-    Status status = read(text, &end, &out);
+    Status status = read(opt, text, &end, &out);
     if (status == ST_OK && end[strspn(end, " \n")])
         status = error_raise(ST_PARSE, "text after the end: \"%.16s\"", end);
     if (status == ST_OK) fputs(text_str(&out), stdout);
@@ -212,9 +230,9 @@ static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_
     TRY(status);
     if (times) return ST_OK;
     if (run.graph->parts)
-        print_parts(run.graph);
+        print_parts(opt, run.graph);
     else
-        print_result(run.graph);
+        print_result(opt, run.graph);
     return ST_OK;
 }
 
@@ -250,7 +268,7 @@ static Status run_piece(const OptRun *opt, const char *text, size_t n, bool only
     Reprint *const read = stages[stage_find(opt->stage)].reprint;
     const Status status = !piece                     ? ST_MEMORY
                           : is_blank(piece) && !only ? ST_OK
-                          : read                     ? reprint(read, piece)
+                          : read                     ? reprint(opt, read, piece)
                           : opt->times               ? run_times(opt, piece, strlen(piece))
                                                      : run_graph(arena, opt, piece, strlen(piece), NULL);
     arena_free(arena);
@@ -289,9 +307,9 @@ static int run_file(const OptRun *opt) {
 static bool take(OptRun *opt, const char *argument) {
     const struct {
         const char *name, **value;
-    } texts[] = {{"--passes", &opt->passes},  {"--skip", &opt->skip},   {"--stage", &opt->stage},
-                 {"--limit", &opt->limit},    {"--joint", &opt->joint}, {"--then", &opt->then},
-                 {"--library", &opt->library}};
+    } texts[] = {{"--passes", &opt->passes},   {"--skip", &opt->skip},   {"--stage", &opt->stage},
+                 {"--limit", &opt->limit},     {"--joint", &opt->joint}, {"--then", &opt->then},
+                 {"--library", &opt->library}, {"--machine", &opt->on}};
     for (int i = 0; i < COUNT_OF(texts); i++) {
         const char *const value = option_value(argument, texts[i].name);
         if (value) *texts[i].value = value;
@@ -322,6 +340,7 @@ int command_opt(const Command *self, int argc, char **argv) {
     if (!opt.path) return usage_error(self, "no file given after", "opt");
     if (*opt.then && !opt.joint) return usage_error(self, "goes with --joint", "--then");
     if (stage_find(opt.stage) < 0) return unknown_stage(self, opt.stage);
+    if (opt.on && !(opt.machine = machine_find(opt.on, strlen(opt.on)))) return report_error(EXIT_usage);
     if (!count_read(opt.limit, INT_MAX, &opt.most)) return usage_error(self, "--limit wants a number, not", opt.limit);
     if (passes_check(opt.passes) != ST_OK || passes_check(opt.skip) != ST_OK || passes_check(opt.then) != ST_OK)
         return report_error(EXIT_usage);

@@ -6,8 +6,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "codegen/shape/machine.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/compile/compile.h"
 #include "runtime/core/tensor.h"
 
 enum { CALLS = 3 };
@@ -40,6 +42,7 @@ static void put_result(Text *text, sn_tensor *t) {
 typedef struct Job {
     TargetOptions target;
     const char *stage;
+    const char *machine; /* NULL: the one that runs */
     bool json;
     int own; /* run: the first argument after a sample's name; 0: none */
 } Job;
@@ -125,6 +128,8 @@ static int parse(const Command *self, int argc, char **argv, Job *job) {
             job->json = true;
         else if (dumps && (value = option_value(argv[i], "--stage")))
             job->stage = value;
+        else if (dumps && (value = option_value(argv[i], "--machine")))
+            job->machine = value;
         else if (!target_option(&job->target, argc, argv, &i))
             return usage_error(self, "unexpected", argv[i]);
         else if (job->target.name && is_sample(job) && !strcmp(self->name, "run"))
@@ -173,7 +178,10 @@ int command_dump(const Command *self, int argc, char **argv) {
     const int code = parse(self, argc, argv, &job);
     if (code != EXIT_done) return code;
     if (!is_stage(job.stage)) return unknown_stage(job.stage);
+    if (job.machine && !machine_find(job.machine, strlen(job.machine))) return report_error(EXIT_usage);
     char report[64];
-    snprintf(report, sizeof report, "dump:%s", job.stage);
+    snprintf(report, sizeof report, "dump:%s%s%s", job.stage, job.machine ? "@" : "", job.machine ? job.machine : "");
+    job.stage = report + strlen("dump:");
+    if (job.machine && compile_stage_check(job.stage) != ST_OK) return report_error(EXIT_usage);
     return is_sample(&job) ? report_sample(job.target.name, report) : with_target(&job, show_stage);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/shape/plan_shapes.h"
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -51,6 +52,7 @@ typedef struct Wanted {
     Arena *arena;
     VEC(const Nest *) nests;
     VEC(const Buf *) bufs;
+    VEC(const NestShape *) shapes;
     VEC(const char *) names;
     VEC(uint64_t) keys;
 } Wanted;
@@ -61,7 +63,9 @@ static bool wants(const Wanted *wanted, uint64_t key) {
     return false;
 }
 
-static void want(Wanted *wanted, const Kernel *kernel, const Nest *nest, CompileInfo *info) {
+static void want(Wanted *wanted, const Step *step, int number, CompileInfo *info) {
+    const Kernel *const kernel = step->kernel;
+    const Nest *const nest = &kernel->nests[number];
     const uint64_t key = key_of(nest, kernel->bufs);
     if (wants(wanted, key)) return;
     info->nests++;
@@ -71,6 +75,7 @@ static void want(Wanted *wanted, const Kernel *kernel, const Nest *nest, Compile
     }
     VEC_PUSH(wanted->arena, &wanted->nests, nest);
     VEC_PUSH(wanted->arena, &wanted->bufs, kernel->bufs);
+    VEC_PUSH(wanted->arena, &wanted->shapes, step->shapes[number]);
     VEC_PUSH(wanted->arena, &wanted->names, arena_printf(wanted->arena, "n%d", next_name++));
     VEC_PUSH(wanted->arena, &wanted->keys, key);
 }
@@ -80,7 +85,7 @@ static void want_all(Wanted *wanted, const Plan *plan, CompileInfo *info) {
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
         if (step->kind != STEP_kernel) continue;
-        for (int k = 0; k < step->kernel->n_nests; k++) want(wanted, step->kernel, &step->kernel->nests[k], info);
+        for (int k = 0; k < step->kernel->n_nests; k++) want(wanted, step, k, info);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -119,12 +124,26 @@ static Status load(const Wanted *wanted, const CodegenResult *result, CompileInf
     return fail(info, status, why, error_slot()->message);
 }
 
-/* Half of the last cache: the other half is for what is loaded. At most 16 MiB: larger caches are
- * shared with more cores, and in a virtual machine with its neighbours. */
-int64_t code_stream_bytes(void) {
-    enum { MOST = 16 << 20 };
+/* A nest that stores more than half of the last cache goes past it: the other half is for what is loaded. At most 16
+ * MiB: larger caches are shared with more cores, and in a virtual machine with its neighbours. */
+static int64_t stream_bytes(int64_t most) {
     const long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return last > 0 ? min_i64(last / 2, MOST) : MOST;
+    return last > 0 ? min_i64(last / 2, most) : most;
+}
+
+static Machine machines[ISA_COUNT];
+
+static void measure(void) {
+    for (int i = 0; i < ISA_COUNT; i++) {
+        machines[i] = *machine_at(i);
+        machines[i].stream_bytes = stream_bytes(machines[i].stream_bytes);
+    }
+}
+
+const Machine *code_machine(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, measure);
+    return &machines[isa_used()];
 }
 
 /* Said once: everything still runs, but as loop programs, and nothing else shows it. */
@@ -134,17 +153,15 @@ static Status llvm_is_absent(CompileInfo *info) {
     return fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
 }
 
-static Status generate(const Wanted *wanted, CompileInfo *info) {
+static Status generate(const Wanted *wanted, const Machine *machine, CompileInfo *info) {
     const LlvmModuleTable *const llvm = llvm_module();
     if (!llvm) return llvm_is_absent(info);
     const CodegenRequest request = {.n_nests = wanted->nests.n,
                                     .nests = wanted->nests.at,
                                     .bufs = wanted->bufs.at,
+                                    .shapes = wanted->shapes.at,
                                     .names = wanted->names.at,
-                                    .isa = isa_used(),
-                                    .l1_bytes = 32 << 10,
-                                    .stack_bytes = 64 << 10,
-                                    .stream_bytes = code_stream_bytes()};
+                                    .machine = machine};
     CodegenResult result = {0};
     const int64_t start = clock_ns();
     const Status status = llvm->compile(&request, &result);
@@ -159,11 +176,12 @@ static Status generate(const Wanted *wanted, CompileInfo *info) {
     return loaded;
 }
 
-Status code_generate(const Plan *plan, CompileInfo *info) {
-    Wanted wanted = {.arena = arena_new()};
+Status code_generate(Plan *plan, CompileInfo *info) {
+    const Machine *const machine = code_machine();
+    Wanted wanted = {.arena = plan_shape(plan, machine) == ST_OK ? arena_new() : NULL};
     if (!wanted.arena) return fail(info, ST_MEMORY, BAIL_memory, "out of memory");
     want_all(&wanted, plan, info);
-    const Status status = wanted.nests.n ? generate(&wanted, info) : ST_OK;
+    const Status status = wanted.nests.n ? generate(&wanted, machine, info) : ST_OK;
     arena_free(wanted.arena);
     return status;
 }

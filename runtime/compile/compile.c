@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "kernels/kernels.h"
+#include "codegen/shape/plan_shapes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/compile/code_cache.h"
@@ -161,7 +161,14 @@ void compile_info_free(CompileInfo *info) {
 
 typedef struct StageRow {
     const char *name, *passes;
-    enum { TEXT_graph, TEXT_plan, TEXT_memory, TEXT_llvm, TEXT_asm } kind;
+    enum {
+        TEXT_graph,
+        TEXT_plan,
+        TEXT_memory,
+        TEXT_shapes,
+        TEXT_llvm,
+        TEXT_asm
+    } kind; /* from shapes on: of a machine */
 } StageRow;
 
 static const StageRow stages[] = {
@@ -174,49 +181,74 @@ static const StageRow stages[] = {
     {"backward", GRAPH_PASSES ",schedule", TEXT_graph},
     {"loops", COMPILE_PASSES, TEXT_plan},
     {"memory", COMPILE_PASSES, TEXT_memory},
+    {"shapes", COMPILE_PASSES, TEXT_shapes},
     {"llvm", COMPILE_PASSES, TEXT_llvm},
     {"asm", COMPILE_PASSES, TEXT_asm},
 };
 
 const char *compile_stage_name(int i) { return i >= 0 && i < COUNT_OF(stages) ? stages[i].name : NULL; }
 
-static const StageRow *find_stage(const char *name) {
+static const StageRow *row_of(const char *stage, size_t n) {
     for (int i = 0; i < COUNT_OF(stages); i++)
-        if (!strcmp(stages[i].name, name)) return &stages[i];
+        if (strlen(stages[i].name) == n && !memcmp(stages[i].name, stage, n)) return &stages[i];
+    return NULL;
+}
+
+/* "shapes" is of the machine that runs, "shapes@v3" of a named one. */
+static const StageRow *find_stage(const char *stage, const Machine **machine) {
+    const size_t n = strcspn(stage, "@");
+    const StageRow *const row = row_of(stage, n);
+    if (row && !stage[n]) {
+        *machine = code_machine();
+        return row;
+    }
+    if (row && row->kind >= TEXT_shapes)
+        return (*machine = machine_find(stage + n + 1, strlen(stage + n + 1))) ? row : NULL;
+    if (row) {
+        error_raise(ST_ARGUMENT, "stage '%s' is the same on every machine", row->name);
+        return NULL;
+    }
     Text list = {0};
     for (int i = 0; i < COUNT_OF(stages); i++) text_printf(&list, "%s%s", i ? ", " : "", stages[i].name);
-    error_raise(ST_ARGUMENT, "stage '%s' is unknown; stages: %s", name, text_str(&list));
+    error_raise(ST_ARGUMENT, "stage '%s' is unknown; stages: %s", stage, text_str(&list));
     text_free(&list);
     return NULL;
 }
 
-static void print_code(const Plan *plan, bool assembly, Text *text) {
+Status compile_stage_check(const char *stage) {
+    const Machine *machine;
+    return find_stage(stage, &machine) ? ST_OK : error_pending();
+}
+
+static void print_code(const Plan *plan, const Machine *machine, bool assembly, Text *text) {
     const LlvmModuleTable *const llvm = llvm_module();
     if (!llvm) {
         text_printf(text, "; no code: %s\n", llvm_module_reason());
         return;
     }
+    Arena *const arena = arena_new();
     for (int i = 0; i < plan->steps.n; i++) {
         const Kernel *const kernel = plan->steps.at[i].kernel;
-        for (int k = 0; kernel && k < kernel->n_nests; k++) {
+        for (int k = 0; arena && kernel && k < kernel->n_nests; k++) {
             const Nest *const nest = &kernel->nests[k];
             const Buf *const bufs = kernel->bufs;
+            const NestShape *const shape = plan_shape_of(plan, &plan->steps.at[i], k, machine, arena);
+            if (!shape) continue;
             const CodegenRequest request = {.n_nests = 1,
                                             .nests = &nest,
                                             .bufs = &bufs,
+                                            .shapes = &shape,
                                             .names = &kernel->name,
-                                            .isa = isa_used(),
-                                            .l1_bytes = 32 << 10,
-                                            .stack_bytes = 64 << 10,
-                                            .stream_bytes = code_stream_bytes()};
+                                            .machine = machine};
             char *const code = llvm->text(&request, assembly);
             text_puts(text, code ? code : "; no code\n");
             if (code) llvm->free_bytes(code);
         }
     }
+    arena_free(arena);
 }
 
-static bool plan_stage(Plan *plan, const StageRow *row, Text *text) {
+static bool plan_stage(Plan *plan, const StageRow *row, const Machine *machine, Text *text) {
     switch (row->kind) {
     case TEXT_plan:
         plan_print(plan, text);
@@ -224,9 +256,12 @@ static bool plan_stage(Plan *plan, const StageRow *row, Text *text) {
     case TEXT_memory:
         plan_print_memory(plan, text);
         return true;
+    case TEXT_shapes:
+        shapes_print(plan, machine, text);
+        return true;
     case TEXT_llvm:
     case TEXT_asm:
-        print_code(plan, row->kind == TEXT_asm, text);
+        print_code(plan, machine, row->kind == TEXT_asm, text);
         return true;
     default:
         return false;
@@ -234,12 +269,14 @@ static bool plan_stage(Plan *plan, const StageRow *row, Text *text) {
 }
 
 bool compile_plan_text(Plan *plan, const char *stage, Text *text) {
-    const StageRow *const row = find_stage(stage);
-    return row && plan_stage(plan, row, text);
+    const Machine *machine;
+    const StageRow *const row = find_stage(stage, &machine);
+    return row && plan_stage(plan, row, machine, text);
 }
 
 typedef struct StageText {
     const StageRow *row;
+    const Machine *machine;
     Graph *graph;
     Text *text;
 } StageText;
@@ -255,19 +292,20 @@ static Status print_stage(void *context) {
         graph_print(job->graph, job->text);
         return ST_OK;
     }
-    plan_stage(job->graph->plan, job->row, job->text);
+    plan_stage(job->graph->plan, job->row, job->machine, job->text);
     return ST_OK;
 }
 
 char *compile_stage_text(const char *graph_text, const char *stage) {
-    const StageRow *const row = find_stage(stage);
+    const Machine *machine;
+    const StageRow *const row = find_stage(stage, &machine);
     Arena *const arena = row ? arena_new() : NULL;
     if (!arena) return NULL;
     Graph *graph;
     Text text = {0};
     if (graph_parse(arena, graph_text, strlen(graph_text), &graph) == ST_OK) {
         CompileInfo info = {0};
-        StageText job = {.row = row, .graph = graph, .text = &text};
+        StageText job = {.row = row, .machine = machine, .graph = graph, .text = &text};
         if (compile_guarded(graph, print_stage, &job, &info) != ST_OK)
             text_printf(&text, "# %s: %s\n", bail_name(info.failure), info.reason);
     }

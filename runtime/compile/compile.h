@@ -55,8 +55,11 @@ Status compile_guarded(Graph *graph, Status (*step)(void *context), void *contex
 /* Text of one stage of a captured graph, made anew on a copy of it: "capture", "functional",
  * "joint", "fused", "loops", "llvm", "asm", "memory". malloc'd; NULL raises. */
 char *compile_stage_text(const char *graph_text, const char *stage);
-/* The stages that show a plan: loops, memory, llvm, asm; false: another stage. */
+/* The stages that show a plan: loops, memory, shapes, llvm, asm; false: another stage. The last three are of the
+ * machine that runs, or of a named one: "shapes@v3". */
 bool compile_plan_text(Plan *plan, const char *stage, Text *text);
 const char *compile_stage_name(int i); /* NULL past the last */
+Status
+compile_stage_check(const char *stage); /* whether there is such a stage, on such a machine; raises ST_ARGUMENT */
 
 #endif

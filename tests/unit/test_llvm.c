@@ -32,9 +32,8 @@ typedef struct Code {
 static Code compile_nest(const Nest *nest, const Buf *bufs, int isa) {
     const LlvmModuleTable *module = llvm_module();
     ck_assert_msg(module != NULL, "%s", llvm_module_reason());
-    const OneNest one = {nest, bufs, "kernel"};
+    OneNest one = {nest, bufs, "kernel", arena};
     CodegenRequest request = one_nest_request(&one, isa);
-    request.l1_bytes = 32768;
     CodegenResult result;
     const Status status = module->compile(&request, &result);
     ck_assert_msg(status == ST_OK, "%s", result.message);
@@ -393,9 +392,8 @@ START_TEST(compiling_is_deterministic) {
     loop_store(b, 3, DT_f32, &at, loop_prim(b, PRIM_add, y, loop_load(b, 1, DT_f32, &at), -1), false);
     Nest nest;
     loop_finish(b, &nest);
-    const OneNest one = {&nest, f32_bufs, "kernel"};
+    OneNest one = {&nest, f32_bufs, "kernel", arena};
     CodegenRequest request = one_nest_request(&one, _i);
-    request.l1_bytes = 32768;
     CodegenResult first = {0}, result;
     double took[MOST];
     for (int k = 0; k < times; k++) {
@@ -435,7 +433,7 @@ static void *compile_in_thread(void *at) {
 START_TEST(threads_compile_at_once) {
     enum { THREADS = 6 };
     const Nest nest = row_sums(8, 5000, false);
-    const OneNest one = {&nest, f32_bufs, "kernel"};
+    OneNest one = {&nest, f32_bufs, "kernel", arena};
     const CodegenRequest request = one_nest_request(&one, ISA_v3);
     pthread_t threads[THREADS];
     Worker workers[THREADS];
@@ -462,9 +460,10 @@ static char *sum_text(int64_t n, int out, int64_t stream_bytes) {
     Nest nest;
     loop_finish(b, &nest);
     static const Buf roles[3] = {{DT_f32, BUF_out}, {DT_f32, BUF_in}, {DT_f32, BUF_out}};
-    const OneNest one = {&nest, roles, "kernel"};
-    CodegenRequest request = one_nest_request(&one, ISA_v3);
-    request.stream_bytes = stream_bytes;
+    OneNest one = {&nest, roles, "kernel", arena};
+    Machine machine = *machine_at(ISA_v3);
+    machine.stream_bytes = stream_bytes;
+    const CodegenRequest request = one_nest_on(&one, machine);
     return llvm_module()->text(&request, true);
 }
 
@@ -497,7 +496,7 @@ START_TEST(text_for_dumps) {
         false);
     Nest nest;
     loop_finish(b, &nest);
-    const OneNest one = {&nest, f32_bufs, "k7_fma"};
+    OneNest one = {&nest, f32_bufs, "k7_fma", arena};
     const CodegenRequest request = one_nest_request(&one, ISA_v3);
     char *ir = llvm_module()->text(&request, false), *assembly = llvm_module()->text(&request, true);
     ck_assert_ptr_nonnull(strstr(ir, "define void @k7_fma"));
@@ -520,7 +519,7 @@ START_TEST(failures_have_reasons) {
     loop_store(b, 2, DT_f32, &at, loop_load(b, 0, DT_f32, &at), false);
     Nest nest;
     loop_finish(b, &nest);
-    const OneNest one = {&nest, f32_bufs, "kernel"};
+    OneNest one = {&nest, f32_bufs, "kernel", arena};
     CodegenRequest request = one_nest_request(&one, ISA_v2);
     CodegenResult result;
     for (int i = 0; i < COUNT_OF(points); i++) {
@@ -536,7 +535,7 @@ START_TEST(failures_have_reasons) {
     ck_assert_int_eq(llvm_module()->compile(&request, &result), ST_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(result.message, "operand"));
     error_clear();
-    request.isa = 17;
+    one.machine.level = 17;
     ck_assert_int_eq(llvm_module()->compile(&request, &result), ST_ARGUMENT);
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* test_llvm_nests.c: random nests through LLVM and our loader give the bits of the exact reference,
- * on every instruction set of this machine, whole and in parts of the outer rectangle.
+ * on every instruction set of this machine, whole and in parts of the outer rectangle, in the shape that is decided for
+ * them and in others.
  * SINTER_NEST_SEED and SINTER_NEST_COUNT choose other seeds. */
 #include <stdlib.h>
 
@@ -8,23 +9,30 @@
 #include "runtime/compile/llvm_module.h"
 #include "runtime/compile/loader.h"
 #include "tests/ref/random_nest.h"
+#include "tests/ref/random_shape.h"
 #include "tests/ref/ref_eval.h"
 #include "tests/unit/one_nest.h"
 #include "tests/unit/suite.h"
 
+static const NestShape *shape_used; /* of the nest at hand */
+
 static void fail_with(const RandomNest *nest, const char *what) {
     Text text = {0};
     kernel_print(&nest->kernel, &text);
+    if (shape_used) shape_print(shape_used, nest->kernel.nests, &text);
     for (int i = 0; i < nest->kernel.n_params; i++) text_printf(&text, "p%d = %lld\n", i, (long long)nest->params[i]);
     ck_abort_msg("seed %llu: %s\n%s", (unsigned long long)nest->seed, what, text_str(&text));
 }
 
-static LoadedCode *compile_nest(const RandomNest *nest, int isa) {
-    const OneNest one = {nest->kernel.nests, nest->kernel.bufs, "kernel"};
-    CodegenRequest request = one_nest_request(&one, isa);
-    request.l1_bytes = 32768;
-    request.stack_bytes = nest->seed % 3 ? 65536 : 0;
-    request.stream_bytes = nest->seed % 2;
+/* In the decided shape, or in another one that the verifier accepts. */
+static LoadedCode *compile_nest(Arena *arena, const RandomNest *nest, int isa, bool other) {
+    OneNest one = {nest->kernel.nests, nest->kernel.bufs, "kernel", arena};
+    Machine machine = *machine_at(isa);
+    machine.keep_bytes = nest->seed % 3 ? 65536 : 0;
+    machine.stream_bytes = nest->seed % 2;
+    const CodegenRequest request = one_nest_on(&one, machine);
+    if (other) one.shape = random_shape(arena, one.nest, one.bufs, &one.machine, nest->seed);
+    shape_used = one.shape;
     CodegenResult result;
     LoadedCode *code;
     if (llvm_module()->compile(&request, &result) != ST_OK) fail_with(nest, result.message);
@@ -66,10 +74,10 @@ static void compare(const RandomNest *nest, NestFn *run, int cut) {
     arena_free(arena);
 }
 
-static void compare_seed(uint64_t seed, int isa) {
+static void compare_seed(uint64_t seed, int isa, bool other) {
     Arena *const arena = arena_new();
     const RandomNest *const nest = random_nest(arena, seed);
-    LoadedCode *const code = compile_nest(nest, isa);
+    LoadedCode *const code = compile_nest(arena, nest, isa, other);
     NestFn *const run = (NestFn *)loader_symbol(code, "kernel");
     for (int cut = -1; cut < nest->kernel.nests->n_outer; cut++) compare(nest, run, cut);
     loader_free(code);
@@ -84,7 +92,14 @@ static int setting(const char *name, int otherwise) {
 START_TEST(random_nests_give_the_exact_bits) {
     ck_assert_msg(llvm_module() != NULL, "%s", llvm_module_reason());
     const int first = setting("SINTER_NEST_SEED", 1 + 1000 * _i), n = setting("SINTER_NEST_COUNT", 120);
-    for (int seed = first; seed < first + n; seed++) compare_seed((uint64_t)seed, _i);
+    for (int seed = first; seed < first + n; seed++) compare_seed((uint64_t)seed, _i, false);
+}
+END_TEST
+
+START_TEST(other_shapes_give_them_too) {
+    ck_assert_msg(llvm_module() != NULL, "%s", llvm_module_reason());
+    const int first = setting("SINTER_NEST_SEED", 5001 + 1000 * _i), n = setting("SINTER_NEST_COUNT", 120);
+    for (int seed = first; seed < first + n; seed++) compare_seed((uint64_t)seed, _i, true);
 }
 END_TEST
 
@@ -92,5 +107,6 @@ int main(void) {
     TCase *nests = tcase_create("nests");
     tcase_set_timeout(nests, 600);
     tcase_add_loop_test(nests, random_nests_give_the_exact_bits, 0, isa_host() + 1);
+    tcase_add_loop_test(nests, other_shapes_give_them_too, 0, isa_host() + 1);
     return suite_run("llvm_nests", nests);
 }

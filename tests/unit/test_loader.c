@@ -30,9 +30,8 @@ static void compile_object(int isa, RedKind red, Prim prim, SType type) {
     Nest nest;
     loop_finish(b, &nest);
     const Buf bufs[2] = {{dtype, BUF_in}, {dtype, BUF_out}};
-    const OneNest one = {&nest, bufs, "kernel"};
-    CodegenRequest request = one_nest_request(&one, isa);
-    request.l1_bytes = 32768;
+    OneNest one = {&nest, bufs, "kernel", arena};
+    const CodegenRequest request = one_nest_request(&one, isa);
     CodegenResult result;
     ck_assert_msg(llvm_module() != NULL, "%s", llvm_module_reason());
     ck_assert_msg(llvm_module()->compile(&request, &result) == ST_OK, "%s", result.message);

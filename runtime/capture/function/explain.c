@@ -202,6 +202,13 @@ const char *explain_stage_name(int i) {
     return i == n ? "guards" : compile_stage_name(i);
 }
 
+bool explain_stage_known(const char *stage) {
+    const size_t n = strcspn(stage, "@");
+    for (int i = 0; explain_stage_name(i); i++)
+        if (strlen(explain_stage_name(i)) == n && !memcmp(explain_stage_name(i), stage, n)) return true;
+    return false;
+}
+
 static Status dump_one(const Variant *v, const char *stage, Text *text) {
     text_printf(text, "# graph %d\n", v->id);
     if (!strcmp(stage, "guards")) {
@@ -226,9 +233,7 @@ static Status unknown_stage(const char *stage) {
 }
 
 Status explain_dump(sn_function *fn, const char *stage, Text *text) {
-    bool known = false;
-    for (int i = 0; explain_stage_name(i); i++) known |= !strcmp(explain_stage_name(i), stage);
-    if (!known) return unknown_stage(stage);
+    if (!explain_stage_known(stage)) return unknown_stage(stage);
     Status status = ST_OK;
     pthread_mutex_lock(&fn->lock);
     for (int i = 0; i < fn->variants.n && status == ST_OK; i++) status = dump_one(fn->variants.at[i], stage, text);

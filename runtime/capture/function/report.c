@@ -20,9 +20,7 @@ static void make_text(sn_function *fn, const char *report, Text *text) {
 
 static bool is_report(const char *report) {
     if (!strcmp(report, "explain") || !strcmp(report, "explain-json")) return true;
-    for (int i = 0; explain_stage_name(i); i++)
-        if (!strncmp(report, "dump:", 5) && !strcmp(report + 5, explain_stage_name(i))) return true;
-    return false;
+    return !strncmp(report, "dump:", 5) && explain_stage_known(report + 5);
 }
 
 static void warn_once(const char *report) {

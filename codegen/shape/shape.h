@@ -1,0 +1,85 @@
+/* shape.h: what shape a nest takes on a machine, decided before any code is written: which dims run as one loop, what
+ * the lanes are, how many vectors stand side by side, what is kept, fetched ahead or stored past the caches.
+ *
+ *     nest + machine  -- shape_decide (a pure function) -->  NestShape  -- an emitter spells it -->  code
+ *
+ * The record is small data: it prints, parses back, and is checked against its nest (an edited one too). All shapes
+ * that shape_verify accepts give the same bits; they differ in speed. What only a call can know is left to it by a
+ * condition that the record names (STREAM_when: the bytes stored). Three modes:
+ *
+ *   columns  no L dims: lanes run along the last outer group; S reductions add row after row [semantics B2]
+ *   panels   the same over wide matrices, along the rows of memory, with sums of many columns in the cache
+ *   rows     L dims: outer dims are plain loops, lanes run along the merged L sequence, lane = position mod 64 */
+#ifndef SINTER_CODEGEN_SHAPE_SHAPE_H
+#define SINTER_CODEGEN_SHAPE_SHAPE_H
+#include "codegen/shape/machine.h"
+
+enum { SHAPE_COPIES = 4 /* at most, vectors side by side */, PANEL_REDS = 4 };
+
+typedef enum ShapeMode { SHAPE_columns, SHAPE_panels, SHAPE_rows } ShapeMode;
+
+/* Consecutive dims that every access walks as one: coefficients are those of dim `coef`. */
+typedef struct DimGroup {
+    int8_t first, n, coef;
+    int64_t extent; /* product, or -1 when it is known at run time only */
+} DimGroup;
+
+/* How a phase of a row goes along it. */
+typedef enum RowWalk {
+    WALK_none,      /* not along a row */
+    WALK_copies,    /* stores: whole vectors, `copies` a turn, then a masked tail */
+    WALK_masked,    /* stores: one body for whole and partial vectors */
+    WALK_registers, /* a reduction: the 64 lanes' sums in registers, one copy of the body for each vector of them */
+    WALK_memory     /* a reduction: sums in memory, the body once */
+} RowWalk;
+
+typedef struct PhaseShape {
+    RowWalk walk;
+    int copies; /* of WALK_copies: 1, 2, 4 */
+} PhaseShape;
+
+typedef struct InstShape {
+    int16_t kept_in;  /* the phase that fills a buffer with a row's values, for later ones; -1: none */
+    int16_t ahead_in; /* a load: the phase that fetches the next row's; -1: none */
+    bool streams;     /* a store: past the caches, where the addresses of the call allow */
+    bool shared;      /* a library primitive: one function for all copies, wherever it is used */
+} InstShape;
+
+typedef enum StreamWhen { STREAM_never, STREAM_always, STREAM_when } StreamWhen;
+
+typedef struct NestShape {
+    ShapeMode mode;
+    int lanes;
+    int copies;  /* columns: vectors side by side: 1, 2, 4 */
+    bool masked; /* columns: one loop whose last turn lacks lanes; else whole vectors, then a masked loop */
+    int n_groups, n_outer_groups, n_s_groups;
+    DimGroup group[MAX_LOOP_DIMS];
+    StreamWhen stream;
+    int64_t stream_bytes; /* of STREAM_when: the stores that stream write more, by the sizes of the call */
+    bool ragged;          /* rows: where they begin between vectors, streaming walks from the vector before */
+    bool near;            /* what is fetched ahead goes to the nearest cache */
+    int n_phases, n_insts, n_kept;
+    PhaseShape *phase;
+    InstShape *inst;
+    int16_t *kept; /* the instructions with kept_in >= 0, in the order of their buffers */
+} NestShape;
+
+/* The shape; NULL: memory is out (raised). The nest is one that kernel_verify accepts. */
+NestShape *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine);
+/* Whether emitters may spell it; raises ST_INTERNAL saying what does not fit. */
+Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, const Machine *machine);
+
+/* Elements of the L and the S sequence; -1: known at run time only. */
+int64_t shape_L_total(const NestShape *shape);
+int64_t shape_S_total(const NestShape *shape);
+static inline int shape_L_first(const NestShape *shape) { return shape->n_outer_groups + shape->n_s_groups; }
+static inline bool shape_is_rows(const NestShape *shape) { return shape->mode == SHAPE_rows; }
+/* The innermost outer dim that has a next index, whose rows are fetched ahead; -1: none. */
+int shape_next_dim(const Nest *nest);
+
+/* "shape k0_add_n0 {...}", as a stage prints it. */
+void shape_print(const NestShape *shape, const Nest *nest, Text *text);
+/* The shape of this nest; the caller verifies it. Raises ST_PARSE. */
+Status shape_parse(Arena *arena, TextReader *in, const Nest *nest, NestShape **out);
+
+#endif

@@ -1,0 +1,162 @@
+/* verify.c: what emitters rely on. A shape may have been read from an edited text: whatever passes here gives the right
+ * bits, if not the best speed; whatever does not is refused by the part of the shape that does not fit. */
+#include "codegen/shape/parts.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+
+typedef struct Check {
+    const NestShape *shape;
+    const Nest *nest;
+    const Buf *bufs;
+    const Machine *machine;
+} Check;
+
+static Status refuse(const Check *c, const char *part, int number, const char *why) {
+    const char *const name = c->nest->name ? c->nest->name : "?";
+    if (number < 0) return error_raise(ST_INTERNAL, "shape of %s: %s: %s", name, part, why);
+    return error_raise(ST_INTERNAL, "shape of %s: %s%d: %s", name, part, number, why);
+}
+
+#define NEED(condition, part, number, why)                                                                             \
+    do {                                                                                                               \
+        if (!(condition)) return refuse(c, part, number, why);                                                         \
+    } while (0)
+
+/* Groups from *g on that cover dims first..last-1; `merges`: the first group that may hold several. */
+static Status check_groups(const Check *c, int g, int end, int first, int last, int merges) {
+    for (; g < end; g++) {
+        const DimGroup *const group = &c->shape->group[g];
+        NEED(group->n > 0 && group->first == first && first + group->n <= last, "dims, group ", g, "not the next dims");
+        NEED(group->n == 1 || g >= merges, "dims, group ", g, "these dims run as loops of their own");
+        const DimGroup whole = group_of(c->nest, first, group->n);
+        NEED(group->coef == whole.coef && group->extent == whole.extent, "dims, group ", g, "another extent");
+        for (int n = 1; n < group->n; n++) {
+            const DimGroup inside = group_of(c->nest, first + group->n - n, n);
+            NEED(group_may_take(c->nest, inside.first - 1, &inside), "dims, group ", g,
+                 "not every access walks these dims as one");
+        }
+        first += group->n;
+    }
+    NEED(first == last, "dims", -1, "some are in no group");
+    return ST_OK;
+}
+
+static Status check_dims(const Check *c) {
+    const NestShape *const s = c->shape;
+    const int outer = c->nest->n_outer, l = outer + c->nest->n_s, end = outer + c->nest->n_inner;
+    NEED(s->n_groups <= MAX_LOOP_DIMS && s->n_outer_groups >= 0 && s->n_s_groups >= 0 &&
+             shape_L_first(s) <= s->n_groups,
+         "dims", -1, "more groups than there are");
+    TRY(check_groups(c, 0, s->n_outer_groups, 0, outer, s->n_outer_groups - !shape_is_rows(s)));
+    TRY(check_groups(c, s->n_outer_groups, shape_L_first(s), outer, l, 0));
+    return check_groups(c, shape_L_first(s), s->n_groups, l, end, 0);
+}
+
+static bool copies_ok(int copies) { return copies == 1 || copies == 2 || copies == SHAPE_COPIES; }
+
+static Status check_mode(const Check *c) {
+    const NestShape *const s = c->shape;
+    NEED(s->n_phases == c->nest->n_phases && s->n_insts == c->nest->n_insts, "nest", -1, "another number of phases");
+    NEED(s->lanes == c->machine->lanes, "lanes", -1, "not those of the machine");
+    NEED(shape_is_rows(s) == (c->nest->n_s < c->nest->n_inner), "mode", -1,
+         "L dims run as rows, all others as columns or panels");
+    NEED(s->mode != SHAPE_panels || panels_may(c->nest, s), "panels", -1, "not a reduction along the rows of memory");
+    NEED(copies_ok(s->copies), "copies", -1, "not 1, 2 or 4");
+    const bool plain = s->mode == SHAPE_columns && s->n_outer_groups > 0;
+    NEED(plain || (s->copies == 1 && !s->masked), "copies", -1, "only columns stand side by side");
+    NEED(!s->masked || c->nest->n_inner == 0, "masked", -1, "columns with inner dims need a loop of whole vectors");
+    return ST_OK;
+}
+
+static Status check_walks(const Check *c) {
+    for (int p = 0; p < c->nest->n_phases; p++) {
+        const PhaseShape *const walk = &c->shape->phase[p];
+        const bool along = shape_is_rows(c->shape) && !c->nest->phases[p].over_outer;
+        const bool stores = walk->walk == WALK_copies || walk->walk == WALK_masked;
+        const bool reduces = walk->walk == WALK_registers || walk->walk == WALK_memory;
+        NEED((stores || reduces) == along, "phase ", p, along ? "goes along a row, in one way" : "has no row");
+        NEED(!along || reduces == (c->nest->phases[p].kind == PHASE_reduce), "phase ", p,
+             "stores go in copies or masked, reductions in registers or memory");
+        NEED(walk->walk == WALK_copies ? copies_ok(walk->copies) : walk->copies == 0, "phase ", p, "wrong copies");
+    }
+    return ST_OK;
+}
+
+/* Whether phase `number` makes instruction `wanted`, rather than reading it back or not needing it. Operands come
+ * before their users, so one sweep from the last instruction down finds all that is needed. */
+static bool phase_makes(const Check *c, int number, int wanted, bool *needed) {
+    const Phase *const phase = &c->nest->phases[number];
+    memset(needed, 0, sizeof *needed * (size_t)c->nest->n_insts);
+    for (int i = phase->first + phase->n - 1; i >= wanted; i--) {
+        const Inst *const inst = &c->nest->insts[i];
+        const int16_t operand[3] = {inst->a, inst->b, inst->c};
+        const int kept_in = c->shape->inst[i].kept_in;
+        const bool made = needed[i] && inst->inner && (kept_in < 0 || kept_in >= number);
+        if (made && i == wanted) return true;
+        for (int k = 0; k < 3 && (made || (is_root(inst) && i >= phase->first)); k++)
+            if (operand[k] >= 0) needed[operand[k]] = true;
+    }
+    return false;
+}
+
+static Status check_kept(const Check *c, bool *room) {
+    int64_t bytes = 0;
+    int n = 0;
+    for (int i = 0; i < c->nest->n_insts; i++) n += c->shape->inst[i].kept_in >= 0;
+    NEED(n == c->shape->n_kept, "keep", -1, "one value twice");
+    for (int k = 0; k < n; k++) {
+        const int i = c->shape->kept[k];
+        const int phase = c->shape->inst[i].kept_in;
+        NEED(row_may_keep(c->shape), "keep %", i, "only rows of one known length are kept");
+        NEED(c->nest->insts[i].inner && !is_root(&c->nest->insts[i]), "keep %", i, "not a value of a row");
+        NEED(phase < c->nest->n_phases && phase_makes(c, phase, i, room), "keep %", i, "that phase does not make it");
+        bytes += row_bytes(c->shape, &c->nest->insts[i]);
+    }
+    NEED(bytes <= c->machine->keep_bytes, "keep", -1, "more bytes than the machine keeps");
+    return ST_OK;
+}
+
+static Status check_insts(const Check *c) {
+    bool ahead = false, streams = false;
+    for (int i = 0; i < c->nest->n_insts; i++) {
+        const InstShape *const inst = &c->shape->inst[i];
+        if (inst->ahead_in >= 0) {
+            NEED(ahead_may(c->nest, c->shape, i), "ahead %", i, "not a load along rows that have a next one");
+            NEED(inst->ahead_in < c->nest->n_phases && !c->nest->phases[inst->ahead_in].over_outer, "ahead %", i,
+                 "not a phase that goes along a row");
+        }
+        NEED(!inst->streams || stream_may(c->nest, c->bufs, c->shape, i), "stream %", i,
+             "not a store of whole vectors to memory that is not read");
+        NEED(!inst->shared || shared_may(c->nest, c->shape, c->machine, i), "shared %", i,
+             "not a library primitive of 4-byte elements, for vectors side by side without inner dims");
+        ahead |= inst->ahead_in >= 0, streams |= inst->streams;
+    }
+    NEED(ahead || !c->shape->near, "ahead", -1, "nothing is fetched");
+    NEED(streams == (c->shape->stream != STREAM_never), "stream", -1, "no store, or no condition");
+    return ST_OK;
+}
+
+static Status check_stream(const Check *c) {
+    const NestShape *const s = c->shape;
+    if (s->stream == STREAM_never) {
+        NEED(!s->ragged && s->stream_bytes == 0, "stream", -1, "no store");
+        return ST_OK;
+    }
+    NEED(stream_may_at_all(c->nest, c->bufs), "stream", -1, "a product's tile is stored through the caches");
+    NEED((s->stream == STREAM_when) == (s->stream_bytes > 0), "stream", -1, "wrong number of bytes");
+    NEED(!s->ragged || shape_is_rows(s), "stream", -1, "only rows begin between vectors");
+    return ST_OK;
+}
+
+Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, const Machine *machine) {
+    const Check check = {shape, nest, bufs, machine}, *const c = &check;
+    TRY(check_mode(c));
+    TRY(check_dims(c));
+    TRY(check_walks(c));
+    bool *const room = mem_zero((size_t)nest->n_insts + 1);
+    const Status kept = room ? check_kept(c, room) : ST_MEMORY;
+    mem_free(room);
+    TRY(kept);
+    TRY(check_insts(c));
+    return check_stream(c);
+}
