@@ -39,37 +39,60 @@ typedef struct Frame {
     Value row, s_row;          /* i64: positions in the L sequence (of lane 0) and the S sequence */
 } Frame;
 
-typedef struct Emitter {
-    const Nest *nest;
-    const Buf *bufs;
-    const NestShape *shape;
-    const CodegenRequest *request;
+/* The LLVM module that all nests of a request go to. */
+typedef struct Unit {
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMModuleRef parts[EMIT_MAX_PARTS]; /* bitcode of the primitives that were named */
     int n_parts;
-    LLVMBuilderRef b, entry; /* entry: the end of the first block, for what never changes */
-    LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr;
-    int lanes;
-    Value function, arg[5];                           /* bufs, params, lo, hi, error */
-    Value buf[EMIT_MAX_BUFS], param[EMIT_MAX_PARAMS]; /* loaded on first use, in the entry block */
-    Value extent[MAX_LOOP_DIMS];                      /* of the shape's groups */
-    Frame frame;
-    int n_contexts; /* columns: vectors side by side, each with its own memo and place */
-    Value *memos[MAX_UNROLL], *places[MAX_UNROLL];
-    Value masks[MAX_UNROLL]; /* columns: of lanes that exist, per context; NULL: all do */
-    Value column;            /* columns: index of the first context's lane 0 in the last outer group */
-    Value *memo;             /* per instruction, of the current lane context */
-    Value *place;            /* per instruction: address without the inner dims' part */
-    Value *row_buffer;       /* per instruction: kept values of the row, or NULL */
-    Value large;             /* i1: the nest touches more than the caches keep; NULL: it does not */
-    Value streams;           /* i1, here: stores go past the caches; NULL: none */
-    Value lead;              /* ragged rows: elements from an aligned address to the row; NULL: not ragged */
-    bool streaming;          /* inside that branch */
-    bool streamed;           /* there is such a branch */
-    int phase;
-    Arena *arena;
     char missing[64]; /* a bitcode function that was asked for and is not there */
+} Unit;
+
+typedef struct Types {
+    LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr;
+} Types;
+
+/* What a call of the nest's function gives; what never changes is loaded on first use, in the entry block. */
+typedef struct CallValues {
+    Value function, arg[5]; /* bufs, params, lo, hi, error */
+    Value buf[EMIT_MAX_BUFS], param[EMIT_MAX_PARAMS];
+    Value extent[MAX_LOOP_DIMS]; /* of the shape's groups */
+} CallValues;
+
+/* Vectors side by side (columns; rows have one), each with what was made for it. */
+typedef struct Contexts {
+    int n;
+    Value *memos[MAX_UNROLL], *places[MAX_UNROLL];
+    Value masks[MAX_UNROLL]; /* of lanes that exist, per context; NULL: all do */
+    Value column;            /* index of the first context's lane 0 in the last outer group */
+    Value *memo;             /* of the current context, per instruction: its value, or NULL */
+    Value *place;            /* likewise: address without the inner dims' part */
+} Contexts;
+
+/* Stores past the caches, as far as a call has them. */
+typedef struct StreamValues {
+    Value large; /* i1: the nest touches more than the caches keep; NULL: it does not */
+    Value here;  /* i1, at the current places: stores go past the caches; NULL: none */
+    Value lead;  /* ragged rows: elements from an aligned address to the row; NULL: not ragged */
+    bool past;   /* inside that branch */
+    bool fences; /* there is such a branch */
+} StreamValues;
+
+typedef struct Emitter {
+    const CodegenRequest *request;
+    const Nest *nest;
+    const Buf *bufs;
+    const NestShape *shape;
+    Arena *arena;
+    LLVMBuilderRef b, entry; /* entry: the end of the first block, for what never changes */
+    int lanes, phase;
+    Value *row_buffer; /* per instruction: kept values of the row, or NULL */
+    Frame frame;
+    Unit unit;
+    Types type;
+    CallValues call;
+    Contexts side;
+    StreamValues stream;
 } Emitter;
 
 /* module.c */
@@ -142,7 +165,7 @@ Value emit_next_address(Emitter *e, int inst, Value step); /* lane 0, `step` ele
 
 /* emit_stream.c */
 void emit_stream_begin(Emitter *e);  /* of a nest */
-void emit_stream_choose(Emitter *e); /* at the current places: sets `streams` */
+void emit_stream_choose(Emitter *e); /* at the current places: sets `here` */
 void emit_stream_end(Emitter *e);
 bool emit_streams_in(const Emitter *e, const Phase *phase);
 bool emit_may_stream(const Emitter *e, int inst);

@@ -15,17 +15,17 @@ enum { FOLD_LANES_AT = 64, FOLD_LEVEL_BYTES = 64 * 8 };
 static LLVMTypeRef fold_type(Emitter *e, const Inst *red) { return emit_scalar(e, e->nest->insts[red->a].type); }
 
 Value fold_new(Emitter *e, const Inst *red) {
-    return emit_entry_alloca(e, e->i8, FOLD_LANES_AT + FOLD_LEVELS * FOLD_LEVEL_BYTES, 64);
+    return emit_entry_alloca(e, e->type.i8, FOLD_LANES_AT + FOLD_LEVELS * FOLD_LEVEL_BYTES, 64);
 }
 
 void fold_reset(Emitter *e, Value state) {
-    const LLVMTypeRef counts = LLVMVectorType(e->i64, FOLD_LEVELS);
+    const LLVMTypeRef counts = LLVMVectorType(e->type.i64, FOLD_LEVELS);
     LLVMSetAlignment(LLVMBuildStore(e->b, emit_zero(counts), state), 64);
 }
 
-static Value byte_at(Emitter *e, Value state, Value offset) { return emit_gep(e->b, e->i8, state, offset); }
+static Value byte_at(Emitter *e, Value state, Value offset) { return emit_gep(e->b, e->type.i8, state, offset); }
 
-static Value count_slot(Emitter *e, Value state, Value level) { return emit_gep(e->b, e->i64, state, level); }
+static Value count_slot(Emitter *e, Value state, Value level) { return emit_gep(e->b, e->type.i64, state, level); }
 
 static Value lanes_slot(Emitter *e, Value state, Value level) {
     const Value offset = LLVMBuildMul(e->b, level, emit_const(e, FOLD_LEVEL_BYTES), "");
@@ -59,7 +59,7 @@ static Value add_one(Emitter *e, const Inst *red, Value sum, Value v) {
 }
 
 static LLVMBasicBlockRef fold_block(Emitter *e, Value f, const char *name) {
-    return LLVMAppendBasicBlockInContext(e->context, f, name);
+    return LLVMAppendBasicBlockInContext(e->unit.context, f, name);
 }
 
 /* void push(ptr state, i64 level, T v) */
@@ -71,9 +71,9 @@ static void write_push(Emitter *e, const Inst *red, Value f) {
     LLVMPositionBuilderAtEnd(e->b, entry);
     LLVMBuildBr(e->b, head);
     LLVMPositionBuilderAtEnd(e->b, head);
-    const Value level = LLVMBuildPhi(e->b, e->i64, "level"), v = LLVMBuildPhi(e->b, fold_type(e, red), "v");
+    const Value level = LLVMBuildPhi(e->b, e->type.i64, "level"), v = LLVMBuildPhi(e->b, fold_type(e, red), "v");
     const Value slot = count_slot(e, state, level), lanes = lanes_slot(e, state, level);
-    const Value count = LLVMBuildLoad2(e->b, e->i64, slot, "count");
+    const Value count = LLVMBuildLoad2(e->b, e->type.i64, slot, "count");
     const Value within = LLVMBuildAnd(e->b, count, emit_const(e, CHUNK_L - 1), "");
     const Value starts = LLVMBuildICmp(e->b, LLVMIntEQ, within, emit_const(e, 0), "");
     LLVMBuildCondBr(e->b, starts, first, add);
@@ -109,8 +109,8 @@ static void write_finish(Emitter *e, const Inst *red, Value f) {
     LLVMPositionBuilderAtEnd(e->b, entry);
     LLVMBuildBr(e->b, head);
     LLVMPositionBuilderAtEnd(e->b, head);
-    const Value level = LLVMBuildPhi(e->b, e->i64, "level");
-    const Value count = LLVMBuildLoad2(e->b, e->i64, count_slot(e, state, level), "");
+    const Value level = LLVMBuildPhi(e->b, e->type.i64, "level");
+    const Value count = LLVMBuildLoad2(e->b, e->type.i64, count_slot(e, state, level), "");
     const Value sum = tree_of(e, red, lanes_slot(e, state, level));
     const Value last = LLVMBuildICmp(e->b, LLVMIntSLE, count, emit_const(e, CHUNK_L), "");
     LLVMBuildCondBr(e->b, last, done, up);
@@ -130,10 +130,10 @@ static Value fold_function(Emitter *e, const Inst *red, const char *verb, LLVMTy
     char name[64];
     const SType of = e->nest->insts[red->a].type;
     snprintf(name, sizeof name, "fold_%s_%s_%s", verb, red->prim == RED_prod ? "prod" : "sum", stype_name(of));
-    Value f = LLVMGetNamedFunction(e->module, name);
+    Value f = LLVMGetNamedFunction(e->unit.module, name);
     if (f) return f;
     LLVMBasicBlockRef back = LLVMGetInsertBlock(e->b);
-    f = LLVMAddFunction(e->module, name, type);
+    f = LLVMAddFunction(e->unit.module, name, type);
     LLVMSetLinkage(f, LLVMInternalLinkage);
     write(e, red, f);
     LLVMPositionBuilderAtEnd(e->b, back);
@@ -141,8 +141,8 @@ static Value fold_function(Emitter *e, const Inst *red, const char *verb, LLVMTy
 }
 
 static Value push_function(Emitter *e, const Inst *red) {
-    LLVMTypeRef args[3] = {e->ptr, e->i64, fold_type(e, red)};
-    const LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), args, 3, 0);
+    LLVMTypeRef args[3] = {e->type.ptr, e->type.i64, fold_type(e, red)};
+    const LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->unit.context), args, 3, 0);
     return fold_function(e, red, "push", type, write_push);
 }
 
@@ -153,7 +153,7 @@ void fold_push(Emitter *e, const Inst *red, Value state, Value scalar) {
 }
 
 Value fold_finish(Emitter *e, const Inst *red, Value state) {
-    LLVMTypeRef args[1] = {e->ptr};
+    LLVMTypeRef args[1] = {e->type.ptr};
     const LLVMTypeRef type = LLVMFunctionType(fold_type(e, red), args, 1, 0);
     const Value finish = fold_function(e, red, "finish", type, write_finish);
     return LLVMBuildCall2(e->b, type, finish, &state, 1, "");

@@ -10,19 +10,19 @@
 static LLVMTypeRef memory_type(Emitter *e, DType dtype) {
     switch (dtype) {
     case DT_f64:
-        return e->f64;
+        return e->type.f64;
     case DT_f32:
-        return e->f32;
+        return e->type.f32;
     case DT_i64:
-        return e->i64;
+        return e->type.i64;
     case DT_i32:
-        return e->i32;
+        return e->type.i32;
     case DT_f16:
     case DT_bf16:
     case DT_i16:
-        return e->i16;
+        return e->type.i16;
     default:
-        return e->i8;
+        return e->type.i8;
     }
 }
 
@@ -98,10 +98,10 @@ static Value element(Emitter *e, LLVMTypeRef type, Value pointer, Value index) {
 }
 
 static Value buffer(Emitter *e, int b) {
-    if (e->buf[b]) return e->buf[b];
-    const Value index = LLVMConstInt(e->i64, (unsigned)b, 0);
-    const Value slot = emit_gep(e->entry, e->ptr, e->arg[0], index);
-    return e->buf[b] = LLVMBuildLoad2(e->entry, e->ptr, slot, "");
+    if (e->call.buf[b]) return e->call.buf[b];
+    const Value index = LLVMConstInt(e->type.i64, (unsigned)b, 0);
+    const Value slot = emit_gep(e->entry, e->type.ptr, e->call.arg[0], index);
+    return e->call.buf[b] = LLVMBuildLoad2(e->entry, e->type.ptr, slot, "");
 }
 
 static Value outer_address(Emitter *e, const Inst *inst) {
@@ -114,7 +114,7 @@ void emit_places(Emitter *e) {
     for (int i = 0; i < e->nest->n_insts; i++) {
         const Inst *inst = &e->nest->insts[i];
         const bool accesses = inst->op == LI_load || inst->op == LI_store || inst->op == LI_gather;
-        if (accesses) e->place[i] = outer_address(e, inst);
+        if (accesses) e->side.place[i] = outer_address(e, inst);
     }
 }
 
@@ -122,7 +122,7 @@ void emit_places(Emitter *e) {
 static Value address(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     const Value index = scalar_part(e, inst->at, e->shape->n_outer_groups, e->shape->n_groups, NULL);
-    return element(e, memory_type(e, e->bufs[inst->buf].dtype), e->place[i], index);
+    return element(e, memory_type(e, e->bufs[inst->buf].dtype), e->side.place[i], index);
 }
 
 Value emit_next_address(Emitter *e, int i, Value step) {
@@ -140,7 +140,7 @@ static LaneKind lanes_of(Emitter *e, const Affine *at, Value *spread) {
     if (!each && step == 0) return LANES_equal;
     if (!each && step == 1) return LANES_next;
     if (step != 0) {
-        const Value lane = emit_iota(e, e->i64);
+        const Value lane = emit_iota(e, e->type.i64);
         each = plus(e, each, LLVMBuildMul(e->b, emit_splat(e, emit_int(e, step)), lane, ""));
     }
     *spread = each;
@@ -148,8 +148,8 @@ static LaneKind lanes_of(Emitter *e, const Affine *at, Value *spread) {
 }
 
 static Value masked_load(Emitter *e, LLVMTypeRef vector, Value pointer, int align) {
-    LLVMTypeRef types[2] = {vector, e->ptr};
-    Value args[4] = {pointer, LLVMConstInt(e->i32, (unsigned)align, 0), e->frame.mask, emit_zero(vector)};
+    LLVMTypeRef types[2] = {vector, e->type.ptr};
+    Value args[4] = {pointer, LLVMConstInt(e->type.i32, (unsigned)align, 0), e->frame.mask, emit_zero(vector)};
     return emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
 }
 
@@ -169,12 +169,12 @@ static Value load_next(Emitter *e, LLVMTypeRef vector, Value pointer, int align)
 
 static Value mask_or_all(Emitter *e) {
     if (e->frame.mask) return e->frame.mask;
-    return LLVMConstAllOnes(LLVMVectorType(e->i1, (unsigned)e->lanes));
+    return LLVMConstAllOnes(LLVMVectorType(e->type.i1, (unsigned)e->lanes));
 }
 
 static Value gather_lanes(Emitter *e, LLVMTypeRef vector, Value pointers, int align) {
     LLVMTypeRef types[2] = {vector, LLVMTypeOf(pointers)};
-    Value args[4] = {pointers, LLVMConstInt(e->i32, (unsigned)align, 0), mask_or_all(e), emit_zero(vector)};
+    Value args[4] = {pointers, LLVMConstInt(e->type.i32, (unsigned)align, 0), mask_or_all(e), emit_zero(vector)};
     return emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
 }
 
@@ -216,10 +216,10 @@ void emit_loads(Emitter *e, const bool *needed) {
         values[k] = ARENA_ARRAY(e->arena, Value, n * MAX_UNROLL + 1);
         LLVMPositionBuilderAtEnd(e->b, from[k]);
         e->frame.on_full = k == 0;
-        for (int i = 0; i < n * e->n_contexts; i++) {
+        for (int i = 0; i < n * e->side.n; i++) {
             emit_use_context(e, i / n);
             const Inst *inst = &e->nest->insts[i % n];
-            if (!needed[i % n] || e->memo[i % n] || !loads_next(e, inst)) continue;
+            if (!needed[i % n] || e->side.memo[i % n] || !loads_next(e, inst)) continue;
             const LLVMTypeRef type = memory_type(e, e->bufs[inst->buf].dtype);
             values[k][i] = load_next(e, LLVMVectorType(type, (unsigned)e->lanes), address(e, i % n),
                                      dtype_bytes(e->bufs[inst->buf].dtype));
@@ -228,34 +228,34 @@ void emit_loads(Emitter *e, const bool *needed) {
         LLVMBuildBr(e->b, loaded);
     }
     LLVMPositionBuilderAtEnd(e->b, loaded);
-    for (int i = 0; i < n * e->n_contexts; i++) {
+    for (int i = 0; i < n * e->side.n; i++) {
         if (!values[0][i]) continue;
         Value both[2] = {values[0][i], values[1][i]};
         values[0][i] = LLVMBuildPhi(e->b, LLVMTypeOf(both[0]), "");
         LLVMAddIncoming(values[0][i], both, from, 2);
     }
-    for (int i = 0; i < n * e->n_contexts; i++) {
+    for (int i = 0; i < n * e->side.n; i++) {
         if (!values[0][i]) continue;
         emit_use_context(e, i / n);
-        e->memo[i % n] = widen(e, e->bufs[e->nest->insts[i % n].buf].dtype, values[0][i]);
+        e->side.memo[i % n] = widen(e, e->bufs[e->nest->insts[i % n].buf].dtype, values[0][i]);
     }
 }
 
 static void store_masked(Emitter *e, const char *how, Value v, Value pointer, Value mask, int align) {
     LLVMTypeRef types[2] = {LLVMTypeOf(v), LLVMTypeOf(pointer)};
-    Value args[4] = {v, pointer, LLVMConstInt(e->i32, (unsigned)align, 0), mask};
+    Value args[4] = {v, pointer, LLVMConstInt(e->type.i32, (unsigned)align, 0), mask};
     emit_intrinsic(e, how, types, 2, args, 4);
 }
 
 /* The first lane that is set; none: the last one. */
 static Value first_set(Emitter *e, Value mask) {
-    const LLVMTypeRef bits_type = LLVMIntTypeInContext(e->context, (unsigned)e->lanes);
+    const LLVMTypeRef bits_type = LLVMIntTypeInContext(e->unit.context, (unsigned)e->lanes);
     LLVMTypeRef types[1] = {bits_type};
     const Value last = LLVMConstInt(bits_type, 1ull << (e->lanes - 1), 0);
     Value args[2] = {LLVMBuildOr(e->b, LLVMBuildBitCast(e->b, mask, bits_type, ""), last, ""),
-                     LLVMConstInt(e->i1, 1, 0)};
+                     LLVMConstInt(e->type.i1, 1, 0)};
     const Value lane = emit_intrinsic(e, "llvm.cttz", types, 1, args, 2);
-    return LLVMBuildZExt(e->b, lane, e->i64, "");
+    return LLVMBuildZExt(e->b, lane, e->type.i64, "");
 }
 
 /* One element for all lanes, from one that exists: the others may hold anything (of a gather). */
@@ -268,7 +268,7 @@ static void store_first(Emitter *e, LLVMTypeRef type, Value v, Value pointer, in
                 exists = LLVMBuildExtractElement(e->b, e->frame.mask, lane, "");
     const LLVMTypeRef one = LLVMVectorType(type, 1);
     store_masked(e, "llvm.masked.store", LLVMBuildBitCast(e->b, element, one, ""), pointer,
-                 LLVMBuildBitCast(e->b, exists, LLVMVectorType(e->i1, 1), ""), align);
+                 LLVMBuildBitCast(e->b, exists, LLVMVectorType(e->type.i1, 1), ""), align);
 }
 
 static void store_whole(Emitter *e, Value v, Value pointer, int align) {
@@ -278,19 +278,19 @@ static void store_whole(Emitter *e, Value v, Value pointer, int align) {
 /* The conversion to memory happens once, though stores may be written twice (whole and masked). */
 void emit_store_value(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
-    e->memo[i] = narrow(e, e->bufs[inst->buf].dtype, emit_value(e, inst->a));
+    e->side.memo[i] = narrow(e, e->bufs[inst->buf].dtype, emit_value(e, inst->a));
 }
 
 void emit_store(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     const DType dtype = e->bufs[inst->buf].dtype;
     const LLVMTypeRef type = memory_type(e, dtype);
-    const Value v = e->memo[i], pointer = address(e, i);
+    const Value v = e->side.memo[i], pointer = address(e, i);
     Value spread = NULL;
     const LaneKind kind = lanes_of(e, inst->at, &spread);
     if (kind == LANES_equal)
         store_first(e, type, v, pointer, dtype_bytes(dtype));
-    else if (kind == LANES_next && e->streaming && emit_may_stream(e, i))
+    else if (kind == LANES_next && e->stream.past && emit_may_stream(e, i))
         emit_stream_store(e, i, v, pointer);
     else if (kind == LANES_next && all_exist(e))
         store_whole(e, v, pointer, dtype_bytes(dtype));
@@ -305,19 +305,19 @@ Value emit_index(Emitter *e, const Affine *at) {
     const Value scalar = scalar_part(e, at, 0, e->shape->n_groups, emit_int(e, at->offset));
     Value v = emit_splat(e, scalar), spread = NULL;
     const LaneKind kind = lanes_of(e, at, &spread);
-    if (kind == LANES_next) spread = emit_iota(e, e->i64);
+    if (kind == LANES_next) spread = emit_iota(e, e->type.i64);
     return spread ? LLVMBuildAdd(e->b, v, spread, "") : v;
 }
 
 /* The block that reports lane k's index of gather i and returns. */
 static void miss(Emitter *e, int i, Value bad, Value index, Value bound) {
     const Value lane = first_set(e, bad);
-    LLVMBuildStore(e->b, LLVMConstInt(e->i32, (unsigned)i, 0), e->arg[4]);
+    LLVMBuildStore(e->b, LLVMConstInt(e->type.i32, (unsigned)i, 0), e->call.arg[4]);
     const Value values[2] = {LLVMBuildExtractElement(e->b, index, lane, ""), bound};
     const size_t offsets[2] = {offsetof(NestError, index), offsetof(NestError, bound)};
     for (int k = 0; k < 2; k++) {
-        const Value offset = LLVMConstInt(e->i64, offsets[k], 0);
-        LLVMBuildStore(e->b, values[k], element(e, e->i8, e->arg[4], offset));
+        const Value offset = LLVMConstInt(e->type.i64, offsets[k], 0);
+        LLVMBuildStore(e->b, values[k], element(e, e->type.i8, e->call.arg[4], offset));
     }
     LLVMBuildRetVoid(e->b);
 }
@@ -326,11 +326,11 @@ static void miss(Emitter *e, int i, Value bad, Value index, Value bound) {
 static void check_bounds(Emitter *e, int i, Value index, Value wrapped, Value bound) {
     Value bad = LLVMBuildICmp(e->b, LLVMIntUGE, wrapped, emit_splat(e, bound), "");
     if (e->frame.mask) bad = LLVMBuildAnd(e->b, bad, e->frame.mask, "");
-    const LLVMTypeRef bits_type = LLVMIntTypeInContext(e->context, (unsigned)e->lanes);
+    const LLVMTypeRef bits_type = LLVMIntTypeInContext(e->unit.context, (unsigned)e->lanes);
     const Value bits = LLVMBuildBitCast(e->b, bad, bits_type, "");
     const Value any = LLVMBuildICmp(e->b, LLVMIntNE, bits, emit_zero(bits_type), "");
-    LLVMBasicBlockRef wrong = LLVMAppendBasicBlockInContext(e->context, e->function, "miss");
-    LLVMBasicBlockRef right = LLVMAppendBasicBlockInContext(e->context, e->function, "hit");
+    LLVMBasicBlockRef wrong = LLVMAppendBasicBlockInContext(e->unit.context, e->call.function, "miss");
+    LLVMBasicBlockRef right = LLVMAppendBasicBlockInContext(e->unit.context, e->call.function, "hit");
     LLVMBuildCondBr(e->b, any, wrong, right);
     LLVMPositionBuilderAtEnd(e->b, wrong);
     miss(e, i, bad, index, bound);
@@ -352,7 +352,7 @@ Value emit_gather(Emitter *e, int i) {
     Value offset = LLVMBuildMul(e->b, wrapped, emit_splat(e, emit_int(e, inst->scale)), "");
     Value spread = NULL;
     const LaneKind kind = lanes_of(e, inst->at, &spread);
-    if (kind == LANES_next) spread = emit_iota(e, e->i64);
+    if (kind == LANES_next) spread = emit_iota(e, e->type.i64);
     if (spread) offset = LLVMBuildAdd(e->b, offset, spread, "");
     const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
     const Value v = gather_lanes(e, vector, element(e, type, address(e, i), offset), dtype_bytes(dtype));
@@ -364,14 +364,14 @@ static Value row_slot(Emitter *e, int i, LLVMTypeRef type) { return element(e, t
 
 static LLVMTypeRef row_type(Emitter *e, int i) {
     const SType type = e->nest->insts[i].type;
-    return type == S_b ? e->i8 : emit_scalar(e, type);
+    return type == S_b ? e->type.i8 : emit_scalar(e, type);
 }
 
 /* Of an element: ragged rows are walked from anywhere. */
 static unsigned row_align(Emitter *e, int i) { return (unsigned)stype_bytes((SType)e->nest->insts[i].type); }
 
 void emit_row_keep(Emitter *e, int i) {
-    Value v = e->memo[i];
+    Value v = e->side.memo[i];
     const LLVMTypeRef type = row_type(e, i);
     if (e->nest->insts[i].type == S_b) v = LLVMBuildZExt(e->b, v, LLVMVectorType(type, (unsigned)e->lanes), "");
     LLVMSetAlignment(LLVMBuildStore(e->b, v, row_slot(e, i, type)), row_align(e, i));

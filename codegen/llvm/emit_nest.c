@@ -9,20 +9,20 @@
 #include "codegen/llvm/emit.h"
 #include "kernels/kernels.h"
 
-Value emit_const(Emitter *e, int64_t v) { return LLVMConstInt(e->i64, (unsigned long long)v, 1); }
+Value emit_const(Emitter *e, int64_t v) { return LLVMConstInt(e->type.i64, (unsigned long long)v, 1); }
 
 Value emit_add(Emitter *e, Value x, int64_t v) { return v == 0 ? x : LLVMBuildAdd(e->b, x, emit_const(e, v), ""); }
 
 static Value load_entry(Emitter *e, Value array, int i) {
     const Value index = emit_const(e, i);
-    const Value slot = emit_gep(e->entry, e->i64, array, index);
-    return LLVMBuildLoad2(e->entry, e->i64, slot, "");
+    const Value slot = emit_gep(e->entry, e->type.i64, array, index);
+    return LLVMBuildLoad2(e->entry, e->type.i64, slot, "");
 }
 
 Value emit_int(Emitter *e, int64_t v) {
     if (!sym_is(v)) return emit_const(e, v);
-    Value *const slot = &e->param[sym_id(v)];
-    if (!*slot) *slot = load_entry(e, e->arg[1], sym_id(v));
+    Value *const slot = &e->call.param[sym_id(v)];
+    if (!*slot) *slot = load_entry(e, e->call.arg[1], sym_id(v));
     return *slot;
 }
 
@@ -33,7 +33,7 @@ Value emit_entry_alloca(Emitter *e, LLVMTypeRef type, int64_t n, int align) {
 }
 
 LLVMBasicBlockRef emit_block(Emitter *e, const char *name) {
-    return LLVMAppendBasicBlockInContext(e->context, e->function, name);
+    return LLVMAppendBasicBlockInContext(e->unit.context, e->call.function, name);
 }
 
 void emit_loop_begin(Emitter *e, Loop *loop, Value from, Value to) {
@@ -42,7 +42,7 @@ void emit_loop_begin(Emitter *e, Loop *loop, Value from, Value to) {
     LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
     LLVMBuildBr(e->b, loop->head);
     LLVMPositionBuilderAtEnd(e->b, loop->head);
-    loop->i = LLVMBuildPhi(e->b, e->i64, "");
+    loop->i = LLVMBuildPhi(e->b, e->type.i64, "");
     LLVMAddIncoming(loop->i, &from, &before, 1);
 }
 
@@ -63,7 +63,7 @@ void emit_loop_body(Emitter *e, Loop *loop) {
  * strength reduction, half of the time to compile a small kernel, then leaves the loop alone; what
  * it would make of base + 4 i + constant the addressing modes do as well. */
 static Value opaque(Emitter *e, Value v) {
-    const LLVMTypeRef type = LLVMFunctionType(e->i64, &e->i64, 1, 0);
+    const LLVMTypeRef type = LLVMFunctionType(e->type.i64, &e->type.i64, 1, 0);
     const Value same = LLVMGetInlineAsm(type, "", 0, "=r,0", 4, 0, 0, LLVMInlineAsmDialectATT, 0);
     return LLVMBuildCall2(e->b, type, same, &v, 1, "");
 }
@@ -87,21 +87,21 @@ static void group_extents(Emitter *e) {
         Value extent = emit_int(e, e->nest->extent[group->first]);
         for (int d = group->first + 1; d < group->first + group->n; d++)
             extent = LLVMBuildMul(e->entry, extent, emit_int(e, e->nest->extent[d]), "");
-        e->extent[g] = extent;
+        e->call.extent[g] = extent;
     }
 }
 
 void emit_use_context(Emitter *e, int context) {
-    e->memo = e->memos[context];
-    e->place = e->places[context];
+    e->side.memo = e->side.memos[context];
+    e->side.place = e->side.places[context];
     if (shape_is_rows(e->shape) || e->shape->n_outer_groups == 0) return;
-    e->frame.base[e->shape->n_outer_groups - 1] = emit_add(e, e->column, (int64_t)context * e->lanes);
-    e->frame.mask = e->masks[context];
+    e->frame.base[e->shape->n_outer_groups - 1] = emit_add(e, e->side.column, (int64_t)context * e->lanes);
+    e->frame.mask = e->side.masks[context];
 }
 
 void emit_forget_inner(Emitter *e) {
     for (int i = 0; i < e->nest->n_insts; i++)
-        if (e->nest->insts[i].inner) e->memo[i] = NULL;
+        if (e->nest->insts[i].inner) e->side.memo[i] = NULL;
 }
 
 static bool is_root(const Inst *inst) { return inst->op == LI_store || inst->op == LI_reduce; }
@@ -115,7 +115,7 @@ static void hoist(Emitter *e, int i, bool *seen) {
         emit_value(e, i);
         return;
     }
-    if (inst->op == LI_reduce && e->memo[i]) return;
+    if (inst->op == LI_reduce && e->side.memo[i]) return;
     hoist(e, inst->a, seen), hoist(e, inst->b, seen), hoist(e, inst->c, seen);
 }
 
@@ -147,11 +147,11 @@ void emit_lockstep(Emitter *e) {
     if (e->frame.full) emit_loads(e, needed);
     for (int i = 0; i < e->nest->n_insts; i++) {
         if (!needed[i]) continue;
-        if (e->n_contexts > 1 && e->shape->inst[i].shared) {
+        if (e->side.n > 1 && e->shape->inst[i].shared) {
             emit_wide(e, i);
             continue;
         }
-        for (int c = 0; c < e->n_contexts; c++) {
+        for (int c = 0; c < e->side.n; c++) {
             emit_use_context(e, c);
             emit_value(e, i);
         }
@@ -163,7 +163,7 @@ typedef void EmitStore(Emitter *e, int inst);
 static void each_store(Emitter *e, EmitStore *store) {
     const Phase *phase = &e->nest->phases[e->phase];
     for (int i = phase->first; i < phase->first + phase->n; i++) {
-        for (int c = 0; c < e->n_contexts && e->nest->insts[i].op == LI_store; c++) {
+        for (int c = 0; c < e->side.n && e->nest->insts[i].op == LI_store; c++) {
             emit_use_context(e, c);
             store(e, i);
         }
@@ -179,11 +179,11 @@ static void store_all(Emitter *e) {
     }
     LLVMBasicBlockRef past = emit_block(e, "past"), through = emit_block(e, "through"),
                       stored = emit_block(e, "stored");
-    LLVMBuildCondBr(e->b, e->streams, past, through);
+    LLVMBuildCondBr(e->b, e->stream.here, past, through);
     LLVMPositionBuilderAtEnd(e->b, past);
-    e->streaming = true;
+    e->stream.past = true;
     each_store(e, emit_store);
-    e->streaming = false;
+    e->stream.past = false;
     LLVMBuildBr(e->b, stored);
     LLVMPositionBuilderAtEnd(e->b, through);
     each_store(e, emit_store);
@@ -214,7 +214,7 @@ static void emit_stores(Emitter *e, void *context) {
 }
 
 static void stores_of_contexts(Emitter *e, void *context) {
-    for (int c = 0; c < e->n_contexts; c++) {
+    for (int c = 0; c < e->side.n; c++) {
         emit_use_context(e, c);
         emit_forget_inner(e);
     }
@@ -235,7 +235,7 @@ static void emit_map_phase(Emitter *e, const Phase *phase) {
 void emit_phases_from(Emitter *e, int first) {
     for (e->phase = first; e->phase < e->nest->n_phases; e->phase++) {
         const Phase *phase = &e->nest->phases[e->phase];
-        for (int c = 0; c < e->n_contexts && has_inner_loops(e, phase); c++) {
+        for (int c = 0; c < e->side.n && has_inner_loops(e, phase); c++) {
             emit_use_context(e, c);
             hoist_phase(e, phase);
         }
@@ -247,9 +247,9 @@ void emit_phases_from(Emitter *e, int first) {
 }
 
 static void emit_phases(Emitter *e) {
-    for (int c = 0; c < e->n_contexts; c++) {
+    for (int c = 0; c < e->side.n; c++) {
         emit_use_context(e, c);
-        memset(e->memo, 0, sizeof(Value) * (size_t)e->nest->n_insts);
+        memset(e->side.memo, 0, sizeof(Value) * (size_t)e->nest->n_insts);
         emit_places(e);
     }
     emit_use_context(e, 0);
@@ -265,13 +265,13 @@ typedef struct Rect {
 
 static void load_rect(Emitter *e, Rect *rect) {
     for (int d = 0; d < e->nest->n_outer; d++) {
-        rect->lo[d] = load_entry(e, e->arg[2], d);
-        rect->hi[d] = load_entry(e, e->arg[3], d);
+        rect->lo[d] = load_entry(e, e->call.arg[2], d);
+        rect->hi[d] = load_entry(e, e->call.arg[3], d);
     }
 }
 
 static Value runs_whole(Emitter *e, const Rect *rect, const DimGroup *group) {
-    Value whole = LLVMConstInt(e->i1, 1, 0);
+    Value whole = LLVMConstInt(e->type.i1, 1, 0);
     for (int d = group->first + 1; d < group->first + group->n; d++) {
         const Value extent = emit_int(e, e->nest->extent[d]);
         const Value from = LLVMBuildICmp(e->b, LLVMIntEQ, rect->lo[d], emit_const(e, 0), "");
@@ -302,11 +302,11 @@ static void column_range(Emitter *e, const Rect *rect, const DimGroup *group, Va
 /* Whole vectors side by side; returns the first column not done. */
 static Value whole_columns(Emitter *e, Value begin, Value end) {
     const int64_t step = (int64_t)e->lanes * e->shape->copies;
-    e->n_contexts = e->shape->copies;
+    e->side.n = e->shape->copies;
     Loop loop;
     emit_loop_begin(e, &loop, begin, emit_add(e, end, 1 - step));
     emit_loop_body(e, &loop);
-    e->column = loop.i;
+    e->side.column = loop.i;
     emit_phases(e);
     emit_loop_end(e, &loop, step, NULL);
     return loop.i;
@@ -315,16 +315,16 @@ static Value whole_columns(Emitter *e, Value begin, Value end) {
 static void masked_columns(Emitter *e, Value begin, Value end) {
     const int n = e->shape->masked ? e->shape->copies : 1;
     const int64_t step = (int64_t)e->lanes * n;
-    e->n_contexts = n;
+    e->side.n = n;
     Loop loop;
     emit_loop_begin(e, &loop, begin, end);
     emit_loop_body(e, &loop);
-    e->column = loop.i;
-    for (int c = 0; c < n; c++) e->masks[c] = emit_lanes_below(e, end, emit_add(e, loop.i, (int64_t)c * e->lanes));
+    e->side.column = loop.i;
+    for (int c = 0; c < n; c++) e->side.masks[c] = emit_lanes_below(e, end, emit_add(e, loop.i, (int64_t)c * e->lanes));
     if (e->shape->masked) e->frame.full = LLVMBuildICmp(e->b, LLVMIntSLE, emit_add(e, loop.i, step), end, "");
     emit_phases(e);
     emit_loop_end(e, &loop, step, NULL);
-    memset(e->masks, 0, sizeof e->masks);
+    memset(e->side.masks, 0, sizeof e->side.masks);
     e->frame.mask = e->frame.full = NULL;
 }
 
@@ -369,7 +369,7 @@ static void make_row_buffers(Emitter *e) {
     for (int k = 0; k < e->shape->n_kept; k++) {
         const int i = e->shape->kept[k];
         const SType type = (SType)e->nest->insts[i].type;
-        const LLVMTypeRef element = type == S_b ? e->i8 : emit_scalar(e, type);
+        const LLVMTypeRef element = type == S_b ? e->type.i8 : emit_scalar(e, type);
         /* ragged rows are read and written from up to a vector before their begin */
         const int64_t n = LANES_L + round_up(shape_L_total(e->shape), LANES_L);
         const Value slot = emit_entry_alloca(e, element, n, 64);
@@ -378,10 +378,10 @@ static void make_row_buffers(Emitter *e) {
 }
 
 static void make_function(Emitter *e, const char *symbol) {
-    LLVMTypeRef args[5] = {e->ptr, e->ptr, e->ptr, e->ptr, e->ptr};
-    const LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), args, 5, 0);
-    e->function = LLVMAddFunction(e->module, symbol, type);
-    for (unsigned i = 0; i < 5; i++) e->arg[i] = LLVMGetParam(e->function, i);
+    LLVMTypeRef args[5] = {e->type.ptr, e->type.ptr, e->type.ptr, e->type.ptr, e->type.ptr};
+    const LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->unit.context), args, 5, 0);
+    e->call.function = LLVMAddFunction(e->unit.module, symbol, type);
+    for (unsigned i = 0; i < 5; i++) e->call.arg[i] = LLVMGetParam(e->call.function, i);
 }
 
 void emit_nest(Emitter *e, const char *symbol) {
@@ -390,14 +390,14 @@ void emit_nest(Emitter *e, const char *symbol) {
     LLVMPositionBuilderAtEnd(e->entry, entry);
     LLVMPositionBuilderAtEnd(e->b, start);
     e->frame = (Frame){.linear = -1};
-    memset(e->buf, 0, sizeof e->buf);
-    memset(e->param, 0, sizeof e->param);
+    memset(e->call.buf, 0, sizeof e->call.buf);
+    memset(e->call.param, 0, sizeof e->call.param);
     group_extents(e);
     for (int c = 0; c < MAX_UNROLL; c++) {
-        e->memos[c] = ARENA_ARRAY(e->arena, Value, e->nest->n_insts + 1);
-        e->places[c] = ARENA_ARRAY(e->arena, Value, e->nest->n_insts + 1);
+        e->side.memos[c] = ARENA_ARRAY(e->arena, Value, e->nest->n_insts + 1);
+        e->side.places[c] = ARENA_ARRAY(e->arena, Value, e->nest->n_insts + 1);
     }
-    e->n_contexts = 1;
+    e->side.n = 1;
     make_row_buffers(e);
     emit_stream_begin(e);
     Rect rect;

@@ -55,9 +55,9 @@ static void end_vectors(Emitter *e, Loop *loop) { emit_loop_end(e, loop, e->lane
 
 /* The frame at columns `at` of the panel. */
 static void set_columns(Emitter *e, const Panel *p, Value at) {
-    e->column = LLVMBuildAdd(e->b, p->column, at, "");
+    e->side.column = LLVMBuildAdd(e->b, p->column, at, "");
     emit_use_context(e, 0);
-    memset(e->memo, 0, sizeof(Value) * (size_t)e->nest->n_insts);
+    memset(e->side.memo, 0, sizeof(Value) * (size_t)e->nest->n_insts);
     emit_places(e);
 }
 
@@ -129,7 +129,7 @@ static void finish(Emitter *e, const Panel *p) {
     Loop loop;
     begin_vectors(e, p, &loop);
     set_columns(e, p, loop.i);
-    for (int r = 0; r < p->n; r++) e->memo[p->id[r]] = get(e, p, p->levels - 1, r, loop.i).v;
+    for (int r = 0; r < p->n; r++) e->side.memo[p->id[r]] = get(e, p, p->levels - 1, r, loop.i).v;
     emit_phases_from(e, 1);
     end_vectors(e, &loop);
 }
@@ -143,8 +143,8 @@ Value emit_panels(Emitter *e, Value begin, Value end) {
     for (int level = 0; level < p.levels; level++)
         for (int r = 0; r < p.n; r++)
             p.acc[level][r] = emit_entry_alloca(e, emit_scalar(e, e->nest->insts[p.red[r]->a].type), PANEL_COLUMNS, 64);
-    e->n_contexts = 1;
-    e->column = begin;
+    e->side.n = 1;
+    e->side.column = begin;
     emit_use_context(e, 0);
     Value count = LLVMBuildSub(e->b, end, begin, "");
     count = LLVMBuildAnd(e->b, count, emit_const(e, -(int64_t)e->lanes), "");

@@ -97,7 +97,7 @@ static Acc tree_of_positions(Emitter *e, const Inst *red, Acc *part, int n) {
     for (int i = 1; i < n; i++) all = red_join(e, red, all, part[i]);
     for (int half = e->lanes / 2; half >= 1; half /= 2) {
         Value lane[64];
-        for (int i = 0; i < e->lanes; i++) lane[i] = LLVMConstInt(e->i32, (unsigned)((i + half) % e->lanes), 0);
+        for (int i = 0; i < e->lanes; i++) lane[i] = LLVMConstInt(e->type.i32, (unsigned)((i + half) % e->lanes), 0);
         const Value order = LLVMConstVector(lane, (unsigned)e->lanes);
         const Acc other = {LLVMBuildShuffleVector(e->b, all.v, all.v, order, ""),
                            LLVMBuildShuffleVector(e->b, all.at, all.at, order, "")};
@@ -114,15 +114,15 @@ Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n) {
     snprintf(name, sizeof name, "sn_tree_%s_%s", names[red->prim], stype_name(type));
     Value operands[PARTS];
     for (int i = 0; i < n; i++) operands[i] = part[i].v;
-    Value v = emit_call(e, name, operands, n, type == S_b ? e->i8 : emit_scalar(e, type));
-    if (type == S_b) v = LLVMBuildTrunc(e->b, v, e->i1, "");
+    Value v = emit_call(e, name, operands, n, type == S_b ? e->type.i8 : emit_scalar(e, type));
+    if (type == S_b) v = LLVMBuildTrunc(e->b, v, e->type.i1, "");
     return (Acc){emit_splat(e, v), NULL};
 }
 
 static Value total_of(Emitter *e, int first, int last) {
     Value total = emit_const(e, 1);
     for (int g = first; g < last; g++)
-        total = g == first ? e->extent[g] : LLVMBuildMul(e->entry, total, e->extent[g], "");
+        total = g == first ? e->call.extent[g] : LLVMBuildMul(e->entry, total, e->call.extent[g], "");
     return total;
 }
 
@@ -135,20 +135,20 @@ Value emit_least(Emitter *e, Value x, Value y) {
 
 Value emit_lanes_below(Emitter *e, Value end, Value at) {
     const Value rest = emit_least(e, LLVMBuildSub(e->b, end, at, ""), emit_const(e, e->lanes));
-    const Value n = LLVMBuildTrunc(e->b, rest, e->i32, "");
-    return LLVMBuildICmp(e->b, LLVMIntSLT, emit_iota(e, e->i32), emit_splat(e, n), "");
+    const Value n = LLVMBuildTrunc(e->b, rest, e->type.i32, "");
+    return LLVMBuildICmp(e->b, LLVMIntSLT, emit_iota(e, e->type.i32), emit_splat(e, n), "");
 }
 
 /* L dims that do not merge: each lane's position is taken apart; in 32 bits where that holds all
  * positions. */
 static void split_lanes(Emitter *e, Value at) {
     const int64_t plain = shape_L_total(e->shape);
-    const LLVMTypeRef type = plain >= 0 && plain < INT32_MAX - 64 ? e->i32 : e->i64;
-    const LLVMTypeRef wide = LLVMVectorType(e->i64, (unsigned)e->lanes);
+    const LLVMTypeRef type = plain >= 0 && plain < INT32_MAX - 64 ? e->type.i32 : e->type.i64;
+    const LLVMTypeRef wide = LLVMVectorType(e->type.i64, (unsigned)e->lanes);
     Value index = emit_splat(e, LLVMBuildIntCast2(e->b, at, type, 1, ""));
     index = LLVMBuildAdd(e->b, index, emit_iota(e, type), "");
     for (int g = e->shape->n_groups - 1; g >= shape_L_first(e->shape); g--) {
-        const Value extent = emit_splat(e, LLVMBuildIntCast2(e->b, e->extent[g], type, 1, ""));
+        const Value extent = emit_splat(e, LLVMBuildIntCast2(e->b, e->call.extent[g], type, 1, ""));
         const bool first = g == shape_L_first(e->shape);
         const Value mine = first ? index : LLVMBuildURem(e->b, index, extent, "");
         e->frame.each[g] = LLVMBuildIntCast2(e->b, mine, wide, 1, "");
@@ -180,8 +180,8 @@ void emit_set_S(Emitter *e, Value row) {
     e->frame.s_row = row;
     emit_forget_inner(e);
     for (int g = shape_L_first(e->shape) - 1; g > e->shape->n_outer_groups; g--) {
-        e->frame.base[g] = LLVMBuildURem(e->b, row, e->extent[g], "");
-        row = LLVMBuildUDiv(e->b, row, e->extent[g], "");
+        e->frame.base[g] = LLVMBuildURem(e->b, row, e->call.extent[g], "");
+        row = LLVMBuildUDiv(e->b, row, e->call.extent[g], "");
     }
     if (e->shape->n_s_groups > 0) e->frame.base[e->shape->n_outer_groups] = row;
 }
@@ -207,11 +207,11 @@ static void walk_either(Emitter *e, EmitBody *body, void *context, Value total) 
 /* Rows that begin `lead` elements after an aligned address: vectors from there on. */
 static void walk_aligned(Emitter *e, EmitBody *body, void *context, Value total) {
     Loop loop;
-    emit_loop_begin(e, &loop, LLVMBuildNeg(e->b, e->lead, ""), total);
+    emit_loop_begin(e, &loop, LLVMBuildNeg(e->b, e->stream.lead, ""), total);
     emit_loop_body(e, &loop);
     set_L(e, loop.i, total);
-    const Value first = LLVMBuildTrunc(e->b, LLVMBuildNeg(e->b, loop.i, ""), e->i32, "");
-    const Value inside = LLVMBuildICmp(e->b, LLVMIntSGE, emit_iota(e, e->i32), emit_splat(e, first), "");
+    const Value first = LLVMBuildTrunc(e->b, LLVMBuildNeg(e->b, loop.i, ""), e->type.i32, "");
+    const Value inside = LLVMBuildICmp(e->b, LLVMIntSGE, emit_iota(e, e->type.i32), emit_splat(e, first), "");
     e->frame.mask = LLVMBuildAnd(e->b, e->frame.mask, inside, "");
     mark_full(e, loop.i, total);
     const Value begun = LLVMBuildICmp(e->b, LLVMIntSGE, loop.i, emit_const(e, 0), "");
@@ -226,7 +226,7 @@ void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
     const int64_t plain = shape_L_total(e->shape);
     const Value total = emit_L_total(e);
     const PhaseShape *shape = &e->shape->phase[e->phase];
-    if (e->lead && emit_streams_in(e, &e->nest->phases[e->phase])) {
+    if (e->stream.lead && emit_streams_in(e, &e->nest->phases[e->phase])) {
         walk_aligned(e, body, context, total);
         return;
     }
@@ -275,7 +275,7 @@ static Value positions(Emitter *e) {
     if (!shape_is_rows(e->shape)) return emit_splat(e, row);
     row = LLVMBuildMul(e->b, row, emit_L_total(e), "");
     row = LLVMBuildAdd(e->b, row, e->frame.row, "");
-    return LLVMBuildAdd(e->b, emit_splat(e, row), emit_iota(e, e->i64), "");
+    return LLVMBuildAdd(e->b, emit_splat(e, row), emit_iota(e, e->type.i64), "");
 }
 
 /* One more element per lane. */
@@ -351,23 +351,23 @@ static Value lane_slot(Emitter *e, Value array, LLVMTypeRef type, Value lane) {
 
 static LLVMTypeRef slot_type(Emitter *e, const Inst *red) {
     const SType type = acc_type(e, red);
-    return type == S_b ? e->i8 : emit_scalar(e, type);
+    return type == S_b ? e->type.i8 : emit_scalar(e, type);
 }
 
 static void spill_acc(Emitter *e, const Inst *red, const Spilled *to, int r, Value lane, Acc acc) {
     const LLVMTypeRef type = slot_type(e, red);
-    if (type == e->i8) acc.v = LLVMBuildZExt(e->b, acc.v, LLVMVectorType(type, (unsigned)e->lanes), "");
+    if (type == e->type.i8) acc.v = LLVMBuildZExt(e->b, acc.v, LLVMVectorType(type, (unsigned)e->lanes), "");
     LLVMSetAlignment(LLVMBuildStore(e->b, acc.v, lane_slot(e, to->v[r], type, lane)), (unsigned)e->lanes);
-    if (acc.at) LLVMSetAlignment(LLVMBuildStore(e->b, acc.at, lane_slot(e, to->at[r], e->i64, lane)), 8);
+    if (acc.at) LLVMSetAlignment(LLVMBuildStore(e->b, acc.at, lane_slot(e, to->at[r], e->type.i64, lane)), 8);
 }
 
 static Acc reload_acc(Emitter *e, const Inst *red, const Spilled *from, int r, Value lane) {
     const LLVMTypeRef type = slot_type(e, red), vector = LLVMVectorType(type, (unsigned)e->lanes);
     Acc acc = {LLVMBuildLoad2(e->b, vector, lane_slot(e, from->v[r], type, lane), ""), NULL};
     LLVMSetAlignment(acc.v, (unsigned)e->lanes);
-    if (type == e->i8) acc.v = LLVMBuildTrunc(e->b, acc.v, emit_vector(e, S_b), "");
+    if (type == e->type.i8) acc.v = LLVMBuildTrunc(e->b, acc.v, emit_vector(e, S_b), "");
     if (!positional(red)) return acc;
-    acc.at = LLVMBuildLoad2(e->b, emit_vector(e, S_i64), lane_slot(e, from->at[r], e->i64, lane), "");
+    acc.at = LLVMBuildLoad2(e->b, emit_vector(e, S_i64), lane_slot(e, from->at[r], e->type.i64, lane), "");
     LLVMSetAlignment(acc.at, 8);
     return acc;
 }
@@ -398,7 +398,7 @@ static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, 
     Spilled spilled;
     for (int r = 0; r < reds->n; r++) {
         spilled.v[r] = emit_entry_alloca(e, slot_type(e, reds->inst[r]), LANES_L, 64);
-        spilled.at[r] = positional(reds->inst[r]) ? emit_entry_alloca(e, e->i64, LANES_L, 64) : NULL;
+        spilled.at[r] = positional(reds->inst[r]) ? emit_entry_alloca(e, e->type.i64, LANES_L, 64) : NULL;
         for (int p = 0; p < parts_of(e); p++)
             spill_acc(e, reds->inst[r], &spilled, r, emit_const(e, (int64_t)p * e->lanes), parts->at[r][p]);
     }
@@ -490,12 +490,12 @@ static void one_row(Emitter *e, const Reds *reds, Columns *acc) {
         for (int r = 0; r < reds->n; r++) acc->at[r][0] = red_join(e, reds->inst[r], acc->at[r][0], value[r]);
         return;
     }
-    for (int c = 0; c < e->n_contexts; c++) {
+    for (int c = 0; c < e->side.n; c++) {
         emit_use_context(e, c);
         emit_forget_inner(e);
     }
     emit_lockstep(e);
-    for (int c = 0; c < e->n_contexts; c++) {
+    for (int c = 0; c < e->side.n; c++) {
         emit_use_context(e, c);
         for (int r = 0; r < reds->n; r++) acc->at[r][c] = red_step(e, reds->inst[r], acc->at[r][c]);
         emit_forget_inner(e);
@@ -506,11 +506,11 @@ static void one_row(Emitter *e, const Reds *reds, Columns *acc) {
 static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value to, Value total, Columns *out) {
     Columns acc;
     for (int r = 0; r < reds->n; r++)
-        for (int c = 0; c < e->n_contexts; c++) acc.at[r][c] = red_start(e, reds->inst[r], level, total);
+        for (int c = 0; c < e->side.n; c++) acc.at[r][c] = red_start(e, reds->inst[r], level, total);
     Loop loop;
     emit_loop_begin(e, &loop, from, to);
     for (int r = 0; r < reds->n; r++)
-        for (int c = 0; c < e->n_contexts; c++) carry(e, &loop, &acc.at[r][c]);
+        for (int c = 0; c < e->side.n; c++) carry(e, &loop, &acc.at[r][c]);
     *out = acc;
     emit_loop_body(e, &loop);
     if (level == 0) {
@@ -521,13 +521,12 @@ static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value 
         const Value end = emit_least(e, emit_add(e, loop.i, red_width(level)), to);
         reduce_S(e, reds, level - 1, loop.i, end, total, &part);
         for (int r = 0; r < reds->n; r++)
-            for (int c = 0; c < e->n_contexts; c++)
-                acc.at[r][c] = red_join(e, reds->inst[r], acc.at[r][c], part.at[r][c]);
+            for (int c = 0; c < e->side.n; c++) acc.at[r][c] = red_join(e, reds->inst[r], acc.at[r][c], part.at[r][c]);
     }
     Value next[COUNT_OF(loop.carried)];
     int n = 0;
     for (int r = 0; r < reds->n; r++)
-        for (int c = 0; c < e->n_contexts; c++) push_next(next, &n, acc.at[r][c]);
+        for (int c = 0; c < e->side.n; c++) push_next(next, &n, acc.at[r][c]);
     emit_loop_end(e, &loop, red_width(level), next);
 }
 
@@ -566,8 +565,8 @@ void emit_reduce_phase(Emitter *e, const Phase *phase) {
         reduce_L(e, &reds, value);
         for (int r = 0; r < reds.n; r++) result.at[r][0] = value[r];
     }
-    for (int c = 0; c < e->n_contexts; c++) {
+    for (int c = 0; c < e->side.n; c++) {
         emit_use_context(e, c);
-        for (int r = 0; r < reds.n; r++) e->memo[reds.id[r]] = outcome(e, result.at[r][c]);
+        for (int r = 0; r < reds.n; r++) e->side.memo[reds.id[r]] = outcome(e, result.at[r][c]);
     }
 }

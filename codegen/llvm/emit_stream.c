@@ -19,13 +19,13 @@ static Value bytes_of(Emitter *e, const Inst *inst) {
 }
 
 void emit_stream_begin(Emitter *e) {
-    e->large = e->streams = e->lead = NULL;
-    if (e->shape->stream == STREAM_always) e->large = LLVMConstInt(e->i1, 1, 0);
+    e->stream.large = e->stream.here = e->stream.lead = NULL;
+    if (e->shape->stream == STREAM_always) e->stream.large = LLVMConstInt(e->type.i1, 1, 0);
     if (e->shape->stream != STREAM_when) return;
     Value sum = emit_const(e, 0);
     for (int i = 0; i < e->nest->n_insts; i++)
         if (emit_may_stream(e, i)) sum = LLVMBuildAdd(e->entry, sum, bytes_of(e, &e->nest->insts[i]), "");
-    e->large = LLVMBuildICmp(e->entry, LLVMIntSGT, sum, emit_const(e, e->shape->stream_bytes), "");
+    e->stream.large = LLVMBuildICmp(e->entry, LLVMIntSGT, sum, emit_const(e, e->shape->stream_bytes), "");
 }
 
 static int vector_align(const Emitter *e, const Inst *inst) {
@@ -35,7 +35,7 @@ static int vector_align(const Emitter *e, const Inst *inst) {
 
 /* Low bits of a store's address that are 0 where it is aligned. */
 static Value low_bits(Emitter *e, int i) {
-    const Value at = LLVMBuildPtrToInt(e->b, e->place[i], e->i64, "");
+    const Value at = LLVMBuildPtrToInt(e->b, e->side.place[i], e->type.i64, "");
     return LLVMBuildAnd(e->b, at, emit_const(e, vector_align(e, &e->nest->insts[i]) - 1), "");
 }
 
@@ -45,7 +45,7 @@ void emit_stream_choose(Emitter *e) {
     const bool ragged = e->shape->ragged;
     Value first = NULL, wrong = emit_const(e, 0);
     int size = 0;
-    e->streams = e->lead = NULL;
+    e->stream.here = e->stream.lead = NULL;
     for (int i = 0; i < e->nest->n_insts; i++) {
         if (!emit_may_stream(e, i)) continue;
         const int mine = dtype_bytes(e->bufs[e->nest->insts[i].buf].dtype);
@@ -56,16 +56,16 @@ void emit_stream_choose(Emitter *e) {
         if (!first) first = low, size = mine;
     }
     if (!first) return;
-    e->streams = LLVMBuildICmp(e->b, LLVMIntEQ, wrong, emit_const(e, 0), "");
-    e->streams = LLVMBuildAnd(e->b, e->streams, e->large, "");
-    e->streamed = true;
+    e->stream.here = LLVMBuildICmp(e->b, LLVMIntEQ, wrong, emit_const(e, 0), "");
+    e->stream.here = LLVMBuildAnd(e->b, e->stream.here, e->stream.large, "");
+    e->stream.fences = true;
     if (!ragged) return;
     const Value lead = LLVMBuildUDiv(e->b, first, emit_const(e, size), "");
-    e->lead = LLVMBuildSelect(e->b, e->streams, lead, emit_const(e, 0), "");
+    e->stream.lead = LLVMBuildSelect(e->b, e->stream.here, lead, emit_const(e, 0), "");
 }
 
 bool emit_streams_in(const Emitter *e, const Phase *phase) {
-    for (int i = phase->first; i < phase->first + phase->n && e->streams; i++)
+    for (int i = phase->first; i < phase->first + phase->n && e->stream.here; i++)
         if (emit_may_stream(e, i)) return true;
     return false;
 }
@@ -73,20 +73,20 @@ bool emit_streams_in(const Emitter *e, const Phase *phase) {
 void emit_stream_store(Emitter *e, int i, Value v, Value pointer) {
     const Value store = LLVMBuildStore(e->b, v, pointer);
     LLVMSetAlignment(store, (unsigned)vector_align(e, &e->nest->insts[i]));
-    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, 0));
-    const Value node = LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &one, 1));
-    LLVMSetMetadata(store, LLVMGetMDKindIDInContext(e->context, "nontemporal", 11), node);
+    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->type.i32, 1, 0));
+    const Value node = LLVMMetadataAsValue(e->unit.context, LLVMMDNodeInContext2(e->unit.context, &one, 1));
+    LLVMSetMetadata(store, LLVMGetMDKindIDInContext(e->unit.context, "nontemporal", 11), node);
 }
 
 void emit_stream_end(Emitter *e) {
-    if (e->streamed) emit_intrinsic(e, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
-    e->streamed = false;
+    if (e->stream.fences) emit_intrinsic(e, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
+    e->stream.fences = false;
 }
 
 static void fetch(Emitter *e, Value pointer) {
-    LLVMTypeRef types[1] = {e->ptr};
-    Value args[4] = {pointer, LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, e->shape->near ? 3 : 2, 0),
-                     LLVMConstInt(e->i32, 1, 0)};
+    LLVMTypeRef types[1] = {e->type.ptr};
+    Value args[4] = {pointer, LLVMConstInt(e->type.i32, 0, 0), LLVMConstInt(e->type.i32, e->shape->near ? 3 : 2, 0),
+                     LLVMConstInt(e->type.i32, 1, 0)};
     emit_intrinsic(e, "llvm.prefetch", types, 1, args, 4);
 }
 

@@ -28,7 +28,7 @@ static const PrimRow rows[PRIM_COUNT] = {
 #undef CALL
 
 LLVMTypeRef emit_scalar(Emitter *e, SType type) {
-    const LLVMTypeRef types[S_COUNT] = {e->f32, e->f64, e->i32, e->i64, e->i1};
+    const LLVMTypeRef types[S_COUNT] = {e->type.f32, e->type.f64, e->type.i32, e->type.i64, e->type.i1};
     return types[type];
 }
 
@@ -43,8 +43,8 @@ Value emit_splat(Emitter *e, Value scalar) {
         for (int i = 0; i < e->lanes; i++) same[i] = scalar;
         return LLVMConstVector(same, (unsigned)e->lanes);
     }
-    const Value one = LLVMBuildInsertElement(e->b, LLVMGetPoison(vector), scalar, LLVMConstInt(e->i64, 0, 0), "");
-    const LLVMTypeRef lanes_i32 = LLVMVectorType(e->i32, (unsigned)e->lanes);
+    const Value one = LLVMBuildInsertElement(e->b, LLVMGetPoison(vector), scalar, LLVMConstInt(e->type.i64, 0, 0), "");
+    const LLVMTypeRef lanes_i32 = LLVMVectorType(e->type.i32, (unsigned)e->lanes);
     return LLVMBuildShuffleVector(e->b, one, LLVMGetPoison(vector), emit_zero(lanes_i32), "");
 }
 
@@ -55,17 +55,17 @@ Value emit_iota(Emitter *e, LLVMTypeRef element) {
 }
 
 Value emit_first_lane(Emitter *e, Value vector) {
-    return LLVMBuildExtractElement(e->b, vector, LLVMConstInt(e->i64, 0, 0), "");
+    return LLVMBuildExtractElement(e->b, vector, LLVMConstInt(e->type.i64, 0, 0), "");
 }
 
 /* The bitcode has bools as one byte per lane; values here are i1. */
 static bool holds_bools(Emitter *e, LLVMTypeRef type) {
-    return LLVMGetTypeKind(type) == LLVMVectorTypeKind && LLVMGetElementType(type) == e->i1;
+    return LLVMGetTypeKind(type) == LLVMVectorTypeKind && LLVMGetElementType(type) == e->type.i1;
 }
 
 static Value bool_bytes(Emitter *e, Value v) {
     if (!holds_bools(e, LLVMTypeOf(v))) return v;
-    return LLVMBuildZExt(e->b, v, LLVMVectorType(e->i8, (unsigned)e->lanes), "");
+    return LLVMBuildZExt(e->b, v, LLVMVectorType(e->type.i8, (unsigned)e->lanes), "");
 }
 
 Value emit_call(Emitter *e, const char *name, const Value *operands, int n, LLVMTypeRef result) {
@@ -99,8 +99,8 @@ static const char *intrinsic_of(int prim) {
 
 Value emit_intrinsic(Emitter *e, const char *name, LLVMTypeRef *types, int n_types, Value *args, int n) {
     const unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-    const Value f = LLVMGetIntrinsicDeclaration(e->module, id, types, (size_t)n_types);
-    const LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, types, (size_t)n_types);
+    const Value f = LLVMGetIntrinsicDeclaration(e->unit.module, id, types, (size_t)n_types);
+    const LLVMTypeRef type = LLVMIntrinsicGetType(e->unit.context, id, types, (size_t)n_types);
     return LLVMBuildCall2(e->b, type, f, args, (unsigned)n, "");
 }
 
@@ -128,7 +128,7 @@ const char *emit_prim_symbol(char *room, int prim, SType type) {
 static Value compare(Emitter *e, int prim, SType type, Value x, Value y) {
     if (type == S_f32 || type == S_f64) return LLVMBuildFCmp(e->b, (LLVMRealPredicate)rows[prim].on_float, x, y, "");
     if (type == S_b) {
-        const LLVMTypeRef wide = LLVMVectorType(e->i8, (unsigned)e->lanes);
+        const LLVMTypeRef wide = LLVMVectorType(e->type.i8, (unsigned)e->lanes);
         x = LLVMBuildZExt(e->b, x, wide, "");
         y = LLVMBuildZExt(e->b, y, wide, "");
     }
@@ -154,18 +154,18 @@ enum { WIDE_ARGS = 8 }; /* vectors that calls pass in registers */
 
 static Value wide_function(Emitter *e, const char *symbol, LLVMTypeRef *of, int arity) {
     char name[80];
-    snprintf(name, sizeof name, "wide%d_%s", e->n_contexts, symbol);
-    Value f = LLVMGetNamedFunction(e->module, name);
+    snprintf(name, sizeof name, "wide%d_%s", e->side.n, symbol);
+    Value f = LLVMGetNamedFunction(e->unit.module, name);
     if (f) return f;
     LLVMTypeRef args[WIDE_ARGS], results[MAX_UNROLL];
-    const int n = e->n_contexts;
+    const int n = e->side.n;
     for (int i = 0; i < arity * n; i++) args[i] = of[i / n];
     for (int c = 0; c < n; c++) results[c] = of[arity];
-    const LLVMTypeRef all = LLVMStructTypeInContext(e->context, results, (unsigned)n, 0);
-    f = LLVMAddFunction(e->module, name, LLVMFunctionType(all, args, (unsigned)(arity * n), 0));
+    const LLVMTypeRef all = LLVMStructTypeInContext(e->unit.context, results, (unsigned)n, 0);
+    f = LLVMAddFunction(e->unit.module, name, LLVMFunctionType(all, args, (unsigned)(arity * n), 0));
     LLVMSetLinkage(f, LLVMInternalLinkage);
     LLVMBasicBlockRef back = LLVMGetInsertBlock(e->b);
-    LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->context, f, "entry"));
+    LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->unit.context, f, "entry"));
     Value result = LLVMGetPoison(all);
     for (int c = 0; c < n; c++) {
         Value operands[3];
@@ -186,13 +186,13 @@ void emit_wide(Emitter *e, int i) {
     LLVMTypeRef of[4]; /* of the operands, of the result */
     for (int k = 0; k <= arity; k++) of[k] = emit_vector(e, inst->type);
     Value args[WIDE_ARGS];
-    for (int k = 0; k < arity * e->n_contexts; k++) {
-        emit_use_context(e, k % e->n_contexts);
-        args[k] = emit_value(e, operand[k / e->n_contexts]);
+    for (int k = 0; k < arity * e->side.n; k++) {
+        emit_use_context(e, k % e->side.n);
+        args[k] = emit_value(e, operand[k / e->side.n]);
     }
     const Value f = wide_function(e, symbol, of, arity);
-    const Value all = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, (unsigned)(arity * e->n_contexts), "");
-    for (int c = 0; c < e->n_contexts; c++) e->memos[c][i] = LLVMBuildExtractValue(e->b, all, (unsigned)c, "");
+    const Value all = LLVMBuildCall2(e->b, LLVMGlobalGetValueType(f), f, args, (unsigned)(arity * e->side.n), "");
+    for (int c = 0; c < e->side.n; c++) e->side.memos[c][i] = LLVMBuildExtractValue(e->b, all, (unsigned)c, "");
 }
 
 /* Float to int saturates, NaN gives 0; to bool is != 0. */
@@ -226,13 +226,13 @@ static Value constant(Emitter *e, const Inst *inst) {
         memcpy(&bits, &narrow, sizeof narrow);
     else
         memcpy(&bits, &inst->f, sizeof inst->f);
-    const Value raw = LLVMConstInt(inst->type == S_f32 ? e->i32 : e->i64, bits, 0);
+    const Value raw = LLVMConstInt(inst->type == S_f32 ? e->type.i32 : e->type.i64, bits, 0);
     return emit_splat(e, LLVMConstBitCast(raw, type));
 }
 
 static Value parameter(Emitter *e, const Inst *inst) {
     const Value raw = emit_int(e, sym_make(inst->param));
-    return emit_splat(e, inst->type == S_f64 ? LLVMBuildBitCast(e->b, raw, e->f64, "") : raw);
+    return emit_splat(e, inst->type == S_f64 ? LLVMBuildBitCast(e->b, raw, e->type.f64, "") : raw);
 }
 
 static Value make(Emitter *e, int i) {
@@ -262,10 +262,10 @@ static Value make(Emitter *e, int i) {
 }
 
 Value emit_value(Emitter *e, int i) {
-    if (e->memo[i]) return e->memo[i];
+    if (e->side.memo[i]) return e->side.memo[i];
     const bool kept = e->shape->inst[i].kept_in >= 0 && e->shape->inst[i].kept_in < e->phase;
     const Value v = kept ? emit_row_read(e, i) : make(e, i);
-    e->memo[i] = v;
+    e->side.memo[i] = v;
     if (e->shape->inst[i].kept_in == e->phase) emit_row_keep(e, i);
     return v;
 }

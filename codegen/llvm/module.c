@@ -98,20 +98,20 @@ static void complain(LLVMDiagnosticInfoRef info, void *context) {
 static Value open_part(Emitter *e, const char *name) {
     size_t bytes;
     const void *bitcode = kernels_bitcode((Isa)e->request->machine->level, name, &bytes);
-    if (!bitcode || e->n_parts == EMIT_MAX_PARTS) return NULL;
+    if (!bitcode || e->unit.n_parts == EMIT_MAX_PARTS) return NULL;
     LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRange(bitcode, bytes, "bitcode", 0);
     LLVMModuleRef part;
-    if (LLVMGetBitcodeModuleInContext2(e->context, buffer, &part)) return NULL; /* takes the buffer */
-    e->parts[e->n_parts++] = part;
+    if (LLVMGetBitcodeModuleInContext2(e->unit.context, buffer, &part)) return NULL; /* takes the buffer */
+    e->unit.parts[e->unit.n_parts++] = part;
     return LLVMGetNamedFunction(part, name);
 }
 
 Value emit_library(Emitter *e, const char *name) {
-    const Value known = LLVMGetNamedFunction(e->module, name);
+    const Value known = LLVMGetNamedFunction(e->unit.module, name);
     if (known) return known;
     const Value theirs = open_part(e, name);
-    if (theirs) return LLVMAddFunction(e->module, name, LLVMGlobalGetValueType(theirs));
-    if (!e->missing[0]) snprintf(e->missing, sizeof e->missing, "%s", name);
+    if (theirs) return LLVMAddFunction(e->unit.module, name, LLVMGlobalGetValueType(theirs));
+    if (!e->unit.missing[0]) snprintf(e->unit.missing, sizeof e->unit.missing, "%s", name);
     return NULL;
 }
 
@@ -161,11 +161,11 @@ static Status open_machine(Job *job) {
 }
 
 static void name_types(Emitter *e) {
-    e->i1 = LLVMInt1TypeInContext(e->context), e->i8 = LLVMInt8TypeInContext(e->context);
-    e->i16 = LLVMInt16TypeInContext(e->context), e->i32 = LLVMInt32TypeInContext(e->context);
-    e->i64 = LLVMInt64TypeInContext(e->context);
-    e->f32 = LLVMFloatTypeInContext(e->context), e->f64 = LLVMDoubleTypeInContext(e->context);
-    e->ptr = LLVMPointerTypeInContext(e->context, 0);
+    e->type.i1 = LLVMInt1TypeInContext(e->unit.context), e->type.i8 = LLVMInt8TypeInContext(e->unit.context);
+    e->type.i16 = LLVMInt16TypeInContext(e->unit.context), e->type.i32 = LLVMInt32TypeInContext(e->unit.context);
+    e->type.i64 = LLVMInt64TypeInContext(e->unit.context);
+    e->type.f32 = LLVMFloatTypeInContext(e->unit.context), e->type.f64 = LLVMDoubleTypeInContext(e->unit.context);
+    e->type.ptr = LLVMPointerTypeInContext(e->unit.context, 0);
 }
 
 static Status open_job(Job *job) {
@@ -177,14 +177,14 @@ static Status open_job(Job *job) {
     e->lanes = job->request->machine->lanes;
     e->arena = arena_new();
     if (!e->arena) return fail(job, ST_MEMORY, BAIL_memory, "out of memory");
-    e->context = LLVMContextCreate();
-    LLVMContextSetDiagnosticHandler(e->context, complain, job);
-    e->b = LLVMCreateBuilderInContext(e->context);
-    e->entry = LLVMCreateBuilderInContext(e->context);
-    e->module = LLVMModuleCreateWithNameInContext("sinter", e->context);
-    LLVMSetTarget(e->module, TRIPLE);
+    e->unit.context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(e->unit.context, complain, job);
+    e->b = LLVMCreateBuilderInContext(e->unit.context);
+    e->entry = LLVMCreateBuilderInContext(e->unit.context);
+    e->unit.module = LLVMModuleCreateWithNameInContext("sinter", e->unit.context);
+    LLVMSetTarget(e->unit.module, TRIPLE);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(job->machine);
-    LLVMSetModuleDataLayout(e->module, layout);
+    LLVMSetModuleDataLayout(e->unit.module, layout);
     LLVMDisposeTargetData(layout);
     name_types(e);
     return ST_OK;
@@ -194,10 +194,10 @@ static void close_job(Job *job) {
     Emitter *e = &job->e;
     if (e->b) LLVMDisposeBuilder(e->b);
     if (e->entry) LLVMDisposeBuilder(e->entry);
-    for (int i = 0; i < e->n_parts; i++)
-        if (e->parts[i]) LLVMDisposeModule(e->parts[i]);
-    if (e->module) LLVMDisposeModule(e->module);
-    if (e->context) LLVMContextDispose(e->context);
+    for (int i = 0; i < e->unit.n_parts; i++)
+        if (e->unit.parts[i]) LLVMDisposeModule(e->unit.parts[i]);
+    if (e->unit.module) LLVMDisposeModule(e->unit.module);
+    if (e->unit.context) LLVMContextDispose(e->unit.context);
     if (job->machine) give_machine(job->request->machine->level, job->machine);
     if (e->arena) arena_free(e->arena);
     error_clear(); /* the module's own slot: the message is in the result */
@@ -214,12 +214,12 @@ static Status emit_all(Job *job) {
         e->shape = job->request->shapes[i];
         emit_nest(e, job->request->names[i]);
         if (error_pending()) return fail(job, ST_MEMORY, BAIL_memory, "out of memory in %s", job->request->names[i]);
-        if (e->missing[0])
+        if (e->unit.missing[0])
             return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: no bitcode function %s", job->request->names[i],
-                        e->missing);
+                        e->unit.missing);
     }
     char *text = NULL;
-    const bool broken = LLVMVerifyModule(e->module, LLVMReturnStatusAction, &text);
+    const bool broken = LLVMVerifyModule(e->unit.module, LLVMReturnStatusAction, &text);
     Status status = ST_OK;
     if (broken || fails_here(job, "llvm_verify"))
         status = fail(job, ST_INTERNAL, BAIL_llvm_verify, "LLVM's verifier: %.400s", broken ? text : "failpoint");
@@ -244,8 +244,8 @@ static void add_enum_attribute(LLVMContextRef context, Value f, const char *name
 
 /* One fixed feature set for all functions, else they could not be inlined into each other. */
 static void set_attributes(Job *job) {
-    const LLVMContextRef context = job->e.context;
-    for (Value f = LLVMGetFirstFunction(job->e.module); f; f = LLVMGetNextFunction(f)) {
+    const LLVMContextRef context = job->e.unit.context;
+    for (Value f = LLVMGetFirstFunction(job->e.unit.module); f; f = LLVMGetNextFunction(f)) {
         if (LLVMIsDeclaration(f)) continue;
         drop_attribute(f, "target-features"), drop_attribute(f, "target-cpu"), drop_attribute(f, "tune-cpu");
         drop_attribute(f, "min-legal-vector-width"), drop_attribute(f, "prefer-vector-width");
@@ -261,20 +261,20 @@ static void set_attributes(Job *job) {
 
 static Status link_library(Job *job) {
     Emitter *e = &job->e;
-    for (int i = 0; i < e->n_parts; i++) {
-        const bool failed = LLVMLinkModules2(e->module, e->parts[i]);
-        e->parts[i] = NULL; /* taken, also on failure */
+    for (int i = 0; i < e->unit.n_parts; i++) {
+        const bool failed = LLVMLinkModules2(e->unit.module, e->unit.parts[i]);
+        e->unit.parts[i] = NULL; /* taken, also on failure */
         if (failed) return fail(job, ST_INTERNAL, BAIL_codegen, "linking the bitcode: %s", job->complaint);
     }
     set_attributes(job);
-    for (Value g = LLVMGetFirstGlobal(e->module); g; g = LLVMGetNextGlobal(g))
+    for (Value g = LLVMGetFirstGlobal(e->unit.module); g; g = LLVMGetNextGlobal(g))
         LLVMSetLinkage(g, LLVMInternalLinkage); /* tables of the primitives */
     return ST_OK;
 }
 
 static Status run_passes(Job *job) {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(job->e.module, PIPELINE, job->machine, options);
+    LLVMErrorRef error = LLVMRunPasses(job->e.unit.module, PIPELINE, job->machine, options);
     LLVMDisposePassBuilderOptions(options);
     if (!error) return ST_OK;
     char *text = LLVMGetErrorMessage(error);
@@ -300,8 +300,8 @@ static Status emit_bytes(Job *job, bool assembly, LLVMMemoryBufferRef *out) {
     const int64_t start = clock_ns();
     char *text = NULL;
     if (fails_here(job, "emit")) return fail(job, ST_INTERNAL, BAIL_emit, "failpoint emit");
-    if (LLVMTargetMachineEmitToMemoryBuffer(job->machine, job->e.module, assembly ? LLVMAssemblyFile : LLVMObjectFile,
-                                            &text, out)) {
+    if (LLVMTargetMachineEmitToMemoryBuffer(job->machine, job->e.unit.module,
+                                            assembly ? LLVMAssemblyFile : LLVMObjectFile, &text, out)) {
         const Status status = fail(job, ST_INTERNAL, BAIL_emit, "emitting the object: %.400s", text);
         LLVMDisposeMessage(text);
         return status;
@@ -343,7 +343,7 @@ static Status compile(const CodegenRequest *request, CodegenResult *result) {
 static char *text_of(Job *job, bool assembly) {
     if (build(job) != ST_OK) return NULL;
     if (!assembly) {
-        char *text = LLVMPrintModuleToString(job->e.module);
+        char *text = LLVMPrintModuleToString(job->e.unit.module);
         char *copy = mem_strdup(text);
         LLVMDisposeMessage(text);
         return copy;
