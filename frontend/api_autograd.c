@@ -3,7 +3,7 @@
 #include <sinter/autograd.h>
 #include <sinter/dispatch.h>
 
-#include "runtime/capture/record/capture.h"
+#include "runtime/capture/replay/query.h"
 #include "runtime/autograd/custom_function.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
@@ -22,10 +22,17 @@ sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
     return before;
 }
 
+bool sn_requires_grad(sn_tensor *t) {
+    if (tensor_valid(t, "sn_requires_grad") != ST_OK) return false;
+    const bool tracks = capture_requires_grad(t);
+    query_showed(QUERY_requires_grad, t, 0, tracks);
+    return tracks;
+}
+
 /* What is recorded was recorded with the flag as it was: it runs before the flag changes. */
 static Status switch_grad(sn_tensor *t, bool on) {
     TRY(tensor_valid(t, "sn_requires_grad_"));
-    if (state_get()->capture && capture_requires_grad(t) != on) {
+    if (state_get()->capture && sn_requires_grad(t) != on) {
         capture_note_event("sn_requires_grad_ changes a tensor");
         TRY(tensor_settle("sn_requires_grad_ changes a tensor"));
         if (t->placeholder) TRY(tensor_ready(t, "sn_requires_grad_"));
@@ -35,9 +42,9 @@ static Status switch_grad(sn_tensor *t, bool on) {
 
 sn_tensor *sn_requires_grad_(sn_tensor *t, bool on) { return switch_grad(t, on) == ST_OK ? t : NULL; }
 
-bool sn_requires_grad(sn_tensor *t) { return tensor_valid(t, "sn_requires_grad") == ST_OK && capture_requires_grad(t); }
-
-sn_tensor *sn_grad(sn_tensor *t) { return tensor_valid(t, "sn_grad") == ST_OK ? tape_grad(t) : NULL; }
+sn_tensor *sn_grad(sn_tensor *t) {
+    return tensor_valid(t, "sn_grad") == ST_OK && query_ask(QUERY_grad, t, 0) ? tape_grad(t) : NULL;
+}
 
 sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     Status status = tensor_valid(t, "sn_grad_set");
@@ -132,6 +139,8 @@ void sn_hook_remove(sn_tensor *t, int64_t id) {
 
 sn_status sn_custom_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in, sn_tensor **out,
                          int n_out) {
+    for (int i = 0; in && i < n_in; i++)
+        if (in[i]) sn_requires_grad(in[i]); /* whether it is recorded, and what sn_needs_grad says */
     return (sn_status)custom_function_call(fn, closure, in, n_in, out, n_out);
 }
 

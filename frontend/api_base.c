@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/replay/query.h"
 #include "runtime/base/log.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/execute.h"
@@ -98,9 +99,11 @@ sn_status sn_setting_set(const char *name, const char *value) {
 }
 
 const char *sn_setting_get(const char *name) {
-    if (name) return setting_get(state_get(), name);
-    error_raise(ST_ARGUMENT, "sn_setting_get: the name is NULL");
-    return "";
+    const int setting = name ? setting_find(name) : -1;
+    if (!name) error_raise(ST_ARGUMENT, "sn_setting_get: the name is NULL");
+    if (setting < 0) return "";
+    query_ask(QUERY_setting, NULL, setting);
+    return setting_text(state_get(), (SettingId)setting);
 }
 
 sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {

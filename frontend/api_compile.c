@@ -105,7 +105,9 @@ sn_status sn_graph_break(const char *reason) {
 sn_sym sn_sym_size(sn_tensor *t, int64_t dim) {
     if (tensor_valid(t, "sn_sym_size") != ST_OK) return (sn_sym){0};
     const int rank = t->base.meta->rank;
-    if (dim >= -rank && dim < rank) return (sn_sym){symbols_size(t, (int)(dim < 0 ? dim + rank : dim))};
+    const int at = (int)(dim < 0 ? dim + rank : dim);
+    query_ask(QUERY_rank, t, 0);
+    if (dim >= -rank && dim < rank) return query_ask(QUERY_sym_size, t, at), (sn_sym){symbols_size(t, at)};
     error_raise(ST_SHAPE, "sn_sym_size: dim %lld is out of range for a tensor of rank %d", (long long)dim, rank);
     return (sn_sym){0};
 }

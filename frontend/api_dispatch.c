@@ -5,7 +5,7 @@
 #include "frontend/ops_call.h"
 #include "ir/schema.h"
 #include "passes/passes.h"
-#include "runtime/capture/record/capture.h"
+#include "runtime/capture/replay/query.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
@@ -224,7 +224,8 @@ const char *sn_dispatch_dump(const sn_op *op) {
 const char *sn_keys(sn_tensor *t) {
     if (tensor_valid(t, "sn_keys") != ST_OK) return "";
     Text text = {0};
+    const uint64_t keys = (uint64_t)query_ask(QUERY_keys, t, 0);
     for (int key = KEY_COUNT - 1; key > KEY_none; key--)
-        if (t->keys >> key & 1) text_printf(&text, "%s%s", text.n ? ", " : "", key_name((Key)key));
+        if (keys >> key & 1) text_printf(&text, "%s%s", text.n ? ", " : "", key_name((Key)key));
     return state_text(state_get(), text.at);
 }

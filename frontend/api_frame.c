@@ -48,15 +48,22 @@ sn_tensor *sn_in(sn_frame *f, int i) {
     return LIKELY(given) ? tensor_of(f->in[i].val) : no_tensor(f, i);
 }
 
+/* One that the body wants as a number. */
+static const Arg *number(sn_frame *f, int i) {
+    const Arg *const arg = input(f, i);
+    if (arg) symbols_read(arg);
+    return arg;
+}
+
 sn_value sn_in_value(sn_frame *f, int i) {
     sn_value value = {.kind = SN_KIND_NONE};
-    const Arg *const arg = input(f, i);
+    const Arg *const arg = number(f, i);
     if (arg) memcpy(&value, arg, sizeof value);
     return value;
 }
 
 int64_t sn_in_int(sn_frame *f, int i) {
-    const Arg *const arg = input(f, i);
+    const Arg *const arg = number(f, i);
     if (!arg) return 0;
     if (arg->kind != ARG_int && arg->kind != ARG_bool) {
         wrong_kind(f, i, "an int", arg->kind);
@@ -66,13 +73,13 @@ int64_t sn_in_int(sn_frame *f, int i) {
 }
 
 sn_sym sn_in_sym(sn_frame *f, int i) {
-    const Arg *const arg = input(f, i);
+    const Arg *const arg = number(f, i);
     if (arg && arg->kind == ARG_int) return symbols_sym(arg);
     return (sn_sym){arg ? sn_in_int(f, i) : 0};
 }
 
 double sn_in_float(sn_frame *f, int i) {
-    const Arg *const arg = input(f, i);
+    const Arg *const arg = number(f, i);
     if (!arg) return 0;
     if (arg->kind == ARG_float) {
         symbols_pin(arg);

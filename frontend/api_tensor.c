@@ -4,7 +4,7 @@
 
 #include "runtime/core/element.h"
 #include "runtime/core/repr.h"
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/replay/query.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"
 #include "runtime/device/alloc_cpu.h"
@@ -47,55 +47,50 @@ static const Meta *meta_of(sn_tensor *t, const char *what) {
     return tensor_valid(t, what) == ST_OK ? t->base.meta : NULL;
 }
 
-int64_t sn_rank(sn_tensor *t) {
-    const Meta *const meta = meta_of(t, "sn_rank");
-    return meta ? meta->rank : 0;
-}
+int64_t sn_rank(sn_tensor *t) { return meta_of(t, "sn_rank") ? query_ask(QUERY_rank, t, 0) : 0; }
 
 int64_t sn_size(sn_tensor *t, int64_t dim) {
     const Meta *const meta = meta_of(t, "sn_size");
     if (!meta) return 0;
-    if (dim >= -meta->rank && dim < meta->rank) {
-        const int at = (int)(dim < 0 ? dim + meta->rank : dim);
-        symbols_show_sizes(t, at, 1);
-        return meta->sizes[at];
-    }
+    query_ask(QUERY_rank, t, 0);
+    if (dim >= -meta->rank && dim < meta->rank) return query_ask(QUERY_size, t, dim < 0 ? dim + meta->rank : dim);
     error_raise(ST_SHAPE, "sn_size: dim %lld is out of range for a tensor of rank %d", (long long)dim, meta->rank);
     return 0;
 }
 
+static void show_sizes(sn_tensor *t) {
+    query_ask(QUERY_rank, t, 0);
+    for (int d = 0; d < t->base.meta->rank; d++) query_ask(QUERY_size, t, d);
+}
+
 int64_t sn_numel(sn_tensor *t) {
     const Meta *const meta = meta_of(t, "sn_numel");
-    if (meta) symbols_show_sizes(t, 0, meta->rank);
+    if (meta) show_sizes(t);
     return meta ? meta->numel : 0;
 }
 
 sn_ints sn_sizes(sn_tensor *t) {
     const Meta *const meta = meta_of(t, "sn_sizes");
-    if (meta) symbols_show_sizes(t, 0, meta->rank);
+    if (meta) show_sizes(t);
     return meta ? (sn_ints){meta->sizes, meta->rank} : (sn_ints){0};
 }
 
 sn_ints sn_strides(sn_tensor *t) {
     const Meta *const meta = meta_of(t, "sn_strides");
-    if (meta) symbols_show_strides(t);
+    for (int d = 0; meta && d < meta->rank; d++) query_ask(QUERY_stride, t, d);
+    if (meta) query_ask(QUERY_rank, t, 0);
     return meta ? (sn_ints){meta->strides, meta->rank} : (sn_ints){0};
 }
 
 sn_dtype sn_dtype_of(sn_tensor *t) {
-    const Meta *const meta = meta_of(t, "sn_dtype_of");
-    return meta ? (sn_dtype)meta->dtype : SN_DTYPE_DEFAULT;
+    return meta_of(t, "sn_dtype_of") ? (sn_dtype)query_ask(QUERY_dtype, t, 0) : SN_DTYPE_DEFAULT;
 }
 
 sn_device sn_device_of(sn_tensor *t) {
-    const Meta *const meta = meta_of(t, "sn_device_of");
-    return meta ? meta->device : -1;
+    return meta_of(t, "sn_device_of") ? (sn_device)query_ask(QUERY_device, t, 0) : -1;
 }
 
-bool sn_is_contiguous(sn_tensor *t) {
-    const Meta *const meta = meta_of(t, "sn_is_contiguous");
-    return meta && meta->contiguous;
-}
+bool sn_is_contiguous(sn_tensor *t) { return meta_of(t, "sn_is_contiguous") && query_ask(QUERY_contiguous, t, 0); }
 
 /* values -------------------------------------------------------------------------------------- */
 

@@ -109,11 +109,11 @@ void settings_free(sn_state *state) {
 
 int64_t setting_number(SettingId id) { return state_get()->settings[id].number; }
 
-static const char *text_of(const sn_state *state, int id) {
+const char *setting_text(const sn_state *state, SettingId id) {
     return state->settings[id].text ? state->settings[id].text : initial[id].text;
 }
 
-static int find(const char *name) {
+int setting_find(const char *name) {
     for (int i = 0; i < SET_COUNT; i++)
         if (!strcmp(rows[i].name, name)) return i;
     Text list = {0};
@@ -133,7 +133,7 @@ static Status apply(int id, const Setting *setting) {
 }
 
 Status setting_set(sn_state *state, const char *name, const char *value) {
-    const int id = find(name);
+    const int id = setting_find(name);
     if (id < 0) return error_pending();
     Setting setting = {0};
     if (!value || !parse_number(&rows[id], value, &setting.number))
@@ -149,9 +149,4 @@ Status setting_set(sn_state *state, const char *name, const char *value) {
     mem_free(state->settings[id].text);
     state->settings[id] = setting;
     return ST_OK;
-}
-
-const char *setting_get(sn_state *state, const char *name) {
-    const int id = find(name);
-    return id < 0 ? "" : text_of(state, id);
 }

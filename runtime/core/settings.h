@@ -26,7 +26,8 @@ const char *settings_environment(const char *variable); /* NULL: not set, or ign
 int64_t setting_number(SettingId id);                   /* of the current state; flags: 0 or 1 */
 /* Raises ST_ARGUMENT and lists the valid names for an unknown one. */
 Status setting_set(struct sn_state *state, const char *name, const char *value);
-const char *setting_get(struct sn_state *state, const char *name);
+int setting_find(const char *name); /* -1, raised so, for an unknown one */
+const char *setting_text(const struct sn_state *state, SettingId id);
 int64_t setting_initial(SettingId id); /* the process' initial number, without a state */
 
 #endif

@@ -12,15 +12,11 @@ struct ReplayProgram {
     ReplayProgram *next;
     Symbols *symbols; /* expressions, guards, the inputs as they may vary */
     TrieNode *end;
-    int n_in, n_out, n_ops, n_random;
+    const World *world; /* of the entry that was made beside it; its source: by trace input */
+    int n_out, n_ops, n_random;
     bool writes, free_scalars, ordered; /* ordered: has effects, which a second run would repeat */
-    sn_grad_mode grad_mode;
-    uint64_t include, exclude;
-    int n_inputs, n_bound;
-    int *source;              /* by trace input: call input, or n_in + bound */
-    int *twin;                /* by call input: the first one that is the same tensor */
-    const GivenTensor *given; /* by call input */
-    sn_tensor **bound;        /* closed-over tensors, retained */
+    int *twin;                          /* by slot: the first one that is the same tensor */
+    const Meta **metas;                 /* by slot, of what the body found: it is as it was */
     int n_numbers, n_values;
     struct NumberSource *numbers;
     uint8_t *marks;          /* by trace value */
@@ -60,9 +56,14 @@ static const sn_tensor *tensor_at(const Arg *in, int i) {
     return in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
 }
 
+static bool is_unread(const Symbols *s, int i) {
+    return (s->in[i].kind == ARG_int || s->in[i].kind == ARG_float) && !s->read[i];
+}
+
 static bool input_fits(const Symbols *s, const Arg *in, int i) {
     const Arg *const want = &s->in[i];
     if (want->kind != in[i].kind) return false;
+    if (is_unread(s, i)) return true;
     switch (want->kind) {
     case ARG_tensor:
         return tensor_fits(s, s->metas[i], tensor_at(in, i));
@@ -77,30 +78,23 @@ static bool input_fits(const Symbols *s, const Arg *in, int i) {
     }
 }
 
-static int twin_of(const ReplayProgram *p, const Arg *in, int i) {
-    const sn_tensor *const t = tensor_at(in, i);
-    for (int k = 0; t && k < i; k++)
-        if (tensor_at(in, k) == t) return k;
-    for (int k = 0; t && k < p->n_bound; k++)
-        if (p->bound[k] == t) return p->n_in + k;
+static int twin_of(sn_tensor *const *at, int i) {
+    for (int k = 0; at[i] && k < i; k++)
+        if (at[k] == at[i]) return k;
     return i;
 }
 
 /* Strides may be free, but what they make overlap must not be written: the body says which op would. */
-static bool overlaps(const Arg *in, int i) {
-    const sn_tensor *const t = tensor_at(in, i);
-    return t && !t->base.meta->contiguous && meta_overlaps(t->base.meta);
-}
+static bool overlaps(const sn_tensor *t) { return t && !t->base.meta->contiguous && meta_overlaps(t->base.meta); }
 
-static bool inputs_fit(const ReplayProgram *p, const Arg *in, int n_in, int n_out) {
-    const sn_state *const state = state_get();
-    if (p->n_in != n_in || p->n_out != n_out || state->grad_mode != p->grad_mode || state->include != p->include ||
-        state->exclude != p->exclude || state->modes)
-        return false;
-    for (int i = 0; i < n_in; i++)
-        if (!input_fits(p->symbols, in, i) || twin_of(p, in, i) != p->twin[i] ||
-            !given_fits(&p->given[i], tensor_at(in, i)) || (p->writes && overlaps(in, i)))
-            return false;
+/* at: see world_fits. */
+static bool inputs_fit(const ReplayProgram *p, const Arg *in, int n_in, int n_out, sn_tensor **at) {
+    const World *const w = p->world;
+    if (p->n_out != n_out || !world_fits(w, in, n_in, at, NULL)) return false;
+    for (int i = 0; i < w->n_slots; i++) {
+        const bool fits = i < n_in ? input_fits(p->symbols, in, i) : at[i]->base.meta == p->metas[i];
+        if (!fits || twin_of(at, i) != p->twin[i] || (i < n_in && p->writes && overlaps(at[i]))) return false;
+    }
     return true;
 }
 
@@ -147,23 +141,24 @@ static int64_t number_now(const ReplayProgram *p, int k, const Arg *in, const in
 }
 
 /* False: memory is out, which is raised, or a tensor has no data. */
-static bool make_trace(const ReplayProgram *p, Arena *arena, const Arg *in, const int64_t *values, Trace *trace) {
+static bool make_trace(const ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, const int64_t *values,
+                       Trace *trace) {
+    const int n_inputs = p->world->n_inputs;
     *trace = (Trace){.end = p->end,
                      .marks = p->marks,
                      .n_random = p->n_random,
                      .sequence = state_get()->sequence,
                      .writes = p->writes};
-    trace->inputs.at = ARENA_ARRAY(arena, TraceInput, p->n_inputs);
+    trace->inputs.at = ARENA_ARRAY(arena, TraceInput, n_inputs);
     trace->numbers.at = ARENA_ARRAY(arena, int64_t, p->n_numbers);
     if (!trace->inputs.at || !trace->numbers.at) return false;
-    for (int i = 0; i < p->n_inputs; i++) {
-        const int source = p->source[i];
-        sn_tensor *const t = source < p->n_in ? tensor_of(in[source].val) : p->bound[source - p->n_in];
+    for (int i = 0; i < n_inputs; i++) {
+        sn_tensor *const t = at[p->world->source[i]];
         if (!t->storage) return false;
         set_input(trace, i, t);
     }
     for (int k = 0; k < p->n_numbers; k++) trace->numbers.at[k] = number_now(p, k, in, values);
-    trace->inputs.n = p->n_inputs;
+    trace->inputs.n = n_inputs;
     trace->numbers.n = p->n_numbers;
     return true;
 }
@@ -193,19 +188,20 @@ static Variant *find_variant(const ReplayProgram *p, const Trace *trace) {
     return v;
 }
 
-static Variant *prepare(const ReplayProgram *p, Arena *arena, const Arg *in, Trace *trace) {
+static Variant *prepare(const ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, Trace *trace) {
     int64_t values[MAX_SYMBOLS];
     bind_symbols(p, in, values);
-    if (!guards_hold(p, values) || !make_trace(p, arena, in, values, trace)) return NULL;
+    if (!guards_hold(p, values) || !make_trace(p, arena, in, at, values, trace)) return NULL;
     return find_variant(p, trace);
 }
 
 bool program_fits(sn_function *fn, const ReplayProgram *p, const Arg *in, int n_in, int n_out) {
-    if (!inputs_fit(p, in, n_in, n_out)) return false;
+    sn_tensor *at[MAX_SLOTS];
+    if (!inputs_fit(p, in, n_in, n_out, at)) return false;
     Arena *const arena = function_arena_take(fn);
     if (!arena) return false;
     Trace trace;
-    const bool fits = prepare(p, arena, in, &trace) != NULL;
+    const bool fits = prepare(p, arena, in, at, &trace) != NULL;
     function_arena_give(fn, arena);
     return fits;
 }
@@ -228,9 +224,9 @@ static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Tra
     return ST_OK;
 }
 
-static Status run(ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor **out, bool *ran) {
+static Status run(ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, sn_tensor **out, bool *ran) {
     Trace trace;
-    Variant *const v = prepare(p, arena, in, &trace);
+    Variant *const v = prepare(p, arena, in, at, &trace);
     if (!v) return ST_OK;
     const Status status = launch(p, v, arena, &trace, out);
     *ran = status != ST_VALUE || p->ordered; /* a failed check: the body says which op */
@@ -245,30 +241,24 @@ static Status run(ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor **out
 }
 
 Status program_try(sn_function *fn, ReplayProgram *p, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
-    if (!inputs_fit(p, in, n_in, n_out)) return ST_OK;
+    sn_tensor *at[MAX_SLOTS];
+    if (!inputs_fit(p, in, n_in, n_out, at)) return ST_OK;
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
-    const Status status = run(p, arena, in, out, ran);
+    const Status status = run(p, arena, in, at, out, ran);
     function_arena_give(fn, arena);
     return status;
 }
 
 /* Making one ---------------------------------------------------------------------------------- */
 
-static int find_input(const Arg *in, int n_in, const sn_tensor *t) {
-    for (int i = 0; i < n_in; i++)
-        if (tensor_at(in, i) == t) return i;
-    return -1;
-}
-
-static void bind_inputs(ReplayProgram *p, const Trace *trace, const Arg *in) {
-    for (int i = 0; i < p->n_inputs; i++) {
-        sn_tensor *const t = trace->inputs.at[i].tensor;
-        const int found = find_input(in, p->n_in, t);
-        p->source[i] = found >= 0 ? found : p->n_in + p->n_bound;
-        if (found < 0) p->bound[p->n_bound++] = tensor_retained(t);
+static void bind_slots(ReplayProgram *p, const Arg *in) {
+    sn_tensor *at[MAX_SLOTS];
+    world_fits(p->world, in, p->world->n_in, at, NULL);
+    for (int i = 0; i < p->world->n_slots; i++) {
+        p->twin[i] = twin_of(at, i);
+        p->metas[i] = at[i] ? at[i]->base.meta : NULL;
     }
-    for (int i = 0; i < p->n_in; i++) p->twin[i] = twin_of(p, in, i);
 }
 
 static bool find_results(ReplayProgram *p, const Trace *trace, sn_tensor *const *out) {
@@ -296,12 +286,12 @@ static bool is_passed_on(const ReplayProgram *p, int input) {
     return false;
 }
 
-/* A scalar that no op was given is not known to be without effect. */
+/* A scalar that the body read and gave to no op is not known to be without effect. */
 static void settle_scalars(ReplayProgram *p) {
     Symbols *const s = p->symbols;
-    for (int i = 0; i < p->n_in; i++) {
+    for (int i = 0; i < s->n_in; i++) {
         const int kind = s->in[i].kind;
-        if (kind != ARG_int && kind != ARG_float) continue;
+        if ((kind != ARG_int && kind != ARG_float) || is_unread(s, i)) continue;
         const bool passed_on = is_passed_on(p, i);
         if (!passed_on) s->pinned[i] = true;
         if (!passed_on && kind == ARG_int) s->ints[i] = s->in[i].i;
@@ -309,47 +299,38 @@ static void settle_scalars(ReplayProgram *p) {
     }
 }
 
-static ReplayProgram *allocate(Symbols *s, const Trace *trace, int n_in, int n_out) {
+static ReplayProgram *allocate(Symbols *s, const Trace *trace, const World *world, int n_out) {
     ReplayProgram *const p = ARENA_NEW(s->arena, ReplayProgram);
     if (!p) return NULL;
     p->symbols = s;
-    p->n_in = n_in;
+    p->world = world;
     p->n_out = n_out;
-    p->n_inputs = trace->inputs.n;
     p->n_numbers = trace->numbers.n;
     p->n_values = trace->values.n;
-    p->source = ARENA_ARRAY(s->arena, int, p->n_inputs);
-    p->twin = ARENA_ARRAY(s->arena, int, n_in);
-    p->bound = ARENA_ARRAY(s->arena, sn_tensor *, p->n_inputs);
+    p->twin = ARENA_ARRAY(s->arena, int, world->n_slots);
+    p->metas = ARENA_ARRAY(s->arena, const Meta *, world->n_slots);
     p->numbers = arena_copy(s->arena, trace->sources.at, sizeof *p->numbers * (size_t)trace->sources.n);
     p->marks = arena_copy(s->arena, trace->marks, (size_t)p->n_values);
     p->result = ARENA_ARRAY(s->arena, int, n_out);
-    return p->source && p->twin && p->bound && p->numbers && p->marks && p->result ? p : NULL;
+    return p->twin && p->metas && p->numbers && p->marks && p->result ? p : NULL;
 }
 
-ReplayProgram *program_new(Capture *c, const Trace *trace, const Arg *in, int n_in, sn_tensor *const *out, int n_out) {
+ReplayProgram *program_new(Capture *c, const Trace *trace, const World *world, const Arg *in, sn_tensor *const *out,
+                           int n_out) {
     Symbols *const s = c->symbols;
     if (!s || s->lost || s->frees.n > MAX_SYMBOLS || trace->sources.n != trace->numbers.n) return NULL;
-    ReplayProgram *const p = allocate(s, trace, n_in, n_out);
+    ReplayProgram *const p = allocate(s, trace, world, n_out);
     if (!p || !find_results(p, trace, out)) return NULL;
-    const sn_state *const state = state_get();
     p->end = trace->end;
     p->n_ops = trace->ops.n;
     p->ordered = trace->ordered;
     p->n_random = trace->n_random;
     p->writes = trace->writes;
-    p->grad_mode = state->grad_mode;
-    p->include = state->include;
-    p->exclude = state->exclude;
-    bind_inputs(p, trace, in);
+    bind_slots(p, in);
     settle_scalars(p);
+    symbols_forget_asked(s);
     c->symbols = NULL;
     return p;
 }
 
-void program_give(ReplayProgram *p, const GivenTensor *given) { p->given = given; }
-
-void program_free(ReplayProgram *p) {
-    for (int i = 0; i < p->n_bound; i++) tensor_release(p->bound[i]);
-    symbols_free(p->symbols);
-}
+void program_free(ReplayProgram *p) { symbols_free(p->symbols); }

@@ -6,22 +6,14 @@
  * hold is launched. */
 #ifndef SINTER_RUNTIME_REPLAY_PROGRAM_H
 #define SINTER_RUNTIME_REPLAY_PROGRAM_H
-#include "runtime/capture/record/capture.h"
+#include "runtime/capture/replay/world.h"
 
 typedef struct ReplayProgram ReplayProgram;
 
-/* The only tensor that an input of a replayed call may be, for it may be closed over too; NULL: any. */
-typedef _Atomic(const sn_tensor *) GivenTensor;
-static inline bool given_fits(const GivenTensor *given, const sn_tensor *t) {
-    const sn_tensor *const only = atomic_load_explicit(given, memory_order_relaxed);
-    return !only || only == t;
-}
-
-/* From a call that was this one segment. Takes the capture's symbols over. NULL: it cannot be one. */
-ReplayProgram *program_new(Capture *capture, const Trace *trace, const Arg *in, int n_in, sn_tensor *const *out,
-                           int n_out);
-/* Before it is published. By call input; lives as long as the program. */
-void program_give(ReplayProgram *program, const GivenTensor *given);
+/* From a call that was this one segment, in a world that lives as long. Takes the capture's symbols over. NULL: it
+ * cannot be one. */
+ReplayProgram *program_new(Capture *capture, const Trace *trace, const World *world, const Arg *in,
+                           sn_tensor *const *out, int n_out);
 void program_free(ReplayProgram *program);
 /* Runs the call if the program fits it: *ran tells. */
 Status program_try(sn_function *fn, ReplayProgram *program, const Arg *in, int n_in, sn_tensor **out, int n_out,

@@ -57,8 +57,9 @@ Symbols *symbols_new(const Arg *in, int n_in) {
                        .metas = ARENA_ARRAY(arena, const Meta *, n_in),
                        .plain = ARENA_ARRAY(arena, const Meta *, n_in),
                        .ints = ARENA_ARRAY(arena, int64_t, n_in),
-                       .pinned = ARENA_ARRAY(arena, bool, n_in)};
-        fine = s->env && s->metas && s->plain && s->ints && s->pinned;
+                       .pinned = ARENA_ARRAY(arena, bool, n_in),
+                       .read = ARENA_ARRAY(arena, bool, n_in)};
+        fine = s->env && s->metas && s->plain && s->ints && s->pinned && s->read;
     }
     for (int i = 0; i < n_in && fine; i++) {
         args[i] = in[i];
@@ -69,8 +70,15 @@ Symbols *symbols_new(const Arg *in, int n_in) {
     return NULL;
 }
 
+void symbols_forget_asked(Symbols *s) {
+    for (int i = 0; i < s->asked.n; i++) tensor_release(s->asked.at[i].tensor);
+    s->asked.n = 0;
+}
+
 void symbols_free(Symbols *symbols) {
-    if (symbols) arena_free(symbols->arena);
+    if (!symbols) return;
+    symbols_forget_asked(symbols);
+    arena_free(symbols->arena);
 }
 
 /* Numbers ------------------------------------------------------------------------------------- */
@@ -99,6 +107,12 @@ sn_sym symbols_sym(const Arg *arg) {
 static int float_input(const Symbols *s, const Arg *arg) {
     if (arg->kind != ARG_float || arg->n <= 0 || arg->n > s->n_in) return -1;
     return s->in[arg->n - 1].i == arg->i ? arg->n - 1 : -1; /* by bits */
+}
+
+void symbols_read(const Arg *arg) {
+    Symbols *const s = symbols_current();
+    const bool number = arg->kind == ARG_int || arg->kind == ARG_float;
+    if (s && number && arg->n > 0 && arg->n <= s->n_in) s->read[arg->n - 1] = true;
 }
 
 void symbols_pin(const Arg *arg) {
@@ -130,10 +144,10 @@ void symbols_show_sizes(sn_tensor *t, int first, int n) {
     for (int d = first; sizes && d < first + n; d++) symbols_concrete(sizes[d]);
 }
 
-void symbols_show_strides(sn_tensor *t) {
+void symbols_show_strides(sn_tensor *t, int first, int n) {
     const Symbols *const s = symbols_current();
-    const Meta *const meta = s ? meta_of(s, t) : NULL;
-    for (int d = 0; meta && d < meta->rank; d++) symbols_concrete(meta->strides[d]);
+    const int64_t *const strides = s ? meta_of(s, t)->strides : NULL;
+    for (int d = first; strides && d < first + n; d++) symbols_concrete(strides[d]);
 }
 
 /* A call with plain numbers ------------------------------------------------------------------- */

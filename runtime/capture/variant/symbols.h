@@ -12,7 +12,7 @@
  * capture. */
 #ifndef SINTER_RUNTIME_SYMBOLS_H
 #define SINTER_RUNTIME_SYMBOLS_H
-#include "runtime/capture/record/capture.h"
+#include "runtime/capture/replay/query.h"
 
 /* Where a free symbol's value comes from: a size or stride of a call input, or an int input. */
 typedef struct SymSource {
@@ -24,13 +24,15 @@ struct Symbols {
     Arena *arena; /* its own: a replay program takes it over */
     SymEnv *env;
     int n_in;
-    const Arg *in;        /* the call's, as the body sees them: a number's n is 1 + its index here */
-    const Meta **metas;   /* by call input: symbolic where it may vary; NULL: no tensor */
-    const Meta **plain;   /* as it was when the call began */
-    int64_t *ints;        /* by call input: the symbol of an int, or the number itself */
-    bool *pinned;         /* floats: host code has read the number */
-    bool lost;            /* some op's results have no symbolic metadata: nothing is known to be free */
-    VEC(SymSource) frees; /* by free symbol */
+    const Arg *in;           /* the call's, as the body sees them: a number's n is 1 + its index here */
+    const Meta **metas;      /* by call input: symbolic where it may vary; NULL: no tensor */
+    const Meta **plain;      /* as it was when the call began */
+    int64_t *ints;           /* by call input: the symbol of an int, or the number itself */
+    bool *pinned;            /* floats: host code has read the number */
+    bool lost;               /* some op's results have no symbolic metadata: nothing is known to be free */
+    VEC(SymSource) frees;    /* by free symbol */
+    bool *read;              /* by call input: the body has asked for the number, in whatever way */
+    VEC(struct Asked) asked; /* runtime/capture/replay/query.h */
 };
 
 /* The value of one number of a trace: a constant, an expression, or the float input of this index. */
@@ -41,6 +43,7 @@ struct NumberSource {
 
 Symbols *symbols_new(const Arg *in, int n_in); /* NULL raises */
 void symbols_free(Symbols *symbols);
+void symbols_forget_asked(Symbols *symbols); /* lets go of the tensors */
 /* The calling thread's, or NULL: it does not capture a replay function. */
 Symbols *symbols_current(void);
 
@@ -50,11 +53,12 @@ int64_t symbols_concrete(int64_t value);
 int64_t symbols_int(const Arg *arg);
 sn_sym symbols_sym(const Arg *arg);
 void symbols_pin(const Arg *arg);
+void symbols_read(const Arg *arg); /* a number of the call is given to the body, which may pass it on */
 /* Size dim (in range) of t as an expression; NULL symbols: as it is. */
 int64_t symbols_size(sn_tensor *t, int dim);
 /* Host code sees these plain. */
 void symbols_show_sizes(sn_tensor *t, int first, int n);
-void symbols_show_strides(sn_tensor *t);
+void symbols_show_strides(sn_tensor *t, int first, int n);
 
 /* The call with plain numbers; `args` has room for row->n_params. */
 Status symbols_plain_call(Symbols *symbols, const OpCall *call, OpCall *plain, Arg *args);

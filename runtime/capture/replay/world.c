@@ -1,0 +1,207 @@
+/* world.c: see world.h. */
+#include "runtime/capture/replay/world.h"
+
+#include "runtime/autograd/tape.h"
+#include "runtime/base/alloc.h"
+#include "runtime/capture/variant/symbols.h"
+
+/* Making one ---------------------------------------------------------------------------------- */
+
+typedef struct Making {
+    World *world;
+    const Arg *in;
+    const Symbols *symbols;
+} Making;
+
+static sn_tensor *argument(const Arg *in, int i) {
+    return in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
+}
+
+static sn_tensor *slot_tensor(const Making *m, int slot) {
+    if (slot < m->world->n_in) return argument(m->in, slot);
+    const FoundTensor *const found = &m->world->found[slot - m->world->n_in];
+    return found->bound ? found->bound : tape_grad(slot_tensor(m, found->owner));
+}
+
+/* Whose .grad the body has asked for and got this tensor; NULL: it did not come so. */
+static sn_tensor *owner_of(const Symbols *s, const sn_tensor *t) {
+    for (int i = 0; i < s->asked.n; i++) {
+        const Asked *const a = &s->asked.at[i];
+        if (a->query == QUERY_grad && a->answer && tape_grad(a->tensor) == t) return a->tensor;
+    }
+    return NULL;
+}
+
+/* -1: there is no room for it. */
+static int slot_of(Making *m, sn_tensor *t) {
+    World *const w = m->world;
+    for (int i = 0; i < w->n_slots; i++)
+        if (slot_tensor(m, i) == t) return i;
+    sn_tensor *const owner = owner_of(m->symbols, t);
+    const int of = owner && owner != t ? slot_of(m, owner) : -1;
+    if ((owner && of < 0) || w->n_slots == MAX_SLOTS) return -1;
+    w->found[w->n_slots - w->n_in] = owner ? (FoundTensor){.owner = of} : (FoundTensor){.bound = t};
+    if (!owner) tensor_retain(t);
+    return w->n_slots++;
+}
+
+static bool add_inputs(Making *m, const Trace *trace) {
+    for (int i = 0; i < trace->inputs.n; i++)
+        if ((m->world->source[i] = slot_of(m, trace->inputs.at[i].tensor)) < 0) return false;
+    return true;
+}
+
+static bool add_answers(Making *m, bool of_layout) {
+    World *const w = m->world;
+    for (int i = 0; i < m->symbols->asked.n; i++) {
+        const Asked *const a = &m->symbols->asked.at[i];
+        if (query_of_layout(a->query) != of_layout) continue;
+        const int slot = a->tensor ? slot_of(m, a->tensor) : -1;
+        if (a->tensor && slot < 0) return false;
+        w->answers[w->n_answers++] = (Answer){a->query, slot, a->at, a->answer};
+    }
+    return true;
+}
+
+static void add_given(Making *m) {
+    World *const w = m->world;
+    for (int i = 0; i < w->n_inputs; i++) atomic_store(&w->given[w->source[i]], slot_tensor(m, w->source[i]));
+    for (int i = 0; i < w->n_answers; i++) {
+        const int slot = w->answers[i].slot;
+        if (slot >= 0) atomic_store(&w->given[slot], slot_tensor(m, slot));
+    }
+}
+
+World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *in, int n_in, const char **why) {
+    World *const w = ARENA_NEW(arena, World);
+    if (!w) return NULL;
+    const sn_state *const state = state_get();
+    const int n_asked = c->symbols->asked.n, room = trace->inputs.n + n_asked;
+    *w = (World){.n_in = n_in,
+                 .n_slots = n_in,
+                 .n_inputs = trace->inputs.n,
+                 .found = ARENA_ARRAY(arena, FoundTensor, room),
+                 .given = ARENA_ARRAY(arena, GivenTensor, n_in + room),
+                 .answers = ARENA_ARRAY(arena, Answer, n_asked),
+                 .source = ARENA_ARRAY(arena, int, trace->inputs.n),
+                 .grad_mode = state->grad_mode,
+                 .include = state->include,
+                 .exclude = state->exclude};
+    if (!w->found || !w->given || !w->answers || !w->source) return NULL;
+    Making m = {w, in, c->symbols};
+    bool fine = n_in <= MAX_SLOTS && add_inputs(&m, trace) && add_answers(&m, false);
+    w->n_asked = w->n_answers;
+    fine = fine && add_answers(&m, true);
+    if (fine) {
+        add_given(&m);
+        return w;
+    }
+    *why = "too many tensors";
+    world_free(w);
+    return NULL;
+}
+
+void world_free(World *w) {
+    for (int i = 0; i < w->n_slots - w->n_in; i++) tensor_release(w->found[i].bound);
+}
+
+/* A call -------------------------------------------------------------------------------------- */
+
+void world_slot_print(const World *w, int slot, Text *text) {
+    int closed = 0;
+    if (slot < w->n_in) {
+        text_printf(text, "argument %d", slot);
+        return;
+    }
+    const FoundTensor *const found = &w->found[slot - w->n_in];
+    for (int i = w->n_in; i < slot; i++) closed += w->found[i - w->n_in].bound != NULL;
+    if (found->bound) {
+        text_printf(text, "closed over %d", closed);
+        return;
+    }
+    text_puts(text, ".grad of ");
+    world_slot_print(w, found->owner, text);
+}
+
+static bool differs(const World *w, int slot, Text *why, const char *what) {
+    if (!why) return false;
+    world_slot_print(w, slot, why);
+    text_puts(why, what);
+    return false;
+}
+
+static bool answer_differs(const World *w, const Answer *a, int64_t now, Text *why) {
+    if (!why) return false;
+    text_puts(why, query_name(a->query));
+    if (a->slot >= 0) {
+        text_puts(why, " of ");
+        world_slot_print(w, a->slot, why);
+    }
+    text_printf(why, ": %lld, now %lld", (long long)a->answer, (long long)now);
+    return false;
+}
+
+static bool answers_hold(const World *w, sn_tensor *const *at, Text *why) {
+    for (int i = 0; i < w->n_asked; i++) {
+        const Answer *const a = &w->answers[i];
+        const sn_tensor *const t = a->slot >= 0 ? at[a->slot] : NULL;
+        if (a->slot >= 0 && !t) return differs(w, a->slot, why, ": there is none now");
+        const int64_t now = query_now(a->query, t, a->at);
+        if (now != a->answer) return answer_differs(w, a, now, why);
+    }
+    return true;
+}
+
+bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *why) {
+    const sn_state *const state = state_get();
+    if (n_in != w->n_in) return false;
+    if (state->grad_mode != w->grad_mode || state->include != w->include || state->exclude != w->exclude ||
+        state->modes) {
+        if (why) text_puts(why, "a mode of the thread");
+        return false;
+    }
+    for (int i = 0; i < n_in; i++) at[i] = argument(in, i);
+    for (int i = n_in; i < w->n_slots; i++) {
+        const FoundTensor *const found = &w->found[i - n_in];
+        at[i] = found->bound ? found->bound : at[found->owner] ? tape_grad(at[found->owner]) : NULL;
+        if (!at[i]) return differs(w, i, why, ": there is none now");
+    }
+    for (int i = 0; i < w->n_slots; i++) {
+        const sn_tensor *const only = atomic_load_explicit(&w->given[i], memory_order_relaxed);
+        if (only && only != at[i]) return differs(w, i, why, ": another tensor, and the body may mean that one");
+    }
+    return answers_hold(w, at, why);
+}
+
+/* Slots that are meant ------------------------------------------------------------------------ */
+
+static bool same_slot(const World *a, const World *b, int slot) {
+    if (slot < a->n_in) return true;
+    const FoundTensor *const x = &a->found[slot - a->n_in], *const y = &b->found[slot - b->n_in];
+    return x->bound == y->bound && (x->bound || (x->owner == y->owner && same_slot(a, b, x->owner)));
+}
+
+/* Used for the same by both. */
+static bool same_use(const World *a, const World *b, int slot) {
+    for (int i = 0; i < a->n_inputs; i++)
+        if ((a->source[i] == slot) != (b->source[i] == slot)) return false;
+    for (int i = 0; i < a->n_answers; i++) {
+        const Answer *const x = &a->answers[i], *const y = &b->answers[i];
+        if ((x->slot == slot) != (y->slot == slot)) return false;
+        if (x->slot == slot && (x->query != y->query || x->at != y->at)) return false;
+    }
+    return true;
+}
+
+void world_meet(World *newer, World *older) {
+    if (newer->n_in != older->n_in || newer->n_inputs != older->n_inputs || newer->n_answers != older->n_answers)
+        return;
+    const int n = newer->n_slots < older->n_slots ? newer->n_slots : older->n_slots;
+    for (int i = 0; i < n; i++) {
+        const bool bound = i >= newer->n_in && newer->found[i - newer->n_in].bound;
+        if (bound || !same_slot(newer, older, i) || !same_use(newer, older, i)) continue;
+        if (atomic_load(&newer->given[i]) == atomic_load(&older->given[i])) continue;
+        atomic_store(&newer->given[i], NULL);
+        atomic_store(&older->given[i], NULL);
+    }
+}

@@ -1,0 +1,55 @@
+/* world.h: what a replayed call stands on beside its arguments' metadata [semantics C6, C7, G4].
+ *
+ * Its tensors are slots: the arguments, in order; then what the body found by itself, by first use: closed-over
+ * tensors, bound by identity, and .grad slots, looked up at each call.
+ *
+ *     body(x):  if (sn_requires_grad(m->w)) x = sn_neg(x);   g = sn_grad(m->w);   sn_sub_(m->w, sn_mul(x, g))
+ *     slots:    0 argument x     1 w     2 .grad of slot 1
+ *     answers:  requires_grad of slot 1: 0      grad of slot 1: 1
+ *
+ * Answers are what queries showed to the body (query.def): each is asked again before a replay, and must be the
+ * same. */
+#ifndef SINTER_RUNTIME_WORLD_H
+#define SINTER_RUNTIME_WORLD_H
+#include "runtime/capture/replay/query.h"
+
+enum { MAX_SLOTS = 512 };
+
+/* The only tensor that a slot of a replayed call may have, since it may be closed over too; NULL: any. */
+typedef _Atomic(const sn_tensor *) GivenTensor;
+
+typedef struct FoundTensor {
+    sn_tensor *bound; /* retained; NULL: the .grad of slot `owner`, a smaller one */
+    int owner;
+} FoundTensor;
+
+typedef struct Answer {
+    QueryId query;
+    int slot; /* -1: of no tensor */
+    int64_t at, answer;
+} Answer;
+
+typedef struct World {
+    int n_in, n_slots, n_inputs;
+    int n_asked, n_answers;
+    FoundTensor *found; /* by slot - n_in */
+    GivenTensor *given; /* by slot */
+    Answer *answers;    /* n_asked to ask again, then those of layout, n_answers in all */
+    int *source;        /* by input of the trace: its slot */
+    sn_grad_mode grad_mode;
+    uint64_t include, exclude;
+} World;
+
+/* Of a call that was this one segment. NULL: there is none; *why (static text), or memory is out. */
+World *world_new(Arena *arena, const Capture *capture, const Trace *trace, const Arg *in, int n_in, const char **why);
+/* Lets go of what is bound. */
+void world_free(World *world);
+/* Is the calling thread in this world, called so? Then `at`, with room for n_slots, are the tensors by slot (NULL: no
+ * tensor). If not and `why` is given: what differs. */
+bool world_fits(const World *world, const Arg *in, int n_in, sn_tensor **at, Text *why);
+/* Another call of the same ops shows by another tensor in a slot that the slot is meant, not what was closed over. */
+void world_meet(World *newer, World *older);
+/* "argument 1", "closed over 0", ".grad of closed over 0". */
+void world_slot_print(const World *world, int slot, Text *text);
+
+#endif
