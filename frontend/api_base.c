@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/options.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/replay/query.h"
 #include "runtime/base/log.h"
@@ -72,10 +73,9 @@ static sn_status init_with(const sn_init_options *options) {
 }
 
 sn_status sn_init(const sn_init_options *options) {
-    sn_init_options known = {0}; /* an older program's options are shorter */
-    if (options && options->size < sizeof options->size)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_init: options of size %zu", options->size);
-    if (options) memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
+    sn_init_options known = {0};
+    const Status taken = options_take(&known, sizeof known, options, "sn_init");
+    if (taken != ST_OK) return (sn_status)taken;
     if (known.ignore_environment) settings_ignore_environment(); /* before a state */
     if (state_outside_body("sn_init") != ST_OK) return sn_check();
     return options ? init_with(&known) : sn_check();

@@ -1,6 +1,7 @@
 /* api_compile.c: the public functions of <sinter/compile.h>, thin over runtime/. */
 #include <sinter/compile.h>
 
+#include "frontend/options.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/core/frame.h"
@@ -32,8 +33,8 @@ sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *o
         error_raise(ST_ARGUMENT, "sn_compile: body is NULL");
         return NULL;
     }
-    sn_compile_options known = {0}; /* an older program's options are shorter */
-    if (options) memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
+    sn_compile_options known = {0};
+    if (options_take(&known, sizeof known, options, "sn_compile") != ST_OK) return NULL;
     return check_options(&known) == ST_OK ? function_new(body, closure, &known) : NULL;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "frontend/ops_call.h"
+#include "frontend/options.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/frame.h"
@@ -92,13 +93,13 @@ sn_function *sn_graph_compile(sn_graph *g, const sn_compile_options *options) {
         error_raise(ST_ARGUMENT, "sn_graph_compile: the graph is NULL");
         return NULL;
     }
+    sn_compile_options mine = {0};
+    if (options_take(&mine, sizeof mine, options, "sn_graph_compile") != ST_OK) return NULL;
     Text text = {0};
     graph_print(g->graph, &text);
     sn_graph *const copy = sn_graph_parse(text_str(&text), text.n);
     text_free(&text);
     if (!copy) return NULL;
-    sn_compile_options mine = {.size = sizeof mine};
-    if (options) memcpy(&mine, options, options->size < sizeof mine ? options->size : sizeof mine);
     mine.size = sizeof mine;
     mine.closure_free = free_closure;
     if (!mine.name) mine.name = copy->graph->name;

@@ -119,6 +119,10 @@ static Status arange_count(const MetaCall *call, const Arg *start, const Arg *en
     if (start->kind != ARG_float && end->kind != ARG_float && step->kind != ARG_float) {
         const int64_t by = sym_is(step->i) ? sym_concrete(env, step->i) : step->i;
         if (!by) return meta_fail(call, ST_VALUE, "step must not be 0");
+        int64_t plain;
+        if (!sym_is(start->i) && !sym_is(end->i) && __builtin_sub_overflow(end->i, start->i, &plain))
+            return meta_fail(call, ST_VALUE, "the count of steps from %lld to %lld overflows", (long long)start->i,
+                             (long long)end->i);
         const int64_t span = by > 0 ? sym_sub(env, end->i, start->i) : sym_sub(env, start->i, end->i);
         if (sym_less(env, span, 0))
             return meta_fail(call, ST_VALUE, "start and end don't go with the sign of step %lld", (long long)by);

@@ -113,6 +113,13 @@ static Status check_enum(const OpRow *row, const Param *param, const Arg *given)
                        (long long)given->i);
 }
 
+/* No device here has memory that the system must not move; the request is no hint. */
+static Status check_pin_memory(const OpRow *row, const Param *param, const Arg *given) {
+    if (!row->options || param != &row->params[row->options + N_OPTIONS - 1]) return ST_OK;
+    if (given->kind != ARG_bool || !given->i) return ST_OK;
+    return error_raise(ST_UNSUPPORTED, "%s: %s: no device here has pinned memory", row->name, param->name);
+}
+
 static Status check_device(const OpRow *row, const Param *param, const Arg *given) {
     const int64_t device = given->i;
     if (param->type != PT_device_opt || given->kind != ARG_int || device == DEV_cpu || device == DEV_meta ||
@@ -176,6 +183,7 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
     if (is_list(given)) TRY(check_list(row, param, given));
     TRY(check_enum(row, param, given));
     TRY(check_device(row, param, given));
+    TRY(check_pin_memory(row, param, given));
     convert(param, given, out);
     return ST_OK;
 }

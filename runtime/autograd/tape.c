@@ -312,8 +312,8 @@ void tape_hook_remove(sn_tensor *t, int64_t id) {
 
 Status tape_save_check(const sn_tensor *t) {
     if (LIKELY(!(t->flags & TF_inference))) return ST_OK;
-    return error_raise(ST_STATE, "backward would need a tensor of inference mode, which has no version; "
-                                 "sn_clone it outside that mode first");
+    return error_raise(ST_STATE, "Inference tensors cannot be saved for backward: they have no version; sn_clone it "
+                                 "outside that mode first");
 }
 
 sn_tensor *tape_kept(sn_tensor *t) {

@@ -24,6 +24,30 @@ const char *bail_name(BailCode code) {
     return names[code];
 }
 
+/* What the library asks for; a name that ends in ':' begins others: pass:cse, mismatch:3. */
+static const char *const points[] = {
+#define FAILPOINT(name) name,
+#include "runtime/base/failpoints.def"
+#undef FAILPOINT
+};
+
+static bool is_point(const char *name, size_t n) {
+    for (int i = 0; i < COUNT_OF(points); i++) {
+        const size_t length = strlen(points[i]);
+        const bool begins = points[i][length - 1] == ':';
+        if ((begins ? n > length : n == length) && !strncmp(name, points[i], length)) return true;
+    }
+    return false;
+}
+
+const char *failpoint_unknown(const char *names, size_t *n) {
+    for (; *names; names += *n + (names[*n] == ',')) {
+        *n = strcspn(names, ",");
+        if (*n && !is_point(names, *n)) return names;
+    }
+    return NULL;
+}
+
 void failpoint_set(const char *names) {
     failpoint_names[0] = '\0';
     if (names && *names) snprintf(failpoint_names, sizeof failpoint_names, ",%s,", names);

@@ -279,8 +279,29 @@ static Status read_numbers(const OpRow *row, const Arg *args, Arg *full) {
     return status;
 }
 
+static sn_tensor *written_at(OpForm form, const Arg *args, sn_tensor *const *out_args, int i) {
+    if (form == FORM_out) return out_args[i];
+    return args[0].kind == ARG_tensor ? tensor_of(args[0].val) : NULL;
+}
+
+/* Who reads a tensor of inference mode relies on its never changing: it has no version that could tell. */
+static Status check_inference(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args) {
+    if (state_get()->grad_mode == SN_INFERENCE) return ST_OK;
+    for (int i = 0; i < (form == FORM_inplace ? 1 : row->n_out); i++) {
+        const sn_tensor *const t = written_at(form, args, out_args, i);
+        if (LIKELY(!t || !(t->flags & TF_inference))) continue;
+        const char *const name = op_form_name(row, form);
+        error_raise(ST_STATE, "%s: a tensor made in inference mode would be written outside of it; sn_clone it first",
+                    name);
+        error_set_op(name), error_set_site(state_get()->site);
+        return error_pending();
+    }
+    return ST_OK;
+}
+
 Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
     Arg full[MAX_ARGS];
+    if (form != FORM_functional && row->kind != KIND_view) TRY(check_inference(row, form, args, out_args));
     if (UNLIKELY(row->alias_of && row->flags & OPF_host)) {
         outs[0] = NULL;
         TRY(read_numbers(row, args, full));

@@ -2,12 +2,15 @@
  *
  * Initial values are read once; a state copies numbers only, and owns a text once it was set.
  * Settings marked process-wide take effect when set, through the module that they belong to. */
+#define _GNU_SOURCE /* environ */
 #include "runtime/core/settings.h"
 
 #include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
@@ -67,6 +70,39 @@ static const char *from_environment(const char *name) {
     return settings_environment(variable);
 }
 
+/* Variables that are read elsewhere: by the tool, the build's script, the samples. */
+static const char *const others[] = {"LLVM_MODULE", "REPORT", "REPORT_FILE", "SAMPLE_DATA", "BUILD", "VENV"};
+
+static bool is_variable(const char *name, size_t n) {
+    for (int i = 0; i < COUNT_OF(others); i++)
+        if (strlen(others[i]) == n && !strncmp(others[i], name, n)) return true;
+    for (int i = 0; i < SET_COUNT; i++)
+        if (strlen(rows[i].name) == n && !strncasecmp(rows[i].name, name, n)) return true;
+    return false;
+}
+
+static char *names_of_all(void) {
+    Text list = {0};
+    for (int i = 0; i < SET_COUNT; i++) text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
+    return list.at;
+}
+
+/* What is misspelt would have no effect, and nobody would know. */
+static void warn_of_unknown(void) {
+    size_t n;
+    const char *const point = failpoint_unknown(initial[SET_failpoints].text, &n);
+    if (point) LOG(general, WARNING, "SINTER_FAILPOINTS: no step asks for '%.*s'", (int)n, point);
+    for (char **at = no_environment ? NULL : environ; at && *at; at++) {
+        if (strncmp(*at, "SINTER_", 7)) continue;
+        const char *const name = *at + 7;
+        n = strcspn(name, "=");
+        if (is_variable(name, n)) continue;
+        char *const list = names_of_all();
+        LOG(general, WARNING, "SINTER_%.*s is no setting; settings: %s", (int)n, name, list ? list : "");
+        mem_free(list);
+    }
+}
+
 static void read_initial(void) {
     for (int i = 0; i < SET_COUNT; i++) {
         const char *text = from_environment(rows[i].name);
@@ -87,6 +123,7 @@ static void read_initial(void) {
             isa_name(isa_used()));
     if (initial[SET_dispatch_trace].number) log_threshold[LOG_dispatch] = LOG_INFO;
     if (initial[SET_failpoints].text[0]) failpoint_set(initial[SET_failpoints].text);
+    warn_of_unknown();
     if (initial[SET_logs].text[0] && log_topics_set(initial[SET_logs].text) != ST_OK) {
         LOG(general, WARNING, "SINTER_LOGS: %s", error_slot()->message);
         error_clear();
@@ -116,10 +153,9 @@ const char *setting_text(const sn_state *state, SettingId id) {
 int setting_find(const char *name) {
     for (int i = 0; i < SET_COUNT; i++)
         if (!strcmp(rows[i].name, name)) return i;
-    Text list = {0};
-    for (int i = 0; i < SET_COUNT; i++) text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
-    error_raise(ST_ARGUMENT, "setting '%s' is unknown; settings: %s", name, text_str(&list));
-    text_free(&list);
+    char *const list = names_of_all();
+    error_raise(ST_ARGUMENT, "setting '%s' is unknown; settings: %s", name, list ? list : "");
+    mem_free(list);
     return -1;
 }
 
@@ -135,6 +171,9 @@ static Status apply(int id, const Setting *setting) {
 Status setting_set(sn_state *state, const char *name, const char *value) {
     const int id = setting_find(name);
     if (id < 0) return error_pending();
+    size_t n;
+    const char *const unknown = id == SET_failpoints && value ? failpoint_unknown(value, &n) : NULL;
+    if (unknown) return error_raise(ST_ARGUMENT, "setting failpoints: no step asks for '%.*s'", (int)n, unknown);
     Setting setting = {0};
     if (!value || !parse_number(&rows[id], value, &setting.number))
         return error_raise(ST_ARGUMENT, "setting %s: '%s' is not a number from 0 to %lld", name, value ? value : "NULL",

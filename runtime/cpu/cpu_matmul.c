@@ -45,7 +45,7 @@ static void product_narrow(const Operand *a, const Operand *b, const Operand *c,
 static Status product(OpCall *call) {
     const sn_tensor *const a = tensor_of(call->args[0].val), *const b = tensor_of(call->args[1].val);
     const Meta *const ma = a->base.meta, *const mb = b->base.meta;
-    if (ma->dtype == DT_bool) return error_raise(ST_DTYPE, "%s is not implemented for dtype bool", call->row->name);
+    if (ma->dtype == DT_bool) return error_raise(ST_DTYPE, "not implemented for dtype bool");
     const GemmCall sizes = {.dtype = ma->dtype,
                             .m = ma->sizes[ma->rank - 2],
                             .k = ma->sizes[ma->rank - 1],

@@ -203,7 +203,7 @@ static bool is_saved(sn_tensor *t) {
     if (saved)
         ck_assert(same_bits(sn_grad(leaf), sn_detach(t)));
     else
-        expect_error(SN_ERR_STATE, "a tensor of inference mode");
+        expect_error(SN_ERR_STATE, "Inference tensors cannot be saved for backward");
     return saved;
 }
 

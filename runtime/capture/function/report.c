@@ -1,6 +1,7 @@
 /* report.c: SINTER_REPORT: what a function says of itself when it is freed, so that any program can
  * be explained from outside: "explain", "explain-json" or "dump:<stage>", appended to
  * SINTER_REPORT_FILE (absent: stderr). */
+#include <errno.h>
 #include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ void function_report(sn_function *fn) {
     Text text = {0};
     make_text(fn, report, &text);
     FILE *const file = path && *path ? fopen(path, "a") : stderr;
+    if (!file) LOG(general, WARNING, "SINTER_REPORT_FILE: '%s' cannot be written: %s", path, strerror(errno));
     if (file) {
         fputs(text_str(&text), file);
         if (text.n && text.at[text.n - 1] != '\n') fputc('\n', file);

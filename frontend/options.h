@@ -1,0 +1,12 @@
+/* options.h: structs of options that begin with their size [semantics O2]: those of an older program are shorter, those
+ * of a newer one longer. */
+#ifndef SINTER_FRONTEND_OPTIONS_H
+#define SINTER_FRONTEND_OPTIONS_H
+#include "runtime/base/base.h"
+
+/* Copies given (NULL: nothing), whose first member is its size, over the `room` bytes of known, zeroed. An error, which
+ * names `what`, where the size is none (no initialiser macro was used) or something is set that this library does not
+ * know. */
+Status options_take(void *known, size_t room, const void *given, const char *what);
+
+#endif

@@ -1,0 +1,161 @@
+/* test_never_silent.c: what would have no effect, or an effect that nobody sees, is an error or a warning: options that
+ * this library does not know, misspelt settings and variables, files that cannot be written; and writes to tensors of
+ * inference mode, which have no version that could tell. */
+#include <stdio.h>
+
+#include "tests/unit/contract.h"
+
+/* options of another size --------------------------------------------------------------------- */
+
+static sn_status identity(sn_frame *f) { return sn_out(f, 0, sn_relu(sn_in(f, 0))); }
+
+typedef struct Longer { /* a newer program's options */
+    sn_compile_options known;
+    uint64_t unknown[2];
+} Longer;
+
+START_TEST(options_without_a_size_are_an_error) {
+    const sn_compile_options none = {.mode = SN_COMPILE_EAGER};
+    ck_assert_ptr_null(sn_compile(identity, NULL, &none));
+    expect_error(SN_ERR_ARGUMENT, "sn_compile: options of size 0");
+    sn_graph *const g = sn_graph_parse("graph f(%x: f32[2]) {\n  return %x\n}\n", 37);
+    ck_assert_ptr_null(sn_graph_compile(g, &none));
+    expect_error(SN_ERR_ARGUMENT, "sn_graph_compile: options of size 0");
+    sn_graph_free(g);
+    ck_assert_int_eq(sn_init(&(sn_init_options){.threads = 1}), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "sn_init: options of size 0");
+}
+END_TEST
+
+START_TEST(options_of_a_newer_program_are_an_error_where_they_are_set) {
+    Longer longer = {.known = {.size = sizeof longer}};
+    sn_function *const fn = sn_compile(identity, NULL, &longer.known);
+    ck_assert_ptr_nonnull(fn);
+    sn_function_free(fn);
+    longer.unknown[1] = 1;
+    ck_assert_ptr_null(sn_compile(identity, NULL, &longer.known));
+    expect_error(SN_ERR_UNSUPPORTED, "this library knows");
+}
+END_TEST
+
+START_TEST(pinned_memory_is_refused) {
+    sn_value on = {.kind = SN_KIND_BOOL, .i = 1};
+    ck_assert_ptr_null(sn_zeros_ex(SN_INTS(2), SN_F32, (sn_value){0}, (sn_value){0}, on));
+    expect_error(SN_ERR_UNSUPPORTED, "pin_memory");
+    on.i = 0;
+    ck_assert_ptr_nonnull(sn_zeros_ex(SN_INTS(2), SN_F32, (sn_value){0}, (sn_value){0}, on));
+}
+END_TEST
+
+/* names that nothing asks for ----------------------------------------------------------------- */
+
+static char heard[4096];
+
+static void hear(void *context, int level, const char *topic, const char *line) {
+    (void)context, (void)level, (void)topic;
+    strncat(heard, line, sizeof heard - strlen(heard) - 2);
+    strcat(heard, "\n");
+}
+
+START_TEST(unknown_variables_are_named_once_they_are_read) {
+    setenv("SINTER_TREADS", "1", 1);
+    setenv("SINTER_FAILPOINTS", "backward,pass:cse,no_such_step", 1);
+    sn_logging_set(hear, NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(heard, "SINTER_TREADS is no setting; settings: threads,"));
+    ck_assert_ptr_nonnull(strstr(heard, "SINTER_FAILPOINTS: no step asks for 'no_such_step'"));
+}
+END_TEST
+
+START_TEST(an_unknown_failpoint_is_an_error) {
+    ck_assert_int_eq(sn_setting_set("failpoints", "capture,mismatch:2,mismatch"), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "no step asks for 'mismatch'");
+    ck_assert_int_eq(sn_setting_set("failpoints", "capture,mismatch:2"), SN_OK);
+}
+END_TEST
+
+START_TEST(a_report_that_cannot_be_written_is_said) {
+    setenv("SINTER_REPORT", "explain", 1);
+    setenv("SINTER_REPORT_FILE", "/no/such/folder/report", 1);
+    sn_logging_set(hear, NULL, NULL);
+    sn_function *const fn = sn_compile(identity, NULL, NULL);
+    SN_CALL(fn, F32(1, 4));
+    sn_function_free(fn);
+    ck_assert_ptr_nonnull(strstr(heard, "'/no/such/folder/report' cannot be written: No such file"));
+}
+END_TEST
+
+/* texts --------------------------------------------------------------------------------------- */
+
+START_TEST(an_op_is_named_once) {
+    const uint8_t bytes[4] = {1, 0, 1, 1};
+    sn_tensor *const b = sn_from_data(bytes, SN_INTS(2, 2), SN_BOOL);
+    ck_assert_ptr_null(sn_mm(b, b));
+    const sn_error *const error = sn_error_take();
+    ck_assert_str_eq(error->op, "aten::mm");
+    ck_assert_str_eq(error->message, "aten::mm: not implemented for dtype bool");
+}
+END_TEST
+
+START_TEST(a_count_of_steps_may_overflow) {
+    ck_assert_ptr_null(sn_arange(sn_int(INT64_MIN), sn_int(INT64_MAX), sn_int(1), SN_I64));
+    expect_error(SN_ERR_VALUE, "overflows");
+}
+END_TEST
+
+/* tensors of inference mode ------------------------------------------------------------------- */
+
+static sn_tensor *made_in_inference(void) {
+    const sn_scope scope = sn_scope_begin();
+    sn_grad_mode_set(SN_INFERENCE);
+    sn_tensor *const t = sn_keep(F32(3, 4));
+    sn_scope_end(scope);
+    return t;
+}
+
+static sn_status add_one(sn_frame *f) { return sn_out(f, 0, sn_add_scalar_(sn_in(f, 0), sn_float(1))); }
+
+START_TEST(a3_14_an_inference_tensor_is_written_in_its_mode_only) {
+    sn_tensor *const t = made_in_inference();
+    const Twin twin = twin_new(add_one, NULL, NULL, NULL);
+    ck_assert_ptr_null(sn_add_scalar_(t, sn_float(1)));
+    expect_error(SN_ERR_STATE, "made in inference mode would be written outside of it");
+    ck_assert_ptr_null(sn_relu_out(sn_view(t, SN_INTS(2, 2)), F32(1, 2, 2)));
+    expect_error(SN_ERR_STATE, "aten::relu.out");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(SN_CALL(twin.fast, t));
+        expect_error(SN_ERR_STATE, "aten::add_.Scalar");
+        ck_assert_ptr_null(SN_CALL(twin.eager, t));
+        expect_error(SN_ERR_STATE, "aten::add_.Scalar");
+    }
+    sn_grad_mode_set(SN_INFERENCE);
+    sn_tensor *const like = sn_clone(t);
+    for (int i = 0; i < 3; i++) ck_assert(same_bits(SN_CALL(twin.fast, t), SN_CALL(twin.eager, like)));
+    sn_grad_mode_set(SN_GRAD_ON);
+    twin_free(twin);
+    sn_release(t);
+}
+END_TEST
+
+START_TEST(a3_14_an_inference_tensor_is_not_saved) {
+    sn_tensor *const t = made_in_inference();
+    ck_assert_ptr_null(sn_mul(LEAF(1, 4), t));
+    expect_error(SN_ERR_STATE, "Inference tensors cannot be saved for backward");
+    sn_release(t);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        options_without_a_size_are_an_error,
+        options_of_a_newer_program_are_an_error_where_they_are_set,
+        pinned_memory_is_refused,
+        unknown_variables_are_named_once_they_are_read,
+        an_unknown_failpoint_is_an_error,
+        a_report_that_cannot_be_written_is_said,
+        an_op_is_named_once,
+        a_count_of_steps_may_overflow,
+        a3_14_an_inference_tensor_is_written_in_its_mode_only,
+        a3_14_an_inference_tensor_is_not_saved,
+    };
+    return contract_main("test_never_silent", tests, (int)(sizeof tests / sizeof *tests));
+}
