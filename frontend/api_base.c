@@ -9,7 +9,7 @@
 #include "runtime/capture/replay/query.h"
 #include "runtime/base/log.h"
 #include "runtime/device/alloc_cpu.h"
-#include "runtime/device/execute.h"
+#include "runtime/cpu/pool.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"

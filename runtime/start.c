@@ -5,8 +5,10 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/core/hooks.h"
+#include "runtime/cpu/cpu_device.h"
+#include "runtime/cpu/pool.h"
 #include "runtime/device/alloc_cpu.h"
-#include "runtime/device/execute.h"
+#include "runtime/device/device.h"
 #include "runtime/eager/eager.h"
 
 static void start_all(void) {
@@ -15,6 +17,7 @@ static void start_all(void) {
     custom_op_start();
     custom_derivative_start();
     eager_start();
+    cpu_start();
     tape_start();
     capture_start();
 }
@@ -23,9 +26,6 @@ void runtime_start(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_all);
 }
-
-static void *device_allocate(Device device, size_t bytes) { return (void)device, cpu_alloc(bytes); }
-static void device_free(Device device, void *block, size_t bytes) { (void)device, cpu_free(block, bytes); }
 
 __attribute__((constructor)) static void fill_hooks(void) {
     runtime_hooks = (RuntimeHooks){

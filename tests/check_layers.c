@@ -25,15 +25,18 @@ static const Layer layers[] = {
     {"runtime/", "runtime/base/ ir/ kernels/ passes/passes.h passes/rules/ frontend/sinter/ "
                  "codegen/codegen.h codegen/shape/ codegen/block/"},
     {"runtime/core/", "runtime/base/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h"},
-    {"runtime/cpu/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h "
-                     "codegen/codegen.h codegen/block/"},
-    {"runtime/device/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h codegen/codegen.h "
-                        "codegen/block/"},
-    {"runtime/eager/", "runtime/ ir/ frontend/sinter/ kernels/kernels.h passes/passes.h codegen/codegen.h "
-                       "codegen/block/"},
+    /* what a lower one of these asks of a higher one is a row of core/hooks.h, which start.c fills */
+    {"runtime/device/", "runtime/base/ runtime/core/ ir/ frontend/sinter/ kernels/kernels.h codegen/codegen.h"},
+    {"runtime/compile/", "runtime/base/ runtime/core/ runtime/device/ ir/ kernels/kernels.h passes/passes.h "
+                         "codegen/codegen.h codegen/shape/"},
+    {"runtime/eager/", "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ ir/ frontend/sinter/ "
+                       "kernels/kernels.h passes/passes.h"},
+    {"runtime/cpu/", "runtime/base/ runtime/core/ runtime/device/ runtime/eager/ ir/ frontend/sinter/ "
+                     "kernels/kernels.h codegen/codegen.h codegen/block/"},
     {"runtime/autograd/",
      "runtime/base/ runtime/core/ runtime/compile/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
-    {"runtime/capture/", "runtime/ ir/ frontend/sinter/"}, /* through runtime/compile/compile.h */
+    {"runtime/capture/", "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ runtime/eager/ "
+                         "runtime/autograd/ ir/ frontend/sinter/"},
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
     {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ frontend/ samples/work.h"},
     {"frontend/sinter/", ""},

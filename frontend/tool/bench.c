@@ -15,6 +15,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/capture/function/explain.h"
+#include "runtime/cpu/pool.h"
 #include "runtime/device/alloc_cpu.h"
 
 extern char **environ;

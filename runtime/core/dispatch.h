@@ -91,11 +91,6 @@ Builder *eager_builder(void);
 /* A tensor argument that may be absent. */
 static inline Arg arg_tensor_opt(sn_tensor *t) { return t ? A_VAL(&t->base) : A_NONE; }
 
-/* Native kernels of rows of KIND_kernel: cpu_<body> in runtime/cpu_*.c. Outputs are made from
- * op_meta by the caller where call->outs[i] is set already; a kernel writes them through
- * tensor_data and their strides. */
-OpKernel *cpu_kernel(const OpRow *row);
-
 /* Rows made at run time (runtime/core/custom_op.c): op_find finds them after the built-in ones; ids from
  * OP_COUNT up. */
 void custom_op_start(void);

@@ -9,7 +9,7 @@
 #include "runtime/core/element.h"
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/device/alloc_cpu.h"
-#include "runtime/device/execute.h"
+#include "runtime/cpu/pool.h"
 
 typedef struct Positions { /* what an index may say */
     int dim;

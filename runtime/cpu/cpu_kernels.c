@@ -1,7 +1,7 @@
 /* cpu_kernels.c: the table of native kernels: cpu_<body> for every row of KIND_kernel. A row whose kernel nobody wrote
  * does not link. Outputs exist and are written whole through their strides; arguments are normalised, ready and on the
  * CPU. */
-#include "runtime/core/dispatch.h"
+#include "runtime/cpu/cpu_device.h"
 
 #define DECLARE_kernel(meta, body) OpKernel cpu_##body;
 #define DECLARE_pointwise(meta, body)

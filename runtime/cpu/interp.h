@@ -14,18 +14,4 @@ enum { INTERP_NO_MEMORY = -2 };
 void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *params, const int64_t *lo,
                 const int64_t *hi, NestError *error);
 
-/* A nest ready to run either way, so that callers need not care which: native code, or a program on
- * the interpreter. */
-typedef struct NestCode {
-    NestFn *native; /* NULL: interpret */
-    const BlockProgram *program;
-} NestCode;
-static inline void nest_run(const NestCode *code, void *const *bufs, const int64_t *params, const int64_t *lo,
-                            const int64_t *hi, NestError *error) {
-    if (code->native)
-        code->native(bufs, params, lo, hi, error);
-    else
-        interp_run(code->program, bufs, params, lo, hi, error);
-}
-
 #endif

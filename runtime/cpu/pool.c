@@ -6,13 +6,15 @@
  * a run while another thread's is going on, happens serially on the caller. After a fork the child
  * has no workers and starts its own. */
 #define _GNU_SOURCE /* sched_getaffinity */
+#include "runtime/cpu/pool.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "runtime/device/execute.h"
-#include "runtime/cpu/fpenv.h"
+#include "runtime/base/fpenv.h"
+#include "runtime/core/settings.h"
 
 typedef struct Run {
     void (*body)(void *context, int i);

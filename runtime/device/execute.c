@@ -1,11 +1,9 @@
 /* execute.c: runs plans. Per call: sizes evaluated, outputs and one arena allocated, steps run in
  * order.
  *
- *   inputs -> slots' pointers -> for each step: kernel (nests or a GEMM, split over the pool),
- *                                or native op
+ *   inputs -> slots' pointers -> for each step: kernel (the device's launch), or native op
  *
- * A nest is split along one outer dim into parts whose results do not depend on the split: the
- * inner dims, which carry the canonical orders, stay whole. The first step with a failed check ends
+ * The first step with a failed check ends
  * the call; lowering has put everything that is visible outside after all checks, so nothing was
  * committed then [semantics C8]. */
 #include "runtime/device/execute.h"
@@ -14,11 +12,10 @@
 #include <stdio.h>
 
 #include "codegen/codegen.h"
-#include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
-#include "runtime/device/execute_step.h"
-#include "runtime/cpu/fpenv.h"
-#include "runtime/cpu/interp.h"
+#include "runtime/base/fpenv.h"
+#include "runtime/device/device.h"
+#include "runtime/device/launch.h"
 
 static HOT_THREAD_LOCAL ExecuteCounts counts;
 ExecuteCounts *execute_counts(void) { return &counts; }
@@ -70,7 +67,7 @@ Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *cont
         if (plan->steps.at[s].kind == STEP_kernel) n_codes += plan->steps.at[s].kernel->n_nests;
     Executable *const e = mem_zero(sizeof *e);
     if (!e) return ST_MEMORY;
-    *e = (Executable){.plan = plan, .n_codes = n_codes};
+    *e = (Executable){.plan = plan, .device = DEV_cpu /* which plans are made for */, .n_codes = n_codes};
     e->codes = mem_zero(((size_t)n_codes + 1) * sizeof *e->codes);
     e->first_code = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->first_code);
     e->out_metas = mem_zero(((size_t)plan->graph->outputs.n + 1) * sizeof *e->out_metas);
@@ -147,7 +144,7 @@ static Status make_arena(Launch *launch) {
     const int64_t bytes = launch_int(launch, launch->e->plan->arena_bytes);
     if (!bytes) return ST_OK;
     counts.arena_allocations++;
-    launch->arena = storage_new(DEV_cpu, (size_t)bytes);
+    launch->arena = storage_new(launch->e->device, (size_t)bytes);
     return launch->arena ? ST_OK : ST_MEMORY;
 }
 
@@ -185,9 +182,11 @@ static Status run_steps(Launch *launch) {
     TRY(make_arena(launch));
     TRY(make_outputs(launch));
     place_slots(launch);
+    const DeviceRow *const device = device_row(launch->e->device);
     for (int s = 0; s < launch->e->plan->steps.n; s++) {
+        const Step *const step = &launch->e->plan->steps.at[s];
         counts.launches++;
-        TRY(step_run(launch, s));
+        TRY(step->kind == STEP_native ? launch_native(launch, step) : device->launch(launch, s));
     }
     count_writes(launch);
     return ST_OK;

@@ -27,10 +27,4 @@ ExecuteCounts *execute_counts(void);
 Status execute(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                sn_tensor **outs);
 
-/* The fork-join pool: calls body(context, i) for i < n on `threads` (setting) threads; nested calls
- * run serially. */
-void pool_run(int n, void (*body)(void *context, int i), void *context);
-int pool_threads(void);
-void pool_threads_set(int threads); /* 0: all cores */
-
 #endif

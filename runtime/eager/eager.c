@@ -1,4 +1,4 @@
-/* eager.c: the CPU backend of the dispatcher: an op is a one-node program, found by its signature.
+/* eager.c: a backend of the dispatcher for any device: an op is a one-node program, found by its signature.
  *
  *   args -> signature (words, hash) -> entry -> outputs from interned metas
  *        -> one block kernel, or the interpreter
@@ -8,7 +8,8 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
-#include "runtime/cpu/fpenv.h"
+#include "runtime/base/fpenv.h"
+#include "runtime/device/device.h"
 
 enum { BUCKETS = 2048, RECENT = 512, MOST_ENTRIES = 8192, DIRECT_MOST = 1 << 15 };
 
@@ -266,7 +267,7 @@ static Status run_native(const EagerEntry *entry, EagerCall *ec) {
         if (!(call->outs[i] = tensor_new(entry->metas[i]))) return error_pending();
     call->n_outs = entry->n_outs;
     const uint32_t fp = fp_enter();
-    const Status status = cpu_kernel(ec->row)(call);
+    const Status status = device_of_key(call->key)->native(ec->row)(call);
     fp_leave(fp);
     return status;
 }
@@ -367,9 +368,7 @@ static Status run_at_device(OpCall *call) {
     return status;
 }
 
-static Status eager_kernel(OpCall *call) {
-    return LIKELY(call->row->device < 0) ? run_call(call) : run_at_device(call);
-}
+Status eager_kernel(OpCall *call) { return LIKELY(call->row->device < 0) ? run_call(call) : run_at_device(call); }
 
 /* the Meta device ----------------------------------------------------------------------------- */
 
@@ -405,11 +404,4 @@ static Status meta_kernel(OpCall *call) {
     return ST_OK;
 }
 
-void eager_start(void) {
-    dispatch_fallback(KEY_cpu, eager_kernel);
-    dispatch_fallback(KEY_meta, meta_kernel);
-    for (int op = 0; op < OP_COUNT; op++) { /* results of unknown sizes: no program, the kernel */
-        const OpRow *const row = op_row((OpId)op);
-        if (row->flags & OPF_host && !row->alias_of) dispatch_register(row, KEY_cpu, cpu_kernel(row));
-    }
-}
+void eager_start(void) { dispatch_fallback(KEY_meta, meta_kernel); }

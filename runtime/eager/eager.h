@@ -1,6 +1,6 @@
-/* eager.h: inside the CPU backend: entries of the cache of one-op programs.
+/* eager.h: ops that run one by one, on any device: entries of the cache of one-op programs.
  *
- *   eager.c        the backend's kernel: signature, lookup, run
+ *   eager.c        the kernel under a device's key: signature, lookup, run
  *   eager_build.c  what a new signature means: a view, a native kernel, or a one-node graph made
  *                  into a program
  *   eager_write.c  in-place and out forms: checks, overlaps, resizing
@@ -78,6 +78,7 @@ Status eager_check_written(const OpCall *call);
 Status eager_separate(const OpCall *call, Arg args[MAX_ARGS], bool *copied);
 
 void eager_cache_free(sn_state *state); /* one-op programs of a thread's state */
-void eager_start(void);                 /* registers the keys' kernels */
+Status eager_kernel(OpCall *call);      /* what a device registers for its key */
+void eager_start(void);                 /* registers the Meta device's kernel, which has no row: it runs nothing */
 
 #endif

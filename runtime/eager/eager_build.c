@@ -13,7 +13,8 @@
 #include "runtime/base/room.h"
 #include "runtime/compile/compile.h"
 #include "runtime/eager/eager.h"
-#include "runtime/device/execute_step.h"
+#include "runtime/device/device.h"
+#include "runtime/device/launch.h"
 
 /* metas --------------------------------------------------------------------------------------- */
 
@@ -190,6 +191,12 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
 
 /* one primitive ------------------------------------------------------------------------------- */
 
+/* The device's functions of one block. */
+static const KernelTable *blocks_of(const EagerEntry *entry) {
+    const DeviceRow *const device = device_row(entry->run->device);
+    return device->blocks ? device->blocks() : NULL;
+}
+
 /* Walks memory element by element over the first n_dims dims of a nest. */
 static bool is_dense(const Nest *nest, const Inst *inst, int n_dims) {
     int64_t expected = 1;
@@ -280,7 +287,7 @@ static bool find_reduction(const EagerEntry *entry, Direct *direct) {
     if (direct->row < 1 || direct->row > CHUNK_L || !direct_operand(plan, nest, reduce->a, direct, 0)) return false;
     if (direct->operand[0] == DIRECT_const || reduce->prim == RED_argmax || reduce->prim == RED_argmin) return false;
     direct->operand[1] = direct->operand[2] = -1;
-    direct->reduce = kernel_table()->reduce_L(reduce->prim, (SType)reduce->type);
+    direct->reduce = blocks_of(entry)->reduce_L(reduce->prim, (SType)reduce->type);
     return direct->reduce != NULL;
 }
 
@@ -302,12 +309,13 @@ static bool find_direct(const EagerEntry *entry, Direct *direct) {
     }
     if (n_used != nest->n_insts) return false;
     const SType operand_type = (SType)nest->insts[prim->prim == PRIM_select ? prim->b : prim->a].type;
-    direct->fn = kernel_table()->prim(prim->prim, operand_type);
+    direct->fn = blocks_of(entry)->prim(prim->prim, operand_type);
     return direct->fn != NULL;
 }
 
 static void try_direct(EagerEntry *entry) {
     Direct direct = {0};
+    if (!blocks_of(entry)) return;
     if (entry->n_outs == 1 && (find_direct(entry, &direct) || find_reduction(entry, &direct))) {
         entry->kind = RUN_direct;
         entry->direct = direct;

@@ -27,7 +27,7 @@ static bool overlaps_partly(const sn_tensor *a, const sn_tensor *b) {
     return ranges_meet(a, b);
 }
 
-static sn_tensor *copy_of(sn_tensor *t) {
+static sn_tensor *copy_of(sn_tensor *t, Key key) {
     const Meta *const meta = t->base.meta;
     const Meta *const plain = meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
     sn_tensor *const copy = plain ? tensor_new(plain) : NULL;
@@ -35,8 +35,8 @@ static sn_tensor *copy_of(sn_tensor *t) {
     const OpRow *const row = op_row(OP_copy);
     const Arg args[] = {A_VAL(&copy->base), A_VAL(&t->base), A_BOOL(0)};
     sn_tensor *outs[MAX_OUTS];
-    OpCall call = {.row = row, .form = FORM_inplace, .args = args, .outs = outs, .n_outs = 1, .key = KEY_cpu};
-    return dispatch_entry(row, KEY_cpu)(&call) == ST_OK ? copy : NULL;
+    OpCall call = {.row = row, .form = FORM_inplace, .args = args, .outs = outs, .n_outs = 1, .key = key};
+    return dispatch_entry(row, key)(&call) == ST_OK ? copy : NULL;
 }
 
 static Status separate(const OpCall *call, int i, Val **val, bool *copied) {
@@ -44,7 +44,7 @@ static Status separate(const OpCall *call, int i, Val **val, bool *copied) {
     for (int w = 0; t && w < n_written(call); w++) {
         if (call->form == FORM_inplace && i == 0) continue;
         if (!overlaps_partly(t, call_written(call, w))) continue;
-        sn_tensor *const copy = copy_of(t);
+        sn_tensor *const copy = copy_of(t, call->key);
         if (!copy) return error_pending();
         *val = &copy->base;
         *copied = true;

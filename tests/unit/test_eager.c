@@ -6,8 +6,9 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/core/dispatch.h"
+#include "runtime/cpu/cpu_device.h"
 #include "runtime/device/execute.h"
-#include "runtime/cpu/fpenv.h"
+#include "runtime/base/fpenv.h"
 #include "tests/unit/suite.h"
 
 static sn_tensor *call(const char *name, const sn_value *in, int n) {

@@ -1,12 +1,19 @@
-/* execute_step.h: between execute.c (a call's memory) and execute_step.c (one entry of the call
- * sequence). */
-#ifndef SINTER_RUNTIME_EXECUTE_STEP_H
-#define SINTER_RUNTIME_EXECUTE_STEP_H
+/* launch.h: one call of an Executable, between execute.c (the call's memory and the order of the steps) and what runs a
+ * step: launch_native.c for native ops, the device's launch for kernels. */
+#ifndef SINTER_RUNTIME_LAUNCH_H
+#define SINTER_RUNTIME_LAUNCH_H
+#include "codegen/codegen.h"
 #include "runtime/device/execute.h"
-#include "runtime/cpu/interp.h"
+
+/* A nest's code: generated, or else a program for the interpreter. */
+typedef struct NestCode {
+    NestFn *native; /* NULL: interpret */
+    const BlockProgram *program;
+} NestCode;
 
 struct Executable {
     Plan *plan;
+    Device device; /* that runs it and has its memory */
     bool own_arena;
     int n_codes;
     NestCode *codes;        /* of all nests of all kernels, in order */
@@ -28,6 +35,6 @@ static inline int64_t launch_int(const Launch *launch, int64_t value) {
     return sym_is(value) ? sym_eval(launch->e->plan->graph->env, value, launch->symbols) : value;
 }
 
-Status step_run(Launch *launch, int step);
+Status launch_native(Launch *launch, const Step *step);
 
 #endif
