@@ -63,11 +63,15 @@ sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
         error_raise(ST_ARGUMENT, "sn_graph_capture: the list of %d inputs is %s", n_in, n_in < 0 ? "none" : "NULL");
         return NULL;
     }
-    const char *text = NULL;
+    Arena *const arena = arena_new();
+    if (!arena) return NULL;
+    Graph *graph;
     const sn_scope scope = sn_scope_begin();
-    const Status status = function_capture(fn, (const Arg *)(const void *)in, n_in, &text);
+    const Status status = function_capture(fn, (const Arg *)(const void *)in, n_in, arena, &graph);
     sn_scope_end(scope);
-    return status == ST_OK ? sn_graph_parse(text, strlen(text)) : NULL;
+    sn_graph *const g = status == ST_OK ? wrap(arena, graph) : NULL;
+    if (!g) arena_free(arena);
+    return g;
 }
 
 /* A compiled graph is a compiled function whose body runs the graph's ops. */

@@ -155,8 +155,106 @@ START_TEST(a_call_of_several_graphs_is_refused) {
 }
 END_TEST
 
+/* In the order of the call [semantics C15] ----------------------------------------------------- */
+
+typedef struct Closed {
+    sn_tensor *w, *b;
+} Closed;
+
+/* Neither inputs nor outputs come in the order of first use; argument 1 is not used, 3 is a number. */
+static sn_status crossed(sn_frame *f) {
+    const Closed *const c = sn_closure(f);
+    sn_tensor *const late = sn_sub(sn_in(f, 2), c->b), *const h = sn_mul(late, c->w);
+    sn_tensor *const y = sn_sub(sn_in(f, 0), sn_mul_scalar(h, sn_int(sn_in_int(f, 3))));
+    sn_out(f, 2, late);
+    sn_out(f, 3, sn_in(f, 1));
+    sn_out(f, 1, sn_in(f, 2));
+    return sn_out(f, 0, y);
+}
+
+static void is_called_as_the_function(sn_compile_mode mode) {
+    const Closed c = {F32(1, 4), F32(2, 4)};
+    sn_function *const fn = sn_compile(crossed, (void *)&c, SN_COMPILE_OPTIONS(.mode = mode));
+    sn_tensor *x[] = {F32(3, 4), F32(4, 5), F32(5, 4)};
+    const sn_value in[] = {sn_val(x[0]), sn_val(x[1]), sn_val(x[2]), sn_int(3)};
+    sn_tensor *want[4], *got[4];
+    for (int round = 0; round < 3; round++) {
+        sn_graph *const g = sn_graph_capture(fn, in, 4);
+        ck_assert_msg(g != NULL, "%s", sn_error_take()->message);
+        ck_assert_int_eq(sn_graph_check(g), SN_OK);
+        const char *const text = sn_graph_text(g);
+        ck_assert_msg(strstr(text, "(%x0: f32[4], %x1: f32[5], %x2: f32[4], %closed0: f32[4], %closed1: f32[4])"), "%s",
+                      text);
+        sn_graph *const again = sn_graph_parse(text, strlen(text));
+        ck_assert_ptr_nonnull(again);
+        sn_graph_free(again);
+        sn_function *const compiled = sn_graph_compile(g, NULL);
+        sn_graph_free(g);
+        sn_tensor *const all[] = {x[0], x[1], x[2], c.b, c.w};
+        ck_assert_int_eq(sn_call_values(fn, in, 4, want, 4), SN_OK);
+        for (int i = 0; i < 2; i++) {
+            ck_assert_int_eq(sn_call(compiled, all, 5, got, 4), SN_OK);
+            for (int k = 0; k < 4; k++) ck_assert_msg(same_bits(got[k], want[k]), "result %d differs", k);
+        }
+        sn_function_free(compiled);
+    }
+    sn_function_free(fn);
+}
+
+START_TEST(c15_a_captured_graph_is_called_as_the_function_was) {
+    is_called_as_the_function(SN_COMPILE_VERIFY);
+    is_called_as_the_function(SN_COMPILE_REPLAY);
+}
+END_TEST
+
+/* One tensor twice, and one that is closed over, too: both are arguments. */
+static sn_status subtracts(sn_frame *f) {
+    const Closed *const c = sn_closure(f);
+    return sn_out(f, 0, sn_sub(sn_mul_scalar(c->w, sn_int(2)), sn_in(f, 1)));
+}
+
+START_TEST(c15_an_argument_that_is_used_otherwise_keeps_its_place) {
+    const Closed c = {F32(1, 4), NULL};
+    sn_function *const fn = sn_compile(subtracts, (void *)&c, NULL);
+    sn_tensor *x[] = {c.w, c.w, F32(7, 4)};
+    const sn_value in[] = {sn_val(x[0]), sn_val(x[1]), sn_val(x[2])};
+    sn_graph *const g = sn_graph_capture(fn, in, 3);
+    ck_assert_msg(g != NULL, "%s", sn_error_take()->message);
+    sn_function *const compiled = sn_graph_compile(g, NULL);
+    sn_tensor *want = NULL, *got = NULL;
+    ck_assert_int_eq(sn_call(fn, x, 3, &want, 1), SN_OK);
+    ck_assert_int_eq(sn_call(compiled, x, 3, &got, 1), SN_OK);
+    ck_assert(same_bits(got, want));
+    sn_graph_free(g);
+    sn_function_free(compiled);
+    sn_function_free(fn);
+}
+END_TEST
+
+/* Whose written arguments share memory has no graph of the arguments. */
+static sn_status writes_one(sn_frame *f) {
+    sn_mul_(sn_in(f, 0), sn_in(f, 1));
+    return sn_out(f, 0, sn_exp(sn_in(f, 1)));
+}
+
+START_TEST(c15_written_arguments_that_share_memory_are_refused) {
+    sn_tensor *const whole = F32(1, 8), *const x[] = {sn_narrow(whole, 0, 0, 4), sn_narrow(whole, 0, 2, 4)};
+    sn_function *const fn = sn_compile(writes_one, NULL, NULL);
+    const sn_value in[] = {sn_val(x[0]), sn_val(x[1])};
+    ck_assert_ptr_null(sn_graph_capture(fn, in, 2));
+    expect_error(SN_ERR_UNSUPPORTED, "share memory");
+    sn_function_free(fn);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {a5_22_an_op_is_replaced, text_parses_back_and_passes_run, edits_that_make_no_graph,
-                                  a_node_without_results_is_no_value, a_call_of_several_graphs_is_refused};
+    const TTest *const tests[] = {a5_22_an_op_is_replaced,
+                                  text_parses_back_and_passes_run,
+                                  edits_that_make_no_graph,
+                                  a_node_without_results_is_no_value,
+                                  a_call_of_several_graphs_is_refused,
+                                  c15_a_captured_graph_is_called_as_the_function_was,
+                                  c15_an_argument_that_is_used_otherwise_keeps_its_place,
+                                  c15_written_arguments_that_share_memory_are_refused};
     return contract_main("test_graph_api", tests, (int)(sizeof tests / sizeof *tests));
 }

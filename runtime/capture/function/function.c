@@ -7,6 +7,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/capture/function/captured_graph.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
@@ -380,22 +381,22 @@ void capture_abandon(Capture *c) {
     function_arena_give(fn, c->arena);
 }
 
-/* The graph of the one segment that this call was. */
-static Status graph_text(sn_function *fn, const Capture *c, const char **text) {
-    const Trace *only = NULL;
+/* The one segment that this call was. */
+static Status only_trace(const sn_function *fn, const Capture *c, const Trace **only) {
     int n = 0;
     for (int i = 0; i < c->traces.n; i++)
-        if (c->traces.at[i]->ops.n) only = c->traces.at[i], n++;
-    if (n != 1) return error_raise(ST_UNSUPPORTED, "%s: the call has %d graphs, not one", fn->name, n);
-    const Variant *const v = atomic_load_explicit(&only->end->variants, memory_order_acquire);
-    if (!v && !only->variant)
-        return error_raise(ST_UNSUPPORTED, "%s: no graph: %s", fn->name,
-                           fn->failures.n ? fn->failures.at[fn->failures.n - 1].text : only->reason);
-    *text = only->variant ? only->variant->text : v->text;
-    return ST_OK;
+        if (c->traces.at[i]->ops.n) *only = c->traces.at[i], n++;
+    return n == 1 ? ST_OK : error_raise(ST_UNSUPPORTED, "%s: the call has %d graphs, not one", fn->name, n);
 }
 
-Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text) {
+static Status graph_of(const sn_function *fn, const Trace *trace, const Variant **out) {
+    *out = trace->variant ? trace->variant : atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    if (*out) return ST_OK;
+    return error_raise(ST_UNSUPPORTED, "%s: no graph: %s", fn->name,
+                       fn->failures.n ? fn->failures.at[fn->failures.n - 1].text : trace->reason);
+}
+
+Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, Graph **graph) {
     sn_tensor *outs[MAX_LIST] = {0};
     TRY(error_pending());
     if (state_get()->capture) return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
@@ -404,8 +405,12 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **t
     Capture capture;
     init_capture(&capture, fn, arena);
     capture.outs_open = true;
+    CapturedCall call = {.in = in, .n_in = n_in, .out = outs, .n_out = MAX_LIST};
+    const Variant *variant;
     Status status = run_captured(fn, &capture, in, n_in, outs, MAX_LIST);
-    if (status == ST_OK) status = graph_text(fn, &capture, text);
+    if (status == ST_OK) status = only_trace(fn, &capture, &call.trace);
+    if (status == ST_OK) status = graph_of(fn, call.trace, &variant);
+    if (status == ST_OK) status = captured_graph(&call, variant, made, graph);
     function_arena_give(fn, arena);
     return status;
 }

@@ -144,9 +144,9 @@ Arena *function_arena_take(sn_function *fn);
 void function_arena_give(sn_function *fn, Arena *arena);
 
 void function_note_break(sn_function *fn, const char *reason, const void *site);
-/* Runs fn on these inputs and gives the text of its graph, which lives as long as fn; an error where
- * the call breaks or nothing was compiled. Results belong to the innermost scope. */
-Status function_capture(sn_function *fn, const Arg *in, int n_in, const char **text);
+/* Runs fn on these inputs and gives its graph, made in `arena` (captured_graph.h); an error where the call breaks or
+ * nothing was compiled. Results belong to the innermost scope. */
+Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *arena, Graph **graph);
 void function_note_recompile(sn_function *fn, const char *text);
 void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text);
 /* A case runs eagerly because of a limit, or since its segment failed to compile: counted; a limit is said once,
