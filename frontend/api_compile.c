@@ -2,6 +2,7 @@
 #include <sinter/compile.h>
 
 #include "frontend/options.h"
+#include "runtime/base/alloc.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/core/frame.h"
@@ -52,6 +53,10 @@ static Status check_lists(const Arg *in, int n_in, sn_tensor **out, int n_out) {
     if ((n_in && !in) || (n_out && !out))
         return error_raise(ST_ARGUMENT, "sn_call: the list of %d %s is NULL", n_in && !in ? n_in : n_out,
                            n_in && !in ? "inputs" : "outputs");
+    for (int i = 0; i < n_in; i++)
+        if (in[i].kind == ARG_int && !symbols_know(in[i].i))
+            return error_raise(ST_ARGUMENT, "sn_call: input %d, %lld, stands for no symbolic int of this call", i,
+                               (long long)in[i].i);
     return ST_OK;
 }
 
@@ -65,11 +70,7 @@ static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out,
 
 enum { MAX_STACK_ARGS = 64 };
 
-static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out, const void *site) {
-    Arg args[MAX_STACK_ARGS];
-    if (in.n < 0 || in.n > MAX_STACK_ARGS)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %lld inputs; there may be %d", (long long)in.n,
-                                      MAX_STACK_ARGS);
+static sn_status call_args(sn_function *fn, sn_tensors in, Arg *args, sn_tensor **out, int n_out, const void *site) {
     const int n_in = (int)in.n;
     for (int i = 0; i < n_in; i++) {
         sn_tensor *const t = in.data ? in.data[i] : NULL;
@@ -77,6 +78,17 @@ static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, i
         args[i] = A_VAL(t ? &t->base : NULL);
     }
     return call(fn, args, n_in, out, n_out, site);
+}
+
+static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out, const void *site) {
+    Arg few[MAX_STACK_ARGS];
+    if (in.n < 0 || in.n > INT32_MAX)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %lld inputs", (long long)in.n);
+    if (in.n <= MAX_STACK_ARGS) return call_args(fn, in, few, out, n_out, site);
+    Arg *const many = mem_alloc((size_t)in.n * sizeof *many);
+    const sn_status status = many ? call_args(fn, in, many, out, n_out, site) : SN_ERR_MEMORY;
+    mem_free(many);
+    return status;
 }
 
 sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
@@ -113,7 +125,11 @@ sn_sym sn_sym_size(sn_tensor *t, int64_t dim) {
     return (sn_sym){0};
 }
 
-sn_sym sn_sym_int(int64_t value) { return (sn_sym){value}; }
+sn_sym sn_sym_int(int64_t value) {
+    if (symbols_know(value)) return (sn_sym){value};
+    error_raise(ST_ARGUMENT, "sn_sym_int: %lld stands for no symbolic int of this call", (long long)value);
+    return (sn_sym){0};
+}
 int64_t sn_sym_arg(sn_sym s) { return s.bits; }
 int64_t sn_sym_value(sn_sym s) { return symbols_concrete(s.bits); }
 

@@ -23,6 +23,9 @@ struct sn_graph {
     Arena *arena;
     Graph *graph;
     VEC(sn_node *) handles;
+    /* compiled: */
+    const void *const *sites; /* by node id */
+    bool returns_none;        /* some output is None */
 };
 
 static sn_graph *wrap(Arena *arena, Graph *graph) {
@@ -74,17 +77,78 @@ sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
     return g;
 }
 
-/* A compiled graph is a compiled function whose body runs the graph's ops. */
+/* A compiled graph is a compiled function whose body runs the graph's ops. -------------------- */
+
+typedef struct GraphCall {
+    sn_tensor **tensors, **outs;
+    int64_t *ints;
+} GraphCall;
+
+/* The call's arguments: tensors and ints in the order of the header. */
+static Status take_inputs(sn_frame *f, const Graph *graph, const GraphCall *call) {
+    const int n = graph->inputs.n + graph->int_inputs.n;
+    if (sn_in_count(f) != n)
+        return error_raise(ST_ARGUMENT, "graph %s: %d inputs wanted, %d given", graph->name, n, sn_in_count(f));
+    for (int i = 0, k = 0; i + k < n;) {
+        if (k < graph->int_inputs.n && graph->int_inputs.at[k].before == i) {
+            call->ints[k] = sn_sym_arg(sn_in_sym(f, i + k));
+            k++;
+        } else {
+            if (!(call->tensors[i] = sn_in(f, i + k))) return error_pending();
+            i++;
+        }
+    }
+    return error_pending();
+}
+
+static Status run_graph(sn_frame *f, sn_graph *g, const GraphCall *call) {
+    TRY(take_inputs(f, g->graph, call));
+    const GraphInputs inputs = {call->tensors, call->ints, g->sites};
+    TRY(graph_run(g->graph, &inputs, call->outs));
+    for (int i = 0; i < g->graph->outputs.n; i++)
+        if (call->outs[i]) sn_out(f, i, call->outs[i]);
+    return error_pending();
+}
+
 static sn_status body_of_graph(sn_frame *f) {
     sn_graph *const g = sn_closure(f);
-    sn_tensor *inputs[256], *outs[256];
-    const int n = sn_in_count(f);
-    if (n > COUNT_OF(inputs) || g->graph->outputs.n > COUNT_OF(outs))
-        return (sn_status)error_raise(ST_UNSUPPORTED, "graph %s: more than 256 inputs or outputs", g->graph->name);
-    for (int i = 0; i < n; i++) inputs[i] = sn_in(f, i);
-    if (graph_run(g->graph, inputs, n, outs) != ST_OK) return sn_check();
-    for (int i = 0; i < g->graph->outputs.n; i++) sn_out(f, i, outs[i]);
-    return sn_check();
+    Arena *const arena = arena_new();
+    const GraphCall call = {arena ? ARENA_ARRAY(arena, sn_tensor *, g->graph->inputs.n + 1) : NULL,
+                           arena ? ARENA_ARRAY(arena, sn_tensor *, g->graph->outputs.n + 1) : NULL,
+                           arena ? ARENA_ARRAY(arena, int64_t, g->graph->int_inputs.n + 1) : NULL};
+    f->outs_optional |= g->returns_none;
+    const Status status = call.tensors && call.outs && call.ints ? run_graph(f, g, &call) : ST_MEMORY;
+    arena_free(arena);
+    return (sn_status)status;
+}
+
+/* Where an error or a break in the graph is said to be: what the text says, or its line. */
+static Status name_sites(sn_graph *g) {
+    char place[300];
+    const void **const sites = ARENA_ARRAY(g->arena, const void *, g->graph->n_nodes + 1);
+    if (!sites) return ST_MEMORY;
+    for (const Node *node = g->graph->first; node; node = node->next) {
+        snprintf(place, sizeof place, node->where ? "%s" : "%s:%d", node->where ? node->where : g->graph->name,
+                 node->line);
+        sites[node->id] = site_of_text(place);
+    }
+    g->sites = sites;
+    return ST_OK;
+}
+
+/* The copy was printed and read again: its lines are those of the text that the user wrote. */
+static void take_lines(Graph *copy, const Graph *from) {
+    const Node *old = from->first;
+    for (Node *node = copy->first; node && old; node = node->next, old = old->next) node->line = old->line;
+}
+
+/* What can be said before any call. */
+static Status prepare(sn_graph *g, const Graph *from) {
+    take_lines(g->graph, from);
+    TRY(graph_verify(g->graph, STAGE_capture));
+    TRY(graph_check_symbols(g->graph));
+    for (int i = 0; i < g->graph->outputs.n; i++) g->returns_none |= !g->graph->outputs.at[i].value;
+    return name_sites(g);
 }
 
 static void free_closure(void *closure, void *context) {
@@ -104,6 +168,10 @@ sn_function *sn_graph_compile(sn_graph *g, const sn_compile_options *options) {
     sn_graph *const copy = sn_graph_parse(text_str(&text), text.n);
     text_free(&text);
     if (!copy) return NULL;
+    if (prepare(copy, g->graph) != ST_OK) {
+        sn_graph_free(copy);
+        return NULL;
+    }
     mine.size = sizeof mine;
     mine.closure_free = free_closure;
     if (!mine.name) mine.name = copy->graph->name;
@@ -121,7 +189,8 @@ const char *sn_graph_text(sn_graph *g) {
 
 sn_status sn_graph_check(sn_graph *g) {
     if (!g) return (sn_status)error_raise(ST_ARGUMENT, "sn_graph_check: the graph is NULL");
-    return (sn_status)graph_verify(g->graph, STAGE_capture);
+    const Status status = graph_verify(g->graph, STAGE_capture);
+    return (sn_status)(status == ST_OK ? graph_check_symbols(g->graph) : status);
 }
 
 sn_status sn_graph_run(sn_graph *g, const char *passes) {

@@ -3,11 +3,21 @@
 
 #include "runtime/base/error.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/variant/symbols.h"
 
-static bool is_odd(const Arg *arg) { /* a NULL, or a list that is not one */
+/* A number that the IR keeps for symbolic ints, and that is none of this call's; the result tells which. */
+static const int64_t *strange_int(const Arg *arg) {
+    if (arg->kind == ARG_int) return symbols_know(arg->i) ? NULL : &arg->i;
+    for (int i = 0; arg->kind == ARG_ints && arg->ints && i < arg->n; i++)
+        if (!symbols_know(arg->ints[i])) return &arg->ints[i];
+    return NULL;
+}
+
+static bool is_odd(const Arg *arg) { /* a NULL, a list that is not one, a strange number */
     if (arg->kind == ARG_tensor) return !arg->val;
     if (arg->kind == ARG_string) return !arg->string;
-    return arg->kind == ARG_ints && (arg->n < 0 || (arg->n && !arg->ints));
+    if (arg->kind == ARG_ints && (arg->n < 0 || (arg->n && !arg->ints))) return true;
+    return strange_int(arg) != NULL;
 }
 
 static bool has_odd(const OpRow *row, const Arg *args) {
@@ -18,9 +28,14 @@ static bool has_odd(const OpRow *row, const Arg *args) {
 
 Status ops_values(const OpRow *row, OpForm form, const Arg *in, int n) {
     for (int i = 0; i < n && i < op_form_params(row, form); i++) {
-        if (in[i].kind <= SN_KIND_TENSORS) continue;
+        const int64_t *const strange = strange_int(&in[i]);
+        if (in[i].kind <= SN_KIND_TENSORS && !strange) continue;
         const char *const name = op_form_name(row, form), *const param = row->params[op_form_param(row, form, i)].name;
-        error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", name, param, in[i].kind);
+        if (strange)
+            error_raise(ST_ARGUMENT, "%s: %s has %lld, which stands for no symbolic int of this call", name, param,
+                        (long long)*strange);
+        else
+            error_raise(ST_ARGUMENT, "%s: %s is a value of unknown kind %d", name, param, in[i].kind);
         error_set_op(name);
         return error_pending();
     }

@@ -20,7 +20,7 @@
 /* Every public op function says where it was called from: graph breaks and errors name the place. */
 #define OPS_SITE() (state_get()->site = __builtin_return_address(0))
 
-/* Kinds that only graphs have are no public values'. */
+/* Kinds and numbers that only graphs have are no public values. */
 Status ops_values(const OpRow *row, OpForm form, const Arg *in, int n);
 /* One result. `plain`: args are normalised but for NULL tensors. written: the out form's tensors,
  * else NULL. */

@@ -115,6 +115,11 @@ GVal *graph_input(Graph *graph, const char *name, const Meta *meta) {
     return input;
 }
 
+void graph_int_input(Graph *graph, int64_t symbol) {
+    const IntInput input = {symbol, graph->inputs.n};
+    VEC_PUSH(graph->arena, &graph->int_inputs, input);
+}
+
 void graph_output(Graph *graph, GVal *value) {
     const Output output = {.value = value, .kind = value ? OUT_new : OUT_none};
     VEC_PUSH(graph->arena, &graph->outputs, output);

@@ -41,6 +41,7 @@ struct Node {
     GVal *outs;          /* array */
     const char *where;   /* user call site, or NULL */
     const OpRow *origin; /* the op that this one is a part of by decomposition; NULL: of none */
+    int line;            /* of the text that it was read from; 0: of none */
     bool merged;         /* by cse: it stands for a node of no_grad mode too, which may be a rule's */
     Node *prev, *next;
 };
@@ -50,6 +51,12 @@ static inline GVal *view_root(const GVal *value) {
     while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
     return (GVal *)value;
 }
+
+/* A number among a graph's arguments: the value of a free symbol. */
+typedef struct IntInput {
+    int64_t symbol;
+    int before; /* how many tensors come before it */
+} IntInput;
 
 typedef struct Write { /* at the graph's end, input gets value */
     GVal *input, *value;
@@ -81,6 +88,7 @@ typedef struct Graph {
     Bail *bail; /* NULL outside a compile: errors are raised instead */
     const char *name;
     VEC(GVal *) inputs;
+    VEC(IntInput) int_inputs;
     VEC(Output) outputs;
     VEC(Write) writes;
     VEC(double) runtime_floats; /* hints of ARG_runtime values */
@@ -101,6 +109,7 @@ typedef struct Graph {
 
 Graph *graph_new(Arena *arena, const char *name);
 GVal *graph_input(Graph *graph, const char *name, const Meta *meta);
+void graph_int_input(Graph *graph, int64_t symbol); /* behind the inputs so far */
 void graph_output(Graph *graph, GVal *value);
 void graph_write(Graph *graph, GVal *input, GVal *value);
 /* runs the meta rule; NULL on error */
@@ -136,5 +145,18 @@ typedef enum Stage {
     STAGE_COUNT
 } Stage;
 Status graph_verify(Graph *graph, Stage stage);
+
+/* What a call knows: the free symbols' values, and of each input how many elements of its storage lie before its first
+ * one and from it on. */
+typedef struct GraphMemory {
+    const int64_t *symbols, *before, *behind;
+} GraphMemory;
+/* Views by numbers stay inside of the memory that they name, as far as it is known (memory NULL: before any call). The
+ * ids are dense; *at is the node that an error speaks of. */
+Status graph_check_reach(Graph *graph, const GraphMemory *memory, const Node **at);
+/* Every symbol that the graph has is given by an input: by a size that is this symbol alone, or as an int. */
+Status graph_check_symbols(Graph *graph);
+/* Whether there is anything to check. */
+bool graph_names_memory(const Graph *graph);
 
 #endif

@@ -1,12 +1,14 @@
 /* graph_parse.c: reads graph text. Values get their metadata from the meta rules; annotations are checked against them.
  *
- *   graph  = "graph" name [ "[" "s0=8>=2" ... "]" ] "(" "%x: f32[s0,768]" ... ")" "{" line... "}"
+ *   graph  = "graph" name [ "[" "s0=8>=2" ... "]" ] "(" input... ")" "{" line... "}"
+ *   input  = "%x: f32[s0,768]" | "s1: int"                    an int is the symbol that the lines have it as
  *   line   = results "=" op "(" args ")" attribute...     %0 = aten::add.Tensor(%x, 2.0, alpha=3) no_grad at='a.c:3'
  *          | op "(" args ")" attribute...                 a call without results
  *          | "random" "seed=" sym "sequence=" sym "count=" n
  *          | "write" %input "=" %value
  *          | "return" %value ["is input" n | "views" ("input" | "output") n ["at" sym]] {("," | "|") ...}
- *   arg    = %value | None | True | False | number | sym | 'text' | [list] | name | "runtime(" n "," hint ")"
+ *   arg    = %value | None | True | False | number | sym | 'text' | "text" | [list] | name
+ *          | "runtime(" n "," hint ")"
  * Text after # or // is a comment. Errors name line and column. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,12 +79,15 @@ static Status read_sym(Parser *p, int64_t *out) {
     return ST_OK;
 }
 
+/* 'text' or "text" */
+static bool at_string(const Parser *p) { return *p->in.at == '\'' || *p->in.at == '"'; }
+
 static Status read_string(Parser *p, const char **out) {
-    const char *from = p->in.at + 1;
+    const char quote = *p->in.at, *from = p->in.at + 1;
     char *to = arena_alloc(p->arena, strlen(from) < 4096 ? strlen(from) + 1 : 4096);
     if (!to) return ST_MEMORY;
     *out = to;
-    for (int n = 0; *from && *from != '\''; n++, from++) {
+    for (int n = 0; *from && *from != quote; n++, from++) {
         if (*from == '\\' && from[1]) from++;
         if (n == 4095) return fail(p, "the text is too long");
         *to++ = *from;
@@ -140,7 +145,12 @@ static Status read_list_item(Parser *p, ParamType type, void *at) {
         *(Val **)at = &value->base;
         return ST_OK;
     }
-    if (type != PT_floats_opt) return read_sym(p, at);
+    if (type != PT_floats_opt) { /* a mask's items are bools */
+        const bool yes = reader_eat(&p->in, "True");
+        if (!yes && !reader_eat(&p->in, "False")) return read_sym(p, at);
+        *(int64_t *)at = yes;
+        return ST_OK;
+    }
     char *end;
     reader_skip(&p->in);
     *(double *)at = strtod(p->in.at, &end);
@@ -247,7 +257,7 @@ static Status read_arg(Parser *p, ParamType type, Arg *out) {
     if (reader_eat(&p->in, "default")) return *out = A_DEFAULT, ST_OK;
     if (reader_eat(&p->in, "[")) return read_list(p, type, out);
     if (reader_eat(&p->in, "runtime(")) return read_runtime(p, out);
-    if (*p->in.at == '\'') {
+    if (at_string(p)) {
         out->kind = ARG_string;
         return read_string(p, &out->string);
     }
@@ -328,7 +338,7 @@ static Status read_attributes(Parser *p, int *random, int *kernel) {
             TRY(read_count(p, kernel));
         else if (reader_eat(&p->in, "at=")) {
             reader_skip(&p->in);
-            if (*p->in.at != '\'') return fail(p, "expected a quoted place");
+            if (!at_string(p)) return fail(p, "expected a quoted place");
             TRY(read_string(p, &graph->where));
         } else
             return ST_OK;
@@ -366,6 +376,8 @@ static Status read_call(Parser *p, Node **out) {
     while (is_word_char(*p->in.at) || *p->in.at == ':' || *p->in.at == '.') p->in.at++;
     const size_t n = (size_t)(p->in.at - name);
     call.row = op_find(name, n, &call.form);
+    if (!call.row && n > strlen(".default") && !memcmp(name + n - strlen(".default"), ".default", strlen(".default")))
+        call.row = op_find(name, n - strlen(".default"), &call.form); /* as PyTorch writes an overload without a name */
     if (!call.row) {
         p->in.at = name;
         return fail(p, "no op is called '%.*s'", (int)n, name);
@@ -377,6 +389,7 @@ static Status read_call(Parser *p, Node **out) {
     p->in.at = name; /* errors of the op point at its name */
     TRY(make_node(p, &call, random, out));
     (*out)->kernel = kernel + 1;
+    (*out)->line = reader_line(&p->in, NULL);
     p->in.at = end;
     return ST_OK;
 }
@@ -389,8 +402,11 @@ typedef struct ResultText {
     Meta *meta; /* NULL: not annotated */
 } ResultText;
 
+/* A dim of size 1 is never stepped along, and neither is one of what has no elements. */
 static bool same_strides(const Meta *a, const Meta *b) {
-    return a->rank == 0 || !memcmp(a->strides, b->strides, sizeof *a->strides * (size_t)a->rank);
+    for (int d = 0; d < a->rank; d++)
+        if (a->sizes[d] != 1 && a->numel && !sym_identical(a->strides[d], b->strides[d])) return false;
+    return true;
 }
 
 static Status bind_result(Parser *p, const ResultText *result, GVal *value) {
@@ -511,7 +527,24 @@ static Status read_symbols(Parser *p) {
     return expect(p, "]");
 }
 
+/* "s1: int": any number, unless the list of symbols or a size before it says more. */
+static Status read_int_input(Parser *p) {
+    int number = 0;
+    p->in.at++;
+    TRY(read_count(p, &number));
+    if (number > MAX_TEXT_LIST) return fail(p, "there is no s%d", number);
+    TRY(expect(p, ":"));
+    TRY(expect(p, "int"));
+    const bool first = number >= sym_free_count(p->graph->env);
+    while (number > sym_free_count(p->graph->env)) sym_free(p->graph->env, 2, 2); /* a later input's */
+    if (first) sym_free(p->graph->env, 2, SYM_LEAST);
+    graph_int_input(p->graph, sym_free_at(p->graph->env, number));
+    return ST_OK;
+}
+
 static Status read_input(Parser *p) {
+    reader_skip(&p->in);
+    if (p->in.at[0] == 's' && p->in.at[1] >= '0' && p->in.at[1] <= '9') return read_int_input(p);
     const char *name;
     size_t n;
     Meta *meta;

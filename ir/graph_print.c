@@ -191,9 +191,15 @@ static void header_print(Text *text, const Graph *graph) {
     text_printf(text, "graph %s", graph->name);
     symbols_print(text, graph->env);
     text_puts(text, "(");
-    for (int i = 0; i < graph->inputs.n; i++) {
-        const GVal *input = graph->inputs.at[i];
-        text_printf(text, "%s%%%s: ", i ? ", " : "", input->name);
+    for (int i = 0, k = 0; i < graph->inputs.n || k < graph->int_inputs.n;) {
+        text_puts(text, i + k ? ", " : "");
+        if (k < graph->int_inputs.n && graph->int_inputs.at[k].before == i) {
+            sym_print(graph->env, text, graph->int_inputs.at[k++].symbol);
+            text_puts(text, ": int");
+            continue;
+        }
+        const GVal *const input = graph->inputs.at[i++];
+        text_printf(text, "%%%s: ", input->name);
         meta_print(graph->env, text, input->base.meta);
     }
     text_puts(text, ") {\n");

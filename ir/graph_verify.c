@@ -174,6 +174,16 @@ static Status check_ends(Verify *v) {
     return ST_OK;
 }
 
+/* A view by numbers that leaves its memory. */
+static Status check_reach(Verify *v) {
+    char said[400];
+    if (graph_check_reach(v->graph, NULL, &v->node) == ST_OK) return ST_OK;
+    if (error_pending() == ST_MEMORY) return ST_MEMORY;
+    snprintf(said, sizeof said, "%.399s", error_slot()->message);
+    error_clear();
+    return fail(v, "%s", said);
+}
+
 Status graph_verify(Graph *graph, Stage stage) {
     Verify v = {.graph = graph, .stage = &stages[stage]};
     graph_number(graph);
@@ -181,6 +191,7 @@ Status graph_verify(Graph *graph, Stage stage) {
     if (!v.seen) return ST_MEMORY;
     for (int i = 0; i < graph->inputs.n; i++) v.seen[i] = graph->inputs.at[i];
     for (v.node = graph->first; v.node; v.node = v.node->next) TRY(check_node(&v));
+    if (!v.stage->scheduled) TRY(check_reach(&v));
     TRY(check_ends(&v));
     if (v.stage->scheduled) TRY(check_schedule(&v));
     v.node = NULL;

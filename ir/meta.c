@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text_reader.h"
 
 void meta_contiguous_strides(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides) {
     int64_t step = 1;
@@ -155,7 +156,8 @@ void meta_print(const SymEnv *env, Text *text, const Meta *meta) {
 static Status parse_list(SymEnv *env, const char **at, char close, int64_t *list, int *n) {
     *n = 0;
     while (**at != close) {
-        if (*n && **at != ',') return error_raise(ST_PARSE, "expected ',' or '%c' at \"%.20s\"", close, *at);
+        if (*n && **at != ',')
+            return error_raise(ST_PARSE, "expected ',' or '%c' at \"%.*s\"", close, reader_quoted(*at, 20), *at);
         if (*n) (*at)++;
         while (**at == ' ') (*at)++;
         if (*n == MAX_RANK) return error_raise(ST_PARSE, "more than %d dims", MAX_RANK);
@@ -178,14 +180,15 @@ static Status parse_device(const char **at, Device *device) {
         *device = DEV_cuda + (Device)strtol(name + 5, &end, 10);
         *at = end;
     } else
-        return error_raise(ST_PARSE, "unknown device at \"%.20s\"", *at);
+        return error_raise(ST_PARSE, "unknown device at \"%.*s\"", reader_quoted(*at, 20), *at);
     return ST_OK;
 }
 
 Status meta_parse(Arena *arena, SymEnv *env, const char *text, const char **end, Meta **out) {
     const char *at = text + strcspn(text, "[ \n");
     const DType dtype = dtype_find(text, (size_t)(at - text));
-    if (dtype == DT_default || *at != '[') return error_raise(ST_PARSE, "expected dtype[sizes] at \"%.20s\"", text);
+    if (dtype == DT_default || *at != '[')
+        return error_raise(ST_PARSE, "expected dtype[sizes] at \"%.*s\"", reader_quoted(text, 20), text);
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     int rank, n_strides;
     Device device;

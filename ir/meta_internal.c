@@ -3,6 +3,22 @@
 
 MetaFn meta_gradients, meta_restride, meta_zeros_strided, meta_view_of, meta_view_scatter;
 
+/* A layout by numbers is one that memory can have. */
+static Status check_layout(const MetaCall *call, const Arg *sizes, const Arg *strides) {
+    int64_t span;
+    bool plain = true;
+    if (sizes->n > MAX_RANK) return meta_fail(call, ST_SHAPE, "%d dims; at most %d", sizes->n, MAX_RANK);
+    TRY(check_numel(call, sizes->ints, sizes->n));
+    for (int i = 0; i < sizes->n; i++) {
+        plain = plain && !sym_is(sizes->ints[i]) && !sym_is(strides->ints[i]);
+        if (!sym_is(strides->ints[i]) && strides->ints[i] < 0)
+            return meta_fail(call, ST_ARGUMENT, "stride %lld of dim %d is negative", (long long)strides->ints[i], i);
+    }
+    if (plain && (!meta_span(sizes->ints, strides->ints, sizes->n, &span) || !mul_ok(span, 8, &span)))
+        return meta_fail(call, ST_SHAPE, "no memory is as long as these sizes and strides");
+    return ST_OK;
+}
+
 /* As the tape lays out what becomes .grad: like the leaf where that is dense, else row-major. */
 Status meta_gradients(MetaCall *call) {
     const Arg *const roots = &call->args[0], *const grads = &call->args[1], *const leaves = &call->args[2];
@@ -25,6 +41,8 @@ Status meta_restride(MetaCall *call) {
     const Arg *const strides = &call->args[1];
     if (strides->n != self->rank)
         return meta_fail(call, ST_SHAPE, "%d strides for a tensor of sizes %s", strides->n, SIZES(call, self));
+    const Arg sizes = A_INTS(self->sizes, self->rank);
+    TRY(check_layout(call, &sizes, strides));
     MetaOut *const out = &call->out[0];
     out_set(out, dtype_arg(call, "dtype", self->dtype), self->device, self->sizes, self->rank);
     memcpy(out->strides, strides->ints, sizeof(int64_t) * (size_t)self->rank);
@@ -34,7 +52,7 @@ Status meta_restride(MetaCall *call) {
 Status meta_zeros_strided(MetaCall *call) {
     const Arg *const sizes = &call->args[0], *const strides = &call->args[1];
     if (sizes->n != strides->n) return meta_fail(call, ST_SHAPE, "%d sizes with %d strides", sizes->n, strides->n);
-    TRY(check_numel(call, sizes->ints, sizes->n));
+    TRY(check_layout(call, sizes, strides));
     MetaOut *const out = &call->out[0];
     const Arg *const device = &call->args[3];
     out_set(out, (DType)call->args[2].i, device->kind == ARG_int ? (Device)device->i : DEV_cpu, sizes->ints, sizes->n);
@@ -46,6 +64,7 @@ Status meta_view_of(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     const Arg *const sizes = &call->args[1], *const strides = &call->args[2];
     if (sizes->n != strides->n) return meta_fail(call, ST_SHAPE, "%d sizes with %d strides", sizes->n, strides->n);
+    TRY(check_layout(call, sizes, strides));
     MetaOut *const out = &call->out[0];
     out_set(out, self->dtype, self->device, sizes->ints, sizes->n);
     memcpy(out->strides, strides->ints, sizeof(int64_t) * (size_t)strides->n);
@@ -62,6 +81,7 @@ Status meta_view_scatter(MetaCall *call) {
     for (int i = 0; i < src->rank; i++)
         if (!sym_same(call->env, sizes->ints[i], src->sizes[i]))
             return meta_fail(call, ST_SHAPE, "a view of other sizes than the source's %s", SIZES(call, src));
+    TRY(check_layout(call, sizes, &call->args[3]));
     if (self->dtype != src->dtype)
         return meta_fail(call, ST_DTYPE, "%s written into %s", dtype_name(src->dtype), dtype_name(self->dtype));
     MetaOut *const out = &call->out[0];

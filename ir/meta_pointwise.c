@@ -90,7 +90,32 @@ static Status check_activation(const MetaCall *call, DType common) {
 }
 Status meta_unary_float_only(MetaCall *call) { return keep_dtype(call, check_activation); }
 
-/* copy: src in self's dtype, broadcast to self's sizes; strides are preserved from self where dense. */
+/* The next larger stride than `above` of a dim that is stepped along; -1: none. */
+static int next_stride(const Meta *self, int64_t above) {
+    int best = -1;
+    for (int d = 0; d < self->rank; d++)
+        if (self->sizes[d] != 1 && self->strides[d] > above && (best < 0 || self->strides[d] < self->strides[best]))
+            best = d;
+    return best;
+}
+
+/* Strides that a copy can have as they are: plain, and each steps over all that smaller ones reach. */
+static bool keeps_strides(const Meta *self) {
+    int64_t reach = 0;
+    int stepped = 0, seen = 0;
+    for (int d = 0; d < self->rank; d++) {
+        if (sym_is(self->sizes[d]) || sym_is(self->strides[d]) || self->strides[d] < 0) return false;
+        stepped += self->sizes[d] != 1;
+    }
+    for (int d = -1; (d = next_stride(self, d < 0 ? 0 : self->strides[d])) >= 0; seen++) {
+        if (self->strides[d] <= reach) return false;
+        reach += self->strides[d] * (self->sizes[d] - 1);
+    }
+    return self->numel && seen == stepped;
+}
+
+/* copy: src in self's dtype, broadcast to self's sizes, in self's strides (clone_preserve_strides of PyTorch's
+ * functional copy). */
 Status meta_copy(MetaCall *call) {
     Meta number;
     const Meta *self = arg_meta(call, 0, &number);
@@ -104,7 +129,12 @@ Status meta_copy(MetaCall *call) {
     if (!fits)
         return meta_fail(call, ST_SHAPE, "src %s does not broadcast to self's sizes %s", SIZES(call, src),
                          SIZES(call, self));
-    out_like(call, 0, self, self->dtype);
+    if (keeps_strides(self)) {
+        out_set(&call->out[0], self->dtype, self->device, self->sizes, self->rank);
+        memcpy(call->out[0].strides, self->strides, sizeof *self->strides * (size_t)self->rank);
+    } else {
+        out_like(call, 0, self, self->dtype);
+    }
     return ST_OK;
 }
 

@@ -132,7 +132,7 @@ static void convert(const Param *param, const Arg *given, Arg *out) {
     switch (param->type) {
     case PT_float:
     case PT_float_opt:
-        if (given->kind == ARG_int || given->kind == ARG_bool) *out = A_FLOAT((double)given->i);
+        if (given->kind == ARG_int || given->kind == ARG_bool) *out = A_FLOAT((double)out->i);
         break;
     case PT_int:
     case PT_int_opt:
@@ -171,6 +171,7 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
         return convert(param, &param->fallback, out), ST_OK;
     }
     *out = *given;
+    if (given->kind == ARG_bool) *out = A_BOOL(given->i != 0);
     if (is_null(given)) {
         if (!optional) return missing(row, param);
         *out = A_NONE;

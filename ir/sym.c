@@ -16,6 +16,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/text_reader.h"
 
 enum { MAX_FACTORS = 16, TABLE_ROOM = 256 };
 #define FAR (-SYM_LEAST) /* ranges saturate here */
@@ -61,12 +62,15 @@ int sym_free_count(const SymEnv *env) { return env->frees.n; }
 int64_t sym_free_at(const SymEnv *env, int i) { return env->frees.at[i]; }
 int sym_guard_count(const SymEnv *env) { return env->guards.n; }
 const SymGuard *sym_guard_at(const SymEnv *env, int i) { return &env->guards.at[i]; }
+bool sym_belongs(const SymEnv *env, int64_t a) { return !sym_is(a) || (env && sym_id(a) < env->exprs.n); }
 int64_t sym_hint(const SymEnv *env, int64_t a) { return sym_is(a) ? sym_expr(env, a)->hint : a; }
 
 /* plain arithmetic ---------------------------------------------------------------------------- */
 
-static int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+/* What wraps never becomes an expression: no size or position is that far away. */
+static int64_t outside(uint64_t v) { return sym_is((int64_t)v) ? SYM_LOW - 1 : (int64_t)v; }
+static int64_t wrap_add(int64_t a, int64_t b) { return outside((uint64_t)a + (uint64_t)b); }
+static int64_t wrap_mul(int64_t a, int64_t b) { return outside((uint64_t)a * (uint64_t)b); }
 
 static int64_t floor_div(int64_t a, int64_t b) {
     if (b == -1) return wrap_mul(a, -1);
@@ -515,6 +519,27 @@ int64_t sym_eval(const SymEnv *env, int64_t a, const int64_t *values) {
     return apply(e->op, sym_eval(env, e->a, values), sym_eval(env, e->b, values));
 }
 
+int64_t sym_move(SymEnv *to, const SymEnv *from, int64_t a, const int64_t *values) {
+    if (!sym_is(a)) return a;
+    const SymExpr *const e = sym_expr(from, a);
+    if (e->op == SYM_free) return values[e->a];
+    const int64_t x = sym_move(to, from, e->a, values), y = sym_move(to, from, e->b, values);
+    switch (e->op) {
+    case SYM_add:
+        return sym_add(to, x, y);
+    case SYM_mul:
+        return sym_mul(to, x, y);
+    case SYM_div:
+        return sym_same(to, y, 0) ? 0 : sym_div(to, x, y);
+    case SYM_mod:
+        return sym_same(to, y, 0) ? 0 : sym_mod(to, x, y);
+    case SYM_max:
+        return sym_max(to, x, y);
+    default:
+        return sym_min(to, x, y);
+    }
+}
+
 bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *values) {
     return holds(guard->rel, sym_eval(env, guard->a, values), sym_eval(env, guard->b, values));
 }
@@ -609,7 +634,7 @@ static bool eat(const char **at, const char *word) {
 }
 
 static Status expected(const char *at, const char *what) {
-    return error_raise(ST_PARSE, "expected %s at \"%.20s\"", what, at);
+    return error_raise(ST_PARSE, "expected %s at \"%.*s\"", what, reader_quoted(at, 20), at);
 }
 
 static Status parse_symbol(SymEnv *env, const char **at, int64_t *out) {
@@ -622,11 +647,15 @@ static Status parse_symbol(SymEnv *env, const char **at, int64_t *out) {
     return ST_OK;
 }
 
-static Status parse_pair(SymEnv *env, const char **at, SymOp op, int64_t *out) {
+/* Parentheses and signs, one in the other: each level is one of the stack. */
+enum { MAX_SYM_DEPTH = 64 };
+static Status parse_sum(SymEnv *env, const char **at, int depth, int64_t *out);
+
+static Status parse_pair(SymEnv *env, const char **at, SymOp op, int depth, int64_t *out) {
     int64_t a, b;
-    TRY(sym_parse(env, *at, at, &a));
+    TRY(parse_sum(env, at, depth, &a));
     if (!eat(at, ",")) return expected(*at, "','");
-    TRY(sym_parse(env, *at, at, &b));
+    TRY(parse_sum(env, at, depth, &b));
     if (!eat(at, ")")) return expected(*at, "')'");
     *out = op == SYM_max ? sym_max(env, a, b) : sym_min(env, a, b);
     return ST_OK;
@@ -634,51 +663,59 @@ static Status parse_pair(SymEnv *env, const char **at, SymOp op, int64_t *out) {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static Status parse_factor(SymEnv *env, const char **at, int64_t *out) {
+static Status parse_factor(SymEnv *env, const char **at, int depth, int64_t *out) {
+    if (depth == MAX_SYM_DEPTH) return error_raise(ST_PARSE, "an expression is nested more than %d deep", depth);
     if (is_digit((*at)[0]) || ((*at)[0] == '-' && is_digit((*at)[1]))) {
         char *end;
         errno = 0;
         *out = strtoll(*at, &end, 10);
-        if (errno == ERANGE || sym_is(*out)) return error_raise(ST_PARSE, "a number is out of range: %.24s", *at);
+        if (errno == ERANGE || sym_is(*out)) {
+            return error_raise(ST_PARSE, "a number is out of range: %.*s", reader_quoted(*at, 24), *at);
+        }
         *at = end;
         return ST_OK;
     }
     if (eat(at, "-")) {
-        TRY(parse_factor(env, at, out));
+        TRY(parse_factor(env, at, depth + 1, out));
         *out = sym_mul(env, *out, -1);
         return ST_OK;
     }
-    if (eat(at, "max(")) return parse_pair(env, at, SYM_max, out);
-    if (eat(at, "min(")) return parse_pair(env, at, SYM_min, out);
+    if (eat(at, "max(")) return parse_pair(env, at, SYM_max, depth + 1, out);
+    if (eat(at, "min(")) return parse_pair(env, at, SYM_min, depth + 1, out);
     if (eat(at, "s")) return parse_symbol(env, at, out);
     if (!eat(at, "(")) return expected(*at, "a number, a symbol or '('");
-    TRY(sym_parse(env, *at, at, out));
+    TRY(parse_sum(env, at, depth + 1, out));
     return eat(at, ")") ? ST_OK : expected(*at, "')'");
 }
 
-static Status parse_term(SymEnv *env, const char **at, int64_t *out) {
-    TRY(parse_factor(env, at, out));
+static Status parse_term(SymEnv *env, const char **at, int depth, int64_t *out) {
+    TRY(parse_factor(env, at, depth, out));
     for (;;) {
         int64_t by;
         const bool is_mul = eat(at, "*"), is_div = !is_mul && eat(at, "//");
         if (!is_mul && !is_div && !eat(at, "%")) return ST_OK;
-        TRY(parse_factor(env, at, &by));
+        TRY(parse_factor(env, at, depth, &by));
         if (!is_mul && by == 0) return expected(*at, "a divisor that is not 0");
         *out = is_mul ? sym_mul(env, *out, by) : is_div ? sym_div(env, *out, by) : sym_mod(env, *out, by);
     }
 }
 
-Status sym_parse(SymEnv *env, const char *text, const char **end, int64_t *out) {
-    const char *at = text;
+static Status parse_sum(SymEnv *env, const char **at, int depth, int64_t *out) {
     int64_t sum, term;
-    TRY(parse_term(env, &at, &sum));
+    TRY(parse_term(env, at, depth, &sum));
     for (;;) {
-        const bool plus = eat(&at, "+");
-        if (!plus && !eat(&at, "-")) break;
-        TRY(parse_term(env, &at, &term));
+        const bool plus = eat(at, "+");
+        if (!plus && !eat(at, "-")) break;
+        TRY(parse_term(env, at, depth, &term));
         sum = plus ? sym_add(env, sum, term) : sym_sub(env, sum, term);
     }
-    *end = at;
     *out = sum;
+    return ST_OK;
+}
+
+Status sym_parse(SymEnv *env, const char *text, const char **end, int64_t *out) {
+    const char *at = text;
+    TRY(parse_sum(env, &at, 0, out));
+    *end = at;
     return ST_OK;
 }

@@ -43,6 +43,8 @@ int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound); /* a new free 
 int sym_free_count(const SymEnv *env);
 int64_t sym_free_at(const SymEnv *env, int i); /* the i-th free symbol, "s<i>" */
 const SymExpr *sym_expr(const SymEnv *env, int64_t symbolic);
+/* A plain number, or an expression of env (NULL: none is): for what callers give. */
+bool sym_belongs(const SymEnv *env, int64_t a);
 
 /* env may be NULL where both operands are plain. Plain arithmetic wraps: products of sizes
  * that a user gave are checked first (check_numel). */
@@ -74,6 +76,8 @@ int64_t sym_hint(const SymEnv *env, int64_t a); /* no guard: for costs and messa
 
 /* Evaluation on a call: values[i] is the i-th free symbol's. */
 int64_t sym_eval(const SymEnv *env, int64_t a, const int64_t *values);
+/* The same where the values are expressions of `to` (NULL: plain numbers). */
+int64_t sym_move(SymEnv *to, const SymEnv *from, int64_t a, const int64_t *values);
 int sym_guard_count(const SymEnv *env);
 const SymGuard *sym_guard_at(const SymEnv *env, int i);
 bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *values);

@@ -67,7 +67,14 @@ int reader_line(const TextReader *r, int *column) {
     return line;
 }
 
+int reader_quoted(const char *at, int most) {
+    int n = 0;
+    while (n < most && at[n] && at[n] != '\n' && at[n] != '\r') n++;
+    return n;
+}
+
 Status reader_expected(const TextReader *r, const char *what) {
     if (error_pending()) return error_pending(); /* out of memory: the list lacks what was read */
-    return error_raise(ST_PARSE, "%s, line %d: expected %s at \"%.16s\"", r->what, reader_line(r, NULL), what, r->at);
+    return error_raise(ST_PARSE, "%s, line %d: expected %s at \"%.*s\"", r->what, reader_line(r, NULL), what,
+                       reader_quoted(r->at, 16), r->at);
 }

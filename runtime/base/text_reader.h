@@ -35,6 +35,8 @@ Status reader_int(TextReader *r, int64_t *out);
 Status reader_count(TextReader *r, int *out);
 /* The line of `at`, from 1, and if asked for its column. */
 int reader_line(const TextReader *r, int *column);
+/* How many of the letters from `at` on an error quotes: at most `most`, and none of the next line. */
+int reader_quoted(const char *at, int most);
 /* ST_PARSE: "plan text, line 3: expected a count at "..."". */
 Status reader_expected(const TextReader *r, const char *what);
 

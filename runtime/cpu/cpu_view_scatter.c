@@ -29,6 +29,16 @@ static void copy_dims(char *to, const char *from, const Strided *s, int dim) {
             copy_dims(to + i * s->to[dim] * s->bytes, from + i * s->from[dim] * s->bytes, s, dim + 1);
 }
 
+/* Text graphs can say anything. The end is a double, as in eager's check of as_strided. */
+static Status check_inside(const OpCall *call, const sn_tensor *out, const Meta *part) {
+    int64_t span;
+    const double bytes = dtype_bytes(part->dtype), room = (double)out->storage->bytes;
+    const bool fits = meta_span(part->sizes, call->args[3].ints, part->rank, &span) &&
+                      ((double)out->offset + (double)call->args[4].i) >= 0 &&
+                      ((double)out->offset + (double)call->args[4].i + (double)span) * bytes <= room;
+    return fits ? ST_OK : error_raise(ST_VALUE, "%s: the view leaves self's memory", call->row->name);
+}
+
 Status cpu_view_scatter(OpCall *call) {
     const sn_tensor *const self = tensor_of(call->args[0].val), *const src = tensor_of(call->args[1].val);
     const Meta *const base = self->base.meta, *const part = src->base.meta;
@@ -39,6 +49,7 @@ Status cpu_view_scatter(OpCall *call) {
         copy_dims(out, tensor_data(self), &whole, 0);
     }
     if (!part->numel) return ST_OK;
+    TRY(check_inside(call, call->outs[0], part));
     const Strided view = {part->sizes, call->args[3].ints, part->strides, part->rank, bytes};
     copy_dims(out + call->args[4].i * bytes, tensor_data(src), &view, 0);
     return ST_OK;

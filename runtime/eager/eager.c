@@ -219,8 +219,8 @@ static Status run_plan(const EagerEntry *entry, EagerCall *ec) {
     return ST_OK;
 }
 
-/* Only as_strided can name memory that its argument does not cover. The end is a double: no offset overflows it, and it
- * is exact for any that memory can have. */
+/* Only as_strided and what it becomes can name memory that their argument does not cover. The end is a double: no
+ * offset overflows it, and it is exact for any that memory can have. */
 static Status check_inside(OpCall *call) {
     const sn_tensor *const view = call->outs[0];
     const Meta *const meta = view->base.meta;
@@ -256,7 +256,8 @@ static Status run_view(const EagerEntry *entry, EagerCall *ec) {
     for (int i = 0; i < entry->n_outs; i++)
         if (!(ec->call->outs[i] = tensor_view(base, entry->metas[i], base->offset + entry->offsets[i])))
             return error_pending();
-    if (UNLIKELY(ec->call->row->id == OP_as_strided)) TRY(check_inside(ec->call));
+    const OpId op = ec->call->row->id;
+    if (UNLIKELY(op == OP_as_strided || op == OP_view_of)) TRY(check_inside(ec->call));
     ec->call->n_outs = entry->n_outs;
     return ST_OK;
 }

@@ -29,6 +29,7 @@ enum { UNKNOWN_KIND = 99 };
 static const int64_t zeros[MAX_RANK + 8], far[4] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX},
                                           low[4] = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN},
                                           minus[4] = {-1, -1, -2, -3}, wide[4] = {WIDE, WIDE, 2, 2};
+static const int64_t symbols[2] = {SYM_LOW + 1, SYM_HIGH - 1};
 static const double floats[4] = {NAN, INFINITY, -1, 1e300};
 static Val *const no_vals[4];
 
@@ -47,6 +48,8 @@ static const struct {
     {"INT64_MIN + 1", {.kind = ARG_int, .i = INT64_MIN + 1}},
     {"INT64_MAX", {.kind = ARG_int, .i = INT64_MAX}},
     {"2^62", {.kind = ARG_int, .i = WIDE}},
+    {"what stands for a symbol", {.kind = ARG_int, .i = SYM_LOW + 1}},
+    {"the last that does", {.kind = ARG_int, .i = SYM_HIGH - 1}},
     {"nan", {.kind = ARG_float, .f = NAN}},
     {"-inf", {.kind = ARG_float, .f = -INFINITY}},
     {"1e300", {.kind = ARG_float, .f = 1e300}},
@@ -68,6 +71,7 @@ static const struct {
     {"[-1, -1, -2, -3]", {.kind = ARG_ints, .n = 4, .ints = minus}},
     {"[2^62, 2^62]", {.kind = ARG_ints, .n = 2, .ints = wide}},
     {"[2^62, 2^62, 2, 2]", {.kind = ARG_ints, .n = 4, .ints = wide}},
+    {"what stand for symbols", {.kind = ARG_ints, .n = 2, .ints = symbols}},
     {"NULL ints", {.kind = ARG_ints, .n = 2}},
     {"-1 ints", {.kind = ARG_ints, .n = -1, .ints = zeros}},
     {"-2^31 ints", {.kind = ARG_ints, .n = INT32_MIN, .ints = zeros}},

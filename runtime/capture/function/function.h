@@ -161,5 +161,8 @@ bool function_is_full(const sn_function *fn);
  * static buffer per call: the caller gives it. */
 void function_report(sn_function *fn); /* SINTER_REPORT, when it is freed */
 void site_name(const void *site, char *out, size_t room);
+/* A call site that is no code: it is named by this text ("f:3"). As long as the process, the same for equal texts;
+ * NULL when there are too many. */
+const void *site_of_text(const char *text);
 
 #endif

@@ -3,13 +3,13 @@
 #include "runtime/capture/function/graph_run.h"
 
 #include "runtime/capture/record/capture.h"
-
-enum { MAX_SYMBOLS = 256 };
+#include "runtime/capture/variant/symbols.h"
 
 typedef struct Run {
     GraphRun run;
-    int64_t symbols[MAX_SYMBOLS];
-    bool bound[MAX_SYMBOLS];
+    const GraphInputs *inputs;
+    int64_t *symbols;
+    bool *bound;
 } Run;
 
 static Status mismatch(const Run *run, int input, const Meta *want, const Meta *got) {
@@ -23,28 +23,82 @@ static Status mismatch(const Run *run, int input, const Meta *want, const Meta *
     return status;
 }
 
-static bool bind_size(Run *run, int64_t want, int64_t got) {
-    if (!sym_is(want)) return want == got;
-    const SymExpr *const e = sym_expr(run->run.graph->env, want);
-    if (e->op != SYM_free) return true; /* checked by the ops that made the expression */
-    if (e->a >= MAX_SYMBOLS) return false;
+/* Equal numbers; of symbols of a captured function with a guard. */
+static bool same(const Run *run, int64_t want, int64_t got) {
+    return sym_same(run->run.env, graph_run_int(&run->run, want), got);
+}
+
+static bool bind(Run *run, int64_t symbol, int64_t got) {
+    const SymExpr *const e = sym_is(symbol) ? sym_expr(run->run.graph->env, symbol) : NULL;
+    if (!e || e->op != SYM_free) return true; /* compared when all are bound */
     const bool first = !run->bound[e->a];
     if (first) run->symbols[e->a] = got;
     run->bound[e->a] = true;
-    return run->symbols[e->a] == got;
+    return first || sym_same(run->run.env, run->symbols[e->a], got);
 }
 
-static Status bind_input(Run *run, int i, sn_tensor *t) {
+/* Sizes that are a symbol alone give it its value. */
+static Status bind_input(Run *run, int i) {
+    sn_tensor *const t = run->inputs->tensors[i];
     const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
-    bool fits = want->dtype == got->dtype && want->rank == got->rank;
-    for (int d = 0; fits && d < want->rank; d++) fits = bind_size(run, want->sizes[d], got->sizes[d]);
+    bool fits = want->dtype == got->dtype && want->device == got->device && want->rank == got->rank;
+    for (int d = 0; fits && d < want->rank; d++) fits = bind(run, want->sizes[d], symbols_size(t, d));
     if (!fits) return mismatch(run, i, want, got);
     run->run.values[run->run.graph->inputs.at[i]->id] = t;
     return ST_OK;
 }
 
+/* A dim of size 1 is never stepped along, and neither is one of what has no elements. */
+static Status check_input(const Run *run, int i) {
+    sn_tensor *const t = run->inputs->tensors[i];
+    const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
+    for (int d = 0; d < want->rank; d++) {
+        const bool stepped = got->numel && got->sizes[d] != 1;
+        if (!same(run, want->sizes[d], symbols_size(t, d)) ||
+            (stepped && !same(run, want->strides[d], symbols_stride(t, d))))
+            return mismatch(run, i, want, got);
+    }
+    return ST_OK;
+}
+
+static Status bind_inputs(Run *run) {
+    const Graph *const graph = run->run.graph;
+    for (int i = 0; i < graph->inputs.n; i++) TRY(bind_input(run, i));
+    for (int i = 0; i < graph->int_inputs.n; i++)
+        if (!bind(run, graph->int_inputs.at[i].symbol, run->inputs->ints[i]))
+            return error_raise(ST_SHAPE, "graph %s: the int s%lld is not the size of that name", graph->name,
+                               (long long)sym_expr(graph->env, graph->int_inputs.at[i].symbol)->a);
+    for (int i = 0; i < graph->inputs.n; i++) TRY(check_input(run, i));
+    return ST_OK;
+}
+
+/* The memory that the inputs have, for views by numbers: these are plain from here on. */
+static Status check_memory(Run *run, Graph *graph) {
+    if (!graph_names_memory(graph)) return ST_OK;
+    int64_t *const before = ARENA_ARRAY(run->run.arena, int64_t, graph->inputs.n + 1);
+    int64_t *const behind = ARENA_ARRAY(run->run.arena, int64_t, graph->inputs.n + 1);
+    const Node *at = NULL;
+    if (!before || !behind) return ST_MEMORY;
+    for (int i = 0; i < sym_free_count(graph->env); i++) run->symbols[i] = symbols_concrete(run->symbols[i]);
+    for (int i = 0; i < graph->inputs.n; i++) {
+        sn_tensor *const t = run->inputs->tensors[i];
+        const Meta *const meta = t->base.meta;
+        symbols_show_sizes(t, 0, meta->rank);
+        symbols_show_strides(t, 0, meta->rank);
+        before[i] = 0;
+        if (!meta_span(meta->sizes, meta->strides, meta->rank, &behind[i])) return ST_MEMORY;
+        if (t->placeholder || !t->storage) continue; /* a value of the function that this is a part of */
+        before[i] = t->offset;
+        behind[i] = (int64_t)t->storage->bytes / dtype_bytes(meta->dtype) - t->offset;
+    }
+    const Status status = graph_check_reach(graph, &(GraphMemory){run->symbols, before, behind}, &at);
+    if (status != ST_OK && at && run->run.sites) state_get()->site = run->run.sites[at->id];
+    return status;
+}
+
 int64_t graph_run_int(const GraphRun *run, int64_t v) {
-    return sym_is(v) ? sym_eval(run->graph->env, v, run->symbols) : v;
+    if (!sym_is(v)) return v;
+    return run->env ? sym_move(run->env, run->graph->env, v, run->symbols) : sym_eval(run->graph->env, v, run->symbols);
 }
 
 static sn_tensor *tensor_for(const GraphRun *run, Val *v) { return v ? run->values[gval(v)->id] : NULL; }
@@ -79,6 +133,7 @@ static Status run_node(const GraphRun *run, const Node *node) {
     for (int i = 0; i < row->n_params; i++) args[i] = graph_run_arg(run, node->args[i]);
     for (int i = 0; node->form == FORM_out && i < row->n_out; i++)
         out_args[i] = tensor_for(run, node->args[row->n_params + i].val);
+    if (run->sites) state_get()->site = run->sites[node->id];
     if (run->seeded && row->flags & OPF_random) state_get()->sequence = run->sequence + (uint64_t)node->random;
     if (row->id == OP_gradients)
         TRY(gradients_run(args, outs));
@@ -93,10 +148,10 @@ Status graph_run_nodes(const GraphRun *run) {
     return ST_OK;
 }
 
-static Status run_all(Run *r, sn_tensor *const *inputs, sn_tensor **outs) {
+static Status run_all(Run *r, Graph *graph, sn_tensor **outs) {
     const GraphRun *const run = &r->run;
-    const Graph *const graph = run->graph;
-    for (int i = 0; i < graph->inputs.n; i++) TRY(bind_input(r, i, inputs[i]));
+    TRY(bind_inputs(r));
+    TRY(check_memory(r, graph));
     TRY(graph_run_nodes(run));
     for (int i = 0; i < graph->outputs.n; i++)
         outs[i] = graph->outputs.at[i].value ? run->values[graph->outputs.at[i].value->id] : NULL;
@@ -109,20 +164,28 @@ static Status run_all(Run *r, sn_tensor *const *inputs, sn_tensor **outs) {
     return ST_OK;
 }
 
-Status graph_run(Graph *graph, sn_tensor *const *inputs, int n_inputs, sn_tensor **outs) {
-    if (n_inputs != graph->inputs.n)
-        return error_raise(ST_ARGUMENT, "graph %s: %d inputs wanted, %d given", graph->name, graph->inputs.n, n_inputs);
+Status graph_run(Graph *graph, const GraphInputs *inputs, sn_tensor **outs) {
+    const Symbols *const capturing = symbols_current();
+    const void *const site = state_get()->site;
+    const int n_symbols = sym_free_count(graph->env);
     Arena *const arena = arena_new();
     Run *const run = arena ? ARENA_NEW(arena, Run) : NULL;
     Status status = ST_MEMORY;
     if (run) {
+        run->inputs = inputs;
+        run->symbols = ARENA_ARRAY(arena, int64_t, n_symbols + 1);
+        run->bound = ARENA_ARRAY(arena, bool, n_symbols + 1);
         run->run = (GraphRun){.graph = graph,
                               .arena = arena,
                               .values = ARENA_ARRAY(arena, sn_tensor *, graph->n_vals),
                               .symbols = run->symbols,
-                              .floats = graph->runtime_floats.at};
-        status = run->run.values ? run_all(run, inputs, outs) : ST_MEMORY;
+                              .env = capturing ? capturing->env : NULL,
+                              .floats = graph->runtime_floats.at,
+                              .sites = inputs->sites};
+        if (run->run.values && run->symbols && run->bound) status = run_all(run, graph, outs);
     }
+    if (status != ST_OK) error_set_site(state_get()->site);
+    state_get()->site = site;
     arena_free(arena);
     return status;
 }

@@ -5,18 +5,27 @@
 #include "ir/graph.h"
 #include "runtime/core/dispatch.h"
 
-/* inputs: one per graph input, of metadata that fits (symbolic sizes bind to what they meet first);
- * outs: room for graph->outputs.n, scope-owned. Writes at the graph's end are done with copy_. */
-Status graph_run(Graph *graph, sn_tensor *const *inputs, int n_inputs, sn_tensor **outs);
+/* What a graph is called with: tensors of the metadata that the inputs say, and the values of its int inputs, which may
+ * be symbols of the function that is captured. sites: by node id, for errors and breaks (NULL: the caller's). */
+typedef struct GraphInputs {
+    sn_tensor *const *tensors;
+    const int64_t *ints;
+    const void *const *sites;
+} GraphInputs;
+/* outs: room for graph->outputs.n, scope-owned; NULL where the graph returns None. Writes at the graph's end are done
+ * with copy_. */
+Status graph_run(Graph *graph, const GraphInputs *inputs, sn_tensor **outs);
 
 /* A run step by step: tensors by value id; symbols and runtime floats have values already. */
 typedef struct GraphRun {
     const Graph *graph;
     Arena *arena;
     sn_tensor **values;
-    const int64_t *symbols;
+    const int64_t *symbols; /* by free symbol */
+    SymEnv *env;            /* that these may be expressions of; NULL: they are plain */
     const double *floats;
-    bool seeded; /* random ops take their numbers from `sequence` on, as in the graph's launch */
+    const void *const *sites; /* by node id; NULL: the state's stays */
+    bool seeded;              /* random ops take their numbers from `sequence` on, as in the graph's launch */
     uint64_t sequence;
 } GraphRun;
 int64_t graph_run_int(const GraphRun *run, int64_t v);

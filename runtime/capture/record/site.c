@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "runtime/base/alloc.h"
 #include "runtime/capture/function/function.h"
 
 typedef struct Dwfl Dwfl;
@@ -96,6 +97,32 @@ static void by_symbol(const void *site, char *out, size_t room) {
              (size_t)((const char *)site - (const char *)base));
 }
 
+/* Texts behind each other; a place in them is the site. Graphs of one name share theirs. */
+enum { TEXT_BYTES = 1 << 20 };
+static char *texts;
+static size_t texts_used;
+
+const void *site_of_text(const char *text) {
+    const size_t size = strlen(text) + 1;
+    const char *found = NULL;
+    pthread_mutex_lock(&lock);
+    if (!texts) texts = mem_alloc(TEXT_BYTES);
+    for (size_t at = 0; texts && at < texts_used && !found; at += strlen(texts + at) + 1)
+        if (!strcmp(texts + at, text)) found = texts + at;
+    if (texts && !found && size <= TEXT_BYTES - texts_used) {
+        found = memcpy(texts + texts_used, text, size);
+        texts_used += size;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static bool by_text(const char *site, char *out, size_t room) {
+    if (!texts || site < texts || site >= texts + texts_used) return false;
+    snprintf(out, room, "%s", site);
+    return true;
+}
+
 void site_name(const void *site, char *out, size_t room) {
     out[0] = '\0';
     if (!site) {
@@ -104,7 +131,7 @@ void site_name(const void *site, char *out, size_t room) {
     }
     const char *const call = (const char *)site - 1; /* a return address is just past its call */
     pthread_mutex_lock(&lock);
-    const bool found = by_line((uint64_t)(uintptr_t)call, out, room);
+    const bool found = by_text(site, out, room) || by_line((uint64_t)(uintptr_t)call, out, room);
     pthread_mutex_unlock(&lock);
     if (!found) by_symbol(call, out, room);
 }

@@ -83,6 +83,11 @@ void symbols_free(Symbols *symbols) {
 
 /* Numbers ------------------------------------------------------------------------------------- */
 
+bool symbols_know(int64_t value) {
+    const Symbols *const s = sym_is(value) ? symbols_current() : NULL;
+    return sym_belongs(s ? s->env : NULL, value);
+}
+
 int64_t symbols_concrete(int64_t value) {
     Symbols *const s = symbols_current();
     return s && sym_is(value) ? sym_concrete(s->env, value) : value;
@@ -136,6 +141,11 @@ static const Meta *meta_of(const Symbols *s, const sn_tensor *t) {
 int64_t symbols_size(sn_tensor *t, int dim) {
     const Symbols *const s = symbols_current();
     return (s ? meta_of(s, t) : t->base.meta)->sizes[dim];
+}
+
+int64_t symbols_stride(sn_tensor *t, int dim) {
+    const Symbols *const s = symbols_current();
+    return (s ? meta_of(s, t) : t->base.meta)->strides[dim];
 }
 
 void symbols_show_sizes(sn_tensor *t, int first, int n) {

@@ -47,6 +47,8 @@ void symbols_forget_asked(Symbols *symbols); /* lets go of the tensors */
 /* The calling thread's, or NULL: it does not capture a replay function. */
 Symbols *symbols_current(void);
 
+/* Whether a number that a caller gave is plain, or an expression of the function that is captured here. */
+bool symbols_know(int64_t value);
 /* Specialises: the value, with a guard that it stays this one. */
 int64_t symbols_concrete(int64_t value);
 /* An int input of a frame as an int, as a symbol; a float input that host code reads. */
@@ -56,6 +58,7 @@ void symbols_pin(const Arg *arg);
 void symbols_read(const Arg *arg); /* a number of the call is given to the body, which may pass it on */
 /* Size dim (in range) of t as an expression; NULL symbols: as it is. */
 int64_t symbols_size(sn_tensor *t, int dim);
+int64_t symbols_stride(sn_tensor *t, int dim);
 /* Host code sees these plain. */
 void symbols_show_sizes(sn_tensor *t, int first, int n);
 void symbols_show_strides(sn_tensor *t, int first, int n);

@@ -1,0 +1,74 @@
+/* graph_symbols.c: where the symbols of a graph get their values: from the inputs' sizes that are one symbol alone,
+ * from ints, and the random ones from the generator. A graph that mentions another one can't be called. */
+#include "ir/graph.h"
+#include "runtime/base/error.h"
+
+typedef struct Binding {
+    const Graph *graph;
+    bool *given; /* by free symbol */
+    int missing; /* a symbol that was asked for and is not given; -1: none */
+} Binding;
+
+static void give(Binding *b, int64_t v) {
+    if (sym_is(v) && sym_expr(b->graph->env, v)->op == SYM_free) b->given[sym_expr(b->graph->env, v)->a] = true;
+}
+
+static void ask(Binding *b, int64_t v) {
+    if (!sym_is(v) || b->missing >= 0) return;
+    const SymExpr *const e = sym_expr(b->graph->env, v);
+    if (e->op == SYM_free) {
+        if (!b->given[e->a]) b->missing = (int)e->a;
+        return;
+    }
+    ask(b, e->a);
+    ask(b, e->b);
+}
+
+static void ask_list(Binding *b, const int64_t *list, int n) {
+    for (int i = 0; i < n; i++) ask(b, list[i]);
+}
+
+static void ask_meta(Binding *b, const Meta *meta) {
+    ask_list(b, meta->sizes, meta->rank);
+    ask_list(b, meta->strides, meta->rank);
+}
+
+static void ask_node(Binding *b, const Node *node) {
+    for (int i = 0; i < node->n_args; i++) {
+        const Arg *const arg = &node->args[i];
+        if (arg->kind == ARG_int) ask(b, arg->i);
+        if (arg->kind == ARG_ints) ask_list(b, arg->ints, arg->n);
+    }
+    for (int i = 0; i < node->n_outs; i++) ask_meta(b, node->outs[i].base.meta);
+}
+
+static void give_all(Binding *b) {
+    const Graph *const graph = b->graph;
+    give(b, graph->seed);
+    give(b, graph->sequence);
+    for (int i = 0; i < graph->int_inputs.n; i++) give(b, graph->int_inputs.at[i].symbol);
+    for (int i = 0; i < graph->inputs.n; i++) {
+        const Meta *const meta = graph->inputs.at[i]->base.meta;
+        for (int d = 0; d < meta->rank; d++) give(b, meta->sizes[d]);
+    }
+}
+
+static Status unbound(const Binding *b, const char *who) {
+    return error_raise(ST_ARGUMENT, "graph %s: %s has s%d, which is no input's size by itself and no int input",
+                       b->graph->name, who, b->missing);
+}
+
+Status graph_check_symbols(Graph *graph) {
+    Binding b = {graph, ARENA_ARRAY(graph->arena, bool, sym_free_count(graph->env) + 1), -1};
+    if (!b.given) return ST_MEMORY;
+    give_all(&b);
+    for (int i = 0; i < graph->inputs.n; i++) {
+        ask_meta(&b, graph->inputs.at[i]->base.meta);
+        if (b.missing >= 0) return unbound(&b, graph->inputs.at[i]->name);
+    }
+    for (const Node *node = graph->first; node; node = node->next) {
+        ask_node(&b, node);
+        if (b.missing >= 0) return unbound(&b, op_form_name(node->row, node->form));
+    }
+    return ST_OK;
+}
