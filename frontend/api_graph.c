@@ -114,8 +114,8 @@ static sn_status body_of_graph(sn_frame *f) {
     sn_graph *const g = sn_closure(f);
     Arena *const arena = arena_new();
     const GraphCall call = {arena ? ARENA_ARRAY(arena, sn_tensor *, g->graph->inputs.n + 1) : NULL,
-                           arena ? ARENA_ARRAY(arena, sn_tensor *, g->graph->outputs.n + 1) : NULL,
-                           arena ? ARENA_ARRAY(arena, int64_t, g->graph->int_inputs.n + 1) : NULL};
+                            arena ? ARENA_ARRAY(arena, sn_tensor *, g->graph->outputs.n + 1) : NULL,
+                            arena ? ARENA_ARRAY(arena, int64_t, g->graph->int_inputs.n + 1) : NULL};
     f->outs_optional |= g->returns_none;
     const Status status = call.tensors && call.outs && call.ints ? run_graph(f, g, &call) : ST_MEMORY;
     arena_free(arena);

@@ -1,7 +1,9 @@
 /* api_tensor.c: lifetime, metadata, values and memory of tensors (sinter/tensor.h). */
 #include <math.h>
 #include <sinter/tensor.h>
+#include <stdio.h>
 
+#include "runtime/base/alloc.h"
 #include "runtime/core/element.h"
 #include "runtime/core/repr.h"
 #include "runtime/capture/replay/query.h"
@@ -269,7 +271,8 @@ static Status check_blob(const sn_blob *blob) {
     return check_sizes(blob->sizes, blob->dtype, "sn_wrap");
 }
 
-sn_tensor *sn_wrap(const sn_blob *blob) {
+/* whole: the storage is all of the memory given, not only what sizes and strides reach. */
+static sn_tensor *wrap(const sn_blob *blob, bool whole) {
     if (error_pending() != ST_OK || check_blob(blob) != ST_OK) return NULL;
     const Meta *const meta = blob_meta(blob);
     if (!meta) return error_set_op("sn_wrap"), NULL;
@@ -285,13 +288,94 @@ sn_tensor *sn_wrap(const sn_blob *blob) {
         return NULL;
     }
     sn_tensor *const t = tensor_without_data(meta);
-    Storage *const storage = t ? storage_wrap(DEV_cpu, blob->data, blob->bytes, NULL, blob->context) : NULL;
+    Storage *const storage =
+        t ? storage_wrap(DEV_cpu, blob->data, whole ? blob->bytes : meta_bytes(meta), NULL, blob->context) : NULL;
     if (!storage) return NULL;
     storage->read_only = blob->read_only;
     storage->free = blob->free; /* from here on it is ours to free */
     tensor_set_storage(t, storage, 0);
     storage_release(storage);
     return t;
+}
+
+sn_tensor *sn_wrap(const sn_blob *blob) { return wrap(blob, true); }
+
+/* Many tensors of one block -------------------------------------------------------------------- */
+
+/* The block is given back when the last part's storage is gone. */
+typedef struct BlockOwner {
+    _Atomic int refs;
+    sn_free_fn free; /* NULL while the block is still the caller's */
+    void *data, *context;
+} BlockOwner;
+
+static void drop_owner(void *data, void *context) {
+    (void)data;
+    BlockOwner *const owner = context;
+    if (atomic_fetch_sub(&owner->refs, 1) > 1) return;
+    if (owner->free) owner->free(owner->data, owner->context);
+    mem_free(owner);
+}
+
+static Status wrap_part(const sn_blob *block, const sn_part *part, BlockOwner *owner, sn_tensor **out) {
+    if (part->offset > block->bytes)
+        return error_raise(ST_ARGUMENT, "sn_wrap: it begins at byte %zu of %zu", part->offset, block->bytes);
+    const sn_blob one = {.size = sizeof one,
+                         .data = block->data ? (char *)block->data + part->offset : NULL,
+                         .bytes = block->bytes - part->offset,
+                         .sizes = part->sizes,
+                         .strides = part->strides,
+                         .dtype = part->dtype,
+                         .device = block->device,
+                         .read_only = block->read_only,
+                         .free = drop_owner,
+                         .context = owner};
+    atomic_fetch_add(&owner->refs, 1);
+    *out = wrap(&one, false);
+    if (!*out) atomic_fetch_sub(&owner->refs, 1);
+    return *out ? ST_OK : error_pending();
+}
+
+static Status wrap_parts(const sn_blob *block, const sn_part *parts, int64_t n, BlockOwner *owner, sn_tensor **out) {
+    for (int64_t i = 0; i < n; i++) {
+        if (wrap_part(block, &parts[i], owner, &out[i]) == ST_OK) continue;
+        char said[sizeof error_slot()->message];
+        snprintf(said, sizeof said, "%s", error_slot()->message);
+        snprintf(error_slot()->message, sizeof said, "sn_wrap_many: part %lld: %.900s", (long long)i, said);
+        return error_pending();
+    }
+    return ST_OK;
+}
+
+static Status check_parts(const sn_blob *block, const sn_part *parts, int64_t n, sn_tensor **out) {
+    TRY(error_pending());
+    if (n < 0 || n > INT32_MAX || (n && (!parts || !out)))
+        return error_raise(ST_ARGUMENT, "sn_wrap_many: %lld parts, or a list that is NULL", (long long)n);
+    if (!block || block->size < sizeof *block)
+        return error_raise(ST_ARGUMENT, "sn_wrap_many: the block is NULL or has no size");
+    if (block->sizes.n || block->strides.n || block->dtype != SN_DTYPE_DEFAULT)
+        return error_raise(ST_ARGUMENT, "sn_wrap_many: sizes, strides and dtypes are the parts', not the block's");
+    return ST_OK;
+}
+
+sn_status sn_wrap_many(const sn_blob *block, const sn_part *parts, int64_t n, sn_tensor **out) {
+    sn_state *const state = state_get();
+    const uint32_t depth = state->n_scopes;
+    for (int64_t i = 0; out && i < n; i++) out[i] = NULL;
+    if (check_parts(block, parts, n, out) != ST_OK) return sn_check();
+    BlockOwner *const owner = mem_zero(sizeof *owner);
+    if (!owner || scope_push(state, false) != ST_OK) return mem_free(owner), sn_check();
+    owner->refs = 1;
+    const Status status = wrap_parts(block, parts, n, owner, out);
+    if (status == ST_OK) {
+        owner->data = block->data, owner->context = block->context, owner->free = block->free;
+        scope_pop_passing(state, depth, out, (int)n);
+    } else {
+        scope_pop_to(state, depth);
+        for (int64_t i = 0; i < n; i++) out[i] = NULL;
+    }
+    drop_owner(NULL, owner); /* without parts the block is given back at once */
+    return sn_check();
 }
 
 sn_status sn_memory_get(sn_device device, sn_memory *out) {
