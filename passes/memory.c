@@ -4,6 +4,8 @@
  * Plain sizes are placed first-fit by size, largest first (the classic offset packing). A symbolic
  * size shares a range only with values of the same expression, as nothing else is known to fit;
  * ranges of symbolic size follow the plain ones. */
+#include <stdlib.h>
+
 #include "passes/internal.h"
 #include "runtime/base/error.h"
 
@@ -44,35 +46,79 @@ static void lifetimes(Plan *plan) {
 
 static bool overlap_in_time(const Slot *a, const Slot *b) { return a->first <= b->last && b->first <= a->last; }
 
-/* The lowest offset where `slot` fits beside the `n` placed ones. */
-static int64_t first_fit(Slot *const *placed, int n, const Slot *slot) {
+typedef VEC(Slot *) Slots;
+
+/* The placed slots by their time. What overlaps with [first, last] is alive at `first` or starts later within it: the
+ * former are in the ranges of a tree over the steps that `first` lies in, the latter in the steps' lists. */
+typedef struct Calendar {
+    Arena *arena;
+    int n_steps;
+    Slots *alive;  /* tree: node i has the children 2i and 2i+1, step s is leaf n_steps + s */
+    Slots *starts; /* by step */
+    Slots found;
+} Calendar;
+
+static void place(Calendar *calendar, Slot *slot) {
+    VEC_PUSH(calendar->arena, &calendar->starts[slot->first], slot);
+    int low = slot->first + calendar->n_steps, high = slot->last + calendar->n_steps;
+    for (; low <= high; low = (low + 1) / 2, high = (high - 1) / 2) {
+        if (low & 1) VEC_PUSH(calendar->arena, &calendar->alive[low], slot);
+        if (!(high & 1)) VEC_PUSH(calendar->arena, &calendar->alive[high], slot);
+    }
+}
+
+static int by_offset(const void *a, const void *b) {
+    const Slot *const x = *(Slot *const *)a, *const y = *(Slot *const *)b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static void take(Calendar *calendar, const Slots *slots) {
+    for (int i = 0; i < slots->n; i++) VEC_PUSH(calendar->arena, &calendar->found, slots->at[i]);
+}
+
+/* Placed slots that are alive together with `slot`, by offset. */
+static const Slots *neighbours_of(Calendar *calendar, const Slot *slot) {
+    calendar->found.n = 0;
+    for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) take(calendar, &calendar->alive[i]);
+    for (int step = slot->first + 1; step <= slot->last; step++) take(calendar, &calendar->starts[step]);
+    if (calendar->found.n > 1) qsort(calendar->found.at, (size_t)calendar->found.n, sizeof(Slot *), by_offset);
+    return &calendar->found;
+}
+
+/* The lowest offset where `slot` fits beside the placed ones. */
+static int64_t first_fit(Calendar *calendar, const Slot *slot) {
+    const Slots *const others = neighbours_of(calendar, slot);
     int64_t offset = 0;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int i = 0; i < n; i++) {
-            const Slot *const other = placed[i];
-            const bool apart = offset + slot->bytes <= other->offset || other->offset + other->bytes <= offset;
-            if (apart || !overlap_in_time(other, slot)) continue;
-            offset = round_up(other->offset + other->bytes, ALIGNMENT);
-            moved = true;
-        }
+    for (int i = 0; i < others->n; i++) {
+        const Slot *const other = others->at[i];
+        if (offset + slot->bytes <= other->offset) break;
+        offset = max_i64(offset, round_up(other->offset + other->bytes, ALIGNMENT));
     }
     return offset;
 }
 
+/* Largest first, then in order. */
+static int by_size(const void *a, const void *b) {
+    const Slot *const x = *(Slot *const *)a, *const y = *(Slot *const *)b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : (x > y) - (x < y);
+}
+
 static int64_t pack_plain(Plan *plan, Slot **order) {
+    const int steps = plan->steps.n;
+    Calendar calendar = {.arena = plan->arena, .n_steps = steps};
+    calendar.alive = ARENA_ARRAY(plan->arena, Slots, 2 * steps + 2);
+    calendar.starts = ARENA_ARRAY(plan->arena, Slots, steps + 1);
     int n = 0;
     int64_t end = 0;
     for (int i = 0; i < plan->slots.n; i++) {
         Slot *const slot = &plan->slots.at[i];
-        if (slot->kind != SLOT_arena || sym_is(slot->bytes) || slot->first < 0) continue;
-        int at = n++;
-        for (; at > 0 && order[at - 1]->bytes < slot->bytes; at--) order[at] = order[at - 1];
-        order[at] = slot;
+        if (slot->kind == SLOT_arena && !sym_is(slot->bytes) && slot->first >= 0) order[n++] = slot;
     }
+    if (n > 1) qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {
-        order[i]->offset = first_fit(order, i, order[i]);
+        order[i]->offset = first_fit(&calendar, order[i]);
         end = max_i64(end, round_up(order[i]->offset + order[i]->bytes, ALIGNMENT));
+        place(&calendar, order[i]);
     }
     return end;
 }
@@ -87,12 +133,13 @@ static bool shares(const Slot *slot, const Slot *const *members, int n) {
 static int64_t fill_range(Plan *plan, int first, int64_t offset, const Slot **members) {
     SymEnv *const env = plan->graph->env;
     const int64_t bytes = plan->slots.at[first].bytes;
-    int n = 0;
+    int n = 0, last = -1;
     for (int i = first; i < plan->slots.n; i++) {
         Slot *const slot = &plan->slots.at[i];
         if (slot->kind != SLOT_arena || slot->bytes != bytes || slot->offset >= 0 || slot->first < 0) continue;
-        if (!shares(slot, members, n)) continue;
+        if (slot->first <= last && !shares(slot, members, n)) continue;
         slot->offset = offset;
+        last = slot->last > last ? slot->last : last;
         members[n++] = slot;
     }
     const int64_t units = sym_div(env, sym_add(env, bytes, ALIGNMENT - 1), ALIGNMENT);
