@@ -149,11 +149,11 @@ static const Meta *meta_of_out(Graph *graph, MetaOut *out) {
     return meta;
 }
 
-/* Runs the meta rule; the room of a Tensor[] result grows to what the rule asks for. */
-static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args, MetaCall *call) {
+/* Runs the meta rule; `few` has room for all results of a row without lists; the room of a Tensor[] result grows to what the rule asks for. */
+static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args, MetaOut *few, MetaCall *call) {
     int room = row->returns_list ? 16 : row->n_out;
-    for (;;) {
-        MetaOut *outs = ARENA_ARRAY(graph->arena, MetaOut, room ? room : 1);
+    for (bool given = !row->returns_list;; given = false) {
+        MetaOut *const outs = given ? few : ARENA_ARRAY(graph->arena, MetaOut, room ? room : 1);
         if (!outs) return ST_MEMORY;
         *call = (MetaCall){.row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = room};
         TRY(op_meta(call));
@@ -186,7 +186,9 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     if (row->flags & OPF_bits)
         return error_raise(ST_UNSUPPORTED, "%s: graphs hold no views in another dtype", row->name);
     MetaCall call;
-    TRY(run_meta(graph, row, node->form, node->args, &call));
+    MetaOut few[MAX_OUTS];
+    memset(few, 0, sizeof *few * (size_t)row->n_out);
+    TRY(run_meta(graph, row, node->form, node->args, few, &call));
     node->order = call.order;
     node->n_outs = call.n_out;
     node->outs = ARENA_ARRAY(graph->arena, GVal, call.n_out ? call.n_out : 1);
@@ -225,19 +227,27 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
 /* editing ------------------------------------------------------------------------------------- */
 
 typedef struct Replacement {
-    GVal *value, *by;
+    const GVal *only; /* NULL: the results of `def` */
+    const Node *def;
+    GVal *const *by; /* by index, or the one; NULL: stays */
 } Replacement;
 
 static void replace_slot(void *context, GVal **slot) {
     const Replacement *r = context;
-    if (*slot == r->value) *slot = r->by;
+    if (!*slot || (r->only ? *slot != r->only : (*slot)->def != r->def)) return;
+    GVal *const by = r->only ? *r->by : r->by[(*slot)->index];
+    if (by) *slot = by;
 }
 
-void graph_replace(Graph *graph, GVal *value, GVal *by) {
-    Replacement r = {value, by};
+static void replace_all(Graph *graph, Replacement r) {
     for (Node *node = graph->first; node; node = node->next) node_each_input(node, replace_slot, &r);
     for (int i = 0; i < graph->outputs.n; i++) replace_slot(&r, &graph->outputs.at[i].value);
     for (int i = 0; i < graph->writes.n; i++) replace_slot(&r, &graph->writes.at[i].value);
+}
+
+void graph_replace(Graph *graph, GVal *value, GVal *by) { replace_all(graph, (Replacement){.only = value, .by = &by}); }
+void graph_replace_results(Graph *graph, const Node *node, GVal *const *by) {
+    replace_all(graph, (Replacement){.def = node, .by = by});
 }
 
 void graph_remove(Graph *graph, Node *node) {

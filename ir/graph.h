@@ -114,11 +114,12 @@ void graph_output(Graph *graph, GVal *value);
 void graph_write(Graph *graph, GVal *input, GVal *value);
 /* runs the meta rule; NULL on error */
 Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args);
-void graph_replace(Graph *graph, GVal *value, GVal *by); /* all uses, outputs and writes included */
-void graph_remove(Graph *graph, Node *node);             /* unlinks; its results must be unused */
-void graph_number(Graph *graph);                         /* dense ids in program order */
-int *graph_use_counts(Graph *graph);                     /* by value id, in the arena; outputs and writes count */
-uint64_t graph_hash(const Graph *graph);                 /* structural */
+void graph_replace(Graph *graph, GVal *value, GVal *by);                     /* all uses, outputs and writes included */
+void graph_replace_results(Graph *graph, const Node *node, GVal *const *by); /* the same for those not NULL */
+void graph_remove(Graph *graph, Node *node);                                 /* unlinks; its results must be unused */
+void graph_number(Graph *graph);                                             /* dense ids in program order */
+int *graph_use_counts(Graph *graph);     /* by value id, in the arena; outputs and writes count */
+uint64_t graph_hash(const Graph *graph); /* structural */
 
 typedef void ValVisit(void *context, GVal **slot);
 /* tensors and tensor lists, in order */

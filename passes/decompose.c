@@ -37,19 +37,37 @@ static Val *in_layout(Graph *graph, Val *value, const Meta *layout) {
     return E(&graph->builder, restride, V(value), A_INTS(layout->strides, layout->rank));
 }
 
-static Status put_results(Graph *graph, Node *node, Val **outs) {
+/* What stands for results that are gone, by value id: uses come later, and are replaced when the walk gets to them. */
+typedef struct Expansion {
+    Graph *graph;
+    VEC(GVal *) by;
+} Expansion;
+
+/* Numbers the results of the nodes from `first` up to `end`. */
+static void number_new(Expansion *x, Node *first, const Node *end) {
+    for (Node *node = first; node != end; node = node->next)
+        for (int i = 0; i < node->n_outs; i++) {
+            node->outs[i].id = x->by.n;
+            VEC_PUSH(x->graph->arena, &x->by, NULL);
+        }
+}
+
+static Status put_results(Expansion *x, Node *node, Val **outs) {
+    Graph *const graph = x->graph;
     for (int i = 0; i < node->n_outs; i++) {
         if (!outs[i]) continue; /* a result that the rule knows to be unused or undefined */
         TRY(same_shape(graph, node, i, outs[i]->meta));
         Val *const value = in_layout(graph, outs[i], node->outs[i].base.meta);
         if (!value) return error_pending();
-        graph_replace(graph, &node->outs[i], gval(value));
+        x->by.at[node->outs[i].id] = gval(value);
     }
     return ST_OK;
 }
 
 /* One call of op through its decomposition rule, in place of `node`; false (raised) on failure or without a rule. */
-static bool decompose_node(Graph *graph, Node *node) {
+static bool decompose_node(Expansion *x, Node *node) {
+    Graph *const graph = x->graph;
+    const Node *const previous = node->prev;
     DecompFn *const rule = rule_of(node);
     if (!rule) {
         error_raise(ST_UNSUPPORTED, "%s has no decomposition", node->row->name);
@@ -60,8 +78,9 @@ static bool decompose_node(Graph *graph, Node *node) {
     const NewNodes saved = nodes_like(graph, node, node);
     if (!graph->origin) graph->origin = node->row; /* errors name the op that was called */
     Status status = rule(&graph->builder, node->row, node->args, outs);
-    if (status == ST_OK) status = put_results(graph, node, outs);
+    if (status == ST_OK) status = put_results(x, node, outs);
     nodes_restore(graph, saved);
+    number_new(x, previous ? previous->next : graph->first, node);
     if (status != ST_OK) {
         error_set_op(node->row->name);
         if (node->where) error_set_where(node->where);
@@ -73,7 +92,13 @@ static bool decompose_node(Graph *graph, Node *node) {
 
 static bool expand(Graph *graph, bool composites_only) {
     bool changed = false;
-    for (Node *node = graph->first; node;) {
+    Expansion x = {.graph = graph};
+    for (int i = 0; i < graph->inputs.n; i++) graph->inputs.at[i]->id = i;
+    for (int i = 0; i < graph->inputs.n; i++) VEC_PUSH(graph->arena, &x.by, NULL);
+    number_new(&x, graph->first, NULL);
+    Node *node = graph->first;
+    while (node) {
+        replace_uses(graph, node, x.by.at);
         const OpKind kind = node->row->kind;
         const bool stays = node->row->id == OP_gradients || (composites_only && kind == KIND_decomposition);
         const bool has_parts =
@@ -83,10 +108,12 @@ static bool expand(Graph *graph, bool composites_only) {
             continue;
         }
         Node *const previous = node->prev;
-        if (!decompose_node(graph, node)) return changed;
+        if (!decompose_node(&x, node)) break;
         changed = true;
         node = previous ? previous->next : graph->first;
     }
+    for (; node; node = node->next) replace_uses(graph, node, x.by.at); /* after a failure */
+    if (changed) replace_ends(graph, x.by.at);
     return changed;
 }
 

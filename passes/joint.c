@@ -191,6 +191,7 @@ static Val *like_leaf(Graph *graph, Node *node, Val *sum, const GVal *wanted) {
 
 static Status put_gradients(Tape *tape, Node *node, const int *uses) {
     const Arg *const leaves = &node->args[G_leaves];
+    GVal **const by = ARENA_ARRAY(tape->graph->arena, GVal *, node->n_outs);
     for (int i = 0; i < node->n_outs; i++) {
         Val *const sum = *sum_of(tape, gval(leaves->vals[i]));
         if (!sum) {
@@ -199,8 +200,9 @@ static Status put_gradients(Tape *tape, Node *node, const int *uses) {
         }
         Val *const laid_out = like_leaf(tape->graph, node, sum, &node->outs[i]);
         if (!laid_out) return error_pending();
-        graph_replace(tape->graph, &node->outs[i], gval(laid_out));
+        by[i] = gval(laid_out);
     }
+    graph_replace_results(tape->graph, node, by);
     graph_remove(tape->graph, node);
     return ST_OK;
 }

@@ -55,10 +55,22 @@ typedef struct Calendar {
     int n_steps;
     Slots *alive;  /* tree: node i has the children 2i and 2i+1, step s is leaf n_steps + s */
     Slots *starts; /* by step */
+    Slots all;     /* by offset */
     Slots found;
 } Calendar;
 
+static int by_offset(const void *a, const void *b) {
+    const Slot *const x = *(Slot *const *)a, *const y = *(Slot *const *)b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
 static void place(Calendar *calendar, Slot *slot) {
+    Slots *const all = &calendar->all;
+    VEC_PUSH(calendar->arena, all, slot);
+    for (int i = all->n - 1; i > 0 && by_offset(&all->at[i - 1], &slot) > 0; i--) {
+        all->at[i] = all->at[i - 1];
+        all->at[i - 1] = slot;
+    }
     VEC_PUSH(calendar->arena, &calendar->starts[slot->first], slot);
     int low = slot->first + calendar->n_steps, high = slot->last + calendar->n_steps;
     for (; low <= high; low = (low + 1) / 2, high = (high - 1) / 2) {
@@ -67,17 +79,20 @@ static void place(Calendar *calendar, Slot *slot) {
     }
 }
 
-static int by_offset(const void *a, const void *b) {
-    const Slot *const x = *(Slot *const *)a, *const y = *(Slot *const *)b;
-    return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
 static void take(Calendar *calendar, const Slots *slots) {
     for (int i = 0; i < slots->n; i++) VEC_PUSH(calendar->arena, &calendar->found, slots->at[i]);
 }
 
-/* Placed slots that are alive together with `slot`, by offset. */
-static const Slots *neighbours_of(Calendar *calendar, const Slot *slot) {
+static int number_together(const Calendar *calendar, const Slot *slot) {
+    int n = 0;
+    for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) n += calendar->alive[i].n;
+    for (int step = slot->first + 1; step <= slot->last; step++) n += calendar->starts[step].n;
+    return n;
+}
+
+/* Placed slots by offset: those that are alive together with `slot`, or, where these are many, all. */
+static const Slots *together(Calendar *calendar, const Slot *slot) {
+    if (number_together(calendar, slot) > calendar->all.n / 16) return &calendar->all;
     calendar->found.n = 0;
     for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) take(calendar, &calendar->alive[i]);
     for (int step = slot->first + 1; step <= slot->last; step++) take(calendar, &calendar->starts[step]);
@@ -87,11 +102,12 @@ static const Slots *neighbours_of(Calendar *calendar, const Slot *slot) {
 
 /* The lowest offset where `slot` fits beside the placed ones. */
 static int64_t first_fit(Calendar *calendar, const Slot *slot) {
-    const Slots *const others = neighbours_of(calendar, slot);
+    const Slots *const others = together(calendar, slot);
     int64_t offset = 0;
     for (int i = 0; i < others->n; i++) {
         const Slot *const other = others->at[i];
         if (offset + slot->bytes <= other->offset) break;
+        if (!overlap_in_time(slot, other)) continue;
         offset = max_i64(offset, round_up(other->offset + other->bytes, ALIGNMENT));
     }
     return offset;
