@@ -149,7 +149,8 @@ static const Meta *meta_of_out(Graph *graph, MetaOut *out) {
     return meta;
 }
 
-/* Runs the meta rule; `few` has room for all results of a row without lists; the room of a Tensor[] result grows to what the rule asks for. */
+/* Runs the meta rule; `few` has room for all results of a row without lists; the room of a Tensor[] result grows to
+ * what the rule asks for. */
 static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args, MetaOut *few, MetaCall *call) {
     int room = row->returns_list ? 16 : row->n_out;
     for (bool given = !row->returns_list;; given = false) {

@@ -82,20 +82,23 @@ uint64_t nest_hash(const Nest *nest, const Buf *bufs) {
     return h;
 }
 
-static uint64_t hash_gemm(uint64_t h, const GemmDesc *gemm) {
-    h = mix_list(h, (const int64_t[]){gemm->dtype, gemm->batch, gemm->m, gemm->n, gemm->k}, 5);
-    h = mix_list(mix_list(h, gemm->a_stride, 3), gemm->b_stride, 3);
-    if (gemm->c >= 0) h = mix(mix_list(h, gemm->c_stride, 3), gemm->c_offset);
-    return mix_list(
-        h, (const int64_t[]){gemm->a_offset, gemm->b_offset, gemm->a, gemm->b, gemm->c, gemm->tile, gemm->tile_ld}, 7);
+static uint64_t hash_template(uint64_t h, const TemplateUse *use) {
+    h = mix(mix(mix(mix(h, template_id(use->row)), use->dtype), use->tile), use->tile_ld);
+    h = mix_list(h, use->size, (int)strlen(use->row->sizes));
+    for (int i = 0; i < TEMPLATE_OPERANDS && use->row->operands[i].name; i++) {
+        const TemplateOperand *const operand = &use->operand[i];
+        h = mix(mix(h, operand->buf), operand->offset);
+        h = mix_list(h, operand->stride, (int)strlen(use->row->operands[i].dims));
+    }
+    return h;
 }
 
 uint64_t kernel_hash(const Kernel *kernel) {
-    uint64_t h = mix(mix(0xce11, kernel->kind), kernel->independent);
+    uint64_t h = mix(mix(0xce11, kernel->template != NULL), kernel->independent);
     for (int i = 0; i < kernel->n_bufs; i++) h = mix(h, kernel->bufs[i].dtype << 8 | kernel->bufs[i].role);
     for (int i = 0; i < kernel->n_params; i++) h = mix(h, kernel->param_is_float && kernel->param_is_float[i]);
     h = mix(mix(h, kernel->n_bufs), kernel->n_params);
-    if (kernel->gemm) h = hash_gemm(h, kernel->gemm);
+    if (kernel->template) h = hash_template(h, kernel->template);
     for (int i = 0; i < kernel->n_nests; i++) h = hash_mix(h, nest_hash(&kernel->nests[i], kernel->bufs));
     return h;
 }

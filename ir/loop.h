@@ -28,6 +28,7 @@
 #define SINTER_IR_LOOP_H
 #include "ir/dtype.h"
 #include "ir/sym.h"
+#include "ir/template.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/text.h"
 
@@ -122,31 +123,16 @@ typedef struct Buf {
     BufRole role;
 } Buf;
 
-typedef enum KernelKind { KERNEL_loops, KERNEL_gemm } KernelKind;
-
-/* C[b,m,n] = sum over k of A[b,m,k] B[b,k,n], ORDER_chain; then the epilogue nest runs over each tile's rectangle of
- * [m, n] (or [b, m, n]) with the tile as its BUF_tile. Without an epilogue the tile is stored to buffer c. */
-typedef struct GemmDesc {
-    DType dtype;                                   /* of A and B; computed in dtype_compute(dtype) */
-    int64_t batch, m, n, k;                        /* plain or parameters */
-    int64_t a_stride[3], b_stride[3], c_stride[3]; /* batch, row, column, elements */
-    int64_t a_offset, b_offset, c_offset;
-    int a, b, c; /* buffers; c -1: the epilogue stores */
-    int tile;    /* buffer of role BUF_tile, -1: no epilogue */
-    int tile_ld; /* parameter whose value is the tile's row stride (ld), set by the executor; -1: none */
-} GemmDesc;
-
 typedef struct Kernel {
-    KernelKind kind;
     const char *name; /* "k3_add_gelu_sum": what it fuses */
     int n_bufs, n_params, n_nests;
     Buf *bufs;
     /* expressions of the graph's SymEnv, or NULL in a parsed kernel (then n_params are free) */
     int64_t *params;
-    bool *param_is_float; /* its value is a runtime float: params[i] is its index */
-    Nest *nests;          /* gemm: nests[0] is the epilogue, if any */
-    GemmDesc *gemm;
-    bool independent; /* nests touch disjoint memory: they may run in any order, at once */
+    bool *param_is_float;  /* its value is a runtime float: params[i] is its index */
+    TemplateUse *template; /* NULL: nests alone */
+    Nest *nests;           /* of a template: nests[0] is its epilogue, if any */
+    bool independent;      /* nests touch disjoint memory: they may run in any order, at once */
 } Kernel;
 
 uint64_t kernel_hash(const Kernel *kernel); /* structure only: equal kernels compile once */

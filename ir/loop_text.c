@@ -17,8 +17,8 @@
  *
  * Instructions are numbered as they lie in the nest, stores included. i0, i1... are outer dims, j0,
  * j1... inner ones; before the ';' are S dims. A primitive's suffix is its operands' type. Nests
- * without inner dims have one phase, `map:`. A gemm kernel begins with `gemm f32 [batch, m, n, k]
- * a=b0[offset; strides] b=... c=... tile=b3 ld=p0`. */
+ * without inner dims have one phase, `map:`. A kernel with a template begins
+ * with its line (ir/template.h). */
 #include "ir/loop.h"
 
 #include <math.h>
@@ -172,24 +172,22 @@ static void print_nest(Text *text, const Kernel *kernel, const Nest *nest) {
     text_puts(text, "  }\n");
 }
 
-static void print_matrix(Text *text, const char *name, int buf, int64_t offset, const int64_t *strides) {
-    if (buf < 0) return;
-    text_printf(text, " %s=b%d[", name, buf);
-    print_int(text, offset);
-    text_puts(text, "; ");
-    print_ints(text, strides, 3);
+static void print_template(Text *text, const TemplateUse *use) {
+    const Template *const row = use->row;
+    text_printf(text, "  %s %s [", row->name, dtype_name(use->dtype));
+    print_ints(text, use->size, (int)strlen(row->sizes));
     text_puts(text, "]");
-}
-
-static void print_gemm(Text *text, const GemmDesc *gemm) {
-    text_printf(text, "  gemm %s [", dtype_name(gemm->dtype));
-    print_ints(text, (const int64_t[]){gemm->batch, gemm->m, gemm->n, gemm->k}, 4);
-    text_puts(text, "]");
-    print_matrix(text, "a", gemm->a, gemm->a_offset, gemm->a_stride);
-    print_matrix(text, "b", gemm->b, gemm->b_offset, gemm->b_stride);
-    print_matrix(text, "c", gemm->c, gemm->c_offset, gemm->c_stride);
-    if (gemm->tile >= 0) text_printf(text, " tile=b%d", gemm->tile);
-    if (gemm->tile_ld >= 0) text_printf(text, " ld=p%d", gemm->tile_ld);
+    for (int i = 0; i < TEMPLATE_OPERANDS && row->operands[i].name; i++) {
+        const TemplateOperand *const operand = &use->operand[i];
+        if (operand->buf < 0) continue;
+        text_printf(text, " %s=b%d[", row->operands[i].name, operand->buf);
+        print_int(text, operand->offset);
+        text_puts(text, "; ");
+        print_ints(text, operand->stride, (int)strlen(row->operands[i].dims));
+        text_puts(text, "]");
+    }
+    if (use->tile >= 0) text_printf(text, " tile=b%d", use->tile);
+    if (use->tile_ld >= 0) text_printf(text, " ld=p%d", use->tile_ld);
     text_puts(text, "\n");
 }
 
@@ -207,7 +205,7 @@ void kernel_print(const Kernel *kernel, Text *text) {
     }
     text_puts(text, kernel->n_params ? ")" : "");
     text_puts(text, kernel->independent ? " independent {\n" : " {\n");
-    if (kernel->gemm) print_gemm(text, kernel->gemm);
+    if (kernel->template) print_template(text, kernel->template);
     for (int i = 0; i < kernel->n_nests; i++) print_nest(text, kernel, &kernel->nests[i]);
     text_puts(text, "}\n");
 }
@@ -552,39 +550,39 @@ static Status read_nest(Reader *r) {
     return ST_OK;
 }
 
-static Status read_matrix(Reader *r, int *buf, int64_t *offset, int64_t *strides) {
+static Status read_matrix(Reader *r, TemplateOperand *operand, const char *dims) {
     EAT(&r->in, "=");
-    TRY(read_numbered(r, 'b', r->bufs.n, buf));
+    TRY(read_numbered(r, 'b', r->bufs.n, &operand->buf));
     EAT(&r->in, "[");
-    TRY(read_int(r, offset));
+    TRY(read_int(r, &operand->offset));
     EAT(&r->in, ";");
-    TRY(read_ints(r, strides, 3));
+    TRY(read_ints(r, operand->stride, (int)strlen(dims)));
     EAT(&r->in, "]");
     return ST_OK;
 }
 
-static Status read_gemm(Reader *r) {
-    GemmDesc *const gemm = ARENA_NEW(r->arena, GemmDesc);
-    int64_t sizes[4];
-    if (!gemm) return ST_MEMORY;
-    gemm->c = gemm->tile = gemm->tile_ld = -1;
-    TRY(read_dtype(r, &gemm->dtype));
+static Status read_template(Reader *r, const Template *row) {
+    TemplateUse *const use = ARENA_NEW(r->arena, TemplateUse);
+    if (!use) return ST_MEMORY;
+    *use = template_use(row);
+    TRY(read_dtype(r, &use->dtype));
     EAT(&r->in, "[");
-    TRY(read_ints(r, sizes, 4));
+    TRY(read_ints(r, use->size, (int)strlen(row->sizes)));
     EAT(&r->in, "]");
-    EAT(&r->in, "a");
-    TRY(read_matrix(r, &gemm->a, &gemm->a_offset, gemm->a_stride));
-    EAT(&r->in, "b");
-    TRY(read_matrix(r, &gemm->b, &gemm->b_offset, gemm->b_stride));
-    if (reader_eat(&r->in, "c")) TRY(read_matrix(r, &gemm->c, &gemm->c_offset, gemm->c_stride));
-    if (reader_eat(&r->in, "tile=")) TRY(read_numbered(r, 'b', r->bufs.n, &gemm->tile));
-    if (reader_eat(&r->in, "ld=")) TRY(read_numbered(r, 'p', r->floats.n, &gemm->tile_ld));
-    gemm->batch = sizes[0];
-    gemm->m = sizes[1];
-    gemm->n = sizes[2];
-    gemm->k = sizes[3];
-    r->kernel->kind = KERNEL_gemm;
-    r->kernel->gemm = gemm;
+    for (int i = 0; i < TEMPLATE_OPERANDS && row->operands[i].name; i++) {
+        const bool given = reader_eat(&r->in, row->operands[i].name);
+        if (!given && !row->operands[i].result) return reader_expected(&r->in, row->operands[i].name);
+        if (given) TRY(read_matrix(r, &use->operand[i], row->operands[i].dims));
+    }
+    if (reader_eat(&r->in, "tile=")) TRY(read_numbered(r, 'b', r->bufs.n, &use->tile));
+    if (reader_eat(&r->in, "ld=")) TRY(read_numbered(r, 'p', r->floats.n, &use->tile_ld));
+    r->kernel->template = use;
+    return ST_OK;
+}
+
+static Status read_templates(Reader *r) {
+    for (int i = 0; i < TEMPLATE_COUNT; i++)
+        if (reader_eat(&r->in, templates[i].name)) return read_template(r, &templates[i]);
     return ST_OK;
 }
 
@@ -632,7 +630,7 @@ static Status read_kernel(Reader *r) {
     if (reader_eat(&r->in, "params")) TRY(read_list(r, read_parameter));
     r->kernel->independent = reader_eat(&r->in, "independent");
     EAT(&r->in, "{");
-    if (reader_eat(&r->in, "gemm")) TRY(read_gemm(r));
+    TRY(read_templates(r));
     while (reader_eat(&r->in, "nest")) TRY(read_nest(r));
     EAT(&r->in, "}");
     return ST_OK;

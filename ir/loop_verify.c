@@ -201,30 +201,53 @@ static Status check_nest(Check *c) {
     return check_phases(c);
 }
 
-static Status check_gemm(Check *c) {
+static Status refuse_template(const Check *c, const char *what) {
+    char text[128];
+    snprintf(text, sizeof text, "%s: %s", c->kernel->template->row->name, what);
+    return refuse(c, text);
+}
+
+#define FITS(condition, what)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) return refuse_template(c, what);                                                             \
+    } while (0)
+
+static Status check_operand(Check *c, const TemplateUse *use, int number) {
     const Kernel *const k = c->kernel;
-    const GemmDesc *const gemm = k->gemm;
-    NEED(gemm && k->n_nests <= 1, "a gemm has a description and at most one nest");
-    NEED(gemm->a >= 0 && gemm->a < k->n_bufs && gemm->b >= 0 && gemm->b < k->n_bufs && gemm->c < k->n_bufs,
-         "gemm: no such buffer");
-    NEED(k->bufs[gemm->a].dtype == gemm->dtype && k->bufs[gemm->b].dtype == gemm->dtype,
-         "gemm: operands of another dtype");
-    NEED((gemm->tile >= 0) == (k->n_nests == 1), "gemm: an epilogue needs a tile");
-    NEED(gemm->tile >= 0 || gemm->c >= 0, "gemm: nothing is stored");
-    NEED(gemm->tile < k->n_bufs && (gemm->tile < 0 || k->bufs[gemm->tile].role == BUF_tile),
-         "gemm: the tile is no tile buffer");
-    const int64_t sizes[4] = {gemm->batch, gemm->m, gemm->n, gemm->k};
-    for (int i = 0; i < 4; i++) NEED(size_ok(k, sizes[i]), "gemm: bad size");
-    for (int i = 0; i < 3; i++)
-        NEED(int_ok(k, gemm->a_stride[i]) && int_ok(k, gemm->b_stride[i]) && int_ok(k, gemm->c_stride[i]),
-             "gemm: bad stride");
-    if (gemm->tile < 0) return ST_OK;
-    const Nest *const nest = &k->nests[0];
-    NEED(nest->n_inner == 0 && (nest->n_outer == 2 || nest->n_outer == 3),
-         "gemm: an epilogue runs over [m, n] or [b, m, n]");
-    NEED(nest->extent[nest->n_outer - 2] == gemm->m && nest->extent[nest->n_outer - 1] == gemm->n,
-         "gemm: the epilogue has another size");
+    const TemplateOperand *const operand = &use->operand[number];
+    const bool result = use->row->operands[number].result;
+    FITS(operand->buf < k->n_bufs && (operand->buf >= 0 || result), "no such buffer");
+    FITS(result || k->bufs[operand->buf].dtype == use->dtype, "operands of another dtype");
+    FITS(int_ok(k, operand->offset), "bad offset");
+    for (int i = 0; use->row->operands[number].dims[i]; i++) FITS(int_ok(k, operand->stride[i]), "bad stride");
     return ST_OK;
+}
+
+/* The nest over its tiles has the hole's sizes; the first may be left out. */
+static Status check_hole(Check *c, const TemplateUse *use) {
+    const Nest *const nest = &c->kernel->nests[0];
+    const int rank = (int)strlen(use->row->hole), skip = rank - nest->n_outer;
+    FITS(nest->n_inner == 0 && (skip == 0 || skip == 1), "an epilogue runs over other dims than the hole");
+    for (int i = skip; i < rank; i++)
+        FITS(i == 0 || nest->extent[i - skip] == use->size[template_size(use->row, use->row->hole[i])],
+             "the epilogue has another size");
+    return ST_OK;
+}
+
+static Status check_template(Check *c) {
+    const Kernel *const k = c->kernel;
+    const TemplateUse *const use = k->template;
+    bool stores = false;
+    FITS(k->n_nests <= 1, "it has at most one nest");
+    for (int i = 0; i < TEMPLATE_OPERANDS && use->row->operands[i].name; i++) {
+        TRY(check_operand(c, use, i));
+        stores |= use->row->operands[i].result && use->operand[i].buf >= 0;
+    }
+    FITS((use->tile >= 0) == (k->n_nests == 1), "an epilogue needs a tile");
+    FITS(use->tile >= 0 || stores, "nothing is stored");
+    FITS(use->tile < k->n_bufs && (use->tile < 0 || k->bufs[use->tile].role == BUF_tile), "the tile is no tile buffer");
+    for (int i = 0; use->row->sizes[i]; i++) FITS(size_ok(k, use->size[i]), "bad size");
+    return use->tile < 0 ? ST_OK : check_hole(c, use);
 }
 
 Status kernel_verify(const Kernel *kernel) {
@@ -232,8 +255,8 @@ Status kernel_verify(const Kernel *kernel) {
     for (int i = 0; i < kernel->n_bufs; i++)
         if (kernel->bufs[i].dtype <= DT_default || kernel->bufs[i].dtype >= DT_COUNT)
             return refuse(&check, "a buffer without dtype");
-    if (kernel->kind == KERNEL_gemm)
-        TRY(check_gemm(&check));
+    if (kernel->template)
+        TRY(check_template(&check));
     else if (kernel->n_nests < 1)
         return refuse(&check, "no nest");
     for (int i = 0; i < kernel->n_nests; i++) {

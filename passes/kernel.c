@@ -1,7 +1,7 @@
 /* kernel.c: one group of clusters becomes one Kernel: its nests over a common list of buffers and
- * parameters, or a GEMM with the cluster's other nodes as the epilogue that runs on each finished
+ * parameters, or a template with the cluster's other nodes as the epilogue that runs on each finished
  * tile. */
-#include "passes/lower.h"
+#include "passes/template.h"
 
 /* buffers and parameters ---------------------------------------------------------------------- */
 
@@ -31,95 +31,12 @@ int draft_buf(Draft *draft, const GVal *base, bool written) {
     return draft->bufs.n - 1;
 }
 
-/* products ------------------------------------------------------------------------------------ */
+/* templates ----------------------------------------------------------------------------------- */
 
-typedef struct Product {
-    const char *base;
-    int a, b, self; /* arguments; -1: none */
-} Product;
-
-static const Product *product_of(const Node *node) {
-    static const Product products[] = {{"mm", 0, 1, -1}, {"bmm", 0, 1, -1}, {"addmm", 1, 2, 0}, {"baddbmm", 1, 2, 0}};
-    for (int i = 0; i < COUNT_OF(products); i++)
-        if (!strcmp(node->row->base, products[i].base)) return &products[i];
-    return NULL;
-}
-
-bool gemm_known(const Node *node) {
-    const Product *const p = product_of(node);
-    if (!p || node->args[p->a].kind != ARG_tensor) return false;
-    switch (node->args[p->a].val->meta->dtype) {
-    case DT_f64:
-    case DT_f32:
-    case DT_f16:
-    case DT_bf16:
-    case DT_i64:
-    case DT_i32:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool is_number(const Arg *a, double value) {
-    return (a->kind == ARG_int || a->kind == ARG_float) && arg_double(a) == value;
-}
-
-/* beta self + alpha product, each rounded in the compute type; beta 0 ignores self. */
-int gemm_body(BodyCall *call, int product) {
-    const int alpha = op_param_find(call->row, "alpha"), beta = op_param_find(call->row, "beta");
-    const SType type = loop_type(call->lb, product);
-    if (alpha >= 0 && !is_number(&call->args[alpha], 1))
-        product = loop_prim(call->lb, PRIM_mul, product, call->number(call, alpha, type), -1);
-    if (beta < 0 || is_number(&call->args[beta], 0)) return product;
-    int self = loop_cast(call->lb, type, call->element(call, 0));
-    if (!is_number(&call->args[beta], 1))
-        self = loop_prim(call->lb, PRIM_mul, self, call->number(call, beta, type), -1);
-    return loop_prim(call->lb, PRIM_add, self, product, -1);
-}
-
-static int operand(Draft *draft, const GVal *v, int64_t stride[3], int64_t *offset, bool written) {
-    const ValInfo *const info = val_info(draft->l, v);
-    const int rank = v->base.meta->rank;
-    stride[0] = rank == 3 ? draft_int(draft, info->strides[0]) : 0;
-    stride[1] = draft_int(draft, info->strides[rank - 2]);
-    stride[2] = draft_int(draft, info->strides[rank - 1]);
-    *offset = draft_int(draft, info->offset);
-    return draft_buf(draft, info->base, written);
-}
-
-static DType compute_dtype(DType dtype) { return dtype == DT_f16 || dtype == DT_bf16 ? DT_f32 : dtype; }
-
-static void gemm_begin(Draft *draft, const Node *node, GemmDesc *gemm, bool epilogue) {
-    const Product *const p = product_of(node);
-    const GVal *const a = gval(node->args[p->a].val), *const b = gval(node->args[p->b].val);
-    const Meta *const ma = a->base.meta, *const mb = b->base.meta;
-    *gemm = (GemmDesc){.dtype = ma->dtype, .c = -1, .tile = -1, .tile_ld = -1};
-    gemm->batch = ma->rank == 3 ? draft_int(draft, ma->sizes[0]) : 1;
-    gemm->m = draft_int(draft, ma->sizes[ma->rank - 2]);
-    gemm->k = draft_int(draft, ma->sizes[ma->rank - 1]);
-    gemm->n = draft_int(draft, mb->sizes[mb->rank - 1]);
-    gemm->a = operand(draft, a, gemm->a_stride, &gemm->a_offset, false);
-    gemm->b = operand(draft, b, gemm->b_stride, &gemm->b_offset, false);
-    if (!epilogue) return;
-    gemm->tile = draft->tile = draft->bufs.n;
-    VEC_PUSH(draft->arena, &draft->homes, NULL);
-    VEC_PUSH(draft->arena, &draft->slots, -1);
-    VEC_PUSH(draft->arena, &draft->bufs, ((Buf){compute_dtype(ma->dtype), BUF_tile}));
-    gemm->tile_ld = draft->tile_param = draft->params.n;
-    VEC_PUSH(draft->arena, &draft->params, 0);
-    VEC_PUSH(draft->arena, &draft->is_float, false);
-}
-
-static Node *gemm_node(const Lower *l, const Cluster *cluster) {
+static Node *template_node(const Lower *l, const Cluster *cluster) {
     for (int i = 0; i < cluster->nodes.n; i++)
-        if (l->vals[cluster->nodes.at[i]->outs[0].id].kind == VAL_gemm) return cluster->nodes.at[i];
+        if (l->vals[cluster->nodes.at[i]->outs[0].id].kind == VAL_template) return cluster->nodes.at[i];
     return NULL;
-}
-
-/* Without other ops, alpha and beta the template stores by itself. */
-static bool is_plain_product(const Cluster *cluster) {
-    return cluster->nodes.n == 1 && product_of(cluster->nodes.at[0])->self < 0;
 }
 
 /* All of the cluster as one nest; says why not. */
@@ -132,29 +49,24 @@ static const char *only_nest(Draft *draft, const Cluster *cluster, Kernel *kerne
     return NULL;
 }
 
-static const char *gemm_nests(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
-    Node *const node = gemm_node(draft->l, cluster);
-    const bool plain = is_plain_product(cluster);
-    const Product *const p = product_of(node);
-    for (int side = 0; side < 2; side++) {
-        const GVal *const v = gval(node->args[side ? p->b : p->a].val);
-        if (cluster_has(draft->l, cluster, val_info(draft->l, v)->base)) return "a product's operand must be in memory";
-    }
-    kernel->kind = KERNEL_gemm;
-    kernel->gemm = ARENA_NEW(draft->arena, GemmDesc);
-    gemm_begin(draft, node, kernel->gemm, !plain);
-    if (plain) {
-        GVal *const c = &node->outs[0];
-        kernel->gemm->c = operand(draft, c, kernel->gemm->c_stride, &kernel->gemm->c_offset, true);
-        return NULL;
-    }
-    return only_nest(draft, cluster, kernel, cost);
+/* The template over what it reads, which must be in memory, and the other nodes as its epilogue. */
+static const char *template_nests(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
+    Node *const node = template_node(draft->l, cluster);
+    const TemplateRule *const rule = template_rule(node);
+    const bool plain = cluster->nodes.n == 1 && rule->stores(node);
+    TemplateUse *const use = kernel->template = ARENA_NEW(draft->arena, TemplateUse);
+    *use = template_use(template_row(node));
+    for (int i = 0; use->row->operands[i].name && !use->row->operands[i].result; i++)
+        if (cluster_has(draft->l, cluster, val_info(draft->l, rule->operand(node, i))->base))
+            return "a product's operand must be in memory";
+    template_begin(draft, node, !plain, use);
+    return plain ? NULL : only_nest(draft, cluster, kernel, cost);
 }
 
 /* the kernel ---------------------------------------------------------------------------------- */
 
 const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
-    if (cluster->kind == VAL_gemm) return gemm_nests(draft, cluster, kernel, cost);
+    if (cluster->kind == VAL_template) return template_nests(draft, cluster, kernel, cost);
     return only_nest(draft, cluster, kernel, cost);
 }
 

@@ -9,7 +9,7 @@
  *   order.c       write-backs in place; the order of the groups
  *   position.c    affine arithmetic: positions through broadcasts, views and strides
  *   nest.c        one cluster to one nest, by evaluating stored values backwards
- *   kernel.c      one group to one Kernel: buffers, parameters, the GEMM description
+ *   kernel.c      one group to one Kernel: buffers, parameters, the template
  *   memory.c      slots and the arena
  *
  * A *position* is the row-major number of an element in its value's logical sizes, as an affine
@@ -26,8 +26,8 @@ typedef enum ValKind {
     VAL_view, /* of another value: no memory, no loop */
     VAL_pointwise,
     VAL_reduction,
-    VAL_gemm,
-    VAL_pieces, /* several nests that each store a part: cat, pad */
+    VAL_template, /* a template computes it: a product */
+    VAL_pieces,   /* several nests that each store a part: cat, pad */
     VAL_native
 } ValKind;
 
@@ -59,7 +59,7 @@ typedef struct Plain Plain;
 /* Nodes lowered into one nest. */
 typedef struct Cluster {
     Group *group;
-    ValKind kind;            /* pointwise, reduction (has one), gemm, pieces, native */
+    ValKind kind;            /* pointwise, reduction (has one), template, pieces, native */
     VEC(Node *) nodes;       /* in program order */
     const struct Copy *copy; /* the cluster is this copy; or NULL */
     int n_bufs;
@@ -162,7 +162,7 @@ bool affine_is_bijection(const Domain *domain, const Affine *at, int64_t numel);
 void domain_pointwise(Domain *domain, SymEnv *env, int64_t numel);
 /* false: too many dims */
 bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input, const bool *reduced);
-void domain_gemm(Domain *domain, SymEnv *env, const int64_t *sizes, int rank);
+void domain_template(Domain *domain, SymEnv *env, const int64_t *sizes, int rank);
 bool domain_split(Domain *domain, const Split *split); /* false: no room for another var */
 /* Sum of index * stride over the dims of the row-major position `at`; false: not affine, split says
  * what would help. */
@@ -185,7 +185,7 @@ typedef struct Draft {
     VEC(Buf) bufs;
     VEC(int64_t) params; /* graph expressions, or indices of runtime floats */
     VEC(bool) is_float;
-    int tile, tile_param; /* gemm: buffer and the parameter that is its row stride; -1 */
+    int tile, tile_param; /* of a template: buffer and the parameter that is its row stride; -1 */
 } Draft;
 
 int64_t draft_int(Draft *draft, int64_t value); /* plain as it is, symbolic: its parameter */
@@ -240,8 +240,6 @@ const char *nest_overwrites(const Nest *nest, int buf);
 /* why not, or NULL */
 const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost);
 void lower_group(Lower *l, const Group *group, Step *step);
-bool gemm_known(const Node *node);          /* a product that KERNEL_gemm computes */
-int gemm_body(BodyCall *call, int product); /* epilogue of the op's own: alpha, beta */
 bool pieces_known(const Node *node);
 bool pieces_independent(const Node *node);
 int pieces_of(Lower *l, Node *node, Copy *copies, int room); /* their number */

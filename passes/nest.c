@@ -9,7 +9,7 @@
  * Between ops values are rounded as eager would have stored them, so the bits are those of one
  * kernel per node. If a position is not affine the writer stops, the domain's var is split, and it
  * starts again. */
-#include "passes/lower.h"
+#include "passes/template.h"
 
 typedef struct Memo {
     struct Memo *next;
@@ -339,7 +339,7 @@ static int reduction(Writer *w, const GVal *v, const Pos *pos) {
     return body_rule(v->def->row)(&frame.call);
 }
 
-static int product(Writer *w, const GVal *v, const Pos *pos) {
+static int tile_element(Writer *w, const GVal *v, const Pos *pos) {
     const SType type = dtype_compute(v->base.meta->dtype);
     if (pos->gather >= 0 || !affine_equal(&pos->at, &w->domain.full))
         return stop(w, "the product is needed at another index than its tile's", type);
@@ -352,13 +352,13 @@ static int product(Writer *w, const GVal *v, const Pos *pos) {
     const int tile = loop_load(w->lb, w->draft->tile, dtype, &at);
     Frame frame = frame_of(w, v, v->base.meta, pos);
     frame.call.context = &frame;
-    return gemm_body(&frame.call, tile);
+    return template_rule(v->def)->body(&frame.call, tile);
 }
 
 static int computed(Writer *w, const GVal *v, const Pos *pos) {
     const ValInfo *const info = val_info(w->l, v);
     if (info->kind == VAL_reduction) return reduction(w, v, pos);
-    if (info->kind == VAL_gemm) return product(w, v, pos);
+    if (info->kind == VAL_template) return tile_element(w, v, pos);
     if (info->kind != VAL_pointwise) return stop(w, "it is no loop", dtype_compute(v->base.meta->dtype));
     Frame frame = frame_of(w, v, v->base.meta, pos);
     frame.call.context = &frame;
@@ -567,11 +567,11 @@ static bool first_domain(Writer *w) {
         domain_pointwise(&w->domain, l->env, dim_product(l->env, cluster->copy->sizes, cluster->copy->rank));
         return true;
     }
-    const Node *const gemm = first_of_kind(l, cluster, VAL_gemm);
+    const Node *const template = first_of_kind(l, cluster, VAL_template);
     const Node *const reduction_node = first_of_kind(l, cluster, VAL_reduction);
-    if (gemm) {
-        const Meta *const meta = gemm->outs[0].base.meta;
-        domain_gemm(&w->domain, l->env, meta->sizes, meta->rank);
+    if (template) {
+        const Meta *const meta = template->outs[0].base.meta;
+        domain_template(&w->domain, l->env, meta->sizes, meta->rank);
         return reduction_node == NULL;
     }
     if (reduction_node) {

@@ -54,7 +54,7 @@ static bool nest_allows(Lower *l, const Cluster *cluster, const GVal *value) {
     bool allowed = !draft_cluster(&draft, cluster, &kernel, NULL);
     const int buf = allowed ? draft_buf(&draft, value, true) : -1;
     for (int i = 0; allowed && i < kernel.n_nests; i++) allowed = !nest_overwrites(&kernel.nests[i], buf);
-    if (allowed && kernel.gemm) allowed = kernel.gemm->a != buf && kernel.gemm->b != buf;
+    if (allowed && kernel.template) allowed = !template_reads(kernel.template, buf);
     arena_reset(l->scratch);
     return allowed;
 }

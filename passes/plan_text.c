@@ -61,7 +61,7 @@ static void kernel_line(PlanLines *lines, const Plan *plan, const Step *step, St
     for (int b = 0; b < kernel->n_bufs; b++)
         VEC_PUSH(lines->arena, &line->args, slot_name(lines->arena, plan, step->bufs[b]));
     for (int i = 0; i < kernel->n_params; i++) {
-        const bool tile = kernel->gemm && kernel->gemm->tile_ld == i;
+        const bool tile = kernel->template && kernel->template->tile_ld == i;
         const ParamLine param = {tile                        ? PARAM_tile
                                  : kernel->param_is_float[i] ? PARAM_float
                                                              : PARAM_int,

@@ -253,7 +253,7 @@ bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input, const bool
     return true;
 }
 
-void domain_gemm(Domain *domain, SymEnv *env, const int64_t *sizes, int rank) {
+void domain_template(Domain *domain, SymEnv *env, const int64_t *sizes, int rank) {
     *domain = (Domain){.env = env, .n_vars = rank, .n_outer = rank, .fixed = true, .s_numel = 1, .l_numel = 1};
     int64_t strides[MAX_RANK];
     row_major(env, sizes, rank, strides);

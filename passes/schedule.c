@@ -67,7 +67,7 @@ static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why
 /* merging ------------------------------------------------------------------------------------- */
 
 static bool is_loop(const Cluster *c) {
-    return c->kind == VAL_pointwise || c->kind == VAL_reduction || c->kind == VAL_gemm;
+    return c->kind == VAL_pointwise || c->kind == VAL_reduction || c->kind == VAL_template;
 }
 
 static Cluster *merged(Lower *l, Cluster *a, Cluster *b) {
@@ -82,7 +82,7 @@ static Cluster *merged(Lower *l, Cluster *a, Cluster *b) {
         Node *const node = first ? a->nodes.at[i++] : b->nodes.at[k++];
         VEC_PUSH(l->arena, &both->nodes, node);
     }
-    both->kind = a->kind > b->kind ? a->kind : b->kind; /* pointwise < reduction < gemm */
+    both->kind = a->kind > b->kind ? a->kind : b->kind; /* pointwise < reduction < template */
     both->group = a->group;
     return both;
 }
@@ -156,7 +156,7 @@ static bool is_empty(const Lower *l, const Cluster *c) { return !sym_less(l->env
 
 static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     if (a == b || !is_loop(a) || !is_loop(b)) return false;
-    if (a->kind == VAL_gemm && b->kind == VAL_gemm) return false;
+    if (a->kind == VAL_template && b->kind == VAL_template) return false;
     if (a->nodes.n + b->nodes.n > MAX_NODES) { /* keeps trying nests, and compiling them, cheap */
         refuse(l, a, b, "too many ops for one nest");
         return false;
@@ -197,7 +197,7 @@ static void fuse_vertical(Lower *l) {
 }
 
 static bool same_elements(const Cluster *a, const Cluster *b) {
-    return is_loop(a) && is_loop(b) && a->full == b->full && a->kind != VAL_gemm && b->kind != VAL_gemm;
+    return is_loop(a) && is_loop(b) && a->full == b->full && a->kind != VAL_template && b->kind != VAL_template;
 }
 
 /* Readers of one large value; small ones (a bias, a table) save nothing. */

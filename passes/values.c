@@ -1,9 +1,9 @@
 /* values.c: what lowering knows of each value of a graph: what it is (view, loop, reduction, product, native), where a
  * view lies in its base, who reads it. All of it is asked of its row's kind and the rule tables. */
-#include "passes/lower.h"
+#include "passes/template.h"
 
 static ValKind kind_of(const Lower *l, const Node *node) {
-    if (gemm_known(node)) return VAL_gemm;
+    if (template_row(node)) return VAL_template;
     if (pieces_known(node)) return VAL_pieces;
     switch (node->row->kind) {
     case KIND_view:

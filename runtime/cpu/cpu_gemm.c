@@ -2,6 +2,8 @@
  * gives the same bits [semantics B2, B7]; rows are split in multiples of the largest tile's. */
 #include "runtime/cpu/cpu_gemm.h"
 
+#include "runtime/cpu/template.h"
+
 #include <stdatomic.h>
 
 #include "runtime/device/alloc_cpu.h"
@@ -57,4 +59,40 @@ Status gemm_run(const GemmCall *call) {
     return parts.no_memory
                ? error_raise(ST_MEMORY, "out of memory for a product's workspace of %zu bytes", parts.workspace)
                : ST_OK;
+}
+
+/* the template -------------------------------------------------------------------------------- */
+
+static void pass_tile(void *context, const GemmTile *tile) {
+    const TemplateRun *const run = context;
+    const TemplateTile whole = {.at = tile->at,
+                                .ld = tile->ld,
+                                .lo = {tile->batch, tile->row, tile->column},
+                                .hi = {tile->batch + 1, tile->row + tile->rows, tile->column + tile->columns}};
+    run->tile(run->context, &whole);
+}
+
+Status template_run_gemm(const TemplateRun *run) {
+    const int64_t *const a = run->operand[0].stride, *const b = run->operand[1].stride,
+                         *const c = run->operand[2].stride;
+    const GemmCall call = {.dtype = run->dtype,
+                           .batch = run->size[0],
+                           .m = run->size[1],
+                           .n = run->size[2],
+                           .k = run->size[3],
+                           .a = run->operand[0].at,
+                           .b = run->operand[1].at,
+                           .c = run->operand[2].at,
+                           .a_batch = a[0],
+                           .a_row = a[1],
+                           .a_col = a[2],
+                           .b_batch = b[0],
+                           .b_row = b[1],
+                           .b_col = b[2],
+                           .c_batch = c[0],
+                           .c_row = c[1],
+                           .c_col = c[2],
+                           .tile = run->tile ? pass_tile : NULL,
+                           .context = (void *)(uintptr_t)run};
+    return gemm_run(&call);
 }

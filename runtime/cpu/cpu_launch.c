@@ -1,5 +1,5 @@
-/* cpu_launch.c: the CPU runs a kernel of a plan: loop nests, by generated code or the interpreter, or a GEMM with its
- * epilogue; split over the pool.
+/* cpu_launch.c: the CPU runs a kernel of a plan: loop nests, by generated code or the interpreter, or a
+ * template with its epilogue; split over the pool.
  *
  * A nest is split along one outer dim into parts whose results do not depend on the split: the inner dims, which carry
  * the canonical orders, stay whole. */
@@ -7,11 +7,12 @@
 
 #include <stdatomic.h>
 
+#include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
-#include "runtime/cpu/cpu_gemm.h"
 #include "runtime/cpu/interp.h"
 #include "runtime/cpu/pool.h"
+#include "runtime/cpu/template.h"
 
 enum {
     FEW = 256, /* buffers that fusion puts into one kernel; a long cat of its own has more */
@@ -142,95 +143,75 @@ static Status run_nest(Launch *launch, const Step *step, const Nest *nest, const
     return ST_OK;
 }
 
-/* GEMM ---------------------------------------------------------------------------------------- */
+/* templates ----------------------------------------------------------------------------------- */
 
-typedef struct Product {
-    GemmCall call;
+typedef struct Filled {
     const Kernel *kernel;
-    const NestCode *epilogue; /* NULL: stored by gemm() */
+    const NestCode *epilogue; /* NULL: the template stores */
     const Bound *bound;
-    bool batched;
     NestError error; /* an epilogue's failed check; any of them, the message names one */
     _Atomic int failed;
-} Product;
+} Filled;
 
 /* The epilogue sees the tile as a buffer based so that b[row * ld + column] is right. */
-static void bind_tile(const Product *product, const GemmTile *tile, Bound *bound) {
-    const GemmDesc *const desc = product->kernel->gemm;
-    const int bytes = stype_bytes(dtype_compute(desc->dtype));
-    memcpy(bound->bufs, product->bound->bufs, (size_t)product->kernel->n_bufs * sizeof(void *));
-    memcpy(bound->params, product->bound->params, (size_t)product->kernel->n_params * sizeof(int64_t));
-    bound->bufs[desc->tile] = (char *)(uintptr_t)tile->at - (tile->row * tile->ld + tile->column) * bytes;
-    if (desc->tile_ld >= 0) bound->params[desc->tile_ld] = tile->ld;
+static void bind_tile(const Filled *filled, const TemplateTile *tile, Bound *bound) {
+    const TemplateUse *const use = filled->kernel->template;
+    const int bytes = stype_bytes(dtype_compute(use->dtype)), rank = (int)strlen(use->row->hole);
+    memcpy(bound->bufs, filled->bound->bufs, (size_t)filled->kernel->n_bufs * sizeof(void *));
+    memcpy(bound->params, filled->bound->params, (size_t)filled->kernel->n_params * sizeof(int64_t));
+    bound->bufs[use->tile] = (char *)(uintptr_t)tile->at - (tile->lo[rank - 2] * tile->ld + tile->lo[rank - 1]) * bytes;
+    if (use->tile_ld >= 0) bound->params[use->tile_ld] = tile->ld;
 }
 
 /* One finished tile. */
-static void run_tile(void *context, const GemmTile *tile) {
-    Product *const product = context;
+static void run_tile(void *context, const TemplateTile *tile) {
+    Filled *const filled = context;
     Bound bound;
     NestError error = {.inst = -1};
-    const int64_t lo[3] = {product->batched ? tile->batch : tile->row, product->batched ? tile->row : tile->column,
-                           tile->column};
-    const int64_t hi[3] = {product->batched ? tile->batch + 1 : tile->row + tile->rows,
-                           product->batched ? tile->row + tile->rows : tile->column + tile->columns,
-                           tile->column + tile->columns};
-    if (LIKELY(bound_begin(&bound, product->kernel))) {
-        bind_tile(product, tile, &bound);
-        run_code(product->epilogue, &bound, lo, hi, &error);
+    const int skip = (int)strlen(filled->kernel->template->row->hole) - filled->kernel->nests[0].n_outer;
+    if (LIKELY(bound_begin(&bound, filled->kernel))) {
+        bind_tile(filled, tile, &bound);
+        run_code(filled->epilogue, &bound, tile->lo + skip, tile->hi + skip, &error);
     } else {
         error.inst = INTERP_NO_MEMORY;
     }
     bound_end(&bound);
-    if (UNLIKELY(error.inst != -1) && !atomic_exchange(&product->failed, 1)) product->error = error;
+    if (UNLIKELY(error.inst != -1) && !atomic_exchange(&filled->failed, 1)) filled->error = error;
 }
 
-static void *offset_by(void *base, int64_t elements, DType dtype) {
-    return base ? (char *)base + elements * dtype_bytes(dtype) : NULL;
-}
-
-static void describe(const GemmDesc *desc, const Bound *bound, GemmCall *call) {
-    int64_t a[3], b[3], c[3];
-    for (int i = 0; i < 3; i++) {
-        a[i] = kernel_int(bound, desc->a_stride[i]);
-        b[i] = kernel_int(bound, desc->b_stride[i]);
-        c[i] = kernel_int(bound, desc->c_stride[i]);
+static void describe(const TemplateUse *use, const Bound *bound, TemplateRun *run) {
+    run->dtype = use->dtype;
+    for (int i = 0; use->row->sizes[i]; i++) run->size[i] = kernel_int(bound, use->size[i]);
+    for (int i = 0; i < TEMPLATE_OPERANDS && use->row->operands[i].name; i++) {
+        const TemplateOperand *const operand = &use->operand[i];
+        char *const base = operand->buf < 0 ? NULL : bound->bufs[operand->buf];
+        run->operand[i].at = base ? base + kernel_int(bound, operand->offset) * dtype_bytes(use->dtype) : NULL;
+        for (int d = 0; use->row->operands[i].dims[d]; d++)
+            run->operand[i].stride[d] = kernel_int(bound, operand->stride[d]);
     }
-    *call = (GemmCall){
-        .dtype = desc->dtype,
-        .m = kernel_int(bound, desc->m),
-        .n = kernel_int(bound, desc->n),
-        .k = kernel_int(bound, desc->k),
-        .batch = kernel_int(bound, desc->batch),
-        .a = offset_by(bound->bufs[desc->a], kernel_int(bound, desc->a_offset), desc->dtype),
-        .b = offset_by(bound->bufs[desc->b], kernel_int(bound, desc->b_offset), desc->dtype),
-        .c = desc->c < 0 ? NULL : offset_by(bound->bufs[desc->c], kernel_int(bound, desc->c_offset), desc->dtype),
-        .a_batch = a[0],
-        .a_row = a[1],
-        .a_col = a[2],
-        .b_batch = b[0],
-        .b_row = b[1],
-        .b_col = b[2],
-        .c_batch = c[0],
-        .c_row = c[1],
-        .c_col = c[2],
+}
+
+static Status run_template(Launch *launch, const Step *step, const NestCode *codes, const Bound *bound) {
+    static TemplateFn *const run_of[] = {
+#define TEMPLATE(name, ...) [TEMPLATE_##name] = template_run_##name,
+#include "ir/templates.def"
+#undef TEMPLATE
     };
-}
-
-static Status run_gemm(Launch *launch, const Step *step, const NestCode *codes, const Bound *bound) {
     const Kernel *const kernel = step->kernel;
-    Product product = {.kernel = kernel, .bound = bound, .batched = kernel->n_nests && kernel->nests[0].n_outer == 3};
-    describe(kernel->gemm, bound, &product.call);
-    if (kernel->gemm->tile >= 0) {
-        product.epilogue = &codes[0];
-        product.call.tile = run_tile;
-        product.call.context = &product;
+    Filled filled = {.kernel = kernel, .bound = bound};
+    TemplateRun run = {0};
+    describe(kernel->template, bound, &run);
+    if (kernel->template->tile >= 0) {
+        filled.epilogue = &codes[0];
+        run.tile = run_tile;
+        run.context = &filled;
     }
-    TRY(gemm_run(&product.call));
-    return product.failed ? raise_check(launch, step, &kernel->nests[0], &product.error) : ST_OK;
+    TRY(run_of[template_id(kernel->template->row)](&run));
+    return filled.failed ? raise_check(launch, step, &kernel->nests[0], &filled.error) : ST_OK;
 }
 
 static Status run_kernel(Launch *launch, const Step *step, const NestCode *codes, const Bound *bound) {
-    if (step->kernel->kind == KERNEL_gemm) return run_gemm(launch, step, codes, bound);
+    if (step->kernel->template) return run_template(launch, step, codes, bound);
     for (int i = 0; i < step->kernel->n_nests; i++)
         TRY(run_nest(launch, step, &step->kernel->nests[i], &codes[i], bound));
     return ST_OK;

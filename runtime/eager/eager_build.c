@@ -248,7 +248,7 @@ static bool direct_operand(const Plan *plan, const Nest *nest, int inst_id, Dire
 static const Nest *only_nest(const Plan *plan) {
     if (plan->steps.n != 1 || plan->steps.at[0].kind != STEP_kernel) return NULL;
     const Kernel *const kernel = plan->steps.at[0].kernel;
-    if (kernel->kind != KERNEL_loops || kernel->n_nests != 1 || kernel->n_params) return NULL;
+    if (kernel->template || kernel->n_nests != 1 || kernel->n_params) return NULL;
     const Nest *const nest = &kernel->nests[0];
     for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
         if (sym_is(nest->extent[d])) return NULL;

@@ -31,10 +31,10 @@ static void run_nest(const Eval *eval, const Kernel *kernel, const Nest *nest, N
 
 /* matrix products: the operands as [batch, row, column] --------------------------------------- */
 
-static WideTensor matrix(const Eval *eval, DType dtype, int buf, int64_t offset, const int64_t *stride, int64_t *room) {
-    for (int i = 0; i < 3; i++) room[i] = kernel_int(eval, stride[i]);
-    char *const at = eval->bufs[buf];
-    return (WideTensor){dtype, 3, NULL, room, at + kernel_int(eval, offset) * dtype_bytes(dtype)};
+static WideTensor matrix(const Eval *eval, DType dtype, const TemplateOperand *operand, int64_t *strides) {
+    for (int i = 0; i < 3; i++) strides[i] = kernel_int(eval, operand->stride[i]);
+    char *const at = eval->bufs[operand->buf];
+    return (WideTensor){dtype, 3, NULL, strides, at + kernel_int(eval, operand->offset) * dtype_bytes(dtype)};
 }
 
 static double product(const WideTensor *a, const WideTensor *b, int64_t batch, int64_t row, int64_t column, int64_t k) {
@@ -58,15 +58,15 @@ static DType tile_dtype(DType dtype) {
 }
 
 static Status run_gemm(Eval *eval, const Kernel *kernel, NestError *error) {
-    const GemmDesc *const gemm = kernel->gemm;
-    const int64_t sizes[] = {kernel_int(eval, gemm->batch), kernel_int(eval, gemm->m), kernel_int(eval, gemm->n),
-                             kernel_int(eval, gemm->k)};
-    int64_t sa[3], sb[3], sc[3] = {0, sizes[2], 1};
-    const WideTensor a = matrix(eval, gemm->dtype, gemm->a, gemm->a_offset, gemm->a_stride, sa),
-                     b = matrix(eval, gemm->dtype, gemm->b, gemm->b_offset, gemm->b_stride, sb);
-    WideTensor c = {tile_dtype(gemm->dtype), 3, sizes, sc, NULL};
-    if (gemm->tile < 0) c = matrix(eval, gemm->dtype, gemm->c, gemm->c_offset, gemm->c_stride, sc);
-    void *const tile = gemm->tile < 0 ? NULL : calloc((size_t)(sizes[1] * sizes[2]) + 1, 8);
+    const TemplateUse *const use = kernel->template;
+    int64_t sizes[4], strides[3][3] = {{0}};
+    for (int i = 0; i < 4; i++) sizes[i] = kernel_int(eval, use->size[i]);
+    const WideTensor a = matrix(eval, use->dtype, &use->operand[0], strides[0]),
+                     b = matrix(eval, use->dtype, &use->operand[1], strides[1]);
+    strides[2][1] = sizes[2], strides[2][2] = 1;
+    WideTensor c = {tile_dtype(use->dtype), 3, sizes, strides[2], NULL};
+    if (use->tile < 0) c = matrix(eval, use->dtype, &use->operand[2], strides[2]);
+    void *const tile = use->tile < 0 ? NULL : calloc((size_t)(sizes[1] * sizes[2]) + 1, 8);
     for (int64_t batch = 0; batch < sizes[0]; batch++) {
         if (tile) c.data = tile;
         for (int64_t row = 0; row < sizes[1]; row++)
@@ -76,8 +76,8 @@ static Status run_gemm(Eval *eval, const Kernel *kernel, NestError *error) {
         const Nest *const nest = &kernel->nests[0];
         const bool batched = nest->n_outer == 3;
         int64_t lo[3] = {batched ? batch : 0}, hi[3] = {batched ? batch + 1 : sizes[1], sizes[2 - batched], sizes[2]};
-        eval->bufs[gemm->tile] = tile;
-        if (gemm->tile_ld >= 0) eval->params[gemm->tile_ld] = sizes[2];
+        eval->bufs[use->tile] = tile;
+        if (use->tile_ld >= 0) eval->params[use->tile_ld] = sizes[2];
         ref_double(nest, kernel->bufs, eval->bufs, eval->params, lo, hi, error);
     }
     free(tile);
@@ -90,8 +90,8 @@ static Status run_kernel(Eval *eval, const Step *step) {
     if (kernel->n_params > MOST || kernel->n_bufs > MOST) return error_raise(ST_UNSUPPORTED, "too large");
     for (int i = 0; i < kernel->n_bufs; i++) eval->bufs[i] = step->bufs[i] < 0 ? NULL : eval->slots[step->bufs[i]];
     for (int i = 0; i < kernel->n_params; i++)
-        eval->params[i] = kernel->gemm && kernel->gemm->tile_ld == i ? 0 : plain(eval, kernel->params[i]);
-    if (kernel->kind == KERNEL_gemm) {
+        eval->params[i] = kernel->template && kernel->template->tile_ld == i ? 0 : plain(eval, kernel->params[i]);
+    if (kernel->template) {
         TRY(run_gemm(eval, kernel, &error));
     } else {
         for (int i = 0; i < kernel->n_nests; i++) run_nest(eval, kernel, &kernel->nests[i], &error);

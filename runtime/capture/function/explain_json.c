@@ -37,9 +37,9 @@ static void kernel_json(const Plan *plan, const Step *step, Text *text) {
     text_puts(text, "{");
     put_key(text, "name", plan_step_name(step));
     text_printf(text, ", \"kind\": \"%s\", \"ops\": [",
-                step->kind == STEP_native           ? "native"
-                : step->kernel->kind == KERNEL_gemm ? "gemm"
-                                                    : "loops");
+                step->kind == STEP_native ? "native"
+                : step->kernel->template  ? step->kernel->template->row->name
+                                          : "loops");
     for (int i = 0; i < step->n_ops; i++) {
         const OpRow *const row = plan_step_op(plan, step, i);
         text_puts(text, i ? ", " : "");

@@ -1,0 +1,24 @@
+#!/bin/sh
+# check_templates.sh ROOT: a template is named only in its row, its lowering, its run on the CPU, its core (kernels) and
+# tests; all others ask the row, so that the next one is added without touching them. Prints each line that does not.
+cd "$1" || exit 2
+# FILE: why it may.
+exceptions='ir/template.h: the example of the text
+runtime/cpu/cpu_matmul.c: the eager products, which call the same core
+frontend/tool/bench.c: the flops of the rows gemm/*
+frontend/tool/bench_rows.c: the rows gemm/*'
+names=$(sed -n 's/^TEMPLATE(\([a-z0-9_]*\),.*/\1/p' ir/templates.def)
+[ -n "$names" ] || { echo "no template found in ir/templates.def"; exit 2; }
+found=0
+for name in $names; do
+    for file in $(grep -rlwiE "[a-z_]*_?${name}(_[a-z_]*|[A-Z][A-Za-z]*)?" ir passes codegen runtime frontend \
+        --include='*.c' --include='*.h' --include='*.def'); do
+        case $file in
+        ir/templates.def | passes/template_"$name".c | runtime/cpu/cpu_"$name".[ch]) continue ;;
+        esac
+        echo "$exceptions" | grep -q "^$file:" && continue
+        grep -niE "$name" "$file" | sed "s|^|$file:|"
+        found=1
+    done
+done
+exit $found
