@@ -67,11 +67,11 @@ static BlockFn *const casts[S_COUNT][S_COUNT] = {EACH_CAST(CAST_ENTRY)};
     M(i64, i64, i64, SAME, SAME)                                                                                       \
     M(i32, i32, i32, SAME, SAME)                                                                                       \
     M(i16, i16, i32, WIDEN, NARROW_i16)                                                                                \
-    M(i8, b, i32, WIDEN, NARROW_b) M(u8, u8, i32, WIDEN, NARROW_u8) M(bool, b, b, TRUTH, SAME)
+    M(i8, i8, i32, WIDEN, NARROW_i8) M(u8, u8, i32, WIDEN, NARROW_u8) M(bool, b, b, TRUTH, SAME)
 #define SAME(v)       (v)
 #define WIDEN(v)      CONVERT(v, v_i32)
 #define NARROW_i16(v) CONVERT(v, v_i16)
-#define NARROW_b(v)   CONVERT(v, v_b)
+#define NARROW_i8(v)  CONVERT(v, v_i8)
 #define NARROW_u8(v)  CONVERT(v, v_u8)
 #define TRUTH(v)      bool_b((v) != 0)
 

@@ -83,13 +83,21 @@ INLINE bool any_i64(v_i64 mask) { return __builtin_reduce_or(mask) != 0; }
 typedef uint16_t e_u16;
 typedef int16_t e_i16;
 typedef uint8_t e_u8;
+typedef char e_i8;
+typedef v_b v_i8;
 MEMORY_OF(f32)
 MEMORY_OF(f64)
 MEMORY_OF(i32)
 MEMORY_OF(i64)
-MEMORY_OF(b)
+MEMORY_OF(i8)
 MEMORY_OF(u16)
 MEMORY_OF(i16)
 MEMORY_OF(u8)
+
+/* Blocks of bools may be a user's memory, read in place: a byte that is not 0 is true; what is put is 0 or 1. */
+INLINE v_b get_b(const void *p, int64_t i) { return bool_b(get_i8(p, i) != 0); }
+INLINE v_b get_part_b(const void *p, int64_t i, int64_t n) { return bool_b(get_part_i8(p, i, n) != 0); }
+INLINE void put_b(void *p, int64_t i, v_b v) { put_i8(p, i, v); }
+INLINE void put_part_b(void *p, int64_t i, int64_t n, v_b v) { put_part_i8(p, i, n, v); }
 
 #endif

@@ -56,8 +56,9 @@ int64_t element_int(DType dtype, const void *at) {
     case DT_i8:
         return *(const int8_t *)at;
     case DT_u8:
-    case DT_bool:
         return *(const uint8_t *)at;
+    case DT_bool:
+        return *(const uint8_t *)at != 0;
     default:
         return (int64_t)element_double(dtype, at);
     }

@@ -25,7 +25,7 @@ static void copy_same(char *to, int64_t to_stride, const char *from, int64_t fro
 
 static void copy_run(const Span *to, int64_t to_stride, const Span *from, int64_t from_stride, int64_t n) {
     const int64_t to_bytes = dtype_bytes(to->dtype), from_bytes = dtype_bytes(from->dtype);
-    if (to->dtype == from->dtype) {
+    if (to->dtype == from->dtype && to->dtype != DT_bool) { /* bools are stored as 0 or 1 */
         copy_same(to->at, to_stride, from->at, from_stride, n, to_bytes);
         return;
     }

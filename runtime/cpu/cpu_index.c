@@ -187,6 +187,7 @@ typedef struct Elements {
     char *to; /* memory written, with strides */
     const int64_t *strides;
     int dim, bytes;
+    bool bools;       /* moved as 0 or 1 */
     const char *from; /* source elements, with strides; NULL: `value` */
     const int64_t *from_strides;
     const void *value;
@@ -203,6 +204,8 @@ static void write_element(const Elements *e, const int64_t *at, int64_t target) 
     const void *const source = e->from ? e->from + from * e->bytes : e->value;
     if (e->join)
         e->join(element, element, source, NULL, 1);
+    else if (e->bools)
+        *element = *(const char *)source != 0;
     else
         memcpy(element, source, (size_t)e->bytes);
 }
@@ -241,7 +244,8 @@ static Elements elements_of(const OpCall *call, const Scatter *s) {
                       .to = tensor_data(out),
                       .strides = out->base.meta->strides,
                       .dim = s->dim,
-                      .bytes = dtype_bytes(out->base.meta->dtype)};
+                      .bytes = dtype_bytes(out->base.meta->dtype),
+                      .bools = out->base.meta->dtype == DT_bool};
 }
 
 Status cpu_scatter(OpCall *call) {

@@ -118,10 +118,17 @@ enum { SHORT_ROW = 16 };
         for (int64_t c = 0; c < rect->columns; c++)                                                                    \
             ((T *)(to))[r * (to_row) + c * (to_step)] = ((const T *)(from))[r * (from_row) + c * (from_step)];
 
-/* Short rows of compute types: one loop over both, no call per row. */
+/* The same of bools, whose bytes in memory may be others than 0 and 1. */
+#define COPY_TRUTHS(to, to_row, to_step, from, from_row, from_step)                                                    \
+    for (int64_t r = 0; r < rect->rows; r++)                                                                           \
+        for (int64_t c = 0; c < rect->columns; c++)                                                                    \
+            ((uint8_t *)(to))[r * (to_row) + c * (to_step)] =                                                          \
+                ((const uint8_t *)(from))[r * (from_row) + c * (from_step)] != 0;
+
+/* Short rows of compute types, of which one is a byte, bool: one loop over both, no call per row. */
 static void copy_in(const Rect *rect, int bytes, void *to, const void *from) {
     if (bytes == 1)
-        COPY_RECT(uint8_t, to, rect->pitch, 1, from, rect->row_step, rect->step)
+        COPY_TRUTHS(to, rect->pitch, 1, from, rect->row_step, rect->step)
     else if (bytes == 4)
         COPY_RECT(uint32_t, to, rect->pitch, 1, from, rect->row_step, rect->step)
     else
@@ -130,7 +137,7 @@ static void copy_in(const Rect *rect, int bytes, void *to, const void *from) {
 
 static void copy_out(const Rect *rect, int bytes, void *to, const void *from) {
     if (bytes == 1)
-        COPY_RECT(uint8_t, to, rect->row_step, rect->step, from, rect->pitch, 1)
+        COPY_TRUTHS(to, rect->row_step, rect->step, from, rect->pitch, 1)
     else if (bytes == 4)
         COPY_RECT(uint32_t, to, rect->row_step, rect->step, from, rect->pitch, 1)
     else
@@ -219,7 +226,7 @@ bool frame_gather(Frame *f, const BlockStep *step, const Shape *shape) {
     each_rect(f, place, shape, (char *)f->offsets, index_rect);
     if (!add_indices(f, step, shape->n)) return false;
     f->slot[step->out] = out;
-    const bool converts = place->bytes != stype_bytes((SType)step->type);
+    const bool converts = place->bytes != stype_bytes((SType)step->type) || place->dtype == DT_bool;
     pick(f, converts ? f->raw : out, place->base, place->bytes, shape->n);
     if (converts) f->kernels->load[place->dtype](out, f->raw, 1, shape->n);
     return true;

@@ -107,6 +107,14 @@ static Status read_ints(Reader *r, int64_t **out, int *n) {
     return ST_OK;
 }
 
+/* As C masks and other libraries' memory may have them. */
+static sn_tensor *loosened(sn_tensor *t) {
+    static const uint8_t truths[] = {255, 1, 2, 128, 254};
+    uint8_t *const data = t ? tensor_data(t) : NULL;
+    for (int64_t i = 0; data && i < sn_numel(t); i++) data[i] = data[i] ? truths[i % 5] : 0;
+    return t;
+}
+
 static sn_tensor *fresh(Reader *r, char kind, int64_t below, DType dtype, const int64_t *sizes, int rank) {
     int64_t n = 1;
     for (int d = 0; d < rank; d++) n *= sizes[d];
@@ -115,7 +123,8 @@ static sn_tensor *fresh(Reader *r, char kind, int64_t below, DType dtype, const 
     for (int64_t i = 0; i < n; i++) data[i] = draw(r->style, kind, below, dtype, &r->seed);
     sn_tensor *const t = sn_from_data(data, (sn_ints){sizes, rank}, SN_F64);
     free(data);
-    return sn_to(t, (sn_dtype)dtype);
+    sn_tensor *const made = sn_to(t, (sn_dtype)dtype);
+    return r->style->loose && dtype == DT_bool ? loosened(made) : made;
 }
 
 /* A tensor of these sizes in the style's layout, as a view of a larger or permuted one. */

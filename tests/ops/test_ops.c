@@ -4,6 +4,7 @@
  *   meta        the shape rule gives the real result's dtype, sizes, strides and storage
  *   reference   eager against the op's loop program computed in double, one element at a time
  *   precise     bodies that round, in f64, against their formulas in long double
+ *   bools       bool bytes other than 0 and 1 give what 0 and 1 give, eagerly and compiled
  *   parts       rows that keep their identity against their decomposition run part by part: equal bits
  *   gradients   rows without a derivative of their own, in f64, by central differences, first and second order
  *   compiled    compiled against eager on the interpreter: equal bits
@@ -239,6 +240,7 @@ static const struct {
     {"text", check_text, EACH_dtype | EACH_layout},
     {"wrong", check_wrong, EACH_host},
     {"precise", check_precise, 0},
+    {"bools", check_bools, EACH_dtype | EACH_layout},
 };
 
 static bool run_mode(const char *name) {
