@@ -17,8 +17,9 @@ enum { STEPS = 8, CLASSES = 48 * STEPS, ALIGNMENT = 64 };
 static const size_t HUGE = (size_t)2 << 20;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *kept[CLASSES]; /* linked through their first word */
-static size_t kept_bytes, bound = (size_t)1 << 30;
+static void *kept[CLASSES];           /* linked through their first word */
+static const size_t UNSET = SIZE_MAX; /* a bound that nobody has asked for yet: the setting's initial value */
+static size_t kept_bytes, bound = SIZE_MAX;
 static _Atomic int64_t current, peak, reserved;
 
 #ifdef SINTER_PLAIN_MALLOC
@@ -82,6 +83,7 @@ void *cpu_alloc(size_t bytes) {
 
 static bool push(void *block, int class, size_t rounded) {
     pthread_mutex_lock(&lock);
+    if (UNLIKELY(bound == UNSET)) bound = (size_t)setting_initial(SET_memory_retain_mib) << 20;
     const bool fits = kept_bytes + rounded <= bound;
     if (fits) {
         *(void **)block = kept[class];

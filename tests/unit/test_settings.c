@@ -1,0 +1,105 @@
+/* test_settings.c: every row of settings.def reads its environment variable and takes effect. Each row gets a process
+ * that has read no setting yet. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernels/kernels.h"
+#include "runtime/base/bail.h"
+#include "runtime/base/log.h"
+#include "runtime/core/settings.h"
+#include "runtime/cpu/pool.h"
+#include "tests/unit/contract.h"
+
+/* What the rest of the library sees of a setting, where that is not the number itself. */
+static bool has_threads(void) { return pool_threads() == 3; }
+static bool logs_compiles(void) { return log_on(LOG_compile, LOG_INFO) && !log_on(LOG_dispatch, LOG_INFO); }
+static bool logs_dispatch(void) { return log_on(LOG_dispatch, LOG_INFO); }
+static bool is_v2(void) { return isa_used() == ISA_v2; }
+static bool fails(void) { return failpoint("load") && !failpoint("emit"); }
+
+static int64_t reserved(void) {
+    sn_memory memory = {.size = sizeof memory};
+    sn_memory_get(SN_CPU, &memory);
+    return memory.reserved;
+}
+
+static bool keeps_three_mib(void) {
+    sn_release(sn_keep(sn_zeros(SN_INTS(2 << 20), SN_U8)));
+#ifdef SINTER_PLAIN_MALLOC /* a build that keeps nothing */
+    const bool kept = true;
+#else
+    const bool kept = reserved() >= 2 << 20;
+#endif
+    sn_release(sn_keep(sn_zeros(SN_INTS(8 << 20), SN_U8)));
+    return kept && reserved() < 8 << 20;
+}
+
+static bool is_plain(void) {
+    sn_release(sn_keep(sn_zeros(SN_INTS(2 << 20), SN_U8)));
+    return reserved() < 2 << 20;
+}
+
+static sn_status negated(sn_frame *f) { return sn_out(f, 0, sn_neg(sn_in(f, 0))); }
+static bool runs_eagerly(void) {
+    sn_function *const fn = sn_compile(negated, NULL, NULL);
+    for (int i = 0; i < 3; i++) SN_CALL(fn, F32(1, 4));
+    const bool eager = stats_of(fn).graphs == 0;
+    sn_function_free(fn);
+    return eager;
+}
+
+static const struct {
+    const char *value;
+    bool (*effect)(void);
+} wanted[SET_COUNT] = {
+    [SET_threads] = {"3", has_threads},
+    [SET_logs] = {"compile", logs_compiles},
+    [SET_dispatch_trace] = {"1", logs_dispatch},
+    [SET_isa] = {"v2", is_v2},
+    [SET_memory_retain_mib] = {"3", keeps_three_mib},
+    [SET_plain_malloc] = {"1", is_plain},
+    [SET_failpoints] = {"load", fails},
+    [SET_compile] = {"0", runs_eagerly},
+};
+
+static const struct {
+    const char *name, *fallback, *doc;
+} rows[SET_COUNT] = {
+#define SETTING(name, kind, value, doc) {#name, value, doc},
+#include "runtime/core/settings.def"
+#undef SETTING
+};
+
+enum { FINE, NOT_READ, NO_EFFECT };
+static int look(int row, const char *value) {
+    char variable[64] = "SINTER_";
+    for (int i = 0; rows[row].name[i]; i++)
+        variable[7 + i] = (char)(rows[row].name[i] == '_' ? '_' : rows[row].name[i] - 32), variable[8 + i] = 0;
+    setenv(variable, value, 1);
+    if (strcmp(sn_setting_get(rows[row].name), value)) return NOT_READ;
+    if (!wanted[row].effect) return setting_number((SettingId)row) == atoll(value) ? FINE : NO_EFFECT;
+    return wanted[row].effect() ? FINE : NO_EFFECT;
+}
+
+START_TEST(every_setting_reads_its_variable) {
+    const bool elsewhere = strstr(rows[_i].doc, "process-wide") || strstr(rows[_i].doc, "read once");
+    ck_assert_msg(!elsewhere || wanted[_i].effect, "%s: its effect is to be looked at here", rows[_i].name);
+    const char *const value = wanted[_i].value ? wanted[_i].value : "77";
+    ck_assert_str_ne(value, rows[_i].fallback);
+    const pid_t child = fork();
+    if (!child) _exit(look(_i, value));
+    int status;
+    waitpid(child, &status, 0);
+    ck_assert(WIFEXITED(status));
+    ck_assert_msg(WEXITSTATUS(status) == FINE, "SINTER_ of %s: %s", rows[_i].name,
+                  WEXITSTATUS(status) == NOT_READ ? "not read" : "no effect");
+}
+END_TEST
+
+int main(void) {
+    TCase *const tests = tcase_create("settings");
+    tcase_add_loop_test(tests, every_setting_reads_its_variable, 0, SET_COUNT);
+    return suite_run("test_settings", tests);
+}
