@@ -44,6 +44,8 @@ struct Engine {
     TapeEntry **heap;
     int n_heap, room_heap;
     sn_tensor **found; /* selective: by x, owned */
+    uint32_t depth;    /* scopes open before the run */
+    bool returned;
 };
 
 /* entries ------------------------------------------------------------------------------------- */
@@ -267,10 +269,9 @@ static Status run_hooks(Engine *e, const TapeEdge *at, sn_tensor **grad) {
     for (const TapeHook *hook = tape_hooks(at); hook; hook = hook->next) n++;
     int64_t *const ids = ROOM(few, n);
     if (!ids) return ST_MEMORY;
+    ROOM_KEPT kept = {few, ids};
     for (const TapeHook *hook = tape_hooks(at); hook; hook = hook->next) ids[k++] = hook->id;
-    const Status status = run_each(e, at, ids, n, grad);
-    room_give(few, ids);
-    return status;
+    return run_each(e, at, ids, n, grad);
 }
 
 /* nodes --------------------------------------------------------------------------------------- */
@@ -291,6 +292,8 @@ typedef struct CallArrays {
     sn_tensor **grad_in, **partial;
     void *block;
 } CallArrays;
+
+static void arrays_end(CallArrays *a) { mem_free(a->block); }
 
 static Status arrays_begin(CallArrays *a, int n) {
     a->block = NULL;
@@ -359,14 +362,13 @@ static Status run_node(Engine *e, TapeEntry *entry) {
         TRY(run_hooks(e, &(TapeEdge){.target = node, .output = i}, &entry->grads[i]));
     if (UNLIKELY(e->selective)) collect_xs(e, entry);
     if (UNLIKELY(node->dropped && node->saves)) return used_twice(node);
-    CallArrays arrays;
+    __attribute__((cleanup(arrays_end))) CallArrays arrays; /* also where a callback does not return */
     TRY(arrays_begin(&arrays, node->n_edges));
     Status status = scope_push(e->state, false);
     if (status == ST_OK) {
         status = call_backward(e, entry, &arrays);
         scope_pop(e->state);
     }
-    mem_free(arrays.block);
     release_grads(entry);
     if (!e->retain && status == ST_OK && node->saves) tape_node_drop(node);
     return status;
@@ -634,22 +636,39 @@ static Status give_found(Engine *e, Status status) {
     return status == ST_OK ? error_pending() : status;
 }
 
+/* A C++ exception of a hook or a user's backward passes, or the end of its thread: what the run has, its scopes and its
+ * places in nodes go as the compiler's cleanups do. */
+static void engine_leave(Engine *e) {
+    if (LIKELY(e->returned)) return;
+    scope_pop_to(e->state, e->depth);
+    engine_close(e);
+    for (int i = 0; e->found && i < e->run->n_xs; i++) tensor_release(e->found[i]);
+    mem_free(e->found);
+}
+
+static Status run_engine(Engine *e) {
+    TRY(scope_push(e->state, false));
+    state_grad_mode_set(e->state, e->create ? SN_GRAD_ON : SN_GRAD_OFF);
+    const Status status = walk(e);
+    scope_pop(e->state);
+    return status;
+}
+
 Status tape_run(const TapeRun *run) {
     TRY(error_pending());
     Status status = ST_OK;
     if (runtime_hooks.capture_run(run, &status)) return status;
     sn_state *const state = state_get();
     const bool create = run->flags & TAPE_create;
-    Engine e = {.run = run,
-                .state = state,
-                .create = create,
-                .retain = create || run->flags & TAPE_retain,
-                .selective = run->xs != NULL};
+    __attribute__((cleanup(engine_leave))) Engine e = {.run = run,
+                                                       .state = state,
+                                                       .create = create,
+                                                       .retain = create || run->flags & TAPE_retain,
+                                                       .selective = run->xs != NULL,
+                                                       .depth = state->n_scopes};
     if (e.selective && !(e.found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e.found))) return ST_MEMORY;
-    TRY(scope_push(state, false));
-    state_grad_mode_set(state, create ? SN_GRAD_ON : SN_GRAD_OFF);
-    status = walk(&e);
-    scope_pop(state);
+    status = run_engine(&e);
+    e.returned = true;
     engine_close(&e);
     if (e.selective) status = give_found(&e, status);
     mem_free(e.found);

@@ -63,10 +63,22 @@ static void give_to_scope(sn_tensor **grad) {
         *grad = NULL;
 }
 
+typedef struct BackwardHeld { /* also where the body does not return */
+    const TapeNode *node;
+    TapeBackward *call;
+    sn_tensor **values;
+} BackwardHeld;
+
+static void backward_end(const BackwardHeld *held) {
+    mem_free(held->values);
+    for (int i = 0; i < held->node->n_edges; i++) give_to_scope(&held->call->grad_in[i]);
+}
+
 static Status custom_backward(TapeNode *node, TapeBackward *call) {
     const CustomNode *const custom = custom_of(node);
     sn_tensor **const values = mem_alloc((size_t)(custom->n_saved + 1) * sizeof *values);
     if (!values) return ST_MEMORY;
+    __attribute__((cleanup(backward_end))) const BackwardHeld held = {node, call, values};
     Status status = unpack(node, call->create_graph, values);
     CustomCall state = {.backward = true,
                         .n_inputs = node->n_edges,
@@ -77,8 +89,6 @@ static Status custom_backward(TapeNode *node, TapeBackward *call) {
                         .n_values = custom->n_saved};
     sn_frame frame = {.what = name_of(&custom->fn), .closure = custom->closure, .custom = &state};
     if (status == ST_OK) status = frame_run(&frame, custom->fn.backward);
-    mem_free(values);
-    for (int i = 0; i < node->n_edges; i++) give_to_scope(&call->grad_in[i]);
     return status == ST_OK ? error_pending() : status;
 }
 
@@ -100,6 +110,8 @@ static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn
     return ST_OK;
 }
 
+static void mode_back(const sn_grad_mode *before) { state_get()->grad_mode = *before; }
+
 static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, const Arg *args, sn_tensor **out) {
     sn_state *const state = state_get();
     sn_frame frame = {.what = name_of(fn),
@@ -109,11 +121,9 @@ static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, 
                       .out = out,
                       .n_out = call->n_outputs,
                       .custom = call};
-    const sn_grad_mode before = state->grad_mode;
+    __attribute__((cleanup(mode_back))) const sn_grad_mode before = state->grad_mode;
     if (before == SN_GRAD_ON) state_grad_mode_set(state, SN_GRAD_OFF);
-    const Status status = frame_run(&frame, fn->forward);
-    state->grad_mode = before;
-    return status;
+    return frame_run(&frame, fn->forward);
 }
 
 /* An output that is an input, or an output twice, gets a handle of its own: one tensor has one
@@ -193,17 +203,25 @@ static Status call_recorded(TapeNode *node, sn_tensor *const *in, const Arg *arg
     return call->tracked ? record(node, in, call->n_inputs, out, call->n_outputs) : ST_OK;
 }
 
+typedef struct CallHeld { /* also where the body does not return */
+    TapeNode *node;
+    Arg *args;
+} CallHeld;
+
+static void call_end(const CallHeld *held) {
+    tape_node_release(held->node);
+    mem_free(held->args);
+}
+
 Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in, sn_tensor **out,
                             int n_out) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
     TRY(error_pending());
     TRY(check_call(fn, in, n_in, out, n_out));
-    TapeNode *const node = tape_node_new(&custom_class, n_in, n_out, sizeof(CustomNode));
     Arg *const args = mem_alloc((size_t)(n_in + 1) * sizeof *args);
-    if (!node || !args) {
-        mem_free(args);
-        return ST_MEMORY;
-    }
+    TapeNode *const node = args ? tape_node_new(&custom_class, n_in, n_out, sizeof(CustomNode)) : NULL;
+    __attribute__((cleanup(call_end))) const CallHeld held = {node, args};
+    if (!node) return ST_MEMORY;
     *custom_of(node) = (CustomNode){.fn = *fn, .closure = closure};
     node->saves = true;
     for (int i = 0; i < n_in; i++) args[i] = arg_tensor_opt(in[i]);
@@ -214,8 +232,6 @@ Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const
                        .tracked = state_get()->grad_mode == SN_GRAD_ON && any_tracked(in, n_in)};
     const Status status = call_recorded(node, in, args, &call, out);
     for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
-    tape_node_release(node);
-    mem_free(args);
     return status;
 }
 

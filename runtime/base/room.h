@@ -12,4 +12,12 @@ static inline void room_give(const void *usual, void *taken) {
     if (taken != usual) mem_free(taken);
 }
 
+/* A block that goes at the end of its scope, also where a callback does not return: ROOM_KEPT kept = {few, at}; */
+typedef struct RoomKept {
+    const void *usual;
+    void *taken;
+} RoomKept;
+static inline void room_kept_give(const RoomKept *kept) { room_give(kept->usual, kept->taken); }
+#define ROOM_KEPT __attribute__((cleanup(room_kept_give))) const RoomKept
+
 #endif

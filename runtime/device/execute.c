@@ -196,16 +196,27 @@ int executable_outputs(const Executable *e) { return e->plan->graph->outputs.n; 
 
 enum { FEW_SLOTS = 64 };
 
+/* What a call holds goes also where a user's kernel in it does not return. */
+typedef struct LaunchHeld {
+    Launch launch;
+    void *few[FEW_SLOTS];
+    uint32_t fp;
+} LaunchHeld;
+
+static void launch_end(LaunchHeld *held) {
+    fp_leave(held->fp);
+    if (held->launch.arena) storage_release(held->launch.arena);
+    if (UNLIKELY(held->launch.slots != held->few)) mem_free(held->launch.slots);
+}
+
 Status execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                sn_tensor **outs) {
-    void *few[FEW_SLOTS];
     const bool many = e->plan->slots.n > FEW_SLOTS;
-    Launch launch = {.e = e, .inputs = inputs, .symbols = symbols, .floats = floats, .outs = outs, .slots = few};
-    if (many && !(launch.slots = mem_alloc((size_t)e->plan->slots.n * sizeof(void *)))) return ST_MEMORY;
-    const uint32_t fp = fp_enter();
-    const Status status = run_steps(&launch);
-    fp_leave(fp);
-    if (launch.arena) storage_release(launch.arena);
-    if (many) mem_free(launch.slots);
-    return status;
+    void **const slots = many ? mem_alloc((size_t)e->plan->slots.n * sizeof(void *)) : NULL;
+    if (many && !slots) return ST_MEMORY;
+    __attribute__((cleanup(launch_end))) LaunchHeld held;
+    held.launch = (Launch){.e = e, .inputs = inputs, .symbols = symbols, .floats = floats, .outs = outs};
+    held.launch.slots = many ? slots : held.few;
+    held.fp = fp_enter();
+    return run_steps(&held.launch);
 }

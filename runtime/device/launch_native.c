@@ -96,10 +96,8 @@ static Status call_native(Launch *launch, const Step *step) {
     int n = 0;
     for (int i = 0; i < step->row->n_params; i++) n += step->args[i].n;
     Wrapped wrapped = {.launch = launch, .list = ROOM(few_values, n), .ints = ROOM(few_ints, n)};
-    const Status status = wrapped.list && wrapped.ints ? call_wrapped(&wrapped, step) : ST_MEMORY;
-    room_give(few_values, wrapped.list);
-    room_give(few_ints, wrapped.ints);
-    return status;
+    ROOM_KEPT list = {few_values, wrapped.list}, ints = {few_ints, wrapped.ints};
+    return wrapped.list && wrapped.ints ? call_wrapped(&wrapped, step) : ST_MEMORY;
 }
 
 Status launch_native(Launch *launch, const Step *step) {

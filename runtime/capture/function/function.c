@@ -314,9 +314,13 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     return status;
 }
 
-/* The body's frames go by an exception: what was pending runs now. */
+/* The body's frames go by an exception, or those of a segment with a user's kernel: what was pending runs now, and the
+ * scopes of the run end. */
 static void close_call(Capture *const *open) {
-    if (UNLIKELY(*open != NULL)) capture_abandon(*open);
+    if (LIKELY(!*open)) return;
+    const uint32_t depth = (*open)->n_scopes;
+    capture_abandon(*open);
+    scope_pop_to(state_get(), depth);
 }
 
 /* Its frame holds a gap that no call from outside of the body reaches below unless it goes deep: whoever looks from

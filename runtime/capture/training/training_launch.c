@@ -124,10 +124,8 @@ static Status run_compiled(const Launch *l, const BackwardCase *c, TapeBackward 
     sn_tensor *few_in[FEW_TENSORS], *few_out[FEW_TENSORS];
     sn_tensor **const inputs = ROOM(few_in, c->n_saved + t->n_inputs + t->n_user);
     sn_tensor **const outs = ROOM(few_out, t->n_inputs);
-    const Status status = run_case(l, c, call, inputs, outs);
-    room_give(few_in, inputs);
-    room_give(few_out, outs);
-    return status;
+    ROOM_KEPT in = {few_in, inputs}, out = {few_out, outs};
+    return run_case(l, c, call, inputs, outs);
 }
 
 static Status launch_backward(void *context, TapeBackward *call) {
@@ -233,10 +231,8 @@ Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols
     sn_tensor *few_all[FEW_TENSORS], *few_tracked[FEW_TENSORS];
     sn_tensor **const all = ROOM(few_all, t->n_forward + t->n_saved);
     sn_tensor **const tracked = ROOM(few_tracked, t->n_user);
-    const Status status = run_forward(v, inputs, symbols, floats, outs, all, tracked);
-    room_give(few_all, all);
-    room_give(few_tracked, tracked);
-    return status;
+    ROOM_KEPT every = {few_all, all}, those = {few_tracked, tracked};
+    return run_forward(v, inputs, symbols, floats, outs, all, tracked);
 }
 
 Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
