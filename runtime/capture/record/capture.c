@@ -275,9 +275,11 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split 
         if (!(out[i] = meta_intern_out(&metas[i]))) return ST_MEMORY;
     pthread_mutex_lock(&c->fn->lock);
     set_outs(node, call->form == FORM_functional ? n : 0);
-    trie_metas_add(
-        c->fn->arena, node,
-        &(MetaEntry){.in = s->metas, .numbers = s->numbers, .out = out, .args = expected_args(c->fn->arena, call, s)});
+    if (trie_metas_room(node)) {
+        const ExpectedArg *const args = expected_args(c->fn->arena, call, s);
+        trie_metas_add(c->fn->arena, node,
+                       &(MetaEntry){.in = s->metas, .numbers = s->numbers, .out = out, .args = args});
+    }
     pthread_mutex_unlock(&c->fn->lock);
     return ST_OK;
 }

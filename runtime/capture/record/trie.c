@@ -87,9 +87,10 @@ static int count_entries(const TrieNode *node) {
     return n;
 }
 
+bool trie_metas_room(const TrieNode *node) { return count_entries(node) < MAX_META_ENTRIES; }
+
 void trie_metas_add(Arena *arena, TrieNode *node, const MetaEntry *entry) {
     const TraceOp *const op = &node->op;
-    if (count_entries(node) >= MAX_META_ENTRIES) return;
     MetaEntry *const made = ARENA_NEW(arena, MetaEntry);
     if (!made) return;
     made->in = arena_copy(arena, entry->in, sizeof *entry->in * (size_t)op->n_operands);
