@@ -52,5 +52,6 @@ typedef struct LlvmModuleTable {
 typedef struct BlockProgram BlockProgram;
 Status block_compile(const Nest *nest, const Buf *bufs, BlockProgram **out);
 void block_print(const BlockProgram *program, Text *text);
+size_t block_program_bytes(const BlockProgram *program);
 
 #endif

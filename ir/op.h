@@ -159,6 +159,9 @@ static inline const OpRow *op_row(OpId id) {
  * run time come after the table's, through the hook that the runtime sets at start-up. */
 const OpRow *op_find(const char *name, size_t n, OpForm *form);
 extern const OpRow *(*op_find_made)(const char *name, size_t n);
+/* Numbers for which some rule has a way of its own (a factor of 1, the power 2): never a parameter of code that such a
+ * rule made. bits: an int, or those of a float. */
+bool number_is_special(bool is_float, int64_t bits);
 /* The name of a form: "aten::add_.Tensor"; a pointer that lives as long as the process. */
 const char *op_form_name(const OpRow *row, OpForm form);
 const char *op_form_schema(const OpRow *row, OpForm form);

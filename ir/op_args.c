@@ -238,3 +238,12 @@ void op_args_take_options(const OpRow *row, const Meta *out, Arg *args) {
     args[dtype] = A_INT(out->dtype);
     args[device] = A_INT(out->device);
 }
+
+bool number_is_special(bool is_float, int64_t bits) {
+    static const double special[] = {-2, -1, -0.5, 0, 0.5, 1, 2, 3};
+    double value = (double)bits;
+    if (is_float) memcpy(&value, &bits, sizeof value);
+    for (int i = 0; i < COUNT_OF(special); i++)
+        if (value == special[i]) return true;
+    return false;
+}

@@ -87,6 +87,7 @@ typedef struct BlockFastPath {
     } place[BLOCK_FAST_PTRS];
     int32_t constant[BLOCK_FAST_PTRS]; /* byte offset in the program of a filled block; 0: a block
                                           of scratch memory */
+    int16_t param[BLOCK_FAST_PTRS];    /* 1 + the parameter that fills such a block on each run; 0: none */
     uint8_t n_scratch;
     BlockFast step[BLOCK_FAST_STEPS];
 } BlockFastPath;

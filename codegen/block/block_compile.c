@@ -378,6 +378,8 @@ static Status build(Emitter *e, BlockProgram **out) {
     return ST_OK;
 }
 
+size_t block_program_bytes(const BlockProgram *program) { return program->bytes; }
+
 Status block_compile(const Nest *nest, const Buf *bufs, BlockProgram **out) {
     if (nest->n_insts > INT16_MAX / 4) return error_raise(ST_UNSUPPORTED, "a nest of %d instructions", nest->n_insts);
     Arena *const arena = arena_new();

@@ -3,7 +3,7 @@
  *
  * Every load must be a whole contiguous block, every store too; the pointer table begins with the
  * buffers' places, so a run is: add the offsets, call the kernels. Constants are blocks of the
- * scratch memory that a step fills. */
+ * program, numbers of the call blocks of scratch memory that a run fills. */
 #include "codegen/block/block.h"
 
 typedef struct Planner {
@@ -58,7 +58,7 @@ static bool shape_ok(const Planner *p) {
     for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
         if (inst->op == LI_load && place_ok(p, inst)) continue;
-        if (inst->op == LI_prim || inst->op == LI_cast || inst->op == LI_const) continue;
+        if (inst->op == LI_prim || inst->op == LI_cast || inst->op == LI_const || inst->op == LI_param) continue;
         if (inst->op == LI_store && i == last && place_ok(p, inst)) continue;
         return false;
     }
@@ -94,6 +94,8 @@ void block_fast_plan(const Nest *nest, const Buf *bufs, BlockFastPath *fast) {
         p.pointer[i] = i == last - 1 ? p.pointer[last] : fast->n_ptrs++;
         if (inst->op == LI_const)
             fast->constant[p.pointer[i]] = i + 1; /* the instruction, until it has a block */
+        else if (inst->op == LI_param)
+            fast->param[p.pointer[i]] = (int16_t)(1 + inst->param);
         else
             add_step(&p, i);
     }

@@ -93,7 +93,11 @@ static bool is_whole(const BlockProgram *p, const int64_t *lo, const int64_t *hi
     return true;
 }
 
-static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs) {
+static void fill_param(void *block, int64_t value, int64_t n) {
+    for (int64_t i = 0; i < n; i++) ((int64_t *)block)[i] = value; /* f64 or i64, by its bits */
+}
+
+static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs, const int64_t *params) {
     const BlockFastPath *const fast = &p->fast;
     void *at[BLOCK_FAST_PTRS];
     for (int i = 0; i < fast->n_places; i++) at[i] = (char *)bufs[fast->place[i].buf] + fast->place[i].offset;
@@ -103,6 +107,7 @@ static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs)
     for (int i = fast->n_places; i < fast->n_ptrs; i++) {
         at[i] = fast->constant[i] ? (char *)p + fast->constant[i] : next;
         if (!fast->constant[i]) next += BLOCK * 8;
+        if (fast->param[i]) fill_param(at[i], params[fast->param[i] - 1], fast->n);
     }
     for (int i = 0; i < fast->n_steps; i++) {
         const BlockFast *const s = &fast->step[i];
@@ -431,7 +436,7 @@ static void fill_uniforms(Frame *f) {
 void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *params, const int64_t *lo,
                 const int64_t *hi, NestError *error) {
     const Kernels *const kernels = kernels_now();
-    if (program->fast.n && is_whole(program, lo, hi) && run_fast(program, kernels, bufs)) return;
+    if (program->fast.n && is_whole(program, lo, hi) && run_fast(program, kernels, bufs, params)) return;
     char *const block = scratch_take(frame_bytes(program));
     if (!block) {
         error->inst = INTERP_NO_MEMORY;

@@ -95,6 +95,12 @@ void executable_free(Executable *e) {
     mem_free(e);
 }
 
+size_t executable_bytes(const Executable *e) {
+    size_t bytes = sizeof *e + (size_t)e->n_codes * sizeof *e->codes;
+    for (int i = 0; i < e->n_codes; i++) bytes += e->codes[i].program ? block_program_bytes(e->codes[i].program) : 0;
+    return bytes + (e->own_arena ? arena_bytes(e->plan->arena) : 0);
+}
+
 /* outputs ------------------------------------------------------------------------------------- */
 
 static const Meta *output_meta(const Launch *launch, int i) {

@@ -13,6 +13,8 @@ typedef struct Executable Executable;
 typedef NestFn *NativeFind(void *context, const Nest *nest);
 Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context, Executable **out);
 void executable_free(Executable *executable);
+size_t
+executable_bytes(const Executable *executable); /* with its arena, where it has one of its own; generated code apart */
 int executable_outputs(const Executable *executable); /* how many results execute gives */
 
 typedef struct ExecuteCounts { /* of this thread, for tests: launches, allocations, copies */

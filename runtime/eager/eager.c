@@ -1,23 +1,16 @@
 /* eager.c: a backend of the dispatcher for any device: an op is a one-node program, found by its signature.
  *
- *   args -> signature (words, hash) -> entry -> outputs from interned metas
+ *   args -> signature (words, hash) and numbers -> entry -> outputs from interned metas
  *        -> one block kernel, or the interpreter
  *
  * Entries belong to the thread's state, so lookups take no lock. See eager.h for the files. */
 #include "runtime/eager/eager.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/hash.h"
 #include "runtime/base/fpenv.h"
+#include "runtime/base/hash.h"
 #include "runtime/device/device.h"
-
-enum { BUCKETS = 2048, RECENT = 512, MOST_ENTRIES = 8192, DIRECT_MOST = 1 << 15 };
-
-typedef struct EagerCache {
-    EagerEntry *buckets[BUCKETS];
-    EagerEntry *recent[RECENT]; /* by op */
-    int n;
-} EagerCache;
+#include "runtime/device/launch.h"
 
 /* signatures ---------------------------------------------------------------------------------- */
 
@@ -80,10 +73,28 @@ static Status put_list(EagerCall *ec, const Arg *arg) {
     return ST_OK;
 }
 
-static inline Status put_arg(EagerCall *ec, const Arg *arg) {
+enum { WORD_VARIES = 1 << 8 }; /* beside a kind: the number is no part of the signature */
+
+static inline void put_number(EagerCall *ec, int i) {
+    const Arg *const arg = &ec->call->args[i];
+    if (!eager_number_varies(ec, i)) {
+        put(ec, (uint64_t)arg->kind);
+        put(ec, (uint64_t)arg->i);
+        return;
+    }
+    put(ec, (uint64_t)arg->kind | WORD_VARIES);
+    if (arg->kind == ARG_float)
+        ec->floats[ec->n_floats++] = arg->f;
+    else
+        ec->ints[ec->n_ints++] = arg->i;
+}
+
+static inline Status put_arg(EagerCall *ec, int i) {
+    const Arg *const arg = &ec->call->args[i];
     if (LIKELY(arg->kind == ARG_tensor)) return put_tensor(ec, (sn_tensor *)arg->val);
+    if (arg->kind == ARG_int || arg->kind == ARG_float) return put_number(ec, i), ST_OK;
     put(ec, (uint64_t)arg->kind);
-    if (arg->kind == ARG_int || arg->kind == ARG_float || arg->kind == ARG_bool)
+    if (arg->kind == ARG_bool)
         put(ec, (uint64_t)arg->i);
     else if (arg->kind == ARG_string)
         put(ec, hash_bytes(0, arg->string, strlen(arg->string)));
@@ -94,70 +105,49 @@ static inline Status put_arg(EagerCall *ec, const Arg *arg) {
 
 static inline Status sign(EagerCall *ec) {
     const OpCall *const call = ec->call;
+    ec->n_words = ec->n_tensors = ec->n_floats = ec->n_ints = 0;
     put(ec, (uint64_t)(uintptr_t)ec->row ^ (uint64_t)call->form);
-    for (int i = 0; i < ec->row->n_params; i++) TRY(put_arg(ec, &call->args[i]));
+    for (int i = 0; i < ec->row->n_params; i++) TRY(put_arg(ec, i));
     for (int i = 0; call->form == FORM_out && i < ec->row->n_out; i++) TRY(put_tensor(ec, call->out_args[i]));
     return LIKELY(ec->n_words <= ec->words_room) ? ST_OK : ST_MEMORY;
 }
 
-/* the cache ----------------------------------------------------------------------------------- */
+/* lookup -------------------------------------------------------------------------------------- */
 
-static inline bool equal(const EagerEntry *entry, const EagerCall *ec) {
+static inline bool same_words(const EagerEntry *entry, const EagerCall *ec) {
     if (entry->n_words != ec->n_words) return false;
     for (int i = 0; i < ec->n_words; i++)
         if (entry->words[i] != ec->words[i]) return false;
     return true;
 }
 
-static size_t bucket_of(const EagerCall *ec) {
-    uint64_t hash = 0;
-    for (int i = 0; i < ec->n_words; i++) hash = hash_mix(hash, ec->words[i]);
-    return hash % BUCKETS;
+static bool guards_hold(const EagerEntry *entry, const EagerCall *ec) {
+    const SymEnv *const env = entry->run->plan->graph->env;
+    int64_t symbols[EAGER_SYMBOLS];
+    eager_symbols(entry, ec, symbols);
+    for (int i = 0; i < entry->n_guards; i++)
+        if (!sym_guard_holds(env, sym_guard_at(env, i), symbols)) return false;
+    return true;
+}
+
+static inline bool fits(const EagerEntry *entry, const EagerCall *ec) {
+    return same_words(entry, ec) && (LIKELY(!entry->n_guards) || guards_hold(entry, ec));
 }
 
 static EagerEntry *search(EagerCache *cache, const EagerCall *ec) {
-    for (EagerEntry *entry = cache->buckets[bucket_of(ec)]; entry; entry = entry->next)
-        if (equal(entry, ec)) return cache->recent[ec->row->id & (RECENT - 1)] = entry;
+    for (EagerEntry *entry = cache->buckets[eager_hash(ec) % EAGER_BUCKETS]; entry; entry = entry->next) {
+        if (!fits(entry, ec)) continue;
+        entry->used = true;
+        return cache->recent[ec->row->id & (EAGER_RECENT - 1)] = entry;
+    }
     return NULL;
 }
 
 /* The op's most recent program is tried first: no hash, and its address is known early. */
-static inline const EagerEntry *find(EagerCache *cache, const EagerCall *ec) {
+static inline EagerEntry *find(EagerCache *cache, const EagerCall *ec) {
     if (UNLIKELY(!cache)) return NULL;
-    const EagerEntry *const recent = cache->recent[ec->row->id & (RECENT - 1)];
-    return LIKELY(recent && equal(recent, ec)) ? recent : search(cache, ec);
-}
-
-static void clear(EagerCache *cache) {
-    for (int i = 0; i < BUCKETS; i++) {
-        for (EagerEntry *entry = cache->buckets[i], *next; entry; entry = next) {
-            next = entry->next;
-            eager_entry_free(entry);
-        }
-        cache->buckets[i] = NULL;
-    }
-    memset(cache->recent, 0, sizeof cache->recent);
-    cache->n = 0;
-}
-
-/* A full cache starts anew: programs are cheap to make, and a program that needs so many is not
- * helped by any of them. */
-static bool insert(sn_state *state, const EagerCall *ec, EagerEntry *entry) {
-    if (!state->eager && !(state->eager = mem_zero(sizeof *state->eager))) return false;
-    EagerCache *const cache = state->eager;
-    if (cache->n >= MOST_ENTRIES) clear(cache);
-    const size_t bucket = bucket_of(ec);
-    entry->next = cache->buckets[bucket];
-    cache->buckets[bucket] = cache->recent[ec->row->id & (RECENT - 1)] = entry;
-    cache->n++;
-    return true;
-}
-
-void eager_cache_free(sn_state *state) {
-    if (!state->eager) return;
-    clear(state->eager);
-    mem_free(state->eager);
-    state->eager = NULL;
+    EagerEntry *const recent = cache->recent[ec->row->id & (EAGER_RECENT - 1)];
+    return LIKELY(recent && fits(recent, ec)) ? recent : search(cache, ec);
 }
 
 /* running ------------------------------------------------------------------------------------- */
@@ -185,8 +175,9 @@ static void written_outs(OpCall *call) {
     for (int i = 0; i < call->row->n_out; i++) call->outs[i] = call_written(call, i);
 }
 
-static inline Status run_direct(const EagerEntry *entry, EagerCall *ec) {
+static inline Status run_direct(EagerEntry *entry, EagerCall *ec) {
     const Direct *const direct = &entry->direct;
+    if (UNLIKELY(direct->has_numbers)) eager_direct_fill(&entry->direct, ec);
     sn_tensor *const out = direct->target < 0 ? tensor_new(entry->metas[0]) : ec->tensors[direct->target];
     if (UNLIKELY(!out)) return error_pending();
     const uint32_t fp = fp_enter();
@@ -206,14 +197,21 @@ static inline Status run_direct(const EagerEntry *entry, EagerCall *ec) {
     return ST_OK;
 }
 
-enum { MOST_SYMBOLS = 4 };
+void eager_symbols(const EagerEntry *entry, const EagerCall *ec, int64_t symbols[EAGER_SYMBOLS]) {
+    int n = 0;
+    if (entry->seed >= 0) {
+        const sn_state *const state = state_get();
+        symbols[n++] = (int64_t)state->seed;
+        symbols[n++] = (int64_t)state->sequence;
+    }
+    for (int i = 0; i < ec->n_ints; i++) symbols[n++] = ec->ints[i];
+}
 
 static Status run_plan(const EagerEntry *entry, EagerCall *ec) {
     sn_state *const state = state_get();
-    int64_t symbols[MOST_SYMBOLS] = {0};
-    if (entry->seed >= 0) symbols[entry->seed] = (int64_t)state->seed;
-    if (entry->sequence >= 0) symbols[entry->sequence] = (int64_t)state->sequence;
-    TRY(execute(entry->run, ec->tensors, symbols, NULL, ec->call->outs));
+    int64_t symbols[EAGER_SYMBOLS];
+    eager_symbols(entry, ec, symbols);
+    TRY(execute(entry->run, ec->tensors, symbols, ec->floats, ec->call->outs));
     if (ec->row->flags & OPF_random) state->sequence++;
     if (ec->call->form != FORM_functional) written_outs(ec->call);
     return ST_OK;
@@ -273,30 +271,80 @@ static Status run_native(const EagerEntry *entry, EagerCall *ec) {
     return status;
 }
 
-static inline Status run_entry(const EagerEntry *entry, EagerCall *ec) {
+/* Numbers that the op's rule has not seen yet, where it may refuse them. */
+static Status recheck(EagerEntry *entry, const EagerCall *ec) {
+    const size_t floats = sizeof *ec->floats * (size_t)ec->n_floats, ints = sizeof *ec->ints * (size_t)ec->n_ints;
+    int64_t *const checked = entry->checked;
+    if (entry->is_checked && !memcmp(checked, ec->floats, floats) && !memcmp(checked + ec->n_floats, ec->ints, ints))
+        return ST_OK;
+    MetaOut outs[MAX_OUTS];
+    int n = ec->row->n_out;
+    TRY(call_metas(ec->call, 0, outs, &n));
+    memcpy(checked, ec->floats, floats);
+    memcpy(checked + ec->n_floats, ec->ints, ints);
+    entry->is_checked = true;
+    return ST_OK;
+}
+
+static inline Status run_entry(EagerEntry *entry, EagerCall *ec) {
+    if (UNLIKELY(entry->rechecks)) TRY(recheck(entry, ec));
     if (LIKELY(entry->kind == RUN_direct))
-        return LIKELY(entry->direct.n * entry->direct.row <= DIRECT_MOST) ? run_direct(entry, ec) : run_plan(entry, ec);
+        return LIKELY(entry->direct.n * entry->direct.row <= EAGER_DIRECT_MOST) ? run_direct(entry, ec)
+                                                                                : run_plan(entry, ec);
     if (entry->kind == RUN_view) return run_view(entry, ec);
     return entry->kind == RUN_plan ? run_plan(entry, ec) : run_native(entry, ec);
 }
 
-static Status build_and_run(EagerCall *ec) {
-    EagerEntry *entry;
+/* *stays: the cache has it. */
+static Status build_entry(EagerCall *ec, EagerEntry **entry, bool *stays) {
     bool transient = false;
-    TRY(eager_build(ec, &entry, &transient));
-    const Status status = run_entry(entry, ec);
-    if (transient || !insert(state_get(), ec, entry)) eager_entry_free(entry);
-    return status;
+    TRY(eager_build(ec, entry, &transient));
+    *stays = !transient && eager_cache_insert(state_get(), ec, *entry);
+    return ST_OK;
+}
+
+static Status run_signed(EagerCall *ec);
+
+/* With its numbers in the signature. */
+static Status run_exact(EagerCall *ec) {
+    ec->exact = true;
+    TRY(sign(ec));
+    return run_signed(ec);
+}
+
+enum { MOST_VARIANTS = 4 }; /* of a signature, by guards on its numbers */
+
+static bool has_many_variants(const EagerCall *ec) {
+    const EagerCache *const cache = state_get()->eager;
+    int n = 0;
+    for (const EagerEntry *e = cache ? cache->buckets[eager_hash(ec) % EAGER_BUCKETS] : NULL; e; e = e->next)
+        n += same_words(e, ec);
+    return n >= MOST_VARIANTS;
+}
+
+static COLD Status build_and_run(EagerCall *ec) {
+    EagerEntry *entry;
+    bool stays = false;
+    if (ec->n_ints && has_many_variants(ec)) return run_exact(ec);
+    TRY(build_entry(ec, &entry, &stays));
+    const bool exact = entry->kind == RUN_exact;
+    const Status status = exact ? ST_OK : run_entry(entry, ec);
+    if (!stays) eager_entry_free(entry);
+    return exact ? run_exact(ec) : status;
+}
+
+static Status run_signed(EagerCall *ec) {
+    EagerEntry *const entry = find(state_get()->eager, ec);
+    if (!entry) return build_and_run(ec);
+    return entry->kind == RUN_exact ? run_exact(ec) : run_entry(entry, ec);
 }
 
 /* Operands that overlap what is written only in part are replaced by copies; then the signature is
  * made anew. */
 static Status run_written(OpCall *call, EagerCall *ec) {
     TRY(eager_prepare_write(call));
-    ec->n_words = ec->n_tensors = 0;
     TRY(sign(ec));
-    const EagerEntry *const entry = find(state_get()->eager, ec);
-    return entry ? run_entry(entry, ec) : build_and_run(ec);
+    return run_signed(ec);
 }
 
 static Status run_form(OpCall *call, EagerCall *ec) {
@@ -314,15 +362,15 @@ static Status run_form(OpCall *call, EagerCall *ec) {
 
 static inline Status run_functional(EagerCall *ec) {
     TRY(sign(ec));
-    const EagerEntry *const entry = find(state_get()->eager, ec);
-    return LIKELY(entry) ? run_entry(entry, ec) : build_and_run(ec);
+    EagerEntry *const entry = find(state_get()->eager, ec);
+    return LIKELY(entry && entry->kind != RUN_exact) ? run_entry(entry, ec) : run_signed(ec);
 }
 
 static Status run_call(OpCall *call) {
     EagerCall ec;
     ec.call = call;
     ec.row = call->row;
-    ec.n_tensors = ec.n_words = 0;
+    ec.exact = false;
     ec.tensors = ec.usual_tensors, ec.tensors_room = USUAL_TENSORS;
     ec.words = ec.usual_words, ec.words_room = USUAL_WORDS;
     const Status status = LIKELY(call->form == FORM_functional) ? run_functional(&ec) : run_form(call, &ec);

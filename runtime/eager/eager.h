@@ -1,19 +1,24 @@
 /* eager.h: ops that run one by one, on any device: entries of the cache of one-op programs.
  *
  *   eager.c        the kernel under a device's key: signature, lookup, run
+ *   eager_cache.c  the entries of a thread, within a bound of bytes
  *   eager_build.c  what a new signature means: a view, a native kernel, or a one-node graph made
  *                  into a program
+ *   eager_direct.c programs that are one block kernel over contiguous memory
  *   eager_write.c  in-place and out forms: checks, overlaps, resizing
  *
  * A signature is everything that a program depends on: op, form, interned metas, which arguments
- * are one tensor, numbers, lists, strings. It never holds a data pointer, so minibatch slices share
- * programs. */
+ * are one tensor, numbers that rules read, lists, strings. It never holds a data pointer, so minibatch
+ * slices share programs. The numbers of elementwise ops are parameters: a signature has their kinds only, but
+ * for those with code of their own (x + 1 * y, pow 2), so that x * lr has one program for every lr. */
 #ifndef SINTER_RUNTIME_EAGER_H
 #define SINTER_RUNTIME_EAGER_H
+#include "ir/sym.h"
 #include "kernels/kernels.h"
 #include "runtime/device/execute.h"
 
-enum { USUAL_WORDS = 96, USUAL_TENSORS = 32, MAX_DIRECT = 3 };
+enum { USUAL_WORDS = 96, USUAL_TENSORS = 32, MAX_DIRECT = 3, EAGER_BUCKETS = 2048, EAGER_RECENT = 512 };
+enum { EAGER_DIRECT_MOST = 1 << 15 }; /* elements beyond which threads pay */
 
 typedef struct EagerCall {
     OpCall *call;
@@ -22,11 +27,24 @@ typedef struct EagerCall {
     int n_tensors, tensors_room;
     uint64_t *words; /* the signature */
     int n_words, words_room;
+    bool exact; /* all numbers are in the signature */
+    int n_floats, n_ints;
+    double floats[MAX_ARGS]; /* those that are not, in order */
+    int64_t ints[MAX_ARGS];
     sn_tensor *usual_tensors[USUAL_TENSORS]; /* the room of all calls but those with long lists */
     uint64_t usual_words[USUAL_WORDS];
 } EagerCall;
 
-typedef enum RunKind { RUN_direct, RUN_plan, RUN_view, RUN_native } RunKind;
+/* exact: no program takes the numbers of this signature as parameters; they are to be in it. */
+typedef enum RunKind { RUN_direct, RUN_plan, RUN_view, RUN_native, RUN_exact } RunKind;
+
+/* A parameter of one primitive, whose block is filled when another number comes. */
+typedef struct DirectNumber {
+    int from; /* 1 + its place among EagerCall.floats, or minus that among ints; 0: none */
+    SType type;
+    bool is_filled;
+    uint64_t filled; /* bits of the number in the block */
+} DirectNumber;
 
 /* One primitive, or one reduction of short rows (order L, one chunk), over contiguous operands of its
  * compute type: called straight on their memory. */
@@ -34,8 +52,11 @@ typedef struct Direct {
     BlockFn *fn;
     ReduceFn *reduce; /* else NULL: of `row` elements for each of n outputs */
     int64_t row;
-    int operand[MAX_DIRECT];          /* tensor number, DIRECT_const, or -1: none */
-    void *constant[MAX_DIRECT];       /* BLOCK elements, or NULL */
+    int operand[MAX_DIRECT];    /* tensor number, DIRECT_const, or -1: none */
+    void *constant[MAX_DIRECT]; /* up to BLOCK elements, or NULL */
+    size_t constant_bytes;
+    DirectNumber number[MAX_DIRECT]; /* of such a block */
+    bool has_numbers;
     int bytes[MAX_DIRECT], out_bytes; /* of an element */
     int target;                       /* tensor number that is written, or -1: a fresh output */
     int64_t n;
@@ -43,21 +64,65 @@ typedef struct Direct {
 enum { DIRECT_const = 100 };
 
 typedef struct EagerEntry {
-    struct EagerEntry *next; /* of one hash */
+    struct EagerEntry *next;          /* of one hash */
+    struct EagerEntry *newer, *older; /* of the cache */
+    size_t bytes;
+    bool used;                 /* since it was last looked at for removal */
+    bool rechecks, is_checked; /* the meta rule may refuse other numbers */
     RunKind kind;
     int n_words, n_outs;
-    const Meta **metas; /* results' */
-    int64_t *offsets;   /* views: by result, elements */
-    int base;           /* views: number of the viewed tensor */
-    Executable *run;    /* RUN_plan, RUN_direct for large operands */
+    int n_guards, n_floats, n_ints; /* numbers are checked by the guards of the program's symbols */
+    int64_t *checked;               /* the numbers that the rule accepted last: floats' bits, then ints */
+    const Meta **metas;             /* results' */
+    int64_t *offsets;               /* views: by result, elements */
+    int base;                       /* views: number of the viewed tensor */
+    Executable *run;                /* RUN_plan, RUN_direct for large operands */
     Direct direct;
     int seed, sequence; /* numbers of the free symbols of random ops, -1 */
     uint64_t words[];
 } EagerEntry;
 
+typedef struct EagerCache {
+    EagerEntry *buckets[EAGER_BUCKETS];
+    EagerEntry *recent[EAGER_RECENT]; /* by op */
+    EagerEntry *newest, *oldest;
+    int n;
+    size_t bytes;
+    int64_t built; /* programs, ever */
+} EagerCache;
+
+uint64_t eager_hash(const EagerCall *ec);
+/* Takes the entry; false: no memory for the cache, the entry stays the caller's. What exceeds the bound goes, the
+ * entries first that were not used for longest. */
+bool eager_cache_insert(sn_state *state, const EagerCall *ec, EagerEntry *entry);
+typedef struct EagerCounts { /* of a state, for tests */
+    int64_t built;
+    int entries;
+    size_t bytes;
+} EagerCounts;
+EagerCounts eager_counts(const sn_state *state);
+enum { EAGER_MOST_BYTES = 16 << 20 };
+
+/* Argument i is a number that a program takes as a parameter. */
+static inline bool eager_number_varies(const EagerCall *ec, int i) {
+    const uint32_t elements = 1u << PT_tensor | 1u << PT_tensor_opt | 1u << PT_scalar | 1u << PT_scalar_opt |
+                              1u << PT_float | 1u << PT_float_opt;
+    const Arg *const a = &ec->call->args[i];
+    if (ec->exact || ec->row->kind != KIND_pointwise || !(elements >> ec->row->params[i].type & 1)) return false;
+    if (a->kind == ARG_int && a->i < SYM_LEAST) return false; /* no symbol's value */
+    return !number_is_special(a->kind == ARG_float, a->i);
+}
+
 /* Makes the entry of a call that is seen first; not cached by the caller where *transient. */
 Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient);
 void eager_entry_free(EagerEntry *entry);
+/* Values of the free symbols of an entry's program. */
+enum { EAGER_SYMBOLS = MAX_ARGS + 2 };
+void eager_symbols(const EagerEntry *entry, const EagerCall *ec, int64_t symbols[EAGER_SYMBOLS]);
+/* eager_direct.c: whether the entry's plan is one block kernel; then the entry is made such. */
+bool eager_direct_find(EagerEntry *entry);
+/* Blocks with the numbers of this call. */
+void eager_direct_fill(Direct *direct, const EagerCall *ec);
 
 /* Metas of the results by the op's meta rule, interned; args_room: MAX_ARGS + MAX_OUTS. */
 typedef struct EagerMetas {

@@ -3,7 +3,8 @@
  *   view          interned metas and offsets
  *   native        cpu_<body> on fresh outputs (rows that lowering does not know)
  *   the rest      graph of one node -> decompose -> plan -> interpreter programs; where that is one
- *                 primitive over contiguous operands of its compute type, the block kernel itself
+ *                 primitive over contiguous operands of its compute type, the block kernel itself;
+ *                 numbers that vary are runtime floats and free symbols of it
  *
  * In-place and out forms are the functional node, a cast where dtypes differ, and a write
  * [semantics G5]. */
@@ -13,7 +14,6 @@
 #include "runtime/base/room.h"
 #include "runtime/compile/compile.h"
 #include "runtime/eager/eager.h"
-#include "runtime/device/device.h"
 #include "runtime/device/launch.h"
 
 /* metas --------------------------------------------------------------------------------------- */
@@ -45,9 +45,12 @@ static EagerEntry *entry_new(const EagerCall *ec, RunKind kind, int n_outs) {
     memcpy(entry->words, ec->words, (size_t)n_words * sizeof(uint64_t));
     entry->n_outs = n_outs;
     entry->seed = entry->sequence = -1;
+    entry->n_floats = ec->n_floats;
+    entry->n_ints = ec->n_ints;
+    entry->checked = mem_zero(((size_t)(ec->n_floats + ec->n_ints) + 1) * sizeof *entry->checked);
     entry->metas = mem_zero(((size_t)n_outs + 1) * sizeof *entry->metas);
     entry->offsets = mem_zero(((size_t)n_outs + 1) * sizeof *entry->offsets);
-    if (entry->metas && entry->offsets) return entry;
+    if (entry->metas && entry->offsets && entry->checked) return entry;
     eager_entry_free(entry);
     return NULL;
 }
@@ -58,6 +61,7 @@ void eager_entry_free(EagerEntry *entry) {
     for (int i = 0; i < MAX_DIRECT; i++) mem_free(entry->direct.constant[i]);
     mem_free(entry->metas);
     mem_free(entry->offsets);
+    mem_free(entry->checked);
     mem_free(entry);
 }
 
@@ -132,6 +136,13 @@ static void make_random(Graph *graph, const OpRow *row) {
     graph->n_random = 1;
 }
 
+/* A number that varies; its place is that in the call's lists. */
+static Arg parameter(Graph *graph, const Arg *number) {
+    if (number->kind == ARG_int) return A_INT(sym_free(graph->env, number->i, SYM_LEAST));
+    VEC_PUSH(graph->arena, &graph->runtime_floats, number->f);
+    return (Arg){.kind = ARG_runtime, .i = graph->runtime_floats.n - 1};
+}
+
 /* What the written tensor gets: the result in its dtype. */
 static Status write_result(OneNode *one, const sn_tensor *target, GVal *value) {
     Graph *const graph = one->graph;
@@ -152,7 +163,12 @@ static Status make_graph(OneNode *one) {
     if (!one->inputs) return ST_MEMORY;
     make_inputs(one);
     make_random(graph, ec->row);
-    for (int i = 0; i < ec->row->n_params; i++) args[i] = arg_map_vals(graph->arena, ec->call->args[i], input_of, one);
+    for (int i = 0; i < ec->row->n_params; i++) {
+        const Arg *const given = &ec->call->args[i];
+        const bool number = given->kind == ARG_int || given->kind == ARG_float;
+        args[i] = number && eager_number_varies(ec, i) ? parameter(graph, given)
+                                                       : arg_map_vals(graph->arena, *given, input_of, one);
+    }
     Node *const node = graph_append(graph, ec->row, FORM_functional, args);
     if (!node) return error_pending();
     for (int i = 0; i < node->n_outs; i++) {
@@ -189,139 +205,10 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
     return ST_OK;
 }
 
-/* one primitive ------------------------------------------------------------------------------- */
-
-/* The device's functions of one block. */
-static const KernelTable *blocks_of(const EagerEntry *entry) {
-    const DeviceRow *const device = device_row(entry->run->device);
-    return device->blocks ? device->blocks() : NULL;
-}
-
-/* Walks memory element by element over the first n_dims dims of a nest. */
-static bool is_dense(const Nest *nest, const Inst *inst, int n_dims) {
-    int64_t expected = 1;
-    for (int d = n_dims - 1; d >= 0; d--) {
-        if (nest->extent[d] != 1 && inst->at->coef[d] != expected) return false;
-        expected *= nest->extent[d];
-    }
-    return !inst->at->offset;
-}
-
-/* Blocks hold the compute type; these dtypes are it. */
-static bool is_compute_dtype(DType dtype, SType type) {
-    return dtype_compute(dtype) == type && dtype_bytes(dtype) == stype_bytes(type);
-}
-
-static bool direct_constant(Direct *direct, int i, const Inst *inst) {
-    const int bytes = stype_bytes((SType)inst->type);
-    char *const block = mem_aligned(64, (size_t)BLOCK * (size_t)bytes);
-    if (!block) return false;
-    const float single = (float)inst->f;
-    const int32_t narrow = (int32_t)inst->i;
-    const void *const value = inst->type == S_f32   ? (const void *)&single
-                              : inst->type == S_i32 ? (const void *)&narrow
-                                                    : (const void *)&inst->f;
-    for (int k = 0; k < BLOCK; k++) memcpy(block + (size_t)k * (size_t)bytes, value, (size_t)bytes);
-    direct->constant[i] = block;
-    direct->operand[i] = DIRECT_const;
-    direct->bytes[i] = 0;
-    return true;
-}
-
-static int slot_tensor(const Plan *plan, int slot) {
-    return slot >= 0 && plan->slots.at[slot].kind == SLOT_input ? plan->slots.at[slot].index : -1;
-}
-
-static bool direct_operand(const Plan *plan, const Nest *nest, int inst_id, Direct *direct, int i) {
-    direct->operand[i] = -1;
-    if (inst_id < 0) return true;
-    const Step *const step = &plan->steps.at[0];
-    const Inst *const inst = &nest->insts[inst_id];
-    if (inst->op == LI_const) return direct_constant(direct, i, inst);
-    if (inst->op != LI_load || !is_dense(nest, inst, nest->n_outer + nest->n_inner)) return false;
-    const DType dtype = step->kernel->bufs[inst->buf].dtype;
-    direct->operand[i] = slot_tensor(plan, step->bufs[inst->buf]);
-    direct->bytes[i] = dtype_bytes(dtype);
-    return direct->operand[i] >= 0 && is_compute_dtype(dtype, (SType)inst->type);
-}
-
-static const Nest *only_nest(const Plan *plan) {
-    if (plan->steps.n != 1 || plan->steps.at[0].kind != STEP_kernel) return NULL;
-    const Kernel *const kernel = plan->steps.at[0].kernel;
-    if (kernel->template || kernel->n_nests != 1 || kernel->n_params) return NULL;
-    const Nest *const nest = &kernel->nests[0];
-    for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
-        if (sym_is(nest->extent[d])) return NULL;
-    return nest;
-}
-
-static int64_t product(const int64_t *extent, int n) {
-    int64_t total = 1;
-    for (int d = 0; d < n; d++) total *= extent[d];
-    return total;
-}
-
-/* The store of the plan's one result, which is dense; NULL: there is none such. */
-static const Inst *only_store(const Plan *plan, const Nest *nest, Direct *direct) {
-    const Inst *const store = &nest->insts[nest->n_insts - 1];
-    const Step *const step = &plan->steps.at[0];
-    if (store->op != LI_store || !is_dense(nest, store, nest->n_outer)) return NULL;
-    const DType dtype = step->kernel->bufs[store->buf].dtype;
-    if (!is_compute_dtype(dtype, (SType)nest->insts[store->a].type)) return NULL;
-    direct->target = slot_tensor(plan, step->bufs[store->buf]);
-    direct->out_bytes = dtype_bytes(dtype);
-    direct->n = product(nest->extent, nest->n_outer);
-    direct->row = 1;
-    return store;
-}
-
-/* True where the plan is load, reduce, store, and a row is one chunk of order L. */
-static bool find_reduction(const EagerEntry *entry, Direct *direct) {
-    const Plan *const plan = entry->run->plan;
-    const Nest *const nest = only_nest(plan);
-    if (!nest || !nest->n_inner || nest->n_s || nest->n_insts != 3) return false;
-    const Inst *const store = only_store(plan, nest, direct);
-    const Inst *const reduce = store ? &nest->insts[store->a] : NULL;
-    if (!reduce || reduce->op != LI_reduce || reduce->b >= 0) return false;
-    direct->row = product(nest->extent + nest->n_outer, nest->n_inner);
-    if (direct->row < 1 || direct->row > CHUNK_L || !direct_operand(plan, nest, reduce->a, direct, 0)) return false;
-    if (direct->operand[0] == DIRECT_const || reduce->prim == RED_argmax || reduce->prim == RED_argmin) return false;
-    direct->operand[1] = direct->operand[2] = -1;
-    direct->reduce = blocks_of(entry)->reduce_L(reduce->prim, (SType)reduce->type);
-    return direct->reduce != NULL;
-}
-
-/* True where the plan is load..., prim, store over one contiguous range. */
-static bool find_direct(const EagerEntry *entry, Direct *direct) {
-    const Plan *const plan = entry->run->plan;
-    const Nest *const nest = only_nest(plan);
-    if (!nest || nest->n_inner) return false;
-    const Inst *const store = only_store(plan, nest, direct);
-    if (!store || nest->insts[store->a].op != LI_prim) return false;
-    const Inst *const prim = &nest->insts[store->a];
-    const int ids[MAX_DIRECT] = {prim->a, prim->b, prim->c};
-    int n_used = 2; /* the primitive and the store */
-    for (int i = 0; i < MAX_DIRECT; i++) {
-        if (!direct_operand(plan, nest, ids[i], direct, i)) return false;
-        bool counted = ids[i] < 0;
-        for (int k = 0; k < i; k++) counted |= ids[k] == ids[i];
-        n_used += !counted;
-    }
-    if (n_used != nest->n_insts) return false;
-    const SType operand_type = (SType)nest->insts[prim->prim == PRIM_select ? prim->b : prim->a].type;
-    direct->fn = blocks_of(entry)->prim(prim->prim, operand_type);
-    return direct->fn != NULL;
-}
-
-static void try_direct(EagerEntry *entry) {
-    Direct direct = {0};
-    if (!blocks_of(entry)) return;
-    if (entry->n_outs == 1 && (find_direct(entry, &direct) || find_reduction(entry, &direct))) {
-        entry->kind = RUN_direct;
-        entry->direct = direct;
-        return;
-    }
-    for (int i = 0; i < MAX_DIRECT; i++) mem_free(direct.constant[i]);
+/* What an entry holds, about. */
+static size_t bytes_of(const EagerEntry *entry) {
+    const size_t words = (size_t)(entry->n_words + 2 * entry->n_outs) * sizeof(uint64_t);
+    return sizeof *entry + words + entry->direct.constant_bytes + (entry->run ? executable_bytes(entry->run) : 0);
 }
 
 /* A plan of nothing but the op itself: its kernel is called without the plan. */
@@ -331,13 +218,39 @@ static bool is_native(const EagerCall *ec, const Executable *run) {
            plan->steps.at[0].row == ec->row;
 }
 
+/* Results depend on numbers: the plan says on which. */
+static bool has_plain_results(const Executable *run) {
+    for (int i = 0; i < run->plan->graph->outputs.n; i++)
+        if (run->plan->graph->outputs.at[i].kind != OUT_none && !run->out_metas[i]) return false;
+    return true;
+}
+
+/* What needs the plan no more lets it go. */
+static void drop_plan(EagerEntry *entry) {
+    const bool large = entry->kind == RUN_direct && entry->direct.n * entry->direct.row > EAGER_DIRECT_MOST;
+    if (entry->kind == RUN_plan || large || entry->n_guards) return;
+    executable_free(entry->run);
+    entry->run = NULL;
+}
+
 static Status fill_entry(EagerCall *ec, EagerEntry *entry) {
     TRY(build_plan(ec, entry));
+    entry->n_guards = sym_guard_count(entry->run->plan->graph->env);
+    if (!has_plain_results(entry->run)) return ST_OK;
     if (is_native(ec, entry->run))
         entry->kind = RUN_native;
     else
-        try_direct(entry);
+        eager_direct_find(entry);
+    drop_plan(entry);
     return ST_OK;
+}
+
+/* Rules look at numbers only where ints are made of them. */
+static bool rechecks(const EagerCall *ec, const EagerMetas *metas) {
+    bool ints = false;
+    for (int i = 0; i < ec->n_tensors; i++) ints |= !dtype_is_float(ec->tensors[i]->base.meta->dtype);
+    for (int i = 0; i < metas->n; i++) ints |= !dtype_is_float(metas->metas[i]->dtype);
+    return ints && ec->n_floats + ec->n_ints && ec->call->form == FORM_functional;
 }
 
 Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient) {
@@ -348,11 +261,18 @@ Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient) {
         return build_view(ec, &metas, out, transient);
     EagerEntry *const entry = entry_of_metas(ec, RUN_plan, &metas);
     if (!entry) return ST_MEMORY;
-    const Status status = fill_entry(ec, entry);
+    Status status = fill_entry(ec, entry);
+    if (status != ST_OK && status != ST_MEMORY && ec->n_floats + ec->n_ints) {
+        error_clear(); /* the op can't be made for any number: it is made for this one */
+        entry->kind = RUN_exact;
+        status = ST_OK;
+    }
     if (status != ST_OK) {
         eager_entry_free(entry);
         return status;
     }
+    entry->rechecks = rechecks(ec, &metas);
+    entry->bytes = bytes_of(entry);
     *out = entry;
     return ST_OK;
 }

@@ -369,10 +369,8 @@ void capture_exchanged(sn_tensor *self, sn_tensor *old);
 /* self is now such a view: the version of the input that it shows goes up at the call [semantics C3]. */
 void capture_relaid(sn_tensor *self);
 
-/* dynamic.c: is it a number for which the rule that branches on it has code of its own (pow 2)? */
-bool number_is_special(bool is_float, int64_t bits);
-/* Static for the first trace of an end (or symbolic sizes throughout with SN_DYNAMIC_ALWAYS), else what differs from
- * `older` becomes symbols and runtime numbers. */
+/* dynamic.c. Static for the first trace of an end (or symbolic sizes throughout with SN_DYNAMIC_ALWAYS), else what
+ * differs from `older` becomes symbols and runtime numbers. */
 Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena, SymPlan *out);
 
 #endif

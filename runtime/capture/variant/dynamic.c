@@ -178,15 +178,6 @@ static bool is_guarded(const TraceOp *op, const Param *param) {
     return op->row->id == OP_pow_Tensor_Tensor && !param->symbolic;
 }
 
-bool number_is_special(bool is_float, int64_t bits) {
-    static const double special[] = {-2, -1, -0.5, 0, 0.5, 1, 2, 3};
-    double value = (double)bits;
-    if (is_float) memcpy(&value, &bits, sizeof value);
-    for (int i = 0; i < COUNT_OF(special); i++)
-        if (value == special[i]) return true;
-    return false;
-}
-
 /* Numbers ------------------------------------------------------------------------------------- */
 
 static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {

@@ -1,0 +1,133 @@
+/* test_eager_programs.c: eager's programs do not grow with the numbers that ops are called with, nor beyond a bound of
+ * bytes. Programs are counted, never timed; what they give is what a compiled function gives. */
+#include "runtime/core/state.h"
+#include "runtime/eager/eager.h"
+#include "tests/unit/contract.h"
+
+typedef struct World {
+    sn_tensor *x, *y, *mask, *ints, *half, *out;
+    double number;
+    int64_t whole;
+} World;
+
+static sn_tensor *number_tensor(const World *w) { return sn_mul_scalar(w->x, sn_float(w->number)); }
+static sn_tensor *whole_number(const World *w) { return sn_mul_scalar(w->x, sn_int(w->whole)); }
+static sn_tensor *added(const World *w) { return sn_add_scalar(w->x, sn_float(w->number)); }
+static sn_tensor *added_alpha(const World *w) { return sn_add_ex(w->x, w->y, sn_float(w->number)); }
+static sn_tensor *powered(const World *w) { return sn_pow_scalar(w->y, sn_float(w->number)); }
+static sn_tensor *filled(const World *w) { return sn_masked_fill(w->x, w->mask, sn_float(w->number)); }
+static sn_tensor *ints_filled(const World *w) { return sn_masked_fill(w->ints, w->mask, sn_int(w->whole)); }
+static sn_tensor *clamped(const World *w) { return sn_clamp(w->x, sn_float(-w->number), sn_float(w->number)); }
+static sn_tensor *clamped_ints(const World *w) { return sn_clamp(w->ints, sn_int(-w->whole), sn_int(w->whole)); }
+static sn_tensor *full_of(const World *w) { return sn_full(SN_INTS(3, 5), sn_float(w->number), SN_F32); }
+static sn_tensor *ints_times(const World *w) { return sn_mul_scalar(w->ints, sn_int(w->whole)); }
+static sn_tensor *ints_times_float(const World *w) { return sn_mul_scalar(w->ints, sn_float(w->number)); }
+static sn_tensor *half_times(const World *w) { return sn_mul_scalar(w->half, sn_float(w->number)); }
+static sn_tensor *compared(const World *w) { return sn_gt_scalar(w->x, sn_float(w->number)); }
+static sn_tensor *divided(const World *w) { return sn_div_scalar(w->x, sn_float(w->number)); }
+static sn_tensor *in_place(const World *w) { return sn_mul_scalar_(sn_clone(w->x), sn_float(w->number)); }
+static sn_tensor *into(const World *w) { return sn_mul_scalar_out(w->out, w->x, sn_float(w->number)); }
+static sn_tensor *range(const World *w) { return sn_arange_end(sn_int(w->whole), SN_DTYPE_DEFAULT); }
+
+typedef sn_tensor *Call(const World *w);
+static Call *const calls[] = {number_tensor, whole_number, added,        added_alpha, powered,    filled,
+                              ints_filled,   clamped,      clamped_ints, full_of,     ints_times, ints_times_float,
+                              half_times,    compared,     divided,      in_place,    into,       range};
+
+static World world_new(void) {
+    World w = {.x = F32(1, 3, 5), .half = sn_to(F32(2, 3, 5), SN_F16), .out = sn_zeros(SN_INTS(3, 5), SN_F32)};
+    w.y = sn_abs(w.x);
+    w.mask = sn_gt_scalar(w.x, sn_float(0));
+    w.ints = sn_to(sn_mul_scalar(w.x, sn_float(50)), SN_I32);
+    return w;
+}
+
+static int64_t built(void) { return eager_counts(state_get()).built; }
+
+START_TEST(numbers_share_a_program) {
+    World w = world_new();
+    Call *const call = calls[_i];
+    int64_t before = 0;
+    for (int i = 0; i < 1000; i++) {
+        const sn_scope scope = sn_scope_begin();
+        w.number = 0.37 + 1.013 * i;
+        w.whole = 4 + i;
+        if (!call(&w)) ck_abort_msg("%s", sn_error_take()->message);
+        if (i == 0) before = built();
+        sn_scope_end(scope);
+    }
+    ck_assert_int_eq(built() - before, 0);
+}
+END_TEST
+
+/* Each in a function of its own, which is compiled for this number. */
+typedef struct Closed {
+    World *world;
+    Call *call;
+} Closed;
+static sn_status body(sn_frame *f) {
+    const Closed *const closed = sn_closure(f);
+    return sn_out(f, 0, closed->call(closed->world));
+}
+
+START_TEST(a_number_gives_the_bits_of_a_constant) {
+    static const double numbers[] = {0.1, -0.0, 2, 1.5, 1e-40, 3e38, -7.25, 1, 1e300, INFINITY, 0.30000001192092896};
+    World w = world_new();
+    Closed closed = {&w, calls[_i]};
+    for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++) {
+        w.number = numbers[i];
+        w.whole = 2 + 3 * i;
+        sn_tensor *const want = sn_clone(closed.call(&w));
+        if (!want && sn_error_take()) continue; /* refused for what it is */
+        sn_function *const fn = sn_compile(body, &closed, NULL);
+        for (int k = 0; k < 2; k++) ck_assert_msg(same_bits(SN_CALL(fn), want), "case %d, number %g", _i, w.number);
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
+/* The rule is asked of each number. */
+START_TEST(a_number_that_does_not_fit_is_refused_as_ever) {
+    World w = world_new();
+    sn_tensor *const bytes = sn_to(w.ints, SN_I8);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(sn_masked_fill(bytes, w.mask, sn_int(77 + i)));
+        ck_assert_ptr_null(sn_masked_fill(bytes, w.mask, sn_int(777 + i)));
+        ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "can't be converted to"));
+        ck_assert_ptr_nonnull(sn_masked_fill(bytes, w.mask, sn_float(77.5 + i)));
+        ck_assert_ptr_null(sn_masked_fill(bytes, w.mask, sn_float(777.5 + i)));
+        ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "can't be converted to"));
+        ck_assert_ptr_nonnull(sn_pow_scalar(w.ints, sn_int(5 + i)));
+        ck_assert_ptr_null(sn_pow_scalar(w.ints, sn_int(-5 - i)));
+        ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "negative power"));
+        ck_assert_ptr_nonnull(sn_arange_end(sn_int(5 + i), SN_DTYPE_DEFAULT));
+        ck_assert_ptr_null(sn_arange_end(sn_int(-5 - i), SN_DTYPE_DEFAULT));
+        ck_assert_int_ne(sn_error_take()->code, SN_OK);
+    }
+}
+END_TEST
+
+/* Dims are no parameters: each call is another program. */
+START_TEST(programs_stay_within_their_bound) {
+    size_t most = 0;
+    for (int i = 0; i < 6000; i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_tensor *const x = sn_zeros(SN_INTS(1 + i % 3000, 2), SN_F32);
+        ck_assert_ptr_nonnull(sn_softmax(x, i % 2));
+        sn_scope_end(scope);
+        if (eager_counts(state_get()).bytes > most) most = eager_counts(state_get()).bytes;
+    }
+    ck_assert_uint_le(most, EAGER_MOST_BYTES);
+    ck_assert_uint_gt(most, EAGER_MOST_BYTES / 2);
+}
+END_TEST
+
+int main(void) {
+    TCase *const tests = tcase_create("eager programs");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, numbers_share_a_program, 0, sizeof calls / sizeof *calls);
+    tcase_add_loop_test(tests, a_number_gives_the_bits_of_a_constant, 0, sizeof calls / sizeof *calls);
+    tcase_add_test(tests, a_number_that_does_not_fit_is_refused_as_ever);
+    tcase_add_test(tests, programs_stay_within_their_bound);
+    return suite_run("test_eager_programs", tests);
+}
