@@ -26,8 +26,11 @@ static size_t slot_of(const Map *map, uint64_t key) {
 
 void *map_get(const Map *map, uint64_t key) { return map->room ? map->values[slot_of(map, stored(key))] : NULL; }
 
+/* Removed keys go on the way: a map whose keys come and go stays as it is. */
 static bool grow(Map *map) {
-    Map bigger = {.room = map->room ? map->room * 2 : 16};
+    size_t live = 0;
+    for (size_t i = 0; i < map->room; i++) live += map->keys[i] && map->values[i];
+    Map bigger = {.room = !map->room ? 16 : live * 4 > map->room ? map->room * 2 : map->room};
     bigger.keys = mem_zero(bigger.room * sizeof *bigger.keys);
     bigger.values = mem_zero(bigger.room * sizeof *bigger.values);
     if (!bigger.keys || !bigger.values) {
@@ -46,7 +49,13 @@ static bool grow(Map *map) {
     return true;
 }
 
+static bool removed(const Map *map, uint64_t key) {
+    if (map->room) map->values[slot_of(map, stored(key))] = NULL;
+    return true;
+}
+
 bool map_set(Map *map, uint64_t key, void *value) {
+    if (!value) return removed(map, key); /* which needs no memory */
     if ((map->n + 1) * 2 > map->room && !grow(map)) return false;
     const size_t slot = slot_of(map, stored(key));
     if (!map->keys[slot]) map->n++;

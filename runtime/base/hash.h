@@ -16,7 +16,7 @@ typedef struct Map {
     size_t n, room;
 } Map;
 void *map_get(const Map *map, uint64_t key); /* NULL when absent */
-/* value NULL removes; false when memory is out */
+/* value NULL removes, which never fails; false when memory is out */
 bool map_set(Map *map, uint64_t key, void *value);
 void map_free(Map *map);
 

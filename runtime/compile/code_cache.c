@@ -1,6 +1,10 @@
-/* code_cache.c: see code_cache.h. The key is the structural hash of a nest with its buffers' types
- * and the instruction set; the code of one module stays mapped until the process ends, since any function
- * may have come to share parts of it. */
+/* code_cache.c: see code_cache.h. The key is the structural hash of a nest with its buffers' types and the instruction
+ * set. The code of one module is mapped and unmapped as one: it stays while an executable has a function of it, then
+ * among the unused ones, of which the longest unused go first.
+ *
+ *   key -> Function \
+ *                     Module (pages, users) -- unused: newest <-> ... <-> oldest
+ *   fn  -> Function / */
 #include "runtime/compile/code_cache.h"
 
 #include <pthread.h>
@@ -18,34 +22,115 @@
 #include "runtime/compile/llvm_module.h"
 #include "runtime/compile/loader.h"
 
-typedef struct Module {
-    struct Module *next;
+typedef struct Module Module;
+typedef struct Function {
+    uint64_t key;
+    NestFn *fn;
+    Module *module;
+} Function;
+
+struct Module {
     LoadedCode *code;
-} Module;
+    int64_t users;         /* functions taken */
+    Module *newer, *older; /* while there is no user */
+    int n_functions;
+    Function functions[];
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Map functions; /* key -> NestFn */
-static Module *modules;
+static Map by_key, by_fn; /* -> Function */
+static Module *newest, *oldest;
+static CodeCounts counts;
+static int held; /* compiles that rely on what they have seen */
 static int next_name;
 
 static uint64_t key_of(const Nest *nest, const Buf *bufs) {
     return hash_mix(nest_hash(nest, bufs), (uint64_t)isa_used());
 }
 
-static NestFn *find_locked(uint64_t key) {
-    void *const found = map_get(&functions, key);
-    NestFn *fn;
-    memcpy(&fn, &found, sizeof fn);
-    return fn;
+static uint64_t key_of_fn(NestFn *fn) {
+    uint64_t key;
+    memcpy(&key, &fn, sizeof key);
+    return key;
 }
 
-NestFn *code_find(const Nest *nest, const Buf *bufs) {
+static Function *find_locked(uint64_t key) { return map_get(&by_key, key); }
+
+/* unused modules ------------------------------------------------------------------------------ */
+
+static void unused_add(Module *module) {
+    module->newer = NULL;
+    module->older = newest;
+    *(newest ? &newest->newer : &oldest) = module;
+    newest = module;
+    counts.unused_bytes += loader_bytes(module->code);
+}
+
+static void unused_remove(Module *module) {
+    *(module->newer ? &module->newer->older : &newest) = module->older;
+    *(module->older ? &module->older->newer : &oldest) = module->newer;
+    counts.unused_bytes -= loader_bytes(module->code);
+}
+
+/* An equal nest that two threads compiled at once is found by one of its functions only. */
+static void unmap(Module *module) {
+    for (int i = 0; i < module->n_functions; i++) {
+        const Function *const function = &module->functions[i];
+        if (find_locked(function->key) == function) map_set(&by_key, function->key, NULL);
+        map_set(&by_fn, key_of_fn(function->fn), NULL);
+    }
+    counts.bytes -= loader_bytes(module->code);
+    counts.modules--;
+    loader_free(module->code);
+    mem_free(module);
+}
+
+static void shrink(void) {
+    while (!held && counts.unused_bytes > CODE_MOST_UNUSED) {
+        Module *const module = oldest;
+        unused_remove(module);
+        unmap(module);
+    }
+}
+
+NestFn *code_take(const Nest *nest, const Buf *bufs) {
     const uint64_t key = key_of(nest, bufs);
     pthread_mutex_lock(&lock);
-    NestFn *const fn = find_locked(key);
+    Function *const found = find_locked(key);
+    if (found && found->module->users++ == 0) unused_remove(found->module);
     pthread_mutex_unlock(&lock);
-    return fn;
+    return found ? found->fn : NULL;
 }
+
+void code_give(NestFn *fn) {
+    pthread_mutex_lock(&lock);
+    Module *const module = ((Function *)map_get(&by_fn, key_of_fn(fn)))->module;
+    if (--module->users == 0) unused_add(module);
+    shrink();
+    pthread_mutex_unlock(&lock);
+}
+
+void code_hold(void) {
+    pthread_mutex_lock(&lock);
+    held++;
+    pthread_mutex_unlock(&lock);
+}
+
+void code_let_go(void) {
+    pthread_mutex_lock(&lock);
+    held--;
+    shrink();
+    pthread_mutex_unlock(&lock);
+}
+
+CodeCounts code_counts(void) {
+    pthread_mutex_lock(&lock);
+    const CodeCounts now = counts;
+    pthread_mutex_unlock(&lock);
+    return now;
+}
+
+/* generating ---------------------------------------------------------------------------------- */
 
 /* What one module is asked for: each distinct nest once. */
 typedef struct Wanted {
@@ -90,17 +175,40 @@ static void want_all(Wanted *wanted, const Plan *plan, CompileInfo *info) {
     pthread_mutex_unlock(&lock);
 }
 
+/* All of its functions are found, or none. */
+static bool enter(Module *module) {
+    for (int i = 0; i < module->n_functions; i++) {
+        Function *const function = &module->functions[i];
+        if (!map_set(&by_fn, key_of_fn(function->fn), function) || !map_set(&by_key, function->key, function))
+            return false;
+    }
+    return true;
+}
+
 static Status publish(const Wanted *wanted, LoadedCode *code) {
-    Module *const module = mem_alloc(sizeof *module);
-    if (!module) return ST_MEMORY;
+    const int n = wanted->keys.n;
+    Module *const module = mem_alloc(sizeof *module + (size_t)n * sizeof *module->functions);
+    if (!module) {
+        loader_free(code);
+        return ST_MEMORY;
+    }
+    *module = (Module){.code = code, .n_functions = n};
+    for (int i = 0; i < n; i++) {
+        Function *const function = &module->functions[i];
+        void *const at = loader_symbol(code, wanted->names.at[i]);
+        *function = (Function){.key = wanted->keys.at[i], .module = module};
+        memcpy(&function->fn, &at, sizeof function->fn);
+    }
     pthread_mutex_lock(&lock);
-    *module = (Module){.next = modules, .code = code};
-    modules = module;
-    Status status = ST_OK;
-    for (int i = 0; i < wanted->keys.n; i++)
-        if (!map_set(&functions, wanted->keys.at[i], loader_symbol(code, wanted->names.at[i]))) status = ST_MEMORY;
+    counts.bytes += loader_bytes(code);
+    counts.modules++;
+    const bool entered = enter(module);
+    if (entered)
+        unused_add(module); /* until the executable takes it */
+    else
+        unmap(module);
     pthread_mutex_unlock(&lock);
-    return status;
+    return entered ? ST_OK : ST_MEMORY;
 }
 
 static Status fail(CompileInfo *info, Status status, int code, const char *text) {
@@ -115,10 +223,7 @@ static Status load(const Wanted *wanted, const CodegenResult *result, CompileInf
     const int64_t start = clock_ns();
     BailCode why = BAIL_load;
     Status status = loader_load(result->object, result->bytes, &code, &why);
-    if (status == ST_OK && (status = publish(wanted, code)) != ST_OK) {
-        why = BAIL_memory;
-        loader_free(code);
-    }
+    if (status == ST_OK && (status = publish(wanted, code)) != ST_OK) why = BAIL_memory;
     info->load_ns += clock_ns() - start;
     if (status == ST_OK) return ST_OK;
     return fail(info, status, why, error_slot()->message);

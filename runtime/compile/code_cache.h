@@ -5,8 +5,19 @@
 #include "codegen/shape/machine.h"
 #include "runtime/compile/compile.h"
 
-/* The code of a nest if it was generated before, else NULL. Thread-safe. */
-NestFn *code_find(const Nest *nest, const Buf *bufs);
+/* The code of a nest if it is there, else NULL; it stays until it was given back as often as it was taken. What nobody
+ * has is kept for equal nests to come, up to CODE_MOST_UNUSED bytes. Thread-safe, as all of these. */
+NestFn *code_take(const Nest *nest, const Buf *bufs);
+void code_give(NestFn *fn);
+enum { CODE_MOST_UNUSED = 2 << 20 };
+/* Between them no code goes. */
+void code_hold(void);
+void code_let_go(void);
+typedef struct CodeCounts { /* of the process: mapped pages, with those that nobody has */
+    size_t bytes, unused_bytes;
+    int modules;
+} CodeCounts;
+CodeCounts code_counts(void);
 /* Decides the shapes of the plan's nests and generates what code is missing, in one module. On failure nothing is added
  * and info says why. */
 Status code_generate(Plan *plan, CompileInfo *info);

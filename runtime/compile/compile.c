@@ -119,12 +119,12 @@ static Status run_passes(void *context) {
     return passes_run(job->graph, job->passes, &options);
 }
 
-static NestFn *find_code(void *context, const Nest *nest) {
+static NestFn *take_code(void *context, const Nest *nest) {
     const Plan *const plan = context;
     for (int i = 0; i < plan->steps.n; i++) {
         const Kernel *const kernel = plan->steps.at[i].kernel;
         if (kernel && nest >= kernel->nests && nest < kernel->nests + kernel->n_nests)
-            return code_find(nest, kernel->bufs);
+            return code_take(nest, kernel->bufs);
     }
     return NULL;
 }
@@ -141,9 +141,13 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */
+    static const NativeCode native = {.take = take_code, .give = code_give};
+    code_hold(); /* what is there or made now is there for the executable */
     const bool interpreted = code_generate(plan, info) != ST_OK;
     info->interpreted |= interpreted;
-    return settle(executable_new(plan, false, interpreted ? NULL : find_code, plan, out), info);
+    const Status status = executable_new(plan, false, interpreted ? NULL : &native, plan, out);
+    code_let_go();
+    return settle(status, info);
 }
 
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {

@@ -22,8 +22,9 @@ ExecuteCounts *execute_counts(void) { return &counts; }
 
 /* building ------------------------------------------------------------------------------------ */
 
-static Status code_for(const Kernel *kernel, const Nest *nest, NativeFind *native, void *context, NestCode *code) {
-    code->native = native ? native(context, nest) : NULL;
+static Status code_for(const Kernel *kernel, const Nest *nest, const NativeCode *native, void *context,
+                       NestCode *code) {
+    code->native = native ? native->take(context, nest) : NULL;
     if (code->native) return ST_OK;
     BlockProgram *program;
     TRY(block_compile(nest, kernel->bufs, &program));
@@ -31,7 +32,7 @@ static Status code_for(const Kernel *kernel, const Nest *nest, NativeFind *nativ
     return ST_OK;
 }
 
-static Status build_codes(Executable *e, NativeFind *native, void *context) {
+static Status build_codes(Executable *e, const NativeCode *native, void *context) {
     int at = 0;
     for (int s = 0; s < e->plan->steps.n; s++) {
         const Step *const step = &e->plan->steps.at[s];
@@ -61,13 +62,14 @@ static Status build_metas(Executable *e) {
     return ST_OK;
 }
 
-Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context, Executable **out) {
+Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void *context, Executable **out) {
     int n_codes = 0;
     for (int s = 0; s < plan->steps.n; s++)
         if (plan->steps.at[s].kind == STEP_kernel) n_codes += plan->steps.at[s].kernel->n_nests;
     Executable *const e = mem_zero(sizeof *e);
     if (!e) return ST_MEMORY;
-    *e = (Executable){.plan = plan, .device = DEV_cpu /* which plans are made for */, .n_codes = n_codes};
+    *e = (Executable){
+        .plan = plan, .device = DEV_cpu /* which plans are made for */, .n_codes = n_codes, .native = native};
     e->codes = mem_zero(((size_t)n_codes + 1) * sizeof *e->codes);
     e->first_code = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->first_code);
     e->out_metas = mem_zero(((size_t)plan->graph->outputs.n + 1) * sizeof *e->out_metas);
@@ -87,7 +89,10 @@ Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *cont
 
 void executable_free(Executable *e) {
     if (!e) return;
-    for (int i = 0; e->codes && i < e->n_codes; i++) mem_free((void *)(uintptr_t)e->codes[i].program);
+    for (int i = 0; e->codes && i < e->n_codes; i++) {
+        mem_free((void *)(uintptr_t)e->codes[i].program);
+        if (e->codes[i].native) e->native->give(e->codes[i].native);
+    }
     if (e->own_arena) arena_free(e->plan->arena);
     mem_free(e->codes);
     mem_free(e->first_code);

@@ -7,14 +7,18 @@
 
 typedef struct Executable Executable;
 
-/* The plan's arena must outlive the executable; own_arena hands it over, to be freed with it.
- * native NULL: every nest on the interpreter. Otherwise native(nest) gives its function or NULL
- * (interpreter). */
-typedef NestFn *NativeFind(void *context, const Nest *nest);
-Status executable_new(Plan *plan, bool own_arena, NativeFind *native, void *context, Executable **out);
+/* Where generated code comes from: take gives a nest's function, which is kept until it is given back with the
+ * executable, or NULL (interpreter). */
+typedef struct NativeCode {
+    NestFn *(*take)(void *context, const Nest *nest);
+    void (*give)(NestFn *fn);
+} NativeCode;
+/* The plan's arena must outlive the executable; own_arena hands it over, to be freed with it. native NULL: every nest
+ * on the interpreter. */
+Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void *context, Executable **out);
 void executable_free(Executable *executable);
-size_t
-executable_bytes(const Executable *executable); /* with its arena, where it has one of its own; generated code apart */
+/* With its arena, where that is its own; without generated code. */
+size_t executable_bytes(const Executable *executable);
 int executable_outputs(const Executable *executable); /* how many results execute gives */
 
 typedef struct ExecuteCounts { /* of this thread, for tests: launches, allocations, copies */

@@ -15,6 +15,7 @@ struct Executable {
     Plan *plan;
     Device device; /* that runs it and has its memory */
     bool own_arena;
+    const NativeCode *native; /* where codes' functions are from, or NULL */
     int n_codes;
     NestCode *codes;        /* of all nests of all kernels, in order */
     int *first_code;        /* by step */

@@ -1,7 +1,13 @@
 /* test_memory.c: what the library keeps does not grow with what a program calls: numbers and sizes that change with
  * every call, functions that come and go. Bytes of our own allocators are counted; the process' memory is looked at
  * once. */
+#include <stdio.h>
+#include <unistd.h>
+
 #include "runtime/capture/function/function.h"
+#include "runtime/compile/code_cache.h"
+#include "runtime/core/state.h"
+#include "runtime/eager/eager.h"
 #include "tests/unit/contract.h"
 
 static double host_number;
@@ -44,9 +50,118 @@ START_TEST(a_number_that_changes_takes_no_memory) {
 }
 END_TEST
 
+/* Functions that come and go ------------------------------------------------------------------ */
+
+static sn_status with_a_constant(sn_frame *f) {
+    const double *const number = sn_closure(f);
+    return sn_out(f, 0, sn_tanh(sn_mul_scalar(sn_in(f, 0), sn_float(*number))));
+}
+
+static sn_function *compiled_with(double *number, sn_tensor *x) {
+    sn_function *const fn = sn_compile(with_a_constant, number, NULL);
+    sn_tensor *const first = SN_CALL(fn, x);
+    ck_assert(same_bits(SN_CALL(fn, x), first));
+    return fn;
+}
+
+START_TEST(freed_functions_give_back_their_code) {
+    sn_tensor *const x = F32(1, 16);
+    double number = 1.5;
+    sn_function *const kept = compiled_with(&number, x);
+    if (stats_of(kept).ops_generated) { /* else there is no code generator here */
+        const CodeCounts before = code_counts();
+        ck_assert_uint_gt(before.bytes, before.unused_bytes);
+        const int n = (int)(CODE_MOST_UNUSED / (before.bytes / (size_t)before.modules)) + 20;
+        for (int i = 0; i < n; i++) {
+            const sn_scope scope = sn_scope_begin();
+            double other = 2.25 + i;
+            sn_function_free(compiled_with(&other, x));
+            sn_scope_end(scope);
+        }
+        const CodeCounts after = code_counts();
+        ck_assert_uint_le(after.unused_bytes, CODE_MOST_UNUSED);
+        ck_assert_uint_gt(after.unused_bytes, CODE_MOST_UNUSED / 2); /* equal nests to come find theirs */
+        ck_assert_uint_eq(after.bytes - after.unused_bytes, before.bytes - before.unused_bytes);
+        ck_assert(same_bits(SN_CALL(kept, x), sn_tanh(sn_mul_scalar(x, sn_float(1.5)))));
+    }
+    sn_function_free(kept);
+    ck_assert_uint_eq(code_counts().bytes, code_counts().unused_bytes);
+}
+END_TEST
+
+/* The function is freed, its forward and its backward are still the tape's. */
+START_TEST(a_tape_keeps_the_code_of_its_nodes) {
+    double number = 1.5;
+    sn_tensor *const x = LEAF(1, 16), *const plain = LEAF(1, 16);
+    sn_tensor *y = NULL;
+    for (int i = 0; i < 3; i++) { /* the backward, too, is compiled */
+        sn_function *const fn = sn_compile(with_a_constant, &number, NULL);
+        for (int k = 0; k < 2; k++) sn_backward(sn_sum(SN_CALL(fn, x)));
+        y = SN_CALL(fn, x);
+        sn_function_free(fn);
+    }
+    for (int i = 0; i < 3; i++) {
+        double other = 77.25 + i;
+        sn_function_free(compiled_with(&other, plain));
+    }
+    sn_grad_set(x, NULL);
+    sn_backward(sn_sum(y));
+    sn_backward(sn_sum(sn_tanh(sn_mul_scalar(plain, sn_float(number)))));
+    ck_assert(same_bits(sn_grad(x), sn_grad(plain)));
+}
+END_TEST
+
+/* All at once --------------------------------------------------------------------------------- */
+
+static size_t resident_bytes(void) {
+    unsigned long pages = 0, resident = 0;
+    FILE *const file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%lu %lu", &pages, &resident) != 2) resident = 0;
+    if (file) fclose(file);
+    return (size_t)resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Numbers never come again, sizes do after 999 others: a layout is interned for ever. */
+static void call_all(sn_function *fn, sn_tensor *x, int64_t i) {
+    const sn_scope scope = sn_scope_begin();
+    const double number = 1.25 + 0x1p-20 * (double)i;
+    sn_tensor *const part = sn_narrow(x, 0, 0, 2 + i % 999);
+    sn_tensor *const y = sn_clamp(sn_mul_scalar(part, sn_float(number)), sn_float(-number), sn_float(number));
+    ck_assert_ptr_nonnull(sn_softmax(y, 0));
+    call_once(fn, y, number);
+    sn_scope_end(scope);
+}
+
+START_TEST(memory_does_not_grow_with_calls) {
+    sn_function *const fns[] = {sn_compile(scaled_by_host, NULL, NULL),
+                                sn_compile(scaled_by_input, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY))};
+    sn_logging_set(NULL, NULL, "");
+    sn_tensor *const x = F32(1, 1024);
+    const char *const calls = getenv("SINTER_TEST_CALLS"); /* a long run by hand: 1000000 */
+    const int64_t n = calls ? atoll(calls) : 30000;
+    int64_t i = 0;
+    for (; i < 20000; i++) call_all(fns[i % 2], x, i);
+    const size_t before = resident_bytes(), used = bytes_of(fns[0]) + bytes_of(fns[1]);
+    for (; i < n; i++) call_all(fns[i % 2], x, i);
+    ck_assert_uint_eq(bytes_of(fns[0]) + bytes_of(fns[1]), used);
+    ck_assert_uint_le(eager_counts(state_get()).bytes, EAGER_MOST_BYTES);
+    const size_t after = resident_bytes();
+    if (calls)
+        fprintf(stderr, "resident: %zu KiB after 20,000 calls, %zu after %lld\n", before >> 10, after >> 10,
+                (long long)n);
+#ifndef SINTER_PLAIN_MALLOC /* sanitizers keep what is freed */
+    ck_assert_msg(after <= before + (2 << 20), "%zu KiB, then %zu", before >> 10, after >> 10);
+#endif
+    for (int k = 0; k < 2; k++) sn_function_free(fns[k]);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("memory");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, a_number_that_changes_takes_no_memory, 0, sizeof numbers / sizeof *numbers);
+    tcase_add_test(tests, freed_functions_give_back_their_code);
+    tcase_add_test(tests, a_tape_keeps_the_code_of_its_nodes);
+    tcase_add_test(tests, memory_does_not_grow_with_calls);
     return suite_run("test_memory", tests);
 }
