@@ -29,6 +29,12 @@ bool sn_requires_grad(sn_tensor *t) {
     return tracks;
 }
 
+sn_scope sn_no_grad_begin(void) {
+    const sn_scope mark = sn_scope_begin();
+    if (mark != SN_SCOPE_ROOT) sn_grad_mode_set(SN_GRAD_OFF);
+    return mark;
+}
+
 /* What is recorded was recorded with the flag as it was: it runs before the flag changes. */
 static Status switch_grad(sn_tensor *t, bool on) {
     TRY(tensor_valid(t, "sn_requires_grad_"));

@@ -33,14 +33,31 @@ static const sn_op *handle_of(const OpRow *row, OpForm form) {
     return op;
 }
 
+static Status unknown_op(const char *name) {
+    Text near = {0};
+    if (name) op_near_names(&near, name, strlen(name));
+    const Status status = error_raise(
+        ST_ARGUMENT, near.n ? "sn_op_find: op '%s' is unknown; there is %.600s" : "sn_op_find: op '%s' is unknown%s",
+        name ? name : "NULL", text_str(&near));
+    text_free(&near);
+    return status;
+}
+
 const sn_op *sn_op_find(const char *name) {
     OpForm form = FORM_functional;
     const OpRow *const row = name ? op_find(name, strlen(name), &form) : NULL;
     if (row && !(row->flags & OPF_internal)) return handle_of(row, form);
-    error_raise(ST_ARGUMENT,
-                row ? "sn_op_find: op '%s' is one that only graphs have" : "sn_op_find: op '%s' is unknown",
-                name ? name : "NULL");
+    if (row)
+        error_raise(ST_ARGUMENT, "sn_op_find: op '%s' is one that only graphs have", name);
+    else
+        unknown_op(name);
     return NULL;
+}
+
+const char *sn_op_name(const sn_op *op) {
+    if (op) return op_form_name(op->row, op->form);
+    error_raise(ST_ARGUMENT, "sn_op_name: the op is NULL");
+    return "";
 }
 
 const char *sn_op_schema(const sn_op *op) {

@@ -387,6 +387,13 @@ sn_status sn_memory_get(sn_device device, sn_memory *out) {
     return sn_check();
 }
 
+sn_status sn_memory_reset_peak(sn_device device) {
+    if (device != SN_CPU)
+        return (sn_status)error_raise(ST_DEVICE, "sn_memory_reset_peak: there is no device %d", (int)device);
+    cpu_alloc_peak_begin();
+    return sn_check();
+}
+
 sn_status sn_memory_trim(sn_device device) {
     if (device != SN_CPU)
         return (sn_status)error_raise(ST_DEVICE, "sn_memory_trim: there is no device %d", (int)device);

@@ -380,7 +380,12 @@ static Status read_call(Parser *p, Node **out) {
         call.row = op_find(name, n - strlen(".default"), &call.form); /* as PyTorch writes an overload without a name */
     if (!call.row) {
         p->in.at = name;
-        return fail(p, "no op is called '%.*s'", (int)n, name);
+        Text near = {0};
+        op_near_names(&near, name, n);
+        const Status status = fail(p, near.n ? "no op is called '%.*s'; there is %.300s" : "no op is called '%.*s'%s",
+                                   (int)n, name, text_str(&near));
+        text_free(&near);
+        return status;
     }
     TRY(expect(p, "("));
     TRY(read_args(p, &call));

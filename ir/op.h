@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "ir/arg.h"
+#include "runtime/base/text.h"
 
 enum { MAX_ARGS = 16, MAX_OUTS = 8 };
 
@@ -158,6 +159,9 @@ static inline const OpRow *op_row(OpId id) {
 /* "aten::add.Tensor", "add.Tensor", "aten::add_.Tensor", "aten::add.out"; *form says which form was named. Ops made at
  * run time come after the table's, through the hook that the runtime sets at start-up. */
 const OpRow *op_find(const char *name, size_t n, OpForm *form);
+/* For an error: names like one that is unknown, "add.Tensor, add.Scalar" for "add", "aten::relu" for "aten::rellu";
+ * nothing where none is near. */
+void op_near_names(Text *text, const char *name, size_t n);
 extern const OpRow *(*op_find_made)(const char *name, size_t n);
 /* Numbers for which some rule has a way of its own (a factor of 1, the power 2): never a parameter of code that such a
  * rule made. bits: an int, or those of a float. */
