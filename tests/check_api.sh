@@ -15,7 +15,8 @@ complain() { # TEXT FILE: prints the lines of FILE after TEXT, if there are any
 }
 declared() { # HEADER...: names of the functions they declare; inline ones and types left out
     for header in "$@"; do echo "#include \"$header\""; done |
-        "$cc" -E -P -I "$root/frontend" -I "$generated" -x c - | grep -v '^static inline' |
+        "$cc" -E -P -I "$root/frontend" -I "$generated" -x c - |
+        sed -e '/^static inline.*}$/d' -e '/^static inline/,/^}/d' |
         grep -oE '\bsn_[A-Za-z0-9_]+\(' | tr -d '(' | sort -u
 }
 export LC_ALL=C
