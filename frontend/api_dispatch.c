@@ -166,7 +166,15 @@ const sn_op *sn_op_register(const sn_op_desc *desc) {
     return op ? handle_of(&op->row, FORM_functional) : NULL;
 }
 
+/* What a kernel or a mode has set so far, by sn_out or sn_redispatch. */
+static sn_tensor *result_so_far(sn_frame *f, int output) {
+    if (output >= 0 && output < f->n_out && f->out[output]) return f->out[output];
+    error_raise(ST_ARGUMENT, "%s: result %d of %d is not set", f->what, output, f->n_out);
+    return NULL;
+}
+
 sn_tensor *sn_result(sn_frame *f, int output) {
+    if (f && f->call) return result_so_far(f, output);
     const Deriv *const deriv = f ? f->deriv : NULL;
     if (!deriv || output < 0 || output >= deriv->row->n_out) {
         error_raise(ST_ARGUMENT, "%s: there is no result %d", f ? f->what : "frame", output);
@@ -182,6 +190,11 @@ static sn_override * override(const OpRow *row, sn_key key, sn_body kernel, void
     const int internal = key_of_public(key);
     if (internal < 0 || !kernel) {
         error_raise(ST_ARGUMENT, kernel ? "%s: key %d is unknown" : "%s: the kernel is NULL (key %d)", what, (int)key);
+        return NULL;
+    }
+    if (key_is_reserved((Key)internal)) {
+        error_raise(ST_UNSUPPORTED, "%s: nothing has the key %s in this version; a kernel there would never run", what,
+                    key_name((Key)internal));
         return NULL;
     }
     return capture_before_event(what) == ST_OK ? override_new(row, (Key)internal, kernel, closure) : NULL;

@@ -561,9 +561,21 @@ static bool writes_tracked(const OpCall *call) {
     return false;
 }
 
+/* A user's op that writes arguments (Tensor(a!)): what in-place ops may not write it may not either. */
+static Status check_mutated(const OpCall *call) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        if (!call->row->params[i].alias || !strchr(call->row->params[i].alias, '!')) continue;
+        if (arg->kind == ARG_tensor && arg->val && tape_tracks(tensor_of(arg->val)))
+            TRY(tape_check_inplace(tensor_of(arg->val)));
+    }
+    return ST_OK;
+}
+
 static Status kernel(OpCall *call) {
     const bool on = state_get()->grad_mode == SN_GRAD_ON;
     const uint32_t tracked = on ? tracked_args(call) : 0;
+    if (UNLIKELY(tracked && call->row->flags & OPF_user)) TRY(check_mutated(call));
     const uint32_t needs = UNLIKELY(tracked) ? recorded_args(call, tracked) : 0;
     if (UNLIKELY(needs)) return record(call, needs);
     if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record(call, needs);

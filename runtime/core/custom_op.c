@@ -9,6 +9,7 @@
 
 #include "ir/schema.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 
@@ -32,15 +33,75 @@ void custom_op_start(void) { op_find_made = find_dynamic; }
 
 /* rules --------------------------------------------------------------------------------------- */
 
-static Status run_cpu(OpCall *call) {
-    const DynamicOp *const op = op_dynamic(call->row);
-    return body_kernel(call, op->cpu, op->closure);
+/* The argument whose memory a result has, or -1. */
+static int argument_shared(const OpCall *call, const sn_tensor *result) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        const int n = arg->kind == ARG_tensor ? 1 : arg->kind == ARG_tensors ? arg->n : 0;
+        for (int k = 0; k < n; k++) {
+            const sn_tensor *const t = tensor_of(arg->kind == ARG_tensor ? arg->val : arg->vals[k]);
+            if (t && t->storage && t->storage == result->storage) return i;
+        }
+    }
+    return -1;
 }
 
-static Status run_cuda(OpCall *call) {
-    const DynamicOp *const op = op_dynamic(call->row);
-    return body_kernel(call, op->cuda, op->closure);
+static uint64_t hash_arg(uint64_t hash, const Arg *arg) {
+    hash = hash_mix(hash, (uint64_t)arg->kind);
+    if (arg->kind == ARG_tensor) return hash_mix(hash, arg->val ? (uintptr_t)arg->val->meta : 0); /* interned */
+    if (arg->kind == ARG_string) return hash_bytes(hash, arg->string, strlen(arg->string));
+    if (arg->kind == ARG_ints || arg->kind == ARG_floats)
+        return hash_bytes(hash, arg->ints, (size_t)arg->n * sizeof *arg->ints);
+    for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
+        hash = hash_mix(hash, arg->vals[k] ? (uintptr_t)arg->vals[k]->meta : 0);
+    return arg->kind == ARG_tensors ? hash : hash_mix(hash, (uint64_t)arg->i);
 }
+
+/* Layouts of the arguments, numbers, and layouts of the results. */
+static uint64_t hash_call(const OpCall *call) {
+    uint64_t hash = 1;
+    for (int i = 0; i < call->row->n_params; i++) hash = hash_arg(hash, &call->args[i]);
+    for (int i = 0; i < call->row->n_out; i++) hash = hash_mix(hash, (uintptr_t)call->outs[i]->base.meta);
+    return hash | 1;
+}
+
+static Status check_layouts(OpCall *call, const DynamicOp *op) {
+    MetaOut said[MAX_OUTS];
+    int n = op->row.n_out;
+    TRY(call_metas(call, 0, said, &n));
+    for (int i = 0; i < n; i++) {
+        const Meta *const meta = meta_intern_out(&said[i]);
+        TRY(meta ? custom_op_check_result(&op->row, i, call->outs[i]->base.meta, meta) : error_pending());
+    }
+    return ST_OK;
+}
+
+/* A node of graphs gives what its meta rule says, in memory of its own: what compiled code relies on, eager asks too,
+ * the rule once for a call of the same kind. */
+static Status check_results(OpCall *call, DynamicOp *op) {
+    for (int i = 0; i < op->row.n_out; i++) {
+        const int shared = argument_shared(call, call->outs[i]);
+        if (shared >= 0)
+            return error_raise(ST_CALLBACK,
+                               "%s: its kernel returned the memory of argument '%s' as result %d; sn_clone it",
+                               op->row.name, op->params[shared].name, i);
+    }
+    const uint64_t hash = hash_call(call);
+    _Atomic uint64_t *const agreed = &op->agreed[hash >> 1 & (COUNT_OF(op->agreed) - 1)];
+    if (atomic_load_explicit(agreed, memory_order_relaxed) == hash) return ST_OK;
+    TRY(check_layouts(call, op));
+    atomic_store_explicit(agreed, hash, memory_order_relaxed);
+    return ST_OK;
+}
+
+static Status run_kernel(OpCall *call, sn_body body) {
+    DynamicOp *const op = (DynamicOp *)(uintptr_t)op_dynamic(call->row);
+    TRY(body_kernel(call, body, op->closure));
+    return op->meta && op->flags && !op->mutates ? check_results(call, op) : ST_OK;
+}
+
+static Status run_cpu(OpCall *call) { return run_kernel(call, op_dynamic(call->row)->cpu); }
+static Status run_cuda(OpCall *call) { return run_kernel(call, op_dynamic(call->row)->cuda); }
 
 static Status run_meta(OpCall *call) {
     const DynamicOp *const op = op_dynamic(call->row);
@@ -120,8 +181,15 @@ static Status meta_rule(MetaCall *call) {
     return status;
 }
 
+/* Of what has elements, along dims that have several. */
+static bool same_strides(const Meta *a, const Meta *b) {
+    for (int d = 0; a->numel && d < a->rank; d++)
+        if (a->sizes[d] > 1 && a->strides[d] != b->strides[d]) return false;
+    return true;
+}
+
 Status custom_op_check_result(const OpRow *row, int result, const Meta *made, const Meta *said) {
-    if (meta_same_sizes(made, said) && made->dtype == said->dtype) return ST_OK;
+    if (meta_same_sizes(made, said) && made->dtype == said->dtype && same_strides(made, said)) return ST_OK;
     Text texts[2] = {0};
     meta_print(NULL, &texts[0], made);
     meta_print(NULL, &texts[1], said);

@@ -11,7 +11,9 @@ struct DynamicOp {
     sn_body meta, cpu, cuda, decomposition, derivative;
     void *closure;
     bool mutates; /* the schema marks an argument as written: Tensor(a!) */
-    char *text;   /* the row's strings */
+    /* Eager calls whose results were as the meta rule says: hashes of what that rule saw, by their low bits. */
+    _Atomic uint64_t agreed[64];
+    char *text; /* the row's strings */
     Param params[MAX_ARGS];
 };
 

@@ -38,11 +38,19 @@ static const int public_ids[KEY_COUNT] = {
 
 const char *key_name(Key key) { return key_names[key]; }
 
+static const char *const key_docs[KEY_COUNT] = {
+#define KEY(name, public_id, doc) doc,
+#include "runtime/core/keys.def"
+#undef KEY
+};
+
 int key_of_public(sn_key key) {
     for (int i = 1; i < KEY_COUNT; i++)
-        if (public_ids[i] == (int)key) return i;
+        if (public_ids[i] && public_ids[i] == (int)key) return i;
     return -1;
 }
+
+bool key_is_reserved(Key key) { return !strncmp(key_docs[key], "reserved", 8); }
 
 uint64_t key_of_device(Device device) {
     return device == DEV_cpu    ? KEY_BIT(cpu)
@@ -157,7 +165,7 @@ static uint64_t keys_at_device(const OpCall *call, uint64_t keys) {
     return (keys & ~KEYS_BACKEND) | key_of_device((Device)given->i);
 }
 
-static const char *device_name(Device device) {
+const char *device_name(Device device) {
     return device == DEV_cpu ? "cpu" : device == DEV_meta ? "meta" : device >= DEV_cuda ? "cuda" : "spare";
 }
 

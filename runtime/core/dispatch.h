@@ -79,7 +79,9 @@ Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, v
 extern _Atomic uint32_t dispatch_epoch; /* bumped by overrides; a guard [C7] */
 
 const char *key_name(Key key);
-int key_of_public(sn_key key);         /* a Key, or -1 */
+int key_of_public(sn_key key); /* a Key, or -1 */
+const char *device_name(Device device);
+bool key_is_reserved(Key key);         /* no tensor and no mode has it yet */
 uint64_t key_of_device(Device device); /* the backend key's bit */
 
 void dispatch_start(void); /* by start.c, as every module's x_start */

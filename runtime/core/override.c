@@ -54,19 +54,41 @@ static Status run_at_once(sn_frame *frame, sn_body body) {
     return status;
 }
 
+/* An out form's arguments are those of its schema, then the tensors to write. */
+static int args_of_out(const OpCall *call, Arg *args) {
+    int n = op_form_params(call->row, FORM_out);
+    for (int i = 0; i < n; i++) args[i] = call->args[op_form_param(call->row, FORM_out, i)];
+    for (int i = 0; i < call->row->n_out; i++) args[n++] = A_VAL(&call->out_args[i]->base);
+    return n;
+}
+
+/* A backend's results are on its device. */
+static Status check_placed(const OpCall *call, sn_tensor *const *outs) {
+    for (int i = 0; i < call->row->n_out && !call->row->returns_list; i++) {
+        const Device device = outs[i]->base.meta->device;
+        if (key_of_device(device) >> call->key & 1) continue;
+        return error_raise(ST_DEVICE, "%s: its kernel at key %s returned result %d on %s", call->row->name,
+                           key_name(call->key), i, device_name(device));
+    }
+    return ST_OK;
+}
+
 Status body_kernel(OpCall *call, sn_body body, void *closure) {
     sn_tensor *outs[MAX_LIST];
-    const bool list = call->row->returns_list;
+    Arg args[MAX_ARGS + MAX_OUTS];
+    const bool list = call->row->returns_list, out = call->form == FORM_out;
+    const int n_out_args = out ? args_of_out(call, args) : 0;
     sn_frame frame = {.what = op_form_name(call->row, call->form),
                       .closure = closure,
-                      .in = call->args,
-                      .n_in = call->row->n_params,
+                      .in = out ? args : call->args,
+                      .n_in = out ? n_out_args : call->row->n_params,
                       .out = outs,
                       .n_out = list ? MAX_LIST : call->row->n_out,
                       .outs_optional = list,
                       .call = call};
     memset(outs, 0, sizeof *outs * (size_t)frame.n_out);
     TRY(is_backend(call->key) ? run_at_once(&frame, body) : frame_run(&frame, body));
+    if (is_backend(call->key) && call->form == FORM_functional) TRY(check_placed(call, outs));
     if (list) take_list(call, outs);
     for (int i = 0; !list && i < call->row->n_out; i++)
         call->outs[i] = call->form == FORM_functional ? outs[i] : call_written(call, i);

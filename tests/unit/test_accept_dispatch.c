@@ -4,6 +4,7 @@
 
 #include "ir/schema.h"
 #include "runtime/compile/compile.h"
+#include "runtime/core/override.h"
 #include "tests/unit/contract.h"
 
 static char trace[8192];
@@ -110,7 +111,7 @@ static sn_status boxed_logger(sn_frame *f) {
 
 START_TEST(a2_09_one_boxed_fallback_serves_every_schema) {
     sn_tensor *const x = F32(1, 2, 4), *const y = F32(2, 2, 4), *const row = F32(3, 4);
-    sn_override *const o = sn_fallback_set(SN_KEY_AUTOCAST, boxed_logger, NULL);
+    sn_override *const o = override_new(NULL, KEY_autocast, boxed_logger, NULL);
     state_get()->include |= KEY_BIT(autocast);
     trace[0] = '\0';
     logged = 0;
@@ -385,7 +386,7 @@ START_TEST(a2_16_autocast_runs_above_an_autograd_that_records_nothing) {
     sn_setting_set("dispatch_trace", "1");
     sn_logging_set(log_into_trace, NULL, "");
     sn_tensor *const x = LEAF(1, 2, 3), *const w = LEAF(2, 3, 4);
-    sn_override *const o = sn_fallback_set(SN_KEY_AUTOCAST, in_bf16, NULL);
+    sn_override *const o = override_new(NULL, KEY_autocast, in_bf16, NULL);
     sn_grad_mode_set(SN_GRAD_OFF);
     state_get()->include |= KEY_BIT(autocast);
     trace[0] = '\0';
@@ -504,7 +505,7 @@ START_TEST(a2_20_a_batched_tensor_shows_its_key) {
     ck_assert(KEY_vmap > KEY_vmap_back && KEY_vmap_back > KEY_autocast);
     ck_assert(KEY_autocast > KEY_autograd && KEY_autograd > KEY_ad_inplace_or_view);
     sn_tensor *const x = LEAF(1, 4), *const want = sn_mul(x, x);
-    sn_override *const o = sn_fallback_set(SN_KEY_VMAP, notes_keys, NULL);
+    sn_override *const o = override_new(NULL, KEY_vmap, notes_keys, NULL);
     x->keys |= KEY_BIT(vmap);
     trace[0] = '\0';
     sn_tensor *const y = sn_mul(x, x);

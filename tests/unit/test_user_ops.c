@@ -1,0 +1,159 @@
+/* test_user_ops.c: what a program adds to the dispatcher: ops whose kernels say one thing and do another, kernels and
+ * modes at its keys. Eager and compiled code ask the same of them. */
+#include <sinter/dispatch.h>
+
+#include "tests/unit/contract.h"
+
+static const sn_op *op_of(const sn_op_desc *desc) {
+    const sn_op *const op = sn_op_register(desc);
+    ck_assert_msg(op != NULL, "%s", sn_error_take()->message);
+    return op;
+}
+
+static sn_status meta_like(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
+
+/* An op in a body: closure is the op. */
+static sn_status call_op(sn_frame *f) {
+    const sn_value in = sn_val(sn_relu(sn_in(f, 0)));
+    return sn_out(f, 0, sn_op_call1(sn_closure(f), &in, 1));
+}
+
+/* Three calls of each: recorded, then compiled. All end in the same error. */
+static void fails_alike(const sn_op *op, sn_tensor *x, sn_status status, const char *text) {
+    const Twin twin = twin_new(call_op, (void *)(uintptr_t)op, (void *)(uintptr_t)op, NULL);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(SN_CALL(twin.eager, x));
+        expect_error(status, text);
+        ck_assert_ptr_null(SN_CALL(twin.fast, x));
+        expect_error(status, text);
+    }
+    twin_free(twin);
+}
+
+/* what a PURE op returns ---------------------------------------------------------------------- */
+
+static sn_status return_input(sn_frame *f) { return sn_out(f, 0, sn_in(f, 0)); }
+static sn_status return_view(sn_frame *f) { return sn_out(f, 0, sn_view(sn_in(f, 0), SN_INTS(4, 3))); }
+static sn_status return_turned(sn_frame *f) {
+    sn_tensor *const turned = sn_transpose(sn_exp(sn_in(f, 0)), 0, 1);
+    return sn_out(f, 0, sn_transpose(sn_contiguous(turned), 0, 1));
+}
+static sn_status return_exp(sn_frame *f) { return sn_out(f, 0, sn_exp(sn_in(f, 0))); }
+
+static const sn_op *pure_op(const char *schema, sn_body kernel) {
+    return op_of(SN_OP_DESC(.schema = schema, .flags = SN_OP_PURE, .meta = meta_like, .cpu = kernel));
+}
+
+START_TEST(a_pure_op_has_results_of_its_own) {
+    sn_tensor *const x = F32(1, 4, 3);
+    const sn_op *const same = pure_op("own::same(Tensor x) -> Tensor", return_input);
+    fails_alike(same, x, SN_ERR_CALLBACK, "returned the memory of argument 'x' as result 0");
+    const sn_op *const view = pure_op("own::view(Tensor x) -> Tensor", return_view);
+    fails_alike(view, x, SN_ERR_CALLBACK, "returned the memory of argument 'x' as result 0");
+}
+END_TEST
+
+START_TEST(a_kernel_returns_the_layout_that_meta_said) {
+    const sn_op *const turned = pure_op("own::turned(Tensor x) -> Tensor", return_turned);
+    fails_alike(turned, F32(1, 4, 3), SN_ERR_SHAPE,
+                "returned f32[4,3]{1,4} as result 0, where its meta rule said f32[4,3]");
+    const sn_op *const good = pure_op("own::exp(Tensor x) -> Tensor", return_exp);
+    const Twin twin = twin_new(call_op, (void *)(uintptr_t)good, (void *)(uintptr_t)good, NULL);
+    for (int i = 0; i < 3; i++) TWIN_CALL(twin, sn_transpose(F32(i, 4, 3), 0, 1));
+    twin_free(twin);
+}
+END_TEST
+
+/* what an op writes --------------------------------------------------------------------------- */
+
+static sn_status add_one_inside(sn_frame *f) { return sn_out(f, 0, sn_add_scalar_(sn_in(f, 0), sn_float(1))); }
+
+START_TEST(an_op_that_writes_a_leaf_is_refused_as_an_in_place_op_is) {
+    static const char *const schema = "own::bump_(Tensor(a!) x) -> Tensor(a!)";
+    const sn_op *const op = op_of(SN_OP_DESC(.schema = schema, .cpu = add_one_inside));
+    sn_tensor *const leaf = LEAF(1, 4), *const plain = F32(1, 4);
+    sn_value in = sn_val(leaf);
+    ck_assert_ptr_null(sn_op_call1(op, &in, 1));
+    expect_error(SN_ERR_STATE, "a leaf that requires gradients would be written in place");
+    ck_assert(same_bits(sn_detach(leaf), plain));
+    sn_grad_mode_set(SN_GRAD_OFF);
+    ck_assert_ptr_nonnull(sn_op_call1(op, &in, 1));
+    sn_grad_mode_set(SN_GRAD_ON);
+    in = sn_val(plain);
+    ck_assert_ptr_nonnull(sn_op_call1(op, &in, 1));
+    ck_assert(same_bits(sn_detach(leaf), plain));
+}
+END_TEST
+
+/* kernels and modes --------------------------------------------------------------------------- */
+
+static int seen_inputs;
+static sn_tensor *seen_out, *seen_result;
+
+static sn_status looks(sn_frame *f) {
+    seen_inputs = sn_in_count(f);
+    seen_out = sn_in(f, seen_inputs - 1);
+    ck_assert_ptr_null(sn_result(f, 0));
+    expect_error(SN_ERR_ARGUMENT, "result 0 of 1 is not set");
+    ck_assert_int_eq(sn_redispatch(f), SN_OK);
+    seen_result = sn_keep(sn_clone(sn_result(f, 0)));
+    return SN_OK;
+}
+
+START_TEST(a_mode_sees_out_and_reads_results) {
+    sn_tensor *const x = F32(1, 4), *const out = F32(2, 4);
+    sn_user_mode_push(looks, NULL);
+    sn_tensor *const y = sn_add_out(out, x, x);
+    sn_user_mode_pop();
+    ck_assert_ptr_eq(y, out);
+    ck_assert_ptr_eq(seen_out, out);
+    ck_assert_int_eq(seen_inputs, 4); /* self, other, alpha, out */
+    ck_assert(same_bits(seen_result, sn_add(x, x)) && same_bits(out, seen_result));
+    sn_release(seen_result);
+}
+END_TEST
+
+START_TEST(keys_that_nothing_has_are_refused) {
+    const sn_op *const add = sn_op_find("aten::add.Tensor");
+    static const sn_key reserved[] = {SN_KEY_AUTOCAST, SN_KEY_VMAP, SN_KEY_FUNCTIONALIZE};
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
+        ck_assert_ptr_null(sn_fallback_set(reserved[i], looks, NULL));
+        expect_error(SN_ERR_UNSUPPORTED, "a kernel there would never run");
+        ck_assert_ptr_null(sn_op_override(add, reserved[i], looks, NULL));
+        expect_error(SN_ERR_UNSUPPORTED, "in this version");
+    }
+    static const int internal[] = {0, 20, 39, 56, -1, 5};
+    for (size_t i = 0; i < sizeof internal / sizeof *internal; i++) {
+        ck_assert_ptr_null(sn_fallback_set((sn_key)internal[i], looks, NULL));
+        expect_error(SN_ERR_ARGUMENT, "is unknown");
+    }
+}
+END_TEST
+
+static sn_status on_the_cpu(sn_frame *f) {
+    (void)f;
+    return sn_out(f, 0, sn_ones(SN_INTS(4), SN_F32));
+}
+
+START_TEST(a_backends_result_is_on_its_device) {
+    sn_override *const o = sn_op_override(sn_op_find("aten::relu"), SN_KEY_META, on_the_cpu, NULL);
+    const sn_value meta = sn_int(1); /* the Meta device */
+    sn_tensor *const x = sn_to_copy_ex(F32(1, 4), SN_F32, (sn_value){0}, meta, (sn_value){0}, false, (sn_value){0});
+    ck_assert_ptr_nonnull(x);
+    ck_assert_ptr_null(sn_relu(x));
+    expect_error(SN_ERR_DEVICE, "its kernel at key meta returned result 0 on cpu");
+    sn_override_free(o);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        a_pure_op_has_results_of_its_own,
+        a_kernel_returns_the_layout_that_meta_said,
+        an_op_that_writes_a_leaf_is_refused_as_an_in_place_op_is,
+        a_mode_sees_out_and_reads_results,
+        keys_that_nothing_has_are_refused,
+        a_backends_result_is_on_its_device,
+    };
+    return contract_main("test_user_ops", tests, (int)(sizeof tests / sizeof *tests));
+}
