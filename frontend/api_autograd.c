@@ -4,6 +4,9 @@
 #include <sinter/dispatch.h>
 
 #include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_events.h"
+#include "runtime/capture/record/segment.h"
 #include "runtime/autograd/custom_function.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"

@@ -11,6 +11,9 @@
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/cpu/pool.h"
 #include "runtime/capture/function/function.h"
+#include "runtime/capture/record/capture_events.h"
+#include "runtime/capture/record/segment.h"
+#include "runtime/capture/record/site.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 

@@ -8,6 +8,8 @@
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/segment.h"
 
 static Status out_of_range(const char *option, long long value) {
     return error_raise(ST_ARGUMENT, "sn_compile: %s has no value %lld", option, value);

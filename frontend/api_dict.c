@@ -7,6 +7,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_events.h"
 #include "runtime/core/safetensors.h"
 #include "runtime/autograd/tape.h"
 

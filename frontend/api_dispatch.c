@@ -6,6 +6,7 @@
 #include "ir/schema.h"
 #include "passes/passes.h"
 #include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/capture_events.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"

@@ -4,12 +4,18 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_backward.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/relayout.h"
+#include "runtime/capture/record/segment.h"
 #include "runtime/core/hooks.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cpu/pool.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/device.h"
 #include "runtime/eager/eager.h"
+#include "runtime/core/custom_op.h"
+#include "runtime/core/override.h"
 
 static void start_all(void) {
     dispatch_start();

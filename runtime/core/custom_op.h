@@ -4,6 +4,7 @@
 #define SINTER_RUNTIME_CUSTOM_OP_H
 #include "runtime/core/frame.h"
 
+typedef struct DynamicOp DynamicOp;
 struct DynamicOp {
     OpRow row; /* first: op_dynamic is a cast */
     OpForm form;
@@ -17,11 +18,14 @@ struct DynamicOp {
     Param params[MAX_ARGS];
 };
 
+const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
 /* NULL on error: a schema that does not parse, a name that exists, no rule at all. */
 const DynamicOp *custom_op_register(const sn_op_desc *desc);
 const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the last */
 
 /* Is a kernel's result what the meta rule said, which the ops after it were recorded with? Raises what both are. */
 Status custom_op_check_result(const OpRow *row, int result, const Meta *made, const Meta *said);
+
+void custom_op_start(void);
 
 #endif

@@ -85,21 +85,11 @@ bool key_is_reserved(Key key);         /* no tensor and no mode has it yet */
 uint64_t key_of_device(Device device); /* the backend key's bit */
 
 void dispatch_start(void); /* by start.c, as every module's x_start */
-void override_start(void);
 
 /* Eager as a builder: emit dispatches; results belong to the innermost scope. */
 Builder *eager_builder(void);
 
 /* A tensor argument that may be absent. */
 static inline Arg arg_tensor_opt(sn_tensor *t) { return t ? A_VAL(&t->base) : A_NONE; }
-
-/* Rows made at run time (runtime/core/custom_op.c): op_find finds them after the built-in ones; ids from
- * OP_COUNT up. */
-void custom_op_start(void);
-typedef struct DynamicOp DynamicOp;
-const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
-
-/* User modes (runtime/core/override.c): pops modes until `until` is the innermost. */
-void user_modes_pop_to(sn_state *state, struct UserMode *until);
 
 #endif

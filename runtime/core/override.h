@@ -17,6 +17,8 @@ void override_free(sn_override *override); /* puts back what was there */
 
 Status user_mode_push(sn_body handler, void *closure);
 Status user_mode_pop(void);
+void user_modes_pop_to(sn_state *state, struct UserMode *until); /* until `until` is the innermost */
+void override_start(void);
 
 /* The running call's next keys; for a user mode, the modes outside it first. */
 Status frame_redispatch(sn_frame *frame);

@@ -13,6 +13,7 @@
 #include "runtime/core/frame.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/tensor.h"
+#include "runtime/core/override.h"
 
 enum { DEPTH_BITS = 20, ID_BITS = 12 };
 

@@ -12,6 +12,12 @@
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/capture_events.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/segment.h"
+#include "runtime/capture/record/site.h"
+#include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant.h"
 
 /* Making and freeing -------------------------------------------------------------------------- */
 

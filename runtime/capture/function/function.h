@@ -9,81 +9,9 @@
 #include <sinter/compile.h>
 
 #include "runtime/compile/compile.h"
-#include "runtime/capture/record/trie.h"
+#include "runtime/capture/variant/variant.h"
 
-/* Where a graph input comes from when a variant is launched. */
-typedef struct GraphInput {
-    int touched;         /* the trace's input of this number */
-    bool base;           /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
-    int64_t base_offset; /* base: first element, relative to the storage */
-    const Meta *meta;    /* base: of the 1-D tensor */
-} GraphInput;
-
-typedef enum NumberRule { NUMBER_fixed, NUMBER_expr, NUMBER_runtime_int, NUMBER_runtime_float } NumberRule;
-
-/* What a touched tensor must be. Static variants compare the interned metadata; dynamic ones sizes
- * and strides. */
-typedef struct InputGuard {
-    const Meta *meta; /* static: interned; dynamic: symbolic, in the variant's arena */
-    bool requires_grad, is_leaf, inference, wrapped;
-    int storage;          /* number of its storage by first touch: the alias guard */
-    int64_t alias_offset; /* elements from the offset of the first input of the same storage */
-} InputGuard;
-
-/* A free symbol's source: a size or stride of a touched tensor, or a number of the trace. */
-typedef struct SymBinding {
-    enum { BIND_size, BIND_stride, BIND_number, BIND_seed, BIND_sequence } kind;
-    int input, dim; /* number: its index in `input` */
-} SymBinding;
-
-typedef struct Variant Variant;
-typedef struct OutputView OutputView; /* runtime/capture/record/trace_views.c, as the next one */
-typedef struct WriteCount WriteCount;
-struct Variant {
-    _Atomic int32_t refs; /* the function's, and one per tape node */
-    Variant *next;        /* older variant of the same end */
-    int id;               /* its number within the function */
-    TrieNode *end;
-    Arena *arena; /* of guards and texts; the executables have their own */
-    bool dynamic;
-    SymEnv *env; /* dynamic: guards and expressions */
-    int n_bindings;
-    SymBinding *bindings; /* by free symbol */
-    int n_inputs, n_storages;
-    InputGuard *inputs;
-    const Meta **example_metas; /* by input: of the trace it was compiled for; what the next one is
-                                   compared with */
-    int64_t *example_numbers;
-    int n_numbers;
-    int64_t *numbers;          /* fixed: the value (floats by bits); expr: an expression of env */
-    uint8_t *number_rules;     /* NumberRule; NULL: all fixed */
-    const char **number_names; /* "aten::mul.Tensor %3 other" */
-    bool *number_guarded;      /* runtime: must not be a number that a rule has code of its own for */
-    int n_runtime_floats;
-    uint32_t epoch; /* dispatch table's [C7] */
-    int n_graph_inputs;
-    GraphInput *graph_inputs;
-    int n_outputs;
-    int *outputs;      /* trace value of each graph output */
-    uint8_t *provides; /* by trace value: is an output */
-    int *value_ids;    /* by trace value: its number in the capture graph's text */
-    int n_values;
-    bool writes; /* memory that is visible outside */
-    int n_ops, n_random;
-    char *text; /* the capture graph, for dumps */
-    char *guards_text;
-    Executable *run;   /* NULL: compiling failed; segments like this run eagerly */
-    bool *inference;   /* by output: of inference mode; NULL: none */
-    OutputView *views; /* the outputs that are views */
-    int n_views;
-    WriteCount *counts; /* versions that a launch adds to its own */
-    int n_counts;
-    struct Training *training; /* split forward and backward, NULL: none wanted */
-    struct Training *history;  /* what a captured backward left to the results; NULL: nothing */
-    CompileInfo info;
-    int64_t trace_ns;
-    _Atomic int64_t hits;
-};
+typedef struct Capture Capture; /* runtime/capture/record/capture.h */
 
 typedef struct BreakRow { /* one kind of graph break seen */
     char *reason;
@@ -157,12 +85,10 @@ int function_recompile_limit(const sn_function *fn);
  * twice neither compiles for ever nor fills memory [semantics C1]. */
 bool function_is_full(const sn_function *fn);
 
-/* "model.c:57" where debug information tells, else "symbol+0x12" or "module+0x345"; scope-free
- * static buffer per call: the caller gives it. */
 void function_report(sn_function *fn); /* SINTER_REPORT, when it is freed */
-void site_name(const void *site, char *out, size_t room);
-/* A call site that is no code: it is named by this text ("f:3"). As long as the process, the same for equal texts;
- * NULL when there are too many. */
-const void *site_of_text(const char *text);
+
+const void *capture_call_site(void); /* the function whose frame a capture belongs to */
+/* Ends a call whose body will not return. */
+void capture_abandon(Capture *capture);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/capture_backward.h"
 
 typedef struct Run {
     GraphRun run;

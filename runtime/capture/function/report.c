@@ -8,6 +8,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/capture/function/explain.h"
+#include "runtime/capture/function/function.h"
 #include "runtime/core/settings.h"
 
 static void make_text(sn_function *fn, const char *report, Text *text) {

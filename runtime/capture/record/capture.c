@@ -17,6 +17,12 @@
 #include "runtime/eager/eager.h"
 #include "runtime/core/override.h"
 #include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/capture_strided.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/segment.h"
+#include "runtime/capture/record/trace_graph.h"
+#include "runtime/capture/record/trace_views.h"
 #include "runtime/autograd/tape.h"
 
 enum {

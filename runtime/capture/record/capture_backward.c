@@ -2,7 +2,12 @@
  * grads, leaves), and the accumulation into .grad slots ordinary ops: a slot that is empty takes
  * the result itself, a full one is read, added to and written, as the engine does it in eager
  * [semantics G4]. */
+#include "runtime/capture/record/capture_backward.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_events.h"
+#include "runtime/capture/record/capture_reach.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/segment.h"
 
 #include "runtime/autograd/tape.h"
 
@@ -40,11 +45,6 @@ Status gradients_run(const Arg *args, sn_tensor **outs) {
     TRY(tape_run(&run));
     for (int i = 0; i < x->n; i++) TRY(own_gradient(xs[i], outs, i));
     return ST_OK;
-}
-
-bool trace_op_is_view(const TraceOp *op) {
-    return op->n_outs > 0 && op->n_operands > 0 && op->operands[0] != OPERAND_ABSENT &&
-           (op->row->kind == KIND_view || strstr(op->row->schema, "Tensor(a)"));
 }
 
 /* Does root i have a gradient to start with? */

@@ -7,8 +7,11 @@
  * In eager nothing after a failed op has an effect. So each event is noted with the number of ops before it; when a
  * segment ends with an error, those behind the op that failed are undone, newest first, and those before it stay.
  * Events that are rare and concern the ops that follow end the segment instead (capture_before_event). */
+#include "runtime/capture/record/capture_events.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/segment.h"
 
 /* Under the lock, if there is one: another thread may end the segment at any time. */
 static bool is_undecided(const Capture *c) { return c->trace->ops.n != 0; }

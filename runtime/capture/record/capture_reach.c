@@ -9,8 +9,11 @@
  *     d = detach(%w)         d is a base without one
  *     y = mul(d, %b)         reads a history from %b only
  *     backward(sum(y))       reaches %b */
+#include "runtime/capture/record/capture_reach.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/trace_graph.h"
+#include "runtime/capture/record/trace_views.h"
 
 /* Places are the values of the trace, then its inputs. */
 struct Reach {

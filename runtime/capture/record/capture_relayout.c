@@ -3,6 +3,10 @@
  * of the segment, or may have been saved by an op of it that has a history, breaks the graph: versions and saved
  * values are the tape's then. */
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/relayout.h"
+#include "runtime/capture/record/segment.h"
+#include "runtime/capture/record/trace_views.h"
 
 #include "runtime/autograd/tape.h"
 

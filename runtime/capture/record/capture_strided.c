@@ -4,7 +4,9 @@
  * so a function keeps its code when its input starts elsewhere and the distance stays.
  *
  * What reaches outside of the root's own elements, or whose root is not clear, breaks the graph. */
+#include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/trace_graph.h"
 
 typedef struct Root {
     const Meta *meta; /* NULL: of a value that is gone */
@@ -63,15 +65,6 @@ const char *strided_refusal(const Trace *trace, const OpCall *call) {
         at < root.offset || at - root.offset > whole - span)
         return "as_strided reaches beyond its argument";
     return NULL;
-}
-
-Operand trace_root(const Trace *trace, Operand at) {
-    while (!operand_is_input(at) && at != OPERAND_ABSENT) {
-        const TraceOp *const op = trace_maker(trace, at);
-        if (!op || op->row->kind != KIND_view) return at;
-        at = op->operands[0];
-    }
-    return at;
 }
 
 int64_t strided_origin(const Trace *trace, Operand self) {

@@ -11,10 +11,14 @@
  * Order of locks: `touching`, then one capture's lock, then a function's. A thread that holds a capture's lock asks for
  * no other one: the dispatcher makes foreign arguments before a key runs, and what user code asks for from within a
  * running segment is an error. A call ends under `touching`, for placeholders live in its arena. */
+#include "runtime/capture/record/capture_thread.h"
+
 #include <pthread.h>
 
 #include "runtime/base/error.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/segment.h"
 
 static pthread_mutex_t touching = PTHREAD_MUTEX_INITIALIZER;
 

@@ -7,7 +7,10 @@
  *
  * So no graph, pass or backend ever sees such a form, and gradients are those of the functional program [semantics G5].
  * As in PyTorch the version goes up (not by detach_), so that a backward which saved h says so. */
+#include "runtime/capture/record/relayout.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/segment.h"
 #include "runtime/autograd/tape.h"
 
 /* What a handle stands for; references, scope and block stay where they are. */

@@ -7,7 +7,16 @@
  * placeholders stay unmade. Asking for one later computes it from the segment's inputs [semantics C2]: a variant with
  * that result too is launched in the place of the one that ran, on the tape as well; only where there is none do the
  * ops run eagerly. */
+#include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/capture_backward.h"
+#include "runtime/capture/record/capture_events.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/trace_graph.h"
+#include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/guard.h"
+#include "runtime/capture/variant/variant.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"

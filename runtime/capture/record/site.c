@@ -4,6 +4,8 @@
  * The line is that of the compile unit whose ranges hold the address. dwfl_module_getsrc would find
  * the unit by .debug_aranges, which clang does not write. */
 #define _GNU_SOURCE
+#include "runtime/capture/record/site.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

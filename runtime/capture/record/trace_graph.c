@@ -3,7 +3,11 @@
  *
  * Inputs that share a storage which the segment may write become as_strided views of one 1-D base
  * input, so that functionalize sees the aliasing [semantics C7]. */
+#include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_strided.h"
+#include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant.h"
 
 typedef struct Making {
     const Trace *trace;

@@ -14,8 +14,26 @@
  * of the view's own memory and history does.
  *
  * Versions: eager counts every write of a memory, code writes it once; a launch counts the rest. */
+#include "runtime/capture/record/trace_views.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_strided.h"
+#include "runtime/capture/record/trace_graph.h"
+#include "runtime/capture/variant/variant.h"
+
+Operand trace_root(const Trace *trace, Operand at) {
+    while (!operand_is_input(at) && at != OPERAND_ABSENT) {
+        const TraceOp *const op = trace_maker(trace, at);
+        if (!op || op->row->kind != KIND_view) return at;
+        at = op->operands[0];
+    }
+    return at;
+}
+
+bool trace_op_is_view(const TraceOp *op) {
+    return op->n_outs > 0 && op->n_operands > 0 && op->operands[0] != OPERAND_ABSENT &&
+           (op->row->kind == KIND_view || strstr(op->row->schema, "Tensor(a)"));
+}
 
 /* Memory -------------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/base/hash.h"
 #include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/capture_events.h"
 
 static uint64_t setting_hash(SettingId setting) {
     const char *const text = setting_text(state_get(), setting);

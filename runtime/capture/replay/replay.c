@@ -8,6 +8,9 @@
 #include "runtime/capture/replay/replay_program.h"
 #include "runtime/capture/replay/world.h"
 #include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/capture_strided.h"
+#include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant.h"
 #include "runtime/autograd/tape.h"
 
 enum { MAX_ENTRIES = 64, MAX_SYMBOLS = 512, MAX_TENSORS = 512 };

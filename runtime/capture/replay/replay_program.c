@@ -4,6 +4,9 @@
 
 #include "runtime/capture/variant/guard.h"
 #include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant.h"
 #include "runtime/autograd/tape.h"
 
 enum { MAX_SYMBOLS = 512 };

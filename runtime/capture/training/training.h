@@ -8,6 +8,7 @@
 #ifndef SINTER_RUNTIME_TRAINING_H
 #define SINTER_RUNTIME_TRAINING_H
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/variant/variant.h"
 
 typedef struct Training Training;
 

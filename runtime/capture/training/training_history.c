@@ -9,6 +9,7 @@
  * does, with nothing saved. The functional graph that it expands by is that of the recorded ops: other
  * writes are left out, since to the tape what they write stays what it was. */
 #include "runtime/capture/training/training_parts.h"
+#include "runtime/capture/record/trace_views.h"
 
 #include "runtime/autograd/tape.h"
 

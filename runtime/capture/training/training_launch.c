@@ -5,6 +5,8 @@
  * values the caller has written meanwhile (the version error, in the name of eager's node), and which
  * nodes have given up what they held to a backward without retain [semantics G3]. */
 #include "runtime/capture/training/training_parts.h"
+#include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"

@@ -7,6 +7,7 @@
  * (training_history.c: what that leaves to results). */
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/training/training.h"
+#include "runtime/capture/variant/variant.h"
 
 typedef struct Limits {
     Graph *graph;

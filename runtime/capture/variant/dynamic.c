@@ -13,7 +13,10 @@
  *     view                 48     80    6054      s0*s1, not s1*8
  *
  * A wrong guess is harmless: every number is compared with its expression on every verified call. */
+#include "runtime/capture/variant/dynamic.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/trace_graph.h"
+#include "runtime/capture/variant/variant.h"
 
 typedef struct Example { /* one place: in the older call, in this one, in one made up */
     int64_t before, now, made_up;

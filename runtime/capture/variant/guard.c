@@ -3,9 +3,12 @@
  * Static guards are pointer compares of interned metadata; where pointers differ, the parts tell
  * which guard failed. Dynamic ones bind the free symbols first, then compare sizes, strides and
  * numbers with their expressions and evaluate the recorded guards. */
-#include "runtime/capture/variant/guard.h"
 
+#include "runtime/capture/variant/guard.h"
 #include "runtime/capture/function/guards_text.h"
+#include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/dynamic.h"
+#include "runtime/capture/variant/variant.h"
 
 enum { MAX_SYMBOLS = 512 };
 

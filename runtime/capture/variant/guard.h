@@ -2,7 +2,7 @@
  * shows that something else would then go wrong. */
 #ifndef SINTER_RUNTIME_GUARD_H
 #define SINTER_RUNTIME_GUARD_H
-#include "runtime/capture/record/capture.h"
+#include "runtime/capture/variant/variant.h"
 
 typedef enum GuardId {
 #define GUARD(name, doc) GUARD_##name,
@@ -14,6 +14,9 @@ typedef enum GuardId {
 const char *guard_name(GuardId guard);
 void guard_disable(uint32_t guards); /* tests only: a bit per GuardId; 0 enables all */
 
+/* Does a variant fit this trace? If not and `why` is given, the guard that failed with
+ * both values. */
+bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
 /* Of variant_fits, for the search of a variant to generalise. */
 bool guard_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Text *why);
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why);

@@ -1,5 +1,6 @@
 /* symbols.c: see symbols.h. */
 #include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/trace_graph.h"
 
 #include "runtime/base/alloc.h"
 #include "runtime/core/override.h"

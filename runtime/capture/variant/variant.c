@@ -1,5 +1,6 @@
 /* variant.c: a segment compiled for one set of guards (runtime/capture/variant/guard.c): how it is made, and its
  * launch. */
+#include "runtime/capture/variant/variant.h"
 #include "runtime/capture/record/capture.h"
 
 #include "runtime/base/alloc.h"
@@ -8,6 +9,11 @@
 #include "runtime/capture/variant/guard.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/training/training.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/segment.h"
+#include "runtime/capture/record/trace_graph.h"
+#include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/dynamic.h"
 
 enum { MAX_SYMBOLS = 512 };
 

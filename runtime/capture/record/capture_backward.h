@@ -1,0 +1,15 @@
+/* capture_backward.h: a backward inside of a body, recorded as sn::gradients. */
+#ifndef SINTER_RUNTIME_CAPTURE_BACKWARD_H
+#define SINTER_RUNTIME_CAPTURE_BACKWARD_H
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/record/capture.h"
+
+/* sn::gradients(roots, grad_roots, leaves) on computed tensors. */
+Status gradients_run(const Arg *args, sn_tensor **outs);
+/* A segment that runs again does not repeat its captured backward (op number `gradients`): what the
+ * backward used up of the history is used up in the new one. */
+Status capture_use_up(const Trace *trace, int gradients);
+/* Takes a backward over while this thread captures (true); what it cannot record runs as a break. */
+bool capture_run(const TapeRun *run, Status *status);
+
+#endif

@@ -1,0 +1,19 @@
+/* capture_events.h: what a body does at once while ops are pending (.grad slots, hooks, seeds): noted, and undone where
+ * an op before it fails. */
+#ifndef SINTER_RUNTIME_CAPTURE_EVENTS_H
+#define SINTER_RUNTIME_CAPTURE_EVENTS_H
+#include "runtime/capture/record/capture.h"
+
+/* This thread's call, if it is one, changes what belongs to the program: a break in any case. */
+void capture_note_event(const char *what);
+/* About to change leaf's .grad or the generator; hook `id` is now on t. Undone if an op before
+ * fails. */
+Status capture_note_grad(sn_tensor *leaf);
+Status capture_note_hook(sn_tensor *t, int64_t id);
+Status capture_note_seed(void);
+/* About to do what only ops behind it may see, and what is not undone: the pending ones run first. */
+Status capture_before_event(const char *what);
+void capture_undo_events(const Trace *trace); /* behind its n_done ops */
+void capture_forget_events(Trace *trace);
+
+#endif

@@ -1,0 +1,22 @@
+/* capture_thread.h: the lock of a capture: other threads may ask for its values. */
+#ifndef SINTER_RUNTIME_CAPTURE_THREAD_H
+#define SINTER_RUNTIME_CAPTURE_THREAD_H
+#include "runtime/capture/record/capture.h"
+
+/* The lock, for which the owner enters (true: now, so it leaves), and which is not held while user code runs. */
+bool capture_enter(Capture *capture);
+void capture_leave(Capture *capture, bool entered);
+/* Around a callback: what is to be entered again, or NULL. */
+Capture *capture_leave_for_callback(sn_state *state);
+void capture_enter_after_callback(Capture *capture);
+/* Around the end of a call, whose placeholders go. */
+void capture_retire_begin(const sn_state *state);
+void capture_retire_end(const sn_state *state);
+/* The owner's: what went wrong while another thread ran one of its segments. */
+Status capture_take_over_error(Capture *capture);
+/* Makes the data of another thread's placeholder. */
+Status capture_flush_foreign(sn_tensor *tensor);
+/* The same if it is one that this thread's call does not compute: keys and history come with it. */
+Status capture_make_foreign(sn_tensor *tensor);
+
+#endif

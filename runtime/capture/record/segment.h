@@ -1,0 +1,56 @@
+/* segment.h: where a segment ends: it runs, what somebody holds gets its storage; a call that was left is noticed. */
+#ifndef SINTER_RUNTIME_SEGMENT_H
+#define SINTER_RUNTIME_SEGMENT_H
+#include "runtime/capture/record/capture.h"
+
+/* Ends the current segment: runs it. `reason` (static text) NULL: the return. */
+Status capture_flush(Capture *capture, const char *reason, const void *site);
+/* The same of this thread's capture, if there is one. */
+Status capture_end_segment(const char *why);
+/* Makes a tensor's data exist and current. */
+Status capture_flush_tensor(sn_tensor *tensor);
+/* The same for something else than a value that is read; reason: static text of the break. */
+Status capture_make(sn_tensor *tensor, const char *reason);
+/* The call is about to do something that no segment repeats: a break in any case, also where nothing is pending and the
+ * flush that follows notes none. */
+void capture_note_break(Capture *capture, const char *reason);
+/* The generator is about to start anew: random ops that are pending keep the old one. */
+Status capture_seed(void);
+/* Runs all that is pending and makes every value still held: host code writes memory next. */
+Status capture_settle(const char *why);
+/* With capture suspended: values of ended segments that are unmade but may be asked for are made, before something
+ * writes memory (NULL: any) that they may depend on. */
+Status capture_before_write(Capture *capture, const Storage *storage);
+/* This thread's capture, or NULL. A call that a longjmp or an exception left behind is noticed here: what it had
+ * pending runs, it is reported, and the thread captures no more [semantics C13]. */
+Capture *capture_current(void);
+/* Cheap signs of that, for every op. The stack grows down: a frame below this one belongs to a call that was left; one
+ * above it too, where its number has been overwritten. A deep call that leaves the number alone is taken for one of the
+ * body: its ops are recorded, their values are right, and the next shallow call, or one that asks exactly, notices. */
+__attribute__((no_sanitize_address)) static inline bool capture_was_left(const Capture *c) {
+    if (!c->frame) return false;
+    if ((const char *)__builtin_frame_address(0) > (const char *)c->frame) return true;
+    return *c->cookie != c->cookie_value;
+}
+/* The same, by walking the stack where the cheap signs say nothing: for calls that would be errors
+ * inside of a body. A microsecond. */
+Capture *capture_current_exactly(void);
+/* A new, empty segment; NULL when memory is out. */
+Trace *capture_begin_trace(Capture *capture);
+/* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */
+Capture *capture_suspend(void);
+void capture_resume(Capture *capture);
+/* The same around user code that runs at once and may not return; NULL: there is no capture. */
+Capture *capture_pause(void);
+void capture_unpause(Capture *capture);
+/* Runs the ops of a trace eagerly, in order, binding all of its values. */
+Status trace_run_eager(Trace *trace);
+/* The same for values that a compiled run left unmade; `asked`: the one that is wanted, NULL: whoever may be asked
+ * for. A variant that has them as results is launched in the first one's place, made now if there is none. */
+Status trace_run_late(Trace *trace, const sn_tensor *asked);
+void trace_drop_node(Trace *trace);
+void trace_mark_asked(Trace *trace, const sn_tensor *t); /* if it is a value of the ended trace: it is needed */
+/* Gives a placeholder the storage, autograd metadata and keys of a computed tensor. */
+void tensor_bind(sn_tensor *placeholder, sn_tensor *computed);
+
+#endif

@@ -1,0 +1,97 @@
+/* trace.h: one segment of one call as it was recorded, and the placeholders that stand for its values. */
+#ifndef SINTER_RUNTIME_TRACE_H
+#define SINTER_RUNTIME_TRACE_H
+#include "runtime/base/arena.h"
+#include "runtime/capture/record/trie.h"
+#include "runtime/core/tensor.h"
+
+typedef struct Variant Variant; /* runtime/capture/variant/variant.h */
+typedef struct Trace Trace;
+/* Of a value at the end of its segment. */
+enum {
+    VALUE_needed = 1, /* held, asked for, or used by later segments */
+    VALUE_viewed = 2, /* the memory of a needed view, seen in another way too */
+    VALUE_output = VALUE_needed | VALUE_viewed,
+    VALUE_alive = 4, /* somebody has a handle */
+    VALUE_waits = 8  /* and may still ask: more of the call follows */
+};
+typedef struct Symbols Symbols; /* runtime/capture/variant/symbols.h */
+
+/* Hangs on a tensor whose data is not computed yet. */
+struct Placeholder {
+    struct Capture *capture;
+    Trace *trace;
+    int value;
+    bool tracks; /* would require gradients, had it been computed */
+    /* in replay functions: sizes as expressions of the inputs'; NULL: plain */
+    const Meta *symbolic;
+};
+
+typedef struct TraceInput {
+    sn_tensor *tensor; /* retained until the call ends */
+    const Meta *meta;  /* as it was when first touched, like all below */
+    Storage *storage;
+    int storage_number; /* by first touch within the segment */
+    int same_storage;   /* the input before this one of the same storage, or -1 */
+    int64_t offset;
+    bool requires_grad, is_leaf, inference;
+    Trace *maker; /* the earlier segment of this call that made it, or NULL */
+    int maker_value;
+} TraceInput;
+
+typedef struct StorageSlot {
+    const Storage *storage;
+    int32_t number, newest_input;
+    uint32_t stamp; /* of the trace that touched it; another one: the slot is free */
+} StorageSlot;
+
+typedef enum TraceState { TRACE_pending, TRACE_compiled, TRACE_interpreted, TRACE_eager, TRACE_failed } TraceState;
+
+typedef struct TraceStep {
+    const TraceOp *op; /* of a trie node */
+    const void *site;  /* return address of the user's call */
+} TraceStep;
+
+typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_events.c */
+    enum { EVENT_grad, EVENT_hook, EVENT_seed } kind;
+    int after;         /* so many ops of the segment */
+    sn_tensor *tensor; /* retained, or NULL */
+    sn_tensor *before; /* its gradient; retained unless `borrowed` */
+    bool borrowed;     /* `before` is a value of the segment */
+    int64_t id;        /* of the hook */
+    uint64_t seed, sequence;
+} TraceEvent;
+
+struct Trace { /* one segment of one call */
+    Capture *capture;
+    TraceState state;
+    TrieNode *end;
+    VEC(TraceStep) ops;
+    VEC(TraceInput) inputs;
+    VEC(int64_t) numbers;
+    VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */
+    VEC(sn_tensor *) values;          /* fresh results in order, each retained */
+    uint8_t *marks;                   /* by value: VALUE_; made at the segment's end */
+    int n_storages;
+    uint64_t seed, sequence; /* the generator's before the first random op */
+    int n_random, n_drawn;   /* drawn: by a run op by op, which may end early */
+    int n_done;              /* ops that had run when a run op by op ended */
+    VEC(TraceEvent) events;
+    struct Sight *sights;         /* by value, of trace_views.c; NULL: not asked for */
+    bool views;                   /* a view is among the ops */
+    bool writes;                  /* an in-place or out form is among the ops */
+    bool relaid;                  /* the in-place form of a view is */
+    bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
+    bool gradients;               /* sn::gradients is */
+    bool fallible;                /* an op that may fail for its values is, or a user's */
+    bool ordered;                 /* one with an effect is; then none of the others but pure ones */
+    bool compile;                 /* ran eagerly; wants a variant after the return */
+    Variant *variant;             /* that ran it */
+    struct TapeNode *node;        /* of a trained launch; retained while a value is unmade */
+    uint64_t tape_sequence;       /* before the launch: where eager's nodes would stand */
+    int64_t started_ns, ended_ns; /* of recording; 0: no op was new */
+    /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
+    const char *reason;
+};
+
+#endif

@@ -1,0 +1,46 @@
+/* trace_graph.h: the capture graph of a trace. */
+#ifndef SINTER_RUNTIME_TRACE_GRAPH_H
+#define SINTER_RUNTIME_TRACE_GRAPH_H
+#include "runtime/capture/variant/variant.h"
+
+const TraceOp *trace_maker(const Trace *trace, Operand value); /* NULL: an input */
+/* The call that op was in this trace; args has room for MAX_ARGS, out_args (out forms) for MAX_OUTS; lists live
+ * in the call's arena. */
+void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args); /* all but tensors */
+Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args);
+typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they
+                            are */
+    SymEnv *env;
+    const Meta **metas;    /* by trace input; sizes and strides may be symbolic */
+    int64_t *numbers;      /* by number: plain, symbolic, or a runtime float's index */
+    uint8_t *number_rules; /* NumberRule */
+    bool *number_guarded;  /* a rule branches on it: a runtime value must not be a special one */
+    bool dynamic;
+    int n_runtime_floats;
+    VEC(SymBinding) bindings; /* by free symbol */
+} SymPlan;
+typedef struct TraceGraph {
+    Graph *graph;
+    GraphInput *inputs; /* by graph input */
+    int *outputs;       /* trace value of each graph output */
+    int n_inputs, n_outputs;
+    GVal **values; /* by trace value */
+    Node **nodes;  /* by op of the trace */
+} TraceGraph;
+/* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length. */
+static inline bool trace_arg_is_number(const OpRow *row, int i, const Arg *a) {
+    const uint32_t structural = 1u << PT_bool | 1u << PT_bool_opt | 1u << PT_dtype | 1u << PT_dtype_opt |
+                                1u << PT_device_opt | 1u << PT_layout_opt | 1u << PT_memory_format_opt;
+    return (a->kind == ARG_int || a->kind == ARG_float) && !(structural >> row->params[i].type & 1);
+}
+/* What number `number` of the trace is in this op, which has it. */
+typedef struct NumberPlace {
+    const Param *param;
+    int item; /* of a list; -1: of none */
+    bool is_float;
+} NumberPlace;
+NumberPlace trace_number_place(const TraceOp *op, int number);
+/* Raises where the trace has no graph (aliases of different dtypes that are written...). */
+Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out);
+
+#endif

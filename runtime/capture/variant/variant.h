@@ -1,0 +1,103 @@
+/* variant.h: one segment compiled for one set of guards: when it fits is judged by guard.h; made, bound and launched
+ * here. */
+#ifndef SINTER_RUNTIME_VARIANT_H
+#define SINTER_RUNTIME_VARIANT_H
+#include <stdatomic.h>
+
+#include "runtime/capture/record/trace.h"
+#include "runtime/compile/compile.h"
+
+/* Where a graph input comes from when a variant is launched. */
+typedef struct GraphInput {
+    int touched;         /* the trace's input of this number */
+    bool base;           /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
+    int64_t base_offset; /* base: first element, relative to the storage */
+    const Meta *meta;    /* base: of the 1-D tensor */
+} GraphInput;
+
+typedef enum NumberRule { NUMBER_fixed, NUMBER_expr, NUMBER_runtime_int, NUMBER_runtime_float } NumberRule;
+
+/* What a touched tensor must be. Static variants compare the interned metadata; dynamic ones sizes
+ * and strides. */
+typedef struct InputGuard {
+    const Meta *meta; /* static: interned; dynamic: symbolic, in the variant's arena */
+    bool requires_grad, is_leaf, inference, wrapped;
+    int storage;          /* number of its storage by first touch: the alias guard */
+    int64_t alias_offset; /* elements from the offset of the first input of the same storage */
+} InputGuard;
+
+/* A free symbol's source: a size or stride of a touched tensor, or a number of the trace. */
+typedef struct SymBinding {
+    enum { BIND_size, BIND_stride, BIND_number, BIND_seed, BIND_sequence } kind;
+    int input, dim; /* number: its index in `input` */
+} SymBinding;
+
+typedef struct Variant Variant;
+typedef struct OutputView OutputView; /* runtime/capture/record/trace_views.c, as the next one */
+typedef struct WriteCount WriteCount;
+struct Variant {
+    _Atomic int32_t refs; /* the function's, and one per tape node */
+    Variant *next;        /* older variant of the same end */
+    int id;               /* its number within the function */
+    TrieNode *end;
+    Arena *arena; /* of guards and texts; the executables have their own */
+    bool dynamic;
+    SymEnv *env; /* dynamic: guards and expressions */
+    int n_bindings;
+    SymBinding *bindings; /* by free symbol */
+    int n_inputs, n_storages;
+    InputGuard *inputs;
+    const Meta **example_metas; /* by input: of the trace it was compiled for; what the next one is
+                                   compared with */
+    int64_t *example_numbers;
+    int n_numbers;
+    int64_t *numbers;          /* fixed: the value (floats by bits); expr: an expression of env */
+    uint8_t *number_rules;     /* NumberRule; NULL: all fixed */
+    const char **number_names; /* "aten::mul.Tensor %3 other" */
+    bool *number_guarded;      /* runtime: must not be a number that a rule has code of its own for */
+    int n_runtime_floats;
+    uint32_t epoch; /* dispatch table's [C7] */
+    int n_graph_inputs;
+    GraphInput *graph_inputs;
+    int n_outputs;
+    int *outputs;      /* trace value of each graph output */
+    uint8_t *provides; /* by trace value: is an output */
+    int *value_ids;    /* by trace value: its number in the capture graph's text */
+    int n_values;
+    bool writes; /* memory that is visible outside */
+    int n_ops, n_random;
+    char *text; /* the capture graph, for dumps */
+    char *guards_text;
+    Executable *run;   /* NULL: compiling failed; segments like this run eagerly */
+    bool *inference;   /* by output: of inference mode; NULL: none */
+    OutputView *views; /* the outputs that are views */
+    int n_views;
+    WriteCount *counts; /* versions that a launch adds to its own */
+    int n_counts;
+    struct Training *training; /* split forward and backward, NULL: none wanted */
+    struct Training *history;  /* what a captured backward left to the results; NULL: nothing */
+    CompileInfo info;
+    int64_t trace_ns;
+    _Atomic int64_t hits;
+};
+
+/* Free symbols' values for a launch; room for sym_free_count of the env. */
+void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
+/* Room for n_runtime_floats. */
+void variant_bind_floats(const Variant *variant, const Trace *trace, double *floats);
+/* A launch alone: results are what the modes of their ops make them, with the history that a captured backward left
+ * them. */
+Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                       sn_tensor **outs);
+/* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed. */
+Status variant_run(Variant *variant, Trace *trace);
+int variant_output_of(const Variant *variant, int value); /* which output a trace value is, or -1 */
+/* Where trace->variant has run: binds what `variant` gives beyond that, and takes its place on the tape. */
+Status variant_run_again(Variant *variant, Trace *trace);
+/* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
+ * function. */
+void variant_compile(sn_function *fn, Trace *trace);
+void variant_free(Variant *variant); /* drops one reference */
+void variant_retain(Variant *variant);
+
+#endif
