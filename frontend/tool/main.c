@@ -43,14 +43,19 @@ int usage_error(const Command *command, const char *problem, const char *what) {
     return EXIT_usage;
 }
 
+/* Of a graph from text or a library it is a place of the user's. */
+static bool is_own_place(const char *site) {
+    extern const char __executable_start[], etext[]; /* the linker's */
+    return site >= __executable_start && site < etext;
+}
+
 int report_error(int code) {
-    const ErrorSlot *const slot = error_slot();
+    const bool own = is_own_place(error_slot()->site);
+    const sn_error *const error = sn_error_take();
+    const bool where = error->where[0] && !own;
     char op[128];
-    fprintf(stderr, "sinter: %s error: %s%s", status_name(slot->status), slot->message,
-            error_op_suffix(slot->message, slot->op, op, sizeof op));
-    if (slot->where[0]) fprintf(stderr, " at %s", slot->where);
-    fputc('\n', stderr);
-    error_clear();
+    fprintf(stderr, "sinter: %s error: %s%s%s%s\n", status_name((Status)error->status), error->message,
+            error_op_suffix(error->message, error->op, op, sizeof op), where ? " at " : "", where ? error->where : "");
     return code;
 }
 

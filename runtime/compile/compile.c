@@ -64,7 +64,7 @@ Status compile_guarded(Graph *graph, Status (*step)(void *context), void *contex
     return status;
 }
 
-/* Times and refusals, for explain ------------------------------------------------------------- */
+/* Times, for explain -------------------------------------------------------------------------- */
 
 /* The two parts of a joint graph run the same passes: their times add up. */
 void compile_note_time(CompileInfo *info, const char *name, int64_t ns) {
@@ -91,19 +91,6 @@ PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
         options.trace_context = info;
     }
     return options;
-}
-
-/* What the scheduler refused to fuse in `plan`, added to info's. */
-static void note_refusals(CompileInfo *info, Plan *plan) {
-    Text text = {0};
-    if (info->refusals) text_puts(&text, info->refusals);
-    for (int i = 0; i < plan->n_refusals; i++) {
-        bool said = false;
-        for (int k = i - 1; k >= 0 && k > i - 8 && !said; k--) said = !strcmp(plan->refusals[k], plan->refusals[i]);
-        if (!said) text_printf(&text, "%s\n", plan->refusals[i]);
-    }
-    mem_free(info->refusals);
-    info->refusals = text.at;
 }
 
 typedef struct PassRun {
@@ -137,7 +124,6 @@ static int count_kernels(const Plan *plan) {
 
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     info->kernels += count_kernels(plan);
-    note_refusals(info, plan);
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */
@@ -154,11 +140,6 @@ Status compile_graph(Graph *graph, const PassOptions *options, Executable **out,
     PassRun job = {.graph = graph, .passes = COMPILE_PASSES, .options = options, .info = info};
     TRY(compile_guarded(graph, run_passes, &job, info));
     return compile_plan(graph->plan, info, out);
-}
-
-void compile_info_free(CompileInfo *info) {
-    mem_free(info->refusals);
-    info->refusals = NULL;
 }
 
 /* Stage texts --------------------------------------------------------------------------------- */

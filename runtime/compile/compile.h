@@ -25,7 +25,6 @@ typedef struct CompileInfo {
     int kernels, nests;    /* entries of the call sequence; distinct loop nests in them */
     int generated, reused; /* nests compiled now; nests whose code was there already */
     bool interpreted;      /* no generated code: the interpreter runs the same kernels */
-    char *refusals;        /* why not fused, malloc'd */
 } CompileInfo;
 
 /* Runs the pass pipeline on `graph` (whose arena must outlive the executable), lowers, generates
@@ -34,7 +33,6 @@ typedef struct CompileInfo {
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info);
 /* Code for a plan whose graph went through the passes; adds to info. */
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
-void compile_info_free(CompileInfo *info);
 /* Options that note each pass' time in `info`; `base` may be NULL. */
 PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info);
 void compile_note_time(CompileInfo *info, const char *name, int64_t ns);

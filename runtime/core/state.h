@@ -56,6 +56,9 @@ struct sn_state {
     struct Emission *emission; /* a derivative body goes into a graph; else NULL */
     /* return address of the user's current op call: for graph breaks and errors */
     const void *site;
+    /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
+     * says it */
+    const char *breaker;
     int last_path;            /* sn_path of the newest sn_call, for sn_last_call */
     const char *last_reason;  /* lives as long as the function called */
     struct EagerCache *eager; /* one-op programs by signature */

@@ -191,9 +191,18 @@ Status tensor_valid(const sn_tensor *t, const char *what) {
              : error_raise(ST_ARGUMENT, "%s: the tensor is NULL", what);
 }
 
+/* The place of its own call is the caller's: a break there names `what`. */
+static Status flush_for(sn_tensor *t, const char *what) {
+    sn_state *const state = state_get();
+    if (!state->breaker) state->breaker = what;
+    const Status status = runtime_hooks.capture_flush_tensor(t);
+    state->breaker = NULL;
+    return status;
+}
+
 Status tensor_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
-    if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(runtime_hooks.capture_flush_tensor(t));
+    if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(flush_for(t, what));
     if (t->storage) return ST_OK;
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what,
                        t->base.meta->device == DEV_meta ? "meta" : "spare");

@@ -300,12 +300,113 @@ START_TEST(both_parts_write_scatters_in_place) {
 }
 END_TEST
 
+/* Four paths; the first call takes the first one. */
+static sn_status forks(sn_frame *f) {
+    const int path = *(const int *)sn_closure(f);
+    sn_tensor *const x = sn_relu(sn_in(f, 0));
+    if (path == 0) return sn_out(f, 0, sn_sum_dim(x, SN_INTS(0), false));
+    if (path == 1) return sn_out(f, 0, sn_tanh(x));
+    if (path == 2) return sn_out(f, 0, sn_sum_dim(x, SN_INTS(0), true));
+    return sn_out(f, 0, x);
+}
+enum { TANH_LINE = __LINE__ - 4 };
+
+START_TEST(a_new_path_says_where_it_leaves_the_known_ones) {
+    static const char *const lines[] = {"after aten::relu, where aten::sum.dim_IntList was before",
+                                        "after aten::relu, with another keepdim than before",
+                                        "a new path: the segment ends after aten::relu, where aten::sum.dim_IntList "
+                                        "followed before"};
+    int path = 0;
+    sn_function *const fn = sn_compile(forks, &path, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
+    for (; path < 4; path++)
+        for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 4));
+    sn_stats stats = {sizeof stats};
+    sn_function_stats(fn, &stats);
+    ck_assert_int_eq(stats.compiles, 4);
+    ck_assert_int_eq(stats.recompiles, 3);
+    Arena *const arena = arena_new();
+    const Json *const rows = get(explained(arena, fn), "recompiles");
+    ck_assert_int_eq(rows->n, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(has(json_string(&rows->items[i]), lines[i]), "%s", json_string(&rows->items[i]));
+    char line[64];
+    snprintf(line, sizeof line, "a new path: aten::tanh at test_explain.c:%d ", TANH_LINE);
+    const char *const first = json_string(&rows->items[0]);
+    if (strstr(first, ".c:")) ck_assert_msg(has(first, line), "%s", first); /* libdw is there */
+    arena_free(arena);
+    sn_function_free(fn);
+}
+END_TEST
+
+/* Two breaks on one line, and an op that no graph holds. */
+static sn_status breaks_thrice(sn_frame *f) {
+    sn_tensor *const x = sn_mul_scalar(sn_in(f, 0), sn_float(2));
+    const double both = sn_item(sn_amax(x)) + sn_item(sn_amin(x));
+    return sn_out(f, 0, sn_view_dtype(sn_add_scalar(x, sn_float(both)), SN_I32));
+}
+
+START_TEST(a_break_names_its_op_and_is_listed_once) {
+    sn_function *const fn = sn_compile(breaks_thrice, NULL, NULL);
+    for (int i = 0; i < 3; i++) SN_CALL(fn, F32(i, 4));
+    ck_assert_int_eq(sn_check(), SN_OK);
+    Arena *const arena = arena_new();
+    const Json *const rows = get(explained(arena, fn), "breaks");
+    const bool lines = strstr(json_string(get(&rows->items[0], "where")), ".c:"); /* libdw is there */
+    ck_assert_int_eq(rows->n, lines ? 2 : 3);
+    ck_assert_str_eq(json_string(get(&rows->items[0], "reason")), "sn_item: a value is needed on the host");
+    ck_assert_int_eq(get(&rows->items[0], "count")->i, lines ? 6 : 3);
+    ck_assert(has(json_string(get(&rows->items[rows->n - 1], "reason")), "aten::view.dtype: "));
+    ck_assert(!lines || has(sn_explain(fn), " 2 breaks, "));
+    arena_free(arena);
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(what_was_not_fused_says_whose_numbers_it_has) {
+    sn_function *const fn = sn_compile(softmax_chain, NULL, NULL);
+    for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 8, 8));
+    ck_assert_msg(has(sn_explain(fn), "not fused in the graph, by the numbers of stage fused:"), "%s", sn_explain(fn));
+    ck_assert(has(sn_explain_json(fn), "\"not_fused\": [\"fused: "));
+    for (int i = 0; i < 2; i++) sn_backward(sn_sum(SN_CALL(fn, LEAF(i, 8, 8))));
+    ck_assert_msg(has(sn_explain(fn), "not fused in forward, by the numbers of stage forward:"), "%s", sn_explain(fn));
+    ck_assert(has(sn_explain(fn), "not fused in backward, by the numbers of stage backward:"));
+    sn_function_free(fn);
+}
+END_TEST
+
+/* Refused before any pass ran, which would have given a code of its own. */
+static sn_status writes_what_is_saved(sn_frame *f) {
+    sn_tensor *const y = sn_exp(sn_in(f, 0));
+    sn_add_scalar_(y, sn_float(1));
+    return sn_out(f, 0, y);
+}
+
+START_TEST(a_refused_segment_has_a_reason_of_its_own) {
+    sn_function *const fn = sn_compile(writes_what_is_saved, NULL, NULL);
+    SN_CALL(fn, LEAF(1, 4));
+    ck_assert_int_eq(sn_check(), SN_OK);
+    ck_assert_msg(has(sn_explain(fn), "not compiled: unsupported: a write to what the tape saved"), "%s",
+                  sn_explain(fn));
+    sn_function_free(fn);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {kernels_have_their_ops_and_bytes,        every_compile_stage_has_its_time,
-                                  split_graphs_list_what_they_save,        both_parts_write_scatters_in_place,
-                                  breaks_and_recompiles_say_where_and_why, fallbacks_say_why,
-                                  every_stage_dumps_and_others_are_errors, a_failed_value_check_is_the_reason,
-                                  a_touch_by_another_thread_is_the_reason, a_user_mode_is_the_reason_and_its_ops_count,
-                                  a_hook_is_no_value_on_the_host,          replay_says_why_it_turned_into_verify};
+    const TTest *const tests[] = {kernels_have_their_ops_and_bytes,
+                                  every_compile_stage_has_its_time,
+                                  split_graphs_list_what_they_save,
+                                  both_parts_write_scatters_in_place,
+                                  breaks_and_recompiles_say_where_and_why,
+                                  fallbacks_say_why,
+                                  every_stage_dumps_and_others_are_errors,
+                                  a_failed_value_check_is_the_reason,
+                                  a_touch_by_another_thread_is_the_reason,
+                                  a_user_mode_is_the_reason_and_its_ops_count,
+                                  a_new_path_says_where_it_leaves_the_known_ones,
+                                  a_break_names_its_op_and_is_listed_once,
+                                  what_was_not_fused_says_whose_numbers_it_has,
+                                  a_refused_segment_has_a_reason_of_its_own,
+                                  a_hook_is_no_value_on_the_host,
+                                  replay_says_why_it_turned_into_verify};
     return contract_main("explain", tests, COUNT_OF(tests));
 }

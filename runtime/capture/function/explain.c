@@ -65,6 +65,15 @@ const char *plan_part_name(const Variant *v, int i) {
     return v->info.n_plans < 2 ? "graph" : i ? "backward" : "forward";
 }
 
+const char *plan_part_stage(const Variant *v, int i) { return v->info.n_plans < 2 ? "fused" : plan_part_name(v, i); }
+
+const char *plan_refusal(const Plan *plan, int i) {
+    if (i >= plan->n_refusals) return NULL;
+    for (int k = i - 1; k >= 0 && k > i - 8; k--)
+        if (!strcmp(plan->refusals[k], plan->refusals[i])) return "";
+    return plan->refusals[i];
+}
+
 int64_t variant_arena_bytes(const Variant *v) {
     int64_t most = 0;
     for (int i = 0; i < v->info.n_plans; i++) {
@@ -124,6 +133,16 @@ static void saved_text(const Variant *v, Text *text) {
         text_printf(text, "  backward runs as eager's nodes for %d other key%s: %s\n", n, plural(n), why);
 }
 
+static void refusals_text(const Variant *v, int part, Text *text) {
+    const Plan *const plan = v->info.plans[part];
+    const char *line;
+    if (plan->n_refusals)
+        text_printf(text, "  not fused in %s%s, by the numbers of stage %s:\n", v->info.n_plans < 2 ? "the " : "",
+                    plan_part_name(v, part), plan_part_stage(v, part));
+    for (int i = 0; (line = plan_refusal(plan, i)); i++)
+        if (*line) text_printf(text, "    %s\n", line);
+}
+
 static void times_text(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
     text_printf(text, "  ms: trace %.3f, passes %.3f, lower %.3f (", ms(v->trace_ns), ms(info->passes_ns),
@@ -146,10 +165,8 @@ static void graph_text(const Variant *v, Text *text) {
     for (int i = 0; i < info->n_plans; i++) plan_text(v, i, text);
     saved_text(v, text);
     times_text(v, text);
-    if (info->refusals && *info->refusals) {
-        text_puts(text, "  not fused:\n");
-        put_indented(text, "    ", info->refusals);
-    }
+    for (int i = 0; i < info->n_plans; i++) refusals_text(v, i, text);
+    text_puts(text, "  checked at each call, by the numbers of stage capture:\n");
     Text guards = {0};
     guards_print(v, &guards);
     put_indented(text, "  ", text_str(&guards));
@@ -162,13 +179,40 @@ static void fallbacks_text(const sn_function *fn, Text *text) {
                     plural(fn->fallbacks.at[i].ops), fn->fallbacks.at[i].reason);
 }
 
+/* Calls of one line have addresses of their own. */
+static bool same_break(const BreakRow *row, const char *where, const BreakRow *other) {
+    char there[256];
+    if (strcmp(row->reason, other->reason) != 0) return false;
+    site_name(other->site, there, sizeof there);
+    return !strcmp(where, there);
+}
+
+bool explain_break(const sn_function *fn, int i, char *where, size_t room, int64_t *count) {
+    const BreakRow *const row = &fn->breaks.at[i];
+    site_name(row->site, where, room);
+    for (int k = 0; k < i; k++)
+        if (same_break(row, where, &fn->breaks.at[k])) return false;
+    *count = row->count;
+    for (int k = i + 1; k < fn->breaks.n; k++)
+        if (same_break(row, where, &fn->breaks.at[k])) *count += fn->breaks.at[k].count;
+    return true;
+}
+
+int explain_breaks(const sn_function *fn) {
+    char where[256];
+    int64_t count;
+    int n = 0;
+    for (int i = 0; i < fn->breaks.n; i++) n += explain_break(fn, i, where, sizeof where, &count);
+    return n;
+}
+
 static void breaks_text(const sn_function *fn, Text *text) {
-    for (int i = 0; i < fn->breaks.n; i++) {
-        char where[256];
-        site_name(fn->breaks.at[i].site, where, sizeof where);
-        text_printf(text, "break at %s: %s (%lld time%s)\n", where, fn->breaks.at[i].reason,
-                    (long long)fn->breaks.at[i].count, plural(fn->breaks.at[i].count));
-    }
+    char where[256];
+    int64_t count;
+    for (int i = 0; i < fn->breaks.n; i++)
+        if (explain_break(fn, i, where, sizeof where, &count))
+            text_printf(text, "break at %s: %s (%lld time%s)\n", where, fn->breaks.at[i].reason, (long long)count,
+                        plural(count));
     for (int i = 0; i < fn->recompiles.n; i++) text_printf(text, "recompile: %s\n", fn->recompiles.at[i].text);
     for (int i = 0; i < fn->failures.n; i++)
         text_printf(text, "not compiled: %s: %s\n", bail_name(fn->failures.at[i].code), fn->failures.at[i].text);
@@ -180,6 +224,7 @@ static void breaks_text(const sn_function *fn, Text *text) {
 void explain_text(sn_function *fn, Text *text) {
     pthread_mutex_lock(&fn->lock);
     sn_stats stats = fn->stats, *const s = &stats;
+    const int breaks = explain_breaks(fn);
     replay_count(fn, s);
     text_printf(text,
                 "%s: %lld call%s, %d graph%s, %lld compile%s, %lld recompile%s, %lld break%s, "
@@ -187,7 +232,7 @@ void explain_text(sn_function *fn, Text *text) {
                 "ops after the first call: %lld compiled, %lld interpreted, %lld eager\n",
                 fn->name, (long long)s->calls, plural(s->calls), fn->variants.n, plural(fn->variants.n),
                 (long long)s->compiles, plural(s->compiles), (long long)s->recompiles, plural(s->recompiles),
-                (long long)s->breaks, plural(s->breaks), explain_share(s), (long long)s->ops_generated,
+                (long long)breaks, plural(breaks), explain_share(s), (long long)s->ops_generated,
                 (long long)s->ops_interpreted, (long long)s->ops_eager);
     fallbacks_text(fn, text);
     breaks_text(fn, text);

@@ -18,7 +18,14 @@ int64_t plan_moved_bytes(const Plan *plan);
 const char *plan_step_name(const Step *step);
 const OpRow *plan_step_op(const Plan *plan, const Step *step, int i); /* i < step->n_ops */
 const char *plan_part_name(const Variant *v, int i);                  /* graph, forward, backward */
-int64_t variant_arena_bytes(const Variant *v);                        /* the most that one launch takes, by the hints */
+const char *plan_part_stage(const Variant *v, int i);                 /* whose text has its values' numbers */
+/* Line i of what the scheduler did not fuse in a plan; "": a line that was just said; NULL past the last. */
+const char *plan_refusal(const Plan *plan, int i);
+/* Break row i as texts list it: of rows with the same place and words only the first, with all their calls. False: not
+ * that one. */
+bool explain_break(const sn_function *fn, int i, char *where, size_t room, int64_t *count);
+int explain_breaks(const sn_function *fn);     /* that are listed */
+int64_t variant_arena_bytes(const Variant *v); /* the most that one launch takes, by the hints */
 
 /* ops run from compiled call sequences over all ops, the first call left out [semantics C14]; 0
  * before. */

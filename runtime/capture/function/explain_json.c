@@ -19,17 +19,21 @@ static void put_number(Text *text, const char *key, int64_t value) {
 
 static void put_ms(Text *text, const char *key, int64_t ns) { text_printf(text, ", \"%s\": %.4f", key, ms(ns)); }
 
-/* A text's lines as a list of strings. */
-static void put_lines(Text *text, const char *lines) {
+/* What was not fused, of all parts: "forward: mm (%2) with sum (%3): no loop program". */
+static void put_refusals(const Variant *v, Text *text) {
+    bool first = true;
     text_puts(text, "[");
-    for (bool first = true; *lines; first = false) {
-        const size_t n = strcspn(lines, "\n");
-        Text one = {0};
-        text_put(&one, lines, n);
-        text_puts(text, first ? "" : ", ");
-        text_json_string(text, text_str(&one));
-        text_free(&one);
-        lines += n + (lines[n] == '\n');
+    for (int p = 0; p < v->info.n_plans; p++) {
+        const char *line;
+        for (int i = 0; (line = plan_refusal(v->info.plans[p], i)); i++) {
+            Text one = {0};
+            if (!*line) continue;
+            text_printf(&one, "%s: %s", plan_part_stage(v, p), line);
+            text_puts(text, first ? "" : ", ");
+            text_json_string(text, text_str(&one));
+            text_free(&one);
+            first = false;
+        }
     }
     text_puts(text, "]");
 }
@@ -124,7 +128,7 @@ static void graph_json(const Variant *v, Text *text) {
     text_puts(text, "]");
     saved_json(v, text);
     text_puts(text, ", \"not_fused\": ");
-    put_lines(text, info->refusals ? info->refusals : "");
+    put_refusals(v, text);
     text_puts(text, ", \"guards\": ");
     Text guards = {0};
     guards_print(v, &guards);
@@ -137,12 +141,13 @@ static void breaks_json(const sn_function *fn, Text *text) {
     text_puts(text, "\"breaks\": [");
     for (int i = 0; i < fn->breaks.n; i++) {
         char where[256];
-        site_name(fn->breaks.at[i].site, where, sizeof where);
+        int64_t count;
+        if (!explain_break(fn, i, where, sizeof where, &count)) continue;
         text_puts(text, i ? ", {" : "{");
         put_key(text, "where", where);
         text_puts(text, ", ");
         put_key(text, "reason", fn->breaks.at[i].reason);
-        put_number(text, "count", fn->breaks.at[i].count);
+        put_number(text, "count", count);
         text_puts(text, "}");
     }
     text_puts(text, "], \"recompiles\": [");

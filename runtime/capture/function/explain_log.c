@@ -33,8 +33,10 @@ static void log_fusion(const sn_function *fn, const Variant *v) {
         }
         text_printf(&text, "%s: %d kernels, %lld bytes moved, %lld saved\n", plan_part_name(v, i), plan->steps.n,
                     (long long)plan_moved_bytes(plan), (long long)plan->saved_bytes);
+        const char *line;
+        for (int k = 0; (line = plan_refusal(plan, k)); k++)
+            if (*line) text_printf(&text, "not fused in stage %s: %s\n", plan_part_stage(v, i), line);
     }
-    if (v->info.refusals && *v->info.refusals) text_printf(&text, "not fused:\n%s", v->info.refusals);
     log_text(LOG_fusion, fn, v, &text);
 }
 

@@ -69,22 +69,40 @@ void function_free(sn_function *fn) {
 
 /* What happened ------------------------------------------------------------------------------- */
 
+/* "aten::item: a value is needed on the host" */
+static char *break_words(const char *breaker, const char *reason) {
+    Text text = {0};
+    text_printf(&text, "%s%s%s", breaker ? breaker : "", breaker ? ": " : "", reason);
+    return text.at;
+}
+
+static bool says(const BreakRow *row, const char *breaker, const char *reason) {
+    const size_t n = breaker ? strlen(breaker) : 0;
+    if (n && (strncmp(row->reason, breaker, n) != 0 || strncmp(row->reason + n, ": ", 2) != 0)) return false;
+    return !strcmp(row->reason + n + (n ? 2 : 0), reason);
+}
+
 void function_note_break(sn_function *fn, const char *reason, const void *site) {
+    sn_state *const state = state_get();
+    const char *const breaker = state->breaker;
+    state->breaker = NULL;
     if (UNLIKELY(log_on(LOG_graph_breaks, LOG_INFO))) {
         char where[256];
         site_name(site, where, sizeof where);
-        log_line(LOG_graph_breaks, LOG_INFO, "%s: break at %s: %s", fn->name, where, reason);
+        log_line(LOG_graph_breaks, LOG_INFO, "%s: break at %s: %s%s%s", fn->name, where, breaker ? breaker : "",
+                 breaker ? ": " : "", reason);
     }
     pthread_mutex_lock(&fn->lock);
     for (int i = 0; i < fn->breaks.n; i++) {
         BreakRow *const row = &fn->breaks.at[i];
-        if (row->site == site && !strcmp(row->reason, reason)) {
+        if (row->site == site && says(row, breaker, reason)) {
             row->count++;
             goto done;
         }
     }
     fn->stats.breaks++;
-    VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = mem_strdup(reason), .site = site, .count = 1}));
+    char *const words = break_words(breaker, reason);
+    if (words) VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = words, .site = site, .count = 1}));
 done:
     pthread_mutex_unlock(&fn->lock);
 }
@@ -249,6 +267,7 @@ static void mark_results(Trace *trace) {
 }
 
 static void compile_pending(sn_function *fn, Capture *c) {
+    const bool first = atomic_load_explicit(&fn->n_compiled, memory_order_relaxed) == 0;
     for (int i = 0; i < c->traces.n; i++) { /* what later segments used is an output of its maker */
         const Trace *const trace = c->traces.at[i];
         for (int k = 0; k < trace->inputs.n; k++) {
@@ -261,7 +280,7 @@ static void compile_pending(sn_function *fn, Capture *c) {
         mark_results(c->traces.at[i]);
         if (trace_mark_viewed(c->traces.at[i]) != ST_OK) return;
         pthread_mutex_lock(&fn->compiling);
-        variant_compile(fn, c->traces.at[i]);
+        variant_compile(fn, c->traces.at[i], first);
         pthread_mutex_unlock(&fn->compiling);
     }
 }
@@ -442,8 +461,10 @@ static Status check_strict(sn_function *fn) {
 /* A callee that is to run as it is: capture pauses, once everything that it may look at is made. */
 static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     static const char why[] = "a callee in mode SN_COMPILE_EAGER";
+    capture_breaks(fn->name);
     capture_note_break(state_get()->capture, why);
     TRY(capture_settle(why));
+    capture_breaks(NULL);
     Capture *const paused = capture_pause();
     const Status status = run_body(fn, in, n_in, out, n_out, NULL);
     capture_unpause(paused);

@@ -14,13 +14,13 @@
 typedef struct Capture Capture; /* runtime/capture/record/capture.h */
 
 typedef struct BreakRow { /* one kind of graph break seen */
-    char *reason;
+    char *reason;         /* "aten::item: a value is needed on the host" */
     const void *site;
     int64_t count;
 } BreakRow;
 
 typedef struct RecompileRow {
-    char *text; /* the guard that failed with both values */
+    char *text; /* the guard that failed with both values, or where a new path leaves the known ones */
 } RecompileRow;
 
 typedef struct FailureRow {
@@ -71,7 +71,7 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
 Arena *function_arena_take(sn_function *fn);
 void function_arena_give(sn_function *fn, Arena *arena);
 
-void function_note_break(sn_function *fn, const char *reason, const void *site);
+void function_note_break(sn_function *fn, const char *reason, const void *site); /* takes the state's breaker */
 /* Runs fn on these inputs and gives its graph, made in `arena` (captured_graph.h); an error where the call breaks or
  * nothing was compiled. Results belong to the innermost scope. */
 Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *arena, Graph **graph);

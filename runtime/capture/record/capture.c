@@ -543,10 +543,13 @@ static void count_outside(Capture *c, const OpCall *call, const char *reason) {
 }
 
 static Status make_arguments(Capture *c, const OpCall *call, const char *reason) {
+    capture_breaks(op_form_name(call->row, call->form));
     capture_note_break(c, reason);
     count_outside(c, call, reason);
     TRY(may_write(call) ? capture_settle(reason) : capture_flush(c, reason, state_get()->site));
-    return each_tensor(c, call, make);
+    const Status status = each_tensor(c, call, make);
+    capture_breaks(NULL);
+    return status;
 }
 
 /* Bytes of inputs that nobody holds any more but this pending work. */
@@ -581,11 +584,20 @@ static const char *bound_reached(const Trace *trace, const OpCall *call, const s
                : NULL;
 }
 
+static Status end_at_bound(Capture *c, const OpCall *call, const char *bound) {
+    if (repeats_effects(c->trace, call)) capture_breaks(op_form_name(call->row, call->form));
+    const Status status = capture_flush(c, bound, state_get()->site);
+    capture_breaks(NULL);
+    return status;
+}
+
 /* Views whose base was written are brought up to date as in eager. Their new history has its place in the order of
  * nodes [semantics G1]: what is pending comes before it. */
 static Status refresh_views(Capture *c, const OpCall *call, const sn_state *state) {
     if (state->grad_mode != SN_GRAD_ON || call->row->flags & OPF_nodiff || !tape_views_are_due(call)) return ST_OK;
+    capture_breaks(op_form_name(call->row, call->form));
     TRY(capture_flush(c, "a view of what was written since", state->site));
+    capture_breaks(NULL);
     Capture *const suspended = capture_suspend();
     const Status status = tape_views_refresh(call);
     capture_resume(suspended);
@@ -603,7 +615,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     if (UNLIKELY(reason != NULL)) return make_arguments(c, call, reason);
     TRY(error_pending());
     const char *const bound = bound_reached(c->trace, call, state);
-    if (UNLIKELY(bound != NULL)) TRY(capture_flush(c, bound, state->site));
+    if (UNLIKELY(bound != NULL)) TRY(end_at_bound(c, call, bound));
     TRY(refresh_views(c, call, state));
     TRY(record(c, call, symbolic, NULL, outside));
     if (LIKELY(!*outside)) return ST_OK;

@@ -193,8 +193,10 @@ bool capture_run(const TapeRun *run, Status *status) {
     const bool recorded = record_pending(c, run, status);
     capture_leave(c, entered);
     if (recorded) return true;
+    capture_breaks(run->xs ? "sn_gradients" : "sn_backward");
     capture_note_break(c, break_reason(run));
     *status = capture_flush(c, break_reason(run), state_get()->site);
+    capture_breaks(NULL);
     if (*status == ST_OK) *status = make_all(run->roots, run->n_roots);
     if (*status == ST_OK) *status = make_all(run->xs, run->n_xs);
     if (*status == ST_OK) *status = make_all(run->grads, run->n_roots);

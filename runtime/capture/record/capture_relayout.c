@@ -25,13 +25,15 @@ static const char *refusal(const Capture *c, const sn_tensor *self) {
     return tracks_anything(c->trace) ? "a layout changes in place among ops that have gradients" : NULL;
 }
 
-static Status break_for(Capture *c, sn_tensor *self, const char *reason) {
+static Status break_for(Capture *c, const char *op, sn_tensor *self, const char *reason) {
+    capture_breaks(op);
     capture_note_break(c, reason);
     TRY(capture_settle(reason));
+    capture_breaks(NULL);
     return capture_flush_tensor(self);
 }
 
-Status capture_relayout(sn_tensor *self, bool *recorded) {
+Status capture_relayout(const OpRow *row, sn_tensor *self, bool *recorded) {
     Capture *const c = capture_current();
     const struct Placeholder *const p = self->placeholder;
     *recorded = false;
@@ -39,7 +41,7 @@ Status capture_relayout(sn_tensor *self, bool *recorded) {
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
     const char *const reason = refusal(c, self);
-    const Status status = reason ? break_for(c, self, reason) : ST_OK;
+    const Status status = reason ? break_for(c, op_form_name(row, FORM_inplace), self, reason) : ST_OK;
     *recorded = !reason;
     capture_leave(c, entered);
     return status;

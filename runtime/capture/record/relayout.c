@@ -56,7 +56,7 @@ static Status change(const OpRow *row, sn_tensor *self, sn_tensor *view, bool re
 static Status relayout_inside(const OpRow *row, const Arg *args) {
     sn_tensor *const self = tensor_of(args[0].val), *view = NULL;
     bool recorded = false;
-    TRY(capture_relayout(self, &recorded));
+    TRY(capture_relayout(row, self, &recorded));
     const bool checked = !recorded && row->id != OP_detach && state_get()->grad_mode == SN_GRAD_ON;
     if (checked && tape_tracks(self)) TRY(tape_check_inplace(self));
     Capture *const suspended = recorded ? NULL : capture_suspend();

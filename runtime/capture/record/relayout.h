@@ -8,7 +8,7 @@
 Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs);
 /* self is about to change its layout in place. *recorded: it is a result of the current segment and
  * the view that it becomes is to be recorded; else self is made, and the view is not to be captured. */
-Status capture_relayout(sn_tensor *self, bool *recorded);
+Status capture_relayout(const OpRow *row, sn_tensor *self, bool *recorded);
 /* Around the recording of that view: whether it counts as a write (that of detach_ doesn't). */
 void capture_relays(bool on);
 /* self and old have exchanged what they stand for. */

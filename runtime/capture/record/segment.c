@@ -258,7 +258,7 @@ static Variant *variant_with(Trace *trace) {
     if (variant) return variant;
     sn_function *const fn = trace->capture->fn;
     pthread_mutex_lock(&fn->compiling);
-    variant_compile(fn, trace);
+    variant_compile(fn, trace, false);
     pthread_mutex_unlock(&fn->compiling);
     return find_variant(trace);
 }

@@ -14,6 +14,8 @@ Status capture_make(sn_tensor *tensor, const char *reason);
 /* The call is about to do something that no segment repeats: a break in any case, also where nothing is pending and the
  * flush that follows notes none. */
 void capture_note_break(Capture *capture, const char *reason);
+/* What a break that comes now is put down to: an op, a public function; NULL: nothing is to come any more. */
+static inline void capture_breaks(const char *breaker) { state_get()->breaker = breaker; }
 /* The generator is about to start anew: random ops that are pending keep the old one. */
 Status capture_seed(void);
 /* Runs all that is pending and makes every value still held: host code writes memory next. */

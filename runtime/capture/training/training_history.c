@@ -97,7 +97,6 @@ Status training_history(Variant *v, Graph *graph, const bool *want) {
     const Status status = compile_guarded(copy, plan, &history, &info);
     const Status raised =
         status == ST_OK ? ST_OK : error_raise(ST_UNSUPPORTED, "%s", info.reason[0] ? info.reason : refusal);
-    compile_info_free(&info);
     if (raised != ST_OK) return raised;
     pthread_mutex_init(&t->lock, NULL);
     v->history = t;

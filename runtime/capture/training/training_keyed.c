@@ -228,7 +228,6 @@ void training_cases_free(Training *t) {
     for (BackwardCase *c = atomic_load(&t->cases); c;) {
         BackwardCase *const next = c->next;
         executable_free(c->run);
-        compile_info_free(&c->info);
         arena_free(c->arena);
         c = next;
     }

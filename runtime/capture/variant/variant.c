@@ -12,6 +12,7 @@
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_graph.h"
+#include "runtime/capture/record/trace_path.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/dynamic.h"
 
@@ -284,7 +285,6 @@ void variant_free(Variant *v) {
     training_free(v->history);
     Arena *const arena = v->arena;
     mem_free(v->text);
-    compile_info_free(&v->info);
     executable_free(v->run);
     arena_free(arena);
 }
@@ -325,8 +325,9 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
         v->bindings = plan.bindings.at;
     }
     if (status != ST_OK) {
+        const BailCode raised = status == ST_MEMORY ? BAIL_memory : BAIL_unsupported; /* before any pass ran */
         if (!older) /* else the case is tried as it is */
-            function_note_failure(fn, trace->end, v->info.failure,
+            function_note_failure(fn, trace->end, v->info.failure != BAIL_none ? v->info.failure : raised,
                                   v->info.reason[0] ? v->info.reason : error_slot()->message);
         error_clear();
         variant_free(v);
@@ -342,7 +343,7 @@ static int count_variants(const TrieNode *end) {
     return n;
 }
 
-static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace) {
+static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace, bool first) {
     pthread_mutex_lock(&fn->lock);
     v->id = fn->variants.n;
     v->trace_ns = trace->ended_ns - trace->started_ns;
@@ -351,23 +352,29 @@ static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *tra
     atomic_store_explicit(&end->variants, v, memory_order_release);
     end->compiles++;
     fn->stats.compiles++;
-    if (v->next) fn->stats.recompiles++;
+    if (v->next || !first) fn->stats.recompiles++;
     pthread_mutex_unlock(&fn->lock);
     explain_log(fn, v);
 }
 
-void variant_compile(sn_function *fn, Trace *trace) {
+static void note_recompile(sn_function *fn, const Trace *trace, const Variant *newest) {
+    Text why = {0};
+    if (newest)
+        variant_fits(newest, trace, &why);
+    else
+        trace_new_path(trace, &why);
+    function_note_recompile(fn, text_str(&why));
+    text_free(&why);
+}
+
+void variant_compile(sn_function *fn, Trace *trace, bool first) {
     TrieNode *const end = trace->end;
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
     for (const Variant *v = newest; v; v = v->next)
         if (variant_fits(v, trace, NULL)) return; /* another thread, or an earlier round of this call */
-    if (newest) {
-        Text why = {0};
-        variant_fits(newest, trace, &why);
-        function_note_recompile(fn, text_str(&why));
-        text_free(&why);
-    }
-    if (end->failures || function_is_full(fn) || count_variants(end) >= function_recompile_limit(fn)) {
+    const bool limited = end->failures || function_is_full(fn) || count_variants(end) >= function_recompile_limit(fn);
+    if (newest || (!first && !limited)) note_recompile(fn, trace, newest);
+    if (limited) {
         trace->reason = function_note_limit(fn, end->failures > 0);
         return;
     }
@@ -377,7 +384,7 @@ void variant_compile(sn_function *fn, Trace *trace) {
     Status status = make(fn, trace, older, &v);
     if (status != ST_OK && older) status = make(fn, trace, NULL, &v); /* no symbols: this case as it is */
     if (status == ST_OK)
-        publish(fn, end, v, trace);
+        publish(fn, end, v, trace, first);
     else {
         end->failures++;
         trace->reason = "its segment could not be compiled";

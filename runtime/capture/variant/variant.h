@@ -95,8 +95,8 @@ int variant_output_of(const Variant *variant, int value); /* which output a trac
 /* Where trace->variant has run: binds what `variant` gives beyond that, and takes its place on the tape. */
 Status variant_run_again(Variant *variant, Trace *trace);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
- * function. */
-void variant_compile(sn_function *fn, Trace *trace);
+ * function. first: it had none before this call. */
+void variant_compile(sn_function *fn, Trace *trace, bool first);
 void variant_free(Variant *variant); /* drops one reference */
 void variant_retain(Variant *variant);
 
