@@ -103,14 +103,13 @@ typedef struct EagerCounts { /* of a state, for tests */
 EagerCounts eager_counts(const sn_state *state);
 enum { EAGER_MOST_BYTES = 16 << 20 };
 
-/* Argument i is a number that a program takes as a parameter. */
+/* eager_build.c: the whole question, for numbers that are not among the most frequent. */
+bool eager_number_may_vary(const EagerCall *ec, int i);
+/* Argument i is a number that a program takes as a parameter. Small ints are special (number_is_special): the alpha of
+ * every add is told here. */
 static inline bool eager_number_varies(const EagerCall *ec, int i) {
-    const uint32_t elements = 1u << PT_tensor | 1u << PT_tensor_opt | 1u << PT_scalar | 1u << PT_scalar_opt |
-                              1u << PT_float | 1u << PT_float_opt;
     const Arg *const a = &ec->call->args[i];
-    if (ec->exact || ec->row->kind != KIND_pointwise || !(elements >> ec->row->params[i].type & 1)) return false;
-    if (a->kind == ARG_int && a->i < SYM_LEAST) return false; /* no symbol's value */
-    return !number_is_special(a->kind == ARG_float, a->i);
+    return !(a->kind == ARG_int && (uint64_t)(a->i + 2) <= 5) && eager_number_may_vary(ec, i);
 }
 
 /* Makes the entry of a call that is seen first; not cached by the caller where *transient. */

@@ -34,6 +34,17 @@ Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *metas) {
     return status;
 }
 
+/* numbers ------------------------------------------------------------------------------------- */
+
+bool eager_number_may_vary(const EagerCall *ec, int i) {
+    const uint32_t elements = 1u << PT_tensor | 1u << PT_tensor_opt | 1u << PT_scalar | 1u << PT_scalar_opt |
+                              1u << PT_float | 1u << PT_float_opt;
+    const Arg *const a = &ec->call->args[i];
+    if (ec->exact || ec->row->kind != KIND_pointwise || !(elements >> ec->row->params[i].type & 1)) return false;
+    if (a->kind == ARG_int && a->i < SYM_LEAST) return false; /* no symbol's value */
+    return !number_is_special(a->kind == ARG_float, a->i);
+}
+
 /* entries ------------------------------------------------------------------------------------- */
 
 static EagerEntry *entry_new(const EagerCall *ec, RunKind kind, int n_outs) {
