@@ -169,7 +169,7 @@ static DType list_dtype(const Arg *list) {
 
 /* PyTorch's suggest_memory_format: strides in the order of channels_last (of 4 or 5 dims), dense or not; a layout that
  * is also contiguous is not meant. */
-static bool suggests_channels_last(SymEnv *env, const Meta *meta) {
+bool suggests_channels_last(SymEnv *env, const Meta *meta) {
     const int rank = meta->rank;
     int64_t least = 0;
     if ((rank != 4 && rank != 5) || sym_identical(meta->strides[1], 0)) return false;

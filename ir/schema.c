@@ -21,7 +21,7 @@ typedef struct TypeRow {
     ParamType type;
 } TypeRow;
 
-/* SymInt is read as int; the number in int[2] is dropped unless it is 1. */
+/* SymInt is read as int, and int[2] as int[1]: one int stands for all of the list. */
 static const TypeRow types[] = {
     {"Tensor", PT_tensor},
     {"Tensor?", PT_tensor_opt},
@@ -139,7 +139,7 @@ static Status read_alias(Reader *r, const char **out) {
     return ST_OK;
 }
 
-/* "[2]?"; in normal form a length other than 1 is left out. */
+/* "[2]?"; in normal form a length is 1, since an int may stand for a list of any, or left out: of bools. */
 static Status read_suffix(Reader *r, char *normal, size_t room, const char **out) {
     const char *const begin = r->at;
     while (*r->at == '?' || *r->at == '[') {
@@ -147,7 +147,7 @@ static Status read_suffix(Reader *r, char *normal, size_t room, const char **out
             append(normal, room, "?", 1), r->at++;
             continue;
         }
-        const bool one = r->at[1] == '1' && r->at[2] == ']';
+        const bool one = r->at[1] != ']' && !strcmp(normal, "int");
         const char *close = strchr(r->at, ']');
         if (!close) return fail(r, "a list type is not closed");
         append(normal, room, one ? "[1]" : "[]", one ? 3 : 2);

@@ -5,7 +5,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
-#include "tests/ref/plan_eval.h"
+#include "tests/ref/native_window.h"
 
 static int64_t place(const WideTensor *t, const int64_t *index) {
     int64_t at = 0;
@@ -257,7 +257,19 @@ Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, cons
                  {OP_mm, eval_product},
                  {OP_bmm, eval_product},
                  {OP_addmm, eval_product},
-                 {OP_baddbmm, eval_product}};
+                 {OP_baddbmm, eval_product},
+                 {OP_max_pool2d_with_indices, eval_pool},
+                 {OP_max_pool3d_with_indices, eval_pool},
+                 {OP_max_pool2d_with_indices_backward, eval_pool_backward},
+                 {OP_max_pool3d_with_indices_backward, eval_pool_backward},
+                 {OP_avg_pool2d, eval_pool},
+                 {OP_avg_pool3d, eval_pool},
+                 {OP_avg_pool2d_backward, eval_pool_backward},
+                 {OP_avg_pool3d_backward, eval_pool_backward},
+                 {OP__adaptive_avg_pool2d, eval_pool},
+                 {OP__adaptive_avg_pool3d, eval_pool},
+                 {OP__adaptive_avg_pool2d_backward, eval_pool_backward},
+                 {OP__adaptive_avg_pool3d_backward, eval_pool_backward}};
     for (int i = 0; i < COUNT_OF(table); i++)
         if (table[i].id == row->id) return table[i].eval(row, args, in, out);
     return error_raise(ST_UNSUPPORTED, "no reference of %s", row->name);

@@ -1,0 +1,320 @@
+/* meta_window.c: pads by mirrored or repeated borders, and pools: the last dims change, those before are planes. How
+ * many dims are spatial is what the schema says of the list that speaks of them: int[2], SymInt[4]. */
+#include "ir/meta_rules.h"
+
+void out_suggested(MetaCall *call, int i, const Meta *like, DType dtype, const int64_t *sizes, int rank) {
+    MetaOut *const out = &call->out[i];
+    out_plain(call, i, dtype, like->device, sizes, rank);
+    if (like->rank != rank || !suggests_channels_last(call->env, like)) return;
+    int64_t next = 1;
+    for (int k = 0; k < rank; k++) { /* 1, the last ... 2, 0 */
+        const int d = k == 0 ? 1 : k == rank - 1 ? 0 : rank - k;
+        out->strides[d] = next;
+        next = sym_mul(call->env, next, sym_max(call->env, sizes[d], 1));
+    }
+}
+
+/* One or two dims of planes before n spatial ones; only the batch may be empty. */
+static Status planes_fit(const MetaCall *call, int arg, int n) {
+    const Meta *const meta = tensor_meta(call, arg);
+    bool fits = meta->rank == n + 1 || meta->rank == n + 2;
+    for (int d = fits ? meta->rank - n - 1 : 0; fits && d < meta->rank; d++)
+        fits = !sym_same(call->env, meta->sizes[d], 0);
+    if (fits) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "%s must have %d or %d dims, none but the batch of size 0, not sizes %s",
+                     arg_name(call, arg), n + 1, n + 2, SIZES(call, meta));
+}
+
+static Status dtype_is(const MetaCall *call, int arg, bool fits) {
+    if (fits) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "%s is %s", arg_name(call, arg), dtype_name(tensor_meta(call, arg)->dtype));
+}
+static Status no_bool(const MetaCall *call, int arg) {
+    return dtype_is(call, arg, tensor_meta(call, arg)->dtype != DT_bool);
+}
+static Status is_float(const MetaCall *call, int arg) {
+    return dtype_is(call, arg, dtype_is_float(tensor_meta(call, arg)->dtype));
+}
+static Status float_or_i64(const MetaCall *call, int arg) {
+    const DType dtype = tensor_meta(call, arg)->dtype;
+    return dtype_is(call, arg, dtype_is_float(dtype) || dtype == DT_i64);
+}
+
+static Status same_dtype(const MetaCall *call, int a, int b) {
+    const Meta *const left = tensor_meta(call, a), *const right = tensor_meta(call, b);
+    if (left->dtype != right->dtype)
+        return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, a), dtype_name(left->dtype),
+                         arg_name(call, b), dtype_name(right->dtype));
+    return same_device(call, left, right);
+}
+
+/* grad_output, argument 0, has the sizes that forward gave. */
+static Status grad_fits(const MetaCall *call, const int64_t *sizes, int rank) {
+    const Meta *const grad = tensor_meta(call, 0);
+    if (grad->rank == rank && all_same(call->env, grad->sizes, sizes, rank)) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "grad_output %s does not have the sizes %s of the result", SIZES(call, grad),
+                     sizes_text(call, sizes, rank).at);
+}
+
+/* "[4]" */
+static int list_length(const MetaCall *call, int arg) { return call->row->params[arg].suffix[1] - '0'; }
+
+/* pads ---------------------------------------------------------------------------------------- */
+
+static Status pad_length(const MetaCall *call, int arg) {
+    const Arg *const pad = &call->args[arg];
+    if (pad->n == list_length(call, arg)) return ST_OK;
+    return meta_fail(call, ST_ARGUMENT, "padding %s must have %d numbers", sizes_text(call, pad->ints, pad->n).at,
+                     list_length(call, arg));
+}
+
+static Status padded_size(const MetaCall *call, const Arg *pad, int pair, bool mirrored, int64_t *size) {
+    const int64_t before = pad->ints[2 * pair], after = pad->ints[2 * pair + 1];
+    int64_t sum = 0;
+    const bool plain = !sym_is(before) && !sym_is(after) && !sym_is(*size);
+    const bool reaches = mirrored && (sym_at_most(call->env, *size, before) || sym_at_most(call->env, *size, after));
+    if (reaches)
+        return meta_fail(call, ST_SHAPE, "padding %s must be less than the size %lld of its dim",
+                         sizes_text(call, pad->ints, pad->n).at, (long long)sym_hint(call->env, *size));
+    if (plain && (!add_ok(before, after, &sum) || !add_ok(*size, sum, &sum)))
+        return meta_fail(call, ST_SHAPE, "padding %s: more elements than memory can hold",
+                         sizes_text(call, pad->ints, pad->n).at);
+    sum = sym_add(call->env, *size, sym_add(call->env, before, after));
+    if (sym_less(call->env, sum, 1))
+        return meta_fail(call, ST_SHAPE, "padding %s leaves nothing of a dim of size %lld",
+                         sizes_text(call, pad->ints, pad->n).at, (long long)sym_hint(call->env, *size));
+    *size = sum;
+    return ST_OK;
+}
+
+/* The sizes of `self` with its pads. */
+static Status padded(const MetaCall *call, int self, int arg, bool mirrored, int64_t *sizes) {
+    const Meta *const meta = tensor_meta(call, self);
+    TRY(pad_length(call, arg));
+    const int n = call->args[arg].n / 2;
+    TRY(planes_fit(call, self, n));
+    memcpy(sizes, meta->sizes, sizeof *sizes * (size_t)meta->rank);
+    for (int i = 0; i < n; i++) TRY(padded_size(call, &call->args[arg], i, mirrored, &sizes[meta->rank - 1 - i]));
+    return check_numel(call, sizes, meta->rank);
+}
+
+static Status pad(MetaCall *call, bool mirrored) {
+    const Meta *const self = tensor_meta(call, 0);
+    int64_t sizes[MAX_RANK];
+    TRY(padded(call, 0, 1, mirrored, sizes));
+    TRY(no_bool(call, 0));
+    const bool batched = self->rank == call->args[1].n / 2 + 2;
+    if (batched)
+        out_suggested(call, 0, self, self->dtype, sizes, self->rank);
+    else
+        out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    return ST_OK;
+}
+Status meta_reflection_pad(MetaCall *call) { return pad(call, true); }
+Status meta_replication_pad(MetaCall *call) { return pad(call, false); }
+
+/* What a backward gives: self's sizes. */
+static Status like_self(MetaCall *call, int self, int n, bool suggested) {
+    const Meta *const meta = tensor_meta(call, self);
+    if (suggested && meta->rank == n + 2)
+        out_suggested(call, 0, meta, meta->dtype, meta->sizes, meta->rank);
+    else
+        out_plain(call, 0, meta->dtype, meta->device, meta->sizes, meta->rank);
+    call->order = ORDER_index;
+    return ST_OK;
+}
+
+static Status pad_backward(MetaCall *call, bool mirrored) {
+    int64_t sizes[MAX_RANK];
+    TRY(padded(call, 1, 2, mirrored, sizes));
+    TRY(grad_fits(call, sizes, tensor_meta(call, 1)->rank));
+    TRY(same_dtype(call, 0, 1));
+    TRY(is_float(call, 0));
+    TRY(like_self(call, 1, call->args[2].n / 2, true));
+    call->order = ORDER_none;
+    return ST_OK;
+}
+Status meta_reflection_pad_backward(MetaCall *call) { return pad_backward(call, true); }
+Status meta_replication_pad_backward(MetaCall *call) { return pad_backward(call, false); }
+
+/* pools --------------------------------------------------------------------------------------- */
+
+typedef struct Pool { /* by spatial dim */
+    int n;
+    int64_t kernel[3], stride[3], padding[3], dilation[3];
+} Pool;
+
+/* A number for all dims or one for each, between least and what keeps sizes from overflowing; an empty list where
+ * `fallback` is what it stands for. */
+static Status per_dim(const MetaCall *call, int arg, int n, int64_t least, const int64_t *fallback, int64_t *out) {
+    const Arg *const a = &call->args[arg];
+    const int64_t *const given = a->kind == ARG_int ? &a->i : a->ints;
+    const int count = a->kind == ARG_int ? 1 : a->n;
+    if (count == 0 && fallback) {
+        memcpy(out, fallback, sizeof *out * (size_t)n);
+        return ST_OK;
+    }
+    if (count != 1 && count != n)
+        return meta_fail(call, ST_ARGUMENT, "%s %s must have 1 or %d numbers", arg_name(call, arg),
+                         sizes_text(call, given, count).at, n);
+    for (int i = 0; i < n; i++) {
+        out[i] = sym_concrete(call->env, given[count == 1 ? 0 : i]);
+        if (out[i] < least || out[i] > INT32_MAX)
+            return meta_fail(call, ST_ARGUMENT, "%s must be at least %lld and fit 32 bits, not %lld",
+                             arg_name(call, arg), (long long)least, (long long)out[i]);
+    }
+    return ST_OK;
+}
+
+static int param_named(const MetaCall *call, const char *name) { return op_param_find(call->row, name); }
+
+static Status pool_of(const MetaCall *call, Pool *pool) {
+    const int kernel = param_named(call, "kernel_size"), dilation = param_named(call, "dilation");
+    const int n = pool->n = list_length(call, kernel);
+    for (int i = 0; i < n; i++) pool->dilation[i] = 1;
+    TRY(per_dim(call, kernel, n, 1, NULL, pool->kernel));
+    TRY(per_dim(call, kernel + 1, n, 1, pool->kernel, pool->stride));
+    TRY(per_dim(call, kernel + 2, n, 0, NULL, pool->padding));
+    if (dilation >= 0) TRY(per_dim(call, dilation, n, 1, NULL, pool->dilation));
+    for (int i = 0; i < n; i++)
+        if (2 * pool->padding[i] > pool->dilation[i] * (pool->kernel[i] - 1) + 1)
+            return meta_fail(call, ST_ARGUMENT, "padding %lld is more than half of the window %lld",
+                             (long long)pool->padding[i], (long long)(pool->dilation[i] * (pool->kernel[i] - 1) + 1));
+    return ST_OK;
+}
+
+/* How many windows there are; in ceil_mode the last may begin in self or in what is padded before it. */
+static int64_t windows(SymEnv *env, const Pool *pool, int i, int64_t size, bool ceil_mode) {
+    const int64_t reach = pool->dilation[i] * (pool->kernel[i] - 1) + 1;
+    const int64_t whole = sym_add(env, size, 2 * pool->padding[i] - reach);
+    const int64_t up = ceil_mode ? pool->stride[i] - 1 : 0;
+    int64_t n = sym_add(env, sym_div(env, sym_add(env, whole, up), pool->stride[i]), 1);
+    if (ceil_mode &&
+        sym_at_most(env, sym_add(env, size, pool->padding[i]), sym_mul(env, sym_sub(env, n, 1), pool->stride[i])))
+        n = sym_sub(env, n, 1);
+    return n;
+}
+
+static Status pooled(const MetaCall *call, int self, Pool *pool, int64_t *sizes) {
+    const Meta *const meta = tensor_meta(call, self);
+    const Arg *const ceil_mode = &call->args[param_named(call, "ceil_mode")];
+    TRY(pool_of(call, pool));
+    TRY(planes_fit(call, self, pool->n));
+    const int first = meta->rank - pool->n;
+    memcpy(sizes, meta->sizes, sizeof *sizes * (size_t)meta->rank);
+    for (int i = 0; i < pool->n; i++) {
+        sizes[first + i] = windows(call->env, pool, i, meta->sizes[first + i], ceil_mode->i != 0);
+        if (sym_less(call->env, sizes[first + i], 1))
+            return meta_fail(call, ST_SHAPE, "kernel_size %lld is larger than the padded size of self %s",
+                             (long long)pool->kernel[i], SIZES(call, meta));
+    }
+    return check_numel(call, sizes, meta->rank);
+}
+
+static void pool_out(MetaCall *call, int i, const Meta *self, DType dtype, const int64_t *sizes, bool suggested) {
+    if (suggested)
+        out_suggested(call, i, self, dtype, sizes, self->rank);
+    else
+        out_plain(call, i, dtype, self->device, sizes, self->rank);
+}
+
+/* (self, kernel_size, stride, padding, dilation, ceil_mode): values and where they are, or the values alone */
+Status meta_max_pool(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    int64_t sizes[MAX_RANK];
+    Pool pool;
+    TRY(pooled(call, 0, &pool, sizes));
+    TRY(no_bool(call, 0));
+    const bool suggested = pool.n > 1 && self->rank == pool.n + 2;
+    pool_out(call, 0, self, self->dtype, sizes, suggested);
+    if (call->row->n_out > 1) pool_out(call, 1, self, DT_i64, sizes, suggested);
+    return ST_OK;
+}
+Status meta_max_pool1d(MetaCall *call) { return meta_max_pool(call); }
+
+/* (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices) */
+Status meta_max_pool_backward(MetaCall *call) {
+    const Meta *const indices = tensor_meta(call, 7);
+    int64_t sizes[MAX_RANK];
+    Pool pool;
+    TRY(pooled(call, 1, &pool, sizes));
+    const int rank = tensor_meta(call, 1)->rank;
+    TRY(grad_fits(call, sizes, rank));
+    TRY(same_dtype(call, 0, 1));
+    TRY(is_float(call, 0));
+    if (indices->dtype != DT_i64)
+        return meta_fail(call, ST_DTYPE, "indices must be i64, not %s", dtype_name(indices->dtype));
+    if (indices->rank != rank || !all_same(call->env, indices->sizes, sizes, rank))
+        return meta_fail(call, ST_SHAPE, "indices %s do not have the sizes %s of grad_output", SIZES(call, indices),
+                         sizes_text(call, sizes, rank).at);
+    return like_self(call, 1, pool.n, true);
+}
+
+static Status divisor_fits(const MetaCall *call) {
+    const int i = param_named(call, "divisor_override");
+    if (i < 0 || call->args[i].kind == ARG_none || !sym_same(call->env, call->args[i].i, 0)) return ST_OK;
+    return meta_fail(call, ST_ARGUMENT, "divisor_override must not be 0");
+}
+
+Status meta_avg_pool(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    int64_t sizes[MAX_RANK];
+    Pool pool;
+    TRY(pooled(call, 0, &pool, sizes));
+    TRY(divisor_fits(call));
+    TRY(float_or_i64(call, 0));
+    pool_out(call, 0, self, self->dtype, sizes, pool.n == 2 && self->rank == 4);
+    return ST_OK;
+}
+Status meta_avg_pool1d(MetaCall *call) { return meta_avg_pool(call); }
+
+/* (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) */
+Status meta_avg_pool_backward(MetaCall *call) {
+    int64_t sizes[MAX_RANK];
+    Pool pool;
+    TRY(pooled(call, 1, &pool, sizes));
+    TRY(grad_fits(call, sizes, tensor_meta(call, 1)->rank));
+    TRY(divisor_fits(call));
+    TRY(same_dtype(call, 0, 1));
+    TRY(float_or_i64(call, 0));
+    return like_self(call, 1, pool.n, pool.n == 2);
+}
+
+/* (self, output_size) */
+Status meta_adaptive_avg_pool(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const size = &call->args[1];
+    const int64_t *const given = size->kind == ARG_int ? &size->i : size->ints;
+    const int n = list_length(call, 1), count = size->kind == ARG_int ? 1 : size->n;
+    int64_t sizes[MAX_RANK];
+    if (count != n && size->kind != ARG_int)
+        return meta_fail(call, ST_ARGUMENT, "output_size %s must have %d numbers", sizes_text(call, given, count).at,
+                         n);
+    TRY(planes_fit(call, 0, n));
+    TRY(is_float(call, 0));
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    for (int i = 0; i < n; i++) {
+        const int64_t of_dim = given[size->kind == ARG_int ? 0 : i];
+        if (sym_less(call->env, of_dim, 0))
+            return meta_fail(call, ST_ARGUMENT, "output_size %s must not be negative",
+                             sizes_text(call, given, count).at);
+        sizes[self->rank - n + i] = of_dim;
+    }
+    TRY(check_numel(call, sizes, self->rank));
+    pool_out(call, 0, self, self->dtype, sizes, n == 2 && self->rank == 4);
+    return ST_OK;
+}
+Status meta_adaptive_avg_pool1d(MetaCall *call) { return meta_adaptive_avg_pool(call); }
+
+/* (grad_output, self): the planes agree */
+static Status adaptive_backward(MetaCall *call, int n) {
+    const Meta *const grad = tensor_meta(call, 0), *const self = tensor_meta(call, 1);
+    TRY(planes_fit(call, 1, n));
+    if (grad->rank != self->rank || !all_same(call->env, grad->sizes, self->sizes, self->rank - n))
+        return meta_fail(call, ST_SHAPE, "grad_output %s does not fit self %s", SIZES(call, grad), SIZES(call, self));
+    TRY(same_dtype(call, 0, 1));
+    TRY(is_float(call, 0));
+    return like_self(call, 1, n, n == 2);
+}
+Status meta_adaptive_avg_pool2d_backward(MetaCall *call) { return adaptive_backward(call, 2); }
+Status meta_adaptive_avg_pool3d_backward(MetaCall *call) { return adaptive_backward(call, 3); }
