@@ -1,6 +1,7 @@
 /* api_dict.c: named tensors in order (sinter/nn.h): set, look up, load and save as safetensors,
  * parameters. */
 #include <math.h>
+#include <sinter/device.h>
 #include <sinter/ops.h>
 
 #include "frontend/dict.h"
@@ -172,7 +173,7 @@ sn_dict *sn_dict_load(const char *path) {
 /* Row-major data of t: its own where it is contiguous, else a copy of the innermost scope. */
 static Status fill_safe(const DictEntry *entry, SafeTensor *out) {
     TRY(tensor_ready(entry->tensor, "sn_dict_save"));
-    sn_tensor *const t = sn_contiguous(entry->tensor);
+    sn_tensor *const t = sn_contiguous(sn_to_device(entry->tensor, SN_CPU));
     TRY(tensor_ready(t, "sn_dict_save"));
     const Meta *const meta = t->base.meta;
     *out = (SafeTensor){.name = entry->name,

@@ -70,6 +70,11 @@ static void release_export(DLManagedTensorVersioned *self) {
 
 struct DLManagedTensorVersioned *sn_to_dlpack(sn_tensor *t) {
     if (tensor_ready(t, "sn_to_dlpack") != ST_OK) return NULL;
+    const Device device = t->base.meta->device;
+    if (!device_is_host(device)) {
+        error_raise(ST_DEVICE, "sn_to_dlpack: the tensor is on %s; take sn_to_device", DEVICE_TEXT(device));
+        return NULL;
+    }
     DLManagedTensorVersioned *const m = mem_zero(sizeof *m);
     if (!m) return NULL;
     const Meta *const meta = t->base.meta; /* lives as long as the process, so its lists can be lent */

@@ -22,6 +22,8 @@ SAME(SN_KIND_DEFAULT, ARG_default);
 SAME(SN_KIND_TENSOR, ARG_tensor);
 SAME(SN_KIND_STRING, ARG_string);
 SAME(SN_KIND_TENSORS, ARG_tensors);
+SAME(SN_CPU, DEV_cpu);
+SAME(SN_META, DEV_meta);
 SAME(SN_CUDA(0), DEV_cuda);
 _Static_assert(sizeof(sn_value) == sizeof(Arg) && offsetof(sn_value, tensor) == offsetof(Arg, val), "one layout");
 
@@ -109,9 +111,19 @@ static sn_status check_layout(sn_tensor *t, sn_dtype expected, const char *what)
     return SN_OK;
 }
 
+/* A pointer that host code will follow. */
+static Status check_host(const sn_tensor *t, const char *what) {
+    const Device device = t->base.meta->device;
+    if (LIKELY(device_is_host(device))) return ST_OK;
+    return error_raise(ST_DEVICE, "%s: the tensor is on %s, whose memory the host cannot reach; take sn_to_device",
+                       what, DEVICE_TEXT(device));
+}
+
 const void *sn_data(sn_tensor *t, sn_dtype expected) {
     state_get()->site = __builtin_return_address(0);
-    if (tensor_ready(t, "sn_data") != ST_OK || check_layout(t, expected, "sn_data") != SN_OK) return NULL;
+    if (tensor_ready(t, "sn_data") != ST_OK || check_host(t, "sn_data") != ST_OK ||
+        check_layout(t, expected, "sn_data") != SN_OK)
+        return NULL;
     return tensor_data(t);
 }
 
@@ -122,7 +134,7 @@ static Status check_writable(const sn_tensor *t, const char *what) {
 void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
     state_get()->site = __builtin_return_address(0);
     if (tensor_settle("sn_data_mut") != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
-        check_layout(t, expected, "sn_data_mut") != SN_OK)
+        check_host(t, "sn_data_mut") != ST_OK || check_layout(t, expected, "sn_data_mut") != SN_OK)
         return NULL;
     if (check_writable(t, "sn_data_mut") != ST_OK) return NULL;
     t->storage->pointer_given = true;
@@ -160,10 +172,13 @@ sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
                                       needed);
     if (!needed) return SN_OK;
     if (!to) return (sn_status)error_raise(ST_ARGUMENT, "sn_read: the destination is NULL");
+    sn_tensor *const here = tensor_on_host(t);
+    if (!here) return sn_check();
     if (meta->contiguous)
-        memcpy(to, tensor_data(t), bytes);
+        memcpy(to, tensor_data(here), bytes);
     else
-        each_element(t, append, &(char *){to});
+        each_element(here, append, &(char *){to});
+    tensor_release(here);
     return SN_OK;
 }
 
@@ -172,28 +187,38 @@ int64_t sn_storage_offset(sn_tensor *t) {
     return tensor_ready(t, "sn_storage_offset") == ST_OK ? t->offset : 0;
 }
 
-static Status check_item(sn_tensor *t, const char *what) {
-    TRY(tensor_ready(t, what));
-    if (t->base.meta->numel == 1) return ST_OK;
-    return error_raise(ST_SHAPE, "%s: a tensor with %lld elements has no single value", what,
-                       (long long)t->base.meta->numel);
+/* The one element on the host: the caller's reference; NULL raises. */
+static sn_tensor *take_item(sn_tensor *t, const char *what) {
+    if (tensor_ready(t, what) != ST_OK) return NULL;
+    if (t->base.meta->numel == 1) return tensor_on_host(t);
+    error_raise(ST_SHAPE, "%s: a tensor with %lld elements has no single value", what, (long long)t->base.meta->numel);
+    return NULL;
+}
+
+static int64_t whole_number(double value) {
+    if (value >= -0x1p63 && value < 0x1p63 && value == (double)(int64_t)value) return (int64_t)value;
+    error_raise(ST_VALUE, "sn_item_int: %g is not an integer", value);
+    return 0;
 }
 
 double sn_item(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    if (check_item(t, "sn_item") != ST_OK) return (double)NAN;
-    return element_double(t->base.meta->dtype, tensor_data(t));
+    sn_tensor *const item = take_item(t, "sn_item");
+    if (!item) return (double)NAN;
+    const double value = element_double(item->base.meta->dtype, tensor_data(item));
+    tensor_release(item);
+    return value;
 }
 
 int64_t sn_item_int(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    if (check_item(t, "sn_item_int") != ST_OK) return 0;
-    const DType dtype = t->base.meta->dtype;
-    if (!dtype_is_float(dtype)) return element_int(dtype, tensor_data(t));
-    const double value = element_double(dtype, tensor_data(t));
-    if (value >= -0x1p63 && value < 0x1p63 && value == (double)(int64_t)value) return (int64_t)value;
-    error_raise(ST_VALUE, "sn_item_int: %g is not an integer", value);
-    return 0;
+    sn_tensor *const item = take_item(t, "sn_item_int");
+    if (!item) return 0;
+    const DType dtype = item->base.meta->dtype;
+    const void *const at = tensor_data(item);
+    const int64_t value = dtype_is_float(dtype) ? whole_number(element_double(dtype, at)) : element_int(dtype, at);
+    tensor_release(item);
+    return value;
 }
 
 /* "grad_fn=<MulBackward0>" or "requires_grad=True", as far as there is one. */
@@ -213,8 +238,9 @@ const char *sn_repr(sn_tensor *t) {
     if (status != ST_OK) return "";
     Text gradient = {0}, text = {0};
     put_gradient(t, &gradient);
-    tensor_print(t, text_str(&gradient), &text);
+    const Status printed = tensor_print(t, text_str(&gradient), &text);
     text_free(&gradient);
+    if (printed != ST_OK) return text_free(&text), "";
     return state_text(state_get(), text.at);
 }
 
@@ -267,7 +293,7 @@ static const Meta *blob_meta(const sn_blob *blob) {
 static Status check_blob(const sn_blob *blob) {
     if (!blob || blob->size < sizeof(size_t))
         return error_raise(ST_ARGUMENT, "sn_wrap: the blob is NULL or has no size");
-    if (blob->device != SN_CPU) return error_raise(ST_DEVICE, "sn_wrap: device %d is not the CPU", (int)blob->device);
+    if (blob->device != SN_CPU) return error_raise(ST_DEVICE, "sn_wrap: %s is not the CPU", DEVICE_TEXT(blob->device));
     return check_sizes(blob->sizes, blob->dtype, "sn_wrap");
 }
 
@@ -382,7 +408,8 @@ sn_status sn_memory_get(sn_device device, sn_memory *out) {
     if (!out || out->size < sizeof *out)
         return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: out is NULL or has no size");
     *out = (sn_memory){.size = sizeof *out};
-    if (device != SN_CPU) return (sn_status)error_raise(ST_DEVICE, "sn_memory_get: there is no device %d", (int)device);
+    if (device != SN_CPU)
+        return (sn_status)error_raise(ST_DEVICE, "sn_memory_get: nothing is known of %s", DEVICE_TEXT(device));
     cpu_alloc_stats(out);
     return sn_check();
 }
@@ -396,7 +423,7 @@ sn_status sn_memory_reset_peak(sn_device device) {
 
 sn_status sn_memory_trim(sn_device device) {
     if (device != SN_CPU)
-        return (sn_status)error_raise(ST_DEVICE, "sn_memory_trim: there is no device %d", (int)device);
+        return (sn_status)error_raise(ST_DEVICE, "sn_memory_trim: nothing is known of %s", DEVICE_TEXT(device));
     cpu_alloc_trim();
     return sn_check();
 }

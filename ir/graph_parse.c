@@ -176,19 +176,12 @@ static Status read_list(Parser *p, ParamType type, Arg *out) {
 }
 
 static Status read_device(Parser *p, Arg *out) {
-    if (reader_eat(&p->in, "cpu"))
-        *out = A_INT(DEV_cpu);
-    else if (reader_eat(&p->in, "meta"))
-        *out = A_INT(DEV_meta);
-    else if (reader_eat(&p->in, "spare"))
-        *out = A_INT(DEV_spare);
-    else {
-        int index = 0;
-        TRY(expect(p, "cuda"));
-        TRY(expect(p, ":"));
-        TRY(read_count(p, &index));
-        *out = A_INT(DEV_cuda + index);
-    }
+    const char *end;
+    Device device;
+    reader_skip(&p->in);
+    if (!device_parse(p->in.at, &end, &device)) return fail(p, "expected the name of a device");
+    p->in.at = end;
+    *out = A_INT(device);
     return ST_OK;
 }
 

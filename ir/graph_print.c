@@ -21,17 +21,6 @@ static void string_print(Text *text, const char *string) {
     text_puts(text, "'");
 }
 
-static void device_print(Text *text, int64_t device) {
-    if (device == DEV_cpu)
-        text_puts(text, "cpu");
-    else if (device == DEV_meta)
-        text_puts(text, "meta");
-    else if (device == DEV_spare)
-        text_puts(text, "spare");
-    else
-        text_printf(text, "cuda:%d", (int)(device - DEV_cuda));
-}
-
 /* Ints that stand for a name. */
 static bool named_int(Text *text, int64_t value, ParamType type) {
     switch (type) {
@@ -40,7 +29,7 @@ static bool named_int(Text *text, int64_t value, ParamType type) {
         text_puts(text, dtype_name((DType)value));
         return true;
     case PT_device_opt:
-        device_print(text, value);
+        text_puts(text, DEVICE_TEXT((Device)value));
         return true;
     case PT_layout_opt:
         text_puts(text, "strided");

@@ -132,12 +132,7 @@ static bool has_default_strides(const SymEnv *env, const Meta *meta) {
 }
 
 static void print_device(Text *text, Device device) {
-    if (device == DEV_meta)
-        text_puts(text, "@meta");
-    else if (device == DEV_spare)
-        text_puts(text, "@spare");
-    else if (device >= DEV_cuda)
-        text_printf(text, "@cuda:%d", device - DEV_cuda);
+    if (device != DEV_cpu) text_printf(text, "@%s", DEVICE_TEXT(device));
 }
 
 void meta_print(const SymEnv *env, Text *text, const Meta *meta) {
@@ -170,17 +165,10 @@ static Status parse_list(SymEnv *env, const char **at, char close, int64_t *list
 static Status parse_device(const char **at, Device *device) {
     *device = DEV_cpu;
     if (**at != '@') return ST_OK;
-    const char *const name = *at + 1;
-    char *end;
-    if (!strncmp(name, "meta", 4))
-        *device = DEV_meta, *at = name + 4;
-    else if (!strncmp(name, "spare", 5))
-        *device = DEV_spare, *at = name + 5;
-    else if (!strncmp(name, "cuda:", 5)) {
-        *device = DEV_cuda + (Device)strtol(name + 5, &end, 10);
-        *at = end;
-    } else
+    const char *end;
+    if (!device_parse(*at + 1, &end, device))
         return error_raise(ST_PARSE, "unknown device at \"%.*s\"", reader_quoted(*at, 20), *at);
+    *at = end;
     return ST_OK;
 }
 

@@ -6,13 +6,11 @@
  * written once for both. */
 #ifndef SINTER_IR_META_H
 #define SINTER_IR_META_H
+#include "ir/device.h"
 #include "ir/dtype.h"
 #include "ir/sym.h"
 
 enum { MAX_RANK = 64 }; /* as PyTorch */
-
-typedef int32_t Device; /* the public sn_device: 0 CPU, 256 + i CUDA, 1 meta */
-enum { DEV_cpu = 0, DEV_meta = 1, DEV_spare = 2, DEV_cuda = 256 };
 
 typedef struct Meta {
     DType dtype;

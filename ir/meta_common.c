@@ -266,7 +266,8 @@ bool broadcast_into(SymEnv *env, int64_t *sizes, int *rank, const int64_t *other
 
 Status same_device(const MetaCall *call, const Meta *a, const Meta *b) {
     if (a->device == b->device) return ST_OK;
-    return meta_fail(call, ST_DEVICE, "tensors are on different devices (%d and %d)", (int)a->device, (int)b->device);
+    return meta_fail(call, ST_DEVICE, "tensors are on different devices (%s and %s)", DEVICE_TEXT(a->device),
+                     DEVICE_TEXT(b->device));
 }
 
 static Status broadcast_all(const MetaCall *call, const Elementwise *e, MetaOut *out) {

@@ -40,6 +40,7 @@ enum {                      /* flags */
        OPF_internal = 64,   /* sn:: rows that only the IR uses */
        OPF_bits = 256,      /* a view in another dtype: no graph holds one, it breaks */
        OPF_ordered = 128,   /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
+       OPF_across = 1024,   /* copies: its tensors may be on two devices */
        OPF_user = 512,      /* registered by the program: its kernel may fail for reasons of its own */
        OPF_may_fail = OPF_check | OPF_user
 };

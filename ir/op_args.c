@@ -122,9 +122,7 @@ static Status check_pin_memory(const OpRow *row, const Param *param, const Arg *
 
 static Status check_device(const OpRow *row, const Param *param, const Arg *given) {
     const int64_t device = given->i;
-    if (param->type != PT_device_opt || given->kind != ARG_int || device == DEV_cpu || device == DEV_meta ||
-        device == DEV_spare || (device >= DEV_cuda && device <= INT32_MAX))
-        return ST_OK;
+    if (param->type != PT_device_opt || given->kind != ARG_int || device_exists(device)) return ST_OK;
     return error_raise(ST_ARGUMENT, "%s: %s is no device: %lld", row->name, param->name, (long long)device);
 }
 

@@ -39,6 +39,8 @@ __attribute__((constructor)) static void fill_hooks(void) {
 
         .device_allocate = device_allocate,
         .device_free = device_free,
+        .device_copy = device_copy,
+        .device_fill = device_fill,
         .cpu_alloc_bound = cpu_alloc_bound,
         .pool_threads_set = pool_threads_set,
 

@@ -33,9 +33,10 @@ typedef struct Dims {
     bool has[MAX_RANK];
 } Dims;
 
-Val *cast_to(Builder *b, Val *x, DType dtype); /* x itself where it has the dtype */
-Val *compute_of(Builder *b, Val *x);           /* bf16, f16: cast to f32 [semantics B5] */
-Val *zeros_of(Builder *b, const Meta *like);   /* of its sizes, dtype and device */
+Val *cast_to(Builder *b, Val *x, DType dtype);           /* x itself where it has the dtype */
+Val *compute_of(Builder *b, Val *x);                     /* bf16, f16: cast to f32 [semantics B5] */
+Val *to_device_of(Builder *b, Val *x, const Meta *like); /* in its dtype; x itself where it is there */
+Val *zeros_of(Builder *b, const Meta *like);             /* of its sizes, dtype and device */
 Val *reshape_to(Builder *b, Val *x, const int64_t *sizes, int rank);
 Val *expand_to(Builder *b, Val *x, const int64_t *sizes, int rank);
 Val *sum_dims(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim);

@@ -20,6 +20,11 @@ Val *cast_to(Builder *b, Val *x, DType dtype) {
     return E(b, _to_copy, V(x), I(dtype));
 }
 
+Val *to_device_of(Builder *b, Val *x, const Meta *like) {
+    if (!x || x->meta->device == like->device) return x;
+    return E(b, _to_copy, V(x), I(like->dtype), A_NONE, I(like->device));
+}
+
 Val *compute_of(Builder *b, Val *x) {
     if (!x || (x->meta->dtype != DT_bf16 && x->meta->dtype != DT_f16)) return x;
     return cast_to(b, x, DT_f32);

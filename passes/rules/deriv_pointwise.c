@@ -201,7 +201,7 @@ Status deriv_masked_fill(Deriv *d) { /* (self, mask, value) */
 /* self is overwritten: what it held gets zeros (PyTorch's CopyBackwards). */
 Status deriv_copy(Deriv *d) {
     if (wants(d, 0)) TRY(deriv_set(d, 0, zeros_of(d->b, d->arg_meta[0])));
-    return wants(d, 1) ? deriv_set(d, 1, grad_of(d)) : ST_OK;
+    return wants(d, 1) ? deriv_set(d, 1, to_device_of(d->b, grad_of(d), d->arg_meta[1])) : ST_OK;
 }
 /* fill: likewise; a tensor value gets the sum */
 Status deriv_fill(Deriv *d) {

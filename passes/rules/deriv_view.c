@@ -12,12 +12,7 @@ Status deriv_reshape_back(Deriv *d) {
 Status deriv_expand(Deriv *d) { return deriv_set(d, 0, grad_of(d)); }
 Status deriv_alias(Deriv *d) { return deriv_set(d, 0, grad_of(d)); }
 Status deriv_clone(Deriv *d) { return deriv_set(d, 0, grad_of(d)); }
-Status deriv_to_copy(Deriv *d) {
-    Val *const grad = grad_of(d);
-    const Meta *const meta = d->arg_meta[0];
-    if (grad->meta->device == meta->device) return deriv_set(d, 0, grad);
-    return deriv_set(d, 0, E(d->b, _to_copy, V(grad), I(meta->dtype), A_NONE, I(meta->device)));
-}
+Status deriv_to_copy(Deriv *d) { return deriv_set(d, 0, to_device_of(d->b, grad_of(d), d->arg_meta[0])); }
 
 Status deriv_permute(Deriv *d) {
     const int rank = d->arg_meta[0]->rank;

@@ -36,7 +36,11 @@ static const int public_ids[KEY_COUNT] = {
 #undef KEY
 };
 
-const char *key_name(Key key) { return key_names[key]; }
+/* A registered device's key is called as the device is. */
+const char *key_name(Key key) {
+    const Device device = DEV_spare + (Device)key - KEY_spare;
+    return device_is_spare(device) && device_exists(device) ? DEVICE_TEXT(device) : key_names[key];
+}
 
 static const char *const key_docs[KEY_COUNT] = {
 #define KEY(name, public_id, doc) doc,
@@ -44,19 +48,26 @@ static const char *const key_docs[KEY_COUNT] = {
 #undef KEY
 };
 
+/* The first spare key has a public name; the others are what registered devices have. */
+static bool is_free(int key) {
+    return KEYS_SPARE >> key & 1 && key != KEY_spare && !device_exists(DEV_spare + key - KEY_spare);
+}
+
 int key_of_public(sn_key key) {
     for (int i = 1; i < KEY_COUNT; i++)
-        if (public_ids[i] && public_ids[i] == (int)key) return i;
+        if (public_ids[i] && public_ids[i] == (int)key) return is_free(i) ? -1 : i;
     return -1;
 }
 
 bool key_is_reserved(Key key) { return !strncmp(key_docs[key], "reserved", 8); }
 
+int key_public(Key key) { return public_ids[key]; }
+
 uint64_t key_of_device(Device device) {
     return device == DEV_cpu    ? KEY_BIT(cpu)
            : device == DEV_meta ? KEY_BIT(meta)
            : device >= DEV_cuda ? KEY_BIT(cuda)
-                                : KEY_BIT(spare);
+                                : KEY_BIT(spare) << (device - DEV_spare);
 }
 
 /* the table ----------------------------------------------------------------------------------- */
@@ -165,10 +176,6 @@ static uint64_t keys_at_device(const OpCall *call, uint64_t keys) {
     return (keys & ~KEYS_BACKEND) | key_of_device((Device)given->i);
 }
 
-const char *device_name(Device device) {
-    return device == DEV_cpu ? "cpu" : device == DEV_meta ? "meta" : device >= DEV_cuda ? "cuda" : "spare";
-}
-
 /* The first tensor that says which device a call is on. */
 typedef struct Placed {
     const sn_tensor *tensor;
@@ -179,13 +186,15 @@ static Status check_device(Placed *first, const sn_tensor *t, const char *name) 
     if (!first->tensor) *first = (Placed){t, name};
     if (first->tensor->base.meta->device == t->base.meta->device) return ST_OK;
     return error_raise(ST_DEVICE, "all tensors must be on one device: '%s' is on %s, '%s' on %s", first->name,
-                       device_name(first->tensor->base.meta->device), name, device_name(t->base.meta->device));
+                       DEVICE_TEXT(first->tensor->base.meta->device), name, DEVICE_TEXT(t->base.meta->device));
 }
 
 static bool is_cpu_scalar(const sn_tensor *t) { return t->base.meta->device == DEV_cpu && !t->base.meta->rank; }
 
-/* Tensors on different devices; 0-dim CPU tensors that are only read go with any device. */
+/* Tensors on different devices; 0-dim CPU tensors that are only read go with any device. Copies to and from a
+ * registered device are served at its key. */
 static Status check_devices(OpCall *call) {
+    if (call->row->flags & OPF_across && call->keys & KEYS_SPARE) return ST_OK;
     Placed first = {0};
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
@@ -205,10 +214,10 @@ static Status check_devices(OpCall *call) {
 
 static Status no_kernel(const OpCall *call, uint64_t keys) {
     const char *const name = op_form_name(call->row, call->form);
-    if (!keys) return error_raise(ST_UNSUPPORTED, "%s: it has no key below %s", name, key_names[call->key]);
+    if (!keys) return error_raise(ST_UNSUPPORTED, "%s: it has no key below %s", name, key_name(call->key));
     Text list = {0};
     for (int key = KEY_COUNT - 1; key > 0; key--)
-        if (keys >> key & 1) text_printf(&list, "%s%s", list.n ? ", " : "", key_names[key]);
+        if (keys >> key & 1) text_printf(&list, "%s%s", list.n ? ", " : "", key_name((Key)key));
     const Status status = error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key %s", name, text_str(&list));
     text_free(&list);
     return status;
@@ -224,7 +233,7 @@ static inline Status run_highest(OpCall *call, uint64_t keys) {
         if (!kernel) continue;
         call->keys = left;
         call->key = key;
-        LOG(dispatch, INFO, "%s: %s", op_form_name(call->row, call->form), key_names[key]);
+        LOG(dispatch, INFO, "%s: %s", op_form_name(call->row, call->form), key_name(key));
         return kernel(call);
     }
     return no_kernel(call, keys);
@@ -273,7 +282,10 @@ static Status read_number(const OpRow *row, int i, Arg *arg) {
     if (t->base.meta->rank || !dtype_is_int(dtype))
         return error_raise(ST_ARGUMENT, "%s: %s must be a 0-dim tensor of ints, not %s of %d dims", row->name,
                            row->params[i].name, dtype_name(dtype), t->base.meta->rank);
-    *arg = A_INT(element_int(dtype, tensor_data(t)));
+    sn_tensor *const here = tensor_on_host(t);
+    if (!here) return error_pending();
+    *arg = A_INT(element_int(dtype, tensor_data(here)));
+    tensor_release(here);
     return ST_OK;
 }
 

@@ -19,7 +19,8 @@ typedef enum Key {
     KEY_COUNT
 } Key;
 #define KEY_BIT(name) (UINT64_C(1) << KEY_##name)
-#define KEYS_BACKEND  (KEY_BIT(cpu) | KEY_BIT(cuda) | KEY_BIT(meta) | KEY_BIT(spare))
+#define KEYS_SPARE    (((UINT64_C(1) << SPARE_DEVICES) - 1) << KEY_spare)
+#define KEYS_BACKEND  (KEY_BIT(cpu) | KEY_BIT(cuda) | KEY_BIT(meta) | KEYS_SPARE)
 
 enum { MAX_LIST = 1024 }; /* room for the results of a Tensor[] op */
 
@@ -79,8 +80,8 @@ Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, v
 extern _Atomic uint32_t dispatch_epoch; /* bumped by overrides; a guard [C7] */
 
 const char *key_name(Key key);
-int key_of_public(sn_key key); /* a Key, or -1 */
-const char *device_name(Device device);
+int key_of_public(sn_key key);         /* a Key, or -1 */
+int key_public(Key key);               /* its sn_key */
 bool key_is_reserved(Key key);         /* no tensor and no mode has it yet */
 uint64_t key_of_device(Device device); /* the backend key's bit */
 

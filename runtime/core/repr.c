@@ -199,14 +199,29 @@ static void put_suffixes(sn_tensor *t, bool with_data, const char *gradient, Tex
     snprintf(dtype, sizeof dtype, "dtype=%s", torch_dtype(meta->dtype));
     const bool plain =
         meta->dtype == DT_f32 || (meta->numel && with_data && (meta->dtype == DT_i64 || meta->dtype == DT_bool));
-    if (!with_data) put_suffix(&s, meta->device == DEV_meta ? "device='meta'" : "device='spare'");
+    if (!device_is_host(meta->device)) {
+        char device[DEVICE_NAME_MAX + 12];
+        snprintf(device, sizeof device, "device='%s'", DEVICE_TEXT(meta->device));
+        put_suffix(&s, device);
+    }
     if (!with_data || (!meta->numel && meta->rank != 1)) put_size(&s, meta);
     if (!plain) put_suffix(&s, dtype);
     if (gradient && *gradient) put_suffix(&s, gradient);
     text_puts(text, ")");
 }
 
-void tensor_print(sn_tensor *t, const char *gradient, Text *text) {
+/* The whole of t's elements from its host copy, or itself. */
+static Status put_elements(sn_tensor *t, Text *text) {
+    sn_tensor *const here = tensor_on_host(t);
+    if (!here) return error_pending();
+    const Walk whole = {here->base.meta, tensor_data(here), 0};
+    const Format format = decide(&whole);
+    put_tensor(&format, &whole, INDENT, text);
+    tensor_release(here);
+    return ST_OK;
+}
+
+Status tensor_print(sn_tensor *t, const char *gradient, Text *text) {
     const bool with_data = t->storage != NULL;
     text_puts(text, "tensor(");
     if (!with_data) {
@@ -214,9 +229,8 @@ void tensor_print(sn_tensor *t, const char *gradient, Text *text) {
     } else if (!t->base.meta->numel) {
         text_puts(text, "[]");
     } else {
-        const Walk whole = {t->base.meta, tensor_data(t), 0};
-        const Format format = decide(&whole);
-        put_tensor(&format, &whole, INDENT, text);
+        TRY(put_elements(t, text));
     }
     put_suffixes(t, with_data, gradient, text);
+    return ST_OK;
 }

@@ -5,6 +5,6 @@
 #include "runtime/core/tensor.h"
 
 /* Appends "tensor([1., 2.])". gradient: "requires_grad=True", "grad_fn=<MulBackward0>", or NULL. */
-void tensor_print(sn_tensor *t, const char *gradient, Text *text);
+Status tensor_print(sn_tensor *t, const char *gradient, Text *text);
 
 #endif

@@ -83,8 +83,17 @@ sn_tensor *tensor_without_data(const Meta *meta) {
     return block ? tensor_adopt(state, begin(state, block, BLOCK_header, meta)) : NULL;
 }
 
+/* In memory that the host may not touch: no payload beside the header. */
+static COLD sn_tensor *new_elsewhere(const Meta *meta) {
+    if (!device_has_memory(meta->device)) return tensor_without_data(meta);
+    Storage *const storage = storage_new(meta->device, meta_bytes(meta));
+    sn_tensor *const t = storage ? tensor_from_storage(storage, meta, 0) : NULL;
+    if (storage) storage_release(storage);
+    return t;
+}
+
 sn_tensor *tensor_new(const Meta *meta) {
-    if (UNLIKELY(meta->device != DEV_cpu)) return tensor_without_data(meta);
+    if (UNLIKELY(!device_is_host(meta->device))) return new_elsewhere(meta);
     sn_state *const state = state_get();
     const size_t bytes = meta_bytes(meta);
     const int class = block_class(bytes);
@@ -92,7 +101,7 @@ sn_tensor *tensor_new(const Meta *meta) {
     if (UNLIKELY(!block)) return NULL;
     sn_tensor *const t = begin(state, block, class, meta);
     Storage *const storage = storage_in(block);
-    if (UNLIKELY(fill_storage(storage, block + 2 * HEADER_BYTES, class, DEV_cpu, bytes) != ST_OK)) {
+    if (UNLIKELY(fill_storage(storage, block + 2 * HEADER_BYTES, class, DEV_host, bytes) != ST_OK)) {
         block_give(block, class);
         return NULL;
     }
@@ -102,8 +111,9 @@ sn_tensor *tensor_new(const Meta *meta) {
 
 sn_tensor *tensor_new_zero(const Meta *meta) {
     sn_tensor *const t = tensor_new(meta);
-    if (t && t->storage) memset(t->storage->data, 0, t->storage->bytes);
-    return t;
+    if (!t || !t->storage) return t;
+    const Storage *const storage = t->storage;
+    return runtime_hooks.device_fill(storage->device, storage->data, 0, storage->bytes) == ST_OK ? t : NULL;
 }
 
 sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta, int64_t offset) {
@@ -204,8 +214,19 @@ Status tensor_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
     if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(flush_for(t, what));
     if (t->storage) return ST_OK;
-    return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what,
-                       t->base.meta->device == DEV_meta ? "meta" : "spare");
+    return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what, DEVICE_TEXT(t->base.meta->device));
+}
+
+sn_tensor *tensor_copy_to_host(sn_tensor *t) {
+    const Meta *const there = t->base.meta;
+    const Meta *const meta =
+        meta_intern(there->dtype, DEV_host, there->sizes, there->strides, there->rank, there->wrapped);
+    sn_tensor *const copy = meta ? tensor_new(meta) : NULL;
+    if (!copy || runtime_hooks.device_copy(DEV_host, tensor_data(copy), there->device, tensor_data(t),
+                                           there->numel ? meta_bytes(meta) : 0) != ST_OK)
+        return NULL;
+    if (!scope_take(state_get(), copy)) tensor_retain(copy);
+    return copy;
 }
 
 /* storage ------------------------------------------------------------------------------------- */
@@ -256,8 +277,13 @@ Status storage_resize(Storage *storage, size_t bytes) {
     void *const data = runtime_hooks.device_allocate(storage->device, bytes);
     if (!data) return ST_MEMORY;
     const size_t kept = storage->bytes < bytes ? storage->bytes : bytes;
-    memcpy(data, storage->data, kept);
-    memset((char *)data + kept, 0, bytes - kept); /* an op that fails may leave it as it is */
+    Status status = runtime_hooks.device_copy(storage->device, data, storage->device, storage->data, kept);
+    if (status == ST_OK) /* an op that fails may leave it as it is */
+        status = runtime_hooks.device_fill(storage->device, (char *)data + kept, 0, bytes - kept);
+    if (status != ST_OK) {
+        runtime_hooks.device_free(storage->device, data, bytes);
+        return status;
+    }
     free_data(storage);
     storage->data = data;
     storage->bytes = bytes;

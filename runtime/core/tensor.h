@@ -177,6 +177,12 @@ Status tensor_settle(const char *why);
 /* t usable by a function that needs its data: not NULL, not an error handle, flushed. Raises,
  * naming `what`. */
 Status tensor_ready(sn_tensor *t, const char *what);
+/* A ready tensor where the host may read it: itself, or a copy in the same layout; the caller's reference. NULL
+ * raises. */
+sn_tensor *tensor_copy_to_host(sn_tensor *t);
+static inline sn_tensor *tensor_on_host(sn_tensor *t) {
+    return LIKELY(device_is_host(t->base.meta->device)) ? tensor_retained(t) : tensor_copy_to_host(t);
+}
 /* The same without data: metadata suffices. */
 Status tensor_valid(const sn_tensor *t, const char *what);
 

@@ -1,22 +1,56 @@
-/* device.c: the table of devices, by the key of their backend. Filled at start, before anything runs, so that reading
- * it takes no lock. */
+/* device.c: the table of devices, by the key of their backend. Rows are added at start and by the program and never
+ * taken away, so that reading takes no lock. */
 #include "runtime/device/device.h"
 
-static const DeviceRow *rows[KEY_COUNT];
+#include "runtime/base/alloc.h"
 
-void device_register(const DeviceRow *row) { rows[row->key] = row; }
+static _Atomic(const DeviceRow *) rows[KEY_COUNT];
 
-const DeviceRow *device_of_key(Key backend) { return rows[backend]; }
+void device_register(const DeviceRow *row) { atomic_store_explicit(&rows[row->key], row, memory_order_release); }
 
-const DeviceRow *device_row(Device device) { return rows[__builtin_ctzll(key_of_device(device))]; }
+const DeviceRow *device_of_key(Key backend) { return atomic_load_explicit(&rows[backend], memory_order_acquire); }
+
+const DeviceRow *device_row(Device device) { return device_of_key((Key)__builtin_ctzll(key_of_device(device))); }
+
+static Status absent(Device device) {
+    return error_raise(ST_DEVICE, "%s: this device has no memory here", DEVICE_TEXT(device));
+}
 
 void *device_allocate(Device device, size_t bytes) {
     const DeviceRow *const row = device_row(device);
-    if (LIKELY(row != NULL)) return row->allocate(bytes);
-    error_raise(ST_DEVICE, "memory of a device that is not there");
+    if (LIKELY(row != NULL)) return row->allocate(row, bytes);
+    absent(device);
     return NULL;
 }
 
 void device_free(Device device, void *block, size_t bytes) {
-    if (block) device_row(device)->free(block, bytes);
+    const DeviceRow *const row = device_row(device);
+    if (block) row->free(row, block, bytes);
+}
+
+Status device_fill(Device device, void *block, int byte, size_t bytes) {
+    const DeviceRow *const row = device_row(device);
+    if (!row) return absent(device);
+    return bytes ? row->fill(row, block, byte, bytes) : ST_OK;
+}
+
+/* Neither is the host's. */
+static Status copy_by_host(const DeviceRow *to_row, void *to, const DeviceRow *from_row, const void *from,
+                           size_t bytes) {
+    void *const between = mem_alloc(bytes);
+    if (!between) return error_raise(ST_MEMORY, "out of memory: %zu bytes", bytes);
+    Status status = from_row->copy(from_row, between, from, bytes, SN_COPY_TO_HOST);
+    if (status == ST_OK) status = to_row->copy(to_row, to, between, bytes, SN_COPY_FROM_HOST);
+    mem_free(between);
+    return status;
+}
+
+Status device_copy(Device to_device, void *to, Device from_device, const void *from, size_t bytes) {
+    const DeviceRow *const to_row = device_row(to_device), *const from_row = device_row(from_device);
+    if (!to_row || !from_row) return absent(to_row ? from_device : to_device);
+    if (!bytes) return ST_OK;
+    if (to_device == from_device) return to_row->copy(to_row, to, from, bytes, SN_COPY_WITHIN);
+    if (device_is_host(from_device)) return to_row->copy(to_row, to, from, bytes, SN_COPY_FROM_HOST);
+    if (device_is_host(to_device)) return from_row->copy(from_row, to, from, bytes, SN_COPY_TO_HOST);
+    return copy_by_host(to_row, to, from_row, from, bytes);
 }

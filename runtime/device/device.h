@@ -1,33 +1,52 @@
 /* device.h: the table of devices. A device is a row of functions under a backend's key: what is above (eager, the
- * executor) asks the row and knows no device by name. runtime/cpu/cpu_device.c has the first one.
+ * executor) asks the row and knows no device by name. runtime/cpu/cpu_device.c has the first one; a program adds its
+ * own (device_user.c).
  *
  *   plan -> execute (neutral) -> device_row(plan's device)->launch(kernel)
- *   eager op -> eager_kernel under the device's key -> a plan, or the row's native kernel */
+ *   eager op -> eager_kernel under the device's key -> a plan, or the row's native kernel
+ *   a tensor's memory -> device_allocate, device_copy, device_fill -> the row of its storage's device */
 #ifndef SINTER_RUNTIME_DEVICE_H
 #define SINTER_RUNTIME_DEVICE_H
+#include <sinter/device.h>
+
 #include "kernels/kernels.h"
 #include "runtime/core/dispatch.h"
 
 struct Launch; /* runtime/device/launch.h */
 
-typedef struct DeviceRow {
+typedef struct DeviceRow DeviceRow;
+struct DeviceRow {
     const char *name;
-    Key key;                         /* the backend's */
-    void *(*allocate)(size_t bytes); /* 64-byte aligned, uninitialised; NULL raises */
-    void (*free)(void *block, size_t bytes);
+    Device device; /* the first of those that the row serves */
+    Key key;       /* the backend's */
+    /* Memory: addresses of the device, to which offsets in bytes are added; the host dereferences only its own. bytes
+     * is never 0 in copy and fill. */
+    void *(*allocate)(const DeviceRow *row, size_t bytes); /* 64-byte aligned, uninitialised; NULL raises */
+    void (*free)(const DeviceRow *row, void *block, size_t bytes);
+    Status (*copy)(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way);
+    Status (*fill)(const DeviceRow *row, void *block, int byte, size_t bytes);
+    Status (*synchronize)(const DeviceRow *row); /* NULL: what a function was asked is done when it returns */
+    const char *uncompiled; /* why a compiled function runs its ops eagerly; NULL: it has compiled code */
+    /* Code. NULL: the device has no generated code, no native kernels; its ops are what is registered at its key. */
     Status (*launch)(struct Launch *launch, int step); /* a step that is a kernel */
     OpKernel *(*native)(const OpRow *row);             /* of a KIND_kernel row; NULL: none */
     /* Functions that compute a block of elements in this device's memory when the host calls them: short eager ops are
      * such a call and no plan. NULL: there are none. */
     const KernelTable *(*blocks)(void);
-} DeviceRow;
+};
 
-void device_register(const DeviceRow *row);  /* once, at start; it stays */
+void device_register(const DeviceRow *row);  /* once; it stays */
 const DeviceRow *device_of_key(Key backend); /* NULL: nobody registered it */
 const DeviceRow *device_row(Device device);  /* the same */
 
 /* For core's storages, through the table of hooks. */
 void *device_allocate(Device device, size_t bytes);
 void device_free(Device device, void *block, size_t bytes);
+/* Between any two; by way of the host where neither is the host's and they are not one. */
+Status device_copy(Device to_device, void *to, Device from_device, const void *from, size_t bytes);
+Status device_fill(Device device, void *block, int byte, size_t bytes);
+
+/* A device of the program's (device_user.c). Its number, or -1 and an error. */
+Device device_register_user(const sn_device_desc *desc);
 
 #endif

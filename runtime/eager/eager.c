@@ -384,10 +384,10 @@ static bool takes_layout(const OpRow *row) {
     return row->options && row->flags & OPF_nodiff && row->params[0].type == PT_tensor;
 }
 
-/* The layout of a tensor that has no data here, with none. */
-static sn_tensor *layout_of(const Meta *from) {
-    const Meta *const meta = meta_intern(from->dtype, DEV_cpu, from->sizes, from->strides, from->rank, false);
-    Storage *const nothing = meta ? storage_wrap(DEV_cpu, NULL, 0, NULL, NULL) : NULL;
+/* The layout of a tensor that has no data on this device, with none. */
+static sn_tensor *layout_of(const Meta *from, Device device) {
+    const Meta *const meta = meta_intern(from->dtype, device, from->sizes, from->strides, from->rank, false);
+    Storage *const nothing = meta ? storage_wrap(device, NULL, 0, NULL, NULL) : NULL;
     sn_tensor *const t = nothing ? tensor_from_storage(nothing, meta, 0) : NULL;
     if (nothing) storage_release(nothing);
     return t;
@@ -396,7 +396,7 @@ static sn_tensor *layout_of(const Meta *from) {
 static Status run_with_layout(OpCall *call, const Meta *from) {
     OpCall here = *call;
     Arg args[MAX_ARGS];
-    sn_tensor *const layout = layout_of(from);
+    sn_tensor *const layout = layout_of(from, device_of_key(call->key)->device);
     if (!layout) return error_pending();
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     args[0] = A_VAL(&layout->base);
@@ -407,8 +407,9 @@ static Status run_with_layout(OpCall *call, const Meta *from) {
 /* A row with a device argument: zeros_like of a tensor on another device. */
 static Status run_at_device(OpCall *call) {
     const Arg *const self = &call->args[0];
-    if (!takes_layout(call->row) || self->kind != ARG_tensor || self->val->meta->device == DEV_cpu)
+    if (self->kind != ARG_tensor || key_of_device(self->val->meta->device) == UINT64_C(1) << call->key)
         return run_call(call);
+    if (!takes_layout(call->row)) return call->row->flags & OPF_across ? eager_move(call) : run_call(call);
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));

@@ -6,6 +6,7 @@
  *                  into a program
  *   eager_direct.c programs that are one block kernel over contiguous memory
  *   eager_write.c  in-place and out forms: checks, overlaps, resizing
+ *   eager_move.c   copies between devices; what every device has
  *
  * A signature is everything that a program depends on: op, form, interned metas, which arguments
  * are one tensor, numbers that rules read, lists, strings. It never holds a data pointer, so minibatch
@@ -140,6 +141,16 @@ Status eager_check_written(const OpCall *call);
 /* Operands that overlap what is written only in part: args gets the arguments with copies in their
  * place. */
 Status eager_separate(const OpCall *call, Arg args[MAX_ARGS], bool *copied);
+
+/* Lays an out tensor anew for other sizes. */
+Status eager_resize(sn_tensor *out, const Meta *meta);
+
+/* Rows of OPF_across at a device's key: copies between two devices, or two layouts of one. */
+Status eager_move(OpCall *call);
+/* Registers at a device's key what needs no kernel of the device: copies, views, empty tensors. */
+void eager_serve(Key key);
+/* The call at a device's key, on the host: outs are there, the scope's. */
+Status eager_on_host(const OpCall *call, sn_tensor **outs, int *n_outs);
 
 void eager_cache_free(sn_state *state); /* one-op programs of a thread's state */
 Status eager_kernel(OpCall *call);      /* what a device registers for its key */

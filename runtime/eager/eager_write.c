@@ -62,7 +62,7 @@ Status eager_separate(const OpCall *call, Arg args[MAX_ARGS], bool *copied) {
 }
 
 /* What is laid out anew is a view no more, in any mode: its old view op does not lead there. */
-static Status resize(sn_tensor *out, const Meta *meta) {
+Status eager_resize(sn_tensor *out, const Meta *meta) {
     if (out->base.meta->numel)
         LOG(memory, INFO, "an out tensor with %lld elements was resized to %lld", (long long)out->base.meta->numel,
             (long long)meta->numel);
@@ -126,7 +126,7 @@ Status eager_prepare_write(OpCall *call) {
         TRY(check_memory(call, i)); /* also what will be resized, as PyTorch does */
         if (t->base.meta != metas.metas[i] && !meta_same_sizes(t->base.meta, metas.metas[i])) {
             TRY(check_no_operand(call, t));
-            TRY(resize(t, metas.metas[i]));
+            TRY(eager_resize(t, metas.metas[i]));
         }
     }
     return ST_OK;

@@ -3,7 +3,7 @@
  * inside a compiled function. */
 #include "tests/unit/contract.h"
 
-enum { CPU = SN_CPU, META = 1, SPARE = 2 }; /* the numbers of a device argument */
+enum { CPU = SN_CPU, META = SN_META, CUDA = SN_CUDA(0) }; /* the numbers of a device argument */
 
 static sn_tensor *on(int64_t device) {
     const sn_value none = {0};
@@ -89,8 +89,10 @@ TRIAL(into_a_scalar, sn_copy_(number(CPU), number(META)))
 TRIAL(added_to_a_scalar, sn_add_(number(CPU), number(META)))
 TRIAL(filled_scalar, CALL("aten::fill.Tensor", sn_val(number(CPU)), sn_val(number(META))))
 TRIAL(both_devices, sn_add(x, m))
-TRIAL(no_backend, sn_to_copy_ex(x, SN_F32, NONE, sn_int(SPARE), NONE, false, NONE))
+TRIAL(no_backend, sn_to_copy_ex(x, SN_F32, NONE, sn_int(CUDA), NONE, false, NONE))
 TRIAL(no_device, CALL("aten::_to_copy", sn_val(x), NONE, NONE, sn_int(3)))
+TRIAL(not_registered, CALL("aten::_to_copy", sn_val(x), NONE, NONE, sn_int(META + 1)))
+TRIAL(as_dtype, sn_to(x, (sn_dtype)META))
 TRIAL(negative_device, CALL("aten::zeros_like", sn_val(m), NONE, NONE, sn_int(-1)))
 TRIAL(wide_device, sn_zeros_like_ex(x, SN_F32, NONE, sn_int(INT64_C(1) << 32), NONE, NONE))
 TRIAL(gradient_back, (x = LEAF(1, 2, 3), sn_backward(sn_sum(copy_there(x, m))) ? NULL : x))
@@ -112,8 +114,10 @@ static const Bad bad[] = {
     {added_to_a_scalar, SN_ERR_DEVICE, "'self' is on cpu, 'other' on meta"},
     {filled_scalar, SN_ERR_DEVICE, "aten::fill.Tensor: a tensor on the meta device has no data"},
     {both_devices, SN_ERR_DEVICE, "'self' is on cpu, 'other' on meta"},
-    {no_backend, SN_ERR_UNSUPPORTED, "aten::_to_copy: it is not implemented for key spare"},
+    {no_backend, SN_ERR_UNSUPPORTED, "aten::_to_copy: it is not implemented for key cuda"},
     {no_device, SN_ERR_ARGUMENT, "aten::_to_copy: device is no device: 3"},
+    {not_registered, SN_ERR_ARGUMENT, "aten::_to_copy: device is no device: 65"},
+    {as_dtype, SN_ERR_ARGUMENT, "aten::to.dtype: dtype is no dtype: 64"},
     {negative_device, SN_ERR_ARGUMENT, "aten::zeros_like: device is no device: -1"},
     {wide_device, SN_ERR_ARGUMENT, "aten::zeros_like: device is no device: 4294967296"},
     {gradient_back, SN_ERR_DEVICE, "aten::_to_copy: a tensor on the meta device has no data"},

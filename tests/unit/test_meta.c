@@ -41,7 +41,7 @@ END_TEST
 
 START_TEST(text_reads_back) {
     static const char *const lines[] = {"f32[2,3]",     "f32[2,3]{1,2}",          "bf16[s0,768]@cuda:1", "i64[]!",
-                                        "bool[0]@meta", "f64[s0*2+1,s1]{s1*4,4}", "u8[2,1]{5,1}@spare"};
+                                        "bool[0]@meta", "f64[s0*2+1,s1]{s1*4,4}", "u8[2,1]{5,1}@cuda:0"};
     for (int i = 0; i < COUNT_OF(lines); i++) {
         Meta *meta;
         const char *end;

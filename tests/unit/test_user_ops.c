@@ -137,7 +137,7 @@ static sn_status on_the_cpu(sn_frame *f) {
 
 START_TEST(a_backends_result_is_on_its_device) {
     sn_override *const o = sn_op_override(sn_op_find("aten::relu"), SN_KEY_META, on_the_cpu, NULL);
-    const sn_value meta = sn_int(1); /* the Meta device */
+    const sn_value meta = sn_int(SN_META);
     sn_tensor *const x = sn_to_copy_ex(F32(1, 4), SN_F32, (sn_value){0}, meta, (sn_value){0}, false, (sn_value){0});
     ck_assert_ptr_nonnull(x);
     ck_assert_ptr_null(sn_relu(x));

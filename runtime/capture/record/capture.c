@@ -16,6 +16,7 @@
 #include "runtime/core/custom_op.h"
 #include "runtime/eager/eager.h"
 #include "runtime/core/override.h"
+#include "runtime/device/device.h"
 #include "runtime/capture/variant/symbols.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture_strided.h"
@@ -481,6 +482,16 @@ static bool is_elsewhere(const OpCall *call) {
     return false;
 }
 
+/* Which device it is that no segment has ops of. */
+static const char *elsewhere_refusal(const OpCall *call) {
+    uint64_t keys = call->keys;
+    for (int i = 0; i < call->row->n_params; i++)
+        if (call->args[i].kind == ARG_tensor && call->args[i].val) keys |= tensor_of(call->args[i].val)->keys;
+    keys &= KEYS_BACKEND & ~KEY_BIT(cpu);
+    const DeviceRow *const device = keys ? device_of_key((Key)(63 - __builtin_clzll(keys))) : NULL;
+    return device && device->uncompiled ? device->uncompiled : "a tensor that is not on the CPU";
+}
+
 /* What cannot be captured runs at once, after what is pending; NULL: it can. A row that the trie has an
  * edge of was asked about before. */
 static inline const char *refusal(const Capture *c, const OpCall *call, const sn_state *state) {
@@ -491,7 +502,7 @@ static inline const char *refusal(const Capture *c, const OpCall *call, const sn
     if (UNLIKELY(c->eager_checks && call->row->flags & OPF_check)) return "an op that checks values, with eager_checks";
     if (override_covers(call->row)) return "the op is overridden";
     if (UNLIKELY(call->keys & KEYS_BACKEND & ~KEY_BIT(cpu)) || UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
-        return "a tensor that is not on the CPU";
+        return elsewhere_refusal(call);
     return UNLIKELY(call->row->id == OP_as_strided) ? strided_refusal(c->trace, call) : NULL;
 }
 
@@ -528,7 +539,8 @@ static bool resizes(const OpCall *call) {
 
 /* Of memory that is older than its results; a user's code may, whatever it says. */
 static bool may_write(const OpCall *call) {
-    return call->form != FORM_functional || op_dynamic(call->row) || state_get()->modes || override_covers(call->row);
+    return call->form != FORM_functional || op_dynamic(call->row) || state_get()->modes || override_covers(call->row) ||
+           call->keys & KEYS_SPARE;
 }
 
 /* A read of a value computes nothing. */

@@ -1,0 +1,53 @@
+/* device.h: devices that a program adds. A device is a few functions on its memory; its ops are what is registered at
+   its key. Views, copies and empty tensors need no op of its own, and where it has none, the CPU's can serve it:
+
+       const sn_device mine =
+           sn_device_register(SN_DEVICE_DESC(.name = "mine", .allocate = ..., .free = ..., .copy = ...));
+       sn_fallback_set(sn_device_key(mine), sn_run_on_cpu, NULL);
+       sn_tensor *y = sn_relu(sn_to_device(x, mine)); */
+#ifndef SINTER_DEVICE_H
+#define SINTER_DEVICE_H
+#include <sinter/dispatch.h>
+SN_BEGIN
+/* Which of the two addresses is the host's. */
+typedef enum sn_copy_way { SN_COPY_FROM_HOST, SN_COPY_TO_HOST, SN_COPY_WITHIN } sn_copy_way;
+/* Memory is what allocate says: Sinter adds offsets in bytes to it and follows none of these addresses, so it may be a
+   number of the device's own (never 0). Any thread, also several at once; they may not call Sinter. A status other than
+   SN_OK is SN_ERR_DEVICE with the device's name. bytes is never 0. */
+typedef struct sn_device_desc {
+    size_t size;
+    /* For texts of graphs and tensors, and as the name of its key: letters, digits, '_'; at most 31. Copied. */
+    const char *name;
+    /* Aligned to 64 bytes; NULL: SN_ERR_MEMORY. */
+    void *(*allocate)(void *context, size_t bytes);
+    /* bytes as given to allocate. */
+    void (*free)(void *context, void *memory, size_t bytes);
+    /* Done when it returns, for what the host reads; ranges do not overlap. */
+    sn_status (*copy)(void *context, void *to, const void *from, size_t bytes, sn_copy_way way);
+    /* byte in each; NULL: copies from the host. */
+    sn_status (*fill)(void *context, void *memory, int byte, size_t bytes);
+    /* Waits for all that was begun; NULL: nothing outlives its call. */
+    sn_status (*synchronize)(void *context);
+    /* Given to each; lives as long as the process. */
+    void *context;
+} sn_device_desc;
+#define SN_DEVICE_DESC(...) SN_STRUCT(sn_device_desc, __VA_ARGS__)
+/* For the process and for good, at most 8; its number, or -1 and an error. Each has a key of its own, the first
+   SN_KEY_SPARE. [refused in bodies] */
+sn_device sn_device_register(const sn_device_desc *desc);
+/* "cpu", "meta", "cuda:1", a registered one's name; another number is an error and "". Lives until the state makes
+   another text. [neutral] */
+const char *sn_device_name(sn_device device);
+/* Whose kernels run on it; an error and 0 for what is no device. [neutral] */
+sn_key sn_device_key(sn_device device);
+/* Waits for the device. [flush] */
+sn_status sn_device_synchronize(sn_device device);
+
+/* x itself where it is there already, else a copy on that device, in x's dtype and, where it is dense, its strides
+   (aten::_to_copy); the gradient is copied back. [op] */
+sn_tensor *sn_to_device(sn_tensor *x, sn_device device);
+/* A body for sn_fallback_set at a registered device's key: the same call on the CPU, on copies of the tensors; results
+   and what is written go back to the device. The bits are the CPU's. [op] */
+sn_status sn_run_on_cpu(sn_frame *f);
+SN_END
+#endif
