@@ -76,7 +76,7 @@ static sn_status call_args(sn_function *fn, sn_tensors in, Arg *args, sn_tensor 
     const int n_in = (int)in.n;
     for (int i = 0; i < n_in; i++) {
         sn_tensor *const t = in.data ? in.data[i] : NULL;
-        if (!t && !error_pending()) error_raise(ST_ARGUMENT, "sn_call: input %d is NULL", i);
+        if (!t && !error_pending()) error_raise(ST_ARGUMENT, "sn_call: argument %d is NULL", i);
         args[i] = A_VAL(t ? &t->base : NULL);
     }
     return call(fn, args, n_in, out, n_out, site);

@@ -15,7 +15,7 @@ static const Arg *input(sn_frame *f, int i) {
         return NULL;
     }
     if (i >= 0 && i < f->n_in) return &f->in[i];
-    error_raise(ST_ARGUMENT, "%s: there is no input %d; the call has %d", f->what, i, f->n_in);
+    error_raise(ST_ARGUMENT, "%s: there is no argument %d; the call has %d", f->what, i, f->n_in);
     return NULL;
 }
 

@@ -274,7 +274,7 @@ sn_tensor *custom_saved_at(sn_frame *f, int i) {
 
 bool custom_needs_grad(sn_frame *f, int input) {
     const CustomCall *const call = f->custom;
-    if (check_index(f, "input", input, call->n_inputs) != ST_OK) return false;
+    if (check_index(f, "argument", input, call->n_inputs) != ST_OK) return false;
     if (call->backward) return call->call->needs[input];
     return call->tracked && call->inputs[input] && tape_tracks(call->inputs[input]);
 }
@@ -287,7 +287,7 @@ sn_tensor *custom_grad_of(sn_frame *f, int output) {
 Status custom_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {
     TRY(error_pending());
     TRY(check_backward(f));
-    TRY(check_index(f, "input", input, f->custom->n_inputs));
+    TRY(check_index(f, "argument", input, f->custom->n_inputs));
     TapeBackward *const call = f->custom->call;
     if (!grad || !call->needs[input]) return ST_OK;
     TRY(tensor_ready(grad, "sn_set_grad_of"));

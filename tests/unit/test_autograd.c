@@ -464,7 +464,7 @@ START_TEST(a3_08_custom_functions_are_checked) {
     const sn_custom bad = {sizeof bad, "bad_input", same, wrong_input, NULL};
     OK(sn_custom_call(&bad, NULL, in, 1, &y, 1));
     ck_assert_ptr_ne(y, x);
-    fails(sn_backward(total(y)), SN_ERR_ARGUMENT, "no input 5");
+    fails(sn_backward(total(y)), SN_ERR_ARGUMENT, "no argument 5");
     const sn_custom size = {sizeof size, "bad_size", same, wrong_size, NULL};
     OK(sn_custom_call(&size, NULL, in, 1, &y, 1));
     fails(sn_backward(total(y)), SN_ERR_SHAPE, "the input is f32[2]");

@@ -305,11 +305,11 @@ START_TEST(functions_and_calls) {
     expect_error(SN_ERR_ARGUMENT, "NULL");
     sn_function *const fn = sn_compile(body, (void *)&rows[0], NULL);
     ck_assert_int_ne(sn_call(fn, &none, 1, &out, 1), SN_OK);
-    expect_error(SN_ERR_ARGUMENT, "input 0");
+    expect_error(SN_ERR_ARGUMENT, "argument 0");
     ck_assert_int_ne(sn_call(fn, &x, -1, &out, 1), SN_OK);
     sn_error_take();
     ck_assert_int_ne(sn_call(fn, NULL, 1, &out, 1), SN_OK);
-    expect_error(SN_ERR_ARGUMENT, "input 0");
+    expect_error(SN_ERR_ARGUMENT, "argument 0");
     ck_assert_int_ne(sn_call(fn, &x, 1, NULL, 1), SN_OK);
     expect_error(SN_ERR_ARGUMENT, "list of 1 outputs is NULL");
     ck_assert_int_ne(sn_call_values(fn, NULL, 2, &out, 1), SN_OK);

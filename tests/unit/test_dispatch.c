@@ -267,7 +267,7 @@ START_TEST(callbacks_are_checked) {
     ck_assert_ptr_nonnull(strstr(error_of(forgets_its_output)->message, "set no output 0"));
     ck_assert_ptr_nonnull(strstr(error_of(fails_silently)->message, "returned 'io'"));
     ck_assert_ptr_nonnull(strstr(error_of(ends_the_callers_scope)->message, "outside the running callback"));
-    ck_assert_ptr_nonnull(strstr(error_of(reads_too_far)->message, "no input 2; the call has 2"));
+    ck_assert_ptr_nonnull(strstr(error_of(reads_too_far)->message, "no argument 2; the call has 2"));
     ck_assert_int_eq(sn_scope_end(outside), SN_OK);
 }
 END_TEST

@@ -133,7 +133,7 @@ START_TEST(breaks_and_recompiles_say_where_and_why) {
     ck_assert_int_eq(get(row, "count")->i, 4);
     ck_assert(has(json_string(get(row, "reason")), "host"));
     ck_assert(get(json, "recompiles")->n >= 1);
-    ck_assert_str_eq(json_string(&get(json, "recompiles")->items[0]), "input 0: f32[4], now f32[5]");
+    ck_assert_str_eq(json_string(&get(json, "recompiles")->items[0]), "argument 0: f32[4], now f32[5]");
     const Json *const fallbacks = get(json, "fallbacks"); /* the second size's first calls */
     ck_assert_int_eq(fallbacks->n, 1);
     ck_assert(has(json_string(get(&fallbacks->items[0], "reason")), "first run"));
@@ -271,7 +271,7 @@ START_TEST(every_stage_dumps_and_others_are_errors) {
     ck_assert(has(sn_dump(fn, "capture"), "aten::_softmax"));
     ck_assert(has(sn_dump(fn, "fused"), "aten::amax"));
     ck_assert(has(sn_dump(fn, "memory"), "arena0  f32[8,8]"));
-    ck_assert(has(sn_dump(fn, "guards"), "input 0: f32[8,8] leaf storage 0"));
+    ck_assert(has(sn_dump(fn, "guards"), "argument 0: f32[8,8] leaf storage 0"));
     ck_assert_str_eq(sn_dump(fn, "nonsense"), "");
     expect_error(SN_ERR_ARGUMENT, "stage 'nonsense' is unknown");
     sn_function_free(fn);
@@ -391,6 +391,45 @@ START_TEST(a_refused_segment_has_a_reason_of_its_own) {
 }
 END_TEST
 
+/* Touches its arguments backward, two closed-over tensors between them, and one argument not at all. */
+static sn_status touches_backward(sn_frame *f) {
+    const Linear *const m = sn_closure(f);
+    sn_tensor *const y = sn_mul(sn_add(sn_in(f, 2), m->w), sn_in(f, 0));
+    return sn_out(f, 0, sn_add(y, m->b));
+}
+
+START_TEST(texts_call_inputs_as_the_caller_does) {
+    const Linear m = {F32(1, 4, 2), F32(2, 2)};
+    sn_function *const fn = sn_compile(touches_backward, (void *)&m, SN_COMPILE_OPTIONS(.name = "f"));
+    SN_CALL(fn, F32(3, 4, 2), F32(4, 7), F32(5, 4, 2));
+    ck_assert_msg(has(sn_dump(fn, "capture"),
+                      "graph f(%x0: f32[4,2], %x1: f32[7], %x2: f32[4,2], %closed0: f32[4,2], %closed1: f32[2]) {"),
+                  "%s", sn_dump(fn, "capture"));
+    ck_assert(has(sn_dump(fn, "capture"), "aten::add.Tensor(%x2, %closed0)"));
+    ck_assert(has(sn_dump(fn, "guards"),
+                  "  argument 2: f32[4,2] leaf storage 0\n  closed over 0: f32[4,2] leaf storage 1\n"
+                  "  argument 0: f32[4,2] leaf storage 2\n  closed over 1: f32[2] leaf storage 3\n"));
+    SN_CALL(fn, LEAF(3, 4, 2), F32(4, 7), F32(5, 4, 2));
+    sn_requires_grad_(m.w, true);
+    SN_CALL(fn, LEAF(3, 4, 2), F32(4, 7), F32(5, 4, 2));
+    ck_assert_msg(has(sn_explain(fn), "recompile: requires_grad of argument 0: 0, now 1"), "%s", sn_explain(fn));
+    ck_assert_msg(has(sn_explain(fn), "recompile: requires_grad of closed over 0: 0, now 1"), "%s", sn_explain(fn));
+    sn_function_free(fn);
+}
+END_TEST
+
+/* The second graph begins with a value of the first. */
+START_TEST(values_of_earlier_graphs_are_called_so) {
+    sn_function *const fn = sn_compile(breaks, NULL, NULL);
+    SN_CALL(fn, F32(1, 4));
+    ck_assert_msg(has(sn_dump(fn, "guards"), "  value 0 of an earlier graph: f32[4] leaf storage 0"), "%s",
+                  sn_dump(fn, "guards"));
+    ck_assert_msg(has(sn_dump(fn, "capture"), "graph fn(%x0: f32[4], %value0: f32[4]) {"), "%s",
+                  sn_dump(fn, "capture"));
+    sn_function_free(fn);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {kernels_have_their_ops_and_bytes,
                                   every_compile_stage_has_its_time,
@@ -406,6 +445,8 @@ int main(void) {
                                   a_break_names_its_op_and_is_listed_once,
                                   what_was_not_fused_says_whose_numbers_it_has,
                                   a_refused_segment_has_a_reason_of_its_own,
+                                  texts_call_inputs_as_the_caller_does,
+                                  values_of_earlier_graphs_are_called_so,
                                   a_hook_is_no_value_on_the_host,
                                   replay_says_why_it_turned_into_verify};
     return contract_main("explain", tests, COUNT_OF(tests));

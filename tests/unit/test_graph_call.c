@@ -114,7 +114,7 @@ START_TEST(symbols_without_a_value) {
     ck_assert_int_eq(sn_call(fn, in, 2, &out, 1), SN_OK);
     in[1] = F32(1, 5);
     ck_assert_int_ne(sn_call(fn, in, 2, &out, 1), SN_OK);
-    expect_error(SN_ERR_SHAPE, "input 0 wants f32[s0*2,3], got f32[8,3]");
+    expect_error(SN_ERR_SHAPE, "argument 0 wants f32[s0*2,3], got f32[8,3]");
     sn_function_free(fn);
 }
 END_TEST
@@ -126,7 +126,7 @@ START_TEST(calls_check_layouts) {
     sn_tensor *const right = sn_t(F32(1, 5, 3)), *const wrong = F32(1, 3, 5), *const row = F32(2, 1, 4), *out[2];
     for (int i = 0; i < 2; i++) {
         ck_assert_int_ne(sn_call(fn, (sn_tensor *[]){wrong, row}, 2, out, 2), SN_OK);
-        expect_error(SN_ERR_SHAPE, "input 0 wants f32[3,s0]{1,3}, got f32[3,5]");
+        expect_error(SN_ERR_SHAPE, "argument 0 wants f32[3,s0]{1,3}, got f32[3,5]");
         ck_assert_int_eq(sn_call(fn, (sn_tensor *[]){right, row}, 2, out, 2), SN_OK); /* a dim of size 1 */
         ck_assert(same_bits(out[1], sn_relu(row)));
     }

@@ -115,3 +115,41 @@ Status captured_graph(const CapturedCall *call, const Variant *variant, Arena *a
     *out = m.graph;
     return ST_OK;
 }
+
+/* In the stage "capture" ----------------------------------------------------------------------- */
+
+static GVal *input_called(GVal *const *inputs, int n, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(inputs[i]->name, name)) return inputs[i];
+    return NULL;
+}
+
+static Status put_in_order(const Variant *v, Graph *graph) {
+    GVal *const *const inputs = graph->inputs.at;
+    const int n = graph->inputs.n;
+    graph->inputs.at = NULL;
+    graph->inputs.n = graph->inputs.room = 0;
+    for (int i = 0; i < v->n_arguments; i++) {
+        const char *const name = input_name_word(graph->arena, (InputName){INPUT_argument, i});
+        GVal *const used = name ? input_called(inputs, n, name) : NULL;
+        if (!name) return ST_MEMORY;
+        if (used)
+            VEC_PUSH(graph->arena, &graph->inputs, used);
+        else if (v->arguments[i] && !graph_input(graph, name, v->arguments[i]))
+            return ST_MEMORY;
+    }
+    for (int i = 0; i < n; i++)
+        if (inputs[i]->name[0] != 'x') VEC_PUSH(graph->arena, &graph->inputs, inputs[i]);
+    for (int i = 0; i < graph->inputs.n; i++) graph->inputs.at[i]->index = i;
+    return error_pending();
+}
+
+Status captured_text(const Variant *variant, Text *text) {
+    Arena *const arena = arena_new();
+    Graph *graph = NULL;
+    Status status = arena ? graph_parse(arena, variant->text, strlen(variant->text), &graph) : ST_MEMORY;
+    if (status == ST_OK) status = put_in_order(variant, graph);
+    if (status == ST_OK) graph_print(graph, text);
+    arena_free(arena);
+    return status;
+}

@@ -14,6 +14,9 @@ typedef struct CapturedCall {
     int n_in, n_out;
 } CapturedCall;
 
+/* The text of a variant's capture graph: what it was called with in the order of the call, then the rest by first
+ * touch. Inputs that share written memory stay the one that they are, behind the arguments. */
+Status captured_text(const Variant *variant, Text *text);
 /* The variant's graph so ordered. An error where written arguments share memory. */
 Status captured_graph(const CapturedCall *call, const Variant *variant, Arena *arena, Graph **out);
 

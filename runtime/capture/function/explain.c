@@ -4,6 +4,7 @@
 #include "runtime/capture/function/explain.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/capture/function/captured_graph.h"
 #include "runtime/capture/training/training.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/capture/record/site.h"
@@ -261,6 +262,7 @@ static Status dump_one(const Variant *v, const char *stage, Text *text) {
         guards_print(v, text);
         return ST_OK;
     }
+    if (!strcmp(stage, "capture")) return captured_text(v, text);
     if (v->training && training_stage(v, stage, text)) return ST_OK;
     char *const one = compile_stage_text(v->text, stage);
     if (!one) return error_pending();

@@ -2,6 +2,7 @@
  * variant was compiled: one log line per line of text. Nothing is made for topics that are off. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/capture/function/captured_graph.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/capture/training/training.h"
 
@@ -59,7 +60,11 @@ static void log_code(const sn_function *fn, const Variant *v) {
 }
 
 void explain_log(const sn_function *fn, const Variant *v) {
-    if (log_on(LOG_graph, LOG_INFO)) log_lines(LOG_graph, fn, v->id, v->text ? v->text : "");
+    if (log_on(LOG_graph, LOG_INFO)) {
+        Text text = {0};
+        captured_text(v, &text);
+        log_text(LOG_graph, fn, v, &text);
+    }
     if (log_on(LOG_guards, LOG_INFO)) {
         Text guards = {0};
         guards_print(v, &guards);

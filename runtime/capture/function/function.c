@@ -316,6 +316,8 @@ static void init_capture(Capture *c, sn_function *fn, Arena *arena) {
 
 static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     if (!capture_begin_trace(c)) return ST_MEMORY;
+    c->in = in;
+    c->n_in = n_in;
     if (fn->options.mode == SN_COMPILE_REPLAY && !(c->symbols = symbols_new(in, n_in))) return ST_MEMORY;
     capture_resume(c);
     Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
@@ -392,6 +394,7 @@ void capture_abandon(Capture *c) {
     sn_function *const fn = c->fn;
     LOG(general, WARNING, "%s: its body did not return (a jump or an exception); what was pending runs now", fn->name);
     c->frame = NULL;
+    c->n_in = 0; /* its caller may be gone */
     sn_state *const state = state_get();
     for (uint32_t i = c->n_scopes; i < state->n_scopes; i++) scope_forget_callback(&state->scopes[i]);
     if (state->paused == c) state->paused = c->paused;

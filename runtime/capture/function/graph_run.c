@@ -19,7 +19,7 @@ static Status mismatch(const Run *run, int input, const Meta *want, const Meta *
     text_puts(&text, ", got ");
     meta_print(NULL, &text, got);
     const Status status =
-        error_raise(ST_SHAPE, "graph %s: input %d wants %s", run->run.graph->name, input, text_str(&text));
+        error_raise(ST_SHAPE, "graph %s: argument %d wants %s", run->run.graph->name, input, text_str(&text));
     text_free(&text);
     return status;
 }

@@ -18,7 +18,8 @@ typedef struct GuardView {
     uint32_t epoch;
     bool writes;
     VEC(SymBinding) bindings;
-    VEC(int64_t) bounds; /* by free symbol */
+    VEC(InputName) sources; /* of sizes and strides, by free symbol */
+    VEC(int64_t) bounds;    /* by free symbol */
     VEC(InputGuard) inputs;
     VEC(int64_t) numbers;
     VEC(const char *) names; /* of the numbers */
@@ -38,14 +39,19 @@ static void print_symbols(const GuardView *g, Text *text) {
         const SymBinding *const b = &g->bindings.at[i];
         text_printf(text, "  s%d >= %lld: %s", i, (long long)g->bounds.at[i], binding_names[b->kind]);
         if (b->kind == BIND_number) text_printf(text, " %d", b->input);
-        if (b->kind <= BIND_stride) text_printf(text, " %d of input %d", b->dim, b->input);
+        if (b->kind <= BIND_stride) {
+            text_printf(text, " %d of ", b->dim);
+            input_name_print(text, g->sources.at[i]);
+        }
         text_puts(text, "\n");
     }
 }
 
 static void print_input(const GuardView *g, int i, Text *text) {
     const InputGuard *const in = &g->inputs.at[i];
-    text_printf(text, "  input %d: ", i);
+    text_puts(text, "  ");
+    input_name_print(text, in->name);
+    text_puts(text, ": ");
     meta_print(g->env, text, in->meta);
     text_printf(text, "%s%s%s%s storage %d", in->requires_grad ? " requires_grad" : "", in->is_leaf ? " leaf" : "",
                 in->inference ? " inference" : "", in->wrapped ? " wrapped" : "", in->storage);
@@ -104,7 +110,9 @@ void guards_print(const Variant *v, Text *text) {
     if (!arena) return;
     GuardView g = {.env = v->env, .epoch = v->epoch, .writes = v->writes};
     for (int i = 0; i < v->n_bindings; i++) {
+        const bool sized = v->bindings[i].kind <= BIND_stride;
         VEC_PUSH(arena, &g.bindings, v->bindings[i]);
+        VEC_PUSH(arena, &g.sources, sized ? v->inputs[v->bindings[i].input].name : (InputName){0});
         VEC_PUSH(arena, &g.bounds, sym_expr(v->env, sym_free_at(v->env, i))->b);
     }
     for (int i = 0; i < v->n_inputs; i++) VEC_PUSH(arena, &g.inputs, v->inputs[i]);
@@ -135,9 +143,10 @@ static Status read_index(Reader *r, int want) {
     return number == want ? ST_OK : reader_expected(&r->in, "the next number before this");
 }
 
-/* s0 >= 2: size 0 of input 1 */
+/* s0 >= 2: size 0 of argument 1 */
 static Status read_symbol(Reader *r) {
     SymBinding binding = {0};
+    InputName source = {0};
     int64_t bound, input = 0, dim = 0;
     TRY(read_index(r, r->view.bindings.n));
     EAT(&r->in, " >= ");
@@ -152,22 +161,41 @@ static Status read_symbol(Reader *r) {
         TRY(reader_int(&r->in, kind == BIND_number ? &input : &dim));
     }
     if (kind <= BIND_stride) {
-        EAT(&r->in, " of input ");
-        TRY(reader_int(&r->in, &input));
+        EAT(&r->in, " of ");
+        if (!input_name_read(&r->in, &source)) return reader_expected(&r->in, "an input");
     }
     binding.input = (int)input;
     binding.dim = (int)dim;
     sym_free(r->view.env, max_i64(bound, 2), bound);
     VEC_PUSH(r->arena, &r->view.bindings, binding);
+    VEC_PUSH(r->arena, &r->view.sources, source);
     VEC_PUSH(r->arena, &r->view.bounds, bound);
     return ST_OK;
 }
 
-static Status read_input(Reader *r) {
-    InputGuard in = {0};
+static const InputGuard *find_input(const GuardView *g, InputName name) {
+    for (int i = 0; i < g->inputs.n; i++)
+        if (g->inputs.at[i].name.kind == name.kind && g->inputs.at[i].name.index == name.index) return &g->inputs.at[i];
+    return NULL;
+}
+
+/* A symbol names its input before that is listed. */
+static Status check_sources(Reader *r) {
+    for (int i = 0; i < r->view.bindings.n; i++) {
+        const SymBinding *const b = &r->view.bindings.at[i];
+        if (b->kind > BIND_stride) continue;
+        const InputGuard *const in = find_input(&r->view, r->view.sources.at[i]);
+        if (!in || b->dim < 0 || b->dim >= in->meta->rank)
+            return reader_expected(&r->in, "before this the input of each symbol, with that dim");
+    }
+    return ST_OK;
+}
+
+static Status read_input(Reader *r, InputName name) {
+    InputGuard in = {.name = name};
     Meta *meta;
     int64_t storage;
-    TRY(read_index(r, r->view.inputs.n));
+    if (find_input(&r->view, name)) return reader_expected(&r->in, "an input that is not listed yet");
     EAT(&r->in, ": ");
     TRY(meta_parse(r->arena, r->view.env, r->in.at, &r->in.at, &meta));
     in.meta = meta;
@@ -269,8 +297,9 @@ static bool is_symbol_line(const Reader *r) {
 }
 
 static Status read_line(Reader *r) {
+    InputName name;
     EAT(&r->in, "  ");
-    if (reader_eat(&r->in, "input ")) return read_input(r);
+    if (input_name_read(&r->in, &name)) return read_input(r, name);
     if (reader_eat(&r->in, "outputs ")) return read_outputs(r);
     if (is_number_line(r)) return read_number(r);
     if (is_symbol_line(r) && reader_eat(&r->in, "s")) return read_symbol(r);
@@ -288,7 +317,7 @@ static Status read_view(Reader *r) {
         TRY(read_line(r));
         EAT(&r->in, "\n");
     }
-    return ST_OK;
+    return check_sources(r);
 }
 
 Status guards_reprint(const char *text, const char **end, Text *out) {

@@ -2,10 +2,10 @@
  *
  *   guards {
  *     dispatch table 3
- *     s0 >= 2: size 0 of input 0
+ *     s0 >= 2: size 0 of argument 0
  *     s1 >= 0: seed
- *     input 0: f32[s0,768] requires_grad leaf storage 0
- *     input 1: f32[768] leaf storage 1 offset 16
+ *     argument 0: f32[s0,768] requires_grad leaf storage 0
+ *     closed over 0: f32[768] leaf storage 1 offset 16
  *     aten::view %0 size[1] == s0*2
  *     aten::mul.Tensor %1 other == 0.5
  *     aten::slice.Tensor %2 start: any int but special ones

@@ -50,6 +50,8 @@ struct Capture {
     bool final;          /* the body has returned and its scope has ended */
     sn_tensor **results; /* what the body returned; NULL entries: absent */
     int n_results;
+    const Arg *in; /* the call's arguments */
+    int n_in;
 };
 
 /* Makes a tensor's data exist where it is a value of another segment than the current one, which that may end. */

@@ -16,6 +16,7 @@ typedef struct Making {
     Graph *graph;
     GVal **inputs, **values; /* by trace input and value */
     Node **nodes;            /* by op */
+    InputName *names;        /* by trace input */
     bool *written;           /* by storage number */
     VEC(GraphInput) graph_inputs;
     int next_number;
@@ -114,7 +115,7 @@ static Status add_inputs(Making *m) {
             TRY(add_group(m, i));
             continue;
         }
-        m->inputs[i] = graph_input(m->graph, arena_printf(m->arena, "x%d", i), m->plan->metas[i]);
+        m->inputs[i] = graph_input(m->graph, input_name_word(m->arena, m->names[i]), m->plan->metas[i]);
         VEC_PUSH(m->arena, &m->graph_inputs, ((GraphInput){.touched = i}));
     }
     return ST_OK;
@@ -294,8 +295,10 @@ Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *
                 .graph = out->graph,
                 .inputs = ARENA_ARRAY(arena, GVal *, trace->inputs.n),
                 .values = ARENA_ARRAY(arena, GVal *, trace->values.n),
-                .nodes = ARENA_ARRAY(arena, Node *, trace->ops.n)};
-    if (!out->graph || !m.inputs || !m.values || !m.nodes) return ST_MEMORY;
+                .nodes = ARENA_ARRAY(arena, Node *, trace->ops.n),
+                .names = ARENA_ARRAY(arena, InputName, trace->inputs.n)};
+    if (!out->graph || !m.inputs || !m.values || !m.nodes || !m.names) return ST_MEMORY;
+    input_names(trace, m.names);
     out->graph->env = out->graph->builder.env = plan->env;
     if (!find_written(&m)) return ST_MEMORY;
     TRY(add_inputs(&m));
@@ -306,5 +309,6 @@ Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *
     out->n_inputs = m.graph_inputs.n;
     out->values = m.values;
     out->nodes = m.nodes;
+    out->names = m.names;
     return error_pending();
 }

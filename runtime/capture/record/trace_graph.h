@@ -24,8 +24,9 @@ typedef struct TraceGraph {
     GraphInput *inputs; /* by graph input */
     int *outputs;       /* trace value of each graph output */
     int n_inputs, n_outputs;
-    GVal **values; /* by trace value */
-    Node **nodes;  /* by op of the trace */
+    GVal **values;    /* by trace value */
+    Node **nodes;     /* by op of the trace */
+    InputName *names; /* by trace input */
 } TraceGraph;
 /* Is argument i one of the numbers (not a dtype, device, bool...)? Lists count by their own length. */
 static inline bool trace_arg_is_number(const OpRow *row, int i, const Arg *a) {

@@ -28,10 +28,13 @@ const char *guard_name(GuardId guard) {
 /* By a test. */
 static bool is_off(GuardId guard) { return disabled >> guard & 1; }
 
-static bool differ(Text *why, GuardId guard, int input, int64_t want, int64_t got) {
+/* Texts call an input what it is in this call. */
+static bool differ(Text *why, GuardId guard, const Trace *trace, int input, int64_t want, int64_t got) {
     if (is_off(guard)) return true;
-    if (why)
-        text_printf(why, "%s of input %d: %lld, now %lld", guard_name(guard), input, (long long)want, (long long)got);
+    if (!why) return false;
+    text_printf(why, "%s of ", guard_name(guard));
+    input_name_print(why, input_name(trace, input));
+    text_printf(why, ": %lld, now %lld", (long long)want, (long long)got);
     return false;
 }
 
@@ -63,7 +66,8 @@ static bool other_meta_fits(const Check *c, int input) {
     const Meta *const want = c->variant->inputs[input].meta, *const got = c->trace->inputs.at[input].meta;
     if (same_meta(c, want, got)) return true;
     if (!c->why) return false;
-    text_printf(c->why, "input %d: ", input);
+    input_name_print(c->why, input_name(c->trace, input));
+    text_puts(c->why, ": ");
     meta_print(c->variant->env, c->why, want);
     text_puts(c->why, ", now ");
     meta_print(NULL, c->why, got);
@@ -77,16 +81,18 @@ static inline bool same_flags(const InputGuard *guard, const TraceInput *input) 
            guard->inference == input->inference && guard->storage == input->storage_number;
 }
 
-bool guard_flags_fit(const InputGuard *guard, const TraceInput *input, int i, Text *why) {
+bool guard_flags_fit(const InputGuard *guard, const Trace *trace, int i, Text *why) {
+    const TraceInput *const input = &trace->inputs.at[i];
     if (guard->requires_grad != input->requires_grad &&
-        !differ(why, GUARD_requires_grad, i, guard->requires_grad, input->requires_grad))
+        !differ(why, GUARD_requires_grad, trace, i, guard->requires_grad, input->requires_grad))
         return false;
-    if (guard->is_leaf != input->is_leaf && !differ(why, GUARD_is_leaf, i, guard->is_leaf, input->is_leaf))
+    if (guard->is_leaf != input->is_leaf && !differ(why, GUARD_is_leaf, trace, i, guard->is_leaf, input->is_leaf))
         return false;
-    if (guard->inference != input->inference && !differ(why, GUARD_inference, i, guard->inference, input->inference))
+    if (guard->inference != input->inference &&
+        !differ(why, GUARD_inference, trace, i, guard->inference, input->inference))
         return false;
     return guard->storage == input->storage_number ||
-           differ(why, GUARD_aliasing, i, guard->storage, input->storage_number);
+           differ(why, GUARD_aliasing, trace, i, guard->storage, input->storage_number);
 }
 
 int64_t trace_alias_offset(const Trace *trace, int input) {
@@ -113,7 +119,7 @@ static bool inputs_overlap(const Trace *trace) {
 static bool offset_fits(const Check *c, int i) {
     const int64_t want = c->variant->inputs[i].alias_offset;
     const int64_t offset = trace_alias_offset(c->trace, i);
-    return want == offset || differ(c->why, GUARD_offset, i, want, offset);
+    return want == offset || differ(c->why, GUARD_offset, c->trace, i, want, offset);
 }
 
 static bool inputs_fit(const Check *c) {
@@ -122,7 +128,7 @@ static bool inputs_fit(const Check *c) {
         const InputGuard *const guard = &v->inputs[i];
         const TraceInput *const input = &c->trace->inputs.at[i];
         if (UNLIKELY(guard->meta != input->meta) && !other_meta_fits(c, i)) return false;
-        if (UNLIKELY(!same_flags(guard, input)) && !guard_flags_fit(guard, input, i, c->why)) return false;
+        if (UNLIKELY(!same_flags(guard, input)) && !guard_flags_fit(guard, c->trace, i, c->why)) return false;
         if (v->writes && !offset_fits(c, i)) return false;
     }
     if (!v->writes || !inputs_overlap(c->trace) || is_off(GUARD_overlap)) return true;

@@ -182,15 +182,23 @@ static Variant *most_general_like(const Trace *trace) {
         bool same_kinds = true; /* only sizes, strides and numbers may differ to generalise */
         for (int i = 0; i < v->n_inputs && same_kinds; i++) {
             const Meta *const a = v->example_metas[i], *const b = trace->inputs.at[i].meta;
-            same_kinds = a->dtype == b->dtype && a->rank == b->rank &&
-                         guard_flags_fit(&v->inputs[i], &trace->inputs.at[i], i, NULL);
+            same_kinds = a->dtype == b->dtype && a->rank == b->rank && guard_flags_fit(&v->inputs[i], trace, i, NULL);
         }
         if (same_kinds && guard_outputs_fit(v, trace, NULL)) found = v;
     }
     return found;
 }
 
-static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
+static Status copy_arguments(Variant *v, const Capture *c) {
+    v->n_arguments = c->n_in;
+    v->arguments = ARENA_ARRAY(v->arena, const Meta *, c->n_in);
+    if (!v->arguments) return ST_MEMORY;
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i].kind == ARG_tensor && c->in[i].val) v->arguments[i] = c->in[i].val->meta;
+    return ST_OK;
+}
+
+static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan, const InputName *names) {
     v->n_inputs = trace->inputs.n;
     v->n_storages = trace->n_storages;
     v->inputs = ARENA_ARRAY(v->arena, InputGuard, v->n_inputs);
@@ -202,7 +210,8 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan) {
                                     .is_leaf = in->is_leaf,
                                     .inference = in->inference,
                                     .storage = in->storage_number,
-                                    .alias_offset = trace_alias_offset(trace, i)};
+                                    .alias_offset = trace_alias_offset(trace, i),
+                                    .name = names[i]};
         v->example_metas[i] = in->meta;
     }
     v->n_numbers = trace->numbers.n;
@@ -315,10 +324,11 @@ static Status make(sn_function *fn, const Trace *trace, const Variant *older, Va
     TraceGraph made;
     Status status = make_graph(fn, trace, older, v, &plan, &made);
     if (status == ST_OK) {
-        copy_guards(v, trace, &plan);
+        copy_guards(v, trace, &plan, made.names);
         copy_outputs(v, trace, &made);
         note_inference(v, trace);
-        status = variant_plan_views(v, trace);
+        status = copy_arguments(v, trace->capture);
+        if (status == ST_OK) status = variant_plan_views(v, trace);
         if (status == ST_OK) status = variant_plan_writes(v, trace);
         if (status == ST_OK) status = compile_into(v, trace, &made);
         v->n_bindings = plan.bindings.n;

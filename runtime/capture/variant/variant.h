@@ -4,7 +4,7 @@
 #define SINTER_RUNTIME_VARIANT_H
 #include <stdatomic.h>
 
-#include "runtime/capture/record/trace.h"
+#include "runtime/capture/record/input_name.h"
 #include "runtime/compile/compile.h"
 
 /* Where a graph input comes from when a variant is launched. */
@@ -24,6 +24,7 @@ typedef struct InputGuard {
     bool requires_grad, is_leaf, inference, wrapped;
     int storage;          /* number of its storage by first touch: the alias guard */
     int64_t alias_offset; /* elements from the offset of the first input of the same storage */
+    InputName name;       /* in the call that it was compiled for */
 } InputGuard;
 
 /* A free symbol's source: a size or stride of a touched tensor, or a number of the trace. */
@@ -66,7 +67,9 @@ struct Variant {
     int n_values;
     bool writes; /* memory that is visible outside */
     int n_ops, n_random;
-    char *text; /* the capture graph, for dumps */
+    char *text;             /* the capture graph, for dumps; its inputs by first touch */
+    const Meta **arguments; /* of that call, NULL: no tensor */
+    int n_arguments;
     char *guards_text;
     Executable *run;   /* NULL: compiling failed; segments like this run eagerly */
     bool *inference;   /* by output: of inference mode; NULL: none */
