@@ -299,7 +299,8 @@ static inline Status run_entry(EagerEntry *entry, EagerCall *ec) {
 static Status build_entry(EagerCall *ec, EagerEntry **entry, bool *stays) {
     bool transient = false;
     TRY(eager_build(ec, entry, &transient));
-    *stays = !transient && eager_cache_insert(state_get(), ec, *entry);
+    *stays = !transient && eager_cache_insert(state_get(), *entry);
+    if (*stays) state_get()->eager->recent[ec->row->id & (EAGER_RECENT - 1)] = *entry;
     return ST_OK;
 }
 
@@ -322,20 +323,36 @@ static bool has_many_variants(const EagerCall *ec) {
     return n >= MOST_VARIANTS;
 }
 
-static COLD Status build_and_run(EagerCall *ec) {
+/* flat: the call's key, where other sizes would run the same. */
+static COLD Status build_and_run(EagerCall *ec, const FlatKey *flat) {
     EagerEntry *entry;
     bool stays = false;
     if (ec->n_ints && has_many_variants(ec)) return run_exact(ec);
     TRY(build_entry(ec, &entry, &stays));
     const bool exact = entry->kind == RUN_exact;
     const Status status = exact ? ST_OK : run_entry(entry, ec);
+    if (stays && flat && status == ST_OK) eager_flat_make(state_get(), ec, entry, flat);
     if (!stays) eager_entry_free(entry);
     return exact ? run_exact(ec) : status;
 }
 
+/* Another size than before, it may be. */
+static COLD Status run_unknown(EagerCall *ec) {
+    sn_state *const state = state_get();
+    FlatKey key;
+    const bool is_flat = eager_flat_key(ec, &key);
+    EagerEntry *const flat = is_flat && state->eager ? eager_flat_find(state->eager, &key) : NULL;
+    bool fits = false;
+    if (flat) TRY(eager_flat_fit(flat, ec, &fits));
+    if (!fits) return build_and_run(ec, is_flat && !flat ? &key : NULL);
+    TRY(run_direct(flat, ec));
+    eager_flat_count(state, ec, flat);
+    return ST_OK;
+}
+
 static Status run_signed(EagerCall *ec) {
     EagerEntry *const entry = find(state_get()->eager, ec);
-    if (!entry) return build_and_run(ec);
+    if (!entry) return run_unknown(ec);
     return entry->kind == RUN_exact ? run_exact(ec) : run_entry(entry, ec);
 }
 

@@ -5,6 +5,7 @@
  *   eager_build.c  what a new signature means: a view, a native kernel, or a one-node graph made
  *                  into a program
  *   eager_direct.c programs that are one block kernel over contiguous memory
+ *   eager_flat.c   such programs for operands of any size
  *   eager_write.c  in-place and out forms: checks, overlaps, resizing
  *   eager_move.c   copies between devices; what every device has
  *
@@ -19,6 +20,7 @@
 #include "runtime/device/execute.h"
 
 enum { USUAL_WORDS = 96, USUAL_TENSORS = 32, MAX_DIRECT = 3, EAGER_BUCKETS = 2048, EAGER_RECENT = 512 };
+enum { EAGER_SEEN_MOST = 4096 };
 enum { EAGER_DIRECT_MOST = 1 << 15 }; /* elements beyond which threads pay */
 
 typedef struct EagerCall {
@@ -53,8 +55,10 @@ typedef struct Direct {
     BlockFn *fn;
     ReduceFn *reduce; /* else NULL: of `row` elements for each of n outputs */
     int64_t row;
-    int operand[MAX_DIRECT];    /* tensor number, DIRECT_const, or -1: none */
-    void *constant[MAX_DIRECT]; /* up to BLOCK elements, or NULL */
+    int operand[MAX_DIRECT];       /* tensor number, DIRECT_const, or -1: none */
+    void *constant[MAX_DIRECT];    /* up to BLOCK elements, or NULL */
+    int constant_each[MAX_DIRECT]; /* bytes of an element of such a block */
+    int64_t constant_n;            /* elements of each */
     size_t constant_bytes;
     DirectNumber number[MAX_DIRECT]; /* of such a block */
     bool has_numbers;
@@ -68,6 +72,7 @@ typedef struct EagerEntry {
     struct EagerEntry *next;          /* of one hash */
     struct EagerEntry *newer, *older; /* of the cache */
     size_t bytes;
+    bool is_copy;              /* made of another entry, without a program */
     bool used;                 /* since it was last looked at for removal */
     bool rechecks, is_checked; /* the meta rule may refuse other numbers */
     RunKind kind;
@@ -89,13 +94,15 @@ typedef struct EagerCache {
     EagerEntry *newest, *oldest;
     int n;
     size_t bytes;
-    int64_t built; /* programs, ever */
+    int64_t built;                  /* programs, ever */
+    uint32_t seen[EAGER_SEEN_MOST]; /* signatures that ran at any size lately: of their hashes */
 } EagerCache;
 
 uint64_t eager_hash(const EagerCall *ec);
 /* Takes the entry; false: no memory for the cache, the entry stays the caller's. What exceeds the bound goes, the
  * entries first that were not used for longest. */
-bool eager_cache_insert(sn_state *state, const EagerCall *ec, EagerEntry *entry);
+bool eager_cache_insert(sn_state *state, EagerEntry *entry);
+EagerEntry **eager_bucket(EagerCache *cache, const uint64_t *words, int n);
 typedef struct EagerCounts { /* of a state, for tests */
     int64_t built;
     int entries;
@@ -115,6 +122,8 @@ static inline bool eager_number_varies(const EagerCall *ec, int i) {
 
 /* Makes the entry of a call that is seen first; not cached by the caller where *transient. */
 Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient);
+EagerEntry *eager_entry_new(const EagerCall *ec, const uint64_t *words, int n_words, RunKind kind, int n_outs);
+size_t eager_entry_bytes(const EagerEntry *entry); /* about */
 void eager_entry_free(EagerEntry *entry);
 /* Values of the free symbols of an entry's program. */
 enum { EAGER_SYMBOLS = MAX_ARGS + 2 };
@@ -123,6 +132,24 @@ void eager_symbols(const EagerEntry *entry, const EagerCall *ec, int64_t symbols
 bool eager_direct_find(EagerEntry *entry);
 /* Blocks with the numbers of this call. */
 void eager_direct_fill(Direct *direct, const EagerCall *ec);
+/* The same for n outputs, with blocks of its own. */
+bool eager_direct_copy(Direct *to, const Direct *from, int64_t n);
+
+/* eager_flat.c. A signature without sizes: of elementwise ops on contiguous operands of one shape; false: another
+ * call. */
+enum { FLAT_WORDS = 1 + 2 * MAX_ARGS + MAX_OUTS };
+typedef struct FlatKey {
+    int n;
+    uint64_t words[FLAT_WORDS];
+} FlatKey;
+bool eager_flat_key(const EagerCall *ec, FlatKey *key);
+EagerEntry *eager_flat_find(EagerCache *cache, const FlatKey *key); /* or NULL */
+/* Where the exact entry can run at other sizes, the cache gets one that does. */
+void eager_flat_make(sn_state *state, const EagerCall *ec, const EagerEntry *exact, const FlatKey *key);
+/* Lays the entry out for this call, by the op's rule. */
+Status eager_flat_fit(EagerEntry *flat, const EagerCall *ec, bool *fits);
+/* A size that comes again gets an entry of its own. */
+void eager_flat_count(sn_state *state, const EagerCall *ec, const EagerEntry *flat);
 
 /* Metas of the results by the op's meta rule, interned; args_room: MAX_ARGS + MAX_OUTS. */
 typedef struct EagerMetas {

@@ -47,13 +47,12 @@ bool eager_number_may_vary(const EagerCall *ec, int i) {
 
 /* entries ------------------------------------------------------------------------------------- */
 
-static EagerEntry *entry_new(const EagerCall *ec, RunKind kind, int n_outs) {
-    const int n_words = ec->n_words;
+EagerEntry *eager_entry_new(const EagerCall *ec, const uint64_t *words, int n_words, RunKind kind, int n_outs) {
     EagerEntry *const entry = mem_zero(sizeof *entry + (size_t)n_words * sizeof(uint64_t));
     if (!entry) return NULL;
     entry->kind = kind;
     entry->n_words = n_words;
-    memcpy(entry->words, ec->words, (size_t)n_words * sizeof(uint64_t));
+    memcpy(entry->words, words, (size_t)n_words * sizeof(uint64_t));
     entry->n_outs = n_outs;
     entry->seed = entry->sequence = -1;
     entry->n_floats = ec->n_floats;
@@ -77,7 +76,7 @@ void eager_entry_free(EagerEntry *entry) {
 }
 
 static EagerEntry *entry_of_metas(const EagerCall *ec, RunKind kind, const EagerMetas *metas) {
-    EagerEntry *const entry = entry_new(ec, kind, metas->n);
+    EagerEntry *const entry = eager_entry_new(ec, ec->words, ec->n_words, kind, metas->n);
     for (int i = 0; entry && i < metas->n; i++) {
         entry->metas[i] = metas->metas[i];
         entry->offsets[i] = metas->offsets[i];
@@ -216,8 +215,7 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
     return ST_OK;
 }
 
-/* What an entry holds, about. */
-static size_t bytes_of(const EagerEntry *entry) {
+size_t eager_entry_bytes(const EagerEntry *entry) {
     const size_t words = (size_t)(entry->n_words + 2 * entry->n_outs) * sizeof(uint64_t);
     return sizeof *entry + words + entry->direct.constant_bytes + (entry->run ? executable_bytes(entry->run) : 0);
 }
@@ -283,7 +281,7 @@ Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient) {
         return status;
     }
     entry->rechecks = rechecks(ec, &metas);
-    entry->bytes = bytes_of(entry);
+    entry->bytes = eager_entry_bytes(entry);
     *out = entry;
     return ST_OK;
 }

@@ -15,6 +15,10 @@ static uint64_t hash_of(const uint64_t *words, int n) {
 
 uint64_t eager_hash(const EagerCall *ec) { return hash_of(ec->words, ec->n_words); }
 
+EagerEntry **eager_bucket(EagerCache *cache, const uint64_t *words, int n) {
+    return &cache->buckets[hash_of(words, n) % EAGER_BUCKETS];
+}
+
 static void link_newest(EagerCache *cache, EagerEntry *entry) {
     entry->newer = NULL;
     entry->older = cache->newest;
@@ -28,7 +32,7 @@ static void unlink_oldest(EagerCache *cache) {
 }
 
 static void forget(EagerCache *cache, const EagerEntry *entry) {
-    EagerEntry **at = &cache->buckets[hash_of(entry->words, entry->n_words) % EAGER_BUCKETS];
+    EagerEntry **at = eager_bucket(cache, entry->words, entry->n_words);
     while (*at != entry) at = &(*at)->next;
     *at = entry->next;
     for (int i = 0; i < EAGER_RECENT; i++)
@@ -52,15 +56,15 @@ static void shrink(EagerCache *cache, const EagerEntry *kept) {
     }
 }
 
-bool eager_cache_insert(sn_state *state, const EagerCall *ec, EagerEntry *entry) {
+bool eager_cache_insert(sn_state *state, EagerEntry *entry) {
     if (!state->eager && !(state->eager = mem_zero(sizeof *state->eager))) return false;
     EagerCache *const cache = state->eager;
-    EagerEntry **const bucket = &cache->buckets[eager_hash(ec) % EAGER_BUCKETS];
+    EagerEntry **const bucket = eager_bucket(cache, entry->words, entry->n_words);
     entry->next = *bucket;
-    *bucket = cache->recent[ec->row->id & (EAGER_RECENT - 1)] = entry;
+    *bucket = entry;
     link_newest(cache, entry);
     cache->n++;
-    cache->built++;
+    cache->built += !entry->is_copy && entry->kind != RUN_view;
     cache->bytes += entry->bytes;
     shrink(cache, entry);
     return true;

@@ -31,7 +31,9 @@ static bool is_compute_dtype(DType dtype, SType type) {
 static int64_t block_elements(const Direct *direct) { return min_i64(BLOCK, round_up(max_i64(direct->n, 1), 64)); }
 
 static bool direct_block(Direct *direct, int i, SType type) {
-    const size_t bytes = (size_t)block_elements(direct) * (size_t)stype_bytes(type);
+    direct->constant_each[i] = stype_bytes(type);
+    direct->constant_n = block_elements(direct);
+    const size_t bytes = (size_t)direct->constant_n * (size_t)direct->constant_each[i];
     direct->constant[i] = mem_aligned(64, bytes);
     direct->constant_bytes += bytes;
     direct->operand[i] = DIRECT_const;
@@ -50,7 +52,7 @@ static bool direct_constant(Direct *direct, int i, const Inst *inst) {
     const void *const value = inst->type == S_f32   ? (const void *)&single
                               : inst->type == S_i32 ? (const void *)&narrow
                                                     : (const void *)&inst->f;
-    fill(direct->constant[i], stype_bytes((SType)inst->type), value, block_elements(direct));
+    fill(direct->constant[i], stype_bytes((SType)inst->type), value, direct->constant_n);
     return true;
 }
 
@@ -85,7 +87,7 @@ static bool direct_number(const EagerEntry *entry, const Kernel *kernel, Direct 
 }
 
 static void fill_number(const Direct *direct, void *block, SType type, double f, int64_t i, bool is_float) {
-    const int64_t n = block_elements(direct);
+    const int64_t n = direct->constant_n;
     if (type == S_f32) {
         const float value = is_float ? (float)f : (float)i;
         fill(block, sizeof value, &value, n);
@@ -114,6 +116,34 @@ void eager_direct_fill(Direct *direct, const EagerCall *ec) {
         number->filled = bits;
         number->is_filled = true;
     }
+}
+
+static void free_blocks(Direct *direct) {
+    for (int i = 0; i < MAX_DIRECT; i++) mem_free(direct->constant[i]);
+}
+
+static bool copy_block(Direct *to, const Direct *from, int i) {
+    const int bytes = from->constant_each[i];
+    const size_t room = (size_t)to->constant_n * (size_t)bytes;
+    if (!(to->constant[i] = mem_aligned(64, room))) return false;
+    to->constant_bytes += room;
+    to->number[i].is_filled = false;
+    if (!from->number[i].from) fill(to->constant[i], bytes, from->constant[i], to->constant_n);
+    return true;
+}
+
+bool eager_direct_copy(Direct *to, const Direct *from, int64_t n) {
+    *to = *from;
+    to->n = n;
+    to->constant_n = block_elements(to);
+    to->constant_bytes = 0;
+    for (int i = 0; i < MAX_DIRECT; i++) to->constant[i] = NULL;
+    for (int i = 0; i < MAX_DIRECT; i++) {
+        if (!from->constant[i] || copy_block(to, from, i)) continue;
+        free_blocks(to);
+        return false;
+    }
+    return true;
 }
 
 /* operands ------------------------------------------------------------------------------------ */
@@ -214,6 +244,6 @@ bool eager_direct_find(EagerEntry *entry) {
         entry->direct = direct;
         return true;
     }
-    for (int i = 0; i < MAX_DIRECT; i++) mem_free(direct.constant[i]);
+    free_blocks(&direct);
     return false;
 }

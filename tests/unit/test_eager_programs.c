@@ -86,6 +86,86 @@ START_TEST(a_number_gives_the_bits_of_a_constant) {
 }
 END_TEST
 
+/* Sizes ----------------------------------------------------------------------------------------- */
+
+static sn_tensor *sum_of_two(const World *w) { return sn_add(w->x, w->y); }
+static sn_tensor *root(const World *w) { return sn_sqrt(w->y); }
+static sn_tensor *positive(const World *w) { return sn_relu(w->x); }
+static sn_tensor *product_into(const World *w) { return sn_mul_out(w->out, w->x, w->y); }
+static sn_tensor *sum_in_place(const World *w) { return sn_add_(product_into(w), w->y); }
+static sn_tensor *square(const World *w) { return sn_mul(w->x, w->x); }
+
+static Call *const sized[] = {sum_of_two,    root,    positive,     product_into, sum_in_place, square,
+                              number_tensor, powered, whole_number, ints_times,   divided};
+
+/* A world of other sizes; the inputs are views of another's memory, which makes no program. */
+static World world_of(const World *w, int64_t rows, int64_t columns) {
+    const int64_t n = rows * columns;
+    const sn_ints sizes = SN_INTS(rows, columns);
+    return (World){.x = sn_view(sn_narrow(w->x, 0, 0, n), sizes),
+                   .y = sn_view(sn_narrow(w->y, 0, 0, n), sizes),
+                   .ints = sn_view(sn_narrow(w->ints, 0, 0, n), sizes),
+                   .out = sn_view(sn_narrow(w->out, 0, 0, n), sizes)};
+}
+
+static World world_flat(int64_t n) {
+    World w = {.x = F32(1, 4096), .out = sn_zeros(SN_INTS(n), SN_F32)};
+    w.y = sn_abs(w.x);
+    w.ints = sn_to(sn_mul_scalar(w.x, sn_float(50)), SN_I32);
+    return w;
+}
+
+START_TEST(sizes_share_a_program) {
+    const World all = world_flat(4096);
+    int64_t before = 0;
+    for (int i = 0; i < 1000; i++) {
+        const sn_scope scope = sn_scope_begin();
+        World w = world_of(&all, 2 + i, 1 + i % 4);
+        w.number = 0.37 + 1.013 * i;
+        w.whole = 4 + i;
+        if (!sized[_i](&w)) ck_abort_msg("%s", sn_error_take()->message);
+        if (i == 0) before = built();
+        sn_scope_end(scope);
+    }
+    ck_assert_int_eq(built() - before, 0);
+}
+END_TEST
+
+/* Alone, with a program of its own: the whole and its parts have the same elements. The third call of a size runs an
+ * entry of that size. */
+START_TEST(a_size_gives_the_bits_of_the_whole) {
+    World all = world_flat(4096);
+    all.number = -1.75;
+    all.whole = 7;
+    sn_tensor *const want = sn_clone(sized[_i](&all));
+    for (int i = 0; i < 60; i++) {
+        const int64_t rows = 1 + i / 3 * 61, columns = 1 + i / 3 % 3;
+        World w = world_of(&all, rows, columns);
+        w.number = all.number;
+        w.whole = all.whole;
+        sn_tensor *const part = sn_view(sn_narrow(want, 0, 0, rows * columns), SN_INTS(rows, columns));
+        ck_assert_msg(same_bits(sized[_i](&w), sn_clone(part)), "case %d, %d", _i, i);
+    }
+}
+END_TEST
+
+/* Shapes that differ, gaps and formats have programs of their own. */
+START_TEST(what_is_not_flat_is_told_apart) {
+    sn_tensor *const x = F32(1, 2, 1, 1, 1);
+    sn_tensor *const one = sn_clone_ex(x, sn_int(2));
+    ck_assert_ptr_nonnull(one);
+    sn_tensor *const y = F32(2, 2, 3, 4, 5);
+    ck_assert_int_eq(sn_strides(sn_clone_ex(y, sn_int(2))).data[1], 1); /* channels last */
+    sn_tensor *const a = F32(3, 6, 5), *const b = F32(4, 1, 5), *const c = F32(5, 5, 6);
+    ck_assert_ptr_nonnull(sn_add(a, a));
+    sn_tensor *const wide = sn_contiguous(sn_expand(b, SN_INTS(6, 5)));
+    ck_assert(same_bits(sn_add(a, b), sn_add(a, wide)));
+    ck_assert(same_bits(sn_add(a, sn_t(c)), sn_add(a, sn_contiguous(sn_t(c)))));
+    ck_assert_ptr_null(sn_add(a, c));
+    ck_assert_ptr_nonnull(sn_error_take());
+}
+END_TEST
+
 /* The rule is asked of each number. */
 START_TEST(a_number_that_does_not_fit_is_refused_as_ever) {
     World w = world_new();
@@ -127,6 +207,9 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, numbers_share_a_program, 0, sizeof calls / sizeof *calls);
     tcase_add_loop_test(tests, a_number_gives_the_bits_of_a_constant, 0, sizeof calls / sizeof *calls);
+    tcase_add_loop_test(tests, sizes_share_a_program, 0, sizeof sized / sizeof *sized);
+    tcase_add_loop_test(tests, a_size_gives_the_bits_of_the_whole, 0, sizeof sized / sizeof *sized);
+    tcase_add_test(tests, what_is_not_flat_is_told_apart);
     tcase_add_test(tests, a_number_that_does_not_fit_is_refused_as_ever);
     tcase_add_test(tests, programs_stay_within_their_bound);
     return suite_run("test_eager_programs", tests);
