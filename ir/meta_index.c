@@ -94,6 +94,14 @@ Status meta_scatter_reduce(MetaCall *call) {
     return meta_scatter(call);
 }
 
+Status meta_scatter_reduce_two(MetaCall *call) {
+    static const char *const known[] = {"sum", "prod", "mean", "amax", "amin"};
+    for (int i = 0; i < COUNT_OF(known); i++)
+        if (!strcmp(call->args[4].string, known[i])) return meta_scatter(call);
+    return meta_fail(call, ST_ARGUMENT, "reduce must be 'sum', 'prod', 'mean', 'amax' or 'amin', not '%s'",
+                     call->args[4].string);
+}
+
 Status meta_index_add(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0), *index = tensor_meta(call, 2), *source = tensor_meta(call, 3);
     int dim = 0;

@@ -89,7 +89,7 @@ static Status check_list(const OpRow *row, const Param *param, const Arg *given)
         return error_raise(ST_ARGUMENT, "%s: %s is %s list of %d", row->name, param->name,
                            given->n < 0 ? "a" : "a NULL", given->n);
     for (int i = 0; given->kind == ARG_tensors && i < given->n; i++) {
-        if (given->vals[i]) continue;
+        if (given->vals[i] || param->type == PT_tensors_opt) continue;
         if (error_pending() != ST_OK) return error_pending();
         return error_raise(ST_ARGUMENT, "%s: %s[%d] is NULL", row->name, param->name, i);
     }

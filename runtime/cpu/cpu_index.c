@@ -191,7 +191,9 @@ typedef struct Elements {
     const char *from; /* source elements, with strides; NULL: `value` */
     const int64_t *from_strides;
     const void *value;
-    BlockFn *join; /* NULL: moves */
+    BlockFn *join;   /* NULL: moves */
+    int64_t *counts; /* by element of `to`: how many came in, of ops that ask */
+    bool alone;      /* the first one that comes in stands in the place of what was there */
 } Elements;
 
 static void write_element(const Elements *e, const int64_t *at, int64_t target) {
@@ -202,7 +204,8 @@ static void write_element(const Elements *e, const int64_t *at, int64_t target) 
     }
     char *const element = e->to + to * e->bytes;
     const void *const source = e->from ? e->from + from * e->bytes : e->value;
-    if (e->join)
+    const bool first = e->counts && e->counts[to]++ == 0;
+    if (e->join && !(first && e->alone))
         e->join(element, element, source, NULL, 1);
     else if (e->bools)
         *element = *(const char *)source != 0;
@@ -294,8 +297,33 @@ static Status joined_begin(const OpCall *call, Joined *from) {
     return ST_OK;
 }
 
+/* How elements join. counts (of out's elements) where it matters how many came in. */
+typedef struct Joining {
+    Prim prim;
+    int64_t *counts;
+    bool alone, mean;
+} Joining;
+
+static int64_t floor_quotient(int64_t a, int64_t n) { return a / n - (a % n < 0); }
+
+/* Sums to means over what came in and, unless `alone`, what was there; ints round down. */
+static void divide_sums(const Joining *how, SType type, void *sums, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t count = how->counts[i] + !how->alone;
+        if (count < 2) continue;
+        if (type == S_f32)
+            ((float *)sums)[i] /= (float)count;
+        else if (type == S_f64)
+            ((double *)sums)[i] /= (double)count;
+        else if (type == S_i64)
+            ((int64_t *)sums)[i] = floor_quotient(((int64_t *)sums)[i], count);
+        else if (type == S_i32)
+            ((int32_t *)sums)[i] = (int32_t)floor_quotient(((int32_t *)sums)[i], count);
+    }
+}
+
 /* In the compute type: narrow dtypes are joined in a wide copy of out and rounded once. */
-static Status join_into(OpCall *call, const Scatter *s, const Joined *from, Prim prim) {
+static Status join_into(OpCall *call, const Scatter *s, const Joined *from, const Joining *how) {
     const sn_tensor *const out = call->outs[0];
     const Meta *const meta = out->base.meta;
     size_t acc_bytes = 0;
@@ -307,8 +335,10 @@ static Status join_into(OpCall *call, const Scatter *s, const Joined *from, Prim
     e.to = acc, e.strides = strides, e.value = from->number;
     e.from = from->at == from->number ? NULL : from->at, e.from_strides = from->strides;
     e.bytes = stype_bytes(dtype_compute(meta->dtype));
-    e.join = kernel_table()->prim(prim, dtype_compute(meta->dtype));
+    e.join = kernel_table()->prim(how->prim, dtype_compute(meta->dtype));
+    e.counts = how->counts, e.alone = how->alone;
     write_elements(&e);
+    if (how->mean) divide_sums(how, dtype_compute(meta->dtype), acc, meta->numel);
     if (!acc_bytes) return ST_OK;
     const Span wide = {acc, compute_dtype(meta->dtype), strides}, to = span_of(out);
     span_copy(&to, &wide, meta->sizes, meta->rank);
@@ -316,20 +346,47 @@ static Status join_into(OpCall *call, const Scatter *s, const Joined *from, Prim
     return ST_OK;
 }
 
-/* Bools add as or and multiply as and. */
-static Status scatter_joining(OpCall *call, bool multiply) {
-    const bool bools = call->outs[0]->base.meta->dtype == DT_bool;
-    const Prim prim = multiply ? (bools ? PRIM_and : PRIM_mul) : bools ? PRIM_or : PRIM_add;
+static Status scatter_joining(OpCall *call, const Joining *how) {
     Scatter s;
     Joined from;
     TRY(scatter_begin(call, &s));
     Status status = joined_begin(call, &from);
-    if (status == ST_OK) status = join_into(call, &s, &from, prim);
+    if (status == ST_OK) status = join_into(call, &s, &from, how);
     if (from.owned_bytes) cpu_free(from.at, from.owned_bytes);
     cpu_free(s.values, s.bytes);
     return status;
 }
 
-Status cpu_scatter_add(OpCall *call) { return scatter_joining(call, false); }
+/* Bools add as or and multiply as and; the larger of two is or, the smaller one and. */
+static Prim joining_prim(const OpCall *call, const char *word) {
+    static const struct {
+        const char *word;
+        Prim prim, bools;
+    } rows[] = {{"add", PRIM_add, PRIM_or},   {"sum", PRIM_add, PRIM_or},       {"mean", PRIM_add, PRIM_or},
+                {"prod", PRIM_mul, PRIM_and}, {"multiply", PRIM_mul, PRIM_and}, {"amax", PRIM_max, PRIM_or},
+                {"amin", PRIM_min, PRIM_and}};
+    int i = 0;
+    while (i < COUNT_OF(rows) - 1 && strcmp(rows[i].word, word) != 0) i++;
+    return call->outs[0]->base.meta->dtype == DT_bool ? rows[i].bools : rows[i].prim;
+}
 
-Status cpu_scatter_reduce(OpCall *call) { return scatter_joining(call, !strcmp(call->args[4].string, "multiply")); }
+Status cpu_scatter_add(OpCall *call) {
+    return scatter_joining(call, &(const Joining){.prim = joining_prim(call, "add")});
+}
+
+Status cpu_scatter_reduce(OpCall *call) {
+    return scatter_joining(call, &(const Joining){.prim = joining_prim(call, call->args[4].string)});
+}
+
+Status cpu_scatter_reduce_two(OpCall *call) {
+    const size_t bytes = (size_t)max_i64(call->outs[0]->base.meta->numel, 1) * sizeof(int64_t);
+    Joining how = {.prim = joining_prim(call, call->args[4].string),
+                   .counts = cpu_alloc(bytes),
+                   .alone = !call->args[5].i,
+                   .mean = !strcmp(call->args[4].string, "mean")};
+    if (!how.counts) return error_pending();
+    memset(how.counts, 0, bytes);
+    const Status status = scatter_joining(call, &how);
+    cpu_free(how.counts, bytes);
+    return status;
+}

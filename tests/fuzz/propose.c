@@ -48,6 +48,14 @@ static const ShapeRow shapes[] = {
     {"scatter", {"ab", "=0", "<acb", "cb"}},
     {"scatter_add", {"ab", "=1", "<bac", "ac"}},
     {"scatter_add", {"ab", "=0", "<acb", "cb"}},
+    {"scatter_reduce", {"ab", "=1", "<bac", "ac"}},
+    {"scatter_reduce", {"ab", "=0", "<acb", "cb"}},
+    {"index", {"ab", "(<ac"}},
+    {"index", {"abc", "(<ae,<be"}},
+    {"index", {"ab", "(<ac1,<be"}},
+    {"index_put", {"ab", "(<ac", "cb"}},
+    {"index_put", {"abc", "(<ae,<be", "ec"}},
+    {"index_put", {"ab", "(<ac,<bc", "1"}},
     {"index_add", {"ab", "=1", "<bc", "ac"}},
     {"index_add", {"ab", "=0", "<ac", "cb"}},
     {"index_select_backward", {"ac", "[a,b", "=1", "<bc"}},
@@ -288,7 +296,9 @@ static bool list_word(Gen *g, Letters *l, const char *word, FzArg *a) {
     *a = (FzArg){.kind = FZ_values};
     for (const char *c = word + 1; *c;) {
         const size_t n = strcspn(c, ",");
-        if (!tensor_word(g, l, c, n, &one)) return false;
+        char index[16];
+        snprintf(index, sizeof index, "%.*s", (int)n, c);
+        if (!(*c == '<' ? index_word(g, l, index, &one) : tensor_word(g, l, c, n, &one))) return false;
         a->values[a->n++] = one.value;
         c += n + (c[n] == ',');
     }
@@ -403,14 +413,15 @@ static FzArg ints_argument(Gen *g, const FzStep *step, const char *name) {
     return a;
 }
 
-static FzArg string_argument(Gen *g, const char *name) {
+static FzArg string_argument(Gen *g, const FzStep *step, const char *name) {
     static const char *const rounding[] = {"floor", "trunc"};
     FzArg a = {.kind = FZ_string};
-    static const char *const reductions[] = {"add", "multiply"};
+    static const char *const reductions[] = {"add", "multiply", "sum", "prod", "mean", "amax", "amin"};
+    const bool two = strstr(step->op, "scatter_reduce") != NULL; /* its words are others */
     const bool rounds = !strcmp(name, "rounding_mode"), reduces = !strcmp(name, "reduce");
     if (rounds && gen_chance(g, 30)) return (FzArg){.kind = FZ_none};
     snprintf(a.s, sizeof a.s, "%s",
-             reduces             ? reductions[gen_below(g, 2)]
+             reduces             ? reductions[two ? 2 + gen_below(g, 5) : gen_below(g, 2)]
              : rounds            ? rounding[gen_below(g, 2)]
              : gen_chance(g, 50) ? "tanh"
                                  : "none");
@@ -497,7 +508,7 @@ static bool typed_argument(Gen *g, const FzStep *step, const Param *param, FzArg
         return true;
     case PT_string:
     case PT_string_opt:
-        return *a = string_argument(g, param->name), true;
+        return *a = string_argument(g, step, param->name), true;
     case PT_dtype:
     case PT_dtype_opt:
         return *a = dtype_argument(g, step, param->type == PT_dtype_opt), true;

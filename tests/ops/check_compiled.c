@@ -36,7 +36,7 @@ static sn_status body(sn_frame *f) {
     const SampleCall *const call = one->call;
     const OpRow *const row = call->row;
     sn_value in[MAX_ARGS + MAX_OUTS], out[MAX_LIST];
-    sn_tensor *list[SAMPLE_TENSORS];
+    sn_tensor *list[SAMPLE_TENSORS] = {NULL};
     int n = op_form_params(row, one->form), n_out = MAX_LIST;
     for (int i = 0; i < n; i++) in[i] = value_of(f, call, &call->args[op_form_param(row, one->form, i)], list);
     for (int i = 0; one->form == FORM_out && i < row->n_out; i++) in[n++] = sn_val(sn_in(f, call->n_tensors + i));

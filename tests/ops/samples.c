@@ -181,9 +181,12 @@ static Status read_list(Reader *r, Arg *arg) {
     Val **const list = call->vals + call->n_vals;
     int n = 0;
     while (!eat(r, ')')) {
-        sn_tensor *t;
-        TRY(read_tensor(r, &t));
-        list[n++] = &t->base;
+        sn_tensor *t = NULL;
+        if (strncmp(r->at, "none", 4) != 0)
+            TRY(read_tensor(r, &t));
+        else
+            r->at += 4;
+        list[n++] = t ? &t->base : NULL;
         call->n_vals++;
         eat(r, ',');
     }

@@ -7,7 +7,7 @@
  *   w[4]       positive, and no gradient is wanted
  *   m[4]       bools          i<5[3]  i64 from 0 to 4                       M I<5[3]
  *   f32[2]     a tensor of that dtype; integers from 0 to 3 where the dtype is an integer one
- *   (x[2],x[3]) a list of tensors   [1,-1] ints   'tanh' a string   :f32 a dtype; :x the tested one
+ *   (x[2],none) a list of tensors   [1,-1] ints   'tanh' a string   :f32 a dtype; :x the tested one
  *   1  0.5  true  none                     dim=1 by name
  *
  * "gelu_backward: x[3] x[3]" speaks of that row only; a row with lines of its own takes no others. */

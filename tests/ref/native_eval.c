@@ -217,6 +217,48 @@ static Status eval_view_scatter(const OpRow *row, const Arg *args, const WideTen
     return ST_OK;
 }
 
+/* scatter_reduce.two: (self, dim, index, src, reduce, include_self) */
+static double reduced(const char *how, double a, double b) {
+    if (!strcmp(how, "prod")) return a * b;
+    if (!strcmp(how, "amax")) return isnan(a) || a > b ? a : b;
+    if (!strcmp(how, "amin")) return isnan(a) || a < b ? a : b;
+    return a + b;
+}
+
+static Status eval_scatter_reduce_two(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
+    const char *const how = args[4].string;
+    const int64_t dim = wrapped(args[1].i, in[0].rank), n = wide_numel(out);
+    Sums sums;
+    int64_t at[MAX_RANK], *const counts = mem_zero((size_t)(n + 1) * sizeof *counts);
+    if (!sums_new(&sums, &in[0], out) || !counts) return ST_MEMORY;
+    for (int64_t i = 0; i < n; i++) counts[i] = args[5].i != 0;
+    for (int64_t i = 0; i < wide_numel(&in[2]); i++) {
+        wide_index(&in[2], i, at);
+        const double value = wide_get(&in[3], at);
+        const int64_t to = (int64_t)wide_get(&in[2], at);
+        if (out->rank) at[dim] = to;
+        const int64_t number = number_of(out, at);
+        sums.at[number] = counts[number]++ ? reduced(how, sums.at[number], value) : value;
+    }
+    for (int64_t i = 0; i < n && !strcmp(how, "mean"); i++) {
+        if (counts[i]) sums.at[i] /= (double)counts[i];
+        if (!dtype_is_float(out->dtype)) sums.at[i] = out->dtype == DT_bool ? sums.at[i] != 0 : floor(sums.at[i]);
+    }
+    mem_free(counts);
+    sums_end(&sums);
+    return ST_OK;
+}
+
+/* (index, size, dim) */
+static Status eval_index_positions(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
+    int64_t at[MAX_RANK];
+    for (int64_t i = 0; i < wide_numel(out); i++) {
+        wide_index(out, i, at);
+        wide_set(out, at, (double)wrapped((int64_t)wide_get(&in[0], at), args[1].i));
+    }
+    return ST_OK;
+}
+
 /* mm, bmm (a, b) and addmm, baddbmm (self, a, b, beta, alpha) */
 static Status eval_product(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
     const int first = row->n_params > 2;
@@ -253,6 +295,8 @@ Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, cons
                  {OP_scatter_value_reduce, eval_scatter},
                  {OP_index_add, eval_index_add},
                  {OP_embedding_dense_backward, eval_embedding_backward},
+                 {OP_scatter_reduce_two, eval_scatter_reduce_two},
+                 {OP_index_positions, eval_index_positions},
                  {OP_view_scatter, eval_view_scatter},
                  {OP_mm, eval_product},
                  {OP_bmm, eval_product},

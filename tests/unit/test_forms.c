@@ -308,6 +308,38 @@ START_TEST(where_finds_positions) {
 }
 END_TEST
 
+/* Masks stand for positions: reads and writes at them break, and say why. */
+static sn_status at_mask(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const mask = sn_gt_scalar(x, sn_float(0));
+    sn_tensor *const row_mask = sn_any_dim(mask, 1, false);
+    sn_out(f, 0, sn_sum(sn_index(x, SN_TENSORS(mask))));
+    sn_out(f, 1, sn_index(x, SN_TENSORS(row_mask, sn_full(SN_INTS(), sn_int(-1), SN_I64))));
+    sn_out(f, 2, sn_index_put(x, SN_TENSORS(mask), sn_full(SN_INTS(), sn_float(7), SN_F32)));
+    return sn_out(f, 3, sn_index(x, (sn_tensors){(sn_tensor *const[]){NULL, sn_any_dim(mask, 0, false)}, 2}));
+}
+
+START_TEST(masks_index_after_a_break) {
+    const Twin twin = twin_new(at_mask, NULL, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *in[] = {F32((uint64_t)i, 3, 4)}, *want[4], *got[4];
+        ck_assert_int_eq(sn_call(twin.eager, in, 1, want, 4), SN_OK);
+        ck_assert_int_eq(sn_call(twin.fast, in, 1, got, 4), SN_OK);
+        for (int k = 0; k < 4; k++) ck_assert(same_bits(got[k], want[k]));
+    }
+    ck_assert_ptr_nonnull(strstr(sn_explain(twin.fast), "a value is needed on the host"));
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    const bool marks[] = {false, true, true, true, false, true};
+    sn_tensor *const x = sn_from_data(values, SN_INTS(2, 3), SN_F32);
+    sn_tensor *const mask = sn_from_data(marks, SN_INTS(2, 3), SN_BOOL);
+    ck_assert(same_bits(sn_index(x, SN_TENSORS(mask)), sn_from_data((const float[]){2, 3, 4, 6}, SN_INTS(4), SN_F32)));
+    ck_assert(same_bits(sn_index_put_ex(x, SN_TENSORS(mask), sn_ones(SN_INTS(), SN_F32), true),
+                        sn_from_data((const float[]){1, 3, 4, 5, 5, 7}, SN_INTS(2, 3), SN_F32)));
+    ck_assert_ptr_null(sn_index(x, SN_TENSORS(sn_select(mask, 1, 0), mask)));
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "indices"));
+    twin_free(twin);
+}
+END_TEST
+
 /* In place with all arguments. */
 static sn_status scaled_in_place(sn_frame *f) {
     sn_tensor *const x = sn_clone(sn_in(f, 0)), *const y = sn_in(f, 1);
@@ -342,6 +374,7 @@ int main(void) {
                                   memory_is_read_as_another_dtype,
                                   narrow_reads_where_it_starts,
                                   elements_of_another_size,
+                                  masks_index_after_a_break,
                                   where_finds_positions,
                                   in_place_forms_take_all_arguments};
     return contract_main("test_forms", tests, (int)(sizeof tests / sizeof *tests));

@@ -1,0 +1,115 @@
+/* meta_position.c: reads and writes at positions of several dims. Positions themselves are checked where they are used
+ * (OPF_check); here their dtypes and shapes. How many a mask stands for depends on values: graphs hold no such call. */
+#include "ir/meta_rules.h"
+
+/* The dims that indices speak of: a mask takes as many as it has. */
+typedef struct Indexed {
+    int n, rank; /* tensors; dims of what they have in common */
+    int first, last, gap;
+    bool has[MAX_RANK];
+    int64_t sizes[MAX_RANK]; /* what they broadcast to */
+} Indexed;
+
+static bool is_mask(const Meta *meta) { return meta->dtype == DT_bool || meta->dtype == DT_u8; }
+
+static Status mask_fits(const MetaCall *call, const Meta *self, const Meta *mask, int dim) {
+    if (call->env)
+        return meta_fail(call, ST_UNSUPPORTED, "indices: how many positions a mask stands for depends on its values");
+    if (!mask->rank) return meta_fail(call, ST_SHAPE, "indices: a mask needs a dim at least");
+    bool fits = dim + mask->rank <= self->rank;
+    for (int d = 0; fits && d < mask->rank; d++) fits = mask->sizes[d] == self->sizes[dim + d];
+    if (fits) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "indices: the mask %s does not fit self %s at dim %d", SIZES(call, mask),
+                     SIZES(call, self), dim);
+}
+
+static Status add_index(const MetaCall *call, Indexed *all, const Meta *self, const Meta *index, int dim) {
+    if (is_mask(index)) {
+        TRY(mask_fits(call, self, index, dim));
+    } else if (index->dtype != DT_i64 && index->dtype != DT_i32) {
+        return meta_fail(call, ST_DTYPE, "indices must be i64, i32, bool or u8, not %s", dtype_name(index->dtype));
+    }
+    if (dim >= self->rank) return meta_fail(call, ST_SHAPE, "too many indices for self %s", SIZES(call, self));
+    TRY(same_device(call, self, index));
+    const int64_t some[1] = {1};
+    const int64_t *const sizes = is_mask(index) ? some : index->sizes;
+    const int rank = is_mask(index) ? 1 : index->rank;
+    if (!broadcast_into(call->env, all->sizes, &all->rank, sizes, rank))
+        return meta_fail(call, ST_SHAPE, "indices: %s does not broadcast with %s", SIZES(call, index),
+                         sizes_text(call, all->sizes, all->rank).at);
+    if (!all->n++) all->first = dim;
+    for (int d = 0; d < (is_mask(index) ? index->rank : 1); d++) all->has[all->last = dim + d] = true;
+    return ST_OK;
+}
+
+/* The sizes of what is read: a mask counts as one position. */
+static Status indexed_sizes(const MetaCall *call, int64_t *sizes, int *rank) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const list = &call->args[1];
+    Indexed all = {0};
+    for (int i = 0, dim = 0; i < list->n; i++) {
+        const Meta *const index = list->vals[i] ? list->vals[i]->meta : NULL;
+        if (index) TRY(add_index(call, &all, self, index, dim));
+        dim += index && is_mask(index) ? index->rank : 1;
+        if (dim > self->rank) return meta_fail(call, ST_SHAPE, "too many indices for self %s", SIZES(call, self));
+    }
+    bool together = true;
+    int taken = 0, n = 0;
+    for (int d = 0; d < self->rank; d++) {
+        taken += all.has[d];
+        together &= !all.n || d < all.first || d > all.last || all.has[d];
+    }
+    if (self->rank - taken + all.rank > MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    for (int d = 0; d <= self->rank; d++) {
+        if (all.n && d == (together ? all.first : 0))
+            for (int k = 0; k < all.rank; k++) sizes[n++] = all.sizes[k];
+        if (d < self->rank && !all.has[d]) sizes[n++] = self->sizes[d];
+    }
+    *rank = n;
+    return check_numel(call, sizes, n);
+}
+
+static bool has_mask(const Arg *list) {
+    for (int i = 0; i < list->n; i++)
+        if (list->vals[i] && is_mask(list->vals[i]->meta)) return true;
+    return false;
+}
+
+Status meta_index(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    int64_t sizes[MAX_RANK];
+    int rank;
+    TRY(indexed_sizes(call, sizes, &rank));
+    out_plain(call, 0, self->dtype, self->device, sizes, rank);
+    return ST_OK;
+}
+
+Status meta_index_put(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0), *const values = tensor_meta(call, 2);
+    int64_t sizes[MAX_RANK];
+    int rank, wide;
+    TRY(indexed_sizes(call, sizes, &rank));
+    if (values->dtype != self->dtype)
+        return meta_fail(call, ST_DTYPE, "values is %s, but self is %s", dtype_name(values->dtype),
+                         dtype_name(self->dtype));
+    wide = rank;
+    int64_t joined[MAX_RANK];
+    memcpy(joined, sizes, sizeof joined);
+    bool fits = has_mask(&call->args[1]) ||
+                (values->rank <= rank && broadcast_into(call->env, joined, &wide, values->sizes, values->rank));
+    for (int d = 0; fits && !has_mask(&call->args[1]) && d < rank; d++) fits = sym_same(call->env, joined[d], sizes[d]);
+    if (!fits)
+        return meta_fail(call, ST_SHAPE, "values %s does not broadcast to what indices give, %s", SIZES(call, values),
+                         sizes_text(call, sizes, rank).at);
+    TRY(same_device(call, self, values));
+    out_like(call, 0, self, self->dtype);
+    call->order = ORDER_index;
+    return ST_OK;
+}
+
+/* sn::index_positions */
+Status meta_index_positions(MetaCall *call) {
+    const Meta *const index = tensor_meta(call, 0);
+    out_plain(call, 0, DT_i64, index->device, index->sizes, index->rank);
+    return ST_OK;
+}
