@@ -107,7 +107,7 @@ static bool check_out(CaseRun *run, const Outcome *outcome, int i, const Json *s
         if (!outcome->outs[i]) return true;
         return text_printf(&run->why, "output %d should be no tensor", i), false;
     }
-    if (flag(run->spec, "random")) return case_alike(outcome->outs[i], spec, &run->why);
+    if (flag(run->spec, "random") || flag(spec, "alike")) return case_alike(outcome->outs[i], spec, &run->why);
     CaseTolerance tolerance = case_tolerance(spec, run->exact ? run->exact->outs[i] : NULL);
     tolerance.terms = run->terms ? run->terms->outs[i] : NULL;
     return case_close(run->file, outcome->outs[i], spec, &tolerance, &run->why) && check_alias(run, outcome, i, spec);

@@ -249,6 +249,53 @@ static Status eval_scatter_reduce_two(const OpRow *row, const Arg *args, const W
     return ST_OK;
 }
 
+/* cumsum, cumprod: (self, dim, dtype), one after another */
+static Status eval_scan(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
+    const int64_t dim = wrapped(args[1].i, in[0].rank);
+    int64_t at[MAX_RANK];
+    for (int64_t i = 0; i < wide_numel(out); i++) {
+        wide_index(out, i, at);
+        const int64_t last = out->rank ? at[dim] : 0;
+        double all = row->id == OP_cumsum ? 0 : 1;
+        for (int64_t k = 0; k <= last; k++) {
+            if (out->rank) at[dim] = k;
+            all = row->id == OP_cumsum ? all + wide_get(&in[0], at) : all * wide_get(&in[0], at);
+        }
+        wide_set(out, at, all);
+    }
+    return ST_OK;
+}
+
+/* a before b: NaN is above all numbers */
+static bool comes_before(double a, double b, bool descending) {
+    if (descending) return !isnan(b) && (isnan(a) || a > b);
+    return !isnan(a) && (isnan(b) || a < b);
+}
+
+/* sort.stable and topk: each element goes to the place that is the number of those before it. */
+static Status eval_sort(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
+    const bool descending = args[3].i;
+    const int64_t dim = wrapped(args[2].i, in[0].rank), n = in[0].rank ? in[0].sizes[dim] : 1;
+    int64_t at[MAX_RANK], other[MAX_RANK];
+    for (int64_t i = 0; i < wide_numel(&in[0]); i++) {
+        wide_index(&in[0], i, at);
+        const int64_t own = in[0].rank ? at[dim] : 0;
+        const double value = wide_get(&in[0], at);
+        int64_t place = 0;
+        memcpy(other, at, sizeof at);
+        for (int64_t k = 0; k < n; k++) {
+            if (in[0].rank) other[dim] = k;
+            const double rival = wide_get(&in[0], other);
+            place += comes_before(rival, value, descending) || (k < own && !comes_before(value, rival, descending));
+        }
+        if (place >= (out[0].rank ? out[0].sizes[dim] : wide_numel(&out[0]))) continue;
+        if (in[0].rank) at[dim] = place;
+        wide_set(&out[0], at, value);
+        wide_set(&out[1], at, (double)own);
+    }
+    return ST_OK;
+}
+
 /* (index, size, dim) */
 static Status eval_index_positions(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
     int64_t at[MAX_RANK];
@@ -296,6 +343,10 @@ Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, cons
                  {OP_index_add, eval_index_add},
                  {OP_embedding_dense_backward, eval_embedding_backward},
                  {OP_scatter_reduce_two, eval_scatter_reduce_two},
+                 {OP_cumsum, eval_scan},
+                 {OP_cumprod, eval_scan},
+                 {OP_sort_stable, eval_sort},
+                 {OP_topk, eval_sort},
                  {OP_index_positions, eval_index_positions},
                  {OP_view_scatter, eval_view_scatter},
                  {OP_mm, eval_product},

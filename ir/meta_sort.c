@@ -1,0 +1,91 @@
+/* meta_sort.c: scans and sorts along a dim, and choices by chance. */
+#include "ir/meta_rules.h"
+
+static const Arg *arg_named(const MetaCall *call, const char *name) {
+    return &call->args[op_param_find(call->row, name)];
+}
+
+static Status check_dim(const MetaCall *call) {
+    int dim;
+    return wrap_dim(call, arg_named(call, "dim")->i, tensor_meta(call, 0)->rank, "dim", &dim);
+}
+
+/* Ints and bools give i64, unless a dtype is given or what is written has one. */
+Status meta_scan(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    TRY(check_dim(call));
+    const DType dtype = dtype_arg(call, "dtype", dtype_is_float(self->dtype) ? self->dtype : DT_i64);
+    if (dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
+    out_like(call, 0, self, dtype);
+    return ST_OK;
+}
+
+static Status sorted_like(MetaCall *call, bool values, bool indices) {
+    const Meta *const self = tensor_meta(call, 0);
+    if (op_param_find(call->row, "dim") >= 0) TRY(check_dim(call));
+    if (values) out_like(call, 0, self, self->dtype);
+    if (indices) out_like(call, values, self, DT_i64);
+    return ST_OK;
+}
+Status meta_sort_stable(MetaCall *call) { return sorted_like(call, true, true); }
+Status meta_sort(MetaCall *call) { return sorted_like(call, true, true); }
+Status meta_argsort(MetaCall *call) { return sorted_like(call, false, true); }
+Status meta_argsort_stable(MetaCall *call) { return sorted_like(call, false, true); }
+Status meta_msort(MetaCall *call) { return sorted_like(call, true, false); }
+
+Status meta_topk(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int64_t k = call->args[1].i;
+    int64_t sizes[MAX_RANK];
+    int dim;
+    TRY(wrap_dim(call, call->args[2].i, self->rank, "dim", &dim));
+    const int64_t size = self->rank ? self->sizes[dim] : 1;
+    if (sym_less(call->env, k, 0) || sym_less(call->env, size, k))
+        return meta_fail(call, ST_ARGUMENT, "k %s is none of 0 to the size of dim %d of self %s",
+                         sizes_text(call, &k, 1).at, dim, SIZES(call, self));
+    for (int d = 0; d < self->rank; d++) sizes[d] = d == dim ? k : self->sizes[d];
+    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    out_plain(call, 1, DT_i64, self->device, sizes, self->rank);
+    return ST_OK;
+}
+
+/* Never asked: values decide how many positions there are (op_meta refuses OPF_host). */
+Status meta_nonzero(MetaCall *call) { return meta_fail(call, ST_INTERNAL, "the sizes of the result depend on values"); }
+
+Status meta_randperm(MetaCall *call) {
+    const Arg *const device = arg_named(call, "device");
+    const int64_t n = call->args[0].i;
+    if (sym_less(call->env, n, 0))
+        return meta_fail(call, ST_ARGUMENT, "n must not be negative, but is %s", sizes_text(call, &n, 1).at);
+    const DType dtype = dtype_arg(call, "dtype", DT_i64);
+    if (dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
+    TRY(check_numel(call, &n, 1));
+    out_plain(call, 0, dtype, device->kind == ARG_int ? (Device)device->i : DEV_cpu, &n, 1);
+    return ST_OK;
+}
+
+/* A number that is known is a probability. */
+Status meta_bernoulli_p(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const p = &call->args[1];
+    if (p->kind != ARG_runtime && !(arg_double(p) >= 0 && arg_double(p) <= 1))
+        return meta_fail(call, ST_VALUE, "p must be from 0 to 1, but is %g", arg_double(p));
+    out_like(call, 0, self, self->dtype);
+    return ST_OK;
+}
+
+Status meta_bernoulli_Tensor(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0), *const p = tensor_meta(call, 1);
+    int64_t sizes[MAX_RANK];
+    int rank = self->rank;
+    if (!dtype_is_float(p->dtype))
+        return meta_fail(call, ST_DTYPE, "p must be floating point, not %s", dtype_name(p->dtype));
+    if (rank) memcpy(sizes, self->sizes, sizeof *sizes * (size_t)rank);
+    bool fits = p->rank <= rank && broadcast_into(call->env, sizes, &rank, p->sizes, p->rank);
+    for (int d = 0; fits && d < rank; d++) fits = sym_same(call->env, sizes[d], self->sizes[d]);
+    if (!fits)
+        return meta_fail(call, ST_SHAPE, "p %s does not broadcast to self %s", SIZES(call, p), SIZES(call, self));
+    TRY(same_device(call, self, p));
+    out_like(call, 0, self, self->dtype);
+    return ST_OK;
+}

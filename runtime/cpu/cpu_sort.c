@@ -1,0 +1,157 @@
+/* cpu_sort.c: sort.stable, topk; nonzero. An element's key is an int64 in its order: -0 as 0, NaN above all numbers,
+ * complemented to descend. Pairs of key and place are merged, the left one first where keys are equal, so that equal
+ * elements keep their order in both directions. */
+#include "runtime/core/dispatch.h"
+#include "runtime/core/element.h"
+#include "runtime/cpu/cpu_copy.h"
+#include "runtime/device/alloc_cpu.h"
+
+typedef struct Keyed {
+    int64_t key, place;
+} Keyed;
+
+static int64_t float_key(double x) {
+    int64_t bits;
+    if (x != x) return INT64_MAX;
+    if (x == 0) return 0;
+    memcpy(&bits, &x, sizeof bits);
+    return bits < 0 ? INT64_MIN - bits : bits;
+}
+
+static int64_t key_of(DType dtype, const void *at, bool descending) {
+    const int64_t key = dtype_is_float(dtype) ? float_key(element_double(dtype, at))
+                        : dtype == DT_bool    ? *(const char *)at != 0
+                                              : element_int(dtype, at);
+    return descending ? ~key : key;
+}
+
+static void merge_runs(const Keyed *left, int64_t n_left, const Keyed *right, int64_t n_right, Keyed *to) {
+    for (; n_left && n_right; to++) {
+        const bool first = left->key <= right->key;
+        *to = first ? *left : *right;
+        left += first, n_left -= first, right += !first, n_right -= !first;
+    }
+    memcpy(to, left, sizeof *to * (size_t)n_left);
+    memcpy(to + n_left, right, sizeof *to * (size_t)n_right);
+}
+
+/* Runs of 1, 2, 4...; which of the two buffers has the result. */
+static Keyed *sort_keys(Keyed *from, Keyed *to, int64_t n) {
+    for (int64_t run = 1; run < n; run *= 2) {
+        for (int64_t i = 0; i < n; i += 2 * run) {
+            const int64_t left = min_i64(run, n - i), right = min_i64(run, n - i - left);
+            merge_runs(from + i, left, from + i + left, right, to + i);
+        }
+        Keyed *const swap = from;
+        from = to, to = swap;
+    }
+    return from;
+}
+
+/* One dim of a tensor: where a line begins, by the number of the line. */
+typedef struct Line {
+    const Meta *meta;
+    char *data;
+    int dim;
+    int64_t stride; /* bytes along the dim */
+} Line;
+
+static Line line_along(const sn_tensor *t, int dim) {
+    const Meta *const meta = t->base.meta;
+    return (Line){meta, tensor_data(t), dim, meta->rank ? meta->strides[dim] * dtype_bytes(meta->dtype) : 0};
+}
+
+static char *line_start(const Line *line, int64_t number) {
+    int64_t at = 0;
+    for (int d = line->meta->rank - 1; d >= 0; d--) {
+        if (d == line->dim) continue;
+        at += number % line->meta->sizes[d] * line->meta->strides[d];
+        number /= line->meta->sizes[d];
+    }
+    return line->data + at * dtype_bytes(line->meta->dtype);
+}
+
+typedef struct Sorting {
+    Line self, values, indices;
+    int64_t n, kept, lines; /* elements of a line; how many come out */
+    bool descending;
+    Keyed *pairs; /* 2 n */
+} Sorting;
+
+static void move_element(DType dtype, char *to, const char *from) {
+    if (dtype == DT_bool)
+        *to = *from != 0;
+    else
+        memcpy(to, from, (size_t)dtype_bytes(dtype));
+}
+
+static void sort_line(const Sorting *s, int64_t number) {
+    const DType dtype = s->self.meta->dtype;
+    const char *const from = line_start(&s->self, number);
+    char *const values = line_start(&s->values, number), *const indices = line_start(&s->indices, number);
+    for (int64_t i = 0; i < s->n; i++)
+        s->pairs[i] = (Keyed){key_of(dtype, from + i * s->self.stride, s->descending), i};
+    const Keyed *const sorted = sort_keys(s->pairs, s->pairs + s->n, s->n);
+    for (int64_t i = 0; i < s->kept; i++) {
+        move_element(dtype, values + i * s->values.stride, from + sorted[i].place * s->self.stride);
+        memcpy(indices + i * s->indices.stride, &sorted[i].place, sizeof(int64_t));
+    }
+}
+
+static Status sort_along(OpCall *call, int64_t dim, bool descending) {
+    const sn_tensor *const self = tensor_of(call->args[0].val);
+    const Meta *const meta = self->base.meta, *const out = call->outs[0]->base.meta;
+    const int at = meta->rank ? (int)dim_wrap(dim, meta->rank) : 0;
+    Sorting s = {
+        line_along(self, at), line_along(call->outs[0], at), line_along(call->outs[1], at), 1, 1, 1, descending, NULL};
+    if (meta->rank) s.n = meta->sizes[at], s.kept = out->sizes[at];
+    if (!meta->rank && out->numel == 0) s.kept = 0;
+    if (!out->numel) return ST_OK;
+    s.lines = meta->numel / s.n;
+    const size_t bytes = (size_t)s.n * 2 * sizeof *s.pairs;
+    s.pairs = cpu_alloc(bytes);
+    if (!s.pairs) return error_pending();
+    for (int64_t i = 0; i < s.lines; i++) sort_line(&s, i);
+    cpu_free(s.pairs, bytes);
+    return ST_OK;
+}
+
+/* (self, stable, dim, descending) */
+Status cpu_sort(OpCall *call) { return sort_along(call, call->args[2].i, call->args[3].i); }
+/* (self, k, dim, largest, sorted) */
+Status cpu_topk(OpCall *call) { return sort_along(call, call->args[2].i, call->args[3].i); }
+
+/* nonzero ------------------------------------------------------------------------------------- */
+
+typedef struct Rows {
+    const Meta *meta;
+    int64_t n, number; /* rows so far; of the element, row-major */
+    int64_t *at;       /* NULL: they are counted only */
+} Rows;
+
+static void look_at(void *context, const char *element, size_t bytes) {
+    Rows *const rows = context;
+    const Meta *const meta = rows->meta;
+    int64_t rest = rows->number++;
+    (void)bytes;
+    if (element_double(meta->dtype, element) == 0) return;
+    int64_t *const row = rows->at ? rows->at + rows->n * meta->rank : NULL;
+    for (int d = meta->rank - 1; d >= 0 && row; d--) row[d] = rest % meta->sizes[d], rest /= meta->sizes[d];
+    rows->n++;
+}
+
+/* The key's own entry, as where's: its sizes are known from the values only. */
+Status cpu_nonzero(OpCall *call) {
+    sn_tensor *const self = tensor_of(call->args[0].val);
+    TRY(tensor_ready(self, call->row->name));
+    Rows rows = {.meta = self->base.meta};
+    each_element(self, look_at, &rows);
+    const int64_t sizes[2] = {rows.n, rows.meta->rank};
+    const Meta *const meta = meta_intern_contiguous(DT_i64, DEV_cpu, sizes, 2);
+    call->outs[0] = meta ? tensor_new(meta) : NULL;
+    if (!call->outs[0]) return error_pending();
+    rows.at = tensor_data(call->outs[0]);
+    rows.n = rows.number = 0;
+    if (meta->numel) each_element(self, look_at, &rows);
+    return ST_OK;
+}
