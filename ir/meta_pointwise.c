@@ -131,7 +131,7 @@ Status meta_copy(MetaCall *call) {
                          SIZES(call, self));
     if (keeps_strides(self)) {
         out_set(&call->out[0], self->dtype, self->device, self->sizes, self->rank);
-        memcpy(call->out[0].strides, self->strides, sizeof *self->strides * (size_t)self->rank);
+        for (int d = 0; d < self->rank; d++) call->out[0].strides[d] = self->strides[d]; /* a number has none */
     } else {
         out_like(call, 0, self, self->dtype);
     }

@@ -201,7 +201,8 @@ BodyFn body_round_decimals;
 int body_round_decimals(BodyCall *c) {
     const int64_t decimals = sym_concrete(body_env(c), c->args[1].i);
     double power = 1;
-    for (int64_t i = decimals < 0 ? -decimals : decimals; i > 0 && power < INFINITY; i--) power *= 10;
+    const int64_t step = decimals < 0 ? -1 : 1; /* the least int has no positive twin */
+    for (int64_t i = decimals; i && power < INFINITY; i -= step) power *= 10;
     const int x = X(0), ten = in_out_dtype(c, K(power));
     if (decimals < 0) return P2(mul, P1(rint, in_out_dtype(c, P2(div, x, ten))), ten);
     return P2(div, P1(rint, in_out_dtype(c, P2(mul, x, ten))), ten);

@@ -80,7 +80,7 @@ static bool span_of(const Wanted *w, int64_t *numel, int64_t *span) {
     int64_t bytes, step = 1;
     *numel = 1;
     for (int i = 0; i < w->rank; i++) {
-        if (!mul_ok(step, max_i64(w->sizes[i], 1), &step)) return false;
+        if (w->sizes[i] < 0 || !mul_ok(step, max_i64(w->sizes[i], 1), &step)) return false;
         *numel *= w->sizes[i];
     }
     return meta_span(w->sizes, w->strides, w->rank, span) && mul_ok(*span, dtype_bytes(w->dtype), &bytes) &&

@@ -88,7 +88,7 @@ static int64_t *read_index(const OpRow *row, const sn_tensor *index, Positions o
     const Span to = {(char *)values, DT_i64, strides}, from = span_of(index);
     span_copy(&to, &from, meta->sizes, meta->rank);
     for (int64_t i = 0; i < meta->numel; i++) {
-        if ((values[i] >= 0 && values[i] < of.size) || values[i] == of.allowed) continue;
+        if (values[i] >= 0 && (values[i] < of.size || values[i] == of.allowed)) continue;
         bad_index(row, values[i], &of);
         cpu_free(values, *bytes);
         return NULL;
