@@ -10,6 +10,8 @@
 typedef struct Builder Builder;
 struct Builder {
     Status (*emit)(Builder *self, const OpRow *row, const Arg *args, Val **outs);
+    /* to's elements become from's, as copy_ does it; NULL: the builder holds functional rows only (a graph) */
+    Status (*write)(Builder *self, Val *to, Val *from);
     SymEnv *env; /* NULL in eager */
 };
 
@@ -18,6 +20,9 @@ struct Builder {
 Status emit(Builder *builder, OpId op, const Arg *args, int n_args, Val **outs);
 /* The same for ops of one result; NULL on error. */
 Val *emit1(Builder *builder, OpId op, const Arg *args, int n_args);
+
+/* What a composite does to an argument that its schema marks as written. */
+Status emit_write(Builder *builder, Val *to, Val *from);
 
 /* E(b, mul_Tensor, V(x), V(y)): the short way, used by all rules. */
 #define E(builder, op, ...)                                                                                            \

@@ -136,10 +136,11 @@ typedef struct Values { /* two dense views of a result */
 static const char *want_at(const Values *v, int64_t e) { return v->span + v->offsets[e] * dtype_bytes(v->dtype); }
 static const char *got_at(const Values *v, int64_t e) { return v->got + e * dtype_bytes(v->dtype); }
 
-/* The recorded value is wrong by its own tolerance, and ours is not. */
+/* Ours is right by the tolerance, and the recorded value is not, or is farther off: the two may lie on either side. */
 static bool is_off_reference(const Values *v, int64_t e, const CaseTolerance *tolerance) {
-    return !is_within(value_at(v->dtype, want_at(v, e)), v->exact[e], tolerance) &&
-           is_within(value_at(v->dtype, got_at(v, e)), v->exact[e], tolerance);
+    const double want = value_at(v->dtype, want_at(v, e)), got = value_at(v->dtype, got_at(v, e)), exact = v->exact[e];
+    if (!is_within(got, exact, tolerance)) return false;
+    return !is_within(want, exact, tolerance) || fabs(got - exact) <= fabs(want - exact);
 }
 
 /* Right to what is allowed of the terms that it is the small difference of. */

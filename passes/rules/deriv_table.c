@@ -20,6 +20,8 @@ static const struct {
     OpId row;
     int arg;
 } constants[] = {{OP_native_layer_norm_backward, 6},
+                 {OP__native_batch_norm_legit_no_training, 3},
+                 {OP__native_batch_norm_legit_no_training, 4},
                  {OP_native_dropout_backward, 1},
                  {OP_nll_loss_backward, 3},
                  {OP_nll_loss_backward, 6}};

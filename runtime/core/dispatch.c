@@ -350,8 +350,14 @@ static Status emit_eagerly(Builder *self, const OpRow *row, const Arg *args, Val
     return dispatch(row, FORM_functional, args, NULL, (sn_tensor **)outs);
 }
 
+static Status write_eagerly(Builder *self, Val *to, Val *from) {
+    (void)self;
+    sn_tensor *written;
+    return dispatch(op_row(OP_copy), FORM_inplace, (const Arg[]){A_VAL(to), A_VAL(from), A_BOOL(0)}, NULL, &written);
+}
+
 Builder *eager_builder(void) {
-    static Builder builder = {.emit = emit_eagerly};
+    static Builder builder = {.emit = emit_eagerly, .write = write_eagerly};
     return &builder;
 }
 

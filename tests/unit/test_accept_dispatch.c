@@ -247,7 +247,9 @@ START_TEST(a2_10_every_schema_parses_and_marks_what_it_writes) {
                 ck_assert_msg(params[i].type == of->type && !strcmp(params[i].name, of->name), "%s: parameter %d", text,
                               i);
             }
-            ck_assert_msg((form != FORM_functional) == (strstr(text, "!)") != NULL), "%s", text);
+            /* a composite's parts may write what its functional form names */
+            if (form != FORM_functional || row->kind != KIND_composite)
+                ck_assert_msg((form != FORM_functional) == (strstr(text, "!)") != NULL), "%s", text);
             free(room);
         }
     }

@@ -320,9 +320,15 @@ static Status emit_mirrored(Builder *self, const OpRow *row, const Arg *args, Va
     return ST_OK;
 }
 
+static Status write_mirrored(Builder *self, Val *to, Val *from) {
+    (void)self;
+    Builder *const eager = eager_builder();
+    return eager->write(eager, real_of(to), real_of(from));
+}
+
 static Status expand_mirrored(void *symbols, const OpCall *call, Val **outs) {
     Symbols *const s = symbols;
-    MirrorBuilder builder = {{.emit = emit_mirrored, .env = s->env}, s};
+    MirrorBuilder builder = {{.emit = emit_mirrored, .write = write_mirrored, .env = s->env}, s};
     Arg args[MAX_ARGS];
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
