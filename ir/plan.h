@@ -43,6 +43,8 @@ typedef struct Place {
 typedef struct Plan {
     Arena *arena;
     Graph *graph; /* the lowered graph */
+    Device
+        device; /* which runs every step and has all slots: the host's, until there are steps that copy between two */
     VEC(Slot) slots;
     VEC(Step) steps;
     Place *places;       /* by value id */

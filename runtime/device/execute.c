@@ -68,8 +68,7 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
         if (plan->steps.at[s].kind == STEP_kernel) n_codes += plan->steps.at[s].kernel->n_nests;
     Executable *const e = mem_zero(sizeof *e);
     if (!e) return ST_MEMORY;
-    *e = (Executable){
-        .plan = plan, .device = DEV_cpu /* which plans are made for */, .n_codes = n_codes, .native = native};
+    *e = (Executable){.plan = plan, .device = plan->device, .n_codes = n_codes, .native = native};
     e->codes = mem_zero(((size_t)n_codes + 1) * sizeof *e->codes);
     e->first_code = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->first_code);
     e->out_metas = mem_zero(((size_t)plan->graph->outputs.n + 1) * sizeof *e->out_metas);

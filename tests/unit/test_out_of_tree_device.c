@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 /* A window of addresses that nobody may touch, and as many bytes elsewhere that hold the values. */
-enum { WINDOW = 1 << 24, GRAIN = 64 };
+enum { WINDOW = 1 << 20, GRAIN = 64 };
 typedef struct Board {
     char *window, *bytes;
     size_t used;
@@ -302,6 +302,43 @@ START_TEST(compiled_functions_say_why) {
 }
 END_TEST
 
+/* A graph's text says devices by name, and runs as the function does. */
+START_TEST(graphs_name_devices) {
+    static const char text[] = "graph f(%x: f32[6]) {\n"
+                               "  %0 = aten::_to_copy(%x, device=board)\n"
+                               "  %1 = aten::relu(%0)\n"
+                               "  %2 = aten::_to_copy(%1, device=cpu)\n"
+                               "  return %2, %1\n"
+                               "}\n";
+    sn_graph *const g = sn_graph_parse(text, sizeof text - 1);
+    expect_ok();
+    ck_assert_str_eq(sn_graph_text(g), text);
+    ck_assert_int_eq(sn_graph_check(g), SN_OK);
+    sn_function *const fn = sn_graph_compile(g, NULL);
+    for (int call = 0; call < 3; call++) {
+        sn_tensor *const x = range(6), *out[2];
+        ck_assert_int_eq(sn_call(fn, &x, 1, out, 2), SN_OK);
+        ck_assert(same(out[0], sn_relu(x)) && same(out[1], out[0]));
+        ck_assert_int_eq(sn_device_of(out[0]), SN_CPU);
+        ck_assert_int_eq(sn_device_of(out[1]), board);
+    }
+    sn_function_free(fn);
+    sn_graph_free(g);
+    static const char there[] = "graph f(%x: f32[6]@board) {\n  %0 = aten::relu(%x)\n  return %0\n}\n";
+    sn_graph *const h = sn_graph_parse(there, sizeof there - 1);
+    ck_assert_str_eq(sn_graph_text(h), there);
+    sn_function *const on_board = sn_graph_compile(h, NULL);
+    ck_assert(same(sn_call1(on_board, SN_TENSORS(sn_to_device(range(6), board))), sn_relu(range(6))));
+    ck_assert_ptr_null(sn_call1(on_board, SN_TENSORS(range(6))));
+    expect_error(SN_ERR_SHAPE, "wants f32[6]@board, got f32[6]");
+    sn_function_free(on_board);
+    sn_graph_free(h);
+    static const char unknown[] = "graph f(%x: f32[6]@moon) {\n  return %x\n}\n";
+    ck_assert_ptr_null(sn_graph_parse(unknown, sizeof unknown - 1));
+    expect_error(SN_ERR_PARSE, "@moon");
+}
+END_TEST
+
 START_TEST(nothing_is_left) {
     ck_assert_int_eq(sn_shutdown(), SN_OK);
     const int before = boards[0].blocks;
@@ -313,7 +350,7 @@ START_TEST(nothing_is_left) {
     ck_assert_int_eq(boards[0].blocks, before);
     void *const huge = sn_to_device(sn_zeros(SN_INTS(WINDOW), SN_F32), board);
     ck_assert_ptr_null(huge);
-    expect_error(SN_ERR_MEMORY, "board is out of memory: 67108864 bytes");
+    expect_error(SN_ERR_MEMORY, "board is out of memory: 4194304 bytes");
 }
 END_TEST
 
@@ -328,6 +365,7 @@ int main(void) {
     tcase_add_test(tests, ops_by_the_fallback);
     tcase_add_test(tests, gradients_come_back);
     tcase_add_test(tests, compiled_functions_say_why);
+    tcase_add_test(tests, graphs_name_devices);
     tcase_add_test(tests, nothing_is_left);
     suite_add_tcase(suite, tests);
     SRunner *const runner = srunner_create(suite);
