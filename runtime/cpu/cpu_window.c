@@ -83,10 +83,37 @@ static int64_t window_divisor(const Windows *w, int64_t i, int64_t j, int64_t k)
 #define NAME(word) word##_i64
 #include "runtime/cpu/cpu_window_type.h"
 
+static float rounded_to(DType dtype, float value) {
+    const KernelTable *const table = kernel_table();
+    char element[8];
+    float back;
+    table->store(dtype)(element, 1, &value, 1);
+    table->load(dtype)(&back, element, 1, 1);
+    return back;
+}
+
+/* PyTorch's 3-D adaptive means of f16 and bf16 keep their sum in that dtype and divide by one dim after the other. */
+static void narrow_plane(const Windows *w, int64_t plane) {
+    const Axis *const a = w->axis;
+    const float *const x = (const float *)w->from + plane * w->in;
+    float *y = (float *)w->to + plane * w->out;
+    for (int64_t i = 0; i < w->out; i++) {
+        const int64_t at[3] = {i / (a[1].out * a[2].out), i / a[2].out % a[1].out, i % a[2].out};
+        float sum = 0;
+        for (int64_t d = a[0].lo[at[0]]; d < a[0].hi[at[0]]; d++)
+            for (int64_t r = a[1].lo[at[1]]; r < a[1].hi[at[1]]; r++)
+                for (int64_t c = a[2].lo[at[2]]; c < a[2].hi[at[2]]; c++)
+                    sum = rounded_to(w->narrow, sum + x[(d * a[1].in + r) * a[2].in + c]);
+        for (int d = 0; d < 3; d++) sum = rounded_to(w->narrow, sum / (float)(a[d].hi[at[d]] - a[d].lo[at[d]]));
+        y[i] = sum;
+    }
+}
+
 #define BY_TYPE(word)                                                                                                  \
     { [S_f32] = word##_f32, [S_f64] = word##_f64, [S_i32] = word##_i32, [S_i64] = word##_i64 }
 static PlaneFn *const max_planes[S_COUNT] = BY_TYPE(max_plane), *const max_backs[S_COUNT] = BY_TYPE(max_back);
 static PlaneFn *const mean_planes[S_COUNT] = BY_TYPE(mean_plane), *const mean_backs[S_COUNT] = BY_TYPE(mean_back);
+static PlaneFn *const narrow_planes[S_COUNT] = {[S_f32] = narrow_plane};
 
 static bool axis_new(Axis *a, int64_t in, int64_t out) {
     *a = (Axis){in, out, 1, NULL, NULL, NULL};
@@ -256,10 +283,13 @@ Status cpu_max_pool_backward(OpCall *call) {
 static Status mean(OpCall *call, int n, bool adaptive) {
     const sn_tensor *const self = tensor_arg(call, 0);
     sn_tensor *const out = call->outs[0];
+    const DType dtype = out->base.meta->dtype;
+    const bool narrow = adaptive && n == 3 && (dtype == DT_f16 || dtype == DT_bf16);
     Windows w;
     Status status = ST_MEMORY;
-    if (windows_of(call, self->base.meta, out->base.meta, n, adaptive, &w))
-        status = run_windows(&w, self, out, mean_planes, false);
+    const bool ready = windows_of(call, self->base.meta, out->base.meta, n, adaptive, &w);
+    w.narrow = dtype;
+    if (ready) status = run_windows(&w, self, out, narrow ? narrow_planes : mean_planes, false);
     windows_free(&w);
     return status;
 }

@@ -27,6 +27,7 @@ typedef struct Windows {
     int64_t planes, in, out; /* elements of a plane, before and after */
     int64_t divisor;         /* of a mean; 0: the window's size, with its padding where `padded` */
     bool padded;
+    DType narrow; /* of narrow_plane: what each step is rounded to */
     const void *from;
     void *to;
     int64_t *index; /* in the plane */

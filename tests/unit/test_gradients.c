@@ -7,7 +7,7 @@
 #include "runtime/autograd/tape.h"
 #include "tests/unit/suite.h"
 
-enum { MAX_TENSORS = 6, MAX_ELEMENTS = 128, MAX_CASE_RANK = 4 };
+enum { MAX_TENSORS = 6, MAX_ELEMENTS = 128, MAX_CASE_RANK = 5 };
 
 /* (-2, 2); (0.2, 2); (-0.9, 0.9); (1.2, 3); and without gradients: ints, bools, (0.2, 2) */
 typedef enum Domain { ANY, POSITIVE, UNIT, ABOVE, INDEX, MASK, FIXED } Domain;
@@ -181,6 +181,21 @@ static const Case cases[] = {
     {OP_diagonal, ARGS(X, I(-1), I(0), I(1)), {S(ANY, 2, 4, 3)}},
     {OP_unfold, ARGS(X, I(0), I(3), I(2)), {S(ANY, 2, 7, 2)}},
     {OP_flip, ARGS(X, DIMS(0, 1)), {S(ANY, 2, 2, 3)}},
+    {OP_upsample_nearest1d, ARGS(X, DIMS(5)), {S(ANY, 3, 1, 2, 3)}},
+    {OP_upsample_nearest2d, ARGS(X, DIMS(5, 2)), {S(ANY, 4, 1, 2, 3, 3)}},
+    {OP_upsample_nearest3d, ARGS(X, DIMS(3, 2, 4)), {S(ANY, 5, 1, 2, 2, 2, 2)}},
+    {OP_upsample_linear1d, ARGS(X, DIMS(5), A_BOOL(false)), {S(ANY, 3, 1, 2, 3)}},
+    {OP_upsample_bilinear2d, ARGS(X, DIMS(5, 2), A_BOOL(true)), {S(ANY, 4, 1, 2, 3, 3)}},
+    {OP_upsample_nearest1d_backward, ARGS(X, DIMS(5), DIMS(1, 2, 3)), {S(ANY, 3, 1, 2, 5)}},
+    {OP_upsample_nearest2d_backward, ARGS(X, DIMS(5, 2), DIMS(1, 2, 3, 3)), {S(ANY, 4, 1, 2, 5, 2)}},
+    {OP_upsample_nearest3d_backward, ARGS(X, DIMS(3, 2, 4), DIMS(1, 2, 2, 2, 2)), {S(ANY, 5, 1, 2, 3, 2, 4)}},
+    {OP_upsample_linear1d_backward, ARGS(X, DIMS(5), DIMS(1, 2, 3), A_BOOL(true)), {S(ANY, 3, 1, 2, 5)}},
+    {OP_upsample_bilinear2d_backward, ARGS(X, DIMS(5, 2), DIMS(1, 2, 3, 3), A_BOOL(false)), {S(ANY, 4, 1, 2, 5, 2)}},
+    {OP__cdist_forward, ARGS(X, X, F(2), A_NONE), {S(ANY, 2, 3, 2), S(ANY, 3, 2, 2, 2)}},
+    {OP__cdist_forward, ARGS(X, X, F(3), A_NONE), {S(ANY, 2, 3, 2), S(ANY, 2, 2, 2)}},
+    {OP__cdist_forward, ARGS(X, X, F(1), A_NONE), {S(ANY, 2, 3, 2), S(ANY, 2, 2, 2)}},
+    {OP__pdist_forward, ARGS(X, F(2)), {S(ANY, 2, 4, 2)}},
+    {OP__pdist_forward, ARGS(X, F(1.5)), {S(ANY, 2, 4, 2)}},
     {OP_reflection_pad1d, ARGS(X, DIMS(2, 1)), {S(ANY, 2, 2, 4)}},
     {OP_reflection_pad2d, ARGS(X, DIMS(2, 1, 0, -1)), {S(ANY, 3, 2, 3, 4)}},
     {OP_reflection_pad3d, ARGS(X, DIMS(1, 1, 1, 0, 0, 1)), {S(ANY, 4, 1, 2, 2, 3)}},
