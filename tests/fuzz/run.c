@@ -45,6 +45,17 @@ static double float_value(uint64_t *s) {
     return uniform(s) * 4 - 2;
 }
 
+/* Memory from outside: any byte but 0 is true. Which one follows from the place, so that a program's other numbers stay
+ * what they were. */
+static sn_tensor *bools_from_outside(const double *data, int64_t n, sn_ints sizes) {
+    static const unsigned char bytes[] = {1, 255, 2, 1, 128};
+    unsigned char *const masks = malloc((size_t)(n + 1));
+    for (int64_t i = 0; i < n; i++) masks[i] = data[i] != 0 ? bytes[i % (int64_t)sizeof bytes] : 0;
+    sn_tensor *const t = sn_from_data(masks, sizes, SN_BOOL);
+    free(masks);
+    return t;
+}
+
 static sn_tensor *fresh(const FzInput *in, const int64_t *sizes, int rank, uint64_t *s) {
     int64_t n = 1;
     for (int d = 0; d < rank; d++) n *= sizes[d];
@@ -53,9 +64,11 @@ static sn_tensor *fresh(const FzInput *in, const int64_t *sizes, int rank, uint6
     for (int64_t i = 0; i < n; i++)
         data[i] =
             is_float ? float_value(s) : (double)(in->low + (int64_t)(next(s) % (uint64_t)(in->high - in->low + 1)));
-    sn_tensor *t = sn_from_data(data, (sn_ints){sizes, rank}, SN_F64);
+    const bool is_bool = in->dtype == SN_BOOL;
+    sn_tensor *const t = is_bool ? bools_from_outside(data, n, (sn_ints){sizes, rank})
+                                 : sn_from_data(data, (sn_ints){sizes, rank}, SN_F64);
     free(data);
-    return sn_to(t, in->dtype);
+    return is_bool ? t : sn_to(t, in->dtype);
 }
 
 /* A tensor of the wanted sizes in the wanted layout, made by views of a larger or permuted one. */
@@ -98,13 +111,19 @@ static sn_tensor *make_input(const FzRun *run, int i, uint64_t *s) {
 
 enum { SHOWN = 32 }; /* elements in a story that is not whole */
 
+/* A NaN is a NaN, and of a bool only its truth counts: memory from outside that eager writes in part keeps its other
+ * bytes, where a compiled write-back writes 0 and 1. */
+static void make_comparable(DType dtype, unsigned char *item, size_t bytes) {
+    if (is_nan_at(dtype, item)) memset(item, 0xff, bytes);
+    if (dtype == DT_bool) *item = *item != 0;
+}
+
 static void write_data(FzRun *run, sn_tensor *t) {
     FzSeen *const seen = run->seen;
     const size_t item = (size_t)dtype_bytes((DType)sn_dtype_of(t)), bytes = (size_t)sn_numel(t) * item;
     unsigned char *data = calloc(bytes + 1, 1);
     if (sn_read(t, data, bytes) == SN_OK) {
-        for (size_t i = 0; i < bytes; i += item)
-            if (is_nan_at((DType)sn_dtype_of(t), data + i)) memset(data + i, 0xff, item);
+        for (size_t i = 0; i < bytes; i += item) make_comparable((DType)sn_dtype_of(t), data + i, item);
         text_put(&seen->bytes, (const char *)data, bytes);
         text_puts(&seen->story, " =");
         for (size_t i = 0; i < bytes && (run->whole || i < SHOWN * item); i += item) {
