@@ -117,7 +117,7 @@ bool eager_number_may_vary(const EagerCall *ec, int i);
  * every add is told here. */
 static inline bool eager_number_varies(const EagerCall *ec, int i) {
     const Arg *const a = &ec->call->args[i];
-    return !(a->kind == ARG_int && (uint64_t)(a->i + 2) <= 5) && eager_number_may_vary(ec, i);
+    return !(a->kind == ARG_int && (uint64_t)a->i + 2 <= 5) && eager_number_may_vary(ec, i);
 }
 
 /* Makes the entry of a call that is seen first; not cached by the caller where *transient. */
