@@ -246,7 +246,7 @@ const char *op_form_schema(const OpRow *row, OpForm form) {
 }
 
 int op_param_find(const OpRow *row, const char *name) {
-    for (int i = 0; i < row->n_params; i++)
+    for (int i = 0; name && i < row->n_params; i++)
         if (!strcmp(row->params[i].name, name)) return i;
     return -1;
 }

@@ -172,7 +172,7 @@ const char *op_form_name(const OpRow *row, OpForm form);
 const char *op_form_schema(const OpRow *row, OpForm form);
 /* OPF_check: the argument whose values are checked. */
 const char *op_checked_param(const OpRow *row);
-int op_param_find(const OpRow *row, const char *name); /* -1 when absent */
+int op_param_find(const OpRow *row, const char *name); /* -1 when absent; also of NULL */
 int op_device_param(const OpRow *row);                 /* fills OpRow's field */
 /* How many parameters a form's schema has before its out tensors, and which of the row's the i-th is: an out form has
  * no options, which the tensor that it writes decides. */

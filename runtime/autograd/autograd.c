@@ -62,11 +62,22 @@ static void parse_saves(const OpRow *row, SavePlan *plan) {
     }
 }
 
-/* "x", "result", "result1": one word that is an argument's or a result's name. */
+/* "/other/weight": arguments; the table's rows may say so, a user's op saves for all gradients alike. */
+static bool names_conditions(const OpRow *row, const char *at, const char *end) {
+    while (at < end) {
+        const size_t n = strcspn(++at, " ,/");
+        if (row->flags & OPF_user || param_index(row, at, n) < 0) return false;
+        at += n;
+    }
+    return true;
+}
+
+/* "x", "result", "result1", "x/other": one item whose words are names of arguments or results. */
 static bool names_one(const OpRow *row, const char *at, const char *end) {
     SaveItem item;
-    if (end == at || parse_item(row, at, &item) != end || memchr(at, '/', (size_t)(end - at))) return false;
-    return item.arg >= 0 || (end - at <= 7 && item.result >= 0 && item.result < row->n_out);
+    const char *const word_end = at + strcspn(at, " ,/");
+    if (end == at || parse_item(row, at, &item) != end || !names_conditions(row, word_end, end)) return false;
+    return item.arg >= 0 || (word_end - at <= 7 && item.result >= 0 && item.result < row->n_out);
 }
 
 Status tape_saves_check(const OpRow *row) {

@@ -13,10 +13,10 @@ typedef struct Case {
 } Case;
 typedef void CaseFn(const Case *c);
 
-enum { EACH_dtype = 1, EACH_layout = 2, EACH_batched = 4, EACH_host = 8 };
+enum { EACH_dtype = 1, EACH_layout = 2, EACH_batched = 4, EACH_host = 8, EACH_derivative = 16 };
 /* Calls fn for the samples of every row, in a scope of its own each: f32 and contiguous alone unless `what` says so;
  * EACH_batched: the lines of `batched` instead of `good`; EACH_host: rows that read values on the host,
- * too. A row none of whose cases counted (ops_count) fails. */
+ * too; EACH_derivative: rows that have one. A row none of whose cases counted (ops_count) fails. */
 void ops_each(int what, CaseFn *fn);
 void ops_count(void); /* the running case was checked, not refused for its dtype */
 /* What the running case does now, for the report of a crash: a text that stays, or NULL. */
@@ -38,7 +38,7 @@ Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why);
 void ops_show(Text *text, sn_tensor *t);
 
 CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled, check_native_code, check_forms,
-    check_rows, check_text, check_wrong, check_precise, check_bools;
+    check_rows, check_text, check_wrong, check_precise, check_bools, check_saves;
 void check_errors(void);
 
 #endif

@@ -68,8 +68,10 @@ static double draw(const SampleStyle *style, char kind, int64_t below, DType dty
         return kind == 'p' || kind == 'w' || dtype == DT_u8 ? 1 + floor(6 * r) : floor(12 * r) - 6;
     if (style->special && uniform(seed) < 0.15) return specials[(int)(uniform(seed) * 8)];
     if (style->wide && kind != 'u') return (kind == 'x' && uniform(seed) < 0.5 ? -1 : 1) * pow(10, 13 * r - 3);
-    if (kind == 'p' || kind == 'w') return 0.2 + 1.8 * r;
-    return kind == 'u' ? 1.8 * r - 0.9 : 4 * r - 2;
+    if (kind == 'w' || (kind == 'p' && !style->range)) return 0.2 + 1.8 * r;
+    if (kind == 'u' && !style->range) return 1.8 * r - 0.9;
+    static const double low[] = {-2, 0.2, -0.9, 1.2}, high[] = {2, 2, 0.9, 3};
+    return low[style->range] + (high[style->range] - low[style->range]) * r;
 }
 
 typedef struct Reader {

@@ -63,12 +63,16 @@ typedef struct SampleCall {
     int n_vals, n_ints, n_chars;
 } SampleCall;
 
+/* Where floats are drawn from, if not by their letter: 0.2 to 2, -0.9 to 0.9, 1.2 to 3. */
+typedef enum Range { RANGE_usual, RANGE_positive, RANGE_unit, RANGE_above, RANGE_COUNT } Range;
+
 /* How the tensors of a line are made. */
 typedef struct SampleStyle {
     DType dtype;
     Layout layout;
     bool special; /* NaNs, infinities, zeros and denormals among the floats */
     bool leaves;  /* floats require gradients */
+    Range range;
     bool wide;    /* x and p: sizes from 0.001 to 10^10 */
     bool loose;   /* bools that are true are any bytes but 0 */
     uint64_t seed;

@@ -64,7 +64,7 @@ const Samples samples_nll_loss_forward = {
 };
 const Samples samples_nll_loss_backward = {
     .good =
-        LINES("x[] x[4,5] i<5[4] none 1 -100 w[]", "x[] x[4,5] i<5[4] w[5] 2 1 w[]", "x[4] x[4,5] i<5[4] none 0 2 w[]"),
+        LINES("w[] x[4,5] i<5[4] none 1 -100 w[]", "x[] x[4,5] i<5[4] w[5] 2 1 w[]", "x[4] x[4,5] i<5[4] none 0 2 w[]"),
 };
 const Samples samples_nll_loss = {
     .good = LINES("x[4,5] i<5[4]", "x[4,5] i<5[4] w[5] 2 1", "x[4,5] i<5[4] none 0 2"),

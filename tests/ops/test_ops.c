@@ -6,7 +6,8 @@
  *   precise     bodies that round, in f64, against their formulas in long double
  *   bools       bool bytes other than 0 and 1 give what 0 and 1 give, eagerly and compiled
  *   parts       rows that keep their identity against their decomposition run part by part: equal bits
- *   gradients   rows without a derivative of their own, in f64, by central differences, first and second order
+ *   gradients   every row with a derivative, and composites, in f64, by central differences, first and second order
+ *   saves       a derivative reads nothing that its row does not save
  *   compiled    compiled against eager on the interpreter: equal bits
  *   native      the same by generated code, 1 and 2 threads, all instruction sets
  *   forms       in-place and out forms, compiled against eager
@@ -15,7 +16,7 @@
  *   wrong       every kind of wrong argument, boxed, in every form: an error or a result
  *   errors      listed bad inputs give the listed error
  *
- * tests/unit/test_gradients.c covers the derivative rules themselves. */
+ * tests/unit/test_gradients.c has more cases of the derivative rules. */
 #include "tests/ops/ops.h"
 
 #include <signal.h>
@@ -116,6 +117,12 @@ static void run_line(const OpRow *row, const char *line, int number, int what, C
                 run_case(&(Case){row, line, number, {(DType)dtype, (Layout)layout}}, fn);
 }
 
+/* Every differentiable row is checked as such. */
+static bool must_count(const OpRow *row, int n_lines, int what) {
+    if (what & EACH_derivative) return deriv_rule(row) && !row->alias_of;
+    return n_lines && what & EACH_dtype;
+}
+
 static void run_row(const OpRow *row, int what, CaseFn *fn) {
     const Samples *const samples = samples_of(row);
     const char *const *const lines = what & EACH_batched ? samples->batched : samples->good;
@@ -124,7 +131,7 @@ static void run_row(const OpRow *row, int what, CaseFn *fn) {
     int at = 0, number = 0;
     while ((line = samples_next(row, lines, &at))) run_line(row, line, number++, what, fn);
     n_counted += counted;
-    if (!counted && number && what & EACH_dtype) {
+    if (!counted && must_count(row, number, what)) {
         printf("%s: no sample was checked\n", row->name);
         n_failed++;
     }
@@ -232,13 +239,14 @@ static const struct {
     {"meta", check_meta, EACH_dtype | EACH_layout},
     {"reference", check_reference, EACH_dtype | EACH_layout},
     {"parts", check_parts, EACH_dtype | EACH_layout},
-    {"gradients", check_gradients, EACH_layout},
+    {"gradients", check_gradients, EACH_layout | EACH_derivative},
     {"compiled", check_compiled, EACH_dtype | EACH_layout},
     {"native", check_native_code, EACH_dtype | EACH_layout},
     {"forms", check_forms, EACH_dtype | EACH_layout},
     {"rows", check_rows, EACH_batched | EACH_dtype},
     {"text", check_text, EACH_dtype | EACH_layout},
     {"wrong", check_wrong, EACH_host},
+    {"saves", check_saves, EACH_derivative},
     {"precise", check_precise, 0},
     {"bools", check_bools, EACH_dtype | EACH_layout},
 };
