@@ -22,9 +22,7 @@ typedef struct Reaching {
     const Node *node;
 } Reaching;
 
-static bool names_memory(const OpRow *row) {
-    return row->id == OP_as_strided || row->id == OP_view_of || row->id == OP_view_scatter;
-}
+static bool names_memory(const OpRow *row) { return row->flags & OPF_places; }
 
 bool graph_names_memory(const Graph *graph) {
     const Node *node = graph->first;
@@ -115,13 +113,14 @@ static Status check_node(const Reaching *r) {
     const Arg *const args = node->args;
     if (!names_memory(node->row)) return ST_OK;
     const Place self = args[0].kind == ARG_tensor ? place_of(r, args[0].val) : (Place){0};
-    if (node->row->id == OP_view_of) return check_view(r, self, &args[1], &args[2], args[3].i);
-    if (node->row->id == OP_as_strided)
-        return args[3].kind != ARG_int
-                   ? check_view(r, self, &args[1], &args[2], 0)
-                   : check_view(r, (Place){self.root, 0}, &args[1], &args[2], from_storage(r, self.root, args[3].i));
-    const Place result = node->form == FORM_inplace ? self : (Place){&node->outs[0], 0};
-    return check_view(r, result, &args[2], &args[3], args[4].i);
+    if (node->row->flags & OPF_puts) {
+        const Place result = node->form == FORM_inplace ? self : (Place){&node->outs[0], 0};
+        return check_view(r, result, &args[2], &args[3], args[4].i);
+    }
+    if (!(node->row->flags & OPF_storage)) return check_view(r, self, &args[1], &args[2], args[3].i);
+    return args[3].kind != ARG_int
+               ? check_view(r, self, &args[1], &args[2], 0)
+               : check_view(r, (Place){self.root, 0}, &args[1], &args[2], from_storage(r, self.root, args[3].i));
 }
 
 /* What the meta rule says of the results' memory. */
@@ -133,7 +132,7 @@ static Status follow(Reaching *r) {
     for (int i = 0; i < room; i++) outs[i].alias = -1;
     MetaCall call = {.row = node->row, .form = node->form, .args = node->args, .env = r->graph->env, .out = outs};
     call.n_out = node->n_outs;
-    if (node->row->id == OP_as_strided && node->args[0].kind == ARG_tensor) {
+    if (node->row->flags & OPF_storage && node->args[0].kind == ARG_tensor) {
         const Place self = place_of(r, node->args[0].val);
         call.base_offset = sym_sub(r->graph->env, self.offset, from_storage(r, self.root, 0));
     }

@@ -60,7 +60,7 @@ static void check_use(void *context, GVal **slot) {
 static Status check_stage(Verify *v) {
     const OpRow *row = v->node->row;
     if (v->node->form != FORM_functional && !v->stage->forms) return fail(v, "only functional forms are allowed");
-    if (row->id == OP_gradients && !v->stage->gradients) return fail(v, "must be expanded before this stage");
+    if (row->flags & OPF_gradients && !v->stage->gradients) return fail(v, "must be expanded before this stage");
     if (!(v->stage->kinds & (1u << row->kind))) return fail(v, "must be decomposed at this stage");
     if (row->flags & OPF_random && v->node->random >= v->graph->n_random)
         return fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random, v->graph->n_random);

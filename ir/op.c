@@ -154,12 +154,7 @@ static const char *written_schema(const OpRow *row, OpForm form, const char *nam
 }
 
 /* ATen's in-place overloads of some ops are called otherwise than the functional ones. */
-static const char *inplace_overload(const Schema *s) {
-    if (!strcmp(s->base, "pow")) return s->overload + strlen("Tensor_"); /* pow_.Scalar */
-    if (!strcmp(s->base, "transpose")) return "";
-    if (!strcmp(s->base, "floor_divide") && !*s->overload) return "Tensor";
-    return s->overload;
-}
+static const char *inplace_overload(const OpRow *row) { return row->inplace_as ? row->inplace_as : row->overload; }
 
 /* A tensor where the row that does the work has an int. */
 static bool reads_number(const OpRow *row) {
@@ -184,8 +179,10 @@ static void row_init(OpRow *row) {
     if (row->alias_of) {
         const OpRow *of = row->alias_of;
         row->kind = of->kind, row->meta = of->meta, row->flags = of->flags, row->body = of->body;
-        row->samples = of->samples;
+        row->samples = of->samples, row->check = of->check;
+        row->neutral = of->neutral, row->product = of->product;
     }
+    if (row->check.param) row->flags |= OPF_check;
     const OpId worker = row->alias_of ? row->alias_of->id : row->id;
     row->derivative = derivatives[worker].rule;
     row->saves = derivatives[worker].saves ? derivatives[worker].saves : "";
@@ -195,6 +192,7 @@ static void row_init(OpRow *row) {
     pool_used += s.text_used;
     row->base = s.base, row->overload = s.overload, row->params = s.params;
     row->n_params = s.n_params, row->n_out = s.n_out, row->returns_list = s.returns_list;
+    row->shares = op_shares(row->params, row->n_params);
     row->options = find_options(row);
     row->device = op_device_param(row);
     if (row->alias_of && reads_number(row)) row->flags |= OPF_host;
@@ -202,7 +200,7 @@ static void row_init(OpRow *row) {
     row->name = name[FORM_functional] = full_name(&s, "", s.overload);
     row->schema = schema[FORM_functional] =
         pool_print("%s%s%s%s", strstr(row->schema, "::") ? "" : "aten::", row->schema, "", "");
-    if (row->inplace) name[FORM_inplace] = full_name(&s, "_", inplace_overload(&s));
+    if (row->inplace) name[FORM_inplace] = full_name(&s, "_", inplace_overload(row));
     if (row->out) name[FORM_out] = full_name(&s, "", row->out);
     for (int form = 0; form < FORM_COUNT; form++) {
         if (!name[form]) continue;
@@ -259,11 +257,10 @@ int op_form_param(const OpRow *row, OpForm form, int i) {
     return i + (lacks_options(row, form) && i >= row->options ? N_OPTIONS : 0);
 }
 
-const char *op_checked_param(const OpRow *row) {
-    static const char *const checked[] = {"target", "indices", "index", "other"};
-    for (int i = 0; i < COUNT_OF(checked); i++)
-        if (op_param_find(row, checked[i]) >= 0) return checked[i];
-    return "index";
+bool op_shares(const Param *params, int n) {
+    for (int i = 0; i < n; i++)
+        if (*params[i].alias && !strchr(params[i].alias, '!')) return true;
+    return false;
 }
 
 const char *order_name(Order order) {

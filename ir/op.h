@@ -32,7 +32,7 @@ typedef enum OpForm { FORM_functional, FORM_inplace, FORM_out, FORM_COUNT } OpFo
 enum {                      /* flags */
        OPF_core = 1,        /* in the core ATen set */
        OPF_random = 2,      /* takes one sequence number from the generator */
-       OPF_check = 4,       /* may raise an error that depends on values [semantics C8] */
+       OPF_check = 4,       /* set where .check is: an error may depend on values [semantics C8] */
        OPF_nodiff = 8,      /* results never require grad (comparisons, argmax, integer results) */
        OPF_host = 16,       /* reads values on the host: no graph holds it. Of an alias: it takes a tensor where
                           its row has a number */
@@ -40,10 +40,40 @@ enum {                      /* flags */
        OPF_internal = 64,   /* sn:: rows that only the IR uses */
        OPF_bits = 256,      /* a view in another dtype: no graph holds one, it breaks */
        OPF_ordered = 128,   /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
-       OPF_across = 1024,   /* copies: its tensors may be on two devices */
        OPF_user = 512,      /* registered by the program: its kernel may fail for reasons of its own */
+       /* traits that passes and the runtime ask for */
+       OPF_gradients = 1 << 10,    /* asks for gradients: the joint pass expands it */
+       OPF_fresh = 1 << 11,        /* reads no element of any argument: they give sizes and numbers */
+       OPF_fills = 1 << 12,        /* reads no element of self: it gives sizes and dtype of what is filled */
+       OPF_copy = 1 << 13,         /* the values of its last tensor argument, in a dtype and layout of their own */
+       OPF_reshape = 1 << 14,      /* a view of all elements, in row-major order, at the sizes that argument 1 gives */
+       OPF_places = 1 << 15,       /* names a part of self's memory by strides and an offset */
+       OPF_puts = 1 << 16,         /* (self, src, size, stride, offset): self with that part replaced by src */
+       OPF_storage = 1 << 17,      /* its offset counts from where the storage begins */
+       OPF_apart = 1 << 18,        /* a view that is none to the tape: its result is a base */
+       OPF_none_of_none = 1 << 19, /* an empty list of dims reduces none */
+       OPF_product = 1 << 20,      /* a composite whose parts save arguments, never the result */
+       OPF_slices = 1 << 21,       /* reads slices of its first argument at the positions in its checked one */
+       OPF_branches = 1 << 22,     /* its rule computes some numbers in ways of their own: they are guarded */
+       OPF_across = 1 << 23,       /* copies: its tensors may be on two devices */
+       OPF_unset = 1 << 24,        /* memory whose elements are not set: no code runs */
        OPF_may_fail = OPF_check | OPF_user
 };
+
+/* OPF_check: what the values of a parameter are checked to be. */
+typedef enum CheckKind {
+    CHECK_index,  /* a position in a dim */
+    CHECK_class,  /* a position among the classes of a loss */
+    CHECK_divisor /* no integer 0 */
+} CheckKind;
+
+/* The number that leaves self as it is as argument 1. */
+typedef enum Neutral { NEUTRAL_none, NEUTRAL_zero, NEUTRAL_one } Neutral;
+
+/* A product of matrices: its operands, and the addend that it may have. */
+typedef struct ProductArgs {
+    int8_t a, b, self; /* arguments; a == b: the row is none; self -1: no addend */
+} ProductArgs;
 
 typedef enum ParamType {
     PT_tensor,
@@ -132,6 +162,13 @@ struct OpRow {
         const char *name; /* "add": sn_add, sn_add_ex, sn_add_, sn_add_out; NULL: boxed only */
         int shown;        /* arguments of the short form */
     } c;
+    const char *inplace_as; /* overload name of the in-place form where it is another than the row's */
+    struct {
+        CheckKind kind;
+        const char *param; /* NULL: no values are checked; else OPF_check is set */
+    } check;
+    Neutral neutral;
+    ProductArgs product;
     MetaFn *meta;
     uint32_t flags;
     const char *meta_rule;  /* the bare word of the rule; NULL of an alias */
@@ -146,6 +183,7 @@ struct OpRow {
     int options;       /* where dtype, layout, device and pin_memory begin; 0: it has none of them */
     int device;        /* the parameter that says what the results are on, -1: it has none */
     bool returns_list; /* Tensor[] */
+    bool shares;       /* a result may be a view of an argument, says the schema: Tensor(a) */
     const Param *params;
 };
 enum { N_OPTIONS = 4 };
@@ -170,8 +208,8 @@ bool number_is_special(bool is_float, int64_t bits);
 /* The name of a form: "aten::add_.Tensor"; a pointer that lives as long as the process. */
 const char *op_form_name(const OpRow *row, OpForm form);
 const char *op_form_schema(const OpRow *row, OpForm form);
-/* OPF_check: the argument whose values are checked. */
-const char *op_checked_param(const OpRow *row);
+static inline bool op_is_product(const OpRow *row) { return row->product.a != row->product.b; }
+bool op_shares(const Param *params, int n);            /* OpRow.shares, from the parsed schema */
 int op_param_find(const OpRow *row, const char *name); /* -1 when absent; also of NULL */
 int op_device_param(const OpRow *row);                 /* fills OpRow's field */
 /* How many parameters a form's schema has before its out tensors, and which of the row's the i-th is: an out form has

@@ -12,9 +12,8 @@ PassFn pass_decompose;
 
 /* A slice without elements has none that its read could check the position at. */
 static bool is_empty_read(const Node *node) {
-    return (node->row->id == OP_embedding || node->row->id == OP_index_select) &&
-           sym_identical(node->outs[0].base.meta->numel, 0) &&
-           !sym_identical(node->args[node->row->id == OP_embedding ? 1 : 2].val->meta->numel, 0);
+    return node->row->flags & OPF_slices && sym_identical(node->outs[0].base.meta->numel, 0) &&
+           !sym_identical(node->args[op_param_find(node->row, node->row->check.param)].val->meta->numel, 0);
 }
 
 static DecompFn *rule_of(const Node *node) { return is_empty_read(node) ? decomp_empty_read : decomp_rule(node->row); }
@@ -100,7 +99,7 @@ static bool expand(Graph *graph, bool composites_only) {
     while (node) {
         replace_uses(graph, node, x.by.at);
         const OpKind kind = node->row->kind;
-        const bool stays = node->row->id == OP_gradients || (composites_only && kind == KIND_decomposition);
+        const bool stays = node->row->flags & OPF_gradients || (composites_only && kind == KIND_decomposition);
         const bool has_parts =
             kind == KIND_composite || kind == KIND_decomposition || (!composites_only && is_empty_read(node));
         if (stays || !has_parts) {

@@ -24,8 +24,6 @@ typedef struct Fold {
     int64_t *offset; /* by value id: from the value it is a view of, all the way up */
 } Fold;
 
-static bool named(const Node *node, const char *base) { return !strcmp(node->row->base, base); }
-
 static GVal *viewed(const Node *node) {
     return node->row->kind == KIND_view && node->n_args && node->args[0].kind == ARG_tensor ? gval(node->args[0].val)
                                                                                             : NULL;
@@ -57,9 +55,7 @@ static GVal *fold_view_chain(Fold *fold, Node *node) {
     return NULL;
 }
 
-static bool is_reshape(const Node *node) {
-    return node->form == FORM_functional && (node->row->id == OP_view || node->row->id == OP__unsafe_view);
-}
+static bool is_reshape(const Node *node) { return node->form == FORM_functional && node->row->flags & OPF_reshape; }
 
 /* The inner view's source takes its place; the node stays. */
 static GVal *fold_view_of_view(Fold *fold, Node *node) {
@@ -74,7 +70,7 @@ static GVal *fold_view_of_view(Fold *fold, Node *node) {
 
 static GVal *fold_scattered(Fold *fold, Node *node) {
     const GVal *const base = viewed(node), *const out = node->outs;
-    if (!base || node->n_outs != 1 || !base->def || base->def->row->id != OP_view_scatter) return NULL;
+    if (!base || node->n_outs != 1 || !base->def || !(base->def->row->flags & OPF_puts)) return NULL;
     const Arg *const args = base->def->args;
     const bool same_place = fold->offset[out->id] == args[4].i && args[2].n == out->base.meta->rank &&
                             !memcmp(args[2].ints, out->base.meta->sizes, sizeof(int64_t) * (size_t)args[2].n) &&
@@ -85,16 +81,12 @@ static GVal *fold_scattered(Fold *fold, Node *node) {
 /* copies and neutral numbers ------------------------------------------------------------------ */
 
 static GVal *fold_copy(Fold *fold, Node *node) {
-    static const struct {
-        const char *base;
-        int source;
-    } copies[] = {{"clone", 0}, {"_to_copy", 0}, {"restride", 0}, {"copy", 1}};
-    for (int i = 0; i < COUNT_OF(copies); i++) {
-        if (!named(node, copies[i].base) || node->args[copies[i].source].kind != ARG_tensor) continue;
-        GVal *const source = gval(node->args[copies[i].source].val);
-        return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
-    }
-    return NULL;
+    if (!(node->row->flags & OPF_copy)) return NULL;
+    int last = node->row->n_params - 1;
+    while (last > 0 && node->row->params[last].type != PT_tensor) last--;
+    if (node->args[last].kind != ARG_tensor) return NULL;
+    GVal *const source = gval(node->args[last].val);
+    return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
 }
 
 /* No rounding mode, and no alpha: a negative one turns x - 0 into x + 0, an infinite one into NaN. */
@@ -103,21 +95,15 @@ static bool plain(const Arg *arg) {
 }
 
 static GVal *fold_neutral(Fold *fold, Node *node) {
-    static const struct {
-        const char *base;
-        double number;
-    } neutral[] = {{"mul", 1}, {"div", 1}, {"sub", 0}};
-    for (int i = 0; i < COUNT_OF(neutral); i++) {
-        if (!named(node, neutral[i].base) || node->n_args < 2 || node->args[0].kind != ARG_tensor) continue;
-        const Arg *const other = &node->args[1];
-        if (!arg_is_number(other) || other->kind == ARG_runtime || arg_double(other) != neutral[i].number ||
-            signbit(arg_double(other)))
-            return NULL;
-        if (node->n_args > 2 && !plain(&node->args[2])) return NULL;
-        GVal *const source = gval(node->args[0].val);
-        return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
-    }
-    return NULL;
+    if (!node->row->neutral || node->n_args < 2 || node->args[0].kind != ARG_tensor) return NULL;
+    const Arg *const other = &node->args[1];
+    const double number = node->row->neutral == NEUTRAL_one;
+    if (!arg_is_number(other) || other->kind == ARG_runtime || arg_double(other) != number ||
+        signbit(arg_double(other)))
+        return NULL;
+    if (node->n_args > 2 && !plain(&node->args[2])) return NULL;
+    GVal *const source = gval(node->args[0].val);
+    return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
 }
 
 typedef GVal *Peephole(Fold *fold, Node *node); /* what stands for the node's one result, or NULL */

@@ -76,7 +76,7 @@ static GVal *replay(Rewrite *rewrite, const Alias *alias, Node *before) {
     Graph *const graph = rewrite->graph;
     const Store *const store = &rewrite->stores.at[alias->storage];
     if (alias->parent < 0) return store->base;
-    if (alias->view->row->id == OP__unsafe_view && alias->version == store->version) return alias->now;
+    if (alias->view->row->flags & OPF_apart && alias->version == store->version) return alias->now;
     GVal *const parent = replay(rewrite, &rewrite->aliases[alias->parent], before);
     if (!parent) return NULL;
     Arg args[MAX_ARGS];
@@ -179,7 +179,7 @@ static Status record_results(Rewrite *rewrite, Node *node) {
 /* as_strided counts from the storage's start: it views the base, whose offset is 0 here, whatever
  * it was applied to. */
 static void rebase_as_strided(Rewrite *rewrite, Node *node) {
-    if (node->row->kind != KIND_view || strcmp(node->row->base, "as_strided")) return;
+    if (!(node->row->flags & OPF_storage)) return;
     const Alias *const viewed = alias_of(rewrite, gval(node->args[0].val));
     if (node->args[3].kind == ARG_none) node->args[3] = A_INT(viewed->offset);
     node->args[0] = A_VAL(&rewrite->stores.at[viewed->storage].root->base);
@@ -198,7 +198,7 @@ static Val *coerced(Graph *graph, Val *value, const Meta *layout, bool strides_t
 
 /* _unsafe_view of a whole temporary: no view to the tape, so what is written has the history of the write alone. */
 static bool is_other_shape(const Rewrite *rewrite, const Alias *alias) {
-    if (alias->parent < 0 || alias->view->row->id != OP__unsafe_view) return false;
+    if (alias->parent < 0 || !(alias->view->row->flags & OPF_apart)) return false;
     const Store *const store = &rewrite->stores.at[alias->storage];
     return rewrite->aliases[alias->parent].parent < 0 && store->input < 0 && store->base->base.meta->contiguous &&
            alias->meta->contiguous;
@@ -384,7 +384,7 @@ static void finish_writes(Rewrite *rewrite) {
 
 static Status rewrite_node(Rewrite *rewrite, Node *node) {
     if (node->form != FORM_functional) return rewrite_form(rewrite, node);
-    if (node->row->id == OP_gradients) return rewrite_gradients(rewrite, node);
+    if (node->row->flags & OPF_gradients) return rewrite_gradients(rewrite, node);
     rebase_as_strided(rewrite, node);
     TRY(record_results(rewrite, node));
     ReadContext read = {rewrite, node, false};

@@ -242,7 +242,7 @@ bool pass_joint(Graph *graph, const PassOptions *options) {
     bool changed = decompose_composites(graph);
     for (Node *node = graph->first, *next; node && error_pending() == ST_OK; node = next) {
         next = node->next;
-        if (node->row->id != OP_gradients) continue;
+        if (!(node->row->flags & OPF_gradients)) continue;
         changed = true;
         if (expand_gradients(graph, node, NULL) != ST_OK) break;
     }
@@ -376,10 +376,10 @@ const bool *joint_used(Graph *forward, Arena *arena, SymEnv *env) {
     for (Node *node = graph->first; node; node = node->next) nodes[node->id] = node;
     for (int at = 0; at < n; at++) {
         const bool *ran;
-        if (nodes[at]->row->id != OP_gradients) continue;
+        if (!(nodes[at]->row->flags & OPF_gradients)) continue;
         if (expand_gradients(graph, nodes[at], &ran) != ST_OK) return NULL;
         for (int i = 0; i < at; i++) /* ids are of the last numbering */
-            used[i] |= nodes[i]->row->id != OP_gradients && ran[nodes[i]->id];
+            used[i] |= !(nodes[i]->row->flags & OPF_gradients) && ran[nodes[i]->id];
     }
     return used;
 }

@@ -617,7 +617,7 @@ static bool evaluated_whole(const Writer *w, int place) {
 /* Of pointwise rows: an index, or a divisor of ints. */
 static bool may_fail(const Node *node) {
     if (!(node->row->flags & OPF_check) || node->row->kind != KIND_pointwise) return false;
-    return strcmp(op_checked_param(node->row), "other") != 0 || !dtype_is_float(node->outs[0].base.meta->dtype);
+    return node->row->check.kind != CHECK_divisor || !dtype_is_float(node->outs[0].base.meta->dtype);
 }
 
 /* A check is made of every element [semantics C8], also of those that no reader asks for: a slice's base, a gather's

@@ -12,19 +12,18 @@ static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int room);
 static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int room);
 
 typedef struct PiecesRow {
-    const char *base;
     PiecesFn *pieces;
     bool independent;
 } PiecesRow;
 
+static const PiecesRow rows[OP_COUNT] = {[OP_cat] = {cat_pieces, true},
+                                         [OP_constant_pad_nd] = {pad_pieces, false},
+                                         [OP_slice_scatter] = {slice_scatter_pieces, false},
+                                         [OP_select_scatter] = {select_scatter_pieces, false}};
+
 static const PiecesRow *pieces_row(const Node *node) {
-    static const PiecesRow rows[] = {{"cat", cat_pieces, true},
-                                     {"constant_pad_nd", pad_pieces, false},
-                                     {"slice_scatter", slice_scatter_pieces, false},
-                                     {"select_scatter", select_scatter_pieces, false}};
-    for (int i = 0; i < COUNT_OF(rows); i++)
-        if (!strcmp(node->row->base, rows[i].base)) return &rows[i];
-    return NULL;
+    const PiecesRow *const row = node->row->id < OP_COUNT ? &rows[node->row->id] : NULL;
+    return row && row->pieces ? row : NULL;
 }
 
 bool pieces_known(const Node *node) { return pieces_row(node) != NULL; }

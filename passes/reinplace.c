@@ -109,7 +109,7 @@ bool pass_reinplace(Graph *graph, const PassOptions *options) {
     find_families(&families);
     bool changed = false;
     for (Node *node = graph->first; node; node = node->next) {
-        if (node->row->id != OP_view_scatter || node->form != FORM_functional || !can_write(&families, node)) continue;
+        if (!(node->row->flags & OPF_puts) || node->form != FORM_functional || !can_write(&families, node)) continue;
         node->form = FORM_inplace;
         changed = true;
     }

@@ -1,21 +1,9 @@
 /* template_gemm.c: which nodes are products, and what alpha, beta and self add to them. */
 #include "passes/template.h"
 
-typedef struct Product {
-    const char *base;
-    int a, b, self; /* arguments; -1: none */
-} Product;
-
-static const Product *product_of(const Node *node) {
-    static const Product products[] = {{"mm", 0, 1, -1}, {"bmm", 0, 1, -1}, {"addmm", 1, 2, 0}, {"baddbmm", 1, 2, 0}};
-    for (int i = 0; i < COUNT_OF(products); i++)
-        if (!strcmp(node->row->base, products[i].base)) return &products[i];
-    return NULL;
-}
-
 static bool takes(const Node *node) {
-    const Product *const p = product_of(node);
-    if (!p || node->args[p->a].kind != ARG_tensor) return false;
+    const ProductArgs *const p = &node->row->product;
+    if (!op_is_product(node->row) || node->args[p->a].kind != ARG_tensor) return false;
     switch (node->args[p->a].val->meta->dtype) {
     case DT_f64:
     case DT_f32:
@@ -47,10 +35,10 @@ static int body(BodyCall *call, int product) {
 }
 
 static GVal *operand(const Node *node, int operand) {
-    const Product *const p = product_of(node);
+    const ProductArgs *const p = &node->row->product;
     return operand == 2 ? &node->outs[0] : gval(node->args[operand ? p->b : p->a].val);
 }
 
-static bool stores(const Node *node) { return product_of(node)->self < 0; }
+static bool stores(const Node *node) { return node->row->product.self < 0; }
 
 const TemplateRule lower_gemm = {takes, operand, stores, body};

@@ -48,9 +48,7 @@ static const GVal *view_argument(const Node *node) {
 }
 
 /* Rows that name parts of self's memory by strides and offset. */
-static bool speaks_of_memory(const Node *node) {
-    return node->row->id == OP_view_scatter || node->row->id == OP_view_of || node->row->id == OP_as_strided;
-}
+static bool speaks_of_memory(const Node *node) { return node->row->flags & OPF_places; }
 
 static bool has_strides(const Meta *meta, const int64_t *strides) {
     for (int d = 0; d < meta->rank; d++)
@@ -70,7 +68,7 @@ void look_at_view(Lower *l, ValInfo *info, GVal *v) {
     if (!view_strides(l, v, &placed, of->offset, &info->offset, strides))
         lower_bail(l, v->def, "its stride rule failed");
     info->strides = strides;
-    if (v->def->row->id == OP_as_strided) return; /* counts from the storage's start */
+    if (v->def->row->flags & OPF_storage) return; /* counts from the storage's start */
     int64_t *const dense = ARENA_ARRAY(l->arena, int64_t, of_meta->rank + 1);
     int64_t *const relative = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
     row_major(l->env, of_meta->sizes, of_meta->rank, dense);
@@ -111,26 +109,17 @@ static void look_at_value(Lower *l, GVal *v) {
     info->kind = v->def ? kind_of(l, v->def) : VAL_input;
     if (info->kind == VAL_view) {
         look_at_view(l, info, v);
-    } else if (v->def && v->def->row->id != OP_view_scatter && !is_dense(l->env, meta)) {
+    } else if (v->def && !(v->def->row->flags & OPF_puts) && !is_dense(l->env, meta)) {
         int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
         row_major(l->env, meta->sizes, meta->rank, strides);
         info->strides = strides;
     }
 }
 
-static bool has_body(const OpRow *row, const char *const *bodies, int n) {
-    for (int i = 0; row->kind == KIND_pointwise && i < n; i++)
-        if (!strcmp(row->body, bodies[i])) return true;
-    return false;
-}
-
 /* How many arguments, from the first on, give their sizes only: the nest never reads them. Of fresh values all do, of
  * copies and fills the tensor that takes them. */
 static int unread_args(const Node *node) {
-    static const char *const fresh[] = {"zeros", "ones", "full", "rand", "randn"};
-    static const char *const into[] = {"copy", "fill"};
-    if (has_body(node->row, fresh, COUNT_OF(fresh))) return node->n_args;
-    return has_body(node->row, into, COUNT_OF(into));
+    return node->row->flags & OPF_fresh ? node->n_args : (node->row->flags & OPF_fills) != 0;
 }
 
 typedef struct UseVisit {
@@ -213,7 +202,7 @@ bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base) {
 }
 
 /* No dims: any and all then reduce none, the others all. */
-static bool reduces_none(const OpRow *row) { return !strcmp(row->base, "any") || !strcmp(row->base, "all"); }
+static bool reduces_none(const OpRow *row) { return row->flags & OPF_none_of_none; }
 
 bool reduced_dims(const Node *node, bool *reduced) {
     if (node->args[0].kind != ARG_tensor) return false;

@@ -399,7 +399,7 @@ static Status make_node(Recording *r, const SavePlan *plan) {
     row->arg_meta = (const Meta **)(row->args + n_params);
     row->saved = (TapeSaved *)(row->arg_meta + n_params);
     tape_args_copy(call->row, call->args, row->args, row->saved + n_saved);
-    if (call->row->id == OP_as_strided && row->args[3].kind == ARG_int) /* as in graphs: from self */
+    if (call->row->flags & OPF_storage && row->args[3].kind == ARG_int) /* as in graphs: from self */
         row->args[3].i -= tensor_of(call->args[0].val)->offset;
     return ST_OK;
 }

@@ -29,7 +29,7 @@ static TapeView *view_retain(TapeView *view) {
     return view;
 }
 
-static bool is_strided(const TapeView *view) { return view->row->id == OP_as_strided && view->args[3].kind == ARG_int; }
+static bool is_strided(const TapeView *view) { return view->row->flags & OPF_storage && view->args[3].kind == ARG_int; }
 
 TapeView *tape_view_of(const sn_tensor *self) { return view_retain(self->autograd ? self->autograd->view : NULL); }
 
@@ -199,7 +199,7 @@ static TapeView *written_view(TapeNode *node) { return *(TapeView **)tape_node_e
 
 /* as_strided names places of the base's memory, so what it is applied to is laid out like that. */
 static bool names_places(const TapeView *view) {
-    while (view && view->row->id != OP_as_strided) view = view->parent;
+    while (view && !(view->row->flags & OPF_storage)) view = view->parent;
     return view != NULL;
 }
 

@@ -250,6 +250,7 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
                       .n_params = schema.n_params,
                       .n_out = schema.n_out,
                       .returns_list = schema.returns_list,
+                      .shares = op_shares(schema.params, schema.n_params),
                       .params = op->params};
     op->row.device = op_device_param(&op->row);
     TRY(check_schema(&schema, copy, name));
@@ -305,7 +306,8 @@ const DynamicOp *custom_op_register(const sn_op_desc *desc) {
     pthread_mutex_lock(&lock);
     Status status = parse(op, desc);
     if (!(desc->flags & SN_OP_PURE)) op->row.flags |= OPF_ordered;
-    op->mutates = strchr(desc->schema, '!') != NULL;
+    for (int i = 0; status == ST_OK && i < op->row.n_params; i++)
+        op->mutates |= strchr(op->row.params[i].alias, '!') != NULL;
     if (status == ST_OK) status = publish(op);
     pthread_mutex_unlock(&lock);
     if (status == ST_OK) return op;

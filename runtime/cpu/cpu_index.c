@@ -18,8 +18,8 @@ typedef struct Positions { /* what an index may say */
 static const int64_t nothing_else = INT64_MIN;
 
 static Status bad_index(const OpRow *row, int64_t index, const Positions *of) {
-    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld elements of dim %d", row->name,
-                       op_checked_param(row), (long long)index, (long long)of->size, of->dim);
+    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld elements of dim %d", row->name, row->check.param,
+                       (long long)index, (long long)of->size, of->dim);
 }
 
 static int wrap(int64_t dim, int rank) { return (int)dim_wrap(dim, rank); }

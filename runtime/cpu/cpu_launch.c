@@ -73,11 +73,11 @@ static Status raise_check(const Launch *launch, const Step *step, const Nest *ne
     if (error->inst == INTERP_NO_MEMORY) return ST_MEMORY;
     const OpRow *const row = checked_op(launch->e->plan->graph, nest, error->inst);
     const char *const op = row ? row->name : step->kernel->name;
-    const char *const param = row ? op_checked_param(row) : "index";
-    if (!strcmp(param, "other")) /* the check of body_nonzero */
-        return error_raise(ST_VALUE, "%s: an integer is divided by zero in other", op);
+    const char *const param = row && row->check.param ? row->check.param : "index";
+    const CheckKind kind = row ? row->check.kind : CHECK_index;
+    if (kind == CHECK_divisor) return error_raise(ST_VALUE, "%s: an integer is divided by zero in other", op);
     return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld %s", op, param, (long long)error->index,
-                       (long long)error->bound, strcmp(param, "target") ? "elements" : "classes");
+                       (long long)error->bound, kind == CHECK_class ? "classes" : "elements");
 }
 
 /* nests --------------------------------------------------------------------------------------- */

@@ -254,8 +254,7 @@ static Status run_view(const EagerEntry *entry, EagerCall *ec) {
     for (int i = 0; i < entry->n_outs; i++)
         if (!(ec->call->outs[i] = tensor_view(base, entry->metas[i], base->offset + entry->offsets[i])))
             return error_pending();
-    const OpId op = ec->call->row->id;
-    if (UNLIKELY(op == OP_as_strided || op == OP_view_of)) TRY(check_inside(ec->call));
+    if (UNLIKELY(ec->call->row->flags & OPF_places)) TRY(check_inside(ec->call));
     ec->call->n_outs = entry->n_outs;
     return ST_OK;
 }

@@ -92,11 +92,9 @@ static Status make_empty(OpCall *call) {
     return call->outs[0] ? ST_OK : error_pending();
 }
 
-static bool is_empty(const OpRow *row) { return row->kind == KIND_kernel && row->body && !strcmp(row->body, "empty"); }
-
 static OpKernel *kernel_of(const OpRow *row) {
     if (row->flags & OPF_across) return eager_move;
-    return row->kind == KIND_view ? eager_kernel : is_empty(row) ? make_empty : NULL;
+    return row->kind == KIND_view ? eager_kernel : row->flags & OPF_unset ? make_empty : NULL;
 }
 
 void eager_serve(Key key) {

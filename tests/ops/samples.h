@@ -73,8 +73,8 @@ typedef struct SampleStyle {
     bool special; /* NaNs, infinities, zeros and denormals among the floats */
     bool leaves;  /* floats require gradients */
     Range range;
-    bool wide;    /* x and p: sizes from 0.001 to 10^10 */
-    bool loose;   /* bools that are true are any bytes but 0 */
+    bool wide;  /* x and p: sizes from 0.001 to 10^10 */
+    bool loose; /* bools that are true are any bytes but 0 */
     uint64_t seed;
 } SampleStyle;
 

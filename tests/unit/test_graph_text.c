@@ -35,6 +35,9 @@ START_TEST(test_rows) {
             OpForm found;
             ck_assert_msg(op_find(name, strlen(name), &found) == row, "%s finds another row", name);
         }
+        ck_assert_msg(!(row->flags & OPF_check) ||
+                          op_param_find(row->alias_of ? row->alias_of : row, row->check.param) >= 0,
+                      "%s: what does it check? .check names no parameter", row->name);
         ck_assert_msg(!row->c.name || row->c.shown <= row->n_params, "%s: c", row->name);
     }
     ck_assert_ptr_null(op_find("aten::no_such_op", 16, NULL));

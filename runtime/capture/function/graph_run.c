@@ -136,7 +136,7 @@ static Status run_node(const GraphRun *run, const Node *node) {
         out_args[i] = tensor_for(run, node->args[row->n_params + i].val);
     if (run->sites) state_get()->site = run->sites[node->id];
     if (run->seeded && row->flags & OPF_random) state_get()->sequence = run->sequence + (uint64_t)node->random;
-    if (row->id == OP_gradients)
+    if (row->flags & OPF_gradients)
         TRY(gradients_run(args, outs));
     else
         TRY(dispatch(row, node->form, args, node->form == FORM_out ? out_args : NULL, outs));

@@ -165,7 +165,7 @@ static Status split_list(Capture *c, Split *s, const Arg *a) {
 
 static void put_number(const Capture *c, Split *s, const OpRow *row, const Arg *a) {
     s->numbers[s->n_numbers] = a->i; /* a float: its bits */
-    if (row->id == OP_as_strided)    /* its offset, told from the root */
+    if (row->flags & OPF_storage)    /* its offset, told from the root */
         s->numbers[s->n_numbers] -= strided_origin(c->trace, s->operands[0]);
     s->n_numbers++;
 }
@@ -253,7 +253,7 @@ static void expect_tensor(ExpectedArg *want, const Split *s, int operand) {
 static const ExpectedArg *expected_args(Arena *arena, const OpCall *call, const Split *s) {
     const int n = call->row->n_params, n_outs = call->form == FORM_out ? call->row->n_out : 0;
     ExpectedArg *const args = ARENA_ARRAY(arena, ExpectedArg, n + n_outs);
-    if (!args || call->row->id == OP_as_strided) return NULL; /* its number is not the argument */
+    if (!args || call->row->flags & OPF_storage) return NULL; /* its number is not the argument */
     int operand = 0, number = 0;
     for (int i = 0; i < n; i++) {
         const Arg *const a = &call->args[i];
@@ -313,7 +313,7 @@ static bool operand_tracks(const Trace *trace, Operand o) {
 /* Whether the op's results will be recorded by the tape: its operands' flags and its modes say so
  * before it has run. */
 static bool op_tracks(const Trace *trace, const TraceOp *op) {
-    if (op->modes || op->row->flags & OPF_nodiff || op->row->id == OP_gradients) return false;
+    if (op->modes || op->row->flags & OPF_nodiff || op->row->flags & OPF_gradients) return false;
     for (int i = 0; i < op->n_operands; i++)
         if (operand_tracks(trace, op->operands[i])) return true;
     return false;
@@ -503,7 +503,7 @@ static inline const char *refusal(const Capture *c, const OpCall *call, const sn
     if (override_covers(call->row)) return "the op is overridden";
     if (UNLIKELY(call->keys & KEYS_BACKEND & ~KEY_BIT(cpu)) || UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
         return elsewhere_refusal(call);
-    return UNLIKELY(call->row->id == OP_as_strided) ? strided_refusal(c->trace, call) : NULL;
+    return UNLIKELY(call->row->flags & OPF_storage) ? strided_refusal(c->trace, call) : NULL;
 }
 
 static bool tracks(const sn_tensor *t) { return t && (t->placeholder ? t->placeholder->tracks : tape_tracks(t)); }

@@ -39,7 +39,7 @@ static bool has_history(const Reach *r, Operand o) {
 /* Forward ------------------------------------------------------------------------------------- */
 
 static bool is_recorded(const TraceOp *op, const bool *flows) {
-    if (op->modes || op->row->id == OP_gradients) return false;
+    if (op->modes || op->row->flags & OPF_gradients) return false;
     if (op->row->flags & OPF_nodiff) return op->form == FORM_inplace && flows[0];
     for (int i = 0; i < op->n_operands; i++)
         if (flows[i]) return true;

@@ -75,7 +75,7 @@ int64_t strided_origin(const Trace *trace, Operand self) {
 bool strided_counts_from_an_input(const Trace *trace) {
     for (int i = 0; i < trace->ops.n; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
-        if (op->row->id == OP_as_strided && op->args[3].kind == ARG_int) return true;
+        if (op->row->flags & OPF_storage && op->args[3].kind == ARG_int) return true;
     }
     return false;
 }

@@ -31,7 +31,7 @@ static void exchange(sn_tensor *a, sn_tensor *b) {
 
 /* A leaf keeps its place in histories, its gradient and its hooks. */
 static Status relayout_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) {
-    if (row->id == OP_detach) return tape_requires_grad(self, false);
+    if (row->flags & OPF_nodiff) return tape_requires_grad(self, false);
     self->base.meta = view->base.meta;
     self->offset = view->offset;
     return ST_OK;
@@ -45,7 +45,7 @@ static Status change(const OpRow *row, sn_tensor *self, sn_tensor *view, bool re
         tape_view_of_old(self, view);
         capture_exchanged(self, view);
     }
-    if (row->id == OP_detach) return ST_OK;
+    if (row->flags & OPF_nodiff) return ST_OK;
     if (self->placeholder)
         capture_relaid(self);
     else
@@ -57,10 +57,10 @@ static Status relayout_inside(const OpRow *row, const Arg *args) {
     sn_tensor *const self = tensor_of(args[0].val), *view = NULL;
     bool recorded = false;
     TRY(capture_relayout(row, self, &recorded));
-    const bool checked = !recorded && row->id != OP_detach && state_get()->grad_mode == SN_GRAD_ON;
+    const bool checked = !recorded && !(row->flags & OPF_nodiff) && state_get()->grad_mode == SN_GRAD_ON;
     if (checked && tape_tracks(self)) TRY(tape_check_inplace(self));
     Capture *const suspended = recorded ? NULL : capture_suspend();
-    if (recorded) capture_relays(row->id != OP_detach);
+    if (recorded) capture_relays(!(row->flags & OPF_nodiff));
     const Status status = dispatch(row, FORM_functional, args, NULL, &view);
     if (recorded) capture_relays(false);
     if (suspended) capture_resume(suspended);

@@ -179,7 +179,7 @@ Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **
         for (int k = 0; k < a->n; k++) vals[k] = operand_at(trace, *operand++);
         a->vals = vals;
     }
-    if (op->row->id == OP_as_strided && args[3].kind == ARG_int) /* told from the root */
+    if (op->row->flags & OPF_storage && args[3].kind == ARG_int) /* told from the root */
         args[3].i += strided_origin(trace, op->operands[0]);
     for (int i = 0; op->form == FORM_out && i < op->row->n_out; i++)
         out_args[i] = tensor_of(operand_at(trace, *operand++));
@@ -247,7 +247,7 @@ static Status add_op(Making *m, int at) {
     TRY(trace_args(m->trace, op, given, given_outs));
     for (int i = 0; i < n; i++) args[i] = map_arg(m, op->row, i, given[i], &operand);
     for (int i = 0; i < n_out_args; i++) args[n + i] = A_VAL(value_of(m, *operand++));
-    if (op->row->id == OP_as_strided) rebase_strided(m, args);
+    if (op->row->flags & OPF_storage) rebase_strided(m, args);
     m->graph->modes = op->modes;
     Node *const node = graph_append(m->graph, op->row, op->form, args);
     if (!node) return error_pending();

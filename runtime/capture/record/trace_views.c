@@ -32,7 +32,7 @@ Operand trace_root(const Trace *trace, Operand at) {
 
 bool trace_op_is_view(const TraceOp *op) {
     return op->n_outs > 0 && op->n_operands > 0 && op->operands[0] != OPERAND_ABSENT &&
-           (op->row->kind == KIND_view || strstr(op->row->schema, "Tensor(a)"));
+           (op->row->kind == KIND_view || op->row->shares);
 }
 
 /* Memory -------------------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static Status note_ops(const Noting *noting, const OutputView *view, sn_tensor *
         const TraceOp *const op = view->ops.at[i];
         Arg args[MAX_ARGS];
         trace_numbers(op, noting->numbers, args);
-        if (op->row->id == OP_as_strided && args[3].kind == ARG_int && noting->trace)
+        if (op->row->flags & OPF_storage && args[3].kind == ARG_int && noting->trace)
             args[3].i += strided_origin(noting->trace, op->operands[0]);
         const TapeViewOp step = {.row = op->row, .args = args, .no_grad = op->modes & NODE_no_grad};
         if (!(made = tape_view_step(made, &step))) return ST_MEMORY;

@@ -25,8 +25,11 @@ typedef struct Limits {
 static bool is_view(const Node *node) {
     return node->form == FORM_functional && node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val &&
            (node->row->kind == KIND_view || node->row->flags & OPF_maybe_copy || node->row->returns_list ||
-            strstr(node->row->schema, "Tensor(a)"));
+            node->row->shares);
 }
+
+/* detach */
+static bool is_cut(const Node *node) { return node->row->kind == KIND_view && node->row->flags & OPF_nodiff; }
 
 /* The value whose memory a result has, or NULL: its own. */
 static const GVal *memory_of(const Node *node, int result) {
@@ -54,8 +57,8 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
             if (!memory) continue;
             const int id = node->outs[i].id;
             l->class_of[id] = l->class_of[memory->id];
-            l->detached[id] = l->detached[memory->id] || node->row->id == OP_detach;
-            if (node->row->id == OP__unsafe_view) l->parted[l->class_of[id]] |= !is_temporary(l, memory);
+            l->detached[id] = l->detached[memory->id] || is_cut(node);
+            if (node->row->flags & OPF_apart) l->parted[l->class_of[id]] |= !is_temporary(l, memory);
         }
 }
 
@@ -67,7 +70,7 @@ static bool saves_arg(const Limits *l, const Node *node, int i) {
 }
 
 static bool saves_result(const Limits *l, const Node *node, int i) {
-    const bool product = node->row->id == OP_linear || node->row->id == OP_matmul;
+    const bool product = node->row->flags & OPF_product;
     return node->row->kind == KIND_composite ? !is_view(node) && !product
                                              : tape_row_saves(node->row, -1, i, needs_of(l, node));
 }
@@ -115,7 +118,7 @@ static bool lacks_derivative(const Node *node) {
 
 static void check_nodes(Limits *l) {
     for (const Node *node = l->graph->first; node; node = node->next) {
-        if (node->row->id == OP_gradients) {
+        if (node->row->flags & OPF_gradients) {
             if (l->unseen) l->why = "a leaf written through a detached view before its backward";
             memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
         }

@@ -33,7 +33,7 @@ static uint32_t tracked_args(const bool *tracked, const Node *node) {
 
 /* The arguments that make eager's tape record the op; of a comparison only what it writes. */
 static uint32_t recorded_args(const bool *tracked, const Node *node) {
-    if (is_off(node) || node->row->id == OP_gradients) return 0;
+    if (is_off(node) || node->row->flags & OPF_gradients) return 0;
     const uint32_t bits = tracked_args(tracked, node);
     if (!(node->row->flags & OPF_nodiff)) return bits;
     return node->form == FORM_inplace ? bits & 1 : 0;

@@ -9,7 +9,7 @@
 static const Node *put_by(const GVal *value) {
     if (!value->def || !(value->def->modes & NODE_no_autocast)) return NULL;
     for (const Node *node = value->def->next; node; node = node->next) {
-        if (node->row->id == OP_view_scatter && gval(node->args[1].val) == value) return node;
+        if (node->row->flags & OPF_puts && gval(node->args[1].val) == value) return node;
         if (node->row->id == OP_restride && gval(node->args[0].val) == value) return node;
     }
     return NULL;

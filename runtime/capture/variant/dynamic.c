@@ -172,13 +172,13 @@ static Status plan_input(Dynamic *d, int input) {
 
 /* Sizes and positions, and the scalars of ops whose bodies read them element by element. */
 static bool may_vary(const TraceOp *op, const Param *param) {
-    const bool by_element = op->row->kind == KIND_pointwise || op->row->id == OP_full;
+    const bool by_element = op->row->kind == KIND_pointwise;
     return param->symbolic || (by_element && param->type != PT_int && param->type != PT_int_opt);
 }
 
 /* A rule branches on it: some values are computed in a way of their own. */
 static bool is_guarded(const TraceOp *op, const Param *param) {
-    return op->row->id == OP_pow_Tensor_Tensor && !param->symbolic;
+    return op->row->flags & OPF_branches && !param->symbolic;
 }
 
 /* Numbers ------------------------------------------------------------------------------------- */

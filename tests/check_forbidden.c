@@ -1,0 +1,145 @@
+/* check_forbidden.c: what generic code may not ask of an op. An op's id or name is for its own rules (passes/rules),
+ * its kernels and the code that emits it; all other code asks its row for a trait (flags and columns: ir/op.h). Counted
+ * in the folders of the library, comments left out:
+ *
+ *   id      a row compared with an op: ->id == OP_x, case OP_x
+ *   name    a row's base, name, overload or body compared as text
+ *   schema  a schema searched as text: what it says is parsed (Param, OpRow)
+ *
+ * Usage: check_forbidden ROOT. Exceptions stand in the table, each with its reason; more than it allows is an error,
+ * and so is an exception that nothing needs any more. */
+#define _XOPEN_SOURCE 700
+#include <ctype.h>
+#include <dirent.h>
+#include <regex.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct Rule {
+    const char *name, *pattern;
+    const char *own; /* prefixes of files where it is right, separated by spaces */
+    regex_t compiled;
+} Rule;
+
+static Rule rules[] = {
+    {"id", "(->|\\.)id [!=]= OP_[A-Za-z_]|case OP_[A-Za-z_]+:", "passes/rules/"},
+    {"name",
+     "(str|mem)n?(case)?cmp\\(.*row->(base|name|overload|body|meta_rule)\\>|"
+     "(str|mem)n?cmp\\(.*op_form_name\\(",
+     ""},
+    {"schema", "str(str|chr|rchr|pbrk|spn|cspn)\\([^,]*schema\\>", "ir/schema.c ir/op.c"},
+};
+enum { N_RULES = sizeof rules / sizeof *rules };
+
+typedef struct Exception {
+    const char *rule, *file; /* or the folder that it ends with / */
+    int most;
+    const char *why;
+    int found;
+} Exception;
+
+static Exception exceptions[] = {
+    {"id", "runtime/capture/training/training_saved.c", 2,
+     "the copy by which functionalize puts a written value in place"},
+    {"id", "runtime/capture/record/trace_graph.c", 2, "the view_of that stands for an input of a shared storage"},
+    {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
+    {"name", "frontend/tool/bench", 3, "rows of the benchmarks, no ops"},
+    {"name", "runtime/compile/compile.c", 1, "a row of pipelines, no op"},
+    {"schema", "frontend/gen/gen_ops.c", 1, "names of results, for the generated prototypes"},
+};
+enum { N_EXCEPTIONS = sizeof exceptions / sizeof *exceptions };
+
+static int problems;
+
+static bool starts(const char *text, const char *prefix) { return !strncmp(text, prefix, strlen(prefix)); }
+
+static bool is_own(const Rule *rule, const char *path) {
+    char list[256];
+    snprintf(list, sizeof list, "%s", rule->own);
+    for (char *at = strtok(list, " "); at; at = strtok(NULL, " "))
+        if (starts(path, at)) return true;
+    return false;
+}
+
+static Exception *exception_for(const Rule *rule, const char *path) {
+    for (int i = 0; i < N_EXCEPTIONS; i++)
+        if (!strcmp(exceptions[i].rule, rule->name) && starts(path, exceptions[i].file)) return &exceptions[i];
+    return NULL;
+}
+
+static void find(const Rule *rule, const char *path, int line, const char *text) {
+    regmatch_t match;
+    for (; !regexec(&rule->compiled, text, 1, &match, 0); text += match.rm_eo) {
+        Exception *const exception = exception_for(rule, path);
+        if (exception && ++exception->found <= exception->most) continue;
+        printf("%s:%d: %s: %.*s\n", path, line, rule->name, (int)(match.rm_eo - match.rm_so), text + match.rm_so);
+        problems++;
+    }
+}
+
+/* Blanks comments out; *inside: the line begins in one. */
+static void cut_comments(char *text, bool *inside) {
+    for (char *at = text; *at; at++) {
+        if (!*inside && at[0] == '/' && at[1] == '*') *inside = true;
+        const bool ends = *inside && at[0] == '*' && at[1] == '/';
+        if (*inside && *at != '\n') *at = ' ';
+        if (ends) at[1] = ' ', at++, *inside = false;
+    }
+}
+
+static void check_file(const char *root, const char *path) {
+    char full[4096], text[4096];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    FILE *const file = fopen(full, "r");
+    if (!file) return;
+    bool inside = false;
+    for (int line = 1; fgets(text, sizeof text, file); line++) {
+        cut_comments(text, &inside);
+        for (int i = 0; i < N_RULES; i++)
+            if (!is_own(&rules[i], path)) find(&rules[i], path, line, text);
+    }
+    fclose(file);
+}
+
+static bool is_code(const char *name) {
+    const size_t n = strlen(name);
+    return n > 2 && (!strcmp(name + n - 2, ".c") || !strcmp(name + n - 2, ".h"));
+}
+
+static void check_folder(const char *root, const char *path) {
+    char full[4096];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    DIR *const dir = opendir(full);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char child[2048];
+        struct stat info;
+        if (*entry->d_name == '.') continue;
+        snprintf(child, sizeof child, "%s%s", path, entry->d_name);
+        snprintf(full, sizeof full, "%s/%s", root, child);
+        if (stat(full, &info)) continue;
+        if (S_ISDIR(info.st_mode))
+            check_folder(root, strcat(child, "/"));
+        else if (is_code(child))
+            check_file(root, child);
+    }
+    if (dir) closedir(dir);
+}
+
+int main(int argc, char **argv) {
+    static const char *const folders[] = {"ir/", "passes/", "codegen/", "runtime/", "frontend/"};
+    if (argc != 2) return fprintf(stderr, "usage: check_forbidden ROOT\n"), 2;
+    for (int i = 0; i < N_RULES; i++)
+        if (regcomp(&rules[i].compiled, rules[i].pattern, REG_EXTENDED)) return fprintf(stderr, "a bad pattern\n"), 2;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) check_folder(argv[1], folders[i]);
+    for (int i = 0; i < N_EXCEPTIONS; i++) {
+        const Exception *const e = &exceptions[i];
+        printf("%s in %s: %d (at most %d: %s)\n", e->rule, e->file, e->found, e->most, e->why);
+        if (e->found) continue;
+        printf("nothing needs this exception\n");
+        problems++;
+    }
+    printf("%d problems\n", problems);
+    return problems != 0;
+}
