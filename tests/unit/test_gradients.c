@@ -249,6 +249,7 @@ static const Case cases[] = {
     {OP_scatter_reduce, ARGS(X, I(1), X, X, A_STR("add")), {S(ANY, 2, 2, 4), AT(4, 2, 2, 3), S(ANY, 2, 3, 4)}},
     {OP_scatter_value_reduce, ARGS(X, I(1), X, F(2), A_STR("add")), {S(ANY, 2, 2, 4), AT(4, 2, 2, 3)}},
     {OP_scatter_value_reduce, ARGS(X, I(1), X, F(2), A_STR("multiply")), {S(ANY, 2, 2, 4), AT(4, 2, 2, 3)}},
+    {OP_lift_fresh, ARGS(X), {S(ANY, 2, 2, 4)}},
     {OP_cumsum, ARGS(X, I(1)), {S(ANY, 2, 2, 4)}},
     {OP_cumsum, ARGS(X, I(0)), {S(ANY, 2, 3, 2)}},
     {OP_cumprod, ARGS(X, I(1)), {S(ANY, 2, 2, 4)}},

@@ -1,0 +1,117 @@
+/* meta_compose.c: ops that are others put together, by the rules of those. */
+#include "ir/meta_rules.h"
+
+MetaFn meta_repeat, meta_flip, meta_amax, meta_empty;
+
+/* The rule of another op with arguments of its own. */
+static Status rule_with(MetaCall *call, MetaFn *rule, const Arg *args) {
+    const Arg *const own = call->args;
+    call->args = args;
+    const Status status = rule(call);
+    call->args = own;
+    return status;
+}
+
+Status meta_roll(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const shifts = &call->args[1], *const dims = &call->args[2];
+    int dim;
+    if (shifts->n != (dims->n ? dims->n : 1))
+        return meta_fail(call, ST_ARGUMENT, "%d shifts for %d dims", shifts->n, dims->n);
+    for (int i = 0; i < dims->n; i++) TRY(wrap_dim(call, dims->ints[i], self->rank, "dims", &dim));
+    out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
+    return ST_OK;
+}
+
+/* Missing repeats are 1, at the front. */
+Status meta_tile(MetaCall *call) {
+    const int rank = tensor_meta(call, 0)->rank, n = call->args[1].n, missing = rank > n ? rank - n : 0;
+    int64_t repeats[MAX_RANK];
+    if (n + missing > MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    for (int d = 0; d < n + missing; d++) repeats[d] = d < missing ? 1 : call->args[1].ints[d - missing];
+    const Arg args[] = {call->args[0], A_INTS(repeats, n + missing)};
+    return rule_with(call, meta_repeat, args);
+}
+
+Status meta_rot90(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const given = &call->args[2];
+    const int64_t k = (call->args[1].i % 4 + 4) % 4;
+    int first, second;
+    if (given->n != 2 || self->rank < 2)
+        return meta_fail(call, ST_ARGUMENT, "dims must be 2 of self's at least 2 dims, not %d of %d", given->n,
+                         self->rank);
+    TRY(wrap_dim(call, given->ints[0], self->rank, "dims", &first));
+    TRY(wrap_dim(call, given->ints[1], self->rank, "dims", &second));
+    if (first == second) return meta_fail(call, ST_ARGUMENT, "dim %d appears twice in dims", first);
+    int64_t sizes[MAX_RANK];
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    if (k % 2) sizes[first] = self->sizes[second], sizes[second] = self->sizes[first];
+    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    return ST_OK;
+}
+
+Status meta_diag_embed(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int64_t offset = call->args[1].i;
+    int first, second;
+    if (!self->rank) return meta_fail(call, ST_SHAPE, "self must have a dim at least");
+    if (self->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    TRY(wrap_dim(call, call->args[2].i, self->rank + 1, "dim1", &first));
+    TRY(wrap_dim(call, call->args[3].i, self->rank + 1, "dim2", &second));
+    if (first == second) return meta_fail(call, ST_ARGUMENT, "dim1 and dim2 are both %d", first);
+    if (offset > INT32_MAX || offset < -INT32_MAX)
+        return meta_fail(call, ST_ARGUMENT, "offset %lld is too large", (long long)offset);
+    const int64_t size = sym_add(call->env, self->sizes[self->rank - 1], offset < 0 ? -offset : offset);
+    int64_t sizes[MAX_RANK];
+    for (int d = 0, from = 0; d <= self->rank; d++) sizes[d] = d == first || d == second ? size : self->sizes[from++];
+    out_plain(call, 0, self->dtype, self->device, sizes, self->rank + 1);
+    return check_numel(call, sizes, self->rank + 1);
+}
+
+Status meta_count_nonzero(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const given = &call->args[1];
+    const Arg dims = given->kind == ARG_int ? A_INTS(&given->i, 1) : *given;
+    bool reduced[MAX_RANK];
+    TRY(wrap_dims(call, &dims, self->rank, reduced));
+    reduced_out(call, 0, self, reduced, false, DT_i64);
+    return ST_OK;
+}
+
+Status meta_aminmax(MetaCall *call) {
+    TRY(meta_amax(call));
+    call->out[1] = call->out[0];
+    return ST_OK;
+}
+
+Status meta_glu(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    int64_t sizes[MAX_RANK];
+    int dim;
+    if (!self->rank) return meta_fail(call, ST_SHAPE, "self must have a dim at least");
+    if (!dtype_is_float(self->dtype))
+        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(self->dtype));
+    TRY(wrap_dim(call, call->args[1].i, self->rank, "dim", &dim));
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    sizes[dim] = sym_div(call->env, self->sizes[dim], 2);
+    if (!sym_same(call->env, sym_mul(call->env, sizes[dim], 2), self->sizes[dim]))
+        return meta_fail(call, ST_SHAPE, "dim %d of self %s must be even", dim, SIZES(call, self));
+    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    return ST_OK;
+}
+
+/* (n, options) and (n, m, options) */
+Status meta_eye(MetaCall *call) {
+    const bool square = call->row->options == 1;
+    const int64_t sizes[2] = {call->args[0].i, call->args[square ? 0 : 1].i};
+    const Arg *const device = &call->args[call->row->device];
+    for (int i = 0; i < 2; i++)
+        if (sym_less(call->env, sizes[i], 0))
+            return meta_fail(call, ST_ARGUMENT, "%s must not be negative, but is %s", i ? "m" : "n",
+                             sizes_text(call, &sizes[i], 1).at);
+    TRY(check_numel(call, sizes, 2));
+    out_plain(call, 0, dtype_arg(call, "dtype", DT_f32), device->kind == ARG_int ? (Device)device->i : DEV_cpu, sizes,
+              2);
+    return ST_OK;
+}

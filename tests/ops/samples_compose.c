@@ -1,0 +1,47 @@
+/* samples_compose.c: samples of ir/ops/compose.def. */
+#include "tests/ops/samples.h"
+
+#define LINES SAMPLE_LINES
+#define BAD   SAMPLE_BAD
+
+const Samples samples_roll = {
+    .good = LINES("x[4,5] [2]", "x[4,5] [1] [0]", "x[4,5] [-2,7] [0,-1]", "x[0,3] [1] [1]", "x[] [1]", "x[1] [3] [0]",
+                  "x[2,3,4] [0] [1]"),
+    .bad = BAD({"x[3] [1,2] [0]", ST_ARGUMENT, "2 shifts"}, {"x[3] [1] [1]", ST_ARGUMENT, "1"}),
+};
+const Samples samples_tile = {
+    .good = LINES("x[2,3] [2]", "x[3] [2,2]", "x[2,3] [1,0]", "x[1] [1]", "x[] [2]", "x[0,2] [2]"),
+    .bad = BAD({"x[2] [-1]", ST_SHAPE, "repeats"}),
+};
+const Samples samples_rot90 = {
+    .good = LINES("x[3,4]", "x[3,4] 2", "x[3,4] -1", "x[2,3,4] 5 [0,-1]", "x[2,3] 4", "x[0,3]", "x[1,1]"),
+    .bad = BAD({"x[3]", ST_ARGUMENT, "dims"}, {"x[3,4] 1 [0,0]", ST_ARGUMENT, "twice"}),
+};
+const Samples samples_diag_embed = {
+    .good = LINES("x[3]", "x[2,3]", "x[2,3] 1", "x[2,3] -2 0 2", "x[2,3] 0 1 0", "x[0]", "x[1] 1"),
+    .bad = BAD({"x[]", ST_SHAPE, "self"}, {"x[3] 0 1 1", ST_ARGUMENT, "dim1"}),
+};
+const Samples samples_count_dims = {
+    .good = LINES("x[4,5] [0]", "x[4,5] [0,-1]", "x[2,3] []", "x[0,3] [0]", "x[1] [0]"),
+    .bad = BAD({"x[3] [1]", ST_ARGUMENT, "1"}),
+};
+const Samples samples_glu = {
+    .good = LINES("x[3,4]", "x[4,3] 0", "x[2,2,3] -2", "x[0,4]", "x[2]"),
+    .batched = LINES("X[3,4]"),
+    .bad = BAD({"x[3]", ST_SHAPE, "even"}, {"x[]", ST_SHAPE, "dim"}),
+};
+const Samples samples_eye = {
+    .good = LINES("0", "1", "4", "3 dtype=:i64"),
+    .bad = BAD({"-1", ST_ARGUMENT, "n"}),
+};
+const Samples samples_eye_m = {
+    .good = LINES("0 3", "2 4", "4 2", "3 3 dtype=:bool"),
+    .bad = BAD({"1 -2", ST_ARGUMENT, "m"}),
+};
+/* Of one element there is no deviation, and no slope. */
+const Samples samples_std_mean = {
+    .good = LINES("std_mean.correction: x[4,5] [1]", "std_mean.correction: x[2,3,4] [0,-1] correction=0 keepdim=true",
+                  "std_mean.correction: x[4,5]", "std_mean: x[4,5]", "std_mean: x[2,3] false",
+                  "std_mean.dim: x[4,5] [1]", "std_mean.dim: x[4,5] [0] false true"),
+    .bad = BAD({"std_mean.dim: x[3] [1]", ST_ARGUMENT, "1"}, {"std_mean: i64[3]", ST_DTYPE, "i64"}),
+};
