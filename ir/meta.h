@@ -37,6 +37,9 @@ bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *stride
  * this. */
 bool meta_decide_contiguous(SymEnv *env, const Meta *meta);
 bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
+/* PyTorch's suggest_memory_format: strides in the order of channels_last (of 4 or 5 dims), dense or not; a layout that
+ * is also contiguous is not meant. */
+bool meta_suggests_channels_last(SymEnv *env, const Meta *meta);
 /* The strides with which `in` shows itself in other sizes; false where only a copy can. A tensor without elements
  * can. */
 bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int rank, int64_t *strides);

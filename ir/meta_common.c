@@ -86,6 +86,32 @@ void out_contiguous(const MetaCall *call, MetaOut *out) {
     meta_contiguous_strides(call->env, out->sizes, out->rank, out->strides);
 }
 
+void out_channels_last(const MetaCall *call, MetaOut *out) {
+    int64_t next = 1;
+    for (int i = 0; i < out->rank; i++) {
+        const int dim = i == 0 ? 1 : i == out->rank - 1 ? 0 : out->rank - i;
+        out->strides[dim] = next;
+        next = sym_mul(call->env, next, sym_max(call->env, out->sizes[dim], 1));
+    }
+}
+
+bool meta_suggests_channels_last(SymEnv *env, const Meta *meta) {
+    const int rank = meta->rank;
+    int64_t least = 0;
+    if ((rank != 4 && rank != 5) || sym_identical(meta->strides[1], 0)) return false;
+    if (meta_decide_contiguous(env, meta) && !sym_identical(meta->strides[1], 1) &&
+        !sym_identical(meta->sizes[rank - 1], 1))
+        return false;
+    for (int i = 0; i < rank; i++) { /* 1, the last ... 2, 0 */
+        const int d = i == 0 ? 1 : i == rank - 1 ? 0 : rank - i;
+        const int64_t size = meta->sizes[d], stride = meta->strides[d];
+        if (sym_same(env, size, 0) || sym_less(env, stride, least)) return false;
+        if (d == 0 && sym_same(env, least, meta->strides[1])) return false;
+        least = sym_less(env, 1, size) ? sym_mul(env, stride, size) : stride;
+    }
+    return true;
+}
+
 void out_plain(const MetaCall *call, int i, DType dtype, Device device, const int64_t *sizes, int rank) {
     out_set(&call->out[i], dtype, device, sizes, rank);
     out_contiguous(call, &call->out[i]);

@@ -14,16 +14,6 @@ static int64_t format_arg(const MetaCall *call, int64_t fallback) {
     return i >= 0 && call->args[i].kind == ARG_int ? call->args[i].i : fallback;
 }
 
-/* Strides with dim 1 fastest, then the last, and so on. */
-static void channels_last_strides(SymEnv *env, MetaOut *out) {
-    int64_t next = 1;
-    for (int i = 0; i < out->rank; i++) {
-        const int dim = i == 0 ? 1 : i == out->rank - 1 ? 0 : out->rank - i;
-        out->strides[dim] = next;
-        next = sym_mul(env, next, sym_max(env, out->sizes[dim], 1));
-    }
-}
-
 /* like NULL: preserve_format means contiguous. */
 static Status apply_format(MetaCall *call, int64_t format, const Meta *like) {
     MetaOut *out = &call->out[0];
@@ -36,7 +26,7 @@ static Status apply_format(MetaCall *call, int64_t format, const Meta *like) {
         return meta_fail(call, ST_ARGUMENT, "memory_format %s needs %d dims, not %d", memory_format_name(format),
                          wanted_rank, out->rank);
     if (format == MF_channels_last || format == MF_channels_last_3d)
-        channels_last_strides(call->env, out);
+        out_channels_last(call, out);
     else
         out_contiguous(call, out);
     return ST_OK;

@@ -175,25 +175,6 @@ static DType list_dtype(const Arg *list) {
     return dtype;
 }
 
-/* PyTorch's suggest_memory_format: strides in the order of channels_last (of 4 or 5 dims), dense or not; a layout that
- * is also contiguous is not meant. */
-bool suggests_channels_last(SymEnv *env, const Meta *meta) {
-    const int rank = meta->rank;
-    int64_t least = 0;
-    if ((rank != 4 && rank != 5) || sym_identical(meta->strides[1], 0)) return false;
-    if (meta_decide_contiguous(env, meta) && !sym_identical(meta->strides[1], 1) &&
-        !sym_identical(meta->sizes[rank - 1], 1))
-        return false;
-    for (int i = 0; i < rank; i++) { /* 1, the last ... 2, 0 */
-        const int d = i == 0 ? 1 : i == rank - 1 ? 0 : rank - i;
-        const int64_t size = meta->sizes[d], stride = meta->strides[d];
-        if (sym_same(env, size, 0) || sym_less(env, stride, least)) return false;
-        if (d == 0 && sym_same(env, least, meta->strides[1])) return false;
-        least = sym_less(env, 1, size) ? sym_mul(env, stride, size) : stride;
-    }
-    return true;
-}
-
 /* The format that all parts agree on (those left out too), else contiguous; `deeper`: with a last dim of 1 more. */
 static void joined_strides(const MetaCall *call, const Arg *list, bool deeper, MetaOut *out) {
     out_contiguous(call, out);
@@ -204,7 +185,7 @@ static void joined_strides(const MetaCall *call, const Arg *list, bool deeper, M
         if (part.rank) memcpy(strides, part.strides, sizeof *strides * (size_t)part.rank);
         sizes[part.rank] = strides[part.rank] = 1;
         part.sizes = sizes, part.strides = strides, part.rank += deeper;
-        if (part.rank != out->rank || !suggests_channels_last(call->env, &part)) return;
+        if (part.rank != out->rank || !meta_suggests_channels_last(call->env, &part)) return;
     }
     int64_t next = 1;
     for (int i = 0; i < out->rank; i++) {

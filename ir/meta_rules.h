@@ -30,11 +30,10 @@ DType default_float(DType dtype); /* itself, or f32 for ints and bool */
 /* Results. */
 /* strides left alone */
 void out_set(MetaOut *out, DType dtype, Device device, const int64_t *sizes, int rank);
-void out_contiguous(const MetaCall *call, MetaOut *out); /* fills strides from sizes */
+void out_contiguous(const MetaCall *call, MetaOut *out);    /* fills strides from sizes */
+void out_channels_last(const MetaCall *call, MetaOut *out); /* dim 1 fastest, then the last, and so on */
 void out_plain(const MetaCall *call, int i, DType dtype, Device device, const int64_t *sizes, int rank);
 void out_like(const MetaCall *call, int i, const Meta *meta, DType dtype); /* preserve_format */
-/* PyTorch's suggest_memory_format: strides in the order of channels_last, of 4 or 5 dims, dense or not. */
-bool suggests_channels_last(SymEnv *env, const Meta *meta);
 /* Row-major, or in the order of channels_last where `like` suggests it. */
 void out_suggested(MetaCall *call, int i, const Meta *like, DType dtype, const int64_t *sizes, int rank);
 MetaOut *out_list(MetaCall *call, int i); /* the i-th of a Tensor[] result, NULL past the room */

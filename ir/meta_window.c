@@ -5,7 +5,7 @@
 void out_suggested(MetaCall *call, int i, const Meta *like, DType dtype, const int64_t *sizes, int rank) {
     MetaOut *const out = &call->out[i];
     out_plain(call, i, dtype, like->device, sizes, rank);
-    if (like->rank != rank || !suggests_channels_last(call->env, like)) return;
+    if (like->rank != rank || !meta_suggests_channels_last(call->env, like)) return;
     int64_t next = 1;
     for (int k = 0; k < rank; k++) { /* 1, the last ... 2, 0 */
         const int d = k == 0 ? 1 : k == rank - 1 ? 0 : rank - k;

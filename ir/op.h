@@ -98,7 +98,7 @@ typedef enum ParamType {
     PT_memory_format_opt,
     PT_generator_opt,
     PT_floats_opt,
-    PT_int1 /* int[1]: an int or a list */,
+    PT_int1 /* int[1], int[2]...: an int or a list */,
     PT_int1_opt,
     PT_tensors_opt /* Tensor?[]: elements may be NULL */
 } ParamType;

@@ -285,9 +285,8 @@ Status sample_make(const OpRow *row, const char *line, const SampleStyle *style,
     const size_t head = head_length(line);
     *call = (SampleCall){.row = row};
     Reader r = {head ? line + head + 1 : line, line, style, call, 7 + style->seed * 1000003};
-    Arg given[MAX_ARGS];
-    TRY(read_args(&r, given));
-    return op_args_normalize(row, given, row->n_params, call->args);
+    TRY(read_args(&r, call->given));
+    return op_args_normalize(row, call->given, row->n_params, call->args);
 }
 
 Status sample_run(const SampleCall *call, sn_tensor **outs, int *n_outs) {

@@ -53,6 +53,7 @@ const char *layout_name(Layout layout);
 enum { SAMPLE_TENSORS = 12, SAMPLE_INTS = 64, SAMPLE_CHARS = 64 };
 typedef struct SampleCall {
     const OpRow *row;
+    Arg given[MAX_ARGS];                /* as written: a list of one int lies in it */
     Arg args[MAX_ARGS];                 /* normalised */
     sn_tensor *tensors[SAMPLE_TENSORS]; /* in order of the text */
     bool batched[SAMPLE_TENSORS];

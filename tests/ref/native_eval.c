@@ -364,7 +364,10 @@ Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, cons
                  {OP__adaptive_avg_pool2d, eval_pool},
                  {OP__adaptive_avg_pool3d, eval_pool},
                  {OP__adaptive_avg_pool2d_backward, eval_pool_backward},
-                 {OP__adaptive_avg_pool3d_backward, eval_pool_backward}};
+                 {OP__adaptive_avg_pool3d_backward, eval_pool_backward},
+                 {OP_convolution, conv_eval},
+                 {OP_convolution_input, conv_eval},
+                 {OP_convolution_weight, conv_eval}};
     for (int i = 0; i < COUNT_OF(table); i++)
         if (table[i].id == row->id) return table[i].eval(row, args, in, out);
     return error_raise(ST_UNSUPPORTED, "no reference of %s", row->name);

@@ -21,6 +21,7 @@ void wide_index(const WideTensor *t, int64_t number, int64_t *index); /* row-maj
 Status plan_eval(const Plan *plan, sn_tensor *const *inputs, const int64_t *symbols, sn_tensor **outs);
 
 /* The reference of a native op: operands by parameter (data NULL: absent or no tensor). */
+Status conv_eval(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out);
 Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out);
 
 #endif

@@ -1,0 +1,127 @@
+/* conv_sums.c: see conv_sums.h. */
+#include "runtime/cpu/conv_sums.h"
+
+#include "ir/loop.h"
+#include "runtime/cpu/cpu_copy.h"
+#include "runtime/device/alloc_cpu.h"
+
+const sn_tensor *conv_tensor(const OpCall *call, const char *name) {
+    const Arg *const arg = &call->args[op_param_find(call->row, name)];
+    return arg->kind == ARG_tensor ? tensor_of(arg->val) : NULL;
+}
+
+bool conv_is_transposed(const OpCall *call) { return call->args[op_param_find(call->row, "transposed")].i != 0; }
+
+static void fill_dims(const int64_t *from, int n, int64_t fallback, int64_t *to) {
+    const int lead = CONV_DIMS - n;
+    for (int i = 0; i < CONV_DIMS; i++) to[i] = i < lead ? fallback : from[i - lead];
+}
+
+static void read_list(const OpCall *call, const char *name, int dims, int64_t fallback, int64_t *to) {
+    const Arg *const list = &call->args[op_param_find(call->row, name)];
+    int64_t all[CONV_DIMS];
+    for (int i = 0; i < dims; i++) all[i] = list->ints[list->n == 1 ? 0 : i];
+    fill_dims(all, dims, fallback, to);
+}
+
+Geometry geometry_of(const OpCall *call, const int64_t *weight_sizes) {
+    const Meta *const meta = call->outs[0]->base.meta;
+    const int dims = meta->rank - 2;
+    Geometry g = {.dtype = meta->dtype,
+                  .type = dtype_compute(meta->dtype),
+                  .bytes = stype_bytes(dtype_compute(meta->dtype)),
+                  .batch = tensor_of(call->args[0].val)->base.meta->sizes[0],
+                  .groups = call->args[op_param_find(call->row, "groups")].i};
+    fill_dims(weight_sizes + 2, dims, 1, g.kernel);
+    read_list(call, "stride", dims, 1, g.stride);
+    read_list(call, "padding", dims, 0, g.padding);
+    read_list(call, "dilation", dims, 1, g.dilation);
+    return g;
+}
+
+int64_t conv_plane(const Meta *meta, int64_t *sizes) {
+    fill_dims(meta->sizes + 2, meta->rank - 2, 1, sizes);
+    return product3(sizes);
+}
+
+Status plain_begin(const sn_tensor *t, Plain *p) {
+    p->at = compute_buffer(t, &p->owned);
+    return p->at ? ST_OK : ST_MEMORY;
+}
+
+void plain_end(Plain *p) {
+    if (p->at && p->owned) cpu_free(p->at, p->owned);
+}
+
+bool all_finite(const char *at, SType type, int64_t n) {
+    float singles = 0; /* x * 0 is 0, but NaN for inf and NaN */
+    double doubles = 0;
+    for (int64_t i = 0; i < n && type == S_f32; i++) singles += ((const float *)(const void *)at)[i] * 0.0f;
+    for (int64_t i = 0; i < n && type == S_f64; i++) doubles += ((const double *)(const void *)at)[i] * 0.0;
+    return singles == 0 && doubles == 0;
+}
+
+Status conv_multiply(const Chunk *c) {
+    GemmCall call = {.dtype = compute_dtype(c->g->dtype),
+                     .m = c->m,
+                     .n = c->n,
+                     .k = c->k,
+                     .batch = 1,
+                     .a = c->left,
+                     .b = c->patch,
+                     .c = c->to,
+                     .a_row = c->left_ld,
+                     .a_col = 1,
+                     .b_row = c->by_column ? 1 : c->n,
+                     .b_col = c->by_column ? c->k : 1,
+                     .c_row = c->to_ld,
+                     .c_col = 1,
+                     .part_rows = c->m,
+                     .row_end = c->m};
+    const size_t bytes = max_i64((int64_t)gemm_workspace(&call), 64);
+    if (!(call.workspace = cpu_alloc(bytes))) return ST_MEMORY;
+    gemm(&call);
+    cpu_free(call.workspace, bytes);
+    return ST_OK;
+}
+
+void conv_splat(char *to, const char *value, int bytes, int64_t n) {
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, value, (size_t)bytes);
+}
+
+static void left_out_block(const Geometry *g, const char *values, const char *patch, const char *mask, char *sum,
+                           int64_t n) {
+    static const char zero[8];
+    Room next;
+    kernel_table()->prim(PRIM_fma, g->type)(next.at, values, patch, sum, n);
+    for (int64_t i = 0; i < n; i++)
+        if (memcmp(mask + i * g->bytes, zero, (size_t)g->bytes))
+            memcpy(sum + i * g->bytes, next.at + i * g->bytes, (size_t)g->bytes);
+}
+
+void add_left_out(const Geometry *g, const char *value, const char *patch, const char *mask, char *sum, int64_t n) {
+    Room values;
+    conv_splat(values.at, value, g->bytes, min_i64(n, BLOCK));
+    for (int64_t i = 0; i < n; i += BLOCK)
+        left_out_block(g, values.at, patch + i * g->bytes, mask + i * g->bytes, sum + i * g->bytes,
+                       min_i64(BLOCK, n - i));
+}
+
+void add_elements(const Geometry *g, char *to, const char *from, int64_t n) {
+    BlockFn *const add = kernel_table()->prim(PRIM_add, g->type);
+    for (int64_t i = 0; i < n; i += BLOCK)
+        add(to + i * g->bytes, to + i * g->bytes, from + i * g->bytes, NULL, min_i64(BLOCK, n - i));
+}
+
+void add_number(const Geometry *g, char *to, const char *number, int64_t n) {
+    BlockFn *const add = kernel_table()->prim(PRIM_add, g->type);
+    Room numbers;
+    conv_splat(numbers.at, number, g->bytes, min_i64(n, BLOCK));
+    for (int64_t i = 0; i < n; i += BLOCK)
+        add(to + i * g->bytes, to + i * g->bytes, numbers.at, NULL, min_i64(BLOCK, n - i));
+}
+
+void fill_ones(const Geometry *g, char *to, int64_t n) {
+    for (int64_t i = 0; i < n; i += BLOCK)
+        number_to_block(g->type, &A_INT(1), to + i * g->bytes, (int)min_i64(BLOCK, n - i));
+}

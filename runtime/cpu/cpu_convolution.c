@@ -1,0 +1,347 @@
+/* cpu_convolution.c: convolution and its gradients in the order of rule C1 of kernels/README.md, as products of
+ * matrices: one chain per element over the rows of conv_patches.h, in chunks of 4,096 positions of the whole kernel.
+ *
+ * Three sums have one form, result[n, m, x] = sum over (r, tap) of weight[m, r, tap] * source[n, r, x * step + offset
+ * of tap]:
+ *   convolution        r: channels of input, m: of the result, offset = tap * dilation - padding
+ *   transposed one     r: channels of input, m: of the result; position i of the result takes the taps with
+ *                      i + padding - tap * dilation divisible by the stride. Positions that leave the same rest by the
+ *                      stride, a phase, have the same taps: each phase is a sum of this form with step 1
+ *   gradient of input  the transposed convolution of a convolution's grad_output, and the other way round
+ * The gradient of weight is in cpu_convolution_weight.c.
+ *
+ * A product takes padding as 0, where the rule leaves it out. fma(w, 0, sum) is sum, but for the sign of a sum of 0
+ * (the rule ends by adding +0, so none has one) and for a w that is inf or NaN: then `left_out` adds element by
+ * element. Results do not depend on blocks, layout or threads: an element is one chain. */
+#include <stdatomic.h>
+
+#include "runtime/cpu/conv_sums.h"
+#include "runtime/cpu/pool.h"
+#include "runtime/device/alloc_cpu.h"
+
+enum { LEAST_COLUMNS = 64, /* a panel of the product's */ MOST_COLUMNS = 4096 };
+
+/* convolution ---------------------------------------------------------------------------------------------------- */
+
+/* The sum at the head of this file, for one phase. */
+typedef struct Sum {
+    const Geometry *g;
+    Patches patches;
+    int64_t rows, channels; /* m and r of one group */
+    const char *weight;     /* [groups][rows][channels][taps] */
+    const int64_t *whole;   /* by tap: its number in the whole kernel */
+    const char *bias;       /* [groups * rows], no -0 among them; NULL */
+    const char *ones;       /* one plane of the source, where weight is not finite */
+    sn_tensor *out;
+    int64_t first[CONV_DIMS], step[CONV_DIMS]; /* column x is position x * step + first of the result */
+    int64_t block;                             /* columns at once */
+    _Atomic bool no_memory;
+} Sum;
+
+/* What a part works in. */
+typedef struct Scratch {
+    char *patch, *sum, *more, *mask;
+    size_t bytes;
+} Scratch;
+
+/* The chunk of the order that row q of the patches is in. */
+static int64_t chunk_of(const Sum *s, int64_t q) {
+    const int64_t taps = patches_taps(&s->patches);
+    return (q / taps * kernel_size(s->g) + s->whole[q % taps]) / CONV_CHUNK;
+}
+
+static int64_t chunk_end(const Sum *s, int64_t q) {
+    const int64_t all = s->channels * patches_taps(&s->patches), chunk = chunk_of(s, q);
+    int64_t end = min_i64(q + CONV_CHUNK, all);
+    while (chunk_of(s, end - 1) != chunk) end--;
+    return end;
+}
+
+/* The chain with padding left out, for weights that are not finite. */
+static void left_out(const Sum *s, int64_t group, int64_t q0, int64_t q1, int64_t first, int64_t n,
+                     const Scratch *scratch, char *to) {
+    const int64_t taps = patches_taps(&s->patches), all = s->channels * taps;
+    const int bytes = s->g->bytes;
+    Patches mask = s->patches;
+    mask.source = s->ones, mask.batch_stride = mask.channel_stride = 0;
+    memset(to, 0, (size_t)(s->rows * n * bytes));
+    for (int64_t q = q0; q < q1; q++) {
+        patches_row(&s->patches, group * s->channels + q / taps, q % taps, first, n, scratch->patch);
+        patches_row(&mask, 0, q % taps, first, n, scratch->mask);
+        for (int64_t m = 0; m < s->rows; m++)
+            add_left_out(s->g, s->weight + ((group * s->rows + m) * all + q) * bytes, scratch->patch, scratch->mask,
+                         to + m * n * bytes, n);
+    }
+}
+
+static Status sum_chunk(const Sum *s, int64_t group, int64_t q0, int64_t q1, int64_t first, int64_t n,
+                        const Scratch *scratch, char *to) {
+    const int64_t taps = patches_taps(&s->patches), all = s->channels * taps;
+    const int bytes = s->g->bytes;
+    if (s->ones) return left_out(s, group, q0, q1, first, n, scratch, to), ST_OK;
+    for (int64_t q = q0; q < q1; q++)
+        patches_row(&s->patches, group * s->channels + q / taps, q % taps, first, n,
+                    scratch->patch + (q - q0) * n * bytes);
+    const Chunk chunk = {.g = s->g,
+                         .left = s->weight + (group * s->rows * all + q0) * bytes,
+                         .left_ld = all,
+                         .m = s->rows,
+                         .n = n,
+                         .k = q1 - q0,
+                         .patch = scratch->patch,
+                         .to = to,
+                         .to_ld = n};
+    return conv_multiply(&chunk);
+}
+
+/* Columns first .. first + n of one row of sums to where they belong in the result. */
+static void store_row(const Sum *s, int64_t channel, int64_t first, int64_t n, const char *from) {
+    const Meta *const meta = s->out->base.meta;
+    const int64_t *const columns = s->patches.columns;
+    const int lead = CONV_DIMS + 2 - meta->rank;
+    StoreFn *const store = kernel_table()->store(meta->dtype);
+    int64_t strides[CONV_DIMS], x = first % columns[2], y = first / columns[2] % columns[1];
+    int64_t z = first / columns[2] / columns[1] % columns[0], image = first / patches_per_image(&s->patches);
+    for (int d = 0; d < CONV_DIMS; d++) strides[d] = d < lead ? 0 : meta->strides[2 + d - lead];
+    for (int64_t some; n > 0; n -= some, from += some * s->g->bytes, x = 0) {
+        some = min_i64(n, columns[2] - x);
+        const int64_t at = image * meta->strides[0] + channel * meta->strides[1] +
+                           (z * s->step[0] + s->first[0]) * strides[0] + (y * s->step[1] + s->first[1]) * strides[1] +
+                           (x * s->step[2] + s->first[2]) * strides[2];
+        store((char *)tensor_data(s->out) + at * dtype_bytes(meta->dtype), s->step[2] * strides[2], from, some);
+        if (++y == columns[1] && (y = 0, ++z == columns[0])) z = 0, image++;
+    }
+}
+
+/* + 0 + bias, which is one addition: bias has no -0. */
+static void finish(const Sum *s, int64_t group, int64_t first, int64_t n, char *sums) {
+    static const char zero[8];
+    const int bytes = s->g->bytes;
+    for (int64_t m = 0; m < s->rows; m++) {
+        const int64_t channel = group * s->rows + m;
+        char *const row = sums + m * n * bytes;
+        add_number(s->g, row, s->bias ? s->bias + channel * bytes : zero, n);
+        store_row(s, channel, first, n, row);
+    }
+}
+
+static Status sum_block(const Sum *s, int64_t group, int64_t first, int64_t n, const Scratch *scratch) {
+    const int64_t all = s->channels * patches_taps(&s->patches);
+    memset(scratch->sum, 0, all ? 0 : (size_t)(s->rows * n * s->g->bytes));
+    for (int64_t q = 0, end; q < all; q = end) {
+        end = chunk_end(s, q);
+        TRY(sum_chunk(s, group, q, end, first, n, scratch, q ? scratch->more : scratch->sum));
+        if (q) add_elements(s->g, scratch->sum, scratch->more, s->rows * n);
+    }
+    finish(s, group, first, n, scratch->sum);
+    return ST_OK;
+}
+
+static Status scratch_begin(const Sum *s, Scratch *scratch) {
+    const int64_t all = s->channels * patches_taps(&s->patches), deep = s->ones ? 1 : min_i64(all, CONV_CHUNK);
+    const size_t patch = (size_t)(round_up(max_i64(deep, 1) * s->block * s->g->bytes, 64));
+    const size_t sums = (size_t)(round_up(s->rows * s->block * s->g->bytes, 64));
+    const size_t mask = s->ones ? (size_t)round_up(s->block * s->g->bytes, 64) : 0;
+    scratch->bytes = patch + 2 * sums + mask;
+    if (!(scratch->patch = cpu_alloc(scratch->bytes))) return ST_MEMORY;
+    scratch->sum = scratch->patch + patch, scratch->more = scratch->sum + sums, scratch->mask = scratch->more + sums;
+    return ST_OK;
+}
+
+static int64_t all_columns(const Sum *s) { return s->g->batch * patches_per_image(&s->patches); }
+
+static void sum_part(void *context, int part) {
+    Sum *const s = context;
+    const int64_t blocks = ceil_div(all_columns(s), s->block), first = part % blocks * s->block;
+    Scratch scratch;
+    if (scratch_begin(s, &scratch) != ST_OK) {
+        atomic_store(&s->no_memory, true);
+        return;
+    }
+    if (sum_block(s, part / blocks, first, min_i64(s->block, all_columns(s) - first), &scratch) != ST_OK)
+        atomic_store(&s->no_memory, true);
+    cpu_free(scratch.patch, scratch.bytes);
+}
+
+static Status run_sum(Sum *s) {
+    const int64_t deep = min_i64(max_i64(s->channels * patches_taps(&s->patches), 1), CONV_CHUNK);
+    const int64_t fits = CONV_BLOCK_BYTES / (deep * s->g->bytes) / LEAST_COLUMNS * LEAST_COLUMNS;
+    const int64_t columns = all_columns(s);
+    if (!columns || !s->rows) return ST_OK;
+    s->block = min_i64(max_i64(min_i64(fits, MOST_COLUMNS), LEAST_COLUMNS), columns);
+    pool_run((int)(s->g->groups * ceil_div(columns, s->block)), sum_part, s);
+    return s->no_memory ? error_raise(ST_MEMORY, "out of memory for a convolution's patches") : ST_OK;
+}
+
+/* Taps of one dim: of all of them or of a phase. */
+typedef struct Taps {
+    int n;
+    int64_t *offset, *number; /* by tap of the phase: where it reads; which of the kernel's it is */
+} Taps;
+
+static void taps_all(const Geometry *g, int d, Taps *taps) {
+    taps->n = (int)g->kernel[d];
+    for (int t = 0; t < taps->n; t++) taps->offset[t] = t * g->dilation[d] - g->padding[d], taps->number[t] = t;
+}
+
+static void taps_of_phase(const Geometry *g, int d, int64_t phase, Taps *taps) {
+    taps->n = 0;
+    for (int t = 0; t < g->kernel[d]; t++) {
+        const int64_t from = phase + g->padding[d] - t * g->dilation[d];
+        if (from % g->stride[d]) continue;
+        taps->offset[taps->n] = from / g->stride[d];
+        taps->number[taps->n++] = t;
+    }
+}
+
+/* Memory of one convolution: taps, and the weights of a phase. */
+typedef struct Work {
+    int64_t *at;
+    size_t bytes;
+    Taps taps[CONV_DIMS];
+    int64_t *whole;
+    char *weight;
+} Work;
+
+static Status work_begin(const Geometry *g, int64_t weights, Work *w) {
+    const int64_t k = kernel_size(g), sides = g->kernel[0] + g->kernel[1] + g->kernel[2];
+    w->bytes = (size_t)(2 * sides + k + 1) * sizeof *w->at + (size_t)(weights * g->bytes);
+    if (!(w->at = cpu_alloc(w->bytes))) return ST_MEMORY;
+    int64_t *next = w->at;
+    for (int d = 0; d < CONV_DIMS; d++) {
+        w->taps[d] = (Taps){.offset = next, .number = next + g->kernel[d]};
+        next += 2 * g->kernel[d];
+    }
+    w->whole = next;
+    w->weight = (char *)(next + k);
+    return ST_OK;
+}
+
+/* Points the sum at the work's taps. */
+static void use_taps(Sum *s, const Work *w) {
+    int64_t i = 0;
+    for (int d = 0; d < CONV_DIMS; d++) s->patches.taps[d] = w->taps[d].n, s->patches.offset[d] = w->taps[d].offset;
+    for (int a = 0; a < w->taps[0].n; a++)
+        for (int b = 0; b < w->taps[1].n; b++)
+            for (int c = 0; c < w->taps[2].n; c++)
+                w->whole[i++] = (w->taps[0].number[a] * s->g->kernel[1] + w->taps[1].number[b]) * s->g->kernel[2] +
+                                w->taps[2].number[c];
+    s->whole = w->whole;
+}
+
+/* weight [groups * channels, rows, kernel] as [groups][rows][channels][taps of the phase] */
+static void turn_weight(const Sum *s, const char *weight, char *to) {
+    const int64_t taps = patches_taps(&s->patches), kernel = kernel_size(s->g);
+    const int bytes = s->g->bytes;
+    for (int64_t g = 0; g < s->g->groups; g++)
+        for (int64_t m = 0; m < s->rows; m++)
+            for (int64_t r = 0; r < s->channels; r++) {
+                const char *const from = weight + ((g * s->channels + r) * s->rows + m) * kernel * bytes;
+                for (int64_t t = 0; t < taps; t++, to += bytes) memcpy(to, from + s->whole[t] * bytes, (size_t)bytes);
+            }
+}
+
+static Status run_plain(Sum *s, const char *weight, Work *w) {
+    const Geometry *const g = s->g;
+    for (int d = 0; d < CONV_DIMS; d++) {
+        taps_all(g, d, &w->taps[d]);
+        s->patches.step[d] = g->stride[d], s->step[d] = 1, s->first[d] = 0;
+    }
+    conv_plane(s->out->base.meta, s->patches.columns);
+    use_taps(s, w);
+    s->weight = weight;
+    return run_sum(s);
+}
+
+static Status run_phases(Sum *s, const char *weight, Work *w) {
+    const Geometry *const g = s->g;
+    int64_t sizes[CONV_DIMS], *const first = s->first;
+    conv_plane(s->out->base.meta, sizes);
+    for (int d = 0; d < CONV_DIMS; d++) s->step[d] = g->stride[d], s->patches.step[d] = 1;
+    const int64_t most[CONV_DIMS] = {min_i64(g->stride[0], sizes[0]), min_i64(g->stride[1], sizes[1]),
+                                     min_i64(g->stride[2], sizes[2])};
+    for (int64_t phase = 0; phase < product3(most); phase++) {
+        first[2] = phase % most[2], first[1] = phase / most[2] % most[1], first[0] = phase / most[2] / most[1];
+        for (int d = 0; d < CONV_DIMS; d++) {
+            taps_of_phase(g, d, first[d], &w->taps[d]);
+            s->patches.columns[d] = ceil_div(sizes[d] - first[d], g->stride[d]);
+        }
+        use_taps(s, w);
+        turn_weight(s, weight, w->weight);
+        s->weight = w->weight;
+        TRY(run_sum(s));
+    }
+    return ST_OK;
+}
+
+/* A plane of ones as large as the source's. */
+static Status ones_begin(const Sum *s, Plain *ones) {
+    const int64_t n = max_i64(product3(s->patches.size), 1);
+    ones->owned = (size_t)(n * s->g->bytes);
+    if (!(ones->at = cpu_alloc(ones->owned))) return ST_MEMORY;
+    fill_ones(s->g, ones->at, n);
+    return ST_OK;
+}
+
+/* No -0 in it: x + 0 + bias is then one addition. */
+static Status bias_begin(const sn_tensor *bias, const Geometry *g, Plain *p) {
+    Plain own;
+    static const char zero[8];
+    const int64_t n = bias->base.meta->numel;
+    TRY(plain_begin(bias, &own));
+    p->owned = (size_t)(max_i64(n, 1) * g->bytes);
+    p->at = cpu_alloc(p->owned);
+    if (p->at) memcpy(p->at, own.at, (size_t)(n * g->bytes));
+    plain_end(&own);
+    if (p->at) add_number(g, p->at, zero, n);
+    return p->at ? ST_OK : ST_MEMORY;
+}
+
+/* What is owned while a convolution runs. */
+typedef struct Held {
+    Plain source, weight, bias, ones;
+    Work work;
+} Held;
+
+static void held_end(Held *h) {
+    plain_end(&h->source);
+    plain_end(&h->weight);
+    plain_end(&h->bias);
+    plain_end(&h->ones);
+    if (h->work.at) cpu_free(h->work.at, h->work.bytes);
+}
+
+static Status convolve(Sum *s, const sn_tensor *source, const sn_tensor *weight, const sn_tensor *bias, bool turned,
+                       Held *h) {
+    const Geometry *const g = s->g;
+    const Meta *const meta = source->base.meta;
+    const int64_t plane = conv_plane(meta, s->patches.size);
+    s->channels = meta->sizes[1] / g->groups;
+    s->rows = s->out->base.meta->sizes[1] / g->groups;
+    TRY(plain_begin(source, &h->source));
+    TRY(plain_begin(weight, &h->weight));
+    if (bias) TRY(bias_begin(bias, g, &h->bias));
+    if (!all_finite(h->weight.at, g->type, weight->base.meta->numel)) TRY(ones_begin(s, &h->ones));
+    TRY(work_begin(g, turned ? weight->base.meta->numel : 0, &h->work));
+    s->patches.source = h->source.at, s->patches.bytes = g->bytes;
+    s->patches.channel_stride = plane, s->patches.batch_stride = plane * meta->sizes[1];
+    s->bias = h->bias.at, s->ones = h->ones.at;
+    return turned ? run_phases(s, h->weight.at, &h->work) : run_plain(s, h->weight.at, &h->work);
+}
+
+static Status run_convolution(OpCall *call, const char *source, bool turned, const sn_tensor *bias) {
+    const sn_tensor *const weight = conv_tensor(call, "weight");
+    const Geometry g = geometry_of(call, weight->base.meta->sizes);
+    Sum s = {.g = &g, .out = call->outs[0]};
+    Held held = {0};
+    const Status status = convolve(&s, conv_tensor(call, source), weight, bias, turned, &held);
+    held_end(&held);
+    return status;
+}
+
+Status cpu_convolution(OpCall *call) {
+    return run_convolution(call, "input", conv_is_transposed(call), conv_tensor(call, "bias"));
+}
+Status cpu_convolution_input(OpCall *call) {
+    return run_convolution(call, "grad_output", !conv_is_transposed(call), NULL);
+}

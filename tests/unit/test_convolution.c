@@ -1,0 +1,90 @@
+/* test_convolution.c: the order of a convolution [kernels/README.md, rule C1], bit for bit against the rule written
+ * out with fmaf: padding left out, chunks of 4,096 positions, layouts, weights that are not finite. */
+#include <sinter/ops.h>
+
+#include "tests/unit/contract.h"
+
+typedef struct Shape { /* square kernel and image, one image */
+    int64_t channels, out, size, kernel, stride, padding;
+} Shape;
+
+static int64_t result_size(Shape s) { return (s.size + 2 * s.padding - s.kernel) / s.stride + 1; }
+
+/* One element of the result: chunk by chunk, +0 at the end, then bias. */
+static float element(Shape s, const float *x, const float *w, float bias, int64_t row, int64_t column) {
+    const int64_t taps = s.kernel * s.kernel, n = s.channels * taps;
+    float total = 0;
+    for (int64_t begin = 0; begin < n; begin += 4096) {
+        float sum = 0;
+        for (int64_t q = begin; q < n && q < begin + 4096; q++) {
+            const int64_t y = row * s.stride - s.padding + q % taps / s.kernel;
+            const int64_t z = column * s.stride - s.padding + q % taps % s.kernel;
+            if (y < 0 || z < 0 || y >= s.size || z >= s.size) continue;
+            sum = fmaf(w[q], x[(q / taps * s.size + y) * s.size + z], sum);
+        }
+        total = begin ? total + sum : sum;
+    }
+    return total + 0.0f + bias;
+}
+
+static sn_tensor *convolved(Shape s, sn_tensor *x, sn_tensor *w, sn_tensor *bias) {
+    const int64_t stride[] = {s.stride, s.stride}, padding[] = {s.padding, s.padding}, one[] = {1, 1}, zero[] = {0, 0};
+    sn_tensor *const y = sn_convolution(x, w, bias, (sn_ints){stride, 2}, (sn_ints){padding, 2}, (sn_ints){one, 2},
+                                        false, (sn_ints){zero, 2}, 1);
+    ck_assert_msg(y != NULL, "%s", sn_error_take()->message);
+    return y;
+}
+
+static sn_tensor *channels_last(sn_tensor *x) {
+    return sn_permute(sn_contiguous(sn_permute(x, SN_INTS(0, 2, 3, 1))), SN_INTS(0, 3, 1, 2));
+}
+
+/* special: one weight of the first result channel is infinite, one of its second NaN. */
+static void check(Shape s, bool special) {
+    const int64_t side = result_size(s), each = s.channels * s.kernel * s.kernel, n = s.out * side * side;
+    float *const x = malloc((size_t)(s.channels * s.size * s.size) * 4), *const w = malloc((size_t)(s.out * each) * 4);
+    float *const bias = malloc((size_t)s.out * 4), *const want = malloc((size_t)n * 4);
+    fill_floats(x, s.channels * s.size * s.size, 1);
+    fill_floats(w, s.out * each, 2);
+    fill_floats(bias, s.out, 3);
+    if (special) w[0] = INFINITY, w[each + 1] = NAN;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t m = i / side / side;
+        want[i] = element(s, x, w + m * each, bias[m], i / side % side, i % side);
+    }
+    sn_tensor *const tx = sn_from_data(x, SN_INTS(1, s.channels, s.size, s.size), SN_F32);
+    sn_tensor *const tw = sn_from_data(w, SN_INTS(s.out, s.channels, s.kernel, s.kernel), SN_F32);
+    sn_tensor *const tb = sn_from_data(bias, SN_INTS(s.out), SN_F32);
+    sn_tensor *const wanted = sn_from_data(want, SN_INTS(1, s.out, side, side), SN_F32);
+    sn_tensor *const last = convolved(s, channels_last(tx), tw, tb);
+    ck_assert_msg(same_bits(convolved(s, tx, tw, tb), wanted), "contiguous differs from the rule");
+    ck_assert_msg(same_bits(last, wanted), "channels_last differs from the rule");
+    ck_assert_int_eq(sn_strides(last).data[1], 1);
+    free(x), free(w), free(bias), free(want);
+}
+
+START_TEST(follows_the_rule) {
+    check((Shape){3, 5, 9, 3, 1, 1}, false);
+    check((Shape){4, 7, 12, 5, 2, 4}, false);
+    check((Shape){70, 30, 10, 3, 2, 1}, false);
+}
+END_TEST
+
+/* 470 * 9 is 4,230 positions: a second chunk. */
+START_TEST(chunks_are_cut_by_position) { check((Shape){470, 9, 6, 3, 1, 2}, false); }
+END_TEST
+
+/* inf * 0 for padding would be NaN. */
+START_TEST(padding_is_left_out_where_weights_are_not_finite) {
+    check((Shape){3, 5, 9, 3, 1, 1}, true);
+    check((Shape){470, 3, 4, 3, 1, 1}, true);
+}
+END_TEST
+
+int main(void) {
+    TCase *const tests = tcase_create("rule");
+    tcase_add_test(tests, follows_the_rule);
+    tcase_add_test(tests, chunks_are_cut_by_position);
+    tcase_add_test(tests, padding_is_left_out_where_weights_are_not_finite);
+    return suite_run("convolution", tests);
+}
