@@ -43,7 +43,7 @@ static const struct {
     {"0", {.kind = ARG_int}},
     {"1", {.kind = ARG_int, .i = 1}},
     {"-1", {.kind = ARG_int, .i = -1}},
-    {"1000", {.kind = ARG_int, .i = 1000}},
+    {"40", {.kind = ARG_int, .i = 40}},
     {"INT64_MIN", {.kind = ARG_int, .i = INT64_MIN}},
     {"INT64_MIN + 1", {.kind = ARG_int, .i = INT64_MIN + 1}},
     {"INT64_MAX", {.kind = ARG_int, .i = INT64_MAX}},
