@@ -142,7 +142,7 @@ static Status read_list_item(Parser *p, ParamType type, void *at) {
     if (is_value_list(type)) {
         GVal *value = NULL;
         if (!reader_eat(&p->in, "None")) TRY(read_value(p, &value));
-        *(Val **)at = &value->base;
+        *(Val **)at = value ? &value->base : NULL;
         return ST_OK;
     }
     if (type != PT_floats_opt) { /* a mask's items are bools */
