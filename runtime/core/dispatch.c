@@ -304,16 +304,20 @@ static sn_tensor *written_at(OpForm form, const Arg *args, sn_tensor *const *out
     return args[0].kind == ARG_tensor ? tensor_of(args[0].val) : NULL;
 }
 
+Status dispatch_inference_error(const OpRow *row, OpForm form) {
+    return error_raise(ST_STATE,
+                       "%s: a tensor made in inference mode would be written outside of it; sn_clone it first",
+                       op_form_name(row, form));
+}
+
 /* Who reads a tensor of inference mode relies on its never changing: it has no version that could tell. */
 static Status check_inference(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args) {
-    if (state_get()->grad_mode == SN_INFERENCE) return ST_OK;
+    if (state_get()->grad_mode == SN_INFERENCE) return ST_OK; /* what is pending its capture asks about */
     for (int i = 0; i < (form == FORM_inplace ? 1 : row->n_out); i++) {
         const sn_tensor *const t = written_at(form, args, out_args, i);
-        if (LIKELY(!t || !(t->flags & TF_inference))) continue;
-        const char *const name = op_form_name(row, form);
-        error_raise(ST_STATE, "%s: a tensor made in inference mode would be written outside of it; sn_clone it first",
-                    name);
-        error_set_op(name), error_set_site(state_get()->site);
+        if (LIKELY(!t || t->placeholder || !(t->flags & TF_inference))) continue;
+        dispatch_inference_error(row, form);
+        error_set_op(op_form_name(row, form)), error_set_site(state_get()->site);
         return error_pending();
     }
     return ST_OK;

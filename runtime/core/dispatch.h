@@ -93,4 +93,7 @@ Builder *eager_builder(void);
 /* A tensor argument that may be absent. */
 static inline Arg arg_tensor_opt(sn_tensor *t) { return t ? A_VAL(&t->base) : A_NONE; }
 
+/* A write to a tensor of inference mode outside of that mode. */
+Status dispatch_inference_error(const OpRow *row, OpForm form);
+
 #endif

@@ -136,6 +136,29 @@ START_TEST(a3_14_an_inference_tensor_is_written_in_its_mode_only) {
 }
 END_TEST
 
+/* Of pending values: a result of the mode is of the mode, a view of an ordinary tensor is not. */
+static sn_status written_after(sn_frame *f) {
+    sn_grad_mode_set(SN_INFERENCE);
+    sn_tensor *const made = sn_relu(sn_in(f, 0)), *const view = sn_detach(sn_in(f, 0));
+    sn_grad_mode_set(SN_GRAD_OFF);
+    return sn_out(f, 0, sn_add_scalar_(sn_in_int(f, 1) ? made : view, sn_float(1)));
+}
+
+START_TEST(a3_14_pending_values_are_of_the_mode_of_what_they_are) {
+    const Twin twin = twin_new(written_after, NULL, NULL, NULL);
+    for (int i = 0; i < 6; i++) {
+        const sn_value fast[] = {sn_val(F32(1, 4)), sn_int(i & 1)}, slow[] = {sn_val(F32(1, 4)), sn_int(i & 1)};
+        sn_tensor *got, *want;
+        const sn_status status = sn_call_values(twin.eager, slow, 2, &want, 1);
+        if (i & 1) expect_error(SN_ERR_STATE, "made in inference mode");
+        ck_assert_int_eq(sn_call_values(twin.fast, fast, 2, &got, 1), status);
+        if (i & 1) expect_error(SN_ERR_STATE, "made in inference mode");
+        ck_assert(same_bits(got, want));
+    }
+    twin_free(twin);
+}
+END_TEST
+
 START_TEST(a3_14_an_inference_tensor_is_not_saved) {
     sn_tensor *const t = made_in_inference();
     ck_assert_ptr_null(sn_mul(LEAF(1, 4), t));
@@ -155,6 +178,7 @@ int main(void) {
         an_op_is_named_once,
         a_count_of_steps_may_overflow,
         a3_14_an_inference_tensor_is_written_in_its_mode_only,
+        a3_14_pending_values_are_of_the_mode_of_what_they_are,
         a3_14_an_inference_tensor_is_not_saved,
     };
     return contract_main("test_never_silent", tests, (int)(sizeof tests / sizeof *tests));

@@ -339,9 +339,16 @@ bool capture_requires_grad(sn_tensor *t) {
 
 /* What the tape refuses to write is refused at the call, for sizes that a variant was made for too. As in eager that
  * comes before the meta rule, which may refuse the sizes, and the backend's reasons come last. */
-static inline Status check_recorded(const Trace *trace, const TraceOp *op) {
-    if (LIKELY(op->form != FORM_inplace) || !write_is_recorded(trace, op)) return ST_OK;
+static Status check_written(const Trace *trace, const TraceOp *op) {
+    const int n = op->form == FORM_out ? op->row->n_out : 1, first = op->form == FORM_out ? op->n_operands - n : 0;
+    for (int i = first; i < first + n && op->row->kind != KIND_view && !(op->modes & NODE_inference); i++)
+        if (trace_is_inference(trace, op->operands[i])) return dispatch_inference_error(op->row, op->form);
+    if (op->form == FORM_out || !write_is_recorded(trace, op)) return ST_OK;
     return trace_check_inplace(trace, op->operands[0]);
+}
+
+static inline Status check_recorded(const Trace *trace, const TraceOp *op) {
+    return LIKELY(op->form == FORM_functional) ? ST_OK : check_written(trace, op);
 }
 
 /* Results of a functional op are new placeholders. */
