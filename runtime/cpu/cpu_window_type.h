@@ -17,7 +17,7 @@ static void NAME(max_plane)(const Windows *w, int64_t plane) {
                         for (int64_t c = a[2].lo[k]; c < a[2].hi[k]; c += a[2].step) {
                             const int64_t here = (d * a[1].in + r) * a[2].in + c;
                             const TYPE value = x[here];
-                            if (value > most || value != value) most = value, where = here;
+                            if (value > most || isnan((double)value)) most = value, where = here;
                         }
                 *y++ = most;
                 *at++ = where;
