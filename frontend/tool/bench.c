@@ -43,7 +43,7 @@ typedef struct Report {
 
 static double now_ms(void) { return (double)clock_ns() * 1e-6; }
 
-static int by_value(const void *a, const void *b) {
+int bench_by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -113,7 +113,7 @@ static void warm_up(Runner *r) {
 
 static Timing timing(Runner *r) {
     if (!r->n) return (Timing){0, 0};
-    qsort(r->samples, (size_t)r->n, sizeof *r->samples, by_value);
+    qsort(r->samples, (size_t)r->n, sizeof *r->samples, bench_by_value);
     return (Timing){r->samples[r->n / 2], r->samples[0]};
 }
 
@@ -190,7 +190,7 @@ static void bench_pair(const Work *w, const Options *o, sn_compile_mode first, s
     report->eager_ms = a.median, report->eager_min = a.min;
     report->compiled_ms = b.median, report->compiled_min = b.min;
     if (report->gemm_flops) {
-        qsort(fma, (size_t)r[0].n, sizeof *fma, by_value);
+        qsort(fma, (size_t)r[0].n, sizeof *fma, bench_by_value);
         report->fma = fma[r[0].n / 2], report->fma_best = fma[r[0].n - 1];
     }
     report->eager_peak = peak_bytes(&r[0]);

@@ -45,6 +45,8 @@ typedef struct Timing {
     double median, min;
 } Timing;
 
+int bench_by_value(const void *a, const void *b); /* doubles, for qsort */
+
 /* Runs a program of this tool and reads all that it prints. False: it could not be started, or failed. */
 bool bench_spawn(const char *program, char **argv, Text *out);
 

@@ -47,7 +47,7 @@ static bool time_once(const Against *a, int build, const char *name, int round, 
     snprintf(seconds, sizeof seconds, "--seconds=%g", a->seconds);
     char *const program = build == THIS ? "/proc/self/exe" : (char *)a->program;
     Text out = {0};
-    bool found = bench_spawn(program, (char *[]){"sinter", "bench", (char *)name, "--json", seconds, NULL}, &out);
+    const bool found = bench_spawn(program, (char *[]){"sinter", "bench", (char *)name, "--json", seconds, NULL}, &out);
     const Json *const line = found ? line_of(arena, text_str(&out), name) : NULL;
     for (int f = 0; line && f < FIGURES; f++) rounds->at[build][f][round] = figure_of(line, f);
     text_free(&out);
@@ -55,15 +55,10 @@ static bool time_once(const Against *a, int build, const char *name, int round, 
     return line != NULL;
 }
 
-static int by_size(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const double *values, int n) {
     double sorted[MOST_ROUNDS];
     memcpy(sorted, values, sizeof *values * (size_t)n);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+    qsort(sorted, (size_t)n, sizeof *sorted, bench_by_value);
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
