@@ -1,8 +1,7 @@
-/* loop.c: tables of the scalar primitives and reductions, and the structural hash of kernels.
+/* loop.c: tables of the scalar primitives and reductions, and the structure of kernels, as words and as a hash.
  *
- * The hash covers what an executor can see: dims, phases, instructions, buffer dtypes and roles;
- * not names, sources, or the expressions behind parameters. Equal hashes are taken for equal
- * kernels (64 bits). */
+ * Both cover what an executor can see: dims, phases, instructions, buffer dtypes and roles; not names, sources, or the
+ * expressions behind parameters. A hash narrows a search; nests are equal where their words are. */
 #include "ir/loop.h"
 
 #include "runtime/base/hash.h"
@@ -50,36 +49,67 @@ const char *red_name(RedKind kind) {
     return names[kind];
 }
 
-/* hash ---------------------------------------------------------------------------------------- */
+/* structure ----------------------------------------------------------------------------------- */
+
+typedef struct WordList {
+    int64_t *at; /* NULL: they are only counted and hashed */
+    int n;
+    uint64_t hash;
+} WordList;
+
+static void put(WordList *words, int64_t value) {
+    if (words->at) words->at[words->n] = value;
+    words->n++;
+    words->hash = hash_mix(words->hash, (uint64_t)value);
+}
+
+static void put_list(WordList *words, const int64_t *list, int n) {
+    for (int i = 0; i < n; i++) put(words, list[i]);
+    put(words, n);
+}
+
+static int64_t two(int high, int low) { return (int64_t)high << 32 | (uint32_t)low; }
+
+static void put_inst(WordList *words, const Inst *inst, const Buf *bufs, int n_dims) {
+    put(words, inst->op | inst->type << 8 | inst->prim << 16 | (inst->wrap_negative ? 1 << 24 : 0));
+    put(words, two(inst->a, inst->b));
+    put(words, two(inst->c, inst->param));
+    put(words, inst->buf);
+    put(words, inst->i);
+    if (inst->op == LI_gather) put(words, inst->scale);
+    if (inst->op == LI_gather) put(words, inst->bound);
+    if (inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store)
+        put(words, bufs[inst->buf].dtype << 8 | bufs[inst->buf].role);
+    put(words, inst->at != NULL);
+    if (!inst->at) return;
+    put(words, inst->at->offset);
+    put_list(words, inst->at->coef, n_dims);
+}
+
+static void put_nest(WordList *words, const Nest *nest, const Buf *bufs) {
+    const int n_dims = nest->n_outer + nest->n_inner;
+    put(words, two(nest->n_outer, nest->n_s));
+    put_list(words, nest->extent, n_dims);
+    for (int i = 0; i < nest->n_phases; i++) {
+        const Phase *const phase = &nest->phases[i];
+        put(words, two(phase->kind << 1 | (phase->over_outer ? 1 : 0), phase->n));
+    }
+    put(words, nest->n_phases);
+    for (int i = 0; i < nest->n_insts; i++) put_inst(words, &nest->insts[i], bufs, n_dims);
+}
+
+int nest_words(const Nest *nest, const Buf *bufs, int64_t *words, uint64_t *hash) {
+    WordList list = {.at = words, .hash = 0x5e57};
+    put_nest(&list, nest, bufs);
+    if (hash) *hash = list.hash;
+    return list.n;
+}
 
 static uint64_t mix(uint64_t h, int64_t value) { return hash_mix(h, (uint64_t)value); }
 
 static uint64_t mix_list(uint64_t h, const int64_t *list, int n) {
     for (int i = 0; i < n; i++) h = mix(h, list[i]);
     return mix(h, n);
-}
-
-static uint64_t hash_inst(uint64_t h, const Inst *inst, const Buf *bufs, int n_dims) {
-    h = mix(h, inst->op | inst->type << 8 | inst->prim << 16 | (inst->wrap_negative ? 1 << 24 : 0));
-    h = mix(mix(mix(h, inst->a), inst->b), inst->c);
-    h = mix(mix(h, inst->buf), inst->param);
-    h = mix(h, inst->i);
-    if (inst->op == LI_gather) h = mix(mix(h, inst->scale), inst->bound);
-    if (inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store)
-        h = mix(h, bufs[inst->buf].dtype << 8 | bufs[inst->buf].role);
-    return inst->at ? mix_list(mix(h, inst->at->offset), inst->at->coef, n_dims) : h;
-}
-
-uint64_t nest_hash(const Nest *nest, const Buf *bufs) {
-    const int n_dims = nest->n_outer + nest->n_inner;
-    uint64_t h = mix(mix(mix(0x5e57, nest->n_outer), nest->n_inner), nest->n_s);
-    h = mix_list(h, nest->extent, n_dims);
-    for (int i = 0; i < nest->n_phases; i++) {
-        const Phase *const phase = &nest->phases[i];
-        h = mix(mix(h, phase->kind << 1 | (phase->over_outer ? 1 : 0)), phase->n);
-    }
-    for (int i = 0; i < nest->n_insts; i++) h = hash_inst(h, &nest->insts[i], bufs, n_dims);
-    return h;
 }
 
 static uint64_t hash_template(uint64_t h, const TemplateUse *use) {
@@ -99,6 +129,10 @@ uint64_t kernel_hash(const Kernel *kernel) {
     for (int i = 0; i < kernel->n_params; i++) h = mix(h, kernel->param_is_float && kernel->param_is_float[i]);
     h = mix(mix(h, kernel->n_bufs), kernel->n_params);
     if (kernel->template) h = hash_template(h, kernel->template);
-    for (int i = 0; i < kernel->n_nests; i++) h = hash_mix(h, nest_hash(&kernel->nests[i], kernel->bufs));
+    for (int i = 0; i < kernel->n_nests; i++) {
+        uint64_t nest;
+        nest_words(&kernel->nests[i], kernel->bufs, NULL, &nest);
+        h = hash_mix(h, nest);
+    }
     return h;
 }

@@ -135,8 +135,10 @@ typedef struct Kernel {
     bool independent;      /* nests touch disjoint memory: they may run in any order, at once */
 } Kernel;
 
-uint64_t kernel_hash(const Kernel *kernel); /* structure only: equal kernels compile once */
-uint64_t nest_hash(const Nest *nest, const Buf *bufs);
+uint64_t kernel_hash(const Kernel *kernel); /* of its structure */
+/* What an executor can see of a nest, as words: equal nests have the same ones. Returns how many there are; `words`
+ * (room for all) and `hash` (of them) may be NULL. */
+int nest_words(const Nest *nest, const Buf *bufs, int64_t *words, uint64_t *hash);
 void kernel_print(const Kernel *kernel, Text *text);
 Status kernel_parse(Arena *arena, const char *text, const char **end, Kernel **out);
 Status

@@ -1,10 +1,11 @@
-/* code_cache.c: see code_cache.h. The key is the structural hash of a nest with its buffers' types and the instruction
- * set. The code of one module is mapped and unmapped as one: it stays while an executable has a function of it, then
- * among the unused ones, of which the longest unused go first.
+/* code_cache.c: see code_cache.h. The key is the structure of a nest with its buffers' types, and the instruction set:
+ * a hash finds the functions that may be meant, their words say which one is. The code of one module is mapped and
+ * unmapped as one: it stays while an executable has a function of it, then among the unused ones, of which the longest
+ * unused go first.
  *
- *   key -> Function \
- *                     Module (pages, users) -- unused: newest <-> ... <-> oldest
- *   fn  -> Function / */
+ *   hash -> Function -> Function of the same hash...  \
+ *                                                       Module (pages, users) -- unused: newest <-> ... <-> oldest
+ *   fn   -> Function                                  / */
 #include "runtime/compile/code_cache.h"
 
 #include <pthread.h>
@@ -19,33 +20,52 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
+#include "runtime/base/room.h"
 #include "runtime/compile/llvm_module.h"
 #include "runtime/compile/loader.h"
 
+/* Of a nest. */
+typedef struct CodeKey {
+    uint64_t hash;
+    int isa, n_words;
+    int64_t *words;
+} CodeKey;
+
 typedef struct Module Module;
 typedef struct Function {
-    uint64_t key;
+    CodeKey key; /* its words are the module's */
     NestFn *fn;
     Module *module;
+    struct Function *next; /* of the same hash */
 } Function;
 
 struct Module {
     LoadedCode *code;
     int64_t users;         /* functions taken */
     Module *newer, *older; /* while there is no user */
+    int64_t *words;        /* of all keys */
     int n_functions;
     Function functions[];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Map by_key, by_fn; /* -> Function */
+static Map by_hash, by_fn; /* -> Function */
 static Module *newest, *oldest;
 static CodeCounts counts;
 static int held; /* compiles that rely on what they have seen */
 static int next_name;
 
-static uint64_t key_of(const Nest *nest, const Buf *bufs) {
-    return hash_mix(nest_hash(nest, bufs), (uint64_t)isa_used());
+/* words: room for all; NULL: they are only counted. */
+static CodeKey key_of(const Nest *nest, const Buf *bufs, int64_t *words) {
+    CodeKey key = {.isa = isa_used(), .words = words};
+    key.n_words = nest_words(nest, bufs, words, &key.hash);
+    key.hash = failpoint("one_hash") ? 1 : hash_mix(key.hash, (uint64_t)key.isa);
+    return key;
+}
+
+static bool same_key(const CodeKey *a, const CodeKey *b) {
+    return a->hash == b->hash && a->isa == b->isa && a->n_words == b->n_words &&
+           !memcmp(a->words, b->words, sizeof *a->words * (size_t)a->n_words);
 }
 
 static uint64_t key_of_fn(NestFn *fn) {
@@ -54,7 +74,24 @@ static uint64_t key_of_fn(NestFn *fn) {
     return key;
 }
 
-static Function *find_locked(uint64_t key) { return map_get(&by_key, key); }
+static Function *find_locked(const CodeKey *key) {
+    Function *at = map_get(&by_hash, key->hash);
+    while (at && !same_key(&at->key, key)) at = at->next;
+    return at;
+}
+
+static bool add_locked(Function *function) {
+    function->next = map_get(&by_hash, function->key.hash);
+    return map_set(&by_hash, function->key.hash, function);
+}
+
+/* It may not be there: its module could not be entered as a whole. */
+static void remove_locked(Function *function) {
+    Function *const first = map_get(&by_hash, function->key.hash);
+    if (first == function) map_set(&by_hash, function->key.hash, function->next);
+    for (Function *at = first; at; at = at->next)
+        if (at->next == function) at->next = function->next;
+}
 
 /* unused modules ------------------------------------------------------------------------------ */
 
@@ -72,16 +109,15 @@ static void unused_remove(Module *module) {
     counts.unused_bytes -= loader_bytes(module->code);
 }
 
-/* An equal nest that two threads compiled at once is found by one of its functions only. */
 static void unmap(Module *module) {
     for (int i = 0; i < module->n_functions; i++) {
-        const Function *const function = &module->functions[i];
-        if (find_locked(function->key) == function) map_set(&by_key, function->key, NULL);
-        map_set(&by_fn, key_of_fn(function->fn), NULL);
+        remove_locked(&module->functions[i]);
+        map_set(&by_fn, key_of_fn(module->functions[i].fn), NULL);
     }
     counts.bytes -= loader_bytes(module->code);
     counts.modules--;
     loader_free(module->code);
+    mem_free(module->words);
     mem_free(module);
 }
 
@@ -94,11 +130,14 @@ static void shrink(void) {
 }
 
 NestFn *code_take(const Nest *nest, const Buf *bufs) {
-    const uint64_t key = key_of(nest, bufs);
+    int64_t few[1024], *const words = ROOM(few, nest_words(nest, bufs, NULL, NULL));
+    if (!words) return NULL;
+    const CodeKey key = key_of(nest, bufs, words);
     pthread_mutex_lock(&lock);
-    Function *const found = find_locked(key);
+    Function *const found = find_locked(&key);
     if (found && found->module->users++ == 0) unused_remove(found->module);
     pthread_mutex_unlock(&lock);
+    room_give(few, words);
     return found ? found->fn : NULL;
 }
 
@@ -139,22 +178,24 @@ typedef struct Wanted {
     VEC(const Buf *) bufs;
     VEC(const NestShape *) shapes;
     VEC(const char *) names;
-    VEC(uint64_t) keys;
+    VEC(CodeKey) keys;
 } Wanted;
 
-static bool wants(const Wanted *wanted, uint64_t key) {
+static bool wants(const Wanted *wanted, const CodeKey *key) {
     for (int i = 0; i < wanted->keys.n; i++)
-        if (wanted->keys.at[i] == key) return true;
+        if (same_key(&wanted->keys.at[i], key)) return true;
     return false;
 }
 
 static void want(Wanted *wanted, const Step *step, int number, CompileInfo *info) {
     const Kernel *const kernel = step->kernel;
     const Nest *const nest = &kernel->nests[number];
-    const uint64_t key = key_of(nest, kernel->bufs);
-    if (wants(wanted, key)) return;
+    int64_t *const words = ARENA_ARRAY(wanted->arena, int64_t, nest_words(nest, kernel->bufs, NULL, NULL));
+    if (!words) return; /* the interpreter has it */
+    const CodeKey key = key_of(nest, kernel->bufs, words);
+    if (wants(wanted, &key)) return;
     info->nests++;
-    if (find_locked(key)) {
+    if (find_locked(&key)) {
         info->reused++;
         return;
     }
@@ -179,25 +220,47 @@ static void want_all(Wanted *wanted, const Plan *plan, CompileInfo *info) {
 static bool enter(Module *module) {
     for (int i = 0; i < module->n_functions; i++) {
         Function *const function = &module->functions[i];
-        if (!map_set(&by_fn, key_of_fn(function->fn), function) || !map_set(&by_key, function->key, function))
-            return false;
+        if (!map_set(&by_fn, key_of_fn(function->fn), function) || !add_locked(function)) return false;
     }
     return true;
 }
 
-static Status publish(const Wanted *wanted, LoadedCode *code) {
+/* The keys, in memory of the module's. */
+static bool copy_keys(const Wanted *wanted, Module *module) {
+    size_t n = 0;
+    for (int i = 0; i < wanted->keys.n; i++) n += (size_t)wanted->keys.at[i].n_words;
+    int64_t *at = module->words = mem_alloc(n * sizeof *at);
+    for (int i = 0; at && i < wanted->keys.n; i++) {
+        CodeKey *const key = &module->functions[i].key;
+        *key = wanted->keys.at[i];
+        key->words = memcpy(at, key->words, sizeof *at * (size_t)key->n_words);
+        at += key->n_words;
+    }
+    return at;
+}
+
+static Module *module_new(const Wanted *wanted, LoadedCode *code) {
     const int n = wanted->keys.n;
-    Module *const module = mem_alloc(sizeof *module + (size_t)n * sizeof *module->functions);
+    Module *const module = mem_zero(sizeof *module + (size_t)n * sizeof *module->functions);
+    if (!module || !copy_keys(wanted, module)) {
+        mem_free(module);
+        return NULL;
+    }
+    module->code = code;
+    module->n_functions = n;
+    for (int i = 0; i < n; i++) {
+        void *const at = loader_symbol(code, wanted->names.at[i]);
+        module->functions[i].module = module;
+        memcpy(&module->functions[i].fn, &at, sizeof at);
+    }
+    return module;
+}
+
+static Status publish(const Wanted *wanted, LoadedCode *code) {
+    Module *const module = module_new(wanted, code);
     if (!module) {
         loader_free(code);
         return ST_MEMORY;
-    }
-    *module = (Module){.code = code, .n_functions = n};
-    for (int i = 0; i < n; i++) {
-        Function *const function = &module->functions[i];
-        void *const at = loader_symbol(code, wanted->names.at[i]);
-        *function = (Function){.key = wanted->keys.at[i], .module = module};
-        memcpy(&function->fn, &at, sizeof function->fn);
     }
     pthread_mutex_lock(&lock);
     counts.bytes += loader_bytes(code);

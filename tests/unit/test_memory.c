@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "runtime/base/bail.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/compile/code_cache.h"
 #include "runtime/core/state.h"
@@ -89,6 +90,28 @@ START_TEST(freed_functions_give_back_their_code) {
 }
 END_TEST
 
+/* A hash that all nests share finds none but the one that is meant: codes as many as nests, each with its bits. */
+START_TEST(nests_of_one_hash_have_codes_of_their_own) {
+    enum { N = 6 };
+    sn_tensor *const x = F32(1, 16);
+    sn_function *fns[N];
+    double values[N];
+    failpoint_set("one_hash");
+    for (int i = 0; i < N; i++) {
+        values[i] = 1.5 + i / 2; /* two of each */
+        fns[i] = compiled_with(&values[i], x);
+    }
+    for (int i = 0; i < N; i++) {
+        const int64_t made = fns[i]->variants.at[0]->info.generated, found = fns[i]->variants.at[0]->info.reused;
+        if (stats_of(fns[i]).ops_generated) ck_assert(i % 2 ? !made && found == 1 : made == 1 && !found);
+        ck_assert(same_bits(SN_CALL(fns[i], x), sn_tanh(sn_mul_scalar(x, sn_float(values[i])))));
+    }
+    for (int i = 0; i < N; i++) sn_function_free(fns[(i + 2) % N]);
+    failpoint_set(NULL);
+    ck_assert_uint_eq(code_counts().bytes, code_counts().unused_bytes);
+}
+END_TEST
+
 /* The function is freed, its forward and its backward are still the tape's. */
 START_TEST(a_tape_keeps_the_code_of_its_nodes) {
     double number = 1.5;
@@ -161,6 +184,7 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, a_number_that_changes_takes_no_memory, 0, sizeof numbers / sizeof *numbers);
     tcase_add_test(tests, freed_functions_give_back_their_code);
+    tcase_add_test(tests, nests_of_one_hash_have_codes_of_their_own);
     tcase_add_test(tests, a_tape_keeps_the_code_of_its_nodes);
     tcase_add_test(tests, memory_does_not_grow_with_calls);
     return suite_run("test_memory", tests);
