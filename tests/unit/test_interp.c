@@ -72,10 +72,10 @@ static void compare_seed(uint64_t seed) {
 
 START_TEST(random_nests_give_the_exact_bits) {
     static const uint64_t found[] = {210, 30035}; /* empty argmax; a parameter in a small contiguous map */
+    if (_i > (int)isa_host()) return;             /* this machine lacks the instructions */
     isa_force(_i);
     for (int i = 0; i < COUNT_OF(found); i++) compare_seed(found[i]);
-    if (isa_used() == (Isa)_i)
-        for (int seed = first_seed; seed < first_seed + n_seeds; seed++) compare_seed((uint64_t)seed);
+    for (int seed = first_seed; seed < first_seed + n_seeds; seed++) compare_seed((uint64_t)seed);
     isa_force(-1);
 }
 END_TEST
