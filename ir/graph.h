@@ -24,8 +24,13 @@ typedef struct GVal {
 } GVal;
 static inline GVal *gval(Val *v) { return (GVal *)v; }
 
-/* Thread modes at the call, an attribute of each node [semantics C3]. */
-enum { NODE_no_grad = 1, NODE_inference = 2, NODE_no_autocast = 4 };
+/* Attributes of each node: thread modes at the call [semantics C3], and what functionalize makes of written forms. */
+enum {
+    NODE_no_grad = 1,
+    NODE_inference = 2,
+    NODE_no_autocast = 4, /* of a written form, which decides its dtype itself [semantics G6] */
+    NODE_puts = 8         /* puts its operand into the memory that a form wrote (node_put) */
+};
 
 struct Node {
     const OpRow *row;
@@ -50,6 +55,12 @@ struct Node {
 static inline GVal *view_root(const GVal *value) {
     while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
     return (GVal *)value;
+}
+
+/* What a node with NODE_puts puts where it lies in memory; NULL: the node has none, or only shows it (a view). */
+static inline const GVal *node_put(const Node *node) {
+    if (!(node->modes & NODE_puts) || node->row->kind == KIND_view) return NULL;
+    return gval(node->args[node->row->flags & OPF_puts ? 1 : 0].val);
 }
 
 /* A number among a graph's arguments: the value of a free symbol. */

@@ -323,6 +323,8 @@ static Status read_attributes(Parser *p, int *random, int *kernel) {
             graph->modes |= NODE_inference;
         else if (reader_eat(&p->in, "no_autocast"))
             graph->modes |= NODE_no_autocast;
+        else if (reader_eat(&p->in, "puts"))
+            graph->modes |= NODE_puts;
         else if (reader_eat(&p->in, "order="))
             TRY(read_word(p, &word, &n)); /* the meta rule's; the verifier compares */
         else if (reader_eat(&p->in, "random="))

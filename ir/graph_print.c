@@ -133,6 +133,7 @@ static void attributes_print(Text *text, const Node *node) {
     if (node->modes & NODE_no_grad) text_puts(text, " no_grad");
     if (node->modes & NODE_inference) text_puts(text, " inference");
     if (node->modes & NODE_no_autocast) text_puts(text, " no_autocast");
+    if (node->modes & NODE_puts) text_puts(text, " puts");
     if (!node->where) return;
     text_puts(text, " at=");
     string_print(text, node->where);

@@ -62,6 +62,8 @@ static Status check_stage(Verify *v) {
     if (v->node->form != FORM_functional && !v->stage->forms) return fail(v, "only functional forms are allowed");
     if (row->flags & OPF_gradients && !v->stage->gradients) return fail(v, "must be expanded before this stage");
     if (!(v->stage->kinds & (1u << row->kind))) return fail(v, "must be decomposed at this stage");
+    if (v->node->modes & NODE_puts && row->kind != KIND_view && !(row->flags & (OPF_puts | OPF_copy)))
+        return fail(v, "puts no value into memory");
     if (row->flags & OPF_random && v->node->random >= v->graph->n_random)
         return fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random, v->graph->n_random);
     return ST_OK;

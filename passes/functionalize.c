@@ -224,7 +224,9 @@ static Status write_alias(Rewrite *rewrite, Alias *alias, Val *value, bool no_gr
     Graph *const graph = rewrite->graph;
     Store *const store = &rewrite->stores.at[alias->storage];
     const Meta *const meta = alias->meta;
+    graph->modes |= NODE_puts;
     Val *const base = written_base(rewrite, alias, store, value);
+    graph->modes &= (uint8_t)~NODE_puts;
     if (!base) return error_raise(ST_INTERNAL, "a write of %s was not emitted", dtype_name(meta->dtype));
     if (no_grad)
         VEC_PUSH(graph->arena, &store->earlier, store->base);

@@ -41,8 +41,6 @@ typedef struct Exception {
 } Exception;
 
 static Exception exceptions[] = {
-    {"id", "runtime/capture/training/training_saved.c", 2,
-     "the copy by which functionalize puts a written value in place"},
     {"id", "runtime/capture/record/trace_graph.c", 2, "the view_of that stands for an input of a shared storage"},
     {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
     {"name", "frontend/tool/bench", 3, "rows of the benchmarks, no ops"},

@@ -22,6 +22,7 @@ static const char norm[] = "graph norm(%x: f32[s0,768], %w: f32[768]) {\n"
                            "  %4 = aten::sum.dim_IntList(%2, [0]) order=S\n"
                            "  %5 = aten::view(%x, [-1, 2, 384])\n"
                            "  %6 = aten::add.out(%x, %w, out=%2)\n"
+                           "  %7 = sn::restride(%4, [1]) no_autocast puts\n"
                            "  write %x = %1\n"
                            "  return %1 | %3 views input 0 at s0*2, %4, None\n"
                            "}\n";
@@ -92,6 +93,15 @@ static const struct {
                                  "[3, 2] with its strides; use reshape(), or contiguous() first"},
 };
 
+START_TEST(what_puts_is_a_copy_or_a_scatter) {
+    static const char text[] = "graph g(%x: f32[2]) {\n  %0 = aten::exp(%x) puts\n  return %0\n}\n";
+    Graph *graph;
+    ck_assert_int_eq(graph_parse(arena, text, sizeof text - 1, &graph), ST_OK);
+    ck_assert_int_ne(graph_verify(graph, STAGE_functional), ST_OK);
+    ck_assert_str_eq(error_slot()->message, "verify functional: node 0, aten::exp: puts no value into memory");
+}
+END_TEST
+
 START_TEST(test_errors) {
     char text[512];
     Graph *graph;
@@ -136,6 +146,7 @@ int main(void) {
     tcase_add_test(tests, test_rows);
     tcase_add_test(tests, test_negative_symbols);
     tcase_add_test(tests, test_identity);
+    tcase_add_test(tests, what_puts_is_a_copy_or_a_scatter);
     tcase_add_loop_test(tests, test_errors, 0, (int)(sizeof wrong / sizeof *wrong));
     tcase_add_loop_test(tests, test_metas, 0, (int)(sizeof metas / sizeof *metas));
     return suite_run("graph_text", tests);

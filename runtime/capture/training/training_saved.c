@@ -5,13 +5,10 @@
  * as a copy, so an input that the segment writes is not watched for its old value. */
 #include "runtime/capture/training/training_parts.h"
 
-/* The node by which functionalize puts what a written form made into its target's memory; NULL: it is that memory. */
+/* The node that puts what a written form made into its target's memory; NULL: it is that memory. */
 static const Node *put_by(const GVal *value) {
-    if (!value->def || !(value->def->modes & NODE_no_autocast)) return NULL;
-    for (const Node *node = value->def->next; node; node = node->next) {
-        if (node->row->flags & OPF_puts && gval(node->args[1].val) == value) return node;
-        if (node->row->id == OP_restride && gval(node->args[0].val) == value) return node;
-    }
+    for (const Node *node = value->def ? value->def->next : NULL; node; node = node->next)
+        if (node_put(node) == value) return node;
     return NULL;
 }
 
@@ -44,11 +41,10 @@ static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
     const Meta *meta = value->base.meta;
     for (const Node *put = put_by(value); put; put = put_by(&put->outs[0])) {
         const Arg *const sizes = &put->args[2], *const strides = &put->args[3];
-        if (put->row->id == OP_restride)
-            meta = put->outs[0].base.meta;
-        else
+        if (put->row->flags & OPF_puts)
             return meta_new(p->functional->arena, p->functional->env, meta->dtype, meta->device, sizes->ints,
                             strides->ints, sizes->n);
+        meta = put->outs[0].base.meta;
     }
     return meta;
 }
