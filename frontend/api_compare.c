@@ -35,16 +35,16 @@ static bool compare_read(sn_tensor *a, sn_tensor *b, const Tolerance *by) {
     return same;
 }
 
-static bool compare(sn_tensor *a, sn_tensor *b, const Tolerance *by, const char *who, const void *site) {
+static bool compare_tensors(sn_tensor *a, sn_tensor *b, const Tolerance *by, const char *who, const void *site) {
     state_get()->site = site;
     if (tensor_ready(a, who) != ST_OK || tensor_ready(b, who) != ST_OK) return false;
     return alike(a, b) && compare_read(a, b, by);
 }
 
 bool sn_equal(sn_tensor *a, sn_tensor *b) {
-    return compare(a, b, &(Tolerance){.exact = true}, "sn_equal", __builtin_return_address(0));
+    return compare_tensors(a, b, &(Tolerance){.exact = true}, "sn_equal", __builtin_return_address(0));
 }
 
 bool sn_allclose(sn_tensor *a, sn_tensor *b, double rtol, double atol) {
-    return compare(a, b, &(Tolerance){rtol, atol, false}, "sn_allclose", __builtin_return_address(0));
+    return compare_tensors(a, b, &(Tolerance){rtol, atol, false}, "sn_allclose", __builtin_return_address(0));
 }

@@ -188,7 +188,7 @@ sn_status sn_last_call(sn_call_report *out) {
     return SN_OK;
 }
 
-static const char *give(Text *text) {
+static const char *give_text(Text *text) {
     if (!text->at) return "";
     return state_text(state_get(), text->at);
 }
@@ -201,19 +201,19 @@ static bool given(const void *argument, const char *what) {
 const char *sn_explain(sn_function *fn) {
     Text text = {0};
     if (given(fn, "sn_explain: the function")) explain_text(fn, &text);
-    return give(&text);
+    return give_text(&text);
 }
 
 const char *sn_explain_json(sn_function *fn) {
     Text text = {0};
     if (given(fn, "sn_explain_json: the function")) explain_json(fn, &text);
-    return give(&text);
+    return give_text(&text);
 }
 
 const char *sn_dump(sn_function *fn, const char *stage) {
     Text text = {0};
     if (given(fn, "sn_dump: the function") && given(stage, "sn_dump: the stage")) explain_dump(fn, stage, &text);
-    return give(&text);
+    return give_text(&text);
 }
 
 const char *sn_stage_name(int i) { return explain_stage_name(i); }

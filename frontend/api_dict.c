@@ -24,13 +24,13 @@ void sn_dict_free(sn_dict *d) {
     mem_free(d);
 }
 
-static int find(const sn_dict *d, const char *name) {
+static int find_name(const sn_dict *d, const char *name) {
     for (int i = 0; i < d->n; i++)
         if (!strcmp(d->entries[i].name, name)) return i;
     return -1;
 }
 
-static Status append(sn_dict *d, const char *name, sn_tensor *t) {
+static Status append_entry(sn_dict *d, const char *name, sn_tensor *t) {
     if (d->n == d->room) {
         const int room = d->room ? d->room * 2 : 16;
         DictEntry *const entries = mem_resize(d->entries, (size_t)room * sizeof *entries);
@@ -49,8 +49,8 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     if (!d || !name) return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
     TRY(tensor_valid(t, "sn_dict_set"));
     capture_note_event("a dictionary is changed in the body");
-    const int i = find(d, name);
-    if (i < 0) return append(d, name, t);
+    const int i = find_name(d, name);
+    if (i < 0) return append_entry(d, name, t);
     tensor_retain(t);
     tensor_release(d->entries[i].tensor);
     d->entries[i].tensor = t;
@@ -111,7 +111,7 @@ sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
         error_raise(ST_ARGUMENT, "sn_dict_get: the dictionary or the name is NULL");
         return NULL;
     }
-    const int i = find(d, name);
+    const int i = find_name(d, name);
     if (i >= 0) return d->entries[i].tensor;
     int near[NEAR];
     Text text = {0};

@@ -5,10 +5,10 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/tensor.h"
 
-typedef struct TypeRow {
+typedef struct DlpackType {
     uint8_t code, bits;
-} TypeRow;
-static const TypeRow types[DT_COUNT] = {
+} DlpackType;
+static const DlpackType types[DT_COUNT] = {
     [DT_f64] = {DLPACK_FLOAT, 64},  [DT_f32] = {DLPACK_FLOAT, 32}, [DT_f16] = {DLPACK_FLOAT, 16},
     [DT_i64] = {DLPACK_INT, 64},    [DT_i32] = {DLPACK_INT, 32},   [DT_i16] = {DLPACK_INT, 16},
     [DT_i8] = {DLPACK_INT, 8},      [DT_u8] = {DLPACK_UINT, 8},    [DT_bool] = {DLPACK_BOOL, 8},
@@ -41,7 +41,7 @@ static Status check(const DLManagedTensorVersioned *m) {
 }
 
 /* Bytes from the first to past the last element; the giver does not say. */
-static size_t bytes_of(const DLTensor *t, DType dtype) {
+static size_t dlpack_bytes(const DLTensor *t, DType dtype) {
     int64_t span = 1;
     for (int d = 0; d < t->ndim; d++) {
         if (!t->shape[d]) return 0;
@@ -57,7 +57,7 @@ sn_tensor *sn_from_dlpack(struct DLManagedTensorVersioned *m) {
     if (error_pending() != ST_OK || check(m) != ST_OK) return NULL;
     const DLTensor *const t = &m->dl_tensor;
     const DType dtype = dtype_of(t->dtype);
-    return sn_wrap(SN_BLOB(.data = t->data ? (char *)t->data + t->byte_offset : NULL, .bytes = bytes_of(t, dtype),
+    return sn_wrap(SN_BLOB(.data = t->data ? (char *)t->data + t->byte_offset : NULL, .bytes = dlpack_bytes(t, dtype),
                            .sizes = {t->shape, t->ndim}, .strides = {t->strides, t->strides ? t->ndim : 0},
                            .dtype = (sn_dtype)dtype, .read_only = (m->flags & DLPACK_READ_ONLY) != 0, .free = give_back,
                            .context = m));
@@ -78,7 +78,7 @@ struct DLManagedTensorVersioned *sn_to_dlpack(sn_tensor *t) {
     DLManagedTensorVersioned *const m = mem_zero(sizeof *m);
     if (!m) return NULL;
     const Meta *const meta = t->base.meta; /* lives as long as the process, so its lists can be lent */
-    const TypeRow type = types[meta->dtype];
+    const DlpackType type = types[meta->dtype];
     tensor_retain(t);
     t->storage->pointer_given = true;
     m->version.major = DLPACK_MAJOR, m->version.minor = DLPACK_MINOR;

@@ -49,7 +49,7 @@ sn_tensor *sn_in(sn_frame *f, int i) {
 }
 
 /* One that the body wants as a number. */
-static const Arg *number(sn_frame *f, int i) {
+static const Arg *number_arg(sn_frame *f, int i) {
     const Arg *const arg = input(f, i);
     if (arg) symbols_read(arg);
     return arg;
@@ -57,13 +57,13 @@ static const Arg *number(sn_frame *f, int i) {
 
 sn_value sn_in_value(sn_frame *f, int i) {
     sn_value value = {.kind = SN_KIND_NONE};
-    const Arg *const arg = number(f, i);
+    const Arg *const arg = number_arg(f, i);
     if (arg) memcpy(&value, arg, sizeof value);
     return value;
 }
 
 int64_t sn_in_int(sn_frame *f, int i) {
-    const Arg *const arg = number(f, i);
+    const Arg *const arg = number_arg(f, i);
     if (!arg) return 0;
     if (arg->kind != ARG_int && arg->kind != ARG_bool) {
         wrong_kind(f, i, "an int", arg->kind);
@@ -73,13 +73,13 @@ int64_t sn_in_int(sn_frame *f, int i) {
 }
 
 sn_sym sn_in_sym(sn_frame *f, int i) {
-    const Arg *const arg = number(f, i);
+    const Arg *const arg = number_arg(f, i);
     if (arg && arg->kind == ARG_int) return symbols_sym(arg);
     return (sn_sym){arg ? sn_in_int(f, i) : 0};
 }
 
 double sn_in_float(sn_frame *f, int i) {
-    const Arg *const arg = number(f, i);
+    const Arg *const arg = number_arg(f, i);
     if (!arg) return 0;
     if (arg->kind == ARG_float) {
         symbols_pin(arg);

@@ -29,7 +29,7 @@ struct sn_graph {
     bool returns_none;        /* some output is None */
 };
 
-static sn_graph *wrap(Arena *arena, Graph *graph) {
+static sn_graph *wrap_graph(Arena *arena, Graph *graph) {
     sn_graph *const g = ARENA_NEW(arena, sn_graph);
     if (!g) return NULL;
     g->arena = arena;
@@ -47,7 +47,7 @@ sn_graph *sn_graph_parse(const char *text, size_t length) {
     Arena *const arena = arena_new();
     Graph *graph;
     if (arena && graph_parse(arena, text, length, &graph) == ST_OK) {
-        sn_graph *const g = wrap(arena, graph);
+        sn_graph *const g = wrap_graph(arena, graph);
         if (g) return g;
     }
     arena_free(arena);
@@ -73,7 +73,7 @@ sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
     const sn_scope scope = sn_scope_begin();
     const Status status = function_capture(fn, (const Arg *)(const void *)in, n_in, arena, &graph);
     sn_scope_end(scope);
-    sn_graph *const g = status == ST_OK ? wrap(arena, graph) : NULL;
+    sn_graph *const g = status == ST_OK ? wrap_graph(arena, graph) : NULL;
     if (!g) arena_free(arena);
     return g;
 }
@@ -144,7 +144,7 @@ static void take_lines(Graph *copy, const Graph *from) {
 }
 
 /* What can be said before any call. */
-static Status prepare(sn_graph *g, const Graph *from) {
+static Status prepare_graph(sn_graph *g, const Graph *from) {
     take_lines(g->graph, from);
     TRY(graph_verify(g->graph, STAGE_capture));
     TRY(graph_check_symbols(g->graph));
@@ -169,7 +169,7 @@ sn_function *sn_graph_compile(sn_graph *g, const sn_compile_options *options) {
     sn_graph *const copy = sn_graph_parse(text_str(&text), text.n);
     text_free(&text);
     if (!copy) return NULL;
-    if (prepare(copy, g->graph) != ST_OK) {
+    if (prepare_graph(copy, g->graph) != ST_OK) {
         sn_graph_free(copy);
         return NULL;
     }
@@ -359,7 +359,7 @@ typedef struct Search {
     bool found;
 } Search;
 
-static void look(void *context, GVal **slot) {
+static void look_at_slot(void *context, GVal **slot) {
     Search *const search = context;
     search->found |= *slot == search->value;
 }
@@ -369,7 +369,7 @@ static Status check_uses(const sn_node *n, sn_node *by) {
     Search search = {.value = value_of(n)};
     if (!by->node) return ST_OK;
     for (Node *at = n->graph->graph->first; at; at = at == by->node ? NULL : at->next) {
-        node_each_input(at, look, &search);
+        node_each_input(at, look_at_slot, &search);
         if (search.found)
             return error_raise(ST_ARGUMENT,
                                "sn_node_replace: %s uses the node and does not come after its "

@@ -90,7 +90,7 @@ static Status adamw_step(sn_optim *o) {
 
 /* making -------------------------------------------------------------------------------------- */
 
-static sn_tensor *number(sn_dict *state, const char *name, double value) {
+static sn_tensor *number_state(sn_dict *state, const char *name, double value) {
     sn_tensor *const t = sn_from_data(&value, (sn_ints){(const int64_t[]){0}, 0}, SN_F64);
     return t && dict_set(state, name, t) == ST_OK ? t : NULL;
 }
@@ -125,7 +125,7 @@ static Status take_params(sn_optim *o, const sn_dict *d) {
     return o->first && o->second ? ST_OK : ST_MEMORY;
 }
 
-static Status make(sn_optim *o, const sn_dict *d, double lr) {
+static Status make_optim(sn_optim *o, const sn_dict *d, double lr) {
     if (!d || !(lr >= 0))
         return error_raise(ST_ARGUMENT, "%s: a dictionary and a learning rate of at least 0 are needed", made_by(o));
     if (!(o->momentum >= 0) || !(o->weight_decay >= 0))
@@ -133,9 +133,9 @@ static Status make(sn_optim *o, const sn_dict *d, double lr) {
                            o->step == sgd_step ? "momentum" : "weight decay");
     if (!(o->params = sn_dict_new()) || !(o->state = sn_dict_new())) return ST_MEMORY;
     TRY(take_params(o, d));
-    if (!(o->lr = number(o->state, "lr", lr))) return error_pending();
+    if (!(o->lr = number_state(o->state, "lr", lr))) return error_pending();
     if (o->step == sgd_step) return o->momentum != 0 ? add_slots(o, "momentum", o->first) : ST_OK;
-    if (!(o->count = number(o->state, "step", 0))) return error_pending();
+    if (!(o->count = number_state(o->state, "step", 0))) return error_pending();
     TRY(add_slots(o, "exp_avg", o->first));
     return add_slots(o, "exp_avg_sq", o->second);
 }
@@ -146,7 +146,7 @@ static sn_optim *optim_new(const sn_dict *d, double lr, const sn_optim *kind) {
     *o = *kind;
     const sn_scope scope = sn_scope_begin();
     const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
-    const Status status = make(o, d, lr);
+    const Status status = make_optim(o, d, lr);
     sn_grad_mode_set(before);
     sn_scope_end(scope);
     if (status == ST_OK) return o;

@@ -156,7 +156,7 @@ sn_status sn_touch(sn_tensor *t) {
     return SN_OK;
 }
 
-static void append(void *context, const char *element, size_t bytes) {
+static void append_element(void *context, const char *element, size_t bytes) {
     char **const to = context;
     memcpy(*to, element, bytes);
     *to += bytes;
@@ -177,7 +177,7 @@ sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
     if (meta->contiguous)
         memcpy(to, tensor_data(here), bytes);
     else
-        each_element(here, append, &(char *){to});
+        each_element(here, append_element, &(char *){to});
     tensor_release(here);
     return SN_OK;
 }
@@ -298,7 +298,7 @@ static Status check_blob(const sn_blob *blob) {
 }
 
 /* whole: the storage is all of the memory given, not only what sizes and strides reach. */
-static sn_tensor *wrap(const sn_blob *blob, bool whole) {
+static sn_tensor *wrap_blob(const sn_blob *blob, bool whole) {
     if (error_pending() != ST_OK || check_blob(blob) != ST_OK) return NULL;
     const Meta *const meta = blob_meta(blob);
     if (!meta) return error_set_op("sn_wrap"), NULL;
@@ -324,7 +324,7 @@ static sn_tensor *wrap(const sn_blob *blob, bool whole) {
     return t;
 }
 
-sn_tensor *sn_wrap(const sn_blob *blob) { return wrap(blob, true); }
+sn_tensor *sn_wrap(const sn_blob *blob) { return wrap_blob(blob, true); }
 
 /* Many tensors of one block -------------------------------------------------------------------- */
 
@@ -357,7 +357,7 @@ static Status wrap_part(const sn_blob *block, const sn_part *part, BlockOwner *o
                          .free = drop_owner,
                          .context = owner};
     atomic_fetch_add(&owner->refs, 1);
-    *out = wrap(&one, false);
+    *out = wrap_blob(&one, false);
     if (!*out) atomic_fetch_sub(&owner->refs, 1);
     return *out ? ST_OK : error_pending();
 }

@@ -14,11 +14,11 @@
 static char names[SPARE_DEVICES][DEVICE_NAME_MAX + 1];
 static _Atomic int n_names;
 
-static int count(void) { return atomic_load_explicit(&n_names, memory_order_acquire); }
+static int count_devices(void) { return atomic_load_explicit(&n_names, memory_order_acquire); }
 
 bool device_exists(int64_t device) {
     return device == DEV_cpu || device == DEV_meta || (device >= DEV_cuda && device <= INT32_MAX) ||
-           (device >= DEV_spare && device < DEV_spare + count());
+           (device >= DEV_spare && device < DEV_spare + count_devices());
 }
 
 const char *device_text(Device device, DeviceText *text) {
@@ -58,7 +58,7 @@ bool device_parse(const char *text, const char **end, Device *device) {
     if (is_word(text, n, "cuda") && text[n] == ':') return parse_index(text + n + 1, end, device);
     *end = text + n;
     *device = is_word(text, n, "cpu") ? DEV_cpu : is_word(text, n, "meta") ? DEV_meta : -1;
-    for (int i = 0; i < count() && *device < 0; i++)
+    for (int i = 0; i < count_devices() && *device < 0; i++)
         if (is_word(text, n, names[i])) *device = DEV_spare + i;
     return *device >= 0;
 }
@@ -73,7 +73,7 @@ Device device_name_add(const char *name) {
         return -1;
     }
     pthread_mutex_lock(&lock);
-    const int i = count();
+    const int i = count_devices();
     if (device_parse(name, &end, &other)) {
         error_raise(ST_ARGUMENT, "there is a device %s already", name);
         other = -1;

@@ -130,7 +130,7 @@ void graph_write(Graph *graph, GVal *input, GVal *value) {
     VEC_PUSH(graph->arena, &graph->writes, write);
 }
 
-static void settle(SymEnv *env, int64_t *list, int n) {
+static void settle_sizes(SymEnv *env, int64_t *list, int n) {
     for (int d = 0; d < n; d++)
         if (sym_is(list[d]) && sym_less(env, list[d], 2)) list[d] = sym_concrete(env, list[d]);
 }
@@ -138,8 +138,8 @@ static void settle(SymEnv *env, int64_t *list, int n) {
 /* Layouts depend on sizes and strides of 0 and 1, and what looks for these is not guarded: an expression that may
  * become one is one by its hint, or never [semantics C5]. */
 static void settle_layout(SymEnv *env, MetaOut *out) {
-    settle(env, out->sizes, out->rank);
-    settle(env, out->strides, out->rank);
+    settle_sizes(env, out->sizes, out->rank);
+    settle_sizes(env, out->strides, out->rank);
 }
 
 static const Meta *meta_of_out(Graph *graph, MetaOut *out) {

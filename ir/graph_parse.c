@@ -29,8 +29,8 @@ typedef struct Parser {
     Map values; /* hash of a name -> GVal */
 } Parser;
 
-static Status fail(const Parser *p, const char *format, ...) PRINTF_LIKE(2, 3);
-static Status fail(const Parser *p, const char *format, ...) {
+static Status parse_fail(const Parser *p, const char *format, ...) PRINTF_LIKE(2, 3);
+static Status parse_fail(const Parser *p, const char *format, ...) {
     char message[512];
     int column;
     const int line = reader_line(&p->in, &column);
@@ -47,25 +47,25 @@ static Status fail_again(const Parser *p) {
     if (error_pending() == ST_MEMORY) return ST_MEMORY;
     snprintf(message, sizeof message, "%.399s", error_slot()->message);
     error_clear();
-    return fail(p, "%s", message);
+    return parse_fail(p, "%s", message);
 }
 
 /* tokens -------------------------------------------------------------------------------------- */
 
-static Status expect(Parser *p, const char *token) {
+static Status expect_token(Parser *p, const char *token) {
     if (reader_eat(&p->in, token)) return ST_OK;
-    return fail(p, "expected '%s'", token);
+    return parse_fail(p, "expected '%s'", token);
 }
 
 static Status read_word(Parser *p, const char **word, size_t *n) {
-    return reader_word(&p->in, word, n) ? ST_OK : fail(p, "expected a name");
+    return reader_word(&p->in, word, n) ? ST_OK : parse_fail(p, "expected a name");
 }
 
 static Status read_count(Parser *p, int *out) {
     char *end;
     reader_skip(&p->in);
     const long value = strtol(p->in.at, &end, 10);
-    if (end == p->in.at || value < 0 || value > 1 << 28) return fail(p, "expected a count");
+    if (end == p->in.at || value < 0 || value > 1 << 28) return parse_fail(p, "expected a count");
     *out = (int)value;
     p->in.at = end;
     return ST_OK;
@@ -89,10 +89,10 @@ static Status read_string(Parser *p, const char **out) {
     *out = to;
     for (int n = 0; *from && *from != quote; n++, from++) {
         if (*from == '\\' && from[1]) from++;
-        if (n == 4095) return fail(p, "the text is too long");
+        if (n == 4095) return parse_fail(p, "the text is too long");
         *to++ = *from;
     }
-    if (!*from) return fail(p, "the text is not closed");
+    if (!*from) return parse_fail(p, "the text is not closed");
     p->in.at = from + 1;
     return ST_OK;
 }
@@ -101,7 +101,7 @@ static Status read_string(Parser *p, const char **out) {
 
 static Status read_value_name(Parser *p, const char **name, size_t *n) {
     reader_skip(&p->in);
-    if (*p->in.at != '%') return fail(p, "expected a value like %%0");
+    if (*p->in.at != '%') return parse_fail(p, "expected a value like %%0");
     p->in.at++;
     return read_word(p, name, n);
 }
@@ -113,12 +113,12 @@ static Status read_value(Parser *p, GVal **out) {
     *out = map_get(&p->values, hash_bytes(3, name, n));
     if (*out) return ST_OK;
     p->in.at = name;
-    return fail(p, "%%%.*s is not defined above", (int)n, name);
+    return parse_fail(p, "%%%.*s is not defined above", (int)n, name);
 }
 
 static Status define(Parser *p, const char *name, size_t n, GVal *value) {
     const uint64_t key = hash_bytes(3, name, n);
-    if (map_get(&p->values, key)) return fail(p, "%%%.*s is defined twice", (int)n, name);
+    if (map_get(&p->values, key)) return parse_fail(p, "%%%.*s is defined twice", (int)n, name);
     return map_set(&p->values, key, value) ? ST_OK : ST_MEMORY;
 }
 
@@ -128,7 +128,7 @@ static Status read_meta(Parser *p, Meta **out) {
     if (meta_parse(p->arena, p->graph->env, p->in.at, &end, out) != ST_OK) return fail_again(p);
     for (int d = 0; d < (*out)->rank; d++) {
         const int64_t size = (*out)->sizes[d];
-        if (!sym_is(size) && size < 0) return fail(p, "size %lld of dim %d is negative", (long long)size, d);
+        if (!sym_is(size) && size < 0) return parse_fail(p, "size %lld of dim %d is negative", (long long)size, d);
     }
     p->in.at = end;
     return ST_OK;
@@ -154,7 +154,7 @@ static Status read_list_item(Parser *p, ParamType type, void *at) {
     char *end;
     reader_skip(&p->in);
     *(double *)at = strtod(p->in.at, &end);
-    if (end == p->in.at) return fail(p, "expected a number");
+    if (end == p->in.at) return parse_fail(p, "expected a number");
     p->in.at = end;
     return ST_OK;
 }
@@ -163,8 +163,8 @@ static Status read_list(Parser *p, ParamType type, Arg *out) {
     VEC(int64_t) items = {0}; /* ints, floats and pointers have one size */
     while (!reader_eat(&p->in, "]")) {
         int64_t item;
-        if (items.n && !reader_eat(&p->in, ",")) return fail(p, "expected ',' or ']'");
-        if (items.n == MAX_TEXT_LIST) return fail(p, "the list is too long");
+        if (items.n && !reader_eat(&p->in, ",")) return parse_fail(p, "expected ',' or ']'");
+        if (items.n == MAX_TEXT_LIST) return parse_fail(p, "the list is too long");
         TRY(read_list_item(p, type, &item));
         VEC_PUSH(p->arena, &items, item);
     }
@@ -179,7 +179,7 @@ static Status read_device(Parser *p, Arg *out) {
     const char *end;
     Device device;
     reader_skip(&p->in);
-    if (!device_parse(p->in.at, &end, &device)) return fail(p, "expected the name of a device");
+    if (!device_parse(p->in.at, &end, &device)) return parse_fail(p, "expected the name of a device");
     p->in.at = end;
     *out = A_INT(device);
     return ST_OK;
@@ -203,27 +203,27 @@ static Status read_named(Parser *p, ParamType type, Arg *out) {
     *out = A_INT(value);
     if (value >= 0) return ST_OK;
     p->in.at = word;
-    return fail(p, "no %s is called '%.*s'", param_type_name(type), (int)n, word);
+    return parse_fail(p, "no %s is called '%.*s'", param_type_name(type), (int)n, word);
 }
 
 static Status read_runtime(Parser *p, Arg *out) {
     int index = 0;
     char *end;
     TRY(read_count(p, &index));
-    TRY(expect(p, ","));
+    TRY(expect_token(p, ","));
     reader_skip(&p->in);
     const double hint = strtod(p->in.at, &end);
     if (end == p->in.at || index > p->graph->runtime_floats.n + MAX_TEXT_LIST)
-        return fail(p, "expected the hint of a runtime float");
+        return parse_fail(p, "expected the hint of a runtime float");
     p->in.at = end;
     while (p->graph->runtime_floats.n <= index) VEC_PUSH(p->arena, &p->graph->runtime_floats, hint);
     p->graph->runtime_floats.at[index] = hint;
     *out = (Arg){.kind = ARG_runtime, .i = index};
-    return expect(p, ")");
+    return expect_token(p, ")");
 }
 
 /* A float has a point, an exponent or letters (inf, nan); all else is an int or an expression. */
-static Status read_number(Parser *p, Arg *out) {
+static Status number_literal(Parser *p, Arg *out) {
     char *end;
     const double value = strtod(p->in.at, &end);
     bool is_float = false;
@@ -260,7 +260,7 @@ static Status read_arg(Parser *p, ParamType type, Arg *out) {
         *out = A_VAL(&value->base);
         return ST_OK;
     }
-    return is_named(type) ? read_named(p, type, out) : read_number(p, out);
+    return is_named(type) ? read_named(p, type, out) : number_literal(p, out);
 }
 
 /* One call in the making. */
@@ -284,7 +284,7 @@ static Status read_keyword(Parser *p, const CallText *call, int *index) {
         const int k = name[3] ? atoi(name + 3) : 0;
         if (k >= 0 && k < call->row->n_out) *index = call->row->n_params + k;
     }
-    if (*index < 0) return fail(p, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
+    if (*index < 0) return parse_fail(p, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
     p->in.at = at + 1;
     return ST_OK;
 }
@@ -300,12 +300,12 @@ static Status read_args(Parser *p, CallText *call) {
         } else {
             if (index < 0) index = position++;
             if (index >= call->row->n_params)
-                return fail(p, "%s takes %d arguments", op_form_name(call->row, call->form), call->row->n_params);
+                return parse_fail(p, "%s takes %d arguments", op_form_name(call->row, call->form), call->row->n_params);
             if (call->given[index].kind != ARG_default)
-                return fail(p, "'%s' is given twice", call->row->params[index].name);
+                return parse_fail(p, "'%s' is given twice", call->row->params[index].name);
             TRY(read_arg(p, call->row->params[index].type, &call->given[index]));
         }
-        if (!reader_eat(&p->in, ",")) return expect(p, ")");
+        if (!reader_eat(&p->in, ",")) return expect_token(p, ")");
     }
     return ST_OK;
 }
@@ -333,7 +333,7 @@ static Status read_attributes(Parser *p, int *random, int *kernel) {
             TRY(read_count(p, kernel));
         else if (reader_eat(&p->in, "at=")) {
             reader_skip(&p->in);
-            if (!at_string(p)) return fail(p, "expected a quoted place");
+            if (!at_string(p)) return parse_fail(p, "expected a quoted place");
             TRY(read_string(p, &graph->where));
         } else
             return ST_OK;
@@ -377,12 +377,13 @@ static Status read_call(Parser *p, Node **out) {
         p->in.at = name;
         Text near = {0};
         op_near_names(&near, name, n);
-        const Status status = fail(p, near.n ? "no op is called '%.*s'; there is %.300s" : "no op is called '%.*s'%s",
-                                   (int)n, name, text_str(&near));
+        const Status status =
+            parse_fail(p, near.n ? "no op is called '%.*s'; there is %.300s" : "no op is called '%.*s'%s", (int)n, name,
+                       text_str(&near));
         text_free(&near);
         return status;
     }
-    TRY(expect(p, "("));
+    TRY(expect_token(p, "("));
     TRY(read_args(p, &call));
     TRY(read_attributes(p, &random, &kernel));
     const char *end = p->in.at;
@@ -416,7 +417,7 @@ static Status bind_result(Parser *p, const ResultText *result, GVal *value) {
         Text text = {0};
         meta_print(p->graph->env, &text, meta);
         p->in.at = result->name;
-        const Status status = fail(p, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
+        const Status status = parse_fail(p, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
         text_free(&text);
         return status;
     }
@@ -429,15 +430,15 @@ static Status read_assignment(Parser *p) {
         ResultText result = {0};
         TRY(read_value_name(p, &result.name, &result.n));
         if (reader_eat(&p->in, ":")) TRY(read_meta(p, &result.meta));
-        if (results.n == MAX_TEXT_RESULTS) return fail(p, "too many results");
+        if (results.n == MAX_TEXT_RESULTS) return parse_fail(p, "too many results");
         VEC_PUSH(p->arena, &results, result);
     } while (reader_eat(&p->in, ","));
-    TRY(expect(p, "="));
+    TRY(expect_token(p, "="));
     Node *node;
     TRY(read_call(p, &node));
     if (node->n_outs != results.n) {
         p->in.at = results.at[0].name;
-        return fail(p, "%s has %d results, not %d", op_form_name(node->row, node->form), node->n_outs, results.n);
+        return parse_fail(p, "%s has %d results, not %d", op_form_name(node->row, node->form), node->n_outs, results.n);
     }
     for (int i = 0; i < results.n; i++) TRY(bind_result(p, &results.at[i], &node->outs[i]));
     return ST_OK;
@@ -445,19 +446,19 @@ static Status read_assignment(Parser *p) {
 
 static Status read_random(Parser *p) {
     Graph *graph = p->graph;
-    TRY(expect(p, "seed="));
+    TRY(expect_token(p, "seed="));
     TRY(read_sym(p, &graph->seed));
-    TRY(expect(p, "sequence="));
+    TRY(expect_token(p, "sequence="));
     TRY(read_sym(p, &graph->sequence));
-    TRY(expect(p, "count="));
+    TRY(expect_token(p, "count="));
     return read_count(p, &graph->n_random);
 }
 
 static Status read_write(Parser *p) {
     GVal *input, *value;
     TRY(read_value(p, &input));
-    if (input->def) return fail(p, "only inputs can be written");
-    TRY(expect(p, "="));
+    if (input->def) return parse_fail(p, "only inputs can be written");
+    TRY(expect_token(p, "="));
     TRY(read_value(p, &value));
     graph_write(p->graph, input, value);
     return ST_OK;
@@ -470,12 +471,12 @@ static Status read_output(Parser *p) {
         output.kind = OUT_new;
     }
     if (reader_eat(&p->in, "is")) {
-        TRY(expect(p, "input"));
+        TRY(expect_token(p, "input"));
         output.kind = OUT_input;
         TRY(read_count(p, &output.base));
     } else if (reader_eat(&p->in, "views")) {
         const bool of_input = reader_eat(&p->in, "input");
-        if (!of_input) TRY(expect(p, "output"));
+        if (!of_input) TRY(expect_token(p, "output"));
         output.kind = of_input ? OUT_view_of_input : OUT_view_of_output;
         TRY(read_count(p, &output.base));
         if (reader_eat(&p->in, "at")) TRY(read_sym(p, &output.offset));
@@ -504,7 +505,7 @@ static Status read_line(Parser *p) {
     TRY(read_call(p, &node));
     if (!node->n_outs) return ST_OK;
     p->in.at = line;
-    return fail(p, "%s has %d results, not 0", op_form_name(node->row, node->form), node->n_outs);
+    return parse_fail(p, "%s has %d results, not 0", op_form_name(node->row, node->form), node->n_outs);
 }
 
 /* header -------------------------------------------------------------------------------------- */
@@ -515,16 +516,16 @@ static Status read_symbols(Parser *p) {
         reader_skip(&p->in);
         int number = 0;
         int64_t hint = 2, low = 2;
-        if (*p->in.at != 's') return fail(p, "expected a symbol like s0");
+        if (*p->in.at != 's') return parse_fail(p, "expected a symbol like s0");
         p->in.at++;
         TRY(read_count(p, &number));
-        if (number != sym_free_count(p->graph->env)) return fail(p, "symbols are listed in order, s0 first");
-        TRY(expect(p, "="));
+        if (number != sym_free_count(p->graph->env)) return parse_fail(p, "symbols are listed in order, s0 first");
+        TRY(expect_token(p, "="));
         TRY(reader_int(&p->in, &hint));
         if (reader_eat(&p->in, ">=")) TRY(reader_int(&p->in, &low));
         sym_free(p->graph->env, hint, low);
     } while (reader_eat(&p->in, ","));
-    return expect(p, "]");
+    return expect_token(p, "]");
 }
 
 /* "s1: int": any number, unless the list of symbols or a size before it says more. */
@@ -532,9 +533,9 @@ static Status read_int_input(Parser *p) {
     int number = 0;
     p->in.at++;
     TRY(read_count(p, &number));
-    if (number > MAX_TEXT_LIST) return fail(p, "there is no s%d", number);
-    TRY(expect(p, ":"));
-    TRY(expect(p, "int"));
+    if (number > MAX_TEXT_LIST) return parse_fail(p, "there is no s%d", number);
+    TRY(expect_token(p, ":"));
+    TRY(expect_token(p, "int"));
     const bool first = number >= sym_free_count(p->graph->env);
     while (number > sym_free_count(p->graph->env)) sym_free(p->graph->env, 2, 2); /* a later input's */
     if (first) sym_free(p->graph->env, 2, SYM_LEAST);
@@ -549,33 +550,33 @@ static Status read_input(Parser *p) {
     size_t n;
     Meta *meta;
     TRY(read_value_name(p, &name, &n));
-    TRY(expect(p, ":"));
+    TRY(expect_token(p, ":"));
     TRY(read_meta(p, &meta));
     const char *own = arena_printf(p->arena, "%.*s", (int)n, name);
     GVal *input = own ? graph_input(p->graph, own, meta) : NULL;
     if (!input) return ST_MEMORY;
-    if (strcmp(input->name, own)) return fail(p, "an input can't be called %%%s here", own);
+    if (strcmp(input->name, own)) return parse_fail(p, "an input can't be called %%%s here", own);
     return define(p, name, n, input);
 }
 
 static Status read_header(Parser *p) {
     const char *name;
     size_t n;
-    TRY(expect(p, "graph"));
+    TRY(expect_token(p, "graph"));
     TRY(read_word(p, &name, &n));
     const char *own = arena_printf(p->arena, "%.*s", (int)n, name);
     p->graph = own ? graph_new(p->arena, own) : NULL;
     if (!p->graph) return ST_MEMORY;
     TRY(read_symbols(p));
-    TRY(expect(p, "("));
+    TRY(expect_token(p, "("));
     while (!reader_eat(&p->in, ")")) {
         TRY(read_input(p));
         if (!reader_eat(&p->in, ",")) {
-            TRY(expect(p, ")"));
+            TRY(expect_token(p, ")"));
             break;
         }
     }
-    return expect(p, "{");
+    return expect_token(p, "{");
 }
 
 static Status read_graph(Parser *p) {
@@ -583,14 +584,14 @@ static Status read_graph(Parser *p) {
     for (;;) {
         reader_skip(&p->in);
         if (reader_eat(&p->in, "}")) break;
-        if (!*p->in.at) return fail(p, "expected '}'");
+        if (!*p->in.at) return parse_fail(p, "expected '}'");
         TRY(read_line(p));
     }
     reader_skip(&p->in);
     p->graph->modes = 0;
     p->graph->where = NULL;
     p->graph->random = 0;
-    return *p->in.at ? fail(p, "text after the graph's end") : ST_OK;
+    return *p->in.at ? parse_fail(p, "text after the graph's end") : ST_OK;
 }
 
 Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out) {

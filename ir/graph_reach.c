@@ -9,16 +9,16 @@
 #include "ir/graph.h"
 #include "runtime/base/error.h"
 
-typedef struct Place {
+typedef struct RootPlace {
     const GVal *root; /* NULL: unknown, it may be a copy */
     int64_t offset;
-} Place;
+} RootPlace;
 
 typedef struct Reaching {
     Graph *graph;
     const GraphMemory *memory;
     Arena *arena;
-    Place *places; /* by value id */
+    RootPlace *places; /* by value id */
     const Node *node;
 } Reaching;
 
@@ -30,19 +30,19 @@ bool graph_names_memory(const Graph *graph) {
     return node != NULL;
 }
 
-static Place place_of(const Reaching *r, const Val *val) { return r->places[((const GVal *)val)->id]; }
+static RootPlace place_of(const Reaching *r, const Val *val) { return r->places[((const GVal *)val)->id]; }
 
-static Place place_of_result(const Reaching *r, const MetaOut *out, const GVal *value) {
+static RootPlace place_of_result(const Reaching *r, const MetaOut *out, const GVal *value) {
     const Node *const node = r->node;
     const bool alias = out->alias >= 0 && node->args[out->alias].kind == ARG_tensor;
-    if (node->row->flags & OPF_maybe_copy) return (Place){0};
-    if (!alias) return (Place){value, 0};
-    const Place of = place_of(r, node->args[out->alias].val);
-    return (Place){of.root, of.root ? sym_add(r->graph->env, of.offset, out->offset) : 0};
+    if (node->row->flags & OPF_maybe_copy) return (RootPlace){0};
+    if (!alias) return (RootPlace){value, 0};
+    const RootPlace of = place_of(r, node->args[out->alias].val);
+    return (RootPlace){of.root, of.root ? sym_add(r->graph->env, of.offset, out->offset) : 0};
 }
 
 /* The number that a size, stride or offset is; false: it is not known yet. */
-static bool number(const Reaching *r, int64_t v, int64_t *out) {
+static bool known_number(const Reaching *r, int64_t v, int64_t *out) {
     *out = v;
     if (!sym_is(v)) return true;
     if (!r->memory) return false;
@@ -52,7 +52,7 @@ static bool number(const Reaching *r, int64_t v, int64_t *out) {
 
 static bool numbers(const Reaching *r, const int64_t *list, int n, int64_t *out) {
     for (int i = 0; i < n; i++)
-        if (!number(r, list[i], &out[i])) return false;
+        if (!known_number(r, list[i], &out[i])) return false;
     return true;
 }
 
@@ -93,7 +93,7 @@ static int64_t from_storage(const Reaching *r, const GVal *root, int64_t offset)
 }
 
 /* The view of this size, stride and offset from `place` on. */
-static Status check_view(const Reaching *r, Place place, const Arg *size, const Arg *stride, int64_t offset) {
+static Status check_view(const Reaching *r, RootPlace place, const Arg *size, const Arg *stride, int64_t offset) {
     const char *const name = op_form_name(r->node->row, r->node->form);
     int64_t sizes[MAX_RANK], strides[MAX_RANK], from, before, behind;
     if (!numbers(r, size->ints, size->n, sizes) || !numbers(r, stride->ints, stride->n, strides)) return ST_OK;
@@ -102,7 +102,7 @@ static Status check_view(const Reaching *r, Place place, const Arg *size, const 
     if (!span) return ST_OK;
     if (!place.root && r->memory)
         return error_raise(ST_UNSUPPORTED, "%s: what self is a view of depends on its strides", name);
-    if (!place.root || !number(r, sym_add(r->graph->env, place.offset, offset), &from)) return ST_OK;
+    if (!place.root || !known_number(r, sym_add(r->graph->env, place.offset, offset), &from)) return ST_OK;
     if (!room_of(r, place.root, &before, &behind)) return ST_OK;
     const bool fits = from >= -before && from <= behind && span <= behind - from;
     return fits ? ST_OK : outside(r, from, span, before, behind);
@@ -112,15 +112,15 @@ static Status check_node(const Reaching *r) {
     const Node *const node = r->node;
     const Arg *const args = node->args;
     if (!names_memory(node->row)) return ST_OK;
-    const Place self = args[0].kind == ARG_tensor ? place_of(r, args[0].val) : (Place){0};
+    const RootPlace self = args[0].kind == ARG_tensor ? place_of(r, args[0].val) : (RootPlace){0};
     if (node->row->flags & OPF_puts) {
-        const Place result = node->form == FORM_inplace ? self : (Place){&node->outs[0], 0};
+        const RootPlace result = node->form == FORM_inplace ? self : (RootPlace){&node->outs[0], 0};
         return check_view(r, result, &args[2], &args[3], args[4].i);
     }
     if (!(node->row->flags & OPF_storage)) return check_view(r, self, &args[1], &args[2], args[3].i);
     return args[3].kind != ARG_int
                ? check_view(r, self, &args[1], &args[2], 0)
-               : check_view(r, (Place){self.root, 0}, &args[1], &args[2], from_storage(r, self.root, args[3].i));
+               : check_view(r, (RootPlace){self.root, 0}, &args[1], &args[2], from_storage(r, self.root, args[3].i));
 }
 
 /* What the meta rule says of the results' memory. */
@@ -133,7 +133,7 @@ static Status follow(Reaching *r) {
     MetaCall call = {.row = node->row, .form = node->form, .args = node->args, .env = r->graph->env, .out = outs};
     call.n_out = node->n_outs;
     if (node->row->flags & OPF_storage && node->args[0].kind == ARG_tensor) {
-        const Place self = place_of(r, node->args[0].val);
+        const RootPlace self = place_of(r, node->args[0].val);
         call.base_offset = sym_sub(r->graph->env, self.offset, from_storage(r, self.root, 0));
     }
     TRY(op_meta(&call));
@@ -144,10 +144,10 @@ static Status follow(Reaching *r) {
 Status graph_check_reach(Graph *graph, const GraphMemory *memory, const Node **at) {
     if (!graph_names_memory(graph)) return ST_OK;
     Arena *const arena = arena_new();
-    Reaching r = {graph, memory, arena, arena ? ARENA_ARRAY(arena, Place, graph->n_vals + 1) : NULL, NULL};
+    Reaching r = {graph, memory, arena, arena ? ARENA_ARRAY(arena, RootPlace, graph->n_vals + 1) : NULL, NULL};
     Status status = r.places ? ST_OK : ST_MEMORY;
     for (int i = 0; status == ST_OK && i < graph->inputs.n; i++)
-        r.places[graph->inputs.at[i]->id] = (Place){graph->inputs.at[i], 0};
+        r.places[graph->inputs.at[i]->id] = (RootPlace){graph->inputs.at[i], 0};
     for (r.node = graph->first; r.node && status == ST_OK; r.node = r.node->next) {
         *at = r.node;
         status = follow(&r);

@@ -9,7 +9,7 @@ typedef struct Binding {
     int missing; /* a symbol that was asked for and is not given; -1: none */
 } Binding;
 
-static void give(Binding *b, int64_t v) {
+static void give_symbol(Binding *b, int64_t v) {
     if (sym_is(v) && sym_expr(b->graph->env, v)->op == SYM_free) b->given[sym_expr(b->graph->env, v)->a] = true;
 }
 
@@ -44,12 +44,12 @@ static void ask_node(Binding *b, const Node *node) {
 
 static void give_all(Binding *b) {
     const Graph *const graph = b->graph;
-    give(b, graph->seed);
-    give(b, graph->sequence);
-    for (int i = 0; i < graph->int_inputs.n; i++) give(b, graph->int_inputs.at[i].symbol);
+    give_symbol(b, graph->seed);
+    give_symbol(b, graph->sequence);
+    for (int i = 0; i < graph->int_inputs.n; i++) give_symbol(b, graph->int_inputs.at[i].symbol);
     for (int i = 0; i < graph->inputs.n; i++) {
         const Meta *const meta = graph->inputs.at[i]->base.meta;
-        for (int d = 0; d < meta->rank; d++) give(b, meta->sizes[d]);
+        for (int d = 0; d < meta->rank; d++) give_symbol(b, meta->sizes[d]);
     }
 }
 

@@ -36,8 +36,8 @@ typedef struct Verify {
     Status status;
 } Verify;
 
-static Status fail(Verify *v, const char *format, ...) PRINTF_LIKE(2, 3);
-static Status fail(Verify *v, const char *format, ...) {
+static Status verify_fail(Verify *v, const char *format, ...) PRINTF_LIKE(2, 3);
+static Status verify_fail(Verify *v, const char *format, ...) {
     char message[512];
     va_list list;
     va_start(list, format);
@@ -54,18 +54,20 @@ static bool defined(const Verify *v, const GVal *value) {
 
 static void check_use(void *context, GVal **slot) {
     Verify *v = context;
-    if (v->status == ST_OK && !defined(v, *slot)) fail(v, "uses a value that is not defined above it");
+    if (v->status == ST_OK && !defined(v, *slot)) verify_fail(v, "uses a value that is not defined above it");
 }
 
 static Status check_stage(Verify *v) {
     const OpRow *row = v->node->row;
-    if (v->node->form != FORM_functional && !v->stage->forms) return fail(v, "only functional forms are allowed");
-    if (row->flags & OPF_gradients && !v->stage->gradients) return fail(v, "must be expanded before this stage");
-    if (!(v->stage->kinds & (1u << row->kind))) return fail(v, "must be decomposed at this stage");
+    if (v->node->form != FORM_functional && !v->stage->forms)
+        return verify_fail(v, "only functional forms are allowed");
+    if (row->flags & OPF_gradients && !v->stage->gradients) return verify_fail(v, "must be expanded before this stage");
+    if (!(v->stage->kinds & (1u << row->kind))) return verify_fail(v, "must be decomposed at this stage");
     if (v->node->modes & NODE_puts && row->kind != KIND_view && !(row->flags & (OPF_puts | OPF_copy)))
-        return fail(v, "puts no value into memory");
+        return verify_fail(v, "puts no value into memory");
     if (row->flags & OPF_random && v->node->random >= v->graph->n_random)
-        return fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random, v->graph->n_random);
+        return verify_fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random,
+                           v->graph->n_random);
     return ST_OK;
 }
 
@@ -74,11 +76,11 @@ static Status check_args(Verify *v) {
     const OpRow *row = node->row;
     Arg normal[MAX_ARGS];
     const int expected = row->n_params + (node->form == FORM_out ? row->n_out : 0);
-    if (node->n_args != expected) return fail(v, "has %d arguments, not %d", node->n_args, expected);
+    if (node->n_args != expected) return verify_fail(v, "has %d arguments, not %d", node->n_args, expected);
     TRY(v->status = op_args_normalize(row, node->args, row->n_params, normal));
     for (int i = 0; i < row->n_params; i++)
         if (!arg_equal(&normal[i], &node->args[i]))
-            return fail(v, "argument %s is not normalised", row->params[i].name);
+            return verify_fail(v, "argument %s is not normalised", row->params[i].name);
     return ST_OK;
 }
 
@@ -101,12 +103,12 @@ static Status check_meta(Verify *v) {
                      .out = outs,
                      .n_out = node->n_outs};
     TRY(v->status = op_meta(&call));
-    if (call.n_out != node->n_outs) return fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
+    if (call.n_out != node->n_outs) return verify_fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
     if (call.order != node->order)
-        return fail(v, "order %s, the rule says %s", order_name(node->order), order_name(call.order));
+        return verify_fail(v, "order %s, the rule says %s", order_name(node->order), order_name(call.order));
     for (int i = 0; i < node->n_outs; i++)
         if (!same_meta(node->outs[i].base.meta, &outs[i]))
-            return fail(v, "result %d is not what the meta rule says", i);
+            return verify_fail(v, "result %d is not what the meta rule says", i);
     return ST_OK;
 }
 
@@ -119,7 +121,7 @@ static Status check_node(Verify *v) {
     TRY(check_meta(v));
     for (int i = 0; i < node->n_outs; i++) {
         if (node->outs[i].def != node || node->outs[i].index != i)
-            return fail(v, "result %d does not know its node", i);
+            return verify_fail(v, "result %d does not know its node", i);
         v->seen[node->outs[i].id] = &node->outs[i];
     }
     return ST_OK;
@@ -140,14 +142,14 @@ static int kernel_of(const GVal *value) {
 static void check_kernel_use(void *context, GVal **slot) {
     Verify *v = context;
     if (v->status == ST_OK && *slot && kernel_of(*slot) > v->node->kernel)
-        fail(v, "kernel %d uses what kernel %d makes", v->node->kernel - 1, kernel_of(*slot) - 1);
+        verify_fail(v, "kernel %d uses what kernel %d makes", v->node->kernel - 1, kernel_of(*slot) - 1);
 }
 
 static Status check_schedule(Verify *v) {
     for (Node *node = v->graph->first; node; node = node->next) {
         v->node = node;
         if (node->row->kind == KIND_view) continue;
-        if (!node->kernel) return fail(v, "has no kernel");
+        if (!node->kernel) return verify_fail(v, "has no kernel");
         node_each_input(node, check_kernel_use, v);
         TRY(v->status);
     }
@@ -160,18 +162,18 @@ static Status check_ends(Verify *v) {
     for (int i = 0; i < graph->outputs.n; i++) {
         const Output *output = &graph->outputs.at[i];
         if (output->kind == OUT_none) continue;
-        if (!output->value || !defined(v, output->value)) return fail(v, "output %d is not defined", i);
+        if (!output->value || !defined(v, output->value)) return verify_fail(v, "output %d is not defined", i);
         const int bases = output->kind == OUT_view_of_output ? graph->outputs.n : graph->inputs.n;
         if (output->kind != OUT_new && output->kind != OUT_kept && (output->base < 0 || output->base >= bases))
-            return fail(v, "output %d refers to number %d of %d", i, output->base, bases);
+            return verify_fail(v, "output %d refers to number %d of %d", i, output->base, bases);
     }
     for (int i = 0; i < graph->writes.n; i++) {
         const Write *write = &graph->writes.at[i];
-        if (!defined(v, write->input) || write->input->def) return fail(v, "write %d is not to an input", i);
-        if (!defined(v, write->value)) return fail(v, "write %d has no value", i);
+        if (!defined(v, write->input) || write->input->def) return verify_fail(v, "write %d is not to an input", i);
+        if (!defined(v, write->value)) return verify_fail(v, "write %d has no value", i);
         const Meta *to = write->input->base.meta, *from = write->value->base.meta;
         if (to->dtype != from->dtype || !meta_same_sizes(to, from))
-            return fail(v, "write %d changes dtype or sizes", i);
+            return verify_fail(v, "write %d changes dtype or sizes", i);
     }
     return ST_OK;
 }
@@ -183,7 +185,7 @@ static Status check_reach(Verify *v) {
     if (error_pending() == ST_MEMORY) return ST_MEMORY;
     snprintf(said, sizeof said, "%.399s", error_slot()->message);
     error_clear();
-    return fail(v, "%s", said);
+    return verify_fail(v, "%s", said);
 }
 
 Status graph_verify(Graph *graph, Stage stage) {
@@ -197,6 +199,6 @@ Status graph_verify(Graph *graph, Stage stage) {
     TRY(check_ends(&v));
     if (v.stage->scheduled) TRY(check_schedule(&v));
     v.node = NULL;
-    if (v.stage->lowered && !graph->plan) return fail(&v, "has no plan");
+    if (v.stage->lowered && !graph->plan) return verify_fail(&v, "has no plan");
     return v.stage->lowered ? plan_verify(graph->plan, v.stage->packed) : ST_OK;
 }

@@ -55,7 +55,7 @@ static bool place_inner(const LoopBuilder *b, const Affine *at) {
     return false;
 }
 
-static int append(LoopBuilder *b, Inst inst, bool over_outer) {
+static int append_inst(LoopBuilder *b, Inst inst, bool over_outer) {
     Affine place = {0};
     if (inst.at) { /* coefficients past the last dim are not part of the place */
         place.offset = inst.at->offset;
@@ -87,23 +87,23 @@ int loop_const(LoopBuilder *b, SType type, double f, int64_t i) {
         inst.f = f;
     else
         inst.i = i;
-    return append(b, inst, false);
+    return append_inst(b, inst, false);
 }
 
 int loop_param(LoopBuilder *b, SType type, int param) {
     Inst inst = {.op = LI_param, .type = (uint8_t)type, BLANK};
     inst.param = (int16_t)param;
-    return append(b, inst, false);
+    return append_inst(b, inst, false);
 }
 
 int loop_index(LoopBuilder *b, const Affine *at) {
-    return append(b, (Inst){.op = LI_index, .type = S_i64, BLANK, .at = (Affine *)at}, false);
+    return append_inst(b, (Inst){.op = LI_index, .type = S_i64, BLANK, .at = (Affine *)at}, false);
 }
 
 int loop_load(LoopBuilder *b, int buf, DType dtype, const Affine *at) {
     Inst inst = {.op = LI_load, .type = (uint8_t)dtype_compute(dtype), BLANK, .at = (Affine *)at};
     inst.buf = (int16_t)buf;
-    return append(b, inst, false);
+    return append_inst(b, inst, false);
 }
 
 int loop_gather(LoopBuilder *b, int buf, DType dtype, const Affine *at, int index, int64_t scale, int64_t bound,
@@ -114,7 +114,7 @@ int loop_gather(LoopBuilder *b, int buf, DType dtype, const Affine *at, int inde
     inst.scale = scale;
     inst.bound = bound;
     inst.wrap_negative = wrap;
-    return append(b, inst, false);
+    return append_inst(b, inst, false);
 }
 
 int loop_prim(LoopBuilder *b, Prim prim, int x, int y, int z) {
@@ -124,7 +124,7 @@ int loop_prim(LoopBuilder *b, Prim prim, int x, int y, int z) {
     inst.c = (int16_t)z;
     if (!prim_has_type(prim, loop_type(b, prim == PRIM_select ? y : x))) b->ill_typed = true;
     inst.type = prim_returns_bool(prim) ? S_b : (uint8_t)loop_type(b, prim == PRIM_select ? y : x);
-    return append(b, inst, false);
+    return append_inst(b, inst, false);
 }
 
 const Inst *loop_inst(const LoopBuilder *b, int inst) { return &b->insts.at[inst]; }
@@ -150,7 +150,7 @@ int loop_cast(LoopBuilder *b, SType to, int x) {
     if (loop_type(b, x) == to) return x;
     Inst inst = {.op = LI_cast, .type = (uint8_t)to, BLANK};
     inst.a = (int16_t)x;
-    return append(b, inst, false);
+    return append_inst(b, inst, false);
 }
 
 int loop_reduce(LoopBuilder *b, RedKind kind, int x, int y) {
@@ -159,14 +159,14 @@ int loop_reduce(LoopBuilder *b, RedKind kind, int x, int y) {
     inst.b = (int16_t)y;
     const bool position = kind == RED_argmax || kind == RED_argmin;
     inst.type = position ? S_i64 : (uint8_t)loop_type(b, x);
-    return append(b, inst, false);
+    return append_inst(b, inst, false);
 }
 
 void loop_store(LoopBuilder *b, int buf, DType dtype, const Affine *at, int x, bool over_outer) {
     Inst inst = {.op = LI_store, .type = (uint8_t)dtype_compute(dtype), BLANK, .at = (Affine *)at};
     inst.a = (int16_t)x;
     inst.buf = (int16_t)buf;
-    append(b, inst, over_outer && b->n_inner > 0);
+    append_inst(b, inst, over_outer && b->n_inner > 0);
 }
 
 /* phases -------------------------------------------------------------------------------------- */
@@ -191,12 +191,12 @@ static void set_rounds(Sorter *s) {
 
 /* Places what `inst` needs, then itself. Depth is bounded by the dag's, which lowering keeps to
  * some hundreds. */
-static void place(Sorter *s, int inst) {
+static void place_inst(Sorter *s, int inst) {
     if (inst < 0 || s->place[inst] >= 0) return;
     Inst copy = s->b->insts.at[inst];
-    place(s, copy.a);
-    place(s, copy.b);
-    place(s, copy.c);
+    place_inst(s, copy.a);
+    place_inst(s, copy.b);
+    place_inst(s, copy.c);
     if (copy.a >= 0) copy.a = s->place[copy.a];
     if (copy.b >= 0) copy.b = s->place[copy.b];
     if (copy.c >= 0) copy.c = s->place[copy.c];
@@ -206,9 +206,9 @@ static void place(Sorter *s, int inst) {
 
 static void place_operands(Sorter *s, int inst) {
     const Inst *const i = &s->b->insts.at[inst];
-    place(s, i->a);
-    place(s, i->b);
-    place(s, i->c);
+    place_inst(s, i->a);
+    place_inst(s, i->b);
+    place_inst(s, i->c);
 }
 
 typedef bool Chosen(const Sorter *s, int inst, int round);
@@ -228,7 +228,7 @@ static void add_phase(Sorter *s, Phase phase, Chosen *chosen, int round, const b
     for (int i = 0; i < s->b->insts.n; i++)
         if (live[i] && chosen(s, i, round)) place_operands(s, i);
     for (int i = 0; i < s->b->insts.n; i++)
-        if (live[i] && chosen(s, i, round)) place(s, i);
+        if (live[i] && chosen(s, i, round)) place_inst(s, i);
     phase.n = s->out->n_insts - phase.first;
     if (phase.n) s->out->phases[s->out->n_phases++] = phase;
 }

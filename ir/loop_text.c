@@ -214,7 +214,7 @@ void kernel_print(const Kernel *kernel, Text *text) {
 
 enum { MAX_LIST = 64 };
 
-typedef struct Reader {
+typedef struct LoopReader {
     Arena *arena;
     TextReader in;
     Kernel *kernel;
@@ -224,14 +224,14 @@ typedef struct Reader {
     VEC(Inst) insts;
     VEC(Phase) phases;
     Nest nest; /* the one being read */
-} Reader;
+} LoopReader;
 
-static Status read_word(Reader *r, const char **word, size_t *n) {
+static Status read_word(LoopReader *r, const char **word, size_t *n) {
     return reader_word(&r->in, word, n) ? ST_OK : reader_expected(&r->in, "a word");
 }
 
 /* A prefix and a number, like b3, p0, %12, i1. */
-static Status read_numbered(Reader *r, char prefix, int limit, int *number) {
+static Status read_numbered(LoopReader *r, char prefix, int limit, int *number) {
     reader_skip(&r->in);
     const char what[] = {prefix, '<', 'n', '>', '\0'};
     if (*r->in.at != prefix || r->in.at[1] < '0' || r->in.at[1] > '9') return reader_expected(&r->in, what);
@@ -243,7 +243,7 @@ static Status read_numbered(Reader *r, char prefix, int limit, int *number) {
     return ST_OK;
 }
 
-static Status read_int(Reader *r, int64_t *out) {
+static Status read_int(LoopReader *r, int64_t *out) {
     reader_skip(&r->in);
     if (*r->in.at == 'p') {
         int param;
@@ -254,7 +254,7 @@ static Status read_int(Reader *r, int64_t *out) {
     return reader_int(&r->in, out);
 }
 
-static Status read_ints(Reader *r, int64_t *list, int n) {
+static Status read_ints(LoopReader *r, int64_t *list, int n) {
     for (int i = 0; i < n; i++) {
         if (i) EAT(&r->in, ",");
         TRY(read_int(r, &list[i]));
@@ -262,7 +262,7 @@ static Status read_ints(Reader *r, int64_t *list, int n) {
     return ST_OK;
 }
 
-static Status read_dtype(Reader *r, DType *out) {
+static Status read_dtype(LoopReader *r, DType *out) {
     const char *word;
     size_t n;
     TRY(read_word(r, &word, &n));
@@ -270,7 +270,7 @@ static Status read_dtype(Reader *r, DType *out) {
     return *out == DT_default ? reader_expected(&r->in, "a dtype before this") : ST_OK;
 }
 
-static Status read_stype(Reader *r, SType *out) {
+static Status read_stype(LoopReader *r, SType *out) {
     const char *word;
     size_t n;
     TRY(read_word(r, &word, &n));
@@ -282,14 +282,14 @@ static Status read_stype(Reader *r, SType *out) {
     return reader_expected(&r->in, "a type before this");
 }
 
-static Status read_operand(Reader *r, int16_t *out) {
+static Status read_operand(LoopReader *r, int16_t *out) {
     int number;
     TRY(read_numbered(r, '%', r->insts.n, &number));
     *out = (int16_t)number;
     return ST_OK;
 }
 
-static Status read_operands(Reader *r, Inst *inst) {
+static Status read_operands(LoopReader *r, Inst *inst) {
     TRY(read_operand(r, &inst->a));
     if (!reader_eat(&r->in, ",")) return ST_OK;
     TRY(read_operand(r, &inst->b));
@@ -297,7 +297,7 @@ static Status read_operands(Reader *r, Inst *inst) {
 }
 
 /* One summand of a place: [factor*]i<n>, [factor*]j<n>, factor*%<n>, or the offset. */
-static Status read_summand(Reader *r, Inst *inst) {
+static Status read_summand(LoopReader *r, Inst *inst) {
     int64_t factor = 1;
     int dim;
     reader_skip(&r->in);
@@ -319,7 +319,7 @@ static Status read_summand(Reader *r, Inst *inst) {
     return ST_OK;
 }
 
-static Status read_place(Reader *r, Inst *inst) {
+static Status read_place(LoopReader *r, Inst *inst) {
     inst->at = ARENA_NEW(r->arena, Affine);
     if (!inst->at) return ST_MEMORY;
     EAT(&r->in, "[");
@@ -329,7 +329,7 @@ static Status read_place(Reader *r, Inst *inst) {
     return ST_OK;
 }
 
-static Status read_buffer(Reader *r, Inst *inst) {
+static Status read_buffer(LoopReader *r, Inst *inst) {
     int buf;
     TRY(read_numbered(r, 'b', r->bufs.n, &buf));
     inst->buf = (int16_t)buf;
@@ -337,7 +337,7 @@ static Status read_buffer(Reader *r, Inst *inst) {
     return read_place(r, inst);
 }
 
-static Status read_load(Reader *r, Inst *inst) {
+static Status read_load(LoopReader *r, Inst *inst) {
     DType dtype;
     TRY(read_dtype(r, &dtype));
     TRY(read_buffer(r, inst));
@@ -350,7 +350,7 @@ static Status read_load(Reader *r, Inst *inst) {
     return ST_OK;
 }
 
-static Status read_constant(Reader *r, Inst *inst) {
+static Status read_constant(LoopReader *r, Inst *inst) {
     SType type;
     TRY(read_stype(r, &type));
     inst->type = (uint8_t)type;
@@ -367,7 +367,7 @@ static Status read_constant(Reader *r, Inst *inst) {
     return ST_OK;
 }
 
-static Status read_param(Reader *r, Inst *inst) {
+static Status read_param(LoopReader *r, Inst *inst) {
     SType type;
     int param;
     TRY(read_stype(r, &type));
@@ -377,12 +377,12 @@ static Status read_param(Reader *r, Inst *inst) {
     return ST_OK;
 }
 
-static Status read_index(Reader *r, Inst *inst) {
+static Status read_index(LoopReader *r, Inst *inst) {
     inst->type = S_i64;
     return read_place(r, inst);
 }
 
-static Status read_cast(Reader *r, Inst *inst) {
+static Status read_cast(LoopReader *r, Inst *inst) {
     SType type;
     EAT(&r->in, ".");
     TRY(read_stype(r, &type));
@@ -390,7 +390,7 @@ static Status read_cast(Reader *r, Inst *inst) {
     return read_operand(r, &inst->a);
 }
 
-static Status read_reduce(Reader *r, Inst *inst) {
+static Status read_reduce(LoopReader *r, Inst *inst) {
     const char *word;
     size_t n;
     SType type;
@@ -406,7 +406,7 @@ static Status read_reduce(Reader *r, Inst *inst) {
     return read_operands(r, inst);
 }
 
-static Status read_prim(Reader *r, Inst *inst) {
+static Status read_prim(LoopReader *r, Inst *inst) {
     const char *word;
     size_t n;
     SType type;
@@ -420,7 +420,7 @@ static Status read_prim(Reader *r, Inst *inst) {
     return read_operands(r, inst);
 }
 
-static Status read_store(Reader *r, Inst *inst) {
+static Status read_store(LoopReader *r, Inst *inst) {
     TRY(read_buffer(r, inst));
     EAT(&r->in, ",");
     return read_operand(r, &inst->a);
@@ -429,14 +429,14 @@ static Status read_store(Reader *r, Inst *inst) {
 static const struct {
     const char *word;
     LoopOp op;
-    Status (*read)(Reader *r, Inst *inst);
+    Status (*read)(LoopReader *r, Inst *inst);
 } kinds[] = {
     {"const", LI_const, read_constant}, {"param", LI_param, read_param},  {"index", LI_index, read_index},
     {"load", LI_load, read_load},       {"gather", LI_gather, read_load}, {"cast", LI_cast, read_cast},
     {"reduce", LI_reduce, read_reduce}, {"store", LI_store, read_store},
 };
 
-static bool reads_inner(const Reader *r, const Inst *inst) {
+static bool reads_inner(const LoopReader *r, const Inst *inst) {
     const int16_t operand[3] = {inst->a, inst->b, inst->c};
     for (int i = 0; i < 3; i++)
         if (operand[i] >= 0 && r->insts.at[operand[i]].inner) return inst->op != LI_reduce;
@@ -445,7 +445,7 @@ static bool reads_inner(const Reader *r, const Inst *inst) {
     return false;
 }
 
-static Status read_inst(Reader *r, const Phase *phase) {
+static Status read_inst(LoopReader *r, const Phase *phase) {
     Inst inst = {.op = LI_prim, .a = -1, .b = -1, .c = -1, .buf = -1, .param = -1, .source = -1};
     int number;
     if (*r->in.at == '%') {
@@ -462,7 +462,7 @@ static Status read_inst(Reader *r, const Phase *phase) {
     return ST_OK;
 }
 
-static bool read_phase_head(Reader *r, Phase *phase) {
+static bool read_phase_head(LoopReader *r, Phase *phase) {
     *phase = (Phase){.first = r->insts.n};
     if (reader_eat(&r->in, "reduce inner:"))
         phase->kind = PHASE_reduce;
@@ -473,7 +473,7 @@ static bool read_phase_head(Reader *r, Phase *phase) {
     return true;
 }
 
-static Status read_phases(Reader *r) {
+static Status read_phases(LoopReader *r) {
     Phase phase, next;
     if (!read_phase_head(r, &phase)) return reader_expected(&r->in, "a phase");
     for (;;) {
@@ -490,7 +490,7 @@ static Status read_phases(Reader *r) {
     }
 }
 
-static Status read_extents(Reader *r, int64_t *list, int *n, int *before_semicolon) {
+static Status read_extents(LoopReader *r, int64_t *list, int *n, int *before_semicolon) {
     EAT(&r->in, "(");
     while (!reader_eat(&r->in, ")")) {
         if (*n && reader_eat(&r->in, ";"))
@@ -503,7 +503,7 @@ static Status read_extents(Reader *r, int64_t *list, int *n, int *before_semicol
     return ST_OK;
 }
 
-static Status read_dims(Reader *r) {
+static Status read_dims(LoopReader *r) {
     Nest *const nest = &r->nest;
     int64_t inner[MAX_LOOP_DIMS];
     int before = 0;
@@ -522,13 +522,13 @@ static Status read_dims(Reader *r) {
     return ST_OK;
 }
 
-static char *copy_word(Reader *r, const char *word, size_t n) {
+static char *copy_word(LoopReader *r, const char *word, size_t n) {
     char *const copy = arena_alloc(r->arena, n + 1);
     if (copy) memcpy(copy, word, n);
     return copy;
 }
 
-static Status read_nest(Reader *r) {
+static Status read_nest(LoopReader *r) {
     r->nest = (Nest){0};
     r->insts.n = r->phases.n = 0;
     reader_skip(&r->in);
@@ -550,7 +550,7 @@ static Status read_nest(Reader *r) {
     return ST_OK;
 }
 
-static Status read_matrix(Reader *r, TemplateOperand *operand, const char *dims) {
+static Status read_matrix(LoopReader *r, TemplateOperand *operand, const char *dims) {
     EAT(&r->in, "=");
     TRY(read_numbered(r, 'b', r->bufs.n, &operand->buf));
     EAT(&r->in, "[");
@@ -561,7 +561,7 @@ static Status read_matrix(Reader *r, TemplateOperand *operand, const char *dims)
     return ST_OK;
 }
 
-static Status read_template(Reader *r, const Template *row) {
+static Status read_template(LoopReader *r, const Template *row) {
     TemplateUse *const use = ARENA_NEW(r->arena, TemplateUse);
     if (!use) return ST_MEMORY;
     *use = template_use(row);
@@ -580,13 +580,13 @@ static Status read_template(Reader *r, const Template *row) {
     return ST_OK;
 }
 
-static Status read_templates(Reader *r) {
+static Status read_templates(LoopReader *r) {
     for (int i = 0; i < TEMPLATE_COUNT; i++)
         if (reader_eat(&r->in, templates[i].name)) return read_template(r, &templates[i]);
     return ST_OK;
 }
 
-static Status read_buf(Reader *r) {
+static Status read_buf(LoopReader *r) {
     int number;
     Buf buf;
     TRY(read_numbered(r, 'b', INT16_MAX, &number));
@@ -601,7 +601,7 @@ static Status read_buf(Reader *r) {
     return ST_OK;
 }
 
-static Status read_parameter(Reader *r) {
+static Status read_parameter(LoopReader *r) {
     int number;
     TRY(read_numbered(r, 'p', INT16_MAX, &number));
     if (number != r->floats.n) return reader_expected(&r->in, "the next parameter before this");
@@ -611,7 +611,7 @@ static Status read_parameter(Reader *r) {
     return ST_OK;
 }
 
-static Status read_list(Reader *r, Status (*read)(Reader *)) {
+static Status loop_list(LoopReader *r, Status (*read)(LoopReader *)) {
     EAT(&r->in, "(");
     if (reader_eat(&r->in, ")")) return ST_OK;
     do TRY(read(r));
@@ -620,14 +620,14 @@ static Status read_list(Reader *r, Status (*read)(Reader *)) {
     return ST_OK;
 }
 
-static Status read_kernel(Reader *r) {
+static Status read_kernel(LoopReader *r) {
     const char *word;
     size_t n;
     EAT(&r->in, "kernel");
     TRY(read_word(r, &word, &n));
     r->kernel->name = copy_word(r, word, n);
-    TRY(read_list(r, read_buf));
-    if (reader_eat(&r->in, "params")) TRY(read_list(r, read_parameter));
+    TRY(loop_list(r, read_buf));
+    if (reader_eat(&r->in, "params")) TRY(loop_list(r, read_parameter));
     r->kernel->independent = reader_eat(&r->in, "independent");
     EAT(&r->in, "{");
     TRY(read_templates(r));
@@ -637,7 +637,8 @@ static Status read_kernel(Reader *r) {
 }
 
 Status kernel_parse(Arena *arena, const char *text, const char **end, Kernel **out) {
-    Reader r = {.in = {"kernel text", BETWEEN_blanks, text, text}, .arena = arena, .kernel = ARENA_NEW(arena, Kernel)};
+    LoopReader r = {
+        .in = {"kernel text", BETWEEN_blanks, text, text}, .arena = arena, .kernel = ARENA_NEW(arena, Kernel)};
     if (!r.kernel) return ST_MEMORY;
     TRY(read_kernel(&r));
     r.kernel->n_bufs = r.bufs.n;

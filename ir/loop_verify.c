@@ -7,13 +7,13 @@
 
 #include "runtime/base/error.h"
 
-typedef struct Check {
+typedef struct NestCheck {
     const Kernel *kernel;
     const Nest *nest;
     int nest_number, inst_number;
-} Check;
+} NestCheck;
 
-static Status refuse(const Check *c, const char *what) {
+static Status refuse_nest(const NestCheck *c, const char *what) {
     char where[64] = ""; /* within the kernel */
     if (c->inst_number >= 0)
         snprintf(where, sizeof where, ", nest %d, instruction %%%d", c->nest_number, c->inst_number);
@@ -24,7 +24,7 @@ static Status refuse(const Check *c, const char *what) {
 
 #define NEED(condition, what)                                                                                          \
     do {                                                                                                               \
-        if (!(condition)) return refuse(c, what);                                                                      \
+        if (!(condition)) return refuse_nest(c, what);                                                                 \
     } while (0)
 
 static bool int_ok(const Kernel *k, int64_t v) {
@@ -34,7 +34,7 @@ static bool int_ok(const Kernel *k, int64_t v) {
 
 static bool size_ok(const Kernel *k, int64_t v) { return int_ok(k, v) && (sym_is(v) || v >= 0); }
 
-static Status check_place(const Check *c, const Inst *inst, bool over_outer) {
+static Status check_place(const NestCheck *c, const Inst *inst, bool over_outer) {
     const Nest *const nest = c->nest;
     const int n_dims = nest->n_outer + nest->n_inner;
     NEED(inst->at, "no place");
@@ -47,13 +47,13 @@ static Status check_place(const Check *c, const Inst *inst, bool over_outer) {
     return ST_OK;
 }
 
-static Status check_buffer(const Check *c, const Inst *inst) {
+static Status check_buffer(const NestCheck *c, const Inst *inst) {
     NEED(inst->buf >= 0 && inst->buf < c->kernel->n_bufs, "no such buffer");
     NEED(inst->type == dtype_compute(c->kernel->bufs[inst->buf].dtype), "type is not the buffer's compute type");
     return ST_OK;
 }
 
-static Status check_store(const Check *c, const Inst *inst) {
+static Status check_store(const NestCheck *c, const Inst *inst) {
     TRY(check_buffer(c, inst));
     const BufRole role = c->kernel->bufs[inst->buf].role;
     NEED(role != BUF_in && role != BUF_tile, "store to a buffer that is only read");
@@ -61,14 +61,14 @@ static Status check_store(const Check *c, const Inst *inst) {
     return ST_OK;
 }
 
-static Status check_gather(const Check *c, const Inst *inst) {
+static Status check_gather(const NestCheck *c, const Inst *inst) {
     TRY(check_buffer(c, inst));
     NEED(inst->a >= 0 && c->nest->insts[inst->a].type == S_i64, "index is not i64");
     NEED(int_ok(c->kernel, inst->scale) && size_ok(c->kernel, inst->bound), "bad scale or bound");
     return ST_OK;
 }
 
-static Status check_prim(const Check *c, const Inst *inst) {
+static Status check_prim(const NestCheck *c, const Inst *inst) {
     NEED(inst->prim < PRIM_COUNT, "no such primitive");
     const int16_t operand[3] = {inst->a, inst->b, inst->c};
     const bool is_select = inst->prim == PRIM_select;
@@ -83,7 +83,7 @@ static Status check_prim(const Check *c, const Inst *inst) {
     return ST_OK;
 }
 
-static Status check_reduce(const Check *c, const Inst *inst) {
+static Status check_reduce(const NestCheck *c, const Inst *inst) {
     NEED(inst->prim < RED_COUNT, "no such reduction");
     NEED(inst->a >= 0 && (inst->b >= 0) == (inst->prim == RED_dot) && inst->c < 0, "wrong number of operands");
     const Inst *const insts = c->nest->insts;
@@ -96,7 +96,7 @@ static Status check_reduce(const Check *c, const Inst *inst) {
     return ST_OK;
 }
 
-static Status check_leaf(const Check *c, const Inst *inst) {
+static Status check_leaf(const NestCheck *c, const Inst *inst) {
     NEED(inst->a < 0 && inst->b < 0 && inst->c < 0, "a leaf with operands");
     if (inst->op == LI_index) {
         NEED(inst->type == S_i64, "an index is i64");
@@ -110,7 +110,7 @@ static Status check_leaf(const Check *c, const Inst *inst) {
     return ST_OK;
 }
 
-static Status check_kind(const Check *c, const Inst *inst) {
+static Status check_kind(const NestCheck *c, const Inst *inst) {
     switch ((LoopOp)inst->op) {
     case LI_const:
     case LI_param:
@@ -129,7 +129,7 @@ static Status check_kind(const Check *c, const Inst *inst) {
         NEED(inst->a >= 0 && inst->b < 0 && inst->c < 0, "a cast has one operand");
         return ST_OK;
     }
-    return refuse(c, "unknown kind of instruction");
+    return refuse_nest(c, "unknown kind of instruction");
 }
 
 static bool varies_inside(const Nest *nest, const Inst *inst) {
@@ -146,7 +146,7 @@ static bool is_placed(const Inst *inst) {
     return inst->op == LI_index || inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store;
 }
 
-static Status check_inst(const Check *c, const Phase *phase, bool *ended) {
+static Status check_inst(const NestCheck *c, const Phase *phase, bool *ended) {
     const Inst *const inst = &c->nest->insts[c->inst_number];
     const int16_t operand[3] = {inst->a, inst->b, inst->c};
     NEED(inst->type < S_COUNT, "unknown type");
@@ -173,7 +173,7 @@ static Status check_inst(const Check *c, const Phase *phase, bool *ended) {
     return ST_OK;
 }
 
-static Status check_phases(Check *c) {
+static Status check_phases(NestCheck *c) {
     const Nest *const nest = c->nest;
     int next = 0;
     for (int i = 0; i < nest->n_phases; i++) {
@@ -192,7 +192,7 @@ static Status check_phases(Check *c) {
     return ST_OK;
 }
 
-static Status check_nest(Check *c) {
+static Status check_nest(NestCheck *c) {
     const Nest *const nest = c->nest;
     const int n_dims = nest->n_outer + nest->n_inner;
     NEED(nest->n_outer >= 0 && nest->n_inner >= 0 && n_dims <= MAX_LOOP_DIMS, "too many dims");
@@ -201,10 +201,10 @@ static Status check_nest(Check *c) {
     return check_phases(c);
 }
 
-static Status refuse_template(const Check *c, const char *what) {
+static Status refuse_template(const NestCheck *c, const char *what) {
     char text[128];
     snprintf(text, sizeof text, "%s: %s", c->kernel->template->row->name, what);
-    return refuse(c, text);
+    return refuse_nest(c, text);
 }
 
 #define FITS(condition, what)                                                                                          \
@@ -212,7 +212,7 @@ static Status refuse_template(const Check *c, const char *what) {
         if (!(condition)) return refuse_template(c, what);                                                             \
     } while (0)
 
-static Status check_operand(Check *c, const TemplateUse *use, int number) {
+static Status check_operand(NestCheck *c, const TemplateUse *use, int number) {
     const Kernel *const k = c->kernel;
     const TemplateOperand *const operand = &use->operand[number];
     const bool result = use->row->operands[number].result;
@@ -224,7 +224,7 @@ static Status check_operand(Check *c, const TemplateUse *use, int number) {
 }
 
 /* The nest over its tiles has the hole's sizes; the first may be left out. */
-static Status check_hole(Check *c, const TemplateUse *use) {
+static Status check_hole(NestCheck *c, const TemplateUse *use) {
     const Nest *const nest = &c->kernel->nests[0];
     const int rank = (int)strlen(use->row->hole), skip = rank - nest->n_outer;
     FITS(nest->n_inner == 0 && (skip == 0 || skip == 1), "an epilogue runs over other dims than the hole");
@@ -234,7 +234,7 @@ static Status check_hole(Check *c, const TemplateUse *use) {
     return ST_OK;
 }
 
-static Status check_template(Check *c) {
+static Status check_template(NestCheck *c) {
     const Kernel *const k = c->kernel;
     const TemplateUse *const use = k->template;
     bool stores = false;
@@ -251,16 +251,16 @@ static Status check_template(Check *c) {
 }
 
 Status kernel_verify(const Kernel *kernel) {
-    Check check = {.kernel = kernel, .inst_number = -1};
+    NestCheck check = {.kernel = kernel, .inst_number = -1};
     for (int i = 0; i < kernel->n_bufs; i++)
         if (kernel->bufs[i].dtype <= DT_default || kernel->bufs[i].dtype >= DT_COUNT)
-            return refuse(&check, "a buffer without dtype");
+            return refuse_nest(&check, "a buffer without dtype");
     if (kernel->template)
         TRY(check_template(&check));
     else if (kernel->n_nests < 1)
-        return refuse(&check, "no nest");
+        return refuse_nest(&check, "no nest");
     for (int i = 0; i < kernel->n_nests; i++) {
-        check = (Check){kernel, &kernel->nests[i], i, -1};
+        check = (NestCheck){kernel, &kernel->nests[i], i, -1};
         TRY(check_nest(&check));
     }
     return ST_OK;

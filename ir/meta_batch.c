@@ -6,11 +6,6 @@ static const Meta *tensor_named(const MetaCall *call, const char *name) {
     const int i = op_param_find(call->row, name);
     return i < 0 ? NULL : tensor_meta(call, i);
 }
-static const Arg *arg_named(const MetaCall *call, const char *name) {
-    const int i = op_param_find(call->row, name);
-    return i < 0 ? NULL : &call->args[i];
-}
-
 static void out_formatted(MetaCall *call, int i, const Meta *input, DType dtype) {
     out_suggested(call, i, input, dtype, input->sizes, input->rank);
 }

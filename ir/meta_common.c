@@ -63,6 +63,11 @@ const Meta *tensor_meta(const MetaCall *call, int i) {
     return call->args[i].kind == ARG_tensor ? call->args[i].val->meta : NULL;
 }
 
+const Arg *arg_named(const MetaCall *call, const char *name) {
+    const int i = op_param_find(call->row, name);
+    return i < 0 ? NULL : &call->args[i];
+}
+
 const Meta *arg_meta(const MetaCall *call, int i, Meta *number) {
     const Arg *arg = &call->args[i];
     if (arg->kind == ARG_tensor) return arg->val->meta;

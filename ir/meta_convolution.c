@@ -7,20 +7,15 @@ MetaFn meta_convolution, meta_convolution_backward, meta_convolution_part, meta_
 enum { MAX_SPATIAL = 3 };
 static const int64_t MOST = INT64_C(1) << 31; /* of a stride, padding or dilation: nothing overflows */
 
-typedef struct Geometry {
+typedef struct ConvParams {
     int rank; /* of input and weight */
     bool transposed;
     int64_t groups;
     int64_t stride[MAX_SPATIAL], padding[MAX_SPATIAL], dilation[MAX_SPATIAL], output_padding[MAX_SPATIAL];
-} Geometry;
-
-static const Arg *arg_named(const MetaCall *call, const char *name) {
-    const int i = op_param_find(call->row, name);
-    return i < 0 ? NULL : &call->args[i];
-}
+} ConvParams;
 
 /* One number stands for all dims. */
-static Status read_list(const MetaCall *call, const char *name, int64_t least, const Geometry *g, int64_t *out) {
+static Status spatial_list(const MetaCall *call, const char *name, int64_t least, const ConvParams *g, int64_t *out) {
     const Arg *const list = arg_named(call, name);
     const int dims = g->rank - 2;
     for (int i = 0; i < dims; i++) out[i] = least > 0;
@@ -37,17 +32,17 @@ static Status read_list(const MetaCall *call, const char *name, int64_t least, c
     return ST_OK;
 }
 
-static Status read_geometry(const MetaCall *call, int rank, Geometry *g) {
+static Status read_geometry(const MetaCall *call, int rank, ConvParams *g) {
     const Arg *const transposed = arg_named(call, "transposed");
-    *g = (Geometry){.rank = rank, .groups = sym_concrete(call->env, arg_named(call, "groups")->i)};
+    *g = (ConvParams){.rank = rank, .groups = sym_concrete(call->env, arg_named(call, "groups")->i)};
     g->transposed = transposed ? transposed->i != 0 : !strncmp(call->row->base, "conv_transpose", 14);
     if (rank < 3 || rank > 2 + MAX_SPATIAL)
         return meta_fail(call, ST_SHAPE, "weight must have 3 to %d dims, not %d", 2 + MAX_SPATIAL, rank);
     if (g->groups < 1) return meta_fail(call, ST_VALUE, "groups must be positive, not %lld", (long long)g->groups);
-    TRY(read_list(call, "stride", 1, g, g->stride));
-    TRY(read_list(call, "padding", 0, g, g->padding));
-    TRY(read_list(call, "dilation", 1, g, g->dilation));
-    TRY(read_list(call, "output_padding", 0, g, g->output_padding));
+    TRY(spatial_list(call, "stride", 1, g, g->stride));
+    TRY(spatial_list(call, "padding", 0, g, g->padding));
+    TRY(spatial_list(call, "dilation", 1, g, g->dilation));
+    TRY(spatial_list(call, "output_padding", 0, g, g->output_padding));
     for (int i = 0; g->transposed && i < rank - 2; i++)
         if (g->output_padding[i] >= max_i64(g->stride[i], g->dilation[i]))
             return meta_fail(call, ST_VALUE, "output_padding %lld of dim %d must be less than stride or dilation",
@@ -56,7 +51,7 @@ static Status read_geometry(const MetaCall *call, int rank, Geometry *g) {
 }
 
 /* Channels of input and result as weight has them; how many the result has. */
-static Status channels_fit(const MetaCall *call, const Geometry *g, const int64_t *input, const int64_t *weight,
+static Status channels_fit(const MetaCall *call, const ConvParams *g, const int64_t *input, const int64_t *weight,
                            int64_t *out) {
     const int rank = g->rank;
     const int64_t lead = weight[0], inner = sym_mul(call->env, weight[1], g->groups);
@@ -72,7 +67,7 @@ static Status channels_fit(const MetaCall *call, const Geometry *g, const int64_
 }
 
 /* The result's size along spatial dim i. */
-static Status size_along(const MetaCall *call, const Geometry *g, int i, int64_t size, int64_t kernel, int64_t *out) {
+static Status size_along(const MetaCall *call, const ConvParams *g, int i, int64_t size, int64_t kernel, int64_t *out) {
     SymEnv *const env = call->env;
     const int64_t reach = sym_mul(env, g->dilation[i], sym_sub(env, kernel, 1)), around = 2 * g->padding[i];
     if (sym_less(env, kernel, 1) || sym_less(env, size, 1))
@@ -93,7 +88,7 @@ static Status size_along(const MetaCall *call, const Geometry *g, int i, int64_t
         (long long)sym_hint(env, size), i);
 }
 
-static Status result_sizes(const MetaCall *call, const Geometry *g, const int64_t *input, const int64_t *weight,
+static Status result_sizes(const MetaCall *call, const ConvParams *g, const int64_t *input, const int64_t *weight,
                            int64_t *out) {
     out[0] = input[0];
     TRY(channels_fit(call, g, input, weight, &out[1]));
@@ -101,7 +96,7 @@ static Status result_sizes(const MetaCall *call, const Geometry *g, const int64_
     return check_numel(call, out, g->rank);
 }
 
-static Status want_dtype(const MetaCall *call, const Geometry *g, int a, int b) {
+static Status want_dtype(const MetaCall *call, const ConvParams *g, int a, int b) {
     const Meta *const left = tensor_meta(call, a), *const right = tensor_meta(call, b);
     if (left->dtype != right->dtype)
         return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, a), dtype_name(left->dtype),
@@ -114,7 +109,7 @@ static Status want_dtype(const MetaCall *call, const Geometry *g, int a, int b) 
     return same_device(call, left, right);
 }
 
-static Status bias_fits(const MetaCall *call, int i, const Geometry *g, int64_t channels) {
+static Status bias_fits(const MetaCall *call, int i, const ConvParams *g, int64_t channels) {
     const Meta *const bias = tensor_meta(call, i);
     if (!bias) return ST_OK;
     TRY(want_dtype(call, g, 0, i));
@@ -135,7 +130,7 @@ static void out_in(MetaCall *call, int i, const Meta *like, const int64_t *sizes
 
 Status meta_convolution(MetaCall *call) {
     const Meta *const input = tensor_meta(call, 0), *const weight = tensor_meta(call, 1);
-    Geometry g;
+    ConvParams g;
     int64_t sizes[2 + MAX_SPATIAL];
     TRY(read_geometry(call, weight->rank, &g));
     if (input->rank != weight->rank)
@@ -155,7 +150,7 @@ Status meta_convolution_backward(MetaCall *call) {
                       *const weight = tensor_meta(call, 2);
     const Arg *const mask = arg_named(call, "output_mask");
     const int64_t none = 0;
-    Geometry g;
+    ConvParams g;
     int64_t sizes[2 + MAX_SPATIAL];
     TRY(read_geometry(call, weight->rank, &g));
     if (mask->n != 3) return meta_fail(call, ST_ARGUMENT, "output_mask needs 3 entries");
@@ -185,7 +180,7 @@ Status meta_convolution_part(MetaCall *call) {
     const Arg *const size = arg_named(call, "size");
     const bool of_weight = call->row->id == OP_convolution_weight;
     int64_t channels;
-    Geometry g;
+    ConvParams g;
     if (other->rank != grad->rank || size->n != grad->rank)
         return meta_fail(call, ST_SHAPE, "grad_output %s, %s %s and size %s must have as many dims", SIZES(call, grad),
                          arg_name(call, 1), SIZES(call, other), sizes_text(call, size->ints, size->n).at);
@@ -206,7 +201,7 @@ Status meta_convolution_part(MetaCall *call) {
 /* composites ------------------------------------------------------------------------------------------------------ */
 
 /* 'same' keeps the sizes, which a stride would not. */
-static Status named_padding(const MetaCall *call, const Geometry *g, const Arg *padding) {
+static Status named_padding(const MetaCall *call, const ConvParams *g, const Arg *padding) {
     const bool same = !strcmp(padding->string, "same");
     if (!same && strcmp(padding->string, "valid"))
         return meta_fail(call, ST_ARGUMENT, "padding must be 'same' or 'valid', not '%s'", padding->string);
@@ -223,7 +218,7 @@ Status meta_conv(MetaCall *call) {
     const char *const base = call->row->base;
     const int rank = 2 + base[strlen(base) - 2] - '0';
     int64_t batched[2 + MAX_SPATIAL] = {1}, strides[2 + MAX_SPATIAL] = {1}, sizes[2 + MAX_SPATIAL];
-    Geometry g;
+    ConvParams g;
     if (input->rank != rank && input->rank != rank - 1)
         return meta_fail(call, ST_SHAPE, "input %s must have %d dims (a batch) or %d", SIZES(call, input), rank,
                          rank - 1);

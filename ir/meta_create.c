@@ -39,10 +39,6 @@ static Status sized(MetaCall *call, const Arg *size, DType dtype, Device device)
     return ST_OK;
 }
 
-static const Arg *arg_named(const MetaCall *call, const char *name) {
-    return &call->args[op_param_find(call->row, name)];
-}
-
 /* empty, zeros, ones: the default dtype is f32. */
 Status meta_empty(MetaCall *call) {
     TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu)));

@@ -17,10 +17,6 @@ Status meta_embedding(MetaCall *call) {
     return ST_OK;
 }
 
-static const Arg *arg_named(const MetaCall *call, const char *name) {
-    return &call->args[op_param_find(call->row, name)];
-}
-
 static Status index_dtype(const MetaCall *call, int i, bool i32_too) {
     const Meta *index = tensor_meta(call, i);
     if (index->dtype == DT_i64 || (i32_too && index->dtype == DT_i32)) return ST_OK;

@@ -1,10 +1,6 @@
 /* meta_norm.c: softmax, norms, losses and dropout. Results are contiguous; statistics keep the reduced dims as 1. */
 #include "ir/meta_rules.h"
 
-static const Arg *arg_named(const MetaCall *call, const char *name) {
-    return &call->args[op_param_find(call->row, name)];
-}
-
 static Status want_float(const MetaCall *call, int i) {
     const Meta *meta = tensor_meta(call, i);
     if (dtype_is_float(meta->dtype)) return ST_OK;

@@ -1,10 +1,6 @@
 /* meta_sort.c: scans and sorts along a dim, and choices by chance. */
 #include "ir/meta_rules.h"
 
-static const Arg *arg_named(const MetaCall *call, const char *name) {
-    return &call->args[op_param_find(call->row, name)];
-}
-
 static Status check_dim(const MetaCall *call) {
     int dim;
     return wrap_dim(call, arg_named(call, "dim")->i, tensor_meta(call, 0)->rank, "dim", &dim);

@@ -8,7 +8,7 @@ typedef struct ViewDims {
     const Meta *in;
 } ViewDims;
 
-static ViewDims begin(MetaCall *call) {
+static ViewDims begin_dims(MetaCall *call) {
     const Meta *in = tensor_meta(call, 0);
     MetaOut *out = &call->out[0];
     out_set(out, in->dtype, in->device, in->sizes, in->rank);
@@ -33,21 +33,17 @@ static void insert_dim(MetaOut *out, int dim, int64_t size, int64_t stride) {
     out->rank++;
 }
 
-static const Arg *arg_named(const MetaCall *call, const char *name) {
-    return &call->args[op_param_find(call->row, name)];
-}
-
 static Status named_dim(const MetaCall *call, const char *name, int rank, int *out) {
     return wrap_dim(call, arg_named(call, name)->i, rank, name, out);
 }
 
 Status meta_alias(MetaCall *call) {
-    begin(call);
+    begin_dims(call);
     return ST_OK;
 }
 
 Status meta_permute(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     const Arg *dims = arg_named(call, "dims");
     bool seen[MAX_RANK] = {false};
     if (dims->n != v.in->rank)
@@ -71,7 +67,7 @@ static void exchange(const ViewDims *v, int a, int b) {
 }
 
 Status meta_transpose(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     int a = 0, b = 0;
     TRY(named_dim(call, "dim0", v.in->rank, &a));
     TRY(named_dim(call, "dim1", v.in->rank, &b));
@@ -80,7 +76,7 @@ Status meta_transpose(MetaCall *call) {
 }
 
 Status meta_t(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     if (v.in->rank > 2)
         return meta_fail(call, ST_SHAPE, "self must have at most 2 dims, not sizes %s", SIZES(call, v.in));
     if (v.in->rank == 2) exchange(&v, 0, 1);
@@ -115,7 +111,7 @@ static Status step_stride(const MetaCall *call, int64_t stride, int64_t step, in
                      (long long)stride);
 }
 
-static Status cut(MetaCall *call, const ViewDims *v, int dim, int64_t start, int64_t end, int64_t step) {
+static Status cut_dim(MetaCall *call, const ViewDims *v, int dim, int64_t start, int64_t end, int64_t step) {
     SymEnv *env = call->env;
     MetaOut *out = v->out;
     if (sym_less(env, end, start)) end = start;
@@ -126,7 +122,7 @@ static Status cut(MetaCall *call, const ViewDims *v, int dim, int64_t start, int
 }
 
 Status meta_slice(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     int dim = 0;
     if (!v.in->rank) return meta_fail(call, ST_SHAPE, "a 0-dim tensor can't be sliced");
     TRY(named_dim(call, "dim", v.in->rank, &dim));
@@ -136,12 +132,12 @@ Status meta_slice(MetaCall *call) {
     if (step <= 0) return meta_fail(call, ST_VALUE, "step must be positive, not %lld", (long long)step);
     const int64_t start = slice_position(call->env, arg_named(call, "start"), 0, size);
     const int64_t end = slice_position(call->env, arg_named(call, "end"), size, size);
-    return cut(call, &v, dim, start, end, step);
+    return cut_dim(call, &v, dim, start, end, step);
 }
 
 /* narrow refuses what slice would clip. */
 Status meta_narrow(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     SymEnv *env = call->env;
     int dim = 0;
     if (!v.in->rank) return meta_fail(call, ST_SHAPE, "a 0-dim tensor can't be narrowed");
@@ -154,11 +150,11 @@ Status meta_narrow(MetaCall *call) {
         return meta_fail(call, ST_VALUE, "start %lld and length %lld exceed dim %d of size %lld",
                          (long long)sym_hint(env, arg_named(call, "start")->i), (long long)sym_hint(env, length), dim,
                          (long long)sym_hint(env, size));
-    return cut(call, &v, dim, start, sym_add(env, start, length), 1);
+    return cut_dim(call, &v, dim, start, sym_add(env, start, length), 1);
 }
 
 Status meta_select(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     SymEnv *env = call->env;
     int dim = 0;
     if (!v.in->rank) return meta_fail(call, ST_SHAPE, "nothing to select in a 0-dim tensor");
@@ -176,7 +172,7 @@ Status meta_select(MetaCall *call) {
 
 /* squeeze, squeeze.dim, squeeze.dims. */
 Status meta_squeeze(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     bool asked[MAX_RANK];
     memset(asked, call->row->n_params == 1, sizeof asked);
     if (call->row->n_params > 1) {
@@ -196,7 +192,7 @@ Status meta_squeeze(MetaCall *call) {
 }
 
 Status meta_unsqueeze(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     int dim = 0;
     if (v.in->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
     TRY(named_dim(call, "dim", v.in->rank + 1, &dim));
@@ -207,7 +203,7 @@ Status meta_unsqueeze(MetaCall *call) {
 
 /* Offsets are absolute in the storage; the result's is told relative to self's. */
 Status meta_as_strided(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     const Arg *size = arg_named(call, "size"), *stride = arg_named(call, "stride"),
               *offset = arg_named(call, "storage_offset");
     if (size->n != stride->n || size->n > MAX_RANK)
@@ -227,7 +223,7 @@ Status meta_as_strided(MetaCall *call) {
 }
 
 Status meta_diagonal(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     SymEnv *env = call->env;
     int a = 0, b = 0;
     TRY(named_dim(call, "dim1", v.in->rank, &a));
@@ -249,7 +245,7 @@ Status meta_diagonal(MetaCall *call) {
 }
 
 Status meta_unfold(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     SymEnv *env = call->env;
     int dim = 0;
     TRY(named_dim(call, "dimension", v.in->rank, &dim));
@@ -271,7 +267,7 @@ Status meta_unfold(MetaCall *call) {
 static Arg as_list(const Arg *arg) { return arg->kind == ARG_ints ? *arg : A_INTS(&arg->i, 1); }
 
 Status meta_movedim(MetaCall *call) {
-    const ViewDims v = begin(call);
+    const ViewDims v = begin_dims(call);
     const Arg from = as_list(arg_named(call, "source")), to = as_list(arg_named(call, "destination"));
     int place[MAX_RANK]; /* by destination: source + 1 */
     bool moved[MAX_RANK] = {false};

@@ -139,10 +139,10 @@ Status meta_replication_pad_backward(MetaCall *call) { return pad_backward(call,
 
 /* pools --------------------------------------------------------------------------------------- */
 
-typedef struct Pool { /* by spatial dim */
+typedef struct PoolWindow { /* by spatial dim */
     int n;
     int64_t kernel[3], stride[3], padding[3], dilation[3];
-} Pool;
+} PoolWindow;
 
 /* A number for all dims or one for each, between least and what keeps sizes from overflowing; an empty list where
  * `fallback` is what it stands for. */
@@ -168,7 +168,7 @@ static Status per_dim(const MetaCall *call, int arg, int n, int64_t least, const
 
 static int param_named(const MetaCall *call, const char *name) { return op_param_find(call->row, name); }
 
-static Status pool_of(const MetaCall *call, Pool *pool) {
+static Status pool_of(const MetaCall *call, PoolWindow *pool) {
     const int kernel = param_named(call, "kernel_size"), dilation = param_named(call, "dilation");
     const int n = pool->n = list_length(call, kernel);
     for (int i = 0; i < n; i++) pool->dilation[i] = 1;
@@ -184,7 +184,7 @@ static Status pool_of(const MetaCall *call, Pool *pool) {
 }
 
 /* How many windows there are; in ceil_mode the last may begin in self or in what is padded before it. */
-static int64_t windows(SymEnv *env, const Pool *pool, int i, int64_t size, bool ceil_mode) {
+static int64_t windows(SymEnv *env, const PoolWindow *pool, int i, int64_t size, bool ceil_mode) {
     const int64_t reach = pool->dilation[i] * (pool->kernel[i] - 1) + 1;
     const int64_t whole = sym_add(env, size, 2 * pool->padding[i] - reach);
     const int64_t up = ceil_mode ? pool->stride[i] - 1 : 0;
@@ -195,7 +195,7 @@ static int64_t windows(SymEnv *env, const Pool *pool, int i, int64_t size, bool 
     return n;
 }
 
-static Status pooled(const MetaCall *call, int self, Pool *pool, int64_t *sizes) {
+static Status pooled(const MetaCall *call, int self, PoolWindow *pool, int64_t *sizes) {
     const Meta *const meta = tensor_meta(call, self);
     const Arg *const ceil_mode = &call->args[param_named(call, "ceil_mode")];
     TRY(pool_of(call, pool));
@@ -222,7 +222,7 @@ static void pool_out(MetaCall *call, int i, const Meta *self, DType dtype, const
 Status meta_max_pool(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     int64_t sizes[MAX_RANK];
-    Pool pool;
+    PoolWindow pool;
     TRY(pooled(call, 0, &pool, sizes));
     TRY(no_bool(call, 0));
     const bool suggested = pool.n > 1 && self->rank == pool.n + 2;
@@ -236,7 +236,7 @@ Status meta_max_pool1d(MetaCall *call) { return meta_max_pool(call); }
 Status meta_max_pool_backward(MetaCall *call) {
     const Meta *const indices = tensor_meta(call, 7);
     int64_t sizes[MAX_RANK];
-    Pool pool;
+    PoolWindow pool;
     TRY(pooled(call, 1, &pool, sizes));
     const int rank = tensor_meta(call, 1)->rank;
     TRY(grad_fits(call, sizes, rank));
@@ -259,7 +259,7 @@ static Status divisor_fits(const MetaCall *call) {
 Status meta_avg_pool(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     int64_t sizes[MAX_RANK];
-    Pool pool;
+    PoolWindow pool;
     TRY(pooled(call, 0, &pool, sizes));
     TRY(divisor_fits(call));
     TRY(float_or_i64(call, 0));
@@ -271,7 +271,7 @@ Status meta_avg_pool1d(MetaCall *call) { return meta_avg_pool(call); }
 /* (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) */
 Status meta_avg_pool_backward(MetaCall *call) {
     int64_t sizes[MAX_RANK];
-    Pool pool;
+    PoolWindow pool;
     TRY(pooled(call, 1, &pool, sizes));
     TRY(grad_fits(call, sizes, tensor_meta(call, 1)->rank));
     TRY(divisor_fits(call));

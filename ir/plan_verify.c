@@ -3,7 +3,9 @@
 
 #include "runtime/base/error.h"
 
-static Status refuse(int step, const char *what) { return error_raise(ST_INTERNAL, "plan, step %d: %s", step, what); }
+static Status refuse_step(int step, const char *what) {
+    return error_raise(ST_INTERNAL, "plan, step %d: %s", step, what);
+}
 
 static bool slot_exists(const Plan *plan, int slot) { return slot >= 0 && slot < plan->slots.n; }
 
@@ -11,14 +13,14 @@ static Status check_kernel(const Plan *plan, int number, const Step *step) {
     TRY(kernel_verify(step->kernel));
     for (int b = 0; b < step->kernel->n_bufs; b++)
         if (step->bufs[b] != -1 && !slot_exists(plan, step->bufs[b]))
-            return refuse(number, "a buffer in a slot that is not there");
+            return refuse_step(number, "a buffer in a slot that is not there");
     return ST_OK;
 }
 
 static Status check_native(const Plan *plan, int number, const Step *step) {
     for (int r = 0; r < step->row->n_out; r++)
         if (!slot_exists(plan, plan->places[step->outs[r]->id].slot))
-            return refuse(number, "a native op's result without memory");
+            return refuse_step(number, "a native op's result without memory");
     return ST_OK;
 }
 
@@ -36,7 +38,7 @@ static Status check_steps(const Plan *plan) {
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
         TRY(step->kind == STEP_kernel ? check_kernel(plan, i, step) : check_native(plan, i, step));
-        if (written && may_fail(plan, step)) return refuse(i, "a check after memory visible outside was written");
+        if (written && may_fail(plan, step)) return refuse_step(i, "a check after memory visible outside was written");
         written |= step->write_back;
     }
     return ST_OK;
@@ -54,7 +56,7 @@ static Status check_pair(const Slot *a, const Slot *b, int i, int k) {
     return error_raise(ST_INTERNAL, "plan: slots %d and %d overlap while both are alive", i, k);
 }
 
-static Status check_memory(const Plan *plan) {
+static Status check_arena(const Plan *plan) {
     for (int i = 0; i < plan->slots.n; i++)
         for (int k = 0; k < i; k++)
             if (is_placed(&plan->slots.at[i]) && is_placed(&plan->slots.at[k]))
@@ -64,5 +66,5 @@ static Status check_memory(const Plan *plan) {
 
 Status plan_verify(const Plan *plan, bool packed) {
     TRY(check_steps(plan));
-    return packed ? check_memory(plan) : ST_OK;
+    return packed ? check_arena(plan) : ST_OK;
 }

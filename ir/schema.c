@@ -10,19 +10,19 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text_reader.h"
 
-typedef struct Reader {
+typedef struct SchemaReader {
     const char *start, *at;
     Schema *out;
     bool keyword;
-} Reader;
+} SchemaReader;
 
-typedef struct TypeRow {
+typedef struct ParamTypeRow {
     const char *text;
     ParamType type;
-} TypeRow;
+} ParamTypeRow;
 
 /* SymInt is read as int, and int[2] as int[1]: one int stands for all of the list. */
-static const TypeRow types[] = {
+static const ParamTypeRow types[] = {
     {"Tensor", PT_tensor},
     {"Tensor?", PT_tensor_opt},
     {"Tensor[]", PT_tensors},
@@ -83,15 +83,15 @@ const char *memory_format_name(int64_t format) {
     return format >= 0 && format <= MF_channels_last_3d ? formats[format].name : NULL;
 }
 
-static Status fail(const Reader *r, const char *what) {
+static Status schema_fail(const SchemaReader *r, const char *what) {
     return error_raise(ST_PARSE, "schema \"%s\", column %d: %s", r->start, (int)(r->at - r->start) + 1, what);
 }
 
-static void skip_space(Reader *r) {
+static void skip_space(SchemaReader *r) {
     while (*r->at == ' ') r->at++;
 }
 
-static bool accept(Reader *r, const char *token) {
+static bool accept(SchemaReader *r, const char *token) {
     skip_space(r);
     const size_t n = strlen(token);
     if (strncmp(r->at, token, n)) return false;
@@ -99,12 +99,12 @@ static bool accept(Reader *r, const char *token) {
     return true;
 }
 
-static Status expect(Reader *r, const char *token) {
-    return accept(r, token) ? ST_OK : fail(r, "a punctuation mark is missing here");
+static Status schema_expect(SchemaReader *r, const char *token) {
+    return accept(r, token) ? ST_OK : schema_fail(r, "a punctuation mark is missing here");
 }
 
 /* Copies text into the caller's room; the room is large enough by contract. */
-static const char *keep(Reader *r, const char *from, size_t n) {
+static const char *keep(SchemaReader *r, const char *from, size_t n) {
     char *to = r->out->text + r->out->text_used;
     memcpy(to, from, n);
     to[n] = 0;
@@ -112,45 +112,45 @@ static const char *keep(Reader *r, const char *from, size_t n) {
     return to;
 }
 
-static Status read_word(Reader *r, const char **out, size_t *n) {
+static Status read_word(SchemaReader *r, const char **out, size_t *n) {
     skip_space(r);
     const char *begin = r->at;
     while (is_word_char(*r->at)) r->at++;
-    if (r->at == begin) return fail(r, "a word is missing here");
+    if (r->at == begin) return schema_fail(r, "a word is missing here");
     *out = begin;
     *n = (size_t)(r->at - begin);
     return ST_OK;
 }
 
-static void append(char *text, size_t room, const char *more, size_t n) {
+static void append_text(char *text, size_t room, const char *more, size_t n) {
     const size_t used = strlen(text);
     if (used + n + 1 > room) return;
     memcpy(text + used, more, n);
     text[used + n] = 0;
 }
 
-static Status read_alias(Reader *r, const char **out) {
+static Status read_alias(SchemaReader *r, const char **out) {
     *out = "";
     if (*r->at != '(') return ST_OK;
     const char *const close = strchr(r->at, ')');
-    if (!close) return fail(r, "an alias mark is not closed");
+    if (!close) return schema_fail(r, "an alias mark is not closed");
     *out = keep(r, r->at + 1, (size_t)(close - r->at) - 1);
     r->at = close + 1;
     return ST_OK;
 }
 
 /* "[2]?"; in normal form a length is 1, since an int may stand for a list of any, or left out: of bools. */
-static Status read_suffix(Reader *r, char *normal, size_t room, const char **out) {
+static Status read_suffix(SchemaReader *r, char *normal, size_t room, const char **out) {
     const char *const begin = r->at;
     while (*r->at == '?' || *r->at == '[') {
         if (*r->at == '?') {
-            append(normal, room, "?", 1), r->at++;
+            append_text(normal, room, "?", 1), r->at++;
             continue;
         }
         const bool one = r->at[1] != ']' && !strcmp(normal, "int");
         const char *close = strchr(r->at, ']');
-        if (!close) return fail(r, "a list type is not closed");
-        append(normal, room, one ? "[1]" : "[]", one ? 3 : 2);
+        if (!close) return schema_fail(r, "a list type is not closed");
+        append_text(normal, room, one ? "[1]" : "[]", one ? 3 : 2);
         r->at = close + 1;
     }
     *out = r->at == begin ? "" : keep(r, begin, (size_t)(r->at - begin));
@@ -158,7 +158,7 @@ static Status read_suffix(Reader *r, char *normal, size_t room, const char **out
 }
 
 /* The type as written and as one of `types`: no alias marks, int for SymInt. */
-static Status read_type(Reader *r, Param *out) {
+static Status read_type(SchemaReader *r, Param *out) {
     const char *word;
     size_t n;
     char normal[32] = "";
@@ -166,15 +166,15 @@ static Status read_type(Reader *r, Param *out) {
     out->word = keep(r, word, n);
     out->symbolic = !strcmp(out->word, "SymInt");
     if (out->symbolic) word = "int", n = 3;
-    append(normal, sizeof normal, word, n);
+    append_text(normal, sizeof normal, word, n);
     TRY(read_alias(r, &out->alias));
     TRY(read_suffix(r, normal, sizeof normal, &out->suffix));
     for (int i = 0; i < COUNT_OF(types); i++)
         if (!strcmp(types[i].text, normal)) return out->type = types[i].type, ST_OK;
-    return fail(r, "an unknown type ends here");
+    return schema_fail(r, "an unknown type ends here");
 }
 
-static Status read_list(Reader *r, Arg *out) {
+static Status default_list(SchemaReader *r, Arg *out) {
     r->out->text_used = (r->out->text_used + 7) & ~(size_t)7;
     int64_t *list = (int64_t *)(void *)(r->out->text + r->out->text_used);
     int n = 0;
@@ -182,7 +182,7 @@ static Status read_list(Reader *r, Arg *out) {
         char *end;
         skip_space(r);
         list[n++] = strtoll(r->at, &end, 10);
-        if (end == r->at || n > 4) return fail(r, "a default list holds at most four ints");
+        if (end == r->at || n > 4) return schema_fail(r, "a default list holds at most four ints");
         r->at = end;
         accept(r, ",");
     }
@@ -191,10 +191,10 @@ static Status read_list(Reader *r, Arg *out) {
     return ST_OK;
 }
 
-static Status read_number(Reader *r, ParamType type, Arg *out) {
+static Status default_number(SchemaReader *r, ParamType type, Arg *out) {
     char *end;
     const double value = strtod(r->at, &end);
-    if (end == r->at) return fail(r, "an unknown default");
+    if (end == r->at) return schema_fail(r, "an unknown default");
     const bool integral = !memchr(r->at, '.', (size_t)(end - r->at)) && !memchr(r->at, 'e', (size_t)(end - r->at));
     r->at = end;
     const bool wants_float = type == PT_float || type == PT_float_opt;
@@ -202,34 +202,34 @@ static Status read_number(Reader *r, ParamType type, Arg *out) {
     return ST_OK;
 }
 
-static Status read_default(Reader *r, ParamType type, Arg *out) {
-    if (accept(r, "[")) return read_list(r, out);
+static Status read_default(SchemaReader *r, ParamType type, Arg *out) {
+    if (accept(r, "[")) return default_list(r, out);
     if (accept(r, "True")) return *out = A_BOOL(1), ST_OK;
     if (accept(r, "False")) return *out = A_BOOL(0), ST_OK;
     if (accept(r, "None")) return *out = A_NONE, ST_OK;
     if (*r->at == '"' || *r->at == '\'') {
         const char quote = *r->at++, *const close = strchr(r->at, quote);
-        if (!close) return fail(r, "a string is not closed");
+        if (!close) return schema_fail(r, "a string is not closed");
         *out = A_STR(keep(r, r->at, (size_t)(close - r->at)));
         r->at = close + 1;
         return ST_OK;
     }
-    if (*r->at == '-' || (*r->at >= '0' && *r->at <= '9')) return read_number(r, type, out);
+    if (*r->at == '-' || (*r->at >= '0' && *r->at <= '9')) return default_number(r, type, out);
     const char *word;
     size_t n;
     TRY(read_word(r, &word, &n));
     int value = memory_format_find(word, n);
     for (int i = 0; i < COUNT_OF(words); i++)
         if (strlen(words[i].name) == n && !memcmp(words[i].name, word, n)) value = words[i].value;
-    if (value < 0) return fail(r, "an unknown default ends here");
+    if (value < 0) return schema_fail(r, "an unknown default ends here");
     *out = A_INT(value);
     return ST_OK;
 }
 
-static Status read_param(Reader *r) {
+static Status read_param(SchemaReader *r) {
     Schema *s = r->out;
     if (accept(r, "*")) return r->keyword = true, ST_OK;
-    if (s->n_params == MAX_ARGS) return fail(r, "too many parameters");
+    if (s->n_params == MAX_ARGS) return schema_fail(r, "too many parameters");
     Param *param = &s->params[s->n_params];
     *param = (Param){.keyword = r->keyword};
     const char *word;
@@ -242,9 +242,9 @@ static Status read_param(Reader *r) {
     return ST_OK;
 }
 
-static Status read_result(Reader *r) {
+static Status read_result(SchemaReader *r) {
     Schema *s = r->out;
-    if (s->n_out == MAX_OUTS) return fail(r, "too many results");
+    if (s->n_out == MAX_OUTS) return schema_fail(r, "too many results");
     Param *const result = &s->results[s->n_out++];
     *result = (Param){.name = ""};
     TRY(read_type(r, result));
@@ -257,8 +257,8 @@ static Status read_result(Reader *r) {
     return ST_OK;
 }
 
-static Status read_results(Reader *r) {
-    TRY(expect(r, "->"));
+static Status read_results(SchemaReader *r) {
+    TRY(schema_expect(r, "->"));
     if (!accept(r, "(")) return skip_space(r), read_result(r);
     while (!accept(r, ")")) {
         skip_space(r);
@@ -268,7 +268,7 @@ static Status read_results(Reader *r) {
     return ST_OK;
 }
 
-static Status read_name(Reader *r) {
+static Status read_name(SchemaReader *r) {
     Schema *s = r->out;
     const char *word;
     size_t n;
@@ -289,15 +289,15 @@ static Status read_name(Reader *r) {
 }
 
 Status schema_parse(const char *schema, Schema *out) {
-    Reader r = {.start = schema, .at = schema, .out = out};
+    SchemaReader r = {.start = schema, .at = schema, .out = out};
     out->n_params = out->n_out = 0;
     out->returns_list = false;
     out->text_used = 0;
     TRY(read_name(&r));
-    TRY(expect(&r, "("));
+    TRY(schema_expect(&r, "("));
     while (!accept(&r, ")")) {
         TRY(read_param(&r));
-        if (!accept(&r, ",") && *r.at != ')') return fail(&r, "',' or ')' is missing here");
+        if (!accept(&r, ",") && *r.at != ')') return schema_fail(&r, "',' or ')' is missing here");
     }
     return read_results(&r);
 }

@@ -21,16 +21,16 @@
 enum { MAX_FACTORS = 16, TABLE_ROOM = 256 };
 #define FAR (-SYM_LEAST) /* ranges saturate here */
 
-typedef struct Slot {
+typedef struct ExprSlot {
     int id; /* of the expression, plus 1; 0: free */
-} Slot;
+} ExprSlot;
 
 struct SymEnv {
     Arena *arena;
     VEC(SymExpr) exprs;
     VEC(int64_t) frees;
     VEC(SymGuard) guards;
-    Slot *table;
+    ExprSlot *table;
     int room;
 };
 
@@ -53,7 +53,7 @@ SymEnv *sym_env_new(Arena *arena) {
     if (!env) return NULL;
     env->arena = arena;
     env->room = TABLE_ROOM;
-    env->table = ARENA_ARRAY(arena, Slot, env->room);
+    env->table = ARENA_ARRAY(arena, ExprSlot, env->room);
     return env->table ? env : NULL;
 }
 
@@ -120,9 +120,9 @@ static uint64_t expr_hash(SymOp op, int64_t a, int64_t b) {
     return hash_mix(hash_mix(hash_mix(1, (uint64_t)op), (uint64_t)a), (uint64_t)b);
 }
 
-static Slot *slot_of(const SymEnv *env, SymOp op, int64_t a, int64_t b) {
+static ExprSlot *slot_of(const SymEnv *env, SymOp op, int64_t a, int64_t b) {
     for (uint64_t i = expr_hash(op, a, b);; i++) {
-        Slot *const slot = &env->table[i & (uint64_t)(env->room - 1)];
+        ExprSlot *const slot = &env->table[i & (uint64_t)(env->room - 1)];
         if (!slot->id) return slot;
         const SymExpr *const e = &env->exprs.at[slot->id - 1];
         if (e->op == op && e->a == a && e->b == b) return slot;
@@ -131,7 +131,7 @@ static Slot *slot_of(const SymEnv *env, SymOp op, int64_t a, int64_t b) {
 
 static void grow_table(SymEnv *env) {
     env->room *= 2;
-    env->table = ARENA_ARRAY(env->arena, Slot, env->room);
+    env->table = ARENA_ARRAY(env->arena, ExprSlot, env->room);
     if (!env->table) return;
     for (int i = 0; i < env->exprs.n; i++) {
         const SymExpr *const e = &env->exprs.at[i];
@@ -140,7 +140,7 @@ static void grow_table(SymEnv *env) {
 }
 
 static int64_t intern(SymEnv *env, SymOp op, int64_t a, int64_t b, int64_t hint) {
-    Slot *slot = slot_of(env, op, a, b);
+    ExprSlot *slot = slot_of(env, op, a, b);
     if (slot->id) return sym_make(slot->id - 1);
     const int id = env->exprs.n;
     VEC_PUSH(env->arena, &env->exprs, ((SymExpr){.op = op, .a = a, .b = b, .hint = hint}));
@@ -174,18 +174,18 @@ SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints) {
 
 /* the canonical order ------------------------------------------------------------------------- */
 
-static int compare(const SymEnv *env, int64_t a, int64_t b) {
+static int compare_exprs(const SymEnv *env, int64_t a, int64_t b) {
     if (a == b) return 0;
     if (!sym_is(a) || !sym_is(b)) return sym_is(a) ? -1 : sym_is(b) ? 1 : a < b ? -1 : 1;
     const SymExpr *const x = sym_expr(env, a), *const y = sym_expr(env, b);
     if (x->op != y->op) return x->op < y->op ? -1 : 1;
-    const int first = compare(env, x->a, y->a);
-    return first ? first : x->op == SYM_free ? 0 : compare(env, x->b, y->b);
+    const int first = compare_exprs(env, x->a, y->a);
+    return first ? first : x->op == SYM_free ? 0 : compare_exprs(env, x->b, y->b);
 }
 
 static int compare_terms(const SymEnv *env, const Term *x, const Term *y) {
     for (int i = 0; i < x->n && i < y->n; i++) {
-        const int order = compare(env, x->factors[i], y->factors[i]);
+        const int order = compare_exprs(env, x->factors[i], y->factors[i]);
         if (order) return order;
     }
     return y->n - x->n; /* longer first, so the constant comes last */
@@ -213,7 +213,8 @@ static void poly_add_term(SymEnv *env, Poly *poly, const Term *term) {
 
 static void insert_factor(const SymEnv *env, Term *term, int64_t factor) {
     int at = term->n++;
-    for (; at > 0 && compare(env, term->factors[at - 1], factor) > 0; at--) term->factors[at] = term->factors[at - 1];
+    for (; at > 0 && compare_exprs(env, term->factors[at - 1], factor) > 0; at--)
+        term->factors[at] = term->factors[at - 1];
     term->factors[at] = factor;
 }
 
@@ -445,7 +446,7 @@ static int64_t larger_or_smaller(SymEnv *env, SymOp op, int64_t a, int64_t b) {
     const Range of_difference = range_of(env, sym_sub(env, a, b)), zero = {0, 0};
     if (surely_at_most(of_difference, zero)) return op == SYM_max ? b : a;
     if (surely_at_most(zero, of_difference)) return op == SYM_max ? a : b;
-    return compare(env, a, b) < 0 ? node(env, op, a, b) : node(env, op, b, a);
+    return compare_exprs(env, a, b) < 0 ? node(env, op, a, b) : node(env, op, b, a);
 }
 
 int64_t sym_max(SymEnv *env, int64_t a, int64_t b) { return larger_or_smaller(env, SYM_max, a, b); }

@@ -11,7 +11,7 @@
 
 static int lanes;
 
-static const char *element(const char *type) {
+static const char *element_type(const char *type) {
     static const char *const names[][2] = {{"f32", "float"}, {"f64", "double"}, {"i32", "i32"},
                                            {"i64", "i64"},   {"b", "i8"},       {"u16", "i16"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -19,10 +19,10 @@ static const char *element(const char *type) {
     exit(1);
 }
 
-static void vector_type(const char *type) { printf("<%d x %s>", lanes, element(type)); }
+static void vector_type(const char *type) { printf("<%d x %s>", lanes, element_type(type)); }
 
 /* define R @sn_name(...) calling in_name; the operand list names n types. */
-static void wrap(const char *name, const char *result, int n, const char *const *types) {
+static void print_wrapper(const char *name, const char *result, int n, const char *const *types) {
     printf("declare void @in_%s(ptr", name);
     for (int i = 0; i < n; i++) printf(", ptr");
     printf(")\ndefine "), vector_type(result), printf(" @sn_%s(", name);
@@ -39,7 +39,7 @@ static void wrap(const char *name, const char *result, int n, const char *const 
 /* The tree takes its 64 lanes as vectors, in_tree_* as an array. */
 static void wrap_tree(const char *red, const char *type) {
     const int vectors = 64 / lanes;
-    const char *scalar = element(type);
+    const char *scalar = element_type(type);
     printf("declare void @in_tree_%s_%s(ptr, ptr)\n", red, type);
     printf("define %s @sn_tree_%s_%s(", scalar, red, type);
     for (int i = 0; i < vectors; i++) printf(i ? ", " : ""), vector_type(type), printf(" %%a%d", i);
@@ -57,13 +57,13 @@ static void wrap_prim(const char *name, const char *type, int arity, const char 
     char full[64];
     snprintf(full, sizeof full, "%s_%s", name, type);
     const char *const first = strcmp(name, "select") ? type : "b";
-    wrap(full, strcmp(result, "B") ? type : "b", arity, (const char *const[]){first, type, type});
+    print_wrapper(full, strcmp(result, "B") ? type : "b", arity, (const char *const[]){first, type, type});
 }
 
 static void wrap_cast(const char *from, const char *to) {
     char full[64];
     snprintf(full, sizeof full, "cast_%s_%s", from, to);
-    wrap(full, to, 1, &from);
+    print_wrapper(full, to, 1, &from);
 }
 
 int main(int argc, char **argv) {
@@ -80,8 +80,8 @@ int main(int argc, char **argv) {
 #define CAST(from, to) wrap_cast(#from, #to);
     EACH_CAST(CAST)
     const char *const half = "u16", *const single = "f32";
-    wrap("load_f16", "f32", 1, &half), wrap("load_bf16", "f32", 1, &half);
-    wrap("store_f16", "u16", 1, &single), wrap("store_bf16", "u16", 1, &single);
+    print_wrapper("load_f16", "f32", 1, &half), print_wrapper("load_bf16", "f32", 1, &half);
+    print_wrapper("store_f16", "u16", 1, &single), print_wrapper("store_bf16", "u16", 1, &single);
 #define TREE(red, T) wrap_tree(#red, #T);
     EACH_REDUCTION(TREE, TREE)
     return 0;

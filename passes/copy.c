@@ -14,20 +14,20 @@ Graph *graph_beside(const Graph *graph, Arena *arena, const char *name) {
     return made;
 }
 
-bool copy_init(Copy *copy, Graph *to, const Graph *from) {
-    *copy = (Copy){.to = to,
-                   .map = ARENA_ARRAY(to->arena, GVal *, from->n_vals + 1),
-                   .needed = ARENA_ARRAY(to->arena, bool, from->n_vals + 1)};
+bool copy_init(GraphCopy *copy, Graph *to, const Graph *from) {
+    *copy = (GraphCopy){.to = to,
+                        .map = ARENA_ARRAY(to->arena, GVal *, from->n_vals + 1),
+                        .needed = ARENA_ARRAY(to->arena, bool, from->n_vals + 1)};
     return to && copy->map && copy->needed;
 }
 
-void copy_need(Copy *copy, const GVal *value) { copy->needed[value->id] = true; }
+void copy_need(GraphCopy *copy, const GVal *value) { copy->needed[value->id] = true; }
 
 static void need_slot(void *context, GVal **slot) {
     if (*slot) copy_need(context, *slot);
 }
 
-void copy_need_inputs(Copy *copy, Graph *from, const bool *skip) {
+void copy_need_inputs(GraphCopy *copy, Graph *from, const bool *skip) {
     for (Node *node = from->last; node; node = node->prev) {
         if (!node->n_outs || (skip && skip[node->outs[0].id])) continue;
         bool wanted = !skip ? false : !node_is_pure(node);
@@ -38,9 +38,11 @@ void copy_need_inputs(Copy *copy, Graph *from, const bool *skip) {
     }
 }
 
-static Val *mapped(void *context, Val *value) { return value ? &((Copy *)context)->map[gval(value)->id]->base : NULL; }
+static Val *mapped(void *context, Val *value) {
+    return value ? &((GraphCopy *)context)->map[gval(value)->id]->base : NULL;
+}
 
-static bool copy_node(Copy *copy, const Node *node) {
+static bool copy_node(GraphCopy *copy, const Node *node) {
     Arg *const args = ARENA_ARRAY(copy->to->arena, Arg, node->n_args + 1);
     if (!args) return false;
     for (int i = 0; i < node->n_args; i++) args[i] = arg_map_vals(copy->to->arena, node->args[i], mapped, copy);
@@ -52,7 +54,7 @@ static bool copy_node(Copy *copy, const Node *node) {
     return made != NULL;
 }
 
-bool copy_needed(Copy *copy, const Graph *from) {
+bool copy_needed(GraphCopy *copy, const Graph *from) {
     for (const Node *node = from->first; node; node = node->next) {
         bool wanted = false;
         for (int i = 0; i < node->n_outs; i++) wanted |= copy->needed[node->outs[i].id] && !copy->map[node->outs[i].id];
@@ -61,20 +63,20 @@ bool copy_needed(Copy *copy, const Graph *from) {
     return true;
 }
 
-void copy_output(Copy *copy, const Output *output) {
+void copy_output(GraphCopy *copy, const Output *output) {
     Output made = *output;
     if (made.value) made.value = copy->map[made.value->id];
     VEC_PUSH(copy->to->arena, &copy->to->outputs, made);
 }
 
-bool copy_input(Copy *copy, const char *name, const GVal *value) {
+bool copy_input(GraphCopy *copy, const char *name, const GVal *value) {
     return (copy->map[value->id] = graph_input(copy->to, name, value->base.meta)) != NULL;
 }
 
 Graph *graph_copy(Graph *graph, Arena *arena) {
     graph_number(graph);
     Graph *const made = graph_beside(graph, arena, graph->name);
-    Copy copy;
+    GraphCopy copy;
     if (!copy_init(&copy, made, graph)) return NULL;
     for (int i = 0; i < graph->inputs.n; i++)
         if (!copy_input(&copy, graph->inputs.at[i]->name, graph->inputs.at[i])) return NULL;

@@ -4,21 +4,21 @@
 #define SINTER_PASSES_COPY_H
 #include "passes/internal.h"
 
-typedef struct Copy {
+typedef struct GraphCopy {
     Graph *to;
     GVal **map;   /* by old value id */
     bool *needed; /* by old value id */
-} Copy;
+} GraphCopy;
 
 /* An empty graph with the symbols, random numbers and runtime floats of another. */
 Graph *graph_beside(const Graph *graph, Arena *arena, const char *name);
-bool copy_init(Copy *copy, Graph *to, const Graph *from); /* from is numbered */
-void copy_need(Copy *copy, const GVal *value);
+bool copy_init(GraphCopy *copy, Graph *to, const Graph *from); /* from is numbered */
+void copy_need(GraphCopy *copy, const GVal *value);
 /* Marks what the needed values need, from the last node to the first; what is mapped already is
  * there. With `skip` (by value id: what is left out) also what has an effect. */
-void copy_need_inputs(Copy *copy, Graph *from, const bool *skip);
-bool copy_needed(Copy *copy, const Graph *from);
-void copy_output(Copy *copy, const Output *output);
-bool copy_input(Copy *copy, const char *name, const GVal *value);
+void copy_need_inputs(GraphCopy *copy, Graph *from, const bool *skip);
+bool copy_needed(GraphCopy *copy, const Graph *from);
+void copy_output(GraphCopy *copy, const Output *output);
+bool copy_input(GraphCopy *copy, const char *name, const GVal *value);
 
 #endif

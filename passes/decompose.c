@@ -37,13 +37,13 @@ static Val *in_layout(Graph *graph, Val *value, const Meta *layout) {
 }
 
 /* What stands for results that are gone, by value id: uses come later, and are replaced when the walk gets to them. */
-typedef struct Expansion {
+typedef struct GraphExpansion {
     Graph *graph;
     VEC(GVal *) by;
-} Expansion;
+} GraphExpansion;
 
 /* Numbers the results of the nodes from `first` up to `end`. */
-static void number_new(Expansion *x, Node *first, const Node *end) {
+static void number_new(GraphExpansion *x, Node *first, const Node *end) {
     for (Node *node = first; node != end; node = node->next)
         for (int i = 0; i < node->n_outs; i++) {
             node->outs[i].id = x->by.n;
@@ -51,7 +51,7 @@ static void number_new(Expansion *x, Node *first, const Node *end) {
         }
 }
 
-static Status put_results(Expansion *x, Node *node, Val **outs) {
+static Status put_results(GraphExpansion *x, Node *node, Val **outs) {
     Graph *const graph = x->graph;
     for (int i = 0; i < node->n_outs; i++) {
         if (!outs[i]) continue; /* a result that the rule knows to be unused or undefined */
@@ -64,7 +64,7 @@ static Status put_results(Expansion *x, Node *node, Val **outs) {
 }
 
 /* One call of op through its decomposition rule, in place of `node`; false (raised) on failure or without a rule. */
-static bool decompose_node(Expansion *x, Node *node) {
+static bool decompose_node(GraphExpansion *x, Node *node) {
     Graph *const graph = x->graph;
     const Node *const previous = node->prev;
     DecompFn *const rule = rule_of(node);
@@ -91,7 +91,7 @@ static bool decompose_node(Expansion *x, Node *node) {
 
 static bool expand(Graph *graph, bool composites_only) {
     bool changed = false;
-    Expansion x = {.graph = graph};
+    GraphExpansion x = {.graph = graph};
     for (int i = 0; i < graph->inputs.n; i++) graph->inputs.at[i]->id = i;
     for (int i = 0; i < graph->inputs.n; i++) VEC_PUSH(graph->arena, &x.by, NULL);
     number_new(&x, graph->first, NULL);

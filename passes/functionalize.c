@@ -109,14 +109,14 @@ static GVal *read_alias(Rewrite *rewrite, Alias *alias, Node *before) {
     return value;
 }
 
-typedef struct ReadContext {
+typedef struct FunctionalizeRead {
     Rewrite *rewrite;
     Node *before;
     bool failed;
-} ReadContext;
+} FunctionalizeRead;
 
 static void read_slot(void *context, GVal **slot) {
-    ReadContext *const read = context;
+    FunctionalizeRead *const read = context;
     if (!*slot || read->failed) return;
     GVal *const value = read_alias(read->rewrite, alias_of(read->rewrite, *slot), read->before);
     if (value)
@@ -259,7 +259,7 @@ static Status rewrite_form(Rewrite *rewrite, Node *node) {
     const int n_written = node->form == FORM_inplace ? 1 : node->row->n_out;
     Alias *targets[MAX_OUTS];
     for (int i = 0; i < n_written; i++) targets[i] = alias_of(rewrite, written(node, i));
-    ReadContext read = {rewrite, node, false};
+    FunctionalizeRead read = {rewrite, node, false};
     node_each_input(node, read_slot, &read);
     if (read.failed) return error_pending();
     const NewNodes saved = nodes_like(graph, node, node);
@@ -303,7 +303,7 @@ static Earlier earlier_leaves(Rewrite *rewrite, const Node *node) {
 
 static Status rewrite_gradients(Rewrite *rewrite, Node *node) {
     const Earlier earlier = earlier_leaves(rewrite, node);
-    ReadContext read = {rewrite, node, false};
+    FunctionalizeRead read = {rewrite, node, false};
     node_each_input(node, read_slot, &read);
     if (read.failed) return error_pending();
     for (int i = 0; i < node->n_outs; i++) add_store(rewrite, &node->outs[i], -1);
@@ -389,7 +389,7 @@ static Status rewrite_node(Rewrite *rewrite, Node *node) {
     if (node->row->flags & OPF_gradients) return rewrite_gradients(rewrite, node);
     rebase_as_strided(rewrite, node);
     TRY(record_results(rewrite, node));
-    ReadContext read = {rewrite, node, false};
+    FunctionalizeRead read = {rewrite, node, false};
     node_each_input(node, read_slot, &read);
     return read.failed ? error_pending() : ST_OK;
 }

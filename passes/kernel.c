@@ -114,12 +114,12 @@ static void kernel_finish(Draft *draft, Kernel *kernel) {
     kernel->param_is_float = draft->is_float.at;
 }
 
-typedef struct Parts {
+typedef struct ClusterParts {
     VEC(Cluster *) clusters;
-} Parts;
+} ClusterParts;
 
 /* A node made of pieces becomes one cluster per piece. */
-static void expand_pieces(Lower *l, Cluster *cluster, Parts *parts) {
+static void expand_pieces(Lower *l, Cluster *cluster, ClusterParts *parts) {
     enum { ROOM = 1024 };
     if (cluster->kind != VAL_pieces) {
         VEC_PUSH(l->arena, &parts->clusters, cluster);
@@ -140,7 +140,7 @@ static void expand_pieces(Lower *l, Cluster *cluster, Parts *parts) {
 void lower_group(Lower *l, const Group *group, Step *step) {
     Draft draft = {.l = l, .arena = l->arena, .tile = -1, .tile_param = -1};
     Kernel *const kernel = ARENA_NEW(l->arena, Kernel);
-    Parts parts = {0};
+    ClusterParts parts = {0};
     VEC(Nest) nests = {0};
     for (int c = 0; c < group->clusters.n; c++) expand_pieces(l, group->clusters.at[c], &parts);
     for (int c = 0; c < parts.clusters.n; c++) {

@@ -8,13 +8,13 @@
 #include "passes/copy.h"
 #include "runtime/base/error.h"
 
-typedef struct Keyed {
+typedef struct KeyedBuild {
     const KeyedSpec *spec;
     KeyedBackward *out;
     Graph *joint;
     GVal **held; /* by kept value: in the joint graph */
-    Copy rules, restored;
-} Keyed;
+    GraphCopy rules, restored;
+} KeyedBuild;
 
 static GVal *by_id(const Graph *graph, int id) {
     if (id < graph->inputs.n) return graph->inputs.at[id];
@@ -23,7 +23,7 @@ static GVal *by_id(const Graph *graph, int id) {
     return NULL;
 }
 
-static bool apply_rules(Keyed *k, Arena *arena) {
+static bool apply_rules(KeyedBuild *k, Arena *arena) {
     const int n = k->spec->restore->outputs.n;
     Graph *const forward = graph_copy(k->spec->functional, arena);
     k->held = ARENA_ARRAY(arena, GVal *, n + 1);
@@ -36,7 +36,7 @@ static bool apply_rules(Keyed *k, Arena *arena) {
 }
 
 /* Marks what the gradients need down to what the tape holds. */
-static bool need_gradients(Keyed *k) {
+static bool need_gradients(KeyedBuild *k) {
     Graph *const joint = k->joint;
     if (!copy_init(&k->rules, k->out->graph, joint)) return false;
     for (int i = 0; i < k->spec->restore->outputs.n; i++) k->rules.map[k->held[i]->id] = k->held[i];
@@ -53,7 +53,7 @@ static bool need_gradients(Keyed *k) {
 }
 
 /* The part of the restoring graph that makes those. */
-static bool restore(Keyed *k) {
+static bool restore_values(KeyedBuild *k) {
     Graph *const from = (Graph *)k->spec->restore;
     if (!copy_init(&k->restored, k->out->graph, from)) return false;
     for (int i = 0; i < from->outputs.n; i++)
@@ -68,7 +68,7 @@ static bool restore(Keyed *k) {
     return copy_needed(&k->restored, from);
 }
 
-static bool append_rules(Keyed *k) {
+static bool append_rules(KeyedBuild *k) {
     Graph *const joint = k->joint;
     for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++)
         if (!copy_input(&k->rules, joint->inputs.at[i]->name, joint->inputs.at[i])) return false;
@@ -81,14 +81,14 @@ static bool append_rules(Keyed *k) {
 }
 
 KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec) {
-    Keyed k = {.spec = spec, .out = ARENA_NEW(arena, KeyedBackward)};
+    KeyedBuild k = {.spec = spec, .out = ARENA_NEW(arena, KeyedBackward)};
     if (!k.out) return NULL;
     k.out->saved = ARENA_ARRAY(arena, int, spec->restore->inputs.n + 1);
     k.out->graph = graph_beside(spec->functional, arena, "backward");
     if (!k.out->saved || !k.out->graph) return NULL;
     k.out->graph->bail = spec->bail;
     k.out->graph->env = k.out->graph->builder.env = spec->env;
-    if (!apply_rules(&k, arena) || !need_gradients(&k) || !restore(&k) || !append_rules(&k) || error_pending())
+    if (!apply_rules(&k, arena) || !need_gradients(&k) || !restore_values(&k) || !append_rules(&k) || error_pending())
         return NULL;
     graph_number(k.out->graph);
     return k.out;

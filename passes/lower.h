@@ -149,12 +149,12 @@ typedef struct Pos {
     bool wrap;             /* negative values count from the end */
 } Pos;
 
-typedef struct Split { /* asked for when a position is not affine: var into (extent / factor,
+typedef struct VarSplit { /* asked for when a position is not affine: var into (extent / factor,
                           factor) */
     bool wanted;
     int var;
     int64_t factor;
-} Split;
+} VarSplit;
 
 void affine_add(SymEnv *env, Affine *to, const Affine *term, int64_t scale);
 bool affine_equal(const Affine *a, const Affine *b);
@@ -163,14 +163,14 @@ void domain_pointwise(Domain *domain, SymEnv *env, int64_t numel);
 /* false: too many dims */
 bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input, const bool *reduced);
 void domain_template(Domain *domain, SymEnv *env, const int64_t *sizes, int rank);
-bool domain_split(Domain *domain, const Split *split); /* false: no room for another var */
+bool domain_split(Domain *domain, const VarSplit *split); /* false: no room for another var */
 /* Sum of index * stride over the dims of the row-major position `at`; false: not affine, split says
  * what would help. */
 bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const int64_t *strides, int rank,
-             Affine *out, Split *split);
+             Affine *out, VarSplit *split);
 /* The same for a position with a gather: its part goes to *gather_stride (0: the dim is broadcast). */
 bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes, const int64_t *strides, int rank,
-                    Affine *out, int64_t *gather_stride, Split *split);
+                    Affine *out, int64_t *gather_stride, VarSplit *split);
 void row_major(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);
 int64_t dim_product(SymEnv *env, const int64_t *sizes, int rank);
 

@@ -64,7 +64,7 @@ static int by_offset(const void *a, const void *b) {
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static void place(Calendar *calendar, Slot *slot) {
+static void place_slot(Calendar *calendar, Slot *slot) {
     Slots *const all = &calendar->all;
     VEC_PUSH(calendar->arena, all, slot);
     for (int i = all->n - 1; i > 0 && by_offset(&all->at[i - 1], &slot) > 0; i--) {
@@ -79,7 +79,7 @@ static void place(Calendar *calendar, Slot *slot) {
     }
 }
 
-static void take(Calendar *calendar, const Slots *slots) {
+static void take_memory(Calendar *calendar, const Slots *slots) {
     for (int i = 0; i < slots->n; i++) VEC_PUSH(calendar->arena, &calendar->found, slots->at[i]);
 }
 
@@ -94,8 +94,8 @@ static int number_together(const Calendar *calendar, const Slot *slot) {
 static const Slots *together(Calendar *calendar, const Slot *slot) {
     if (number_together(calendar, slot) > calendar->all.n / 16) return &calendar->all;
     calendar->found.n = 0;
-    for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) take(calendar, &calendar->alive[i]);
-    for (int step = slot->first + 1; step <= slot->last; step++) take(calendar, &calendar->starts[step]);
+    for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) take_memory(calendar, &calendar->alive[i]);
+    for (int step = slot->first + 1; step <= slot->last; step++) take_memory(calendar, &calendar->starts[step]);
     if (calendar->found.n > 1) qsort(calendar->found.at, (size_t)calendar->found.n, sizeof(Slot *), by_offset);
     return &calendar->found;
 }
@@ -134,12 +134,12 @@ static int64_t pack_plain(Plan *plan, Slot **order) {
     for (int i = 0; i < n; i++) {
         order[i]->offset = first_fit(&calendar, order[i]);
         end = max_i64(end, round_up(order[i]->offset + order[i]->bytes, ALIGNMENT));
-        place(&calendar, order[i]);
+        place_slot(&calendar, order[i]);
     }
     return end;
 }
 
-static bool shares(const Slot *slot, const Slot *const *members, int n) {
+static bool shares_slot(const Slot *slot, const Slot *const *members, int n) {
     for (int i = 0; i < n; i++)
         if (overlap_in_time(slot, members[i])) return false;
     return true;
@@ -153,7 +153,7 @@ static int64_t fill_range(Plan *plan, int first, int64_t offset, const Slot **me
     for (int i = first; i < plan->slots.n; i++) {
         Slot *const slot = &plan->slots.at[i];
         if (slot->kind != SLOT_arena || slot->bytes != bytes || slot->offset >= 0 || slot->first < 0) continue;
-        if (slot->first <= last && !shares(slot, members, n)) continue;
+        if (slot->first <= last && !shares_slot(slot, members, n)) continue;
         slot->offset = offset;
         last = slot->last > last ? slot->last : last;
         members[n++] = slot;

@@ -25,13 +25,13 @@ typedef struct Writer {
     LoopBuilder *lb;
     Domain domain;
     Memo **memo; /* by place of the node in the cluster */
-    Split split;
+    VarSplit split;
     const char *why; /* set once: the nest cannot be written */
     bool elsewhere;  /* a body asked for elements at positions of its own */
 } Writer;
 
 /* One op call being written. */
-typedef struct Frame {
+typedef struct BodyFrame {
     BodyCall call; /* first: its context is the frame */
     Writer *w;
     Node *node;
@@ -39,9 +39,9 @@ typedef struct Frame {
                           the input's */
     Pos pos;
     DType common; /* of the operands: numbers in a tensor's place are in it */
-} Frame;
+} BodyFrame;
 
-static int element(Writer *w, const GVal *v, const Pos *pos);
+static int load_element(Writer *w, const GVal *v, const Pos *pos);
 static int rounded(Writer *w, DType dtype, int inst);
 
 static bool stopped(const Writer *w) { return w->why || w->split.wanted; }
@@ -60,7 +60,7 @@ static Affine encoded(Writer *w, const Affine *at) {
 
 /* The position read with other strides; false after stopping. */
 static bool moved(Writer *w, const Pos *pos, const Meta *space, const int64_t *strides, Pos *out) {
-    Split split = {0};
+    VarSplit split = {0};
     *out = *pos;
     if (!address_gather(&w->domain, pos, space->sizes, strides, space->rank, &out->at, &out->stride, &split)) {
         if (split.wanted && !stopped(w)) w->split = split;
@@ -81,7 +81,7 @@ static bool broadcast(Writer *w, const Pos *pos, const Meta *space, const Meta *
     return moved(w, pos, space, strides, out);
 }
 
-static int load(Writer *w, const GVal *v, const Pos *pos) {
+static int load_value(Writer *w, const GVal *v, const Pos *pos) {
     const ValInfo *const info = val_info(w->l, v);
     const Meta *const meta = v->base.meta;
     Pos at;
@@ -97,7 +97,7 @@ static int load(Writer *w, const GVal *v, const Pos *pos) {
 /* callbacks of bodies ------------------------------------------------------------------------- */
 
 static int call_number(BodyCall *call, int arg, SType type) {
-    Frame *const frame = call->context;
+    BodyFrame *const frame = call->context;
     LoopBuilder *const lb = call->lb;
     const Arg *const a = &call->args[arg];
     if (a->kind == ARG_runtime) {
@@ -124,7 +124,7 @@ static int call_number(BodyCall *call, int arg, SType type) {
 }
 
 static int call_element(BodyCall *call, int arg) {
-    Frame *const frame = call->context;
+    BodyFrame *const frame = call->context;
     const Arg *const a = &call->args[arg];
     if (arg_is_number(a)) { /* wraps to narrow ints; half types compute with it in f32, as PyTorch */
         const int number = call->number(call, arg, call->type);
@@ -135,7 +135,7 @@ static int call_element(BodyCall *call, int arg) {
     Pos pos;
     if (!broadcast(frame->w, &frame->pos, frame->space, v->base.meta, &pos))
         return stop(frame->w, "", dtype_compute(v->base.meta->dtype));
-    const int inst = element(frame->w, v, &pos);
+    const int inst = load_element(frame->w, v, &pos);
     loop_source(call->lb, frame->node->id);
     return inst;
 }
@@ -150,21 +150,21 @@ static int position_inst(Writer *w, const Pos *pos) {
 }
 
 static int call_position(BodyCall *call) {
-    Frame *const frame = call->context;
+    BodyFrame *const frame = call->context;
     return position_inst(frame->w, &frame->pos);
 }
 
-int body_index_inst(BodyCall *call, const Pos *pos) { return position_inst(((Frame *)call->context)->w, pos); }
+int body_index_inst(BodyCall *call, const Pos *pos) { return position_inst(((BodyFrame *)call->context)->w, pos); }
 
 int body_count(BodyCall *call, SType type) {
-    Writer *const w = ((Frame *)call->context)->w;
+    Writer *const w = ((BodyFrame *)call->context)->w;
     const int64_t count = sym_mul(w->l->env, w->domain.s_numel, w->domain.l_numel);
     if (!sym_is(count)) return loop_const(w->lb, type, (double)count, count);
     return loop_cast(w->lb, type, loop_param(w->lb, S_i64, draft_param(w->draft, count, false)));
 }
 
 static int call_random(BodyCall *call, int which) {
-    Frame *const frame = call->context;
+    BodyFrame *const frame = call->context;
     const Graph *const graph = frame->w->l->graph;
     const int64_t value = which == 0 ? graph->seed : sym_add(graph->env, graph->sequence, frame->node->random);
     if (!sym_is(value)) return loop_const(call->lb, S_i64, 0, value);
@@ -172,14 +172,14 @@ static int call_random(BodyCall *call, int which) {
 }
 
 int body_element_at(BodyCall *call, int arg, const Pos *pos) {
-    Frame *const frame = call->context;
+    BodyFrame *const frame = call->context;
     frame->w->elsewhere = true;
-    const int inst = element(frame->w, gval(call->args[arg].val), pos);
+    const int inst = load_element(frame->w, gval(call->args[arg].val), pos);
     loop_source(call->lb, frame->node->id);
     return inst;
 }
 
-int body_stop(BodyCall *call, const char *why) { return stop(((Frame *)call->context)->w, why, call->type); }
+int body_stop(BodyCall *call, const char *why) { return stop(((BodyFrame *)call->context)->w, why, call->type); }
 
 /* The load that an index comes from, through the cast to i64; NULL: it is computed. */
 static const Inst *loaded(const LoopBuilder *lb, int index) {
@@ -202,7 +202,7 @@ static int checked(Writer *w, BodyCall *call, int element, int index, int64_t bo
 }
 
 int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim) {
-    Writer *const w = ((Frame *)call->context)->w;
+    Writer *const w = ((BodyFrame *)call->context)->w;
     const Meta *const meta = call->args[arg].val->meta;
     if (rest.gather >= 0) return stop(w, "rows given by data within rows given by data", call->type);
     rest.gather = index;
@@ -214,15 +214,15 @@ int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim) {
 }
 
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out) {
-    Frame *const frame = call->context;
+    BodyFrame *const frame = call->context;
     return moved(frame->w, &frame->pos, frame->space, strides, out);
 }
 
-SymEnv *body_env(BodyCall *call) { return ((Frame *)call->context)->w->l->env; }
+SymEnv *body_env(BodyCall *call) { return ((BodyFrame *)call->context)->w->l->env; }
 
 /* A check is a gather whose index misses: of element 0 of a buffer at hand, where the divisor is 0. */
 int body_nonzero(BodyCall *call, int divisor) {
-    const Frame *const frame = call->context;
+    const BodyFrame *const frame = call->context;
     const Draft *const draft = frame->w->draft;
     LoopBuilder *const lb = call->lb;
     int buf = 0;
@@ -263,24 +263,24 @@ static DType common_dtype(const Node *node, DType out) {
     return common == DT_bool && any_int ? DT_i64 : common;
 }
 
-static Frame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos *pos) {
+static BodyFrame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos *pos) {
     Node *const node = v->def;
     const OpRow *const row = node->row;
     const DType out = v->base.meta->dtype, common = common_dtype(node, out);
-    return (Frame){.w = w,
-                   .node = node,
-                   .common = common,
-                   .space = space,
-                   .pos = *pos,
-                   .call = {.lb = w->lb,
-                            .row = row,
-                            .args = node->args,
-                            .type = dtype_compute(common),
-                            .out_dtype = out,
-                            .element = call_element,
-                            .number = call_number,
-                            .position = call_position,
-                            .random = call_random}};
+    return (BodyFrame){.w = w,
+                       .node = node,
+                       .common = common,
+                       .space = space,
+                       .pos = *pos,
+                       .call = {.lb = w->lb,
+                                .row = row,
+                                .args = node->args,
+                                .type = dtype_compute(common),
+                                .out_dtype = out,
+                                .element = call_element,
+                                .number = call_number,
+                                .position = call_position,
+                                .random = call_random}};
 }
 
 /* kinds of values ----------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ static bool class_position(Writer *w, const Affine *at, const Meta *input, const
     row_major(w->l->env, input->sizes, input->rank, strides);
     for (int d = 0; d < input->rank; d++) sizes[d] = mine[d] ? input->sizes[d] : 1;
     Affine part;
-    Split split = {0};
+    VarSplit split = {0};
     if (!address(&w->domain, at, sizes, strides, input->rank, &part, &split)) {
         if (split.wanted && !stopped(w)) w->split = split;
         if (!stopped(w)) w->why = "rows that are not affine";
@@ -334,7 +334,7 @@ static int reduction(Writer *w, const GVal *v, const Pos *pos) {
         return stop(w, "a row's result is needed at another row", type);
     Pos operand;
     if (!operand_position(w, input, reduced, &operand)) return stop(w, "", type);
-    Frame frame = frame_of(w, v, input, &operand);
+    BodyFrame frame = frame_of(w, v, input, &operand);
     frame.call.context = &frame;
     return body_rule(v->def->row)(&frame.call);
 }
@@ -350,7 +350,7 @@ static int tile_element(Writer *w, const GVal *v, const Pos *pos) {
     /* The tile holds the compute type: f32 or f64, or i32, i64. */
     const DType dtype = w->draft->bufs.at[w->draft->tile].dtype;
     const int tile = loop_load(w->lb, w->draft->tile, dtype, &at);
-    Frame frame = frame_of(w, v, v->base.meta, pos);
+    BodyFrame frame = frame_of(w, v, v->base.meta, pos);
     frame.call.context = &frame;
     return template_rule(v->def)->body(&frame.call, tile);
 }
@@ -360,7 +360,7 @@ static int computed(Writer *w, const GVal *v, const Pos *pos) {
     if (info->kind == VAL_reduction) return reduction(w, v, pos);
     if (info->kind == VAL_template) return tile_element(w, v, pos);
     if (info->kind != VAL_pointwise) return stop(w, "it is no loop", dtype_compute(v->base.meta->dtype));
-    Frame frame = frame_of(w, v, v->base.meta, pos);
+    BodyFrame frame = frame_of(w, v, v->base.meta, pos);
     frame.call.context = &frame;
     const int result = body_rule(v->def->row)(&frame.call);
     if (loop_ill_typed(w->lb)) lower_bail(w->l, v->def, "it is not defined for this dtype");
@@ -421,11 +421,11 @@ static int rounded(Writer *w, DType dtype, int inst) {
     }
 }
 
-static int element(Writer *w, const GVal *v, const Pos *pos) {
+static int load_element(Writer *w, const GVal *v, const Pos *pos) {
     const ValInfo *const info = val_info(w->l, v);
     const DType dtype = v->base.meta->dtype;
     if (stopped(w)) return loop_const(w->lb, dtype_compute(dtype), 0, 0);
-    if (!cluster_has(w->l, w->cluster, info->base)) return load(w, v, pos);
+    if (!cluster_has(w->l, w->cluster, info->base)) return load_value(w, v, pos);
     if (info->kind != VAL_view) {
         const int inst = raw(w, v, pos);
         loop_source(w->lb, v->def->id);
@@ -435,7 +435,7 @@ static int element(Writer *w, const GVal *v, const Pos *pos) {
     if (!info->relative) return stop(w, "a view by strides of a value that has none yet", dtype_compute(dtype));
     if (!moved(w, pos, v->base.meta, info->relative, &at)) return stop(w, "", dtype_compute(dtype));
     at.at.offset = sym_add(w->l->env, at.at.offset, info->relative_offset);
-    return element(w, info->of, &at);
+    return load_element(w, info->of, &at);
 }
 
 /* stores -------------------------------------------------------------------------------------- */
@@ -465,7 +465,7 @@ static bool store_position(Writer *w, const GVal *v, Pos *pos) {
     return true;
 }
 
-static void put(Writer *w, int buf, DType dtype, Affine at, int64_t offset, int inst) {
+static void put_store(Writer *w, int buf, DType dtype, Affine at, int64_t offset, int inst) {
     at.offset = sym_add(w->l->env, at.offset, offset);
     const bool over_outer = w->domain.has_inner && !uses_inner(&w->domain, &at);
     const Affine where = encoded(w, &at);
@@ -482,7 +482,7 @@ static void store(Writer *w, const GVal *v) {
     }
     const int inst = stored_type(w, meta->dtype, raw(w, v, &pos));
     if (stopped(w) || !moved(w, &pos, meta, info->strides, &at)) return;
-    put(w, draft_buf(w->draft, v, true), meta->dtype, at.at, info->offset, inst);
+    put_store(w, draft_buf(w->draft, v, true), meta->dtype, at.at, info->offset, inst);
 }
 
 static void store_copy(Writer *w, const Copy *copy) {
@@ -493,7 +493,8 @@ static void store_copy(Writer *w, const Copy *copy) {
     Pos at, from = pos;
     if (copy->from_strides && !moved(w, &pos, &space, copy->from_strides, &from)) return;
     from.at.offset = sym_add(w->l->env, from.at.offset, copy->from_offset);
-    const int inst = like ? element(w, copy->from, &from) : loop_const(w->lb, type, copy->fill, (int64_t)copy->fill);
+    const int inst =
+        like ? load_element(w, copy->from, &from) : loop_const(w->lb, type, copy->fill, (int64_t)copy->fill);
     if (stopped(w) || !moved(w, &pos, &space, copy->strides, &at)) return;
     int buf = w->draft->bufs.n;
     if (copy->to) {
@@ -503,7 +504,7 @@ static void store_copy(Writer *w, const Copy *copy) {
         VEC_PUSH(w->draft->arena, &w->draft->slots, copy->slot);
         VEC_PUSH(w->draft->arena, &w->draft->bufs, ((Buf){copy->dtype, BUF_out}));
     }
-    put(w, buf, copy->dtype, at.at, copy->offset, stored_type(w, copy->dtype, inst));
+    put_store(w, buf, copy->dtype, at.at, copy->offset, stored_type(w, copy->dtype, inst));
 }
 
 /* cost ---------------------------------------------------------------------------------------- */
@@ -591,7 +592,7 @@ static void write_once(Writer *w) {
     for (int i = 0; i < domain->n_vars; i++) extent[i] = draft_int(w->draft, domain->extent[i]);
     w->lb = loop_new(w->draft->arena, domain->n_outer, domain->n_vars - domain->n_outer, domain->n_s, extent);
     w->memo = ARENA_ARRAY(w->draft->arena, Memo *, w->cluster->nodes.n + 1);
-    w->split = (Split){0};
+    w->split = (VarSplit){0};
     if (w->cluster->copy) {
         store_copy(w, w->cluster->copy);
         return;

@@ -40,22 +40,22 @@ typedef struct AnyContext {
     const bool *table;
     bool any;
 } AnyContext;
-static void look(void *context, GVal *value) {
+static void look_at_read(void *context, GVal *value) {
     AnyContext *const any = context;
     any->any |= any->table[value->id];
 }
 static bool any_input(Node *node, const bool *table) {
     AnyContext any = {table, false};
-    each_use(node, look, &any);
+    each_use(node, look_at_read, &any);
     return any.any;
 }
 
 static void mark_read(void *context, GVal *value) {
-    Split *const split = context;
+    JointSplit *const split = context;
     if (!split->backward[value->id]) split->read[value->id] = true;
 }
 
-static void classify(Split *split) {
+static void classify(JointSplit *split) {
     Graph *const joint = split->joint;
     for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++) split->backward[joint->inputs.at[i]->id] = true;
     for (Node *node = joint->first; node; node = node->next) {
@@ -78,7 +78,7 @@ bool can_recompute(const Node *node) {
 
 /* the cut ------------------------------------------------------------------------------------- */
 
-static int64_t weight(const Split *split, const GVal *value) {
+static int64_t weight(const JointSplit *split, const GVal *value) {
     if (value->def && value->def->row->kind == KIND_view) return FLOW_MANY;
     const int64_t numel = sym_hint(split->joint->env, value->base.meta->numel);
     const int64_t bytes = max_i64(1, numel) * dtype_bytes(value->base.meta->dtype);
@@ -88,7 +88,7 @@ static int64_t weight(const Split *split, const GVal *value) {
 
 /* Vertices: value in = 2 id, value out = 2 id + 1, then source and sink. */
 typedef struct Network {
-    const Split *split;
+    const JointSplit *split;
     Flow *flow;
     int source, sink;
     const Node *user;
@@ -101,13 +101,13 @@ static void connect_input(void *context, GVal *value) {
 }
 
 static void add_value(const Network *net, const GVal *value, bool from_source) {
-    const Split *const split = net->split;
+    const JointSplit *const split = net->split;
     flow_edge(net->flow, 2 * value->id, 2 * value->id + 1, weight(split, value));
     if (from_source) flow_edge(net->flow, net->source, 2 * value->id, FLOW_MANY);
     if (split->read[value->id]) flow_edge(net->flow, 2 * value->id + 1, net->sink, FLOW_MANY);
 }
 
-static bool cut(Split *split) {
+static bool cut_graph(JointSplit *split) {
     Graph *const joint = split->joint;
     const int n = joint->n_vals;
     Network net = {split, flow_new(joint->arena, 2 * n + 2), 2 * n, 2 * n + 1, NULL};
@@ -129,7 +129,7 @@ static bool cut(Split *split) {
 /* the two graphs ------------------------------------------------------------------------------ */
 
 /* A saved value as an output of the forward: in the memory of a result that eager's tape holds, else in its own. */
-static Output saved_output(const Split *split, GVal *value) {
+static Output saved_output(const JointSplit *split, GVal *value) {
     const int there = held_output(split, value);
     return there >= 0 ? (Output){.value = value, .kind = OUT_view_of_output, .base = there}
                       : (Output){.value = value, .kind = OUT_new};
@@ -139,9 +139,9 @@ static Graph *beside(const Graph *joint, const char *suffix) {
     return graph_beside(joint, joint->arena, arena_printf(joint->arena, "%s_%s", joint->name, suffix));
 }
 
-static Graph *build_forward(const Split *split, GVal *const *saved, Partition *partition) {
+static Graph *build_forward(const JointSplit *split, GVal *const *saved, Partition *partition) {
     Graph *const joint = split->joint;
-    Copy copy;
+    GraphCopy copy;
     if (!copy_init(&copy, beside(joint, "forward"), joint)) return NULL;
     for (int i = 0; i < joint->n_forward_inputs; i++)
         if (!copy_input(&copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return NULL;
@@ -164,9 +164,9 @@ static Graph *build_forward(const Split *split, GVal *const *saved, Partition *p
 }
 
 /* From the saved values: the gradients (kept false) or what eager's tape holds. */
-static Graph *build_backward(const Split *split, GVal *const *saved, int n_saved, bool kept) {
+static Graph *build_backward(const JointSplit *split, GVal *const *saved, int n_saved, bool kept) {
     Graph *const joint = split->joint;
-    Copy copy;
+    GraphCopy copy;
     if (!copy_init(&copy, beside(joint, kept ? "restore" : "backward"), joint)) return NULL;
     for (int i = 0; i < n_saved; i++)
         if (!copy_input(&copy, arena_printf(joint->arena, "saved_%d", i), saved[i])) return NULL;
@@ -184,7 +184,7 @@ static Graph *build_backward(const Split *split, GVal *const *saved, int n_saved
 }
 
 /* Saved values in the order of their ids: inputs first. */
-static GVal **list_saved(const Split *split, Partition *partition) {
+static GVal **list_saved(const JointSplit *split, Partition *partition) {
     Graph *const joint = split->joint;
     VEC(GVal *) saved = {0};
     for (int i = 0; i < joint->n_forward_inputs; i++)
@@ -201,15 +201,15 @@ static GVal **list_saved(const Split *split, Partition *partition) {
 
 static Partition *split_joint(Graph *joint) {
     Arena *const arena = joint->arena;
-    Split split = {.joint = joint,
-                   .n_user = joint->n_forward_outputs,
-                   .backward = ARENA_ARRAY(arena, bool, joint->n_vals + 1),
-                   .read = ARENA_ARRAY(arena, bool, joint->n_vals + 1),
-                   .saved = ARENA_ARRAY(arena, bool, joint->n_vals + 1)};
+    JointSplit split = {.joint = joint,
+                        .n_user = joint->n_forward_outputs,
+                        .backward = ARENA_ARRAY(arena, bool, joint->n_vals + 1),
+                        .read = ARENA_ARRAY(arena, bool, joint->n_vals + 1),
+                        .saved = ARENA_ARRAY(arena, bool, joint->n_vals + 1)};
     Partition *const partition = ARENA_NEW(arena, Partition);
     if (!split.backward || !split.read || !split.saved || !partition) return NULL;
     classify(&split);
-    if (!partition_places(&split) || !cut(&split)) return NULL;
+    if (!partition_places(&split) || !cut_graph(&split)) return NULL;
     GVal *const *const saved = list_saved(&split, partition);
     if (!partition->saved_inputs) return NULL;
     partition->forward = build_forward(&split, saved, partition);

@@ -6,7 +6,7 @@
 #define SINTER_PASSES_PARTITION_H
 #include "passes/internal.h"
 
-typedef struct Split {
+typedef struct JointSplit {
     Graph *joint;
     int n_user;
     bool *backward; /* by value id: depends on an output gradient or a partial sum */
@@ -14,7 +14,7 @@ typedef struct Split {
     bool *saved;    /* by value id */
     bool *eager;    /* by id of an input: eager's tape holds its memory; NULL: not known */
     bool *fixed;    /* by node id: reads memory that is not minded by then, so it is not recomputed */
-} Split;
+} JointSplit;
 
 /* Every value that a node takes. */
 typedef void UseVisit(void *context, GVal *value);
@@ -23,12 +23,12 @@ bool can_recompute(const Node *node);
 static inline bool is_kept(const Output *output) { return output->kind == OUT_kept; }
 
 /* Fills eager and fixed; false raised. */
-bool partition_places(Split *split);
+bool partition_places(JointSplit *split);
 /* An input that the backward may read where it is: its writes are minded by eager's tape. Of any other a copy is
  * saved. */
-bool stays_in_place(const Split *split, const GVal *value);
+bool stays_in_place(const JointSplit *split, const GVal *value);
 /* A result of the caller's, in memory whose writes eager's tape minds: the backward may read it there. Its number, or
  * -1. */
-int held_output(const Split *split, const GVal *value);
+int held_output(const JointSplit *split, const GVal *value);
 
 #endif

@@ -8,7 +8,7 @@
 #include "passes/partition.h"
 
 /* Which inputs' memory eager's tape holds. */
-static bool find_eager(Split *split) {
+static bool find_eager(JointSplit *split) {
     const Graph *const joint = split->joint;
     for (int i = 0; i < joint->outputs.n; i++) {
         if (!is_kept(&joint->outputs.at[i])) continue;
@@ -20,7 +20,7 @@ static bool find_eager(Split *split) {
     return true;
 }
 
-int held_output(const Split *split, const GVal *value) {
+int held_output(const JointSplit *split, const GVal *value) {
     if (split->eager && value->def && value->def->merged) return -1;
     for (int i = 0; i < split->n_user; i++) {
         const Output *const output = &split->joint->outputs.at[i];
@@ -35,12 +35,12 @@ static bool is_written(const Graph *joint, const GVal *input) {
     return false;
 }
 
-bool stays_in_place(const Split *split, const GVal *value) {
+bool stays_in_place(const JointSplit *split, const GVal *value) {
     return !value->def && !is_written(split->joint, value) && (!split->eager || split->eager[value->id]);
 }
 
 /* Number of the forward input or (after those) output whose memory a value may be read in; -1: none. */
-static int place_of(const Split *split, const GVal *value) {
+static int place_of(const JointSplit *split, const GVal *value) {
     if (stays_in_place(split, value)) return value->index;
     const int output = held_output(split, value);
     return output < 0 ? -1 : split->joint->n_forward_inputs + output;
@@ -48,7 +48,7 @@ static int place_of(const Split *split, const GVal *value) {
 
 /* A kept value that is a caller's memory itself, which is not minded for it: of that a copy is saved. All kept values
  * have their say before the first one asks for places. */
-static void leave_place(Split *split, const Output *kept) {
+static void leave_place(JointSplit *split, const Output *kept) {
     const GVal *const root = view_root(kept->value);
     for (int at = place_of(split, root); at >= 0 && !kept->minded[at]; at = place_of(split, root)) {
         if (at < split->joint->n_forward_inputs)
@@ -59,7 +59,7 @@ static void leave_place(Split *split, const Output *kept) {
 }
 
 typedef struct Cone { /* of nodes that a kept value may be recomputed by */
-    Split *split;
+    JointSplit *split;
     const Output *kept;
     int *seen, stamp; /* by node id */
     Node **stack;
@@ -69,7 +69,7 @@ typedef struct Cone { /* of nodes that a kept value may be recomputed by */
 
 static void enter_cone(void *context, GVal *value) {
     Cone *const cone = context;
-    const Split *const split = cone->split;
+    const JointSplit *const split = cone->split;
     GVal *const root = view_root(value);
     const int at = place_of(split, root);
     if (at >= 0 && cone->user) split->fixed[cone->user->id] |= !cone->kept->minded[at];
@@ -91,7 +91,7 @@ static void fix_cone(Cone *cone) {
     }
 }
 
-static bool find_fixed(Split *split) {
+static bool find_fixed(JointSplit *split) {
     Graph *const joint = split->joint;
     split->fixed = ARENA_ARRAY(joint->arena, bool, joint->n_nodes + 1);
     Cone cone = {.split = split,
@@ -108,4 +108,4 @@ static bool find_fixed(Split *split) {
     return true;
 }
 
-bool partition_places(Split *split) { return find_eager(split) && find_fixed(split); }
+bool partition_places(JointSplit *split) { return find_eager(split) && find_fixed(split); }

@@ -5,28 +5,28 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text_reader.h"
 
-typedef struct Reader {
+typedef struct PlanReader {
     TextReader in;
     int next_kernel;
     PlanLines lines;
-} Reader;
+} PlanReader;
 
-static const char *copy(Reader *r, const char *from, const char *to) {
+static const char *copy_text(PlanReader *r, const char *from, const char *to) {
     return arena_printf(r->lines.arena, "%.*s", (int)(to - from), from);
 }
 
 static bool is_name_char(char c) { return is_word_char(c) || c == ':' || c == '.'; }
 
-static Status read_word(Reader *r, const char **out) {
+static Status read_word(PlanReader *r, const char **out) {
     const char *const from = r->in.at;
     while (is_name_char(*r->in.at)) r->in.at++;
     if (r->in.at == from) return reader_expected(&r->in, "a name");
-    *out = copy(r, from, r->in.at);
+    *out = copy_text(r, from, r->in.at);
     return *out ? ST_OK : ST_MEMORY;
 }
 
 /* One argument: up to a comma or the closing parenthesis outside brackets and quotes. */
-static Status read_arg(Reader *r, const char **out) {
+static Status read_arg(PlanReader *r, const char **out) {
     const char *const from = r->in.at;
     int depth = 0;
     for (bool quoted = false; *r->in.at && *r->in.at != '\n'; r->in.at++) {
@@ -36,11 +36,11 @@ static Status read_arg(Reader *r, const char **out) {
         depth += (*r->in.at == '[' || *r->in.at == '(') - (*r->in.at == ']' || *r->in.at == ')');
     }
     if (r->in.at == from) return reader_expected(&r->in, "an argument");
-    *out = copy(r, from, r->in.at);
+    *out = copy_text(r, from, r->in.at);
     return *out ? ST_OK : ST_MEMORY;
 }
 
-static Status read_args(Reader *r, StepLine *step) {
+static Status read_args(PlanReader *r, StepLine *step) {
     EAT(&r->in, "(");
     while (!reader_eat(&r->in, ")")) {
         const char *arg = NULL;
@@ -51,7 +51,7 @@ static Status read_args(Reader *r, StepLine *step) {
     return ST_OK;
 }
 
-static Status read_params(Reader *r, StepLine *step) {
+static Status read_params(PlanReader *r, StepLine *step) {
     while (!strncmp(r->in.at, step->params.n ? ", p" : "  p", 3)) {
         ParamLine param = {PARAM_int, 0};
         int number, index;
@@ -72,7 +72,7 @@ static Status read_params(Reader *r, StepLine *step) {
     return ST_OK;
 }
 
-static Status check_kernel(Reader *r, const StepLine *step) {
+static Status check_kernel(PlanReader *r, const StepLine *step) {
     const Kernel *const kernel = r->next_kernel < r->lines.kernels.n ? r->lines.kernels.at[r->next_kernel++] : NULL;
     if (!kernel || strcmp(kernel->name, step->name))
         return reader_expected(&r->in, "a call of the next kernel before this");
@@ -81,7 +81,7 @@ static Status check_kernel(Reader *r, const StepLine *step) {
     return ST_OK;
 }
 
-static Status check_native(Reader *r, const StepLine *step) {
+static Status check_native(PlanReader *r, const StepLine *step) {
     OpForm form;
     const OpRow *const row = op_find(step->name, strlen(step->name), &form);
     if (!row || row->n_params != step->args.n || row->n_out != step->outs.n)
@@ -90,7 +90,7 @@ static Status check_native(Reader *r, const StepLine *step) {
 }
 
 /* "  0  [outs = ]name(args)[  p0 = ...]  2 ops[, writes back]" */
-static Status read_step(Reader *r) {
+static Status read_step(PlanReader *r) {
     StepLine step = {0};
     int number;
     TRY(reader_count(&r->in, &number));
@@ -119,7 +119,7 @@ static Status read_step(Reader *r) {
     return ST_OK;
 }
 
-static Status read_slot(Reader *r) {
+static Status read_slot(PlanReader *r) {
     SlotLine line = {.slot = {.first = -1}};
     Meta *meta;
     TRY(read_word(r, &line.name));
@@ -148,14 +148,14 @@ static Status read_slot(Reader *r) {
     return ST_OK;
 }
 
-static bool is_slot(const Reader *r, const char *name) {
+static bool is_slot(const PlanReader *r, const char *name) {
     if (!strcmp(name, "tile")) return true;
     for (int i = 0; i < r->lines.slots.n; i++)
         if (!strcmp(r->lines.slots.at[i].name, name)) return true;
     return false;
 }
 
-static Status check_slots(const Reader *r) {
+static Status check_slots(const PlanReader *r) {
     for (int i = 0; i < r->lines.steps.n; i++) {
         const StepLine *const step = &r->lines.steps.at[i];
         for (int k = 0; k < step->outs.n; k++)
@@ -177,7 +177,7 @@ static Status verify_read(const TextReader *in, const Kernel *kernel) {
     return error_raise(ST_PARSE, "%s, line %d: %s", in->what, reader_line(in, NULL), said);
 }
 
-static Status read_kernels_and_steps(Reader *r) {
+static Status read_kernels_and_steps(PlanReader *r) {
     EAT(&r->in, "kernels\n");
     while (!strncmp(r->in.at, "kernel ", 7)) {
         Kernel *kernel;
@@ -192,7 +192,7 @@ static Status read_kernels_and_steps(Reader *r) {
     return r->next_kernel == r->lines.kernels.n ? ST_OK : reader_expected(&r->in, "a step for every kernel");
 }
 
-static Status read_plan(Reader *r) {
+static Status read_plan(PlanReader *r) {
     if (!r->lines.memory_only) TRY(read_kernels_and_steps(r));
     EAT(&r->in, "memory\n");
     while (reader_eat(&r->in, "  ")) TRY(read_slot(r));
@@ -203,7 +203,7 @@ static Status read_plan(Reader *r) {
 }
 
 Status plan_reprint(const char *text, const char **end, Text *out) {
-    Reader r = {.in = {.what = "plan text", .start = text, .at = text}, .lines.arena = arena_new()};
+    PlanReader r = {.in = {.what = "plan text", .start = text, .at = text}, .lines.arena = arena_new()};
     r.lines.memory_only = !strncmp(text, "memory\n", 7);
     r.lines.env = r.lines.arena ? sym_env_new(r.lines.arena) : NULL;
     const Status status = r.lines.env ? read_plan(&r) : ST_MEMORY;

@@ -83,7 +83,7 @@ static bool affine_split(const Domain *domain, const Affine *at, int64_t by, Aff
 }
 
 /* The var that reaches over the boundary `by`, if it can be cut there. */
-static void want_split(const Domain *domain, const Affine *at, int64_t by, Split *split) {
+static void want_split(const Domain *domain, const Affine *at, int64_t by, VarSplit *split) {
     SymEnv *const env = domain->env;
     if (domain->fixed) return;
     for (int i = 0; i < domain->n_vars; i++) {
@@ -94,13 +94,13 @@ static void want_split(const Domain *domain, const Affine *at, int64_t by, Split
         if (rest != 0 || factor == 1) continue;
         divide(env, domain->extent[i], factor, &outer, &rest);
         if (rest != 0 || outer == 0 || outer == 1) continue;
-        *split = (Split){true, i, factor};
+        *split = (VarSplit){true, i, factor};
         return;
     }
 }
 
 bool address(const Domain *domain, const Affine *at, const int64_t *sizes, const int64_t *strides, int rank,
-             Affine *out, Split *split) {
+             Affine *out, VarSplit *split) {
     SymEnv *const env = domain->env;
     int64_t run_size[MAX_RANK], run_stride[MAX_RANK];
     int n = 0;
@@ -143,7 +143,7 @@ static bool spans(SymEnv *env, const int64_t *sizes, const int64_t *strides, int
 }
 
 bool address_gather(const Domain *domain, const Pos *pos, const int64_t *sizes, const int64_t *strides, int rank,
-                    Affine *out, int64_t *gather_stride, Split *split) {
+                    Affine *out, int64_t *gather_stride, VarSplit *split) {
     *gather_stride = 0;
     if (!address(domain, &pos->at, sizes, strides, rank, out, split)) return false;
     if (pos->gather < 0) return true;
@@ -265,14 +265,14 @@ void domain_template(Domain *domain, SymEnv *env, const int64_t *sizes, int rank
     domain->full_numel = domain->outer_numel = dim_product(env, sizes, rank);
 }
 
-static void split_affine(SymEnv *env, Affine *at, const Split *split, int n_vars) {
+static void split_affine(SymEnv *env, Affine *at, const VarSplit *split, int n_vars) {
     for (int i = n_vars; i > split->var + 1; i--) at->coef[i] = at->coef[i - 1];
     const int64_t coef = at->coef[split->var];
     at->coef[split->var + 1] = coef;
     at->coef[split->var] = sym_mul(env, coef, split->factor);
 }
 
-bool domain_split(Domain *domain, const Split *split) {
+bool domain_split(Domain *domain, const VarSplit *split) {
     if (domain->n_vars == MAX_LOOP_DIMS || domain->fixed) return false;
     const int n = domain->n_vars;
     for (int i = n; i > split->var + 1; i--) domain->extent[i] = domain->extent[i - 1];

@@ -32,12 +32,12 @@ static bool shares_first(const Node *node) {
     return node->row->kind == KIND_view || (node->row->flags & OPF_maybe_copy) || node->form == FORM_inplace;
 }
 
-typedef struct ReadContext {
+typedef struct ReinplaceRead {
     Families *families;
     int at;
-} ReadContext;
+} ReinplaceRead;
 static void note_read(void *context, GVal **slot) {
-    const ReadContext *const read = context;
+    const ReinplaceRead *const read = context;
     if (*slot) read->families->last_read[read->families->root[(*slot)->id]] = read->at;
 }
 
@@ -52,7 +52,7 @@ static void find_families(Families *f) {
         const bool shares = node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val && shares_first(node);
         for (int i = 0; i < node->n_outs; i++)
             f->root[node->outs[i].id] = shares ? f->root[gval(node->args[0].val)->id] : node->outs[i].id;
-        ReadContext read = {f, node->id};
+        ReinplaceRead read = {f, node->id};
         node_each_input(node, note_read, &read);
     }
     for (int i = 0; i < graph->outputs.n; i++) {

@@ -20,7 +20,7 @@ static const PassRow rows[] = {
 #undef PASS
 };
 
-static const PassRow *find(const char *name, size_t n) {
+static const PassRow *find_pass(const char *name, size_t n) {
     for (int i = 0; i < COUNT_OF(rows); i++)
         if (strlen(rows[i].name) == n && !memcmp(rows[i].name, name, n)) return &rows[i];
     return NULL;
@@ -89,7 +89,7 @@ static Status run_one(Graph *graph, const PassRow *row, const PassOptions *optio
 Status passes_check(const char *names) {
     for (const char *p = names; *p;) {
         const size_t length = strcspn(p, ",");
-        if (length && !find(p, length)) return unknown_pass(p, length);
+        if (length && !find_pass(p, length)) return unknown_pass(p, length);
         p += length + (p[length] == ',');
     }
     return ST_OK;
@@ -98,7 +98,7 @@ Status passes_check(const char *names) {
 static Status run_list(Graph *graph, const char *names, const PassOptions *options, Stage stage, int done) {
     for (const char *p = names; *p;) {
         const size_t length = strcspn(p, ",");
-        const PassRow *const row = find(p, length);
+        const PassRow *const row = find_pass(p, length);
         if (length && !row) return unknown_pass(p, length);
         p += length + (p[length] == ',');
         if (!row || listed(options->skip, row->name)) continue;

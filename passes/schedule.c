@@ -55,7 +55,7 @@ static void chain_effects(Lower *l) {
     }
 }
 
-static void refuse(Lower *l, const Cluster *a, const Cluster *b, const char *why) {
+static void refuse_merge(Lower *l, const Cluster *a, const Cluster *b, const char *why) {
     if (l->refusals.n >= MAX_REFUSALS) return;
     const Node *const from = a->nodes.at[a->nodes.n - 1], *const to = b->nodes.at[0];
     const char *const line =
@@ -158,15 +158,15 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     if (a == b || !is_loop(a) || !is_loop(b)) return false;
     if (a->kind == VAL_template && b->kind == VAL_template) return false;
     if (a->nodes.n + b->nodes.n > MAX_NODES) { /* keeps trying nests, and compiling them, cheap */
-        refuse(l, a, b, "too many ops for one nest");
+        refuse_merge(l, a, b, "too many ops for one nest");
         return false;
     }
     if (groups_close_cycle(l, a->group, b->group)) {
-        refuse(l, a, b, "would close a cycle");
+        refuse_merge(l, a, b, "would close a cycle");
         return false;
     }
     if (a->full != b->full && is_empty(l, a) != is_empty(l, b)) {
-        refuse(l, a, b, "one has no elements");
+        refuse_merge(l, a, b, "one has no elements");
         return false;
     }
     const Plain *const plain_a = look_at_cluster(l, a), *const plain_b = look_at_cluster(l, b);
@@ -176,7 +176,7 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     if (why) {
         relabel(l, a, a);
         relabel(l, b, b);
-        refuse(l, a, b, why);
+        refuse_merge(l, a, b, why);
         return false;
     }
     both->group->clusters.at[0] = both;

@@ -34,11 +34,11 @@ static int body(BodyCall *call, int product) {
     return loop_prim(call->lb, PRIM_add, self, product, -1);
 }
 
-static GVal *operand(const Node *node, int operand) {
+static GVal *operand_value(const Node *node, int operand) {
     const ProductArgs *const p = &node->row->product;
     return operand == 2 ? &node->outs[0] : gval(node->args[operand ? p->b : p->a].val);
 }
 
 static bool stores(const Node *node) { return node->row->product.self < 0; }
 
-const TemplateRule lower_gemm = {takes, operand, stores, body};
+const TemplateRule lower_gemm = {takes, operand_value, stores, body};

@@ -122,13 +122,13 @@ static int unread_args(const Node *node) {
     return node->row->flags & OPF_fresh ? node->n_args : (node->row->flags & OPF_fills) != 0;
 }
 
-typedef struct UseVisit {
+typedef struct UseAt {
     Lower *l;
     int node;
-} UseVisit;
+} UseAt;
 
 static void add_user(void *context, GVal **slot) {
-    const UseVisit *const visit = context;
+    const UseAt *const visit = context;
     Lower *const l = visit->l;
     if (!*slot) return;
     ValInfo *const base = val_info(l, val_info(l, *slot)->base);
@@ -176,7 +176,7 @@ void look_at_graph(Lower *l) {
     for (Node *node = graph->first; node; node = node->next) {
         for (int r = 0; r < node->n_outs; r++) look_at_value(l, &node->outs[r]);
         check_memory(l, node);
-        UseVisit visit = {l, node->id};
+        UseAt visit = {l, node->id};
         if (node->row->kind != KIND_view) node_each_input(node, add_user, &visit);
     }
     for (int i = 0; i < graph->outputs.n; i++) {

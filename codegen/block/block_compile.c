@@ -9,7 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
-typedef struct Emitter {
+typedef struct BlockEmitter {
     Arena *arena;
     const Nest *nest;
     const Buf *bufs;
@@ -25,15 +25,15 @@ typedef struct Emitter {
     VEC(BlockStep) head, body; /* of the phase being written */
     int64_t scratch;
     int n_reductions;
-} Emitter;
+} BlockEmitter;
 
 static bool is_uniform(const Inst *inst) { return inst->op == LI_const || inst->op == LI_param; }
 
-static bool is_wide(const Emitter *e, const Inst *inst) {
+static bool is_wide(const BlockEmitter *e, const Inst *inst) {
     return !is_uniform(inst) && (inst->inner || !e->nest->n_inner);
 }
 
-static int16_t new_slot(Emitter *e, SType type) {
+static int16_t new_slot(BlockEmitter *e, SType type) {
     VEC_PUSH(e->arena, &e->slots, ((BlockSlot){.offset = -1, .type = (uint8_t)type}));
     return (int16_t)(e->slots.n - 1);
 }
@@ -41,14 +41,14 @@ static int16_t new_slot(Emitter *e, SType type) {
 static int64_t block_bytes(SType type) { return (int64_t)stype_bytes(type) * BLOCK_ROOM; }
 
 /* A slot that holds its block to the end. */
-static int16_t fixed_slot(Emitter *e, SType type) {
+static int16_t fixed_slot(BlockEmitter *e, SType type) {
     const int16_t slot = new_slot(e, type);
     e->slots.at[slot].offset = (int32_t)e->scratch;
     e->scratch += block_bytes(type);
     return slot;
 }
 
-static int16_t access_of(Emitter *e, int number) {
+static int16_t access_of(BlockEmitter *e, int number) {
     const Inst *const inst = &e->nest->insts[number];
     if (!inst->at) return -1;
     if (e->access[number] >= 0) return e->access[number];
@@ -63,7 +63,7 @@ static int16_t access_of(Emitter *e, int number) {
     return e->access[number] = (int16_t)(e->accesses.n - 1);
 }
 
-static void expand(Emitter *e, int number) {
+static void expand(BlockEmitter *e, int number) {
     const SType type = (SType)e->nest->insts[number].type;
     BlockStep step = {
         .op = BO_expand, .type = (uint8_t)type, .wide = true, .b = -1, .c = -1, .access = -1, .direct = -1};
@@ -73,7 +73,7 @@ static void expand(Emitter *e, int number) {
 }
 
 /* The slot of an operand as seen by a wide or a narrow step. */
-static int16_t operand(Emitter *e, int number, bool for_wide) {
+static int16_t operand_slot(BlockEmitter *e, int number, bool for_wide) {
     if (number < 0) return -1;
     const Inst *const inst = &e->nest->insts[number];
     if (is_wide(e, inst)) return e->wide[number];
@@ -82,16 +82,16 @@ static int16_t operand(Emitter *e, int number, bool for_wide) {
     return e->expanded[number];
 }
 
-static BlockStep step_of(Emitter *e, int number, bool wide) {
+static BlockStep step_of(BlockEmitter *e, int number, bool wide) {
     static const uint8_t ops[] = {[LI_const] = BO_const, [LI_param] = BO_param,   [LI_index] = BO_index,
                                   [LI_load] = BO_load,   [LI_gather] = BO_gather, [LI_prim] = BO_prim,
                                   [LI_cast] = BO_cast,   [LI_reduce] = BO_reduce, [LI_store] = BO_store};
     const Inst *const inst = &e->nest->insts[number];
     BlockStep step = {
         .op = ops[inst->op], .type = inst->type, .prim = inst->prim, .wide = wide, .direct = -1, .out = -1};
-    step.a = operand(e, inst->a, wide);
-    step.b = operand(e, inst->b, wide);
-    step.c = operand(e, inst->c, wide);
+    step.a = operand_slot(e, inst->a, wide);
+    step.b = operand_slot(e, inst->b, wide);
+    step.c = operand_slot(e, inst->c, wide);
     step.access = access_of(e, number);
     step.i = inst->i;
     step.number = inst->op == LI_param ? inst->param : (int16_t)number;
@@ -103,7 +103,7 @@ static BlockStep step_of(Emitter *e, int number, bool wide) {
 }
 
 /* Wide steps go to the body; `again` first emits what they need of earlier phases. */
-static void emit_wide(Emitter *e, int number, bool again) {
+static void emit_wide(BlockEmitter *e, int number, bool again) {
     const Inst *const inst = &e->nest->insts[number];
     const int16_t operands[3] = {inst->a, inst->b, inst->c};
     if (e->wide[number] >= 0) return;
@@ -117,7 +117,7 @@ static void emit_wide(Emitter *e, int number, bool again) {
     VEC_PUSH(e->arena, &e->body, step);
 }
 
-static void emit_narrow(Emitter *e, int number) {
+static void emit_narrow(BlockEmitter *e, int number) {
     BlockStep step = step_of(e, number, false);
     step.out = e->fixed[number];
     VEC_PUSH(e->arena, &e->head, step);
@@ -127,11 +127,11 @@ static void clear(int16_t *slots, int n) {
     for (int i = 0; i < n; i++) slots[i] = -1;
 }
 
-static void append_steps(Emitter *e, const BlockStep *steps, int n) {
+static void append_steps(BlockEmitter *e, const BlockStep *steps, int n) {
     for (int i = 0; i < n; i++) VEC_PUSH(e->arena, &e->steps, steps[i]);
 }
 
-static void emit_phase(Emitter *e, const Phase *phase, bool again) {
+static void emit_phase(BlockEmitter *e, const Phase *phase, bool again) {
     e->head.n = e->body.n = 0;
     clear(e->expanded, e->nest->n_insts);
     if (again) clear(e->wide, e->nest->n_insts);
@@ -162,7 +162,7 @@ static bool is_compute_dtype(DType dtype) { return dtype_bytes(dtype) == stype_b
 
 /* A load may point into its buffer unless something is stored, or written directly, before its last
  * use: the buffer may be the one stored to, at the same index. */
-static void mark_aliases(Emitter *e, int first, int n) {
+static void mark_aliases(BlockEmitter *e, int first, int n) {
     BlockStep *const steps = e->steps.at + first;
     int first_write = n;
     for (int i = n - 1; i >= 0; i--)
@@ -183,7 +183,7 @@ static bool reads_alias(const BlockStep *steps, int n, const BlockStep *step) {
 }
 
 /* Loads whose value is read in a later phase than one that stores are copied too. */
-static void unalias_across_phases(Emitter *e, int first) {
+static void unalias_across_phases(BlockEmitter *e, int first) {
     BlockStep *const steps = e->steps.at;
     int *const writes = ARENA_ARRAY(e->arena, int, e->steps.n + 1); /* before each step */
     for (int i = first; writes && i < e->steps.n; i++)
@@ -197,7 +197,7 @@ static void unalias_across_phases(Emitter *e, int first) {
 
 /* The step that makes the first stored value may write it in place, if nothing reads buffer memory
  * after it. */
-static void mark_direct(Emitter *e, int first, int n) {
+static void mark_direct(BlockEmitter *e, int first, int n) {
     BlockStep *const steps = e->steps.at + first;
     int store = 0;
     while (store < n && steps[store].op != BO_store) store++;
@@ -214,19 +214,19 @@ static void mark_direct(Emitter *e, int first, int n) {
 
 /* scratch memory ------------------------------------------------------------------------------ */
 
-typedef struct Pool {
+typedef struct SlotPool {
     int32_t free[3][64]; /* by size of element: 1, 4, 8 bytes */
     int n[3];
-} Pool;
+} SlotPool;
 
 static int size_class(SType type) { return stype_bytes(type) == 1 ? 0 : stype_bytes(type) == 4 ? 1 : 2; }
 
-static void give(Emitter *e, Pool *pool, int16_t slot) {
+static void give_slot(BlockEmitter *e, SlotPool *pool, int16_t slot) {
     const int size = size_class((SType)e->slots.at[slot].type);
     if (pool->n[size] < COUNT_OF(pool->free[size])) pool->free[size][pool->n[size]++] = e->slots.at[slot].offset;
 }
 
-static void take(Emitter *e, Pool *pool, int16_t slot, int64_t *top) {
+static void take_slot(BlockEmitter *e, SlotPool *pool, int16_t slot, int64_t *top) {
     const SType type = (SType)e->slots.at[slot].type;
     const int size = size_class(type);
     if (pool->n[size]) {
@@ -237,11 +237,11 @@ static void take(Emitter *e, Pool *pool, int16_t slot, int64_t *top) {
     *top += block_bytes(type);
 }
 
-static void place_region(Emitter *e, int first, int n, int64_t base, int64_t *highest) {
+static void place_region(BlockEmitter *e, int first, int n, int64_t base, int64_t *highest) {
     const BlockStep *const steps = e->steps.at + first;
     int *const last = ARENA_ARRAY(e->arena, int, e->slots.n + 1);
     int64_t top = base;
-    Pool pool = {0};
+    SlotPool pool = {0};
     if (!last) return;
     for (int i = 0; i < n; i++) {
         const int16_t slots[3] = {steps[i].a, steps[i].b, steps[i].c};
@@ -256,14 +256,14 @@ static void place_region(Emitter *e, int first, int n, int64_t base, int64_t *hi
         const bool in_place = steps[i].op == BO_prim && steps[i].from == steps[i].type;
         for (int pass = 0; pass < 2; pass++) {
             if (pass == (in_place ? 1 : 0) && steps[i].out >= 0 && e->slots.at[steps[i].out].offset < 0) {
-                take(e, &pool, steps[i].out, &top);
+                take_slot(e, &pool, steps[i].out, &top);
                 moving[steps[i].out] = true;
             }
             if (pass == (in_place ? 0 : 1))
                 for (int k = 0; k < 4; k++)
                     if (slots[k] >= 0 && moving[slots[k]] && last[slots[k]] == i && (k < 3 || !in_place)) {
                         moving[slots[k]] = false;
-                        give(e, &pool, slots[k]);
+                        give_slot(e, &pool, slots[k]);
                     }
         }
     }
@@ -272,7 +272,7 @@ static void place_region(Emitter *e, int first, int n, int64_t base, int64_t *hi
 
 /* assembling ---------------------------------------------------------------------------------- */
 
-static void emit_uniform(Emitter *e) {
+static void emit_uniform(BlockEmitter *e) {
     for (int i = 0; i < e->nest->n_insts; i++) {
         const Inst *const inst = &e->nest->insts[i];
         e->fixed[i] = e->wide[i] = e->access[i] = -1;
@@ -286,7 +286,7 @@ static void emit_uniform(Emitter *e) {
     }
 }
 
-static void emit_variant(Emitter *e, bool again, int64_t *highest) {
+static void emit_variant(BlockEmitter *e, bool again, int64_t *highest) {
     const int first = e->steps.n;
     clear(e->wide, e->nest->n_insts);
     for (int i = 0; i < e->nest->n_phases; i++) {
@@ -302,7 +302,7 @@ static void emit_variant(Emitter *e, bool again, int64_t *highest) {
     if (!again) place_region(e, first, e->steps.n - first, 0, highest);
 }
 
-static bool names_params(const Emitter *e) {
+static bool names_params(const BlockEmitter *e) {
     const int n_dims = e->nest->n_outer + e->nest->n_inner;
     for (int i = 0; i < n_dims; i++)
         if (sym_is(e->nest->extent[i])) return true;
@@ -323,7 +323,7 @@ static int32_t lay(BlockProgram *program, size_t *at, const void *from, size_t b
 }
 
 /* Lays everything out behind the header; with program NULL only measures. */
-static size_t assemble(const Emitter *e, BlockProgram *header, BlockProgram *program) {
+static size_t assemble(const BlockEmitter *e, BlockProgram *header, BlockProgram *program) {
     size_t at = (sizeof *header + 63) / 64 * 64;
     header->steps = lay(program, &at, e->steps.at, sizeof(BlockStep) * (size_t)e->steps.n);
     header->accesses = lay(program, &at, e->accesses.at, sizeof(BlockAccess) * (size_t)e->accesses.n);
@@ -332,7 +332,7 @@ static size_t assemble(const Emitter *e, BlockProgram *header, BlockProgram *pro
     return at + block_fast_constants(e->nest, &header->fast, at, program);
 }
 
-static Status build(Emitter *e, BlockProgram **out) {
+static Status build(BlockEmitter *e, BlockProgram **out) {
     const Nest *const nest = e->nest;
     const int n = nest->n_insts;
     int16_t *const tables = ARENA_ARRAY(e->arena, int16_t, 5 * n + 1);
@@ -384,7 +384,7 @@ Status block_compile(const Nest *nest, const Buf *bufs, BlockProgram **out) {
     if (nest->n_insts > INT16_MAX / 4) return error_raise(ST_UNSUPPORTED, "a nest of %d instructions", nest->n_insts);
     Arena *const arena = arena_new();
     if (!arena) return ST_MEMORY;
-    Emitter e = {.arena = arena, .nest = nest, .bufs = bufs};
+    BlockEmitter e = {.arena = arena, .nest = nest, .bufs = bufs};
     const Status status = build(&e, out);
     arena_free(arena);
     return status;

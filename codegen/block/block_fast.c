@@ -103,7 +103,7 @@ void block_fast_plan(const Nest *nest, const Buf *bufs, BlockFastPath *fast) {
     fast->n = (int32_t)p.n;
 }
 
-static void fill(const Inst *inst, char *block, int64_t n) {
+static void fill_block(const Inst *inst, char *block, int64_t n) {
     const int size = stype_bytes((SType)inst->type);
     char value[8];
     if (inst->type == S_f32)
@@ -123,7 +123,7 @@ size_t block_fast_constants(const Nest *nest, BlockFastPath *fast, size_t offset
         if (!fast->constant[i]) continue;
         const Inst *const inst = &nest->insts[fast->constant[i] - 1];
         if (program) {
-            fill(inst, (char *)program + offset, fast->n);
+            fill_block(inst, (char *)program + offset, fast->n);
             fast->constant[i] = (int32_t)offset;
         }
         offset += ((size_t)fast->n * (size_t)stype_bytes((SType)inst->type) + 63) / 64 * 64;

@@ -28,7 +28,7 @@ enum {
 };
 
 /* Where the lanes of the current vector are. */
-typedef struct Frame {
+typedef struct IndexFrame {
     Value base[MAX_LOOP_DIMS]; /* per group: i64, index of lane 0 */
     Value each[MAX_LOOP_DIMS]; /* per group: one i64 per lane, instead of base; NULL: base */
     int linear;                /* the group in which lane k is at base + k; -1: none */
@@ -37,7 +37,7 @@ typedef struct Frame {
     bool on_full;              /* inside that branch */
     Value mask;                /* <lanes x i1> of lanes that exist; NULL: all do */
     Value row, s_row;          /* i64: positions in the L sequence (of lane 0) and the S sequence */
-} Frame;
+} IndexFrame;
 
 /* The LLVM module that all nests of a request go to. */
 typedef struct Unit {
@@ -87,7 +87,7 @@ typedef struct Emitter {
     LLVMBuilderRef b, entry; /* entry: the end of the first block, for what never changes */
     int lanes, phase;
     Value *row_buffer; /* per instruction: kept values of the row, or NULL */
-    Frame frame;
+    IndexFrame frame;
     Unit unit;
     Types type;
     CallValues call;

@@ -64,19 +64,19 @@ static Value narrow(Emitter *e, DType dtype, Value v) {
     }
 }
 
-static Value times(Emitter *e, int64_t coefficient, Value index) {
+static Value times_index(Emitter *e, int64_t coefficient, Value index) {
     if (coefficient == 1) return index;
     return LLVMBuildMul(e->b, emit_int(e, coefficient), index, "");
 }
 
-static Value plus(Emitter *e, Value sum, Value term) { return sum ? LLVMBuildAdd(e->b, sum, term, "") : term; }
+static Value plus_term(Emitter *e, Value sum, Value term) { return sum ? LLVMBuildAdd(e->b, sum, term, "") : term; }
 
 /* Offset and the scalar parts of groups first..last-1; NULL when that is nothing. */
 static Value scalar_part(Emitter *e, const Affine *at, int first, int last, Value sum) {
     for (int g = first; g < last; g++) {
         const int64_t coefficient = at->coef[e->shape->group[g].coef];
         if (coefficient == 0 || e->frame.each[g]) continue;
-        sum = plus(e, sum, times(e, coefficient, e->frame.base[g]));
+        sum = plus_term(e, sum, times_index(e, coefficient, e->frame.base[g]));
     }
     return sum;
 }
@@ -88,12 +88,12 @@ static Value lane_part(Emitter *e, const Affine *at) {
         const int64_t coefficient = at->coef[e->shape->group[g].coef];
         if (coefficient == 0 || !e->frame.each[g]) continue;
         const Value scale = emit_splat(e, emit_int(e, coefficient));
-        sum = plus(e, sum, LLVMBuildMul(e->b, scale, e->frame.each[g], ""));
+        sum = plus_term(e, sum, LLVMBuildMul(e->b, scale, e->frame.each[g], ""));
     }
     return sum;
 }
 
-static Value element(Emitter *e, LLVMTypeRef type, Value pointer, Value index) {
+static Value element_pointer(Emitter *e, LLVMTypeRef type, Value pointer, Value index) {
     return index ? emit_gep(e->b, type, pointer, index) : pointer;
 }
 
@@ -107,7 +107,7 @@ static Value buffer(Emitter *e, int b) {
 static Value outer_address(Emitter *e, const Inst *inst) {
     const Value offset = inst->at->offset ? emit_int(e, inst->at->offset) : NULL;
     const Value index = scalar_part(e, inst->at, 0, e->shape->n_outer_groups, offset);
-    return element(e, memory_type(e, e->bufs[inst->buf].dtype), buffer(e, inst->buf), index);
+    return element_pointer(e, memory_type(e, e->bufs[inst->buf].dtype), buffer(e, inst->buf), index);
 }
 
 void emit_places(Emitter *e) {
@@ -122,7 +122,7 @@ void emit_places(Emitter *e) {
 static Value address(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     const Value index = scalar_part(e, inst->at, e->shape->n_outer_groups, e->shape->n_groups, NULL);
-    return element(e, memory_type(e, e->bufs[inst->buf].dtype), e->side.place[i], index);
+    return element_pointer(e, memory_type(e, e->bufs[inst->buf].dtype), e->side.place[i], index);
 }
 
 Value emit_next_address(Emitter *e, int i, Value step) {
@@ -141,7 +141,7 @@ static LaneKind lanes_of(Emitter *e, const Affine *at, Value *spread) {
     if (!each && step == 1) return LANES_next;
     if (step != 0) {
         const Value lane = emit_iota(e, e->type.i64);
-        each = plus(e, each, LLVMBuildMul(e->b, emit_splat(e, emit_int(e, step)), lane, ""));
+        each = plus_term(e, each, LLVMBuildMul(e->b, emit_splat(e, emit_int(e, step)), lane, ""));
     }
     *spread = each;
     return LANES_spread;
@@ -191,7 +191,7 @@ Value emit_load(Emitter *e, int i) {
         v = LLVMBuildLoad2(e->b, type, pointer, "");
         v = emit_splat(e, v);
     } else if (kind == LANES_spread) {
-        v = gather_lanes(e, vector, element(e, type, pointer, spread), align);
+        v = gather_lanes(e, vector, element_pointer(e, type, pointer, spread), align);
     } else {
         v = load_next(e, vector, pointer, align);
     }
@@ -297,7 +297,7 @@ void emit_store(Emitter *e, int i) {
     else if (kind == LANES_next)
         store_masked(e, "llvm.masked.store", v, pointer, e->frame.mask, dtype_bytes(dtype));
     else
-        store_masked(e, "llvm.masked.scatter", v, element(e, type, pointer, spread), mask_or_all(e),
+        store_masked(e, "llvm.masked.scatter", v, element_pointer(e, type, pointer, spread), mask_or_all(e),
                      dtype_bytes(dtype));
 }
 
@@ -317,7 +317,7 @@ static void miss(Emitter *e, int i, Value bad, Value index, Value bound) {
     const size_t offsets[2] = {offsetof(NestError, index), offsetof(NestError, bound)};
     for (int k = 0; k < 2; k++) {
         const Value offset = LLVMConstInt(e->type.i64, offsets[k], 0);
-        LLVMBuildStore(e->b, values[k], element(e, e->type.i8, e->call.arg[4], offset));
+        LLVMBuildStore(e->b, values[k], element_pointer(e, e->type.i8, e->call.arg[4], offset));
     }
     LLVMBuildRetVoid(e->b);
 }
@@ -355,12 +355,14 @@ Value emit_gather(Emitter *e, int i) {
     if (kind == LANES_next) spread = emit_iota(e, e->type.i64);
     if (spread) offset = LLVMBuildAdd(e->b, offset, spread, "");
     const LLVMTypeRef vector = LLVMVectorType(type, (unsigned)e->lanes);
-    const Value v = gather_lanes(e, vector, element(e, type, address(e, i), offset), dtype_bytes(dtype));
+    const Value v = gather_lanes(e, vector, element_pointer(e, type, address(e, i), offset), dtype_bytes(dtype));
     return widen(e, dtype, v);
 }
 
 /* Row buffers: values of a row that later phases need again, on the stack. Bools are bytes there. */
-static Value row_slot(Emitter *e, int i, LLVMTypeRef type) { return element(e, type, e->row_buffer[i], e->frame.row); }
+static Value row_slot(Emitter *e, int i, LLVMTypeRef type) {
+    return element_pointer(e, type, e->row_buffer[i], e->frame.row);
+}
 
 static LLVMTypeRef row_type(Emitter *e, int i) {
     const SType type = e->nest->insts[i].type;

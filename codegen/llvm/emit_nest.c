@@ -258,19 +258,19 @@ static void emit_phases(Emitter *e) {
 }
 
 /* The caller's rectangle. */
-typedef struct Rect {
+typedef struct IndexRect {
     Value lo[MAX_LOOP_DIMS], hi[MAX_LOOP_DIMS], index[MAX_LOOP_DIMS];
     Value whole; /* i1: the last group's trailing dims are run in full */
-} Rect;
+} IndexRect;
 
-static void load_rect(Emitter *e, Rect *rect) {
+static void load_rect(Emitter *e, IndexRect *rect) {
     for (int d = 0; d < e->nest->n_outer; d++) {
         rect->lo[d] = load_entry(e, e->call.arg[2], d);
         rect->hi[d] = load_entry(e, e->call.arg[3], d);
     }
 }
 
-static Value runs_whole(Emitter *e, const Rect *rect, const DimGroup *group) {
+static Value runs_whole(Emitter *e, const IndexRect *rect, const DimGroup *group) {
     Value whole = LLVMConstInt(e->type.i1, 1, 0);
     for (int d = group->first + 1; d < group->first + group->n; d++) {
         const Value extent = emit_int(e, e->nest->extent[d]);
@@ -282,7 +282,7 @@ static Value runs_whole(Emitter *e, const Rect *rect, const DimGroup *group) {
 }
 
 /* The range of the last group's merged index at the current indices of its leading dims. */
-static void column_range(Emitter *e, const Rect *rect, const DimGroup *group, Value *begin, Value *end) {
+static void column_range(Emitter *e, const IndexRect *rect, const DimGroup *group, Value *begin, Value *end) {
     const int last = group->first + group->n - 1;
     Value at = emit_const(e, 0), inside = emit_const(e, 1);
     for (int d = group->first; d <= last; d++) {
@@ -328,7 +328,7 @@ static void masked_columns(Emitter *e, Value begin, Value end) {
     e->frame.mask = e->frame.full = NULL;
 }
 
-static void run_columns(Emitter *e, const Rect *rect) {
+static void run_columns(Emitter *e, const IndexRect *rect) {
     const int g = e->shape->n_outer_groups - 1;
     Value begin, end;
     column_range(e, rect, &e->shape->group[g], &begin, &end);
@@ -341,7 +341,7 @@ static void run_columns(Emitter *e, const Rect *rect) {
 }
 
 /* Loops over the outer dims from d on; in columns all but the last. */
-static void run_outer(Emitter *e, Rect *rect, int d) {
+static void run_outer(Emitter *e, IndexRect *rect, int d) {
     const int n = shape_is_rows(e->shape) ? e->nest->n_outer : e->nest->n_outer - 1;
     if (d >= n) {
         if (shape_is_rows(e->shape) || e->nest->n_outer == 0)
@@ -389,7 +389,7 @@ void emit_nest(Emitter *e, const char *symbol) {
     LLVMBasicBlockRef entry = emit_block(e, "entry"), start = emit_block(e, "start");
     LLVMPositionBuilderAtEnd(e->entry, entry);
     LLVMPositionBuilderAtEnd(e->b, start);
-    e->frame = (Frame){.linear = -1};
+    e->frame = (IndexFrame){.linear = -1};
     memset(e->call.buf, 0, sizeof e->call.buf);
     memset(e->call.param, 0, sizeof e->call.param);
     group_extents(e);
@@ -400,7 +400,7 @@ void emit_nest(Emitter *e, const char *symbol) {
     e->side.n = 1;
     make_row_buffers(e);
     emit_stream_begin(e);
-    Rect rect;
+    IndexRect rect;
     load_rect(e, &rect);
     if (!shape_is_rows(e->shape) && e->shape->n_outer_groups > 0)
         rect.whole = runs_whole(e, &rect, &e->shape->group[e->shape->n_outer_groups - 1]);

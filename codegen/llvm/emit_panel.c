@@ -14,15 +14,15 @@
 
 enum { PANEL_COLUMNS = 1024, PANEL_ROWS = 4 };
 
-typedef struct Panel {
+typedef struct PanelNest {
     const Phase *phase;
     const Inst *red[PANEL_REDS];
     int id[PANEL_REDS], n, levels;
     Value acc[S_LEVELS][PANEL_REDS]; /* arrays of PANEL_COLUMNS elements */
     Value column, width, total;      /* first column, columns, S rows */
-} Panel;
+} PanelNest;
 
-static void collect(const Emitter *e, Panel *p) {
+static void collect(const Emitter *e, PanelNest *p) {
     p->phase = &e->nest->phases[0];
     for (int i = p->phase->first; i < p->phase->first + p->phase->n; i++) {
         if (e->nest->insts[i].op != LI_reduce) continue;
@@ -31,22 +31,22 @@ static void collect(const Emitter *e, Panel *p) {
     }
 }
 
-static Value slot(Emitter *e, const Panel *p, int level, int r, Value at) {
+static Value slot(Emitter *e, const PanelNest *p, int level, int r, Value at) {
     return emit_gep(e->b, emit_scalar(e, e->nest->insts[p->red[r]->a].type), p->acc[level][r], at);
 }
 
-static void put(Emitter *e, const Panel *p, int level, int r, Value at, Acc acc) {
+static void put_row(Emitter *e, const PanelNest *p, int level, int r, Value at, Acc acc) {
     LLVMSetAlignment(LLVMBuildStore(e->b, acc.v, slot(e, p, level, r, at)), (unsigned)e->lanes);
 }
 
-static Acc get(Emitter *e, const Panel *p, int level, int r, Value at) {
+static Acc get(Emitter *e, const PanelNest *p, int level, int r, Value at) {
     const LLVMTypeRef type = emit_vector(e, e->nest->insts[p->red[r]->a].type);
     const Value v = LLVMBuildLoad2(e->b, type, slot(e, p, level, r, at), "");
     LLVMSetAlignment(v, (unsigned)e->lanes);
     return (Acc){v, NULL};
 }
 
-static void begin_vectors(Emitter *e, const Panel *p, Loop *loop) {
+static void begin_vectors(Emitter *e, const PanelNest *p, Loop *loop) {
     emit_loop_begin(e, loop, emit_const(e, 0), p->width);
     emit_loop_body(e, loop);
 }
@@ -54,23 +54,23 @@ static void begin_vectors(Emitter *e, const Panel *p, Loop *loop) {
 static void end_vectors(Emitter *e, Loop *loop) { emit_loop_end(e, loop, e->lanes, NULL); }
 
 /* The frame at columns `at` of the panel. */
-static void set_columns(Emitter *e, const Panel *p, Value at) {
+static void set_columns(Emitter *e, const PanelNest *p, Value at) {
     e->side.column = LLVMBuildAdd(e->b, p->column, at, "");
     emit_use_context(e, 0);
     memset(e->side.memo, 0, sizeof(Value) * (size_t)e->nest->n_insts);
     emit_places(e);
 }
 
-static void clear(Emitter *e, const Panel *p, int level) {
+static void clear(Emitter *e, const PanelNest *p, int level) {
     Loop loop;
     begin_vectors(e, p, &loop);
-    for (int r = 0; r < p->n; r++) put(e, p, level, r, loop.i, red_start(e, p->red[r], level, p->total));
+    for (int r = 0; r < p->n; r++) put_row(e, p, level, r, loop.i, red_start(e, p->red[r], level, p->total));
     end_vectors(e, &loop);
 }
 
 /* Rows from `row` on: `n` of them into the accumulators of level 0. */
-static void add_rows(Emitter *e, const Panel *p, Value row, int n) {
-    Frame at[PANEL_ROWS];
+static void add_rows(Emitter *e, const PanelNest *p, Value row, int n) {
+    IndexFrame at[PANEL_ROWS];
     for (int k = 0; k < n; k++) {
         emit_set_S(e, emit_add(e, row, k));
         at[k] = e->frame;
@@ -87,11 +87,11 @@ static void add_rows(Emitter *e, const Panel *p, Value row, int n) {
         emit_forget_inner(e);
         for (int r = 0; r < p->n; r++) acc[r] = red_step(e, p->red[r], acc[r]);
     }
-    for (int r = 0; r < p->n; r++) put(e, p, 0, r, loop.i, acc[r]);
+    for (int r = 0; r < p->n; r++) put_row(e, p, 0, r, loop.i, acc[r]);
     end_vectors(e, &loop);
 }
 
-static Value rows_loop(Emitter *e, const Panel *p, Value from, Value to, int n) {
+static Value rows_loop(Emitter *e, const PanelNest *p, Value from, Value to, int n) {
     Loop loop;
     emit_loop_begin(e, &loop, from, emit_add(e, to, 1 - n));
     emit_loop_body(e, &loop);
@@ -100,17 +100,17 @@ static Value rows_loop(Emitter *e, const Panel *p, Value from, Value to, int n) 
     return loop.i;
 }
 
-static void join(Emitter *e, const Panel *p, int level) {
+static void join(Emitter *e, const PanelNest *p, int level) {
     Loop loop;
     begin_vectors(e, p, &loop);
     for (int r = 0; r < p->n; r++)
-        put(e, p, level, r, loop.i,
-            red_join(e, p->red[r], get(e, p, level, r, loop.i), get(e, p, level - 1, r, loop.i)));
+        put_row(e, p, level, r, loop.i,
+                red_join(e, p->red[r], get(e, p, level, r, loop.i), get(e, p, level - 1, r, loop.i)));
     end_vectors(e, &loop);
 }
 
 /* Rows [from, to) as one chunk of `level`. */
-static void reduce(Emitter *e, const Panel *p, int level, Value from, Value to) {
+static void reduce(Emitter *e, const PanelNest *p, int level, Value from, Value to) {
     clear(e, p, level);
     if (level == 0) {
         rows_loop(e, p, rows_loop(e, p, from, to, PANEL_ROWS), to, 1);
@@ -125,7 +125,7 @@ static void reduce(Emitter *e, const Panel *p, int level, Value from, Value to) 
 }
 
 /* The phases after the reductions, vector by vector. */
-static void finish(Emitter *e, const Panel *p) {
+static void finish_panel(Emitter *e, const PanelNest *p) {
     Loop loop;
     begin_vectors(e, p, &loop);
     set_columns(e, p, loop.i);
@@ -135,7 +135,7 @@ static void finish(Emitter *e, const Panel *p) {
 }
 
 Value emit_panels(Emitter *e, Value begin, Value end) {
-    Panel p = {.n = 0};
+    PanelNest p = {.n = 0};
     e->phase = 0;
     collect(e, &p);
     p.total = emit_S_total(e);
@@ -155,7 +155,7 @@ Value emit_panels(Emitter *e, Value begin, Value end) {
     p.column = loop.i;
     p.width = emit_least(e, LLVMBuildSub(e->b, whole, loop.i, ""), emit_const(e, PANEL_COLUMNS));
     reduce(e, &p, p.levels - 1, emit_const(e, 0), p.total);
-    finish(e, &p);
+    finish_panel(e, &p);
     emit_loop_end(e, &loop, PANEL_COLUMNS, NULL);
     return whole;
 }

@@ -20,9 +20,9 @@ typedef struct Reds {
     const Inst *inst[MAX_REDS];
     int id[MAX_REDS], n;
 } Reds;
-typedef struct Parts { /* accumulators of 64 lanes, per reduction */
+typedef struct LaneParts { /* accumulators of 64 lanes, per reduction */
     Acc at[MAX_REDS][PARTS];
-} Parts;
+} LaneParts;
 typedef struct Columns {
     Acc at[MAX_REDS][MAX_UNROLL];
 } Columns;
@@ -270,7 +270,7 @@ void emit_walk_S(Emitter *e, EmitBody *body, void *context) {
 }
 
 /* Of each lane in the merged sequence of inner dims. */
-static Value positions(Emitter *e) {
+static Value lane_positions(Emitter *e) {
     Value row = e->shape->n_s_groups > 0 ? e->frame.s_row : emit_const(e, 0);
     if (!shape_is_rows(e->shape)) return emit_splat(e, row);
     row = LLVMBuildMul(e->b, row, emit_L_total(e), "");
@@ -287,7 +287,7 @@ Acc red_step(Emitter *e, const Inst *red, Acc acc) {
             emit_prim(e, float_acc(e, red) ? PRIM_fma : PRIM_mul, acc_type(e, red), x, emit_value(e, red->b), acc.v),
             NULL};
     else
-        next = red_join(e, red, acc, (Acc){x, positional(red) ? positions(e) : NULL});
+        next = red_join(e, red, acc, (Acc){x, positional(red) ? lane_positions(e) : NULL});
     if (red->prim == RED_dot && !float_acc(e, red)) next.v = LLVMBuildAdd(e->b, next.v, acc.v, "");
     if (!e->frame.mask || !shape_is_rows(e->shape))
         return next; /* in columns a lane that does not exist is never stored */
@@ -309,13 +309,13 @@ static void push_next(Value *next, int *n, Acc acc) {
 static int parts_of(const Emitter *e) { return LANES_L / e->lanes; }
 
 /* Whole groups of 64 elements, accumulators in registers; returns the position after the last. */
-static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value end, Parts *parts) {
+static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value end, LaneParts *parts) {
     Loop loop;
     const int n_parts = parts_of(e);
     emit_loop_begin(e, &loop, from, emit_add(e, end, 1 - LANES_L));
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < n_parts; p++) carry(e, &loop, &parts->at[r][p]);
-    const Parts at_head = *parts;
+    const LaneParts at_head = *parts;
     emit_loop_body(e, &loop);
     for (int p = 0; p < n_parts; p++) {
         set_L(e, emit_add(e, loop.i, (int64_t)p * e->lanes), NULL);
@@ -332,7 +332,7 @@ static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value
 }
 
 /* The last, partial group of a row of known length: one copy per vector. */
-static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value end, int rest, Parts *parts) {
+static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value end, int rest, LaneParts *parts) {
     for (int p = 0; p * e->lanes < rest; p++) {
         const bool whole = (p + 1) * e->lanes <= rest;
         set_L(e, emit_add(e, from, (int64_t)p * e->lanes), whole ? NULL : end);
@@ -394,7 +394,7 @@ static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Va
     emit_loop_end(e, &loop, e->lanes, NULL);
 }
 
-static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, Lanes lanes, Parts *parts) {
+static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, Lanes lanes, LaneParts *parts) {
     Spilled spilled;
     for (int r = 0; r < reds->n; r++) {
         spilled.v[r] = emit_entry_alloca(e, slot_type(e, reds->inst[r]), LANES_L, 64);
@@ -411,7 +411,7 @@ static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, 
 /* One chunk [from, end) of L; `plain` is its length where known, else -1. Chunks begin at multiples
  * of 64. */
 static void chunk(Emitter *e, const Reds *reds, Value from, Value end, int64_t plain, Acc *out) {
-    Parts parts;
+    LaneParts parts;
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < parts_of(e); p++) parts.at[r][p] = red_identity(e, reds->inst[r], true);
     const int rest = plain < 0 ? -1 : (int)(plain % LANES_L);

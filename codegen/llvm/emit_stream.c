@@ -11,7 +11,7 @@ enum { LINE = 64 };
 bool emit_may_stream(const Emitter *e, int i) { return e->shape->inst[i].streams; }
 
 /* Bytes that one store writes: a constant where no extent is a parameter. */
-static Value bytes_of(Emitter *e, const Inst *inst) {
+static Value inst_bytes(Emitter *e, const Inst *inst) {
     Value n = emit_const(e, dtype_bytes(e->bufs[inst->buf].dtype));
     for (int d = 0; d < e->nest->n_outer + e->nest->n_inner; d++)
         if (inst->at->coef[d]) n = LLVMBuildMul(e->entry, n, emit_int(e, e->nest->extent[d]), "");
@@ -24,7 +24,7 @@ void emit_stream_begin(Emitter *e) {
     if (e->shape->stream != STREAM_when) return;
     Value sum = emit_const(e, 0);
     for (int i = 0; i < e->nest->n_insts; i++)
-        if (emit_may_stream(e, i)) sum = LLVMBuildAdd(e->entry, sum, bytes_of(e, &e->nest->insts[i]), "");
+        if (emit_may_stream(e, i)) sum = LLVMBuildAdd(e->entry, sum, inst_bytes(e, &e->nest->insts[i]), "");
     e->stream.large = LLVMBuildICmp(e->entry, LLVMIntSGT, sum, emit_const(e, e->shape->stream_bytes), "");
 }
 

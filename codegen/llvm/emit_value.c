@@ -7,18 +7,18 @@
 
 #include <stdio.h>
 
-typedef struct PrimRow {
+typedef struct PrimCode {
     const char *name;
     int arity;
     bool compare;
     int on_float, on_int; /* opcode or predicate; 0: call the bitcode */
-} PrimRow;
+} PrimCode;
 
 #define OP(f, i)              false, LLVM##f, LLVM##i
 #define CMP(f, i)             true, LLVMReal##f, LLVMInt##i
 #define CALL                  false, 0, 0
 #define ROW(name, arity, ...) {name, arity, __VA_ARGS__},
-static const PrimRow rows[PRIM_COUNT] = {
+static const PrimCode rows[PRIM_COUNT] = {
 #define SCALAR(name, arity, types, result, llvm, doc) ROW(#name, arity, llvm)
 #include "ir/scalar.def"
 #undef SCALAR
@@ -125,7 +125,7 @@ const char *emit_prim_symbol(char *room, int prim, SType type) {
 }
 
 /* Bools order as 0 < 1; LLVM's signed compare of i1 would have -1. */
-static Value compare(Emitter *e, int prim, SType type, Value x, Value y) {
+static Value compare_values(Emitter *e, int prim, SType type, Value x, Value y) {
     if (type == S_f32 || type == S_f64) return LLVMBuildFCmp(e->b, (LLVMRealPredicate)rows[prim].on_float, x, y, "");
     if (type == S_b) {
         const LLVMTypeRef wide = LLVMVectorType(e->type.i8, (unsigned)e->lanes);
@@ -136,8 +136,8 @@ static Value compare(Emitter *e, int prim, SType type, Value x, Value y) {
 }
 
 Value emit_prim(Emitter *e, int prim, SType type, Value x, Value y, Value z) {
-    const PrimRow *row = &rows[prim];
-    if (row->compare) return compare(e, prim, type, x, y);
+    const PrimCode *row = &rows[prim];
+    if (row->compare) return compare_values(e, prim, type, x, y);
     const bool is_float = type == S_f32 || type == S_f64;
     if (row->on_float || row->on_int)
         return LLVMBuildBinOp(e->b, (LLVMOpcode)(is_float ? row->on_float : row->on_int), x, y, "");
@@ -235,7 +235,7 @@ static Value parameter(Emitter *e, const Inst *inst) {
     return emit_splat(e, inst->type == S_f64 ? LLVMBuildBitCast(e->b, raw, e->type.f64, "") : raw);
 }
 
-static Value make(Emitter *e, int i) {
+static Value make_value(Emitter *e, int i) {
     const Inst *inst = &e->nest->insts[i];
     switch ((LoopOp)inst->op) {
     case LI_const:
@@ -264,7 +264,7 @@ static Value make(Emitter *e, int i) {
 Value emit_value(Emitter *e, int i) {
     if (e->side.memo[i]) return e->side.memo[i];
     const bool kept = e->shape->inst[i].kept_in >= 0 && e->shape->inst[i].kept_in < e->phase;
-    const Value v = kept ? emit_row_read(e, i) : make(e, i);
+    const Value v = kept ? emit_row_read(e, i) : make_value(e, i);
     e->side.memo[i] = v;
     if (e->shape->inst[i].kept_in == e->phase) emit_row_keep(e, i);
     return v;

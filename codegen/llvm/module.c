@@ -32,16 +32,16 @@ static const char PIPELINE[] =
 static const char TRIPLE[] = "x86_64-unknown-linux-gnu";
 static const char *const cpus[ISA_COUNT] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
 
-typedef struct Job {
+typedef struct ModuleJob {
     Emitter e;
     const CodegenRequest *request;
     CodegenResult *result;
     LLVMTargetMachineRef machine;
     char complaint[256]; /* of LLVM's diagnostics */
-} Job;
+} ModuleJob;
 
-static Status fail(Job *job, Status status, int bail, const char *format, ...) PRINTF_LIKE(4, 5);
-static Status fail(Job *job, Status status, int bail, const char *format, ...) {
+static Status module_fail(ModuleJob *job, Status status, int bail, const char *format, ...) PRINTF_LIKE(4, 5);
+static Status module_fail(ModuleJob *job, Status status, int bail, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(job->result->message, sizeof job->result->message, format, args);
@@ -50,7 +50,7 @@ static Status fail(Job *job, Status status, int bail, const char *format, ...) {
     return status;
 }
 
-static bool fails_here(const Job *job, const char *point) {
+static bool fails_here(const ModuleJob *job, const char *point) {
     return job->request->failpoint && job->request->failpoint(point);
 }
 
@@ -87,7 +87,7 @@ static void initialise(void) {
 }
 
 static void complain(LLVMDiagnosticInfoRef info, void *context) {
-    Job *job = context;
+    ModuleJob *job = context;
     if (LLVMGetDiagInfoSeverity(info) != LLVMDSError || job->complaint[0]) return;
     char *text = LLVMGetDiagInfoDescription(info);
     snprintf(job->complaint, sizeof job->complaint, "%s", text);
@@ -143,7 +143,7 @@ static void give_machine(int isa, LLVMTargetMachineRef machine) {
     if (machine) LLVMDisposeTargetMachine(machine);
 }
 
-static Status open_machine(Job *job) {
+static Status open_machine(ModuleJob *job) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, initialise);
     job->machine = take_machine(job->request->machine->level);
@@ -151,13 +151,13 @@ static Status open_machine(Job *job) {
     LLVMTargetRef target;
     char *text = NULL;
     if (LLVMGetTargetFromTriple(TRIPLE, &target, &text)) {
-        const Status status = fail(job, ST_UNSUPPORTED, BAIL_codegen, "LLVM has no x86-64 target: %s", text);
+        const Status status = module_fail(job, ST_UNSUPPORTED, BAIL_codegen, "LLVM has no x86-64 target: %s", text);
         LLVMDisposeMessage(text);
         return status;
     }
     job->machine = LLVMCreateTargetMachine(target, TRIPLE, cpus[job->request->machine->level], "",
                                            LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
-    return job->machine ? ST_OK : fail(job, ST_UNSUPPORTED, BAIL_codegen, "no target machine for %s", TRIPLE);
+    return job->machine ? ST_OK : module_fail(job, ST_UNSUPPORTED, BAIL_codegen, "no target machine for %s", TRIPLE);
 }
 
 static void name_types(Emitter *e) {
@@ -168,15 +168,16 @@ static void name_types(Emitter *e) {
     e->type.ptr = LLVMPointerTypeInContext(e->unit.context, 0);
 }
 
-static Status open_job(Job *job) {
+static Status open_job(ModuleJob *job) {
     Emitter *e = &job->e;
     if (job->request->machine->level < 0 || job->request->machine->level >= ISA_COUNT)
-        return fail(job, ST_ARGUMENT, BAIL_codegen, "instruction set %d is not known", job->request->machine->level);
+        return module_fail(job, ST_ARGUMENT, BAIL_codegen, "instruction set %d is not known",
+                           job->request->machine->level);
     TRY(open_machine(job));
     e->request = job->request;
     e->lanes = job->request->machine->lanes;
     e->arena = arena_new();
-    if (!e->arena) return fail(job, ST_MEMORY, BAIL_memory, "out of memory");
+    if (!e->arena) return module_fail(job, ST_MEMORY, BAIL_memory, "out of memory");
     e->unit.context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(e->unit.context, complain, job);
     e->b = LLVMCreateBuilderInContext(e->unit.context);
@@ -190,7 +191,7 @@ static Status open_job(Job *job) {
     return ST_OK;
 }
 
-static void close_job(Job *job) {
+static void close_job(ModuleJob *job) {
     Emitter *e = &job->e;
     if (e->b) LLVMDisposeBuilder(e->b);
     if (e->entry) LLVMDisposeBuilder(e->entry);
@@ -203,26 +204,28 @@ static void close_job(Job *job) {
     error_clear(); /* the module's own slot: the message is in the result */
 }
 
-static Status emit_all(Job *job) {
+static Status emit_all(ModuleJob *job) {
     Emitter *e = &job->e;
-    if (fails_here(job, "codegen")) return fail(job, ST_INTERNAL, BAIL_codegen, "failpoint codegen");
+    if (fails_here(job, "codegen")) return module_fail(job, ST_INTERNAL, BAIL_codegen, "failpoint codegen");
     for (int i = 0; i < job->request->n_nests; i++) {
         const char *refusal = emit_refusal(job->request, i);
-        if (refusal) return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: %s", job->request->names[i], refusal);
+        if (refusal) return module_fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: %s", job->request->names[i], refusal);
         e->nest = job->request->nests[i];
         e->bufs = job->request->bufs[i];
         e->shape = job->request->shapes[i];
         emit_nest(e, job->request->names[i]);
-        if (error_pending()) return fail(job, ST_MEMORY, BAIL_memory, "out of memory in %s", job->request->names[i]);
+        if (error_pending())
+            return module_fail(job, ST_MEMORY, BAIL_memory, "out of memory in %s", job->request->names[i]);
         if (e->unit.missing[0])
-            return fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: no bitcode function %s", job->request->names[i],
-                        e->unit.missing);
+            return module_fail(job, ST_UNSUPPORTED, BAIL_codegen, "%s: no bitcode function %s", job->request->names[i],
+                               e->unit.missing);
     }
     char *text = NULL;
     const bool broken = LLVMVerifyModule(e->unit.module, LLVMReturnStatusAction, &text);
     Status status = ST_OK;
     if (broken || fails_here(job, "llvm_verify"))
-        status = fail(job, ST_INTERNAL, BAIL_llvm_verify, "LLVM's verifier: %.400s", broken ? text : "failpoint");
+        status =
+            module_fail(job, ST_INTERNAL, BAIL_llvm_verify, "LLVM's verifier: %.400s", broken ? text : "failpoint");
     LLVMDisposeMessage(text);
     return status;
 }
@@ -243,7 +246,7 @@ static void add_enum_attribute(LLVMContextRef context, Value f, const char *name
 }
 
 /* One fixed feature set for all functions, else they could not be inlined into each other. */
-static void set_attributes(Job *job) {
+static void set_attributes(ModuleJob *job) {
     const LLVMContextRef context = job->e.unit.context;
     for (Value f = LLVMGetFirstFunction(job->e.unit.module); f; f = LLVMGetNextFunction(f)) {
         if (LLVMIsDeclaration(f)) continue;
@@ -259,12 +262,12 @@ static void set_attributes(Job *job) {
     }
 }
 
-static Status link_library(Job *job) {
+static Status link_library(ModuleJob *job) {
     Emitter *e = &job->e;
     for (int i = 0; i < e->unit.n_parts; i++) {
         const bool failed = LLVMLinkModules2(e->unit.module, e->unit.parts[i]);
         e->unit.parts[i] = NULL; /* taken, also on failure */
-        if (failed) return fail(job, ST_INTERNAL, BAIL_codegen, "linking the bitcode: %s", job->complaint);
+        if (failed) return module_fail(job, ST_INTERNAL, BAIL_codegen, "linking the bitcode: %s", job->complaint);
     }
     set_attributes(job);
     for (Value g = LLVMGetFirstGlobal(e->unit.module); g; g = LLVMGetNextGlobal(g))
@@ -272,19 +275,19 @@ static Status link_library(Job *job) {
     return ST_OK;
 }
 
-static Status run_passes(Job *job) {
+static Status run_passes(ModuleJob *job) {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
     LLVMErrorRef error = LLVMRunPasses(job->e.unit.module, PIPELINE, job->machine, options);
     LLVMDisposePassBuilderOptions(options);
     if (!error) return ST_OK;
     char *text = LLVMGetErrorMessage(error);
-    const Status status = fail(job, ST_INTERNAL, BAIL_codegen, "passes: %.400s", text);
+    const Status status = module_fail(job, ST_INTERNAL, BAIL_codegen, "passes: %.400s", text);
     LLVMDisposeErrorMessage(text);
     return status;
 }
 
 /* Everything up to the optimised module; close_job in any case. */
-static Status build(Job *job) {
+static Status build(ModuleJob *job) {
     const int64_t start = clock_ns();
     TRY(open_job(job));
     TRY(emit_all(job));
@@ -296,13 +299,13 @@ static Status build(Job *job) {
     return ST_OK;
 }
 
-static Status emit_bytes(Job *job, bool assembly, LLVMMemoryBufferRef *out) {
+static Status emit_bytes(ModuleJob *job, bool assembly, LLVMMemoryBufferRef *out) {
     const int64_t start = clock_ns();
     char *text = NULL;
-    if (fails_here(job, "emit")) return fail(job, ST_INTERNAL, BAIL_emit, "failpoint emit");
+    if (fails_here(job, "emit")) return module_fail(job, ST_INTERNAL, BAIL_emit, "failpoint emit");
     if (LLVMTargetMachineEmitToMemoryBuffer(job->machine, job->e.unit.module,
                                             assembly ? LLVMAssemblyFile : LLVMObjectFile, &text, out)) {
-        const Status status = fail(job, ST_INTERNAL, BAIL_emit, "emitting the object: %.400s", text);
+        const Status status = module_fail(job, ST_INTERNAL, BAIL_emit, "emitting the object: %.400s", text);
         LLVMDisposeMessage(text);
         return status;
     }
@@ -310,27 +313,27 @@ static Status emit_bytes(Job *job, bool assembly, LLVMMemoryBufferRef *out) {
     return ST_OK;
 }
 
-static Status copy_bytes(Job *job, LLVMMemoryBufferRef buffer) {
+static Status copy_bytes(ModuleJob *job, LLVMMemoryBufferRef buffer) {
     const size_t bytes = LLVMGetBufferSize(buffer);
     void *copy = mem_alloc(bytes);
     if (copy) memcpy(copy, LLVMGetBufferStart(buffer), bytes);
     LLVMDisposeMemoryBuffer(buffer);
-    if (!copy) return fail(job, ST_MEMORY, BAIL_memory, "out of memory for %zu bytes of object", bytes);
+    if (!copy) return module_fail(job, ST_MEMORY, BAIL_memory, "out of memory for %zu bytes of object", bytes);
     job->result->object = copy;
     job->result->bytes = bytes;
     return ST_OK;
 }
 
-static Status compile_job(Job *job) {
+static Status compile_job(ModuleJob *job) {
     LLVMMemoryBufferRef buffer;
     TRY(build(job));
     TRY(emit_bytes(job, false, &buffer));
     return copy_bytes(job, buffer);
 }
 
-static Status compile(const CodegenRequest *request, CodegenResult *result) {
+static Status compile_module(const CodegenRequest *request, CodegenResult *result) {
     *result = (CodegenResult){.bail = BAIL_none};
-    Job *job = mem_zero(sizeof *job);
+    ModuleJob *job = mem_zero(sizeof *job);
     if (!job) return ST_MEMORY;
     job->request = request;
     job->result = result;
@@ -340,7 +343,7 @@ static Status compile(const CodegenRequest *request, CodegenResult *result) {
     return status;
 }
 
-static char *text_of(Job *job, bool assembly) {
+static char *text_of(ModuleJob *job, bool assembly) {
     if (build(job) != ST_OK) return NULL;
     if (!assembly) {
         char *text = LLVMPrintModuleToString(job->e.unit.module);
@@ -359,7 +362,7 @@ static char *text_of(Job *job, bool assembly) {
 
 static char *text(const CodegenRequest *request, bool assembly) {
     CodegenResult result = {.bail = BAIL_none};
-    Job *job = mem_zero(sizeof *job);
+    ModuleJob *job = mem_zero(sizeof *job);
     if (!job) return NULL;
     job->request = request;
     job->result = &result;
@@ -374,6 +377,6 @@ static const char *llvm_version(void) { return "LLVM 19"; }
 __attribute__((visibility("default"))) extern const LlvmModuleTable sinter_llvm_module;
 const LlvmModuleTable sinter_llvm_module = {.version = LLVM_MODULE_VERSION,
                                             .llvm_version = llvm_version,
-                                            .compile = compile,
+                                            .compile = compile_module,
                                             .text = text,
                                             .free_bytes = mem_free};

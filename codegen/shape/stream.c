@@ -28,7 +28,7 @@ bool stream_may(const Nest *nest, const Buf *bufs, const NestShape *shape, int i
 }
 
 /* Bytes that one store writes, if no extent is a parameter. */
-static bool bytes_of(const Nest *nest, const Buf *bufs, const Inst *inst, uint64_t *bytes) {
+static bool inst_bytes(const Nest *nest, const Buf *bufs, const Inst *inst, uint64_t *bytes) {
     *bytes = (uint64_t)dtype_bytes(bufs[inst->buf].dtype);
     for (int d = 0; d < nest->n_outer + nest->n_inner; d++) {
         if (!inst->at->coef[d]) continue;
@@ -42,7 +42,7 @@ static StreamWhen when(const Decider *d) {
     uint64_t sum = 0, bytes;
     for (int i = 0; i < d->nest->n_insts; i++) {
         if (!stream_may(d->nest, d->bufs, d->shape, i)) continue;
-        if (!bytes_of(d->nest, d->bufs, &d->nest->insts[i], &bytes)) return STREAM_when;
+        if (!inst_bytes(d->nest, d->bufs, &d->nest->insts[i], &bytes)) return STREAM_when;
         sum += bytes;
     }
     return (int64_t)sum > d->machine->stream_bytes ? STREAM_always : STREAM_never;

@@ -4,14 +4,14 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
-typedef struct Check {
+typedef struct ShapeCheck {
     const NestShape *shape;
     const Nest *nest;
     const Buf *bufs;
     const Machine *machine;
-} Check;
+} ShapeCheck;
 
-static Status refuse(const Check *c, const char *part, int number, const char *why) {
+static Status refuse_shape(const ShapeCheck *c, const char *part, int number, const char *why) {
     const char *const name = c->nest->name ? c->nest->name : "?";
     if (number < 0) return error_raise(ST_INTERNAL, "shape of %s: %s: %s", name, part, why);
     return error_raise(ST_INTERNAL, "shape of %s: %s%d: %s", name, part, number, why);
@@ -19,11 +19,11 @@ static Status refuse(const Check *c, const char *part, int number, const char *w
 
 #define NEED(condition, part, number, why)                                                                             \
     do {                                                                                                               \
-        if (!(condition)) return refuse(c, part, number, why);                                                         \
+        if (!(condition)) return refuse_shape(c, part, number, why);                                                   \
     } while (0)
 
 /* Groups from *g on that cover dims first..last-1; `merges`: the first group that may hold several. */
-static Status check_groups(const Check *c, int g, int end, int first, int last, int merges) {
+static Status check_groups(const ShapeCheck *c, int g, int end, int first, int last, int merges) {
     for (; g < end; g++) {
         const DimGroup *const group = &c->shape->group[g];
         NEED(group->n > 0 && group->first == first && first + group->n <= last, "dims, group ", g, "not the next dims");
@@ -41,7 +41,7 @@ static Status check_groups(const Check *c, int g, int end, int first, int last, 
     return ST_OK;
 }
 
-static Status check_dims(const Check *c) {
+static Status check_dims(const ShapeCheck *c) {
     const NestShape *const s = c->shape;
     const int outer = c->nest->n_outer, l = outer + c->nest->n_s, end = outer + c->nest->n_inner;
     NEED(s->n_groups <= MAX_LOOP_DIMS && s->n_outer_groups >= 0 && s->n_s_groups >= 0 &&
@@ -54,7 +54,7 @@ static Status check_dims(const Check *c) {
 
 static bool copies_ok(int copies) { return copies == 1 || copies == 2 || copies == SHAPE_COPIES; }
 
-static Status check_mode(const Check *c) {
+static Status check_mode(const ShapeCheck *c) {
     const NestShape *const s = c->shape;
     NEED(s->n_phases == c->nest->n_phases && s->n_insts == c->nest->n_insts, "nest", -1, "another number of phases");
     NEED(s->lanes == c->machine->lanes, "lanes", -1, "not those of the machine");
@@ -68,7 +68,7 @@ static Status check_mode(const Check *c) {
     return ST_OK;
 }
 
-static Status check_walks(const Check *c) {
+static Status check_walks(const ShapeCheck *c) {
     for (int p = 0; p < c->nest->n_phases; p++) {
         const PhaseShape *const walk = &c->shape->phase[p];
         const bool along = shape_is_rows(c->shape) && !c->nest->phases[p].over_outer;
@@ -84,7 +84,7 @@ static Status check_walks(const Check *c) {
 
 /* Whether phase `number` makes instruction `wanted`, rather than reading it back or not needing it. Operands come
  * before their users, so one sweep from the last instruction down finds all that is needed. */
-static bool phase_makes(const Check *c, int number, int wanted, bool *needed) {
+static bool phase_makes(const ShapeCheck *c, int number, int wanted, bool *needed) {
     const Phase *const phase = &c->nest->phases[number];
     memset(needed, 0, sizeof *needed * (size_t)c->nest->n_insts);
     for (int i = phase->first + phase->n - 1; i >= wanted; i--) {
@@ -99,7 +99,7 @@ static bool phase_makes(const Check *c, int number, int wanted, bool *needed) {
     return false;
 }
 
-static Status check_kept(const Check *c, bool *room) {
+static Status check_kept(const ShapeCheck *c, bool *room) {
     int64_t bytes = 0;
     int n = 0;
     for (int i = 0; i < c->nest->n_insts; i++) n += c->shape->inst[i].kept_in >= 0;
@@ -116,7 +116,7 @@ static Status check_kept(const Check *c, bool *room) {
     return ST_OK;
 }
 
-static Status check_insts(const Check *c) {
+static Status check_insts(const ShapeCheck *c) {
     bool ahead = false, streams = false;
     for (int i = 0; i < c->nest->n_insts; i++) {
         const InstShape *const inst = &c->shape->inst[i];
@@ -136,7 +136,7 @@ static Status check_insts(const Check *c) {
     return ST_OK;
 }
 
-static Status check_stream(const Check *c) {
+static Status check_stream(const ShapeCheck *c) {
     const NestShape *const s = c->shape;
     if (s->stream == STREAM_never) {
         NEED(!s->ragged && s->stream_bytes == 0, "stream", -1, "no store");
@@ -149,7 +149,7 @@ static Status check_stream(const Check *c) {
 }
 
 Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, const Machine *machine) {
-    const Check check = {shape, nest, bufs, machine}, *const c = &check;
+    const ShapeCheck check = {shape, nest, bufs, machine}, *const c = &check;
     TRY(check_mode(c));
     TRY(check_dims(c));
     TRY(check_walks(c));

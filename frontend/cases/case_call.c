@@ -8,7 +8,7 @@
 
 static void free_data(void *data, void *context) { free(data); }
 
-static bool read_list(Arena *arena, const Json *list, sn_ints *out) {
+static bool json_list(Arena *arena, const Json *list, sn_ints *out) {
     if (!list || list->kind != JSON_list) return false;
     int64_t *items = ARENA_ARRAY(arena, int64_t, list->n ? list->n : 1);
     for (int i = 0; items && i < list->n; i++) items[i] = list->items[i].i;
@@ -27,8 +27,8 @@ static sn_tensor *in_f64(sn_tensor *t, bool magnitudes) {
 sn_tensor *case_tensor(const SafeFile *file, const Json *spec, CaseFloats floats) {
     const SafeTensor *span = safetensors_find(file, json_string(json_get(spec, "t")));
     sn_ints sizes, strides;
-    if (!span || !read_list(file->arena, json_get(spec, "size"), &sizes) ||
-        !read_list(file->arena, json_get(spec, "stride"), &strides)) {
+    if (!span || !json_list(file->arena, json_get(spec, "size"), &sizes) ||
+        !json_list(file->arena, json_get(spec, "stride"), &strides)) {
         error_raise(ST_PARSE, "a tensor of the case is incomplete");
         return NULL;
     }

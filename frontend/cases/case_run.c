@@ -28,7 +28,7 @@ static bool flag(const Json *spec, const char *key) {
     return value && value->i;
 }
 
-static Status prepare(CaseRun *run, Outcome *outcome, CaseFloats floats) {
+static Status prepare_case(CaseRun *run, Outcome *outcome, CaseFloats floats) {
     memset(outcome, 0, sizeof *outcome);
     CaseCall *call = &outcome->call;
     call->floats = floats;
@@ -72,7 +72,7 @@ static Status take_outs(Outcome *outcome, const sn_value *values, int n) {
 static Status run_eager(CaseRun *run, Outcome *outcome, CaseFloats floats) {
     sn_value values[MAX_CASE_OUTS];
     int n = MAX_CASE_OUTS;
-    TRY(prepare(run, outcome, floats));
+    TRY(prepare_case(run, outcome, floats));
     sn_grad_mode_set(json_get(run->spec, "grad") ? SN_GRAD_ON : SN_GRAD_OFF);
     TRY((Status)sn_op_call(outcome->call.op, outcome->call.args, outcome->call.n_args, values, &n));
     TRY(take_outs(outcome, values, n));
@@ -246,8 +246,8 @@ static bool compiled_agrees(CaseRun *run, const Outcome *eager, CaseCounts *coun
     bool same = fn != NULL;
     sn_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     for (int i = 0; same && i < 2; i++) {
-        same =
-            prepare(run, outcome, FLOATS_recorded) == ST_OK && call_compiled(run, fn, outcome, eager->n_outs) == ST_OK;
+        same = prepare_case(run, outcome, FLOATS_recorded) == ST_OK &&
+               call_compiled(run, fn, outcome, eager->n_outs) == ST_OK;
         if (same) sn_function_stats(fn, i ? &after : &before);
         same = same && same_outcome(run, eager, outcome);
     }
@@ -296,7 +296,7 @@ static void run_case(CaseRun *run, const CaseOptions *options, CaseCounts *count
     *(passed ? &counts->passed : off_reference ? &counts->off_reference : &counts->failed) += 1;
 }
 
-static void add(CaseCounts *to, const CaseCounts *more) {
+static void add_counts(CaseCounts *to, const CaseCounts *more) {
     to->passed += more->passed, to->failed += more->failed, to->unsupported += more->unsupported;
     to->off_reference += more->off_reference, to->compiled += more->compiled,
         to->compiled_differing += more->compiled_differing;
@@ -321,7 +321,7 @@ static Status replay_case(const char *path, const SafeFile *file, const Json *sp
     if ((failed || counts.off_reference) && options->found)
         options->found(options->context, &(CaseFinding){path, op, note ? note : "", text_str(&run.why), failed});
     if (options->counted) options->counted(options->context, op, &counts);
-    add(totals, &counts);
+    add_counts(totals, &counts);
     text_free(&run.why);
     arena_free(run.arena);
     return ST_OK;

@@ -263,10 +263,10 @@ static void function_print(Text *text, const OpRow *row, Style style, bool sourc
     text_puts(text, "}\n");
 }
 
-typedef enum Output { OUTPUT_header, OUTPUT_documented, OUTPUT_source, OUTPUT_COUNT } Output;
+typedef enum GenOutput { OUTPUT_header, OUTPUT_documented, OUTPUT_source, OUTPUT_COUNT } GenOutput;
 static const char *const output_names[] = {"header", "documented", "source"};
 
-static void row_print(Text *text, const OpRow *row, Output output) {
+static void row_print(Text *text, const OpRow *row, GenOutput output) {
     const bool source = output == OUTPUT_source;
     if (!row->c.name || row->flags & OPF_internal) return;
     if (output == OUTPUT_documented) doc_print(text, row);
@@ -306,7 +306,7 @@ static bool write_file(const char *path, const Text *text) {
 }
 
 int main(int argc, char **argv) {
-    Output output = OUTPUT_header;
+    GenOutput output = OUTPUT_header;
     while (argc == 3 && output < OUTPUT_COUNT && strcmp(argv[1], output_names[output])) output++;
     if (argc != 3 || output == OUTPUT_COUNT)
         return fprintf(stderr, "usage: gen_ops header|documented|source PATH\n"), 2;

@@ -34,12 +34,12 @@ typedef struct Options {
     int argc;
 } Options;
 
-typedef struct Report {
+typedef struct BenchReport {
     double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, compile_min, ns, ns_min, verify_ns,
         verify_min, call_ns, call_min, fma, fma_best;
     int64_t kernels, gemm_flops, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
     double share;
-} Report;
+} BenchReport;
 
 static double now_ms(void) { return (double)clock_ns() * 1e-6; }
 
@@ -118,7 +118,7 @@ static Timing timing(Runner *r) {
 }
 
 /* Alternates the variants and, if `fma` is there for its samples, the probe: a noisy moment hits all of them. */
-static void measure(Runner *runners, int n, double seconds, double *fma) {
+static void measure_runners(Runner *runners, int n, double seconds, double *fma) {
     for (int i = 0; i < n; i++) warm_up(&runners[i]);
     const double stop = now_ms() + seconds * 1e3 * n;
     while (!sn_check() && (runners[0].n < 5 || now_ms() < stop) && runners[0].n < MAX_SAMPLES) {
@@ -127,7 +127,7 @@ static void measure(Runner *runners, int n, double seconds, double *fma) {
     }
 }
 
-static sn_function *compile(const Work *w, sn_compile_mode mode, const char *name) {
+static sn_function *compile_work(const Work *w, sn_compile_mode mode, const char *name) {
     const sn_compile_options *const o = SN_COMPILE_OPTIONS(.mode = mode, .dynamic = w->dynamic, .name = name);
     return w->graph ? sn_graph_compile(w->graph, o) : sn_compile(w->body, w->closure, o);
 }
@@ -136,7 +136,7 @@ static sn_function *compile(const Work *w, sn_compile_mode mode, const char *nam
 static void output_gradients(const Work *w, sn_tensor **grads) {
     for (int i = 0; i < WORK_OUTPUTS; i++) grads[i] = NULL;
     if (w->kind != WORK_backward) return;
-    sn_function *fn = compile(w, SN_COMPILE_EAGER, "shape");
+    sn_function *fn = compile_work(w, SN_COMPILE_EAGER, "shape");
     sn_scope scope = sn_scope_begin();
     sn_tensor *out[WORK_OUTPUTS] = {NULL};
     sn_call(fn, w->in, w->n_in, out, output_count(w));
@@ -151,7 +151,7 @@ static void release_gradients(sn_tensor **grads) {
     for (int i = 0; i < WORK_OUTPUTS; i++) sn_release(grads[i]);
 }
 
-static void take_stats(sn_function *fn, Report *report) {
+static void take_stats(sn_function *fn, BenchReport *report) {
     sn_stats s = {.size = sizeof s};
     sn_function_stats(fn, &s);
     const int64_t ops = s.ops_generated + s.ops_interpreted + s.ops_eager;
@@ -168,24 +168,25 @@ static void take_stats(sn_function *fn, Report *report) {
     }
 }
 
-static void bench_overhead(const Work *w, const Options *o, Report *report) {
+static void bench_overhead(const Work *w, const Options *o, BenchReport *report) {
     static Runner r;
-    r = (Runner){.work = w, .fn = compile(w, SN_COMPILE_EAGER, "eager")};
-    measure(&r, 1, o->seconds, NULL);
+    r = (Runner){.work = w, .fn = compile_work(w, SN_COMPILE_EAGER, "eager")};
+    measure_runners(&r, 1, o->seconds, NULL);
     const Timing t = timing(&r);
     report->ns = t.median * 1e6 / w->ops;
     report->ns_min = t.min * 1e6 / w->ops;
     sn_function_free(r.fn);
 }
 
-static void bench_pair(const Work *w, const Options *o, sn_compile_mode first, sn_compile_mode second, Report *report) {
+static void bench_pair(const Work *w, const Options *o, sn_compile_mode first, sn_compile_mode second,
+                       BenchReport *report) {
     static Runner r[2];
     sn_tensor *grads[WORK_OUTPUTS];
     output_gradients(w, grads);
-    r[0] = (Runner){.work = w, .grads = grads, .fn = compile(w, first, "first")};
-    r[1] = (Runner){.work = w, .grads = grads, .fn = compile(w, second, "compiled")};
+    r[0] = (Runner){.work = w, .grads = grads, .fn = compile_work(w, first, "first")};
+    r[1] = (Runner){.work = w, .grads = grads, .fn = compile_work(w, second, "compiled")};
     static double fma[MAX_SAMPLES];
-    measure(r, 2, o->seconds, report->gemm_flops ? fma : NULL);
+    measure_runners(r, 2, o->seconds, report->gemm_flops ? fma : NULL);
     const Timing a = timing(&r[0]), b = timing(&r[1]);
     report->eager_ms = a.median, report->eager_min = a.min;
     report->compiled_ms = b.median, report->compiled_min = b.min;
@@ -201,7 +202,7 @@ static void bench_pair(const Work *w, const Options *o, sn_compile_mode first, s
     release_gradients(grads);
 }
 
-static void bench_call(const Work *w, const Options *o, Report *report) {
+static void bench_call(const Work *w, const Options *o, BenchReport *report) {
     bench_pair(w, o, SN_COMPILE_VERIFY, SN_COMPILE_REPLAY, report);
     report->verify_ns = report->eager_ms * 1e6, report->verify_min = report->eager_min * 1e6;
     report->call_ns = report->compiled_ms * 1e6, report->call_min = report->compiled_min * 1e6;
@@ -209,14 +210,14 @@ static void bench_call(const Work *w, const Options *o, Report *report) {
 }
 
 /* Code generation and loading of one kernel: a new constant each time, so that none is had already. */
-static void bench_compile(const Work *w, Report *report) {
+static void bench_compile(const Work *w, BenchReport *report) {
     enum { TIMES = 50 };
     static Runner r;
     r = (Runner){.work = w};
     double *const constant = w->closure;
     while (r.n < TIMES && !sn_check()) {
         *constant += 0.0625;
-        r.fn = compile(w, SN_COMPILE_VERIFY, "compile");
+        r.fn = compile_work(w, SN_COMPILE_VERIFY, "compile");
         run_once(&r);
         const CompileInfo *const info = r.fn->variants.n ? &r.fn->variants.at[0]->info : NULL;
         r.samples[r.n++] = info ? (double)(info->codegen_ns + info->load_ns) * 1e-6 : 0;
@@ -231,12 +232,12 @@ static void bench_compile(const Work *w, Report *report) {
 static double cold_ms(const Work *w) {
     sn_tensor *grads[WORK_OUTPUTS];
     output_gradients(w, grads);
-    Runner eager = {.work = w, .grads = grads, .fn = compile(w, SN_COMPILE_EAGER, "eager")};
+    Runner eager = {.work = w, .grads = grads, .fn = compile_work(w, SN_COMPILE_EAGER, "eager")};
     run_once(&eager);
     double start = now_ms();
     run_once(&eager);
     const double once = now_ms() - start;
-    Runner cold = {.work = w, .grads = grads, .fn = compile(w, SN_COMPILE_VERIFY, "cold")};
+    Runner cold = {.work = w, .grads = grads, .fn = compile_work(w, SN_COMPILE_VERIFY, "cold")};
     start = now_ms();
     run_once(&cold);
     const double first = now_ms() - start;
@@ -288,7 +289,7 @@ static double spawn_cold(char **argv) {
     return ms;
 }
 
-static void bench_row(const BenchRow *row, const Options *o, Report *report) {
+static void bench_row(const BenchRow *row, const Options *o, BenchReport *report) {
     Work w;
     work_make(row, &w);
     if (!strncmp(row->name, "gemm/", 5)) report->gemm_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
@@ -307,34 +308,34 @@ static void bench_row(const BenchRow *row, const Options *o, Report *report) {
 
 /* Output -------------------------------------------------------------------------------------- */
 
-static void number(const char *name, double value) {
+static void print_figure(const char *name, double value) {
     if (value > 0) printf(", \"%s\": %.6g", name, value);
 }
 
-static void print_json(const char *name, const Report *r, int threads, double fma, double bandwidth) {
+static void print_json(const char *name, const BenchReport *r, int threads, double fma, double bandwidth) {
     Text row = {0};
     text_json_string(&row, name);
     printf("{\"peer\": \"sinter\", \"row\": %s, \"threads\": %d", text_str(&row), threads);
     text_free(&row);
-    number("eager_ns", r->ns), number("eager_ns_min", r->ns_min);
-    number("verify_ns", r->verify_ns), number("verify_ns_min", r->verify_min);
-    number("call_ns", r->call_ns), number("call_ns_min", r->call_min);
-    number("eager_ms", r->eager_ms), number("eager_ms_min", r->eager_min);
-    number("compiled_ms", r->compiled_ms), number("compiled_ms_min", r->compiled_min);
-    number("cold_ms", r->cold_ms), number("compile_ms", r->compile_ms);
-    number("compile_ms_min", r->compile_min);
-    number("kernels", (double)r->kernels), number("compiled_share", r->share);
-    number("moved_bytes", (double)r->moved_bytes), number("saved_bytes", (double)r->saved_bytes);
-    number("arena_bytes", (double)r->arena_bytes);
+    print_figure("eager_ns", r->ns), print_figure("eager_ns_min", r->ns_min);
+    print_figure("verify_ns", r->verify_ns), print_figure("verify_ns_min", r->verify_min);
+    print_figure("call_ns", r->call_ns), print_figure("call_ns_min", r->call_min);
+    print_figure("eager_ms", r->eager_ms), print_figure("eager_ms_min", r->eager_min);
+    print_figure("compiled_ms", r->compiled_ms), print_figure("compiled_ms_min", r->compiled_min);
+    print_figure("cold_ms", r->cold_ms), print_figure("compile_ms", r->compile_ms);
+    print_figure("compile_ms_min", r->compile_min);
+    print_figure("kernels", (double)r->kernels), print_figure("compiled_share", r->share);
+    print_figure("moved_bytes", (double)r->moved_bytes), print_figure("saved_bytes", (double)r->saved_bytes);
+    print_figure("arena_bytes", (double)r->arena_bytes);
     if (r->compiled_ms > 0) /* 0 is a figure: tensors of few elements live in blocks of their own */
         printf(", \"peak_bytes\": %lld, \"eager_peak_bytes\": %lld", (long long)r->peak, (long long)r->eager_peak);
-    number("row_fma_gflops", r->fma), number("row_fma_gflops_best", r->fma_best);
-    number("probe_fma_gflops", fma), number("probe_bandwidth_gbs", bandwidth);
+    print_figure("row_fma_gflops", r->fma), print_figure("row_fma_gflops_best", r->fma_best);
+    print_figure("probe_fma_gflops", fma), print_figure("probe_bandwidth_gbs", bandwidth);
     puts("}");
     fflush(stdout);
 }
 
-static void print_text(const char *name, const Report *r) {
+static void print_text(const char *name, const BenchReport *r) {
     if (r->ns > 0)
         printf("%-30s %10.1f ns per op (min %.1f)\n", name, r->ns, r->ns_min);
     else if (r->call_ns > 0)
@@ -442,7 +443,7 @@ static Probes run_probes(const Options *o) {
     return p;
 }
 
-static void print_report(const Options *o, const char *name, const Report *report, const Probes *p) {
+static void print_report(const Options *o, const char *name, const BenchReport *report, const Probes *p) {
     if (o->json)
         print_json(name, report, p->threads, p->fma, p->bandwidth);
     else
@@ -451,7 +452,7 @@ static void print_report(const Options *o, const char *name, const Report *repor
 
 static void time_target(const Options *o, const Work *w) {
     const Probes probes = run_probes(o);
-    Report report = {0};
+    BenchReport report = {0};
     const sn_compile_mode mode = o->target.compile.mode == SN_COMPILE_REPLAY ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY;
     bench_pair(w, o, SN_COMPILE_EAGER, mode, &report);
     if (sn_check()) return;
@@ -476,7 +477,7 @@ static int run_rows(const Options *o) {
     const Probes probes = run_probes(o);
     for (const BenchRow *row = bench_rows; row->name; row++) {
         if (!wanted(o, row->name)) continue;
-        Report report = {0};
+        BenchReport report = {0};
         bench_row(row, o, &report);
         if (sn_check()) return report_error(EXIT_wrong);
         print_report(o, row->name, &report, &probes);
@@ -491,7 +492,7 @@ static bool seconds_read(const char *text, double *seconds) {
 }
 
 /* One argument; false: unknown. */
-static bool take(Options *o, int argc, char **argv, int *i, const char **threads) {
+static bool take_option(Options *o, int argc, char **argv, int *i, const char **threads) {
     const char *const a = argv[*i];
     const char *value;
     if (!strcmp(a, "--json")) return o->json = true;
@@ -526,7 +527,7 @@ int command_bench(const Command *self, int argc, char **argv) {
     const char *threads = "1";
     int n_threads;
     for (int i = 0; i < argc; i++)
-        if (!take(&o, argc, argv, &i, &threads)) return usage_error(self, "unknown", argv[i]);
+        if (!take_option(&o, argc, argv, &i, &threads)) return usage_error(self, "unknown", argv[i]);
     if (!count_read(threads, INT32_MAX, &n_threads) || !n_threads || sn_setting_set("threads", threads) != SN_OK)
         return usage_error(self, "--threads wants 1 to 256, not", threads);
     for (int i = 0; i < o.n_names && !is_target(&o); i++) {

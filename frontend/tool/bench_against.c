@@ -79,7 +79,7 @@ static void print_figure(const Against *a, const char *name, int figure, const R
     fflush(stdout);
 }
 
-static bool compare(const Against *a, const char *name) {
+static bool compare_row(const Against *a, const char *name) {
     static Rounds rounds;
     memset(&rounds, 0, sizeof rounds);
     for (int i = 0; i < a->rounds; i++)
@@ -112,10 +112,10 @@ int bench_against(Against *a, char **names, int n) {
     for (const BenchRow *row = bench_rows; row->name; row++)
         for (int i = 0; i < n; i++)
             if (!strncmp(row->name, names[i], strlen(names[i]))) {
-                all &= compare(a, row->name);
+                all &= compare_row(a, row->name);
                 break;
             }
     for (int i = 0; i < n; i++)
-        if (sample_exists(names[i])) all &= compare(a, names[i]);
+        if (sample_exists(names[i])) all &= compare_row(a, names[i]);
     return all ? EXIT_done : EXIT_wrong;
 }

@@ -172,7 +172,7 @@ static sn_status linear(sn_frame *f) { return sn_out(f, 0, sn_linear(sn_in(f, 0)
 static sn_status linear_gelu(sn_frame *f) {
     return sn_out(f, 0, sn_gelu_ex(sn_linear(sn_in(f, 0), sn_in(f, 1), sn_in(f, 2)), "tanh"));
 }
-static sn_status product(sn_frame *f) { return sn_out(f, 0, sn_mm(sn_in(f, 0), sn_in(f, 1))); }
+static sn_status row_product(sn_frame *f) { return sn_out(f, 0, sn_mm(sn_in(f, 0), sn_in(f, 1))); }
 static sn_status product_transposed(sn_frame *f) { return sn_out(f, 0, sn_mm(sn_t(sn_in(f, 0)), sn_in(f, 1))); }
 
 static void make_linear(Work *w, const int64_t *s) { /* M, N, K */
@@ -186,7 +186,7 @@ static void make_linear_gelu(Work *w, const int64_t *s) {
     normal(w, SN_INTS(s[1]));
 }
 static void make_product(Work *w, const int64_t *s) {
-    forward(w, product);
+    forward(w, row_product);
     normal(w, SN_INTS(s[0], s[2]));
     normal(w, SN_INTS(s[2], s[1]));
 }

@@ -12,15 +12,15 @@ typedef struct Overload {
     char op[96];
     CaseCounts counts;
 } Overload;
-typedef struct Report {
+typedef struct CasesReport {
     Overload *overloads;
     int n_overloads;
     bool json, quiet;
     Text failures, off_references; /* JSON items */
-} Report;
+} CasesReport;
 
 static void on_finding(void *context, const CaseFinding *f) {
-    Report *report = context;
+    CasesReport *report = context;
     if (!report->json) {
         if (!report->quiet)
             fprintf(stderr, "%s: %s: %s%s\n", f->op, f->note, f->failed ? "" : "off reference: ", f->why);
@@ -36,7 +36,7 @@ static void on_finding(void *context, const CaseFinding *f) {
     text_puts(list, "}");
 }
 
-static Overload *overload_of(Report *report, const char *op) {
+static Overload *overload_of(CasesReport *report, const char *op) {
     for (int i = 0; i < report->n_overloads; i++)
         if (!strcmp(report->overloads[i].op, op)) return &report->overloads[i];
     if (report->n_overloads == MAX_OVERLOADS) return NULL;
@@ -73,7 +73,7 @@ static void counts_print(Text *text, const CaseCounts *counts) {
                 (long long)counts->unsupported, (long long)counts->compiled, (long long)counts->compiled_differing);
 }
 
-static void print_json(Report *report, const CaseCounts *totals) {
+static void print_json(CasesReport *report, const CaseCounts *totals) {
     Text text = {0};
     text_puts(&text, "{");
     counts_print(&text, totals);
@@ -91,7 +91,7 @@ static void print_json(Report *report, const CaseCounts *totals) {
     text_free(&text);
 }
 
-static void print_lines(const Report *report, const CaseCounts *totals) {
+static void print_lines(const CasesReport *report, const CaseCounts *totals) {
     for (int i = 0; i < report->n_overloads; i++) {
         const CaseCounts *c = &report->overloads[i].counts;
         if (c->unsupported) continue;
@@ -106,7 +106,7 @@ static void print_lines(const Report *report, const CaseCounts *totals) {
 }
 
 /* Fills options and moves the file names to the front; their count, or -1 after a usage error. */
-static int read_options(const Command *self, int argc, char **argv, CaseOptions *options, Report *report) {
+static int read_options(const Command *self, int argc, char **argv, CaseOptions *options, CasesReport *report) {
     int n_files = 0;
     for (int i = 0; i < argc; i++) {
         if (!strcmp(argv[i], "--json"))
@@ -127,7 +127,7 @@ static int read_options(const Command *self, int argc, char **argv, CaseOptions 
 }
 
 int command_cases(const Command *self, int argc, char **argv) {
-    Report report = {0};
+    CasesReport report = {0};
     CaseOptions options = {.compiled = true, .found = on_finding, .counted = on_counted, .context = &report};
     CaseCounts totals = {0};
     int code = EXIT_done;

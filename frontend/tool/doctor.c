@@ -11,13 +11,13 @@
 #include "runtime/compile/llvm_module.h"
 #include <sinter/base.h>
 
-typedef struct Report {
+typedef struct DoctorReport {
     Text text;
     bool json;
     int n;
-} Report;
+} DoctorReport;
 
-static void begin_fact(Report *report, const char *name) {
+static void begin_fact(DoctorReport *report, const char *name) {
     if (!report->json) {
         text_printf(&report->text, "%s: ", name);
         return;
@@ -27,11 +27,11 @@ static void begin_fact(Report *report, const char *name) {
     text_puts(&report->text, ": ");
 }
 
-static void end_fact(Report *report) {
+static void end_fact(DoctorReport *report) {
     if (!report->json) text_puts(&report->text, "\n");
 }
 
-static void fact(Report *report, const char *name, const char *value) {
+static void fact(DoctorReport *report, const char *name, const char *value) {
     begin_fact(report, name);
     if (report->json)
         text_json_string(&report->text, value);
@@ -40,20 +40,20 @@ static void fact(Report *report, const char *name, const char *value) {
     end_fact(report);
 }
 
-static void fact_int(Report *report, const char *name, int64_t value) {
+static void fact_int(DoctorReport *report, const char *name, int64_t value) {
     begin_fact(report, name);
     text_printf(&report->text, "%lld", (long long)value);
     end_fact(report);
 }
 
-static void llvm_facts(Report *report) {
+static void llvm_facts(DoctorReport *report) {
     const LlvmModuleTable *const llvm = llvm_module();
     fact(report, "llvm", llvm ? llvm->llvm_version() : "absent: functions run on the interpreter");
     if (!llvm) fact(report, "llvm is absent because", llvm_module_reason());
 }
 
 int command_doctor(const Command *self, int argc, char **argv) {
-    Report report = {0};
+    DoctorReport report = {0};
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--json")) return usage_error(self, "unexpected argument", argv[i]);
         report.json = true;

@@ -210,14 +210,14 @@ static void print_times(Times *times) {
     printf("%-16s %8s %12.3f\n", "together", "", total);
 }
 
-typedef struct GraphRun {
+typedef struct OptGraph {
     const OptRun *opt;
     Graph *graph;
     Times *times; /* NULL: the result is printed */
-} GraphRun;
+} OptGraph;
 
 static Status run_lists(void *context) {
-    const GraphRun *const run = context;
+    const OptGraph *const run = context;
     const OptRun *const opt = run->opt;
     const PassOptions options = {.verify = !run->times,
                                  .skip = opt->skip,
@@ -233,7 +233,7 @@ static Status run_lists(void *context) {
 }
 
 static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_t n, Times *times) {
-    GraphRun run = {.opt = opt, .times = times};
+    OptGraph run = {.opt = opt, .times = times};
     TRY(graph_parse(arena, text, n, &run.graph));
     TRY(graph_verify(run.graph, stages[stage_find(opt->stage)].verified));
     Bail exit;
@@ -289,7 +289,7 @@ static Status run_piece(const OptRun *opt, const char *text, size_t n, bool only
 }
 
 /* The text up to the next head line, then that line itself. */
-static Status run(const OptRun *opt, const char *text) {
+static Status run_text(const OptRun *opt, const char *text) {
     bool heads = false;
     for (const char *end = text; *end || !heads; text = end) {
         while (*end && !is_head(end)) {
@@ -310,14 +310,14 @@ static int run_file(const OptRun *opt) {
     char *text = NULL;
     size_t n = 0;
     if (file_read(opt->path, &text, &n) != ST_OK) return report_error(EXIT_environment);
-    const Status status = run(opt, text);
+    const Status status = run_text(opt, text);
     mem_free(text);
     if (status == ST_PARSE) error_add_path(opt->path);
     return status == ST_OK ? EXIT_done : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);
 }
 
 /* One argument into the run; false: unknown. */
-static bool take(OptRun *opt, const char *argument) {
+static bool take_argument(OptRun *opt, const char *argument) {
     const struct {
         const char *name, **value;
     } texts[] = {{"--passes", &opt->passes},   {"--skip", &opt->skip},   {"--stage", &opt->stage},
@@ -349,7 +349,7 @@ static int open_library(const char *path) {
 int command_opt(const Command *self, int argc, char **argv) {
     OptRun opt = {.passes = "", .skip = "", .then = "", .limit = "0", .stage = "capture"};
     for (int i = 0; i < argc; i++)
-        if (!take(&opt, argv[i])) return usage_error(self, "unexpected argument", argv[i]);
+        if (!take_argument(&opt, argv[i])) return usage_error(self, "unexpected argument", argv[i]);
     if (!opt.path) return usage_error(self, "no file given after", "opt");
     if (*opt.then && !opt.joint) return usage_error(self, "goes with --joint", "--then");
     if (stage_find(opt.stage) < 0) return unknown_stage(self, opt.stage);

@@ -39,19 +39,19 @@ static void put_result(Text *text, sn_tensor *t) {
     text_printf(text, ", \"digest\": \"%016llx\"}", (unsigned long long)digest(t));
 }
 
-typedef struct Job {
+typedef struct RunJob {
     TargetOptions target;
     const char *stage;
     const char *machine; /* NULL: the one that runs */
     bool json;
     int own; /* run: the first argument after a sample's name; 0: none */
-} Job;
+} RunJob;
 
-static bool is_sample(const Job *job) {
+static bool is_sample(const RunJob *job) {
     return !strstr(job->target.name, ".so:") && !strstr(job->target.name, ".sn") && strcmp(job->target.name, "-");
 }
 
-static int with_target(const Job *job, int (*done)(const Job *job, sn_function *fn, sn_tensor **out, int n_out)) {
+static int with_target(const RunJob *job, int (*done)(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out)) {
     Target target;
     const bool found =
         is_sample(job) ? target_open_sample(job->target.name, &target) : target_open(&job->target, &target);
@@ -68,13 +68,13 @@ static int with_target(const Job *job, int (*done)(const Job *job, sn_function *
     return code;
 }
 
-static int show_results(const Job *job, sn_function *fn, sn_tensor **out, int n_out) {
+static int show_results(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
     (void)job, (void)fn;
     for (int i = 0; i < n_out; i++) puts(sn_repr(out[i]));
     return EXIT_done;
 }
 
-static int show_results_json(const Job *job, sn_function *fn, sn_tensor **out, int n_out) {
+static int show_results_json(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
     Text text = {0};
     text_puts(&text, "{\"target\": ");
     text_json_string(&text, job->target.name);
@@ -90,7 +90,7 @@ static int show_results_json(const Job *job, sn_function *fn, sn_tensor **out, i
     return sn_check() ? report_error(EXIT_environment) : EXIT_done;
 }
 
-static int show_explain(const Job *job, sn_function *fn, sn_tensor **out, int n_out) {
+static int show_explain(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
     (void)out, (void)n_out;
     if (job->json)
         puts(sn_explain_json(fn));
@@ -99,7 +99,7 @@ static int show_explain(const Job *job, sn_function *fn, sn_tensor **out, int n_
     return EXIT_done;
 }
 
-static int show_stage(const Job *job, sn_function *fn, sn_tensor **out, int n_out) {
+static int show_stage(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
     (void)out, (void)n_out;
     fputs(sn_dump(fn, job->stage), stdout);
     return sn_check() ? report_error(EXIT_wrong) : EXIT_done;
@@ -119,7 +119,7 @@ static int unknown_stage(const char *name) {
 }
 
 /* Arguments after the name of a sample that runs are the sample's own. */
-static int parse(const Command *self, int argc, char **argv, Job *job) {
+static int parse(const Command *self, int argc, char **argv, RunJob *job) {
     for (int i = 0; i < argc; i++) {
         const char *value;
         if (job->own) break;
@@ -142,7 +142,7 @@ static int parse(const Command *self, int argc, char **argv, Job *job) {
 }
 
 /* The sample's program, with arguments that it takes; with --json, if that is none of them, its work. */
-static int run_sample_job(const Command *self, Job *job, int argc, char **argv) {
+static int run_sample_job(const Command *self, RunJob *job, int argc, char **argv) {
     if (!sample_exists(job->target.name)) return no_such_target(job->target.name);
     const char *const takes = sample_takes(job->target.name);
     const bool own_json = strstr(takes, "--json") != NULL;
@@ -158,7 +158,7 @@ static int run_sample_job(const Command *self, Job *job, int argc, char **argv) 
 }
 
 int command_run(const Command *self, int argc, char **argv) {
-    Job job = {.stage = NULL};
+    RunJob job = {.stage = NULL};
     const int code = parse(self, argc, argv, &job);
     if (code != EXIT_done) return code;
     if (is_sample(&job)) return run_sample_job(self, &job, argc, argv);
@@ -166,7 +166,7 @@ int command_run(const Command *self, int argc, char **argv) {
 }
 
 int command_explain(const Command *self, int argc, char **argv) {
-    Job job = {.stage = NULL};
+    RunJob job = {.stage = NULL};
     const int code = parse(self, argc, argv, &job);
     if (code != EXIT_done) return code;
     if (!is_sample(&job)) return with_target(&job, show_explain);
@@ -174,7 +174,7 @@ int command_explain(const Command *self, int argc, char **argv) {
 }
 
 int command_dump(const Command *self, int argc, char **argv) {
-    Job job = {.stage = "capture"};
+    RunJob job = {.stage = "capture"};
     const int code = parse(self, argc, argv, &job);
     if (code != EXIT_done) return code;
     if (!is_stage(job.stage)) return unknown_stage(job.stage);

@@ -90,7 +90,7 @@ INLINE int64_t mac_one_i64(int64_t a, int64_t b, int64_t acc) { return a * b + a
 #undef T
 #undef WIDTH
 
-static void run(const GemmCall *call, const GemmPlan *plan) {
+static void run_gemm(const GemmCall *call, const GemmPlan *plan) {
     void (*const runs[S_COUNT])(const GemmCall *, const GemmPlan *) = {
         [S_f32] = run_f32, [S_f64] = run_f64, [S_i32] = run_i32, [S_i64] = run_i64};
     runs[compute_type[call->dtype]](call, plan);
@@ -103,4 +103,4 @@ static void pack_b(const GemmCall *call, const GemmPlan *plan, void *packed) {
 }
 
 extern const GemmLevel PASTE(gemm_level_, KERNEL_LEVEL);
-const GemmLevel PASTE(gemm_level_, KERNEL_LEVEL) = {run, pack_b};
+const GemmLevel PASTE(gemm_level_, KERNEL_LEVEL) = {run_gemm, pack_b};

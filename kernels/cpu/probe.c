@@ -19,9 +19,9 @@ static float fma_rounds(int64_t rounds) {
     return sum[0];
 }
 
-static void add(float *a, const float *b, const float *c, int64_t n) {
+static void probe_add(float *a, const float *b, const float *c, int64_t n) {
     for (int64_t i = 0; i + LANES <= n; i += LANES) put_f32(a, i, get_f32(b, i) + get_f32(c, i));
 }
 
 extern const ProbeLevel PASTE(probe_level_, KERNEL_LEVEL);
-const ProbeLevel PASTE(probe_level_, KERNEL_LEVEL) = {fma_rounds, 2 * CHAINS *LANES, add};
+const ProbeLevel PASTE(probe_level_, KERNEL_LEVEL) = {fma_rounds, 2 * CHAINS *LANES, probe_add};

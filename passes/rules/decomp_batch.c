@@ -46,7 +46,7 @@ static Beside beside_channels(Builder *b, const Meta *x) {
 
 static bool is_f32(const Val *v) { return v && v->meta->dtype == DT_f32; }
 
-static Val *nothing(Builder *b, const Meta *like, DType dtype) {
+static Val *no_values(Builder *b, const Meta *like, DType dtype) {
     const int64_t none = 0;
     return E(b, zeros, A_INTS(&none, 1), I(dtype), A_NONE, I(like->device));
 }
@@ -82,7 +82,7 @@ Status decomp_batch_norm_eval(Builder *b, const OpRow *row, const Arg *args, Val
     const Meta *const meta = args[0].val->meta;
     const bool mixed = is_f32(weight) || is_f32(bias) || is_f32(args[3].val) || is_f32(args[4].val);
     const DType kept = mixed ? DT_f32 : meta->dtype;
-    Val *const values[] = {in_dtype(b, y, meta->dtype), nothing(b, meta, kept), nothing(b, meta, kept)};
+    Val *const values[] = {in_dtype(b, y, meta->dtype), no_values(b, meta, kept), no_values(b, meta, kept)};
     return decomp_done(outs, 3, values);
 }
 
@@ -166,7 +166,7 @@ Status decomp_batch_norm_with_update(Builder *b, const OpRow *row, const Arg *ar
     Val *values[4] = {0}, *running[2];
     TRY(normalise(b, &n, values, running));
     TRY(write_running(b, &n, running));
-    values[3] = nothing(b, n.input->meta, DT_u8);
+    values[3] = no_values(b, n.input->meta, DT_u8);
     return decomp_done(outs, 4, values);
 }
 
@@ -206,14 +206,14 @@ Status decomp_instance_norm(Builder *b, const OpRow *row, const Arg *args, Val *
 
 /* backward ------------------------------------------------------------------------------------ */
 
-typedef struct Parts { /* all as they lie beside each other; h = (x - mean) rstd */
+typedef struct BatchParts { /* all as they lie beside each other; h = (x - mean) rstd */
     Val *grad, *weight, *h, *rstd;
     Arg dims; /* under one mean; none: the statistics are constants */
     int64_t count;
-} Parts;
+} BatchParts;
 
 /* rstd (g - (sum(g) + h sum(g h)) / n), with g = grad weight; rstd g where the statistics are constants. */
-static Val *to_input(Builder *b, const Parts *p) {
+static Val *to_input(Builder *b, const BatchParts *p) {
     Val *const g = p->weight ? E(b, mul_Tensor, V(p->grad), V(p->weight)) : p->grad;
     if (p->dims.kind == ARG_none) return E(b, mul_Tensor, V(g), V(p->rstd));
     Val *const s1 = E(b, sum_dim_IntList, V(g), p->dims, A_BOOL(true));
@@ -234,12 +234,12 @@ Status decomp_native_batch_norm_backward(Builder *b, const OpRow *row, const Arg
     if (!train) rstd = E(b, rsqrt, V(E(b, add_Tensor, V(rstd), F(arg_double(&args[8])))));
     rstd = per_channel(b, rstd, rank);
     Val *const away = E(b, sub_Tensor, V(x), V(per_channel(b, mean, rank)));
-    const Parts p = {.grad = grad,
-                     .weight = per_channel(b, widened(b, weight), rank),
-                     .h = E(b, mul_Tensor, V(away), V(rstd)),
-                     .rstd = rstd,
-                     .dims = train ? A_INTS(over.dims, over.n) : A_NONE,
-                     .count = over.count};
+    const BatchParts p = {.grad = grad,
+                          .weight = per_channel(b, widened(b, weight), rank),
+                          .h = E(b, mul_Tensor, V(away), V(rstd)),
+                          .rstd = rstd,
+                          .dims = train ? A_INTS(over.dims, over.n) : A_NONE,
+                          .count = over.count};
     const int64_t *const mask = args[9].ints;
     const DType dtype = weight ? weight->meta->dtype : input->meta->dtype;
     Val *values[3] = {0};
@@ -248,19 +248,19 @@ Status decomp_native_batch_norm_backward(Builder *b, const OpRow *row, const Arg
         values[1] = in_dtype(b, sum_over(b, E(b, mul_Tensor, V(grad), V(p.h)), over.dims, over.n, false), dtype);
     if (mask[2]) values[2] = in_dtype(b, sum_over(b, grad, over.dims, over.n, false), dtype);
     for (int i = 0; i < 3; i++)
-        if (!mask[i]) values[i] = nothing(b, input->meta, i ? dtype : input->meta->dtype);
+        if (!mask[i]) values[i] = no_values(b, input->meta, i ? dtype : input->meta->dtype);
     return decomp_done(outs, 3, values);
 }
 
 /* group norm ---------------------------------------------------------------------------------- */
 
-typedef struct Groups { /* [N, G, C/G, ...]: a view of [N, C, ...] whatever its strides are */
+typedef struct ChannelGroups { /* [N, G, C/G, ...]: a view of [N, C, ...] whatever its strides are */
     int64_t sizes[MAX_RANK + 1], dims[MAX_RANK], count;
     int rank, n; /* dims: of one group */
-} Groups;
+} ChannelGroups;
 
-static Groups groups_of(Builder *b, const Meta *x, int64_t groups) {
-    Groups g = {.rank = x->rank + 1, .count = 1};
+static ChannelGroups groups_of(Builder *b, const Meta *x, int64_t groups) {
+    ChannelGroups g = {.rank = x->rank + 1, .count = 1};
     g.sizes[0] = x->sizes[0], g.sizes[1] = groups, g.sizes[2] = sym_div(b->env, x->sizes[1], groups);
     for (int d = 3; d < g.rank; d++) g.sizes[d] = x->sizes[d - 1];
     for (int d = 2; d < g.rank; d++) {
@@ -270,15 +270,15 @@ static Groups groups_of(Builder *b, const Meta *x, int64_t groups) {
     return g;
 }
 
-static Val *grouped(Builder *b, const Groups *g, Val *x) { return E(b, view, V(x), A_INTS(g->sizes, g->rank)); }
+static Val *grouped(Builder *b, const ChannelGroups *g, Val *x) { return E(b, view, V(x), A_INTS(g->sizes, g->rank)); }
 
 /* A value per channel as [G, C/G, 1...], per sample and group as [N, G, 1, 1...]. */
-static Val *channels_grouped(Builder *b, const Groups *g, Val *v) {
+static Val *channels_grouped(Builder *b, const ChannelGroups *g, Val *v) {
     int64_t sizes[MAX_RANK] = {g->sizes[1], g->sizes[2]};
     for (int d = 2; d < g->rank - 1; d++) sizes[d] = 1;
     return v ? E(b, view, V(v), A_INTS(sizes, g->rank - 1)) : NULL;
 }
-static Val *statistics_grouped(Builder *b, const Groups *g, Val *v) {
+static Val *statistics_grouped(Builder *b, const ChannelGroups *g, Val *v) {
     int64_t sizes[MAX_RANK] = {g->sizes[0], g->sizes[1]};
     for (int d = 2; d < g->rank; d++) sizes[d] = 1;
     return E(b, view, V(v), A_INTS(sizes, g->rank));
@@ -288,7 +288,7 @@ static Val *statistics_grouped(Builder *b, const Groups *g, Val *v) {
 Status decomp_native_group_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const input = widened(b, args[0].val), *const weight = optional(&args[1]), *const bias = optional(&args[2]);
     if (!input) return error_pending();
-    const Groups g = groups_of(b, input->meta, args[6].i);
+    const ChannelGroups g = groups_of(b, input->meta, args[6].i);
     const Moments m = moments_over(b, grouped(b, &g, input), A_INTS(g.dims, g.n), I(g.count), A_BOOL(true));
     Val *const var = E(b, div_Tensor, V(m.squares), I(g.count));
     Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), F(arg_double(&args[7])))));
@@ -304,7 +304,7 @@ Status decomp_native_group_norm(Builder *b, const OpRow *row, const Arg *args, V
 }
 
 /* Sums over samples and positions: [C] */
-static Val *over_positions(Builder *b, const Groups *g, Val *v) {
+static Val *over_positions(Builder *b, const ChannelGroups *g, Val *v) {
     const int64_t channels = sym_mul(b->env, g->sizes[1], g->sizes[2]);
     int64_t dims[MAX_RANK] = {0};
     for (int d = 3; d < g->rank; d++) dims[d - 2] = d;
@@ -315,16 +315,16 @@ static Val *over_positions(Builder *b, const Groups *g, Val *v) {
 Status decomp_native_group_norm_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const meta = args[1].val->meta;
     Val *const weight = optional(&args[4]), *const x = widened(b, args[1].val);
-    const Groups g = groups_of(b, meta, args[8].i);
+    const ChannelGroups g = groups_of(b, meta, args[8].i);
     Val *const grad = grouped(b, &g, widened(b, args[0].val));
     Val *const rstd = statistics_grouped(b, &g, widened(b, args[3].val));
     Val *const away = E(b, sub_Tensor, V(grouped(b, &g, x)), V(statistics_grouped(b, &g, widened(b, args[2].val))));
-    const Parts p = {.grad = grad,
-                     .weight = channels_grouped(b, &g, widened(b, weight)),
-                     .h = E(b, mul_Tensor, V(away), V(rstd)),
-                     .rstd = rstd,
-                     .dims = A_INTS(g.dims, g.n),
-                     .count = g.count};
+    const BatchParts p = {.grad = grad,
+                          .weight = channels_grouped(b, &g, widened(b, weight)),
+                          .h = E(b, mul_Tensor, V(away), V(rstd)),
+                          .rstd = rstd,
+                          .dims = A_INTS(g.dims, g.n),
+                          .count = g.count};
     const int64_t *const mask = args[9].ints;
     const DType dtype = weight ? weight->meta->dtype : meta->dtype;
     Val *values[3] = {0};
@@ -332,7 +332,7 @@ Status decomp_native_group_norm_backward(Builder *b, const OpRow *row, const Arg
     if (mask[1]) values[1] = in_dtype(b, over_positions(b, &g, E(b, mul_Tensor, V(grad), V(p.h))), dtype);
     if (mask[2]) values[2] = in_dtype(b, over_positions(b, &g, grad), dtype);
     for (int i = 0; i < 3; i++)
-        if (!mask[i]) values[i] = nothing(b, meta, i ? dtype : meta->dtype);
+        if (!mask[i]) values[i] = no_values(b, meta, i ? dtype : meta->dtype);
     return decomp_done(outs, 3, values);
 }
 

@@ -12,12 +12,13 @@ typedef struct Lists {
     int64_t stride[MAX_SPATIAL], padding[MAX_SPATIAL], dilation[MAX_SPATIAL], output_padding[MAX_SPATIAL];
 } Lists;
 
-static void read_list(const Arg *list, int dims, int64_t *out) {
+static void spatial_list(const Arg *list, int dims, int64_t *out) {
     for (int i = 0; i < dims; i++) out[i] = list->ints[list->n == 1 ? 0 : i];
 }
 
 /* A batch of one where the batch dim is missing. */
-static Status convolve(Builder *b, Val *x, const Arg *args, const Lists *l, const Arg *transposed_groups, Val **outs) {
+static Status convolve_values(Builder *b, Val *x, const Arg *args, const Lists *l, const Arg *transposed_groups,
+                              Val **outs) {
     const int rank = args[1].val->meta->rank;
     if (!x) return error_pending();
     const bool batched = x->meta->rank == rank;
@@ -31,10 +32,10 @@ static Status convolve(Builder *b, Val *x, const Arg *args, const Lists *l, cons
 /* (input, weight, bias, stride, padding, dilation, groups) */
 Status decomp_conv(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Lists l = {.dims = args[1].val->meta->rank - 2};
-    read_list(&args[3], l.dims, l.stride);
-    read_list(&args[4], l.dims, l.padding);
-    read_list(&args[5], l.dims, l.dilation);
-    return convolve(b, args[0].val, args, &l, (const Arg[]){A_BOOL(false), args[6]}, outs);
+    spatial_list(&args[3], l.dims, l.stride);
+    spatial_list(&args[4], l.dims, l.padding);
+    spatial_list(&args[5], l.dims, l.dilation);
+    return convolve_values(b, args[0].val, args, &l, (const Arg[]){A_BOOL(false), args[6]}, outs);
 }
 
 /* (input, weight, bias, stride, padding: 'same' or 'valid', dilation, groups): where 'same' needs one more element at
@@ -44,8 +45,8 @@ Status decomp_conv_padding(Builder *b, const OpRow *row, const Arg *args, Val **
     Lists l = {.dims = weight->rank - 2};
     int64_t more[2 * MAX_SPATIAL] = {0};
     bool uneven = false;
-    read_list(&args[3], l.dims, l.stride);
-    read_list(&args[5], l.dims, l.dilation);
+    spatial_list(&args[3], l.dims, l.stride);
+    spatial_list(&args[5], l.dims, l.dilation);
     for (int i = 0; i < l.dims && !strcmp(args[4].string, "same"); i++) {
         const int64_t total = l.dilation[i] * (sym_concrete(b->env, weight->sizes[2 + i]) - 1);
         l.padding[i] = total / 2;
@@ -53,21 +54,21 @@ Status decomp_conv_padding(Builder *b, const OpRow *row, const Arg *args, Val **
         uneven = uneven || total % 2;
     }
     Val *const x = uneven ? E(b, constant_pad_nd, args[0], A_INTS(more, 2 * l.dims), I(0)) : args[0].val;
-    return convolve(b, x, args, &l, (const Arg[]){A_BOOL(false), args[6]}, outs);
+    return convolve_values(b, x, args, &l, (const Arg[]){A_BOOL(false), args[6]}, outs);
 }
 
 /* (input, weight, bias, stride, padding, output_padding, groups, dilation) */
 Status decomp_conv_transpose(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Lists l = {.dims = args[1].val->meta->rank - 2};
-    read_list(&args[3], l.dims, l.stride);
-    read_list(&args[4], l.dims, l.padding);
-    read_list(&args[5], l.dims, l.output_padding);
-    read_list(&args[7], l.dims, l.dilation);
-    return convolve(b, args[0].val, args, &l, (const Arg[]){A_BOOL(true), args[6]}, outs);
+    spatial_list(&args[3], l.dims, l.stride);
+    spatial_list(&args[4], l.dims, l.padding);
+    spatial_list(&args[5], l.dims, l.output_padding);
+    spatial_list(&args[7], l.dims, l.dilation);
+    return convolve_values(b, args[0].val, args, &l, (const Arg[]){A_BOOL(true), args[6]}, outs);
 }
 
 /* A gradient that nobody wants. */
-static Val *nothing(Builder *b, DType dtype) {
+static Val *no_statistics(Builder *b, DType dtype) {
     const int64_t none = 0;
     return E(b, zeros, A_INTS(&none, 1), I(dtype));
 }
@@ -80,13 +81,13 @@ Status decomp_convolution_backward(Builder *b, const OpRow *row, const Arg *args
     int64_t dims[2 + MAX_SPATIAL] = {0};
     Val *values[3];
     for (int i = 2; i < grad->rank; i++) dims[i - 1] = i;
-    values[0] = !mask[0] ? nothing(b, input->dtype)
+    values[0] = !mask[0] ? no_statistics(b, input->dtype)
                          : E(b, convolution_input, args[0], args[2], A_INTS(input->sizes, input->rank), args[4],
                              args[5], args[6], args[7], args[9], last);
-    values[1] = !mask[1] ? nothing(b, input->dtype)
+    values[1] = !mask[1] ? no_statistics(b, input->dtype)
                          : E(b, convolution_weight, args[0], args[1], A_INTS(weight->sizes, weight->rank), args[4],
                              args[5], args[6], args[7], args[9], last);
-    values[2] = !mask[2] ? nothing(b, input->dtype)
+    values[2] = !mask[2] ? no_statistics(b, input->dtype)
                          : in_dtype(b, sum_over(b, args[0].val, dims, grad->rank - 1, false), input->dtype);
     return decomp_done(outs, 3, values);
 }

@@ -44,7 +44,7 @@ static double step_of(const Resample *r) {
     return wide ? (double)r->in / (double)r->out : (double)((float)r->in / (float)r->out);
 }
 
-static Val *positions(Builder *b, const Resample *r, Device device) {
+static Val *sampled_positions(Builder *b, const Resample *r, Device device) {
     return E(b, arange, I(r->out), I(r->dtype), A_NONE, I(device));
 }
 
@@ -53,21 +53,21 @@ static Val *index_of(Builder *b, Val *place, const Resample *r) {
 }
 
 static Val *nearest(Builder *b, const Resample *r, Device device) {
-    return index_of(b, E(b, floor, V(E(b, mul_Tensor, V(positions(b, r, device)), F(step_of(r))))), r);
+    return index_of(b, E(b, floor, V(E(b, mul_Tensor, V(sampled_positions(b, r, device)), F(step_of(r))))), r);
 }
 
 /* Two neighbours and how much of each. */
-typedef struct Between {
+typedef struct Neighbours {
     Val *low, *high, *of_low, *of_high;
-} Between;
+} Neighbours;
 
-static Between between(Builder *b, const Resample *r, Device device, int rank) {
-    Val *const at = positions(b, r, device);
+static Neighbours between(Builder *b, const Resample *r, Device device, int rank) {
+    Val *const at = sampled_positions(b, r, device);
     const double step = step_of(r);
     Val *place = r->align ? E(b, mul_Tensor, V(at), F(step))
                           : E(b, sub_Tensor, V(E(b, mul_Tensor, V(E(b, add_Tensor, V(at), F(0.5))), F(step))), F(0.5));
     if (!r->align) place = E(b, clamp_min, V(place), F(0));
-    Between w = {.low = index_of(b, place, r)};
+    Neighbours w = {.low = index_of(b, place, r)};
     w.high = E(b, clamp_max, V(E(b, add_Tensor, V(w.low), I(1))), I(r->in - 1));
     Val *const away = E(b, sub_Tensor, V(place), V(E(b, _to_copy, V(w.low), I(r->dtype))));
     const Arg column = A_INTS(((int64_t[MAX_RANK]){r->out, 1, 1, 1}), rank - r->dim);
@@ -82,7 +82,7 @@ static Val *read_nearest(Builder *b, Val *x, const Resample *r) {
 
 static Val *read_between(Builder *b, Val *x, const Resample *r) {
     if (!x) return NULL;
-    const Between w = between(b, r, x->meta->device, x->meta->rank);
+    const Neighbours w = between(b, r, x->meta->device, x->meta->rank);
     Val *const low = E(b, index_select, V(x), I(r->dim), V(w.low));
     Val *const high = E(b, index_select, V(x), I(r->dim), V(w.high));
     return E(b, add_Tensor, V(E(b, mul_Tensor, V(w.of_low), V(low))), V(E(b, mul_Tensor, V(w.of_high), V(high))));
@@ -114,7 +114,7 @@ static Val *zeros_along(Builder *b, Val *x, int64_t dim, int64_t size) {
 
 static Val *add_between(Builder *b, Val *grad, const Resample *r) {
     if (!grad) return NULL;
-    const Between w = between(b, r, grad->meta->device, grad->meta->rank);
+    const Neighbours w = between(b, r, grad->meta->device, grad->meta->rank);
     Val *const none = zeros_along(b, grad, r->dim, r->in);
     Val *const low = E(b, index_add, V(none), I(r->dim), V(w.low), V(E(b, mul_Tensor, V(w.of_low), V(grad))));
     return E(b, index_add, V(low), I(r->dim), V(w.high), V(E(b, mul_Tensor, V(w.of_high), V(grad))));

@@ -6,19 +6,19 @@
 
 #include <math.h>
 
-typedef struct Pair { /* of a backward op: g is the gradient of its result, go its grad_output, x
+typedef struct BackwardPoint { /* of a backward op: g is the gradient of its result, go its grad_output, x
                          its point */
     Builder *b;
     Val *g, *go, *x;
-} Pair;
+} BackwardPoint;
 
-static Pair pair(const Deriv *d, int at) {
+static BackwardPoint pair(const Deriv *d, int at) {
     Builder *const b = d->b;
-    return (Pair){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)), compute_of(b, saved(d, at))};
+    return (BackwardPoint){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)), compute_of(b, saved(d, at))};
 }
 
 /* result = go * slope(x): the two gradients from slope and its own slope. */
-static Status set_pair(Deriv *d, Pair p, int at, Val *slope, Val *bend) {
+static Status set_pair(Deriv *d, BackwardPoint p, int at, Val *slope, Val *bend) {
     if (wants(d, 0)) TRY(deriv_set(d, 0, mul(p.b, p.g, slope)));
     if (wants(d, at)) TRY(deriv_set(d, at, mul(p.b, mul(p.b, p.g, p.go), bend)));
     return ST_OK;
@@ -53,13 +53,13 @@ Status deriv_hardtanh(Deriv *d) {
 
 Status deriv_sigmoid(Deriv *d) { return deriv_set(d, 0, E(d->b, sigmoid_backward, V(grad_of(d)), V(d->results[0]))); }
 Status deriv_sigmoid_backward(Deriv *d) { /* go y (1 - y) */
-    const Pair p = pair(d, 1);
+    const BackwardPoint p = pair(d, 1);
     Val *const rest = n_minus(p.b, 1, p.x);
     return set_pair(d, p, 1, mul(p.b, rest, p.x), sub(p.b, rest, p.x));
 }
 Status deriv_tanh(Deriv *d) { return deriv_set(d, 0, E(d->b, tanh_backward, V(grad_of(d)), V(d->results[0]))); }
 Status deriv_tanh_backward(Deriv *d) { /* go (1 - y y) */
-    const Pair p = pair(d, 1);
+    const BackwardPoint p = pair(d, 1);
     return set_pair(d, p, 1, n_minus(p.b, 1, square_of(p.b, p.x)), mul_n(p.b, p.x, -2));
 }
 
@@ -68,7 +68,7 @@ Status deriv_tanh_backward(Deriv *d) { /* go (1 - y y) */
 Status deriv_gelu(Deriv *d) { return deriv_set(d, 0, E(d->b, gelu_backward, V(grad_of(d)), d->args[0], d->args[1])); }
 
 /* slope = cdf + x pdf, bend = pdf (2 - x x) */
-static Status gelu_erf(Deriv *d, Pair p) {
+static Status gelu_erf(Deriv *d, BackwardPoint p) {
     Builder *const b = p.b;
     Val *const cdf = mul_n(b, add_n(b, E(b, erf, V(mul_n(b, p.x, M_SQRT1_2))), 1), 0.5);
     Val *const e = E(b, exp, V(mul_n(b, square_of(b, p.x), -0.5)));
@@ -79,7 +79,7 @@ static Status gelu_erf(Deriv *d, Pair p) {
 
 /* t = tanh(u), u = beta (x + kappa x^3): slope = (1 + t + x t')/2 with t' = (1 - t t) u';
  * bend = t' + x t''/2 with t'' = (1 - t t) u'' - 2 t t' u' */
-static Status gelu_tanh(Deriv *d, Pair p) {
+static Status gelu_tanh(Deriv *d, BackwardPoint p) {
     const double beta = M_SQRT2 * M_2_SQRTPI * 0.5, kappa = 0.044715;
     Builder *const b = p.b;
     Val *const square = square_of(b, p.x);
@@ -103,7 +103,7 @@ Status deriv_gelu_backward(Deriv *d) {
 
 Status deriv_silu(Deriv *d) { return deriv_set(d, 0, E(d->b, silu_backward, V(grad_of(d)), d->args[0])); }
 Status deriv_silu_backward(Deriv *d) { /* go s (1 + x (1 - s)), s = sigmoid(x) */
-    const Pair p = pair(d, 1);
+    const BackwardPoint p = pair(d, 1);
     Val *const s = E(p.b, sigmoid, V(p.x)), *const rest = n_minus(p.b, 1, s);
     Val *const slope = mul(p.b, s, add_n(p.b, mul(p.b, p.x, rest), 1));
     Val *const twist = add_n(p.b, mul(p.b, p.x, sub(p.b, rest, s)), 2);

@@ -2,35 +2,35 @@
  * those go through mean, rstd and variance, too. */
 #include "passes/rules/deriv.h"
 
-typedef struct Norm { /* as they lie beside each other; weight NULL: ones */
+typedef struct BatchNormGrad { /* as they lie beside each other; weight NULL: ones */
     Builder *b;
     Val *away, *xhat, *rstd, *weight;
     Dims under; /* one mean */
     int64_t count;
-} Norm;
+} BatchNormGrad;
 
 /* v less its mean and its part along xhat. */
-static Val *project(const Norm *n, Val *v) {
+static Val *project(const BatchNormGrad *n, Val *v) {
     Builder *const b = n->b;
     Val *const along = mul(b, n->xhat, mean_of(b, mul(b, v, n->xhat), &n->under));
     return sub(b, sub(b, v, mean_of(b, v, &n->under)), along);
 }
 
-static Val *plus(Builder *b, Val *sum, Val *more) { return !more ? sum : !sum ? more : add(b, sum, more); }
+static Val *plus_gradient(Builder *b, Val *sum, Val *more) { return !more ? sum : !sum ? more : add(b, sum, more); }
 
 /* Of the output (rstd project(g weight)), mean (1 / n), rstd (-rstd^2 xhat / n) and variance (2 (x - mean) / n); any
  * may be absent. */
-static Val *of_input(const Norm *n, Val *g, Val *mean, Val *rstd, Val *var) {
+static Val *of_input(const BatchNormGrad *n, Val *g, Val *mean, Val *rstd, Val *var) {
     Builder *const b = n->b;
     const Meta *const x = n->away ? n->away->meta : NULL;
     if (!x) return NULL;
     Val *sum = g ? mul(b, n->rstd, project(n, n->weight ? mul(b, g, n->weight) : g)) : NULL;
-    if (mean) sum = plus(b, sum, expand_to(b, E(b, div_Tensor, V(mean), I(n->count)), x->sizes, x->rank));
+    if (mean) sum = plus_gradient(b, sum, expand_to(b, E(b, div_Tensor, V(mean), I(n->count)), x->sizes, x->rank));
     if (rstd) {
         Val *const slope = negate(b, mul(b, rstd, square_of(b, n->rstd)));
-        sum = plus(b, sum, mul(b, n->xhat, E(b, div_Tensor, V(slope), I(n->count))));
+        sum = plus_gradient(b, sum, mul(b, n->xhat, E(b, div_Tensor, V(slope), I(n->count))));
     }
-    if (var) sum = plus(b, sum, mul(b, n->away, E(b, div_Tensor, V(mul_n(b, var, 2)), I(n->count))));
+    if (var) sum = plus_gradient(b, sum, mul(b, n->away, E(b, div_Tensor, V(mul_n(b, var, 2)), I(n->count))));
     return sum;
 }
 
@@ -55,7 +55,7 @@ static Dims beside_channels(int rank) {
 Status deriv_batch_norm_stats(Deriv *d) {
     Builder *const b = d->b;
     const int rank = d->arg_meta[0]->rank;
-    Norm n = {.b = b, .under = beside_channels(rank)};
+    BatchNormGrad n = {.b = b, .under = beside_channels(rank)};
     n.count = dims_count(b, &n.under, d->arg_meta[0]);
     n.rstd = per_channel(b, compute_of(b, d->results[2]), rank);
     n.away = sub(b, compute_of(b, saved(d, 0)), per_channel(b, compute_of(b, d->results[1]), rank));
@@ -91,25 +91,25 @@ Status deriv_batch_norm_eval(Deriv *d) {
 
 /* group norm ---------------------------------------------------------------------------------- */
 
-typedef struct Groups { /* [N, G, C/G, ...] */
+typedef struct GroupedSizes { /* [N, G, C/G, ...] */
     int64_t sizes[MAX_RANK + 1];
     int rank;
-} Groups;
+} GroupedSizes;
 
 /* [N, G] as [N, G, 1, 1...]; [C] as [G, C/G, 1...] */
-static Val *statistics_grouped(Builder *b, const Groups *g, Val *v) {
+static Val *statistics_grouped(Builder *b, const GroupedSizes *g, Val *v) {
     int64_t sizes[MAX_RANK] = {g->sizes[0], g->sizes[1]};
     for (int d = 2; d < g->rank; d++) sizes[d] = 1;
     return reshape_to(b, v, sizes, g->rank);
 }
-static Val *channels_grouped(Builder *b, const Groups *g, Val *v) {
+static Val *channels_grouped(Builder *b, const GroupedSizes *g, Val *v) {
     int64_t sizes[MAX_RANK] = {g->sizes[1], g->sizes[2]};
     for (int d = 2; d < g->rank - 1; d++) sizes[d] = 1;
     return reshape_to(b, v, sizes, g->rank - 1);
 }
 
 /* Over samples and positions: [C] */
-static Val *over_positions(Builder *b, const Groups *g, Val *v) {
+static Val *over_positions(Builder *b, const GroupedSizes *g, Val *v) {
     const int64_t channels = sym_mul(b->env, g->sizes[1], g->sizes[2]);
     int64_t dims[MAX_RANK] = {0};
     for (int d = 3; d < g->rank; d++) dims[d - 2] = d;
@@ -120,9 +120,10 @@ static Val *over_positions(Builder *b, const Groups *g, Val *v) {
 Status deriv_group_norm(Deriv *d) {
     Builder *const b = d->b;
     const Meta *const x = d->arg_meta[0];
-    Groups at = {.sizes = {x->sizes[0], d->args[6].i, sym_div(b->env, x->sizes[1], d->args[6].i)}, .rank = x->rank + 1};
+    GroupedSizes at = {.sizes = {x->sizes[0], d->args[6].i, sym_div(b->env, x->sizes[1], d->args[6].i)},
+                       .rank = x->rank + 1};
     for (int i = 3; i < at.rank; i++) at.sizes[i] = x->sizes[i - 1];
-    Norm n = {.b = b, .count = 1};
+    BatchNormGrad n = {.b = b, .count = 1};
     for (int i = 2; i < at.rank; i++) {
         n.under.at[n.under.n++] = i, n.under.has[i] = true;
         n.count = sym_mul(b->env, n.count, at.sizes[i]);

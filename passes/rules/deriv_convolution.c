@@ -20,11 +20,11 @@ Status deriv_convolution(Deriv *d) {
     return ST_OK;
 }
 
-static Val *plus(Builder *b, Val *sum, Val *more) { /* either may be absent */
+static Val *plus_gradient(Builder *b, Val *sum, Val *more) { /* either may be absent */
     return !more ? sum : !sum ? more : add(b, sum, more);
 }
 
-static Val *convolve(Builder *b, Val *input, Val *weight, const Arg *rest) {
+static Val *convolve_gradient(Builder *b, Val *input, Val *weight, const Arg *rest) {
     return E(b, convolution, V(input), V(weight), A_NONE, rest[0], rest[1], rest[2], rest[3], rest[4], rest[5]);
 }
 
@@ -44,9 +44,9 @@ Status deriv_convolution_backward(Deriv *d) {
     Val *const go = saved(d, 0), *const x = saved(d, 1), *const w = saved(d, 2), *at[3], *grads[3] = {0};
     for (int i = 0; i < 3; i++) at[i] = d->args[10].ints[i] ? d->grad_out[i] : NULL; /* what is left out is empty */
     if (wants(d, 0)) {
-        Val *sum = at[0] ? convolve(b, at[0], w, rest) : NULL;
-        sum = plus(b, sum, at[1] ? convolve(b, x, at[1], rest) : NULL);
-        sum = plus(b, sum, at[2] ? over_channels(b, at[2], d->arg_meta[0]) : NULL);
+        Val *sum = at[0] ? convolve_gradient(b, at[0], w, rest) : NULL;
+        sum = plus_gradient(b, sum, at[1] ? convolve_gradient(b, x, at[1], rest) : NULL);
+        sum = plus_gradient(b, sum, at[2] ? over_channels(b, at[2], d->arg_meta[0]) : NULL);
         if (sum) TRY(deriv_set(d, 0, sum));
     }
     if (wants(d, 1) && at[1]) {

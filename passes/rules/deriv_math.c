@@ -67,14 +67,14 @@ Status deriv_logaddexp(Deriv *d) {
 /* activations --------------------------------------------------------------------------------- */
 
 /* g where low < x < high */
-static Status inside(Deriv *d, Val *g, double low, double high) {
+static Status inside_range(Deriv *d, Val *g, double low, double high) {
     Builder *const b = d->b;
     Val *const above = E(b, gt_Tensor, d->args[0], F(low));
     Val *const below = E(b, lt_Tensor, d->args[0], F(high));
     return deriv_set(d, 0, keep_where(b, E(b, logical_and, V(above), V(below)), g));
 }
-Status deriv_relu6(Deriv *d) { return inside(d, grad_of(d), 0, 6); }
-Status deriv_hardsigmoid(Deriv *d) { return inside(d, div_n(d->b, grad_of(d), 6), -3, 3); }
+Status deriv_relu6(Deriv *d) { return inside_range(d, grad_of(d), 0, 6); }
+Status deriv_hardsigmoid(Deriv *d) { return inside_range(d, div_n(d->b, grad_of(d), 6), -3, 3); }
 
 /* 0 below -3, x / 3 + 1 / 2 up to 3, then 1 */
 Status deriv_hardswish(Deriv *d) {

@@ -5,7 +5,7 @@
 /* The last two dims exchanged. */
 static Val *transposed(Builder *b, Val *x) { return x ? swap_dims(b, x, x->meta->rank - 2, x->meta->rank - 1) : NULL; }
 
-static Val *product(Builder *b, Val *x, Val *y) {
+static Val *matrix_product(Builder *b, Val *x, Val *y) {
     if (!x || !y) return NULL;
     return x->meta->rank == 2 ? E(b, mm, V(x), V(y)) : E(b, bmm, V(x), V(y));
 }
@@ -15,9 +15,11 @@ static Status factors(Deriv *d, int at, const Arg *alpha) {
     const Arg one = I(1);
     Val *const g = grad_of(d);
     if (wants(d, at))
-        TRY(deriv_set(d, at, scaled(d->b, product(d->b, g, transposed(d->b, saved(d, at + 1))), alpha ? alpha : &one)));
+        TRY(deriv_set(d, at,
+                      scaled(d->b, matrix_product(d->b, g, transposed(d->b, saved(d, at + 1))), alpha ? alpha : &one)));
     if (!wants(d, at + 1)) return ST_OK;
-    return deriv_set(d, at + 1, scaled(d->b, product(d->b, transposed(d->b, saved(d, at)), g), alpha ? alpha : &one));
+    return deriv_set(d, at + 1,
+                     scaled(d->b, matrix_product(d->b, transposed(d->b, saved(d, at)), g), alpha ? alpha : &one));
 }
 
 Status deriv_mm(Deriv *d) { return factors(d, 0, NULL); }

@@ -47,24 +47,24 @@ Status deriv_log_softmax_backward(Deriv *d) {
 
 /* layer_norm ---------------------------------------------------------------------------------- */
 
-typedef struct Norm { /* (input, normalized_shape, weight, bias, eps) -> (output, mean, rstd) */
+typedef struct LayerNormGrad { /* (input, normalized_shape, weight, bias, eps) -> (output, mean, rstd) */
     Builder *b;
     Val *xhat, *rstd, *weight; /* weight NULL: ones */
     Dims inner;                /* the normalized dims */
     int outer;                 /* how many dims are before them */
-} Norm;
+} LayerNormGrad;
 
 /* v less its mean and its part along xhat, over the normalized dims. */
-static Val *project(const Norm *n, Val *v) {
+static Val *project(const LayerNormGrad *n, Val *v) {
     Builder *const b = n->b;
     Val *const along = mul(b, n->xhat, mean_of(b, mul(b, v, n->xhat), &n->inner));
     return sub(b, sub(b, v, mean_of(b, v, &n->inner)), along);
 }
 
-static Norm norm_of(Deriv *d) {
+static LayerNormGrad norm_of(Deriv *d) {
     Builder *const b = d->b;
     const Meta *const meta = d->arg_meta[0];
-    Norm n = {.b = b, .outer = meta->rank - d->args[1].n};
+    LayerNormGrad n = {.b = b, .outer = meta->rank - d->args[1].n};
     for (int i = n.outer; i < meta->rank; i++) n.inner.at[n.inner.n++] = i, n.inner.has[i] = true;
     Val *const x = compute_of(b, saved(d, 0)), *const mean = compute_of(b, d->results[1]);
     n.rstd = compute_of(b, d->results[2]);
@@ -74,14 +74,14 @@ static Norm norm_of(Deriv *d) {
 }
 
 /* Sum over the rows, in the shape of weight. */
-static Val *over_rows(const Norm *n, Val *x) {
+static Val *over_rows(const LayerNormGrad *n, Val *x) {
     int64_t dims[MAX_RANK];
     for (int i = 0; i < n->outer; i++) dims[i] = i;
     return sum_dims(n->b, x, dims, n->outer, false);
 }
 
 /* Of the output, and of mean (1 / n) and rstd (-rstd^2 xhat / n), which further derivatives go through. */
-static Val *input_gradient(Deriv *d, const Norm *n) {
+static Val *input_gradient(Deriv *d, const LayerNormGrad *n) {
     Builder *const b = d->b;
     Val *const g = compute_of(b, grad_of(d)), *sum = NULL;
     if (g) sum = mul(b, n->rstd, project(n, n->weight ? mul(b, g, n->weight) : g));
@@ -102,7 +102,7 @@ static Val *input_gradient(Deriv *d, const Norm *n) {
 /* Plain ops, so that any number of further derivatives follow. */
 Status deriv_native_layer_norm(Deriv *d) {
     Builder *const b = d->b;
-    const Norm n = norm_of(d);
+    const LayerNormGrad n = norm_of(d);
     Val *const g = compute_of(b, grad_of(d));
     if (wants(d, 0)) TRY(deriv_set(d, 0, input_gradient(d, &n)));
     if (g && wants(d, 2)) TRY(deriv_set(d, 2, over_rows(&n, mul(b, g, n.xhat))));
@@ -110,10 +110,10 @@ Status deriv_native_layer_norm(Deriv *d) {
 }
 
 /* The same of (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask). */
-static Norm norm_of_backward(Deriv *d) {
+static LayerNormGrad norm_of_backward(Deriv *d) {
     Builder *const b = d->b;
     const int rank = d->arg_meta[1]->rank;
-    Norm n = {.b = b, .outer = rank - d->args[2].n};
+    LayerNormGrad n = {.b = b, .outer = rank - d->args[2].n};
     for (int i = n.outer; i < rank; i++) n.inner.at[n.inner.n++] = i, n.inner.has[i] = true;
     n.rstd = compute_of(b, saved(d, 4));
     n.weight = compute_of(b, saved(d, 5));
@@ -121,7 +121,7 @@ static Norm norm_of_backward(Deriv *d) {
     return n;
 }
 
-static Val *plus(Builder *b, Val *sum, Val *more) { /* either may be absent */
+static Val *plus_gradient(Builder *b, Val *sum, Val *more) { /* either may be absent */
     return !more ? sum : !sum ? more : add(b, sum, more);
 }
 
@@ -130,7 +130,7 @@ typedef struct NormSecond {
     Val *go, *g, *u, *v, *z;
 } NormSecond;
 
-static NormSecond norm_second(Deriv *d, const Norm *n) {
+static NormSecond norm_second(Deriv *d, const LayerNormGrad *n) {
     Builder *const b = d->b;
     Val *at[3];
     for (int i = 0; i < 3; i++) { /* results that output_mask leaves out have no elements */
@@ -142,27 +142,27 @@ static NormSecond norm_second(Deriv *d, const Norm *n) {
 }
 
 /* project is its own transpose. */
-static Val *of_grad_out(const Norm *n, const NormSecond *s, const Meta *like) {
+static Val *of_grad_out(const LayerNormGrad *n, const NormSecond *s, const Meta *like) {
     Builder *const b = n->b;
     Val *along = s->u ? project(n, mul(b, s->u, n->rstd)) : NULL;
     if (along && n->weight) along = mul(b, along, n->weight);
-    Val *const sum = plus(b, along, s->v ? mul(b, n->xhat, s->v) : NULL);
-    return plus(b, sum, s->z ? expand_to(b, s->z, like->sizes, like->rank) : NULL);
+    Val *const sum = plus_gradient(b, along, s->v ? mul(b, n->xhat, s->v) : NULL);
+    return plus_gradient(b, sum, s->z ? expand_to(b, s->z, like->sizes, like->rank) : NULL);
 }
 
-static Val *of_xhat(const Norm *n, const NormSecond *s) {
+static Val *of_xhat(const LayerNormGrad *n, const NormSecond *s) {
     Builder *const b = n->b;
     Val *sum = s->v ? mul(b, s->go, s->v) : NULL;
     if (!s->u) return sum;
     Val *const q = mul(b, s->u, n->rstd);
     Val *const g_along = mean_of(b, mul(b, s->g, n->xhat), &n->inner);
     Val *const q_along = mean_of(b, mul(b, q, n->xhat), &n->inner);
-    return plus(b, sum, negate(b, add(b, mul(b, q, g_along), mul(b, s->g, q_along))));
+    return plus_gradient(b, sum, negate(b, add(b, mul(b, q, g_along), mul(b, s->g, q_along))));
 }
 
 Status deriv_native_layer_norm_backward(Deriv *d) {
     Builder *const b = d->b;
-    const Norm n = norm_of_backward(d);
+    const LayerNormGrad n = norm_of_backward(d);
     const NormSecond s = norm_second(d, &n);
     if (wants(d, 0)) {
         Val *const of_go = of_grad_out(&n, &s, d->arg_meta[0]);
@@ -177,7 +177,7 @@ Status deriv_native_layer_norm_backward(Deriv *d) {
     if (!wants(d, 4)) return ST_OK;
     Val *const away = sub(b, compute_of(b, saved(d, 1)), compute_of(b, saved(d, 3)));
     Val *const direct = s.u ? mul(b, s.u, project(&n, s.g)) : NULL;
-    return deriv_set(d, 4, plus(b, mul(b, slope, away), direct));
+    return deriv_set(d, 4, plus_gradient(b, mul(b, slope, away), direct));
 }
 
 /* nll_loss ------------------------------------------------------------------------------------ */

@@ -52,7 +52,7 @@ Status deriv_max_dim(Deriv *d) {
 
 /* The product of the others: with the zeros taken as ones, divided by the element, where the
  * element is the only zero or there is none; else 0. */
-static Status product(Deriv *d, const Dims *dims) {
+static Status product_gradient(Deriv *d, const Dims *dims) {
     Builder *const b = d->b;
     Val *const x = cast_to(b, saved(d, 0), grad_of(d)->meta->dtype);
     Val *const zero = E(b, eq_Tensor, V(x), F(0));
@@ -66,7 +66,7 @@ static Status product(Deriv *d, const Dims *dims) {
 }
 Status deriv_prod(Deriv *d) {
     const Dims dims = row_dims(d);
-    return product(d, &dims);
+    return product_gradient(d, &dims);
 }
 
 /* 2 g (x - mean) / (n - correction); (self, dim, *, correction, keepdim) */

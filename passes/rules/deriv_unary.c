@@ -12,7 +12,7 @@ typedef struct Unary {
 
 static Unary unary(const Deriv *d) { return (Unary){d->b, grad_of(d), saved(d, 0), d->results[0]}; }
 
-static Val *times(Unary u, Val *slope) { return mul(u.b, u.g, slope); }
+static Val *times_slope(Unary u, Val *slope) { return mul(u.b, u.g, slope); }
 static Val *over(Unary u, Val *slope) { return quotient(u.b, u.g, slope); }
 
 /* Steps: the slope is zero wherever there is one. */
@@ -21,20 +21,20 @@ Status deriv_neg(Deriv *d) { return deriv_set(d, 0, negate(d->b, grad_of(d))); }
 
 Status deriv_abs(Deriv *d) {
     const Unary u = unary(d);
-    return deriv_set(d, 0, times(u, E(u.b, sign, V(u.x))));
+    return deriv_set(d, 0, times_slope(u, E(u.b, sign, V(u.x))));
 }
 
 Status deriv_exp(Deriv *d) {
     const Unary u = unary(d);
-    return deriv_set(d, 0, times(u, u.y));
+    return deriv_set(d, 0, times_slope(u, u.y));
 }
 Status deriv_exp2(Deriv *d) {
     const Unary u = unary(d);
-    return deriv_set(d, 0, mul_n(u.b, times(u, u.y), M_LN2));
+    return deriv_set(d, 0, mul_n(u.b, times_slope(u, u.y), M_LN2));
 }
 Status deriv_expm1(Deriv *d) {
     const Unary u = unary(d);
-    return deriv_set(d, 0, times(u, add_n(u.b, u.y, 1)));
+    return deriv_set(d, 0, times_slope(u, add_n(u.b, u.y, 1)));
 }
 
 Status deriv_log(Deriv *d) {
@@ -69,20 +69,20 @@ Status deriv_reciprocal(Deriv *d) {
 }
 Status deriv_sin(Deriv *d) {
     const Unary u = unary(d);
-    return deriv_set(d, 0, times(u, E(u.b, cos, V(u.x))));
+    return deriv_set(d, 0, times_slope(u, E(u.b, cos, V(u.x))));
 }
 Status deriv_cos(Deriv *d) {
     const Unary u = unary(d);
-    return deriv_set(d, 0, times(u, negate(u.b, E(u.b, sin, V(u.x)))));
+    return deriv_set(d, 0, times_slope(u, negate(u.b, E(u.b, sin, V(u.x)))));
 }
 Status deriv_tan(Deriv *d) {
     const Unary u = unary(d);
-    return deriv_set(d, 0, times(u, add_n(u.b, square_of(u.b, u.y), 1)));
+    return deriv_set(d, 0, times_slope(u, add_n(u.b, square_of(u.b, u.y), 1)));
 }
 
 static Val *gaussian(Builder *b, Val *x) { return E(b, exp, V(negate(b, square_of(b, x)))); }
 
 Status deriv_erf(Deriv *d) {
     const Unary u = unary(d);
-    return deriv_set(d, 0, times(u, mul_n(u.b, gaussian(u.b, u.x), M_2_SQRTPI)));
+    return deriv_set(d, 0, times_slope(u, mul_n(u.b, gaussian(u.b, u.x), M_2_SQRTPI)));
 }

@@ -2,23 +2,23 @@
  * derivative of a backward is the forward, or a read at the indices that it added at. */
 #include "passes/rules/deriv.h"
 
-typedef struct Pair {
+typedef struct WindowPair {
     OpId forward, backward;
-} Pair;
+} WindowPair;
 
 static OpId partner(OpId id) {
-    static const Pair pairs[] = {{OP_reflection_pad1d, OP_reflection_pad1d_backward},
-                                 {OP_reflection_pad2d, OP_reflection_pad2d_backward},
-                                 {OP_reflection_pad3d, OP_reflection_pad3d_backward},
-                                 {OP_replication_pad1d, OP_replication_pad1d_backward},
-                                 {OP_replication_pad2d, OP_replication_pad2d_backward},
-                                 {OP_replication_pad3d, OP_replication_pad3d_backward},
-                                 {OP_max_pool2d_with_indices, OP_max_pool2d_with_indices_backward},
-                                 {OP_max_pool3d_with_indices, OP_max_pool3d_with_indices_backward},
-                                 {OP_avg_pool2d, OP_avg_pool2d_backward},
-                                 {OP_avg_pool3d, OP_avg_pool3d_backward},
-                                 {OP__adaptive_avg_pool2d, OP__adaptive_avg_pool2d_backward},
-                                 {OP__adaptive_avg_pool3d, OP__adaptive_avg_pool3d_backward}};
+    static const WindowPair pairs[] = {{OP_reflection_pad1d, OP_reflection_pad1d_backward},
+                                       {OP_reflection_pad2d, OP_reflection_pad2d_backward},
+                                       {OP_reflection_pad3d, OP_reflection_pad3d_backward},
+                                       {OP_replication_pad1d, OP_replication_pad1d_backward},
+                                       {OP_replication_pad2d, OP_replication_pad2d_backward},
+                                       {OP_replication_pad3d, OP_replication_pad3d_backward},
+                                       {OP_max_pool2d_with_indices, OP_max_pool2d_with_indices_backward},
+                                       {OP_max_pool3d_with_indices, OP_max_pool3d_with_indices_backward},
+                                       {OP_avg_pool2d, OP_avg_pool2d_backward},
+                                       {OP_avg_pool3d, OP_avg_pool3d_backward},
+                                       {OP__adaptive_avg_pool2d, OP__adaptive_avg_pool2d_backward},
+                                       {OP__adaptive_avg_pool3d, OP__adaptive_avg_pool3d_backward}};
     for (int i = 0; i < COUNT_OF(pairs); i++) {
         if (pairs[i].forward == id) return pairs[i].backward;
         if (pairs[i].backward == id) return pairs[i].forward;

@@ -541,7 +541,7 @@ Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_ou
     return status;
 }
 
-static Status record(OpCall *call, uint32_t needs) {
+static Status record_op(OpCall *call, uint32_t needs) {
     Recording r = {.call = call, .needs = needs};
     if (call->form == FORM_inplace) {
         r.written = tensor_of(call->args[0].val);
@@ -588,8 +588,8 @@ static Status kernel(OpCall *call) {
     const uint32_t tracked = on ? tracked_args(call) : 0;
     if (UNLIKELY(tracked && call->row->flags & OPF_user)) TRY(check_mutated(call));
     const uint32_t needs = UNLIKELY(tracked) ? recorded_args(call, tracked) : 0;
-    if (UNLIKELY(needs)) return record(call, needs);
-    if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record(call, needs);
+    if (UNLIKELY(needs)) return record_op(call, needs);
+    if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record_op(call, needs);
     TRY(redispatch(call));
     return UNLIKELY(call->row->kind == KIND_view) ? tape_view_note(call) : ST_OK;
 }

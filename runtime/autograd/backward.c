@@ -611,7 +611,7 @@ static void engine_close(Engine *e) {
 
 /* Gives an owned gradient to the scope. One that a scope holds already (the caller's own, or one
  * asked for twice) gets another handle. */
-static sn_tensor *give(Engine *e, sn_tensor *t) {
+static sn_tensor *give_tensor(Engine *e, sn_tensor *t) {
     if (!tensor_in_scope(t)) return scope_adopt(e->state, t) ? t : NULL;
     sn_tensor *alias = tensor_from_storage(t->storage, t->base.meta, t->offset);
     const AutogradMeta *const meta = t->autograd;
@@ -629,7 +629,7 @@ static Status give_found(Engine *e, Status status) {
     for (int i = 0; i < e->run->n_xs; i++) {
         e->run->out[i] = NULL;
         if (status == ST_OK && e->found[i])
-            e->run->out[i] = give(e, e->found[i]);
+            e->run->out[i] = give_tensor(e, e->found[i]);
         else
             tensor_release(e->found[i]);
     }

@@ -147,7 +147,7 @@ static int index_of(sn_tensor *const *list, int n, const sn_tensor *t) {
 
 /* What a body saves need be no argument, so it has its history with it. A result has none: the node must not hold
  * itself. */
-static Status settle(TapeSaved *saved) {
+static Status settle_function(TapeSaved *saved) {
     TapeEdge edge = {0};
     if (saved->result < 0) TRY(tape_edge_set(&edge, saved->tensor));
     sn_tensor *const kept = tape_kept(saved->tensor);
@@ -165,7 +165,7 @@ static Status settle_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
     for (int i = 0; i < custom->n_saved; i++) {
         TapeSaved *const saved = &custom->saved[i];
         saved->result = (int16_t)index_of(out, n_out, saved->tensor);
-        TRY(settle(saved));
+        TRY(settle_function(saved));
     }
     return ST_OK;
 }
@@ -179,7 +179,7 @@ static Status take_place(TapeNode *node) {
     return ST_OK;
 }
 
-static Status record(TapeNode *node, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
+static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     TRY(separate(in, n_in, out, n_out));
     TRY(take_place(node));
     TRY(settle_saved(custom_of(node), out, n_out));
@@ -200,7 +200,7 @@ static bool any_tracked(sn_tensor *const *in, int n_in) {
 static Status call_recorded(TapeNode *node, sn_tensor *const *in, const Arg *args, CustomCall *call, sn_tensor **out) {
     CustomNode *const custom = custom_of(node);
     TRY(run_forward(&custom->fn, custom->closure, call, args, out));
-    return call->tracked ? record(node, in, call->n_inputs, out, call->n_outputs) : ST_OK;
+    return call->tracked ? record_function(node, in, call->n_inputs, out, call->n_outputs) : ST_OK;
 }
 
 typedef struct CallHeld { /* also where the body does not return */

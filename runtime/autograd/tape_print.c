@@ -5,13 +5,13 @@
 #include "runtime/base/text.h"
 #include "runtime/autograd/tape.h"
 
-typedef struct Walk {
+typedef struct TapeWalk {
     TapeNode **nodes;
     int n, room;
     Storage **storages;
     int n_storages, room_storages;
     int64_t bytes;
-} Walk;
+} TapeWalk;
 
 static bool grow(void **at, int n, int *room, size_t item) {
     if (n < *room) return true;
@@ -38,7 +38,7 @@ static int unique(void *at, int n) {
 
 /* Sequence numbers fall along edges, so a list kept sorted by them, walked from the front, meets
  * every node once. */
-static bool add_node(Walk *walk, int after, TapeNode *node) {
+static bool add_node(TapeWalk *walk, int after, TapeNode *node) {
     int low = after, high = walk->n;
     while (low < high) {
         const int middle = (low + high) / 2;
@@ -61,7 +61,7 @@ static const TapeSaved *saved_of(const TapeNode *node, int *n) {
     return node->class->saved && !node->dropped ? node->class->saved(node, n) : NULL;
 }
 
-static void add_storages(Walk *walk, const TapeNode *node) {
+static void add_storages(TapeWalk *walk, const TapeNode *node) {
     int n;
     const TapeSaved *const saved = saved_of(node, &n);
     for (int i = 0; i < n; i++) {
@@ -71,7 +71,7 @@ static void add_storages(Walk *walk, const TapeNode *node) {
     }
 }
 
-static void walk_from(Walk *walk, sn_tensor *t) {
+static void walk_from(TapeWalk *walk, sn_tensor *t) {
     if (!t || !tape_tracks(t) || !t->autograd->node || !add_node(walk, 0, t->autograd->node)) return;
     for (int i = 0; i < walk->n; i++) {
         const TapeNode *const node = walk->nodes[i];
@@ -83,7 +83,7 @@ static void walk_from(Walk *walk, sn_tensor *t) {
     for (int i = 0; i < walk->n_storages; i++) walk->bytes += (int64_t)walk->storages[i]->bytes;
 }
 
-static void walk_end(Walk *walk) {
+static void walk_end(TapeWalk *walk) {
     mem_free(walk->nodes);
     mem_free(walk->storages);
 }
@@ -119,7 +119,7 @@ static void print_saved(Text *text, const TapeNode *node) {
 }
 
 void tape_print(Text *text, sn_tensor *t) {
-    Walk walk = {0};
+    TapeWalk walk = {0};
     walk_from(&walk, t);
     for (int i = 0; i < walk.n; i++) {
         text_printf(text, "#%llu ", (unsigned long long)walk.nodes[i]->sequence);
@@ -133,7 +133,7 @@ void tape_print(Text *text, sn_tensor *t) {
 }
 
 TapeTotals tape_totals(sn_tensor *t) {
-    Walk walk = {0};
+    TapeWalk walk = {0};
     walk_from(&walk, t);
     const TapeTotals totals = {.nodes = walk.n, .saved_bytes = walk.bytes};
     walk_end(&walk);

@@ -59,7 +59,7 @@ void error_clear(void) {
     if (error_pending() != ST_OK) error_slot()->status = ST_OK;
 }
 
-static void fill(char *field, size_t size, const char *text) {
+static void fill_field(char *field, size_t size, const char *text) {
     if (error_pending() != ST_OK && !field[0]) snprintf(field, size, "%s", text);
 }
 
@@ -73,7 +73,7 @@ void error_set_op(const char *op) {
     if (error_pending() == ST_OK) return;
     ErrorSlot *const slot = error_slot();
     if (slot->op[0]) return;
-    fill(slot->op, sizeof slot->op, op);
+    fill_field(slot->op, sizeof slot->op, op);
     if (names_someone(slot->message)) return;
     char said[sizeof slot->message];
     memcpy(said, slot->message, sizeof said);
@@ -81,7 +81,7 @@ void error_set_op(const char *op) {
 }
 
 void error_set_where(const char *where) {
-    if (error_pending() != ST_OK) fill(error_slot()->where, sizeof error_slot()->where, where);
+    if (error_pending() != ST_OK) fill_field(error_slot()->where, sizeof error_slot()->where, where);
 }
 
 void error_set_site(const void *site) {

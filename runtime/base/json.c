@@ -8,23 +8,23 @@
 
 enum { MAX_DEPTH = 64 };
 
-typedef struct Reader {
+typedef struct JsonReader {
     Arena *arena;
     const char *start, *at, *end;
     int depth;
-} Reader;
+} JsonReader;
 
-static Status read_value(Reader *r, Json *out);
+static Status read_value(JsonReader *r, Json *out);
 
-static Status fail(const Reader *r, const char *what) {
+static Status json_fail(const JsonReader *r, const char *what) {
     return error_raise(ST_PARSE, "JSON, byte %zu: %s", (size_t)(r->at - r->start), what);
 }
 
-static void skip_space(Reader *r) {
+static void skip_space(JsonReader *r) {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) r->at++;
 }
 
-static bool accept(Reader *r, const char *token) {
+static bool accept(JsonReader *r, const char *token) {
     const size_t n = strlen(token);
     skip_space(r);
     if ((size_t)(r->end - r->at) < n || memcmp(r->at, token, n)) return false;
@@ -38,7 +38,7 @@ static int hex_digit(char c) {
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static bool read_hex4(Reader *r, uint32_t *out) {
+static bool read_hex4(JsonReader *r, uint32_t *out) {
     *out = 0;
     for (int i = 0; i < 4; i++) {
         const int digit = r->at < r->end ? hex_digit(*r->at++) : -1;
@@ -65,41 +65,41 @@ static char *put_utf8(char *to, uint32_t code) {
     return to;
 }
 
-static Status read_unicode(Reader *r, char **to) {
+static Status read_unicode(JsonReader *r, char **to) {
     uint32_t code, low;
-    if (!read_hex4(r, &code) || !code) return fail(r, "bad \\u escape");
-    if (code >= 0xDC00 && code < 0xE000) return fail(r, "a lone surrogate");
+    if (!read_hex4(r, &code) || !code) return json_fail(r, "bad \\u escape");
+    if (code >= 0xDC00 && code < 0xE000) return json_fail(r, "a lone surrogate");
     if (code >= 0xD800 && code < 0xDC00) {
-        if (r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u') return fail(r, "a lone surrogate");
+        if (r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u') return json_fail(r, "a lone surrogate");
         r->at += 2;
-        if (!read_hex4(r, &low) || low < 0xDC00 || low >= 0xE000) return fail(r, "a lone surrogate");
+        if (!read_hex4(r, &low) || low < 0xDC00 || low >= 0xE000) return json_fail(r, "a lone surrogate");
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
     *to = put_utf8(*to, code);
     return ST_OK;
 }
 
-static Status read_escape(Reader *r, char **to) {
+static Status read_escape(JsonReader *r, char **to) {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-    if (r->at == r->end) return fail(r, "an escape is cut off");
+    if (r->at == r->end) return json_fail(r, "an escape is cut off");
     const char c = *r->at++;
     if (c == 'u') return read_unicode(r, to);
     const char *found = c ? strchr(from, c) : NULL;
-    if (!found) return fail(r, "unknown escape");
+    if (!found) return json_fail(r, "unknown escape");
     *(*to)++ = into[found - from];
     return ST_OK;
 }
 
 /* Decoded text is never longer than the source. */
-static Status read_string(Reader *r, const char **out) {
+static Status read_string(JsonReader *r, const char **out) {
     const char *close = r->at;
     while (close < r->end && *close != '"') close += *close == '\\' ? 2 : 1;
-    if (close >= r->end) return fail(r, "a string is not closed");
+    if (close >= r->end) return json_fail(r, "a string is not closed");
     char *to = arena_alloc(r->arena, (size_t)(close - r->at) + 1);
     if (!to) return ST_MEMORY;
     *out = to;
     while (*r->at != '"') {
-        if ((unsigned char)*r->at < 0x20) return fail(r, "a control character in a string");
+        if ((unsigned char)*r->at < 0x20) return json_fail(r, "a control character in a string");
         if (*r->at == '\\') {
             r->at++;
             TRY(read_escape(r, &to));
@@ -112,15 +112,15 @@ static Status read_string(Reader *r, const char **out) {
     return ST_OK;
 }
 
-static bool is_digit(const Reader *r) { return r->at < r->end && *r->at >= '0' && *r->at <= '9'; }
+static bool is_digit(const JsonReader *r) { return r->at < r->end && *r->at >= '0' && *r->at <= '9'; }
 
-static Status read_digits(Reader *r) {
-    if (!is_digit(r)) return fail(r, "expected a value");
+static Status read_digits(JsonReader *r) {
+    if (!is_digit(r)) return json_fail(r, "expected a value");
     while (is_digit(r)) r->at++;
     return ST_OK;
 }
 
-static Status read_number(Reader *r, Json *out) {
+static Status json_number(JsonReader *r, Json *out) {
     const char *begin = r->at;
     char copy[64];
     if (*r->at == '-') r->at++;
@@ -141,7 +141,7 @@ static Status read_number(Reader *r, Json *out) {
         TRY(read_digits(r));
     }
     const size_t n = (size_t)(r->at - begin);
-    if (n >= sizeof copy) return fail(r, "a number is too long");
+    if (n >= sizeof copy) return json_fail(r, "a number is too long");
     memcpy(copy, begin, n);
     copy[n] = 0;
     out->kind = JSON_number;
@@ -153,26 +153,26 @@ static Status read_number(Reader *r, Json *out) {
     return ST_OK;
 }
 
-static Status read_item(Reader *r, bool object, Json *out) {
+static Status read_item(JsonReader *r, bool object, Json *out) {
     const char *key = NULL;
     if (object) {
-        if (!accept(r, "\"")) return fail(r, "expected a key");
+        if (!accept(r, "\"")) return json_fail(r, "expected a key");
         TRY(read_string(r, &key));
-        if (!accept(r, ":")) return fail(r, "expected ':'");
+        if (!accept(r, ":")) return json_fail(r, "expected ':'");
     }
     TRY(read_value(r, out));
     out->key = key;
     return ST_OK;
 }
 
-static Status read_items(Reader *r, bool object, Json *out) {
+static Status read_items(JsonReader *r, bool object, Json *out) {
     VEC(Json) items = {0};
     const char *close = object ? "}" : "]";
     out->kind = object ? JSON_object : JSON_list;
-    if (++r->depth > MAX_DEPTH) return fail(r, "nested too deeply");
+    if (++r->depth > MAX_DEPTH) return json_fail(r, "nested too deeply");
     while (!accept(r, close)) {
         Json item;
-        if (items.n && !accept(r, ",")) return fail(r, "expected ','");
+        if (items.n && !accept(r, ",")) return json_fail(r, "expected ','");
         TRY(read_item(r, object, &item));
         const int before = items.n;
         VEC_PUSH(r->arena, &items, item);
@@ -184,7 +184,7 @@ static Status read_items(Reader *r, bool object, Json *out) {
     return ST_OK;
 }
 
-static Status read_value(Reader *r, Json *out) {
+static Status read_value(JsonReader *r, Json *out) {
     *out = (Json){.kind = JSON_null};
     if (accept(r, "null")) return ST_OK;
     if (accept(r, "{")) return read_items(r, true, out);
@@ -192,17 +192,17 @@ static Status read_value(Reader *r, Json *out) {
     if (accept(r, "\"")) return out->kind = JSON_string, read_string(r, &out->string);
     if (accept(r, "true")) return *out = (Json){.kind = JSON_bool, .i = 1}, ST_OK;
     if (accept(r, "false")) return *out = (Json){.kind = JSON_bool}, ST_OK;
-    if (r->at == r->end) return fail(r, "the text ends early");
-    return read_number(r, out);
+    if (r->at == r->end) return json_fail(r, "the text ends early");
+    return json_number(r, out);
 }
 
 Status json_parse(Arena *arena, const char *text, size_t n, const Json **out) {
-    Reader r = {.arena = arena, .start = text, .at = text, .end = text + n};
+    JsonReader r = {.arena = arena, .start = text, .at = text, .end = text + n};
     Json *root = ARENA_NEW(arena, Json);
     if (!root) return ST_MEMORY;
     TRY(read_value(&r, root));
     skip_space(&r);
-    if (r.at != r.end) return fail(&r, "text after the value");
+    if (r.at != r.end) return json_fail(&r, "text after the value");
     *out = root;
     return ST_OK;
 }

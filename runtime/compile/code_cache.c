@@ -121,7 +121,7 @@ static void unmap(Module *module) {
     mem_free(module);
 }
 
-static void shrink(void) {
+static void shrink_code(void) {
     while (!held && counts.unused_bytes > CODE_MOST_UNUSED) {
         Module *const module = oldest;
         unused_remove(module);
@@ -145,7 +145,7 @@ void code_give(NestFn *fn) {
     pthread_mutex_lock(&lock);
     Module *const module = ((Function *)map_get(&by_fn, key_of_fn(fn)))->module;
     if (--module->users == 0) unused_add(module);
-    shrink();
+    shrink_code();
     pthread_mutex_unlock(&lock);
 }
 
@@ -158,7 +158,7 @@ void code_hold(void) {
 void code_let_go(void) {
     pthread_mutex_lock(&lock);
     held--;
-    shrink();
+    shrink_code();
     pthread_mutex_unlock(&lock);
 }
 
@@ -172,28 +172,28 @@ CodeCounts code_counts(void) {
 /* generating ---------------------------------------------------------------------------------- */
 
 /* What one module is asked for: each distinct nest once. */
-typedef struct Wanted {
+typedef struct WantedCode {
     Arena *arena;
     VEC(const Nest *) nests;
     VEC(const Buf *) bufs;
     VEC(const NestShape *) shapes;
     VEC(const char *) names;
     VEC(CodeKey) keys;
-} Wanted;
+} WantedCode;
 
-static bool wants(const Wanted *wanted, const CodeKey *key) {
+static bool wants_key(const WantedCode *wanted, const CodeKey *key) {
     for (int i = 0; i < wanted->keys.n; i++)
         if (same_key(&wanted->keys.at[i], key)) return true;
     return false;
 }
 
-static void want(Wanted *wanted, const Step *step, int number, CompileInfo *info) {
+static void want(WantedCode *wanted, const Step *step, int number, CompileInfo *info) {
     const Kernel *const kernel = step->kernel;
     const Nest *const nest = &kernel->nests[number];
     int64_t *const words = ARENA_ARRAY(wanted->arena, int64_t, nest_words(nest, kernel->bufs, NULL, NULL));
     if (!words) return; /* the interpreter has it */
     const CodeKey key = key_of(nest, kernel->bufs, words);
-    if (wants(wanted, &key)) return;
+    if (wants_key(wanted, &key)) return;
     info->nests++;
     if (find_locked(&key)) {
         info->reused++;
@@ -206,7 +206,7 @@ static void want(Wanted *wanted, const Step *step, int number, CompileInfo *info
     VEC_PUSH(wanted->arena, &wanted->keys, key);
 }
 
-static void want_all(Wanted *wanted, const Plan *plan, CompileInfo *info) {
+static void want_all(WantedCode *wanted, const Plan *plan, CompileInfo *info) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
@@ -226,7 +226,7 @@ static bool enter(Module *module) {
 }
 
 /* The keys, in memory of the module's. */
-static bool copy_keys(const Wanted *wanted, Module *module) {
+static bool copy_keys(const WantedCode *wanted, Module *module) {
     size_t n = 0;
     for (int i = 0; i < wanted->keys.n; i++) n += (size_t)wanted->keys.at[i].n_words;
     int64_t *at = module->words = mem_alloc(n * sizeof *at);
@@ -239,7 +239,7 @@ static bool copy_keys(const Wanted *wanted, Module *module) {
     return at;
 }
 
-static Module *module_new(const Wanted *wanted, LoadedCode *code) {
+static Module *module_new(const WantedCode *wanted, LoadedCode *code) {
     const int n = wanted->keys.n;
     Module *const module = mem_zero(sizeof *module + (size_t)n * sizeof *module->functions);
     if (!module || !copy_keys(wanted, module)) {
@@ -256,7 +256,7 @@ static Module *module_new(const Wanted *wanted, LoadedCode *code) {
     return module;
 }
 
-static Status publish(const Wanted *wanted, LoadedCode *code) {
+static Status publish_code(const WantedCode *wanted, LoadedCode *code) {
     Module *const module = module_new(wanted, code);
     if (!module) {
         loader_free(code);
@@ -274,22 +274,22 @@ static Status publish(const Wanted *wanted, LoadedCode *code) {
     return entered ? ST_OK : ST_MEMORY;
 }
 
-static Status fail(CompileInfo *info, Status status, int code, const char *text) {
+static Status code_fail(CompileInfo *info, Status status, int code, const char *text) {
     info->failure = (BailCode)code;
     snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, text);
     error_clear();
     return status;
 }
 
-static Status load(const Wanted *wanted, const CodegenResult *result, CompileInfo *info) {
+static Status load_code(const WantedCode *wanted, const CodegenResult *result, CompileInfo *info) {
     LoadedCode *code;
     const int64_t start = clock_ns();
     BailCode why = BAIL_load;
     Status status = loader_load(result->object, result->bytes, &code, &why);
-    if (status == ST_OK && (status = publish(wanted, code)) != ST_OK) why = BAIL_memory;
+    if (status == ST_OK && (status = publish_code(wanted, code)) != ST_OK) why = BAIL_memory;
     info->load_ns += clock_ns() - start;
     if (status == ST_OK) return ST_OK;
-    return fail(info, status, why, error_slot()->message);
+    return code_fail(info, status, why, error_slot()->message);
 }
 
 /* A nest that stores more than half of the last cache goes past it: the other half is for what is loaded. At most 16
@@ -301,7 +301,7 @@ static int64_t stream_bytes(int64_t most) {
 
 static Machine machines[ISA_COUNT];
 
-static void measure(void) {
+static void measure_code(void) {
     for (int i = 0; i < ISA_COUNT; i++) {
         machines[i] = *machine_at(i);
         machines[i].stream_bytes = stream_bytes(machines[i].stream_bytes);
@@ -310,7 +310,7 @@ static void measure(void) {
 
 const Machine *code_machine(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, measure);
+    pthread_once(&once, measure_code);
     return &machines[isa_used()];
 }
 
@@ -318,10 +318,10 @@ const Machine *code_machine(void) {
 static Status llvm_is_absent(CompileInfo *info) {
     static atomic_bool said;
     if (!atomic_exchange(&said, true)) LOG(compile, WARNING, "no code is generated: %s", llvm_module_reason());
-    return fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
+    return code_fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
 }
 
-static Status generate(const Wanted *wanted, const Machine *machine, CompileInfo *info) {
+static Status generate(const WantedCode *wanted, const Machine *machine, CompileInfo *info) {
     const LlvmModuleTable *const llvm = llvm_module();
     if (!llvm) return llvm_is_absent(info);
     const CodegenRequest request = {.n_nests = wanted->nests.n,
@@ -337,8 +337,8 @@ static Status generate(const Wanted *wanted, const Machine *machine, CompileInfo
     info->build_ns += result.times.build_ns;
     info->optimise_ns += result.times.passes_ns;
     info->emit_ns += result.times.emit_ns;
-    if (status != ST_OK) return fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
-    const Status loaded = load(wanted, &result, info);
+    if (status != ST_OK) return code_fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
+    const Status loaded = load_code(wanted, &result, info);
     llvm->free_bytes(result.object);
     if (loaded == ST_OK) info->generated += wanted->nests.n;
     return loaded;
@@ -346,8 +346,8 @@ static Status generate(const Wanted *wanted, const Machine *machine, CompileInfo
 
 Status code_generate(Plan *plan, CompileInfo *info) {
     const Machine *const machine = code_machine();
-    Wanted wanted = {.arena = plan_shape(plan, machine) == ST_OK ? arena_new() : NULL};
-    if (!wanted.arena) return fail(info, ST_MEMORY, BAIL_memory, "out of memory");
+    WantedCode wanted = {.arena = plan_shape(plan, machine) == ST_OK ? arena_new() : NULL};
+    if (!wanted.arena) return code_fail(info, ST_MEMORY, BAIL_memory, "out of memory");
     want_all(&wanted, plan, info);
     const Status status = wanted.nests.n ? generate(&wanted, machine, info) : ST_OK;
     arena_free(wanted.arena);

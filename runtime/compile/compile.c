@@ -21,7 +21,7 @@ static void note(CompileInfo *info, BailCode code, const char *text) {
 
 /* An error that a pass raised instead of bailing ends here too: nothing stays pending after a
  * compile. */
-static Status settle(Status status, CompileInfo *info) {
+static Status settle_info(Status status, CompileInfo *info) {
     if (status == ST_OK) return ST_OK;
     if (info->failure == BAIL_none)
         note(info, status == ST_MEMORY ? BAIL_memory : BAIL_unsupported, error_slot()->message);
@@ -59,7 +59,7 @@ Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, 
 Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info) {
     Bail exit;
     const Status status = compile_exit(graph, step, context, &exit);
-    if (exit.code == BAIL_none) return settle(status, info);
+    if (exit.code == BAIL_none) return settle_info(status, info);
     note(info, exit.code, exit.message);
     return status;
 }
@@ -133,7 +133,7 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     info->interpreted |= interpreted;
     const Status status = executable_new(plan, false, interpreted ? NULL : &native, plan, out);
     code_let_go();
-    return settle(status, info);
+    return settle_info(status, info);
 }
 
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {

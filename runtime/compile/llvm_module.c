@@ -20,7 +20,7 @@ static const LlvmModuleTable *inner;
 static LlvmModuleTable outer;
 static char reason[512];
 
-static Status compile(const CodegenRequest *request, CodegenResult *result) {
+static Status compile_request(const CodegenRequest *request, CodegenResult *result) {
     CodegenRequest asked = *request;
     asked.failpoint = failpoint;
     const Status status = inner->compile(&asked, result);
@@ -70,7 +70,7 @@ static void open_module(void) {
     }
     inner = table;
     outer = *table;
-    outer.compile = compile;
+    outer.compile = compile_request;
 }
 
 const LlvmModuleTable *llvm_module(void) {

@@ -54,11 +54,11 @@ static void *import_address(int i) {
     return i == 0 ? (void *)copy : i == 1 ? (void *)move : (void *)set;
 }
 
-static bool inside(const Object *o, uint64_t offset, uint64_t bytes) {
+static bool inside_object(const Object *o, uint64_t offset, uint64_t bytes) {
     return offset <= o->bytes && bytes <= o->bytes - offset;
 }
 
-static Status refuse(const char *what) { return error_raise(ST_IO, "loading code: %s", what); }
+static Status refuse_object(const char *what) { return error_raise(ST_IO, "loading code: %s", what); }
 
 static bool is_ours(const Elf64_Ehdr *h) {
     return !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64 &&
@@ -67,12 +67,13 @@ static bool is_ours(const Elf64_Ehdr *h) {
 }
 
 static Status read_sections(Object *o) {
-    if (o->bytes < sizeof(Elf64_Ehdr) || o->bytes > MAX_OBJECT) return refuse("the object is truncated");
+    if (o->bytes < sizeof(Elf64_Ehdr) || o->bytes > MAX_OBJECT) return refuse_object("the object is truncated");
     o->header = (const Elf64_Ehdr *)o->at;
-    if (!is_ours(o->header)) return refuse("not a relocatable x86-64 object");
+    if (!is_ours(o->header)) return refuse_object("not a relocatable x86-64 object");
     o->n_sections = o->header->e_shnum;
     const size_t bytes = sizeof(Elf64_Shdr) * (size_t)o->n_sections;
-    if (o->n_sections == 0 || !inside(o, o->header->e_shoff, bytes)) return refuse("the section table is truncated");
+    if (o->n_sections == 0 || !inside_object(o, o->header->e_shoff, bytes))
+        return refuse_object("the section table is truncated");
     o->sections = mem_alloc(bytes);
     o->place = mem_alloc(sizeof(size_t) * (size_t)o->n_sections);
     if (!o->sections || !o->place) return ST_MEMORY;
@@ -80,8 +81,8 @@ static Status read_sections(Object *o) {
     for (int i = 0; i < o->n_sections; i++) {
         const Elf64_Shdr *s = &o->sections[i];
         o->place[i] = NOWHERE;
-        if (s->sh_type != SHT_NOBITS && s->sh_type != SHT_NULL && !inside(o, s->sh_offset, s->sh_size))
-            return refuse("a section is truncated");
+        if (s->sh_type != SHT_NOBITS && s->sh_type != SHT_NULL && !inside_object(o, s->sh_offset, s->sh_size))
+            return refuse_object("a section is truncated");
     }
     return ST_OK;
 }
@@ -89,14 +90,14 @@ static Status read_sections(Object *o) {
 static Status read_symbols(Object *o) {
     for (int i = 0; i < o->n_sections; i++)
         if (o->sections[i].sh_type == SHT_SYMTAB) o->symtab = &o->sections[i];
-    if (!o->symtab) return refuse("no symbol table");
+    if (!o->symtab) return refuse_object("no symbol table");
     if (o->symtab->sh_entsize != sizeof(Elf64_Sym) || o->symtab->sh_link >= (uint32_t)o->n_sections)
-        return refuse("the symbol table is damaged");
+        return refuse_object("the symbol table is damaged");
     const Elf64_Shdr *names = &o->sections[o->symtab->sh_link];
-    if (names->sh_type != SHT_STRTAB || names->sh_size == 0) return refuse("the symbol table has no names");
+    if (names->sh_type != SHT_STRTAB || names->sh_size == 0) return refuse_object("the symbol table has no names");
     o->strings = (const char *)o->at + names->sh_offset;
     o->strings_bytes = names->sh_size;
-    if (o->strings[o->strings_bytes - 1] != 0) return refuse("the symbol names are not terminated");
+    if (o->strings[o->strings_bytes - 1] != 0) return refuse_object("the symbol names are not terminated");
     o->n_symbols = o->symtab->sh_size / sizeof(Elf64_Sym);
     return ST_OK;
 }
@@ -111,14 +112,14 @@ static Status place_sections(Object *o, bool code, size_t *at) {
     for (int i = 0; i < o->n_sections; i++) {
         const Elf64_Shdr *s = &o->sections[i];
         if (!is_loaded(s) || ((s->sh_flags & SHF_EXECINSTR) != 0) != code) continue;
-        if (s->sh_flags & (SHF_WRITE | SHF_TLS)) return refuse("the object has writable data");
+        if (s->sh_flags & (SHF_WRITE | SHF_TLS)) return refuse_object("the object has writable data");
         const uint64_t align = s->sh_addralign ? s->sh_addralign : 1;
-        if ((align & (align - 1)) || align > 4096) return refuse("a section has a strange alignment");
-        if (s->sh_size > MAX_OBJECT) return refuse("a section is too large");
+        if ((align & (align - 1)) || align > 4096) return refuse_object("a section has a strange alignment");
+        if (s->sh_size > MAX_OBJECT) return refuse_object("a section is too large");
         *at = (size_t)round_up((int64_t)*at, (int64_t)align);
         o->place[i] = *at;
         *at += s->sh_size;
-        if (*at > MAX_OBJECT) return refuse("the sections are too large");
+        if (*at > MAX_OBJECT) return refuse_object("the sections are too large");
     }
     return ST_OK;
 }
@@ -180,12 +181,13 @@ static Status import(const Object *o, const char *name, uint64_t *address) {
 }
 
 static Status symbol_address(const Object *o, size_t i, uint64_t *address) {
-    if (i >= o->n_symbols) return refuse("a relocation names no symbol");
+    if (i >= o->n_symbols) return refuse_object("a relocation names no symbol");
     const Elf64_Sym symbol = symbol_at(o, i);
     if (symbol.st_shndx == SHN_UNDEF) return import(o, symbol_name(o, &symbol), address);
     if (symbol.st_shndx >= o->n_sections || o->place[symbol.st_shndx] == NOWHERE)
-        return refuse("a relocation names a section that is not loaded");
-    if (symbol.st_value > o->sections[symbol.st_shndx].sh_size) return refuse("a symbol lies outside its section");
+        return refuse_object("a relocation names a section that is not loaded");
+    if (symbol.st_value > o->sections[symbol.st_shndx].sh_size)
+        return refuse_object("a symbol lies outside its section");
     *address = (uint64_t)(o->code->base + o->place[symbol.st_shndx]) + symbol.st_value;
     return ST_OK;
 }
@@ -208,22 +210,23 @@ static Status relocate(const Object *o, const Elf64_Shdr *target, size_t place, 
     const int bytes = field_bytes(type);
     if (bytes == 0) return error_raise(ST_UNSUPPORTED, "loading code: relocation type %u is not known", type);
     if (rela->r_offset > target->sh_size || target->sh_size - rela->r_offset < (uint64_t)bytes)
-        return refuse("a relocation lies outside its section");
+        return refuse_object("a relocation lies outside its section");
     uint64_t value = 0;
     TRY(symbol_address(o, ELF64_R_SYM(rela->r_info), &value));
     uint8_t *const field = o->code->base + place + rela->r_offset;
     value += (uint64_t)rela->r_addend;
     if (type != R_X86_64_64) value -= (uint64_t)field;
-    if (bytes == 4 && (int64_t)value != (int32_t)value) return refuse("a relocation does not reach");
+    if (bytes == 4 && (int64_t)value != (int32_t)value) return refuse_object("a relocation does not reach");
     memcpy(field, &value, (size_t)bytes);
     return ST_OK;
 }
 
 static Status relocate_section(const Object *o, const Elf64_Shdr *s) {
-    if (s->sh_info >= (uint32_t)o->n_sections) return refuse("a relocation section is damaged");
+    if (s->sh_info >= (uint32_t)o->n_sections) return refuse_object("a relocation section is damaged");
     const size_t place = o->place[s->sh_info];
     if (place == NOWHERE) return ST_OK; /* of a section that is not loaded */
-    if (s->sh_type == SHT_REL || s->sh_entsize != sizeof(Elf64_Rela)) return refuse("relocations without addends");
+    if (s->sh_type == SHT_REL || s->sh_entsize != sizeof(Elf64_Rela))
+        return refuse_object("relocations without addends");
     for (size_t i = 0; i < s->sh_size / sizeof(Elf64_Rela); i++) {
         Elf64_Rela rela;
         memcpy(&rela, o->at + s->sh_offset + i * sizeof rela, sizeof rela);
@@ -272,8 +275,8 @@ static Status protect(Object *o) {
     return ST_OK;
 }
 
-static Status load(Object *o) {
-    if (failpoint("load")) return refuse("failpoint load");
+static Status load_object(Object *o) {
+    if (failpoint("load")) return refuse_object("failpoint load");
     TRY(read_sections(o));
     TRY(read_symbols(o));
     TRY(map_sections(o));
@@ -285,7 +288,7 @@ static Status load(Object *o) {
 
 Status loader_load(const void *object, size_t bytes, LoadedCode **out, BailCode *why) {
     Object o = {.at = object, .bytes = bytes, .code = mem_zero(sizeof(LoadedCode)), .why = BAIL_load};
-    const Status status = o.code ? load(&o) : ST_MEMORY;
+    const Status status = o.code ? load_object(&o) : ST_MEMORY;
     if (why) *why = status == ST_OK ? BAIL_none : o.why;
     mem_free(o.sections);
     mem_free(o.place);

@@ -280,7 +280,7 @@ static Status check_desc(const sn_op_desc *desc) {
     return error_raise(ST_ARGUMENT, "%s: an op needs a kernel or a decomposition", desc->schema);
 }
 
-static Status publish(DynamicOp *op) {
+static Status publish_op(DynamicOp *op) {
     const size_t n = strlen(op->row.name);
     if (op_find(op->row.name, n, NULL)) return error_raise(ST_ARGUMENT, "op %s exists already", op->row.name);
     const int i = atomic_load(&n_ops);
@@ -308,7 +308,7 @@ const DynamicOp *custom_op_register(const sn_op_desc *desc) {
     if (!(desc->flags & SN_OP_PURE)) op->row.flags |= OPF_ordered;
     for (int i = 0; status == ST_OK && i < op->row.n_params; i++)
         op->mutates |= strchr(op->row.params[i].alias, '!') != NULL;
-    if (status == ST_OK) status = publish(op);
+    if (status == ST_OK) status = publish_op(op);
     pthread_mutex_unlock(&lock);
     if (status == ST_OK) return op;
     mem_free(op->text);

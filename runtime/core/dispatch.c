@@ -258,7 +258,7 @@ static Status start(OpCall *call) {
     return run_highest(call, (keys | state->include) & ~state->exclude);
 }
 
-static Status finish(OpCall *call, Status status) {
+static Status finish_call(OpCall *call, Status status) {
     if (LIKELY(status == ST_OK)) return ST_OK;
     error_set_op(op_form_name(call->row, call->form));
     error_set_site(state_get()->site);
@@ -275,7 +275,7 @@ static const Arg *options_of_out(const OpRow *row, const Arg *args, const sn_ten
 }
 
 /* narrow.Tensor: the number in a 0-dim tensor of ints, a graph break inside of a call. */
-static Status read_number(const OpRow *row, int i, Arg *arg) {
+static Status number_param(const OpRow *row, int i, Arg *arg) {
     sn_tensor *const t = arg->kind == ARG_tensor ? tensor_of(arg->val) : NULL;
     TRY(tensor_ready(t, row->name));
     const DType dtype = t->base.meta->dtype;
@@ -294,7 +294,7 @@ static Status read_numbers(const OpRow *row, const Arg *args, Arg *full) {
     Status status = error_pending();
     for (int i = 0; i < row->n_params && status == ST_OK; i++)
         if (row->params[i].type == PT_tensor && row->alias_of->params[i].type == PT_int)
-            status = read_number(row, i, &full[i]);
+            status = number_param(row, i, &full[i]);
     if (status != ST_OK) error_set_op(row->name), error_set_site(state_get()->site);
     return status;
 }
@@ -337,12 +337,12 @@ Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const
     Status status;
     sn_state *const state = state_get();
     if (!state->capture || !runtime_hooks.capture_follow(state, &call, &status)) status = start(&call);
-    return LIKELY(status == ST_OK) ? ST_OK : finish(&call, status);
+    return LIKELY(status == ST_OK) ? ST_OK : finish_call(&call, status);
 }
 
 Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n_outs) {
     OpCall call = op_call(row, FORM_functional, args, NULL, outs);
-    TRY(finish(&call, start(&call)));
+    TRY(finish_call(&call, start(&call)));
     *n_outs = call.n_outs;
     return ST_OK;
 }

@@ -20,14 +20,14 @@ static Status check_result(const sn_frame *frame, sn_status returned) {
 
 /* Is a frame still there? --------------------------------------------------------------------- */
 
-typedef struct Walk {
+typedef struct StackWalk {
     const char *cfa;
     const void *function;
     bool inside, found, passed;
-} Walk;
+} StackWalk;
 
-static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *to) {
-    Walk *const walk = to;
+static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *to) {
+    StackWalk *const walk = to;
     const char *const end_of_callee = (const char *)_Unwind_GetCFA(context);
     walk->found |= walk->inside && end_of_callee == walk->cfa;
     walk->passed |= end_of_callee > walk->cfa;
@@ -36,8 +36,8 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *to) {
 }
 
 bool frame_was_left(const void *cfa, const void *function) {
-    Walk walk = {.cfa = cfa, .function = function};
-    if (cfa) _Unwind_Backtrace(visit, &walk);
+    StackWalk walk = {.cfa = cfa, .function = function};
+    if (cfa) _Unwind_Backtrace(visit_frame, &walk);
     return walk.passed && !walk.found;
 }
 

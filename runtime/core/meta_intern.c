@@ -19,32 +19,32 @@ typedef struct Table {
     _Atomic(InternedMeta *) slots[];
 } Table;
 
-typedef struct Wanted {
+typedef struct WantedMeta {
     DType dtype;
     Device device;
     const int64_t *sizes, *strides;
     int rank;
     bool wrapped;
     uint64_t hash;
-} Wanted;
+} WantedMeta;
 
 static _Atomic(Table *) current;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static uint64_t hash_of(const Wanted *w) {
+static uint64_t hash_of(const WantedMeta *w) {
     uint64_t h = hash_mix((uint64_t)w->dtype << 1 | w->wrapped, (uint64_t)(uint32_t)w->device << 8 | (uint64_t)w->rank);
     for (int i = 0; i < w->rank; i++) h = hash_mix(hash_mix(h, (uint64_t)w->sizes[i]), (uint64_t)w->strides[i]);
     return h;
 }
 
-static bool equal(const InternedMeta *in, const Wanted *w) {
+static bool equal(const InternedMeta *in, const WantedMeta *w) {
     const size_t bytes = (size_t)w->rank * sizeof(int64_t);
     return in->hash == w->hash && in->meta.dtype == w->dtype && in->meta.device == w->device &&
            in->meta.rank == w->rank && in->meta.wrapped == w->wrapped &&
            (!bytes || (!memcmp(in->meta.sizes, w->sizes, bytes) && !memcmp(in->meta.strides, w->strides, bytes)));
 }
 
-static InternedMeta *lookup(Table *table, const Wanted *w) {
+static InternedMeta *lookup(Table *table, const WantedMeta *w) {
     for (size_t i = table ? w->hash & (table->room - 1) : 0; table; i = (i + 1) & (table->room - 1)) {
         InternedMeta *const in = atomic_load_explicit(&table->slots[i], memory_order_acquire);
         if (!in) return NULL;
@@ -53,7 +53,7 @@ static InternedMeta *lookup(Table *table, const Wanted *w) {
     return NULL;
 }
 
-static void put(Table *table, InternedMeta *in) {
+static void put_meta(Table *table, InternedMeta *in) {
     size_t i = in->hash & (table->room - 1);
     while (atomic_load_explicit(&table->slots[i], memory_order_relaxed)) i = (i + 1) & (table->room - 1);
     atomic_store_explicit(&table->slots[i], in, memory_order_release);
@@ -68,7 +68,7 @@ static Table *roomier(Table *old) {
     table->room = room;
     for (size_t i = 0; old && i < old->room; i++) {
         InternedMeta *const in = atomic_load_explicit(&old->slots[i], memory_order_relaxed);
-        if (in) put(table, in);
+        if (in) put_meta(table, in);
     }
     atomic_store_explicit(&current, table, memory_order_release);
     return table;
@@ -76,7 +76,7 @@ static Table *roomier(Table *old) {
 
 /* Elements from the first to past the last; false: does not fit. Nor may the strides of an empty tensor overflow, which
  * count a size of 0 as 1. */
-static bool span_of(const Wanted *w, int64_t *numel, int64_t *span) {
+static bool span_of(const WantedMeta *w, int64_t *numel, int64_t *span) {
     int64_t bytes, step = 1;
     *numel = 1;
     for (int i = 0; i < w->rank; i++) {
@@ -89,7 +89,7 @@ static bool span_of(const Wanted *w, int64_t *numel, int64_t *span) {
 
 /* Whether two indices may share an element, of which there are some: dims by ascending stride must each reach past the
  * ones before. */
-static bool overlaps(const Wanted *w) {
+static bool overlaps(const WantedMeta *w) {
     int64_t reach = 0; /* the largest offset that the dims so far can give */
     bool used[MAX_RANK] = {false};
     for (int i = 0; i < w->rank; i++)
@@ -106,7 +106,7 @@ static bool overlaps(const Wanted *w) {
     return false;
 }
 
-static InternedMeta *make(const Wanted *w) {
+static InternedMeta *intern_new(const WantedMeta *w) {
     int64_t numel, span;
     if (!span_of(w, &numel, &span)) {
         Text sizes = {0};
@@ -135,19 +135,19 @@ static InternedMeta *make(const Wanted *w) {
     return in;
 }
 
-static const Meta *insert(const Wanted *w) {
+static const Meta *insert(const WantedMeta *w) {
     pthread_mutex_lock(&lock);
     Table *table = atomic_load_explicit(&current, memory_order_relaxed);
     InternedMeta *in = lookup(table, w);
     if (!in && (!table || table->n * 2 >= table->room)) table = roomier(table);
-    if (!in && table && (in = make(w))) put(table, in);
+    if (!in && table && (in = intern_new(w))) put_meta(table, in);
     pthread_mutex_unlock(&lock);
     return in ? &in->meta : NULL;
 }
 
 const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides, int rank,
                         bool wrapped) {
-    Wanted w = {dtype, device, sizes, strides, rank, wrapped, 0};
+    WantedMeta w = {dtype, device, sizes, strides, rank, wrapped, 0};
     w.hash = hash_of(&w);
     const InternedMeta *const in = lookup(atomic_load_explicit(&current, memory_order_acquire), &w);
     return LIKELY(in) ? &in->meta : insert(&w);

@@ -115,7 +115,7 @@ static Status run_override(OpCall *call) {
     return copy.body ? body_kernel(call, copy.body, copy.closure) : redispatch(call);
 }
 
-static void place(const OpRow *row, Key key, OpKernel *kernel) {
+static void place_kernel(const OpRow *row, Key key, OpKernel *kernel) {
     if (row)
         dispatch_register(row, key, kernel);
     else
@@ -132,7 +132,7 @@ sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure
     overrides = override;
     atomic_fetch_add(&override_count, capture_minds(key));
     pthread_mutex_unlock(&lock);
-    place(row, key, run_override);
+    place_kernel(row, key, run_override);
     return override;
 }
 
@@ -145,7 +145,7 @@ void override_free(sn_override *override) {
     atomic_fetch_sub(&override_count, capture_minds(override->key));
     const bool last = !newest(override->row, override->key);
     pthread_mutex_unlock(&lock);
-    place(override->row, override->key, last ? override->before : run_override);
+    place_kernel(override->row, override->key, last ? override->before : run_override);
     mem_free(override);
 }
 

@@ -22,14 +22,14 @@ typedef struct Format {
     int width;
 } Format;
 
-typedef struct Walk { /* a sub-tensor: dims from `dim` on, at `at` */
+typedef struct ReprWalk { /* a sub-tensor: dims from `dim` on, at `at` */
     const Meta *meta;
     const char *at;
     int dim;
-} Walk;
+} ReprWalk;
 
-static Walk inner(const Walk *w, int64_t i) {
-    return (Walk){w->meta, w->at + i * w->meta->strides[w->dim] * dtype_bytes(w->meta->dtype), w->dim + 1};
+static ReprWalk inner(const ReprWalk *w, int64_t i) {
+    return (ReprWalk){w->meta, w->at + i * w->meta->strides[w->dim] * dtype_bytes(w->meta->dtype), w->dim + 1};
 }
 
 /* Which indices of a dim are printed: printed_index is -1 where the dots stand. */
@@ -44,7 +44,7 @@ static int64_t printed_index(const Format *f, int64_t n, int64_t k) {
 
 typedef void Visit(Format *f, const char *element);
 
-static void each_printed(Format *f, const Walk *w, Visit *visit) {
+static void each_printed(Format *f, const ReprWalk *w, Visit *visit) {
     if (w->dim == w->meta->rank) {
         visit(f, w->at);
         return;
@@ -52,12 +52,12 @@ static void each_printed(Format *f, const Walk *w, Visit *visit) {
     const int64_t n = w->meta->sizes[w->dim];
     for (int64_t k = 0; k < printed_count(f, n); k++) {
         const int64_t i = printed_index(f, n, k);
-        const Walk part = inner(w, i < 0 ? 0 : i);
+        const ReprWalk part = inner(w, i < 0 ? 0 : i);
         if (i >= 0) each_printed(f, &part, visit);
     }
 }
 
-static void look(Format *f, const char *element) {
+static void look_at_element(Format *f, const char *element) {
     const double value = element_double(f->dtype, element), size = fabs(value);
     if (!isfinite(value) || value == 0) return;
     f->integers &= value == ceil(value);
@@ -76,7 +76,7 @@ static int print_element(const Format *f, const char *element, char *text, size_
     return f->integers ? snprintf(text, room, "%.0f.", value) : snprintf(text, room, "%.4f", value);
 }
 
-static void measure(Format *f, const char *element) {
+static void measure_element(Format *f, const char *element) {
     char text[400];
     const double value = dtype_is_float(f->dtype) ? element_double(f->dtype, element) : 1;
     if (!isfinite(value) || value == 0) return; /* PyTorch measures the others only */
@@ -84,13 +84,13 @@ static void measure(Format *f, const char *element) {
     f->width = n > f->width ? n : f->width;
 }
 
-static Format decide(const Walk *whole) {
+static Format decide(const ReprWalk *whole) {
     Format f = {.dtype = whole->meta->dtype, .summarize = whole->meta->numel > THRESHOLD, .integers = true, .width = 1};
     if (dtype_is_float(f.dtype)) {
-        each_printed(&f, whole, look);
+        each_printed(&f, whole, look_at_element);
         f.scientific = f.any && (f.most / f.least > 1000 || f.most > 1e8 || (!f.integers && f.least < 1e-4));
     }
-    each_printed(&f, whole, measure);
+    each_printed(&f, whole, measure_element);
     return f;
 }
 
@@ -105,7 +105,7 @@ static void put_element(const Format *f, const char *element, Text *text) {
     text_puts(text, value);
 }
 
-static void put_vector(const Format *f, const Walk *w, int indent, Text *text) {
+static void put_vector(const Format *f, const ReprWalk *w, int indent, Text *text) {
     const int64_t n = w->meta->sizes[w->dim], per_line = max_i64(1, (LINE_WIDTH - indent) / (f->width + 2));
     text_puts(text, "[");
     for (int64_t k = 0; k < printed_count(f, n); k++) {
@@ -123,7 +123,7 @@ static void put_vector(const Format *f, const Walk *w, int indent, Text *text) {
     text_puts(text, "]");
 }
 
-static void put_tensor(const Format *f, const Walk *w, int indent, Text *text) {
+static void put_tensor(const Format *f, const ReprWalk *w, int indent, Text *text) {
     const int rank = w->meta->rank - w->dim;
     if (!rank) {
         put_element(f, w->at, text);
@@ -140,7 +140,7 @@ static void put_tensor(const Format *f, const Walk *w, int indent, Text *text) {
         for (int i = 0; k && i < rank - 1; i++) text_puts(text, "\n");
         if (k) put_spaces(text, indent + 1);
         const int64_t i = printed_index(f, n, k);
-        const Walk part = inner(w, i < 0 ? 0 : i);
+        const ReprWalk part = inner(w, i < 0 ? 0 : i);
         if (i < 0)
             text_puts(text, "...");
         else
@@ -214,7 +214,7 @@ static void put_suffixes(sn_tensor *t, bool with_data, const char *gradient, Tex
 static Status put_elements(sn_tensor *t, Text *text) {
     sn_tensor *const here = tensor_on_host(t);
     if (!here) return error_pending();
-    const Walk whole = {here->base.meta, tensor_data(here), 0};
+    const ReprWalk whole = {here->base.meta, tensor_data(here), 0};
     const Format format = decide(&whole);
     put_tensor(&format, &whole, INDENT, text);
     tensor_release(here);

@@ -70,7 +70,7 @@ static void release_texts(sn_state *state, const TextOwned *until) {
     }
 }
 
-static void restore(sn_state *state, const ScopeFrame *frame) {
+static void restore_state(sn_state *state, const ScopeFrame *frame) {
     state->grad_mode = frame->grad_mode;
     state->include = frame->include;
     state->exclude = frame->exclude;
@@ -87,7 +87,7 @@ void scope_pop(sn_state *state) {
     ScopeFrame *const scope = &state->scopes[--state->n_scopes];
     scope_forget_callback(scope);
     const ScopeFrame frame = *scope;
-    restore(state, &frame);
+    restore_state(state, &frame);
     release_handles(state, frame.first);
     if (UNLIKELY(state->texts != frame.texts)) release_texts(state, frame.texts);
 }
@@ -182,7 +182,7 @@ static sn_scope mark_of(const sn_state *state) {
     return (uint64_t)state->scopes[state->n_scopes - 1].generation << 32 | id << DEPTH_BITS | state->n_scopes;
 }
 
-static sn_scope begin(bool owned) {
+static sn_scope begin_scope(bool owned) {
     sn_state *const state = state_get();
     if (state->n_scopes >= (1u << DEPTH_BITS) - 1) {
         error_raise(ST_STATE, "scopes are nested too deeply: %u are open", state->n_scopes);
@@ -191,8 +191,8 @@ static sn_scope begin(bool owned) {
     return scope_push(state, owned) == ST_OK ? mark_of(state) : SN_SCOPE_ROOT;
 }
 
-sn_scope sn_scope_begin(void) { return begin(false); }
-sn_scope sn_scope_begin_owned(void) { return begin(true); }
+sn_scope sn_scope_begin(void) { return begin_scope(false); }
+sn_scope sn_scope_begin_owned(void) { return begin_scope(true); }
 
 /* The innermost scope that user code may not end: a callback's. */
 static uint32_t callback_depth(const sn_state *state) {

@@ -58,7 +58,7 @@ static inline Storage *storage_in(void *block) { return (Storage *)((char *)bloc
 static inline void *block_of(Storage *storage) { return (char *)storage - HEADER_BYTES; }
 
 /* Header fields of a new tensor with one reference, given to the scope. */
-static inline sn_tensor *begin(sn_state *state, void *block, int class, const Meta *meta) {
+static inline sn_tensor *begin_tensor(sn_state *state, void *block, int class, const Meta *meta) {
     sn_tensor *const t = block;
     const bool inference = state->grad_mode == SN_INFERENCE;
     *t = (sn_tensor){.base = {meta},
@@ -80,7 +80,7 @@ static Status fill_storage(Storage *storage, void *payload, int class, Device de
 sn_tensor *tensor_without_data(const Meta *meta) {
     sn_state *const state = state_get();
     void *const block = tensor_block_take(state, BLOCK_header);
-    return block ? tensor_adopt(state, begin(state, block, BLOCK_header, meta)) : NULL;
+    return block ? tensor_adopt(state, begin_tensor(state, block, BLOCK_header, meta)) : NULL;
 }
 
 /* In memory that the host may not touch: no payload beside the header. */
@@ -99,7 +99,7 @@ sn_tensor *tensor_new(const Meta *meta) {
     const int class = block_class(bytes);
     char *const block = tensor_block_take(state, class);
     if (UNLIKELY(!block)) return NULL;
-    sn_tensor *const t = begin(state, block, class, meta);
+    sn_tensor *const t = begin_tensor(state, block, class, meta);
     Storage *const storage = storage_in(block);
     if (UNLIKELY(fill_storage(storage, block + 2 * HEADER_BYTES, class, DEV_host, bytes) != ST_OK)) {
         block_give(block, class);
@@ -151,7 +151,7 @@ sn_tensor *tensor_alias(const sn_tensor *t) {
     return alias;
 }
 
-static void put_number(void *to, DType dtype, const Arg *number) {
+static void store_number(void *to, DType dtype, const Arg *number) {
     const int64_t i = number->kind == ARG_float ? (int64_t)number->f : number->i;
     const double f = arg_double(number);
     const float single = (float)f;
@@ -174,7 +174,7 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
     if (dtype == DT_f16 || dtype == DT_bf16) dtype = DT_f32; /* callers cast where they need it */
     const Meta *const meta = meta_intern(dtype, DEV_cpu, NULL, NULL, 0, true);
     sn_tensor *const t = meta ? tensor_new(meta) : NULL;
-    if (t) put_number(t->storage->data, dtype, number);
+    if (t) store_number(t->storage->data, dtype, number);
     return t;
 }
 

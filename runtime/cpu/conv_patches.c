@@ -3,7 +3,7 @@
 #include "runtime/cpu/conv_patches.h"
 
 /* The columns x of a line, from lo on and before hi, that read inside the source. */
-static void inside(int64_t offset, int64_t step, int64_t size, int64_t *lo, int64_t *hi) {
+static void taps_inside(int64_t offset, int64_t step, int64_t size, int64_t *lo, int64_t *hi) {
     const int64_t first = offset >= 0 ? 0 : ceil_div(-offset, step);
     const int64_t last = offset >= size ? 0 : ceil_div(size - offset, step);
     *lo = max_i64(*lo, first);
@@ -20,15 +20,15 @@ static void copy_steps(char *to, const char *from, int64_t step, int64_t n, int 
     }
 }
 
-typedef struct Line {
+typedef struct PatchLine {
     int64_t offset, first, n; /* of the tap in the innermost dim; columns of the line */
-} Line;
+} PatchLine;
 
 /* source NULL: a line of padding. */
-static void fill_line(const Patches *p, const char *source, const Line *line, char *to) {
+static void fill_line(const Patches *p, const char *source, const PatchLine *line, char *to) {
     const int64_t step = p->step[2];
     int64_t lo = line->first, hi = line->first + line->n;
-    if (source) inside(line->offset, step, p->size[2], &lo, &hi);
+    if (source) taps_inside(line->offset, step, p->size[2], &lo, &hi);
     if (!source || lo >= hi) {
         memset(to, 0, (size_t)(line->n * p->bytes));
         return;
@@ -53,7 +53,7 @@ void patches_row(const Patches *p, int64_t channel, int64_t tap, int64_t first, 
         const char *const source = p->source + (image * p->batch_stride + channel * p->channel_stride +
                                                 (from_z * p->size[1] + from_y) * p->size[2]) *
                                                    p->bytes;
-        fill_line(p, reads ? source : NULL, &(Line){offset, x, some}, to);
+        fill_line(p, reads ? source : NULL, &(PatchLine){offset, x, some}, to);
         if (++y == p->columns[1] && (y = 0, ++z == p->columns[0])) z = 0, image++;
     }
 }

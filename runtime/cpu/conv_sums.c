@@ -17,25 +17,25 @@ static void fill_dims(const int64_t *from, int n, int64_t fallback, int64_t *to)
     for (int i = 0; i < CONV_DIMS; i++) to[i] = i < lead ? fallback : from[i - lead];
 }
 
-static void read_list(const OpCall *call, const char *name, int dims, int64_t fallback, int64_t *to) {
+static void spatial_list(const OpCall *call, const char *name, int dims, int64_t fallback, int64_t *to) {
     const Arg *const list = &call->args[op_param_find(call->row, name)];
     int64_t all[CONV_DIMS];
     for (int i = 0; i < dims; i++) all[i] = list->ints[list->n == 1 ? 0 : i];
     fill_dims(all, dims, fallback, to);
 }
 
-Geometry geometry_of(const OpCall *call, const int64_t *weight_sizes) {
+ConvGeometry geometry_of(const OpCall *call, const int64_t *weight_sizes) {
     const Meta *const meta = call->outs[0]->base.meta;
     const int dims = meta->rank - 2;
-    Geometry g = {.dtype = meta->dtype,
-                  .type = dtype_compute(meta->dtype),
-                  .bytes = stype_bytes(dtype_compute(meta->dtype)),
-                  .batch = tensor_of(call->args[0].val)->base.meta->sizes[0],
-                  .groups = call->args[op_param_find(call->row, "groups")].i};
+    ConvGeometry g = {.dtype = meta->dtype,
+                      .type = dtype_compute(meta->dtype),
+                      .bytes = stype_bytes(dtype_compute(meta->dtype)),
+                      .batch = tensor_of(call->args[0].val)->base.meta->sizes[0],
+                      .groups = call->args[op_param_find(call->row, "groups")].i};
     fill_dims(weight_sizes + 2, dims, 1, g.kernel);
-    read_list(call, "stride", dims, 1, g.stride);
-    read_list(call, "padding", dims, 0, g.padding);
-    read_list(call, "dilation", dims, 1, g.dilation);
+    spatial_list(call, "stride", dims, 1, g.stride);
+    spatial_list(call, "padding", dims, 0, g.padding);
+    spatial_list(call, "dilation", dims, 1, g.dilation);
     return g;
 }
 
@@ -44,12 +44,12 @@ int64_t conv_plane(const Meta *meta, int64_t *sizes) {
     return product3(sizes);
 }
 
-Status plain_begin(const sn_tensor *t, Plain *p) {
+Status plain_begin(const sn_tensor *t, DenseData *p) {
     p->at = compute_buffer(t, &p->owned);
     return p->at ? ST_OK : ST_MEMORY;
 }
 
-void plain_end(Plain *p) {
+void plain_end(DenseData *p) {
     if (p->at && p->owned) cpu_free(p->at, p->owned);
 }
 
@@ -89,39 +89,39 @@ void conv_splat(char *to, const char *value, int bytes, int64_t n) {
     for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, value, (size_t)bytes);
 }
 
-static void left_out_block(const Geometry *g, const char *values, const char *patch, const char *mask, char *sum,
+static void left_out_block(const ConvGeometry *g, const char *values, const char *patch, const char *mask, char *sum,
                            int64_t n) {
     static const char zero[8];
-    Room next;
+    BlockRoom next;
     kernel_table()->prim(PRIM_fma, g->type)(next.at, values, patch, sum, n);
     for (int64_t i = 0; i < n; i++)
         if (memcmp(mask + i * g->bytes, zero, (size_t)g->bytes))
             memcpy(sum + i * g->bytes, next.at + i * g->bytes, (size_t)g->bytes);
 }
 
-void add_left_out(const Geometry *g, const char *value, const char *patch, const char *mask, char *sum, int64_t n) {
-    Room values;
+void add_left_out(const ConvGeometry *g, const char *value, const char *patch, const char *mask, char *sum, int64_t n) {
+    BlockRoom values;
     conv_splat(values.at, value, g->bytes, min_i64(n, BLOCK));
     for (int64_t i = 0; i < n; i += BLOCK)
         left_out_block(g, values.at, patch + i * g->bytes, mask + i * g->bytes, sum + i * g->bytes,
                        min_i64(BLOCK, n - i));
 }
 
-void add_elements(const Geometry *g, char *to, const char *from, int64_t n) {
+void add_elements(const ConvGeometry *g, char *to, const char *from, int64_t n) {
     BlockFn *const add = kernel_table()->prim(PRIM_add, g->type);
     for (int64_t i = 0; i < n; i += BLOCK)
         add(to + i * g->bytes, to + i * g->bytes, from + i * g->bytes, NULL, min_i64(BLOCK, n - i));
 }
 
-void add_number(const Geometry *g, char *to, const char *number, int64_t n) {
+void add_number(const ConvGeometry *g, char *to, const char *number, int64_t n) {
     BlockFn *const add = kernel_table()->prim(PRIM_add, g->type);
-    Room numbers;
+    BlockRoom numbers;
     conv_splat(numbers.at, number, g->bytes, min_i64(n, BLOCK));
     for (int64_t i = 0; i < n; i += BLOCK)
         add(to + i * g->bytes, to + i * g->bytes, numbers.at, NULL, min_i64(BLOCK, n - i));
 }
 
-void fill_ones(const Geometry *g, char *to, int64_t n) {
+void fill_ones(const ConvGeometry *g, char *to, int64_t n) {
     for (int64_t i = 0; i < n; i += BLOCK)
         number_to_block(g->type, &A_INT(1), to + i * g->bytes, (int)min_i64(BLOCK, n - i));
 }

@@ -11,32 +11,32 @@ enum {
 };
 
 /* Dims of a convolution from input to result, whatever is computed of it; missing ones are filled up in front. */
-typedef struct Geometry {
+typedef struct ConvGeometry {
     DType dtype; /* of the tensors */
     SType type;
     int bytes; /* of the compute type */
     int64_t batch, groups;
     int64_t kernel[CONV_DIMS], stride[CONV_DIMS], padding[CONV_DIMS], dilation[CONV_DIMS];
-} Geometry;
-Geometry geometry_of(const OpCall *call, const int64_t *weight_sizes);
+} ConvGeometry;
+ConvGeometry geometry_of(const OpCall *call, const int64_t *weight_sizes);
 bool conv_is_transposed(const OpCall *call);
 const sn_tensor *conv_tensor(const OpCall *call, const char *name); /* NULL: None */
 int64_t conv_plane(const Meta *meta, int64_t *sizes);               /* its spatial sizes, and their product */
 static inline int64_t product3(const int64_t *n) { return n[0] * n[1] * n[2]; }
-static inline int64_t kernel_size(const Geometry *g) { return product3(g->kernel); }
+static inline int64_t kernel_size(const ConvGeometry *g) { return product3(g->kernel); }
 
 /* A tensor's elements row-major in the compute type. */
-typedef struct Plain {
+typedef struct DenseData {
     char *at;
     size_t owned;
-} Plain;
-Status plain_begin(const sn_tensor *t, Plain *p);
-void plain_end(Plain *p);
+} DenseData;
+Status plain_begin(const sn_tensor *t, DenseData *p);
+void plain_end(DenseData *p);
 bool all_finite(const char *at, SType type, int64_t n);
 
 /* One chunk: to[m][i] = chain over k of left[m][k] * patch[k][i] (patch[i][k] if by_column) */
 typedef struct Chunk {
-    const Geometry *g;
+    const ConvGeometry *g;
     const char *left;
     int64_t left_ld, m, n, k;
     const char *patch; /* dense */
@@ -47,14 +47,14 @@ typedef struct Chunk {
 Status conv_multiply(const Chunk *c);
 
 /* A block of the compute type. */
-typedef struct Room {
+typedef struct BlockRoom {
     _Alignas(64) char at[BLOCK * 8];
-} Room;
+} BlockRoom;
 void conv_splat(char *to, const char *value, int bytes, int64_t n);
 /* sum = fma(*value, patch, sum) where the mask is not 0. */
-void add_left_out(const Geometry *g, const char *value, const char *patch, const char *mask, char *sum, int64_t n);
-void add_elements(const Geometry *g, char *to, const char *from, int64_t n); /* to += from */
-void add_number(const Geometry *g, char *to, const char *number, int64_t n); /* to += *number */
-void fill_ones(const Geometry *g, char *to, int64_t n);
+void add_left_out(const ConvGeometry *g, const char *value, const char *patch, const char *mask, char *sum, int64_t n);
+void add_elements(const ConvGeometry *g, char *to, const char *from, int64_t n); /* to += from */
+void add_number(const ConvGeometry *g, char *to, const char *number, int64_t n); /* to += *number */
+void fill_ones(const ConvGeometry *g, char *to, int64_t n);
 
 #endif

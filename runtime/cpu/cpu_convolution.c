@@ -25,7 +25,7 @@ enum { LEAST_COLUMNS = 64, /* a panel of the product's */ MOST_COLUMNS = 4096 };
 
 /* The sum at the head of this file, for one phase. */
 typedef struct Sum {
-    const Geometry *g;
+    const ConvGeometry *g;
     Patches patches;
     int64_t rows, channels; /* m and r of one group */
     const char *weight;     /* [groups][rows][channels][taps] */
@@ -39,10 +39,10 @@ typedef struct Sum {
 } Sum;
 
 /* What a part works in. */
-typedef struct Scratch {
+typedef struct ConvScratch {
     char *patch, *sum, *more, *mask;
     size_t bytes;
-} Scratch;
+} ConvScratch;
 
 /* The chunk of the order that row q of the patches is in. */
 static int64_t chunk_of(const Sum *s, int64_t q) {
@@ -59,7 +59,7 @@ static int64_t chunk_end(const Sum *s, int64_t q) {
 
 /* The chain with padding left out, for weights that are not finite. */
 static void left_out(const Sum *s, int64_t group, int64_t q0, int64_t q1, int64_t first, int64_t n,
-                     const Scratch *scratch, char *to) {
+                     const ConvScratch *scratch, char *to) {
     const int64_t taps = patches_taps(&s->patches), all = s->channels * taps;
     const int bytes = s->g->bytes;
     Patches mask = s->patches;
@@ -75,7 +75,7 @@ static void left_out(const Sum *s, int64_t group, int64_t q0, int64_t q1, int64_
 }
 
 static Status sum_chunk(const Sum *s, int64_t group, int64_t q0, int64_t q1, int64_t first, int64_t n,
-                        const Scratch *scratch, char *to) {
+                        const ConvScratch *scratch, char *to) {
     const int64_t taps = patches_taps(&s->patches), all = s->channels * taps;
     const int bytes = s->g->bytes;
     if (s->ones) return left_out(s, group, q0, q1, first, n, scratch, to), ST_OK;
@@ -114,7 +114,7 @@ static void store_row(const Sum *s, int64_t channel, int64_t first, int64_t n, c
 }
 
 /* + 0 + bias, which is one addition: bias has no -0. */
-static void finish(const Sum *s, int64_t group, int64_t first, int64_t n, char *sums) {
+static void finish_sums(const Sum *s, int64_t group, int64_t first, int64_t n, char *sums) {
     static const char zero[8];
     const int bytes = s->g->bytes;
     for (int64_t m = 0; m < s->rows; m++) {
@@ -125,7 +125,7 @@ static void finish(const Sum *s, int64_t group, int64_t first, int64_t n, char *
     }
 }
 
-static Status sum_block(const Sum *s, int64_t group, int64_t first, int64_t n, const Scratch *scratch) {
+static Status sum_block(const Sum *s, int64_t group, int64_t first, int64_t n, const ConvScratch *scratch) {
     const int64_t all = s->channels * patches_taps(&s->patches);
     memset(scratch->sum, 0, all ? 0 : (size_t)(s->rows * n * s->g->bytes));
     for (int64_t q = 0, end; q < all; q = end) {
@@ -133,11 +133,11 @@ static Status sum_block(const Sum *s, int64_t group, int64_t first, int64_t n, c
         TRY(sum_chunk(s, group, q, end, first, n, scratch, q ? scratch->more : scratch->sum));
         if (q) add_elements(s->g, scratch->sum, scratch->more, s->rows * n);
     }
-    finish(s, group, first, n, scratch->sum);
+    finish_sums(s, group, first, n, scratch->sum);
     return ST_OK;
 }
 
-static Status scratch_begin(const Sum *s, Scratch *scratch) {
+static Status scratch_begin(const Sum *s, ConvScratch *scratch) {
     const int64_t all = s->channels * patches_taps(&s->patches), deep = s->ones ? 1 : min_i64(all, CONV_CHUNK);
     const size_t patch = (size_t)(round_up(max_i64(deep, 1) * s->block * s->g->bytes, 64));
     const size_t sums = (size_t)(round_up(s->rows * s->block * s->g->bytes, 64));
@@ -153,7 +153,7 @@ static int64_t all_columns(const Sum *s) { return s->g->batch * patches_per_imag
 static void sum_part(void *context, int part) {
     Sum *const s = context;
     const int64_t blocks = ceil_div(all_columns(s), s->block), first = part % blocks * s->block;
-    Scratch scratch;
+    ConvScratch scratch;
     if (scratch_begin(s, &scratch) != ST_OK) {
         atomic_store(&s->no_memory, true);
         return;
@@ -179,12 +179,12 @@ typedef struct Taps {
     int64_t *offset, *number; /* by tap of the phase: where it reads; which of the kernel's it is */
 } Taps;
 
-static void taps_all(const Geometry *g, int d, Taps *taps) {
+static void taps_all(const ConvGeometry *g, int d, Taps *taps) {
     taps->n = (int)g->kernel[d];
     for (int t = 0; t < taps->n; t++) taps->offset[t] = t * g->dilation[d] - g->padding[d], taps->number[t] = t;
 }
 
-static void taps_of_phase(const Geometry *g, int d, int64_t phase, Taps *taps) {
+static void taps_of_phase(const ConvGeometry *g, int d, int64_t phase, Taps *taps) {
     taps->n = 0;
     for (int t = 0; t < g->kernel[d]; t++) {
         const int64_t from = phase + g->padding[d] - t * g->dilation[d];
@@ -195,15 +195,15 @@ static void taps_of_phase(const Geometry *g, int d, int64_t phase, Taps *taps) {
 }
 
 /* Memory of one convolution: taps, and the weights of a phase. */
-typedef struct Work {
+typedef struct ConvTables {
     int64_t *at;
     size_t bytes;
     Taps taps[CONV_DIMS];
     int64_t *whole;
     char *weight;
-} Work;
+} ConvTables;
 
-static Status work_begin(const Geometry *g, int64_t weights, Work *w) {
+static Status work_begin(const ConvGeometry *g, int64_t weights, ConvTables *w) {
     const int64_t k = kernel_size(g), sides = g->kernel[0] + g->kernel[1] + g->kernel[2];
     w->bytes = (size_t)(2 * sides + k + 1) * sizeof *w->at + (size_t)(weights * g->bytes);
     if (!(w->at = cpu_alloc(w->bytes))) return ST_MEMORY;
@@ -218,7 +218,7 @@ static Status work_begin(const Geometry *g, int64_t weights, Work *w) {
 }
 
 /* Points the sum at the work's taps. */
-static void use_taps(Sum *s, const Work *w) {
+static void use_taps(Sum *s, const ConvTables *w) {
     int64_t i = 0;
     for (int d = 0; d < CONV_DIMS; d++) s->patches.taps[d] = w->taps[d].n, s->patches.offset[d] = w->taps[d].offset;
     for (int a = 0; a < w->taps[0].n; a++)
@@ -241,8 +241,8 @@ static void turn_weight(const Sum *s, const char *weight, char *to) {
             }
 }
 
-static Status run_plain(Sum *s, const char *weight, Work *w) {
-    const Geometry *const g = s->g;
+static Status run_plain(Sum *s, const char *weight, ConvTables *w) {
+    const ConvGeometry *const g = s->g;
     for (int d = 0; d < CONV_DIMS; d++) {
         taps_all(g, d, &w->taps[d]);
         s->patches.step[d] = g->stride[d], s->step[d] = 1, s->first[d] = 0;
@@ -253,8 +253,8 @@ static Status run_plain(Sum *s, const char *weight, Work *w) {
     return run_sum(s);
 }
 
-static Status run_phases(Sum *s, const char *weight, Work *w) {
-    const Geometry *const g = s->g;
+static Status run_phases(Sum *s, const char *weight, ConvTables *w) {
+    const ConvGeometry *const g = s->g;
     int64_t sizes[CONV_DIMS], *const first = s->first;
     conv_plane(s->out->base.meta, sizes);
     for (int d = 0; d < CONV_DIMS; d++) s->step[d] = g->stride[d], s->patches.step[d] = 1;
@@ -275,7 +275,7 @@ static Status run_phases(Sum *s, const char *weight, Work *w) {
 }
 
 /* A plane of ones as large as the source's. */
-static Status ones_begin(const Sum *s, Plain *ones) {
+static Status ones_begin(const Sum *s, DenseData *ones) {
     const int64_t n = max_i64(product3(s->patches.size), 1);
     ones->owned = (size_t)(n * s->g->bytes);
     if (!(ones->at = cpu_alloc(ones->owned))) return ST_MEMORY;
@@ -284,8 +284,8 @@ static Status ones_begin(const Sum *s, Plain *ones) {
 }
 
 /* No -0 in it: x + 0 + bias is then one addition. */
-static Status bias_begin(const sn_tensor *bias, const Geometry *g, Plain *p) {
-    Plain own;
+static Status bias_begin(const sn_tensor *bias, const ConvGeometry *g, DenseData *p) {
+    DenseData own;
     static const char zero[8];
     const int64_t n = bias->base.meta->numel;
     TRY(plain_begin(bias, &own));
@@ -298,12 +298,12 @@ static Status bias_begin(const sn_tensor *bias, const Geometry *g, Plain *p) {
 }
 
 /* What is owned while a convolution runs. */
-typedef struct Held {
-    Plain source, weight, bias, ones;
-    Work work;
-} Held;
+typedef struct ConvOperands {
+    DenseData source, weight, bias, ones;
+    ConvTables work;
+} ConvOperands;
 
-static void held_end(Held *h) {
+static void held_end(ConvOperands *h) {
     plain_end(&h->source);
     plain_end(&h->weight);
     plain_end(&h->bias);
@@ -311,9 +311,9 @@ static void held_end(Held *h) {
     if (h->work.at) cpu_free(h->work.at, h->work.bytes);
 }
 
-static Status convolve(Sum *s, const sn_tensor *source, const sn_tensor *weight, const sn_tensor *bias, bool turned,
-                       Held *h) {
-    const Geometry *const g = s->g;
+static Status convolve_into(Sum *s, const sn_tensor *source, const sn_tensor *weight, const sn_tensor *bias,
+                            bool turned, ConvOperands *h) {
+    const ConvGeometry *const g = s->g;
     const Meta *const meta = source->base.meta;
     const int64_t plane = conv_plane(meta, s->patches.size);
     s->channels = meta->sizes[1] / g->groups;
@@ -331,10 +331,10 @@ static Status convolve(Sum *s, const sn_tensor *source, const sn_tensor *weight,
 
 static Status run_convolution(OpCall *call, const char *source, bool turned, const sn_tensor *bias) {
     const sn_tensor *const weight = conv_tensor(call, "weight");
-    const Geometry g = geometry_of(call, weight->base.meta->sizes);
+    const ConvGeometry g = geometry_of(call, weight->base.meta->sizes);
     Sum s = {.g = &g, .out = call->outs[0]};
-    Held held = {0};
-    const Status status = convolve(&s, conv_tensor(call, source), weight, bias, turned, &held);
+    ConvOperands held = {0};
+    const Status status = convolve_into(&s, conv_tensor(call, source), weight, bias, turned, &held);
     held_end(&held);
     return status;
 }

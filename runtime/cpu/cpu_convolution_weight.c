@@ -14,7 +14,7 @@
 #include "runtime/device/alloc_cpu.h"
 
 typedef struct WeightSum {
-    const Geometry *g;
+    const ConvGeometry *g;
     Patches patches;
     const char *left; /* [image][groups * rows][positions] */
     int64_t rows, channels;
@@ -30,7 +30,7 @@ typedef struct WeightScratch {
     size_t bytes;
 } WeightScratch;
 
-static int64_t positions(const WeightSum *s) { return s->g->batch * patches_per_image(&s->patches); }
+static int64_t count_positions(const WeightSum *s) { return s->g->batch * patches_per_image(&s->patches); }
 static int64_t patch_rows(const WeightSum *s) { return s->channels * kernel_size(s->g); }
 
 /* left[m][first .. first + k] of the group */
@@ -99,7 +99,7 @@ static Status sum_chunk(const WeightSum *s, int64_t group, int64_t q0, int64_t n
 }
 
 static Status scratch_begin(const WeightSum *s, WeightScratch *w) {
-    const int64_t k = min_i64(positions(s), CONV_CHUNK), bytes = s->g->bytes;
+    const int64_t k = min_i64(count_positions(s), CONV_CHUNK), bytes = s->g->bytes;
     const size_t left = (size_t)round_up(s->rows * k * bytes, 64), patch = (size_t)round_up(s->block * k * bytes, 64);
     const size_t more = (size_t)round_up(s->rows * s->block * bytes, 64);
     w->bytes = left + more + patch * (s->ones ? 3 : 1);
@@ -115,9 +115,9 @@ static void weight_part(void *context, int part) {
     WeightScratch w;
     Status status = scratch_begin(s, &w);
     if (status == ST_OK) {
-        for (int64_t i = 0; i < positions(s) && status == ST_OK; i += CONV_CHUNK)
+        for (int64_t i = 0; i < count_positions(s) && status == ST_OK; i += CONV_CHUNK)
             status = sum_chunk(s, part / blocks, q0, min_i64(s->block, all - q0), i,
-                               min_i64(CONV_CHUNK, positions(s) - i), &w);
+                               min_i64(CONV_CHUNK, count_positions(s) - i), &w);
         cpu_free(w.left, w.bytes);
     }
     if (status != ST_OK) atomic_store(&s->no_memory, true);
@@ -126,7 +126,7 @@ static void weight_part(void *context, int part) {
 static Status run_sum(WeightSum *s) {
     static const char zero[8];
     const int64_t all = patch_rows(s), n = s->g->groups * s->rows * all;
-    const int64_t k = min_i64(positions(s), CONV_CHUNK);
+    const int64_t k = min_i64(count_positions(s), CONV_CHUNK);
     if (!n) return ST_OK;
     if (!k) return memset(s->to, 0, (size_t)(n * s->g->bytes)), ST_OK;
     s->block = min_i64(all, max_i64(CONV_BLOCK_BYTES / (k * s->g->bytes), 1));
@@ -137,7 +137,7 @@ static Status run_sum(WeightSum *s) {
 
 /* What is owned while it runs. */
 typedef struct WeightHeld {
-    Plain left, source, result, ones;
+    DenseData left, source, result, ones;
     int64_t *offsets;
     size_t offsets_bytes;
 } WeightHeld;
@@ -150,13 +150,13 @@ static void held_end(WeightHeld *h) {
     if (h->offsets) cpu_free(h->offsets, h->offsets_bytes);
 }
 
-static Status own(Plain *p, int64_t n, int bytes) {
+static Status own(DenseData *p, int64_t n, int bytes) {
     p->owned = (size_t)(max_i64(n, 1) * bytes);
     return (p->at = cpu_alloc(p->owned)) ? ST_OK : ST_MEMORY;
 }
 
 static Status taps_begin(WeightSum *s, WeightHeld *h) {
-    const Geometry *const g = s->g;
+    const ConvGeometry *const g = s->g;
     h->offsets_bytes = (size_t)(g->kernel[0] + g->kernel[1] + g->kernel[2]) * sizeof *h->offsets;
     if (!(h->offsets = cpu_alloc(max_i64((int64_t)h->offsets_bytes, 8)))) return ST_MEMORY;
     int64_t *next = h->offsets;
@@ -184,13 +184,13 @@ static void result_end(const sn_tensor *out, const WeightHeld *h) {
     int64_t strides[MAX_RANK];
     if (!h->result.at) return;
     meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    const Span from = {h->result.at, compute_dtype(meta->dtype), strides}, to = span_of(out);
+    const StridedSpan from = {h->result.at, compute_dtype(meta->dtype), strides}, to = span_of(out);
     span_copy(&to, &from, meta->sizes, meta->rank);
 }
 
 static Status weight_gradient(WeightSum *s, const sn_tensor *left, const sn_tensor *source, const sn_tensor *out,
                               WeightHeld *h) {
-    const Geometry *const g = s->g;
+    const ConvGeometry *const g = s->g;
     const Meta *const meta = source->base.meta;
     const int64_t plane = conv_plane(meta, s->patches.size);
     conv_plane(left->base.meta, s->patches.columns);
@@ -213,7 +213,7 @@ static Status weight_gradient(WeightSum *s, const sn_tensor *left, const sn_tens
 
 Status cpu_convolution_weight(OpCall *call) {
     const sn_tensor *const grad = conv_tensor(call, "grad_output"), *const input = conv_tensor(call, "input");
-    const Geometry g = geometry_of(call, call->outs[0]->base.meta->sizes);
+    const ConvGeometry g = geometry_of(call, call->outs[0]->base.meta->sizes);
     const bool transposed = conv_is_transposed(call);
     WeightSum s = {.g = &g};
     WeightHeld held = {0};

@@ -4,7 +4,9 @@
 
 #include "runtime/device/alloc_cpu.h"
 
-Span span_of(const sn_tensor *t) { return (Span){tensor_data(t), t->base.meta->dtype, t->base.meta->strides}; }
+StridedSpan span_of(const sn_tensor *t) {
+    return (StridedSpan){tensor_data(t), t->base.meta->dtype, t->base.meta->strides};
+}
 
 DType compute_dtype(DType dtype) {
     static const DType of[S_COUNT] = {DT_f32, DT_f64, DT_i32, DT_i64, DT_bool};
@@ -23,7 +25,8 @@ static void copy_same(char *to, int64_t to_stride, const char *from, int64_t fro
     for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride * bytes, from + i * from_stride * bytes, (size_t)bytes);
 }
 
-static void copy_run(const Span *to, int64_t to_stride, const Span *from, int64_t from_stride, int64_t n) {
+static void copy_run(const StridedSpan *to, int64_t to_stride, const StridedSpan *from, int64_t from_stride,
+                     int64_t n) {
     const int64_t to_bytes = dtype_bytes(to->dtype), from_bytes = dtype_bytes(from->dtype);
     if (to->dtype == from->dtype && to->dtype != DT_bool) { /* bools are stored as 0 or 1 */
         copy_same(to->at, to_stride, from->at, from_stride, n, to_bytes);
@@ -40,12 +43,12 @@ static void copy_run(const Span *to, int64_t to_stride, const Span *from, int64_
     }
 }
 
-void span_copy(const Span *to, const Span *from, const int64_t *sizes, int rank) {
+void span_copy(const StridedSpan *to, const StridedSpan *from, const int64_t *sizes, int rank) {
     if (rank <= 1) {
         copy_run(to, rank ? to->strides[0] : 1, from, rank ? from->strides[0] : 1, rank ? sizes[0] : 1);
         return;
     }
-    Span t = {to->at, to->dtype, to->strides + 1}, f = {from->at, from->dtype, from->strides + 1};
+    StridedSpan t = {to->at, to->dtype, to->strides + 1}, f = {from->at, from->dtype, from->strides + 1};
     for (int64_t i = 0; i < sizes[0]; i++) {
         span_copy(&t, &f, sizes + 1, rank - 1);
         t.at += to->strides[0] * dtype_bytes(to->dtype);
@@ -64,17 +67,17 @@ void number_to_block(SType type, const Arg *number, void *block, int n) {
     for (int i = 0; i < n; i++) memcpy((char *)block + (size_t)i * bytes, values[type], bytes);
 }
 
-void span_fill(const Span *to, const Arg *number, const int64_t *sizes, int rank) {
+void span_fill(const StridedSpan *to, const Arg *number, const int64_t *sizes, int rank) {
     Block one;
     char element[8];
     static const int64_t zeros[MAX_RANK];
     number_to_block(dtype_compute(to->dtype), number, one.at, 1);
     kernel_table()->store(to->dtype)(element, 1, one.at, 1);
-    span_copy(to, &(Span){element, to->dtype, zeros}, sizes, rank);
+    span_copy(to, &(StridedSpan){element, to->dtype, zeros}, sizes, rank);
 }
 
 void tensor_copy_into(const sn_tensor *out, const sn_tensor *a) {
-    const Span to = span_of(out), from = span_of(a);
+    const StridedSpan to = span_of(out), from = span_of(a);
     span_copy(&to, &from, out->base.meta->sizes, out->base.meta->rank);
 }
 
@@ -89,7 +92,7 @@ void *compute_buffer(const sn_tensor *t, size_t *owned_bytes) {
     *owned_bytes = bytes;
     int64_t strides[MAX_RANK];
     meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    const Span to = {buffer, dtype, strides}, from = span_of(t);
+    const StridedSpan to = {buffer, dtype, strides}, from = span_of(t);
     span_copy(&to, &from, meta->sizes, meta->rank);
     return buffer;
 }

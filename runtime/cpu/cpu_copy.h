@@ -6,18 +6,18 @@
 #include "kernels/kernels.h"
 #include "runtime/core/dispatch.h"
 
-typedef struct Span { /* elements in memory; strides in elements, one per dim of the sizes it is
+typedef struct StridedSpan { /* elements in memory; strides in elements, one per dim of the sizes it is
                          used with */
     char *at;
     DType dtype;
     const int64_t *strides;
-} Span;
+} StridedSpan;
 
-Span span_of(const sn_tensor *t);
+StridedSpan span_of(const sn_tensor *t);
 /* to[i] = from[i] for every index of sizes; equal dtypes keep bits. */
-void span_copy(const Span *to, const Span *from, const int64_t *sizes, int rank);
+void span_copy(const StridedSpan *to, const StridedSpan *from, const int64_t *sizes, int rank);
 /* Every element of `to` is the number, cast to its dtype. */
-void span_fill(const Span *to, const Arg *number, const int64_t *sizes, int rank);
+void span_fill(const StridedSpan *to, const Arg *number, const int64_t *sizes, int rank);
 /* out gets a's elements; sizes are out's. */
 void tensor_copy_into(const sn_tensor *out, const sn_tensor *a);
 

@@ -7,23 +7,23 @@
 #include "runtime/device/device.h"
 #include "runtime/eager/eager.h"
 
-static void *allocate(const DeviceRow *row, size_t bytes) {
+static void *cpu_allocate(const DeviceRow *row, size_t bytes) {
     (void)row;
     return cpu_alloc(bytes);
 }
 
-static void give_back(const DeviceRow *row, void *block, size_t bytes) {
+static void cpu_give_back(const DeviceRow *row, void *block, size_t bytes) {
     (void)row;
     cpu_free(block, bytes);
 }
 
-static Status copy(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
+static Status cpu_copy_bytes(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
     (void)row, (void)way;
     memcpy(to, from, bytes);
     return ST_OK;
 }
 
-static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
+static Status cpu_fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
     (void)row;
     memset(block, byte, bytes);
     return ST_OK;
@@ -32,10 +32,10 @@ static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
 static const DeviceRow cpu_row = {.name = "cpu",
                                   .device = DEV_cpu,
                                   .key = KEY_cpu,
-                                  .allocate = allocate,
-                                  .free = give_back,
-                                  .copy = copy,
-                                  .fill = fill,
+                                  .allocate = cpu_allocate,
+                                  .free = cpu_give_back,
+                                  .copy = cpu_copy_bytes,
+                                  .fill = cpu_fill,
                                   .launch = cpu_launch,
                                   .native = cpu_kernel,
                                   .blocks = kernel_table};

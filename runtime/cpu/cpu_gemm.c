@@ -12,14 +12,14 @@
 enum { TILE_ROWS = 6, PARTS_PER_THREAD = 2, FEW_BYTES = 8 << 10 };
 static const double PART_FLOPS = 1e6; /* below this a part is not worth a thread */
 
-typedef struct Parts {
+typedef struct GemmParts {
     GemmCall call;
     size_t workspace; /* bytes for each */
     _Atomic bool no_memory;
-} Parts;
+} GemmParts;
 
 static void run_part(void *context, int i) {
-    Parts *const parts = context;
+    GemmParts *const parts = context;
     GemmCall call = parts->call;
     call.row_begin = call.part_rows * i;
     call.row_end = min_i64(call.row_begin + call.part_rows, call.m);
@@ -43,7 +43,7 @@ static int64_t rows_of_part(const GemmCall *call) {
 
 Status gemm_run(const GemmCall *call) {
     if (!call->m || !call->n || !call->batch) return ST_OK;
-    Parts parts = {.call = *call};
+    GemmParts parts = {.call = *call};
     parts.call.part_rows = rows_of_part(call);
     const int n = (int)ceil_div(call->m, parts.call.part_rows);
     const size_t packed_bytes = n > 1 && call->batch == 1 && call->k ? gemm_packed_bytes(call) : 0;

@@ -11,24 +11,24 @@
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/cpu/pool.h"
 
-typedef struct Positions { /* what an index may say */
+typedef struct IndexBounds { /* what an index may say */
     int dim;
     int64_t size, allowed; /* of dim; and this one value that means none */
-} Positions;
+} IndexBounds;
 static const int64_t nothing_else = INT64_MIN;
 
-static Status bad_index(const OpRow *row, int64_t index, const Positions *of) {
+static Status bad_index(const OpRow *row, int64_t index, const IndexBounds *of) {
     return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld elements of dim %d", row->name, row->check.param,
                        (long long)index, (long long)of->size, of->dim);
 }
 
-static int wrap(int64_t dim, int rank) { return (int)dim_wrap(dim, rank); }
+static int wrap_index_dim(int64_t dim, int rank) { return (int)dim_wrap(dim, rank); }
 
 static const sn_tensor *tensor_arg(const OpCall *call, int i) { return tensor_of(call->args[i].val); }
 
 /* rows: acc[o, index[n], :] += alpha * source[o, n, :] -------------------------------------------- */
 
-typedef struct Rows {
+typedef struct IndexRows {
     SType type;
     char *acc;          /* [outer, targets, inner] */
     const char *source; /* [outer, n, inner] */
@@ -38,15 +38,15 @@ typedef struct Rows {
     const Arg *alpha;      /* NULL: 1 */
     const int64_t *counts; /* scale by 1 / counts[index]; NULL: not */
     int64_t columns;       /* of inner, per part */
-} Rows;
+} IndexRows;
 
-static void scale(const Rows *rows, const Arg *by, char *block, const char *from, int64_t n) {
+static void scale(const IndexRows *rows, const Arg *by, char *block, const char *from, int64_t n) {
     _Alignas(64) char splat[BLOCK * 8];
     number_to_block(rows->type, by, splat, (int)n);
     kernel_table()->prim(rows->type == S_b ? PRIM_and : PRIM_mul, rows->type)(block, from, splat, NULL, n);
 }
 
-static void add_run(const Rows *rows, char *to, const char *from, int64_t n, int64_t target) {
+static void add_run(const IndexRows *rows, char *to, const char *from, int64_t n, int64_t target) {
     _Alignas(64) char scaled[BLOCK * 8];
     const Arg inverse = A_FLOAT(rows->counts ? (double)(1.0f / (float)rows->counts[target]) : 1);
     const Arg *const by = rows->counts ? &inverse : rows->alpha;
@@ -56,7 +56,7 @@ static void add_run(const Rows *rows, char *to, const char *from, int64_t n, int
 }
 
 static void add_columns(void *context, int part) {
-    const Rows *const rows = context;
+    const IndexRows *const rows = context;
     const int64_t first = rows->columns * part, last = min_i64(first + rows->columns, rows->inner);
     const int64_t bytes = stype_bytes(rows->type);
     for (int64_t o = 0; o < rows->outer; o++)
@@ -70,7 +70,7 @@ static void add_columns(void *context, int part) {
         }
 }
 
-static void add_rows(Rows *rows) {
+static void add_rows(IndexRows *rows) {
     const bool large = rows->outer * rows->n * rows->inner >= 1 << 16;
     const int parts = large ? (int)min_i64(pool_threads(), ceil_div(rows->inner, 64)) : 1;
     rows->columns = parts > 1 ? round_up(ceil_div(rows->inner, parts), 64) : max_i64(rows->inner, 1);
@@ -78,14 +78,14 @@ static void add_rows(Rows *rows) {
 }
 
 /* The index as i64, row-major, checked; NULL raises. */
-static int64_t *read_index(const OpRow *row, const sn_tensor *index, Positions of, size_t *bytes) {
+static int64_t *read_index(const OpRow *row, const sn_tensor *index, IndexBounds of, size_t *bytes) {
     const Meta *const meta = index->base.meta;
     *bytes = (size_t)max_i64(meta->numel, 1) * sizeof(int64_t);
     int64_t *const values = cpu_alloc(*bytes);
     if (!values) return NULL;
     int64_t strides[MAX_RANK];
     meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    const Span to = {(char *)values, DT_i64, strides}, from = span_of(index);
+    const StridedSpan to = {(char *)values, DT_i64, strides}, from = span_of(index);
     span_copy(&to, &from, meta->sizes, meta->rank);
     for (int64_t i = 0; i < meta->numel; i++) {
         if (values[i] >= 0 && (values[i] < of.size || values[i] == of.allowed)) continue;
@@ -98,7 +98,7 @@ static int64_t *read_index(const OpRow *row, const sn_tensor *index, Positions o
 
 /* acc is out's own memory where that is row-major in the compute type, else a buffer stored at the
  * end. */
-static Status run_rows(Rows *rows, const sn_tensor *source, sn_tensor *out) {
+static Status run_rows(IndexRows *rows, const sn_tensor *source, sn_tensor *out) {
     size_t source_bytes, acc_bytes;
     rows->type = dtype_compute(out->base.meta->dtype);
     rows->source = compute_buffer(source, &source_bytes);
@@ -113,13 +113,13 @@ static Status run_rows(Rows *rows, const sn_tensor *source, sn_tensor *out) {
     const Meta *const meta = out->base.meta;
     int64_t strides[MAX_RANK];
     meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    const Span from = {rows->acc, compute_dtype(meta->dtype), strides}, to = span_of(out);
+    const StridedSpan from = {rows->acc, compute_dtype(meta->dtype), strides}, to = span_of(out);
     span_copy(&to, &from, meta->sizes, meta->rank);
     cpu_free(rows->acc, acc_bytes);
     return ST_OK;
 }
 
-static int64_t product(const int64_t *sizes, int first, int last) {
+static int64_t product_between(const int64_t *sizes, int first, int last) {
     int64_t n = 1;
     for (int d = first; d < last; d++) n *= sizes[d];
     return n;
@@ -129,26 +129,26 @@ Status cpu_index_add(OpCall *call) {
     sn_tensor *const out = call->outs[0];
     const sn_tensor *const index = tensor_arg(call, 2), *const source = tensor_arg(call, 3);
     const Meta *const meta = out->base.meta;
-    const int dim = wrap(call->args[1].i, meta->rank);
+    const int dim = wrap_index_dim(call->args[1].i, meta->rank);
     const int64_t size = meta->rank ? meta->sizes[dim] : 1;
     size_t bytes;
-    int64_t *const values = read_index(call->row, index, (Positions){dim, size, nothing_else}, &bytes);
+    int64_t *const values = read_index(call->row, index, (IndexBounds){dim, size, nothing_else}, &bytes);
     if (!values) return error_pending();
     tensor_copy_into(out, tensor_arg(call, 0));
     const Arg *const alpha = &call->args[4];
-    Rows rows = {.index = values,
-                 .outer = product(meta->sizes, 0, dim),
-                 .targets = size,
-                 .n = index->base.meta->numel,
-                 .inner = product(meta->sizes, dim + 1, meta->rank),
-                 .skip = -1,
-                 .alpha = arg_double(alpha) == 1 ? NULL : alpha};
+    IndexRows rows = {.index = values,
+                      .outer = product_between(meta->sizes, 0, dim),
+                      .targets = size,
+                      .n = index->base.meta->numel,
+                      .inner = product_between(meta->sizes, dim + 1, meta->rank),
+                      .skip = -1,
+                      .alpha = arg_double(alpha) == 1 ? NULL : alpha};
     const Status status = run_rows(&rows, source, out);
     cpu_free(values, bytes);
     return status;
 }
 
-static void count(const Rows *rows, int64_t *counts) {
+static void count_indices(const IndexRows *rows, int64_t *counts) {
     for (int64_t i = 0; i < rows->n; i++) counts[rows->index[i]] += rows->index[i] != rows->skip;
 }
 
@@ -157,22 +157,22 @@ Status cpu_embedding_dense_backward(OpCall *call) {
     const sn_tensor *const grad = tensor_arg(call, 0), *const index = tensor_arg(call, 1);
     const int64_t size = call->args[2].i, padding = call->args[3].i;
     size_t bytes, counts_bytes = 0;
-    int64_t *const values =
-                       read_index(call->row, index, (Positions){0, size, padding < 0 ? nothing_else : padding}, &bytes),
+    int64_t *const values = read_index(call->row, index, (IndexBounds){0, size, padding < 0 ? nothing_else : padding},
+                                       &bytes),
                    *counts = NULL;
     if (!values) return error_pending();
     if (call->args[4].i && (counts = cpu_alloc(counts_bytes = (size_t)(size + 1) * sizeof *counts)))
         memset(counts, 0, counts_bytes);
-    span_fill(&(Span){tensor_data(out), out->base.meta->dtype, out->base.meta->strides}, &A_INT(0),
+    span_fill(&(StridedSpan){tensor_data(out), out->base.meta->dtype, out->base.meta->strides}, &A_INT(0),
               out->base.meta->sizes, out->base.meta->rank);
-    Rows rows = {.index = values,
-                 .outer = 1,
-                 .targets = size,
-                 .n = index->base.meta->numel,
-                 .inner = out->base.meta->sizes[1],
-                 .skip = padding < 0 ? -1 : padding,
-                 .counts = counts};
-    if (counts) count(&rows, counts);
+    IndexRows rows = {.index = values,
+                      .outer = 1,
+                      .targets = size,
+                      .n = index->base.meta->numel,
+                      .inner = out->base.meta->sizes[1],
+                      .skip = padding < 0 ? -1 : padding,
+                      .counts = counts};
+    if (counts) count_indices(&rows, counts);
     const Status status = counts_bytes && !counts ? ST_MEMORY : run_rows(&rows, grad, out);
     cpu_free(counts, counts_bytes);
     cpu_free(values, bytes);
@@ -232,8 +232,8 @@ typedef struct Scatter {
 
 static Status scatter_begin(OpCall *call, Scatter *s) {
     const Meta *const meta = call->outs[0]->base.meta;
-    s->dim = wrap(call->args[1].i, meta->rank);
-    const Positions of = {s->dim, meta->rank ? meta->sizes[s->dim] : 1, nothing_else};
+    s->dim = wrap_index_dim(call->args[1].i, meta->rank);
+    const IndexBounds of = {s->dim, meta->rank ? meta->sizes[s->dim] : 1, nothing_else};
     s->values = read_index(call->row, tensor_arg(call, 2), of, &s->bytes);
     if (!s->values) return error_pending();
     tensor_copy_into(call->outs[0], tensor_arg(call, 0));
@@ -267,7 +267,7 @@ Status cpu_scatter_value(OpCall *call) {
     TRY(scatter_begin(call, &s));
     Elements e = elements_of(call, &s);
     char element[8];
-    span_fill(&(Span){element, call->outs[0]->base.meta->dtype, NULL}, &call->args[3], NULL, 0);
+    span_fill(&(StridedSpan){element, call->outs[0]->base.meta->dtype, NULL}, &call->args[3], NULL, 0);
     e.value = element;
     write_elements(&e);
     cpu_free(s.values, s.bytes);
@@ -291,7 +291,7 @@ static Status joined_begin(const OpCall *call, Joined *from) {
         return from->at ? ST_OK : ST_MEMORY;
     }
     char element[8];
-    const Span own = {element, dtype, NULL}, wide = {from->number, compute_dtype(dtype), NULL};
+    const StridedSpan own = {element, dtype, NULL}, wide = {from->number, compute_dtype(dtype), NULL};
     span_fill(&own, &call->args[3], NULL, 0);
     span_copy(&wide, &own, NULL, 0);
     return ST_OK;
@@ -340,7 +340,7 @@ static Status join_into(OpCall *call, const Scatter *s, const Joined *from, cons
     write_elements(&e);
     if (how->mean) divide_sums(how, dtype_compute(meta->dtype), acc, meta->numel);
     if (!acc_bytes) return ST_OK;
-    const Span wide = {acc, compute_dtype(meta->dtype), strides}, to = span_of(out);
+    const StridedSpan wide = {acc, compute_dtype(meta->dtype), strides}, to = span_of(out);
     span_copy(&to, &wide, meta->sizes, meta->rank);
     cpu_free(acc, acc_bytes);
     return ST_OK;

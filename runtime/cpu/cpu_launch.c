@@ -82,16 +82,16 @@ static Status raise_check(const Launch *launch, const Step *step, const Nest *ne
 
 /* nests --------------------------------------------------------------------------------------- */
 
-typedef struct Split {
+typedef struct LaunchSplit {
     const NestCode *code;
     const Bound *bound;
     int dim, n_outer, n_parts;
     int64_t extent[MAX_LOOP_DIMS], part; /* part: iterations of `dim` each */
     NestError *errors;
-} Split;
+} LaunchSplit;
 
 static void run_part(void *context, int i) {
-    const Split *const split = context;
+    const LaunchSplit *const split = context;
     int64_t lo[MAX_LOOP_DIMS] = {0}, hi[MAX_LOOP_DIMS];
     for (int d = 0; d < split->n_outer; d++) hi[d] = split->extent[d];
     if (split->n_outer) {
@@ -103,7 +103,7 @@ static void run_part(void *context, int i) {
 
 /* The outer dim with the most iterations, in parts of whole blocks where it is the last one. Columns
  * of a reduction over rows get one part per thread: narrow ones read short pieces of every row. */
-static void decide(const Nest *nest, Split *split, int64_t inner) {
+static void decide(const Nest *nest, LaunchSplit *split, int64_t inner) {
     int64_t total = inner * nest->n_insts;
     for (int d = 0; d < nest->n_outer; d++) {
         total *= split->extent[d];
@@ -124,7 +124,7 @@ static void decide(const Nest *nest, Split *split, int64_t inner) {
 
 static Status run_nest(Launch *launch, const Step *step, const Nest *nest, const NestCode *code, const Bound *bound) {
     NestError errors[FEW];
-    Split split = {.code = code, .bound = bound, .n_outer = nest->n_outer, .errors = errors};
+    LaunchSplit split = {.code = code, .bound = bound, .n_outer = nest->n_outer, .errors = errors};
     int64_t inner = 1;
     for (int d = 0; d < nest->n_outer + nest->n_inner; d++) {
         const int64_t extent = kernel_int(bound, nest->extent[d]);

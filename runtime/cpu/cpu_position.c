@@ -31,7 +31,7 @@ Status cpu_index_positions(OpCall *call) {
     Checked c = {values, call->args[1].i, call->args[2].i, meta->dtype, ST_OK};
     each_element(index, check_one, &c);
     meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    const Span from = {(char *)values, DT_i64, strides}, to = span_of(out);
+    const StridedSpan from = {(char *)values, DT_i64, strides}, to = span_of(out);
     if (c.status == ST_OK) span_copy(&to, &from, meta->sizes, meta->rank);
     cpu_free(values, bytes);
     return c.status;

@@ -71,7 +71,7 @@ static Status run_scan(OpCall *call, bool multiplies) {
     if (scan.run && owned) {
         int64_t strides[MAX_RANK];
         meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-        const Span from = {scan.at, compute_dtype(meta->dtype), strides}, to = span_of(out);
+        const StridedSpan from = {scan.at, compute_dtype(meta->dtype), strides}, to = span_of(out);
         span_copy(&to, &from, meta->sizes, meta->rank);
     }
     if (owned) cpu_free(scan.at, owned);

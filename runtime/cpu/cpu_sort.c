@@ -6,9 +6,9 @@
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/device/alloc_cpu.h"
 
-typedef struct Keyed {
+typedef struct SortKey {
     int64_t key, place;
-} Keyed;
+} SortKey;
 
 static int64_t float_key(double x) {
     int64_t bits;
@@ -25,7 +25,7 @@ static int64_t key_of(DType dtype, const void *at, bool descending) {
     return descending ? ~key : key;
 }
 
-static void merge_runs(const Keyed *left, int64_t n_left, const Keyed *right, int64_t n_right, Keyed *to) {
+static void merge_runs(const SortKey *left, int64_t n_left, const SortKey *right, int64_t n_right, SortKey *to) {
     for (; n_left && n_right; to++) {
         const bool first = left->key <= right->key;
         *to = first ? *left : *right;
@@ -36,32 +36,32 @@ static void merge_runs(const Keyed *left, int64_t n_left, const Keyed *right, in
 }
 
 /* Runs of 1, 2, 4...; which of the two buffers has the result. */
-static Keyed *sort_keys(Keyed *from, Keyed *to, int64_t n) {
+static SortKey *sort_keys(SortKey *from, SortKey *to, int64_t n) {
     for (int64_t run = 1; run < n; run *= 2) {
         for (int64_t i = 0; i < n; i += 2 * run) {
             const int64_t left = min_i64(run, n - i), right = min_i64(run, n - i - left);
             merge_runs(from + i, left, from + i + left, right, to + i);
         }
-        Keyed *const swap = from;
+        SortKey *const swap = from;
         from = to, to = swap;
     }
     return from;
 }
 
 /* One dim of a tensor: where a line begins, by the number of the line. */
-typedef struct Line {
+typedef struct SortLine {
     const Meta *meta;
     char *data;
     int dim;
     int64_t stride; /* bytes along the dim */
-} Line;
+} SortLine;
 
-static Line line_along(const sn_tensor *t, int dim) {
+static SortLine line_along(const sn_tensor *t, int dim) {
     const Meta *const meta = t->base.meta;
-    return (Line){meta, tensor_data(t), dim, meta->rank ? meta->strides[dim] * dtype_bytes(meta->dtype) : 0};
+    return (SortLine){meta, tensor_data(t), dim, meta->rank ? meta->strides[dim] * dtype_bytes(meta->dtype) : 0};
 }
 
-static char *line_start(const Line *line, int64_t number) {
+static char *line_start(const SortLine *line, int64_t number) {
     int64_t at = 0;
     for (int d = line->meta->rank - 1; d >= 0; d--) {
         if (d == line->dim) continue;
@@ -72,10 +72,10 @@ static char *line_start(const Line *line, int64_t number) {
 }
 
 typedef struct Sorting {
-    Line self, values, indices;
+    SortLine self, values, indices;
     int64_t n, kept, lines; /* elements of a line; how many come out */
     bool descending;
-    Keyed *pairs; /* 2 n */
+    SortKey *pairs; /* 2 n */
 } Sorting;
 
 static void move_element(DType dtype, char *to, const char *from) {
@@ -90,8 +90,8 @@ static void sort_line(const Sorting *s, int64_t number) {
     const char *const from = line_start(&s->self, number);
     char *const values = line_start(&s->values, number), *const indices = line_start(&s->indices, number);
     for (int64_t i = 0; i < s->n; i++)
-        s->pairs[i] = (Keyed){key_of(dtype, from + i * s->self.stride, s->descending), i};
-    const Keyed *const sorted = sort_keys(s->pairs, s->pairs + s->n, s->n);
+        s->pairs[i] = (SortKey){key_of(dtype, from + i * s->self.stride, s->descending), i};
+    const SortKey *const sorted = sort_keys(s->pairs, s->pairs + s->n, s->n);
     for (int64_t i = 0; i < s->kept; i++) {
         move_element(dtype, values + i * s->values.stride, from + sorted[i].place * s->self.stride);
         memcpy(indices + i * s->indices.stride, &sorted[i].place, sizeof(int64_t));
@@ -123,14 +123,14 @@ Status cpu_topk(OpCall *call) { return sort_along(call, call->args[2].i, call->a
 
 /* nonzero ------------------------------------------------------------------------------------- */
 
-typedef struct Rows {
+typedef struct NonzeroRows {
     const Meta *meta;
     int64_t n, number; /* rows so far; of the element, row-major */
     int64_t *at;       /* NULL: they are counted only */
-} Rows;
+} NonzeroRows;
 
 static void look_at(void *context, const char *element, size_t bytes) {
-    Rows *const rows = context;
+    NonzeroRows *const rows = context;
     const Meta *const meta = rows->meta;
     int64_t rest = rows->number++;
     (void)bytes;
@@ -144,7 +144,7 @@ static void look_at(void *context, const char *element, size_t bytes) {
 Status cpu_nonzero(OpCall *call) {
     sn_tensor *const self = tensor_of(call->args[0].val);
     TRY(tensor_ready(self, call->row->name));
-    Rows rows = {.meta = self->base.meta};
+    NonzeroRows rows = {.meta = self->base.meta};
     each_element(self, look_at, &rows);
     const int64_t sizes[2] = {rows.n, rows.meta->rank};
     const Meta *const meta = meta_intern_contiguous(DT_i64, DEV_cpu, sizes, 2);

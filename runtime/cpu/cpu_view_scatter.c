@@ -24,7 +24,7 @@ Status cpu_view_scatter(OpCall *call) {
     if (!part->numel) return ST_OK;
     TRY(check_inside(call, out, part));
     char *const at = (char *)tensor_data(out) + call->args[4].i * dtype_bytes(base->dtype);
-    const Span to = {at, base->dtype, call->args[3].ints}, from = span_of(src);
+    const StridedSpan to = {at, base->dtype, call->args[3].ints}, from = span_of(src);
     span_copy(&to, &from, part->sizes, part->rank);
     return ST_OK;
 }

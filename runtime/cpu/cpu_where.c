@@ -11,7 +11,7 @@ typedef struct Found {
     int64_t *at[MAX_RANK]; /* by dim; [0] NULL: they are counted only */
 } Found;
 
-static void look(void *context, const char *element, size_t bytes) {
+static void look_for_true(void *context, const char *element, size_t bytes) {
     Found *const found = context;
     const Meta *const meta = found->meta;
     int64_t rest = found->number++;
@@ -31,7 +31,7 @@ Status cpu_where_positions(OpCall *call) {
     TRY(tensor_ready(condition, call->row->name));
     Found found = {.meta = condition->base.meta};
     const int n_outs = found.meta->rank ? found.meta->rank : 1;
-    each_element(condition, look, &found);
+    each_element(condition, look_for_true, &found);
     const Meta *const meta = meta_intern_contiguous(DT_i64, DEV_cpu, &found.n, 1);
     for (int d = 0; d < n_outs; d++) {
         call->outs[d] = meta ? tensor_new(meta) : NULL;
@@ -39,7 +39,7 @@ Status cpu_where_positions(OpCall *call) {
         found.at[d] = tensor_data(call->outs[d]);
     }
     found.n = found.number = 0;
-    each_element(condition, look, &found);
+    each_element(condition, look_for_true, &found);
     call->n_outs = n_outs;
     return ST_OK;
 }

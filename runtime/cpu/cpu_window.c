@@ -9,8 +9,8 @@
 #include "runtime/cpu/pool.h"
 #include "runtime/device/alloc_cpu.h"
 
-Room room_read(const sn_tensor *t) {
-    Room room;
+WindowRoom room_read(const sn_tensor *t) {
+    WindowRoom room;
     room.at = compute_buffer(t, &room.owned_bytes);
     return room;
 }
@@ -20,28 +20,28 @@ static size_t room_bytes(const sn_tensor *of) {
     return (size_t)max_i64(meta->numel, 1) * (size_t)dtype_bytes(compute_dtype(meta->dtype));
 }
 
-Room room_write(const sn_tensor *out) {
+WindowRoom room_write(const sn_tensor *out) {
     const Meta *const meta = out->base.meta;
-    if (meta->contiguous && compute_dtype(meta->dtype) == meta->dtype) return (Room){tensor_data(out), 0};
+    if (meta->contiguous && compute_dtype(meta->dtype) == meta->dtype) return (WindowRoom){tensor_data(out), 0};
     const size_t bytes = room_bytes(out);
     void *const at = cpu_alloc(bytes);
-    return (Room){at, at ? bytes : 0};
+    return (WindowRoom){at, at ? bytes : 0};
 }
 
-void room_zero(Room room, const sn_tensor *of) {
+void room_zero(WindowRoom room, const sn_tensor *of) {
     if (of->base.meta->numel) memset(room.at, 0, room_bytes(of));
 }
 
-void room_free(Room room) {
+void room_free(WindowRoom room) {
     if (room.owned_bytes) cpu_free(room.at, room.owned_bytes);
 }
 
-void room_store(Room room, sn_tensor *out) {
+void room_store(WindowRoom room, sn_tensor *out) {
     if (!room.owned_bytes) return;
     const Meta *const meta = out->base.meta;
     int64_t strides[MAX_RANK];
     meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    const Span from = {room.at, compute_dtype(meta->dtype), strides}, to = span_of(out);
+    const StridedSpan from = {room.at, compute_dtype(meta->dtype), strides}, to = span_of(out);
     span_copy(&to, &from, meta->sizes, meta->rank);
 }
 
@@ -137,11 +137,11 @@ static bool axis_one(Axis *a) {
     return true;
 }
 
-typedef struct Reach {
+typedef struct WindowReach {
     int64_t kernel, stride, padding, dilation;
-} Reach;
+} WindowReach;
 
-static void axis_pool(Axis *a, Reach r) {
+static void axis_pool(Axis *a, WindowReach r) {
     a->step = r.dilation;
     for (int64_t i = 0; i < a->out; i++) {
         const int64_t start = i * r.stride - r.padding, end = start + (r.kernel - 1) * r.dilation + 1;
@@ -168,12 +168,12 @@ static const Arg *arg_called(const OpCall *call, const char *name) {
     return i < 0 ? NULL : &call->args[i];
 }
 
-static Reach reach_of(const OpCall *call, int i) {
+static WindowReach reach_of(const OpCall *call, int i) {
     const int kernel = op_param_find(call->row, "kernel_size");
     const Arg *const stride = &call->args[kernel + 1], *const dilation = arg_called(call, "dilation");
     const bool given = stride->kind == ARG_int || stride->n;
-    return (Reach){number_at(&call->args[kernel], i), number_at(given ? stride : &call->args[kernel], i),
-                   number_at(&call->args[kernel + 2], i), dilation ? number_at(dilation, i) : 1};
+    return (WindowReach){number_at(&call->args[kernel], i), number_at(given ? stride : &call->args[kernel], i),
+                         number_at(&call->args[kernel + 2], i), dilation ? number_at(dilation, i) : 1};
 }
 
 /* From the sizes of what is read and what is made by the forward op, of n spatial dims; adaptive: those that
@@ -222,7 +222,7 @@ static void run_planes(const Windows *w, PlaneFn *plane) {
 
 /* from -> to by the plane function of to's compute type; zeroed: it adds. */
 static Status run_windows(Windows *w, const sn_tensor *from, sn_tensor *to, PlaneFn *const *planes, bool zeroed) {
-    const Room x = room_read(from), y = x.at ? room_write(to) : (Room){NULL, 0};
+    const WindowRoom x = room_read(from), y = x.at ? room_write(to) : (WindowRoom){NULL, 0};
     if (y.at) {
         w->from = x.at;
         w->to = y.at;
@@ -246,7 +246,7 @@ Status cpu_max_pool(OpCall *call) {
     Windows w;
     Status status = ST_MEMORY;
     if (windows_of(call, self->base.meta, out->base.meta, spatial_dims(call, 1), false, &w)) {
-        const Room at = room_write(index);
+        const WindowRoom at = room_write(index);
         w.index = at.at;
         if (at.at) status = run_windows(&w, self, out, max_planes, false);
         if (status == ST_OK) room_store(at, index);
@@ -270,7 +270,7 @@ Status cpu_max_pool_backward(OpCall *call) {
     Windows w;
     Status status = ST_MEMORY;
     if (windows_of(call, out->base.meta, grad->base.meta, spatial_dims(call, 2), false, &w)) {
-        const Room at = room_read(tensor_arg(call, 7));
+        const WindowRoom at = room_read(tensor_arg(call, 7));
         w.index = at.at;
         if (at.at) status = indices_fit(call, &w);
         if (at.at && status == ST_OK) status = run_windows(&w, grad, out, max_backs, true);

@@ -6,15 +6,15 @@
 #include "runtime/cpu/cpu_copy.h"
 
 /* Row-major elements of the compute type: a tensor's own memory where it is that, else a buffer. */
-typedef struct Room {
+typedef struct WindowRoom {
     void *at;
     size_t owned_bytes;
-} Room;
-Room room_read(const sn_tensor *t);             /* .at NULL: raised */
-Room room_write(const sn_tensor *out);          /* elements are not set */
-void room_zero(Room room, const sn_tensor *of); /* all of them 0 */
-void room_store(Room room, sn_tensor *out);     /* rounds into out where the room is not its own memory */
-void room_free(Room room);
+} WindowRoom;
+WindowRoom room_read(const sn_tensor *t);             /* .at NULL: raised */
+WindowRoom room_write(const sn_tensor *out);          /* elements are not set */
+void room_zero(WindowRoom room, const sn_tensor *of); /* all of them 0 */
+void room_store(WindowRoom room, sn_tensor *out);     /* rounds into out where the room is not its own memory */
+void room_free(WindowRoom room);
 
 /* Where the windows of one dim lie: window i reads lo[i], lo[i] + step ... below hi[i]. */
 typedef struct Axis {

@@ -49,13 +49,13 @@ static const Kernels *kernels_now(void) {
 
 /* scratch memory: one growing block per thread, freed with it --------------------------------- */
 
-typedef struct Scratch {
+typedef struct InterpScratch {
     char *at;
     size_t room;
     bool busy; /* a run inside a run takes a block of its own */
-} Scratch;
+} InterpScratch;
 
-static HOT_THREAD_LOCAL Scratch scratch;
+static HOT_THREAD_LOCAL InterpScratch scratch;
 static pthread_key_t scratch_key;
 static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
 
@@ -120,16 +120,16 @@ static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs,
 
 /* resolving dims and places ------------------------------------------------------------------- */
 
-static int64_t resolve(const Frame *f, int64_t v) { return sym_is(v) ? f->params[sym_id(v)] : v; }
+static int64_t resolve(const InterpFrame *f, int64_t v) { return sym_is(v) ? f->params[sym_id(v)] : v; }
 
-typedef struct Dims { /* of the nest, before merging */
+typedef struct NestDims { /* of the nest, before merging */
     int n;
     int64_t extent[MAX_LOOP_DIMS], low[MAX_LOOP_DIMS];
-} Dims;
+} NestDims;
 
-static Dims resolve_dims(const Frame *f, const int64_t *lo, const int64_t *hi) {
+static NestDims resolve_dims(const InterpFrame *f, const int64_t *lo, const int64_t *hi) {
     const BlockProgram *const p = f->program;
-    Dims dims = {.n = p->n_outer + p->n_inner};
+    NestDims dims = {.n = p->n_outer + p->n_inner};
     for (int i = 0; i < dims.n; i++) {
         const bool bounded = lo && i < p->n_outer;
         dims.low[i] = bounded ? lo[i] : 0;
@@ -138,10 +138,11 @@ static Dims resolve_dims(const Frame *f, const int64_t *lo, const int64_t *hi) {
     return dims;
 }
 
-static void resolve_place(Frame *f, const Dims *dims, int number, void *const *bufs) {
+static void resolve_place(InterpFrame *f, const NestDims *dims, int number, void *const *bufs) {
     const BlockAccess *const access = &block_accesses(f->program)[number];
-    Place *const place = &f->places[number];
-    *place = (Place){.dtype = (DType)access->dtype, .bytes = access->bytes, .offset = resolve(f, access->at.offset)};
+    AccessPlace *const place = &f->places[number];
+    *place =
+        (AccessPlace){.dtype = (DType)access->dtype, .bytes = access->bytes, .offset = resolve(f, access->at.offset)};
     place->base = access->buf >= 0 ? bufs[access->buf] : NULL;
     for (int i = 0; i < dims->n; i++) {
         const int64_t coef = resolve(f, access->at.coef[i]);
@@ -151,24 +152,24 @@ static void resolve_place(Frame *f, const Dims *dims, int number, void *const *b
     }
 }
 
-static bool walks_evenly(const Place *place, int g, int slow, int fast, int64_t extent) {
+static bool walks_evenly(const AccessPlace *place, int g, int slow, int fast, int64_t extent) {
     return place->stride[g][slow] == place->stride[g][fast] * extent;
 }
 
-static bool all_walk_evenly(const Frame *f, int g, int slow, int fast, int64_t extent) {
+static bool all_walk_evenly(const InterpFrame *f, int g, int slow, int fast, int64_t extent) {
     for (int i = 0; i < f->program->n_accesses; i++)
         if (!walks_evenly(&f->places[i], g, slow, fast, extent)) return false;
     return true;
 }
 
-static void move_dim(Frame *f, int g, int to, int from) {
+static void move_dim(InterpFrame *f, int g, int to, int from) {
     for (int i = 0; i < f->program->n_accesses; i++) f->places[i].stride[g][to] = f->places[i].stride[g][from];
 }
 
 /* Drops dims of one and merges neighbours that every place walks evenly. */
-static void make_group(Frame *f, int g, const int64_t *extent, int n) {
-    Group *const group = &f->group[g];
-    *group = (Group){.total = 1};
+static void make_group(InterpFrame *f, int g, const int64_t *extent, int n) {
+    GroupDims *const group = &f->group[g];
+    *group = (GroupDims){.total = 1};
     for (int i = 0; i < n; i++) {
         group->total *= extent[i];
         if (extent[i] == 1) continue;
@@ -183,16 +184,16 @@ static void make_group(Frame *f, int g, const int64_t *extent, int n) {
     }
 }
 
-static void find_flat(const Group *group, Place *place, int g) {
+static void find_flat(const GroupDims *group, AccessPlace *place, int g) {
     place->flat[g] = true;
     place->flat_stride[g] = group->n ? place->stride[g][group->n - 1] : 0;
     for (int i = 0; i + 1 < group->n; i++)
         if (!walks_evenly(place, g, i, i + 1, group->extent[i + 1])) place->flat[g] = false;
 }
 
-static void resolve_frame(Frame *f, const int64_t *lo, const int64_t *hi, void *const *bufs) {
+static void resolve_frame(InterpFrame *f, const int64_t *lo, const int64_t *hi, void *const *bufs) {
     const BlockProgram *const p = f->program;
-    const Dims dims = resolve_dims(f, lo, hi);
+    const NestDims dims = resolve_dims(f, lo, hi);
     for (int i = 0; i < p->n_accesses; i++) resolve_place(f, &dims, i, bufs);
     make_group(f, GROUP_outer, dims.extent, p->n_outer);
     make_group(f, GROUP_inner, dims.extent + p->n_outer, p->n_inner);
@@ -207,7 +208,7 @@ static void resolve_frame(Frame *f, const int64_t *lo, const int64_t *hi, void *
 
 static size_t round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static void *cut(char **at, size_t bytes) {
+static void *cut_block(char **at, size_t bytes) {
     void *const block = *at;
     *at += round64(bytes);
     return block;
@@ -220,21 +221,21 @@ static size_t reduction_bytes(const BlockProgram *p) {
 }
 
 static size_t frame_bytes(const BlockProgram *p) {
-    return round64(sizeof(Place) * (size_t)p->n_accesses) + 2 * round64(sizeof(void *) * (size_t)p->n_slots) +
+    return round64(sizeof(AccessPlace) * (size_t)p->n_accesses) + 2 * round64(sizeof(void *) * (size_t)p->n_slots) +
            round64((size_t)p->scratch_bytes) + 2 * BLOCK * 8 + reduction_bytes(p) + 256;
 }
 
-static void lay_reductions(Frame *f, char **at) {
+static void lay_reductions(InterpFrame *f, char **at) {
     const BlockProgram *const p = f->program;
     if (!p->n_reductions) return;
-    f->reductions = cut(at, sizeof(Reduction) * (size_t)p->n_reductions);
+    f->reductions = cut_block(at, sizeof(Reduction) * (size_t)p->n_reductions);
     for (int i = 0; i < p->n_reductions; i++) {
         Reduction *const r = &f->reductions[i];
         *r = (Reduction){0};
-        r->partial = cut(at, (size_t)L_LEVELS * BLOCK * 8);
-        r->sums = cut(at, (size_t)S_LEVELS * BLOCK * 8);
-        r->best = cut(at, (size_t)BLOCK * 8);
-        r->position = cut(at, (size_t)BLOCK * 8);
+        r->partial = cut_block(at, (size_t)L_LEVELS * BLOCK * 8);
+        r->sums = cut_block(at, (size_t)S_LEVELS * BLOCK * 8);
+        r->best = cut_block(at, (size_t)BLOCK * 8);
+        r->position = cut_block(at, (size_t)BLOCK * 8);
     }
     for (int i = 0; i < p->n_steps; i++) {
         if (f->steps[i].op != BO_reduce) continue;
@@ -243,13 +244,13 @@ static void lay_reductions(Frame *f, char **at) {
     }
 }
 
-static void lay_frame(Frame *f, char *at) {
+static void lay_frame(InterpFrame *f, char *at) {
     const BlockProgram *const p = f->program;
-    f->places = cut(&at, sizeof(Place) * (size_t)p->n_accesses);
-    f->slot = cut(&at, sizeof(void *) * (size_t)p->n_slots);
-    f->home = cut(&at, sizeof(void *) * (size_t)p->n_slots);
-    f->offsets = cut(&at, (size_t)BLOCK * 8);
-    f->raw = cut(&at, (size_t)BLOCK * 8);
+    f->places = cut_block(&at, sizeof(AccessPlace) * (size_t)p->n_accesses);
+    f->slot = cut_block(&at, sizeof(void *) * (size_t)p->n_slots);
+    f->home = cut_block(&at, sizeof(void *) * (size_t)p->n_slots);
+    f->offsets = cut_block(&at, (size_t)BLOCK * 8);
+    f->raw = cut_block(&at, (size_t)BLOCK * 8);
     lay_reductions(f, &at);
     const BlockSlot *const slots = block_slots(p);
     for (int i = 0; i < p->n_slots; i++) f->slot[i] = f->home[i] = at + slots[i].offset;
@@ -257,7 +258,7 @@ static void lay_frame(Frame *f, char *at) {
 
 /* steps --------------------------------------------------------------------------------------- */
 
-static void fill_uniform(Frame *f, const BlockStep *step, int64_t n) {
+static void fill_uniform(InterpFrame *f, const BlockStep *step, int64_t n) {
     char value[8] __attribute__((aligned(8)));
     if (step->op == BO_param)
         memcpy(value, &f->params[step->number], 8);
@@ -273,7 +274,7 @@ static void fill_uniform(Frame *f, const BlockStep *step, int64_t n) {
 }
 
 /* Rows: each value as often as its row is long; columns: all values once per row. */
-static void run_expand(Frame *f, const BlockStep *step, int64_t n) {
+static void run_expand(InterpFrame *f, const BlockStep *step, int64_t n) {
     const int size = stype_bytes((SType)step->type);
     const char *const from = f->slot[step->a];
     char *const out = f->home[step->out];
@@ -285,7 +286,7 @@ static void run_expand(Frame *f, const BlockStep *step, int64_t n) {
         for (int64_t r = 0; r < tile; r++) load(out + r * each * size, from + r * size, 0, each);
 }
 
-static void run_compute(Frame *f, const BlockStep *step, const Shape *shape) {
+static void run_compute(InterpFrame *f, const BlockStep *step, const Shape *shape) {
     void *out = f->home[step->out];
     if (step->direct >= 0) {
         void *const there = frame_contiguous(f, step->direct, shape);
@@ -299,7 +300,7 @@ static void run_compute(Frame *f, const BlockStep *step, const Shape *shape) {
 }
 
 /* False: a gather missed. */
-static bool run_steps(Frame *f, int first, int n) {
+static bool run_steps(InterpFrame *f, int first, int n) {
     for (const BlockStep *step = f->steps + first; step < f->steps + first + n; step++) {
         const Shape *const shape = step->wide ? &f->wide : &f->narrow;
         if (UNLIKELY(shape->n == 0)) continue; /* rows without elements */
@@ -338,8 +339,8 @@ static bool run_steps(Frame *f, int first, int n) {
 
 /* Sets the wide shape to the block of inner positions that begins at `start`; returns its length in
  * inner positions. */
-static int64_t set_block(Frame *f, int64_t start) {
-    const Span tile = f->narrow.fast;
+static int64_t set_block(InterpFrame *f, int64_t start) {
+    const GroupSpan tile = f->narrow.fast;
     const int64_t inner = f->group[GROUP_inner].total;
     int64_t n;
     if (!f->program->n_inner) {
@@ -354,13 +355,13 @@ static int64_t set_block(Frame *f, int64_t start) {
         n = min_i64(CHUNK_L, f->n_l - start % f->n_l);
     else
         n = min_i64(inner - start, CHUNK_L / f->n_l * f->n_l);
-    const Span inside = {GROUP_inner, start, n};
+    const GroupSpan inside = {GROUP_inner, start, n};
     f->wide = f->columns ? (Shape){inside, tile, n * tile.n} : (Shape){tile, inside, n * tile.n};
     f->row_ends = (start + n) % f->n_l == 0;
     return n;
 }
 
-static bool run_body(Frame *f, const BlockPhase *phase) {
+static bool run_body(InterpFrame *f, const BlockPhase *phase) {
     const int64_t inner = f->group[GROUP_inner].total;
     for (int64_t start = 0; start < inner;) {
         start += set_block(f, start);
@@ -369,7 +370,7 @@ static bool run_body(Frame *f, const BlockPhase *phase) {
     return true;
 }
 
-static bool run_phase(Frame *f, const BlockPhase *phase) {
+static bool run_phase(InterpFrame *f, const BlockPhase *phase) {
     f->wide.n = 0;                                    /* no inner positions: expansions fill nothing */
     if (f->group[GROUP_inner].total) set_block(f, 0); /* the longest block: expansions fill it */
     if (!run_steps(f, phase->head, phase->n_head)) return false;
@@ -385,7 +386,7 @@ static bool run_phase(Frame *f, const BlockPhase *phase) {
 
 /* tiles --------------------------------------------------------------------------------------- */
 
-static bool all_flat(const Frame *f) {
+static bool all_flat(const InterpFrame *f) {
     for (int i = 0; i < f->program->n_accesses; i++)
         if (!f->places[i].flat[GROUP_outer]) return false;
     return true;
@@ -393,8 +394,8 @@ static bool all_flat(const Frame *f) {
 
 /* Outer positions from `start` for one tile: up to `most`; runs that some place breaks are kept
  * whole: long ones are tiles of their own, short ones come several to a tile. */
-static int64_t even_tile(const Frame *f, int64_t start, int64_t most) {
-    const Group *const outer = &f->group[GROUP_outer];
+static int64_t even_tile(const InterpFrame *f, int64_t start, int64_t most) {
+    const GroupDims *const outer = &f->group[GROUP_outer];
     const int64_t left = min_i64(outer->total - start, most);
     if (outer->n < 2 || all_flat(f)) return left;
     const int64_t run = outer->extent[outer->n - 1];
@@ -402,7 +403,7 @@ static int64_t even_tile(const Frame *f, int64_t start, int64_t most) {
     return run <= left ? left / run * run : left;
 }
 
-static int64_t tile_size(Frame *f, int64_t start) {
+static int64_t tile_size(InterpFrame *f, int64_t start) {
     const int64_t inner = f->group[GROUP_inner].total, outer = f->group[GROUP_outer].total;
     if (!f->program->n_inner) return even_tile(f, start, BLOCK);
     if (f->columns) {
@@ -412,7 +413,7 @@ static int64_t tile_size(Frame *f, int64_t start) {
     return inner > BLOCK ? 1 : min_i64(outer - start, BLOCK / max_i64(inner, 1));
 }
 
-static void run_tiles(Frame *f) {
+static void run_tiles(InterpFrame *f) {
     const BlockProgram *const p = f->program;
     const int64_t outer = f->group[GROUP_outer].total, inner = f->group[GROUP_inner].total;
     for (int64_t start = 0; start < outer;) {
@@ -427,7 +428,7 @@ static void run_tiles(Frame *f) {
 }
 
 /* Constants fill as much of their blocks as any shape of this run can use. */
-static void fill_uniforms(Frame *f) {
+static void fill_uniforms(InterpFrame *f) {
     const __int128 positions = (__int128)f->group[GROUP_outer].total * max_i64(f->group[GROUP_inner].total, 1);
     const int64_t n = positions < BLOCK ? (int64_t)positions : BLOCK;
     for (int i = 0; i < f->program->n_init; i++) fill_uniform(f, &f->steps[i], n);
@@ -442,7 +443,7 @@ void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *p
         error->inst = INTERP_NO_MEMORY;
         return;
     }
-    Frame f;
+    InterpFrame f;
     f.program = program;
     f.params = params;
     f.kernels = kernels;

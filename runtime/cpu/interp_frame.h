@@ -23,29 +23,29 @@ typedef struct Kernels { /* the kernel table, resolved once per instruction set 
     BlockFn *accumulate[RED_COUNT][S_COUNT];
 } Kernels;
 
-typedef struct Group {
+typedef struct GroupDims {
     int n;
     int64_t extent[MAX_LOOP_DIMS];
     int64_t total;
-} Group;
+} GroupDims;
 
-typedef struct Place { /* one access of this run */
-    char *base;        /* NULL: an index */
-    int64_t offset;    /* elements */
+typedef struct AccessPlace { /* one access of this run */
+    char *base;              /* NULL: an index */
+    int64_t offset;          /* elements */
     int64_t stride[2][MAX_LOOP_DIMS];
     bool flat[2]; /* the whole group is walked with one stride */
     int64_t flat_stride[2];
     int bytes;
     DType dtype;
-} Place;
+} AccessPlace;
 
-typedef struct Span {
+typedef struct GroupSpan {
     int group;
     int64_t start, n;
-} Span;
+} GroupSpan;
 
 typedef struct Shape {
-    Span slow, fast;
+    GroupSpan slow, fast;
     int64_t n;
 } Shape;
 
@@ -61,15 +61,15 @@ typedef struct Reduction {
     int64_t seen; /* argmax: inner positions so far */
 } Reduction;
 
-typedef struct Frame {
+typedef struct InterpFrame {
     const BlockProgram *program;
     const int64_t *params;
     const Kernels *kernels;
     const BlockStep *steps;
-    Group group[2];
+    GroupDims group[2];
     int64_t n_l;  /* elements of the L dims */
     bool columns; /* the layout of order S alone */
-    Place *places;
+    AccessPlace *places;
     void **slot;
     char **home; /* by slot: its own block */
     Reduction *reductions;
@@ -79,18 +79,18 @@ typedef struct Frame {
     bool keep;     /* the tile's inner positions fit one block */
     bool row_ends; /* chunked rows: this block ends a row */
     NestError *error;
-} Frame;
+} InterpFrame;
 
 /* interp_move.c */
-void frame_load(Frame *f, const BlockStep *step, const Shape *shape);
-bool frame_gather(Frame *f, const BlockStep *step, const Shape *shape); /* false: an index missed */
-void frame_index(Frame *f, const BlockStep *step, const Shape *shape);
-void frame_store(Frame *f, const BlockStep *step, const Shape *shape);
-void *frame_contiguous(Frame *f, int access, const Shape *shape); /* NULL: not one contiguous run */
+void frame_load(InterpFrame *f, const BlockStep *step, const Shape *shape);
+bool frame_gather(InterpFrame *f, const BlockStep *step, const Shape *shape); /* false: an index missed */
+void frame_index(InterpFrame *f, const BlockStep *step, const Shape *shape);
+void frame_store(InterpFrame *f, const BlockStep *step, const Shape *shape);
+void *frame_contiguous(InterpFrame *f, int access, const Shape *shape); /* NULL: not one contiguous run */
 /* interp_reduce.c */
-void reduction_begin(Frame *f, Reduction *r);
-void reduction_step(Frame *f, const BlockStep *step);
-void reduction_end(Frame *f, const BlockStep *step);
+void reduction_begin(InterpFrame *f, Reduction *r);
+void reduction_step(InterpFrame *f, const BlockStep *step);
+void reduction_end(InterpFrame *f, const BlockStep *step);
 
 static inline DType dtype_of(SType type) {
     static const DType dtypes[S_COUNT] = {DT_f32, DT_f64, DT_i32, DT_i64, DT_bool};

@@ -5,16 +5,16 @@
  * buffer. */
 #include "runtime/cpu/interp_frame.h"
 
-typedef struct Walk { /* the runs of one span, in order */
-    const Group *group;
+typedef struct SpanWalk { /* the runs of one span, in order */
+    const GroupDims *group;
     const int64_t *stride;
     int64_t index[MAX_LOOP_DIMS];
     int64_t left, offset, step, run;
     int64_t rows, row_step; /* as many whole runs of the last dim as follow each other evenly */
-} Walk;
+} SpanWalk;
 
 /* Where the next run starts (offset), its step and length. False: the span is done. */
-static bool walk_run(Walk *w) {
+static bool walk_run(SpanWalk *w) {
     if (w->left <= 0) return false;
     w->rows = 1;
     if (!w->group) { /* one run for the whole span */
@@ -42,8 +42,8 @@ static bool walk_run(Walk *w) {
     return true;
 }
 
-static Walk walk_begin(const Frame *f, const Place *place, Span span) {
-    Walk w = {.left = span.n};
+static SpanWalk walk_begin(const InterpFrame *f, const AccessPlace *place, GroupSpan span) {
+    SpanWalk w = {.left = span.n};
     if (span.group == GROUP_none) return w;
     if (place->flat[span.group]) {
         w.step = place->flat_stride[span.group];
@@ -60,16 +60,17 @@ static Walk walk_begin(const Frame *f, const Place *place, Span span) {
     return w;
 }
 
-typedef struct Rect {
+typedef struct MoveRect {
     int64_t at, pitch; /* in the block: first element, elements from one row to the next */
     int64_t offset;    /* in memory, elements */
     int64_t rows, columns, row_step, step;
-} Rect;
+} MoveRect;
 
-typedef void RectFn(const Frame *f, const Place *place, char *block, const Rect *rect);
+typedef void RectFn(const InterpFrame *f, const AccessPlace *place, char *block, const MoveRect *rect);
 
 /* A fast span of several rows: one rectangle of those for each slow position. */
-static void each_fast_row(const Frame *f, const Place *place, char *block, Rect rect, const Walk *fast, RectFn *visit) {
+static void each_fast_row(const InterpFrame *f, const AccessPlace *place, char *block, MoveRect rect,
+                          const SpanWalk *fast, RectFn *visit) {
     const int64_t slow_n = rect.rows, slow_step = rect.row_step, slow_pitch = rect.pitch;
     rect.rows = fast->rows;
     rect.row_step = fast->row_step;
@@ -77,19 +78,19 @@ static void each_fast_row(const Frame *f, const Place *place, char *block, Rect 
     for (int64_t i = 0; i < slow_n; i++, rect.at += slow_pitch, rect.offset += slow_step) visit(f, place, block, &rect);
 }
 
-static void each_rect(const Frame *f, const Place *place, const Shape *shape, char *block, RectFn *visit) {
+static void each_rect(const InterpFrame *f, const AccessPlace *place, const Shape *shape, char *block, RectFn *visit) {
     int64_t row = 0;
-    for (Walk slow = walk_begin(f, place, shape->slow); walk_run(&slow); row += slow.run * slow.rows) {
+    for (SpanWalk slow = walk_begin(f, place, shape->slow); walk_run(&slow); row += slow.run * slow.rows) {
         int64_t column = 0;
-        for (Walk fast = walk_begin(f, place, shape->fast); walk_run(&fast); column += fast.run * fast.rows) {
+        for (SpanWalk fast = walk_begin(f, place, shape->fast); walk_run(&fast); column += fast.run * fast.rows) {
             for (int64_t again = 0; again < slow.rows; again++) {
-                Rect rect = {.at = (row + again * slow.run) * shape->fast.n + column,
-                             .pitch = shape->fast.n,
-                             .offset = place->offset + slow.offset + again * slow.row_step + fast.offset,
-                             .rows = slow.run,
-                             .columns = fast.run,
-                             .row_step = slow.step,
-                             .step = fast.step};
+                MoveRect rect = {.at = (row + again * slow.run) * shape->fast.n + column,
+                                 .pitch = shape->fast.n,
+                                 .offset = place->offset + slow.offset + again * slow.row_step + fast.offset,
+                                 .rows = slow.run,
+                                 .columns = fast.run,
+                                 .row_step = slow.step,
+                                 .step = fast.step};
                 if (fast.rows == 1)
                     visit(f, place, block, &rect);
                 else
@@ -99,9 +100,9 @@ static void each_rect(const Frame *f, const Place *place, const Shape *shape, ch
     }
 }
 
-void *frame_contiguous(Frame *f, int access, const Shape *shape) {
-    const Place *const place = &f->places[access];
-    Walk fast = walk_begin(f, place, shape->fast), slow = walk_begin(f, place, shape->slow);
+void *frame_contiguous(InterpFrame *f, int access, const Shape *shape) {
+    const AccessPlace *const place = &f->places[access];
+    SpanWalk fast = walk_begin(f, place, shape->fast), slow = walk_begin(f, place, shape->slow);
     if (!walk_run(&fast) || fast.left || fast.rows > 1) return NULL;
     if (!walk_run(&slow) || slow.left || slow.rows > 1) return NULL;
     if (fast.run > 1 && fast.step != 1) return NULL;
@@ -126,7 +127,7 @@ enum { SHORT_ROW = 16 };
                 ((const uint8_t *)(from))[r * (from_row) + c * (from_step)] != 0;
 
 /* Short rows of compute types, of which one is a byte, bool: one loop over both, no call per row. */
-static void copy_in(const Rect *rect, int bytes, void *to, const void *from) {
+static void copy_in(const MoveRect *rect, int bytes, void *to, const void *from) {
     if (bytes == 1)
         COPY_TRUTHS(to, rect->pitch, 1, from, rect->row_step, rect->step)
     else if (bytes == 4)
@@ -135,7 +136,7 @@ static void copy_in(const Rect *rect, int bytes, void *to, const void *from) {
         COPY_RECT(uint64_t, to, rect->pitch, 1, from, rect->row_step, rect->step)
 }
 
-static void copy_out(const Rect *rect, int bytes, void *to, const void *from) {
+static void copy_out(const MoveRect *rect, int bytes, void *to, const void *from) {
     if (bytes == 1)
         COPY_TRUTHS(to, rect->row_step, rect->step, from, rect->pitch, 1)
     else if (bytes == 4)
@@ -144,11 +145,11 @@ static void copy_out(const Rect *rect, int bytes, void *to, const void *from) {
         COPY_RECT(uint64_t, to, rect->row_step, rect->step, from, rect->pitch, 1)
 }
 
-static bool is_short(const Rect *rect, const Place *place, int size) {
+static bool is_short(const MoveRect *rect, const AccessPlace *place, int size) {
     return rect->columns < SHORT_ROW && rect->rows > 1 && size == place->bytes;
 }
 
-static void load_rect(const Frame *f, const Place *place, char *block, const Rect *rect) {
+static void load_rect(const InterpFrame *f, const AccessPlace *place, char *block, const MoveRect *rect) {
     const int size = stype_bytes(dtype_compute(place->dtype));
     const char *const from = place->base + rect->offset * place->bytes;
     char *const to = block + rect->at * size;
@@ -161,7 +162,7 @@ static void load_rect(const Frame *f, const Place *place, char *block, const Rec
         load(to + r * rect->pitch * size, from + r * rect->row_step * place->bytes, rect->step, rect->columns);
 }
 
-void frame_load(Frame *f, const BlockStep *step, const Shape *shape) {
+void frame_load(InterpFrame *f, const BlockStep *step, const Shape *shape) {
     f->slot[step->out] = f->home[step->out];
     if (step->alias) {
         void *const there = frame_contiguous(f, step->access, shape);
@@ -175,22 +176,22 @@ void frame_load(Frame *f, const BlockStep *step, const Shape *shape) {
 
 /* indices and gathers ------------------------------------------------------------------------- */
 
-static void index_rect(const Frame *f, const Place *place, char *block, const Rect *rect) {
+static void index_rect(const InterpFrame *f, const AccessPlace *place, char *block, const MoveRect *rect) {
     int64_t *const to = (int64_t *)block + rect->at;
     for (int64_t r = 0; r < rect->rows; r++)
         for (int64_t c = 0; c < rect->columns; c++)
             to[r * rect->pitch + c] = rect->offset + r * rect->row_step + c * rect->step;
 }
 
-void frame_index(Frame *f, const BlockStep *step, const Shape *shape) {
+void frame_index(InterpFrame *f, const BlockStep *step, const Shape *shape) {
     f->slot[step->out] = f->home[step->out];
     each_rect(f, &f->places[step->access], shape, f->home[step->out], index_rect);
 }
 
-static int64_t resolve(const Frame *f, int64_t v) { return sym_is(v) ? f->params[sym_id(v)] : v; }
+static int64_t resolve(const InterpFrame *f, int64_t v) { return sym_is(v) ? f->params[sym_id(v)] : v; }
 
 /* Adds index * scale to the offsets; false at the first index out of range. */
-static bool add_indices(Frame *f, const BlockStep *step, int64_t n) {
+static bool add_indices(InterpFrame *f, const BlockStep *step, int64_t n) {
     const BlockAccess *const access = &block_accesses(f->program)[step->access];
     const int64_t scale = resolve(f, access->scale), bound = resolve(f, access->bound);
     const int64_t *const index = f->slot[step->a];
@@ -209,7 +210,7 @@ static bool add_indices(Frame *f, const BlockStep *step, int64_t n) {
 #define PICK(T)                                                                                                        \
     for (int64_t i = 0; i < n; i++) ((T *)to)[i] = ((const T *)from)[f->offsets[i]];
 
-static void pick(const Frame *f, char *to, const char *from, int bytes, int64_t n) {
+static void pick(const InterpFrame *f, char *to, const char *from, int bytes, int64_t n) {
     if (bytes == 1)
         PICK(uint8_t)
     else if (bytes == 2)
@@ -220,8 +221,8 @@ static void pick(const Frame *f, char *to, const char *from, int bytes, int64_t 
         PICK(uint64_t)
 }
 
-bool frame_gather(Frame *f, const BlockStep *step, const Shape *shape) {
-    const Place *const place = &f->places[step->access];
+bool frame_gather(InterpFrame *f, const BlockStep *step, const Shape *shape) {
+    const AccessPlace *const place = &f->places[step->access];
     char *const out = f->home[step->out];
     each_rect(f, place, shape, (char *)f->offsets, index_rect);
     if (!add_indices(f, step, shape->n)) return false;
@@ -234,7 +235,7 @@ bool frame_gather(Frame *f, const BlockStep *step, const Shape *shape) {
 
 /* stores -------------------------------------------------------------------------------------- */
 
-static void store_rect(const Frame *f, const Place *place, char *block, const Rect *rect) {
+static void store_rect(const InterpFrame *f, const AccessPlace *place, char *block, const MoveRect *rect) {
     const int size = stype_bytes(dtype_compute(place->dtype));
     char *const to = place->base + rect->offset * place->bytes;
     const char *const from = block + rect->at * size;
@@ -247,8 +248,8 @@ static void store_rect(const Frame *f, const Place *place, char *block, const Re
         store(to + r * rect->row_step * place->bytes, rect->step, from + r * rect->pitch * size, rect->columns);
 }
 
-void frame_store(Frame *f, const BlockStep *step, const Shape *shape) {
-    const Place *const place = &f->places[step->access];
+void frame_store(InterpFrame *f, const BlockStep *step, const Shape *shape) {
+    const AccessPlace *const place = &f->places[step->access];
     char *const value = f->slot[step->a];
     void *const there = frame_contiguous(f, step->access, shape);
     if (there == value && there) return; /* written in place by its maker */

@@ -9,7 +9,7 @@
 static RedKind joining(RedKind kind) { return kind == RED_dot ? RED_sum : kind; }
 
 /* The identity of a reduction, n times. */
-static void fill_identity(const Frame *f, RedKind kind, SType type, char *out, int64_t n) {
+static void fill_identity(const InterpFrame *f, RedKind kind, SType type, char *out, int64_t n) {
     char one[8] __attribute__((aligned(8))) = {0};
     if (kind == RED_argmax || kind == RED_argmin)
         type = S_i64;
@@ -23,7 +23,7 @@ static void fill_identity(const Frame *f, RedKind kind, SType type, char *out, i
 static char *sums_at(const Reduction *r, int level) { return r->sums + (int64_t)level * BLOCK * stype_bytes(r->type); }
 
 /* b: the second operand of a dot whose rows come from memory; sums of sums are plain. */
-static void push_row(const Frame *f, Reduction *r, int level, const char *a, const char *b, int64_t n) {
+static void push_row(const InterpFrame *f, Reduction *r, int level, const char *a, const char *b, int64_t n) {
     const RedKind kind = b ? r->kind : joining(r->kind);
     char *const sums = sums_at(r, level);
     if (r->n_rows[level] == CHUNK_S) {
@@ -35,7 +35,7 @@ static void push_row(const Frame *f, Reduction *r, int level, const char *a, con
     r->n_rows[level]++;
 }
 
-static void finish_rows(const Frame *f, Reduction *r, char *out, int64_t n) {
+static void finish_rows(const InterpFrame *f, Reduction *r, char *out, int64_t n) {
     int level = 0;
     for (; r->n_rows[level + 1]; level++) push_row(f, r, level + 1, sums_at(r, level), NULL, n);
     memcpy(out, sums_at(r, level), (size_t)(n * stype_bytes(r->type)));
@@ -48,7 +48,7 @@ static char *partials_at(const Reduction *r, int level) {
     return r->partial + (int64_t)level * CHUNK_L * stype_bytes(r->type);
 }
 
-static void push_partial(const Frame *f, Reduction *r, int level, const char *value) {
+static void push_partial(const InterpFrame *f, Reduction *r, int level, const char *value) {
     const int size = stype_bytes(r->type);
     if (r->n_partial[level] == CHUNK_L) {
         char joined[8] __attribute__((aligned(8)));
@@ -59,7 +59,7 @@ static void push_partial(const Frame *f, Reduction *r, int level, const char *va
     memcpy(partials_at(r, level) + (int64_t)r->n_partial[level]++ * size, value, (size_t)size);
 }
 
-static void finish_partials(const Frame *f, Reduction *r, char *out) {
+static void finish_partials(const InterpFrame *f, Reduction *r, char *out) {
     ReduceFn *const join = f->kernels->reduce[joining(r->kind)][r->type];
     const int size = stype_bytes(r->type);
     for (int level = 0;; level++) {
@@ -104,7 +104,7 @@ typedef void BestFn(Reduction *r, int64_t at, const void *values, int64_t n, int
 static BestFn *const best_of[S_COUNT] = {best_float, best_double, best_int32_t, best_int64_t, best_uint8_t};
 
 /* Once a NaN is best, `x > best` is false and x != x no longer wins: the first NaN stays. */
-static void position_step(Frame *f, Reduction *r, const char *values) {
+static void position_step(InterpFrame *f, Reduction *r, const char *values) {
     const int size = stype_bytes(r->type);
     BestFn *const best = best_of[r->type];
     const int64_t columns = f->wide.fast.n;
@@ -122,7 +122,7 @@ static void position_step(Frame *f, Reduction *r, const char *values) {
 
 static bool finds_position(const Reduction *r) { return r->kind == RED_argmax || r->kind == RED_argmin; }
 
-void reduction_begin(Frame *f, Reduction *r) {
+void reduction_begin(InterpFrame *f, Reduction *r) {
     memset(r->n_partial, 0, sizeof r->n_partial);
     memset(r->n_rows, 0, sizeof r->n_rows);
     if (!finds_position(r)) return;
@@ -131,7 +131,7 @@ void reduction_begin(Frame *f, Reduction *r) {
 }
 
 /* The L rows inside one outer position of this block. */
-static void reduce_rows(Frame *f, Reduction *r, const char *a, const char *b, int64_t n, char *out) {
+static void reduce_rows(InterpFrame *f, Reduction *r, const char *a, const char *b, int64_t n, char *out) {
     const int size = stype_bytes(r->type);
     ReduceFn *const reduce = f->kernels->reduce[r->kind][r->type];
     const bool chunked = f->n_l > CHUNK_L;
@@ -151,7 +151,7 @@ static void reduce_rows(Frame *f, Reduction *r, const char *a, const char *b, in
     }
 }
 
-void reduction_step(Frame *f, const BlockStep *step) {
+void reduction_step(InterpFrame *f, const BlockStep *step) {
     Reduction *const r = &f->reductions[step->number];
     const char *const a = f->slot[step->a], *const b = step->b >= 0 ? f->slot[step->b] : NULL;
     const int size = stype_bytes(r->type);
@@ -172,7 +172,7 @@ void reduction_step(Frame *f, const BlockStep *step) {
     }
 }
 
-void reduction_end(Frame *f, const BlockStep *step) {
+void reduction_end(InterpFrame *f, const BlockStep *step) {
     Reduction *const r = &f->reductions[step->number];
     char *const out = f->home[step->out];
     f->slot[step->out] = out;

@@ -16,17 +16,17 @@
 #include "runtime/base/fpenv.h"
 #include "runtime/core/settings.h"
 
-typedef struct Run {
+typedef struct PoolRun {
     void (*body)(void *context, int i);
     void *context;
     int n;
     _Atomic int next;
-} Run;
+} PoolRun;
 
 static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose run uses the workers */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
-static Run *current; /* under lock */
+static PoolRun *current; /* under lock */
 static uint64_t round_number;
 static int n_workers, busy, wanted = -1, stop_generation;
 static pthread_t workers[SETTING_MOST_THREADS];
@@ -39,7 +39,7 @@ static int host_cores(void) {
     return n > 0 ? (int)n : 1;
 }
 
-static void work(Run *run) {
+static void work(PoolRun *run) {
     for (int i; (i = atomic_fetch_add(&run->next, 1)) < run->n;) run->body(run->context, i);
 }
 
@@ -57,7 +57,7 @@ static void *worker(void *born) {
         }
         if (generation != stop_generation) break;
         seen = round_number;
-        Run *const run = current;
+        PoolRun *const run = current;
         busy++;
         pthread_mutex_unlock(&lock);
         work(run);
@@ -122,7 +122,7 @@ void pool_run(int n, void (*body)(void *context, int i), void *context) {
         run_serially(n, body, context);
         return;
     }
-    Run run = {.body = body, .context = context, .n = n};
+    PoolRun run = {.body = body, .context = context, .n = n};
     start_workers(threads - 1);
     pthread_mutex_lock(&lock);
     current = &run;

@@ -38,7 +38,7 @@ static int class_of(size_t bytes, size_t *rounded) {
     return (log - 6) * STEPS + (int)up;
 }
 
-static void count(int64_t bytes) {
+static void count_bytes(int64_t bytes) {
     const int64_t now = atomic_fetch_add_explicit(&current, bytes, memory_order_relaxed) + bytes;
     int64_t seen = atomic_load_explicit(&peak, memory_order_relaxed);
     while (now > seen && !atomic_compare_exchange_weak(&peak, &seen, now)) {}
@@ -52,7 +52,7 @@ static void *fresh(size_t bytes) {
     return block;
 }
 
-static void give_back(void *block, size_t bytes) {
+static void block_give_back(void *block, size_t bytes) {
     atomic_fetch_sub_explicit(&reserved, (int64_t)bytes, memory_order_relaxed);
     mem_free(block);
 }
@@ -77,7 +77,7 @@ void *cpu_alloc(size_t bytes) {
     const int class = class_of(bytes, &rounded);
     void *block = keeps() ? pop(class, rounded) : NULL;
     if (!block) block = fresh(rounded);
-    if (block) count((int64_t)rounded);
+    if (block) count_bytes((int64_t)rounded);
     return block;
 }
 
@@ -98,8 +98,8 @@ void cpu_free(void *block, size_t bytes) {
     if (!block) return;
     size_t rounded;
     const int class = class_of(bytes, &rounded);
-    count(-(int64_t)rounded);
-    if (!keeps() || !push(block, class, rounded)) give_back(block, rounded);
+    count_bytes(-(int64_t)rounded);
+    if (!keeps() || !push(block, class, rounded)) block_give_back(block, rounded);
 }
 
 static size_t bytes_of_class(int class) {
@@ -108,14 +108,14 @@ static size_t bytes_of_class(int class) {
 }
 
 /* Frees kept blocks, largest classes first, until at most `most` bytes are kept. */
-static void shrink(size_t most) {
+static void shrink_blocks(size_t most) {
     pthread_mutex_lock(&lock);
     for (int class = CLASSES - 1; class >= 0; class --) {
         while (kept[class] && kept_bytes > most) {
             void *const block = kept[class];
             kept[class] = *(void **)block;
             kept_bytes -= bytes_of_class(class);
-            give_back(block, bytes_of_class(class));
+            block_give_back(block, bytes_of_class(class));
         }
     }
     pthread_mutex_unlock(&lock);
@@ -125,10 +125,10 @@ void cpu_alloc_bound(size_t bytes) {
     pthread_mutex_lock(&lock);
     bound = bytes;
     pthread_mutex_unlock(&lock);
-    shrink(bytes);
+    shrink_blocks(bytes);
 }
 
-void cpu_alloc_trim(void) { shrink(0); }
+void cpu_alloc_trim(void) { shrink_blocks(0); }
 
 void cpu_alloc_peak_begin(void) { atomic_store(&peak, atomic_load(&current)); }
 

@@ -21,19 +21,19 @@ static Status answer(const DeviceRow *row, const char *what, sn_status status) {
     return error_raise(ST_DEVICE, "%s: its %s failed with status %d", row->name, what, (int)status);
 }
 
-static void *allocate(const DeviceRow *row, size_t bytes) {
+static void *user_allocate(const DeviceRow *row, size_t bytes) {
     const sn_device_desc *const desc = desc_of(row);
     void *const memory = desc->allocate(desc->context, bytes ? bytes : 1);
     if (!memory) error_raise(ST_MEMORY, "%s is out of memory: %zu bytes", row->name, bytes);
     return memory;
 }
 
-static void give_back(const DeviceRow *row, void *block, size_t bytes) {
+static void user_give_back(const DeviceRow *row, void *block, size_t bytes) {
     const sn_device_desc *const desc = desc_of(row);
     desc->free(desc->context, block, bytes ? bytes : 1);
 }
 
-static Status copy(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
+static Status user_copy(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
     const sn_device_desc *const desc = desc_of(row);
     return answer(row, "copy", desc->copy(desc->context, to, from, bytes, way));
 }
@@ -44,12 +44,12 @@ static Status fill_by_copies(const DeviceRow *row, char *block, int byte, size_t
     memset(piece, byte, sizeof piece);
     for (size_t at = 0; at < bytes; at += sizeof piece) {
         const size_t n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
-        TRY(copy(row, block + at, piece, n, SN_COPY_FROM_HOST));
+        TRY(user_copy(row, block + at, piece, n, SN_COPY_FROM_HOST));
     }
     return ST_OK;
 }
 
-static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
+static Status user_fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
     const sn_device_desc *const desc = desc_of(row);
     if (!desc->fill) return fill_by_copies(row, block, byte, bytes);
     return answer(row, "fill", desc->fill(desc->context, block, byte, bytes));
@@ -71,10 +71,10 @@ Device device_register_user(const sn_device_desc *desc) {
     *user = (UserDevice){.desc = *desc,
                          .row = {.device = device,
                                  .key = KEY_spare + (Key)(device - DEV_spare),
-                                 .allocate = allocate,
-                                 .free = give_back,
-                                 .copy = copy,
-                                 .fill = fill,
+                                 .allocate = user_allocate,
+                                 .free = user_give_back,
+                                 .copy = user_copy,
+                                 .fill = user_fill,
                                  .synchronize = synchronize}};
     user->row.name = device_text(device, &(DeviceText){{0}}); /* a registered one's lives on */
     snprintf(user->uncompiled, sizeof user->uncompiled, "a tensor on %s, for which there is no code generator",

@@ -32,7 +32,7 @@ static COLD bool more_tensors(EagerCall *ec) {
     return more_room((void **)&ec->tensors, &ec->tensors_room, ec->usual_tensors, sizeof *ec->tensors);
 }
 
-static inline void put(EagerCall *ec, uint64_t word) {
+static inline void put_word(EagerCall *ec, uint64_t word) {
     if (LIKELY(ec->n_words < ec->words_room) || more_words(ec)) ec->words[ec->n_words] = word;
     ec->n_words++;
 }
@@ -52,23 +52,23 @@ static inline int number_of(EagerCall *ec, sn_tensor *t) {
 
 static inline Status put_tensor(EagerCall *ec, sn_tensor *t) {
     if (!t) {
-        put(ec, ARG_none);
+        put_word(ec, ARG_none);
         return ST_OK;
     }
     if (UNLIKELY(t->placeholder != NULL || !t->storage)) TRY(tensor_ready(t, ec->row->name));
     const int number = number_of(ec, t);
     if (UNLIKELY(number < 0)) return ST_MEMORY;
-    put(ec, (uint64_t)(uintptr_t)t->base.meta << 8 ^ (uint64_t)number);
+    put_word(ec, (uint64_t)(uintptr_t)t->base.meta << 8 ^ (uint64_t)number);
     return ST_OK;
 }
 
 static Status put_list(EagerCall *ec, const Arg *arg) {
-    put(ec, (uint64_t)arg->kind << 32 | (uint32_t)arg->n);
+    put_word(ec, (uint64_t)arg->kind << 32 | (uint32_t)arg->n);
     for (int i = 0; i < arg->n; i++) {
         if (arg->kind == ARG_tensors)
             TRY(put_tensor(ec, (sn_tensor *)arg->vals[i]));
         else
-            put(ec, (uint64_t)arg->ints[i]); /* floats: their bits */
+            put_word(ec, (uint64_t)arg->ints[i]); /* floats: their bits */
     }
     return ST_OK;
 }
@@ -78,11 +78,11 @@ enum { WORD_VARIES = 1 << 8 }; /* beside a kind: the number is no part of the si
 static inline void put_number(EagerCall *ec, int i) {
     const Arg *const arg = &ec->call->args[i];
     if (!eager_number_varies(ec, i)) {
-        put(ec, (uint64_t)arg->kind);
-        put(ec, (uint64_t)arg->i);
+        put_word(ec, (uint64_t)arg->kind);
+        put_word(ec, (uint64_t)arg->i);
         return;
     }
-    put(ec, (uint64_t)arg->kind | WORD_VARIES);
+    put_word(ec, (uint64_t)arg->kind | WORD_VARIES);
     if (arg->kind == ARG_float)
         ec->floats[ec->n_floats++] = arg->f;
     else
@@ -93,11 +93,11 @@ static inline Status put_arg(EagerCall *ec, int i) {
     const Arg *const arg = &ec->call->args[i];
     if (LIKELY(arg->kind == ARG_tensor)) return put_tensor(ec, (sn_tensor *)arg->val);
     if (arg->kind == ARG_int || arg->kind == ARG_float) return put_number(ec, i), ST_OK;
-    put(ec, (uint64_t)arg->kind);
+    put_word(ec, (uint64_t)arg->kind);
     if (arg->kind == ARG_bool)
-        put(ec, (uint64_t)arg->i);
+        put_word(ec, (uint64_t)arg->i);
     else if (arg->kind == ARG_string)
-        put(ec, hash_bytes(0, arg->string, strlen(arg->string)));
+        put_word(ec, hash_bytes(0, arg->string, strlen(arg->string)));
     else if (arg->kind == ARG_ints || arg->kind == ARG_floats || arg->kind == ARG_tensors)
         return put_list(ec, arg);
     return ST_OK;
@@ -106,7 +106,7 @@ static inline Status put_arg(EagerCall *ec, int i) {
 static inline Status sign(EagerCall *ec) {
     const OpCall *const call = ec->call;
     ec->n_words = ec->n_tensors = ec->n_floats = ec->n_ints = 0;
-    put(ec, (uint64_t)(uintptr_t)ec->row ^ (uint64_t)call->form);
+    put_word(ec, (uint64_t)(uintptr_t)ec->row ^ (uint64_t)call->form);
     for (int i = 0; i < ec->row->n_params; i++) TRY(put_arg(ec, i));
     for (int i = 0; call->form == FORM_out && i < ec->row->n_out; i++) TRY(put_tensor(ec, call->out_args[i]));
     return LIKELY(ec->n_words <= ec->words_room) ? ST_OK : ST_MEMORY;
@@ -130,13 +130,13 @@ static bool guards_hold(const EagerEntry *entry, const EagerCall *ec) {
     return true;
 }
 
-static inline bool fits(const EagerEntry *entry, const EagerCall *ec) {
+static inline bool entry_fits(const EagerEntry *entry, const EagerCall *ec) {
     return same_words(entry, ec) && (LIKELY(!entry->n_guards) || guards_hold(entry, ec));
 }
 
 static EagerEntry *search(EagerCache *cache, const EagerCall *ec) {
     for (EagerEntry *entry = cache->buckets[eager_hash(ec) % EAGER_BUCKETS]; entry; entry = entry->next) {
-        if (!fits(entry, ec)) continue;
+        if (!entry_fits(entry, ec)) continue;
         entry->used = true;
         return cache->recent[ec->row->id & (EAGER_RECENT - 1)] = entry;
     }
@@ -144,10 +144,10 @@ static EagerEntry *search(EagerCache *cache, const EagerCall *ec) {
 }
 
 /* The op's most recent program is tried first: no hash, and its address is known early. */
-static inline EagerEntry *find(EagerCache *cache, const EagerCall *ec) {
+static inline EagerEntry *find_entry(EagerCache *cache, const EagerCall *ec) {
     if (UNLIKELY(!cache)) return NULL;
     EagerEntry *const recent = cache->recent[ec->row->id & (EAGER_RECENT - 1)];
-    return LIKELY(recent && fits(recent, ec)) ? recent : search(cache, ec);
+    return LIKELY(recent && entry_fits(recent, ec)) ? recent : search(cache, ec);
 }
 
 /* running ------------------------------------------------------------------------------------- */
@@ -350,7 +350,7 @@ static COLD Status run_unknown(EagerCall *ec) {
 }
 
 static Status run_signed(EagerCall *ec) {
-    EagerEntry *const entry = find(state_get()->eager, ec);
+    EagerEntry *const entry = find_entry(state_get()->eager, ec);
     if (!entry) return run_unknown(ec);
     return entry->kind == RUN_exact ? run_exact(ec) : run_entry(entry, ec);
 }
@@ -378,7 +378,7 @@ static Status run_form(OpCall *call, EagerCall *ec) {
 
 static inline Status run_functional(EagerCall *ec) {
     TRY(sign(ec));
-    EagerEntry *const entry = find(state_get()->eager, ec);
+    EagerEntry *const entry = find_entry(state_get()->eager, ec);
     return LIKELY(entry && entry->kind != RUN_exact) ? run_entry(entry, ec) : run_signed(ec);
 }
 

@@ -42,7 +42,7 @@ static void forget(EagerCache *cache, const EagerEntry *entry) {
 }
 
 /* Not `kept`, which is about to run. */
-static void shrink(EagerCache *cache, const EagerEntry *kept) {
+static void shrink_entries(EagerCache *cache, const EagerEntry *kept) {
     while (cache->bytes > EAGER_MOST_BYTES && cache->oldest != kept) {
         EagerEntry *const entry = cache->oldest;
         unlink_oldest(cache);
@@ -66,7 +66,7 @@ bool eager_cache_insert(sn_state *state, EagerEntry *entry) {
     cache->n++;
     cache->built += !entry->is_copy && entry->kind != RUN_view;
     cache->bytes += entry->bytes;
-    shrink(cache, entry);
+    shrink_entries(cache, entry);
     return true;
 }
 

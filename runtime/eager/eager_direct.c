@@ -41,7 +41,7 @@ static bool direct_block(Direct *direct, int i, SType type) {
     return direct->constant[i] != NULL;
 }
 
-static void fill(void *block, int bytes, const void *value, int64_t n) {
+static void fill_bytes(void *block, int bytes, const void *value, int64_t n) {
     for (int64_t k = 0; k < n; k++) memcpy((char *)block + k * bytes, value, (size_t)bytes);
 }
 
@@ -52,7 +52,7 @@ static bool direct_constant(Direct *direct, int i, const Inst *inst) {
     const void *const value = inst->type == S_f32   ? (const void *)&single
                               : inst->type == S_i32 ? (const void *)&narrow
                                                     : (const void *)&inst->f;
-    fill(direct->constant[i], stype_bytes((SType)inst->type), value, direct->constant_n);
+    fill_bytes(direct->constant[i], stype_bytes((SType)inst->type), value, direct->constant_n);
     return true;
 }
 
@@ -90,15 +90,15 @@ static void fill_number(const Direct *direct, void *block, SType type, double f,
     const int64_t n = direct->constant_n;
     if (type == S_f32) {
         const float value = is_float ? (float)f : (float)i;
-        fill(block, sizeof value, &value, n);
+        fill_bytes(block, sizeof value, &value, n);
     } else if (type == S_f64) {
         const double value = is_float ? f : (double)i;
-        fill(block, sizeof value, &value, n);
+        fill_bytes(block, sizeof value, &value, n);
     } else if (type == S_i32) {
         const int32_t value = (int32_t)i;
-        fill(block, sizeof value, &value, n);
+        fill_bytes(block, sizeof value, &value, n);
     } else {
-        fill(block, sizeof i, &i, n);
+        fill_bytes(block, sizeof i, &i, n);
     }
 }
 
@@ -128,7 +128,7 @@ static bool copy_block(Direct *to, const Direct *from, int i) {
     if (!(to->constant[i] = mem_aligned(64, room))) return false;
     to->constant_bytes += room;
     to->number[i].is_filled = false;
-    if (!from->number[i].from) fill(to->constant[i], bytes, from->constant[i], to->constant_n);
+    if (!from->number[i].from) fill_bytes(to->constant[i], bytes, from->constant[i], to->constant_n);
     return true;
 }
 
@@ -178,7 +178,7 @@ static const Nest *only_nest(const Plan *plan) {
     return nest;
 }
 
-static int64_t product(const int64_t *extent, int n) {
+static int64_t extents_product(const int64_t *extent, int n) {
     int64_t total = 1;
     for (int d = 0; d < n; d++) total *= extent[d];
     return total;
@@ -193,7 +193,7 @@ static const Inst *only_store(const Plan *plan, const Nest *nest, Direct *direct
     if (!is_compute_dtype(dtype, (SType)nest->insts[store->a].type)) return NULL;
     direct->target = slot_tensor(plan, step->bufs[store->buf]);
     direct->out_bytes = dtype_bytes(dtype);
-    direct->n = product(nest->extent, nest->n_outer);
+    direct->n = extents_product(nest->extent, nest->n_outer);
     direct->row = 1;
     return store;
 }
@@ -206,7 +206,7 @@ static bool find_reduction(const EagerEntry *entry, Direct *direct) {
     const Inst *const store = only_store(plan, nest, direct);
     const Inst *const reduce = store ? &nest->insts[store->a] : NULL;
     if (!reduce || reduce->op != LI_reduce || reduce->b >= 0) return false;
-    direct->row = product(nest->extent + nest->n_outer, nest->n_inner);
+    direct->row = extents_product(nest->extent + nest->n_outer, nest->n_inner);
     if (direct->row < 1 || direct->row > CHUNK_L || !direct_operand(entry, nest, reduce->a, direct, 0)) return false;
     if (direct->operand[0] == DIRECT_const || reduce->prim == RED_argmax || reduce->prim == RED_argmin) return false;
     direct->operand[1] = direct->operand[2] = -1;

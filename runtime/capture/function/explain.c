@@ -20,7 +20,7 @@ double explain_share(const sn_stats *s) {
 
 /* Plans --------------------------------------------------------------------------------------- */
 
-static int64_t bytes_of(const Plan *plan, const Meta *meta) {
+static int64_t plan_bytes(const Plan *plan, const Meta *meta) {
     return sym_hint(plan->graph->env, meta->numel) * dtype_bytes(meta->dtype);
 }
 
@@ -28,11 +28,11 @@ static int64_t native_bytes(const Plan *plan, const Step *step) {
     int64_t bytes = 0;
     for (int i = 0; i < step->row->n_params; i++) {
         const Arg *const a = &step->args[i];
-        if (a->kind == ARG_tensor && a->val) bytes += bytes_of(plan, a->val->meta);
+        if (a->kind == ARG_tensor && a->val) bytes += plan_bytes(plan, a->val->meta);
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) bytes += bytes_of(plan, a->vals[k]->meta);
+            if (a->vals[k]) bytes += plan_bytes(plan, a->vals[k]->meta);
     }
-    for (int i = 0; i < step->row->n_out; i++) bytes += bytes_of(plan, step->outs[i]->base.meta);
+    for (int i = 0; i < step->row->n_out; i++) bytes += plan_bytes(plan, step->outs[i]->base.meta);
     return bytes;
 }
 
@@ -41,7 +41,7 @@ int64_t plan_step_bytes(const Plan *plan, const Step *step) {
     int64_t bytes = 0;
     for (int i = 0; i < step->kernel->n_bufs; i++) {
         const int times = step->kernel->bufs[i].role == BUF_inout ? 2 : 1;
-        if (step->bufs[i] >= 0) bytes += times * bytes_of(plan, plan->slots.at[step->bufs[i]].meta);
+        if (step->bufs[i] >= 0) bytes += times * plan_bytes(plan, plan->slots.at[step->bufs[i]].meta);
     }
     return bytes;
 }

@@ -6,14 +6,14 @@
 #include "runtime/capture/variant/symbols.h"
 #include "runtime/capture/record/capture_backward.h"
 
-typedef struct Run {
+typedef struct BoundRun {
     GraphRun run;
     const GraphInputs *inputs;
     int64_t *symbols;
     bool *bound;
-} Run;
+} BoundRun;
 
-static Status mismatch(const Run *run, int input, const Meta *want, const Meta *got) {
+static Status mismatch(const BoundRun *run, int input, const Meta *want, const Meta *got) {
     Text text = {0};
     meta_print(run->run.graph->env, &text, want);
     text_puts(&text, ", got ");
@@ -25,11 +25,11 @@ static Status mismatch(const Run *run, int input, const Meta *want, const Meta *
 }
 
 /* Equal numbers; of symbols of a captured function with a guard. */
-static bool same(const Run *run, int64_t want, int64_t got) {
+static bool same(const BoundRun *run, int64_t want, int64_t got) {
     return sym_same(run->run.env, graph_run_int(&run->run, want), got);
 }
 
-static bool bind(Run *run, int64_t symbol, int64_t got) {
+static bool bind(BoundRun *run, int64_t symbol, int64_t got) {
     const SymExpr *const e = sym_is(symbol) ? sym_expr(run->run.graph->env, symbol) : NULL;
     if (!e || e->op != SYM_free) return true; /* compared when all are bound */
     const bool first = !run->bound[e->a];
@@ -39,7 +39,7 @@ static bool bind(Run *run, int64_t symbol, int64_t got) {
 }
 
 /* Sizes that are a symbol alone give it its value. */
-static Status bind_input(Run *run, int i) {
+static Status bind_input(BoundRun *run, int i) {
     sn_tensor *const t = run->inputs->tensors[i];
     const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
     bool fits = want->dtype == got->dtype && want->device == got->device && want->rank == got->rank;
@@ -50,7 +50,7 @@ static Status bind_input(Run *run, int i) {
 }
 
 /* A dim of size 1 is never stepped along, and neither is one of what has no elements. */
-static Status check_input(const Run *run, int i) {
+static Status check_input(const BoundRun *run, int i) {
     sn_tensor *const t = run->inputs->tensors[i];
     const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
     for (int d = 0; d < want->rank; d++) {
@@ -62,7 +62,7 @@ static Status check_input(const Run *run, int i) {
     return ST_OK;
 }
 
-static Status bind_inputs(Run *run) {
+static Status bind_inputs(BoundRun *run) {
     const Graph *const graph = run->run.graph;
     for (int i = 0; i < graph->inputs.n; i++) TRY(bind_input(run, i));
     for (int i = 0; i < graph->int_inputs.n; i++)
@@ -74,7 +74,7 @@ static Status bind_inputs(Run *run) {
 }
 
 /* The memory that the inputs have, for views by numbers: these are plain from here on. */
-static Status check_memory(Run *run, Graph *graph) {
+static Status check_aliases(BoundRun *run, Graph *graph) {
     if (!graph_names_memory(graph)) return ST_OK;
     int64_t *const before = ARENA_ARRAY(run->run.arena, int64_t, graph->inputs.n + 1);
     int64_t *const behind = ARENA_ARRAY(run->run.arena, int64_t, graph->inputs.n + 1);
@@ -149,10 +149,10 @@ Status graph_run_nodes(const GraphRun *run) {
     return ST_OK;
 }
 
-static Status run_all(Run *r, Graph *graph, sn_tensor **outs) {
+static Status run_all(BoundRun *r, Graph *graph, sn_tensor **outs) {
     const GraphRun *const run = &r->run;
     TRY(bind_inputs(r));
-    TRY(check_memory(r, graph));
+    TRY(check_aliases(r, graph));
     TRY(graph_run_nodes(run));
     for (int i = 0; i < graph->outputs.n; i++)
         outs[i] = graph->outputs.at[i].value ? run->values[graph->outputs.at[i].value->id] : NULL;
@@ -170,7 +170,7 @@ Status graph_run(Graph *graph, const GraphInputs *inputs, sn_tensor **outs) {
     const void *const site = state_get()->site;
     const int n_symbols = sym_free_count(graph->env);
     Arena *const arena = arena_new();
-    Run *const run = arena ? ARENA_NEW(arena, Run) : NULL;
+    BoundRun *const run = arena ? ARENA_NEW(arena, BoundRun) : NULL;
     Status status = ST_MEMORY;
     if (run) {
         run->inputs = inputs;

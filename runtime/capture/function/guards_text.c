@@ -131,20 +131,20 @@ void guards_print(const Variant *v, Text *text) {
 
 /* Parsing ------------------------------------------------------------------------------------- */
 
-typedef struct Reader {
+typedef struct GuardReader {
     Arena *arena;
     TextReader in;
     GuardView view;
-} Reader;
+} GuardReader;
 
-static Status read_index(Reader *r, int want) {
+static Status read_index(GuardReader *r, int want) {
     int64_t number;
     TRY(reader_int(&r->in, &number));
     return number == want ? ST_OK : reader_expected(&r->in, "the next number before this");
 }
 
 /* s0 >= 2: size 0 of argument 1 */
-static Status read_symbol(Reader *r) {
+static Status read_symbol(GuardReader *r) {
     SymBinding binding = {0};
     InputName source = {0};
     int64_t bound, input = 0, dim = 0;
@@ -180,7 +180,7 @@ static const InputGuard *find_input(const GuardView *g, InputName name) {
 }
 
 /* A symbol names its input before that is listed. */
-static Status check_sources(Reader *r) {
+static Status check_sources(GuardReader *r) {
     for (int i = 0; i < r->view.bindings.n; i++) {
         const SymBinding *const b = &r->view.bindings.at[i];
         if (b->kind > BIND_stride) continue;
@@ -191,7 +191,7 @@ static Status check_sources(Reader *r) {
     return ST_OK;
 }
 
-static Status read_input(Reader *r, InputName name) {
+static Status read_input(GuardReader *r, InputName name) {
     InputGuard in = {.name = name};
     Meta *meta;
     int64_t storage;
@@ -212,7 +212,7 @@ static Status read_input(Reader *r, InputName name) {
 }
 
 /* A float has a point or an exponent; symbols and operators have neither. */
-static Status read_value(Reader *r, int64_t *value) {
+static Status read_value(GuardReader *r, int64_t *value) {
     const size_t n = strcspn(r->in.at, " \n");
     const bool is_float = strspn(r->in.at, "+-.0123456789e") == n && strcspn(r->in.at, ".e") < n;
     if (!is_float) return sym_parse(r->view.env, r->in.at, &r->in.at, value);
@@ -225,13 +225,13 @@ static Status read_value(Reader *r, int64_t *value) {
 }
 
 /* Only the lines of numbers name an op. */
-static bool is_number_line(const Reader *r) {
+static bool is_number_line(const GuardReader *r) {
     const char *const colons = strstr(r->in.at, "::");
     return colons && colons < r->in.at + strcspn(r->in.at, " \n");
 }
 
 /* Up to " == " or ": any". */
-static Status read_name(Reader *r) {
+static Status read_name(GuardReader *r) {
     const size_t line = strcspn(r->in.at, "\n");
     for (size_t n = 0; n < line; n++) {
         if (strncmp(r->in.at + n, " == ", 4) && strncmp(r->in.at + n, ": any ", 6)) continue;
@@ -245,7 +245,7 @@ static Status read_name(Reader *r) {
     return reader_expected(&r->in, "a number's op and argument");
 }
 
-static Status read_number(Reader *r) {
+static Status guard_number(GuardReader *r) {
     int64_t value = 0;
     uint8_t rule;
     TRY(read_name(r));
@@ -266,7 +266,7 @@ static Status read_number(Reader *r) {
     return ST_OK;
 }
 
-static Status read_relation(Reader *r) {
+static Status read_relation(GuardReader *r) {
     SymGuard guard;
     TRY(sym_parse(r->view.env, r->in.at, &r->in.at, &guard.a));
     EAT(&r->in, " ");
@@ -280,7 +280,7 @@ static Status read_relation(Reader *r) {
     return ST_OK;
 }
 
-static Status read_outputs(Reader *r) {
+static Status read_outputs(GuardReader *r) {
     do {
         int64_t value;
         EAT(&r->in, "%");
@@ -291,22 +291,22 @@ static Status read_outputs(Reader *r) {
 }
 
 /* A symbol's line is told from a relation's by its source. */
-static bool is_symbol_line(const Reader *r) {
+static bool is_symbol_line(const GuardReader *r) {
     const size_t n = strcspn(r->in.at, "\n:");
     return r->in.at[0] == 's' && r->in.at[n] == ':';
 }
 
-static Status read_line(Reader *r) {
+static Status read_line(GuardReader *r) {
     InputName name;
     EAT(&r->in, "  ");
     if (input_name_read(&r->in, &name)) return read_input(r, name);
     if (reader_eat(&r->in, "outputs ")) return read_outputs(r);
-    if (is_number_line(r)) return read_number(r);
+    if (is_number_line(r)) return guard_number(r);
     if (is_symbol_line(r) && reader_eat(&r->in, "s")) return read_symbol(r);
     return read_relation(r);
 }
 
-static Status read_view(Reader *r) {
+static Status read_view(GuardReader *r) {
     int64_t epoch;
     EAT(&r->in, "guards {\n  dispatch table ");
     TRY(reader_int(&r->in, &epoch));
@@ -322,7 +322,7 @@ static Status read_view(Reader *r) {
 
 Status guards_reprint(const char *text, const char **end, Text *out) {
     Arena *const arena = arena_new();
-    Reader r = {.arena = arena, .in = {.what = "guards text", .start = text, .at = text}};
+    GuardReader r = {.arena = arena, .in = {.what = "guards text", .start = text, .at = text}};
     r.view.env = arena ? sym_env_new(arena) : NULL;
     Status status = r.view.env ? read_view(&r) : ST_MEMORY;
     if (status == ST_OK) {

@@ -120,7 +120,7 @@ static inline Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
 
 /* Splitting a call into structure and numbers ------------------------------------------------- */
 
-typedef struct Split {
+typedef struct OpSplit {
     int n_operands, n_fixed, n_numbers;
     Operand *operands;
     const Meta **metas; /* of the operands */
@@ -129,10 +129,10 @@ typedef struct Split {
     Operand usual_operands[USUAL_OPERANDS];
     const Meta *usual_metas[USUAL_OPERANDS];
     int64_t usual_numbers[USUAL_NUMBERS];
-} Split;
+} OpSplit;
 
 /* Room for every argument and list element. */
-static Status split_begin(Capture *c, const OpCall *call, Split *s) {
+static Status split_begin(Capture *c, const OpCall *call, OpSplit *s) {
     int n = call->row->n_params + call->row->n_out;
     for (int i = 0; i < call->row->n_params; i++) n += call->args[i].n;
     s->n_operands = s->n_fixed = s->n_numbers = 0;
@@ -145,7 +145,7 @@ static Status split_begin(Capture *c, const OpCall *call, Split *s) {
     return s->operands && s->metas && s->numbers ? ST_OK : ST_MEMORY;
 }
 
-static Status split_tensor(Capture *c, Split *s, sn_tensor *t) {
+static Status split_tensor(Capture *c, OpSplit *s, sn_tensor *t) {
     TRY(operand_of(c, t, &s->operands[s->n_operands]));
     s->metas[s->n_operands++] = t ? t->base.meta : NULL;
     return ST_OK;
@@ -153,7 +153,7 @@ static Status split_tensor(Capture *c, Split *s, sn_tensor *t) {
 
 static int64_t string_word(const Arg *a) { return (int64_t)hash_bytes(1, a->string, strlen(a->string)); }
 
-static Status split_list(Capture *c, Split *s, const Arg *a) {
+static Status split_list(Capture *c, OpSplit *s, const Arg *a) {
     for (int i = 0; i < a->n; i++) {
         if (a->kind == ARG_tensors)
             TRY(split_tensor(c, s, tensor_of(a->vals[i])));
@@ -163,19 +163,19 @@ static Status split_list(Capture *c, Split *s, const Arg *a) {
     return ST_OK;
 }
 
-static void put_number(const Capture *c, Split *s, const OpRow *row, const Arg *a) {
+static void split_number(const Capture *c, OpSplit *s, const OpRow *row, const Arg *a) {
     s->numbers[s->n_numbers] = a->i; /* a float: its bits */
     if (row->flags & OPF_storage)    /* its offset, told from the root */
         s->numbers[s->n_numbers] -= strided_origin(c->trace, s->operands[0]);
     s->n_numbers++;
 }
 
-static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg *a) {
+static Status split_arg(Capture *c, OpSplit *s, const OpRow *row, int i, const Arg *a) {
     s->fixed[s->n_fixed++] = a->head;
     if (a->kind == ARG_tensor) return split_tensor(c, s, tensor_of(a->val));
     if (a->kind == ARG_ints || a->kind == ARG_floats || a->kind == ARG_tensors) return split_list(c, s, a);
     if (trace_arg_is_number(row, i, a))
-        put_number(c, s, row, a);
+        split_number(c, s, row, a);
     else if (a->kind == ARG_int || a->kind == ARG_bool)
         s->fixed[s->n_fixed++] = a->i;
     else if (a->kind == ARG_string)
@@ -183,7 +183,7 @@ static Status split_arg(Capture *c, Split *s, const OpRow *row, int i, const Arg
     return ST_OK;
 }
 
-static Status split_call(Capture *c, const OpCall *call, Split *s) {
+static Status split_call(Capture *c, const OpCall *call, OpSplit *s) {
     TRY(split_begin(c, call, s));
     for (int i = 0; i < call->row->n_params; i++) TRY(split_arg(c, s, call->row, i, &call->args[i]));
     for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++) TRY(split_tensor(c, s, call->out_args[i]));
@@ -210,7 +210,7 @@ static TrieNode *known_child(const Capture *c, const TraceOp *op, uint64_t hash)
 }
 
 /* *full: the op is new here, and the function has no room for new paths; NULL: it is recorded in any case. */
-static TrieNode *follow(Capture *c, const OpCall *call, const Split *s, uint8_t modes, bool *full) {
+static TrieNode *follow(Capture *c, const OpCall *call, const OpSplit *s, uint8_t modes, bool *full) {
     const TraceOp op = {.row = call->row,
                         .form = call->form,
                         .modes = modes,
@@ -244,13 +244,13 @@ static void know_outs(Capture *c, TrieNode *node, int n) {
     pthread_mutex_unlock(&c->fn->lock);
 }
 
-static void expect_tensor(ExpectedArg *want, const Split *s, int operand) {
+static void expect_tensor(ExpectedArg *want, const OpSplit *s, int operand) {
     want->operand = s->operands[operand];
     want->meta = s->metas[operand];
 }
 
 /* What capture_follow compares the next call with, in the order of split_call; NULL: it shall not. */
-static const ExpectedArg *expected_args(Arena *arena, const OpCall *call, const Split *s) {
+static const ExpectedArg *expected_args(Arena *arena, const OpCall *call, const OpSplit *s) {
     const int n = call->row->n_params, n_outs = call->form == FORM_out ? call->row->n_out : 0;
     ExpectedArg *const args = ARENA_ARRAY(arena, ExpectedArg, n + n_outs);
     if (!args || call->row->flags & OPF_storage) return NULL; /* its number is not the argument */
@@ -269,7 +269,7 @@ static const ExpectedArg *expected_args(Arena *arena, const OpCall *call, const 
 }
 
 /* Result metadata: from the edge, or by the meta rule. */
-static Status infer(Capture *c, TrieNode *node, const OpCall *call, const Split *s, const Meta **out) {
+static Status infer(Capture *c, TrieNode *node, const OpCall *call, const OpSplit *s, const Meta **out) {
     const MetaEntry *const seen = trie_metas(node, s->metas, s->numbers);
     if (seen) {
         for (int i = 0; i < node->op.n_outs; i++) out[i] = seen->out[i];
@@ -418,7 +418,7 @@ static Status each_tensor(Capture *c, const OpCall *call, TensorVisit *visit) {
     return ST_OK;
 }
 
-static Status make(Capture *c, sn_tensor *t) {
+static Status make_pending(Capture *c, sn_tensor *t) {
     (void)c;
     return capture_flush_tensor(t);
 }
@@ -441,7 +441,7 @@ static Status make_earlier(Capture *c, const OpCall *call) {
 /* `given`: the results' metadata where the caller knows it, else NULL: by rule. *full: see follow. */
 static Status record_touching(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given,
                               bool *full) {
-    Split s;
+    OpSplit s;
     TRY(split_call(c, call, &s));
     TrieNode *const node = follow(c, call, &s, current_modes(state_get()), full);
     if (!node) return full && *full ? ST_OK : ST_MEMORY;
@@ -455,7 +455,7 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
 }
 
 /* An op that fails, or that there is no room for, is not part of the segment; nor is what only it touched. */
-static Status record(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given, bool *full) {
+static Status record_call(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given, bool *full) {
     if (UNLIKELY(c->traces.n > 1)) TRY(make_earlier(c, call));
     const int touched = c->trace->inputs.n;
     const Status status = record_touching(c, call, symbolic, given, full);
@@ -501,7 +501,7 @@ static const char *elsewhere_refusal(const OpCall *call) {
 
 /* What cannot be captured runs at once, after what is pending; NULL: it can. A row that the trie has an
  * edge of was asked about before. */
-static inline const char *refusal(const Capture *c, const OpCall *call, const sn_state *state) {
+static inline const char *capture_refusal(const Capture *c, const OpCall *call, const sn_state *state) {
     const TrieNode *const likely = trie_newest(c->cursor);
     const char *const never = likely && likely->op.row == call->row ? NULL : row_refusal(call->row);
     if (UNLIKELY(never != NULL)) return never;
@@ -566,7 +566,7 @@ static Status make_arguments(Capture *c, const OpCall *call, const char *reason)
     capture_note_break(c, reason);
     count_outside(c, call, reason);
     TRY(may_write(call) ? capture_settle(reason) : capture_flush(c, reason, state_get()->site));
-    const Status status = each_tensor(c, call, make);
+    const Status status = each_tensor(c, call, make_pending);
     capture_breaks(NULL);
     return status;
 }
@@ -627,7 +627,7 @@ static Status refresh_views(Capture *c, const OpCall *call, const sn_state *stat
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
-    const char *reason = refusal(c, call, state);
+    const char *reason = capture_refusal(c, call, state);
     if (UNLIKELY(!reason && out_tracks(c, call, state))) reason = "an out form among ops that have gradients";
     if (UNLIKELY(!reason && call->form == FORM_out) && resizes(call)) reason = "an out tensor is resized";
     *outside = reason != NULL;
@@ -636,7 +636,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     const char *const bound = bound_reached(c->trace, call, state);
     if (UNLIKELY(bound != NULL)) TRY(end_at_bound(c, call, bound));
     TRY(refresh_views(c, call, state));
-    TRY(record(c, call, symbolic, NULL, outside));
+    TRY(record_call(c, call, symbolic, NULL, outside));
     if (LIKELY(!*outside)) return ST_OK;
     return make_arguments(c, call, function_note_limit(c->fn, false));
 }
@@ -763,5 +763,5 @@ Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     for (int i = 0; i < n; i++)
         if (!(metas[i] = tape_grad_meta(tensor_of(args[2].vals[i])))) return ST_MEMORY;
     const OpCall call = {.row = op_row(OP_gradients), .args = args, .outs = outs, .n_outs = n};
-    return record(c, &call, args, metas, NULL);
+    return record_call(c, &call, args, metas, NULL);
 }

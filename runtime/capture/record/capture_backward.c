@@ -99,7 +99,7 @@ static Status accumulate(sn_tensor *leaf, sn_tensor *grad) {
     return dispatch(op_row(OP_add_Tensor), FORM_inplace, args, NULL, &sum);
 }
 
-static Status record(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) {
+static Status record_run(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) {
     Val **const roots = ARENA_ARRAY(c->arena, Val *, run->n_roots),
                 **const grads = ARENA_ARRAY(c->arena, Val *, run->n_roots);
     Val **const xs = ARENA_ARRAY(c->arena, Val *, n);
@@ -170,7 +170,7 @@ static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
     *status = make_grads(c, run);
     if (*status != ST_OK) return true;
     if (run->xs || run->flags & (TAPE_create | TAPE_retain) || !pending_leaves(c->trace, run, leaves, &n)) return false;
-    *status = record(c, run, leaves, n);
+    *status = record_run(c, run, leaves, n);
     return true;
 }
 

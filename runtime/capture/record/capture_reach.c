@@ -47,7 +47,7 @@ static bool is_recorded(const TraceOp *op, const bool *flows) {
 }
 
 /* Does an op that may copy give a view here? */
-static bool shares(const Trace *trace, const TraceOp *op, int result) {
+static bool shares_result(const Trace *trace, const TraceOp *op, int result) {
     Arg args[MAX_ARGS];
     sn_tensor *outs[MAX_OUTS];
     MetaOut metas[MAX_OUTS];
@@ -60,7 +60,7 @@ static bool shares(const Trace *trace, const TraceOp *op, int result) {
 /* Without writes it makes no difference for what may copy. */
 static bool is_tape_view(const Trace *trace, const TraceOp *op, int result) {
     if (!trace_op_is_view(op) || !tape_notes(op->row) || op->modes & NODE_inference) return false;
-    return op->row->kind == KIND_view || (trace->writes && shares(trace, op, result));
+    return op->row->kind == KIND_view || (trace->writes && shares_result(trace, op, result));
 }
 
 static bool is_float(const sn_tensor *t) { return t && dtype_is_float(t->base.meta->dtype); }
@@ -74,7 +74,7 @@ static void visit_results(Reach *r, const TraceOp *op, int at) {
     }
 }
 
-static bool visit(Reach *r, int at) {
+static bool visit_place(Reach *r, int at) {
     const TraceOp *const op = r->trace->ops.at[at].op;
     bool *const flows = r->flows[at] = ARENA_ARRAY(r->trace->capture->arena, bool, op->n_operands + 1);
     if (!flows) return false;
@@ -120,7 +120,7 @@ Reach *reach_new(const Trace *trace, int n_ops) {
     if (!r->base || !r->tracked || !r->made || !r->written || !r->recorded || !r->flows || !r->reached) return NULL;
     visit_inputs(r);
     for (int o = 0; o < n_ops; o++)
-        if (!visit(r, o)) return NULL;
+        if (!visit_place(r, o)) return NULL;
     return r;
 }
 

@@ -19,7 +19,7 @@ static bool tracks_anything(const Trace *trace) {
     return false;
 }
 
-static const char *refusal(const Capture *c, const sn_tensor *self) {
+static const char *relayout_refusal(const Capture *c, const sn_tensor *self) {
     const struct Placeholder *const p = self->placeholder;
     if (!p || p->trace != c->trace) return "the layout of an older tensor changes in place";
     return tracks_anything(c->trace) ? "a layout changes in place among ops that have gradients" : NULL;
@@ -40,7 +40,7 @@ Status capture_relayout(const OpRow *row, sn_tensor *self, bool *recorded) {
     if (p && p->capture != c) return capture_flush_foreign(self);
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
-    const char *const reason = refusal(c, self);
+    const char *const reason = relayout_refusal(c, self);
     const Status status = reason ? break_for(c, op_form_name(row, FORM_inplace), self, reason) : ST_OK;
     *recorded = !reason;
     capture_leave(c, entered);

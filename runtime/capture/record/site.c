@@ -43,7 +43,7 @@ static struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool find(void *library, const char *name, void *slot) {
+static bool find_symbol(void *library, const char *name, void *slot) {
     void *const symbol = dlsym(library, name);
     memcpy(slot, &symbol, sizeof symbol);
     return symbol != NULL;
@@ -53,13 +53,14 @@ static void open_libdw(void) {
     void *const library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return;
     const bool whole =
-        find(library, "dwfl_begin", &dw.begin) && find(library, "dwfl_linux_proc_report", &dw.report) &&
-        find(library, "dwfl_report_end", &dw.report_end) && find(library, "dwfl_addrmodule", &dw.module) &&
-        find(library, "dwfl_module_nextcu", &dw.next_unit) && find(library, "dwarf_haspc", &dw.unit_has) &&
-        find(library, "dwarf_getsrc_die", &dw.line) && find(library, "dwarf_linesrc", &dw.line_file) &&
-        find(library, "dwarf_lineno", &dw.line_number) &&
-        find(library, "dwfl_linux_proc_find_elf", &dw.callbacks.find_elf) &&
-        find(library, "dwfl_standard_find_debuginfo", &dw.callbacks.find_debuginfo);
+        find_symbol(library, "dwfl_begin", &dw.begin) && find_symbol(library, "dwfl_linux_proc_report", &dw.report) &&
+        find_symbol(library, "dwfl_report_end", &dw.report_end) &&
+        find_symbol(library, "dwfl_addrmodule", &dw.module) &&
+        find_symbol(library, "dwfl_module_nextcu", &dw.next_unit) &&
+        find_symbol(library, "dwarf_haspc", &dw.unit_has) && find_symbol(library, "dwarf_getsrc_die", &dw.line) &&
+        find_symbol(library, "dwarf_linesrc", &dw.line_file) && find_symbol(library, "dwarf_lineno", &dw.line_number) &&
+        find_symbol(library, "dwfl_linux_proc_find_elf", &dw.callbacks.find_elf) &&
+        find_symbol(library, "dwfl_standard_find_debuginfo", &dw.callbacks.find_debuginfo);
     if (!whole) return;
     dw.session = dw.begin(&dw.callbacks);
     if (dw.session && (dw.report(dw.session, getpid()) || dw.report_end(dw.session, NULL, NULL))) dw.session = NULL;

@@ -9,7 +9,7 @@
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant.h"
 
-typedef struct Making {
+typedef struct GraphMaking {
     const Trace *trace;
     Arena *arena;
     SymPlan *plan;
@@ -20,14 +20,14 @@ typedef struct Making {
     bool *written;           /* by storage number */
     VEC(GraphInput) graph_inputs;
     int next_number;
-} Making;
+} GraphMaking;
 
 /* What the operand is a view of, perhaps: a value, or an input. */
 static Operand root_of(const Operand *roots, Operand o) {
     return o == OPERAND_ABSENT || operand_is_input(o) ? o : roots[o];
 }
 
-static void note_written(Making *m, const TraceOp *op, const Operand *roots) {
+static void note_written(GraphMaking *m, const TraceOp *op, const Operand *roots) {
     const int first = op->form == FORM_inplace ? 0 : op->n_operands - op->row->n_out,
               last = op->form == FORM_inplace ? 1 : op->n_operands;
     for (int k = first; op->form != FORM_functional && k < last; k++) {
@@ -37,7 +37,7 @@ static void note_written(Making *m, const TraceOp *op, const Operand *roots) {
 }
 
 /* The storages of inputs that in-place and out forms write, or may write through views. */
-static bool find_written(Making *m) {
+static bool find_written(GraphMaking *m) {
     const Trace *const trace = m->trace;
     Operand *const roots = ARENA_ARRAY(m->arena, Operand, trace->values.n + 1); /* by value */
     m->written = ARENA_ARRAY(m->arena, bool, trace->n_storages + 1);
@@ -73,7 +73,7 @@ static void group_span(const Trace *trace, int storage_number, int64_t *low, int
     if (*low > *high) *low = *high = 0;
 }
 
-static Status check_group(const Making *m, int first) {
+static Status check_group(const GraphMaking *m, int first) {
     const Trace *const trace = m->trace;
     const int number = trace->inputs.at[first].storage_number;
     if (m->plan->dynamic) return error_raise(ST_UNSUPPORTED, "written inputs share memory under symbolic sizes");
@@ -84,7 +84,7 @@ static Status check_group(const Making *m, int first) {
     return ST_OK;
 }
 
-static Status add_group(Making *m, int first) {
+static Status add_group(GraphMaking *m, int first) {
     const Trace *const trace = m->trace;
     const TraceInput *const head = &trace->inputs.at[first];
     TRY(check_group(m, first));
@@ -107,7 +107,7 @@ static Status add_group(Making *m, int first) {
     return ST_OK;
 }
 
-static Status add_inputs(Making *m) {
+static Status add_inputs(GraphMaking *m) {
     for (int i = 0; i < m->trace->inputs.n; i++) {
         if (m->inputs[i]) continue;
         const TraceInput *const input = &m->trace->inputs.at[i];
@@ -123,15 +123,15 @@ static Status add_inputs(Making *m) {
 
 /* Arguments: tensors to graph values, numbers as the plan says -------------------------------- */
 
-static Val *value_of(const Making *m, Operand operand) {
+static Val *value_of(const GraphMaking *m, Operand operand) {
     if (operand == OPERAND_ABSENT) return NULL;
     GVal *const v = operand_is_input(operand) ? m->inputs[operand_input(operand)] : m->values[operand];
     return &v->base;
 }
 
-static int64_t take_int(Making *m) { return m->plan->numbers[m->next_number++]; }
+static int64_t take_int(GraphMaking *m) { return m->plan->numbers[m->next_number++]; }
 
-static Arg take_float(Making *m, Arg a) {
+static Arg take_float(GraphMaking *m, Arg a) {
     const int k = m->next_number++;
     if (m->plan->number_rules[k] != NUMBER_runtime_float) return a;
     while (m->graph->runtime_floats.n <= m->plan->numbers[k]) VEC_PUSH(m->arena, &m->graph->runtime_floats, 0.0);
@@ -201,7 +201,7 @@ NumberPlace trace_number_place(const TraceOp *op, int number) {
     return (NumberPlace){.param = NULL};
 }
 
-static Arg map_list(Making *m, Arg a, const Operand **operand) {
+static Arg map_list(GraphMaking *m, Arg a, const Operand **operand) {
     if (a.kind == ARG_tensors) {
         Val **const vals = ARENA_ARRAY(m->arena, Val *, a.n);
         for (int k = 0; k < a.n; k++) vals[k] = value_of(m, *(*operand)++);
@@ -216,7 +216,7 @@ static Arg map_list(Making *m, Arg a, const Operand **operand) {
     return a;
 }
 
-static Arg map_arg(Making *m, const OpRow *row, int i, Arg a, const Operand **operand) {
+static Arg map_arg(GraphMaking *m, const OpRow *row, int i, Arg a, const Operand **operand) {
     if (a.kind == ARG_tensor) {
         a.val = value_of(m, *(*operand)++);
         return a;
@@ -229,7 +229,7 @@ static Arg map_arg(Making *m, const OpRow *row, int i, Arg a, const Operand **op
 
 /* as_strided counts from the first element of an input; the shared memory of a group starts
  * earlier. */
-static void rebase_strided(const Making *m, Arg *args) {
+static void rebase_strided(const GraphMaking *m, Arg *args) {
     const GVal *root = gval(args[0].val);
     while (root->def && root->def->row->kind == KIND_view && root->def->row->id != OP_view_of)
         root = gval(root->def->args[0].val);
@@ -238,7 +238,7 @@ static void rebase_strided(const Making *m, Arg *args) {
     args[3] = I(args[3].kind == ARG_int ? sym_add(m->graph->env, args[3].i, start) : start);
 }
 
-static Status add_op(Making *m, int at) {
+static Status add_op(GraphMaking *m, int at) {
     const TraceOp *const op = m->trace->ops.at[at].op;
     const int n = op->row->n_params, n_out_args = op->form == FORM_out ? op->row->n_out : 0;
     Arg *const args = ARENA_ARRAY(m->arena, Arg, n + n_out_args), given[MAX_ARGS];
@@ -257,7 +257,7 @@ static Status add_op(Making *m, int at) {
     return ST_OK;
 }
 
-static void add_generator(Making *m) {
+static void add_generator(GraphMaking *m) {
     Graph *const g = m->graph;
     g->n_random = m->trace->n_random;
     if (!g->n_random) return;
@@ -267,7 +267,7 @@ static void add_generator(Making *m) {
     VEC_PUSH(m->arena, &m->plan->bindings, ((SymBinding){.kind = BIND_sequence}));
 }
 
-static void add_outputs(Making *m, TraceGraph *out) {
+static void add_outputs(GraphMaking *m, TraceGraph *out) {
     out->outputs = ARENA_ARRAY(m->arena, int, m->trace->values.n);
     for (int v = 0; v < m->trace->values.n; v++) {
         if (!(m->trace->marks[v] & VALUE_output)) continue;
@@ -289,14 +289,14 @@ static const char *word_of(Arena *arena, const char *name) {
 
 Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out) {
     *out = (TraceGraph){.graph = graph_new(arena, word_of(arena, trace->capture->fn->name))};
-    Making m = {.trace = trace,
-                .arena = arena,
-                .plan = plan,
-                .graph = out->graph,
-                .inputs = ARENA_ARRAY(arena, GVal *, trace->inputs.n),
-                .values = ARENA_ARRAY(arena, GVal *, trace->values.n),
-                .nodes = ARENA_ARRAY(arena, Node *, trace->ops.n),
-                .names = ARENA_ARRAY(arena, InputName, trace->inputs.n)};
+    GraphMaking m = {.trace = trace,
+                     .arena = arena,
+                     .plan = plan,
+                     .graph = out->graph,
+                     .inputs = ARENA_ARRAY(arena, GVal *, trace->inputs.n),
+                     .values = ARENA_ARRAY(arena, GVal *, trace->values.n),
+                     .nodes = ARENA_ARRAY(arena, Node *, trace->ops.n),
+                     .names = ARENA_ARRAY(arena, InputName, trace->inputs.n)};
     if (!out->graph || !m.inputs || !m.values || !m.nodes || !m.names) return ST_MEMORY;
     input_names(trace, m.names);
     out->graph->env = out->graph->builder.env = plan->env;

@@ -25,11 +25,11 @@ typedef struct SlotKey { /* of one slot of the call's world */
 
 /* Two relations, both by the first of the earlier slots: a graph input stands for one tensor, and code that writes for
  * one layout of tensors in each memory. */
-typedef struct Alias {
+typedef struct EntryAlias {
     int tensor;     /* the same one */
     int storage;    /* where memory is written: of the same storage */
     int64_t offset; /* in elements, from that one */
-} Alias;
+} EntryAlias;
 
 typedef struct ReplayEntry {
     struct ReplayEntry *next;
@@ -39,7 +39,7 @@ typedef struct ReplayEntry {
     int n_out, n_ops;
     _Atomic int64_t hits;
     SlotKey *keys; /* by slot of the world, like alias */
-    Alias *alias;
+    EntryAlias *alias;
     bool all_distinct; /* each slot is its own */
     bool ordered;      /* has effects, which a second run would repeat */
     int *source;       /* by graph input: its slot */
@@ -83,9 +83,9 @@ static bool keys_fit(const ReplayEntry *e, const Arg *in, sn_tensor *const *at) 
 }
 
 /* The alias guard. */
-static Alias alias_of(const ReplayEntry *e, sn_tensor *const *at, int i) {
+static EntryAlias alias_of(const ReplayEntry *e, sn_tensor *const *at, int i) {
     const sn_tensor *const t = at[i];
-    Alias alias = {.tensor = i, .storage = i};
+    EntryAlias alias = {.tensor = i, .storage = i};
     for (int k = 0; t && k < i; k++) {
         const sn_tensor *const other = at[k];
         if (!other) continue;
@@ -117,7 +117,7 @@ static bool surely_distinct(const ReplayEntry *e, sn_tensor *const *at) {
 static bool aliases_fit(const ReplayEntry *e, sn_tensor *const *at) {
     if (e->all_distinct && surely_distinct(e, at)) return true;
     for (int i = 0; i < e->world->n_slots; i++) {
-        const Alias want = e->alias[i], now = alias_of(e, at, i);
+        const EntryAlias want = e->alias[i], now = alias_of(e, at, i);
         if (want.tensor != now.tensor || want.storage != now.storage || want.offset != now.offset) return false;
     }
     return true;
@@ -135,7 +135,7 @@ static bool memory_fits(const ReplayEntry *e, sn_tensor *const *at) {
 }
 
 /* at: see world_fits. */
-static bool fits(const ReplayEntry *e, const Arg *in, int n_in, int n_out, sn_tensor **at) {
+static bool entry_fits(const ReplayEntry *e, const Arg *in, int n_in, int n_out, sn_tensor **at) {
     return e->n_out == n_out && world_fits(e->world, in, n_in, at, NULL) && keys_fit(e, in, at) && aliases_fit(e, at) &&
            memory_fits(e, at) && e->variant->epoch == atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
 }
@@ -181,7 +181,7 @@ Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int
     if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
     sn_tensor *at[MAX_SLOTS];
     ReplayEntry *e = atomic_load_explicit(&fn->replay, memory_order_acquire);
-    while (e && !fits(e, in, n_in, n_out, at)) e = e->next;
+    while (e && !entry_fits(e, in, n_in, n_out, at)) e = e->next;
     if (e) return is_verified_now(fn) ? ST_OK : run_entry(e, at, out, ran);
     ReplayProgram *p = atomic_load_explicit(&fn->programs, memory_order_acquire);
     if (p && fn->options.check_every > 0) {
@@ -252,7 +252,7 @@ static bool writes_what_it_made(const Capture *c, const Trace *trace) {
     return false;
 }
 
-static const char *refusal(const Capture *c, const Trace *trace, const Variant *v, int n_out) {
+static const char *replay_refusal(const Capture *c, const Trace *trace, const Variant *v, int n_out) {
     for (int i = 0; i < c->traces.n; i++)
         if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return "the graph breaks";
     if (c->outside) return c->outside;
@@ -283,7 +283,7 @@ static ReplayEntry *entry_new(Arena *arena, Variant *v, World *world, int n_out)
     e->n_out = n_out;
     e->keys = ARENA_ARRAY(arena, SlotKey, world->n_slots);
     e->source = ARENA_ARRAY(arena, int, v->n_graph_inputs);
-    e->alias = ARENA_ARRAY(arena, Alias, world->n_slots);
+    e->alias = ARENA_ARRAY(arena, EntryAlias, world->n_slots);
     e->result = ARENA_ARRAY(arena, int, n_out);
     e->symbols = ARENA_ARRAY(arena, int64_t, v->n_bindings);
     e->floats = ARENA_ARRAY(arena, double, v->n_runtime_floats);
@@ -317,7 +317,7 @@ static void map_slots(const sn_function *fn, ReplayEntry *e, const Symbols *symb
         if (o->variant->end == e->variant->end) world_meet(e->world, o->world);
 }
 
-static void publish(sn_function *fn, ReplayEntry *e) {
+static void publish_entry(sn_function *fn, ReplayEntry *e) {
     e->next = atomic_load_explicit(&fn->replay, memory_order_relaxed);
     atomic_store_explicit(&fn->replay, e, memory_order_release);
     fn->n_replay++;
@@ -367,13 +367,13 @@ static ReplayEntry *make_entry(Arena *arena, const Capture *c, const Trace *trac
 static const char *learn(sn_function *fn, Capture *c, const Trace *trace, const Arg *in, int n_in,
                          sn_tensor *const *out, int n_out) {
     Variant *const v = variant_of(trace);
-    const char *why = refusal(c, trace, v, n_out);
+    const char *why = replay_refusal(c, trace, v, n_out);
     if (why || !v || fn->n_replay >= MAX_ENTRIES) return why;
     Arena *const arena = arena_new();
     World *const world = arena ? world_new(arena, c, trace, in, n_in, &why) : NULL;
     ReplayEntry *const e = world ? make_entry(arena, c, trace, world, in, out, n_out, &why) : NULL;
     if (e) {
-        publish(fn, e);
+        publish_entry(fn, e);
         return NULL;
     }
     if (world) world_free(world);
@@ -391,7 +391,7 @@ static bool is_program_known(sn_function *fn, const Arg *in, int n_in, int n_out
 static bool is_entry_known(const sn_function *fn, const Arg *in, int n_in, int n_out) {
     sn_tensor *at[MAX_SLOTS];
     const ReplayEntry *e = atomic_load(&fn->replay);
-    while (e && !fits(e, in, n_in, n_out, at)) e = e->next;
+    while (e && !entry_fits(e, in, n_in, n_out, at)) e = e->next;
     return e != NULL;
 }
 

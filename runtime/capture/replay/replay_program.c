@@ -191,7 +191,7 @@ static Variant *find_variant(const ReplayProgram *p, const Trace *trace) {
     return v;
 }
 
-static Variant *prepare(const ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, Trace *trace) {
+static Variant *prepare_trace(const ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, Trace *trace) {
     int64_t values[MAX_SYMBOLS];
     bind_symbols(p, in, values);
     if (!guards_hold(p, values) || !make_trace(p, arena, in, at, values, trace)) return NULL;
@@ -204,7 +204,7 @@ bool program_fits(sn_function *fn, const ReplayProgram *p, const Arg *in, int n_
     Arena *const arena = function_arena_take(fn);
     if (!arena) return false;
     Trace trace;
-    const bool fits = prepare(p, arena, in, at, &trace) != NULL;
+    const bool fits = prepare_trace(p, arena, in, at, &trace) != NULL;
     function_arena_give(fn, arena);
     return fits;
 }
@@ -227,9 +227,10 @@ static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Tra
     return ST_OK;
 }
 
-static Status run(ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, sn_tensor **out, bool *ran) {
+static Status run_program(ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, sn_tensor **out,
+                          bool *ran) {
     Trace trace;
-    Variant *const v = prepare(p, arena, in, at, &trace);
+    Variant *const v = prepare_trace(p, arena, in, at, &trace);
     if (!v) return ST_OK;
     const Status status = launch(p, v, arena, &trace, out);
     *ran = status != ST_VALUE || p->ordered; /* a failed check: the body says which op */
@@ -248,7 +249,7 @@ Status program_try(sn_function *fn, ReplayProgram *p, const Arg *in, int n_in, s
     if (!inputs_fit(p, in, n_in, n_out, at)) return ST_OK;
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
-    const Status status = run(p, arena, in, at, out, ran);
+    const Status status = run_program(p, arena, in, at, out, ran);
     function_arena_give(fn, arena);
     return status;
 }
@@ -302,7 +303,7 @@ static void settle_scalars(ReplayProgram *p) {
     }
 }
 
-static ReplayProgram *allocate(Symbols *s, const Trace *trace, const World *world, int n_out) {
+static ReplayProgram *program_allocate(Symbols *s, const Trace *trace, const World *world, int n_out) {
     ReplayProgram *const p = ARENA_NEW(s->arena, ReplayProgram);
     if (!p) return NULL;
     p->symbols = s;
@@ -322,7 +323,7 @@ ReplayProgram *program_new(Capture *c, const Trace *trace, const World *world, c
                            int n_out) {
     Symbols *const s = c->symbols;
     if (!s || s->lost || s->frees.n > MAX_SYMBOLS || trace->sources.n != trace->numbers.n) return NULL;
-    ReplayProgram *const p = allocate(s, trace, world, n_out);
+    ReplayProgram *const p = program_allocate(s, trace, world, n_out);
     if (!p || !find_results(p, trace, out)) return NULL;
     p->end = trace->end;
     p->n_ops = trace->ops.n;

@@ -7,17 +7,17 @@
 
 /* Making one ---------------------------------------------------------------------------------- */
 
-typedef struct Making {
+typedef struct WorldMaking {
     World *world;
     const Arg *in;
     const Symbols *symbols;
-} Making;
+} WorldMaking;
 
 static sn_tensor *argument(const Arg *in, int i) {
     return in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
 }
 
-static sn_tensor *slot_tensor(const Making *m, int slot) {
+static sn_tensor *slot_tensor(const WorldMaking *m, int slot) {
     if (slot < m->world->n_in) return argument(m->in, slot);
     const FoundTensor *const found = &m->world->found[slot - m->world->n_in];
     return found->bound ? found->bound : tape_grad(slot_tensor(m, found->owner));
@@ -33,7 +33,7 @@ static sn_tensor *owner_of(const Symbols *s, const sn_tensor *t) {
 }
 
 /* -1: there is no room for it. */
-static int slot_of(Making *m, sn_tensor *t) {
+static int slot_of(WorldMaking *m, sn_tensor *t) {
     World *const w = m->world;
     for (int i = 0; i < w->n_slots; i++)
         if (slot_tensor(m, i) == t) return i;
@@ -45,13 +45,13 @@ static int slot_of(Making *m, sn_tensor *t) {
     return w->n_slots++;
 }
 
-static bool add_inputs(Making *m, const Trace *trace) {
+static bool add_inputs(WorldMaking *m, const Trace *trace) {
     for (int i = 0; i < trace->inputs.n; i++)
         if ((m->world->source[i] = slot_of(m, trace->inputs.at[i].tensor)) < 0) return false;
     return true;
 }
 
-static bool add_answers(Making *m, bool of_layout) {
+static bool add_answers(WorldMaking *m, bool of_layout) {
     World *const w = m->world;
     for (int i = 0; i < m->symbols->asked.n; i++) {
         const Asked *const a = &m->symbols->asked.at[i];
@@ -63,7 +63,7 @@ static bool add_answers(Making *m, bool of_layout) {
     return true;
 }
 
-static void add_given(Making *m) {
+static void add_given(WorldMaking *m) {
     World *const w = m->world;
     for (int i = 0; i < w->n_inputs; i++) atomic_store(&w->given[w->source[i]], slot_tensor(m, w->source[i]));
     for (int i = 0; i < w->n_answers; i++) {
@@ -88,7 +88,7 @@ World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *
                  .include = state->include,
                  .exclude = state->exclude};
     if (!w->found || !w->given || !w->answers || !w->source) return NULL;
-    Making m = {w, in, c->symbols};
+    WorldMaking m = {w, in, c->symbols};
     bool fine = n_in <= MAX_SLOTS && add_inputs(&m, trace) && add_answers(&m, false);
     w->n_asked = w->n_answers;
     fine = fine && add_answers(&m, true);

@@ -5,7 +5,7 @@
 
 #include "runtime/base/clock.h"
 
-static bool *wants(const Graph *graph, const GraphInput *inputs, const Trace *trace) {
+static bool *wants_gradients(const Graph *graph, const GraphInput *inputs, const Trace *trace) {
     bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
     for (int i = 0; want && i < graph->inputs.n; i++) want[i] = trace->inputs.at[inputs[i].touched].requires_grad;
     return want;
@@ -17,7 +17,7 @@ Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wante
     for (int i = 0; i < trace->inputs.n; i++) any |= trace->inputs.at[i].requires_grad;
     if (!any) return ST_OK;
     TapeMarks marks;
-    const bool *const want = wants(graph, v->graph_inputs, trace);
+    const bool *const want = wants_gradients(graph, v->graph_inputs, trace);
     if (!want) return ST_MEMORY;
     TRY(tape_marks_make(graph, want, &marks));
     const char *const why = training_refusal(graph, &marks, trace, v->graph_inputs);
@@ -33,13 +33,13 @@ Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wante
 
 /* Compiling ----------------------------------------------------------------------------------- */
 
-typedef struct Split {
+typedef struct TrainingSplit {
     Variant *variant;
     Graph *graph;
     Training *training;
     Graph *joint;
     bool *ran; /* by node id of the functional graph: its rule was applied */
-} Split;
+} TrainingSplit;
 
 /* Writes of memory that carries no gradient are fine: expanding then needs what was there before. */
 static Status note_writes(Training *t, const Graph *graph) {
@@ -62,7 +62,7 @@ static GVal **values_by_id(Graph *graph) {
 }
 
 static Status split_graphs(void *context) {
-    Split *const s = context;
+    TrainingSplit *const s = context;
     Training *const t = s->training;
     TapeMarks marks;
     TRY(tape_marks_make(s->graph, t->want, &marks));
@@ -101,7 +101,7 @@ static Status make_usual(Training *t, const Graph *backward, const bool *ran) {
     return training_note_layouts(t, &t->usual, backward);
 }
 
-static Status settle(Variant *v, Status status) {
+static Status settle_variant(Variant *v, Status status) {
     if (status == ST_OK || v->info.failure != BAIL_none) return status;
     v->info.failure = BAIL_unsupported;
     memcpy(v->info.reason, error_slot()->message, sizeof v->info.reason - 1);
@@ -120,10 +120,10 @@ static void compile_backward(Variant *v, Training *t) {
 Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     Training *const t = ARENA_NEW(v->arena, Training);
     if (!t) return ST_MEMORY;
-    t->want = wants(graph, v->graph_inputs, trace);
+    t->want = wants_gradients(graph, v->graph_inputs, trace);
     t->n_inputs = graph->inputs.n;
     t->n_floats = v->n_runtime_floats;
-    Split split = {.variant = v, .graph = graph, .training = t};
+    TrainingSplit split = {.variant = v, .graph = graph, .training = t};
     pthread_mutex_init(&t->lock, NULL);
     v->training = t;
     TRY(compile_guarded(graph, split_graphs, &split, &v->info));
@@ -132,8 +132,8 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     t->forward_plan = t->partition->forward->plan;
     t->backward_plan = t->partition->backward->plan;
     t->n_symbols = sym_free_count(graph->env);
-    TRY(settle(v, make_usual(t, t->partition->backward, split.ran)));
-    TRY(settle(v, compile_plan(t->forward_plan, &v->info, &v->run)));
+    TRY(settle_variant(v, make_usual(t, t->partition->backward, split.ran)));
+    TRY(settle_variant(v, compile_plan(t->forward_plan, &v->info, &v->run)));
     compile_backward(v, t);
     return ST_OK;
 }

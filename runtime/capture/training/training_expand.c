@@ -11,7 +11,7 @@
 #include "runtime/capture/training/training_parts.h"
 
 typedef struct Expansion {
-    const Launch *l;
+    const TrainingLaunch *l;
     const bool *ran, *needs; /* which steps to record, by which inputs */
     const bool *used;        /* steps that have given up what they held; NULL: none */
     const TapeEdge *edges;
@@ -39,7 +39,7 @@ static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *w
 static Status take_results(Expansion *e) {
     const TapePlan *const p = &e->l->training->tape;
     for (int i = 0; i < p->held.n; i++) {
-        const Held *const held = &p->held.at[i];
+        const HeldValue *const held = &p->held.at[i];
         if (!e->held[i] || held->watch < 0 || !p->watches.at[held->watch].output) continue;
         const TapeSaved *const watched = &e->l->watched[held->watch];
         if (tensor_version(watched->tensor) != watched->version) continue;
@@ -52,7 +52,7 @@ static Status take_results(Expansion *e) {
 }
 
 static Status run_restore(Expansion *e, const GraphRun *run) {
-    const Launch *const l = e->l;
+    const TrainingLaunch *const l = e->l;
     const Graph *const graph = run->graph;
     sn_state *const state = state_get();
     const uint64_t seed = state->seed, sequence = state->sequence;
@@ -72,8 +72,8 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
 }
 
 /* Data for what the nodes hold, by the ops of the forward. */
-static Status restore(Expansion *e) {
-    const Launch *const l = e->l;
+static Status restore_saved(Expansion *e) {
+    const TrainingLaunch *const l = e->l;
     const Training *const t = l->training;
     bool any = false;
     for (int s = 0; s < t->tape.steps.n; s++)
@@ -227,7 +227,7 @@ static Status run_nodes(const Expansion *e, const BackwardCase *c, TapeBackward 
     return ST_OK;
 }
 
-static bool expansion_begin(Expansion *e, const Launch *l, const TapeEdge *edges) {
+static bool expansion_begin(Expansion *e, const TrainingLaunch *l, const TapeEdge *edges) {
     Arena *const arena = arena_new();
     Graph *const graph = l->training->tape.functional;
     *e = (Expansion){.l = l,
@@ -240,11 +240,11 @@ static bool expansion_begin(Expansion *e, const Launch *l, const TapeEdge *edges
     return e->run.values != NULL;
 }
 
-Status training_expand(const Launch *l, const BackwardCase *c, TapeBackward *call) {
+Status training_expand(const TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
     Expansion e;
     Status status = expansion_begin(&e, l, call->edges) ? ST_OK : ST_MEMORY;
     e.ran = c->ran, e.needs = c->needs;
-    if (status == ST_OK) status = restore(&e);
+    if (status == ST_OK) status = restore_saved(&e);
     if (status == ST_OK) status = record_all(&e);
     if (status == ST_OK) status = run_nodes(&e, c, call);
     arena_free(e.run.arena);
@@ -296,7 +296,7 @@ static Status become(Expansion *e, TapeEdge *now) {
     if (!ran) return ST_MEMORY;
     memset(ran, true, (size_t)t->tape.steps.n);
     e->ran = ran, e->needs = t->want, e->used = e->l->used;
-    TRY(restore(e));
+    TRY(restore_saved(e));
     TRY(record_all(e));
     for (int s = 0; s < t->tape.steps.n; s++) {
         const Node *const node = t->tape.steps.at[s].node;

@@ -39,8 +39,8 @@ static bool guards_hold(const BackwardCase *c, const int64_t *symbols) {
 }
 
 /* exact: down to the layout of the gradients. */
-static bool fits(const BackwardCase *c, const Training *t, const int64_t *symbols, const TapeBackward *call,
-                 bool exact) {
+static bool case_fits(const BackwardCase *c, const Training *t, const int64_t *symbols, const TapeBackward *call,
+                      bool exact) {
     for (int i = 0; i < t->n_inputs; i++) {
         const bool needs = t->want[i] && call->needs[i];
         if (needs != c->needs[i] || (needs && call->partial && call->partial[i]) != c->partial[i]) return false;
@@ -53,10 +53,10 @@ static bool fits(const BackwardCase *c, const Training *t, const int64_t *symbol
     return guards_hold(c, symbols);
 }
 
-static const BackwardCase *find(const Training *t, const int64_t *symbols, const TapeBackward *call, bool exact) {
-    if (fits(&t->usual, t, symbols, call, exact)) return &t->usual;
+static const BackwardCase *find_case(const Training *t, const int64_t *symbols, const TapeBackward *call, bool exact) {
+    if (case_fits(&t->usual, t, symbols, call, exact)) return &t->usual;
     const BackwardCase *c = atomic_load_explicit(&t->cases, memory_order_acquire);
-    while (c && !fits(c, t, symbols, call, exact)) c = c->next;
+    while (c && !case_fits(c, t, symbols, call, exact)) c = c->next;
     return c;
 }
 
@@ -183,7 +183,7 @@ static BackwardCase *case_new(const Training *t, const int64_t *symbols, const T
 /* What has no code expands, which serves gradients of any layout. */
 static const BackwardCase *find_without_code(const Training *t, const int64_t *symbols, const TapeBackward *call) {
     const BackwardCase *c = atomic_load_explicit(&t->cases, memory_order_acquire);
-    while (c && (c->run || !fits(c, t, symbols, call, false))) c = c->next;
+    while (c && (c->run || !case_fits(c, t, symbols, call, false))) c = c->next;
     return c;
 }
 
@@ -192,12 +192,12 @@ static const BackwardCase *find_without_code(const Training *t, const int64_t *s
  * layout serves no other: into strides of 0 nothing can be copied. */
 static const BackwardCase *find_again(const Variant *v, const Training *t, const int64_t *symbols,
                                       const TapeBackward *call) {
-    const BackwardCase *const c = find(t, symbols, call, !v->dynamic);
+    const BackwardCase *const c = find_case(t, symbols, call, !v->dynamic);
     return c || (t->partition && t->n_cases < MAX_CASES) ? c : find_without_code(t, symbols, call);
 }
 
 /* Under the lock. */
-static const BackwardCase *make(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
+static const BackwardCase *make_case(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
     const BackwardCase *const again = find_again(v, t, symbols, call);
     if (again) return again;
     BackwardCase *const c = case_new(t, symbols, call);
@@ -215,10 +215,10 @@ static const BackwardCase *make(const Variant *v, Training *t, const int64_t *sy
 }
 
 const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
-    const BackwardCase *c = find(t, symbols, call, true);
+    const BackwardCase *c = find_case(t, symbols, call, true);
     if (c) return c;
     pthread_mutex_lock(&t->lock);
-    c = make(v, t, symbols, call);
+    c = make_case(v, t, symbols, call);
     pthread_mutex_unlock(&t->lock);
     if (!c && !error_pending()) error_raise(ST_MEMORY, "out of memory for a backward");
     return c;

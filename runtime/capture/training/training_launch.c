@@ -11,21 +11,21 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
 
-static void free_saved(Launch *l) {
+static void free_saved(TrainingLaunch *l) {
     for (int i = 0; i < l->n_saved; i++) tensor_release(l->saved[i].tensor);
     for (int i = 0; i < l->n_watched; i++) tensor_release(l->watched[i].tensor);
     l->n_saved = l->n_watched = 0;
 }
 
 static void launch_release(void *context) {
-    Launch *const l = context;
+    TrainingLaunch *const l = context;
     free_saved(l);
     variant_free(l->variant);
     mem_free(l);
 }
 
 static const TapeSaved *launch_saved(void *context, int *n) {
-    const Launch *const l = context;
+    const TrainingLaunch *const l = context;
     *n = l->n_saved;
     return l->saved;
 }
@@ -40,7 +40,7 @@ static Status step_used_twice(const TapeStep *step) {
     return status;
 }
 
-static Status check_held(const Launch *l, const TapeStep *step, const Held *held) {
+static Status check_held(const TrainingLaunch *l, const TapeStep *step, const HeldValue *held) {
     if (held->watch < 0) return ST_OK;
     const TapeSaved *const watched = &l->watched[held->watch];
     const uint32_t now = tensor_version(watched->tensor);
@@ -56,7 +56,7 @@ static Status check_held(const Launch *l, const TapeStep *step, const Held *held
 }
 
 /* As eager's engine meets them: the newest first; those before an error have run. */
-static Status check_steps(Launch *l, const BackwardCase *c, bool retain) {
+static Status check_steps(TrainingLaunch *l, const BackwardCase *c, bool retain) {
     const TapePlan *const p = &l->training->tape;
     for (int s = p->steps.n - 1; s >= 0; s--) {
         const TapeStep *const step = &p->steps.at[s];
@@ -69,7 +69,7 @@ static Status check_steps(Launch *l, const BackwardCase *c, bool retain) {
     return ST_OK;
 }
 
-static void free_used(Launch *l) {
+static void free_used(TrainingLaunch *l) {
     const TapePlan *const p = &l->training->tape;
     for (int s = 0; s < p->steps.n; s++)
         if (p->steps.at[s].n_holds && !l->used[s]) return;
@@ -93,7 +93,7 @@ static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
 
 enum { FEW_TENSORS = 64 };
 
-static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward *call, sn_tensor **to) {
+static Status gather(const TrainingLaunch *l, const BackwardCase *c, const TapeBackward *call, sn_tensor **to) {
     const Training *const t = l->training;
     int n = 0;
     for (int i = 0; i < c->n_saved; i++) to[n++] = l->saved[c->saved ? c->saved[i] : i].tensor;
@@ -110,7 +110,7 @@ static Status gather(const Launch *l, const BackwardCase *c, const TapeBackward 
     return ST_OK;
 }
 
-static Status run_case(const Launch *l, const BackwardCase *c, TapeBackward *call, sn_tensor **inputs,
+static Status run_case(const TrainingLaunch *l, const BackwardCase *c, TapeBackward *call, sn_tensor **inputs,
                        sn_tensor **outs) {
     const Training *const t = l->training;
     if (!inputs || !outs) return ST_MEMORY;
@@ -121,7 +121,7 @@ static Status run_case(const Launch *l, const BackwardCase *c, TapeBackward *cal
     return ST_OK;
 }
 
-static Status run_compiled(const Launch *l, const BackwardCase *c, TapeBackward *call) {
+static Status run_compiled(const TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
     const Training *const t = l->training;
     sn_tensor *few_in[FEW_TENSORS], *few_out[FEW_TENSORS];
     sn_tensor **const inputs = ROOM(few_in, c->n_saved + t->n_inputs + t->n_user);
@@ -131,7 +131,7 @@ static Status run_compiled(const Launch *l, const BackwardCase *c, TapeBackward 
 }
 
 static Status launch_backward(void *context, TapeBackward *call) {
-    Launch *const l = context;
+    TrainingLaunch *const l = context;
     const BackwardCase *const c = training_case(l->variant, l->training, l->symbols, call);
     if (!c) return error_pending();
     TRY(check_steps(l, c, call->retain));
@@ -149,9 +149,9 @@ static const TapeCompiled compiled_class = {.name = "Compiled",
 
 /* Forward ------------------------------------------------------------------------------------- */
 
-static Launch *launch_new(Variant *v, Training *t, const int64_t *symbols, const double *floats) {
+static TrainingLaunch *launch_new(Variant *v, Training *t, const int64_t *symbols, const double *floats) {
     const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n), n_ints = (size_t)(v->n_bindings + t->n_floats);
-    Launch *const l =
+    TrainingLaunch *const l =
         mem_zero(sizeof *l + n_saved * sizeof(TapeSaved) + n_ints * sizeof(int64_t) + (size_t)t->tape.steps.n);
     if (!l) return NULL;
     l->saved = (TapeSaved *)(l + 1);
@@ -168,7 +168,7 @@ static Launch *launch_new(Variant *v, Training *t, const int64_t *symbols, const
 }
 
 /* Results are watched by handles of their own: a node must not hold what holds it. */
-static Status watch(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
+static Status watch(TrainingLaunch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
     const Training *const t = l->training;
     for (; l->n_watched < t->tape.watches.n; l->n_watched++) {
         const Watch *const w = &t->tape.watches.at[l->n_watched];
@@ -183,7 +183,7 @@ static Status watch(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs)
     return ST_OK;
 }
 
-static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
+static Status save_values(TrainingLaunch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
     const Training *const t = l->training;
     for (int i = 0, extra = t->n_forward; i < t->n_saved; i++, l->n_saved++) {
         const int from = t->partition->saved_inputs[i];
@@ -193,7 +193,7 @@ static Status save_values(Launch *l, sn_tensor *const *inputs, sn_tensor *const 
 }
 
 /* tracked: the results that carry gradients; NULL: one does not. */
-static Status add_node(Launch *l, sn_tensor **tracked, sn_tensor *const *inputs) {
+static Status add_node(TrainingLaunch *l, sn_tensor **tracked, sn_tensor *const *inputs) {
     const Training *const t = l->training;
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
@@ -213,7 +213,7 @@ static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *s
     if (!all || !tracked) return ST_MEMORY;
     TRY(execute(v->run, inputs, symbols, floats, all));
     variant_count_writes(v, inputs, all);
-    Launch *const l = launch_new(v, v->training, symbols, floats);
+    TrainingLaunch *const l = launch_new(v, v->training, symbols, floats);
     if (!l) return error_pending();
     const Status saved = save_values(l, inputs, all);
     if (saved != ST_OK) {
@@ -242,7 +242,7 @@ Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symb
     Training *const t = v->history;
     sn_tensor *few[FEW_TENSORS];
     sn_tensor **const tracked = ROOM(few, t->n_user);
-    Launch *const l = tracked ? launch_new(v, t, symbols, floats) : NULL;
+    TrainingLaunch *const l = tracked ? launch_new(v, t, symbols, floats) : NULL;
     for (int s = 0; l && s < t->tape.steps.n; s++) l->used[s] = t->tape.steps.at[s].n_holds > 0;
     for (int i = 0; l && i < t->n_user; i++) tracked[i] = t->out_tracked[i] ? outs[i] : NULL;
     const Status status = l ? add_node(l, tracked, inputs) : ST_MEMORY;
@@ -253,7 +253,7 @@ Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symb
 /* A second launch ----------------------------------------------------------------------------- */
 
 /* The first launch's handle of the same memory, with the version that it had then. */
-static void take_watched(Launch *l, const Launch *old) {
+static void take_watched(TrainingLaunch *l, const TrainingLaunch *old) {
     const Variant *const v = l->variant, *const before = old->variant;
     for (int w = 0; w < l->n_watched; w++) {
         const Watch *const to = &v->training->tape.watches.at[w];
@@ -269,8 +269,8 @@ static void take_watched(Launch *l, const Launch *old) {
 }
 
 Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node, const Variant *variant) {
-    const Launch *const old = tape_compiled_context(was);
-    Launch *const l = tape_compiled_context(node);
+    const TrainingLaunch *const old = tape_compiled_context(was);
+    TrainingLaunch *const l = tape_compiled_context(node);
     TapeEdge *const now = mem_zero((size_t)was->n_outs * sizeof *now);
     if (!now) return ST_MEMORY;
     take_watched(l, old);

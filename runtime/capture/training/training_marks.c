@@ -41,7 +41,7 @@ static uint32_t recorded_args(const bool *tracked, const Node *node) {
 
 /* Does the meta rule give a result that shares the first argument's memory? A view does, an op that may
  * copy here or not. */
-static bool shares(Marking *m, const Node *node, int result) {
+static bool shares_output(Marking *m, const Node *node, int result) {
     if (node->row->kind == KIND_view) return true;
     if (node->row->kind != KIND_composite && !(node->row->flags & OPF_maybe_copy)) return false;
     MetaOut *const outs = ARENA_ARRAY(m->graph->arena, MetaOut, node->n_outs + 1);
@@ -65,7 +65,7 @@ static const GVal *viewed_by(Marking *m, const Node *node, int result) {
     const GVal *const self = gval(node->args[0].val);
     if (node->form == FORM_inplace) return self;
     const bool apart = !tape_notes(node->row) || node->modes & NODE_inference;
-    return !apart && shares(m, node, result) ? self : NULL;
+    return !apart && shares_output(m, node, result) ? self : NULL;
 }
 
 /* All that is a view of what was written, and that itself. */
@@ -77,7 +77,7 @@ static void mark_views(Marking *m, const GVal *written) {
         }
 }
 
-static void visit(Marking *m, const Node *node) {
+static void visit_node(Marking *m, const Node *node) {
     bool *const tracked = m->marks->tracked;
     const uint32_t needs = m->marks->needs[node->id] = recorded_args(tracked, node);
     for (int i = 0; i < node->n_outs; i++) {
@@ -103,6 +103,6 @@ Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks) {
         m.base[id] = id;
         marks->tracked[id] = want[i];
     }
-    for (const Node *node = graph->first; node && m.status == ST_OK; node = node->next) visit(&m, node);
+    for (const Node *node = graph->first; node && m.status == ST_OK; node = node->next) visit_node(&m, node);
     return m.status;
 }

@@ -36,12 +36,12 @@ void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran) {
     }
 }
 
-typedef struct Room { /* by value id, by step, by held value */
+typedef struct NeedBuffers { /* by value id, by step, by held value */
     bool *reached, *ran, *minded;
-} Room;
+} NeedBuffers;
 
 /* What no step may hold that runs before the memory was looked at. */
-static const bool *mind(const Training *t, int watch, const Room *room) {
+static const bool *mind(const Training *t, int watch, const NeedBuffers *room) {
     const TapePlan *const p = &t->tape;
     memset(room->reached, false, sizeof(bool) * (size_t)p->functional->n_vals);
     memset(room->ran, false, sizeof(bool) * (size_t)p->steps.n);
@@ -75,9 +75,9 @@ Status tape_plan_mind(const Training *t, Graph *joint) {
     const int n_held = t->tape.held.n, n_inputs = joint->n_forward_inputs;
     const int n_places = n_inputs + joint->n_forward_outputs, n_cells = n_held * n_places;
     bool *const table = ARENA_ARRAY(joint->arena, bool, n_cells + 1);
-    const Room room = {ARENA_ARRAY(joint->arena, bool, t->tape.functional->n_vals + 1),
-                       ARENA_ARRAY(joint->arena, bool, t->tape.steps.n + 1),
-                       ARENA_ARRAY(joint->arena, bool, n_held + 1)};
+    const NeedBuffers room = {ARENA_ARRAY(joint->arena, bool, t->tape.functional->n_vals + 1),
+                              ARENA_ARRAY(joint->arena, bool, t->tape.steps.n + 1),
+                              ARENA_ARRAY(joint->arena, bool, n_held + 1)};
     if (!table || !room.reached || !room.ran || !room.minded) return ST_MEMORY;
     for (int place = 0; place < n_places; place++) {
         const int watch = watch_at(&t->tape, n_inputs, place);

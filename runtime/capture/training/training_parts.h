@@ -21,11 +21,11 @@ typedef struct TapeStep {
     int first_hold, n_holds;
 } TapeStep;
 
-typedef struct Held { /* a value that some node holds */
+typedef struct HeldValue { /* a value that some node holds */
     const GVal *value;
     const Meta *meta; /* of eager's tensor: what was written through a view is held as that view */
     int watch;        /* whose memory it is, if a caller can write it; -1: the segment's own */
-} Held;
+} HeldValue;
 
 typedef struct Watch { /* memory of the caller */
     bool output;
@@ -36,8 +36,8 @@ typedef struct TapePlan {
     Graph *functional; /* composites expanded; its values have ids */
     const bool *marks; /* by value id: carries a gradient */
     VEC(TapeStep) steps;
-    VEC(int) holds; /* numbers in `held`, by step */
-    VEC(Held) held; /* in the order of the joint graph's kept outputs */
+    VEC(int) holds;      /* numbers in `held`, by step */
+    VEC(HeldValue) held; /* in the order of the joint graph's kept outputs */
     VEC(Watch) watches;
     int *held_of; /* by value id: number in `held`, or -1 */
 } TapePlan;
@@ -78,17 +78,17 @@ struct Training {
     pthread_mutex_t lock; /* of making cases */
 };
 
-typedef struct Launch { /* context of one tape node */
-    Variant *variant;   /* retained */
-    Training *training; /* of the variant: what it compiled, or its history alone */
-    TapeSaved *saved;   /* what backward reads; gone once all was used */
-    TapeSaved *watched; /* by watch */
+typedef struct TrainingLaunch { /* context of one tape node */
+    Variant *variant;           /* retained */
+    Training *training;         /* of the variant: what it compiled, or its history alone */
+    TapeSaved *saved;           /* what backward reads; gone once all was used */
+    TapeSaved *watched;         /* by watch */
     int n_saved, n_watched;
     bool *used;        /* by step: a backward without retain has run eager's node */
     uint64_t sequence; /* before the segment's interval on the tape: one number per step, its own */
     int64_t *symbols;
     double *floats;
-} Launch;
+} TrainingLaunch;
 
 /* training_saved.c: fills t->tape; adds what the tape holds as kept outputs of the joint graph, whose
  * forward values are those of `forward` (the functional graph was copied from it). */
@@ -123,6 +123,6 @@ const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *sy
 /* training_expand.c: a TapeCompiled's expand: eager's nodes take the launch's place for good. */
 Status training_become(void *launch, const TapeEdge *edges, TapeEdge *now);
 /* Eager's nodes for one call, and the engine on them. */
-Status training_expand(const Launch *l, const BackwardCase *c, TapeBackward *call);
+Status training_expand(const TrainingLaunch *l, const BackwardCase *c, TapeBackward *call);
 
 #endif

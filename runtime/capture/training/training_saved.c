@@ -52,7 +52,7 @@ static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
 static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *value) {
     int *const number = &p->held_of[value->id];
     if (*number < 0) {
-        const Held held = {value, meta_where_put(p, value), watch_of(p, t, value)};
+        const HeldValue held = {value, meta_where_put(p, value), watch_of(p, t, value)};
         *number = p->held.n;
         VEC_PUSH(p->functional->arena, &p->held, held);
     }

@@ -89,7 +89,7 @@ static int64_t plan_size(Dynamic *d, int input, int dim) {
 }
 
 /* Modulo 2^64, as symbols are: numbers may be anything. */
-static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t times_sizes(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 static int64_t minus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
 
 /* factor * (a symbol, or a product of two) that gives all three values; 0: none. */
@@ -97,7 +97,7 @@ static int64_t scaled_symbol(const Dynamic *d, Example of, Example value, int64_
     if (value.now < 1 || !value.before || of.now % value.now) return 0;
     const int64_t factor = of.now / value.now;
     if (d->always && factor != 1) return 0; /* one example: a factor would be a guess */
-    const Example scaled = {times(value.before, factor), of.now, times(value.made_up, factor)};
+    const Example scaled = {times_sizes(value.before, factor), of.now, times_sizes(value.made_up, factor)};
     return same_example(scaled, of) ? sym_mul(d->plan->env, symbol, factor) : 0;
 }
 
@@ -108,7 +108,8 @@ static int64_t product_for(const Dynamic *d, Example of) {
     for (int i = 0; i < d->known.n; i++)
         for (int k = i; k < d->known.n && !found; k++) {
             const Example p = d->known.at[i].at, q = d->known.at[k].at;
-            const Example product = {times(p.before, q.before), times(p.now, q.now), times(p.made_up, q.made_up)};
+            const Example product = {times_sizes(p.before, q.before), times_sizes(p.now, q.now),
+                                     times_sizes(p.made_up, q.made_up)};
             found = scaled_symbol(d, of, product, sym_mul(d->plan->env, d->known.at[i].symbol, d->known.at[k].symbol));
         }
     return found;
@@ -119,7 +120,8 @@ static int64_t quotient_for(const Dynamic *d, Example of) {
     for (int i = 0; i < d->known.n && !d->always && of.before > 0 && of.now > 0; i++) {
         const Example p = d->known.at[i].at;
         const int64_t by = p.now / of.now;
-        if (by > 1 && p.now == times(by, of.now) && p.before == times(by, of.before) && p.made_up / by == of.made_up)
+        if (by > 1 && p.now == times_sizes(by, of.now) && p.before == times_sizes(by, of.before) &&
+            p.made_up / by == of.made_up)
             return sym_div(d->plan->env, d->known.at[i].symbol, by);
     }
     return 0;

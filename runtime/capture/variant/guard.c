@@ -40,29 +40,29 @@ static bool differ(Text *why, GuardId guard, const Trace *trace, int input, int6
 
 /* Metadata ------------------------------------------------------------------------------------ */
 
-typedef struct Check {
+typedef struct GuardCheck {
     const Variant *variant;
     const Trace *trace;
     const int64_t *symbols;
     Text *why;
-} Check;
+} GuardCheck;
 
-static bool expect(const Check *c, int64_t want, int64_t got) {
+static bool expect_number(const GuardCheck *c, int64_t want, int64_t got) {
     return sym_is(want) ? sym_eval(c->variant->env, want, c->symbols) == got : want == got;
 }
 
-static bool same_meta(const Check *c, const Meta *want, const Meta *got) {
+static bool same_meta(const GuardCheck *c, const Meta *want, const Meta *got) {
     if ((want->dtype != got->dtype || want->device != got->device) && !is_off(GUARD_dtype)) return false;
     if (want->wrapped != got->wrapped && !is_off(GUARD_wrapped)) return false;
     if (want->rank != got->rank) return is_off(GUARD_rank);
     for (int d = 0; d < want->rank; d++) {
-        if (!expect(c, want->sizes[d], got->sizes[d]) && !is_off(GUARD_size)) return false;
-        if (!expect(c, want->strides[d], got->strides[d]) && !is_off(GUARD_stride)) return false;
+        if (!expect_number(c, want->sizes[d], got->sizes[d]) && !is_off(GUARD_size)) return false;
+        if (!expect_number(c, want->strides[d], got->strides[d]) && !is_off(GUARD_stride)) return false;
     }
     return true;
 }
 
-static bool other_meta_fits(const Check *c, int input) {
+static bool other_meta_fits(const GuardCheck *c, int input) {
     const Meta *const want = c->variant->inputs[input].meta, *const got = c->trace->inputs.at[input].meta;
     if (same_meta(c, want, got)) return true;
     if (!c->why) return false;
@@ -116,13 +116,13 @@ static bool inputs_overlap(const Trace *trace) {
     return false;
 }
 
-static bool offset_fits(const Check *c, int i) {
+static bool offset_fits(const GuardCheck *c, int i) {
     const int64_t want = c->variant->inputs[i].alias_offset;
     const int64_t offset = trace_alias_offset(c->trace, i);
     return want == offset || differ(c->why, GUARD_offset, c->trace, i, want, offset);
 }
 
-static bool inputs_fit(const Check *c) {
+static bool inputs_fit(const GuardCheck *c) {
     const Variant *const v = c->variant;
     for (int i = 0; i < v->n_inputs; i++) {
         const InputGuard *const guard = &v->inputs[i];
@@ -138,7 +138,7 @@ static bool inputs_fit(const Check *c) {
 
 /* Numbers and symbols ------------------------------------------------------------------------- */
 
-static bool number_fits(const Check *c, int k) {
+static bool number_fits(const GuardCheck *c, int k) {
     const Variant *const v = c->variant;
     const int rule = v->number_rules ? v->number_rules[k] : NUMBER_fixed;
     const int64_t now = c->trace->numbers.at[k];
@@ -151,7 +151,7 @@ static bool number_fits(const Check *c, int k) {
         return false;
     }
     if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) return true;
-    if (expect(c, v->numbers[k], now) || is_off(GUARD_number)) return true;
+    if (expect_number(c, v->numbers[k], now) || is_off(GUARD_number)) return true;
     if (!c->why) return false;
     text_printf(c->why, "%s: ", v->number_names[k]);
     if (sym_is(v->numbers[k]))
@@ -163,7 +163,7 @@ static bool number_fits(const Check *c, int k) {
     return false;
 }
 
-static bool numbers_fit(const Check *c) {
+static bool numbers_fit(const GuardCheck *c) {
     const Variant *const v = c->variant;
     for (int k = 0; k < v->n_numbers; k++) {
         if (!v->number_rules && v->numbers[k] == c->trace->numbers.at[k]) continue;
@@ -172,7 +172,7 @@ static bool numbers_fit(const Check *c) {
     return true;
 }
 
-static bool ranges_fit(const Check *c) {
+static bool ranges_fit(const GuardCheck *c) {
     const Variant *const v = c->variant;
     for (int i = 0; i < v->n_bindings; i++) {
         const SymExpr *const s = sym_expr(v->env, sym_free_at(v->env, i));
@@ -184,7 +184,7 @@ static bool ranges_fit(const Check *c) {
     return true;
 }
 
-static bool symbols_fit(const Check *c) {
+static bool symbols_fit(const GuardCheck *c) {
     static const char *const rel[] = {"==", "!=", "<", "<="};
     const SymEnv *const env = c->variant->env;
     for (int i = 0; i < sym_guard_count(env); i++) {
@@ -222,7 +222,7 @@ bool variant_fits(const Variant *variant, const Trace *trace, Text *why) {
     }
     int64_t symbols[MAX_SYMBOLS];
     if (variant->n_bindings) variant_bind(variant, trace, symbols);
-    const Check check = {variant, trace, symbols, why};
+    const GuardCheck check = {variant, trace, symbols, why};
     return inputs_fit(&check) && numbers_fit(&check) &&
            (!variant->n_bindings || (ranges_fit(&check) && symbols_fit(&check))) &&
            guard_outputs_fit(variant, trace, why);

@@ -71,7 +71,7 @@ static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const 
 }
 
 /* Results are what the modes of their own ops make them, not the mode of the launch. */
-static void finish(const Variant *variant, sn_tensor *const *outs) {
+static void finish_results(const Variant *variant, sn_tensor *const *outs) {
     for (int i = 0; variant->inference && i < variant->n_outputs; i++)
         if (outs[i] && variant->inference[i]) tensor_mark_inference(outs[i]);
 }
@@ -89,8 +89,8 @@ static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *cons
     return status;
 }
 
-static Status run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                  sn_tensor **outs) {
+static Status run_variant(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                          sn_tensor **outs) {
     const int n = executable_outputs(variant->run);
     TRY(LIKELY(n == variant->n_outputs) ? execute(variant->run, inputs, symbols, floats, outs)
                                         : execute_with_wholes(variant, n, inputs, symbols, floats, outs));
@@ -104,9 +104,9 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
     const bool inference = state->grad_mode == SN_INFERENCE;
     if (inference) state_grad_mode_set(state, SN_GRAD_OFF);
     const Status status = variant->training ? training_run(variant, inputs, symbols, floats, outs)
-                                            : run(variant, inputs, symbols, floats, outs);
+                                            : run_variant(variant, inputs, symbols, floats, outs);
     if (inference) state_grad_mode_set(state, SN_INFERENCE);
-    if (status == ST_OK) finish(variant, outs);
+    if (status == ST_OK) finish_results(variant, outs);
     return status;
 }
 
@@ -310,7 +310,7 @@ static Status make_graph(sn_function *fn, const Trace *trace, const Variant *old
 
 /* Guards, expressions and the graph live in one arena, which outlives the executable: its plan
  * refers to them. */
-static Status make(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
+static Status make_variant(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
     Arena *const arena = arena_new();
     Variant *const v = arena ? ARENA_NEW(arena, Variant) : NULL;
     if (!v) {
@@ -353,7 +353,7 @@ static int count_variants(const TrieNode *end) {
     return n;
 }
 
-static void publish(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace, bool first) {
+static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace, bool first) {
     pthread_mutex_lock(&fn->lock);
     v->id = fn->variants.n;
     v->trace_ns = trace->ended_ns - trace->started_ns;
@@ -391,10 +391,10 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
     atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);
     const Variant *older = most_general_like(trace);
     Variant *v = NULL;
-    Status status = make(fn, trace, older, &v);
-    if (status != ST_OK && older) status = make(fn, trace, NULL, &v); /* no symbols: this case as it is */
+    Status status = make_variant(fn, trace, older, &v);
+    if (status != ST_OK && older) status = make_variant(fn, trace, NULL, &v); /* no symbols: this case as it is */
     if (status == ST_OK)
-        publish(fn, end, v, trace, first);
+        publish_variant(fn, end, v, trace, first);
     else {
         end->failures++;
         trace->reason = "its segment could not be compiled";
