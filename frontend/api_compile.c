@@ -216,4 +216,4 @@ const char *sn_dump(sn_function *fn, const char *stage) {
     return give_text(&text);
 }
 
-const char *sn_stage_name(int i) { return explain_stage_name(i); }
+const char *sn_stage_name(int i) { return dump_row(i) ? dump_row(i)->name : NULL; }

@@ -12,6 +12,7 @@
 #ifndef SINTER_IR_GRAPH_H
 #define SINTER_IR_GRAPH_H
 #include "ir/builder.h"
+#include "ir/stage.h"
 #include "runtime/base/bail.h"
 
 typedef struct Node Node;
@@ -145,17 +146,6 @@ Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out);
 void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type);
 
 /* The verifier [style: a table]: defs before uses, argument kinds, metadata = meta rule's, what the stage allows. */
-typedef enum Stage {
-    STAGE_capture,
-    STAGE_functional,
-    STAGE_joint,
-    STAGE_decomposed,
-    STAGE_reinplaced,
-    STAGE_scheduled, /* every node that is no view has its kernel */
-    STAGE_lowered,   /* every kernel has its nests (ir/plan.h) */
-    STAGE_planned,   /* every slot has its place in memory */
-    STAGE_COUNT
-} Stage;
 Status graph_verify(Graph *graph, Stage stage);
 
 /* What a call knows: the free symbols' values, and of each input how many elements of its storage lie before its first

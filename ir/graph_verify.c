@@ -7,10 +7,10 @@
 #include "runtime/base/error.h"
 
 typedef struct StageSpec {
-    const char *name;
     bool forms;     /* in-place and out forms */
     bool gradients; /* sn::gradients, which the joint pass expands */
     uint32_t kinds; /* allowed OpKinds */
+    /* every node that is no view has its kernel; every kernel its nests (ir/plan.h); every slot its place in memory */
     bool scheduled, lowered, packed;
 } StageSpec;
 
@@ -18,14 +18,8 @@ typedef struct StageSpec {
 #define BIT(kind)     (1u << KIND_##kind)
 #define KINDS_LOWERED (BIT(pointwise) | BIT(reduction) | BIT(view) | BIT(kernel))
 static const StageSpec stages[STAGE_COUNT] = {
-    [STAGE_capture] = {"capture", true, true, KINDS_ALL},
-    [STAGE_functional] = {"functional", false, true, KINDS_ALL},
-    [STAGE_joint] = {"joint", false, false, KINDS_ALL},
-    [STAGE_decomposed] = {"decomposed", false, false, KINDS_LOWERED},
-    [STAGE_reinplaced] = {"reinplaced", true, false, KINDS_LOWERED}, /* scatters that write their base */
-    [STAGE_scheduled] = {"scheduled", true, false, KINDS_LOWERED, true},
-    [STAGE_lowered] = {"lowered", true, false, KINDS_LOWERED, true, true},
-    [STAGE_planned] = {"planned", true, false, KINDS_LOWERED, true, true, true},
+#define STAGE(name, ...) [STAGE_##name] = {__VA_ARGS__},
+#include "ir/stages.def"
 };
 
 typedef struct Verify {
@@ -44,7 +38,7 @@ static Status verify_fail(Verify *v, const char *format, ...) {
     vsnprintf(message, sizeof message, format, list);
     va_end(list);
     const char *op = v->node ? op_form_name(v->node->row, v->node->form) : "graph";
-    return v->status = error_raise(ST_ARGUMENT, "verify %s: node %d, %s: %s", v->stage->name,
+    return v->status = error_raise(ST_ARGUMENT, "verify %s: node %d, %s: %s", stage_name(v->stage - stages),
                                    v->node ? v->node->id : -1, op, message);
 }
 

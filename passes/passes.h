@@ -14,6 +14,11 @@ typedef struct PassRow {
     PassFn *run;
     Stage in, out; /* STAGE_COUNT: any; kept */
 } PassRow;
+typedef struct PipelineRow {
+    const char *name, *passes, *doc;
+} PipelineRow;
+const PassRow *pass_row(int i); /* NULL past the last */
+const PipelineRow *pipeline_row(int i);
 /* From the graph to its plan: the rows from `schedule` on, which leave the nodes alone. */
 static inline bool pass_plans(const PassRow *pass) { return pass->out >= STAGE_scheduled && pass->out < STAGE_COUNT; }
 
@@ -22,14 +27,22 @@ struct PassOptions {
     bool verify;      /* the verifier after every pass (on in tests) */
     bool unfused;     /* schedule: one kernel per node */
     bool must_run;    /* eager's own programs: nothing stands behind them, so no failpoint */
-    const char *skip; /* comma list of names not run, or NULL */
+    const char *skip; /* list of passes not run, or NULL */
     int limit;        /* bisect: run only so many passes; 0: all */
     PassTrace *trace;
     void *trace_context;
 };
-/* Runs a comma list ("decompose,cse"); raises ST_ARGUMENT with the list of valid names for an unknown one. */
+enum { MAX_LISTED = 32 };
+typedef struct PassList {
+    const PassRow *at[MAX_LISTED];
+    int n;
+} PassList;
+/* The passes of a comma list of passes and pipelines ("decompose,cse", "prepare,schedule"), in order; raises
+ * ST_ARGUMENT with the valid names for an unknown one. */
+Status passes_list(const char *names, PassList *list);
 Status passes_run(Graph *graph, const char *names, const PassOptions *options);
-Status passes_check(const char *names); /* raises the same */
+/* Those of them up to the first that leaves the stage; of a captured graph, which is at the first one, none. */
+Status passes_run_to(Graph *graph, const char *names, Stage stage, const PassOptions *options);
 
 /* The joint graph [semantics G]: `forward` is functional; want[i] says whether input i needs a gradient. Adds one input
  * per defined output gradient (and per present partial sum), and the gradients of wanted inputs as outputs after the
@@ -69,8 +82,6 @@ typedef struct Partition {
     int *saved_inputs;
 } Partition;
 
-/* From a decomposed graph to graph->plan. */
-#define PLAN_PASSES "schedule,lower,memory"
 /* "why not fused": one line per refused pair, in order; for explain and the fusion log. */
 const char *plan_refusals(Plan *plan);
 

@@ -1,6 +1,6 @@
-/* runner.c: runs a comma list of passes over a graph, one after the other:
+/* runner.c: runs a list of passes over a graph, one after the other:
  *
- *   names --> skip? limit? failpoint? --> verify(in) --> pass --> verify(out)
+ *   names --pipelines--> passes --> skip? limit? failpoint? --> verify(in) --> pass --> verify(out)
  *         --> log "cse: 41 -> 36 nodes" --> trace
  *
  * A pass that fails raises the thread's error; here, in one place, that becomes a bail where the
@@ -12,38 +12,73 @@
 
 #define PASS(name, in, out, doc) PassFn pass_##name;
 #include "passes/passes.def"
-#undef PASS
 
 static const PassRow rows[] = {
 #define PASS(name, in, out, doc) {#name, doc, pass_##name, STAGE_##in, STAGE_##out},
 #include "passes/passes.def"
-#undef PASS
 };
+
+static const PipelineRow pipelines[] = {
+#define PIPELINE(name, passes, doc) {#name, passes, doc},
+#include "passes/passes.def"
+};
+
+const PassRow *pass_row(int i) { return i >= 0 && i < COUNT_OF(rows) ? &rows[i] : NULL; }
+const PipelineRow *pipeline_row(int i) { return i >= 0 && i < COUNT_OF(pipelines) ? &pipelines[i] : NULL; }
+
+/* Lists --------------------------------------------------------------------------------------- */
+
+static bool is_called(const char *row, const char *name, size_t n) { return strlen(row) == n && !memcmp(row, name, n); }
 
 static const PassRow *find_pass(const char *name, size_t n) {
     for (int i = 0; i < COUNT_OF(rows); i++)
-        if (strlen(rows[i].name) == n && !memcmp(rows[i].name, name, n)) return &rows[i];
+        if (is_called(rows[i].name, name, n)) return &rows[i];
+    return NULL;
+}
+
+static const PipelineRow *find_pipeline(const char *name, size_t n) {
+    for (int i = 0; i < COUNT_OF(pipelines); i++)
+        if (is_called(pipelines[i].name, name, n)) return &pipelines[i];
     return NULL;
 }
 
 static Status unknown_pass(const char *name, size_t n) {
     Text list = {0};
     for (int i = 0; i < COUNT_OF(rows); i++) text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
+    for (int i = 0; i < COUNT_OF(pipelines); i++)
+        text_printf(&list, "%s%s", i ? ", " : "; pipelines: ", pipelines[i].name);
     const Status status = error_raise(ST_ARGUMENT, "pass '%.*s' is unknown; passes: %s", (int)n, name, text_str(&list));
     text_free(&list);
     return status;
 }
 
-/* Whether `name` is an item of a comma list. */
-static bool listed(const char *list, const char *name) {
-    const size_t n = strlen(name);
-    for (const char *p = list; p && *p;) {
+/* Adds the passes of a comma list. */
+static Status add_passes(PassList *list, const char *names) {
+    for (const char *p = names; *p;) {
         const size_t length = strcspn(p, ",");
-        if (length == n && !memcmp(p, name, n)) return true;
+        const PassRow *const pass = find_pass(p, length);
+        const PipelineRow *const pipeline = pass ? NULL : find_pipeline(p, length);
+        if (length && !pass && !pipeline) return unknown_pass(p, length);
+        if (pass && list->n == MAX_LISTED) return error_raise(ST_ARGUMENT, "a list of more than %d passes", MAX_LISTED);
+        if (pass) list->at[list->n++] = pass;
+        if (pipeline) TRY(add_passes(list, pipeline->passes));
         p += length + (p[length] == ',');
     }
+    return ST_OK;
+}
+
+Status passes_list(const char *names, PassList *list) {
+    list->n = 0;
+    return add_passes(list, names);
+}
+
+static bool listed(const PassList *list, const PassRow *row) {
+    for (int i = 0; i < list->n; i++)
+        if (list->at[i] == row) return true;
     return false;
 }
+
+/* Running ------------------------------------------------------------------------------------- */
 
 static Status verify(Graph *graph, const PassRow *row, Stage stage, const char *when) {
     if (stage == STAGE_COUNT || graph_verify(graph, stage) == ST_OK) return ST_OK;
@@ -86,35 +121,48 @@ static Status run_one(Graph *graph, const PassRow *row, const PassOptions *optio
     return ST_OK;
 }
 
-Status passes_check(const char *names) {
-    for (const char *p = names; *p;) {
-        const size_t length = strcspn(p, ",");
-        if (length && !find_pass(p, length)) return unknown_pass(p, length);
-        p += length + (p[length] == ',');
+typedef struct ListRun {
+    PassList passes, skip;
+    const PassOptions *options;
+} ListRun;
+
+/* The passes from number `at` on; after a partition, on both parts. done: how many of the limit have run. */
+static Status run_from(const ListRun *run, Graph *graph, int at, Stage stage, int done) {
+    for (; at < run->passes.n; at++) {
+        const PassRow *const row = run->passes.at[at];
+        if (listed(&run->skip, row)) continue;
+        if (run->options->limit && done++ >= run->options->limit) continue;
+        TRY(run_one(graph, row, run->options, &stage));
+        if (!graph->parts) continue;
+        TRY(run_from(run, graph->parts->forward, at + 1, stage, done));
+        return run_from(run, graph->parts->backward, at + 1, stage, done);
     }
     return ST_OK;
 }
 
-static Status run_list(Graph *graph, const char *names, const PassOptions *options, Stage stage, int done) {
-    for (const char *p = names; *p;) {
-        const size_t length = strcspn(p, ",");
-        const PassRow *const row = find_pass(p, length);
-        if (length && !row) return unknown_pass(p, length);
-        p += length + (p[length] == ',');
-        if (!row || listed(options->skip, row->name)) continue;
-        if (options->limit && done++ >= options->limit) continue;
-        TRY(run_one(graph, row, options, &stage));
-        if (!graph->parts) continue;
-        TRY(run_list(graph->parts->forward, p, options, stage, done));
-        return run_list(graph->parts->backward, p, options, stage, done);
-    }
-    return ST_OK;
+static int count_to(const PassList *list, Stage stage) {
+    if (stage == STAGE_capture) return 0;
+    for (int i = 0; i < list->n && stage != STAGE_COUNT; i++)
+        if (list->at[i]->out == stage) return i + 1;
+    return list->n;
+}
+
+static Status run_list(Graph *graph, const char *names, Stage to, const PassOptions *options) {
+    static const PassOptions defaults = {0};
+    ListRun run = {.options = options ? options : &defaults};
+    TRY(error_pending());
+    TRY(passes_list(names, &run.passes));
+    TRY(passes_list(run.options->skip ? run.options->skip : "", &run.skip));
+    run.passes.n = count_to(&run.passes, to);
+    return run_from(&run, graph, 0, STAGE_COUNT, 0);
 }
 
 Status passes_run(Graph *graph, const char *names, const PassOptions *options) {
-    static const PassOptions defaults = {0};
-    Status status = error_pending();
-    if (status == ST_OK) status = run_list(graph, names, options ? options : &defaults, STAGE_COUNT, 0);
+    return passes_run_to(graph, names, STAGE_COUNT, options);
+}
+
+Status passes_run_to(Graph *graph, const char *names, Stage stage, const PassOptions *options) {
+    const Status status = run_list(graph, names, stage, options);
     if (status == ST_OK || !graph->bail) return status;
     char message[sizeof error_slot()->message];
     memcpy(message, error_slot()->message, sizeof message);

@@ -1,10 +1,12 @@
-/* check_forbidden.c: what generic code may not ask of an op. An op's id or name is for its own rules (passes/rules),
- * its kernels and the code that emits it; all other code asks its row for a trait (flags and columns: ir/op.h). Counted
- * in the folders of the library, comments left out:
+/* check_forbidden.c: what generic code may not ask of an op, and names that have one home. An op's id or name is for
+ * its own rules (passes/rules), its kernels and the code that emits it; all other code asks its row for a trait (flags
+ * and columns: ir/op.h). Counted in the folders of the library, comments left out:
  *
  *   id      a row compared with an op: ->id == OP_x, case OP_x
  *   name    a row's base, name, overload or body compared as text
  *   schema  a schema searched as text: what it says is parsed (Param, OpRow)
+ *   passes  a list of passes: a pipeline has a row in passes/passes.def
+ *   stage   a stage told by its name: it has an id (ir/stages.def)
  *
  * Usage: check_forbidden ROOT. Exceptions stand in the table, each with its reason; more than it allows is an error,
  * and so is an exception that nothing needs any more. */
@@ -30,6 +32,11 @@ static Rule rules[] = {
      "(str|mem)n?cmp\\(.*op_form_name\\(",
      ""},
     {"schema", "str(str|chr|rchr|pbrk|spn|cspn)\\([^,]*schema\\>", "ir/schema.c ir/op.c"},
+    {"passes", "\"[a-z_,]*(functionalize|joint|decompose|fold|cse|dce|partition|reinplace|schedule|lower),[a-z_]",
+     "codegen/llvm/"},
+    {"stage",
+     "(str|mem)n?cmp\\(.*\"(capture|functional|joint|decomposed|fused|forward|backward|loops|shapes|llvm|asm|guards)\"",
+     ""},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
 
@@ -44,7 +51,6 @@ static Exception exceptions[] = {
     {"id", "runtime/capture/record/trace_graph.c", 2, "the view_of that stands for an input of a shared storage"},
     {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
     {"name", "frontend/tool/bench", 3, "rows of the benchmarks, no ops"},
-    {"name", "runtime/compile/compile.c", 1, "a row of pipelines, no op"},
     {"name", "ir/meta_convolution.c", 1, "one rule of several rows: whether it is transposed, by its own name"},
     {"id", "ir/meta_convolution.c", 1, "one rule of two rows: which of them it is"},
     {"schema", "frontend/gen/gen_ops.c", 1, "names of results, for the generated prototypes"},

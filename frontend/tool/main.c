@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/alloc.h"
+#include "ir/stage.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
@@ -40,6 +41,13 @@ bool count_read(const char *text, int most, int *value) {
 int usage_error(const Command *command, const char *problem, const char *what) {
     fprintf(stderr, "sinter %s: %s '%s'\nusage: sinter %s %s\n", command->name, problem, what, command->name,
             command->arguments);
+    return EXIT_usage;
+}
+
+int unknown_stage(const Command *command, const char *name) {
+    fprintf(stderr, "sinter %s: unknown stage '%s'; stages:", command->name, name);
+    for (int i = 0; i < DUMP_COUNT; i++) fprintf(stderr, "%s %s", i ? "," : "", dump_row(i)->name);
+    fputc('\n', stderr);
     return EXIT_usage;
 }
 

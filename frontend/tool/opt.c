@@ -26,6 +26,7 @@
 typedef struct OptRun {
     const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library, *on;
     int most;               /* `limit` as a number */
+    DumpId dump;            /* of the name `stage` */
     const Machine *machine; /* of the name `on`; NULL: none was given */
     bool trace, times;
 } OptRun;
@@ -44,32 +45,11 @@ static Status reprint_guards(const OptRun *opt, const char *text, const char **e
     return guards_reprint(text, end, out);
 }
 
-static const struct StageRow {
-    const char *name;
-    Stage verified;   /* as which a graph is */
-    Reprint *reprint; /* NULL: a graph */
-} stages[] = {{"capture", STAGE_capture, NULL},       {"functional", STAGE_functional, NULL},
-              {"joint", STAGE_joint, NULL},           {"decomposed", STAGE_decomposed, NULL},
-              {"fused", STAGE_scheduled, NULL},       {"forward", STAGE_scheduled, NULL},
-              {"backward", STAGE_scheduled, NULL},    {"loops", STAGE_COUNT, reprint_plan},
-              {"memory", STAGE_COUNT, reprint_plan},  {"shapes", STAGE_COUNT, reprint_shapes},
-              {"guards", STAGE_COUNT, reprint_guards}};
-
-static int unknown_stage(const Command *self, const char *name) {
-    char names[160] = "";
-    for (int i = 0; i < COUNT_OF(stages); i++) {
-        const size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", stages[i].name);
-    }
-    fprintf(stderr, "sinter %s: unknown stage '%s'; stages: %s\n", self->name, name, names);
-    return EXIT_usage;
-}
-
-static int stage_find(const char *name) {
-    for (int i = 0; i < COUNT_OF(stages); i++)
-        if (!strcmp(stages[i].name, name)) return i;
-    return -1;
-}
+/* By dump: how its text is read; NULL: as a graph, verified as that stage. */
+static Reprint *const reprints[DUMP_COUNT] = {[DUMP_loops] = reprint_plan,
+                                              [DUMP_memory] = reprint_plan,
+                                              [DUMP_shapes] = reprint_shapes,
+                                              [DUMP_guards] = reprint_guards};
 
 static void print_graph(FILE *to, Graph *graph) {
     Text text = {0};
@@ -159,7 +139,7 @@ static Status reprint(const OptRun *opt, Reprint *read, const char *text) {
 
 /* times --------------------------------------------------------------------------------------- */
 
-enum { RUNS = 9, MOST_PASSES = 32 };
+enum { RUNS = 9, MOST_PASSES = 2 * MAX_LISTED }; /* of two lists */
 
 typedef struct PassMedian {
     const PassRow *pass;
@@ -235,7 +215,7 @@ static Status run_lists(void *context) {
 static Status run_graph(Arena *arena, const OptRun *opt, const char *text, size_t n, Times *times) {
     OptGraph run = {.opt = opt, .times = times};
     TRY(graph_parse(arena, text, n, &run.graph));
-    TRY(graph_verify(run.graph, stages[stage_find(opt->stage)].verified));
+    TRY(graph_verify(run.graph, dump_row(opt->dump)->stage));
     Bail exit;
     if (times) times->last = processor_ns();
     const Status status = compile_exit(run.graph, run_lists, &run, &exit);
@@ -278,7 +258,7 @@ static bool is_blank(const char *text) { /* comments count as nothing */
 static Status run_piece(const OptRun *opt, const char *text, size_t n, bool only) {
     Arena *const arena = arena_new();
     char *const piece = arena ? arena_printf(arena, "%.*s", (int)n, text) : NULL;
-    Reprint *const read = stages[stage_find(opt->stage)].reprint;
+    Reprint *const read = reprints[opt->dump];
     const Status status = !piece                     ? ST_MEMORY
                           : is_blank(piece) && !only ? ST_OK
                           : read                     ? reprint(opt, read, piece)
@@ -352,10 +332,13 @@ int command_opt(const Command *self, int argc, char **argv) {
         if (!take_argument(&opt, argv[i])) return usage_error(self, "unexpected argument", argv[i]);
     if (!opt.path) return usage_error(self, "no file given after", "opt");
     if (*opt.then && !opt.joint) return usage_error(self, "goes with --joint", "--then");
-    if (stage_find(opt.stage) < 0) return unknown_stage(self, opt.stage);
+    opt.dump = dump_find(opt.stage, strlen(opt.stage));
+    if (opt.dump == DUMP_COUNT) return unknown_stage(self, opt.stage);
+    if (dump_row(opt.dump)->traits & DUMP_code) return usage_error(self, "code is not read:", opt.stage);
     if (opt.on && !(opt.machine = machine_find(opt.on, strlen(opt.on)))) return report_error(EXIT_usage);
     if (!count_read(opt.limit, INT_MAX, &opt.most)) return usage_error(self, "--limit wants a number, not", opt.limit);
-    if (passes_check(opt.passes) != ST_OK || passes_check(opt.skip) != ST_OK || passes_check(opt.then) != ST_OK)
+    PassList list;
+    if (passes_list(opt.passes, &list) || passes_list(opt.skip, &list) || passes_list(opt.then, &list))
         return report_error(EXIT_usage);
     const int code = opt.library ? open_library(opt.library) : EXIT_done;
     return code == EXIT_done ? run_file(&opt) : code;

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "codegen/shape/machine.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/compile/compile.h"
@@ -105,19 +104,6 @@ static int show_stage(const RunJob *job, sn_function *fn, sn_tensor **out, int n
     return sn_check() ? report_error(EXIT_wrong) : EXIT_done;
 }
 
-static bool is_stage(const char *name) {
-    for (int i = 0; sn_stage_name(i); i++)
-        if (!strcmp(sn_stage_name(i), name)) return true;
-    return false;
-}
-
-static int unknown_stage(const char *name) {
-    fprintf(stderr, "sinter dump: unknown stage '%s'; stages:", name);
-    for (int i = 0; sn_stage_name(i); i++) fprintf(stderr, "%s %s", i ? "," : "", sn_stage_name(i));
-    fputc('\n', stderr);
-    return EXIT_usage;
-}
-
 /* Arguments after the name of a sample that runs are the sample's own. */
 static int parse(const Command *self, int argc, char **argv, RunJob *job) {
     for (int i = 0; i < argc; i++) {
@@ -177,11 +163,11 @@ int command_dump(const Command *self, int argc, char **argv) {
     RunJob job = {.stage = "capture"};
     const int code = parse(self, argc, argv, &job);
     if (code != EXIT_done) return code;
-    if (!is_stage(job.stage)) return unknown_stage(job.stage);
-    if (job.machine && !machine_find(job.machine, strlen(job.machine))) return report_error(EXIT_usage);
+    if (dump_find(job.stage, strlen(job.stage)) == DUMP_COUNT) return unknown_stage(self, job.stage);
     char report[64];
     snprintf(report, sizeof report, "dump:%s%s%s", job.stage, job.machine ? "@" : "", job.machine ? job.machine : "");
     job.stage = report + strlen("dump:");
-    if (job.machine && compile_stage_check(job.stage) != ST_OK) return report_error(EXIT_usage);
+    Dump dump;
+    if (dump_parse(job.stage, &dump) != ST_OK) return report_error(EXIT_usage);
     return is_sample(&job) ? report_sample(job.target.name, report) : with_target(&job, show_stage);
 }

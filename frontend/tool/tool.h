@@ -18,6 +18,7 @@ const char *option_value(const char *argument, const char *name);
 /* A whole number in 0..most and nothing else. */
 bool count_read(const char *text, int most, int *value);
 int usage_error(const Command *command, const char *problem, const char *what);
+int unknown_stage(const Command *command, const char *name); /* of --stage: lists those that there are */
 /* Prints the pending error as "sinter: message (op, where)", clears it, returns `code`. */
 int report_error(int code);
 /* A whole file ("-": stdin), malloc'd and NUL-terminated; raises ST_IO. */

@@ -137,72 +137,25 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
 }
 
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {
-    PassRun job = {.graph = graph, .passes = COMPILE_PASSES, .options = options, .info = info};
+    PassRun job = {.graph = graph, .passes = "compile", .options = options, .info = info};
     TRY(compile_guarded(graph, run_passes, &job, info));
     return compile_plan(graph->plan, info, out);
 }
 
-/* Stage texts --------------------------------------------------------------------------------- */
+/* Dumps -------------------------------------------------------------------------------------- */
 
-typedef struct StageRow {
-    const char *name, *passes;
-    enum {
-        TEXT_graph,
-        TEXT_plan,
-        TEXT_memory,
-        TEXT_shapes,
-        TEXT_llvm,
-        TEXT_asm
-    } kind; /* from shapes on: of a machine */
-} StageRow;
+Dump dump_of(DumpId id) { return (Dump){id, code_machine()}; }
 
-static const StageRow stages[] = {
-    {"capture", "", TEXT_graph},
-    {"functional", "functionalize", TEXT_graph},
-    {"joint", "functionalize,joint", TEXT_graph},
-    {"decomposed", "functionalize,joint,decompose", TEXT_graph},
-    {"fused", GRAPH_PASSES ",schedule", TEXT_graph},
-    {"forward", GRAPH_PASSES ",schedule", TEXT_graph},
-    {"backward", GRAPH_PASSES ",schedule", TEXT_graph},
-    {"loops", COMPILE_PASSES, TEXT_plan},
-    {"memory", COMPILE_PASSES, TEXT_memory},
-    {"shapes", COMPILE_PASSES, TEXT_shapes},
-    {"llvm", COMPILE_PASSES, TEXT_llvm},
-    {"asm", COMPILE_PASSES, TEXT_asm},
-};
-
-const char *compile_stage_name(int i) { return i >= 0 && i < COUNT_OF(stages) ? stages[i].name : NULL; }
-
-static const StageRow *row_of(const char *stage, size_t n) {
-    for (int i = 0; i < COUNT_OF(stages); i++)
-        if (strlen(stages[i].name) == n && !memcmp(stages[i].name, stage, n)) return &stages[i];
-    return NULL;
-}
-
-/* "shapes" is of the machine that runs, "shapes@v3" of a named one. */
-static const StageRow *find_stage(const char *stage, const Machine **machine) {
+Status dump_parse(const char *stage, Dump *dump) {
     const size_t n = strcspn(stage, "@");
-    const StageRow *const row = row_of(stage, n);
-    if (row && !stage[n]) {
-        *machine = code_machine();
-        return row;
-    }
-    if (row && row->kind >= TEXT_shapes)
-        return (*machine = machine_find(stage + n + 1, strlen(stage + n + 1))) ? row : NULL;
-    if (row) {
-        error_raise(ST_ARGUMENT, "stage '%s' is the same on every machine", row->name);
-        return NULL;
-    }
-    Text list = {0};
-    for (int i = 0; i < COUNT_OF(stages); i++) text_printf(&list, "%s%s", i ? ", " : "", stages[i].name);
-    error_raise(ST_ARGUMENT, "stage '%s' is unknown; stages: %s", stage, text_str(&list));
-    text_free(&list);
-    return NULL;
-}
-
-Status compile_stage_check(const char *stage) {
-    const Machine *machine;
-    return find_stage(stage, &machine) ? ST_OK : error_pending();
+    const DumpId id = dump_find(stage, n);
+    if (id == DUMP_COUNT) return dump_unknown(stage);
+    *dump = dump_of(id);
+    if (!stage[n]) return ST_OK;
+    if (!(dump_row(id)->traits & DUMP_machine))
+        return error_raise(ST_ARGUMENT, "stage '%s' is the same on every machine", dump_row(id)->name);
+    dump->machine = machine_find(stage + n + 1, strlen(stage + n + 1));
+    return dump->machine ? ST_OK : error_pending();
 }
 
 static void print_code(const Plan *plan, const Machine *machine, bool assembly, Text *text) {
@@ -233,65 +186,51 @@ static void print_code(const Plan *plan, const Machine *machine, bool assembly, 
     arena_free(arena);
 }
 
-static bool plan_stage(Plan *plan, const StageRow *row, const Machine *machine, Text *text) {
-    switch (row->kind) {
-    case TEXT_plan:
-        plan_print(plan, text);
-        return true;
-    case TEXT_memory:
+void compile_dump_plan(Plan *plan, const Dump *dump, Text *text) {
+    switch (dump->id) {
+    case DUMP_memory:
         plan_print_memory(plan, text);
-        return true;
-    case TEXT_shapes:
-        shapes_print(plan, machine, text);
-        return true;
-    case TEXT_llvm:
-    case TEXT_asm:
-        print_code(plan, machine, row->kind == TEXT_asm, text);
-        return true;
+        return;
+    case DUMP_shapes:
+        shapes_print(plan, dump->machine, text);
+        return;
+    case DUMP_llvm:
+    case DUMP_asm:
+        print_code(plan, dump->machine, dump->id == DUMP_asm, text);
+        return;
     default:
-        return false;
+        plan_print(plan, text);
     }
 }
 
-bool compile_plan_text(Plan *plan, const char *stage, Text *text) {
-    const Machine *machine;
-    const StageRow *const row = find_stage(stage, &machine);
-    return row && plan_stage(plan, row, machine, text);
-}
-
-typedef struct StageText {
-    const StageRow *row;
-    const Machine *machine;
+typedef struct DumpJob {
+    const Dump *dump;
     Graph *graph;
     Text *text;
-} StageText;
+} DumpJob;
 
-static Status print_stage(void *context) {
-    const StageText *const job = context;
-    if (*job->row->passes) TRY(passes_run(job->graph, job->row->passes, NULL));
-    if (!strcmp(job->row->name, "backward")) {
+static Status print_dump(void *context) {
+    const DumpJob *const job = context;
+    const DumpRow *const row = dump_row(job->dump->id);
+    TRY(passes_run_to(job->graph, "compile", row->stage, NULL));
+    if (job->dump->id == DUMP_backward)
         text_puts(job->text, "# no backward of its own: gradients do not flow out of this segment\n");
-        return ST_OK;
-    }
-    if (job->row->kind == TEXT_graph) {
+    else if (row->traits & DUMP_plan)
+        compile_dump_plan(job->graph->plan, job->dump, job->text);
+    else
         graph_print(job->graph, job->text);
-        return ST_OK;
-    }
-    plan_stage(job->graph->plan, job->row, job->machine, job->text);
     return ST_OK;
 }
 
-char *compile_stage_text(const char *graph_text, const char *stage) {
-    const Machine *machine;
-    const StageRow *const row = find_stage(stage, &machine);
-    Arena *const arena = row ? arena_new() : NULL;
+char *compile_dump(const char *graph_text, const Dump *dump) {
+    Arena *const arena = arena_new();
     if (!arena) return NULL;
     Graph *graph;
     Text text = {0};
     if (graph_parse(arena, graph_text, strlen(graph_text), &graph) == ST_OK) {
         CompileInfo info = {0};
-        StageText job = {.row = row, .machine = machine, .graph = graph, .text = &text};
-        if (compile_guarded(graph, print_stage, &job, &info) != ST_OK)
+        DumpJob job = {.dump = dump, .graph = graph, .text = &text};
+        if (compile_guarded(graph, print_dump, &job, &info) != ST_OK)
             text_printf(&text, "# %s: %s\n", bail_name(info.failure), info.reason);
     }
     arena_free(arena);

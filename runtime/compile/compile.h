@@ -46,18 +46,16 @@ void compile_arm(Graph *graph, Bail *exit);
 /* The same for compiling: bails and raised errors end up in info, and nothing stays pending. */
 Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info);
 
-/* The passes that every captured graph goes through, as passes_run takes them. */
-#define GRAPH_PASSES   "functionalize,joint,decompose,fold,cse,dce,reinplace"
-#define COMPILE_PASSES GRAPH_PASSES "," PLAN_PASSES
-
-/* Text of one stage of a captured graph, made anew on a copy of it: "capture", "functional",
- * "joint", "fused", "loops", "llvm", "asm", "memory". malloc'd; NULL raises. */
-char *compile_stage_text(const char *graph_text, const char *stage);
-/* The stages that show a plan: loops, memory, shapes, llvm, asm; false: another stage. The last three are of the
- * machine that runs, or of a named one: "shapes@v3". */
-bool compile_plan_text(Plan *plan, const char *stage, Text *text);
-const char *compile_stage_name(int i); /* NULL past the last */
-Status
-compile_stage_check(const char *stage); /* whether there is such a stage, on such a machine; raises ST_ARGUMENT */
+/* Which text of stages.def, of which machine: "shapes" is of the one that runs, "shapes@v3" of a named one. */
+typedef struct Dump {
+    DumpId id;
+    const struct Machine *machine;
+} Dump;
+Dump dump_of(DumpId id);                          /* of the machine that runs */
+Status dump_parse(const char *stage, Dump *dump); /* raises ST_ARGUMENT: no such text, or not of a machine */
+/* The text of a captured graph, made anew on a copy of it. malloc'd; NULL raises. */
+char *compile_dump(const char *graph_text, const Dump *dump);
+/* A text of a plan (DUMP_plan). */
+void compile_dump_plan(Plan *plan, const Dump *dump, Text *text);
 
 #endif

@@ -195,7 +195,7 @@ static Status make_graph(OneNode *one) {
 static Status make_plan(void *context) {
     OneNode *const one = context;
     TRY(make_graph(one));
-    return passes_run(one->graph, "decompose," PLAN_PASSES, &(PassOptions){.must_run = true});
+    return passes_run(one->graph, "one_op", &(PassOptions){.must_run = true});
 }
 
 static Status build_plan(EagerCall *ec, EagerEntry *entry) {

@@ -54,7 +54,7 @@ static void evaluate(const Case *c, const SampleCall *call, Arena *arena, sn_ten
     const int64_t symbols[] = {3, 0};
     const char *why = NULL;
     Bail exit;
-    Plan *const plan = graph ? ops_plan(graph, "functionalize,decompose,dce," PLAN_PASSES, &exit, &why) : NULL;
+    Plan *const plan = graph ? ops_plan(graph, "functionalize,decompose,dce,plan", &exit, &why) : NULL;
     if (!plan) {
         ops_fail(c, "no plan: %s", graph ? why : sn_error_take()->message);
         return;

@@ -68,7 +68,7 @@ static void check_stages(const Case *c, const SampleCall *call, Arena *arena) {
     check_graph(c, graph, STAGE_functional, "functional");
     if (!run_passes(c, graph, "decompose")) return;
     check_graph(c, graph, STAGE_decomposed, "decomposed");
-    Plan *const plan = ops_plan(graph, "cse,dce," PLAN_PASSES, &exit, &why);
+    Plan *const plan = ops_plan(graph, "cse,dce,plan", &exit, &why);
     if (!plan) {
         ops_fail(c, "no plan: %s", why);
         return;

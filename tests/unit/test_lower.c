@@ -23,8 +23,7 @@ static void build(Built *built, const char *text, bool fuse) {
         ck_abort_msg("%s\n%.2000s", error_slot()->message, text);
     built->graph->bail = &built->bail;
     if (setjmp(built->bail.exit)) ck_abort_msg("%s\n%.2000s", built->bail.message, text);
-    if (passes_run(built->graph, "decompose,cse,dce," PLAN_PASSES, &(PassOptions){.verify = true, .unfused = !fuse}) !=
-        ST_OK)
+    if (passes_run(built->graph, "decompose,cse,dce,plan", &(PassOptions){.verify = true, .unfused = !fuse}) != ST_OK)
         ck_abort_msg("%s\n%.2000s", error_slot()->message, text);
     built->plan = built->graph->plan;
 }

@@ -135,8 +135,7 @@ static void run(const char *text, const char *passes, Ends *ends) {
 }
 
 START_TEST(passes_keep_the_bits) {
-    static const char *const pipelines[] = {"functionalize,joint", "functionalize,joint,decompose,fold,cse,dce",
-                                            "functionalize,joint,decompose,fold,cse,dce,reinplace"};
+    static const char *const pipelines[] = {"functionalize,joint", "functionalize,joint,decompose,simplify", "prepare"};
     static Ends truth, got;
     truth.n = 0;
     run(programs[_i], "", &truth);
@@ -153,6 +152,34 @@ START_TEST(passes_keep_the_bits) {
 }
 END_TEST
 
+/* lists --------------------------------------------------------------------------------------- */
+
+START_TEST(pipelines_stand_for_their_passes) {
+    const PipelineRow *row;
+    for (int i = 0; (row = pipeline_row(i)); i++) {
+        PassList written, named;
+        for (int k = 0; pass_row(k); k++) ck_assert_str_ne(pass_row(k)->name, row->name);
+        ck_assert_msg(passes_list(row->passes, &written) == ST_OK, "%s: %s", row->name, error_slot()->message);
+        ck_assert_int_eq(passes_list(row->name, &named), ST_OK);
+        ck_assert_int_gt(written.n, 0);
+        ck_assert_int_eq(named.n, written.n);
+        for (int k = 0; k < named.n; k++) ck_assert_ptr_eq(named.at[k], written.at[k]);
+    }
+}
+END_TEST
+
+START_TEST(a_list_runs_up_to_a_stage) {
+    for (Stage stage = STAGE_capture; stage < STAGE_COUNT; stage++) {
+        Arena *const arena = arena_new();
+        Graph *const graph = parsed(arena, programs[0]);
+        ck_assert_int_eq(passes_run_to(graph, "compile", stage, &(PassOptions){.verify = true}), ST_OK);
+        ck_assert_msg(graph_verify(graph, stage) == ST_OK, "%s: %s", stage_name(stage), error_slot()->message);
+        ck_assert_int_eq(graph->plan != NULL, stage >= STAGE_lowered);
+        arena_free(arena);
+    }
+}
+END_TEST
+
 /* plans --------------------------------------------------------------------------------------- */
 
 /* Nothing between the setjmp and the bail changes a local that is read after it. */
@@ -160,7 +187,7 @@ static Plan *planned(Graph *graph) {
     Bail *const to = arena_alloc(graph->arena, sizeof *to);
     if (setjmp(to->exit)) ck_abort_msg("%s: %s", graph->name, to->message);
     graph->bail = to;
-    ck_assert_int_eq(passes_run(graph, PLAN_PASSES, &(PassOptions){.verify = true}), ST_OK);
+    ck_assert_int_eq(passes_run(graph, "plan", &(PassOptions){.verify = true}), ST_OK);
     graph->bail = NULL;
     return graph->plan;
 }
@@ -185,8 +212,7 @@ static void run_plan(const char *text, const char *passes, Ends *ends) {
 }
 
 START_TEST(plans_keep_the_bits) {
-    static const char *const pipelines[] = {"functionalize,joint,decompose,fold,cse,dce",
-                                            "functionalize,joint,decompose,fold,cse,dce,reinplace"};
+    static const char *const pipelines[] = {"functionalize,joint,decompose,simplify", "prepare"};
     static Ends truth, got;
     truth.n = 0;
     run(programs[_i], "", &truth);
@@ -224,7 +250,7 @@ static Graph *joint_of(Arena *arena, const char *text, int *n_user) {
     const bool want[N_IN] = {true, true, false}, defined[] = {true, true};
     const JointSpec spec = {.want = want, .grad_defined = defined};
     Graph *const joint = joint_build(graph, &spec);
-    ck_assert_msg(joint && passes_run(joint, "decompose,fold,cse,dce", &(PassOptions){.verify = true}) == ST_OK, "%s",
+    ck_assert_msg(joint && passes_run(joint, "decompose,simplify", &(PassOptions){.verify = true}) == ST_OK, "%s",
                   error_slot()->message);
     return joint;
 }
@@ -278,6 +304,8 @@ END_TEST
 int main(void) {
     TCase *const tcase = tcase_create("bits");
     tcase_add_loop_test(tcase, passes_keep_the_bits, 0, COUNT_OF(programs));
+    tcase_add_test(tcase, pipelines_stand_for_their_passes);
+    tcase_add_test(tcase, a_list_runs_up_to_a_stage);
     tcase_add_loop_test(tcase, plans_keep_the_bits, 0, COUNT_OF(programs));
     tcase_add_loop_test(tcase, parts_are_the_joint_graph, 0, COUNT_OF(forwards));
     return suite_run("passes", tcase);

@@ -5,8 +5,6 @@
 #include "tests/ref/big_graph.h"
 #include "tests/unit/suite.h"
 
-#define ALL_PASSES "functionalize,joint,decompose,fold,cse,dce,reinplace,schedule"
-
 typedef struct Scheduled {
     int nodes, kernels;
     struct LowerWork work;
@@ -22,7 +20,7 @@ static Scheduled scheduled(const char *kind, int n) {
         ck_abort_msg("%s", error_slot()->message);
     graph->bail = &bail;
     if (setjmp(bail.exit)) ck_abort_msg("%s", bail.message);
-    if (passes_run(graph, ALL_PASSES, &(PassOptions){0}) != ST_OK) ck_abort_msg("%s", error_slot()->message);
+    if (passes_run(graph, "prepare,schedule", &(PassOptions){0}) != ST_OK) ck_abort_msg("%s", error_slot()->message);
     const Scheduled result = {graph->n_nodes, graph->lowering->groups.n, graph->lowering->work};
     text_free(&text);
     arena_free(arena);

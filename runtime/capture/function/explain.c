@@ -66,7 +66,9 @@ const char *plan_part_name(const Variant *v, int i) {
     return v->info.n_plans < 2 ? "graph" : i ? "backward" : "forward";
 }
 
-const char *plan_part_stage(const Variant *v, int i) { return v->info.n_plans < 2 ? "fused" : plan_part_name(v, i); }
+const char *plan_part_stage(const Variant *v, int i) {
+    return v->info.n_plans < 2 ? dump_row(DUMP_fused)->name : plan_part_name(v, i);
+}
 
 const char *plan_refusal(const Plan *plan, int i) {
     if (i >= plan->n_refusals) return NULL;
@@ -243,48 +245,27 @@ void explain_text(sn_function *fn, Text *text) {
 
 /* Stages -------------------------------------------------------------------------------------- */
 
-const char *explain_stage_name(int i) {
-    int n = 0;
-    while (compile_stage_name(n)) n++;
-    return i == n ? "guards" : compile_stage_name(i);
-}
-
-bool explain_stage_known(const char *stage) {
-    const size_t n = strcspn(stage, "@");
-    for (int i = 0; explain_stage_name(i); i++)
-        if (strlen(explain_stage_name(i)) == n && !memcmp(explain_stage_name(i), stage, n)) return true;
-    return false;
-}
-
-static Status dump_one(const Variant *v, const char *stage, Text *text) {
+static Status dump_one(const Variant *v, const Dump *dump, Text *text) {
     text_printf(text, "# graph %d\n", v->id);
-    if (!strcmp(stage, "guards")) {
+    if (dump->id == DUMP_guards) {
         guards_print(v, text);
         return ST_OK;
     }
-    if (!strcmp(stage, "capture")) return captured_text(v, text);
-    if (v->training && training_stage(v, stage, text)) return ST_OK;
-    char *const one = compile_stage_text(v->text, stage);
+    if (dump->id == DUMP_capture) return captured_text(v, text);
+    if (v->training && training_dump(v, dump, text)) return ST_OK;
+    char *const one = compile_dump(v->text, dump);
     if (!one) return error_pending();
     text_puts(text, one);
     mem_free(one);
     return ST_OK;
 }
 
-static Status unknown_stage(const char *stage) {
-    Text list = {0};
-    for (int i = 0; explain_stage_name(i); i++) text_printf(&list, "%s%s", i ? ", " : "", explain_stage_name(i));
-    const Status status =
-        error_raise(ST_ARGUMENT, "sn_dump: stage '%s' is unknown; stages: %s", stage, text_str(&list));
-    text_free(&list);
-    return status;
-}
-
 Status explain_dump(sn_function *fn, const char *stage, Text *text) {
-    if (!explain_stage_known(stage)) return unknown_stage(stage);
+    Dump dump;
+    TRY(dump_parse(stage, &dump));
     Status status = ST_OK;
     pthread_mutex_lock(&fn->lock);
-    for (int i = 0; i < fn->variants.n && status == ST_OK; i++) status = dump_one(fn->variants.at[i], stage, text);
+    for (int i = 0; i < fn->variants.n && status == ST_OK; i++) status = dump_one(fn->variants.at[i], &dump, text);
     pthread_mutex_unlock(&fn->lock);
     return status;
 }

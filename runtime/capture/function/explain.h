@@ -5,10 +5,8 @@
 
 void explain_text(sn_function *fn, Text *text);
 void explain_json(sn_function *fn, Text *text);
-/* One stage of every variant, or "guards"; raises ST_ARGUMENT for an unknown stage. */
+/* One stage of every variant; raises ST_ARGUMENT for an unknown one. */
 Status explain_dump(sn_function *fn, const char *stage, Text *text);
-const char *explain_stage_name(int i);       /* NULL past the last */
-bool explain_stage_known(const char *stage); /* one of them, or one "@" a machine */
 /* Log topics graph, guards, fusion, output_code, aot_graphs: what was just compiled. */
 void explain_log(const sn_function *fn, const Variant *v);
 

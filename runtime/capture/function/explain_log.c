@@ -44,9 +44,11 @@ static void log_fusion(const sn_function *fn, const Variant *v) {
 static void log_aot_graphs(const sn_function *fn, const Variant *v) {
     Text text = {0};
     if (v->training) {
-        training_stage(v, "joint", &text);
-        training_stage(v, "forward", &text);
-        training_stage(v, "backward", &text);
+        static const DumpId parts[] = {DUMP_joint, DUMP_forward, DUMP_backward};
+        for (int i = 0; i < COUNT_OF(parts); i++) {
+            const Dump part = dump_of(parts[i]);
+            training_dump(v, &part, &text);
+        }
     } else {
         for (int i = 0; i < v->info.n_plans; i++) graph_print(v->info.plans[i]->graph, &text);
     }
@@ -55,7 +57,8 @@ static void log_aot_graphs(const sn_function *fn, const Variant *v) {
 
 static void log_code(const sn_function *fn, const Variant *v) {
     Text text = {0};
-    for (int i = 0; i < v->info.n_plans; i++) compile_plan_text(v->info.plans[i], "llvm", &text);
+    const Dump llvm = dump_of(DUMP_llvm);
+    for (int i = 0; i < v->info.n_plans; i++) compile_dump_plan(v->info.plans[i], &llvm, &text);
     log_text(LOG_output_code, fn, v, &text);
 }
 

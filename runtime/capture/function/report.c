@@ -22,7 +22,7 @@ static void make_text(sn_function *fn, const char *report, Text *text) {
 
 static bool is_report(const char *report) {
     if (!strcmp(report, "explain") || !strcmp(report, "explain-json")) return true;
-    return !strncmp(report, "dump:", 5) && explain_stage_known(report + 5);
+    return !strncmp(report, "dump:", 5) && dump_find(report + 5, strcspn(report + 5, "@")) < DUMP_COUNT;
 }
 
 static void warn_once(const char *report) {

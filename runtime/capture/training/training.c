@@ -91,7 +91,7 @@ static Status split_graphs(void *context) {
     TRY(tape_plan_keep(t, joint, values));
     joint->bail = s->graph->bail;
     s->joint = joint;
-    return passes_run(joint, "decompose,fold,cse,dce,partition,reinplace," PLAN_PASSES, &options);
+    return passes_run(joint, "parts", &options);
 }
 
 /* The usual case: all gradients in the layouts of the backward's inputs. */
@@ -138,24 +138,21 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     return ST_OK;
 }
 
-bool training_stage(const Variant *v, const char *stage, Text *text) {
+bool training_dump(const Variant *v, const Dump *dump, Text *text) {
     const Training *const t = v->training;
-    if (!strcmp(stage, "joint"))
+    if (dump->id == DUMP_joint)
         graph_print(t->joint, text);
-    else if (!strcmp(stage, "forward"))
+    else if (dump->id == DUMP_forward)
         graph_print(t->partition->forward, text);
-    else if (!strcmp(stage, "backward"))
+    else if (dump->id == DUMP_backward)
         graph_print(t->partition->backward, text);
-    else {
-        Text plan = {0};
-        const bool known = compile_plan_text(t->forward_plan, stage, &plan);
-        if (known) {
-            text_printf(text, "# forward\n%s# backward\n", text_str(&plan));
-            compile_plan_text(t->backward_plan, stage, text);
-        }
-        text_free(&plan);
-        return known;
-    }
+    else if (dump_row(dump->id)->traits & DUMP_plan) {
+        text_puts(text, "# forward\n");
+        compile_dump_plan(t->forward_plan, dump, text);
+        text_puts(text, "# backward\n");
+        compile_dump_plan(t->backward_plan, dump, text);
+    } else
+        return false;
     return true;
 }
 

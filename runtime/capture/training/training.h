@@ -41,7 +41,7 @@ Status training_take_place(struct TapeNode *was, const Variant *before, struct T
 Status training_attach(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                        sn_tensor *const *outs);
 /* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
-bool training_stage(const Variant *variant, const char *stage, Text *text);
+bool training_dump(const Variant *variant, const Dump *dump, Text *text);
 /* For how many keys beside the usual one a backward was compiled, and its kernels. */
 int training_keys(const Variant *variant, int *kernels);
 /* Why the backward of n further keys runs as eager's nodes: the at-th reason, NULL past the last. */

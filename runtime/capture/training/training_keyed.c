@@ -129,7 +129,7 @@ static Status plan_case(void *context) {
     c->env = env;
     TRY(training_note_layouts(t, c, keyed->graph));
     const PassOptions options = compile_pass_options(NULL, &c->info);
-    TRY(passes_run(keyed->graph, "decompose,fold,cse,dce,reinplace," PLAN_PASSES, &options));
+    TRY(passes_run(keyed->graph, "backward", &options));
     job->plan = keyed->graph->plan;
     return ST_OK;
 }
