@@ -3,7 +3,7 @@
 #include <sinter/autograd.h>
 #include <sinter/dispatch.h>
 
-#include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/query.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/segment.h"

@@ -6,7 +6,7 @@
 
 #include "frontend/options.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/query.h"
 #include "runtime/base/log.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/cpu/pool.h"

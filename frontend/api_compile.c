@@ -7,7 +7,7 @@
 #include "runtime/capture/function/explain.h"
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/segment.h"
 
@@ -115,7 +115,7 @@ sn_status sn_graph_break(const char *reason) {
 }
 
 /* Symbolic ints: while the body of a replay function is captured, `bits` may stand for an expression of the call's
- * inputs (runtime/capture/variant/symbols.h); everywhere else it is the number itself, since verify mode compares every
+ * inputs (runtime/capture/record/symbols.h); everywhere else it is the number itself, since verify mode compares every
  * attribute. */
 sn_sym sn_sym_size(sn_tensor *t, int64_t dim) {
     if (tensor_valid(t, "sn_sym_size") != ST_OK) return (sn_sym){0};

@@ -4,7 +4,7 @@
 
 #include "frontend/ops_call.h"
 #include "frontend/options.h"
-#include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/query.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/override.h"
 #include "runtime/device/device.h"

@@ -5,7 +5,7 @@
 #include "frontend/ops_call.h"
 #include "ir/schema.h"
 #include "passes/passes.h"
-#include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/query.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/custom_op.h"

@@ -4,7 +4,7 @@
 
 #include "runtime/core/frame.h"
 #include "runtime/core/override.h"
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/symbols.h"
 
 void *sn_closure(sn_frame *f) { return f ? f->closure : NULL; }
 int sn_in_count(sn_frame *f) { return f ? f->n_in : 0; }

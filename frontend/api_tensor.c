@@ -6,7 +6,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/element.h"
 #include "runtime/core/repr.h"
-#include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/query.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"
 #include "runtime/device/alloc_cpu.h"

@@ -3,7 +3,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/symbols.h"
 
 /* A number that the IR keeps for symbolic ints, and that is none of this call's; the result tells which. */
 static const int64_t *strange_int(const Arg *arg) {

@@ -1,13 +1,18 @@
-/* start.c: the one file that knows every layer. It fills the table of hooks while the library is loaded, and sets up
+/* start.c: the one file that knows every layer. It fills the tables of hooks while the library is loaded, and sets up
  * each module, in a fixed order, before the first thread state is made, so no op runs earlier. */
 #include <pthread.h>
 
 #include "runtime/autograd/tape.h"
+#include "runtime/capture/function/explain.h"
+#include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_backward.h"
+#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/relayout.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/capture/training/training.h"
+#include "runtime/capture/variant/variant.h"
 #include "runtime/core/hooks.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cpu/pool.h"
@@ -65,5 +70,23 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .capture_unpause = capture_unpause,
         .capture_leave_for_callback = capture_leave_for_callback,
         .capture_enter_after_callback = capture_enter_after_callback,
+    };
+}
+
+__attribute__((constructor)) static void fill_capture_hooks(void) {
+    capture_hooks = (CaptureHooks){
+        .variant_run_segment = variant_run_segment,
+        .variant_run_late = variant_run_late,
+
+        .training_wanted = training_wanted,
+        .training_compile = training_compile,
+        .training_run = training_run,
+        .training_attach = training_attach,
+        .training_take_place = training_take_place,
+        .training_free = training_free,
+
+        .capture_call_site = capture_call_site,
+        .capture_abandon = capture_abandon,
+        .explain_log = explain_log,
     };
 }

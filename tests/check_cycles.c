@@ -12,13 +12,8 @@
 
 /* Objects below a folder of this list count as of one: outside of runtime a top-level folder is a layer. All others
  * count by their folder; start.c, the only file of runtime itself, stands above all of runtime's. */
-static const char *const whole[][2] = {{"ir", "ir"},
-                                       {"kernels", "kernels"},
-                                       {"passes", "passes"},
-                                       {"codegen", "codegen"},
-                                       {"frontend", "frontend"},
-                                       {"generated", "frontend"},
-                                       {"runtime/capture", "runtime/capture"}};
+static const char *const whole[][2] = {{"ir", "ir"},           {"kernels", "kernels"},   {"passes", "passes"},
+                                       {"codegen", "codegen"}, {"frontend", "frontend"}, {"generated", "frontend"}};
 
 enum { MAX_FOLDERS = 64, MAX_SYMBOLS = 1 << 16, NAME = 128, SHOWN = 12 };
 

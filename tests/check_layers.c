@@ -12,6 +12,10 @@ typedef struct Layer {
     const char *folder, *may; /* `may`: prefixes separated by spaces; a folder may always include itself */
 } Layer;
 
+#define BELOW_CAPTURE                                                                                                  \
+    "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ runtime/eager/ runtime/autograd/ ir/ "               \
+    "frontend/sinter/"
+
 static const Layer layers[] = {
     {"runtime/base/", ""},
     {"ir/", "runtime/base/"},
@@ -35,8 +39,12 @@ static const Layer layers[] = {
                      "kernels/kernels.h codegen/codegen.h codegen/block/"},
     {"runtime/autograd/",
      "runtime/base/ runtime/core/ runtime/compile/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
-    {"runtime/capture/", "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ runtime/eager/ "
-                         "runtime/autograd/ ir/ frontend/sinter/"},
+    /* record < variant < training, replay < function; what goes up is a row of capture/record/capture_hooks.h */
+    {"runtime/capture/record/", BELOW_CAPTURE},
+    {"runtime/capture/variant/", BELOW_CAPTURE " runtime/capture/record/"},
+    {"runtime/capture/training/", BELOW_CAPTURE " runtime/capture/record/ runtime/capture/variant/"},
+    {"runtime/capture/replay/", BELOW_CAPTURE " runtime/capture/record/ runtime/capture/variant/"},
+    {"runtime/capture/function/", BELOW_CAPTURE " runtime/capture/"},
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
     {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ frontend/ samples/work.h"},
     {"frontend/sinter/", ""},

@@ -21,7 +21,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/compile/compile.h"
-#include "runtime/capture/function/guards_text.h"
+#include "runtime/capture/variant/guards_text.h"
 
 typedef struct OptRun {
     const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library, *on;

@@ -6,6 +6,7 @@
 #ifndef SINTER_RUNTIME_CAPTURED_GRAPH_H
 #define SINTER_RUNTIME_CAPTURED_GRAPH_H
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/variant/variant.h"
 
 typedef struct CapturedCall {
     const Trace *trace; /* the one segment that it was */

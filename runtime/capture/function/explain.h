@@ -1,7 +1,7 @@
 /* explain.h: what happened to a compiled function, as text and as JSON (stable keys). */
 #ifndef SINTER_RUNTIME_EXPLAIN_H
 #define SINTER_RUNTIME_EXPLAIN_H
-#include "runtime/capture/function/guards_text.h"
+#include "runtime/capture/variant/guards_text.h"
 
 void explain_text(sn_function *fn, Text *text);
 void explain_json(sn_function *fn, Text *text);

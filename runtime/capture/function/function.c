@@ -11,7 +11,7 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/segment.h"
@@ -67,88 +67,6 @@ void function_free(sn_function *fn) {
     mem_free(fn);
 }
 
-/* What happened ------------------------------------------------------------------------------- */
-
-/* "aten::item: a value is needed on the host" */
-static char *break_words(const char *breaker, const char *reason) {
-    Text text = {0};
-    text_printf(&text, "%s%s%s", breaker ? breaker : "", breaker ? ": " : "", reason);
-    return text.at;
-}
-
-static bool says(const BreakRow *row, const char *breaker, const char *reason) {
-    const size_t n = breaker ? strlen(breaker) : 0;
-    if (n && (strncmp(row->reason, breaker, n) != 0 || strncmp(row->reason + n, ": ", 2) != 0)) return false;
-    return !strcmp(row->reason + n + (n ? 2 : 0), reason);
-}
-
-void function_note_break(sn_function *fn, const char *reason, const void *site) {
-    sn_state *const state = state_get();
-    const char *const breaker = state->breaker;
-    state->breaker = NULL;
-    if (UNLIKELY(log_on(LOG_graph_breaks, LOG_INFO))) {
-        char where[256];
-        site_name(site, where, sizeof where);
-        log_line(LOG_graph_breaks, LOG_INFO, "%s: break at %s: %s%s%s", fn->name, where, breaker ? breaker : "",
-                 breaker ? ": " : "", reason);
-    }
-    pthread_mutex_lock(&fn->lock);
-    for (int i = 0; i < fn->breaks.n; i++) {
-        BreakRow *const row = &fn->breaks.at[i];
-        if (row->site == site && says(row, breaker, reason)) {
-            row->count++;
-            goto done;
-        }
-    }
-    fn->stats.breaks++;
-    char *const words = break_words(breaker, reason);
-    if (words) VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = words, .site = site, .count = 1}));
-done:
-    pthread_mutex_unlock(&fn->lock);
-}
-
-void function_note_recompile(sn_function *fn, const char *text) {
-    LOG(recompiles, INFO, "%s: %s", fn->name, text);
-    pthread_mutex_lock(&fn->lock);
-    if (fn->recompiles.n < 256) VEC_PUSH(fn->arena, &fn->recompiles, ((RecompileRow){.text = mem_strdup(text)}));
-    pthread_mutex_unlock(&fn->lock);
-}
-
-void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text) {
-    LOG(compile, WARNING, "%s: a segment runs eagerly: %s: %s", fn->name, bail_name(code), text);
-    pthread_mutex_lock(&fn->lock);
-    VEC_PUSH(fn->arena, &fn->failures, ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
-    end->failure = arena_strdup(fn->arena, text);
-    pthread_mutex_unlock(&fn->lock);
-}
-
-const char *function_note_limit(sn_function *fn, bool failed) {
-    const bool full = function_is_full(fn);
-    pthread_mutex_lock(&fn->lock);
-    fn->limit_hits++;
-    const bool say = !fn->limit_said && !failed;
-    if (say) fn->limit_said = true;
-    pthread_mutex_unlock(&fn->lock);
-    if (say)
-        LOG(recompiles, WARNING, "%s: %d %s; further cases run eagerly", fn->name,
-            full ? (int)setting_number(SET_accumulated_recompile_limit) : function_recompile_limit(fn),
-            full ? "compiled segments: the accumulated recompile limit"
-                 : "variants of one segment: the recompile limit");
-    return failed ? "its segment could not be compiled"
-           : full ? "the accumulated recompile limit is reached; new paths run eagerly"
-                  : "the recompile limit is reached; this case runs eagerly";
-}
-
-int function_recompile_limit(const sn_function *fn) {
-    if (fn->options.recompile_limit > 0) return fn->options.recompile_limit;
-    return (int)setting_number(SET_recompile_limit);
-}
-
-bool function_is_full(const sn_function *fn) {
-    return atomic_load_explicit(&fn->n_compiled, memory_order_relaxed) >=
-           (int)setting_number(SET_accumulated_recompile_limit);
-}
-
 /* A call -------------------------------------------------------------------------------------- */
 
 static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, Capture *capture) {
@@ -161,23 +79,6 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
                       .running = &fn->running,
                       .outs_optional = capture && capture->outs_open};
     return frame_run(&frame, fn->body);
-}
-
-Arena *function_arena_take(sn_function *fn) {
-    const bool locked = lock_shared(&fn->lock);
-    Arena *const spare = fn->call_arena;
-    fn->call_arena = NULL;
-    unlock_shared(&fn->lock, locked);
-    return spare ? spare : arena_new();
-}
-
-void function_arena_give(sn_function *fn, Arena *arena) {
-    arena_reset(arena);
-    const bool locked = lock_shared(&fn->lock);
-    Arena *const extra = fn->call_arena ? arena : NULL;
-    if (!extra) fn->call_arena = arena;
-    unlock_shared(&fn->lock, locked);
-    arena_free(extra);
 }
 
 /* The ops before an error have had their effects in eager; so they have here. One of them may fail:

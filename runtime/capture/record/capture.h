@@ -11,7 +11,7 @@
  * ("bound") and is an ordinary tensor. */
 #ifndef SINTER_RUNTIME_CAPTURE_H
 #define SINTER_RUNTIME_CAPTURE_H
-#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/trace.h"
 
 typedef struct OutsideOps { /* that ran at once, beside the segments */

@@ -17,7 +17,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/segment.h"
 
 static pthread_mutex_t touching = PTHREAD_MUTEX_INITIALIZER;

@@ -9,14 +9,12 @@
  * ops run eagerly. */
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture_backward.h"
 #include "runtime/capture/record/capture_events.h"
+#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/trace_views.h"
-#include "runtime/capture/variant/guard.h"
-#include "runtime/capture/variant/variant.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -56,20 +54,21 @@ void capture_unpause(Capture *capture) {
 Capture *capture_current(void) {
     Capture *const c = state_get()->capture;
     if (LIKELY(!c || !capture_was_left(c))) return c;
-    capture_abandon(c);
+    capture_hooks.capture_abandon(c);
     return NULL;
 }
 
 /* Calls whose eager callee was left, and they with it. */
 static void abandon_paused(const sn_state *state) {
-    while (state->paused && frame_was_left(state->paused->cfa, capture_call_site())) capture_abandon(state->paused);
+    while (state->paused && frame_was_left(state->paused->cfa, capture_hooks.capture_call_site()))
+        capture_hooks.capture_abandon(state->paused);
 }
 
 Capture *capture_current_exactly(void) {
     Capture *const c = capture_current();
     if (!c) abandon_paused(state_get());
-    if (!c || !frame_was_left(c->cfa, capture_call_site())) return c;
-    capture_abandon(c);
+    if (!c || !frame_was_left(c->cfa, capture_hooks.capture_call_site())) return c;
+    capture_hooks.capture_abandon(c);
     return NULL;
 }
 
@@ -229,22 +228,7 @@ static Status run_eager(Trace *trace, int n) {
 
 Status trace_run_eager(Trace *trace) { return run_eager(trace, trace->ops.n); }
 
-/* Compiled run -------------------------------------------------------------------------------- */
-
-static Variant *find_variant(const Trace *trace) {
-    Variant *variant = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
-    while (variant && !(variant->run && variant_fits(variant, trace, NULL))) variant = variant->next;
-    return variant;
-}
-
-static void mark_asked(Trace *trace, const sn_tensor *asked) {
-    for (int v = 0; v < trace->values.n; v++) {
-        const sn_tensor *const t = trace->values.at[v];
-        if (trace->variant->provides[v]) trace->marks[v] |= VALUE_needed;
-        if (!t || !t->placeholder) continue;
-        if (asked ? t == asked : refs_of(t) > 1) trace->marks[v] |= VALUE_needed;
-    }
-}
+/* Once more, or instead ------------------------------------------------------------------------------ */
 
 /* Writes happen once, and a node that eager's have replaced cannot be replaced again. */
 static bool may_run_again(const Trace *trace) {
@@ -252,23 +236,11 @@ static bool may_run_again(const Trace *trace) {
            !(trace->node && trace->node->instead);
 }
 
-static Variant *variant_with(Trace *trace) {
-    if (trace_mark_viewed(trace) != ST_OK) return NULL;
-    Variant *const variant = find_variant(trace);
-    if (variant) return variant;
-    sn_function *const fn = trace->capture->fn;
-    pthread_mutex_lock(&fn->compiling);
-    variant_compile(fn, trace, false);
-    pthread_mutex_unlock(&fn->compiling);
-    return find_variant(trace);
-}
-
 Status trace_run_late(Trace *trace, const sn_tensor *asked) {
     if (trace->ordered) return error_raise(ST_INTERNAL, "a value of a segment with effects was left unmade");
+    Status status;
     if (may_run_again(trace)) {
-        mark_asked(trace, asked);
-        Variant *const variant = variant_with(trace);
-        if (variant) return variant_run_again(variant, trace);
+        if (capture_hooks.variant_run_late(trace, asked, &status)) return status;
         TRY(error_pending());
     }
     if (trace->variant) {
@@ -316,15 +288,8 @@ static Status run_until_effect(Trace *trace, Status status) {
     return status;
 }
 
-static Status run_compiled(Trace *trace, Variant *variant) {
-    const Status status = variant_run(variant, trace);
-    if (status == ST_OK) {
-        trace->variant = variant;
-        trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
-        if (variant->info.interpreted) trace->reason = variant->info.reason;
-        atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
-        return trace_note_views(trace, variant);
-    }
+/* A variant fitted and could not be run. */
+static Status run_instead(Trace *trace, Status status) {
     if (status != ST_VALUE && status != ST_MEMORY && !trace->fallible && !trace->ordered) return status;
     /* A check or a user's kernel failed and nothing was committed: eager says which op [semantics C8]. */
     trace->state = TRACE_eager;
@@ -341,11 +306,11 @@ static Status run_trace(Trace *trace) {
     Capture *const c = trace->capture;
     if (trace->writes) TRY(capture_before_write(c, NULL));
     TRY(mark_needed(trace));
-    Variant *const variant = find_variant(trace);
-    if (variant) return run_compiled(trace, variant);
+    Status status;
+    if (capture_hooks.variant_run_segment(trace, &status)) return trace->variant ? status : run_instead(trace, status);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
     trace->reason = "the first run of its case, compiled afterwards";
-    const Status status = trace_run_eager(trace);
+    status = trace_run_eager(trace);
     trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
     return status;
 }

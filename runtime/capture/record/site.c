@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/function_state.h"
 
 typedef struct Dwfl Dwfl;
 typedef struct DwflModule DwflModule;

@@ -15,7 +15,7 @@ enum {
     VALUE_alive = 4, /* somebody has a handle */
     VALUE_waits = 8  /* and may still ask: more of the call follows */
 };
-typedef struct Symbols Symbols; /* runtime/capture/variant/symbols.h */
+typedef struct Symbols Symbols; /* runtime/capture/record/symbols.h */
 
 /* Hangs on a tensor whose data is not computed yet. */
 struct Placeholder {

@@ -7,7 +7,6 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/trace_views.h"
-#include "runtime/capture/variant/variant.h"
 
 typedef struct GraphMaking {
     const Trace *trace;

@@ -1,13 +1,31 @@
 /* trace_graph.h: the capture graph of a trace. */
 #ifndef SINTER_RUNTIME_TRACE_GRAPH_H
 #define SINTER_RUNTIME_TRACE_GRAPH_H
-#include "runtime/capture/variant/variant.h"
+#include "ir/graph.h"
+#include "runtime/capture/record/input_name.h"
+#include "runtime/capture/record/trace.h"
 
 const TraceOp *trace_maker(const Trace *trace, Operand value); /* NULL: an input */
 /* The call that op was in this trace; args has room for MAX_ARGS, out_args (out forms) for MAX_OUTS; lists live
  * in the call's arena. */
 void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args); /* all but tensors */
 Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args);
+/* Where a graph input comes from when a variant is launched. */
+typedef struct GraphInput {
+    int touched;         /* the trace's input of this number */
+    bool base;           /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
+    int64_t base_offset; /* base: first element, relative to the storage */
+    const Meta *meta;    /* base: of the 1-D tensor */
+} GraphInput;
+
+typedef enum NumberRule { NUMBER_fixed, NUMBER_expr, NUMBER_runtime_int, NUMBER_runtime_float } NumberRule;
+
+/* A free symbol's source: a size or stride of a touched tensor, or a number of the trace. */
+typedef struct SymBinding {
+    enum { BIND_size, BIND_stride, BIND_number, BIND_seed, BIND_sequence } kind;
+    int input, dim; /* number: its index in `input` */
+} SymBinding;
+
 typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they
                             are */
     SymEnv *env;

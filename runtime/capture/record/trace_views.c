@@ -1,4 +1,4 @@
-/* trace_views.c: views among the values of a segment, in three respects.
+/* trace_views.c: views among the values of a segment, as memory and as the tape knows them.
  *
  * Memory: what a segment leaves unmade is made later in memory of its own. A value that a needed one
  * views is therefore needed too where it, or another view of it, may still be asked for:
@@ -6,20 +6,11 @@
  *     h = x * x;  v = h[0];  sn_item(v);  v += 1;  h is asked for        v and h are one memory
  *
  * So is a view of a needed value that may still be asked for: had it memory of its own, a write to the value would not
- * be seen in it.
- *
- * The tape: code makes memory and metadata; which view ops lead from the base to a result is noted
- * after the launch, as eager's tape notes it, so that a later write through the result reaches the
- * base's history [semantics G5]. A base that is no result can be reached by nobody, so any handle
- * of the view's own memory and history does.
- *
- * Versions: eager counts every write of a memory, code writes it once; a launch counts the rest. */
+ * be seen in it. */
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/trace_graph.h"
-#include "runtime/capture/variant/variant.h"
 
 Operand trace_root(const Trace *trace, Operand at) {
     while (!operand_is_input(at) && at != OPERAND_ABSENT) {
@@ -62,6 +53,8 @@ static Status find_viewed(Trace *trace) {
     return ST_OK;
 }
 
+int trace_viewed(const Trace *trace, int value) { return trace->sights ? trace->sights[value].viewed : -1; }
+
 Status trace_mark_viewed(Trace *trace) {
     if (!trace->views || !trace->marks) return ST_OK;
     if (!trace->sights) TRY(find_viewed(trace));
@@ -81,28 +74,7 @@ Status trace_mark_viewed(Trace *trace) {
     return ST_OK;
 }
 
-bool trace_lacks_view(const Trace *trace, const Variant *variant, int value) {
-    const int viewed = trace->sights ? trace->sights[value].viewed : -1;
-    return viewed >= 0 && trace->marks[value] & VALUE_waits && variant->provides[viewed] && !variant->provides[value];
-}
-
-bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value) {
-    const int viewed = trace->sights ? trace->sights[value].viewed : -1;
-    if (viewed < 0 || trace->marks[value] & VALUE_output || variant->provides[viewed]) return false;
-    for (int v = viewed; v < trace->values.n; v++)
-        if (v != value && trace->marks[v] & VALUE_alive && (v == viewed || trace->sights[v].viewed == viewed))
-            return true;
-    return false;
-}
-
 /* The tape ------------------------------------------------------------------------------------ */
-
-struct OutputView {
-    int output;
-    int input, base;          /* the trace input or output that it is a view of; -1: not this */
-    bool stale;               /* written through its base since, by a recorded op */
-    VEC(const TraceOp *) ops; /* from the last one back to the base */
-};
 
 bool trace_is_inference(const Trace *trace, Operand o) {
     while (!operand_is_input(o)) {
@@ -114,8 +86,7 @@ bool trace_is_inference(const Trace *trace, Operand o) {
     return trace->inputs.at[operand_input(o)].inference;
 }
 
-/* Does eager's tape note it? */
-static bool is_noted(const Trace *trace, const TraceOp *op) {
+bool trace_is_noted(const Trace *trace, const TraceOp *op) {
     return op && op->row->kind == KIND_view && tape_notes(op->row) && !(op->modes & NODE_inference) &&
            !trace_is_inference(trace, op->operands[0]);
 }
@@ -124,161 +95,8 @@ Status trace_check_inplace(const Trace *trace, Operand o) {
     if (operand_is_input(o)) return tape_check_inplace(trace->inputs.at[operand_input(o)].tensor);
     if (!trace->views) return ST_OK;
     const TraceOp *op = trace_maker(trace, o);
-    if (!is_noted(trace, op)) return ST_OK;
+    if (!trace_is_noted(trace, op)) return ST_OK;
     const bool no_grad = op->modes & NODE_no_grad;
-    for (; is_noted(trace, op); op = trace_maker(trace, o = op->operands[0])) {}
+    for (; trace_is_noted(trace, op); op = trace_maker(trace, o = op->operands[0])) {}
     return tape_check_view(operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : NULL, no_grad);
-}
-
-static OutputView plan_view(const Variant *v, const Trace *trace, int output) {
-    OutputView view = {.output = output, .input = -1, .base = -1};
-    Operand at = v->outputs[output];
-    for (const TraceOp *op; is_noted(trace, op = trace_maker(trace, at)); at = op->operands[0])
-        VEC_PUSH(v->arena, &view.ops, op);
-    if (operand_is_input(at))
-        view.input = operand_input(at);
-    else
-        view.base = variant_output_of(v, at);
-    return view;
-}
-
-Status variant_plan_views(Variant *v, const Trace *trace) {
-    if (!trace->views) return ST_OK;
-    v->views = ARENA_ARRAY(v->arena, OutputView, v->n_outputs);
-    if (!v->views) return ST_MEMORY;
-    for (int i = 0; i < v->n_outputs; i++) {
-        const OutputView view = plan_view(v, trace, i);
-        if (view.ops.n) v->views[v->n_views++] = view;
-    }
-    return error_pending();
-}
-
-void variant_note_stale(Variant *v, int output) {
-    for (int i = 0; i < v->n_views; i++)
-        if (v->views[i].output == output && v->views[i].base >= 0) v->views[i].stale = true;
-}
-
-bool variant_view_is_stale(const Variant *v, int output) {
-    for (int i = 0; i < v->n_views; i++)
-        if (v->views[i].output == output) return v->views[i].stale;
-    return false;
-}
-
-typedef struct Noting {
-    const Trace *trace; /* NULL: no as_strided that counts from an input's start is among the ops */
-    const int64_t *numbers;
-} Noting;
-
-static Status note_ops(const Noting *noting, const OutputView *view, sn_tensor *t, sn_tensor *self) {
-    TapeView *made = tape_view_of(self);
-    for (int i = view->ops.n - 1; i >= 0; i--) {
-        const TraceOp *const op = view->ops.at[i];
-        Arg args[MAX_ARGS];
-        trace_numbers(op, noting->numbers, args);
-        if (op->row->flags & OPF_storage && args[3].kind == ARG_int && noting->trace)
-            args[3].i += strided_origin(noting->trace, op->operands[0]);
-        const TapeViewOp step = {.row = op->row, .args = args, .no_grad = op->modes & NODE_no_grad};
-        if (!(made = tape_view_step(made, &step))) return ST_MEMORY;
-    }
-    TRY(tape_view_set(t, self, made));
-    if (view->stale) t->autograd->generation--; /* not that of the base */
-    return ST_OK;
-}
-
-static Status note_view(const Noting *noting, const OutputView *view, sn_tensor *t, sn_tensor *self) {
-    if (!t || !t->storage || tape_view_base(t)) return ST_OK;
-    if (self && self->storage) return note_ops(noting, view, t, self);
-    const bool no_grad = view->ops.at[0]->modes & NODE_no_grad;
-    return no_grad || tape_tracks(t) ? tape_view_alone(t, no_grad) : ST_OK;
-}
-
-Status variant_note_views(const Variant *v, const int64_t *numbers, sn_tensor *const *inputs, sn_tensor *const *outs) {
-    const Noting noting = {.numbers = numbers};
-    for (int i = 0; i < v->n_views; i++) {
-        const OutputView *const view = &v->views[i];
-        sn_tensor *const self = view->input >= 0 ? inputs[view->input] : view->base >= 0 ? outs[view->base] : NULL;
-        TRY(note_view(&noting, view, outs[view->output], self));
-    }
-    return ST_OK;
-}
-
-Status trace_note_views(const Trace *trace, const Variant *v) {
-    const Noting noting = {.trace = trace, .numbers = trace->numbers.at};
-    for (int i = 0; i < v->n_views; i++) {
-        const OutputView *const view = &v->views[i];
-        sn_tensor *const self = view->input >= 0  ? trace->inputs.at[view->input].tensor
-                                : view->base >= 0 ? trace->values.at[v->outputs[view->base]]
-                                                  : NULL;
-        TRY(note_view(&noting, view, trace->values.at[v->outputs[view->output]], self));
-    }
-    return ST_OK;
-}
-
-/* Versions ------------------------------------------------------------------------------------ */
-
-struct WriteCount {
-    int input, output; /* a graph input, or an output of memory made here; -1: not this */
-    int uncounted;
-};
-
-/* The value that has made the memory, or -1 - the number of an input's storage. */
-static int memory_of(const Trace *trace, Operand o) {
-    const Operand root = trace_root(trace, o);
-    return operand_is_input(root) ? -1 - trace->inputs.at[operand_input(root)].storage_number : root;
-}
-
-/* That of an input was counted at the call. */
-static void count_relaid(const Trace *trace, const TraceOp *op, int *by_value) {
-    const int memory = memory_of(trace, op->operands[0]);
-    if (memory >= 0) by_value[memory]++;
-}
-
-static void count_op(const Trace *trace, const TraceOp *op, int *by_value, int *by_storage) {
-    const int first = op->form == FORM_inplace ? 0 : op->n_operands - op->row->n_out,
-              last = op->form == FORM_inplace ? 1 : op->n_operands;
-    for (int i = first; op->form != FORM_functional && i < last; i++) {
-        if (op->operands[i] == OPERAND_ABSENT) continue;
-        const int memory = memory_of(trace, op->operands[i]);
-        if (memory >= 0)
-            by_value[memory]++;
-        else
-            by_storage[-1 - memory]++;
-    }
-}
-
-static void add_count(Variant *v, int input, int output, int *uncounted) {
-    const WriteCount count = {input, output, *uncounted};
-    if (*uncounted > 0) v->counts[v->n_counts++] = count;
-    *uncounted = 0;
-}
-
-Status variant_plan_writes(Variant *v, const Trace *trace) {
-    if (!trace->writes && !trace->relaid) return ST_OK;
-    int *const by_value = ARENA_ARRAY(v->arena, int, trace->values.n), *const by_storage = ARENA_ARRAY(
-                                                                           v->arena, int, trace->n_storages);
-    v->counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
-    if (!by_value || !by_storage || !v->counts) return ST_MEMORY;
-    for (int i = 0; i < trace->ops.n; i++) {
-        const TraceOp *const op = trace->ops.at[i].op;
-        if (op->relaid)
-            count_relaid(trace, op, by_value);
-        else
-            count_op(trace, op, by_value, by_storage);
-    }
-    for (int s = 0; s < trace->n_storages; s++) by_storage[s]--; /* the launch's own */
-    for (int i = 0; i < v->n_graph_inputs; i++)
-        add_count(v, i, -1, &by_storage[trace->inputs.at[v->graph_inputs[i].touched].storage_number]);
-    for (int i = 0; i < v->n_outputs; i++) {
-        const int memory = memory_of(trace, v->outputs[i]);
-        if (memory >= 0) add_count(v, -1, i, &by_value[memory]);
-    }
-    return ST_OK;
-}
-
-void variant_count_writes(const Variant *v, sn_tensor *const *inputs, sn_tensor *const *outs) {
-    for (int i = 0; i < v->n_counts; i++) {
-        const WriteCount *const count = &v->counts[i];
-        sn_tensor *const t = count->input >= 0 ? inputs[count->input] : outs[count->output];
-        for (int k = 0; t && k < count->uncounted; k++) tensor_written(t);
-    }
 }

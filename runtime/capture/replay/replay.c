@@ -7,9 +7,10 @@
 #include "runtime/capture/variant/guard.h"
 #include "runtime/capture/replay/replay_program.h"
 #include "runtime/capture/replay/world.h"
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant_views.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/autograd/tape.h"
 

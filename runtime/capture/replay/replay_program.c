@@ -3,9 +3,10 @@
 #include "runtime/capture/replay/replay_program.h"
 
 #include "runtime/capture/variant/guard.h"
-#include "runtime/capture/variant/symbols.h"
-#include "runtime/capture/function/function.h"
+#include "runtime/capture/record/symbols.h"
+#include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant_views.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/autograd/tape.h"
 

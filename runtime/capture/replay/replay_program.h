@@ -1,7 +1,7 @@
 /* replay_program.h: a captured call as a function of its inputs' sizes and scalars [semantics C6].
  *
  * Where an entry of replay.c is one call as it was, a program says how to do it again for other inputs: which sizes are
- * free, where every number of the trace comes from (runtime/capture/variant/symbols.h), what must hold. Replaying one
+ * free, where every number of the trace comes from (runtime/capture/record/symbols.h), what must hold. Replaying one
  * is what the body would do, without the body: the trace is put together from the inputs and any variant whose guards
  * hold is launched. */
 #ifndef SINTER_RUNTIME_REPLAY_PROGRAM_H

@@ -3,7 +3,7 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/symbols.h"
 
 /* Making one ---------------------------------------------------------------------------------- */
 

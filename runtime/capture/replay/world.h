@@ -11,7 +11,7 @@
  * same. */
 #ifndef SINTER_RUNTIME_WORLD_H
 #define SINTER_RUNTIME_WORLD_H
-#include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/query.h"
 
 enum { MAX_SLOTS = 512 };
 

@@ -1,6 +1,7 @@
 /* training.c: see training.h. */
 #include "runtime/capture/training/training_parts.h"
 #include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant_views.h"
 #include "runtime/capture/variant/variant.h"
 
 #include "runtime/base/clock.h"

@@ -10,6 +10,7 @@
  * writes are left out, since to the tape what they write stays what it was. */
 #include "runtime/capture/training/training_parts.h"
 #include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant_views.h"
 
 #include "runtime/autograd/tape.h"
 

@@ -6,6 +6,7 @@
  * nodes have given up what they held to a backward without retain [semantics G3]. */
 #include "runtime/capture/training/training_parts.h"
 #include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant_views.h"
 #include "runtime/capture/variant/variant.h"
 
 #include "runtime/base/alloc.h"

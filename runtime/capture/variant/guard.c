@@ -5,8 +5,9 @@
  * numbers with their expressions and evaluate the recorded guards. */
 
 #include "runtime/capture/variant/guard.h"
-#include "runtime/capture/function/guards_text.h"
+#include "runtime/capture/variant/guards_text.h"
 #include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/variant_views.h"
 #include "runtime/capture/variant/dynamic.h"
 #include "runtime/capture/variant/variant.h"
 

@@ -5,16 +5,15 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
-#include "runtime/capture/function/explain.h"
+#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/variant/guard.h"
 #include "runtime/autograd/tape.h"
-#include "runtime/capture/training/training.h"
-#include "runtime/capture/function/function.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/trace_path.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/dynamic.h"
+#include "runtime/capture/variant/variant_views.h"
 
 enum { MAX_SYMBOLS = 512 };
 
@@ -95,7 +94,7 @@ static Status run_variant(Variant *variant, sn_tensor *const *inputs, const int6
     TRY(LIKELY(n == variant->n_outputs) ? execute(variant->run, inputs, symbols, floats, outs)
                                         : execute_with_wholes(variant, n, inputs, symbols, floats, outs));
     variant_count_writes(variant, inputs, outs);
-    return variant->history ? training_attach(variant, inputs, symbols, floats, outs) : ST_OK;
+    return variant->history ? capture_hooks.training_attach(variant, inputs, symbols, floats, outs) : ST_OK;
 }
 
 Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
@@ -103,7 +102,7 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
     sn_state *const state = state_get();
     const bool inference = state->grad_mode == SN_INFERENCE;
     if (inference) state_grad_mode_set(state, SN_GRAD_OFF);
-    const Status status = variant->training ? training_run(variant, inputs, symbols, floats, outs)
+    const Status status = variant->training ? capture_hooks.training_run(variant, inputs, symbols, floats, outs)
                                             : run_variant(variant, inputs, symbols, floats, outs);
     if (inference) state_grad_mode_set(state, SN_INFERENCE);
     if (status == ST_OK) finish_results(variant, outs);
@@ -158,7 +157,8 @@ Status variant_run_again(Variant *variant, Trace *trace) {
     state->tape_sequence = trace->tape_sequence;
     Status status = variant_run(variant, trace);
     state->tape_sequence = sequence;
-    if (status == ST_OK && node && trace->node) status = training_take_place(node, was, trace->node, variant);
+    if (status == ST_OK && node && trace->node)
+        status = capture_hooks.training_take_place(node, was, trace->node, variant);
     if (node) tape_node_release(node);
     trace->variant = variant;
     return status == ST_OK ? trace_note_views(trace, variant) : status;
@@ -281,8 +281,8 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     v->text = text.at;
     TRY(name_values(v, trace, made));
     bool training;
-    TRY(training_wanted(v, made->graph, trace, &training));
-    if (training) return training_compile(v, made->graph, trace);
+    TRY(capture_hooks.training_wanted(v, made->graph, trace, &training));
+    if (training) return capture_hooks.training_compile(v, made->graph, trace);
     return compile_graph(made->graph, NULL, &v->run, &v->info);
 }
 
@@ -290,8 +290,8 @@ void variant_retain(Variant *v) { atomic_fetch_add_explicit(&v->refs, 1, memory_
 
 void variant_free(Variant *v) {
     if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
-    training_free(v->training);
-    training_free(v->history);
+    capture_hooks.training_free(v->training);
+    capture_hooks.training_free(v->history);
     Arena *const arena = v->arena;
     mem_free(v->text);
     executable_free(v->run);
@@ -364,7 +364,7 @@ static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Tr
     fn->stats.compiles++;
     if (v->next || !first) fn->stats.recompiles++;
     pthread_mutex_unlock(&fn->lock);
-    explain_log(fn, v);
+    capture_hooks.explain_log(fn, v);
 }
 
 static void note_recompile(sn_function *fn, const Trace *trace, const Variant *newest) {

@@ -4,18 +4,9 @@
 #define SINTER_RUNTIME_VARIANT_H
 #include <stdatomic.h>
 
-#include "runtime/capture/record/input_name.h"
+#include "runtime/capture/record/function_state.h"
+#include "runtime/capture/record/trace_graph.h"
 #include "runtime/compile/compile.h"
-
-/* Where a graph input comes from when a variant is launched. */
-typedef struct GraphInput {
-    int touched;         /* the trace's input of this number */
-    bool base;           /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
-    int64_t base_offset; /* base: first element, relative to the storage */
-    const Meta *meta;    /* base: of the 1-D tensor */
-} GraphInput;
-
-typedef enum NumberRule { NUMBER_fixed, NUMBER_expr, NUMBER_runtime_int, NUMBER_runtime_float } NumberRule;
 
 /* What a touched tensor must be. Static variants compare the interned metadata; dynamic ones sizes
  * and strides. */
@@ -27,14 +18,7 @@ typedef struct InputGuard {
     InputName name;       /* in the call that it was compiled for */
 } InputGuard;
 
-/* A free symbol's source: a size or stride of a touched tensor, or a number of the trace. */
-typedef struct SymBinding {
-    enum { BIND_size, BIND_stride, BIND_number, BIND_seed, BIND_sequence } kind;
-    int input, dim; /* number: its index in `input` */
-} SymBinding;
-
-typedef struct Variant Variant;
-typedef struct OutputView OutputView; /* runtime/capture/record/trace_views.c, as the next one */
+typedef struct OutputView OutputView; /* variant_views.c, as the next one */
 typedef struct WriteCount WriteCount;
 struct Variant {
     _Atomic int32_t refs; /* the function's, and one per tape node */
@@ -97,6 +81,11 @@ Status variant_run(Variant *variant, Trace *trace);
 int variant_output_of(const Variant *variant, int value); /* which output a trace value is, or -1 */
 /* Where trace->variant has run: binds what `variant` gives beyond that, and takes its place on the tape. */
 Status variant_run_again(Variant *variant, Trace *trace);
+/* Of capture_hooks.h. Launches the newest variant that fits the trace: *status; trace->variant is set if it ran. False:
+ * none fits. */
+bool variant_run_segment(Trace *trace, Status *status);
+/* The same once trace->variant has run, by one that gives `asked` too (NULL: all that somebody holds). */
+bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
  * function. first: it had none before this call. */
 void variant_compile(sn_function *fn, Trace *trace, bool first);

@@ -1,9 +1,9 @@
 /* graph_run.c: see graph_run.h. Values live in an array by value id; symbolic ints are evaluated
  * with the values that the inputs' sizes give to the free symbols. */
-#include "runtime/capture/function/graph_run.h"
+#include "runtime/capture/record/graph_run.h"
 
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/capture_backward.h"
 
 typedef struct BoundRun {

@@ -1,7 +1,8 @@
 /* symbols.c: see symbols.h. */
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
 
+#include "runtime/compile/compile.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/override.h"
 

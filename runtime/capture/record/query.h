@@ -4,14 +4,14 @@
  *
  * The answers of a call that replay learns are guards of the replayed call (world.h). Of a placeholder nothing is
  * recorded: what it is follows from what the body's ops were given, and that is guarded; where its sizes are
- * expressions, they are specialised to what was shown (runtime/capture/variant/symbols.h). */
+ * expressions, they are specialised to what was shown (runtime/capture/record/symbols.h). */
 #ifndef SINTER_RUNTIME_QUERY_H
 #define SINTER_RUNTIME_QUERY_H
 #include "runtime/capture/record/capture.h"
 
 typedef enum QueryId {
 #define QUERY(name, kind, now) QUERY_##name,
-#include "runtime/capture/replay/query.def"
+#include "runtime/capture/record/query.def"
 #undef QUERY
     QUERY_COUNT
 } QueryId;

@@ -19,7 +19,7 @@
  * offsets between tensors of one storage count. */
 #ifndef SINTER_RUNTIME_GUARDS_TEXT_H
 #define SINTER_RUNTIME_GUARDS_TEXT_H
-#include "runtime/capture/function/function.h"
+#include "runtime/capture/variant/variant.h"
 
 void guards_print(const Variant *variant, Text *text);
 /* A number of a trace: an int, or a float by its bits, with a point or an exponent. */

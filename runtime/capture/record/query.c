@@ -1,9 +1,9 @@
 /* query.c: see query.h. */
-#include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/query.h"
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/hash.h"
-#include "runtime/capture/variant/symbols.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/capture_events.h"
 
 static uint64_t setting_hash(SettingId setting) {
@@ -16,7 +16,7 @@ int64_t query_now(QueryId query, const sn_tensor *t, int64_t at) {
 #define QUERY(name, kind, now)                                                                                         \
     case QUERY_##name:                                                                                                 \
         return now;
-#include "runtime/capture/replay/query.def"
+#include "runtime/capture/record/query.def"
 #undef QUERY
     default:
         return 0;
@@ -28,7 +28,7 @@ enum { KIND_layout_, KIND_state_ };
 bool query_of_layout(QueryId query) {
     static const bool of_layout[] = {
 #define QUERY(name, kind, now) KIND_##kind##_ == KIND_layout_,
-#include "runtime/capture/replay/query.def"
+#include "runtime/capture/record/query.def"
 #undef QUERY
     };
     return of_layout[query];
@@ -37,7 +37,7 @@ bool query_of_layout(QueryId query) {
 const char *query_name(QueryId query) {
     static const char *const names[] = {
 #define QUERY(name, kind, now) #name,
-#include "runtime/capture/replay/query.def"
+#include "runtime/capture/record/query.def"
 #undef QUERY
     };
     return names[query];

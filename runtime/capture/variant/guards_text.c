@@ -3,7 +3,7 @@
  *
  * A fixed number whose bits are those of an ordinary float prints as one ("0.5", "1.0"): ints of
  * that size do not occur as attributes, and either form reads back to the same bits. */
-#include "runtime/capture/function/guards_text.h"
+#include "runtime/capture/variant/guards_text.h"
 #include "runtime/capture/variant/variant.h"
 
 #include <math.h>

@@ -12,7 +12,7 @@
  * capture. */
 #ifndef SINTER_RUNTIME_SYMBOLS_H
 #define SINTER_RUNTIME_SYMBOLS_H
-#include "runtime/capture/replay/query.h"
+#include "runtime/capture/record/query.h"
 
 /* Where a free symbol's value comes from: a size or stride of a call input, or an int input. */
 typedef struct SymSource {
@@ -32,7 +32,7 @@ struct Symbols {
     bool lost;               /* some op's results have no symbolic metadata: nothing is known to be free */
     VEC(SymSource) frees;    /* by free symbol */
     bool *read;              /* by call input: the body has asked for the number, in whatever way */
-    VEC(struct Asked) asked; /* runtime/capture/replay/query.h */
+    VEC(struct Asked) asked; /* runtime/capture/record/query.h */
 };
 
 /* The value of one number of a trace: a constant, an expression, or the float input of this index. */

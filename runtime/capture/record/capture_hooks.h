@@ -1,0 +1,36 @@
+/* capture_hooks.h: what a lower folder of capture asks of a higher one (its README.md has their order). As in
+ * runtime/core/hooks.h these are the only calls that go up, start.c fills the table, no row is ever NULL, and a row has
+ * the name of the function that fills it, whose header says what it does. */
+#ifndef SINTER_RUNTIME_CAPTURE_HOOKS_H
+#define SINTER_RUNTIME_CAPTURE_HOOKS_H
+#include "ir/graph.h"
+#include "runtime/capture/record/capture.h"
+
+struct TapeNode;
+struct Training;
+
+typedef struct CaptureHooks {
+    /* variant, asked by record: the compiled run of a segment */
+    bool (*variant_run_segment)(Trace *trace, Status *status);
+    bool (*variant_run_late)(Trace *trace, const sn_tensor *asked, Status *status);
+
+    /* training, asked by variant: a segment whose results carry gradients */
+    Status (*training_wanted)(Variant *variant, Graph *graph, const Trace *trace, bool *wanted);
+    Status (*training_compile)(Variant *variant, Graph *graph, const Trace *trace);
+    Status (*training_run)(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                           sn_tensor **outs);
+    Status (*training_attach)(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                              sn_tensor *const *outs);
+    Status (*training_take_place)(struct TapeNode *was, const Variant *before, struct TapeNode *node,
+                                  const Variant *variant);
+    void (*training_free)(struct Training *training);
+
+    /* function, asked by record: a call that was left; and by variant: what is said of a new one */
+    const void *(*capture_call_site)(void);
+    void (*capture_abandon)(Capture *capture);
+    void (*explain_log)(const sn_function *fn, const Variant *variant);
+} CaptureHooks;
+
+extern CaptureHooks capture_hooks;
+
+#endif

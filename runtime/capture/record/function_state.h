@@ -1,0 +1,78 @@
+/* function_state.h: what a compiled function keeps between its calls: the trie of its op sequences, the variants
+ * compiled for segments, and what happened. Calls are in runtime/capture/function/function.h.
+ *
+ * A segment is the run of ops between two breaks; a Variant is one segment compiled for one set of
+ * guards. Both live as long as their function. */
+#ifndef SINTER_RUNTIME_FUNCTION_STATE_H
+#define SINTER_RUNTIME_FUNCTION_STATE_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sinter/compile.h>
+
+#include "runtime/base/bail.h"
+#include "runtime/capture/record/trace.h"
+
+typedef struct BreakRow { /* one kind of graph break seen */
+    char *reason;         /* "aten::item: a value is needed on the host" */
+    const void *site;
+    int64_t count;
+} BreakRow;
+
+typedef struct RecompileRow {
+    char *text; /* the guard that failed with both values, or where a new path leaves the known ones */
+} RecompileRow;
+
+typedef struct FailureRow {
+    BailCode code;
+    const char *text;
+} FailureRow;
+
+typedef struct FallbackRow { /* ops that no compiled call sequence ran, by reason [semantics C14] */
+    char *reason;
+    int64_t ops;
+} FallbackRow;
+
+struct sn_function {
+    sn_body body;
+    void *closure;
+    sn_compile_options options;
+    char *name;
+    pthread_mutex_t lock;
+    pthread_mutex_t compiling; /* one case is compiled once, also when threads meet it together;
+                                  recursive: a compile may run a user's derivative */
+    Arena *arena;              /* trie and tables; grows only */
+    TrieNode *root;
+    int n_nodes;
+    VEC(Variant *) variants;
+    VEC(BreakRow) breaks;
+    VEC(RecompileRow) recompiles;
+    VEC(FailureRow) failures; /* segments that could not be compiled */
+    VEC(FallbackRow) fallbacks;
+    _Atomic int n_compiled; /* segments, or cases of one, that were compiled or could not be */
+    int64_t limit_hits;
+    Arena *call_arena; /* of the last call, kept for the next one */
+    sn_stats stats;    /* under the lock */
+    bool limit_said, mode_said;
+    _Atomic(struct ReplayEntry *) replay;
+    _Atomic(struct ReplayProgram *) programs; /* replays for any sizes, see runtime/capture/replay/replay_program.h */
+    _Atomic int64_t replays;
+    _Atomic int running; /* bodies, and what follows them in captured calls; 0: it may be freed */
+    int n_replay, n_programs;
+};
+
+/* Memory of one call, kept for the next. NULL raises. */
+Arena *function_arena_take(sn_function *fn);
+void function_arena_give(sn_function *fn, Arena *arena);
+
+void function_note_break(sn_function *fn, const char *reason, const void *site); /* takes the state's breaker */
+void function_note_recompile(sn_function *fn, const char *text);
+void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text);
+/* A case runs eagerly because of a limit, or since its segment failed to compile: counted; a limit is said once,
+ * loudly. The reason, as static text. */
+const char *function_note_limit(sn_function *fn, bool failed);
+int function_recompile_limit(const sn_function *fn);
+/* So many segments were compiled that new paths run eagerly: a program that never takes the same path
+ * twice neither compiles for ever nor fills memory [semantics C1]. */
+bool function_is_full(const sn_function *fn);
+
+#endif

@@ -1,0 +1,55 @@
+/* variant_segment.c: the compiled run of a segment: the newest variant whose guards hold is launched; where a value is
+ * asked for late, one that gives it too, compiled for that if need be. */
+#include "runtime/base/log.h"
+#include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/variant/guard.h"
+#include "runtime/capture/variant/variant.h"
+#include "runtime/capture/variant/variant_views.h"
+
+static Variant *find_variant(const Trace *trace) {
+    Variant *variant = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    while (variant && !(variant->run && variant_fits(variant, trace, NULL))) variant = variant->next;
+    return variant;
+}
+
+static void mark_asked(Trace *trace, const sn_tensor *asked) {
+    for (int v = 0; v < trace->values.n; v++) {
+        const sn_tensor *const t = trace->values.at[v];
+        if (trace->variant->provides[v]) trace->marks[v] |= VALUE_needed;
+        if (!t || !t->placeholder) continue;
+        if (asked ? t == asked : atomic_load_explicit(&t->refs, memory_order_acquire) > 1)
+            trace->marks[v] |= VALUE_needed;
+    }
+}
+
+bool variant_run_segment(Trace *trace, Status *status) {
+    Variant *const variant = find_variant(trace);
+    if (!variant) return false;
+    *status = variant_run(variant, trace);
+    if (*status != ST_OK) return true;
+    trace->variant = variant;
+    trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
+    if (variant->info.interpreted) trace->reason = variant->info.reason;
+    atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
+    *status = trace_note_views(trace, variant);
+    return true;
+}
+
+static Variant *variant_with(Trace *trace) {
+    if (trace_mark_viewed(trace) != ST_OK) return NULL;
+    Variant *const variant = find_variant(trace);
+    if (variant) return variant;
+    sn_function *const fn = trace->capture->fn;
+    pthread_mutex_lock(&fn->compiling);
+    variant_compile(fn, trace, false);
+    pthread_mutex_unlock(&fn->compiling);
+    return find_variant(trace);
+}
+
+bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status) {
+    mark_asked(trace, asked);
+    Variant *const variant = variant_with(trace);
+    if (variant) *status = variant_run_again(variant, trace);
+    return variant != NULL;
+}

@@ -1,0 +1,193 @@
+/* variant_views.c: which results of a variant are views, in three respects.
+ *
+ * Memory: what runtime/capture/record/trace_views.c marks as viewed is provided, or stays unmade.
+ *
+ * The tape: code makes memory and metadata; which view ops lead from the base to a result is noted
+ * after the launch, as eager's tape notes it, so that a later write through the result reaches the
+ * base's history [semantics G5]. A base that is no result can be reached by nobody, so any handle
+ * of the view's own memory and history does.
+ *
+ * Versions: eager counts every write of a memory, code writes it once; a launch counts the rest. */
+#include "runtime/capture/variant/variant_views.h"
+
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/record/capture_strided.h"
+#include "runtime/capture/record/trace_views.h"
+
+/* Memory -------------------------------------------------------------------------------------- */
+
+bool trace_lacks_view(const Trace *trace, const Variant *variant, int value) {
+    const int viewed = trace_viewed(trace, value);
+    return viewed >= 0 && trace->marks[value] & VALUE_waits && variant->provides[viewed] && !variant->provides[value];
+}
+
+bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value) {
+    const int viewed = trace_viewed(trace, value);
+    if (viewed < 0 || trace->marks[value] & VALUE_output || variant->provides[viewed]) return false;
+    for (int v = viewed; v < trace->values.n; v++)
+        if (v != value && trace->marks[v] & VALUE_alive && (v == viewed || trace_viewed(trace, v) == viewed))
+            return true;
+    return false;
+}
+
+/* The tape ------------------------------------------------------------------------------------ */
+
+struct OutputView {
+    int output;
+    int input, base;          /* the trace input or output that it is a view of; -1: not this */
+    bool stale;               /* written through its base since, by a recorded op */
+    VEC(const TraceOp *) ops; /* from the last one back to the base */
+};
+
+static OutputView plan_view(const Variant *v, const Trace *trace, int output) {
+    OutputView view = {.output = output, .input = -1, .base = -1};
+    Operand at = v->outputs[output];
+    for (const TraceOp *op; trace_is_noted(trace, op = trace_maker(trace, at)); at = op->operands[0])
+        VEC_PUSH(v->arena, &view.ops, op);
+    if (operand_is_input(at))
+        view.input = operand_input(at);
+    else
+        view.base = variant_output_of(v, at);
+    return view;
+}
+
+Status variant_plan_views(Variant *v, const Trace *trace) {
+    if (!trace->views) return ST_OK;
+    v->views = ARENA_ARRAY(v->arena, OutputView, v->n_outputs);
+    if (!v->views) return ST_MEMORY;
+    for (int i = 0; i < v->n_outputs; i++) {
+        const OutputView view = plan_view(v, trace, i);
+        if (view.ops.n) v->views[v->n_views++] = view;
+    }
+    return error_pending();
+}
+
+void variant_note_stale(Variant *v, int output) {
+    for (int i = 0; i < v->n_views; i++)
+        if (v->views[i].output == output && v->views[i].base >= 0) v->views[i].stale = true;
+}
+
+bool variant_view_is_stale(const Variant *v, int output) {
+    for (int i = 0; i < v->n_views; i++)
+        if (v->views[i].output == output) return v->views[i].stale;
+    return false;
+}
+
+typedef struct Noting {
+    const Trace *trace; /* NULL: no as_strided that counts from an input's start is among the ops */
+    const int64_t *numbers;
+} Noting;
+
+static Status note_ops(const Noting *noting, const OutputView *view, sn_tensor *t, sn_tensor *self) {
+    TapeView *made = tape_view_of(self);
+    for (int i = view->ops.n - 1; i >= 0; i--) {
+        const TraceOp *const op = view->ops.at[i];
+        Arg args[MAX_ARGS];
+        trace_numbers(op, noting->numbers, args);
+        if (op->row->flags & OPF_storage && args[3].kind == ARG_int && noting->trace)
+            args[3].i += strided_origin(noting->trace, op->operands[0]);
+        const TapeViewOp step = {.row = op->row, .args = args, .no_grad = op->modes & NODE_no_grad};
+        if (!(made = tape_view_step(made, &step))) return ST_MEMORY;
+    }
+    TRY(tape_view_set(t, self, made));
+    if (view->stale) t->autograd->generation--; /* not that of the base */
+    return ST_OK;
+}
+
+static Status note_view(const Noting *noting, const OutputView *view, sn_tensor *t, sn_tensor *self) {
+    if (!t || !t->storage || tape_view_base(t)) return ST_OK;
+    if (self && self->storage) return note_ops(noting, view, t, self);
+    const bool no_grad = view->ops.at[0]->modes & NODE_no_grad;
+    return no_grad || tape_tracks(t) ? tape_view_alone(t, no_grad) : ST_OK;
+}
+
+Status variant_note_views(const Variant *v, const int64_t *numbers, sn_tensor *const *inputs, sn_tensor *const *outs) {
+    const Noting noting = {.numbers = numbers};
+    for (int i = 0; i < v->n_views; i++) {
+        const OutputView *const view = &v->views[i];
+        sn_tensor *const self = view->input >= 0 ? inputs[view->input] : view->base >= 0 ? outs[view->base] : NULL;
+        TRY(note_view(&noting, view, outs[view->output], self));
+    }
+    return ST_OK;
+}
+
+Status trace_note_views(const Trace *trace, const Variant *v) {
+    const Noting noting = {.trace = trace, .numbers = trace->numbers.at};
+    for (int i = 0; i < v->n_views; i++) {
+        const OutputView *const view = &v->views[i];
+        sn_tensor *const self = view->input >= 0  ? trace->inputs.at[view->input].tensor
+                                : view->base >= 0 ? trace->values.at[v->outputs[view->base]]
+                                                  : NULL;
+        TRY(note_view(&noting, view, trace->values.at[v->outputs[view->output]], self));
+    }
+    return ST_OK;
+}
+
+/* Versions ------------------------------------------------------------------------------------ */
+
+struct WriteCount {
+    int input, output; /* a graph input, or an output of memory made here; -1: not this */
+    int uncounted;
+};
+
+/* The value that has made the memory, or -1 - the number of an input's storage. */
+static int memory_of(const Trace *trace, Operand o) {
+    const Operand root = trace_root(trace, o);
+    return operand_is_input(root) ? -1 - trace->inputs.at[operand_input(root)].storage_number : root;
+}
+
+/* That of an input was counted at the call. */
+static void count_relaid(const Trace *trace, const TraceOp *op, int *by_value) {
+    const int memory = memory_of(trace, op->operands[0]);
+    if (memory >= 0) by_value[memory]++;
+}
+
+static void count_op(const Trace *trace, const TraceOp *op, int *by_value, int *by_storage) {
+    const int first = op->form == FORM_inplace ? 0 : op->n_operands - op->row->n_out,
+              last = op->form == FORM_inplace ? 1 : op->n_operands;
+    for (int i = first; op->form != FORM_functional && i < last; i++) {
+        if (op->operands[i] == OPERAND_ABSENT) continue;
+        const int memory = memory_of(trace, op->operands[i]);
+        if (memory >= 0)
+            by_value[memory]++;
+        else
+            by_storage[-1 - memory]++;
+    }
+}
+
+static void add_count(Variant *v, int input, int output, int *uncounted) {
+    const WriteCount count = {input, output, *uncounted};
+    if (*uncounted > 0) v->counts[v->n_counts++] = count;
+    *uncounted = 0;
+}
+
+Status variant_plan_writes(Variant *v, const Trace *trace) {
+    if (!trace->writes && !trace->relaid) return ST_OK;
+    int *const by_value = ARENA_ARRAY(v->arena, int, trace->values.n), *const by_storage = ARENA_ARRAY(
+                                                                           v->arena, int, trace->n_storages);
+    v->counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
+    if (!by_value || !by_storage || !v->counts) return ST_MEMORY;
+    for (int i = 0; i < trace->ops.n; i++) {
+        const TraceOp *const op = trace->ops.at[i].op;
+        if (op->relaid)
+            count_relaid(trace, op, by_value);
+        else
+            count_op(trace, op, by_value, by_storage);
+    }
+    for (int s = 0; s < trace->n_storages; s++) by_storage[s]--; /* the launch's own */
+    for (int i = 0; i < v->n_graph_inputs; i++)
+        add_count(v, i, -1, &by_storage[trace->inputs.at[v->graph_inputs[i].touched].storage_number]);
+    for (int i = 0; i < v->n_outputs; i++) {
+        const int memory = memory_of(trace, v->outputs[i]);
+        if (memory >= 0) add_count(v, -1, i, &by_value[memory]);
+    }
+    return ST_OK;
+}
+
+void variant_count_writes(const Variant *v, sn_tensor *const *inputs, sn_tensor *const *outs) {
+    for (int i = 0; i < v->n_counts; i++) {
+        const WriteCount *const count = &v->counts[i];
+        sn_tensor *const t = count->input >= 0 ? inputs[count->input] : outs[count->output];
+        for (int k = 0; t && k < count->uncounted; k++) tensor_written(t);
+    }
+}

@@ -1,0 +1,26 @@
+/* variant_views.h: views among a variant's results: what stays unmade, what the tape notes of them, versions. */
+#ifndef SINTER_RUNTIME_VARIANT_VIEWS_H
+#define SINTER_RUNTIME_VARIANT_VIEWS_H
+#include "runtime/capture/variant/variant.h"
+
+/* The variant gives what the value views but not the value, which may still be asked for. */
+bool trace_lacks_view(const Trace *trace, const Variant *variant, int value);
+/* A view that the variant makes and nobody has asked for, of memory that it does not provide: what
+ * else sees that memory would be made apart from it. */
+bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value);
+/* Which outputs of the variant are views, and of what. */
+Status variant_plan_views(Variant *variant, const Trace *trace);
+/* Gives the views among the results the history of views: after a launch for the trace, whose
+ * values are bound; or for results alone (inputs by trace input, none of them a base of others). */
+Status trace_note_views(const Trace *trace, const Variant *variant);
+Status variant_note_views(const Variant *variant, const int64_t *numbers, sn_tensor *const *inputs,
+                          sn_tensor *const *outs);
+/* An output that is a view, written through its base since, has no history of its own: it is made from that of the
+ * base, if that is an output too, when it is first asked for, as in eager. */
+void variant_note_stale(Variant *variant, int output);
+bool variant_view_is_stale(const Variant *variant, int output);
+/* A launch counts a memory that it writes once; eager counts every write. */
+Status variant_plan_writes(Variant *variant, const Trace *trace);
+void variant_count_writes(const Variant *variant, sn_tensor *const *inputs, sn_tensor *const *outs);
+
+#endif
