@@ -6,7 +6,7 @@
  *          | op "(" args ")" attribute...                 a call without results
  *          | "random" "seed=" sym "sequence=" sym "count=" n
  *          | "write" %input "=" %value
- *          | "return" %value ["is input" n | "views" ("input" | "output") n ["at" sym]] {("," | "|") ...}
+ *          | "return" %value ["is" %input | "views" (%input | "output" n) ["at" sym]] {("," | "|") ...}
  *   arg    = %value | None | True | False | number | sym | 'text' | "text" | [list] | name
  *          | "runtime(" n "," hint ")"
  * Text after # or // is a comment. Errors name line and column. */
@@ -464,6 +464,14 @@ static Status read_write(Parser *p) {
     return ST_OK;
 }
 
+static Status read_input_number(Parser *p, int *number) {
+    GVal *input;
+    TRY(read_value(p, &input));
+    if (input->def) return parse_fail(p, "no input");
+    *number = input->index;
+    return ST_OK;
+}
+
 static Status read_output(Parser *p) {
     Output output = {.kind = OUT_none};
     if (!reader_eat(&p->in, "None")) {
@@ -471,14 +479,12 @@ static Status read_output(Parser *p) {
         output.kind = OUT_new;
     }
     if (reader_eat(&p->in, "is")) {
-        TRY(expect_token(p, "input"));
         output.kind = OUT_input;
-        TRY(read_count(p, &output.base));
+        TRY(read_input_number(p, &output.base));
     } else if (reader_eat(&p->in, "views")) {
-        const bool of_input = reader_eat(&p->in, "input");
-        if (!of_input) TRY(expect_token(p, "output"));
-        output.kind = of_input ? OUT_view_of_input : OUT_view_of_output;
-        TRY(read_count(p, &output.base));
+        const bool of_output = reader_eat(&p->in, "output");
+        output.kind = of_output ? OUT_view_of_output : OUT_view_of_input;
+        TRY(of_output ? read_count(p, &output.base) : read_input_number(p, &output.base));
         if (reader_eat(&p->in, "at")) TRY(read_sym(p, &output.offset));
     }
     VEC_PUSH(p->arena, &p->graph->outputs, output);

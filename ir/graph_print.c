@@ -152,9 +152,13 @@ static void node_print(Text *text, const Graph *graph, const Node *node) {
 
 static void output_print(Text *text, const Graph *graph, const Output *output) {
     val_print(text, graph, output->value ? &output->value->base : NULL);
-    if (output->kind == OUT_input) text_printf(text, " is input %d", output->base);
-    if (output->kind != OUT_view_of_input && output->kind != OUT_view_of_output) return;
-    text_printf(text, " views %s %d", output->kind == OUT_view_of_input ? "input" : "output", output->base);
+    const bool is_input = output->kind == OUT_input, of_input = output->kind == OUT_view_of_input;
+    if (!is_input && !of_input && output->kind != OUT_view_of_output) return;
+    text_puts(text, is_input ? " is " : " views ");
+    if (is_input || of_input)
+        val_print(text, graph, &graph->inputs.at[output->base]->base);
+    else
+        text_printf(text, "output %d", output->base);
     if (!output->offset) return;
     text_puts(text, " at ");
     sym_print(graph->env, text, output->offset);

@@ -50,7 +50,7 @@ enum {                      /* flags */
        OPF_places = 1 << 15,       /* names a part of self's memory by strides and an offset */
        OPF_puts = 1 << 16,         /* (self, src, size, stride, offset): self with that part replaced by src */
        OPF_storage = 1 << 17,      /* its offset counts from where the storage begins */
-       OPF_apart = 1 << 18,        /* a view that is none to the tape: its result is a base */
+       OPF_new_base = 1 << 18,     /* a view whose result the tape takes for a base, as if it had memory of its own */
        OPF_none_of_none = 1 << 19, /* an empty list of dims reduces none */
        OPF_product = 1 << 20,      /* a composite whose parts save arguments, never the result */
        OPF_slices = 1 << 21,       /* reads slices of its first argument at the positions in its checked one */

@@ -76,7 +76,7 @@ static GVal *replay(Rewrite *rewrite, const Alias *alias, Node *before) {
     Graph *const graph = rewrite->graph;
     const Store *const store = &rewrite->stores.at[alias->storage];
     if (alias->parent < 0) return store->base;
-    if (alias->view->row->flags & OPF_apart && alias->version == store->version) return alias->now;
+    if (alias->view->row->flags & OPF_new_base && alias->version == store->version) return alias->now;
     GVal *const parent = replay(rewrite, &rewrite->aliases[alias->parent], before);
     if (!parent) return NULL;
     Arg args[MAX_ARGS];
@@ -198,7 +198,7 @@ static Val *coerced(Graph *graph, Val *value, const Meta *layout, bool strides_t
 
 /* _unsafe_view of a whole temporary: no view to the tape, so what is written has the history of the write alone. */
 static bool is_other_shape(const Rewrite *rewrite, const Alias *alias) {
-    if (alias->parent < 0 || !(alias->view->row->flags & OPF_apart)) return false;
+    if (alias->parent < 0 || !(alias->view->row->flags & OPF_new_base)) return false;
     const Store *const store = &rewrite->stores.at[alias->storage];
     return rewrite->aliases[alias->parent].parent < 0 && store->input < 0 && store->base->base.meta->contiguous &&
            alias->meta->contiguous;

@@ -13,7 +13,7 @@ typedef struct JointSplit {
     bool *read;     /* by value id: the backward reads it */
     bool *saved;    /* by value id */
     bool *eager;    /* by id of an input: eager's tape holds its memory; NULL: not known */
-    bool *fixed;    /* by node id: reads memory that is not minded by then, so it is not recomputed */
+    bool *fixed;    /* by node id: reads memory that is not checked by then, so it is not recomputed */
 } JointSplit;
 
 /* Every value that a node takes. */
@@ -24,10 +24,10 @@ static inline bool is_kept(const Output *output) { return output->kind == OUT_ke
 
 /* Fills eager and fixed; false raised. */
 bool partition_places(JointSplit *split);
-/* An input that the backward may read where it is: its writes are minded by eager's tape. Of any other a copy is
+/* An input that the backward may read where it is: eager's tape checks it for writes. Of any other a copy is
  * saved. */
 bool stays_in_place(const JointSplit *split, const GVal *value);
-/* A result of the caller's, in memory whose writes eager's tape minds: the backward may read it there. Its number, or
+/* A result of the caller's, in memory that eager's tape checks for writes: the backward may read it there. Its number, or
  * -1. */
 int held_output(const JointSplit *split, const GVal *value);
 

@@ -1,10 +1,10 @@
 /* partition_places.c: which of the caller's memory the backward may read where it lies.
  *
  * Where the joint graph says what eager's tape holds (OUT_kept), that is memory that the tape holds too: other memory
- * may be written before the backward without eager's version check minding [semantics G3]. And what is made again from
- * it must be kept for ops that eager runs behind that check alone (Output.minded); else it is saved. A value that
- * passes made one with an input or a result (a clone, a common subexpression) is saved as a copy; so is a result that
- * a derivative rule made again for an op that does not hold it. */
+ * may be written before the backward without eager's version check failing [semantics G3]. And only ops that eager runs
+ * after that check (Output.checked) may use a value that is computed again from it; for others the value is saved. A
+ * value that passes made one with an input or a result (a clone, a common subexpression) is saved as a copy; so is a
+ * result that a derivative rule made again for an op that does not hold it. */
 #include "passes/partition.h"
 
 /* Which inputs' memory eager's tape holds. */
@@ -46,11 +46,11 @@ static int place_of(const JointSplit *split, const GVal *value) {
     return output < 0 ? -1 : split->joint->n_forward_inputs + output;
 }
 
-/* A kept value that is a caller's memory itself, which is not minded for it: of that a copy is saved. All kept values
- * have their say before the first one asks for places. */
+/* A kept value that is a caller's memory itself, which is not checked before it is read, is saved as a copy. This is
+ * settled for all kept values before the first one asks for places. */
 static void leave_place(JointSplit *split, const Output *kept) {
     const GVal *const root = view_root(kept->value);
-    for (int at = place_of(split, root); at >= 0 && !kept->minded[at]; at = place_of(split, root)) {
+    for (int at = place_of(split, root); at >= 0 && !kept->checked[at]; at = place_of(split, root)) {
         if (at < split->joint->n_forward_inputs)
             split->eager[root->id] = false;
         else
@@ -72,7 +72,7 @@ static void enter_cone(void *context, GVal *value) {
     const JointSplit *const split = cone->split;
     GVal *const root = view_root(value);
     const int at = place_of(split, root);
-    if (at >= 0 && cone->user) split->fixed[cone->user->id] |= !cone->kept->minded[at];
+    if (at >= 0 && cone->user) split->fixed[cone->user->id] |= !cone->kept->checked[at];
     Node *const node = root->def;
     if (!node || split->backward[root->id] || !can_recompute(node)) return;
     if (split->fixed[node->id] || cone->seen[node->id] == cone->stamp) return;

@@ -200,7 +200,7 @@ Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *
 /* views (autograd_view.c) --------------------------------------------------------------------- */
 /* Are the row's results views to the tape? Not those of _unsafe_view, which is for temporaries: it has their history,
  * but a write into one does not reach the other's. */
-static inline bool tape_notes(const OpRow *row) { return !(row->flags & (OPF_nodiff | OPF_apart)); }
+static inline bool tape_notes(const OpRow *row) { return !(row->flags & (OPF_nodiff | OPF_new_base)); }
 Status tape_view_note(OpCall *call); /* results of a view op that share their argument's storage */
 typedef struct TapeViewOp {
     const OpRow *row;

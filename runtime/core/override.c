@@ -29,10 +29,10 @@ typedef struct UserMode {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sn_override *overrides;
-_Atomic int override_count; /* of those that capture minds, so that it asks without the lock */
+_Atomic int override_count; /* of those that capture stops at, so that it asks without the lock */
 
 /* A registered device's ops are in no graph, whoever serves them. */
-static bool capture_minds(Key key) { return !(KEYS_SPARE >> key & 1); }
+static bool stops_capture(Key key) { return !(KEYS_SPARE >> key & 1); }
 
 static sn_override *newest(const OpRow *row, Key key) {
     for (sn_override *o = overrides; o; o = o->next)
@@ -101,7 +101,7 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
 bool override_listed(const OpRow *row) {
     pthread_mutex_lock(&lock);
     const sn_override *o = overrides;
-    while (o && (!capture_minds(o->key) || (o->row && o->row != row))) o = o->next;
+    while (o && (!stops_capture(o->key) || (o->row && o->row != row))) o = o->next;
     pthread_mutex_unlock(&lock);
     return o != NULL;
 }
@@ -130,7 +130,7 @@ sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure
     OpKernel *const before = older ? older->before : row ? dispatch_own(row, key) : dispatch_fallback_of(key);
     *override = (sn_override){row, key, body, closure, before, overrides};
     overrides = override;
-    atomic_fetch_add(&override_count, capture_minds(key));
+    atomic_fetch_add(&override_count, stops_capture(key));
     pthread_mutex_unlock(&lock);
     place_kernel(row, key, run_override);
     return override;
@@ -142,7 +142,7 @@ void override_free(sn_override *override) {
     sn_override **link = &overrides;
     while (*link && *link != override) link = &(*link)->next;
     if (*link) *link = override->next;
-    atomic_fetch_sub(&override_count, capture_minds(override->key));
+    atomic_fetch_sub(&override_count, stops_capture(override->key));
     const bool last = !newest(override->row, override->key);
     pthread_mutex_unlock(&lock);
     place_kernel(override->row, override->key, last ? override->before : run_override);

@@ -24,7 +24,7 @@ static const char norm[] = "graph norm(%x: f32[s0,768], %w: f32[768]) {\n"
                            "  %6 = aten::add.out(%x, %w, out=%2)\n"
                            "  %7 = sn::restride(%4, [1]) no_autocast puts\n"
                            "  write %x = %1\n"
-                           "  return %1 | %3 views input 0 at s0*2, %4, None\n"
+                           "  return %1 | %3 views %x at s0*2, %4, None\n"
                            "}\n";
 
 START_TEST(test_rows) {

@@ -26,9 +26,9 @@ struct Capture {
     bool running;         /* a segment: its user code may not wait for another one's values */
     bool relays;          /* what is recorded has TraceOp.relaid */
     const sn_state *owner;
-    Capture *paused;             /* the one around it that waited already when this one was paused */
+    Capture *paused;             /* the capture that had been paused before this one was */
     ErrorSlot *failed_elsewhere; /* raised while another thread ran a segment, or NULL */
-    const void *frame;           /* of the sn_call that owns it; NULL: not to be judged */
+    const void *frame;           /* of the sn_call that owns it; NULL: whether it was left is not asked */
     volatile uint64_t *cookie;   /* in that frame: a number that later frames overwrite */
     uint64_t cookie_value;
     const void *cfa;     /* where that frame ends, as the unwinder sees it */
@@ -46,7 +46,7 @@ struct Capture {
     VEC(OutsideOps) outside_ops;
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
     bool eager_checks;   /* of the running function, or of a callee that is being inlined */
-    bool settles;        /* host code may look at all that is made by the segment that ends */
+    bool settles;        /* host code may look at any value next: all that are held are made */
     bool final;          /* the body has returned and its scope has ended */
     sn_tensor **results; /* what the body returned; NULL entries: absent */
     int n_results;
@@ -54,9 +54,9 @@ struct Capture {
     int n_in;
 };
 
-/* Makes a tensor's data exist where it is a value of another segment than the current one, which that may end. */
+/* Makes the data of a value of an earlier segment; the current one may end for it. */
 Status capture_make_earlier(Capture *capture, sn_tensor *tensor);
-/* The call has done something that no segment repeats. What it does about it next is no other thing. */
+/* Notes that the call does something beside its segments. The first reason is kept: others mostly follow from it. */
 static inline void capture_note_outside(Capture *capture, const char *reason) {
     const char *none = NULL;
     atomic_compare_exchange_strong(&capture->outside, &none, reason);

@@ -9,12 +9,12 @@ Status capture_flush(Capture *capture, const char *reason, const void *site);
 Status capture_end_segment(const char *why);
 /* Makes a tensor's data exist and current. */
 Status capture_flush_tensor(sn_tensor *tensor);
-/* The same for something else than a value that is read; reason: static text of the break. */
+/* The same where it is not a value that is read; reason: static text of the break. */
 Status capture_make(sn_tensor *tensor, const char *reason);
-/* The call is about to do something that no segment repeats: a break in any case, also where nothing is pending and the
- * flush that follows notes none. */
+/* The call is about to do something beside its segments: a break also where nothing is pending, for which the flush
+ * that follows would note none. */
 void capture_note_break(Capture *capture, const char *reason);
-/* What a break that comes now is put down to: an op, a public function; NULL: nothing is to come any more. */
+/* Names what causes the next break, for its reason: an op, a public function; NULL: nothing does. */
 static inline void capture_breaks(const char *breaker) { state_get()->breaker = breaker; }
 /* The generator is about to start anew: random ops that are pending keep the old one. */
 Status capture_seed(void);
@@ -47,8 +47,8 @@ Capture *capture_pause(void);
 void capture_unpause(Capture *capture);
 /* Runs the ops of a trace eagerly, in order, binding all of its values. */
 Status trace_run_eager(Trace *trace);
-/* The same for values that a compiled run left unmade; `asked`: the one that is wanted, NULL: whoever may be asked
- * for. A variant that has them as results is launched in the first one's place, made now if there is none. */
+/* Makes values that a compiled run left unmade: `asked`, or (NULL) all that somebody may ask for. A variant that gives
+ * them, compiled now if there is none, takes the place of the one that ran; where none can, the ops run eagerly. */
 Status trace_run_late(Trace *trace, const sn_tensor *asked);
 void trace_drop_node(Trace *trace);
 void trace_mark_asked(Trace *trace, const sn_tensor *t); /* if it is a value of the ended trace: it is needed */

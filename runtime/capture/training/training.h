@@ -34,8 +34,8 @@ Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
 /* Launches the forward and records the node; outs as execute gives them. */
 Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                     sn_tensor **outs);
-/* A second launch of the same ops, with more results, stands where the first one stood: what was used up and what was
- * written since then counts on, and edges to the first one's results lead to it. */
+/* Puts the node of a second launch of the same ops, with more results, in the place of the first one's: edges to the
+ * first one's results lead to it, and what was used up or written since the first launch is so for the second. */
 Status training_take_place(struct TapeNode *was, const Variant *before, struct TapeNode *node, const Variant *variant);
 /* The node of a launch of variant->history; outs: its results. */
 Status training_attach(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,

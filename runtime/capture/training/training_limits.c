@@ -58,7 +58,7 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
             const int id = node->outs[i].id;
             l->class_of[id] = l->class_of[memory->id];
             l->detached[id] = l->detached[memory->id] || is_cut(node);
-            if (node->row->flags & OPF_apart) l->parted[l->class_of[id]] |= !is_temporary(l, memory);
+            if (node->row->flags & OPF_new_base) l->parted[l->class_of[id]] |= !is_temporary(l, memory);
         }
 }
 

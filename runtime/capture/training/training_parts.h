@@ -4,7 +4,7 @@
  *   training_saved.c    what eager's tape would hold        training_launch.c  a launch and its tape node
  *   training_keyed.c    the backward of one key             training_expand.c  eager's nodes instead
  *   training_marks.c    which values carry gradients        training_history.c what a captured backward left
- *   training_minded.c   what may be read where it lies */
+ *   training_checked.c  what may be read where it lies */
 #ifndef SINTER_RUNTIME_TRAINING_PARTS_H
 #define SINTER_RUNTIME_TRAINING_PARTS_H
 #include <pthread.h>
@@ -96,8 +96,8 @@ Status tape_plan_make(Training *t, Graph *forward);
 Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values);
 /* The value that stands for the memory of a value of the functional graph. */
 const GVal *tape_plan_memory(const GVal *value);
-/* training_minded.c: says of every kept output before whose memory's check it is never read (Output.minded). */
-Status tape_plan_mind(const Training *t, Graph *joint);
+/* training_checked.c: fills Output.checked of the kept outputs. */
+Status tape_plan_check(const Training *t, Graph *joint);
 /* Marks the values and steps that a backward from what is reached may come to, but for steps that hold the watched
  * memory and what lies behind them. reached: by value id. */
 enum { NO_WATCH = -2 };

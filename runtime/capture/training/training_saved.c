@@ -107,7 +107,7 @@ Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values) {
         const Output kept = kept_output(joint, values[t->tape.held.at[i].value->id]);
         VEC_PUSH(joint->arena, &joint->outputs, kept);
     }
-    return error_pending() ? error_pending() : tape_plan_mind(t, joint);
+    return error_pending() ? error_pending() : tape_plan_check(t, joint);
 }
 
 /* A copy of the functional graph's symbols for a trial; symbols: of a call, or NULL: as at capture. */

@@ -5,8 +5,9 @@
 
 /* The variant gives what the value views but not the value, which may still be asked for. */
 bool trace_lacks_view(const Trace *trace, const Variant *variant, int value);
-/* A view that the variant makes and nobody has asked for, of memory that it does not provide: what
- * else sees that memory would be made apart from it. */
+/* Does this view remain a placeholder although the variant makes it? Where nobody has asked for it and the variant does
+ * not provide the value that it views: that one, if asked for later, is computed into memory of its own, and the two
+ * must be one memory. */
 bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value);
 /* Which outputs of the variant are views, and of what. */
 Status variant_plan_views(Variant *variant, const Trace *trace);

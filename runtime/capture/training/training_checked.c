@@ -1,7 +1,7 @@
-/* training_minded.c: whose memory a backward has looked at before it reads a held value [semantics G3]. It meets
- * eager's nodes newest first, and each looks at the versions of what it holds. So some memory is minded for a step that
- * holds it, and for one to which gradients come by such steps alone. What only those steps hold may be made again from
- * the memory where it lies:
+/* training_checked.c: which memory a backward has checked for writes before it reads a held value [semantics G3]. It
+ * runs eager's nodes newest first, and each checks the versions of what it holds. So a memory has been checked when a
+ * step runs that holds it, or one to which gradients come by such steps alone. What only those steps hold may be
+ * computed again from the memory where it lies:
  *
  *     y = x * sigmoid(x)           a gradient comes to sigmoid by mul alone, which holds x and sigmoid(x)
  *     cos(x);  y = sin(2 * x)      none comes to cos, whose result is dropped: x may be written, 2 * x is saved */
@@ -37,22 +37,22 @@ void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran) {
 }
 
 typedef struct NeedBuffers { /* by value id, by step, by held value */
-    bool *reached, *ran, *minded;
+    bool *reached, *ran, *checked;
 } NeedBuffers;
 
-/* What no step may hold that runs before the memory was looked at. */
-static const bool *mind(const Training *t, int watch, const NeedBuffers *room) {
+/* By held value: no step that may run before this memory is checked holds it. */
+static const bool *find_checked(const Training *t, int watch, const NeedBuffers *room) {
     const TapePlan *const p = &t->tape;
     memset(room->reached, false, sizeof(bool) * (size_t)p->functional->n_vals);
     memset(room->ran, false, sizeof(bool) * (size_t)p->steps.n);
-    memset(room->minded, true, sizeof(bool) * (size_t)p->held.n);
+    memset(room->checked, true, sizeof(bool) * (size_t)p->held.n);
     for (int i = 0; i < t->n_user; i++)
         if (t->out_tracked[i]) room->reached[p->functional->outputs.at[i].value->id] = true;
     tape_plan_walk(p, watch, room->reached, room->ran);
     for (int s = 0; s < p->steps.n; s++)
         for (int i = 0; room->ran[s] && i < p->steps.at[s].n_holds; i++)
-            room->minded[p->holds.at[p->steps.at[s].first_hold + i]] = false;
-    return room->minded;
+            room->checked[p->holds.at[p->steps.at[s].first_hold + i]] = false;
+    return room->checked;
 }
 
 static const GVal *memory_at(const TapePlan *p, bool output, int index) {
@@ -71,19 +71,19 @@ static int watch_at(const TapePlan *p, int n_inputs, int place) {
     return -1;
 }
 
-Status tape_plan_mind(const Training *t, Graph *joint) {
+Status tape_plan_check(const Training *t, Graph *joint) {
     const int n_held = t->tape.held.n, n_inputs = joint->n_forward_inputs;
     const int n_places = n_inputs + joint->n_forward_outputs, n_cells = n_held * n_places;
     bool *const table = ARENA_ARRAY(joint->arena, bool, n_cells + 1);
     const NeedBuffers room = {ARENA_ARRAY(joint->arena, bool, t->tape.functional->n_vals + 1),
                               ARENA_ARRAY(joint->arena, bool, t->tape.steps.n + 1),
                               ARENA_ARRAY(joint->arena, bool, n_held + 1)};
-    if (!table || !room.reached || !room.ran || !room.minded) return ST_MEMORY;
+    if (!table || !room.reached || !room.ran || !room.checked) return ST_MEMORY;
     for (int place = 0; place < n_places; place++) {
         const int watch = watch_at(&t->tape, n_inputs, place);
-        const bool *const minded = watch < 0 ? NULL : mind(t, watch, &room);
-        for (int i = 0; minded && i < n_held; i++) table[i * n_places + place] = minded[i];
+        const bool *const checked = watch < 0 ? NULL : find_checked(t, watch, &room);
+        for (int i = 0; checked && i < n_held; i++) table[i * n_places + place] = checked[i];
     }
-    for (int i = 0; i < n_held; i++) joint->outputs.at[joint->outputs.n - n_held + i].minded = table + i * n_places;
+    for (int i = 0; i < n_held; i++) joint->outputs.at[joint->outputs.n - n_held + i].checked = table + i * n_places;
     return ST_OK;
 }
