@@ -176,13 +176,20 @@ static Status drop_undefined(Graph *graph, GVal *value, const int *uses) {
     return error_raise(ST_UNSUPPORTED, "an undefined gradient (result %d of sn::gradients) is used", value->index);
 }
 
+/* What stands behind the bar is for the engine, which lays out what becomes .grad itself. */
+static bool for_engine(const Graph *graph, const GVal *value, const int *uses) {
+    int n = 0;
+    for (int i = graph->n_forward_outputs; i && i < graph->outputs.n; i++) n += graph->outputs.at[i].value == value;
+    return n && n == uses[value->id];
+}
+
 /* A gradient has the layout of its leaf, as the tape gives it: strides of dims of size 1 too, which sn_strides
  * shows. */
-static Val *like_leaf(Graph *graph, Node *node, Val *sum, const GVal *wanted) {
+static Val *like_leaf(Graph *graph, Node *node, Val *sum, const GVal *wanted, const int *uses) {
     const Meta *const have = sum->meta, *const want = wanted->base.meta;
     bool same = true;
     for (int d = 0; d < want->rank; d++) same &= have->strides[d] == want->strides[d];
-    if (same) return sum;
+    if (same || for_engine(graph, wanted, uses)) return sum;
     const NewNodes saved = nodes_like(graph, node, node);
     Val *const copy = E(&graph->builder, restride, V(sum), A_INTS(want->strides, want->rank));
     nodes_restore(graph, saved);
@@ -198,7 +205,7 @@ static Status put_gradients(Tape *tape, Node *node, const int *uses) {
             TRY(drop_undefined(tape->graph, &node->outs[i], uses));
             continue;
         }
-        Val *const laid_out = like_leaf(tape->graph, node, sum, &node->outs[i]);
+        Val *const laid_out = like_leaf(tape->graph, node, sum, &node->outs[i], uses);
         if (!laid_out) return error_pending();
         by[i] = gval(laid_out);
     }
@@ -221,8 +228,7 @@ static void mark_leaves(Tape *tape, const Node *node) {
 static Status expand_gradients(Graph *graph, Node *node, const bool **ran) {
     Tape tape;
     if (!tape_init(&tape, graph, node)) return error_pending();
-    if (ran) *ran = tape.ran = ARENA_ARRAY(graph->arena, bool, graph->n_nodes + 1);
-    if (ran && !*ran) return ST_MEMORY;
+    if (ran && !(*ran = tape.ran = ARENA_ARRAY(graph->arena, bool, graph->n_nodes + 1))) return ST_MEMORY;
     const int *const uses = graph_use_counts(graph);
     mark_leaves(&tape, node);
     mark(&tape);
@@ -238,19 +244,39 @@ static Status expand_gradients(Graph *graph, Node *node, const bool **ran) {
     return put_gradients(&tape, node, uses);
 }
 
-bool pass_joint(Graph *graph, const PassOptions *options) {
-    bool changed = decompose_composites(graph);
-    for (Node *node = graph->first, *next; node && error_pending() == ST_OK; node = next) {
+/* In order. ran: NULL, or by node id of now; what ran before an error counts. */
+static Status expand_all(Graph *graph, bool *ran) {
+    graph_number(graph);
+    const int n = graph->n_nodes;
+    Node **const nodes = ran ? ARENA_ARRAY(graph->arena, Node *, n + 1) : NULL;
+    if (ran && !nodes) return ST_MEMORY;
+    for (Node *node = graph->first; nodes && node; node = node->next) nodes[node->id] = node;
+    for (Node *node = graph->first, *next; node; node = next) {
+        const bool *now = NULL;
         next = node->next;
         if (!(node->row->flags & OPF_gradients)) continue;
-        changed = true;
-        if (expand_gradients(graph, node, NULL) != ST_OK) break;
+        const Status status = expand_gradients(graph, node, ran ? &now : NULL);
+        for (int i = 0; now && i < n; i++) /* ids are of the last numbering; those of expanded nodes of an older one */
+            ran[i] |= !(nodes[i]->row->flags & OPF_gradients) && now[nodes[i]->id];
+        TRY(status);
     }
-    own_outputs(graph);
-    return changed;
+    return ST_OK;
 }
 
-/* a compiled forward and its backward as one graph -------------------------------------------- */
+static bool has_gradients(const Graph *graph) {
+    for (const Node *node = graph->first; node; node = node->next)
+        if (node->row->flags & OPF_gradients) return true;
+    return false;
+}
+
+bool pass_joint(Graph *graph, const PassOptions *options) {
+    const bool composites = decompose_composites(graph), gradients = has_gradients(graph);
+    if (gradients && error_pending() == ST_OK) expand_all(graph, options->ran);
+    own_outputs(graph);
+    return composites || gradients;
+}
+
+/* a forward and its backward as one graph ----------------------------------------------------- */
 
 /* An output's gradient has its layout, but for strides of 0 or windows that overlap, which memory
  * of its own cannot have: row-major then. */
@@ -270,6 +296,57 @@ static const Meta *sum_meta(Graph *graph, const Meta *input) {
     preserved_strides(graph->env, input, strides);
     return meta_new(graph->arena, graph->env, input->dtype, input->device, input->sizes, strides, input->rank);
 }
+
+/* The arguments of sn::gradients. */
+typedef struct GradientEnds {
+    VEC(Val *) roots, grads, leaves;
+} GradientEnds;
+
+static Status add_root(Graph *graph, GradientEnds *ends, GVal *root, const char *name, const Meta *grad_meta) {
+    GVal *const grad = graph_input(graph, name, grad_meta);
+    if (!grad) return error_pending();
+    VEC_PUSH(graph->arena, &ends->roots, &root->base);
+    VEC_PUSH(graph->arena, &ends->grads, &grad->base);
+    return ST_OK;
+}
+
+/* A partial sum is a gradient that its input has before all others: the first stands. */
+static Status find_ends(Graph *graph, const JointSpec *spec, GradientEnds *ends) {
+    Arena *const arena = graph->arena;
+    for (int i = 0; i < graph->n_forward_inputs; i++) {
+        GVal *const input = graph->inputs.at[i];
+        if (!spec->want[i]) continue;
+        VEC_PUSH(arena, &ends->leaves, &input->base);
+        if (!spec->partial || !spec->partial[i]) continue;
+        TRY(add_root(graph, ends, input, arena_printf(arena, "sum_%s", input->name),
+                     sum_meta(graph, input->base.meta)));
+    }
+    for (int i = 0; i < graph->n_forward_outputs; i++)
+        if (spec->grad_defined[i])
+            TRY(add_root(graph, ends, graph->outputs.at[i].value, arena_printf(arena, "grad_%d", i),
+                         seed_meta(graph, spec, i)));
+    return error_pending();
+}
+
+Status joint_append(Graph *forward, const JointSpec *spec) {
+    GradientEnds ends = {0};
+    forward->n_forward_inputs = forward->inputs.n;
+    forward->n_forward_outputs = forward->outputs.n;
+    forward->insert_at = NULL;
+    TRY(find_ends(forward, spec, &ends));
+    const Arg args[] = {[G_roots] = A_VALS(ends.roots.at, ends.roots.n),
+                        [G_grads] = A_VALS(ends.grads.at, ends.grads.n),
+                        [G_leaves] = A_VALS(ends.leaves.at, ends.leaves.n),
+                        [G_earlier] = A_VALS(NULL, 0),
+                        [G_of] = A_INTS(NULL, 0),
+                        [G_create_graph] = A_BOOL(false)};
+    Node *const node = graph_append(forward, op_row(OP_gradients), FORM_functional, args);
+    for (int i = 0; node && i < node->n_outs; i++) graph_output(forward, &node->outs[i]);
+    graph_number(forward);
+    return error_pending();
+}
+
+/* what eager's tape records, and what a backward goes through --------------------------------- */
 
 static void mark_inputs(Tape *tape, const bool *want) {
     for (int i = 0; i < tape->graph->inputs.n; i++)
@@ -298,54 +375,6 @@ Status joint_expand(Graph *forward) {
     return error_pending();
 }
 
-static Status seed_and_walk(Tape *tape, const JointSpec *spec) {
-    Graph *const graph = tape->graph;
-    const int n_inputs = graph->inputs.n;
-    tape->ran = spec->ran;
-    mark_inputs(tape, spec->want);
-    for (int i = 0; i < n_inputs; i++) {
-        GVal *const input = graph->inputs.at[i];
-        if (!spec->partial || !spec->partial[i] || !spec->want[i]) continue;
-        GVal *const sum =
-            graph_input(graph, arena_printf(graph->arena, "sum_%s", input->name), sum_meta(graph, input->base.meta));
-        if (!sum) return error_pending();
-        tape->sums[input->id] = &sum->base;
-    }
-    for (int i = 0; i < graph->outputs.n; i++) {
-        if (!spec->grad_defined[i]) continue;
-        GVal *const value = graph->outputs.at[i].value;
-        GVal *const seed = graph_input(graph, arena_printf(graph->arena, "grad_%d", i), seed_meta(graph, spec, i));
-        if (!seed) return error_pending();
-        TRY(contribute(tape, value, &seed->base));
-    }
-    return walk_back(tape, NODE_no_grad);
-}
-
-Graph *joint_build(Graph *forward, const JointSpec *spec) {
-    Tape tape;
-    decompose_composites(forward);
-    if (error_pending() != ST_OK || !tape_init(&tape, forward, NULL)) return NULL;
-    const int n_inputs = forward->inputs.n;
-    forward->n_forward_outputs = forward->outputs.n;
-    forward->n_forward_inputs = n_inputs;
-    forward->insert_at = NULL;
-    if (seed_and_walk(&tape, spec) != ST_OK) return NULL;
-    for (int i = 0; i < n_inputs; i++) {
-        if (!spec->want[i]) continue;
-        Val *const sum = tape.sums[forward->inputs.at[i]->id];
-        const Output none = {.kind = OUT_none};
-        if (sum)
-            graph_output(forward, gval(sum));
-        else
-            VEC_PUSH(forward->arena, &forward->outputs, none);
-    }
-    own_outputs(forward);
-    graph_number(forward);
-    return error_pending() == ST_OK ? forward : NULL;
-}
-
-/* what a backward goes through ---------------------------------------------------------------- */
-
 static Graph *trial_copy(Graph *forward, Arena *arena, SymEnv *env) {
     Graph *const graph = graph_copy(forward, arena);
     if (!graph) return NULL;
@@ -355,31 +384,14 @@ static Graph *trial_copy(Graph *forward, Arena *arena, SymEnv *env) {
     return graph;
 }
 
-const bool *joint_ran(Graph *forward, Arena *arena, SymEnv *env, const JointSpec *spec) {
-    Graph *const graph = trial_copy(forward, arena, env);
-    JointSpec trial = *spec;
-    Tape tape;
-    if (!graph || !tape_init(&tape, graph, NULL)) return NULL;
-    if (!(trial.ran = ARENA_ARRAY(arena, bool, graph->n_nodes + 1))) return NULL;
-    const Status status = seed_and_walk(&tape, &trial);
+/* Of a backward its own node alone: others have been gone through when it comes. */
+const bool *joint_ran(Graph *functional, Arena *arena, SymEnv *env, const JointSpec *spec) {
+    Graph *const graph = trial_copy(functional, arena, env);
+    bool *const all = graph && !spec ? ARENA_ARRAY(arena, bool, graph->n_nodes + 1) : NULL;
+    const bool *ran = all;
+    if (!graph || (spec ? joint_append(graph, spec) != ST_OK : !all)) return NULL;
+    const Status status = spec ? expand_gradients(graph, graph->last, &ran) : expand_all(graph, all);
     if (status == ST_MEMORY) return NULL;
     error_clear(); /* a rule's error ends the walk, as it ends the backward */
-    return trial.ran;
-}
-
-const bool *joint_used(Graph *forward, Arena *arena, SymEnv *env) {
-    Graph *const graph = trial_copy(forward, arena, env);
-    const int n = graph ? graph->n_nodes : 0;
-    Node **const nodes = ARENA_ARRAY(arena, Node *, n + 1);
-    bool *const used = ARENA_ARRAY(arena, bool, n + 1);
-    if (!graph || !nodes || !used) return NULL;
-    for (Node *node = graph->first; node; node = node->next) nodes[node->id] = node;
-    for (int at = 0; at < n; at++) {
-        const bool *ran;
-        if (!(nodes[at]->row->flags & OPF_gradients)) continue;
-        if (expand_gradients(graph, nodes[at], &ran) != ST_OK) return NULL;
-        for (int i = 0; i < at; i++) /* ids are of the last numbering */
-            used[i] |= !(nodes[i]->row->flags & OPF_gradients) && ran[nodes[i]->id];
-    }
-    return used;
+    return ran;
 }

@@ -31,8 +31,8 @@ static bool apply_rules(KeyedBuild *k, Arena *arena) {
     forward->bail = k->spec->bail;
     forward->env = forward->builder.env = k->spec->env;
     for (int i = 0; i < n; i++) k->held[i] = by_id(forward, k->spec->kept[i]);
-    k->joint = joint_build(forward, &k->spec->joint);
-    return k->joint != NULL;
+    k->joint = forward;
+    return joint_append(forward, &k->spec->joint) == ST_OK && passes_run(forward, "joint", k->spec->options) == ST_OK;
 }
 
 /* Marks what the gradients need down to what the tape holds. */

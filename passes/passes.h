@@ -29,6 +29,7 @@ struct PassOptions {
     bool must_run;    /* eager's own programs: nothing stands behind them, so no failpoint */
     const char *skip; /* list of passes not run, or NULL */
     int limit;        /* bisect: run only so many passes; 0: all */
+    bool *ran;        /* out, joint: by id of the nodes that it finds, whose rules were applied; NULL: nobody asks */
     PassTrace *trace;
     void *trace_context;
 };
@@ -44,26 +45,24 @@ Status passes_run(Graph *graph, const char *names, const PassOptions *options);
 /* Those of them up to the first that leaves the stage; of a captured graph, which is at the first one, none. */
 Status passes_run_to(Graph *graph, const char *names, Stage stage, const PassOptions *options);
 
-/* The joint graph [semantics G]: `forward` is functional; want[i] says whether input i needs a gradient. Adds one input
- * per defined output gradient (and per present partial sum), and the gradients of wanted inputs as outputs after the
- * forward ones. */
+/* Gradients of a graph [semantics G]: what a backward is made for. */
 typedef struct JointSpec {
-    const bool *want;         /* by input */
-    const bool *grad_defined; /* by forward output */
-    /* by input: a partial sum of its gradient is passed in and continued (G1) */
-    const bool *partial;
-    const Meta *const *grad_meta; /* by forward output: of its gradient; NULL: as the output */
-    bool *ran;                    /* out, by node id of the numbered forward: its rule was applied; NULL: nobody asks */
+    const bool *want;         /* by input: its gradient is wanted */
+    const bool *grad_defined; /* by output: it has a gradient */
+    const bool *partial;      /* by input: a partial sum of its gradient is passed in and continued (G1); NULL: none */
+    const Meta *const *grad_meta; /* by output: of its gradient; NULL: as the output */
 } JointSpec;
-Graph *joint_build(Graph *forward, const JointSpec *spec);
-/* By node id: which ops' rules joint_build would apply. Rules leave out arguments by which results have gradients, so
- * this is found by applying them, to a copy; `env`, a copy too, takes what they decide of sizes. NULL raises. */
-const bool *joint_ran(Graph *forward, Arena *arena, SymEnv *env, const JointSpec *spec);
-/* By node id: which ops' rules the graph's own sn::gradients apply. */
-const bool *joint_used(Graph *forward, Arena *arena, SymEnv *env);
-/* Expands composites, as joint_build does first, and numbers the graph: its nodes are then those that
- * the tape records. */
-Status joint_expand(Graph *forward);
+/* Appends to a functional graph the sn::gradients node that the pass `joint` expands: one more input per partial sum
+ * and per defined gradient; the gradients of wanted inputs are outputs after the forward's, as their rules make them,
+ * or OUT_none. */
+Status joint_append(Graph *functional, const JointSpec *spec);
+/* By node id: which ops' rules that applies; spec NULL: those of the sn::gradients nodes that the graph has. Rules
+ * leave out arguments by which results have gradients, so this is found by applying them, to a copy; `env`, a copy too,
+ * takes what they decide of sizes. NULL raises. */
+const bool *joint_ran(Graph *functional, Arena *arena, SymEnv *env, const JointSpec *spec);
+/* Expands composites, as the pass `joint` does first, and numbers the graph: its nodes are then those that the tape
+ * records. */
+Status joint_expand(Graph *functional);
 /* By value id: does it carry a gradient to a wanted input? NULL raises. */
 const bool *joint_marks(Graph *forward, const bool *want);
 /* Bits of the arguments through which the tape's node of this op passes a gradient on; 0: no node. */
@@ -100,6 +99,7 @@ typedef struct KeyedSpec {
     SymEnv *env; /* functional's or a copy: takes what the backward decides of sizes */
     JointSpec joint;
     Bail *bail; /* the exit of the compile */
+    const PassOptions *options;
 } KeyedSpec;
 KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec);
 

@@ -98,20 +98,19 @@ static bool is_input(const Graph *graph, const char *name, size_t n) {
     return false;
 }
 
-static Graph *add_gradients(Graph *graph, const char *wanted) {
+static Status add_gradients(Graph *graph, const char *wanted) {
     for (const char *p = wanted; *p;) {
         const size_t length = strcspn(p, ",");
-        if (!is_input(graph, p, length)) return NULL;
+        if (!is_input(graph, p, length)) return ST_ARGUMENT;
         p += length + (p[length] == ',');
     }
     bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n + 1);
     bool *const defined = ARENA_ARRAY(graph->arena, bool, graph->outputs.n + 1);
-    if (!want || !defined) return NULL;
+    if (!want || !defined) return ST_MEMORY;
     for (int i = 0; i < graph->inputs.n; i++) want[i] = listed(wanted, graph->inputs.at[i]->name);
     for (int i = 0; i < graph->outputs.n; i++)
         defined[i] = graph->outputs.at[i].value && dtype_is_float(graph->outputs.at[i].value->base.meta->dtype);
-    const JointSpec spec = {.want = want, .grad_defined = defined};
-    return joint_build(graph, &spec);
+    return joint_append(graph, &(JointSpec){.want = want, .grad_defined = defined});
 }
 
 static void print_parts(const OptRun *opt, const Graph *joint) {
@@ -208,7 +207,7 @@ static Status run_lists(void *context) {
                                  .trace_context = run->times ? (void *)run->times : stderr};
     TRY(passes_run(run->graph, opt->passes, &options));
     if (!opt->joint) return ST_OK;
-    if (!add_gradients(run->graph, opt->joint)) return error_pending();
+    TRY(add_gradients(run->graph, opt->joint));
     return passes_run(run->graph, opt->then, &options);
 }
 

@@ -7,7 +7,7 @@
 #include "runtime/device/execute.h"
 
 typedef struct PassTime {
-    const char *name; /* of the pass, or of what joins passes: "joint graph", "partition" */
+    const char *name; /* of the pass; "tape": what eager's tape would hold */
     int64_t ns;
 } PassTime;
 

@@ -248,11 +248,10 @@ static Graph *joint_of(Arena *arena, const char *text, int *n_user) {
     Graph *const graph = parsed(arena, text);
     *n_user = graph->outputs.n;
     const bool want[N_IN] = {true, true, false}, defined[] = {true, true};
-    const JointSpec spec = {.want = want, .grad_defined = defined};
-    Graph *const joint = joint_build(graph, &spec);
-    ck_assert_msg(joint && passes_run(joint, "decompose,simplify", &(PassOptions){.verify = true}) == ST_OK, "%s",
+    ck_assert_int_eq(joint_append(graph, &(JointSpec){.want = want, .grad_defined = defined}), ST_OK);
+    ck_assert_msg(passes_run(graph, "joint,decompose,simplify", &(PassOptions){.verify = true}) == ST_OK, "%s",
                   error_slot()->message);
-    return joint;
+    return graph;
 }
 
 static void inputs_of(const Graph *graph, int first, int n, sn_tensor **to) {

@@ -38,7 +38,6 @@ typedef struct TrainingSplit {
     Variant *variant;
     Graph *graph;
     Training *training;
-    Graph *joint;
     bool *ran; /* by node id of the functional graph: its rule was applied */
 } TrainingSplit;
 
@@ -71,7 +70,7 @@ static Status split_graphs(void *context) {
     t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
     for (int i = 0; i < t->n_user; i++)
         t->out_tracked[i] = marks.tracked[s->graph->outputs.at[i].value->id] && !variant_view_is_stale(s->variant, i);
-    const PassOptions options = compile_pass_options(NULL, &s->variant->info);
+    PassOptions options = compile_pass_options(NULL, &s->variant->info);
     TRY(passes_run(s->graph, "functionalize", &options));
     TRY(note_writes(t, s->graph));
     t->n_forward = s->graph->outputs.n;
@@ -81,18 +80,14 @@ static Status split_graphs(void *context) {
     const int64_t start = clock_ns();
     TRY(joint_expand(s->graph));
     TRY(tape_plan_make(t, s->graph));
-    s->ran = ARENA_ARRAY(s->graph->arena, bool, s->graph->n_nodes + 1);
-    if (!s->ran) return ST_MEMORY;
-    const JointSpec spec = {.want = t->want, .grad_defined = defined, .ran = s->ran};
+    options.ran = s->ran = ARENA_ARRAY(s->graph->arena, bool, s->graph->n_nodes + 2); /* and of sn::gradients */
     GVal **const values = values_by_id(s->graph);
-    Graph *const joint = values ? joint_build(s->graph, &spec) : NULL;
-    compile_note_time(&s->variant->info, "joint graph", clock_ns() - start);
+    if (!s->ran || !values) return ST_MEMORY;
+    TRY(joint_append(s->graph, &(JointSpec){.want = t->want, .grad_defined = defined}));
+    TRY(tape_plan_keep(t, s->graph, values));
+    compile_note_time(&s->variant->info, "tape", clock_ns() - start);
     s->variant->info.passes_ns += clock_ns() - start;
-    if (!joint) return error_pending() ? error_pending() : ST_UNSUPPORTED;
-    TRY(tape_plan_keep(t, joint, values));
-    joint->bail = s->graph->bail;
-    s->joint = joint;
-    return passes_run(joint, "parts", &options);
+    return passes_run(s->graph, "parts", &options);
 }
 
 /* The usual case: all gradients in the layouts of the backward's inputs. */
@@ -128,7 +123,7 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     pthread_mutex_init(&t->lock, NULL);
     v->training = t;
     TRY(compile_guarded(graph, split_graphs, &split, &v->info));
-    t->joint = split.joint;
+    t->joint = graph;
     t->partition = t->joint->parts;
     t->forward_plan = t->partition->forward->plan;
     t->backward_plan = t->partition->backward->plan;

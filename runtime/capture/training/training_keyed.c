@@ -114,11 +114,13 @@ static Status plan_case(void *context) {
     SymEnv *const env = sym_env_copy(variant_env, c->arena, job->symbols);
     if (!kept || !env || error_pending()) return ST_MEMORY;
     for (int i = 0; i < t->tape.held.n; i++) kept[i] = t->tape.held.at[i].value->id;
+    const PassOptions options = compile_pass_options(NULL, &c->info);
     const KeyedSpec spec = {.functional = t->tape.functional,
                             .restore = t->partition->restore,
                             .kept = kept,
                             .env = env,
                             .bail = job->graph->bail,
+                            .options = &options,
                             .joint = joint_spec(job)};
     if (error_pending()) return ST_MEMORY;
     KeyedBackward *const keyed = keyed_build(c->arena, &spec);
@@ -128,7 +130,6 @@ static Status plan_case(void *context) {
     c->first_guard = sym_guard_count(variant_env);
     c->env = env;
     TRY(training_note_layouts(t, c, keyed->graph));
-    const PassOptions options = compile_pass_options(NULL, &c->info);
     TRY(passes_run(keyed->graph, "backward", &options));
     job->plan = keyed->graph->plan;
     return ST_OK;

@@ -140,7 +140,7 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, cons
 bool *tape_plan_used(const TapePlan *p, Arena *arena) {
     Arena *const trial = arena_new();
     SymEnv *const env = trial ? trial_env(p, trial, NULL) : NULL;
-    bool *const used = tape_plan_by_step(p, arena, env ? joint_used(p->functional, trial, env) : NULL);
+    bool *const used = tape_plan_by_step(p, arena, env ? joint_ran(p->functional, trial, env, NULL) : NULL);
     arena_free(trial);
     return used;
 }
