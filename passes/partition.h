@@ -27,8 +27,8 @@ bool partition_places(JointSplit *split);
 /* An input that the backward may read where it is: eager's tape checks it for writes. Of any other a copy is
  * saved. */
 bool stays_in_place(const JointSplit *split, const GVal *value);
-/* A result of the caller's, in memory that eager's tape checks for writes: the backward may read it there. Its number, or
- * -1. */
+/* A result of the caller's, in memory that eager's tape checks for writes: the backward may read it there. Its number,
+ * or -1. */
 int held_output(const JointSplit *split, const GVal *value);
 
 #endif
