@@ -1,4 +1,4 @@
-/* api_device.c: devices of the program (sinter/device.h). */
+/* api_device.c: devices (sinter/device.h). */
 #include <sinter/device.h>
 #include <sinter/ops.h>
 
@@ -37,12 +37,17 @@ sn_key sn_device_key(sn_device device) {
     return (sn_key)key_public((Key)__builtin_ctzll(key_of_device(device)));
 }
 
+int sn_device_count(sn_key key) {
+    state_get(); /* the first call of a program: now there is a table */
+    const int found = key_of_public(key);
+    return found >= 0 && KEYS_BACKEND >> found & 1 ? device_count((Key)found) : 0;
+}
+
 sn_status sn_device_synchronize(sn_device device) {
     state_get()->site = __builtin_return_address(0);
     if (check_device(device, "sn_device_synchronize") != ST_OK || tensor_settle("sn_device_synchronize") != ST_OK)
         return sn_check();
-    const DeviceRow *const row = device_row(device);
-    return (sn_status)(row && row->synchronize ? row->synchronize(row) : error_pending());
+    return (sn_status)device_synchronize(device);
 }
 
 sn_tensor *sn_to_device(sn_tensor *x, sn_device device) {

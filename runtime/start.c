@@ -16,6 +16,7 @@
 #include "runtime/core/hooks.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cpu/pool.h"
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/device.h"
 #include "runtime/eager/eager.h"
@@ -29,6 +30,7 @@ static void start_all(void) {
     custom_derivative_start();
     eager_start();
     cpu_start();
+    cuda_start();
     tape_start();
     capture_start();
 }

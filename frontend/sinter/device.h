@@ -1,4 +1,11 @@
-/* device.h: devices that a program adds. A device is a few functions on its memory; its ops are what is registered at
+/* device.h: devices: how many there are, moving tensors to them, waiting for them; and those that a program adds.
+
+   SN_CUDA(0), SN_CUDA(1)... need NVIDIA's driver (CUDA 12.0 or newer), which is opened at their first use: tensors can
+   be made there, viewed, copied and read. No op has a CUDA kernel yet: each says so, and nothing moves by itself. Where
+   a kernel or the hardware has failed so that a GPU's memory is gone, each use of it is SN_ERR_DEVICE from then on, and
+   the CPU and other GPUs go on. A process that was forked after the first use cannot use CUDA.
+
+   A program's device is a few functions on its memory; its ops are what is registered at
    its key. Views, copies and empty tensors need no op of its own, and where it has none, the CPU's can serve it:
 
        const sn_device mine =
@@ -40,7 +47,10 @@ sn_device sn_device_register(const sn_device_desc *desc);
 const char *sn_device_name(sn_device device);
 /* Whose kernels run on it; an error and 0 for what is no device. [neutral] */
 sn_key sn_device_key(sn_device device);
-/* Waits for the device. [flush] */
+/* How many devices the key has: GPUs that the driver shows for SN_KEY_CUDA, which opens it (0 without a driver, which
+   is no error), 1 for the CPU's and a registered device's, 0 for a key without memory. [neutral] */
+int sn_device_count(sn_key key);
+/* Waits for the device: for copies and fills that have begun. [flush] */
 sn_status sn_device_synchronize(sn_device device);
 
 /* x itself where it is there already, else a copy on that device, in x's dtype and, where it is dense, its strides

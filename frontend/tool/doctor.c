@@ -1,5 +1,5 @@
 /* doctor.c: `sinter doctor`: what this build and machine offer, one fact a line ("name: value") or
- * as JSON. It opens the LLVM module as the runtime would, so a broken installation shows here. */
+ * as JSON. It opens the LLVM module and the CUDA driver as the runtime would, so a broken installation shows here. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -9,6 +9,8 @@
 #include "passes/passes.h"
 #include "runtime/base/error.h"
 #include "runtime/compile/llvm_module.h"
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/driver.h"
 #include <sinter/base.h>
 
 typedef struct DoctorReport {
@@ -52,6 +54,32 @@ static void llvm_facts(DoctorReport *report) {
     if (!llvm) fact(report, "llvm is absent because", llvm_module_reason());
 }
 
+static void gpu_fact(DoctorReport *report, int ordinal) {
+    CudaFacts facts;
+    char name[32], value[256];
+    if (cuda_facts(ordinal, &facts) != ST_OK) return;
+    snprintf(name, sizeof name, "cuda:%d", ordinal);
+    snprintf(value, sizeof value, "%s, sm_%d, %d multiprocessors, %.1f GiB", facts.name, facts.capability,
+             facts.multiprocessors, (double)facts.bytes / (1 << 30));
+    fact(report, name, value);
+}
+
+/* What is missing, and where to get it, is the reason. */
+static void cuda_facts_all(DoctorReport *report) {
+    const char *why;
+    const Driver *const driver = driver_find(&why);
+    if (!driver) {
+        fact(report, "cuda driver", "absent: there are no CUDA devices");
+        fact(report, "cuda driver is absent because", why);
+        return;
+    }
+    char version[32];
+    snprintf(version, sizeof version, "CUDA %d.%d", driver->version / 1000, driver->version % 1000 / 10);
+    fact(report, "cuda driver", version);
+    fact_int(report, "cuda devices", driver->devices);
+    for (int i = 0; i < driver->devices && i < CUDA_MOST_DEVICES; i++) gpu_fact(report, i);
+}
+
 int command_doctor(const Command *self, int argc, char **argv) {
     DoctorReport report = {0};
     for (int i = 0; i < argc; i++) {
@@ -67,6 +95,7 @@ int command_doctor(const Command *self, int argc, char **argv) {
     fact_int(&report, "page bytes", sysconf(_SC_PAGESIZE));
     fact_int(&report, "ops", OP_COUNT);
     llvm_facts(&report);
+    cuda_facts_all(&report);
     if (report.json) text_puts(&report.text, "}\n");
     fputs(text_str(&report.text), stdout);
     text_free(&report.text);

@@ -192,9 +192,9 @@ static Status check_device(Placed *first, const sn_tensor *t, const char *name) 
 static bool is_cpu_scalar(const sn_tensor *t) { return t->base.meta->device == DEV_cpu && !t->base.meta->rank; }
 
 /* Tensors on different devices; 0-dim CPU tensors that are only read go with any device. Copies to and from a
- * registered device are served at its key. */
+ * device beside the CPU are served at its key. */
 static Status check_devices(OpCall *call) {
-    if (call->row->flags & OPF_across && call->keys & KEYS_SPARE) return ST_OK;
+    if (call->row->flags & OPF_across && call->keys & KEYS_BESIDE) return ST_OK;
     Placed first = {0};
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
@@ -249,7 +249,7 @@ static Status start(OpCall *call) {
     TRY(union_of_keys(call, &keys));
     if (UNLIKELY(!keys)) keys = KEY_BIT(cpu) | KEY_BIT(autograd);
     const uint64_t backends = keys & KEYS_BACKEND;
-    if (UNLIKELY(backends & (backends - 1))) {
+    if (UNLIKELY((backends & (backends - 1)) | (backends & KEY_BIT(cuda)))) { /* one key for all of cuda:0, cuda:1... */
         call->keys = keys;
         TRY(check_devices(call));
         keys = call->keys;

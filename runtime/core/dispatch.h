@@ -20,7 +20,10 @@ typedef enum Key {
 } Key;
 #define KEY_BIT(name) (UINT64_C(1) << KEY_##name)
 #define KEYS_SPARE    (((UINT64_C(1) << SPARE_DEVICES) - 1) << KEY_spare)
-#define KEYS_BACKEND  (KEY_BIT(cpu) | KEY_BIT(cuda) | KEY_BIT(meta) | KEYS_SPARE)
+/* Devices beside the CPU that have memory: what moves between devices is served at their keys, and no segment has
+ * ops of theirs. */
+#define KEYS_BESIDE  (KEY_BIT(cuda) | KEYS_SPARE)
+#define KEYS_BACKEND (KEY_BIT(cpu) | KEY_BIT(cuda) | KEY_BIT(meta) | KEYS_SPARE)
 
 enum { MAX_LIST = 1024 }; /* room for the results of a Tensor[] op */
 

@@ -31,8 +31,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sn_override *overrides;
 _Atomic int override_count; /* of those that capture stops at, so that it asks without the lock */
 
-/* A registered device's ops are in no graph, whoever serves them. */
-static bool stops_capture(Key key) { return !(KEYS_SPARE >> key & 1); }
+/* The ops of a device beside the CPU are in no graph, whoever serves them. */
+static bool stops_capture(Key key) { return !(KEYS_BESIDE >> key & 1); }
 
 static sn_override *newest(const OpRow *row, Key key) {
     for (sn_override *o = overrides; o; o = o->next)

@@ -10,7 +10,15 @@ void device_register(const DeviceRow *row) { atomic_store_explicit(&rows[row->ke
 
 const DeviceRow *device_of_key(Key backend) { return atomic_load_explicit(&rows[backend], memory_order_acquire); }
 
-const DeviceRow *device_row(Device device) { return device_of_key((Key)__builtin_ctzll(key_of_device(device))); }
+const DeviceRow *device_row(Device device) {
+    const DeviceRow *const row = device_of_key((Key)__builtin_ctzll(key_of_device(device)));
+    return LIKELY(!row || row->device == device || !row->other) ? row : row->other(device);
+}
+
+int device_count(Key backend) {
+    const DeviceRow *const row = device_of_key(backend);
+    return row && row->count ? row->count() : row != NULL;
+}
 
 static Status absent(Device device) {
     return error_raise(ST_DEVICE, "%s: this device has no memory here", DEVICE_TEXT(device));
@@ -32,6 +40,12 @@ Status device_fill(Device device, void *block, int byte, size_t bytes) {
     const DeviceRow *const row = device_row(device);
     if (!row) return absent(device);
     return bytes ? row->fill(row, block, byte, bytes) : ST_OK;
+}
+
+Status device_synchronize(Device device) {
+    const DeviceRow *const row = device_row(device);
+    if (!row) return device_has_memory(device) ? absent(device) : ST_OK;
+    return row->synchronize ? row->synchronize(row) : ST_OK;
 }
 
 /* Neither is the host's. */

@@ -19,6 +19,10 @@ struct DeviceRow {
     const char *name;
     Device device; /* the first of those that the row serves */
     Key key;       /* the backend's */
+    /* Of a key with several devices, which is registered by the first: their rows (NULL: no device can have this
+     * number), and how many devices there are now. NULL: there is one. */
+    const DeviceRow *(*other)(Device device);
+    int (*count)(void);
     /* Memory: addresses of the device, to which offsets in bytes are added; the host dereferences only its own. bytes
      * is never 0 in copy and fill. */
     void *(*allocate)(const DeviceRow *row, size_t bytes); /* 64-byte aligned, uninitialised; NULL raises */
@@ -36,8 +40,9 @@ struct DeviceRow {
 };
 
 void device_register(const DeviceRow *row);  /* once; it stays */
-const DeviceRow *device_of_key(Key backend); /* NULL: nobody registered it */
-const DeviceRow *device_row(Device device);  /* the same */
+const DeviceRow *device_of_key(Key backend); /* of its first device; NULL: nobody registered it */
+const DeviceRow *device_row(Device device);  /* NULL: the same */
+int device_count(Key backend);               /* asks the machine; 0 where nobody registered it */
 
 /* For core's storages, through the table of hooks. */
 void *device_allocate(Device device, size_t bytes);
@@ -45,6 +50,7 @@ void device_free(Device device, void *block, size_t bytes);
 /* Between any two; by way of the host where neither is the host's and they are not one. */
 Status device_copy(Device to_device, void *to, Device from_device, const void *from, size_t bytes);
 Status device_fill(Device device, void *block, int byte, size_t bytes);
+Status device_synchronize(Device device); /* meta has nothing to wait for */
 
 /* A device of the program's (device_user.c). Its number, or -1 and an error. */
 Device device_register_user(const sn_device_desc *desc);

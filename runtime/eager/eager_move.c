@@ -189,6 +189,19 @@ static Status results_back(const HostCall *host, OpCall *here, sn_tensor **outs)
     return ST_OK;
 }
 
+/* Of the first tensor there: a key may have several devices. */
+static Device device_there(const OpCall *call, const DeviceRow *row) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        Val *const *const vals = arg->kind == ARG_tensors ? arg->vals : &arg->val;
+        const int n = arg->kind == ARG_tensors ? arg->n : arg->kind == ARG_tensor;
+        for (int k = 0; k < n; k++)
+            if (vals[k] && key_of_device(vals[k]->meta->device) == UINT64_C(1) << row->key)
+                return vals[k]->meta->device;
+    }
+    return row->device;
+}
+
 static Status run_on_host(HostCall *host, sn_tensor **outs, int *n_outs) {
     const OpCall *const there = host->there;
     TRY(args_to_host(host));
@@ -217,6 +230,6 @@ Status eager_on_host(const OpCall *call, sn_tensor **outs, int *n_outs) {
     const DeviceRow *const row = device_of_key(call->key);
     if (!row || device_is_host(row->device))
         return error_raise(ST_STATE, "%s: only a registered device's op can be run on the CPU", call->row->name);
-    host.device = row->device;
+    host.device = device_there(call, row);
     return run_on_host(&host, outs, n_outs);
 }

@@ -89,7 +89,7 @@ TRIAL(into_a_scalar, sn_copy_(number(CPU), number(META)))
 TRIAL(added_to_a_scalar, sn_add_(number(CPU), number(META)))
 TRIAL(filled_scalar, CALL("aten::fill.Tensor", sn_val(number(CPU)), sn_val(number(META))))
 TRIAL(both_devices, sn_add(x, m))
-TRIAL(no_backend, sn_to_copy_ex(x, SN_F32, NONE, sn_int(CUDA), NONE, false, NONE))
+TRIAL(no_driver, sn_to_copy_ex(x, SN_F32, NONE, sn_int(CUDA), NONE, false, NONE))
 TRIAL(no_device, CALL("aten::_to_copy", sn_val(x), NONE, NONE, sn_int(3)))
 TRIAL(not_registered, CALL("aten::_to_copy", sn_val(x), NONE, NONE, sn_int(META + 1)))
 TRIAL(as_dtype, sn_to(x, (sn_dtype)META))
@@ -114,7 +114,7 @@ static const Bad bad[] = {
     {added_to_a_scalar, SN_ERR_DEVICE, "'self' is on cpu, 'other' on meta"},
     {filled_scalar, SN_ERR_DEVICE, "aten::fill.Tensor: a tensor on the meta device has no data"},
     {both_devices, SN_ERR_DEVICE, "'self' is on cpu, 'other' on meta"},
-    {no_backend, SN_ERR_UNSUPPORTED, "aten::_to_copy: it is not implemented for key cuda"},
+    {no_driver, SN_ERR_DEVICE, "aten::_to_copy: there is no NVIDIA driver"},
     {no_device, SN_ERR_ARGUMENT, "aten::_to_copy: device is no device: 3"},
     {not_registered, SN_ERR_ARGUMENT, "aten::_to_copy: device is no device: 65"},
     {as_dtype, SN_ERR_ARGUMENT, "aten::to.dtype: dtype is no dtype: 64"},

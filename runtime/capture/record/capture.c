@@ -547,7 +547,7 @@ static bool resizes(const OpCall *call) {
 /* Of memory that is older than its results; a user's code may, whatever it says. */
 static bool may_write(const OpCall *call) {
     return call->form != FORM_functional || op_dynamic(call->row) || state_get()->modes || override_covers(call->row) ||
-           call->keys & KEYS_SPARE;
+           call->keys & KEYS_BESIDE;
 }
 
 /* A read of a value computes nothing. */

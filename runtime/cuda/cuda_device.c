@@ -1,0 +1,228 @@
+/* cuda_device.c: see cuda_device.h. Each device has one stream, in whose order all its work runs: copies from and to
+ * the host wait for it, copies within and fills do not, so what is freed waits first.
+ *
+ * Every call is made between enter and leave: enter makes the device's context the thread's, leave puts back the one
+ * that the caller had. A result that means that the context is gone (an illegal address in a kernel, an uncorrectable
+ * memory error) makes the device lost: it stays so, each later call says it without asking the driver, and the CPU and
+ * other devices go on. */
+#include "runtime/cuda/cuda_device.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "runtime/base/error.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/device/device.h"
+#include "runtime/eager/eager.h"
+
+typedef struct CudaDevice {
+    DeviceRow row; /* first: a row is its device */
+    char name[16];
+    pthread_mutex_t opening;
+    _Atomic bool is_open;
+    _Atomic CuResult lost; /* CU_success, or why */
+    const Driver *driver;
+    CuContext context;
+    CuStream stream;
+} CudaDevice;
+
+static CudaDevice devices[CUDA_MOST_DEVICES];
+
+static CudaDevice *device_of(const DeviceRow *row) { return (CudaDevice *)(uintptr_t)row; }
+static int ordinal_of(const CudaDevice *device) { return (int)(device - devices); }
+
+static Status raise_lost(const CudaDevice *device) {
+    return error_raise(ST_DEVICE, "%s is lost since %s: what was on it is gone", device->name,
+                       driver_text(device->lost, &(DriverText){{0}}));
+}
+
+/* Results of calls that have an error of their own are looked at before. */
+static Status answer(CudaDevice *device, const char *what, CuResult result) {
+    if (LIKELY(result == CU_success)) return ST_OK;
+    if (driver_lost(result)) {
+        atomic_store(&device->lost, result);
+        return raise_lost(device);
+    }
+    if (result == CU_not_initialized)
+        return error_raise(ST_DEVICE, "%s: %s: a process that was forked after CUDA's first use cannot use it",
+                           device->name, what);
+    return error_raise(ST_DEVICE, "%s: %s failed: %s", device->name, what, driver_text(result, &(DriverText){{0}}));
+}
+
+/* opening ------------------------------------------------------------------------------------- */
+
+static Status check_ordinal(const CudaDevice *device, const Driver *driver) {
+    if (ordinal_of(device) < driver->devices) return ST_OK;
+    return error_raise(ST_DEVICE, "there is no %s: this machine has %d CUDA device%s", device->name, driver->devices,
+                       driver->devices == 1 ? "" : "s");
+}
+
+static Status make_stream(CudaDevice *device) {
+    TRY(answer(device, "its context", device->driver->CtxPushCurrent(device->context)));
+    const Status status =
+        answer(device, "a stream", device->driver->StreamCreate(&device->stream, CU_stream_non_blocking));
+    device->driver->CtxPopCurrent(&(CuContext){0});
+    return status;
+}
+
+static Status open_locked(CudaDevice *device) {
+    CuDevice handle;
+    if (device->is_open) return ST_OK;
+    TRY(driver_open(&device->driver));
+    TRY(check_ordinal(device, device->driver));
+    TRY(answer(device, "the device", device->driver->DeviceGet(&handle, ordinal_of(device))));
+    TRY(answer(device, "its context", device->driver->DevicePrimaryCtxRetain(&device->context, handle)));
+    TRY(make_stream(device));
+    atomic_store_explicit(&device->is_open, true, memory_order_release);
+    return ST_OK;
+}
+
+static Status open_device(CudaDevice *device) {
+    if (LIKELY(atomic_load_explicit(&device->is_open, memory_order_acquire))) return ST_OK;
+    pthread_mutex_lock(&device->opening);
+    const Status status = open_locked(device);
+    pthread_mutex_unlock(&device->opening);
+    return status;
+}
+
+static Status enter(CudaDevice *device) {
+    TRY(open_device(device));
+    if (UNLIKELY(device->lost)) return raise_lost(device);
+    return answer(device, "its context", device->driver->CtxPushCurrent(device->context));
+}
+
+static void leave(const CudaDevice *device) { device->driver->CtxPopCurrent(&(CuContext){0}); }
+
+static Status wait(CudaDevice *device, const char *what) {
+    return answer(device, what, device->driver->StreamSynchronize(device->stream));
+}
+
+/* the row ------------------------------------------------------------------------------------- */
+
+static Status out_of_memory(const CudaDevice *device, size_t bytes) {
+    size_t left = 0, total = 0;
+    device->driver->MemGetInfo(&left, &total);
+    return error_raise(ST_MEMORY, "%s is out of memory: %zu bytes asked for, %zu of %zu free", device->name, bytes,
+                       left, total);
+}
+
+static void *allocate(const DeviceRow *row, size_t bytes) {
+    CudaDevice *const device = device_of(row);
+    CuAddress address = 0;
+    if (enter(device) != ST_OK) return NULL;
+    const CuResult result = device->driver->MemAlloc(&address, bytes ? bytes : 1);
+    const bool full = result == CU_out_of_memory;
+    if (full)
+        out_of_memory(device, bytes);
+    else
+        answer(device, "an allocation", result);
+    leave(device);
+    return result == CU_success ? (void *)(uintptr_t)address : NULL;
+}
+
+/* Nobody can be told here: a device that is found lost says so at its next call, and what a process leaves behind at
+ * its end, or a forked one inherits, is the driver's. */
+static void give_back(const DeviceRow *row, void *block, size_t bytes) {
+    (void)bytes;
+    CudaDevice *const device = device_of(row);
+    const Driver *const driver = device->driver;
+    if (device->lost || driver->CtxPushCurrent(device->context) != CU_success) return;
+    CuResult result = driver->StreamSynchronize(device->stream);
+    if (result == CU_success) result = driver->MemFree((CuAddress)(uintptr_t)block);
+    if (driver_lost(result)) atomic_store(&device->lost, result);
+    leave(device);
+}
+
+static Status copy_entered(CudaDevice *device, void *to, const void *from, size_t bytes, sn_copy_way way) {
+    const Driver *const driver = device->driver;
+    const CuAddress there = (CuAddress)(uintptr_t)to, here = (CuAddress)(uintptr_t)from;
+    if (way == SN_COPY_WITHIN)
+        return answer(device, "a copy", driver->MemcpyDtoDAsync(there, here, bytes, device->stream));
+    if (way == SN_COPY_FROM_HOST)
+        TRY(answer(device, "a copy from the host", driver->MemcpyHtoDAsync(there, from, bytes, device->stream)));
+    else
+        TRY(answer(device, "a copy to the host", driver->MemcpyDtoHAsync(to, here, bytes, device->stream)));
+    return wait(device, "a copy");
+}
+
+static Status copy(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
+    CudaDevice *const device = device_of(row);
+    TRY(enter(device));
+    const Status status = copy_entered(device, to, from, bytes, way);
+    leave(device);
+    return status;
+}
+
+static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
+    CudaDevice *const device = device_of(row);
+    TRY(enter(device));
+    const CuResult result =
+        device->driver->MemsetD8Async((CuAddress)(uintptr_t)block, (unsigned char)byte, bytes, device->stream);
+    const Status status = answer(device, "a fill", result);
+    leave(device);
+    return status;
+}
+
+static Status synchronize(const DeviceRow *row) {
+    CudaDevice *const device = device_of(row);
+    TRY(enter(device));
+    const Status status = wait(device, "the wait");
+    leave(device);
+    return status;
+}
+
+static const DeviceRow *other(Device device) {
+    return device - DEV_cuda < CUDA_MOST_DEVICES ? &devices[device - DEV_cuda].row : NULL;
+}
+
+static int count(void) {
+    const char *why;
+    const Driver *const driver = driver_find(&why);
+    return !driver ? 0 : driver->devices < CUDA_MOST_DEVICES ? driver->devices : CUDA_MOST_DEVICES;
+}
+
+/* facts --------------------------------------------------------------------------------------- */
+
+static int attribute(const Driver *driver, CuAttribute attribute, CuDevice handle) {
+    int value = 0;
+    driver->DeviceGetAttribute(&value, attribute, handle);
+    return value;
+}
+
+Status cuda_facts(int ordinal, CudaFacts *out) {
+    const Driver *driver;
+    CuDevice handle;
+    size_t bytes = 0;
+    TRY(driver_open(&driver));
+    TRY(check_ordinal(&devices[ordinal], driver));
+    TRY(answer(&devices[ordinal], "the device", driver->DeviceGet(&handle, ordinal)));
+    *out = (CudaFacts){.multiprocessors = attribute(driver, CU_multiprocessors, handle),
+                       .capability = 10 * attribute(driver, CU_capability_major, handle) +
+                                     attribute(driver, CU_capability_minor, handle)};
+    driver->DeviceGetName(out->name, sizeof out->name, handle);
+    driver->DeviceTotalMem(&bytes, handle);
+    out->bytes = (int64_t)bytes;
+    return ST_OK;
+}
+
+void cuda_start(void) {
+    for (int i = 0; i < CUDA_MOST_DEVICES; i++) {
+        CudaDevice *const device = &devices[i];
+        snprintf(device->name, sizeof device->name, "cuda:%d", i);
+        pthread_mutex_init(&device->opening, NULL);
+        device->row = (DeviceRow){.name = device->name,
+                                  .device = DEV_cuda + i,
+                                  .key = KEY_cuda,
+                                  .other = other,
+                                  .count = count,
+                                  .allocate = allocate,
+                                  .free = give_back,
+                                  .copy = copy,
+                                  .fill = fill,
+                                  .synchronize = synchronize,
+                                  .uncompiled = "a tensor on CUDA, for which no code is generated yet"};
+    }
+    device_register(&devices[0].row);
+    eager_serve(KEY_cuda);
+}

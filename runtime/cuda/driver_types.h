@@ -1,0 +1,14 @@
+/* driver_types.h: the types of driver.def. They stand alone so that the test that compares the rows with NVIDIA's
+ * headers can put NVIDIA's own in their place. */
+#ifndef SINTER_RUNTIME_CUDA_DRIVER_TYPES_H
+#define SINTER_RUNTIME_CUDA_DRIVER_TYPES_H
+#include <stddef.h>
+
+typedef int CuResult;
+typedef int CuDevice; /* an ordinal's handle */
+typedef int CuAttribute;
+typedef unsigned long long CuAddress; /* of device memory */
+typedef struct CuContextOpaque *CuContext;
+typedef struct CuStreamOpaque *CuStream;
+
+#endif

@@ -1,0 +1,51 @@
+/* check_headers.c: the rows of runtime/cuda/driver.def against NVIDIA's headers, while it is compiled: signatures with
+ * NVIDIA's own types in the place of ours, numbers of results and constants, and that our types are passed alike. It
+ * prints how many rows that were; without headers (CMake looks for cudaTypedefs.h) it is skipped. */
+#include <stdio.h>
+
+#ifdef HAVE_CUDA_HEADERS
+#include <cudaTypedefs.h>
+
+#define SINTER_RUNTIME_CUDA_DRIVER_TYPES_H /* theirs */
+typedef CUresult CuResult;
+typedef CUdevice CuDevice;
+typedef CUdevice_attribute CuAttribute;
+typedef CUdeviceptr CuAddress;
+typedef CUcontext CuContext;
+typedef CUstream CuStream;
+
+#define SAME(ours, theirs, name)        _Static_assert(__builtin_types_compatible_p(ours, theirs), name)
+#define DRIVER(name, since, parameters) SAME(CuResult(*) parameters, PFN_cu##name##_v##since, "cu" #name);
+#include "runtime/cuda/driver.def"
+#define RESULT(name, theirs, value, fate) _Static_assert((int)theirs == value, #theirs);
+#include "runtime/cuda/driver.def"
+#define CONSTANT(name, theirs, value) _Static_assert((int)theirs == value, #theirs);
+#include "runtime/cuda/driver.def"
+
+/* Enums are ints to a caller, addresses 64 bits. */
+_Static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUdevice_attribute) == sizeof(int), "enums");
+_Static_assert(sizeof(CUdeviceptr) == sizeof(unsigned long long) && sizeof(CUdevice) == sizeof(int), "addresses");
+_Static_assert(sizeof(CUcontext) == sizeof(void *) && sizeof(CUstream) == sizeof(void *), "handles");
+_Static_assert(sizeof(CUdriverProcAddressQueryResult) == sizeof(int), "what cuGetProcAddress answers");
+SAME(CUresult (*)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *),
+     PFN_cuGetProcAddress_v12000, "cuGetProcAddress");
+
+int main(void) {
+    static const char *const rows[] = {
+#define DRIVER(name, since, parameters) "cu" #name,
+#include "runtime/cuda/driver.def"
+#define RESULT(name, theirs, value, fate) #theirs,
+#include "runtime/cuda/driver.def"
+#define CONSTANT(name, theirs, value) #theirs,
+#include "runtime/cuda/driver.def"
+    };
+    printf("%zu rows as in the headers of CUDA %d.%d\n", sizeof rows / sizeof *rows, CUDA_VERSION / 1000,
+           CUDA_VERSION % 1000 / 10);
+    return 0;
+}
+#else
+int main(void) {
+    puts("skipped: no cudaTypedefs.h here (NVIDIA's toolkit has it)");
+    return 77;
+}
+#endif

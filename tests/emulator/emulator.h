@@ -1,0 +1,20 @@
+/* emulator.h: what a test can ask of the emulated CUDA driver (tests/emulator/driver.c) beside what a driver does. The
+ * library under test knows nothing of it: it opens the emulator where SINTER_CUDA_DRIVER names it. A test finds these
+ * functions by dlsym in the same file. */
+#ifndef SINTER_TESTS_EMULATOR_H
+#define SINTER_TESTS_EMULATOR_H
+#include <stdint.h>
+
+/* The call after `after` further ones of cu<name> gives `result` and does nothing. A result that loses the context
+ * (CUDA_ERROR_ILLEGAL_ADDRESS...) is what all calls on that device give from then on. */
+typedef void EmulatorFail(const char *name, int result, int after); /* "emulator_fail" */
+
+typedef struct EmulatorCounts {
+    int64_t blocks, bytes; /* allocated now, on all devices */
+    int64_t calls;         /* of any driver function */
+    int64_t copies, fills; /* that have run */
+    int64_t queued;        /* work that no wait has let run yet */
+} EmulatorCounts;
+typedef void EmulatorCount(EmulatorCounts *out); /* "emulator_count" */
+
+#endif
