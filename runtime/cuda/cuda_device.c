@@ -1,10 +1,10 @@
 /* cuda_device.c: see cuda_device.h. Each device has one stream, in whose order all its work runs: copies from and to
  * the host wait for it, copies within and fills do not, so what is freed waits first.
  *
- * Every call is made between enter and leave: enter makes the device's context the thread's, leave puts back the one
- * that the caller had. A result that means that the context is gone (an illegal address in a kernel, an uncorrectable
- * memory error) makes the device lost: it stays so, each later call says it without asking the driver, and the CPU and
- * other devices go on. */
+ * Every call is made between enter_context and leave: the first makes the device's context the thread's, leave puts
+ * back the one that the caller had. A result that means that the context is gone (an illegal address in a kernel, an
+ * uncorrectable memory error) makes the device lost: it stays so, each later call says it without asking the driver,
+ * and the CPU and other devices go on. */
 #include "runtime/cuda/cuda_device.h"
 
 #include <pthread.h>
@@ -86,7 +86,7 @@ static Status open_device(CudaDevice *device) {
     return status;
 }
 
-static Status enter(CudaDevice *device) {
+static Status enter_context(CudaDevice *device) {
     TRY(open_device(device));
     if (UNLIKELY(device->lost)) return raise_lost(device);
     return answer(device, "its context", device->driver->CtxPushCurrent(device->context));
@@ -110,7 +110,7 @@ static Status out_of_memory(const CudaDevice *device, size_t bytes) {
 static void *allocate(const DeviceRow *row, size_t bytes) {
     CudaDevice *const device = device_of(row);
     CuAddress address = 0;
-    if (enter(device) != ST_OK) return NULL;
+    if (enter_context(device) != ST_OK) return NULL;
     const CuResult result = device->driver->MemAlloc(&address, bytes ? bytes : 1);
     const bool full = result == CU_out_of_memory;
     if (full)
@@ -148,7 +148,7 @@ static Status copy_entered(CudaDevice *device, void *to, const void *from, size_
 
 static Status copy(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
     CudaDevice *const device = device_of(row);
-    TRY(enter(device));
+    TRY(enter_context(device));
     const Status status = copy_entered(device, to, from, bytes, way);
     leave(device);
     return status;
@@ -156,7 +156,7 @@ static Status copy(const DeviceRow *row, void *to, const void *from, size_t byte
 
 static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
     CudaDevice *const device = device_of(row);
-    TRY(enter(device));
+    TRY(enter_context(device));
     const CuResult result =
         device->driver->MemsetD8Async((CuAddress)(uintptr_t)block, (unsigned char)byte, bytes, device->stream);
     const Status status = answer(device, "a fill", result);
@@ -166,7 +166,7 @@ static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
 
 static Status synchronize(const DeviceRow *row) {
     CudaDevice *const device = device_of(row);
-    TRY(enter(device));
+    TRY(enter_context(device));
     const Status status = wait(device, "the wait");
     leave(device);
     return status;
