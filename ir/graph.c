@@ -1,6 +1,6 @@
 /* graph.c: building and editing tensor graphs. Nodes form a list in program order; every value's metadata comes from
  * its op's meta rule at append. Ids are dense only after graph_number: inputs first, then results. */
-#include "ir/graph.h"
+#include "ir/alias.h"
 
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
@@ -110,7 +110,7 @@ static const char *free_name(Graph *graph, const char *name) {
 GVal *graph_input(Graph *graph, const char *name, const Meta *meta) {
     GVal *input = ARENA_NEW(graph->arena, GVal);
     if (!input) return NULL;
-    *input = (GVal){.base.meta = meta, .index = graph->inputs.n, .name = free_name(graph, name)};
+    *input = (GVal){.base.meta = meta, .index = graph->inputs.n, .alias = -1, .name = free_name(graph, name)};
     VEC_PUSH(graph->arena, &graph->inputs, input);
     return input;
 }
@@ -156,6 +156,7 @@ static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *a
     for (bool given = !row->returns_list;; given = false) {
         MetaOut *const outs = given ? few : ARENA_ARRAY(graph->arena, MetaOut, room ? room : 1);
         if (!outs) return ST_MEMORY;
+        for (int i = 0; i < room; i++) outs[i].alias = -1, outs[i].offset = 0;
         *call = (MetaCall){.row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = room};
         TRY(op_meta(call));
         if (call->n_out <= room) return ST_OK;
@@ -195,7 +196,11 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     node->outs = ARENA_ARRAY(graph->arena, GVal, call.n_out ? call.n_out : 1);
     if (!node->outs) return ST_MEMORY;
     for (int i = 0; i < call.n_out; i++) {
-        node->outs[i] = (GVal){.base.meta = meta_of_out(graph, &call.out[i]), .def = node, .index = i};
+        node->outs[i] = (GVal){.base.meta = meta_of_out(graph, &call.out[i]),
+                               .def = node,
+                               .index = i,
+                               .alias = call.out[i].alias,
+                               .offset = call.out[i].offset};
         if (!node->outs[i].base.meta) return ST_MEMORY;
     }
     return ST_OK;
@@ -211,9 +216,41 @@ static Node *failed(Graph *graph) {
     bail(graph->bail, BAIL_unsupported, "%s", message);
 }
 
+/* as_strided counts from where the storage begins, in a graph with the first element of the root. It becomes
+ * sn::view_of the value that the tape has as the base, told from there: args gets its arguments. */
+static Status enter_strided(Graph *graph, const Arg *given, Arg *args) {
+    MetaOut out;
+    MetaCall call = {.row = op_row(OP_as_strided), .args = given, .env = graph->env, .out = &out, .n_out = 1};
+    TRY(op_meta(&call)); /* what is wrong is said of as_strided */
+    const GVal *base = gval(given[0].val);
+    int64_t self_from_base = 0, base_from_root = 0;
+    for (const GVal *memory; (memory = value_memory(base)); base = memory) {
+        const Node *const node = base->def;
+        if (node->form == FORM_functional && !tape_keeps(node->row, node->modes)) break;
+        self_from_base = sym_add(graph->env, self_from_base, base->offset);
+    }
+    for (const GVal *value = base, *memory; (memory = value_memory(value)); value = memory)
+        base_from_root = sym_add(graph->env, base_from_root, value->offset);
+    args[0] = A_VAL((Val *)&base->base);
+    args[1] = given[1];
+    args[2] = given[2];
+    args[3] = A_INT(given[3].kind == ARG_int ? sym_sub(graph->env, given[3].i, base_from_root) : self_from_base);
+    return ST_OK;
+}
+
+static bool counts_from_storage(const OpRow *row, OpForm form, const Arg *args) {
+    return row->flags & OPF_storage && form == FORM_functional && args[0].kind == ARG_tensor;
+}
+
 Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args) {
     Node *node = ARENA_NEW(graph->arena, Node);
     if (!node) return failed(graph);
+    Arg places[4];
+    if (counts_from_storage(row, form, args)) {
+        if (enter_strided(graph, args, places) != ST_OK) return failed(graph);
+        row = op_row(OP_view_of);
+        args = places;
+    }
     node->row = row;
     node->form = form;
     node->modes = graph->modes;

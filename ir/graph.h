@@ -20,6 +20,8 @@ typedef struct GVal {
     Val base;         /* first: a GVal is a Val */
     Node *def;        /* NULL: a graph input */
     int index;        /* which result of def, or which input */
+    int alias;        /* the argument of def whose memory it has; -1: its own (ir/alias.h) */
+    int64_t offset;   /* elements from that argument's first one */
     int id;           /* dense over inputs and results */
     const char *name; /* inputs: "x"; results: NULL, printed as %id */
 } GVal;
@@ -51,12 +53,6 @@ struct Node {
     bool merged;         /* by cse: it stands for a node of no_grad mode too, which may be a rule's */
     Node *prev, *next;
 };
-
-/* What a value is a view of, by however many view ops; itself: of nothing. */
-static inline GVal *view_root(const GVal *value) {
-    while (value->def && value->def->row->kind == KIND_view) value = gval(value->def->args[0].val);
-    return (GVal *)value;
-}
 
 /* What a node with NODE_puts puts where it lies in memory; NULL: the node has none, or only shows it (a view). */
 static inline const GVal *node_put(const Node *node) {

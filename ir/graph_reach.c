@@ -1,4 +1,4 @@
-/* graph_reach.c: views by numbers (as_strided, sn::view_of, sn::view_scatter) stay in the memory that they speak of.
+/* graph_reach.c: views by numbers (sn::view_of, sn::view_scatter) stay in the memory that they speak of.
  *
  * Every value is followed to what it is a view of: its root and the elements from the root's first to its own, which
  * may be symbolic. The memory of a result is known: it is as long as its layout says. That of an input is the caller's:
@@ -6,7 +6,7 @@
  * element. What follows from symbols is checked at the call, too. */
 #include <stdio.h>
 
-#include "ir/graph.h"
+#include "ir/alias.h"
 #include "runtime/base/error.h"
 
 typedef struct RootPlace {
@@ -32,13 +32,12 @@ bool graph_names_memory(const Graph *graph) {
 
 static RootPlace place_of(const Reaching *r, const Val *val) { return r->places[((const GVal *)val)->id]; }
 
-static RootPlace place_of_result(const Reaching *r, const MetaOut *out, const GVal *value) {
-    const Node *const node = r->node;
-    const bool alias = out->alias >= 0 && node->args[out->alias].kind == ARG_tensor;
-    if (node->row->flags & OPF_maybe_copy) return (RootPlace){0};
-    if (!alias) return (RootPlace){value, 0};
-    const RootPlace of = place_of(r, node->args[out->alias].val);
-    return (RootPlace){of.root, of.root ? sym_add(r->graph->env, of.offset, out->offset) : 0};
+static RootPlace place_of_result(const Reaching *r, const GVal *value) {
+    const GVal *const memory = value_memory(value);
+    if (value->def->row->flags & OPF_maybe_copy) return (RootPlace){0};
+    if (!memory) return (RootPlace){value, 0};
+    const RootPlace of = place_of(r, &memory->base);
+    return (RootPlace){of.root, of.root ? sym_add(r->graph->env, of.offset, value->offset) : 0};
 }
 
 /* The number that a size, stride or offset is; false: it is not known yet. */
@@ -86,12 +85,6 @@ static Status outside(const Reaching *r, int64_t from, int64_t span, int64_t bef
                        (long long)-before, (long long)(behind - 1));
 }
 
-/* as_strided counts from where the storage begins. */
-static int64_t from_storage(const Reaching *r, const GVal *root, int64_t offset) {
-    const bool input = root && !root->def && r->memory;
-    return input ? sym_sub(r->graph->env, offset, r->memory->before[root->index]) : offset;
-}
-
 /* The view of this size, stride and offset from `place` on. */
 static Status check_view(const Reaching *r, RootPlace place, const Arg *size, const Arg *stride, int64_t offset) {
     const char *const name = op_form_name(r->node->row, r->node->form);
@@ -117,27 +110,12 @@ static Status check_node(const Reaching *r) {
         const RootPlace result = node->form == FORM_inplace ? self : (RootPlace){&node->outs[0], 0};
         return check_view(r, result, &args[2], &args[3], args[4].i);
     }
-    if (!(node->row->flags & OPF_storage)) return check_view(r, self, &args[1], &args[2], args[3].i);
-    return args[3].kind != ARG_int
-               ? check_view(r, self, &args[1], &args[2], 0)
-               : check_view(r, (RootPlace){self.root, 0}, &args[1], &args[2], from_storage(r, self.root, args[3].i));
+    return check_view(r, self, &args[1], &args[2], args[3].i);
 }
 
-/* What the meta rule says of the results' memory. */
 static Status follow(Reaching *r) {
     const Node *const node = r->node;
-    const int room = node->n_outs ? node->n_outs : 1;
-    MetaOut *const outs = ARENA_ARRAY(r->arena, MetaOut, room);
-    if (!outs) return ST_MEMORY;
-    for (int i = 0; i < room; i++) outs[i].alias = -1;
-    MetaCall call = {.row = node->row, .form = node->form, .args = node->args, .env = r->graph->env, .out = outs};
-    call.n_out = node->n_outs;
-    if (node->row->flags & OPF_storage && node->args[0].kind == ARG_tensor) {
-        const RootPlace self = place_of(r, node->args[0].val);
-        call.base_offset = sym_sub(r->graph->env, self.offset, from_storage(r, self.root, 0));
-    }
-    TRY(op_meta(&call));
-    for (int i = 0; i < node->n_outs; i++) r->places[node->outs[i].id] = place_of_result(r, &outs[i], &node->outs[i]);
+    for (int i = 0; i < node->n_outs; i++) r->places[node->outs[i].id] = place_of_result(r, &node->outs[i]);
     return check_node(r);
 }
 

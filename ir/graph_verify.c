@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "ir/alias.h"
 #include "ir/plan.h"
 #include "runtime/base/error.h"
 
@@ -57,6 +58,7 @@ static Status check_stage(Verify *v) {
         return verify_fail(v, "only functional forms are allowed");
     if (row->flags & OPF_gradients && !v->stage->gradients) return verify_fail(v, "must be expanded before this stage");
     if (!(v->stage->kinds & (1u << row->kind))) return verify_fail(v, "must be decomposed at this stage");
+    if (row->flags & OPF_storage) return verify_fail(v, "counts from where a storage begins, which no graph knows");
     if (v->node->modes & NODE_puts && row->kind != KIND_view && !(row->flags & (OPF_puts | OPF_copy)))
         return verify_fail(v, "puts no value into memory");
     if (row->flags & OPF_random && v->node->random >= v->graph->n_random)
@@ -90,6 +92,7 @@ static Status check_meta(Verify *v) {
     const int room = node->n_outs ? node->n_outs : 1;
     MetaOut *outs = ARENA_ARRAY(graph->arena, MetaOut, room);
     if (!outs) return v->status = ST_MEMORY;
+    for (int i = 0; i < room; i++) outs[i].alias = -1;
     MetaCall call = {.row = node->row,
                      .form = node->form,
                      .args = node->args,
@@ -103,6 +106,9 @@ static Status check_meta(Verify *v) {
     for (int i = 0; i < node->n_outs; i++)
         if (!same_meta(node->outs[i].base.meta, &outs[i]))
             return verify_fail(v, "result %d is not what the meta rule says", i);
+    for (int i = 0; i < node->n_outs; i++)
+        if (node->outs[i].alias != outs[i].alias || node->outs[i].offset != outs[i].offset)
+            return verify_fail(v, "result %d shows other memory than the meta rule says", i);
     return ST_OK;
 }
 
@@ -123,13 +129,7 @@ static Status check_node(Verify *v) {
 
 /* Node.kernel of what makes a value, through views; 0: it comes from an input. */
 static int kernel_of(const GVal *value) {
-    const Node *node = value->def;
-    while (node && node->row->kind == KIND_view) {
-        const GVal *of = NULL;
-        for (int i = 0; i < node->n_args && !of; i++)
-            if (node->args[i].kind == ARG_tensor) of = gval(node->args[i].val);
-        node = of ? of->def : NULL;
-    }
+    const Node *const node = view_root(value)->def;
     return node ? node->kernel : 0;
 }
 

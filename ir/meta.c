@@ -27,7 +27,7 @@ static bool has_no_elements(SymEnv *env, const int64_t *sizes, int rank) {
 }
 
 /* Walks the dims from the fastest one; `dims` lists them slowest first, NULL: in order. */
-static bool is_dense(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank, const int *dims) {
+static bool in_order(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank, const int *dims) {
     int64_t expected = 1;
     for (int i = rank - 1; i >= 0; i--) {
         const int dim = dims ? dims[i] : i;
@@ -38,8 +38,28 @@ static bool is_dense(SymEnv *env, const int64_t *sizes, const int64_t *strides, 
     return true;
 }
 
+/* The dim that steps by `step`, the last of several; -1: none. */
+static int dim_of_stride(const int64_t *sizes, const int64_t *strides, int rank, int64_t step, const bool *used) {
+    int dim = rank - 1;
+    while (dim >= 0 && (used[dim] || sizes[dim] == 1 || !sym_identical(strides[dim], step))) dim--;
+    return dim;
+}
+
+bool meta_is_dense(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank) {
+    bool used[MAX_RANK] = {false};
+    int64_t step = 1;
+    for (int dim; (dim = dim_of_stride(sizes, strides, rank, step, used)) >= 0; used[dim] = true)
+        step = sym_mul(env, step, sizes[dim]);
+    bool all = true, none = false;
+    for (int dim = 0; dim < rank; dim++) {
+        none |= sizes[dim] == 0;
+        all &= used[dim] || sizes[dim] == 1;
+    }
+    return all || none;
+}
+
 bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank) {
-    return has_no_elements(env, sizes, rank) || is_dense(env, sizes, strides, rank, NULL);
+    return has_no_elements(env, sizes, rank) || in_order(env, sizes, strides, rank, NULL);
 }
 
 bool meta_decide_contiguous(SymEnv *env, const Meta *meta) {
@@ -52,7 +72,7 @@ bool meta_decide_contiguous(SymEnv *env, const Meta *meta) {
 bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank) {
     static const int nhwc[] = {0, 2, 3, 1}, ndhwc[] = {0, 2, 3, 4, 1};
     if (rank != 4 && rank != 5) return false;
-    return is_dense(env, sizes, strides, rank, rank == 4 ? nhwc : ndhwc);
+    return in_order(env, sizes, strides, rank, rank == 4 ? nhwc : ndhwc);
 }
 
 bool meta_same_sizes(const Meta *a, const Meta *b) {

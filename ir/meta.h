@@ -32,6 +32,9 @@ static inline int64_t dim_wrap(int64_t dim, int rank) { return dim < 0 ? dim + (
 /* Row-major strides of sizes into strides[rank]. Size-0 and size-1 dims as PyTorch's (stride of max(size, 1)
  * products). */
 void meta_contiguous_strides(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides);
+/* Every element has a place of its own, and these are all the places from the first to the last: the strides are a
+ * permutation of row-major ones. By structure alone, without guards. */
+bool meta_is_dense(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
 bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
 /* Where structure leaves it open (symbolic strides): by hints, with guards. What a result's strides depend on asks
  * this. */

@@ -44,6 +44,7 @@ Status check_numel(const MetaCall *call, const int64_t *sizes, int n);
 bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n);
 /* Strides that preserve_format gives: own ones if dense and non-overlapping, else by permutation. */
 void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides);
+/* As meta_is_dense, but for symbols it decides, which guards. */
 bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
 
 /* Elementwise ops over several operands. */

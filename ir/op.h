@@ -135,6 +135,12 @@ typedef struct MetaOut {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
 } MetaOut;
 
+/* What is kept of it with a value: ir/alias.h. */
+typedef struct AliasFact {
+    int arg; /* whose memory it has; -1: its own */
+    int64_t offset;
+} AliasFact;
+
 typedef struct MetaCall {
     const OpRow *row;
     OpForm form;

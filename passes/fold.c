@@ -20,38 +20,18 @@ PassFn pass_fold;
 
 typedef struct Fold {
     Graph *graph;
-    GVal **table;    /* by value id: what stands for it */
-    int64_t *offset; /* by value id: from the value it is a view of, all the way up */
+    GVal **table; /* by value id: what stands for it */
 } Fold;
-
-static GVal *viewed(const Node *node) {
-    return node->row->kind == KIND_view && node->n_args && node->args[0].kind == ARG_tensor ? gval(node->args[0].val)
-                                                                                            : NULL;
-}
 
 /* views --------------------------------------------------------------------------------------- */
 
-/* Offsets of a view's results from the root of the chain; false where the meta rule does not say. */
-static bool note_view(Fold *fold, Node *node) {
-    const GVal *const base = viewed(node);
-    MetaOut *const outs = ARENA_ARRAY(fold->graph->arena, MetaOut, node->n_outs + 1);
-    if (!outs) return false;
-    MetaCall call = {node->row, FORM_functional, node->args, fold->graph->env, fold->offset[base->id],
-                     outs,      node->n_outs};
-    if (op_meta(&call) != ST_OK) return false;
-    for (int i = 0; i < node->n_outs; i++) {
-        if (outs[i].alias != 0) return false;
-        fold->offset[node->outs[i].id] = sym_add(fold->graph->env, fold->offset[base->id], outs[i].offset);
-    }
-    return true;
-}
-
 static GVal *fold_view_chain(Fold *fold, Node *node) {
-    if (!viewed(node) || !note_view(fold, node) || node->n_outs != 1) return NULL;
-    const GVal *const out = &node->outs[0];
-    for (GVal *value = viewed(node); value; value = value->def ? viewed(value->def) : NULL)
-        if (fold->offset[value->id] == fold->offset[out->id] && meta_equal(value->base.meta, out->base.meta))
-            return value;
+    const GVal *const out = &node->outs[0], *value = out;
+    int64_t offset = 0; /* from what is viewed to the result */
+    for (GVal *viewed; (viewed = value_viewed(value)); value = viewed) {
+        offset = sym_add(fold->graph->env, offset, value->offset);
+        if (offset == 0 && meta_equal(viewed->base.meta, out->base.meta)) return viewed;
+    }
     return NULL;
 }
 
@@ -69,10 +49,10 @@ static GVal *fold_view_of_view(Fold *fold, Node *node) {
 }
 
 static GVal *fold_scattered(Fold *fold, Node *node) {
-    const GVal *const base = viewed(node), *const out = node->outs;
-    if (!base || node->n_outs != 1 || !base->def || !(base->def->row->flags & OPF_puts)) return NULL;
+    const GVal *const out = node->outs, *const base = value_viewed(out);
+    if (!base || !base->def || !(base->def->row->flags & OPF_puts)) return NULL;
     const Arg *const args = base->def->args;
-    const bool same_place = fold->offset[out->id] == args[4].i && args[2].n == out->base.meta->rank &&
+    const bool same_place = out->offset == args[4].i && args[2].n == out->base.meta->rank &&
                             !memcmp(args[2].ints, out->base.meta->sizes, sizeof(int64_t) * (size_t)args[2].n) &&
                             !memcmp(args[3].ints, out->base.meta->strides, sizeof(int64_t) * (size_t)args[3].n);
     return same_place && meta_equal(args[1].val->meta, out->base.meta) ? gval(args[1].val) : NULL;
@@ -122,10 +102,8 @@ static bool fold_node(Fold *fold, Node *node) {
 bool pass_fold(Graph *graph, const PassOptions *options) {
     graph_number(graph);
     Arena *const arena = graph->arena;
-    Fold fold = {.graph = graph,
-                 .table = ARENA_ARRAY(arena, GVal *, graph->n_vals + 1),
-                 .offset = ARENA_ARRAY(arena, int64_t, graph->n_vals + 1)};
-    if (!fold.table || !fold.offset) return false;
+    Fold fold = {.graph = graph, .table = ARENA_ARRAY(arena, GVal *, graph->n_vals + 1)};
+    if (!fold.table) return false;
     bool changed = false;
     for (Node *node = graph->first, *next; node && error_pending() == ST_OK; node = next) {
         next = node->next;

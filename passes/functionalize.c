@@ -90,15 +90,15 @@ static GVal *replay(Rewrite *rewrite, const Alias *alias, Node *before) {
 }
 
 /* Eager's tape looks at a view when an op that it records takes it: what others read is replayed for them alone. */
-static bool is_recorded(const Node *node) {
-    return !node || !(node->modes & (NODE_no_grad | NODE_inference) || node->row->flags & OPF_nodiff);
+static bool looks_at_histories(const Node *node) {
+    return !node || node->row->flags & OPF_gradients || op_recorded(node->row, FORM_functional, node->modes, 1);
 }
 
 /* The functional value of an alias at its storage's version; NULL raised. */
 static GVal *read_alias(Rewrite *rewrite, Alias *alias, Node *before) {
     const int version = rewrite->stores.at[alias->storage].version;
     if (alias->version == version) return alias->now;
-    const bool recorded = is_recorded(before);
+    const bool recorded = looks_at_histories(before);
     if (!recorded && alias->plain && alias->plain_version == version) return alias->plain;
     GVal *const value = replay(rewrite, alias, before);
     if (!value) return NULL;
@@ -127,62 +127,31 @@ static void read_slot(void *context, GVal **slot) {
 
 /* views --------------------------------------------------------------------------------------- */
 
-static bool may_alias(const OpRow *row) {
-    return row->kind == KIND_view || row->kind == KIND_composite || (row->flags & OPF_maybe_copy);
-}
-
-/* What the meta rule says of each result: which argument it shares memory with, at which offset.
- * NULL raised. */
-static const MetaOut *alias_info(Rewrite *rewrite, const Node *node, int64_t base_offset) {
-    MetaOut *const outs = ARENA_ARRAY(rewrite->graph->arena, MetaOut, node->n_outs + 1);
-    if (!outs) return NULL;
-    for (int i = 0; i < node->n_outs; i++) outs[i].alias = -1;
-    MetaCall call = {.row = node->row,
-                     .form = FORM_functional,
-                     .args = node->args,
-                     .env = rewrite->graph->env,
-                     .base_offset = base_offset,
-                     .out = outs,
-                     .n_out = node->n_outs};
-    return op_meta(&call) == ST_OK ? outs : NULL;
-}
-
 /* Records the results of a functional node whose arguments are still the original ones. */
 static Status record_results(Rewrite *rewrite, Node *node) {
     SymEnv *const env = rewrite->graph->env;
-    const GVal *const viewed = node->n_args && node->args[0].kind == ARG_tensor ? gval(node->args[0].val) : NULL;
-    Alias *const parent = viewed && may_alias(node->row) ? alias_of(rewrite, viewed) : NULL;
-    const MetaOut *const info = parent ? alias_info(rewrite, node, parent->offset) : NULL;
-    if (parent && !info) return error_pending();
     for (int i = 0; i < node->n_outs; i++) {
         GVal *const out = &node->outs[i];
-        if (!info || info[i].alias < 0) {
+        const GVal *const viewed = value_memory(out);
+        if (!viewed) {
             add_store(rewrite, out, -1);
             continue;
         }
-        if (info[i].alias != 0)
-            return error_raise(ST_UNSUPPORTED, "%s: a view of argument %d", node->row->name, info[i].alias);
+        if (out->alias != 0)
+            return error_raise(ST_UNSUPPORTED, "%s: a view of argument %d", node->row->name, out->alias);
+        const Alias *const parent = alias_of(rewrite, viewed);
         rewrite->aliases[out->id] = (Alias){.same = out->id,
                                             .storage = parent->storage,
                                             .version = rewrite->stores.at[parent->storage].version,
                                             .made = rewrite->stores.at[parent->storage].version,
                                             .parent = (int)(parent - rewrite->aliases),
-                                            .offset = sym_add(env, parent->offset, info[i].offset),
+                                            .offset = sym_add(env, parent->offset, out->offset),
                                             .now = out,
                                             .view = node,
                                             .index = i,
                                             .meta = out->base.meta};
     }
     return ST_OK;
-}
-
-/* as_strided counts from the storage's start: it views the base, whose offset is 0 here, whatever
- * it was applied to. */
-static void rebase_as_strided(Rewrite *rewrite, Node *node) {
-    if (!(node->row->flags & OPF_storage)) return;
-    const Alias *const viewed = alias_of(rewrite, gval(node->args[0].val));
-    if (node->args[3].kind == ARG_none) node->args[3] = A_INT(viewed->offset);
-    node->args[0] = A_VAL(&rewrite->stores.at[viewed->storage].root->base);
 }
 
 /* writing ------------------------------------------------------------------------------------- */
@@ -245,8 +214,8 @@ static GVal *written(const Node *node, int i) {
 
 /* A comparison in place keeps the history of what it overwrites, which gets zeros, as on the tape. */
 static bool ends_history(const Node *node) {
-    return node->form == FORM_inplace && node->row->flags & OPF_nodiff &&
-           !(node->modes & (NODE_no_grad | NODE_inference)) && dtype_is_float(node->args[0].val->meta->dtype);
+    return node->row->flags & OPF_nodiff && op_recorded(node->row, node->form, node->modes, 1) &&
+           dtype_is_float(node->args[0].val->meta->dtype);
 }
 
 static Val *result_of(Graph *graph, const Node *written, const Node *pure, int i) {
@@ -387,7 +356,6 @@ static void finish_writes(Rewrite *rewrite) {
 static Status rewrite_node(Rewrite *rewrite, Node *node) {
     if (node->form != FORM_functional) return rewrite_form(rewrite, node);
     if (node->row->flags & OPF_gradients) return rewrite_gradients(rewrite, node);
-    rebase_as_strided(rewrite, node);
     TRY(record_results(rewrite, node));
     FunctionalizeRead read = {rewrite, node, false};
     node_each_input(node, read_slot, &read);

@@ -2,6 +2,7 @@
  * arguments. */
 #ifndef SINTER_PASSES_INTERNAL_H
 #define SINTER_PASSES_INTERNAL_H
+#include "ir/alias.h"
 #include "passes/passes.h"
 
 /* New nodes go before `node` and inherit its modes, call site, origin and random index; returns what was

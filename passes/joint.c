@@ -51,8 +51,7 @@ static Val **sum_of(Tape *tape, const GVal *value) {
 /* marks --------------------------------------------------------------------------------------- */
 
 static bool differentiable(const Node *node) {
-    return !(node->modes & (NODE_no_grad | NODE_inference)) && !(node->row->flags & OPF_nodiff) &&
-           deriv_rule(node->row);
+    return op_recorded(node->row, node->form, node->modes, 1) && deriv_rule(node->row);
 }
 
 static bool arg_wanted(const Tape *tape, const Arg *arg) {

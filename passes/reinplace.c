@@ -28,10 +28,6 @@ static bool families_init(Families *f, Graph *graph) {
     return f->root && f->last_read && f->leaves && f->is_input;
 }
 
-static bool shares_first(const Node *node) {
-    return node->row->kind == KIND_view || (node->row->flags & OPF_maybe_copy) || node->form == FORM_inplace;
-}
-
 typedef struct ReinplaceRead {
     Families *families;
     int at;
@@ -49,9 +45,10 @@ static void find_families(Families *f) {
         f->is_input[id] = true;
     }
     for (Node *node = graph->first; node; node = node->next) {
-        const bool shares = node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val && shares_first(node);
-        for (int i = 0; i < node->n_outs; i++)
-            f->root[node->outs[i].id] = shares ? f->root[gval(node->args[0].val)->id] : node->outs[i].id;
+        for (int i = 0; i < node->n_outs; i++) {
+            const GVal *const out = &node->outs[i], *const memory = value_memory(out);
+            f->root[out->id] = memory ? f->root[memory->id] : out->id;
+        }
         ReinplaceRead read = {f, node->id};
         node_each_input(node, note_read, &read);
     }
@@ -111,6 +108,7 @@ bool pass_reinplace(Graph *graph, const PassOptions *options) {
     for (Node *node = graph->first; node; node = node->next) {
         if (!(node->row->flags & OPF_puts) || node->form != FORM_functional || !can_write(&families, node)) continue;
         node->form = FORM_inplace;
+        node->outs[0].alias = 0;
         changed = true;
     }
     return changed;

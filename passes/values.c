@@ -1,5 +1,6 @@
 /* values.c: what lowering knows of each value of a graph: what it is (view, loop, reduction, product, native), where a
  * view lies in its base, who reads it. All of it is asked of its row's kind and the rule tables. */
+#include "ir/alias.h"
 #include "passes/template.h"
 
 static ValKind kind_of(const Lower *l, const Node *node) {
@@ -27,24 +28,14 @@ static bool view_strides(Lower *l, const GVal *v, const Meta *of, int64_t offset
     Arg *const args = arena_copy(l->arena, node->args, sizeof(Arg) * (size_t)node->n_args);
     Val *const base = ARENA_NEW(l->arena, Val);
     base->meta = of;
-    for (int i = 0; i < node->n_args; i++)
-        if (args[i].kind == ARG_tensor && args[i].val) {
-            args[i].val = base;
-            break;
-        }
+    args[v->alias].val = base;
     MetaOut *const outs = ARENA_ARRAY(l->arena, MetaOut, max_i64(node->n_outs, MAX_OUTS));
-    MetaCall call = {.row = node->row, .args = args, .env = l->env, .base_offset = offset, .out = outs};
+    MetaCall call = {.row = node->row, .args = args, .env = l->env, .out = outs};
     call.n_out = node->n_outs;
     if (op_meta(&call) != ST_OK) return false;
     *out_offset = sym_add(l->env, offset, outs[v->index].offset);
     for (int d = 0; d < v->base.meta->rank; d++) strides[d] = outs[v->index].strides[d];
     return true;
-}
-
-static const GVal *view_argument(const Node *node) {
-    for (int i = 0; i < node->n_args; i++)
-        if (node->args[i].kind == ARG_tensor && node->args[i].val) return gval(node->args[i].val);
-    return NULL;
 }
 
 /* Rows that name parts of self's memory by strides and offset. */
@@ -58,7 +49,7 @@ static bool has_strides(const Meta *meta, const int64_t *strides) {
 
 void look_at_view(Lower *l, ValInfo *info, GVal *v) {
     const Meta *const meta = v->base.meta;
-    info->of = (GVal *)view_argument(v->def);
+    info->of = value_memory(v);
     const ValInfo *const of = val_info(l, info->of);
     info->base = of->base;
     const Meta *const of_meta = info->of->base.meta;
@@ -68,7 +59,6 @@ void look_at_view(Lower *l, ValInfo *info, GVal *v) {
     if (!view_strides(l, v, &placed, of->offset, &info->offset, strides))
         lower_bail(l, v->def, "its stride rule failed");
     info->strides = strides;
-    if (v->def->row->flags & OPF_storage) return; /* counts from the storage's start */
     int64_t *const dense = ARENA_ARRAY(l->arena, int64_t, of_meta->rank + 1);
     int64_t *const relative = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
     row_major(l->env, of_meta->sizes, of_meta->rank, dense);
@@ -78,28 +68,12 @@ void look_at_view(Lower *l, ValInfo *info, GVal *v) {
     if (view_strides(l, v, &placed, 0, &info->relative_offset, relative)) info->relative = relative;
 }
 
-/* Strides that put every element in a place of its own within numel: a permutation of row-major. */
-static bool is_dense(SymEnv *env, const Meta *meta) {
-    bool used[MAX_RANK] = {false};
-    int64_t step = 1;
-    for (int round = 0; round < meta->rank; round++)
-        for (int d = meta->rank - 1; d >= 0; d--)
-            if (!used[d] && meta->sizes[d] != 1 && meta->strides[d] == step) {
-                used[d] = true;
-                step = sym_mul(env, step, meta->sizes[d]);
-                break;
-            }
-    for (int d = 0; d < meta->rank; d++)
-        if (!used[d] && meta->sizes[d] != 1 && meta->sizes[d] != 0) return false;
-    return true;
-}
-
 bool keeps_layout(const Lower *l, const GVal *v) { return has_strides(v->base.meta, val_info(l, v)->strides); }
 
 /* What they name is where the graph says only if self was not laid out anew. */
 static void check_memory(Lower *l, const Node *node) {
     if (!speaks_of_memory(node)) return;
-    if (!keeps_layout(l, view_argument(node))) lower_bail(l, node, "a part of memory that is laid out anew");
+    if (!keeps_layout(l, gval(node->args[0].val))) lower_bail(l, node, "a part of memory that is laid out anew");
 }
 
 static void look_at_value(Lower *l, GVal *v) {
@@ -109,7 +83,8 @@ static void look_at_value(Lower *l, GVal *v) {
     info->kind = v->def ? kind_of(l, v->def) : VAL_input;
     if (info->kind == VAL_view) {
         look_at_view(l, info, v);
-    } else if (v->def && !(v->def->row->flags & OPF_puts) && !is_dense(l->env, meta)) {
+    } else if (v->def && !(v->def->row->flags & OPF_puts) &&
+               !meta_is_dense(l->env, meta->sizes, meta->strides, meta->rank)) {
         int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
         row_major(l->env, meta->sizes, meta->rank, strides);
         info->strides = strides;

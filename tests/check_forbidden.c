@@ -48,7 +48,6 @@ typedef struct Exception {
 } Exception;
 
 static Exception exceptions[] = {
-    {"id", "runtime/capture/record/trace_graph.c", 2, "the view_of that stands for an input of a shared storage"},
     {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
     {"name", "frontend/tool/bench", 3, "rows of the benchmarks, no ops"},
     {"name", "ir/meta_convolution.c", 1, "one rule of several rows: whether it is transposed, by its own name"},

@@ -78,7 +78,7 @@ Status deriv_unfold(Deriv *d) {
     return deriv_set(d, 0, sum ? sum : zeros_of(b, meta));
 }
 
-/* as_strided: self and result name places of one memory; the gradient of a place is the sum over
+/* as_strided and sn::view_of: self and result name places of one memory; the gradient of a place is the sum over
  * the elements of the result that are there, and elements of self that share one share it equally
  * (PyTorch's as_strided_backward). */
 typedef struct Window { /* elements of memory, from the first that either names */

@@ -30,12 +30,6 @@ static Val *in_layout_of(Builder *b, Val *grad, const Meta *meta) {
     return grad;
 }
 
-/* The viewed elements get the gradient, all others zero. */
-Status deriv_view_of(Deriv *d) {
-    Val *const zeros = zeros_like_meta(d->b, d->arg_meta[0]);
-    return deriv_set(d, 0, E(d->b, view_scatter, V(zeros), V(grad_of(d)), d->args[1], d->args[2], d->args[3]));
-}
-
 /* self: the gradient but zero where src was written; src: the gradient there. */
 Status deriv_view_scatter(Deriv *d) {
     Builder *const b = d->b;

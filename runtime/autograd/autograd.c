@@ -150,6 +150,11 @@ static void copy_list(const Arg *arg, Arg *to, char *memory) {
     to->vals = vals;
 }
 
+int64_t tape_offset(const OpCall *call) {
+    const Arg *const offset = &call->args[3];
+    return offset->kind == ARG_int ? offset->i - tensor_of(call->args[0].val)->offset : 0;
+}
+
 void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory) {
     char *at = memory;
     for (int i = 0; i < row->n_params; i++) {
@@ -399,8 +404,7 @@ static Status make_node(Recording *r, const SavePlan *plan) {
     row->arg_meta = (const Meta **)(row->args + n_params);
     row->saved = (TapeSaved *)(row->arg_meta + n_params);
     tape_args_copy(call->row, call->args, row->args, row->saved + n_saved);
-    if (call->row->flags & OPF_storage && row->args[3].kind == ARG_int) /* as in graphs: from self */
-        row->args[3].i -= tensor_of(call->args[0].val)->offset;
+    if (UNLIKELY(call->row->flags & OPF_storage)) row->args[3] = A_INT(tape_offset(call));
     return ST_OK;
 }
 
@@ -560,12 +564,6 @@ static Status record_op(OpCall *call, uint32_t needs) {
 
 /* the kernel ---------------------------------------------------------------------------------- */
 
-/* The arguments that make the call a node; of a comparison only the tensor that it writes. */
-static uint32_t recorded_args(const OpCall *call, uint32_t tracked) {
-    if (differentiable(call->row)) return tracked;
-    return call->form == FORM_inplace ? tracked & 1 : 0;
-}
-
 static bool writes_tracked(const OpCall *call) {
     for (int i = 0; call->out_args && i < call->row->n_out; i++)
         if (call->out_args[i] && tape_tracks(call->out_args[i])) return true;
@@ -587,7 +585,7 @@ static Status kernel(OpCall *call) {
     const bool on = state_get()->grad_mode == SN_GRAD_ON;
     const uint32_t tracked = on ? tracked_args(call) : 0;
     if (UNLIKELY(tracked && call->row->flags & OPF_user)) TRY(check_mutated(call));
-    const uint32_t needs = UNLIKELY(tracked) ? recorded_args(call, tracked) : 0;
+    const uint32_t needs = UNLIKELY(tracked) ? op_recorded(call->row, call->form, 0, tracked) : 0;
     if (UNLIKELY(needs)) return record_op(call, needs);
     if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record_op(call, needs);
     TRY(redispatch(call));

@@ -20,16 +20,13 @@ struct TapeView {
     int result;       /* of a Tensor[] op */
     TapeView *parent; /* the view that this one was made from; NULL: the base */
     const OpRow *row;
-    /* [0] is the tensor: not set; as_strided's offset counts from the base's first element */
-    Arg args[];
+    Arg args[]; /* [0] is the tensor: not set */
 };
 
 static TapeView *view_retain(TapeView *view) {
     if (view) atomic_fetch_add(&view->refs, 1);
     return view;
 }
-
-static bool is_strided(const TapeView *view) { return view->row->flags & OPF_storage && view->args[3].kind == ARG_int; }
 
 TapeView *tape_view_of(const sn_tensor *self) { return view_retain(self->autograd ? self->autograd->view : NULL); }
 
@@ -96,8 +93,6 @@ Status tape_view_set(sn_tensor *t, sn_tensor *self, TapeView *view) {
     meta->view = view;
     meta->base = base ? base : self;
     view->of_leaf = base && (tape_is_wanted_leaf(self) || self->autograd->view->of_leaf);
-    for (; view != (base ? self->autograd->view : NULL); view = view->parent)
-        if (is_strided(view)) view->args[3].i -= meta->base->offset;
     tensor_retain(meta->base);
     meta->generation = generation_of(meta->base);
     return ST_OK;
@@ -107,16 +102,27 @@ static Status set_step(sn_tensor *t, sn_tensor *self, const TapeViewOp *op) {
     return tape_view_set(t, self, tape_view_step(tape_view_of(self), op));
 }
 
+/* as_strided counts from where the storage begins, views of the tape from the first element of what they view. */
+static TapeViewOp view_op(const OpCall *call, Arg *room) {
+    const bool no_grad = state_get()->grad_mode != SN_GRAD_ON;
+    if (LIKELY(!(call->row->flags & OPF_storage)))
+        return (TapeViewOp){.row = call->row, .args = call->args, .no_grad = no_grad};
+    memcpy(room, call->args, (size_t)call->row->n_params * sizeof *room);
+    room[3] = A_INT(tape_offset(call));
+    return (TapeViewOp){.row = op_row(OP_view_of), .args = room, .no_grad = no_grad};
+}
+
 /* What an out form writes is no view, also where it shares the argument's storage already. */
 Status tape_view_note(OpCall *call) {
     if (call->row->n_params == 0 || call->args[0].kind != ARG_tensor) return ST_OK;
     if (call->form == FORM_out || !tape_notes(call->row)) return ST_OK;
     sn_tensor *const self = tensor_of(call->args[0].val);
+    Arg room[MAX_ARGS];
+    TapeViewOp op = view_op(call, room);
     for (int i = 0; i < call->n_outs; i++) {
         sn_tensor *const out = call->outs[i];
         if (!out || out == self || out->storage != self->storage || tape_view_base(out)) continue;
-        const TapeViewOp op = {
-            .row = call->row, .args = call->args, .result = i, .no_grad = state_get()->grad_mode != SN_GRAD_ON};
+        op.result = i;
         TRY(set_step(out, self, &op));
     }
     return ST_OK;
@@ -148,7 +154,6 @@ static Status replay(const TapeView *view, sn_tensor *base, sn_tensor **out) {
     Arg args[MAX_ARGS];
     memcpy(args, view->args, (size_t)view->row->n_params * sizeof *args);
     args[0] = A_VAL(&self->base);
-    if (is_strided(view)) args[3].i += base->offset;
     sn_tensor *outs[MAX_LIST];
     TRY(tape_dispatch(view->row, FORM_functional, args, outs));
     *out = outs[view->result];
@@ -197,9 +202,9 @@ Status tape_views_refresh(const OpCall *call) { return refresh_args(call, NULL);
 
 static TapeView *written_view(TapeNode *node) { return *(TapeView **)tape_node_extra(node); }
 
-/* as_strided names places of the base's memory, so what it is applied to is laid out like that. */
+/* A view by numbers names places of the base's memory, so what it is applied to is laid out like that. */
 static bool names_places(const TapeView *view) {
-    while (view && !(view->row->flags & OPF_storage)) view = view->parent;
+    while (view && !(view->row->flags & OPF_places)) view = view->parent;
     return view != NULL;
 }
 

@@ -379,8 +379,7 @@ static Status run_node(Engine *e, TapeEntry *entry) {
 /* The strides that .grad should have: the leaf's own where those are dense, else row-major. */
 const Meta *tape_grad_meta(const sn_tensor *leaf) {
     const Meta *const meta = leaf->base.meta;
-    if (meta->contiguous ||
-        (!meta_overlaps(meta) && meta_bytes(meta) == (size_t)(meta->numel * dtype_bytes(meta->dtype))))
+    if (meta->contiguous || meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank))
         return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, false);
     return meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
 }

@@ -12,6 +12,7 @@
  * sums have one order. Nodes and metadata come from the thread's free lists. */
 #ifndef SINTER_RUNTIME_TAPE_H
 #define SINTER_RUNTIME_TAPE_H
+#include "ir/alias.h"
 #include "passes/passes.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/tensor.h"
@@ -176,6 +177,8 @@ void tape_blocks_trim(sn_state *state);
 
 /* The key's kernel and its row nodes (autograd.c). */
 size_t tape_args_bytes(const OpRow *row, const Arg *args);
+/* Of an as_strided call: where it begins, told from its argument's first element, as the tape and graphs have it. */
+int64_t tape_offset(const OpCall *call);
 /* Copies args with what their lists and strings point at into `memory` of that many bytes. */
 void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory);
 /* A copy in memory of its own, row-major or as `meta` says, zeros between its elements; has a history where grad mode
@@ -198,9 +201,6 @@ const Meta *tape_grad_meta(const sn_tensor *leaf);
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs);
 
 /* views (autograd_view.c) --------------------------------------------------------------------- */
-/* Are the row's results views to the tape? Not those of _unsafe_view, which is for temporaries: it has their history,
- * but a write into one does not reach the other's. */
-static inline bool tape_notes(const OpRow *row) { return !(row->flags & (OPF_nodiff | OPF_new_base)); }
 Status tape_view_note(OpCall *call); /* results of a view op that share their argument's storage */
 typedef struct TapeViewOp {
     const OpRow *row;

@@ -17,11 +17,6 @@ static Status copy_span(sn_tensor *to, sn_tensor *from) {
                        span_of(from->base.meta));
 }
 
-/* Every element of the span is one of the tensor's, once. */
-static bool is_dense(const Meta *meta) {
-    return (int64_t)span_of(meta) == meta->numel * dtype_bytes(meta->dtype) && !meta_overlaps(meta);
-}
-
 static bool same_layout(const Meta *a, const Meta *b) {
     if (a->dtype != b->dtype || !meta_same_sizes(a, b)) return false;
     return !a->rank || !memcmp(a->strides, b->strides, sizeof *a->strides * (size_t)a->rank);
@@ -50,7 +45,8 @@ static Status move(sn_tensor *to, sn_tensor *from) {
     TRY(tensor_ready(from, "a copy"));
     TRY(tensor_ready(to, "a copy"));
     const Meta *const meta = to->base.meta;
-    if (same_layout(meta, from->base.meta) && is_dense(meta) && to->storage != from->storage)
+    if (same_layout(meta, from->base.meta) && meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank) &&
+        to->storage != from->storage)
         return copy_span(to, from);
     return move_by_host(to, from);
 }

@@ -108,6 +108,31 @@ START_TEST(as_strided_has_its_gradient_compiled) {
 }
 END_TEST
 
+/* What was detached, and a view made while gradients were off, give windows without a history. */
+static sn_status strided_apart(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const part = sn_narrow(sn_detach(x), 0, 4, 4);
+    sn_tensor *const detached = sn_as_strided(part, SN_INTS(4), SN_INTS(2), 1);
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const half = sn_narrow(x, 0, 2, 8);
+    sn_grad_mode_set(SN_GRAD_ON);
+    sn_tensor *const switched = sn_as_strided(half, SN_INTS(4), SN_INTS(1), 3);
+    return sn_out(f, 0, sn_sum(sn_mul(sn_exp(sn_add(detached, switched)), sn_in(f, 1))));
+}
+
+START_TEST(as_strided_of_what_has_no_history_has_none) {
+    const Twin twin = twin_new(strided_apart, NULL, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const x = LEAF(1, 12), *const a = LEAF(2, 4), *const b = LEAF(2, 4);
+        ck_assert_int_eq(sn_backward(SN_CALL(twin.eager, x, a)), SN_OK);
+        ck_assert_int_eq(sn_backward(SN_CALL(twin.fast, x, b)), SN_OK);
+        ck_assert(same_bits(sn_grad(a), sn_grad(b)));
+        ck_assert_ptr_null(sn_grad(x));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
 /* Steps and pieces larger than any dim: one element, and pieces of one. */
 static sn_status huge_numbers(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *parts[4] = {0};
@@ -252,10 +277,10 @@ START_TEST(an_overwritten_quotient_is_checked) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {rows_without_keys_attend_to_nothing,  as_strided_is_captured,
-                                  as_strided_follows_the_storage,       as_strided_has_its_gradient_compiled,
-                                  a_step_may_be_larger_than_any_dim,    a_huge_step_of_a_symbolic_size_compiles_once,
-                                  a_whole_behind_the_results_has_room,  an_overwritten_quotient_is_checked,
-                                  clamp_by_numbers_outside_of_the_dtype};
+    const TTest *const tests[] = {rows_without_keys_attend_to_nothing,   as_strided_is_captured,
+                                  as_strided_follows_the_storage,        as_strided_has_its_gradient_compiled,
+                                  a_step_may_be_larger_than_any_dim,     a_huge_step_of_a_symbolic_size_compiles_once,
+                                  a_whole_behind_the_results_has_room,   an_overwritten_quotient_is_checked,
+                                  clamp_by_numbers_outside_of_the_dtype, as_strided_of_what_has_no_history_has_none};
     return contract_main("test_corners", tests, (int)(sizeof tests / sizeof *tests));
 }

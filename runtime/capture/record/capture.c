@@ -163,19 +163,12 @@ static Status split_list(Capture *c, OpSplit *s, const Arg *a) {
     return ST_OK;
 }
 
-static void split_number(const Capture *c, OpSplit *s, const OpRow *row, const Arg *a) {
-    s->numbers[s->n_numbers] = a->i; /* a float: its bits */
-    if (row->flags & OPF_storage)    /* its offset, told from the root */
-        s->numbers[s->n_numbers] -= strided_origin(c->trace, s->operands[0]);
-    s->n_numbers++;
-}
-
 static Status split_arg(Capture *c, OpSplit *s, const OpRow *row, int i, const Arg *a) {
     s->fixed[s->n_fixed++] = a->head;
     if (a->kind == ARG_tensor) return split_tensor(c, s, tensor_of(a->val));
     if (a->kind == ARG_ints || a->kind == ARG_floats || a->kind == ARG_tensors) return split_list(c, s, a);
     if (trace_arg_is_number(row, i, a))
-        split_number(c, s, row, a);
+        s->numbers[s->n_numbers++] = a->i; /* a float: its bits */
     else if (a->kind == ARG_int || a->kind == ARG_bool)
         s->fixed[s->n_fixed++] = a->i;
     else if (a->kind == ARG_string)
@@ -253,7 +246,7 @@ static void expect_tensor(ExpectedArg *want, const OpSplit *s, int operand) {
 static const ExpectedArg *expected_args(Arena *arena, const OpCall *call, const OpSplit *s) {
     const int n = call->row->n_params, n_outs = call->form == FORM_out ? call->row->n_out : 0;
     ExpectedArg *const args = ARENA_ARRAY(arena, ExpectedArg, n + n_outs);
-    if (!args || call->row->flags & OPF_storage) return NULL; /* its number is not the argument */
+    if (!args) return NULL;
     int operand = 0, number = 0;
     for (int i = 0; i < n; i++) {
         const Arg *const a = &call->args[i];
@@ -268,24 +261,48 @@ static const ExpectedArg *expected_args(Arena *arena, const OpCall *call, const 
     return args;
 }
 
-/* Result metadata: from the edge, or by the meta rule. */
-static Status infer(Capture *c, TrieNode *node, const OpCall *call, const OpSplit *s, const Meta **out) {
+/* What the meta rule says of results, for fresh ones. */
+typedef struct FreshResults {
+    const Meta *const *metas;
+    const AliasFact *alias; /* NULL: all have memory of their own */
+} FreshResults;
+
+typedef struct InferredResults {
+    const Meta *metas[MAX_OUTS];
+    AliasFact alias[MAX_OUTS];
+} InferredResults;
+
+/* The results as the rule gives them. */
+static Status infer_anew(const OpCall *call, InferredResults *room, FreshResults *out, int *n) {
+    MetaOut metas[MAX_OUTS];
+    *n = call->row->n_out;
+    TRY(call_metas(call, 0, metas, n));
+    *out = (FreshResults){.metas = room->metas};
+    for (int i = 0; i < *n; i++) {
+        if (!(room->metas[i] = meta_intern_out(&metas[i]))) return ST_MEMORY;
+        room->alias[i] = (AliasFact){metas[i].alias, metas[i].offset};
+        if (metas[i].alias >= 0) out->alias = room->alias;
+    }
+    return ST_OK;
+}
+
+/* From the edge, or by the meta rule. */
+static Status infer(Capture *c, TrieNode *node, const OpCall *call, const OpSplit *s, InferredResults *room,
+                    FreshResults *out) {
     const MetaEntry *const seen = trie_metas(node, s->metas, s->numbers);
     if (seen) {
-        for (int i = 0; i < node->op.n_outs; i++) out[i] = seen->out[i];
+        *out = (FreshResults){seen->out, seen->alias};
         return ST_OK;
     }
-    MetaOut metas[MAX_OUTS];
-    int n = call->row->n_out;
-    TRY(call_metas(call, 0, metas, &n));
-    for (int i = 0; i < n; i++)
-        if (!(out[i] = meta_intern_out(&metas[i]))) return ST_MEMORY;
+    int n;
+    TRY(infer_anew(call, room, out, &n));
     pthread_mutex_lock(&c->fn->lock);
     set_outs(node, call->form == FORM_functional ? n : 0);
     if (trie_metas_room(node)) {
         const ExpectedArg *const args = expected_args(c->fn->arena, call, s);
-        trie_metas_add(c->fn->arena, node,
-                       &(MetaEntry){.in = s->metas, .numbers = s->numbers, .out = out, .args = args});
+        trie_metas_add(
+            c->fn->arena, node,
+            &(MetaEntry){.in = s->metas, .numbers = s->numbers, .out = out->metas, .alias = out->alias, .args = args});
     }
     pthread_mutex_unlock(&c->fn->lock);
     return ST_OK;
@@ -310,19 +327,22 @@ static bool operand_tracks(const Trace *trace, Operand o) {
                                : trace->values.at[o]->placeholder->tracks;
 }
 
+/* Whether arguments have a history, as op_recorded asks for it: 1 where the first one has, 2 where only others have. */
+static uint32_t tracked_operands(const Trace *trace, const TraceOp *op) {
+    for (int i = 0; i < op->n_operands; i++)
+        if (operand_tracks(trace, op->operands[i])) return i ? 2 : 1;
+    return 0;
+}
+
 /* Whether the op's results will be recorded by the tape: its operands' flags and its modes say so
  * before it has run. */
 static bool op_tracks(const Trace *trace, const TraceOp *op) {
-    if (op->modes || op->row->flags & OPF_nodiff || op->row->flags & OPF_gradients) return false;
-    for (int i = 0; i < op->n_operands; i++)
-        if (operand_tracks(trace, op->operands[i])) return true;
-    return false;
+    return !op->modes && op_recorded(op->row, FORM_functional, op->modes, tracked_operands(trace, op));
 }
 
 /* A comparison is recorded where it overwrites what has a history. */
 static bool write_is_recorded(const Trace *trace, const TraceOp *op) {
-    if (op->row->flags & OPF_nodiff) return !op->modes && operand_tracks(trace, op->operands[0]);
-    return op_tracks(trace, op);
+    return !op->modes && op_recorded(op->row, op->form, op->modes, tracked_operands(trace, op));
 }
 
 bool capture_requires_grad(sn_tensor *t) {
@@ -352,14 +372,21 @@ static inline Status check_recorded(const Trace *trace, const TraceOp *op) {
 }
 
 /* Results of a functional op are new placeholders. */
-static inline Status give_results(Capture *c, const OpCall *call, const TraceOp *op, const Meta *const *metas) {
-    const bool tracks = !op->modes && op_tracks(c->trace, op);
-    c->trace->views |= op->row->kind == KIND_view;
-    c->trace->relaid |= op->relaid;
+static inline Status give_results(Capture *c, const OpCall *call, const TraceOp *op, const FreshResults *results) {
+    Trace *const trace = c->trace;
+    const bool tracks = op_tracks(trace, op);
+    trace->relaid |= op->relaid;
     for (int i = 0, n = op->n_outs; i < n; i++) {
-        sn_tensor *const t = placeholder_new(c, metas[i], op->modes, tracks && dtype_is_float(metas[i]->dtype));
+        const Meta *const meta = results->metas[i];
+        if (UNLIKELY(!VEC_ROOM(c->arena, &trace->places))) return ST_MEMORY;
+        sn_tensor *const t = placeholder_new(c, meta, op->modes, tracks && dtype_is_float(meta->dtype));
         if (UNLIKELY(!t)) return ST_MEMORY;
         call->outs[i] = t;
+        const bool own = LIKELY(!results->alias) || results->alias[i].arg < 0;
+        trace->places.at[trace->places.n] =
+            own ? trace_own_place(trace, op) : trace_place(trace, op, &results->alias[i]);
+        trace->places.n++;
+        trace->views |= !own;
     }
     return ST_OK;
 }
@@ -392,10 +419,10 @@ static void note_flags(Capture *c, const OpRow *row) {
 
 /* One step along the trie, to `node`. `symbolic`: the arguments before their numbers were made plain. */
 static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, const Arg *symbolic,
-                             const int64_t *numbers, const Meta *const *metas) {
+                             const int64_t *numbers, const FreshResults *results) {
     Trace *const trace = c->trace;
     if (UNLIKELY(!VEC_ROOM(c->arena, &trace->ops))) return ST_MEMORY;
-    TRY(LIKELY(call->form == FORM_functional) ? give_results(c, call, &node->op, metas)
+    TRY(LIKELY(call->form == FORM_functional) ? give_results(c, call, &node->op, results)
                                               : give_written(c, call, &node->op));
     for (int i = 0, n = node->op.n_numbers; i < n; i++) VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
     trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state_get()->site};
@@ -446,12 +473,13 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
     TrieNode *const node = follow(c, call, &s, current_modes(state_get()), full);
     if (!node) return full && *full ? ST_OK : ST_MEMORY;
     TRY(check_recorded(c->trace, &node->op));
-    const Meta *inferred[MAX_OUTS];
+    FreshResults results = {.metas = given};
+    InferredResults room;
     if (!given)
-        TRY(infer(c, node, call, &s, inferred));
+        TRY(infer(c, node, call, &s, &room, &results));
     else
         know_outs(c, node, call->n_outs);
-    return advance(c, call, node, symbolic, s.numbers, given ? given : inferred);
+    return advance(c, call, node, symbolic, s.numbers, &results);
 }
 
 /* An op that fails, or that there is no room for, is not part of the segment; nor is what only it touched. */
@@ -510,7 +538,7 @@ static inline const char *capture_refusal(const Capture *c, const OpCall *call, 
     if (override_covers(call->row)) return "the op is overridden";
     if (UNLIKELY(call->keys & KEYS_BACKEND & ~KEY_BIT(cpu)) || UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
         return elsewhere_refusal(call);
-    return UNLIKELY(call->row->flags & OPF_storage) ? strided_refusal(c->trace, call) : NULL;
+    return NULL;
 }
 
 static bool tracks(const sn_tensor *t) { return t && (t->placeholder ? t->placeholder->tracks : tape_tracks(t)); }
@@ -623,6 +651,18 @@ static Status refresh_views(Capture *c, const OpCall *call, const sn_state *stat
     return status;
 }
 
+/* as_strided becomes a view of its base, below user modes and overrides, which were asked. *outside: it can't. */
+static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
+    StridedView view;
+    const char *const reason = strided_view(c, call, symbolic, &view);
+    *outside = reason != NULL;
+    if (reason) return make_arguments(c, call, reason);
+    Trace *const trace = c->trace;
+    TRY(record_call(c, &view.call, view.symbolic, NULL, outside));
+    trace->from_storage |= !*outside && view.from_storage;
+    return *outside ? make_arguments(c, call, function_note_limit(c->fn, false)) : ST_OK;
+}
+
 /* *outside: it is to run at once, and everything is made for it. */
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     TRY(capture_take_over_error(c));
@@ -636,6 +676,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     const char *const bound = bound_reached(c->trace, call, state);
     if (UNLIKELY(bound != NULL)) TRY(end_at_bound(c, call, bound));
     TRY(refresh_views(c, call, state));
+    if (UNLIKELY(call->row->flags & OPF_storage)) return record_strided(c, call, symbolic, outside);
     TRY(record_call(c, call, symbolic, NULL, outside));
     if (LIKELY(!*outside)) return ST_OK;
     return make_arguments(c, call, function_note_limit(c->fn, false));
@@ -725,7 +766,8 @@ static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, St
     const int touched = c->trace->inputs.n;
     const bool matches = match(c, call, &node->op, entry);
     if (LIKELY(matches)) *status = check_recorded(c->trace, &node->op);
-    if (LIKELY(matches && *status == ST_OK)) *status = advance(c, call, node, call->args, entry->numbers, entry->out);
+    if (LIKELY(matches && *status == ST_OK))
+        *status = advance(c, call, node, call->args, entry->numbers, &(FreshResults){entry->out, entry->alias});
     if (LIKELY(matches && *status == ST_OK)) return true;
     untouch(c, touched);
     if (!matches) return false;

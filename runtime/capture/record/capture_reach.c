@@ -39,28 +39,9 @@ static bool has_history(const Reach *r, Operand o) {
 /* Forward ------------------------------------------------------------------------------------- */
 
 static bool is_recorded(const TraceOp *op, const bool *flows) {
-    if (op->modes || op->row->flags & OPF_gradients) return false;
-    if (op->row->flags & OPF_nodiff) return op->form == FORM_inplace && flows[0];
-    for (int i = 0; i < op->n_operands; i++)
-        if (flows[i]) return true;
-    return false;
-}
-
-/* Does an op that may copy give a view here? */
-static bool shares_result(const Trace *trace, const TraceOp *op, int result) {
-    Arg args[MAX_ARGS];
-    sn_tensor *outs[MAX_OUTS];
-    MetaOut metas[MAX_OUTS];
-    int n = op->row->n_out;
-    const OpCall call = {.row = op->row, .args = args};
-    return trace_args(trace, op, args, outs) == ST_OK && call_metas(&call, 0, metas, &n) == ST_OK &&
-           metas[result].alias == 0;
-}
-
-/* Without writes it makes no difference for what may copy. */
-static bool is_tape_view(const Trace *trace, const TraceOp *op, int result) {
-    if (!trace_op_is_view(op) || !tape_notes(op->row) || op->modes & NODE_inference) return false;
-    return op->row->kind == KIND_view || (trace->writes && shares_result(trace, op, result));
+    uint32_t tracked = op->n_operands && flows[0];
+    for (int i = 1; i < op->n_operands; i++) tracked |= flows[i] ? 2 : 0;
+    return op_recorded(op->row, op->form, op->modes, tracked);
 }
 
 static bool is_float(const sn_tensor *t) { return t && dtype_is_float(t->base.meta->dtype); }
@@ -68,7 +49,8 @@ static bool is_float(const sn_tensor *t) { return t && dtype_is_float(t->base.me
 static void visit_results(Reach *r, const TraceOp *op, int at) {
     for (int i = 0; i < op->n_outs; i++) {
         const int value = op->first_value + i;
-        r->base[value] = is_tape_view(r->trace, op, i) ? r->base[place_of(r, op->operands[0])] : value;
+        const Operand base = r->trace->places.at[value].base;
+        r->base[value] = base == value ? value : r->base[place_of(r, base)];
         r->tracked[value] = r->recorded[at] && is_float(r->trace->values.at[value]);
         r->made[value] = at + 1;
     }

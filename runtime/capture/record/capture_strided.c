@@ -1,46 +1,55 @@
-/* capture_strided.c: as_strided inside a call. It names memory by an offset from the start of the
- * storage, which a graph doesn't know: there it counts from the root, the input or result whose
- * memory self is or views. That distance is the number that is recorded and matched [semantics C4],
- * so a function keeps its code when its input starts elsewhere and the distance stays.
+/* capture_strided.c: the door of as_strided into a trace. It names memory by an offset from the start of the storage,
+ * which a graph doesn't know: what is recorded is sn::view_of its base, told from the base's first element. So a
+ * function keeps its code when its input starts elsewhere and the distance stays.
  *
- * What reaches outside of the root's own elements, or whose root is not clear, breaks the graph. */
+ * The base is what self is a view of with the same history: the walk ends at what was detached or made while gradients
+ * were off. What reaches outside of the root's own elements, or whose root is not of this segment, breaks the graph. */
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/trace_graph.h"
 
-typedef struct Root {
-    const Meta *meta; /* NULL: of a value that is gone */
-    int64_t offset;   /* of its first element in the storage */
-    bool whole;       /* self is the root, not a view of it */
-} Root;
+typedef struct Strided {
+    sn_tensor *base;
+    const Meta *root;            /* NULL: of a value that is gone */
+    int64_t storage;             /* where the root begins in its storage */
+    int64_t base_offset, offset; /* of the base and of self, from the root's first element */
+    bool input, whole;           /* the root is an input; self is the base, not a view of it */
+} Strided;
 
-/* Views lead to what they view; results of kernels and loop programs start their storage; what a
- * composite returns may be either. */
-static bool root_of_value(const Trace *trace, Operand at, Root *out) {
-    out->whole = true;
-    while (!operand_is_input(at)) {
+static Operand base_of(const Trace *trace, Operand at) {
+    while (at >= 0 && trace->places.at[at].memory != OPERAND_ABSENT) {
         const TraceOp *const op = trace_maker(trace, at);
-        if (!op || op->row->kind == KIND_composite || at == OPERAND_ABSENT) return false;
-        if (op->row->kind != KIND_view) {
-            const sn_tensor *const value = trace->values.at[at]; /* may be gone when code is made */
-            out->meta = value ? value->base.meta : NULL;
-            out->offset = 0;
-            return true;
-        }
-        at = op->operands[0];
-        out->whole = false;
+        if (!tape_keeps(op->row, op->modes)) break;
+        at = trace->places.at[at].memory;
     }
-    const TraceInput *const input = &trace->inputs.at[operand_input(at)];
-    out->meta = input->meta;
-    out->offset = input->offset;
-    return true;
+    return at;
 }
 
-static bool root_of(const Trace *trace, const sn_tensor *t, Root *out) {
+static int64_t offset_of(const Trace *trace, Operand at) { return at < 0 ? 0 : trace->places.at[at].offset; }
+
+static sn_tensor *handle_of(const Trace *trace, Operand at) {
+    return operand_is_input(at) ? trace->inputs.at[operand_input(at)].tensor : trace->values.at[at];
+}
+
+/* What an operand of the trace lies in; false: a handle is gone. */
+static bool find_value(const Trace *trace, Operand self, Strided *out) {
+    const Operand base = base_of(trace, self), root = trace_root(trace, self);
+    const sn_tensor *const of = handle_of(trace, root);
+    *out = (Strided){.base = handle_of(trace, base),
+                     .root = of ? of->base.meta : NULL,
+                     .storage = operand_is_input(root) ? trace->inputs.at[operand_input(root)].offset : 0,
+                     .base_offset = offset_of(trace, base),
+                     .offset = offset_of(trace, self),
+                     .input = operand_is_input(root),
+                     .whole = base == self};
+    return out->base && out->root;
+}
+
+static bool find_self(const Trace *trace, sn_tensor *t, Strided *out) {
     const struct Placeholder *const p = t->placeholder;
-    if (p && p->trace == trace) return root_of_value(trace, p->value, out);
-    *out = (Root){t->base.meta, t->offset, true};
-    return p == NULL;
+    if (p) return p->trace == trace && find_value(trace, p->value, out);
+    *out = (Strided){.base = t, .root = t->base.meta, .storage = t->offset, .input = true, .whole = true};
+    return true;
 }
 
 /* Sizes and strides that the meta rule will refuse are left to it. */
@@ -51,31 +60,36 @@ static bool is_sane(const Arg *size, const Arg *stride, int64_t *span) {
     return meta_span(size->ints, stride->ints, size->n, span);
 }
 
-const char *strided_refusal(const Trace *trace, const OpCall *call) {
-    const sn_tensor *const self = tensor_of(call->args[0].val);
+/* `span` elements from `at` on are the root's own. */
+static bool is_inside(const Meta *root, int64_t at, int64_t span) {
+    return meta_is_dense(NULL, root->sizes, root->strides, root->rank) && at >= 0 && at <= root->numel - span;
+}
+
+static void set_view(const OpCall *call, const Arg *symbolic, const Strided *self, int64_t at, StridedView *view) {
+    const bool given = call->args[3].kind == ARG_int;
+    const int64_t shift = self->storage + self->base_offset, number = at - self->base_offset;
+    view->from_storage = given ? self->input || shift : number != 0;
+    memcpy(view->args, call->args, sizeof view->args);
+    memcpy(view->symbolic, symbolic, sizeof view->symbolic);
+    view->args[0] = view->symbolic[0] = A_VAL(&self->base->base);
+    view->args[3] = A_INT(number);
+    if (!given || view->from_storage) view->symbolic[3] = view->args[3];
+    view->call = *call;
+    view->call.row = op_row(OP_view_of);
+    view->call.args = view->args;
+}
+
+const char *strided_view(const Capture *c, const OpCall *call, const Arg *symbolic, StridedView *view) {
     const Arg *const size = &call->args[1], *const stride = &call->args[2], *const offset = &call->args[3];
-    Root root;
-    if (!self || !root_of(trace, self, &root)) return "as_strided of what may be a view";
-    if (!root.whole && (offset->kind == ARG_none || capture_requires_grad((sn_tensor *)self)))
-        return "as_strided of a view, without an offset or with a gradient";
-    int64_t span, whole;
+    sn_tensor *const t = tensor_of(call->args[0].val);
+    Strided self;
+    int64_t span;
+    if (!t || !find_self(c->trace, t, &self)) return "as_strided of an earlier segment's value";
+    const bool tracks = !self.whole && capture_requires_grad(t); /* that may end the segment, whose value self is */
+    if (tracks || !find_self(c->trace, t, &self)) return "as_strided of a view with a gradient";
     if (!is_sane(size, stride, &span)) return "as_strided of no valid layout";
-    const int64_t at = offset->kind == ARG_none ? root.offset : offset->i;
-    if (!meta_span(root.meta->sizes, root.meta->strides, root.meta->rank, &whole) || whole != root.meta->numel ||
-        at < root.offset || at - root.offset > whole - span)
-        return "as_strided reaches beyond its argument";
+    const int64_t at = offset->kind == ARG_int ? offset->i - self.storage : self.offset;
+    if (!is_inside(self.root, at, span)) return "as_strided reaches beyond its argument";
+    set_view(call, symbolic, &self, at, view);
     return NULL;
-}
-
-int64_t strided_origin(const Trace *trace, Operand self) {
-    Root root = {.offset = 0};
-    return root_of_value(trace, self, &root) ? root.offset : 0;
-}
-
-bool strided_counts_from_an_input(const Trace *trace) {
-    for (int i = 0; i < trace->ops.n; i++) {
-        const TraceOp *const op = trace->ops.at[i].op;
-        if (op->row->flags & OPF_storage && op->args[3].kind == ARG_int) return true;
-    }
-    return false;
 }

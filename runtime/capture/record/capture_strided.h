@@ -3,10 +3,14 @@
 #define SINTER_RUNTIME_CAPTURE_STRIDED_H
 #include "runtime/capture/record/trace.h"
 
-/* Why an as_strided call can't be recorded, NULL: it can; the storage offset that its operand's root starts at; whether
- * a trace has one whose offset depends on where inputs start. */
-const char *strided_refusal(const Trace *trace, const OpCall *call);
-int64_t strided_origin(const Trace *trace, Operand self);
-bool strided_counts_from_an_input(const Trace *trace);
+typedef struct StridedView { /* the same view, by numbers that a graph can hold */
+    OpCall call;             /* of sn::view_of */
+    Arg args[4], symbolic[4];
+    bool from_storage; /* its offset depends on where something begins that the call doesn't show */
+} StridedView;
+
+/* Why an as_strided call can't be recorded; NULL: it can, as `view`. symbolic: its arguments before their numbers were
+ * made plain. */
+const char *strided_view(const Capture *capture, const OpCall *call, const Arg *symbolic, StridedView *view);
 
 #endif

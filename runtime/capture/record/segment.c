@@ -84,6 +84,7 @@ Trace *capture_begin_trace(Capture *c) {
     VEC_START(c->arena, &trace->inputs, LIKELY_OPS);
     VEC_START(c->arena, &trace->numbers, LIKELY_OPS);
     VEC_START(c->arena, &trace->values, LIKELY_OPS);
+    VEC_START(c->arena, &trace->places, LIKELY_OPS);
     trace->capture = c;
     c->trace = trace;
     c->cursor = c->fn->root;

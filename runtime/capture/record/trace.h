@@ -1,6 +1,7 @@
 /* trace.h: one segment of one call as it was recorded, and the placeholders that stand for its values. */
 #ifndef SINTER_RUNTIME_TRACE_H
 #define SINTER_RUNTIME_TRACE_H
+#include "ir/alias.h"
 #include "runtime/base/arena.h"
 #include "runtime/capture/record/trie.h"
 #include "runtime/core/tensor.h"
@@ -62,6 +63,16 @@ typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_
     uint64_t seed, sequence;
 } TraceEvent;
 
+/* Memory and history of a value (ir/alias.h), as its op's meta rule says when it is recorded. */
+typedef struct TracePlace {
+    Operand memory; /* the value or input that it shows; OPERAND_ABSENT: memory of its own */
+    Operand root;   /* whose memory it is in the end; itself */
+    Operand base;   /* what the tape has it as a view of; itself */
+    int op;         /* that made it, in Trace.ops */
+    int64_t offset; /* elements from the root's first one */
+    bool inference; /* a tensor of inference mode; a view is what its root is */
+} TracePlace;
+
 struct Trace { /* one segment of one call */
     Capture *capture;
     TraceState state;
@@ -71,6 +82,7 @@ struct Trace { /* one segment of one call */
     VEC(int64_t) numbers;
     VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */
     VEC(sn_tensor *) values;          /* fresh results in order, each retained */
+    VEC(TracePlace) places;           /* of the values; a replay's trace has none */
     uint8_t *marks;                   /* by value: VALUE_; made at the segment's end */
     int n_storages;
     uint64_t seed, sequence; /* the generator's before the first random op */
@@ -83,6 +95,7 @@ struct Trace { /* one segment of one call */
     bool relaid;                  /* the in-place form of a view is */
     bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
     bool gradients;               /* sn::gradients is */
+    bool from_storage;            /* as_strided whose place depends on where its argument begins in the storage */
     bool fallible;                /* an op that may fail for its values is, or a user's */
     bool ordered;                 /* one with an effect is; then none of the others but pure ones */
     bool compile;                 /* ran eagerly; wants a variant after the return */
@@ -93,5 +106,17 @@ struct Trace { /* one segment of one call */
     /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
     const char *reason;
 };
+
+/* The value or input whose memory an operand is in the end. */
+static inline Operand trace_root(const Trace *trace, Operand at) { return at < 0 ? at : trace->places.at[at].root; }
+/* Of the next value, a result of the op that is recorded: it has memory of its own, or shows what `alias` says. */
+static inline TracePlace trace_own_place(const Trace *trace, const TraceOp *op) {
+    return (TracePlace){.memory = OPERAND_ABSENT,
+                        .root = trace->places.n,
+                        .base = trace->places.n,
+                        .op = trace->ops.n,
+                        .inference = op->modes & NODE_inference};
+}
+TracePlace trace_place(const Trace *trace, const TraceOp *op, const AliasFact *alias); /* trace_views.c */
 
 #endif

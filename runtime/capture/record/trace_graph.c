@@ -5,7 +5,6 @@
  * input, so that functionalize sees the aliasing [semantics C7]. */
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/trace_views.h"
 
 typedef struct GraphMaking {
@@ -21,33 +20,21 @@ typedef struct GraphMaking {
     int next_number;
 } GraphMaking;
 
-/* What the operand is a view of, perhaps: a value, or an input. */
-static Operand root_of(const Operand *roots, Operand o) {
-    return o == OPERAND_ABSENT || operand_is_input(o) ? o : roots[o];
-}
-
-static void note_written(GraphMaking *m, const TraceOp *op, const Operand *roots) {
+static void note_written(GraphMaking *m, const TraceOp *op) {
     const int first = op->form == FORM_inplace ? 0 : op->n_operands - op->row->n_out,
               last = op->form == FORM_inplace ? 1 : op->n_operands;
     for (int k = first; op->form != FORM_functional && k < last; k++) {
-        const Operand root = root_of(roots, op->operands[k]);
+        const Operand root = trace_root(m->trace, op->operands[k]);
         if (operand_is_input(root)) m->written[m->trace->inputs.at[operand_input(root)].storage_number] = true;
     }
 }
 
-/* The storages of inputs that in-place and out forms write, or may write through views. */
+/* The storages of inputs that in-place and out forms write. */
 static bool find_written(GraphMaking *m) {
     const Trace *const trace = m->trace;
-    Operand *const roots = ARENA_ARRAY(m->arena, Operand, trace->values.n + 1); /* by value */
     m->written = ARENA_ARRAY(m->arena, bool, trace->n_storages + 1);
-    if (!roots || !m->written) return false;
-    for (int i = 0; trace->writes && i < trace->ops.n; i++) {
-        const TraceOp *const op = trace->ops.at[i].op;
-        const bool view = trace_op_is_view(op);
-        for (int v = op->first_value; v < op->first_value + op->n_outs; v++)
-            roots[v] = view ? root_of(roots, op->operands[0]) : v;
-        note_written(m, op, roots);
-    }
+    if (!m->written) return false;
+    for (int i = 0; trace->writes && i < trace->ops.n; i++) note_written(m, trace->ops.at[i].op);
     return true;
 }
 
@@ -139,11 +126,7 @@ static Arg take_float(GraphMaking *m, Arg a) {
 }
 
 const TraceOp *trace_maker(const Trace *trace, Operand value) {
-    for (int i = trace->ops.n - 1; i >= 0; i--) {
-        const TraceOp *const op = trace->ops.at[i].op;
-        if (value >= op->first_value && value < op->first_value + op->n_outs) return op;
-    }
-    return NULL;
+    return value < 0 ? NULL : trace->ops.at[trace->places.at[value].op].op;
 }
 
 static Val *operand_at(const Trace *trace, Operand o) {
@@ -178,8 +161,6 @@ Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **
         for (int k = 0; k < a->n; k++) vals[k] = operand_at(trace, *operand++);
         a->vals = vals;
     }
-    if (op->row->flags & OPF_storage && args[3].kind == ARG_int) /* told from the root */
-        args[3].i += strided_origin(trace, op->operands[0]);
     for (int i = 0; op->form == FORM_out && i < op->row->n_out; i++)
         out_args[i] = tensor_of(operand_at(trace, *operand++));
     return ST_OK;
@@ -226,17 +207,6 @@ static Arg map_arg(GraphMaking *m, const OpRow *row, int i, Arg a, const Operand
     return a;
 }
 
-/* as_strided counts from the first element of an input; the shared memory of a group starts
- * earlier. */
-static void rebase_strided(const GraphMaking *m, Arg *args) {
-    const GVal *root = gval(args[0].val);
-    while (root->def && root->def->row->kind == KIND_view && root->def->row->id != OP_view_of)
-        root = gval(root->def->args[0].val);
-    if (!root->def || root->def->row->id != OP_view_of) return;
-    const int64_t start = root->def->args[3].i;
-    args[3] = I(args[3].kind == ARG_int ? sym_add(m->graph->env, args[3].i, start) : start);
-}
-
 static Status add_op(GraphMaking *m, int at) {
     const TraceOp *const op = m->trace->ops.at[at].op;
     const int n = op->row->n_params, n_out_args = op->form == FORM_out ? op->row->n_out : 0;
@@ -246,7 +216,6 @@ static Status add_op(GraphMaking *m, int at) {
     TRY(trace_args(m->trace, op, given, given_outs));
     for (int i = 0; i < n; i++) args[i] = map_arg(m, op->row, i, given[i], &operand);
     for (int i = 0; i < n_out_args; i++) args[n + i] = A_VAL(value_of(m, *operand++));
-    if (op->row->flags & OPF_storage) rebase_strided(m, args);
     m->graph->modes = op->modes;
     Node *const node = graph_append(m->graph, op->row, op->form, args);
     if (!node) return error_pending();

@@ -12,18 +12,25 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/trace_graph.h"
 
-Operand trace_root(const Trace *trace, Operand at) {
-    while (!operand_is_input(at) && at != OPERAND_ABSENT) {
-        const TraceOp *const op = trace_maker(trace, at);
-        if (!op || op->row->kind != KIND_view) return at;
-        at = op->operands[0];
-    }
-    return at;
+static Operand operand_of_arg(const TraceOp *op, int arg) {
+    int at = 0;
+    for (int i = 0; i < arg; i++)
+        at += op->args[i].kind == ARG_tensors ? op->args[i].n : op->args[i].kind == ARG_tensor;
+    return op->operands[at];
 }
 
-bool trace_op_is_view(const TraceOp *op) {
-    return op->n_outs > 0 && op->n_operands > 0 && op->operands[0] != OPERAND_ABSENT &&
-           (op->row->kind == KIND_view || op->row->shares);
+static Operand base_of(const Trace *trace, Operand at) { return at < 0 ? at : trace->places.at[at].base; }
+
+TracePlace trace_place(const Trace *trace, const TraceOp *op, const AliasFact *alias) {
+    TracePlace place = trace_own_place(trace, op);
+    const Operand memory = operand_of_arg(op, alias->arg);
+    if (memory == OPERAND_ABSENT) return place;
+    place.memory = memory;
+    place.root = trace_root(trace, memory);
+    place.offset = alias->offset + (memory < 0 ? 0 : trace->places.at[memory].offset);
+    place.inference = trace_is_inference(trace, memory);
+    if (tape_notes(op->row) && !(op->modes & NODE_inference) && !place.inference) place.base = base_of(trace, memory);
+    return place;
 }
 
 /* Memory -------------------------------------------------------------------------------------- */
@@ -35,21 +42,17 @@ typedef struct Sight { /* of one value */
     bool below;        /* a needed value views it */
 } Sight;
 
-static Sight sight_of(const Sight *sights, const TraceOp *op, int value) {
-    if (op->row->kind != KIND_view) return (Sight){.viewed = -1, .base = value};
-    const Operand self = op->operands[0];
-    const int viewed = operand_is_input(self) ? -1 : sights[self].base;
-    return (Sight){.viewed = viewed, .base = tape_notes(op->row) ? viewed : value};
+static Sight sight_of(const Trace *trace, int value) {
+    const Operand memory = trace->places.at[value].memory;
+    if (memory == OPERAND_ABSENT) return (Sight){.viewed = -1, .base = value};
+    const int viewed = operand_is_input(memory) ? -1 : trace->sights[memory].base;
+    return (Sight){.viewed = viewed, .base = tape_notes(trace_maker(trace, value)->row) ? viewed : value};
 }
 
 static Status find_viewed(Trace *trace) {
     trace->sights = ARENA_ARRAY(trace->capture->arena, Sight, trace->values.n);
     if (!trace->sights) return ST_MEMORY;
-    for (int i = 0; i < trace->ops.n; i++) {
-        const TraceOp *const op = trace->ops.at[i].op;
-        for (int v = op->first_value; v < op->first_value + op->n_outs; v++)
-            trace->sights[v] = sight_of(trace->sights, op, v);
-    }
+    for (int v = 0; v < trace->values.n; v++) trace->sights[v] = sight_of(trace, v);
     return ST_OK;
 }
 
@@ -77,26 +80,14 @@ Status trace_mark_viewed(Trace *trace) {
 /* The tape ------------------------------------------------------------------------------------ */
 
 bool trace_is_inference(const Trace *trace, Operand o) {
-    while (!operand_is_input(o)) {
-        const TraceOp *const op = trace_maker(trace, o);
-        if (!op) return false;
-        if (!trace_op_is_view(op)) return op->modes & NODE_inference;
-        o = op->operands[0];
-    }
-    return trace->inputs.at[operand_input(o)].inference;
-}
-
-bool trace_is_noted(const Trace *trace, const TraceOp *op) {
-    return op && op->row->kind == KIND_view && tape_notes(op->row) && !(op->modes & NODE_inference) &&
-           !trace_is_inference(trace, op->operands[0]);
+    if (operand_is_input(o)) return trace->inputs.at[operand_input(o)].inference;
+    return o != OPERAND_ABSENT && trace->places.at[o].inference;
 }
 
 Status trace_check_inplace(const Trace *trace, Operand o) {
     if (operand_is_input(o)) return tape_check_inplace(trace->inputs.at[operand_input(o)].tensor);
-    if (!trace->views) return ST_OK;
-    const TraceOp *op = trace_maker(trace, o);
-    if (!trace_is_noted(trace, op)) return ST_OK;
-    const bool no_grad = op->modes & NODE_no_grad;
-    for (; trace_is_noted(trace, op); op = trace_maker(trace, o = op->operands[0])) {}
-    return tape_check_view(operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : NULL, no_grad);
+    if (!trace_is_noted(trace, o)) return ST_OK;
+    const Operand base = trace->places.at[o].base;
+    return tape_check_view(operand_is_input(base) ? trace->inputs.at[operand_input(base)].tensor : NULL,
+                           trace_maker(trace, o)->modes & NODE_no_grad);
 }

@@ -98,6 +98,8 @@ void trie_metas_add(Arena *arena, TrieNode *node, const MetaEntry *entry) {
     made->out = arena_copy(arena, entry->out, sizeof *entry->out * (size_t)op->n_outs);
     made->args = entry->args;
     if (!made->in || !made->numbers || !made->out) return;
+    if (entry->alias && !(made->alias = arena_copy(arena, entry->alias, sizeof *entry->alias * (size_t)op->n_outs)))
+        return;
     made->next = atomic_load_explicit(&node->metas, memory_order_relaxed);
     atomic_store_explicit(&node->metas, made, memory_order_release);
 }

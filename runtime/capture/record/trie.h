@@ -76,6 +76,7 @@ struct MetaEntry {
     const Meta *const *in; /* n_operands */
     const int64_t *numbers;
     const Meta *const *out;  /* n_outs */
+    const AliasFact *alias;  /* n_outs; NULL: each has memory of its own */
     const ExpectedArg *args; /* row->n_params, then out tensors; NULL: not to be compared so */
 };
 

@@ -24,7 +24,6 @@ static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *w
     const Node *const node = value->def;
     if (value == whole) return tensor_from_storage(t->storage, t->base.meta, t->offset);
     if (!node || node->row->kind != KIND_view) return NULL;
-    if (node->row->flags & OPF_storage) return NULL; /* counts from where a storage begins */
     sn_tensor *const viewed = view_from(e, gval(node->args[0].val), whole, t);
     if (!viewed) return NULL;
     Arg args[MAX_ARGS] = {A_VAL(&viewed->base)};

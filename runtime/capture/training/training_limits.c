@@ -22,25 +22,15 @@ typedef struct Limits {
     const char *why;
 } Limits;
 
-static bool is_view(const Node *node) {
-    return node->form == FORM_functional && node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val &&
-           (node->row->kind == KIND_view || node->row->flags & OPF_maybe_copy || node->row->returns_list ||
-            node->row->shares);
-}
+/* Of a composite: its parts give views, and save nothing. */
+static bool gives_views(const OpRow *row) { return row->shares || row->flags & OPF_maybe_copy; }
 
 /* detach */
 static bool is_cut(const Node *node) { return node->row->kind == KIND_view && node->row->flags & OPF_nodiff; }
 
-/* The value whose memory a result has, or NULL: its own. */
-static const GVal *memory_of(const Node *node, int result) {
-    if (node->form == FORM_out) return gval(node->args[node->row->n_params + result].val);
-    const bool shares = node->form == FORM_inplace || is_view(node);
-    return shares ? gval(node->args[0].val) : NULL;
-}
-
 /* Made here in memory of its own, and used once. */
 static bool is_temporary(const Limits *l, const GVal *value) {
-    return value->def && !memory_of(value->def, value->index) && l->uses[value->id] == 1;
+    return value->def && !value_memory(value) && l->uses[value->id] == 1;
 }
 
 static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs) {
@@ -53,7 +43,7 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
                 l->class_of[graph->inputs.at[i]->id] = l->class_of[graph->inputs.at[k]->id];
     for (const Node *node = graph->first; node; node = node->next)
         for (int i = 0; i < node->n_outs; i++) {
-            const GVal *const memory = memory_of(node, i);
+            const GVal *const memory = value_memory(&node->outs[i]);
             if (!memory) continue;
             const int id = node->outs[i].id;
             l->class_of[id] = l->class_of[memory->id];
@@ -66,12 +56,13 @@ static uint32_t needs_of(const Limits *l, const Node *node) { return l->marks->n
 
 /* Composites save through their parts, of which nothing is known here. */
 static bool saves_arg(const Limits *l, const Node *node, int i) {
-    return node->row->kind == KIND_composite ? !is_view(node) : tape_row_saves(node->row, i, -1, needs_of(l, node));
+    return node->row->kind == KIND_composite ? !gives_views(node->row)
+                                             : tape_row_saves(node->row, i, -1, needs_of(l, node));
 }
 
 static bool saves_result(const Limits *l, const Node *node, int i) {
     const bool product = node->row->flags & OPF_product;
-    return node->row->kind == KIND_composite ? !is_view(node) && !product
+    return node->row->kind == KIND_composite ? !gives_views(node->row) && !product
                                              : tape_row_saves(node->row, -1, i, needs_of(l, node));
 }
 

@@ -8,17 +8,13 @@
  *     copy_(%1, %x)             recorded: %0 and %1 carry gradients from here on
  *
  * What was detached, and what inference mode made, is a base of its own to the tape. */
-#include "ir/meta_rules.h"
 #include "runtime/capture/training/training_parts.h"
 
 typedef struct Marking {
     Graph *graph;
     TapeMarks *marks;
     int *base; /* by value id: the value that the tape has it as a view of; itself: a base */
-    Status status;
 } Marking;
-
-static bool is_off(const Node *node) { return node->modes & (NODE_no_grad | NODE_inference); }
 
 static uint32_t tracked_args(const bool *tracked, const Node *node) {
     uint32_t bits = 0;
@@ -31,41 +27,11 @@ static uint32_t tracked_args(const bool *tracked, const Node *node) {
     return bits;
 }
 
-/* The arguments that make eager's tape record the op; of a comparison only what it writes. */
-static uint32_t recorded_args(const bool *tracked, const Node *node) {
-    if (is_off(node) || node->row->flags & OPF_gradients) return 0;
-    const uint32_t bits = tracked_args(tracked, node);
-    if (!(node->row->flags & OPF_nodiff)) return bits;
-    return node->form == FORM_inplace ? bits & 1 : 0;
-}
-
-/* Does the meta rule give a result that shares the first argument's memory? A view does, an op that may
- * copy here or not. */
-static bool shares_output(Marking *m, const Node *node, int result) {
-    if (node->row->kind == KIND_view) return true;
-    if (node->row->kind != KIND_composite && !(node->row->flags & OPF_maybe_copy)) return false;
-    MetaOut *const outs = ARENA_ARRAY(m->graph->arena, MetaOut, node->n_outs + 1);
-    if (!outs) return false;
-    for (int i = 0; i < node->n_outs; i++) outs[i].alias = -1;
-    MetaCall call = {.row = node->row,
-                     .form = FORM_functional,
-                     .args = node->args,
-                     .env = m->graph->env,
-                     .out = outs,
-                     .n_out = node->n_outs};
-    m->status = op_meta(&call);
-    return m->status == ST_OK && outs[result].alias == 0;
-}
-
 /* The value whose history a result shares; NULL: it is a base. */
-static const GVal *viewed_by(Marking *m, const Node *node, int result) {
-    if (node->form == FORM_out) return gval(node->args[node->row->n_params + result].val);
-    const bool first = node->n_args && node->args[0].kind == ARG_tensor && node->args[0].val;
-    if (!first) return NULL;
-    const GVal *const self = gval(node->args[0].val);
-    if (node->form == FORM_inplace) return self;
+static const GVal *viewed_by(const Node *node, int result) {
+    const GVal *const memory = value_memory(&node->outs[result]);
     const bool apart = !tape_notes(node->row) || node->modes & NODE_inference;
-    return !apart && shares_output(m, node, result) ? self : NULL;
+    return node->form == FORM_functional && apart ? NULL : memory;
 }
 
 /* All that is a view of what was written, and that itself. */
@@ -79,9 +45,10 @@ static void mark_views(Marking *m, const GVal *written) {
 
 static void visit_node(Marking *m, const Node *node) {
     bool *const tracked = m->marks->tracked;
-    const uint32_t needs = m->marks->needs[node->id] = recorded_args(tracked, node);
+    const uint32_t needs = m->marks->needs[node->id] =
+        op_recorded(node->row, node->form, node->modes, tracked_args(tracked, node));
     for (int i = 0; i < node->n_outs; i++) {
-        const GVal *const out = &node->outs[i], *const viewed = viewed_by(m, node, i);
+        const GVal *const out = &node->outs[i], *const viewed = viewed_by(node, i);
         m->base[out->id] = viewed ? m->base[viewed->id] : out->id;
         tracked[out->id] =
             node->form == FORM_functional ? needs && dtype_is_float(out->base.meta->dtype) : tracked[viewed->id];
@@ -103,6 +70,6 @@ Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks) {
         m.base[id] = id;
         marks->tracked[id] = want[i];
     }
-    for (const Node *node = graph->first; node && m.status == ST_OK; node = node->next) visit_node(&m, node);
-    return m.status;
+    for (const Node *node = graph->first; node; node = node->next) visit_node(&m, node);
+    return ST_OK;
 }

@@ -11,7 +11,7 @@
 #include "runtime/capture/variant/variant_views.h"
 
 #include "runtime/autograd/tape.h"
-#include "runtime/capture/record/capture_strided.h"
+#include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/trace_views.h"
 
 /* Memory -------------------------------------------------------------------------------------- */
@@ -42,8 +42,8 @@ struct OutputView {
 static OutputView plan_view(const Variant *v, const Trace *trace, int output) {
     OutputView view = {.output = output, .input = -1, .base = -1};
     Operand at = v->outputs[output];
-    for (const TraceOp *op; trace_is_noted(trace, op = trace_maker(trace, at)); at = op->operands[0])
-        VEC_PUSH(v->arena, &view.ops, op);
+    for (; trace_is_noted(trace, at); at = trace->places.at[at].memory)
+        VEC_PUSH(v->arena, &view.ops, trace_maker(trace, at));
     if (operand_is_input(at))
         view.input = operand_input(at);
     else
@@ -73,19 +73,12 @@ bool variant_view_is_stale(const Variant *v, int output) {
     return false;
 }
 
-typedef struct Noting {
-    const Trace *trace; /* NULL: no as_strided that counts from an input's start is among the ops */
-    const int64_t *numbers;
-} Noting;
-
-static Status note_ops(const Noting *noting, const OutputView *view, sn_tensor *t, sn_tensor *self) {
+static Status note_ops(const int64_t *numbers, const OutputView *view, sn_tensor *t, sn_tensor *self) {
     TapeView *made = tape_view_of(self);
     for (int i = view->ops.n - 1; i >= 0; i--) {
         const TraceOp *const op = view->ops.at[i];
         Arg args[MAX_ARGS];
-        trace_numbers(op, noting->numbers, args);
-        if (op->row->flags & OPF_storage && args[3].kind == ARG_int && noting->trace)
-            args[3].i += strided_origin(noting->trace, op->operands[0]);
+        trace_numbers(op, numbers, args);
         const TapeViewOp step = {.row = op->row, .args = args, .no_grad = op->modes & NODE_no_grad};
         if (!(made = tape_view_step(made, &step))) return ST_MEMORY;
     }
@@ -94,31 +87,29 @@ static Status note_ops(const Noting *noting, const OutputView *view, sn_tensor *
     return ST_OK;
 }
 
-static Status note_view(const Noting *noting, const OutputView *view, sn_tensor *t, sn_tensor *self) {
+static Status note_view(const int64_t *numbers, const OutputView *view, sn_tensor *t, sn_tensor *self) {
     if (!t || !t->storage || tape_view_base(t)) return ST_OK;
-    if (self && self->storage) return note_ops(noting, view, t, self);
+    if (self && self->storage) return note_ops(numbers, view, t, self);
     const bool no_grad = view->ops.at[0]->modes & NODE_no_grad;
     return no_grad || tape_tracks(t) ? tape_view_alone(t, no_grad) : ST_OK;
 }
 
 Status variant_note_views(const Variant *v, const int64_t *numbers, sn_tensor *const *inputs, sn_tensor *const *outs) {
-    const Noting noting = {.numbers = numbers};
     for (int i = 0; i < v->n_views; i++) {
         const OutputView *const view = &v->views[i];
         sn_tensor *const self = view->input >= 0 ? inputs[view->input] : view->base >= 0 ? outs[view->base] : NULL;
-        TRY(note_view(&noting, view, outs[view->output], self));
+        TRY(note_view(numbers, view, outs[view->output], self));
     }
     return ST_OK;
 }
 
 Status trace_note_views(const Trace *trace, const Variant *v) {
-    const Noting noting = {.trace = trace, .numbers = trace->numbers.at};
     for (int i = 0; i < v->n_views; i++) {
         const OutputView *const view = &v->views[i];
         sn_tensor *const self = view->input >= 0  ? trace->inputs.at[view->input].tensor
                                 : view->base >= 0 ? trace->values.at[v->outputs[view->base]]
                                                   : NULL;
-        TRY(note_view(&noting, view, trace->values.at[v->outputs[view->output]], self));
+        TRY(note_view(trace->numbers.at, view, trace->values.at[v->outputs[view->output]], self));
     }
     return ST_OK;
 }
