@@ -194,9 +194,24 @@ sn_status sn_graph_check(sn_graph *g) {
     return (sn_status)(status == ST_OK ? graph_check_symbols(g->graph) : status);
 }
 
+typedef struct GraphPasses {
+    Graph *graph;
+    const char *names;
+} GraphPasses;
+
+static Status run_graph_passes(void *context) {
+    const GraphPasses *const run = context;
+    PassList list;
+    TRY(passes_list(run->names, &list)); /* an unknown name is the caller's error, no pass that gave up */
+    return passes_run(run->graph, run->names, NULL);
+}
+
 sn_status sn_graph_run(sn_graph *g, const char *passes) {
     if (!g || !passes) return (sn_status)error_raise(ST_ARGUMENT, "sn_graph_run: NULL argument");
-    const Status status = passes_run(g->graph, passes, NULL);
+    Bail exit;
+    GraphPasses run = {g->graph, passes};
+    Status status = compile_exit(g->graph, run_graph_passes, &run, &exit);
+    if (exit.code != BAIL_none) status = error_raise(status, "sn_graph_run: %s", exit.message);
     graph_number(g->graph);
     return (sn_status)status;
 }

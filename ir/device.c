@@ -21,6 +21,18 @@ bool device_exists(int64_t device) {
            (device >= DEV_spare && device < DEV_spare + count_devices());
 }
 
+static _Atomic uint64_t executors; /* by kind of device: cuda, spare ones */
+
+static uint64_t executor_bit(Device device) {
+    return UINT64_C(1) << (device >= DEV_cuda ? 0 : device_is_spare(device) ? 1 + device - DEV_spare : 63);
+}
+
+bool device_has_executor(Device device) {
+    return device_is_host(device) || (device_has_memory(device) && atomic_load(&executors) & executor_bit(device));
+}
+
+void device_executor_set(Device device) { atomic_fetch_or(&executors, executor_bit(device)); }
+
 const char *device_text(Device device, DeviceText *text) {
     if (device == DEV_cpu) return "cpu";
     if (device == DEV_meta) return "meta";

@@ -17,6 +17,11 @@ static inline bool device_is_host(Device device) { return device == DEV_host; }
 static inline bool device_has_memory(Device device) { return device != DEV_meta; }
 static inline bool device_is_spare(int64_t device) { return device >= DEV_spare && device < DEV_spare + SPARE_DEVICES; }
 
+/* Whether there is what runs the kernels and native ops of a plan on it; true of the host. The table of devices in
+ * runtime/device sets it. */
+bool device_has_executor(Device device);
+void device_executor_set(Device device);
+
 bool device_exists(int64_t device); /* cpu, meta, any cuda, and what is registered */
 /* The name, of cuda:i in room. */
 typedef struct DeviceText {

@@ -141,6 +141,10 @@ void graph_print(Graph *graph, Text *text);
 Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out);
 void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type);
 
+/* One argument that is no tensor, as arg_print prints it; symbols and runtime floats are the graph's. */
+struct TextReader;
+Status arg_parse(Graph *graph, ParamType type, struct TextReader *in, Arg *out);
+
 /* The verifier [style: a table]: defs before uses, argument kinds, metadata = meta rule's, what the stage allows. */
 Status graph_verify(Graph *graph, Stage stage);
 

@@ -263,6 +263,14 @@ static Status read_arg(Parser *p, ParamType type, Arg *out) {
     return is_named(type) ? read_named(p, type, out) : number_literal(p, out);
 }
 
+Status arg_parse(Graph *graph, ParamType type, TextReader *in, Arg *out) {
+    Parser p = {.in = *in, .arena = graph->arena, .graph = graph};
+    p.in.between = BETWEEN_blanks;
+    const Status status = read_arg(&p, type, out);
+    in->at = p.in.at;
+    return status;
+}
+
 /* One call in the making. */
 typedef struct CallText {
     const OpRow *row;

@@ -1,8 +1,10 @@
-/* plan.h: what lowering hands to the runtime: the call sequence of a compiled graph and where its values live.
+/* plan.h: a program for an executor: a call sequence, where its values live, and all that a call of it needs. Lowering
+ * makes it from a graph, which it does not refer to afterwards; its text parses back to a plan that runs.
  *
- * A slot is one piece of memory: a graph input's storage, a fresh output, a range of the arena. Kernels' buffers and
- * native steps name slots. All ints may be expressions of the plan's SymEnv. Steps run in order; all slots written
- * through `write_back` steps come after every checked step [semantics C8]. */
+ * A slot is one piece of memory: an input's storage, a fresh output, a range of its device's arena. Kernels' buffers
+ * name slots, native steps and copies name values in them. All ints may be expressions of the plan's SymEnv. Steps run
+ * in order, each on its device; all slots written through `write_back` steps come after every checked step
+ * [semantics C8]. */
 #ifndef SINTER_IR_PLAN_H
 #define SINTER_IR_PLAN_H
 #include "ir/graph.h"
@@ -12,43 +14,77 @@ typedef enum SlotKind { SLOT_input, SLOT_output, SLOT_arena } SlotKind;
 typedef struct Slot {
     SlotKind kind;
     int index;        /* input or output number */
-    const Meta *meta; /* layout of the value that the slot holds */
+    const Meta *meta; /* layout of the value that the slot holds; its device is the slot's */
     int64_t offset;   /* arena: bytes; set by the memory plan */
     int64_t bytes;    /* arena and output */
     int first, last;  /* steps that use it: its lifetime */
 } Slot;
 
-typedef enum StepKind { STEP_kernel, STEP_native } StepKind;
+/* A tensor in a slot; its strides are those that it has there. Arguments and results of native steps and of copies. */
+typedef struct PlanValue {
+    Val base; /* first: a PlanValue is a Val */
+    int slot;
+    int64_t offset; /* elements from the slot's start */
+} PlanValue;
+static inline PlanValue *plan_value(const Val *v) { return (PlanValue *)v; }
+
+typedef enum StepKind {
+    STEP_kernel,
+    STEP_native,
+    STEP_copy /* a value to another device, cast and broadcast as aten::copy_ does */
+} StepKind;
 typedef struct Step {
     StepKind kind;
+    Device device; /* which runs it and has its slots; a copy: which it goes to */
     Kernel *kernel;
     int *bufs;        /* kernel: slot of each buffer (-1: the tile) */
-    const OpRow *row; /* native: the op's CPU kernel on tensors that wrap the slots */
-    Arg *args;        /* native: tensor arguments are GVal *, found in slot_of */
-    GVal **outs;      /* native */
+    const OpRow *row; /* native: the op's kernel on tensors that wrap the slots */
+    Arg *args;        /* native: tensor arguments are PlanValues; copy: args[0] is what is copied */
+    PlanValue **outs; /* native; copy: one */
+    int workspace;    /* native: slot of the bytes that its kernel needs beside them, or -1 */
     bool write_back;  /* writes memory that is visible outside */
     int n_ops;        /* graph nodes in it: for shares and names */
-    int *ops;         /* their ids in the graph given to lowering */
+    int *ops;         /* their ids, which plan->ops is by */
     const struct NestShape *
         *shapes; /* kernel: of each nest, on the plan's machine; NULL: not decided [codegen/shape] */
 } Step;
 
-/* How a value of the lowered graph lies in a slot (views share their base's). */
-typedef struct Place {
-    int slot;               /* -1: not materialised */
-    int64_t offset;         /* elements from the slot's start */
-    const int64_t *strides; /* elements */
-} Place;
+typedef struct PlanInput { /* its slot, the one of this index, has the metadata */
+    const char *name;
+    bool written;
+} PlanInput;
+
+typedef struct PlanOutput {
+    OutKind kind; /* how the caller's result relates to memory; OUT_new: the output slot of this index */
+    int base;     /* input or output index for views and OUT_input */
+    int64_t offset;
+    const Meta *meta; /* NULL: OUT_none */
+} PlanOutput;
+
+typedef struct PlanOp { /* an op of the lowered graph, for errors and explain */
+    const OpRow *row;   /* NULL: none of this id is in a step */
+    const OpRow *of;    /* that it is a part of by decomposition, or NULL */
+    int step;
+} PlanOp;
+
+typedef struct PlanArena { /* the memory of one device for one call */
+    Device device;
+    int64_t bytes; /* may be symbolic; 64-byte aligned parts */
+} PlanArena;
 
 typedef struct Plan {
     Arena *arena;
-    Graph *graph; /* the lowered graph */
-    Device
-        device; /* which runs every step and has all slots: the host's, until there are steps that copy between two */
+    SymEnv *env; /* symbols with their bounds, and what must hold of them [C5] */
+    VEC(PlanInput) inputs;
+    VEC(PlanOutput) outputs;
+    VEC(double) floats;     /* hints of runtime floats */
+    int64_t seed, sequence; /* symbols bound to the generator's on every call; 0: no random op [B6] */
+    int n_random;           /* sequence numbers that a call takes */
     VEC(Slot) slots;
     VEC(Step) steps;
-    Place *places;       /* by value id */
-    int64_t arena_bytes; /* may be symbolic; 64-byte aligned parts */
+    VEC(PlanArena) arenas; /* by device; the host's is first */
+    PlanOp *ops;           /* by id: kernels' instructions name them as their sources */
+    int n_ops;
     /* bytes that unfused execution would move less what this plan moves: for explain */
     int64_t saved_bytes;
     const char **refusals; /* "why not fused", one line each */
@@ -56,12 +92,24 @@ typedef struct Plan {
     const struct Machine *machine; /* that the steps' shapes are for; NULL: not decided */
 } Plan;
 
-/* What an executor relies on: kernels that verify, buffers and values in slots that exist, write-backs after all
- * checks; `packed`: slots of the arena that are alive together do not overlap. Raises ST_INTERNAL naming the step or
- * slot. */
+/* How many arguments and results a step has that is no kernel. */
+static inline int step_args(const Step *step) { return step->row ? step->row->n_params : 1; }
+static inline int step_outs(const Step *step) { return step->row ? step->row->n_out : 1; }
+/* The arena of a device: its place in plan->arenas, where it is added if it is not there. */
+int plan_arena(Plan *plan, Device device);
+const PlanOp *plan_op(const Plan *plan, int id); /* NULL: none that a step has */
+/* Bytes that the native kernel of an op needs beside its arguments and results, by their sizes; 0: none, or what it
+ * takes itself (plan_workspace.c). */
+int64_t workspace_bytes(SymEnv *env, const OpRow *row, const Arg *args);
+
+/* What an executor relies on: kernels that verify, buffers and values in slots that exist on the step's device,
+ * arguments that native ops take, write-backs after all checks; `packed`: slots of the arena lie in it, and apart where
+ * they are alive together. Raises ST_INTERNAL naming the step or slot. */
 Status plan_verify(const Plan *plan, bool packed);
-void plan_print(Plan *plan, Text *text);              /* the stage "loops": kernels, call sequence, memory */
+void plan_print(const Plan *plan, Text *text);        /* the stage "loops": kernels, call sequence, memory, the call */
 void plan_print_memory(const Plan *plan, Text *text); /* the stage "memory" alone */
+/* Reads the text of the stage "loops"; *end is past it. What comes of it verifies. Raises ST_PARSE naming the line. */
+Status plan_parse(Arena *arena, const char *text, const char **end, Plan **out);
 /* Reads one text of either stage and prints it again; raises ST_PARSE naming the line. */
 Status plan_reprint(const char *text, const char **end, Text *out);
 

@@ -471,7 +471,7 @@ static int known(SymRel rel, Range difference) {
     return -1;
 }
 
-static void guard_add(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
+void sym_require(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
     for (int i = 0; i < env->guards.n; i++) {
         const SymGuard *const old = &env->guards.at[i];
         if (old->rel == rel && old->a == a && old->b == b) return;
@@ -486,21 +486,21 @@ bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
     const int answer = known(rel, range_of(env, difference));
     if (answer >= 0) return answer;
     if (holds(rel, sym_hint(env, a), sym_hint(env, b))) {
-        guard_add(env, rel, a, b);
+        sym_require(env, rel, a, b);
         return true;
     }
     switch (rel) {
     case SYM_eq:
-        guard_add(env, SYM_ne, a, b);
+        sym_require(env, SYM_ne, a, b);
         break;
     case SYM_ne:
-        guard_add(env, SYM_eq, a, b);
+        sym_require(env, SYM_eq, a, b);
         break;
     case SYM_lt:
-        guard_add(env, SYM_le, b, a);
+        sym_require(env, SYM_le, b, a);
         break;
     case SYM_le:
-        guard_add(env, SYM_lt, b, a);
+        sym_require(env, SYM_lt, b, a);
         break;
     }
     return false;

@@ -78,6 +78,7 @@ int64_t sym_hint(const SymEnv *env, int64_t a); /* no guard: for costs and messa
 int64_t sym_eval(const SymEnv *env, int64_t a, const int64_t *values);
 /* The same where the values are expressions of `to` (NULL: plain numbers). */
 int64_t sym_move(SymEnv *to, const SymEnv *from, int64_t a, const int64_t *values);
+void sym_require(SymEnv *env, SymRel rel, int64_t a, int64_t b); /* a guard, once */
 int sym_guard_count(const SymEnv *env);
 const SymGuard *sym_guard_at(const SymEnv *env, int i);
 bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *values);

@@ -129,40 +129,137 @@ static void look_again(Lower *l) {
     }
 }
 
-static void fill_places(Lower *l) {
-    Plan *const plan = l->plan;
-    plan->places = ARENA_ARRAY(l->arena, Place, l->graph->n_vals + 1);
-    for (int i = 0; i < l->graph->n_vals; i++) {
-        const ValInfo *const info = &l->vals[i];
-        plan->places[i].slot = -1;
-        if (!info->val) continue;
-        const ValInfo *const base = val_info(l, info->base);
-        plan->places[i] = (Place){val_info(l, base->home)->slot, info->offset, info->strides};
-    }
+/* Its metadata with the strides that it has in its slot. */
+static const Meta *meta_in_slot(const Lower *l, const ValInfo *info) {
+    const Meta *const meta = info->val->base.meta;
+    bool same = true;
+    for (int d = 0; d < meta->rank; d++) same &= sym_identical(meta->strides[d], info->strides[d]);
+    if (same) return meta;
+    Meta *const moved = arena_copy(l->arena, meta, sizeof *meta);
+    moved->strides = info->strides;
+    moved->contiguous = meta_is_contiguous(l->env, moved->sizes, moved->strides, moved->rank);
+    return moved;
+}
+
+static Val *value_in_slot(void *context, Val *val) {
+    Lower *const l = context;
+    if (!val) return NULL;
+    const ValInfo *const info = val_info(l, gval(val));
+    PlanValue *const value = ARENA_NEW(l->arena, PlanValue);
+    *value = (PlanValue){.base.meta = meta_in_slot(l, info),
+                         .slot = val_info(l, val_info(l, info->base)->home)->slot,
+                         .offset = info->offset};
+    return &value->base;
 }
 
 /* steps --------------------------------------------------------------------------------------- */
 
+/* Where it runs: what has all its values. */
+static void settle_device(const Lower *l, const Node *node, Step *step) {
+    if (device_has_executor(step->device)) return;
+    bail(l->graph->bail, BAIL_unsupported, "%s on %s: this device has no executor of plans",
+         node ? node->row->name : "a copy", DEVICE_TEXT(step->device));
+}
+
+static _Noreturn void two_devices(const Lower *l, const Node *node, Device a, Device b) {
+    bail(l->graph->bail, BAIL_unsupported, "%s: values on %s and %s", node ? node->row->name : "a copy", DEVICE_TEXT(a),
+         DEVICE_TEXT(b));
+}
+
+static void check_devices(const Lower *l, const Node *node, const Step *step) {
+    for (int a = 0; a < step->row->n_params; a++) {
+        const Arg *const arg = &step->args[a];
+        const int n = arg->kind == ARG_tensors ? arg->n : arg->kind == ARG_tensor;
+        for (int i = 0; i < n; i++) {
+            const Val *const val = arg->kind == ARG_tensors ? arg->vals[i] : arg->val;
+            if (val && val->meta->device != step->device) two_devices(l, node, val->meta->device, step->device);
+        }
+    }
+}
+
+static int workspace_slot(Lower *l, const Step *step) {
+    int64_t bytes = workspace_bytes(l->env, step->row, step->args);
+    if (sym_identical(bytes, 0)) return -1;
+    const Meta *const meta = meta_new(l->arena, l->env, DT_u8, step->device, &bytes, &(int64_t){1}, 1);
+    return new_slot(l, SLOT_arena, -1, meta);
+}
+
 static void native_step(Lower *l, const Group *group, Step *step) {
     Node *const node = group->clusters.at[0]->nodes.at[0];
-    *step = (Step){.kind = STEP_native, .row = node->row, .args = node->args, .write_back = group->write_back};
-    step->outs = ARENA_ARRAY(l->arena, GVal *, node->n_outs + 1);
-    for (int r = 0; r < node->n_outs; r++) step->outs[r] = &node->outs[r];
+    *step = (Step){.kind = STEP_native, .row = node->row, .write_back = group->write_back, .workspace = -1};
+    step->device = node->outs[0].base.meta->device;
+    step->outs = ARENA_ARRAY(l->arena, PlanValue *, node->n_outs + 1);
+    for (int r = 0; r < node->n_outs; r++) step->outs[r] = plan_value(value_in_slot(l, &node->outs[r].base));
     step->ops = ARENA_ARRAY(l->arena, int, 1);
     step->ops[0] = node->id;
     step->n_ops = 1;
+    Val *const moved = node_moves(node);
+    if (moved) {
+        step->kind = STEP_copy;
+        step->row = NULL;
+        step->args = ARENA_NEW(l->arena, Arg);
+        *step->args = A_VAL(value_in_slot(l, moved));
+        return;
+    }
+    step->args = ARENA_ARRAY(l->arena, Arg, node->n_args + 1);
+    for (int i = 0; i < node->n_args; i++) step->args[i] = arg_map_vals(l->arena, node->args[i], value_in_slot, l);
+    settle_device(l, node, step);
+    check_devices(l, node, step);
+    step->workspace = workspace_slot(l, step);
+}
+
+static void kernel_step(Lower *l, const Group *group, Step *step) {
+    const Cluster *const first = group->clusters.at[0];
+    const Node *const node = first->nodes.n ? first->nodes.at[0] : NULL;
+    lower_group(l, group, step);
+    bool known = false;
+    for (int b = 0; b < step->kernel->n_bufs; b++) {
+        if (step->bufs[b] < 0) continue;
+        const Device device = l->plan->slots.at[step->bufs[b]].meta->device;
+        if (known && device != step->device) two_devices(l, node, step->device, device);
+        step->device = device;
+        known = true;
+    }
+    settle_device(l, node, step);
 }
 
 static void lower_steps(Lower *l) {
     for (int i = 0; i < l->groups.n; i++) {
         const Group *const group = l->groups.at[i];
         Step step;
-        if (group->clusters.at[0]->kind == VAL_native)
-            native_step(l, group, &step);
-        else
-            lower_group(l, group, &step);
+        (group->clusters.at[0]->kind == VAL_native ? native_step : kernel_step)(l, group, &step);
         VEC_PUSH(l->arena, &l->plan->steps, step);
     }
+}
+
+/* the rest of the plan: from here on it stands without the graph ------------------------------- */
+
+static void fill_call(Lower *l) {
+    const Graph *const graph = l->graph;
+    Plan *const plan = l->plan;
+    for (int i = 0; i < graph->inputs.n; i++)
+        VEC_PUSH(l->arena, &plan->inputs, ((PlanInput){.name = graph->inputs.at[i]->name}));
+    for (int i = 0; i < graph->writes.n; i++) plan->inputs.at[graph->writes.at[i].input->index].written = true;
+    for (int i = 0; i < graph->outputs.n; i++) {
+        const Output *const out = &graph->outputs.at[i];
+        const Meta *const meta = out->kind == OUT_none ? NULL : out->value->base.meta;
+        VEC_PUSH(l->arena, &plan->outputs, ((PlanOutput){out->kind, out->base, out->offset, meta}));
+    }
+    plan->floats.at = graph->runtime_floats.at;
+    plan->floats.n = plan->floats.room = graph->runtime_floats.n;
+    plan->seed = graph->seed;
+    plan->sequence = graph->sequence;
+    plan->n_random = graph->n_random;
+}
+
+static void fill_ops(Lower *l) {
+    Plan *const plan = l->plan;
+    plan->ops = ARENA_ARRAY(l->arena, PlanOp, l->graph->n_nodes + 1);
+    plan->n_ops = l->graph->n_nodes;
+    for (const Node *node = l->graph->first; node; node = node->next)
+        plan->ops[node->id] = (PlanOp){node->row, node->origin, -1};
+    for (int s = 0; s < plan->steps.n; s++)
+        for (int i = 0; i < plan->steps.at[s].n_ops; i++) plan->ops[plan->steps.at[s].ops[i]].step = s;
 }
 
 /* bytes saved --------------------------------------------------------------------------------- */
@@ -187,15 +284,17 @@ static void add_read(void *context, GVal **slot) {
 /* What one kernel per node would move less what the steps move, by the sizes' hints. */
 static int64_t saved_bytes(const Lower *l) {
     Traffic traffic = {l, 0};
+    Node **const nodes = ARENA_ARRAY(l->arena, Node *, l->graph->n_nodes + 1);
     for (Node *node = l->graph->first; node; node = node->next) {
+        nodes[node->id] = node;
         if (node->row->kind == KIND_view) continue;
         node_each_input(node, add_read, &traffic);
         for (int r = 0; r < node->n_outs; r++) traffic.bytes += bytes_of(l->env, node->outs[r].base.meta);
     }
     for (int i = 0; i < l->plan->steps.n; i++) {
         const Step *const step = &l->plan->steps.at[i];
-        if (step->kind == STEP_native) {
-            Node *const node = step->outs[0]->def;
+        if (step->kind != STEP_kernel) {
+            Node *const node = nodes[step->ops[0]];
             Traffic native = {l, 0};
             node_each_input(node, add_read, &native);
             for (int r = 0; r < node->n_outs; r++) native.bytes += bytes_of(l->env, node->outs[r].base.meta);
@@ -221,8 +320,9 @@ bool pass_lower(Graph *graph, const PassOptions *options) {
     place_outputs(l);
     place_writes(l);
     place_rest(l);
-    fill_places(l);
     lower_steps(l);
+    fill_call(l);
+    fill_ops(l);
     l->plan->saved_bytes = saved_bytes(l);
     l->plan->refusals = l->refusals.at;
     l->plan->n_refusals = l->refusals.n;

@@ -28,7 +28,7 @@ typedef enum ValKind {
     VAL_reduction,
     VAL_template, /* a template computes it: a product */
     VAL_pieces,   /* several nests that each store a part: cat, pad */
-    VAL_native
+    VAL_native    /* a step of its own: a native kernel, or a copy between devices */
 } ValKind;
 
 /* What lowering knows of a value, by id. */
@@ -125,6 +125,7 @@ int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta);
 
 /* values.c ------------------------------------------------------------------------------------ */
 void look_at_graph(Lower *l);
+Val *node_moves(const Node *node);                   /* what it copies from another device; NULL: nothing */
 void look_at_view(Lower *l, ValInfo *info, GVal *v); /* where it lies, from its base's layout */
 bool keeps_layout(const Lower *l, const GVal *v);    /* its memory is laid out as its metadata says */
 

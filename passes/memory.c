@@ -1,5 +1,5 @@
-/* memory.c: lifetimes of slots over the steps, and the arena: every intermediate gets a range that
- * no other live one uses, 64-byte aligned.
+/* memory.c: lifetimes of slots over the steps, and the arenas, one a device: every intermediate, and the workspace of
+ * a native op, gets a range that no other live one uses, 64-byte aligned.
  *
  * Plain sizes are placed first-fit by size, largest first (the classic offset packing). A symbolic
  * size shares a range only with values of the same expression, as nothing else is known to fit;
@@ -18,13 +18,13 @@ static void use(Plan *plan, int slot, int step) {
     s->last = step;
 }
 
-typedef struct UseStep {
-    Plan *plan;
-    int step;
-} UseStep;
+static void use_val(Plan *plan, const Val *v, int step) {
+    if (v) use(plan, plan_value(v)->slot, step);
+}
 
-static void use_val(const UseStep *at, const Val *v) {
-    if (v) use(at->plan, at->plan->places[gval((Val *)v)->id].slot, at->step);
+static void use_arg(Plan *plan, const Arg *arg, int step) {
+    if (arg->kind == ARG_tensor) use_val(plan, arg->val, step);
+    for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++) use_val(plan, arg->vals[k], step);
 }
 
 static void lifetimes(Plan *plan) {
@@ -34,13 +34,9 @@ static void lifetimes(Plan *plan) {
             for (int b = 0; b < step->kernel->n_bufs; b++) use(plan, step->bufs[b], i);
             continue;
         }
-        const UseStep at = {plan, i};
-        for (int a = 0; a < step->row->n_params; a++) {
-            const Arg *const arg = &step->args[a];
-            if (arg->kind == ARG_tensor) use_val(&at, arg->val);
-            for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++) use_val(&at, arg->vals[k]);
-        }
-        for (int r = 0; r < step->row->n_out; r++) use_val(&at, &step->outs[r]->base);
+        for (int a = 0; a < step_args(step); a++) use_arg(plan, &step->args[a], i);
+        for (int r = 0; r < step_outs(step); r++) use_val(plan, &step->outs[r]->base, i);
+        use(plan, step->workspace, i);
     }
 }
 
@@ -119,7 +115,10 @@ static int by_size(const void *a, const void *b) {
     return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : (x > y) - (x < y);
 }
 
-static int64_t pack_plain(Plan *plan, Slot **order) {
+/* Of one device's arena, like what follows. */
+static bool is_in(const Slot *slot, Device device) { return slot->kind == SLOT_arena && slot->meta->device == device; }
+
+static int64_t pack_plain(Plan *plan, Device device, Slot **order) {
     const int steps = plan->steps.n;
     Calendar calendar = {.arena = plan->arena, .n_steps = steps};
     calendar.alive = ARENA_ARRAY(plan->arena, Slots, 2 * steps + 2);
@@ -128,7 +127,7 @@ static int64_t pack_plain(Plan *plan, Slot **order) {
     int64_t end = 0;
     for (int i = 0; i < plan->slots.n; i++) {
         Slot *const slot = &plan->slots.at[i];
-        if (slot->kind == SLOT_arena && !sym_is(slot->bytes) && slot->first >= 0) order[n++] = slot;
+        if (is_in(slot, device) && !sym_is(slot->bytes) && slot->first >= 0) order[n++] = slot;
     }
     if (n > 1) qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {
@@ -147,12 +146,13 @@ static bool shares_slot(const Slot *slot, const Slot *const *members, int n) {
 
 /* A range of one symbolic size and all values of that size that fit in it one after the other. */
 static int64_t fill_range(Plan *plan, int first, int64_t offset, const Slot **members) {
-    SymEnv *const env = plan->graph->env;
+    SymEnv *const env = plan->env;
     const int64_t bytes = plan->slots.at[first].bytes;
+    const Device device = plan->slots.at[first].meta->device;
     int n = 0, last = -1;
     for (int i = first; i < plan->slots.n; i++) {
         Slot *const slot = &plan->slots.at[i];
-        if (slot->kind != SLOT_arena || slot->bytes != bytes || slot->offset >= 0 || slot->first < 0) continue;
+        if (!is_in(slot, device) || slot->bytes != bytes || slot->offset >= 0 || slot->first < 0) continue;
         if (slot->first <= last && !shares_slot(slot, members, n)) continue;
         slot->offset = offset;
         last = slot->last > last ? slot->last : last;
@@ -162,18 +162,26 @@ static int64_t fill_range(Plan *plan, int first, int64_t offset, const Slot **me
     return sym_add(env, offset, sym_mul(env, units, ALIGNMENT));
 }
 
+static int64_t pack_arena(Plan *plan, Device device, Slot **order) {
+    int64_t end = pack_plain(plan, device, order);
+    for (int i = 0; i < plan->slots.n; i++)
+        if (is_in(&plan->slots.at[i], device) && sym_is(plan->slots.at[i].bytes)) plan->slots.at[i].offset = -1;
+    for (int i = 0; i < plan->slots.n; i++) {
+        const Slot *const slot = &plan->slots.at[i];
+        if (!is_in(slot, device) || !sym_is(slot->bytes) || slot->first < 0 || slot->offset != -1) continue;
+        end = fill_range(plan, i, end, (const Slot **)order);
+    }
+    return end;
+}
+
 static void pack(Plan *plan) {
     lifetimes(plan);
     Slot **const order = ARENA_ARRAY(plan->arena, Slot *, plan->slots.n + 1);
-    int64_t end = pack_plain(plan, order);
+    plan_arena(plan, DEV_host);
     for (int i = 0; i < plan->slots.n; i++)
-        if (plan->slots.at[i].kind == SLOT_arena && sym_is(plan->slots.at[i].bytes)) plan->slots.at[i].offset = -1;
-    for (int i = 0; i < plan->slots.n; i++) {
-        const Slot *const slot = &plan->slots.at[i];
-        if (slot->kind != SLOT_arena || !sym_is(slot->bytes) || slot->first < 0 || slot->offset != -1) continue;
-        end = fill_range(plan, i, end, (const Slot **)order);
-    }
-    plan->arena_bytes = end;
+        if (plan->slots.at[i].kind == SLOT_arena) plan_arena(plan, plan->slots.at[i].meta->device);
+    for (int i = 0; i < plan->arenas.n; i++)
+        plan->arenas.at[i].bytes = pack_arena(plan, plan->arenas.at[i].device, order);
 }
 
 bool pass_memory(Graph *graph, const PassOptions *options) {

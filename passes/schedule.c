@@ -361,7 +361,7 @@ static Lower *lower_new(Graph *graph, const PassOptions *options) {
     l->fuse = !options->unfused;
     l->plan = ARENA_NEW(graph->arena, Plan);
     l->plan->arena = graph->arena;
-    l->plan->graph = graph;
+    l->plan->env = graph->env;
     return l;
 }
 

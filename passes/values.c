@@ -3,7 +3,15 @@
 #include "ir/alias.h"
 #include "passes/template.h"
 
+Val *node_moves(const Node *node) {
+    if (!(node->row->flags & OPF_across)) return NULL;
+    const Arg *const arg = &node->args[node->args[1].kind == ARG_tensor ? 1 : 0];
+    Val *const from = arg->kind == ARG_tensor ? arg->val : NULL; /* eager's programs have numbers, too */
+    return from && from->meta->device != node->outs[0].base.meta->device ? from : NULL;
+}
+
 static ValKind kind_of(const Lower *l, const Node *node) {
+    if (node_moves(node)) return VAL_native;
     if (template_row(node)) return VAL_template;
     if (pieces_known(node)) return VAL_pieces;
     switch (node->row->kind) {

@@ -217,7 +217,7 @@ static void want_all(WantedCode *wanted, const Plan *plan, CompileInfo *info) {
 }
 
 /* All of its functions are found, or none. */
-static bool enter(Module *module) {
+static bool enter_module(Module *module) {
     for (int i = 0; i < module->n_functions; i++) {
         Function *const function = &module->functions[i];
         if (!map_set(&by_fn, key_of_fn(function->fn), function) || !add_locked(function)) return false;
@@ -265,7 +265,7 @@ static Status publish_code(const WantedCode *wanted, LoadedCode *code) {
     pthread_mutex_lock(&lock);
     counts.bytes += loader_bytes(code);
     counts.modules++;
-    const bool entered = enter(module);
+    const bool entered = enter_module(module);
     if (entered)
         unused_add(module); /* until the executable takes it */
     else

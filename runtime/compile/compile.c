@@ -116,14 +116,8 @@ static NestFn *take_code(void *context, const Nest *nest) {
     return NULL;
 }
 
-static int count_kernels(const Plan *plan) {
-    int n = 0;
-    for (int i = 0; i < plan->steps.n; i++) n += plan->steps.at[i].kernel || plan->steps.at[i].row;
-    return n;
-}
-
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
-    info->kernels += count_kernels(plan);
+    info->kernels += plan->steps.n;
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */
@@ -139,6 +133,7 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {
     PassRun job = {.graph = graph, .passes = "compile", .options = options, .info = info};
     TRY(compile_guarded(graph, run_passes, &job, info));
+    info->graph = graph;
     return compile_plan(graph->plan, info, out);
 }
 

@@ -37,6 +37,7 @@ typedef struct OpCall {
     int n_outs;                 /* results so far: row->n_out, or the length of a Tensor[] */
     uint64_t keys;              /* this call's key set; redispatch clears from the running key up */
     Key key;                    /* the running key */
+    void *workspace;            /* a native kernel's, where a plan has it (ir/plan_workspace.c); NULL: its own */
 } OpCall;
 typedef Status OpKernel(OpCall *call);
 

@@ -62,16 +62,14 @@ static inline void run_code(const NestCode *code, const Bound *bound, const int6
 }
 
 /* The op that the user called and that the failed instruction comes from; NULL: unknown. */
-static const OpRow *checked_op(const Graph *graph, const Nest *nest, int inst) {
-    const int source = inst >= 0 && inst < nest->n_insts ? nest->insts[inst].source : -1;
-    for (const Node *node = graph->first; node; node = node->next)
-        if (node->id == source) return node->origin ? node->origin : node->row;
-    return NULL;
+static const OpRow *checked_op(const Plan *plan, const Nest *nest, int inst) {
+    const PlanOp *const op = inst >= 0 && inst < nest->n_insts ? plan_op(plan, nest->insts[inst].source) : NULL;
+    return op ? op->of ? op->of : op->row : NULL;
 }
 
 static Status raise_check(const Launch *launch, const Step *step, const Nest *nest, const NestError *error) {
     if (error->inst == INTERP_NO_MEMORY) return ST_MEMORY;
-    const OpRow *const row = checked_op(launch->e->plan->graph, nest, error->inst);
+    const OpRow *const row = checked_op(launch->e->plan, nest, error->inst);
     const char *const op = row ? row->name : step->kernel->name;
     const char *const param = row && row->check.param ? row->check.param : "index";
     const CheckKind kind = row ? row->check.kind : CHECK_index;

@@ -109,10 +109,10 @@ static Status sort_along(OpCall *call, int64_t dim, bool descending) {
     if (!out->numel) return ST_OK;
     s.lines = meta->numel / s.n;
     const size_t bytes = (size_t)s.n * 2 * sizeof *s.pairs;
-    s.pairs = cpu_alloc(bytes);
+    s.pairs = call->workspace ? call->workspace : cpu_alloc(bytes);
     if (!s.pairs) return error_pending();
     for (int64_t i = 0; i < s.lines; i++) sort_line(&s, i);
-    cpu_free(s.pairs, bytes);
+    if (!call->workspace) cpu_free(s.pairs, bytes);
     return ST_OK;
 }
 

@@ -6,7 +6,10 @@
 
 static _Atomic(const DeviceRow *) rows[KEY_COUNT];
 
-void device_register(const DeviceRow *row) { atomic_store_explicit(&rows[row->key], row, memory_order_release); }
+void device_register(const DeviceRow *row) {
+    atomic_store_explicit(&rows[row->key], row, memory_order_release);
+    if (row->launch && row->native) device_executor_set(row->device);
+}
 
 const DeviceRow *device_of_key(Key backend) { return atomic_load_explicit(&rows[backend], memory_order_acquire); }
 

@@ -1,7 +1,6 @@
-/* execute.c: runs plans. Per call: sizes evaluated, outputs and one arena allocated, steps run in
- * order.
+/* execute.c: runs plans. Per call: sizes evaluated, outputs and one arena a device allocated, steps run in order.
  *
- *   inputs -> slots' pointers -> for each step: kernel (the device's launch), or native op
+ *   inputs -> slots' pointers -> for each step: kernel (its device's launch), native op, or copy between devices
  *
  * The first step with a failed check ends
  * the call; lowering has put everything that is visible outside after all checks, so nothing was
@@ -51,13 +50,24 @@ static bool plain_meta(const Meta *meta) {
 
 /* Metas of the outputs: interned now where nothing in them is symbolic. */
 static Status build_metas(Executable *e) {
-    for (int i = 0; i < e->plan->graph->outputs.n; i++) {
-        const Output *const output = &e->plan->graph->outputs.at[i];
-        if (output->kind == OUT_none) continue;
-        const Meta *const meta = output->value->base.meta;
-        if (!plain_meta(meta)) continue;
+    for (int i = 0; i < e->plan->outputs.n; i++) {
+        const Meta *const meta = e->plan->outputs.at[i].meta;
+        if (!meta || !plain_meta(meta)) continue;
         e->out_metas[i] = meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, meta->wrapped);
         if (!e->out_metas[i]) return error_pending();
+    }
+    return ST_OK;
+}
+
+/* What runs each step. */
+static Status build_rows(Executable *e) {
+    if (e->plan->arenas.n > PLAN_DEVICES)
+        return error_raise(ST_UNSUPPORTED, "a plan on more than %d devices", PLAN_DEVICES);
+    for (int s = 0; s < e->plan->steps.n; s++) {
+        const Step *const step = &e->plan->steps.at[s];
+        const DeviceRow *const row = e->rows[s] = device_row(step->device);
+        if (!row || (step->kind == STEP_kernel && !row->launch) || (step->kind == STEP_native && !row->native))
+            return error_raise(ST_DEVICE, "%s: there is nothing that runs plans", DEVICE_TEXT(step->device));
     }
     return ST_OK;
 }
@@ -68,11 +78,12 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
         if (plan->steps.at[s].kind == STEP_kernel) n_codes += plan->steps.at[s].kernel->n_nests;
     Executable *const e = mem_zero(sizeof *e);
     if (!e) return ST_MEMORY;
-    *e = (Executable){.plan = plan, .device = plan->device, .n_codes = n_codes, .native = native};
+    *e = (Executable){.plan = plan, .n_codes = n_codes, .native = native};
     e->codes = mem_zero(((size_t)n_codes + 1) * sizeof *e->codes);
     e->first_code = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->first_code);
-    e->out_metas = mem_zero(((size_t)plan->graph->outputs.n + 1) * sizeof *e->out_metas);
-    Status status = e->codes && e->first_code && e->out_metas ? ST_OK : ST_MEMORY;
+    e->out_metas = mem_zero(((size_t)plan->outputs.n + 1) * sizeof *e->out_metas);
+    e->rows = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->rows);
+    Status status = e->codes && e->first_code && e->out_metas && e->rows ? build_rows(e) : ST_MEMORY;
     for (int s = 0; s < plan->steps.n && status == ST_OK; s++)
         if (plan->steps.at[s].kernel) status = kernel_verify(plan->steps.at[s].kernel);
     if (status == ST_OK) status = build_codes(e, native, context);
@@ -96,6 +107,7 @@ void executable_free(Executable *e) {
     mem_free(e->codes);
     mem_free(e->first_code);
     mem_free(e->out_metas);
+    mem_free(e->rows);
     mem_free(e);
 }
 
@@ -110,7 +122,7 @@ size_t executable_bytes(const Executable *e) {
 static const Meta *output_meta(const Launch *launch, int i) {
     const Executable *const e = launch->e;
     if (e->out_metas[i]) return e->out_metas[i];
-    const Meta *const meta = e->plan->graph->outputs.at[i].value->base.meta;
+    const Meta *const meta = e->plan->outputs.at[i].meta;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int d = 0; d < meta->rank; d++) {
         sizes[d] = launch_int(launch, meta->sizes[d]);
@@ -120,7 +132,7 @@ static const Meta *output_meta(const Launch *launch, int i) {
 }
 
 static sn_tensor *make_output(const Launch *launch, int i) {
-    const Output *const output = &launch->e->plan->graph->outputs.at[i];
+    const PlanOutput *const output = &launch->e->plan->outputs.at[i];
     if (output->kind == OUT_input) return launch->inputs[output->base];
     const Meta *const meta = output_meta(launch, i);
     if (!meta) return NULL;
@@ -135,10 +147,10 @@ static sn_tensor *make_output(const Launch *launch, int i) {
 
 /* New ones first: views of outputs may come before their base. */
 static Status make_outputs(Launch *launch) {
-    const Graph *const graph = launch->e->plan->graph;
+    const Plan *const plan = launch->e->plan;
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < graph->outputs.n; i++) {
-            const OutKind kind = graph->outputs.at[i].kind;
+        for (int i = 0; i < plan->outputs.n; i++) {
+            const OutKind kind = plan->outputs.at[i].kind;
             if (kind == OUT_none)
                 launch->outs[i] = NULL;
             else if ((kind == OUT_view_of_output) == (pass == 1) && !(launch->outs[i] = make_output(launch, i)))
@@ -150,59 +162,71 @@ static Status make_outputs(Launch *launch) {
 
 /* slots --------------------------------------------------------------------------------------- */
 
-static Status make_arena(Launch *launch) {
-    const int64_t bytes = launch_int(launch, launch->e->plan->arena_bytes);
-    if (!bytes) return ST_OK;
-    counts.arena_allocations++;
-    launch->arena = storage_new(launch->e->device, (size_t)bytes);
-    return launch->arena ? ST_OK : ST_MEMORY;
+static Status make_arenas(Launch *launch) {
+    const Plan *const plan = launch->e->plan;
+    for (int i = 0; i < plan->arenas.n; i++) {
+        const int64_t bytes = launch_int(launch, plan->arenas.at[i].bytes);
+        if (!bytes) continue;
+        counts.arena_allocations++;
+        launch->arenas[i] = storage_new(plan->arenas.at[i].device, (size_t)bytes);
+        if (!launch->arenas[i]) return ST_MEMORY;
+    }
+    return ST_OK;
+}
+
+/* NULL: no value in it has elements. */
+static char *arena_start(const Launch *launch, Device device) {
+    const Plan *const plan = launch->e->plan;
+    int i = 0;
+    while (plan->arenas.at[i].device != device) i++;
+    return launch->arenas[i] ? launch->arenas[i]->data : NULL;
 }
 
 static void place_slots(Launch *launch) {
     const Plan *const plan = launch->e->plan;
     for (int i = 0; i < plan->slots.n; i++) {
         const Slot *const slot = &plan->slots.at[i];
-        void *at;
+        char *at;
         if (slot->kind == SLOT_input)
             at = tensor_data(launch->inputs[slot->index]);
         else if (slot->kind == SLOT_output)
             at = tensor_data(launch->outs[slot->index]);
-        else
-            at = launch->arena ? (char *)launch->arena->data + launch_int(launch, slot->offset) : NULL;
+        else if ((at = arena_start(launch, slot->meta->device)))
+            at += launch_int(launch, slot->offset);
         launch->slots[i] = at;
     }
 }
 
 static void count_writes(const Launch *launch) {
-    const Graph *const graph = launch->e->plan->graph;
-    for (int i = 0; i < graph->writes.n; i++) tensor_written(launch->inputs[graph->writes.at[i].input->index]);
+    const Plan *const plan = launch->e->plan;
+    for (int i = 0; i < plan->inputs.n; i++)
+        if (plan->inputs.at[i].written) tensor_written(launch->inputs[i]);
 }
 
 /* Code is made for layouts, not for memory; eager says which op it was. */
 static Status check_writable(const Launch *launch) {
-    const Graph *const graph = launch->e->plan->graph;
-    for (int i = 0; i < graph->writes.n; i++)
-        if (launch->inputs[graph->writes.at[i].input->index]->storage->read_only)
+    const Plan *const plan = launch->e->plan;
+    for (int i = 0; i < plan->inputs.n; i++)
+        if (plan->inputs.at[i].written && launch->inputs[i]->storage->read_only)
             return error_raise(ST_VALUE, "a tensor in read-only memory would be written");
     return ST_OK;
 }
 
 static Status run_steps(Launch *launch) {
     TRY(check_writable(launch));
-    TRY(make_arena(launch));
+    TRY(make_arenas(launch));
     TRY(make_outputs(launch));
     place_slots(launch);
-    const DeviceRow *const device = device_row(launch->e->device);
     for (int s = 0; s < launch->e->plan->steps.n; s++) {
         const Step *const step = &launch->e->plan->steps.at[s];
         counts.launches++;
-        TRY(step->kind == STEP_native ? launch_native(launch, step) : device->launch(launch, s));
+        TRY(step->kind == STEP_kernel ? launch->e->rows[s]->launch(launch, s) : launch_native(launch, step));
     }
     count_writes(launch);
     return ST_OK;
 }
 
-int executable_outputs(const Executable *e) { return e->plan->graph->outputs.n; }
+int executable_outputs(const Executable *e) { return e->plan->outputs.n; }
 
 enum { FEW_SLOTS = 64 };
 
@@ -215,7 +239,8 @@ typedef struct LaunchHeld {
 
 static void launch_end(LaunchHeld *held) {
     fp_leave(held->fp);
-    if (held->launch.arena) storage_release(held->launch.arena);
+    for (int i = 0; i < held->launch.e->plan->arenas.n; i++)
+        if (held->launch.arenas[i]) storage_release(held->launch.arenas[i]);
     if (UNLIKELY(held->launch.slots != held->few)) mem_free(held->launch.slots);
 }
 

@@ -11,9 +11,11 @@ typedef struct NestCode {
     const BlockProgram *program;
 } NestCode;
 
+enum { PLAN_DEVICES = 8 }; /* of one plan; more run eagerly */
+
 struct Executable {
     Plan *plan;
-    Device device; /* that runs it and has its memory */
+    const struct DeviceRow **rows; /* by step: of its device */
     bool own_arena;
     const NativeCode *native; /* where codes' functions are from, or NULL */
     int n_codes;
@@ -28,14 +30,14 @@ typedef struct Launch { /* one call */
     const int64_t *symbols;
     const double *floats;
     sn_tensor **outs;
-    void **slots;   /* pointers, by slot */
-    Storage *arena; /* NULL: none needed */
+    void **slots;                  /* pointers, by slot */
+    Storage *arenas[PLAN_DEVICES]; /* as the plan's; NULL: none needed */
 } Launch;
 
 static inline int64_t launch_int(const Launch *launch, int64_t value) {
-    return sym_is(value) ? sym_eval(launch->e->plan->graph->env, value, launch->symbols) : value;
+    return sym_is(value) ? sym_eval(launch->e->plan->env, value, launch->symbols) : value;
 }
 
-Status launch_native(Launch *launch, const Step *step);
+Status launch_native(Launch *launch, const Step *step); /* a copy, too */
 
 #endif

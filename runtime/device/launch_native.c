@@ -1,32 +1,38 @@
-/* launch_native.c: a step of a plan that is an op of its own: the device's native kernel of the row, or a user's op, on
- * tensors over the values' places in the slots. */
+/* launch_native.c: a step of a plan that is no kernel: the device's native kernel of an op, a user's op, or a copy
+ * between devices, on tensors over the values' places in the slots. */
 #include "runtime/base/room.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
 
-/* A tensor over a value's place in its slot. */
-static sn_tensor *wrap_value(Launch *launch, const GVal *value) {
+/* The memory of a slot of the arena; NULL raises. */
+static Storage *arena_of(Launch *launch, Device device) {
     const Plan *const plan = launch->e->plan;
-    const Place *const place = &plan->places[value->id];
-    const Slot *const slot = &plan->slots.at[place->slot];
+    int i = 0;
+    while (plan->arenas.at[i].device != device) i++;
+    if (!launch->arenas[i]) launch->arenas[i] = storage_new(device, 0); /* every value in it is empty */
+    return launch->arenas[i];
+}
+
+/* A tensor over a value's place in its slot. */
+static sn_tensor *wrap_value(Launch *launch, const PlanValue *value) {
+    const Slot *const slot = &launch->e->plan->slots.at[value->slot];
     const Meta *const meta = value->base.meta;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int d = 0; d < meta->rank; d++) {
         sizes[d] = launch_int(launch, meta->sizes[d]);
-        strides[d] = launch_int(launch, place->strides ? place->strides[d] : meta->strides[d]);
+        strides[d] = launch_int(launch, meta->strides[d]);
     }
     const Meta *const plain = meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, meta->wrapped);
     if (!plain) return NULL;
-    const int64_t offset = launch_int(launch, place->offset);
+    const int64_t offset = launch_int(launch, value->offset);
     if (slot->kind != SLOT_arena) {
         sn_tensor *const of = slot->kind == SLOT_input ? launch->inputs[slot->index] : launch->outs[slot->index];
         return tensor_view(of, plain, of->offset + offset);
     }
+    Storage *const arena = arena_of(launch, meta->device);
     const int64_t at = launch_int(launch, slot->offset) / dtype_bytes(meta->dtype);
-    if (!launch->arena && !(launch->arena = storage_new(launch->e->device, 0)))
-        return NULL; /* every value in the arena is empty */
-    return tensor_from_storage(launch->arena, plain, at + offset);
+    return arena ? tensor_from_storage(arena, plain, at + offset) : NULL;
 }
 
 /* Arguments of a native op for one call; the arrays have room for all its lists. */
@@ -39,7 +45,7 @@ typedef struct Wrapped {
 } Wrapped;
 
 static Val *wrap_one(Wrapped *wrapped, const Val *val) {
-    sn_tensor *const t = val ? wrap_value(wrapped->launch, (const GVal *)val) : NULL;
+    sn_tensor *const t = val ? wrap_value(wrapped->launch, plan_value(val)) : NULL;
     if (val && !t) wrapped->status = error_pending();
     return t ? &t->base : NULL;
 }
@@ -84,8 +90,9 @@ static Status call_wrapped(Wrapped *wrapped, const Step *step) {
         if (!(outs[i] = wrap_value(launch, step->outs[i]))) return error_pending();
     TRY(wrapped->status);
     if (op_dynamic(step->row)) return call_custom(step->row, args, outs);
-    const DeviceRow *const device = device_row(launch->e->device);
+    const DeviceRow *const device = device_row(step->device);
     OpCall call = {.row = step->row, .args = args, .outs = outs, .n_outs = step->row->n_out, .key = device->key};
+    if (step->workspace >= 0) call.workspace = launch->slots[step->workspace];
     OpKernel *const kernel = device->native(step->row);
     return kernel ? kernel(&call) : error_raise(ST_INTERNAL, "%s has no native kernel", step->row->name);
 }
@@ -100,11 +107,30 @@ static Status call_native(Launch *launch, const Step *step) {
     return wrapped.list && wrapped.ints ? call_wrapped(&wrapped, step) : ST_MEMORY;
 }
 
+static bool same_bytes(const Meta *a, const Meta *b) {
+    return a->dtype == b->dtype && a->contiguous && b->contiguous && meta_same_sizes(a, b);
+}
+
+/* As they lie, or by way of the key that knows both devices. */
+static Status copy_between(Launch *launch, const Step *step) {
+    sn_tensor *const from = wrap_value(launch, plan_value(step->args[0].val)), *written;
+    sn_tensor *const to = from ? wrap_value(launch, step->outs[0]) : NULL;
+    if (!to) return error_pending();
+    const Device there = from->base.meta->device;
+    if (same_bytes(to->base.meta, from->base.meta))
+        return device_copy(step->device, tensor_data(to), there, tensor_data(from), (size_t)meta_bytes(to->base.meta));
+    const Arg args[] = {A_VAL(&to->base), A_VAL(&from->base), A_BOOL(false)};
+    const Key key = device_row(device_is_host(there) ? step->device : there)->key;
+    OpCall call = {
+        .row = op_row(OP_copy), .form = FORM_inplace, .args = args, .outs = &written, .n_outs = 1, .key = key};
+    return dispatch_entry(call.row, key)(&call);
+}
+
 Status launch_native(Launch *launch, const Step *step) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
     state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the mode back */
-    const Status status = call_native(launch, step);
+    const Status status = step->kind == STEP_copy ? copy_between(launch, step) : call_native(launch, step);
     scope_pop(state);
     return status;
 }

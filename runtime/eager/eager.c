@@ -122,7 +122,7 @@ static inline bool same_words(const EagerEntry *entry, const EagerCall *ec) {
 }
 
 static bool guards_hold(const EagerEntry *entry, const EagerCall *ec) {
-    const SymEnv *const env = entry->run->plan->graph->env;
+    const SymEnv *const env = entry->run->plan->env;
     int64_t symbols[EAGER_SYMBOLS];
     eager_symbols(entry, ec, symbols);
     for (int i = 0; i < entry->n_guards; i++)

@@ -229,8 +229,8 @@ static bool is_native(const EagerCall *ec, const Executable *run) {
 
 /* Results depend on numbers: the plan says on which. */
 static bool has_plain_results(const Executable *run) {
-    for (int i = 0; i < run->plan->graph->outputs.n; i++)
-        if (run->plan->graph->outputs.at[i].kind != OUT_none && !run->out_metas[i]) return false;
+    for (int i = 0; i < run->plan->outputs.n; i++)
+        if (run->plan->outputs.at[i].kind != OUT_none && !run->out_metas[i]) return false;
     return true;
 }
 
@@ -244,7 +244,7 @@ static void drop_plan(EagerEntry *entry) {
 
 static Status fill_entry(EagerCall *ec, EagerEntry *entry) {
     TRY(build_plan(ec, entry));
-    entry->n_guards = sym_guard_count(entry->run->plan->graph->env);
+    entry->n_guards = sym_guard_count(entry->run->plan->env);
     if (!has_plain_results(entry->run)) return ST_OK;
     if (is_native(ec, entry->run))
         entry->kind = RUN_native;

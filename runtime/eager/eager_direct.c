@@ -8,8 +8,8 @@
 
 /* The device's functions of one block. */
 static const KernelTable *blocks_of(const EagerEntry *entry) {
-    const DeviceRow *const device = device_row(entry->run->device);
-    return device->blocks ? device->blocks() : NULL;
+    const DeviceRow *const device = entry->run->rows[0];
+    return device && device->blocks ? device->blocks() : NULL; /* no step: no device */
 }
 
 /* Walks memory element by element over the first n_dims dims of a nest. */
@@ -70,7 +70,7 @@ static const Inst *param_of(const Kernel *kernel, const Nest *nest, const Inst *
 
 /* Which of the call's ints a symbol is; -1: none of them. */
 static int int_of(const EagerEntry *entry, int64_t symbol) {
-    const SymExpr *const s = sym_is(symbol) ? sym_expr(entry->run->plan->graph->env, symbol) : NULL;
+    const SymExpr *const s = sym_is(symbol) ? sym_expr(entry->run->plan->env, symbol) : NULL;
     const int k = s && s->op == SYM_free ? (int)s->a - (entry->seed >= 0 ? 2 : 0) : -1;
     return k < entry->n_ints ? k : -1;
 }

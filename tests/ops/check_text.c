@@ -1,6 +1,7 @@
 /* check_text.c: print, parse, print gives the same bytes: a row's one-node graph as captured, functional and
- * decomposed, and the kernels that it becomes. */
+ * decomposed, the kernels that it becomes, and their plan, which gives the same bits when it is read back. */
 #include "runtime/base/error.h"
+#include "runtime/device/execute.h"
 #include "tests/ops/ops.h"
 
 static void check_graph(const Case *c, Graph *graph, Stage stage, const char *name) {
@@ -55,6 +56,49 @@ static bool run_passes(const Case *c, Graph *graph, const char *passes) {
     return done;
 }
 
+static void run_plan(Plan *plan, const SampleCall *call, Text *text) {
+    static const int64_t symbols[] = {3, 0};
+    const double floats[MAX_ARGS] = {0};
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *outs[MAX_LIST] = {NULL};
+    Executable *executable = NULL;
+    if (executable_new(plan, false, NULL, NULL, &executable) == ST_OK &&
+        execute(executable, call->tensors, symbols, floats, outs) == ST_OK)
+        for (int i = 0; i < plan->outputs.n; i++) ops_show(text, outs[i]);
+    if (sn_check() != SN_OK) text_printf(text, "error: %s\n", sn_error_take()->message);
+    executable_free(executable);
+    sn_scope_end(scope);
+}
+
+static bool is_unset(const OpRow *row) { return row->flags & OPF_unset; }
+
+static void compare_plans(const Case *c, const SampleCall *call, Plan *plan, Plan *again, const char *said) {
+    Text second = {0}, results[2] = {{0}, {0}};
+    plan_print(again, &second);
+    if (strcmp(said, text_str(&second))) ops_fail(c, "plan\n%.1500sis read as\n%.1500s", said, text_str(&second));
+    run_plan(plan, call, &results[0]);
+    run_plan(again, call, &results[1]);
+    if (!is_unset(c->row) && strcmp(text_str(&results[0]), text_str(&results[1])))
+        ops_fail(c, "the plan gives %.400s\nof its text %.400s\n%.1500s", text_str(&results[0]), text_str(&results[1]),
+                 said);
+    text_free(&second);
+    for (int i = 0; i < 2; i++) text_free(&results[i]);
+}
+
+static void check_plan(const Case *c, const SampleCall *call, Plan *plan) {
+    Arena *const arena = arena_new();
+    Text first = {0};
+    const char *end;
+    Plan *again;
+    plan_print(plan, &first);
+    if (plan_parse(arena, text_str(&first), &end, &again) != ST_OK)
+        ops_fail(c, "plan: %s\n%.2000s", sn_error_take()->message, text_str(&first));
+    else
+        compare_plans(c, call, plan, again, text_str(&first));
+    text_free(&first);
+    arena_free(arena);
+}
+
 static void check_stages(const Case *c, const SampleCall *call, Arena *arena) {
     Graph *const graph = ops_graph(call, arena);
     const char *why = NULL;
@@ -75,6 +119,7 @@ static void check_stages(const Case *c, const SampleCall *call, Arena *arena) {
     }
     for (int i = 0; i < plan->steps.n; i++)
         if (plan->steps.at[i].kernel) check_kernel(c, plan->steps.at[i].kernel);
+    check_plan(c, call, plan);
 }
 
 void check_text(const Case *c) {

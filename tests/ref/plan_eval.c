@@ -18,7 +18,7 @@ typedef struct Eval {
 } Eval;
 
 static int64_t plain(const Eval *eval, int64_t v) {
-    return sym_is(v) ? sym_eval(eval->plan->graph->env, v, eval->symbols) : v;
+    return sym_is(v) ? sym_eval(eval->plan->env, v, eval->symbols) : v;
 }
 
 static int64_t kernel_int(const Eval *eval, int64_t v) { return sym_is(v) ? eval->params[sym_id(v)] : v; }
@@ -103,18 +103,18 @@ static Status run_kernel(Eval *eval, const Step *step) {
 
 /* native ops ---------------------------------------------------------------------------------- */
 
-static WideTensor at_place(const Eval *eval, const GVal *value) {
-    const Place *const place = &eval->plan->places[value->id];
+static WideTensor at_place(const Eval *eval, const PlanValue *value) {
     const Meta *const meta = value->base.meta;
-    char *const base = eval->slots[place->slot];
-    return (WideTensor){meta->dtype, meta->rank, meta->sizes, place->strides ? place->strides : meta->strides,
-                        base + place->offset * dtype_bytes(meta->dtype)};
+    char *const base = eval->slots[value->slot];
+    return (WideTensor){meta->dtype, meta->rank, meta->sizes, meta->strides,
+                        base + value->offset * dtype_bytes(meta->dtype)};
 }
 
 static Status run_native(const Eval *eval, const Step *step) {
     WideTensor in[MAX_ARGS] = {{0}}, out[MAX_OUTS];
     for (int i = 0; i < step->row->n_params; i++)
-        if (step->args[i].kind == ARG_tensor && step->args[i].val) in[i] = at_place(eval, gval(step->args[i].val));
+        if (step->args[i].kind == ARG_tensor && step->args[i].val)
+            in[i] = at_place(eval, plan_value(step->args[i].val));
     for (int i = 0; i < step->row->n_out; i++) out[i] = at_place(eval, step->outs[i]);
     return native_eval(step->row, step->args, in, out);
 }
@@ -149,7 +149,20 @@ static void free_slots(Eval *eval) {
     free(eval->owned);
 }
 
-static sn_tensor *copy_out(const Eval *eval, const GVal *value) {
+/* Where an output lies. */
+static PlanValue output_value(const Plan *plan, int i) {
+    const PlanOutput *const out = &plan->outputs.at[i];
+    PlanValue value = {.base.meta = out->meta, .offset = out->offset};
+    if (out->kind == OUT_input || out->kind == OUT_view_of_input) {
+        value.slot = out->base;
+        return value;
+    }
+    const int of = out->kind == OUT_new ? i : out->base;
+    while (plan->slots.at[value.slot].kind != SLOT_output || plan->slots.at[value.slot].index != of) value.slot++;
+    return value;
+}
+
+static sn_tensor *copy_out(const Eval *eval, const PlanValue *value) {
     const WideTensor from = at_place(eval, value);
     const Meta *const meta = meta_intern_contiguous(from.dtype, DEV_cpu, from.sizes, from.rank);
     sn_tensor *const t = meta ? tensor_new_zero(meta) : NULL;
@@ -176,9 +189,9 @@ Status plan_eval(const Plan *plan, sn_tensor *const *inputs, const int64_t *symb
     Eval eval = {.plan = plan, .symbols = symbols};
     TRY(make_slots(&eval, inputs));
     const Status status = run_steps(&eval);
-    for (int i = 0; status == ST_OK && i < plan->graph->outputs.n; i++) {
-        const GVal *const value = plan->graph->outputs.at[i].value;
-        outs[i] = value && plan->places[value->id].slot >= 0 ? copy_out(&eval, value) : NULL;
+    for (int i = 0; status == ST_OK && i < plan->outputs.n; i++) {
+        const PlanValue value = plan->outputs.at[i].meta ? output_value(plan, i) : (PlanValue){.slot = -1};
+        outs[i] = value.slot >= 0 ? copy_out(&eval, &value) : NULL;
     }
     free_slots(&eval);
     return status;

@@ -68,27 +68,50 @@ static sn_tensor *random_input(const Meta *meta) {
     return t;
 }
 
+/* The plan as its text says it, in an arena of its own: what it was made from is gone. */
+static void reparse(Built *built, const char *graph) {
+    Arena *const arena = arena_new();
+    Text text = {0}, again = {0};
+    Plan *plan;
+    const char *end;
+    plan_print(built->plan, &text);
+    arena_free(built->arena);
+    if (plan_parse(arena, text_str(&text), &end, &plan) != ST_OK)
+        ck_abort_msg("%s\n%.4000s\n%.2000s", error_slot()->message, text_str(&text), graph);
+    ck_assert_int_eq(*end, 0);
+    plan_print(plan, &again);
+    ck_assert_str_eq(text_str(&again), text_str(&text));
+    text_free(&text);
+    text_free(&again);
+    built->arena = arena;
+    built->plan = plan;
+}
+
+typedef enum Way { WAY_unfused, WAY_fused, WAY_parsed } Way;
+
 typedef struct Result {
     int n;
     sn_tensor *at[MOST];
 } Result;
 
 /* Outputs, then what became of the written inputs. */
-static Result run(const char *text, bool fuse, uint64_t seed) {
+static Result run(const char *text, Way way, uint64_t seed) {
     Built built;
-    build(&built, text, fuse);
+    build(&built, text, way != WAY_unfused);
+    if (way == WAY_parsed) reparse(&built, text);
     random_state = seed;
     Result result = {0};
     sn_tensor *inputs[MOST], *outs[MOST] = {0};
-    const Graph *const graph = built.graph;
-    for (int i = 0; i < graph->inputs.n; i++) inputs[i] = random_input(graph->inputs.at[i]->base.meta);
+    const Plan *const plan = built.plan;
+    for (int i = 0; i < plan->inputs.n; i++) inputs[i] = random_input(plan->slots.at[i].meta);
     Executable *executable;
     ck_assert_int_eq(executable_new(built.plan, false, NULL, NULL, &executable), ST_OK);
     if (execute(executable, inputs, NULL, NULL, outs) != ST_OK)
         ck_abort_msg("%s\n%.2000s", error_slot()->message, text);
-    for (int i = 0; i < graph->outputs.n; i++)
+    for (int i = 0; i < plan->outputs.n; i++)
         if (outs[i]) result.at[result.n++] = outs[i];
-    for (int i = 0; i < graph->writes.n; i++) result.at[result.n++] = inputs[graph->writes.at[i].input->index];
+    for (int i = 0; i < plan->inputs.n; i++)
+        if (plan->inputs.at[i].written) result.at[result.n++] = inputs[i];
     executable_free(executable);
     arena_free(built.arena);
     return result;
@@ -111,20 +134,25 @@ static bool same_element(DType dtype, const char *a, const char *b) {
     return x != x && y != y;
 }
 
-static void same_bits(const char *text, uint64_t seed) {
-    const sn_scope mark = sn_scope_begin();
-    const Result plain = run(text, false, seed), fused = run(text, true, seed);
-    ck_assert_int_eq(plain.n, fused.n);
-    for (int i = 0; i < plain.n; i++) {
-        const Meta *const meta = plain.at[i]->base.meta;
-        ck_assert_ptr_eq(meta, fused.at[i]->base.meta);
+static void same_results(const char *text, const Result *a, const Result *b, const char *what) {
+    ck_assert_int_eq(a->n, b->n);
+    for (int i = 0; i < a->n; i++) {
+        const Meta *const meta = a->at[i]->base.meta;
+        ck_assert_ptr_eq(meta, b->at[i]->base.meta);
         for (int64_t k = 0; k < meta->numel; k++) {
             const int64_t at = k * dtype_bytes(meta->dtype);
-            if (!same_element(meta->dtype, (char *)tensor_data(plain.at[i]) + at,
-                              (char *)tensor_data(fused.at[i]) + at))
-                ck_abort_msg("result %d differs at %lld of\n%s", i, (long long)k, text);
+            if (!same_element(meta->dtype, (char *)tensor_data(a->at[i]) + at, (char *)tensor_data(b->at[i]) + at))
+                ck_abort_msg("%s: result %d differs at %lld of\n%s", what, i, (long long)k, text);
         }
     }
+}
+
+static void same_bits(const char *text, uint64_t seed) {
+    const sn_scope mark = sn_scope_begin();
+    const Result plain = run(text, WAY_unfused, seed), fused = run(text, WAY_fused, seed),
+                 parsed = run(text, WAY_parsed, seed);
+    same_results(text, &plain, &fused, "fused");
+    same_results(text, &fused, &parsed, "of its text");
     sn_scope_end(mark);
 }
 

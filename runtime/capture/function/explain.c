@@ -21,23 +21,23 @@ double explain_share(const sn_stats *s) {
 /* Plans --------------------------------------------------------------------------------------- */
 
 static int64_t plan_bytes(const Plan *plan, const Meta *meta) {
-    return sym_hint(plan->graph->env, meta->numel) * dtype_bytes(meta->dtype);
+    return sym_hint(plan->env, meta->numel) * dtype_bytes(meta->dtype);
 }
 
 static int64_t native_bytes(const Plan *plan, const Step *step) {
     int64_t bytes = 0;
-    for (int i = 0; i < step->row->n_params; i++) {
+    for (int i = 0; i < step_args(step); i++) {
         const Arg *const a = &step->args[i];
         if (a->kind == ARG_tensor && a->val) bytes += plan_bytes(plan, a->val->meta);
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
             if (a->vals[k]) bytes += plan_bytes(plan, a->vals[k]->meta);
     }
-    for (int i = 0; i < step->row->n_out; i++) bytes += plan_bytes(plan, step->outs[i]->base.meta);
+    for (int i = 0; i < step_outs(step); i++) bytes += plan_bytes(plan, step->outs[i]->base.meta);
     return bytes;
 }
 
 int64_t plan_step_bytes(const Plan *plan, const Step *step) {
-    if (step->kind == STEP_native) return native_bytes(plan, step);
+    if (step->kind != STEP_kernel) return native_bytes(plan, step);
     int64_t bytes = 0;
     for (int i = 0; i < step->kernel->n_bufs; i++) {
         const int times = step->kernel->bufs[i].role == BUF_inout ? 2 : 1;
@@ -52,14 +52,19 @@ int64_t plan_moved_bytes(const Plan *plan) {
     return bytes;
 }
 
+int64_t plan_arena_bytes(const Plan *plan) {
+    int64_t bytes = 0;
+    for (int i = 0; i < plan->arenas.n; i++) bytes += sym_hint(plan->env, plan->arenas.at[i].bytes);
+    return bytes;
+}
+
 const char *plan_step_name(const Step *step) {
-    return step->kind == STEP_kernel ? step->kernel->name : step->row->name;
+    return step->kind == STEP_kernel ? step->kernel->name : step->row ? step->row->name : "copy";
 }
 
 const OpRow *plan_step_op(const Plan *plan, const Step *step, int i) {
-    for (const Node *node = plan->graph->first; node; node = node->next)
-        if (node->id == step->ops[i]) return node->row;
-    return NULL;
+    const PlanOp *const op = plan_op(plan, step->ops[i]);
+    return op ? op->row : NULL;
 }
 
 const char *plan_part_name(const Variant *v, int i) {
@@ -81,7 +86,7 @@ int64_t variant_arena_bytes(const Variant *v) {
     int64_t most = 0;
     for (int i = 0; i < v->info.n_plans; i++) {
         const Plan *const plan = v->info.plans[i];
-        most = max_i64(most, sym_hint(plan->graph->env, plan->arena_bytes));
+        most = max_i64(most, plan_arena_bytes(plan));
     }
     return most;
 }
@@ -110,7 +115,7 @@ static void plan_text(const Variant *v, int part, Text *text) {
     text_printf(text, "  kernels of %s:\n", v->info.n_plans < 2 ? "the graph" : plan_part_name(v, part));
     for (int i = 0; i < plan->steps.n; i++) step_text(plan, &plan->steps.at[i], text);
     text_printf(text, "    %lld bytes moved, %lld saved by fusion, arena %lld\n", (long long)plan_moved_bytes(plan),
-                (long long)plan->saved_bytes, (long long)sym_hint(plan->graph->env, plan->arena_bytes));
+                (long long)plan->saved_bytes, (long long)plan_arena_bytes(plan));
 }
 
 static void saved_text(const Variant *v, Text *text) {

@@ -42,9 +42,10 @@ static void kernel_json(const Plan *plan, const Step *step, Text *text) {
     text_puts(text, "{");
     put_key(text, "name", plan_step_name(step));
     text_printf(text, ", \"kind\": \"%s\", \"ops\": [",
-                step->kind == STEP_native ? "native"
-                : step->kernel->template  ? step->kernel->template->row->name
-                                          : "loops");
+                step->kind == STEP_copy     ? "copy"
+                : step->kind == STEP_native ? "native"
+                : step->kernel->template    ? step->kernel->template->row->name
+                                            : "loops");
     for (int i = 0; i < step->n_ops; i++) {
         const OpRow *const row = plan_step_op(plan, step, i);
         text_puts(text, i ? ", " : "");
@@ -67,7 +68,7 @@ static void part_json(const Variant *v, int i, Text *text) {
     text_puts(text, "]");
     put_number(text, "moved_bytes", plan_moved_bytes(plan));
     put_number(text, "saved_bytes", plan->saved_bytes);
-    put_number(text, "arena_bytes", sym_hint(plan->graph->env, plan->arena_bytes));
+    put_number(text, "arena_bytes", plan_arena_bytes(plan));
     text_puts(text, "}");
 }
 

@@ -49,8 +49,8 @@ static void log_aot_graphs(const sn_function *fn, const Variant *v) {
             const Dump part = dump_of(parts[i]);
             training_dump(v, &part, &text);
         }
-    } else {
-        for (int i = 0; i < v->info.n_plans; i++) graph_print(v->info.plans[i]->graph, &text);
+    } else if (v->info.graph) {
+        graph_print(v->info.graph, &text);
     }
     log_text(LOG_aot_graphs, fn, v, &text);
 }
