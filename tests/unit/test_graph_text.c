@@ -2,7 +2,7 @@
  * line and column; meta rules give PyTorch's dtypes and strides. */
 #include <stdio.h>
 
-#include "ir/graph.h"
+#include "ir/alias.h"
 #include "ir/schema.h"
 #include "runtime/base/error.h"
 #include "tests/unit/suite.h"
@@ -103,6 +103,26 @@ START_TEST(what_puts_is_a_copy_or_a_scatter) {
 }
 END_TEST
 
+/* What is kept of a value's memory is what the meta rule says of it, whatever stands in the argument's place. */
+START_TEST(memory_is_as_the_rule_says) {
+    static const char text[] = "graph g(%x: f32[4,3], %y: f32[4,3]) {\n  %0 = aten::slice.Tensor(%x, 0, 2, 4)\n"
+                               "  %1 = aten::view(%0, [6])\n  %2 = aten::clone(%1)\n  return %2\n}\n";
+    Graph *graph;
+    ck_assert_int_eq(graph_parse(arena, text, sizeof text - 1, &graph), ST_OK);
+    GVal *const part = graph->first->outs, *const flat = graph->first->next->outs, *const own = graph->last->outs;
+    ck_assert(value_memory(part) == graph->inputs.at[0] && part->offset == 6);
+    ck_assert(value_memory(flat) == part && flat->offset == 0 && view_root(flat) == graph->inputs.at[0]);
+    ck_assert(!value_memory(own) && view_root(own) == own);
+    graph_replace(graph, graph->inputs.at[0], graph->inputs.at[1]);
+    ck_assert_ptr_eq(view_root(flat), graph->inputs.at[1]);
+    ck_assert_int_eq(graph_verify(graph, STAGE_capture), ST_OK);
+    part->offset = 3;
+    ck_assert_int_ne(graph_verify(graph, STAGE_capture), ST_OK);
+    ck_assert_str_eq(error_slot()->message,
+                     "verify capture: node 0, aten::slice.Tensor: result 0 shows other memory than the meta rule says");
+}
+END_TEST
+
 START_TEST(test_errors) {
     char text[512];
     Graph *graph;
@@ -148,6 +168,7 @@ int main(void) {
     tcase_add_test(tests, test_negative_symbols);
     tcase_add_test(tests, test_identity);
     tcase_add_test(tests, what_puts_is_a_copy_or_a_scatter);
+    tcase_add_test(tests, memory_is_as_the_rule_says);
     tcase_add_loop_test(tests, test_errors, 0, (int)(sizeof wrong / sizeof *wrong));
     tcase_add_loop_test(tests, test_metas, 0, (int)(sizeof metas / sizeof *metas));
     return suite_run("graph_text", tests);
