@@ -136,17 +136,19 @@ typedef struct Values { /* two dense views of a result */
 static const char *want_at(const Values *v, int64_t e) { return v->span + v->offsets[e] * dtype_bytes(v->dtype); }
 static const char *got_at(const Values *v, int64_t e) { return v->got + e * dtype_bytes(v->dtype); }
 
-/* Ours is right by the tolerance, and the recorded value is not, or is farther off: the two may lie on either side. */
+/* Of two roundings of one formula that lie on either side of the exact value, ours is within the tolerance of it and
+ * the recorded one is no nearer. The exact value is what the op gives in f64, so this holds only as far as that is
+ * right: f64 results are never excused, and PyTorch's f64 samples of the same op are what vouches for it. */
 static bool is_off_reference(const Values *v, int64_t e, const CaseTolerance *tolerance) {
     const double want = value_at(v->dtype, want_at(v, e)), got = value_at(v->dtype, got_at(v, e)), exact = v->exact[e];
-    if (!is_within(got, exact, tolerance)) return false;
+    if (v->dtype == DT_f64 || !is_within(got, exact, tolerance)) return false;
     return !is_within(want, exact, tolerance) || fabs(got - exact) <= fabs(want - exact);
 }
 
-/* Right to what is allowed of the terms that it is the small difference of. */
+/* As near to PyTorch's as is allowed of the terms that both are the small difference of. */
 static bool is_cancelled(const Values *v, int64_t e, const CaseTolerance *tolerance) {
-    return v->terms &&
-           fabs(value_at(v->dtype, got_at(v, e)) - v->exact[e]) <= tolerance->atol + tolerance->rtol * v->terms[e];
+    return v->terms && fabs(value_at(v->dtype, got_at(v, e)) - value_at(v->dtype, want_at(v, e))) <=
+                           tolerance->atol + tolerance->rtol * v->terms[e];
 }
 
 static bool values_close(const Values *v, const CaseTolerance *tolerance, Text *why) {

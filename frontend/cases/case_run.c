@@ -160,9 +160,20 @@ static const Outcome *run_other(CaseRun *run, const Outcome *outcome, CaseFloats
     return ran ? other : NULL;
 }
 
-/* Rows whose elements are sums of products of two inputs, and nothing else. */
+/* Rows whose elements are sums of products of two inputs, and perhaps of a third, and nothing else. */
 static bool is_product(const OpRow *row) {
-    static const OpId products[] = {OP_mm, OP_bmm, OP_mv, OP_dot, OP_matmul};
+    static const OpId products[] = {OP_mm,
+                                    OP_bmm,
+                                    OP_mv,
+                                    OP_dot,
+                                    OP_matmul,
+                                    OP_conv1d,
+                                    OP_conv2d,
+                                    OP_conv3d,
+                                    OP_conv_transpose1d,
+                                    OP_conv_transpose2d_input,
+                                    OP_conv_transpose3d_input,
+                                    OP_convolution};
     for (int i = 0; i < COUNT_OF(products); i++)
         if (row->id == products[i]) return true;
     return false;
