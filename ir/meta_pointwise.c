@@ -90,28 +90,28 @@ static Status check_activation(const MetaCall *call, DType common) {
 }
 Status meta_unary_float_only(MetaCall *call) { return keep_dtype(call, check_activation); }
 
-/* The next larger stride than `above` of a dim that is stepped along; -1: none. */
-static int next_stride(const Meta *self, int64_t above) {
+/* A dim that is stepped along and was not looked at yet, of the least stride; -1: none is left. */
+static int least_stride(SymEnv *env, const Meta *self, const bool *seen) {
     int best = -1;
     for (int d = 0; d < self->rank; d++)
-        if (self->sizes[d] != 1 && self->strides[d] > above && (best < 0 || self->strides[d] < self->strides[best]))
-            best = d;
+        if (!seen[d] && (best < 0 || sym_less(env, self->strides[d], self->strides[best]))) best = d;
     return best;
 }
 
-/* Strides that a copy can have as they are: plain, and each steps over all that smaller ones reach. */
-static bool keeps_strides(const Meta *self) {
+/* Strides that a copy can have as they are, though there are gaps: each steps over all that smaller ones reach. */
+static bool keeps_strides(SymEnv *env, const Meta *self) {
+    bool seen[MAX_RANK];
     int64_t reach = 0;
-    int stepped = 0, seen = 0;
+    if (self->contiguous || sym_same(env, self->numel, 0)) return false; /* as any result of its sizes */
     for (int d = 0; d < self->rank; d++) {
-        if (sym_is(self->sizes[d]) || sym_is(self->strides[d]) || self->strides[d] < 0) return false;
-        stepped += self->sizes[d] != 1;
+        if (sym_less(env, self->strides[d], 0)) return false;
+        seen[d] = sym_same(env, self->sizes[d], 1);
     }
-    for (int d = -1; (d = next_stride(self, d < 0 ? 0 : self->strides[d])) >= 0; seen++) {
-        if (self->strides[d] <= reach) return false;
-        reach += self->strides[d] * (self->sizes[d] - 1);
+    for (int d; (d = least_stride(env, self, seen)) >= 0; seen[d] = true) {
+        if (!sym_less(env, reach, self->strides[d])) return false;
+        reach = sym_add(env, reach, sym_mul(env, self->strides[d], sym_sub(env, self->sizes[d], 1)));
     }
-    return self->numel && seen == stepped;
+    return true;
 }
 
 /* copy: src in self's dtype, broadcast to self's sizes, in self's strides (clone_preserve_strides of PyTorch's
@@ -129,7 +129,7 @@ Status meta_copy(MetaCall *call) {
     if (!fits)
         return meta_fail(call, ST_SHAPE, "src %s does not broadcast to self's sizes %s", SIZES(call, src),
                          SIZES(call, self));
-    if (keeps_strides(self)) {
+    if (keeps_strides(call->env, self)) {
         out_set(&call->out[0], self->dtype, self->device, self->sizes, self->rank);
         for (int d = 0; d < self->rank; d++) call->out[0].strides[d] = self->strides[d]; /* a number has none */
     } else {
