@@ -252,7 +252,7 @@ static bool note_step(Gen *g, FzStep *step) {
         if (s && n != step->n_out) return false;
         step->out = first, step->n_out = n;
         for (int i = 0; i < n; i++) {
-            if (outs[i].rank > 5) return false;
+            if (outs[i].rank > FZ_DIMS) return false;
             set_meta(g, first + i, s, &outs[i]);
             if (g->v[first + i].at[s].meta.numel > MOST_ELEMENTS) return false;
         }
@@ -323,7 +323,7 @@ static int make_step(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t l
 }
 
 int gen_value(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int64_t high) {
-    if (rank > 4) return -1;
+    if (rank > FZ_DIMS) return -1;
     for (int d = 0; d < rank; d++)
         if (dims[d].var >= FZ_SIZES) return -1;
     const int found = gen_chance(g, 75) ? find_value(g, dtype, dims, rank, low, high) : -1;

@@ -288,23 +288,6 @@ static void print_totals(const Options *o, const Totals *t) {
         fprintf(stderr, "%s: %lld\n", fz_feature_name(i), (long long)t->features[i]);
 }
 
-/* Rows whose arguments hang together in ways that proposals by the table seldom meet (channels, groups, statistics of
- * one size): a campaign makes few of them or none. They wait for patterns of their own; until then the op tests and the
- * recorded cases are their tests. */
-static bool is_seldom_made(const char *form) {
-    static const char *const rows[] = {"aten::_native_batch_norm_legit",
-                                       "aten::_batch_norm_with_update",
-                                       "aten::native_batch_norm_backward",
-                                       "aten::native_group_norm",
-                                       "aten::upsample_nearest3d",
-                                       "aten::convolution_backward",
-                                       "aten::conv3d",
-                                       "aten::conv_transpose3d"};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strncmp(form, rows[i], strlen(rows[i]))) return true;
-    return false;
-}
-
 static bool missed(const char *what) { return fprintf(stderr, "fuzz: %s\n", what), false; }
 
 /* What a campaign must reach, besides that nothing differs; fewer graphs cannot. */
@@ -314,7 +297,7 @@ static bool is_thorough(const Totals *t) {
     if (t->errors * 5 >= t->graphs) good = missed("20 % of the programs end in an error");
     if (compiled_share(t) < 0.8) good = missed("the compiled share is below 0.8");
     for (int i = 0; i < fz_form_count(); i++)
-        if (t->uses[i] < ENOUGH_USES && !is_seldom_made(fz_form_name(i))) good = missed(fz_form_name(i));
+        if (t->uses[i] < ENOUGH_USES) good = missed(fz_form_name(i));
     for (int i = 0; i < fz_feature_count(); i++)
         if (t->features[i] < ENOUGH_USES) good = missed(fz_feature_name(i));
     return good;

@@ -21,7 +21,16 @@
 #include "ir/op.h"
 #include "runtime/base/text.h"
 
-enum { FZ_INPUTS = 6, FZ_STEPS = 40, FZ_VALUES = 80, FZ_ARGS = 12, FZ_LIST = 6, FZ_SIZES = 4, FZ_SETTINGS = 2 };
+enum {
+    FZ_INPUTS = 6,
+    FZ_STEPS = 40,
+    FZ_VALUES = 80,
+    FZ_ARGS = 14,
+    FZ_LIST = 6,
+    FZ_SIZES = 4,
+    FZ_DIMS = 5,
+    FZ_SETTINGS = 2
+};
 
 typedef struct FzInt { /* var < 0: value; else value * size variable */
     int64_t value;
@@ -51,7 +60,7 @@ typedef enum FzLayout {
 typedef struct FzInput {
     sn_dtype dtype;
     int rank;
-    FzInt sizes[4];
+    FzInt sizes[FZ_DIMS];
     FzLayout layout;
     bool grad, closed;
     int alias;         /* a view of that input's memory: its first row, or the whole; -1 */

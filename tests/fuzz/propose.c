@@ -4,16 +4,17 @@
  *   ab   a tensor of sizes a, b: the first takes them from a value that exists; digits are sizes
  *   <bac a tensor of i64 below size b, of sizes a, c         .  a tensor without dims
  *   [a,b*c,-1   a list of ints    =-1  an int    #b  the size b    (ab,cb  a list of tensors
- *   *    by type and name */
+ *   !    false    *    by type and name */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/fuzz/gen.h"
 
+enum { MOST_WORDS = 11 };
 typedef struct ShapeRow {
     const char *base;
-    const char *words[8];
+    const char *words[MOST_WORDS];
 } ShapeRow;
 
 static const ShapeRow shapes[] = {
@@ -28,6 +29,35 @@ static const ShapeRow shapes[] = {
     {"matmul", {"eab", "bc"}},
     {"matmul", {"eab", "ebc"}},
     {"matmul", {"b", "ebc"}},
+    {"prelu", {"ab", "b"}},
+    {"prelu", {"abc", "1"}},
+    {"_prelu_kernel", {"ab", "b"}},
+    {"_prelu_kernel_backward", {"ab", "ab", "b"}},
+    {"pixel_shuffle", {"4bc", "=2"}},
+    {"pixel_shuffle", {"a4bc", "=2"}},
+    {"pixel_unshuffle", {"a24", "=2"}},
+    {"channel_shuffle", {"a4b", "=2"}},
+    {"diff", {"ab", "=1", "=0", "cb", "1b"}},
+    {"diff", {"ab"}},
+    {"isclose", {"ab", "ab"}},
+    {"trace", {"ab"}},
+    {"cosine_similarity", {"ab", "ab"}},
+    {"cosine_similarity", {"ab", "ab", "=0"}},
+    {"_fused_rms_norm", {"ab", "[b", "b"}},
+    {"rms_norm", {"ab", "[b", "b"}},
+    {"select_backward", {"a", "[a,2", "=1", "=1"}},
+    {"slice_backward", {"2b", "[4,b", "=0", "=1", "=3", "=1"}},
+    {"diagonal_scatter", {"aa", "a"}},
+    {"diagonal_backward", {"a", "[a,a", "=0", "=0", "=1"}},
+    {"take", {"ab", "<ac"}},
+    {"narrow_copy", {"ab", "=1", "=0", "#b"}},
+    {"_scaled_dot_product_flash_attention_for_cpu", {"efab", "efcb", "efcb"}},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", {"efab", "efab", "efcb", "efcb", "efab", "efa"}},
+    {"masked_select", {"ab", "?ab"}},
+    {"glu", {"a2"}},
+    {"glu", {"4b", "=0"}},
+    {"glu_backward", {"a1", "a2", "=1"}},
+    {"glu_backward", {"2b", "4b", "=0"}},
     {"linear", {"ab", "cb", "c"}},
     {"linear", {"eab", "cb", "c"}},
     {"linear", {"b", "cb"}},
@@ -197,7 +227,30 @@ static const ShapeRow shapes[] = {
     {"new_zeros", {"a", "[a,2"}},
     {"new_ones", {"ab", "[b"}},
     {"new_full", {"ab", "[b,a"}},
-    {"convolution", {"1cef", "dc33", "d", "[1,1", "[1,1", "[1,1", "=0", "[0,0"}},
+    {"convolution", {"1cef", "dc33", "d", "[1,1", "[1,1", "[1,1", "!", "[0,0", "=1"}},
+    {"convolution", {"ac4", "dc3", "d", "[2", "[1", "[1", "!", "[0", "=1"}},
+    {"convolution_backward", {"ad44", "ac44", "dc33", "[d", "[1,1", "[1,1", "[1,1", "!", "[0,0", "=1", "[1,1,1"}},
+    {"convolution_backward", {"2d3", "2c5", "dc3", "[d", "[1", "[0", "[1", "!", "[0", "=1", "[1,1,0"}},
+    {"conv1d", {"ac4", "dc3", "d", "[1", "[1", "[1", "=1"}},
+    {"conv2d", {"ac44", "dc33", "d", "[1,2", "[1,0", "[1,1", "=1"}},
+    {"conv3d", {"1c232", "dc121", "d", "[1,1,1", "[0,1,0", "[1,1,1", "=1"}},
+    {"conv_transpose1d", {"ac4", "cd3", "d", "[2", "[1", "[1", "=1", "[1"}},
+    {"conv_transpose2d", {"ac33", "cd22", "d", "[1,2", "[0,1", "[0,1", "=1", "[1,1"}},
+    {"conv_transpose3d", {"1c222", "cd121", "d", "[1,1,1", "[0,0,0", "[0,0,0", "=1", "[1,1,1"}},
+    {"batch_norm", {"acb", "c", "c", "c", "c"}},
+    {"native_batch_norm", {"acb", "c", "c", "c", "c"}},
+    {"_native_batch_norm_legit", {"acb", "c", "c", "c", "c"}},
+    {"_native_batch_norm_legit_functional", {"acb", "c", "c", "c", "c"}},
+    {"_native_batch_norm_legit_no_training", {"acb", "c", "c", "c", "c"}},
+    {"_batch_norm_with_update", {"acb", "c", "c", "c", "c"}},
+    {"native_batch_norm_backward", {"acb", "acb", "c", "c", "c", "c", "c"}},
+    {"instance_norm", {"acb", "c", "c", "c", "c"}},
+    {"native_group_norm", {"acb", "c", "c", "#a", "#c", "#b", "=1"}},
+    {"native_group_norm", {"a4b", "4", "4", "#a", "#4", "#b", "=2"}},
+    {"native_group_norm_backward", {"acb", "acb", "a1", "a1", "c", "#a", "#c", "#b", "=1"}},
+    {"group_norm", {"a4b", "=2", "4", "4"}},
+    {"upsample_nearest3d", {"12abc", "[3,2,2"}},
+    {"upsample_nearest3d_backward", {"12322", "[3,2,2", "[1,2,2,3,1"}},
 };
 
 /* Templates ----------------------------------------------------------------------------------- */
@@ -238,7 +291,7 @@ static bool distinct(const char *word) {
 
 static bool tensor_word(Gen *g, Letters *l, const char *word, size_t n, FzArg *a) {
     char text[8] = "";
-    FzInt dims[4];
+    FzInt dims[GEN_RANK];
     snprintf(text, sizeof text, "%.*s", (int)n, word);
     *a = (FzArg){.kind = FZ_value};
     if (!l->started && distinct(text)) {
@@ -249,7 +302,7 @@ static bool tensor_word(Gen *g, Letters *l, const char *word, size_t n, FzArg *a
         }
     }
     int rank = 0;
-    for (const char *c = text; *c && *c != '.' && rank < 4; c++) dims[rank++] = letter(g, l, *c);
+    for (const char *c = text; *c && *c != '.' && rank < GEN_RANK; c++) dims[rank++] = letter(g, l, *c);
     a->value = gen_value(g, l->dtype, dims, rank, 0, -1);
     return a->value >= 0;
 }
@@ -327,6 +380,9 @@ static bool word_argument(Gen *g, Letters *l, const char *word, FzArg *a) {
         return ints_word(g, l, word, a);
     case '(':
         return list_word(g, l, word, a);
+    case '!':
+        *a = (FzArg){.kind = FZ_bool, .i = {false, -1}};
+        return true;
     case '=':
         *a = (FzArg){.kind = FZ_int, .i = {atoi(word + 1), -1}};
         return true;
@@ -431,10 +487,12 @@ static FzArg string_argument(Gen *g, const FzStep *step, const char *name) {
     static const char *const reductions[] = {"add", "multiply", "sum", "prod", "mean", "amax", "amin"};
     const bool two = strstr(step->op, "scatter_reduce") != NULL; /* its words are others */
     const bool rounds = !strcmp(name, "rounding_mode"), reduces = !strcmp(name, "reduce");
+    const bool pads = !strcmp(name, "padding");
     if (rounds && gen_chance(g, 30)) return (FzArg){.kind = FZ_none};
     snprintf(a.s, sizeof a.s, "%s",
              reduces             ? reductions[two ? 2 + gen_below(g, 5) : gen_below(g, 2)]
              : rounds            ? rounding[gen_below(g, 2)]
+             : pads              ? (gen_chance(g, 50) ? "same" : "valid")
              : gen_chance(g, 50) ? "tanh"
                                  : "none");
     return a;
@@ -549,6 +607,8 @@ static bool takes_word(const Param *param, const char *word) {
                param->type == PT_int1_opt;
     case '(':
         return param->type == PT_tensors;
+    case '!':
+        return param->type == PT_bool;
     case '=':
     case '#':
         return param->type == PT_int || param->type == PT_int_opt;
@@ -568,7 +628,7 @@ static bool arguments(Gen *g, const OpRow *row, FzStep *step) {
     if (row->n_params > FZ_ARGS) return false;
     for (int i = 0; i < row->n_params; i++) {
         const Param *const param = &row->params[i];
-        const char *const word = shape && i < 8 ? shape->words[i] : NULL;
+        const char *const word = shape && i < MOST_WORDS ? shape->words[i] : NULL;
         const bool optional = param->fallback.kind != ARG_default || param->keyword;
         FzArg *const a = &step->args[step->n_args];
         if (!word && optional && gen_chance(g, 25)) break; /* the defaults from here on */

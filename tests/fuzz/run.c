@@ -85,7 +85,7 @@ static sn_tensor *make_layout(const FzInput *in, int64_t *sizes, uint64_t *s) {
         return sn_narrow(fresh(in, sizes, in->rank, s), last, 2, want);
     }
     if (in->layout == FZ_expanded && in->rank >= 1) {
-        int64_t one[4];
+        int64_t one[FZ_DIMS];
         memcpy(one, sizes, sizeof one);
         one[0] = 1;
         return sn_expand(fresh(in, one, in->rank, s), (sn_ints){sizes, in->rank});

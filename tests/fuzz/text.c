@@ -246,7 +246,7 @@ static void parse_input(Reader *r, FzProgram *p) {
         name[n + 1] = 0;
     }
     in.dtype = (sn_dtype)dtype_find(name, strlen(name));
-    in.rank = parse_ints(r, in.sizes, 4);
+    in.rank = parse_ints(r, in.sizes, FZ_DIMS);
     while (!r->bad && !at_end(r)) {
         if (take(r, "grad")) {
             in.grad = true;
