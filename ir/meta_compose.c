@@ -115,3 +115,142 @@ Status meta_eye(MetaCall *call) {
               2);
     return ST_OK;
 }
+
+/* [..., C, H, W] and the number of rows and columns of a square. */
+static Status square_args(const MetaCall *call, const char *name, int64_t *factor) {
+    const Meta *const self = tensor_meta(call, 0);
+    *factor = call->args[1].i;
+    if (self->rank < 3)
+        return meta_fail(call, ST_SHAPE, "self must have at least 3 dims, not sizes %s", SIZES(call, self));
+    if (*factor > 0 && *factor <= INT32_MAX) return ST_OK;
+    return meta_fail(call, ST_ARGUMENT, "%s must be above 0, but is %lld", name, (long long)*factor);
+}
+
+/* size / by, which must leave nothing */
+static Status divided_size(const MetaCall *call, int d, int64_t by, int64_t *out) {
+    const Meta *const self = tensor_meta(call, 0);
+    *out = sym_div(call->env, self->sizes[d], by);
+    if (sym_same(call->env, sym_mul(call->env, *out, by), self->sizes[d])) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "dim %d of self %s must be a multiple of %lld", d, SIZES(call, self),
+                     (long long)by);
+}
+
+Status meta_pixel_shuffle(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int last = self->rank - 1;
+    int64_t sizes[MAX_RANK], r;
+    TRY(square_args(call, "upscale_factor", &r));
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    TRY(divided_size(call, last - 2, r * r, &sizes[last - 2]));
+    for (int d = last - 1; d <= last; d++) sizes[d] = sym_mul(call->env, self->sizes[d], r);
+    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    return ST_OK;
+}
+
+Status meta_pixel_unshuffle(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int last = self->rank - 1;
+    int64_t sizes[MAX_RANK], r;
+    TRY(square_args(call, "downscale_factor", &r));
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    sizes[last - 2] = sym_mul(call->env, self->sizes[last - 2], r * r);
+    for (int d = last - 1; d <= last; d++) TRY(divided_size(call, d, r, &sizes[d]));
+    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    return ST_OK;
+}
+
+Status meta_channel_shuffle(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int64_t groups = call->args[1].i;
+    if (self->rank < 3)
+        return meta_fail(call, ST_SHAPE, "self must have at least 3 dims, not sizes %s", SIZES(call, self));
+    if (sym_less(call->env, groups, 1)) return meta_fail(call, ST_ARGUMENT, "groups must be above 0");
+    int64_t each;
+    TRY(divided_size(call, 1, groups, &each));
+    out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
+    return ST_OK;
+}
+
+/* Sizes along dim of what is put before and after self, added up; dtypes joined as cat does. */
+static Status joined_size(const MetaCall *call, int dim, int64_t *size, DType *dtype) {
+    const Meta *const self = tensor_meta(call, 0);
+    *size = self->sizes[dim], *dtype = self->dtype;
+    for (int i = 3; i <= 4; i++) {
+        const Meta *const more = arg_given(call, i) ? tensor_meta(call, i) : NULL;
+        if (!more) continue;
+        if (more->rank != self->rank)
+            return meta_fail(call, ST_SHAPE, "%s %s must have the dims of self %s", arg_name(call, i),
+                             SIZES(call, more), SIZES(call, self));
+        for (int d = 0; d < self->rank; d++)
+            if (d != dim && !sym_same(call->env, more->sizes[d], self->sizes[d]))
+                return meta_fail(call, ST_SHAPE, "%s %s does not fit self %s", arg_name(call, i), SIZES(call, more),
+                                 SIZES(call, self));
+        *size = sym_add(call->env, *size, more->sizes[dim]);
+        *dtype = dtype_promote(*dtype, more->dtype);
+    }
+    return ST_OK;
+}
+
+Status meta_diff(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int64_t n = call->args[1].i;
+    int64_t sizes[MAX_RANK], size;
+    DType dtype;
+    int dim;
+    if (!self->rank) return meta_fail(call, ST_SHAPE, "self must have a dim at least");
+    if (n < 0) return meta_fail(call, ST_ARGUMENT, "n must not be negative, but is %lld", (long long)n);
+    TRY(wrap_dim(call, call->args[2].i, self->rank, "dim", &dim));
+    TRY(joined_size(call, dim, &size, &dtype));
+    if (!n) size = self->sizes[dim], dtype = self->dtype;
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    sizes[dim] = sym_less(call->env, size, n) ? 0 : sym_sub(call->env, size, n);
+    out_plain(call, 0, dtype, self->device, sizes, self->rank);
+    return ST_OK;
+}
+
+Status meta_isclose(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0), *const other = tensor_meta(call, 1);
+    if (self->dtype != other->dtype)
+        return meta_fail(call, ST_DTYPE, "self is %s, but other is %s", dtype_name(self->dtype),
+                         dtype_name(other->dtype));
+    for (int i = 2; i <= 3; i++)
+        if (!(arg_double(&call->args[i]) >= 0))
+            return meta_fail(call, ST_VALUE, "%s must not be negative, but is %g", arg_name(call, i),
+                             arg_double(&call->args[i]));
+    Elementwise e = {0};
+    TRY(elementwise(call, &e));
+    return elementwise_out(call, &e, DT_bool);
+}
+
+Status meta_trace(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    if (self->rank != 2) return meta_fail(call, ST_SHAPE, "self must be a matrix, not of sizes %s", SIZES(call, self));
+    out_plain(call, 0, dtype_is_float(self->dtype) ? self->dtype : DT_i64, self->device, NULL, 0);
+    return ST_OK;
+}
+
+Status meta_dist(MetaCall *call) {
+    Elementwise e = {0};
+    for (int i = 0; i < 2; i++) elementwise_add(call, &e, i);
+    TRY(elementwise_out(call, &e, promoted(&e)));
+    if (!dtype_is_float(promoted(&e)))
+        return meta_fail(call, ST_DTYPE, "self must be floating point, not %s", dtype_name(promoted(&e)));
+    out_plain(call, 0, promoted(&e), e.in[0]->device, NULL, 0);
+    return ST_OK;
+}
+
+Status meta_cosine_similarity(MetaCall *call) {
+    Elementwise e = {0};
+    int64_t sizes[MAX_RANK];
+    int dim, n = 0;
+    TRY(elementwise(call, &e));
+    if (!dtype_is_float(e.common))
+        return meta_fail(call, ST_DTYPE, "x1 must be floating point, not %s", dtype_name(e.common));
+    TRY(elementwise_out(call, &e, e.common));
+    const MetaOut all = call->out[0];
+    TRY(wrap_dim(call, call->args[2].i, all.rank, "dim", &dim));
+    for (int d = 0; d < all.rank; d++)
+        if (d != dim) sizes[n++] = all.sizes[d];
+    out_plain(call, 0, e.common, all.device, sizes, n);
+    return ST_OK;
+}

@@ -139,6 +139,15 @@ Status meta_arange(MetaCall *call) {
     return check_numel(call, &count, 1);
 }
 
+/* steps numbers; floats where no dtype is given. */
+Status meta_linspace(MetaCall *call) {
+    const int64_t steps = arg_named(call, "steps")->i;
+    if (steps < 0) return meta_fail(call, ST_ARGUMENT, "steps must not be negative, but is %lld", (long long)steps);
+    out_plain(call, 0, dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu), &steps, 1);
+    if (call->out[0].dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
+    return check_numel(call, &steps, 1);
+}
+
 /* Sizes and format of self; dtype and device as said, else those of `options`. */
 static Status like_self(MetaCall *call, const Meta *self, const Meta *options) {
     out_set(&call->out[0], dtype_arg(call, "dtype", options->dtype), device_arg(call, options->device), self->sizes,

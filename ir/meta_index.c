@@ -360,3 +360,62 @@ Status meta_repeat(MetaCall *call) {
 Status meta_where_positions(MetaCall *call) {
     return meta_fail(call, ST_INTERNAL, "the sizes of the results depend on values");
 }
+
+/* Zeros of the sizes that are given, with grad_output in a part of them; the part's own op checks that it fits. */
+Status meta_placed_backward(MetaCall *call) {
+    const Meta *const grad = tensor_meta(call, 0);
+    const Arg *const sizes = &call->args[1];
+    if (sizes->n > MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    TRY(check_numel(call, sizes->ints, sizes->n));
+    out_plain(call, 0, grad->dtype, grad->device, sizes->ints, sizes->n);
+    return ST_OK;
+}
+
+MetaFn meta_diagonal;
+/* Argument `src` must have the sizes of a diagonal of `whole`: offset and dims are arguments from `offset` on. */
+static Status fits_diagonal(MetaCall *call, const Meta *whole, int src, int offset) {
+    const Meta *const given = tensor_meta(call, src);
+    const Val val = {whole};
+    const Arg *const own = call->args, of_whole[] = {A_VAL((Val *)&val), own[offset], own[offset + 1], own[offset + 2]};
+    const OpRow *const row = call->row;
+    call->row = op_row(OP_diagonal), call->args = of_whole;
+    const Status status = meta_diagonal(call);
+    call->row = row, call->args = own;
+    TRY(status);
+    const MetaOut part = call->out[0];
+    if (part.rank != given->rank || !all_same(call->env, part.sizes, given->sizes, given->rank))
+        return meta_fail(call, ST_SHAPE, "%s %s must have the sizes of the diagonal, %s", arg_name(call, src),
+                         SIZES(call, given), sizes_text(call, part.sizes, part.rank).at);
+    out_plain(call, 0, whole->dtype, whole->device, whole->sizes, whole->rank);
+    return ST_OK;
+}
+
+Status meta_diagonal_scatter(MetaCall *call) {
+    TRY(fits_diagonal(call, tensor_meta(call, 0), 1, 2));
+    return same_device(call, tensor_meta(call, 0), tensor_meta(call, 1));
+}
+
+Status meta_diagonal_backward(MetaCall *call) {
+    int64_t strides[MAX_RANK];
+    TRY(meta_placed_backward(call));
+    const Arg *const sizes = &call->args[1];
+    const Meta *const grad = tensor_meta(call, 0);
+    meta_contiguous_strides(call->env, sizes->ints, sizes->n, strides);
+    const Meta whole = {.dtype = grad->dtype,
+                        .device = grad->device,
+                        .rank = sizes->n,
+                        .contiguous = true,
+                        .numel = sym_product(call->env, sizes->ints, sizes->n),
+                        .sizes = sizes->ints,
+                        .strides = strides};
+    return fits_diagonal(call, &whole, 0, 2);
+}
+
+Status meta_take(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0), *const index = tensor_meta(call, 1);
+    if (index->dtype != DT_i64) return meta_fail(call, ST_DTYPE, "index must be i64, not %s", dtype_name(index->dtype));
+    if (sym_same(call->env, self->numel, 0) && !sym_same(call->env, index->numel, 0))
+        return meta_fail(call, ST_VALUE, "index: self has no elements");
+    out_plain(call, 0, self->dtype, self->device, index->sizes, index->rank);
+    return same_device(call, self, index);
+}

@@ -196,3 +196,33 @@ Status meta_sdpa(MetaCall *call) {
     out_plain(call, 0, query->dtype, query->device, sizes, rank);
     return ST_OK;
 }
+
+/* 4-D operands; the sums of rows in the compute type. */
+Status meta_flash_attention(MetaCall *call) {
+    const Meta *const query = tensor_meta(call, 0);
+    if (query->rank != 4) return meta_fail(call, ST_SHAPE, "query must have 4 dims, not sizes %s", SIZES(call, query));
+    if (!dtype_is_float(query->dtype))
+        return meta_fail(call, ST_DTYPE, "query must be floating point, not %s", dtype_name(query->dtype));
+    if (arg_double(arg_named(call, "dropout_p")) != 0)
+        return meta_fail(call, ST_UNSUPPORTED, "dropout_p must be 0, as in PyTorch");
+    TRY(meta_sdpa(call));
+    for (int d = 0; d < 2; d++) {
+        TRY(want_equal(call, 0, d, 1, d));
+        TRY(want_equal(call, 0, d, 2, d));
+    }
+    out_plain(call, 1, query->dtype == DT_f64 ? DT_f64 : DT_f32, query->device, query->sizes, 3);
+    return ST_OK;
+}
+
+Status meta_flash_attention_backward(MetaCall *call) {
+    for (int i = 0; i < 3; i++) {
+        const Meta *const of = tensor_meta(call, i + 1);
+        out_plain(call, i, of->dtype, of->device, of->sizes, of->rank);
+    }
+    const Meta *const grad = tensor_meta(call, 0), *const out = tensor_meta(call, 4), *const sum = tensor_meta(call, 5);
+    const bool fits = grad->rank == 4 && out->rank == 4 && sum->rank == 3 && call->out[0].rank == 4 &&
+                      all_same(call->env, grad->sizes, out->sizes, 4) && all_same(call->env, out->sizes, sum->sizes, 3);
+    if (fits) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "grad_out %s, out %s and logsumexp %s do not fit", SIZES(call, grad),
+                     SIZES(call, out), SIZES(call, sum));
+}

@@ -98,7 +98,8 @@ static Status norm_args(MetaCall *call, int input, const char *weight, const cha
     TRY(want_float(call, input));
     TRY(ends_with(call, tensor_meta(call, input), shape));
     TRY(has_shape(call, op_param_find(call->row, weight), shape));
-    return has_shape(call, op_param_find(call->row, bias), shape);
+    const int b = op_param_find(call->row, bias); /* rms_norm has none */
+    return b < 0 ? ST_OK : has_shape(call, b, shape);
 }
 
 Status meta_layer_norm(MetaCall *call) {
@@ -141,6 +142,18 @@ Status meta_native_layer_norm_backward(MetaCall *call) {
             out_same(call, 0, input, input->dtype);
     }
     call->order = ORDER_LS;
+    return ST_OK;
+}
+
+/* One rstd per row, in the compute type. */
+Status meta_fused_rms_norm(MetaCall *call) {
+    const Meta *const input = tensor_meta(call, 0);
+    const int lead = input->rank - arg_named(call, "normalized_shape")->n;
+    int64_t sizes[MAX_RANK];
+    TRY(norm_args(call, 0, "weight", "bias"));
+    for (int i = 0; i < input->rank; i++) sizes[i] = i < lead ? input->sizes[i] : 1;
+    out_same(call, 0, input, input->dtype);
+    out_plain(call, 1, input->dtype == DT_f64 ? DT_f64 : DT_f32, input->device, sizes, input->rank);
     return ST_OK;
 }
 

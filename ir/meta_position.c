@@ -107,6 +107,22 @@ Status meta_index_put(MetaCall *call) {
     return ST_OK;
 }
 
+/* As of a mask among indices: graphs hold no such call, and it counts as one. */
+Status meta_masked_select(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0), *const mask = tensor_meta(call, 1);
+    const int64_t some[1] = {1};
+    int64_t sizes[MAX_RANK];
+    int rank = self->rank;
+    if (mask->dtype != DT_bool) return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(mask->dtype));
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)rank);
+    if (!broadcast_into(call->env, sizes, &rank, mask->sizes, mask->rank))
+        return meta_fail(call, ST_SHAPE, "mask %s does not broadcast with self %s", SIZES(call, mask),
+                         SIZES(call, self));
+    if (call->env) return meta_fail(call, ST_UNSUPPORTED, "how many elements a mask selects depends on its values");
+    out_plain(call, 0, self->dtype, self->device, some, 1);
+    return same_device(call, self, mask);
+}
+
 /* sn::index_positions */
 Status meta_index_positions(MetaCall *call) {
     const Meta *const index = tensor_meta(call, 0);

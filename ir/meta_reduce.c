@@ -1,5 +1,7 @@
 /* meta_reduce.c: results of reductions: sizes, dtypes, and the canonical order of additions [semantics B2]: trailing
  * reduced dims use L, all others S, decided by the logical dims alone. */
+#include <math.h>
+
 #include "ir/meta_rules.h"
 
 typedef struct Reduce {
@@ -162,3 +164,19 @@ static Status products(MetaCall *call, int rank) {
 
 Status meta_dot(MetaCall *call) { return products(call, 1); }
 Status meta_mv(MetaCall *call) { return products(call, 2); }
+
+/* Norms: floats, in dtype where it is given; nothing to choose from where ord does is an error. */
+Status meta_vector_norm(MetaCall *call) {
+    Reduce r;
+    TRY(reduce_args(call, &r));
+    const DType dtype = dtype_arg(call, "dtype", r.in->dtype);
+    const Arg *const order = &call->args[1];
+    const double p = order->kind == ARG_none ? 2 : arg_double_now(call->env, order);
+    TRY(want_float(call, r.in->dtype));
+    TRY(want_float(call, dtype));
+    if ((p < 0 || isinf(p)) && sym_same(call->env, r.count, 0) && !sym_same(call->env, r.in->numel, r.count))
+        return meta_fail(call, ST_SHAPE, "a norm of order %g of no elements of self %s", p, SIZES(call, r.in));
+    if ((p < 0 || isinf(p)) && sym_same(call->env, r.in->numel, 0) && r.count == 0)
+        return meta_fail(call, ST_SHAPE, "a norm of order %g of no elements", p);
+    return reduce_out(call, &r, dtype);
+}

@@ -4,7 +4,7 @@
 #include "passes/lower.h"
 #include "passes/rules/body.h"
 
-BodyFn body_zeros, body_ones, body_full, body_arange, body_rand, body_randn;
+BodyFn body_zeros, body_ones, body_full, body_arange, body_linspace, body_logspace, body_rand, body_randn;
 
 int body_zeros(BodyCall *c) { return K(0); }
 int body_ones(BodyCall *c) { return K(1); }
@@ -22,6 +22,22 @@ int body_arange(BodyCall *c) {
     if (step >= 0) value = P2(mul, value, c->number(c, step, type));
     return start >= 0 ? P2(add, c->number(c, start, type), value) : value;
 }
+
+/* start + i step in the first half, end - (steps - 1 - i) step in the second, so that both ends are met; in f64. Ends
+ * of an int dtype are ints. */
+static int spaced(BodyCall *c) {
+    const int64_t steps = c->args[2].i;
+    const SType type = body_is_float(c) ? S_f64 : S_i64;
+    const int start = as_type(c, c->number(c, 0, type), S_f64), end = as_type(c, c->number(c, 1, type), S_f64);
+    const int i = as_type(c, c->position(c), S_f64);
+    const int gaps = body_const(c, S_f64, (double)(steps > 1 ? steps - 1 : 1));
+    const int step = P2(div, P2(sub, end, start), gaps);
+    const int up = P2(add, start, P2(mul, i, step)), down = P2(sub, end, P2(mul, P2(sub, gaps, i), step));
+    if (steps == 1) return start;
+    return P3(select, P2(lt, i, body_const(c, S_f64, (double)(steps / 2))), up, down);
+}
+int body_linspace(BodyCall *c) { return spaced(c); }
+int body_logspace(BodyCall *c) { return P2(pow, c->number(c, 3, S_f64), spaced(c)); }
 
 static int random_bits(BodyCall *c) { return P3(philox, c->random(c, 0), c->random(c, 1), c->position(c)); }
 

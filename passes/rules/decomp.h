@@ -26,6 +26,7 @@ typedef struct Moments {
 Moments moments_over(Builder *b, Val *x, Arg dims, Arg count, Arg keepdim);
 /* A view where strides allow, else of a copy. */
 Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n);
+Val *made_contiguous(Builder *b, Val *x);                  /* x itself, or a copy */
 Val *optional(const Arg *a);                               /* NULL where None */
 int dim_of(const Arg *a, int rank);                        /* wrapped; rank 0 counts as 1 */
 Status decomp_done(Val **outs, int n, Val *const *values); /* error_pending() if one is missing */

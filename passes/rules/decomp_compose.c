@@ -3,11 +3,10 @@
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_roll, decomp_tile, decomp_rot90, decomp_diag_embed, decomp_count_nonzero, decomp_nansum, decomp_aminmax;
+DecompFn decomp_pixel_shuffle, decomp_pixel_unshuffle, decomp_channel_shuffle, decomp_diff, decomp_isclose,
+    decomp_trace;
+DecompFn decomp_dist, decomp_cosine_similarity;
 DecompFn decomp_std_mean, decomp_std_mean_default, decomp_std_mean_dim, decomp_glu, decomp_eye;
-
-static Val *row_major(Builder *b, Val *x) {
-    return x && !x->meta->contiguous ? E(b, clone, V(x), I(MF_contiguous)) : x;
-}
 
 static Val *rolled(Builder *b, Val *x, int64_t shift, int dim) {
     const int64_t size = x ? sym_concrete(b->env, x->meta->sizes[dim]) : 0;
@@ -28,7 +27,7 @@ Status decomp_roll(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     for (int i = 0; i < args[2].n; i++)
         x = rolled(b, x, sym_concrete(b->env, args[1].ints[i]), (int)dim_wrap(args[2].ints[i], self->rank));
     if (whole) x = reshaped(b, x, self->sizes, self->rank);
-    Val *const copy = row_major(b, x);
+    Val *const copy = made_contiguous(b, x);
     return done1(outs, copy == args[0].val || whole ? E(b, clone, V(copy), I(MF_contiguous)) : copy);
 }
 
@@ -43,7 +42,7 @@ Status decomp_tile(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 Status decomp_rot90(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int64_t k = (args[1].i % 4 + 4) % 4, *const dims = args[2].ints;
     if (k == 0) return done1(outs, E(b, clone, args[0], I(MF_contiguous)));
-    if (k == 2) return done1(outs, row_major(b, E(b, flip, args[0], A_INTS(dims, 2))));
+    if (k == 2) return done1(outs, made_contiguous(b, E(b, flip, args[0], A_INTS(dims, 2))));
     Val *const turned = E(b, flip, args[0], A_INTS(&dims[k == 1], 1));
     return done1(outs, E(b, clone, V(E(b, transpose_int, V(turned), I(dims[0]), I(dims[1]))), I(MF_contiguous)));
 }
@@ -62,7 +61,7 @@ Status decomp_diag_embed(Builder *b, const OpRow *row, const Arg *args, Val **ou
     int64_t order[MAX_RANK];
     for (int d = 0, from = 0; d < rank; d++) order[d] = d == first ? rank - 2 : d == second ? rank - 1 : from++;
     Val *const turned = E(b, permute, V(in_dtype(b, placed, self->dtype)), A_INTS(order, rank));
-    return done1(outs, row_major(b, turned));
+    return done1(outs, made_contiguous(b, turned));
 }
 
 Status decomp_count_nonzero(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -103,7 +102,7 @@ Status decomp_glu(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const x = widened(b, args[0].val);
     Val *const value = E(b, slice_Tensor, V(x), I(dim), I(0), I(half));
     Val *const gate = E(b, sigmoid, V(E(b, slice_Tensor, V(x), I(dim), I(half), I(self->sizes[dim]))));
-    return done1(outs, row_major(b, in_dtype(b, E(b, mul_Tensor, V(value), V(gate)), self->dtype)));
+    return done1(outs, made_contiguous(b, in_dtype(b, E(b, mul_Tensor, V(value), V(gate)), self->dtype)));
 }
 
 /* (n, options) and (n, m, options) */
@@ -114,4 +113,122 @@ Status decomp_eye(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const columns = E(b, arange, args[square ? 0 : 1], I(DT_i64), A_NONE, *device);
     Val *const at = E(b, eq_Tensor, V(columns), V(E(b, unsqueeze, V(rows), I(-1))));
     return done1(outs, in_dtype(b, at, dtype->kind == ARG_int && dtype->i ? (DType)dtype->i : DT_f32));
+}
+
+/* x as [before, ...middle, ] is permuted and takes its final sizes. */
+static Val *turned(Builder *b, Val *x, const int64_t *parts, const int64_t *order, int n, const Meta *self,
+                   const int64_t *last) {
+    int64_t sizes[MAX_RANK];
+    Val *const apart = E(b, permute, V(reshaped(b, x, parts, n)), A_INTS(order, n));
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    for (int k = 0; k < 3; k++) sizes[self->rank - 3 + k] = last[k];
+    return E(b, _unsafe_view, V(E(b, clone, V(apart), I(MF_contiguous))), A_INTS(sizes, self->rank));
+}
+
+/* [n, C r r, H, W] -> [n, C, r, r, H, W] -> [n, C, H, r, W, r] */
+Status decomp_pixel_shuffle(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const self = args[0].val->meta;
+    const int64_t r = args[1].i, *const at = &self->sizes[self->rank - 3], c = sym_div(b->env, at[0], r * r);
+    const int64_t parts[6] = {sym_product(b->env, self->sizes, self->rank - 3), c, r, r, at[1], at[2]};
+    const int64_t last[3] = {c, sym_mul(b->env, at[1], r), sym_mul(b->env, at[2], r)};
+    return done1(outs, turned(b, args[0].val, parts, (const int64_t[]){0, 1, 4, 2, 5, 3}, 6, self, last));
+}
+
+/* [n, C, H r, W r] -> [n, C, H, r, W, r] -> [n, C, r, r, H, W] */
+Status decomp_pixel_unshuffle(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const self = args[0].val->meta;
+    const int64_t r = args[1].i, *const at = &self->sizes[self->rank - 3];
+    const int64_t h = sym_div(b->env, at[1], r), w = sym_div(b->env, at[2], r);
+    const int64_t parts[6] = {sym_product(b->env, self->sizes, self->rank - 3), at[0], h, r, w, r};
+    const int64_t last[3] = {sym_mul(b->env, at[0], r * r), h, w};
+    return done1(outs, turned(b, args[0].val, parts, (const int64_t[]){0, 1, 3, 5, 2, 4}, 6, self, last));
+}
+
+/* [n, groups, C / groups, rest] with the two exchanged */
+Status decomp_channel_shuffle(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const self = args[0].val->meta;
+    const int64_t groups = args[1].i, each = sym_div(b->env, self->sizes[1], groups);
+    const int64_t parts[4] = {self->sizes[0], groups, each, sym_product(b->env, &self->sizes[2], self->rank - 2)};
+    Val *const apart = E(b, transpose_int, V(reshaped(b, args[0].val, parts, 4)), I(1), I(2));
+    Val *const copy = E(b, clone, V(apart), I(MF_contiguous));
+    return done1(outs, E(b, _unsafe_view, V(copy), A_INTS(self->sizes, self->rank)));
+}
+
+/* Neighbours along dim: the later ones less the earlier ones. */
+static Val *difference(Builder *b, Val *x, int dim) {
+    if (!x) return NULL;
+    const int64_t size = x->meta->sizes[dim];
+    Val *const late = E(b, slice_Tensor, V(x), I(dim), I(1), I(size));
+    Val *const early = E(b, slice_Tensor, V(x), I(dim), I(0), I(sym_sub(b->env, size, 1)));
+    return x->meta->dtype == DT_bool ? E(b, logical_xor, V(late), V(early)) : E(b, sub_Tensor, V(late), V(early));
+}
+
+Status decomp_diff(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *x = args[0].val, *parts[3];
+    const int dim = dim_of(&args[2], x->meta->rank);
+    const int64_t n = args[1].i;
+    int count = 0;
+    if (!n) return done1(outs, E(b, clone, V(x), I(MF_contiguous)));
+    if (optional(&args[3])) parts[count++] = args[3].val;
+    parts[count++] = x;
+    if (optional(&args[4])) parts[count++] = args[4].val;
+    if (count > 1) x = E(b, cat, A_VALS(parts, count), I(dim));
+    if (x && sym_less(b->env, x->meta->sizes[dim], n)) {
+        int64_t sizes[MAX_RANK];
+        memcpy(sizes, x->meta->sizes, sizeof *sizes * (size_t)x->meta->rank);
+        sizes[dim] = 0;
+        return done1(outs, E(b, new_zeros, V(x), A_INTS(sizes, x->meta->rank)));
+    }
+    for (int64_t k = 0; k < n; k++) x = difference(b, x, dim);
+    return done1(outs, made_contiguous(b, x));
+}
+
+/* (self, other, rtol, atol, equal_nan), as PyTorch: ints are compared as floats where there is a tolerance. */
+Status decomp_isclose(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *self = args[0].val, *other = args[1].val;
+    const bool floats = dtype_is_float(self->meta->dtype);
+    Val *close = E(b, eq_Tensor, V(self), V(other));
+    if (floats && args[4].i)
+        close = E(b, logical_or, V(close), V(E(b, logical_and, V(E(b, isnan, V(self))), V(E(b, isnan, V(other))))));
+    if (arg_double(&args[2]) == 0 && arg_double(&args[3]) == 0) return done1(outs, close);
+    if (self->meta->dtype == DT_bool) self = in_dtype(b, self, DT_f32);
+    if (!floats) other = in_dtype(b, other, DT_f32);
+    Val *const share = E(b, abs, V(E(b, mul_Tensor, V(other), args[2])));
+    Val *const allowed = E(b, add_Tensor, V(share), args[3]);
+    Val *const actual = E(b, abs, V(E(b, sub_Tensor, V(self), V(other))));
+    Val *const near = E(b, logical_and, V(E(b, isfinite, V(actual))), V(E(b, le_Tensor, V(actual), V(allowed))));
+    return done1(outs, E(b, logical_or, V(close), V(near)));
+}
+
+Status decomp_trace(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, sum, V(E(b, diagonal, args[0]))));
+}
+Status decomp_dist(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, linalg_vector_norm, V(E(b, sub_Tensor, args[0], args[1])), args[2]));
+}
+
+/* x divided by its norm along dim, at least eps. */
+static Val *of_length_one(Builder *b, Val *x, const Arg *dim, const Arg *eps) {
+    Val *const norm = E(b, linalg_vector_norm, V(x), I(2), A_INTS(&dim->i, 1), A_BOOL(true));
+    return E(b, div_Tensor, V(x), V(E(b, clamp_min, V(norm), *eps)));
+}
+Status decomp_cosine_similarity(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *x[2];
+    const DType a = args[0].val->meta->dtype, c = args[1].val->meta->dtype;
+    const Meta *wide = args[0].val->meta->rank >= args[1].val->meta->rank ? args[0].val->meta : args[1].val->meta;
+    const int64_t dim = dim_of(&args[2], wide->rank);
+    int64_t sizes[MAX_RANK];
+    memcpy(sizes, wide->sizes, sizeof *sizes * (size_t)wide->rank);
+    for (int i = 0; i < 2; i++) { /* both in the sizes that they broadcast to */
+        const Meta *const meta = args[i].val->meta;
+        for (int d = 0; d < meta->rank; d++) {
+            int64_t *const at = &sizes[wide->rank - meta->rank + d];
+            if (sym_same(b->env, *at, 1)) *at = meta->sizes[d];
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        Val *const same = in_dtype(b, args[i].val, dtype_promote(a, c));
+        x[i] = of_length_one(b, E(b, expand, V(same), A_INTS(sizes, wide->rank)), &I(dim), &args[3]);
+    }
+    return done1(outs, E(b, sum_dim_IntList, V(E(b, mul_Tensor, V(x[0]), V(x[1]))), A_INTS(&dim, 1), A_BOOL(false)));
 }

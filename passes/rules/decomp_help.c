@@ -1,4 +1,5 @@
 /* decomp_help.c: pieces that decompositions share. */
+#include "ir/schema.h"
 #include "passes/rules/decomp.h"
 
 #include <float.h>
@@ -26,6 +27,11 @@ Moments moments_over(Builder *b, Val *x, Arg dims, Arg count, Arg keepdim) {
 }
 
 Val *optional(const Arg *a) { return a->kind == ARG_tensor ? a->val : NULL; }
+
+Val *made_contiguous(Builder *b, Val *x) { /* of no elements any strides count as such */
+    const bool is_plain = x && x->meta->contiguous && !sym_identical(x->meta->numel, 0);
+    return !x || is_plain ? x : E(b, clone, V(x), I(MF_contiguous));
+}
 
 int dim_of(const Arg *a, int rank) { return (int)dim_wrap(a->i, rank); }
 

@@ -5,6 +5,7 @@
 
 #include "passes/rules/decomp.h"
 
+DecompFn decomp_flash_attention, decomp_flash_attention_backward;
 DecompFn decomp_matmul, decomp_linear, decomp_outer, decomp_sdpa, decomp_mm_dtype, decomp_bmm_dtype, decomp_addmm_dtype,
     decomp_baddbmm_dtype;
 
@@ -169,4 +170,65 @@ Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *p = E(b, _safe_softmax, V(scaled), I(-1));
     if (arg_double(&args[4]) > 0) p = E(b, dropout, V(p), args[4], A_BOOL(true));
     return done1(outs, E(b, matmul, V(p), V(value)));
+}
+
+/* Attention with its rows' sums: the parts of scaled_dot_product_attention -------------------- */
+
+typedef struct Attention {
+    Builder *b;
+    Val *query, *key, *value, *mask;
+    double scale;
+    bool causal;
+} Attention;
+
+/* (query, key, value) at `at`, then by name, in the compute type. */
+static Attention attention_of(Builder *b, const OpRow *row, const Arg *args, int at) {
+    Attention a = {b, widened(b, args[at].val), widened(b, args[at + 1].val), widened(b, args[at + 2].val)};
+    const Arg *const scale = &args[op_param_find(row, "scale")], *const mask = &args[op_param_find(row, "attn_mask")];
+    const Meta *const q = args[at].val->meta;
+    a.mask = optional(mask);
+    a.causal = args[op_param_find(row, "is_causal")].i;
+    a.scale = scale->kind == ARG_float ? scale->f : 1 / sqrt((double)sym_concrete(b->env, q->sizes[q->rank - 1]));
+    return a;
+}
+
+/* query key^T scale, masked */
+static Val *attention_scores(const Attention *a) {
+    Builder *const b = a->b;
+    Val *const product = E(b, matmul, V(a->query), V(E(b, transpose_int, V(a->key), I(-2), I(-1))));
+    const Arg none = A_NONE, mask = a->mask ? V(a->mask) : none;
+    const Arg args[6] = {none, none, none, mask, none, A_BOOL(a->causal)};
+    return masked_scores(b, E(b, mul_Tensor, V(product), F(a->scale)), args);
+}
+
+/* Rows of which nothing is kept give 0, and -infinity for the logarithm. */
+Status decomp_flash_attention(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Attention a = attention_of(b, row, args, 0);
+    const DType dtype = args[0].val->meta->dtype;
+    Val *const scores = attention_scores(&a);
+    const int64_t last = -1;
+    Val *const out = E(b, matmul, V(E(b, _safe_softmax, V(scores), I(-1))), V(a.value));
+    Val *const sum = E(b, logsumexp, V(scores), A_INTS(&last, 1), A_BOOL(false));
+    return decomp_done(outs, 2, (Val *const[]){in_dtype(b, out, dtype), sum});
+}
+
+/* p = exp(scores - logsumexp); dv = p^T g; ds = p (g v^T - sum(g out)) scale; dq = ds k; dk = ds^T q */
+Status decomp_flash_attention_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Attention a = attention_of(b, row, args, 1);
+    Val *const g = widened(b, args[0].val), *const out = widened(b, args[4].val);
+    Val *const scores = attention_scores(&a), *const sum = E(b, unsqueeze, args[5], I(-1));
+    Val *const empty = E(b, isinf, V(sum)); /* nothing was kept */
+    Val *const p = E(b, where_self, V(empty), F(0), V(E(b, exp, V(E(b, sub_Tensor, V(scores), V(sum))))));
+    Val *const turned = E(b, transpose_int, V(p), I(-2), I(-1));
+    const int64_t last = -1;
+    Val *const whole = sum_over(b, E(b, mul_Tensor, V(g), V(out)), &last, 1, true);
+    Val *const dp = E(b, matmul, V(g), V(E(b, transpose_int, V(a.value), I(-2), I(-1))));
+    Val *const ds = E(b, mul_Tensor, V(E(b, mul_Tensor, V(p), V(E(b, sub_Tensor, V(dp), V(whole))))), F(a.scale));
+    Val *const dq = E(b, matmul, V(ds), V(a.key));
+    Val *const dk = E(b, matmul, V(E(b, transpose_int, V(ds), I(-2), I(-1))), V(a.query));
+    Val *const dv = E(b, matmul, V(turned), V(g));
+    return decomp_done(outs, 3,
+                       (Val *const[]){in_dtype(b, dq, args[1].val->meta->dtype),
+                                      in_dtype(b, dk, args[2].val->meta->dtype),
+                                      in_dtype(b, dv, args[3].val->meta->dtype)});
 }

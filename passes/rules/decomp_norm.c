@@ -3,8 +3,11 @@
  * / sum. */
 #include <math.h>
 
+#include <float.h>
+
 #include "passes/rules/decomp.h"
 
+DecompFn decomp_fused_rms_norm, decomp_rms_norm;
 DecompFn decomp_softmax, decomp_safe_softmax, decomp_log_softmax, decomp_softmax_backward, decomp_log_softmax_backward;
 DecompFn decomp_native_layer_norm, decomp_native_layer_norm_backward, decomp_native_dropout, decomp_var;
 
@@ -200,4 +203,27 @@ Status decomp_native_dropout(Builder *b, const OpRow *row, const Arg *args, Val 
     Val *const kept = E(b, mul_Tensor, V(widened(b, input)), V(mask));
     Val *const y = E(b, mul_Tensor, V(kept), F(p == 1 ? 0 : 1 / (1 - p)));
     return decomp_done(outs, 2, (Val *const[]){in_dtype(b, y, input->meta->dtype), mask});
+}
+
+/* rms_norm ------------------------------------------------------------------------------------ */
+
+/* (input, normalized_shape, weight, eps): in the compute type, rounded once */
+Status decomp_fused_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Meta *const input = args[0].val->meta;
+    Val *const x = widened(b, args[0].val), *const weight = widened(b, optional(&args[2]));
+    if (!x) return error_pending();
+    const NormDims dims = norm_dims(b, input, &args[1]);
+    const Arg eps = args[3].kind != ARG_none ? args[3] : F(input->dtype == DT_f64 ? DBL_EPSILON : FLT_EPSILON);
+    Val *const square = E(b, mean_dim, V(E(b, mul_Tensor, V(x), V(x))), A_INTS(dims.inner, dims.n_inner), A_BOOL(true));
+    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(square), eps)));
+    Val *y = E(b, mul_Tensor, V(x), V(rstd));
+    if (weight) y = E(b, mul_Tensor, V(y), V(weight));
+    return decomp_done(outs, 2,
+                       (Val *const[]){made_contiguous(b, in_dtype(b, y, input->dtype)), made_contiguous(b, rstd)});
+}
+
+Status decomp_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *both[2] = {0};
+    TRY(emit(b, OP__fused_rms_norm, args, 4, both));
+    return done1(outs, both[0]);
 }

@@ -110,6 +110,7 @@ static Val *flat_number(Builder *b, const Merged *m) {
     return m->number->meta->rank == 1 ? m->number : reshaped(b, m->number, sizes, 1);
 }
 
+DecompFn decomp_masked_select;
 DecompFn decomp_index, decomp_index_put;
 
 Status decomp_index(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -165,4 +166,23 @@ Status decomp_index_put(Builder *b, const OpRow *row, const Arg *args, Val **out
                              ? E(b, index_add, V(m.self), I(m.dim), V(flat_number(b, &m)), V(values))
                              : E(b, scatter_src, V(m.self), I(m.dim), V(spread_number(b, &m, values->meta)), V(values));
     return done1(outs, put_back(b, written, &m, &args[0]));
+}
+
+/* index by the mask, both in the sizes that they broadcast to */
+Status decomp_masked_select(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *both[2];
+    const Meta *const self = args[0].val->meta, *const mask = args[1].val->meta;
+    const Meta *const wide = self->rank >= mask->rank ? self : mask, *const other = wide == self ? mask : self;
+    int64_t sizes[MAX_RANK];
+    memcpy(sizes, wide->sizes, sizeof *sizes * (size_t)wide->rank);
+    for (int d = 0; d < other->rank; d++) {
+        int64_t *const at = &sizes[wide->rank - other->rank + d];
+        if (sym_same(b->env, *at, 1)) *at = other->sizes[d];
+    }
+    for (int i = 0; i < 2; i++) {
+        both[i] = E(b, expand, args[i], A_INTS(sizes, wide->rank));
+        if (!wide->rank) both[i] = E(b, unsqueeze, V(both[i]), I(0)); /* a mask needs a dim */
+        if (!both[i]) return error_pending();
+    }
+    return done1(outs, E(b, index_Tensor, V(both[0]), A_VALS(&both[1], 1)));
 }

@@ -35,20 +35,6 @@ Status deriv_threshold_backward(Deriv *d) {
     return wants(d, 1) ? deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])) : ST_OK;
 }
 
-/* g where self is above 0, else slope g */
-Status deriv_leaky_relu(Deriv *d) {
-    Builder *const b = d->b;
-    Val *const g = grad_of(d), *const low = E(b, mul_Tensor, V(g), d->args[1]);
-    return deriv_set(d, 0, E(b, where_self, V(E(b, gt_Tensor, d->args[0], F(0))), V(g), V(low)));
-}
-
-/* 0 at and beyond the limits */
-Status deriv_hardtanh(Deriv *d) {
-    Builder *const b = d->b;
-    Val *const low = E(b, le_Tensor, d->args[0], d->args[1]), *const high = E(b, ge_Tensor, d->args[0], d->args[2]);
-    return deriv_set(d, 0, zero_where(b, E(b, logical_or, V(low), V(high)), grad_of(d)));
-}
-
 /* sigmoid, tanh: by the result ---------------------------------------------------------------- */
 
 Status deriv_sigmoid(Deriv *d) { return deriv_set(d, 0, E(d->b, sigmoid_backward, V(grad_of(d)), V(d->results[0]))); }
@@ -99,7 +85,7 @@ Status deriv_gelu_backward(Deriv *d) {
     return how && !strcmp(how, "tanh") ? gelu_tanh(d, pair(d, 1)) : gelu_erf(d, pair(d, 1));
 }
 
-/* silu, softplus, elu ------------------------------------------------------------------------- */
+/* silu ---------------------------------------------------------------------------------------- */
 
 Status deriv_silu(Deriv *d) { return deriv_set(d, 0, E(d->b, silu_backward, V(grad_of(d)), d->args[0])); }
 Status deriv_silu_backward(Deriv *d) { /* go s (1 + x (1 - s)), s = sigmoid(x) */
@@ -110,25 +96,138 @@ Status deriv_silu_backward(Deriv *d) { /* go s (1 + x (1 - s)), s = sigmoid(x) *
     return set_pair(d, p, 1, slope, mul(p.b, mul(p.b, s, rest), twist));
 }
 
-/* g sigmoid(beta x), g itself where beta x > threshold */
-Status deriv_softplus(Deriv *d) {
-    Builder *const b = d->b;
-    Val *const g = compute_of(b, grad_of(d));
-    Val *const z = scaled(b, compute_of(b, saved(d, 0)), &d->args[1]);
-    Val *const curve = mul(b, g, E(b, sigmoid, V(z)));
-    return deriv_set(d, 0, E(b, where_self, V(E(b, gt_Tensor, V(z), d->args[2])), V(g), V(curve)));
+/* corners, shrinks, elu and their kind: one call of the backward op, which is linear in grad_output and flat in self
+ * where the activation is made of lines. --------------------------------------------------------- */
+
+/* The backward op with the gradient of its result in place of grad_output. */
+static Status backward_again(Deriv *d, int n) {
+    Arg args[MAX_ARGS];
+    if (!wants(d, 0)) return ST_OK;
+    for (int i = 0; i < n; i++) args[i] = d->args[i];
+    args[0] = V(grad_of(d));
+    return deriv_set(d, 0, emit1(d->b, d->row->id, args, n));
+}
+static Status flat_at(Deriv *d, int at) {
+    return wants(d, at) ? deriv_set(d, at, zeros_of(d->b, d->arg_meta[at])) : ST_OK;
 }
 
-/* scale alpha inner exp(inner x) below 0, scale above */
+/* Made of lines. */
+Status deriv_line_backward(Deriv *d) {
+    TRY(backward_again(d, d->row->n_params));
+    return flat_at(d, 1);
+}
+
+Status deriv_hardtanh(Deriv *d) {
+    return deriv_set(d, 0, E(d->b, hardtanh_backward, V(grad_of(d)), d->args[0], d->args[1], d->args[2]));
+}
+Status deriv_hardsigmoid(Deriv *d) { return deriv_set(d, 0, E(d->b, hardsigmoid_backward, V(grad_of(d)), d->args[0])); }
+Status deriv_leaky_relu(Deriv *d) {
+    return deriv_set(d, 0, E(d->b, leaky_relu_backward, V(grad_of(d)), d->args[0], d->args[1], A_BOOL(false)));
+}
+Status deriv_hardshrink(Deriv *d) {
+    return deriv_set(d, 0, E(d->b, hardshrink_backward, V(grad_of(d)), d->args[0], d->args[1]));
+}
+Status deriv_softshrink(Deriv *d) {
+    return deriv_set(d, 0, E(d->b, softshrink_backward, V(grad_of(d)), d->args[0], d->args[1]));
+}
+
+Status deriv_hardswish(Deriv *d) { return deriv_set(d, 0, E(d->b, hardswish_backward, V(grad_of(d)), d->args[0])); }
+/* Between the corners the slope grows by 1 / 3. */
+Status deriv_hardswish_backward(Deriv *d) {
+    Builder *const b = d->b;
+    TRY(backward_again(d, 2));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const above = E(b, gt_Tensor, d->args[1], F(-3)), *const below = E(b, lt_Tensor, d->args[1], F(3));
+    Val *const bend = div_n(b, mul(b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0))), 3);
+    return deriv_set(d, 1, keep_where(b, E(b, logical_and, V(above), V(below)), bend));
+}
+
+Status deriv_softplus(Deriv *d) {
+    return deriv_set(d, 0, E(d->b, softplus_backward, V(grad_of(d)), d->args[0], d->args[1], d->args[2]));
+}
+/* (grad_output, self, beta, threshold): beta s (1 - s) up to the threshold, s = sigmoid(beta x) */
+Status deriv_softplus_backward(Deriv *d) {
+    Builder *const b = d->b;
+    TRY(backward_again(d, 4));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const z = scaled(b, compute_of(b, saved(d, 1)), &d->args[2]), *const s = E(b, sigmoid, V(z));
+    Val *const both = mul(b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)));
+    Val *const bend = scaled(b, E(b, sigmoid_backward, V(both), V(s)), &d->args[2]);
+    return deriv_set(d, 1, zero_where(b, E(b, gt_Tensor, V(z), d->args[3]), bend));
+}
+
+/* (self, alpha, scale, input_scale) */
 Status deriv_elu(Deriv *d) {
+    return deriv_set(
+        d, 0, E(d->b, elu_backward, V(grad_of(d)), d->args[1], d->args[2], d->args[3], A_BOOL(false), d->args[0]));
+}
+Status deriv_celu(Deriv *d) {
+    double alpha;
+    TRY(deriv_number(d, 1, &alpha));
+    return deriv_set(d, 0,
+                     E(d->b, elu_backward, V(grad_of(d)), F(alpha), I(1), F(1 / alpha), A_BOOL(false), d->args[0]));
+}
+/* (grad_output, alpha, scale, input_scale, is_result, x): of the result a line, else the curve's slope again */
+Status deriv_elu_backward(Deriv *d) {
     double alpha, scale, inner;
     TRY(deriv_number(d, 1, &alpha));
     TRY(deriv_number(d, 2, &scale));
     TRY(deriv_number(d, 3, &inner));
     Builder *const b = d->b;
-    Val *const x = compute_of(b, saved(d, 0)), *const g = compute_of(b, grad_of(d));
-    Val *const curve = mul_n(b, mul(b, g, E(b, exp, V(mul_n(b, x, inner)))), inner * alpha * scale);
-    return deriv_set(d, 0, E(b, where_self, V(E(b, le_Tensor, V(x), F(0))), V(curve), V(mul_n(b, g, scale))));
+    TRY(backward_again(d, 6));
+    if (!wants(d, 5)) return ST_OK;
+    Val *const x = compute_of(b, saved(d, 5));
+    Val *const both = mul_n(b, mul(b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0))), inner);
+    Val *bend = both;
+    if (!d->args[4].i) bend = mul_n(b, mul(b, both, E(b, exp, V(mul_n(b, x, inner)))), inner * alpha * scale);
+    return deriv_set(d, 5, keep_where(b, E(b, lt_Tensor, V(x), F(0)), bend));
+}
+
+Status deriv_mish(Deriv *d) { return deriv_set(d, 0, E(d->b, mish_backward, V(grad_of(d)), d->args[0])); }
+/* t = tanh(softplus(x)), s = sigmoid(x), u = 1 - t t: slope t + x s u, bend s u (2 + x (1 - s) - 2 x s t) */
+Status deriv_mish_backward(Deriv *d) {
+    Builder *const b = d->b;
+    TRY(backward_again(d, 2));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const x = compute_of(b, saved(d, 1)), *const s = E(b, sigmoid, V(x));
+    Val *const t = E(b, tanh, V(E(b, softplus, V(x))));
+    Val *const su = mul(b, s, n_minus(b, 1, square_of(b, t)));
+    Val *const turn = sub(b, n_minus(b, 1, s), mul_n(b, mul(b, s, t), 2));
+    Val *const bend = mul(b, su, add_n(b, mul(b, x, turn), 2));
+    return deriv_set(d, 1, mul(b, mul(b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0))), bend));
+}
+
+/* (grad_output, self, buffer, whose values nobody reads): -s (1 - s) with s = sigmoid(x) */
+Status deriv_log_sigmoid_backward(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg self = d->args[1];
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, log_sigmoid_backward, V(grad_of(d)), self, self)));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const both = mul(b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)));
+    return deriv_set(d, 1, negate(b, E(b, sigmoid_backward, V(both), V(E(b, sigmoid, V(compute_of(b, saved(d, 1))))))));
+}
+
+Status deriv_logit(Deriv *d) { return deriv_set(d, 0, E(d->b, logit_backward, V(grad_of(d)), d->args[0], d->args[1])); }
+/* (grad_output, self, eps): (2 x - 1) / (x (1 - x))^2 where the slope is not cut */
+Status deriv_logit_backward(Deriv *d) {
+    Builder *const b = d->b;
+    TRY(backward_again(d, 3));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const x = compute_of(b, saved(d, 1)), *const under = square_of(b, mul(b, x, n_minus(b, 1, x)));
+    Val *const bend = quotient(b, add_n(b, mul_n(b, x, 2), -1), under);
+    const bool limited = d->args[2].kind == ARG_float && d->args[2].f >= 0;
+    const double low = limited ? d->args[2].f : 0;
+    Val *const out = E(b, logical_or, V(E(b, lt_Tensor, V(x), F(low))), V(E(b, gt_Tensor, V(x), F(1 - low))));
+    Val *const both = mul(b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)));
+    return deriv_set(d, 1, zero_where(b, out, mul(b, both, bend)));
+}
+
+/* Ones that are below or at 0 take the weight, which takes them. */
+Status deriv_prelu_kernel(Deriv *d) {
+    Builder *const b = d->b;
+    Val *const g = grad_of(d), *const above = E(b, gt_Tensor, d->args[0], F(0));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, where_self, V(above), V(g), V(mul(b, g, saved(d, 1))))));
+    return wants(d, 1) ? deriv_set(d, 1, zero_where(b, above, mul(b, g, saved(d, 0)))) : ST_OK;
 }
 
 /* dropout ------------------------------------------------------------------------------------- */

@@ -74,31 +74,11 @@ static Status inside_range(Deriv *d, Val *g, double low, double high) {
     return deriv_set(d, 0, keep_where(b, E(b, logical_and, V(above), V(below)), g));
 }
 Status deriv_relu6(Deriv *d) { return inside_range(d, grad_of(d), 0, 6); }
-Status deriv_hardsigmoid(Deriv *d) { return inside_range(d, div_n(d->b, grad_of(d), 6), -3, 3); }
-
-/* 0 below -3, x / 3 + 1 / 2 up to 3, then 1 */
-Status deriv_hardswish(Deriv *d) {
-    Builder *const b = d->b;
-    Val *const x = saved(d, 0), *const g = grad_of(d);
-    Val *const slope = add_n(b, div_n(b, compute_of(b, x), 3), 0.5);
-    Val *const bent = cast_to(b, mul(b, g, slope), d->arg_meta[0]->dtype);
-    Val *const upper = E(b, where_self, V(E(b, le_Tensor, V(x), F(3))), V(bent), V(g));
-    return deriv_set(d, 0, zero_where(b, E(b, lt_Tensor, V(x), F(-3)), upper));
-}
 
 Status deriv_log_sigmoid(Deriv *d) {
     Builder *const b = d->b;
     Val *const rest = E(b, sigmoid, V(negate(b, compute_of(b, saved(d, 0)))));
     return deriv_set(d, 0, mul(b, compute_of(b, grad_of(d)), rest));
-}
-
-/* t + x (1 - t t) sigmoid(x), t = tanh(softplus(x)) */
-Status deriv_mish(Deriv *d) {
-    Builder *const b = d->b;
-    Val *const x = compute_of(b, saved(d, 0));
-    Val *const t = E(b, tanh, V(E(b, softplus, V(x))));
-    Val *const bend = mul(b, mul(b, x, E(b, sigmoid, V(x))), n_minus(b, 1, square_of(b, t)));
-    return deriv_set(d, 0, mul(b, compute_of(b, grad_of(d)), add(b, t, bend)));
 }
 
 Status deriv_threshold(Deriv *d) {

@@ -1,4 +1,5 @@
 /* deriv_norm.c: derivatives of softmax, layer_norm and losses. */
+#include "ir/schema.h"
 #include "passes/rules/deriv.h"
 
 /* softmax ------------------------------------------------------------------------------------- */
@@ -197,4 +198,20 @@ Status deriv_nll_loss_backward(Deriv *d) {
     if (wants(d, 1)) TRY(deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])));
     if (!wants(d, 0)) return ST_OK;
     return deriv_set(d, 0, E(d->b, nll_loss_forward, V(grad_of(d)), a[2], a[3], a[4], a[5]));
+}
+
+/* binary_cross_entropy ------------------------------------------------------------------------ */
+
+/* (self, target, weight, reduction); by target: log(1 - self) - log(self), unlimited, as PyTorch has it */
+Status deriv_binary_cross_entropy(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg self = d->args[0], target = d->args[1], weight = d->args[2], how = d->args[3];
+    Val *const g = grad_of(d);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, binary_cross_entropy_backward, V(g), self, target, weight, how)));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const x = compute_of(b, saved(d, 0));
+    Val *const slope = sub(b, E(b, log1p, V(negate(b, x))), E(b, log, V(x)));
+    Val *each = mul(b, slope, how.i == REDUCTION_mean ? E(b, div_Tensor, V(g), I(d->arg_meta[0]->numel)) : g);
+    if (saved(d, 2)) each = mul(b, each, saved(d, 2));
+    return deriv_set(d, 1, each);
 }

@@ -1,5 +1,7 @@
 /* deriv_reduce.c: derivatives of reductions: the gradient of a result is spread over the elements
  * that made it. */
+#include <math.h>
+
 #include "passes/rules/deriv.h"
 
 static bool keeps(const Deriv *d, int arg) { return arg < d->row->n_params && d->args[arg].i; }
@@ -107,4 +109,57 @@ Status deriv_mv(Deriv *d) { /* (self [n, k], vec [k]) */
     Val *const g = grad_of(d);
     if (wants(d, 0)) TRY(deriv_set(d, 0, mul(b, column(b, g), saved(d, 1))));
     return wants(d, 1) ? deriv_set(d, 1, E(b, mv, V(swap_dims(b, saved(d, 0), 0, 1)), V(g))) : ST_OK;
+}
+
+/* norms: by their order (PyTorch's norm_backward); where one is 0 the slope is taken as 0. -------- */
+
+typedef struct NormSlope {
+    Builder *b;
+    Val *x, *g, *norm; /* in the compute type; g and norm ready to broadcast */
+    Dims dims;
+    double order;
+} NormSlope;
+
+/* g x |x|^(p - 2) / norm^(p - 1), 0 where the norm is */
+static Val *power_slope(const NormSlope *n) {
+    Builder *const b = n->b;
+    const double p = n->order;
+    Val *const zero = E(b, eq_Tensor, V(n->norm), F(0));
+    Val *const size = E(b, abs, V(n->x));
+    if (p == 2) return mul(b, n->x, zero_where(b, zero, quotient(b, n->g, n->norm)));
+    if (p > 2) {
+        Val *const part = mul(b, n->x, E(b, pow_Tensor_Tensor, V(size), F(p - 2)));
+        Val *const share = quotient(b, n->g, E(b, pow_Tensor_Tensor, V(n->norm), F(p - 1)));
+        return mul(b, part, zero_where(b, zero, share));
+    }
+    Val *const part = mul(b, E(b, sign, V(n->x)), E(b, pow_Tensor_Tensor, V(size), F(p - 1)));
+    if (p < 1) { /* x of 0 has no slope */
+        Val *const some = zero_where(b, E(b, eq_Tensor, V(n->x), F(0)), part);
+        return mul(b, mul(b, some, n->g), E(b, pow_Tensor_Tensor, V(n->norm), F(1 - p)));
+    }
+    Val *const share = quotient(b, n->g, E(b, pow_Tensor_Tensor, V(n->norm), F(p - 1)));
+    return mul(b, part, zero_where(b, zero, share));
+}
+
+/* Shared evenly among the elements that are the extremum. */
+static Val *extremum_slope(const NormSlope *n) {
+    Builder *const b = n->b;
+    Val *const size = E(b, abs, V(n->x)), *const tie = E(b, eq_Tensor, V(size), V(n->norm));
+    Val *const share = quotient(b, n->g, sum_dims(b, tie, n->dims.at, n->dims.n, true));
+    return keep_where(b, tie, mul(b, E(b, sign, V(n->x)), share));
+}
+
+/* (self, ord, dim, keepdim, dtype) */
+Status deriv_vector_norm(Deriv *d) {
+    Builder *const b = d->b;
+    const Meta *const self = d->arg_meta[0];
+    NormSlope n = {.b = b, .dims = dims_of(&d->args[2], self->rank)};
+    TRY(deriv_number(d, 1, &n.order));
+    if (n.order == 0) return deriv_set(d, 0, zeros_of(b, self));
+    const bool keepdim = d->args[3].i;
+    n.x = compute_of(b, cast_to(b, saved(d, 0), d->results[0]->meta->dtype));
+    n.g = restore_dims(b, compute_of(b, grad_of(d)), &n.dims, self, keepdim);
+    n.norm = restore_dims(b, compute_of(b, d->results[0]), &n.dims, self, keepdim);
+    if (n.order == 1) return deriv_set(d, 0, mul(b, E(b, sign, V(n.x)), n.g));
+    return deriv_set(d, 0, isinf(n.order) ? extremum_slope(&n) : power_slope(&n));
 }

@@ -101,6 +101,24 @@ FORMULA(f_tanh_backward, x *(1 - y * y))
 FORMULA(f_gelu_backward, x *gelu_slope(p, y))
 FORMULA(f_silu_backward, x *sigmoid(y) * (1 + y * sigmoid(-y)))
 FORMULA(f_native_dropout_backward, x *y *z)
+static Real hardswish_slope(Real x) { return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5L; }
+FORMULA(f_hardswish_backward, x *hardswish_slope(y))
+FORMULA(f_hardsigmoid_backward, fabsl(y) < 3 ? x / 6 : 0)
+FORMULA(f_softplus_backward, y *z > w ? x : x * sigmoid(y * z))
+FORMULA(f_leaky_relu_backward, y > 0 ? x : x * z)
+FORMULA(f_elu_backward, p->a[5] > 0 ? x * z : x * w * (p->a[4] ? p->a[5] + y * z : y * z * expl(p->a[5] * w)))
+static Real mish_slope(Real x) {
+    const Real t = tanhl(softplus(x));
+    return t + x * sigmoid(x) * (1 - t * t);
+}
+FORMULA(f_mish_backward, x *mish_slope(y))
+FORMULA(f_log_sigmoid_backward, x *sigmoid(-y))
+FORMULA(f_celu, x > 0 ? x : y * expm1l(x / y))
+FORMULA(f_softshrink, x > y ? x - y : x < -y ? x + y : 0)
+static Real between(Real x, Real eps) { return isnan(eps) ? x : x < eps ? eps : x > 1 - eps ? 1 - eps : x; }
+FORMULA(f_logit, logl(between(x, y) / (1 - between(x, y))))
+FORMULA(f_logit_backward, !isnan(z) && between(y, z) != y ? 0 : x / (y * (1 - y)))
+FORMULA(f_prelu_kernel, x > 0 ? x : x * y)
 
 /* bounds -------------------------------------------------------------------------------------- */
 
@@ -176,10 +194,22 @@ static const Body bodies[] = {
     {"gelu_backward", f_gelu_backward, 6, MOST, true},
     {"silu_backward", f_silu_backward, 4, MOST, false},
     {"native_dropout_backward", f_native_dropout_backward, 1, OWN, true},
+    {"hardswish_backward", f_hardswish_backward, 3, MOST, false},
+    {"hardsigmoid_backward", f_hardsigmoid_backward, 0.5, OWN, true},
+    {"softplus_backward", f_softplus_backward, 5, MOST, false},
+    {"leaky_relu_backward", f_leaky_relu_backward, 0.5, OWN, true},
+    {"elu_backward", f_elu_backward, 6, MOST, false},
+    {"mish_backward", f_mish_backward, 8, MOST, false},
+    {"log_sigmoid_backward", f_log_sigmoid_backward, 5, OWN, false},
+    {"celu", f_celu, 6, OWN, false},
+    {"softshrink", f_softshrink, 0.5, OWN, true},
+    {"logit", f_logit, 3, ONE, false},
+    {"logit_backward", f_logit_backward, 3, OWN, false},
+    {"prelu_kernel", f_prelu_kernel, 0.5, OWN, true},
 };
 
-/* Nothing is computed, or drawn (rand, randn: their digests are constants), or counted (arange). div_mode is div and
- * floor_divide. */
+/* Nothing is computed, or drawn (rand, randn: their digests are constants), or counted (arange, linspace and, to its
+ * powers, logspace). div_mode is div and floor_divide. */
 static const char *const exact[] = {"relu",
                                     "relu6",
                                     "copy",
@@ -240,6 +270,11 @@ static const char *const exact[] = {"relu",
                                     "randn",
                                     "zeros_strided",
                                     "arange",
+                                    "linspace",
+                                    "logspace",
+                                    "hardshrink",
+                                    "hardtanh_backward",
+                                    "shrink_backward",
                                     "div_mode",
                                     "threshold_backward",
                                     "bitwise_right_shift"};

@@ -65,8 +65,9 @@ static double draw(const SampleStyle *style, char kind, int64_t below, DType dty
     if (kind == 'm' || dtype == DT_bool) return kind == 'p' || kind == 'w' || r < 0.5;
     if (kind == '=') return dtype_is_float(dtype) ? 4 * r - 2 : floor(4 * r);
     if (!dtype_is_float(dtype))
-        return kind == 'p' || kind == 'w' || dtype == DT_u8 ? 1 + floor(6 * r) : floor(12 * r) - 6;
+        return kind == 'p' || kind == 'q' || kind == 'w' || dtype == DT_u8 ? 1 + floor(6 * r) : floor(12 * r) - 6;
     if (style->special && uniform(seed) < 0.15) return specials[(int)(uniform(seed) * 8)];
+    if (kind == 'q') return 0.1 + 0.8 * r;
     if (style->wide && kind != 'u') return (kind == 'x' && uniform(seed) < 0.5 ? -1 : 1) * pow(10, 13 * r - 3);
     if (kind == 'w' || (kind == 'p' && !style->range)) return 0.2 + 1.8 * r;
     if (kind == 'u' && !style->range) return 1.8 * r - 0.9;
@@ -165,7 +166,7 @@ static Status read_tensor(Reader *r, sn_tensor **out) {
     int rank;
     if (n > 1) dtype = dtype_find(r->at, n), kind = '=';
     if (kind == 'm' || kind == 'i') dtype = kind == 'm' ? DT_bool : DT_i64;
-    if (!dtype || !strchr("xpumiw=", kind)) return mistake(r, "a tensor");
+    if (!dtype || !strchr("xpuqmiw=", kind)) return mistake(r, "a tensor");
     r->at += n;
     if (eat(r, '<')) below = strtoll(r->at, (char **)&r->at, 10);
     TRY(read_ints(r, &sizes, &rank));

@@ -4,6 +4,7 @@
  *
  *   x[4,5]     a tensor of the dtype under test, values of both signs       X[4,5]  the same; dim 0 is a batch
  *   p[4] u[4]  the same, positive; between -0.9 and 0.9                     P U
+ *   q[4]       a probability: between 0.1 and 0.9                           Q
  *   w[4]       positive, and no gradient is wanted
  *   m[4]       bools          i<5[3]  i64 from 0 to 4                       M I<5[3]
  *   f32[2]     a tensor of that dtype; integers from 0 to 3 where the dtype is an integer one

@@ -45,3 +45,48 @@ const Samples samples_std_mean = {
                   "std_mean.dim: x[4,5] [1]", "std_mean.dim: x[4,5] [0] false true"),
     .bad = BAD({"std_mean.dim: x[3] [1]", ST_ARGUMENT, "1"}, {"std_mean: i64[3]", ST_DTYPE, "i64"}),
 };
+const Samples samples_pixel_shuffle = {
+    .good = LINES("x[1,8,2,3] 2", "x[9,1,2] 3", "x[2,3,4,2,1] 2", "x[1,2,3] 1", "x[0,4,1,1] 2"),
+    .batched = LINES("X[3,4,2,3] 2"),
+    .bad = BAD({"x[3,2] 2", ST_SHAPE, "3 dims"}, {"x[3,2,2] 2", ST_SHAPE, "multiple of 4"},
+               {"x[4,2,2] 0", ST_ARGUMENT, "upscale_factor"}),
+};
+const Samples samples_pixel_unshuffle = {
+    .good = LINES("x[1,2,4,6] 2", "x[1,3,6] 3", "x[2,3,4,2,4] 2", "x[1,2,3] 1", "x[0,1,2,2] 2"),
+    .batched = LINES("X[3,2,4,2] 2"),
+    .bad = BAD({"x[3,2] 2", ST_SHAPE, "3 dims"}, {"x[3,2,3] 2", ST_SHAPE, "multiple of 2"},
+               {"x[4,2,2] -1", ST_ARGUMENT, "downscale_factor"}),
+};
+const Samples samples_channel_shuffle = {
+    .good = LINES("x[1,8,2,3] 2", "x[2,6,3] 3", "x[2,3,4] 1", "x[0,4,1] 2", "x[1,1,1] 1"),
+    .batched = LINES("X[3,4,2] 2"),
+    .bad = BAD({"x[3,2] 2", ST_SHAPE, "3 dims"}, {"x[3,5,2] 2", ST_SHAPE, "multiple of 2"},
+               {"x[4,2,2] 0", ST_ARGUMENT, "groups"}),
+};
+const Samples samples_diff = {
+    .good = LINES("x[4,5]", "x[4,5] 2 0", "x[5] 1 0 x[2] x[1]", "x[4,5] 1 -1 none x[4,1]", "x[3] 5", "x[0]", "x[1]",
+                  "x[4] 0"),
+    .bad = BAD({"x[]", ST_SHAPE, "dim"}, {"x[3] -1", ST_ARGUMENT, "n"}, {"x[3] 1 1", ST_ARGUMENT, "1"},
+               {"x[3] 1 0 x[2,2]", ST_SHAPE, "prepend"}),
+};
+const Samples samples_isclose = {
+    .good = LINES("x[4,5] x[4,5]", "x[4,5] x[5] 0.5 0.1", "x[4] x[4] 0 0", "x[3] x[3] 0.1 0.1 true", "x[0] x[0]",
+                  "x[1] x[1]"),
+    .bad =
+        BAD({"x[2,3] x[4]", ST_SHAPE, "[4]"}, {"f32[3] f64[3]", ST_DTYPE, "f64"}, {"x[3] x[3] -1", ST_VALUE, "rtol"}),
+};
+const Samples samples_trace = {
+    .good = LINES("x[4,4]", "x[3,5]", "x[5,3]", "x[1,1]", "x[0,0]", "x[2,0]"),
+    .bad = BAD({"x[3]", ST_SHAPE, "matrix"}),
+};
+const Samples samples_dist = {
+    .good = LINES("x[4,5] x[4,5]", "x[4,5] x[5] 1", "x[4] x[4] 3", "x[] x[]", "x[1] x[1]"),
+    .bad = BAD({"x[2,3] x[4]", ST_SHAPE, "[4]"}, {"i64[3] i64[3]", ST_DTYPE, "i64"}),
+};
+const Samples samples_cosine_similarity = {
+    .good = LINES("x[4,5] x[4,5]", "x[4,5] x[4,5] 0", "x[2,3,4] x[4] -1", "x[5] x[3,5] 1", "x[0,3] x[0,3]",
+                  "x[1,2] x[1,2]"),
+    .batched = LINES("X[3,5] X[3,5] 1"),
+    .bad =
+        BAD({"x[2,3] x[4]", ST_SHAPE, "[4]"}, {"i64[3,2] i64[3,2]", ST_DTYPE, "i64"}, {"x[3] x[3]", ST_ARGUMENT, "1"}),
+};

@@ -95,3 +95,25 @@ const Samples samples_embedding_backward = {
                   "x[0,3] i<4[0] 4 -1 false false", "x[1,1] i<1[1] 1 -1 false false"),
     .bad = BAD({"x[30,3] i<9[30] 4 -1 false false", ST_VALUE, "4"}),
 };
+const Samples samples_select_backward = {
+    .good = LINES("x[5] [4,5] 0 2", "x[4] [4,5] -1 -1", "x[0] [2,0] 0 1", "x[] [1] 0 0"),
+    .bad = BAD({"x[5] [4,5] 0 7", ST_VALUE, "7"}, {"x[5] [4,-5] 0 1", ST_SHAPE, "-5"}),
+};
+const Samples samples_slice_backward = {
+    .good = LINES("x[2,5] [4,5] 0 1 3 1", "x[4,3] [4,5] -1 0 9 2", "x[0,2] [3,2] 0 1 1 1", "x[1] [1] 0 0 1 1"),
+    .bad = BAD({"x[2,5] [4,5] 0 1 2 1", ST_SHAPE, "[2, 5]"}),
+};
+const Samples samples_diagonal_scatter = {
+    .good =
+        LINES("x[4,4] x[4]", "x[3,5] x[3] 1", "x[5,3] x[3] -1", "x[2,3,4] x[3,2] 0 0 2", "x[0,3] x[0]", "x[1,1] x[1]"),
+    .bad = BAD({"x[3,3] x[2]", ST_SHAPE, "diagonal"}, {"x[3] x[3]", ST_ARGUMENT, ""}),
+};
+const Samples samples_diagonal_backward = {
+    .good =
+        LINES("x[4] [4,4] 0 0 1", "x[3] [3,5] 1 0 1", "x[3,2] [2,3,4] 0 0 2", "x[0] [0,3] 0 0 1", "x[1] [1,1] 0 0 1"),
+    .bad = BAD({"x[2] [3,3] 0 0 1", ST_SHAPE, "diagonal"}),
+};
+const Samples samples_take = {
+    .good = LINES("x[4,5] i<20[3,2]", "x[6] i<6[9]", "x[] i<1[2]", "x[3] i<3[0]", "x[1] i<1[1]"),
+    .bad = BAD({"x[2,3] i<9[50]", ST_VALUE, "6 elements"}, {"x[3] f32[2]", ST_DTYPE, "f32"}),
+};

@@ -80,3 +80,17 @@ const Samples samples_baddbmm_dtype = {
     .batched = LINES("X[3,4,5] X[3,4,70] X[3,70,5] :x"),
     .bad = BAD({"x[3] x[2,4,5] x[2,5,3] :f64", ST_DTYPE, "f64"}),
 };
+const Samples samples_flash_attention = {
+    .good = LINES("x[2,3,4,5] x[2,3,6,5] x[2,3,6,5]", "x[1,2,4,5] x[1,2,4,5] x[1,2,4,5] 0.0 true",
+                  "x[1,1,3,4] x[1,1,2,4] x[1,1,2,4] attn_mask=w[3,2]", "x[1,1,3,4] x[1,1,2,4] x[1,1,2,4] scale=0.7",
+                  "x[0,1,2,3] x[0,1,2,3] x[0,1,2,3]", "x[1,1,1,1] x[1,1,1,1] x[1,1,1,1]"),
+    .bad = BAD({"x[2,3,4] x[2,3,4] x[2,3,4]", ST_SHAPE, "4 dims"}, {"x[1,1,2,3] x[1,1,2,4] x[1,1,2,4]", ST_SHAPE, "4"},
+               {"x[1,1,2,3] x[1,1,2,3] x[1,1,2,3] 0.5", ST_UNSUPPORTED, "dropout_p"}),
+};
+const Samples samples_flash_attention_backward = {
+    .good = LINES("x[2,3,4,5] x[2,3,4,5] x[2,3,6,5] x[2,3,6,5] x[2,3,4,5] p[2,3,4] 0.0 false",
+                  "x[1,2,4,5] x[1,2,4,5] x[1,2,4,5] x[1,2,4,5] x[1,2,4,5] p[1,2,4] 0.0 true",
+                  "x[0,1,2,3] x[0,1,2,3] x[0,1,2,3] x[0,1,2,3] x[0,1,2,3] p[0,1,2] 0.0 false",
+                  "x[1,1,1,1] x[1,1,1,1] x[1,1,1,1] x[1,1,1,1] x[1,1,1,1] p[1,1,1] 0.0 false"),
+    .bad = BAD({"x[1,1,2,3] x[1,1,2,3] x[1,1,2,3] x[1,1,2,3] x[1,1,2,3] p[1,1,3] 0.0 false", ST_SHAPE, "logsumexp"}),
+};

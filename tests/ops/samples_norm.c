@@ -88,3 +88,14 @@ const Samples samples_dropout = {
     .good = LINES("x[4,5] 0.5 true", "x[4,5] 0.3 false", "x[0] 0.5 true", "x[1] 0.5 true"),
     .bad = BAD({"x[3] -0.5 true", ST_VALUE, "-0.5"}),
 };
+const Samples samples_fused_rms_norm = {
+    .good = LINES("x[4,5] [5] x[5] 1e-5", "x[4,5] [5] none none", "x[2,3,4] [3,4] x[3,4] 0.1",
+                  "x[2,1100] [1100] x[1100] 1e-5", "x[0,3] [3] x[3] 1e-5", "x[1,1] [1] none 0.1"),
+    .batched = LINES("X[4,70] [70] x[70] 1e-5"),
+    .bad = BAD({"x[4,5] [4] none none", ST_SHAPE, "4"}, {"x[4,5] [5] x[4] none", ST_SHAPE, "4"}),
+};
+const Samples samples_rms_norm = {
+    .good = LINES("x[4,5] [5] x[5]", "x[4,5] [5]", "x[2,3,4] [3,4] none 0.1", "x[0,3] [3]", "x[1,1] [1] none 0.1"),
+    .batched = LINES("X[4,70] [70] x[70]", "X[4,1100] [1100]"),
+    .bad = BAD({"x[4,5] [4]", ST_SHAPE, "4"}),
+};

@@ -49,3 +49,20 @@ const Samples samples_reduce_dims = {
                {"amax: x[0] [0]", ST_SHAPE, "amax"}, {"max.dim: x[3] 1", ST_ARGUMENT, "1"},
                {"prod.dim_int: x[3] -2", ST_ARGUMENT, "-2"}),
 };
+const Samples samples_vector_norm = {
+    .good = LINES(
+        "linalg_vector_norm: x[4,5]", "linalg_vector_norm: x[4,5] 1 [1]", "linalg_vector_norm: x[2,3,4] 3 [0,-1] true",
+        "linalg_vector_norm: x[4,5] inf [0]", "linalg_vector_norm: x[4,5] -inf [1]", "linalg_vector_norm: x[4,5] 0 [1]",
+        "linalg_vector_norm: p[4,5] 0.5 [1]", "linalg_vector_norm: x[4,5] 1.5 [0]", "linalg_vector_norm: p[4,5] -1 [0]",
+        "linalg_vector_norm: x[4,5] 2 [1] dtype=:f64", "linalg_vector_norm: x[]", "linalg_vector_norm: x[1]",
+        "linalg_vector_norm: x[0,3] 2 [0]", "norm.Scalar: x[4,5]", "norm.Scalar: x[4,5] 1", "norm.Scalar: x[1]",
+        "norm.Scalar: x[0] 1", "norm.ScalarOpt_dim: x[4,5] none [1]", "norm.ScalarOpt_dim: x[4,5] 3 [0,1] true",
+        "norm.ScalarOpt_dim: x[0,3] 2 [0]", "norm.ScalarOpt_dim: x[1] 2 [0]",
+        "norm.ScalarOpt_dtype: x[4,5] none dtype=:f64", "norm.ScalarOpt_dtype: x[0] 1 dtype=:f64",
+        "norm.ScalarOpt_dtype: x[1] 1 dtype=:f64", "norm.ScalarOpt_dim_dtype: x[4,5] 1 [1] false dtype=:f64",
+        "norm.ScalarOpt_dim_dtype: x[0,2] 1 [0] false dtype=:f64",
+        "norm.ScalarOpt_dim_dtype: x[1] 1 [0] false dtype=:f64"),
+    .batched = LINES("linalg_vector_norm: X[4,70] 2 [1]", "linalg_vector_norm: X[4,1100] 3 [1]"),
+    .bad = BAD({"linalg_vector_norm: x[3] 2 [1]", ST_ARGUMENT, "1"}, {"linalg_vector_norm: i64[3]", ST_DTYPE, "i64"},
+               {"linalg_vector_norm: x[0] inf", ST_SHAPE, "no elements"}),
+};

@@ -276,11 +276,49 @@ START_TEST(an_overwritten_quotient_is_checked) {
 }
 END_TEST
 
+/* How many elements a mask selects is known at the call: the graph breaks, says so, and gradients go on. */
+static sn_status selected(sn_frame *f) {
+    sn_tensor *const x = sn_sin(sn_in(f, 0));
+    return sn_out(f, 0, sn_mul_scalar(sn_masked_select(x, sn_in(f, 1)), sn_float(2)));
+}
+
+START_TEST(masked_select_breaks_and_says_why) {
+    const Twin twin = twin_new(selected, NULL, NULL, NULL);
+    const bool keep[2][3] = {{1, 0, 1}, {1, 1, 0}};
+    sn_tensor *const mask = sn_from_data(keep, SN_INTS(2, 3), SN_BOOL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const by = i % 2 ? mask : sn_logical_not(sn_select(mask, 0, 1)); /* 4, then twice the last column */
+        sn_tensor *const x = LEAF((uint64_t)i, 2, 3);
+        TWIN_CALL(twin, x, by);
+        sn_tensor *const y = SN_CALL(twin.fast, x, by);
+        ck_assert_int_eq(sn_numel(y), i % 2 ? 4 : 2);
+        ck_assert_int_eq(sn_backward(sn_sum(y)), SN_OK);
+        ck_assert_int_eq((int)sn_item(sn_count_nonzero_dims(sn_grad(x), (sn_ints){0})), i % 2 ? 4 : 2);
+    }
+    ck_assert_int_ge(stats_of(twin.fast).breaks, 1);
+    ck_assert_ptr_nonnull(strstr(sn_explain(twin.fast), "value is needed on the host"));
+    twin_free(twin);
+}
+END_TEST
+
+/* At its corners hardswish has the slope of the side that PyTorch names: 0 at -3, 1 at 3. */
+START_TEST(hardswish_has_its_slope_at_the_corners) {
+    const float at[] = {-3, 3, -2.9999998f, 2.9999998f};
+    sn_tensor *const x = sn_requires_grad_(sn_from_data(at, SN_INTS(4), SN_F32), true);
+    ck_assert_int_eq(sn_backward(sn_sum(sn_hardswish(x))), SN_OK);
+    float slope[4];
+    ck_assert_int_eq(sn_read(sn_grad(x), slope, sizeof slope), SN_OK);
+    ck_assert(slope[0] == 0 && slope[1] == 1);
+    ck_assert(slope[2] < -0.499f && slope[3] > 1.499f);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {rows_without_keys_attend_to_nothing,   as_strided_is_captured,
-                                  as_strided_follows_the_storage,        as_strided_has_its_gradient_compiled,
-                                  a_step_may_be_larger_than_any_dim,     a_huge_step_of_a_symbolic_size_compiles_once,
-                                  a_whole_behind_the_results_has_room,   an_overwritten_quotient_is_checked,
-                                  clamp_by_numbers_outside_of_the_dtype, as_strided_of_what_has_no_history_has_none};
+    const TTest *const tests[] = {rows_without_keys_attend_to_nothing,    as_strided_is_captured,
+                                  as_strided_follows_the_storage,         as_strided_has_its_gradient_compiled,
+                                  a_step_may_be_larger_than_any_dim,      a_huge_step_of_a_symbolic_size_compiles_once,
+                                  a_whole_behind_the_results_has_room,    an_overwritten_quotient_is_checked,
+                                  clamp_by_numbers_outside_of_the_dtype,  masked_select_breaks_and_says_why,
+                                  hardswish_has_its_slope_at_the_corners, as_strided_of_what_has_no_history_has_none};
     return contract_main("test_corners", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -9,8 +9,8 @@
 
 enum { MAX_TENSORS = 6, MAX_ELEMENTS = 128, MAX_CASE_RANK = 5 };
 
-/* (-2, 2); (0.2, 2); (-0.9, 0.9); (1.2, 3); and without gradients: ints, bools, (0.2, 2) */
-typedef enum Domain { ANY, POSITIVE, UNIT, ABOVE, INDEX, MASK, FIXED } Domain;
+/* (-2, 2); (0.2, 2); (-0.9, 0.9); (1.2, 3); (0.1, 0.9); and without gradients: ints, bools, (0.2, 2) */
+typedef enum Domain { ANY, POSITIVE, UNIT, ABOVE, SHARE, INDEX, MASK, FIXED } Domain;
 typedef struct Spec {
     Domain domain;
     int rank;
@@ -82,6 +82,11 @@ static const Case cases[] = {
     {OP_gelu, ARGS(X, A_STR("tanh")), {S(ANY, 2, 2, 3)}},
     {OP_leaky_relu, ARGS(X, F(0.3)), {S(ANY, 1, 5)}},
     {OP_elu, ARGS(X, F(0.7), F(1.5), F(2)), {S(ANY, 1, 5)}},
+    {OP_celu, ARGS(X, F(0.7)), {S(ANY, 1, 5)}},
+    {OP_hardshrink, ARGS(X, F(0.5)), {S(ANY, 1, 5)}},
+    {OP_softshrink, ARGS(X, F(0.5)), {S(ANY, 1, 5)}},
+    {OP_logit, ARGS(X, A_NONE), {S(SHARE, 1, 5)}},
+    BINARY(_prelu_kernel, ANY),
     {OP_softplus, ARGS(X, F(2), F(1.5)), {S(ANY, 1, 6)}},
     UNARY(acos, UNIT),
     UNARY(asin, UNIT),
@@ -123,6 +128,18 @@ static const Case cases[] = {
     {OP_threshold_backward, ARGS(X, X, F(0.5)), {S(ANY, 1, 6), S(ANY, 1, 6)}},
     {OP_gelu_backward, ARGS(X, X), {S(ANY, 1, 6), S(ANY, 1, 6)}},
     {OP_gelu_backward, ARGS(X, X, A_STR("tanh")), {S(ANY, 1, 6), S(ANY, 1, 6)}},
+    BINARY(hardswish_backward, ANY),
+    BINARY(hardsigmoid_backward, ANY),
+    BINARY(mish_backward, ANY),
+    {OP_softplus_backward, ARGS(X, X, F(2), F(1.5)), {S(ANY, 1, 6), S(ANY, 1, 6)}},
+    {OP_leaky_relu_backward, ARGS(X, X, F(0.3), A_BOOL(false)), {S(ANY, 1, 6), S(ANY, 1, 6)}},
+    {OP_elu_backward, ARGS(X, F(0.7), F(1.5), F(2), A_BOOL(false), X), {S(ANY, 1, 6), S(ANY, 1, 6)}},
+    {OP_elu_backward, ARGS(X, F(0.7), F(1.5), F(2), A_BOOL(true), X), {S(ANY, 1, 6), S(ANY, 1, 6)}},
+    {OP_hardtanh_backward, ARGS(X, X, F(-0.5), F(0.3)), {S(ANY, 1, 6), S(ANY, 1, 6)}},
+    {OP_log_sigmoid_backward, ARGS(X, X, X), {S(ANY, 1, 6), S(ANY, 1, 6), S(FIXED, 1, 6)}},
+    {OP_hardshrink_backward, ARGS(X, X, F(0.5)), {S(ANY, 1, 6), S(ANY, 1, 6)}},
+    {OP_softshrink_backward, ARGS(X, X, F(0.5)), {S(ANY, 1, 6), S(ANY, 1, 6)}},
+    {OP_logit_backward, ARGS(X, X, F(0.2)), {S(ANY, 1, 6), S(SHARE, 1, 6)}},
     {OP_native_dropout_backward, ARGS(X, X, F(2)), {S(ANY, 1, 6), S(MASK, 1, 6)}},
     {OP_add_Tensor, ARGS(X, X, F(2.5)), {S(ANY, 2, 2, 1), S(ANY, 1, 3)}},
     {OP_sub_Tensor, ARGS(X, X, F(2.5)), {S(ANY, 1, 3), S(ANY, 2, 2, 3)}},
@@ -305,6 +322,15 @@ static const Case cases[] = {
      ARGS(X, X, X, A_NONE, DIMS(2), DIMS(1), DIMS(1), A_BOOL(true), DIMS(1), I(1), DIMS(1, 1, 0)),
      {S(ANY, 3, 2, 3, 6), S(ANY, 3, 2, 2, 3), S(ANY, 3, 2, 3, 3)}},
 
+    {OP_linalg_vector_norm, ARGS(X, F(2), DIMS(1)), {S(ANY, 2, 2, 3)}},
+    {OP_linalg_vector_norm, ARGS(X, F(1), A_NONE), {S(ANY, 2, 2, 3)}},
+    {OP_linalg_vector_norm, ARGS(X, F(3), DIMS(0), A_BOOL(true)), {S(ANY, 2, 2, 3)}},
+    {OP_linalg_vector_norm, ARGS(X, F(1.5), DIMS(1)), {S(POSITIVE, 2, 2, 3)}},
+    {OP_linalg_vector_norm, ARGS(X, F(0.5), DIMS(1)), {S(POSITIVE, 2, 2, 3)}},
+    {OP_linalg_vector_norm, ARGS(X, F(INFINITY), DIMS(1)), {S(ANY, 2, 2, 3)}},
+    {OP_linalg_vector_norm, ARGS(X, F(-INFINITY), DIMS(1)), {S(ANY, 2, 2, 3)}},
+    {OP_linalg_vector_norm, ARGS(X, I(0), DIMS(1)), {S(ANY, 2, 2, 3)}},
+
     {OP__softmax, ARGS(X, I(1), A_BOOL(false)), {S(ANY, 2, 2, 4)}},
     {OP__safe_softmax, ARGS(X, I(1)), {S(ANY, 2, 2, 4)}},
     {OP__log_softmax, ARGS(X, I(0), A_BOOL(false)), {S(ANY, 2, 3, 2)}},
@@ -335,6 +361,8 @@ static const Case cases[] = {
     {OP_nll_loss_backward,
      ARGS(X, X, X, A_NONE, I(2), I(-100), X),
      {S(ANY, 0, 0), S(ANY, 2, 3, 4), AT(4, 1, 3), S(FIXED, 0, 0)}},
+    {OP_binary_cross_entropy, ARGS(X, X, A_NONE, I(1)), {S(SHARE, 2, 2, 3), S(SHARE, 2, 2, 3)}},
+    {OP_binary_cross_entropy, ARGS(X, X, X, I(0)), {S(SHARE, 2, 2, 3), S(SHARE, 2, 2, 3), S(FIXED, 1, 3)}},
     {OP_nll_loss_forward, ARGS(X, X, X, I(2), I(1)), {S(ANY, 2, 3, 4), AT(4, 1, 3), S(FIXED, 1, 4)}},
 };
 
@@ -349,6 +377,7 @@ static double draw(Domain domain, uint64_t *seed) {
     const double r = next_random(seed);
     if (domain == POSITIVE || domain == FIXED) return 0.2 + 1.8 * r;
     if (domain == ABOVE) return 1.2 + 1.8 * r;
+    if (domain == SHARE) return 0.1 + 0.8 * r;
     return domain == UNIT ? -0.9 + 1.8 * r : -2 + 4 * r;
 }
 

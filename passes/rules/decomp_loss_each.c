@@ -1,0 +1,130 @@
+/* decomp_loss_each.c: losses that are a function per element, reduced, and their gradients. Each element is computed
+ * in f32 for bf16 and f16, and rounded before it is reduced_each, as an op of its own would be. */
+#include "ir/schema.h"
+#include "passes/rules/decomp.h"
+
+DecompFn decomp_l1_loss, decomp_huber_loss, decomp_smooth_l1_loss, decomp_soft_margin_loss, decomp_mse_loss_backward;
+DecompFn decomp_huber_loss_backward, decomp_smooth_l1_loss_backward, decomp_binary_cross_entropy;
+DecompFn decomp_binary_cross_entropy_backward, decomp_cross_entropy_logits;
+
+typedef struct LossPair {
+    Val *self, *target; /* widened */
+    DType dtype;        /* of the result */
+} LossPair;
+
+static LossPair loss_pair(Builder *b, const Arg *self) {
+    const DType a = self[0].val->meta->dtype, t = self[1].val->meta->dtype;
+    const DType dtype = dtype_is_float(a) && dtype_is_float(t) ? dtype_promote(a, t) : dtype_is_float(a) ? a : t;
+    Val *const x = dtype_is_float(a) ? self[0].val : in_dtype(b, self[0].val, dtype);
+    Val *const y = dtype_is_float(t) ? self[1].val : in_dtype(b, self[1].val, dtype);
+    return (LossPair){widened(b, x), widened(b, y), dtype};
+}
+static Val *pair_difference(Builder *b, const LossPair *p) { return E(b, sub_Tensor, V(p->self), V(p->target)); }
+
+static Status reduced_each(Builder *b, Val *each, const LossPair *p, const Arg *how, Val **outs) {
+    Val *const one = in_dtype(b, each, p->dtype);
+    if (!one || how->i == REDUCTION_none) return done1(outs, one);
+    return done1(outs, how->i == REDUCTION_mean ? E(b, mean, V(one)) : E(b, sum, V(one)));
+}
+
+/* grad_output, or its share where it is that of a mean over self. */
+static Val *grad_share(Builder *b, const Arg *grad, const Arg *self, const Arg *how) {
+    Val *const g = widened(b, grad->val);
+    return how->i == REDUCTION_mean ? E(b, div_Tensor, V(g), I(self->val->meta->numel)) : g;
+}
+
+Status decomp_l1_loss(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const LossPair p = loss_pair(b, args);
+    return reduced_each(b, E(b, abs, V(pair_difference(b, &p))), &p, &args[2], outs);
+}
+
+/* z^2 / 2 while z is below the corner (or at it), else corner (z - corner / 2) */
+Status decomp_huber_loss(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const LossPair p = loss_pair(b, args);
+    const double delta = arg_double(&args[3]);
+    Val *const z = E(b, abs, V(pair_difference(b, &p)));
+    Val *const curve = E(b, mul_Tensor, V(E(b, mul_Tensor, V(z), F(0.5))), V(z));
+    Val *const line = E(b, mul_Tensor, V(E(b, sub_Tensor, V(z), F(0.5 * delta))), F(delta));
+    return reduced_each(b, E(b, where_self, V(E(b, le_Tensor, V(z), F(delta))), V(curve), V(line)), &p, &args[2], outs);
+}
+Status decomp_smooth_l1_loss(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const double beta = arg_double(&args[3]);
+    if (beta == 0) return decomp_l1_loss(b, row, args, outs);
+    const LossPair p = loss_pair(b, args);
+    Val *const z = E(b, abs, V(pair_difference(b, &p)));
+    Val *const square = E(b, mul_Tensor, V(E(b, mul_Tensor, V(z), F(0.5))), V(z));
+    Val *const curve = E(b, div_Tensor, V(square), F(beta)), *const line = E(b, sub_Tensor, V(z), F(0.5 * beta));
+    return reduced_each(b, E(b, where_self, V(E(b, lt_Tensor, V(z), F(beta))), V(curve), V(line)), &p, &args[2], outs);
+}
+
+Status decomp_soft_margin_loss(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const LossPair p = loss_pair(b, args);
+    Val *const power = E(b, exp, V(E(b, neg, V(E(b, mul_Tensor, V(p.self), V(p.target))))));
+    return reduced_each(b, E(b, log1p, V(power)), &p, &args[2], outs);
+}
+
+/* (grad_output, self, target, reduction) */
+Status decomp_mse_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const LossPair p = loss_pair(b, &args[1]);
+    Val *const slope = E(b, mul_Tensor, V(pair_difference(b, &p)), F(2));
+    Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
+    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p.dtype));
+}
+/* The difference, limited to the corners, times the share of grad_output. */
+static Status limited_slope(Builder *b, const Arg *args, double corner, double divisor, Val **outs) {
+    const LossPair p = loss_pair(b, &args[1]);
+    Val *const x = E(b, clamp, V(pair_difference(b, &p)), F(-corner), F(corner));
+    Val *const slope = divisor == 1 ? x : E(b, div_Tensor, V(x), F(divisor));
+    Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
+    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p.dtype));
+}
+Status decomp_huber_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return limited_slope(b, args, arg_double(&args[4]), 1, outs);
+}
+Status decomp_smooth_l1_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const double beta = arg_double(&args[4]);
+    if (beta != 0) return limited_slope(b, args, beta, beta, outs);
+    const LossPair p = loss_pair(b, &args[1]);
+    Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
+    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(E(b, sign, V(pair_difference(b, &p)))), V(g)), p.dtype));
+}
+
+static Val *log_limited(Builder *b, Val *log) { return E(b, clamp_min, V(log), F(-100)); }
+
+/* (self, target, weight, reduction) */
+Status decomp_binary_cross_entropy(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const LossPair p = loss_pair(b, args);
+    Val *const yes = log_limited(b, E(b, log, V(p.self)));
+    Val *const no = log_limited(b, E(b, log1p, V(E(b, neg, V(p.self)))));
+    Val *const left = E(b, mul_Tensor, V(E(b, sub_Tensor, V(p.target), F(1))), V(no));
+    Val *each = E(b, sub_Tensor, V(left), V(E(b, mul_Tensor, V(p.target), V(yes))));
+    Val *const weight = optional(&args[2]);
+    if (weight) each = E(b, mul_Tensor, V(in_dtype(b, each, p.dtype)), V(weight));
+    return reduced_each(b, each, &p, &args[3], outs);
+}
+/* (grad_output, self, target, weight, reduction): (x - t) / (x (1 - x)), which is held above 0 */
+Status decomp_binary_cross_entropy_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const LossPair p = loss_pair(b, &args[1]);
+    Val *const spread = E(b, mul_Tensor, V(E(b, add_Tensor, V(E(b, neg, V(p.self))), F(1))), V(p.self));
+    Val *const slope = E(b, div_Tensor, V(pair_difference(b, &p)), V(E(b, clamp_min, V(spread), F(1e-12))));
+    Val *const g = grad_share(b, &args[0], &args[1], &args[4]);
+    Val *each = E(b, mul_Tensor, V(slope), V(g));
+    Val *const weight = optional(&args[3]);
+    if (weight) each = E(b, mul_Tensor, V(each), V(widened(b, weight)));
+    return done1(outs, in_dtype(b, each, p.dtype));
+}
+/* (1 - t) x - log_sigmoid(x) (1 + (pos_weight - 1) t), by steps that round as PyTorch's do */
+Status decomp_cross_entropy_logits(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Arg self = args[0], target = args[1];
+    Val *const weight = optional(&args[2]), *const positive = optional(&args[3]);
+    const LossPair p = {self.val, target.val, loss_pair(b, args).dtype};
+    Val *log = E(b, log_sigmoid, self);
+    if (positive) {
+        Val *const more = E(b, mul_Tensor, V(E(b, sub_Tensor, V(positive), I(1))), target);
+        log = E(b, mul_Tensor, V(log), V(E(b, add_Tensor, V(more), I(1))));
+    }
+    Val *const rest = E(b, mul_Tensor, V(E(b, rsub_Tensor, target, I(1))), self);
+    Val *each = E(b, sub_Tensor, V(rest), V(log));
+    if (weight) each = E(b, mul_Tensor, V(each), V(weight));
+    return reduced_each(b, each, &p, &args[4], outs);
+}
