@@ -53,11 +53,11 @@ struct sn_function {
     Arena *call_arena; /* of the last call, kept for the next one */
     sn_stats stats;    /* under the lock */
     bool limit_said, mode_said;
-    _Atomic(struct ReplayEntry *) replay;
-    _Atomic(struct ReplayProgram *) programs; /* replays for any sizes, see runtime/capture/replay/replay_program.h */
+    _Atomic(struct ReplayProgram *)
+        programs; /* of mode replay, newest first: runtime/capture/replay/replay_program.h */
     _Atomic int64_t replays;
     _Atomic int running; /* bodies, and what follows them in captured calls; 0: it may be freed */
-    int n_replay, n_programs;
+    int n_replay;        /* calls that these have learnt */
 };
 
 /* Memory of one call, kept for the next. NULL raises. */

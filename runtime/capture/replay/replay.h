@@ -1,17 +1,15 @@
 /* replay.h: mode `replay`: a call whose guards pass does not run the body at all [semantics C6].
  *
- * An entry is learnt from a verified call that was one compiled segment: which call inputs and
- * which closed-over tensors (bound by identity, retained) feed the graph, and which graph outputs
- * are the results. It is keyed on the inputs' interned metadata and on the bits of scalar inputs,
- * so attributes that host code computed from sizes are those of the learnt call. Beside it stands a
- * program (replay_program.h), which runs other sizes and scalars too. */
+ * A program (replay_program.h) is learnt from a verified call that was one compiled segment: which call inputs and
+ * which closed-over tensors (bound by identity, retained) feed the graph, and which graph outputs are the results.
+ * Calls that were learnt are lines of its cache; it runs other sizes and scalars too. */
 #ifndef SINTER_RUNTIME_REPLAY_H
 #define SINTER_RUNTIME_REPLAY_H
 #include "runtime/capture/record/capture.h"
 
-/* Runs the call from an entry if one fits: *ran tells. */
+/* Runs the call by a program if one fits: *ran tells. */
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran);
-/* After a verified call: makes an entry, or says once why this function cannot be replayed. */
+/* After a verified call: learns it, or says once why this function cannot be replayed. */
 void replay_learn(sn_function *fn, Capture *capture, const Arg *in, int n_in, sn_tensor *const *out, int n_out);
 void replay_count(const sn_function *fn, sn_stats *stats); /* adds the calls that ran no body */
 void replay_free(sn_function *fn);

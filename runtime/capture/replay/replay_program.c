@@ -1,27 +1,34 @@
-/* replay_program.c: see replay_program.h. A program never changes but for its count of hits; it lives in the arena of
- * its symbols. */
+/* replay_program.c: see replay_program.h. A program never changes but for its lines, which are added under the
+ * function's lock and read without it, and its counts. */
 #include "runtime/capture/replay/replay_program.h"
 
-#include "runtime/capture/variant/guard.h"
-#include "runtime/capture/record/symbols.h"
-#include "runtime/capture/record/function_state.h"
-#include "runtime/capture/record/trace_views.h"
-#include "runtime/capture/variant/variant_views.h"
-#include "runtime/capture/variant/variant.h"
 #include "runtime/autograd/tape.h"
+#include "runtime/capture/record/function_state.h"
+#include "runtime/capture/record/symbols.h"
+#include "runtime/capture/variant/guard.h"
+#include "runtime/capture/variant/variant.h"
+#include "runtime/capture/variant/variant_views.h"
 
 enum { MAX_SYMBOLS = 512 };
 
+typedef struct ReplayLine {
+    struct ReplayLine *next; /* older */
+    const CallKey *key;      /* as long as the world's slots */
+    BoundLaunch launch;
+} ReplayLine;
+
 struct ReplayProgram {
     ReplayProgram *next;
-    Symbols *symbols; /* expressions, guards, the inputs as they may vary */
+    Arena *arena; /* its own */
+    World *world; /* its source: by trace input */
+    _Atomic(ReplayLine *) lines;
+    const CallKey *first; /* of the call that it was made of */
+    Symbols *symbols;     /* expressions, guards, the inputs as they may vary; NULL: they may not */
     TrieNode *end;
-    const World *world; /* of the entry that was made beside it; its source: by trace input */
     int n_out, n_ops, n_random;
+    bool *read;                         /* by call input: the body has read the scalar */
     bool writes, free_scalars, ordered; /* ordered: has effects, which a second run would repeat */
-    int *twin;                          /* by slot: the first one that is the same tensor */
-    const Meta **metas;                 /* by slot, of what the body found: it is as it was */
-    int n_numbers, n_values;
+    int n_numbers, n_sources, n_values; /* sources: as many as numbers where it is known where each comes from */
     struct NumberSource *numbers;
     uint8_t *marks;          /* by trace value */
     int *result;             /* by call output: trace value, or -1: absent */
@@ -35,6 +42,60 @@ void program_count(const ReplayProgram *p, sn_stats *stats) {
     stats->calls += generated + interpreted;
     stats->ops_generated += generated * p->n_ops;
     stats->ops_interpreted += interpreted * p->n_ops;
+}
+
+/* Lines --------------------------------------------------------------------------------------- */
+
+static const ReplayLine *find_line(const ReplayProgram *p, const CallKey *key) {
+    const size_t bytes = call_key_bytes(p->world->n_slots);
+    const ReplayLine *line = atomic_load_explicit(&p->lines, memory_order_acquire);
+    while (line && memcmp(line->key, key, bytes) != 0) line = line->next;
+    return line;
+}
+
+static bool add_line(ReplayProgram *p, const CallKey *key, const BoundLaunch *launch) {
+    ReplayLine *const line = ARENA_NEW(p->arena, ReplayLine);
+    const CallKey *const kept = arena_copy(p->arena, key, call_key_bytes(p->world->n_slots));
+    if (!line || !kept) return false;
+    *line = (ReplayLine){atomic_load_explicit(&p->lines, memory_order_relaxed), kept, *launch};
+    atomic_store_explicit(&p->lines, line, memory_order_release);
+    return true;
+}
+
+/* A copy in the program's arena of what was bound in that of a call. */
+static bool keep_launch(const ReplayProgram *p, BoundLaunch *launch) {
+    const Variant *const v = launch->variant;
+    launch->source = arena_copy(p->arena, launch->source, sizeof(int) * (size_t)v->n_graph_inputs);
+    launch->result = arena_copy(p->arena, launch->result, sizeof(int) * (size_t)p->n_out);
+    launch->symbols = arena_copy(p->arena, launch->symbols, sizeof(int64_t) * (size_t)v->n_bindings);
+    launch->floats = arena_copy(p->arena, launch->floats, sizeof(double) * (size_t)v->n_runtime_floats);
+    launch->numbers = v->n_views ? arena_copy(p->arena, launch->numbers, sizeof(int64_t) * (size_t)p->n_numbers) : NULL;
+    return launch->source && launch->result && launch->symbols && launch->floats && (launch->numbers || !v->n_views);
+}
+
+bool program_add_line(const ReplayMatch *match) {
+    BoundLaunch launch = *match->launch;
+    return keep_launch(match->program, &launch) && add_line(match->program, &match->key, &launch);
+}
+
+/* Bound for a trace, in an arena. False: memory is out, or the variant does not give a result. */
+static bool bind_launch(const ReplayProgram *p, Variant *v, const Trace *trace, Arena *arena, BoundLaunch *bound) {
+    int *const source = ARENA_ARRAY(arena, int, v->n_graph_inputs), *const result = ARENA_ARRAY(arena, int, p->n_out);
+    *bound = (BoundLaunch){.variant = v,
+                           .source = source,
+                           .result = result,
+                           .symbols = ARENA_ARRAY(arena, int64_t, v->n_bindings),
+                           .floats = ARENA_ARRAY(arena, double, v->n_runtime_floats),
+                           .numbers = trace->numbers.at};
+    if (!source || !result || !bound->symbols || !bound->floats) return false;
+    for (int i = 0; i < v->n_graph_inputs; i++) source[i] = p->world->source[v->graph_inputs[i].touched];
+    for (int i = 0; i < p->n_out; i++) {
+        result[i] = p->result[i] < 0 ? -1 : variant_output_of(v, p->result[i]);
+        if (p->result[i] >= 0 && result[i] < 0) return false;
+    }
+    variant_bind(v, trace, bound->symbols);
+    variant_bind_floats(v, trace, bound->floats);
+    return true;
 }
 
 /* Does a call fit? ---------------------------------------------------------------------------- */
@@ -82,22 +143,15 @@ static bool input_fits(const Symbols *s, const Arg *in, int i) {
     }
 }
 
-static int twin_of(sn_tensor *const *at, int i) {
-    for (int k = 0; at[i] && k < i; k++)
-        if (at[k] == at[i]) return k;
-    return i;
-}
-
 /* Strides may be free, but what they make overlap must not be written: the body says which op would. */
 static bool overlaps(const sn_tensor *t) { return t && !t->base.meta->contiguous && meta_overlaps(t->base.meta); }
 
-/* at: see world_fits. */
-static bool inputs_fit(const ReplayProgram *p, const Arg *in, int n_in, int n_out, sn_tensor **at) {
+static bool inputs_fit(const ReplayProgram *p, const Arg *in, const ReplayMatch *match) {
     const World *const w = p->world;
-    if (p->n_out != n_out || !world_fits(w, in, n_in, at, NULL)) return false;
     for (int i = 0; i < w->n_slots; i++) {
-        const bool fits = i < n_in ? input_fits(p->symbols, in, i) : at[i]->base.meta == p->metas[i];
-        if (!fits || twin_of(at, i) != p->twin[i] || (i < n_in && p->writes && overlaps(at[i]))) return false;
+        const SlotKey *const now = &match->key.slots[i], *const first = &p->first->slots[i];
+        const bool fits = i < w->n_in ? input_fits(p->symbols, in, i) : now->meta == first->meta;
+        if (!fits || now->twin != first->twin || (i < w->n_in && p->writes && overlaps(match->at[i]))) return false;
     }
     return true;
 }
@@ -127,14 +181,14 @@ static int storage_number(Trace *trace, int input) {
     return trace->n_storages++;
 }
 
-static void set_input(Trace *trace, int i, sn_tensor *t) {
+static void set_input(Trace *trace, int i, sn_tensor *t, const SlotKey *key) {
     trace->inputs.at[i] = (TraceInput){.tensor = t,
-                                       .meta = t->base.meta,
+                                       .meta = key->meta,
                                        .storage = t->storage,
                                        .offset = t->offset,
-                                       .requires_grad = tape_tracks(t),
-                                       .is_leaf = tape_is_leaf(t),
-                                       .inference = t->flags & TF_inference};
+                                       .requires_grad = key->flags & SLOT_requires_grad,
+                                       .is_leaf = key->flags & SLOT_is_leaf,
+                                       .inference = key->flags & SLOT_inference};
     trace->inputs.at[i].storage_number = storage_number(trace, i);
 }
 
@@ -145,7 +199,7 @@ static int64_t number_now(const ReplayProgram *p, int k, const Arg *in, const in
 }
 
 /* False: memory is out, which is raised, or a tensor has no data. */
-static bool make_trace(const ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, const int64_t *values,
+static bool make_trace(const ReplayProgram *p, const ReplayCall *call, const ReplayMatch *match, const int64_t *values,
                        Trace *trace) {
     const int n_inputs = p->world->n_inputs;
     *trace = (Trace){.end = p->end,
@@ -153,15 +207,15 @@ static bool make_trace(const ReplayProgram *p, Arena *arena, const Arg *in, sn_t
                      .n_random = p->n_random,
                      .sequence = state_get()->sequence,
                      .writes = p->writes};
-    trace->inputs.at = ARENA_ARRAY(arena, TraceInput, n_inputs);
-    trace->numbers.at = ARENA_ARRAY(arena, int64_t, p->n_numbers);
+    trace->inputs.at = ARENA_ARRAY(call->arena, TraceInput, n_inputs);
+    trace->numbers.at = ARENA_ARRAY(call->arena, int64_t, p->n_numbers);
     if (!trace->inputs.at || !trace->numbers.at) return false;
     for (int i = 0; i < n_inputs; i++) {
-        sn_tensor *const t = at[p->world->source[i]];
-        if (!t->storage) return false;
-        set_input(trace, i, t);
+        const int slot = p->world->source[i];
+        if (!match->at[slot]->storage) return false;
+        set_input(trace, i, match->at[slot], &match->key.slots[slot]);
     }
-    for (int k = 0; k < p->n_numbers; k++) trace->numbers.at[k] = number_now(p, k, in, values);
+    for (int k = 0; k < p->n_numbers; k++) trace->numbers.at[k] = number_now(p, k, call->in, values);
     trace->inputs.n = n_inputs;
     trace->numbers.n = p->n_numbers;
     return true;
@@ -179,61 +233,80 @@ static bool numbers_known(const ReplayProgram *p, const Variant *v) {
     return true;
 }
 
-static bool has_base(const Variant *v) {
+static bool is_replayable(const Variant *v) {
+    if (!v->run || v->training || v->n_graph_inputs > MAX_REPLAY_TENSORS || v->n_outputs > MAX_REPLAY_TENSORS)
+        return false;
     for (int i = 0; i < v->n_graph_inputs; i++)
-        if (v->graph_inputs[i].base) return true;
-    return false;
+        if (v->graph_inputs[i].base) return false;
+    return true;
 }
 
 static Variant *find_variant(const ReplayProgram *p, const Trace *trace) {
     Variant *v = atomic_load_explicit(&p->end->variants, memory_order_acquire);
-    while (v && (!v->run || v->training || has_base(v) || !numbers_known(p, v) || !variant_fits(v, trace, NULL)))
-        v = v->next;
+    while (v && (!is_replayable(v) || !numbers_known(p, v) || !variant_fits(v, trace, NULL))) v = v->next;
     return v;
 }
 
-static Variant *prepare_trace(const ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, Trace *trace) {
+/* Of a call that no line knows. */
+static bool bind_anew(const ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
     int64_t values[MAX_SYMBOLS];
-    bind_symbols(p, in, values);
-    if (!guards_hold(p, values) || !make_trace(p, arena, in, at, values, trace)) return NULL;
-    return find_variant(p, trace);
+    if (!p->symbols || !inputs_fit(p, call->in, match)) return false;
+    bind_symbols(p, call->in, values);
+    if (!guards_hold(p, values)) return false;
+    if (!call->arena && !(call->arena = function_arena_take(call->fn))) return false;
+    Trace trace;
+    if (!make_trace(p, call, match, values, &trace)) return false;
+    Variant *const v = find_variant(p, &trace);
+    match->launch = &match->bound;
+    return v && bind_launch(p, v, &trace, call->arena, &match->bound);
 }
 
-bool program_fits(sn_function *fn, const ReplayProgram *p, const Arg *in, int n_in, int n_out) {
-    sn_tensor *at[MAX_SLOTS];
-    if (!inputs_fit(p, in, n_in, n_out, at)) return false;
-    Arena *const arena = function_arena_take(fn);
-    if (!arena) return false;
-    Trace trace;
-    const bool fits = prepare_trace(p, arena, in, at, &trace) != NULL;
-    function_arena_give(fn, arena);
-    return fits;
+static CallKeySpec key_spec(const ReplayProgram *p) {
+    return (CallKeySpec){.world = p->world, .read = p->read, .writes = p->writes};
+}
+
+bool program_match(ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
+    if (p->n_out != call->n_out || !world_fits(p->world, call->in, call->n_in, match->at, NULL)) return false;
+    const CallKeySpec spec = key_spec(p);
+    call_key_make(&spec, call->in, match->at, &match->key);
+    match->program = p;
+    const ReplayLine *const line = find_line(p, &match->key);
+    if (UNLIKELY(!line)) return bind_anew(p, call, match);
+    match->launch = &line->launch;
+    return true;
 }
 
 /* Launch -------------------------------------------------------------------------------------- */
 
-static Status launch(const ReplayProgram *p, Variant *v, Arena *arena, const Trace *trace, sn_tensor **out) {
-    sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, v->n_graph_inputs);
-    sn_tensor **const outs = ARENA_ARRAY(arena, sn_tensor *, v->n_outputs);
-    double *const floats = ARENA_ARRAY(arena, double, v->n_runtime_floats);
-    if (!inputs || !outs || !floats) return ST_MEMORY;
-    int64_t symbols[MAX_SYMBOLS];
-    variant_bind(v, trace, symbols);
-    variant_bind_floats(v, trace, floats);
-    for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = trace->inputs.at[v->graph_inputs[i].touched].tensor;
-    TRY(variant_execute(v, inputs, symbols, floats, outs));
-    TRY(variant_note_views(v, trace->numbers.at, inputs, outs));
-    state_get()->sequence += (uint64_t)p->n_random;
-    for (int i = 0; i < p->n_out; i++) out[i] = p->result[i] < 0 ? NULL : outs[variant_output_of(v, p->result[i])];
+/* The generator's numbers are those of this launch. */
+static const int64_t *symbols_now(const BoundLaunch *l, int64_t *room) {
+    const Variant *const v = l->variant;
+    if (!v->n_random) return l->symbols;
+    memcpy(room, l->symbols, sizeof *room * (size_t)v->n_bindings);
+    for (int i = 0; i < v->n_bindings; i++) {
+        if (v->bindings[i].kind == BIND_seed) room[i] = (int64_t)state_get()->seed;
+        if (v->bindings[i].kind == BIND_sequence) room[i] = (int64_t)state_get()->sequence;
+    }
+    return room;
+}
+
+static Status launch(const ReplayMatch *match, sn_tensor **out) {
+    const BoundLaunch *const l = match->launch;
+    Variant *const v = l->variant;
+    sn_tensor *inputs[MAX_REPLAY_TENSORS], *outs[MAX_REPLAY_TENSORS];
+    int64_t room[MAX_SYMBOLS];
+    for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = match->at[l->source[i]];
+    TRY(variant_execute(v, inputs, symbols_now(l, room), l->floats, outs));
+    TRY(variant_note_views(v, l->numbers, inputs, outs));
+    state_get()->sequence += (uint64_t)v->n_random;
+    for (int i = 0; i < match->program->n_out; i++) out[i] = l->result[i] < 0 ? NULL : outs[l->result[i]];
     return ST_OK;
 }
 
-static Status run_program(ReplayProgram *p, Arena *arena, const Arg *in, sn_tensor *const *at, sn_tensor **out,
-                          bool *ran) {
-    Trace trace;
-    Variant *const v = prepare_trace(p, arena, in, at, &trace);
-    if (!v) return ST_OK;
-    const Status status = launch(p, v, arena, &trace, out);
+Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
+    ReplayProgram *const p = match->program;
+    Variant *const v = match->launch->variant;
+    const Status status = launch(match, out);
     *ran = status != ST_VALUE || p->ordered; /* a failed check: the body says which op */
     if (!*ran) error_clear();
     if (status != ST_OK) return *ran ? status : ST_OK;
@@ -245,26 +318,7 @@ static Status run_program(ReplayProgram *p, Arena *arena, const Arg *in, sn_tens
     return ST_OK;
 }
 
-Status program_try(sn_function *fn, ReplayProgram *p, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
-    sn_tensor *at[MAX_SLOTS];
-    if (!inputs_fit(p, in, n_in, n_out, at)) return ST_OK;
-    Arena *const arena = function_arena_take(fn);
-    if (!arena) return ST_MEMORY;
-    const Status status = run_program(p, arena, in, at, out, ran);
-    function_arena_give(fn, arena);
-    return status;
-}
-
 /* Making one ---------------------------------------------------------------------------------- */
-
-static void bind_slots(ReplayProgram *p, const Arg *in) {
-    sn_tensor *at[MAX_SLOTS];
-    world_fits(p->world, in, p->world->n_in, at, NULL);
-    for (int i = 0; i < p->world->n_slots; i++) {
-        p->twin[i] = twin_of(at, i);
-        p->metas[i] = at[i] ? at[i]->base.meta : NULL;
-    }
-}
 
 static bool find_results(ReplayProgram *p, const Trace *trace, sn_tensor *const *out) {
     for (int i = 0; i < p->n_out; i++) {
@@ -274,6 +328,54 @@ static bool find_results(ReplayProgram *p, const Trace *trace, sn_tensor *const 
         if (out[i] && p->result[i] < 0) return false;
     }
     return true;
+}
+
+/* Values that outlive the call are results, one each; false: others are kept too. */
+static bool keeps_results_only(const ReplayProgram *p, const Trace *trace) {
+    int results = 0;
+    for (int i = 0; i < p->n_out; i++) results += p->result[i] >= 0;
+    for (int k = 0; k < trace->values.n; k++) results -= trace->marks[k] & VALUE_needed;
+    return results >= 0;
+}
+
+static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Trace *trace, World *world, int n_out) {
+    ReplayProgram *const p = ARENA_NEW(arena, ReplayProgram);
+    if (!p) return NULL;
+    p->arena = arena;
+    p->world = world;
+    p->end = trace->end;
+    p->n_out = n_out;
+    p->n_ops = trace->ops.n;
+    p->n_random = trace->n_random;
+    p->writes = trace->writes;
+    p->ordered = trace->ordered;
+    p->n_numbers = trace->numbers.n;
+    p->n_sources = trace->sources.n;
+    p->n_values = trace->values.n;
+    p->read = arena_copy(arena, c->symbols->read, sizeof(bool) * (size_t)world->n_in);
+    p->numbers = arena_copy(arena, trace->sources.at, sizeof *p->numbers * (size_t)trace->sources.n);
+    p->marks = arena_copy(arena, trace->marks, (size_t)p->n_values);
+    p->result = ARENA_ARRAY(arena, int, n_out);
+    return p->read && p->numbers && p->marks && p->result ? p : NULL;
+}
+
+ReplayProgram *program_new(Arena *arena, const Capture *c, const Trace *trace, Variant *v, World *world,
+                           sn_tensor *const *out, int n_out, const char **why) {
+    ReplayProgram *const p = program_allocate(arena, c, trace, world, n_out);
+    if (!p) return NULL;
+    ReplayMatch match = {.program = p, .launch = &match.bound};
+    if (!find_results(p, trace, out))
+        *why = "it returns an input";
+    else if (!keeps_results_only(p, trace))
+        *why = "tensors are kept beside the results";
+    else if (!world_fits(world, c->in, world->n_in, match.at, NULL))
+        *why = "its body changes what it asked of a tensor";
+    if (*why) return NULL;
+    const CallKeySpec spec = key_spec(p);
+    call_key_make(&spec, c->in, match.at, &match.key);
+    if (!bind_launch(p, v, trace, arena, &match.bound) || !program_add_line(&match)) return NULL;
+    p->first = atomic_load_explicit(&p->lines, memory_order_relaxed)->key;
+    return p;
 }
 
 static bool mentions(const SymEnv *env, int64_t value, int64_t symbol) {
@@ -304,38 +406,57 @@ static void settle_scalars(ReplayProgram *p) {
     }
 }
 
-static ReplayProgram *program_allocate(Symbols *s, const Trace *trace, const World *world, int n_out) {
-    ReplayProgram *const p = ARENA_NEW(s->arena, ReplayProgram);
-    if (!p) return NULL;
-    p->symbols = s;
-    p->world = world;
-    p->n_out = n_out;
-    p->n_numbers = trace->numbers.n;
-    p->n_values = trace->values.n;
-    p->twin = ARENA_ARRAY(s->arena, int, world->n_slots);
-    p->metas = ARENA_ARRAY(s->arena, const Meta *, world->n_slots);
-    p->numbers = arena_copy(s->arena, trace->sources.at, sizeof *p->numbers * (size_t)trace->sources.n);
-    p->marks = arena_copy(s->arena, trace->marks, (size_t)p->n_values);
-    p->result = ARENA_ARRAY(s->arena, int, n_out);
-    return p->twin && p->metas && p->numbers && p->marks && p->result ? p : NULL;
-}
-
-ReplayProgram *program_new(Capture *c, const Trace *trace, const World *world, const Arg *in, sn_tensor *const *out,
-                           int n_out) {
+void program_take_symbols(ReplayProgram *p, Capture *c) {
     Symbols *const s = c->symbols;
-    if (!s || s->lost || s->frees.n > MAX_SYMBOLS || trace->sources.n != trace->numbers.n) return NULL;
-    ReplayProgram *const p = program_allocate(s, trace, world, n_out);
-    if (!p || !find_results(p, trace, out)) return NULL;
-    p->end = trace->end;
-    p->n_ops = trace->ops.n;
-    p->ordered = trace->ordered;
-    p->n_random = trace->n_random;
-    p->writes = trace->writes;
-    bind_slots(p, in);
+    if (s->lost || s->frees.n > MAX_SYMBOLS || p->n_numbers != p->n_sources) return;
+    p->symbols = s;
     settle_scalars(p);
     symbols_forget_asked(s);
     c->symbols = NULL;
-    return p;
 }
 
-void program_free(ReplayProgram *p) { symbols_free(p->symbols); }
+void program_meet(ReplayProgram *newer, ReplayProgram *older) {
+    if (newer->end == older->end) world_meet(newer->world, older->world);
+}
+
+void program_free(ReplayProgram *p) {
+    world_free(p->world);
+    symbols_free(p->symbols);
+    arena_free(p->arena);
+}
+
+/* Why a call does not fit --------------------------------------------------------------------- */
+
+/* The first slot that differs from the newest line's; n_slots: none. */
+static int first_miss(const ReplayProgram *p, const CallKey *now, int from) {
+    const CallKey *const want = atomic_load(&p->lines)->key;
+    while (from < p->world->n_slots && slot_key_same(&want->slots[from], &now->slots[from])) from++;
+    return from;
+}
+
+void program_print_miss(const ReplayProgram *p, const Arg *in, int n_in, Text *text) {
+    const World *const w = p->world;
+    if (n_in != w->n_in) {
+        text_printf(text, "%d arguments, now %d", w->n_in, n_in);
+        return;
+    }
+    ReplayMatch match = {0};
+    for (int i = 0; i < n_in; i++) match.at[i] = in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
+    Text why = {0};
+    const bool fits = world_fits(w, in, n_in, match.at, &why);
+    World arguments = *w;
+    if (!fits) arguments.n_slots = n_in; /* only these are known */
+    const CallKeySpec spec = {.world = &arguments, .read = p->read, .writes = p->writes};
+    call_key_make(&spec, in, match.at, &match.key);
+    const int miss = first_miss(p, &match.key, 0);
+    if (miss < arguments.n_slots) {
+        world_slot_print(w, miss, text);
+        text_puts(text, ": ");
+        slot_key_print(&atomic_load(&p->lines)->key->slots[miss], text);
+        text_puts(text, ", now ");
+        slot_key_print(&match.key.slots[miss], text);
+    } else {
+        text_puts(text, fits ? "which tensors are the same, share memory or overlap" : text_str(&why));
+    }
+    text_free(&why);
+}

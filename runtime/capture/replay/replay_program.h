@@ -1,26 +1,70 @@
-/* replay_program.h: a captured call as a function of its inputs' sizes and scalars [semantics C6].
+/* replay_program.h: a captured call as a function of its inputs [semantics C6].
  *
- * Where an entry of replay.c is one call as it was, a program says how to do it again for other inputs: which sizes are
- * free, where every number of the trace comes from (runtime/capture/record/symbols.h), what must hold. Replaying one
- * is what the body would do, without the body: the trace is put together from the inputs and any variant whose guards
- * hold is launched. */
+ * A program says how to do a call again for other inputs: the tensors that it stands on (world.h), which sizes are free
+ * and where every number of the trace comes from (runtime/capture/record/symbols.h), what must hold. Replaying one is
+ * what the body would do, without the body: the trace is put together from the inputs, any variant whose guards hold is
+ * bound to it and launched.
+ *
+ * Its lines are an inline cache of that: the key of a call (call_key.h) with the launch that was bound for it. A call
+ * that has the key of a line needs no guards and no trace. Where nothing is known to be free a program has lines only.
+ *
+ *     program   x: f32[s0,768], w closed over      any s0 >= 2: guards, trace, variant, bound launch
+ *     lines     x: f32[8,768]    ->  bound launch
+ *               x: f32[16,768]   ->  bound launch */
 #ifndef SINTER_RUNTIME_REPLAY_PROGRAM_H
 #define SINTER_RUNTIME_REPLAY_PROGRAM_H
-#include "runtime/capture/replay/world.h"
+#include "runtime/capture/replay/call_key.h"
+
+enum { MAX_REPLAY_TENSORS = 512 }; /* of one launch: inputs, and outputs */
 
 typedef struct ReplayProgram ReplayProgram;
 
-/* From a call that was this one segment, in a world that lives as long. Takes the capture's symbols over. NULL: it
- * cannot be one. */
-ReplayProgram *program_new(Capture *capture, const Trace *trace, const World *world, const Arg *in,
-                           sn_tensor *const *out, int n_out);
+typedef struct BoundLaunch {
+    Variant *variant;
+    const int *source;      /* by graph input: its slot */
+    const int *result;      /* by call output: graph output, or -1: absent */
+    int64_t *symbols;       /* but for seed and sequence, which are those of the launch */
+    double *floats;         /* runtime numbers */
+    const int64_t *numbers; /* of the trace; NULL: no result is a view */
+} BoundLaunch;
+
+typedef struct ReplayCall {
+    sn_function *fn;
+    const Arg *in;
+    int n_in, n_out;
+    Arena *arena; /* where a launch is bound; NULL: taken from fn then, and the caller gives it back */
+} ReplayCall;
+
+typedef struct ReplayMatch {
+    ReplayProgram *program;
+    const BoundLaunch *launch; /* of a line, or `bound` */
+    BoundLaunch bound;
+    sn_tensor *at[MAX_SLOTS];
+    CallKey key;
+} ReplayMatch;
+
+/* Of a call that was this one segment and ran as `variant`, in its world; a line for it included. Everything lies in
+ * `arena`, which the program owns from then on, as it does the world. NULL: there is none; *why (static text), or
+ * memory is out. */
+ReplayProgram *program_new(Arena *arena, const Capture *capture, const Trace *trace, Variant *variant, World *world,
+                           sn_tensor *const *out, int n_out, const char **why);
+/* What is free follows from the capture's symbols, which the program takes over if they can serve. */
+void program_take_symbols(ReplayProgram *program, Capture *capture);
 void program_free(ReplayProgram *program);
-/* Runs the call if the program fits it: *ran tells. */
-Status program_try(sn_function *fn, ReplayProgram *program, const Arg *in, int n_in, sn_tensor **out, int n_out,
-                   bool *ran);
-/* Would it run this call? */
-bool program_fits(sn_function *fn, const ReplayProgram *program, const Arg *in, int n_in, int n_out);
+
+/* Does the program run this call? Then how. */
+bool program_match(ReplayProgram *program, ReplayCall *call, ReplayMatch *match);
+/* Launches what was matched: *ran tells, false: a check failed, and the body is to say of which op. */
+Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran);
+/* Keeps a launch that was bound for a call, for the next one with this key. Under the function's lock; false: memory is
+ * out. */
+bool program_add_line(const ReplayMatch *match);
+/* A newer call of the same ops shows which slots of both worlds are meant (world_meet). */
+void program_meet(ReplayProgram *newer, ReplayProgram *older);
+
 ReplayProgram **program_next(ReplayProgram *program); /* the link of a list */
 void program_count(const ReplayProgram *program, sn_stats *stats);
+/* In what a call differs from the program's newest line. */
+void program_print_miss(const ReplayProgram *program, const Arg *in, int n_in, Text *text);
 
 #endif

@@ -1,0 +1,81 @@
+/* call_key.c: see call_key.h. */
+#include "runtime/capture/replay/call_key.h"
+
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/variant/guard.h"
+
+static int flags_of(const sn_tensor *t) {
+    const int history =
+        t->autograd ? (tape_tracks(t) ? SLOT_requires_grad : 0) | (tape_is_leaf(t) ? SLOT_is_leaf : 0) : SLOT_is_leaf;
+    return history | (t->flags & TF_inference ? SLOT_inference : 0);
+}
+
+static int64_t scalar_word(const CallKeySpec *spec, const Arg *in, int i) {
+    const int kind = in[i].kind;
+    if (kind == ARG_tensor || kind == ARG_none || kind == ARG_default) return 0;
+    return spec->read[i] || (kind != ARG_int && kind != ARG_float) ? in[i].i : 0;
+}
+
+/* Whether no two lie in one storage, for sure: they hash to different bits. Spares comparing all pairs. */
+static bool surely_distinct(sn_tensor *const *at, int n) {
+    uint64_t seen[16] = {0};
+    for (int i = 0; i < n; i++) {
+        if (!at[i]) continue;
+        const uint64_t hash = (uint64_t)(uintptr_t)at[i]->storage * UINT64_C(0x9e3779b97f4a7c15) >> 54;
+        if (seen[hash >> 6] >> (hash & 63) & 1) return false;
+        seen[hash >> 6] |= UINT64_C(1) << (hash & 63);
+    }
+    return true;
+}
+
+static void find_shared(const CallKeySpec *spec, sn_tensor *const *at, int i, SlotKey *key) {
+    for (int k = 0; at[i] && k < i; k++) {
+        if (!at[k] || at[k]->storage != at[i]->storage) continue;
+        if (key->storage == i) {
+            key->storage = k;
+            key->word = spec->writes ? at[i]->offset - at[k]->offset : 0;
+        }
+        if (at[k] != at[i]) continue;
+        key->twin = k;
+        return;
+    }
+}
+
+static bool any_overlap(sn_tensor *const *at, int n) {
+    for (int i = 0; i < n; i++) {
+        if (!at[i] || !at[i]->storage || !at[i]->storage->user_owned) continue;
+        for (int k = 0; k < n; k++)
+            if (at[k] && storages_overlap(at[i]->storage, at[k]->storage)) return true;
+    }
+    return false;
+}
+
+void call_key_make(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, CallKey *key) {
+    const int n = spec->world->n_slots;
+    for (int i = 0; i < n; i++) {
+        const sn_tensor *const t = at[i];
+        key->slots[i] =
+            t ? (SlotKey){.meta = t->base.meta, .kind = ARG_tensor, .flags = flags_of(t), .storage = i, .twin = i}
+              : (SlotKey){.kind = in[i].kind, .word = scalar_word(spec, in, i), .storage = i, .twin = i};
+    }
+    if (!surely_distinct(at, n))
+        for (int i = 0; i < n; i++) find_shared(spec, at, i, &key->slots[i]);
+    key->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
+    key->overlap = spec->writes && any_overlap(at, n);
+}
+
+void slot_key_print(const SlotKey *key, Text *text) {
+    if (key->meta) {
+        meta_print(NULL, text, key->meta);
+        if (key->flags & SLOT_requires_grad) text_puts(text, " requires_grad");
+        if (key->flags & SLOT_inference) text_puts(text, " inference");
+    } else if (key->kind == ARG_float) {
+        double value;
+        memcpy(&value, &key->word, sizeof value);
+        text_printf(text, "%g", value);
+    } else if (key->kind == ARG_int || key->kind == ARG_bool) {
+        text_printf(text, "%lld", (long long)key->word);
+    } else {
+        text_puts(text, "absent");
+    }
+}

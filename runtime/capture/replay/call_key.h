@@ -1,0 +1,51 @@
+/* call_key.h: what guards look at, of one call of a replay function: by it a program knows a call again.
+ *
+ *     slot 0   f32[8,6]                         storage 0     an argument
+ *     slot 1   0.5                                            a scalar that the body has read
+ *     slot 2   f32[6,4] requires_grad, leaf     storage 2     closed over
+ *
+ * A call with the key of one that has passed the guards passes them too [semantics C7]. Nothing is judged here: two
+ * keys are the same bytes, or not. */
+#ifndef SINTER_RUNTIME_CALL_KEY_H
+#define SINTER_RUNTIME_CALL_KEY_H
+#include <stddef.h>
+
+#include "runtime/capture/replay/world.h"
+
+enum { SLOT_requires_grad = 1, SLOT_is_leaf = 2, SLOT_inference = 4 };
+
+typedef struct SlotKey { /* without padding */
+    const Meta *meta;    /* interned; NULL: a scalar, or absent */
+    /* A scalar's bits, 0 of one that the body has not read. Where memory is written: how many elements behind the first
+     * tensor of the same storage it lies. */
+    int64_t word;
+    int32_t kind, flags;   /* ArgKind, SLOT_ */
+    int32_t storage, twin; /* the first slot of the same storage; with the same tensor */
+} SlotKey;
+
+typedef struct CallKey {
+    uint32_t epoch;   /* of the dispatch table */
+    uint32_t overlap; /* memory is written, and two storages name the same bytes */
+    SlotKey slots[MAX_SLOTS];
+} CallKey;
+
+static inline size_t call_key_bytes(int n_slots) {
+    return offsetof(CallKey, slots) + (size_t)n_slots * sizeof(SlotKey);
+}
+
+typedef struct CallKeySpec { /* of a program */
+    const World *world;
+    const bool *read; /* by call input: the body has read the scalar */
+    bool writes;      /* memory that is visible outside */
+} CallKeySpec;
+
+/* at: see world_fits. */
+void call_key_make(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, CallKey *key);
+/* Without what they share: the same tensor or scalar, as far as guards go. */
+static inline bool slot_key_same(const SlotKey *a, const SlotKey *b) {
+    return a->meta == b->meta && a->kind == b->kind && a->flags == b->flags && (a->meta || a->word == b->word);
+}
+/* "f32[8,6] requires_grad", "0.5", "absent". */
+void slot_key_print(const SlotKey *key, Text *text);
+
+#endif
