@@ -114,48 +114,6 @@ sn_status sn_graph_break(const char *reason) {
     return (sn_status)capture_flush(capture, text ? text : "sn_graph_break", __builtin_return_address(0));
 }
 
-/* Symbolic ints: while the body of a replay function is captured, `bits` may stand for an expression of the call's
- * inputs (runtime/capture/record/symbols.h); everywhere else it is the number itself, since verify mode compares every
- * attribute. */
-sn_sym sn_sym_size(sn_tensor *t, int64_t dim) {
-    if (tensor_valid(t, "sn_sym_size") != ST_OK) return (sn_sym){0};
-    const int rank = t->base.meta->rank;
-    const int at = (int)(dim < 0 ? dim + rank : dim);
-    query_ask(QUERY_rank, t, 0);
-    if (dim >= -rank && dim < rank) return query_ask(QUERY_sym_size, t, at), (sn_sym){symbols_size(t, at)};
-    error_raise(ST_SHAPE, "sn_sym_size: dim %lld is out of range for a tensor of rank %d", (long long)dim, rank);
-    return (sn_sym){0};
-}
-
-sn_sym sn_sym_int(int64_t value) {
-    if (symbols_know(value)) return (sn_sym){value};
-    error_raise(ST_ARGUMENT, "sn_sym_int: %lld stands for no symbolic int of this call", (long long)value);
-    return (sn_sym){0};
-}
-int64_t sn_sym_arg(sn_sym s) { return s.bits; }
-int64_t sn_sym_value(sn_sym s) { return symbols_concrete(s.bits); }
-
-static int64_t (*const sym_ops[128])(SymEnv *env, int64_t a, int64_t b) = {
-    ['+'] = sym_add, ['-'] = sym_sub, ['*'] = sym_mul, ['/'] = sym_div, ['%'] = sym_mod};
-
-/* The divisor is not 0, now and (as a guard) on every replay. */
-static Status check_divisor(SymEnv *env, sn_sym a, char op, sn_sym b) {
-    if ((op != '/' && op != '%') || !sym_same(env, b.bits, 0)) return ST_OK;
-    return error_raise(ST_VALUE, "sn_sym_op: %lld %c 0", (long long)(env ? sym_hint(env, a.bits) : a.bits), op);
-}
-
-sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
-    const Symbols *const symbols = symbols_current();
-    SymEnv *const env = symbols ? symbols->env : NULL;
-    if (op < 0 || !sym_ops[(int)op])
-        error_raise(ST_ARGUMENT, "sn_sym_op: operator '%c' is none of + - * / %%", op);
-    else if (!env && (sym_is(a.bits) || sym_is(b.bits)))
-        error_raise(ST_STATE, "sn_sym_op: a symbolic int outlived the call that made it");
-    else if (check_divisor(env, a, op, b) == ST_OK)
-        return (sn_sym){sym_ops[(int)op](env, a.bits, b.bits)};
-    return (sn_sym){0};
-}
-
 /* What happened ------------------------------------------------------------------------------- */
 
 sn_status sn_function_stats(sn_function *fn, sn_stats *out) {

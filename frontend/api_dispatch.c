@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sinter/dispatch.h>
 
+#include "frontend/api_number.h"
 #include "frontend/ops_call.h"
 #include "ir/schema.h"
 #include "passes/passes.h"
@@ -68,7 +69,8 @@ const char *sn_op_schema(const sn_op *op) {
 }
 
 static void list_row(Text *text, const OpRow *row, bool first) {
-    static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite"};
+    static const char *const kinds[] = {"pointwise",     "reduction", "view",  "kernel",
+                                        "decomposition", "composite", "number"};
     text_puts(text, first ? "\n  {\"name\": " : ",\n  {\"name\": ");
     text_json_string(text, row->name);
     text_puts(text, ", \"schema\": ");
@@ -113,6 +115,7 @@ static Status out_arguments(const sn_op *op, const sn_value *in, int n_in, sn_te
 
 typedef struct Results {
     sn_tensor *at[MAX_LIST];
+    sn_value number; /* of KIND_number, instead */
     int n;
 } Results;
 
@@ -130,6 +133,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
     TRY(ops_values(op->row, op->form, given, n_in));
     TRY(op_args_of_form(op->row, op->form, given, n_in, args));
     results->n = op->row->n_out;
+    if (op->row->kind == KIND_number) return number_call(op->row, args, &results->number);
     if (op->row->returns_list) return dispatch_list(op->row, args, results->at, &results->n);
     return dispatch(op->row, op->form, args, op->form == FORM_out ? written : NULL, results->at);
 }
@@ -141,6 +145,10 @@ static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *re
     return status;
 }
 
+static sn_value result_value(const sn_op *op, const Results *results, int i) {
+    return op->row->kind == KIND_number ? results->number : sn_val(results->at[i]);
+}
+
 sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *out, int *n_out) {
     const int room = n_out ? *n_out : 0;
     Results results = {.n = 0};
@@ -148,7 +156,7 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
     if (status == ST_OK && results.n > room)
         status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
     for (int i = 0; out && i < room; i++)
-        out[i] = status == ST_OK && i < results.n ? sn_val(results.at[i]) : (sn_value){.kind = SN_KIND_NONE};
+        out[i] = status == ST_OK && i < results.n ? result_value(op, &results, i) : (sn_value){.kind = SN_KIND_NONE};
     if (n_out) *n_out = status == ST_OK ? results.n : 0;
     return (sn_status)status;
 }
@@ -156,7 +164,10 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
 sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
     Results results = {.n = 0};
     const Status status = call_op(op, in, n_in, &results, __builtin_return_address(0));
-    return status == ST_OK && results.n ? results.at[0] : NULL;
+    if (status != ST_OK || !results.n) return NULL;
+    if (op->row->kind != KIND_number) return results.at[0];
+    error_raise(ST_ARGUMENT, "sn_op_call1: the result of %s is a number, which sn_op_call gives", op->row->name);
+    return NULL;
 }
 
 /* user ops, overrides, modes ------------------------------------------------------------------ */
@@ -201,7 +212,14 @@ static sn_override * override(const OpRow *row, sn_key key, sn_body kernel, void
     return capture_before_event(what) == ST_OK ? override_new(row, (Key)internal, kernel, closure) : NULL;
 }
 
+/* Numbers come from metadata and values, not from a key's kernel. */
+static sn_override *refuse_number(const OpRow *row) {
+    error_raise(ST_UNSUPPORTED, "sn_op_override: %s gives a number, which no kernel makes", row->name);
+    return NULL;
+}
+
 sn_override *sn_op_override(const sn_op *op, sn_key key, sn_body kernel, void *closure) {
+    if (op && op->row->kind == KIND_number) return refuse_number(op->row);
     if (op) return override(op->row->alias_of ? op->row->alias_of : op->row, key, kernel, closure, "sn_op_override");
     error_raise(ST_ARGUMENT, "sn_op_override: the op is NULL");
     return NULL;

@@ -187,14 +187,6 @@ int64_t sn_storage_offset(sn_tensor *t) {
     return tensor_ready(t, "sn_storage_offset") == ST_OK ? t->offset : 0;
 }
 
-/* The one element on the host: the caller's reference; NULL raises. */
-static sn_tensor *take_item(sn_tensor *t, const char *what) {
-    if (tensor_ready(t, what) != ST_OK) return NULL;
-    if (t->base.meta->numel == 1) return tensor_on_host(t);
-    error_raise(ST_SHAPE, "%s: a tensor with %lld elements has no single value", what, (long long)t->base.meta->numel);
-    return NULL;
-}
-
 static int64_t whole_number(double value) {
     if (value >= -0x1p63 && value < 0x1p63 && value == (double)(int64_t)value) return (int64_t)value;
     error_raise(ST_VALUE, "sn_item_int: %g is not an integer", value);
@@ -203,7 +195,7 @@ static int64_t whole_number(double value) {
 
 double sn_item(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    sn_tensor *const item = take_item(t, "sn_item");
+    sn_tensor *const item = tensor_item(t, "sn_item");
     if (!item) return (double)NAN;
     const double value = element_double(item->base.meta->dtype, tensor_data(item));
     tensor_release(item);
@@ -212,7 +204,7 @@ double sn_item(sn_tensor *t) {
 
 int64_t sn_item_int(sn_tensor *t) {
     state_get()->site = __builtin_return_address(0);
-    sn_tensor *const item = take_item(t, "sn_item_int");
+    sn_tensor *const item = tensor_item(t, "sn_item_int");
     if (!item) return 0;
     const DType dtype = item->base.meta->dtype;
     const void *const at = tensor_data(item);

@@ -39,6 +39,20 @@ static Status sized(MetaCall *call, const Arg *size, DType dtype, Device device)
     return ST_OK;
 }
 
+/* (self, size, memory_format): self's own strides where it has these sizes and no format is asked for. By the kernel
+ * only: op_meta refuses OPF_host. */
+Status meta_resize(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int64_t format = format_arg(call, -1);
+    if (format == MF_preserve)
+        return meta_fail(call, ST_ARGUMENT, "memory_format %s is no layout", memory_format_name(format));
+    TRY(sized(call, &call->args[1], self->dtype, self->device));
+    MetaOut *const out = &call->out[0];
+    const bool same = out->rank == self->rank && all_same(call->env, out->sizes, self->sizes, self->rank);
+    if (same && format < 0) memcpy(out->strides, self->strides, sizeof *out->strides * (size_t)self->rank);
+    return same && format < 0 ? ST_OK : apply_format(call, format < 0 ? MF_contiguous : format, NULL);
+}
+
 /* empty, zeros, ones: the default dtype is f32. */
 Status meta_empty(MetaCall *call) {
     TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu)));

@@ -13,13 +13,14 @@
 #include "runtime/base/hash.h"
 
 /* The meta rules. */
-#define META(rule)                     MetaFn meta_##rule;
-#define META_pointwise(rule, _)        META(rule)
-#define META_reduction(rule, _)        META(rule)
-#define META_view(rule)                META(rule)
-#define META_kernel(rule, _)           META(rule)
-#define META_decomposition(rule, _)    META(rule)
-#define META_composite(rule, _)        META(rule)
+#define META(rule)                  MetaFn meta_##rule;
+#define META_pointwise(rule, _)     META(rule)
+#define META_reduction(rule, _)     META(rule)
+#define META_view(rule)             META(rule)
+#define META_kernel(rule, _)        META(rule)
+#define META_decomposition(rule, _) META(rule)
+#define META_composite(rule, _)     META(rule)
+#define META_number(_)
 #define OP(id, schema, doc, kind, ...) META_##kind
 #define ALIAS(...)
 #include "ir/ops.def"
@@ -33,6 +34,7 @@
 #define RULES_kernel(rule, body)         RULES(kernel, rule, #body)
 #define RULES_decomposition(rule, body)  RULES(decomposition, rule, #body)
 #define RULES_composite(rule, body)      RULES(composite, rule, #body)
+#define RULES_number(body_)              .kind = KIND_number, .body = #body_
 #define COLUMNS(id_, schema_, doc_, ...) [OP_##id_] = {.id = OP_##id_, .schema = schema_, .doc = doc_, __VA_ARGS__},
 #define OP(id, schema, doc, kind, samples_, ...)                                                                       \
     COLUMNS(id, schema, doc, RULES_##kind, .samples = #samples_, __VA_ARGS__)

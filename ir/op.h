@@ -24,7 +24,8 @@ typedef enum OpKind {
     KIND_view,          /* the meta rule is the stride rule; no data moves */
     KIND_kernel,        /* cpu_x: native code on tensors (runtime/) */
     KIND_decomposition, /* decomp_x: other ops; lowered whole, run as one program; keeps its identity (passes/) */
-    KIND_composite      /* decomp_x: expands above Autograd, in eager and capture alike (passes/) */
+    KIND_composite,     /* decomp_x: expands above Autograd, in eager and capture alike (passes/) */
+    KIND_number         /* number_x: its result is a number for host code, which no graph holds (frontend/) */
 } OpKind;
 
 typedef enum OpForm { FORM_functional, FORM_inplace, FORM_out, FORM_COUNT } OpForm;
@@ -57,6 +58,7 @@ enum {                      /* flags */
        OPF_branches = 1 << 22,     /* its rule computes some numbers in ways of their own: they are guarded */
        OPF_across = 1 << 23,       /* copies: its tensors may be on two devices */
        OPF_unset = 1 << 24,        /* memory whose elements are not set: no code runs */
+       OPF_resizes = 1 << 25,      /* in place it gives self other sizes, and more memory where they need it */
        OPF_may_fail = OPF_check | OPF_user
 };
 

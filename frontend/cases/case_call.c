@@ -61,8 +61,7 @@ static int device_of(const char *name) {
     return !strcmp(name, "meta") ? DEV_meta : !strncmp(name, "cuda", 4) ? DEV_cuda : DEV_cpu;
 }
 
-/* {"i": 3} and its kind. */
-static Status read_scalar(const Json *spec, sn_value *out) {
+Status case_number(const Json *spec, sn_value *out) {
     const Json *item = spec->kind == JSON_object && spec->n ? &spec->items[0] : NULL;
     const char *text = item ? json_string(item) : NULL;
     const char *kind = item ? item->key : "";
@@ -109,7 +108,7 @@ static Status read_numbers(CaseCall *call, const Json *list, ParamType type, sn_
     if (!items) return ST_MEMORY;
     for (int i = 0; i < list->n; i++) {
         sn_value value;
-        TRY(read_scalar(&list->items[i], &value));
+        TRY(case_number(&list->items[i], &value));
         const double number = value.kind == SN_KIND_FLOAT ? value.f : (double)value.i;
         if (floats)
             memcpy(&items[i], &number, sizeof number);
@@ -130,7 +129,7 @@ static Status read_arg(CaseCall *call, const Json *spec, ParamType type, sn_valu
     }
     const char *device = type == PT_device_opt ? json_string(json_get(spec, "s")) : NULL;
     if (device) return *out = sn_int(device_of(device)), ST_OK;
-    if (!json_get(spec, "t")) return read_scalar(spec, out);
+    if (!json_get(spec, "t")) return case_number(spec, out);
     sn_tensor *tensor = NULL;
     TRY(read_input(call, spec, &tensor));
     *out = type == PT_int ? sn_int(sn_item_int(tensor)) : sn_val(tensor); /* PyTorch reads a 0-dim tensor there */

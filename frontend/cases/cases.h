@@ -60,6 +60,8 @@ typedef struct CaseCall {
 
 /* Makes the inputs and arguments of a case; raises what is wrong with it. */
 Status case_call_make(CaseCall *call, const Json *spec);
+/* {"i": 3} and its kind. */
+Status case_number(const Json *spec, sn_value *out);
 /* A tensor of its own memory with the spec's sizes, strides and values. */
 sn_tensor *case_tensor(const SafeFile *file, const Json *spec, CaseFloats floats);
 

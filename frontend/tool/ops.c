@@ -11,7 +11,7 @@
 #include "frontend/tool/ops.h"
 #include "frontend/tool/tool.h"
 
-static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite"};
+static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite", "number"};
 
 static void json_string(Text *text, const char *key, const char *value) {
     text_printf(text, "\"%s\": ", key);

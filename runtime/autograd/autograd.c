@@ -592,6 +592,15 @@ static Status kernel(OpCall *call) {
     return UNLIKELY(call->row->kind == KIND_view) ? tape_view_note(call) : ST_OK;
 }
 
+/* As in PyTorch in every mode: a history does not know of other sizes. */
+static Status kernel_resizes(OpCall *call) {
+    const bool written = call->form == FORM_inplace;
+    if (tape_tracks(tensor_of(call->args[0].val)) && (written || state_get()->grad_mode == SN_GRAD_ON))
+        return error_raise(ST_UNSUPPORTED, "%s: a tensor that requires gradients cannot be resized",
+                           op_form_name(call->row, call->form));
+    return redispatch(call);
+}
+
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs) {
     sn_state *const state = state_get();
     const uint64_t before = state->exclude;
@@ -626,6 +635,7 @@ void tape_start(void) {
     for (int op = 0; op < OP_COUNT; op++) {
         const OpRow *const row = op_row((OpId)op);
         if (row && !row->alias_of) parse_saves(row, &plans[op]);
+        if (row && row->flags & OPF_resizes) dispatch_register(row, KEY_autograd, kernel_resizes);
     }
     dispatch_fallback(KEY_autograd, kernel);
 }

@@ -229,6 +229,13 @@ sn_tensor *tensor_copy_to_host(sn_tensor *t) {
     return copy;
 }
 
+sn_tensor *tensor_item(sn_tensor *t, const char *what) {
+    if (tensor_ready(t, what) != ST_OK) return NULL;
+    if (t->base.meta->numel == 1) return tensor_on_host(t);
+    error_raise(ST_SHAPE, "%s: a tensor with %lld elements has no single value", what, (long long)t->base.meta->numel);
+    return NULL;
+}
+
 /* storage ------------------------------------------------------------------------------------- */
 
 Storage *storage_new(Device device, size_t bytes) {

@@ -183,6 +183,8 @@ sn_tensor *tensor_copy_to_host(sn_tensor *t);
 static inline sn_tensor *tensor_on_host(sn_tensor *t) {
     return LIKELY(device_is_host(t->base.meta->device)) ? tensor_retained(t) : tensor_copy_to_host(t);
 }
+/* The one element on the host: the caller's reference; NULL raises. */
+sn_tensor *tensor_item(sn_tensor *t, const char *what);
 /* The same without data: metadata suffices. */
 Status tensor_valid(const sn_tensor *t, const char *what);
 

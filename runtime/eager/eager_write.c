@@ -64,12 +64,12 @@ Status eager_separate(const OpCall *call, Arg args[MAX_ARGS], bool *copied) {
 /* What is laid out anew is a view no more, in any mode: its old view op does not lead there. */
 Status eager_resize(sn_tensor *out, const Meta *meta) {
     if (out->base.meta->numel)
-        LOG(memory, INFO, "an out tensor with %lld elements was resized to %lld", (long long)out->base.meta->numel,
+        LOG(memory, INFO, "a tensor with %lld elements was resized to %lld", (long long)out->base.meta->numel,
             (long long)meta->numel);
     int64_t needed; /* an empty view may begin anywhere */
     if (out->offset < 0 || !mul_ok(out->offset, dtype_bytes(meta->dtype), &needed) ||
         !add_ok(needed, (int64_t)meta_bytes(meta), &needed))
-        return error_raise(ST_VALUE, "an out tensor at element %lld of its storage can't be resized",
+        return error_raise(ST_VALUE, "a tensor at element %lld of its storage can't be resized",
                            (long long)out->offset);
     if ((size_t)needed > out->storage->bytes) TRY(storage_resize(out->storage, (size_t)needed));
     out->base.meta = meta;

@@ -42,6 +42,8 @@ static int64_t ask_grad(sn_frame *f, sn_tensor *t) { return sn_grad(t) != NULL; 
 static int64_t ask_keys(sn_frame *f, sn_tensor *t) { return hash_text(sn_keys(t)); }
 static int64_t ask_setting(sn_frame *f, sn_tensor *t) { return hash_text(sn_setting_get("root_scope_warning")); }
 static int64_t ask_sym_size(sn_frame *f, sn_tensor *t) { return sn_sym_arg(sn_sym_size(t, -1)); }
+static int64_t ask_sym_stride(sn_frame *f, sn_tensor *t) { return sn_sym_arg(sn_sym_stride(t, 0)); }
+static int64_t ask_sym_numel(sn_frame *f, sn_tensor *t) { return sn_sym_arg(sn_sym_numel(t)); }
 static int64_t ask_sym_value(sn_frame *f, sn_tensor *t) { return sn_sym_value(sn_sym_size(t, -1)) > 4 ? 10 : 20; }
 static int64_t ask_sym_op(sn_frame *f, sn_tensor *t) {
     return sn_sym_arg(sn_sym_op(sn_sym_size(t, -1), '*', sn_sym_int(7)));
@@ -100,6 +102,8 @@ static const Probe probes[] = {{"sn_rank", ask_rank, of_rank, change_rank},
                                {"sn_keys", ask_keys, of_keys, NULL},
                                {"sn_setting_get", ask_setting, any_tensor, change_setting},
                                {"sn_sym_size", ask_sym_size, of_size, change_layout},
+                               {"sn_sym_stride", ask_sym_stride, of_layout, change_layout},
+                               {"sn_sym_numel", ask_sym_numel, of_size, change_numel},
                                {"sn_sym_value", ask_sym_value, of_size, change_numel},
                                {"sn_sym_op", ask_sym_op, of_size, change_layout},
                                {"sn_sym_arg", ask_sym_size, of_size, change_numel},

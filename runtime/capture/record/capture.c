@@ -499,6 +499,7 @@ static bool is_capturable(const OpRow *row) {
 
 /* Why no call of a row is captured; NULL: calls are. */
 static const char *row_refusal(const OpRow *row) {
+    if (row->flags & OPF_resizes) return "memory is resized";
     if (row->flags & OPF_host) return "a value is needed on the host";
     if (row->flags & OPF_bits) return "a view in another dtype";
     if (row->returns_list) return "an op that returns a list of tensors";

@@ -150,6 +150,11 @@ int64_t symbols_stride(sn_tensor *t, int dim) {
     return (s ? meta_of(s, t) : t->base.meta)->strides[dim];
 }
 
+int64_t symbols_numel(sn_tensor *t) {
+    const Symbols *const s = symbols_current();
+    return (s ? meta_of(s, t) : t->base.meta)->numel;
+}
+
 void symbols_show_sizes(sn_tensor *t, int first, int n) {
     const Symbols *const s = symbols_current();
     const int64_t *const sizes = s ? meta_of(s, t)->sizes : NULL;

@@ -59,6 +59,7 @@ void symbols_read(const Arg *arg); /* a number of the call is given to the body,
 /* Size dim (in range) of t as an expression; NULL symbols: as it is. */
 int64_t symbols_size(sn_tensor *t, int dim);
 int64_t symbols_stride(sn_tensor *t, int dim);
+int64_t symbols_numel(sn_tensor *t);
 /* Host code sees these plain. */
 void symbols_show_sizes(sn_tensor *t, int first, int n);
 void symbols_show_strides(sn_tensor *t, int first, int n);
