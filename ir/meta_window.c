@@ -1,5 +1,5 @@
-/* meta_window.c: pads by mirrored or repeated borders, and pools: the last dims change, those before are planes. How
- * many dims are spatial is what the schema says of the list that speaks of them: int[2], SymInt[4]. */
+/* meta_window.c: pads by mirrored or repeated borders, pools, windows as columns: the last dims change, those before
+ * are planes. How many dims are spatial is what the schema says of the list that speaks of them: int[2], SymInt[4]. */
 #include "ir/meta_rules.h"
 
 void out_suggested(MetaCall *call, int i, const Meta *like, DType dtype, const int64_t *sizes, int rank) {
@@ -318,3 +318,72 @@ static Status adaptive_backward(MetaCall *call, int n) {
 }
 Status meta_adaptive_avg_pool2d_backward(MetaCall *call) { return adaptive_backward(call, 2); }
 Status meta_adaptive_avg_pool3d_backward(MetaCall *call) { return adaptive_backward(call, 3); }
+
+/* columns ------------------------------------------------------------------------------------- */
+
+/* How many windows lie along each of two dims of these sizes, by the four lists from argument `first` on. */
+static Status windows_along(const MetaCall *call, int first, const int64_t *sizes, int64_t *kernel, int64_t *n) {
+    PoolWindow p = {.n = 2};
+    TRY(per_dim(call, first, 2, 1, NULL, p.kernel));
+    TRY(per_dim(call, first + 1, 2, 1, NULL, p.dilation));
+    TRY(per_dim(call, first + 2, 2, 0, NULL, p.padding));
+    TRY(per_dim(call, first + 3, 2, 1, NULL, p.stride));
+    for (int i = 0; i < 2; i++) {
+        kernel[i] = p.kernel[i];
+        n[i] = windows(call->env, &p, i, sizes[i], false);
+        if (sym_less(call->env, n[i], 1))
+            return meta_fail(call, ST_SHAPE, "a kernel of %lld with dilation %lld does not fit size %lld of dim %d",
+                             (long long)p.kernel[i], (long long)p.dilation[i], (long long)sym_hint(call->env, sizes[i]),
+                             i - 2);
+    }
+    return ST_OK;
+}
+
+static Status float_or_bool(const MetaCall *call, int arg) {
+    const DType dtype = tensor_meta(call, arg)->dtype;
+    return dtype_is(call, arg, dtype_is_float(dtype) || dtype == DT_bool);
+}
+
+/* (self, kernel_size, dilation, padding, stride) */
+Status meta_im2col(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    int64_t kernel[2], n[2], sizes[3];
+    TRY(planes_fit(call, 0, 2));
+    TRY(windows_along(call, 1, self->sizes + self->rank - 2, kernel, n));
+    TRY(float_or_bool(call, 0));
+    const int batched = self->rank == 4;
+    if (batched) sizes[0] = self->sizes[0];
+    sizes[batched] = sym_mul(call->env, self->sizes[batched], kernel[0] * kernel[1]);
+    sizes[batched + 1] = sym_mul(call->env, n[0], n[1]);
+    TRY(check_numel(call, sizes, batched + 2));
+    out_plain(call, 0, self->dtype, self->device, sizes, batched + 2);
+    return ST_OK;
+}
+
+/* (self, output_size, kernel_size, dilation, padding, stride) */
+Status meta_col2im(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const size = &call->args[1];
+    int64_t kernel[2], n[2], sizes[4];
+    TRY(planes_fit(call, 0, 1));
+    if (size->n != 2 || sym_less(call->env, size->ints[0], 1) || sym_less(call->env, size->ints[1], 1))
+        return meta_fail(call, ST_ARGUMENT, "output_size %s must have 2 sizes above 0",
+                         sizes_text(call, size->ints, size->n).at);
+    TRY(windows_along(call, 2, size->ints, kernel, n));
+    TRY(float_or_bool(call, 0));
+    const int batched = self->rank == 3;
+    const int64_t area = kernel[0] * kernel[1], rows = self->sizes[batched], blocks = sym_mul(call->env, n[0], n[1]);
+    if (!sym_same(call->env, sym_mod(call->env, rows, area), 0) ||
+        !sym_same(call->env, self->sizes[batched + 1], blocks))
+        return meta_fail(call, ST_SHAPE,
+                         "self %s must have a multiple of %lld rows and %lld columns for output_size %s",
+                         SIZES(call, self), (long long)area, (long long)sym_hint(call->env, blocks),
+                         sizes_text(call, size->ints, 2).at);
+    if (batched) sizes[0] = self->sizes[0];
+    sizes[batched] = sym_div(call->env, rows, area);
+    memcpy(sizes + batched + 1, size->ints, 2 * sizeof *sizes);
+    TRY(check_numel(call, sizes, batched + 3));
+    out_plain(call, 0, self->dtype, self->device, sizes, batched + 3);
+    call->order = ORDER_index;
+    return ST_OK;
+}

@@ -82,3 +82,28 @@ Status deriv_scatter_reduce(Deriv *d) {
     if (!multiplies(d)) return source(d);
     return error_raise(ST_UNSUPPORTED, "the derivative of scatter.reduce 'multiply' in src");
 }
+
+/* PyTorch has no second derivative. */
+Status deriv_grid_sampler_2d(Deriv *d) {
+    const int64_t mask[] = {wants(d, 0), wants(d, 1)};
+    const Arg args[] = {V(grad_of(d)), d->args[0], d->args[1], d->args[2], d->args[3], d->args[4], A_INTS(mask, 2)};
+    Val *outs[2];
+    TRY(emit(d->b, OP_grid_sampler_2d_backward, args, COUNT_OF(args), outs));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, outs[0]));
+    return wants(d, 1) ? deriv_set(d, 1, outs[1]) : ST_OK;
+}
+
+/* (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx) */
+Status deriv_embedding_bag(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg *const a = d->args, grad = V(grad_of(d)), rows = I(d->arg_meta[0]->sizes[0]);
+    const Arg bags = V(d->results[1]);
+    if (!grad.val) return ST_OK;
+    if (wants(d, 0)) {
+        const Arg args[] = {grad, a[1], a[2], bags, V(d->results[2]), V(d->results[3]), rows, a[3],
+                            a[4], a[5], a[6], a[8]};
+        TRY(deriv_set(d, 0, emit1(b, OP__embedding_bag_backward, args, COUNT_OF(args))));
+    }
+    if (!wants(d, 6)) return ST_OK;
+    return deriv_set(d, 6, E(b, _embedding_bag_per_sample_weights_backward, grad, a[0], a[1], a[2], bags, a[4], a[8]));
+}

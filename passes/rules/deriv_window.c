@@ -1,5 +1,5 @@
-/* deriv_window.c: derivatives of pads and pools. All are linear in what they read, given where they read it: the
- * derivative of a backward is the forward, or a read at the indices that it added at. */
+/* deriv_window.c: derivatives of pads, pools and columns. All are linear in what they read, given where they read it:
+ * the derivative of a backward is the forward, or a read at the indices that it added at. */
 #include "passes/rules/deriv.h"
 
 typedef struct WindowPair {
@@ -89,4 +89,15 @@ Status deriv_max_pool_backward(Deriv *d) {
     Val *const planes = flat_planes(b, grad_of(d), n), *const at = flat_planes(b, saved(d, 7), n);
     Val *const read = E(b, gather, V(planes), I(-1), V(at));
     return deriv_set(d, 0, reshape_to(b, read, grad->sizes, grad->rank));
+}
+
+/* (self, kernel_size, dilation, padding, stride) and (self, output_size, ...) */
+Status deriv_im2col(Deriv *d) {
+    const Meta *const self = d->arg_meta[0];
+    return deriv_set(d, 0,
+                     E(d->b, col2im, V(grad_of(d)), A_INTS(self->sizes + self->rank - 2, 2), d->args[1], d->args[2],
+                       d->args[3], d->args[4]));
+}
+Status deriv_col2im(Deriv *d) {
+    return deriv_set(d, 0, E(d->b, im2col, V(grad_of(d)), d->args[2], d->args[3], d->args[4], d->args[5]));
 }

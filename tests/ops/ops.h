@@ -29,7 +29,10 @@ bool ops_make(const Case *c, SampleCall *call); /* the same without running it *
 /* The pending error if it is of another kind than "this dtype is not for that op"; takes it. */
 bool ops_refused(const Case *c);
 
-/* The call as a graph of one node; its inputs are call->tensors. NULL: the error is pending. */
+/* Whether result i is a value: gradients that output_mask leaves out are none. */
+bool ops_wanted(const SampleCall *call, int i);
+/* The call as a graph of one node, whose outputs are the wanted results;
+ * its inputs are call->tensors. NULL: the error is pending. */
 Graph *ops_graph(const SampleCall *call, Arena *arena);
 /* Runs passes and lowers; NULL: *why says why (a text of the arena, or the pending error's). */
 Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why);

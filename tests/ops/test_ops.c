@@ -165,10 +165,10 @@ static bool takes_random(const OpRow *row) {
            (row->kind == KIND_composite && (op_param_find(row, "p") >= 0 || op_param_find(row, "dropout_p") >= 0));
 }
 
-/* Gradients that output_mask leaves out are no values. */
-static bool is_wanted(const OpRow *row, const Arg *args, int i) {
+bool ops_wanted(const SampleCall *call, int i) {
+    const OpRow *const row = call->row->alias_of ? call->row->alias_of : call->row;
     const int mask = op_param_find(row, "output_mask");
-    return mask < 0 || args[mask].ints[i];
+    return mask < 0 || i >= call->args[mask].n || call->args[mask].ints[i];
 }
 
 Graph *ops_graph(const SampleCall *call, Arena *arena) {
@@ -188,7 +188,7 @@ Graph *ops_graph(const SampleCall *call, Arena *arena) {
     if (op_args_normalize(row, args, call->row->n_params, args) != ST_OK) return NULL;
     Node *const node = graph_append(graph, row, FORM_functional, args);
     for (int i = 0; node && i < node->n_outs; i++)
-        if (is_wanted(row, args, i)) graph_output(graph, &node->outs[i]);
+        if (ops_wanted(call, i)) graph_output(graph, &node->outs[i]);
     return node ? graph : NULL;
 }
 

@@ -306,6 +306,45 @@ static Status eval_index_positions(const OpRow *row, const Arg *args, const Wide
     return ST_OK;
 }
 
+static double list_at(const WideTensor *t, int64_t i) { return wide_get(t, (const int64_t[MAX_RANK]){i}); }
+
+/* One element of a bag; *size: how many indices it has, *from: where a maximum came from. */
+static double bag_element(const Arg *args, const WideTensor *in, const int64_t span[2], int64_t column, int64_t *size,
+                          int64_t *from) {
+    double joined = 0;
+    *size = *from = 0;
+    for (int64_t i = span[0]; i < span[1]; i++) {
+        const int64_t at[2] = {(int64_t)list_at(&in[1], i), column};
+        const double value = wide_get(&in[0], at) * (args[6].kind == ARG_tensor ? list_at(&in[6], i) : 1);
+        if (at[0] == args[8].i) continue;
+        if (args[4].i < 2) joined += value;
+        if (args[4].i == 2 && (!*size || value > joined)) joined = value, *from = at[0];
+        ++*size;
+    }
+    return args[4].i == 1 && *size ? joined / (double)*size : joined;
+}
+
+/* (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx) */
+static Status eval_bags(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
+    const int64_t n = in[1].sizes[0], count = out[0].sizes[0];
+    int64_t at[MAX_RANK] = {0}, size, from;
+    for (at[0] = 0; at[0] < count; at[0]++) {
+        const int64_t span[2] = {(int64_t)list_at(&in[2], at[0]),
+                                 at[0] + 1 < count ? (int64_t)list_at(&in[2], at[0] + 1) : n};
+        for (int64_t i = span[0]; i < span[1] && out[1].sizes[0]; i++)
+            wide_set(&out[1], (const int64_t[MAX_RANK]){i}, (double)at[0]);
+        for (at[1] = 0; at[1] < out[0].sizes[1]; at[1]++) {
+            wide_set(&out[0], at, bag_element(args, in, span, at[1], &size, &from));
+            if (out[3].rank == 2) wide_set(&out[3], at, (double)from);
+        }
+        bag_element(args, in, span, 0, &size, &from);
+        wide_set(&out[2], at, args[4].i ? (double)size : 0);
+        if (out[3].rank == 1) wide_set(&out[3], at, args[4].i ? (double)size : 0);
+    }
+    for (at[0] = count; at[0] < out[2].sizes[0]; at[0]++) wide_set(&out[2], at, 0), wide_set(&out[3], at, 0);
+    return ST_OK;
+}
+
 /* mm, bmm (a, b) and addmm, baddbmm (self, a, b, beta, alpha) */
 static Status eval_product(const OpRow *row, const Arg *args, const WideTensor *in, const WideTensor *out) {
     const int first = row->n_params > 2;
@@ -365,6 +404,8 @@ Status native_eval(const OpRow *row, const Arg *args, const WideTensor *in, cons
                  {OP__adaptive_avg_pool3d, eval_pool},
                  {OP__adaptive_avg_pool2d_backward, eval_pool_backward},
                  {OP__adaptive_avg_pool3d_backward, eval_pool_backward},
+                 {OP__embedding_bag, eval_bags},
+                 {OP__embedding_bag_forward_only, eval_bags},
                  {OP_convolution, conv_eval},
                  {OP_convolution_input, conv_eval},
                  {OP_convolution_weight, conv_eval}};

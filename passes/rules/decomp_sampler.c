@@ -1,0 +1,293 @@
+/* decomp_sampler.c: planes read between their elements, at positions given by data. A position reads 1, 2 or 4 elements
+ * of each dim (taps), each with an index, a weight and whether it lies inside; a row of taps is joined along x first,
+ * then the rows along y, in ascending order (kernels/README.md, G). What lies outside is left out by a choice, not by a
+ * weight of 0, so that nothing infinite enters.
+ *
+ * grid is [-1, 1] over a plane; with align_corners over the centres of its corner elements, else over their edges. */
+#include "passes/rules/decomp.h"
+
+DecompFn decomp_grid_sampler, decomp_grid_sampler_2d, decomp_grid_sampler_2d_backward;
+
+enum { BILINEAR, NEAREST, BICUBIC };
+enum { PAD_zeros, PAD_border, PAD_reflection };
+enum { MAX_TAPS = 4 };
+
+static const double cubic = -0.75; /* PyTorch's A */
+
+typedef struct Tap {
+    Val *index, *inside; /* i64 within the dim; NULL: always */
+    Val *weight, *slope; /* NULL: 1; by position, where gradients are wanted */
+} Tap;
+
+typedef struct Sampler {
+    Builder *b;
+    int64_t mode, padding;
+    bool align, slopes;
+} Sampler;
+
+/* One dim: [N, 1, P] each. */
+typedef struct DimTaps {
+    int n;
+    Tap at[MAX_TAPS];
+    Val *scale; /* of slopes: by grid */
+} DimTaps;
+
+static Val *scaled_by(Builder *b, Val *x, double n) { return E(b, mul_Tensor, V(x), F(n)); }
+static Val *plus(Builder *b, Val *x, double n) { return E(b, add_Tensor, V(x), F(n)); }
+static Val *filled_like(Builder *b, Val *x, double n) { return E(b, full_like, V(x), F(n)); }
+static Val *either(Builder *b, Val *x, Val *y) { return x && y ? E(b, logical_or, V(x), V(y)) : x ? x : y; }
+static Val *both(Builder *b, Val *x, Val *y) { return x && y ? E(b, logical_and, V(x), V(y)) : x ? x : y; }
+
+static double elements_per_unit(const Sampler *s, int64_t size) { return (double)(size - s->align) / 2; }
+
+static Val *unnormalised(const Sampler *s, Val *grid, int64_t size) {
+    Val *const x = scaled_by(s->b, plus(s->b, grid, 1), elements_per_unit(s, size));
+    return s->align ? x : plus(s->b, x, -0.5);
+}
+
+/* Into [0, size - 1]; NaN is 0. *slope is 0 where it is held, and stays as it is elsewhere. */
+static Val *clipped(const Sampler *s, Val *x, int64_t size, Val **slope) {
+    Builder *const b = s->b;
+    const double last = (double)(size - 1);
+    if (slope) {
+        Val *const held = either(b, E(b, le_Scalar, V(x), F(0)), E(b, ge_Scalar, V(x), F(last)));
+        *slope = E(b, where_self, V(held), F(0), V(*slope));
+    }
+    Val *const from_0 = E(b, where_self, V(E(b, ge_Scalar, V(x), F(0))), V(x), F(0));
+    return E(b, clamp_max, V(from_0), F(last));
+}
+
+/* Mirrored at the first and last element (align_corners), or at their outer edges, as often as it takes. */
+static Val *reflected(const Sampler *s, Val *x, int64_t size, Val **slope) {
+    Builder *const b = s->b;
+    const double twice = 2 * (double)(size - s->align), low = s->align ? 0 : -0.5;
+    if (twice == 0) {
+        if (slope) *slope = filled_like(b, x, 0);
+        return filled_like(b, x, 0);
+    }
+    Val *const from_low = low != 0 ? plus(b, x, -low) : x, *const away = E(b, abs, V(from_low));
+    Val *const flips = E(b, trunc, V(E(b, div_Tensor, V(away), F(twice))));
+    Val *const rest = E(b, sub_Tensor, V(away), V(scaled_by(b, flips, twice)));
+    Val *const back = E(b, rsub_Tensor, V(rest), F(twice));
+    Val *const flipped = E(b, gt_Tensor, V(rest), V(back));
+    if (slope) {
+        Val *const turned = E(b, ne_Tensor, V(flipped), V(E(b, lt_Scalar, V(from_low), F(0))));
+        *slope = E(b, where_self, V(turned), V(E(b, neg, V(*slope))), V(*slope));
+    }
+    Val *const inside = E(b, where_self, V(flipped), V(back), V(rest));
+    return low != 0 ? plus(b, inside, low) : inside;
+}
+
+static Val *padded_place(const Sampler *s, Val *x, int64_t size, Val **slope) {
+    if (s->padding == PAD_zeros) return x;
+    if (s->padding == PAD_reflection) x = reflected(s, x, size, slope);
+    return x ? clipped(s, x, size, slope) : NULL;
+}
+
+/* A tap at a whole position, which may lie outside. */
+static Tap tap_at(const Sampler *s, Val *place, int64_t size) {
+    Builder *const b = s->b;
+    const double last = (double)(size - 1);
+    Tap tap = {0};
+    if (s->padding == PAD_zeros || s->mode == BILINEAR)
+        tap.inside = both(b, E(b, ge_Scalar, V(place), F(0)), E(b, le_Scalar, V(place), F(last)));
+    Val *const whole = E(b, _to_copy, V(E(b, clamp, V(place), F(0), F(last))), I(DT_i64));
+    tap.index = E(b, clamp, V(whole), I(0), I(size - 1)); /* f32 may round size - 1 up */
+    return tap;
+}
+
+static DimTaps nearest_taps(const Sampler *s, Val *x, int64_t size) {
+    DimTaps t = {.n = 1};
+    t.at[0] = tap_at(s, E(s->b, round, V(x)), size);
+    if (s->slopes) t.at[0].slope = filled_like(s->b, x, 0);
+    return t;
+}
+
+static DimTaps linear_taps(const Sampler *s, Val *x, int64_t size) {
+    Builder *const b = s->b;
+    Val *const low = E(b, floor, V(x)), *const away = E(b, sub_Tensor, V(x), V(low));
+    DimTaps t = {.n = 2};
+    for (int i = 0; i < 2; i++) {
+        t.at[i] = tap_at(s, i ? plus(b, low, 1) : low, size);
+        t.at[i].weight = i ? away : E(b, rsub_Tensor, V(away), F(1));
+        if (s->slopes) t.at[i].slope = filled_like(b, x, i ? 1 : -1);
+    }
+    return t;
+}
+
+/* Keys' cubic at a distance of 0 to 1, and of 1 to 2. */
+static Val *cubic_near(Builder *b, Val *t) { /* ((A + 2) t - (A + 3)) t t + 1 */
+    Val *const inner = plus(b, scaled_by(b, t, cubic + 2), -(cubic + 3));
+    return plus(b, E(b, mul_Tensor, V(E(b, mul_Tensor, V(inner), V(t))), V(t)), 1);
+}
+static Val *cubic_far(Builder *b, Val *t) { /* ((A t - 5 A) t + 8 A) t - 4 A */
+    Val *const one = plus(b, scaled_by(b, t, cubic), -5 * cubic);
+    Val *const two = plus(b, E(b, mul_Tensor, V(one), V(t)), 8 * cubic);
+    return plus(b, E(b, mul_Tensor, V(two), V(t)), -4 * cubic);
+}
+static Val *near_slope(Builder *b, Val *t) { /* (3 (A + 2) t - 2 (A + 3)) t */
+    return E(b, mul_Tensor, V(plus(b, scaled_by(b, t, 3 * (cubic + 2)), -2 * (cubic + 3))), V(t));
+}
+static Val *far_slope(Builder *b, Val *t) { /* (3 A t - 10 A) t + 8 A */
+    return plus(b, E(b, mul_Tensor, V(plus(b, scaled_by(b, t, 3 * cubic), -10 * cubic)), V(t)), 8 * cubic);
+}
+
+/* The elements before and after, and one more on each side, each padded by itself. */
+static DimTaps cubic_taps(const Sampler *s, Val *x, int64_t size) {
+    Builder *const b = s->b;
+    Val *const low = E(b, floor, V(x)), *const away = E(b, sub_Tensor, V(x), V(low));
+    DimTaps t = {.n = 4};
+    for (int i = 0; i < 4; i++) {
+        Val *const place = padded_place(s, i == 1 ? low : plus(b, low, i - 1), size, NULL);
+        Val *const distance = i == 1 ? away : i ? E(b, rsub_Tensor, V(away), F(i - 1)) : plus(b, away, 1);
+        const bool far = i == 0 || i == 3;
+        t.at[i] = tap_at(s, place, size);
+        t.at[i].weight = far ? cubic_far(b, distance) : cubic_near(b, distance);
+        if (!s->slopes) continue;
+        Val *const slope = far ? far_slope(b, distance) : near_slope(b, distance);
+        t.at[i].slope = i < 2 ? slope : E(b, neg, V(slope)); /* the distance shrinks as the position grows */
+    }
+    return t;
+}
+
+static DimTaps taps_of(const Sampler *s, Val *grid, int64_t size) {
+    Val *slope = s->slopes ? filled_like(s->b, grid, elements_per_unit(s, size)) : NULL;
+    Val *x = unnormalised(s, grid, size);
+    if (s->mode != BICUBIC) x = x ? padded_place(s, x, size, s->slopes ? &slope : NULL) : NULL;
+    if (!x) return (DimTaps){0};
+    DimTaps t = s->mode == BILINEAR  ? linear_taps(s, x, size)
+                : s->mode == NEAREST ? nearest_taps(s, x, size)
+                                     : cubic_taps(s, x, size);
+    t.scale = slope;
+    return t;
+}
+
+/* Planes as rows of elements, and where they are read. */
+typedef struct Reading {
+    Builder *b;
+    Val *planes; /* [N, C, H * W] */
+    int64_t width, batch, channels, count;
+    DimTaps x, y;
+} Reading;
+
+/* grid [N, h, w, 2]: one coordinate as [N, 1, h * w] */
+static Val *coordinate(Builder *b, Val *grid, int64_t which, const Reading *r) {
+    const int64_t sizes[] = {r->batch, 1, r->count};
+    return reshaped(b, E(b, select_int, V(grid), I(-1), I(which)), sizes, 3);
+}
+
+static bool reading_begin(Reading *r, Sampler *s, Val *input, Val *grid) {
+    Builder *const b = s->b;
+    const int64_t *const sizes = input->meta->sizes, *const at = grid->meta->sizes;
+    const int64_t flat[] = {sizes[0], sizes[1], sym_mul(b->env, sizes[2], sizes[3])};
+    *r = (Reading){.b = b, .batch = sizes[0], .channels = sizes[1], .count = sym_mul(b->env, at[1], at[2])};
+    r->width = sym_concrete(b->env, sizes[3]);
+    r->planes = reshaped(b, widened(b, input), flat, 3);
+    Val *const wide = widened(b, grid);
+    r->x = taps_of(s, coordinate(b, wide, 0, r), r->width);
+    r->y = taps_of(s, coordinate(b, wide, 1, r), sym_concrete(b->env, sizes[2]));
+    return r->planes && r->x.n && r->y.n;
+}
+
+static Val *place_of(const Reading *r, const Tap *y, const Tap *x) {
+    const int64_t sizes[] = {r->batch, r->channels, r->count};
+    Val *const row = E(r->b, mul_Tensor, V(y->index), I(r->width));
+    return E(r->b, expand, V(E(r->b, add_Tensor, V(row), V(x->index))), A_INTS(sizes, 3));
+}
+
+static Val *value_at(const Reading *r, const Tap *y, const Tap *x) {
+    return E(r->b, gather, V(r->planes), I(2), V(place_of(r, y, x)));
+}
+
+/* weight * value, nothing outside; a NULL weight is 1. */
+static Val *part(Builder *b, Val *weight, Val *value, Val *inside) {
+    Val *const product = weight ? E(b, mul_Tensor, V(weight), V(value)) : value;
+    return inside ? E(b, where_self, V(inside), V(product), F(0)) : product;
+}
+
+static Val *joined(Builder *b, Val *sum, Val *next) { return sum ? E(b, add_Tensor, V(sum), V(next)) : next; }
+
+/* The sum over all taps; along x or y by slopes instead of weights. */
+static Val *all_taps(const Reading *r, bool x_slopes, bool y_slopes) {
+    Val *sum = NULL;
+    for (int i = 0; i < r->y.n; i++) {
+        const Tap *const y = &r->y.at[i];
+        Val *row = NULL;
+        for (int k = 0; k < r->x.n; k++) {
+            const Tap *const x = &r->x.at[k];
+            Val *const value = value_at(r, y, x);
+            row =
+                joined(r->b, row, part(r->b, x_slopes ? x->slope : x->weight, value, both(r->b, y->inside, x->inside)));
+        }
+        sum = joined(r->b, sum, part(r->b, y_slopes ? y->slope : y->weight, row, y->inside));
+    }
+    return sum;
+}
+
+/* (input, grid, interpolation_mode, padding_mode, align_corners) */
+Status decomp_grid_sampler_2d(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const input = args[0].val, *const grid = args[1].val;
+    const int64_t sizes[] = {input->meta->sizes[0], input->meta->sizes[1], grid->meta->sizes[1], grid->meta->sizes[2]};
+    Sampler s = {b, args[2].i, args[3].i, args[4].i != 0, false};
+    Reading r;
+    if (!reading_begin(&r, &s, input, grid)) return decomp_done(outs, 1, (Val *const[]){NULL});
+    return done1(outs, reshaped(b, in_dtype(b, all_taps(&r, false, false), input->meta->dtype), sizes, 4));
+}
+
+Status decomp_grid_sampler(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, grid_sampler_2d, args[0], args[1], args[2], args[3], args[4]));
+}
+
+/* What each tap adds to its element, all taps of the first, then of the second... */
+static Val *input_gradient(const Reading *r, Val *grad, const Meta *input) {
+    Builder *const b = r->b;
+    Val *places[MAX_TAPS * MAX_TAPS], *parts[MAX_TAPS * MAX_TAPS];
+    int n = 0;
+    for (int i = 0; i < r->y.n; i++)
+        for (int k = 0; k < r->x.n; k++, n++) {
+            const Tap *const y = &r->y.at[i], *const x = &r->x.at[k];
+            Val *const weight = y->weight ? E(b, mul_Tensor, V(y->weight), V(x->weight)) : NULL;
+            places[n] = place_of(r, y, x);
+            parts[n] = part(b, weight, grad, both(b, y->inside, x->inside));
+            if (!places[n] || !parts[n]) return NULL;
+        }
+    Val *const at = n > 1 ? E(b, cat, A_VALS(places, n), I(2)) : places[0];
+    Val *const added = n > 1 ? E(b, cat, A_VALS(parts, n), I(2)) : parts[0];
+    const Meta *const like = r->planes->meta;
+    Val *const none = E(b, full, A_INTS(like->sizes, 3), F(0), I(like->dtype), A_NONE, I(like->device));
+    Val *const sums = E(b, scatter_add, V(none), I(2), V(at), V(added));
+    return reshaped(b, in_dtype(b, sums, input->dtype), input->sizes, 4);
+}
+
+/* [N, 1, P]: summed over the channels. */
+static Val *grid_gradient(const Reading *r, Val *grad, bool along_y) {
+    const int64_t channels = 1;
+    Val *const slopes = all_taps(r, !along_y, along_y);
+    Val *const sum = sum_over(r->b, E(r->b, mul_Tensor, V(grad), V(slopes)), &channels, 1, true);
+    return E(r->b, mul_Tensor, V(sum), V(along_y ? r->y.scale : r->x.scale));
+}
+
+static Val *grid_gradients(const Reading *r, Val *grad, const Meta *grid) {
+    Builder *const b = r->b;
+    Val *parts[2];
+    for (int i = 0; i < 2; i++) {
+        parts[i] = E(b, unsqueeze, V(grid_gradient(r, grad, i)), I(-1));
+        if (!parts[i]) return NULL;
+    }
+    return reshaped(b, in_dtype(b, E(b, cat, A_VALS(parts, 2), I(-1)), grid->dtype), grid->sizes, 4);
+}
+
+/* (grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask) */
+Status decomp_grid_sampler_2d_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const input = args[1].val, *const grid = args[2].val;
+    const int64_t none = 0;
+    Sampler s = {b, args[3].i, args[4].i, args[5].i != 0, true};
+    Reading r;
+    if (!reading_begin(&r, &s, input, grid)) return decomp_done(outs, 1, (Val *const[]){NULL});
+    const int64_t sizes[] = {r.batch, r.channels, r.count};
+    Val *const grad = reshaped(b, widened(b, args[0].val), sizes, 3);
+    Val *const to_input =
+        args[6].ints[0] ? input_gradient(&r, grad, input->meta)
+                        : E(b, full, A_INTS(&none, 1), F(0), I(input->meta->dtype), A_NONE, I(input->meta->device));
+    return decomp_done(outs, 2, (Val *const[]){to_input, grid_gradients(&r, grad, grid->meta)});
+}
