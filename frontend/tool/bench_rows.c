@@ -196,6 +196,40 @@ static void make_product_transposed(Work *w, const int64_t *s) {
     normal(w, SN_INTS(s[2], s[1]));
 }
 
+/* convolutions: ResNet-18's distinct ones, batch 8, padding k/2, no bias -------------------------- */
+
+typedef struct ConvShape {
+    int64_t in, out, kernel, stride, size;
+} ConvShape;
+static const ConvShape resnet18[] = {{3, 64, 7, 2, 224},   {64, 64, 3, 1, 56},   {64, 128, 3, 2, 56},
+                                     {64, 128, 1, 2, 56},  {128, 128, 3, 1, 28}, {128, 256, 3, 2, 28},
+                                     {128, 256, 1, 2, 28}, {256, 256, 3, 1, 14}, {256, 512, 3, 2, 14},
+                                     {256, 512, 1, 2, 14}, {512, 512, 3, 1, 7}};
+
+static sn_status convolved(sn_frame *f) {
+    const ConvShape *const c = sn_closure(f);
+    const int64_t half = c->kernel / 2;
+    return sn_out(f, 0,
+                  sn_conv2d_ex(sn_in(f, 0), sn_in(f, 1), NULL, SN_INTS(c->stride, c->stride), SN_INTS(half, half),
+                               SN_INTS(1, 1), 1));
+}
+
+static void image_leaf(Work *w, int64_t n, int64_t channels, int64_t side, bool channels_last) {
+    sn_tensor *const t = channels_last
+                             ? sn_permute(sn_randn(SN_INTS(n, side, side, channels), SN_F32), SN_INTS(0, 3, 1, 2))
+                             : sn_randn(SN_INTS(n, channels, side, side), SN_F32);
+    sn_requires_grad_(keep(w, t), true);
+}
+
+static void make_convolution(Work *w, const int64_t *s) { /* which of them, channels_last */
+    const ConvShape *const c = &resnet18[s[0]];
+    w->kind = WORK_backward;
+    w->body = convolved;
+    w->closure = (void *)(uintptr_t)c;
+    image_leaf(w, 8, c->in, c->size, s[1]);
+    image_leaf(w, c->out, c->in, c->kernel, s[1]);
+}
+
 /* A pre-norm GPT-2 block: gelu by tanh, causal. Inputs: x, then norm 1, qkv, projection, norm 2, both layers of the
  * perceptron, each a weight and a bias. */
 enum { WIDTH = 768, HEADS = 12 };
@@ -304,6 +338,10 @@ static void make_adamw(Work *w, const int64_t *s) {
     {                                                                                                                  \
         "gemm/" #m "x" #n "x" #k, make_linear, { m, n, k }                                                             \
     }
+#define R18(i)                                                                                                         \
+    {"conv/r18_" #i, make_convolution, {i, 0}}, {                                                                      \
+        "conv/r18_" #i "_cl", make_convolution, { i, 1 }                                                               \
+    }
 #define GEMMS(m) GEMM(m, 768, 768), GEMM(m, 3072, 768), GEMM(m, 768, 3072)
 
 const BenchRow bench_rows[] = {
@@ -334,6 +372,17 @@ const BenchRow bench_rows[] = {
     GEMMS(1024),
     {"gemm/nn_1024", make_product, {1024, 1024, 1024}},
     {"gemm/tn_1024", make_product_transposed, {1024, 1024, 1024}},
+    R18(0),
+    R18(1),
+    R18(2),
+    R18(3),
+    R18(4),
+    R18(5),
+    R18(6),
+    R18(7),
+    R18(8),
+    R18(9),
+    R18(10),
     {"model/mlp_step", make_mlp_step, {256}},
     {"model/gpt2_block_fwd", make_gpt2_block, {4, 256, 0}},
     {"model/gpt2_block_fwd_bwd", make_gpt2_block, {4, 256, 1}},
