@@ -50,7 +50,8 @@ static Status upsample(MetaCall *call, bool bytes_too) {
     return resampled(call, sizes, n);
 }
 Status meta_upsample_nearest(MetaCall *call) { return upsample(call, true); }
-Status meta_upsample_linear(MetaCall *call) { return upsample(call, false); }
+/* Images of bytes have their own way (passes/rules/decomp_resample.c). */
+Status meta_upsample_linear(MetaCall *call) { return upsample(call, list_length(call, 1) == 2); }
 
 /* (grad_output, output_size, input_size, ...) */
 static Status upsample_backward(MetaCall *call) {
@@ -96,7 +97,7 @@ static Status upsample_vec(MetaCall *call, bool bytes_too) {
     return resampled(call, sizes, n);
 }
 Status meta_upsample_nearest_vec(MetaCall *call) { return upsample_vec(call, true); }
-Status meta_upsample_linear_vec(MetaCall *call) { return upsample_vec(call, false); }
+Status meta_upsample_linear_vec(MetaCall *call) { return upsample_vec(call, tensor_meta(call, 0)->rank == 4); }
 
 /* distances ----------------------------------------------------------------------------------- */
 

@@ -23,7 +23,8 @@ static Resample resample_of(Builder *b, const OpRow *row, const Arg *args, bool 
     const bool backward = op_param_find(row, "input_size") >= 0;
     const int after = backward ? 3 : 2;
     const Arg *const factor = &args[after + linear + i];
-    const DType dtype = linear && args[0].val->meta->dtype == DT_f64 ? DT_f64 : DT_f32;
+    const DType given = args[0].val->meta->dtype;
+    const DType dtype = linear && (given == DT_f64 || given == DT_u8) ? DT_f64 : DT_f32;
     return (Resample){.dim = 2 + i,
                       .in = sym_concrete(b->env, in[i]),
                       .out = sym_concrete(b->env, args[1].ints[i]),
@@ -61,7 +62,7 @@ typedef struct Neighbours {
     Val *low, *high, *of_low, *of_high;
 } Neighbours;
 
-static Neighbours between(Builder *b, const Resample *r, Device device, int rank) {
+static Neighbours neighbours(Builder *b, const Resample *r, Device device) {
     Val *const at = sampled_positions(b, r, device);
     const double step = step_of(r);
     Val *place = r->align ? E(b, mul_Tensor, V(at), F(step))
@@ -70,9 +71,19 @@ static Neighbours between(Builder *b, const Resample *r, Device device, int rank
     Neighbours w = {.low = index_of(b, place, r)};
     w.high = E(b, clamp_max, V(E(b, add_Tensor, V(w.low), I(1))), I(r->in - 1));
     Val *const away = E(b, sub_Tensor, V(place), V(E(b, _to_copy, V(w.low), I(r->dtype))));
-    const Arg column = A_INTS(((int64_t[MAX_RANK]){r->out, 1, 1, 1}), rank - r->dim);
-    w.of_high = E(b, view, V(E(b, clamp_max, V(E(b, clamp_min, V(away), F(0))), F(1))), column);
+    w.of_high = E(b, clamp_max, V(E(b, clamp_min, V(away), F(0))), F(1));
     w.of_low = E(b, rsub_Tensor, V(w.of_high), F(1));
+    return w;
+}
+
+static Val *along(Builder *b, Val *weights, const Resample *r, int rank) {
+    return E(b, view, V(weights), A_INTS(((int64_t[MAX_RANK]){r->out, 1, 1, 1}), rank - r->dim));
+}
+
+static Neighbours between(Builder *b, const Resample *r, Device device, int rank) {
+    Neighbours w = neighbours(b, r, device);
+    w.of_high = along(b, w.of_high, r, rank);
+    w.of_low = along(b, w.of_low, r, rank);
     return w;
 }
 
@@ -88,12 +99,56 @@ static Val *read_between(Builder *b, Val *x, const Resample *r) {
     return E(b, add_Tensor, V(E(b, mul_Tensor, V(w.of_low), V(low))), V(E(b, mul_Tensor, V(w.of_high), V(high))));
 }
 
+/* Images of bytes: weights are ints of as many bits as keep the largest below 2^15, and a result is rounded to a byte
+ * after each dim, as PyTorch does it. */
+static double largest_weight(const Resample *r) {
+    double most = 0;
+    const double step = step_of(r);
+    for (int64_t i = 0; i < r->out && most < 1; i++) {
+        double place = r->align ? step * (double)i : step * ((double)i + 0.5) - 0.5;
+        if (place < 0) place = 0;
+        const double low = fmin(floor(place), (double)(r->in - 1)), away = fmin(fmax(place - low, 0), 1);
+        const double high = low + 1 >= (double)r->in ? 0 : away; /* the last element has no neighbour */
+        most = fmax(most, fmax(high, 1 - high));
+    }
+    return most;
+}
+
+static int weight_bits(const Resample *r) {
+    const double most = largest_weight(r);
+    int bits = 0;
+    while (bits < 22 && (int64_t)(0.5 + most * (double)(INT64_C(1) << (bits + 1))) < 1 << 15) bits++;
+    return bits;
+}
+
+static Val *weight_int(Builder *b, Val *weight, int bits) {
+    Val *const scaled = E(b, mul_Tensor, V(weight), F((double)(INT64_C(1) << bits)));
+    return E(b, _to_copy, V(E(b, floor, V(E(b, add_Tensor, V(scaled), F(0.5))))), I(DT_i32));
+}
+
+/* x: i32 of 0 to 255, as is the result */
+static Val *read_bytes(Builder *b, Val *x, const Resample *r) {
+    if (!x) return NULL;
+    const int bits = weight_bits(r);
+    Neighbours w = neighbours(b, r, x->meta->device);
+    Val *const alone = E(b, eq_Tensor, V(w.low), V(w.high));
+    w.of_high = weight_int(b, E(b, where_self, V(alone), F(0), V(w.of_high)), bits);
+    w.of_low = weight_int(b, E(b, where_self, V(alone), F(1), V(w.of_low)), bits);
+    Val *const low =
+        E(b, mul_Tensor, V(along(b, w.of_low, r, x->meta->rank)), V(E(b, index_select, V(x), I(r->dim), V(w.low))));
+    Val *const high =
+        E(b, mul_Tensor, V(along(b, w.of_high, r, x->meta->rank)), V(E(b, index_select, V(x), I(r->dim), V(w.high))));
+    Val *const sum = E(b, add_Tensor, V(E(b, add_Tensor, V(low), V(high))), I(INT64_C(1) << (bits - 1)));
+    return E(b, clamp, V(E(b, div_Tensor_mode, V(sum), I(INT64_C(1) << bits), A_STR("floor"))), I(0), I(255));
+}
+
 static Status resampled(Builder *b, const OpRow *row, const Arg *args, bool linear, Val **outs) {
     const Meta *const self = args[0].val->meta;
-    Val *x = linear ? widened(b, args[0].val) : args[0].val;
+    const bool bytes = linear && self->dtype == DT_u8;
+    Val *x = bytes ? in_dtype(b, args[0].val, DT_i32) : linear ? widened(b, args[0].val) : args[0].val;
     for (int i = self->rank - 3; i >= 0; i--) {
         const Resample r = resample_of(b, row, args, linear, i, self->sizes + 2);
-        x = linear ? read_between(b, x, &r) : read_nearest(b, x, &r);
+        x = bytes ? read_bytes(b, x, &r) : linear ? read_between(b, x, &r) : read_nearest(b, x, &r);
     }
     return done1(outs, in_dtype(b, x, self->dtype));
 }

@@ -70,6 +70,27 @@ START_TEST(infinite_borders_stay_outside) {
 }
 END_TEST
 
+/* What PyTorch gives for these bytes: weights of 14 and 15 bits, a byte after each dim. */
+START_TEST(images_of_bytes_have_whole_weights) {
+    static const uint8_t x[] = {7,  96,  185, 18,  107, 196, 29,  118, 207, 40,  129, 218,
+                                95, 184, 17,  106, 195, 28,  117, 206, 39,  128, 217, 50};
+    static const uint8_t larger[] = {7,   39,  90,  141, 173, 78,  18,  47,  79,  130, 130, 118, 81,  58,
+                                     107, 139, 190, 113, 35,  86,  118, 167, 144, 107, 96,  95,  146, 178,
+                                     207, 147, 52,  85,  135, 186, 218, 95,  127, 178, 101, 23,  74,  106,
+                                     135, 130, 123, 90,  63,  114, 146, 195, 135, 40,  73,  123, 174, 206,
+                                     101, 97,  89,  133, 172, 136, 112, 39,  71,  122, 173, 205, 110, 50};
+    static const uint8_t aligned[] = {7,  40, 74,  107, 141, 174, 143, 81,  18,  207, 144, 82,
+                                      51, 85, 118, 151, 185, 218, 95,  128, 162, 163, 101, 38,
+                                      39, 73, 106, 39,  72,  106, 139, 173, 206, 175, 113, 50};
+    sn_tensor *const image = sn_from_data(x, SN_INTS(1, 2, 3, 4), SN_U8);
+    sn_tensor *const turned = channels_last(image);
+    ck_assert(same_bits(sn_upsample_bilinear2d(image, SN_INTS(5, 7), false),
+                        sn_from_data(larger, SN_INTS(1, 2, 5, 7), SN_U8)));
+    ck_assert(same_bits(sn_upsample_bilinear2d(turned, SN_INTS(2, 9), true),
+                        sn_from_data(aligned, SN_INTS(1, 2, 2, 9), SN_U8)));
+}
+END_TEST
+
 /* bags ---------------------------------------------------------------------------------------- */
 
 typedef struct BagCall {
@@ -192,6 +213,7 @@ int main(void) {
     tcase_add_test(tests, columns_are_those_of_a_convolution);
     tcase_add_test(tests, grids_know_no_layout_and_no_batch);
     tcase_add_test(tests, infinite_borders_stay_outside);
+    tcase_add_test(tests, images_of_bytes_have_whole_weights);
     tcase_add_loop_test(tests, bags_are_chains_of_their_rows, 0, CALLS);
     tcase_add_loop_test(tests, bags_and_their_gradients_compile, 0, CALLS);
     tcase_add_test(tests, gradients_know_the_bags);
