@@ -73,6 +73,22 @@ bool copy_input(GraphCopy *copy, const char *name, const GVal *value) {
     return (copy->map[value->id] = graph_input(copy->to, name, value->base.meta)) != NULL;
 }
 
+void copy_need_gradients(GraphCopy *copy, Graph *joint) {
+    for (int i = joint->n_forward_outputs; i < joint->outputs.n; i++)
+        if (joint->outputs.at[i].value && !is_kept(&joint->outputs.at[i])) copy_need(copy, joint->outputs.at[i].value);
+    copy_need_inputs(copy, joint, NULL);
+}
+
+bool copy_gradients(GraphCopy *copy, const Graph *joint) {
+    for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++)
+        if (!copy_input(copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return false;
+    if (!copy_needed(copy, joint)) return false;
+    for (int i = joint->n_forward_outputs; i < joint->outputs.n; i++)
+        if (!is_kept(&joint->outputs.at[i])) copy_output(copy, &joint->outputs.at[i]);
+    own_outputs(copy->to);
+    return true;
+}
+
 Graph *graph_copy(Graph *graph, Arena *arena) {
     graph_number(graph);
     Graph *const made = graph_beside(graph, arena, graph->name);

@@ -21,4 +21,11 @@ bool copy_needed(GraphCopy *copy, const Graph *from);
 void copy_output(GraphCopy *copy, const Output *output);
 bool copy_input(GraphCopy *copy, const char *name, const GVal *value);
 
+static inline bool is_kept(const Output *output) { return output->kind == OUT_kept; }
+/* A backward is the part of a joint graph that makes its gradients, from values that the copy has by then: marks what
+ * they need of it. */
+void copy_need_gradients(GraphCopy *copy, Graph *joint);
+/* Copies that, with the gradients and sums that come in as inputs and the gradients that go out as outputs. */
+bool copy_gradients(GraphCopy *copy, const Graph *joint);
+
 #endif

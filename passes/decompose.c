@@ -89,20 +89,29 @@ static bool decompose_node(GraphExpansion *x, Node *node) {
     return true;
 }
 
+static bool has_parts(const Node *node, bool composites_only) {
+    const OpKind kind = node->row->kind;
+    if (node->row->flags & OPF_gradients) return false;
+    return kind == KIND_composite || (!composites_only && (kind == KIND_decomposition || is_empty_read(node)));
+}
+
+static bool any_parts(const Graph *graph, bool composites_only) {
+    for (const Node *node = graph->first; node; node = node->next)
+        if (has_parts(node, composites_only)) return true;
+    return false;
+}
+
 static bool expand(Graph *graph, bool composites_only) {
     bool changed = false;
     GraphExpansion x = {.graph = graph};
+    if (!any_parts(graph, composites_only)) return false;
     for (int i = 0; i < graph->inputs.n; i++) graph->inputs.at[i]->id = i;
     for (int i = 0; i < graph->inputs.n; i++) VEC_PUSH(graph->arena, &x.by, NULL);
     number_new(&x, graph->first, NULL);
     Node *node = graph->first;
     while (node) {
         replace_uses(graph, node, x.by.at);
-        const OpKind kind = node->row->kind;
-        const bool stays = node->row->flags & OPF_gradients || (composites_only && kind == KIND_decomposition);
-        const bool has_parts =
-            kind == KIND_composite || kind == KIND_decomposition || (!composites_only && is_empty_read(node));
-        if (stays || !has_parts) {
+        if (!has_parts(node, composites_only)) {
             node = node->next;
             continue;
         }

@@ -40,9 +40,7 @@ static bool need_gradients(KeyedBuild *k) {
     Graph *const joint = k->joint;
     if (!copy_init(&k->rules, k->out->graph, joint)) return false;
     for (int i = 0; i < k->spec->restore->outputs.n; i++) k->rules.map[k->held[i]->id] = k->held[i];
-    for (int i = joint->n_forward_outputs; i < joint->outputs.n; i++)
-        if (joint->outputs.at[i].value) copy_need(&k->rules, joint->outputs.at[i].value);
-    copy_need_inputs(&k->rules, joint, NULL);
+    copy_need_gradients(&k->rules, joint);
     for (int i = 0; i < joint->n_forward_inputs; i++) {
         const int id = joint->inputs.at[i]->id;
         if (!k->rules.needed[id] || k->rules.map[id]) continue;
@@ -69,15 +67,9 @@ static bool restore_values(KeyedBuild *k) {
 }
 
 static bool append_rules(KeyedBuild *k) {
-    Graph *const joint = k->joint;
-    for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++)
-        if (!copy_input(&k->rules, joint->inputs.at[i]->name, joint->inputs.at[i])) return false;
     for (int i = 0; i < k->spec->restore->outputs.n; i++)
         k->rules.map[k->held[i]->id] = k->restored.map[k->spec->restore->outputs.at[i].value->id];
-    if (!copy_needed(&k->rules, joint)) return false;
-    for (int i = joint->n_forward_outputs; i < joint->outputs.n; i++) copy_output(&k->rules, &joint->outputs.at[i]);
-    own_outputs(k->out->graph);
-    return true;
+    return copy_gradients(&k->rules, k->joint);
 }
 
 KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec) {

@@ -163,23 +163,33 @@ static Graph *build_forward(const JointSplit *split, GVal *const *saved, Partiti
     return copy.to;
 }
 
-/* From the saved values: the gradients (kept false) or what eager's tape holds. */
-static Graph *build_backward(const JointSplit *split, GVal *const *saved, int n_saved, bool kept) {
+/* A graph whose inputs are the saved values. */
+static bool begin_from_saved(GraphCopy *copy, const JointSplit *split, const char *suffix, GVal *const *saved, int n) {
+    Graph *const joint = split->joint;
+    if (!copy_init(copy, beside(joint, suffix), joint)) return false;
+    for (int i = 0; i < n; i++)
+        if (!copy_input(copy, arena_printf(joint->arena, "saved_%d", i), saved[i])) return false;
+    return true;
+}
+
+static Graph *build_backward(const JointSplit *split, GVal *const *saved, int n_saved) {
+    GraphCopy copy;
+    if (!begin_from_saved(&copy, split, "backward", saved, n_saved)) return NULL;
+    copy_need_gradients(&copy, split->joint);
+    return copy_gradients(&copy, split->joint) ? copy.to : NULL;
+}
+
+/* What eager's tape holds. */
+static Graph *build_restore(const JointSplit *split, GVal *const *saved, int n_saved) {
     Graph *const joint = split->joint;
     GraphCopy copy;
-    if (!copy_init(&copy, beside(joint, kept ? "restore" : "backward"), joint)) return NULL;
-    for (int i = 0; i < n_saved; i++)
-        if (!copy_input(&copy, arena_printf(joint->arena, "saved_%d", i), saved[i])) return NULL;
-    for (int i = joint->n_forward_inputs; !kept && i < joint->inputs.n; i++)
-        if (!copy_input(&copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return NULL;
+    if (!begin_from_saved(&copy, split, "restore", saved, n_saved)) return NULL;
     for (int i = split->n_user; i < joint->outputs.n; i++)
-        if (joint->outputs.at[i].value && is_kept(&joint->outputs.at[i]) == kept)
-            copy_need(&copy, joint->outputs.at[i].value);
+        if (is_kept(&joint->outputs.at[i])) copy_need(&copy, joint->outputs.at[i].value);
     copy_need_inputs(&copy, joint, NULL);
     if (!copy_needed(&copy, joint)) return NULL;
     for (int i = split->n_user; i < joint->outputs.n; i++)
-        if (is_kept(&joint->outputs.at[i]) == kept) copy_output(&copy, &joint->outputs.at[i]);
-    if (!kept) own_outputs(copy.to);
+        if (is_kept(&joint->outputs.at[i])) copy_output(&copy, &joint->outputs.at[i]);
     return copy.to;
 }
 
@@ -213,8 +223,8 @@ static Partition *split_joint(Graph *joint) {
     GVal *const *const saved = list_saved(&split, partition);
     if (!partition->saved_inputs) return NULL;
     partition->forward = build_forward(&split, saved, partition);
-    partition->backward = partition->forward ? build_backward(&split, saved, partition->n_saved, false) : NULL;
-    partition->restore = partition->backward ? build_backward(&split, saved, partition->n_saved, true) : NULL;
+    partition->backward = partition->forward ? build_backward(&split, saved, partition->n_saved) : NULL;
+    partition->restore = partition->backward ? build_restore(&split, saved, partition->n_saved) : NULL;
     return partition->restore ? partition : NULL;
 }
 

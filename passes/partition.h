@@ -4,7 +4,7 @@
  *   partition_places.c  which of the caller's memory the backward may read where it lies */
 #ifndef SINTER_PASSES_PARTITION_H
 #define SINTER_PASSES_PARTITION_H
-#include "passes/internal.h"
+#include "passes/copy.h"
 
 typedef struct JointSplit {
     Graph *joint;
@@ -20,7 +20,6 @@ typedef struct JointSplit {
 typedef void UseVisit(void *context, GVal *value);
 void each_use(Node *node, UseVisit *visit, void *context);
 bool can_recompute(const Node *node);
-static inline bool is_kept(const Output *output) { return output->kind == OUT_kept; }
 
 /* Fills eager and fixed; false raised. */
 bool partition_places(JointSplit *split);

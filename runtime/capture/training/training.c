@@ -38,7 +38,7 @@ typedef struct TrainingSplit {
     Variant *variant;
     Graph *graph;
     Training *training;
-    bool *ran; /* by node id of the functional graph: its rule was applied */
+    BackwardCase *usual;
 } TrainingSplit;
 
 /* Writes of memory that carries no gradient are fine: expanding then needs what was there before. */
@@ -74,27 +74,23 @@ static Status split_graphs(void *context) {
     TRY(passes_run(s->graph, "functionalize", &options));
     TRY(note_writes(t, s->graph));
     t->n_forward = s->graph->outputs.n;
-    bool *const defined = ARENA_ARRAY(s->graph->arena, bool, t->n_forward + 1);
-    if (!defined) return ST_MEMORY;
-    memcpy(defined, t->out_tracked, (size_t)t->n_user * sizeof *defined);
+    s->usual = training_case_new(t, s->graph->arena, NULL);
+    if (!s->usual) return ST_MEMORY;
     const int64_t start = clock_ns();
     TRY(joint_expand(s->graph));
     TRY(tape_plan_make(t, s->graph));
-    options.ran = s->ran = ARENA_ARRAY(s->graph->arena, bool, s->graph->n_nodes + 2); /* and of sn::gradients */
+    options.ran = ARENA_ARRAY(s->graph->arena, bool, s->graph->n_nodes + 2); /* and of sn::gradients */
     GVal **const values = values_by_id(s->graph);
-    if (!s->ran || !values) return ST_MEMORY;
-    TRY(joint_append(s->graph, &(JointSpec){.want = t->want, .grad_defined = defined}));
+    if (!options.ran || !values) return ST_MEMORY;
+    JointSpec spec;
+    TRY(training_case_spec(t, s->usual, s->graph->arena, &spec));
+    TRY(joint_append(s->graph, &spec));
     TRY(tape_plan_keep(t, s->graph, values));
     compile_note_time(&s->variant->info, "tape", clock_ns() - start);
     s->variant->info.passes_ns += clock_ns() - start;
-    return passes_run(s->graph, "parts", &options);
-}
-
-/* The usual case: all gradients in the layouts of the backward's inputs. */
-static Status make_usual(Training *t, const Graph *backward, const bool *ran) {
-    TRY(training_usual(t, backward->arena, backward->env, ran));
-    t->usual.n_saved = t->n_saved = t->partition->n_saved;
-    return training_note_layouts(t, &t->usual, backward);
+    TRY(passes_run(s->graph, "parts", &options));
+    s->usual->ran = tape_plan_by_step(&t->tape, s->graph->arena, options.ran);
+    return s->usual->ran ? ST_OK : ST_MEMORY;
 }
 
 static Status settle_variant(Variant *v, Status status) {
@@ -102,15 +98,6 @@ static Status settle_variant(Variant *v, Status status) {
     v->info.failure = BAIL_unsupported;
     memcpy(v->info.reason, error_slot()->message, sizeof v->info.reason - 1);
     return status;
-}
-
-/* Without code for it a launch's node expands into eager's. */
-static void compile_backward(Variant *v, Training *t) {
-    if (failpoint("backward")) return;
-    CompileInfo before = v->info;
-    if (compile_plan(t->backward_plan, &v->info, &t->usual.run) == ST_OK) return;
-    error_clear();
-    v->info.failure = before.failure;
 }
 
 Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
@@ -128,9 +115,11 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     t->forward_plan = t->partition->forward->plan;
     t->backward_plan = t->partition->backward->plan;
     t->n_symbols = sym_free_count(graph->env);
-    TRY(settle_variant(v, make_usual(t, t->partition->backward, split.ran)));
+    t->n_saved = t->partition->n_saved;
+    TRY(settle_variant(v, training_case_planned(t, split.usual, t->partition->backward, NULL, t->n_saved)));
     TRY(settle_variant(v, compile_plan(t->forward_plan, &v->info, &v->run)));
-    compile_backward(v, t);
+    training_case_compile(split.usual, t->backward_plan, &v->info);
+    training_case_add(t, split.usual);
     return ST_OK;
 }
 
@@ -150,35 +139,6 @@ bool training_dump(const Variant *v, const Dump *dump, Text *text) {
     } else
         return false;
     return true;
-}
-
-int training_keys(const Variant *v, int *kernels) {
-    int n = 0;
-    *kernels = 0;
-    if (!v->training) return 0;
-    for (const BackwardCase *c = atomic_load(&v->training->cases); c; c = c->next) {
-        if (!c->run) continue;
-        n++;
-        *kernels += c->info.kernels;
-    }
-    return n;
-}
-
-static bool refused_for(const BackwardCase *c, const char *why) { return !c->run && !strcmp(c->info.reason, why); }
-
-const char *training_keys_refused(const Variant *v, int at, int *n) {
-    const BackwardCase *const first = v->training ? atomic_load(&v->training->cases) : NULL;
-    for (const BackwardCase *c = first; c; c = c->next) {
-        if (c->run) continue;
-        bool again = false;
-        for (const BackwardCase *before = first; before != c; before = before->next)
-            again |= refused_for(before, c->info.reason);
-        if (again || at-- > 0) continue;
-        *n = 0;
-        for (const BackwardCase *same = c; same; same = same->next) *n += refused_for(same, c->info.reason);
-        return c->info.reason;
-    }
-    return NULL;
 }
 
 int training_saved(const Training *t) { return t ? t->n_saved : 0; }

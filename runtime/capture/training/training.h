@@ -1,8 +1,8 @@
 /* training.h: a segment whose results carry gradients: a forward and a backward executable, split
  * by the partitioner, and one tape node per launch.
  *
- * The backward compiled with it serves the usual case: every differentiable result has a gradient, all
- * are wanted, no partial sums exist. Other cases get a compiled backward of their own on first need
+ * The backward compiled with it serves the usual key: every differentiable result has a gradient, all
+ * are wanted, no partial sums exist. Other keys get a compiled backward of their own on first need
  * [semantics G1]; create_graph, and what has no code, expands into eager's nodes, made from the saved
  * values [semantics G3]. */
 #ifndef SINTER_RUNTIME_TRAINING_H

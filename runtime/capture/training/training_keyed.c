@@ -1,9 +1,10 @@
 /* training_keyed.c: the compiled backward of a call [semantics G1]. A case is keyed on which output
  * gradients are defined and how they are laid out, which partial sums are continued and which
- * gradients are wanted. The usual case was compiled with the forward; others are compiled when they
- * are first needed, up to a bound. What the rules of a later case decide of symbolic sizes are guards
- * of its own, in a copy of the variant's symbols: the variant is in use. A case that has no code
- * (beyond the bound, or because compiling failed) expands into eager's nodes, with the same bits. */
+ * gradients are wanted. The first case is the usual one, whose backward the partition of the forward gave; those of
+ * other keys are made when they are first needed, from the same saved values, up to a bound. What the rules of a
+ * later case decide of symbolic sizes are guards of its own, in a copy of the variant's symbols: the variant is in use.
+ * A case that has no code (beyond the bound, or because compiling failed) expands into eager's nodes, with the same
+ * bits. */
 #include "runtime/capture/training/training_parts.h"
 
 #include <stdarg.h>
@@ -53,12 +54,75 @@ static bool case_fits(const BackwardCase *c, const Training *t, const int64_t *s
     return guards_hold(c, symbols);
 }
 
+static const BackwardCase *first_case(const Training *t) {
+    return atomic_load_explicit(&t->cases, memory_order_acquire);
+}
+static const BackwardCase *next_case(const BackwardCase *c) {
+    return atomic_load_explicit(&c->next, memory_order_acquire);
+}
+
 static const BackwardCase *find_case(const Training *t, const int64_t *symbols, const TapeBackward *call, bool exact) {
-    if (case_fits(&t->usual, t, symbols, call, exact)) return &t->usual;
-    const BackwardCase *c = atomic_load_explicit(&t->cases, memory_order_acquire);
-    while (c && !case_fits(c, t, symbols, call, exact)) c = c->next;
+    const BackwardCase *c = first_case(t);
+    while (c && !case_fits(c, t, symbols, call, exact)) c = next_case(c);
     return c;
 }
+
+/* Making a case ------------------------------------------------------------------------------- */
+
+static bool allot_case(const Training *t, Arena *arena, BackwardCase *c) {
+    c->defined = ARENA_ARRAY(arena, bool, t->n_user + 1);
+    c->metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1);
+    c->sums = ARENA_ARRAY(arena, const Meta *, t->n_inputs + 1);
+    c->needs = ARENA_ARRAY(arena, bool, t->n_inputs + 1);
+    c->partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1);
+    return c->defined && c->metas && c->sums && c->needs && c->partial;
+}
+
+BackwardCase *training_case_new(const Training *t, Arena *arena, const TapeBackward *call) {
+    BackwardCase *const c = arena ? ARENA_NEW(arena, BackwardCase) : NULL;
+    if (!c || !allot_case(t, arena, c)) return NULL;
+    for (int i = 0; i < t->n_user; i++) {
+        c->defined[i] = t->out_tracked[i] && (!call || call->grad_out[i]);
+        if (call && c->defined[i]) c->metas[i] = layout_of(call->grad_out[i]);
+    }
+    for (int i = 0; i < t->n_inputs; i++) {
+        c->needs[i] = t->want[i] && (!call || call->needs[i]);
+        c->partial[i] = call && c->needs[i] && call->partial && call->partial[i];
+    }
+    return c;
+}
+
+Status training_case_spec(const Training *t, const BackwardCase *c, Arena *arena, JointSpec *spec) {
+    const int n = t->tape.functional->outputs.n; /* the user's, then wholes that some of them view */
+    bool *const defined = ARENA_ARRAY(arena, bool, n + 1);
+    const Meta **const metas = ARENA_ARRAY(arena, const Meta *, n + 1);
+    if (!defined || !metas) return ST_MEMORY;
+    memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
+    memcpy(metas, c->metas, sizeof *metas * (size_t)t->n_user);
+    *spec = (JointSpec){.want = c->needs, .grad_defined = defined, .partial = c->partial, .grad_meta = metas};
+    return ST_OK;
+}
+
+Status training_case_planned(const Training *t, BackwardCase *c, const Graph *backward, const int *saved, int n_saved) {
+    int n = c->n_saved = n_saved;
+    c->saved = saved;
+    c->env = backward->env;
+    c->first_guard = sym_guard_count(t->tape.functional->env);
+    for (int i = 0; i < t->n_inputs; i++)
+        if (c->partial[i]) c->sums[i] = backward->inputs.at[n++]->base.meta;
+    for (int i = 0; i < t->n_user; i++)
+        if (c->defined[i]) c->metas[i] = backward->inputs.at[n++]->base.meta;
+    if (backward->inputs.n == n) return ST_OK;
+    return error_raise(ST_INTERNAL, "a backward graph of %d inputs, not %d", backward->inputs.n, n);
+}
+
+void training_case_add(Training *t, BackwardCase *c) {
+    _Atomic(BackwardCase *) *at = &t->cases;
+    while (atomic_load_explicit(at, memory_order_relaxed)) at = &atomic_load_explicit(at, memory_order_relaxed)->next;
+    atomic_store_explicit(at, c, memory_order_release);
+}
+
+/* The case of a call -------------------------------------------------------------------------- */
 
 typedef struct CaseJob {
     const Variant *variant;
@@ -67,43 +131,6 @@ typedef struct CaseJob {
     Graph *graph;
     Plan *plan;
 } CaseJob;
-
-/* A gradient of symbolic sizes comes in the layout of its output. */
-static JointSpec joint_spec(const CaseJob *job) {
-    const Training *const t = job->variant->training;
-    const BackwardCase *const c = job->made;
-    bool *const defined = ARENA_ARRAY(c->arena, bool, t->n_forward + 1);
-    const Meta **const metas = ARENA_ARRAY(c->arena, const Meta *, t->n_forward + 1);
-    if (defined) memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
-    if (metas) memcpy(metas, c->metas, sizeof *metas * (size_t)t->n_user);
-    return (JointSpec){.want = c->needs,
-                       .grad_defined = defined,
-                       .partial = c->partial,
-                       .grad_meta = job->variant->dynamic ? NULL : metas};
-}
-
-Status training_note_layouts(const Training *t, BackwardCase *c, const Graph *graph) {
-    int n = c->n_saved;
-    for (int i = 0; i < t->n_inputs; i++)
-        if (c->partial[i]) c->sums[i] = graph->inputs.at[n++]->base.meta;
-    for (int i = 0; i < t->n_user; i++)
-        if (c->defined[i]) c->metas[i] = graph->inputs.at[n++]->base.meta;
-    if (graph->inputs.n == n) return ST_OK;
-    return error_raise(ST_INTERNAL, "a backward graph of %d inputs, not %d", graph->inputs.n, n);
-}
-
-Status training_usual(Training *t, Arena *arena, const SymEnv *env, const bool *ran) {
-    BackwardCase *const c = &t->usual;
-    *c = (BackwardCase){.defined = t->out_tracked,
-                        .needs = t->want,
-                        .partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1),
-                        .metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1),
-                        .env = env,
-                        .first_guard = sym_guard_count(env)};
-    if (!c->partial || !c->metas) return ST_MEMORY;
-    c->ran = ran ? tape_plan_by_step(&t->tape, arena, ran) : tape_plan_ran(t, arena, c, NULL);
-    return c->ran ? ST_OK : error_pending() ? error_pending() : ST_MEMORY;
-}
 
 static Status plan_case(void *context) {
     CaseJob *const job = context;
@@ -115,24 +142,20 @@ static Status plan_case(void *context) {
     if (!kept || !env || error_pending()) return ST_MEMORY;
     for (int i = 0; i < t->tape.held.n; i++) kept[i] = t->tape.held.at[i].value->id;
     const PassOptions options = compile_pass_options(NULL, &c->info);
-    const KeyedSpec spec = {.functional = t->tape.functional,
-                            .restore = t->partition->restore,
-                            .kept = kept,
-                            .env = env,
-                            .bail = job->graph->bail,
-                            .options = &options,
-                            .joint = joint_spec(job)};
-    if (error_pending()) return ST_MEMORY;
+    KeyedSpec spec = {.functional = t->tape.functional,
+                      .restore = t->partition->restore,
+                      .kept = kept,
+                      .env = env,
+                      .bail = job->graph->bail,
+                      .options = &options};
+    TRY(training_case_spec(t, c, c->arena, &spec.joint));
+    if (job->variant->dynamic)
+        spec.joint.grad_meta = NULL; /* of symbolic sizes they come as the outputs are laid out */
     KeyedBackward *const keyed = keyed_build(c->arena, &spec);
     if (!keyed) return error_pending() ? error_pending() : ST_UNSUPPORTED;
-    c->saved = keyed->saved;
-    c->n_saved = keyed->n_saved;
-    c->first_guard = sym_guard_count(variant_env);
-    c->env = env;
-    TRY(training_note_layouts(t, c, keyed->graph));
     TRY(passes_run(keyed->graph, "backward", &options));
     job->plan = keyed->graph->plan;
-    return ST_OK;
+    return training_case_planned(t, c, keyed->graph, keyed->saved, keyed->n_saved);
 }
 
 PRINTF_LIKE(2, 3) static void refuse(BackwardCase *c, const char *format, ...) {
@@ -142,49 +165,41 @@ PRINTF_LIKE(2, 3) static void refuse(BackwardCase *c, const char *format, ...) {
     va_end(args);
 }
 
-/* A failure leaves the case without code, and says why. */
-static void compile_case(const Variant *v, const int64_t *symbols, BackwardCase *c) {
+void training_case_compile(BackwardCase *c, Plan *plan, CompileInfo *info) {
     if (failpoint("backward")) {
         refuse(c, "failpoint backward");
         return;
     }
+    const BailCode before = info->failure;
+    if (compile_plan(plan, info, &c->run) == ST_OK) return;
+    if (info != &c->info) info->failure = before;
+    error_clear();
+}
+
+/* A failure leaves the case without code, and says why. */
+static void make_code(const Variant *v, const int64_t *symbols, BackwardCase *c) {
     CaseJob job = {.variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
     if (job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK)
-        compile_plan(job.plan, &c->info, &c->run);
+        training_case_compile(c, job.plan, &c->info);
     error_clear();
 }
 
 static BackwardCase *case_new(const Training *t, const int64_t *symbols, const TapeBackward *call) {
     Arena *const arena = arena_new();
-    BackwardCase *const c = arena ? ARENA_NEW(arena, BackwardCase) : NULL;
-    if (!c) {
-        arena_free(arena);
-        return NULL;
+    BackwardCase *const c = training_case_new(t, arena, call);
+    if (c) c->ran = tape_plan_ran(t, arena, c, symbols);
+    if (c && c->ran) {
+        c->arena = arena;
+        return c;
     }
-    c->arena = arena;
-    c->defined = ARENA_ARRAY(arena, bool, t->n_user + 1);
-    c->metas = ARENA_ARRAY(arena, const Meta *, t->n_user + 1);
-    c->sums = ARENA_ARRAY(arena, const Meta *, t->n_inputs + 1);
-    c->needs = ARENA_ARRAY(arena, bool, t->n_inputs + 1);
-    c->partial = ARENA_ARRAY(arena, bool, t->n_inputs + 1);
-    for (int i = 0; i < t->n_user; i++) {
-        c->defined[i] = t->out_tracked[i] && call->grad_out[i];
-        if (c->defined[i]) c->metas[i] = layout_of(call->grad_out[i]);
-    }
-    for (int i = 0; i < t->n_inputs; i++) {
-        c->needs[i] = t->want[i] && call->needs[i];
-        c->partial[i] = c->needs[i] && call->partial && call->partial[i];
-    }
-    c->ran = tape_plan_ran(t, arena, c, symbols);
-    if (c->ran) return c;
     arena_free(arena);
     return NULL;
 }
 
 /* What has no code expands, which serves gradients of any layout. */
 static const BackwardCase *find_without_code(const Training *t, const int64_t *symbols, const TapeBackward *call) {
-    const BackwardCase *c = atomic_load_explicit(&t->cases, memory_order_acquire);
-    while (c && (c->run || !case_fits(c, t, symbols, call, false))) c = c->next;
+    const BackwardCase *c = first_case(t);
+    while (c && (c->run || !case_fits(c, t, symbols, call, false))) c = next_case(c);
     return c;
 }
 
@@ -206,12 +221,11 @@ static const BackwardCase *make_case(const Variant *v, Training *t, const int64_
     if (!t->partition)
         refuse(c, "a backward inside has used up its history");
     else if (t->n_cases < MAX_CASES)
-        compile_case(v, symbols, c);
+        make_code(v, symbols, c);
     else
         refuse(c, "a backward is compiled for %d other keys at most", MAX_CASES);
     t->n_cases++;
-    c->next = atomic_load_explicit(&t->cases, memory_order_relaxed);
-    atomic_store_explicit(&t->cases, c, memory_order_release);
+    training_case_add(t, c);
     return c;
 }
 
@@ -225,13 +239,46 @@ const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *
     return c;
 }
 
+/* Without the usual one, which is part of the graph that they are other keys of. */
+static const BackwardCase *other_cases(const Training *t) {
+    const BackwardCase *const usual = t ? first_case(t) : NULL;
+    return usual ? next_case(usual) : NULL;
+}
+
+int training_keys(const Variant *v, int *kernels) {
+    int n = 0;
+    *kernels = 0;
+    for (const BackwardCase *c = other_cases(v->training); c; c = next_case(c)) {
+        if (!c->run) continue;
+        n++;
+        *kernels += c->info.kernels;
+    }
+    return n;
+}
+
+static bool refused_for(const BackwardCase *c, const char *why) { return !c->run && !strcmp(c->info.reason, why); }
+
+const char *training_keys_refused(const Variant *v, int at, int *n) {
+    const BackwardCase *const first = other_cases(v->training);
+    for (const BackwardCase *c = first; c; c = next_case(c)) {
+        if (c->run) continue;
+        bool again = false;
+        for (const BackwardCase *before = first; before != c; before = next_case(before))
+            again |= refused_for(before, c->info.reason);
+        if (again || at-- > 0) continue;
+        *n = 0;
+        for (const BackwardCase *same = c; same; same = next_case(same)) *n += refused_for(same, c->info.reason);
+        return c->info.reason;
+    }
+    return NULL;
+}
+
 void training_cases_free(Training *t) {
     for (BackwardCase *c = atomic_load(&t->cases); c;) {
-        BackwardCase *const next = c->next;
+        BackwardCase *const next = atomic_load(&c->next);
         executable_free(c->run);
         arena_free(c->arena);
         c = next;
     }
-    executable_free(t->usual.run);
     pthread_mutex_destroy(&t->lock);
 }

@@ -45,7 +45,7 @@ typedef struct TapePlan {
 /* One key and its backward. Immutable once published. */
 typedef struct BackwardCase BackwardCase;
 struct BackwardCase {
-    BackwardCase *next;
+    _Atomic(BackwardCase *) next;
     Arena *arena;  /* of a later case; NULL: the variant's */
     bool *defined; /* by user output: has a gradient */
     bool *needs;   /* by graph input: its gradient is wanted */
@@ -72,10 +72,9 @@ struct Training {
     bool *want, *written; /* by graph input */
     int n_inputs, n_symbols, n_floats;
     TapePlan tape;
-    BackwardCase usual; /* every gradient defined and wanted, no sums: compiled with the forward */
-    _Atomic(BackwardCase *) cases;
-    int n_cases;
-    pthread_mutex_t lock; /* of making cases */
+    _Atomic(BackwardCase *) cases; /* the usual one first: every gradient defined and wanted, no sums */
+    int n_cases;                   /* beside it */
+    pthread_mutex_t lock;          /* of making cases */
 };
 
 typedef struct TrainingLaunch { /* context of one tape node */
@@ -112,11 +111,17 @@ bool *tape_plan_used(const TapePlan *p, Arena *arena);
 /* training_keyed.c: the case of a call, made on first need; NULL raises. */
 const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call);
 void training_cases_free(Training *t);
-/* Fills t->usual, but for the saved values and the layouts. ran: by node id of the functional graph, where it is
- * known. */
-Status training_usual(Training *t, Arena *arena, const SymEnv *env, const bool *ran);
-/* The layouts of a backward's inputs after the saved values: the partial sums, then the gradients. */
-Status training_note_layouts(const Training *t, BackwardCase *c, const Graph *graph);
+/* A case is made in these steps, the usual one with the forward, others under the lock. The key that a call shows; call
+ * NULL: the usual one. NULL: no memory. */
+BackwardCase *training_case_new(const Training *t, Arena *arena, const TapeBackward *call);
+/* What its backward is made for. */
+Status training_case_spec(const Training *t, const BackwardCase *c, Arena *arena, JointSpec *spec);
+/* Of its planned backward: which saved values it reads, in order (NULL: all), and the layouts of the inputs after them:
+ * the partial sums, then the gradients. */
+Status training_case_planned(const Training *t, BackwardCase *c, const Graph *backward, const int *saved, int n_saved);
+/* Its code; without, a launch's node expands into eager's. */
+void training_case_compile(BackwardCase *c, Plan *plan, CompileInfo *info);
+void training_case_add(Training *t, BackwardCase *c);
 /* A metadata with the launch's sizes. */
 const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols);
 

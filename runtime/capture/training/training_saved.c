@@ -129,10 +129,10 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, cons
     const TapePlan *const p = &t->tape;
     Arena *const trial = arena_new();
     SymEnv *const env = trial ? trial_env(p, trial, symbols) : NULL;
-    bool *const defined = env ? ARENA_ARRAY(trial, bool, p->functional->outputs.n + 1) : NULL;
-    if (defined) memcpy(defined, c->defined, sizeof *defined * (size_t)t->n_user);
-    const JointSpec spec = {.want = c->needs, .grad_defined = defined};
-    bool *const ran = tape_plan_by_step(p, arena, defined ? joint_ran(p->functional, trial, env, &spec) : NULL);
+    JointSpec spec;
+    const bool known = env && training_case_spec(t, c, trial, &spec) == ST_OK;
+    spec.grad_meta = NULL;
+    bool *const ran = tape_plan_by_step(p, arena, known ? joint_ran(p->functional, trial, env, &spec) : NULL);
     arena_free(trial);
     return ran;
 }
