@@ -127,6 +127,7 @@ static Status check_kind(const NestCheck *c, const Inst *inst) {
         return check_store(c, inst);
     case LI_cast:
         NEED(inst->a >= 0 && inst->b < 0 && inst->c < 0, "a cast has one operand");
+        NEED(c->nest->insts[inst->a].type != inst->type, "a cast to the type that it has");
         return ST_OK;
     }
     return refuse_nest(c, "unknown kind of instruction");

@@ -106,6 +106,9 @@ int64_t workspace_bytes(SymEnv *env, const OpRow *row, const Arg *args);
  * arguments that native ops take, write-backs after all checks; `packed`: slots of the arena lie in it, and apart where
  * they are alive together. Raises ST_INTERNAL naming the step or slot. */
 Status plan_verify(const Plan *plan, bool packed);
+/* Whether a plan that verifies stays in the memory of its slots under these values of its symbols: asked of plans that
+ * come from texts. Raises ST_INTERNAL naming the step, slot or output. */
+Status plan_check_reach(const Plan *plan, const int64_t *symbols);
 void plan_print(const Plan *plan, Text *text);        /* the stage "loops": kernels, call sequence, memory, the call */
 void plan_print_memory(const Plan *plan, Text *text); /* the stage "memory" alone */
 /* Reads the text of the stage "loops"; *end is past it. What comes of it verifies. Raises ST_PARSE naming the line. */

@@ -79,6 +79,7 @@ static void reparse(Built *built, const char *graph) {
     if (plan_parse(arena, text_str(&text), &end, &plan) != ST_OK)
         ck_abort_msg("%s\n%.4000s\n%.2000s", error_slot()->message, text_str(&text), graph);
     ck_assert_int_eq(*end, 0);
+    ck_assert_msg(plan_check_reach(plan, (int64_t[]){3, 0}) == ST_OK, "%s", error_slot()->message);
     plan_print(plan, &again);
     ck_assert_str_eq(text_str(&again), text_str(&text));
     text_free(&text);
