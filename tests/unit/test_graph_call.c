@@ -302,6 +302,26 @@ START_TEST(many_inputs) {
 }
 END_TEST
 
+/* An op that gives a list of more tensors than any other op has results. */
+START_TEST(many_results) {
+    char text[2048], *at = text;
+    at += sprintf(at, "graph parts(%%x: f32[40,2]) {\n ");
+    for (int i = 0; i < 40; i++) at += sprintf(at, "%s%%%d", i ? ", " : " ", i);
+    at += sprintf(at, " = aten::unbind.int(%%x, 0)\n  return");
+    for (int i = 0; i < 40; i++) at += sprintf(at, "%s%%%d", i ? ", " : " ", i);
+    sprintf(at, "\n}\n");
+    for (int i = 0; i < MODES; i++) {
+        sn_function *const fn = compiled(text, modes[i]);
+        for (int k = 0; k < 3; k++) {
+            sn_tensor *const in = sn_reshape(F32(7 * k, 80), SN_INTS(40, 2)), *out[40];
+            ck_assert_msg(sn_call(fn, &in, 1, out, 40) == SN_OK, "%s", sn_error_take()->message);
+            for (int j = 0; j < 40; j++) ck_assert(same_bits(out[j], sn_select(in, 0, j)));
+        }
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {views_by_numbers_that_leave_their_memory,
                                   views_of_inputs_are_checked_at_the_call,
@@ -315,6 +335,7 @@ int main(void) {
                                   words_as_python_writes_them,
                                   ints_among_the_inputs,
                                   an_int_is_printed_and_read_again,
-                                  many_inputs};
+                                  many_inputs,
+                                  many_results};
     return contract_main("test_graph_call", tests, (int)(sizeof tests / sizeof *tests));
 }

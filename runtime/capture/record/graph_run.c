@@ -127,19 +127,33 @@ Arg graph_run_arg(const GraphRun *run, Arg a) {
     return a;
 }
 
+/* A Tensor[] has as many results as the call's values say, which may be others than the graph's. */
+static Status run_list(const Node *node, const Arg *args, sn_tensor **outs) {
+    int n = 0;
+    TRY(dispatch_list(node->row, args, outs, &n));
+    if (n == node->n_outs) return ST_OK;
+    return error_raise(ST_VALUE, "%s: gives %d tensors here, the graph has %d", node->row->name, n, node->n_outs);
+}
+
+static Status run_row(const Node *node, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
+    if (node->row->flags & OPF_gradients) return gradients_run(args, outs);
+    if (node->row->returns_list) return run_list(node, args, outs);
+    return dispatch(node->row, node->form, args, node->form == FORM_out ? out_args : NULL, outs);
+}
+
 static Status run_node(const GraphRun *run, const Node *node) {
     const OpRow *const row = node->row;
+    const bool many = row->returns_list || node->n_outs > MAX_OUTS; /* sn::gradients has many as well */
     Arg args[MAX_ARGS];
-    sn_tensor *out_args[MAX_OUTS], *outs[MAX_OUTS] = {NULL};
+    sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL};
+    sn_tensor **const outs = many ? ARENA_ARRAY(run->arena, sn_tensor *, MAX_LIST) : few;
+    if (!outs) return ST_MEMORY;
     for (int i = 0; i < row->n_params; i++) args[i] = graph_run_arg(run, node->args[i]);
     for (int i = 0; node->form == FORM_out && i < row->n_out; i++)
         out_args[i] = tensor_for(run, node->args[row->n_params + i].val);
     if (run->sites) state_get()->site = run->sites[node->id];
     if (run->seeded && row->flags & OPF_random) state_get()->sequence = run->sequence + (uint64_t)node->random;
-    if (row->flags & OPF_gradients)
-        TRY(gradients_run(args, outs));
-    else
-        TRY(dispatch(row, node->form, args, node->form == FORM_out ? out_args : NULL, outs));
+    TRY(run_row(node, args, out_args, outs));
     for (int i = 0; i < node->n_outs; i++) run->values[node->outs[i].id] = outs[i];
     return ST_OK;
 }
