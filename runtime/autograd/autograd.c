@@ -174,12 +174,11 @@ void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory) {
 
 /* row nodes ----------------------------------------------------------------------------------- */
 
-typedef struct RowNode { /* a node's extra: followed by args, arg_meta, saved and what args point at */
+typedef struct RowNode { /* a node's extra: followed by args, saved and what args point at */
     const OpRow *row;
     int n_saved;
     DType wide; /* the functional form's result, where what is written is another; else DT_default */
     Arg *args;
-    const Meta **arg_meta;
     TapeSaved *saved;
 } RowNode;
 
@@ -261,8 +260,7 @@ static Status saved_argument(TapeNode *node, const TapeSaved *saved, bool create
 
 /* The sizes that it was saved with: the handle may have been given others in place since. */
 static Status written_since(const TapeNode *node, const TapeSaved *saved) {
-    const RowNode *const row = row_node(node);
-    const Meta *const then = saved->arg >= 0 && saved->item < 0 ? row->arg_meta[saved->arg] : NULL;
+    const Meta *const then = saved->arg >= 0 && saved->item < 0 ? tape_arg_metas(node)[saved->arg] : NULL;
     Text name = {0};
     row_name(node, &name);
     const Status status = tape_saved_error(then ? then : saved->tensor->base.meta, text_str(&name),
@@ -326,7 +324,7 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
                    .results = rc.results,
                    .grad_out = (Val *const *)call->grad_out,
                    .needs = rc.needs,
-                   .arg_meta = row->arg_meta,
+                   .arg_meta = tape_arg_metas(node),
                    .result_meta = node->out_meta,
                    .grad_in = rc.grad_in,
                    .grad_list = (Val **)(call->grad_in + row->row->n_params)};
@@ -390,19 +388,17 @@ static int saves_room(const OpCall *call, const SavePlan *plan) {
 static Status make_node(Recording *r, const SavePlan *plan) {
     const OpCall *const call = r->call;
     const int n_params = call->row->n_params, n_saved = saves_room(call, plan);
-    const size_t fixed =
-        sizeof(RowNode) + (size_t)n_params * (sizeof(Arg) + sizeof(Meta *)) + (size_t)n_saved * sizeof(TapeSaved);
+    const size_t fixed = sizeof(RowNode) + (size_t)n_params * sizeof(Arg) + (size_t)n_saved * sizeof(TapeSaved);
     const int n_outs = call->row->returns_list ? MAX_LIST : call->row->n_out;
-    r->node =
-        tape_node_new(&row_class, n_params + list_items(call), n_outs, fixed + tape_args_bytes(call->row, call->args));
+    r->node = tape_node_new(&row_class, n_params + list_items(call), n_params, n_outs,
+                            fixed + tape_args_bytes(call->row, call->args));
     if (!r->node) return ST_MEMORY;
     RowNode *const row = r->row = tape_node_extra(r->node);
     row->row = call->row;
     row->n_saved = 0;
     row->wide = DT_default;
     row->args = (Arg *)(row + 1);
-    row->arg_meta = (const Meta **)(row->args + n_params);
-    row->saved = (TapeSaved *)(row->arg_meta + n_params);
+    row->saved = (TapeSaved *)(row->args + n_params);
     tape_args_copy(call->row, call->args, row->args, row->saved + n_saved);
     if (UNLIKELY(call->row->flags & OPF_storage)) row->args[3] = A_INT(tape_offset(call));
     return ST_OK;
@@ -413,7 +409,7 @@ static Status set_edges(Recording *r) {
     int item = call->row->n_params;
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
-        r->row->arg_meta[i] = arg->kind == ARG_tensor && arg->val ? arg->val->meta : NULL;
+        if (arg->kind == ARG_tensor && arg->val) tape_note_meta(&tape_arg_metas(r->node)[i], arg->val->meta);
         if (r->needs >> i & 1 && arg->kind == ARG_tensor) TRY(tape_node_link(r->node, i, tensor_of(arg->val)));
         for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
             TRY(tape_node_link(r->node, item++, tensor_of(arg->vals[k])));
@@ -494,7 +490,7 @@ static Status note_wide(Recording *r) {
 }
 
 static Status attach_written(sn_tensor *t, TapeNode *node) {
-    node->out_meta[0] = t->base.meta;
+    tape_note_meta(&node->out_meta[0], t->base.meta);
     if (t->autograd && t->autograd->view) return tape_view_rebase(t, node);
     TRY(tape_attach(t, node, 0));
     t->autograd->generation++;
@@ -506,7 +502,7 @@ static Status attach_results(Recording *r) {
     for (int i = 0; i < r->call->n_outs; i++) {
         sn_tensor *const t = r->call->outs[i];
         if (!t) continue;
-        r->node->out_meta[i] = t->base.meta;
+        tape_note_meta(&r->node->out_meta[i], t->base.meta);
         if (!dtype_is_float(t->base.meta->dtype)) continue;
         TRY(r->written ? attach_written(t, r->node) : tape_attach(t, r->node, i));
     }

@@ -243,7 +243,7 @@ Status tape_view_rebase(sn_tensor *t, TapeNode *node) {
     AutogradMeta *const meta = t->autograd;
     sn_tensor *const base = base_of(meta);
     AutogradMeta *const base_meta = tape_meta(base);
-    TapeNode *const slices = base_meta ? tape_node_new(&slices_class, 2, 1, sizeof(TapeView *)) : NULL;
+    TapeNode *const slices = base_meta ? tape_node_new(&slices_class, 2, 0, 1, sizeof(TapeView *)) : NULL;
     if (!slices) return ST_MEMORY;
     *(TapeView **)tape_node_extra(slices) = view_retain(meta->view);
     Status status = tape_node_link(slices, 0, base);

@@ -185,7 +185,7 @@ static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn
     TRY(settle_saved(custom_of(node), out, n_out));
     for (int i = 0; i < n_in; i++) TRY(tape_node_link(node, i, in[i]));
     for (int i = 0; i < n_out; i++) {
-        node->out_meta[i] = out[i]->base.meta;
+        tape_note_meta(&node->out_meta[i], out[i]->base.meta);
         if (dtype_is_float(out[i]->base.meta->dtype)) TRY(tape_attach(out[i], node, i));
     }
     return ST_OK;
@@ -219,7 +219,7 @@ Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const
     TRY(error_pending());
     TRY(check_call(fn, in, n_in, out, n_out));
     Arg *const args = mem_alloc((size_t)(n_in + 1) * sizeof *args);
-    TapeNode *const node = args ? tape_node_new(&custom_class, n_in, n_out, sizeof(CustomNode)) : NULL;
+    TapeNode *const node = args ? tape_node_new(&custom_class, n_in, 0, n_out, sizeof(CustomNode)) : NULL;
     __attribute__((cleanup(call_end))) const CallHeld held = {node, args};
     if (!node) return ST_MEMORY;
     *custom_of(node) = (CustomNode){.fn = *fn, .closure = closure};
@@ -360,7 +360,7 @@ static const TapeClass compiled_class = {.expand = compiled_expand,
 Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs, int n_inputs, const TapeCompiled *ops,
                          void *context) {
     const bool wanted = state_get()->grad_mode == SN_GRAD_ON && any_tracked(inputs, n_inputs);
-    TapeNode *const node = wanted ? tape_node_new(&compiled_class, n_inputs, n_outs, sizeof(CompiledNode)) : NULL;
+    TapeNode *const node = wanted ? tape_node_new(&compiled_class, n_inputs, 0, n_outs, sizeof(CompiledNode)) : NULL;
     if (!node) {
         if (ops->release) ops->release(context);
         return wanted ? ST_MEMORY : ST_OK;
@@ -371,7 +371,7 @@ Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs,
     for (int i = 0; i < n_inputs && status == ST_OK; i++) status = tape_node_link(node, i, inputs[i]);
     for (int i = 0; i < n_outs && status == ST_OK; i++) {
         if (!outs[i]) continue;
-        node->out_meta[i] = outs[i]->base.meta;
+        tape_note_meta(&node->out_meta[i], outs[i]->base.meta);
         if (dtype_is_float(outs[i]->base.meta->dtype)) status = tape_attach(outs[i], node, i);
     }
     tape_node_release(node);

@@ -1,6 +1,6 @@
 /* tape.c: autograd metadata and tape nodes: making, linking, freeing.
  *
- * A node is one block:  | TapeNode | edges | out_meta | extra |  from the thread's free lists, in
+ * A node is one block:  | TapeNode | edges | metas of arguments | out_meta | extra |  from the thread's free lists, in
  * classes of 64 bytes. Graphs may be millions of nodes deep, so freeing goes through a list, never
  * through recursion. */
 #include "runtime/autograd/tape.h"
@@ -55,8 +55,9 @@ void tape_blocks_trim(sn_state *state) {
 
 /* nodes --------------------------------------------------------------------------------------- */
 
-TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t extra) {
-    const size_t head = sizeof(TapeNode) + (size_t)n_edges * sizeof(TapeEdge) + (size_t)n_outs * sizeof(Meta *);
+TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_args, int n_outs, size_t extra) {
+    const size_t metas = (size_t)(n_args + n_outs) * sizeof(Meta *);
+    const size_t head = sizeof(TapeNode) + (size_t)n_edges * sizeof(TapeEdge) + metas;
     uint16_t block;
     char *const memory = tape_block_take(head + extra, &block);
     if (!memory) return NULL;
@@ -68,7 +69,7 @@ TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t 
     node->n_edges = n_edges;
     node->n_outs = n_outs;
     node->edges = (TapeEdge *)(memory + sizeof(TapeNode));
-    node->out_meta = (const Meta **)(node->edges + n_edges);
+    node->out_meta = tape_arg_metas(node) + n_args;
     node->extra = node->out_meta + n_outs;
     node->sequence = ++state_get()->tape_sequence;
     atomic_fetch_add_explicit(&live_nodes, 1, memory_order_relaxed);
@@ -106,6 +107,8 @@ void tape_edge_drop(const TapeEdge *edge) {
 static void free_one(TapeNode *node) {
     tape_node_drop(node);
     for (int i = 0; i < node->n_edges; i++) tape_edge_drop(&node->edges[i]);
+    for (const Meta **at = tape_arg_metas(node); at < node->out_meta + node->n_outs; at++)
+        if (*at) meta_release(*at);
     for (int i = 0; node->instead && i < node->n_outs; i++) tape_edge_drop(&node->instead[i]);
     mem_free(node->instead);
     free_hooks(node->hooks);
@@ -164,7 +167,7 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
     meta->node = node;
     meta->output = output;
     if (!node->out_meta[output]) /* a copy that stands for the result may be laid out otherwise */
-        node->out_meta[output] = t->base.meta;
+        tape_note_meta(&node->out_meta[output], t->base.meta);
     tape_node_release(before);
     return ST_OK;
 }

@@ -134,7 +134,7 @@ struct TapeNode {
     uint64_t sequence;
     const TapeClass *class;
     TapeEdge *edges;
-    const Meta **out_meta; /* by result */
+    const Meta **out_meta; /* by result; retained, as those before them (tape_arg_metas) */
     void *extra;           /* behind them: what the class keeps */
     TapeHook *hooks;
     TapeSlot slot;
@@ -142,9 +142,16 @@ struct TapeNode {
     TapeNode *dead;    /* while a graph is freed: the next to free */
 };
 
-/* A node with room for edges and results and `extra` bytes behind them; one reference, the next
+/* A node with room for edges, metadata of arguments and results, and `extra` bytes behind them; one reference, the next
  * sequence number. */
-TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_outs, size_t extra);
+TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_args, int n_outs, size_t extra);
+/* By argument, of which there are n_args; NULL: none was noted. */
+static inline const Meta **tape_arg_metas(const TapeNode *node) { return (const Meta **)(node->edges + node->n_edges); }
+static inline void tape_note_meta(const Meta **at, const Meta *meta) {
+    meta_retain(meta);
+    if (UNLIKELY(*at != NULL)) meta_release(*at);
+    *at = meta;
+}
 static inline void *tape_node_extra(TapeNode *node) { return node->extra; }
 void tape_node_retain(TapeNode *node);
 void tape_node_release(TapeNode *node);

@@ -1,9 +1,15 @@
 /* meta_intern.c: one immutable Meta per (dtype, device, sizes, strides, wrapped), for the whole
  * process.
  *
- * Lookups take no lock: they probe a table whose slots are only ever filled, under a mutex. A full
- * table is replaced by one of twice the size; old tables and metas live until the process ends,
- * because a reader may still be in them. */
+ *   staying   found without a lock: a table whose slots are only ever filled, under a mutex. A full
+ *             one is replaced by one of twice the size; old tables live until the process ends,
+ *             because a reader may still be in them.
+ *   counted   chains, read and changed under the mutex. A count falls to 0 under it too, so what a
+ *             lookup finds there is held by somebody.
+ *   lent      by thread, the newest that it interned: each is one reference, so that what nobody
+ *             has retained yet is not freed between meta_intern and its use. */
+#include "runtime/core/meta_intern.h"
+
 #include <pthread.h>
 #include <stdio.h>
 
@@ -13,11 +19,18 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/tensor.h"
 
+enum { FIRST_STAY = 4096 };
+
 typedef struct Table {
     struct Table *older;
     size_t room, n;
     _Atomic(InternedMeta *) slots[];
 } Table;
+
+typedef struct Chains {
+    size_t room, n;
+    InternedMeta **at;
+} Chains;
 
 typedef struct WantedMeta {
     DType dtype;
@@ -28,7 +41,13 @@ typedef struct WantedMeta {
     uint64_t hash;
 } WantedMeta;
 
-static _Atomic(Table *) current;
+typedef struct LentMetas {
+    uint32_t next;
+    InternedMeta *at[LENT_METAS];
+} LentMetas;
+
+static _Atomic(Table *) staying;
+static Chains counted;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t hash_of(const WantedMeta *w) {
@@ -43,6 +62,8 @@ static bool equal(const InternedMeta *in, const WantedMeta *w) {
            in->meta.rank == w->rank && in->meta.wrapped == w->wrapped &&
            (!bytes || (!memcmp(in->meta.sizes, w->sizes, bytes) && !memcmp(in->meta.strides, w->strides, bytes)));
 }
+
+/* staying ------------------------------------------------------------------------------------- */
 
 static InternedMeta *lookup(Table *table, const WantedMeta *w) {
     for (size_t i = table ? w->hash & (table->room - 1) : 0; table; i = (i + 1) & (table->room - 1)) {
@@ -70,9 +91,133 @@ static Table *roomier(Table *old) {
         InternedMeta *const in = atomic_load_explicit(&old->slots[i], memory_order_relaxed);
         if (in) put_meta(table, in);
     }
-    atomic_store_explicit(&current, table, memory_order_release);
+    atomic_store_explicit(&staying, table, memory_order_release);
     return table;
 }
+
+/* The table with room for one more; NULL raises. */
+static Table *table_with_room(void) {
+    Table *const table = atomic_load_explicit(&staying, memory_order_relaxed);
+    return !table || table->n * 2 >= table->room ? roomier(table) : table;
+}
+
+/* counted ------------------------------------------------------------------------------------- */
+
+static InternedMeta **place_of(uint64_t hash) { return &counted.at[hash & (counted.room - 1)]; }
+
+static InternedMeta *lookup_counted(const WantedMeta *w) {
+    InternedMeta *in = counted.room ? *place_of(w->hash) : NULL;
+    while (in && !equal(in, w)) in = in->next;
+    return in;
+}
+
+static bool more_chains(void) {
+    const Chains old = counted;
+    const size_t room = old.room ? old.room * 2 : 1024;
+    InternedMeta **const at = mem_zero(room * sizeof *at);
+    if (!at) return false;
+    counted = (Chains){room, old.n, at};
+    for (size_t i = 0; i < old.room; i++)
+        for (InternedMeta *in = old.at[i], *next; in; in = next) {
+            next = in->next;
+            in->next = *place_of(in->hash);
+            *place_of(in->hash) = in;
+        }
+    mem_free(old.at);
+    return true;
+}
+
+static bool link_counted(InternedMeta *in) {
+    if (counted.n >= counted.room && !more_chains()) return false;
+    in->next = *place_of(in->hash);
+    *place_of(in->hash) = in;
+    counted.n++;
+    return true;
+}
+
+static void unlink_counted(const InternedMeta *in) {
+    InternedMeta **at = place_of(in->hash);
+    while (*at != in) at = &(*at)->next;
+    *at = in->next;
+    counted.n--;
+}
+
+static bool does_stay(InternedMeta *in) { return atomic_load_explicit(&in->stays, memory_order_relaxed); }
+
+/* A reference that is not the last; false: it may be. */
+static bool drop_one_of_many(InternedMeta *in) {
+    int32_t n = atomic_load_explicit(&in->refs, memory_order_relaxed);
+    if (__libc_single_threaded) {
+        if (n > 1) atomic_store_explicit(&in->refs, n - 1, memory_order_relaxed);
+        return n > 1;
+    }
+    while (n > 1)
+        if (atomic_compare_exchange_weak(&in->refs, &n, n - 1)) return true;
+    return false;
+}
+
+void meta_drop(InternedMeta *in) {
+    if (LIKELY(drop_one_of_many(in))) return;
+    const bool locked = lock_shared(&lock);
+    const bool dies = !does_stay(in) && refs_add(&in->refs, -1) == 1;
+    if (dies) unlink_counted(in);
+    unlock_shared(&lock, locked);
+    if (dies) mem_free(in);
+}
+
+void meta_stay(const Meta *meta) {
+    InternedMeta *const in = meta ? meta_counted(meta) : NULL;
+    if (!in) return;
+    const bool locked = lock_shared(&lock);
+    Table *const table = does_stay(in) ? NULL : table_with_room();
+    if (table) {
+        unlink_counted(in);
+        put_meta(table, in);
+        atomic_store_explicit(&in->stays, true, memory_order_relaxed);
+    } else if (!does_stay(in)) {
+        refs_add(&in->refs, 1); /* no memory for the table: held for ever */
+    }
+    unlock_shared(&lock, locked);
+}
+
+MetaCounts meta_counts(void) {
+    const bool locked = lock_shared(&lock);
+    const Table *const table = atomic_load_explicit(&staying, memory_order_relaxed);
+    const MetaCounts counts = {table ? (int64_t)table->n : 0, (int64_t)counted.n};
+    unlock_shared(&lock, locked);
+    return counts;
+}
+
+/* lent ---------------------------------------------------------------------------------------- */
+
+/* Takes one reference over; NULL raises. */
+static InternedMeta *lend(InternedMeta *in) {
+    sn_state *const state = state_get();
+    if (!state->lent) state->lent = mem_zero(sizeof *state->lent);
+    LentMetas *const lent = state->lent;
+    if (!lent) return meta_drop(in), NULL;
+    InternedMeta **const at = &lent->at[lent->next++ % LENT_METAS];
+    InternedMeta *const before = *at;
+    *at = in;
+    if (before) meta_release(&before->meta);
+    return in;
+}
+
+void meta_linger(const Meta *meta) {
+    InternedMeta *const in = meta_counted(meta);
+    if (!in) return;
+    refs_add(&in->refs, 1);
+    lend(in);
+}
+
+void meta_lent_free(sn_state *state) {
+    for (int i = 0; state->lent && i < LENT_METAS; i++)
+        if (state->lent->at[i]) meta_release(&state->lent->at[i]->meta);
+    mem_free(state->lent);
+    state->lent = NULL;
+}
+
+/* making -------------------------------------------------------------------------------------- */
 
 /* Elements from the first to past the last; false: does not fit. Nor may the strides of an empty tensor overflow, which
  * count a size of 0 as 1. */
@@ -132,25 +277,43 @@ static InternedMeta *intern_new(const WantedMeta *w) {
     in->keys = key_of_device(w->device) | KEY_BIT(autograd);
     in->bytes = (size_t)span * (size_t)dtype_bytes(w->dtype);
     in->overlaps = numel && overlaps(w);
+    atomic_init(&in->stays, false);
+    atomic_init(&in->refs, 1);
+    in->next = NULL;
     return in;
 }
 
-static const Meta *insert(const WantedMeta *w) {
-    pthread_mutex_lock(&lock);
-    Table *table = atomic_load_explicit(&current, memory_order_relaxed);
-    InternedMeta *in = lookup(table, w);
-    if (!in && (!table || table->n * 2 >= table->room)) table = roomier(table);
-    if (!in && table && (in = intern_new(w))) put_meta(table, in);
-    pthread_mutex_unlock(&lock);
-    return in ? &in->meta : NULL;
+/* With one reference of the caller's, unless it stays. */
+static InternedMeta *insert(const WantedMeta *w) {
+    InternedMeta *const in = intern_new(w);
+    Table *const table = in ? table_with_room() : NULL;
+    const bool stays = table && table->n < FIRST_STAY;
+    if (stays) {
+        atomic_init(&in->stays, true);
+        put_meta(table, in);
+    } else if (in && (!table || !link_counted(in))) {
+        mem_free(in);
+        return NULL;
+    }
+    return in;
+}
+
+static InternedMeta *find_or_insert(const WantedMeta *w) {
+    const bool locked = lock_shared(&lock);
+    InternedMeta *in = lookup(atomic_load_explicit(&staying, memory_order_relaxed), w);
+    if (!in && (in = lookup_counted(w))) refs_add(&in->refs, 1);
+    if (!in) in = insert(w);
+    unlock_shared(&lock, locked);
+    return !in || does_stay(in) ? in : lend(in);
 }
 
 const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides, int rank,
                         bool wrapped) {
     WantedMeta w = {dtype, device, sizes, strides, rank, wrapped, 0};
     w.hash = hash_of(&w);
-    const InternedMeta *const in = lookup(atomic_load_explicit(&current, memory_order_acquire), &w);
-    return LIKELY(in) ? &in->meta : insert(&w);
+    const InternedMeta *in = lookup(atomic_load_explicit(&staying, memory_order_acquire), &w);
+    if (UNLIKELY(!in)) in = find_or_insert(&w);
+    return LIKELY(in != NULL) ? &in->meta : NULL;
 }
 
 const Meta *meta_intern_contiguous(DType dtype, Device device, const int64_t *sizes, int rank) {

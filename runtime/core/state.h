@@ -62,6 +62,7 @@ struct sn_state {
     int last_path;            /* sn_path of the newest sn_call, for sn_last_call */
     const char *last_reason;  /* lives as long as the function called */
     struct EagerCache *eager; /* one-op programs by signature */
+    struct LentMetas *lent;   /* layouts interned lately, runtime/core/meta_intern.c */
     struct UserMode *modes;   /* stack of user modes, innermost first */
     struct TextOwned *texts;  /* scope-owned strings, newest first */
     uint64_t tape_sequence;   /* next sequence number of a tape node [semantics G1] */

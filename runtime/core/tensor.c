@@ -61,6 +61,7 @@ static inline void *block_of(Storage *storage) { return (char *)storage - HEADER
 static inline sn_tensor *begin_tensor(sn_state *state, void *block, int class, const Meta *meta) {
     sn_tensor *const t = block;
     const bool inference = state->grad_mode == SN_INFERENCE;
+    meta_retain(meta);
     *t = (sn_tensor){.base = {meta},
                      .block = (uint8_t) class,
                      .flags = inference ? TF_inference : 0,
@@ -102,6 +103,7 @@ sn_tensor *tensor_new(const Meta *meta) {
     sn_tensor *const t = begin_tensor(state, block, class, meta);
     Storage *const storage = storage_in(block);
     if (UNLIKELY(fill_storage(storage, block + 2 * HEADER_BYTES, class, DEV_host, bytes) != ST_OK)) {
+        meta_release(meta);
         block_give(block, class);
         return NULL;
     }
@@ -128,6 +130,15 @@ void tensor_set_storage(sn_tensor *t, Storage *storage, int64_t offset) {
     t->offset = offset;
 }
 
+/* What is captured here may remember t as it was. */
+void tensor_set_meta(sn_tensor *t, const Meta *meta) {
+    const Meta *const before = t->base.meta;
+    meta_retain(meta);
+    t->base.meta = meta;
+    if (state_get()->capture) meta_stay(before);
+    meta_release(before);
+}
+
 void tensor_mark_inference(sn_tensor *t) {
     t->keys &= ~KEY_BIT(autograd);
     t->flags |= TF_inference;
@@ -145,6 +156,7 @@ sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset) {
 sn_tensor *tensor_alias(const sn_tensor *t) {
     sn_tensor *const alias = tensor_block_take(state_get(), BLOCK_header);
     if (UNLIKELY(!alias)) return NULL;
+    meta_retain(t->base.meta);
     *alias = (sn_tensor){
         .base = t->base, .refs = 1, .flags = t->flags & TF_inference, .block = BLOCK_header, .keys = t->keys};
     tensor_set_storage(alias, t->storage, t->offset);
@@ -181,6 +193,7 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
 void tensor_free(sn_tensor *t) {
     if (UNLIKELY(t->autograd != NULL)) runtime_hooks.tape_meta_free(t);
     Storage *const storage = t->storage;
+    meta_release(t->base.meta);
     if (t->block == BLOCK_header) block_give(t, BLOCK_header);
     if (storage) storage_release(storage);
 }

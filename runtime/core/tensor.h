@@ -10,25 +10,7 @@
  *   | sn_tensor 64 |                                             views and placeholders */
 #ifndef SINTER_RUNTIME_TENSOR_H
 #define SINTER_RUNTIME_TENSOR_H
-#include <stdatomic.h>
-
-#include "ir/arg.h"
-#include "runtime/base/lock.h"
-#include "runtime/core/state.h"
-
-/* Counts without a locked instruction while the process has one thread (5 ns each, some 80 in a
- * compiled call of sixteen inputs). Returns what was there before. */
-static inline int32_t refs_add(_Atomic int32_t *refs, int32_t n) {
-    if (!__libc_single_threaded) return atomic_fetch_add_explicit(refs, n, memory_order_acq_rel);
-    const int32_t before = atomic_load_explicit(refs, memory_order_relaxed);
-    atomic_store_explicit(refs, before + n, memory_order_relaxed);
-    return before;
-}
-
-/* True when this was the last reference; a sole owner needs no atomic write. */
-static inline bool refs_drop(_Atomic int32_t *refs) {
-    return atomic_load_explicit(refs, memory_order_acquire) == 1 || refs_add(refs, -1) == 1;
-}
+#include "runtime/core/meta_intern.h"
 
 typedef struct Storage {
     _Atomic int32_t refs;
@@ -85,23 +67,6 @@ static inline void scope_put(sn_state *state, sn_tensor *t) {
     state->handles[state->n_handles++] = t;
 }
 
-/* Interned metadata; NULL raises (sizes that overflow, out of memory). Lives until the process
- * ends. */
-const Meta *meta_intern(DType dtype, Device device, const int64_t *sizes, const int64_t *strides, int rank,
-                        bool wrapped);
-const Meta *meta_intern_contiguous(DType dtype, Device device, const int64_t *sizes, int rank);
-/* What every interned Meta is the beginning of. */
-typedef struct InternedMeta {
-    Meta meta;
-    uint64_t hash, keys; /* the device's backend key and autograd's */
-    size_t bytes;        /* from the first to past the last element: what a fresh storage needs */
-    bool overlaps;       /* two indices may name one element (stride 0 or the like) */
-    int64_t numbers[];   /* sizes, then strides */
-} InternedMeta;
-static inline size_t meta_bytes(const Meta *meta) { return ((const InternedMeta *)meta)->bytes; }
-static inline uint64_t meta_keys(const Meta *meta) { return ((const InternedMeta *)meta)->keys; }
-static inline bool meta_overlaps(const Meta *meta) { return ((const InternedMeta *)meta)->overlaps; }
-
 /* All return tensors owned by the innermost scope, NULL on error. */
 sn_tensor *tensor_new(const Meta *meta); /* fresh uninitialised storage */
 sn_tensor *tensor_new_zero(const Meta *meta);
@@ -129,6 +94,9 @@ static inline void tensor_release(sn_tensor *t) { /* NULL allowed */
     if (t && refs_drop(&t->refs)) tensor_free(t);
 }
 
+/* Lays t out otherwise, over the same memory. */
+void tensor_set_meta(sn_tensor *t, const Meta *meta);
+
 /* A block of a class: the thread's newest free one, or memory. */
 void *tensor_block_new(int class);
 static inline void *tensor_block_take(sn_state *state, int class) {
@@ -152,6 +120,7 @@ static inline sn_tensor *tensor_pending(sn_state *state, const Meta *meta, bool 
                                         struct Placeholder *placeholder) {
     sn_tensor *const t = tensor_block_take(state, BLOCK_header);
     if (UNLIKELY(!t)) return NULL;
+    meta_retain(meta);
     *t = (sn_tensor){.base = {meta},
                      .refs = 2,
                      .flags = inference ? TF_inference : 0,

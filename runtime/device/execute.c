@@ -55,6 +55,7 @@ static Status build_metas(Executable *e) {
         if (!meta || !plain_meta(meta)) continue;
         e->out_metas[i] = meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, meta->wrapped);
         if (!e->out_metas[i]) return error_pending();
+        meta_retain(e->out_metas[i]);
     }
     return ST_OK;
 }
@@ -79,6 +80,7 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
     Executable *const e = mem_zero(sizeof *e);
     if (!e) return ST_MEMORY;
     *e = (Executable){.plan = plan, .n_codes = n_codes, .native = native};
+    e->n_outs = plan->outputs.n;
     e->codes = mem_zero(((size_t)n_codes + 1) * sizeof *e->codes);
     e->first_code = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->first_code);
     e->out_metas = mem_zero(((size_t)plan->outputs.n + 1) * sizeof *e->out_metas);
@@ -103,6 +105,8 @@ void executable_free(Executable *e) {
         mem_free((void *)(uintptr_t)e->codes[i].program);
         if (e->codes[i].native) e->native->give(e->codes[i].native);
     }
+    for (int i = 0; e->out_metas && i < e->n_outs; i++)
+        if (e->out_metas[i]) meta_release(e->out_metas[i]);
     if (e->own_arena) arena_free(e->plan->arena);
     mem_free(e->codes);
     mem_free(e->first_code);

@@ -19,9 +19,10 @@ struct Executable {
     bool own_arena;
     const NativeCode *native; /* where codes' functions are from, or NULL */
     int n_codes;
-    NestCode *codes;        /* of all nests of all kernels, in order */
-    int *first_code;        /* by step */
-    const Meta **out_metas; /* by output; NULL: symbolic */
+    NestCode *codes; /* of all nests of all kernels, in order */
+    int *first_code; /* by step */
+    int n_outs;
+    const Meta **out_metas; /* by output, retained; NULL: symbolic */
 };
 
 typedef struct Launch { /* one call */

@@ -79,10 +79,11 @@ typedef struct EagerEntry {
     int n_words, n_outs;
     int n_guards, n_floats, n_ints; /* numbers are checked by the guards of the program's symbols */
     int64_t *checked;               /* the numbers that the rule accepted last: floats' bits, then ints */
-    const Meta **metas;             /* results' */
-    int64_t *offsets;               /* views: by result, elements */
-    int base;                       /* views: number of the viewed tensor */
-    Executable *run;                /* RUN_plan, RUN_direct for large operands */
+    int n_metas;
+    const Meta **metas; /* results', then operands', whose addresses may be in the words; retained */
+    int64_t *offsets;   /* views: by result, elements */
+    int base;           /* views: number of the viewed tensor */
+    Executable *run;    /* RUN_plan, RUN_direct for large operands */
     Direct direct;
     int seed, sequence; /* numbers of the free symbols of random ops, -1 */
     uint64_t words[];
@@ -123,7 +124,8 @@ static inline bool eager_number_varies(const EagerCall *ec, int i) {
 /* Makes the entry of a call that is seen first; not cached by the caller where *transient. */
 Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient);
 EagerEntry *eager_entry_new(const EagerCall *ec, const uint64_t *words, int n_words, RunKind kind, int n_outs);
-size_t eager_entry_bytes(const EagerEntry *entry); /* about */
+void eager_entry_hold(EagerEntry *entry, int i, const Meta *meta); /* as the i-th of its metas */
+size_t eager_entry_bytes(const EagerEntry *entry);                 /* about */
 void eager_entry_free(EagerEntry *entry);
 /* Values of the free symbols of an entry's program. */
 enum { EAGER_SYMBOLS = MAX_ARGS + 2 };

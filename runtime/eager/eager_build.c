@@ -58,16 +58,28 @@ EagerEntry *eager_entry_new(const EagerCall *ec, const uint64_t *words, int n_wo
     entry->n_floats = ec->n_floats;
     entry->n_ints = ec->n_ints;
     entry->checked = mem_zero(((size_t)(ec->n_floats + ec->n_ints) + 1) * sizeof *entry->checked);
-    entry->metas = mem_zero(((size_t)n_outs + 1) * sizeof *entry->metas);
+    entry->metas = mem_zero(((size_t)(n_outs + ec->n_tensors) + 1) * sizeof *entry->metas);
     entry->offsets = mem_zero(((size_t)n_outs + 1) * sizeof *entry->offsets);
-    if (entry->metas && entry->offsets && entry->checked) return entry;
-    eager_entry_free(entry);
-    return NULL;
+    if (!entry->metas || !entry->offsets || !entry->checked) {
+        eager_entry_free(entry);
+        return NULL;
+    }
+    entry->n_metas = n_outs + ec->n_tensors;
+    for (int i = 0; i < ec->n_tensors; i++) eager_entry_hold(entry, n_outs + i, ec->tensors[i]->base.meta);
+    return entry;
+}
+
+void eager_entry_hold(EagerEntry *entry, int i, const Meta *meta) {
+    meta_retain(meta);
+    if (entry->metas[i]) meta_release(entry->metas[i]);
+    entry->metas[i] = meta;
 }
 
 void eager_entry_free(EagerEntry *entry) {
     if (!entry) return;
     executable_free(entry->run);
+    for (int i = 0; i < entry->n_metas; i++)
+        if (entry->metas[i]) meta_release(entry->metas[i]);
     for (int i = 0; i < MAX_DIRECT; i++) mem_free(entry->direct.constant[i]);
     mem_free(entry->metas);
     mem_free(entry->offsets);
@@ -78,7 +90,7 @@ void eager_entry_free(EagerEntry *entry) {
 static EagerEntry *entry_of_metas(const EagerCall *ec, RunKind kind, const EagerMetas *metas) {
     EagerEntry *const entry = eager_entry_new(ec, ec->words, ec->n_words, kind, metas->n);
     for (int i = 0; entry && i < metas->n; i++) {
-        entry->metas[i] = metas->metas[i];
+        eager_entry_hold(entry, i, metas->metas[i]);
         entry->offsets[i] = metas->offsets[i];
     }
     return entry;
@@ -216,7 +228,7 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
 }
 
 size_t eager_entry_bytes(const EagerEntry *entry) {
-    const size_t words = (size_t)(entry->n_words + 2 * entry->n_outs) * sizeof(uint64_t);
+    const size_t words = (size_t)(entry->n_words + entry->n_metas + entry->n_outs) * sizeof(uint64_t);
     return sizeof *entry + words + entry->direct.constant_bytes + (entry->run ? executable_bytes(entry->run) : 0);
 }
 

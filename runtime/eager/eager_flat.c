@@ -73,7 +73,7 @@ static void insert_copy(sn_state *state, const EagerCall *ec, const EagerEntry *
     EagerEntry *const copy = eager_entry_new(ec, words, n_words, RUN_direct, 1);
     if (!copy) return; /* the call has its result: next time */
     const bool copied = eager_direct_copy(&copy->direct, &from->direct, n);
-    copy->metas[0] = from->metas[0];
+    eager_entry_hold(copy, 0, from->metas[0]);
     copy->rechecks = from->rechecks;
     copy->is_copy = true;
     copy->bytes = eager_entry_bytes(copy);
@@ -99,7 +99,7 @@ Status eager_flat_fit(EagerEntry *flat, const EagerCall *ec, bool *fits) {
     *fits = meta->contiguous && meta->numel == operand->numel && meta->dtype == before->dtype &&
             meta->device == before->device;
     if (!*fits) return ST_OK;
-    flat->metas[0] = meta;
+    eager_entry_hold(flat, 0, meta);
     flat->direct.n = operand->numel;
     return ST_OK;
 }

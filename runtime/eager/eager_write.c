@@ -72,7 +72,7 @@ Status eager_resize(sn_tensor *out, const Meta *meta) {
         return error_raise(ST_VALUE, "a tensor at element %lld of its storage can't be resized",
                            (long long)out->offset);
     if ((size_t)needed > out->storage->bytes) TRY(storage_resize(out->storage, (size_t)needed));
-    out->base.meta = meta;
+    tensor_set_meta(out, meta);
     if (out->autograd) runtime_hooks.tape_view_end(out);
     return ST_OK;
 }

@@ -144,9 +144,10 @@ static size_t resident_bytes(void) {
     return (size_t)resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Numbers never come again, sizes do after 999 others: a layout is interned for ever. */
-static void call_all(sn_function *fn, sn_tensor *x, int64_t i) {
+/* Numbers and layouts never come again, sizes do after 999 others. */
+static void call_all(sn_function *fn, sn_tensor *x, sn_tensor *wide, int64_t i) {
     const sn_scope scope = sn_scope_begin();
+    ck_assert_ptr_nonnull(sn_neg(sn_as_strided(wide, SN_INTS(2), SN_INTS(1000 + i), 0)));
     const double number = 1.25 + 0x1p-20 * (double)i;
     sn_tensor *const part = sn_narrow(x, 0, 0, 2 + i % 999);
     sn_tensor *const y = sn_clamp(sn_mul_scalar(part, sn_float(number)), sn_float(-number), sn_float(number));
@@ -159,14 +160,17 @@ START_TEST(memory_does_not_grow_with_calls) {
     sn_function *const fns[] = {sn_compile(scaled_by_host, NULL, NULL),
                                 sn_compile(scaled_by_input, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY))};
     sn_logging_set(NULL, NULL, "");
-    sn_tensor *const x = F32(1, 1024);
     const char *const calls = getenv("SINTER_TEST_CALLS"); /* a long run by hand: 1000000 */
     const int64_t n = calls ? atoll(calls) : 30000;
+    sn_tensor *const x = F32(1, 1024), *const wide = sn_zeros(SN_INTS(n + 2000), SN_F32);
     int64_t i = 0;
-    for (; i < 20000; i++) call_all(fns[i % 2], x, i);
+    for (; i < 20000; i++) call_all(fns[i % 2], x, wide, i);
     const size_t before = resident_bytes(), used = bytes_of(fns[0]) + bytes_of(fns[1]);
-    for (; i < n; i++) call_all(fns[i % 2], x, i);
+    const MetaCounts layouts = meta_counts();
+    for (; i < n; i++) call_all(fns[i % 2], x, wide, i);
     ck_assert_uint_eq(bytes_of(fns[0]) + bytes_of(fns[1]), used);
+    ck_assert_int_eq(meta_counts().stay, layouts.stay);
+    ck_assert_int_le(meta_counts().counted, layouts.counted + LENT_METAS);
     ck_assert_uint_le(eager_counts(state_get()).bytes, EAGER_MOST_BYTES);
     const size_t after = resident_bytes();
     if (calls)

@@ -57,6 +57,7 @@ static Status put_arguments(Made *m) {
         const int k = argument_of(m->call, t) == i ? touched_of(m->call, t) : -1;
         GVal *const value = k >= 0 ? m->touched[k] : NULL;
         const char *const name = arena_printf(m->graph->arena, "x%d", i);
+        if (!value) meta_stay(t->base.meta);
         m->arguments[i] = put_input(m, value, name, value ? value->base.meta : t->base.meta);
         if (!m->arguments[i]) return ST_MEMORY;
     }

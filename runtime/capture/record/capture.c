@@ -300,6 +300,8 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const OpSpli
     set_outs(node, call->form == FORM_functional ? n : 0);
     if (trie_metas_room(node)) {
         const ExpectedArg *const args = expected_args(c->fn->arena, call, s);
+        metas_stay(s->metas, node->op.n_operands);
+        metas_stay(out->metas, node->op.n_outs);
         trie_metas_add(
             c->fn->arena, node,
             &(MetaEntry){.in = s->metas, .numbers = s->numbers, .out = out->metas, .alias = out->alias, .args = args});

@@ -32,7 +32,7 @@ static void exchange(sn_tensor *a, sn_tensor *b) {
 /* A leaf keeps its place in histories, its gradient and its hooks. */
 static Status relayout_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) {
     if (row->flags & OPF_nodiff) return tape_requires_grad(self, false);
-    self->base.meta = view->base.meta;
+    tensor_set_meta(self, view->base.meta);
     self->offset = view->offset;
     return ST_OK;
 }

@@ -93,7 +93,12 @@ Trace *capture_begin_trace(Capture *c) {
 }
 
 void tensor_bind(sn_tensor *placeholder, sn_tensor *computed) {
-    if (placeholder->base.meta != computed->base.meta) placeholder->base.meta = computed->base.meta;
+    if (UNLIKELY(placeholder->base.meta != computed->base.meta)) {
+        meta_retain(computed->base.meta);
+        meta_linger(placeholder->base.meta);
+        meta_release(placeholder->base.meta);
+        placeholder->base.meta = computed->base.meta;
+    }
     placeholder->storage = computed->storage;
     if (placeholder->storage) storage_retain(placeholder->storage);
     placeholder->offset = computed->offset;

@@ -79,6 +79,7 @@ static Status add_group(GraphMaking *m, int first) {
     const int64_t size = high - low, stride = 1;
     const Meta *const meta = meta_intern(head->meta->dtype, head->meta->device, &size, &stride, 1, false);
     if (!meta) return ST_MEMORY;
+    meta_stay(meta);
     GVal *const base = graph_input(m->graph, arena_printf(m->arena, "m%d", head->storage_number), meta);
     VEC_PUSH(m->arena, &m->graph_inputs,
              ((GraphInput){.touched = first, .base = true, .base_offset = low - head->offset, .meta = meta}));

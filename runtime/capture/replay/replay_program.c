@@ -57,6 +57,7 @@ static bool add_line(ReplayProgram *p, const CallKey *key, const BoundLaunch *la
     ReplayLine *const line = ARENA_NEW(p->arena, ReplayLine);
     const CallKey *const kept = arena_copy(p->arena, key, call_key_bytes(p->world->n_slots));
     if (!line || !kept) return false;
+    for (int i = 0; i < p->world->n_slots; i++) meta_stay(kept->slots[i].meta);
     *line = (ReplayLine){atomic_load_explicit(&p->lines, memory_order_relaxed), kept, *launch};
     atomic_store_explicit(&p->lines, line, memory_order_release);
     return true;

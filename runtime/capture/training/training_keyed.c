@@ -84,6 +84,7 @@ BackwardCase *training_case_new(const Training *t, Arena *arena, const TapeBackw
     for (int i = 0; i < t->n_user; i++) {
         c->defined[i] = t->out_tracked[i] && (!call || call->grad_out[i]);
         if (call && c->defined[i]) c->metas[i] = layout_of(call->grad_out[i]);
+        meta_stay(c->metas[i]);
     }
     for (int i = 0; i < t->n_inputs; i++) {
         c->needs[i] = t->want[i] && (!call || call->needs[i]);

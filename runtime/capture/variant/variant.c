@@ -195,6 +195,7 @@ static Status copy_arguments(Variant *v, const Capture *c) {
     if (!v->arguments) return ST_MEMORY;
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i].kind == ARG_tensor && c->in[i].val) v->arguments[i] = c->in[i].val->meta;
+    metas_stay(v->arguments, v->n_arguments);
     return ST_OK;
 }
 
@@ -213,6 +214,7 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan, con
                                     .alias_offset = trace_alias_offset(trace, i),
                                     .name = names[i]};
         v->example_metas[i] = in->meta;
+        meta_stay(in->meta);
     }
     v->n_numbers = trace->numbers.n;
     v->numbers = plan->numbers;
