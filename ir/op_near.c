@@ -6,11 +6,11 @@
 
 enum { MAX_NAME = 64, MAX_NEAR = 8, FAR = 3 };
 
-/* Letters to insert, delete or replace: Levenshtein's distance, by rows. */
-static int distance(const char *a, const char *b) {
+/* Letters to insert, delete or replace to make the first of b's letters: Levenshtein's distance, by rows. */
+static int distance(const char *a, const char *b, size_t letters) {
     int row[MAX_NAME + 1];
-    const int n = (int)strlen(b);
-    if (n > MAX_NAME) return FAR;
+    const int n = (int)letters;
+    if (letters > MAX_NAME) return FAR;
     for (int k = 0; k <= n; k++) row[k] = k;
     for (int i = 1; *a; i++, a++) {
         int before = row[0];
@@ -27,12 +27,11 @@ static int distance(const char *a, const char *b) {
 /* "aten::" goes without saying. */
 static const char *short_name(const char *name) { return strncmp(name, "aten::", 6) ? name : name + 6; }
 
-/* How far a form's name is from the one that was given; 0: it is an overload of it. */
+/* How far a form's name is from the one that was given: from its base name where that has no overload, so that
+ * "softmx" finds softmax.int. 0: it is an overload of it. */
 static int far_from(const OpRow *row, OpForm form, const char *given) {
     const char *const name = short_name(op_form_name(row, form));
-    const size_t base = strcspn(name, ".");
-    if (strlen(given) == base && !strncmp(name, given, base)) return 0;
-    return distance(given, name);
+    return distance(given, name, strchr(given, '.') ? strlen(name) : strcspn(name, "."));
 }
 
 void op_near_names(Text *text, const char *name, size_t n) {

@@ -27,7 +27,7 @@ static sn_tensor *compared(const World *w) { return sn_gt_scalar(w->x, sn_float(
 static sn_tensor *divided(const World *w) { return sn_div_scalar(w->x, sn_float(w->number)); }
 static sn_tensor *in_place(const World *w) { return sn_mul_scalar_(sn_clone(w->x), sn_float(w->number)); }
 static sn_tensor *into(const World *w) { return sn_mul_scalar_out(w->out, w->x, sn_float(w->number)); }
-static sn_tensor *range(const World *w) { return sn_arange_end(sn_int(w->whole), SN_DTYPE_DEFAULT); }
+static sn_tensor *range(const World *w) { return sn_arange(sn_int(w->whole), SN_DTYPE_DEFAULT); }
 
 typedef sn_tensor *Call(const World *w);
 static Call *const calls[] = {number_tensor, whole_number, added,        added_alpha, powered,    filled,
@@ -180,8 +180,8 @@ START_TEST(a_number_that_does_not_fit_is_refused_as_ever) {
         ck_assert_ptr_nonnull(sn_pow_scalar(w.ints, sn_int(5 + i)));
         ck_assert_ptr_null(sn_pow_scalar(w.ints, sn_int(-5 - i)));
         ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "negative power"));
-        ck_assert_ptr_nonnull(sn_arange_end(sn_int(5 + i), SN_DTYPE_DEFAULT));
-        ck_assert_ptr_null(sn_arange_end(sn_int(-5 - i), SN_DTYPE_DEFAULT));
+        ck_assert_ptr_nonnull(sn_arange(sn_int(5 + i), SN_DTYPE_DEFAULT));
+        ck_assert_ptr_null(sn_arange(sn_int(-5 - i), SN_DTYPE_DEFAULT));
         ck_assert_int_ne(sn_error_take()->code, SN_OK);
     }
 }

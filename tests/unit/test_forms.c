@@ -8,7 +8,7 @@
 static sn_status create_into(sn_frame *f) {
     sn_tensor *const whole = sn_in(f, 0), *const wide = sn_in(f, 1), *const half = sn_in(f, 2);
     sn_out(f, 0, sn_full_out(whole, SN_INTS(2, 3), sn_float(1.75)));
-    sn_out(f, 1, sn_arange_out(wide, sn_int(0), sn_float(1.5), sn_float(0.25)));
+    sn_out(f, 1, sn_arange_step_out(wide, sn_int(0), sn_float(1.5), sn_float(0.25)));
     return sn_out(f, 2, sn_ones_like_out(half, whole));
 }
 

@@ -102,6 +102,15 @@ START_TEST(an_ops_name_in_a_handler) {
 }
 END_TEST
 
+START_TEST(arange_of_a_number) {
+    const int64_t ints[] = {0, 1, 2}, odd[] = {1, 3};
+    ck_assert(sn_equal(sn_arange(sn_int(3), SN_DTYPE_DEFAULT), sn_from_data(ints, SN_INTS(3), SN_I64)));
+    ck_assert(sn_equal(sn_arange_start(sn_int(1), sn_int(3), SN_F32),
+                       sn_to(sn_narrow(sn_arange(sn_int(3), SN_I64), 0, 1, 2), SN_F32)));
+    ck_assert(sn_equal(sn_arange_step(sn_int(1), sn_int(5), sn_int(2), SN_I64), sn_from_data(odd, SN_INTS(2), SN_I64)));
+}
+END_TEST
+
 static void near(const char *name, const char *says) {
     ck_assert_ptr_null(sn_op_find(name));
     expect_error(SN_ERR_ARGUMENT, says);
@@ -111,6 +120,7 @@ START_TEST(near_names) {
     near("add", "'add' is unknown; there is add.Tensor, add.Scalar");
     near("aten::sum.dim_IntLst", "there is sum.dim_IntList");
     near("rellu", "there is relu");
+    near("softmx", "there is softmax.int");
     near("add_", "there is add_.Tensor, add_.Scalar");
     ck_assert_ptr_null(sn_op_find("my::nothing_like_it"));
     const sn_error *const error = sn_error_take();
@@ -119,12 +129,8 @@ START_TEST(near_names) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {equal_is_torchs_equal,
-                                  allclose_has_tolerances,
-                                  values_of_other_kinds,
-                                  a_scope_without_gradients,
-                                  the_peak_begins_anew,
-                                  an_ops_name_in_a_handler,
-                                  near_names};
+    const TTest *const tests[] = {
+        equal_is_torchs_equal, allclose_has_tolerances,  values_of_other_kinds, a_scope_without_gradients,
+        the_peak_begins_anew,  an_ops_name_in_a_handler, arange_of_a_number,    near_names};
     return contract_main("test_helpers", tests, (int)(sizeof tests / sizeof *tests));
 }

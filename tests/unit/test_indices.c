@@ -17,7 +17,7 @@ static sn_status reads(sn_frame *f) {
     case 3:
         return sn_out(f, 0, sn_mul(x, sn_index_select(seven, 0, index)));
     case 4:
-        return sn_out(f, 0, sn_mul(x, sn_gather(sn_arange(sn_int(0), sn_int(3), sn_int(1), SN_F32), 0, index)));
+        return sn_out(f, 0, sn_mul(x, sn_gather(sn_arange(sn_int(3), SN_F32), 0, index)));
     case 5:
         return sn_out(f, 0, sn_index_select(wide, 0, sn_add_scalar(index, sn_int(0))));
     case 6:

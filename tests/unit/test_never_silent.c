@@ -97,7 +97,7 @@ START_TEST(an_op_is_named_once) {
 END_TEST
 
 START_TEST(a_count_of_steps_may_overflow) {
-    ck_assert_ptr_null(sn_arange(sn_int(INT64_MIN), sn_int(INT64_MAX), sn_int(1), SN_I64));
+    ck_assert_ptr_null(sn_arange_step(sn_int(INT64_MIN), sn_int(INT64_MAX), sn_int(1), SN_I64));
     expect_error(SN_ERR_VALUE, "overflows");
 }
 END_TEST
