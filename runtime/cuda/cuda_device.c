@@ -18,7 +18,7 @@
 
 typedef struct CudaDevice {
     DeviceRow row; /* first: a row is its device */
-    char name[16];
+    char name[24];
     pthread_mutex_t opening;
     _Atomic bool is_open;
     _Atomic CuResult lost; /* CU_success, or why */
