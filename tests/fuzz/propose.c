@@ -208,6 +208,7 @@ static const ShapeRow shapes[] = {
     {"_embedding_bag_forward_only", {"ab", "<ac", "<1d", "=0", "=1"}},
     {"embedding_bag", {"ab", "<ac", "<1d", "=0", "=0", "=0", "c"}},
     {"embedding_bag", {"ab", "<ac", "<1d", "=0", "=2"}},
+    {"_embedding_bag_backward", {"db", "<ac", "<1d", "<dc", "<9d", "<adb", "#a", "=0", "=0", "=0", "c"}},
     {"_embedding_bag_dense_backward", {"db", "<ac", "<dc", "<9d", "<adb", "#a", "=0", "=1"}},
     {"_embedding_bag_dense_backward", {"db", "<ac", "<dc", "<9d", "<adb", "#a", "=0", "=2"}},
     {"_embedding_bag_per_sample_weights_backward", {"db", "ab", "<ac", "<1d", "<dc", "=0"}},
