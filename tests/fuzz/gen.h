@@ -29,7 +29,6 @@ typedef struct Gen {
     int64_t *uses; /* by form */
     bool grad_on;
     bool training; /* some inputs require gradients; then most ops write nothing */
-    bool stateful; /* held inputs, and steps that read what is no argument; few others, so that calls are replayed */
     int result;    /* a value to return; 0: any */
 } Gen;
 

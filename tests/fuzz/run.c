@@ -9,23 +9,39 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
-#include "tests/fuzz/run.h"
+#include "tests/fuzz/program.h"
 #include "tests/ref/nan.h"
+
+struct FzRun {
+    const FzProgram *p;
+    sn_function *fn;
+    int setting;
+    sn_tensor *inputs[FZ_INPUTS];
+    sn_tensor *values[FZ_VALUES];
+    sn_tensor *kept[FZ_STEPS];
+    int n_kept;
+    struct Span {
+        const char *from, *to;
+    } places[FZ_VALUES]; /* memory of what was written down */
+    int n_places;
+    bool whole; /* stories leave nothing out */
+    FzSeen *seen;
+};
 
 /* Random inputs ------------------------------------------------------------------------------- */
 
-uint64_t fz_next(uint64_t *s) {
+static uint64_t next(uint64_t *s) {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
     uint64_t x = *s ^ (*s >> 29);
     return x * 0xBF58476D1CE4E5B9u ^ (x >> 32);
 }
 
-static double uniform(uint64_t *s) { return (double)(fz_next(s) >> 11) * 0x1p-53; }
+static double uniform(uint64_t *s) { return (double)(next(s) >> 11) * 0x1p-53; }
 
 /* Mostly tame numbers, now and then a special one. */
 static double float_value(uint64_t *s) {
     static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 1e-40, 3e38, 0.5};
-    if (fz_next(s) % 64 == 0) return special[fz_next(s) % (sizeof special / sizeof *special)];
+    if (next(s) % 64 == 0) return special[next(s) % (sizeof special / sizeof *special)];
     return uniform(s) * 4 - 2;
 }
 
@@ -47,7 +63,7 @@ static sn_tensor *fresh(const FzInput *in, const int64_t *sizes, int rank, uint6
     double *data = malloc((size_t)(n + 1) * sizeof *data);
     for (int64_t i = 0; i < n; i++)
         data[i] =
-            is_float ? float_value(s) : (double)(in->low + (int64_t)(fz_next(s) % (uint64_t)(in->high - in->low + 1)));
+            is_float ? float_value(s) : (double)(in->low + (int64_t)(next(s) % (uint64_t)(in->high - in->low + 1)));
     const bool is_bool = in->dtype == SN_BOOL;
     sn_tensor *const t = is_bool ? bools_from_outside(data, n, (sn_ints){sizes, rank})
                                  : sn_from_data(data, (sn_ints){sizes, rank}, SN_F64);
@@ -81,7 +97,7 @@ static sn_tensor *make_layout(const FzInput *in, int64_t *sizes, uint64_t *s) {
     return fresh(in, sizes, in->rank, s);
 }
 
-sn_tensor *fz_make_input(const FzRun *run, int i, uint64_t *s) {
+static sn_tensor *make_input(const FzRun *run, int i, uint64_t *s) {
     const FzInput *in = &run->p->inputs[i];
     if (in->alias >= 0) return sn_alias(run->inputs[in->alias]);
     int64_t sizes[5] = {0};
@@ -244,12 +260,6 @@ static void run_op(FzRun *run, const FzStep *step) {
     for (int i = 0; i < step->n_args; i++) in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
     const sn_op *op = sn_op_find(step->op);
     int n = 8;
-    if (step->how == FZ_asking) in[1] = sn_float(step->args[1].f + fz_ask(step->query, run->values[step->value]));
-    if (step->how == FZ_of_grad && in[0].tensor && sn_grad(in[0].tensor)) in[0] = sn_val(sn_grad(in[0].tensor));
-    if (step->how == FZ_in_eager) {
-        run->values[step->out] = in[0].tensor ? fz_call_eager(run, step) : NULL;
-        return;
-    }
     sn_op_call(op, in, step->n_args, out, &n);
     for (int i = 0; i < step->n_out; i++)
         run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
@@ -289,9 +299,6 @@ static void run_step(FzRun *run, const FzStep *step) {
     case FZ_keep:
         if (run->values[step->value] && run->n_kept < FZ_STEPS)
             run->kept[run->n_kept++] = sn_keep(run->values[step->value]);
-        break;
-    case FZ_optim_step:
-        if (run->optim) sn_optim_step(run->optim);
         break;
     case FZ_loop:
         break;
@@ -365,9 +372,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     run->setting = setting;
     sn_scope scope = sn_scope_begin();
     uint64_t s = seed;
-    fz_state_begin(run, seed);
-    for (int i = 0; i < run->p->n_inputs; i++)
-        if (!run->p->inputs[i].held) run->inputs[i] = fz_make_input(run, i, &s);
+    for (int i = 0; i < run->p->n_inputs; i++) run->inputs[i] = make_input(run, i, &s);
     if (sn_check()) see_error(run, "inputs");
     for (int i = 0; run->whole && i < run->p->n_inputs && run->inputs[i]; i++) see_given(run, i);
     sn_seed(seed);
@@ -376,9 +381,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     int n = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
         if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
-    if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_OFF);
     const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
-    if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_ON);
     run->n_places = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
         if (run->inputs[i] && sn_numel(run->inputs[i])) run->places[run->n_places++] = span_in_memory(run->inputs[i]);
@@ -390,7 +393,6 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     run->n_kept = 0;
     sn_scope_end(scope);
     if (sn_check()) sn_error_take();
-    if (seen->failed) fz_state_forget(run);
 }
 
 FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {
@@ -413,7 +415,6 @@ void fz_run_share(FzRun *run, int64_t *generated, int64_t *all) {
 
 void fz_run_free(FzRun *run) {
     sn_function_free(run->fn);
-    fz_state_free(run);
     free(run);
 }
 
