@@ -68,7 +68,7 @@ static void put_list(WordList *words, const int64_t *list, int n) {
     put(words, n);
 }
 
-static int64_t two(int high, int low) { return (int64_t)high << 32 | (uint32_t)low; }
+static int64_t two(int high, int low) { return (int64_t)((uint64_t)(uint32_t)high << 32 | (uint32_t)low); }
 
 static void put_inst(WordList *words, const Inst *inst, const Buf *bufs, int n_dims) {
     put(words, inst->op | inst->type << 8 | inst->prim << 16 | (inst->wrap_negative ? 1 << 24 : 0));
