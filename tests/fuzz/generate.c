@@ -546,7 +546,7 @@ void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) {
     g.training = gen_chance(&g, 30);
     choose_sizes(&g);
     choose_inputs(&g);
-    add_steps(&g, 3 + (int)gen_below(&g, 9));
+    add_steps(&g, 3 + (int)gen_below(&g, 12));
     choose_returns(&g);
 }
 

@@ -295,7 +295,8 @@ static bool is_thorough(const Totals *t) {
     bool good = true;
     if (t->graphs < FULL_CAMPAIGN) return true;
     if (t->errors * 5 >= t->graphs) good = missed("20 % of the programs end in an error");
-    if (compiled_share(t) < 0.8) good = missed("the compiled share is below 0.8");
+    /* Each row is used as often as the others, also those whose sizes depend on values, which end a segment. */
+    if (compiled_share(t) < 0.78) good = missed("the compiled share is below 0.78");
     for (int i = 0; i < fz_form_count(); i++)
         if (t->uses[i] < ENOUGH_USES) good = missed(fz_form_name(i));
     for (int i = 0; i < fz_feature_count(); i++)
