@@ -12,12 +12,12 @@
  * and so is an exception that nothing needs any more. */
 #define _XOPEN_SOURCE 700
 #include <ctype.h>
-#include <dirent.h>
 #include <regex.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "tests/tree_files.h"
 
 typedef struct Rule {
     const char *name, *pattern;
@@ -108,36 +108,12 @@ static void check_file(const char *root, const char *path) {
     fclose(file);
 }
 
-static bool is_code(const char *name) {
-    const size_t n = strlen(name);
-    return n > 2 && (!strcmp(name + n - 2, ".c") || !strcmp(name + n - 2, ".h"));
-}
-
-static void check_folder(const char *root, const char *path) {
-    char full[4096];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    DIR *const dir = opendir(full);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        char child[2048];
-        struct stat info;
-        if (*entry->d_name == '.') continue;
-        snprintf(child, sizeof child, "%s%s", path, entry->d_name);
-        snprintf(full, sizeof full, "%s/%s", root, child);
-        if (stat(full, &info)) continue;
-        if (S_ISDIR(info.st_mode))
-            check_folder(root, strcat(child, "/"));
-        else if (is_code(child))
-            check_file(root, child);
-    }
-    if (dir) closedir(dir);
-}
-
 int main(int argc, char **argv) {
     static const char *const folders[] = {"ir/", "passes/", "codegen/", "runtime/", "frontend/"};
     if (argc != 2) return fprintf(stderr, "usage: check_forbidden ROOT\n"), 2;
     for (int i = 0; i < N_RULES; i++)
         if (regcomp(&rules[i].compiled, rules[i].pattern, REG_EXTENDED)) return fprintf(stderr, "a bad pattern\n"), 2;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) check_folder(argv[1], folders[i]);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) each_file(argv[1], folders[i], " c h ", check_file);
     for (int i = 0; i < N_EXCEPTIONS; i++) {
         const Exception *const e = &exceptions[i];
         printf("%s in %s: %d (at most %d: %s)\n", e->rule, e->file, e->found, e->most, e->why);

@@ -2,11 +2,11 @@
  * has the layer of the longest prefix that matches; it may include the prefixes that its row lists. <sinter/...> counts
  * as frontend/sinter/. Usage: check_layers ROOT. Prints "file:line: why", exits 1 if there was one. */
 #define _XOPEN_SOURCE 700
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "tests/tree_files.h"
 
 typedef struct Layer {
     const char *folder, *may; /* `may`: prefixes separated by spaces; a folder may always include itself */
@@ -110,37 +110,12 @@ static void check_file(const char *root, const char *path) {
     fclose(file);
 }
 
-static bool is_source(const char *name) {
-    const char *const dot = strrchr(name, '.');
-    return dot && (!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def"));
-}
-
-static void walk(const char *root, const char *folder) {
-    char full[4096], path[1024];
-    snprintf(full, sizeof full, "%s/%s", root, folder);
-    DIR *const dir = opendir(full);
-    if (!dir) return;
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.') continue;
-        snprintf(path, sizeof path, "%s%s", folder, entry->d_name);
-        snprintf(full, sizeof full, "%s/%s", root, path);
-        struct stat info;
-        if (stat(full, &info)) continue;
-        if (S_ISDIR(info.st_mode)) {
-            strncat(path, "/", sizeof path - strlen(path) - 1);
-            walk(root, path);
-        } else if (is_source(entry->d_name)) {
-            check_file(root, path);
-        }
-    }
-    closedir(dir);
-}
-
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     static const char *const folders[] = {"runtime/", "ir/",       "kernels/", "passes/",
                                           "codegen/", "frontend/", "samples/", "tests/"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) walk(argv[1], folders[i]);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        each_file(argv[1], folders[i], " c h def ", check_file);
     printf("%d problems\n", problems);
     return problems != 0;
 }

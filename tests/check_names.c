@@ -7,13 +7,13 @@
  * A forward declaration defines nothing. Tests are programs of their own and not looked at.
  * Usage: check_names ROOT. */
 #define _XOPEN_SOURCE 700
-#include <dirent.h>
 #include <regex.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "tests/tree_files.h"
 
 typedef struct Rule {
     const char *what, *pattern, *except; /* lines that match `except` define nothing */
@@ -70,30 +70,6 @@ static void check_file(const char *root, const char *path) {
     if (file) fclose(file);
 }
 
-static bool is_code(const char *name) {
-    const char *const dot = strrchr(name, '.');
-    return dot && (!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def"));
-}
-
-static void check_folder(const char *root, const char *path) {
-    char full[4096];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    DIR *const dir = opendir(full);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        char child[PATH];
-        struct stat info;
-        if (*entry->d_name == '.') continue;
-        snprintf(child, sizeof child, "%s%s", path, entry->d_name);
-        snprintf(full, sizeof full, "%s/%s", root, child);
-        if (stat(full, &info)) continue;
-        if (S_ISDIR(info.st_mode))
-            check_folder(root, strcat(child, "/"));
-        else if (is_code(child))
-            check_file(root, child);
-    }
-    if (dir) closedir(dir);
-}
-
 static int by_rule_and_name(const void *a, const void *b) {
     const Definition *const x = a, *const y = b;
     const int rules_order = strcmp(x->rule->what, y->rule->what), names = strcmp(x->name, y->name);
@@ -115,7 +91,8 @@ int main(int argc, char **argv) {
         if (regcomp(&rules[i].compiled, rules[i].pattern, REG_EXTENDED) ||
             regcomp(&rules[i].compiled_except, rules[i].except, REG_EXTENDED | REG_NOSUB))
             return fprintf(stderr, "a bad pattern\n"), 2;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) check_folder(argv[1], folders[i]);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        each_file(argv[1], folders[i], " c h def ", check_file);
     qsort(found, (size_t)n_found, sizeof *found, by_rule_and_name);
     for (int i = 0, end = 0; i < n_found; i = end) {
         while (end < n_found && found[end].rule->what == found[i].rule->what && !strcmp(found[end].name, found[i].name))

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/emulator/emulator.h"
+#include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
 
 enum { GPU = SN_CUDA(0), NEXT = SN_CUDA(1) };
@@ -42,20 +43,6 @@ static bool is_emulated(void) {
     if (control("emulator_fail")) return true;
     fprintf(stderr, "left out: needs the emulated driver\n");
     return false;
-}
-
-static void expect_error(sn_status status, const char *says) {
-    const sn_error *const error = sn_error_take();
-    ck_assert_msg(error->status == status && strstr(error->message, says), "%d: %s", (int)error->status,
-                  error->message);
-}
-
-static void expect_ok(void) { ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message); }
-
-static sn_tensor *range(int64_t n) {
-    float values[256];
-    for (int i = 0; i < n; i++) values[i] = (float)i - 2.5f;
-    return sn_from_data(values, SN_INTS(n), SN_F32);
 }
 
 static size_t element_bytes(sn_dtype dtype) {

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/unit/public_check.h"
+
 /* A window of addresses that nobody may touch, and as many bytes elsewhere that hold the values. */
 enum { WINDOW = 1 << 20, GRAIN = 64 };
 typedef struct Board {
@@ -89,20 +91,6 @@ static void set_up(void) {
                                               .copy = board_copy, .context = &boards[1]));
     ck_assert(board > 0 && other > board);
     ck_assert_ptr_nonnull(sn_fallback_set(sn_device_key(board), board_op, NULL));
-}
-
-static void expect_error(sn_status status, const char *says) {
-    const sn_error *const error = sn_error_take();
-    ck_assert_msg(error->status == status && strstr(error->message, says), "%d: %s", (int)error->status,
-                  error->message);
-}
-
-static void expect_ok(void) { ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message); }
-
-static sn_tensor *range(int64_t n) {
-    float values[64];
-    for (int i = 0; i < n; i++) values[i] = (float)i - 2.5f;
-    return sn_from_data(values, SN_INTS(n), SN_F32);
 }
 
 static bool same(sn_tensor *a, sn_tensor *b) {

@@ -1,0 +1,38 @@
+/* tree_files.h: the files of a folder of the tree, for the checks that read its text. */
+#ifndef SINTER_TESTS_TREE_FILES_H
+#define SINTER_TESTS_TREE_FILES_H
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* endings: without dots, each between spaces: " c h " */
+static inline bool has_ending(const char *name, const char *endings) {
+    const char *const dot = strrchr(name, '.');
+    char word[32];
+    return dot && snprintf(word, sizeof word, " %s ", dot + 1) < (int)sizeof word && strstr(endings, word);
+}
+
+/* Every file below root/folder ("ir/", with its slash) of these endings; names that begin with a dot are left out. */
+static inline void each_file(const char *root, const char *folder, const char *endings,
+                             void (*visit)(const char *root, const char *path)) {
+    char full[4096];
+    snprintf(full, sizeof full, "%s/%s", root, folder);
+    DIR *const dir = opendir(full);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char path[2048];
+        struct stat info;
+        if (*entry->d_name == '.') continue;
+        snprintf(path, sizeof path - 1, "%s%s", folder, entry->d_name); /* a slash may follow */
+        snprintf(full, sizeof full, "%s/%s", root, path);
+        if (stat(full, &info)) continue;
+        if (S_ISDIR(info.st_mode))
+            each_file(root, strcat(path, "/"), endings, visit);
+        else if (has_ending(path, endings))
+            visit(root, path);
+    }
+    if (dir) closedir(dir);
+}
+
+#endif
