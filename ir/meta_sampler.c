@@ -63,8 +63,6 @@ Status meta_grid_sampler_2d_backward(MetaCall *call) {
 
 /* bags ---------------------------------------------------------------------------------------- */
 
-enum { BAG_sum, BAG_mean, BAG_max };
-
 static const Meta *tensor_named(const MetaCall *call, const char *name) {
     const int i = op_param_find(call->row, name);
     return i < 0 ? NULL : tensor_meta(call, i);

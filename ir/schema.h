@@ -29,5 +29,7 @@ const char *memory_format_name(int64_t format);
 enum { MF_contiguous, MF_preserve, MF_channels_last, MF_channels_last_3d };
 /* Reductions of losses as ints. */
 enum { REDUCTION_none, REDUCTION_mean, REDUCTION_sum };
+/* What embedding_bag joins the rows of a bag by. */
+enum { BAG_sum, BAG_mean, BAG_max };
 
 #endif

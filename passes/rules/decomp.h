@@ -26,6 +26,11 @@ typedef struct Moments {
 Moments moments_over(Builder *b, Val *x, Arg dims, Arg count, Arg keepdim);
 /* A view where strides allow, else of a copy. */
 Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n);
+/* Of like's dtype, on its device; the second has like's sizes but one. */
+Val *zeros_of_sizes(Builder *b, const Meta *like, const int64_t *sizes, int n);
+Val *zeros_along(Builder *b, const Meta *like, int64_t dim, int64_t size);
+Val *reduced_loss(Builder *b, Val *each,
+                  int64_t reduction);                      /* REDUCTION_: itself, the mean, the sum; NULL stays NULL */
 Val *made_contiguous(Builder *b, Val *x);                  /* x itself, or a copy */
 Val *optional(const Arg *a);                               /* NULL where None */
 int dim_of(const Arg *a, int rank);                        /* wrapped; rank 0 counts as 1 */

@@ -1,11 +1,10 @@
 /* decomp_bag.c: what surrounds the kernel of _embedding_bag: its composites and its gradients. Each index' gradient is
  * that of its bag; they are added up by row as those of embedding. */
+#include "ir/schema.h"
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_embedding_bag, decomp_embedding_bag_padding_idx, decomp_embedding_bag_backward;
 DecompFn decomp_embedding_bag_dense_backward, decomp_embedding_bag_weights_backward;
-
-enum { BAG_sum, BAG_mean, BAG_max };
 
 static Status with_padding(Builder *b, const Arg *args, Arg padding, Val **outs) {
     const Arg full[] = {args[0], args[1], args[2], args[3], args[4], args[5], args[6], args[7], padding};
@@ -49,7 +48,7 @@ Status decomp_embedding_bag_backward(Builder *b, const OpRow *row, const Arg *ar
 static Val *maxima_back(Builder *b, Val *grad, Val *sizes, Val *from, int64_t rows) {
     const int64_t all[] = {rows, grad->meta->sizes[1]};
     Val *const some = E(b, unsqueeze, V(E(b, gt_Scalar, V(sizes), I(0))), I(-1));
-    Val *const none = E(b, full, A_INTS(all, 2), F(0), I(grad->meta->dtype), A_NONE, I(grad->meta->device));
+    Val *const none = zeros_of_sizes(b, grad->meta, all, 2);
     Val *const added = E(b, where_self, V(some), V(grad), F(0));
     return E(b, scatter_add, V(none), I(0), V(in_dtype(b, from, DT_i64)), V(added));
 }

@@ -69,17 +69,10 @@ Status decomp_im2col(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     return done1(outs, reshaped(b, x, c.three + !batched, 2 + batched));
 }
 
-static Val *zeros_like_but(Builder *b, const Meta *like, int dim, int64_t size) {
-    int64_t sizes[4];
-    memcpy(sizes, like->sizes, sizeof sizes);
-    sizes[dim] = size;
-    return E(b, full, A_INTS(sizes, 4), I(0), I(like->dtype), A_NONE, I(like->device));
-}
-
 /* x's rows of a dim added at the line's positions; the padding is cut off. */
 static Val *added_along(Builder *b, Val *x, int dim, const Line *l) {
     if (!x) return NULL;
-    Val *const none = zeros_like_but(b, x->meta, dim, padded_size(l));
+    Val *const none = zeros_along(b, x->meta, dim, padded_size(l));
     Val *const sums = E(b, index_add, V(none), I(dim), V(positions(b, l, x->meta->device)), V(x));
     if (!l->padding) return sums;
     return E(b, slice_Tensor, V(sums), I(dim), I(l->padding), I(l->padding + l->size));

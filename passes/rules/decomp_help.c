@@ -1,4 +1,6 @@
 /* decomp_help.c: pieces that decompositions share. */
+#include <string.h>
+
 #include "ir/schema.h"
 #include "passes/rules/decomp.h"
 
@@ -61,4 +63,20 @@ Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n) {
     if (hole >= 0 && known != 0) full[hole] = sym_div(b->env, x->meta->numel, known);
     if (meta_view_strides(b->env, x->meta, full, n, strides)) return E(b, view, V(x), A_INTS(sizes, n));
     return E(b, _unsafe_view, V(E(b, clone, V(x), I(0))), A_INTS(sizes, n));
+}
+
+Val *zeros_of_sizes(Builder *b, const Meta *like, const int64_t *sizes, int n) {
+    return E(b, full, A_INTS(sizes, n), F(0), I(like->dtype), A_NONE, I(like->device));
+}
+
+Val *zeros_along(Builder *b, const Meta *like, int64_t dim, int64_t size) {
+    int64_t sizes[MAX_RANK];
+    memcpy(sizes, like->sizes, sizeof *sizes * (size_t)like->rank);
+    sizes[dim] = size;
+    return zeros_of_sizes(b, like, sizes, like->rank);
+}
+
+Val *reduced_loss(Builder *b, Val *each, int64_t reduction) {
+    if (!each || reduction == REDUCTION_none) return each;
+    return reduction == REDUCTION_mean ? E(b, mean, V(each)) : E(b, sum, V(each));
 }

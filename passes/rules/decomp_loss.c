@@ -1,10 +1,9 @@
 /* decomp_loss.c: losses. nll_loss reads self[i, target[i]] by gather, whose index is checked;
  * ignored targets read class 0 and count 0. Sums are over rows in order L. */
+#include "ir/schema.h"
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_nll_loss_forward, decomp_nll_loss_backward, decomp_nll_loss, decomp_cross_entropy, decomp_mse_loss;
-
-enum { REDUCE_none, REDUCE_mean, REDUCE_sum };
 
 static bool is_ignored(const Arg *ignore_index) { return ignore_index->kind == ARG_int; }
 
@@ -47,9 +46,9 @@ Status decomp_nll_loss_forward(Builder *b, const OpRow *row, const Arg *args, Va
     if (optional(&args[2])) loss = E(b, mul_Tensor, V(loss), V(weights));
     Val *total = E(b, sum_dim_IntList, V(weights), A_NONE);
     const int64_t reduction = args[3].i;
-    if (reduction == REDUCE_none && rank == 2) total = E(b, zeros_like, V(total)); /* as PyTorch */
-    if (reduction != REDUCE_none) loss = E(b, sum_dim_IntList, V(loss), A_NONE);
-    if (reduction == REDUCE_mean) loss = E(b, div_Tensor, V(loss), V(total));
+    if (reduction == REDUCTION_none && rank == 2) total = E(b, zeros_like, V(total)); /* as PyTorch */
+    if (reduction != REDUCTION_none) loss = E(b, sum_dim_IntList, V(loss), A_NONE);
+    if (reduction == REDUCTION_mean) loss = E(b, div_Tensor, V(loss), V(total));
     return decomp_done(outs, 2, (Val *const[]){in_dtype(b, loss, dtype), in_dtype(b, total, dtype)});
 }
 
@@ -61,7 +60,7 @@ Status decomp_nll_loss_backward(Builder *b, const OpRow *row, const Arg *args, V
     const int class_dim = self->meta->rank - 1;
     const int64_t classes = self->meta->sizes[class_dim];
     Val *const safe = safe_target(b, args[2].val, class_dim + 1, &args[5], &ignored);
-    if (args[4].i == REDUCE_mean) grad = E(b, div_Tensor, V(grad), V(widened(b, args[6].val)));
+    if (args[4].i == REDUCTION_mean) grad = E(b, div_Tensor, V(grad), V(widened(b, args[6].val)));
     Val *const minus = E(b, neg, V(grad));
     Val *const like = E(b, zeros_like, V(safe), I(minus ? minus->meta->dtype : DT_f32));
     Val *const weights = row_weights(b, optional(&args[3]), safe, ignored, like);
@@ -101,7 +100,7 @@ static Status nll_nd(Builder *b, Val *x, const Arg *args, Val **outs) {
     if (x->meta->rank <= 2) return nll(b, x, args, outs);
     const Arg rows[] = {args[0], V(flat(b, target)), args[2], args[3], args[4]};
     TRY(nll(b, class_rows(b, x), rows, outs));
-    if (args[3].i != REDUCE_none) return ST_OK;
+    if (args[3].i != REDUCTION_none) return ST_OK;
     return done1(outs, reshaped(b, outs[0], target->meta->sizes, target->meta->rank));
 }
 
@@ -129,8 +128,8 @@ static Status probabilities(Builder *b, Val *log_p, const Arg *args, int class_d
     Val *loss = E(b, neg, V(sum_over(b, parts, &dim, 1, false)));
     if (!loss) return error_pending();
     const int64_t rows = loss->meta->numel;
-    if (args[3].i != REDUCE_none) loss = sum_over(b, loss, NULL, 0, false);
-    if (args[3].i == REDUCE_mean) loss = E(b, div_Tensor, V(loss), I(rows));
+    if (args[3].i != REDUCTION_none) loss = sum_over(b, loss, NULL, 0, false);
+    if (args[3].i == REDUCTION_mean) loss = E(b, div_Tensor, V(loss), I(rows));
     return done1(outs, loss);
 }
 
@@ -143,8 +142,8 @@ static Status smoothed(Builder *b, Val *log_p, const Arg *args, int class_dim, V
     Val *const sum = sum_over(b, weighted_classes(b, log_p, weight, class_dim), &dim, 1, false);
     Val *soft = zero_where(b, ignored, E(b, neg, V(sum)));
     if (!soft || !hard) return error_pending();
-    if (args[3].i != REDUCE_none) soft = sum_over(b, soft, NULL, 0, false);
-    if (args[3].i == REDUCE_mean) {
+    if (args[3].i != REDUCTION_none) soft = sum_over(b, soft, NULL, 0, false);
+    if (args[3].i == REDUCTION_mean) {
         Val *const flat_safe = flat(b, safe), *const flat_ignored = ignored ? flat(b, ignored) : NULL;
         Val *const like = E(b, zeros_like, V(flat_safe), I(soft->meta->dtype));
         Val *const rows = row_weights(b, weight, flat_safe, flat_ignored, like);
@@ -175,6 +174,5 @@ Status decomp_mse_loss(Builder *b, const OpRow *row, const Arg *args, Val **outs
     Val *const self = args[0].val, *const target = args[1].val;
     Val *const away = E(b, sub_Tensor, V(counted(b, self, target)), V(counted(b, target, self)));
     Val *const squares = E(b, mul_Tensor, V(away), V(away));
-    if (args[2].i == REDUCE_none || !squares) return done1(outs, squares);
-    return done1(outs, args[2].i == REDUCE_mean ? E(b, mean, V(squares)) : E(b, sum, V(squares)));
+    return done1(outs, reduced_loss(b, squares, args[2].i));
 }

@@ -1,5 +1,5 @@
 /* decomp_loss_each.c: losses that are a function per element, reduced, and their gradients. Each element is computed
- * in f32 for bf16 and f16, and rounded before it is reduced_each, as an op of its own would be. */
+ * in f32 for bf16 and f16, and rounded before it is reduced, as an op of its own would be. */
 #include "ir/schema.h"
 #include "passes/rules/decomp.h"
 
@@ -22,9 +22,7 @@ static LossPair loss_pair(Builder *b, const Arg *self) {
 static Val *pair_difference(Builder *b, const LossPair *p) { return E(b, sub_Tensor, V(p->self), V(p->target)); }
 
 static Status reduced_each(Builder *b, Val *each, const LossPair *p, const Arg *how, Val **outs) {
-    Val *const one = in_dtype(b, each, p->dtype);
-    if (!one || how->i == REDUCTION_none) return done1(outs, one);
-    return done1(outs, how->i == REDUCTION_mean ? E(b, mean, V(one)) : E(b, sum, V(one)));
+    return done1(outs, reduced_loss(b, in_dtype(b, each, p->dtype), how->i));
 }
 
 /* grad_output, or its share where it is that of a mean over self. */

@@ -159,25 +159,17 @@ Status decomp_upsample_linear(Builder *b, const OpRow *row, const Arg *args, Val
     return resampled(b, row, args, true, outs);
 }
 
-static Val *zeros_along(Builder *b, Val *x, int64_t dim, int64_t size) {
-    if (!x) return NULL;
-    int64_t sizes[MAX_RANK];
-    memcpy(sizes, x->meta->sizes, sizeof *sizes * (size_t)x->meta->rank);
-    sizes[dim] = size;
-    return E(b, full, A_INTS(sizes, x->meta->rank), F(0), I(x->meta->dtype), A_NONE, I(x->meta->device));
-}
-
 static Val *add_between(Builder *b, Val *grad, const Resample *r) {
     if (!grad) return NULL;
     const Neighbours w = between(b, r, grad->meta->device, grad->meta->rank);
-    Val *const none = zeros_along(b, grad, r->dim, r->in);
+    Val *const none = zeros_along(b, grad->meta, r->dim, r->in);
     Val *const low = E(b, index_add, V(none), I(r->dim), V(w.low), V(E(b, mul_Tensor, V(w.of_low), V(grad))));
     return E(b, index_add, V(low), I(r->dim), V(w.high), V(E(b, mul_Tensor, V(w.of_high), V(grad))));
 }
 
 static Val *add_nearest(Builder *b, Val *grad, const Resample *r) {
     if (!grad) return NULL;
-    Val *const none = zeros_along(b, grad, r->dim, r->in);
+    Val *const none = zeros_along(b, grad->meta, r->dim, r->in);
     return E(b, index_add, V(none), I(r->dim), V(nearest(b, r, grad->meta->device)), V(grad));
 }
 
@@ -307,7 +299,7 @@ Status decomp_cdist(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
             const int64_t n1 = d1 < 0 ? 1 : x1->sizes[d1], n2 = d2 < 0 ? 1 : x2->sizes[d2];
             sizes[d] = d == rank - 2 ? n1 : d == rank - 1 ? x2->sizes[x2->rank - 2] : sym_same(b->env, n1, 1) ? n2 : n1;
         }
-        return done1(outs, E(b, full, A_INTS(sizes, rank), F(0), I(x1->dtype), A_NONE, I(x1->device)));
+        return done1(outs, zeros_of_sizes(b, x1, sizes, rank));
     }
     return done1(outs, norm_of(b, row_differences(b, args[0].val, args[1].val), arg_double(&args[2])));
 }
@@ -366,7 +358,7 @@ Status decomp_pdist(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const self = args[0].val->meta;
     if (rows_are_empty(b, self)) {
         const int64_t n = sym_concrete(b->env, self->sizes[0]), count = n * (n - 1) / 2;
-        return done1(outs, E(b, full, A_INTS(&count, 1), F(0), I(self->dtype), A_NONE, I(self->device)));
+        return done1(outs, zeros_of_sizes(b, self, &count, 1));
     }
     const Pairs pairs = row_pairs(b, self);
     return done1(outs, norm_of(b, pair_differences(b, args[0].val, &pairs), arg_double(&args[1])));

@@ -253,8 +253,7 @@ static Val *input_gradient(const Reading *r, Val *grad, const Meta *input) {
         }
     Val *const at = n > 1 ? E(b, cat, A_VALS(places, n), I(2)) : places[0];
     Val *const added = n > 1 ? E(b, cat, A_VALS(parts, n), I(2)) : parts[0];
-    const Meta *const like = r->planes->meta;
-    Val *const none = E(b, full, A_INTS(like->sizes, 3), F(0), I(like->dtype), A_NONE, I(like->device));
+    Val *const none = zeros_of_sizes(b, r->planes->meta, r->planes->meta->sizes, 3);
     Val *const sums = E(b, scatter_add, V(none), I(2), V(at), V(added));
     return reshaped(b, in_dtype(b, sums, input->dtype), input->sizes, 4);
 }
@@ -287,7 +286,6 @@ Status decomp_grid_sampler_2d_backward(Builder *b, const OpRow *row, const Arg *
     const int64_t sizes[] = {r.batch, r.channels, r.count};
     Val *const grad = reshaped(b, widened(b, args[0].val), sizes, 3);
     Val *const to_input =
-        args[6].ints[0] ? input_gradient(&r, grad, input->meta)
-                        : E(b, full, A_INTS(&none, 1), F(0), I(input->meta->dtype), A_NONE, I(input->meta->device));
+        args[6].ints[0] ? input_gradient(&r, grad, input->meta) : zeros_of_sizes(b, input->meta, &none, 1);
     return decomp_done(outs, 2, (Val *const[]){to_input, grid_gradients(&r, grad, grid->meta)});
 }

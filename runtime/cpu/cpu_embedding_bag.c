@@ -4,13 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/schema.h"
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/cpu/pool.h"
 #include "runtime/device/alloc_cpu.h"
 
 OpKernel cpu_embedding_bag;
-
-enum { BAG_sum, BAG_mean, BAG_max };
 
 typedef struct Bags {
     const sn_tensor *weight;
