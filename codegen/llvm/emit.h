@@ -21,7 +21,6 @@ enum {
     MAX_REDS = MAX_PHASE_REDS,
     MAX_UNROLL = SHAPE_COPIES,
     FOLD_LEVELS = 4,
-    S_LEVELS = 5,
     EMIT_MAX_BUFS = 256,
     EMIT_MAX_PARAMS = 256,
     EMIT_MAX_PARTS = 256
@@ -191,8 +190,6 @@ Acc red_identity(Emitter *e, const Inst *red, bool vector);
 Acc red_join(Emitter *e, const Inst *red, Acc a, Acc b);            /* of two partial results, vectors */
 Acc red_step(Emitter *e, const Inst *red, Acc acc);                 /* one more element per lane */
 Acc red_start(Emitter *e, const Inst *red, int level, Value total); /* of S, `total` rows in all */
-int red_levels(const Emitter *e, const Inst *const *red, int n);    /* that S needs */
-int64_t red_width(int level);                                       /* rows of a chunk one level below */
 Acc red_tree(Emitter *e, const Inst *red, Acc *part, int n);        /* 64 lanes in n vectors -> splat */
 
 /* emit_panel.c */

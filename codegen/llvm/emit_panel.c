@@ -4,7 +4,7 @@
  * panel of columns is walked row by row, its accumulators on the stack, one array per level of the
  * order:
  *
- *   for panels of 1,024 columns { for chunks of 64 rows {
+ *   for panels of 1,024 columns, by the shape { for chunks of 64 rows {
  *     for 4 rows at once { for vectors of the panel { acc = acc + row0 + row1 + row2 + row3 } }
  *     for vectors of the panel { chunks' acc = chunks' acc + acc } } }
  *
@@ -12,14 +12,12 @@
  * streams from memory, and share a load and a store of the accumulator. */
 #include "codegen/llvm/emit.h"
 
-enum { PANEL_COLUMNS = 1024, PANEL_ROWS = 4 };
-
 typedef struct PanelNest {
     const Phase *phase;
     const Inst *red[PANEL_REDS];
     int id[PANEL_REDS], n, levels;
-    Value acc[S_LEVELS][PANEL_REDS]; /* arrays of PANEL_COLUMNS elements */
-    Value column, width, total;      /* first column, columns, S rows */
+    Value acc[SHAPE_S_LEVELS][PANEL_REDS]; /* arrays, of a panel's columns */
+    Value column, width, total;            /* first column, columns, S rows */
 } PanelNest;
 
 static void collect(const Emitter *e, PanelNest *p) {
@@ -113,15 +111,15 @@ static void join(Emitter *e, const PanelNest *p, int level) {
 static void reduce(Emitter *e, const PanelNest *p, int level, Value from, Value to) {
     clear(e, p, level);
     if (level == 0) {
-        rows_loop(e, p, rows_loop(e, p, from, to, PANEL_ROWS), to, 1);
+        rows_loop(e, p, rows_loop(e, p, from, to, e->shape->panel_rows), to, 1);
         return;
     }
     Loop loop;
     emit_loop_begin(e, &loop, from, to);
     emit_loop_body(e, &loop);
-    reduce(e, p, level - 1, loop.i, emit_least(e, emit_add(e, loop.i, red_width(level)), to));
+    reduce(e, p, level - 1, loop.i, emit_least(e, emit_add(e, loop.i, shape_S_rows(level)), to));
     join(e, p, level);
-    emit_loop_end(e, &loop, red_width(level), NULL);
+    emit_loop_end(e, &loop, shape_S_rows(level), NULL);
 }
 
 /* The phases after the reductions, vector by vector. */
@@ -139,10 +137,11 @@ Value emit_panels(Emitter *e, Value begin, Value end) {
     e->phase = 0;
     collect(e, &p);
     p.total = emit_S_total(e);
-    p.levels = red_levels(e, p.red, p.n);
+    p.levels = shape_S_levels(e->shape, e->nest, p.phase);
+    const int columns = e->shape->panel_columns;
     for (int level = 0; level < p.levels; level++)
         for (int r = 0; r < p.n; r++)
-            p.acc[level][r] = emit_entry_alloca(e, emit_scalar(e, e->nest->insts[p.red[r]->a].type), PANEL_COLUMNS, 64);
+            p.acc[level][r] = emit_entry_alloca(e, emit_scalar(e, e->nest->insts[p.red[r]->a].type), columns, 64);
     e->side.n = 1;
     e->side.column = begin;
     emit_use_context(e, 0);
@@ -153,9 +152,9 @@ Value emit_panels(Emitter *e, Value begin, Value end) {
     emit_loop_begin(e, &loop, begin, whole);
     emit_loop_body(e, &loop);
     p.column = loop.i;
-    p.width = emit_least(e, LLVMBuildSub(e->b, whole, loop.i, ""), emit_const(e, PANEL_COLUMNS));
+    p.width = emit_least(e, LLVMBuildSub(e->b, whole, loop.i, ""), emit_const(e, columns));
     reduce(e, &p, p.levels - 1, emit_const(e, 0), p.total);
     finish_panel(e, &p);
-    emit_loop_end(e, &loop, PANEL_COLUMNS, NULL);
+    emit_loop_end(e, &loop, columns, NULL);
     return whole;
 }

@@ -37,11 +37,6 @@ static bool float_acc(const Emitter *e, const Inst *red) {
     return type == S_f32 || type == S_f64;
 }
 
-static bool ordered(const Emitter *e, const Inst *red) {
-    const bool adds = red->prim == RED_sum || red->prim == RED_dot || red->prim == RED_prod;
-    return adds && float_acc(e, red);
-}
-
 /* The value that joins without effect (sums: +0, which is what every lane starts from). */
 static Value identity(Emitter *e, const Inst *red) {
     const SType type = acc_type(e, red);
@@ -139,11 +134,9 @@ Value emit_lanes_below(Emitter *e, Value end, Value at) {
     return LLVMBuildICmp(e->b, LLVMIntSLT, emit_iota(e, e->type.i32), emit_splat(e, n), "");
 }
 
-/* L dims that do not merge: each lane's position is taken apart; in 32 bits where that holds all
- * positions. */
+/* L dims that are several loops: each lane's position is taken apart. */
 static void split_lanes(Emitter *e, Value at) {
-    const int64_t plain = shape_L_total(e->shape);
-    const LLVMTypeRef type = plain >= 0 && plain < INT32_MAX - 64 ? e->type.i32 : e->type.i64;
+    const LLVMTypeRef type = e->shape->index_bits == 32 ? e->type.i32 : e->type.i64;
     const LLVMTypeRef wide = LLVMVectorType(e->type.i64, (unsigned)e->lanes);
     Value index = emit_splat(e, LLVMBuildIntCast2(e->b, at, type, 1, ""));
     index = LLVMBuildAdd(e->b, index, emit_iota(e, type), "");
@@ -162,7 +155,7 @@ static void set_L(Emitter *e, Value at, Value end) {
     e->frame.mask = end ? emit_lanes_below(e, end, at) : NULL;
     e->frame.full = NULL;
     emit_forget_inner(e);
-    if (e->shape->n_groups - shape_L_first(e->shape) > 1) {
+    if (shape_splits_rows(e->shape)) {
         split_lanes(e, at);
         return;
     }
@@ -432,7 +425,7 @@ static void chunks(Emitter *e, const Reds *reds, Value total, int64_t plain, Acc
     Value state[MAX_REDS];
     Acc running[MAX_REDS], one[MAX_REDS];
     for (int r = 0; r < reds->n; r++) {
-        state[r] = ordered(e, reds->inst[r]) ? fold_new(e, reds->inst[r]) : NULL;
+        state[r] = red_is_ordered(e->nest, reds->inst[r]) ? fold_new(e, reds->inst[r]) : NULL;
         if (state[r]) fold_reset(e, state[r]);
         running[r] = red_identity(e, reds->inst[r], true);
     }
@@ -469,8 +462,6 @@ static void reduce_L(Emitter *e, const Reds *reds, Acc *out) {
         chunks(e, reds, total, plain, out);
 }
 
-int64_t red_width(int level) { return INT64_C(1) << (6 * level); }
-
 /* What the accumulators of a level start from. A single chunk's fma chain may be -0 and stands as
  * it is: -0 is then the start, because -0 + x is x for every x. */
 Acc red_start(Emitter *e, const Inst *red, int level, Value total) {
@@ -478,7 +469,7 @@ Acc red_start(Emitter *e, const Inst *red, int level, Value total) {
     if (level == 0 || red->prim != RED_dot || !float_acc(e, red)) return acc;
     const Value minus = emit_splat(e, LLVMConstReal(emit_scalar(e, acc_type(e, red)), -0.0));
     const Value others = emit_add(e, total, -1); /* unsigned: no rows at all are not a single chunk */
-    const Value single = LLVMBuildICmp(e->b, LLVMIntULT, others, emit_const(e, red_width(level)), "");
+    const Value single = LLVMBuildICmp(e->b, LLVMIntULT, others, emit_const(e, shape_S_rows(level)), "");
     acc.v = LLVMBuildSelect(e->b, single, minus, acc.v, "");
     return acc;
 }
@@ -518,7 +509,7 @@ static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value 
         one_row(e, reds, &acc);
     } else {
         Columns part;
-        const Value end = emit_least(e, emit_add(e, loop.i, red_width(level)), to);
+        const Value end = emit_least(e, emit_add(e, loop.i, shape_S_rows(level)), to);
         reduce_S(e, reds, level - 1, loop.i, end, total, &part);
         for (int r = 0; r < reds->n; r++)
             for (int c = 0; c < e->side.n; c++) acc.at[r][c] = red_join(e, reds->inst[r], acc.at[r][c], part.at[r][c]);
@@ -527,18 +518,7 @@ static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value 
     int n = 0;
     for (int r = 0; r < reds->n; r++)
         for (int c = 0; c < e->side.n; c++) push_next(next, &n, acc.at[r][c]);
-    emit_loop_end(e, &loop, red_width(level), next);
-}
-
-int red_levels(const Emitter *e, const Inst *const *red, int n) {
-    const int64_t plain = shape_S_total(e->shape);
-    bool any_ordered = false;
-    for (int r = 0; r < n; r++) any_ordered |= ordered(e, red[r]);
-    if (!any_ordered) return 1;
-    if (plain < 0) return S_LEVELS;
-    int levels = 1;
-    while (levels < S_LEVELS && red_width(levels) < plain) levels++;
-    return levels;
+    emit_loop_end(e, &loop, shape_S_rows(level), next);
 }
 
 /* What the phase leaves: the value or the position; of no elements at all position 0. */
@@ -559,7 +539,7 @@ void emit_reduce_phase(Emitter *e, const Phase *phase) {
     Columns result;
     if (e->shape->n_s_groups > 0 || !shape_is_rows(e->shape)) {
         const Value total = emit_S_total(e);
-        reduce_S(e, &reds, red_levels(e, reds.inst, reds.n) - 1, emit_const(e, 0), total, total, &result);
+        reduce_S(e, &reds, shape_S_levels(e->shape, e->nest, phase) - 1, emit_const(e, 0), total, total, &result);
     } else {
         Acc value[MAX_REDS];
         reduce_L(e, &reds, value);

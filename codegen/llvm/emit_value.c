@@ -150,14 +150,13 @@ Value emit_prim(Emitter *e, int prim, SType type, Value x, Value y, Value z) {
 /* A library primitive as an internal function of all contexts' vectors: x0 x1.. y0 y1.. ->
  * {r0, r1..}. Written once however often the nest uses it. Inlined copies would not do: LLVM's
  * schedulers put independent chains one after the other again, to save registers. */
-enum { WIDE_ARGS = 8 }; /* vectors that calls pass in registers */
 
 static Value wide_function(Emitter *e, const char *symbol, LLVMTypeRef *of, int arity) {
     char name[80];
     snprintf(name, sizeof name, "wide%d_%s", e->side.n, symbol);
     Value f = LLVMGetNamedFunction(e->unit.module, name);
     if (f) return f;
-    LLVMTypeRef args[WIDE_ARGS], results[MAX_UNROLL];
+    LLVMTypeRef args[SHARED_VECTORS], results[MAX_UNROLL];
     const int n = e->side.n;
     for (int i = 0; i < arity * n; i++) args[i] = of[i / n];
     for (int c = 0; c < n; c++) results[c] = of[arity];
@@ -185,7 +184,7 @@ void emit_wide(Emitter *e, int i) {
     const int operand[3] = {inst->a, inst->b, inst->c}, arity = rows[inst->prim].arity;
     LLVMTypeRef of[4]; /* of the operands, of the result */
     for (int k = 0; k <= arity; k++) of[k] = emit_vector(e, inst->type);
-    Value args[WIDE_ARGS];
+    Value args[SHARED_VECTORS];
     for (int k = 0; k < arity * e->side.n; k++) {
         emit_use_context(e, k % e->side.n);
         args[k] = emit_value(e, operand[k / e->side.n]);

@@ -6,10 +6,9 @@
 #include "codegen/shape/parts.h"
 
 enum {
-    REPEATS = 3, /* uses of one library primitive from which a function is shared */
-    SHARED_VECTORS = 8 /* that calls pass in registers */,
-    PANEL_ROWS = 8,   /* at least, for panels */
-    PANEL_VECTORS = 5 /* likewise, of columns */
+    REPEATS = 3,            /* uses of one library primitive from which a function is shared */
+    LEAST_PANEL_ROWS = 8,   /* that panels pay for */
+    LEAST_PANEL_VECTORS = 5 /* likewise, of columns */
 };
 
 /* The reductions of the first phase fit a panel: few, none of which remembers positions or holds bools. */
@@ -43,8 +42,8 @@ bool panels_may(const Nest *nest, const NestShape *shape) {
 
 static bool panels_pay(const Decider *d) {
     const int64_t columns = d->shape->group[d->shape->n_outer_groups - 1].extent, rows = shape_S_total(d->shape);
-    return phase_cost(d, 0) < LONG_BODY && (rows < 0 || rows >= PANEL_ROWS) &&
-           (columns < 0 || columns >= (int64_t)PANEL_VECTORS * d->machine->lanes);
+    return phase_cost(d, 0) < LONG_BODY && (rows < 0 || rows >= LEAST_PANEL_ROWS) &&
+           (columns < 0 || columns >= (int64_t)LEAST_PANEL_VECTORS * d->machine->lanes);
 }
 
 /* Uses of the library primitive that is used most. */
@@ -84,12 +83,20 @@ static void masked_columns(const Decider *d) {
     d->shape->copies = n;
 }
 
+/* Sums of a panel stay in the nearest cache; four rows are four streams from memory, and share a load and a store of
+ * the sum. */
+static void panel_shape(NestShape *shape) {
+    shape->mode = SHAPE_panels;
+    shape->panel_columns = PANEL_COLUMNS;
+    shape->panel_rows = PANEL_ROWS;
+}
+
 void columns_decide(Decider *d) {
     NestShape *const shape = d->shape;
     if (shape_is_rows(shape) || shape->n_outer_groups == 0) return; /* no outer dims: one vector of equal lanes */
     const int cost = nest_cost(d);
     if (panels_may(d->nest, shape) && panels_pay(d))
-        shape->mode = SHAPE_panels;
+        panel_shape(shape);
     else if (d->nest->n_inner > 0 || cost < LONG_BODY)
         plain_columns(d, cost);
     else

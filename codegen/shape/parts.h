@@ -30,6 +30,7 @@ bool shared_may(const Nest *nest, const NestShape *shape, const Machine *machine
 bool row_may_keep(const NestShape *shape); /* rows of one known length */
 int64_t row_bytes(const NestShape *shape, const Inst *inst);
 bool ahead_may(const Nest *nest, const NestShape *shape, int inst);
+bool narrow_may(const NestShape *shape); /* 32 bits hold all positions of a row, and those of its last vector */
 
 /* stream.c */
 bool stream_may(const Nest *nest, const Buf *bufs, const NestShape *shape, int inst);

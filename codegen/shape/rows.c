@@ -116,8 +116,14 @@ static PhaseShape stores(const Decider *d, int cost) {
     return (PhaseShape){WALK_copies, copies};
 }
 
+bool narrow_may(const NestShape *shape) {
+    const int64_t row = shape_L_total(shape);
+    return row >= 0 && row < INT32_MAX - LANES_L;
+}
+
 void walks_decide(Decider *d) {
     if (!shape_is_rows(d->shape)) return;
+    if (shape_splits_rows(d->shape)) d->shape->index_bits = narrow_may(d->shape) ? 32 : 64;
     for (int p = 0; p < d->nest->n_phases; p++) {
         const Phase *const phase = &d->nest->phases[p];
         if (phase->over_outer) continue;

@@ -26,6 +26,24 @@ static int64_t total_of(const NestShape *shape, int first, int last) {
 int64_t shape_L_total(const NestShape *shape) { return total_of(shape, shape_L_first(shape), shape->n_groups); }
 int64_t shape_S_total(const NestShape *shape) { return total_of(shape, shape->n_outer_groups, shape_L_first(shape)); }
 
+bool red_is_ordered(const Nest *nest, const Inst *red) {
+    const bool adds = red->prim == RED_sum || red->prim == RED_dot || red->prim == RED_prod;
+    const SType type = (SType)nest->insts[red->a].type;
+    return adds && (type == S_f32 || type == S_f64);
+}
+
+int shape_S_levels(const NestShape *shape, const Nest *nest, const Phase *phase) {
+    const int64_t rows = shape_S_total(shape);
+    bool some = false;
+    for (int i = phase->first; i < phase->first + phase->n; i++)
+        some |= nest->insts[i].op == LI_reduce && red_is_ordered(nest, &nest->insts[i]);
+    if (!some) return 1;
+    if (rows < 0) return SHAPE_S_LEVELS;
+    int levels = 1;
+    while (levels < SHAPE_S_LEVELS && shape_S_rows(levels) < rows) levels++;
+    return levels;
+}
+
 int shape_next_dim(const Nest *nest) {
     int d = nest->n_outer - 1;
     while (d >= 0 && nest->extent[d] == 1) d--;

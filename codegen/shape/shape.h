@@ -14,7 +14,14 @@
 #define SINTER_CODEGEN_SHAPE_SHAPE_H
 #include "codegen/shape/machine.h"
 
-enum { SHAPE_COPIES = 4 /* at most, vectors side by side */, PANEL_REDS = 4 };
+enum {
+    SHAPE_COPIES = 4,     /* at most, vectors side by side */
+    SHARED_VECTORS = 8,   /* at most, that a call of a shared primitive passes, in registers */
+    PANEL_REDS = 4,       /* at most, of panels */
+    PANEL_COLUMNS = 1024, /* likewise: their sums are on the stack, an array for each reduction and level */
+    PANEL_ROWS = 4,       /* likewise, added at once */
+    SHAPE_S_LEVELS = 5    /* at most, of sums of 64 */
+};
 
 typedef enum ShapeMode { SHAPE_columns, SHAPE_panels, SHAPE_rows } ShapeMode;
 
@@ -52,6 +59,8 @@ typedef struct NestShape {
     int lanes;
     int copies;  /* columns: vectors side by side: 1, 2, 4 */
     bool masked; /* columns: one loop whose last turn lacks lanes; else whole vectors, then a masked loop */
+    int panel_columns, panel_rows; /* panels: columns whose sums are kept at once, rows of memory added at once */
+    int index_bits; /* rows whose L dims are no one loop: of the positions that are taken apart, 32 or 64; else 0 */
     int n_groups, n_outer_groups, n_s_groups;
     DimGroup group[MAX_LOOP_DIMS];
     StreamWhen stream;
@@ -72,8 +81,18 @@ Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, c
 /* Elements of the L and the S sequence; -1: known at run time only. */
 int64_t shape_L_total(const NestShape *shape);
 int64_t shape_S_total(const NestShape *shape);
+/* Levels of sums of 64 that the phase's reductions over S need; 1: their order is free, or 64 rows are all. */
+int shape_S_levels(const NestShape *shape, const Nest *nest, const Phase *phase);
+/* Rows that one sum of a level below takes in: 64 to the level's power. */
+static inline int64_t shape_S_rows(int level) { return INT64_C(1) << (6 * level); }
+/* Whether the reduction's bits depend on the order of its elements [semantics B2]. */
+bool red_is_ordered(const Nest *nest, const Inst *red);
 static inline int shape_L_first(const NestShape *shape) { return shape->n_outer_groups + shape->n_s_groups; }
 static inline bool shape_is_rows(const NestShape *shape) { return shape->mode == SHAPE_rows; }
+/* L dims that are several loops: a lane's position in the row is taken apart into their indices. */
+static inline bool shape_splits_rows(const NestShape *shape) {
+    return shape_is_rows(shape) && shape->n_groups - shape_L_first(shape) > 1;
+}
 /* The innermost outer dim that has a next index, whose rows are fetched ahead; -1: none. */
 int shape_next_dim(const Nest *nest);
 

@@ -10,8 +10,9 @@
  *     stream %9 ragged when bytes > 16777216
  *   }
  *
- * Columns and panels: `columns lanes 16 copies 4 masked`, `shared %3 %5`. Dims in one pair of parentheses run as one
- * loop; S and L begin the inner ones. */
+ * Other modes: `columns lanes 16 copies 4 masked`, with `shared %3 %5`; `panels lanes 16 columns 1024 rows 4`; rows
+ * whose L dims are several loops, `rows lanes 16 index 32`. Dims in one pair of parentheses run as one loop; S and L
+ * begin the inner ones. */
 #include "codegen/shape/parts.h"
 
 static const char *const mode_names[] = {"columns", "panels", "rows"};
@@ -83,6 +84,8 @@ void shape_print(const NestShape *shape, const Nest *nest, Text *text) {
     text_printf(text, "shape %s%s{\n", nest->name ? nest->name : "", nest->name ? " " : "");
     text_printf(text, "  %s lanes %d", mode_names[shape->mode], shape->lanes);
     if (shape->mode == SHAPE_columns) text_printf(text, " copies %d", shape->copies);
+    if (shape->mode == SHAPE_panels) text_printf(text, " columns %d rows %d", shape->panel_columns, shape->panel_rows);
+    if (shape->index_bits) text_printf(text, " index %d", shape->index_bits);
     text_puts(text, shape->masked ? " masked\n" : "\n");
     print_dims(shape, nest, text);
     print_walks(shape, text);
@@ -151,11 +154,20 @@ static Status read_mode(TextReader *in, NestShape *shape) {
     shape->mode = (ShapeMode)mode;
     EAT(in, "lanes");
     TRY(reader_count(in, &shape->lanes));
-    if (shape->mode != SHAPE_columns) return ST_OK;
-    EAT(in, "copies");
-    TRY(reader_count(in, &shape->copies));
-    shape->masked = reader_eat(in, "masked");
-    return ST_OK;
+    switch (shape->mode) {
+    case SHAPE_columns:
+        EAT(in, "copies");
+        TRY(reader_count(in, &shape->copies));
+        shape->masked = reader_eat(in, "masked");
+        return ST_OK;
+    case SHAPE_panels:
+        EAT(in, "columns");
+        TRY(reader_count(in, &shape->panel_columns));
+        EAT(in, "rows");
+        return reader_count(in, &shape->panel_rows);
+    default:
+        return reader_eat(in, "index") ? reader_count(in, &shape->index_bits) : ST_OK;
+    }
 }
 
 static Status read_walks(TextReader *in, NestShape *shape) {

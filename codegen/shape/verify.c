@@ -54,13 +54,35 @@ static Status check_dims(const ShapeCheck *c) {
 
 static bool copies_ok(int copies) { return copies == 1 || copies == 2 || copies == SHAPE_COPIES; }
 
+static Status check_panels(const ShapeCheck *c) {
+    const NestShape *const s = c->shape;
+    if (s->mode != SHAPE_panels) {
+        NEED(s->panel_columns == 0 && s->panel_rows == 0, "panels", -1, "a size, but no panels");
+        return ST_OK;
+    }
+    NEED(panels_may(c->nest, s), "panels", -1, "not a reduction along the rows of memory");
+    NEED(s->panel_columns > 0 && s->panel_columns <= PANEL_COLUMNS && s->panel_columns % s->lanes == 0,
+         "panels, columns", -1, "not whole vectors, 1024 columns at most");
+    NEED(s->panel_rows > 0 && s->panel_rows <= PANEL_ROWS, "panels, rows", -1, "not 1 to 4");
+    return ST_OK;
+}
+
+static Status check_index(const ShapeCheck *c) {
+    const int bits = c->shape->index_bits;
+    if (!shape_splits_rows(c->shape)) {
+        NEED(bits == 0, "index", -1, "no position is taken apart");
+        return ST_OK;
+    }
+    NEED(bits == 64 || (bits == 32 && narrow_may(c->shape)), "index", -1, "not 64 bits, or 32 that hold all positions");
+    return ST_OK;
+}
+
 static Status check_mode(const ShapeCheck *c) {
     const NestShape *const s = c->shape;
     NEED(s->n_phases == c->nest->n_phases && s->n_insts == c->nest->n_insts, "nest", -1, "another number of phases");
     NEED(s->lanes == c->machine->lanes, "lanes", -1, "not those of the machine");
     NEED(shape_is_rows(s) == (c->nest->n_s < c->nest->n_inner), "mode", -1,
          "L dims run as rows, all others as columns or panels");
-    NEED(s->mode != SHAPE_panels || panels_may(c->nest, s), "panels", -1, "not a reduction along the rows of memory");
     NEED(copies_ok(s->copies), "copies", -1, "not 1, 2 or 4");
     const bool plain = s->mode == SHAPE_columns && s->n_outer_groups > 0;
     NEED(plain || (s->copies == 1 && !s->masked), "copies", -1, "only columns stand side by side");
@@ -152,6 +174,8 @@ Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, c
     const ShapeCheck check = {shape, nest, bufs, machine}, *const c = &check;
     TRY(check_mode(c));
     TRY(check_dims(c));
+    TRY(check_panels(c));
+    TRY(check_index(c));
     TRY(check_walks(c));
     bool *const room = mem_zero((size_t)nest->n_insts + 1);
     const Status kept = room ? check_kept(c, room) : ST_MEMORY;

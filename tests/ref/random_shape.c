@@ -18,7 +18,12 @@ static void change_columns(NestShape *shape, Dice *dice) {
     shape->mode = roll(dice, 2) ? SHAPE_panels : SHAPE_columns;
     shape->copies = shape->mode == SHAPE_panels ? 1 : some_copies(dice);
     shape->masked = shape->mode == SHAPE_columns && roll(dice, 2);
+    shape->panel_columns =
+        shape->mode == SHAPE_panels ? shape->lanes * (1 + roll(dice, PANEL_COLUMNS / shape->lanes)) : 0;
+    shape->panel_rows = shape->mode == SHAPE_panels ? 1 + roll(dice, PANEL_ROWS) : 0;
 }
+
+static void change_index(NestShape *shape, Dice *dice) { shape->index_bits = 32 * roll(dice, 3); }
 
 static void change_walk(NestShape *shape, Dice *dice) {
     PhaseShape *const phase = &shape->phase[roll(dice, shape->n_phases)];
@@ -70,11 +75,12 @@ static void split_group(NestShape *shape, Dice *dice) {
     else if (g < shape_L_first(shape))
         shape->n_s_groups++;
     shape->n_groups++;
+    if (shape_splits_rows(shape)) shape->index_bits = roll(dice, 2) ? 32 : 64;
 }
 
 typedef void Change(NestShape *shape, Dice *dice);
-static Change *const changes[] = {change_columns, change_walk,   change_kept, change_ahead,
-                                  change_stream,  change_shared, split_group};
+static Change *const changes[] = {change_columns, change_index,  change_walk,   change_kept,
+                                  change_ahead,   change_stream, change_shared, split_group};
 
 static NestShape *copy(Arena *arena, const Nest *nest, const NestShape *shape) {
     Text text = {0};

@@ -125,6 +125,25 @@ static const char steps[] = "kernel k(b0: in f32, b1: out f32, b2: out f32) para
                             "  }\n"
                             "}\n";
 
+static const char wide[] = "kernel k(b0: in f32, b1: out f32) {\n"
+                           "  nest n outer(768) inner(64) order S {\n"
+                           "    reduce inner:\n"
+                           "      %0 = load f32 b0[i0 + 768*j0]\n"
+                           "      %1 = reduce sum.f32 %0\n"
+                           "    map outer:\n"
+                           "      store b1[i0], %1\n"
+                           "  }\n"
+                           "}\n";
+static const char huge[] = "kernel k(b0: in f32, b1: out f32) {\n"
+                           "  nest n outer(4) inner(65536, 32768) order L {\n"
+                           "    reduce inner:\n"
+                           "      %0 = load f32 b0[i0 + 4*j0 + 524288*j1]\n"
+                           "      %1 = reduce sum.f32 %0\n"
+                           "    map outer:\n"
+                           "      store b1[i0], %1\n"
+                           "  }\n"
+                           "}\n";
+
 START_TEST(dims_that_are_walked_as_one_are_one_loop) {
     const Kernel *const ls = kernel_of(sums), *const map = kernel_of(bias);
     const NestShape *const rows = shape_decide(arena, ls->nests, ls->bufs, machine_at(2));
@@ -170,7 +189,16 @@ START_TEST(shapes_that_do_not_fit_are_refused) {
         {bias, "columns lanes 8 copies 4 dims (i0) (i1)", "dims: some are in no group"},
         {bias, "columns lanes 8 copies 4 dims (i0) L (i1 i2)", "dims: some are in no group"},
         {bias, "rows lanes 8 dims (i0) (i1) (i2)", "mode: L dims run as rows, all others as columns or panels"},
-        {bias, "panels lanes 8 dims (i0) (i1 i2)", "panels: not a reduction along the rows of memory"},
+        {bias, "panels lanes 8 columns 1024 rows 4 dims (i0) (i1 i2)",
+         "panels: not a reduction along the rows of memory"},
+        {wide, "panels lanes 8 columns 1024 rows 4 dims (i0) S (j0)", NULL},
+        {wide, "panels lanes 8 columns 40 rows 1 dims (i0) S (j0)", NULL},
+        {wide, "panels lanes 8 columns 36 rows 4 dims (i0) S (j0)", "panels, columns: not whole vectors"},
+        {wide, "panels lanes 8 columns 2048 rows 4 dims (i0) S (j0)",
+         "panels, columns: not whole vectors, 1024 columns"},
+        {wide, "panels lanes 8 columns 0 rows 4 dims (i0) S (j0)", "panels, columns: not whole vectors"},
+        {wide, "panels lanes 8 columns 1024 rows 5 dims (i0) S (j0)", "panels, rows: not 1 to 4"},
+        {wide, "panels lanes 8 columns 1024 rows 0 dims (i0) S (j0)", "panels, rows: not 1 to 4"},
         {bias, "columns lanes 8 copies 4 dims (i0) (i1 i2) phase 0 copies 4", "phase 0: has no row"},
         {bias, "columns lanes 8 copies 4 dims (i0) (i1 i2) keep %2 phase 0", "keep %2: only rows of one known length"},
         {bias, "columns lanes 8 copies 4 dims (i0) (i1 i2) ahead %0 phase 0", "ahead %0: not a load along rows"},
@@ -191,7 +219,14 @@ START_TEST(shapes_that_do_not_fit_are_refused) {
          "ahead %0: not a phase that goes along a row"},
         {steps, "rows lanes 8 dims (i0) L (j0) phase 0 memory phase 1 masked stream %6",
          "stream %6: not a store of whole vectors"},
-        {sums, "rows lanes 8 dims (i0) (i1) S (j0) (j1) L (j2) (j3) phase 0 memory", NULL},
+        {sums, "rows lanes 8 index 32 dims (i0) (i1) S (j0) (j1) L (j2) (j3) phase 0 memory", NULL},
+        {sums, "rows lanes 8 index 64 dims (i0) (i1) S (j0) (j1) L (j2) (j3) phase 0 memory", NULL},
+        {sums, "rows lanes 8 index 16 dims (i0) (i1) S (j0) (j1) L (j2) (j3) phase 0 memory", "index: not 64 bits"},
+        {sums, "rows lanes 8 dims (i0) (i1) S (j0) (j1) L (j2) (j3) phase 0 memory", "index: not 64 bits"},
+        {sums, "rows lanes 8 index 32 dims (i0) (i1) S (j0 j1) L (j2 j3) phase 0 memory",
+         "index: no position is taken apart"},
+        {huge, "rows lanes 8 index 64 dims (i0) L (j0) (j1) phase 0 memory", NULL},
+        {huge, "rows lanes 8 index 32 dims (i0) L (j0) (j1) phase 0 memory", "index: not 64 bits"},
         {sums, "rows lanes 8 dims (i0 i1) S (j0 j1) L (j2 j3) phase 0 memory", "these dims run as loops of their own"},
         {sums, "rows lanes 8 dims (i0) (i1) S (j0 j1 j2) L (j3) phase 0 memory", "dims, group 2: not the next dims"},
         {sums, "rows lanes 8 dims (i0) (i1) S (j0 j1) L (j2 j3) phase 0 memory keep %0 phase 0", "keep %0: only rows"},
@@ -218,6 +253,9 @@ START_TEST(texts_that_are_none_are_refused) {
         "shape m { columns lanes 8 copies 4 dims (i0) (i1 i2) }",
         "shape n { lanes 8 }",
         "shape n { columns lanes 8 dims (i0) (i1 i2) }",
+        "shape n { panels lanes 8 dims (i0) (i1 i2) }",
+        "shape n { panels lanes 8 columns 1024 dims (i0) (i1 i2) }",
+        "shape n { columns lanes 8 copies 4 index 32 dims (i0) (i1 i2) }",
         "shape n { columns lanes 8 copies 4 dims (i1) }",
         "shape n { columns lanes 8 copies 4 dims (i0) () }",
         "shape n { columns lanes 8 copies 4 dims (i0 i1 i2 j0) }",
