@@ -121,9 +121,12 @@ typedef struct Deriv {
     Val **grad_list; /* for a Tensor[] argument: one per element */
 } Deriv;
 typedef Status DerivFn(Deriv *d);
-DerivFn *deriv_rule(const OpRow *row);         /* NULL: not differentiable */
-bool deriv_reaches(const OpRow *row, int arg); /* false: the rule never has a gradient for it */
-extern DerivFn *deriv_made;                    /* of rows made at run time; the runtime sets it */
+enum { DERIV_all_results = -1 };
+DerivFn *deriv_rule(const OpRow *row); /* NULL: not differentiable */
+/* false: the rule has no gradient for the argument where these results (bits) and no others have one. Of a row with
+ * several the first is among them. */
+bool deriv_reaches(const OpRow *row, int arg, uint32_t results);
+extern DerivFn *deriv_made; /* of rows made at run time; the runtime sets it */
 
 /* Decomposition of one op call into others, on any builder. */
 typedef Status DecompFn(Builder *b, const OpRow *row, const Arg *args, Val **outs);

@@ -15,19 +15,24 @@ DerivFn *deriv_rule(const OpRow *row) {
     return rules[row->alias_of ? row->alias_of->id : row->id];
 }
 
-/* Floats that count as constants, as in PyTorch. */
+/* Floats to which gradients come by no result, or by some alone, as in PyTorch; to all others they come by the
+ * first. */
 static const struct {
     OpId row;
     int arg;
-} constants[] = {{OP_native_layer_norm_backward, 6},
-                 {OP__native_batch_norm_legit_no_training, 3},
-                 {OP__native_batch_norm_legit_no_training, 4},
-                 {OP_native_dropout_backward, 1},
-                 {OP_nll_loss_backward, 3},
-                 {OP_nll_loss_backward, 6}};
+    uint32_t results; /* bits */
+} limited[] = {{OP_native_layer_norm_backward, 6, 0},
+               {OP__native_batch_norm_legit_no_training, 3, 0},
+               {OP__native_batch_norm_legit_no_training, 4, 0},
+               {OP_native_dropout_backward, 1, 0},
+               {OP_nll_loss_backward, 3, 0},
+               {OP_nll_loss_backward, 6, 0},
+               {OP_binary_cross_entropy, 2, 0},
+               {OP_log_sigmoid_backward, 2, 0},
+               {OP_convolution_backward, 1, 1u << 1}};
 
-bool deriv_reaches(const OpRow *row, int arg) {
-    for (int i = 0; i < COUNT_OF(constants); i++)
-        if (constants[i].row == row->id && constants[i].arg == arg) return false;
+bool deriv_reaches(const OpRow *row, int arg, uint32_t results) {
+    for (int i = 0; i < COUNT_OF(limited); i++)
+        if (limited[i].row == row->id && limited[i].arg == arg) return limited[i].results & results;
     return true;
 }

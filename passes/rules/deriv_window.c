@@ -35,35 +35,43 @@ static Val *backward_of(Deriv *d, const Arg *more) {
     return emit1(d->b, partner(d->row->id), args, n);
 }
 
-/* partner(gradient of the result, arguments of the backward op after self) */
+/* partner(gradient of the result, arguments of the backward op after self), where it is wanted */
 static Val *forward_of(Deriv *d) {
+    if (!wants(d, 0)) return NULL;
     Arg args[MAX_ARGS] = {V(grad_of(d))};
     int n = 1;
     for (int i = 2; i < d->row->n_params; i++) args[n++] = d->args[i];
     return emit1(d->b, partner(d->row->id), args, n);
 }
 
+/* (grad_output, self, ...): linear in grad_output; self gives its sizes alone, and gets zeros, as in PyTorch. */
+static Status set_backward(Deriv *d, Val *grad) {
+    if (wants(d, 0)) TRY(deriv_set(d, 0, grad));
+    return wants(d, 1) ? deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1])) : ST_OK;
+}
+
 /* (self, padding) and (grad_output, self, padding) */
 Status deriv_reflection_pad(Deriv *d) { return deriv_set(d, 0, backward_of(d, NULL)); }
 Status deriv_replication_pad(Deriv *d) { return deriv_set(d, 0, backward_of(d, NULL)); }
-Status deriv_reflection_pad_backward(Deriv *d) { return wants(d, 0) ? deriv_set(d, 0, forward_of(d)) : ST_OK; }
-Status deriv_replication_pad_backward(Deriv *d) { return wants(d, 0) ? deriv_set(d, 0, forward_of(d)) : ST_OK; }
+Status deriv_reflection_pad_backward(Deriv *d) { return set_backward(d, forward_of(d)); }
+Status deriv_replication_pad_backward(Deriv *d) { return set_backward(d, forward_of(d)); }
 
 /* (self, kernel_size, stride, ...); an empty stride is kernel_size */
 Status deriv_avg_pool(Deriv *d) { return deriv_set(d, 0, backward_of(d, NULL)); }
-Status deriv_avg_pool_backward(Deriv *d) { return wants(d, 0) ? deriv_set(d, 0, forward_of(d)) : ST_OK; }
+Status deriv_avg_pool_backward(Deriv *d) { return set_backward(d, forward_of(d)); }
 
 Status deriv_adaptive_avg_pool(Deriv *d) {
     return deriv_set(d, 0, emit1(d->b, partner(d->row->id), (const Arg[]){V(grad_of(d)), d->args[0]}, 2));
 }
 /* (grad_output, self) */
-Status deriv_adaptive_avg_pool_backward(Deriv *d) {
-    if (!wants(d, 0)) return ST_OK;
+static Val *adaptive_forward(Deriv *d) {
+    if (!wants(d, 0)) return NULL;
     const Meta *const grad = d->arg_meta[0];
     const int n = d->row->id == OP__adaptive_avg_pool2d_backward ? 2 : 3;
     const Arg args[] = {V(grad_of(d)), A_INTS(grad->sizes + grad->rank - n, n)};
-    return deriv_set(d, 0, emit1(d->b, partner(d->row->id), args, COUNT_OF(args)));
+    return emit1(d->b, partner(d->row->id), args, COUNT_OF(args));
 }
+Status deriv_adaptive_avg_pool_backward(Deriv *d) { return set_backward(d, adaptive_forward(d)); }
 
 Status deriv_max_pool(Deriv *d) {
     if (!grad_of(d)) return ST_OK;
@@ -81,15 +89,16 @@ static Val *flat_planes(Builder *b, Val *x, int n) {
 }
 
 /* (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices): read at indices */
-Status deriv_max_pool_backward(Deriv *d) {
-    if (!wants(d, 0)) return ST_OK;
+static Val *read_at_indices(Deriv *d) {
+    if (!wants(d, 0)) return NULL;
     Builder *const b = d->b;
     const int n = d->row->id == OP_max_pool2d_with_indices_backward ? 2 : 3;
     const Meta *const grad = d->arg_meta[0];
     Val *const planes = flat_planes(b, grad_of(d), n), *const at = flat_planes(b, saved(d, 7), n);
     Val *const read = E(b, gather, V(planes), I(-1), V(at));
-    return deriv_set(d, 0, reshape_to(b, read, grad->sizes, grad->rank));
+    return reshape_to(b, read, grad->sizes, grad->rank);
 }
+Status deriv_max_pool_backward(Deriv *d) { return set_backward(d, read_at_indices(d)); }
 
 /* (self, kernel_size, dilation, padding, stride) and (self, output_size, ...) */
 Status deriv_im2col(Deriv *d) {

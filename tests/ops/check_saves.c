@@ -102,7 +102,7 @@ static void compare(const Case *c, const SampleCall *call, uint32_t needs) {
 static bool can_need(const OpRow *row, const Arg *args, int i) {
     const Arg *const a = &args[i];
     const Val *const val = a->kind == ARG_tensor ? a->val : a->kind == ARG_tensors && a->n ? a->vals[0] : NULL;
-    return val && dtype_is_float(val->meta->dtype) && deriv_reaches(row, i);
+    return val && dtype_is_float(val->meta->dtype) && deriv_reaches(row, i, (uint32_t)DERIV_all_results);
 }
 
 void check_saves(const Case *c) {

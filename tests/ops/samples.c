@@ -290,6 +290,27 @@ Status sample_make(const OpRow *row, const char *line, const SampleStyle *style,
     return op_args_normalize(row, call->given, row->n_params, call->args);
 }
 
+static Val *val_with(const SampleCall *call, sn_tensor *const *tensors, Val *val) {
+    for (int i = 0; i < call->n_tensors; i++)
+        if (&call->tensors[i]->base == val) return &tensors[i]->base;
+    return val;
+}
+
+void sample_with(const SampleCall *call, sn_tensor *const *tensors, SampleCall *other) {
+    *other = *call;
+    other->n_vals = 0;
+    for (int i = 0; i < call->row->n_params; i++) {
+        Arg *const arg = &other->args[i];
+        if (arg->kind == ARG_tensor) arg->val = val_with(call, tensors, arg->val);
+        if (arg->kind != ARG_tensors) continue;
+        Val **const list = other->vals + other->n_vals;
+        for (int k = 0; k < arg->n; k++) list[k] = val_with(call, tensors, arg->vals[k]);
+        arg->vals = list;
+        other->n_vals += arg->n;
+    }
+    memcpy(other->tensors, tensors, sizeof *tensors * (size_t)call->n_tensors);
+}
+
 Status sample_run(const SampleCall *call, sn_tensor **outs, int *n_outs) {
     *n_outs = call->row->n_out;
     if (call->row->returns_list) return dispatch_list(call->row, call->args, outs, n_outs);

@@ -82,6 +82,8 @@ typedef struct SampleStyle {
 
 /* Makes the call; the error of op_args_normalize stays pending. Tensors belong to the innermost scope. */
 Status sample_make(const OpRow *row, const char *line, const SampleStyle *style, SampleCall *call);
+/* The normalised call with other tensors in the place of its own. */
+void sample_with(const SampleCall *call, sn_tensor *const *tensors, SampleCall *other);
 /* outs: room for MAX_LIST; *n_outs: how many. */
 Status sample_run(const SampleCall *call, sn_tensor **outs, int *n_outs);
 

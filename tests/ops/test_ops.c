@@ -8,6 +8,7 @@
  *   parts       rows that keep their identity against their decomposition run part by part: equal bits
  *   gradients   every row with a derivative, and composites, in f64, by central differences, first and second order
  *   saves       a derivative reads nothing that its row does not save
+ *   leaves      a backward in a compiled function, from each result to each tensor alone, against eager's
  *   compiled    compiled against eager on the interpreter: equal bits
  *   native      the same by generated code, 1 and 2 threads, all instruction sets
  *   forms       in-place and out forms, compiled against eager
@@ -247,6 +248,7 @@ static const struct {
     {"text", check_text, EACH_dtype | EACH_layout},
     {"wrong", check_wrong, EACH_host},
     {"saves", check_saves, EACH_derivative},
+    {"leaves", check_leaves, EACH_derivative},
     {"precise", check_precise, 0},
     {"bools", check_bools, EACH_dtype | EACH_layout},
 };

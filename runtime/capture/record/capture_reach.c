@@ -134,12 +134,21 @@ static bool is_reached(const Reach *r, const TraceOp *op) {
     return false;
 }
 
+static uint32_t reached_results(const Reach *r, const TraceOp *op) {
+    uint32_t results = 0;
+    if (op->form == FORM_inplace) return 1;
+    for (int i = 0; i < op->n_outs && i < 32; i++) results |= (uint32_t)result_reached(r, op, i) << i;
+    return results;
+}
+
 static void reach_operands(Reach *r, const TraceOp *op, const bool *flows) {
+    const uint32_t results = reached_results(r, op);
     for (int i = 0, at = 0; i < op->row->n_params; i++) {
         const Arg *const a = &op->args[i];
         const int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor;
         for (int k = 0; k < n; k++, at++)
-            if (flows[at] && deriv_reaches(op->row, i)) r->reached[r->base[place_of(r, op->operands[at])]] = true;
+            if (flows[at] && deriv_reaches(op->row, i, results))
+                r->reached[r->base[place_of(r, op->operands[at])]] = true;
     }
 }
 
