@@ -2,7 +2,7 @@
  * kernel]), 1 to 3 spatial dims. A result is channels_last where input or weight is, as in PyTorch. */
 #include "ir/meta_rules.h"
 
-MetaFn meta_convolution, meta_convolution_backward, meta_convolution_part, meta_conv;
+MetaFn meta_convolution, meta_convolution_backward, meta_convolution_input, meta_convolution_weight, meta_conv;
 
 enum { MAX_SPATIAL = 3 };
 static const int64_t MOST = INT64_C(1) << 31; /* of a stride, padding or dilation: nothing overflows */
@@ -34,8 +34,9 @@ static Status spatial_list(const MetaCall *call, const char *name, int64_t least
 
 static Status read_geometry(const MetaCall *call, int rank, ConvParams *g) {
     const Arg *const transposed = arg_named(call, "transposed");
+    const bool by_row = arg_named(call, "output_padding") != NULL; /* as conv_transpose1d has, not conv1d */
     *g = (ConvParams){.rank = rank, .groups = sym_concrete(call->env, arg_named(call, "groups")->i)};
-    g->transposed = transposed ? transposed->i != 0 : !strncmp(call->row->base, "conv_transpose", 14);
+    g->transposed = transposed ? transposed->i != 0 : by_row;
     if (rank < 3 || rank > 2 + MAX_SPATIAL)
         return meta_fail(call, ST_SHAPE, "weight must have 3 to %d dims, not %d", 2 + MAX_SPATIAL, rank);
     if (g->groups < 1) return meta_fail(call, ST_VALUE, "groups must be positive, not %lld", (long long)g->groups);
@@ -174,11 +175,10 @@ Status meta_convolution_backward(MetaCall *call) {
     return ST_OK;
 }
 
-/* sn::convolution_input(grad_output, weight, size, ...) and sn::convolution_weight(grad_output, input, size, ...). */
-Status meta_convolution_part(MetaCall *call) {
+/* sn::convolution_input(grad_output, weight, size, ...) or sn::convolution_weight(grad_output, input, size, ...). */
+static Status gradient_part(MetaCall *call, bool of_weight) {
     const Meta *const grad = tensor_meta(call, 0), *const other = tensor_meta(call, 1);
     const Arg *const size = arg_named(call, "size");
-    const bool of_weight = call->row->id == OP_convolution_weight;
     int64_t channels;
     ConvParams g;
     if (other->rank != grad->rank || size->n != grad->rank)
@@ -198,6 +198,9 @@ Status meta_convolution_part(MetaCall *call) {
     return ST_OK;
 }
 
+Status meta_convolution_input(MetaCall *call) { return gradient_part(call, false); }
+Status meta_convolution_weight(MetaCall *call) { return gradient_part(call, true); }
+
 /* composites ------------------------------------------------------------------------------------------------------ */
 
 /* 'same' keeps the sizes, which a stride would not. */
@@ -215,8 +218,7 @@ static Status named_padding(const MetaCall *call, const ConvParams *g, const Arg
 Status meta_conv(MetaCall *call) {
     const Meta *const input = tensor_meta(call, 0), *const weight = tensor_meta(call, 1);
     const Arg *const padding = arg_named(call, "padding");
-    const char *const base = call->row->base;
-    const int rank = 2 + base[strlen(base) - 2] - '0';
+    const int rank = 2 + list_length(call, op_param_find(call->row, "stride"));
     int64_t batched[2 + MAX_SPATIAL] = {1}, strides[2 + MAX_SPATIAL] = {1}, sizes[2 + MAX_SPATIAL];
     ConvParams g;
     if (input->rank != rank && input->rank != rank - 1)

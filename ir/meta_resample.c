@@ -10,9 +10,6 @@ static Status bad_planes(const MetaCall *call, int n) {
                      arg_name(call, 0), n + 2, SIZES(call, self));
 }
 
-/* "[2]" */
-static int list_length(const MetaCall *call, int arg) { return call->row->params[arg].suffix[1] - '0'; }
-
 /* The ints of a list of a fixed length, all at least 1, but for the batch. */
 static Status sizes_given(const MetaCall *call, int arg, int n, bool batch, const int64_t **out) {
     const Arg *const a = &call->args[arg];

@@ -19,6 +19,8 @@ SizesText sizes_text(const MetaCall *call, const int64_t *sizes, int n);
 const Meta *arg_meta(const MetaCall *call, int i, Meta *number);
 const Meta *tensor_meta(const MetaCall *call, int i);         /* NULL: None */
 const Arg *arg_named(const MetaCall *call, const char *name); /* NULL: the row has no such parameter */
+/* Of "int[2]": 2 */
+static inline int list_length(const MetaCall *call, int i) { return call->row->params[i].suffix[1] - '0'; }
 static inline bool arg_given(const MetaCall *call, int i) { return call->args[i].kind != ARG_none; }
 DType number_dtype(const Arg *number); /* f32, i64 or bool */
 /* An argument that is a number becomes one of an int dtype only within its range (of u8 also as -1 to -255: the low

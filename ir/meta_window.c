@@ -56,9 +56,6 @@ static Status grad_fits(const MetaCall *call, const int64_t *sizes, int rank) {
                      sizes_text(call, sizes, rank).at);
 }
 
-/* "[4]" */
-static int list_length(const MetaCall *call, int arg) { return call->row->params[arg].suffix[1] - '0'; }
-
 /* pads ---------------------------------------------------------------------------------------- */
 
 static Status pad_length(const MetaCall *call, int arg) {

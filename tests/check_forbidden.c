@@ -49,10 +49,7 @@ typedef struct Exception {
 
 static Exception exceptions[] = {
     {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
-    {"name", "frontend/tool/bench", 3, "rows of the benchmarks, no ops"},
-    {"name", "ir/meta_convolution.c", 1, "one rule of several rows: whether it is transposed, by its own name"},
-    {"id", "ir/meta_convolution.c", 1, "one rule of two rows: which of them it is"},
-    {"schema", "frontend/gen/gen_ops.c", 1, "names of results, for the generated prototypes"},
+    {"name", "frontend/tool/bench", 2, "rows of the benchmarks, no ops"},
 };
 enum { N_EXCEPTIONS = sizeof exceptions / sizeof *exceptions };
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "ir/schema.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
 typedef enum Style { STYLE_short, STYLE_ex, STYLE_inplace, STYLE_ex_inplace, STYLE_out, STYLE_out_ex } Style;
@@ -119,12 +120,15 @@ static void name_print(Text *text, const OpRow *row, Style style) {
 
 /* The name of result i in the schema ("(Tensor values, Tensor indices)"), or result<i>. */
 static void result_name(Text *text, const OpRow *row, int i) {
-    const char *at = strstr(row->schema, "-> (");
-    for (int k = 0; at && k <= i; k++) at = strstr(at + 1, "Tensor");
-    if (at && at[6] == ' ')
-        text_printf(text, "%.*s", (int)strcspn(at + 7, ",)"), at + 7);
+    Param params[MAX_ARGS];
+    char *const room = mem_alloc(strlen(row->schema) + 64);
+    Schema schema = {.params = params, .text = room};
+    if (!room || schema_parse(row->schema, &schema) != ST_OK) exit(1);
+    if (*schema.results[i].name)
+        text_puts(text, schema.results[i].name);
     else
         text_printf(text, "result%d", i);
+    mem_free(room);
 }
 
 static void declaration(Text *text, const OpRow *row, Style style) {

@@ -37,7 +37,7 @@ typedef struct Options {
 typedef struct BenchReport {
     double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, compile_min, ns, ns_min, verify_ns,
         verify_min, call_ns, call_min, fma, fma_best;
-    int64_t kernels, gemm_flops, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
+    int64_t kernels, product_flops, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
     double share;
 } BenchReport;
 
@@ -186,11 +186,11 @@ static void bench_pair(const Work *w, const Options *o, sn_compile_mode first, s
     r[0] = (Runner){.work = w, .grads = grads, .fn = compile_work(w, first, "first")};
     r[1] = (Runner){.work = w, .grads = grads, .fn = compile_work(w, second, "compiled")};
     static double fma[MAX_SAMPLES];
-    measure_runners(r, 2, o->seconds, report->gemm_flops ? fma : NULL);
+    measure_runners(r, 2, o->seconds, report->product_flops ? fma : NULL);
     const Timing a = timing(&r[0]), b = timing(&r[1]);
     report->eager_ms = a.median, report->eager_min = a.min;
     report->compiled_ms = b.median, report->compiled_min = b.min;
-    if (report->gemm_flops) {
+    if (report->product_flops) {
         qsort(fma, (size_t)r[0].n, sizeof *fma, bench_by_value);
         report->fma = fma[r[0].n / 2], report->fma_best = fma[r[0].n - 1];
     }
@@ -292,7 +292,7 @@ static double spawn_cold(char **argv) {
 static void bench_row(const BenchRow *row, const Options *o, BenchReport *report) {
     Work w;
     work_make(row, &w);
-    if (!strncmp(row->name, "gemm/", 5)) report->gemm_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
+    if (row->product) report->product_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
     if (w.kind == WORK_overhead)
         bench_overhead(&w, o, report);
     else if (w.kind == WORK_call)
@@ -348,11 +348,11 @@ static void print_text(const char *name, const BenchReport *r) {
                name, r->eager_ms, r->compiled_ms, r->compiled_min, r->cold_ms, (long long)r->kernels,
                (long long)r->moved_bytes, (long long)r->saved_bytes, (long long)r->peak, (long long)r->eager_peak,
                r->share);
-        if (r->gemm_flops)
+        if (r->product_flops)
             printf("  %.0f GFLOP/s, %.0f %% of the probe in turn with it, %.0f %% best of best",
-                   (double)r->gemm_flops / r->compiled_ms * 1e-6,
-                   (double)r->gemm_flops / r->compiled_ms * 1e-4 / r->fma,
-                   (double)r->gemm_flops / r->compiled_min * 1e-4 / r->fma_best);
+                   (double)r->product_flops / r->compiled_ms * 1e-6,
+                   (double)r->product_flops / r->compiled_ms * 1e-4 / r->fma,
+                   (double)r->product_flops / r->compiled_min * 1e-4 / r->fma_best);
         putchar('\n');
     }
     fflush(stdout);

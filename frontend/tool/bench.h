@@ -37,6 +37,7 @@ typedef struct BenchRow {
     const char *name;
     void (*make)(Work *work, const int64_t *sizes);
     int64_t sizes[4];
+    bool product; /* of sizes m, n, k: its operations are counted */
 } BenchRow;
 extern const BenchRow bench_rows[]; /* ends with a NULL name */
 

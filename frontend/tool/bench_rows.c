@@ -335,9 +335,7 @@ static void make_adamw(Work *w, const int64_t *s) {
 }
 
 #define GEMM(m, n, k)                                                                                                  \
-    {                                                                                                                  \
-        "gemm/" #m "x" #n "x" #k, make_linear, { m, n, k }                                                             \
-    }
+    { "gemm/" #m "x" #n "x" #k, make_linear, {m, n, k}, true }
 #define R18(i)                                                                                                         \
     {"conv/r18_" #i, make_convolution, {i, 0}}, {                                                                      \
         "conv/r18_" #i "_cl", make_convolution, { i, 1 }                                                               \
@@ -364,14 +362,14 @@ const BenchRow bench_rows[] = {
     {"reduce/layer_norm_fwd_bwd", make_layer_norm_backward, {8192, 768}},
     {"reduce/col_sum", make_col_sum, {8192, 768}},
     {"reduce/cross_entropy_fwd_bwd", make_cross_entropy_backward, {512, 50257}},
-    {"gemm/linear_gelu", make_linear_gelu, {1024, 3072, 768}},
+    {"gemm/linear_gelu", make_linear_gelu, {1024, 3072, 768}, true},
     GEMMS(1),
     GEMMS(8),
     GEMMS(64),
     GEMMS(256),
     GEMMS(1024),
-    {"gemm/nn_1024", make_product, {1024, 1024, 1024}},
-    {"gemm/tn_1024", make_product_transposed, {1024, 1024, 1024}},
+    {"gemm/nn_1024", make_product, {1024, 1024, 1024}, true},
+    {"gemm/tn_1024", make_product_transposed, {1024, 1024, 1024}, true},
     R18(0),
     R18(1),
     R18(2),
