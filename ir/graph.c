@@ -130,20 +130,8 @@ void graph_write(Graph *graph, GVal *input, GVal *value) {
     VEC_PUSH(graph->arena, &graph->writes, write);
 }
 
-static void settle_sizes(SymEnv *env, int64_t *list, int n) {
-    for (int d = 0; d < n; d++)
-        if (sym_is(list[d]) && sym_less(env, list[d], 2)) list[d] = sym_concrete(env, list[d]);
-}
-
-/* Layouts depend on sizes and strides of 0 and 1, and what looks for these is not guarded: an expression that may
- * become one is one by its hint, or never [semantics C5]. */
-static void settle_layout(SymEnv *env, MetaOut *out) {
-    settle_sizes(env, out->sizes, out->rank);
-    settle_sizes(env, out->strides, out->rank);
-}
-
 static const Meta *meta_of_out(Graph *graph, MetaOut *out) {
-    settle_layout(graph->env, out);
+    meta_settle(graph->env, out);
     Meta *meta = meta_new(graph->arena, graph->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
     if (meta) meta->wrapped = out->wrapped;
     return meta;

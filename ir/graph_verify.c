@@ -103,9 +103,11 @@ static Status check_meta(Verify *v) {
     if (call.n_out != node->n_outs) return verify_fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
     if (call.order != node->order)
         return verify_fail(v, "order %s, the rule says %s", order_name(node->order), order_name(call.order));
-    for (int i = 0; i < node->n_outs; i++)
+    for (int i = 0; i < node->n_outs; i++) {
+        meta_settle(graph->env, &outs[i]);
         if (!same_meta(node->outs[i].base.meta, &outs[i]))
             return verify_fail(v, "result %d is not what the meta rule says", i);
+    }
     for (int i = 0; i < node->n_outs; i++)
         if (node->outs[i].alias != outs[i].alias || node->outs[i].offset != outs[i].offset)
             return verify_fail(v, "result %d shows other memory than the meta rule says", i);

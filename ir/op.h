@@ -234,5 +234,8 @@ Status op_args_of_form(const OpRow *row, OpForm form, const Arg *given, int n_gi
 void op_args_take_options(const OpRow *row, const Meta *out, Arg *args);
 /* Runs the meta rule of the row (its alias' for aliases); in-place and out forms check what they write to. */
 Status op_meta(MetaCall *call);
+/* Layouts depend on sizes and strides of 0 and 1, and what looks for these is not guarded: an expression that may
+ * become one is one by its hint, or never [semantics C5]. So are the results of every node and step. */
+void meta_settle(SymEnv *env, MetaOut *out);
 
 #endif

@@ -71,3 +71,13 @@ Status op_meta(MetaCall *call) {
     if (call->form == FORM_inplace) return check_inplace(call);
     return call->form == FORM_out ? check_out(call) : ST_OK;
 }
+
+static void settle_sizes(SymEnv *env, int64_t *list, int n) {
+    for (int d = 0; d < n; d++)
+        if (sym_is(list[d]) && sym_less(env, list[d], 2)) list[d] = sym_concrete(env, list[d]);
+}
+
+void meta_settle(SymEnv *env, MetaOut *out) {
+    settle_sizes(env, out->sizes, out->rank);
+    settle_sizes(env, out->strides, out->rank);
+}

@@ -121,6 +121,51 @@ START_TEST(symbols_without_a_value) {
 }
 END_TEST
 
+/* Sizes that are 1 by the hints of the text, and what they are at the call. */
+START_TEST(sizes_that_may_be_1) {
+    for (int i = 0; i < MODES; i++) {
+        sn_function *const fn = compiled("graph f(%x: f32[s0,3], s1: int) {\n"
+                                         "  %0 = aten::slice.Tensor(%x, 0, s0//2, 300)\n"
+                                         "  %1 = aten::expand(%0, [7%s1, s0-(s0//2), 3])\n"
+                                         "  return %0, %1\n}\n",
+                                         modes[i]);
+        for (int k = 0; k < 12; k++) {
+            const int64_t rows = 2 + k % 5, by = 2 + k % 4;
+            sn_tensor *const x = F32(k, rows, 3), *out[2];
+            ck_assert_msg(sn_call_values(fn, (sn_value[]){sn_val(x), sn_int(by)}, 2, out, 2) == SN_OK, "%s",
+                          sn_error_take()->message);
+            sn_tensor *const half = sn_slice(x, 0, rows / 2, 300, 1);
+            ck_assert(same_bits(out[0], half));
+            ck_assert(same_bits(out[1], sn_expand(half, SN_INTS(7 % by, rows - rows / 2, 3))));
+        }
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
+/* Of results, arguments in lists and sizes of inputs. */
+START_TEST(division_by_0_has_no_value) {
+    static const char *const texts[] = {
+        "graph f(%x: f32[6], s0: int) {\n  %0 = aten::expand(%x, [6//s0, 6])\n  return %0\n}\n",
+        "graph f(%x: f32[6], s0: int) {\n  %0 = aten::slice.Tensor(%x, 0, 4%s0, 6)\n  return %0\n}\n",
+        "graph f(%x: f32[6//s0*3], s0: int) {\n  %0 = aten::relu(%x)\n  return %0\n}\n"};
+    for (int i = 0; i < MODES * 3; i++) {
+        sn_function *const fn = compiled(texts[i / MODES], modes[i % MODES]);
+        for (int k = 0; k < 8; k++) {
+            sn_tensor *out = NULL;
+            const sn_status status = sn_call_values(fn, (sn_value[]){sn_val(F32(k, 6)), sn_int(k % 2 * 3)}, 2, &out, 1);
+            if (k % 2) {
+                ck_assert_msg(status == SN_OK, "%s", sn_error_take()->message);
+                continue;
+            }
+            ck_assert_int_ne(status, SN_OK);
+            expect_error(SN_ERR_VALUE, "divides by 0");
+        }
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 START_TEST(calls_check_layouts) {
     sn_function *const fn = compiled("graph f(%x: f32[3,s0]{1,3}, %y: f32[1,4]{9,1}) {\n  %0 = aten::relu(%x)\n"
                                      "  %1 = aten::relu(%y)\n  return %0, %1\n}\n",
@@ -327,6 +372,8 @@ int main(void) {
                                   views_of_inputs_are_checked_at_the_call,
                                   symbolic_views_are_checked_at_the_call,
                                   symbols_without_a_value,
+                                  sizes_that_may_be_1,
+                                  division_by_0_has_no_value,
                                   calls_check_layouts,
                                   none_is_a_result,
                                   copy_keeps_selfs_strides,

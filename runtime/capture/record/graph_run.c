@@ -29,6 +29,21 @@ static bool same(const BoundRun *run, int64_t want, int64_t got) {
     return sym_same(run->run.env, graph_run_int(&run->run, want), got);
 }
 
+/* What divides by 0 under the symbols' values has none [as sn_sym_op]. */
+static Status check_divisors(const GraphRun *run, int64_t v) {
+    if (!sym_is(v)) return ST_OK;
+    const SymExpr *const e = sym_expr(run->graph->env, v);
+    if (e->op == SYM_free) return ST_OK;
+    TRY(check_divisors(run, e->a));
+    TRY(check_divisors(run, e->b));
+    if ((e->op != SYM_div && e->op != SYM_mod) || !sym_same(run->env, graph_run_int(run, e->b), 0)) return ST_OK;
+    Text text = {0};
+    sym_print(run->graph->env, &text, v);
+    const Status status = error_raise(ST_VALUE, "graph %s: %s divides by 0", run->graph->name, text_str(&text));
+    text_free(&text);
+    return status;
+}
+
 static bool bind(BoundRun *run, int64_t symbol, int64_t got) {
     const SymExpr *const e = sym_is(symbol) ? sym_expr(run->run.graph->env, symbol) : NULL;
     if (!e || e->op != SYM_free) return true; /* compared when all are bound */
@@ -55,6 +70,8 @@ static Status check_input(const BoundRun *run, int i) {
     const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
     for (int d = 0; d < want->rank; d++) {
         const bool stepped = got->numel && got->sizes[d] != 1;
+        TRY(check_divisors(&run->run, want->sizes[d]));
+        TRY(check_divisors(&run->run, want->strides[d]));
         if (!same(run, want->sizes[d], symbols_size(t, d)) ||
             (stepped && !same(run, want->strides[d], symbols_stride(t, d))))
             return mismatch(run, i, want, got);
@@ -141,6 +158,12 @@ static Status run_row(const Node *node, const Arg *args, sn_tensor *const *out_a
     return dispatch(node->row, node->form, args, node->form == FORM_out ? out_args : NULL, outs);
 }
 
+static Status check_arg(const GraphRun *run, const Arg *a) {
+    if (a->kind == ARG_int) return check_divisors(run, a->i);
+    for (int i = 0; a->kind == ARG_ints && i < a->n; i++) TRY(check_divisors(run, a->ints[i]));
+    return ST_OK;
+}
+
 static Status run_node(const GraphRun *run, const Node *node) {
     const OpRow *const row = node->row;
     const bool many = row->returns_list || node->n_outs > MAX_OUTS; /* sn::gradients has many as well */
@@ -148,10 +171,13 @@ static Status run_node(const GraphRun *run, const Node *node) {
     sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL};
     sn_tensor **const outs = many ? ARENA_ARRAY(run->arena, sn_tensor *, MAX_LIST) : few;
     if (!outs) return ST_MEMORY;
-    for (int i = 0; i < row->n_params; i++) args[i] = graph_run_arg(run, node->args[i]);
+    if (run->sites) state_get()->site = run->sites[node->id];
+    for (int i = 0; i < row->n_params; i++) {
+        TRY(check_arg(run, &node->args[i]));
+        args[i] = graph_run_arg(run, node->args[i]);
+    }
     for (int i = 0; node->form == FORM_out && i < row->n_out; i++)
         out_args[i] = tensor_for(run, node->args[row->n_params + i].val);
-    if (run->sites) state_get()->site = run->sites[node->id];
     if (run->seeded && row->flags & OPF_random) state_get()->sequence = run->sequence + (uint64_t)node->random;
     TRY(run_row(node, args, out_args, outs));
     for (int i = 0; i < node->n_outs; i++) run->values[node->outs[i].id] = outs[i];
