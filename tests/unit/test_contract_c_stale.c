@@ -50,6 +50,11 @@ static sn_status calls_only(sn_frame *f) {
     return sn_out(f, 0, SN_CALL(c->callee, sn_in(f, 0)));
 }
 
+static sn_status calls_strict(sn_frame *f) {
+    sn_function *const strict = sn_closure(f);
+    return sn_out(f, 0, sn_exp(SN_CALL(strict, sn_in(f, 0))));
+}
+
 static float first(sn_tensor *t) {
     float value = NAN;
     char all[64];
@@ -78,6 +83,12 @@ START_TEST(c11_an_eager_callee_is_a_break_where_nothing_is_pending) {
     sn_function *const strict = sn_compile(_i ? calls_only : calls_first, &c, REPLAY(.full_graph = true));
     ck_assert_ptr_null(SN_CALL(strict, number(1)));
     expect_error(SN_ERR_STRICT, "SN_COMPILE_EAGER");
+    sn_function *const outer = sn_compile(calls_strict, strict, NULL);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_null(SN_CALL(outer, number(1)));
+        expect_error(SN_ERR_STRICT, "breaks inside");
+    }
+    sn_function_free(outer);
     sn_function_free(strict);
     sn_function_free(c.callee);
 }

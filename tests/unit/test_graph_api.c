@@ -231,6 +231,38 @@ START_TEST(c15_an_argument_that_is_used_otherwise_keeps_its_place) {
 }
 END_TEST
 
+/* Each is one segment, and more than that: a break at its end, a branch on a value, a hook. */
+static sn_status breaks_at_the_end(sn_frame *f) {
+    sn_tensor *const y = sn_relu(sn_in(f, 0));
+    sn_graph_break("on purpose");
+    return sn_out(f, 0, y);
+}
+static sn_status branches(sn_frame *f) {
+    sn_tensor *const y = sn_relu(sn_in(f, 0));
+    const bool large = sn_item(sn_sum(y)) > 1;
+    return large ? sn_out(f, 0, y) : sn_out(f, 1, y);
+}
+static sn_status same_gradient(sn_frame *f) { return SN_OK; }
+static sn_status hooks(sn_frame *f) {
+    sn_hook_add(sn_in(f, 0), same_gradient, NULL);
+    return sn_out(f, 0, sn_relu(sn_in(f, 0)));
+}
+
+START_TEST(c15_a_call_that_is_more_than_a_graph_is_refused) {
+    static const sn_body bodies[] = {breaks_at_the_end, branches, hooks};
+    static const char *const says[] = {"breaks", "a value is needed on the host", "sn_hook_add"};
+    for (int i = 0; i < 6; i++) {
+        sn_function *const fn = sn_compile(bodies[i / 2], NULL, NULL);
+        const sn_value in[] = {sn_val(LEAF(1, 6))};
+        if (i % 2) SN_CALL(fn, in[0].tensor); /* recorded before */
+        sn_error_take();
+        ck_assert_ptr_null(sn_graph_capture(fn, in, 1));
+        expect_error(SN_ERR_UNSUPPORTED, says[i / 2]);
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 /* Whose written arguments share memory has no graph of the arguments. */
 static sn_status writes_one(sn_frame *f) {
     sn_mul_(sn_in(f, 0), sn_in(f, 1));
@@ -255,6 +287,7 @@ int main(void) {
                                   a_call_of_several_graphs_is_refused,
                                   c15_a_captured_graph_is_called_as_the_function_was,
                                   c15_an_argument_that_is_used_otherwise_keeps_its_place,
+                                  c15_a_call_that_is_more_than_a_graph_is_refused,
                                   c15_written_arguments_that_share_memory_are_refused};
     return contract_main("test_graph_api", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -314,12 +314,14 @@ void capture_abandon(Capture *c) {
     function_arena_give(fn, c->arena);
 }
 
-/* The one segment that this call was. */
+/* The one segment that this call was, and nothing beside it. */
 static Status only_trace(const sn_function *fn, const Capture *c, const Trace **only) {
     int n = 0;
+    if (c->outside) return error_raise(ST_UNSUPPORTED, "%s: the call is more than a graph: %s", fn->name, c->outside);
     for (int i = 0; i < c->traces.n; i++)
         if (c->traces.at[i]->ops.n) *only = c->traces.at[i], n++;
-    return n == 1 ? ST_OK : error_raise(ST_UNSUPPORTED, "%s: the call has %d graphs, not one", fn->name, n);
+    if (n != 1) return error_raise(ST_UNSUPPORTED, "%s: the call has %d graphs, not one", fn->name, n);
+    return c->n_breaks ? error_raise(ST_UNSUPPORTED, "%s: the call breaks", fn->name) : ST_OK;
 }
 
 static Status graph_of(const sn_function *fn, const Trace *trace, const Variant **out) {
@@ -381,12 +383,12 @@ static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor *
     Capture *const c = state_get()->capture;
     if (fn->options.mode == SN_COMPILE_EAGER) return call_paused(fn, in, n_in, out, n_out);
     const bool eager_checks = c->eager_checks;
-    const int traces = c->traces.n;
+    const int breaks = c->n_breaks;
     c->eager_checks |= fn->options.eager_checks;
     const Status status = run_body(fn, in, n_in, out, n_out, c);
     c->eager_checks = eager_checks;
     TRY(status);
-    if (!fn->options.full_graph || c->traces.n == traces) return ST_OK;
+    if (!fn->options.full_graph || c->n_breaks == breaks) return ST_OK;
     return error_raise(ST_STRICT, "%s: full_graph, but its graph breaks inside %s", fn->name, c->fn->name);
 }
 

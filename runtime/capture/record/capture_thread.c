@@ -75,7 +75,7 @@ Status capture_take_over_error(Capture *c) {
 static Status run_for_owner(Capture *c, Trace *trace) {
     const bool current = trace == c->trace;
     if (current) {
-        function_note_break(c->fn, "another thread asks for a value", state_get()->site);
+        capture_count_break(c, "another thread asks for a value", state_get()->site);
         trace->end = c->cursor;
         trace->reason = "another thread asked for a value";
         if (trace->writes) TRY(capture_before_write(c, NULL));

@@ -361,7 +361,7 @@ static void undo(const Trace *trace) {
 static Status flush(Capture *c, const char *reason, const void *site) {
     Trace *const trace = c->trace;
     if (trace->ops.n == 0) return ST_OK;
-    if (reason) function_note_break(c->fn, reason, site);
+    if (reason) capture_count_break(c, reason, site);
     trace->end = c->cursor;
     if (trace->started_ns) trace->ended_ns = clock_ns();
     Capture *const suspended = capture_suspend();
@@ -414,7 +414,7 @@ Status capture_end_segment(const char *why) {
 void capture_note_break(Capture *c, const char *reason) {
     const bool entered = capture_enter(c);
     capture_note_outside(c, reason);
-    if (!c->trace->ops.n) function_note_break(c->fn, reason, state_get()->site);
+    if (!c->trace->ops.n) capture_count_break(c, reason, state_get()->site);
     capture_leave(c, entered);
 }
 
