@@ -55,7 +55,11 @@ static Status check_lists(const Arg *in, int n_in, sn_tensor **out, int n_out) {
     if ((n_in && !in) || (n_out && !out))
         return error_raise(ST_ARGUMENT, "sn_call: the list of %d %s is NULL", n_in && !in ? n_in : n_out,
                            n_in && !in ? "inputs" : "outputs");
-    for (int i = 0; i < n_in; i++)
+    return ST_OK;
+}
+
+static Status check_numbers(const Arg *in, int n_in) {
+    for (int i = 0; in && i < n_in; i++)
         if (in[i].kind == ARG_int && !symbols_know(in[i].i))
             return error_raise(ST_ARGUMENT, "sn_call: input %d, %lld, stands for no symbolic int of this call", i,
                                (long long)in[i].i);
@@ -98,7 +102,11 @@ sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **o
 }
 
 sn_status sn_call_values(sn_function *fn, const sn_value *in, int n_in, sn_tensor **out, int n_out) {
-    return call(fn, (const Arg *)in, n_in, out, n_out, __builtin_return_address(0));
+    const void *const site = __builtin_return_address(0);
+    const Status status = check_numbers((const Arg *)in, n_in);
+    if (status == ST_OK) return call(fn, (const Arg *)in, n_in, out, n_out, site);
+    error_set_site(site);
+    return (sn_status)status;
 }
 
 sn_tensor *sn_call1(sn_function *fn, sn_tensors in) {

@@ -6,23 +6,24 @@
 #include "runtime/capture/record/symbols.h"
 
 /* A number that the IR keeps for symbolic ints, and that is none of this call's; the result tells which. */
-static const int64_t *strange_int(const Arg *arg) {
-    if (arg->kind == ARG_int) return symbols_know(arg->i) ? NULL : &arg->i;
+static inline const int64_t *strange_int(const Arg *arg) {
+    if (arg->kind == ARG_int) return sym_is(arg->i) && !symbols_know(arg->i) ? &arg->i : NULL;
     for (int i = 0; arg->kind == ARG_ints && arg->ints && i < arg->n; i++)
-        if (!symbols_know(arg->ints[i])) return &arg->ints[i];
+        if (sym_is(arg->ints[i]) && !symbols_know(arg->ints[i])) return &arg->ints[i];
     return NULL;
 }
 
-static bool is_odd(const Arg *arg) { /* a NULL, a list that is not one, a strange number */
+static COLD bool is_odd_list(const Arg *arg) { return arg->n < 0 || (arg->n && !arg->ints) || strange_int(arg); }
+
+static inline bool is_odd(const Arg *arg) { /* a NULL, a list that is not one, a strange number */
     if (arg->kind == ARG_tensor) return !arg->val;
-    if (arg->kind == ARG_string) return !arg->string;
-    if (arg->kind == ARG_ints && (arg->n < 0 || (arg->n && !arg->ints))) return true;
-    return strange_int(arg) != NULL;
+    if (arg->kind == ARG_int) return strange_int(arg);
+    return arg->kind == ARG_string ? !arg->string : arg->kind == ARG_ints && is_odd_list(arg);
 }
 
 static bool has_odd(const OpRow *row, const Arg *args) {
-    for (int i = 0; i < row->n_params; i++)
-        if (is_odd(&args[i])) return true;
+    for (const Arg *arg = args, *const end = args + row->n_params; arg < end; arg++)
+        if (is_odd(arg)) return true;
     return false;
 }
 

@@ -409,7 +409,7 @@ static Status set_edges(Recording *r) {
     int item = call->row->n_params;
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
-        if (arg->kind == ARG_tensor && arg->val) tape_note_meta(&tape_arg_metas(r->node)[i], arg->val->meta);
+        if (arg->kind == ARG_tensor && arg->val) tape_note_meta(r->node, &tape_arg_metas(r->node)[i], arg->val->meta);
         if (r->needs >> i & 1 && arg->kind == ARG_tensor) TRY(tape_node_link(r->node, i, tensor_of(arg->val)));
         for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
             TRY(tape_node_link(r->node, item++, tensor_of(arg->vals[k])));
@@ -490,7 +490,7 @@ static Status note_wide(Recording *r) {
 }
 
 static Status attach_written(sn_tensor *t, TapeNode *node) {
-    tape_note_meta(&node->out_meta[0], t->base.meta);
+    tape_note_meta(node, &node->out_meta[0], t->base.meta);
     if (t->autograd && t->autograd->view) return tape_view_rebase(t, node);
     TRY(tape_attach(t, node, 0));
     t->autograd->generation++;
@@ -502,7 +502,7 @@ static Status attach_results(Recording *r) {
     for (int i = 0; i < r->call->n_outs; i++) {
         sn_tensor *const t = r->call->outs[i];
         if (!t) continue;
-        tape_note_meta(&r->node->out_meta[i], t->base.meta);
+        tape_note_meta(r->node, &r->node->out_meta[i], t->base.meta);
         if (!dtype_is_float(t->base.meta->dtype)) continue;
         TRY(r->written ? attach_written(t, r->node) : tape_attach(t, r->node, i));
     }

@@ -104,11 +104,15 @@ void tape_edge_drop(const TapeEdge *edge) {
         tape_node_release(edge->target);
 }
 
+static COLD void release_metas(const TapeNode *node) {
+    for (const Meta **at = tape_arg_metas(node); at < node->out_meta + node->n_outs; at++)
+        if (*at) meta_release(*at);
+}
+
 static void free_one(TapeNode *node) {
     tape_node_drop(node);
     for (int i = 0; i < node->n_edges; i++) tape_edge_drop(&node->edges[i]);
-    for (const Meta **at = tape_arg_metas(node); at < node->out_meta + node->n_outs; at++)
-        if (*at) meta_release(*at);
+    if (UNLIKELY(node->counts)) release_metas(node);
     for (int i = 0; node->instead && i < node->n_outs; i++) tape_edge_drop(&node->instead[i]);
     mem_free(node->instead);
     free_hooks(node->hooks);
@@ -167,7 +171,7 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
     meta->node = node;
     meta->output = output;
     if (!node->out_meta[output]) /* a copy that stands for the result may be laid out otherwise */
-        tape_note_meta(&node->out_meta[output], t->base.meta);
+        tape_note_meta(node, &node->out_meta[output], t->base.meta);
     tape_node_release(before);
     return ST_OK;
 }

@@ -128,8 +128,9 @@ typedef struct TapeClass {
 struct TapeNode {
     _Atomic int32_t refs; /* tensors, edges, engine runs */
     uint16_t block;       /* size class */
-    bool dropped;         /* saved values are gone */
-    bool saves;           /* it had some: using it again is an error */
+    bool dropped : 1;     /* saved values are gone */
+    bool saves : 1;       /* it had some: using it again is an error */
+    bool counts : 1;      /* among its metas are some that are counted, of which it holds references */
     int n_edges, n_outs;
     uint64_t sequence;
     const TapeClass *class;
@@ -147,8 +148,13 @@ struct TapeNode {
 TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_args, int n_outs, size_t extra);
 /* By argument, of which there are n_args; NULL: none was noted. */
 static inline const Meta **tape_arg_metas(const TapeNode *node) { return (const Meta **)(node->edges + node->n_edges); }
-static inline void tape_note_meta(const Meta **at, const Meta *meta) {
-    meta_retain(meta);
+/* at: one of node's places for metas. */
+static inline void tape_note_meta(TapeNode *node, const Meta **at, const Meta *meta) {
+    InternedMeta *const in = meta_counted(meta);
+    if (UNLIKELY(in != NULL)) {
+        refs_add(&in->refs, 1);
+        node->counts = true;
+    }
     if (UNLIKELY(*at != NULL)) meta_release(*at);
     *at = meta;
 }

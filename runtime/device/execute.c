@@ -60,6 +60,11 @@ static Status build_metas(Executable *e) {
     return ST_OK;
 }
 
+static void build_written(Executable *e) {
+    for (int i = 0; i < e->plan->inputs.n; i++)
+        if (e->plan->inputs.at[i].written) e->written[e->n_written++] = i;
+}
+
 /* What runs each step. */
 static Status build_rows(Executable *e) {
     if (e->plan->arenas.n > PLAN_DEVICES)
@@ -85,7 +90,10 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
     e->first_code = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->first_code);
     e->out_metas = mem_zero(((size_t)plan->outputs.n + 1) * sizeof *e->out_metas);
     e->rows = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->rows);
-    Status status = e->codes && e->first_code && e->out_metas && e->rows ? build_rows(e) : ST_MEMORY;
+    e->written = mem_zero(((size_t)plan->inputs.n + 1) * sizeof *e->written);
+    const bool made = e->codes && e->first_code && e->out_metas && e->rows && e->written;
+    Status status = made ? build_rows(e) : ST_MEMORY;
+    if (made) build_written(e);
     for (int s = 0; s < plan->steps.n && status == ST_OK; s++)
         if (plan->steps.at[s].kernel) status = kernel_verify(plan->steps.at[s].kernel);
     if (status == ST_OK) status = build_codes(e, native, context);
@@ -112,6 +120,7 @@ void executable_free(Executable *e) {
     mem_free(e->first_code);
     mem_free(e->out_metas);
     mem_free(e->rows);
+    mem_free(e->written);
     mem_free(e);
 }
 
@@ -202,16 +211,13 @@ static void place_slots(Launch *launch) {
 }
 
 static void count_writes(const Launch *launch) {
-    const Plan *const plan = launch->e->plan;
-    for (int i = 0; i < plan->inputs.n; i++)
-        if (plan->inputs.at[i].written) tensor_written(launch->inputs[i]);
+    for (int i = 0; i < launch->e->n_written; i++) tensor_written(launch->inputs[launch->e->written[i]]);
 }
 
 /* Code is made for layouts, not for memory; eager says which op it was. */
 static Status check_writable(const Launch *launch) {
-    const Plan *const plan = launch->e->plan;
-    for (int i = 0; i < plan->inputs.n; i++)
-        if (plan->inputs.at[i].written && launch->inputs[i]->storage->read_only)
+    for (int i = 0; i < launch->e->n_written; i++)
+        if (launch->inputs[launch->e->written[i]]->storage->read_only)
             return error_raise(ST_VALUE, "a tensor in read-only memory would be written");
     return ST_OK;
 }

@@ -23,6 +23,8 @@ struct Executable {
     int *first_code; /* by step */
     int n_outs;
     const Meta **out_metas; /* by output, retained; NULL: symbolic */
+    int n_written;
+    int *written; /* the inputs that are */
 };
 
 typedef struct Launch { /* one call */

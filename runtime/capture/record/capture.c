@@ -90,6 +90,7 @@ static Status touch(Capture *c, sn_tensor *t, Operand *out) {
                           .requires_grad = tape_tracks(t),
                           .is_leaf = tape_is_leaf(t),
                           .inference = t->flags & TF_inference};
+    trace->tracked_inputs |= input->requires_grad;
     tensor_retain(t);
     if (UNLIKELY(c->traces.n > 1)) find_maker(c, input);
     slot->newest_input = trace->inputs.n;
@@ -338,7 +339,8 @@ static uint32_t tracked_operands(const Trace *trace, const TraceOp *op) {
 
 /* Whether the op's results will be recorded by the tape: its operands' flags and its modes say so
  * before it has run. */
-static bool op_tracks(const Trace *trace, const TraceOp *op) {
+static inline bool op_tracks(const Trace *trace, const TraceOp *op) {
+    if (LIKELY(!trace->tracked_inputs)) return false; /* nothing that a history could begin with */
     return !op->modes && op_recorded(op->row, FORM_functional, op->modes, tracked_operands(trace, op));
 }
 
@@ -385,8 +387,9 @@ static inline Status give_results(Capture *c, const OpCall *call, const TraceOp 
         if (UNLIKELY(!t)) return ST_MEMORY;
         call->outs[i] = t;
         const bool own = LIKELY(!results->alias) || results->alias[i].arg < 0;
-        trace->places.at[trace->places.n] =
-            own ? trace_own_place(trace, op) : trace_place(trace, op, &results->alias[i]);
+        TracePlace *const place = &trace->places.at[trace->places.n];
+        trace_own_place(trace, op, place);
+        if (UNLIKELY(!own)) *place = trace_place(trace, op, &results->alias[i]);
         trace->places.n++;
         trace->views |= !own;
     }

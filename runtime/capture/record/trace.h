@@ -91,6 +91,7 @@ struct Trace { /* one segment of one call */
     VEC(TraceEvent) events;
     struct Sight *sights;         /* by value, of trace_views.c; NULL: not asked for */
     bool views;                   /* a view is among the ops */
+    bool tracked_inputs;          /* an input has a history, or begins one: without, no value does */
     bool writes;                  /* an in-place or out form is among the ops */
     bool relaid;                  /* the in-place form of a view is */
     bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
@@ -109,13 +110,16 @@ struct Trace { /* one segment of one call */
 
 /* The value or input whose memory an operand is in the end. */
 static inline Operand trace_root(const Trace *trace, Operand at) { return at < 0 ? at : trace->places.at[at].root; }
-/* Of the next value, a result of the op that is recorded: it has memory of its own, or shows what `alias` says. */
-static inline TracePlace trace_own_place(const Trace *trace, const TraceOp *op) {
-    return (TracePlace){.memory = OPERAND_ABSENT,
-                        .root = trace->places.n,
-                        .base = trace->places.n,
-                        .op = trace->ops.n,
-                        .inference = op->modes & NODE_inference};
+/* Of the next value, a result of the op that is recorded: it has memory of its own, or shows what `alias` says. Written
+ * field by field: a whole one would be put together on the stack and read back at once, which waits for every store. */
+static inline void trace_own_place(const Trace *trace, const TraceOp *op, TracePlace *out) {
+    const int value = trace->places.n, at = trace->ops.n;
+    out->memory = OPERAND_ABSENT;
+    out->root = value;
+    out->base = value;
+    out->op = at;
+    out->offset = 0;
+    out->inference = op->modes & NODE_inference;
 }
 TracePlace trace_place(const Trace *trace, const TraceOp *op, const AliasFact *alias); /* trace_views.c */
 

@@ -22,7 +22,8 @@ static Operand operand_of_arg(const TraceOp *op, int arg) {
 static Operand base_of(const Trace *trace, Operand at) { return at < 0 ? at : trace->places.at[at].base; }
 
 TracePlace trace_place(const Trace *trace, const TraceOp *op, const AliasFact *alias) {
-    TracePlace place = trace_own_place(trace, op);
+    TracePlace place;
+    trace_own_place(trace, op, &place);
     const Operand memory = operand_of_arg(op, alias->arg);
     if (memory == OPERAND_ABSENT) return place;
     place.memory = memory;
