@@ -67,7 +67,7 @@ int report_error(int code) {
     return code;
 }
 
-Status file_read(const char *path, char **text, size_t *n) {
+Status input_read(const char *path, char **text, size_t *n) {
     FILE *const file = strcmp(path, "-") ? fopen(path, "rb") : stdin;
     if (!file) return error_raise(ST_IO, "cannot open '%s'", path);
     Text all = {0};

@@ -288,7 +288,7 @@ static Status run_text(const OptRun *opt, const char *text) {
 static int run_file(const OptRun *opt) {
     char *text = NULL;
     size_t n = 0;
-    if (file_read(opt->path, &text, &n) != ST_OK) return report_error(EXIT_environment);
+    if (input_read(opt->path, &text, &n) != ST_OK) return report_error(EXIT_environment);
     const Status status = run_text(opt, text);
     mem_free(text);
     if (status == ST_PARSE) error_add_path(opt->path);

@@ -82,7 +82,7 @@ static int take_reports(const char *name, const char *report, char **text) {
     setenv("SINTER_REPORT_FILE", file, 1);
     const int code = run_silently(path);
     size_t n;
-    const Status status = file_read(file, text, &n);
+    const Status status = input_read(file, text, &n);
     unlink(file);
     return status == ST_OK ? code : report_error(EXIT_environment);
 }

@@ -131,7 +131,7 @@ static void open_graph(const TargetOptions *o, Target *t) {
     char *text;
     size_t n;
     t->exit_code = EXIT_environment;
-    if (file_read(o->name, &text, &n) != ST_OK) return;
+    if (input_read(o->name, &text, &n) != ST_OK) return;
     t->exit_code = EXIT_wrong;
     t->graph = sn_graph_parse(text, n);
     mem_free(text);

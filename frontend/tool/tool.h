@@ -22,7 +22,7 @@ int unknown_stage(const Command *command, const char *name); /* of --stage: list
 /* Prints the pending error as "sinter: message (op, where)", clears it, returns `code`. */
 int report_error(int code);
 /* A whole file ("-": stdin), malloc'd and NUL-terminated; raises ST_IO. */
-Status file_read(const char *path, char **text, size_t *n);
+Status input_read(const char *path, char **text, size_t *n);
 
 #define COMMAND(name, arguments, doc) int command_##name(const Command *self, int argc, char **argv);
 #include "frontend/tool/commands.def"

@@ -130,9 +130,13 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     return settle_info(status, info);
 }
 
-Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {
+Status compile_passes(Graph *graph, const PassOptions *options, CompileInfo *info) {
     PassRun job = {.graph = graph, .passes = "compile", .options = options, .info = info};
-    TRY(compile_guarded(graph, run_passes, &job, info));
+    return compile_guarded(graph, run_passes, &job, info);
+}
+
+Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {
+    TRY(compile_passes(graph, options, info));
     info->graph = graph;
     return compile_plan(graph->plan, info, out);
 }

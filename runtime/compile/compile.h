@@ -32,6 +32,7 @@ typedef struct CompileInfo {
  * code. Returns ST_OK with *out set, or a status with no error pending and info->failure set: the
  * caller runs eagerly. */
 Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info);
+Status compile_passes(Graph *graph, const PassOptions *options, CompileInfo *info); /* up to graph->plan */
 /* Code for a plan whose graph went through the passes; adds to info. */
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
 /* Options that note each pass' time in `info`; `base` may be NULL. */

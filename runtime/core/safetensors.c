@@ -1,15 +1,11 @@
 /* safetensors.c: see the header. Every offset is checked before use; tensors must tile the data exactly. */
 #include "runtime/core/safetensors.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
-#include "runtime/base/text.h"
+#include "runtime/base/file.h"
 
 enum { MAX_HEADER = 100 << 20, MAX_SAFE_RANK = 64 };
 
@@ -26,18 +22,6 @@ static DType dtype_of(const char *name) {
 
 static Status bad(const char *what, const char *name) {
     return error_raise(ST_PARSE, "safetensors: %s%s%s", what, *name ? " of tensor " : "", name);
-}
-
-static Status read_content(FILE *file, const char *path, SafeFile *out) {
-    if (fseek(file, 0, SEEK_END)) return error_raise(ST_IO, "cannot read '%s'", path);
-    const long size = ftell(file);
-    if (size < 0 || size == LONG_MAX || fseek(file, 0, SEEK_SET)) /* LONG_MAX: of a folder */
-        return error_raise(ST_IO, "cannot read '%s'", path);
-    out->content = mem_alloc((size_t)size + 1);
-    if (!out->content) return ST_MEMORY;
-    out->bytes = (size_t)size;
-    if (fread(out->content, 1, out->bytes, file) != out->bytes) return error_raise(ST_IO, "cannot read '%s'", path);
-    return ST_OK;
 }
 
 static Status read_sizes(SafeFile *file, const Json *shape, SafeTensor *tensor) {
@@ -111,19 +95,26 @@ static Status read_header(SafeFile *file) {
     return check_tiling(file, 8 + length);
 }
 
-Status safetensors_open(const char *path, SafeFile **out) {
-    FILE *stream = fopen(path, "rb");
-    if (!stream) return error_raise(ST_IO, "cannot open '%s': %s", path, strerror(errno));
-    SafeFile *file = mem_zero(sizeof *file);
+Status safetensors_take(char *content, size_t bytes, SafeFile **out) {
+    SafeFile *const file = mem_zero(sizeof *file);
     Status status = ST_MEMORY;
-    if (file) file->arena = arena_new();
-    if (file && file->arena) status = read_content(stream, path, file);
-    fclose(stream);
-    if (status == ST_OK && (status = read_header(file)) == ST_PARSE) error_add_path(path);
-    if (status == ST_OK)
+    if (file) *file = (SafeFile){.content = content, .bytes = bytes, .arena = arena_new()};
+    if (file && file->arena) status = read_header(file);
+    if (status == ST_OK) {
         *out = file;
-    else
-        safetensors_close(file);
+        return ST_OK;
+    }
+    if (!file) mem_free(content);
+    safetensors_close(file);
+    return status;
+}
+
+Status safetensors_open(const char *path, SafeFile **out) {
+    char *content;
+    size_t bytes;
+    TRY(file_read(path, &content, &bytes));
+    const Status status = safetensors_take(content, bytes, out);
+    if (status == ST_PARSE) error_add_path(path);
     return status;
 }
 
@@ -171,34 +162,28 @@ static void header_print(Text *text, const SafeTensor *tensors, int n, const cha
     while (text->n % 8) text_puts(text, " "); /* so that data starts aligned */
 }
 
-static bool write_all(FILE *file, const Text *header, const SafeTensor *tensors, int n) {
-    unsigned char length[8];
-    for (int i = 0; i < 8; i++) length[i] = (unsigned char)(header->n >> 8 * i);
-    bool ok = fwrite(length, 1, 8, file) == 8 && fwrite(header->at, 1, header->n, file) == header->n;
-    for (int i = 0; ok && i < n; i++)
-        ok = !tensors[i].bytes || fwrite(tensors[i].data, 1, tensors[i].bytes, file) == tensors[i].bytes;
-    return ok && !fflush(file) && !fsync(fileno(file));
-}
-
-static Status save_to(const char *path, const char *temporary, const Text *header, const SafeTensor *tensors, int n) {
-    FILE *file = fopen(temporary, "wb");
-    if (!file) return error_raise(ST_IO, "cannot write '%s'", path);
-    const bool written = write_all(file, header, tensors, n);
-    if (fclose(file) || !written || rename(temporary, path)) {
-        remove(temporary);
-        return error_raise(ST_IO, "cannot write '%s'", path);
-    }
-    return ST_OK;
+void safetensors_print(Text *text, const SafeTensor *tensors, int n, const char *const (*metadata)[2], int n_metadata) {
+    Text header = {0};
+    header_print(&header, tensors, n, metadata, n_metadata);
+    char length[8];
+    for (int i = 0; i < 8; i++) length[i] = (char)(unsigned char)(header.n >> 8 * i);
+    text_put(text, length, sizeof length);
+    text_put(text, text_str(&header), header.n);
+    text_free(&header);
 }
 
 Status safetensors_save(const char *path, const SafeTensor *tensors, int n, const char *const (*metadata)[2],
                         int n_metadata) {
-    Text header = {0}, temporary = {0};
-    header_print(&header, tensors, n, metadata, n_metadata);
-    text_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());
-    Status status = error_pending();
-    if (status == ST_OK) status = save_to(path, text_str(&temporary), &header, tensors, n);
+    Text header = {0};
+    safetensors_print(&header, tensors, n, metadata, n_metadata);
+    FilePart *const parts = mem_alloc(((size_t)n + 1) * sizeof *parts);
+    Status status = parts ? error_pending() : ST_MEMORY;
+    if (status == ST_OK) {
+        parts[0] = (FilePart){header.at, header.n};
+        for (int i = 0; i < n; i++) parts[i + 1] = (FilePart){tensors[i].data, tensors[i].bytes};
+        status = file_replace(path, parts, n + 1);
+    }
+    mem_free(parts);
     text_free(&header);
-    text_free(&temporary);
     return status;
 }

@@ -5,6 +5,7 @@
 #define SINTER_RUNTIME_SAFETENSORS_H
 #include "ir/dtype.h"
 #include "runtime/base/json.h"
+#include "runtime/base/text.h"
 
 typedef struct SafeTensor {
     const char *name;
@@ -26,10 +27,14 @@ typedef struct SafeFile {
 
 /* Reads the whole file. Raises ST_IO, or ST_PARSE for anything that the format does not allow. */
 Status safetensors_open(const char *path, SafeFile **out);
+/* The same of what is in memory already: takes over the malloc'd content, also where it fails. */
+Status safetensors_take(char *content, size_t bytes, SafeFile **out);
 void safetensors_close(SafeFile *file); /* NULL is allowed */
 const SafeTensor *safetensors_find(const SafeFile *file, const char *name);
 
-/* Writes next to `path` and renames, so that a reader never sees half a file. metadata: pairs key, value. */
+/* The length and the header alone; the tensors' bytes follow, in order. metadata: pairs key, value. */
+void safetensors_print(Text *text, const SafeTensor *tensors, int n, const char *const (*metadata)[2], int n_metadata);
+/* Writes next to `path` and renames, so that a reader never sees half a file. */
 Status safetensors_save(const char *path, const SafeTensor *tensors, int n, const char *const (*metadata)[2],
                         int n_metadata);
 

@@ -8,6 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/device/execute.h"
 #include "tests/unit/contract.h"
+#include "tests/unit/mutated_text.h"
 
 static const char *const graphs[] = {
     "graph f(%x: f32[8,s0], %w: f32[16,16], %i: i64[s0]) {\n"
@@ -30,12 +31,6 @@ static const char *const graphs[] = {
 };
 enum { GRAPHS = 5, MOST_ELEMENTS = 1 << 16 };
 
-static uint64_t random_state;
-static uint32_t next_random(uint32_t below) {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 33) % below;
-}
-
 static void text_of_graph(const char *text, Text *out) {
     Arena *const arena = arena_new();
     Graph *graph;
@@ -46,59 +41,6 @@ static void text_of_graph(const char *text, Text *out) {
     ck_assert_int_eq(passes_run(graph, "functionalize,decompose,fold,cse,dce,reinplace,plan", NULL), ST_OK);
     plan_print(graph->plan, out);
     arena_free(arena);
-}
-
-/* changes ------------------------------------------------------------------------------------- */
-
-static void put_range(Text *to, const char *text, size_t from, size_t end) { text_put(to, text + from, end - from); }
-
-static size_t line_at(const char *text, size_t at) {
-    while (at && text[at - 1] != '\n') at--;
-    return at;
-}
-static size_t line_end(const char *text, size_t at) { return at + strcspn(text + at, "\n") + 1; }
-
-static bool is_digit_at(const char *text, size_t at) { return text[at] >= '0' && text[at] <= '9'; }
-
-/* A number becomes another one: where plans go wrong in earnest. */
-static void change_number(const char *text, size_t n, Text *to) {
-    static const char *const others[] = {"0", "1", "2", "3", "7", "16", "-1", "64", "100", "4096", "1000000007", "s0"};
-    size_t at = next_random((uint32_t)n), end;
-    while (at < n && !is_digit_at(text, at)) at++;
-    for (end = at; end < n && is_digit_at(text, end); end++) {}
-    put_range(to, text, 0, at);
-    text_puts(to, others[next_random(COUNT_OF(others))]);
-    put_range(to, text, end, n);
-}
-
-/* A letter, a line gone, a line twice, two lines in each other's place, a word from elsewhere. */
-static void change(const char *text, Text *to) {
-    static const char letters[] = "0123456789 %[](){}<>=,.:;abistpk_-+*\n";
-    const size_t n = strlen(text), at = next_random((uint32_t)n), from = line_at(text, at), end = line_end(text, at);
-    const size_t other = line_at(text, next_random((uint32_t)n)), other_end = line_end(text, other);
-    switch (next_random(8)) {
-    case 0:
-        put_range(to, text, 0, at);
-        text_printf(to, "%c", letters[next_random(sizeof letters - 1)]);
-        put_range(to, text, at + 1, n);
-        break;
-    case 1:
-        put_range(to, text, 0, from);
-        put_range(to, text, end < n ? end : n, n);
-        break;
-    case 2:
-        put_range(to, text, 0, end);
-        put_range(to, text, from, n);
-        break;
-    case 3: /* a line becomes another one */
-        put_range(to, text, 0, from);
-        put_range(to, text, other, other_end);
-        put_range(to, text, end, n);
-        break;
-    default:
-        change_number(text, n, to);
-        break;
-    }
 }
 
 /* running ------------------------------------------------------------------------------------- */

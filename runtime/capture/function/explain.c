@@ -256,6 +256,12 @@ static Status dump_one(const Variant *v, const Dump *dump, Text *text) {
         guards_print(v, text);
         return ST_OK;
     }
+    if (!v->text && dump_row(dump->id)->traits & DUMP_plan) { /* of a file */
+        compile_dump_plan(v->info.plans[0], dump, text);
+        return ST_OK;
+    }
+    if (!v->text)
+        return error_raise(ST_UNSUPPORTED, "stage '%s': a plan of a file has no graph", dump_row(dump->id)->name);
     if (dump->id == DUMP_capture) return captured_text(v, text);
     if (v->training && training_dump(v, dump, text)) return ST_OK;
     char *const one = compile_dump(v->text, dump);

@@ -334,6 +334,7 @@ static Status graph_of(const sn_function *fn, const Trace *trace, const Variant 
 Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, Graph **graph) {
     sn_tensor *outs[MAX_LIST] = {0};
     TRY(error_pending());
+    if (fn->saved) return error_raise(ST_UNSUPPORTED, "%s: no graph: it is a plan of a file", fn->name);
     if (state_get()->capture) return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
@@ -408,6 +409,8 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
     Status status;
     if (capture_current()) {
         status = call_inlined(fn, in, n_in, out, n_out);
+    } else if (fn->saved) {
+        status = replay_run(fn, in, n_in, out, n_out);
     } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {
         status = run_body(fn, in, n_in, out, n_out, NULL);
         report_eager(fn, state);

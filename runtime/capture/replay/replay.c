@@ -26,7 +26,7 @@ static bool find_match(ReplayCall *call, ReplayMatch *match) {
 
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
     if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
-    ReplayCall call = {fn, in, n_in, n_out, NULL};
+    ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out};
     ReplayMatch match; /* large: not cleared */
     Status status = ST_OK;
     if (find_match(&call, &match) && !is_verified_now(fn)) status = program_launch(&match, out, ran);
@@ -94,7 +94,6 @@ static const char *replay_refusal(const Capture *c, const Trace *trace, const Va
     if (trace->gradients) return "sn_backward sets .grad, which replay would not";
     if (relays_an_input(trace)) return "a view of an input changes its layout in place";
     if (writes_what_it_made(c, trace)) return "it writes a tensor that its body makes of host memory";
-    if (v->training) return "gradients flow out of it";
     if (v->n_graph_inputs > MAX_REPLAY_TENSORS || v->n_outputs > MAX_REPLAY_TENSORS || n_out > MAX_REPLAY_TENSORS)
         return "too many tensors";
     for (int i = 0; i < v->n_graph_inputs; i++)
@@ -120,15 +119,14 @@ static void publish_program(sn_function *fn, ReplayProgram *p) {
 
 /* A program that is known already may run the call now: its segment has a new variant, or the call has shown that a
  * slot is meant. Then the call is a line of that one. */
-static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_tensor *const *out) {
+static const char *learn_program(ReplayCall *call, Capture *c, const Trace *trace, Variant *v, sn_tensor *const *out) {
     sn_function *const fn = call->fn;
-    Variant *const v = variant_of(trace);
-    const char *why = replay_refusal(c, trace, v, call->n_out);
-    if (why || !v || fn->n_replay >= MAX_CASES) return why;
+    const char *why = NULL;
+    ReplayMatch match;
+    if (call->forward && find_match(call, &match)) return NULL;
     ReplayProgram *const made = make_program(c, trace, v, call, out, &why);
     if (!made) return why;
     for (ReplayProgram *p = atomic_load(&fn->programs); p; p = *program_next(p)) program_meet(made, p);
-    ReplayMatch match;
     if (!find_match(call, &match)) {
         program_take_symbols(made, c);
         publish_program(fn, made);
@@ -138,6 +136,24 @@ static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_te
     if (match.launch == &match.bound && program_add_line(&match)) fn->n_replay++;
     program_free(made);
     return NULL;
+}
+
+static void note_unsaved(sn_function *fn, const char *why) {
+    if (!fn->not_saved) fn->not_saved = arena_strdup(fn->arena, why);
+}
+
+/* What refuses a replay refuses saving, too, but for gradients: a forward can be saved. */
+static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_tensor *const *out) {
+    sn_function *const fn = call->fn;
+    Variant *const v = variant_of(trace);
+    const char *why = replay_refusal(c, trace, v, call->n_out);
+    if (!why && v && fn->n_replay < MAX_CASES) {
+        call->forward = v->training != NULL;
+        why = learn_program(call, c, trace, v, out);
+        call->forward = false;
+    }
+    if (why) note_unsaved(fn, why);
+    return why || !v || !v->training ? why : "gradients flow out of it";
 }
 
 /* There is no room for another case. */
@@ -153,7 +169,7 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
     const Trace *trace = NULL;
     for (int i = 0; i < c->traces.n && !trace; i++)
         if (c->traces.at[i]->ops.n) trace = c->traces.at[i];
-    ReplayCall call = {fn, in, n_in, n_out, c->arena};
+    ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out, .arena = c->arena};
     ReplayMatch match;
     pthread_mutex_lock(&fn->lock);
     const int learnt = fn->n_replay;
@@ -161,12 +177,51 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
                             : c->outside ? c->outside
                             : learnt     ? NULL
                                          : "its body calls no op";
+    if (why && !trace) note_unsaved(fn, why);
     const bool full = !why && trace && learnt == MAX_CASES && !find_match(&call, &match);
     const bool say = (why || full) && !fn->mode_said;
     if (say) fn->mode_said = true;
     pthread_mutex_unlock(&fn->lock);
     if (say && full) say_full(fn, in, n_in);
     if (say && why) LOG(compile, WARNING, "%s: replay mode turned into verify: %s", fn->name, why);
+}
+
+/* Saved plans -------------------------------------------------------------------------------- */
+
+static Status refuse_call(ReplayCall *call) {
+    Text why = {0};
+    const char *between = "";
+    if (!call->arena && !(call->arena = function_arena_take(call->fn))) return ST_MEMORY;
+    for (ReplayProgram *p = atomic_load(&call->fn->programs); p; p = *program_next(p), between = "; ") {
+        text_puts(&why, between);
+        program_print_refusal(p, call, &why);
+    }
+    const Status status =
+        error_raise(ST_ARGUMENT, "plan %s: no case fits this call: %s", call->fn->name, text_str(&why));
+    text_free(&why);
+    return status;
+}
+
+/* What was bound for this call, for the next one like it. */
+static void keep_line(sn_function *fn, const ReplayMatch *match) {
+    pthread_mutex_lock(&fn->lock);
+    if (fn->n_replay < MAX_CASES && program_add_line(match)) fn->n_replay++;
+    pthread_mutex_unlock(&fn->lock);
+}
+
+Status replay_run(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out};
+    ReplayMatch match; /* large: not cleared */
+    bool ran;
+    Status status;
+    if (find_match(&call, &match)) {
+        if (match.launch == &match.bound) keep_line(fn, &match);
+        status = program_launch(&match, out, &ran);
+    } else {
+        status = error_pending() ? error_pending() : refuse_call(&call);
+    }
+    if (call.arena) function_arena_give(fn, call.arena);
+    return status;
 }
 
 void replay_free(sn_function *fn) {

@@ -9,6 +9,8 @@
 
 /* Runs the call by a program if one fits: *ran tells. */
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran);
+/* A call of a saved plan: an error that names the guards where no case fits. */
+Status replay_run(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out);
 /* After a verified call: learns it, or says once why this function cannot be replayed. */
 void replay_learn(sn_function *fn, Capture *capture, const Arg *in, int n_in, sn_tensor *const *out, int n_out);
 void replay_count(const sn_function *fn, sn_stats *stats); /* adds the calls that ran no body */

@@ -1,39 +1,14 @@
 /* replay_program.c: see replay_program.h. A program never changes but for its lines, which are added under the
  * function's lock and read without it, and its counts. */
-#include "runtime/capture/replay/replay_program.h"
+#include "runtime/capture/replay/replay_parts.h"
 
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/symbols.h"
+#include "runtime/capture/variant/case_text.h"
 #include "runtime/capture/variant/guard.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/capture/variant/variant_views.h"
-
-enum { MAX_SYMBOLS = 512 };
-
-typedef struct ReplayLine {
-    struct ReplayLine *next; /* older */
-    const CallKey *key;      /* as long as the world's slots */
-    BoundLaunch launch;
-} ReplayLine;
-
-struct ReplayProgram {
-    ReplayProgram *next;
-    Arena *arena; /* its own */
-    World *world; /* its source: by trace input */
-    _Atomic(ReplayLine *) lines;
-    const CallKey *first; /* of the call that it was made of */
-    Symbols *symbols;     /* expressions, guards, the inputs as they may vary; NULL: they may not */
-    TrieNode *end;
-    int n_out, n_ops, n_random;
-    bool *read;                         /* by call input: the body has read the scalar */
-    bool writes, free_scalars, ordered; /* ordered: has effects, which a second run would repeat */
-    int n_numbers, n_sources, n_values; /* sources: as many as numbers where it is known where each comes from */
-    struct NumberSource *numbers;
-    uint8_t *marks;          /* by trace value */
-    int *result;             /* by call output: trace value, or -1: absent */
-    _Atomic int64_t hits[2]; /* as generated code, by the interpreter */
-};
 
 ReplayProgram **program_next(ReplayProgram *program) { return &program->next; }
 
@@ -147,13 +122,16 @@ static bool input_fits(const Symbols *s, const Arg *in, int i) {
 /* Strides may be free, but what they make overlap must not be written: the body says which op would. */
 static bool overlaps(const sn_tensor *t) { return t && !t->base.meta->contiguous && meta_overlaps(t->base.meta); }
 
+static bool slot_fits(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, int i) {
+    const SlotKey *const now = &match->key.slots[i], *const first = &p->first->slots[i];
+    const bool argument = i < p->world->n_in;
+    const bool fits = argument ? input_fits(p->symbols, in, i) : now->meta == first->meta;
+    return fits && now->twin == first->twin && !(argument && p->writes && overlaps(match->at[i]));
+}
+
 static bool inputs_fit(const ReplayProgram *p, const Arg *in, const ReplayMatch *match) {
-    const World *const w = p->world;
-    for (int i = 0; i < w->n_slots; i++) {
-        const SlotKey *const now = &match->key.slots[i], *const first = &p->first->slots[i];
-        const bool fits = i < w->n_in ? input_fits(p->symbols, in, i) : now->meta == first->meta;
-        if (!fits || now->twin != first->twin || (i < w->n_in && p->writes && overlaps(match->at[i]))) return false;
-    }
+    for (int i = 0; i < p->world->n_slots; i++)
+        if (!slot_fits(p, in, match, i)) return false;
     return true;
 }
 
@@ -182,14 +160,21 @@ static int storage_number(Trace *trace, int input) {
     return trace->n_storages++;
 }
 
-static void set_input(Trace *trace, int i, sn_tensor *t, const SlotKey *key) {
+/* A saved plan records no gradients: it runs where eager would record none, and then nothing else depends on them. */
+static int flags_now(const ReplayProgram *p, const SlotKey *key) {
+    const bool records = state_get()->grad_mode == SN_GRAD_ON;
+    return !p->saved ? key->flags : key->flags & (SLOT_inference | (records ? SLOT_requires_grad : 0));
+}
+
+static void set_input(const ReplayProgram *p, Trace *trace, int i, sn_tensor *t, const SlotKey *key) {
+    const int flags = flags_now(p, key);
     trace->inputs.at[i] = (TraceInput){.tensor = t,
                                        .meta = key->meta,
                                        .storage = t->storage,
                                        .offset = t->offset,
-                                       .requires_grad = key->flags & SLOT_requires_grad,
-                                       .is_leaf = key->flags & SLOT_is_leaf,
-                                       .inference = key->flags & SLOT_inference};
+                                       .requires_grad = flags & SLOT_requires_grad,
+                                       .is_leaf = flags & SLOT_is_leaf,
+                                       .inference = flags & SLOT_inference};
     trace->inputs.at[i].storage_number = storage_number(trace, i);
 }
 
@@ -214,7 +199,7 @@ static bool make_trace(const ReplayProgram *p, const ReplayCall *call, const Rep
     for (int i = 0; i < n_inputs; i++) {
         const int slot = p->world->source[i];
         if (!match->at[slot]->storage) return false;
-        set_input(trace, i, match->at[slot], &match->key.slots[slot]);
+        set_input(p, trace, i, match->at[slot], &match->key.slots[slot]);
     }
     for (int k = 0; k < p->n_numbers; k++) trace->numbers.at[k] = number_now(p, k, call->in, values);
     trace->inputs.n = n_inputs;
@@ -234,8 +219,9 @@ static bool numbers_known(const ReplayProgram *p, const Variant *v) {
     return true;
 }
 
-static bool is_replayable(const Variant *v) {
-    if (!v->run || v->training || v->n_graph_inputs > MAX_REPLAY_TENSORS || v->n_outputs > MAX_REPLAY_TENSORS)
+static bool is_replayable(const ReplayProgram *p, const Variant *v) {
+    if (!v->run || (v->training && !p->forward) || v->n_graph_inputs > MAX_REPLAY_TENSORS ||
+        v->n_outputs > MAX_REPLAY_TENSORS)
         return false;
     for (int i = 0; i < v->n_graph_inputs; i++)
         if (v->graph_inputs[i].base) return false;
@@ -244,13 +230,13 @@ static bool is_replayable(const Variant *v) {
 
 static Variant *find_variant(const ReplayProgram *p, const Trace *trace) {
     Variant *v = atomic_load_explicit(&p->end->variants, memory_order_acquire);
-    while (v && (!is_replayable(v) || !numbers_known(p, v) || !variant_fits(v, trace, NULL))) v = v->next;
+    while (v && (!is_replayable(p, v) || !numbers_known(p, v) || !variant_fits(v, trace, NULL))) v = v->next;
     return v;
 }
 
 /* Of a call that no line knows. */
 static bool bind_anew(const ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
-    int64_t values[MAX_SYMBOLS];
+    int64_t values[MAX_CASE_SYMBOLS];
     if (!p->symbols || !inputs_fit(p, call->in, match)) return false;
     bind_symbols(p, call->in, values);
     if (!guards_hold(p, values)) return false;
@@ -259,7 +245,8 @@ static bool bind_anew(const ReplayProgram *p, ReplayCall *call, ReplayMatch *mat
     if (!make_trace(p, call, match, values, &trace)) return false;
     Variant *const v = find_variant(p, &trace);
     match->launch = &match->bound;
-    return v && bind_launch(p, v, &trace, call->arena, &match->bound);
+    if (!v || !bind_launch(p, v, &trace, call->arena, &match->bound)) return false;
+    return !p->saved || case_reaches(v, match->bound.symbols) == ST_OK;
 }
 
 static CallKeySpec key_spec(const ReplayProgram *p) {
@@ -267,7 +254,9 @@ static CallKeySpec key_spec(const ReplayProgram *p) {
 }
 
 bool program_match(ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
-    if (p->n_out != call->n_out || !world_fits(p->world, call->in, call->n_in, match->at, NULL)) return false;
+    if (p->forward != call->forward || p->n_out != call->n_out ||
+        !world_fits(p->world, call->in, call->n_in, match->at, NULL))
+        return false;
     const CallKeySpec spec = key_spec(p);
     call_key_make(&spec, call->in, match->at, &match->key);
     match->program = p;
@@ -295,7 +284,7 @@ static Status launch(const ReplayMatch *match, sn_tensor **out) {
     const BoundLaunch *const l = match->launch;
     Variant *const v = l->variant;
     sn_tensor *inputs[MAX_REPLAY_TENSORS], *outs[MAX_REPLAY_TENSORS];
-    int64_t room[MAX_SYMBOLS];
+    int64_t room[MAX_CASE_SYMBOLS];
     for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = match->at[l->source[i]];
     TRY(variant_execute(v, inputs, symbols_now(l, room), l->floats, outs));
     TRY(variant_note_views(v, l->numbers, inputs, outs));
@@ -308,7 +297,7 @@ Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
     ReplayProgram *const p = match->program;
     Variant *const v = match->launch->variant;
     const Status status = launch(match, out);
-    *ran = status != ST_VALUE || p->ordered; /* a failed check: the body says which op */
+    *ran = status != ST_VALUE || p->ordered || p->saved; /* a failed check: the body says which op */
     if (!*ran) error_clear();
     if (status != ST_OK) return *ran ? status : ST_OK;
     sn_state *const state = state_get();
@@ -355,15 +344,17 @@ static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Tra
     p->n_values = trace->values.n;
     p->read = arena_copy(arena, c->symbols->read, sizeof(bool) * (size_t)world->n_in);
     p->numbers = arena_copy(arena, trace->sources.at, sizeof *p->numbers * (size_t)trace->sources.n);
+    p->first_numbers = arena_copy(arena, trace->numbers.at, sizeof *p->first_numbers * (size_t)trace->numbers.n);
     p->marks = arena_copy(arena, trace->marks, (size_t)p->n_values);
     p->result = ARENA_ARRAY(arena, int, n_out);
-    return p->read && p->numbers && p->marks && p->result ? p : NULL;
+    return p->read && p->numbers && p->first_numbers && p->marks && p->result ? p : NULL;
 }
 
 ReplayProgram *program_new(Arena *arena, const Capture *c, const Trace *trace, Variant *v, World *world,
                            sn_tensor *const *out, int n_out, const char **why) {
     ReplayProgram *const p = program_allocate(arena, c, trace, world, n_out);
     if (!p) return NULL;
+    p->forward = v->training != NULL;
     ReplayMatch match = {.program = p, .launch = &match.bound};
     if (!find_results(p, trace, out))
         *why = "it returns an input";
@@ -409,7 +400,7 @@ static void settle_scalars(ReplayProgram *p) {
 
 void program_take_symbols(ReplayProgram *p, Capture *c) {
     Symbols *const s = c->symbols;
-    if (s->lost || s->frees.n > MAX_SYMBOLS || p->n_numbers != p->n_sources) return;
+    if (s->lost || s->frees.n > MAX_CASE_SYMBOLS || p->n_numbers != p->n_sources) return;
     p->symbols = s;
     settle_scalars(p);
     symbols_forget_asked(s);
@@ -460,4 +451,80 @@ void program_print_miss(const ReplayProgram *p, const Arg *in, int n_in, Text *t
         text_puts(text, fits ? "which tensors are the same, share memory or overlap" : text_str(&why));
     }
     text_free(&why);
+}
+
+/* In what a call differs from what the program takes: the same steps as bind_anew's. */
+
+static void differs_by_input(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, int i, Text *why) {
+    const World *const w = p->world;
+    world_slot_print(w, i, why);
+    if (match->key.slots[i].twin != p->first->slots[i].twin) {
+        text_puts(why, match->key.slots[i].twin != i ? ": the same tensor as another one" : ": another tensor");
+        return;
+    }
+    text_puts(why, ": ");
+    if (i < w->n_in && p->symbols->metas[i])
+        meta_print(p->symbols->env, why, p->symbols->metas[i]);
+    else if (i < w->n_in && p->symbols->in[i].kind == ARG_int)
+        sym_print(p->symbols->env, why, p->symbols->ints[i]);
+    else
+        slot_key_print(&p->first->slots[i], why);
+    text_puts(why, ", now ");
+    slot_key_print(&match->key.slots[i], why);
+    if (i < w->n_in && p->writes && overlaps(match->at[i])) text_puts(why, ", which overlaps itself and is written");
+}
+
+static bool inputs_differ(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, Text *why) {
+    for (int i = 0; i < p->world->n_slots; i++) {
+        if (slot_fits(p, in, match, i)) continue;
+        differs_by_input(p, in, match, i, why);
+        return true;
+    }
+    return false;
+}
+
+static bool guards_differ(const ReplayProgram *p, const int64_t *values, Text *why) {
+    static const char *const rel[] = {"==", "!=", "<", "<="};
+    const SymEnv *const env = p->symbols->env;
+    for (int i = 0; i < sym_guard_count(env); i++) {
+        const SymGuard *const guard = sym_guard_at(env, i);
+        if (sym_guard_holds(env, guard, values)) continue;
+        text_puts(why, "guard ");
+        sym_print(env, why, guard->a);
+        text_printf(why, " %s ", rel[guard->rel]);
+        sym_print(env, why, guard->b);
+        text_printf(why, ", now %lld and %lld", (long long)sym_eval(env, guard->a, values),
+                    (long long)sym_eval(env, guard->b, values));
+        return true;
+    }
+    return false;
+}
+
+static void cases_differ(const ReplayProgram *p, const Trace *trace, Text *why) {
+    const char *between = "";
+    for (const Variant *v = atomic_load(&p->end->variants); v; v = v->next, between = "; or ") {
+        text_puts(why, between);
+        if (variant_fits(v, trace, why)) text_puts(why, "a number that the case does not know");
+    }
+}
+
+void program_print_refusal(const ReplayProgram *p, ReplayCall *call, Text *why) {
+    ReplayMatch match;
+    int64_t values[MAX_CASE_SYMBOLS];
+    Trace trace;
+    if (call->n_in != p->world->n_in || call->n_out != p->n_out) {
+        text_printf(why, "%d arguments and %d results, now %d and %d", p->world->n_in, p->n_out, call->n_in,
+                    call->n_out);
+        return;
+    }
+    if (!world_fits(p->world, call->in, call->n_in, match.at, why)) return;
+    const CallKeySpec spec = key_spec(p);
+    call_key_make(&spec, call->in, match.at, &match.key);
+    if (inputs_differ(p, call->in, &match, why)) return;
+    bind_symbols(p, call->in, values);
+    if (guards_differ(p, values, why)) return;
+    if (make_trace(p, call, &match, values, &trace))
+        cases_differ(p, &trace, why);
+    else
+        text_puts(why, "a tensor without data");
 }

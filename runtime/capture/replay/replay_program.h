@@ -33,6 +33,7 @@ typedef struct ReplayCall {
     const Arg *in;
     int n_in, n_out;
     Arena *arena; /* where a launch is bound; NULL: taken from fn then, and the caller gives it back */
+    bool forward; /* of a call whose results carry gradients: it is never replayed, but saved */
 } ReplayCall;
 
 typedef struct ReplayMatch {
@@ -64,6 +65,9 @@ void program_meet(ReplayProgram *newer, ReplayProgram *older);
 
 ReplayProgram **program_next(ReplayProgram *program); /* the link of a list */
 void program_count(const ReplayProgram *program, sn_stats *stats);
+/* Why a saved plan's program does not run the call (program_match: false), naming the guard of every case. call->arena
+ * is set. */
+void program_print_refusal(const ReplayProgram *program, ReplayCall *call, Text *why);
 /* In what a call differs from the program's newest line. */
 void program_print_miss(const ReplayProgram *program, const Arg *in, int n_in, Text *text);
 

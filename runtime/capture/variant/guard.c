@@ -29,12 +29,22 @@ const char *guard_name(GuardId guard) {
 /* By a test. */
 static bool is_off(GuardId guard) { return disabled >> guard & 1; }
 
-/* Texts call an input what it is in this call. */
-static bool differ(Text *why, GuardId guard, const Trace *trace, int input, int64_t want, int64_t got) {
+/* Texts call an input what it is in this call; one without a body is called as the one that was captured. */
+static InputName name_now(const InputGuard *guard, const Trace *trace, int input) {
+    return trace->capture ? input_name(trace, input) : guard->name;
+}
+
+typedef struct GuardedInput {
+    const InputGuard *guard;
+    const Trace *trace;
+    int i;
+} GuardedInput;
+
+static bool differ(Text *why, GuardId guard, GuardedInput of, int64_t want, int64_t got) {
     if (is_off(guard)) return true;
     if (!why) return false;
     text_printf(why, "%s of ", guard_name(guard));
-    input_name_print(why, input_name(trace, input));
+    input_name_print(why, name_now(of.guard, of.trace, of.i));
     text_printf(why, ": %lld, now %lld", (long long)want, (long long)got);
     return false;
 }
@@ -67,7 +77,7 @@ static bool other_meta_fits(const GuardCheck *c, int input) {
     const Meta *const want = c->variant->inputs[input].meta, *const got = c->trace->inputs.at[input].meta;
     if (same_meta(c, want, got)) return true;
     if (!c->why) return false;
-    input_name_print(c->why, input_name(c->trace, input));
+    input_name_print(c->why, name_now(&c->variant->inputs[input], c->trace, input));
     text_puts(c->why, ": ");
     meta_print(c->variant->env, c->why, want);
     text_puts(c->why, ", now ");
@@ -84,16 +94,16 @@ static inline bool same_flags(const InputGuard *guard, const TraceInput *input) 
 
 bool guard_flags_fit(const InputGuard *guard, const Trace *trace, int i, Text *why) {
     const TraceInput *const input = &trace->inputs.at[i];
+    const GuardedInput of = {guard, trace, i};
     if (guard->requires_grad != input->requires_grad &&
-        !differ(why, GUARD_requires_grad, trace, i, guard->requires_grad, input->requires_grad))
+        !differ(why, GUARD_requires_grad, of, guard->requires_grad, input->requires_grad))
         return false;
-    if (guard->is_leaf != input->is_leaf && !differ(why, GUARD_is_leaf, trace, i, guard->is_leaf, input->is_leaf))
+    if (guard->is_leaf != input->is_leaf && !differ(why, GUARD_is_leaf, of, guard->is_leaf, input->is_leaf))
         return false;
-    if (guard->inference != input->inference &&
-        !differ(why, GUARD_inference, trace, i, guard->inference, input->inference))
+    if (guard->inference != input->inference && !differ(why, GUARD_inference, of, guard->inference, input->inference))
         return false;
     return guard->storage == input->storage_number ||
-           differ(why, GUARD_aliasing, trace, i, guard->storage, input->storage_number);
+           differ(why, GUARD_aliasing, of, guard->storage, input->storage_number);
 }
 
 int64_t trace_alias_offset(const Trace *trace, int input) {
@@ -120,7 +130,8 @@ static bool inputs_overlap(const Trace *trace) {
 static bool offset_fits(const GuardCheck *c, int i) {
     const int64_t want = c->variant->inputs[i].alias_offset;
     const int64_t offset = trace_alias_offset(c->trace, i);
-    return want == offset || differ(c->why, GUARD_offset, c->trace, i, want, offset);
+    return want == offset ||
+           differ(c->why, GUARD_offset, (GuardedInput){&c->variant->inputs[i], c->trace, i}, want, offset);
 }
 
 static bool inputs_fit(const GuardCheck *c) {

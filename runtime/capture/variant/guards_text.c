@@ -105,26 +105,48 @@ static void print_view(const GuardView *g, Text *text) {
     text_puts(text, g->outputs.n ? "\n}\n" : "}\n");
 }
 
+static void view_numbers(const Variant *v, Arena *arena, GuardView *g) {
+    for (int k = 0; k < v->n_numbers; k++) {
+        VEC_PUSH(arena, &g->numbers, v->numbers[k]);
+        VEC_PUSH(arena, &g->names, v->number_names[k]);
+        VEC_PUSH(arena, &g->rules, v->number_rules ? v->number_rules[k] : (uint8_t)NUMBER_fixed);
+        VEC_PUSH(arena, &g->guarded, v->number_rules && v->number_guarded[k]);
+    }
+}
+
+static GuardView view_of_variant(const Variant *v, Arena *arena, const InputName *names) {
+    GuardView g = {.env = v->env, .epoch = v->epoch, .writes = v->writes};
+    for (int i = 0; i < v->n_inputs; i++) {
+        VEC_PUSH(arena, &g.inputs, v->inputs[i]);
+        if (names && g.inputs.n > i) g.inputs.at[i].name = names[i];
+    }
+    for (int i = 0; i < v->n_bindings; i++) {
+        const bool sized = v->bindings[i].kind <= BIND_stride && g.inputs.n == v->n_inputs;
+        VEC_PUSH(arena, &g.bindings, v->bindings[i]);
+        VEC_PUSH(arena, &g.sources, sized ? g.inputs.at[v->bindings[i].input].name : (InputName){0});
+        VEC_PUSH(arena, &g.bounds, sym_expr(v->env, sym_free_at(v->env, i))->b);
+    }
+    view_numbers(v, arena, &g);
+    for (int i = 0; v->env && i < sym_guard_count(v->env); i++) VEC_PUSH(arena, &g.relations, *sym_guard_at(v->env, i));
+    return g;
+}
+
 void guards_print(const Variant *v, Text *text) {
     Arena *const arena = arena_new();
     if (!arena) return;
-    GuardView g = {.env = v->env, .epoch = v->epoch, .writes = v->writes};
-    for (int i = 0; i < v->n_bindings; i++) {
-        const bool sized = v->bindings[i].kind <= BIND_stride;
-        VEC_PUSH(arena, &g.bindings, v->bindings[i]);
-        VEC_PUSH(arena, &g.sources, sized ? v->inputs[v->bindings[i].input].name : (InputName){0});
-        VEC_PUSH(arena, &g.bounds, sym_expr(v->env, sym_free_at(v->env, i))->b);
-    }
-    for (int i = 0; i < v->n_inputs; i++) VEC_PUSH(arena, &g.inputs, v->inputs[i]);
-    for (int k = 0; k < v->n_numbers; k++) {
-        VEC_PUSH(arena, &g.numbers, v->numbers[k]);
-        VEC_PUSH(arena, &g.names, v->number_names[k]);
-        VEC_PUSH(arena, &g.rules, v->number_rules ? v->number_rules[k] : (uint8_t)NUMBER_fixed);
-        VEC_PUSH(arena, &g.guarded, v->number_rules && v->number_guarded[k]);
-    }
-    for (int i = 0; v->env && i < sym_guard_count(v->env); i++) VEC_PUSH(arena, &g.relations, *sym_guard_at(v->env, i));
+    GuardView g = view_of_variant(v, arena, NULL);
     for (int i = 0; i < v->n_values; i++)
         if (v->provides[i]) VEC_PUSH(arena, &g.outputs, (int64_t)v->value_ids[i]);
+    print_view(&g, text);
+    arena_free(arena);
+}
+
+void guards_print_saved(const Variant *v, const InputName *names, Text *text) {
+    Arena *const arena = arena_new();
+    if (!arena) return;
+    GuardView g = view_of_variant(v, arena, names);
+    g.epoch = 0; /* of another process */
+    for (int i = 0; i < g.inputs.n; i++) g.inputs.at[i].requires_grad = g.inputs.at[i].is_leaf = false;
     print_view(&g, text);
     arena_free(arena);
 }
@@ -135,6 +157,7 @@ typedef struct GuardReader {
     Arena *arena;
     TextReader in;
     GuardView view;
+    bool known; /* the free symbols are those of view.env */
 } GuardReader;
 
 static Status read_index(GuardReader *r, int want) {
@@ -166,7 +189,12 @@ static Status read_symbol(GuardReader *r) {
     }
     binding.input = (int)input;
     binding.dim = (int)dim;
-    sym_free(r->view.env, max_i64(bound, 2), bound);
+    const int symbol = r->view.bindings.n;
+    if (!r->known)
+        sym_free(r->view.env, max_i64(bound, 2), bound);
+    else if (symbol >= sym_free_count(r->view.env) ||
+             sym_expr(r->view.env, sym_free_at(r->view.env, symbol))->b != bound)
+        return reader_expected(&r->in, "a symbol as it is declared before this");
     VEC_PUSH(r->arena, &r->view.bindings, binding);
     VEC_PUSH(r->arena, &r->view.sources, source);
     VEC_PUSH(r->arena, &r->view.bounds, bound);
@@ -212,14 +240,14 @@ static Status read_input(GuardReader *r, InputName name) {
 }
 
 /* A float has a point or an exponent; symbols and operators have neither. */
-static Status read_value(GuardReader *r, int64_t *value) {
-    const size_t n = strcspn(r->in.at, " \n");
-    const bool is_float = strspn(r->in.at, "+-.0123456789e") == n && strcspn(r->in.at, ".e") < n;
-    if (!is_float) return sym_parse(r->view.env, r->in.at, &r->in.at, value);
+Status guard_number_read(TextReader *in, SymEnv *env, int64_t *value) {
+    const size_t n = strcspn(in->at, ", \n");
+    const bool is_float = strspn(in->at, "+-.0123456789e") == n && strcspn(in->at, ".e") < n;
+    if (!is_float) return sym_parse(env, in->at, &in->at, value);
     char *end;
-    const double number = strtod(r->in.at, &end);
-    if (end != r->in.at + n) return reader_expected(&r->in, "a number");
-    r->in.at = end;
+    const double number = strtod(in->at, &end);
+    if (end != in->at + n) return reader_expected(in, "a number");
+    in->at = end;
     memcpy(value, &number, sizeof number);
     return ST_OK;
 }
@@ -255,7 +283,7 @@ static Status guard_number(GuardReader *r) {
         rule = NUMBER_runtime_float;
     else {
         EAT(&r->in, " == ");
-        TRY(read_value(r, &value));
+        TRY(guard_number_read(&r->in, r->view.env, &value));
         rule = sym_is(value) ? NUMBER_expr : NUMBER_fixed;
     }
     const bool guarded = reader_eat(&r->in, " but special ones");
@@ -331,4 +359,51 @@ Status guards_reprint(const char *text, const char **end, Text *out) {
     }
     arena_free(arena);
     return status;
+}
+
+/* Into a variant ------------------------------------------------------------------------------ */
+
+static int index_of_input(const GuardView *g, InputName name) {
+    const InputGuard *const in = find_input(g, name);
+    return in ? (int)(in - g->inputs.at) : -1;
+}
+
+/* check_sources has found what they name. */
+static Status give_bindings(const GuardReader *r, Variant *v) {
+    for (int i = 0; i < r->view.bindings.n; i++) {
+        SymBinding *const b = &r->view.bindings.at[i];
+        if (b->kind <= BIND_stride) b->input = index_of_input(&r->view, r->view.sources.at[i]);
+        if (b->kind == BIND_number && (b->input < 0 || b->input >= r->view.numbers.n))
+            return reader_expected(&r->in, "before this the number of each symbol");
+    }
+    v->bindings = r->view.bindings.at;
+    v->n_bindings = r->view.bindings.n;
+    return v->n_bindings == sym_free_count(v->env) ? ST_OK : reader_expected(&r->in, "every symbol before this");
+}
+
+/* Floats that vary are the plan's, in their order. */
+static void give_numbers(const GuardReader *r, Variant *v) {
+    v->n_numbers = r->view.numbers.n;
+    v->numbers = r->view.numbers.at;
+    v->number_rules = r->view.rules.at;
+    v->number_guarded = r->view.guarded.at;
+    v->number_names = r->view.names.at;
+    for (int k = 0; k < v->n_numbers; k++)
+        if (v->number_rules[k] == NUMBER_runtime_float) v->numbers[k] = v->n_runtime_floats++;
+}
+
+Status guards_read(TextReader *in, Variant *v) {
+    GuardReader r = {.arena = v->arena, .in = *in, .view.env = v->env, .known = true};
+    TRY(read_view(&r));
+    TRY(error_pending());
+    *in = r.in;
+    v->writes = r.view.writes;
+    v->inputs = r.view.inputs.at;
+    v->n_inputs = r.view.inputs.n;
+    give_numbers(&r, v);
+    for (int i = 0; i < r.view.relations.n; i++) {
+        const SymGuard *const g = &r.view.relations.at[i];
+        sym_require(v->env, g->rel, g->a, g->b);
+    }
+    return give_bindings(&r, v);
 }

@@ -19,9 +19,18 @@
  * offsets between tensors of one storage count. */
 #ifndef SINTER_RUNTIME_GUARDS_TEXT_H
 #define SINTER_RUNTIME_GUARDS_TEXT_H
+#include "runtime/base/text_reader.h"
 #include "runtime/capture/variant/variant.h"
 
 void guards_print(const Variant *variant, Text *text);
+/* As a saved plan has them, which records no gradients: whether a tensor requires them, or is a leaf, is not looked at,
+ * nor which values are asked for. names: of the inputs. */
+void guards_print_saved(const Variant *variant, const InputName *names, Text *text);
+/* Reads that into a variant whose free symbols are known (variant->env): its inputs, numbers, bindings and guards, in
+ * its arena. */
+Status guards_read(TextReader *in, Variant *variant);
+/* A number of a guard: an expression of env, an int, or a float's bits; it ends at a blank, a comma, or the line. */
+Status guard_number_read(TextReader *in, SymEnv *env, int64_t *value);
 /* A number of a trace: an int, or a float by its bits, with a point or an exponent. */
 void guard_number_print(Text *text, int64_t bits);
 /* Reads one guards text and prints it again, into `out`; raises ST_PARSE naming the line. */

@@ -73,6 +73,12 @@ bool variant_view_is_stale(const Variant *v, int output) {
     return false;
 }
 
+bool variant_shows_views(const Variant *v) {
+    for (int i = 0; i < v->n_views; i++)
+        if (v->views[i].input >= 0 || v->views[i].base >= 0) return true;
+    return false;
+}
+
 static Status note_ops(const int64_t *numbers, const OutputView *view, sn_tensor *t, sn_tensor *self) {
     TapeView *made = tape_view_of(self);
     for (int i = view->ops.n - 1; i >= 0; i--) {

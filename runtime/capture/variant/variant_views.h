@@ -16,6 +16,8 @@ Status variant_plan_views(Variant *variant, const Trace *trace);
 Status trace_note_views(const Trace *trace, const Variant *variant);
 Status variant_note_views(const Variant *variant, const int64_t *numbers, sn_tensor *const *inputs,
                           sn_tensor *const *outs);
+/* Is there anything to note of some results: that they are views of inputs, or of each other? */
+bool variant_shows_views(const Variant *variant);
 /* An output that is a view, written through its base since, has no history of its own: it is made from that of the
  * base, if that is an output too, when it is first asked for, as in eager. */
 void variant_note_stale(Variant *variant, int output);

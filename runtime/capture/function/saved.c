@@ -1,0 +1,258 @@
+/* saved.c: see saved.h. */
+#include "runtime/capture/function/saved.h"
+
+#include "runtime/base/error.h"
+#include "runtime/base/room.h"
+#include "runtime/capture/replay/replay.h"
+#include "runtime/core/frame.h"
+
+enum { MAX_PROGRAMS = 64, FEW_INPUTS = 16 };
+
+/* Saving -------------------------------------------------------------------------------------- */
+
+static Status refuse_function(const sn_function *fn, const char *why) {
+    return error_raise(ST_UNSUPPORTED, "function '%s' cannot be saved: %s", fn->name, why);
+}
+
+/* Oldest first: how many. */
+static int list_programs(sn_function *fn, ReplayProgram **programs) {
+    ReplayProgram *p = atomic_load_explicit(&fn->programs, memory_order_acquire);
+    int n = 0;
+    for (ReplayProgram *at = p; at && n < MAX_PROGRAMS; at = *program_next(at)) n++;
+    for (int i = n; i-- > 0; p = *program_next(p)) programs[i] = p;
+    return n;
+}
+
+static Status check_function(const sn_function *fn) {
+    if (fn->saved) return refuse_function(fn, "it is of a file, which can be copied");
+    if (fn->options.mode != SN_COMPILE_REPLAY)
+        return refuse_function(fn, "compile it with mode SN_COMPILE_REPLAY: of others it is not known what the results "
+                                   "of a call depend on");
+    if (fn->not_saved) return refuse_function(fn, fn->not_saved);
+    if (fn->failures.n) return refuse_function(fn, fn->failures.at[0].text);
+    if (!atomic_load(&fn->programs)) return refuse_function(fn, "no call of it has been compiled");
+    return ST_OK;
+}
+
+static Status check_cases(const sn_function *fn, const ReplayProgram *p) {
+    for (const Variant *v = atomic_load(&program_end(p)->variants); v; v = v->next) {
+        const char *const why = case_refusal(v);
+        if (why) return refuse_function(fn, why);
+    }
+    return ST_OK;
+}
+
+static Status check_program(const sn_function *fn, const ReplayProgram *p) {
+    Text why = {0};
+    Status status = ST_OK;
+    if (program_refusal(p, &why)) status = refuse_function(fn, text_str(&why));
+    text_free(&why);
+    return status == ST_OK ? check_cases(fn, p) : status;
+}
+
+static bool is_listed(const SavedPlan *plan, const sn_tensor *t) {
+    for (int i = 0; i < plan->closed.n; i++)
+        if (plan->closed.at[i].tensor == t) return true;
+    return false;
+}
+
+static Status list_closed(SavedPlan *plan, const ReplayProgram *p) {
+    for (int i = 0; i < program_closed_over(p); i++) {
+        sn_tensor *const t = program_closed_at(p, i);
+        if (is_listed(plan, t)) continue;
+        const SavedTensor saved = {
+            .name = arena_printf(plan->arena, "closed%d", plan->closed.n), .meta = t->base.meta, .tensor = t};
+        VEC_PUSH(plan->arena, &plan->closed, saved);
+    }
+    return error_pending();
+}
+
+Status saved_collect(sn_function *fn, SavedPlan *plan) {
+    ReplayProgram *programs[MAX_PROGRAMS];
+    TRY(check_function(fn));
+    plan->name = arena_strdup(plan->arena, fn->name);
+    const int n = list_programs(fn, programs);
+    for (int i = 0; i < n; i++) {
+        TRY(check_program(fn, programs[i]));
+        TRY(list_closed(plan, programs[i]));
+    }
+    return error_pending();
+}
+
+static Status print_cases(const ReplayProgram *p, ClosedOver closed, Text *text) {
+    const CaseShape shape = program_shape(p);
+    const Variant *const newest = atomic_load(&program_end(p)->variants);
+    InputName few[FEW_INPUTS], *const names = ROOM(few, shape.n_inputs);
+    int n = 0;
+    Status status = names ? ST_OK : ST_MEMORY;
+    if (names) program_input_names(p, closed, names);
+    for (const Variant *v = newest; v; v = v->next) n++;
+    text_printf(text, "segment inputs %d, numbers %d\n", shape.n_inputs, shape.n_numbers);
+    while (n-- > 0 && status == ST_OK) { /* oldest first */
+        const Variant *v = newest;
+        for (int i = 0; i < n; i++) v = v->next;
+        status = case_print(v, names, text);
+    }
+    room_give(few, names);
+    return status;
+}
+
+/* The first program of the same ops. */
+static int first_like(ReplayProgram *const *programs, int i) {
+    int k = 0;
+    while (program_end(programs[k]) != program_end(programs[i])) k++;
+    return k;
+}
+
+static Status print_programs(ReplayProgram *const *programs, int n, ClosedOver closed, Text *text) {
+    int segments[MAX_PROGRAMS], n_segments = 0;
+    for (int i = 0; i < n; i++) {
+        const int first = first_like(programs, i);
+        segments[i] = first < i ? segments[first] : n_segments++;
+        if (first == i) TRY(print_cases(programs[i], closed, text));
+    }
+    for (int i = 0; i < n; i++) program_print(programs[i], segments[i], closed, text);
+    return ST_OK;
+}
+
+static Status print_locked(sn_function *fn, const SavedPlan *plan, Text *text) {
+    ReplayProgram *programs[MAX_PROGRAMS];
+    const int n = list_programs(fn, programs);
+    sn_tensor **const tensors = ARENA_ARRAY(plan->arena, sn_tensor *, plan->closed.n + 1);
+    if (!tensors) return ST_MEMORY;
+    text_printf(text, "plan %s\n", plan->name);
+    for (int i = 0; i < plan->closed.n; i++) {
+        const SavedTensor *const t = &plan->closed.at[i];
+        tensors[i] = t->tensor;
+        text_puts(text, "closed over ");
+        meta_print(NULL, text, t->meta);
+        text_printf(text, "%s: %s\n", t->embedded ? " embedded" : "", t->name);
+    }
+    for (int i = 0; i < n; i++) {
+        TRY(check_program(fn, programs[i]));
+        for (int k = 0; k < program_closed_over(programs[i]); k++)
+            if (!is_listed(plan, program_closed_at(programs[i], k)))
+                return error_raise(ST_STATE, "function '%s' is called while it is saved", fn->name);
+    }
+    TRY(print_programs(programs, n, (ClosedOver){tensors, plan->closed.n}, text));
+    text_puts(text, "end\n");
+    return error_pending();
+}
+
+Status saved_print(sn_function *fn, const SavedPlan *plan, Text *text) {
+    pthread_mutex_lock(&fn->compiling);
+    const Status status = print_locked(fn, plan, text);
+    pthread_mutex_unlock(&fn->compiling);
+    return status;
+}
+
+/* Calling ------------------------------------------------------------------------------------- */
+
+/* Where a compiled function calls it: as a callee in mode EAGER. The frame holds its outputs. */
+static sn_status run_saved(sn_frame *f) {
+    f->outs_optional = true;
+    const Status status = replay_run(f->closure, f->in, f->n_in, f->out, f->n_out);
+    for (int i = 0; i < f->n_out; i++)
+        if (status == ST_OK && f->out[i])
+            tensor_retain(f->out[i]);
+        else
+            f->out[i] = NULL;
+    return (sn_status)status;
+}
+
+/* Loading ------------------------------------------------------------------------------------- */
+
+static Status read_line_rest(TextReader *in, Arena *arena, const char **out) {
+    const size_t n = strcspn(in->at, "\n");
+    if (!n) return reader_expected(in, "a name");
+    *out = arena_printf(arena, "%.*s", (int)n, in->at);
+    in->at += n;
+    EAT(in, "\n");
+    return *out ? ST_OK : ST_MEMORY;
+}
+
+/* Numbers only: it is compared with that of a tensor. */
+static Status read_closed_over(SavedPlan *plan) {
+    SavedTensor t = {0};
+    Meta *meta;
+    SymEnv *const none = sym_env_new(plan->arena);
+    if (!none) return ST_MEMORY;
+    TRY(meta_parse(plan->arena, none, plan->rest.at, &plan->rest.at, &meta));
+    for (int d = 0; d < meta->rank; d++)
+        if (sym_is(meta->sizes[d]) || sym_is(meta->strides[d]) || meta->sizes[d] < 0)
+            return reader_expected(&plan->rest, "sizes before this");
+    t.meta = meta;
+    t.embedded = reader_eat(&plan->rest, " embedded");
+    EAT(&plan->rest, ": ");
+    TRY(read_line_rest(&plan->rest, plan->arena, &t.name));
+    VEC_PUSH(plan->arena, &plan->closed, t);
+    return error_pending();
+}
+
+Status saved_parse_head(Arena *arena, const char *text, SavedPlan *plan) {
+    *plan = (SavedPlan){.arena = arena, .rest = {.what = "saved plan", .start = text, .at = text}};
+    EAT(&plan->rest, "plan ");
+    TRY(read_line_rest(&plan->rest, arena, &plan->name));
+    while (reader_eat(&plan->rest, "closed over ")) TRY(read_closed_over(plan));
+    return ST_OK;
+}
+
+static void publish_case(sn_function *fn, TrieNode *end, Variant *v) {
+    v->id = fn->variants.n;
+    v->end = end;
+    v->next = atomic_load(&end->variants);
+    atomic_store(&end->variants, v);
+    VEC_PUSH(fn->arena, &fn->variants, v);
+}
+
+static Status read_segment(TextReader *in, sn_function *fn, SavedSegment *segment) {
+    TRY(reader_count(in, &segment->shape.n_inputs));
+    EAT(in, ", numbers ");
+    TRY(reader_count(in, &segment->shape.n_numbers));
+    EAT(in, "\n");
+    if (segment->shape.n_inputs > MAX_SLOTS) return reader_expected(in, "fewer inputs before this");
+    segment->end = ARENA_NEW(fn->arena, TrieNode);
+    if (!segment->end) return ST_MEMORY;
+    while (!strncmp(in->at, "case ", 5)) {
+        Variant *v;
+        TRY(case_parse(in, segment->shape, &v));
+        publish_case(fn, segment->end, v);
+        TRY(error_pending());
+    }
+    return ST_OK;
+}
+
+static Status read_function(SavedPlan *plan, ClosedOver closed, sn_function *fn) {
+    SavedSegment segments[MAX_PROGRAMS];
+    TextReader *const in = &plan->rest;
+    int n_segments = 0, n_programs = 0;
+    while (reader_eat(in, "segment inputs ")) {
+        if (n_segments == MAX_PROGRAMS) return reader_expected(in, "fewer segments before this");
+        TRY(read_segment(in, fn, &segments[n_segments++]));
+    }
+    while (!strncmp(in->at, "program ", 8)) {
+        ReplayProgram *p;
+        if (n_programs++ == MAX_PROGRAMS) return reader_expected(in, "fewer programs before this");
+        TRY(program_parse(in, segments, n_segments, closed, &p));
+        *program_next(p) = atomic_load(&fn->programs);
+        atomic_store(&fn->programs, p);
+    }
+    EAT(in, "end\n");
+    return *in->at || !n_programs ? reader_expected(in, "nothing behind the programs") : ST_OK;
+}
+
+Status saved_parse(SavedPlan *plan, sn_function **out) {
+    const sn_compile_options options = {.size = sizeof options, .mode = SN_COMPILE_EAGER, .name = plan->name};
+    sn_tensor **const tensors = ARENA_ARRAY(plan->arena, sn_tensor *, plan->closed.n + 1);
+    sn_function *const fn = tensors ? function_new(run_saved, NULL, &options) : NULL;
+    if (!fn) return ST_MEMORY;
+    for (int i = 0; i < plan->closed.n; i++) tensors[i] = plan->closed.at[i].tensor;
+    fn->closure = fn;
+    fn->saved = true;
+    const Status status = read_function(plan, (ClosedOver){tensors, plan->closed.n}, fn);
+    if (status == ST_OK)
+        *out = fn;
+    else
+        function_free(fn);
+    return status;
+}

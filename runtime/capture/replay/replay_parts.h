@@ -1,0 +1,34 @@
+/* replay_parts.h: what a program is, for the files that run it (replay_program.c) and that save it (program_text.c). */
+#ifndef SINTER_RUNTIME_REPLAY_PARTS_H
+#define SINTER_RUNTIME_REPLAY_PARTS_H
+#include "runtime/capture/record/symbols.h"
+#include "runtime/capture/replay/replay_program.h"
+
+typedef struct ReplayLine {
+    struct ReplayLine *next; /* older */
+    const CallKey *key;      /* as long as the world's slots */
+    BoundLaunch launch;
+} ReplayLine;
+
+struct ReplayProgram {
+    ReplayProgram *next;
+    Arena *arena; /* its own */
+    World *world; /* its source: by trace input */
+    _Atomic(ReplayLine *) lines;
+    const CallKey *first; /* of the call that it was made of */
+    Symbols *symbols;     /* expressions, guards, the inputs as they may vary; NULL: they may not */
+    TrieNode *end;
+    int n_out, n_ops, n_random;
+    bool *read;                         /* by call input: the body has read the scalar */
+    bool writes, free_scalars, ordered; /* ordered: has effects, which a second run would repeat */
+    bool forward;                       /* results carry gradients: to be saved, not replayed */
+    bool saved;                         /* of a file: there is no body */
+    int n_numbers, n_sources, n_values; /* sources: as many as numbers where it is known where each comes from */
+    struct NumberSource *numbers;
+    int64_t *first_numbers;  /* of the trace that it was made of */
+    uint8_t *marks;          /* by trace value */
+    int *result;             /* by call output: trace value, or -1: absent */
+    _Atomic int64_t hits[2]; /* as generated code, by the interpreter */
+};
+
+#endif

@@ -1,0 +1,155 @@
+/* case_text.c: see case_text.h. */
+#include "runtime/capture/variant/case_text.h"
+
+#include "runtime/base/error.h"
+#include "runtime/capture/variant/guards_text.h"
+#include "runtime/capture/variant/variant_views.h"
+
+/* Printing ------------------------------------------------------------------------------------ */
+
+static bool is_user_op(const OpRow *row) { return row && row->flags & OPF_user; }
+
+static const char *plan_unsaved(const Plan *plan) {
+    for (int s = 0; s < plan->slots.n; s++)
+        if (!device_is_host(plan->slots.at[s].meta->device)) return "it runs on another device than the CPU";
+    for (int i = 0; i < plan->n_ops; i++)
+        if (is_user_op(plan->ops[i].row) || is_user_op(plan->ops[i].of)) return "it calls an op of the program's own";
+    return NULL;
+}
+
+const char *case_refusal(const Variant *v) {
+    if (!v->run || !v->info.n_plans) return "a segment could not be compiled";
+    for (int i = 0; i < v->n_graph_inputs; i++)
+        if (v->graph_inputs[i].base) return "written inputs share memory";
+    if (v->n_bindings > MAX_CASE_SYMBOLS || v->n_graph_inputs > MAX_CASE_TENSORS || v->n_outputs > MAX_CASE_TENSORS)
+        return "too many tensors or sizes";
+    if (variant_shows_views(v))
+        return "a result is a view of an argument, of what is closed over, or of another result";
+    return plan_unsaved(v->info.plans[0]);
+}
+
+/* The one that runs, or of a trained segment's graph by itself. */
+static Status print_plan_of(const Variant *v, Text *text) {
+    if (!v->training) {
+        plan_print(v->info.plans[0], text);
+        return error_pending();
+    }
+    Arena *const arena = arena_new();
+    Graph *graph;
+    CompileInfo info = {0};
+    Status status = arena ? graph_parse(arena, v->text, strlen(v->text), &graph) : ST_MEMORY;
+    if (status == ST_OK && (status = compile_passes(graph, NULL, &info)) != ST_OK && status != ST_MEMORY)
+        status = error_raise(ST_UNSUPPORTED, "its forward alone does not compile: %s", info.reason);
+    if (status == ST_OK && sym_free_count(graph->env) != v->n_bindings)
+        status = error_raise(ST_INTERNAL, "the forward's plan has other symbols than its guards");
+    if (status == ST_OK) plan_print(graph->plan, text);
+    arena_free(arena);
+    return status == ST_OK ? error_pending() : status;
+}
+
+Status case_print(const Variant *v, const InputName *names, Text *text) {
+    text_printf(text, "case %d ops, random %d\ngraph inputs", v->n_ops, v->n_random);
+    for (int i = 0; i < v->n_graph_inputs; i++) text_printf(text, "%s%d", i ? ", " : " ", v->graph_inputs[i].touched);
+    text_puts(text, "\noutputs");
+    for (int i = 0; i < v->n_outputs; i++)
+        text_printf(text, "%s%d%s", i ? ", " : " ", v->outputs[i], v->inference && v->inference[i] ? " inference" : "");
+    text_puts(text, "\n");
+    TRY(print_plan_of(v, text));
+    guards_print_saved(v, names, text);
+    return error_pending();
+}
+
+/* Parsing ------------------------------------------------------------------------------------- */
+
+static Status read_graph_inputs(TextReader *in, CaseShape shape, Variant *v) {
+    VEC(GraphInput) inputs = {0};
+    EAT(in, "graph inputs");
+    while (reader_eat(in, inputs.n ? ", " : " ")) {
+        GraphInput input = {0};
+        TRY(reader_count(in, &input.touched));
+        if (input.touched >= shape.n_inputs) return reader_expected(in, "an input of the segment before this");
+        VEC_PUSH(v->arena, &inputs, input);
+    }
+    EAT(in, "\n");
+    v->graph_inputs = inputs.at;
+    v->n_graph_inputs = inputs.n;
+    return v->n_graph_inputs <= MAX_CASE_TENSORS ? error_pending() : reader_expected(in, "fewer inputs before this");
+}
+
+static Status read_case_outputs(TextReader *in, Variant *v) {
+    VEC(int) outputs = {0};
+    VEC(bool) inference = {0};
+    EAT(in, "outputs");
+    while (reader_eat(in, outputs.n ? ", " : " ")) {
+        int value;
+        TRY(reader_count(in, &value));
+        VEC_PUSH(v->arena, &outputs, value);
+        VEC_PUSH(v->arena, &inference, reader_eat(in, " inference"));
+    }
+    EAT(in, "\n");
+    v->outputs = outputs.at;
+    v->n_outputs = outputs.n;
+    v->inference = inference.at;
+    return v->n_outputs <= MAX_CASE_TENSORS ? error_pending() : reader_expected(in, "fewer outputs before this");
+}
+
+static bool metas_agree(const Meta *a, const Meta *b) {
+    const size_t bytes = sizeof *a->sizes * (size_t)a->rank;
+    return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank &&
+           (!bytes || (!memcmp(a->sizes, b->sizes, bytes) && !memcmp(a->strides, b->strides, bytes)));
+}
+
+/* What an executor relies on, which guards and lists say. */
+static const char *disagreement(const Variant *v, CaseShape shape, const Plan *plan) {
+    if (v->n_inputs != shape.n_inputs || v->n_numbers != shape.n_numbers) return "guards of another segment";
+    if (v->n_graph_inputs != plan->inputs.n || v->n_outputs > plan->outputs.n) return "lists of another plan";
+    if (v->n_runtime_floats != plan->floats.n) return "guards of other floats than the plan's";
+    if (v->n_bindings > MAX_CASE_SYMBOLS || plan->outputs.n > MAX_CASE_TENSORS) return "too many symbols or outputs";
+    for (int i = 0; i < plan->inputs.n; i++) {
+        if (!metas_agree(plan->slots.at[i].meta, v->inputs[v->graph_inputs[i].touched].meta))
+            return "an input that is not what its guard checks";
+        if (plan->inputs.at[i].written && !v->writes) return "guards that know of no write";
+        for (int k = 0; k < i; k++)
+            if (v->graph_inputs[i].touched == v->graph_inputs[k].touched) return "an input twice";
+    }
+    return NULL;
+}
+
+static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
+    Plan *plan;
+    EAT(in, "case ");
+    TRY(reader_count(in, &v->n_ops));
+    EAT(in, " ops, random ");
+    TRY(reader_count(in, &v->n_random));
+    EAT(in, "\n");
+    TRY(read_graph_inputs(in, shape, v));
+    TRY(read_case_outputs(in, v));
+    TRY(plan_parse(v->arena, in->at, &in->at, &plan));
+    v->env = plan->env;
+    TRY(guards_read(in, v));
+    const char *const wrong = disagreement(v, shape, plan);
+    if (wrong) return error_raise(ST_PARSE, "%s, line %d: %s", in->what, reader_line(in, NULL), wrong);
+    v->dynamic = v->n_bindings > 0;
+    v->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
+    const Status status = compile_plan(plan, &v->info, &v->run);
+    return status == ST_OK || status == ST_MEMORY ? status : error_raise(status, "plan: %s", v->info.reason);
+}
+
+Status case_parse(TextReader *in, CaseShape shape, Variant **out) {
+    Arena *const arena = arena_new();
+    Variant *const v = arena ? ARENA_NEW(arena, Variant) : NULL;
+    if (!v) {
+        arena_free(arena);
+        return ST_MEMORY;
+    }
+    v->arena = arena;
+    atomic_init(&v->refs, 1);
+    const Status status = read_case(in, shape, v);
+    if (status == ST_OK)
+        *out = v;
+    else
+        variant_free(v);
+    return status;
+}
+
+Status case_reaches(const Variant *v, const int64_t *symbols) { return plan_check_reach(v->info.plans[0], symbols); }

@@ -1,0 +1,92 @@
+/* bundle.c: see bundle.h. */
+#include "runtime/core/bundle.h"
+
+#include <inttypes.h>
+#include <sinter/base.h>
+#include <stdio.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+
+enum { BUNDLE_FORMAT = 1 };
+
+static const char *const part_names[BUNDLE_PARTS] = {"text", "tensors", "objects"};
+
+static uint64_t digest_of(const char *kind, const FilePart *parts) {
+    uint64_t hash = hash_bytes(BUNDLE_FORMAT, kind, strlen(kind));
+    for (int i = 0; i < BUNDLE_PARTS; i++)
+        hash = hash_bytes(hash_mix(hash, parts[i].bytes), parts[i].at, parts[i].bytes);
+    return hash;
+}
+
+static int print_line(char *line, const char *kind, const FilePart *parts, uint64_t digest) {
+    int n = snprintf(line, BUNDLE_LINE, "sinter %.32s, format %d, version 0x%06x, digest %016" PRIx64, kind,
+                     BUNDLE_FORMAT, SN_VERSION, digest);
+    for (int i = 0; i < BUNDLE_PARTS; i++)
+        n += snprintf(line + n, BUNDLE_LINE - (size_t)n, ", %s %zu", part_names[i], parts[i].bytes);
+    n += snprintf(line + n, BUNDLE_LINE - (size_t)n, "\n");
+    return n;
+}
+
+size_t bundle_line(const char *kind, const FilePart parts[BUNDLE_PARTS], char line[BUNDLE_LINE]) {
+    return (size_t)print_line(line, kind, parts, digest_of(kind, parts));
+}
+
+Status bundle_save(const char *path, const char *kind, const FilePart parts[BUNDLE_PARTS]) {
+    char line[BUNDLE_LINE];
+    FilePart all[BUNDLE_PARTS + 1] = {{line, 0}};
+    memcpy(&all[1], parts, sizeof *parts * BUNDLE_PARTS);
+    all[0].bytes = bundle_line(kind, parts, line);
+    return file_replace(path, all, BUNDLE_PARTS + 1);
+}
+
+static Status refuse_file(const char *path, const char *kind, const char *why) {
+    return error_raise(ST_PARSE, "'%s' is no saved %s of this version of Sinter: %s", path, kind, why);
+}
+
+/* Line by line would allow other spellings: the line is printed again and compared. */
+static Status find_parts(Bundle *b, const char *path, const char *kind, size_t bytes) {
+    char line[BUNDLE_LINE], head[64];
+    size_t n[BUNDLE_PARTS];
+    unsigned format, version;
+    uint64_t digest;
+    snprintf(head, sizeof head, "sinter %.32s, format ", kind);
+    if (strncmp(b->content, head, strlen(head))) return refuse_file(path, kind, "it begins otherwise");
+    const int known = sscanf(b->content + strlen(head),
+                             "%9u, version 0x%8x, digest %16" SCNx64 ", text %18zu, tensors %18zu, objects %18zu",
+                             &format, &version, &digest, &n[0], &n[1], &n[2]);
+    if (known >= 1 && format != BUNDLE_FORMAT) return refuse_file(path, kind, "it has another format");
+    if (known >= 2 && version != SN_VERSION) return refuse_file(path, kind, "another version wrote it");
+    if (known != 6) return refuse_file(path, kind, "its first line is damaged");
+    for (int i = 0; i < BUNDLE_PARTS; i++) b->parts[i].bytes = n[i];
+    const size_t start = (size_t)print_line(line, kind, b->parts, digest);
+    if (strncmp(b->content, line, start)) return refuse_file(path, kind, "its first line is damaged");
+    if (start + n[0] + n[1] + n[2] != bytes) return refuse_file(path, kind, "its length is not what it says");
+    const char *at = b->content + start;
+    for (int i = 0; i < BUNDLE_PARTS; at += n[i++]) b->parts[i].at = at;
+    return digest_of(kind, b->parts) == digest ? ST_OK : refuse_file(path, kind, "it is damaged");
+}
+
+Status bundle_open(const char *path, const char *kind, Bundle *out) {
+    Bundle b = {0};
+    size_t bytes;
+    TRY(file_read(path, &b.content, &bytes));
+    Status status = find_parts(&b, path, kind, bytes);
+    const size_t n = b.parts[BUNDLE_text].bytes;
+    if (status == ST_OK && !(b.text = mem_alloc(n + 1))) status = ST_MEMORY;
+    if (status == ST_OK) {
+        memcpy(b.text, b.parts[BUNDLE_text].at, n);
+        b.text[n] = '\0';
+        *out = b;
+        return ST_OK;
+    }
+    bundle_close(&b);
+    return status;
+}
+
+void bundle_close(Bundle *b) {
+    mem_free(b->content);
+    mem_free(b->text);
+    *b = (Bundle){0};
+}

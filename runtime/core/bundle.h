@@ -1,0 +1,29 @@
+/* bundle.h: the file of compiled work, for plans (sn_plan_save) and caches: one line, then three parts.
+ *
+ *     sinter plan, format 1, version 0x000100, digest 0123456789abcdef, text 5120, tensors 33312, objects 0
+ *     ...the parts, one after the other
+ *
+ * text: plans, guards, what they are of; tensors: safetensors; objects: object bytes of some machine, which a reader
+ * that has no use for them passes over. The digest is of the kind and all parts. A file of another format or version of
+ * Sinter, and one that is not as it was written, is refused. */
+#ifndef SINTER_RUNTIME_BUNDLE_H
+#define SINTER_RUNTIME_BUNDLE_H
+#include "runtime/base/file.h"
+
+typedef enum BundlePart { BUNDLE_text, BUNDLE_tensors, BUNDLE_objects, BUNDLE_PARTS } BundlePart;
+
+typedef struct Bundle {
+    char *content;
+    FilePart parts[BUNDLE_PARTS]; /* within content */
+    char *text;                   /* that part with a NUL behind it */
+} Bundle;
+
+enum { BUNDLE_LINE = 256 };
+/* The first line of a file of these parts: how many bytes of `line` it is. kind: a word. */
+size_t bundle_line(const char *kind, const FilePart parts[BUNDLE_PARTS], char line[BUNDLE_LINE]);
+Status bundle_save(const char *path, const char *kind, const FilePart parts[BUNDLE_PARTS]);
+/* Raises ST_IO, or ST_PARSE naming the file. */
+Status bundle_open(const char *path, const char *kind, Bundle *out);
+void bundle_close(Bundle *bundle);
+
+#endif

@@ -1,0 +1,468 @@
+/* test_saved.c: compiled functions as files [8.05]: a plan that was saved and loaded gives the bits of its function,
+ * without the body; what cannot be saved says why; what does not fit names its guard; a file that is not as it was
+ * written is refused. Each test writes to a file of its own in the current folder. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/unit/contract.h"
+
+typedef struct Host {
+    int runs;
+    sn_tensor *w, *b;
+} Host;
+
+#define REPLAY(...) SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY, __VA_ARGS__)
+#define EMBED       SN_PLAN_OPTIONS(.embed = true)
+
+static char path[64];
+static const char *file_name(void) {
+    snprintf(path, sizeof path, "test_saved.%d.plan", (int)getpid());
+    return path;
+}
+
+static sn_function *loaded(const sn_plan_options *options) {
+    sn_function *const fn = sn_plan_load(file_name(), options);
+    ck_assert_msg(fn != NULL, "%s", sn_error_take()->message);
+    return fn;
+}
+
+static void saved(sn_function *fn, const sn_plan_options *options) {
+    const sn_status status = sn_plan_save(fn, file_name(), options);
+    ck_assert_msg(status == SN_OK, "%s", sn_error_take()->message);
+}
+
+static void refused(sn_function *fn, const char *why) {
+    remove(file_name());
+    ck_assert_int_eq(sn_plan_save(fn, file_name(), NULL), SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, why);
+    ck_assert(access(path, F_OK));
+    sn_function_free(fn);
+}
+
+static void same_result(sn_tensor *got, sn_tensor *want) {
+    ck_assert_msg(got != NULL, "%s", sn_error_take()->message);
+    ck_assert(same_bits(got, want));
+}
+
+/* bodies -------------------------------------------------------------------------------------- */
+
+static sn_status mlp(sn_frame *f) {
+    Host *const h = sn_closure(f);
+    h->runs++;
+    return sn_out(f, 0, sn_softmax(sn_gelu(sn_linear(sn_in(f, 0), h->w, h->b)), -1));
+}
+
+static sn_status scaled(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    const sn_sym n = sn_sym_size(x, 0);
+    sn_tensor *const flat = sn_reshape(sn_mul(x, x), SN_INTS(sn_sym_arg(sn_sym_op(n, '*', sn_sym_int(6)))));
+    sn_out(f, 1, sn_sum(flat));
+    return sn_out(f, 0, sn_mul_scalar(flat, sn_in_value(f, 1)));
+}
+
+static sn_status dropped(sn_frame *f) { return sn_out(f, 0, sn_dropout(sn_exp(sn_in(f, 0)), 0.5, true)); }
+
+static sn_status counts(sn_frame *f) {
+    Host *const h = sn_closure(f);
+    sn_add_(h->w, sn_in(f, 0));
+    return sn_out(f, 0, sn_mul_scalar(h->w, sn_float(2.0)));
+}
+
+static sn_status indexed(sn_frame *f) {
+    const Host *const h = sn_closure(f);
+    return sn_out(f, 0, sn_index_select(h->w, 0, sn_in(f, 0)));
+}
+
+static sn_status small_or_large(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_size(x, 0) > 10 ? sn_relu(x) : sn_exp(x));
+}
+
+/* what is saved runs -------------------------------------------------------------------------- */
+
+static const int64_t batches[] = {8, 16, 5, 33, 64, 1, 7};
+enum { BATCHES = sizeof batches / sizeof *batches };
+
+/* Calls of so many sizes, and what each gave. */
+static void teach(sn_function *fn, sn_tensor **want) {
+    for (int i = 0; i < BATCHES; i++) want[i] = SN_CALL(fn, F32(i, batches[i], 6));
+    ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);
+}
+
+static void mlp_runs(sn_path by) {
+    Host h = {.w = F32(90, 4, 6), .b = F32(91, 4)};
+    sn_function *const fn = sn_compile(mlp, &h, REPLAY(.name = "mlp"));
+    sn_tensor *want[BATCHES];
+    teach(fn, want);
+    saved(fn, EMBED);
+    sn_function_free(fn);
+    const int runs = h.runs;
+    sn_function *const plan = loaded(NULL);
+    for (int i = 0; i < BATCHES; i++) same_result(SN_CALL(plan, F32(i, batches[i], 6)), want[i]);
+    sn_function *const eager = sn_compile(mlp, &h, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    for (int n = 2; n < 40; n += 3) same_result(SN_CALL(plan, F32(n, n, 6)), SN_CALL(eager, F32(n, n, 6)));
+    ck_assert_int_eq(h.runs, runs + 13);
+    ck_assert_int_eq(stats_of(plan).calls, BATCHES + 13);
+    ck_assert_msg(!strncmp(sn_explain(plan), "mlp: 20 calls, ", 15), "%s", sn_explain(plan));
+    ck_assert_ptr_nonnull(strstr(sn_dump(plan, "loops"), "kernel "));
+    SN_CALL(plan, F32(3, 8, 6));
+    ck_assert_int_eq(last_path(), by);
+    sn_function_free(eager);
+    sn_function_free(plan);
+    remove(path);
+}
+
+START_TEST(several_cases_and_other_sizes_run) { mlp_runs(SN_PATH_COMPILED); }
+END_TEST
+
+START_TEST(without_llvm_the_interpreter_runs_it) {
+    setenv("SINTER_LLVM_MODULE", "/nowhere", 1);
+    mlp_runs(SN_PATH_INTERPRETED);
+}
+END_TEST
+
+static sn_tensor *call_scaled(sn_function *fn, sn_tensor *x, sn_value by, sn_tensor **sum) {
+    sn_tensor *out[2] = {NULL, NULL};
+    sn_call_values(fn, (sn_value[]){sn_val(x), by}, 2, out, 2);
+    *sum = out[1];
+    return out[0];
+}
+
+START_TEST(numbers_and_sizes_are_free) {
+    sn_function *const fn = sn_compile(scaled, NULL, REPLAY(0)), *const eager = sn_compile(
+                                                                     scaled, NULL,
+                                                                     SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_tensor *sum, *want_sum;
+    for (int i = 2; i < 6; i++) call_scaled(fn, F32(i, i + 6, 6), sn_float(0.5 * i), &sum);
+    saved(fn, NULL);
+    sn_function *const plan = loaded(NULL);
+    for (int i = 2; i < 12; i++) {
+        sn_tensor *const x = F32(i, 3 * i, 6), *const want = call_scaled(eager, x, sn_float(0.3 * i), &want_sum);
+        same_result(call_scaled(plan, x, sn_float(0.3 * i), &sum), want);
+        same_result(sum, want_sum);
+    }
+    sn_function_free(plan);
+    sn_function_free(eager);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+START_TEST(random_ops_take_the_loading_states_numbers) {
+    sn_function *const fn = sn_compile(dropped, NULL, REPLAY(0));
+    sn_tensor *const x = F32(3, 40, 5), *want[4];
+    SN_CALL(fn, F32(1, 40, 5));
+    saved((SN_CALL(fn, x), fn), NULL);
+    sn_seed(11);
+    for (int i = 0; i < 4; i++) want[i] = SN_CALL(fn, x);
+    sn_function *const plan = loaded(NULL);
+    sn_seed(11);
+    for (int i = 0; i < 4; i++) same_result(SN_CALL(plan, x), want[i]);
+    ck_assert(!same_bits(want[0], want[1]));
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+START_TEST(training_functions_save_their_forward) {
+    Host h = {.w = LEAF(90, 4, 6), .b = LEAF(91, 4)};
+    sn_function *const fn = sn_compile(mlp, &h, REPLAY(0));
+    sn_tensor *want[BATCHES];
+    teach(fn, want);
+    ck_assert(sn_requires_grad(want[0]));
+    saved(fn, EMBED);
+    sn_function *const plan = loaded(NULL);
+    for (int i = 0; i < BATCHES; i++) {
+        sn_tensor *const got = SN_CALL(plan, F32(i, batches[i], 6));
+        same_result(got, want[i]);
+        ck_assert(!sn_requires_grad(got));
+    }
+    ck_assert_ptr_null(SN_CALL(plan, LEAF(1, 8, 6)));
+    expect_error(SN_ERR_ARGUMENT, "requires_grad of argument 0: 0, now 1");
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+START_TEST(writes_to_what_is_closed_over_stay_in_the_function) {
+    Host h = {.w = F32(5, 3, 3)};
+    sn_function *const fn = sn_compile(counts, &h, REPLAY(0));
+    SN_CALL(fn, F32(1, 3, 3));
+    SN_CALL(fn, F32(2, 3, 3));
+    saved(fn, EMBED);
+    sn_function *const plan = loaded(NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const got = SN_CALL(plan, F32(i, 3, 3));
+        same_result(got, SN_CALL(fn, F32(i, 3, 3)));
+    }
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+static sn_status calls_plan(sn_frame *f) {
+    sn_tensor *y = SN_CALL(sn_closure(f), sn_neg(sn_in(f, 0)));
+    return sn_out(f, 0, sn_exp(y));
+}
+
+START_TEST(a_compiled_function_may_call_it) {
+    Host h = {.w = F32(90, 4, 6), .b = F32(91, 4)};
+    sn_function *const fn = sn_compile(mlp, &h, REPLAY(0));
+    SN_CALL(fn, F32(1, 8, 6));
+    SN_CALL(fn, F32(2, 8, 6));
+    saved(fn, EMBED);
+    sn_function *const plan = loaded(NULL);
+    sn_function *const outer = sn_compile(calls_plan, plan, NULL);
+    for (int i = 0; i < 3; i++) same_result(SN_CALL(outer, F32(i, 8, 6)), sn_exp(SN_CALL(fn, sn_neg(F32(i, 8, 6)))));
+    sn_function_free(outer);
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+/* what is closed over ------------------------------------------------------------------------- */
+
+START_TEST(closed_over_tensors_are_given_by_name) {
+    Host h = {.w = F32(90, 4, 6), .b = F32(91, 4)};
+    sn_dict *const names = sn_dict_new(), *const others = sn_dict_new();
+    sn_dict_set(names, "fc.weight", h.w);
+    sn_dict_set(names, "fc.bias", h.b);
+    sn_function *const fn = sn_compile(mlp, &h, REPLAY(0));
+    SN_CALL(fn, F32(1, 8, 6));
+    SN_CALL(fn, F32(2, 8, 6));
+    saved(fn, SN_PLAN_OPTIONS(.tensors = names));
+    ck_assert_ptr_null(sn_plan_load(file_name(), NULL));
+    expect_error(SN_ERR_ARGUMENT, "'fc.weight', f32[4,6], which is not in options.tensors");
+    sn_dict_set(others, "fc.weight", F32(7, 4, 6));
+    sn_dict_set(others, "fc.bias", F32(8, 5));
+    ck_assert_ptr_null(sn_plan_load(path, SN_PLAN_OPTIONS(.tensors = others)));
+    expect_error(SN_ERR_ARGUMENT, "'fc.bias', f32[4]; it was given f32[5]");
+    sn_dict_set(others, "fc.bias", F32(8, 4));
+    sn_function *const plan = loaded(SN_PLAN_OPTIONS(.tensors = others));
+    Host other = {.w = sn_dict_get(others, "fc.weight"), .b = sn_dict_get(others, "fc.bias")};
+    sn_function *const eager = sn_compile(mlp, &other, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    same_result(SN_CALL(plan, F32(3, 8, 6)), SN_CALL(eager, F32(3, 8, 6)));
+    sn_function_free(plan);
+    saved(fn, SN_PLAN_OPTIONS(.tensors = names, .embed = true)); /* what is given takes the place of what is stored */
+    sn_function *const again = loaded(SN_PLAN_OPTIONS(.tensors = others)), *const own = loaded(NULL);
+    same_result(SN_CALL(again, F32(3, 8, 6)), SN_CALL(eager, F32(3, 8, 6)));
+    same_result(SN_CALL(own, F32(3, 8, 6)), SN_CALL(fn, F32(3, 8, 6)));
+    sn_function_free(again);
+    sn_function_free(own);
+    sn_function_free(eager);
+    sn_function_free(fn);
+    sn_dict_free(names);
+    sn_dict_free(others);
+    remove(path);
+}
+END_TEST
+
+START_TEST(what_shares_memory_is_not_embedded) {
+    sn_tensor *const whole = F32(1, 5, 6);
+    Host h = {.w = sn_narrow(whole, 0, 0, 4), .b = sn_select(sn_t(whole), 0, 0)};
+    h.b = sn_narrow(h.b, 0, 0, 4);
+    sn_function *const fn = sn_compile(mlp, &h, REPLAY(0));
+    SN_CALL(fn, F32(1, 8, 6));
+    SN_CALL(fn, F32(2, 8, 6));
+    ck_assert_int_eq(sn_plan_save(fn, file_name(), EMBED), SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, "'closed0' and 'closed1' share memory");
+    saved(fn, NULL);
+    sn_dict *const given = sn_dict_new();
+    sn_dict_set(given, "closed0", h.w);
+    sn_dict_set(given, "closed1", h.b);
+    sn_function *const plan = loaded(SN_PLAN_OPTIONS(.tensors = given));
+    same_result(SN_CALL(plan, F32(3, 8, 6)), SN_CALL(fn, F32(3, 8, 6)));
+    sn_function_free(plan);
+    sn_function_free(fn);
+    sn_dict_free(given);
+    remove(path);
+}
+END_TEST
+
+START_TEST(layouts_of_embedded_tensors_stay) {
+    Host h = {.w = sn_t(F32(1, 6, 4)), .b = F32(2, 4)};
+    sn_function *const fn = sn_compile(mlp, &h, REPLAY(0));
+    SN_CALL(fn, F32(1, 8, 6));
+    SN_CALL(fn, F32(2, 8, 6));
+    saved(fn, EMBED);
+    sn_function *const plan = loaded(NULL);
+    same_result(SN_CALL(plan, F32(3, 8, 6)), SN_CALL(fn, F32(3, 8, 6)));
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+/* what does not fit --------------------------------------------------------------------------- */
+
+START_TEST(a_call_that_fits_no_case_names_the_guard) {
+    Host h = {.w = F32(90, 4, 6), .b = F32(91, 4)};
+    sn_function *const fn = sn_compile(mlp, &h, REPLAY(.name = "mlp"));
+    SN_CALL(fn, F32(1, 8, 6));
+    SN_CALL(fn, F32(2, 8, 6));
+    saved(fn, EMBED);
+    sn_function *const plan = loaded(NULL);
+    ck_assert_ptr_null(SN_CALL(plan, sn_to(F32(1, 8, 6), SN_F64)));
+    expect_error(SN_ERR_ARGUMENT, "plan mlp: no case fits this call: argument 0: f32[s0,s1], now f64[8,6]");
+    ck_assert_ptr_null(SN_CALL(plan, F32(1, 9, 6)));
+    expect_error(SN_ERR_ARGUMENT, "argument 0: f32[8,6], now f32[9,6]");
+    ck_assert_ptr_null(SN_CALL(plan, F32(1, 8, 6), F32(1, 8, 6)));
+    expect_error(SN_ERR_ARGUMENT, "1 arguments and 1 results, now 2 and 1");
+    ck_assert_ptr_null(SN_CALL(plan, h.w));
+    expect_error(SN_ERR_ARGUMENT, "argument 0: f32[8,6], now f32[4,6]");
+    const sn_scope scope = sn_no_grad_begin();
+    ck_assert_ptr_null(SN_CALL(plan, F32(1, 8, 6)));
+    expect_error(SN_ERR_ARGUMENT, "a mode of the thread");
+    sn_scope_end(scope);
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+START_TEST(what_the_body_saw_is_a_guard) {
+    sn_function *const fn = sn_compile(small_or_large, NULL, REPLAY(0));
+    for (int i = 0; i < 3; i++) SN_CALL(fn, F32(i, 4 + i, 3));
+    saved(fn, NULL);
+    sn_function *const plan = loaded(NULL);
+    same_result(SN_CALL(plan, F32(9, 5, 3)), sn_exp(F32(9, 5, 3)));
+    ck_assert_ptr_null(SN_CALL(plan, F32(9, 20, 3)));
+    expect_error(SN_ERR_ARGUMENT, "s0 == 4, now 20 and 4");
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+START_TEST(a_failed_check_is_an_error) {
+    Host h = {.w = F32(1, 5, 3)};
+    sn_function *const fn = sn_compile(indexed, &h, REPLAY(0));
+    const int64_t good[] = {0, 4, 2}, bad[] = {0, 5, 2};
+    SN_CALL(fn, sn_from_data(good, SN_INTS(3), SN_I64));
+    SN_CALL(fn, sn_from_data(good, SN_INTS(3), SN_I64));
+    saved(fn, EMBED);
+    sn_function *const plan = loaded(NULL);
+    same_result(SN_CALL(plan, sn_from_data(good, SN_INTS(3), SN_I64)),
+                SN_CALL(fn, sn_from_data(good, SN_INTS(3), SN_I64)));
+    ck_assert_ptr_null(SN_CALL(plan, sn_from_data(bad, SN_INTS(3), SN_I64)));
+    expect_error(SN_ERR_VALUE, "index");
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+/* what cannot be saved ------------------------------------------------------------------------ */
+
+static sn_status breaks(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_item(sn_sum(x)) > 1e9 ? x : sn_exp(x));
+}
+
+static sn_status gives_input(sn_frame *f) {
+    sn_exp(sn_in(f, 0));
+    return sn_out(f, 0, sn_in(f, 0));
+}
+
+static sn_status gives_view(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_out(f, 1, sn_exp(x));
+    return sn_out(f, 0, sn_t(x));
+}
+
+static sn_status goes_backward(sn_frame *f) {
+    const Host *const h = sn_closure(f);
+    sn_tensor *const loss = sn_sum(sn_mul(sn_in(f, 0), h->w));
+    sn_backward(loss);
+    return sn_out(f, 0, loss);
+}
+
+static sn_status reads_grad(sn_frame *f) {
+    const Host *const h = sn_closure(f);
+    return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_grad(h->w)));
+}
+
+static sn_function *called(sn_body body, void *closure, const sn_compile_options *options, int calls) {
+    sn_function *const fn = sn_compile(body, closure, options);
+    sn_tensor *out[2];
+    for (int i = 0; i < calls; i++) {
+        sn_tensor *const x = F32(i, 4, 4);
+        sn_call(fn, &x, 1, out, body == gives_view ? 2 : 1);
+    }
+    ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);
+    return fn;
+}
+
+START_TEST(what_cannot_be_saved_says_why) {
+    Host h = {.w = LEAF(1, 4, 4)};
+    refused(called(small_or_large, NULL, NULL, 2), "compile it with mode SN_COMPILE_REPLAY");
+    refused(called(small_or_large, NULL, REPLAY(0), 0), "no call of it has been compiled");
+    refused(called(small_or_large, NULL, REPLAY(0), 1), "argument 0 was the same tensor in every call");
+    refused(called(breaks, NULL, REPLAY(0), 2), "the graph breaks");
+    refused(called(gives_input, NULL, REPLAY(0), 2), "it returns an input");
+    refused(called(gives_view, NULL, REPLAY(0), 2), "a result is a view of an argument");
+    refused(called(goes_backward, &h, REPLAY(0), 2), "sn_backward sets .grad");
+    const sn_scope scope = sn_no_grad_begin();
+    refused(called(reads_grad, &h, REPLAY(0), 2), "it reads a .grad");
+    sn_scope_end(scope);
+}
+END_TEST
+
+static sn_status saves_inside(sn_frame *f) {
+    sn_plan_save(sn_closure(f), "never", NULL);
+    return sn_out(f, 0, sn_exp(sn_in(f, 0)));
+}
+
+START_TEST(wrong_calls_are_errors) {
+    sn_function *const fn = called(small_or_large, NULL, REPLAY(0), 2);
+    ck_assert_int_eq(sn_plan_save(NULL, "x", NULL), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "sn_plan_save: the function is NULL");
+    sn_plan_save(fn, NULL, NULL);
+    expect_error(SN_ERR_ARGUMENT, "sn_plan_save: the path is NULL");
+    ck_assert_ptr_null(sn_plan_load(NULL, NULL));
+    expect_error(SN_ERR_ARGUMENT, "sn_plan_load: the path is NULL");
+    ck_assert_ptr_null(sn_plan_load("/nowhere/at/all", NULL));
+    expect_error(SN_ERR_IO, "/nowhere/at/all");
+    sn_plan_save(fn, "/nowhere/at/all", NULL);
+    expect_error(SN_ERR_IO, "/nowhere/at/all");
+    sn_function *const inside = sn_compile(saves_inside, fn, NULL);
+    SN_CALL(inside, F32(1, 2));
+    expect_error(SN_ERR_STATE, "sn_plan_save: not inside a compiled function");
+    saved(fn, NULL);
+    sn_function *const plan = loaded(NULL);
+    ck_assert_int_eq(sn_plan_save(plan, path, NULL), SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, "it is of a file");
+    sn_value x = sn_val(F32(1, 4, 4));
+    ck_assert_ptr_null(sn_graph_capture(plan, &x, 1));
+    expect_error(SN_ERR_UNSUPPORTED, "it is a plan of a file");
+    sn_dump(plan, "capture");
+    expect_error(SN_ERR_UNSUPPORTED, "a plan of a file has no graph");
+    sn_function_free(inside);
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {several_cases_and_other_sizes_run,
+                                  without_llvm_the_interpreter_runs_it,
+                                  numbers_and_sizes_are_free,
+                                  random_ops_take_the_loading_states_numbers,
+                                  training_functions_save_their_forward,
+                                  writes_to_what_is_closed_over_stay_in_the_function,
+                                  a_compiled_function_may_call_it,
+                                  closed_over_tensors_are_given_by_name,
+                                  what_shares_memory_is_not_embedded,
+                                  layouts_of_embedded_tensors_stay,
+                                  a_call_that_fits_no_case_names_the_guard,
+                                  what_the_body_saw_is_a_guard,
+                                  a_failed_check_is_an_error,
+                                  what_cannot_be_saved_says_why,
+                                  wrong_calls_are_errors};
+    return contract_main("test_saved", tests, sizeof tests / sizeof *tests);
+}
