@@ -90,7 +90,7 @@ static Status touch(Capture *c, sn_tensor *t, Operand *out) {
                           .requires_grad = tape_tracks(t),
                           .is_leaf = tape_is_leaf(t),
                           .inference = t->flags & TF_inference};
-    trace->tracked_inputs |= input->requires_grad;
+    trace_note_input(trace, trace->inputs.n);
     tensor_retain(t);
     if (UNLIKELY(c->traces.n > 1)) find_maker(c, input);
     slot->newest_input = trace->inputs.n;
@@ -103,6 +103,7 @@ static void untouch(Capture *c, int n) {
     Trace *const trace = c->trace;
     while (trace->inputs.n > n) {
         const TraceInput *const input = &trace->inputs.at[--trace->inputs.n];
+        trace_forget_input(trace, trace->inputs.n);
         map_slot(c, input->storage)->newest_input = input->same_storage;
         trace->n_storages -= input->same_storage < 0;
         tensor_release(input->tensor);
@@ -312,11 +313,11 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const OpSpli
 }
 
 /* A value of the current trace, which holds the second reference. */
-static inline sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint8_t modes, bool tracks) {
+static inline sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint8_t modes) {
     Trace *const trace = c->trace;
     struct Placeholder *const p = arena_take(c->arena, sizeof *p);
     if (UNLIKELY(!p || !VEC_ROOM(c->arena, &trace->values))) return NULL;
-    *p = (struct Placeholder){.capture = c, .trace = trace, .value = trace->values.n, .tracks = tracks};
+    *p = (struct Placeholder){.capture = c, .trace = trace, .value = trace->values.n};
     const bool inference = modes & NODE_inference;
     const uint64_t keys = KEY_BIT(cpu) | (inference ? 0 : KEY_BIT(autograd));
     sn_tensor *const t = tensor_pending(state_get(), meta, inference, keys, p);
@@ -324,29 +325,9 @@ static inline sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint8_t m
     return t;
 }
 
-static bool operand_tracks(const Trace *trace, Operand o) {
-    if (o == OPERAND_ABSENT) return false;
-    return operand_is_input(o) ? trace->inputs.at[operand_input(o)].requires_grad
-                               : trace->values.at[o]->placeholder->tracks;
-}
-
-/* Whether arguments have a history, as op_recorded asks for it: 1 where the first one has, 2 where only others have. */
-static uint32_t tracked_operands(const Trace *trace, const TraceOp *op) {
-    for (int i = 0; i < op->n_operands; i++)
-        if (operand_tracks(trace, op->operands[i])) return i ? 2 : 1;
-    return 0;
-}
-
-/* Whether the op's results will be recorded by the tape: its operands' flags and its modes say so
- * before it has run. */
-static inline bool op_tracks(const Trace *trace, const TraceOp *op) {
-    if (LIKELY(!trace->tracked_inputs)) return false; /* nothing that a history could begin with */
-    return !op->modes && op_recorded(op->row, FORM_functional, op->modes, tracked_operands(trace, op));
-}
-
-/* A comparison is recorded where it overwrites what has a history. */
-static bool write_is_recorded(const Trace *trace, const TraceOp *op) {
-    return !op->modes && op_recorded(op->row, op->form, op->modes, tracked_operands(trace, op));
+/* Of a pending value: would it require gradients, had it been computed? */
+static bool placeholder_tracks(const struct Placeholder *p) {
+    return trace_tracked(p->trace, p->value, p->trace->ops.n);
 }
 
 bool capture_requires_grad(sn_tensor *t) {
@@ -356,7 +337,7 @@ bool capture_requires_grad(sn_tensor *t) {
     const bool entered = c && capture_enter(c);
     bool tracks = !(c && c->trace->tracked_writes) || capture_flush_tensor(t) == ST_OK;
     const struct Placeholder *const p = t->placeholder;
-    tracks = tracks && (p ? p->tracks : tape_tracks(t));
+    tracks = tracks && (p ? placeholder_tracks(p) : tape_tracks(t));
     if (c) capture_leave(c, entered);
     return tracks;
 }
@@ -367,7 +348,7 @@ static Status check_written(const Trace *trace, const TraceOp *op) {
     const int n = op->form == FORM_out ? op->row->n_out : 1, first = op->form == FORM_out ? op->n_operands - n : 0;
     for (int i = first; i < first + n && op->row->kind != KIND_view && !(op->modes & NODE_inference); i++)
         if (trace_is_inference(trace, op->operands[i])) return dispatch_inference_error(op->row, op->form);
-    if (op->form == FORM_out || !write_is_recorded(trace, op)) return ST_OK;
+    if (op->form == FORM_out || !trace_needs(trace, op)) return ST_OK;
     return trace_check_inplace(trace, op->operands[0]);
 }
 
@@ -376,20 +357,21 @@ static inline Status check_recorded(const Trace *trace, const TraceOp *op) {
 }
 
 /* Results of a functional op are new placeholders. */
-static inline Status give_results(Capture *c, const OpCall *call, const TraceOp *op, const FreshResults *results) {
+static inline Status give_results(Capture *c, const OpCall *call, const TraceOp *op, const FreshResults *results,
+                                  bool recorded) {
     Trace *const trace = c->trace;
-    const bool tracks = op_tracks(trace, op);
     trace->relaid |= op->relaid;
     for (int i = 0, n = op->n_outs; i < n; i++) {
         const Meta *const meta = results->metas[i];
         if (UNLIKELY(!VEC_ROOM(c->arena, &trace->places))) return ST_MEMORY;
-        sn_tensor *const t = placeholder_new(c, meta, op->modes, tracks && dtype_is_float(meta->dtype));
+        sn_tensor *const t = placeholder_new(c, meta, op->modes);
         if (UNLIKELY(!t)) return ST_MEMORY;
         call->outs[i] = t;
         const bool own = LIKELY(!results->alias) || results->alias[i].arg < 0;
         TracePlace *const place = &trace->places.at[trace->places.n];
         trace_own_place(trace, op, place);
         if (UNLIKELY(!own)) *place = trace_place(trace, op, &results->alias[i]);
+        if (recorded && dtype_is_float(meta->dtype)) place->history.since = trace->ops.n + 1;
         trace->places.n++;
         trace->views |= !own;
     }
@@ -397,10 +379,12 @@ static inline Status give_results(Capture *c, const OpCall *call, const TraceOp 
 }
 
 /* The other forms return what they write. */
-static Status give_written(Capture *c, const OpCall *call, const TraceOp *op) {
+static Status give_written(Capture *c, const OpCall *call, const TraceOp *op, bool recorded) {
     TRY(eager_check_written(call));
     c->trace->writes = true;
-    c->trace->tracked_writes |= op_tracks(c->trace, op);
+    c->trace->tracked_writes |= recorded && !(op->row->flags & OPF_nodiff);
+    if (recorded && op->form == FORM_inplace && dtype_is_float(call->args[0].val->meta->dtype))
+        trace_note_write(c->trace, op->operands[0]);
     for (int i = 0; i < call->row->n_out; i++) call->outs[i] = call_written(call, i);
     return ST_OK;
 }
@@ -427,10 +411,11 @@ static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, con
                              const int64_t *numbers, const FreshResults *results) {
     Trace *const trace = c->trace;
     if (UNLIKELY(!VEC_ROOM(c->arena, &trace->ops))) return ST_MEMORY;
-    TRY(LIKELY(call->form == FORM_functional) ? give_results(c, call, &node->op, results)
-                                              : give_written(c, call, &node->op));
+    const uint32_t needs = trace_needs(trace, &node->op);
+    TRY(LIKELY(call->form == FORM_functional) ? give_results(c, call, &node->op, results, needs != 0)
+                                              : give_written(c, call, &node->op, needs != 0));
     for (int i = 0, n = node->op.n_numbers; i < n; i++) VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
-    trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state_get()->site};
+    trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state_get()->site, needs};
     if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) note_flags(c, call->row);
     c->cursor = node;
     return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
@@ -547,7 +532,9 @@ static inline const char *capture_refusal(const Capture *c, const OpCall *call, 
     return NULL;
 }
 
-static bool tracks(const sn_tensor *t) { return t && (t->placeholder ? t->placeholder->tracks : tape_tracks(t)); }
+static bool tracks(const sn_tensor *t) {
+    return t && (t->placeholder ? placeholder_tracks(t->placeholder) : tape_tracks(t));
+}
 
 /* An out form that the tape would have to record is refused by eager, before its sizes are looked at. Behind a pending
  * write that is recorded it is not known yet which tensors have a history (views of what is written too). */

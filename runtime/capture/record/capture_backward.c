@@ -64,7 +64,7 @@ static bool pending_leaves(const Trace *trace, const TapeRun *run, sn_tensor **l
         if (!p || p->trace != trace) return false;
         if (!starts(run, i) || !reach_root(r, p->value)) return false; /* errors of the tape's */
     }
-    if (!reach_back(r, trace->ops.n)) return false;
+    if (!reach_back(r)) return false;
     for (int i = 0; i < trace->inputs.n; i++) {
         const TraceInput *const in = &trace->inputs.at[i];
         if (!reach_has(r, -1 - i) || !in->requires_grad) continue;
@@ -82,7 +82,7 @@ Status capture_use_up(const Trace *trace, int gradients) {
     int n = 0;
     if (!reached || !r) return ST_MEMORY;
     for (int i = 0; i < backward->args[0].n; i++) reach_root(r, backward->operands[i]);
-    reach_back(r, gradients);
+    reach_back(r);
     for (int v = 0; v < backward->first_value; v++)
         if (trace->values.at[v] && reach_has(r, v)) reached[n++] = trace->values.at[v];
     return tape_use_up(reached, n);

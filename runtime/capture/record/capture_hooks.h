@@ -5,6 +5,7 @@
 #define SINTER_RUNTIME_CAPTURE_HOOKS_H
 #include "ir/graph.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/trace_graph.h"
 
 struct TapeNode;
 struct Training;
@@ -15,7 +16,7 @@ typedef struct CaptureHooks {
     bool (*variant_run_late)(Trace *trace, const sn_tensor *asked, Status *status);
 
     /* training, asked by variant: a segment whose results carry gradients */
-    Status (*training_wanted)(Variant *variant, Graph *graph, const Trace *trace, bool *wanted);
+    Status (*training_wanted)(Variant *variant, const TraceGraph *made, const Trace *trace, bool *wanted);
     Status (*training_compile)(Variant *variant, Graph *graph, const Trace *trace);
     Status (*training_run)(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                            sn_tensor **outs);

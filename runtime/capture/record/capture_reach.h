@@ -8,7 +8,7 @@ typedef struct Reach Reach;
 Reach *reach_new(const Trace *trace, int n_ops); /* NULL: out of memory */
 bool reach_root(Reach *reach, Operand root);     /* false: it has no history */
 /* From the roots back. False: an op on the way is not differentiable by rule. */
-bool reach_back(Reach *reach, int n_ops);
+bool reach_back(Reach *reach);
 bool reach_has(const Reach *reach, Operand operand);
 
 #endif

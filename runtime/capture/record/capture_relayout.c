@@ -12,10 +12,8 @@
 
 static bool tracks_anything(const Trace *trace) {
     if (trace->tracked_writes || trace->gradients) return true;
-    for (int v = 0; v < trace->values.n; v++) {
-        const struct Placeholder *const p = trace->values.at[v] ? trace->values.at[v]->placeholder : NULL;
-        if (p && p->tracks) return true;
-    }
+    for (int v = 0; v < trace->values.n; v++)
+        if (trace_tracked(trace, v, trace->ops.n)) return true;
     return false;
 }
 

@@ -1,6 +1,8 @@
 /* trace.h: one segment of one call as it was recorded, and the placeholders that stand for its values. */
 #ifndef SINTER_RUNTIME_TRACE_H
 #define SINTER_RUNTIME_TRACE_H
+#include <limits.h>
+
 #include "ir/alias.h"
 #include "runtime/base/arena.h"
 #include "runtime/capture/record/trie.h"
@@ -23,10 +25,25 @@ struct Placeholder {
     struct Capture *capture;
     Trace *trace;
     int value;
-    bool tracks; /* would require gradients, had it been computed */
     /* in replay functions: sizes as expressions of the inputs'; NULL: plain */
     const Meta *symbolic;
 };
+
+/* History of a value or input, as eager's tape has it once the ops recorded so far have run (ir/alias.h):
+ *
+ *     %0 = zeros()              a base of its own, without a history
+ *     %1 = select(%0, 0, 0)     a view of %0
+ *     %2 = exp(%0)              not recorded by the tape
+ *     copy_(%1, %x)             recorded: %0 and %1 have a history from here on
+ *
+ * What was detached, and what inference mode made, is a base of its own to the tape. */
+typedef struct TraceHistory {
+    Operand base; /* what the tape has it as a view of; itself */
+    Operand next; /* of a base: its newest view; of a view: the one before; OPERAND_ABSENT: none */
+    int since;    /* so many ops were recorded when it got a history: its own, or by a write to its base */
+    int written;  /* of a base: so many when the last write that the tape records was; 0: never */
+} TraceHistory;
+enum { NO_HISTORY = INT_MAX };
 
 typedef struct TraceInput {
     sn_tensor *tensor; /* retained until the call ends */
@@ -36,6 +53,7 @@ typedef struct TraceInput {
     int same_storage;   /* the input before this one of the same storage, or -1 */
     int64_t offset;
     bool requires_grad, is_leaf, inference;
+    TraceHistory history;
     Trace *maker; /* the earlier segment of this call that made it, or NULL */
     int maker_value;
 } TraceInput;
@@ -51,6 +69,7 @@ typedef enum TraceState { TRACE_pending, TRACE_compiled, TRACE_interpreted, TRAC
 typedef struct TraceStep {
     const TraceOp *op; /* of a trie node */
     const void *site;  /* return address of the user's call */
+    uint32_t needs;    /* the arguments (bits) for which eager's tape records it; 0: it does not */
 } TraceStep;
 
 typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_events.c */
@@ -63,11 +82,12 @@ typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_
     uint64_t seed, sequence;
 } TraceEvent;
 
-/* Memory and history of a value (ir/alias.h), as its op's meta rule says when it is recorded. */
+/* Memory and history of a value (ir/alias.h): as its op's meta rule says when it is recorded, and what was recorded
+ * since. */
 typedef struct TracePlace {
     Operand memory; /* the value or input that it shows; OPERAND_ABSENT: memory of its own */
     Operand root;   /* whose memory it is in the end; itself */
-    Operand base;   /* what the tape has it as a view of; itself */
+    TraceHistory history;
     int op;         /* that made it, in Trace.ops */
     int64_t offset; /* elements from the root's first one */
     bool inference; /* a tensor of inference mode; a view is what its root is */
@@ -116,11 +136,14 @@ static inline void trace_own_place(const Trace *trace, const TraceOp *op, TraceP
     const int value = trace->places.n, at = trace->ops.n;
     out->memory = OPERAND_ABSENT;
     out->root = value;
-    out->base = value;
+    out->history.base = value;
+    out->history.next = OPERAND_ABSENT;
+    out->history.since = NO_HISTORY;
+    out->history.written = 0;
     out->op = at;
     out->offset = 0;
     out->inference = op->modes & NODE_inference;
 }
-TracePlace trace_place(const Trace *trace, const TraceOp *op, const AliasFact *alias); /* trace_views.c */
+TracePlace trace_place(Trace *trace, const TraceOp *op, const AliasFact *alias); /* trace_views.c */
 
 #endif

@@ -19,9 +19,18 @@ static Operand operand_of_arg(const TraceOp *op, int arg) {
     return op->operands[at];
 }
 
-static Operand base_of(const Trace *trace, Operand at) { return at < 0 ? at : trace->places.at[at].base; }
+static TraceHistory *history_of(Trace *trace, Operand at) { return (TraceHistory *)trace_history(trace, at); }
 
-TracePlace trace_place(const Trace *trace, const TraceOp *op, const AliasFact *alias) {
+/* `view`, the newest of all, becomes one of the base that `of` has. */
+static TraceHistory join_history(Trace *trace, Operand view, Operand of) {
+    const Operand at = trace_history(trace, of)->base;
+    TraceHistory *const base = history_of(trace, at);
+    const TraceHistory joined = {at, base->next, NO_HISTORY, 0};
+    base->next = view;
+    return joined;
+}
+
+TracePlace trace_place(Trace *trace, const TraceOp *op, const AliasFact *alias) {
     TracePlace place;
     trace_own_place(trace, op, &place);
     const Operand memory = operand_of_arg(op, alias->arg);
@@ -30,7 +39,8 @@ TracePlace trace_place(const Trace *trace, const TraceOp *op, const AliasFact *a
     place.root = trace_root(trace, memory);
     place.offset = alias->offset + (memory < 0 ? 0 : trace->places.at[memory].offset);
     place.inference = trace_is_inference(trace, memory);
-    if (tape_notes(op->row) && !(op->modes & NODE_inference) && !place.inference) place.base = base_of(trace, memory);
+    if (tape_notes(op->row) && !(op->modes & NODE_inference) && !place.inference)
+        place.history = join_history(trace, trace->places.n, memory);
     return place;
 }
 
@@ -85,10 +95,64 @@ bool trace_is_inference(const Trace *trace, Operand o) {
     return o != OPERAND_ABSENT && trace->places.at[o].inference;
 }
 
+uint32_t trace_find_needs(const Trace *trace, const TraceOp *op) {
+    uint32_t tracked = 0;
+    const Operand *operand = op->operands;
+    for (int i = 0; i < op->row->n_params; i++) {
+        const Arg *const a = &op->args[i];
+        for (int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor; n > 0; n--)
+            tracked |= (uint32_t)trace_tracked(trace, *operand++, trace->ops.n) << i;
+    }
+    return op_recorded(op->row, op->form, op->modes, tracked);
+}
+
+void trace_note_write(Trace *trace, Operand at) {
+    const Operand base = trace_history(trace, at)->base;
+    history_of(trace, base)->written = trace->ops.n + 1;
+    for (at = base; at != OPERAND_ABSENT;) {
+        TraceHistory *const h = history_of(trace, at);
+        if (h->since == NO_HISTORY) h->since = trace->ops.n + 1;
+        at = h->next;
+    }
+}
+
+static const sn_tensor *tape_base_of(const sn_tensor *t) {
+    const sn_tensor *const base = tape_view_base(t);
+    return base ? base : t;
+}
+
+/* An older input that is a view of the same base, or that base; -1: none. Only those of one storage may be. */
+static int input_with_base(const Trace *trace, const TraceInput *in) {
+    int k = in->same_storage;
+    while (k >= 0 && tape_base_of(trace->inputs.at[k].tensor) != tape_base_of(in->tensor))
+        k = trace->inputs.at[k].same_storage;
+    return k;
+}
+
+void trace_join_input(Trace *trace, int input) {
+    TraceInput *const in = &trace->inputs.at[input];
+    const int other = input_with_base(trace, in);
+    if (other < 0) return;
+    in->history = join_history(trace, -1 - input, -1 - other);
+    const int written = trace_history(trace, in->history.base)->written;
+    in->history.since = in->requires_grad ? 0 : written ? written : NO_HISTORY;
+}
+
+void trace_forget_input(Trace *trace, int input) {
+    const TraceHistory *const h = &trace->inputs.at[input].history;
+    TraceHistory *const base = history_of(trace, h->base);
+    if (base->next == -1 - input) base->next = h->next;
+}
+
+bool trace_is_stale(const Trace *trace, int value) {
+    const Operand base = trace->places.at[value].history.base;
+    return base != value && trace_history(trace, base)->written > trace->places.at[value].op + 1;
+}
+
 Status trace_check_inplace(const Trace *trace, Operand o) {
     if (operand_is_input(o)) return tape_check_inplace(trace->inputs.at[operand_input(o)].tensor);
     if (!trace_is_noted(trace, o)) return ST_OK;
-    const Operand base = trace->places.at[o].base;
+    const Operand base = trace->places.at[o].history.base;
     return tape_check_view(operand_is_input(base) ? trace->inputs.at[operand_input(base)].tensor : NULL,
                            trace_maker(trace, o)->modes & NODE_no_grad);
 }

@@ -7,8 +7,36 @@
 Status trace_mark_viewed(Trace *trace);
 /* The value whose memory it is a view of, or -1: none, or nobody has marked them. */
 int trace_viewed(const Trace *trace, int value);
+/* Of a value or input. */
+static inline const TraceHistory *trace_history(const Trace *trace, Operand at) {
+    return operand_is_input(at) ? &trace->inputs.at[operand_input(at)].history : &trace->places.at[at].history;
+}
+/* Had it a history when n ops were recorded? */
+static inline bool trace_tracked(const Trace *trace, Operand at, int n) {
+    return at != OPERAND_ABSENT && trace_history(trace, at)->since <= n;
+}
+/* The arguments (bits) for which the tape records the op that comes next; 0: it does not. */
+uint32_t trace_find_needs(const Trace *trace, const TraceOp *op);
+static inline uint32_t trace_needs(const Trace *trace, const TraceOp *op) {
+    return trace->tracked_inputs ? trace_find_needs(trace, op) : 0;
+}
+/* The op that comes next is recorded by the tape, and writes `at`: that has a history, and what shares it. */
+void trace_note_write(Trace *trace, Operand at);
+/* The history of an input that is being touched, the newest; and that is taken back. */
+void trace_join_input(Trace *trace, int input);
+void trace_forget_input(Trace *trace, int input);
+static inline void trace_note_input(Trace *trace, int input) {
+    TraceInput *const in = &trace->inputs.at[input];
+    in->history = (TraceHistory){-1 - input, OPERAND_ABSENT, in->requires_grad ? 0 : NO_HISTORY, 0};
+    trace->tracked_inputs |= in->requires_grad;
+    if (UNLIKELY(in->same_storage >= 0)) trace_join_input(trace, input);
+}
 /* Does eager's tape have it as a view? */
-static inline bool trace_is_noted(const Trace *trace, Operand at) { return at >= 0 && trace->places.at[at].base != at; }
+static inline bool trace_is_noted(const Trace *trace, Operand at) {
+    return at >= 0 && trace->places.at[at].history.base != at;
+}
+/* A view, older than the last recorded write to its base? */
+bool trace_is_stale(const Trace *trace, int value);
 /* May a recorded op write into it, as far as the tape is concerned (tape_check_inplace)? */
 Status trace_check_inplace(const Trace *trace, Operand operand);
 /* Is it of inference mode? A view is what its base is. */

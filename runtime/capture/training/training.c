@@ -12,24 +12,35 @@ static bool *wants_gradients(const Graph *graph, const GraphInput *inputs, const
     return want;
 }
 
-Status training_wanted(Variant *v, Graph *graph, const Trace *trace, bool *wanted) {
+static Status find_needs(const TraceGraph *made, const Trace *trace, TapeNeeds *out) {
+    Graph *const graph = made->graph;
+    graph_number(graph);
+    uint32_t *const needs = ARENA_ARRAY(graph->arena, uint32_t, graph->n_nodes + 1);
+    for (int i = 0; needs && i < trace->ops.n; i++) needs[made->nodes[i]->id] = trace->ops.at[i].needs;
+    *out = (TapeNeeds){wants_gradients(graph, made->inputs, trace), needs};
+    return out->want && out->needs ? ST_OK : ST_MEMORY;
+}
+
+bool *training_tracked(const Variant *v, const Trace *trace) {
+    bool *const tracked = ARENA_ARRAY(v->arena, bool, v->n_outputs + 1);
+    for (int i = 0; tracked && i < v->n_outputs; i++)
+        tracked[i] = trace_tracked(trace, v->outputs[i], trace->ops.n) && !variant_view_is_stale(v, i);
+    return tracked;
+}
+
+Status training_wanted(Variant *v, const TraceGraph *made, const Trace *trace, bool *wanted) {
     *wanted = false;
     bool any = false;
     for (int i = 0; i < trace->inputs.n; i++) any |= trace->inputs.at[i].requires_grad;
     if (!any) return ST_OK;
-    TapeMarks marks;
-    const bool *const want = wants_gradients(graph, v->graph_inputs, trace);
-    if (!want) return ST_MEMORY;
-    TRY(tape_marks_make(graph, want, &marks));
-    const char *const why = training_refusal(graph, &marks, trace, v->graph_inputs);
+    TapeNeeds tape;
+    TRY(find_needs(made, trace, &tape));
+    const char *const why = training_refusal(made->graph, &tape, trace, v->graph_inputs);
     if (why) return error_raise(ST_UNSUPPORTED, "%s", why);
-    for (int i = 0; i < graph->outputs.n; i++) {
-        *wanted |= marks.tracked[graph->outputs.at[i].value->id];
-        if (marks.stale[graph->outputs.at[i].value->id]) variant_note_stale(v, i);
-    }
+    for (int i = 0; i < v->n_outputs; i++) *wanted |= trace_tracked(trace, v->outputs[i], trace->ops.n);
     if (!*wanted || !trace->gradients) return ST_OK;
     *wanted = false;
-    return training_history(v, graph, want);
+    return training_history(v, made->graph, &tape, trace);
 }
 
 /* Compiling ----------------------------------------------------------------------------------- */
@@ -64,12 +75,6 @@ static GVal **values_by_id(Graph *graph) {
 static Status split_graphs(void *context) {
     TrainingSplit *const s = context;
     Training *const t = s->training;
-    TapeMarks marks;
-    TRY(tape_marks_make(s->graph, t->want, &marks));
-    t->n_user = s->graph->outputs.n;
-    t->out_tracked = ARENA_ARRAY(s->graph->arena, bool, t->n_user);
-    for (int i = 0; i < t->n_user; i++)
-        t->out_tracked[i] = marks.tracked[s->graph->outputs.at[i].value->id] && !variant_view_is_stale(s->variant, i);
     PassOptions options = compile_pass_options(NULL, &s->variant->info);
     TRY(passes_run(s->graph, "functionalize", &options));
     TRY(note_writes(t, s->graph));
@@ -105,7 +110,10 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     if (!t) return ST_MEMORY;
     t->want = wants_gradients(graph, v->graph_inputs, trace);
     t->n_inputs = graph->inputs.n;
+    t->n_user = graph->outputs.n;
     t->n_floats = v->n_runtime_floats;
+    t->out_tracked = training_tracked(v, trace);
+    if (!t->want || !t->out_tracked) return ST_MEMORY;
     TrainingSplit split = {.variant = v, .graph = graph, .training = t};
     pthread_mutex_init(&t->lock, NULL);
     v->training = t;

@@ -12,23 +12,22 @@
 
 typedef struct Training Training;
 
-/* training_marks.c: what eager's tape would have of a captured graph. */
-typedef struct TapeMarks {
-    bool *tracked;   /* by value id: it carries gradients when the segment ends */
-    bool *stale;     /* by value id: a view, older than the last recorded write of its base */
-    uint32_t *needs; /* by node id: the arguments (bits) for which it is recorded; 0: it is not */
-} TapeMarks;
-/* want: by graph input. Numbers the graph. */
-Status tape_marks_make(Graph *graph, const bool *want, TapeMarks *marks);
-
 /* Does a result of the captured graph carry a gradient to its inputs? ST_UNSUPPORTED where eager's
  * tape does what a compiled segment cannot. Sets variant->history. */
-Status training_wanted(Variant *variant, Graph *graph, const Trace *trace, bool *wanted);
+Status training_wanted(Variant *variant, const TraceGraph *made, const Trace *trace, bool *wanted);
+/* Which ops of a captured graph eager's tape records, as the trace says (TraceStep.needs). */
+typedef struct TapeNeeds {
+    const bool *want;      /* by graph input: it has a history */
+    const uint32_t *needs; /* by node id: the arguments (bits) for which it is recorded; 0: it is not */
+} TapeNeeds;
 /* training_limits.c: why the segment must run eagerly, or NULL. */
-const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace, const GraphInput *inputs);
+const char *training_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs);
 /* training_history.c: sets variant->history, for results that carry gradients in a segment that has gone
- * backward. ST_UNSUPPORTED where some of it still holds values. want: by graph input. */
-Status training_history(Variant *variant, Graph *graph, const bool *want);
+ * backward. ST_UNSUPPORTED where some of it still holds values. */
+Status training_history(Variant *variant, Graph *graph, const TapeNeeds *tape, const Trace *trace);
+/* By output of the variant: its node on the tape is the launch's. A stale view's is made from its base's on demand.
+ * NULL: memory is out. */
+bool *training_tracked(const Variant *variant, const Trace *trace);
 /* Sets variant->run (forward) and variant->training. */
 Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
 /* Launches the forward and records the node; outs as execute gives them. */

@@ -18,14 +18,16 @@ typedef struct History {
     Variant *variant;
     Training *training;
     Graph *graph; /* a copy of the captured one */
+    const uint32_t *needs;
 } History;
 
 static const char refusal[] = "results whose history goes on after a captured backward";
 
-static void leave_out_writes(Graph *graph, const TapeMarks *marks) {
+/* The copy's nodes have the numbers of the captured ones. */
+static void leave_out_writes(Graph *graph, const uint32_t *needs) {
     for (Node *node = graph->first, *next; node; node = next) {
         next = node->next;
-        if (node->form != FORM_functional && !marks->needs[node->id]) graph_remove(graph, node);
+        if (node->form != FORM_functional && !needs[node->id]) graph_remove(graph, node);
     }
 }
 
@@ -71,14 +73,8 @@ static Status plan(void *context) {
     History *const h = context;
     Training *const t = h->training;
     Graph *const graph = h->graph;
-    TapeMarks marks;
-    TRY(tape_marks_make(graph, t->want, &marks));
-    t->out_tracked = ARENA_ARRAY(graph->arena, bool, t->n_user + 1);
-    t->written = ARENA_ARRAY(graph->arena, bool, t->n_inputs + 1);
-    if (!t->out_tracked || !t->written) return ST_MEMORY;
-    for (int i = 0; i < t->n_user; i++)
-        t->out_tracked[i] = marks.tracked[graph->outputs.at[i].value->id] && !variant_view_is_stale(h->variant, i);
-    leave_out_writes(graph, &marks);
+    graph_number(graph);
+    leave_out_writes(graph, h->needs);
     const PassOptions options = compile_pass_options(NULL, &h->variant->info);
     TRY(passes_run(graph, "functionalize", &options));
     TRY(joint_expand(graph));
@@ -88,16 +84,19 @@ static Status plan(void *context) {
     return make_usual(t, graph->arena);
 }
 
-Status training_history(Variant *v, Graph *graph, const bool *want) {
+Status training_history(Variant *v, Graph *graph, const TapeNeeds *tape, const Trace *trace) {
     Training *const t = ARENA_NEW(v->arena, Training);
     Graph *const copy = graph_copy(graph, v->arena);
     if (!t || !copy) return ST_MEMORY;
-    t->want = (bool *)want;
+    t->want = (bool *)tape->want;
     t->n_inputs = graph->inputs.n;
     t->n_user = graph->outputs.n;
     t->n_floats = v->n_runtime_floats;
     t->n_symbols = sym_free_count(graph->env);
-    History history = {.variant = v, .training = t, .graph = copy};
+    t->out_tracked = training_tracked(v, trace);
+    t->written = ARENA_ARRAY(v->arena, bool, t->n_inputs + 1);
+    if (!t->out_tracked || !t->written) return ST_MEMORY;
+    History history = {.variant = v, .training = t, .graph = copy, .needs = tape->needs};
     CompileInfo info = {0};
     const Status status = compile_guarded(copy, plan, &history, &info);
     const Status raised =

@@ -11,7 +11,7 @@
 
 typedef struct Limits {
     Graph *graph;
-    const TapeMarks *marks;
+    const TapeNeeds *tape;
     int *class_of;   /* by value id: the value that stands for its memory */
     bool *saved;     /* by class */
     bool *history;   /* by class, so far */
@@ -52,7 +52,7 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
         }
 }
 
-static uint32_t needs_of(const Limits *l, const Node *node) { return l->marks->needs[node->id]; }
+static uint32_t needs_of(const Limits *l, const Node *node) { return l->tape->needs[node->id]; }
 
 /* Composites save through their parts, of which nothing is known here. */
 static bool saves_arg(const Limits *l, const Node *node, int i) {
@@ -118,7 +118,7 @@ static void check_nodes(Limits *l) {
         if (lacks_derivative(node)) l->why = "an op without a derivative among those that need one";
         note_saved(l, node);
         for (int i = 0; i < node->n_outs; i++)
-            l->history[l->class_of[node->outs[i].id]] |= l->marks->tracked[node->outs[i].id];
+            l->history[l->class_of[node->outs[i].id]] |= dtype_is_float(node->outs[i].base.meta->dtype);
     }
 }
 
@@ -131,9 +131,9 @@ static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs)
                 l->why = "inputs that share memory and require gradients";
 }
 
-const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *trace, const GraphInput *inputs) {
+const char *training_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs) {
     Limits l = {.graph = graph,
-                .marks = marks,
+                .tape = tape,
                 .uses = graph_use_counts(graph),
                 .class_of = ARENA_ARRAY(graph->arena, int, graph->n_vals),
                 .saved = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
@@ -142,8 +142,7 @@ const char *training_refusal(Graph *graph, const TapeMarks *marks, const Trace *
                 .parted = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
     if (!l.class_of || !l.saved || !l.history || !l.detached || !l.parted || !l.uses) return "out of memory";
     find_classes(&l, trace, inputs);
-    for (int i = 0; i < graph->inputs.n; i++)
-        l.history[l.class_of[graph->inputs.at[i]->id]] |= marks->tracked[graph->inputs.at[i]->id];
+    for (int i = 0; i < graph->inputs.n; i++) l.history[l.class_of[graph->inputs.at[i]->id]] |= tape->want[i];
     check_nodes(&l);
     check_bases(&l, trace, inputs);
     return l.why;

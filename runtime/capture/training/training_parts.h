@@ -3,8 +3,7 @@
  *   training.c          compiles forward and backward       training_limits.c  what must run eagerly
  *   training_saved.c    what eager's tape would hold        training_launch.c  a launch and its tape node
  *   training_keyed.c    the backward of one key             training_expand.c  eager's nodes instead
- *   training_marks.c    which values carry gradients        training_history.c what a captured backward left
- *   training_checked.c  what may be read where it lies */
+ *   training_checked.c  what may be read where it lies      training_history.c what a captured backward left */
 #ifndef SINTER_RUNTIME_TRAINING_PARTS_H
 #define SINTER_RUNTIME_TRAINING_PARTS_H
 #include <pthread.h>

@@ -283,7 +283,7 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     v->text = text.at;
     TRY(name_values(v, trace, made));
     bool training;
-    TRY(capture_hooks.training_wanted(v, made->graph, trace, &training));
+    TRY(capture_hooks.training_wanted(v, made, trace, &training));
     if (training) return capture_hooks.training_compile(v, made->graph, trace);
     return compile_graph(made->graph, NULL, &v->run, &v->info);
 }

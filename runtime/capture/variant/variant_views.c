@@ -48,6 +48,7 @@ static OutputView plan_view(const Variant *v, const Trace *trace, int output) {
         view.input = operand_input(at);
     else
         view.base = variant_output_of(v, at);
+    view.stale = view.base >= 0 && trace_is_stale(trace, v->outputs[output]);
     return view;
 }
 
@@ -60,11 +61,6 @@ Status variant_plan_views(Variant *v, const Trace *trace) {
         if (view.ops.n) v->views[v->n_views++] = view;
     }
     return error_pending();
-}
-
-void variant_note_stale(Variant *v, int output) {
-    for (int i = 0; i < v->n_views; i++)
-        if (v->views[i].output == output && v->views[i].base >= 0) v->views[i].stale = true;
 }
 
 bool variant_view_is_stale(const Variant *v, int output) {

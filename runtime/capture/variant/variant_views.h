@@ -20,7 +20,6 @@ Status variant_note_views(const Variant *variant, const int64_t *numbers, sn_ten
 bool variant_shows_views(const Variant *variant);
 /* An output that is a view, written through its base since, has no history of its own: it is made from that of the
  * base, if that is an output too, when it is first asked for, as in eager. */
-void variant_note_stale(Variant *variant, int output);
 bool variant_view_is_stale(const Variant *variant, int output);
 /* A launch counts a memory that it writes once; eager counts every write. */
 Status variant_plan_writes(Variant *variant, const Trace *trace);
