@@ -3,7 +3,7 @@
  *
  * A training step is forward, cross entropy, backward and AdamW, captured as one graph. Both runs
  * start from the same seed; every loss and every final parameter must be equal to the last bit.
- * Options: --json, --steps N. */
+ * Options: --json, --steps N, --save FILE: what was learnt as a plan, which the sample infer runs. */
 #include <sinter/sinter.h>
 
 #include <stdio.h>
@@ -14,9 +14,9 @@
 #include "sample.h"
 #include "work.h"
 
-const char sample_arguments[] = "[--json] [--steps N]";
+const char sample_arguments[] = "[--json] [--steps N] [--save FILE]";
 
-enum { BATCH = 64, MAX_STEPS = 100000, PARAMS = 64 * 128 + 128 + 128 * 10 + 10 };
+enum { BATCH = 64, CLASSES = 10, MAX_STEPS = 100000, PARAMS = 64 * 128 + 128 + 128 * 10 + 10 };
 
 typedef struct Model {
     sn_dict *params;
@@ -32,6 +32,7 @@ typedef struct Result {
     float *losses; /* one per step */
     float params[PARAMS];
     double accuracy, step_ms;
+    uint64_t logits; /* digest, of a run that saves */
     sn_stats stats;
     double share;
 } Result;
@@ -54,6 +55,8 @@ static sn_status count_right(sn_frame *f) {
     sn_tensor *guess = sn_argmax(forward(sn_closure(f), sn_in(f, 0), false), -1, false);
     return sn_out(f, 0, sn_sum(sn_eq(guess, sn_in(f, 1))));
 }
+
+static sn_status logits(sn_frame *f) { return sn_out(f, 0, forward(sn_closure(f), sn_in(f, 0), false)); }
 
 static double now_ms(void) {
     struct timespec t;
@@ -142,7 +145,21 @@ static void read_params(const Model *m, float *to) {
     }
 }
 
-static bool run(sn_compile_mode mode, const Data *d, int steps, Result *r) {
+/* Two sizes of batches: the plan is for any. */
+static void save_plan(Model *m, const Data *d, const char *path, Result *r) {
+    static float bits[1000 * CLASSES];
+    sn_scope scope = sn_no_grad_begin();
+    sn_function *infer = sn_compile(logits, m, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY, .name = "digits"));
+    SN_CALL(infer, sn_narrow(d->train_x, 0, 0, BATCH));
+    sn_tensor *y = SN_CALL(infer, d->test_x);
+    const size_t bytes = (size_t)sn_numel(y) * sizeof *bits;
+    if (bytes <= sizeof bits && sn_read(y, bits, bytes) == SN_OK) r->logits = sample_digest(bits, bytes);
+    sn_plan_save(infer, path, SN_PLAN_OPTIONS(.embed = true, .tensors = m->params));
+    sn_function_free(infer);
+    sn_scope_end(scope);
+}
+
+static bool run(sn_compile_mode mode, const Data *d, int steps, const char *save, Result *r) {
     Model m;
     model_new(&m);
     r->losses = calloc((size_t)steps, sizeof *r->losses);
@@ -151,6 +168,7 @@ static bool run(sn_compile_mode mode, const Data *d, int steps, Result *r) {
     train(step, d, steps, r);
     r->accuracy = test(count, d);
     read_params(&m, r->params);
+    if (save) save_plan(&m, d, save, r);
     r->stats.size = sizeof r->stats;
     sn_function_stats(step, &r->stats);
     const int64_t ops = r->stats.ops_generated + r->stats.ops_interpreted + r->stats.ops_eager;
@@ -168,22 +186,17 @@ static int64_t count_differing(const float *a, const float *b, int n) {
     return differing;
 }
 
-/* FNV-1a over the parameters' bytes: one number that any other CPU must print too. */
-static uint64_t digest(const float *params) {
-    const unsigned char *bytes = (const unsigned char *)params;
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < PARAMS * sizeof *params; i++) h = (h ^ bytes[i]) * 0x100000001b3u;
-    return h;
-}
+static uint64_t digest(const float *params) { return sample_digest(params, PARAMS * sizeof *params); }
 
 static void print_json(const Result *e, const Result *c, int64_t differing, int64_t compared) {
     const sn_stats *s = &c->stats;
     printf("{\"accuracy\": %.4f, \"differing_values\": %lld, \"values_compared\": %lld, "
            "\"kernels_per_step\": %lld, "
            "\"eager_ms_per_step\": %.4f, \"compiled_ms_per_step\": %.4f, \"compile_ms\": %.3f, "
-           "\"compiled_share\": %.4f, \"digest\": \"%016llx\"}\n",
+           "\"compiled_share\": %.4f, \"digest\": \"%016llx\", \"logits\": \"%016llx\"}\n",
            c->accuracy, (long long)differing, (long long)compared, (long long)s->kernels, e->step_ms, c->step_ms,
-           (double)(s->passes_ns + s->codegen_ns) * 1e-6, c->share, (unsigned long long)digest(c->params));
+           (double)(s->passes_ns + s->codegen_ns) * 1e-6, c->share, (unsigned long long)digest(c->params),
+           (unsigned long long)c->logits);
 }
 
 static void print_text(const Result *e, const Result *c, int steps, int64_t differing, int64_t compared) {
@@ -203,6 +216,7 @@ static void print_text(const Result *e, const Result *c, int steps, int64_t diff
     printf("compiled share           %.3f of all ops after the first call\n", c->share);
     printf("digest of the parameters eager %016llx, compiled %016llx\n", (unsigned long long)digest(e->params),
            (unsigned long long)digest(c->params));
+    if (c->logits) printf("digest of saved logits   %016llx\n", (unsigned long long)c->logits);
 }
 
 /* A number of steps and nothing else; 0: it is none. */
@@ -215,11 +229,14 @@ static int steps_read(const char *text) {
 int main(int argc, char **argv) {
     int steps = 1000;
     bool json = false;
+    const char *save = NULL;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--json")) {
             json = true;
         } else if (!strcmp(argv[i], "--steps") && i + 1 < argc) {
             steps = steps_read(argv[++i]);
+        } else if (!strcmp(argv[i], "--save") && i + 1 < argc) {
+            save = argv[++i];
         } else {
             fprintf(stderr, "digits: unexpected '%s'; arguments: %s\n", argv[i], sample_arguments);
             return 2;
@@ -231,7 +248,8 @@ int main(int argc, char **argv) {
     }
     static Result eager, compiled;
     Data data = {0};
-    if (load(&data) && run(SN_COMPILE_EAGER, &data, steps, &eager) && run(SN_COMPILE_VERIFY, &data, steps, &compiled)) {
+    if (load(&data) && run(SN_COMPILE_EAGER, &data, steps, NULL, &eager) &&
+        run(SN_COMPILE_VERIFY, &data, steps, save, &compiled)) {
         const int64_t differing = count_differing(eager.losses, compiled.losses, steps) +
                                   count_differing(eager.params, compiled.params, PARAMS);
         if (json)
