@@ -121,8 +121,8 @@ static inline bool same_words(const EagerEntry *entry, const EagerCall *ec) {
     return true;
 }
 
-static bool guards_hold(const EagerEntry *entry, const EagerCall *ec) {
-    const SymEnv *const env = entry->run->plan->env;
+bool eager_guards_hold(const EagerEntry *entry, const EagerCall *ec) {
+    const SymEnv *const env = entry->sized ? entry->sized->env : entry->run->plan->env;
     int64_t symbols[EAGER_SYMBOLS];
     eager_symbols(entry, ec, symbols);
     for (int i = 0; i < entry->n_guards; i++)
@@ -131,11 +131,11 @@ static bool guards_hold(const EagerEntry *entry, const EagerCall *ec) {
 }
 
 static inline bool entry_fits(const EagerEntry *entry, const EagerCall *ec) {
-    return same_words(entry, ec) && (LIKELY(!entry->n_guards) || guards_hold(entry, ec));
+    return same_words(entry, ec) && (LIKELY(!entry->n_guards) || eager_guards_hold(entry, ec));
 }
 
 static EagerEntry *search(EagerCache *cache, const EagerCall *ec) {
-    for (EagerEntry *entry = cache->buckets[eager_hash(ec) % EAGER_BUCKETS]; entry; entry = entry->next) {
+    for (EagerEntry *entry = *eager_bucket(cache, eager_hash(ec->words, ec->n_words)); entry; entry = entry->next) {
         if (!entry_fits(entry, ec)) continue;
         entry->used = true;
         return cache->recent[ec->row->id & (EAGER_RECENT - 1)] = entry;
@@ -175,10 +175,10 @@ static void written_outs(OpCall *call) {
     for (int i = 0; i < call->row->n_out; i++) call->outs[i] = call_written(call, i);
 }
 
-static inline Status run_direct(EagerEntry *entry, EagerCall *ec) {
+static inline Status run_direct(EagerEntry *entry, EagerCall *ec, const Meta *const *metas) {
     const Direct *const direct = &entry->direct;
     if (UNLIKELY(direct->has_numbers)) eager_direct_fill(&entry->direct, ec);
-    sn_tensor *const out = direct->target < 0 ? tensor_new(entry->metas[0]) : ec->tensors[direct->target];
+    sn_tensor *const out = direct->target < 0 ? tensor_new(metas[0]) : ec->tensors[direct->target];
     if (UNLIKELY(!out)) return error_pending();
     const uint32_t fp = fp_enter();
     const char *const at[MAX_DIRECT] = {operand_at(direct, ec, 0), operand_at(direct, ec, 1),
@@ -204,6 +204,7 @@ void eager_symbols(const EagerEntry *entry, const EagerCall *ec, int64_t symbols
         symbols[n++] = (int64_t)state->seed;
         symbols[n++] = (int64_t)state->sequence;
     }
+    for (int i = 0; i < ec->n_sizes; i++) symbols[n++] = ec->sizes[i];
     for (int i = 0; i < ec->n_ints; i++) symbols[n++] = ec->ints[i];
 }
 
@@ -248,21 +249,21 @@ static Status run_bits(const EagerEntry *entry, EagerCall *ec) {
     return ec->call->outs[0] ? ST_OK : error_pending();
 }
 
-static Status run_view(const EagerEntry *entry, EagerCall *ec) {
+static inline Status run_view(const EagerEntry *entry, EagerCall *ec, const Meta *const *metas,
+                              const int64_t *offsets) {
     sn_tensor *const base = ec->tensors[entry->base];
     if (UNLIKELY(ec->row->flags & OPF_bits)) return run_bits(entry, ec);
     for (int i = 0; i < entry->n_outs; i++)
-        if (!(ec->call->outs[i] = tensor_view(base, entry->metas[i], base->offset + entry->offsets[i])))
-            return error_pending();
+        if (!(ec->call->outs[i] = tensor_view(base, metas[i], base->offset + offsets[i]))) return error_pending();
     if (UNLIKELY(ec->call->row->flags & OPF_places)) TRY(check_inside(ec->call));
     ec->call->n_outs = entry->n_outs;
     return ST_OK;
 }
 
-static Status run_native(const EagerEntry *entry, EagerCall *ec) {
+static Status run_native(const EagerEntry *entry, EagerCall *ec, const Meta *const *metas) {
     OpCall *const call = ec->call;
     for (int i = 0; i < entry->n_outs; i++)
-        if (!(call->outs[i] = tensor_new(entry->metas[i]))) return error_pending();
+        if (!(call->outs[i] = tensor_new(metas[i]))) return error_pending();
     call->n_outs = entry->n_outs;
     const uint32_t fp = fp_enter();
     const Status status = device_of_key(call->key)->native(ec->row)(call);
@@ -288,10 +289,35 @@ static Status recheck(EagerEntry *entry, const EagerCall *ec) {
 static inline Status run_entry(EagerEntry *entry, EagerCall *ec) {
     if (UNLIKELY(entry->rechecks)) TRY(recheck(entry, ec));
     if (LIKELY(entry->kind == RUN_direct))
-        return LIKELY(entry->direct.n * entry->direct.row <= EAGER_DIRECT_MOST) ? run_direct(entry, ec)
+        return LIKELY(entry->direct.n * entry->direct.row <= EAGER_DIRECT_MOST) ? run_direct(entry, ec, entry->metas)
                                                                                 : run_plan(entry, ec);
-    if (entry->kind == RUN_view) return run_view(entry, ec);
-    return entry->kind == RUN_plan ? run_plan(entry, ec) : run_native(entry, ec);
+    if (entry->kind == RUN_view) return run_view(entry, ec, entry->metas, entry->offsets);
+    return entry->kind == RUN_plan ? run_plan(entry, ec) : run_native(entry, ec, entry->metas);
+}
+
+/* Long rows have more than one chunk. */
+static bool fits_blocks(const Direct *direct) {
+    return direct->n * direct->row <= EAGER_DIRECT_MOST &&
+           (!direct->reduce || (direct->row >= 1 && direct->row <= CHUNK_L));
+}
+
+/* An entry for any size, then what comes of this one. */
+static Status run_sized(sn_state *state, EagerEntry *entry, EagerCall *ec) {
+    const Meta *metas[MAX_OUTS];
+    int64_t offsets[MAX_OUTS];
+    if (UNLIKELY(entry->rechecks)) TRY(recheck(entry, ec));
+    if (entry->kind != RUN_plan) TRY(eager_sized_results(entry, ec, metas, offsets));
+    if (entry->kind == RUN_plan || (entry->kind == RUN_direct && !fits_blocks(&entry->direct))) {
+        TRY(run_plan(entry, ec));
+        return eager_sized_again(state, ec, entry, NULL, NULL);
+    }
+    if (entry->kind == RUN_direct)
+        TRY(run_direct(entry, ec, metas));
+    else if (entry->kind == RUN_view)
+        TRY(run_view(entry, ec, metas, offsets));
+    else
+        TRY(run_native(entry, ec, metas));
+    return eager_sized_again(state, ec, entry, metas, offsets);
 }
 
 /* *stays: the cache has it. */
@@ -315,22 +341,20 @@ static Status run_exact(EagerCall *ec) {
 enum { MOST_VARIANTS = 4 }; /* of a signature, by guards on its numbers */
 
 static bool has_many_variants(const EagerCall *ec) {
-    const EagerCache *const cache = state_get()->eager;
+    EagerCache *const cache = state_get()->eager;
     int n = 0;
-    for (const EagerEntry *e = cache ? cache->buckets[eager_hash(ec) % EAGER_BUCKETS] : NULL; e; e = e->next)
+    for (const EagerEntry *e = cache ? *eager_bucket(cache, eager_hash(ec->words, ec->n_words)) : NULL; e; e = e->next)
         n += same_words(e, ec);
     return n >= MOST_VARIANTS;
 }
 
-/* flat: the call's key, where other sizes would run the same. */
-static COLD Status build_and_run(EagerCall *ec, const FlatKey *flat) {
+static COLD Status build_and_run(EagerCall *ec) {
     EagerEntry *entry;
     bool stays = false;
     if (ec->n_ints && has_many_variants(ec)) return run_exact(ec);
     TRY(build_entry(ec, &entry, &stays));
     const bool exact = entry->kind == RUN_exact;
     const Status status = exact ? ST_OK : run_entry(entry, ec);
-    if (stays && flat && status == ST_OK) eager_flat_make(state_get(), ec, entry, flat);
     if (!stays) eager_entry_free(entry);
     return exact ? run_exact(ec) : status;
 }
@@ -338,15 +362,15 @@ static COLD Status build_and_run(EagerCall *ec, const FlatKey *flat) {
 /* Another size than before, it may be. */
 static COLD Status run_unknown(EagerCall *ec) {
     sn_state *const state = state_get();
-    FlatKey key;
-    const bool is_flat = eager_flat_key(ec, &key);
-    EagerEntry *const flat = is_flat && state->eager ? eager_flat_find(state->eager, &key) : NULL;
-    bool fits = false;
-    if (flat) TRY(eager_flat_fit(flat, ec, &fits));
-    if (!fits) return build_and_run(ec, is_flat && !flat ? &key : NULL);
-    TRY(run_direct(flat, ec));
-    eager_flat_count(state, ec, flat);
-    return ST_OK;
+    SizedKey key;
+    EagerEntry *sized;
+    if (!eager_sized_key(ec, &key)) return build_and_run(ec);
+    ec->sizes = key.sizes;
+    ec->n_sizes = key.n_sizes;
+    TRY(eager_sized_find(state, ec, &key, &sized));
+    if (sized) return run_sized(state, sized, ec);
+    ec->n_sizes = 0;
+    return build_and_run(ec);
 }
 
 static Status run_signed(EagerCall *ec) {
@@ -387,6 +411,7 @@ static Status run_call(OpCall *call) {
     ec.call = call;
     ec.row = call->row;
     ec.exact = false;
+    ec.n_sizes = 0;
     ec.tensors = ec.usual_tensors, ec.tensors_room = USUAL_TENSORS;
     ec.words = ec.usual_words, ec.words_room = USUAL_WORDS;
     const Status status = LIKELY(call->form == FORM_functional) ? run_functional(&ec) : run_form(call, &ec);

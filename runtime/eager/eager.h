@@ -5,14 +5,15 @@
  *   eager_build.c  what a new signature means: a view, a native kernel, or a one-node graph made
  *                  into a program
  *   eager_direct.c programs that are one block kernel over contiguous memory
- *   eager_flat.c   such programs for operands of any size
+ *   eager_sized.c  entries for operands of any size
  *   eager_write.c  in-place and out forms: checks, overlaps, resizing
  *   eager_move.c   copies between devices; what every device has
  *
  * A signature is everything that a program depends on: op, form, interned metas, which arguments
  * are one tensor, numbers that rules read, lists, strings. It never holds a data pointer, so minibatch
  * slices share programs. The numbers of elementwise ops are parameters: a signature has their kinds only, but
- * for those with code of their own (x + 1 * y, pow 2), so that x * lr has one program for every lr. */
+ * for those with code of their own (x + 1 * y, pow 2), so that x * lr has one program for every lr. A call of a size
+ * that is new looks for an entry whose program takes the sizes as parameters too, by a signature that has none. */
 #ifndef SINTER_RUNTIME_EAGER_H
 #define SINTER_RUNTIME_EAGER_H
 #include "ir/sym.h"
@@ -21,7 +22,9 @@
 
 enum { USUAL_WORDS = 96, USUAL_TENSORS = 32, MAX_DIRECT = 3, EAGER_BUCKETS = 2048, EAGER_RECENT = 512 };
 enum { EAGER_SEEN_MOST = 4096 };
+enum { EAGER_SIZES = 24 };            /* different ones that a program takes as parameters */
 enum { EAGER_DIRECT_MOST = 1 << 15 }; /* elements beyond which threads pay */
+enum { EAGER_SIZE_MOST = 1 << 24 };   /* a size beyond it is no parameter: products of some fit */
 
 typedef struct EagerCall {
     OpCall *call;
@@ -34,6 +37,8 @@ typedef struct EagerCall {
     int n_floats, n_ints;
     double floats[MAX_ARGS]; /* those that are not, in order */
     int64_t ints[MAX_ARGS];
+    int n_sizes; /* 0: all sizes are in the signature */
+    const int64_t *sizes;
     sn_tensor *usual_tensors[USUAL_TENSORS]; /* the room of all calls but those with long lists */
     uint64_t usual_words[USUAL_WORDS];
 } EagerCall;
@@ -68,6 +73,19 @@ typedef struct Direct {
 } Direct; /* n: outputs */
 enum { DIRECT_const = 100 };
 
+/* An entry for any size: its results, as expressions of the call's sizes. */
+typedef struct EagerSized {
+    Arena *arena; /* of a view's; NULL: the plan's */
+    SymEnv *env;
+    int n_sizes;
+    int64_t row; /* RUN_direct: Direct.row */
+    struct {
+        const Meta *meta;
+        int64_t offset;
+        int same_as; /* a tensor of the call that has this very layout; -1: none */
+    } outs[MAX_OUTS];
+} EagerSized;
+
 typedef struct EagerEntry {
     struct EagerEntry *next;          /* of one hash */
     struct EagerEntry *newer, *older; /* of the cache */
@@ -83,7 +101,8 @@ typedef struct EagerEntry {
     const Meta **metas; /* results', then operands', whose addresses may be in the words; retained */
     int64_t *offsets;   /* views: by result, elements */
     int base;           /* views: number of the viewed tensor */
-    Executable *run;    /* RUN_plan, RUN_direct for large operands */
+    Executable *run;    /* RUN_plan, RUN_direct for large operands, what runs at any size */
+    EagerSized *sized;  /* NULL: it has the metas */
     Direct direct;
     int seed, sequence; /* numbers of the free symbols of random ops, -1 */
     uint64_t words[];
@@ -95,17 +114,21 @@ typedef struct EagerCache {
     EagerEntry *newest, *oldest;
     int n;
     size_t bytes;
-    int64_t built;                  /* programs, ever */
-    uint32_t seen[EAGER_SEEN_MOST]; /* signatures that ran at any size lately: of their hashes */
+    int64_t built;                   /* programs, ever */
+    int64_t sized;                   /* entries for any size, ever */
+    uint32_t seen[EAGER_SEEN_MOST];  /* how often signatures came lately that have no entry, by parts of their hashes */
+    uint8_t missed[EAGER_SEEN_MOST]; /* keys of any size that had no entry, by their hashes */
 } EagerCache;
 
-uint64_t eager_hash(const EagerCall *ec);
+uint64_t eager_hash(const uint64_t *words, int n);
 /* Takes the entry; false: no memory for the cache, the entry stays the caller's. What exceeds the bound goes, the
  * entries first that were not used for longest. */
 bool eager_cache_insert(sn_state *state, EagerEntry *entry);
-EagerEntry **eager_bucket(EagerCache *cache, const uint64_t *words, int n);
+static inline EagerEntry **eager_bucket(EagerCache *cache, uint64_t hash) {
+    return &cache->buckets[hash % EAGER_BUCKETS];
+}
 typedef struct EagerCounts { /* of a state, for tests */
-    int64_t built;
+    int64_t built, sized;
     int entries;
     size_t bytes;
 } EagerCounts;
@@ -125,11 +148,13 @@ static inline bool eager_number_varies(const EagerCall *ec, int i) {
 Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient);
 EagerEntry *eager_entry_new(const EagerCall *ec, const uint64_t *words, int n_words, RunKind kind, int n_outs);
 void eager_entry_hold(EagerEntry *entry, int i, const Meta *meta); /* as the i-th of its metas */
-size_t eager_entry_bytes(const EagerEntry *entry);                 /* about */
+void eager_entry_hold_operands(EagerEntry *entry, const EagerCall *ec);
+size_t eager_entry_bytes(const EagerEntry *entry); /* about */
 void eager_entry_free(EagerEntry *entry);
-/* Values of the free symbols of an entry's program. */
-enum { EAGER_SYMBOLS = MAX_ARGS + 2 };
+/* Values of the free symbols of an entry's program: the generator's two, sizes, ints. */
+enum { EAGER_SYMBOLS = 2 + EAGER_SIZES + MAX_ARGS };
 void eager_symbols(const EagerEntry *entry, const EagerCall *ec, int64_t symbols[EAGER_SYMBOLS]);
+bool eager_guards_hold(const EagerEntry *entry, const EagerCall *ec);
 /* eager_direct.c: whether the entry's plan is one block kernel; then the entry is made such. */
 bool eager_direct_find(EagerEntry *entry);
 /* Blocks with the numbers of this call. */
@@ -137,21 +162,32 @@ void eager_direct_fill(Direct *direct, const EagerCall *ec);
 /* The same for n outputs, with blocks of its own. */
 bool eager_direct_copy(Direct *to, const Direct *from, int64_t n);
 
-/* eager_flat.c. A signature without sizes: of elementwise ops on contiguous operands of one shape; false: another
- * call. */
-enum { FLAT_WORDS = 1 + 2 * MAX_ARGS + MAX_OUTS };
-typedef struct FlatKey {
-    int n;
-    uint64_t words[FLAT_WORDS];
-} FlatKey;
-bool eager_flat_key(const EagerCall *ec, FlatKey *key);
-EagerEntry *eager_flat_find(EagerCache *cache, const FlatKey *key); /* or NULL */
-/* Where the exact entry can run at other sizes, the cache gets one that does. */
-void eager_flat_make(sn_state *state, const EagerCall *ec, const EagerEntry *exact, const FlatKey *key);
-/* Lays the entry out for this call, by the op's rule. */
-Status eager_flat_fit(EagerEntry *flat, const EagerCall *ec, bool *fits);
-/* A size that comes again gets an entry of its own. */
-void eager_flat_count(sn_state *state, const EagerCall *ec, const EagerEntry *flat);
+/* eager_sized.c. A signature without sizes: a tensor has its dtype, its rank and which of its sizes are 0, 1 or equal
+ * to others in the call; those are the program's parameters. */
+enum { SIZED_WORDS = 80 };
+typedef struct SizedKey {
+    int n, n_sizes;
+    uint64_t words[SIZED_WORDS];
+    int64_t sizes[EAGER_SIZES]; /* different ones, in the order of the arguments */
+} SizedKey;
+bool eager_sized_key(const EagerCall *ec, SizedKey *key); /* false: another call */
+/* eager_build.c: an entry of a key, for a call whose arguments the op's rule has accepted; of kind RUN_exact where the
+ * op can't be made so. */
+Status eager_build_sized(EagerCall *ec, const SizedKey *key, EagerEntry **out);
+/* The number of a parameter is one of the call's sizes; 0, 1 and what counts from the end are cases of their own. */
+static inline bool eager_is_size(const Param *param, int64_t number) {
+    return param->symbolic && number >= 2 && number <= EAGER_SIZE_MOST;
+}
+/* Row-major to the last stride, also of dims of size 1. */
+bool eager_is_row_major(const Meta *meta);
+/* The entry that runs the call, whose ec->sizes are the key's. *out NULL: there is none, and one of this size is to be
+ * made. */
+Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out);
+/* The layouts of results and, of views, where they begin. */
+Status eager_sized_results(EagerEntry *entry, const EagerCall *ec, const Meta **metas, int64_t *offsets);
+/* After a run: a size that comes again gets an entry of its own. metas NULL: its plan ran. */
+Status eager_sized_again(sn_state *state, EagerCall *ec, EagerEntry *sized, const Meta *const *metas,
+                         const int64_t *offsets);
 
 /* Metas of the results by the op's meta rule, interned; args_room: MAX_ARGS + MAX_OUTS. */
 typedef struct EagerMetas {

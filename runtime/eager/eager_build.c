@@ -65,8 +65,11 @@ EagerEntry *eager_entry_new(const EagerCall *ec, const uint64_t *words, int n_wo
         return NULL;
     }
     entry->n_metas = n_outs + ec->n_tensors;
-    for (int i = 0; i < ec->n_tensors; i++) eager_entry_hold(entry, n_outs + i, ec->tensors[i]->base.meta);
     return entry;
+}
+
+void eager_entry_hold_operands(EagerEntry *entry, const EagerCall *ec) {
+    for (int i = 0; i < ec->n_tensors; i++) eager_entry_hold(entry, entry->n_outs + i, ec->tensors[i]->base.meta);
 }
 
 void eager_entry_hold(EagerEntry *entry, int i, const Meta *meta) {
@@ -78,6 +81,8 @@ void eager_entry_hold(EagerEntry *entry, int i, const Meta *meta) {
 void eager_entry_free(EagerEntry *entry) {
     if (!entry) return;
     executable_free(entry->run);
+    if (entry->sized && entry->sized->arena) arena_free(entry->sized->arena);
+    mem_free(entry->sized);
     for (int i = 0; i < entry->n_metas; i++)
         if (entry->metas[i]) meta_release(entry->metas[i]);
     for (int i = 0; i < MAX_DIRECT; i++) mem_free(entry->direct.constant[i]);
@@ -89,6 +94,7 @@ void eager_entry_free(EagerEntry *entry) {
 
 static EagerEntry *entry_of_metas(const EagerCall *ec, RunKind kind, const EagerMetas *metas) {
     EagerEntry *const entry = eager_entry_new(ec, ec->words, ec->n_words, kind, metas->n);
+    if (entry) eager_entry_hold_operands(entry, ec);
     for (int i = 0; entry && i < metas->n; i++) {
         eager_entry_hold(entry, i, metas->metas[i]);
         entry->offsets[i] = metas->offsets[i];
@@ -135,7 +141,8 @@ typedef struct OneNode {
     EagerCall *ec;
     Graph *graph;
     GVal **inputs;
-    Plan *plan;
+    int64_t first_size; /* of the symbols of ec->sizes: its number */
+    Node *node;
 } OneNode;
 
 static Val *input_of(void *context, Val *val) {
@@ -144,11 +151,43 @@ static Val *input_of(void *context, Val *val) {
     return i < 0 ? NULL : &one->inputs[i]->base;
 }
 
-static void make_inputs(OneNode *one) {
-    for (int i = 0; i < one->ec->n_tensors; i++) {
-        const char *const name = arena_printf(one->graph->arena, "x%d", i);
-        one->inputs[i] = graph_input(one->graph, name, one->ec->tensors[i]->base.meta);
+/* A size of the call as the graph has it: a symbol where it is a parameter. */
+static int64_t size_in(const OneNode *one, int64_t number) {
+    for (int i = 0; i < one->ec->n_sizes && number >= 2; i++)
+        if (one->ec->sizes[i] == number) return sym_free_at(one->graph->env, (int)one->first_size + i);
+    return number;
+}
+
+static const Meta *meta_in(const OneNode *one, const Meta *meta) {
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    if (!one->ec->n_sizes) return meta;
+    for (int d = 0; d < meta->rank; d++) {
+        sizes[d] = size_in(one, meta->sizes[d]);
+        strides[d] = size_in(one, meta->strides[d]);
     }
+    SymEnv *const env = one->graph->env;
+    if (eager_is_row_major(meta)) meta_contiguous_strides(env, sizes, meta->rank, strides);
+    Meta *const made = meta_new(one->graph->arena, env, meta->dtype, meta->device, sizes, strides, meta->rank);
+    if (made) made->wrapped = meta->wrapped;
+    return made;
+}
+
+static Status make_inputs(OneNode *one) {
+    Graph *const graph = one->graph;
+    one->first_size = sym_free_count(graph->env);
+    for (int i = 0; i < one->ec->n_sizes; i++) sym_free(graph->env, one->ec->sizes[i], 2);
+    for (int i = 0; i < one->ec->n_tensors; i++) {
+        const Meta *const meta = meta_in(one, one->ec->tensors[i]->base.meta);
+        if (!meta) return ST_MEMORY;
+        one->inputs[i] = graph_input(graph, arena_printf(graph->arena, "x%d", i), meta);
+    }
+    return ST_OK;
+}
+
+static Arg list_in(const OneNode *one, const Arg *list) {
+    int64_t *const ints = ARENA_ARRAY(one->graph->arena, int64_t, list->n);
+    for (int i = 0; ints && i < list->n; i++) ints[i] = size_in(one, list->ints[i]);
+    return A_INTS(ints, list->n);
 }
 
 static void make_random(Graph *graph, const OpRow *row) {
@@ -177,21 +216,27 @@ static Status write_result(OneNode *one, const sn_tensor *target, GVal *value) {
     return ST_OK;
 }
 
+static Arg arg_in(OneNode *one, int i) {
+    EagerCall *const ec = one->ec;
+    const Arg *const given = &ec->call->args[i];
+    const Param *const param = &ec->row->params[i];
+    const bool number = given->kind == ARG_int || given->kind == ARG_float;
+    if (number && eager_number_varies(ec, i)) return parameter(one->graph, given);
+    if (ec->n_sizes && given->kind == ARG_int && eager_is_size(param, given->i)) return A_INT(size_in(one, given->i));
+    if (ec->n_sizes && given->kind == ARG_ints && param->symbolic) return list_in(one, given);
+    return arg_map_vals(one->graph->arena, *given, input_of, one);
+}
+
 static Status make_graph(OneNode *one) {
     EagerCall *const ec = one->ec;
     Graph *const graph = one->graph;
     Arg args[MAX_ARGS];
     one->inputs = ARENA_ARRAY(graph->arena, GVal *, ec->n_tensors);
     if (!one->inputs) return ST_MEMORY;
-    make_inputs(one);
     make_random(graph, ec->row);
-    for (int i = 0; i < ec->row->n_params; i++) {
-        const Arg *const given = &ec->call->args[i];
-        const bool number = given->kind == ARG_int || given->kind == ARG_float;
-        args[i] = number && eager_number_varies(ec, i) ? parameter(graph, given)
-                                                       : arg_map_vals(graph->arena, *given, input_of, one);
-    }
-    Node *const node = graph_append(graph, ec->row, FORM_functional, args);
+    TRY(make_inputs(one));
+    for (int i = 0; i < ec->row->n_params; i++) args[i] = arg_in(one, i);
+    Node *const node = one->node = graph_append(graph, ec->row, FORM_functional, args);
     if (!node) return error_pending();
     for (int i = 0; i < node->n_outs; i++) {
         if (ec->call->form == FORM_functional)
@@ -204,20 +249,70 @@ static Status make_graph(OneNode *one) {
     return ST_OK;
 }
 
+static bool is_view(const OneNode *one) {
+    return one->ec->call->form == FORM_functional && one->node->n_outs && one->node->outs[0].alias >= 0;
+}
+
+/* A view has its layout, and no plan. */
 static Status make_plan(void *context) {
     OneNode *const one = context;
     TRY(make_graph(one));
-    return passes_run(one->graph, "one_op", &(PassOptions){.must_run = true});
+    return is_view(one) ? ST_OK : passes_run(one->graph, "one_op", &(PassOptions){.must_run = true});
+}
+
+/* any size ------------------------------------------------------------------------------------ */
+
+static bool same_layout(const Meta *a, const Meta *b) {
+    if (a->dtype != b->dtype || a->device != b->device || a->wrapped != b->wrapped || !meta_same_sizes(a, b))
+        return false;
+    return !a->rank || !memcmp(a->strides, b->strides, (size_t)a->rank * sizeof *a->strides);
+}
+
+static int tensor_like(const OneNode *one, const Meta *meta) {
+    for (int i = 0; i < one->ec->n_tensors; i++)
+        if (same_layout(one->inputs[i]->base.meta, meta)) return i;
+    return -1;
+}
+
+static Status note_results(const OneNode *one, EagerEntry *entry) {
+    EagerSized *const sized = entry->sized = mem_zero(sizeof *sized);
+    if (!sized) return ST_MEMORY;
+    sized->env = one->graph->env;
+    sized->n_sizes = one->ec->n_sizes;
+    for (int i = 0; i < one->node->n_outs; i++) {
+        const GVal *const out = &one->node->outs[i];
+        sized->outs[i].meta = out->base.meta;
+        sized->outs[i].offset = out->offset;
+        sized->outs[i].same_as = tensor_like(one, out->base.meta);
+    }
+    return ST_OK;
+}
+
+/* The entry has the arena from now on. */
+static Status take_view(const OneNode *one, EagerEntry *entry) {
+    const Arg *const base = &one->ec->call->args[one->node->outs[0].alias];
+    entry->kind = RUN_view;
+    entry->base = tensor_number(one->ec, base->val);
+    entry->sized->arena = one->graph->arena;
+    return ST_OK;
+}
+
+static Status make_program(OneNode *one, EagerEntry *entry) {
+    EagerCall *const ec = one->ec;
+    Bail exit = {.code = BAIL_none};
+    const Status status = one->graph ? compile_exit(one->graph, make_plan, one, &exit) : ST_MEMORY;
+    if (exit.code != BAIL_none) error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
+    TRY(status);
+    if (ec->n_sizes) TRY(note_results(one, entry));
+    if (is_view(one)) return take_view(one, entry);
+    return executable_new(one->graph->plan, true, NULL, NULL, &entry->run);
 }
 
 static Status build_plan(EagerCall *ec, EagerEntry *entry) {
     Arena *const arena = arena_new();
     if (!arena) return ST_MEMORY;
     OneNode one = {.ec = ec, .graph = graph_new(arena, ec->row->base)};
-    Bail exit = {.code = BAIL_none};
-    Status status = one.graph ? compile_exit(one.graph, make_plan, &one, &exit) : ST_MEMORY;
-    if (exit.code != BAIL_none) error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
-    if (status == ST_OK) status = executable_new(one.graph->plan, true, NULL, NULL, &entry->run);
+    const Status status = make_program(&one, entry);
     if (status != ST_OK) {
         arena_free(arena);
         return status;
@@ -229,7 +324,10 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
 
 size_t eager_entry_bytes(const EagerEntry *entry) {
     const size_t words = (size_t)(entry->n_words + entry->n_metas + entry->n_outs) * sizeof(uint64_t);
-    return sizeof *entry + words + entry->direct.constant_bytes + (entry->run ? executable_bytes(entry->run) : 0);
+    size_t bytes = sizeof *entry + words + entry->direct.constant_bytes;
+    if (entry->run) bytes += executable_bytes(entry->run);
+    if (entry->sized) bytes += sizeof *entry->sized;
+    return bytes + (entry->sized && entry->sized->arena ? arena_bytes(entry->sized->arena) : 0);
 }
 
 /* A plan of nothing but the op itself: its kernel is called without the plan. */
@@ -249,15 +347,15 @@ static bool has_plain_results(const Executable *run) {
 /* What needs the plan no more lets it go. */
 static void drop_plan(EagerEntry *entry) {
     const bool large = entry->kind == RUN_direct && entry->direct.n * entry->direct.row > EAGER_DIRECT_MOST;
-    if (entry->kind == RUN_plan || large || entry->n_guards) return;
+    if (entry->kind == RUN_plan || large || entry->n_guards || entry->sized) return;
     executable_free(entry->run);
     entry->run = NULL;
 }
 
 static Status fill_entry(EagerCall *ec, EagerEntry *entry) {
     TRY(build_plan(ec, entry));
-    entry->n_guards = sym_guard_count(entry->run->plan->env);
-    if (!has_plain_results(entry->run)) return ST_OK;
+    entry->n_guards = sym_guard_count(entry->sized ? entry->sized->env : entry->run->plan->env);
+    if (entry->kind == RUN_view || (!entry->sized && !has_plain_results(entry->run))) return ST_OK;
     if (is_native(ec, entry->run))
         entry->kind = RUN_native;
     else
@@ -267,10 +365,11 @@ static Status fill_entry(EagerCall *ec, EagerEntry *entry) {
 }
 
 /* Rules look at numbers only where ints are made of them. */
-static bool rechecks(const EagerCall *ec, const EagerMetas *metas) {
+static bool rechecks(const EagerCall *ec, const EagerEntry *entry) {
     bool ints = false;
     for (int i = 0; i < ec->n_tensors; i++) ints |= !dtype_is_float(ec->tensors[i]->base.meta->dtype);
-    for (int i = 0; i < metas->n; i++) ints |= !dtype_is_float(metas->metas[i]->dtype);
+    for (int i = 0; i < entry->n_outs; i++)
+        ints |= !dtype_is_float((entry->sized ? entry->sized->outs[i].meta : entry->metas[i])->dtype);
     return ints && ec->n_floats + ec->n_ints && ec->call->form == FORM_functional;
 }
 
@@ -292,7 +391,26 @@ Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient) {
         eager_entry_free(entry);
         return status;
     }
-    entry->rechecks = rechecks(ec, &metas);
+    entry->rechecks = rechecks(ec, entry);
+    entry->bytes = eager_entry_bytes(entry);
+    *out = entry;
+    return ST_OK;
+}
+
+Status eager_build_sized(EagerCall *ec, const SizedKey *key, EagerEntry **out) {
+    EagerEntry *const entry = eager_entry_new(ec, key->words, key->n, RUN_plan, ec->row->n_out);
+    const Status status = entry ? fill_entry(ec, entry) : ST_MEMORY;
+    if (status == ST_MEMORY) {
+        eager_entry_free(entry);
+        return status;
+    }
+    if (status != ST_OK) {
+        error_clear(); /* each size has a program of its own */
+        entry->kind = RUN_exact;
+        entry->n_guards = 0;
+    } else {
+        entry->rechecks = rechecks(ec, entry);
+    }
     entry->bytes = eager_entry_bytes(entry);
     *out = entry;
     return ST_OK;

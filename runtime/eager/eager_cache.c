@@ -7,16 +7,14 @@
 #include "runtime/base/hash.h"
 #include "runtime/eager/eager.h"
 
-static uint64_t hash_of(const uint64_t *words, int n) {
+uint64_t eager_hash(const uint64_t *words, int n) {
     uint64_t hash = 0;
     for (int i = 0; i < n; i++) hash = hash_mix(hash, words[i]);
     return hash;
 }
 
-uint64_t eager_hash(const EagerCall *ec) { return hash_of(ec->words, ec->n_words); }
-
-EagerEntry **eager_bucket(EagerCache *cache, const uint64_t *words, int n) {
-    return &cache->buckets[hash_of(words, n) % EAGER_BUCKETS];
+static EagerEntry **bucket_of(EagerCache *cache, const EagerEntry *entry) {
+    return eager_bucket(cache, eager_hash(entry->words, entry->n_words));
 }
 
 static void link_newest(EagerCache *cache, EagerEntry *entry) {
@@ -32,7 +30,7 @@ static void unlink_oldest(EagerCache *cache) {
 }
 
 static void forget(EagerCache *cache, const EagerEntry *entry) {
-    EagerEntry **at = eager_bucket(cache, entry->words, entry->n_words);
+    EagerEntry **at = bucket_of(cache, entry);
     while (*at != entry) at = &(*at)->next;
     *at = entry->next;
     for (int i = 0; i < EAGER_RECENT; i++)
@@ -59,12 +57,13 @@ static void shrink_entries(EagerCache *cache, const EagerEntry *kept) {
 bool eager_cache_insert(sn_state *state, EagerEntry *entry) {
     if (!state->eager && !(state->eager = mem_zero(sizeof *state->eager))) return false;
     EagerCache *const cache = state->eager;
-    EagerEntry **const bucket = eager_bucket(cache, entry->words, entry->n_words);
+    EagerEntry **const bucket = bucket_of(cache, entry);
     entry->next = *bucket;
     *bucket = entry;
     link_newest(cache, entry);
     cache->n++;
     cache->built += !entry->is_copy && entry->kind != RUN_view;
+    cache->sized += entry->sized != NULL;
     cache->bytes += entry->bytes;
     shrink_entries(cache, entry);
     return true;
@@ -72,7 +71,7 @@ bool eager_cache_insert(sn_state *state, EagerEntry *entry) {
 
 EagerCounts eager_counts(const sn_state *state) {
     const EagerCache *const cache = state->eager;
-    return cache ? (EagerCounts){cache->built, cache->n, cache->bytes} : (EagerCounts){0};
+    return cache ? (EagerCounts){cache->built, cache->sized, cache->n, cache->bytes} : (EagerCounts){0};
 }
 
 void eager_cache_free(sn_state *state) {

@@ -12,12 +12,18 @@ static const KernelTable *blocks_of(const EagerEntry *entry) {
     return device && device->blocks ? device->blocks() : NULL; /* no step: no device */
 }
 
+/* An int of the plan's one kernel: a plain one, or the expression that the parameter it names stands for. */
+static int64_t int_in(const Plan *plan, int64_t value) {
+    return sym_is(value) ? plan->steps.at[0].kernel->params[sym_id(value)] : value;
+}
+
 /* Walks memory element by element over the first n_dims dims of a nest. */
-static bool is_dense(const Nest *nest, const Inst *inst, int n_dims) {
+static bool is_dense(const Plan *plan, const Nest *nest, const Inst *inst, int n_dims) {
     int64_t expected = 1;
     for (int d = n_dims - 1; d >= 0; d--) {
-        if (nest->extent[d] != 1 && inst->at->coef[d] != expected) return false;
-        expected *= nest->extent[d];
+        const int64_t extent = int_in(plan, nest->extent[d]);
+        if (extent != 1 && int_in(plan, inst->at->coef[d]) != expected) return false;
+        expected = sym_mul(plan->env, expected, extent);
     }
     return !inst->at->offset;
 }
@@ -71,7 +77,8 @@ static const Inst *param_of(const Kernel *kernel, const Nest *nest, const Inst *
 /* Which of the call's ints a symbol is; -1: none of them. */
 static int int_of(const EagerEntry *entry, int64_t symbol) {
     const SymExpr *const s = sym_is(symbol) ? sym_expr(entry->run->plan->env, symbol) : NULL;
-    const int k = s && s->op == SYM_free ? (int)s->a - (entry->seed >= 0 ? 2 : 0) : -1;
+    const int before = (entry->seed >= 0 ? 2 : 0) + (entry->sized ? entry->sized->n_sizes : 0);
+    const int k = s && s->op == SYM_free ? (int)s->a - before : -1;
     return k < entry->n_ints ? k : -1;
 }
 
@@ -161,7 +168,7 @@ static bool direct_operand(const EagerEntry *entry, const Nest *nest, int inst_i
     if (inst->op == LI_const) return direct_constant(direct, i, inst);
     const Inst *const param = param_of(step->kernel, nest, inst);
     if (param) return direct_number(entry, step->kernel, direct, i, inst, param);
-    if (inst->op != LI_load || !is_dense(nest, inst, nest->n_outer + nest->n_inner)) return false;
+    if (inst->op != LI_load || !is_dense(plan, nest, inst, nest->n_outer + nest->n_inner)) return false;
     const DType dtype = step->kernel->bufs[inst->buf].dtype;
     direct->operand[i] = slot_tensor(plan, step->bufs[inst->buf]);
     direct->bytes[i] = dtype_bytes(dtype);
@@ -172,28 +179,26 @@ static const Nest *only_nest(const Plan *plan) {
     if (plan->steps.n != 1 || plan->steps.at[0].kind != STEP_kernel) return NULL;
     const Kernel *const kernel = plan->steps.at[0].kernel;
     if (kernel->template || kernel->n_nests != 1) return NULL;
-    const Nest *const nest = &kernel->nests[0];
-    for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
-        if (sym_is(nest->extent[d])) return NULL;
-    return nest;
+    return &kernel->nests[0];
 }
 
-static int64_t extents_product(const int64_t *extent, int n) {
+static int64_t extents_product(const Plan *plan, const int64_t *extent, int n) {
     int64_t total = 1;
-    for (int d = 0; d < n; d++) total *= extent[d];
+    for (int d = 0; d < n; d++) total = sym_mul(plan->env, total, int_in(plan, extent[d]));
     return total;
 }
 
-/* The store of the plan's one result, which is dense; NULL: there is none such. */
-static const Inst *only_store(const Plan *plan, const Nest *nest, Direct *direct) {
+/* The store of the plan's one result, which is dense; NULL: there is none such. At any size blocks are whole. */
+static const Inst *only_store(const EagerEntry *entry, const Nest *nest, Direct *direct) {
+    const Plan *const plan = entry->run->plan;
     const Inst *const store = &nest->insts[nest->n_insts - 1];
     const Step *const step = &plan->steps.at[0];
-    if (store->op != LI_store || !is_dense(nest, store, nest->n_outer)) return NULL;
+    if (store->op != LI_store || !is_dense(plan, nest, store, nest->n_outer)) return NULL;
     const DType dtype = step->kernel->bufs[store->buf].dtype;
     if (!is_compute_dtype(dtype, (SType)nest->insts[store->a].type)) return NULL;
     direct->target = slot_tensor(plan, step->bufs[store->buf]);
     direct->out_bytes = dtype_bytes(dtype);
-    direct->n = extents_product(nest->extent, nest->n_outer);
+    direct->n = entry->sized ? BLOCK : extents_product(plan, nest->extent, nest->n_outer);
     direct->row = 1;
     return store;
 }
@@ -203,10 +208,12 @@ static bool find_reduction(const EagerEntry *entry, Direct *direct) {
     const Plan *const plan = entry->run->plan;
     const Nest *const nest = only_nest(plan);
     if (!nest || !nest->n_inner || nest->n_s || nest->n_insts != 3) return false;
-    const Inst *const store = only_store(plan, nest, direct);
+    const Inst *const store = only_store(entry, nest, direct);
     const Inst *const reduce = store ? &nest->insts[store->a] : NULL;
     if (!reduce || reduce->op != LI_reduce || reduce->b >= 0) return false;
-    direct->row = extents_product(nest->extent + nest->n_outer, nest->n_inner);
+    const int64_t row = extents_product(plan, nest->extent + nest->n_outer, nest->n_inner);
+    direct->row = sym_hint(plan->env, row);
+    if (entry->sized) entry->sized->row = row;
     if (direct->row < 1 || direct->row > CHUNK_L || !direct_operand(entry, nest, reduce->a, direct, 0)) return false;
     if (direct->operand[0] == DIRECT_const || reduce->prim == RED_argmax || reduce->prim == RED_argmin) return false;
     direct->operand[1] = direct->operand[2] = -1;
@@ -219,7 +226,7 @@ static bool find_direct(const EagerEntry *entry, Direct *direct) {
     const Plan *const plan = entry->run->plan;
     const Nest *const nest = only_nest(plan);
     if (!nest || nest->n_inner) return false;
-    const Inst *const store = only_store(plan, nest, direct);
+    const Inst *const store = only_store(entry, nest, direct);
     if (!store || nest->insts[store->a].op != LI_prim) return false;
     const Inst *const prim = &nest->insts[store->a];
     const int ids[MAX_DIRECT] = {prim->a, prim->b, prim->c};
@@ -239,6 +246,7 @@ static bool find_direct(const EagerEntry *entry, Direct *direct) {
 bool eager_direct_find(EagerEntry *entry) {
     Direct direct = {0};
     if (!blocks_of(entry)) return false;
+    if (entry->sized) entry->sized->row = 1;
     if (entry->n_outs == 1 && (find_direct(entry, &direct) || find_reduction(entry, &direct))) {
         entry->kind = RUN_direct;
         entry->direct = direct;

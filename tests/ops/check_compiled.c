@@ -183,3 +183,40 @@ void check_forms(const Case *c) {
     if (c->row->inplace) check_form(c, FORM_inplace);
     if (c->row->out) check_form(c, FORM_out);
 }
+
+/* eager at any size --------------------------------------------------------------------------- */
+
+static void see_with(const Case *c, const char *point, OneOp *one, const MetaOut *like, Text *text) {
+    sn_function *const eager = sn_compile(body, one, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    failpoint_set(point);
+    see_call(c, eager, one, like, text);
+    failpoint_set("");
+    sn_function_free(eager);
+}
+
+/* The first program for any size is made of the first call's and serves the later ones of its kind; then one of this
+ * size alone. */
+static void check_size(const Case *c, OpForm form) {
+    MetaOut like[MAX_OUTS];
+    OneOp one = {.form = form};
+    Text want = {0}, got = {0};
+    failpoint_set("one_size");
+    const bool runs = shapes_of(c, like, &one.n_out);
+    failpoint_set("");
+    if (!runs) return;
+    see_with(c, "one_size", &one, like, &got);
+    see_with(c, "any_size", &one, like, &want);
+    if (strcmp(text_str(&want), text_str(&got)))
+        ops_fail(c, "%s\n  of one size  %.400s\n  of any size  %.400s", op_form_name(c->row, form), text_str(&want),
+                 text_str(&got));
+    text_free(&want);
+    text_free(&got);
+}
+
+void check_any_size(const Case *c) {
+    ops_count();
+    if (unset(c->row) || !tells_most(c)) return;
+    check_size(c, FORM_functional);
+    if (c->row->inplace) check_size(c, FORM_inplace);
+    if (c->row->out) check_size(c, FORM_out);
+}

@@ -41,7 +41,7 @@ Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why);
 void ops_show(Text *text, sn_tensor *t);
 
 CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled, check_native_code, check_forms,
-    check_rows, check_text, check_wrong, check_precise, check_bools, check_saves, check_leaves;
+    check_rows, check_text, check_wrong, check_precise, check_bools, check_saves, check_leaves, check_any_size;
 void check_errors(void);
 
 #endif

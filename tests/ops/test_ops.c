@@ -244,6 +244,7 @@ static const struct {
     {"compiled", check_compiled, EACH_dtype | EACH_layout},
     {"native", check_native_code, EACH_dtype | EACH_layout},
     {"forms", check_forms, EACH_dtype | EACH_layout},
+    {"any_size", check_any_size, EACH_dtype | EACH_layout},
     {"rows", check_rows, EACH_batched | EACH_dtype},
     {"text", check_text, EACH_dtype | EACH_layout},
     {"wrong", check_wrong, EACH_host},

@@ -1,5 +1,6 @@
 /* test_eager_programs.c: eager's programs do not grow with the numbers that ops are called with, nor beyond a bound of
  * bytes. Programs are counted, never timed; what they give is what a compiled function gives. */
+#include "runtime/base/bail.h"
 #include "runtime/core/state.h"
 #include "runtime/eager/eager.h"
 #include "tests/unit/contract.h"
@@ -95,6 +96,32 @@ static sn_tensor *product_into(const World *w) { return sn_mul_out(w->out, w->x,
 static sn_tensor *sum_in_place(const World *w) { return sn_add_(product_into(w), w->y); }
 static sn_tensor *square(const World *w) { return sn_mul(w->x, w->x); }
 
+static sn_tensor *in_all(const World *w) { return sn_sum(w->x); }
+static sn_tensor *in_rows(const World *w) { return sn_sum_dim(w->x, SN_INTS(-1), false); }
+static sn_tensor *in_columns(const World *w) { return sn_mean_dim(w->x, SN_INTS(0), true); }
+static sn_tensor *soft(const World *w) { return sn_softmax(w->x, -1); }
+static sn_tensor *normed(const World *w) { return sn_layer_norm(w->x, SN_INTS(sn_size(w->x, 1)), NULL, NULL); }
+static sn_tensor *joined(const World *w) { return sn_cat(SN_TENSORS(w->x, w->y, w->x), 1); }
+static sn_tensor *product(const World *w) { return sn_mm(w->x, sn_t(w->y)); }
+static sn_tensor *smooth(const World *w) { return sn_gelu(w->x); }
+static sn_tensor *lower(const World *w) { return sn_tril(w->x, 0); }
+static sn_tensor *largest(const World *w) { return sn_argmax(w->x, 1, false); }
+static sn_tensor *running(const World *w) { return sn_cumsum(w->x, 0, SN_F32); }
+static sn_tensor *halved(const World *w) { return sn_to(w->x, SN_F16); }
+static sn_tensor *across(const World *w) { return sn_add(sn_t(w->x), sn_t(w->y)); }
+static sn_tensor *laid_out(const World *w) { return sn_contiguous(sn_t(w->x)); }
+static sn_tensor *with_row(const World *w) { return sn_mul(w->x, sn_select(w->y, 0, 0)); }
+static sn_tensor *as_line(const World *w) { return sn_neg(sn_view(w->x, SN_INTS(sn_numel(w->x)))); }
+static sn_tensor *tail(const World *w) { return sn_narrow(w->x, 0, 1, sn_size(w->x, 0) - 1); }
+static sn_tensor *repeated(const World *w) { return sn_expand(w->x, SN_INTS(3, -1, -1)); }
+static sn_tensor *filled_with(const World *w) { return sn_full(SN_INTS(sn_size(w->x, 0), 7), sn_float(0.5), SN_F32); }
+static sn_tensor *drawn(const World *w) { return sn_seed(3), sn_randn(SN_INTS(sn_size(w->x, 0), 3), SN_F32); }
+
+/* Their programs take the sizes as parameters, whatever they do with them. */
+static Call *const any_size[] = {in_all,   in_rows, in_columns, soft,     normed,      joined, product,
+                                 smooth,   lower,   largest,    running,  halved,      across, laid_out,
+                                 with_row, as_line, tail,       repeated, filled_with, drawn};
+
 static Call *const sized[] = {sum_of_two,    root,    positive,     product_into, sum_in_place, square,
                               number_tensor, powered, whole_number, ints_times,   divided};
 
@@ -124,10 +151,49 @@ START_TEST(sizes_share_a_program) {
         w.number = 0.37 + 1.013 * i;
         w.whole = 4 + i;
         if (!sized[_i](&w)) ck_abort_msg("%s", sn_error_take()->message);
-        if (i == 0) before = built();
+        if (i == 8) before = built(); /* one column, and more: two of each, then one for all */
         sn_scope_end(scope);
     }
     ck_assert_int_eq(built() - before, 0);
+}
+END_TEST
+
+START_TEST(programs_take_sizes_as_parameters) {
+    const World all = world_flat(4096);
+    const int64_t first = eager_counts(state_get()).sized;
+    EagerCounts before = {0};
+    for (int i = 0; i < 300; i++) {
+        const sn_scope scope = sn_scope_begin();
+        const World w = world_of(&all, 11 + i, 4 + i % 5);
+        if (!any_size[_i](&w)) ck_abort_msg("%s", sn_error_take()->message);
+        if (i == 4) before = eager_counts(state_get());
+        sn_scope_end(scope);
+    }
+    ck_assert_int_eq(built(), before.built);
+    ck_assert_int_eq(eager_counts(state_get()).sized, before.sized);
+    ck_assert_int_gt(before.sized, first);
+}
+END_TEST
+
+/* The bits and the layout that a program of this size alone gives. */
+START_TEST(any_size_gives_the_bits_of_one) {
+    static const int64_t sides[] = {5, 7, 2, 3, 16, 1, 0, 33};
+    enum { N = sizeof sides / sizeof *sides };
+    const World all = world_flat(4096);
+    sn_tensor *got[N * N] = {NULL};
+    for (int pass = 0; pass < 2; pass++) {
+        failpoint_set(pass ? "any_size" : "one_size");
+        for (int i = 0; i < N * N; i++) {
+            const World w = world_of(&all, sides[i / N], sides[i % N]);
+            sn_tensor *const result = any_size[_i](&w);
+            const bool refused = !result && sn_error_take();
+            if (!pass)
+                got[i] = result;
+            else
+                ck_assert_msg(refused ? !got[i] : same_bits(got[i], result), "case %d, %d", _i, i);
+        }
+    }
+    failpoint_set(NULL);
 }
 END_TEST
 
@@ -149,8 +215,8 @@ START_TEST(a_size_gives_the_bits_of_the_whole) {
 }
 END_TEST
 
-/* Shapes that differ, gaps and formats have programs of their own. */
-START_TEST(what_is_not_flat_is_told_apart) {
+/* Shapes that differ, gaps and formats give layouts of their own. */
+START_TEST(layouts_are_told_apart) {
     sn_tensor *const x = F32(1, 2, 1, 1, 1);
     sn_tensor *const one = sn_clone_ex(x, sn_int(2));
     ck_assert_ptr_nonnull(one);
@@ -187,9 +253,10 @@ START_TEST(a_number_that_does_not_fit_is_refused_as_ever) {
 }
 END_TEST
 
-/* Dims are no parameters: each call is another program. */
+/* Each call is another program. */
 START_TEST(programs_stay_within_their_bound) {
     size_t most = 0;
+    failpoint_set("any_size");
     for (int i = 0; i < 6000; i++) {
         const sn_scope scope = sn_scope_begin();
         sn_tensor *const x = sn_zeros(SN_INTS(1 + i % 3000, 2), SN_F32);
@@ -197,6 +264,7 @@ START_TEST(programs_stay_within_their_bound) {
         sn_scope_end(scope);
         if (eager_counts(state_get()).bytes > most) most = eager_counts(state_get()).bytes;
     }
+    failpoint_set(NULL);
     ck_assert_uint_le(most, EAGER_MOST_BYTES);
     ck_assert_uint_gt(most, EAGER_MOST_BYTES / 2);
 }
@@ -208,8 +276,10 @@ int main(void) {
     tcase_add_loop_test(tests, numbers_share_a_program, 0, sizeof calls / sizeof *calls);
     tcase_add_loop_test(tests, a_number_gives_the_bits_of_a_constant, 0, sizeof calls / sizeof *calls);
     tcase_add_loop_test(tests, sizes_share_a_program, 0, sizeof sized / sizeof *sized);
+    tcase_add_loop_test(tests, programs_take_sizes_as_parameters, 0, sizeof any_size / sizeof *any_size);
+    tcase_add_loop_test(tests, any_size_gives_the_bits_of_one, 0, sizeof any_size / sizeof *any_size);
     tcase_add_loop_test(tests, a_size_gives_the_bits_of_the_whole, 0, sizeof sized / sizeof *sized);
-    tcase_add_test(tests, what_is_not_flat_is_told_apart);
+    tcase_add_test(tests, layouts_are_told_apart);
     tcase_add_test(tests, a_number_that_does_not_fit_is_refused_as_ever);
     tcase_add_test(tests, programs_stay_within_their_bound);
     return suite_run("test_eager_programs", tests);
