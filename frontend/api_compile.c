@@ -148,9 +148,11 @@ sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
 
 sn_status sn_last_call(sn_call_report *out) {
     if (!out) return (sn_status)error_raise(ST_ARGUMENT, "sn_last_call: NULL argument");
+    if (!out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_last_call: its size is 0");
     const sn_state *const state = state_get();
-    out->path = (sn_path)state->last_path;
-    out->reason = state->last_reason ? state->last_reason : "";
+    const sn_call_report report = {
+        .size = out->size, .path = (sn_path)state->last_path, .reason = state->last_reason ? state->last_reason : ""};
+    memcpy(out, &report, report.size < sizeof report ? report.size : sizeof report);
     return SN_OK;
 }
 

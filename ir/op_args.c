@@ -114,9 +114,9 @@ static Status check_enum(const OpRow *row, const Param *param, const Arg *given)
 }
 
 /* No device here has memory that the system must not move; the request is no hint. */
-static Status check_pin_memory(const OpRow *row, const Param *param, const Arg *given) {
+static Status check_pin_memory(const OpRow *row, const Param *param, const Arg *converted) {
     if (!row->options || param != &row->params[row->options + N_OPTIONS - 1]) return ST_OK;
-    if (given->kind != ARG_bool || !given->i) return ST_OK;
+    if (converted->kind != ARG_bool || !converted->i) return ST_OK;
     return error_raise(ST_UNSUPPORTED, "%s: %s: no device here has pinned memory", row->name, param->name);
 }
 
@@ -182,9 +182,8 @@ static Status normalize_one(const OpRow *row, const Param *param, const Arg *giv
     if (is_list(given)) TRY(check_list(row, param, given));
     TRY(check_enum(row, param, given));
     TRY(check_device(row, param, given));
-    TRY(check_pin_memory(row, param, given));
     convert(param, given, out);
-    return ST_OK;
+    return check_pin_memory(row, param, out);
 }
 
 static Status normalize_all(const OpRow *row, const Arg *given, int n_given, Arg *args) {

@@ -24,33 +24,42 @@ const char *bail_name(BailCode code) {
     return names[code];
 }
 
-/* What the library asks for; a name that ends in ':' begins others: pass:cse, mismatch:3. */
+/* What the library asks for. */
 static const char *const points[] = {
 #define FAILPOINT(name) name,
 #include "runtime/base/failpoints.def"
 #undef FAILPOINT
 };
 
-static bool is_point(const char *name, size_t n) {
+static bool is_number(const char *text, size_t n) { return n && strspn(text, "0123456789") >= n; }
+
+static bool is_point(const char *name, size_t n, FailpointPass *is_pass) {
     for (int i = 0; i < COUNT_OF(points); i++) {
-        const size_t length = strlen(points[i]);
-        const bool begins = points[i][length - 1] == ':';
-        if ((begins ? n > length : n == length) && !strncmp(name, points[i], length)) return true;
+        const size_t length = strcspn(points[i], "#*");
+        const char kind = points[i][length];
+        if (n < length || strncmp(name, points[i], length)) continue;
+        if (kind == '#' ? is_number(name + length, n - length)
+            : kind      ? is_pass(name + length, n - length)
+                        : n == length)
+            return true;
     }
     return false;
 }
 
-const char *failpoint_unknown(const char *names, size_t *n) {
+const char *failpoint_unknown(const char *names, FailpointPass *is_pass, size_t *n) {
     for (; *names; names += *n + (names[*n] == ',')) {
         *n = strcspn(names, ",");
-        if (*n && !is_point(names, *n)) return names;
+        if (*n && !is_point(names, *n, is_pass)) return names;
     }
     return NULL;
 }
 
-void failpoint_set(const char *names) {
+bool failpoint_set(const char *names) {
     failpoint_names[0] = '\0';
-    if (names && *names) snprintf(failpoint_names, sizeof failpoint_names, ",%s,", names);
+    if (!names || !*names) return true;
+    if (strlen(names) + 3 > sizeof failpoint_names) return false;
+    snprintf(failpoint_names, sizeof failpoint_names, ",%s,", names);
+    return true;
 }
 
 bool failpoint(const char *name) {

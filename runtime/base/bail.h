@@ -40,9 +40,11 @@ const char *bail_name(BailCode code);
 /* Failpoints: the setting failpoints (SINTER_FAILPOINTS="pass:cse,emit") or failpoint_set make a named point fail;
  * tests only. */
 bool failpoint(const char *name);
-/* The first of the names that no place asks for, in place; NULL: all are known. *n: its length. */
-const char *failpoint_unknown(const char *names, size_t *n);
-void failpoint_set(const char *names);    /* comma list; NULL or "" clears */
+/* The first of the names that no place asks for, in place; NULL: all are known. *n: its length. is_pass: whether there
+ * is a pass of this name. */
+typedef bool FailpointPass(const char *name, size_t n);
+const char *failpoint_unknown(const char *names, FailpointPass *is_pass, size_t *n);
+bool failpoint_set(const char *names);    /* comma list; NULL or "" clears; false: too long, none is set */
 extern char failpoint_names[];            /* ",a,b,", so that a whole name can be searched */
 static inline bool failpoints_set(void) { /* any; for places too hot to ask by name */
     return failpoint_names[0] != '\0';

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "kernels/kernels.h"
+#include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/log.h"
@@ -88,10 +89,18 @@ static char *names_of_all(void) {
     return list.at;
 }
 
+static bool is_pass(const char *name, size_t n) {
+    for (int i = 0; pass_row(i); i++) {
+        const char *const pass = pass_row(i)->name;
+        if (strlen(pass) == n && !strncmp(pass, name, n)) return true;
+    }
+    return false;
+}
+
 /* What is misspelt would have no effect, and nobody would know. */
 static void warn_of_unknown(void) {
     size_t n;
-    const char *const point = failpoint_unknown(initial[SET_failpoints].text, &n);
+    const char *const point = failpoint_unknown(initial[SET_failpoints].text, is_pass, &n);
     if (point) LOG(general, WARNING, "SINTER_FAILPOINTS: no step asks for '%.*s'", (int)n, point);
     for (char **at = no_environment ? NULL : environ; at && *at; at++) {
         if (strncmp(*at, "SINTER_", 7)) continue;
@@ -123,7 +132,9 @@ static void read_initial(void) {
         LOG(general, WARNING, "setting isa: '%s' in the environment is none that this CPU has; %s is used", isa,
             isa_name(isa_used()));
     if (initial[SET_dispatch_trace].number) log_threshold[LOG_dispatch] = LOG_INFO;
-    if (initial[SET_failpoints].text[0]) failpoint_set(initial[SET_failpoints].text);
+    const char *const failpoints = initial[SET_failpoints].text;
+    if (failpoints[0] && !failpoint_set(failpoints))
+        LOG(general, WARNING, "SINTER_FAILPOINTS is too long; none is set");
     warn_of_unknown();
     if (initial[SET_logs].text[0] && log_topics_set(initial[SET_logs].text) != ST_OK) {
         LOG(general, WARNING, "SINTER_LOGS: %s", error_slot()->message);
@@ -164,7 +175,8 @@ int setting_find(const char *name) {
 static Status apply(int id, const Setting *setting) {
     if (id == SET_threads) runtime_hooks.pool_threads_set((int)setting->number);
     if (id == SET_dispatch_trace) log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
-    if (id == SET_failpoints) failpoint_set(setting->text);
+    if (id == SET_failpoints && !failpoint_set(setting->text))
+        return error_raise(ST_VALUE, "setting failpoints: the list is too long; none is set");
     if (id == SET_memory_retain_mib) runtime_hooks.cpu_alloc_bound((size_t)setting->number << 20);
     return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
 }
@@ -173,8 +185,11 @@ Status setting_set(sn_state *state, const char *name, const char *value) {
     const int id = setting_find(name);
     if (id < 0) return error_pending();
     size_t n;
-    const char *const unknown = id == SET_failpoints && value ? failpoint_unknown(value, &n) : NULL;
+    const char *const unknown = id == SET_failpoints && value ? failpoint_unknown(value, is_pass, &n) : NULL;
     if (unknown) return error_raise(ST_ARGUMENT, "setting failpoints: no step asks for '%.*s'", (int)n, unknown);
+    if (id == SET_isa || id == SET_plain_malloc)
+        return error_raise(ST_UNSUPPORTED, "setting %s is read once, from the environment: SINTER_%s has set it by now",
+                           name, id == SET_isa ? "ISA" : "PLAIN_MALLOC");
     Setting setting = {0};
     if (!value || !parse_number(&rows[id], value, &setting.number))
         return error_raise(ST_ARGUMENT, "setting %s: '%s' is not a number from 0 to %lld", name, value ? value : "NULL",

@@ -38,12 +38,26 @@ START_TEST(options_of_a_newer_program_are_an_error_where_they_are_set) {
 }
 END_TEST
 
+START_TEST(results_without_a_size_are_an_error) {
+    ck_assert_int_eq(sn_last_call(&(sn_call_report){0}), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "sn_last_call: its size is 0");
+    ck_assert_int_eq(sn_memory_get(SN_CPU, &(sn_memory){0}), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "sn_memory_get");
+    sn_function *const fn = sn_compile(identity, NULL, NULL);
+    ck_assert_int_eq(sn_function_stats(fn, &(sn_stats){0}), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "sn_function_stats");
+    sn_function_free(fn);
+}
+END_TEST
+
 START_TEST(pinned_memory_is_refused) {
     sn_value on = {.kind = SN_KIND_BOOL, .i = 1};
     ck_assert_ptr_null(sn_zeros_ex(SN_INTS(2), SN_F32, (sn_value){0}, (sn_value){0}, on));
     expect_error(SN_ERR_UNSUPPORTED, "pin_memory");
     on.i = 0;
     ck_assert_ptr_nonnull(sn_zeros_ex(SN_INTS(2), SN_F32, (sn_value){0}, (sn_value){0}, on));
+    ck_assert_ptr_null(sn_zeros_ex(SN_INTS(2), SN_F32, (sn_value){0}, (sn_value){0}, sn_int(1))); /* an int is a bool */
+    expect_error(SN_ERR_UNSUPPORTED, "pin_memory");
 }
 END_TEST
 
@@ -70,6 +84,24 @@ START_TEST(an_unknown_failpoint_is_an_error) {
     ck_assert_int_eq(sn_setting_set("failpoints", "capture,mismatch:2,mismatch"), SN_ERR_ARGUMENT);
     expect_error(SN_ERR_ARGUMENT, "no step asks for 'mismatch'");
     ck_assert_int_eq(sn_setting_set("failpoints", "capture,mismatch:2"), SN_OK);
+    ck_assert_int_eq(sn_setting_set("failpoints", "pass:cse,pass:csee"), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "no step asks for 'pass:csee'");
+    ck_assert_int_eq(sn_setting_set("failpoints", "mismatch:first"), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "no step asks for 'mismatch:first'");
+    ck_assert_int_eq(sn_setting_set("failpoints", "pass:cse,mismatch:12"), SN_OK);
+    char many[1024];
+    memset(many, ',', sizeof many);
+    memcpy(many + sizeof many - 5, "emit", 5);
+    ck_assert_int_eq(sn_setting_set("failpoints", many), SN_ERR_VALUE);
+    expect_error(SN_ERR_VALUE, "too long");
+}
+END_TEST
+
+START_TEST(what_is_read_once_cannot_be_set) {
+    ck_assert_int_eq(sn_setting_set("isa", "v3"), SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, "SINTER_ISA");
+    ck_assert_int_eq(sn_setting_set("plain_malloc", "1"), SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, "SINTER_PLAIN_MALLOC");
 }
 END_TEST
 
@@ -171,9 +203,11 @@ int main(void) {
     const TTest *const tests[] = {
         options_without_a_size_are_an_error,
         options_of_a_newer_program_are_an_error_where_they_are_set,
+        results_without_a_size_are_an_error,
         pinned_memory_is_refused,
         unknown_variables_are_named_once_they_are_read,
         an_unknown_failpoint_is_an_error,
+        what_is_read_once_cannot_be_set,
         a_report_that_cannot_be_written_is_said,
         an_op_is_named_once,
         a_count_of_steps_may_overflow,
