@@ -371,5 +371,5 @@ uint64_t graph_hash(const Graph *graph) {
         h = hash_val(h, &graph->writes.at[i].input->base);
         h = hash_val(h, &graph->writes.at[i].value->base);
     }
-    return hash_mix(h, (uint64_t)graph->n_forward_outputs);
+    return hash_mix(h, (uint64_t)graph->n_forward_outputs << 32 ^ (uint64_t)graph->n_forward_inputs);
 }

@@ -1,15 +1,19 @@
 /* graph_parse.c: reads graph text. Values get their metadata from the meta rules; annotations are checked against them.
  *
- *   graph  = "graph" name [ "[" "s0=8>=2" ... "]" ] "(" input... ")" "{" line... "}"
+ *   graph  = "graph" name [ "[" "s0=8>=2" ... "]" ] "(" input... [ "|" input... ] ")" "{" line... "}"
  *   input  = "%x: f32[s0,768]" | "s1: int"                    an int is the symbol that the lines have it as
  *   line   = results "=" op "(" args ")" attribute...     %0 = aten::add.Tensor(%x, 2.0, alpha=3) no_grad at='a.c:3'
  *          | op "(" args ")" attribute...                 a call without results
  *          | "random" "seed=" sym "sequence=" sym "count=" n
  *          | "write" %input "=" %value
- *          | "return" %value ["is" %input | "views" (%input | "output" n) ["at" sym]] {("," | "|") ...}
+ *          | "return" output {"," output} ["|" [output {"," output}]]
+ *   output = "None" | %value ["kept" ["of" %input] ["checked" {place}]] ["held"] [memory]
+ *   memory = "is" %input | "views" place ["at" sym]
+ *   place  = %input | "output" n
  *   arg    = %value | None | True | False | number | sym | 'text' | "text" | [list] | name
  *          | "runtime(" n "," hint ")"
- * Text after # or // is a comment. Errors name line and column. */
+ * Bars, "kept" and "held" are of joint graphs: what stands behind a bar belongs to the backward. Text after # or // is
+ * a comment. Errors name line and column. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -318,7 +322,13 @@ static Status read_args(Parser *p, CallText *call) {
     return ST_OK;
 }
 
-static Status read_attributes(Parser *p, int *random, int *kernel) {
+/* Attributes that new nodes do not take from the graph. */
+typedef struct NodeText {
+    int random, kernel; /* -1: not given */
+    bool merged;
+} NodeText;
+
+static Status read_attributes(Parser *p, NodeText *out) {
     Graph *graph = p->graph;
     graph->modes = 0;
     graph->where = NULL;
@@ -333,12 +343,14 @@ static Status read_attributes(Parser *p, int *random, int *kernel) {
             graph->modes |= NODE_no_autocast;
         else if (reader_eat(&p->in, "puts"))
             graph->modes |= NODE_puts;
+        else if (reader_eat(&p->in, "merged"))
+            out->merged = true;
         else if (reader_eat(&p->in, "order="))
             TRY(read_word(p, &word, &n)); /* the meta rule's; the verifier compares */
         else if (reader_eat(&p->in, "random="))
-            TRY(read_count(p, random));
+            TRY(read_count(p, &out->random));
         else if (reader_eat(&p->in, "kernel="))
-            TRY(read_count(p, kernel));
+            TRY(read_count(p, &out->kernel));
         else if (reader_eat(&p->in, "at=")) {
             reader_skip(&p->in);
             if (!at_string(p)) return parse_fail(p, "expected a quoted place");
@@ -373,7 +385,7 @@ static Status make_node(Parser *p, CallText *call, int random, Node **out) {
 
 static Status read_call(Parser *p, Node **out) {
     CallText call = {0};
-    int random = -1, kernel = -1;
+    NodeText text = {-1, -1, false};
     reader_skip(&p->in);
     const char *name = p->in.at;
     while (is_word_char(*p->in.at) || *p->in.at == ':' || *p->in.at == '.') p->in.at++;
@@ -393,11 +405,12 @@ static Status read_call(Parser *p, Node **out) {
     }
     TRY(expect_token(p, "("));
     TRY(read_args(p, &call));
-    TRY(read_attributes(p, &random, &kernel));
+    TRY(read_attributes(p, &text));
     const char *end = p->in.at;
     p->in.at = name; /* errors of the op point at its name */
-    TRY(make_node(p, &call, random, out));
-    (*out)->kernel = kernel + 1;
+    TRY(make_node(p, &call, text.random, out));
+    (*out)->kernel = text.kernel + 1;
+    (*out)->merged = text.merged;
     (*out)->line = reader_line(&p->in, NULL);
     p->in.at = end;
     return ST_OK;
@@ -480,21 +493,52 @@ static Status read_input_number(Parser *p, int *number) {
     return ST_OK;
 }
 
+/* Whose memory is checked before a kept value is read, by forward input, then by forward output. */
+static Status read_checked(Parser *p, Output *output) {
+    const int inputs = p->graph->n_forward_inputs, outputs = p->graph->n_forward_outputs;
+    bool *const checked = ARENA_ARRAY(p->arena, bool, inputs + outputs + 1);
+    if (!checked) return ST_MEMORY;
+    output->checked = checked;
+    for (reader_skip(&p->in); *p->in.at == '%' || !strncmp(p->in.at, "output ", 7); reader_skip(&p->in)) {
+        const bool of_output = reader_eat(&p->in, "output");
+        int number = 0;
+        TRY(of_output ? read_count(p, &number) : read_input_number(p, &number));
+        if (number >= (of_output ? outputs : inputs)) return parse_fail(p, "not before the bar");
+        checked[of_output ? inputs + number : number] = true;
+    }
+    return ST_OK;
+}
+
+static Status read_kept(Parser *p, Output *output) {
+    if (!p->graph->n_forward_outputs) return parse_fail(p, "what is kept stands behind a bar");
+    output->kind = OUT_kept;
+    output->base = -1;
+    if (reader_eat(&p->in, "of")) TRY(read_input_number(p, &output->base));
+    return reader_eat(&p->in, "checked") ? read_checked(p, output) : ST_OK;
+}
+
+/* "is" or "views": whose memory a result is. */
+static Status read_memory(Parser *p, Output *output) {
+    if (reader_eat(&p->in, "is")) {
+        output->kind = OUT_input;
+        return read_input_number(p, &output->base);
+    }
+    if (!reader_eat(&p->in, "views")) return ST_OK;
+    const bool of_output = reader_eat(&p->in, "output");
+    output->kind = of_output ? OUT_view_of_output : OUT_view_of_input;
+    TRY(of_output ? read_count(p, &output->base) : read_input_number(p, &output->base));
+    return reader_eat(&p->in, "at") ? read_sym(p, &output->offset) : ST_OK;
+}
+
 static Status read_output(Parser *p) {
     Output output = {.kind = OUT_none};
     if (!reader_eat(&p->in, "None")) {
         TRY(read_value(p, &output.value));
         output.kind = OUT_new;
+        if (reader_eat(&p->in, "kept")) TRY(read_kept(p, &output));
+        output.held = reader_eat(&p->in, "held");
     }
-    if (reader_eat(&p->in, "is")) {
-        output.kind = OUT_input;
-        TRY(read_input_number(p, &output.base));
-    } else if (reader_eat(&p->in, "views")) {
-        const bool of_output = reader_eat(&p->in, "output");
-        output.kind = of_output ? OUT_view_of_output : OUT_view_of_input;
-        TRY(of_output ? read_count(p, &output.base) : read_input_number(p, &output.base));
-        if (reader_eat(&p->in, "at")) TRY(read_sym(p, &output.offset));
-    }
+    if (output.kind != OUT_kept) TRY(read_memory(p, &output));
     VEC_PUSH(p->arena, &p->graph->outputs, output);
     return ST_OK;
 }
@@ -502,10 +546,12 @@ static Status read_output(Parser *p) {
 static Status read_return(Parser *p) {
     for (;;) {
         TRY(read_output(p));
-        if (reader_eat(&p->in, "|"))
-            p->graph->n_forward_outputs = p->graph->outputs.n;
-        else if (!reader_eat(&p->in, ","))
-            return ST_OK;
+        if (reader_eat(&p->in, ",")) continue;
+        if (!reader_eat(&p->in, "|")) return ST_OK;
+        if (p->graph->n_forward_outputs) return parse_fail(p, "a second bar");
+        p->graph->n_forward_outputs = p->graph->outputs.n;
+        reader_skip(&p->in);
+        if (*p->in.at == '}') return ST_OK;
     }
 }
 
@@ -585,10 +631,12 @@ static Status read_header(Parser *p) {
     TRY(expect_token(p, "("));
     while (!reader_eat(&p->in, ")")) {
         TRY(read_input(p));
-        if (!reader_eat(&p->in, ",")) {
+        if (reader_eat(&p->in, ",")) continue;
+        if (p->graph->n_forward_inputs || !p->graph->inputs.n || !reader_eat(&p->in, "|")) {
             TRY(expect_token(p, ")"));
             break;
         }
+        p->graph->n_forward_inputs = p->graph->inputs.n;
     }
     return expect_token(p, "{");
 }

@@ -134,6 +134,7 @@ static void attributes_print(Text *text, const Node *node) {
     if (node->modes & NODE_inference) text_puts(text, " inference");
     if (node->modes & NODE_no_autocast) text_puts(text, " no_autocast");
     if (node->modes & NODE_puts) text_puts(text, " puts");
+    if (node->merged) text_puts(text, " merged");
     if (!node->where) return;
     text_puts(text, " at=");
     string_print(text, node->where);
@@ -150,8 +151,23 @@ static void node_print(Text *text, const Graph *graph, const Node *node) {
     text_puts(text, "\n");
 }
 
+/* What a joint graph's text says of an output that eager's tape holds. */
+static void kept_print(Text *text, const Graph *graph, const Output *output) {
+    text_puts(text, " kept");
+    if (output->base >= 0) text_printf(text, " of %%%s", graph->inputs.at[output->base]->name);
+    if (!output->checked) return;
+    text_puts(text, " checked");
+    const bool *const outputs = output->checked + graph->n_forward_inputs;
+    for (int i = 0; i < graph->n_forward_inputs; i++)
+        if (output->checked[i]) text_printf(text, " %%%s", graph->inputs.at[i]->name);
+    for (int i = 0; i < graph->n_forward_outputs; i++)
+        if (outputs[i]) text_printf(text, " output %d", i);
+}
+
 static void output_print(Text *text, const Graph *graph, const Output *output) {
     val_print(text, graph, output->value ? &output->value->base : NULL);
+    if (output->kind == OUT_kept) kept_print(text, graph, output);
+    if (output->held) text_puts(text, " held");
     const bool is_input = output->kind == OUT_input, of_input = output->kind == OUT_view_of_input;
     if (!is_input && !of_input && output->kind != OUT_view_of_output) return;
     text_puts(text, is_input ? " is " : " views ");
@@ -186,8 +202,10 @@ static void header_print(Text *text, const Graph *graph) {
     symbols_print(text, graph->env);
     text_puts(text, "(");
     for (int i = 0, k = 0; i < graph->inputs.n || k < graph->int_inputs.n;) {
-        text_puts(text, i + k ? ", " : "");
-        if (k < graph->int_inputs.n && graph->int_inputs.at[k].before == i) {
+        const bool number = k < graph->int_inputs.n && graph->int_inputs.at[k].before == i;
+        const bool bar = !number && i && i == graph->n_forward_inputs;
+        text_puts(text, bar ? " | " : i + k ? ", " : "");
+        if (number) {
             sym_print(graph->env, text, graph->int_inputs.at[k++].symbol);
             text_puts(text, ": int");
             continue;
@@ -196,7 +214,7 @@ static void header_print(Text *text, const Graph *graph) {
         text_printf(text, "%%%s: ", input->name);
         meta_print(graph->env, text, input->base.meta);
     }
-    text_puts(text, ") {\n");
+    text_puts(text, graph->inputs.n && graph->n_forward_inputs == graph->inputs.n ? " |) {\n" : ") {\n");
     if (!graph->seed) return;
     text_puts(text, "  random seed=");
     sym_print(graph->env, text, graph->seed);
@@ -213,7 +231,7 @@ static void results_print(Text *text, const Graph *graph) {
         text_puts(text, bar ? " | " : i ? ", " : " ");
         output_print(text, graph, &graph->outputs.at[i]);
     }
-    text_puts(text, "\n");
+    text_puts(text, graph->n_forward_outputs == graph->outputs.n ? " |\n" : "\n");
 }
 
 void graph_print(Graph *graph, Text *text) {

@@ -160,7 +160,8 @@ static Status check_ends(Verify *v) {
         if (output->kind == OUT_none) continue;
         if (!output->value || !defined(v, output->value)) return verify_fail(v, "output %d is not defined", i);
         const int bases = output->kind == OUT_view_of_output ? graph->outputs.n : graph->inputs.n;
-        if (output->kind != OUT_new && output->kind != OUT_kept && (output->base < 0 || output->base >= bases))
+        const int least = output->kind == OUT_kept ? -1 : 0;
+        if (output->kind != OUT_new && (output->base < least || output->base >= bases))
             return verify_fail(v, "output %d refers to number %d of %d", i, output->base, bases);
     }
     for (int i = 0; i < graph->writes.n; i++) {
