@@ -338,6 +338,32 @@ START_TEST(a_new_path_says_where_it_leaves_the_known_ones) {
 }
 END_TEST
 
+/* What is recorded of as_strided is a view by numbers, of t_ the view t. */
+static sn_status forks_by_view(sn_frame *f) {
+    const int path = *(const int *)sn_closure(f);
+    sn_tensor *const x = sn_relu(sn_in(f, 0));
+    if (path == 0) return sn_out(f, 0, sn_tanh(x));
+    if (path == 3) return sn_out(f, 0, sn_tanh(sn_t_(x)));
+    return sn_out(f, 0, sn_exp(sn_as_strided(x, SN_INTS(path, 2), SN_INTS(2, 1), 0)));
+}
+
+START_TEST(ops_have_the_names_that_the_body_called) {
+    static const char *const lines[] = {"aten::as_strided at ", "aten::as_strided %1 size[0]: 1, now 2",
+                                        "aten::t_ at "};
+    int path = 0;
+    sn_function *const fn = sn_compile(forks_by_view, &path, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
+    for (; path < 4; path++)
+        for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 2, 2));
+    Arena *const arena = arena_new();
+    const Json *const rows = get(explained(arena, fn), "recompiles");
+    ck_assert_int_eq(rows->n, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(has(json_string(&rows->items[i]), lines[i]), "%s", json_string(&rows->items[i]));
+    arena_free(arena);
+    sn_function_free(fn);
+}
+END_TEST
+
 /* Two breaks on one line, and an op that no graph holds. */
 static sn_status breaks_thrice(sn_frame *f) {
     sn_tensor *const x = sn_mul_scalar(sn_in(f, 0), sn_float(2));
@@ -443,6 +469,7 @@ int main(void) {
                                   a_user_mode_is_the_reason_and_its_ops_count,
                                   a_new_path_says_where_it_leaves_the_known_ones,
                                   a_break_names_its_op_and_is_listed_once,
+                                  ops_have_the_names_that_the_body_called,
                                   what_was_not_fused_says_whose_numbers_it_has,
                                   a_refused_segment_has_a_reason_of_its_own,
                                   texts_call_inputs_as_the_caller_does,

@@ -652,7 +652,9 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
     if (reason) return make_arguments(c, call, reason);
     Trace *const trace = c->trace;
     TRY(record_call(c, &view.call, view.symbolic, NULL, outside));
-    trace->from_storage |= !*outside && view.from_storage;
+    if (!*outside && view.from_storage)
+        trace->from_storage = c->relays ? "aten::as_strided_ counts from where the storage begins"
+                                        : "aten::as_strided counts from where the storage begins";
     return *outside ? make_arguments(c, call, function_note_limit(c->fn, false)) : ST_OK;
 }
 

@@ -109,14 +109,15 @@ struct Trace { /* one segment of one call */
     int n_random, n_drawn;   /* drawn: by a run op by op, which may end early */
     int n_done;              /* ops that had run when a run op by op ended */
     VEC(TraceEvent) events;
-    struct Sight *sights;         /* by value, of trace_views.c; NULL: not asked for */
-    bool views;                   /* a view is among the ops */
-    bool tracked_inputs;          /* an input has a history, or begins one: without, no value does */
-    bool writes;                  /* an in-place or out form is among the ops */
-    bool relaid;                  /* the in-place form of a view is */
-    bool tracked_writes;          /* one whose operands require gradients: aliases may track now */
-    bool gradients;               /* sn::gradients is */
-    bool from_storage;            /* as_strided whose place depends on where its argument begins in the storage */
+    struct Sight *sights; /* by value, of trace_views.c; NULL: not asked for */
+    bool views;           /* a view is among the ops */
+    bool tracked_inputs;  /* an input has a history, or begins one: without, no value does */
+    bool writes;          /* an in-place or out form is among the ops */
+    bool relaid;          /* the in-place form of a view is */
+    bool tracked_writes;  /* one whose operands require gradients: aliases may track now */
+    bool gradients;       /* sn::gradients is */
+    /* What is said of an as_strided whose place depends on where its argument begins in the storage; NULL: none. */
+    const char *from_storage;
     bool fallible;                /* an op that may fail for its values is, or a user's */
     bool ordered;                 /* one with an effect is; then none of the others but pure ones */
     bool compile;                 /* ran eagerly; wants a variant after the return */

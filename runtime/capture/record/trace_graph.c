@@ -130,6 +130,12 @@ const TraceOp *trace_maker(const Trace *trace, Operand value) {
     return value < 0 ? NULL : trace->ops.at[trace->places.at[value].op].op;
 }
 
+const char *trace_op_name(const TraceOp *op) {
+    const bool strided = op->row->flags & OPF_places && op->row->flags & OPF_internal;
+    const OpRow *const row = strided ? op_row(OP_as_strided) : op->row;
+    return op_form_name(row, op->relaid ? FORM_inplace : op->form);
+}
+
 static Val *operand_at(const Trace *trace, Operand o) {
     if (o == OPERAND_ABSENT) return NULL;
     sn_tensor *const t = operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : trace->values.at[o];

@@ -6,6 +6,8 @@
 #include "runtime/capture/record/trace.h"
 
 const TraceOp *trace_maker(const Trace *trace, Operand value); /* NULL: an input */
+/* The op as the body called it: what is recorded of as_strided is sn::view_of, of a view's in-place form the view. */
+const char *trace_op_name(const TraceOp *op);
 /* The call that op was in this trace; args has room for MAX_ARGS, out_args (out forms) for MAX_OUTS; lists live
  * in the call's arena. */
 void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args); /* all but tensors */

@@ -16,7 +16,7 @@ typedef struct Fork {
 } Fork;
 
 static bool same_name(const TrieNode *a, const TrieNode *b) {
-    return a && b && a->op.row == b->op.row && a->op.form == b->op.form;
+    return a && b && a->op.row == b->op.row && a->op.form == b->op.form && a->op.relaid == b->op.relaid;
 }
 
 /* Of the other children the oldest, of the same op where there is one. The list has the newest first. */
@@ -67,7 +67,7 @@ static const char *modes_name(const TraceOp *op) {
                                       : "in grad mode";
 }
 
-static const char *name_of(const TrieNode *node) { return op_form_name(node->op.row, node->op.form); }
+static const char *name_of(const TrieNode *node) { return trace_op_name(&node->op); }
 
 static void put_difference(const Fork *fork, Text *text) {
     const char *const argument = other_argument(&fork->taken->op, &fork->known->op);

@@ -90,7 +90,7 @@ static const char *replay_refusal(const Capture *c, const Trace *trace, const Va
         if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return "the graph breaks";
     if (c->outside) return c->outside;
     if (!v) return NULL; /* not yet: the next call may do */
-    if (trace->from_storage) return "as_strided counts from the storage's start";
+    if (trace->from_storage) return trace->from_storage;
     if (trace->gradients) return "sn_backward sets .grad, which replay would not";
     if (relays_an_input(trace)) return "a view of an input changes its layout in place";
     if (writes_what_it_made(c, trace)) return "it writes a tensor that its body makes of host memory";
