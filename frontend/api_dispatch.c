@@ -26,7 +26,7 @@ static void fill_handles(void) {
         for (int form = 0; form < FORM_COUNT; form++) handles[op][form] = (sn_op){op_row((OpId)op), (OpForm)form};
 }
 
-static const sn_op *handle_of(const OpRow *row, OpForm form) {
+static const sn_op *op_handle(const OpRow *row, OpForm form) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fill_handles);
     if (row->id < OP_COUNT) return &handles[row->id][form];
@@ -48,7 +48,7 @@ static Status unknown_op(const char *name) {
 const sn_op *sn_op_find(const char *name) {
     OpForm form = FORM_functional;
     const OpRow *const row = name ? op_find(name, strlen(name), &form) : NULL;
-    if (row && !(row->flags & OPF_internal)) return handle_of(row, form);
+    if (row && !(row->flags & OPF_internal)) return op_handle(row, form);
     if (row)
         error_raise(ST_ARGUMENT, "sn_op_find: op '%s' is one that only graphs have", name);
     else
@@ -175,7 +175,7 @@ sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
 const sn_op *sn_op_register(const sn_op_desc *desc) {
     if (state_outside_body("sn_op_register") != ST_OK) return NULL;
     const DynamicOp *const op = custom_op_register(desc);
-    return op ? handle_of(&op->row, FORM_functional) : NULL;
+    return op ? op_handle(&op->row, FORM_functional) : NULL;
 }
 
 /* What a kernel or a mode has set so far, by sn_out or sn_redispatch. */
@@ -235,7 +235,7 @@ void sn_override_free(sn_override *o) {
 }
 
 const sn_op *sn_frame_op(sn_frame *f) {
-    if (f && f->call) return handle_of(f->call->row, f->call->form);
+    if (f && f->call) return op_handle(f->call->row, f->call->form);
     error_raise(ST_STATE, "%s: the frame is not an op's", f ? f->what : "sn_frame_op");
     return NULL;
 }

@@ -247,7 +247,7 @@ sn_node *sn_graph_node(sn_graph *g, int i) {
     return handle(g, node, NULL);
 }
 
-static GVal *value_of(const sn_node *n) { return n->node ? &n->node->outs[0] : n->input; }
+static GVal *node_value(const sn_node *n) { return n->node ? &n->node->outs[0] : n->input; }
 
 /* A node of g that is still there: passes and sn_node_erase take nodes away. */
 static bool is_in(sn_graph *g, const sn_node *n) {
@@ -326,7 +326,7 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
         check_rest(rest, n_rest, n_in) != ST_OK)
         return NULL;
     Arg given[MAX_ARGS], args[MAX_ARGS + MAX_OUTS];
-    for (int i = 0; i < n_in; i++) given[i] = A_VAL(&value_of(in[i])->base);
+    for (int i = 0; i < n_in; i++) given[i] = A_VAL(&node_value(in[i])->base);
     for (int i = 0; i < n_rest; i++) memcpy(&given[n_in + i], &rest[i], sizeof *rest);
     if (ops_values(row, form, given, n_in + n_rest) != ST_OK ||
         op_args_normalize(row, given, n_in + n_rest, args) != ST_OK)
@@ -381,7 +381,7 @@ static void look_at_slot(void *context, GVal **slot) {
 
 /* What uses n must come after `by`. */
 static Status check_uses(const sn_node *n, sn_node *by) {
-    Search search = {.value = value_of(n)};
+    Search search = {.value = node_value(n)};
     if (!by->node) return ST_OK;
     for (Node *at = n->graph->graph->first; at; at = at == by->node ? NULL : at->next) {
         node_each_input(at, look_at_slot, &search);
@@ -400,7 +400,7 @@ sn_status sn_node_replace(sn_node *n, sn_node *by) {
     if (status == ST_OK) status = check_value(n->graph, by, "sn_node_replace: the replacement");
     if (status == ST_OK) status = check_uses(n, by);
     if (status != ST_OK) return (sn_status)status;
-    graph_replace(n->graph->graph, value_of(n), value_of(by));
+    graph_replace(n->graph->graph, node_value(n), node_value(by));
     return SN_OK;
 }
 

@@ -111,16 +111,14 @@ sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options 
 
 /* Loading ------------------------------------------------------------------------------------- */
 
-static bool same_layout(const Meta *a, const Meta *b) {
-    const size_t bytes = sizeof *a->sizes * (size_t)a->rank;
-    return a->dtype == b->dtype && a->device == b->device && a->wrapped == b->wrapped && a->rank == b->rank &&
-           (!bytes || (!memcmp(a->sizes, b->sizes, bytes) && !memcmp(a->strides, b->strides, bytes)));
+static bool is_as_saved(const Meta *a, const Meta *b) {
+    return a->device == b->device && a->wrapped == b->wrapped && meta_same_layout(a, b);
 }
 
 /* Of the innermost scope; NULL raises. */
 static sn_tensor *embedded_tensor(const SavedTensor *t, const SafeTensor *from) {
     sn_tensor *const flat = sn_from_data(from->data, (sn_ints){from->sizes, from->rank}, (sn_dtype)from->dtype);
-    if (!flat || same_layout(flat->base.meta, t->meta)) return flat;
+    if (!flat || is_as_saved(flat->base.meta, t->meta)) return flat;
     return sn_copy_(sn_empty_strided((sn_ints){t->meta->sizes, t->meta->rank},
                                      (sn_ints){t->meta->strides, t->meta->rank}, (sn_dtype)t->meta->dtype),
                     flat);
@@ -150,7 +148,7 @@ static Status find_tensor(SavedTensor *t, const SafeFile *embedded, const sn_dic
         return error_pending();
     if (!t->tensor) return refuse_tensor(t, NULL);
     TRY(tensor_ready(t->tensor, "sn_plan_load"));
-    return same_layout(t->tensor->base.meta, t->meta) ? ST_OK : refuse_tensor(t, t->tensor);
+    return is_as_saved(t->tensor->base.meta, t->meta) ? ST_OK : refuse_tensor(t, t->tensor);
 }
 
 static Status open_tensors(const Bundle *bundle, SafeFile **out) {

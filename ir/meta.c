@@ -82,6 +82,11 @@ bool meta_same_sizes(const Meta *a, const Meta *b) {
     return true;
 }
 
+bool meta_same_layout(const Meta *a, const Meta *b) {
+    if (a->dtype != b->dtype || !meta_same_sizes(a, b)) return false;
+    return !a->rank || !memcmp(a->strides, b->strides, sizeof *a->strides * (size_t)a->rank);
+}
+
 /* Contiguous by structure alone: no guards. */
 static bool looks_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank) {
     int64_t expected = 1;

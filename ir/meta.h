@@ -50,6 +50,8 @@ bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int ra
 bool meta_span(const int64_t *sizes, const int64_t *strides, int rank, int64_t *span);
 /* Same sizes without adding guards. */
 bool meta_same_sizes(const Meta *a, const Meta *b);
+/* Same dtype, sizes and strides. Plain numbers only. */
+bool meta_same_layout(const Meta *a, const Meta *b);
 /* A copy in the arena with contiguous and numel filled in. */
 Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int64_t *sizes, const int64_t *strides,
                int rank);

@@ -120,7 +120,7 @@ static uint64_t expr_hash(SymOp op, int64_t a, int64_t b) {
     return hash_mix(hash_mix(hash_mix(1, (uint64_t)op), (uint64_t)a), (uint64_t)b);
 }
 
-static ExprSlot *slot_of(const SymEnv *env, SymOp op, int64_t a, int64_t b) {
+static ExprSlot *expr_slot(const SymEnv *env, SymOp op, int64_t a, int64_t b) {
     for (uint64_t i = expr_hash(op, a, b);; i++) {
         ExprSlot *const slot = &env->table[i & (uint64_t)(env->room - 1)];
         if (!slot->id) return slot;
@@ -135,12 +135,12 @@ static void grow_table(SymEnv *env) {
     if (!env->table) return;
     for (int i = 0; i < env->exprs.n; i++) {
         const SymExpr *const e = &env->exprs.at[i];
-        slot_of(env, e->op, e->a, e->b)->id = i + 1;
+        expr_slot(env, e->op, e->a, e->b)->id = i + 1;
     }
 }
 
 static int64_t intern(SymEnv *env, SymOp op, int64_t a, int64_t b, int64_t hint) {
-    ExprSlot *slot = slot_of(env, op, a, b);
+    ExprSlot *slot = expr_slot(env, op, a, b);
     if (slot->id) return sym_make(slot->id - 1);
     const int id = env->exprs.n;
     VEC_PUSH(env->arena, &env->exprs, ((SymExpr){.op = op, .a = a, .b = b, .hint = hint}));

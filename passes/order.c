@@ -82,7 +82,7 @@ static bool readers_allow(Lower *l, const Ends *ends, const Write *write, const 
     return checks_allow(l, ends, writer->group);
 }
 
-static bool same_layout(const Lower *l, const Write *write) {
+static bool may_write_as(const Lower *l, const Write *write) {
     const Meta *const in = write->input->base.meta, *const out = write->value->base.meta;
     if (in->dtype != out->dtype || !meta_same_sizes(in, out)) return false;
     for (int d = 0; d < in->rank; d++)
@@ -111,7 +111,7 @@ static void try_in_place(Lower *l, const Ends *ends, const Write *write) {
     const Cluster *const cluster = l->cluster[write->value->def->id];
     if (info->kind == VAL_native || info->kind == VAL_pieces || ends->outputs[write->value->id]) return;
     /* Is what the input's memory holds an output, or written elsewhere at the end? */
-    if (!same_layout(l, write) || ends->home[write->input->id] || !readers_allow(l, ends, write, cluster)) return;
+    if (!may_write_as(l, write) || ends->home[write->input->id] || !readers_allow(l, ends, write, cluster)) return;
     const int64_t *const own = info->strides;
     set_home(ends, info, write->input, write->input->base.meta->strides);
     if (nest_allows(l, cluster, write->value))

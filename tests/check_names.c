@@ -1,8 +1,8 @@
 /* check_names.c: a name means one thing [style]. In the folders of the library, by line as the house format writes it:
  *
  *   type     what `struct X {`, `} X;` or a typedef of another type defines: in one file
- *   static   a function of one word: in at most two files; else two words say whose it is, so that grep, profilers and
- *            readers find it
+ *   static   a function of one word: in at most two files; of several: in at most three; else a further word says whose
+ *            it is, so that grep, profilers and readers find it, or it is one function
  *
  * A forward declaration defines nothing. Tests are programs of their own and not looked at.
  * Usage: check_names ROOT. */
@@ -32,6 +32,11 @@ static Rule rules[] = {
      .group = 1,
      .most = 1},
     {.what = "static", .pattern = "^static [^=(]*[ *]([a-z0-9]+)\\(", .except = "\\);$", .group = 1, .most = 2},
+    {.what = "static",
+     .pattern = "^static [^=(]*[ *]([a-z0-9]+_[a-z0-9_]+)\\(",
+     .except = "\\);$",
+     .group = 1,
+     .most = 3},
 };
 enum { N_RULES = sizeof rules / sizeof *rules, NAME = 64, PATH = 2048, MAX_DEFINITIONS = 1 << 15 };
 

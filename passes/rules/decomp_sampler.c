@@ -189,14 +189,14 @@ static bool reading_begin(Reading *r, Sampler *s, Val *input, Val *grid) {
     return r->planes && r->x.n && r->y.n;
 }
 
-static Val *place_of(const Reading *r, const Tap *y, const Tap *x) {
+static Val *tap_place(const Reading *r, const Tap *y, const Tap *x) {
     const int64_t sizes[] = {r->batch, r->channels, r->count};
     Val *const row = E(r->b, mul_Tensor, V(y->index), I(r->width));
     return E(r->b, expand, V(E(r->b, add_Tensor, V(row), V(x->index))), A_INTS(sizes, 3));
 }
 
 static Val *value_at(const Reading *r, const Tap *y, const Tap *x) {
-    return E(r->b, gather, V(r->planes), I(2), V(place_of(r, y, x)));
+    return E(r->b, gather, V(r->planes), I(2), V(tap_place(r, y, x)));
 }
 
 /* weight * value, nothing outside; a NULL weight is 1. */
@@ -247,7 +247,7 @@ static Val *input_gradient(const Reading *r, Val *grad, const Meta *input) {
         for (int k = 0; k < r->x.n; k++, n++) {
             const Tap *const y = &r->y.at[i], *const x = &r->x.at[k];
             Val *const weight = y->weight ? E(b, mul_Tensor, V(y->weight), V(x->weight)) : NULL;
-            places[n] = place_of(r, y, x);
+            places[n] = tap_place(r, y, x);
             parts[n] = part(b, weight, grad, both(b, y->inside, x->inside));
             if (!places[n] || !parts[n]) return NULL;
         }

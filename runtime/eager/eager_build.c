@@ -262,15 +262,13 @@ static Status make_plan(void *context) {
 
 /* any size ------------------------------------------------------------------------------------ */
 
-static bool same_layout(const Meta *a, const Meta *b) {
-    if (a->dtype != b->dtype || a->device != b->device || a->wrapped != b->wrapped || !meta_same_sizes(a, b))
-        return false;
-    return !a->rank || !memcmp(a->strides, b->strides, (size_t)a->rank * sizeof *a->strides);
+static bool is_like(const Meta *a, const Meta *b) {
+    return a->device == b->device && a->wrapped == b->wrapped && meta_same_layout(a, b);
 }
 
 static int tensor_like(const OneNode *one, const Meta *meta) {
     for (int i = 0; i < one->ec->n_tensors; i++)
-        if (same_layout(one->inputs[i]->base.meta, meta)) return i;
+        if (is_like(one->inputs[i]->base.meta, meta)) return i;
     return -1;
 }
 

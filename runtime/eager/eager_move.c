@@ -10,16 +10,11 @@
 #include "runtime/device/device.h"
 #include "runtime/eager/eager.h"
 
-static size_t span_of(const Meta *meta) { return meta->numel ? meta_bytes(meta) : 0; }
+static size_t data_bytes(const Meta *meta) { return meta->numel ? meta_bytes(meta) : 0; }
 
 static Status copy_span(sn_tensor *to, sn_tensor *from) {
     return device_copy(to->base.meta->device, tensor_data(to), from->base.meta->device, tensor_data(from),
-                       span_of(from->base.meta));
-}
-
-static bool same_layout(const Meta *a, const Meta *b) {
-    if (a->dtype != b->dtype || !meta_same_sizes(a, b)) return false;
-    return !a->rank || !memcmp(a->strides, b->strides, sizeof *a->strides * (size_t)a->rank);
+                       data_bytes(from->base.meta));
 }
 
 /* Both on the host. */
@@ -45,7 +40,7 @@ static Status move(sn_tensor *to, sn_tensor *from) {
     TRY(tensor_ready(from, "a copy"));
     TRY(tensor_ready(to, "a copy"));
     const Meta *const meta = to->base.meta;
-    if (same_layout(meta, from->base.meta) && meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank) &&
+    if (meta_same_layout(meta, from->base.meta) && meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank) &&
         to->storage != from->storage)
         return copy_span(to, from);
     return move_by_host(to, from);

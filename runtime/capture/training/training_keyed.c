@@ -29,7 +29,7 @@ static const Meta *layout_of(const sn_tensor *grad) {
     return meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, false);
 }
 
-static bool same_layout(const SymEnv *env, const Meta *want, const int64_t *symbols, const sn_tensor *grad) {
+static bool has_layout(const SymEnv *env, const Meta *want, const int64_t *symbols, const sn_tensor *grad) {
     return training_meta(env, want, symbols) == layout_of(grad);
 }
 
@@ -49,7 +49,7 @@ static bool case_fits(const BackwardCase *c, const Training *t, const int64_t *s
     for (int i = 0; i < t->n_user; i++) {
         const bool defined = t->out_tracked[i] && call->grad_out[i];
         if (defined != c->defined[i]) return false;
-        if (exact && defined && !same_layout(c->env, c->metas[i], symbols, call->grad_out[i])) return false;
+        if (exact && defined && !has_layout(c->env, c->metas[i], symbols, call->grad_out[i])) return false;
     }
     return guards_hold(c, symbols);
 }
