@@ -5,8 +5,8 @@
 #include "ir/alias.h"
 #include "passes/passes.h"
 
-/* New nodes go before `node` and inherit its modes, call site, origin and random index; returns what was
- * set before. */
+/* From now on new nodes go before `before`, with the modes, call site, origin and random index of `node`. Returns the
+ * settings until now, for nodes_restore. */
 typedef struct NewNodes {
     Node *insert_at;
     int random;

@@ -1,12 +1,12 @@
 /* trace_views.c: views among the values of a segment, as memory and as the tape knows them.
  *
- * Memory: what a segment leaves unmade is made later in memory of its own. A value that a needed one
- * views is therefore needed too where it, or another view of it, may still be asked for:
+ * Memory: what a segment leaves unmade is made later in memory of its own. So a value that has a needed view is needed
+ * itself, if it or another view of it may still be asked for:
  *
  *     h = x * x;  v = h[0];  sn_item(v);  v += 1;  h is asked for        v and h are one memory
  *
- * So is a view of a needed value that may still be asked for: had it memory of its own, a write to the value would not
- * be seen in it. */
+ * A view that may still be asked for is needed if its value is: made later, in memory of its own, it would not show
+ * what was written to the value. */
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"

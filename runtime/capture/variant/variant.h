@@ -84,7 +84,8 @@ Status variant_run_again(Variant *variant, Trace *trace);
 /* Of capture_hooks.h. Launches the newest variant that fits the trace: *status; trace->variant is set if it ran. False:
  * none fits. */
 bool variant_run_segment(Trace *trace, Status *status);
-/* The same once trace->variant has run, by one that gives `asked` too (NULL: all that somebody holds). */
+/* For a trace whose variant has run: launches another one, which also gives `asked`, a value that the first left unmade
+ * (NULL: all values that somebody holds). Returns as above. */
 bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
  * function. first: it had none before this call. */

@@ -3,11 +3,11 @@
 #define SINTER_RUNTIME_VARIANT_VIEWS_H
 #include "runtime/capture/variant/variant.h"
 
-/* The variant gives what the value views but not the value, which may still be asked for. */
+/* The variant gives the value that this one is a view of, but not this one, which may still be asked for. */
 bool trace_lacks_view(const Trace *trace, const Variant *variant, int value);
-/* Does this view remain a placeholder although the variant makes it? Where nobody has asked for it and the variant does
- * not provide the value that it views: that one, if asked for later, is computed into memory of its own, and the two
- * must be one memory. */
+/* Does this view stay a placeholder although the variant gives it? Yes, where nobody has asked for it and the variant
+ * does not give the value that it views. That value, if it is asked for later, is computed into new memory; the view
+ * must lie in the same memory, so it is made then, too. */
 bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value);
 /* Which outputs of the variant are views, and of what. */
 Status variant_plan_views(Variant *variant, const Trace *trace);
