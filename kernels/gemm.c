@@ -93,3 +93,9 @@ void gemm(const GemmCall *call) {
     const GemmCall planned = plan.turned ? turn(call, rows) : *call;
     level()->run(&planned, &plan);
 }
+
+void kernel_transpose(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
+                      int64_t columns) {
+    assert(bytes == 4 || bytes == 8);
+    level()->transpose(bytes, from, from_ld, to, to_ld, rows, columns);
+}

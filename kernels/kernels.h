@@ -69,6 +69,9 @@ size_t gemm_workspace(const GemmCall *call);
 void gemm(const GemmCall *call);
 size_t gemm_packed_bytes(const GemmCall *call);
 void gemm_pack_b(const GemmCall *call, void *packed);
+/* to[c * to_ld + r] = from[r * from_ld + c], elements of 4 or 8 bytes; not in the same memory. */
+void kernel_transpose(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
+                      int64_t columns);
 
 /* Vectors of the primitives and of the JIT; the bitcode itself is in kernels/bitcode.h. */
 /* f32 lanes of a JIT vector: 4, 8, 16; every type uses this many elements */

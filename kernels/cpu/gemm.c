@@ -102,5 +102,13 @@ static void pack_b(const GemmCall *call, const GemmPlan *plan, void *packed) {
     packs[compute_type[call->dtype]](call, plan, packed);
 }
 
+static void transpose(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
+                      int64_t columns) {
+    if (bytes == 4)
+        transpose_i32(from, from_ld, to, to_ld, rows, columns);
+    else
+        transpose_i64(from, from_ld, to, to_ld, rows, columns);
+}
+
 extern const GemmLevel PASTE(gemm_level_, KERNEL_LEVEL);
-const GemmLevel PASTE(gemm_level_, KERNEL_LEVEL) = {run_gemm, pack_b};
+const GemmLevel PASTE(gemm_level_, KERNEL_LEVEL) = {run_gemm, pack_b, transpose};

@@ -43,6 +43,8 @@ static inline int64_t turned_ld(const GemmPlan *plan) { return round_up(plan->ro
 typedef struct GemmLevel {
     void (*run)(const GemmCall *call, const GemmPlan *plan);
     void (*pack_b)(const GemmCall *call, const GemmPlan *plan, void *packed);
+    void (*transpose)(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
+                      int64_t columns);
 } GemmLevel;
 
 #endif

@@ -34,9 +34,10 @@ static void fill_line(const Patches *p, const char *source, const PatchLine *lin
         return;
     }
     const int64_t before = (lo - line->first) * p->bytes, run = (hi - lo) * p->bytes;
-    memset(to, 0, (size_t)before);
+    const int64_t after = line->n * p->bytes - before - run;
+    if (before) memset(to, 0, (size_t)before);
     copy_steps(to + before, source + (lo * step + line->offset) * p->bytes, step, hi - lo, p->bytes);
-    memset(to + before + run, 0, (size_t)(line->n * p->bytes - before - run));
+    if (after) memset(to + before + run, 0, (size_t)after);
 }
 
 static bool is_inside(int64_t at, int64_t size) { return at >= 0 && at < size; }

@@ -53,12 +53,26 @@ void plain_end(DenseData *p) {
     if (p->at && p->owned) cpu_free(p->at, p->owned);
 }
 
+/* x * 0 is 0, but NaN for inf and NaN. Many sums at once, as each waits for its last addition. */
+typedef float ManySingles __attribute__((vector_size(64)));
+typedef double ManyDoubles __attribute__((vector_size(64)));
+#define SUM_OF_ZEROS(many, type)                                                                                       \
+    many sums = {0}, some;                                                                                             \
+    type all = 0;                                                                                                      \
+    const int64_t lanes = sizeof some / sizeof all;                                                                    \
+    int64_t i = 0;                                                                                                     \
+    for (; i + lanes <= n; i += lanes) memcpy(&some, at + i, sizeof some), sums += some * 0;                           \
+    for (; i < n; i++) all += at[i] * 0;                                                                               \
+    for (int64_t k = 0; k < lanes; k++) all += sums[k];                                                                \
+    return all
+
+static float zeros_of_singles(const float *at, int64_t n) { SUM_OF_ZEROS(ManySingles, float); }
+static double zeros_of_doubles(const double *at, int64_t n) { SUM_OF_ZEROS(ManyDoubles, double); }
+
 bool all_finite(const char *at, SType type, int64_t n) {
-    float singles = 0; /* x * 0 is 0, but NaN for inf and NaN */
-    double doubles = 0;
-    for (int64_t i = 0; i < n && type == S_f32; i++) singles += ((const float *)(const void *)at)[i] * 0.0f;
-    for (int64_t i = 0; i < n && type == S_f64; i++) doubles += ((const double *)(const void *)at)[i] * 0.0;
-    return singles == 0 && doubles == 0;
+    return type == S_f32   ? zeros_of_singles((const float *)(const void *)at, n) == 0
+           : type == S_f64 ? zeros_of_doubles((const double *)(const void *)at, n) == 0
+                           : true;
 }
 
 Status conv_multiply(const Chunk *c) {

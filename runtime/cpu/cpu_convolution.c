@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "runtime/cpu/conv_sums.h"
+#include "runtime/cpu/cpu_copy.h"
 #include "runtime/cpu/pool.h"
 #include "runtime/device/alloc_cpu.h"
 
@@ -94,22 +95,52 @@ static Status sum_chunk(const Sum *s, int64_t group, int64_t q0, int64_t q1, int
     return conv_multiply(&chunk);
 }
 
-/* Columns first .. first + n of one row of sums to where they belong in the result. */
-static void store_row(const Sum *s, int64_t channel, int64_t first, int64_t n, const char *from) {
+/* Where columns lie in the result. */
+typedef struct Places {
+    int64_t strides[CONV_DIMS]; /* of its spatial dims, in elements */
+    bool whole;                 /* an image's columns are equally far apart, not only those of a line */
+} Places;
+
+static Places places_of(const Sum *s) {
     const Meta *const meta = s->out->base.meta;
-    const int64_t *const columns = s->patches.columns;
     const int lead = CONV_DIMS + 2 - meta->rank;
+    Places p = {.whole = true};
+    for (int d = 0; d < CONV_DIMS; d++) p.strides[d] = (d < lead ? 0 : meta->strides[2 + d - lead]) * s->step[d];
+    for (int d = 0; d < CONV_DIMS - 1; d++)
+        p.whole &= s->patches.columns[d] == 1 || p.strides[d] == p.strides[d + 1] * s->patches.columns[d + 1];
+    return p;
+}
+
+/* Element of the first channel that column x of all is. */
+static int64_t place_of(const Sum *s, const Places *p, int64_t x) {
+    const Meta *const meta = s->out->base.meta;
+    const int lead = CONV_DIMS + 2 - meta->rank;
+    const int64_t *const columns = s->patches.columns;
+    int64_t at = x / patches_per_image(&s->patches) * meta->strides[0];
+    for (int d = CONV_DIMS - 1; d >= 0; x /= columns[d--]) {
+        at += x % columns[d] * p->strides[d];
+        if (d >= lead) at += s->first[d] * meta->strides[2 + d - lead];
+    }
+    return at;
+}
+
+/* Columns first .. first + n of `rows` rows of sums, n apart, to where they belong in the result: as many at once as
+ * are equally far apart there. */
+static void store_sums(const Sum *s, int64_t channel, int64_t first, int64_t n, const char *sums) {
+    const Meta *const meta = s->out->base.meta;
+    const Places places = places_of(s);
+    const int64_t line = places.whole ? patches_per_image(&s->patches) : s->patches.columns[2];
+    const int64_t apart = places.strides[2], each = meta->strides[1];
+    const bool turned = each == 1 && apart != 1 && s->rows > 1 && compute_dtype(meta->dtype) == meta->dtype;
     StoreFn *const store = kernel_table()->store(meta->dtype);
-    int64_t strides[CONV_DIMS], x = first % columns[2], y = first / columns[2] % columns[1];
-    int64_t z = first / columns[2] / columns[1] % columns[0], image = first / patches_per_image(&s->patches);
-    for (int d = 0; d < CONV_DIMS; d++) strides[d] = d < lead ? 0 : meta->strides[2 + d - lead];
-    for (int64_t some; n > 0; n -= some, from += some * s->g->bytes, x = 0) {
-        some = min_i64(n, columns[2] - x);
-        const int64_t at = image * meta->strides[0] + channel * meta->strides[1] +
-                           (z * s->step[0] + s->first[0]) * strides[0] + (y * s->step[1] + s->first[1]) * strides[1] +
-                           (x * s->step[2] + s->first[2]) * strides[2];
-        store((char *)tensor_data(s->out) + at * dtype_bytes(meta->dtype), s->step[2] * strides[2], from, some);
-        if (++y == columns[1] && (y = 0, ++z == columns[0])) z = 0, image++;
+    for (int64_t x = 0, some; x < n; x += some) {
+        some = min_i64(n - x, line - (first + x) % line);
+        char *const to =
+            (char *)tensor_data(s->out) + (place_of(s, &places, first + x) + channel * each) * dtype_bytes(meta->dtype);
+        const char *const from = sums + x * s->g->bytes;
+        if (turned) copy_turned(to, apart, from, n, some, s->rows, s->g->bytes);
+        for (int64_t m = 0; m < s->rows && !turned; m++)
+            store(to + m * each * dtype_bytes(meta->dtype), apart, from + m * n * s->g->bytes, some);
     }
 }
 
@@ -117,12 +148,9 @@ static void store_row(const Sum *s, int64_t channel, int64_t first, int64_t n, c
 static void finish_sums(const Sum *s, int64_t group, int64_t first, int64_t n, char *sums) {
     static const char zero[8];
     const int bytes = s->g->bytes;
-    for (int64_t m = 0; m < s->rows; m++) {
-        const int64_t channel = group * s->rows + m;
-        char *const row = sums + m * n * bytes;
-        add_number(s->g, row, s->bias ? s->bias + channel * bytes : zero, n);
-        store_row(s, channel, first, n, row);
-    }
+    for (int64_t m = 0; m < s->rows; m++)
+        add_number(s->g, sums + m * n * bytes, s->bias ? s->bias + (group * s->rows + m) * bytes : zero, n);
+    store_sums(s, group * s->rows, first, n, sums);
 }
 
 static Status sum_block(const Sum *s, int64_t group, int64_t first, int64_t n, const ConvScratch *scratch) {

@@ -17,12 +17,21 @@ typedef struct Block {
     _Alignas(64) char at[BLOCK * 8];
 } Block;
 
+/* Bytes of an element are a constant in each loop. */
+#define COPY_EACH(type)                                                                                                \
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, sizeof(type))
 static void copy_same(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n, int64_t bytes) {
-    if (to_stride == 1 && from_stride == 1) {
+    const int64_t to_step = to_stride * bytes, from_step = from_stride * bytes;
+    if (to_stride == 1 && from_stride == 1)
         memcpy(to, from, (size_t)(n * bytes));
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride * bytes, from + i * from_stride * bytes, (size_t)bytes);
+    else if (bytes == 4)
+        COPY_EACH(int32_t);
+    else if (bytes == 8)
+        COPY_EACH(int64_t);
+    else if (bytes == 2)
+        COPY_EACH(int16_t);
+    else
+        COPY_EACH(char);
 }
 
 static void copy_run(const StridedSpan *to, int64_t to_stride, const StridedSpan *from, int64_t from_stride,
@@ -43,17 +52,84 @@ static void copy_run(const StridedSpan *to, int64_t to_stride, const StridedSpan
     }
 }
 
-void span_copy(const StridedSpan *to, const StridedSpan *from, const int64_t *sizes, int rank) {
+static void copy_dims(const StridedSpan *to, const StridedSpan *from, const int64_t *sizes, int rank) {
     if (rank <= 1) {
         copy_run(to, rank ? to->strides[0] : 1, from, rank ? from->strides[0] : 1, rank ? sizes[0] : 1);
         return;
     }
     StridedSpan t = {to->at, to->dtype, to->strides + 1}, f = {from->at, from->dtype, from->strides + 1};
     for (int64_t i = 0; i < sizes[0]; i++) {
-        span_copy(&t, &f, sizes + 1, rank - 1);
+        copy_dims(&t, &f, sizes + 1, rank - 1);
         t.at += to->strides[0] * dtype_bytes(to->dtype);
         f.at += from->strides[0] * dtype_bytes(from->dtype);
     }
+}
+
+/* One dim is dense in `from`, another in `to`: channels_last and back. */
+void copy_turned(char *to, int64_t to_ld, const char *from, int64_t from_ld, int64_t n, int64_t m, int bytes) {
+    if (bytes == 4 || bytes == 8)
+        kernel_transpose(bytes, from, from_ld, to, to_ld, m, n);
+    else
+        for (int64_t k = 0; k < n; k++) copy_same(to + k * to_ld * bytes, 1, from + k * bytes, from_ld, m, bytes);
+}
+
+typedef struct CopyDims { /* dims of more than one element, joined where both sides walk on */
+    int n;
+    int64_t sizes[MAX_RANK], to[MAX_RANK], from[MAX_RANK];
+} CopyDims;
+
+static void join_dims(const StridedSpan *to, const StridedSpan *from, const int64_t *sizes, int rank, CopyDims *d) {
+    d->n = 0;
+    for (int i = 0; i < rank; i++) {
+        if (sizes[i] == 1) continue;
+        const int last = d->n - 1;
+        const bool joins =
+            d->n && d->to[last] == to->strides[i] * sizes[i] && d->from[last] == from->strides[i] * sizes[i];
+        const int at = joins ? last : d->n++;
+        d->sizes[at] = joins ? d->sizes[at] * sizes[i] : sizes[i];
+        d->to[at] = to->strides[i], d->from[at] = from->strides[i];
+    }
+}
+
+static int64_t dims_reach(const CopyDims *d, const int64_t *strides) {
+    int64_t reach = 1;
+    for (int i = 0; i < d->n; i++) reach += (d->sizes[i] - 1) * strides[i];
+    return reach;
+}
+
+static int unit_dim(const CopyDims *d, const int64_t *strides) {
+    for (int i = 0; i < d->n; i++)
+        if (strides[i] == 1) return i;
+    return -1;
+}
+
+/* Elements may go in any order. */
+static bool is_apart(const StridedSpan *to, const StridedSpan *from, const CopyDims *d, int64_t bytes) {
+    const uintptr_t t = (uintptr_t)to->at, f = (uintptr_t)from->at;
+    return t + (uintptr_t)(dims_reach(d, d->to) * bytes) <= f || f + (uintptr_t)(dims_reach(d, d->from) * bytes) <= t;
+}
+
+static void turn_dims(const CopyDims *d, int dim, int turned, int dense, char *to, const char *from, int bytes) {
+    while (dim == turned || dim == dense) dim++;
+    if (dim >= d->n) {
+        copy_turned(to, d->to[turned], from, d->from[dense], d->sizes[turned], d->sizes[dense], bytes);
+        return;
+    }
+    for (int64_t i = 0; i < d->sizes[dim]; i++)
+        turn_dims(d, dim + 1, turned, dense, to + i * d->to[dim] * bytes, from + i * d->from[dim] * bytes, bytes);
+}
+
+void span_copy(const StridedSpan *to, const StridedSpan *from, const int64_t *sizes, int rank) {
+    CopyDims d;
+    for (int i = 0; i < rank; i++)
+        if (!sizes[i]) return;
+    join_dims(to, from, sizes, rank, &d);
+    const int turned = unit_dim(&d, d.from), dense = unit_dim(&d, d.to), bytes = dtype_bytes(to->dtype);
+    const bool same = to->dtype == from->dtype && to->dtype != DT_bool;
+    if (same && turned >= 0 && dense >= 0 && turned != dense && is_apart(to, from, &d, bytes))
+        turn_dims(&d, 0, turned, dense, to->at, from->at, bytes);
+    else
+        copy_dims(&(StridedSpan){to->at, to->dtype, d.to}, &(StridedSpan){from->at, from->dtype, d.from}, d.sizes, d.n);
 }
 
 void number_to_block(SType type, const Arg *number, void *block, int n) {

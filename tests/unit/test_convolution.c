@@ -81,10 +81,38 @@ START_TEST(padding_is_left_out_where_weights_are_not_finite) {
 }
 END_TEST
 
+/* Result, and gradients of input and weight. */
+static void differentiated(sn_tensor *x, sn_tensor *w, int64_t stride, bool transposed, sn_tensor **out) {
+    const int64_t strides[] = {stride, stride}, one[] = {1, 1}, zero[] = {0, 0};
+    sn_requires_grad_(x, true);
+    sn_requires_grad_(w, true);
+    out[0] = sn_convolution(x, w, NULL, (sn_ints){strides, 2}, (sn_ints){one, 2}, (sn_ints){one, 2}, transposed,
+                            (sn_ints){zero, 2}, 2);
+    sn_tensor *const given = sn_mul(out[0], out[0]);
+    sn_gradients(SN_TENSORS(out[0]), SN_TENSORS(x, w), SN_TENSORS(sn_detach(given)), 0, out + 1);
+}
+
+/* Strides of a loop's variable, transposed or not; several images, two groups, sizes around a square of the copies. */
+START_TEST(layouts_give_the_same_bits) {
+    static const sn_dtype dtypes[] = {SN_F32, SN_F64, SN_BF16};
+    const int64_t stride = 1 + _i / 3 % 3;
+    const bool transposed = _i >= 9;
+    const sn_dtype dtype = dtypes[_i % 3];
+    sn_tensor *const x = sn_randn(SN_INTS(3, 34, 7, 9), dtype), *const w = sn_randn(SN_INTS(34, 17, 3, 3), dtype);
+    sn_tensor *plain[3], *last[3];
+    differentiated(x, w, stride, transposed, plain);
+    differentiated(sn_detach(channels_last(x)), sn_detach(channels_last(w)), stride, transposed, last);
+    ck_assert_int_eq(sn_strides(last[0]).data[1], 1);
+    for (int i = 0; i < 3; i++) ck_assert_msg(same_bits(plain[i], last[i]), "%d differs", i);
+    ck_assert_int_eq(sn_check(), SN_OK);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("rule");
     tcase_add_test(tests, follows_the_rule);
     tcase_add_test(tests, chunks_are_cut_by_position);
     tcase_add_test(tests, padding_is_left_out_where_weights_are_not_finite);
+    tcase_add_loop_test(tests, layouts_give_the_same_bits, 0, 18);
     return suite_run("convolution", tests);
 }

@@ -217,6 +217,28 @@ START_TEST(long_chains_are_cut_at_4096) {
 }
 END_TEST
 
+/* At every level, around the sides of its squares; what lies behind a row stays. */
+START_TEST(a_transpose_moves_each_element) {
+    enum { SIDE = 37, LD = SIDE + 3 };
+    static uint8_t from[SIDE * LD * 8], to[SIDE * LD * 8];
+    for (int i = 0; i < (int)sizeof from; i++) from[i] = (uint8_t)random_bits((uint64_t)i);
+    for (int level = 0; level < levels() * 2; level++) {
+        const int bytes = level % 2 ? 8 : 4;
+        isa_force(level / 2);
+        for (int rows = 1; rows <= SIDE; rows++)
+            for (int columns = 1; columns <= SIDE; columns++) {
+                memset(to, 0x5a, sizeof to);
+                kernel_transpose(bytes, from, LD, to, LD, rows, columns);
+                for (int c = 0; c < columns; c++) {
+                    for (int r = 0; r < rows; r++)
+                        ck_assert_mem_eq(to + (c * LD + r) * bytes, from + (r * LD + c) * bytes, (size_t)bytes);
+                    ck_assert_int_eq(to[(c * LD + rows) * bytes], 0x5a);
+                }
+            }
+    }
+}
+END_TEST
+
 static double seconds(void) { return 1e-9 * (double)clock_ns(); }
 
 /* Ordinary values: subnormal ones, which the checks have among theirs, slow some cores down a hundredfold. */
@@ -295,5 +317,6 @@ int main(void) {
     tcase_add_test(tests, the_last_part_follows_the_plan_of_all);
     tcase_add_loop_test(tests, every_dtype_gives_the_chain, 0, 7);
     tcase_add_loop_test(tests, long_chains_are_cut_at_4096, 0, 4);
+    tcase_add_test(tests, a_transpose_moves_each_element);
     return suite_run("kernels_gemm", tests);
 }
