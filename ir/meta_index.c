@@ -269,11 +269,20 @@ static Status add_pad(const MetaCall *call, int64_t *size, int64_t by) {
                      SIZES(call, self));
 }
 
+/* What is only cut is a copy of a view, which keeps its layout as far as a copy does. */
+static void out_cut(const MetaCall *call, const int64_t *sizes) {
+    Meta view = *tensor_meta(call, 0);
+    view.sizes = sizes;
+    view.contiguous = meta_is_contiguous(call->env, sizes, view.strides, view.rank);
+    out_like(call, 0, &view, view.dtype);
+}
+
 /* pad: pairs (before, after), last dim first. A negative one cuts, and first: at most what is there. */
 Status meta_constant_pad_nd(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     const Arg *pad = &call->args[1];
     int64_t sizes[MAX_RANK];
+    bool cuts = true;
     if (pad->n % 2 || pad->n > 2 * self->rank)
         return meta_fail(call, ST_ARGUMENT, "pad %s needs pairs for at most %d dims",
                          sizes_text(call, pad->ints, pad->n).at, self->rank);
@@ -284,8 +293,12 @@ Status meta_constant_pad_nd(MetaCall *call) {
         const bool after_first = !sym_is(after) && after < 0;
         TRY(add_pad(call, size, after_first ? after : before));
         TRY(add_pad(call, size, after_first ? before : after));
+        cuts = cuts && !sym_less(call->env, 0, before) && !sym_less(call->env, 0, after);
     }
-    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    if (cuts)
+        out_cut(call, sizes);
+    else
+        out_suggested(call, 0, self, self->dtype, sizes, self->rank);
     TRY(numbers_fit(call, self->dtype));
     return check_numel(call, sizes, self->rank);
 }
