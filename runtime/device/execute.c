@@ -65,6 +65,49 @@ static void build_written(Executable *e) {
         if (e->plan->inputs.at[i].written) e->written[e->n_written++] = i;
 }
 
+/* By output: is it one that can be made late? By input: may it go early? */
+static void mark_kept(const Plan *plan, bool *in, bool *out) {
+    for (int i = 0; i < plan->inputs.n; i++) in[i] = !plan->inputs.at[i].written;
+    for (int i = 0; i < plan->outputs.n; i++) out[i] = plan->outputs.at[i].kind == OUT_new;
+    for (int i = 0; i < plan->outputs.n; i++) {
+        const PlanOutput *const output = &plan->outputs.at[i];
+        if (output->kind == OUT_input || output->kind == OUT_view_of_input) in[output->base] = false;
+        if (output->kind == OUT_view_of_output) out[output->base] = false;
+    }
+}
+
+static void list_turns(const Plan *plan, Turns *turns, bool *in, bool *out) {
+    mark_kept(plan, in, out);
+    for (int i = 0; i < plan->outputs.n; i++) turns->out_slot[i] = -1;
+    for (int i = 0; i < plan->slots.n; i++) {
+        const Slot *const slot = &plan->slots.at[i];
+        if (slot->kind == SLOT_input && slot->last >= 0 && in[slot->index]) {
+            turns->next_end[slot->index] = turns->ends[slot->last];
+            turns->ends[slot->last] = slot->index + 1;
+        }
+        if (slot->kind == SLOT_output && slot->first > 0 && out[slot->index]) {
+            turns->next_start[slot->index] = turns->starts[slot->first];
+            turns->starts[slot->first] = slot->index + 1;
+            turns->out_slot[slot->index] = i;
+        }
+    }
+}
+
+static Status build_turns(Executable *e) {
+    const Plan *const plan = e->plan;
+    const size_t in = (size_t)plan->inputs.n, out = (size_t)plan->outputs.n, steps = (size_t)plan->steps.n;
+    Turns *const turns = e->turns = mem_zero(sizeof *turns + (2 * steps + in + 2 * out) * sizeof(int) + in + out);
+    if (!turns) return ST_MEMORY;
+    turns->ends = (int *)(turns + 1);
+    turns->next_end = turns->ends + steps;
+    turns->starts = turns->next_end + in;
+    turns->next_start = turns->starts + steps;
+    turns->out_slot = turns->next_start + out;
+    bool *const marks = (bool *)(turns->out_slot + out);
+    list_turns(plan, turns, marks, marks + in);
+    return ST_OK;
+}
+
 /* What runs each step. */
 static Status build_rows(Executable *e) {
     if (e->plan->arenas.n > PLAN_DEVICES)
@@ -98,6 +141,7 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
         if (plan->steps.at[s].kernel) status = kernel_verify(plan->steps.at[s].kernel);
     if (status == ST_OK) status = build_codes(e, native, context);
     if (status == ST_OK) status = build_metas(e);
+    if (status == ST_OK) status = build_turns(e);
     if (status != ST_OK) {
         executable_free(e);
         return status;
@@ -121,6 +165,7 @@ void executable_free(Executable *e) {
     mem_free(e->out_metas);
     mem_free(e->rows);
     mem_free(e->written);
+    mem_free(e->turns);
     mem_free(e);
 }
 
@@ -158,13 +203,17 @@ static sn_tensor *make_output(const Launch *launch, int i) {
     return tensor_view(base, meta, base->offset + launch_int(launch, output->offset));
 }
 
+static bool comes_late(const Launch *launch, int output) {
+    return launch->owned && launch->e->turns->out_slot[output] >= 0;
+}
+
 /* New ones first: views of outputs may come before their base. */
 static Status make_outputs(Launch *launch) {
     const Plan *const plan = launch->e->plan;
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < plan->outputs.n; i++) {
             const OutKind kind = plan->outputs.at[i].kind;
-            if (kind == OUT_none)
+            if (kind == OUT_none || comes_late(launch, i))
                 launch->outs[i] = NULL;
             else if ((kind == OUT_view_of_output) == (pass == 1) && !(launch->outs[i] = make_output(launch, i)))
                 return error_pending();
@@ -203,7 +252,7 @@ static void place_slots(Launch *launch) {
         if (slot->kind == SLOT_input)
             at = tensor_data(launch->inputs[slot->index]);
         else if (slot->kind == SLOT_output)
-            at = tensor_data(launch->outs[slot->index]);
+            at = launch->outs[slot->index] ? tensor_data(launch->outs[slot->index]) : NULL;
         else if ((at = arena_start(launch, slot->meta->device)))
             at += launch_int(launch, slot->offset);
         launch->slots[i] = at;
@@ -222,15 +271,40 @@ static Status check_writable(const Launch *launch) {
     return ST_OK;
 }
 
+static Status make_late_outputs(Launch *launch, int step) {
+    const Turns *const turns = launch->e->turns;
+    for (int i = turns->starts[step]; i; i = turns->next_start[i - 1]) {
+        sn_tensor *const made = launch->outs[i - 1] = make_output(launch, i - 1);
+        if (!made) return error_pending();
+        launch->slots[turns->out_slot[i - 1]] = tensor_data(made);
+    }
+    return ST_OK;
+}
+
+static void let_go(const Launch *launch, int step) {
+    const Turns *const turns = launch->e->turns;
+    for (int i = turns->ends[step]; i; i = turns->next_end[i - 1]) {
+        if (!launch->owned[i - 1]) continue;
+        tensor_release(launch->owned[i - 1]);
+        launch->owned[i - 1] = NULL;
+    }
+}
+
+static Status run_step(Launch *launch, int s) {
+    const Step *const step = &launch->e->plan->steps.at[s];
+    counts.launches++;
+    return step->kind == STEP_kernel ? launch->e->rows[s]->launch(launch, s) : launch_native(launch, step);
+}
+
 static Status run_steps(Launch *launch) {
     TRY(check_writable(launch));
     TRY(make_arenas(launch));
     TRY(make_outputs(launch));
     place_slots(launch);
     for (int s = 0; s < launch->e->plan->steps.n; s++) {
-        const Step *const step = &launch->e->plan->steps.at[s];
-        counts.launches++;
-        TRY(step->kind == STEP_kernel ? launch->e->rows[s]->launch(launch, s) : launch_native(launch, step));
+        if (launch->owned) TRY(make_late_outputs(launch, s));
+        TRY(run_step(launch, s));
+        if (launch->owned) let_go(launch, s);
     }
     count_writes(launch);
     return ST_OK;
@@ -251,17 +325,28 @@ static void launch_end(LaunchHeld *held) {
     fp_leave(held->fp);
     for (int i = 0; i < held->launch.e->plan->arenas.n; i++)
         if (held->launch.arenas[i]) storage_release(held->launch.arenas[i]);
+    for (int i = 0; held->launch.owned && i < held->launch.e->plan->inputs.n; i++)
+        if (held->launch.owned[i]) tensor_release(held->launch.owned[i]);
     if (UNLIKELY(held->launch.slots != held->few)) mem_free(held->launch.slots);
+}
+
+static inline Status run_call(Executable *e, sn_tensor *const *inputs, sn_tensor **owned, const int64_t *symbols,
+                              const double *floats, sn_tensor **outs) {
+    __attribute__((cleanup(launch_end))) LaunchHeld held;
+    held.launch =
+        (Launch){.e = e, .inputs = inputs, .owned = owned, .symbols = symbols, .floats = floats, .outs = outs};
+    held.fp = fp_enter();
+    const bool many = e->plan->slots.n > FEW_SLOTS;
+    held.launch.slots = many ? mem_alloc((size_t)e->plan->slots.n * sizeof(void *)) : held.few;
+    return held.launch.slots ? run_steps(&held.launch) : ST_MEMORY;
 }
 
 Status execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                sn_tensor **outs) {
-    const bool many = e->plan->slots.n > FEW_SLOTS;
-    void **const slots = many ? mem_alloc((size_t)e->plan->slots.n * sizeof(void *)) : NULL;
-    if (many && !slots) return ST_MEMORY;
-    __attribute__((cleanup(launch_end))) LaunchHeld held;
-    held.launch = (Launch){.e = e, .inputs = inputs, .symbols = symbols, .floats = floats, .outs = outs};
-    held.launch.slots = many ? slots : held.few;
-    held.fp = fp_enter();
-    return run_steps(&held.launch);
+    return run_call(e, inputs, NULL, symbols, floats, outs);
+}
+
+Status execute_last(Executable *e, sn_tensor *const *inputs, sn_tensor **owned, const int64_t *symbols,
+                    const double *floats, sn_tensor **outs) {
+    return run_call(e, inputs, owned, symbols, floats, outs);
 }

@@ -32,5 +32,10 @@ ExecuteCounts *execute_counts(void);
  * committed nothing. */
 Status execute(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                sn_tensor **outs);
+/* The same, of the last call that needs some inputs: owned[i], if it is not NULL, is a reference of inputs[i], which
+ * goes with the last step that reads that, and a result's memory comes with the first step that writes it. Takes all of
+ * owned, also where it fails. */
+Status execute_last(Executable *executable, sn_tensor *const *inputs, sn_tensor **owned, const int64_t *symbols,
+                    const double *floats, sn_tensor **outs);
 
 #endif

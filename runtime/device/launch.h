@@ -13,6 +13,13 @@ typedef struct NestCode {
 
 enum { PLAN_DEVICES = 8 }; /* of one plan; more run eagerly */
 
+/* When a call that owns inputs lets them go, and makes results: lists by step, of numbers and 1 (0: the end). */
+typedef struct Turns {
+    int *ends, *next_end; /* inputs whose last step this is; those that are written, or shown by results, have none */
+    int *starts, *next_start; /* new outputs whose first step this is, no view's base; others are made at the start */
+    int *out_slot;            /* of those; -1: made at the start */
+} Turns;
+
 struct Executable {
     Plan *plan;
     const struct DeviceRow **rows; /* by step: of its device */
@@ -25,11 +32,13 @@ struct Executable {
     const Meta **out_metas; /* by output, retained; NULL: symbolic */
     int n_written;
     int *written; /* the inputs that are */
+    struct Turns *turns;
 };
 
 typedef struct Launch { /* one call */
     const Executable *e;
     sn_tensor *const *inputs;
+    sn_tensor **owned; /* references that go at their turns, or NULL */
     const int64_t *symbols;
     const double *floats;
     sn_tensor **outs;

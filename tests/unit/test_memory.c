@@ -252,6 +252,47 @@ START_TEST(memory_does_not_grow_with_calls) {
 }
 END_TEST
 
+/* A backward holds what it still needs ---------------------------------------------------------- */
+
+enum { LAYERS = 8, SIDE = 256, MATRIX_BYTES = SIDE * SIDE * 4 };
+
+static sn_status layers(sn_frame *f) {
+    sn_tensor *h = sn_in(f, 0);
+    for (int i = 1; i <= LAYERS; i++) h = sn_sin(sn_mm(h, sn_in(f, i)));
+    return sn_out(f, 0, h);
+}
+
+/* Of one call and its backward, beyond what was there. */
+static int64_t peak_of_step(sn_function *fn, sn_tensor **in, sn_tensor *grad, bool retain) {
+    sn_memory before = {.size = sizeof before}, after = before;
+    sn_tensor *out[1] = {0}, *grads[LAYERS];
+    const sn_scope scope = sn_scope_begin();
+    ck_assert_int_eq(sn_memory_reset_peak(SN_CPU), SN_OK);
+    sn_memory_get(SN_CPU, &before);
+    ck_assert_int_eq(sn_call(fn, in, LAYERS + 1, out, 1), SN_OK);
+    ck_assert_int_eq(sn_gradients((sn_tensors){out, 1}, (sn_tensors){in + 1, LAYERS}, (sn_tensors){&grad, 1},
+                                  retain ? SN_RETAIN_GRAPH : 0, grads),
+                     SN_OK);
+    sn_memory_get(SN_CPU, &after);
+    sn_scope_end(scope);
+    return after.peak - before.current;
+}
+
+START_TEST(a_backward_lets_go_of_what_it_has_read) {
+    sn_function *const fn = sn_compile(layers, NULL, NULL);
+    sn_tensor *in[LAYERS + 1] = {sn_randn(SN_INTS(SIDE, SIDE), SN_F32)};
+    for (int i = 1; i <= LAYERS; i++) in[i] = sn_requires_grad_(sn_randn(SN_INTS(SIDE, SIDE), SN_F32), true);
+    sn_tensor *const grad = sn_randn(SN_INTS(SIDE, SIDE), SN_F32);
+    for (int i = 0; i < 2; i++) peak_of_step(fn, in, grad, i);
+    const int64_t kept = peak_of_step(fn, in, grad, true), last = peak_of_step(fn, in, grad, false);
+    /* Two saved matrices a layer, two of the arena, the product's workspace; the gradients of all layers come on top
+     * where what is saved stays. */
+    ck_assert_int_le(last, (2 * LAYERS + 3) * MATRIX_BYTES);
+    ck_assert_int_ge(kept, last + (LAYERS - 1) * MATRIX_BYTES);
+    sn_function_free(fn);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("memory");
     tcase_set_timeout(tests, 120);
@@ -260,6 +301,7 @@ int main(void) {
     tcase_add_test(tests, freed_functions_leave_nothing);
     tcase_add_test(tests, nests_of_one_hash_have_codes_of_their_own);
     tcase_add_test(tests, a_tape_keeps_the_code_of_its_nodes);
+    tcase_add_test(tests, a_backward_lets_go_of_what_it_has_read);
     tcase_add_test(tests, memory_does_not_grow_with_calls);
     return suite_run("test_memory", tests);
 }

@@ -70,11 +70,15 @@ static Status check_steps(TrainingLaunch *l, const BackwardCase *c, bool retain)
     return ST_OK;
 }
 
-static void free_used(TrainingLaunch *l) {
+static bool all_used(const TrainingLaunch *l) {
     const TapePlan *const p = &l->training->tape;
     for (int s = 0; s < p->steps.n; s++)
-        if (p->steps.at[s].n_holds && !l->used[s]) return;
-    free_saved(l);
+        if (p->steps.at[s].n_holds && !l->used[s]) return false;
+    return true;
+}
+
+static void free_used(TrainingLaunch *l) {
+    if (all_used(l)) free_saved(l);
 }
 
 /* Backward ------------------------------------------------------------------------------------ */
@@ -111,24 +115,40 @@ static Status gather(const TrainingLaunch *l, const BackwardCase *c, const TapeB
     return ST_OK;
 }
 
-static Status run_case(const TrainingLaunch *l, const BackwardCase *c, TapeBackward *call, sn_tensor **inputs,
-                       sn_tensor **outs) {
+/* Of the last backward: what is saved goes with the last step that reads it. */
+static void hand_over(TrainingLaunch *l, const BackwardCase *c, sn_tensor **owned, int n) {
+    for (int i = 0; i < n; i++) {
+        owned[i] = NULL;
+        if (i >= c->n_saved) continue;
+        TapeSaved *const saved = &l->saved[c->saved ? c->saved[i] : i];
+        owned[i] = saved->tensor;
+        saved->tensor = NULL;
+    }
+}
+
+/* A case's inputs, room for what it may let go of, and its results. */
+static Status run_case(TrainingLaunch *l, const BackwardCase *c, TapeBackward *call, sn_tensor **inputs,
+                       sn_tensor **owned, sn_tensor **outs) {
     const Training *const t = l->training;
-    if (!inputs || !outs) return ST_MEMORY;
+    if (!inputs || !owned || !outs) return ST_MEMORY;
     TRY(gather(l, c, call, inputs));
-    TRY(execute(c->run, inputs, l->symbols, l->floats, outs));
+    const bool last = !call->retain && all_used(l);
+    if (last) hand_over(l, c, owned, c->n_saved + t->n_inputs + t->n_user);
+    TRY(last ? execute_last(c->run, inputs, owned, l->symbols, l->floats, outs)
+             : execute(c->run, inputs, l->symbols, l->floats, outs));
     for (int i = 0, k = 0; i < t->n_inputs; i++)
         if (c->needs[i]) call->grad_in[i] = outs[k++];
     return ST_OK;
 }
 
-static Status run_compiled(const TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
+static Status run_compiled(TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
     const Training *const t = l->training;
-    sn_tensor *few_in[FEW_TENSORS], *few_out[FEW_TENSORS];
-    sn_tensor **const inputs = ROOM(few_in, c->n_saved + t->n_inputs + t->n_user);
+    const int n = c->n_saved + t->n_inputs + t->n_user;
+    sn_tensor *few_in[FEW_TENSORS], *few_owned[FEW_TENSORS], *few_out[FEW_TENSORS];
+    sn_tensor **const inputs = ROOM(few_in, n), **const owned = ROOM(few_owned, n);
     sn_tensor **const outs = ROOM(few_out, t->n_inputs);
-    ROOM_KEPT in = {few_in, inputs}, out = {few_out, outs};
-    return run_case(l, c, call, inputs, outs);
+    ROOM_KEPT in = {few_in, inputs}, own = {few_owned, owned}, out = {few_out, outs};
+    return run_case(l, c, call, inputs, owned, outs);
 }
 
 static Status launch_backward(void *context, TapeBackward *call) {
