@@ -68,6 +68,83 @@ static void make_chain100(Work *w, const int64_t *s) {
     normal(w, SN_INTS(s[0]));
 }
 
+/* The same number in every call, or one that never came before. */
+typedef struct Changing {
+    bool changes;
+    double number;
+    int n; /* sizes */
+    sn_tensor **at;
+} Changing;
+static void changing_free(void *closure) {
+    Changing *const c = closure;
+    for (int i = 0; i < c->n; i++) sn_release(c->at[i]);
+    free(c->at);
+    free(c);
+}
+
+enum { NUMBER_OPS = 6, SIZE_OPS = 10, SIDE_LEAST = 2, SIDES = 12 };
+
+static sn_status with_numbers(sn_frame *f) {
+    Changing *const c = sn_closure(f);
+    sn_tensor *x = sn_in(f, 0), *mask = sn_in(f, 1);
+    for (int i = 0; i < LOOP; i++) {
+        sn_scope scope = sn_scope_begin();
+        const sn_scalar number = sn_float(c->changes ? c->number += 0x1p-20 : c->number);
+        sn_mul_scalar(x, number);
+        sn_add_scalar(x, number);
+        sn_pow_scalar(x, number);
+        sn_clamp(x, sn_float(0), number);
+        sn_masked_fill(x, mask, number);
+        sn_full(SN_INTS(16), number, SN_F32);
+        sn_scope_end(scope);
+    }
+    return sn_check();
+}
+static void make_numbers(Work *w, const int64_t *s) {
+    Changing *const c = calloc(1, sizeof *c);
+    *c = (Changing){.changes = s[1], .number = 1.25};
+    overhead(w, with_numbers, LOOP * NUMBER_OPS);
+    w->closure = c;
+    w->closure_free = changing_free;
+    keep(w, sn_abs(sn_randn(SN_INTS(s[0]), SN_F32)));
+    keep(w, sn_gt_scalar(w->in[0], sn_float(0)));
+}
+
+/* So many that no size is remembered when it comes again. */
+static sn_status with_sizes(sn_frame *f) {
+    const Changing *const c = sn_closure(f);
+    for (int i = 0; i < c->n; i++) {
+        sn_scope scope = sn_scope_begin();
+        sn_tensor *x = c->at[i];
+        sn_add(x, x);
+        sn_mul_scalar(x, sn_float(1.5));
+        sn_relu(x);
+        sn_gelu(x);
+        sn_sum_dim(x, SN_INTS(-1), false);
+        sn_softmax(x, -1);
+        sn_layer_norm(x, SN_INTS(sn_size(x, 2)), NULL, NULL);
+        sn_cat(SN_TENSORS(x, x), 1);
+        sn_view(x, SN_INTS(sn_size(x, 0), -1));
+        sn_transpose(x, 0, 1);
+        sn_scope_end(scope);
+    }
+    return sn_check();
+}
+static void make_sizes(Work *w, const int64_t *s) {
+    Changing *const c = calloc(1, sizeof *c);
+    *c = (Changing){.changes = s[0], .n = SIDES * SIDES * SIDES};
+    c->at = calloc((size_t)c->n, sizeof *c->at);
+    for (int i = 0; i < c->n; i++) {
+        const int k = i * 1009 % c->n; /* neighbours differ in all sizes */
+        const int64_t a = SIDE_LEAST + k % SIDES, b = SIDE_LEAST + k / SIDES % SIDES,
+                      d = SIDE_LEAST + k / SIDES / SIDES;
+        c->at[i] = sn_keep(sn_randn(c->changes ? SN_INTS(a, b, d) : SN_INTS(7, 8, 8), SN_F32));
+    }
+    overhead(w, with_sizes, c->n * SIZE_OPS);
+    w->closure = c;
+    w->closure_free = changing_free;
+}
+
 static sn_status sum_of_inputs(sn_frame *f) {
     sn_tensor *y = sn_in(f, 0);
     for (int i = 1; i < sn_in_count(f); i++) y = sn_add(y, sn_in(f, i));
@@ -350,6 +427,10 @@ const BenchRow bench_rows[] = {
     {"eager/sum16", make_sum16, {16}},
     {"eager/mm4", make_mm4, {4}},
     {"eager/chain100", make_chain100, {16}},
+    {"eager/number", make_numbers, {16, false}},
+    {"eager/new_number", make_numbers, {16, true}},
+    {"eager/size", make_sizes, {false}},
+    {"eager/new_size", make_sizes, {true}},
     {"call/16in", make_call16, {16}},
     {"compile/pointwise", make_compile, {64, 256}},
     {"fuse/bias_gelu_res_ln", make_residual_tanh, {8192, 768}},

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "runtime/base/bail.h"
+#include "runtime/core/state.h"
+#include "runtime/eager/eager.h"
 #include "tests/fuzz/compare.h"
 
 /* A A B B, then both again by what was compiled, eleven times: the compiled share is that of a function in use, of
@@ -23,7 +25,9 @@ typedef struct ModeRow {
     sn_compile_mode mode;
     const char *failpoint;
 } ModeRow;
-static const ModeRow modes[] = {{"interpreted", SN_COMPILE_VERIFY, "codegen"},
+/* Eager's programs that take sizes as parameters, against those of one size each. */
+static const ModeRow modes[] = {{"eager at any size", SN_COMPILE_EAGER, "one_size"},
+                                {"interpreted", SN_COMPILE_VERIFY, "codegen"},
                                 {"verify", SN_COMPILE_VERIFY, ""},
                                 {"replay", SN_COMPILE_REPLAY, ""}};
 
@@ -59,7 +63,8 @@ static void run_calls(const FzProgram *p, const FzProgram *variant, const ModeRo
                       FzResult *result) {
     const sn_compile_options options = {.size = sizeof options, .mode = mode ? mode->mode : SN_COMPILE_EAGER};
     FzRun *const run = fz_run_new(p, &options);
-    failpoint_set(mode ? mode->failpoint : "");
+    failpoint_set(mode ? mode->failpoint : "any_size");
+    if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */
     for (int i = 0; i < call_count(variant); i++) {
         if (i == PLAIN_CALLS && mode && !*mode->failpoint && mode->mode == SN_COMPILE_VERIFY)
             fz_run_share(run, &result->ops_generated, &result->ops);
