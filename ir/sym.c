@@ -18,21 +18,12 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/text_reader.h"
 
-enum { MAX_FACTORS = 16, TABLE_ROOM = 256 };
+enum { MAX_FACTORS = 16, TABLE_ROOM = 256, SPARES = 4 };
 #define FAR (-SYM_LEAST) /* ranges saturate here */
 
 typedef struct ExprSlot {
     int id; /* of the expression, plus 1; 0: free */
 } ExprSlot;
-
-struct SymEnv {
-    Arena *arena;
-    VEC(SymExpr) exprs;
-    VEC(int64_t) frees;
-    VEC(SymGuard) guards;
-    ExprSlot *table;
-    int room;
-};
 
 typedef struct Term {
     int64_t coef;
@@ -43,6 +34,17 @@ typedef struct Term {
 typedef struct Poly {
     VEC(Term) terms; /* in order; the constant last, with no factors; no zero coefficients */
 } Poly;
+
+struct SymEnv {
+    Arena *arena;
+    VEC(SymExpr) exprs;
+    VEC(int64_t) frees;
+    VEC(SymGuard) guards;
+    ExprSlot *table;
+    int room;
+    int n_spares;
+    Poly spares[SPARES]; /* room of sums that are done: what sums are made of is not kept */
+};
 
 typedef struct Range {
     int64_t low, high;
@@ -193,6 +195,17 @@ static int compare_terms(const SymEnv *env, const Term *x, const Term *y) {
 
 /* sums of products ---------------------------------------------------------------------------- */
 
+static Poly poly_new(SymEnv *env) {
+    Poly poly = {0};
+    if (env->n_spares) poly = env->spares[--env->n_spares];
+    poly.terms.n = 0;
+    return poly;
+}
+
+static void poly_done(SymEnv *env, const Poly *poly) {
+    if (poly->terms.room && env->n_spares < SPARES) env->spares[env->n_spares++] = *poly;
+}
+
 static void poly_add_term(SymEnv *env, Poly *poly, const Term *term) {
     if (!term->coef) return;
     int at = 0, order = 1;
@@ -247,7 +260,7 @@ static void poly_add(SymEnv *env, Poly *poly, int64_t a, int64_t times) {
 }
 
 static Poly poly_of(SymEnv *env, int64_t a) {
-    Poly poly = {0};
+    Poly poly = poly_new(env);
     poly_add(env, &poly, a, 1);
     return poly;
 }
@@ -259,10 +272,11 @@ static int64_t pack_term(SymEnv *env, const Term *term) {
     return term->coef == 1 ? product : node(env, SYM_mul, product, term->coef);
 }
 
+/* As an expression; the sum is done. */
 static int64_t pack(SymEnv *env, const Poly *poly) {
-    if (!poly->terms.n) return 0;
-    int64_t sum = pack_term(env, &poly->terms.at[0]);
+    int64_t sum = poly->terms.n ? pack_term(env, &poly->terms.at[0]) : 0;
     for (int i = 1; i < poly->terms.n; i++) sum = node(env, SYM_add, sum, pack_term(env, &poly->terms.at[i]));
+    poly_done(env, poly);
     return sum;
 }
 
@@ -333,7 +347,7 @@ int64_t sym_sub(SymEnv *env, int64_t a, int64_t b) {
 int64_t sym_mul(SymEnv *env, int64_t a, int64_t b) {
     if (!sym_is(a) && !sym_is(b)) return wrap_mul(a, b);
     const Poly x = poly_of(env, a), y = poly_of(env, b);
-    Poly product = {0};
+    Poly product = poly_new(env);
     for (int i = 0; i < x.terms.n; i++) {
         for (int j = 0; j < y.terms.n; j++) {
             Term term = x.terms.at[i];
@@ -344,6 +358,8 @@ int64_t sym_mul(SymEnv *env, int64_t a, int64_t b) {
             poly_add_term(env, &product, &term);
         }
     }
+    poly_done(env, &x);
+    poly_done(env, &y);
     return pack(env, &product);
 }
 
@@ -391,7 +407,9 @@ static bool divide_exactly(SymEnv *env, int64_t a, const Poly *b, Poly *quotient
             return false;
         poly_add_term(env, quotient, &part);
     }
-    return left.terms.n == 0;
+    const bool exact = left.terms.n == 0;
+    poly_done(env, &left);
+    return exact;
 }
 
 /* a = quotient * b + rest; floor(a / b) = quotient + floor(rest / b) holds for any split. */
@@ -414,6 +432,8 @@ static void split(SymEnv *env, int64_t a, int64_t b, Poly *quotient, Poly *rest)
             poly_add_term(env, rest, term);
         }
     }
+    poly_done(env, &x);
+    poly_done(env, &y);
 }
 
 static bool surely_within(const SymEnv *env, int64_t rest, int64_t b) {
@@ -424,7 +444,7 @@ static bool surely_within(const SymEnv *env, int64_t rest, int64_t b) {
 int64_t sym_div(SymEnv *env, int64_t a, int64_t b) {
     if (!sym_is(a) && !sym_is(b)) return apply(SYM_div, a, b);
     if (a == b) return 1;
-    Poly quotient = {0}, remainder = {0};
+    Poly quotient = poly_new(env), remainder = poly_new(env);
     split(env, a, b, &quotient, &remainder);
     const int64_t rest = pack(env, &remainder);
     if (rest != 0 && !surely_within(env, rest, b)) poly_add(env, &quotient, node(env, SYM_div, rest, b), 1);
@@ -434,7 +454,7 @@ int64_t sym_div(SymEnv *env, int64_t a, int64_t b) {
 int64_t sym_mod(SymEnv *env, int64_t a, int64_t b) {
     if (!sym_is(a) && !sym_is(b)) return apply(SYM_mod, a, b);
     if (a == b) return 0;
-    Poly quotient = {0}, remainder = {0};
+    Poly quotient = poly_new(env), remainder = poly_new(env);
     split(env, a, b, &quotient, &remainder);
     const int64_t rest = pack(env, &remainder);
     return rest == 0 || surely_within(env, rest, b) ? rest : node(env, SYM_mod, rest, b);
