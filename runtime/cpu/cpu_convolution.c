@@ -112,7 +112,7 @@ static Places places_of(const Sum *s) {
 }
 
 /* Element of the first channel that column x of all is. */
-static int64_t place_of(const Sum *s, const Places *p, int64_t x) {
+static int64_t source_at(const Sum *s, const Places *p, int64_t x) {
     const Meta *const meta = s->out->base.meta;
     const int lead = CONV_DIMS + 2 - meta->rank;
     const int64_t *const columns = s->patches.columns;
@@ -135,8 +135,8 @@ static void store_sums(const Sum *s, int64_t channel, int64_t first, int64_t n, 
     StoreFn *const store = kernel_table()->store(meta->dtype);
     for (int64_t x = 0, some; x < n; x += some) {
         some = min_i64(n - x, line - (first + x) % line);
-        char *const to =
-            (char *)tensor_data(s->out) + (place_of(s, &places, first + x) + channel * each) * dtype_bytes(meta->dtype);
+        char *const to = (char *)tensor_data(s->out) +
+                         (source_at(s, &places, first + x) + channel * each) * dtype_bytes(meta->dtype);
         const char *const from = sums + x * s->g->bytes;
         if (turned) copy_turned(to, apart, from, n, some, s->rows, s->g->bytes);
         for (int64_t m = 0; m < s->rows && !turned; m++)
