@@ -28,8 +28,10 @@ typedef struct Storage {
 
 enum {                   /* sn_tensor.flags */
        TF_inference = 1, /* made in inference mode */
-       TF_error = 2      /* a handle of an op that failed after the fact [C8]: every function treats it
-                        as NULL */
+       TF_error = 2,     /* a handle of an op that failed after the fact [C8]: every function treats it
+                            as NULL */
+       TF_learnt = 4     /* a replay function was called with it (capture/replay/world.h): one that is made
+                            later at its address lacks this */
 };
 
 struct AutogradMeta; /* runtime/autograd/tape.h; NULL until needed */

@@ -24,12 +24,15 @@ typedef struct ModeRow {
     const char *name;
     sn_compile_mode mode;
     const char *failpoint;
+    bool saved; /* later calls are those of a plan that was saved and loaded */
 } ModeRow;
 /* Eager's programs that take sizes as parameters, against those of one size each. */
 static const ModeRow modes[] = {{"eager at any size", SN_COMPILE_EAGER, "one_size"},
                                 {"interpreted", SN_COMPILE_VERIFY, "codegen"},
                                 {"verify", SN_COMPILE_VERIFY, ""},
-                                {"replay", SN_COMPILE_REPLAY, ""}};
+                                {"replay", SN_COMPILE_REPLAY, ""},
+                                {"saved", SN_COMPILE_REPLAY, "", true}};
+enum { TAUGHT_CALLS = 6 };
 
 static int call_count(const FzProgram *variant) { return variant ? ALL_CALLS : PLAIN_CALLS; }
 
@@ -58,6 +61,23 @@ static bool replayable(const FzProgram *p) {
     return true;
 }
 
+/* A plan has no body, which says of which op an error is, and records no gradients. */
+static bool can_be_saved(const FzProgram *p, const FzSeen *want) {
+    for (int i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].grad) return false;
+    for (int i = 0; i < PLAIN_CALLS; i++)
+        if (want[i].failed) return false;
+    return true;
+}
+
+/* Every other one without generated code. False: no such plan. */
+static bool take_plan(FzRun *run, uint64_t seed) {
+    if (seed % 2) failpoint_set("codegen");
+    const bool taken = fz_run_saved(run);
+    failpoint_set("");
+    return taken;
+}
+
 /* The seed of a call's inputs: those that repeat a setting get other data. */
 static void run_calls(const FzProgram *p, const FzProgram *variant, const ModeRow *mode, uint64_t seed, FzSeen *seen,
                       FzResult *result) {
@@ -66,6 +86,7 @@ static void run_calls(const FzProgram *p, const FzProgram *variant, const ModeRo
     failpoint_set(mode ? mode->failpoint : "any_size");
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */
     for (int i = 0; i < call_count(variant); i++) {
+        if (i == TAUGHT_CALLS && mode && mode->saved) result->saved = take_plan(run, seed);
         if (i == PLAIN_CALLS && mode && !*mode->failpoint && mode->mode == SN_COMPILE_VERIFY)
             fz_run_share(run, &result->ops_generated, &result->ops);
         fz_run_program(run, calls[i].variant ? variant : p);
@@ -122,6 +143,7 @@ void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzR
     for (int i = 0; i < n; i++) note_error(&want[i], result);
     for (int m = 0; m < (int)(sizeof modes / sizeof *modes); m++) {
         if (modes[m].mode == SN_COMPILE_REPLAY && (variant || !replayable(p))) continue;
+        if (modes[m].saved && !can_be_saved(p, want)) continue;
         run_calls(p, variant, &modes[m], seed, got, result);
         for (int i = 0; i < n && !result->differs; i++)
             if (!same(&want[i], &got[i])) {

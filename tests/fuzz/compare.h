@@ -5,6 +5,7 @@
 
 typedef struct FzResult {
     bool differs, errors; /* errors: the eager run ended in one */
+    bool saved;           /* a plan was saved, and ran */
     int64_t ops_generated, ops;
     char error[160]; /* the first one */
 } FzResult;

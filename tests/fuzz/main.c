@@ -31,7 +31,7 @@ typedef struct Options {
 } Options;
 
 typedef struct Totals {
-    int64_t graphs, differing, crashed, errors, ops_generated, ops;
+    int64_t graphs, differing, crashed, errors, saved, ops_generated, ops;
     int64_t *uses;     /* by form */
     int64_t *features; /* programs by feature */
     bool verbose;
@@ -135,6 +135,7 @@ static int run_some(const Case *cases, int n, Outcome *outcomes, Totals *totals)
         }
         outcomes[ended++] = m.result.differs ? DIFFERS : FINE;
         totals->errors += m.result.errors;
+        totals->saved += m.result.saved;
         if (m.result.errors && totals->verbose) fprintf(stderr, "eager%s\n", m.result.error);
         totals->ops += m.result.ops;
         totals->ops_generated += m.result.ops_generated;
@@ -276,13 +277,13 @@ static int count_used(const int64_t *uses, int n) {
 static double compiled_share(const Totals *t) { return t->ops ? (double)t->ops_generated / (double)t->ops : 0; }
 
 static void print_totals(const Options *o, const Totals *t) {
-    printf(o->json ? "{\"graphs\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, "
+    printf(o->json ? "{\"graphs\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, \"saved\": %lld, "
                      "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d, "
                      "\"features_used\": %d, \"features\": %d}\n"
-                   : "%lld graphs: %lld differing, %lld crashed, %lld end in an error; compiled "
+                   : "%lld graphs: %lld differing, %lld crashed, %lld end in an error, %lld saved as plans; compiled "
                      "share %.3f; %d of %d forms and %d of %d features used at least 5 times\n",
            (long long)t->graphs, (long long)t->differing, (long long)t->crashed, (long long)t->errors,
-           compiled_share(t), count_used(t->uses, fz_form_count()), fz_form_count(),
+           (long long)t->saved, compiled_share(t), count_used(t->uses, fz_form_count()), fz_form_count(),
            count_used(t->features, fz_feature_count()), fz_feature_count());
     for (int i = 0; o->verbose && i < fz_feature_count(); i++)
         fprintf(stderr, "%s: %lld\n", fz_feature_name(i), (long long)t->features[i]);
@@ -297,6 +298,7 @@ static bool is_thorough(const Totals *t) {
     if (t->errors * 5 >= t->graphs) good = missed("20 % of the programs end in an error");
     /* Each row is used as often as the others, also those whose sizes depend on values, which end a segment. */
     if (compiled_share(t) < 0.78) good = missed("the compiled share is below 0.78");
+    if (t->saved * 50 < t->graphs) good = missed("fewer than 2 % of the programs are saved as plans");
     for (int i = 0; i < fz_form_count(); i++)
         if (t->uses[i] < ENOUGH_USES) good = missed(fz_form_name(i));
     for (int i = 0; i < fz_feature_count(); i++)

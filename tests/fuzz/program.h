@@ -127,6 +127,8 @@ FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options);
 void fz_run_whole(FzRun *run);
 /* The calls that follow run this program, as if the function had taken another branch. */
 void fz_run_program(FzRun *run, const FzProgram *p);
+/* The calls that follow are those of a plan that the function, of mode REPLAY, is saved as. False: it has none. */
+bool fz_run_saved(FzRun *run);
 void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen);
 void fz_run_share(FzRun *run, int64_t *generated, int64_t *all); /* ops, the first call left out */
 void fz_run_free(FzRun *run);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/autograd/tape.h"
 #include "runtime/core/state.h"
@@ -405,6 +406,18 @@ FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {
 void fz_run_whole(FzRun *run) { run->whole = true; }
 
 void fz_run_program(FzRun *run, const FzProgram *p) { run->p = p; }
+
+bool fz_run_saved(FzRun *run) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/fuzz.%ld.plan", (long)getpid());
+    const bool saved = sn_plan_save(run->fn, path, NULL) == SN_OK;
+    if (!saved && sn_error_take()->status == SN_ERR_UNSUPPORTED) return false;
+    sn_function_free(run->fn);
+    run->fn = sn_plan_load(path, NULL); /* a NULL fails the calls that follow */
+    if (!run->fn) fprintf(stderr, "%s\n", sn_error_take()->message);
+    remove(path);
+    return true;
+}
 
 void fz_run_share(FzRun *run, int64_t *generated, int64_t *all) {
     sn_stats s = {.size = sizeof s};

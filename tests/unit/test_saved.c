@@ -297,6 +297,39 @@ START_TEST(layouts_of_embedded_tensors_stay) {
 }
 END_TEST
 
+static sn_status adds(sn_frame *f) { return sn_out(f, 0, sn_add(sn_in(f, 0), sn_in(f, 1))); }
+
+/* Of a dim of size 1 the stride is anything, and a case that was compiled for one fits the next call. */
+START_TEST(strides_of_single_dims_are_guarded_as_they_are) {
+    sn_function *const fn = sn_compile(adds, NULL, REPLAY(0));
+    for (int i = 0; i < 8; i++) SN_CALL(fn, F32(i, 1 + i % 3, 2), sn_narrow(F32(i, 1, 4), 1, 2, 1));
+    ck_assert_int_le(stats_of(fn).compiles, 3);
+    saved(fn, NULL);
+    sn_function *const plan = loaded(NULL);
+    for (int i = 0; i < 6; i++) {
+        sn_tensor *const x = F32(i, 1 + i, 2), *const y = sn_narrow(F32(i + 9, 1, 4), 1, 2, 1);
+        same_result(SN_CALL(plan, x, y), sn_add(x, y));
+    }
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+/* In a loop whose scope ends, a tensor may lie where the one before it lay: it is another one all the same. */
+START_TEST(tensors_at_one_address_are_told_apart) {
+    sn_function *const fn = sn_compile(small_or_large, NULL, REPLAY(0));
+    for (int i = 0; i < 3; i++) {
+        const sn_scope scope = sn_scope_begin();
+        SN_CALL(fn, F32(i, 4, 3));
+        sn_scope_end(scope);
+    }
+    saved(fn, NULL);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
 /* what does not fit --------------------------------------------------------------------------- */
 
 START_TEST(a_call_that_fits_no_case_names_the_guard) {
@@ -459,6 +492,8 @@ int main(void) {
                                   closed_over_tensors_are_given_by_name,
                                   what_shares_memory_is_not_embedded,
                                   layouts_of_embedded_tensors_stay,
+                                  strides_of_single_dims_are_guarded_as_they_are,
+                                  tensors_at_one_address_are_told_apart,
                                   a_call_that_fits_no_case_names_the_guard,
                                   what_the_body_saw_is_a_guard,
                                   a_failed_check_is_an_error,

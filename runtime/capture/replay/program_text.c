@@ -449,13 +449,18 @@ static bool make_symbols(ProgramReader *r) {
     return s->env && s->in && s->metas && s->ints && s->pinned && s->read;
 }
 
-/* Its cases say whether it writes, and what a run of it draws. */
-static void take_cases(ReplayProgram *p) {
+/* Its cases say what it writes, and what a run of it draws. */
+static Status take_cases(ReplayProgram *p) {
+    p->written = ARENA_ARRAY(p->arena, bool, p->world->n_slots + 1);
+    if (!p->written) return ST_MEMORY;
     for (const Variant *v = atomic_load(&p->end->variants); v; v = v->next) {
         p->writes |= v->writes;
+        for (int i = 0; i < v->n_graph_inputs; i++)
+            p->written[p->world->source[v->graph_inputs[i].touched]] |= v->info.plans[0]->inputs.at[i].written;
         p->n_random = v->n_random;
         p->n_ops = v->n_ops;
     }
+    return ST_OK;
 }
 
 static Status read_program(ProgramReader *r, const SavedSegment *segments, int n_segments) {
@@ -470,8 +475,7 @@ static Status read_program(ProgramReader *r, const SavedSegment *segments, int n
     TRY(check_frees(r));
     TRY(read_program_results(r));
     p->first = r->first;
-    take_cases(p);
-    return ST_OK;
+    return take_cases(p);
 }
 
 Status program_parse(TextReader *in, const SavedSegment *segments, int n_segments, ClosedOver closed,

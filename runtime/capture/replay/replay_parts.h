@@ -23,6 +23,7 @@ struct ReplayProgram {
     bool writes, free_scalars, ordered; /* ordered: has effects, which a second run would repeat */
     bool forward;                       /* results carry gradients: to be saved, not replayed */
     bool saved;                         /* of a file: there is no body */
+    bool *written;                      /* by slot: a case of the file writes it; NULL: of no file */
     int n_numbers, n_sources, n_values; /* sources: as many as numbers where it is known where each comes from */
     struct NumberSource *numbers;
     int64_t *first_numbers;  /* of the trace that it was made of */

@@ -122,11 +122,14 @@ static bool input_fits(const Symbols *s, const Arg *in, int i) {
 /* Strides may be free, but what they make overlap must not be written: the body says which op would. */
 static bool overlaps(const sn_tensor *t) { return t && !t->base.meta->contiguous && meta_overlaps(t->base.meta); }
 
+/* Of a plan it is known which inputs it writes. */
+static bool may_write(const ReplayProgram *p, int slot) { return p->written ? p->written[slot] : p->writes; }
+
 static bool slot_fits(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, int i) {
     const SlotKey *const now = &match->key.slots[i], *const first = &p->first->slots[i];
     const bool argument = i < p->world->n_in;
     const bool fits = argument ? input_fits(p->symbols, in, i) : now->meta == first->meta;
-    return fits && now->twin == first->twin && !(argument && p->writes && overlaps(match->at[i]));
+    return fits && now->twin == first->twin && !(argument && may_write(p, i) && overlaps(match->at[i]));
 }
 
 static bool inputs_fit(const ReplayProgram *p, const Arg *in, const ReplayMatch *match) {
@@ -471,7 +474,8 @@ static void differs_by_input(const ReplayProgram *p, const Arg *in, const Replay
         slot_key_print(&p->first->slots[i], why);
     text_puts(why, ", now ");
     slot_key_print(&match->key.slots[i], why);
-    if (i < w->n_in && p->writes && overlaps(match->at[i])) text_puts(why, ", which overlaps itself and is written");
+    if (i < w->n_in && may_write(p, i) && overlaps(match->at[i]))
+        text_puts(why, ", which overlaps itself and is written");
 }
 
 static bool inputs_differ(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, Text *why) {

@@ -63,13 +63,17 @@ static bool add_answers(WorldMaking *m, bool of_layout) {
     return true;
 }
 
+static void give(WorldMaking *m, int slot) {
+    sn_tensor *const t = slot_tensor(m, slot);
+    atomic_store(&m->world->given[slot], t);
+    if (t && !(atomic_fetch_or(&t->flags, TF_learnt) & TF_learnt)) m->world->newly[slot] = true;
+}
+
 static void add_given(WorldMaking *m) {
     World *const w = m->world;
-    for (int i = 0; i < w->n_inputs; i++) atomic_store(&w->given[w->source[i]], slot_tensor(m, w->source[i]));
-    for (int i = 0; i < w->n_answers; i++) {
-        const int slot = w->answers[i].slot;
-        if (slot >= 0) atomic_store(&w->given[slot], slot_tensor(m, slot));
-    }
+    for (int i = 0; i < w->n_inputs; i++) give(m, w->source[i]);
+    for (int i = 0; i < w->n_answers; i++)
+        if (w->answers[i].slot >= 0) give(m, w->answers[i].slot);
 }
 
 World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *in, int n_in, const char **why) {
@@ -82,12 +86,13 @@ World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *
                  .n_inputs = trace->inputs.n,
                  .found = ARENA_ARRAY(arena, FoundTensor, room),
                  .given = ARENA_ARRAY(arena, GivenTensor, n_in + room),
+                 .newly = ARENA_ARRAY(arena, bool, n_in + room),
                  .answers = ARENA_ARRAY(arena, Answer, n_asked),
                  .source = ARENA_ARRAY(arena, int, trace->inputs.n),
                  .grad_mode = state->grad_mode,
                  .include = state->include,
                  .exclude = state->exclude};
-    if (!w->found || !w->given || !w->answers || !w->source) return NULL;
+    if (!w->found || !w->given || !w->newly || !w->answers || !w->source) return NULL;
     WorldMaking m = {w, in, c->symbols};
     bool fine = n_in <= MAX_SLOTS && add_inputs(&m, trace) && add_answers(&m, false);
     w->n_asked = w->n_answers;
@@ -141,6 +146,11 @@ static bool answer_differs(const World *w, const Answer *a, int64_t now, Text *w
     return false;
 }
 
+static bool is_given(const World *w, int slot, sn_tensor *const *at) {
+    const sn_tensor *const only = atomic_load_explicit(&w->given[slot], memory_order_relaxed);
+    return !only || (only == at[slot] && at[slot]->flags & TF_learnt);
+}
+
 static bool answers_hold(const World *w, sn_tensor *const *at, Text *why) {
     for (int i = 0; i < w->n_asked; i++) {
         const Answer *const a = &w->answers[i];
@@ -166,10 +176,8 @@ bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *w
         at[i] = found->bound ? found->bound : at[found->owner] ? tape_grad(at[found->owner]) : NULL;
         if (!at[i]) return differs(w, i, why, ": there is none now");
     }
-    for (int i = 0; i < w->n_slots; i++) {
-        const sn_tensor *const only = atomic_load_explicit(&w->given[i], memory_order_relaxed);
-        if (only && only != at[i]) return differs(w, i, why, ": another tensor, and the body may mean that one");
-    }
+    for (int i = 0; i < w->n_slots; i++)
+        if (!is_given(w, i, at)) return differs(w, i, why, ": another tensor, and the body may mean that one");
     return answers_hold(w, at, why);
 }
 
@@ -200,7 +208,7 @@ void world_meet(World *newer, World *older) {
     for (int i = 0; i < n; i++) {
         const bool bound = i >= newer->n_in && newer->found[i - newer->n_in].bound;
         if (bound || !same_slot(newer, older, i) || !same_use(newer, older, i)) continue;
-        if (atomic_load(&newer->given[i]) == atomic_load(&older->given[i])) continue;
+        if (atomic_load(&newer->given[i]) == atomic_load(&older->given[i]) && !newer->newly[i]) continue;
         atomic_store(&newer->given[i], NULL);
         atomic_store(&older->given[i], NULL);
     }
