@@ -4,6 +4,7 @@
 
 #include "passes/passes.h"
 #include "runtime/base/json.h"
+#include "runtime/capture/variant/guards_text.h"
 #include "tests/unit/contract.h"
 
 typedef struct Linear {
@@ -456,8 +457,33 @@ START_TEST(values_of_earlier_graphs_are_called_so) {
 }
 END_TEST
 
+static sn_status clamped(sn_frame *f) {
+    return sn_out(f, 0, sn_clamp_min(sn_in(f, 0), sn_float(*(const double *)sn_closure(f))));
+}
+
+START_TEST(numbers_that_are_special_floats_print_as_such) {
+    const struct {
+        double number;
+        const char *printed;
+    } cases[] = {{INFINITY, " == inf\n"}, {-INFINITY, " == -inf\n"}, {-0.0, " == -0.0\n"}, {(double)NAN, "nan\n"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sn_function *const fn =
+            sn_compile(clamped, (void *)&cases[i].number, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
+        SN_CALL(fn, F32(1, 4));
+        const char *const text = strstr(sn_dump(fn, "guards"), "guards {"), *end;
+        ck_assert_msg(text && strstr(text, cases[i].printed), "%s", sn_dump(fn, "guards"));
+        Text again = {0};
+        ck_assert_int_eq(guards_reprint(text, &end, &again), ST_OK);
+        ck_assert_int_eq(strncmp(text_str(&again), text, again.n), 0);
+        text_free(&again);
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {kernels_have_their_ops_and_bytes,
+    const TTest *const tests[] = {numbers_that_are_special_floats_print_as_such,
+                                  kernels_have_their_ops_and_bytes,
                                   every_compile_stage_has_its_time,
                                   split_graphs_list_what_they_save,
                                   both_parts_write_scatters_in_place,

@@ -59,7 +59,21 @@ static void print_input(const GuardView *g, int i, Text *text) {
     text_puts(text, "\n");
 }
 
+/* A number's kind is not kept: these bits are a float's in all likelihood, where those of others would be an int's. */
+static const struct {
+    const char *name;
+    uint64_t bits;
+} special_floats[] = {
+    {"inf", 0x7ff0000000000000},  {"-inf", 0xfff0000000000000}, {"nan", 0x7ff8000000000000},
+    {"-nan", 0xfff8000000000000}, {"-0.0", 0x8000000000000000},
+};
+
 void guard_number_print(Text *text, int64_t bits) {
+    for (size_t i = 0; i < sizeof special_floats / sizeof *special_floats; i++)
+        if (special_floats[i].bits == (uint64_t)bits) {
+            text_puts(text, special_floats[i].name);
+            return;
+        }
     double value;
     memcpy(&value, &bits, sizeof value);
     const int exponent = (int)((uint64_t)bits >> 52 & 0x7ff);
@@ -242,6 +256,12 @@ static Status read_input(GuardReader *r, InputName name) {
 /* A float has a point or an exponent; symbols and operators have neither. */
 Status guard_number_read(TextReader *in, SymEnv *env, int64_t *value) {
     const size_t n = strcspn(in->at, ", \n");
+    for (size_t i = 0; i < sizeof special_floats / sizeof *special_floats; i++)
+        if (strlen(special_floats[i].name) == n && !strncmp(in->at, special_floats[i].name, n)) {
+            *value = (int64_t)special_floats[i].bits;
+            in->at += n;
+            return ST_OK;
+        }
     const bool is_float = strspn(in->at, "+-.0123456789e") == n && strcspn(in->at, ".e") < n;
     if (!is_float) return sym_parse(env, in->at, &in->at, value);
     char *end;
