@@ -20,7 +20,7 @@ enum {
     PANEL_REDS = 4,       /* at most, of panels */
     PANEL_COLUMNS = 1024, /* likewise: their sums are on the stack, an array for each reduction and level */
     PANEL_ROWS = 4,       /* likewise, added at once */
-    SHAPE_S_LEVELS = 5    /* at most, of sums of 64 */
+    SHAPE_S_LEVELS = 7    /* at most, of sums of 64: any number of rows that fits memory, as the interpreter has it */
 };
 
 typedef enum ShapeMode { SHAPE_columns, SHAPE_panels, SHAPE_rows } ShapeMode;
