@@ -331,7 +331,7 @@ bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n) {
  * has decided: a size and a number may be so only by a guard. */
 static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
     const Meta *first = e->in[0];
-    bool contiguous = true, channels_last = true;
+    bool contiguous = true, channels_last = first->rank == 4; /* images only: volumes are dense */
     for (int i = 0; i < e->n; i++) {
         const Meta *const in = e->in[i];
         if (in->rank != first->rank || !all_same(env, in->sizes, first->sizes, in->rank)) return false;

@@ -210,7 +210,8 @@ Status meta_contiguous(MetaCall *call) {
         return meta_fail(call, ST_ARGUMENT, "memory_format preserve_format is not for contiguous");
     const bool already = format == MF_contiguous
                              ? meta_is_contiguous(call->env, self->sizes, self->strides, self->rank)
-                             : meta_is_channels_last(call->env, self->sizes, self->strides, self->rank);
+                             : self->rank == (format == MF_channels_last ? 4 : 5) &&
+                                   meta_is_channels_last(call->env, self->sizes, self->strides, self->rank);
     if (!already) return apply_format(call, format, NULL);
     if (self->rank) memcpy(call->out[0].strides, self->strides, sizeof *self->strides * (size_t)self->rank);
     call->out[0].alias = 0;

@@ -149,8 +149,34 @@ START_TEST(images_know_no_layout) {
 }
 END_TEST
 
+/* Five dims in channels_last_3d, and as a view of images in channels_last. */
+START_TEST(elementwise_ops_keep_the_layout_of_volumes) {
+    sn_tensor *const rows = F32(1, 2, 3, 4, 5, 6), *const volumes = sn_permute(rows, SN_INTS(0, 4, 1, 2, 3));
+    sn_tensor *const images = sn_permute(F32(2, 1, 2, 3, 2), SN_INTS(0, 3, 1, 2));
+    sn_tensor *const inputs[] = {volumes, sn_unsqueeze(images, 2)};
+    for (int i = 0; i < 2; i++) {
+        sn_tensor *const x = inputs[i], *const plain = sn_contiguous(x);
+        const struct {
+            sn_tensor *got, *want;
+        } pairs[] = {
+            {sn_relu(x), sn_relu(plain)},
+            {sn_add(x, x), sn_add(plain, plain)},
+            {sn_where(sn_gt_scalar(x, sn_float(0)), x, x), sn_where(sn_gt_scalar(plain, sn_float(0)), plain, plain)},
+            {sn_mul(x, plain), sn_mul(plain, plain)}};
+        for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+            ck_assert(same_bits(sn_contiguous(pairs[k].got), pairs[k].want));
+            ck_assert_msg(!memcmp(sn_strides(pairs[k].got).data, sn_strides(x).data, 5 * sizeof(int64_t)),
+                          "input %d, op %zu", i, k);
+        }
+    }
+    ck_assert_ptr_null(sn_contiguous_ex(volumes, sn_int(SN_CHANNELS_LAST)));
+    expect_error(SN_ERR_ARGUMENT, "channels_last");
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("layouts");
     tcase_add_loop_test(tests, images_know_no_layout, 0, OPS);
+    tcase_add_test(tests, elementwise_ops_keep_the_layout_of_volumes);
     return suite_run("layouts", tests);
 }
