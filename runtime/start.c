@@ -60,6 +60,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
 
         .capture_flush_tensor = capture_flush_tensor,
         .capture_make_foreign = capture_make_foreign,
+        .capture_is_inference = capture_is_inference,
         .capture_settle = capture_settle,
         .capture_end_segment = capture_end_segment,
         .capture_follow = capture_follow,

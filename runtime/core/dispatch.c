@@ -310,12 +310,18 @@ Status dispatch_inference_error(const OpRow *row, OpForm form) {
                        op_form_name(row, form));
 }
 
+/* What is pending its capture asks about where the op is recorded; not of one that other ops stand for there. */
+static bool is_inference(const OpRow *row, sn_tensor *t) {
+    if (LIKELY(!t->placeholder)) return t->flags & TF_inference;
+    return (row->alias_of || row->kind == KIND_composite) && runtime_hooks.capture_is_inference(t);
+}
+
 /* Who reads a tensor of inference mode relies on its never changing: it has no version that could tell. */
 static Status check_inference(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args) {
-    if (state_get()->grad_mode == SN_INFERENCE) return ST_OK; /* what is pending its capture asks about */
+    if (state_get()->grad_mode == SN_INFERENCE) return ST_OK;
     for (int i = 0; i < (form == FORM_inplace ? 1 : row->n_out); i++) {
-        const sn_tensor *const t = written_at(form, args, out_args, i);
-        if (LIKELY(!t || t->placeholder || !(t->flags & TF_inference))) continue;
+        sn_tensor *const t = written_at(form, args, out_args, i);
+        if (LIKELY(!t || !is_inference(row, t))) continue;
         dispatch_inference_error(row, form);
         error_set_op(op_form_name(row, form)), error_set_site(state_get()->site);
         return error_pending();

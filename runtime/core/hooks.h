@@ -35,6 +35,7 @@ typedef struct RuntimeHooks {
     /* capture: asked where state->capture or a placeholder says that there is one, or seldom */
     Status (*capture_flush_tensor)(sn_tensor *t);   /* the value of a placeholder is needed [semantics C2] */
     Status (*capture_make_foreign)(sn_tensor *t);   /* the same, of another thread's call only */
+    bool (*capture_is_inference)(sn_tensor *t);     /* a placeholder's value would be a tensor of inference mode */
     Status (*capture_settle)(const char *why);      /* host code writes memory that any tensor may depend on */
     Status (*capture_end_segment)(const char *why); /* what comes now has its place behind all pending ops */
     bool (*capture_follow)(sn_state *state, OpCall *call, Status *status);

@@ -342,6 +342,17 @@ bool capture_requires_grad(sn_tensor *t) {
     return tracks;
 }
 
+bool capture_is_inference(sn_tensor *t) {
+    Capture *const c = state_get()->capture;
+    const struct Placeholder *const other = t->placeholder;
+    if (other && other->capture != c) return capture_flush_foreign(t) == ST_OK && t->flags & TF_inference;
+    const bool entered = c && capture_enter(c);
+    const struct Placeholder *const p = t->placeholder;
+    const bool inference = p ? trace_is_inference(p->trace, p->value) : t->flags & TF_inference;
+    if (c) capture_leave(c, entered);
+    return inference;
+}
+
 /* What the tape refuses to write is refused at the call, for sizes that a variant was made for too. As in eager that
  * comes before the meta rule, which may refuse the sizes, and the backend's reasons come last. */
 static Status check_written(const Trace *trace, const TraceOp *op) {

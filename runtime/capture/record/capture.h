@@ -64,6 +64,7 @@ static inline void capture_note_outside(Capture *capture, const char *reason) {
 }
 /* sn_requires_grad: of a pending value too. */
 bool capture_requires_grad(sn_tensor *tensor);
+bool capture_is_inference(sn_tensor *tensor); /* likewise: made in inference mode */
 /* The kernel of KEY_capture: records or matches one op. */
 Status capture_op(OpCall *call);
 /* A call in a body, before the walk through its keys. True: it is the one that the trie expects, the walk would have
