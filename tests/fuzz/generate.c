@@ -95,9 +95,9 @@ static void input_strides(const FzInput *in, MetaOut *out) {
         meta_contiguous_strides(NULL, wide, out->rank, out->strides);
     } else if (in->layout == FZ_expanded && in->rank >= 1) {
         out->strides[0] = 0;
-    } else if (in->layout == FZ_channels_last && in->rank == 4) {
-        out->strides[1] = 1, out->strides[3] = out->sizes[1];
-        out->strides[2] = out->strides[3] * out->sizes[3];
+    } else if (in->layout == FZ_channels_last && in->rank >= 4) {
+        out->strides[1] = 1, out->strides[last] = out->sizes[1];
+        for (int d = last - 1; d >= 2; d--) out->strides[d] = out->strides[d + 1] * out->sizes[d + 1];
         out->strides[0] = out->strides[2] * out->sizes[2];
     }
 }
@@ -299,7 +299,7 @@ static int add_input(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t l
     }
     in.grad = g->training && dtype_is_float(dtype) && gen_chance(g, 60);
     in.closed = gen_chance(g, 12);
-    if (rank == 4 && gen_chance(g, 60))
+    if (rank >= 4 && gen_chance(g, 60))
         in.layout = FZ_channels_last;
     else if (gen_chance(g, 35))
         in.layout = (FzLayout)(1 + gen_below(g, gen_chance(g, 50) ? 2 : 3));

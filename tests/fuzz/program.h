@@ -54,7 +54,7 @@ typedef enum FzLayout {
     FZ_transposed,
     FZ_sliced,
     FZ_expanded,
-    FZ_channels_last, /* of rank 4 */
+    FZ_channels_last, /* of rank 4, and 5: channels_last_3d */
     FZ_LAYOUTS
 } FzLayout;
 typedef struct FzInput {

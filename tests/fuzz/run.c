@@ -95,6 +95,10 @@ static sn_tensor *make_layout(const FzInput *in, int64_t *sizes, uint64_t *s) {
         int64_t last_channels[] = {sizes[0], sizes[2], sizes[3], sizes[1]};
         return sn_permute(fresh(in, last_channels, 4, s), SN_INTS(0, 3, 1, 2));
     }
+    if (in->layout == FZ_channels_last && in->rank == 5) {
+        int64_t last_channels[] = {sizes[0], sizes[2], sizes[3], sizes[4], sizes[1]};
+        return sn_permute(fresh(in, last_channels, 5, s), SN_INTS(0, 4, 1, 2, 3));
+    }
     return fresh(in, sizes, in->rank, s);
 }
 
