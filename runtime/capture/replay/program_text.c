@@ -10,7 +10,6 @@
 
 static const char *const source_names[] = {
     [SOURCE_size] = "size", [SOURCE_stride] = "stride", [SOURCE_scalar] = "number"};
-static const char *const relation_names[] = {[SYM_eq] = "==", [SYM_ne] = "!=", [SYM_lt] = "<", [SYM_le] = "<="};
 
 /* What it is of ------------------------------------------------------------------------------- */
 
@@ -121,11 +120,8 @@ static void print_world(const World *w, ClosedOver closed, Text *text) {
 
 static void print_relations(const Symbols *s, Text *text) {
     for (int i = 0; i < sym_guard_count(s->env); i++) {
-        const SymGuard *const guard = sym_guard_at(s->env, i);
         text_puts(text, "guard ");
-        sym_print(s->env, text, guard->a);
-        text_printf(text, " %s ", relation_names[guard->rel]);
-        sym_print(s->env, text, guard->b);
+        guard_relation_print(s->env, text, sym_guard_at(s->env, i));
         text_puts(text, "\n");
     }
 }
@@ -349,16 +345,10 @@ static Status read_asked(ProgramReader *r) {
 }
 
 static Status read_relation(ProgramReader *r) {
-    int64_t a, b;
-    int rel = COUNT_OF(relation_names) - 1; /* "<=" before "<" */
-    TRY(sym_parse(r->symbols->env, r->in.at, &r->in.at, &a));
-    EAT(&r->in, " ");
-    while (rel >= 0 && !reader_eat(&r->in, relation_names[rel])) rel--;
-    if (rel < 0) return reader_expected(&r->in, "==, !=, < or <=");
-    EAT(&r->in, " ");
-    TRY(sym_parse(r->symbols->env, r->in.at, &r->in.at, &b));
+    SymGuard guard;
+    TRY(guard_relation_read(&r->in, r->symbols->env, &guard));
     EAT(&r->in, "\n");
-    sym_require(r->symbols->env, (SymRel)rel, a, b);
+    sym_require(r->symbols->env, guard.rel, guard.a, guard.b);
     return ST_OK;
 }
 

@@ -136,14 +136,8 @@ static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
 }
 
 Status case_parse(TextReader *in, CaseShape shape, Variant **out) {
-    Arena *const arena = arena_new();
-    Variant *const v = arena ? ARENA_NEW(arena, Variant) : NULL;
-    if (!v) {
-        arena_free(arena);
-        return ST_MEMORY;
-    }
-    v->arena = arena;
-    atomic_init(&v->refs, 1);
+    Variant *const v = variant_new();
+    if (!v) return ST_MEMORY;
     const Status status = read_case(in, shape, v);
     if (status == ST_OK)
         *out = v;

@@ -29,7 +29,7 @@ typedef struct GuardView {
     VEC(int64_t) outputs;
 } GuardView;
 
-static const char *const relation_names[] = {"==", "!=", "<", "<="};
+static const char *const relation_names[] = {[SYM_eq] = "==", [SYM_ne] = "!=", [SYM_lt] = "<", [SYM_le] = "<="};
 static const char *const binding_names[] = {"size", "stride", "number", "seed", "sequence"};
 
 /* Printing ------------------------------------------------------------------------------------ */
@@ -99,12 +99,10 @@ static void print_number(const GuardView *g, int k, Text *text) {
     text_puts(text, g->guarded.at[k] && rule != NUMBER_fixed ? " but special ones\n" : "\n");
 }
 
-static void print_relation(const GuardView *g, const SymGuard *r, Text *text) {
-    text_puts(text, "  ");
-    sym_print(g->env, text, r->a);
-    text_printf(text, " %s ", relation_names[r->rel]);
-    sym_print(g->env, text, r->b);
-    text_puts(text, "\n");
+void guard_relation_print(SymEnv *env, Text *text, const SymGuard *relation) {
+    sym_print(env, text, relation->a);
+    text_printf(text, " %s ", relation_names[relation->rel]);
+    sym_print(env, text, relation->b);
 }
 
 static void print_view(const GuardView *g, Text *text) {
@@ -113,7 +111,11 @@ static void print_view(const GuardView *g, Text *text) {
     print_symbols(g, text);
     for (int i = 0; i < g->inputs.n; i++) print_input(g, i, text);
     for (int k = 0; k < g->numbers.n; k++) print_number(g, k, text);
-    for (int i = 0; i < g->relations.n; i++) print_relation(g, &g->relations.at[i], text);
+    for (int i = 0; i < g->relations.n; i++) {
+        text_puts(text, "  ");
+        guard_relation_print(g->env, text, &g->relations.at[i]);
+        text_puts(text, "\n");
+    }
     for (int i = 0; i < g->outputs.n; i++)
         text_printf(text, "%s%%%lld", i ? ", " : "  outputs ", (long long)g->outputs.at[i]);
     text_puts(text, g->outputs.n ? "\n}\n" : "}\n");
@@ -314,16 +316,20 @@ static Status guard_number(GuardReader *r) {
     return ST_OK;
 }
 
+Status guard_relation_read(TextReader *in, SymEnv *env, SymGuard *out) {
+    TRY(sym_parse(env, in->at, &in->at, &out->a));
+    EAT(in, " ");
+    int rel = COUNT_OF(relation_names) - 1; /* "<=" before "<" */
+    while (rel >= 0 && !reader_eat(in, relation_names[rel])) rel--;
+    if (rel < 0) return reader_expected(in, "==, !=, < or <=");
+    EAT(in, " ");
+    out->rel = (SymRel)rel;
+    return sym_parse(env, in->at, &in->at, &out->b);
+}
+
 static Status read_relation(GuardReader *r) {
     SymGuard guard;
-    TRY(sym_parse(r->view.env, r->in.at, &r->in.at, &guard.a));
-    EAT(&r->in, " ");
-    int rel = COUNT_OF(relation_names) - 1; /* "<=" before "<" */
-    while (rel >= 0 && !reader_eat(&r->in, relation_names[rel])) rel--;
-    if (rel < 0) return reader_expected(&r->in, "==, !=, < or <=");
-    EAT(&r->in, " ");
-    guard.rel = (SymRel)rel;
-    TRY(sym_parse(r->view.env, r->in.at, &r->in.at, &guard.b));
+    TRY(guard_relation_read(&r->in, r->view.env, &guard));
     VEC_PUSH(r->arena, &r->view.relations, guard);
     return ST_OK;
 }

@@ -33,6 +33,9 @@ Status guards_read(TextReader *in, Variant *variant);
 Status guard_number_read(TextReader *in, SymEnv *env, int64_t *value);
 /* A number of a trace: an int, or a float by its bits, with a point or an exponent. */
 void guard_number_print(Text *text, int64_t bits);
+/* "s0*4 == s1", without a line's end. */
+void guard_relation_print(SymEnv *env, Text *text, const SymGuard *relation);
+Status guard_relation_read(TextReader *in, SymEnv *env, SymGuard *out);
 /* Reads one guards text and prints it again, into `out`; raises ST_PARSE naming the line. */
 Status guards_reprint(const char *text, const char **end, Text *out);
 

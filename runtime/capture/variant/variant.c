@@ -288,6 +288,18 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     return compile_graph(made->graph, NULL, &v->run, &v->info);
 }
 
+Variant *variant_new(void) {
+    Arena *const arena = arena_new();
+    Variant *const v = arena ? ARENA_NEW(arena, Variant) : NULL;
+    if (!v) {
+        arena_free(arena);
+        return NULL;
+    }
+    v->arena = arena;
+    atomic_init(&v->refs, 1);
+    return v;
+}
+
 void variant_retain(Variant *v) { atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed); }
 
 void variant_free(Variant *v) {
@@ -313,14 +325,8 @@ static Status make_graph(sn_function *fn, const Trace *trace, const Variant *old
 /* Guards, expressions and the graph live in one arena, which outlives the executable: its plan
  * refers to them. */
 static Status make_variant(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
-    Arena *const arena = arena_new();
-    Variant *const v = arena ? ARENA_NEW(arena, Variant) : NULL;
-    if (!v) {
-        arena_free(arena);
-        return ST_MEMORY;
-    }
-    v->arena = arena;
-    atomic_init(&v->refs, 1);
+    Variant *const v = variant_new();
+    if (!v) return ST_MEMORY;
     v->end = trace->end;
     SymPlan plan;
     TraceGraph made;

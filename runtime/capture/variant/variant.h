@@ -90,6 +90,7 @@ bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
  * function. first: it had none before this call. */
 void variant_compile(sn_function *fn, Trace *trace, bool first);
+Variant *variant_new(void);          /* empty, with an arena of its own and one reference; NULL: memory is out */
 void variant_free(Variant *variant); /* drops one reference */
 void variant_retain(Variant *variant);
 
