@@ -11,7 +11,7 @@
 #define SINTER_IR_TEMPLATE_H
 #include "ir/dtype.h"
 
-enum { TEMPLATE_SIZES = 8, TEMPLATE_OPERANDS = 6, TEMPLATE_RANK = 4 };
+enum { TEMPLATE_SIZES = 16, TEMPLATE_OPERANDS = 6, TEMPLATE_RANK = 4 };
 
 typedef struct Template {
     const char *name, *sizes; /* a letter each, in the order of the text */

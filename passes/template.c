@@ -59,6 +59,8 @@ void template_begin(Draft *draft, const Node *node, bool hole, TemplateUse *use)
     use->dtype = rule->operand(node, 0)->base.meta->dtype;
     for (int i = 0; i < TEMPLATE_OPERANDS && row->operands[i].name; i++)
         take_sizes(draft, use, row->operands[i].dims, rule->operand(node, i)->base.meta, known);
+    for (int i = 0; row->sizes[i]; i++)
+        if (!known[i]) use->size[i] = draft_int(draft, rule->size(node, row->sizes[i]));
     for (int i = 0; i < TEMPLATE_OPERANDS && row->operands[i].name; i++)
         if (!row->operands[i].result || !hole) take_operand(draft, use, i, rule->operand(node, i));
     if (hole) add_tile(draft, use);

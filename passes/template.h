@@ -10,6 +10,8 @@ typedef struct TemplateRule {
     bool (*stores)(const Node *node); /* the result is the node's: it has no epilogue of its own */
     /* The element of the node's result, from that of the tile. */
     int (*body)(BodyCall *call, int tile);
+    /* A size that no operand has, a stride or a padding; NULL: there is none. Plain or an expression of the graph's. */
+    int64_t (*size)(const Node *node, char letter);
 } TemplateRule;
 
 #define TEMPLATE(name, ...) extern const TemplateRule lower_##name;

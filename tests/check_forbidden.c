@@ -26,7 +26,7 @@ typedef struct Rule {
 } Rule;
 
 static Rule rules[] = {
-    {"id", "(->|\\.)id [!=]= OP_[A-Za-z_]|case OP_[A-Za-z_]+:", "passes/rules/"},
+    {"id", "(->|\\.)id [!=]= OP_[A-Za-z_]|case OP_[A-Za-z_]+:", "passes/rules/ passes/template_"},
     {"name",
      "(str|mem)n?(case)?cmp\\(.*row->(base|name|overload|body|meta_rule)\\>|"
      "(str|mem)n?cmp\\(.*op_form_name\\(",

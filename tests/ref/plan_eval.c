@@ -29,7 +29,14 @@ static void run_nest(const Eval *eval, const Kernel *kernel, const Nest *nest, N
     ref_double(nest, kernel->bufs, eval->bufs, eval->params, lo, hi, error);
 }
 
-/* matrix products: the operands as [batch, row, column] --------------------------------------- */
+/* templates: each by its definition, eval_<name> -------------------------------------------------- */
+
+typedef void EvalTemplate(Eval *eval, const Kernel *kernel, NestError *error);
+#define TEMPLATE(name, ...) static EvalTemplate eval_##name;
+#include "ir/templates.def"
+#undef TEMPLATE
+
+/* Matrix products: the operands as [batch, row, column]. */
 
 static WideTensor matrix(const Eval *eval, DType dtype, const TemplateOperand *operand, int64_t *strides) {
     for (int i = 0; i < 3; i++) strides[i] = kernel_int(eval, operand->stride[i]);
@@ -57,7 +64,7 @@ static DType tile_dtype(DType dtype) {
     }
 }
 
-static Status run_gemm(Eval *eval, const Kernel *kernel, NestError *error) {
+static void eval_gemm(Eval *eval, const Kernel *kernel, NestError *error) {
     const TemplateUse *const use = kernel->template;
     int64_t sizes[4], strides[3][3] = {{0}};
     for (int i = 0; i < 4; i++) sizes[i] = kernel_int(eval, use->size[i]);
@@ -81,7 +88,15 @@ static Status run_gemm(Eval *eval, const Kernel *kernel, NestError *error) {
         ref_double(nest, kernel->bufs, eval->bufs, eval->params, lo, hi, error);
     }
     free(tile);
-    return ST_OK;
+}
+
+static void run_template(Eval *eval, const Kernel *kernel, NestError *error) {
+    static EvalTemplate *const evals[TEMPLATE_COUNT] = {
+#define TEMPLATE(name, ...) [TEMPLATE_##name] = eval_##name,
+#include "ir/templates.def"
+#undef TEMPLATE
+    };
+    evals[template_id(kernel->template->row)](eval, kernel, error);
 }
 
 static Status run_kernel(Eval *eval, const Step *step) {
@@ -92,7 +107,7 @@ static Status run_kernel(Eval *eval, const Step *step) {
     for (int i = 0; i < kernel->n_params; i++)
         eval->params[i] = kernel->template && kernel->template->tile_ld == i ? 0 : plain(eval, kernel->params[i]);
     if (kernel->template) {
-        TRY(run_gemm(eval, kernel, &error));
+        run_template(eval, kernel, &error);
     } else {
         for (int i = 0; i < kernel->n_nests; i++) run_nest(eval, kernel, &kernel->nests[i], &error);
     }

@@ -200,6 +200,26 @@ START_TEST(the_hash_sees_structure_only) {
 }
 END_TEST
 
+/* Letters stand for sizes once, dims are letters, a hole has the two dims of a tile, results come last. */
+START_TEST(rows_of_templates_fit_their_room) {
+    for (int i = 0; i < TEMPLATE_COUNT; i++) {
+        const Template *const row = &templates[i];
+        ck_assert_msg(strlen(row->sizes) <= TEMPLATE_SIZES, "%s has too many sizes", row->name);
+        for (const char *c = row->sizes; *c; c++) ck_assert_ptr_eq(strchr(row->sizes, *c), c);
+        bool results = false;
+        for (int k = 0; k < TEMPLATE_OPERANDS && row->operands[k].name; k++) {
+            const char *const dims = row->operands[k].dims;
+            ck_assert_msg(strlen(dims) <= TEMPLATE_RANK, "%s: %s has too many dims", row->name, row->operands[k].name);
+            ck_assert_uint_eq(strspn(dims, row->sizes), strlen(dims));
+            ck_assert(row->operands[k].result || !results);
+            results = row->operands[k].result;
+        }
+        const size_t rank = strlen(row->hole);
+        ck_assert(results && rank >= 2 && rank <= TEMPLATE_RANK && strspn(row->hole, row->sizes) == rank);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *const all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
@@ -209,5 +229,6 @@ int main(void) {
     tcase_add_test(all, a_nest_whose_reductions_died_is_a_map);
     tcase_add_test(all, bad_kernels_are_refused);
     tcase_add_test(all, the_hash_sees_structure_only);
+    tcase_add_test(all, rows_of_templates_fit_their_room);
     return suite_run("loop", all);
 }
