@@ -18,7 +18,8 @@ typedef struct sn_plan_options {
    closes over, by two calls with different tensors. Of a function whose results carry gradients the forward is saved.
    SN_ERR_UNSUPPORTED names the reason why a function cannot be saved: it breaks, calls ops or devices of the program's
    own, reads .grad, calls sn_backward, returns an argument or views of arguments, has arguments that share written
-   memory. options NULL: defaults. Tensors are read as they are now. [refused] */
+   memory or are lists or strings, asks what requires gradients where its results do. options NULL: defaults. Tensors
+   are read as they are now. [refused] */
 sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options *options);
 /* A function of the arguments and results of the one that was saved, with its bits; call it as any other, free it with
    sn_function_free. It has no body: a call that no case was compiled for is SN_ERR_ARGUMENT, which names the guard of

@@ -373,7 +373,7 @@ static bool is_row(const char *prefix) {
     return false;
 }
 
-static bool is_file(const char *name) { return strstr(name, ".so:") || strstr(name, ".sn") || !strcmp(name, "-"); }
+static bool is_file(const char *name) { return target_is_file(name) && !target_is_plan(name); /* it has no eager */ }
 
 static bool is_sample(const char *name) { return !is_file(name) && !is_row(name) && sample_exists(name); }
 

@@ -46,9 +46,7 @@ typedef struct RunJob {
     int own; /* run: the first argument after a sample's name; 0: none */
 } RunJob;
 
-static bool is_sample(const RunJob *job) {
-    return !strstr(job->target.name, ".so:") && !strstr(job->target.name, ".sn") && strcmp(job->target.name, "-");
-}
+static bool is_sample(const RunJob *job) { return !target_is_file(job->target.name); }
 
 static int with_target(const RunJob *job, int (*done)(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out)) {
     Target target;
@@ -56,6 +54,7 @@ static int with_target(const RunJob *job, int (*done)(const RunJob *job, sn_func
         is_sample(job) ? target_open_sample(job->target.name, &target) : target_open(&job->target, &target);
     if (!found) return no_such_target(job->target.name);
     sn_function *fn = sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
+    if (target.plan && sn_check() == SN_ERR_IO) target.exit_code = EXIT_environment;
     sn_tensor *out[TARGET_OUTPUTS] = {NULL};
     for (int i = 0; i < CALLS && !sn_check(); i++) {
         if (i && job->target.vary) target_inputs(&job->target, &target, DEFAULT_SIZE * (i + 1));
@@ -78,7 +77,8 @@ static int show_results_json(const RunJob *job, sn_function *fn, sn_tensor **out
     text_puts(&text, "{\"target\": ");
     text_json_string(&text, job->target.name);
     text_printf(&text, ", \"mode\": \"%s\", \"explain\": %s, \"results\": [",
-                target_mode_name(job->target.compile.mode), sn_explain_json(fn));
+                target_is_plan(job->target.name) ? "plan" : target_mode_name(job->target.compile.mode),
+                sn_explain_json(fn));
     for (int i = 0; i < n_out; i++) {
         text_puts(&text, i ? ", " : "");
         put_result(&text, out[i]);

@@ -46,7 +46,7 @@ const char *sample_takes(const char *name) {
 }
 
 int no_such_target(const char *name) {
-    fprintf(stderr, "sinter: '%s' is no sample, no .sn file and no library.so:symbol\n", name);
+    fprintf(stderr, "sinter: '%s' is no sample, no .sn file, no saved plan and no library.so:symbol\n", name);
     return EXIT_environment;
 }
 

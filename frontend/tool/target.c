@@ -36,6 +36,7 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
         return true;
     }
     if (!strcmp(a, "--grad")) return o->grad = true;
+    if (!strcmp(a, "--no-grad")) return o->no_grad = true;
     if (!strcmp(a, "--vary")) return o->vary = true;
     if ((value = option_value(a, "--outputs"))) {
         return o->outs_given = count_read(value, TARGET_OUTPUTS, &o->n_out);
@@ -158,12 +159,45 @@ static void open_library(const TargetOptions *o, Target *t) {
     target_inputs(o, t, DEFAULT_SIZE);
 }
 
+static void open_plan(const TargetOptions *o, Target *t) {
+    t->plan = o->name;
+    t->n_out = o->outs_given ? o->n_out : 1;
+    if (o->compile.mode || o->compile.dynamic) {
+        error_raise(ST_ARGUMENT, "'%s' is a saved plan, whose mode and sizes are as they were saved", o->name);
+        t->exit_code = EXIT_usage;
+        return;
+    }
+    target_inputs(o, t, DEFAULT_SIZE);
+}
+
+static bool is_library(const char *name) { return strstr(name, ".so:") != NULL; }
+static bool is_graph(const char *name) { return strstr(name, ".sn") || !strcmp(name, "-"); }
+
+/* By its name or by what it begins with: opening one says what is wrong with it. */
+bool target_is_plan(const char *name) {
+    static const char head[] = "sinter plan,", suffix[] = ".plan";
+    const size_t n = strlen(name), tail = strlen(suffix);
+    char start[sizeof head] = "";
+    if (is_library(name) || is_graph(name)) return false;
+    if (n > tail && !strcmp(name + n - tail, suffix)) return true;
+    FILE *const file = fopen(name, "rb");
+    if (!file) return false;
+    const size_t got = fread(start, 1, strlen(head), file);
+    fclose(file);
+    return got == strlen(head) && !strcmp(start, head);
+}
+
+bool target_is_file(const char *name) { return is_library(name) || is_graph(name) || target_is_plan(name); }
+
 bool target_open(const TargetOptions *o, Target *out) {
     *out = (Target){.n_out = o->n_out, .exit_code = EXIT_wrong};
-    if (strstr(o->name, ".so:"))
+    if (o->no_grad) sn_grad_mode_set(SN_GRAD_OFF); /* of the process */
+    if (is_library(o->name))
         open_library(o, out);
-    else if (strstr(o->name, ".sn") || !strcmp(o->name, "-"))
+    else if (is_graph(o->name))
         open_graph(o, out);
+    else if (target_is_plan(o->name))
+        open_plan(o, out);
     else
         return false;
     return true;
@@ -220,6 +254,7 @@ void target_close(Target *t) {
 
 sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_mode mode) {
     sn_compile_options options = o->compile;
+    if (t->plan) return sn_plan_load(t->plan, NULL);
     options.size = sizeof options;
     options.mode = mode;
     const char *const colon = strrchr(o->name, ':');              /* of library.so:symbol; a sample has none */

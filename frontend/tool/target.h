@@ -1,7 +1,7 @@
-/* target.h: what a subcommand works on: a text graph (FILE.sn, or - for stdin), or a function of a library
- * (library.so:symbol) with inputs given as --input f32[8,16]; made into a compiled function with
- * random inputs. Samples are programs of their own (sample.h); what they compile and with what inputs is a target too
- * (samples/work.h). */
+/* target.h: what a subcommand works on: a text graph (FILE.sn, or - for stdin), a function of a library
+ * (library.so:symbol) or a saved plan (a file that begins as one) with inputs given as --input f32[8,16]; made into a
+ * compiled function with random inputs. Samples are programs of their own (sample.h); what they compile and with what
+ * inputs is a target too (samples/work.h). */
 #ifndef SINTER_TOOL_TARGET_H
 #define SINTER_TOOL_TARGET_H
 #include <sinter/sinter.h>
@@ -14,6 +14,7 @@ typedef struct Target {
     sn_graph *graph;              /* text graphs */
     sn_body body;                 /* library functions, samples */
     void *closure;                /* samples */
+    const char *plan;             /* the file of a saved one */
     bool backward, step;          /* samples: gradients are part of the work; or the body does all of it */
     sn_tensor *in[TARGET_INPUTS]; /* kept */
     int n_in, n_out;
@@ -28,12 +29,16 @@ typedef struct TargetOptions {
     int n_inputs, n_out;
     bool outs_given; /* n_out is --outputs */
     bool grad;       /* float inputs require gradients */
+    bool no_grad;    /* calls are made in grad mode off, as those of an inference plan */
     bool vary;       /* symbolic sizes differ from call to call: 8, 16, 24 */
     sn_compile_options compile;
 } TargetOptions;
 
-/* Reads one argument: TARGET, --input, --outputs=, --mode=, --dynamic=, --grad, --vary. False: not one of them. */
+/* Reads one argument: TARGET, --input, --outputs=, --mode=, --dynamic=, --grad, --no-grad, --vary. False: none of
+ * them. */
 bool target_option(TargetOptions *o, int argc, char **argv, int *i);
+bool target_is_plan(const char *name);
+bool target_is_file(const char *name); /* a text graph, a library's function or a saved plan */
 /* True: the name is a file or library; errors are pending where it cannot be opened. */
 bool target_open(const TargetOptions *o, Target *out);
 void target_close(Target *target);

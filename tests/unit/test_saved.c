@@ -349,7 +349,7 @@ START_TEST(a_call_that_fits_no_case_names_the_guard) {
     expect_error(SN_ERR_ARGUMENT, "argument 0: f32[8,6], now f32[4,6]");
     const sn_scope scope = sn_no_grad_begin();
     ck_assert_ptr_null(SN_CALL(plan, F32(1, 8, 6)));
-    expect_error(SN_ERR_ARGUMENT, "a mode of the thread");
+    expect_error(SN_ERR_ARGUMENT, "grad mode: on, now off");
     sn_scope_end(scope);
     sn_function_free(plan);
     sn_function_free(fn);
@@ -419,12 +419,40 @@ static sn_status reads_grad(sn_frame *f) {
     return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_grad(h->w)));
 }
 
+static sn_status asks_for_gradients(sn_frame *f) {
+    const Host *const h = sn_closure(f);
+    sn_tensor *const y = sn_mul(sn_in(f, 0), h->w);
+    return sn_out(f, 0, sn_requires_grad(h->w) ? sn_exp(y) : y);
+}
+
+/* The second argument is a part of the first. */
+static sn_status writes_both(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const part = sn_in(f, 1);
+    sn_add_(x, sn_mul(part, part));
+    return sn_out(f, 0, sn_exp(part));
+}
+
+/* Passed on as it is: a body cannot read a list or a string. */
+static sn_status passes_on(sn_frame *f) {
+    const sn_op *const op = sn_closure(f);
+    const bool divides = op == sn_op_find("aten::div.Tensor_mode");
+    sn_tensor *const x = sn_in(f, 0);
+    const sn_value two[] = {sn_val(x), sn_in_value(f, 1)}, three[] = {sn_val(x), sn_val(x), sn_in_value(f, 1)};
+    return sn_out(f, 0, sn_op_call1(op, divides ? three : two, divides ? 3 : 2));
+}
+
+static sn_status gives_two_views(sn_frame *f) {
+    sn_tensor *const y = sn_exp(sn_in(f, 0));
+    sn_out(f, 1, sn_t(y));
+    return sn_out(f, 0, y);
+}
+
 static sn_function *called(sn_body body, void *closure, const sn_compile_options *options, int calls) {
     sn_function *const fn = sn_compile(body, closure, options);
     sn_tensor *out[2];
     for (int i = 0; i < calls; i++) {
         sn_tensor *const x = F32(i, 4, 4);
-        sn_call(fn, &x, 1, out, body == gives_view ? 2 : 1);
+        sn_call(fn, &x, 1, out, body == gives_view || body == gives_two_views ? 2 : 1);
     }
     ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);
     return fn;
@@ -442,6 +470,77 @@ START_TEST(what_cannot_be_saved_says_why) {
     const sn_scope scope = sn_no_grad_begin();
     refused(called(reads_grad, &h, REPLAY(0), 2), "it reads a .grad");
     sn_scope_end(scope);
+}
+END_TEST
+
+static sn_status like(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
+static sn_status negates(sn_frame *f) { return sn_out(f, 0, sn_neg(sn_in(f, 0))); }
+static sn_status calls_own_op(sn_frame *f) {
+    return sn_out(f, 0, sn_exp(sn_op_call1(sn_closure(f), (sn_value[]){sn_val(sn_in(f, 0))}, 1)));
+}
+
+START_TEST(ops_of_the_program_are_not_saved) {
+    const sn_op *const pure = sn_op_register(
+        SN_OP_DESC(.schema = "saved::neg(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = like, .cpu = negates));
+    const sn_op *const parts =
+        sn_op_register(SN_OP_DESC(.schema = "saved::parts(Tensor x) -> Tensor", .decomposition = negates));
+    ck_assert_msg(pure && parts, "%s", sn_error_take()->message);
+    refused(called(calls_own_op, (void *)pure, REPLAY(0), 2), "it calls an op of the program's own");
+    sn_function *const fn = called(calls_own_op, (void *)parts, REPLAY(0), 2); /* its parts are ops of ours */
+    saved(fn, NULL);
+    sn_function *const plan = loaded(NULL);
+    same_result(SN_CALL(plan, F32(3, 4, 4)), SN_CALL(fn, F32(3, 4, 4)));
+    sn_function_free(plan);
+    sn_function_free(fn);
+    remove(path);
+}
+END_TEST
+
+static void *allocate(void *context, size_t bytes) {
+    return context ? NULL : aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+static void give_back(void *context, void *memory, size_t bytes) {
+    (void)context, (void)bytes;
+    free(memory);
+}
+static sn_status copy_bytes(void *context, void *to, const void *from, size_t bytes, sn_copy_way way) {
+    (void)context, (void)way;
+    memcpy(to, from, bytes);
+    return SN_OK;
+}
+
+static sn_status exp_there(sn_frame *f) {
+    const sn_device *const there = sn_closure(f);
+    return sn_out(f, 0, sn_exp(sn_to_device(sn_to_device(sn_in(f, 0), *there), SN_CPU)));
+}
+
+START_TEST(devices_of_the_program_are_not_saved) {
+    sn_device mine = sn_device_register(
+        SN_DEVICE_DESC(.name = "saved_test", .allocate = allocate, .free = give_back, .copy = copy_bytes));
+    ck_assert_msg(mine > 0, "%s", sn_error_take()->message);
+    refused(called(exp_there, &mine, REPLAY(0), 2), "a tensor on saved_test, for which there is no code generator");
+}
+END_TEST
+
+/* Three calls with these arguments behind a tensor of their own. */
+static sn_function *called_with(sn_body body, const char *op, sn_value second) {
+    sn_function *const fn = sn_compile(body, op ? (void *)sn_op_find(op) : NULL, REPLAY(0));
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = F32(i, 4, 4), *out;
+        const sn_value shared = sn_val(sn_narrow(x, 0, 1, 1));
+        sn_call_values(fn, (sn_value[]){sn_val(x), body == writes_both ? shared : second}, 2, &out, 1);
+    }
+    ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);
+    return fn;
+}
+
+START_TEST(arguments_that_no_file_holds_are_named) {
+    Host h = {.w = LEAF(1, 4, 4)};
+    refused(called_with(writes_both, NULL, sn_none()), "written inputs share memory");
+    refused(called_with(passes_on, "aten::permute", sn_ints_value(SN_INTS(1, 0))), "argument 1 is a list or a string");
+    refused(called_with(passes_on, "aten::div.Tensor_mode", sn_str("floor")), "argument 1 is a list or a string");
+    refused(called(asks_for_gradients, &h, REPLAY(0), 2), "its body asks whether a tensor requires gradients");
+    refused(called(gives_two_views, NULL, REPLAY(0), 2), "or of another result");
 }
 END_TEST
 
@@ -498,6 +597,9 @@ int main(void) {
                                   what_the_body_saw_is_a_guard,
                                   a_failed_check_is_an_error,
                                   what_cannot_be_saved_says_why,
+                                  ops_of_the_program_are_not_saved,
+                                  devices_of_the_program_are_not_saved,
+                                  arguments_that_no_file_holds_are_named,
                                   wrong_calls_are_errors};
     return contract_main("test_saved", tests, sizeof tests / sizeof *tests);
 }

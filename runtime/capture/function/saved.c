@@ -26,8 +26,8 @@ static int list_programs(sn_function *fn, ReplayProgram **programs) {
 static Status check_function(const sn_function *fn) {
     if (fn->saved) return refuse_function(fn, "it is of a file, which can be copied");
     if (fn->options.mode != SN_COMPILE_REPLAY)
-        return refuse_function(fn, "compile it with mode SN_COMPILE_REPLAY: of others it is not known what the results "
-                                   "of a call depend on");
+        return refuse_function(fn, "compile it with mode SN_COMPILE_REPLAY: other modes run the body at each call and "
+                                   "do not note what of it depends on the arguments");
     if (fn->not_saved) return refuse_function(fn, fn->not_saved);
     if (fn->failures.n) return refuse_function(fn, fn->failures.at[0].text);
     if (!atomic_load(&fn->programs)) return refuse_function(fn, "no call of it has been compiled");

@@ -142,8 +142,8 @@ static void print_numbers(const ReplayProgram *p, Text *text) {
 
 void program_print(const ReplayProgram *p, int segment, ClosedOver closed, Text *text) {
     const World *const w = p->world;
-    text_printf(text, "program of segment %d, grad mode %d, keys %llu %llu%s\narguments %d\n", segment,
-                (int)w->grad_mode, (unsigned long long)w->include, (unsigned long long)w->exclude,
+    text_printf(text, "program of segment %d, grad mode %s, keys %llu %llu%s\narguments %d\n", segment,
+                grad_mode_word(w->grad_mode), (unsigned long long)w->include, (unsigned long long)w->exclude,
                 p->free_scalars && p->symbols ? ", free scalars" : "", w->n_in);
     if (p->symbols) print_frees(p->symbols, text);
     for (int i = 0; i < w->n_in; i++) print_argument(p, i, text);
@@ -184,7 +184,7 @@ static Status read_word64(ProgramReader *r, uint64_t *out) {
 
 static Status read_program_head(ProgramReader *r, const SavedSegment *segments, int n_segments) {
     ReplayProgram *const p = r->program;
-    int segment, mode;
+    int segment, mode = SN_GRAD_ON;
     EAT(&r->in, "program of segment ");
     TRY(reader_count(&r->in, &segment));
     if (segment >= n_segments) return reader_expected(&r->in, "a segment of the file before this");
@@ -192,8 +192,8 @@ static Status read_program_head(ProgramReader *r, const SavedSegment *segments, 
     p->n_numbers = p->n_sources = segments[segment].shape.n_numbers;
     p->world->n_inputs = segments[segment].shape.n_inputs;
     EAT(&r->in, ", grad mode ");
-    TRY(reader_count(&r->in, &mode));
-    if (mode > SN_INFERENCE) return reader_expected(&r->in, "a mode before this");
+    while (mode <= SN_INFERENCE && !reader_eat(&r->in, grad_mode_word((sn_grad_mode)mode))) mode++;
+    if (mode > SN_INFERENCE) return reader_expected(&r->in, "on, off or inference");
     p->world->grad_mode = (sn_grad_mode)mode;
     EAT(&r->in, ", keys ");
     TRY(read_word64(r, &p->world->include));

@@ -1,7 +1,7 @@
 /* program_text.h: a program as text: how a call's arguments become what the cases of its segment are given. Saved plans
  * (runtime/capture/function/saved.h) are made of these and of cases.
  *
- *     program of segment 0, grad mode 0, keys 0 0
+ *     program of segment 0, grad mode on, keys 0 0
  *     arguments 2
  *     s0 = 8 >= 2: size 0 of argument 0
  *     argument 0: f32[s0,64]

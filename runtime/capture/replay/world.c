@@ -162,14 +162,26 @@ static bool answers_hold(const World *w, sn_tensor *const *at, Text *why) {
     return true;
 }
 
+const char *grad_mode_word(sn_grad_mode mode) {
+    static const char *const words[] = {[SN_GRAD_ON] = "on", [SN_GRAD_OFF] = "off", [SN_INFERENCE] = "inference"};
+    return words[mode];
+}
+
+static bool mode_differs(const World *w, const sn_state *state, Text *why) {
+    if (!why) return false;
+    if (state->grad_mode != w->grad_mode)
+        text_printf(why, "grad mode: %s, now %s", grad_mode_word(w->grad_mode), grad_mode_word(state->grad_mode));
+    else
+        text_puts(why, "a mode of the thread");
+    return false;
+}
+
 bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *why) {
     const sn_state *const state = state_get();
     if (n_in != w->n_in) return false;
     if (state->grad_mode != w->grad_mode || state->include != w->include || state->exclude != w->exclude ||
-        state->modes) {
-        if (why) text_puts(why, "a mode of the thread");
-        return false;
-    }
+        state->modes)
+        return mode_differs(w, state, why);
     for (int i = 0; i < n_in; i++) at[i] = argument(in, i);
     for (int i = n_in; i < w->n_slots; i++) {
         const FoundTensor *const found = &w->found[i - n_in];

@@ -53,5 +53,6 @@ bool world_fits(const World *world, const Arg *in, int n_in, sn_tensor **at, Tex
 void world_meet(World *newer, World *older);
 /* "argument 1", "closed over 0", ".grad of closed over 0". */
 void world_slot_print(const World *world, int slot, Text *text);
+const char *grad_mode_word(sn_grad_mode mode); /* "on", "off", "inference" */
 
 #endif

@@ -1,0 +1,93 @@
+/* plan.c: `sinter plan`: prints the file of a saved plan: its first line, the tensors that it holds, then its text
+ * (runtime/capture/function/saved.h); or saves what a target compiles as one. `run`, `explain` and `dump` take such a
+ * file as a target. */
+#include <stdio.h>
+
+#include "frontend/tool/sample.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+#include "runtime/core/bundle.h"
+#include "runtime/core/safetensors.h"
+
+enum { CALLS = 3 }; /* a number that differs becomes a symbol in the second, whose code the third one runs */
+
+/* Printing ------------------------------------------------------------------------------------ */
+
+static void print_tensor(const SafeTensor *t) {
+    printf("tensor %s: %s[", t->name, dtype_name(t->dtype));
+    for (int d = 0; d < t->rank; d++) printf("%s%lld", d ? "," : "", (long long)t->sizes[d]);
+    printf("], %zu bytes\n", t->bytes);
+}
+
+static Status print_tensors(const FilePart *part) {
+    SafeFile *file;
+    if (!part->bytes) return ST_OK;
+    char *const copy = mem_alloc(part->bytes);
+    if (!copy) return ST_MEMORY;
+    memcpy(copy, part->at, part->bytes);
+    TRY(safetensors_take(copy, part->bytes, &file));
+    for (int i = 0; i < file->n; i++) print_tensor(&file->tensors[i]);
+    safetensors_close(file);
+    return ST_OK;
+}
+
+static Status print_bundle(const Bundle *b) {
+    printf("%.*s\n", (int)strcspn(b->content, "\n"), b->content);
+    TRY(print_tensors(&b->parts[BUNDLE_tensors]));
+    fputs(b->text, stdout);
+    return ST_OK;
+}
+
+static int print_file(const char *path) {
+    Bundle bundle;
+    Status status = bundle_open(path, "plan", &bundle);
+    if (status == ST_OK) {
+        status = print_bundle(&bundle);
+        if (status == ST_PARSE) error_add_path(path);
+        bundle_close(&bundle);
+    }
+    return status == ST_OK ? EXIT_done : report_error(status == ST_PARSE ? EXIT_wrong : EXIT_environment);
+}
+
+/* Saving -------------------------------------------------------------------------------------- */
+
+/* Other inputs at each call: what the function computes from them is then known. */
+static void teach(const TargetOptions *o, Target *t, sn_function *fn) {
+    sn_tensor *out[TARGET_OUTPUTS];
+    for (int i = 0; i < CALLS && !sn_check(); i++) {
+        if (i) target_inputs(o, t, o->vary ? DEFAULT_SIZE * (i + 1) : DEFAULT_SIZE);
+        if (!sn_check()) target_call(t, fn, out);
+    }
+}
+
+static int save_target(const Command *self, const TargetOptions *o, const char *path) {
+    Target target;
+    if (sample_exists(o->name)) return usage_error(self, "samples save by themselves (digits --save FILE):", o->name);
+    if (!target_open(o, &target)) return no_such_target(o->name);
+    sn_function *const fn = sn_check() ? NULL : target_compile(&target, o, SN_COMPILE_REPLAY);
+    if (fn) teach(o, &target, fn);
+    if (!sn_check()) target.exit_code = EXIT_wrong;
+    if (!sn_check() && sn_plan_save(fn, path, SN_PLAN_OPTIONS(.embed = true)) == SN_ERR_IO)
+        target.exit_code = EXIT_environment;
+    sn_function_free(fn);
+    const int code = sn_check() ? report_error(target.exit_code) : EXIT_done;
+    target_close(&target);
+    return code;
+}
+
+int command_plan(const Command *self, int argc, char **argv) {
+    TargetOptions o = {0};
+    const char *save = NULL;
+    for (int i = 0; i < argc; i++) {
+        const char *const value = option_value(argv[i], "--save");
+        if (value)
+            save = value;
+        else if (!target_option(&o, argc, argv, &i))
+            return usage_error(self, "unexpected", argv[i]);
+    }
+    if (!o.name) return usage_error(self, "a file is missing after", self->name);
+    if (!save && o.given) return usage_error(self, "goes with --save:", o.given);
+    if (save && o.compile.mode)
+        return usage_error(self, "what is saved is of mode replay, not", target_mode_name(o.compile.mode));
+    return save ? save_target(self, &o, save) : print_file(o.name);
+}
