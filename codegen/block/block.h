@@ -77,9 +77,11 @@ typedef struct BlockFast {
 
 /* The fast path: a nest without inner dims, of at most BLOCK_ROOM elements known now, whose places
  * are all contiguous or one element, in compute dtypes, without gathers. Pointers: first the
- * buffers' places, then blocks in this program. */
+ * buffers' places, then blocks in this program. Where some size is a parameter, a run finds whether its places are
+ * contiguous and its elements at most BLOCK_ROOM. */
 typedef struct BlockFastPath {
-    int32_t n; /* elements; 0: there is no fast path */
+    int32_t n;     /* elements, or how many at most; 0: there is no fast path */
+    bool any_size; /* a run counts them */
     int16_t n_places, n_ptrs, n_steps;
     struct {
         int16_t buf;

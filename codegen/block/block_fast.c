@@ -16,9 +16,12 @@ typedef struct Planner {
 
 static bool compute_sized(DType dtype) { return dtype_bytes(dtype) == stype_bytes(dtype_compute(dtype)); }
 
-static bool is_contiguous(const Nest *nest, const Affine *at) {
+/* Of any size: left to the run. */
+static bool is_contiguous(const Planner *p, const Affine *at) {
+    const Nest *const nest = p->nest;
     int64_t expected = 1;
     if (sym_is(at->offset)) return false;
+    if (p->fast->any_size) return true;
     for (int i = nest->n_outer - 1; i >= 0; i--) {
         if (nest->extent[i] == 1) continue;
         if (at->coef[i] != expected) return false;
@@ -27,17 +30,23 @@ static bool is_contiguous(const Nest *nest, const Affine *at) {
     return true;
 }
 
-static bool element_count(const Nest *nest, int64_t *n) {
-    *n = 1;
+static bool count_elements(Planner *p) {
+    const Nest *const nest = p->nest;
+    p->n = 1;
     for (int i = 0; i < nest->n_outer; i++) {
-        if (sym_is(nest->extent[i]) || nest->extent[i] > BLOCK_ROOM) return false;
-        *n *= nest->extent[i];
+        if (sym_is(nest->extent[i])) {
+            p->fast->any_size = true;
+            p->n = BLOCK_ROOM;
+            return true;
+        }
+        if (nest->extent[i] > BLOCK_ROOM) return false;
+        p->n *= nest->extent[i];
     }
-    return *n > 0 && *n <= BLOCK_ROOM;
+    return p->n > 0 && p->n <= BLOCK_ROOM;
 }
 
 static bool place_ok(const Planner *p, const Inst *inst) {
-    return compute_sized(p->bufs[inst->buf].dtype) && is_contiguous(p->nest, inst->at);
+    return compute_sized(p->bufs[inst->buf].dtype) && is_contiguous(p, inst->at);
 }
 
 static int add_place(Planner *p, const Inst *inst) {
@@ -81,7 +90,7 @@ static void add_step(Planner *p, int number) {
 void block_fast_plan(const Nest *nest, const Buf *bufs, BlockFastPath *fast) {
     Planner p = {.nest = nest, .bufs = bufs, .fast = fast};
     *fast = (BlockFastPath){0};
-    if (!element_count(nest, &p.n) || !shape_ok(&p)) return;
+    if (!count_elements(&p) || !shape_ok(&p)) return;
     for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
         if (inst->op == LI_load || inst->op == LI_store) p.pointer[i] = add_place(&p, inst);

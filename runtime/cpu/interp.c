@@ -86,11 +86,27 @@ static void scratch_give(char *block) {
 
 /* the straight line --------------------------------------------------------------------------- */
 
-static bool is_whole(const BlockProgram *p, const int64_t *lo, const int64_t *hi) {
+static int64_t resolve(const int64_t *params, int64_t v) { return sym_is(v) ? params[sym_id(v)] : v; }
+
+static bool is_whole(const BlockProgram *p, const int64_t *params, const int64_t *lo, const int64_t *hi) {
     if (!lo) return true;
     for (int i = 0; i < p->n_outer; i++)
-        if (lo[i] != 0 || hi[i] != p->extent[i]) return false;
+        if (lo[i] != 0 || hi[i] != resolve(params, p->extent[i])) return false;
     return true;
+}
+
+/* Elements of this run, 0: too many, or some place is not contiguous. */
+static int64_t count_of_run(const BlockProgram *p, const int64_t *params) {
+    const BlockAccess *const accesses = block_accesses(p);
+    int64_t n = 1;
+    for (int d = p->n_outer - 1; d >= 0; d--) {
+        const int64_t extent = resolve(params, p->extent[d]);
+        if (extent == 1) continue;
+        for (int i = 0; i < p->n_accesses; i++)
+            if (resolve(params, accesses[i].at.coef[d]) != n) return 0;
+        if (extent > p->fast.n || (n *= extent) > p->fast.n) return 0;
+    }
+    return n;
 }
 
 static void fill_param(void *block, int64_t value, int64_t n) {
@@ -99,7 +115,9 @@ static void fill_param(void *block, int64_t value, int64_t n) {
 
 static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs, const int64_t *params) {
     const BlockFastPath *const fast = &p->fast;
+    const int64_t n = fast->any_size ? count_of_run(p, params) : fast->n;
     void *at[BLOCK_FAST_PTRS];
+    if (!n) return false;
     for (int i = 0; i < fast->n_places; i++) at[i] = (char *)bufs[fast->place[i].buf] + fast->place[i].offset;
     char *block = NULL;
     if (fast->n_scratch && !(block = scratch_take((size_t)fast->n_scratch * BLOCK * 8))) return false;
@@ -107,20 +125,18 @@ static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs,
     for (int i = fast->n_places; i < fast->n_ptrs; i++) {
         at[i] = fast->constant[i] ? (char *)p + fast->constant[i] : next;
         if (!fast->constant[i]) next += BLOCK * 8;
-        if (fast->param[i]) fill_param(at[i], params[fast->param[i] - 1], fast->n);
+        if (fast->param[i]) fill_param(at[i], params[fast->param[i] - 1], n);
     }
     for (int i = 0; i < fast->n_steps; i++) {
         const BlockFast *const s = &fast->step[i];
         BlockFn *const fn = s->op == BO_prim ? k->prim[s->prim][s->from] : k->cast[s->from][s->type];
-        fn(at[s->out], at[s->a], at[s->b], at[s->c], fast->n);
+        fn(at[s->out], at[s->a], at[s->b], at[s->c], n);
     }
     if (block) scratch_give(block);
     return true;
 }
 
 /* resolving dims and places ------------------------------------------------------------------- */
-
-static int64_t resolve(const InterpFrame *f, int64_t v) { return sym_is(v) ? f->params[sym_id(v)] : v; }
 
 typedef struct NestDims { /* of the nest, before merging */
     int n;
@@ -133,7 +149,7 @@ static NestDims resolve_dims(const InterpFrame *f, const int64_t *lo, const int6
     for (int i = 0; i < dims.n; i++) {
         const bool bounded = lo && i < p->n_outer;
         dims.low[i] = bounded ? lo[i] : 0;
-        dims.extent[i] = bounded ? hi[i] - lo[i] : resolve(f, p->extent[i]);
+        dims.extent[i] = bounded ? hi[i] - lo[i] : resolve(f->params, p->extent[i]);
     }
     return dims;
 }
@@ -141,11 +157,11 @@ static NestDims resolve_dims(const InterpFrame *f, const int64_t *lo, const int6
 static void resolve_place(InterpFrame *f, const NestDims *dims, int number, void *const *bufs) {
     const BlockAccess *const access = &block_accesses(f->program)[number];
     AccessPlace *const place = &f->places[number];
-    *place =
-        (AccessPlace){.dtype = (DType)access->dtype, .bytes = access->bytes, .offset = resolve(f, access->at.offset)};
+    *place = (AccessPlace){
+        .dtype = (DType)access->dtype, .bytes = access->bytes, .offset = resolve(f->params, access->at.offset)};
     place->base = access->buf >= 0 ? bufs[access->buf] : NULL;
     for (int i = 0; i < dims->n; i++) {
-        const int64_t coef = resolve(f, access->at.coef[i]);
+        const int64_t coef = resolve(f->params, access->at.coef[i]);
         const bool outer = i < f->program->n_outer;
         place->stride[outer ? GROUP_outer : GROUP_inner][outer ? i : i - f->program->n_outer] = coef;
         place->offset += dims->low[i] * coef;
@@ -437,7 +453,7 @@ static void fill_uniforms(InterpFrame *f) {
 void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *params, const int64_t *lo,
                 const int64_t *hi, NestError *error) {
     const Kernels *const kernels = kernels_now();
-    if (program->fast.n && is_whole(program, lo, hi) && run_fast(program, kernels, bufs, params)) return;
+    if (program->fast.n && is_whole(program, params, lo, hi) && run_fast(program, kernels, bufs, params)) return;
     char *const block = scratch_take(frame_bytes(program));
     if (!block) {
         error->inst = INTERP_NO_MEMORY;
