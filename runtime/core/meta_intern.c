@@ -19,7 +19,7 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/tensor.h"
 
-enum { FIRST_STAY = 4096 };
+enum { FIRST_STAY = 4096, USUAL_RANK = 4, BLOCKS = 64 };
 
 typedef struct Table {
     struct Table *older;
@@ -101,6 +101,40 @@ static Table *table_with_room(void) {
     return !table || table->n * 2 >= table->room ? roomier(table) : table;
 }
 
+/* blocks: those of usual ranks are of one size and come from chunks, under the lock -------------- */
+
+static InternedMeta *spare_blocks;
+
+static size_t bytes_of_rank(int rank) { return sizeof(InternedMeta) + 2 * (size_t)rank * sizeof(int64_t); }
+
+static bool more_blocks(void) {
+    const size_t bytes = bytes_of_rank(USUAL_RANK);
+    char *const chunk = mem_alloc(BLOCKS * bytes);
+    for (int i = 0; chunk && i < BLOCKS; i++) {
+        InternedMeta *const block = (InternedMeta *)(void *)(chunk + (size_t)i * bytes);
+        block->next = spare_blocks;
+        spare_blocks = block;
+    }
+    return chunk != NULL;
+}
+
+static InternedMeta *take_block(int rank) {
+    if (rank > USUAL_RANK) return mem_alloc(bytes_of_rank(rank));
+    if (!spare_blocks && !more_blocks()) return NULL;
+    InternedMeta *const block = spare_blocks;
+    spare_blocks = block->next;
+    return block;
+}
+
+static void give_block(InternedMeta *in) {
+    if (in->meta.rank > USUAL_RANK) {
+        mem_free(in);
+        return;
+    }
+    in->next = spare_blocks;
+    spare_blocks = in;
+}
+
 /* counted ------------------------------------------------------------------------------------- */
 
 static InternedMeta **place_of(uint64_t hash) { return &counted.at[hash & (counted.room - 1)]; }
@@ -160,9 +194,11 @@ void meta_drop(InternedMeta *in) {
     if (LIKELY(drop_one_of_many(in))) return;
     const bool locked = lock_shared(&lock);
     const bool dies = !does_stay(in) && refs_add(&in->refs, -1) == 1;
-    if (dies) unlink_counted(in);
+    if (dies) {
+        unlink_counted(in);
+        give_block(in);
+    }
     unlock_shared(&lock, locked);
-    if (dies) mem_free(in);
 }
 
 void meta_stay(const Meta *meta) {
@@ -219,26 +255,42 @@ void meta_lent_free(sn_state *state) {
 
 /* making -------------------------------------------------------------------------------------- */
 
-/* Elements from the first to past the last; false: does not fit. Nor may the strides of an empty tensor overflow, which
- * count a size of 0 as 1. */
-static bool span_of(const WantedMeta *w, int64_t *numel, int64_t *span) {
-    int64_t bytes, step = 1;
-    *numel = 1;
-    for (int i = 0; i < w->rank; i++) {
+typedef struct MetaExtent {
+    int64_t numel, bytes; /* bytes: from the first element to past the last */
+    bool contiguous;
+} MetaExtent;
+
+/* False: does not fit. Nor may the strides of an empty tensor overflow, which count a size of 0 as 1. */
+static bool extent_of(const WantedMeta *w, MetaExtent *e) {
+    int64_t step = 1, span;
+    *e = (MetaExtent){.numel = 1, .contiguous = true};
+    for (int i = w->rank - 1; i >= 0; i--) {
+        if (w->sizes[i] != 1 && w->strides[i] != step) e->contiguous = false;
         if (w->sizes[i] < 0 || !mul_ok(step, max_i64(w->sizes[i], 1), &step)) return false;
-        *numel *= w->sizes[i];
+        e->numel *= w->sizes[i];
     }
-    return meta_span(w->sizes, w->strides, w->rank, span) && mul_ok(*span, dtype_bytes(w->dtype), &bytes) &&
-           bytes < (INT64_C(1) << 60);
+    if (!e->numel) e->contiguous = true;
+    span = e->numel;
+    return (e->contiguous || meta_span(w->sizes, w->strides, w->rank, &span)) &&
+           mul_ok(span, dtype_bytes(w->dtype), &e->bytes) && e->bytes < (INT64_C(1) << 60);
+}
+
+/* Each dim steps past all that the later ones reach, as in slices of what is row-major. */
+static bool is_nested(const WantedMeta *w) {
+    int64_t reach = 0; /* the largest offset that the dims so far can give */
+    for (int i = w->rank - 1; i >= 0; i--) {
+        if (w->sizes[i] == 1) continue;
+        if (w->strides[i] <= reach) return false;
+        reach += (w->sizes[i] - 1) * w->strides[i];
+    }
+    return true;
 }
 
 /* Whether two indices may share an element, of which there are some: dims by ascending stride must each reach past the
  * ones before. */
 static bool overlaps(const WantedMeta *w) {
-    int64_t reach = 0; /* the largest offset that the dims so far can give */
+    int64_t reach = 0;
     bool used[MAX_RANK] = {false};
-    for (int i = 0; i < w->rank; i++)
-        if (w->sizes[i] == 0) return false;
     for (int n = 0; n < w->rank; n++) {
         int least = -1;
         for (int i = 0; i < w->rank; i++)
@@ -252,8 +304,8 @@ static bool overlaps(const WantedMeta *w) {
 }
 
 static InternedMeta *intern_new(const WantedMeta *w) {
-    int64_t numel, span;
-    if (!span_of(w, &numel, &span)) {
+    MetaExtent extent;
+    if (!extent_of(w, &extent)) {
         Text sizes = {0};
         for (int i = 0; i < w->rank; i++) text_printf(&sizes, "%s%lld", i ? "," : "", (long long)w->sizes[i]);
         error_raise(ST_SHAPE, "a tensor of sizes [%s] does not fit in memory", text_str(&sizes));
@@ -261,7 +313,7 @@ static InternedMeta *intern_new(const WantedMeta *w) {
         return NULL;
     }
     const size_t list = (size_t)w->rank * sizeof(int64_t);
-    InternedMeta *const in = mem_alloc(sizeof *in + 2 * list);
+    InternedMeta *const in = take_block(w->rank);
     if (!in) return NULL;
     if (list) memcpy(in->numbers, w->sizes, list);
     if (list) memcpy(in->numbers + w->rank, w->strides, list);
@@ -269,14 +321,14 @@ static InternedMeta *intern_new(const WantedMeta *w) {
                       .device = w->device,
                       .rank = w->rank,
                       .wrapped = w->wrapped,
-                      .numel = numel,
+                      .numel = extent.numel,
                       .sizes = in->numbers,
                       .strides = in->numbers + w->rank,
-                      .contiguous = meta_is_contiguous(NULL, w->sizes, w->strides, w->rank)};
+                      .contiguous = extent.contiguous};
     in->hash = w->hash;
     in->keys = key_of_device(w->device) | KEY_BIT(autograd);
-    in->bytes = (size_t)span * (size_t)dtype_bytes(w->dtype);
-    in->overlaps = numel && overlaps(w);
+    in->bytes = (size_t)extent.bytes;
+    in->overlaps = !extent.contiguous && !is_nested(w) && overlaps(w);
     atomic_init(&in->stays, false);
     atomic_init(&in->refs, 1);
     in->next = NULL;
@@ -292,7 +344,7 @@ static InternedMeta *insert(const WantedMeta *w) {
         atomic_init(&in->stays, true);
         put_meta(table, in);
     } else if (in && (!table || !link_counted(in))) {
-        mem_free(in);
+        give_block(in);
         return NULL;
     }
     return in;
@@ -300,7 +352,8 @@ static InternedMeta *insert(const WantedMeta *w) {
 
 static InternedMeta *find_or_insert(const WantedMeta *w) {
     const bool locked = lock_shared(&lock);
-    InternedMeta *in = lookup(atomic_load_explicit(&staying, memory_order_relaxed), w);
+    InternedMeta *in = NULL; /* another thread may have put it there meanwhile */
+    if (locked) in = lookup(atomic_load_explicit(&staying, memory_order_relaxed), w);
     if (!in && (in = lookup_counted(w))) refs_add(&in->refs, 1);
     if (!in) in = insert(w);
     unlock_shared(&lock, locked);
