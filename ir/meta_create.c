@@ -5,13 +5,14 @@
 #include "ir/meta_rules.h"
 
 static Device device_arg(const MetaCall *call, Device fallback) {
-    const int i = op_param_find(call->row, "device");
+    const int i = call->row->device;
     return i >= 0 && call->args[i].kind == ARG_int ? (Device)call->args[i].i : fallback;
 }
 
 static int64_t format_arg(const MetaCall *call, int64_t fallback) {
-    const int i = op_param_find(call->row, "memory_format");
-    return i >= 0 && call->args[i].kind == ARG_int ? call->args[i].i : fallback;
+    const int last = call->row->n_params - 1; /* of every row that has one */
+    const bool has_one = !strcmp(call->row->params[last].name, "memory_format");
+    return has_one && call->args[last].kind == ARG_int ? call->args[last].i : fallback;
 }
 
 /* like NULL: preserve_format means contiguous. */

@@ -374,11 +374,13 @@ Builder *eager_builder(void) {
 /* Out forms pass what they write behind the arguments. */
 Status call_metas(const OpCall *call, int64_t base_offset, MetaOut *out, int *n) {
     Arg args[MAX_ARGS + MAX_OUTS];
-    memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
-    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
-        args[call->row->n_params + i] = A_VAL(&call->out_args[i]->base);
     MetaCall meta = {
-        .row = call->row, .form = call->form, .args = args, .base_offset = base_offset, .out = out, .n_out = *n};
+        .row = call->row, .form = call->form, .args = call->args, .base_offset = base_offset, .out = out, .n_out = *n};
+    if (call->form == FORM_out) {
+        memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
+        for (int i = 0; i < call->row->n_out; i++) args[call->row->n_params + i] = A_VAL(&call->out_args[i]->base);
+        meta.args = args;
+    }
     for (int i = 0; i < *n; i++) out[i].alias = -1, out[i].offset = 0, out[i].wrapped = false;
     TRY(op_meta(&meta));
     *n = meta.n_out;
