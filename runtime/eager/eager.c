@@ -134,8 +134,9 @@ static inline bool entry_fits(const EagerEntry *entry, const EagerCall *ec) {
     return same_words(entry, ec) && (LIKELY(!entry->n_guards) || eager_guards_hold(entry, ec));
 }
 
-static EagerEntry *search(EagerCache *cache, const EagerCall *ec) {
-    for (EagerEntry *entry = *eager_bucket(cache, eager_hash(ec->words, ec->n_words)); entry; entry = entry->next) {
+static EagerEntry *search(EagerCache *cache, EagerCall *ec) {
+    ec->hash = eager_hash(ec->words, ec->n_words);
+    for (EagerEntry *entry = cache ? *eager_bucket(cache, ec->hash) : NULL; entry; entry = entry->next) {
         if (!entry_fits(entry, ec)) continue;
         entry->used = true;
         return cache->recent[ec->row->id & (EAGER_RECENT - 1)] = entry;
@@ -144,9 +145,8 @@ static EagerEntry *search(EagerCache *cache, const EagerCall *ec) {
 }
 
 /* The op's most recent program is tried first: no hash, and its address is known early. */
-static inline EagerEntry *find_entry(EagerCache *cache, const EagerCall *ec) {
-    if (UNLIKELY(!cache)) return NULL;
-    EagerEntry *const recent = cache->recent[ec->row->id & (EAGER_RECENT - 1)];
+static inline EagerEntry *find_entry(EagerCache *cache, EagerCall *ec) {
+    EagerEntry *const recent = LIKELY(cache != NULL) ? cache->recent[ec->row->id & (EAGER_RECENT - 1)] : NULL;
     return LIKELY(recent && entry_fits(recent, ec)) ? recent : search(cache, ec);
 }
 
@@ -236,27 +236,24 @@ static int64_t offset_in(const sn_tensor *base, const Meta *view) {
 }
 
 /* view.dtype: the same first byte, which must be a place for such an element. */
-static Status run_bits(const EagerEntry *entry, EagerCall *ec) {
-    sn_tensor *const base = ec->tensors[entry->base];
-    const DType from = base->base.meta->dtype, to = entry->metas[0]->dtype;
-    const int64_t offset = offset_in(base, entry->metas[0]);
+static Status run_bits(const EagerCall *ec, sn_tensor *base, const Meta *meta) {
+    const DType from = base->base.meta->dtype, to = meta->dtype;
+    const int64_t offset = offset_in(base, meta);
     if (offset * dtype_bytes(to) != base->offset * dtype_bytes(from))
         return error_raise(ST_VALUE, "%s: the storage offset %lld of %s is no multiple of %s's size", ec->row->name,
                            (long long)base->offset, dtype_name(from), dtype_name(to));
-    if ((uintptr_t)tensor_data(base) % (uintptr_t)dtype_bytes(to) && entry->metas[0]->numel)
+    if ((uintptr_t)tensor_data(base) % (uintptr_t)dtype_bytes(to) && meta->numel)
         return error_raise(ST_VALUE, "%s: the memory is not aligned for %s", ec->row->name, dtype_name(to));
-    ec->call->outs[0] = tensor_view(base, entry->metas[0], offset);
+    ec->call->outs[0] = tensor_view(base, meta, offset);
     return ec->call->outs[0] ? ST_OK : error_pending();
 }
 
-static inline Status run_view(const EagerEntry *entry, EagerCall *ec, const Meta *const *metas,
-                              const int64_t *offsets) {
-    sn_tensor *const base = ec->tensors[entry->base];
-    if (UNLIKELY(ec->row->flags & OPF_bits)) return run_bits(entry, ec);
-    for (int i = 0; i < entry->n_outs; i++)
+static inline Status run_view(EagerCall *ec, sn_tensor *base, int n, const Meta *const *metas, const int64_t *offsets) {
+    if (UNLIKELY(ec->row->flags & OPF_bits)) return run_bits(ec, base, metas[0]);
+    for (int i = 0; i < n; i++)
         if (!(ec->call->outs[i] = tensor_view(base, metas[i], base->offset + offsets[i]))) return error_pending();
     if (UNLIKELY(ec->call->row->flags & OPF_places)) TRY(check_inside(ec->call));
-    ec->call->n_outs = entry->n_outs;
+    ec->call->n_outs = n;
     return ST_OK;
 }
 
@@ -291,7 +288,8 @@ static inline Status run_entry(EagerEntry *entry, EagerCall *ec) {
     if (LIKELY(entry->kind == RUN_direct))
         return LIKELY(entry->direct.n * entry->direct.row <= EAGER_DIRECT_MOST) ? run_direct(entry, ec, entry->metas)
                                                                                 : run_plan(entry, ec);
-    if (entry->kind == RUN_view) return run_view(entry, ec, entry->metas, entry->offsets);
+    if (entry->kind == RUN_view)
+        return run_view(ec, ec->tensors[entry->base], entry->n_outs, entry->metas, entry->offsets);
     return entry->kind == RUN_plan ? run_plan(entry, ec) : run_native(entry, ec, entry->metas);
 }
 
@@ -304,20 +302,17 @@ static bool fits_blocks(const Direct *direct) {
 /* An entry for any size, then what comes of this one. */
 static Status run_sized(sn_state *state, EagerEntry *entry, EagerCall *ec) {
     const Meta *metas[MAX_OUTS];
-    int64_t offsets[MAX_OUTS];
     if (UNLIKELY(entry->rechecks)) TRY(recheck(entry, ec));
-    if (entry->kind != RUN_plan) TRY(eager_sized_results(entry, ec, metas, offsets));
+    if (entry->kind != RUN_plan) TRY(eager_sized_results(entry, ec, metas));
     if (entry->kind == RUN_plan || (entry->kind == RUN_direct && !fits_blocks(&entry->direct))) {
         TRY(run_plan(entry, ec));
-        return eager_sized_again(state, ec, entry, NULL, NULL);
+        return eager_sized_again(state, ec, entry, NULL);
     }
     if (entry->kind == RUN_direct)
         TRY(run_direct(entry, ec, metas));
-    else if (entry->kind == RUN_view)
-        TRY(run_view(entry, ec, metas, offsets));
     else
         TRY(run_native(entry, ec, metas));
-    return eager_sized_again(state, ec, entry, metas, offsets);
+    return eager_sized_again(state, ec, entry, metas);
 }
 
 /* *stays: the cache has it. */
@@ -332,7 +327,7 @@ static Status build_entry(EagerCall *ec, EagerEntry **entry, bool *stays) {
 static Status run_signed(EagerCall *ec);
 
 /* With its numbers in the signature. */
-static Status run_exact(EagerCall *ec) {
+static COLD Status run_exact(EagerCall *ec) {
     ec->exact = true;
     TRY(sign(ec));
     return run_signed(ec);
@@ -343,8 +338,7 @@ enum { MOST_VARIANTS = 4 }; /* of a signature, by guards on its numbers */
 static bool has_many_variants(const EagerCall *ec) {
     EagerCache *const cache = state_get()->eager;
     int n = 0;
-    for (const EagerEntry *e = cache ? *eager_bucket(cache, eager_hash(ec->words, ec->n_words)) : NULL; e; e = e->next)
-        n += same_words(e, ec);
+    for (const EagerEntry *e = cache ? *eager_bucket(cache, ec->hash) : NULL; e; e = e->next) n += same_words(e, ec);
     return n >= MOST_VARIANTS;
 }
 
@@ -359,11 +353,30 @@ static COLD Status build_and_run(EagerCall *ec) {
     return exact ? run_exact(ec) : status;
 }
 
+/* A view, or memory whose elements are not set. */
+static bool is_layout_only(const EagerCall *ec) {
+    return ec->call->form == FORM_functional && (ec->row->kind == KIND_view || ec->row->flags & OPF_unset);
+}
+
+/* The rule costs less than looking for what serves any size. An entry comes with the second call. */
+static COLD Status run_new_layout(EagerCall *ec) {
+    sn_tensor *const self = ec->row->kind == KIND_view ? ec->tensors[0] : NULL;
+    MetaOut out;
+    int n = 1;
+    TRY(call_metas(ec->call, self ? self->offset : 0, &out, &n));
+    const Meta *const meta = meta_intern_out(&out);
+    if (!meta) return error_pending();
+    if (self) return run_view(ec, self, n, &meta, &out.offset);
+    ec->call->n_outs = n;
+    return (ec->call->outs[0] = tensor_new(meta)) ? ST_OK : error_pending();
+}
+
 /* Another size than before, it may be. */
 static COLD Status run_unknown(EagerCall *ec) {
     sn_state *const state = state_get();
     SizedKey key;
     EagerEntry *sized;
+    if (is_layout_only(ec)) return eager_count_seen(state, ec) ? build_and_run(ec) : run_new_layout(ec);
     if (!eager_sized_key(ec, &key)) return build_and_run(ec);
     ec->sizes = key.sizes;
     ec->n_sizes = key.n_sizes;
@@ -373,10 +386,13 @@ static COLD Status run_unknown(EagerCall *ec) {
     return build_and_run(ec);
 }
 
+static COLD Status run_missed(EagerCall *ec, const EagerEntry *entry) {
+    return entry ? run_exact(ec) : run_unknown(ec);
+}
+
 static Status run_signed(EagerCall *ec) {
     EagerEntry *const entry = find_entry(state_get()->eager, ec);
-    if (!entry) return run_unknown(ec);
-    return entry->kind == RUN_exact ? run_exact(ec) : run_entry(entry, ec);
+    return LIKELY(entry && entry->kind != RUN_exact) ? run_entry(entry, ec) : run_missed(ec, entry);
 }
 
 /* Operands that overlap what is written only in part are replaced by copies; then the signature is
@@ -403,7 +419,7 @@ static Status run_form(OpCall *call, EagerCall *ec) {
 static inline Status run_functional(EagerCall *ec) {
     TRY(sign(ec));
     EagerEntry *const entry = find_entry(state_get()->eager, ec);
-    return LIKELY(entry && entry->kind != RUN_exact) ? run_entry(entry, ec) : run_signed(ec);
+    return LIKELY(entry && entry->kind != RUN_exact) ? run_entry(entry, ec) : run_missed(ec, entry);
 }
 
 static Status run_call(OpCall *call) {

@@ -13,7 +13,8 @@
  * are one tensor, numbers that rules read, lists, strings. It never holds a data pointer, so minibatch
  * slices share programs. The numbers of elementwise ops are parameters: a signature has their kinds only, but
  * for those with code of their own (x + 1 * y, pow 2), so that x * lr has one program for every lr. A call of a size
- * that is new looks for an entry whose program takes the sizes as parameters too, by a signature that has none. */
+ * that is new looks for an entry whose program takes the sizes as parameters too, by a signature that has none; where
+ * the result is nothing but a layout, it asks the op's rule. */
 #ifndef SINTER_RUNTIME_EAGER_H
 #define SINTER_RUNTIME_EAGER_H
 #include "ir/sym.h"
@@ -33,7 +34,8 @@ typedef struct EagerCall {
     int n_tensors, tensors_room;
     uint64_t *words; /* the signature */
     int n_words, words_room;
-    bool exact; /* all numbers are in the signature */
+    uint64_t hash; /* of the words, where no entry was at hand */
+    bool exact;    /* all numbers are in the signature */
     int n_floats, n_ints;
     double floats[MAX_ARGS]; /* those that are not, in order */
     int64_t ints[MAX_ARGS];
@@ -75,14 +77,12 @@ enum { DIRECT_const = 100 };
 
 /* An entry for any size: its results, as expressions of the call's sizes. */
 typedef struct EagerSized {
-    Arena *arena; /* of a view's; NULL: the plan's */
-    SymEnv *env;
+    SymEnv *env; /* the plan's */
     int n_sizes;
     int64_t row; /* RUN_direct: Direct.row */
     struct {
         const Meta *meta;
-        int64_t offset;
-        int same_as; /* a tensor of the call that has this very layout; -1: none */
+        int same_as; /* a tensor of the call that has these very sizes and strides; -1: none */
     } outs[MAX_OUTS];
 } EagerSized;
 
@@ -90,7 +90,7 @@ typedef struct EagerEntry {
     struct EagerEntry *next;          /* of one hash */
     struct EagerEntry *newer, *older; /* of the cache */
     size_t bytes;
-    bool is_copy;              /* made of another entry, without a program */
+    bool has_program;          /* of its own: not that of another entry */
     bool used;                 /* since it was last looked at for removal */
     bool rechecks, is_checked; /* the meta rule may refuse other numbers */
     RunKind kind;
@@ -183,11 +183,12 @@ bool eager_is_row_major(const Meta *meta);
 /* The entry that runs the call, whose ec->sizes are the key's. *out NULL: there is none, and one of this size is to be
  * made. */
 Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out);
-/* The layouts of results and, of views, where they begin. */
-Status eager_sized_results(EagerEntry *entry, const EagerCall *ec, const Meta **metas, int64_t *offsets);
+/* The layouts of results. */
+Status eager_sized_results(EagerEntry *entry, const EagerCall *ec, const Meta **metas);
 /* After a run: a size that comes again gets an entry of its own. metas NULL: its plan ran. */
-Status eager_sized_again(sn_state *state, EagerCall *ec, EagerEntry *sized, const Meta *const *metas,
-                         const int64_t *offsets);
+Status eager_sized_again(sn_state *state, EagerCall *ec, EagerEntry *sized, const Meta *const *metas);
+/* How often a call of this signature came before without an entry, as far as is known. */
+int eager_count_seen(sn_state *state, const EagerCall *ec);
 
 /* Metas of the results by the op's meta rule, interned; args_room: MAX_ARGS + MAX_OUTS. */
 typedef struct EagerMetas {

@@ -1,6 +1,6 @@
 /* eager_build.c: entries of eager's cache: what a new signature means.
  *
- *   view          interned metas and offsets
+ *   view, empty   interned metas and offsets: no program
  *   native        cpu_<body> on fresh outputs (rows that lowering does not know)
  *   the rest      graph of one node -> decompose -> plan -> interpreter programs; where that is one
  *                 primitive over contiguous operands of its compute type, the block kernel itself;
@@ -51,6 +51,7 @@ EagerEntry *eager_entry_new(const EagerCall *ec, const uint64_t *words, int n_wo
     EagerEntry *const entry = mem_zero(sizeof *entry + (size_t)n_words * sizeof(uint64_t));
     if (!entry) return NULL;
     entry->kind = kind;
+    entry->has_program = true;
     entry->n_words = n_words;
     memcpy(entry->words, words, (size_t)n_words * sizeof(uint64_t));
     entry->n_outs = n_outs;
@@ -81,7 +82,6 @@ void eager_entry_hold(EagerEntry *entry, int i, const Meta *meta) {
 void eager_entry_free(EagerEntry *entry) {
     if (!entry) return;
     executable_free(entry->run);
-    if (entry->sized && entry->sized->arena) arena_free(entry->sized->arena);
     mem_free(entry->sized);
     for (int i = 0; i < entry->n_metas; i++)
         if (entry->metas[i]) meta_release(entry->metas[i]);
@@ -124,13 +124,19 @@ static bool depends_on_offset(const OpCall *call, int64_t offset, const EagerMet
     return moved.n && moved.offsets[0] != metas->offsets[0];
 }
 
-static Status build_view(EagerCall *ec, const EagerMetas *metas, EagerEntry **out, bool *transient) {
-    const Arg *const arg = &ec->call->args[metas->alias[0]];
-    const Val *const base = arg->kind == ARG_tensors ? arg->vals[0] : arg->val;
-    EagerEntry *const entry = entry_of_metas(ec, RUN_view, metas);
+/* Nothing but layouts: a view, or memory whose elements are not set. */
+static Status build_layout(EagerCall *ec, const EagerMetas *metas, EagerEntry **out, bool *transient) {
+    const bool is_view = metas->alias[0] >= 0;
+    EagerEntry *const entry = entry_of_metas(ec, is_view ? RUN_view : RUN_native, metas);
     if (!entry) return ST_MEMORY;
-    entry->base = tensor_number(ec, base);
-    *transient |= depends_on_offset(ec->call, ((const sn_tensor *)base)->offset, metas);
+    if (is_view) {
+        const Arg *const arg = &ec->call->args[metas->alias[0]];
+        const Val *const base = arg->kind == ARG_tensors ? arg->vals[0] : arg->val;
+        entry->base = tensor_number(ec, base);
+        *transient |= depends_on_offset(ec->call, ((const sn_tensor *)base)->offset, metas);
+    }
+    entry->has_program = false;
+    entry->bytes = eager_entry_bytes(entry);
     *out = entry;
     return ST_OK;
 }
@@ -249,26 +255,21 @@ static Status make_graph(OneNode *one) {
     return ST_OK;
 }
 
-static bool is_view(const OneNode *one) {
-    return one->ec->call->form == FORM_functional && one->node->n_outs && one->node->outs[0].alias >= 0;
-}
-
-/* A view has its layout, and no plan. */
 static Status make_plan(void *context) {
     OneNode *const one = context;
     TRY(make_graph(one));
-    return is_view(one) ? ST_OK : passes_run(one->graph, "one_op", &(PassOptions){.must_run = true});
+    return passes_run(one->graph, "one_op", &(PassOptions){.must_run = true});
 }
 
 /* any size ------------------------------------------------------------------------------------ */
 
-static bool is_like(const Meta *a, const Meta *b) {
-    return a->device == b->device && a->wrapped == b->wrapped && meta_same_layout(a, b);
+static bool same_numbers(const Meta *a, const Meta *b) {
+    return meta_same_sizes(a, b) && (!a->rank || !memcmp(a->strides, b->strides, sizeof *a->strides * (size_t)a->rank));
 }
 
 static int tensor_like(const OneNode *one, const Meta *meta) {
     for (int i = 0; i < one->ec->n_tensors; i++)
-        if (is_like(one->inputs[i]->base.meta, meta)) return i;
+        if (same_numbers(one->inputs[i]->base.meta, meta)) return i;
     return -1;
 }
 
@@ -280,18 +281,8 @@ static Status note_results(const OneNode *one, EagerEntry *entry) {
     for (int i = 0; i < one->node->n_outs; i++) {
         const GVal *const out = &one->node->outs[i];
         sized->outs[i].meta = out->base.meta;
-        sized->outs[i].offset = out->offset;
         sized->outs[i].same_as = tensor_like(one, out->base.meta);
     }
-    return ST_OK;
-}
-
-/* The entry has the arena from now on. */
-static Status take_view(const OneNode *one, EagerEntry *entry) {
-    const Arg *const base = &one->ec->call->args[one->node->outs[0].alias];
-    entry->kind = RUN_view;
-    entry->base = tensor_number(one->ec, base->val);
-    entry->sized->arena = one->graph->arena;
     return ST_OK;
 }
 
@@ -302,7 +293,6 @@ static Status make_program(OneNode *one, EagerEntry *entry) {
     if (exit.code != BAIL_none) error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
     TRY(status);
     if (ec->n_sizes) TRY(note_results(one, entry));
-    if (is_view(one)) return take_view(one, entry);
     return executable_new(one->graph->plan, true, NULL, NULL, &entry->run);
 }
 
@@ -324,8 +314,7 @@ size_t eager_entry_bytes(const EagerEntry *entry) {
     const size_t words = (size_t)(entry->n_words + entry->n_metas + entry->n_outs) * sizeof(uint64_t);
     size_t bytes = sizeof *entry + words + entry->direct.constant_bytes;
     if (entry->run) bytes += executable_bytes(entry->run);
-    if (entry->sized) bytes += sizeof *entry->sized;
-    return bytes + (entry->sized && entry->sized->arena ? arena_bytes(entry->sized->arena) : 0);
+    return bytes + (entry->sized ? sizeof *entry->sized : 0);
 }
 
 /* A plan of nothing but the op itself: its kernel is called without the plan. */
@@ -353,7 +342,7 @@ static void drop_plan(EagerEntry *entry) {
 static Status fill_entry(EagerCall *ec, EagerEntry *entry) {
     TRY(build_plan(ec, entry));
     entry->n_guards = sym_guard_count(entry->sized ? entry->sized->env : entry->run->plan->env);
-    if (entry->kind == RUN_view || (!entry->sized && !has_plain_results(entry->run))) return ST_OK;
+    if (!entry->sized && !has_plain_results(entry->run)) return ST_OK;
     if (is_native(ec, entry->run))
         entry->kind = RUN_native;
     else
@@ -375,8 +364,8 @@ Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient) {
     EagerMetas metas;
     const sn_tensor *const first = ec->n_tensors ? ec->tensors[0] : NULL;
     TRY(eager_metas(ec->call, first ? first->offset : 0, &metas));
-    if (ec->call->form == FORM_functional && metas.n && metas.alias[0] >= 0)
-        return build_view(ec, &metas, out, transient);
+    if (ec->call->form == FORM_functional && metas.n && (metas.alias[0] >= 0 || ec->row->flags & OPF_unset))
+        return build_layout(ec, &metas, out, transient);
     EagerEntry *const entry = entry_of_metas(ec, RUN_plan, &metas);
     if (!entry) return ST_MEMORY;
     Status status = fill_entry(ec, entry);

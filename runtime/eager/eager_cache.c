@@ -62,7 +62,7 @@ bool eager_cache_insert(sn_state *state, EagerEntry *entry) {
     *bucket = entry;
     link_newest(cache, entry);
     cache->n++;
-    cache->built += !entry->is_copy && entry->kind != RUN_view;
+    cache->built += entry->has_program;
     cache->sized += entry->sized != NULL;
     cache->bytes += entry->bytes;
     shrink_entries(cache, entry);

@@ -5,7 +5,7 @@
  *   the same at [7,12], [12]  the same key with sizes 7 12: the same program
  *   at [7,1], [1] or [8,8]    another key: sizes of 0 and 1, and which ones are equal, are no parameters
  *
- *   new size -> key -> entry whose guards hold -> layouts of results -> block kernel, plan, view or native kernel
+ *   new size -> key -> entry whose guards hold -> layouts of results -> block kernel, plan or native kernel
  *   the first sizes of a key    run entries of their own: most programs have few
  *   a size that comes again     an entry of its own: at once where that is a copy, later where it is a program
  *
@@ -176,9 +176,10 @@ bool eager_sized_key(const EagerCall *ec, SizedKey *key) {
 
 /* finding ------------------------------------------------------------------------------------- */
 
-/* How often it came before, as far as is known. */
-static int count_seen(EagerCache *cache, uint64_t hash) {
-    uint32_t *const seen = &cache->seen[hash % EAGER_SEEN_MOST];
+int eager_count_seen(sn_state *state, const EagerCall *ec) {
+    const uint64_t hash = ec->hash;
+    if (UNLIKELY(!state->eager)) return 1; /* its entry makes room for what is counted */
+    uint32_t *const seen = &state->eager->seen[hash % EAGER_SEEN_MOST];
     const uint32_t most = (1u << SEEN_BITS) - 1, part = (uint32_t)(hash >> 32) & ~most;
     const uint32_t n = (*seen & ~most) == part ? *seen & most : 0;
     *seen = part | (n < most ? n + 1 : n);
@@ -230,6 +231,11 @@ static int64_t value_of(const EagerSized *sized, int64_t number, const int64_t *
     return sym_is(number) ? sym_eval(sized->env, number, symbols) : number;
 }
 
+static const Meta *meta_like(const Meta *meta, const Meta *same) {
+    if (meta->dtype == same->dtype && meta->device == same->device && meta->wrapped == same->wrapped) return same;
+    return meta_intern(meta->dtype, meta->device, same->sizes, same->strides, same->rank, meta->wrapped);
+}
+
 static const Meta *result_meta(const EagerSized *sized, const Meta *meta, const int64_t *symbols) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int d = 0; d < meta->rank; d++) {
@@ -239,15 +245,15 @@ static const Meta *result_meta(const EagerSized *sized, const Meta *meta, const 
     return meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, meta->wrapped);
 }
 
-Status eager_sized_results(EagerEntry *entry, const EagerCall *ec, const Meta **metas, int64_t *offsets) {
+Status eager_sized_results(EagerEntry *entry, const EagerCall *ec, const Meta **metas) {
     const EagerSized *const sized = entry->sized;
     int64_t symbols[EAGER_SYMBOLS];
     eager_symbols(entry, ec, symbols);
     for (int i = 0; i < entry->n_outs; i++) {
         const int same = sized->outs[i].same_as;
-        metas[i] = same >= 0 ? ec->tensors[same]->base.meta : result_meta(sized, sized->outs[i].meta, symbols);
+        const Meta *const meta = sized->outs[i].meta;
+        metas[i] = same >= 0 ? meta_like(meta, ec->tensors[same]->base.meta) : result_meta(sized, meta, symbols);
         if (!metas[i]) return error_pending();
-        offsets[i] = value_of(sized, sized->outs[i].offset, symbols);
     }
     if (entry->kind != RUN_direct) return ST_OK;
     const int target = entry->direct.target;
@@ -258,18 +264,13 @@ Status eager_sized_results(EagerEntry *entry, const EagerCall *ec, const Meta **
 
 /* entries of one size ------------------------------------------------------------------------- */
 
-static Status insert_copy(sn_state *state, const EagerCall *ec, const EagerEntry *from, const Meta *const *metas,
-                          const int64_t *offsets) {
+static Status insert_copy(sn_state *state, const EagerCall *ec, const EagerEntry *from, const Meta *const *metas) {
     EagerEntry *const copy = eager_entry_new(ec, ec->words, ec->n_words, from->kind, from->n_outs);
     if (!copy) return ST_MEMORY;
     eager_entry_hold_operands(copy, ec);
-    for (int i = 0; i < from->n_outs; i++) {
-        eager_entry_hold(copy, i, metas[i]);
-        copy->offsets[i] = offsets[i];
-    }
-    copy->base = from->base;
+    for (int i = 0; i < from->n_outs; i++) eager_entry_hold(copy, i, metas[i]);
     copy->rechecks = from->rechecks;
-    copy->is_copy = true;
+    copy->has_program = false;
     const bool copied = from->kind != RUN_direct || eager_direct_copy(&copy->direct, &from->direct, from->direct.n);
     copy->bytes = eager_entry_bytes(copy);
     if (!copied || !eager_cache_insert(state, copy)) eager_entry_free(copy);
@@ -285,10 +286,9 @@ static Status insert_program(sn_state *state, EagerCall *ec) {
     return ST_OK;
 }
 
-Status eager_sized_again(sn_state *state, EagerCall *ec, EagerEntry *sized, const Meta *const *metas,
-                         const int64_t *offsets) {
-    const int n = count_seen(state->eager, eager_hash(ec->words, ec->n_words));
+Status eager_sized_again(sn_state *state, EagerCall *ec, EagerEntry *sized, const Meta *const *metas) {
+    const int n = eager_count_seen(state, ec);
     if (asked("one_size")) return ST_OK;
-    if (metas) return n ? insert_copy(state, ec, sized, metas, offsets) : ST_OK;
+    if (metas) return n ? insert_copy(state, ec, sized, metas) : ST_OK;
     return n == OFTEN && !sized->n_ints ? insert_program(state, ec) : ST_OK;
 }

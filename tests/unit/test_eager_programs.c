@@ -1,5 +1,6 @@
 /* test_eager_programs.c: eager's programs do not grow with the numbers that ops are called with, nor beyond a bound of
  * bytes. Programs are counted, never timed; what they give is what a compiled function gives. */
+#include "runtime/base/alloc.h"
 #include "runtime/base/bail.h"
 #include "runtime/core/state.h"
 #include "runtime/eager/eager.h"
@@ -118,9 +119,19 @@ static sn_tensor *filled_with(const World *w) { return sn_full(SN_INTS(sn_size(w
 static sn_tensor *drawn(const World *w) { return sn_seed(3), sn_randn(SN_INTS(sn_size(w->x, 0), 3), SN_F32); }
 
 /* Their programs take the sizes as parameters, whatever they do with them. */
-static Call *const any_size[] = {in_all,   in_rows, in_columns, soft,     normed,      joined, product,
-                                 smooth,   lower,   largest,    running,  halved,      across, laid_out,
-                                 with_row, as_line, tail,       repeated, filled_with, drawn};
+static Call *const any_size[] = {in_all,  in_rows, in_columns, soft,   normed,   joined,   product, smooth,      lower,
+                                 largest, running, halved,     across, laid_out, with_row, as_line, filled_with, drawn};
+
+static sn_tensor *turned(const World *w) { return sn_transpose(w->x, 0, 1); }
+static sn_tensor *in_line(const World *w) { return sn_view(w->x, SN_INTS(sn_numel(w->x))); }
+static sn_tensor *last_row(const World *w) { return sn_select(w->x, 0, -1); }
+static sn_tensor *with_a_dim(const World *w) { return sn_unsqueeze(w->x, 1); }
+static sn_tensor *placed(const World *w) { return sn_as_strided(w->x, SN_INTS(2, 2), SN_INTS(1, 2), 1); }
+static sn_tensor *unset(const World *w) { return sn_empty(SN_INTS(sn_size(w->x, 0), 7), SN_F32); }
+static sn_tensor *unset_alike(const World *w) { return sn_empty_like(w->x); }
+
+/* Their results are layouts, which need no program. */
+static Call *const layouts[] = {tail, repeated, turned, in_line, last_row, with_a_dim, placed, unset, unset_alike};
 
 static Call *const sized[] = {sum_of_two,    root,    positive,     product_into, sum_in_place, square,
                               number_tensor, powered, whole_number, ints_times,   divided};
@@ -172,6 +183,48 @@ START_TEST(programs_take_sizes_as_parameters) {
     ck_assert_int_eq(built(), before.built);
     ck_assert_int_eq(eager_counts(state_get()).sized, before.sized);
     ck_assert_int_gt(before.sized, first);
+}
+END_TEST
+
+/* The first call of a size asks the rule and keeps nothing; blocks of new layouts come many at a time. */
+START_TEST(a_layout_of_a_new_size_makes_no_entry) {
+    const World all = world_flat(4096);
+    int64_t made = 0;
+    for (int i = 0; i < 300; i++) {
+        const sn_scope scope = sn_scope_begin();
+        const World w = world_of(&all, 11 + i, 4 + i % 5);
+        const EagerCounts before = eager_counts(state_get());
+        const int64_t allocations = mem_count();
+        if (!layouts[_i](&w)) ck_abort_msg("%s", sn_error_take()->message);
+        if (i > 0) made += mem_count() - allocations;
+        const EagerCounts after = eager_counts(state_get());
+        if (i > 0) ck_assert_int_eq(after.entries, before.entries);
+        ck_assert_int_eq(after.built, before.built);
+        ck_assert_int_eq(after.sized, before.sized);
+        sn_scope_end(scope);
+    }
+    ck_assert_int_lt(made, 60);
+}
+END_TEST
+
+/* By the rule, by the entry that the second call makes, and by that entry found. */
+START_TEST(a_layout_is_the_same_at_each_call) {
+    const World all = world_flat(4096);
+    for (int i = 1; i < 40; i++) {
+        const World w = world_of(&all, 3 + i, 1 + i % 5);
+        sn_tensor *got[3];
+        for (int call = 0; call < 3; call++) {
+            const EagerCounts before = eager_counts(state_get());
+            got[call] = layouts[_i](&w);
+            ck_assert_ptr_nonnull(got[call]);
+            const EagerCounts after = eager_counts(state_get());
+            const bool makes = call == 1 && layouts[_i] != placed; /* which depends on where w.x begins */
+            ck_assert_int_eq(after.entries - before.entries, makes);
+            ck_assert_msg((after.bytes > before.bytes) == makes, "an entry's bytes are counted");
+            ck_assert(got[call]->base.meta == got[0]->base.meta);
+            ck_assert_int_eq(sn_storage_offset(got[call]), sn_storage_offset(got[0]));
+        }
+    }
 }
 END_TEST
 
@@ -277,6 +330,8 @@ int main(void) {
     tcase_add_loop_test(tests, a_number_gives_the_bits_of_a_constant, 0, sizeof calls / sizeof *calls);
     tcase_add_loop_test(tests, sizes_share_a_program, 0, sizeof sized / sizeof *sized);
     tcase_add_loop_test(tests, programs_take_sizes_as_parameters, 0, sizeof any_size / sizeof *any_size);
+    tcase_add_loop_test(tests, a_layout_of_a_new_size_makes_no_entry, 0, sizeof layouts / sizeof *layouts);
+    tcase_add_loop_test(tests, a_layout_is_the_same_at_each_call, 0, sizeof layouts / sizeof *layouts);
     tcase_add_loop_test(tests, any_size_gives_the_bits_of_one, 0, sizeof any_size / sizeof *any_size);
     tcase_add_loop_test(tests, a_size_gives_the_bits_of_the_whole, 0, sizeof sized / sizeof *sized);
     tcase_add_test(tests, layouts_are_told_apart);
