@@ -4,7 +4,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/variant/guard.h"
 
-static int flags_of(const sn_tensor *t) {
+static inline int flags_of(const sn_tensor *t) {
     const int history =
         t->autograd ? (tape_tracks(t) ? SLOT_requires_grad : 0) | (tape_is_leaf(t) ? SLOT_is_leaf : 0) : SLOT_is_leaf;
     return history | (t->flags & TF_inference ? SLOT_inference : 0);
@@ -16,10 +16,10 @@ static int64_t scalar_word(const CallKeySpec *spec, const Arg *in, int i) {
     return spec->read[i] || (kind != ARG_int && kind != ARG_float) ? in[i].i : 0;
 }
 
-/* Whether no two lie in one storage, for sure: they hash to different bits. Spares comparing all pairs. */
-static bool surely_distinct(sn_tensor *const *at, int n) {
+/* They hash to different bits. Spares comparing all pairs. */
+bool call_key_distinct(const World *world, sn_tensor *const *at) {
     uint64_t seen[16] = {0};
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < world->n_slots; i++) {
         if (!at[i]) continue;
         const uint64_t hash = (uint64_t)(uintptr_t)at[i]->storage * UINT64_C(0x9e3779b97f4a7c15) >> 54;
         if (seen[hash >> 6] >> (hash & 63) & 1) return false;
@@ -50,6 +50,21 @@ static bool any_overlap(sn_tensor *const *at, int n) {
     return false;
 }
 
+/* A slot that shares nothing. The first of its storage has no twin, and a tensor no word. */
+static inline bool slot_is(const CallKeySpec *spec, const Arg *in, const sn_tensor *t, int i, const SlotKey *want) {
+    if (want->storage != i) return false;
+    if (LIKELY(t)) return want->meta == t->base.meta && want->flags == flags_of(t);
+    return !want->meta && want->kind == in[i].kind && want->word == scalar_word(spec, in, i);
+}
+
+bool call_key_is(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, const CallKey *want) {
+    const int n = spec->world->n_slots;
+    for (int i = 0; i < n; i++)
+        if (!slot_is(spec, in, at[i], i, &want->slots[i])) return false;
+    return want->epoch == atomic_load_explicit(&dispatch_epoch, memory_order_relaxed) &&
+           want->overlap == (spec->writes && any_overlap(at, n));
+}
+
 void call_key_make(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, CallKey *key) {
     const int n = spec->world->n_slots;
     for (int i = 0; i < n; i++) {
@@ -58,7 +73,7 @@ void call_key_make(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at,
             t ? (SlotKey){.meta = t->base.meta, .kind = ARG_tensor, .flags = flags_of(t), .storage = i, .twin = i}
               : (SlotKey){.kind = in[i].kind, .word = scalar_word(spec, in, i), .storage = i, .twin = i};
     }
-    if (!surely_distinct(at, n))
+    if (!call_key_distinct(spec->world, at))
         for (int i = 0; i < n; i++) find_shared(spec, at, i, &key->slots[i]);
     key->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
     key->overlap = spec->writes && any_overlap(at, n);

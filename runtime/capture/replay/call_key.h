@@ -39,6 +39,11 @@ typedef struct CallKeySpec { /* of a program */
     bool writes;      /* memory that is visible outside */
 } CallKeySpec;
 
+/* Whether no two tensors lie in one storage, for sure: then every slot is the first of its storage, and has no twin. */
+bool call_key_distinct(const World *world, sn_tensor *const *at);
+/* Whether a call of distinct tensors has this key. Like making it and comparing, but nothing is stored: bytes that are
+ * written one by one and read back as vectors at once wait for every store. */
+bool call_key_is(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, const CallKey *want);
 /* at: see world_fits. */
 void call_key_make(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, CallKey *key);
 /* Without what they share: the same tensor or scalar, as far as guards go. */

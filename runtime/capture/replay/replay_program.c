@@ -21,10 +21,20 @@ void program_count(const ReplayProgram *p, sn_stats *stats) {
 
 /* Lines --------------------------------------------------------------------------------------- */
 
-static const ReplayLine *find_line(const ReplayProgram *p, const CallKey *key) {
+static CallKeySpec key_spec(const ReplayProgram *p) {
+    return (CallKeySpec){.world = p->world, .read = p->read, .writes = p->writes};
+}
+
+/* NULL: there is none yet, and match->key is what it would have. */
+static const ReplayLine *find_line(const ReplayProgram *p, const Arg *in, ReplayMatch *match) {
+    const CallKeySpec spec = key_spec(p);
+    const ReplayLine *const newest = atomic_load_explicit(&p->lines, memory_order_acquire), *line = newest;
+    if (LIKELY(call_key_distinct(p->world, match->at)))
+        for (; line; line = line->next)
+            if (LIKELY(call_key_is(&spec, in, match->at, line->key))) return line;
+    call_key_make(&spec, in, match->at, &match->key);
     const size_t bytes = call_key_bytes(p->world->n_slots);
-    const ReplayLine *line = atomic_load_explicit(&p->lines, memory_order_acquire);
-    while (line && memcmp(line->key, key, bytes) != 0) line = line->next;
+    for (line = newest; line && memcmp(line->key, &match->key, bytes) != 0;) line = line->next;
     return line;
 }
 
@@ -252,18 +262,12 @@ static bool bind_anew(const ReplayProgram *p, ReplayCall *call, ReplayMatch *mat
     return !p->saved || case_reaches(v, match->bound.symbols) == ST_OK;
 }
 
-static CallKeySpec key_spec(const ReplayProgram *p) {
-    return (CallKeySpec){.world = p->world, .read = p->read, .writes = p->writes};
-}
-
 bool program_match(ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
     if (p->forward != call->forward || p->n_out != call->n_out ||
         !world_fits(p->world, call->in, call->n_in, match->at, NULL))
         return false;
-    const CallKeySpec spec = key_spec(p);
-    call_key_make(&spec, call->in, match->at, &match->key);
     match->program = p;
-    const ReplayLine *const line = find_line(p, &match->key);
+    const ReplayLine *const line = find_line(p, call->in, match);
     if (UNLIKELY(!line)) return bind_anew(p, call, match);
     match->launch = &line->launch;
     return true;
