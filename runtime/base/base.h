@@ -35,10 +35,12 @@ typedef enum Status {
         if (try_status_ != ST_OK) return try_status_;                                                                  \
     } while (0)
 
-#define COUNT_OF(array)         ((int)(sizeof(array) / sizeof((array)[0])))
-#define LIKELY(x)               __builtin_expect(!!(x), 1)
-#define UNLIKELY(x)             __builtin_expect(!!(x), 0)
-#define COLD                    __attribute__((noinline, cold))
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define LIKELY(x)       __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)     __builtin_expect(!!(x), 0)
+#define COLD            __attribute__((noinline, cold))
+/* A static function that costs as much to call as to run, where a compiler would not think so. */
+#define ALWAYS_INLINE           inline __attribute__((always_inline))
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
 /* A frame of its own, whoever compiles: not inlined and not copied (clang does not copy and does not know the word). */
 #ifdef __clang__

@@ -118,8 +118,8 @@ static inline sn_tensor *tensor_adopt(sn_state *state, sn_tensor *t) {
 }
 
 /* A tensor whose value is not computed yet: the scope holds it, and the caller a second reference. */
-static inline sn_tensor *tensor_pending(sn_state *state, const Meta *meta, bool inference, uint64_t keys,
-                                        struct Placeholder *placeholder) {
+static ALWAYS_INLINE sn_tensor *tensor_pending(sn_state *state, const Meta *meta, bool inference, uint64_t keys,
+                                               struct Placeholder *placeholder) {
     sn_tensor *const t = tensor_block_take(state, BLOCK_header);
     if (UNLIKELY(!t)) return NULL;
     meta_retain(meta);

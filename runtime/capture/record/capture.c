@@ -40,7 +40,7 @@ static inline StorageSlot *map_slot(const Capture *c, const Storage *storage) {
     return &c->map[i];
 }
 
-static bool map_grow(Capture *c) {
+COLD static bool map_grow(Capture *c) {
     const uint32_t room = c->map_room ? c->map_room * 2 : 64, old = c->map_room;
     StorageSlot *const before = c->map, *const fresh = arena_alloc(c->arena, sizeof *fresh * room);
     if (!fresh) return false;
@@ -51,7 +51,7 @@ static bool map_grow(Capture *c) {
     return true;
 }
 
-static void find_maker(const Capture *c, TraceInput *input) {
+COLD static void find_maker(const Capture *c, TraceInput *input) {
     for (int t = 0; t < c->traces.n - 1; t++) {
         const Trace *const trace = c->traces.at[t];
         for (int v = 0; v < trace->values.n; v++)
@@ -68,33 +68,46 @@ static int find_input(const Trace *trace, int newest, const sn_tensor *t) {
     return newest;
 }
 
+/* Field by field, like trace_own_place. */
+static inline void fill_input(TraceInput *input, sn_tensor *t, int storage_number, int same_storage) {
+    const bool plain = LIKELY(!t->autograd), tracks = !plain && tape_tracks(t), leaf = plain || tape_is_leaf(t);
+    input->tensor = t;
+    input->meta = t->base.meta;
+    input->storage = t->storage;
+    input->offset = t->offset;
+    input->storage_number = storage_number;
+    input->same_storage = same_storage;
+    input->inference = t->flags & TF_inference;
+    input->requires_grad = tracks;
+    input->is_leaf = leaf;
+    input->maker = NULL;
+    input->maker_value = 0;
+}
+
 static Status touch(Capture *c, sn_tensor *t, Operand *out) {
     Trace *const trace = c->trace;
-    if ((uint32_t)trace->inputs.n * 2 >= c->map_room && !map_grow(c)) return ST_MEMORY;
+    const int n = trace->inputs.n;
+    if (UNLIKELY((uint32_t)n * 2 >= c->map_room) && !map_grow(c)) return ST_MEMORY;
     StorageSlot *const slot = map_slot(c, t->storage);
-    const bool seen = slot->stamp == c->stamp && slot->newest_input >= 0;
-    const int found = seen ? find_input(trace, slot->newest_input, t) : -1;
+    const int older = UNLIKELY(slot->stamp == c->stamp) ? slot->newest_input : -1;
+    const int found = older >= 0 ? find_input(trace, older, t) : -1;
     if (found >= 0) {
         *out = -1 - found;
         return ST_OK;
     }
     TraceInput *const input = VEC_NEXT(c->arena, &trace->inputs);
-    if (!input) return ST_MEMORY;
-    if (!seen) *slot = (StorageSlot){t->storage, trace->n_storages++, -1, c->stamp};
-    *input = (TraceInput){.tensor = t,
-                          .meta = t->base.meta,
-                          .storage = t->storage,
-                          .storage_number = slot->number,
-                          .same_storage = slot->newest_input,
-                          .offset = t->offset,
-                          .requires_grad = tape_tracks(t),
-                          .is_leaf = tape_is_leaf(t),
-                          .inference = t->flags & TF_inference};
-    trace_note_input(trace, trace->inputs.n);
+    if (UNLIKELY(!input)) return ST_MEMORY;
+    const int number = older >= 0 ? slot->number : trace->n_storages++;
+    slot->storage = t->storage;
+    slot->number = number;
+    slot->newest_input = n;
+    slot->stamp = c->stamp;
+    fill_input(input, t, number, older);
+    trace_note_input(trace, input, n);
     tensor_retain(t);
     if (UNLIKELY(c->traces.n > 1)) find_maker(c, input);
-    slot->newest_input = trace->inputs.n;
-    *out = -1 - trace->inputs.n++;
+    trace->inputs.n = n + 1;
+    *out = -1 - n;
     return ST_OK;
 }
 
@@ -313,14 +326,20 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const OpSpli
 }
 
 /* A value of the current trace, which holds the second reference. */
-static inline sn_tensor *placeholder_new(Capture *c, const Meta *meta, uint8_t modes) {
+/* Room for one more value, and its place: the two grow together. */
+static inline bool value_room(Capture *c, Trace *trace) {
+    return LIKELY(trace->values.n < trace->values.room) ||
+           (VEC_ROOM(c->arena, &trace->places) && VEC_ROOM(c->arena, &trace->values));
+}
+
+static ALWAYS_INLINE sn_tensor *placeholder_new(Capture *c, sn_state *state, const Meta *meta, uint8_t modes) {
     Trace *const trace = c->trace;
     struct Placeholder *const p = arena_take(c->arena, sizeof *p);
-    if (UNLIKELY(!p || !VEC_ROOM(c->arena, &trace->values))) return NULL;
+    if (UNLIKELY(!p || !value_room(c, trace))) return NULL;
     *p = (struct Placeholder){.capture = c, .trace = trace, .value = trace->values.n};
     const bool inference = modes & NODE_inference;
     const uint64_t keys = KEY_BIT(cpu) | (inference ? 0 : KEY_BIT(autograd));
-    sn_tensor *const t = tensor_pending(state_get(), meta, inference, keys, p);
+    sn_tensor *const t = tensor_pending(state, meta, inference, keys, p);
     if (LIKELY(t != NULL)) trace->values.at[trace->values.n++] = t;
     return t;
 }
@@ -368,23 +387,23 @@ static inline Status check_recorded(const Trace *trace, const TraceOp *op) {
 }
 
 /* Results of a functional op are new placeholders. */
-static inline Status give_results(Capture *c, const OpCall *call, const TraceOp *op, const FreshResults *results,
-                                  bool recorded) {
+static ALWAYS_INLINE Status give_results(Capture *c, sn_state *state, const OpCall *call, const TraceOp *op,
+                                         const FreshResults *results, bool recorded) {
     Trace *const trace = c->trace;
     trace->relaid |= op->relaid;
     for (int i = 0, n = op->n_outs; i < n; i++) {
         const Meta *const meta = results->metas[i];
-        if (UNLIKELY(!VEC_ROOM(c->arena, &trace->places))) return ST_MEMORY;
-        sn_tensor *const t = placeholder_new(c, meta, op->modes);
+        sn_tensor *const t = placeholder_new(c, state, meta, op->modes);
         if (UNLIKELY(!t)) return ST_MEMORY;
         call->outs[i] = t;
-        const bool own = LIKELY(!results->alias) || results->alias[i].arg < 0;
         TracePlace *const place = &trace->places.at[trace->places.n];
         trace_own_place(trace, op, place);
-        if (UNLIKELY(!own)) *place = trace_place(trace, op, &results->alias[i]);
-        if (recorded && dtype_is_float(meta->dtype)) place->history.since = trace->ops.n + 1;
+        if (UNLIKELY(results->alias && results->alias[i].arg >= 0)) {
+            *place = trace_place(trace, op, &results->alias[i]);
+            trace->views = true;
+        }
+        if (UNLIKELY(recorded) && dtype_is_float(meta->dtype)) place->history.since = trace->ops.n + 1;
         trace->places.n++;
-        trace->views |= !own;
     }
     return ST_OK;
 }
@@ -418,15 +437,15 @@ static void note_flags(Capture *c, const OpRow *row) {
 }
 
 /* One step along the trie, to `node`. `symbolic`: the arguments before their numbers were made plain. */
-static inline Status advance(Capture *c, const OpCall *call, TrieNode *node, const Arg *symbolic,
-                             const int64_t *numbers, const FreshResults *results) {
+static ALWAYS_INLINE Status advance(Capture *c, sn_state *state, const OpCall *call, TrieNode *node,
+                                    const Arg *symbolic, const int64_t *numbers, const FreshResults *results) {
     Trace *const trace = c->trace;
     if (UNLIKELY(!VEC_ROOM(c->arena, &trace->ops))) return ST_MEMORY;
     const uint32_t needs = trace_needs(trace, &node->op);
-    TRY(LIKELY(call->form == FORM_functional) ? give_results(c, call, &node->op, results, needs != 0)
+    TRY(LIKELY(call->form == FORM_functional) ? give_results(c, state, call, &node->op, results, needs != 0)
                                               : give_written(c, call, &node->op, needs != 0));
     for (int i = 0, n = node->op.n_numbers; i < n; i++) VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
-    trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state_get()->site, needs};
+    trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state->site, needs};
     if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) note_flags(c, call->row);
     c->cursor = node;
     return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
@@ -480,7 +499,7 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
         TRY(infer(c, node, call, &s, &room, &results));
     else
         know_outs(c, node, call->n_outs);
-    return advance(c, call, node, symbolic, s.numbers, &results);
+    return advance(c, state_get(), call, node, symbolic, s.numbers, &results);
 }
 
 /* An op that fails, or that there is no room for, is not part of the segment; nor is what only it touched. */
@@ -550,7 +569,7 @@ static bool tracks(const sn_tensor *t) {
 /* An out form that the tape would have to record is refused by eager, before its sizes are looked at. Behind a pending
  * write that is recorded it is not known yet which tensors have a history (views of what is written too). */
 static bool out_tracks(const Capture *c, const OpCall *call, const sn_state *state) {
-    if (LIKELY(call->form != FORM_out) || state->grad_mode != SN_GRAD_ON) return false;
+    if (state->grad_mode != SN_GRAD_ON) return false;
     if (c->trace->tracked_writes) return true;
     for (int i = 0; i < call->row->n_out; i++)
         if (tracks(call->out_args[i])) return true;
@@ -674,7 +693,8 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
     const char *reason = capture_refusal(c, call, state);
-    if (UNLIKELY(!reason && out_tracks(c, call, state))) reason = "an out form among ops that have gradients";
+    if (UNLIKELY(!reason && call->form == FORM_out && out_tracks(c, call, state)))
+        reason = "an out form among ops that have gradients";
     if (UNLIKELY(!reason && call->form == FORM_out) && resizes(call)) reason = "an out tensor is resized";
     *outside = reason != NULL;
     if (UNLIKELY(reason != NULL)) return make_arguments(c, call, reason);
@@ -762,18 +782,18 @@ static inline bool is_undisturbed(const Capture *c, const sn_state *state) {
 }
 
 /* Under the lock, if there is one. */
-static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, Status *status) {
+static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *state, Status *status) {
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
     if (UNLIKELY(!entry || !is_undisturbed(c, state) || node->op.row != call->row || node->op.form != call->form ||
                  node->op.modes != current_modes(state) || node->op.relaid != c->relays || !entry->args ||
-                 out_tracks(c, call, state)))
+                 (call->form == FORM_out && out_tracks(c, call, state))))
         return false;
     const int touched = c->trace->inputs.n;
     const bool matches = match(c, call, &node->op, entry);
     if (LIKELY(matches)) *status = check_recorded(c->trace, &node->op);
     if (LIKELY(matches && *status == ST_OK))
-        *status = advance(c, call, node, call->args, entry->numbers, &(FreshResults){entry->out, entry->alias});
+        *status = advance(c, state, call, node, call->args, entry->numbers, &(FreshResults){entry->out, entry->alias});
     if (LIKELY(matches && *status == ST_OK)) return true;
     untouch(c, touched);
     if (!matches) return false;
@@ -785,10 +805,9 @@ static inline bool follow_expected(Capture *c, OpCall *call, sn_state *state, St
 bool capture_follow(sn_state *state, OpCall *call, Status *status) {
     Capture *const c = state->capture;
     if (UNLIKELY(!is_plain(c, state, call))) return false;
-    if (LIKELY(__libc_single_threaded)) return follow_expected(c, call, state, status);
-    const bool entered = capture_enter(c);
+    const bool entered = UNLIKELY(!__libc_single_threaded) && capture_enter(c);
     const bool followed = follow_expected(c, call, state, status);
-    capture_leave(c, entered);
+    if (UNLIKELY(entered)) capture_leave(c, entered);
     return followed;
 }
 

@@ -25,9 +25,11 @@ void trace_note_write(Trace *trace, Operand at);
 /* The history of an input that is being touched, the newest; and that is taken back. */
 void trace_join_input(Trace *trace, int input);
 void trace_forget_input(Trace *trace, int input);
-static inline void trace_note_input(Trace *trace, int input) {
-    TraceInput *const in = &trace->inputs.at[input];
-    in->history = (TraceHistory){-1 - input, OPERAND_ABSENT, in->requires_grad ? 0 : NO_HISTORY, 0};
+static inline void trace_note_input(Trace *trace, TraceInput *in, int input) {
+    in->history.base = -1 - input;
+    in->history.next = OPERAND_ABSENT;
+    in->history.since = in->requires_grad ? 0 : NO_HISTORY;
+    in->history.written = 0;
     trace->tracked_inputs |= in->requires_grad;
     if (UNLIKELY(in->same_storage >= 0)) trace_join_input(trace, input);
 }
