@@ -419,20 +419,28 @@ static Status write_outs(OpCall *call) {
     return ST_OK;
 }
 
+static Status expand_parts(OpCall *call, CompositeParts *parts, void *context) {
+    Val *outs[MAX_LIST];
+    memset(outs, 0, sizeof *outs * (size_t)call->n_outs);
+    Status status =
+        parts ? parts(context, call, outs) : decomp_rule(call->row)(eager_builder(), call->row, call->args, outs);
+    for (int i = 0; i < call->n_outs; i++) call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
+    if (status == ST_OK && call->form == FORM_inplace) status = write_composite(call);
+    if (status == ST_OK && call->form == FORM_out) status = write_outs(call);
+    return status;
+}
+
 /* Parts are temporaries of a scope of their own; results pass to the caller's. */
 Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
-    DecompFn *const rule = decomp_rule(call->row);
-    if (!rule) return no_kernel(call, KEY_BIT(autograd));
+    if (!decomp_rule(call->row)) return no_kernel(call, KEY_BIT(autograd));
     sn_state *const state = state_get();
     TRY(check_composite(call, plain));
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
-    Val *outs[MAX_LIST];
-    memset(outs, 0, sizeof *outs * (size_t)call->n_outs);
-    Status status = parts ? parts(context, call, outs) : rule(eager_builder(), call->row, call->args, outs);
-    for (int i = 0; i < call->n_outs; i++) call->outs[i] = status == ST_OK ? tensor_of(outs[i]) : NULL;
-    if (status == ST_OK && call->form == FORM_inplace) status = write_composite(call);
-    if (status == ST_OK && call->form == FORM_out) status = write_outs(call);
+    const char *const outer = state->composite;
+    if (!outer) state->composite = op_form_name(call->row, call->form);
+    const Status status = expand_parts(call, parts, context);
+    state->composite = outer;
     scope_pop_passing(state, depth, call->outs, call->n_outs);
     return status == ST_OK ? error_pending() : status;
 }

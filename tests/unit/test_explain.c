@@ -389,6 +389,63 @@ START_TEST(a_break_names_its_op_and_is_listed_once) {
 }
 END_TEST
 
+/* A mask's positions are needed: the op that the body called is named, not its parts; forms that write, too. */
+static sn_status breaks_in_parts(sn_frame *f) {
+    const int which = *(const int *)sn_closure(f);
+    sn_tensor *const x = sn_exp(sn_in(f, 0)), *const mask = sn_gt_scalar(x, sn_float(1)),
+                     *const zero = sn_zeros_like(x);
+    const sn_tensors masks = {&mask, 1};
+    sn_tensor *const few = sn_zeros(SN_INTS(1), SN_F32);
+    switch (which) {
+    case 0:
+        return sn_out(f, 0, sn_index(x, masks));
+    case 1:
+        return sn_out(f, 0, sn_index_put_(zero, masks, few));
+    case 2:
+        return sn_out(f, 0, sn_masked_select(x, mask));
+    case 3:
+        return sn_out(f, 0, sn_nonzero(mask));
+    default:
+        return sn_out(f, 0, sn_add(x, x));
+    }
+}
+
+START_TEST(breaks_in_the_parts_of_an_op_name_the_op) {
+    static const char *const names[] = {
+        "aten::index.Tensor: ", "aten::index_put_: ", "aten::masked_select: ", "aten::nonzero: "};
+    for (int which = 0; which < COUNT_OF(names); which++) {
+        sn_function *const fn = sn_compile(breaks_in_parts, &which, NULL);
+        for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 6));
+        ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);
+        Arena *const arena = arena_new();
+        const Json *const rows = get(explained(arena, fn), "breaks");
+        ck_assert_int_eq(rows->n, 1);
+        const char *const reason = json_string(get(&rows->items[0], "reason"));
+        ck_assert_msg(!strncmp(reason, names[which], strlen(names[which])), "%s", reason);
+        ck_assert_ptr_null(strstr(reason, "aten::where"));
+        ck_assert_int_eq(get(&rows->items[0], "count")->i, 2);
+        arena_free(arena);
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
+static sn_status calls_strict(sn_frame *f) { return sn_out(f, 0, SN_CALL(sn_closure(f), sn_neg(sn_in(f, 0)))); }
+
+START_TEST(a_break_inside_of_a_callee_says_why_and_where) {
+    int which = 2;
+    sn_function *const strict =
+        sn_compile(breaks_in_parts, &which, SN_COMPILE_OPTIONS(.name = "strict", .full_graph = true));
+    sn_function *const fn = sn_compile(calls_strict, strict, SN_COMPILE_OPTIONS(.name = "caller"));
+    ck_assert_ptr_null(SN_CALL(fn, F32(1, 6)));
+    const char *const message = sn_error_take()->message;
+    ck_assert_msg(has(message, "strict: full_graph, but its graph breaks inside caller at "), "%s", message);
+    ck_assert_msg(has(message, ": aten::masked_select: a value is needed on the host"), "%s", message);
+    sn_function_free(fn);
+    sn_function_free(strict);
+}
+END_TEST
+
 START_TEST(what_was_not_fused_says_whose_numbers_it_has) {
     sn_function *const fn = sn_compile(softmax_chain, NULL, NULL);
     for (int i = 0; i < 2; i++) SN_CALL(fn, F32(i, 8, 8));
@@ -495,6 +552,8 @@ int main(void) {
                                   a_user_mode_is_the_reason_and_its_ops_count,
                                   a_new_path_says_where_it_leaves_the_known_ones,
                                   a_break_names_its_op_and_is_listed_once,
+                                  breaks_in_the_parts_of_an_op_name_the_op,
+                                  a_break_inside_of_a_callee_says_why_and_where,
                                   ops_have_the_names_that_the_body_called,
                                   what_was_not_fused_says_whose_numbers_it_has,
                                   a_refused_segment_has_a_reason_of_its_own,

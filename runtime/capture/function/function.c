@@ -216,7 +216,10 @@ static void init_capture(Capture *c, sn_function *fn, Arena *arena) {
 }
 
 static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    sn_state *const state = state_get();
+    const char *const composite = state->composite; /* a user's code that calls this may be a part of one */
     if (!capture_begin_trace(c)) return ST_MEMORY;
+    state->composite = NULL;
     c->in = in;
     c->n_in = n_in;
     if (fn->options.mode == SN_COMPILE_REPLAY && !(c->symbols = symbols_new(in, n_in))) return ST_MEMORY;
@@ -237,6 +240,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     if (status == ST_OK && fn->options.mode == SN_COMPILE_REPLAY) replay_learn(fn, c, in, n_in, out, n_out);
     report(fn, c);
     release_all(c);
+    state->composite = composite;
     symbols_free(c->symbols);
     atomic_fetch_sub(&fn->running, 1);
     return status;
@@ -390,7 +394,10 @@ static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor *
     c->eager_checks = eager_checks;
     TRY(status);
     if (!fn->options.full_graph || c->n_breaks == breaks) return ST_OK;
-    return error_raise(ST_STRICT, "%s: full_graph, but its graph breaks inside %s", fn->name, c->fn->name);
+    char where[256];
+    site_name(c->break_site, where, sizeof where);
+    return error_raise(ST_STRICT, "%s: full_graph, but its graph breaks inside %s at %s: %s", fn->name, c->fn->name,
+                       where, c->break_reason ? c->break_reason : "");
 }
 
 static void report_eager(sn_function *fn, sn_state *state) {

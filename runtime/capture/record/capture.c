@@ -613,7 +613,7 @@ static void count_outside(Capture *c, const OpCall *call, const char *reason) {
 }
 
 static Status make_arguments(Capture *c, const OpCall *call, const char *reason) {
-    capture_breaks(op_form_name(call->row, call->form));
+    capture_breaks_at(call);
     capture_note_break(c, reason);
     count_outside(c, call, reason);
     TRY(may_write(call) ? capture_settle(reason) : capture_flush(c, reason, state_get()->site));
@@ -655,7 +655,7 @@ static const char *bound_reached(const Trace *trace, const OpCall *call, const s
 }
 
 static Status end_at_bound(Capture *c, const OpCall *call, const char *bound) {
-    if (repeats_effects(c->trace, call)) capture_breaks(op_form_name(call->row, call->form));
+    if (repeats_effects(c->trace, call)) capture_breaks_at(call);
     const Status status = capture_flush(c, bound, state_get()->site);
     capture_breaks(NULL);
     return status;
@@ -665,7 +665,7 @@ static Status end_at_bound(Capture *c, const OpCall *call, const char *bound) {
  * nodes [semantics G1]: what is pending comes before it. */
 static Status refresh_views(Capture *c, const OpCall *call, const sn_state *state) {
     if (state->grad_mode != SN_GRAD_ON || call->row->flags & OPF_nodiff || !tape_views_are_due(call)) return ST_OK;
-    capture_breaks(op_form_name(call->row, call->form));
+    capture_breaks_at(call);
     TRY(capture_flush(c, "a view of what was written since", state->site));
     capture_breaks(NULL);
     Capture *const suspended = capture_suspend();

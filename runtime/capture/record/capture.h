@@ -44,7 +44,9 @@ struct Capture {
     /* The first thing that the call did beside its segments (an op, a value read), or NULL; without the lock. */
     const char *_Atomic outside;
     VEC(OutsideOps) outside_ops;
-    int n_breaks;        /* of this call, a segment that had begun or not */
+    int n_breaks;             /* of this call, a segment that had begun or not */
+    const char *break_reason; /* of the last one, in words; or NULL */
+    const void *break_site;
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
     bool eager_checks;   /* of the running function, or of a callee that is being inlined */
     bool settles;        /* host code may look at any value next: all that are held are made */

@@ -39,7 +39,7 @@ static bool says(const BreakRow *row, const char *breaker, const char *reason) {
     return !strcmp(row->reason + n + (n ? 2 : 0), reason);
 }
 
-void function_note_break(sn_function *fn, const char *reason, const void *site) {
+const char *function_note_break(sn_function *fn, const char *reason, const void *site) {
     sn_state *const state = state_get();
     const char *const breaker = state->breaker;
     state->breaker = NULL;
@@ -49,19 +49,22 @@ void function_note_break(sn_function *fn, const char *reason, const void *site) 
         log_line(LOG_graph_breaks, LOG_INFO, "%s: break at %s: %s%s%s", fn->name, where, breaker ? breaker : "",
                  breaker ? ": " : "", reason);
     }
+    char *words = NULL;
     pthread_mutex_lock(&fn->lock);
-    for (int i = 0; i < fn->breaks.n; i++) {
+    for (int i = 0; i < fn->breaks.n && !words; i++) {
         BreakRow *const row = &fn->breaks.at[i];
         if (row->site == site && says(row, breaker, reason)) {
             row->count++;
-            goto done;
+            words = row->reason;
         }
     }
-    fn->stats.breaks++;
-    char *const words = break_words(breaker, reason);
-    if (words) VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = words, .site = site, .count = 1}));
-done:
+    if (!words) {
+        fn->stats.breaks++;
+        words = break_words(breaker, reason);
+        if (words) VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = words, .site = site, .count = 1}));
+    }
     pthread_mutex_unlock(&fn->lock);
+    return words;
 }
 
 void function_note_recompile(sn_function *fn, const char *text) {

@@ -66,7 +66,8 @@ struct sn_function {
 Arena *function_arena_take(sn_function *fn);
 void function_arena_give(sn_function *fn, Arena *arena);
 
-void function_note_break(sn_function *fn, const char *reason, const void *site); /* takes the state's breaker */
+/* Takes the state's breaker. The reason in words, which lives as long as fn; NULL: memory is out. */
+const char *function_note_break(sn_function *fn, const char *reason, const void *site);
 void function_note_recompile(sn_function *fn, const char *text);
 void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text);
 /* A case runs eagerly because of a limit, or since its segment failed to compile: counted; a limit is said once,

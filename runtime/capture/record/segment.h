@@ -17,10 +17,16 @@ void capture_note_break(Capture *capture, const char *reason);
 /* Of the function, and of this call. */
 static inline void capture_count_break(Capture *capture, const char *reason, const void *site) {
     capture->n_breaks++;
-    function_note_break(capture->fn, reason, site);
+    capture->break_site = site;
+    capture->break_reason = function_note_break(capture->fn, reason, site);
 }
 /* Names what causes the next break, for its reason: an op, a public function; NULL: nothing does. */
 static inline void capture_breaks(const char *breaker) { state_get()->breaker = breaker; }
+/* The op that the body called: of parts of a composite that one. */
+static inline void capture_breaks_at(const OpCall *call) {
+    const char *const outer = state_get()->composite;
+    capture_breaks(outer ? outer : op_form_name(call->row, call->form));
+}
 /* The generator is about to start anew: random ops that are pending keep the old one. */
 Status capture_seed(void);
 /* Runs all that is pending and makes every value still held: host code writes memory next. */
