@@ -1,4 +1,4 @@
-/* reduce.h: the canonical reductions [design 5, order L]: a chunk of up to 1,024 elements goes to 64 lanes, lane = i
+/* reduce.h: the canonical reductions [B2.1]: a chunk of up to 1,024 elements goes to 64 lanes, lane = i
  * mod 64, each folded in ascending order from the identity; the lanes are joined by a tree of adjacent pairs (1, 2, 4,
  * 8, 16, 32 apart). Missing elements are skipped: +0, 1 and the extremes are neutral because lanes start from them, an
  * fma chain is masked (+0 is not neutral after -0).

@@ -1,6 +1,6 @@
-/* decomp_batch.c: batch, instance and group norm and their backward, in the canonical sums [semantics B2] as layer norm
- * has them: moments_over all dims but the channels', or over (channel in group, position). Where running statistics
- * follow the batch's, the composites write them as ops of their own. */
+/* decomp_batch.c: batch, instance and group norm and their backward, in the canonical sums [B2.8] as layer norm has
+ * them: moments_over all dims but the channels', or over (channel in group, position). Where running statistics follow
+ * the batch's, the composites write them as ops of their own. */
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_native_batch_norm, decomp_native_batch_norm_functional, decomp_batch_norm_with_update;

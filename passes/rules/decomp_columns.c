@@ -1,5 +1,5 @@
 /* decomp_columns.c: windows as columns and back, dim by dim: positions (kernel row, block row) along the height, then
- * the same along the width. What is added back goes the other way round, the width first (kernels/README.md, W). */
+ * the same along the width. What is added back goes the other way round, the width first [B2.11]. */
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_im2col, decomp_col2im;

@@ -1,6 +1,5 @@
-/* decomp_norm.c: softmax, layer_norm, variance, dropout and their backward, in the canonical sums
- * [semantics B2]: mean = sum / n, variance in two passes with fused squares (moments_over), softmax = exp(x - max)
- * / sum. */
+/* decomp_norm.c: softmax, layer_norm, variance, dropout and their backward, in the canonical sums [B2.8]: mean = sum /
+ * n, variance in two passes with fused squares (moments_over), softmax = exp(x - max) / sum. */
 #include <math.h>
 
 #include <float.h>

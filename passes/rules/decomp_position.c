@@ -1,5 +1,6 @@
 /* decomp_position.c: reads and writes at positions of several dims, as reads and writes of the rows of one: the dims
- * that have positions are brought together and merged, and each position becomes the number of its row.
+ * that have positions are brought together and merged, and each position becomes the number of its row, ordered as
+ * [B2.7] has it.
  *
  *     x[:, i, j]  with x [a, b, c]  reads  x viewed [a, b * c]  at  i * c + j  of dim 1 */
 #include "passes/rules/decomp.h"

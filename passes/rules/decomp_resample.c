@@ -1,6 +1,6 @@
 /* decomp_resample.c: planes in other sizes, dim by dim, the last first: each result reads one element of its dim
- * (nearest) or two neighbours with weights; gradients are added back in the other order of dims. Distances: norms of
- * differences, and what flows back into these. */
+ * (nearest) or two neighbours with weights; gradients are added back in the other order of dims [B2.10]. Distances:
+ * norms of differences, and what flows back into these. */
 #include <math.h>
 
 #include "passes/rules/decomp.h"

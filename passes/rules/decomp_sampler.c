@@ -1,7 +1,7 @@
 /* decomp_sampler.c: planes read between their elements, at positions given by data. A position reads 1, 2 or 4 elements
  * of each dim (taps), each with an index, a weight and whether it lies inside; a row of taps is joined along x first,
- * then the rows along y, in ascending order (kernels/README.md, G). What lies outside is left out by a choice, not by a
- * weight of 0, so that nothing infinite enters.
+ * then the rows along y, in ascending order [B2.12]. What lies outside is left out by a choice, not by a weight of 0,
+ * so that nothing infinite enters.
  *
  * grid is [-1, 1] over a plane; with align_corners over the centres of its corner elements, else over their edges. */
 #include "passes/rules/decomp.h"

@@ -1,5 +1,5 @@
 /* decomp_window.c: pads as what lies before, the middle and what lies after, dim by dim; their gradients, dim by dim
- * too, add what lay before to the middle and then what lay after; pools without indices and of one dim. */
+ * too, add what lay before to the middle and then what lay after [B2.9]; pools without indices and of one dim. */
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_reflection_pad, decomp_replication_pad, decomp_reflection_pad_backward;

@@ -1,5 +1,5 @@
-/* cpu_convolution.c: convolution and its gradients in the order of rule C1 of kernels/README.md, as products of
- * matrices: one chain per element over the rows of conv_patches.h, in chunks of 4,096 positions of the whole kernel.
+/* cpu_convolution.c: convolution and its gradients in the order [B2.4], as products of matrices:
+ * one chain per element over the rows of conv_patches.h, in chunks of 4,096 positions of the whole kernel.
  *
  * Three sums have one form, result[n, m, x] = sum over (r, tap) of weight[m, r, tap] * source[n, r, x * step + offset
  * of tap]:

@@ -1,4 +1,4 @@
-/* cpu_convolution_weight.c: the gradient of a convolution's weight, in the order of rule C1 of kernels/README.md:
+/* cpu_convolution_weight.c: the gradient of a convolution's weight, in the order [B2.4]:
  *
  *   result[m, r, tap] = chain over (image, x) of left[image, m, x] * source[image, r, x * step + offset of tap]
  *

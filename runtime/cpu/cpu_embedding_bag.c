@@ -1,6 +1,6 @@
 /* cpu_embedding_bag.c: rows of a table joined by bag: an element of a bag is one chain over its indices in ascending
- * order, in the compute type, rounded once (kernels/README.md, Bags); threads share out bags. Positions are checked
- * before anything is written. */
+ * order, in the compute type, rounded once [B2.13]; threads share out bags. Positions are checked before anything is
+ * written. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* cpu_matmul.c: native products of matrices [semantics B2: ORDER_chain]. Floats and wide ints go to
- * gemm(); the narrow int types, which nobody tunes for, are summed with wrap in plain loops. */
+/* cpu_matmul.c: native products of matrices [B2.3, ORDER_chain]. Floats and wide ints go to gemm(); the narrow int
+ * types, which nobody tunes for, are summed with wrap in plain loops. */
 #include "runtime/cpu/cpu_gemm.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/element.h"

@@ -1,6 +1,6 @@
-/* cpu_scan.c: cumsum, cumprod. The order of a scan (kernels/README.md): a dim is cut in chunks of SCAN_CHUNK; within
- * one each element joins what its chunk has so far, and that joins the last result of the chunk before. In the compute
- * type, rounded once at the store. */
+/* cpu_scan.c: cumsum, cumprod. The order of a scan [B2.5]: a dim is cut in chunks of SCAN_CHUNK; within one each
+ * element joins what its chunk has so far, and that joins the last result of the chunk before. In the compute type,
+ * rounded once at the store. */
 #include "runtime/core/dispatch.h"
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/device/alloc_cpu.h"

@@ -1,6 +1,6 @@
 /* cpu_sort.c: sort.stable, topk; nonzero. An element's key is an int64 in its order: -0 as 0, NaN above all numbers,
  * complemented to descend. Pairs of key and place are merged, the left one first where keys are equal, so that equal
- * elements keep their order in both directions. */
+ * elements keep their order in both directions [B2.6]. */
 #include "runtime/core/dispatch.h"
 #include "runtime/core/element.h"
 #include "runtime/cpu/cpu_copy.h"

@@ -1,6 +1,6 @@
 /* cpu_window.c: pools: the largest element or the mean of each window, and their gradients. Everything goes plane by
  * plane (the dims before the spatial ones) over row-major buffers in the compute type, so that neither layout nor
- * threads, which share out planes, enter the bits (kernels/README.md, W). */
+ * threads, which share out planes, enter the bits [B2.9]. */
 #include "runtime/cpu/cpu_window.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* interp_reduce.c: the canonical reductions over streams of blocks [design 5, semantics B2].
+/* interp_reduce.c: the canonical reductions over streams of blocks [B2.1, B2.2].
  *
  * Order L: a row of at most 1,024 elements is one call of the kernel; a longer one comes in chunks,
  * whose results gather in levels of 1,024 that are reduced by the same rule. Order S: rows are

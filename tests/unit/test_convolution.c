@@ -1,5 +1,5 @@
-/* test_convolution.c: the order of a convolution [kernels/README.md, rule C1], bit for bit against the rule written
- * out with fmaf: padding left out, chunks of 4,096 positions, layouts, weights that are not finite. */
+/* test_convolution.c: the order of a convolution [B2.4], bit for bit against the rule written out with fmaf: padding
+ * left out, chunks of 4,096 positions, layouts, weights that are not finite. */
 #include <sinter/ops.h>
 
 #include "tests/unit/contract.h"

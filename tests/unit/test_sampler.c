@@ -1,5 +1,5 @@
-/* test_sampler.c: columns, grids and bags [kernels/README.md, W2, G, Bags]: every layout, a row alone and its batch
- * have the same bits; bags of several sizes, whose offsets the op table's samples cannot say. */
+/* test_sampler.c: columns, grids and bags [B2.11 to B2.13]: every layout, a row alone and its batch have the same bits;
+ * bags of several sizes, whose offsets the op table's samples cannot say. */
 #include <sinter/ops.h>
 
 #include "tests/unit/contract.h"
