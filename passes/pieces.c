@@ -76,6 +76,9 @@ static Copy filled(Lower *l, Node *node, double value) {
                   .strides = val_info(l, to)->strides};
 }
 
+/* What a pad takes away: its sign is decided, also of a symbol. */
+static int64_t cut_by(SymEnv *env, int64_t pad) { return sym_less(env, pad, 0) ? sym_sub(env, 0, pad) : 0; }
+
 /* Pads come in pairs, last dim first; negative ones cut. */
 static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
     const Arg *const value = &node->args[2];
@@ -90,12 +93,10 @@ static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
     row_major(l->env, meta->sizes, meta->rank, dense);
     for (int i = 0; i < pad->n / 2; i++) {
         const int d = meta->rank - 1 - i;
-        const int64_t before = pad->ints[2 * i], after = pad->ints[2 * i + 1];
-        if (sym_is(before) || sym_is(after)) return -1;
-        const int64_t cut = max_i64(0, -before);
-        sizes[d] = sym_sub(l->env, sizes[d], cut + max_i64(0, -after));
+        const int64_t before = pad->ints[2 * i], after = pad->ints[2 * i + 1], cut = cut_by(l->env, before);
+        sizes[d] = sym_sub(l->env, sizes[d], sym_add(l->env, cut, cut_by(l->env, after)));
         from = sym_add(l->env, from, sym_mul(l->env, cut, dense[d]));
-        to = sym_add(l->env, to, sym_mul(l->env, max_i64(0, before), strides[d]));
+        to = sym_add(l->env, to, sym_mul(l->env, sym_add(l->env, before, cut), strides[d]));
     }
     copies[0] = filled(l, node, arg_double(value));
     copies[1] = piece(node, self, to, strides);

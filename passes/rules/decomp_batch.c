@@ -255,12 +255,12 @@ Status decomp_native_batch_norm_backward(Builder *b, const OpRow *row, const Arg
 /* group norm ---------------------------------------------------------------------------------- */
 
 typedef struct ChannelGroups { /* [N, G, C/G, ...]: a view of [N, C, ...] whatever its strides are */
-    int64_t sizes[MAX_RANK + 1], dims[MAX_RANK], count;
+    int64_t sizes[MAX_RANK + 1], dims[MAX_RANK], count, channels;
     int rank, n; /* dims: of one group */
 } ChannelGroups;
 
 static ChannelGroups groups_of(Builder *b, const Meta *x, int64_t groups) {
-    ChannelGroups g = {.rank = x->rank + 1, .count = 1};
+    ChannelGroups g = {.rank = x->rank + 1, .count = 1, .channels = x->sizes[1]};
     g.sizes[0] = x->sizes[0], g.sizes[1] = groups, g.sizes[2] = sym_div(b->env, x->sizes[1], groups);
     for (int d = 3; d < g.rank; d++) g.sizes[d] = x->sizes[d - 1];
     for (int d = 2; d < g.rank; d++) {
@@ -305,10 +305,9 @@ Status decomp_native_group_norm(Builder *b, const OpRow *row, const Arg *args, V
 
 /* Sums over samples and positions: [C] */
 static Val *over_positions(Builder *b, const ChannelGroups *g, Val *v) {
-    const int64_t channels = sym_mul(b->env, g->sizes[1], g->sizes[2]);
     int64_t dims[MAX_RANK] = {0};
     for (int d = 3; d < g->rank; d++) dims[d - 2] = d;
-    return E(b, view, V(sum_over(b, v, dims, g->rank - 2, false)), A_INTS(&channels, 1));
+    return E(b, view, V(sum_over(b, v, dims, g->rank - 2, false)), A_INTS(&g->channels, 1));
 }
 
 /* (grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask) */

@@ -377,11 +377,14 @@ static COLD Status run_unknown(EagerCall *ec) {
     SizedKey key;
     EagerEntry *sized;
     if (is_layout_only(ec)) return eager_count_seen(state, ec) ? build_and_run(ec) : run_new_layout(ec);
-    if (!eager_sized_key(ec, &key)) return build_and_run(ec);
-    ec->sizes = key.sizes;
-    ec->n_sizes = key.n_sizes;
-    TRY(eager_sized_find(state, ec, &key, &sized));
-    if (sized) return run_sized(state, sized, ec);
+    do {
+        if (!eager_sized_key(ec, &key)) break;
+        ec->sizes = key.sizes;
+        ec->n_sizes = key.n_sizes;
+        TRY(eager_sized_find(state, ec, &key, &sized));
+        if (sized && sized->kind != RUN_exact) return run_sized(state, sized, ec);
+        ec->plain_numbers = true; /* pads and counts of groups are sizes that few rules take as parameters */
+    } while (sized && key.has_numbers);
     ec->n_sizes = 0;
     return build_and_run(ec);
 }
@@ -428,6 +431,7 @@ static Status run_call(OpCall *call) {
     ec.row = call->row;
     ec.exact = false;
     ec.n_sizes = 0;
+    ec.plain_numbers = false;
     ec.tensors = ec.usual_tensors, ec.tensors_room = USUAL_TENSORS;
     ec.words = ec.usual_words, ec.words_room = USUAL_WORDS;
     const Status status = LIKELY(call->form == FORM_functional) ? run_functional(&ec) : run_form(call, &ec);

@@ -39,7 +39,8 @@ typedef struct EagerCall {
     int n_floats, n_ints;
     double floats[MAX_ARGS]; /* those that are not, in order */
     int64_t ints[MAX_ARGS];
-    int n_sizes; /* 0: all sizes are in the signature */
+    bool plain_numbers; /* of its sizes, those of tensors alone are parameters */
+    int n_sizes;        /* 0: all sizes are in the signature */
     const int64_t *sizes;
     sn_tensor *usual_tensors[USUAL_TENSORS]; /* the room of all calls but those with long lists */
     uint64_t usual_words[USUAL_WORDS];
@@ -167,6 +168,7 @@ bool eager_direct_copy(Direct *to, const Direct *from, int64_t n);
 enum { SIZED_WORDS = 80 };
 typedef struct SizedKey {
     int n, n_sizes;
+    bool has_numbers; /* some argument's are sizes too */
     uint64_t words[SIZED_WORDS];
     int64_t sizes[EAGER_SIZES]; /* different ones, in the order of the arguments */
 } SizedKey;
@@ -180,8 +182,8 @@ static inline bool eager_is_size(const Param *param, int64_t number) {
 }
 /* Row-major to the last stride, also of dims of size 1. */
 bool eager_is_row_major(const Meta *meta);
-/* The entry that runs the call, whose ec->sizes are the key's. *out NULL: there is none, and one of this size is to be
- * made. */
+/* The entry that runs the call, whose ec->sizes are the key's, or one of kind RUN_exact: the op can't be made so. *out
+ * NULL: there is none, and one of this size is to be made. */
 Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out);
 /* The layouts of results. */
 Status eager_sized_results(EagerEntry *entry, const EagerCall *ec, const Meta **metas);

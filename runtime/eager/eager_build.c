@@ -228,8 +228,9 @@ static Arg arg_in(OneNode *one, int i) {
     const Param *const param = &ec->row->params[i];
     const bool number = given->kind == ARG_int || given->kind == ARG_float;
     if (number && eager_number_varies(ec, i)) return parameter(one->graph, given);
-    if (ec->n_sizes && given->kind == ARG_int && eager_is_size(param, given->i)) return A_INT(size_in(one, given->i));
-    if (ec->n_sizes && given->kind == ARG_ints && param->symbolic) return list_in(one, given);
+    const bool are_sizes = ec->n_sizes && !ec->plain_numbers;
+    if (are_sizes && given->kind == ARG_int && eager_is_size(param, given->i)) return A_INT(size_in(one, given->i));
+    if (are_sizes && given->kind == ARG_ints && param->symbolic) return list_in(one, given);
     return arg_map_vals(one->graph->arena, *given, input_of, one);
 }
 

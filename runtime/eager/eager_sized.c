@@ -16,6 +16,7 @@
 
 enum {
     SIZED_MARK = 1 << 16, /* beside the form in the first word */
+    PLAIN_MARK = 1 << 17, /* the same, of tensors' sizes alone */
     FIRST_SIZES = 2,      /* of a key that have entries of their own */
     MOST_GUARDED = 4,     /* entries of a key, by guards */
     OFTEN = 16,           /* calls of a size after which a program of its own pays */
@@ -112,11 +113,12 @@ static bool put_tensors(KeyCall *k, const Arg *list) {
 /* Their product, with a tensor's elements, is to stay a number. */
 static bool put_ints(KeyCall *k, const Param *param, const Arg *list) {
     bool fits = put_word(k) && put_word(k);
-    if (!param->symbolic) {
+    if (!param->symbolic || k->ec->plain_numbers) {
         for (int i = 0; fits && i < list->n; i++) fits = put_word(k);
         return fits;
     }
     int64_t product = 1;
+    k->key->has_numbers = true;
     for (int i = 0; fits && i < list->n; i++)
         fits = list->ints[i] <= EAGER_SIZE_MOST && (product *= max_i64(list->ints[i], 1)) <= INT64_C(1) << 30;
     k->at += list->n;
@@ -126,7 +128,8 @@ static bool put_ints(KeyCall *k, const Param *param, const Arg *list) {
 static bool put_number(KeyCall *k, int i) {
     const Arg *const a = &k->ec->call->args[i];
     if (eager_number_varies(k->ec, i)) return put_word(k);
-    if (a->kind == ARG_int && eager_is_size(&k->ec->row->params[i], a->i)) {
+    if (a->kind == ARG_int && !k->ec->plain_numbers && eager_is_size(&k->ec->row->params[i], a->i)) {
+        k->key->has_numbers = true;
         k->at += 2;
         const int code = code_of(k->key, a->i);
         return code >= 0 && put(k->key, (uint64_t)code << 16 | NUMBER_size | ARG_int);
@@ -156,17 +159,16 @@ static bool put_arg(KeyCall *k, int i) {
     }
 }
 
-/* Rules that speak of memory, of a count of results or in the program's own words take plain numbers. */
-static bool takes_sizes(const OpRow *row) {
-    return !(row->flags & (OPF_places | OPF_bits | OPF_user | OPF_resizes)) && !row->returns_list;
-}
+/* Rules that speak of a count of results or in the program's own words take plain numbers. */
+static bool takes_sizes(const OpRow *row) { return !(row->flags & (OPF_user | OPF_resizes)) && !row->returns_list; }
 
 bool eager_sized_key(const EagerCall *ec, SizedKey *key) {
     KeyCall k = {.ec = ec, .key = key, .at = 1};
     if (!takes_sizes(ec->row)) return false;
-    key->words[0] = ec->words[0] ^ SIZED_MARK;
+    key->words[0] = ec->words[0] ^ (ec->plain_numbers ? PLAIN_MARK : SIZED_MARK);
     key->n = 1;
     key->n_sizes = 0;
+    key->has_numbers = false;
     for (int i = 0; i < ec->row->n_params; i++)
         if (!put_arg(&k, i)) return false;
     for (int i = 0; ec->call->form == FORM_out && i < ec->row->n_out; i++)
@@ -200,10 +202,10 @@ static Status make_sized(sn_state *state, EagerCall *ec, const SizedKey *key, Ea
     EagerEntry *made;
     TRY(eager_metas(ec->call, 0, &metas)); /* what is wrong with the arguments is told of their sizes */
     TRY(eager_build_sized(ec, key, &made));
-    if (!eager_cache_insert(state, made))
-        eager_entry_free(made);
-    else if (made->kind != RUN_exact)
+    if (eager_cache_insert(state, made))
         *out = made;
+    else
+        eager_entry_free(made);
     return ST_OK;
 }
 
@@ -218,7 +220,7 @@ Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, Eag
         n++;
         if (entry->n_guards && !eager_guards_hold(entry, ec)) continue;
         entry->used = true;
-        if (entry->kind != RUN_exact) *out = entry;
+        *out = entry;
         return ST_OK;
     }
     const bool first = !cache || count_key(cache, hash) < FIRST_SIZES;

@@ -117,10 +117,30 @@ static sn_tensor *tail(const World *w) { return sn_narrow(w->x, 0, 1, sn_size(w-
 static sn_tensor *repeated(const World *w) { return sn_expand(w->x, SN_INTS(3, -1, -1)); }
 static sn_tensor *filled_with(const World *w) { return sn_full(SN_INTS(sn_size(w->x, 0), 7), sn_float(0.5), SN_F32); }
 static sn_tensor *drawn(const World *w) { return sn_seed(3), sn_randn(SN_INTS(sn_size(w->x, 0), 3), SN_F32); }
+/* Numbers that count pads, groups and pixels beside the sizes. */
+static sn_tensor *padded(const World *w) { return sn_constant_pad_nd(w->x, SN_INTS(1, 2), sn_float(0.5)); }
+static sn_tensor *cut(const World *w) { return sn_constant_pad_nd(w->x, SN_INTS(-1, 2), sn_float(0)); }
+static sn_tensor *padded_by_a_size(const World *w) {
+    return sn_constant_pad_nd(w->x, SN_INTS(0, sn_size(w->x, 0)), sn_float(0));
+}
+static sn_tensor *enlarged(const World *w) {
+    return sn_upsample_nearest1d(sn_unsqueeze(sn_contiguous(sn_narrow(w->x, 1, 0, 3)), 0), SN_INTS(5));
+}
+static sn_tensor *on_diagonal(const World *w) { return sn_diagonal_scatter(w->x, sn_diagonal(w->y, 0, 0, 1), 0, 0, 1); }
+static sn_tensor *gradient(const World *w, bool of_norm) {
+    sn_tensor *const leaf = sn_requires_grad_(sn_detach(w->x), true);
+    sn_backward(sn_sum(of_norm ? sn_group_norm(sn_cat(SN_TENSORS(leaf, leaf), 1), 2, NULL, NULL)
+                               : sn_reflection_pad1d(leaf, SN_INTS(2, 1))));
+    return sn_grad(leaf);
+}
+static sn_tensor *mirrored_back(const World *w) { return gradient(w, false); }
+static sn_tensor *group_norm_back(const World *w) { return gradient(w, true); }
 
 /* Their programs take the sizes as parameters, whatever they do with them. */
-static Call *const any_size[] = {in_all,  in_rows, in_columns, soft,   normed,   joined,   product, smooth,      lower,
-                                 largest, running, halved,     across, laid_out, with_row, as_line, filled_with, drawn};
+static Call *const any_size[] = {in_all,   in_rows,     in_columns,    soft,           normed, joined, product,
+                                 smooth,   lower,       largest,       running,        halved, across, laid_out,
+                                 with_row, as_line,     filled_with,   drawn,          padded, cut,    padded_by_a_size,
+                                 enlarged, on_diagonal, mirrored_back, group_norm_back};
 
 static sn_tensor *turned(const World *w) { return sn_transpose(w->x, 0, 1); }
 static sn_tensor *in_line(const World *w) { return sn_view(w->x, SN_INTS(sn_numel(w->x))); }
