@@ -47,55 +47,69 @@ static bool varies(const FzArg *a) {
 
 static bool sizes_change(const FzProgram *p) { return memcmp(p->sizes[0], p->sizes[1], sizeof p->sizes[0]) != 0; }
 
-/* Replay binds closed-over tensors by identity and does not run the body [semantics C6]: programs
- * that close over fresh tensors, keep values or compute attributes from anything but the sizes of
- * inputs are outside its promise. */
+/* Replay binds closed-over tensors by identity and does not run the body [semantics C6]: programs that close over fresh
+ * tensors or compute attributes from anything but what they ask are outside its promise. */
 static bool replayable(const FzProgram *p) {
     for (int i = 0; i < p->n_inputs; i++)
-        if (p->inputs[i].closed) return false;
+        if (p->inputs[i].closed && !p->inputs[i].held) return false;
     for (int i = 0; i < p->n_steps; i++) {
-        if (p->steps[i].kind != FZ_op && p->steps[i].kind != FZ_loop) return false;
         for (int k = 0; k < p->steps[i].n_args; k++)
             if (sizes_change(p) && varies(&p->steps[i].args[k])) return false;
     }
     return true;
 }
 
-/* A plan has no body, which says of which op an error is, and records no gradients. */
-static bool can_be_saved(const FzProgram *p, const FzSeen *want) {
-    for (int i = 0; i < p->n_inputs; i++)
-        if (p->inputs[i].grad) return false;
+static bool any_failed(const FzSeen *seen) {
     for (int i = 0; i < PLAIN_CALLS; i++)
-        if (want[i].failed) return false;
-    return true;
+        if (seen[i].failed) return true;
+    return false;
 }
 
-/* Every other one without generated code. False: no such plan. */
-static bool take_plan(FzRun *run, uint64_t seed) {
-    if (seed % 2) failpoint_set("codegen");
-    const bool taken = fz_run_saved(run);
-    failpoint_set("");
-    return taken;
+/* After a call that failed the tensors that are held are others. A plan has no body, which says of which op an error
+ * is. */
+static bool takes_mode(const ModeRow *mode, const FzProgram *p, const FzProgram *variant, const FzSeen *want) {
+    if (mode->mode != SN_COMPILE_REPLAY) return true;
+    if (variant || !replayable(p) || (fz_has_state(p) && any_failed(want))) return false;
+    return !mode->saved || (fz_can_be_saved(p) && !any_failed(want));
 }
+
+/* mode NULL: eager, beside a plan. Every other plan is taken without generated code. False: there is none. */
+static bool take_plan(FzRun *run, const ModeRow *mode, uint64_t seed) {
+    const FzPlanWay way = (FzPlanWay)(seed / 2 % FZ_PLAN_WAYS);
+    const bool saved = !mode || fz_run_save(run, way);
+    if (mode && seed % 2) failpoint_set("codegen");
+    if (saved) fz_run_settle(run, way);
+    if (saved && mode) fz_run_load(run, way);
+    if (mode) failpoint_set("");
+    return saved;
+}
+
+typedef struct Calls {
+    const FzProgram *p, *variant;
+    const ModeRow *mode; /* NULL: eager */
+    bool saved;          /* later ones are those of a plan, or of eager beside one */
+    uint64_t seed;
+} Calls;
 
 /* The seed of a call's inputs: those that repeat a setting get other data. */
-static void run_calls(const FzProgram *p, const FzProgram *variant, const ModeRow *mode, uint64_t seed, FzSeen *seen,
-                      FzResult *result) {
+static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
+    const FzProgram *const p = c->p, *const variant = c->variant;
+    const ModeRow *const mode = c->mode;
     const sn_compile_options options = {.size = sizeof options, .mode = mode ? mode->mode : SN_COMPILE_EAGER};
     FzRun *const run = fz_run_new(p, &options);
+    const bool counted = mode && !*mode->failpoint && mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p);
     failpoint_set(mode ? mode->failpoint : "any_size");
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */
     for (int i = 0; i < call_count(variant); i++) {
-        if (i == TAUGHT_CALLS && mode && mode->saved) result->saved = take_plan(run, seed);
-        if (i == PLAIN_CALLS && mode && !*mode->failpoint && mode->mode == SN_COMPILE_VERIFY)
-            fz_run_share(run, &result->ops_generated, &result->ops);
+        if (i == TAUGHT_CALLS && c->saved) result->saved = take_plan(run, mode, c->seed);
+        if (i == PLAIN_CALLS && counted) fz_run_share(run, &result->ops_generated, &result->ops);
         fz_run_program(run, calls[i].variant ? variant : p);
-        fz_run_call(run, calls[i].setting, seed + (uint64_t)i, &seen[i]);
+        fz_run_call(run, calls[i].setting, c->seed + (uint64_t)i, &seen[i]);
         fz_run_program(run, p);
     }
-    if (!variant && mode && !*mode->failpoint && mode->mode == SN_COMPILE_VERIFY)
-        fz_run_share(run, &result->ops_generated, &result->ops);
+    if (!variant && counted) fz_run_share(run, &result->ops_generated, &result->ops);
     failpoint_set("");
+    if (mode && !c->saved) result->replayed |= fz_run_bodies(run) < PLAIN_CALLS;
     fz_run_free(run);
 }
 
@@ -103,23 +117,29 @@ static bool begins_with(const Text *text, const Text *head) {
     return text->n >= head->n && (!head->n || !memcmp(text->at, head->at, head->n));
 }
 
-/* Where eager ended at an op, compiled host code may have read more before the error came up. */
-static bool same(const FzSeen *want, const FzSeen *got) {
-    return want->bytes.n == got->bytes.n && begins_with(&got->bytes, &want->bytes) &&
+static bool same_text(const Text *want, const Text *got) { return want->n == got->n && begins_with(got, want); }
+
+/* Where eager ended at an op, compiled host code may have read more before the error came up. What a body keeps for
+ * itself is not the same in a replayed call, which does not run it. */
+static bool same(const FzSeen *want, const FzSeen *got, sn_compile_mode mode) {
+    return same_text(&want->bytes, &got->bytes) && (mode == SN_COMPILE_REPLAY || same_text(&want->kept, &got->kept)) &&
            (want->items.n == got->items.n || want->call_failed) && begins_with(&got->items, &want->items);
 }
 
 static const char *line_end(const char *at) { return at + strcspn(at, "\n"); }
+static const char *next_line(const char *at) { return line_end(at) + (*line_end(at) != 0); }
+
+static const char *compared_line(const char *at, const ModeRow *mode) {
+    while (mode->mode == SN_COMPILE_REPLAY && !strncmp(at, "kept ", 5)) at = next_line(at);
+    return at;
+}
 
 /* The first lines that differ. */
-static void explain(Text *out, const char *mode, int call, const FzSeen *want, const FzSeen *got) {
-    const char *a = text_str(&want->story), *b = text_str(&got->story);
-    while (*a && *b && line_end(a) - a == line_end(b) - b && !memcmp(a, b, (size_t)(line_end(a) - a))) {
-        a = line_end(a), b = line_end(b);
-        if (*a) a++;
-        if (*b) b++;
-    }
-    text_printf(out, "%s, call %d (%s%c):\n  eager    %.*s\n  compiled %.*s\n", mode, call + 1,
+static void explain(Text *out, const ModeRow *mode, int call, const FzSeen *want, const FzSeen *got) {
+    const char *a = compared_line(text_str(&want->story), mode), *b = compared_line(text_str(&got->story), mode);
+    while (*a && *b && line_end(a) - a == line_end(b) - b && !memcmp(a, b, (size_t)(line_end(a) - a)))
+        a = compared_line(next_line(a), mode), b = compared_line(next_line(b), mode);
+    text_printf(out, "%s, call %d (%s%c):\n  eager    %.*s\n  compiled %.*s\n", mode->name, call + 1,
                 calls[call].variant ? "variant " : "", 'A' + calls[call].setting, (int)(line_end(a) - a), a,
                 (int)(line_end(b) - b), b);
 }
@@ -135,23 +155,33 @@ static void note_error(const FzSeen *seen, FzResult *result) {
     if (at) snprintf(result->error, sizeof result->error, "%.*s", (int)(line_end(at) - at), at);
 }
 
+static void compare_mode(const Calls *calls_of, const FzSeen *want, FzResult *result, Text *story) {
+    FzSeen got[ALL_CALLS], beside[ALL_CALLS];
+    const int n = call_count(calls_of->variant);
+    run_calls(calls_of, got, result);
+    const bool saved = calls_of->saved && result->saved;
+    Calls eager = *calls_of;
+    eager.mode = NULL;
+    if (saved) run_calls(&eager, beside, result);
+    for (int i = 0; i < n && !result->differs; i++) {
+        const FzSeen *const wanted = saved ? &beside[i] : &want[i];
+        if (same(wanted, &got[i], calls_of->mode->mode)) continue;
+        result->differs = true;
+        if (story) explain(story, calls_of->mode, i, wanted, &got[i]);
+    }
+    free_seen(got, n);
+    if (saved) free_seen(beside, n);
+}
+
 void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result, Text *story) {
-    FzSeen want[ALL_CALLS], got[ALL_CALLS];
+    FzSeen want[ALL_CALLS];
     const int n = call_count(variant);
     *result = (FzResult){.differs = false};
-    run_calls(p, variant, NULL, seed, want, result);
+    run_calls(&(Calls){p, variant, .seed = seed}, want, result);
     for (int i = 0; i < n; i++) note_error(&want[i], result);
-    for (int m = 0; m < (int)(sizeof modes / sizeof *modes); m++) {
-        if (modes[m].mode == SN_COMPILE_REPLAY && (variant || !replayable(p))) continue;
-        if (modes[m].saved && !can_be_saved(p, want)) continue;
-        run_calls(p, variant, &modes[m], seed, got, result);
-        for (int i = 0; i < n && !result->differs; i++)
-            if (!same(&want[i], &got[i])) {
-                result->differs = true;
-                if (story) explain(story, modes[m].name, i, &want[i], &got[i]);
-            }
-        free_seen(got, n);
-    }
+    for (int m = 0; m < (int)(sizeof modes / sizeof *modes); m++)
+        if (takes_mode(&modes[m], p, variant, want))
+            compare_mode(&(Calls){p, variant, &modes[m], modes[m].saved, seed}, want, result, story);
     if (story && result->errors)
         for (int i = 0; i < n; i++)
             if (want[i].failed) {

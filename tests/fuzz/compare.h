@@ -6,6 +6,7 @@
 typedef struct FzResult {
     bool differs, errors; /* errors: the eager run ended in one */
     bool saved;           /* a plan was saved, and ran */
+    bool replayed;        /* some calls of mode REPLAY ran no body */
     int64_t ops_generated, ops;
     char error[160]; /* the first one */
 } FzResult;

@@ -16,6 +16,12 @@ static bool any_step(const FzProgram *p, FzStepKind kind) {
     return false;
 }
 
+static bool any_how(const FzProgram *p, FzHow how) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].kind == FZ_op && p->steps[i].how == how) return true;
+    return false;
+}
+
 static bool any_row(const FzProgram *p, bool (*is)(const OpRow *row, OpForm form)) {
     for (int i = 0; i < p->n_steps; i++) {
         OpForm form;
@@ -44,6 +50,7 @@ static bool is_cast(const OpRow *row, OpForm form) {
 }
 
 static bool is_closed(const FzInput *in) { return in->closed; }
+static bool is_held(const FzInput *in) { return in->held; }
 static bool is_alias(const FzInput *in) { return in->alias >= 0; }
 static bool is_transposed(const FzInput *in) { return in->layout == FZ_transposed; }
 static bool is_sliced(const FzInput *in) { return in->layout == FZ_sliced; }
@@ -59,6 +66,7 @@ static bool casts(const FzProgram *p) { return any_row(p, is_cast); }
 static bool dropout(const FzProgram *p) { return any_row(p, is_dropout); }
 static bool random_numbers(const FzProgram *p) { return any_row(p, is_random); }
 static bool closed_over(const FzProgram *p) { return any_input(p, is_closed); }
+static bool held(const FzProgram *p) { return any_input(p, is_held); }
 static bool alias_inputs(const FzProgram *p) { return any_input(p, is_alias); }
 static bool transposed(const FzProgram *p) { return any_input(p, is_transposed); }
 static bool sliced(const FzProgram *p) { return any_input(p, is_sliced); }
@@ -69,6 +77,10 @@ static bool leaves(const FzProgram *p) { return any_input(p, is_grad); }
 /* Of steps ------------------------------------------------------------------------------------ */
 
 static bool items(const FzProgram *p) { return any_step(p, FZ_item); }
+static bool asks(const FzProgram *p) { return any_how(p, FZ_asking); }
+static bool of_gradients(const FzProgram *p) { return any_how(p, FZ_of_grad); }
+static bool eager_callees(const FzProgram *p) { return any_how(p, FZ_in_eager); }
+static bool optim_steps(const FzProgram *p) { return any_step(p, FZ_optim_step); }
 static bool breaks(const FzProgram *p) { return any_step(p, FZ_break); }
 static bool loops(const FzProgram *p) { return any_step(p, FZ_loop); }
 static bool keeps(const FzProgram *p) { return any_step(p, FZ_keep); }
@@ -237,6 +249,11 @@ static const struct {
                 {"dropout", dropout},
                 {"random numbers", random_numbers},
                 {"closed-over tensors", closed_over},
+                {"tensors that outlive a call", held},
+                {"queries", asks},
+                {"gradients read", of_gradients},
+                {"callees in mode EAGER", eager_callees},
+                {"steps of optimizers", optim_steps},
                 {"inputs that share memory", alias_inputs},
                 {"transposed inputs", transposed},
                 {"sliced inputs", sliced},

@@ -29,6 +29,8 @@ typedef struct Gen {
     int64_t *uses; /* by form */
     bool grad_on;
     bool training; /* some inputs require gradients; then most ops write nothing */
+    bool stateful; /* held inputs, and steps that read what is no argument; few others, so that calls are replayed */
+    bool callees;  /* stateful: some steps are those of a callee in mode EAGER, each of which is a break */
     int result;    /* a value to return; 0: any */
 } Gen;
 

@@ -298,7 +298,7 @@ static int add_input(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t l
         if (low <= high) in.low = low, in.high = high;
     }
     in.grad = g->training && dtype_is_float(dtype) && gen_chance(g, 60);
-    in.closed = gen_chance(g, 12);
+    in.closed = gen_chance(g, g->stateful ? 0 : 12); /* a fresh one in each call: such a function is not replayed */
     if (rank >= 4 && gen_chance(g, 60))
         in.layout = FZ_channels_last;
     else if (gen_chance(g, 35))
@@ -467,10 +467,26 @@ static void add_other(Gen *g) {
     }
 }
 
+/* A product whose factor, or what it is of, is nothing that an argument says. */
+static void add_stateful(Gen *g) {
+    if (g->p->optim && gen_chance(g, 25)) return add_plain(g, (FzStep){.kind = FZ_optim_step});
+    FzStep step = {.kind = FZ_op, .op = "aten::mul.Tensor", .n_args = 2};
+    const int about = gen_any(g), first = (int)gen_below(g, g->p->n_inputs), v = gen_chance(g, 40) ? first : gen_any(g);
+    if (v < 0 || about < 0 || !dtype_is_float(gen_dtype(g, v))) return;
+    step.args[0] = (FzArg){.kind = FZ_value, .value = v};
+    step.args[1] = (FzArg){.kind = FZ_float, .f = 0.5, .i.var = -1};
+    step.how = gen_chance(g, 60) ? FZ_asking : FZ_of_grad;
+    if (g->callees && (!g->p->n_steps || gen_chance(g, 20))) step.how = FZ_in_eager; /* also where nothing is pending */
+    if (step.how == FZ_asking) step.query = (int)gen_below(g, fz_query_count());
+    step.value = gen_chance(g, 60) ? first : about;
+    gen_try(g, &step);
+}
+
 static void add_steps(Gen *g, int ops) {
     for (int i = 0, tries = 0; i < ops && tries < 4 * ops; tries++) {
         if (g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12) break;
-        if (gen_chance(g, 9)) add_other(g);
+        if (g->stateful && gen_chance(g, g->callees && !g->p->n_steps ? 90 : 40)) add_stateful(g);
+        if (!g->stateful && gen_chance(g, 9)) add_other(g);
         if (g->training && gen_chance(g, 3)) gen_pattern(g);
         i += add_op(g);
     }
@@ -501,6 +517,19 @@ static bool is_too_large(const FzProgram *p, const FzInt *dims, int rank) {
     return false;
 }
 
+/* Of sizes that no call changes. */
+static void add_held(Gen *g) {
+    static const int8_t sizes[] = {1, 2, 3, 4, 8};
+    FzInt dims[2];
+    const int rank = (int)gen_below(g, 3);
+    for (int d = 0; d < rank; d++) dims[d] = (FzInt){sizes[gen_below(g, COUNT_OF(sizes))], -1};
+    FzInput *const in = &g->p->inputs[add_input(g, gen_chance(g, 80) ? DT_f32 : DT_f64, dims, rank, 0, -1)];
+    in->closed = in->held = true;
+    if (in->layout == FZ_expanded) in->layout = FZ_contiguous;
+    in->grad = gen_chance(g, 70);
+    note_input(g, g->p->n_inputs - 1);
+}
+
 static void choose_inputs(Gen *g) {
     static const uint8_t others[] = {DT_i64, DT_i32, DT_bool, DT_i64, DT_u8, DT_i8};
     const int n = 1 + (int)gen_below(g, 3);
@@ -514,6 +543,9 @@ static void choose_inputs(Gen *g) {
         const DType dtype = gen_chance(g, 80) ? gen_float(g) : (DType)others[gen_below(g, 6)];
         add_input(g, dtype, dims, rank, 0, -1);
     }
+    for (int i = 0; g->stateful && i < 2; i++) add_held(g);
+    for (int i = n; g->stateful && i < g->p->n_inputs; i++) /* an optimizer has leaves */
+        if (g->p->inputs[i].grad) g->p->optim = (int)gen_below(g, 4);
     if (gen_chance(g, 8)) {
         const int of = (int)gen_below(g, n), i = g->p->n_inputs++;
         g->p->inputs[i] = g->p->inputs[of];
@@ -529,14 +561,15 @@ static void choose_returns(Gen *g) {
     p->n_returns = 0;
     for (int i = 0; i < n; i++) {
         const int v = i || p->n_values == FZ_INPUTS ? gen_any(g) : p->n_values - 1;
-        if (v >= 0 && gen_live(g, v)) p->returns[p->n_returns++] = v;
+        const bool left_out = g->stateful && v >= 0 && v < FZ_INPUTS && gen_chance(g, 80);
+        if (v >= 0 && gen_live(g, v) && !left_out) p->returns[p->n_returns++] = v;
     }
     if (g->result) p->returns[p->n_returns++] = g->result;
     p->outer_backward = gen_chance(g, 35);
     p->outer_write = gen_chance(g, 15);
 }
 
-void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) {
+static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool stateful) {
     static Gen g;
     list_forms();
     memset(&g, 0, sizeof g);
@@ -544,17 +577,23 @@ void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) {
     g = (Gen){.p = p, .random = seed * 0x9E3779B97F4A7C15u + 1, .uses = form_uses, .grad_on = true};
     p->n_values = FZ_INPUTS;
     g.training = gen_chance(&g, 30);
+    g.stateful = stateful;
+    if (stateful) p->no_grad = gen_chance(&g, 70), g.callees = gen_chance(&g, 30);
+    if (p->no_grad) g.grad_on = false;
     choose_sizes(&g);
     choose_inputs(&g);
     add_steps(&g, 3 + (int)gen_below(&g, 12));
     choose_returns(&g);
 }
 
+void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) { generate(p, seed, form_uses, false); }
+void fz_generate_stateful(FzProgram *p, uint64_t seed, int64_t *form_uses) { generate(p, seed, form_uses, true); }
+
 void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses, FzProgram *out) {
     static Gen g;
     memset(&g, 0, sizeof g);
     *out = *p;
-    g = (Gen){.p = out, .random = seed, .uses = form_uses, .grad_on = true};
+    g = (Gen){.p = out, .random = seed, .uses = form_uses, .grad_on = !p->no_grad, .stateful = fz_has_state(p)};
     for (int i = 0; i < p->n_inputs; i++) {
         note_input(&g, i);
         g.training |= p->inputs[i].grad;

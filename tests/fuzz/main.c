@@ -1,4 +1,4 @@
-/* main.c: fuzz --graphs N --seed S [--json] [--seconds T] [--save DIR] [--record DIR] [--replay FILE...]
+/* main.c: fuzz --graphs N --seed S [--stateful] [--json] [--seconds T] [--save DIR] [--record DIR] [--replay FILE...]
  *
  * Programs are written here and run in batches by forked children, so that a crash costs one
  * program: the child says which program it begins and what came of it. A failing one is shrunk,
@@ -14,25 +14,26 @@
 
 #include "tests/fuzz/compare.h"
 
-enum { BATCH = 20, CPU_SECONDS = 30, SECONDS = 300, ENOUGH_USES = 5, FULL_CAMPAIGN = 1000 };
+enum { BATCH = 20, STATEFUL_EVERY = 5, CPU_SECONDS = 30, SECONDS = 300, ENOUGH_USES = 5, FULL_CAMPAIGN = 1000 };
 
 typedef struct Case {
     FzProgram p, variant;
-    bool has_variant;
+    bool has_variant, stateful;
     uint64_t seed;
 } Case;
 
 typedef struct Options {
     int64_t graphs, seconds;
     uint64_t seed;
-    bool json, verbose;
+    bool json, verbose, stateful;
     const char *save, *record;
     int first_file;
 } Options;
 
 typedef struct Totals {
-    int64_t graphs, differing, crashed, errors, saved, ops_generated, ops;
-    int64_t *uses;     /* by form */
+    int64_t graphs, stateful, differing, crashed, errors, saved, replayed, ops_generated, ops;
+    int64_t *uses; /* by form */
+    int64_t *stateful_uses;
     int64_t *features; /* programs by feature */
     bool verbose;
 } Totals;
@@ -75,7 +76,8 @@ static void save(const Options *o, const Case *c, const char *story) {
     Text text = {0};
     print_case(c, &text);
     fprintf(stderr, "%s\n%s", text_str(&text), story);
-    snprintf(path, sizeof path, "%s/%llu.fz", o->save ? o->save : ".", (unsigned long long)c->seed);
+    snprintf(path, sizeof path, "%s/%llu%s.fz", o->save ? o->save : ".", (unsigned long long)c->seed,
+             c->stateful ? "s" : "");
     FILE *const file = o->save ? fopen(path, "wb") : NULL;
     if (file) {
         fputs(text_str(&text), file);
@@ -136,6 +138,7 @@ static int run_some(const Case *cases, int n, Outcome *outcomes, Totals *totals)
         outcomes[ended++] = m.result.differs ? DIFFERS : FINE;
         totals->errors += m.result.errors;
         totals->saved += m.result.saved;
+        totals->replayed += m.result.replayed;
         if (m.result.errors && totals->verbose) fprintf(stderr, "eager%s\n", m.result.error);
         totals->ops += m.result.ops;
         totals->ops_generated += m.result.ops_generated;
@@ -212,12 +215,34 @@ static void report(const Options *o, const Case *c, Outcome outcome) {
 
 /* Campaigns ----------------------------------------------------------------------------------- */
 
+static void write_variant(Case *c, int64_t *uses) {
+    c->has_variant = true;
+    fz_variant(&c->p, (int)(c->seed / 4 % (uint64_t)(c->p.n_steps + 1)), c->seed ^ 0x5bd1e995, uses, &c->variant);
+}
+
 static void write_case(Case *c, uint64_t seed, int64_t *uses) {
-    c->seed = seed;
+    *c = (Case){.seed = seed};
     fz_generate(&c->p, seed, uses);
-    c->has_variant = seed % 4 == 0;
-    if (c->has_variant)
-        fz_variant(&c->p, (int)(seed / 4 % (uint64_t)(c->p.n_steps + 1)), seed ^ 0x5bd1e995, uses, &c->variant);
+    if (seed % 4 == 0) write_variant(c, uses);
+}
+
+/* Few have variants: with one a program is not replayed. */
+static void write_stateful(Case *c, uint64_t seed, int64_t *uses) {
+    *c = (Case){.seed = seed, .stateful = true};
+    fz_generate_stateful(&c->p, seed, uses);
+    if (seed % 8 == 0) write_variant(c, uses);
+}
+
+/* The programs of n seeds: the usual one of each, and of some one with state, beside it and not in its place: what it
+ * draws is counted apart. */
+static int write_cases(const Options *o, int64_t first, int n, Totals *totals, Case *cases) {
+    int written = 0;
+    for (int64_t i = first; i < first + n; i++) {
+        if (!o->stateful) write_case(&cases[written++], o->seed + (uint64_t)i, totals->uses);
+        if (o->stateful || i % STATEFUL_EVERY == 0)
+            write_stateful(&cases[written++], o->seed + (uint64_t)i, totals->stateful_uses);
+    }
+    return written;
 }
 
 static void note_features(const FzProgram *p, Totals *totals) {
@@ -225,12 +250,13 @@ static void note_features(const FzProgram *p, Totals *totals) {
 }
 
 static void run_all(const Options *o, const Case *cases, int n, Totals *totals) {
-    Outcome outcomes[BATCH];
+    Outcome outcomes[2 * BATCH];
     for (int i = 0; i < n;) {
         const int ended = run_some(&cases[i], n - i, outcomes, totals);
         for (int k = 0; k < ended; k++) {
             note_features(&cases[i + k].p, totals);
-            totals->graphs++;
+            totals->graphs += !cases[i + k].stateful;
+            totals->stateful += cases[i + k].stateful;
             totals->differing += outcomes[k] == DIFFERS;
             totals->crashed += outcomes[k] == CRASHED;
             if (outcomes[k] != FINE) report(o, &cases[i + k], outcomes[k]);
@@ -240,15 +266,15 @@ static void run_all(const Options *o, const Case *cases, int n, Totals *totals) 
 }
 
 static void campaign(const Options *o, Totals *totals) {
-    Case *const cases = calloc(BATCH, sizeof *cases);
+    Case *const cases = calloc(2 * BATCH, sizeof *cases);
     const time_t start = time(NULL);
     totals->uses = calloc((size_t)fz_form_count(), sizeof *totals->uses);
+    totals->stateful_uses = calloc((size_t)fz_form_count(), sizeof *totals->stateful_uses);
     totals->features = calloc((size_t)fz_feature_count(), sizeof *totals->features);
     for (int64_t done = 0; done < o->graphs; done += BATCH) {
         if (o->seconds && time(NULL) - start >= o->seconds) break;
         const int n = (int)(o->graphs - done < BATCH ? o->graphs - done : BATCH);
-        for (int i = 0; i < n; i++) write_case(&cases[i], o->seed + (uint64_t)(done + i), totals->uses);
-        run_all(o, cases, n, totals);
+        run_all(o, cases, write_cases(o, done, n, totals, cases), totals);
     }
     free(cases);
 }
@@ -277,14 +303,18 @@ static int count_used(const int64_t *uses, int n) {
 static double compiled_share(const Totals *t) { return t->ops ? (double)t->ops_generated / (double)t->ops : 0; }
 
 static void print_totals(const Options *o, const Totals *t) {
-    printf(o->json ? "{\"graphs\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, \"saved\": %lld, "
-                     "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d, "
-                     "\"features_used\": %d, \"features\": %d}\n"
-                   : "%lld graphs: %lld differing, %lld crashed, %lld end in an error, %lld saved as plans; compiled "
-                     "share %.3f; %d of %d forms and %d of %d features used at least 5 times\n",
-           (long long)t->graphs, (long long)t->differing, (long long)t->crashed, (long long)t->errors,
-           (long long)t->saved, compiled_share(t), count_used(t->uses, fz_form_count()), fz_form_count(),
-           count_used(t->features, fz_feature_count()), fz_feature_count());
+    printf(
+        o->json
+            ? "{\"graphs\": %lld, \"stateful\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, "
+              "\"replayed\": %lld, \"saved\": %lld, "
+              "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d, "
+              "\"features_used\": %d, \"features\": %d}\n"
+            : "%lld graphs and %lld with state: %lld differing, %lld crashed, %lld end in an error, %lld replayed, "
+              "%lld saved as plans; compiled share %.3f; %d of %d forms and %d of %d features used at least 5 times\n",
+        (long long)t->graphs, (long long)t->stateful, (long long)t->differing, (long long)t->crashed,
+        (long long)t->errors, (long long)t->replayed, (long long)t->saved, compiled_share(t),
+        count_used(t->uses, fz_form_count()), fz_form_count(), count_used(t->features, fz_feature_count()),
+        fz_feature_count());
     for (int i = 0; o->verbose && i < fz_feature_count(); i++)
         fprintf(stderr, "%s: %lld\n", fz_feature_name(i), (long long)t->features[i]);
 }
@@ -345,6 +375,8 @@ static bool parse_options(Options *o, int n, char **words) {
             o->json = true;
         } else if (!strcmp(words[i], "--verbose")) {
             o->verbose = true;
+        } else if (!strcmp(words[i], "--stateful")) {
+            o->stateful = true;
         } else if (!strcmp(words[i], "--replay") && value) {
             o->first_file = i + 1;
             return true;
@@ -370,7 +402,7 @@ int main(int n, char **words) {
     Options o = {.graphs = 1000, .seed = 1};
     Totals totals = {.graphs = 0};
     if (!parse_options(&o, n, words)) {
-        fprintf(stderr, "fuzz --graphs N --seed S [--json] [--verbose] [--seconds T] [--save DIR] "
+        fprintf(stderr, "fuzz --graphs N --seed S [--stateful] [--json] [--verbose] [--seconds T] [--save DIR] "
                         "[--record DIR] [--replay FILE...]\n");
         return 2;
     }
@@ -381,6 +413,7 @@ int main(int n, char **words) {
     print_totals(&o, &totals);
     const bool good = is_thorough(&totals) && !totals.differing && !totals.crashed;
     free(totals.uses);
+    free(totals.stateful_uses);
     free(totals.features);
     return !good;
 }

@@ -4,14 +4,21 @@
  *   sizes 4 3 / 7 3                          two settings of the size variables: calls change sizes
  *   input f32[n0,2*n1] grad transposed       a tensor input, its layout; also: closed, alias 0,
  *   input i64[n1] range 0 2                  and the range of integers
+ *   input f32[3] grad held                   closed over, one tensor for all calls, between which it changes
  *   v2 = aten::add.Tensor v0 v1 f:0.5        numbers: i:3, i:n0 (a size variable), f:0.5*n0, b:1,
  *   v3 = aten::mul_.Tensor v2 v0             s:tanh, none, [1,n0], (v0,v1)
+ *   v4 = aten::mul.Tensor v0 f:2 ask size v3   the number is larger by what a query answers
+ *   v5 = aten::mul.Tensor v0 f:2 of_grad     of v0's gradient, where it has one
+ *   v6 = aten::mul.Tensor v0 f:2 in_eager    by a callee in mode EAGER, each time with another number
+ *   step                                     of the optimizer of all held leaves
  *   item v3                                  a graph break
  *   loop 1 3                                 run steps from the 1st up to here 3 times in all
  *   backward v5
  *   grad 1                                   a sn_grad_mode
  *   keep v5                                  a reference that outlives the call
  *   return v3 v5
+ *   optim 1                                  which is SGD; 2: with momentum, 3: AdamW
+ *   no_grad                                  calls are made with gradients off
  *   outer_write
  *   outer_backward */
 #ifndef SINTER_TESTS_FUZZ_PROGRAM_H
@@ -62,12 +69,23 @@ typedef struct FzInput {
     int rank;
     FzInt sizes[FZ_DIMS];
     FzLayout layout;
-    bool grad, closed;
-    int alias;         /* a view of that input's memory: its first row, or the whole; -1 */
-    int64_t low, high; /* ints: range of values */
+    bool grad, closed, held; /* held: closed, too */
+    int alias;               /* a view of that input's memory: its first row, or the whole; -1 */
+    int64_t low, high;       /* ints: range of values */
 } FzInput;
 
-typedef enum FzStepKind { FZ_op, FZ_item, FZ_break, FZ_loop, FZ_backward, FZ_grad_mode, FZ_keep } FzStepKind;
+typedef enum FzStepKind {
+    FZ_op,
+    FZ_item,
+    FZ_break,
+    FZ_loop,
+    FZ_backward,
+    FZ_grad_mode,
+    FZ_keep,
+    FZ_optim_step
+} FzStepKind;
+/* How an op's call depends on what is not an argument. */
+typedef enum FzHow { FZ_plainly, FZ_asking, FZ_of_grad, FZ_in_eager } FzHow;
 typedef struct FzStep {
     FzStepKind kind;
     char op[64]; /* with its form: "aten::add_.Tensor" */
@@ -76,6 +94,8 @@ typedef struct FzStep {
     int out, n_out;  /* first value slot, count */
     int value;       /* item, backward, keep */
     int from, times; /* loop; grad_mode: times = sn_grad_mode */
+    FzHow how;       /* of an op whose first two arguments are a value and a number */
+    int query;       /* asking: of state.c, about `value` */
 } FzStep;
 
 typedef struct FzProgram {
@@ -84,6 +104,8 @@ typedef struct FzProgram {
     FzInput inputs[FZ_INPUTS];
     FzStep steps[FZ_STEPS];
     int returns[8];
+    int optim;           /* 1: SGD, 2: with momentum, 3: AdamW; 0: none */
+    bool no_grad;        /* calls are made with gradients off */
     bool outer_write;    /* after the call, results are multiplied in place by a leaf */
     bool outer_backward; /* then, backward through the results that carry gradients */
 } FzProgram;
@@ -96,10 +118,17 @@ static inline int64_t fz_int(const FzProgram *p, FzInt i, int setting) {
 
 /* generate.c */
 void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses);
+/* One that closes over tensors that outlive a call, and depends on what is no argument (state.c). */
+void fz_generate_stateful(FzProgram *p, uint64_t seed, int64_t *form_uses);
 /* Another program with the same inputs and the same first `keep` steps. */
 void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses, FzProgram *out);
 int fz_form_count(void); /* rows and forms that programs draw from */
 const char *fz_form_name(int i);
+
+/* state.c: what a body may ask of a tensor or the program */
+int fz_query_count(void);
+const char *fz_query_name(int query);
+bool fz_has_state(const FzProgram *p); /* held inputs, or steps that read what is no argument */
 
 /* features.c: what programs are made of besides ops; each is to be used */
 int fz_feature_count(void);
@@ -114,6 +143,7 @@ void fz_shrink(FzProgram *p, FzProgram *variant, FzFails *fails, void *context);
 typedef struct FzSeen {
     Text bytes;       /* metadata and data, canonical NaNs */
     Text story;       /* the same for people */
+    Text kept;        /* of what the body kept, like bytes */
     Text items;       /* what host code read in the body, in order */
     bool failed;      /* an error was raised */
     bool call_failed; /* by the call itself */
@@ -127,12 +157,27 @@ FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options);
 void fz_run_whole(FzRun *run);
 /* The calls that follow run this program, as if the function had taken another branch. */
 void fz_run_program(FzRun *run, const FzProgram *p);
-/* The calls that follow are those of a plan that the function, of mode REPLAY, is saved as. False: it has none. */
-bool fz_run_saved(FzRun *run);
 void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen);
 void fz_run_share(FzRun *run, int64_t *generated, int64_t *all); /* ops, the first call left out */
+int fz_run_bodies(const FzRun *run);                             /* how many of its calls ran the body */
 void fz_run_free(FzRun *run);
 void fz_seen_free(FzSeen *seen);
+
+/* plan.c: how a plan gets what the function closes over; replaced: others are given than those that are embedded. */
+typedef enum FzPlanWay {
+    FZ_plan_embedded,
+    FZ_plan_given,
+    FZ_plan_given_others,
+    FZ_plan_replaced,
+    FZ_PLAN_WAYS
+} FzPlanWay;
+bool fz_can_be_saved(const FzProgram *p);
+/* Saves the function, of mode REPLAY, as a file. False: it has no plan. */
+bool fz_run_save(FzRun *run, FzPlanWay way);
+/* The calls that follow are as those of a plan are: also eager's, beside which they are seen. */
+void fz_run_settle(FzRun *run, FzPlanWay way);
+/* The calls that follow are those of the plan that was saved. */
+void fz_run_load(FzRun *run, FzPlanWay way);
 
 /* record.c: DIR/SEED.fz, the program, and DIR/SEED.txt, the whole story of its first call, eager: for comparing with
  * other implementations (tests/oracle/torch_programs.py). Programs that take random numbers are left out. False: cannot

@@ -5,44 +5,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/autograd/tape.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
-#include "tests/fuzz/program.h"
+#include "tests/fuzz/run.h"
 #include "tests/ref/nan.h"
-
-struct FzRun {
-    const FzProgram *p;
-    sn_function *fn;
-    int setting;
-    sn_tensor *inputs[FZ_INPUTS];
-    sn_tensor *values[FZ_VALUES];
-    sn_tensor *kept[FZ_STEPS];
-    int n_kept;
-    struct Span {
-        const char *from, *to;
-    } places[FZ_VALUES]; /* memory of what was written down */
-    int n_places;
-    bool whole; /* stories leave nothing out */
-    FzSeen *seen;
-};
 
 /* Random inputs ------------------------------------------------------------------------------- */
 
-static uint64_t next(uint64_t *s) {
+uint64_t fz_next(uint64_t *s) {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
     uint64_t x = *s ^ (*s >> 29);
     return x * 0xBF58476D1CE4E5B9u ^ (x >> 32);
 }
 
-static double uniform(uint64_t *s) { return (double)(next(s) >> 11) * 0x1p-53; }
+static double uniform(uint64_t *s) { return (double)(fz_next(s) >> 11) * 0x1p-53; }
 
 /* Mostly tame numbers, now and then a special one. */
 static double float_value(uint64_t *s) {
     static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 1e-40, 3e38, 0.5};
-    if (next(s) % 64 == 0) return special[next(s) % (sizeof special / sizeof *special)];
+    if (fz_next(s) % 64 == 0) return special[fz_next(s) % (sizeof special / sizeof *special)];
     return uniform(s) * 4 - 2;
 }
 
@@ -64,7 +47,7 @@ static sn_tensor *fresh(const FzInput *in, const int64_t *sizes, int rank, uint6
     double *data = malloc((size_t)(n + 1) * sizeof *data);
     for (int64_t i = 0; i < n; i++)
         data[i] =
-            is_float ? float_value(s) : (double)(in->low + (int64_t)(next(s) % (uint64_t)(in->high - in->low + 1)));
+            is_float ? float_value(s) : (double)(in->low + (int64_t)(fz_next(s) % (uint64_t)(in->high - in->low + 1)));
     const bool is_bool = in->dtype == SN_BOOL;
     sn_tensor *const t = is_bool ? bools_from_outside(data, n, (sn_ints){sizes, rank})
                                  : sn_from_data(data, (sn_ints){sizes, rank}, SN_F64);
@@ -102,13 +85,13 @@ static sn_tensor *make_layout(const FzInput *in, int64_t *sizes, uint64_t *s) {
     return fresh(in, sizes, in->rank, s);
 }
 
-static sn_tensor *make_input(const FzRun *run, int i, uint64_t *s) {
+sn_tensor *fz_make_input(const FzRun *run, int i, uint64_t *s) {
     const FzInput *in = &run->p->inputs[i];
     if (in->alias >= 0) return sn_alias(run->inputs[in->alias]);
     int64_t sizes[5] = {0};
     for (int d = 0; d < in->rank; d++) sizes[d] = fz_int(run->p, in->sizes[d], run->setting);
     sn_tensor *t = make_layout(in, sizes, s);
-    if (in->grad && t) sn_requires_grad_(t, true);
+    if (in->grad && t && !run->no_leaves) sn_requires_grad_(t, true);
     return t;
 }
 
@@ -265,6 +248,12 @@ static void run_op(FzRun *run, const FzStep *step) {
     for (int i = 0; i < step->n_args; i++) in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
     const sn_op *op = sn_op_find(step->op);
     int n = 8;
+    if (step->how == FZ_asking) in[1] = sn_float(step->args[1].f + fz_ask(step->query, run->values[step->value]));
+    if (step->how == FZ_of_grad && in[0].tensor && sn_grad(in[0].tensor)) in[0] = sn_val(sn_grad(in[0].tensor));
+    if (step->how == FZ_in_eager) {
+        run->values[step->out] = in[0].tensor ? fz_call_eager(run, step) : NULL;
+        return;
+    }
     sn_op_call(op, in, step->n_args, out, &n);
     for (int i = 0; i < step->n_out; i++)
         run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
@@ -305,6 +294,9 @@ static void run_step(FzRun *run, const FzStep *step) {
         if (run->values[step->value] && run->n_kept < FZ_STEPS)
             run->kept[run->n_kept++] = sn_keep(run->values[step->value]);
         break;
+    case FZ_optim_step:
+        if (run->optim) sn_optim_step(run->optim);
+        break;
     case FZ_loop:
         break;
     }
@@ -313,6 +305,7 @@ static void run_step(FzRun *run, const FzStep *step) {
 static sn_status body(sn_frame *f) {
     FzRun *run = sn_closure(f);
     const FzProgram *p = run->p;
+    run->n_bodies++;
     memset(run->values, 0, sizeof run->values);
     for (int i = 0, k = 0; i < p->n_inputs; i++) run->values[i] = p->inputs[i].closed ? run->inputs[i] : sn_in(f, k++);
     int rounds[FZ_STEPS] = {0};
@@ -360,11 +353,23 @@ static void go_on_outside(FzRun *run, sn_tensor **out) {
     if (run->p->outer_write) see(run, "grad of the factor", 0, sn_grad(factor));
 }
 
+/* Apart from the rest, which is the same where no body has kept anything. */
+static void see_kept(FzRun *run) {
+    const int places = run->n_places;
+    const Text bytes = run->seen->bytes;
+    run->seen->bytes = (Text){0};
+    for (int i = 0; i < run->n_kept; i++) see(run, "kept", i, run->kept[i]);
+    run->seen->kept = run->seen->bytes;
+    run->seen->bytes = bytes;
+    run->n_places = places;
+}
+
 static void see_all(FzRun *run, sn_tensor **out, bool ok) {
     for (int i = 0; ok && i < run->p->n_returns; i++) see(run, "out", i, out[i]);
-    for (int i = 0; ok && i < run->n_kept; i++) see(run, "kept", i, run->kept[i]);
+    if (ok) see_kept(run);
     if (ok) go_on_outside(run, out);
     for (int i = 0; i < run->p->n_inputs; i++) {
+        if (run->apart && run->p->inputs[i].held) continue;
         see(run, "input", i, run->inputs[i]);
         if (run->inputs[i] && run->p->inputs[i].grad) see(run, "grad", i, sn_grad(run->inputs[i]));
     }
@@ -377,7 +382,9 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     run->setting = setting;
     sn_scope scope = sn_scope_begin();
     uint64_t s = seed;
-    for (int i = 0; i < run->p->n_inputs; i++) run->inputs[i] = make_input(run, i, &s);
+    fz_state_begin(run, seed);
+    for (int i = 0; i < run->p->n_inputs; i++)
+        if (!run->p->inputs[i].held) run->inputs[i] = fz_make_input(run, i, &s);
     if (sn_check()) see_error(run, "inputs");
     for (int i = 0; run->whole && i < run->p->n_inputs && run->inputs[i]; i++) see_given(run, i);
     sn_seed(seed);
@@ -386,7 +393,9 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     int n = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
         if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
+    if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_OFF);
     const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
+    if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_ON);
     run->n_places = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
         if (run->inputs[i] && sn_numel(run->inputs[i])) run->places[run->n_places++] = span_in_memory(run->inputs[i]);
@@ -398,6 +407,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     run->n_kept = 0;
     sn_scope_end(scope);
     if (sn_check()) sn_error_take();
+    if (seen->call_failed) fz_state_forget(run);
 }
 
 FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {
@@ -411,17 +421,7 @@ void fz_run_whole(FzRun *run) { run->whole = true; }
 
 void fz_run_program(FzRun *run, const FzProgram *p) { run->p = p; }
 
-bool fz_run_saved(FzRun *run) {
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/fuzz.%ld.plan", (long)getpid());
-    const bool saved = sn_plan_save(run->fn, path, NULL) == SN_OK;
-    if (!saved && sn_error_take()->status == SN_ERR_UNSUPPORTED) return false;
-    sn_function_free(run->fn);
-    run->fn = sn_plan_load(path, NULL); /* a NULL fails the calls that follow */
-    if (!run->fn) fprintf(stderr, "%s\n", sn_error_take()->message);
-    remove(path);
-    return true;
-}
+int fz_run_bodies(const FzRun *run) { return run->n_bodies; }
 
 void fz_run_share(FzRun *run, int64_t *generated, int64_t *all) {
     sn_stats s = {.size = sizeof s};
@@ -432,11 +432,13 @@ void fz_run_share(FzRun *run, int64_t *generated, int64_t *all) {
 
 void fz_run_free(FzRun *run) {
     sn_function_free(run->fn);
+    fz_state_free(run);
     free(run);
 }
 
 void fz_seen_free(FzSeen *seen) {
     text_free(&seen->bytes);
+    text_free(&seen->kept);
     text_free(&seen->items);
     text_free(&seen->story);
 }

@@ -33,7 +33,7 @@ static Case *begin(Shrinker *s) {
 static void replace_value(FzProgram *p, int from, int to) {
     for (int i = 0; i < p->n_steps; i++) {
         FzStep *const step = &p->steps[i];
-        if (step->kind != FZ_op && step->value == from) step->value = to;
+        if ((step->kind != FZ_op || step->how == FZ_asking) && step->value == from) step->value = to;
         for (int k = 0; k < step->n_args; k++) {
             FzArg *const a = &step->args[k];
             if (a->kind == FZ_value && a->value == from) a->value = to;
@@ -92,7 +92,7 @@ static bool simplify_input(FzInput *in, int how) {
     const FzInput old = *in;
     if (how == 0) in->layout = FZ_contiguous;
     if (how == 1) in->grad = false;
-    if (how == 2) in->closed = false;
+    if (how == 2) in->closed = in->held = false;
     if (how == 3) in->alias = -1;
     if (how == 4 && dtype_is_float((DType)in->dtype)) in->dtype = SN_F32;
     return memcmp(&old, in, sizeof old) != 0;
@@ -110,6 +110,16 @@ static void simplify_inputs(Shrinker *s) {
 
 static void set_size(Case *c, int setting, int i, int64_t value) {
     c->p.sizes[setting][i] = c->variant.sizes[setting][i] = value;
+}
+
+static void make_plain(Shrinker *s) {
+    for (int i = 0; i < s->now->p.n_steps; i++) {
+        if (!s->now->p.steps[i].how) continue;
+        Case *const c = begin(s);
+        if (shares(c, i)) c->variant.steps[i].how = FZ_plainly;
+        c->p.steps[i].how = FZ_plainly;
+        attempt(s);
+    }
 }
 
 static void shrink_sizes(Shrinker *s) {
@@ -154,6 +164,10 @@ static void drop_whole_parts(Shrinker *s) {
         begin(s)->variant.outer_write = false;
         attempt(s);
     }
+    if (s->now->p.no_grad) {
+        begin(s)->p.no_grad = false;
+        attempt(s);
+    }
     drop_last_inputs(s);
 }
 
@@ -166,6 +180,7 @@ void fz_shrink(FzProgram *p, FzProgram *variant, FzFails *fails, void *context) 
         drop_whole_parts(&s);
         drop_steps(&s);
         drop_returns(&s);
+        make_plain(&s);
         simplify_inputs(&s);
         shrink_sizes(&s);
         if (!s.changed) break;

@@ -72,7 +72,7 @@ static void print_input(Text *t, const FzInput *in) {
     text_printf(t, "input %s", dtype_name((DType)in->dtype));
     print_ints(t, in->sizes, in->rank);
     if (in->grad) text_puts(t, " grad");
-    if (in->closed) text_puts(t, " closed");
+    if (in->closed) text_puts(t, in->held ? " held" : " closed");
     if (in->layout) text_printf(t, " %s", layouts[in->layout]);
     if (in->alias >= 0) text_printf(t, " alias %d", in->alias);
     if (in->low || in->high) text_printf(t, " range %lld %lld", (long long)in->low, (long long)in->high);
@@ -83,6 +83,9 @@ static void print_op(Text *t, const FzStep *step) {
     for (int i = 0; i < step->n_out; i++) text_printf(t, "%sv%d", i ? "," : "", step->out + i);
     text_printf(t, "%s= %s", step->n_out ? " " : "", step->op);
     for (int i = 0; i < step->n_args; i++) print_arg(t, &step->args[i]);
+    if (step->how == FZ_asking) text_printf(t, " ask %s v%d", fz_query_name(step->query), step->value);
+    if (step->how == FZ_of_grad) text_puts(t, " of_grad");
+    if (step->how == FZ_in_eager) text_puts(t, " in_eager");
 }
 
 static void print_step(Text *t, const FzStep *step) {
@@ -91,6 +94,8 @@ static void print_step(Text *t, const FzStep *step) {
         print_op(t, step);
     else if (step->kind == FZ_break)
         text_puts(t, "break");
+    else if (step->kind == FZ_optim_step)
+        text_puts(t, "step");
     else if (step->kind == FZ_loop)
         text_printf(t, "loop %d %d", step->from, step->times);
     else if (step->kind == FZ_grad_mode)
@@ -113,6 +118,8 @@ void fz_print(const FzProgram *p, Text *t) {
     for (int i = 0; i < p->n_returns; i++) text_printf(t, " v%d", p->returns[i]);
     text_puts(t, p->outer_write ? "\nouter_write\n" : "\n");
     if (p->outer_backward) text_puts(t, "outer_backward\n");
+    if (p->no_grad) text_puts(t, "no_grad\n");
+    if (p->optim) text_printf(t, "optim %d\n", p->optim);
 }
 
 /* Parsing ------------------------------------------------------------------------------------- */
@@ -252,6 +259,8 @@ static void parse_input(Reader *r, FzProgram *p) {
             in.grad = true;
         } else if (take(r, "closed")) {
             in.closed = true;
+        } else if (take(r, "held")) {
+            in.closed = in.held = true;
         } else if (take(r, "alias")) {
             in.alias = index_below(r, p->n_inputs);
         } else if (take(r, "range")) {
@@ -267,6 +276,20 @@ static void parse_input(Reader *r, FzProgram *p) {
     if (!r->bad) p->inputs[p->n_inputs++] = in;
 }
 
+/* What stands behind an op's arguments; false: nothing. */
+static bool parse_how(Reader *r, FzStep *step) {
+    if (take(r, "of_grad")) return step->how = FZ_of_grad, true;
+    if (take(r, "in_eager")) return step->how = FZ_in_eager, true;
+    if (!take(r, "ask ")) return false;
+    char name[32] = "";
+    step->how = FZ_asking;
+    parse_word(r, name, sizeof name);
+    while (step->query < fz_query_count() && strcmp(name, fz_query_name(step->query))) step->query++;
+    if (step->query == fz_query_count()) r->bad = true;
+    step->value = parse_value(r);
+    return true;
+}
+
 static void parse_op(Reader *r, FzStep *step) {
     step->kind = FZ_op;
     while (!r->bad && !take(r, "=")) {
@@ -276,10 +299,12 @@ static void parse_op(Reader *r, FzStep *step) {
         if (value != step->out + step->n_out++) r->bad = true;
     }
     parse_word(r, step->op, sizeof step->op);
-    while (!r->bad && !at_end(r)) {
+    while (!r->bad && !at_end(r) && !parse_how(r, step)) {
         if (step->n_args == FZ_ARGS) r->bad = true;
         if (!r->bad) step->args[step->n_args++] = parse_arg(r);
     }
+    const bool is_scaling = step->n_args == 2 && step->args[0].kind == FZ_value && step->args[1].kind == FZ_float;
+    if (step->how && !is_scaling) r->bad = true;
 }
 
 static void parse_step(Reader *r, FzProgram *p) {
@@ -292,6 +317,8 @@ static void parse_step(Reader *r, FzProgram *p) {
         step.kind = FZ_keep, step.value = parse_value(r);
     } else if (take(r, "break")) {
         step.kind = FZ_break;
+    } else if (take(r, "step")) {
+        step.kind = FZ_optim_step;
     } else if (take(r, "grad")) {
         step.kind = FZ_grad_mode, step.times = index_below(r, 3);
     } else if (take(r, "loop")) {
@@ -330,6 +357,10 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
             out->outer_write = true;
         } else if (take(&r, "outer_backward")) {
             out->outer_backward = true;
+        } else if (take(&r, "no_grad")) {
+            out->no_grad = true;
+        } else if (take(&r, "optim")) {
+            out->optim = index_below(&r, 4);
         } else {
             parse_step(&r, out);
         }

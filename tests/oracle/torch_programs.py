@@ -389,8 +389,10 @@ class Run:
                     self.places.append((t.data_ptr(), t.data_ptr() + last * t.element_size()))
             for i, t in enumerate(out):
                 self.see(f"out {i}", t)
+            places = list(self.places)
             for i, t in enumerate(self.kept):
                 self.see(f"kept {i}", t)
+            self.places = places
             self.outer(out)
         for i, t in enumerate(self.inputs):
             self.see(f"input {i}", t, layout=False)

@@ -1,0 +1,84 @@
+/* plan.c: a function saved and loaded between two calls: the first calls teach it, later ones are those of the plan. It
+ * has no body and records no gradients: of a function whose results carry some it is the forward, and later calls, also
+ * eager's beside it, are given tensors that require none. What it closes over is stored in the file, or given to the
+ * load: the same tensors, or others. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/fuzz/run.h"
+
+static bool asks_for_gradients(const FzStep *step) {
+    return step->kind == FZ_optim_step || step->how == FZ_of_grad ||
+           (step->how == FZ_asking && fz_query_of_gradients(step->query));
+}
+
+static bool any_grad(const FzProgram *p) {
+    for (int i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].grad) return true;
+    return false;
+}
+
+static bool sets_grad_mode(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].kind == FZ_grad_mode) return true;
+    return false;
+}
+
+/* What a plan guards would be otherwise where later calls have no leaves. */
+bool fz_can_be_saved(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps && any_grad(p); i++)
+        if (asks_for_gradients(&p->steps[i])) return false;
+    return true;
+}
+
+static const char *plan_path(void) {
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/fuzz.%ld.plan", (long)getpid());
+    return path;
+}
+
+static sn_dict *held_by_name(const FzRun *run) {
+    sn_dict *const names = sn_dict_new();
+    for (int i = 0; i < run->p->n_inputs; i++)
+        if (run->p->inputs[i].held) sn_dict_set(names, (char[]){'h', (char)('0' + i), 0}, run->inputs[i]);
+    return names;
+}
+
+bool fz_run_save(FzRun *run, FzPlanWay way) {
+    sn_dict *const names = held_by_name(run);
+    const bool embed = way == FZ_plan_embedded || way == FZ_plan_replaced;
+    const sn_status status = sn_plan_save(run->fn, plan_path(), SN_PLAN_OPTIONS(.embed = embed, .tensors = names));
+    sn_dict_free(names);
+    if (status == SN_OK) return true;
+    const sn_error *const e = sn_error_take();
+    if (e->status != SN_ERR_UNSUPPORTED) fprintf(stderr, "%s\n", e->message);
+    return e->status != SN_ERR_UNSUPPORTED; /* there is no file then, which fails the calls that follow */
+}
+
+void fz_run_load(FzRun *run, FzPlanWay way) {
+    sn_dict *const names = way == FZ_plan_embedded ? NULL : held_by_name(run);
+    sn_function_free(run->fn);
+    run->fn = sn_plan_load(plan_path(), SN_PLAN_OPTIONS(.tensors = names)); /* a NULL fails the calls that follow */
+    if (!run->fn) fprintf(stderr, "%s\n", sn_error_take()->message);
+    sn_dict_free(names);
+    remove(plan_path());
+}
+
+/* The same, or another one of the same metadata, which a plan asks for. */
+static void settle_held(FzRun *run, int i, bool replace) {
+    uint64_t s = 77 + (uint64_t)i;
+    if (run->no_leaves && run->p->inputs[i].grad) sn_requires_grad_(run->inputs[i], false);
+    if (!replace) return;
+    sn_release(run->inputs[i]);
+    run->inputs[i] = sn_keep(fz_make_input(run, i, &s));
+}
+
+void fz_run_settle(FzRun *run, FzPlanWay way) {
+    const sn_scope scope = sn_scope_begin();
+    run->settled = true;
+    run->no_leaves = !run->p->no_grad || sets_grad_mode(run->p);
+    run->apart = way == FZ_plan_embedded;
+    for (int i = 0; i < run->p->n_inputs; i++)
+        if (run->p->inputs[i].held) settle_held(run, i, way == FZ_plan_given_others || way == FZ_plan_replaced);
+    sn_scope_end(scope);
+}

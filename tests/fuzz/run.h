@@ -1,0 +1,48 @@
+/* run.h: one program and its compiled function, between run.c (the body, what is seen of a call) and state.c (what
+ * outlives a call). */
+#ifndef SINTER_TESTS_FUZZ_RUN_H
+#define SINTER_TESTS_FUZZ_RUN_H
+#include "tests/fuzz/program.h"
+
+struct FzRun {
+    const FzProgram *p;
+    sn_function *fn;
+    int setting;
+    sn_tensor *inputs[FZ_INPUTS];
+    sn_tensor *values[FZ_VALUES];
+    sn_tensor *kept[FZ_STEPS];
+    int n_kept;
+    struct Span {
+        const char *from, *to;
+    } places[FZ_VALUES]; /* memory of what was written down */
+    int n_places;
+    bool whole; /* stories leave nothing out */
+    FzSeen *seen;
+    int n_bodies; /* calls that ran the body */
+    int n_calls;
+    sn_function *callee; /* in mode EAGER */
+    const FzStep *called_for;
+    int n_callee_calls;
+    sn_dict *params; /* held leaves */
+    sn_optim *optim;
+    /* A plan takes the calls from now on (plan.c). */
+    bool settled;   /* no metadata of held tensors changes any more, nor a setting */
+    bool no_leaves; /* inputs require no gradients */
+    bool apart;     /* the plan has held tensors of its own: these stay as they are, and are not looked at */
+};
+
+/* run.c */
+uint64_t fz_next(uint64_t *s);
+sn_tensor *fz_make_input(const FzRun *run, int i, uint64_t *s);
+
+/* state.c. Held tensors, those of calls before: into run->inputs, changed from outside; a fresh one at first. */
+void fz_state_begin(FzRun *run, uint64_t seed);
+/* After a call that failed nobody knows how far it came: the next one has tensors of its own. */
+void fz_state_forget(FzRun *run);
+void fz_state_free(FzRun *run);
+bool fz_query_of_gradients(int query); /* its answer depends on them */
+double fz_ask(int query, sn_tensor *t);
+/* The step's product, by the callee. */
+sn_tensor *fz_call_eager(FzRun *run, const FzStep *step);
+
+#endif
