@@ -75,9 +75,9 @@ static bool takes_mode(const ModeRow *mode, const FzProgram *p, const FzProgram 
 
 /* mode NULL: eager, beside a plan. Every other plan is taken without generated code. False: there is none. */
 static bool take_plan(FzRun *run, const ModeRow *mode, uint64_t seed) {
-    const FzPlanWay way = (FzPlanWay)(seed / 2 % FZ_PLAN_WAYS);
+    const FzPlanWay way = (FzPlanWay)(seed / 20 % FZ_PLAN_WAYS);
     const bool saved = !mode || fz_run_save(run, way);
-    if (mode && seed % 2) failpoint_set("codegen");
+    if (mode && seed / 10 % 2) failpoint_set("codegen");
     if (saved) fz_run_settle(run, way);
     if (saved && mode) fz_run_load(run, way);
     if (mode) failpoint_set("");

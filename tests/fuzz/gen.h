@@ -28,10 +28,11 @@ typedef struct Gen {
     GenVal v[FZ_VALUES];
     int64_t *uses; /* by form */
     bool grad_on;
-    bool training; /* some inputs require gradients; then most ops write nothing */
-    bool stateful; /* held inputs, and steps that read what is no argument; few others, so that calls are replayed */
-    bool callees;  /* stateful: some steps are those of a callee in mode EAGER, each of which is a break */
-    int result;    /* a value to return; 0: any */
+    bool training;  /* some inputs require gradients; then most ops write nothing */
+    bool stateful;  /* held inputs, and steps that read what is no argument; few others, so that calls are replayed */
+    bool one_graph; /* no breaks, backwards and kept values, no input returned: such a function can be saved */
+    bool callees;   /* stateful: some steps are those of a callee in mode EAGER, each of which is a break */
+    int result;     /* a value to return; 0: any */
 } Gen;
 
 int64_t gen_below(Gen *g, int64_t n); /* 0 .. n - 1 */

@@ -8,13 +8,16 @@
 
 /* Randomness and values ----------------------------------------------------------------------- */
 
-static uint64_t next(Gen *g) {
-    g->random += 0x9E3779B97F4A7C15u;
-    uint64_t x = g->random;
+static uint64_t mixed(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
 }
+
+static uint64_t next(Gen *g) { return mixed(g->random += 0x9E3779B97F4A7C15u); }
+
+/* Where the numbers of a seed begin: its neighbours' are not the same ones, shifted by a place. */
+static uint64_t first_random(uint64_t seed, bool other) { return mixed(mixed(seed + 1) + other); }
 
 int64_t gen_below(Gen *g, int64_t n) { return (int64_t)(next(g) % (uint64_t)n); }
 bool gen_chance(Gen *g, int percent) { return gen_below(g, 100) < percent; }
@@ -298,7 +301,8 @@ static int add_input(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t l
         if (low <= high) in.low = low, in.high = high;
     }
     in.grad = g->training && dtype_is_float(dtype) && gen_chance(g, 60);
-    in.closed = gen_chance(g, g->stateful ? 0 : 12); /* a fresh one in each call: such a function is not replayed */
+    const bool closed = gen_chance(g, 12); /* a fresh one in each call: such a function is not replayed */
+    in.closed = closed && !g->stateful && !g->one_graph;
     if (rank >= 4 && gen_chance(g, 60))
         in.layout = FZ_channels_last;
     else if (gen_chance(g, 35))
@@ -361,8 +365,19 @@ int fz_form_count(void) {
 
 const char *fz_form_name(int i) { return op_form_name(forms[i].row, forms[i].form); }
 
-/* Least used ones first; views more often than their share of the rows: they make aliases. */
+/* One that was used least, of all. */
+static int least_used(Gen *g) {
+    const int first = (int)gen_below(g, n_forms);
+    int best = first;
+    for (int i = 1; i < n_forms; i++)
+        if (g->uses[(first + i) % n_forms] < g->uses[best]) best = (first + i) % n_forms;
+    return best;
+}
+
+/* Mostly one of those that were used least, so that each is reached however seldom it fits; views more often than their
+ * share of the rows: they make aliases. */
 static int choose_form(Gen *g) {
+    if (gen_chance(g, 25)) return least_used(g);
     int best = (int)gen_below(g, n_forms);
     const bool view = gen_chance(g, 10);
     for (int i = 0; i < 60; i++) {
@@ -486,8 +501,8 @@ static void add_steps(Gen *g, int ops) {
     for (int i = 0, tries = 0; i < ops && tries < 4 * ops; tries++) {
         if (g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12) break;
         if (g->stateful && gen_chance(g, g->callees && !g->p->n_steps ? 90 : 40)) add_stateful(g);
-        if (!g->stateful && gen_chance(g, 9)) add_other(g);
-        if (g->training && gen_chance(g, 3)) gen_pattern(g);
+        if (!g->stateful && !g->one_graph && gen_chance(g, 9)) add_other(g);
+        if (!g->one_graph && g->training && gen_chance(g, 3)) gen_pattern(g);
         i += add_op(g);
     }
 }
@@ -498,7 +513,7 @@ static void choose_sizes(Gen *g) {
     static const int8_t sizes[] = {1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33, 70};
     FzProgram *const p = g->p;
     p->n_sizes = 2 + (int)gen_below(g, 2);
-    const bool change = gen_chance(g, 60);
+    const bool change = gen_chance(g, g->one_graph ? 30 : 60);
     for (int i = 0; i < p->n_sizes; i++) {
         for (int s = 0; s < FZ_SETTINGS; s++) {
             p->sizes[s][i] = sizes[gen_below(g, COUNT_OF(sizes))];
@@ -543,7 +558,7 @@ static void choose_inputs(Gen *g) {
         const DType dtype = gen_chance(g, 80) ? gen_float(g) : (DType)others[gen_below(g, 6)];
         add_input(g, dtype, dims, rank, 0, -1);
     }
-    for (int i = 0; g->stateful && i < 2; i++) add_held(g);
+    for (int i = 0; i < (g->stateful ? 2 : g->one_graph); i++) add_held(g);
     for (int i = n; g->stateful && i < g->p->n_inputs; i++) /* an optimizer has leaves */
         if (g->p->inputs[i].grad) g->p->optim = (int)gen_below(g, 4);
     if (gen_chance(g, 8)) {
@@ -561,7 +576,8 @@ static void choose_returns(Gen *g) {
     p->n_returns = 0;
     for (int i = 0; i < n; i++) {
         const int v = i || p->n_values == FZ_INPUTS ? gen_any(g) : p->n_values - 1;
-        const bool left_out = g->stateful && v >= 0 && v < FZ_INPUTS && gen_chance(g, 80);
+        const bool given = v >= 0 && g->v[v].memory < FZ_INPUTS;
+        const bool left_out = given && (g->one_graph || (g->stateful && gen_chance(g, 80)));
         if (v >= 0 && gen_live(g, v) && !left_out) p->returns[p->n_returns++] = v;
     }
     if (g->result) p->returns[p->n_returns++] = g->result;
@@ -569,15 +585,18 @@ static void choose_returns(Gen *g) {
     p->outer_write = gen_chance(g, 15);
 }
 
+enum { ONE_GRAPH_EVERY = 10 };
+
 static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool stateful) {
     static Gen g;
     list_forms();
     memset(&g, 0, sizeof g);
     memset(p, 0, sizeof *p);
-    g = (Gen){.p = p, .random = seed * 0x9E3779B97F4A7C15u + 1, .uses = form_uses, .grad_on = true};
+    g = (Gen){.p = p, .random = first_random(seed, stateful), .uses = form_uses, .grad_on = true};
     p->n_values = FZ_INPUTS;
     g.training = gen_chance(&g, 30);
     g.stateful = stateful;
+    g.one_graph = !stateful && seed % ONE_GRAPH_EVERY == 7;
     if (stateful) p->no_grad = gen_chance(&g, 70), g.callees = gen_chance(&g, 30);
     if (p->no_grad) g.grad_on = false;
     choose_sizes(&g);
@@ -593,7 +612,11 @@ void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses,
     static Gen g;
     memset(&g, 0, sizeof g);
     *out = *p;
-    g = (Gen){.p = out, .random = seed, .uses = form_uses, .grad_on = !p->no_grad, .stateful = fz_has_state(p)};
+    g = (Gen){.p = out,
+              .random = first_random(seed, true),
+              .uses = form_uses,
+              .grad_on = !p->no_grad,
+              .stateful = fz_has_state(p)};
     for (int i = 0; i < p->n_inputs; i++) {
         note_input(&g, i);
         g.training |= p->inputs[i].grad;
